@@ -1,0 +1,201 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+
+	"github.com/spf13/pflag"
+	extensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	"k8s.io/apimachinery/pkg/runtime"
+	apiversion "k8s.io/apimachinery/pkg/version"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	globals "k8s.io/apiserver/pkg/util/compatibility"
+	"k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/component-base/compatibility"
+	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"k8s.io/kubernetes/pkg/capabilities"
+	"k8s.io/kubernetes/pkg/controlplane"
+	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
+	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
+	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
+	kubeapiserveradmission "k8s.io/kubernetes/pkg/kubeapiserver/admission"
+)
+
+// flags are the kube-apiserver flags that hold for every server here. Upstream's
+// own defaults stand for all others.
+func flags(o Options, p pki) []string {
+	return []string{
+		"--authorization-mode=RBAC",
+		"--anonymous-auth=false",
+		"--allow-privileged=true",
+		"--service-cluster-ip-range=" + o.ServiceIPRange,
+		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+		"--service-account-key-file=" + p.path("sa.key"),
+		"--service-account-signing-key-file=" + p.path("sa.key"),
+		"--client-ca-file=" + p.path("ca.crt"),
+		"--tls-cert-file=" + p.path("server.crt"),
+		"--tls-private-key-file=" + p.path("server.key"),
+		"--requestheader-client-ca-file=" + p.path("front-proxy-ca.crt"),
+		"--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-username-headers=X-Remote-User",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--proxy-client-cert-file=" + p.path("front-proxy-client.crt"),
+		"--proxy-client-key-file=" + p.path("front-proxy-client.key"),
+		// The addresses of endpoints may not be loopback ones, and there is no
+		// other server to share the kubernetes Service with.
+		"--endpoint-reconciler-type=none",
+		"--advertise-address=" + advertised(o.BindAddress),
+		"--enable-priority-and-fairness=true",
+		"--profiling=true",
+	}
+}
+
+// advertised is the address the server calls its own. A loopback address is
+// refused by upstream where it would be published; nothing publishes it here, so
+// one from the documentation range (RFC 5737) stands in for it.
+func advertised(bind string) string {
+	ip := net.ParseIP(bind)
+	if ip.IsLoopback() || ip.IsUnspecified() || ip.To4() == nil {
+		return "192.0.2.1"
+	}
+	return bind
+}
+
+// featureGates that differ from upstream's defaults: the lease by which several
+// API servers find each other dials etcd by itself, and there is one server.
+const featureGates = "UnknownVersionInteroperabilityProxy=false"
+
+// setGates applies the gates to the process's registry, once: upstream keeps
+// them in one registry for all servers of a process.
+var setGates = sync.OnceValue(func() error {
+	return globals.DefaultComponentGlobalsRegistry.Set()
+})
+
+// completedOptions builds upstream's options from our own.
+func completedOptions(ctx context.Context, o Options, p pki, l net.Listener) (options.CompletedOptions, error) {
+	s := options.NewServerRunOptions()
+	fs := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)
+	for _, f := range s.Flags().FlagSets {
+		fs.AddFlagSet(f)
+	}
+	if err := fs.Parse(append(flags(o, p), "--feature-gates="+featureGates)); err != nil {
+		return options.CompletedOptions{}, err
+	}
+	if err := setGates(); err != nil {
+		return options.CompletedOptions{}, err
+	}
+	s.SecureServing.Listener = l
+	s.SecureServing.BindAddress = net.ParseIP(o.BindAddress)
+	s.SecureServing.BindPort = l.Addr().(*net.TCPAddr).Port
+	s.Etcd.EnableWatchCache = o.WatchCache
+	o.Backend.prepare(s.Etcd)
+	completed, err := s.Complete(ctx)
+	if err != nil {
+		return completed, err
+	}
+	if errs := completed.Validate(); len(errs) > 0 {
+		return completed, fmt.Errorf("kube-apiserver options: %w", errs[0])
+	}
+	return completed, nil
+}
+
+// newConfig puts upstream's three servers together. It follows the order of
+// kube-apiserver's own start (cmd/kube-apiserver/app.NewConfig), with our
+// backend, version, authenticator and service resolver in their places.
+func newConfig(o Options, opts options.CompletedOptions) (*app.Config, error) {
+	generic, shared, storageFactory, err := controlplaneapiserver.BuildGenericConfig(
+		opts.CompletedOptions,
+		[]*runtime.Scheme{legacyscheme.Scheme, extensionsapiserver.Scheme, aggregatorscheme.Scheme},
+		controlplane.DefaultAPIResourceConfigSource(),
+		generatedopenapi.GetOpenAPIDefinitions,
+	)
+	if err != nil {
+		return nil, err
+	}
+	generic.RESTOptionsGetter = o.Backend.getter(generic.RESTOptionsGetter, o.WatchCache)
+	generic.EffectiveVersion = version{generic.EffectiveVersion, o.Version}
+	generic.Authentication.Authenticator = identityAuthenticator{generic.Authentication.Authenticator}
+	loopback, err := url.Parse(generic.LoopbackClientConfig.Host)
+	if err != nil {
+		return nil, err
+	}
+	resolver := serviceResolver{services: shared.Core().V1().Services().Lister(), loopback: loopback}
+
+	admission, err := (&kubeapiserveradmission.Config{}).New()
+	if err != nil {
+		return nil, err
+	}
+	plane, initializers, err := controlplaneapiserver.CreateConfig(opts.CompletedOptions, generic, shared, storageFactory, resolver, admission)
+	if err != nil {
+		return nil, err
+	}
+	kube := kubeConfig(opts, *plane)
+	wrapper := webhook.NewDefaultAuthenticationInfoResolverWrapper(plane.ProxyTransport, generic.EgressSelector, generic.LoopbackClientConfig, generic.TracerProvider)
+	extensions, err := controlplaneapiserver.CreateAPIExtensionsConfig(*generic, shared, initializers, opts.CompletedOptions, opts.MasterCount, resolver, wrapper)
+	if err != nil {
+		return nil, err
+	}
+	aggregator, err := controlplaneapiserver.CreateAggregatorConfig(*generic, opts.CompletedOptions, shared, resolver, plane.ProxyTransport, plane.PeerProxy, initializers)
+	if err != nil {
+		return nil, err
+	}
+	// The two servers beside the main one make storage options of their own.
+	for _, g := range []*genericapiserver.Config{&extensions.GenericConfig.Config, &aggregator.GenericConfig.Config} {
+		g.RESTOptionsGetter = o.Backend.getter(g.RESTOptionsGetter, o.WatchCache)
+	}
+	extensions.ExtraConfig.CRDRESTOptionsGetter = o.Backend.getter(extensions.ExtraConfig.CRDRESTOptionsGetter, o.WatchCache)
+	return &app.Config{Options: opts, KubeAPIs: kube, ApiExtensions: extensions, Aggregator: aggregator}, nil
+}
+
+// kubeConfig is the configuration of the main server.
+func kubeConfig(opts options.CompletedOptions, plane controlplaneapiserver.Config) *controlplane.Config {
+	capabilities.Setup(opts.AllowPrivileged, opts.MaxConnectionBytesPerSec)
+	return &controlplane.Config{ControlPlane: plane, Extra: controlplane.Extra{
+		KubeletClientConfig:       opts.KubeletConfig,
+		ServiceIPRange:            opts.PrimaryServiceClusterIPRange,
+		APIServerServiceIP:        opts.APIServerServiceIP,
+		SecondaryServiceIPRange:   opts.SecondaryServiceClusterIPRange,
+		APIServerServicePort:      443,
+		ServiceNodePortRange:      opts.ServiceNodePortRange,
+		KubernetesServiceNodePort: opts.KubernetesServiceNodePort,
+		EndpointReconcilerType:    reconcilers.Type(opts.EndpointReconcilerType),
+		MasterCount:               opts.MasterCount,
+	}}
+}
+
+// version reports the release whose code runs, with our own version as build
+// metadata. Without it a Go build of the libraries reports v0.0.0-master, which
+// no client can compare.
+type version struct {
+	compatibility.EffectiveVersion
+	own string
+}
+
+// Info implements compatibility.EffectiveVersion; it is what /version shows.
+func (v version) Info() *apiversion.Info {
+	info := *v.EffectiveVersion.Info()
+	info.GitVersion = KubernetesVersion
+	if own := strings.TrimPrefix(v.own, "v"); own != "" {
+		info.GitVersion += "+rehearse." + buildMetadata(own)
+	}
+	info.GitCommit, info.GitTreeState, info.BuildDate = "", "", "1970-01-01T00:00:00Z"
+	return &info
+}
+
+// buildMetadata keeps what semantic versions allow there ([0-9A-Za-z-.]).
+func buildMetadata(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '.' || r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+			return r
+		}
+		return '-'
+	}, s)
+}

@@ -1,0 +1,195 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/gofrs/flock"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"k8s.io/apiserver/pkg/registry/generic"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
+)
+
+// quotaBytes is the size an embedded etcd may grow to (etcd's own default is
+// 2 GiB, too little for 100,000 pods with their history).
+const quotaBytes = 8 << 30
+
+// startTimeout is how long an embedded etcd may take to replay its log.
+const startTimeout = 2 * time.Minute
+
+// EmbeddedEtcd is an etcd in this process over a directory of the user's. It
+// syncs every write to disk before it is acknowledged, so what was acknowledged
+// survives kill -9. Clients reach it over Unix sockets that nobody else may open.
+type EmbeddedEtcd struct {
+	etcd    *embed.Etcd
+	lock    *flock.Flock
+	sockets string
+	client  string
+	failed  chan error
+	close   func()
+}
+
+// StartEmbeddedEtcd opens, or makes, a data directory. A directory that another
+// process holds, or whose contents etcd cannot read, is refused with one line
+// and left as it was.
+func StartEmbeddedEtcd(ctx context.Context, dir string) (*EmbeddedEtcd, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	lock := flock.New(filepath.Join(dir, "lock"))
+	held, err := lock.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("data directory %s: %w", dir, err)
+	}
+	if !held {
+		return nil, fmt.Errorf("data directory %s is in use by another process; stop it first or choose another directory", dir)
+	}
+	// Unix socket paths may hold about 100 bytes: the data directory's own may
+	// be longer.
+	sockets, err := os.MkdirTemp("", "rehearse-etcd-")
+	if err != nil {
+		_ = lock.Unlock()
+		return nil, err
+	}
+	e := &EmbeddedEtcd{lock: lock, sockets: sockets, failed: make(chan error, 1), client: "unix://" + filepath.Join(sockets, "client")}
+	e.close = sync.OnceFunc(e.shutdown)
+	if err := e.start(ctx, filepath.Join(dir, "etcd")); err != nil {
+		e.close()
+		return nil, fmt.Errorf("data directory %s: %w", dir, err)
+	}
+	return e, nil
+}
+
+func (e *EmbeddedEtcd) config(dir string) *embed.Config {
+	c := embed.NewConfig()
+	c.Name, c.Dir = "rehearse", dir
+	client, _ := url.Parse(e.client)
+	c.ListenClientUrls = []url.URL{*client}
+	// A cluster of one has no peers. Its membership must name TCP addresses all
+	// the same; nothing listens or dials there.
+	peer := url.URL{Scheme: "http", Host: "localhost:2380"}
+	c.ListenPeerUrls, c.AdvertisePeerUrls = nil, []url.URL{peer}
+	c.AdvertiseClientUrls = []url.URL{{Scheme: "http", Host: "localhost:2379"}}
+	c.InitialCluster = c.Name + "=" + peer.String()
+	c.QuotaBackendBytes = quotaBytes
+	// One member never waits for a leader elsewhere.
+	c.TickMs, c.ElectionMs = 10, 50
+	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(e.logger())
+	return c
+}
+
+// logger keeps etcd quiet and, above all, keeps it from ending the process:
+// what etcd calls fatal ends the goroutine that met it and is reported.
+func (e *EmbeddedEtcd) logger() *zap.Logger {
+	core := zapcore.NewNopCore()
+	return zap.New(fatalCore{core}, zap.WithFatalHook(goexitHook{e}), zap.WithPanicHook(goexitHook{e}))
+}
+
+// fatalCore lets only messages through that would end the process, so that their
+// hook sees them.
+type fatalCore struct{ zapcore.Core }
+
+func (fatalCore) Enabled(l zapcore.Level) bool { return l >= zapcore.DPanicLevel }
+func (c fatalCore) Check(entry zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if c.Enabled(entry.Level) {
+		return ce.AddCore(entry, c)
+	}
+	return ce
+}
+
+type goexitHook struct{ e *EmbeddedEtcd }
+
+func (h goexitHook) OnWrite(ce *zapcore.CheckedEntry, fields []zapcore.Field) {
+	msg := ce.Message
+	for _, f := range fields {
+		if f.Type == zapcore.ErrorType {
+			msg += fmt.Sprintf(": %v", f.Interface)
+		}
+	}
+	h.e.fail(errors.New(msg))
+	zapcore.WriteThenGoexit.OnWrite(ce, fields)
+}
+
+func (e *EmbeddedEtcd) fail(err error) {
+	select {
+	case e.failed <- err:
+	default: // the first failure is the cause
+	}
+}
+
+func (e *EmbeddedEtcd) start(ctx context.Context, dir string) error {
+	started := make(chan struct{})
+	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				e.fail(fmt.Errorf("etcd cannot open it: %v", p))
+			}
+		}()
+		etcd, err := embed.StartEtcd(e.config(dir))
+		if err != nil {
+			e.fail(err)
+			return
+		}
+		e.etcd = etcd
+		close(started)
+	}()
+	timeout := time.NewTimer(startTimeout)
+	defer timeout.Stop()
+	var ready <-chan struct{}
+	for {
+		select {
+		case <-started:
+			started, ready = nil, e.etcd.Server.ReadyNotify()
+		case <-ready:
+			return nil
+		case err := <-e.failed:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-timeout.C:
+			return fmt.Errorf("etcd was not ready within %s", startTimeout)
+		}
+	}
+}
+
+// Failed yields the error when etcd can no longer go on (a full disk, for
+// instance). Nothing acknowledged is lost then.
+func (e *EmbeddedEtcd) Failed() <-chan error { return e.failed }
+
+// Close ends etcd and lets the data directory go.
+func (e *EmbeddedEtcd) Close() { e.close() }
+
+func (e *EmbeddedEtcd) shutdown() {
+	if e.etcd != nil {
+		e.etcd.Close()
+	}
+	_ = os.RemoveAll(e.sockets)
+	_ = e.lock.Unlock()
+}
+
+func (e *EmbeddedEtcd) prepare(o *genericoptions.EtcdOptions) {
+	o.StorageConfig.Transport.ServerList = []string{e.client}
+}
+
+func (e *EmbeddedEtcd) getter(next generic.RESTOptionsGetter, _ bool) generic.RESTOptionsGetter {
+	return next
+}
+
+// run reports what etcd says of itself after it has started.
+func (e *EmbeddedEtcd) run(ctx context.Context) {
+	select {
+	case err := <-e.etcd.Err():
+		if err != nil {
+			e.fail(err)
+		}
+	case <-ctx.Done():
+	}
+}

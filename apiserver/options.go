@@ -1,0 +1,82 @@
+package apiserver
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"k8s.io/client-go/rest"
+)
+
+// KubernetesVersion is the upstream release whose code this package runs.
+const KubernetesVersion = "v1.36.3"
+
+// Options says how one API server is to run. The zero value of a field means
+// its default; Dir and Backend must be given.
+type Options struct {
+	// Dir is where certificates and the service account key are kept (made with
+	// mode 0700). What is found there is used again, so that tokens and
+	// kubeconfigs outlive a restart.
+	Dir string
+	// Backend keeps the objects: Memory, Etcd or a started EmbeddedEtcd.
+	Backend Backend
+	// BindAddress is the IP the TLS door listens on; default 127.0.0.1.
+	BindAddress string
+	// Port of the TLS door; 0 takes a free one.
+	Port int
+	// Version is our own version, added to the reported Kubernetes version as
+	// build metadata (v1.36.3+rehearse.VERSION).
+	Version string
+	// WatchCache puts upstream's watch cache over the backend, as a
+	// kube-apiserver in production has it. Users' clusters want it; a world in
+	// virtual time does not.
+	WatchCache bool
+	// ServiceIPRange is the IPv4 CIDR of ClusterIPs; default 10.96.0.0/16.
+	ServiceIPRange string
+	// Listener, when given, is used in place of BindAddress and Port.
+	Listener net.Listener
+}
+
+func (o *Options) complete() error {
+	if o.Dir == "" {
+		return errors.New("apiserver: Options.Dir is empty; name a directory for the certificates")
+	}
+	if o.Backend == nil {
+		return errors.New("apiserver: Options.Backend is nil; use Memory, Etcd or StartEmbeddedEtcd")
+	}
+	if o.BindAddress == "" {
+		o.BindAddress = "127.0.0.1"
+	}
+	if net.ParseIP(o.BindAddress) == nil {
+		return fmt.Errorf("bind address %q is not an IP address", o.BindAddress)
+	}
+	if o.ServiceIPRange == "" {
+		o.ServiceIPRange = "10.96.0.0/16"
+	}
+	return nil
+}
+
+// listen opens the TLS door's socket before anything else is built, so that a
+// port in use costs no time and gives one clear line.
+func (o *Options) listen() (net.Listener, error) {
+	if o.Listener != nil {
+		return o.Listener, nil
+	}
+	address := net.JoinHostPort(o.BindAddress, fmt.Sprint(o.Port))
+	l, err := net.Listen("tcp", address)
+	if err == nil {
+		return l, nil
+	}
+	if strings.Contains(err.Error(), "address already in use") {
+		return nil, fmt.Errorf("port %d on %s is in use; choose another one with --port, or leave it out for a free one", o.Port, o.BindAddress)
+	}
+	return nil, fmt.Errorf("listen on %s: %w", address, err)
+}
+
+// unlimited takes client-side rate limits away: our own components share one
+// process with the server, which has its own fairness.
+func unlimited(c *rest.Config) *rest.Config {
+	c.QPS, c.Burst = -1, 0
+	return c
+}

@@ -1,0 +1,210 @@
+package apiserver
+
+import (
+	"context"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+)
+
+// Server is a running kube-apiserver.
+type Server struct {
+	address string
+	ca      *authority
+	handler http.Handler
+	cancel  context.CancelFunc
+	done    chan struct{}
+	err     error
+}
+
+// Start builds a server, opens its doors and returns; Ready waits until it
+// answers. The server runs until ctx ends or Stop is called. An error is one
+// line for a user (a port in use, a damaged certificate, …).
+func Start(ctx context.Context, o Options) (*Server, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	l, err := o.listen()
+	if err != nil {
+		return nil, err
+	}
+	s, prepare, err := build(ctx, o, l)
+	if err != nil {
+		_ = l.Close()
+		return nil, err
+	}
+	ctx, s.cancel = context.WithCancel(ctx)
+	go func() {
+		defer close(s.done)
+		var background sync.WaitGroup
+		backgroundCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
+		background.Go(func() { o.Backend.run(backgroundCtx) })
+		if err := prepare(ctx); err != nil && ctx.Err() == nil {
+			s.err = err
+		}
+		stop()
+		background.Wait()
+	}()
+	return s, nil
+}
+
+func build(ctx context.Context, o Options, l net.Listener) (*Server, func(context.Context) error, error) {
+	p := pki{o.Dir}
+	hosts, ips := servingNames(o.BindAddress)
+	ca, err := p.ensure(hosts, ips)
+	if err != nil {
+		return nil, nil, err
+	}
+	opts, err := completedOptions(ctx, o, p, l)
+	if err != nil {
+		return nil, nil, err
+	}
+	config, err := newConfig(o, opts)
+	if err != nil {
+		return nil, nil, err
+	}
+	completed, err := config.Complete()
+	if err != nil {
+		return nil, nil, err
+	}
+	chain, err := app.CreateServerChain(completed)
+	if err != nil {
+		return nil, nil, err
+	}
+	prepared, err := chain.PrepareRun()
+	if err != nil {
+		return nil, nil, err
+	}
+	s := &Server{
+		address: dialable(l.Addr().(*net.TCPAddr)),
+		ca:      ca,
+		handler: chain.GenericAPIServer.Handler,
+		done:    make(chan struct{}),
+	}
+	return s, prepared.Run, nil
+}
+
+// servingNames are the names a client may call the server by.
+func servingNames(bind string) ([]string, []net.IP) {
+	hosts := []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"}
+	if h, err := os.Hostname(); err == nil {
+		hosts = append(hosts, h)
+	}
+	ips := []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback, net.IPv4(10, 96, 0, 1)}
+	bound := net.ParseIP(bind)
+	if !bound.IsUnspecified() {
+		return hosts, append(ips, bound)
+	}
+	// Bound to every interface: any of its addresses may be used.
+	addresses, _ := net.InterfaceAddrs()
+	for _, a := range addresses {
+		if n, ok := a.(*net.IPNet); ok {
+			ips = append(ips, n.IP)
+		}
+	}
+	return hosts, ips
+}
+
+// dialable turns a listener's address into one that a client here can dial.
+func dialable(a *net.TCPAddr) string {
+	ip := a.IP
+	if ip.IsUnspecified() {
+		ip = net.IPv4(127, 0, 0, 1)
+	}
+	return net.JoinHostPort(ip.String(), fmt.Sprint(a.Port))
+}
+
+// URL is where the TLS door answers.
+func (s *Server) URL() string { return "https://" + s.address }
+
+// CA is the PEM encoded certificate of the authority that signed the server's
+// certificate and signs its clients'.
+func (s *Server) CA() []byte { return s.ca.pem }
+
+// ClientCertificate issues a client certificate for a user and groups, PEM
+// encoded, valid for a year.
+func (s *Server) ClientCertificate(user string, groups ...string) (cert, key []byte, err error) {
+	c, err := s.ca.issue(pkix.Name{CommonName: user, Organization: groups}, x509.ExtKeyUsageClientAuth, nil, nil)
+	return c.cert, c.key, err
+}
+
+// Handler serves the whole API. A request must bring its own credentials; own
+// components use RESTConfig.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// RESTConfig is the in-process door for one of our own components: protobuf
+// where the kind has it, no socket, no client-side rate limit. The name is the
+// user that the API server sees (system:kube-scheduler, …).
+func (s *Server) RESTConfig(name string) *rest.Config {
+	c := &rest.Config{
+		// A host that cannot be looked up: nothing may leave by mistake.
+		Host:               "http://in-process.invalid",
+		Transport:          &RoundTripper{Handler: s.handler, User: component(name)},
+		DisableCompression: true,
+	}
+	c.ContentType = runtime.ContentTypeProtobuf
+	c.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	return unlimited(c)
+}
+
+// Ready waits until /readyz is good, or until the server or ctx ends.
+func (s *Server) Ready(ctx context.Context) error {
+	c := http.Client{Transport: &RoundTripper{Handler: s.handler, User: component("system:apiserver")}}
+	var last string
+	// /readyz has no notification to wait for.
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		code, body, err := get(ctx, c, "http://in-process.invalid/readyz?verbose=true")
+		if err == nil && code == http.StatusOK {
+			return nil
+		}
+		if err == nil {
+			last = body
+		}
+		select {
+		case <-tick.C:
+		case <-s.done:
+			return errors.Join(errors.New("the API server ended before it was ready"), s.err)
+		case <-ctx.Done():
+			return fmt.Errorf("the API server is not ready: %w\n%s", ctx.Err(), last)
+		}
+	}
+}
+
+// Done is closed when the server has ended; Err then says why, nil after Stop.
+func (s *Server) Done() <-chan struct{} { return s.done }
+
+// Err is valid after Done.
+func (s *Server) Err() error { return s.err }
+
+// Stop ends the server and waits until it has ended.
+func (s *Server) Stop() {
+	s.cancel()
+	<-s.done
+}
+
+func get(ctx context.Context, c http.Client, url string) (int, string, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	resp, err := c.Do(r)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(body), err
+}

@@ -1,0 +1,269 @@
+package apiserver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+)
+
+// RoundTripper is the in-process door: client-go uses it as its transport and
+// each request goes straight to the server's handler.
+//
+// An ordinary request runs on the caller's goroutine and its answer is held in
+// memory. A request whose answer has no end (watch, log, proxy) runs on a
+// goroutine of its own and its answer is piped as it is written.
+type RoundTripper struct {
+	// Handler serves the requests.
+	Handler http.Handler
+	// User is who speaks; nil leaves authentication to the request's headers.
+	User user.Info
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *RoundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	if endless(r) {
+		return t.stream(r)
+	}
+	w := &bufferedResponse{header: http.Header{}}
+	if !serve(t.Handler, w, t.serverRequest(r, r.Context())) {
+		return nil, errAborted
+	}
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	return w.response(r), nil
+}
+
+// errAborted is what a client of a socket sees when the server drops the
+// connection in mid-answer (http.ErrAbortHandler).
+var errAborted = errors.New("the API server aborted the answer")
+
+// serve runs the handler and reports whether it came to its end. A panic with
+// http.ErrAbortHandler is how handlers drop a connection; any other one is a
+// bug and stays a panic.
+func serve(h http.Handler, w http.ResponseWriter, r *http.Request) (ok bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			if p != http.ErrAbortHandler { //nolint:errorlint // compared as net/http does
+				panic(p)
+			}
+			ok = false
+		}
+	}()
+	h.ServeHTTP(w, r)
+	return true
+}
+
+// serverRequest turns the client's request into what a server would have read.
+func (t *RoundTripper) serverRequest(r *http.Request, ctx context.Context) *http.Request {
+	if t.User != nil {
+		ctx = withIdentity(ctx, t.User)
+	}
+	s := r.Clone(ctx)
+	s.RequestURI = s.URL.RequestURI()
+	s.RemoteAddr = "127.0.0.1:0"
+	s.Proto, s.ProtoMajor, s.ProtoMinor = "HTTP/2.0", 2, 0
+	if s.Host == "" {
+		s.Host = s.URL.Host
+	}
+	if s.Body == nil {
+		s.Body = http.NoBody
+	}
+	return s
+}
+
+// endless tells requests whose answer is a stream. Kubernetes marks a watch by
+// its query (or, in old clients, a /watch/ path segment), and streams by
+// subresource.
+func endless(r *http.Request) bool {
+	if w, err := strconv.ParseBool(r.URL.Query().Get("watch")); err == nil && w {
+		return true
+	}
+	p := r.URL.Path
+	return strings.HasSuffix(p, "/log") || strings.Contains(p, "/proxy") || strings.Contains(p, "/watch/")
+}
+
+// bufferedResponse holds an answer that has an end.
+type bufferedResponse struct {
+	header http.Header
+	sent   http.Header // as it was when the status was written
+	code   int
+	body   bytes.Buffer
+}
+
+func (w *bufferedResponse) Header() http.Header { return w.header }
+
+func (w *bufferedResponse) WriteHeader(code int) {
+	if w.code == 0 {
+		w.code, w.sent = code, w.header.Clone()
+	}
+}
+
+func (w *bufferedResponse) Write(b []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	return w.body.Write(b)
+}
+
+func (w *bufferedResponse) Flush()                             { w.WriteHeader(http.StatusOK) }
+func (w *bufferedResponse) CloseNotify() <-chan bool           { return nil }
+func (w *bufferedResponse) SetReadDeadline(_ time.Time) error  { return nil }
+func (w *bufferedResponse) SetWriteDeadline(_ time.Time) error { return nil }
+
+func (w *bufferedResponse) response(r *http.Request) *http.Response {
+	w.WriteHeader(http.StatusOK)
+	return &http.Response{
+		Status: http.StatusText(w.code), StatusCode: w.code,
+		Proto: "HTTP/2.0", ProtoMajor: 2,
+		Header: w.sent, Request: r,
+		Body:          io.NopCloser(&w.body),
+		ContentLength: int64(w.body.Len()),
+	}
+}
+
+// stream runs the handler beside the caller and answers as soon as the handler
+// has written its status.
+func (t *RoundTripper) stream(r *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(r.Context())
+	w := &streamedResponse{header: http.Header{}, started: make(chan struct{}), ctx: ctx, cancel: cancel}
+	w.wake.L = &w.mu
+	// The client may stop reading without closing the body: its context ends
+	// every wait.
+	stopWake := context.AfterFunc(ctx, w.interrupt)
+	go func() {
+		defer stopWake()
+		finished := false
+		defer func() { w.finish(finished) }()
+		finished = serve(t.Handler, w, t.serverRequest(r, ctx))
+	}()
+	select {
+	case <-w.started:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return &http.Response{
+		Status: http.StatusText(w.code), StatusCode: w.code,
+		Proto: "HTTP/2.0", ProtoMajor: 2,
+		Header: w.sent, Request: r, Body: w, ContentLength: -1,
+	}, nil
+}
+
+// maxBuffered is how many bytes of a stream may wait for its reader before the
+// writer is held back, as a socket's buffers would.
+const maxBuffered = 1 << 20
+
+// streamedResponse is both ends of a stream: the handler's writer and the
+// client's body, with a bounded buffer between them. One lock for a whole batch
+// of frames makes a watch much cheaper here than through a pipe that hands
+// over each write.
+type streamedResponse struct {
+	header  http.Header
+	sent    http.Header
+	code    int
+	started chan struct{}
+	ctx     context.Context
+	cancel  context.CancelFunc
+
+	mu     sync.Mutex
+	wake   sync.Cond
+	buf    []byte
+	off    int
+	err    error // what Read says once buf is empty
+	closed bool  // the reader has gone
+}
+
+func (w *streamedResponse) Header() http.Header { return w.header }
+
+func (w *streamedResponse) WriteHeader(code int) {
+	if w.code == 0 {
+		w.code, w.sent = code, w.header.Clone()
+		close(w.started)
+	}
+}
+
+func (w *streamedResponse) Write(b []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.buf)-w.off > maxBuffered && !w.closed && w.ctx.Err() == nil {
+		w.wake.Wait()
+	}
+	if w.closed || w.ctx.Err() != nil {
+		return 0, io.ErrClosedPipe
+	}
+	w.buf = append(w.buf, b...)
+	w.wake.Broadcast()
+	return len(b), nil
+}
+
+// Read implements io.Reader for the client. A Read takes what is there and
+// never waits for more.
+func (w *streamedResponse) Read(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.buf) == w.off {
+		switch {
+		case w.closed:
+			return 0, http.ErrBodyReadAfterClose
+		case w.err != nil:
+			return 0, w.err
+		case w.ctx.Err() != nil:
+			return 0, w.ctx.Err()
+		}
+		w.wake.Wait()
+	}
+	n := copy(p, w.buf[w.off:])
+	w.off += n
+	if w.off == len(w.buf) {
+		w.buf, w.off = w.buf[:0], 0
+		if cap(w.buf) > 1<<16 {
+			w.buf = nil // a burst must not keep its memory for the life of a watch
+		}
+	}
+	w.wake.Broadcast()
+	return n, nil
+}
+
+// Close implements io.Closer for the client: it ends the handler's request.
+func (w *streamedResponse) Close() error {
+	w.mu.Lock()
+	w.closed = true
+	w.mu.Unlock()
+	w.cancel()
+	w.wake.Broadcast()
+	return nil
+}
+
+func (w *streamedResponse) interrupt() {
+	// Taking the lock orders this wake-up after the wait it must end.
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wake.Broadcast()
+}
+
+func (w *streamedResponse) finish(ok bool) {
+	w.WriteHeader(http.StatusOK)
+	w.mu.Lock()
+	w.err = io.EOF
+	if !ok {
+		w.err = errAborted
+	}
+	w.wake.Broadcast()
+	w.mu.Unlock()
+	w.cancel()
+}
+
+func (w *streamedResponse) Flush()                             { w.WriteHeader(http.StatusOK) }
+func (w *streamedResponse) CloseNotify() <-chan bool           { return nil }
+func (w *streamedResponse) SetReadDeadline(_ time.Time) error  { return nil }
+func (w *streamedResponse) SetWriteDeadline(_ time.Time) error { return nil }

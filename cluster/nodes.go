@@ -1,0 +1,58 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// SimulatedAnnotation marks a node that no kubelet stands behind; the value is
+// "fake". It is KWOK's, so that its users' tools find our nodes and the other
+// way round.
+const SimulatedAnnotation = "kwok.x-k8s.io/node"
+
+// nodeWriters is how many nodes are made at a time; more brings nothing on two
+// cores.
+const nodeWriters = 8
+
+// ensureNodes makes node-0 to node-(n-1) where they are missing.
+func ensureNodes(ctx context.Context, config *rest.Config, n int) error {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(nodeWriters)
+	for i := range n {
+		group.Go(func() error {
+			_, err := client.CoreV1().Nodes().Create(ctx, simulatedNode(fmt.Sprintf("node-%d", i)), metav1.CreateOptions{})
+			if apierrors.IsAlreadyExists(err) {
+				return nil
+			}
+			return err
+		})
+	}
+	return group.Wait()
+}
+
+// simulatedNode carries the labels that a kubelet sets on its node and the role
+// that kubectl prints. Capacity and conditions come from the node's stages.
+func simulatedNode(name string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name:        name,
+		Annotations: map[string]string{SimulatedAnnotation: "fake"},
+		Labels: map[string]string{
+			corev1.LabelHostname:            name,
+			corev1.LabelOSStable:            "linux",
+			corev1.LabelArchStable:          "amd64",
+			"node-role.kubernetes.io/agent": "",
+			"type":                          "rehearse",
+		},
+	}}
+}

@@ -1,0 +1,61 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+	"k8s.io/kubernetes/pkg/scheduler/profile"
+)
+
+// startScheduler prepares the real kube-scheduler with its default profile and
+// returns its run function.
+func startScheduler(ctx context.Context, config *rest.Config) (func(context.Context), error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	dynamicClient, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	settings, err := latest.Default()
+	if err != nil {
+		return nil, err
+	}
+	informers := scheduler.NewInformerFactory(client, 0)
+	dynamicInformers := dynamicinformer.NewFilteredDynamicSharedInformerFactory(dynamicClient, 0, "", nil)
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
+	s, err := scheduler.New(ctx, client, informers, dynamicInformers, profile.NewRecorderFactory(broadcaster),
+		scheduler.WithComponentConfigVersion(settings.APIVersion),
+		scheduler.WithKubeConfig(config),
+		scheduler.WithProfiles(settings.Profiles...),
+		scheduler.WithPercentageOfNodesToScore(settings.PercentageOfNodesToScore),
+		scheduler.WithParallelism(settings.Parallelism),
+		scheduler.WithPodInitialBackoffSeconds(settings.PodInitialBackoffSeconds),
+		scheduler.WithPodMaxBackoffSeconds(settings.PodMaxBackoffSeconds),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("kube-scheduler: %w", err)
+	}
+	return func(ctx context.Context) {
+		broadcaster.StartRecordingToSink(ctx.Done())
+		defer broadcaster.Shutdown()
+		informers.Start(ctx.Done())
+		dynamicInformers.Start(ctx.Done())
+		defer informers.Shutdown()
+		defer dynamicInformers.Shutdown()
+		informers.WaitForCacheSync(ctx.Done())
+		dynamicInformers.WaitForCacheSync(ctx.Done())
+		if err := s.WaitForHandlersSync(ctx); err != nil {
+			return // only when ctx has ended
+		}
+		s.Run(ctx)
+	}, nil
+}

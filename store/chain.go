@@ -1,0 +1,77 @@
+package store
+
+import (
+	"sort"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// version is what a key held from one revision on. It does not change once it is
+// in its chain, but for the decoded object that may be remembered with it.
+type version struct {
+	rev     int64  // the revision that wrote it
+	created int64  // the revision that made the key
+	writes  int64  // how often the key was written since, this time included
+	dead    bool   // the key was deleted; no value
+	value   []byte // as stored, after the transformer
+
+	decoded atomic.Pointer[decoded]
+}
+
+// decoded is the object that a value means to one Storage. Another Storage may
+// read the same value as another version of the kind, so it says who made it.
+type decoded struct {
+	by  *objects
+	obj runtime.Object
+}
+
+// chain is the history of one key, oldest first, never empty while it is in the
+// tree. A dead version stays in it until compaction, so that a read at an older
+// revision can tell "deleted" from "not yet made".
+type chain struct {
+	key      string
+	versions []*version
+}
+
+func (c *chain) newest() *version { return c.versions[len(c.versions)-1] }
+
+// live returns the present version, or nil if the key does not exist now.
+func (c *chain) live() *version {
+	if v := c.newest(); !v.dead {
+		return v
+	}
+	return nil
+}
+
+// at returns the version that was present at rev, or nil.
+func (c *chain) at(rev int64) *version {
+	if v := c.newest(); v.rev <= rev {
+		return c.live()
+	}
+	i := sort.Search(len(c.versions), func(i int) bool { return c.versions[i].rev > rev })
+	if i == 0 || c.versions[i-1].dead {
+		return nil
+	}
+	return c.versions[i-1]
+}
+
+// compact drops the versions that no read at rev or later can see, and reports
+// whether nothing is left. It moves nothing, so that to drop the versions of a
+// busy key one by one does not cost the square of their number.
+func (c *chain) compact(rev int64) (empty bool) {
+	for len(c.versions) > 0 && c.unseen(rev) {
+		c.versions[0] = nil
+		c.versions = c.versions[1:]
+	}
+	return len(c.versions) == 0
+}
+
+// unseen tells whether the oldest version is invisible from rev on: it was
+// replaced by then, or it says that the key did not exist.
+func (c *chain) unseen(rev int64) bool {
+	if len(c.versions) > 1 && c.versions[1].rev <= rev {
+		return true
+	}
+	return c.versions[0].dead && c.versions[0].rev <= rev
+}

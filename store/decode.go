@@ -1,0 +1,202 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/conversion"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/value"
+)
+
+// encode prepares an object for storage (which clears its resourceVersion) and
+// returns its bytes before the transformer.
+func (s *objects) encode(obj runtime.Object) ([]byte, error) {
+	if err := s.versioner.PrepareObjectForStorage(obj); err != nil {
+		return nil, fmt.Errorf("store: cannot prepare object for storage: %w", err)
+	}
+	return runtime.Encode(s.codec, obj)
+}
+
+// newVersion makes the version that will hold data. Without a transformer the
+// object is decoded here, before the write, so that bytes that cannot be read
+// back are refused and nobody has to decode them again.
+func (s *objects) newVersion(ctx context.Context, key string, data []byte) (*version, error) {
+	if s.transformer != nil {
+		stored, err := s.transformer.TransformToStorage(ctx, data, value.DefaultContext(key))
+		if err != nil {
+			return nil, storage.NewInternalError(err)
+		}
+		return &version{value: stored}, nil
+	}
+	// The encoder's buffer has room to spare and the version may live for long.
+	v := &version{value: append(make([]byte, 0, len(data)), data...)}
+	obj, err := s.decodeNew(v.value)
+	if err != nil {
+		return nil, err
+	}
+	v.decoded.Store(&decoded{by: s, obj: obj})
+	return v, nil
+}
+
+// plain returns the bytes of a version before the transformer, and whether the
+// transformer wants them written anew.
+func (s *objects) plain(ctx context.Context, key string, v *version) (data []byte, stale bool, err error) {
+	if s.transformer == nil {
+		return v.value, false, nil
+	}
+	data, stale, err = s.transformer.TransformFromStorage(ctx, v.value, value.DefaultContext(key))
+	if err != nil {
+		return nil, false, storage.NewInternalError(err)
+	}
+	return data, stale, nil
+}
+
+func (s *objects) decodeNew(data []byte) (runtime.Object, error) {
+	if s.newFunc == nil {
+		return runtime.Decode(s.codec, data)
+	}
+	obj, _, err := s.codec.Decode(data, nil, s.newFunc())
+	return obj, err
+}
+
+// setRevision writes the resourceVersion into an object. An object without one is
+// handed out as it is, as etcd3's store does.
+func setRevision(obj runtime.Object, rev int64) {
+	_ = storage.APIObjectVersioner{}.UpdateObject(obj, uint64(rev))
+}
+
+// stamp gives the decoded object the version's revision, when it is known at last.
+// Nobody else sees the object yet.
+func (v *version) stamp() {
+	if d := v.decoded.Load(); d != nil {
+		setRevision(d.obj, v.rev)
+	}
+}
+
+// object returns what a version means to this Storage. If shared is true, the
+// object is everybody's and must not be changed.
+func (s *objects) object(ctx context.Context, key string, v *version) (obj runtime.Object, shared bool, err error) {
+	if d := v.decoded.Load(); d != nil && d.by == s {
+		return d.obj, true, nil
+	}
+	data, _, err := s.plain(ctx, key, v)
+	if err != nil {
+		return nil, false, err
+	}
+	if obj, err = s.decodeNew(data); err != nil {
+		return nil, false, err
+	}
+	setRevision(obj, v.rev)
+	if s.transformer != nil {
+		return obj, false, nil
+	}
+	// Written raw, or by a Storage that has been replaced since: remember it as
+	// this Storage reads it. The last reader wins.
+	v.decoded.Store(&decoded{by: s, obj: obj})
+	return obj, true, nil
+}
+
+// read sets out to what a version means. With own, out is the caller's to change
+// to its depths; without, it shares them with everybody.
+func (s *objects) read(ctx context.Context, key string, v *version, out runtime.Object, own bool) error {
+	to, err := conversion.EnforcePtr(out)
+	if err != nil {
+		return fmt.Errorf("store: output object is no pointer: %w", err)
+	}
+	if s.transformer == nil && s.readable(out) {
+		obj, _, err := s.object(ctx, key, v)
+		if err != nil {
+			return err
+		}
+		if sameType(obj, out) {
+			if own {
+				obj = obj.DeepCopyObject()
+			} else {
+				obj = shallowCopy(obj)
+			}
+			to.Set(reflect.ValueOf(obj).Elem())
+			return nil
+		}
+	}
+	data, _, err := s.plain(ctx, key, v)
+	if err != nil {
+		return err
+	}
+	if _, _, err := s.codec.Decode(data, nil, out); err != nil {
+		return err
+	}
+	setRevision(out, v.rev)
+	return nil
+}
+
+// readable tells whether out may turn out to be of the type that is shared. It
+// spares the decoding of an object that would then be decoded again.
+func (s *objects) readable(out runtime.Object) bool {
+	return s.newFunc == nil || reflect.TypeOf(out) == s.objectType()
+}
+
+func (s *objects) objectType() reflect.Type { return reflect.TypeOf(s.newFunc()) }
+
+// sameType tells whether out can take the shared object as it is. An unstructured
+// object says in its contents which version it wants to be; only if that is the
+// version of the shared one would the codec do nothing else.
+func sameType(shared, out runtime.Object) bool {
+	if reflect.TypeOf(shared) != reflect.TypeOf(out) {
+		return false
+	}
+	if _, ok := out.(runtime.Unstructured); !ok {
+		return true
+	}
+	want := out.GetObjectKind().GroupVersionKind().GroupVersion()
+	return !want.Empty() && want == shared.GetObjectKind().GroupVersionKind().GroupVersion()
+}
+
+// shallowCopy copies the top of an object: for a struct its fields, and so its
+// whole metadata down to the first pointer; for an unstructured object the maps
+// that stand for the same. Setting the kind, the resourceVersion, a timestamp or a
+// new list of finalizers on the copy leaves the original alone.
+func shallowCopy(obj runtime.Object) runtime.Object {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		top := maps.Clone(u.Object)
+		if meta, ok := top["metadata"].(map[string]any); ok {
+			top["metadata"] = maps.Clone(meta)
+		}
+		return &unstructured.Unstructured{Object: top}
+	}
+	from := reflect.ValueOf(obj)
+	if from.Kind() != reflect.Pointer || from.Elem().Kind() != reflect.Struct {
+		return obj.DeepCopyObject()
+	}
+	to := reflect.New(from.Type().Elem())
+	to.Elem().Set(from.Elem())
+	return to.Interface().(runtime.Object)
+}
+
+// goneObject remembers the object of a delete, made once and shared by the
+// watchers that send it: what the key held before, at the revision of the delete.
+type goneObject struct{ made atomic.Pointer[decoded] }
+
+// before returns the object that a change replaced or deleted, with the revision
+// of the change.
+func (s *objects) before(ctx context.Context, c *change) (obj runtime.Object, shared bool, err error) {
+	if d := c.gone.made.Load(); d != nil && d.by == s {
+		return d.obj, true, nil
+	}
+	if obj, shared, err = s.object(ctx, c.key, c.prev); err != nil {
+		return nil, false, err
+	}
+	if !shared {
+		setRevision(obj, c.rev)
+		return obj, false, nil
+	}
+	obj = shallowCopy(obj)
+	setRevision(obj, c.rev)
+	c.gone.made.Store(&decoded{by: s, obj: obj})
+	return obj, true, nil
+}

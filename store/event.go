@@ -1,0 +1,122 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/features"
+	"k8s.io/apiserver/pkg/storage"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+)
+
+func newSelector(p storage.SelectionPredicate) selector {
+	all := p.Empty()
+	if utilfeature.DefaultFeatureGate.Enabled(features.ShardedListAndWatch) && p.ShardSelector != nil {
+		all = all && p.ShardSelector.Empty()
+	}
+	return selector{predicate: p, all: all}
+}
+
+func (s *selector) selects(obj runtime.Object) bool {
+	if s.all {
+		return true
+	}
+	ok, err := s.predicate.Matches(obj)
+	return err == nil && ok
+}
+
+// event turns a change into the event that this watch sends for it; nil if its
+// selector lets it see nothing.
+func (w *watcher) event(c *change) (*watch.Event, error) {
+	switch c.kind {
+	case progressed, initialEnd:
+		return w.bookmark(c)
+	case failed:
+		return errorEvent(c.err), nil
+	case found:
+		return w.ifSelected(watch.Added, c)
+	}
+	switch {
+	case c.cur.dead:
+		return w.ifSelectedBefore(c)
+	case c.prev == nil:
+		return w.ifSelected(watch.Added, c)
+	case w.selector.all:
+		return w.ifSelected(watch.Modified, c)
+	}
+	return w.modified(c)
+}
+
+// modified is a change of an object that the selector looks at: it may enter the
+// selection, leave it, or stay in or outside.
+func (w *watcher) modified(c *change) (*watch.Event, error) {
+	cur, curShared, err := w.objects.object(w.ctx, c.key, c.cur)
+	if err != nil {
+		return nil, err
+	}
+	old, oldShared, err := w.objects.before(w.ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	is, was := w.selector.selects(cur), w.selector.selects(old)
+	switch {
+	case is && was:
+		return w.give(watch.Modified, cur, curShared), nil
+	case is:
+		return w.give(watch.Added, cur, curShared), nil
+	case was:
+		return w.give(watch.Deleted, old, oldShared), nil
+	}
+	return nil, nil
+}
+
+func (w *watcher) ifSelected(t watch.EventType, c *change) (*watch.Event, error) {
+	obj, shared, err := w.objects.object(w.ctx, c.key, c.cur)
+	if err != nil || !w.selector.selects(obj) {
+		return nil, err
+	}
+	return w.give(t, obj, shared), nil
+}
+
+func (w *watcher) ifSelectedBefore(c *change) (*watch.Event, error) {
+	obj, shared, err := w.objects.before(w.ctx, c)
+	if err != nil {
+		return nil, w.objects.corruptDelete(err)
+	}
+	if !w.selector.selects(obj) {
+		return nil, nil
+	}
+	return w.give(watch.Deleted, obj, shared), nil
+}
+
+// give makes the event. Only a watch that asked for the store's own bookmarks,
+// which is how the watch cache is known, gets the shared object itself: the cache
+// copies before it changes anything. Everybody else encodes what he gets, and an
+// encoder writes the kind into the object for a moment; so he gets a copy of its
+// top. An unstructured object is a map all the way up, and those who read it from
+// the cache share that map, so here even the cache gets its own.
+func (w *watcher) give(t watch.EventType, obj runtime.Object, shared bool) *watch.Event {
+	if _, isMap := obj.(*unstructured.Unstructured); shared && (isMap || !w.progress) {
+		obj = shallowCopy(obj)
+	}
+	return &watch.Event{Type: t, Object: obj}
+}
+
+func (w *watcher) bookmark(c *change) (*watch.Event, error) {
+	if w.objects.newFunc == nil {
+		return nil, errors.New("store: no bookmark without a NewFunc")
+	}
+	obj := w.objects.newFunc()
+	if err := w.objects.versioner.UpdateObject(obj, uint64(c.rev)); err != nil {
+		return nil, fmt.Errorf("store: bookmark: %w", err)
+	}
+	if c.kind == initialEnd {
+		if err := storage.AnnotateInitialEventsEndBookmark(obj); err != nil {
+			return nil, fmt.Errorf("store: bookmark: %w", err)
+		}
+	}
+	return &watch.Event{Type: watch.Bookmark, Object: obj}, nil
+}

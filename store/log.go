@@ -1,0 +1,74 @@
+package store
+
+import "sort"
+
+// changeOverhead is what a remembered change costs beside its old value: the
+// change itself, its place in the log and in its key's chain, the version.
+const changeOverhead = 256
+
+// change is one write as watchers are told of it. A watcher is also told of
+// things that are no write; those never enter the log.
+type change struct {
+	kind changeKind
+	key  string
+	rev  int64
+	cur  *version // what the key holds now; dead after a delete
+	prev *version // what it held before; nil if it did not exist
+	at   int64    // when, in nanoseconds since 1970, by the world's clock
+	err  error    // of a failure
+
+	gone goneObject
+}
+
+type changeKind uint8
+
+const (
+	written    changeKind = iota // a write, a delete or an expiry
+	found                        // an object that existed when the watch began
+	progressed                   // everything up to rev has been told
+	initialEnd                   // the same, and it ends the initial objects
+	failed                       // the watch ends with err
+)
+
+// cost is what the history pays for remembering the change, in bytes.
+func (c *change) cost() int64 {
+	n := int64(changeOverhead + len(c.key))
+	if c.prev != nil {
+		n += int64(len(c.prev.value))
+	}
+	return n
+}
+
+// changeLog is the writes since the last compaction, oldest first.
+type changeLog struct {
+	changes []*change
+	bytes   int64 // the sum of their costs
+}
+
+func (l *changeLog) add(c *change) {
+	l.changes = append(l.changes, c)
+	l.bytes += c.cost()
+}
+
+// oldest returns the oldest remembered change, or nil.
+func (l *changeLog) oldest() *change {
+	if len(l.changes) == 0 {
+		return nil
+	}
+	return l.changes[0]
+}
+
+// forget drops the oldest change. The array behind the slice is left to the next
+// append that needs room, which copies only what is still there.
+func (l *changeLog) forget() {
+	l.bytes -= l.changes[0].cost()
+	l.changes[0] = nil
+	l.changes = l.changes[1:]
+}
+
+// since returns the changes after rev. The slice is shared: read it under the
+// world's lock.
+func (l *changeLog) since(rev int64) []*change {
+	i := sort.Search(len(l.changes), func(i int) bool { return l.changes[i].rev > rev })
+	return l.changes[i:]
+}

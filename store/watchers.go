@@ -1,0 +1,109 @@
+package store
+
+// watchers is who has to be told of what. The world's lock guards it.
+type watchers struct {
+	byKey    map[string][]*watcher // of one key
+	byPrefix map[string][]*watcher // of all keys below a prefix, which ends in a slash
+	progress map[string][]*watcher // who asked for progress, by the resource's directory
+}
+
+func newWatchers() watchers {
+	return watchers{
+		byKey:    map[string][]*watcher{},
+		byPrefix: map[string][]*watcher{},
+		progress: map[string][]*watcher{},
+	}
+}
+
+func (ws *watchers) add(w *watcher) {
+	if w.recursive {
+		ws.byPrefix[w.key] = append(ws.byPrefix[w.key], w)
+	} else {
+		ws.byKey[w.key] = append(ws.byKey[w.key], w)
+	}
+	if w.progress {
+		dir := w.objects.directory()
+		ws.progress[dir] = append(ws.progress[dir], w)
+	}
+}
+
+func (ws *watchers) remove(w *watcher) {
+	if w.recursive {
+		without(ws.byPrefix, w.key, w)
+	} else {
+		without(ws.byKey, w.key, w)
+	}
+	if w.progress {
+		without(ws.progress, w.objects.directory(), w)
+	}
+}
+
+// without takes w out of one list of a map, and an empty list out of the map.
+func without(lists map[string][]*watcher, key string, w *watcher) {
+	list := lists[key]
+	for i, other := range list {
+		if other != w {
+			continue
+		}
+		last := len(list) - 1
+		list[i], list[last] = list[last], nil
+		if list = list[:last]; len(list) == 0 {
+			delete(lists, key)
+		} else {
+			lists[key] = list
+		}
+		return
+	}
+}
+
+func (ws *watchers) all() (all []*watcher) {
+	for _, lists := range []map[string][]*watcher{ws.byKey, ws.byPrefix} {
+		for _, list := range lists {
+			all = append(all, list...)
+		}
+	}
+	return all
+}
+
+// tell hands a change to the watches of its key and of the directories above it.
+// It asks the maps once per slash, not every watch of the world.
+func (ws *watchers) tell(c *change) {
+	for _, w := range ws.byKey[c.key] {
+		w.push(c)
+	}
+	ancestors(c.key, func(prefix string) {
+		for _, w := range ws.byPrefix[prefix] {
+			w.push(c)
+		}
+	})
+}
+
+// requestProgress tells all progress watches of the world its revision.
+func (w *World) requestProgress() {
+	// Shared is enough: no write can come between the revision and the queues,
+	// and each queue has a lock of its own.
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	for _, list := range w.watchers.progress {
+		pushProgress(list, w.rev)
+	}
+}
+
+// revisionWithProgress returns the revision and tells it to the progress watches
+// of one resource, unless they know it.
+func (w *World) revisionWithProgress(directory string) int64 {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	for _, watcher := range w.watchers.progress[directory] {
+		if !watcher.knows(w.rev) {
+			watcher.push(&change{kind: progressed, rev: w.rev})
+		}
+	}
+	return w.rev
+}
+
+func pushProgress(list []*watcher, rev int64) {
+	for _, w := range list {
+		w.push(&change{kind: progressed, rev: rev})
+	}
+}

@@ -1,0 +1,258 @@
+package store
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidwall/btree"
+)
+
+var (
+	// ErrCompacted says that a revision lies before the last compaction. A
+	// Storage turns it into 410 Expired.
+	ErrCompacted = errors.New("store: required revision has been compacted")
+	// ErrFutureRevision says that a revision has not been reached yet.
+	ErrFutureRevision = errors.New("store: required revision is a future revision")
+)
+
+const (
+	// anyRevision as the expected revision of a write means: whatever is there.
+	anyRevision = -1
+	// newestRevision reads what is there now.
+	newestRevision = math.MaxInt64
+)
+
+// World is one revision space: a set of keys, the revision that the last write
+// made, and the history since the last compaction. Its methods may be called from
+// any goroutine.
+type World struct {
+	worlds *Worlds
+	self   bool // keeps its own history within the budget
+
+	// mu guards what follows. Writers hold it for the comparison, the new
+	// revision and the hand-over to watchers, never while they encode or decode;
+	// readers hold it shared while they collect versions, which do not change.
+	mu        sync.RWMutex
+	closed    bool
+	rev       int64
+	compacted int64
+	keys      btree.Map[string, *chain]
+	log       changeLog
+	expiries  expiries
+	watchers  watchers
+}
+
+func newWorld(ws *Worlds, self bool) *World {
+	return &World{worlds: ws, self: self, rev: 1, watchers: newWatchers()}
+}
+
+// Revision returns the revision of the last write; 1 if there was none.
+func (w *World) Revision() int64 {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.rev
+}
+
+// CompactRevision returns the revision of the last compaction; 0 if there was
+// none. Reads and watches from earlier revisions are refused.
+func (w *World) CompactRevision() int64 {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.compacted
+}
+
+// Compact forgets the versions that were replaced or deleted up to revision rev.
+// As in etcd, a revision that was compacted before is [ErrCompacted] and one that
+// has not been reached is [ErrFutureRevision].
+func (w *World) Compact(rev int64) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case rev <= w.compacted:
+		return ErrCompacted
+	case rev > w.rev:
+		return ErrFutureRevision
+	}
+	for c := w.log.oldest(); c != nil && c.rev <= rev; c = w.log.oldest() {
+		w.forget(c)
+	}
+	w.compacted = rev
+	return nil
+}
+
+// forget drops the oldest change and the version that it replaced.
+func (w *World) forget(c *change) {
+	w.log.forget()
+	w.compacted = c.rev
+	if chain, ok := w.keys.Get(c.key); ok && chain.compact(c.rev) {
+		w.keys.Delete(c.key)
+	}
+}
+
+// keepBudget lets the process's world forget its oldest changes until the rest is
+// within the budget. Each write pays for the few that it pushes out, so there is
+// no pause for a big compaction.
+func (w *World) keepBudget(now int64) {
+	if !w.self {
+		return
+	}
+	limit, horizon := w.worlds.options.HistoryBytes, now-int64(w.worlds.options.HistoryAge)
+	for c := w.log.oldest(); c != nil && (w.log.bytes > limit || c.at < horizon); c = w.log.oldest() {
+		w.forget(c)
+	}
+}
+
+// forgetOld applies the budget at a time when nobody writes.
+func (w *World) forgetOld(now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.keepBudget(now.UnixNano())
+}
+
+// live returns the present version of a key and the revision of the world.
+func (w *World) live(key string) (*version, int64) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.liveLocked(key), w.rev
+}
+
+func (w *World) liveLocked(key string) *version {
+	if c, ok := w.keys.Get(key); ok {
+		return c.live()
+	}
+	return nil
+}
+
+// write commits next, or a delete if next is nil, unless the key has moved on
+// from the expected revision (0: the key must not exist). It returns the version
+// that the key held before; if ok is false, nothing was written.
+func (w *World) write(key string, expected int64, next *version, ttl time.Duration) (before *version, rev int64, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before = w.liveLocked(key)
+	if expected != anyRevision && expected != revisionOf(before) {
+		return before, w.rev, false
+	}
+	if next == nil && before == nil {
+		return nil, w.rev, false
+	}
+	now := w.worlds.options.Clock.Now()
+	w.append(key, before, next, now)
+	if next != nil && ttl > 0 {
+		w.expireAt(key, w.rev, now.Add(ttl))
+	}
+	return before, w.rev, true
+}
+
+func revisionOf(v *version) int64 {
+	if v == nil {
+		return 0
+	}
+	return v.rev
+}
+
+// append makes the next revision of the world: next at key, or its deletion.
+func (w *World) append(key string, before, next *version, now time.Time) {
+	w.rev++
+	if next == nil {
+		next = &version{dead: true}
+	} else {
+		next.created, next.writes = w.rev, 1
+		if before != nil {
+			next.created, next.writes = before.created, before.writes+1
+		}
+	}
+	next.rev = w.rev
+	next.stamp()
+	if c, ok := w.keys.Get(key); ok {
+		c.versions = append(c.versions, next)
+	} else {
+		w.keys.Set(key, &chain{key: key, versions: []*version{next}})
+	}
+	c := &change{key: key, rev: w.rev, cur: next, prev: before, at: now.UnixNano()}
+	w.log.add(c)
+	w.watchers.tell(c)
+	w.keepBudget(c.at)
+}
+
+// keyed is a version with its key.
+type keyed struct {
+	key string
+	*version
+}
+
+// span collects what was present at rev in [from, end) and returns the revision
+// of the world. An empty end reads one key, "\x00" reads to the end of the world.
+// rev newestRevision reads the present.
+func (w *World) span(from, end string, rev int64) (found []keyed, at int64, err error) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	switch {
+	case rev == newestRevision:
+	case rev > w.rev:
+		return nil, w.rev, ErrFutureRevision
+	case rev < w.compacted:
+		return nil, w.rev, ErrCompacted
+	}
+	return w.spanLocked(from, end, rev), w.rev, nil
+}
+
+func (w *World) spanLocked(from, end string, rev int64) (found []keyed) {
+	if end == "" {
+		if c, ok := w.keys.Get(from); ok {
+			if v := c.at(rev); v != nil {
+				found = append(found, keyed{c.key, v})
+			}
+		}
+		return found
+	}
+	w.keys.Ascend(from, func(key string, c *chain) bool {
+		if end != toTheEnd && key >= end {
+			return false
+		}
+		if v := c.at(rev); v != nil {
+			found = append(found, keyed{key, v})
+		}
+		return true
+	})
+	return found
+}
+
+// toTheEnd as the end of a span is etcd's word for "no end".
+const toTheEnd = "\x00"
+
+// prefixEnd returns the first key after all keys that begin with prefix.
+func prefixEnd(prefix string) string {
+	for i := len(prefix) - 1; i >= 0; i-- {
+		if prefix[i] < 0xff {
+			return prefix[:i] + string([]byte{prefix[i] + 1})
+		}
+	}
+	return toTheEnd
+}
+
+// close ends all watches and refuses new ones.
+func (w *World) close() {
+	w.mu.Lock()
+	w.closed = true
+	all := w.watchers.all()
+	w.mu.Unlock()
+	for _, watcher := range all {
+		watcher.Stop()
+	}
+}
+
+// ancestors calls visit with every prefix of key that ends in a slash.
+func ancestors(key string, visit func(prefix string)) {
+	for i := 0; i < len(key); i++ {
+		j := strings.IndexByte(key[i:], '/')
+		if j < 0 {
+			return
+		}
+		i += j
+		visit(key[:i+1])
+	}
+}

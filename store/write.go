@@ -1,0 +1,320 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"reflect"
+	"time"
+
+	"k8s.io/apimachinery/pkg/conversion"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/storage"
+)
+
+// Create implements storage.Interface. An object that its codec cannot read back is
+// refused and not stored.
+func (s *objects) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
+	key, err := s.key(key, false)
+	if err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if rv, err := s.versioner.ObjectResourceVersion(obj); err == nil && rv != 0 {
+		return storage.ErrResourceVersionSetOnCreate
+	}
+	data, err := s.encode(obj)
+	if err != nil {
+		return err
+	}
+	v, err := s.newVersion(ctx, key, data)
+	if err != nil {
+		return err
+	}
+	if _, _, ok := s.world(ctx).write(key, 0, v, seconds(ttl)); !ok {
+		return storage.NewKeyExistsError(key, 0)
+	}
+	if out == nil {
+		return nil
+	}
+	return s.answer(ctx, key, v, data, out)
+}
+
+func seconds(ttl uint64) time.Duration { return time.Duration(ttl) * time.Second }
+
+// answer sets out to what was just written, for the caller to keep. data is what
+// the version holds before the transformer, which is not asked again.
+func (s *objects) answer(ctx context.Context, key string, v *version, data []byte, out runtime.Object) error {
+	if s.transformer == nil {
+		return s.read(ctx, key, v, out, true)
+	}
+	return s.decodeInto(data, v.rev, out)
+}
+
+func (s *objects) decodeInto(data []byte, rev int64, out runtime.Object) error {
+	if _, _, err := s.codec.Decode(data, nil, out); err != nil {
+		return err
+	}
+	setRevision(out, rev)
+	return nil
+}
+
+// state is what an update or a delete starts from.
+type state struct {
+	obj     runtime.Object // the caller's to change
+	rev     int64          // 0: the key does not exist
+	data    []byte         // before the transformer
+	stale   bool           // the transformer wants the value written anew
+	current bool           // read just now, not suggested by the caller
+	version *version       // nil if suggested or absent
+}
+
+// reader reads the present state for one call of an update or a delete.
+type reader struct {
+	objects        *objects
+	key            string
+	like           runtime.Object // the type that the caller works with
+	ignoreNotFound bool
+	unread         bool // do not look into the object
+}
+
+// now reads the key.
+func (r reader) now(ctx context.Context) (*state, error) {
+	v, _ := r.objects.world(ctx).live(r.key)
+	return r.of(ctx, v)
+}
+
+// of makes a state of a version; nil is an absent key.
+func (r reader) of(ctx context.Context, v *version) (*state, error) {
+	if v == nil {
+		if !r.ignoreNotFound {
+			return nil, storage.NewKeyNotFoundError(r.key, 0)
+		}
+		obj := newLike(r.like)
+		return &state{obj: obj, current: true}, runtime.SetZeroValue(obj)
+	}
+	if r.unread {
+		return &state{rev: v.rev, current: true, stale: true, version: v}, nil
+	}
+	data, stale, err := r.objects.plain(ctx, r.key, v)
+	if err != nil {
+		return nil, err
+	}
+	st := &state{obj: newLike(r.like), rev: v.rev, data: data, stale: stale, current: true, version: v}
+	return st, r.objects.answer(ctx, r.key, v, data, st.obj)
+}
+
+// newLike makes an empty object of the type of obj, and for an unstructured one of
+// its kind too.
+func newLike(obj runtime.Object) runtime.Object {
+	if u, ok := obj.(runtime.Unstructured); ok {
+		return u.NewEmptyInstance()
+	}
+	return reflect.New(reflect.TypeOf(obj).Elem()).Interface().(runtime.Object)
+}
+
+// suggested makes a state of the object that the caller has at hand. If it is of
+// the revision that the key is at, the stored bytes need not be made again and the
+// state is as good as read. With a transformer they have to: only a read tells
+// whether it wants a value written anew.
+func (r reader) suggested(ctx context.Context, obj runtime.Object) (*state, error) {
+	rv, err := r.objects.versioner.ObjectResourceVersion(obj)
+	if err != nil {
+		return nil, fmt.Errorf("store: suggested object has no resourceVersion: %w", err)
+	}
+	st := &state{obj: obj, rev: int64(rv)}
+	v, _ := r.objects.world(ctx).live(r.key)
+	if r.objects.transformer == nil && !r.unread && revisionOf(v) == st.rev && v != nil {
+		st.data, st.version, st.current = v.value, v, true
+		return st, nil
+	}
+	if st.data, err = r.objects.encode(obj); err != nil {
+		return nil, err
+	}
+	setRevision(obj, st.rev)
+	return st, nil
+}
+
+// start is the first state: the suggestion if there is one.
+func (r reader) start(ctx context.Context, suggestion runtime.Object) (*state, error) {
+	if suggestion != nil {
+		return r.suggested(ctx, suggestion)
+	}
+	return r.now(ctx)
+}
+
+// after decides what follows when a caller's check or update failed with err on st.
+// If st was only suggested and the key has moved on since, the call deserves
+// another try on what is there now; otherwise the error stands.
+func (r reader) after(ctx context.Context, st *state, err error) (*state, error) {
+	if st.current {
+		return nil, err
+	}
+	fresh, readErr := r.now(ctx)
+	if readErr != nil {
+		return nil, readErr
+	}
+	if fresh.rev == st.rev {
+		return nil, err
+	}
+	return fresh, nil
+}
+
+// GuaranteedUpdate implements storage.Interface. tryUpdate is given an object of its
+// own. As in etcd3, a nil TTL ends an object's time to live rather than keeping it,
+// and an update that changes no byte writes nothing.
+func (s *objects) GuaranteedUpdate(
+	ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool,
+	preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc, cachedExistingObject runtime.Object,
+) error {
+	key, err := s.key(key, false)
+	if err != nil {
+		return err
+	}
+	if _, err := conversion.EnforcePtr(destination); err != nil {
+		return fmt.Errorf("store: output object is no pointer: %w", err)
+	}
+	u := update{
+		reader:        reader{objects: s, key: key, like: destination, ignoreNotFound: ignoreNotFound},
+		preconditions: preconditions,
+		try:           tryUpdate,
+		out:           destination,
+	}
+	st, err := u.start(ctx, cachedExistingObject)
+	for err == nil {
+		if err = ctx.Err(); err != nil {
+			return err
+		}
+		if st, err = u.once(ctx, st); st == nil {
+			return err
+		}
+	}
+	return err
+}
+
+// update is one call of GuaranteedUpdate.
+type update struct {
+	reader
+	preconditions *storage.Preconditions
+	try           storage.UpdateFunc
+	out           runtime.Object
+}
+
+// once tries the update on st. It returns the state to try next, or nil when the
+// call is over.
+func (u *update) once(ctx context.Context, st *state) (*state, error) {
+	if err := u.preconditions.Check(u.key, st.obj); err != nil {
+		if st.current {
+			return nil, err
+		}
+		return u.now(ctx)
+	}
+	ret, ttl, err := u.try(st.obj, storage.ResponseMeta{ResourceVersion: uint64(st.rev)})
+	if err != nil {
+		return u.after(ctx, st, err)
+	}
+	data, err := u.objects.encode(ret)
+	if err != nil {
+		return nil, err
+	}
+	if !st.stale && bytes.Equal(data, st.data) {
+		if !st.current {
+			if st, err = u.now(ctx); err != nil {
+				return nil, err
+			}
+			if !bytes.Equal(data, st.data) {
+				return st, nil
+			}
+		}
+		if !st.stale {
+			return nil, u.objects.answer(ctx, u.key, st.version, st.data, u.out)
+		}
+	}
+	return u.write(ctx, st, data, ttl)
+}
+
+// write commits data over st. On a conflict it returns the state that won.
+func (u *update) write(ctx context.Context, st *state, data []byte, ttl *uint64) (*state, error) {
+	v, err := u.objects.newVersion(ctx, u.key, data)
+	if err != nil {
+		return nil, err
+	}
+	var life time.Duration
+	if ttl != nil {
+		life = seconds(*ttl)
+	}
+	before, _, ok := u.objects.world(ctx).write(u.key, st.rev, v, life)
+	if !ok {
+		return u.of(ctx, before)
+	}
+	return nil, u.objects.answer(ctx, u.key, v, data, u.out)
+}
+
+// Delete implements storage.Interface. out becomes the object that was deleted, at
+// the revision of its deletion. opts.IgnoreStoreReadError counts only if the server
+// allows unsafe deletion; out is left alone then.
+func (s *objects) Delete(
+	ctx context.Context, key string, out runtime.Object, preconditions *storage.Preconditions,
+	validateDeletion storage.ValidateObjectFunc, cachedExistingObject runtime.Object, opts storage.DeleteOptions,
+) error {
+	key, err := s.key(key, false)
+	if err != nil {
+		return err
+	}
+	if _, err := conversion.EnforcePtr(out); err != nil {
+		return fmt.Errorf("store: output object is no pointer: %w", err)
+	}
+	d := deletion{
+		reader:        reader{objects: s, key: key, like: out, unread: opts.IgnoreStoreReadError && unsafeDeletion()},
+		preconditions: preconditions,
+		validate:      validateDeletion,
+		out:           out,
+	}
+	st, err := d.start(ctx, cachedExistingObject)
+	for err == nil {
+		if err = ctx.Err(); err != nil {
+			return err
+		}
+		if st, err = d.once(ctx, st); st == nil {
+			return err
+		}
+	}
+	return err
+}
+
+// deletion is one call of Delete.
+type deletion struct {
+	reader
+	preconditions *storage.Preconditions
+	validate      storage.ValidateObjectFunc
+	out           runtime.Object
+}
+
+// once tries the delete on st. It returns the state to try next, or nil when the
+// call is over.
+func (d *deletion) once(ctx context.Context, st *state) (*state, error) {
+	err := d.preconditions.Check(d.key, st.obj)
+	if err == nil {
+		err = d.validate(ctx, st.obj)
+	}
+	if err != nil {
+		return d.after(ctx, st, err)
+	}
+	before, rev, ok := d.objects.world(ctx).write(d.key, st.rev, nil, 0)
+	if !ok {
+		return d.of(ctx, before)
+	}
+	if d.unread {
+		return nil, nil
+	}
+	if d.objects.transformer != nil {
+		return nil, d.objects.decodeInto(st.data, rev, d.out)
+	}
+	if err := d.objects.read(ctx, d.key, before, d.out, true); err != nil {
+		return nil, err
+	}
+	setRevision(d.out, rev)
+	return nil, nil
+}

@@ -109,8 +109,8 @@ func completedOptions(ctx context.Context, o Options, p pki, l net.Listener) (op
 
 // newConfig puts upstream's three servers together. It follows the order of
 // kube-apiserver's own start (cmd/kube-apiserver/app.NewConfig), with our
-// backend, version, authenticator and service resolver in their places.
-func newConfig(o Options, opts options.CompletedOptions) (*app.Config, error) {
+// backend, version, doors and service resolver in their places.
+func newConfig(o Options, opts options.CompletedOptions, d *doors) (*app.Config, error) {
 	generic, shared, storageFactory, err := controlplaneapiserver.BuildGenericConfig(
 		opts.CompletedOptions,
 		[]*runtime.Scheme{legacyscheme.Scheme, extensionsapiserver.Scheme, aggregatorscheme.Scheme},
@@ -122,7 +122,7 @@ func newConfig(o Options, opts options.CompletedOptions) (*app.Config, error) {
 	}
 	generic.RESTOptionsGetter = o.Backend.getter(generic.RESTOptionsGetter, o.WatchCache)
 	generic.EffectiveVersion = version{generic.EffectiveVersion, o.Version}
-	generic.Authentication.Authenticator = identityAuthenticator{generic.Authentication.Authenticator}
+	generic.Authentication.Authenticator = &certificateCache{next: generic.Authentication.Authenticator}
 	loopback, err := url.Parse(generic.LoopbackClientConfig.Host)
 	if err != nil {
 		return nil, err
@@ -147,6 +147,8 @@ func newConfig(o Options, opts options.CompletedOptions) (*app.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Requests enter at the aggregator and are handed on without further filters.
+	d.open(&aggregator.GenericConfig.Config)
 	// The two servers beside the main one make storage options of their own.
 	for _, g := range []*genericapiserver.Config{&extensions.GenericConfig.Config, &aggregator.GenericConfig.Config} {
 		g.RESTOptionsGetter = o.Backend.getter(g.RESTOptionsGetter, o.WatchCache)

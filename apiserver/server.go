@@ -22,7 +22,7 @@ import (
 type Server struct {
 	address string
 	ca      *authority
-	handler http.Handler
+	doors   *doors
 	cancel  context.CancelFunc
 	done    chan struct{}
 	err     error
@@ -70,7 +70,8 @@ func build(ctx context.Context, o Options, l net.Listener) (*Server, func(contex
 	if err != nil {
 		return nil, nil, err
 	}
-	config, err := newConfig(o, opts)
+	d := &doors{}
+	config, err := newConfig(o, opts, d)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -89,7 +90,7 @@ func build(ctx context.Context, o Options, l net.Listener) (*Server, func(contex
 	s := &Server{
 		address: dialable(l.Addr().(*net.TCPAddr)),
 		ca:      ca,
-		handler: chain.GenericAPIServer.Handler,
+		doors:   d,
 		done:    make(chan struct{}),
 	}
 	return s, prepared.Run, nil
@@ -141,7 +142,7 @@ func (s *Server) ClientCertificate(user string, groups ...string) (cert, key []b
 
 // Handler serves the whole API. A request must bring its own credentials; own
 // components use RESTConfig.
-func (s *Server) Handler() http.Handler { return s.handler }
+func (s *Server) Handler() http.Handler { return s.doors.socket }
 
 // RESTConfig is the in-process door for one of our own components: protobuf
 // where the kind has it, no socket, no client-side rate limit. The name is the
@@ -150,7 +151,7 @@ func (s *Server) RESTConfig(name string) *rest.Config {
 	c := &rest.Config{
 		// A host that cannot be looked up: nothing may leave by mistake.
 		Host:               "http://in-process.invalid",
-		Transport:          &RoundTripper{Handler: s.handler, User: component(name)},
+		Transport:          &RoundTripper{Handler: s.doors.inProcess, User: component(name)},
 		DisableCompression: true,
 	}
 	c.ContentType = runtime.ContentTypeProtobuf
@@ -160,7 +161,7 @@ func (s *Server) RESTConfig(name string) *rest.Config {
 
 // Ready waits until /readyz is good, or until the server or ctx ends.
 func (s *Server) Ready(ctx context.Context) error {
-	c := http.Client{Transport: &RoundTripper{Handler: s.handler, User: component("system:apiserver")}}
+	c := http.Client{Transport: &RoundTripper{Handler: s.doors.inProcess, User: component("system:apiserver")}}
 	var last string
 	// /readyz has no notification to wait for.
 	tick := time.NewTicker(10 * time.Millisecond)

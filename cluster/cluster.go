@@ -12,6 +12,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/rehearse-k8s/rehearse/apiserver"
+	"github.com/rehearse-k8s/rehearse/stage"
 	"github.com/rehearse-k8s/rehearse/store"
 )
 
@@ -91,7 +92,7 @@ func (c *Cluster) openBackend(ctx context.Context) (apiserver.Backend, string, e
 
 // startParts builds the controllers while the API server is still at its
 // post-start work, then makes the nodes.
-func (c *Cluster) startParts(ctx, workCtx context.Context, work *sync.WaitGroup, stages stageSet, pki string) error {
+func (c *Cluster) startParts(ctx, workCtx context.Context, work *sync.WaitGroup, stages *stage.Set, pki string) error {
 	list := c.options.Controllers
 	build, _ := errgroup.WithContext(ctx)
 	run := func(start func() (func(context.Context), error)) {

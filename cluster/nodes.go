@@ -10,12 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-)
 
-// SimulatedAnnotation marks a node that no kubelet stands behind; the value is
-// "fake". It is KWOK's, so that its users' tools find our nodes and the other
-// way round.
-const SimulatedAnnotation = "kwok.x-k8s.io/node"
+	"github.com/rehearse-k8s/rehearse/controller"
+)
 
 // nodeWriters is how many nodes are made at a time; more brings nothing on two
 // cores.
@@ -46,11 +43,13 @@ func ensureNodes(ctx context.Context, config *rest.Config, n int) error {
 func simulatedNode(name string) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name:        name,
-		Annotations: map[string]string{SimulatedAnnotation: "fake"},
+		Annotations: map[string]string{controller.SimulatedAnnotation: controller.SimulatedAnnotationValue},
 		Labels: map[string]string{
 			corev1.LabelHostname:            name,
 			corev1.LabelOSStable:            "linux",
 			corev1.LabelArchStable:          "amd64",
+			"beta.kubernetes.io/os":         "linux", // kubelets still set both, and the
+			"beta.kubernetes.io/arch":       "amd64", // node lifecycle controller adds them when missing
 			"node-role.kubernetes.io/agent": "",
 			"type":                          "rehearse",
 		},

@@ -2,14 +2,62 @@ package cluster
 
 import (
 	"context"
+	"log/slog"
+	"os"
+	"strings"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/rehearse-k8s/rehearse/controller"
+	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-type stageSet struct{}
+// loadStages reads the stages to play: the built-in ones, or the user's files.
+// A file that cannot be used is the user's mistake and named with its reason.
+func loadStages(files []string) (*stage.Set, error) {
+	if len(files) == 0 {
+		stages, err := stage.Builtin()
+		if err != nil {
+			return nil, err
+		}
+		return stage.Compile(stages)
+	}
+	var all []stage.Stage
+	for _, name := range files {
+		stages, err := loadStageFile(name)
+		if err != nil {
+			return nil, usage("--stages: %v", err)
+		}
+		all = append(all, stages...)
+	}
+	set, err := stage.Compile(all)
+	if err != nil {
+		return nil, usage("--stages: %v", err)
+	}
+	return set, nil
+}
 
-func loadStages([]string) (stageSet, error) { return stageSet{}, nil }
+func loadStageFile(name string) ([]stage.Stage, error) {
+	if strings.HasPrefix(name, stage.BuiltinPrefix) {
+		return stage.Builtin(name)
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	return stage.Load(name, data)
+}
 
-func startStages(*rest.Config, stageSet) (func(context.Context), error) {
-	return func(context.Context) {}, nil
+// startStages prepares the stage engine for the nodes that are marked as
+// simulated, and returns its run function.
+func startStages(config *rest.Config, stages *stage.Set) (func(context.Context), error) {
+	engine, err := controller.NewStageEngine(config, controller.StageOptions{Stages: stages, Logger: slog.Default()})
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) {
+		if err := engine.Run(ctx); err != nil {
+			slog.Error("the stage engine ended", "error", err)
+		}
+	}, nil
 }

@@ -1,0 +1,19 @@
+// Command bench runs whole systems and prints figures: how long `rehearse up`
+// takes, how many pods a second become Ready and go, what a large cluster holds
+// in memory and burns at rest, whether churn leaves memory level.
+//
+// It builds the rehearse binary, starts it as a child process, and speaks to it
+// as any outside client does: over TLS, with the kubeconfig that `up` writes.
+// Figures are printed, never asserted; docs/benchmarks.md keeps them with the
+// machine they were seen on.
+//
+// It is not a test and not part of the product; package benchmarks in
+// *_test.go files measure single functions.
+//
+//	go run ./bench startup            # up to the first answered `get ns`
+//	go run ./bench pods               # 1,000 nodes, 10,000 pods by an outside client
+//	go run ./bench pods --no-engine   # the floor: the same creates, nothing running
+//	go run ./bench pods --scheduler   # placed by the real scheduler
+//	go run ./bench hold --pods 100000 # memory and CPU at rest
+//	go run ./bench churn              # create, update, delete for a while
+package main

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+func holdCommand(binary *string) *cobra.Command {
+	l := load{}
+	var rest time.Duration
+	c := &cobra.Command{
+		Use:   "hold [-- UP-FLAGS]",
+		Short: "Fill a cluster, then read its memory and CPU at rest",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l.args = args
+			return l.hold(cmd.Context(), binary, rest)
+		},
+	}
+	c.Flags().IntVar(&l.nodes, "nodes", 1000, "simulated nodes")
+	c.Flags().IntVar(&l.pods, "pods", 100000, "pods")
+	c.Flags().IntVar(&l.workers, "workers", 32, "requests of the client at a time")
+	c.Flags().DurationVar(&rest, "rest", time.Minute, "how long to watch it at rest")
+	return c
+}
+
+func (l load) hold(ctx context.Context, binary *string, rest time.Duration) error {
+	s, err := l.server(ctx, binary)
+	if err != nil {
+		return err
+	}
+	defer s.stop()
+	config, err := s.config()
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	if err := nodesReady(ctx, client, l.nodes); err != nil {
+		return err
+	}
+	watchCtx, endWatch := context.WithCancel(ctx)
+	defer endWatch()
+	seen, err := count(watchCtx, client, "status.phase=Running")
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	err = l.each(ctx, func(ctx context.Context, i int) error {
+		_, err := client.CoreV1().Pods("default").Create(ctx, l.pod(i), metav1.CreateOptions{})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := reach(ctx, &seen.added, int64(l.pods)); err != nil {
+		return err
+	}
+	took := time.Since(start)
+	fmt.Printf("%d pods on %d nodes are Running after %.0f s (%.0f pods/s); server %s\n", l.pods, l.nodes, took.Seconds(), float64(l.pods)/took.Seconds(), mb(s.use().rssBytes))
+	endWatch()
+	for range 3 {
+		before := s.use()
+		timer := time.NewTimer(rest / 3)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		after := s.use()
+		fmt.Printf("at rest: %s, %.1f %% of a core\n", mb(after.rssBytes), 100*(after.cpu-before.cpu).Seconds()/(rest.Seconds()/3))
+	}
+	return nil
+}

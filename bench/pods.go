@@ -1,0 +1,237 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
+)
+
+// load is what the outside client does and how hard.
+type load struct {
+	nodes, pods, workers int
+	scheduler, noEngine  bool
+	args                 []string
+	kubeconfig           string
+	pid                  int
+}
+
+func podsCommand(binary *string) *cobra.Command {
+	var l load
+	c := &cobra.Command{
+		Use:   "pods [-- UP-FLAGS]",
+		Short: "Create pods from outside until they are Ready, then delete them until they are gone",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l.args = args
+			return l.run(cmd.Context(), binary)
+		},
+	}
+	c.Flags().IntVar(&l.nodes, "nodes", 1000, "simulated nodes")
+	c.Flags().IntVar(&l.pods, "pods", 10000, "pods")
+	c.Flags().IntVar(&l.workers, "workers", 32, "requests of the client at a time")
+	c.Flags().BoolVar(&l.scheduler, "scheduler", false, "leave placing to the scheduler")
+	c.Flags().BoolVar(&l.noEngine, "no-engine", false, "run no stage engine: only the creates and deletes are measured")
+	c.Flags().StringVar(&l.kubeconfig, "kubeconfig", "", "measure a server that runs already (with its nodes)")
+	c.Flags().IntVar(&l.pid, "pid", 0, "that server's process, for its CPU and memory")
+	return c
+}
+
+// server is the one to measure: the user's, or a new one of ours.
+func (l load) server(ctx context.Context, binary *string) (*server, error) {
+	if l.kubeconfig != "" {
+		return &server{kubeconfig: l.kubeconfig, pid: l.pid}, nil
+	}
+	if err := build(ctx, binary); err != nil {
+		return nil, err
+	}
+	args := append([]string{"--nodes", fmt.Sprint(l.nodes)}, l.args...)
+	if l.noEngine {
+		// Pods need the service account of their namespace, and nothing else.
+		args = append(args, "--controllers=serviceaccount-controller")
+	}
+	return up(ctx, *binary, args...)
+}
+
+func (l load) run(ctx context.Context, binary *string) error {
+	s, err := l.server(ctx, binary)
+	if err != nil {
+		return err
+	}
+	defer s.stop()
+	config, err := s.config()
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	if !l.noEngine {
+		if err := nodesReady(ctx, client, l.nodes); err != nil {
+			return err
+		}
+	}
+	fmt.Printf("%d nodes, %d pods, %d requests at a time; server before: %s\n", l.nodes, l.pods, l.workers, mb(s.use().rssBytes))
+	return l.lifecycle(ctx, client, s)
+}
+
+// lifecycle creates and deletes, and prints a line for each phase.
+func (l load) lifecycle(ctx context.Context, client kubernetes.Interface, s *server) error {
+	selector := "status.phase=Running"
+	if l.noEngine {
+		selector = ""
+	}
+	seen, err := count(ctx, client, selector)
+	if err != nil {
+		return err
+	}
+	phase := func(name string, counter *atomic.Int64, each func(context.Context, int) error) error {
+		before, self, start := s.use(), use(os.Getpid()), time.Now()
+		if err := l.each(ctx, each); err != nil {
+			return err
+		}
+		sent := time.Since(start)
+		if err := reach(ctx, counter, int64(l.pods)); err != nil {
+			return err
+		}
+		took, after := time.Since(start), s.use()
+		n := time.Duration(l.pods)
+		fmt.Printf("%-8s %8.0f pods/s  (%.2f s; requests sent in %.2f s; CPU a pod: server %.2f ms, client %.2f ms; server %s)\n",
+			name, float64(l.pods)/took.Seconds(), took.Seconds(), sent.Seconds(),
+			ms((after.cpu-before.cpu)/n), ms((use(os.Getpid()).cpu-self.cpu)/n), mb(after.rssBytes))
+		return nil
+	}
+	pods := client.CoreV1().Pods("default")
+	err = phase("ready", &seen.added, func(ctx context.Context, i int) error {
+		_, err := pods.Create(ctx, l.pod(i), metav1.CreateOptions{})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var options metav1.DeleteOptions
+	if l.noEngine {
+		options.GracePeriodSeconds = new(int64) // nobody would finish a graceful deletion
+	}
+	return phase("gone", &seen.deleted, func(ctx context.Context, i int) error {
+		return pods.Delete(ctx, l.pod(i).Name, options)
+	})
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func (l load) pod(i int) *corev1.Pod {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("pod-%06d", i), Labels: map[string]string{"app": "bench"}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "nginx"}}},
+	}
+	if !l.scheduler {
+		p.Spec.NodeName = fmt.Sprintf("node-%d", i%l.nodes)
+	}
+	return p
+}
+
+// each calls f for every pod's number, some at a time.
+func (l load) each(ctx context.Context, f func(context.Context, int) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	var next atomic.Int64
+	for range l.workers {
+		group.Go(func() error {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= l.pods {
+					return nil
+				}
+				if err := f(ctx, i); err != nil {
+					return err
+				}
+			}
+		})
+	}
+	return group.Wait()
+}
+
+// counted is what a watch has seen.
+type counted struct{ added, deleted atomic.Int64 }
+
+// count watches pods that match and counts them; it decodes each one once, as
+// little as an outside client can do to know. A watch that the server ends,
+// because this client was slow, goes on where it ended.
+func count(ctx context.Context, client kubernetes.Interface, selector string) (*counted, error) {
+	pods := client.CoreV1().Pods("default")
+	list, err := pods.List(ctx, metav1.ListOptions{Limit: 1, FieldSelector: selector})
+	if err != nil {
+		return nil, err
+	}
+	w, err := watchtools.NewRetryWatcherWithContext(ctx, list.ResourceVersion, &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.FieldSelector = selector
+			return pods.Watch(ctx, o)
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	c := &counted{}
+	go func() {
+		for e := range w.ResultChan() {
+			switch e.Type {
+			case watch.Added:
+				c.added.Add(1)
+			case watch.Deleted:
+				c.deleted.Add(1)
+			}
+		}
+	}()
+	return c, nil
+}
+
+func reach(ctx context.Context, n *atomic.Int64, want int64) error {
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for n.Load() < want {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%d of %d: %w", n.Load(), want, ctx.Err())
+		}
+	}
+	return nil
+}
+
+func nodesReady(ctx context.Context, client kubernetes.Interface, want int) error {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		if err != nil {
+			return err
+		}
+		ready := 0
+		for _, n := range nodes.Items {
+			for _, c := range n.Status.Conditions {
+				if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+					ready++
+				}
+			}
+		}
+		if ready >= want {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%d of %d nodes are Ready: %w", ready, want, ctx.Err())
+		}
+	}
+}

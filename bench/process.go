@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// server is a `rehearse up` in a process of its own.
+type server struct {
+	command    *exec.Cmd // nil: not ours to stop
+	pid        int
+	kubeconfig string
+	dir        string
+	log        bytes.Buffer
+}
+
+// build makes the binary once, unless the user named one.
+func build(ctx context.Context, binary *string) error {
+	if *binary != "" {
+		return nil
+	}
+	*binary = filepath.Join(os.TempDir(), "rehearse-bench")
+	c := exec.CommandContext(ctx, "go", "build", "-o", *binary, "./cmd/rehearse")
+	c.Stderr = os.Stderr
+	return c.Run()
+}
+
+// up starts `rehearse up` with its own kubeconfig and state and waits until the
+// kubeconfig is written, which is when the cluster answers.
+func up(ctx context.Context, binary string, args ...string) (*server, error) {
+	dir, err := os.MkdirTemp("", "rehearse-bench-")
+	if err != nil {
+		return nil, err
+	}
+	s := &server{dir: dir, kubeconfig: filepath.Join(dir, "kubeconfig")}
+	s.command = exec.Command(binary, append([]string{"up", "--name", "bench", "--kubeconfig", s.kubeconfig}, args...)...)
+	s.command.Env = append(os.Environ(), "XDG_STATE_HOME="+dir)
+	s.command.Stderr, s.command.Stdout = &s.log, &s.log
+	if err := s.command.Start(); err != nil {
+		return nil, err
+	}
+	s.pid = s.command.Process.Pid
+	ended := make(chan error, 1)
+	go func() { ended <- s.command.Wait() }()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if _, err := os.Stat(s.kubeconfig); err == nil {
+			return s, nil
+		}
+		select {
+		case err := <-ended:
+			return nil, fmt.Errorf("rehearse up ended: %v\n%s", err, s.log.String())
+		case <-ctx.Done():
+			_ = s.command.Process.Kill()
+			return nil, ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// config is an outside client without client-side limits, speaking protobuf.
+func (s *server) config() (*rest.Config, error) {
+	c, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	c.QPS = -1
+	c.ContentType = "application/vnd.kubernetes.protobuf"
+	c.AcceptContentTypes = c.ContentType + ",application/json"
+	return c, nil
+}
+
+func (s *server) stop() {
+	if s.command == nil {
+		return
+	}
+	_ = s.command.Process.Signal(syscall.SIGTERM)
+	for range 1000 {
+		if syscall.Kill(s.command.Process.Pid, 0) != nil {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	_ = s.command.Process.Kill()
+	_ = os.RemoveAll(s.dir)
+}
+
+// usage is what a process has used: CPU since its start and memory now.
+type usage struct {
+	cpu      time.Duration
+	rssBytes int64
+}
+
+// use reads /proc; on other systems it is all zero.
+func use(pid int) usage {
+	var u usage
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err == nil {
+		// The command's name may hold spaces; fields count from its bracket.
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		user, _ := strconv.ParseInt(fields[11], 10, 64)
+		system, _ := strconv.ParseInt(fields[12], 10, 64)
+		u.cpu = time.Duration(user+system) * (time.Second / 100) // USER_HZ
+	}
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	for line := range strings.Lines(string(status)) {
+		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kb, _ := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+			u.rssBytes = kb << 10
+		}
+	}
+	return u
+}
+
+func (s *server) use() usage { return use(s.pid) }
+
+func mb(n int64) string { return fmt.Sprintf("%d MB", n>>20) }

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func startupCommand(binary *string) *cobra.Command {
+	var runs int
+	c := &cobra.Command{
+		Use:   "startup [-- UP-FLAGS]",
+		Short: "Time `up` to the first answered `get ns`, and memory at rest",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return startup(cmd.Context(), binary, runs, args)
+		},
+	}
+	c.Flags().IntVar(&runs, "runs", 5, "how often")
+	return c
+}
+
+// startup measures what a user waits for: from the start of the process until a
+// kubectl of its own process has printed the namespaces.
+func startup(ctx context.Context, binary *string, runs int, args []string) error {
+	if err := build(ctx, binary); err != nil {
+		return err
+	}
+	var times []time.Duration
+	for i := range runs {
+		start := time.Now()
+		s, err := up(ctx, *binary, args...)
+		if err != nil {
+			return err
+		}
+		ready := time.Since(start)
+		out, err := exec.CommandContext(ctx, *binary, "kubectl", "--kubeconfig", s.kubeconfig, "get", "ns").CombinedOutput()
+		took := time.Since(start)
+		if err != nil {
+			s.stop()
+			return fmt.Errorf("kubectl get ns: %w\n%s", err, out)
+		}
+		times = append(times, took)
+		rest := time.NewTimer(15 * time.Second) // long enough for the start's garbage to be collected
+		before := s.use()
+		if i == runs-1 {
+			select {
+			case <-rest.C:
+			case <-ctx.Done():
+			}
+			after := s.use()
+			fmt.Printf("at rest after 15 s: %s, %.1f %% of a core\n", mb(after.rssBytes), 100*(after.cpu-before.cpu).Seconds()/15)
+		}
+		fmt.Printf("run %d: context written after %.2f s, `get ns` answered after %.2f s\n", i+1, ready.Seconds(), took.Seconds())
+		s.stop()
+	}
+	slices.Sort(times)
+	fmt.Printf("min %.2f s, median %.2f s, max %.2f s\n", times[0].Seconds(), times[len(times)/2].Seconds(), times[len(times)-1].Seconds())
+	return nil
+}

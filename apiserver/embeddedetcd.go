@@ -12,6 +12,7 @@ import (
 
 	"github.com/gofrs/flock"
 	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"k8s.io/apiserver/pkg/registry/generic"
@@ -52,6 +53,10 @@ func StartEmbeddedEtcd(ctx context.Context, dir string) (*EmbeddedEtcd, error) {
 	if !held {
 		return nil, fmt.Errorf("data directory %s is in use by another process; stop it first or choose another directory", dir)
 	}
+	if err := checkLog(filepath.Join(dir, "etcd", "member", "wal")); err != nil {
+		_ = lock.Unlock()
+		return nil, fmt.Errorf("data directory %s: %w; restore it from a copy, or choose another directory", dir, err)
+	}
 	// Unix socket paths may hold about 100 bytes: the data directory's own may
 	// be longer.
 	sockets, err := os.MkdirTemp("", "rehearse-etcd-")
@@ -63,9 +68,27 @@ func StartEmbeddedEtcd(ctx context.Context, dir string) (*EmbeddedEtcd, error) {
 	e.close = sync.OnceFunc(e.shutdown)
 	if err := e.start(ctx, filepath.Join(dir, "etcd")); err != nil {
 		e.close()
-		return nil, fmt.Errorf("data directory %s: %w", dir, err)
+		return nil, fmt.Errorf("data directory %s: %w; restore it from a copy, or choose another directory", dir, err)
 	}
 	return e, nil
+}
+
+// checkLog reads etcd's write-ahead log before etcd does. A record that a kill
+// cut short is normal and passes; damage in the middle does not. Etcd itself
+// would cut the log off there, keep the rest under another name and wait for a
+// leader that never comes.
+func checkLog(dir string) error {
+	if !wal.Exist(dir) {
+		return nil
+	}
+	entries, err := wal.ValidSnapshotEntries(zap.NewNop(), dir)
+	if err == nil && len(entries) == 0 {
+		err = errors.New("it has no beginning") // a log starts with a snapshot's mark
+	}
+	if err != nil {
+		return fmt.Errorf("etcd's log %s is damaged: %w", dir, err)
+	}
+	return nil
 }
 
 func (e *EmbeddedEtcd) config(dir string) *embed.Config {

@@ -6,6 +6,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	etcdversion "go.etcd.io/etcd/api/v3/version"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -21,6 +22,7 @@ import (
 // the memory store's own revisions and is reached over a pipe in memory.
 type etcdKV struct {
 	pb.UnimplementedKVServer
+	pb.UnimplementedMaintenanceServer
 	world *store.World
 	pipe  *bufconn.Listener
 }
@@ -29,6 +31,7 @@ func serveEtcdKV(w *store.World) *etcdKV {
 	kv := &etcdKV{world: w, pipe: bufconn.Listen(64 << 10)}
 	s := grpc.NewServer()
 	pb.RegisterKVServer(s, kv)
+	pb.RegisterMaintenanceServer(s, kv)
 	go func() { _ = s.Serve(kv.pipe) }() // ends with the process; holds no socket
 	return kv
 }
@@ -40,6 +43,12 @@ func (kv *etcdKV) lookup(egressselector.NetworkContext) (utilnet.DialFunc, error
 
 func (kv *etcdKV) header() *pb.ResponseHeader {
 	return &pb.ResponseHeader{Revision: kv.world.Revision()}
+}
+
+// Status tells the storage layer, which asks every etcd, that this one is as new
+// as the one it was built with.
+func (kv *etcdKV) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, error) {
+	return &pb.StatusResponse{Header: kv.header(), Version: etcdversion.Version}, nil
 }
 
 // Range reads one key at the newest revision.

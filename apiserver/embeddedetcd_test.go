@@ -1,0 +1,145 @@
+package apiserver_test
+
+import (
+	"context"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.etcd.io/etcd/server/v3/embed"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rehearse-k8s/rehearse/apiserver"
+)
+
+// TestDataDirectoryKeepsObjectsAndTokens starts twice over one directory.
+func TestDataDirectoryKeepsObjectsAndTokens(t *testing.T) {
+	dir := t.TempDir()
+	var ca string
+	for run := range 2 {
+		ctx, cancel := context.WithCancel(t.Context())
+		etcd, err := apiserver.StartEmbeddedEtcd(ctx, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := start(ctx, dir, etcd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		maps := client(t, s).CoreV1().ConfigMaps("default")
+		if run == 0 {
+			ca = string(s.CA())
+			if _, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kept"}}, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			if _, err := maps.Get(ctx, "kept", metav1.GetOptions{}); err != nil {
+				t.Error(err)
+			}
+			if string(s.CA()) != ca {
+				t.Error("the certificate authority changed: kubeconfigs that people copied would stop working")
+			}
+		}
+		s.Stop()
+		etcd.Close()
+		cancel()
+	}
+}
+
+func TestDataDirectoryInUse(t *testing.T) {
+	dir := t.TempDir()
+	first, err := apiserver.StartEmbeddedEtcd(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := apiserver.StartEmbeddedEtcd(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "is in use by another process") {
+		t.Errorf("error %v", err)
+	}
+	first.Close()
+	second, err := apiserver.StartEmbeddedEtcd(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second.Close()
+}
+
+// TestDamagedDataDirectory damages what etcd keeps: its database, then its log.
+func TestDamagedDataDirectory(t *testing.T) {
+	for _, file := range []string{"etcd/member/snap/db", "etcd/member/wal/0000000000000000-0000000000000000.wal"} {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			dir := t.TempDir()
+			etcd, err := apiserver.StartEmbeddedEtcd(t.Context(), dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			etcd.Close()
+			name := filepath.Join(dir, file)
+			if err := os.WriteFile(name, []byte(strings.Repeat("damage", 10000)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err = apiserver.StartEmbeddedEtcd(t.Context(), dir)
+			if err == nil || !strings.Contains(err.Error(), dir) || strings.Contains(err.Error(), "\n") {
+				t.Fatalf("error %v, want one line that names the directory", err)
+			}
+			if data, _ := os.ReadFile(name); !strings.HasPrefix(string(data), "damage") {
+				t.Error("the damaged file was replaced: a user may want to mend it")
+			}
+			// What failed to open must not hold the directory.
+			if _, err := apiserver.StartEmbeddedEtcd(t.Context(), dir); err == nil || strings.Contains(err.Error(), "in use") {
+				t.Errorf("second try: %v", err)
+			}
+		})
+	}
+}
+
+// TestEtcdOfTheUser runs over an etcd that is somebody else's, with TLS and
+// client certificates.
+func TestEtcdOfTheUser(t *testing.T) {
+	files := t.TempDir()
+	cert, key, _ := servingCertificate(t, "localhost")
+	for name, data := range map[string][]byte{"crt": cert, "key": key} {
+		if err := os.WriteFile(filepath.Join(files, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	crt, keyFile := filepath.Join(files, "crt"), filepath.Join(files, "key")
+	endpoint := startTLSEtcd(t, crt, keyFile)
+	s, err := start(t.Context(), t.TempDir(), apiserver.Etcd{Servers: []string{endpoint}, CAFile: crt, CertFile: crt, KeyFile: keyFile, Prefix: "/mine"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop()
+	if _, err := client(t, s).CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "there"}}, metav1.CreateOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func startTLSEtcd(t *testing.T, crt, key string) (endpoint string) {
+	t.Helper()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free.Addr().String()
+	_, port, _ := net.SplitHostPort(address)
+	_ = free.Close()
+	c := embed.NewConfig()
+	c.Dir, c.Logger, c.LogLevel = t.TempDir(), "zap", "fatal"
+	endpoint = "https://localhost:" + port
+	listen, _ := url.Parse("https://" + address)
+	advertise, _ := url.Parse(endpoint)
+	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{*listen}, []url.URL{*advertise}
+	c.ListenPeerUrls = nil
+	c.ClientTLSInfo.CertFile, c.ClientTLSInfo.KeyFile = crt, key
+	etcd, err := embed.StartEtcd(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(etcd.Close)
+	<-etcd.Server.ReadyNotify()
+	return endpoint
+}

@@ -1,0 +1,161 @@
+package apiserver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+)
+
+func roundTrip(t *testing.T, ctx context.Context, url string, h http.HandlerFunc) (*http.Response, error) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return (&RoundTripper{Handler: h, User: &user.DefaultInfo{Name: "me"}}).RoundTrip(r)
+}
+
+func TestAnswerWithAnEnd(t *testing.T) {
+	resp, err := roundTrip(t, t.Context(), "http://x/api/v1/pods?limit=5", func(w http.ResponseWriter, r *http.Request) {
+		if r.RequestURI != "/api/v1/pods?limit=5" || r.Host != "x" || r.Body == nil {
+			t.Errorf("request URI %q, host %q, body %v", r.RequestURI, r.Host, r.Body)
+		}
+		if u, ok := r.Context().Value(identityKey{}).(user.Info); !ok || u.GetName() != "me" {
+			t.Error("the identity did not arrive")
+		}
+		w.Header().Set("X-Early", "1")
+		w.WriteHeader(http.StatusTeapot)
+		w.Header().Set("X-Late", "1") // after the status: a socket would not send it
+		_, _ = io.WriteString(w, "tea")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, _ := io.ReadAll(resp.Body)
+	if resp.StatusCode != http.StatusTeapot || string(body) != "tea" || resp.Header.Get("X-Early") != "1" || resp.Header.Get("X-Late") != "" {
+		t.Errorf("%d %q %v", resp.StatusCode, body, resp.Header)
+	}
+}
+
+func TestAbortedAnswerIsAnError(t *testing.T) {
+	abort := func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "half")
+		panic(http.ErrAbortHandler)
+	}
+	if _, err := roundTrip(t, t.Context(), "http://x/api", abort); !errors.Is(err, errAborted) {
+		t.Errorf("error %v", err)
+	}
+	resp, err := roundTrip(t, t.Context(), "http://x/api?watch=true", abort)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body, err := io.ReadAll(resp.Body); string(body) != "half" || !errors.Is(err, errAborted) {
+		t.Errorf("read %q, %v", body, err)
+	}
+}
+
+// TestStream checks, in a bubble that fails on any goroutine left behind, that a
+// watch hands frames over as they are written and ends from both sides.
+func TestStream(t *testing.T) {
+	t.Run("the handler ends", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			resp, err := roundTrip(t, t.Context(), "http://x/api?watch=1", func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = io.WriteString(w, "one ")
+				w.(http.Flusher).Flush()
+				_, _ = io.WriteString(w, "two")
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if body, err := io.ReadAll(resp.Body); string(body) != "one two" || err != nil {
+				t.Errorf("read %q, %v", body, err)
+			}
+		})
+	})
+	for name, end := range map[string]func(context.CancelFunc, io.Closer){
+		"the client closes":    func(_ context.CancelFunc, c io.Closer) { _ = c.Close() },
+		"the client's context": func(cancel context.CancelFunc, _ io.Closer) { cancel() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				var ended bool
+				resp, err := roundTrip(t, ctx, "http://x/api?watch=1", func(w http.ResponseWriter, r *http.Request) {
+					w.(http.Flusher).Flush()
+					<-r.Context().Done()
+					ended = true
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				end(cancel, resp.Body)
+				synctest.Wait()
+				if !ended {
+					t.Error("the handler does not know that its client has gone")
+				}
+				if _, err := resp.Body.Read(make([]byte, 1)); err == nil {
+					t.Error("a read after the end succeeded")
+				}
+			})
+		})
+	}
+}
+
+// TestSlowReaderHoldsTheWriterBack keeps a watch from filling memory.
+func TestSlowReaderHoldsTheWriterBack(t *testing.T) {
+	const frames = 64
+	frame := bytes.Repeat([]byte("x"), maxBuffered/8)
+	wrote := make(chan int, frames)
+	resp, err := roundTrip(t, t.Context(), "http://x/api?watch=1", func(w http.ResponseWriter, _ *http.Request) {
+		for i := range frames {
+			_, _ = w.Write(frame)
+			wrote <- i
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, len(frame))
+	var read int
+	for read < frames*len(frame) {
+		n, err := resp.Body.Read(buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read += n
+		if ahead := len(wrote)*len(frame) - read; ahead > maxBuffered+len(frame) {
+			t.Fatalf("the writer is %d bytes ahead", ahead)
+		}
+	}
+}
+
+func TestLocalPort(t *testing.T) {
+	for _, c := range []struct {
+		value string
+		port  int32
+		want  int
+		err   string
+	}{
+		{"9443", 443, 9443, ""},
+		{"443=9443,8443=9444", 8443, 9444, ""},
+		{"443=9443, 8443=9444", 8443, 9444, ""},
+		{"443=9443", 8443, 0, "no entry for port 8443"},
+		{"https", 443, 0, `"https" is not a port`},
+		{"443=70000", 443, 0, `"70000" is not a port`},
+		{"", 443, 0, `"" is not a port`},
+	} {
+		got, err := localPort(c.value, c.port)
+		if got != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("localPort(%q, %d) = %d, %v; want %d, %q", c.value, c.port, got, err, c.want, c.err)
+		}
+	}
+}

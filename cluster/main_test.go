@@ -1,0 +1,41 @@
+package cluster_test
+
+import (
+	"context"
+	"flag"
+	"os"
+	"testing"
+
+	"github.com/go-logr/logr"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/rehearse-k8s/rehearse/cluster"
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	klog.SetLogger(logr.Discard()) // upstream's components are talkative when they start and end
+	ctrl.SetLogger(logr.Discard())
+	os.Exit(m.Run())
+}
+
+// startCluster starts a cluster that ends with the test.
+func startCluster(t *testing.T, o cluster.Options) *cluster.Cluster {
+	t.Helper()
+	o.StateDir = t.TempDir()
+	c, err := cluster.Start(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Stop()
+		if err := c.Err(); err != nil {
+			t.Errorf("the cluster ended with %v", err)
+		}
+	})
+	return c
+}
+
+func tokenRequest() *authenticationv1.TokenRequest { return &authenticationv1.TokenRequest{} }

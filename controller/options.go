@@ -1,0 +1,150 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/rehearse-k8s/rehearse/stage"
+)
+
+// The annotation that marks a node as simulated, as KWOK has it.
+const (
+	SimulatedAnnotation      = "kwok.x-k8s.io/node"
+	SimulatedAnnotationValue = "fake"
+)
+
+// NodeFilter says which nodes, and so which pods, the engine plays. The zero
+// value takes the nodes annotated kwok.x-k8s.io/node=fake.
+type NodeFilter struct {
+	// All takes every node. On a cluster with real nodes this fights their
+	// kubelets.
+	All bool
+	// Annotation and Label take the nodes with this key=value.
+	Annotation, Label string
+}
+
+// ParseNodeFilter reads "all", "annotation:KEY=VALUE" or "label:KEY=VALUE".
+func ParseNodeFilter(text string) (NodeFilter, error) {
+	switch which, pair, _ := strings.Cut(text, ":"); {
+	case text == "all":
+		return NodeFilter{All: true}, nil
+	case which == "annotation" && strings.Contains(pair, "="):
+		return NodeFilter{Annotation: pair}, nil
+	case which == "label" && strings.Contains(pair, "="):
+		return NodeFilter{Label: pair}, nil
+	}
+	return NodeFilter{}, fmt.Errorf("node filter %q is none of all, annotation:KEY=VALUE, label:KEY=VALUE", text)
+}
+
+// String is what ParseNodeFilter reads.
+func (f NodeFilter) String() string {
+	switch {
+	case f.All:
+		return "all"
+	case f.Label != "":
+		return "label:" + f.Label
+	case f.Annotation != "":
+		return "annotation:" + f.Annotation
+	}
+	return "annotation:" + SimulatedAnnotation + "=" + SimulatedAnnotationValue
+}
+
+// Matches reports whether a node is the engine's.
+func (f NodeFilter) Matches(n *corev1.Node) bool {
+	switch {
+	case f.All:
+		return true
+	case f.Label != "":
+		return has(n.Labels, f.Label)
+	case f.Annotation != "":
+		return has(n.Annotations, f.Annotation)
+	}
+	return n.Annotations[SimulatedAnnotation] == SimulatedAnnotationValue
+}
+
+func has(m map[string]string, pair string) bool {
+	key, want, _ := strings.Cut(pair, "=")
+	value, ok := m[key]
+	return ok && value == want
+}
+
+// StageOptions configure a StageEngine. Only Stages is required.
+type StageOptions struct {
+	// Stages are what is played.
+	Stages *stage.Set
+	// Seed keys all randomness: which of several stages, how long a delay, the
+	// spread of leases, addresses.
+	Seed uint64
+	// Manage chooses the nodes.
+	Manage NodeFilter
+	// NodeCIDR is where nodes without an address of their own get one from;
+	// default 10.16.0.0/12. NodeIP, if set, is the address of all of them.
+	NodeCIDR, NodeIP string
+	// PodCIDR is where pods get addresses on nodes without a spec.podCIDR;
+	// default 10.128.0.0/9.
+	PodCIDR string
+	// LeaseDuration of the nodes' leases, renewed every quarter of it; default
+	// 40 s. Negative keeps no leases.
+	LeaseDuration time.Duration
+	// Workers is how many writes may be under way at once, leases apart;
+	// default 16.
+	Workers int
+	// KubeletVersion is what nodes report; default v1.36.3.
+	KubeletVersion string
+	// Clock is where the time comes from; default the machine's.
+	Clock clock.WithTicker
+	// Logger is where failures and summaries go; default nowhere.
+	Logger *slog.Logger
+}
+
+func (o *StageOptions) complete() (nodeCIDR, podCIDR netip.Prefix, err error) {
+	if o.Stages == nil {
+		return nodeCIDR, podCIDR, errors.New("stage engine: no stages")
+	}
+	setDefault(&o.NodeCIDR, "10.16.0.0/12")
+	setDefault(&o.PodCIDR, "10.128.0.0/9")
+	setDefault(&o.KubeletVersion, "v1.36.3")
+	if o.LeaseDuration == 0 {
+		o.LeaseDuration = 40 * time.Second
+	}
+	if o.LeaseDuration > 0 && o.LeaseDuration < time.Second {
+		return nodeCIDR, podCIDR, fmt.Errorf("stage engine: lease duration %s is under a second", o.LeaseDuration)
+	}
+	if o.Workers == 0 {
+		o.Workers = 16
+	}
+	if o.Workers < 0 {
+		return nodeCIDR, podCIDR, fmt.Errorf("stage engine: %d workers", o.Workers)
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.NodeIP != "" {
+		if _, err := netip.ParseAddr(o.NodeIP); err != nil {
+			return nodeCIDR, podCIDR, fmt.Errorf("stage engine: node address: %w", err)
+		}
+	}
+	if nodeCIDR, err = netip.ParsePrefix(o.NodeCIDR); err != nil {
+		return nodeCIDR, podCIDR, fmt.Errorf("stage engine: node range: %w", err)
+	}
+	if podCIDR, err = netip.ParsePrefix(o.PodCIDR); err != nil {
+		return nodeCIDR, podCIDR, fmt.Errorf("stage engine: pod range: %w", err)
+	}
+	return nodeCIDR, podCIDR, nil
+}
+
+func setDefault(field *string, value string) {
+	if *field == "" {
+		*field = value
+	}
+}

@@ -1,0 +1,180 @@
+package controller
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rehearse-k8s/rehearse/stage"
+)
+
+// job is one entry handed to a worker. Either it is to be read live (confirm),
+// or decision is to be played on object.
+type job struct {
+	uid      types.UID
+	key      objectKey
+	confirm  bool
+	object   stage.Object
+	decision stage.Decision
+
+	entry *entry
+}
+
+// outcome is what became of a job.
+type outcome struct {
+	kind outcomeKind
+	// object is the newest version the API answered with, if it did.
+	object stage.Object
+	// wrote is false when the stage had nothing to change.
+	wrote bool
+	// retryAfter is the least wait the API asked for, with failed.
+	retryAfter time.Duration
+}
+
+type outcomeKind uint8
+
+const (
+	// played: the stage was carried out.
+	played outcomeKind = iota
+	// deleted: the stage was carried out and ended in a delete.
+	deleted
+	// outdated: the API has another version of the object, or none.
+	outdated
+	// failed: anything else; try again later.
+	failed
+	// found and absent answer a confirm.
+	found
+	absent
+)
+
+// pop hands out the entry that is due first. When none is due, next says when
+// one will be; zero means only an event brings one.
+func (t *table) pop(now time.Time) (uid types.UID, next time.Time, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	uid, next, ok = t.due.pop(now)
+	if ok {
+		t.entries[uid].busy = true
+	}
+	return uid, next, ok
+}
+
+// begin is called by the worker that took uid, right before it acts: it decides
+// again on the newest version. There is a job only if the stage that was chosen
+// is still the chosen one and still due.
+func (t *table) begin(now time.Time, uid types.UID) (job, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.entries[uid]
+	if e == nil {
+		return job{}, false
+	}
+	j := job{uid: uid, key: e.key, object: e.object, entry: e}
+	if !e.confirm.IsZero() && !e.confirm.After(now) {
+		j.confirm = true
+		return j, true
+	}
+	d, ours := t.decide(now, e)
+	if !ours || !d.Chosen() || d.Stage != e.past.Stage || later(d.Due, e.notBefore).After(now) || !e.confirm.IsZero() {
+		e.busy = false
+		t.reconsider(now, e)
+		return job{}, false
+	}
+	j.decision = d
+	return j, true
+}
+
+// done takes in what became of a job and plans what is next. An object that
+// went meanwhile stays gone.
+func (t *table) done(now time.Time, j job, o outcome) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := j.entry
+	if t.entries[j.uid] != e {
+		return
+	}
+	e.busy = false
+	// acted is the version the last request of the job was about.
+	acted := revision(j.object.GetResourceVersion())
+	if o.object != nil {
+		acted = revision(o.object.GetResourceVersion())
+		if acted > e.version {
+			t.replace(now, e, o.object, acted)
+		}
+	}
+	switch o.kind {
+	case played, deleted:
+		e.failures, e.notBefore = 0, time.Time{}
+		e.past = stage.Past{Played: e.past.Played + 1, Last: j.decision.Stage, LastAt: now}
+		if !o.wrote && o.kind == played {
+			e.past.Idle = j.decision.ResourceVersion
+		}
+		if o.kind == deleted && e.version == acted {
+			e.confirm = now.Add(confirmDelete)
+		}
+	case outdated:
+		// Something newer is on its way; if it has come already, decide on it.
+		if e.version == acted {
+			e.confirm = now.Add(confirmAfter)
+		}
+	case failed:
+		e.failures++
+		e.notBefore = now.Add(max(backoff(t.seed, e.uid, e.failures), o.retryAfter))
+	case found:
+		e.failures = 0
+		e.confirm = time.Time{}
+	case absent:
+		t.forgetLocked(now, j.uid)
+		return
+	}
+	if o.kind == failed && j.confirm {
+		e.confirm = e.notBefore
+	}
+	t.reconsider(now, e)
+}
+
+// backoff is the wait after n failures in a row.
+func backoff(seed uint64, uid types.UID, n int) time.Duration {
+	wait := backoffMost
+	if n < 12 {
+		wait = min(backoffFirst<<(n-1), backoffMost)
+	}
+	return time.Duration(float64(wait) * (0.5 + 0.5*stage.Draw(seed, uid, "backoff", uint64(n))))
+}
+
+// lastChange is the newest time an object itself tells of: when it was created,
+// when a condition or a container changed, when its deletion was asked for. The
+// state it is in began then or later.
+func lastChange(o stage.Object) time.Time {
+	last := o.GetCreationTimestamp().Time
+	if at := o.GetDeletionTimestamp(); at != nil {
+		var grace int64
+		if g := o.GetDeletionGracePeriodSeconds(); g != nil {
+			grace = *g
+		}
+		last = later(last, at.Add(-time.Duration(grace)*time.Second))
+	}
+	switch o := o.(type) {
+	case *corev1.Pod:
+		for i := range o.Status.Conditions {
+			last = later(last, o.Status.Conditions[i].LastTransitionTime.Time)
+		}
+		for _, list := range [][]corev1.ContainerStatus{o.Status.InitContainerStatuses, o.Status.ContainerStatuses} {
+			for i := range list {
+				if running := list[i].State.Running; running != nil {
+					last = later(last, running.StartedAt.Time)
+				}
+				if terminated := list[i].State.Terminated; terminated != nil {
+					last = later(last, terminated.FinishedAt.Time)
+				}
+			}
+		}
+	case *corev1.Node:
+		for i := range o.Status.Conditions {
+			last = later(last, o.Status.Conditions[i].LastTransitionTime.Time)
+			last = later(last, o.Status.Conditions[i].LastHeartbeatTime.Time)
+		}
+	}
+	return last
+}

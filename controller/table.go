@@ -1,0 +1,316 @@
+package controller
+
+import (
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rehearse-k8s/rehearse/stage"
+)
+
+// Times of the table. Each is a trade between load and how soon a thing that
+// should not have happened is put right.
+const (
+	// confirmAfter is how long the informer may take to show what a conflict
+	// or a 404 told of before the object is read live.
+	confirmAfter = time.Second
+	// confirmDelete is the same after a delete that succeeded.
+	confirmDelete = 5 * time.Second
+	// backoffFirst and backoffMost bound the wait after a failed write: it
+	// doubles from the first to the most, times a keyed factor in [0.5, 1).
+	backoffFirst = 250 * time.Millisecond
+	backoffMost  = time.Minute
+)
+
+// table is everything the engine remembers of objects: one record per UID,
+// under one lock, and what is due when. It sends nothing and reads no clock;
+// the engine tells it the time.
+type table struct {
+	stages *stage.Set
+	seed   uint64
+	manage func(*corev1.Node) bool
+	// nodeChanged and podChanged tell the leases and the addresses; they are
+	// called under the lock, with nil for an object that is gone. May be nil.
+	nodeChanged func(uid types.UID, name string, node *corev1.Node, managed bool)
+	podChanged  func(uid types.UID, pod *corev1.Pod)
+	// wake is called, under the lock, when the next due time may have moved
+	// forward. It must not block.
+	wake func()
+
+	mu      sync.Mutex
+	entries map[types.UID]*entry
+	names   map[objectKey]types.UID
+	podsOf  map[string]map[types.UID]*entry
+	due     *agenda[types.UID]
+}
+
+type objectKey struct {
+	kind            stage.Kind
+	namespace, name string
+}
+
+// entry is what is known of one object.
+type entry struct {
+	uid     types.UID
+	key     objectKey
+	object  stage.Object // the newest version seen
+	version uint64       // its resourceVersion
+	node    string       // of a pod
+	managed bool         // of a node
+	ready   bool         // of a node
+
+	// listed is true for a version that was there when the engine started.
+	listed bool
+	// past.Stage is the stage the last decision chose.
+	past stage.Past
+
+	// busy is true from when the entry is handed out until its outcome is in.
+	// Meanwhile newer versions are kept and nothing is decided.
+	busy bool
+	// failures in a row, and the time before which nothing is tried.
+	failures  int
+	notBefore time.Time
+	// confirm is when the object is to be read live because the API said that
+	// what is known of it is old; zero when nothing is to be confirmed.
+	confirm time.Time
+}
+
+func newTable(stages *stage.Set, seed uint64, manage func(*corev1.Node) bool) *table {
+	return &table{
+		stages: stages, seed: seed, manage: manage,
+		nodeChanged: func(types.UID, string, *corev1.Node, bool) {},
+		podChanged:  func(types.UID, *corev1.Pod) {},
+		wake:        func() {},
+		entries:     map[types.UID]*entry{},
+		names:       map[objectKey]types.UID{},
+		podsOf:      map[string]map[types.UID]*entry{},
+		due:         newAgenda[types.UID](),
+	}
+}
+
+func keyOf(o stage.Object) objectKey {
+	return objectKey{kind: stage.KindOf(o), namespace: o.GetNamespace(), name: o.GetName()}
+}
+
+// unordered is the revision of a resourceVersion that is no number.
+const unordered = 1<<64 - 1
+
+// revision is a resourceVersion as a number. Kubernetes promises that those of
+// one resource compare (KEP-5504); one that is no number counts as newest.
+func revision(text string) uint64 {
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return unordered
+	}
+	return n
+}
+
+// observe takes in a version of an object, from the informer or from the answer
+// to a write. Versions that are not newer are ignored, as is what is known to
+// be gone under that name. listed is true for what was there when the engine
+// started: its delays count from the object's own last change.
+func (t *table) observe(now time.Time, o stage.Object, listed bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	version := revision(o.GetResourceVersion())
+	key := keyOf(o)
+	if before, ok := t.names[key]; ok && before != o.GetUID() {
+		if t.entries[before].version > version {
+			return
+		}
+		t.forgetLocked(now, before)
+	}
+	e := t.entries[o.GetUID()]
+	if e == nil {
+		e = &entry{uid: o.GetUID(), key: key}
+		t.entries[e.uid] = e
+		t.names[key] = e.uid
+	} else if version == e.version && version != unordered {
+		e.object = o // the cache's own, so that there is one in memory
+		return
+	} else if version < e.version {
+		return
+	}
+	t.replace(now, e, o, version)
+	e.listed = listed
+	t.reconsider(now, e)
+}
+
+// replace makes o the newest version of e.
+func (t *table) replace(now time.Time, e *entry, o stage.Object, version uint64) {
+	e.object, e.version, e.listed = o, version, false
+	e.confirm = time.Time{}
+	switch o := o.(type) {
+	case *corev1.Pod:
+		t.placePod(e, o.Spec.NodeName)
+		t.podChanged(e.uid, o)
+	case *corev1.Node:
+		managed, ready := t.manage(o), nodeReady(o)
+		t.nodeChanged(e.uid, e.key.name, o, managed)
+		if managed != e.managed || ready != e.ready {
+			e.managed, e.ready = managed, ready
+			t.reconsiderPods(now, e.key.name)
+		}
+	}
+}
+
+// placePod files a pod under its node.
+func (t *table) placePod(e *entry, node string) {
+	if e.node == node {
+		return
+	}
+	t.unplacePod(e)
+	e.node = node
+	if t.podsOf[node] == nil {
+		t.podsOf[node] = map[types.UID]*entry{}
+	}
+	t.podsOf[node][e.uid] = e
+}
+
+func (t *table) unplacePod(e *entry) {
+	if pods := t.podsOf[e.node]; pods != nil {
+		delete(pods, e.uid)
+		if len(pods) == 0 {
+			delete(t.podsOf, e.node)
+		}
+	}
+}
+
+func (t *table) reconsiderPods(now time.Time, node string) {
+	for _, pod := range t.podsOf[node] {
+		t.reconsider(now, pod)
+	}
+}
+
+func nodeReady(n *corev1.Node) bool {
+	for i := range n.Status.Conditions {
+		if n.Status.Conditions[i].Type == corev1.NodeReady {
+			return n.Status.Conditions[i].Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// forget drops the object with this UID and everything that was planned for it.
+func (t *table) forget(now time.Time, uid types.UID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.forgetLocked(now, uid)
+}
+
+// forgetName drops whatever is known under a name; for a delete that the
+// informer found out about without ever seeing the object.
+func (t *table) forgetName(now time.Time, key objectKey) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if uid, ok := t.names[key]; ok {
+		t.forgetLocked(now, uid)
+	}
+}
+
+func (t *table) forgetLocked(now time.Time, uid types.UID) {
+	e := t.entries[uid]
+	if e == nil {
+		return
+	}
+	delete(t.entries, uid)
+	if t.names[e.key] == uid {
+		delete(t.names, e.key)
+	}
+	t.due.remove(uid)
+	switch e.key.kind {
+	case stage.KindPod:
+		t.unplacePod(e)
+		t.podChanged(uid, nil)
+	case stage.KindNode:
+		t.nodeChanged(uid, e.key.name, nil, false)
+		t.reconsiderPods(now, e.key.name)
+	}
+}
+
+// host is the node a pod stands on, or nil when it is not managed.
+func (t *table) host(e *entry) *entry {
+	n := t.entries[t.names[objectKey{kind: stage.KindNode, name: e.node}]]
+	if n == nil || !n.managed {
+		return nil
+	}
+	return n
+}
+
+// decide asks for the decision on the newest version of an entry. The second
+// result is false for objects that are not ours.
+func (t *table) decide(now time.Time, e *entry) (stage.Decision, bool) {
+	var scene stage.Scene
+	switch e.key.kind {
+	case stage.KindPod:
+		host := t.host(e)
+		if host == nil {
+			return stage.Decision{}, false
+		}
+		scene.NodeReady = host.ready
+	case stage.KindNode:
+		if !e.managed {
+			return stage.Decision{}, false
+		}
+	default:
+		return stage.Decision{}, false
+	}
+	return t.stages.Decide(now, t.seed, e.object, e.past, scene), true
+}
+
+// reconsider decides on the newest version and puts the entry where it belongs
+// in the agenda. Every entry that is not done ends up there, or is busy.
+func (t *table) reconsider(now time.Time, e *entry) {
+	if e.busy {
+		return
+	}
+	before := t.due.first()
+	t.plan(now, e)
+	if after := t.due.first(); !after.IsZero() && (before.IsZero() || after.Before(before)) {
+		t.wake()
+	}
+}
+
+func (t *table) plan(now time.Time, e *entry) {
+	d, ours := t.decide(now, e)
+	if ours && e.listed && d.Chosen() && e.past.Stage != d.Stage {
+		e.past.Stage, e.past.Since = d.Stage, earlier(lastChange(e.object), now)
+		d, ours = t.decide(now, e)
+	}
+	e.past.Stage, e.past.Since = "", time.Time{}
+	if d.Chosen() {
+		e.past.Stage, e.past.Since = d.Stage, d.Since
+	}
+	switch {
+	case ours && !e.confirm.IsZero():
+		t.due.set(e.uid, e.confirm)
+	case ours && d.Chosen():
+		t.due.set(e.uid, later(d.Due, e.notBefore))
+	default:
+		t.due.remove(e.uid)
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// size is the number of objects known and of those with something planned.
+func (t *table) size() (known, planned int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.entries), t.due.len()
+}

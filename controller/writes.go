@@ -1,0 +1,215 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+
+	"github.com/rehearse-k8s/rehearse/stage"
+)
+
+// writeTimeout bounds one request, so that one that hangs does not keep a
+// worker. What became of the write is then unknown; its preconditions make a
+// repeat harmless.
+const writeTimeout = 15 * time.Second
+
+func (e *StageEngine) startStages(ctx context.Context, begin func(func())) {
+	due := make(chan types.UID)
+	begin(func() { dispatch(ctx, e.options.Clock, e.table.pop, e.tableWake, due) })
+	for range e.options.Workers {
+		begin(func() {
+			for uid := range due {
+				e.work(ctx, uid)
+			}
+		})
+	}
+}
+
+// work carries one entry one step further.
+func (e *StageEngine) work(ctx context.Context, uid types.UID) {
+	j, ok := e.table.begin(e.options.Clock.Now(), uid)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	if j.confirm {
+		e.confirm(ctx, j)
+		return
+	}
+	now := e.options.Clock.Now()
+	effects, err := e.options.Stages.Play(now, j.object, j.decision, facts{e})
+	if err != nil {
+		e.settle(ctx, j, outcome{kind: failed}, err)
+		return
+	}
+	o, err := e.carryOut(ctx, j, &effects)
+	if err == nil {
+		e.counters.plays.Add(1)
+		e.counters.late(now.Sub(j.decision.Due))
+		e.recordEvents(ctx, j, effects.Events)
+	}
+	e.settle(ctx, j, o, err)
+}
+
+// settle gives the table the outcome of a job; err decides what kind it is.
+func (e *StageEngine) settle(ctx context.Context, j job, o outcome, err error) {
+	if err != nil {
+		o.kind = kindOf(err)
+		if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
+			o.retryAfter = time.Duration(seconds) * time.Second
+		}
+		if o.kind == failed {
+			e.counters.failures.Add(1)
+			if !errors.Is(ctx.Err(), context.Canceled) {
+				e.options.Logger.Warn("stage not played, will be tried again", "object", j.key.String(), "stage", j.decision.Stage, "error", err)
+			}
+		} else {
+			e.counters.conflicts.Add(1)
+			e.options.Logger.Debug("object is not what was decided on", "object", j.key.String(), "stage", j.decision.Stage, "error", err)
+		}
+	}
+	e.table.done(e.options.Clock.Now(), j, o)
+}
+
+func kindOf(err error) outcomeKind {
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return outdated
+	}
+	return failed
+}
+
+// String is kind namespace/name.
+func (k objectKey) String() string {
+	if k.namespace == "" {
+		return fmt.Sprintf("%s %s", k.kind, k.name)
+	}
+	return fmt.Sprintf("%s %s/%s", k.kind, k.namespace, k.name)
+}
+
+func (k objectKey) resource() string { return strings.ToLower(string(k.kind)) + "s" }
+
+// empty is where an answer about an object of this kind is decoded to.
+func (k objectKey) empty() stage.Object {
+	if k.kind == stage.KindNode {
+		return &corev1.Node{}
+	}
+	return &corev1.Pod{}
+}
+
+// request begins a request about one object. client-go's own retries are off:
+// they would keep the worker, and the table waits better.
+func (e *StageEngine) request(r *rest.Request, k objectKey) *rest.Request {
+	return r.MaxRetries(0).NamespaceIfScoped(k.namespace, k.namespace != "").Resource(k.resource()).Name(k.name)
+}
+
+// carryOut sends the effects of a stage: at most one update, then at most one
+// delete on the version the update made.
+func (e *StageEngine) carryOut(ctx context.Context, j job, effects *stage.Effects) (outcome, error) {
+	o := outcome{kind: played, wrote: effects.Write != stage.WriteNothing || effects.Delete}
+	version := effects.ResourceVersion
+	core := e.client.CoreV1().RESTClient()
+	if effects.Write != stage.WriteNothing {
+		put := e.request(core.Put(), j.key)
+		if effects.Write == stage.WriteStatus {
+			put = put.SubResource("status")
+		}
+		answer := j.key.empty()
+		if err := put.Body(effects.Object.(runtime.Object)).Do(ctx).Into(answer.(runtime.Object)); err != nil {
+			return o, err
+		}
+		e.counters.writes.Add(1)
+		withoutManagedFields(answer)
+		o.object, version = answer, answer.GetResourceVersion()
+	}
+	if effects.Delete {
+		options := &metav1.DeleteOptions{
+			GracePeriodSeconds: ptr.To(int64(0)),
+			Preconditions:      &metav1.Preconditions{UID: &effects.UID, ResourceVersion: &version},
+		}
+		if err := e.request(core.Delete(), j.key).Body(options).Do(ctx).Error(); err != nil {
+			return o, err
+		}
+		e.counters.deletes.Add(1)
+		o.kind = deleted
+	}
+	return o, nil
+}
+
+// confirm reads an object live that the API has another version of than the
+// informer has shown.
+func (e *StageEngine) confirm(ctx context.Context, j job) {
+	live := j.key.empty()
+	err := e.request(e.client.CoreV1().RESTClient().Get(), j.key).Do(ctx).Into(live.(runtime.Object))
+	switch {
+	case apierrors.IsNotFound(err):
+		e.table.done(e.options.Clock.Now(), j, outcome{kind: absent})
+	case err != nil:
+		e.counters.failures.Add(1)
+		e.table.done(e.options.Clock.Now(), j, outcome{kind: failed})
+	case live.GetUID() != j.uid:
+		e.table.done(e.options.Clock.Now(), j, outcome{kind: absent})
+	default:
+		withoutManagedFields(live)
+		e.table.done(e.options.Clock.Now(), j, outcome{kind: found, object: live})
+	}
+}
+
+// recordEvents writes the events of a stage that was played. They are a
+// courtesy: one that fails is let go.
+func (e *StageEngine) recordEvents(ctx context.Context, j job, events []stage.Event) {
+	for i, event := range events {
+		now := metav1.NewTime(e.options.Clock.Now())
+		namespace := j.key.namespace
+		if namespace == "" {
+			namespace = metav1.NamespaceDefault
+		}
+		typ := event.Type
+		if typ == "" {
+			typ = corev1.EventTypeNormal
+		}
+		// The name depends on what happened to what, so that a repeat makes no
+		// second event.
+		place := stage.Draw(revision(j.decision.ResourceVersion), j.uid, j.decision.Stage, uint64(i))
+		object := &corev1.Event{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: namespace,
+				Name:      fmt.Sprintf("%s.%014x", j.key.name, uint64(place*(1<<53))),
+			},
+			InvolvedObject: corev1.ObjectReference{
+				APIVersion: "v1", Kind: string(j.key.kind), Namespace: j.key.namespace, Name: j.key.name,
+				UID: j.uid, ResourceVersion: j.decision.ResourceVersion,
+			},
+			Type: typ, Reason: event.Reason, Message: event.Message,
+			Source:         corev1.EventSource{Component: "rehearse-stage-engine"},
+			FirstTimestamp: now, LastTimestamp: now, Count: 1,
+		}
+		err := e.client.CoreV1().RESTClient().Post().MaxRetries(0).Namespace(namespace).Resource("events").Body(object).Do(ctx).Error()
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			e.options.Logger.Debug("event not recorded", "object", j.key.String(), "reason", event.Reason, "error", err)
+		}
+	}
+}
+
+// facts answers templates.
+type facts struct{ e *StageEngine }
+
+func (f facts) NodeIPs(node string) ([]string, error) { return f.e.addresses.nodeIPs(node) }
+
+func (f facts) PodIPs(uid types.UID, node string) ([]string, error) {
+	return f.e.addresses.podIPs(uid, node)
+}
+
+func (f facts) NodePort() int        { return 0 }
+func (f facts) Version() string      { return f.e.options.KubeletVersion }
+func (f facts) StartTime() time.Time { return f.e.started }

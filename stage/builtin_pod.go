@@ -1,0 +1,252 @@
+package stage
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+// Reasons as the kubelet writes them (pkg/kubelet/status/generate.go and
+// pkg/kubelet/kubelet_pods.go).
+const (
+	reasonGatesNotReady = "ReadinessGatesNotReady"
+	reasonPodCompleted  = "PodCompleted"
+	reasonPodFailed     = "PodFailed"
+	reasonCompleted     = "Completed"
+	reasonError         = "Error"
+	reasonUnknownStatus = "ContainerStatusUnknown"
+)
+
+// exitKilled is the exit code of a container killed by a signal (128 + SIGKILL).
+const exitKilled = 137
+
+// setCondition replaces or appends a condition; the transition time moves only
+// with the status. conditions must not be shared.
+func setCondition(conditions []corev1.PodCondition, c corev1.PodCondition, now metav1.Time) []corev1.PodCondition {
+	c.LastTransitionTime = now
+	for i := range conditions {
+		if conditions[i].Type != c.Type {
+			continue
+		}
+		if conditions[i].Status == c.Status && !conditions[i].LastTransitionTime.IsZero() {
+			c.LastTransitionTime = conditions[i].LastTransitionTime
+		}
+		conditions[i] = c
+		return conditions
+	}
+	return append(conditions, c)
+}
+
+func ownConditions(p *corev1.Pod) []corev1.PodCondition {
+	return append(make([]corev1.PodCondition, 0, len(p.Status.Conditions)+6), p.Status.Conditions...)
+}
+
+func condition(p *corev1.Pod, t corev1.PodConditionType, status corev1.ConditionStatus, reason string) corev1.PodCondition {
+	return corev1.PodCondition{Type: t, Status: status, Reason: reason, ObservedGeneration: p.Generation}
+}
+
+// readyPod is the template of pod-ready.
+func readyPod(p *corev1.Pod, m moment) error {
+	now := seconds(m.now)
+	nodeIPs, err := m.facts.NodeIPs(p.Spec.NodeName)
+	if err != nil {
+		return err
+	}
+	podIPs := nodeIPs
+	if !p.Spec.HostNetwork {
+		if podIPs, err = m.facts.PodIPs(p.UID, p.Spec.NodeName); err != nil {
+			return err
+		}
+	}
+	status := &p.Status
+	status.Phase = corev1.PodRunning
+	status.ObservedGeneration = p.Generation
+	if status.StartTime == nil || status.StartTime.IsZero() {
+		status.StartTime = &now
+	}
+	setIPs(status, nodeIPs, podIPs)
+
+	conditions := ownConditions(p)
+	ready := condition(p, corev1.PodReady, corev1.ConditionTrue, "")
+	for _, gate := range p.Spec.ReadinessGates {
+		t := gate.ConditionType
+		if !hasCondition(conditions, t) {
+			conditions = append(conditions, corev1.PodCondition{Type: t, Status: corev1.ConditionTrue, LastTransitionTime: now})
+		} else if !conditionTrue(conditions, t) {
+			ready.Status, ready.Reason = corev1.ConditionFalse, reasonGatesNotReady
+		}
+	}
+	for _, t := range [...]corev1.PodConditionType{
+		corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.ContainersReady, corev1.PodScheduled,
+	} {
+		conditions = setCondition(conditions, condition(p, t, corev1.ConditionTrue, ""), now)
+	}
+	status.Conditions = setCondition(conditions, ready, now)
+
+	if n := len(p.Spec.InitContainers); n > 0 {
+		status.InitContainerStatuses = make([]corev1.ContainerStatus, n)
+		for i := range p.Spec.InitContainers {
+			status.InitContainerStatuses[i] = readyInit(p, &p.Spec.InitContainers[i], now)
+		}
+	}
+	status.ContainerStatuses = make([]corev1.ContainerStatus, len(p.Spec.Containers))
+	for i := range p.Spec.Containers {
+		status.ContainerStatuses[i] = runningContainer(p, &p.Spec.Containers[i], now)
+	}
+	return nil
+}
+
+func setIPs(status *corev1.PodStatus, nodeIPs, podIPs []string) {
+	if len(nodeIPs) > 0 {
+		status.HostIP = nodeIPs[0]
+		status.HostIPs = make([]corev1.HostIP, len(nodeIPs))
+		for i, ip := range nodeIPs {
+			status.HostIPs[i].IP = ip
+		}
+	}
+	if len(podIPs) > 0 {
+		status.PodIP = podIPs[0]
+		status.PodIPs = make([]corev1.PodIP, len(podIPs))
+		for i, ip := range podIPs {
+			status.PodIPs[i].IP = ip
+		}
+	}
+}
+
+func hasCondition(conditions []corev1.PodCondition, t corev1.PodConditionType) bool {
+	for i := range conditions {
+		if conditions[i].Type == t {
+			return true
+		}
+	}
+	return false
+}
+
+func runningContainer(p *corev1.Pod, c *corev1.Container, now metav1.Time) corev1.ContainerStatus {
+	return corev1.ContainerStatus{
+		Name: c.Name, Image: c.Image, ImageID: c.Image, ContainerID: containerID(p.UID, c.Name),
+		Ready: true, Started: ptr.To(true),
+		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
+	}
+}
+
+// readyInit is an init container that has done its work, or a sidecar that runs.
+func readyInit(p *corev1.Pod, c *corev1.Container, now metav1.Time) corev1.ContainerStatus {
+	s := runningContainer(p, c, now)
+	if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+		return s
+	}
+	s.Started = ptr.To(false)
+	s.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+		Reason: reasonCompleted, StartedAt: now, FinishedAt: now, ContainerID: s.ContainerID,
+	}}
+	return s
+}
+
+// completePod is the template of pod-complete.
+func completePod(p *corev1.Pod, m moment) error {
+	now := seconds(m.now)
+	status := &p.Status
+	status.Phase = corev1.PodSucceeded
+	status.ObservedGeneration = p.Generation
+	conditions := setCondition(ownConditions(p), condition(p, corev1.PodInitialized, corev1.ConditionTrue, reasonPodCompleted), now)
+	status.Conditions = terminalConditions(p, conditions, reasonPodCompleted, now)
+	status.InitContainerStatuses = completed(status.InitContainerStatuses, true, now)
+	status.ContainerStatuses = completed(status.ContainerStatuses, false, now)
+	return nil
+}
+
+func terminalConditions(p *corev1.Pod, conditions []corev1.PodCondition, reason string, now metav1.Time) []corev1.PodCondition {
+	conditions = setCondition(conditions, condition(p, corev1.PodReady, corev1.ConditionFalse, reason), now)
+	conditions = setCondition(conditions, condition(p, corev1.ContainersReady, corev1.ConditionFalse, reason), now)
+	return setCondition(conditions, condition(p, corev1.PodReadyToStartContainers, corev1.ConditionFalse, ""), now)
+}
+
+// completed ends what runs with exit code 0. An init container that ended
+// before stays ready, as a kubelet reports it.
+func completed(before []corev1.ContainerStatus, init bool, now metav1.Time) []corev1.ContainerStatus {
+	if len(before) == 0 {
+		return before
+	}
+	out := append([]corev1.ContainerStatus(nil), before...)
+	for i := range out {
+		s := &out[i]
+		if s.State.Terminated != nil && init {
+			continue
+		}
+		s.Ready, s.Started = false, ptr.To(false)
+		if s.State.Terminated != nil {
+			continue
+		}
+		s.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			Reason: reasonCompleted, StartedAt: startedAt(s, now), FinishedAt: now, ContainerID: s.ContainerID,
+		}}
+	}
+	return out
+}
+
+func startedAt(s *corev1.ContainerStatus, otherwise metav1.Time) metav1.Time {
+	if s.State.Running != nil && !s.State.Running.StartedAt.IsZero() {
+		return s.State.Running.StartedAt
+	}
+	return otherwise
+}
+
+// readyAgainPod is the template of pod-ready-again.
+func readyAgainPod(p *corev1.Pod, m moment) error {
+	p.Status.ObservedGeneration = p.Generation
+	p.Status.Conditions = setCondition(ownConditions(p), condition(p, corev1.PodReady, corev1.ConditionTrue, ""), seconds(m.now))
+	return nil
+}
+
+// gateClosedPod is the template of pod-gate-closed.
+func gateClosedPod(p *corev1.Pod, m moment) error {
+	p.Status.ObservedGeneration = p.Generation
+	p.Status.Conditions = setCondition(ownConditions(p), condition(p, corev1.PodReady, corev1.ConditionFalse, reasonGatesNotReady), seconds(m.now))
+	return nil
+}
+
+// terminatePod is the template of pod-terminate.
+func terminatePod(p *corev1.Pod, m moment) error {
+	now := seconds(m.now)
+	status := &p.Status
+	status.Phase = corev1.PodFailed
+	status.ObservedGeneration = p.Generation
+	status.Conditions = terminalConditions(p, ownConditions(p), reasonPodFailed, now)
+	status.InitContainerStatuses = killed(p.Spec.InitContainers, status.InitContainerStatuses, true, now)
+	status.ContainerStatuses = killed(p.Spec.Containers, status.ContainerStatuses, false, now)
+	return nil
+}
+
+// killed ends what runs, and says of what never started that it is not known,
+// as a kubelet does for a pod that is deleted.
+func killed(containers []corev1.Container, before []corev1.ContainerStatus, init bool, now metav1.Time) []corev1.ContainerStatus {
+	if len(containers) == 0 {
+		return before
+	}
+	out := make([]corev1.ContainerStatus, len(containers))
+	for i := range containers {
+		s := &out[i]
+		*s = corev1.ContainerStatus{Name: containers[i].Name, Image: containers[i].Image, Started: ptr.To(false)}
+		for j := range before {
+			if before[j].Name == s.Name {
+				*s = before[j]
+			}
+		}
+		if !init || s.State.Terminated == nil {
+			s.Ready, s.Started = false, ptr.To(false)
+		}
+		switch {
+		case s.State.Terminated != nil:
+		case s.State.Running != nil:
+			s.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+				ExitCode: exitKilled, Reason: reasonError, StartedAt: s.State.Running.StartedAt, FinishedAt: now, ContainerID: s.ContainerID,
+			}}
+		default:
+			s.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+				ExitCode: exitKilled, Reason: reasonUnknownStatus, Message: "The container could not be located when the pod was deleted",
+			}}
+		}
+	}
+	return out
+}

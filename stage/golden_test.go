@@ -1,0 +1,215 @@
+package stage
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
+
+// life plays an object until nothing is left to do and tells every step with
+// its reason. It is what the shell does, without an API.
+func life(t *testing.T, set *Set, o Object, most int, disturb func(step int, o Object) Object) string {
+	t.Helper()
+	var out bytes.Buffer
+	now, past := start, Past{}
+	for step := range most {
+		if disturb != nil {
+			o = disturb(step, o)
+		}
+		d := set.Decide(now, 1, o, past, Scene{NodeReady: true})
+		fmt.Fprintf(&out, "%s %s\n", now.Format("15:04:05.000"), d.String())
+		if !d.Chosen() {
+			break
+		}
+		if d.Due.After(now) {
+			now = d.Due
+			fmt.Fprintf(&out, "%s due\n", now.Format("15:04:05.000"))
+		}
+		e, err := set.Play(now, o, d, fixedFacts{})
+		past = Past{Played: past.Played + 1, Last: d.Stage, LastAt: now}
+		if err != nil {
+			fmt.Fprintf(&out, "  error: %v\n", err)
+			break
+		}
+		for _, event := range e.Events {
+			fmt.Fprintf(&out, "  event %s %s: %s\n", event.Type, event.Reason, event.Message)
+		}
+		if e.Write == WriteNothing && !e.Delete {
+			past.Idle = e.ResourceVersion
+			fmt.Fprintf(&out, "  changes nothing\n")
+		}
+		if e.Write != WriteNothing {
+			what := map[Write]string{WriteStatus: "update status", WriteObject: "update"}[e.Write]
+			fmt.Fprintf(&out, "  %s where uid=%s and resourceVersion=%s\n%s", what, e.UID, e.ResourceVersion, difference(o, e.Object))
+			o = e.Object.(interface{ DeepCopy() *corev1.Pod }).DeepCopy()
+			n, _ := strconv.Atoi(e.ResourceVersion)
+			o.SetResourceVersion(strconv.Itoa(n + 1))
+		}
+		if e.Delete {
+			fmt.Fprintf(&out, "  delete where uid=%s\n", e.UID)
+			break
+		}
+	}
+	return out.String()
+}
+
+// difference lists the lines of the YAML that a write changes.
+func difference(before, after Object) string {
+	lines := func(o Object) string {
+		p := o.(*corev1.Pod)
+		data, _ := yaml.Marshal(map[string]any{"finalizers": p.Finalizers, "status": p.Status})
+		return string(data)
+	}
+	a, b := strings.Split(lines(before), "\n"), strings.Split(lines(after), "\n")
+	var out bytes.Buffer
+	// The longest common subsequence, small enough to do plainly.
+	table := make([][]int, len(a)+1)
+	for i := range table {
+		table[i] = make([]int, len(b)+1)
+	}
+	for i := len(a) - 1; i >= 0; i-- {
+		for j := len(b) - 1; j >= 0; j-- {
+			if a[i] == b[j] {
+				table[i][j] = table[i+1][j+1] + 1
+			} else {
+				table[i][j] = max(table[i+1][j], table[i][j+1])
+			}
+		}
+	}
+	i, j := 0, 0
+	for i < len(a) || j < len(b) {
+		switch {
+		case i < len(a) && j < len(b) && a[i] == b[j]:
+			i, j = i+1, j+1
+		case i < len(a) && (j == len(b) || table[i+1][j] >= table[i][j+1]):
+			fmt.Fprintf(&out, "    - %s\n", a[i])
+			i++
+		default:
+			fmt.Fprintf(&out, "    + %s\n", b[j])
+			j++
+		}
+	}
+	return out.String()
+}
+
+func gates(p *corev1.Pod) {
+	p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.com/gate"}}
+}
+
+func sidecar(p *corev1.Pod) {
+	always := corev1.ContainerRestartPolicyAlways
+	p.Spec.InitContainers = []corev1.Container{{Name: "setup", Image: "busybox"}, {Name: "proxy", Image: "envoy", RestartPolicy: &always}}
+}
+
+func TestGoldenLives(t *testing.T) {
+	fast := mustBuiltin(t)
+	own := func(file string) *Set {
+		data, err := os.ReadFile(filepath.Join("testdata", "stages", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		stages, err := Load(file, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set, err := Compile(stages)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return set
+	}
+	for name, c := range map[string]struct {
+		set     *Set
+		pod     *corev1.Pod
+		disturb func(step int, o Object) Object
+	}{
+		"pod":                      {set: fast, pod: newPod()},
+		"pod-host-network":         {set: fast, pod: newPod(func(p *corev1.Pod) { p.Spec.HostNetwork, p.Spec.NodeName = true, "dual" })},
+		"pod-sidecar":              {set: fast, pod: newPod(sidecar)},
+		"pod-no-address":           {set: fast, pod: newPod(func(p *corev1.Pod) { p.UID = "homeless" })},
+		"pod-gate":                 {set: fast, pod: newPod(gates)},
+		"pod-job":                  {set: fast, pod: newPod(ofJob, sidecar)},
+		"pod-deleted":              {set: fast, pod: newPod(running, deleting)},
+		"pod-deleted-held":         {set: fast, pod: newPod(running, deleting, held, ofJob), disturb: releaseAt(2)},
+		"pod-deleted-held-pending": {set: fast, pod: newPod(deleting, held), disturb: releaseAt(2)},
+		"pod-gate-closed":          {set: fast, pod: newPod(gates, running), disturb: closeGate},
+		"pod-marked-not-ready":     {set: fast, pod: newPod(running), disturb: markNotReady},
+		"finalizers-and-status":    {set: own("finalizers.yaml"), pod: newPod()},
+		"steps":                    {set: own("steps.yaml"), pod: newPod()},
+		"loop":                     {set: own("loop.yaml"), pod: newPod()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := life(t, c.set, c.pod, 6, c.disturb)
+			file := filepath.Join("testdata", "lives", name+".txt")
+			if *rewrite {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// releaseAt takes the finalizers off at a step, as their owner would.
+func releaseAt(at int) func(int, Object) Object {
+	return func(step int, o Object) Object {
+		if step == at-1 {
+			p := o.(*corev1.Pod).DeepCopy()
+			p.Finalizers, p.ResourceVersion = nil, "50"
+			return p
+		}
+		return o
+	}
+}
+
+func setReady(o Object, t corev1.PodConditionType, status corev1.ConditionStatus, version string) Object {
+	p := o.(*corev1.Pod).DeepCopy()
+	p.ResourceVersion = version
+	for i := range p.Status.Conditions {
+		if p.Status.Conditions[i].Type == t {
+			p.Status.Conditions[i].Status = status
+			p.Status.Conditions[i].LastTransitionTime = metav1.NewTime(start.Add(-time.Second))
+		}
+	}
+	return p
+}
+
+// closeGate sets a pod's gate False and, a step later, True again.
+func closeGate(step int, o Object) Object {
+	switch step {
+	case 0:
+		return setReady(o, "example.com/gate", corev1.ConditionFalse, "20")
+	case 1:
+		return setReady(o, "example.com/gate", corev1.ConditionTrue, "30")
+	}
+	return o
+}
+
+// markNotReady does what the node life cycle controller does to the pods of a
+// node whose lease ran out.
+func markNotReady(step int, o Object) Object {
+	if step == 0 {
+		return setReady(o, corev1.PodReady, corev1.ConditionFalse, "20")
+	}
+	return o
+}

@@ -1,0 +1,296 @@
+package stage
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+)
+
+// drawPod draws pods that differ in everything the built-in stages read.
+func drawPod(t *rapid.T) *corev1.Pod {
+	p := newPod()
+	p.UID = types.UID(rapid.SampledFrom([]string{"u1", "u2"}).Draw(t, "uid"))
+	p.Generation = rapid.Int64Range(0, 3).Draw(t, "generation")
+	p.Spec.NodeName = rapid.SampledFrom([]string{"node-1", "dual"}).Draw(t, "node")
+	p.Spec.HostNetwork = rapid.Bool().Draw(t, "hostNetwork")
+	p.Labels = drawMap(t, "labels")
+	p.Annotations = drawMap(t, "annotations")
+	if rapid.Bool().Draw(t, "deleting") {
+		deleting(p)
+	}
+	if rapid.Bool().Draw(t, "held") {
+		held(p)
+	}
+	for i := range rapid.IntRange(0, 2).Draw(t, "owners") {
+		p.OwnerReferences = append(p.OwnerReferences, metav1.OwnerReference{
+			Kind: rapid.SampledFrom([]string{"Job", "ReplicaSet", ""}).Draw(t, "owner"), Name: fmt.Sprint(i),
+		})
+	}
+	p.Status.Phase = rapid.SampledFrom([]corev1.PodPhase{"", corev1.PodPending, corev1.PodRunning, corev1.PodSucceeded, corev1.PodFailed}).Draw(t, "phase")
+	p.Status.PodIP = rapid.SampledFrom([]string{"", "10.128.0.11"}).Draw(t, "podIP")
+	if rapid.Bool().Draw(t, "started") {
+		at := metav1.NewTime(start.Add(-5 * time.Second))
+		p.Status.StartTime = &at
+	}
+	gates := []corev1.PodConditionType{"example.com/a", "example.com/b"}
+	for _, gate := range gates[:rapid.IntRange(0, 2).Draw(t, "gates")] {
+		p.Spec.ReadinessGates = append(p.Spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: gate})
+	}
+	p.Status.Conditions = nil
+	for _, c := range append([]corev1.PodConditionType{
+		corev1.PodReady, corev1.ContainersReady, corev1.PodInitialized, corev1.PodScheduled, corev1.PodReadyToStartContainers,
+	}, gates...) {
+		if !rapid.Bool().Draw(t, string(c)) {
+			continue
+		}
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
+			Type:               c,
+			Status:             rapid.SampledFrom([]corev1.ConditionStatus{"True", "False", "Unknown"}).Draw(t, "status"),
+			Reason:             rapid.SampledFrom([]string{"", "Because"}).Draw(t, "reason"),
+			Message:            rapid.SampledFrom([]string{"", "some text"}).Draw(t, "message"),
+			LastTransitionTime: metav1.NewTime(start.Add(-time.Duration(rapid.IntRange(1, 99).Draw(t, "ago")) * time.Second)),
+		})
+	}
+	p.Spec.Containers, p.Status.ContainerStatuses = drawContainers(t, "app", 1)
+	p.Spec.InitContainers, p.Status.InitContainerStatuses = drawContainers(t, "init", 0)
+	return p
+}
+
+func drawMap(t *rapid.T, label string) map[string]string {
+	return rapid.MapOfN(rapid.SampledFrom([]string{"a", "b/c", "go", "with space", `quote"d`}),
+		rapid.SampledFrom([]string{"", "x", "yes", "3", "true", "5s"}), 0, 3).Draw(t, label)
+}
+
+func drawContainers(t *rapid.T, prefix string, least int) (spec []corev1.Container, status []corev1.ContainerStatus) {
+	at := metav1.NewTime(start.Add(-9 * time.Second))
+	for i := range rapid.IntRange(least, 2).Draw(t, prefix) {
+		c := corev1.Container{Name: fmt.Sprintf("%s-%d", prefix, i), Image: "img:1"}
+		if prefix == "init" && rapid.Bool().Draw(t, "sidecar") {
+			c.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
+		}
+		spec = append(spec, c)
+		s := corev1.ContainerStatus{Name: c.Name, Image: c.Image, Ready: true, Started: ptr.To(true), ContainerID: rapid.SampledFrom([]string{"", "x://1"}).Draw(t, "id")}
+		switch rapid.SampledFrom([]string{"none", "waiting", "running", "terminated"}).Draw(t, "state") {
+		case "none":
+			continue
+		case "waiting":
+			s.State.Waiting = &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}
+		case "running":
+			s.State.Running = &corev1.ContainerStateRunning{StartedAt: at}
+		case "terminated":
+			s.State.Terminated = &corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error", StartedAt: at, FinishedAt: at}
+		}
+		status = append(status, s)
+	}
+	return spec, status
+}
+
+func drawNode(t *rapid.T) *corev1.Node {
+	n := newNode()
+	n.Labels, n.Annotations = drawMap(t, "labels"), drawMap(t, "annotations")
+	quantities := func(label string) corev1.ResourceList {
+		var out corev1.ResourceList
+		for _, name := range []corev1.ResourceName{"cpu", "memory", "pods", "nvidia.com/gpu"} {
+			if rapid.Bool().Draw(t, label+string(name)) {
+				if out == nil {
+					out = corev1.ResourceList{}
+				}
+				out[name] = resource.MustParse(rapid.SampledFrom([]string{"4", "8Gi", "500m"}).Draw(t, "quantity"))
+			}
+		}
+		return out
+	}
+	n.Status.Capacity, n.Status.Allocatable = quantities("capacity "), quantities("allocatable ")
+	n.Status.NodeInfo.Architecture = rapid.SampledFrom([]string{"", "arm64"}).Draw(t, "architecture")
+	n.Status.NodeInfo.KubeletVersion = rapid.SampledFrom([]string{"", "v1.30.0"}).Draw(t, "version")
+	n.Status.Phase = rapid.SampledFrom([]corev1.NodePhase{"", corev1.NodeRunning}).Draw(t, "phase")
+	if rapid.Bool().Draw(t, "addressed") {
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}}
+	}
+	for _, c := range []corev1.NodeConditionType{corev1.NodeReady, corev1.NodeDiskPressure, "Custom"} {
+		if rapid.Bool().Draw(t, string(c)) {
+			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{
+				Type: c, Status: rapid.SampledFrom([]corev1.ConditionStatus{"True", "False", "Unknown"}).Draw(t, "status"),
+				Reason:             rapid.SampledFrom([]string{"", "Because"}).Draw(t, "reason"),
+				LastTransitionTime: metav1.NewTime(start.Add(-time.Minute)),
+			})
+		}
+	}
+	return n
+}
+
+// TestNativeAnswersAsJQ holds every closure on typed objects to what the jq
+// program it stands for says on the object's JSON.
+func TestNativeAnswersAsJQ(t *testing.T) {
+	programs := map[Kind][]string{KindPod: {openGates}, KindNode: {}}
+	for canonical := range metaNatives {
+		programs[KindPod] = append(programs[KindPod], canonical)
+		programs[KindNode] = append(programs[KindNode], canonical)
+	}
+	for canonical := range podNatives {
+		programs[KindPod] = append(programs[KindPod], canonical)
+	}
+	for canonical := range nodeNatives {
+		programs[KindNode] = append(programs[KindNode], canonical)
+	}
+	for kind := range programs {
+		for _, field := range []string{"status", "reason", "message"} {
+			programs[kind] = append(programs[kind],
+				`.status.conditions.[] | select(.type == "Ready") | .`+field,
+				`.status.conditions[]|select( .type=="example.com/a" )|.`+field)
+		}
+		programs[kind] = append(programs[kind], `.metadata.labels.go`, `.metadata.labels["b/c"]`,
+			`.metadata.annotations."with space"`, `.metadata.annotations["quote\"d"]`, `.metadata.labels.absent`)
+	}
+	for kind, texts := range programs {
+		slices.Sort(texts)
+		for _, text := range texts {
+			t.Run(string(kind)+" "+text, func(t *testing.T) {
+				fast, err := compileQuery(text, kind, false)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if fast.native == nil {
+					t.Fatalf("%s has no closure", text)
+				}
+				slow := &query{text: text, code: fast.code}
+				rapid.Check(t, func(t *rapid.T) { sameAnswers(t, kind, fast, slow) })
+			})
+		}
+	}
+}
+
+func sameAnswers(t *rapid.T, kind Kind, fast, slow *query) {
+	var o Object = drawPod(t)
+	if kind == KindNode {
+		o = drawNode(t)
+	}
+	v := &view{object: o, now: start}
+	if got, want := fast.exists(v), slow.exists(v); got != want {
+		t.Fatalf("exists: closure %v, jq %v", got, want)
+	}
+	collect := func(q *query) (all []string) {
+		q.any(v, func(s string) bool { all = append(all, s); return false })
+		return all
+	}
+	if diff := cmp.Diff(collect(slow), collect(fast)); diff != "" {
+		t.Fatalf("results (-jq +closure):\n%s", diff)
+	}
+	gotText, gotOK := fast.first(v)
+	wantText, wantOK := slow.first(v)
+	if gotText != wantText || gotOK != wantOK {
+		t.Fatalf("first: closure %q %v, jq %q %v", gotText, gotOK, wantText, wantOK)
+	}
+}
+
+// TestBuiltinCodeSaysWhatItsTemplateSays renders the YAML of every built-in
+// stage that also exists as Go code and compares the two statuses.
+func TestBuiltinCodeSaysWhatItsTemplateSays(t *testing.T) {
+	seen := map[string]bool{}
+	for _, name := range BuiltinNames() {
+		stages, err := Builtin(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range stages {
+			native := nativeByStage[stages[i].Name]
+			if native == nil {
+				continue
+			}
+			seen[stages[i].Name] = true
+			t.Run(stages[i].Name, func(t *testing.T) {
+				c, err := compileStage(&stages[i], builtinPatches())
+				if err != nil {
+					t.Fatal(err)
+				}
+				p := c.operations[0].patch
+				if p.native == nil {
+					t.Fatal("the stage does not run as Go code")
+				}
+				slow := patch{template: p.template}
+				rapid.Check(t, func(t *rapid.T) { samePatches(t, c.kind, p, &slow) })
+			})
+		}
+	}
+	for name := range nativeByStage {
+		if !seen[name] {
+			t.Errorf("no built-in stage is called %s", name)
+		}
+	}
+}
+
+func samePatches(t *rapid.T, kind Kind, fast, slow *patch) {
+	var o Object = drawPod(t)
+	if kind == KindNode {
+		o = drawNode(t)
+	}
+	m := moment{now: start, facts: fixedFacts{}, object: o}
+	got, want := shallow(o), shallow(o)
+	if err := fast.apply(o, got, kind, m); err != nil {
+		t.Fatal(err)
+	}
+	if err := slow.apply(o, want, kind, m); err != nil {
+		t.Fatal(err)
+	}
+	options := cmp.Options{
+		cmpopts.SortSlices(func(a, b corev1.PodCondition) bool { return a.Type < b.Type }),
+		cmpopts.SortSlices(func(a, b corev1.NodeCondition) bool { return a.Type < b.Type }),
+		cmpopts.SortSlices(func(a, b corev1.PodIP) bool { return a.IP < b.IP }),
+		cmpopts.SortSlices(func(a, b corev1.HostIP) bool { return a.IP < b.IP }),
+		cmpopts.EquateEmpty(),
+	}
+	switch got := got.(type) {
+	case *corev1.Pod:
+		if diff := cmp.Diff(want.(*corev1.Pod).Status, got.Status, options); diff != "" {
+			t.Fatalf("status (-template +code):\n%s", diff)
+		}
+	case *corev1.Node:
+		if diff := cmp.Diff(want.(*corev1.Node).Status, got.Status, options); diff != "" {
+			t.Fatalf("status (-template +code):\n%s", diff)
+		}
+	}
+}
+
+// TestPlayLeavesTheObjectAlone: the object belongs to the informer's cache.
+func TestPlayLeavesTheObjectAlone(t *testing.T) {
+	set := mustBuiltin(t, BuiltinNames()...)
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawPod(t)
+		before := p.DeepCopy()
+		d := set.Decide(start, 1, p, Past{}, Scene{NodeReady: true})
+		if _, err := set.Play(start, p, d, fixedFacts{}); err != nil {
+			t.Fatal(err)
+		}
+		if !equality.Semantic.DeepEqual(before, p) {
+			t.Fatalf("%s changed its object:\n%s", d.Stage, cmp.Diff(before, p))
+		}
+	})
+}
+
+func TestNativeOnlyForTheExactText(t *testing.T) {
+	data, err := BuiltinFile("pod-fast")
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := strings.Replace(string(data), "phase: Failed", "phase: Failed # mine", 1)
+	set := mustCompile(t, changed)
+	for _, c := range set.pods {
+		for _, op := range c.operations {
+			if op.patch != nil && (op.patch.native == nil) != (c.name == "pod-terminate") {
+				t.Errorf("%s: native is %v", c.name, op.patch.native != nil)
+			}
+		}
+	}
+}

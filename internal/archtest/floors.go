@@ -1,0 +1,71 @@
+package archtest
+
+import "strings"
+
+// Module is the path that all our packages begin with.
+const Module = "github.com/rehearse-k8s/rehearse"
+
+// floors says where each part of the house stands. A package belongs to the longest entry that is its path or
+// a parent of it; packages of the same entry may import each other.
+var floors = map[string]int{
+	"api":               0,
+	"history":           0,
+	"internal/version":  0,
+	"internal/gcpace":   4, // it sets the pace of a whole process, so no library may reach it
+	"workload":          1,
+	"workload/job":      1,
+	"workload/cloneset": 1,
+	"stage":             1,
+	"fault":             1,
+	"invariant":         1,
+	"store":             2,
+	"sim":               2,
+	"wire":              2,
+	"apiserver":         3,
+	"controller":        3,
+	"proxy":             3,
+	"report":            3,
+	"cluster":           4,
+	"simtest":           4,
+	"internal/cli":      4,
+	"cmd/rehearse":      4,
+	"bench":             outside,
+	"internal/archtest": outside,
+	"examples":          outside,
+	"test":              outside,
+}
+
+// outside is beside the house: it may use everything, and nothing may use it.
+const outside = 99
+
+// level are the imports between equals that are allowed; the reason is that one is made of the other.
+var level = map[[2]string]bool{
+	{"internal/cli", "cluster"}:         true,
+	{"internal/cli", "internal/gcpace"}: true,
+	{"cmd/rehearse", "internal/cli"}:    true,
+	{"workload/job", "workload"}:        true,
+	{"workload/cloneset", "workload"}:   true,
+}
+
+// never are imports that a floor would allow and that must not be, with the reason.
+var never = map[[2]string]string{
+	{"simtest", "cluster"}:        "a user's test must not link a scheduler; upstream's controllers come through a package of their own",
+	{"internal/cli", "apiserver"}: "the command line speaks to a cluster through package cluster and a kubeconfig",
+}
+
+// words that are no names of packages: they say where code was put, not what it does.
+var banned = []string{"util", "utils", "common", "helper", "helpers", "pkg", "misc", "shared", "base"}
+
+// place is the entry of floors that a package path belongs to.
+func place(path string) (entry string, floor int, ok bool) {
+	for e := strings.TrimPrefix(path, Module+"/"); ; {
+		if f, ok := floors[e]; ok {
+			return e, f, true
+		}
+		i := strings.LastIndexByte(e, '/')
+		if i < 0 {
+			return "", 0, false
+		}
+		e = e[:i]
+	}
+}

@@ -1,0 +1,29 @@
+//go:build unix
+
+package kubeconfig
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// keepOwner matters under sudo: a file that turns into root's is lost to its user.
+func keepOwner(tmp *os.File, old fs.FileInfo) error {
+	st, ok := old.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil
+	}
+	mine, err := tmp.Stat()
+	if err != nil {
+		return err
+	}
+	if m, ok := mine.Sys().(*syscall.Stat_t); ok && m.Uid == st.Uid && m.Gid == st.Gid {
+		return nil
+	}
+	if err := tmp.Chown(int(st.Uid), int(st.Gid)); err != nil {
+		return fmt.Errorf("its owner could not be kept: %w", err)
+	}
+	return nil
+}

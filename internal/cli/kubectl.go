@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // as kubectl: kubeconfigs of other clusters may need them
+	"k8s.io/client-go/rest"
+	basecli "k8s.io/component-base/cli"
+	"k8s.io/component-base/logs"
+	kubectl "k8s.io/kubectl/pkg/cmd"
+	"k8s.io/kubectl/pkg/cmd/plugin"
+	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
+
+	"github.com/rehearse-k8s/rehearse/internal/cli/statedir"
+)
+
+func (a *app) kubectlCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "kubectl [ARGUMENTS...]",
+		Short: "Run the kubectl that is built in",
+		Long: `Run the real kubectl, which is built in, with these arguments.
+
+Unless the arguments name a cluster (--kubeconfig, --context, --cluster, --server), it speaks to the rehearse cluster that
+runs: the one that REHEARSE_NAME names, or the only one, or the one called "rehearse". Without any it does not fall
+back to the kubeconfig's current context: that could be somebody's production.
+
+Exit codes and output are kubectl's own.`,
+		Example: `  rehearse kubectl get nodes
+  rehearse kubectl create deployment web --image=nginx --replicas=10`,
+		DisableFlagParsing: true,
+		ValidArgsFunction:  a.completeKubectl,
+		RunE:               func(_ *cobra.Command, args []string) error { return a.kubectl(args) },
+	}
+}
+
+// kubectl does what kubectl's own main does. Errors of its commands end the process in there.
+func (a *app) kubectl(args []string) error {
+	refusal, err := a.aimKubectl(args)
+	if err != nil {
+		return err
+	}
+	setKubectlVersion()
+	// As upstream's main: klog is used while the command is still being built.
+	_, _ = logs.GlogSetter(kubectl.GetLogVerbosity(args))
+	cmd := a.buildKubectl(args, refusal)
+	if err := basecli.RunNoErrOutput(cmd); err != nil {
+		kubectlutil.CheckErr(err)
+	}
+	return nil
+}
+
+func (a *app) buildKubectl(args []string, refusal string) *cobra.Command {
+	streams := genericiooptions.IOStreams{In: a.In, Out: a.Out, ErrOut: a.Err}
+	flags := genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag().
+		WithDiscoveryBurst(300).WithDiscoveryQPS(50.0).WithWarningPrinter(streams)
+	if refusal != "" {
+		// kubectl asks for a client only where it needs a server, so that `kubectl kustomize` goes on working.
+		flags.WithWrapConfigFn(func(*rest.Config) *rest.Config {
+			a.say("rehearse: %s", refusal)
+			a.exit(exitFailed)
+			return nil
+		})
+	}
+	cmd := kubectl.NewDefaultKubectlCommandWithArgs(kubectl.KubectlOptions{
+		PluginHandler: kubectl.NewDefaultPluginHandler(plugin.ValidPluginFilenamePrefixes),
+		Arguments:     append([]string{"kubectl"}, args...),
+		ConfigFlags:   flags,
+		IOStreams:     streams,
+	})
+	cmd.SetArgs(args)
+	return cmd
+}
+
+// aimKubectl points kubectl, and every plugin it may start, at a rehearse cluster, through the environment. When
+// there is none, it says why, for the moment when a server is needed.
+func (a *app) aimKubectl(args []string) (refusal string, err error) {
+	if namesCluster(args) {
+		return "", nil
+	}
+	root, err := statedir.DefaultRoot(a.getenv)
+	if err != nil {
+		return "", err
+	}
+	name, why, err := a.pick(root)
+	if err != nil {
+		return "", err
+	}
+	if why == "" {
+		return "", os.Setenv("KUBECONFIG", root.KubeconfigPath(name))
+	}
+	return why, os.Setenv("KUBECONFIG", root.KubeconfigPath("-")) // a name that no cluster can have
+}
+
+// pick finds the cluster that is meant when none is named; why says why there is none.
+func (a *app) pick(root statedir.Root) (name, why string, err error) {
+	wanted := a.getenv("REHEARSE_NAME")
+	entries, err := root.List()
+	if err != nil {
+		return "", "", err
+	}
+	var live []string
+	for _, e := range entries {
+		if !e.Live || e.Record == nil || e.Record.Status != statedir.Running {
+			continue
+		}
+		if e.Name == wanted || wanted == "" && e.Name == defaultName {
+			return e.Name, "", nil
+		}
+		live = append(live, e.Name)
+	}
+	switch {
+	case wanted != "":
+		return "", fmt.Sprintf("cluster %q (from REHEARSE_NAME) is not running; start it: rehearse up", wanted), nil
+	case len(live) == 0:
+		return "", "no rehearse cluster is running; start one (rehearse up), or name another with --context", nil
+	case len(live) > 1:
+		return "", fmt.Sprintf("several clusters are running (%s); choose one with REHEARSE_NAME=NAME or --context rehearse-NAME",
+			strings.Join(live, ", ")), nil
+	}
+	return live[0], "", nil
+}
+
+// namesCluster reports whether kubectl's arguments say which cluster is meant. What follows "--" is for a
+// command in a container.
+func namesCluster(args []string) bool {
+	for _, arg := range args {
+		if arg == "--" {
+			return false
+		}
+		flag, _, _ := strings.Cut(arg, "=")
+		switch flag {
+		case "--kubeconfig", "--context", "--cluster", "--server", "-s":
+			return true
+		}
+		if strings.HasPrefix(arg, "-s") && strings.Contains(arg, "://") {
+			return true // -shttps://...
+		}
+	}
+	return false
+}
+
+// completeKubectl lets kubectl complete its own arguments.
+func (a *app) completeKubectl(_ *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	if _, err := a.aimKubectl(args); err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var out strings.Builder
+	quiet := *a
+	quiet.Streams = Streams{In: a.In, Out: &out, Err: &strings.Builder{}}
+	complete := append([]string{cobra.ShellCompRequestCmd}, append(args, toComplete)...)
+	cmd := quiet.buildKubectl(complete, "")
+	cmd.SetOut(&out)
+	cmd.SetErr(quiet.Err)
+	if err := cmd.Execute(); err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	lines := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
+	var directive cobra.ShellCompDirective
+	last := len(lines) - 1
+	if _, err := fmt.Sscanf(lines[last], ":%d", &directive); err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return lines[:last], directive
+}

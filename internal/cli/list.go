@@ -1,0 +1,145 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/rehearse-k8s/rehearse/internal/cli/statedir"
+)
+
+// clusterList is what `list -o json` prints; its form is versioned like any Kubernetes kind.
+type clusterList struct {
+	APIVersion string        `json:"apiVersion"`
+	Kind       string        `json:"kind"`
+	Items      []clusterItem `json:"items"`
+}
+
+// clusterItem is one cluster of a list. Status is running, starting or unhealthy.
+type clusterItem struct {
+	Name       string    `json:"name"`
+	Status     string    `json:"status"`
+	URL        string    `json:"url,omitempty"`
+	Context    string    `json:"context,omitempty"`
+	Started    time.Time `json:"started"`
+	PID        int       `json:"pid"`
+	Kubeconfig string    `json:"kubeconfig,omitempty"`
+	DataDir    string    `json:"dataDir,omitempty"`
+	Log        string    `json:"log"`
+	Version    string    `json:"version,omitempty"`
+}
+
+func (a *app) listCommand() *cobra.Command {
+	var out output
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List clusters",
+		Example: `  rehearse list
+  rehearse list -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			root, err := statedir.DefaultRoot(a.getenv)
+			if err != nil {
+				return err
+			}
+			items, err := a.clusters(cmd.Context(), root)
+			if err != nil {
+				return err
+			}
+			return a.printClusters(&out, items)
+		},
+	}
+	out.addFlag(cmd, "json", "yaml", "wide", "name")
+	return cmd
+}
+
+// clusters finds what runs, asks each for its health, and clears up behind those that were killed.
+func (a *app) clusters(ctx context.Context, root statedir.Root) ([]clusterItem, error) {
+	entries, err := root.List()
+	if err != nil {
+		return nil, err
+	}
+	items := []clusterItem{}
+	for _, e := range entries {
+		if e.Live {
+			items = append(items, a.item(root, e))
+			continue
+		}
+		if err := a.clear(root, e.Name, true); err != nil {
+			return nil, err
+		}
+		a.say("Cluster %q was killed; what it left behind is removed (log: %s).", e.Name, root.LogPath(e.Name))
+	}
+	var wg sync.WaitGroup
+	for i := range items {
+		if it := &items[i]; it.Status == statedir.Running {
+			wg.Go(func() {
+				if healthy(ctx, root.KubeconfigPath(it.Name)) != nil {
+					it.Status = "unhealthy"
+				}
+			})
+		}
+	}
+	wg.Wait()
+	return items, nil
+}
+
+func (a *app) item(root statedir.Root, e statedir.Entry) clusterItem {
+	it := clusterItem{Name: e.Name, Status: statedir.Starting, Log: root.LogPath(e.Name)}
+	if r := e.Record; r != nil && r.PID != 0 {
+		it.Status, it.URL, it.Context, it.Started, it.PID = r.Status, r.URL, r.Context, r.Started, r.PID
+		it.Kubeconfig, it.DataDir, it.Version = r.KubeconfigPath, r.DataDir, r.Version
+	}
+	return it
+}
+
+func (a *app) printClusters(out *output, items []clusterItem) error {
+	if out.machine() {
+		return out.print(a.Out, clusterList{APIVersion: "rehearse-k8s.github.io/v1alpha1", Kind: "ClusterList", Items: items})
+	}
+	if len(items) == 0 {
+		a.say("No clusters are running; start one: rehearse up")
+		return nil
+	}
+	if out.value == "name" {
+		for _, it := range items {
+			fmt.Fprintln(a.Out, it.Name)
+		}
+		return nil
+	}
+	return a.table(a.Out, items, out.value == "wide")
+}
+
+func (a *app) table(to io.Writer, items []clusterItem, wide bool) error {
+	w := tabwriter.NewWriter(to, 0, 8, 3, ' ', 0)
+	head := "NAME\tSTATUS\tURL\tCONTEXT\tAGE"
+	if wide {
+		head += "\tPID\tDATA-DIR\tKUBECONFIG\tLOG"
+	}
+	fmt.Fprintln(w, head)
+	for _, it := range items {
+		age := "-"
+		if !it.Started.IsZero() {
+			age = duration.HumanDuration(a.now().Sub(it.Started))
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s", it.Name, it.Status, dash(it.URL), dash(it.Context), age)
+		if wide {
+			fmt.Fprintf(w, "\t%d\t%s\t%s\t%s", it.PID, dash(it.DataDir), dash(it.Kubeconfig), it.Log)
+		}
+		fmt.Fprintln(w)
+	}
+	return w.Flush()
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/rehearse-k8s/rehearse/cluster"
+	"github.com/rehearse-k8s/rehearse/internal/gcpace"
+	"github.com/rehearse-k8s/rehearse/internal/version"
+)
+
+// running is what a command needs of a started cluster; *cluster.Cluster is one.
+type running interface {
+	URL() string
+	Kubeconfig() *clientcmdapi.Config
+	Done() <-chan struct{}
+	Err() error
+	Stop()
+}
+
+// app is one run of the program with everything it touches outside itself.
+type app struct {
+	Streams
+	getenv     func(string) string
+	now        func() time.Time
+	start      func(context.Context, cluster.Options) (running, error)
+	signals    func() (<-chan os.Signal, func())
+	executable func() (string, error)
+	exit       func(int)
+
+	ran bool // a command's own code was reached: before that, every error is a usage error
+}
+
+// init drops the flags that the Kubernetes packages put into the process's global set, from where cobra would add them to
+// our root command: they would not work there, and one of them takes the name --version.
+func init() { pflag.CommandLine = pflag.NewFlagSet("rehearse", pflag.ContinueOnError) }
+
+func newApp(streams Streams) *app {
+	return &app{
+		Streams: streams,
+		getenv:  os.Getenv,
+		now:     time.Now,
+		start: func(ctx context.Context, o cluster.Options) (running, error) {
+			go gcpace.Run(ctx) // this process is a cluster from here on
+			c, err := cluster.Start(ctx, o)
+			if err != nil {
+				return nil, err // not a nil *Cluster in an interface
+			}
+			return c, nil
+		},
+		signals:    notifySignals,
+		executable: os.Executable,
+		exit:       os.Exit,
+	}
+}
+
+// Main runs the program with these arguments (without the program's name) and returns its exit code.
+func Main(ctx context.Context, args []string, streams Streams) int {
+	return newApp(streams).run(ctx, args)
+}
+
+func (a *app) run(ctx context.Context, args []string) int {
+	root := a.rootCommand()
+	root.SetArgs(args)
+	root.SetIn(a.In)
+	root.SetOut(a.Out)
+	root.SetErr(a.Err)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return exitOK
+	}
+	if !a.ran && exitCode(err) == exitFailed {
+		err = &UsageError{message(err)}
+	}
+	a.report(err, cmd.CommandPath())
+	return exitCode(err)
+}
+
+func (a *app) rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "rehearse",
+		Short: "Try Kubernetes controllers before they meet a real cluster",
+		Long: `rehearse runs a real Kubernetes API with simulated nodes and pods in one process.
+
+Start a cluster, use it with the kubectl that is built in or with your own, and stop it with Ctrl-C.`,
+		Example: `  rehearse up
+  rehearse kubectl get nodes`,
+		Version:       version.Get().Version,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.AddGroup(&cobra.Group{ID: "cluster", Title: "Clusters:"}, &cobra.Group{ID: "tools", Title: "Tools:"})
+	root.SetHelpCommandGroupID("tools")
+	root.SetCompletionCommandGroupID("tools")
+	add := func(group string, commands ...*cobra.Command) {
+		for _, c := range commands {
+			c.GroupID = group
+			a.wrap(c)
+			root.AddCommand(c)
+		}
+	}
+	add("cluster", a.upCommand(), a.downCommand(), a.listCommand(), a.kubectlCommand(), a.scaleCommand())
+	add("tools", a.versionCommand())
+	root.AddCommand(topics()...)
+	return root
+}
+
+// wrap notes that the command line was understood, for the command and those below it.
+func (a *app) wrap(c *cobra.Command) {
+	if run := c.RunE; run != nil {
+		c.RunE = func(cmd *cobra.Command, args []string) error {
+			a.ran = true
+			return run(cmd, args)
+		}
+	}
+	for _, sub := range c.Commands() {
+		a.wrap(sub)
+	}
+}

@@ -1,0 +1,199 @@
+package scale
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/template"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+)
+
+// Values is what a template sees.
+type Values struct {
+	Name      string
+	Namespace string
+	Index     int
+}
+
+// object is what both kinds are.
+type object interface {
+	runtime.Object
+	metav1.Object
+}
+
+const nodeTemplate = `apiVersion: v1
+kind: Node
+metadata:
+  annotations:
+    kwok.x-k8s.io/node: fake
+  labels:
+    kubernetes.io/arch: {{ param "arch" "amd64" }}
+    kubernetes.io/os: linux
+    node-role.kubernetes.io/agent: ""
+    type: rehearse
+{{- with param "zone" "" }}
+    topology.kubernetes.io/zone: {{ . }}
+{{- end }}
+status:
+  allocatable: &resources
+    cpu: {{ param "cpu" "32" | quote }}
+    memory: {{ param "memory" "256Gi" | quote }}
+    pods: {{ param "pods" "110" | quote }}
+  capacity: *resources
+`
+
+const podTemplate = `apiVersion: v1
+kind: Pod
+spec:
+  containers:
+  - name: main
+    image: {{ param "image" "rehearse.example/simulated" | quote }}
+{{- if or (param "cpu" "") (param "memory" "") }}
+    resources:
+      requests:
+{{- with param "cpu" "" }}
+        cpu: {{ . | quote }}
+{{- end }}
+{{- with param "memory" "" }}
+        memory: {{ . | quote }}
+{{- end }}
+{{- end }}
+  restartPolicy: {{ param "restartPolicy" "Always" }}
+  terminationGracePeriodSeconds: {{ param "grace" "30" }}
+`
+
+// maker turns a template into objects.
+type maker struct {
+	kind   Kind
+	tmpl   *template.Template
+	params map[string]string
+	used   map[string]bool
+	fixed  object // set when the template gives the same for everybody
+}
+
+// TemplateError is a template, or a parameter for it, that cannot be right.
+type TemplateError struct{ msg string }
+
+func (e *TemplateError) Error() string { return e.msg }
+
+func newMaker(kind Kind, text string, params map[string]string) (*maker, error) {
+	m := &maker{kind: kind, params: params, used: map[string]bool{}}
+	if text == "" {
+		text = map[Kind]string{Node: nodeTemplate, Pod: podTemplate}[kind]
+	}
+	var err error
+	m.tmpl, err = template.New("template").Funcs(template.FuncMap{
+		"param": m.param,
+		"quote": func(s string) string { return fmt.Sprintf("%q", s) },
+	}).Parse(text)
+	if err != nil {
+		return nil, &TemplateError{err.Error()}
+	}
+	return m, m.probe()
+}
+
+// param gives a parameter of the command line, or the template's own default.
+func (m *maker) param(name, otherwise string) string {
+	m.used[name] = true
+	if v, ok := m.params[name]; ok {
+		return v
+	}
+	return otherwise
+}
+
+// probe renders twice, to find mistakes before anything is written, to see which parameters there are, and to find out
+// whether one decoded object can stand for all: decoding YAML takes as long as writing the object.
+func (m *maker) probe() error {
+	first, err := m.render(Values{Name: "a-0", Namespace: "a", Index: 0})
+	if err != nil {
+		return err
+	}
+	second, err := m.render(Values{Name: "b-7", Namespace: "a", Index: 7})
+	if err != nil {
+		return err
+	}
+	for name := range m.params {
+		if !m.used[name] {
+			known := slices.Sorted(maps.Keys(m.used))
+			return &TemplateError{fmt.Sprintf("--param %s: the template knows only: %s", name, strings.Join(known, ", "))}
+		}
+	}
+	obj, err := m.decode(first)
+	if err == nil && bytes.Equal(first, second) {
+		m.fixed = obj
+	}
+	return err
+}
+
+func (m *maker) render(v Values) ([]byte, error) {
+	var out bytes.Buffer
+	if err := m.tmpl.Execute(&out, v); err != nil {
+		return nil, &TemplateError{err.Error()}
+	}
+	return out.Bytes(), nil
+}
+
+func (m *maker) decode(data []byte) (object, error) {
+	var obj object = &corev1.Pod{}
+	if m.kind == Node {
+		obj = &corev1.Node{}
+	}
+	strict, err := parse(data, obj)
+	if err = errors.Join(err, strict); err != nil {
+		return nil, &TemplateError{fmt.Sprintf("the template does not give a %s: %v", m.kind, err)}
+	}
+	got := obj.GetObjectKind().GroupVersionKind()
+	if got.Kind != "" && !strings.EqualFold(got.Kind, string(m.kind)) {
+		return nil, &TemplateError{fmt.Sprintf("the template gives a %s, not a %s", got.Kind, m.kind)}
+	}
+	return obj, nil
+}
+
+// parse reads YAML as the API server would, with the path of each field that does not exist.
+func parse(data []byte, into any) (unknown, err error) {
+	js, err := yaml.YAMLToJSONStrict(data)
+	if err != nil {
+		return nil, err
+	}
+	fields, err := json.UnmarshalStrict(js, into)
+	return errors.Join(fields...), err
+}
+
+// make gives one object of a set.
+func (m *maker) make(set string, v Values) (object, error) {
+	var obj object
+	if m.fixed != nil {
+		obj = m.fixed.DeepCopyObject().(object)
+	} else {
+		data, err := m.render(v)
+		if err == nil {
+			obj, err = m.decode(data)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if obj == nil {
+		return nil, errors.New("no object")
+	}
+	obj.SetName(v.Name)
+	obj.SetNamespace(v.Namespace)
+	labels := maps.Clone(obj.GetLabels())
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[Label] = set
+	if _, ok := labels[corev1.LabelHostname]; !ok && m.kind == Node {
+		labels[corev1.LabelHostname] = v.Name
+	}
+	obj.SetLabels(labels)
+	return obj, nil
+}

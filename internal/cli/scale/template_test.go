@@ -1,0 +1,91 @@
+package scale
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestBuiltInTemplates(t *testing.T) {
+	m, err := newMaker(Pod, "", map[string]string{"cpu": "100m", "image": "nginx:1.29", "grace": "0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.fixed == nil {
+		t.Error("the built-in template is decoded again for every pod")
+	}
+	obj, err := m.make("web", Values{Name: "web-3", Namespace: "shop", Index: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := obj.(*corev1.Pod)
+	c := pod.Spec.Containers[0]
+	if pod.Name != "web-3" || pod.Namespace != "shop" || pod.Labels[Label] != "web" || c.Image != "nginx:1.29" ||
+		c.Resources.Requests.Cpu().String() != "100m" || *pod.Spec.TerminationGracePeriodSeconds != 0 {
+		t.Errorf("%+v", pod)
+	}
+	again, err := m.make("web", Values{Name: "web-4", Namespace: "shop", Index: 4})
+	if err != nil || pod.Name != "web-3" || again.GetName() != "web-4" {
+		t.Errorf("two pods share an object: %v", err)
+	}
+
+	m, err = newMaker(Node, "", map[string]string{"zone": "a", "pods": "7"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	obj, err = m.make("big", Values{Name: "big-0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := obj.(*corev1.Node)
+	if node.Labels[corev1.LabelHostname] != "big-0" || node.Labels[corev1.LabelTopologyZone] != "a" ||
+		node.Annotations["kwok.x-k8s.io/node"] != "fake" || node.Status.Capacity.Pods().Value() != 7 ||
+		node.Status.Allocatable.Cpu().Value() != 32 {
+		t.Errorf("%+v", node)
+	}
+}
+
+func TestTemplateErrors(t *testing.T) {
+	cases := map[string]struct {
+		kind   Kind
+		text   string
+		params map[string]string
+		want   string
+	}{
+		"unknown parameter": {kind: Pod, params: map[string]string{"cpus": "1"}, want: "--param cpus: the template knows only: cpu, grace, image"},
+		"not a template":    {kind: Pod, text: "{{", want: "template"},
+		"unknown value":     {kind: Pod, text: "{{ .Nmae }}", want: "Nmae"},
+		"not YAML":          {kind: Pod, text: "a: [", want: "does not give a pod"},
+		"unknown field":     {kind: Pod, text: "kind: Pod\nspec: {nodename: x}", want: `unknown field "spec.nodename"`},
+		"another kind":      {kind: Node, text: "kind: Pod", want: "gives a Pod, not a node"},
+		"bad quantity":      {kind: Node, params: map[string]string{"cpu": "many"}, want: "quantities must match"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, err := newMaker(c.kind, c.text, c.params)
+			if _, ok := err.(*TemplateError); !ok || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestTemplateThatDiffersPerObject(t *testing.T) {
+	m, err := newMaker(Pod, `kind: Pod
+metadata: {name: ignored, labels: {n: {{ .Index | print | quote }}, of: {{ .Namespace }}}}
+spec: {containers: [{name: c, image: {{ .Name }}}]}`, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.fixed != nil {
+		t.Error("one object stands for all, and they differ")
+	}
+	obj, err := m.make("web", Values{Name: "web-5", Namespace: "ns", Index: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pod := obj.(*corev1.Pod); pod.Name != "web-5" || pod.Labels["of"] != "ns" || pod.Spec.Containers[0].Image != "web-5" {
+		t.Errorf("%+v", pod)
+	}
+}

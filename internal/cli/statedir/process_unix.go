@@ -1,0 +1,16 @@
+//go:build unix && !linux
+
+package statedir
+
+import (
+	"errors"
+	"syscall"
+)
+
+// processStart is unknown without /proc; the lock alone tells then who lives.
+func processStart(int) string { return "" }
+
+func processExists(pid int) bool {
+	err := syscall.Kill(pid, 0)
+	return err == nil || errors.Is(err, syscall.EPERM)
+}

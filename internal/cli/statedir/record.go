@@ -1,0 +1,73 @@
+package statedir
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// The states that a live cluster's record can be in.
+const (
+	Starting = "starting"
+	Running  = "running"
+)
+
+// Record is the contents of state.json.
+type Record struct {
+	Name   string `json:"name"`
+	Status string `json:"status"`
+	// PID and ProcessStart belong together: a process with the same ID and another start is somebody else.
+	PID          int       `json:"pid"`
+	ProcessStart string    `json:"processStart,omitempty"`
+	Started      time.Time `json:"started"`
+	URL          string    `json:"url,omitempty"`
+	Context      string    `json:"context,omitempty"`
+	// KubeconfigFiles are the files kubectl reads, KubeconfigPath the one among them that has our entries.
+	KubeconfigFiles []string `json:"kubeconfigFiles,omitempty"`
+	KubeconfigPath  string   `json:"kubeconfigPath,omitempty"`
+	DataDir         string   `json:"dataDir,omitempty"`
+	Version         string   `json:"version,omitempty"`
+}
+
+// Self begins the record of the calling process.
+func Self(name string, now time.Time) Record {
+	pid := os.Getpid()
+	return Record{Name: name, Status: Starting, PID: pid, ProcessStart: processStart(pid), Started: now.UTC().Truncate(time.Second)}
+}
+
+// Alive reports whether the very process that wrote the record still runs.
+func (r Record) Alive() bool {
+	return r.PID > 0 && processExists(r.PID) && processStart(r.PID) == r.ProcessStart
+}
+
+// readRecord gives nil for a directory that has none.
+func readRecord(dir string) (*Record, error) {
+	data, err := os.ReadFile(filepath.Join(dir, recordFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var r Record
+	if err := json.Unmarshal(data, &r); err != nil {
+		return nil, fmt.Errorf("%s is damaged: %w", filepath.Join(dir, recordFile), err)
+	}
+	return &r, nil
+}
+
+// writeRecord replaces state.json in one step: readers take no lock.
+func writeRecord(dir string, r Record) error {
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	tmp := filepath.Join(dir, recordFile+".new")
+	if err := os.WriteFile(tmp, append(data, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(tmp, filepath.Join(dir, recordFile))
+}

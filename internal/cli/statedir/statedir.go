@@ -1,0 +1,252 @@
+package statedir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+const (
+	recordFile     = "state.json"
+	lockFile       = "lock"
+	logFile        = "rehearse.log"
+	kubeconfigFile = "kubeconfig"
+
+	// dying is how long a process that was killed may keep its locks while the kernel takes it apart.
+	dying = 300 * time.Millisecond
+	// glimpse is longer than anyone who only looks holds the lock.
+	glimpse = 2 * time.Second
+	retry   = 20 * time.Millisecond
+)
+
+// Root is the directory below which every cluster has its own.
+type Root string
+
+// DefaultRoot follows the XDG rules: $XDG_STATE_HOME/rehearse, else ~/.local/state/rehearse.
+func DefaultRoot(getenv func(string) string) (Root, error) {
+	if dir := getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return Root(filepath.Join(dir, "rehearse")), nil
+	}
+	home := getenv("HOME")
+	if home == "" {
+		return "", errors.New("no place for the state directory: neither XDG_STATE_HOME nor HOME is set")
+	}
+	return Root(filepath.Join(home, ".local", "state", "rehearse")), nil
+}
+
+// LiveError says that somebody else holds the name. Record is nil while that one is only just starting.
+type LiveError struct {
+	Name   string
+	Record *Record
+}
+
+// Error tells who runs it and what to do.
+func (e *LiveError) Error() string {
+	if e.Record == nil {
+		return fmt.Sprintf("cluster %q is being started by another process; choose another --name", e.Name)
+	}
+	return fmt.Sprintf("cluster %q is running already (pid %d); choose another --name, or stop it: rehearse down %s",
+		e.Name, e.Record.PID, e.Name)
+}
+
+// Dir is the directory of one cluster, held by its lock.
+type Dir struct {
+	Path string
+	lock *flock.Flock
+}
+
+// Path is the directory of a name, whether it exists or not.
+func (r Root) Path(name string) string { return filepath.Join(string(r), "clusters", name) }
+
+// LogPath is the log file of a name.
+func (r Root) LogPath(name string) string { return filepath.Join(r.Path(name), logFile) }
+
+// KubeconfigPath is the cluster's own kubeconfig, made for one cluster and nothing else.
+func (r Root) KubeconfigPath(name string) string { return filepath.Join(r.Path(name), kubeconfigFile) }
+
+// Prepare makes the directory, for its owner only.
+func (r Root) Prepare(name string) error {
+	if err := os.MkdirAll(r.Path(name), 0o700); err != nil {
+		return fmt.Errorf("state directory: %w", err)
+	}
+	if err := os.Chmod(r.Path(name), 0o700); err != nil {
+		return fmt.Errorf("state directory: %w", err)
+	}
+	return nil
+}
+
+// Claim takes a name for the calling process: a *LiveError when a living process has it. The record that a
+// dead one left behind is returned, so that its traces elsewhere can be removed.
+func (r Root) Claim(name string) (d *Dir, stale *Record, err error) {
+	begin := time.Now()
+	for deadline := begin.Add(glimpse); ; {
+		d, err := r.tryClaim(name)
+		if err != nil && (!vanished(err) || time.Now().After(deadline)) {
+			return nil, nil, err
+		}
+		if d != nil {
+			stale, err := readRecord(d.Path)
+			if err != nil {
+				stale = &Record{Name: name} // damaged: what it knew is lost, and the rest can still be cleared
+			}
+			return d, stale, nil
+		}
+		rec, _ := readRecord(r.Path(name))
+		if rec != nil && rec.Alive() && time.Since(begin) > dying || time.Now().After(deadline) {
+			return nil, nil, &LiveError{Name: name, Record: rec}
+		}
+		time.Sleep(retry) // somebody looks at it, or is about to let go
+	}
+}
+
+// vanished is an error of somebody under whose feet the directory was removed; that includes "exists" from a mkdir that
+// was overtaken twice.
+func vanished(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist) }
+
+// tryClaim gives nil when the lock is taken, or was taken away under our hands.
+func (r Root) tryClaim(name string) (*Dir, error) {
+	if err := r.Prepare(name); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(r.Path(name), lockFile)
+	lock := flock.New(path, flock.SetPermissions(0o600))
+	got, err := lock.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("state directory: %w", err)
+	}
+	if !got {
+		return nil, nil
+	}
+	// The holder before us may have removed the very file that we have just locked.
+	held, err1 := lock.Stat()
+	there, err2 := os.Stat(path)
+	if err1 != nil || err2 != nil || !os.SameFile(held, there) {
+		_ = lock.Unlock()
+		return nil, nil
+	}
+	return &Dir{Path: r.Path(name), lock: lock}, nil
+}
+
+// Save writes the record.
+func (d *Dir) Save(r Record) error { return writeRecord(d.Path, r) }
+
+// WriteKubeconfig writes the cluster's own kubeconfig.
+func (d *Dir) WriteKubeconfig(data []byte) error {
+	path := filepath.Join(d.Path, kubeconfigFile)
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		return err
+	}
+	return os.Chmod(path, 0o600)
+}
+
+// Wipe removes everything but the lock and the log.
+func (d *Dir) Wipe() error {
+	entries, err := os.ReadDir(d.Path)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, e := range entries {
+		if e.Name() != lockFile && e.Name() != logFile {
+			errs = append(errs, os.RemoveAll(filepath.Join(d.Path, e.Name())))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Release gives the name back and removes the directory; the log stays when it is still wanted.
+func (d *Dir) Release(keepLog bool) error {
+	err := d.Wipe()
+	if !keepLog {
+		err = errors.Join(err, remove(filepath.Join(d.Path, logFile)))
+	}
+	// The lock goes last, while it is held: see tryClaim.
+	err = errors.Join(err, remove(filepath.Join(d.Path, lockFile)))
+	_ = os.Remove(d.Path) // fails when the log stays, or somebody is moving in
+	return errors.Join(err, d.lock.Unlock())
+}
+
+func remove(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// Entry is what an onlooker sees of a name.
+type Entry struct {
+	Name   string
+	Live   bool
+	Record *Record // nil when nothing is known about it
+}
+
+// Look reads the state of one name without disturbing it; ok is false if there is nothing.
+func (r Root) Look(name string) (e Entry, ok bool, err error) {
+	rec, err := readRecord(r.Path(name))
+	if err != nil {
+		rec = &Record{Name: name}
+	}
+	lock := flock.New(filepath.Join(r.Path(name), lockFile), flock.SetFlag(os.O_RDONLY))
+	free, err := lock.TryRLock()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Entry{Name: name, Record: rec}, rec != nil, nil
+	case err != nil:
+		return Entry{}, false, fmt.Errorf("state directory: %w", err)
+	case free:
+		_ = lock.Unlock()
+	}
+	return Entry{Name: name, Live: !free, Record: rec}, rec != nil || !free, nil
+}
+
+// List looks at every name, in order.
+func (r Root) List() ([]Entry, error) {
+	dirs, err := os.ReadDir(filepath.Join(string(r), "clusters"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("state directory: %w", err)
+	}
+	var out []Entry
+	for _, d := range dirs {
+		e, ok, err := r.Look(d.Name())
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			out = append(out, e)
+		}
+	}
+	slices.SortFunc(out, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// CheckFree gives the *LiveError that a claim would give, without taking the name.
+func (r Root) CheckFree(name string) error {
+	if r.AwaitEnd(name, dying) {
+		return nil
+	}
+	e, _, err := r.Look(name)
+	if err == nil && e.Live {
+		err = &LiveError{Name: name, Record: e.Record}
+	}
+	return err
+}
+
+// AwaitEnd returns true when nobody holds the name any more, false when the time is over.
+func (r Root) AwaitEnd(name string, timeout time.Duration) bool {
+	for deadline := time.Now().Add(timeout); ; time.Sleep(retry) {
+		e, _, err := r.Look(name)
+		if err == nil && !e.Live {
+			return true
+		}
+		if time.Now().After(deadline) {
+			return false
+		}
+	}
+}

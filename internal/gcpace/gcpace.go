@@ -1,0 +1,116 @@
+// Package gcpace sets the garbage collector's pace by what the process does: a
+// cluster under load trades memory for speed, a cluster at rest gives the memory
+// back.
+//
+// Creating pods allocates hundreds of megabytes a second, and at Go's default
+// pace a fifth of the CPU goes to the collector; at rest nothing is allocated and
+// a heap that once was large would stay with the process. Two paces and the
+// allocation rate are enough; there is no model of the heap here.
+//
+// It is for the process of `rehearse up` and for nothing else: the pace belongs to
+// a whole process, so no library may set it. GOGC and GOMEMLIMIT in the
+// environment win. Floor: internal, imports only the standard library.
+package gcpace
+
+import (
+	"context"
+	"os"
+	"runtime/debug"
+	"runtime/metrics"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The two paces (GOGC, in percent), what divides them, and how long it must be
+// quiet before the slow one is left.
+const (
+	busyPercent   = 300
+	restPercent   = 100
+	busyBytes     = 48 << 20 // allocated in a period
+	period        = time.Second
+	quietPeriods  = 10
+	limitFraction = 0.7 // of the machine's memory: beyond it the collector works as hard as it must
+)
+
+// pace is the state of the decision: how many quiet periods have passed since
+// the last busy one.
+type pace struct {
+	busy  bool
+	quiet int
+}
+
+// next decides after a period in which so many bytes were allocated. It returns
+// the new state and whether the pace changes with it.
+func (p pace) next(allocated uint64) (after pace, changed bool) {
+	switch {
+	case allocated >= busyBytes:
+		return pace{busy: true}, !p.busy
+	case !p.busy:
+		return p, false
+	case p.quiet+1 < quietPeriods:
+		return pace{busy: true, quiet: p.quiet + 1}, false
+	default:
+		return pace{}, true
+	}
+}
+
+func (p pace) percent() int {
+	if p.busy {
+		return busyPercent
+	}
+	return restPercent
+}
+
+// Run keeps the pace until ctx ends. A process starts busy.
+func Run(ctx context.Context) {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		if total := machineMemory(); total > 0 {
+			debug.SetMemoryLimit(int64(float64(total) * limitFraction))
+		}
+	}
+	if os.Getenv("GOGC") != "" {
+		return
+	}
+	p := pace{busy: true}
+	debug.SetGCPercent(p.percent())
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	last := sample[0].Value.Uint64()
+	tick := time.NewTicker(period)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		metrics.Read(sample)
+		now := sample[0].Value.Uint64()
+		var changed bool
+		p, changed = p.next(now - last)
+		last = now
+		if !changed {
+			continue
+		}
+		debug.SetGCPercent(p.percent())
+		if !p.busy {
+			debug.FreeOSMemory()
+		}
+	}
+}
+
+// machineMemory is the memory of the machine in bytes, 0 where it cannot be told.
+func machineMemory() uint64 {
+	data, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(data)) {
+		if rest, ok := strings.CutPrefix(line, "MemTotal:"); ok {
+			kb, _ := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+			return kb << 10
+		}
+	}
+	return 0
+}

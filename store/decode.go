@@ -82,8 +82,9 @@ func (v *version) stamp() {
 // object returns what a version means to this Storage. If shared is true, the
 // object is everybody's and must not be changed.
 func (s *objects) object(ctx context.Context, key string, v *version) (obj runtime.Object, shared bool, err error) {
-	if d := v.decoded.Load(); d != nil && d.by == s {
-		return d.obj, true, nil
+	known := v.decoded.Load()
+	if known != nil && known.by == s {
+		return known.obj, true, nil
 	}
 	data, _, err := s.plain(ctx, key, v)
 	if err != nil {
@@ -96,10 +97,19 @@ func (s *objects) object(ctx context.Context, key string, v *version) (obj runti
 	if s.transformer != nil {
 		return obj, false, nil
 	}
-	// Written raw, or by a Storage that has been replaced since: remember it as
-	// this Storage reads it. The last reader wins.
-	v.decoded.Store(&decoded{by: s, obj: obj})
-	return obj, true, nil
+	// Written raw, or by another Storage: remember it as this one reads it.
+	return s.remember(&v.decoded, known, obj), true, nil
+}
+
+// remember puts obj in the place of what was known, and returns what this Storage
+// has to show from now on: obj, or what another reader has remembered meanwhile.
+func (s *objects) remember(place *atomic.Pointer[decoded], known *decoded, obj runtime.Object) runtime.Object {
+	if !place.CompareAndSwap(known, &decoded{by: s, obj: obj}) {
+		if winner := place.Load(); winner != nil && winner.by == s {
+			return winner.obj
+		}
+	}
+	return obj
 }
 
 // read sets out to what a version means. With own, out is the caller's to change
@@ -118,7 +128,7 @@ func (s *objects) read(ctx context.Context, key string, v *version, out runtime.
 			if own {
 				obj = obj.DeepCopyObject()
 			} else {
-				obj = shallowCopy(obj)
+				obj = copyMaps(obj)
 			}
 			to.Set(reflect.ValueOf(obj).Elem())
 			return nil
@@ -138,10 +148,8 @@ func (s *objects) read(ctx context.Context, key string, v *version, out runtime.
 // readable tells whether out may turn out to be of the type that is shared. It
 // spares the decoding of an object that would then be decoded again.
 func (s *objects) readable(out runtime.Object) bool {
-	return s.newFunc == nil || reflect.TypeOf(out) == s.objectType()
+	return s.newFunc == nil || reflect.TypeOf(out) == s.goType
 }
-
-func (s *objects) objectType() reflect.Type { return reflect.TypeOf(s.newFunc()) }
 
 // sameType tells whether out can take the shared object as it is. An unstructured
 // object says in its contents which version it wants to be; only if that is the
@@ -162,12 +170,8 @@ func sameType(shared, out runtime.Object) bool {
 // that stand for the same. Setting the kind, the resourceVersion, a timestamp or a
 // new list of finalizers on the copy leaves the original alone.
 func shallowCopy(obj runtime.Object) runtime.Object {
-	if u, ok := obj.(*unstructured.Unstructured); ok {
-		top := maps.Clone(u.Object)
-		if meta, ok := top["metadata"].(map[string]any); ok {
-			top["metadata"] = maps.Clone(meta)
-		}
-		return &unstructured.Unstructured{Object: top}
+	if isMap(obj) {
+		return copyMaps(obj)
 	}
 	from := reflect.ValueOf(obj)
 	if from.Kind() != reflect.Pointer || from.Elem().Kind() != reflect.Struct {
@@ -178,15 +182,32 @@ func shallowCopy(obj runtime.Object) runtime.Object {
 	return to.Interface().(runtime.Object)
 }
 
-// goneObject remembers the object of a delete, made once and shared by the
-// watchers that send it: what the key held before, at the revision of the delete.
-type goneObject struct{ made atomic.Pointer[decoded] }
+// copyMaps makes an object whose struct can be copied by assignment and is then a
+// shallow copy. Most objects are that as they are; of an unstructured one the struct
+// holds but a map.
+func copyMaps(obj runtime.Object) runtime.Object {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return obj
+	}
+	top := maps.Clone(u.Object)
+	if meta, ok := top["metadata"].(map[string]any); ok {
+		top["metadata"] = maps.Clone(meta)
+	}
+	return &unstructured.Unstructured{Object: top}
+}
+
+func isMap(obj runtime.Object) bool {
+	_, ok := obj.(*unstructured.Unstructured)
+	return ok
+}
 
 // before returns the object that a change replaced or deleted, with the revision
-// of the change.
+// of the change. It is made once and shared by the watches that send it.
 func (s *objects) before(ctx context.Context, c *change) (obj runtime.Object, shared bool, err error) {
-	if d := c.gone.made.Load(); d != nil && d.by == s {
-		return d.obj, true, nil
+	known := c.gone.Load()
+	if known != nil && known.by == s {
+		return known.obj, true, nil
 	}
 	if obj, shared, err = s.object(ctx, c.key, c.prev); err != nil {
 		return nil, false, err
@@ -197,6 +218,5 @@ func (s *objects) before(ctx context.Context, c *change) (obj runtime.Object, sh
 	}
 	obj = shallowCopy(obj)
 	setRevision(obj, c.rev)
-	c.gone.made.Store(&decoded{by: s, obj: obj})
-	return obj, true, nil
+	return s.remember(&c.gone, known, obj), true, nil
 }

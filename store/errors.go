@@ -2,7 +2,6 @@ package store
 
 import (
 	"errors"
-	"math/rand/v2"
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,9 +31,10 @@ func errWatchTooOld() error  { return apierrors.NewResourceExpired(watchTooOld) 
 func errTooFarBehind() error { return apierrors.NewResourceExpired(tooFarBehind) }
 
 // errFutureWatch asks the client to come back after one to three seconds. The
-// spread keeps many clients from coming back together.
+// spread keeps many clients from coming back together, as with etcd3; but it follows
+// from the revisions, so that a run that is repeated waits as long again.
 func errFutureWatch(rv, now int64) error {
-	return storage.NewTooLargeResourceVersionError(uint64(rv), uint64(now), 1+rand.IntN(3))
+	return storage.NewTooLargeResourceVersionError(uint64(rv), uint64(now), 1+int((rv+now)%3))
 }
 
 // errListTooOld is the answer to a list at a compacted revision. A list that was

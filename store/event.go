@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/features"
@@ -99,7 +98,7 @@ func (w *watcher) ifSelectedBefore(c *change) (*watch.Event, error) {
 // top. An unstructured object is a map all the way up, and those who read it from
 // the cache share that map, so here even the cache gets its own.
 func (w *watcher) give(t watch.EventType, obj runtime.Object, shared bool) *watch.Event {
-	if _, isMap := obj.(*unstructured.Unstructured); shared && (isMap || !w.progress) {
+	if shared && (isMap(obj) || !w.progress) {
 		obj = shallowCopy(obj)
 	}
 	return &watch.Event{Type: t, Object: obj}

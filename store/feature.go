@@ -1,17 +1,24 @@
 package store
 
 import (
+	"sync"
+
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/feature"
 )
 
+var consistentReads sync.Once
+
 // EnableConsistentReads tells the API server of this process that its storage
 // supports progress requests, so that its watch cache may answer consistent reads.
 // Upstream finds that out by asking etcd; there is none to ask. It sets a variable
-// of the process, so call it once, before the server is built, and only if all of
-// its storage is this package's.
+// of the process, so call it before the server is built; calling it again changes
+// nothing. Servers of the process that are on etcd lose nothing by it: every etcd
+// that Kubernetes 1.36 supports has the feature.
 func EnableConsistentReads() {
-	feature.DefaultFeatureSupportChecker = progressSupported{feature.DefaultFeatureSupportChecker}
+	consistentReads.Do(func() {
+		feature.DefaultFeatureSupportChecker = progressSupported{feature.DefaultFeatureSupportChecker}
+	})
 }
 
 // progressSupported answers for RequestWatchProgress and leaves the rest as it was.

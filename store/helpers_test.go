@@ -17,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/apis/example"
 	examplev1 "k8s.io/apiserver/pkg/apis/example/v1"
 	"k8s.io/apiserver/pkg/storage"
+	storagetesting "k8s.io/apiserver/pkg/storage/testing"
 	"k8s.io/apiserver/pkg/storage/value"
 )
 
@@ -33,10 +34,13 @@ func init() {
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, leaksOfUpstream()...) }
 
-// leaksOfUpstream are goroutines that upstream's packages start for good.
+// leaksOfUpstream are goroutines that outlive the tests through no fault of ours: the
+// log's, and the watch cache's, which sleeps three seconds for each reader that
+// waits, even when the reader has gone.
 func leaksOfUpstream() []goleak.Option {
 	return []goleak.Option{
 		goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"),
+		goleak.IgnoreTopFunction("k8s.io/apiserver/pkg/storage/cacher.(*watchCache).waitUntilFreshAndBlock.func2"),
 	}
 }
 
@@ -158,4 +162,9 @@ func rvOf(t testing.TB, obj runtime.Object) int64 {
 		t.Fatal(err)
 	}
 	return int64(rv)
+}
+
+// prefixTransformer is the transformer of upstream's tests.
+func prefixTransformer() value.Transformer {
+	return storagetesting.NewPrefixTransformer([]byte(testPrefix), false)
 }

@@ -1,6 +1,9 @@
 package store
 
-import "sort"
+import (
+	"sort"
+	"sync/atomic"
+)
 
 // changeOverhead is what a remembered change costs beside its old value: the
 // change itself, its place in the log and in its key's chain, the version.
@@ -17,7 +20,7 @@ type change struct {
 	at   int64    // when, in nanoseconds since 1970, by the world's clock
 	err  error    // of a failure
 
-	gone goneObject
+	gone atomic.Pointer[decoded] // prev's object with the revision of the change
 }
 
 type changeKind uint8

@@ -35,13 +35,9 @@ func (w *World) RawRange(key, end string, limit, revision int64) (kvs []KV, coun
 	if revision <= 0 {
 		revision = newestRevision
 	}
-	found, header, err := w.span(key, end, revision)
+	found, count, header, err := w.span(key, end, revision, int(max(limit, 0)))
 	if err != nil {
 		return nil, 0, header, err
-	}
-	count = int64(len(found))
-	if limit > 0 && count > limit {
-		found = found[:limit]
 	}
 	kvs = make([]KV, 0, len(found))
 	for _, f := range found {

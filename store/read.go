@@ -51,15 +51,15 @@ func (s *objects) GetList(ctx context.Context, key string, opts storage.ListOpti
 	if err != nil {
 		return err
 	}
-	found, rev, err := s.find(ctx, prefix, opts)
+	l := lister{objects: s, list: listObj, items: items, opts: opts, selector: newSelector(opts.Predicate)}
+	found, count, rev, err := l.find(ctx, prefix)
 	if err != nil {
 		return err
 	}
-	l := lister{objects: s, list: listObj, items: items, opts: opts}
 	if err := l.fill(ctx, found); err != nil {
 		return err
 	}
-	next, remaining, err := storage.PrepareContinueToken(l.lastKey, prefix, rev, int64(len(found)), l.more, opts)
+	next, remaining, err := storage.PrepareContinueToken(l.lastKey, prefix, rev, count, l.more, opts)
 	if err != nil {
 		return err
 	}
@@ -85,39 +85,6 @@ func itemsOf(listObj runtime.Object) (reflect.Value, error) {
 	return items, nil
 }
 
-// find collects the versions that a list may show, from where its token says, and
-// the revision that the list is of.
-func (s *objects) find(ctx context.Context, prefix string, opts storage.ListOptions) ([]keyed, int64, error) {
-	rev, from, err := storage.ValidateListOptions(prefix, s.versioner, opts)
-	if err != nil {
-		return nil, 0, err
-	}
-	if from == "" {
-		from = prefix
-	}
-	end := ""
-	if opts.Recursive {
-		end = prefixEnd(prefix)
-	}
-	at := rev
-	if at == 0 {
-		at = newestRevision
-	}
-	found, now, err := s.world(ctx).span(from, end, at)
-	switch {
-	case errors.Is(err, ErrFutureRevision):
-		return nil, 0, storage.NewTooLargeResourceVersionError(uint64(rev), uint64(now), 0)
-	case errors.Is(err, ErrCompacted):
-		return nil, 0, errListTooOld(opts.Predicate.Continue != "", from, prefix)
-	case err != nil:
-		return nil, 0, err
-	}
-	if rev == 0 {
-		rev = now
-	}
-	return found, rev, s.atLeast(opts.ResourceVersion, now)
-}
-
 // lister fills one list.
 type lister struct {
 	objects *objects
@@ -132,10 +99,48 @@ type lister struct {
 	corrupt  []error
 }
 
+// find collects the versions that the list may show, from where its token says on,
+// and the revision that the list is of. count is how many there are; if all are
+// selected, no more are collected than the page holds, and one to show that it is
+// not the last.
+func (l *lister) find(ctx context.Context, prefix string) (found []keyed, count, rev int64, err error) {
+	s, opts, keep := l.objects, l.opts, 0
+	if l.selector.all && opts.Predicate.Limit > 0 {
+		keep = int(opts.Predicate.Limit) + 1
+	}
+	rev, from, err := storage.ValidateListOptions(prefix, s.versioner, opts)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	if from == "" {
+		from = prefix
+	}
+	end := ""
+	if opts.Recursive {
+		end = prefixEnd(prefix)
+	}
+	at := rev
+	if at == 0 {
+		at = newestRevision
+	}
+	found, count, now, err := s.world(ctx).span(from, end, at, keep)
+	switch {
+	case errors.Is(err, ErrFutureRevision):
+		return nil, 0, 0, storage.NewTooLargeResourceVersionError(uint64(rev), uint64(now), 0)
+	case errors.Is(err, ErrCompacted):
+		return nil, 0, 0, errListTooOld(opts.Predicate.Continue != "", from, prefix)
+	case err != nil:
+		return nil, 0, 0, err
+	}
+	if rev == 0 {
+		rev = now
+	}
+	return found, count, rev, s.atLeast(opts.ResourceVersion, now)
+}
+
 // fill appends what the predicate selects until the page is full. The slice is
 // never nil, because an empty list must not be null on the wire.
 func (l *lister) fill(ctx context.Context, found []keyed) error {
-	l.selector = newSelector(l.opts.Predicate)
 	l.like = l.newItem()
 	limit := int(l.opts.Predicate.Limit)
 	l.grow(found, limit)
@@ -179,7 +184,7 @@ func (l *lister) add(ctx context.Context, f keyed) error {
 		}
 		if sameType(obj, l.like) {
 			if l.selector.selects(obj) {
-				l.append(shallowIfMap(obj))
+				l.append(copyMaps(obj))
 			}
 			return nil
 		}
@@ -196,16 +201,10 @@ func (l *lister) add(ctx context.Context, f keyed) error {
 
 // append copies the top of an item into the list.
 func (l *lister) append(item runtime.Object) {
-	l.items.Set(reflect.Append(l.items, reflect.ValueOf(item).Elem()))
-}
-
-// shallowIfMap copies the maps of an unstructured object, for which the copy into
-// the list's slice is none.
-func shallowIfMap(obj runtime.Object) runtime.Object {
-	if _, ok := obj.(*unstructured.Unstructured); ok {
-		return shallowCopy(obj)
-	}
-	return obj
+	n := l.items.Len()
+	l.items.Grow(1)
+	l.items.SetLen(n + 1)
+	l.items.Index(n).Set(reflect.ValueOf(item).Elem())
 }
 
 // newItem makes an empty item. The items of an unstructured list are to be of the

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"reflect"
 	"strings"
 	"sync/atomic"
 
@@ -38,6 +39,7 @@ type objects struct {
 	codec       runtime.Codec
 	transformer value.Transformer // nil: the bytes are stored as they are
 	newFunc     func() runtime.Object
+	goType      reflect.Type // of what newFunc makes
 	prefix      string
 	resource    schema.GroupResource
 	versioner   storage.APIObjectVersioner
@@ -50,7 +52,11 @@ var _ storage.Interface = (*objects)(nil)
 // prefix: they see each other's writes, each through its own codec. The error
 // says what is wrong with the configuration.
 func (ws *Worlds) Storage(c Config) (storage.Interface, error) {
-	return ws.newObjects(c)
+	s, err := ws.newObjects(c)
+	if err != nil {
+		return nil, err // not s: a nil *objects would be no nil interface
+	}
+	return s, nil
 }
 
 func (ws *Worlds) newObjects(c Config) (*objects, error) {
@@ -62,14 +68,18 @@ func (ws *Worlds) newObjects(c Config) (*objects, error) {
 	case !strings.HasPrefix(c.ResourcePrefix, "/"):
 		return nil, errors.New("store: the resource prefix does not begin with a slash")
 	}
-	return &objects{
+	s := &objects{
 		worlds:      ws,
 		codec:       c.Codec,
 		transformer: c.Transformer,
 		newFunc:     c.NewFunc,
 		prefix:      c.ResourcePrefix,
 		resource:    c.GroupResource,
-	}, nil
+	}
+	if c.NewFunc != nil {
+		s.goType = reflect.TypeOf(c.NewFunc())
+	}
+	return s, nil
 }
 
 func (s *objects) world(ctx context.Context) *World { return s.worlds.World(RunFrom(ctx)) }
@@ -122,11 +132,11 @@ func (s *objects) EnableResourceSizeEstimation(keys storage.KeysFunc) error {
 // Stats implements storage.Interface.
 func (s *objects) Stats(ctx context.Context) (storage.Stats, error) {
 	dir := s.directory()
-	found, _, err := s.world(ctx).span(dir, prefixEnd(dir), newestRevision)
+	found, count, _, err := s.world(ctx).span(dir, prefixEnd(dir), newestRevision, 0)
 	if err != nil {
 		return storage.Stats{}, err
 	}
-	stats := storage.Stats{ObjectCount: int64(len(found))}
+	stats := storage.Stats{ObjectCount: count}
 	if s.sizes.Load() && len(found) > 0 {
 		var bytes int64
 		for _, f := range found {

@@ -81,8 +81,8 @@ func (s *suiteStore) validate(_ context.Context, t *testing.T, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if pod := obj.(*example.Pod); pod.ResourceVersion != "" || pod.SelfLink != "" {
-		t.Errorf("stored with resourceVersion %q and selfLink %q", pod.ResourceVersion, pod.SelfLink)
+	if pod := obj.(*example.Pod); pod.ResourceVersion != "" || pod.GetSelfLink() != "" {
+		t.Errorf("stored with resourceVersion %q and selfLink %q", pod.ResourceVersion, pod.GetSelfLink())
 	}
 }
 
@@ -137,6 +137,16 @@ func within(t *testing.T, s *suiteStore, run func(ctx context.Context, t *testin
 	run(ctx, t, s)
 }
 
+// oneByOne is both for tests that switch feature gates of the process.
+func oneByOne(t *testing.T, run func(context.Context, *testing.T, storage.Interface)) {
+	t.Run("transformed", func(t *testing.T) {
+		within(t, transformed(t, Options{}), func(ctx context.Context, t *testing.T, s *suiteStore) { run(ctx, t, s) })
+	})
+	t.Run("plain", func(t *testing.T) {
+		within(t, plain(t, Options{}), func(ctx context.Context, t *testing.T, s *suiteStore) { run(ctx, t, s) })
+	})
+}
+
 // onBoth is a test of upstream that needs nothing but the Storage.
 func onBoth(t *testing.T, run func(context.Context, *testing.T, storage.Interface)) {
 	both(t, func(ctx context.Context, t *testing.T, s *suiteStore) { run(ctx, t, s) })
@@ -182,11 +192,18 @@ func TestSuiteWatch(t *testing.T) {
 		"WatchDeleteEventObjectHaveLatestRV":     storagetesting.RunTestWatchDeleteEventObjectHaveLatestRV,
 		"WatchInitializationSignal":              storagetesting.RunTestWatchInitializationSignal,
 		"SendInitialEventsBackwardCompatibility": storagetesting.RunSendInitialEventsBackwardCompatibility,
-		"WatchSemantics":                         storagetesting.RunWatchSemantics,
-		"WatchSemanticInitialEventsExtended":     storagetesting.RunWatchSemanticInitialEventsExtended,
-		"WatchListMatchSingle":                   storagetesting.RunWatchListMatchSingle,
 	} {
 		t.Run(name, func(t *testing.T) { onBoth(t, run) })
+	}
+}
+
+func TestSuiteWatchList(t *testing.T) {
+	for name, run := range map[string]func(context.Context, *testing.T, storage.Interface){
+		"WatchSemantics":                     storagetesting.RunWatchSemantics,
+		"WatchSemanticInitialEventsExtended": storagetesting.RunWatchSemanticInitialEventsExtended,
+		"WatchListMatchSingle":               storagetesting.RunWatchListMatchSingle,
+	} {
+		t.Run(name, func(t *testing.T) { oneByOne(t, run) })
 	}
 }
 

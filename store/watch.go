@@ -112,7 +112,8 @@ func (w *watcher) pushFound(bookmark bool) {
 	if w.recursive {
 		end = prefixEnd(w.key)
 	}
-	for _, f := range w.world.spanLocked(w.key, end, newestRevision) {
+	all, _ := w.world.spanLocked(w.key, end, newestRevision, 0)
+	for _, f := range all {
 		w.push(&change{kind: found, key: f.key, rev: f.rev, cur: f.version})
 	}
 	if bookmark {

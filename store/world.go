@@ -184,41 +184,43 @@ type keyed struct {
 	*version
 }
 
-// span collects what was present at rev in [from, end) and returns the revision
-// of the world. An empty end reads one key, "\x00" reads to the end of the world.
-// rev newestRevision reads the present.
-func (w *World) span(from, end string, rev int64) (found []keyed, at int64, err error) {
+// span collects what was present at rev in [from, end), counts it, and returns the
+// revision of the world. An empty end reads one key, "\x00" reads to the end of the
+// world. rev newestRevision reads the present. If keep is not zero, no more than that
+// are collected; count counts all.
+func (w *World) span(from, end string, rev int64, keep int) (found []keyed, count, at int64, err error) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	switch {
 	case rev == newestRevision:
 	case rev > w.rev:
-		return nil, w.rev, ErrFutureRevision
+		return nil, 0, w.rev, ErrFutureRevision
 	case rev < w.compacted:
-		return nil, w.rev, ErrCompacted
+		return nil, 0, w.rev, ErrCompacted
 	}
-	return w.spanLocked(from, end, rev), w.rev, nil
+	found, count = w.spanLocked(from, end, rev, keep)
+	return found, count, w.rev, nil
 }
 
-func (w *World) spanLocked(from, end string, rev int64) (found []keyed) {
-	if end == "" {
-		if c, ok := w.keys.Get(from); ok {
-			if v := c.at(rev); v != nil {
-				found = append(found, keyed{c.key, v})
-			}
-		}
-		return found
-	}
-	w.keys.Ascend(from, func(key string, c *chain) bool {
-		if end != toTheEnd && key >= end {
+func (w *World) spanLocked(from, end string, rev int64, keep int) (found []keyed, count int64) {
+	look := func(key string, c *chain) bool {
+		if end != toTheEnd && end != "" && key >= end {
 			return false
 		}
 		if v := c.at(rev); v != nil {
-			found = append(found, keyed{key, v})
+			if keep == 0 || len(found) < keep {
+				found = append(found, keyed{key, v})
+			}
+			count++
 		}
 		return true
-	})
-	return found
+	}
+	if end != "" {
+		w.keys.Ascend(from, look)
+	} else if c, ok := w.keys.Get(from); ok {
+		look(from, c)
+	}
+	return found, count
 }
 
 // toTheEnd as the end of a span is etcd's word for "no end".

@@ -1,0 +1,131 @@
+package store
+
+import (
+	"fmt"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/apis/example"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/utils/ptr"
+)
+
+// bigPod is about as big as a pod of a real cluster: 1 to 2 KB.
+func bigPod(i int) *example.Pod {
+	p := pod(fmt.Sprintf("ns%d", i%10), fmt.Sprintf("pod-%06d", i))
+	p.Labels, p.Annotations = map[string]string{}, map[string]string{}
+	for n := range 10 {
+		p.Labels[fmt.Sprintf("label-%d.example.com", n)] = fmt.Sprintf("value-%d-%d", n, i)
+		p.Annotations[fmt.Sprintf("annotation-%d.example.com", n)] = fmt.Sprintf("a rather longer value %d of pod %d", n, i)
+	}
+	p.Spec = example.PodSpec{RestartPolicy: "Always", NodeName: fmt.Sprintf("node-%d", i%100), TerminationGracePeriodSeconds: ptr.To(int64(30))}
+	return p
+}
+
+func filled(b *testing.B, n int) *objects {
+	b.Helper()
+	s := pods(b, New(Options{}), nil)
+	for i := range n {
+		p := bigPod(i)
+		if err := s.Create(b.Context(), podKey(p), p, nil, 0); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return s
+}
+
+func BenchmarkCreate(b *testing.B) {
+	s := pods(b, New(Options{}), nil)
+	in := make([]*example.Pod, b.N)
+	for i := range in {
+		in[i] = bigPod(i)
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for _, p := range in {
+		if err := s.Create(b.Context(), podKey(p), p, &example.Pod{}, 0); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkGuaranteedUpdate(b *testing.B) {
+	s := filled(b, 1000)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		p := pod(fmt.Sprintf("ns%d", i%10), fmt.Sprintf("pod-%06d", i%1000))
+		err := s.GuaranteedUpdate(b.Context(), podKey(p), &example.Pod{}, false, nil, storage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
+			obj.(*example.Pod).Generation = int64(i + 1)
+			return obj, nil
+		}), nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkGet(b *testing.B) {
+	s := filled(b, 10_000)
+	keys := make([]string, 10_000)
+	for i := range keys {
+		keys[i] = podKey(pod(fmt.Sprintf("ns%d", i%10), fmt.Sprintf("pod-%06d", i)))
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		if err := s.Get(b.Context(), keys[i%len(keys)], storage.GetOptions{}, &example.Pod{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkList10k(b *testing.B) {
+	s := filled(b, 10_000)
+	for name, limit := range map[string]int64{"whole": 0, "page of 500": 500} {
+		b.Run(name, func(b *testing.B) {
+			pred := storage.Everything
+			pred.Limit = limit
+			b.ReportAllocs()
+			for range b.N {
+				out := &example.PodList{}
+				if err := s.GetList(b.Context(), "/pods/", storage.ListOptions{Predicate: pred, Recursive: true}, out); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkWatchFanOut updates one pod before many watches; an operation is one
+// update and its events.
+func BenchmarkWatchFanOut(b *testing.B) {
+	for _, watches := range []int{1, 10, 100, 1000} {
+		b.Run(fmt.Sprint(watches), func(b *testing.B) {
+			s := filled(b, 1)
+			done := make(chan struct{}, watches)
+			for range watches {
+				w, err := s.Watch(b.Context(), "/pods/", everything(2))
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.Cleanup(func() { stop(w) })
+				go func() {
+					for range b.N {
+						<-w.ResultChan()
+					}
+					done <- struct{}{}
+				}()
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			for i := range b.N {
+				mustUpdate(b, b.Context(), s, "/pods/ns0/pod-000000", func(p *example.Pod) { p.Generation = int64(i + 1) })
+			}
+			for range watches {
+				<-done
+			}
+			b.ReportMetric(float64(b.N)*float64(watches)/b.Elapsed().Seconds(), "events/s")
+		})
+	}
+}

@@ -1,0 +1,236 @@
+package store
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/apis/example"
+	"k8s.io/apiserver/pkg/storage"
+)
+
+// TestOwnersMayChange: who is given an object to keep can change all of it, and
+// nobody sees that.
+func TestOwnersMayChange(t *testing.T) {
+	s := pods(t, New(Options{}), nil)
+	spoil := func(p *example.Pod) {
+		p.Name, p.Labels["a"], p.Annotations["b"] = "spoilt", "spoilt", "spoilt"
+		p.Finalizers[0] = "spoilt"
+	}
+	in := pod("ns", "p")
+	in.Labels, in.Annotations, in.Finalizers = map[string]string{"a": "a"}, map[string]string{"b": "b"}, []string{"c"}
+	spoil(mustCreate(t, t.Context(), s, in))
+	spoil(in)
+
+	failing := storage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
+		spoil(obj.(*example.Pod))
+		return nil, storage.NewInvalidObjError("p", "no")
+	})
+	if err := s.GuaranteedUpdate(t.Context(), "/pods/ns/p", &example.Pod{}, false, nil, failing, nil); err == nil {
+		t.Error("an update that fails has succeeded")
+	}
+	out := mustUpdate(t, t.Context(), s, "/pods/ns/p", func(p *example.Pod) { p.Generation++ })
+	spoil(out)
+	same := mustUpdate(t, t.Context(), s, "/pods/ns/p", func(*example.Pod) {})
+	spoil(same)
+	checkShared(t, s)
+	spoil(mustDelete(t, t.Context(), s, "/pods/ns/p"))
+	checkShared(t, s)
+}
+
+// TestReadersMayChangeTheTop: what the registry and the encoders do to an object
+// that they have read stays with them.
+func TestReadersMayChangeTheTop(t *testing.T) {
+	s := pods(t, New(Options{}), nil)
+	in := pod("ns", "p")
+	in.Labels = map[string]string{"a": "a"}
+	mustCreate(t, t.Context(), s, in)
+	direct := mustWatch(t, t.Context(), s, everything(1))
+
+	spoil := func(p *example.Pod) {
+		p.Name, p.Kind, p.ResourceVersion, p.Labels, p.Spec.NodeName = "spoilt", "spoilt", "9", nil, "spoilt"
+	}
+	got := &example.Pod{}
+	if err := s.Get(t.Context(), "/pods/ns/p", storage.GetOptions{}, got); err != nil {
+		t.Fatal(err)
+	}
+	spoil(got)
+	spoil(&mustList(t, t.Context(), s, storage.ListOptions{Predicate: storage.Everything}).Items[0])
+	spoil(next(t, direct).Object.(*example.Pod))
+	checkShared(t, s)
+}
+
+// TestCacheGetsTheObjectItself: a watch for the watch cache is handed the shared
+// object, and a deletion's object is made once for all who watch.
+func TestCacheGetsTheObjectItself(t *testing.T) {
+	s := pods(t, New(Options{}), nil)
+	opts := everything(1)
+	opts.ProgressNotify = true
+	a, b := mustWatch(t, t.Context(), s, opts), mustWatch(t, t.Context(), s, opts)
+	mustCreate(t, t.Context(), s, pod("ns", "p"))
+	mustDelete(t, t.Context(), s, "/pods/ns/p")
+	for range 2 {
+		if one, two := next(t, a), next(t, b); one.Object != two.Object {
+			t.Errorf("%s: two objects", one.Type)
+		}
+	}
+	checkShared(t, s)
+}
+
+// TestOtherStorageReadsForItself: a Storage never shows what another one's codec
+// made of the bytes.
+func TestOtherStorageReadsForItself(t *testing.T) {
+	ws := New(Options{})
+	first, second := pods(t, ws, nil), pods(t, ws, nil)
+	mustCreate(t, t.Context(), first, pod("ns", "p"))
+	v, _ := ws.World("").live("/pods/ns/p")
+	mine, _, err := first.object(t.Context(), "/pods/ns/p", v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, _, err := second.object(t.Context(), "/pods/ns/p", v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mine == theirs {
+		t.Error("the object of another Storage was shown")
+	}
+	if again, _, _ := second.object(t.Context(), "/pods/ns/p", v); again != theirs {
+		t.Error("the second reading was not remembered")
+	}
+	checkShared(t, first)
+}
+
+// things makes a Storage of unstructured objects of one version. Its codec knows no
+// versions but reads whatever it is given.
+func things(t testing.TB, ws *Worlds, version string) *objects {
+	t.Helper()
+	gvk := schema.GroupVersionKind{Group: "g", Version: version, Kind: "Thing"}
+	s, err := ws.newObjects(Config{
+		Codec: versionedJSON{gvk.GroupVersion()},
+		NewFunc: func() runtime.Object {
+			u := &unstructured.Unstructured{}
+			u.SetGroupVersionKind(gvk)
+			return u
+		},
+		NewListFunc: func() runtime.Object {
+			u := &unstructured.UnstructuredList{}
+			u.SetGroupVersionKind(gvk.GroupVersion().WithKind("ThingList"))
+			return u
+		},
+		ResourcePrefix: "/things/",
+		GroupResource:  schema.GroupResource{Group: "g", Resource: "things"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func thing(name string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"size": int64(3)}}}
+	u.SetGroupVersionKind(schema.GroupVersionKind{Group: "g", Version: "v1", Kind: "Thing"})
+	u.SetName(name)
+	u.SetLabels(map[string]string{"a": "b"})
+	return u
+}
+
+// TestUnstructured: custom resources are maps, so a copy of their struct is none.
+func TestUnstructured(t *testing.T) {
+	ws := New(Options{})
+	s := things(t, ws, "v1")
+	opts := everything(1)
+	opts.ProgressNotify = true
+	w, err := s.Watch(t.Context(), "/things/", opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop(w)
+	spoil := func(obj runtime.Object) {
+		u := obj.(*unstructured.Unstructured)
+		u.SetName("spoilt")
+		u.SetKind("Spoilt")
+		u.SetResourceVersion("9")
+		u.SetLabels(map[string]string{"spoilt": ""})
+		u.Object["spec"] = "spoilt"
+	}
+	if err := s.Create(t.Context(), "/things/t", thing("t"), s.newFunc(), 0); err != nil {
+		t.Fatal(err)
+	}
+	got := s.newFunc()
+	if err := s.Get(t.Context(), "/things/t", storage.GetOptions{}, got); err != nil {
+		t.Fatal(err)
+	}
+	if u := got.(*unstructured.Unstructured); u.GetResourceVersion() != "2" || u.GetName() != "t" || u.GetAPIVersion() != "g/v1" {
+		t.Errorf("read %+v", u)
+	}
+	spoil(got)
+	list := &unstructured.UnstructuredList{}
+	list.SetAPIVersion("g/v1")
+	if err := s.GetList(t.Context(), "/things/", storage.ListOptions{Predicate: storage.Everything, Recursive: true}, list); err != nil {
+		t.Fatal(err)
+	}
+	spoil(&list.Items[0])
+	spoil(next(t, w).Object)
+	checkThing(t, s)
+
+	update := storage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
+		u := obj.(*unstructured.Unstructured).DeepCopy()
+		obj.(*unstructured.Unstructured).Object["spec"].(map[string]any)["size"] = int64(9)
+		u.SetAnnotations(map[string]string{"n": "1"})
+		return u, nil
+	})
+	if err := s.GuaranteedUpdate(t.Context(), "/things/t", s.newFunc(), false, nil, update, nil); err != nil {
+		t.Fatal(err)
+	}
+	spoil(next(t, w).Object)
+	checkThing(t, s)
+}
+
+func checkThing(t *testing.T, s *objects) {
+	t.Helper()
+	v, _ := s.worlds.World("").live("/things/t")
+	u := v.decoded.Load().obj.(*unstructured.Unstructured)
+	size, _, _ := unstructured.NestedInt64(u.Object, "spec", "size")
+	if u.GetName() != "t" || u.GetKind() != "Thing" || rvOf(t, u) != v.rev || u.GetLabels()["a"] != "b" || size != 3 {
+		t.Errorf("the shared object was changed: %+v", u)
+	}
+}
+
+// TestUnstructuredVersions: each version of a kind has a Storage of its own over the
+// same bytes; each shows the object in its version, and so does a list that asks for
+// another one.
+func TestUnstructuredVersions(t *testing.T) {
+	ws := New(Options{})
+	v1, v2 := things(t, ws, "v1"), things(t, ws, "v2")
+	if err := v1.Create(t.Context(), "/things/t", thing("t"), nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time from what was remembered
+		for version, s := range map[string]*objects{"g/v1": v1, "g/v2": v2} {
+			got := s.newFunc()
+			if err := s.Get(t.Context(), "/things/t", storage.GetOptions{}, got); err != nil {
+				t.Fatal(err)
+			}
+			if u := got.(*unstructured.Unstructured); u.GetAPIVersion() != version {
+				t.Errorf("%s: read as %s", version, u.GetAPIVersion())
+			}
+			for _, asked := range []string{version, "g/v3"} {
+				list := &unstructured.UnstructuredList{}
+				list.SetAPIVersion(asked)
+				selective := storage.SelectionPredicate{
+					Label: labels.SelectorFromSet(labels.Set{"a": "b"}), Field: fields.Everything(), GetAttrs: storage.DefaultClusterScopedAttr,
+				}
+				if err := s.GetList(t.Context(), "/things/", storage.ListOptions{Predicate: selective, Recursive: true}, list); err != nil {
+					t.Fatal(err)
+				}
+				if len(list.Items) != 1 || list.Items[0].GetAPIVersion() != asked {
+					t.Errorf("%s: asked for %s, listed %+v", version, asked, list.Items)
+				}
+			}
+		}
+	}
+}

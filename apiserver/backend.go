@@ -64,6 +64,9 @@ func (g memoryGetter) GetRESTOptions(gr schema.GroupResource, example runtime.Ob
 	}
 	o.CountMetricPollPeriod = 0
 	o.Decorator = g.decorate
+	if g.watchCache {
+		o.Decorator = patient(o.Decorator)
+	}
 	return o, nil
 }
 
@@ -116,6 +119,19 @@ func (e Etcd) prepare(o *genericoptions.EtcdOptions) {
 	}
 }
 
-func (e Etcd) getter(next generic.RESTOptionsGetter, _ bool) generic.RESTOptionsGetter { return next }
+func (e Etcd) getter(next generic.RESTOptionsGetter, _ bool) generic.RESTOptionsGetter {
+	return etcdGetter{next}
+}
 
 func (e Etcd) run(context.Context) {}
+
+// etcdGetter leaves upstream's storage on etcd as it is, with patience over it.
+type etcdGetter struct{ next generic.RESTOptionsGetter }
+
+func (g etcdGetter) GetRESTOptions(gr schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+	o, err := g.next.GetRESTOptions(gr, example)
+	if err == nil {
+		o.Decorator = patient(o.Decorator)
+	}
+	return o, err
+}

@@ -203,7 +203,7 @@ func (e *EmbeddedEtcd) prepare(o *genericoptions.EtcdOptions) {
 }
 
 func (e *EmbeddedEtcd) getter(next generic.RESTOptionsGetter, _ bool) generic.RESTOptionsGetter {
-	return next
+	return etcdGetter{next}
 }
 
 // run reports what etcd says of itself after it has started.

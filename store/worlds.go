@@ -26,8 +26,8 @@ type Options struct {
 	Clock clock.PassiveClock
 
 	// HistoryBytes bounds what the process's world keeps of the past, in bytes
-	// of replaced and deleted values plus a little for each change. The default
-	// is 64 MiB. Decoded objects come on top, about three to five times as much.
+	// of memory: replaced and deleted values with the objects decoded from them,
+	// by estimate, plus a little for each change. The default is 64 MiB.
 	HistoryBytes int64
 
 	// HistoryAge bounds how long the process's world keeps the past. The default

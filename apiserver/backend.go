@@ -101,30 +101,6 @@ func (g memoryGetter) decorate(
 	return d, sync.OnceFunc(func() { d.Stop(); ca.Stop() }), nil
 }
 
-// Etcd keeps objects in an etcd cluster of the user's.
-type Etcd struct {
-	// Servers are URLs, http, https or unix.
-	Servers []string
-	// CAFile, CertFile and KeyFile secure the connection; all may be empty.
-	CAFile, CertFile, KeyFile string
-	// Prefix is put before every key; default /registry.
-	Prefix string
-}
-
-func (e Etcd) prepare(o *genericoptions.EtcdOptions) {
-	t := &o.StorageConfig.Transport
-	t.ServerList, t.TrustedCAFile, t.CertFile, t.KeyFile = e.Servers, e.CAFile, e.CertFile, e.KeyFile
-	if e.Prefix != "" {
-		o.StorageConfig.Prefix = e.Prefix
-	}
-}
-
-func (e Etcd) getter(next generic.RESTOptionsGetter, _ bool) generic.RESTOptionsGetter {
-	return etcdGetter{next}
-}
-
-func (e Etcd) run(context.Context) {}
-
 // etcdGetter leaves upstream's storage on etcd as it is, with patience over it.
 type etcdGetter struct{ next generic.RESTOptionsGetter }
 

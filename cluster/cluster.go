@@ -83,8 +83,8 @@ func (c *Cluster) openBackend(ctx context.Context) (apiserver.Backend, string, e
 		c.etcd = etcd
 		return etcd, filepath.Join(o.DataDir, "pki"), err
 	case len(o.EtcdServers) > 0:
-		return apiserver.Etcd{Servers: o.EtcdServers, CAFile: o.EtcdCAFile, CertFile: o.EtcdCertFile, KeyFile: o.EtcdKeyFile},
-			filepath.Join(o.StateDir, "pki"), nil
+		etcd := apiserver.Etcd{Servers: o.EtcdServers, CAFile: o.EtcdCAFile, CertFile: o.EtcdCertFile, KeyFile: o.EtcdKeyFile}
+		return etcd, filepath.Join(o.StateDir, "pki"), etcd.Check(ctx)
 	default:
 		return apiserver.Memory{Worlds: store.New(store.Options{})}, filepath.Join(o.StateDir, "pki"), nil
 	}
@@ -104,9 +104,11 @@ func (c *Cluster) startParts(ctx, workCtx context.Context, work *sync.WaitGroup,
 			return err
 		})
 	}
-	run(func() (func(context.Context), error) {
-		return startControllers(workCtx, c.server.RESTConfig("system:kube-controller-manager"), upstreamOnly(list), pki)
-	})
+	if upstream := upstreamOnly(list); len(upstream) > 0 {
+		run(func() (func(context.Context), error) {
+			return startControllers(workCtx, c.server.RESTConfig("system:kube-controller-manager"), upstream, pki)
+		})
+	}
 	if picked(list, Scheduler) {
 		run(func() (func(context.Context), error) {
 			return startScheduler(workCtx, c.server.RESTConfig("system:kube-scheduler"))

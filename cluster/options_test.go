@@ -1,0 +1,74 @@
+package cluster
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/kubernetes/cmd/kube-controller-manager/names"
+)
+
+func TestOptionsThatCannotBeRight(t *testing.T) {
+	for name, c := range map[string]struct {
+		options Options
+		want    string
+	}{
+		"name":                {Options{Name: "My_Cluster"}, `cluster name "My_Cluster"`},
+		"nodes":               {Options{Nodes: -1}, "--nodes -1"},
+		"two places":          {Options{DataDir: "d", EtcdServers: []string{"http://x"}}, "--data-dir and --etcd-servers"},
+		"certificate, no key": {Options{EtcdServers: []string{"https://x"}, EtcdCertFile: "c"}, "--etcd-certfile and --etcd-keyfile"},
+		"TLS, no servers":     {Options{EtcdCAFile: "c"}, "need --etcd-servers"},
+		"address":             {Options{BindAddress: "localhost"}, `--bind-address "localhost"`},
+		"port":                {Options{Port: 70000}, "--port 70000"},
+		"controller":          {Options{Controllers: []string{"*", "-jobb"}}, `no controller is named "jobb"`},
+		"stages":              {Options{StageFiles: []string{"no-such.yaml"}}, "no-such.yaml"},
+		"built-in stages":     {Options{StageFiles: []string{"builtin:no-such"}}, "no-such"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.options.StateDir = t.TempDir()
+			_, err := Start(t.Context(), c.options)
+			var usage *UsageError
+			if !errors.As(err, &usage) {
+				t.Fatalf("error %v, want a UsageError", err)
+			}
+			if !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("error %q, want one line with %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestControllersArePickedAsUpstreamDoes(t *testing.T) {
+	for _, c := range []struct {
+		list             []string
+		stage, scheduler bool
+		upstream         []string
+	}{
+		{[]string{"*"}, true, true, []string{"*"}},
+		{[]string{"*", "-stage"}, false, true, []string{"*"}},
+		{[]string{"*", "-scheduler", "-job-controller"}, true, false, []string{"*", "-job-controller"}},
+		{[]string{"stage"}, true, false, nil},
+		{[]string{"deployment-controller"}, false, false, []string{"deployment-controller"}},
+		{[]string{"-stage", "stage", "*"}, false, true, []string{"*"}}, // the first match counts
+	} {
+		if got := picked(c.list, StageController); got != c.stage {
+			t.Errorf("%v: stage %v, want %v", c.list, got, c.stage)
+		}
+		if got := picked(c.list, Scheduler); got != c.scheduler {
+			t.Errorf("%v: scheduler %v, want %v", c.list, got, c.scheduler)
+		}
+		if got := upstreamOnly(c.list); !slices.Equal(got, c.upstream) {
+			t.Errorf("%v: upstream sees %v, want %v", c.list, got, c.upstream)
+		}
+		if err := validateControllers(c.list); err != nil {
+			t.Errorf("%v: %v", c.list, err)
+		}
+	}
+	if err := validateControllers([]string{"job", "garbagecollector"}); err != nil {
+		t.Errorf("upstream's short names: %v", err)
+	}
+	if picked([]string{"stage"}, names.ServiceAccountTokenController) {
+		t.Error("a list without * picks what it does not name")
+	}
+}

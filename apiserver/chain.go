@@ -3,10 +3,12 @@ package apiserver
 import (
 	"net/http"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
 	"k8s.io/apiserver/pkg/endpoints/filters/impersonation"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	genericfilters "k8s.io/apiserver/pkg/server/filters"
+	"k8s.io/client-go/rest"
 )
 
 // inProcessChain is what a request of the in-process door passes before it
@@ -40,4 +42,17 @@ func (d *doors) open(c *genericapiserver.Config) {
 		d.socket = socketChain(api, c)
 		return d.socket
 	}
+}
+
+// config is a client through the in-process door, as the named component.
+func (d *doors) config(name string) *rest.Config {
+	c := &rest.Config{
+		// A host that cannot be looked up: nothing may leave by mistake.
+		Host:               "http://in-process.invalid",
+		Transport:          &RoundTripper{Handler: d.inProcess, User: component(name)},
+		DisableCompression: true,
+	}
+	c.ContentType = runtime.ContentTypeProtobuf
+	c.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	return unlimited(c)
 }

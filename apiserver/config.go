@@ -123,6 +123,11 @@ func newConfig(o Options, opts options.CompletedOptions, d *doors) (*app.Config,
 	generic.RESTOptionsGetter = o.Backend.getter(generic.RESTOptionsGetter, o.WatchCache)
 	generic.EffectiveVersion = version{generic.EffectiveVersion, o.Version}
 	generic.Authentication.Authenticator = &certificateCache{next: generic.Authentication.Authenticator}
+	if _, theirs := o.Backend.(Etcd); !theirs {
+		if err := bootstrapAtOnce(generic, d); err != nil {
+			return nil, err
+		}
+	}
 	loopback, err := url.Parse(generic.LoopbackClientConfig.Host)
 	if err != nil {
 		return nil, err

@@ -28,14 +28,27 @@ func TestDataDirectoryKeepsObjectsAndTokens(t *testing.T) {
 			t.Fatal(err)
 		}
 		maps := client(t, s).CoreV1().ConfigMaps("default")
+		roles := client(t, s).RbacV1().ClusterRoles()
 		if run == 0 {
 			ca = string(s.CA())
 			if _, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kept"}}, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
+			// A default role that lost its rules is mended by the next start.
+			role, err := roles.Get(ctx, "system:node", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			role.Rules = nil
+			if _, err := roles.Update(ctx, role, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
 		} else {
 			if _, err := maps.Get(ctx, "kept", metav1.GetOptions{}); err != nil {
 				t.Error(err)
+			}
+			if role, err := roles.Get(ctx, "system:node", metav1.GetOptions{}); err != nil || len(role.Rules) == 0 {
+				t.Errorf("the default role was not mended: %v", err)
 			}
 			if string(s.CA()) != ca {
 				t.Error("the certificate authority changed: kubeconfigs that people copied would stop working")

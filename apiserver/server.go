@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 )
@@ -147,17 +146,7 @@ func (s *Server) Handler() http.Handler { return s.doors.socket }
 // RESTConfig is the in-process door for one of our own components: protobuf
 // where the kind has it, no socket, no client-side rate limit. The name is the
 // user that the API server sees (system:kube-scheduler, …).
-func (s *Server) RESTConfig(name string) *rest.Config {
-	c := &rest.Config{
-		// A host that cannot be looked up: nothing may leave by mistake.
-		Host:               "http://in-process.invalid",
-		Transport:          &RoundTripper{Handler: s.doors.inProcess, User: component(name)},
-		DisableCompression: true,
-	}
-	c.ContentType = runtime.ContentTypeProtobuf
-	c.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	return unlimited(c)
-}
+func (s *Server) RESTConfig(name string) *rest.Config { return s.doors.config(name) }
 
 // Ready waits until /readyz is good, or until the server or ctx ends.
 func (s *Server) Ready(ctx context.Context) error {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
+	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
 
 	"github.com/rehearse-k8s/rehearse/apiserver"
 	"github.com/rehearse-k8s/rehearse/store"
@@ -98,6 +100,47 @@ func TestRBACHolds(t *testing.T) {
 	}
 	if _, err := admin.CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestBootstrapIsUpstreams compares what our hook made with upstream's policy.
+func TestBootstrapIsUpstreams(t *testing.T) {
+	c := client(t, shared)
+	for _, want := range append(bootstrappolicy.ClusterRoles(), bootstrappolicy.ControllerRoles()...) {
+		got, err := c.RbacV1().ClusterRoles().Get(t.Context(), want.Name, metav1.GetOptions{})
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		// Aggregated roles get their rules from a controller.
+		if want.AggregationRule == nil && !equality.Semantic.DeepEqual(got.Rules, want.Rules) {
+			t.Errorf("cluster role %s differs from upstream's", want.Name)
+		}
+	}
+	for _, want := range append(bootstrappolicy.ClusterRoleBindings(), bootstrappolicy.ControllerRoleBindings()...) {
+		got, err := c.RbacV1().ClusterRoleBindings().Get(t.Context(), want.Name, metav1.GetOptions{})
+		if err != nil || !equality.Semantic.DeepEqual(got.Subjects, want.Subjects) || got.RoleRef != want.RoleRef {
+			t.Errorf("cluster role binding %s: %v", want.Name, err)
+		}
+	}
+	for namespace, roles := range bootstrappolicy.NamespaceRoles() {
+		for _, want := range roles {
+			if _, err := c.RbacV1().Roles(namespace).Get(t.Context(), want.Name, metav1.GetOptions{}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	for namespace, bindings := range bootstrappolicy.NamespaceRoleBindings() {
+		for _, want := range bindings {
+			if _, err := c.RbacV1().RoleBindings(namespace).Get(t.Context(), want.Name, metav1.GetOptions{}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	for _, name := range []string{"system-node-critical", "system-cluster-critical"} {
+		if _, err := c.SchedulingV1().PriorityClasses().Get(t.Context(), name, metav1.GetOptions{}); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -1,0 +1,114 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/component-helpers/auth/rbac/reconciliation"
+	schedulingv1 "k8s.io/kubernetes/pkg/apis/scheduling/v1"
+	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
+	schedulingrest "k8s.io/kubernetes/pkg/registry/scheduling/rest"
+	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
+)
+
+// bootstrapHook is the name under which /readyz shows bootstrap.
+const bootstrapHook = "rehearse/bootstrap-policy"
+
+// bootstrapAtOnce puts our own hook in the place of upstream's two that make the
+// default roles and priority classes. Upstream's begin with a sleep of a second,
+// for an etcd that may not be there yet; our store is, and the second is half of
+// what a user waits for a cluster. What is made is upstream's, by upstream's
+// reconciliation.
+func bootstrapAtOnce(c *genericapiserver.Config, d *doors) error {
+	c.DisabledPostStartHooks.Insert(rbacrest.PostStartHookName, schedulingrest.PostStartHookName)
+	return c.AddPostStartHook(bootstrapHook, func(hook genericapiserver.PostStartHookContext) error {
+		client, err := kubernetes.NewForConfig(d.config("system:apiserver"))
+		if err != nil {
+			return err
+		}
+		return bootstrap(hook, client)
+	})
+}
+
+func bootstrap(ctx context.Context, client kubernetes.Interface) error {
+	for _, class := range schedulingv1.SystemPriorityClasses() {
+		if _, err := client.SchedulingV1().PriorityClasses().Create(ctx, class, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("priority class %s: %w", class.Name, err)
+		}
+	}
+	// A new cluster has none of the roles: they are created without asking for
+	// each one first.
+	for _, role := range append(bootstrappolicy.ClusterRoles(), bootstrappolicy.ControllerRoles()...) {
+		_, err := client.RbacV1().ClusterRoles().Create(ctx, role.DeepCopy(), metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			err = reconcileClusterRole(client, &role)
+		}
+		if err != nil {
+			return fmt.Errorf("cluster role %s: %w", role.Name, err)
+		}
+	}
+	for _, binding := range append(bootstrappolicy.ClusterRoleBindings(), bootstrappolicy.ControllerRoleBindings()...) {
+		_, err := client.RbacV1().ClusterRoleBindings().Create(ctx, binding.DeepCopy(), metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			err = reconcileClusterRoleBinding(client, &binding)
+		}
+		if err != nil {
+			return fmt.Errorf("cluster role binding %s: %w", binding.Name, err)
+		}
+	}
+	return bootstrapNamespaced(client)
+}
+
+func reconcileClusterRole(client kubernetes.Interface, role *rbacv1.ClusterRole) error {
+	o := reconciliation.ReconcileRoleOptions{
+		Role:    reconciliation.ClusterRoleRuleOwner{ClusterRole: role},
+		Client:  reconciliation.ClusterRoleModifier{Client: client.RbacV1().ClusterRoles()},
+		Confirm: true,
+	}
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error { _, err := o.Run(); return err })
+}
+
+func reconcileClusterRoleBinding(client kubernetes.Interface, binding *rbacv1.ClusterRoleBinding) error {
+	o := reconciliation.ReconcileRoleBindingOptions{
+		RoleBinding: reconciliation.ClusterRoleBindingAdapter{ClusterRoleBinding: binding},
+		Client:      reconciliation.ClusterRoleBindingClientAdapter{Client: client.RbacV1().ClusterRoleBindings()},
+		Confirm:     true,
+	}
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error { _, err := o.Run(); return err })
+}
+
+// bootstrapNamespaced makes the few roles that live in kube-system and
+// kube-public, and those namespaces if nobody has made them yet.
+func bootstrapNamespaced(client kubernetes.Interface) error {
+	for namespace, roles := range bootstrappolicy.NamespaceRoles() {
+		for _, role := range roles {
+			o := reconciliation.ReconcileRoleOptions{
+				Role:    reconciliation.RoleRuleOwner{Role: &role},
+				Client:  reconciliation.RoleModifier{Client: client.RbacV1(), NamespaceClient: client.CoreV1().Namespaces()},
+				Confirm: true,
+			}
+			if err := retry.RetryOnConflict(retry.DefaultBackoff, func() error { _, err := o.Run(); return err }); err != nil {
+				return fmt.Errorf("role %s/%s: %w", namespace, role.Name, err)
+			}
+		}
+	}
+	for namespace, bindings := range bootstrappolicy.NamespaceRoleBindings() {
+		for _, binding := range bindings {
+			o := reconciliation.ReconcileRoleBindingOptions{
+				RoleBinding: reconciliation.RoleBindingAdapter{RoleBinding: &binding},
+				Client:      reconciliation.RoleBindingClientAdapter{Client: client.RbacV1(), NamespaceClient: client.CoreV1().Namespaces()},
+				Confirm:     true,
+			}
+			if err := retry.RetryOnConflict(retry.DefaultBackoff, func() error { _, err := o.Run(); return err }); err != nil {
+				return fmt.Errorf("role binding %s/%s: %w", namespace, binding.Name, err)
+			}
+		}
+	}
+	return nil
+}

@@ -25,9 +25,7 @@ func churnCommand(binary *string) *cobra.Command {
 			return l.churn(cmd.Context(), binary, lasts)
 		},
 	}
-	c.Flags().IntVar(&l.nodes, "nodes", 100, "simulated nodes")
-	c.Flags().IntVar(&l.pods, "pods", 2000, "pods alive at a time")
-	c.Flags().IntVar(&l.workers, "workers", 16, "requests of the client at a time")
+	l.addFlags(c, 100, 2000, 16)
 	c.Flags().DurationVar(&lasts, "for", time.Hour, "how long")
 	return c
 }
@@ -36,22 +34,11 @@ func churnCommand(binary *string) *cobra.Command {
 // pod, deletes it and makes it again, so that every object is created, updated
 // and deleted over and over.
 func (l load) churn(ctx context.Context, binary *string, lasts time.Duration) error {
-	s, err := l.server(ctx, binary)
+	s, client, err := l.connect(ctx, binary)
 	if err != nil {
 		return err
 	}
 	defer s.stop()
-	config, err := s.config()
-	if err != nil {
-		return err
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	if err := nodesReady(ctx, client, l.nodes); err != nil {
-		return err
-	}
 	until, cancel := context.WithTimeout(ctx, lasts)
 	defer cancel()
 	var creates, updates, deletes atomic.Int64

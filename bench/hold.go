@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 )
 
 func holdCommand(binary *string) *cobra.Command {
@@ -21,30 +20,17 @@ func holdCommand(binary *string) *cobra.Command {
 			return l.hold(cmd.Context(), binary, rest)
 		},
 	}
-	c.Flags().IntVar(&l.nodes, "nodes", 1000, "simulated nodes")
-	c.Flags().IntVar(&l.pods, "pods", 100000, "pods")
-	c.Flags().IntVar(&l.workers, "workers", 32, "requests of the client at a time")
+	l.addFlags(c, 1000, 100000, 32)
 	c.Flags().DurationVar(&rest, "rest", time.Minute, "how long to watch it at rest")
 	return c
 }
 
 func (l load) hold(ctx context.Context, binary *string, rest time.Duration) error {
-	s, err := l.server(ctx, binary)
+	s, client, err := l.connect(ctx, binary)
 	if err != nil {
 		return err
 	}
 	defer s.stop()
-	config, err := s.config()
-	if err != nil {
-		return err
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	if err := nodesReady(ctx, client, l.nodes); err != nil {
-		return err
-	}
 	watchCtx, endWatch := context.WithCancel(ctx)
 	defer endWatch()
 	seen, err := count(watchCtx, client, "status.phase=Running")

@@ -36,9 +36,7 @@ func podsCommand(binary *string) *cobra.Command {
 			return l.run(cmd.Context(), binary)
 		},
 	}
-	c.Flags().IntVar(&l.nodes, "nodes", 1000, "simulated nodes")
-	c.Flags().IntVar(&l.pods, "pods", 10000, "pods")
-	c.Flags().IntVar(&l.workers, "workers", 32, "requests of the client at a time")
+	l.addFlags(c, 1000, 10000, 32)
 	c.Flags().BoolVar(&l.scheduler, "scheduler", false, "leave placing to the scheduler")
 	c.Flags().BoolVar(&l.noEngine, "no-engine", false, "run no stage engine: only the creates and deletes are measured")
 	c.Flags().StringVar(&l.kubeconfig, "kubeconfig", "", "measure a server that runs already (with its nodes)")
@@ -62,25 +60,40 @@ func (l load) server(ctx context.Context, binary *string) (*server, error) {
 	return up(ctx, *binary, args...)
 }
 
-func (l load) run(ctx context.Context, binary *string) error {
+// connect gives the server to measure, with its nodes Ready, and an outside
+// client. The caller stops the server.
+func (l load) connect(ctx context.Context, binary *string) (*server, kubernetes.Interface, error) {
 	s, err := l.server(ctx, binary)
+	if err != nil {
+		return nil, nil, err
+	}
+	config, err := s.config()
+	if err == nil {
+		var client kubernetes.Interface
+		if client, err = kubernetes.NewForConfig(config); err == nil && !l.noEngine {
+			err = nodesReady(ctx, client, l.nodes)
+		}
+		if err == nil {
+			return s, client, nil
+		}
+	}
+	s.stop()
+	return nil, nil, err
+}
+
+// addFlags adds the flags that say how much there is to do.
+func (l *load) addFlags(c *cobra.Command, nodes, pods, workers int) {
+	c.Flags().IntVar(&l.nodes, "nodes", nodes, "simulated nodes")
+	c.Flags().IntVar(&l.pods, "pods", pods, "pods")
+	c.Flags().IntVar(&l.workers, "workers", workers, "requests of the client at a time")
+}
+
+func (l load) run(ctx context.Context, binary *string) error {
+	s, client, err := l.connect(ctx, binary)
 	if err != nil {
 		return err
 	}
 	defer s.stop()
-	config, err := s.config()
-	if err != nil {
-		return err
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	if !l.noEngine {
-		if err := nodesReady(ctx, client, l.nodes); err != nil {
-			return err
-		}
-	}
 	fmt.Printf("%d nodes, %d pods, %d requests at a time; server before: %s\n", l.nodes, l.pods, l.workers, mb(s.use().rssBytes))
 	return l.lifecycle(ctx, client, s)
 }

@@ -22,11 +22,16 @@ import (
 	"time"
 )
 
-// The two paces (GOGC, in percent), what divides them, and how long it must be
-// quiet before the slow one is left.
+// The paces (GOGC, in percent), what divides them, and how long it must be quiet
+// before the busy one is left. While busy, the heap may grow by headroom before
+// it is collected, but never to more than busyPercent nor less than restPercent
+// of what is live: a small heap gains a third in speed, a large one must not
+// take the machine's memory.
 const (
 	busyPercent   = 300
 	restPercent   = 100
+	headroom      = 3 << 29  // bytes (1.5 GiB)
+	stepPercent   = 25       // a smaller change is not worth stopping the world for
 	busyBytes     = 48 << 20 // allocated in a period
 	period        = time.Second
 	quietPeriods  = 10
@@ -55,11 +60,12 @@ func (p pace) next(allocated uint64) (after pace, changed bool) {
 	}
 }
 
-func (p pace) percent() int {
-	if p.busy {
-		return busyPercent
+// percent is the pace for a heap of which so many bytes are live.
+func (p pace) percent(live uint64) int {
+	if !p.busy {
+		return restPercent
 	}
-	return restPercent
+	return int(min(max(headroom*100/max(live, 1), restPercent), busyPercent))
 }
 
 // Run keeps the pace until ctx ends. A process starts busy.
@@ -72,9 +78,9 @@ func Run(ctx context.Context) {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
-	p := pace{busy: true}
-	debug.SetGCPercent(p.percent())
-	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	p, percent := pace{busy: true}, busyPercent
+	debug.SetGCPercent(percent)
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)
 	last := sample[0].Value.Uint64()
 	tick := time.NewTicker(period)
@@ -90,10 +96,12 @@ func Run(ctx context.Context) {
 		var changed bool
 		p, changed = p.next(now - last)
 		last = now
-		if !changed {
+		want := p.percent(sample[1].Value.Uint64())
+		if !changed && max(want-percent, percent-want) < stepPercent {
 			continue
 		}
-		debug.SetGCPercent(p.percent())
+		percent = want
+		debug.SetGCPercent(percent)
 		if !p.busy {
 			debug.FreeOSMemory()
 		}

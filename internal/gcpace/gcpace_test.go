@@ -29,8 +29,22 @@ func TestPace(t *testing.T) {
 }
 
 func TestPercent(t *testing.T) {
-	if (pace{busy: true}).percent() <= (pace{}).percent() {
-		t.Error("under load the collector must run less often than at rest")
+	for _, c := range []struct {
+		busy bool
+		live uint64
+		want int
+	}{
+		{false, 100 << 20, 100},
+		{true, 0, 300},
+		{true, 100 << 20, 300},
+		{true, 512 << 20, 300},
+		{true, 768 << 20, 200},
+		{true, 1536 << 20, 100},
+		{true, 10 << 30, 100},
+	} {
+		if got := (pace{busy: c.busy}).percent(c.live); got != c.want {
+			t.Errorf("busy %v with %d MB live: %d, want %d", c.busy, c.live>>20, got, c.want)
+		}
 	}
 }
 

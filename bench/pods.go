@@ -39,8 +39,6 @@ func podsCommand(binary *string) *cobra.Command {
 	l.addFlags(c, 1000, 10000, 32)
 	c.Flags().BoolVar(&l.scheduler, "scheduler", false, "leave placing to the scheduler")
 	c.Flags().BoolVar(&l.noEngine, "no-engine", false, "run no stage engine: only the creates and deletes are measured")
-	c.Flags().StringVar(&l.kubeconfig, "kubeconfig", "", "measure a server that runs already (with its nodes)")
-	c.Flags().IntVar(&l.pid, "pid", 0, "that server's process, for its CPU and memory")
 	return c
 }
 
@@ -86,6 +84,8 @@ func (l *load) addFlags(c *cobra.Command, nodes, pods, workers int) {
 	c.Flags().IntVar(&l.nodes, "nodes", nodes, "simulated nodes")
 	c.Flags().IntVar(&l.pods, "pods", pods, "pods")
 	c.Flags().IntVar(&l.workers, "workers", workers, "requests of the client at a time")
+	c.Flags().StringVar(&l.kubeconfig, "kubeconfig", "", "measure a server that runs already (with its nodes)")
+	c.Flags().IntVar(&l.pid, "pid", 0, "that server's process, for its CPU and memory")
 }
 
 func (l load) run(ctx context.Context, binary *string) error {

@@ -30,11 +30,12 @@ import (
 const (
 	busyPercent   = 300
 	restPercent   = 100
-	headroom      = 3 << 29  // bytes (1.5 GiB)
-	stepPercent   = 25       // a smaller change is not worth stopping the world for
-	busyBytes     = 48 << 20 // allocated in a period
+	headroom      = 3 << 29   // bytes (1.5 GiB)
+	stepPercent   = 25        // a smaller change is not worth stopping the world for
+	busyBytes     = 128 << 20 // allocated in a period; a thousand nodes' leases are a third of it
 	period        = time.Second
 	quietPeriods  = 10
+	workPeriods   = 5   // so many busy periods leave memory that is worth giving back
 	limitFraction = 0.7 // of the machine's memory: beyond it the collector works as hard as it must
 )
 
@@ -43,6 +44,7 @@ const (
 type pace struct {
 	busy  bool
 	quiet int
+	work  int // busy periods since memory was last given back
 }
 
 // next decides after a period in which so many bytes were allocated. It returns
@@ -50,15 +52,20 @@ type pace struct {
 func (p pace) next(allocated uint64) (after pace, changed bool) {
 	switch {
 	case allocated >= busyBytes:
-		return pace{busy: true}, !p.busy
+		return pace{busy: true, work: p.work + 1}, !p.busy
 	case !p.busy:
 		return p, false
 	case p.quiet+1 < quietPeriods:
-		return pace{busy: true, quiet: p.quiet + 1}, false
+		return pace{busy: true, quiet: p.quiet + 1, work: p.work}, false
 	default:
-		return pace{}, true
+		return pace{work: p.work}, true
 	}
 }
+
+// giveBack tells whether memory should go back to the system now: that collects
+// the whole heap, seconds of CPU for 100,000 pods, so a single burst is not
+// reason enough.
+func (p pace) giveBack() bool { return !p.busy && p.work >= workPeriods }
 
 // percent is the pace for a heap of which so many bytes are live.
 func (p pace) percent(live uint64) int {
@@ -78,7 +85,7 @@ func Run(ctx context.Context) {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
-	p, percent := pace{busy: true}, busyPercent
+	p, percent := pace{busy: true, work: workPeriods}, busyPercent // the start leaves much behind
 	debug.SetGCPercent(percent)
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)
@@ -102,7 +109,8 @@ func Run(ctx context.Context) {
 		}
 		percent = want
 		debug.SetGCPercent(percent)
-		if !p.busy {
+		if p.giveBack() {
+			p.work = 0
 			debug.FreeOSMemory()
 		}
 	}

@@ -28,6 +28,31 @@ func TestPace(t *testing.T) {
 	step(busy, true, true)
 }
 
+// TestGiveBack: bursts below workPeriods, however many seconds apart, add up;
+// memory is given back once, at rest.
+func TestGiveBack(t *testing.T) {
+	p := pace{}
+	burst := func() {
+		p, _ = p.next(busyBytes)
+		for range quietPeriods {
+			if p.giveBack() {
+				t.Fatal("given back before it was quiet")
+			}
+			p, _ = p.next(0)
+		}
+	}
+	for range workPeriods - 1 {
+		burst()
+		if p.giveBack() {
+			t.Fatalf("given back after %d busy periods", p.work)
+		}
+	}
+	burst()
+	if p.busy || !p.giveBack() {
+		t.Fatalf("not given back after %d busy periods", p.work)
+	}
+}
+
 func TestPercent(t *testing.T) {
 	for _, c := range []struct {
 		busy bool

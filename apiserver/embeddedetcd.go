@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -26,6 +27,9 @@ const quotaBytes = 8 << 30
 // startTimeout is how long an embedded etcd may take to replay its log.
 const startTimeout = 2 * time.Minute
 
+// brokenPatience is how long the end of an etcd that has broken is waited for.
+const brokenPatience = time.Second
+
 // EmbeddedEtcd is an etcd in this process over a directory of the user's. It
 // syncs every write to disk before it is acknowledged, so what was acknowledged
 // survives kill -9. Clients reach it over Unix sockets that nobody else may open.
@@ -35,6 +39,7 @@ type EmbeddedEtcd struct {
 	sockets string
 	client  string
 	failed  chan error
+	broken  atomic.Bool // etcd lost a goroutine to what it calls fatal
 	close   func()
 }
 
@@ -137,6 +142,7 @@ func (h goexitHook) OnWrite(ce *zapcore.CheckedEntry, fields []zapcore.Field) {
 			msg += fmt.Sprintf(": %v", f.Interface)
 		}
 	}
+	h.e.broken.Store(true)
 	h.e.fail(errors.New(msg))
 	zapcore.WriteThenGoexit.OnWrite(ce, fields)
 }
@@ -192,7 +198,20 @@ func (e *EmbeddedEtcd) Close() { e.close() }
 
 func (e *EmbeddedEtcd) shutdown() {
 	if e.etcd != nil {
-		e.etcd.Close()
+		closed := make(chan struct{})
+		go func() {
+			e.etcd.Close()
+			close(closed)
+		}()
+		var patience <-chan time.Time // for ever, when all is well
+		if e.broken.Load() {
+			// Requests wait for the goroutine that is gone, and Close for them.
+			patience = time.After(brokenPatience)
+		}
+		select {
+		case <-closed:
+		case <-patience:
+		}
 	}
 	_ = os.RemoveAll(e.sockets)
 	_ = e.lock.Unlock()

@@ -1,0 +1,142 @@
+package fault
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// String is the text form: the kind and the fields that are set, as in
+// "lag actor=cloneset resource=pods object=default/web-1 nth=2 for=30s".
+// [Parse] reads it back.
+func (f Fault) String() string {
+	var b strings.Builder
+	b.WriteString(string(f.Kind))
+	field := func(name, value string) {
+		if value != "" {
+			b.WriteByte(' ')
+			b.WriteString(name)
+			b.WriteByte('=')
+			b.WriteString(value)
+		}
+	}
+	field("actor", f.Actor)
+	field("verb", f.Verb)
+	field("resource", f.Resource)
+	field("object", f.Object)
+	if f.Nth != 0 {
+		field("nth", strconv.Itoa(f.Nth))
+	}
+	if f.For != 0 {
+		field("for", f.For.String())
+	}
+	if f.Writes != 0 {
+		field("writes", strconv.Itoa(f.Writes))
+	}
+	return b.String()
+}
+
+// Parse reads the text form of a fault. Errors name the word that is wrong.
+func Parse(text string) (Fault, error) {
+	words := strings.Fields(text)
+	if len(words) == 0 {
+		return Fault{}, fmt.Errorf("fault: empty; want a kind and fields, as in %q", Fault{Kind: KindLag, Resource: "pods", Nth: 1})
+	}
+	f := Fault{Kind: Kind(words[0])}
+	t, ok := traitOf(f.Kind)
+	if !ok {
+		return Fault{}, fmt.Errorf("fault %q: %q is none of %s", text, words[0], kindList())
+	}
+	seen := map[string]bool{}
+	for _, word := range words[1:] {
+		name, value, ok := strings.Cut(word, "=")
+		if !ok || value == "" {
+			return Fault{}, fmt.Errorf("fault %q: %q is not field=value", text, word)
+		}
+		if seen[name] {
+			return Fault{}, fmt.Errorf("fault %q: %s is given twice", text, name)
+		}
+		seen[name] = true
+		if err := f.set(name, value); err != nil {
+			return Fault{}, fmt.Errorf("fault %q: %w", text, err)
+		}
+	}
+	if (f.For != 0 || f.Writes != 0) && !t.holds {
+		return Fault{}, fmt.Errorf("fault %q: %s holds nothing; for and writes do not apply", text, f.Kind)
+	}
+	if f.For != 0 && f.Writes != 0 {
+		return Fault{}, fmt.Errorf("fault %q: for and writes exclude each other", text)
+	}
+	if f.Verb != "" && t.class == Event {
+		return Fault{}, fmt.Errorf("fault %q: %s acts on events, which have no verb", text, f.Kind)
+	}
+	return f, nil
+}
+
+func (f *Fault) set(name, value string) (err error) {
+	switch name {
+	case "actor":
+		f.Actor = value
+	case "verb":
+		f.Verb = value
+	case "resource":
+		f.Resource = value
+	case "object":
+		f.Object = value
+	case "nth":
+		f.Nth, err = positive(name, value)
+	case "writes":
+		f.Writes, err = positive(name, value)
+	case "for":
+		f.For, err = time.ParseDuration(value)
+		if err != nil || f.For <= 0 {
+			err = fmt.Errorf("for=%s is not a duration such as 30s", value)
+		}
+	default:
+		err = fmt.Errorf("%s is none of actor, verb, resource, object, nth, for, writes", name)
+	}
+	return err
+}
+
+func positive(name, value string) (int, error) {
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("%s=%s is not a number from 1", name, value)
+	}
+	return n, nil
+}
+
+func kindList() string {
+	names := make([]string, len(traits))
+	for i, t := range traits {
+		names[i] = string(t.kind)
+	}
+	return strings.Join(names, ", ")
+}
+
+// ParseAll reads one fault from each line. Empty lines and lines that begin with
+// # are left out.
+func ParseAll(lines []string) (faults []Fault, err error) {
+	for _, line := range lines {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		f, err := Parse(line)
+		if err != nil {
+			return nil, err
+		}
+		faults = append(faults, f)
+	}
+	return faults, nil
+}
+
+// Strings is the text form of each.
+func Strings(faults []Fault) []string {
+	texts := make([]string, len(faults))
+	for i, f := range faults {
+		texts[i] = f.String()
+	}
+	return texts
+}

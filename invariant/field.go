@@ -1,0 +1,114 @@
+package invariant
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// Field holds while a field of an object has a value. The path is dotted, with
+// brackets for list entries and for keys that contain dots, as in
+// "status.succeeded", "spec.containers[0].image" or
+// "metadata.labels[app.kubernetes.io/name]". Values are compared as JSON, so that 3
+// equals int64(3); nil means that the field is not there. A path that cannot be read
+// panics: it is a mistake in the test.
+func Field(resource, namespace, name, path string, want any) Invariant {
+	steps, err := parsePath(path)
+	if err != nil {
+		panic("invariant: " + err.Error())
+	}
+	want = asJSON(want)
+	return Invariant{
+		Name: fmt.Sprintf("%s %s has %s = %s", resource, key(namespace, name), path, show(want)),
+		Check: func(v View) error {
+			o := v.Get(resource, namespace, name)
+			if o == nil {
+				return errMissing
+			}
+			if got := asJSON(lookUp(o.Object, steps)); !reflect.DeepEqual(got, want) {
+				return fmt.Errorf("it is %s", show(got))
+			}
+			return nil
+		},
+	}
+}
+
+// parsePath takes a path apart into names of fields, which are strings, and
+// positions in lists, which are ints.
+func parsePath(path string) (steps []any, err error) {
+	for rest := path; rest != ""; {
+		if rest[0] == '[' {
+			end := strings.IndexByte(rest, ']')
+			if end < 2 {
+				return nil, fmt.Errorf("path %q: no ] after a [", path)
+			}
+			inside := rest[1:end]
+			if n, err := strconv.Atoi(inside); err == nil && n >= 0 {
+				steps = append(steps, n)
+			} else {
+				steps = append(steps, inside)
+			}
+			rest = strings.TrimPrefix(rest[end+1:], ".")
+			continue
+		}
+		end := strings.IndexAny(rest, ".[")
+		if end < 0 {
+			end = len(rest)
+		}
+		if end == 0 {
+			return nil, fmt.Errorf("path %q: a name is missing before %q", path, rest)
+		}
+		steps = append(steps, rest[:end])
+		rest = strings.TrimPrefix(rest[end:], ".")
+	}
+	if len(steps) == 0 {
+		return nil, fmt.Errorf("path %q names no field", path)
+	}
+	return steps, nil
+}
+
+// lookUp follows a path; nil when it leads nowhere.
+func lookUp(value any, steps []any) any {
+	for _, s := range steps {
+		switch v := value.(type) {
+		case map[string]any:
+			// A key of digits, as in labels[7], is a key all the same.
+			value = v[fmt.Sprint(s)]
+		case []any:
+			n, ok := s.(int)
+			if !ok || n >= len(v) {
+				return nil
+			}
+			value = v[n]
+		default:
+			return nil
+		}
+	}
+	return value
+}
+
+// asJSON gives values that are equal in JSON the same Go types.
+func asJSON(value any) any {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return value
+	}
+	var out any
+	if json.Unmarshal(data, &out) != nil {
+		return value
+	}
+	return out
+}
+
+func show(value any) string {
+	if value == nil {
+		return "nothing"
+	}
+	data, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Sprint(value)
+	}
+	return string(data)
+}

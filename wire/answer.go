@@ -1,0 +1,130 @@
+package wire
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/rehearse-k8s/rehearse/history"
+)
+
+// Answer is a whole response.
+type Answer struct {
+	Code   int
+	Header http.Header
+	Body   []byte
+}
+
+// Conflict is the answer to a write whose object has changed in between.
+func Conflict(c Call) Answer {
+	return failure(apierrors.NewConflict(c.group(), c.Name,
+		errors.New("the object has been modified; please apply your changes to the latest version and try again")))
+}
+
+// Throttled is the answer of a server that has too much to do. Retry-After has
+// whole seconds, at least one.
+func Throttled(retryAfter time.Duration) Answer {
+	seconds := max(1, int((retryAfter+time.Second-1)/time.Second))
+	a := failure(apierrors.NewTooManyRequests("Too many requests, please try again later.", seconds))
+	a.Header.Set("Retry-After", strconv.Itoa(seconds))
+	return a
+}
+
+// InternalError is the answer of a server that could not carry out a request.
+func InternalError(c Call) Answer {
+	return failure(apierrors.NewInternalError(fmt.Errorf("a fault refused to %s %s", c.Verb, c.Object)))
+}
+
+// Expired is the answer to a watch or a list from a revision that the server no
+// longer knows.
+func Expired() Answer { return failure(expired()) }
+
+func expired() *apierrors.StatusError {
+	return apierrors.NewResourceExpired("The resourceVersion for the provided watch is too old.")
+}
+
+// group is the resource as errors have it.
+func (c *Call) group() schema.GroupResource { return schema.ParseGroupResource(c.Resource) }
+
+// failure is an error as a body in JSON, which every client can read whatever it asked for.
+func failure(err *apierrors.StatusError) Answer {
+	status := statusOf(err)
+	body, encodeErr := json.Marshal(status)
+	if encodeErr != nil {
+		panic(encodeErr) // a Status holds nothing that JSON cannot say
+	}
+	return Answer{
+		Code: int(status.Code),
+		Header: http.Header{
+			"Cache-Control":  {"no-cache, private"},
+			"Content-Type":   {"application/json"},
+			"Content-Length": {strconv.Itoa(len(body) + 1)},
+		},
+		Body: append(body, '\n'),
+	}
+}
+
+func statusOf(err *apierrors.StatusError) *metav1.Status {
+	status := err.Status()
+	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+	return &status
+}
+
+// ExpiredFrame is the frame that ends a watch because the revisions it should go
+// on from are gone (410), in the encoding of its stream.
+func ExpiredFrame(contentType string) ([]byte, error) {
+	encoding, err := encodingOf(contentType)
+	if err != nil {
+		return nil, err
+	}
+	status := statusOf(expired())
+	if encoding == jsonEncoding {
+		raw, err := json.Marshal(status)
+		if err != nil {
+			return nil, err
+		}
+		frame, err := json.Marshal(metav1.WatchEvent{Type: "ERROR", Object: runtime.RawExtension{Raw: raw}})
+		return append(frame, '\n'), err
+	}
+	raw, err := status.Marshal()
+	if err != nil {
+		return nil, err
+	}
+	unknown := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "v1", Kind: "Status"}, Raw: raw}
+	envelope, err := unknown.Marshal()
+	if err != nil {
+		return nil, err
+	}
+	event := metav1.WatchEvent{Type: "ERROR", Object: runtime.RawExtension{Raw: append(protobufMagic[:len(protobufMagic):len(protobufMagic)], envelope...)}}
+	message, err := event.Marshal()
+	if err != nil {
+		return nil, err
+	}
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(message))), message...), nil
+}
+
+// ReadAnswer reads what a successful answer tells of its object: name, namespace,
+// UID and revision; of a list the list's revision. The body must not be compressed.
+func ReadAnswer(contentType string, body []byte) (history.Object, int64, error) {
+	if _, err := encodingOf(contentType); err != nil {
+		return history.Object{}, 0, err
+	}
+	o, err := readObject(body)
+	if err != nil {
+		return history.Object{}, 0, fmt.Errorf("an answer of %d bytes: %w", len(body), err)
+	}
+	if strings.HasSuffix(o.kind, "List") && o.name == "" {
+		return history.Object{}, o.revision(), nil
+	}
+	return o.named(), o.revision(), nil
+}

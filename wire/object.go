@@ -1,0 +1,315 @@
+package wire
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rehearse-k8s/rehearse/history"
+)
+
+// object is what is read of an object, whatever its kind and encoding.
+type object struct {
+	kind, name, generateName, namespace, uid, resourceVersion string
+
+	code         int32 // of a Status
+	initialEnd   bool  // the bookmark that ends the initial events
+	precondition bool  // of DeleteOptions, or of an Eviction's
+}
+
+func (o *object) named() history.Object {
+	return history.Object{Namespace: o.namespace, Name: o.name, UID: o.uid}
+}
+
+// revision is 0 when there is none or it is no number, as servers of other
+// people's APIs may have it.
+func (o *object) revision() int64 {
+	n, err := strconv.ParseInt(o.resourceVersion, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// protobufMagic begins every object in protobuf.
+var protobufMagic = []byte("k8s\x00")
+
+// readObject reads an object in either encoding.
+func readObject(body []byte) (object, error) {
+	if rest, ok := bytes.CutPrefix(body, protobufMagic); ok {
+		return readProtobuf(rest)
+	}
+	return readJSON(body)
+}
+
+func readJSON(body []byte) (o object, err error) {
+	s := scan{b: body}
+	if s.space() != '{' {
+		return o, errJSON
+	}
+	err = o.scan(&s)
+	return o, err
+}
+
+// scan reads the object that begins here, and may stop inside it once nothing can
+// follow that matters.
+func (o *object) scan(s *scan) error {
+	var status, table object // believed if the kind turns out to be Status or Table
+	metadata := false
+	err := s.object(func(key []byte) (more bool, err error) {
+		switch string(key) {
+		case "kind":
+			err = s.set(&o.kind)
+		case "metadata":
+			metadata = true
+			err = o.scanMetadata(s)
+		case "preconditions":
+			err = o.scanPreconditions(s)
+		case "deleteOptions":
+			err = s.object(func(key []byte) (bool, error) {
+				if string(key) == "preconditions" {
+					return true, o.scanPreconditions(s)
+				}
+				return true, s.skip()
+			})
+		case "code":
+			var v []byte
+			v, err = s.value()
+			n, _ := strconv.ParseInt(string(v), 10, 32)
+			status.code = int32(n)
+		case "details":
+			err = status.scanMetadata(s)
+		case "rows":
+			err = s.first(func() error { return table.scanRow(s) })
+		default:
+			err = s.skip()
+		}
+		return !(metadata && o.kind != "" && !moreThanMetadata(o.kind)), err
+	})
+	switch o.kind {
+	case "Status":
+		o.code, o.name, o.uid = status.code, status.name, status.uid
+	case "Table":
+		o.name, o.namespace, o.uid = table.name, table.namespace, table.uid
+		if o.resourceVersion == "" {
+			o.resourceVersion = table.resourceVersion
+		}
+	}
+	return err
+}
+
+// moreThanMetadata tells whether something outside the metadata of this kind matters.
+func moreThanMetadata(kind string) bool {
+	switch kind {
+	case "Status", "Table", "DeleteOptions", "Eviction":
+		return true
+	}
+	return false
+}
+
+// scanRow reads the object that a row of a Table tells of.
+func (o *object) scanRow(s *scan) error {
+	return s.object(func(key []byte) (bool, error) {
+		if string(key) != "object" {
+			return true, s.skip()
+		}
+		return true, s.object(func(key []byte) (bool, error) {
+			if string(key) != "metadata" {
+				return true, s.skip()
+			}
+			return true, o.scanMetadata(s)
+		})
+	})
+}
+
+func (o *object) scanMetadata(s *scan) error {
+	return s.object(func(key []byte) (bool, error) {
+		switch string(key) {
+		case "name":
+			return true, s.set(&o.name)
+		case "generateName":
+			return true, s.set(&o.generateName)
+		case "namespace":
+			return true, s.set(&o.namespace)
+		case "uid":
+			return true, s.set(&o.uid)
+		case "resourceVersion":
+			return true, s.set(&o.resourceVersion)
+		case "annotations":
+			return true, s.object(func(key []byte) (bool, error) {
+				value, _, err := s.text()
+				o.annotation(key, value)
+				return true, err
+			})
+		}
+		return true, s.skip()
+	})
+}
+
+func (o *object) annotation(key, value []byte) {
+	if string(key) == metav1.InitialEventsAnnotationKey {
+		o.initialEnd = string(value) == "true"
+	}
+}
+
+func (o *object) scanPreconditions(s *scan) error {
+	return s.object(func(key []byte) (bool, error) {
+		switch string(key) {
+		case "uid", "resourceVersion":
+			_, ok, err := s.text()
+			o.precondition = o.precondition || ok
+			return true, err
+		}
+		return true, s.skip()
+	})
+}
+
+// set reads a string into a field, which keeps its value if it is no string.
+func (s *scan) set(field *string) error {
+	value, ok, err := s.text()
+	if ok {
+		*field = string(value)
+	}
+	return err
+}
+
+// readProtobuf reads what follows the magic number: a runtime.Unknown with the object in it.
+func readProtobuf(body []byte) (o object, err error) {
+	var raw []byte
+	err = fields(body, func(n protowire.Number, v []byte, _ uint64) {
+		switch n {
+		case 1: // TypeMeta
+			err := fields(v, func(n protowire.Number, v []byte, _ uint64) {
+				if n == 2 {
+					o.kind = string(v)
+				}
+			})
+			if err != nil {
+				o.kind = ""
+			}
+		case 2:
+			raw = v
+		}
+	})
+	if err != nil {
+		return o, err
+	}
+	return o, o.message(raw)
+}
+
+// message reads the object itself. All kinds have their metadata in field 1,
+// but for those that have none.
+func (o *object) message(raw []byte) error {
+	var inner error
+	keep := func(err error) {
+		if inner == nil {
+			inner = err
+		}
+	}
+	err := fields(raw, func(n protowire.Number, v []byte, number uint64) {
+		switch {
+		case o.kind == "DeleteOptions":
+			if n == 2 {
+				keep(o.preconditions(v))
+			}
+		case n == 1 && (o.kind == "Status" || strings.HasSuffix(o.kind, "List")):
+			keep(fields(v, func(n protowire.Number, v []byte, _ uint64) {
+				if n == 2 {
+					o.resourceVersion = string(v)
+				}
+			}))
+		case n == 1:
+			keep(o.metadata(v))
+		case o.kind == "Status" && n == 5:
+			keep(fields(v, func(n protowire.Number, v []byte, _ uint64) {
+				switch n {
+				case 1:
+					o.name = string(v)
+				case 6:
+					o.uid = string(v)
+				}
+			}))
+		case o.kind == "Status" && n == 6:
+			o.code = int32(number)
+		case o.kind == "Eviction" && n == 2: // DeleteOptions
+			keep(fields(v, func(n protowire.Number, v []byte, _ uint64) {
+				if n == 2 {
+					keep(o.preconditions(v))
+				}
+			}))
+		}
+	})
+	keep(err)
+	return inner
+}
+
+// metadata reads an ObjectMeta.
+func (o *object) metadata(v []byte) error {
+	var inner error
+	err := fields(v, func(n protowire.Number, v []byte, _ uint64) {
+		switch n {
+		case 1:
+			o.name = string(v)
+		case 2:
+			o.generateName = string(v)
+		case 3:
+			o.namespace = string(v)
+		case 5:
+			o.uid = string(v)
+		case 6:
+			o.resourceVersion = string(v)
+		case 12:
+			var key, value []byte
+			inner = fields(v, func(n protowire.Number, v []byte, _ uint64) {
+				switch n {
+				case 1:
+					key = v
+				case 2:
+					value = v
+				}
+			})
+			o.annotation(key, value)
+		}
+	})
+	if err == nil {
+		err = inner
+	}
+	return err
+}
+
+func (o *object) preconditions(v []byte) error {
+	return fields(v, func(n protowire.Number, _ []byte, _ uint64) {
+		o.precondition = o.precondition || n == 1 || n == 2
+	})
+}
+
+// fields calls field with each field of a protobuf message: the bytes of those
+// that have bytes, the number of those that are varints.
+func fields(message []byte, field func(n protowire.Number, v []byte, number uint64)) error {
+	for len(message) > 0 {
+		n, typ, size := protowire.ConsumeTag(message)
+		if size < 0 {
+			return errProtobuf
+		}
+		message = message[size:]
+		var v []byte
+		var number uint64
+		switch typ {
+		case protowire.BytesType:
+			v, size = protowire.ConsumeBytes(message)
+		case protowire.VarintType:
+			number, size = protowire.ConsumeVarint(message)
+		default:
+			size = protowire.ConsumeFieldValue(n, typ, message)
+		}
+		if size < 0 {
+			return errProtobuf
+		}
+		message = message[size:]
+		field(n, v, number)
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package wire
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// setPath reads the path as the API server's request info does.
+func (c *Call) setPath(method, path string) {
+	c.Verb, c.Name = strings.ToLower(method), path
+	rest, group, ok := cutVersion(path)
+	if !ok {
+		return
+	}
+	first, after, _ := strings.Cut(rest, "/")
+	verb := methodVerb(method)
+	if first == "watch" || first == "proxy" { // deprecated since 1.11, and still served
+		if after == "" {
+			return
+		}
+		verb, rest = first, after
+		first, after, _ = strings.Cut(rest, "/")
+	}
+	c.Name = ""
+	if first == "namespaces" && after != "" {
+		namespace, within, _ := strings.Cut(after, "/")
+		resource, _, _ := strings.Cut(within, "/")
+		switch resource {
+		case "", "status", "finalize": // of the namespace itself
+		default:
+			c.Namespace, rest = namespace, within
+		}
+	}
+	c.Resource, rest, _ = strings.Cut(rest, "/")
+	c.Name, rest, _ = strings.Cut(rest, "/")
+	if verb != "watch" && verb != "proxy" {
+		c.Subresource, _, _ = strings.Cut(rest, "/")
+	}
+	if group != "" {
+		c.Resource += "." + group
+	}
+	if c.Name == "" {
+		switch verb {
+		case "get":
+			verb = "list" // or watch; the query tells
+		case "delete":
+			verb = "deletecollection"
+		}
+	}
+	c.Verb = verb
+}
+
+// cutVersion takes /api/v1/ or /apis/GROUP/VERSION/ off a path.
+func cutVersion(path string) (rest, group string, ok bool) {
+	path = strings.Trim(path, "/")
+	root, rest, _ := strings.Cut(path, "/")
+	switch root {
+	case "api":
+	case "apis":
+		group, rest, _ = strings.Cut(rest, "/")
+	default:
+		return "", "", false
+	}
+	_, rest, _ = strings.Cut(rest, "/")
+	return rest, group, rest != ""
+}
+
+func methodVerb(method string) string {
+	switch method {
+	case "GET", "HEAD":
+		return "get"
+	case "POST":
+		return "create"
+	case "PUT":
+		return "update"
+	}
+	return strings.ToLower(method) // patch, delete
+}
+
+// how are the parameters that say how an answer is to be sent, and those that
+// have a field of their own.
+var how = []string{"allowWatchBookmarks", "pretty", "resourceVersion", "timeout", "timeoutSeconds", "watch"}
+
+// setQuery reads the parameters; the path must have been read.
+func (c *Call) setQuery(raw string) {
+	if raw == "" {
+		return
+	}
+	values, _ := url.ParseQuery(raw) // what cannot be read is left out, as the server does
+	if v, ok := values["watch"]; ok && c.Verb == "list" && isTrue(v[0]) {
+		c.Verb = "watch"
+	}
+	c.FromRevision = values.Get("resourceVersion")
+	if v, ok := values["sendInitialEvents"]; ok {
+		c.SendInitialEvents = isTrue(v[0])
+	}
+	keys := make([]string, 0, len(values))
+	for k := range values {
+		if !slices.Contains(how, k) {
+			keys = append(keys, k)
+		}
+	}
+	slices.Sort(keys)
+	var b strings.Builder
+	for _, k := range keys {
+		for _, v := range values[k] {
+			if v == "" {
+				continue // an empty selector selects as none does
+			}
+			if b.Len() > 0 {
+				b.WriteByte('&')
+			}
+			b.WriteString(k)
+			b.WriteByte('=')
+			b.WriteString(v)
+		}
+	}
+	c.Query = b.String()
+}
+
+// isTrue reads a boolean parameter as the API server does: all but 0 and false.
+func isTrue(v string) bool { return v != "0" && !strings.EqualFold(v, "false") }

@@ -175,9 +175,16 @@ func (r *Run) Hash() Hash {
 	return r.Steps[len(r.Steps)-1].Hash
 }
 
-// Add appends a step: it gets its number and its hash.
+// Add appends a step: it gets its number and its hash. Bytes that are no UTF-8 are
+// replaced, as JSON would: a hash must survive being written down.
 func (r *Run) Add(s Step) *Step {
 	s.N = len(r.Steps)
+	for _, t := range [...]*string{
+		&s.Actor, &s.Verb, &s.Resource, &s.Namespace, &s.Name, &s.UID, &s.Subresource,
+		&s.Query, &s.Type, &s.Reply, &s.Digest, &s.Fault, &s.Note,
+	} {
+		*t = strings.ToValidUTF8(*t, "\uFFFD")
+	}
 	s.Hash = r.Hash().next(&s)
 	r.Steps = append(r.Steps, s)
 	return &r.Steps[s.N]

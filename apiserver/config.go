@@ -97,6 +97,9 @@ func completedOptions(ctx context.Context, o Options, p pki, l net.Listener) (op
 	s.SecureServing.BindPort = l.Addr().(*net.TCPAddr).Port
 	s.Etcd.EnableWatchCache = o.WatchCache
 	o.Backend.prepare(s.Etcd)
+	if o.Runs {
+		useRunAdmission(s, o.Backend.(Memory).Worlds)
+	}
 	completed, err := s.Complete(ctx)
 	if err != nil {
 		return completed, err
@@ -110,7 +113,7 @@ func completedOptions(ctx context.Context, o Options, p pki, l net.Listener) (op
 // newConfig puts upstream's three servers together. It follows the order of
 // kube-apiserver's own start (cmd/kube-apiserver/app.NewConfig), with our
 // backend, version, doors and service resolver in their places.
-func newConfig(o Options, opts options.CompletedOptions, d *doors) (*app.Config, error) {
+func newConfig(o Options, opts options.CompletedOptions, d *doors, addresses *runAddresses) (*app.Config, error) {
 	generic, shared, storageFactory, err := controlplaneapiserver.BuildGenericConfig(
 		opts.CompletedOptions,
 		[]*runtime.Scheme{legacyscheme.Scheme, extensionsapiserver.Scheme, aggregatorscheme.Scheme},
@@ -127,6 +130,9 @@ func newConfig(o Options, opts options.CompletedOptions, d *doors) (*app.Config,
 		if err := bootstrapAtOnce(generic, d); err != nil {
 			return nil, err
 		}
+	}
+	if o.Runs {
+		addresses.wrap(generic, d)
 	}
 	loopback, err := url.Parse(generic.LoopbackClientConfig.Host)
 	if err != nil {

@@ -32,6 +32,10 @@ type Options struct {
 	// kube-apiserver in production has it. Users' clusters want it; a world in
 	// virtual time does not.
 	WatchCache bool
+	// Runs lets requests speak of the worlds of runs (store.WithRun). It wants a
+	// Memory backend and no WatchCache, and leaves out the admission plugins that
+	// know the process's world only.
+	Runs bool
 	// ServiceIPRange is the IPv4 CIDR of ClusterIPs; default 10.96.0.0/16.
 	ServiceIPRange string
 	// Listener, when given, is used in place of BindAddress and Port.
@@ -44,6 +48,9 @@ func (o *Options) complete() error {
 	}
 	if o.Backend == nil {
 		return errors.New("apiserver: Options.Backend is nil; use Memory, Etcd or StartEmbeddedEtcd")
+	}
+	if _, memory := o.Backend.(Memory); o.Runs && (!memory || o.WatchCache) {
+		return errors.New("apiserver: Options.Runs wants a Memory backend without a watch cache, which knows one world only")
 	}
 	if o.BindAddress == "" {
 		o.BindAddress = "127.0.0.1"

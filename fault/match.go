@@ -46,9 +46,10 @@ func (f Fault) Matches(i Item) bool {
 		(f.Object == "" || f.Object == i.Object)
 }
 
-// matchActor: "job" is all of its replicas, "job/1" is one.
+// matchActor: "job" is all of its replicas and instances, "job/1" is one replica,
+// "job+" the instance that overlaps another one.
 func matchActor(want, have string) bool {
-	return want == "" || want == have || strings.HasPrefix(have, want+"/")
+	return want == "" || want == have || strings.HasPrefix(have, want+"/") || strings.HasPrefix(have, want+"+")
 }
 
 // matchResource: "pods" is its subresources too, "pods/status" is one.

@@ -43,6 +43,8 @@ type World struct {
 	log       changeLog
 	expiries  expiries
 	watchers  watchers
+
+	identity *identity // of a run's world
 }
 
 func newWorld(ws *Worlds, self bool) *World {

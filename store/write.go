@@ -25,6 +25,7 @@ func (s *objects) Create(ctx context.Context, key string, obj, out runtime.Objec
 	if rv, err := s.versioner.ObjectResourceVersion(obj); err == nil && rv != 0 {
 		return storage.ErrResourceVersionSetOnCreate
 	}
+	s.world(ctx).stampCreated(key, obj)
 	data, err := s.encode(obj)
 	if err != nil {
 		return err
@@ -215,6 +216,7 @@ func (u *update) once(ctx context.Context, st *state) (*state, error) {
 	if err != nil {
 		return u.after(ctx, st, err)
 	}
+	u.objects.world(ctx).stamp(u.key, st.rev, ret)
 	data, err := u.objects.encode(ret)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,189 @@
+package sim
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/history"
+)
+
+// Candidates are the single faults worth trying in a run like this one, the
+// promising ones first: at each write what can happen to a write, at each event
+// that a later request could depend on what can happen to an event. patterns say
+// what is allowed.
+func Candidates(run *history.Run, patterns []fault.Fault) []fault.Fault {
+	c := candidates{run: run, patterns: patterns, seen: map[fault.Fault]bool{}, last: map[string]int{}, made: map[string]bool{}}
+	for n := range run.Steps {
+		switch s := &run.Steps[n]; s.Kind {
+		case history.Start:
+			c.controllers = append(c.controllers, s.Actor)
+		case history.Request:
+			c.last[s.Actor] = n
+		}
+	}
+	for n := range run.Steps {
+		s := &run.Steps[n]
+		if !slices.Contains(c.controllers, s.Actor) {
+			continue
+		}
+		switch {
+		case s.Kind == history.Frame && s.Reply == "":
+			c.atEvent(s)
+		case s.Kind == history.Request && s.IsWrite():
+			c.atWrite(s)
+		case s.Kind == history.Request:
+			c.atRead(s)
+		}
+	}
+	slices.SortStableFunc(c.found, func(a, b ranked) int { return a.rank - b.rank })
+	out := make([]fault.Fault, len(c.found))
+	for n, r := range c.found {
+		out[n] = r.Fault
+	}
+	return out
+}
+
+type ranked struct {
+	fault.Fault
+	rank int
+}
+
+type candidates struct {
+	run         *history.Run
+	patterns    []fault.Fault
+	controllers []string
+	last        map[string]int  // the last request of each actor
+	made        map[string]bool // objects that controllers created
+	seen        map[fault.Fault]bool
+	found       []ranked
+}
+
+// How long things are held back: until nothing else can happen, over one or two
+// writes of anybody, and for times that pass the usual delays of controllers:
+// retries, resyncs of a cache, expectations that expire.
+var (
+	lags  = []fault.Fault{{}, {Writes: 1}, {For: 3 * time.Second}, {Writes: 2}, {For: 40 * time.Second}, {Writes: 3}, {For: 6 * time.Minute}}
+	holds = []fault.Fault{{}, {Writes: 1}, {For: 20 * time.Second}, {Writes: 2}}
+)
+
+func (c *candidates) add(rank int, f fault.Fault) {
+	if fault.Allowed(c.patterns, f) && !c.seen[f] {
+		c.seen[f] = true
+		c.found = append(c.found, ranked{f, rank})
+	}
+}
+
+func (c *candidates) vary(rank int, f fault.Fault, lengths []fault.Fault) {
+	for n, l := range lengths {
+		f.For, f.Writes = l.For, l.Writes
+		c.add(rank+n, f)
+	}
+}
+
+// site is the place of a step: the same actor, verb, resource and object for the
+// nth time. An object whose name the server made up is not named.
+func (c *candidates) site(s *history.Step) fault.Fault {
+	f := fault.Fault{Actor: s.Actor, Resource: s.Resource}
+	if s.Subresource != "" {
+		f.Resource += "/" + s.Subresource
+	}
+	if s.Kind == history.Request {
+		f.Verb = s.Verb
+	}
+	if s.Verb != "create" || s.Guarded {
+		f.Object = s.Key()
+	}
+	for n := range c.run.Steps[:s.N+1] {
+		o := &c.run.Steps[n]
+		if o.Kind != s.Kind || o.Actor != s.Actor || o.Verb != s.Verb || o.Subresource != s.Subresource || o.Resource != s.Resource {
+			continue
+		}
+		if f.Object == "" || o.Key() == f.Object {
+			f.Nth++
+		}
+	}
+	return f
+}
+
+func (c *candidates) atEvent(s *history.Step) {
+	// An event after which its actor asks for nothing more decides nothing.
+	if c.last[s.Actor] < s.N {
+		return
+	}
+	f := c.site(s)
+	if s.Type == "BOOKMARK" {
+		if !strings.Contains(s.Note, "existed") {
+			f.Kind = fault.KindDropBookmark
+			c.add(6, f)
+		}
+		return
+	}
+	f.Kind = fault.KindLag
+	c.vary(0, f, lags)
+	f.Kind = fault.KindRelist
+	c.vary(1, f, lags)
+	f.For, f.Writes = 0, 0
+	for _, k := range [...]fault.Kind{fault.KindDisconnect, fault.KindLoseEvent, fault.KindRepeatEvent} {
+		f.Kind = k
+		c.add(3, f)
+	}
+}
+
+func (c *candidates) atWrite(s *history.Step) {
+	f := c.site(s)
+	at := func(rank int, k fault.Kind) {
+		f.Kind, f.For, f.Writes = k, 0, 0
+		c.add(rank, f)
+	}
+	hold := func(rank int, k fault.Kind, lengths []fault.Fault) {
+		f.Kind = k
+		c.vary(rank, f, lengths)
+	}
+	at(0, fault.KindCrashAfter)
+	at(0, fault.KindLostAnswer)
+	at(1, fault.KindCrashBefore)
+	if s.Guarded && s.Verb != "create" || s.Verb == "patch" {
+		at(1, fault.KindConflict)
+	}
+	hold(1, fault.KindLateAnswer, holds)
+	hold(1, fault.KindLateRequest, holds)
+	at(2, fault.KindError)
+	at(2, fault.KindTimeout)
+	at(3, fault.KindThrottle)
+	f.Kind = fault.KindPause
+	c.vary(3, f, []fault.Fault{{For: 20 * time.Second}, {For: time.Minute}})
+	f.Kind = fault.KindOverlap
+	c.vary(3, f, []fault.Fault{{}, {For: 30 * time.Second}})
+	if !s.Wrote() || s.Name == "" {
+		at(4, fault.KindTimeTravel)
+		return
+	}
+	if s.Verb == "create" {
+		c.made[s.Object.String()] = true
+	}
+	// What somebody deletes comes again only if a controller made it.
+	if s.Verb != "delete" && c.made[s.Object.String()] {
+		at(2, fault.KindDelete)
+		if s.Resource == "pods" && s.Subresource == "" {
+			at(4, fault.KindEvict)
+		}
+	}
+	if s.Verb != "delete" {
+		at(4, fault.KindLabel)
+		f.Kind = fault.KindFinalizer
+		c.vary(4, f, []fault.Fault{{}, {For: 30 * time.Second}})
+	}
+	at(4, fault.KindTimeTravel)
+}
+
+func (c *candidates) atRead(s *history.Step) {
+	f := c.site(s)
+	for n, k := range [...]fault.Kind{fault.KindError, fault.KindTimeout, fault.KindThrottle} {
+		f.Kind = k
+		c.add(4+n, f)
+	}
+	f.Kind = fault.KindLateRequest
+	c.vary(4, f, holds[:2])
+}

@@ -1,0 +1,254 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/history"
+)
+
+// Options say how far a search goes.
+type Options struct {
+	// Seed of the first run; the others derive theirs from it.
+	Seed uint64
+	// Runs is the most runs, those without faults included. 0: 200.
+	Runs int
+	// Budget is the most time of the machine's clock; 0: no limit.
+	Budget time.Duration
+	// Level up to which faults are tried, unless Patterns say more exactly.
+	Level fault.Level
+	// Patterns restrict the faults; nil: all of the level.
+	Patterns []fault.Fault
+	// First are plans to try before all others: failures of earlier times.
+	First []Plan
+	// Progress is told of every run; nil: nobody is.
+	Progress func(runs int, last *Outcome)
+}
+
+// Result is what a search found.
+type Result struct {
+	// Runs is how many runs there were, Distinct how many went different ways.
+	Runs, Distinct int
+	// Systematic of SystematicTotal single faults at the places of the run without
+	// faults were tried; Random are the runs beyond, with several faults.
+	Systematic, SystematicTotal, Random int
+	// Elapsed is by the machine's clock.
+	Elapsed time.Duration
+	// Failure is what was found; nil if everything held.
+	Failure *Failure
+	// Seen are the things that should happen sometimes and did in some run.
+	Seen map[string]bool
+	// Baseline is the first run, without faults.
+	Baseline *history.Run
+	// Stopped says why the search ended before its end; empty otherwise.
+	Stopped string
+}
+
+// Failure is a run in which a promise was broken, made small.
+type Failure struct {
+	Plan Plan
+	Run  *history.Run
+	// FoundAfter is how many runs it took to find it.
+	FoundAfter int
+	// FoundFaults and FoundSteps are its size when it was found.
+	FoundFaults, FoundSteps int
+	// Same and Identical are how many of three repeats of the found run broke the
+	// same promise, and took the same steps.
+	Same, Identical int
+	// ShrinkRuns is how many runs it took to make it small.
+	ShrinkRuns int
+	// Nearest is the most similar run in which everything held; nil if none is known.
+	Nearest *history.Run
+}
+
+// Grade says how reliably the failure comes again.
+func (f *Failure) Grade() string {
+	if f.Identical == repeats {
+		return fmt.Sprintf("%d/%d identical", f.Identical, repeats)
+	}
+	return fmt.Sprintf("%d/%d the same failure, %d/%d identical", f.Same, repeats, f.Identical, repeats)
+}
+
+const (
+	defaultRuns = 200
+	baselines   = 3
+	repeats     = 3
+)
+
+// search is one search under way.
+type search struct {
+	world   World
+	options Options
+	result  *Result
+	until   time.Time
+	expect  *Expectation
+	hashes  map[history.Hash]bool
+	corpus  []*Outcome // runs that went a way of their own and held
+}
+
+// Search plays a world again and again: first without faults, then with each fault
+// that could matter at each place of that run, then with several at once. It stops
+// at the first failure, confirms it, and makes it small. An error is about the
+// world, not about what it rehearses.
+func Search(ctx context.Context, world World, o Options) (*Result, error) {
+	if o.Runs <= 0 {
+		o.Runs = defaultRuns
+	}
+	s := &search{world: world, options: o, result: &Result{Seen: map[string]bool{}}, hashes: map[history.Hash]bool{}}
+	began := time.Now()
+	if o.Budget > 0 {
+		s.until = began.Add(o.Budget)
+	}
+	err := s.search(ctx)
+	s.result.Elapsed = time.Since(began)
+	if errors.Is(err, errStop) {
+		err = nil
+	}
+	return s.result, err
+}
+
+// errStop ends a search that has a result.
+var errStop = errors.New("sim: stop")
+
+func (s *search) search(ctx context.Context) error {
+	first, err := s.withoutFaults(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range s.options.First {
+		if _, err := s.try(ctx, p); err != nil {
+			return err
+		}
+	}
+	patterns := s.options.Patterns
+	switch {
+	case first.Restricted:
+		patterns = first.Patterns
+	case patterns == nil:
+		patterns = fault.Any(s.options.Level)
+	}
+	single := Candidates(first.Run, patterns)
+	s.result.SystematicTotal = len(single)
+	for _, f := range single {
+		if _, err := s.try(ctx, Plan{Seed: s.options.Seed, Faults: []fault.Fault{f}}); err != nil {
+			return err
+		}
+		s.result.Systematic++
+	}
+	for n := 0; len(single) > 0; n++ {
+		if _, err := s.try(ctx, s.several(n, patterns)); err != nil {
+			return err
+		}
+		s.result.Random++
+	}
+	return nil
+}
+
+// withoutFaults plays the runs from which the rest is learned.
+func (s *search) withoutFaults(ctx context.Context) (*Outcome, error) {
+	var first *Outcome
+	var states []State
+	for n := range baselines {
+		out, err := s.try(ctx, Plan{Seed: s.options.Seed + uint64(n)})
+		if err != nil {
+			return nil, err
+		}
+		if first == nil {
+			first = out
+			s.result.Baseline = out.Run
+		}
+		if out.State != nil {
+			states = append(states, out.State)
+		}
+	}
+	s.expect = Learn(states)
+	return first, nil
+}
+
+// try plays one plan. The error is errStop when the search is over.
+func (s *search) try(ctx context.Context, p Plan) (*Outcome, error) {
+	switch {
+	case ctx.Err() != nil:
+		s.result.Stopped = "interrupted"
+		return nil, errStop
+	case s.result.Runs >= s.options.Runs:
+		return nil, errStop
+	case !s.until.IsZero() && time.Now().After(s.until):
+		s.result.Stopped = fmt.Sprintf("its budget of %s ran out", s.options.Budget)
+		return nil, errStop
+	}
+	out, err := s.play(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	s.result.Runs++
+	for _, name := range out.Seen {
+		s.result.Seen[name] = true
+	}
+	if s.options.Progress != nil {
+		s.options.Progress(s.result.Runs, out)
+	}
+	if out.Run.Inconclusive != "" {
+		s.result.Stopped = out.Run.Inconclusive
+		return out, errStop
+	}
+	if h := out.Run.Hash(); !s.hashes[h] {
+		s.hashes[h] = true
+		s.result.Distinct++
+		if out.Run.Failure == nil {
+			s.corpus = append(s.corpus, out)
+		}
+	}
+	if out.Run.Failure != nil {
+		s.result.Failure, err = s.small(ctx, p, out)
+		if err == nil {
+			err = errStop
+		}
+	}
+	return out, err
+}
+
+func (s *search) play(ctx context.Context, p Plan) (*Outcome, error) {
+	if s.expect != nil {
+		p.Expect = s.expect.Fits
+	}
+	out, err := s.world.Play(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	out.Plan = p
+	return out, nil
+}
+
+// several draws the nth plan with more than one fault: a run that went a way of its
+// own, and one fault more at a place of that run.
+func (s *search) several(n int, patterns []fault.Fault) Plan {
+	draw := func(of int, what string) int { return fault.Pick(of, s.options.Seed, "several", strconv.Itoa(n), what) }
+	base := s.corpus[draw(len(s.corpus), "base")]
+	p := Plan{Seed: s.options.Seed + uint64(draw(4, "seed")), Faults: slices.Clone(base.Plan.Faults)}
+	if len(p.Faults) >= maxFaults {
+		p.Faults = slices.Delete(p.Faults, 0, 1)
+	}
+	if base.candidates == nil {
+		base.candidates = Candidates(base.Run, patterns)
+	}
+	more := base.candidates
+	if len(more) == 0 {
+		return p
+	}
+	for range 1 + draw(2, "more") {
+		f := more[draw(len(more), "fault"+strconv.Itoa(len(p.Faults)))]
+		if !slices.Contains(p.Faults, f) {
+			p.Faults = append(p.Faults, f)
+		}
+	}
+	return p
+}
+
+// maxFaults is the most faults that a random run has.
+const maxFaults = 5

@@ -1,0 +1,243 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+)
+
+// Object is one object of a world.
+type Object struct {
+	Resource string
+	Content  map[string]any // as JSON has it
+}
+
+// State is what a world holds when it has come to rest, in a form in which two runs
+// can be compared: without UIDs, revisions, times and generated names. Objects that
+// some other object controls are told apart by their owner, not by their name.
+type State map[string][]fields
+
+// fields are the leaves of an object, by path.
+type fields map[string]string
+
+// own is the prefix of what interference leaves behind.
+const own = "rehearse-k8s.github.io/"
+
+// NewState makes a state of objects, which are not changed.
+func NewState(objects []Object) State {
+	known := map[string]string{} // what a UID stands for
+	for _, o := range objects {
+		m, _ := o.Content["metadata"].(map[string]any)
+		if uid, ok := m["uid"].(string); ok {
+			known[uid] = "<uid of " + o.Resource + ">"
+		}
+	}
+	s := State{}
+	for _, o := range objects {
+		m, _ := o.Content["metadata"].(map[string]any)
+		name, _ := m["name"].(string)
+		namespace, _ := m["namespace"].(string)
+		id := o.Resource + " " + strings.TrimPrefix(namespace+"/"+name, "/")
+		switch owner := controller(m); {
+		case owner != "":
+			id = o.Resource + " of " + strings.TrimPrefix(namespace+"/", "/") + owner
+		case m["generateName"] != nil:
+			id = fmt.Sprintf("%s %s/%v*", o.Resource, namespace, m["generateName"])
+		default:
+			name = "" // a name that somebody chose is no accident
+		}
+		f := fields{}
+		f.add("", o.Content, leaf{known: known, name: name})
+		s[id] = append(s[id], f)
+	}
+	return s
+}
+
+// controller is kind and name of the object that controls another one.
+func controller(metadata map[string]any) string {
+	refs, _ := metadata["ownerReferences"].([]any)
+	for _, r := range refs {
+		if ref, ok := r.(map[string]any); ok && ref["controller"] == true {
+			return fmt.Sprintf("%v %v", ref["kind"], ref["name"])
+		}
+	}
+	return ""
+}
+
+// accidental are the paths that differ between any two runs.
+var accidental = map[string]bool{
+	".metadata.uid": true, ".metadata.resourceVersion": true, ".metadata.creationTimestamp": true,
+	".metadata.managedFields": true, ".metadata.generation": true, ".status.observedGeneration": true,
+	".metadata.deletionTimestamp": true,
+}
+
+// leaf says how a string is written so that runs can be compared.
+type leaf struct {
+	known map[string]string
+	name  string
+}
+
+func (l leaf) text(s string) string {
+	if k, ok := l.known[s]; ok {
+		return k
+	}
+	if len(s) >= len("2000-01-01T00:00:00Z") && s[4] == '-' {
+		if _, err := time.Parse(time.RFC3339, s); err == nil {
+			return "<time>"
+		}
+	}
+	if l.name != "" {
+		s = strings.ReplaceAll(s, l.name, "<name>")
+	}
+	return s
+}
+
+func (f fields) add(path string, value any, l leaf) {
+	if accidental[path] {
+		return
+	}
+	switch v := value.(type) {
+	case map[string]any:
+		for k, inner := range v {
+			if !strings.HasPrefix(k, own) {
+				f.add(path+"."+k, inner, l)
+			}
+		}
+	case []any:
+		n := 0
+		for _, inner := range v {
+			if s, ok := inner.(string); ok && strings.HasPrefix(s, own) {
+				continue
+			}
+			f.add(fmt.Sprintf("%s[%d]", path, n), inner, l)
+			n++
+		}
+	case string:
+		f[path] = l.text(v)
+	case nil:
+	default:
+		f[path] = fmt.Sprint(v)
+	}
+}
+
+// Expectation is how a world ends when nothing goes wrong, learned from several runs:
+// what differs between them is not expected.
+type Expectation struct {
+	state  State
+	masked map[string]bool // path under an id
+	loose  map[string]bool // ids whose number of objects differs
+}
+
+// Learn makes an expectation of the states of runs without faults; nil of none.
+func Learn(states []State) *Expectation {
+	if len(states) == 0 {
+		return nil
+	}
+	e := &Expectation{state: states[0], masked: map[string]bool{}, loose: map[string]bool{}}
+	for _, s := range states[1:] {
+		for id := range merged(e.state, s) {
+			a, b := e.state[id], s[id]
+			if len(a) != len(b) {
+				e.loose[id] = true
+				continue
+			}
+			e.learn(id, e.sorted(id, a), e.sorted(id, b))
+		}
+	}
+	return e
+}
+
+func merged(a, b State) map[string]bool {
+	ids := map[string]bool{}
+	for id := range a {
+		ids[id] = true
+	}
+	for id := range b {
+		ids[id] = true
+	}
+	return ids
+}
+
+func (e *Expectation) learn(id string, a, b []fields) {
+	for n := range a {
+		for path, value := range a[n] {
+			if b[n][path] != value {
+				e.masked[id+path] = true
+			}
+		}
+		for path := range b[n] {
+			if _, ok := a[n][path]; !ok {
+				e.masked[id+path] = true
+			}
+		}
+	}
+}
+
+// sorted brings the objects of one id into an order that does not depend on their
+// names.
+func (e *Expectation) sorted(id string, all []fields) []fields {
+	type keyed struct {
+		key string
+		f   fields
+	}
+	list := make([]keyed, len(all))
+	for n, f := range all {
+		list[n] = keyed{e.text(id, f), f}
+	}
+	sort.Slice(list, func(i, j int) bool { return list[i].key < list[j].key })
+	out := make([]fields, len(all))
+	for n := range list {
+		out[n] = list[n].f
+	}
+	return out
+}
+
+func (e *Expectation) text(id string, f fields) string {
+	var b strings.Builder
+	for _, path := range slices.Sorted(maps.Keys(f)) {
+		if !e.masked[id+path] {
+			fmt.Fprintf(&b, "%s=%s\n", path, f[path])
+		}
+	}
+	return b.String()
+}
+
+// Fits returns nil if a state is as expected, and otherwise the first difference.
+func (e *Expectation) Fits(got State) error {
+	if e == nil {
+		return nil
+	}
+	for _, id := range slices.Sorted(maps.Keys(merged(e.state, got))) {
+		if e.loose[id] {
+			continue
+		}
+		want, have := e.state[id], got[id]
+		if len(want) != len(have) {
+			return fmt.Errorf("%s: %d at the end; without faults %d", id, len(have), len(want))
+		}
+		a, b := e.sorted(id, want), e.sorted(id, have)
+		for n := range a {
+			if err := e.compare(id, a[n], b[n]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (e *Expectation) compare(id string, want, have fields) error {
+	for _, path := range slices.Sorted(maps.Keys(want)) {
+		if v, ok := have[path]; !e.masked[id+path] && (!ok || v != want[path]) {
+			return fmt.Errorf("%s: %s is %q; without faults %q", id, strings.TrimPrefix(path, "."), v, want[path])
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(have)) {
+		if _, ok := want[path]; !e.masked[id+path] && !ok {
+			return fmt.Errorf("%s: %s is %q; without faults it is not there", id, strings.TrimPrefix(path, "."), have[path])
+		}
+	}
+	return nil
+}

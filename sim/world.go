@@ -1,0 +1,44 @@
+package sim
+
+import (
+	"context"
+
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/history"
+)
+
+// Plan is what one run is to be like. The same plan gives the same run, as far as
+// the world can make it so.
+type Plan struct {
+	// Seed decides everything that is random: names, UIDs, jitter.
+	Seed uint64
+	// Faults is what goes wrong.
+	Faults []fault.Fault
+	// Expect judges the state in which the run comes to rest; nil accepts any. A
+	// run goes on until it is satisfied, within its patience.
+	Expect func(State) error
+}
+
+// Outcome is what a run came to.
+type Outcome struct {
+	Run *history.Run
+	// State is the world's at the end; nil if the run was broken off.
+	State State
+	// Restricted says that the run's story allows only the faults of Patterns.
+	Restricted bool
+	Patterns   []fault.Fault
+	// Seen are the names of those things that should happen sometimes and did.
+	Seen []string
+
+	// Plan is filled in by the search.
+	Plan Plan
+
+	candidates []fault.Fault
+}
+
+// World carries out plans, one at a time.
+type World interface {
+	// Play carries out one plan. An error is about the world itself (it could not
+	// be built), never about a controller: that is in the outcome's Run.
+	Play(ctx context.Context, p Plan) (*Outcome, error)
+}

@@ -1,0 +1,168 @@
+package simtest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/rehearse-k8s/rehearse/history"
+)
+
+// Constructor makes and runs a controller: it builds everything anew (clients,
+// informers, queues) and returns when ctx has ended and its goroutines are over. A
+// restart is honest only if it keeps nothing in variables of the package.
+type Constructor func(ctx context.Context, config *rest.Config) error
+
+// actor is a controller by name, with its replicas.
+type actor struct {
+	name  string
+	start Constructor
+	made  int // instances, of all replicas
+}
+
+// instance is one life of one replica of an actor.
+type instance struct {
+	world   *World
+	actor   *actor // nil: the user and others that are no controllers
+	name    string // "job", or "job/1"
+	n       int    // the how manyth instance of the actor
+	ctx     context.Context
+	cancel  context.CancelFunc
+	dead    bool // guarded by the world's lock
+	ended   bool // its constructor has returned; guarded by the world's lock
+	err     error
+	last    int // the last step that reached it
+	pause   *hold
+	streams []*stream
+
+	// travel is the revision that lists of a time traveller are answered at; 0:
+	// the present.
+	travel int64
+}
+
+// config is a client of this instance, as client-go makes it by default but for the
+// rate limit: it would only stretch virtual time.
+func (i *instance) config() *rest.Config {
+	return &rest.Config{
+		Host:      "http://rehearse.invalid",
+		Transport: i,
+		QPS:       -1,
+		UserAgent: i.name,
+	}
+}
+
+// begin starts an instance of a replica.
+func (w *World) begin(a *actor, name, because string) *instance {
+	ctx, cancel := context.WithCancel(w.ctx)
+	a.made++
+	i := &instance{world: w, actor: a, name: name, n: a.made, ctx: ctx, cancel: cancel}
+	step := history.Step{Kind: history.Start, Actor: name, Fault: because}
+	if a.made > 1 {
+		step.Note = "with empty caches"
+	}
+	i.last = w.add(step).N
+	w.instances = append(w.instances, i)
+	w.running.Go(func() {
+		defer func() {
+			if p := recover(); p != nil {
+				w.panicked(i.name, p)
+			}
+		}()
+		err := a.start(ctx, i.config())
+		w.mu.Lock()
+		i.ended, i.err = true, err
+		w.exits = append(w.exits, i)
+		w.mu.Unlock()
+		w.poke()
+	})
+	return i
+}
+
+// kill ends an instance: nothing that it does from now on reaches anybody.
+func (w *World) kill(i *instance) {
+	w.mu.Lock()
+	i.dead = true
+	parked := w.inbox
+	w.inbox = nil
+	for _, q := range parked {
+		if q.from != i {
+			w.inbox = append(w.inbox, q)
+		}
+	}
+	w.mu.Unlock()
+	for _, q := range parked {
+		if q.from == i {
+			q.refuse(errDead)
+		}
+	}
+	keep := w.requests[:0]
+	for _, p := range w.requests {
+		if p.request.from == i {
+			p.request.refuse(errDead)
+		} else {
+			keep = append(keep, p)
+		}
+	}
+	w.requests = keep
+	answers := w.answers[:0]
+	for _, a := range w.answers {
+		if a.request.from == i {
+			a.request.refuse(errDead)
+		} else {
+			answers = append(answers, a)
+		}
+	}
+	w.answers = answers
+	for _, s := range i.streams {
+		s.feed.cancel()
+		s.body.end(errDead)
+	}
+	i.streams = nil
+	i.cancel()
+}
+
+func (q *request) refuse(err error) {
+	if q.reply != nil {
+		q.reply <- reply{err: err}
+	}
+}
+
+// restartDelay is how long a process that ended is away.
+const restartDelay = time.Second
+
+// crash ends an instance and lets the next one begin.
+func (w *World) crash(i *instance, because, note string, away *hold, travel int64) {
+	s := w.add(history.Step{Kind: history.Crash, Actor: i.name, Fault: because, Note: note, Causes: []int{i.last}})
+	w.kill(i)
+	a, name := i.actor, i.name
+	w.schedule(away, s.N, func() {
+		w.begin(a, name, "").travel = travel
+	})
+}
+
+// reap looks after constructors that returned though nobody ended them, as a process
+// does that gives up (a manager that lost its lease): it is started again.
+func (w *World) reap() {
+	w.mu.Lock()
+	exits := w.exits
+	w.exits = nil
+	w.mu.Unlock()
+	for _, i := range exits {
+		if i.dead {
+			continue
+		}
+		note := "its constructor returned nil"
+		if i.err != nil {
+			note = i.err.Error()
+		}
+		if len(w.plan.Faults) == 0 {
+			w.fail("controllers run until their context ends", i.name+" ended though nothing went wrong: "+note)
+			return
+		}
+		w.crash(i, "", "ended by itself: "+note, &hold{until: w.elapsed() + restartDelay<<min(i.n, 8)}, 0)
+	}
+}
+
+var errOver = errors.New("the run is over")

@@ -1,0 +1,92 @@
+package simtest
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/wire"
+)
+
+// foreignFinalizer is what somebody else holds an object with for a while.
+const foreignFinalizer = "rehearse-k8s.github.io/somebody-else"
+
+// interfere lets somebody else act on an object that a controller has just written,
+// with a request of its own that takes its turn like any other.
+func (w *World) interfere(f fault.Fault, o history.Object, requested string) {
+	target := objectURL(requested, o.Name)
+	switch f.Kind {
+	case fault.KindDelete:
+		w.ask(f, http.MethodDelete, target, "application/json", `{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Background"}`)
+	case fault.KindEvict:
+		if o.Resource != "pods" {
+			return
+		}
+		w.ask(f, http.MethodPost, target+"/eviction", "application/json",
+			`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"`+o.Name+`","namespace":"`+o.Namespace+`"}}`)
+	case fault.KindLabel:
+		w.ask(f, http.MethodPatch, target, string(types.MergePatchType), `{"metadata":{"labels":{"rehearse-k8s.github.io/touched":"yes"}}}`)
+	case fault.KindFinalizer:
+		w.setFinalizer(f, o, target, true)
+		w.schedule(w.holdOf(f), len(w.record.Steps), func() { w.setFinalizer(f, o, target, false) })
+	}
+}
+
+// setFinalizer adds or takes away the foreign finalizer, leaving the others alone.
+func (w *World) setFinalizer(f fault.Fault, o history.Object, target string, there bool) {
+	u := w.truth.Get(o.Resource, o.Namespace, o.Name)
+	if u == nil {
+		return
+	}
+	finalizers := []string{}
+	for _, have := range u.GetFinalizers() {
+		if have != foreignFinalizer {
+			finalizers = append(finalizers, have)
+		}
+	}
+	if there {
+		finalizers = append(finalizers, foreignFinalizer)
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"finalizers": finalizers}})
+	if err != nil {
+		w.fail("interference can be told", err.Error())
+		return
+	}
+	w.ask(f, http.MethodPatch, target, string(types.MergePatchType), string(patch))
+}
+
+// ask parks a request of somebody else.
+func (w *World) ask(f fault.Fault, method, target, contentType, body string) {
+	u, err := url.Parse(target)
+	if err != nil {
+		w.fail("interference can be told", err.Error())
+		return
+	}
+	header := http.Header{"Content-Type": {contentType}, "Accept": {"application/json"}}
+	q := &request{from: w.someone, method: method, url: target, header: header, body: []byte(body)}
+	q.call = wire.DescribeCall(method, u, header, q.body)
+	w.someone.last = len(w.record.Steps) - 1
+	q.because = f.String()
+	w.park(q)
+}
+
+// objectURL is where an object lives, from the URL of a request about it.
+func objectURL(requested, name string) string {
+	u, err := url.Parse(requested)
+	if err != nil {
+		return requested
+	}
+	u.RawQuery = ""
+	if i := strings.Index(u.Path+"/", "/"+name+"/"); i >= 0 {
+		u.Path = u.Path[:i] + "/" + name
+	} else {
+		u.Path = path.Join(u.Path, name)
+	}
+	return u.String()
+}

@@ -1,0 +1,150 @@
+package simtest
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/sim"
+)
+
+// endCalm is how long nobody may have written anything before a run counts as come
+// to rest.
+const endCalm = time.Minute
+
+// defaultPatience is how long after the story a world may take to come to the state
+// of a run without faults.
+const defaultPatience = 10 * time.Minute
+
+// fail ends the run with its verdict.
+func (w *World) fail(oracle, message string) {
+	if w.over {
+		return
+	}
+	w.over = true
+	w.record.Failure = &history.Failure{Oracle: oracle, Message: message, Step: max(len(w.record.Steps)-1, 0), At: w.elapsed()}
+}
+
+// judge looks at the promises that must always hold.
+func (w *World) judge() {
+	if w.judgedAt == w.truth.read {
+		return
+	}
+	w.judgedAt = w.truth.read
+	for _, i := range w.always {
+		if err := i.Check(w.truth); err != nil {
+			w.fail(i.Name, err.Error())
+			return
+		}
+	}
+	w.look()
+}
+
+// look notes what should be seen sometimes.
+func (w *World) look() {
+	for _, i := range w.sometimes {
+		if !w.seen[i.Name] && i.Check(w.truth) == nil {
+			w.seen[i.Name] = true
+		}
+	}
+}
+
+// rest decides, once the story is over and nothing can happen now, whether the run
+// is over too, and otherwise how long to wait. held says that a fault keeps
+// something back: the time that promises have begins when faults have ended.
+func (w *World) rest(held bool) (left time.Duration) {
+	now := w.elapsed()
+	if w.ending == 0 || held {
+		w.ending = max(now, 1)
+	}
+	calm := w.lastWrite + endCalm - now
+	broken := w.unkept()
+	if calm <= 0 && len(broken) == 0 && !held {
+		w.over = true
+		return 0
+	}
+	left = time.Hour
+	for _, b := range broken {
+		due := w.ending + b.within - now
+		if due <= 0 {
+			w.fail(b.oracle, b.message)
+			return 0
+		}
+		left = min(left, due)
+	}
+	if calm > 0 {
+		if now >= w.ending+max(w.longest(), defaultPatience) {
+			w.fail("comes to rest", fmt.Sprintf("somebody still writes %s after the story: %s", now-w.ending, w.lastWriter()))
+			return 0
+		}
+		left = min(left, calm)
+	}
+	return left
+}
+
+// longest is the longest that a promise may take.
+func (w *World) longest() (d time.Duration) {
+	for _, p := range w.eventually {
+		d = max(d, p.within)
+	}
+	return d
+}
+
+// broken is a promise that does not hold at rest, and how long it may yet take.
+type broken struct {
+	oracle, message string
+	within          time.Duration
+}
+
+func (w *World) unkept() (all []broken) {
+	for _, p := range w.eventually {
+		if err := p.Check(w.truth); err != nil {
+			all = append(all, broken{fmt.Sprintf("%s, within %s", p.Name, p.within), err.Error(), p.within})
+		}
+	}
+	patience := max(defaultPatience, w.longest())
+	for _, i := range w.config.atRest {
+		if err := i.Check(w.truth); err != nil {
+			all = append(all, broken{i.Name, err.Error(), patience})
+		}
+	}
+	if w.plan.Expect != nil && len(all) == 0 {
+		if err := w.plan.Expect(w.state()); err != nil {
+			all = append(all, broken{"ends as without faults", err.Error(), patience})
+		}
+	}
+	return all
+}
+
+func (w *World) lastWriter() string {
+	for n := len(w.record.Steps) - 1; n >= 0; n-- {
+		if s := &w.record.Steps[n]; s.Wrote() && !bookkeeping(s.Resource) {
+			return fmt.Sprintf("%s %ss %s (step %d, at %s)", s.Actor, s.Verb, s.Object, s.N, s.At)
+		}
+	}
+	return "nobody"
+}
+
+// bookkeeping are resources whose writes say nothing about what a controller wants.
+func bookkeeping(resource string) bool {
+	return resource == "leases.coordination.k8s.io" || strings.HasPrefix(resource, "events")
+}
+
+func bookkeepingKey(key string) bool {
+	return strings.HasPrefix(key, "/leases/") || strings.HasPrefix(key, "/events/")
+}
+
+// state is what the world holds, but for what it began with and for bookkeeping.
+func (w *World) state() sim.State {
+	var objects []sim.Object
+	for key, e := range w.truth.entries {
+		if e.revision <= revision || bookkeepingKey(key) {
+			continue
+		}
+		if o := e.decode(); o != nil {
+			objects = append(objects, sim.Object{Resource: w.server.resourceOf(key), Content: o.Object})
+		}
+	}
+	return sim.NewState(objects)
+}

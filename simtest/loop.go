@@ -1,0 +1,353 @@
+package simtest
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+	"testing/synctest"
+	"time"
+
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/wire"
+)
+
+// parked is a request that waits for its turn.
+type parked struct {
+	*request
+	age   int // the step after which it was there
+	cause int
+	hold  *hold
+	hits  []fault.Fault
+	order string
+
+	wrote  []int64 // the revisions that it made
+	stream *stream // of a watch that began
+}
+
+// parkedAnswer is an answer that was held back.
+type parkedAnswer struct {
+	*parked
+	answer answer
+	age    int
+	served int // step of the request
+	hold   *hold
+	fault  string
+}
+
+// later is something that happens by itself at its time.
+type later struct {
+	age  int
+	hold *hold
+	do   func()
+}
+
+// schedule lets something happen later; at once if hold is nil.
+func (w *World) schedule(h *hold, age int, do func()) {
+	w.later = append(w.later, &later{age: age, hold: h, do: do})
+}
+
+// maxSteps ends a run that does not come to rest.
+const maxSteps = 20_000
+
+// loop is the schedule: see what may happen next, choose the oldest, do it, until
+// the run is over.
+func (w *World) loop() {
+	for !w.over {
+		synctest.Wait()
+		w.server.alive()
+		if !w.collect() {
+			return
+		}
+		w.judge()
+		if w.over {
+			return
+		}
+		if next := w.next(); next != nil {
+			next()
+			if len(w.record.Steps) > maxSteps {
+				w.fail("comes to rest", fmt.Sprintf("%d steps in %s, and no end", maxSteps, w.elapsed()))
+			}
+			continue
+		}
+		w.idle()
+	}
+}
+
+// collect takes in what the last step brought about: new requests, in an order that
+// does not depend on which goroutine was first, and what watches were told.
+func (w *World) collect() (ok bool) {
+	select {
+	case <-w.arrived:
+	default:
+	}
+	w.mu.Lock()
+	mishap, newborn, inbox, x := w.mishap, w.newborn, w.inbox, w.waiting
+	w.newborn, w.inbox = nil, nil
+	if x != nil && x.calm < 0 {
+		w.waiting = nil
+	} else {
+		x = nil
+	}
+	requests := w.requests[:0]
+	for _, p := range w.requests {
+		if !p.gone {
+			requests = append(requests, p)
+		}
+	}
+	w.requests = requests
+	w.mu.Unlock()
+	if mishap != nil {
+		w.fail("the story can be told", mishap.Error())
+		return false
+	}
+	w.reap()
+	if w.over {
+		return false
+	}
+	for _, begin := range newborn {
+		begin()
+	}
+	w.take(inbox)
+	for _, i := range w.instances {
+		if !i.dead {
+			w.listen(i)
+		}
+	}
+	if x != nil {
+		close(x.wake)
+		synctest.Wait()
+		return w.collect()
+	}
+	return true
+}
+
+// take gives new requests their place and their faults.
+func (w *World) take(inbox []*request) {
+	fresh := make([]*parked, 0, len(inbox))
+	for _, q := range inbox {
+		fresh = append(fresh, &parked{request: q, order: q.order()})
+	}
+	sort.SliceStable(fresh, func(i, j int) bool { return fresh[i].order < fresh[j].order })
+	for _, p := range fresh {
+		p.age = len(w.record.Steps)
+		p.cause = p.from.last
+		if w.lastTime {
+			p.cause = p.age - 1
+		}
+		if p.from.actor != nil {
+			item := p.call.Item(p.from.name)
+			p.hits = w.faults.Meet(item)
+		}
+		p.hold = w.lateRequest(p)
+		w.requests = append(w.requests, p)
+	}
+}
+
+// order is what sorts requests that came together.
+func (q *request) order() string {
+	c := &q.call
+	return strings.Join([]string{q.from.name, c.Resource, c.Verb, c.Subresource, c.Key(), c.Query, c.Digest}, "\x00")
+}
+
+// listen takes in what the watches of an instance were told.
+func (w *World) listen(i *instance) {
+	open := i.streams[:0]
+	for _, s := range i.streams {
+		if s.body.over() {
+			s.feed.cancel()
+			continue
+		}
+		open = append(open, s)
+		if s.ended {
+			continue
+		}
+		frames, more := s.feed.take()
+		s.ended = !more
+		for _, raw := range frames {
+			w.arrive(s, raw)
+		}
+	}
+	clear(i.streams[len(open):])
+	i.streams = open
+}
+
+// arrive describes a frame and gives it its faults.
+func (w *World) arrive(s *stream, raw []byte) {
+	event, err := wire.DescribeEvent(s.mediaType, raw)
+	if err != nil {
+		w.fail("watch events can be read", fmt.Sprintf("stream %d of %s: %v", s.n, s.to.name, err))
+		return
+	}
+	f := &frame{raw: raw, event: event, initial: s.initial, age: len(w.record.Steps), cause: s.opened}
+	if s.initial && event.InitialEnd {
+		s.initial = false
+	}
+	if step, ok := w.wrote[event.Revision]; ok && !f.initial {
+		f.cause = step
+	}
+	if s.to.actor != nil {
+		for _, hit := range w.faults.Meet(event.Item(s.to.name, s.call.Resource, f.initial)) {
+			w.meetFrame(s, f, hit)
+		}
+	}
+	s.pending = append(s.pending, f)
+}
+
+// next finds what may happen now and returns the oldest of it; nil if there is
+// nothing.
+func (w *World) next() func() {
+	var best func()
+	bestAge, bestClass, bestOrder := 0, 0, ""
+	offer := func(age, class int, order string, do func()) {
+		if best == nil || age < bestAge || age == bestAge && (class < bestClass || class == bestClass && order < bestOrder) {
+			best, bestAge, bestClass, bestOrder = do, age, class, order
+		}
+	}
+	for n, l := range w.later {
+		if !w.held(l.hold) {
+			offer(l.age, 0, fmt.Sprintf("%06d", n), func() {
+				w.later = append(w.later[:n:n], w.later[n+1:]...)
+				l.do()
+			})
+		}
+	}
+	for n, a := range w.answers {
+		if !w.held(a.hold) && !w.held(a.from.pause) {
+			offer(a.age, 1, fmt.Sprintf("%06d", n), func() {
+				w.answers = append(w.answers[:n:n], w.answers[n+1:]...)
+				w.deliverAnswer(a)
+			})
+		}
+	}
+	for _, i := range w.instances {
+		if i.dead || w.held(i.pause) {
+			continue
+		}
+		for _, s := range i.streams {
+			switch {
+			case len(s.pending) > 0:
+				if f := s.pending[0]; !w.held(f.hold) {
+					offer(f.age, 2, fmt.Sprintf("%06d", s.n), func() { w.deliver(s) })
+				}
+			case s.ended:
+				offer(len(w.record.Steps), 2, fmt.Sprintf("%06d", s.n), func() { w.cutStream(s, "", "the server ended it") })
+			}
+		}
+	}
+	for n, p := range w.requests {
+		if !w.held(p.hold) && !w.held(p.from.pause) {
+			offer(p.age, 3, p.order, func() {
+				w.requests = append(w.requests[:n:n], w.requests[n+1:]...)
+				w.answerTo(p)
+			})
+		}
+	}
+	return best
+}
+
+// held tells whether something is still kept back.
+func (w *World) held(h *hold) bool {
+	switch {
+	case h == nil || h.over:
+		return false
+	case h.until > 0:
+		h.over = w.elapsed() >= h.until
+	case h.writes > 0:
+		h.over = w.writes >= h.writes
+	}
+	if h.over {
+		w.ending = 0 // the time that promises have begins anew
+	}
+	return !h.over
+}
+
+// holds calls visit with everything that is kept back now.
+func (w *World) holds(visit func(*hold)) {
+	see := func(h *hold) {
+		if w.held(h) {
+			visit(h)
+		}
+	}
+	for _, l := range w.later {
+		see(l.hold)
+	}
+	for _, a := range w.answers {
+		see(a.hold)
+	}
+	for _, i := range w.instances {
+		if i.dead {
+			continue
+		}
+		see(i.pause)
+		for _, s := range i.streams {
+			if len(s.pending) > 0 {
+				see(s.pending[0].hold)
+			}
+		}
+	}
+	for _, p := range w.requests {
+		see(p.hold)
+	}
+}
+
+// idle is for when nothing can happen now: something held back is let go, the story
+// goes on, the run ends, or time goes by.
+func (w *World) idle() {
+	var oldest *hold
+	held, limit := false, time.Hour
+	w.holds(func(h *hold) {
+		held = true
+		if h.until > 0 {
+			limit = min(limit, h.until-w.elapsed())
+		} else if oldest == nil || h.since < oldest.since {
+			oldest = h
+		}
+	})
+	if oldest != nil {
+		oldest.over, w.ending = true, 0
+		return
+	}
+	w.mu.Lock()
+	x, storyOver := w.waiting, w.storyOver
+	w.mu.Unlock()
+	switch {
+	case x != nil:
+		left := w.lastWrite + x.calm - w.elapsed()
+		if left <= 0 {
+			w.mu.Lock()
+			w.waiting = nil
+			w.mu.Unlock()
+			close(x.wake)
+			return
+		}
+		limit = min(limit, left)
+	case storyOver:
+		left := w.rest(held)
+		if w.over {
+			return
+		}
+		limit = min(limit, left)
+	}
+	w.pass(limit)
+}
+
+// pass lets the clock go on until somebody wants something, for a while at most.
+func (w *World) pass(limit time.Duration) {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-w.arrived:
+	case <-timer.C:
+	}
+	w.add(history.Step{Kind: history.Time})
+	w.lastTime = true
+}
+
+// add records a step.
+func (w *World) add(s history.Step) *history.Step {
+	s.At = w.elapsed()
+	s.Truth = w.truth.read
+	w.lastTime = false
+	return w.record.Add(s)
+}

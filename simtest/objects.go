@@ -1,0 +1,205 @@
+package simtest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rehearse-k8s/rehearse/history"
+)
+
+// Apply applies objects as `kubectl apply --server-side --force-conflicts` does:
+// those that do not exist are made. Each one becomes what the API answered.
+func (w *World) Apply(objects ...Object) {
+	for _, o := range objects {
+		w.prepare(o)
+		body := w.encode(o)
+		w.send("apply", o, http.MethodPatch, w.urlOf(o, "", "fieldManager=user&force=true"), string(types.ApplyYAMLPatchType), body)
+	}
+}
+
+// Create makes objects. Each one becomes what the API answered.
+func (w *World) Create(objects ...Object) {
+	for _, o := range objects {
+		w.prepare(o)
+		collection, _ := path.Split(w.urlOf(o, "", ""))
+		w.send("create", o, http.MethodPost, strings.TrimSuffix(collection, "/"), "application/json", w.encode(o))
+	}
+}
+
+// Update writes an object over the one that exists, which must be at the same
+// resourceVersion if the object carries one. With "status" it is the status that is
+// written.
+func (w *World) Update(o Object, subresource ...string) {
+	w.prepare(o)
+	w.send("update", o, http.MethodPut, w.urlOf(o, path.Join(subresource...), ""), "application/json", w.encode(o))
+}
+
+// Patch patches an object, which becomes what the API answered.
+func (w *World) Patch(o Object, kind types.PatchType, patch string, subresource ...string) {
+	w.prepare(o)
+	w.send("patch", o, http.MethodPatch, w.urlOf(o, path.Join(subresource...), ""), string(kind), []byte(patch))
+}
+
+// Delete deletes an object by its name, in the background, as kubectl does. One that
+// is not there is no failure.
+func (w *World) Delete(o Object) {
+	w.prepare(o)
+	body := []byte(`{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Background"}`)
+	code, answer, err := w.request(http.MethodDelete, w.urlOf(o, "", ""), "application/json", body)
+	if err != nil || code/100 != 2 && code != http.StatusNotFound {
+		w.fatal("delete %s: %s", describe(o), why(code, answer, err))
+	}
+}
+
+// Get reads the truth into o, by its namespace and name; false if there is no such
+// object. It is no step of the run.
+func (w *World) Get(o Object) bool {
+	w.prepare(o)
+	w.turn()
+	u := w.truth.Get(w.resourceOf(o), o.GetNamespace(), o.GetName())
+	if u == nil {
+		return false
+	}
+	data, err := json.Marshal(u.Object)
+	if err == nil {
+		err = replace(o, data)
+	}
+	if err != nil {
+		w.fatal("read %s: %v", describe(o), err)
+	}
+	return true
+}
+
+// prepare completes what the API wants to know of an object.
+func (w *World) prepare(o Object) {
+	if o.GetObjectKind().GroupVersionKind().Empty() {
+		kinds, _, err := w.config.scheme.ObjectKinds(o)
+		if err != nil {
+			w.fatal("%T: its kind is neither set nor in the scheme; set apiVersion and kind, or pass simtest.Scheme: %v", o, err)
+		}
+		o.GetObjectKind().SetGroupVersionKind(kinds[0])
+	}
+	if o.GetNamespace() == "" && w.mapping(o).Scope.Name() == meta.RESTScopeNameNamespace {
+		o.SetNamespace(metav1.NamespaceDefault)
+	}
+}
+
+func (w *World) mapping(o Object) *meta.RESTMapping {
+	kind := o.GetObjectKind().GroupVersionKind()
+	m, err := w.server.restMapper().RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		w.fatal("%s: the API does not serve this kind; install its CRD with simtest.CRDs: %v", describe(o), err)
+	}
+	return m
+}
+
+func (w *World) resourceOf(o Object) string { return resourceName(w.mapping(o).Resource) }
+
+func resourceName(r schema.GroupVersionResource) string { return r.GroupResource().String() }
+
+func (w *World) urlOf(o Object, subresource, query string) string {
+	r := w.mapping(o).Resource
+	p := []string{"apis", r.Group, r.Version}
+	if r.Group == "" {
+		p = []string{"api", r.Version}
+	}
+	if o.GetNamespace() != "" {
+		p = append(p, "namespaces", o.GetNamespace())
+	}
+	p = append(p, r.Resource, o.GetName(), subresource)
+	u := url.URL{Scheme: "http", Host: "rehearse.invalid", Path: "/" + path.Join(p...), RawQuery: query}
+	if o.GetName() == "" {
+		u.Path += "/"
+	}
+	return u.String()
+}
+
+// encode is the object as a manifest has it: what only the API sets is left out, as
+// zero values of Go types would otherwise be taken for the user's wish.
+func (w *World) encode(o Object) []byte {
+	content, err := kruntime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err == nil {
+		if m, ok := content["metadata"].(map[string]any); ok {
+			delete(m, "creationTimestamp")
+			delete(m, "managedFields")
+		}
+		if s, ok := content["status"].(map[string]any); ok && len(s) == 0 {
+			delete(content, "status")
+		}
+		var data []byte
+		if data, err = json.Marshal(content); err == nil {
+			return data
+		}
+	}
+	w.fatal("%s: %v", describe(o), err)
+	return nil
+}
+
+// send carries a write of the story out; the object becomes the answer.
+func (w *World) send(verb string, o Object, method, url, contentType string, body []byte) {
+	code, answer, err := w.request(method, url, contentType, body)
+	if err != nil || code/100 != 2 {
+		w.fatal("%s %s: %s", verb, describe(o), why(code, answer, err))
+	}
+	if err := replace(o, answer); err != nil {
+		w.fatal("%s %s: read the answer: %v", verb, describe(o), err)
+	}
+}
+
+func (w *World) request(method, url, contentType string, body []byte) (int, []byte, error) {
+	r, err := http.NewRequestWithContext(w.ctx, method, url, strings.NewReader(string(body)))
+	if err != nil {
+		return 0, nil, err
+	}
+	r.Header.Set("Content-Type", contentType)
+	r.Header.Set("Accept", "application/json")
+	resp, err := w.user.RoundTrip(r)
+	if err != nil {
+		if w.ctx.Err() != nil {
+			err = context.Canceled
+		}
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, answer, err
+}
+
+// replace makes o what data says, without anything that it held before.
+func replace(o Object, data []byte) error {
+	if err := kruntime.SetZeroValue(o); err != nil {
+		return err
+	}
+	return json.Unmarshal(data, o)
+}
+
+func why(code int, answer []byte, err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	var status metav1.Status
+	if json.Unmarshal(answer, &status) == nil && status.Message != "" {
+		return fmt.Sprintf("%d: %s", code, status.Message)
+	}
+	return fmt.Sprintf("%d: %s", code, answer)
+}
+
+func describe(o Object) string {
+	kind := o.GetObjectKind().GroupVersionKind().Kind
+	if kind == "" {
+		kind = fmt.Sprintf("%T", o)
+	}
+	return kind + " " + history.Object{Namespace: o.GetNamespace(), Name: o.GetName()}.Key()
+}

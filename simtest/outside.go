@@ -1,0 +1,224 @@
+package simtest
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"sync"
+
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
+
+	"github.com/rehearse-k8s/rehearse/store"
+	"github.com/rehearse-k8s/rehearse/wire"
+)
+
+// What is in this file runs outside the bubble. Channels here are made outside, so
+// to wait on one from the bubble does not let virtual time go on.
+
+// workers is how many requests may be served at once: one of the schedule and a
+// few reads of the story.
+const workers = 4
+
+// exchange is one request and its answer. It is made outside and used again.
+type exchange struct {
+	handler     http.Handler
+	run         string
+	method, url string
+	header      http.Header
+	body        []byte
+	names       int64 // seeds the names that the server generates; 0: it does not
+	watch       bool
+
+	code   int
+	answer http.Header
+	out    bytes.Buffer
+	feed   *feed // of a watch that began
+	done   chan struct{}
+}
+
+func (s *server) serve() {
+	for x := range s.work {
+		if x.watch {
+			x.feed = startFeed(x)
+			x.code, x.answer = x.feed.code, x.feed.sent
+			if x.code != http.StatusOK {
+				x.out.Write(x.feed.all())
+			}
+		} else {
+			if x.names != 0 {
+				utilrand.Seed(x.names)
+			}
+			x.handler.ServeHTTP(x, x.request(store.WithRun(context.Background(), x.run)))
+		}
+		x.done <- struct{}{}
+	}
+}
+
+// do carries one exchange out. It may be called from a bubble.
+func (s *server) do(fill func(*exchange)) *exchange {
+	x := <-s.idle
+	done, out := x.done, x.out
+	out.Reset()
+	*x = exchange{done: done, out: out}
+	fill(x)
+	s.work <- x
+	<-x.done
+	return x
+}
+
+// release gives the exchange back for the next request; its answer is void then.
+func (s *server) release(x *exchange) { s.idle <- x }
+
+func (x *exchange) request(ctx context.Context) *http.Request {
+	r, err := http.NewRequestWithContext(ctx, x.method, x.url, bytes.NewReader(x.body))
+	if err != nil {
+		// The URL was one when the client made its request of it.
+		panic(err)
+	}
+	if x.header != nil {
+		r.Header = x.header
+	}
+	return r
+}
+
+// Header implements http.ResponseWriter.
+func (x *exchange) Header() http.Header {
+	if x.answer == nil {
+		x.answer = http.Header{}
+	}
+	return x.answer
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (x *exchange) WriteHeader(code int) {
+	if x.code == 0 {
+		x.code = code
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (x *exchange) Write(b []byte) (int, error) {
+	x.WriteHeader(http.StatusOK)
+	return x.out.Write(b)
+}
+
+// Flush implements http.Flusher.
+func (x *exchange) Flush() { x.WriteHeader(http.StatusOK) }
+
+// feed is a watch as the server writes it. Its frames wait here until the schedule
+// takes them.
+type feed struct {
+	probe  store.Probe
+	cancel context.CancelFunc
+	header http.Header
+	sent   http.Header
+	code   int
+	begun  chan struct{}
+	once   sync.Once
+	wrote  chan struct{} // something has changed below; room for one
+
+	mu     sync.Mutex
+	cut    *wire.Splitter
+	raw    []byte // of an answer that is no watch
+	frames [][]byte
+	count  int64 // of all frames that were written
+	ended  bool
+}
+
+func startFeed(x *exchange) *feed {
+	ctx, cancel := context.WithCancel(store.WithRun(context.Background(), x.run))
+	f := &feed{cancel: cancel, header: http.Header{}, begun: make(chan struct{}), wrote: make(chan struct{}, 1)}
+	r := x.request(store.WithProbe(ctx, &f.probe))
+	handler := x.handler
+	go func() {
+		defer f.end()
+		handler.ServeHTTP(f, r)
+	}()
+	<-f.begun
+	return f
+}
+
+// Header implements http.ResponseWriter.
+func (f *feed) Header() http.Header { return f.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (f *feed) WriteHeader(code int) {
+	f.once.Do(func() {
+		f.code, f.sent = code, f.header.Clone()
+		if code == http.StatusOK {
+			// An encoding that is not known ends the watch at its first frame.
+			f.cut, _ = wire.NewSplitter(f.header.Get("Content-Type"))
+			close(f.begun)
+		}
+	})
+}
+
+// Write implements http.ResponseWriter.
+func (f *feed) Write(b []byte) (int, error) {
+	f.WriteHeader(http.StatusOK)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.cut == nil {
+		f.raw = append(f.raw, b...)
+		return len(b), nil
+	}
+	f.cut.Write(b)
+	for {
+		frame, ok := f.cut.Next()
+		if !ok {
+			break
+		}
+		f.frames = append(f.frames, frame)
+		f.count++
+	}
+	f.tell()
+	return len(b), nil
+}
+
+// Flush implements http.Flusher.
+func (f *feed) Flush() { f.WriteHeader(http.StatusOK) }
+
+// CloseNotify implements http.CloseNotifier, which the watch handler asks for.
+func (f *feed) CloseNotify() <-chan bool { return nil }
+
+func (f *feed) end() {
+	f.WriteHeader(http.StatusOK)
+	f.mu.Lock()
+	f.ended = true
+	f.mu.Unlock()
+	f.tell()
+	if f.code != http.StatusOK {
+		close(f.begun)
+	}
+}
+
+func (f *feed) tell() {
+	select {
+	case f.wrote <- struct{}{}:
+	default:
+	}
+}
+
+func (f *feed) all() []byte {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.raw
+}
+
+// take waits until the server has written all that it owes by now and returns what
+// is new. more is false when the watch has ended.
+func (f *feed) take() (frames [][]byte, more bool) {
+	for {
+		f.mu.Lock()
+		frames, more = f.frames, !f.ended
+		ready := f.ended || f.count >= f.probe.Owed()
+		if ready {
+			f.frames = nil
+		}
+		f.mu.Unlock()
+		if ready {
+			return frames, more
+		}
+		<-f.wrote
+	}
+}

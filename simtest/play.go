@@ -1,0 +1,201 @@
+package simtest
+
+import (
+	"context"
+	"fmt"
+	"math/rand"
+	"net/http"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/sim"
+)
+
+// player plays the story of one test. It is the sim.World of simtest.
+type player struct {
+	t      testing.TB
+	server *server
+	config *settings
+	story  func(*World)
+}
+
+// turnstile lets one run at a time through: generated names, jitter and the handlers
+// of errors are the process's.
+var turnstile sync.Mutex
+
+var runs atomic.Int64
+
+// Play implements sim.World.
+func (p *player) Play(_ context.Context, plan sim.Plan) (*sim.Outcome, error) {
+	turnstile.Lock()
+	defer turnstile.Unlock()
+	seedProcess(plan.Seed)
+	run := "run-" + strconv.FormatInt(runs.Add(1), 10)
+	defer p.server.worlds.Drop(run)
+	w := &World{
+		server: p.server, config: p.config, run: run, plan: plan, faults: fault.NewPlan(plan.Faults),
+		record: &history.Run{Header: history.Header{Format: history.Format, Test: p.t.Name(), Seed: plan.Seed, Faults: fault.Strings(plan.Faults)}},
+		actors: map[string]*actor{}, wrote: map[int64]int{}, counts: map[string]int{}, expired: map[string]bool{}, seen: map[string]bool{},
+	}
+	p.inBubble(w)
+	out := &sim.Outcome{Run: w.record, Restricted: w.restricted, Patterns: w.patterns, State: w.final}
+	for name := range w.seen {
+		out.Seen = append(out.Seen, name)
+	}
+	return out, w.broken
+}
+
+// inBubble plays the run and comes back when its bubble has ended, or cannot end.
+func (p *player) inBubble(w *World) {
+	t, ok := p.t.(*testing.T)
+	if !ok {
+		t = &testing.T{} // a benchmark: the bubble wants a test, and asks nothing of it
+	}
+	current.Store(w)
+	defer current.Store(nil)
+	stuck := p.server.guard.begin()
+	defer p.server.guard.end()
+	done := make(chan any, 1)
+	go func() {
+		defer func() { done <- recover() }()
+		synctest.Test(t, func(*testing.T) { w.live(p.story) })
+	}()
+	select {
+	case problem := <-done:
+		if problem != nil && w.record.Failure == nil {
+			w.record.Failure = bubbleFailure(w, problem)
+		}
+	case stacks := <-stuck:
+		// The goroutines of the bubble cannot be stopped. They hold nothing that
+		// another run needs.
+		w.record = frozen(w.record)
+		w.record.Failure = stuckFailure(w.record, stacks)
+	}
+}
+
+// live is the life of a run, in its bubble.
+func (w *World) live(story func(*World)) {
+	w.start = time.Now()
+	w.record.Start = w.start
+	if w.store, w.broken = w.server.fork(w.run, w.plan.Seed, time.Now); w.broken != nil {
+		return
+	}
+	if w.truth, w.broken = newTruth(w, w.store); w.broken != nil {
+		return
+	}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+	w.arrived = make(chan struct{}, 1)
+	w.user = &instance{world: w, name: userName, ctx: w.ctx, cancel: func() {}}
+	w.someone = &instance{world: w, name: someoneName, ctx: w.ctx, cancel: func() {}}
+	w.instances = []*instance{w.user, w.someone}
+	go w.tell(story)
+	w.loop()
+	w.look()
+	if w.record.Failure == nil && w.record.Inconclusive == "" {
+		w.final = w.state()
+	}
+	w.end()
+}
+
+// tell runs the story on a goroutine of its own.
+func (w *World) tell(story func(*World)) {
+	told := false
+	defer func() {
+		if p := recover(); p != nil {
+			w.panicked("the story", fmt.Sprintf("%v\n%s", p, debug.Stack()))
+		}
+		w.mu.Lock()
+		if !told && w.mishap == nil {
+			w.mishap = errStoryEnded
+		}
+		w.storyOver = true
+		w.mu.Unlock()
+		w.poke()
+	}()
+	story(w)
+	told = true
+}
+
+// farewell is how long goroutines have to end, of the run's clock, once the run is
+// over: longer than the longest usual back-off.
+const farewell = 10 * time.Minute
+
+// end lets everything in the bubble come to its end.
+func (w *World) end() {
+	w.cancel()
+	for _, i := range w.instances {
+		if !i.dead {
+			w.kill(i)
+		}
+	}
+	synctest.Wait()
+	time.Sleep(farewell)
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, i := range w.instances {
+		if i.actor != nil && !i.ended && w.record.Failure == nil {
+			w.record.Failure = &history.Failure{
+				Oracle:  "controllers end when their context ends",
+				Message: fmt.Sprintf("the constructor of %s has not returned %s after its context ended", i.name, farewell),
+				Step:    len(w.record.Steps) - 1, At: w.elapsed(),
+			}
+		}
+	}
+}
+
+// seedProcess seeds what the libraries of controllers draw from: math/rand's global
+// source (jitter of client-go). GODEBUG has to allow it; that is read again whenever
+// it is set.
+func seedProcess(seed uint64) {
+	allowSeeding()
+	rand.Seed(int64(seed)) //nolint:staticcheck // the global source is what client-go uses
+}
+
+var allowSeeding = sync.OnceFunc(func() {
+	setting := "randseednop=0"
+	if old := os.Getenv("GODEBUG"); old != "" {
+		setting = old + "," + setting
+	}
+	_ = os.Setenv("GODEBUG", setting)
+	takeOverErrors()
+})
+
+// current is the world of the run under way.
+var current atomic.Pointer[World]
+
+// takeOverErrors replaces apimachinery's handlers. The default one sleeps between
+// errors by a clock that began outside the bubble, which is 26 years inside; and a
+// panic in a controller is to be told, not to end the test binary.
+func takeOverErrors() {
+	utilruntime.ErrorHandlers = nil
+	utilruntime.ReallyCrash = false
+	utilruntime.PanicHandlers = []func(context.Context, any){func(_ context.Context, p any) {
+		if w := current.Load(); w != nil && p != http.ErrAbortHandler {
+			w.panicked("a goroutine of a controller", fmt.Sprintf("%v\n%s", p, debug.Stack()))
+		}
+	}}
+}
+
+func revisionText(n int64) string { return strconv.FormatInt(n, 10) }
+
+// bubbleFailure is what is wrong when a bubble could not end.
+func bubbleFailure(w *World, problem any) *history.Failure {
+	text := fmt.Sprint(problem)
+	f := &history.Failure{Oracle: "controllers leave nothing behind", Message: text, Step: max(len(w.record.Steps)-1, 0)}
+	if strings.Contains(text, "blocked goroutines remain") {
+		f.Message = "goroutines live on after the run:\n" + leaked()
+	}
+	return f
+}

@@ -1,0 +1,224 @@
+package simtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/rehearse-k8s/rehearse/wire"
+)
+
+// What is in this file runs in the bubble, on the goroutines of controllers: a
+// request is written down, parked, and waits for the schedule.
+
+// errDead is what an instance that was ended hears of every request: nobody acts on
+// it any more, but its goroutines should come to their ends.
+var errDead = errors.New("simtest: this instance of the controller was ended")
+
+// request is one request of an actor.
+type request struct {
+	from   *instance
+	method string
+	url    string
+	header http.Header
+	body   []byte
+	call   wire.Call
+	reply  chan reply // room for one; nil when nobody waits (interference)
+	asker  *http.Request
+
+	gone    bool   // the client gave up; guarded by the world's lock
+	because string // the fault that made it
+}
+
+// reply is what RoundTrip returns.
+type reply struct {
+	response *http.Response
+	err      error
+}
+
+// RoundTrip implements http.RoundTripper for the clients of one instance.
+func (i *instance) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	q := &request{from: i, method: r.Method, url: r.URL.String(), header: r.Header, reply: make(chan reply, 1), asker: r}
+	if r.Body != nil {
+		body, err := io.ReadAll(r.Body)
+		_ = r.Body.Close()
+		if err != nil {
+			return nil, err
+		}
+		q.body = body
+	}
+	q.call = wire.DescribeCall(r.Method, r.URL, r.Header, q.body)
+	if !i.world.park(q) {
+		return nil, errDead
+	}
+	select {
+	case a := <-q.reply:
+		return a.response, a.err
+	case <-r.Context().Done():
+		i.world.withdraw(q)
+		return nil, context.Cause(r.Context())
+	}
+}
+
+// timeoutError is what a client sees when it gave up waiting for an answer.
+type timeoutError struct{}
+
+func (timeoutError) Error() string {
+	return "net/http: request canceled (timeout awaiting response headers)"
+}
+func (timeoutError) Timeout() bool   { return true }
+func (timeoutError) Temporary() bool { return true }
+
+// errLost is what a client sees when the connection breaks after it has sent its
+// request.
+var errLost = errors.New("http2: client connection lost")
+
+// answer is what the API, or a fault in its place, says to a request.
+type answer struct {
+	code   int
+	header http.Header
+	body   []byte
+	err    error // in place of an answer
+}
+
+func (a answer) to(r *http.Request) reply {
+	if a.err != nil {
+		return reply{err: a.err}
+	}
+	return reply{response: &http.Response{
+		Status: http.StatusText(a.code), StatusCode: a.code, Proto: "HTTP/2.0", ProtoMajor: 2,
+		Header: a.header, Request: r, Body: io.NopCloser(bytes.NewReader(a.body)), ContentLength: int64(len(a.body)),
+	}}
+}
+
+// stream is a watch inside the bubble: the frames that the schedule has not released
+// yet, and the body that the client reads.
+type stream struct {
+	n         int // number of the stream in the run
+	to        *instance
+	call      wire.Call
+	mediaType string
+	feed      *feed
+	body      *body
+	opened    int  // step of the watch request
+	initial   bool // the events that tell what existed are not over
+	pending   []*frame
+	ended     bool // the server has ended it; all frames are in pending
+	hold      *hold
+	last      int64 // the revision that the client has been told
+}
+
+// frame is one watch event on its way.
+type frame struct {
+	raw     []byte
+	event   wire.Event
+	initial bool
+	age     int
+	cause   int
+	hold    *hold
+	cut     bool // at its turn the stream ends instead
+	expire  bool
+	lose    bool
+	twice   bool
+	fault   string
+}
+
+// body is what the client reads frames from.
+type body struct {
+	mu     sync.Mutex
+	buf    []byte
+	err    error // once buf is empty
+	closed bool
+	wake   chan struct{} // room for one
+	close  func()        // tells the server
+}
+
+func newBody(ctx context.Context, cancel func()) *body {
+	b := &body{wake: make(chan struct{}, 1)}
+	stop := context.AfterFunc(ctx, func() { b.end(ctx.Err()) })
+	b.close = func() { stop(); cancel() }
+	return b
+}
+
+func (b *body) push(frame []byte) {
+	b.mu.Lock()
+	b.buf = append(b.buf, frame...)
+	b.mu.Unlock()
+	b.poke()
+}
+
+// end lets the client read what is there and then err.
+func (b *body) end(err error) {
+	b.mu.Lock()
+	if b.err == nil {
+		b.err = err
+	}
+	b.mu.Unlock()
+	b.poke()
+}
+
+func (b *body) poke() {
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Read implements io.Reader.
+func (b *body) Read(p []byte) (int, error) {
+	for {
+		b.mu.Lock()
+		switch {
+		case b.closed:
+			b.mu.Unlock()
+			return 0, http.ErrBodyReadAfterClose
+		case len(b.buf) > 0:
+			n := copy(p, b.buf)
+			b.buf = b.buf[n:]
+			b.mu.Unlock()
+			return n, nil
+		case b.err != nil:
+			err := b.err
+			b.mu.Unlock()
+			return 0, err
+		}
+		b.mu.Unlock()
+		<-b.wake
+	}
+}
+
+// Close implements io.Closer.
+func (b *body) Close() error {
+	b.mu.Lock()
+	first := !b.closed
+	b.closed = true
+	b.mu.Unlock()
+	if first {
+		b.close()
+		b.poke()
+	}
+	return nil
+}
+
+// over tells whether the client will read nothing more.
+func (b *body) over() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.closed || b.err != nil
+}
+
+// hold keeps something back: until a time, until so many writes have had effect, or
+// until nothing else can happen.
+type hold struct {
+	until  time.Duration // of the run's clock; 0: not by time
+	writes int           // the world's count of writes; 0: not by writes
+	since  int           // step at which it began
+	over   bool
+}

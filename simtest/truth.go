@@ -1,0 +1,208 @@
+package simtest
+
+import (
+	"encoding/json"
+	"sort"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/invariant"
+	"github.com/rehearse-k8s/rehearse/store"
+)
+
+// truth is the world's objects as invariants see them. It follows the store by its
+// changes and decodes an object when somebody asks for it.
+type truth struct {
+	world   *World
+	store   *store.World
+	read    int64 // revision up to which it has followed
+	entries map[string]*entry
+	sorted  map[string][]*unstructured.Unstructured // by resource; dropped at a change
+}
+
+type entry struct {
+	revision int64
+	value    []byte
+	object   *unstructured.Unstructured
+}
+
+var _ invariant.View = (*truth)(nil)
+
+func newTruth(w *World, s *store.World) (*truth, error) {
+	t := &truth{world: w, store: s, read: s.Revision(), entries: map[string]*entry{}, sorted: map[string][]*unstructured.Unstructured{}}
+	kvs, _, _, err := s.RawRange("", "\x00", 0, 0)
+	if err != nil {
+		return nil, err
+	}
+	for _, kv := range kvs {
+		t.entries[kv.Key] = &entry{revision: kv.ModRevision, value: kv.Value}
+	}
+	return t, nil
+}
+
+// change is one write as the schedule sees it.
+type change struct {
+	key              string
+	before, revision int64
+	deleted          bool
+}
+
+// follow takes in what was written since the last time.
+func (t *truth) follow() ([]change, error) {
+	writes, err := t.store.Changes(t.read)
+	if err != nil || len(writes) == 0 {
+		return nil, err
+	}
+	changes := make([]change, 0, len(writes))
+	for _, c := range writes {
+		was := t.entries[c.Key]
+		ch := change{key: c.Key, revision: c.Revision, deleted: c.Value == nil}
+		if was != nil {
+			ch.before = was.revision
+		}
+		if c.Value == nil {
+			delete(t.entries, c.Key)
+		} else {
+			t.entries[c.Key] = &entry{revision: c.Revision, value: c.Value}
+		}
+		changes = append(changes, ch)
+		t.read = c.Revision
+	}
+	clear(t.sorted)
+	return changes, nil
+}
+
+// Now implements invariant.View.
+func (t *truth) Now() time.Time { return time.Now() }
+
+// Elapsed implements invariant.View.
+func (t *truth) Elapsed() time.Duration { return t.world.elapsed() }
+
+// Run implements invariant.View.
+func (t *truth) Run() *history.Run { return t.world.record }
+
+// List implements invariant.View.
+func (t *truth) List(resource string) []*unstructured.Unstructured {
+	if list, ok := t.sorted[resource]; ok {
+		return list
+	}
+	prefix := t.world.server.prefix(resource)
+	var list []*unstructured.Unstructured
+	for key, e := range t.entries {
+		if strings.HasPrefix(key, prefix) {
+			if o := e.decode(); o != nil {
+				list = append(list, o)
+			}
+		}
+	}
+	sort.Slice(list, func(i, j int) bool {
+		a, b := list[i], list[j]
+		if a.GetNamespace() != b.GetNamespace() {
+			return a.GetNamespace() < b.GetNamespace()
+		}
+		return a.GetName() < b.GetName()
+	})
+	t.sorted[resource] = list
+	return list
+}
+
+// Get implements invariant.View.
+func (t *truth) Get(resource, namespace, name string) *unstructured.Unstructured {
+	key := t.world.server.prefix(resource)
+	if namespace != "" {
+		key += namespace + "/"
+	}
+	if e := t.entries[key+name]; e != nil {
+		return e.decode()
+	}
+	return nil
+}
+
+// decode reads the stored bytes; nil if they are of no known kind (bookkeeping of
+// the server that is no object).
+func (e *entry) decode() *unstructured.Unstructured {
+	if e.object != nil {
+		return e.object
+	}
+	content, err := contentOf(e.value)
+	if err != nil {
+		return nil
+	}
+	e.object = &unstructured.Unstructured{Object: content}
+	e.object.SetResourceVersion(revisionText(e.revision))
+	return e.object
+}
+
+// contentOf decodes what the store holds: custom resources are JSON, built-in kinds
+// are protobuf of their storage version.
+func contentOf(value []byte) (map[string]any, error) {
+	if len(value) > 0 && value[0] == '{' {
+		u := &unstructured.Unstructured{}
+		err := u.UnmarshalJSON(value)
+		return u.Object, err
+	}
+	obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(value, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return nil, err
+	}
+	kinds, _, err := scheme.Scheme.ObjectKinds(obj)
+	if err == nil && len(kinds) > 0 {
+		content["apiVersion"], content["kind"] = kinds[0].GroupVersion().String(), kinds[0].Kind
+	}
+	return content, nil
+}
+
+// storedElsewhere are the resources whose directory in the store is not named after
+// them (kubernetes pkg/controlplane/storageversionhashdata and
+// kubeapiserver.SpecialDefaultResourcePrefixes).
+var storedElsewhere = map[string]string{
+	"nodes":                     "/minions/",
+	"services":                  "/services/specs/",
+	"endpoints":                 "/services/endpoints/",
+	"replicationcontrollers":    "/controllers/",
+	"ingresses":                 "/ingress/",
+	"customresourcedefinitions": "/apiextensions.k8s.io/customresourcedefinitions/",
+	"apiservices":               "/apiregistration.k8s.io/apiservices/",
+}
+
+// prefix is where the store keeps a resource, "pods" or "widgets.example.com".
+func (s *server) prefix(resource string) string {
+	plural, group, _ := strings.Cut(resource, ".")
+	s.mu.Lock()
+	custom := s.crds[resource]
+	s.mu.Unlock()
+	if custom {
+		return "/" + group + "/" + plural + "/"
+	}
+	if p := storedElsewhere[plural]; p != "" {
+		return p
+	}
+	return "/" + plural + "/"
+}
+
+// resourceOf is the resource that a key belongs to, as far as its directory tells.
+func (s *server) resourceOf(key string) string {
+	for resource, p := range storedElsewhere {
+		if strings.HasPrefix(key, p) {
+			return resource
+		}
+	}
+	first, rest, _ := strings.Cut(strings.TrimPrefix(key, "/"), "/")
+	if !strings.Contains(first, ".") {
+		return first
+	}
+	plural, _, _ := strings.Cut(rest, "/")
+	return plural + "." + first
+}
+
+// marshal is for objects of the story; it cannot fail for what a client would send.
+func marshal(obj any) ([]byte, error) { return json.Marshal(obj) }

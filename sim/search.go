@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -41,12 +42,23 @@ type Result struct {
 	Elapsed time.Duration
 	// Failure is what was found; nil if everything held.
 	Failure *Failure
-	// Seen are the things that should happen sometimes and did in some run.
+	// Seen are the things that should happen sometimes, and whether they did in some
+	// run.
 	Seen map[string]bool
 	// Baseline is the first run, without faults.
 	Baseline *history.Run
 	// Stopped says why the search ended before its end; empty otherwise.
 	Stopped string
+}
+
+// Unseen are the things that should happen sometimes and never did, by name.
+func (r *Result) Unseen() (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(r.Seen)) {
+		if !r.Seen[name] {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // Failure is a run in which a promise was broken, made small.
@@ -154,7 +166,7 @@ func (s *search) withoutFaults(ctx context.Context) (*Outcome, error) {
 	var first *Outcome
 	var states []State
 	for n := range baselines {
-		out, err := s.try(ctx, Plan{Seed: s.options.Seed + uint64(n)})
+		out, err := s.try(ctx, Plan{Seed: baselineSeed(s.options.Seed, n)})
 		if err != nil {
 			return nil, err
 		}
@@ -187,8 +199,8 @@ func (s *search) try(ctx context.Context, p Plan) (*Outcome, error) {
 		return nil, err
 	}
 	s.result.Runs++
-	for _, name := range out.Seen {
-		s.result.Seen[name] = true
+	for name, seen := range out.Seen {
+		s.result.Seen[name] = s.result.Seen[name] || seen
 	}
 	if s.options.Progress != nil {
 		s.options.Progress(s.result.Runs, out)
@@ -201,7 +213,7 @@ func (s *search) try(ctx context.Context, p Plan) (*Outcome, error) {
 		s.hashes[h] = true
 		s.result.Distinct++
 		if out.Run.Failure == nil {
-			s.corpus = append(s.corpus, out)
+			s.remember(out)
 		}
 	}
 	if out.Run.Failure != nil {
@@ -211,6 +223,18 @@ func (s *search) try(ctx context.Context, p Plan) (*Outcome, error) {
 		}
 	}
 	return out, err
+}
+
+// maxCorpus bounds the runs from which further ones are made.
+const maxCorpus = 256
+
+// remember keeps a run that held; when there are enough, in the place of another one.
+func (s *search) remember(out *Outcome) {
+	if len(s.corpus) < maxCorpus {
+		s.corpus = append(s.corpus, out)
+		return
+	}
+	s.corpus[fault.Pick(maxCorpus, uint64(out.Run.Hash()), "corpus")] = out
 }
 
 func (s *search) play(ctx context.Context, p Plan) (*Outcome, error) {

@@ -56,7 +56,7 @@ func (s *search) shrink(ctx context.Context, f *Failure) error {
 				return err
 			}
 			if out.Run.Failure == nil {
-				s.corpus = append(s.corpus, out)
+				s.remember(out)
 				continue
 			}
 			if sameFailure(f.Run, out.Run) && simpler(smaller, out.Run, f.Plan, f.Run) {

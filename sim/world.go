@@ -27,8 +27,9 @@ type Outcome struct {
 	// Restricted says that the run's story allows only the faults of Patterns.
 	Restricted bool
 	Patterns   []fault.Fault
-	// Seen are the names of those things that should happen sometimes and did.
-	Seen []string
+	// Seen are the names of those things that should happen sometimes, and whether
+	// they did.
+	Seen map[string]bool
 
 	// Plan is filled in by the search.
 	Plan Plan

@@ -49,10 +49,7 @@ func (p *player) Play(_ context.Context, plan sim.Plan) (*sim.Outcome, error) {
 		actors: map[string]*actor{}, wrote: map[int64]int{}, counts: map[string]int{}, expired: map[string]bool{}, seen: map[string]bool{},
 	}
 	p.inBubble(w)
-	out := &sim.Outcome{Run: w.record, Restricted: w.restricted, Patterns: w.patterns, State: w.final}
-	for name := range w.seen {
-		out.Seen = append(out.Seen, name)
-	}
+	out := &sim.Outcome{Run: w.record, Restricted: w.restricted, Patterns: w.patterns, State: w.final, Seen: w.seen}
 	return out, w.broken
 }
 

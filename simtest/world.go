@@ -180,7 +180,12 @@ func (w *World) Eventually(within time.Duration, i invariant.Invariant) {
 
 // Sometimes adds something that must be seen in at least one run: it shows that the
 // test bites.
-func (w *World) Sometimes(all ...invariant.Invariant) { w.sometimes = append(w.sometimes, all...) }
+func (w *World) Sometimes(all ...invariant.Invariant) {
+	w.sometimes = append(w.sometimes, all...)
+	for _, i := range all {
+		w.seen[i.Name] = false
+	}
+}
 
 // Advance lets time of the run's clock go by, with everything that happens meanwhile.
 func (w *World) Advance(d time.Duration) {

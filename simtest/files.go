@@ -1,0 +1,94 @@
+package simtest
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/sim"
+)
+
+// Failed runs are kept beside the test and are the first to be tried the next time,
+// as the fuzzing of package testing does it. They belong into version control.
+
+// directory is where the runs of a test are kept.
+func (p *player) directory() string {
+	name := strings.Map(func(r rune) rune {
+		if r == '/' || r == '\\' || r == ':' {
+			return '_'
+		}
+		return r
+	}, p.t.Name())
+	return filepath.Join("testdata", "simtest", name)
+}
+
+// keep writes a run down and returns its file.
+func (p *player) keep(run *history.Run) (string, error) {
+	dir := p.directory()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, run.Hash().String()+".jsonl")
+	// Whole or not at all: a reader may come at any time, and so may the end of the
+	// process.
+	f, err := os.CreateTemp(dir, ".new-*")
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(f.Name())
+	err = errors.Join(history.Write(f, run), f.Chmod(0o644), f.Close())
+	if err != nil {
+		return "", err
+	}
+	return file, os.Rename(f.Name(), file)
+}
+
+// remembered are the plans of the runs that were kept. A file that cannot be read is
+// told and left alone.
+func (p *player) remembered(t testing.TB) (plans []sim.Plan) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(p.directory(), "*.jsonl"))
+	if err != nil {
+		t.Error(err)
+	}
+	for _, file := range files {
+		run, err := readRun(file)
+		var plan sim.Plan
+		if err == nil {
+			plan, err = planOf(run)
+		}
+		if err != nil {
+			t.Errorf("%v\nDelete the file if it is of no use any more.", err)
+			continue
+		}
+		plans = append(plans, plan)
+	}
+	return plans
+}
+
+func readRun(file string) (*history.Run, error) {
+	f, err := os.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s is not there; paths are relative to the directory of the package", file)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	run, err := history.Read(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return run, nil
+}
+
+func planOf(run *history.Run) (sim.Plan, error) {
+	faults, err := fault.ParseAll(run.Faults)
+	return sim.Plan{Seed: run.Seed, Faults: faults}, err
+}

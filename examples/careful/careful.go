@@ -1,0 +1,110 @@
+// Package careful does what the naive examples do, right: a ConfigMap with the label
+// [Label] is a job ("completions" pods have to succeed) or a set ("replicas" pods are
+// to be there), and no order of events that Kubernetes may produce makes it do harm.
+//
+// What it does differently:
+//   - It counts no events. It remembers the revision of its own last write and waits
+//     until the caches have reached it. A new list reaches it too, so it cannot hang.
+//   - Pods have names derived from (owner's UID, slot). A create that is repeated, or
+//     decided on a cache without the pod, meets AlreadyExists.
+//   - Counting is in slots, not in pods, so that counting twice is counting once.
+//   - Three phases, each only from a snapshot that shows the one before: write down
+//     which slots succeeded; release their pods; say that the job is complete.
+//   - Pods are read before their owner, and before a pod is made or deleted the owner is
+//     read once more, live.
+//   - Every write names the UID and revision it was decided on.
+//
+// It answers kubernetes 130103, kruise 1785 and what they have in common with others.
+package careful
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+)
+
+const (
+	// Label marks the ConfigMaps that are looked after.
+	Label = "rehearse.example/careful"
+	// Slot is the label of a pod that says which of its owner's pods it is.
+	Slot = "rehearse.example/slot"
+	// Finalizer holds a job's pods until they are counted.
+	Finalizer = "rehearse.example/careful"
+)
+
+type controller struct {
+	client kubernetes.Interface
+	owners listers.ConfigMapLister
+	pods   listers.PodLister
+	queue  workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	fresh  *freshness
+}
+
+// Run runs the controller until ctx ends.
+func Run(ctx context.Context, config *rest.Config) error {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	factory := informers.NewSharedInformerFactory(client, 0)
+	owners, pods := factory.Core().V1().ConfigMaps(), factory.Core().V1().Pods()
+	c := &controller{
+		client: client, owners: owners.Lister(), pods: pods.Lister(),
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
+		fresh: newFreshness(owners.Informer().GetStore(), pods.Informer().GetStore()),
+	}
+	handler := cache.ResourceEventHandlerFuncs{AddFunc: c.see, UpdateFunc: func(_, obj any) { c.see(obj) }, DeleteFunc: c.see}
+	for _, informer := range []cache.SharedIndexInformer{owners.Informer(), pods.Informer()} {
+		if _, err := informer.AddEventHandler(handler); err != nil {
+			return err
+		}
+	}
+	defer context.AfterFunc(ctx, c.queue.ShutDown)()
+	factory.Start(ctx.Done())
+	defer factory.Shutdown()
+	factory.WaitForCacheSync(ctx.Done())
+	for c.work(ctx) {
+	}
+	return nil
+}
+
+// see has the owner of whatever changed looked at. Nothing is filtered.
+func (c *controller) see(obj any) {
+	if t, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = t.Obj
+	}
+	switch obj := obj.(type) {
+	case *corev1.ConfigMap:
+		c.queue.Add(cache.MetaObjectToName(obj))
+	case *corev1.Pod:
+		if ref := metav1.GetControllerOf(obj); ref != nil && ref.Kind == "ConfigMap" {
+			c.queue.Add(cache.NewObjectName(obj.Namespace, ref.Name))
+		}
+	}
+}
+
+func (c *controller) work(ctx context.Context) bool {
+	key, quit := c.queue.Get()
+	if quit {
+		return false
+	}
+	defer c.queue.Done(key)
+	wake, err := c.sync(ctx, key)
+	switch {
+	case err != nil && !apierrors.IsNotFound(err):
+		c.queue.AddRateLimited(key)
+	case wake > 0:
+		c.queue.AddAfter(key, wake)
+	default:
+		c.queue.Forget(key)
+	}
+	return true
+}

@@ -1,0 +1,180 @@
+// Package delayedaction is written the naive way, to be found out: an action per pod
+// waits in a table, is cancelled when the pod changes, and its entry stays behind.
+//
+// It stands for kwok issue 958 (v0.5.0): the job of a delayed stage was cancelled, its
+// entry in the queue's side map survived, later events of the pod were skipped because
+// of it, and pods hung in Terminating for good.
+//
+// The controller plays the life of pods that carry its finalizer: ready two seconds
+// after they were seen, released five seconds after they were deleted. All is well
+// until an answer is lost: the release is carried out and waits to be tried again, the
+// pod's end cancels that, and the entry "release" lives on. When a pod of the same name
+// is deleted one day, as those of a StatefulSet are, its release seems queued already.
+package delayedaction
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+)
+
+// Finalizer marks the pods that are played, and holds them until they are released.
+const Finalizer = "rehearse.example/played"
+
+const (
+	ready   = "ready"
+	release = "release"
+	retry   = 3 * time.Second
+)
+
+var delays = map[string]time.Duration{ready: 2 * time.Second, release: 5 * time.Second}
+
+// action is what waits to be done to a pod.
+type action struct {
+	kind      string
+	timer     *time.Timer
+	cancelled bool
+}
+
+type controller struct {
+	client kubernetes.Interface
+	pods   listers.PodLister
+	queue  workqueue.TypedInterface[cache.ObjectName]
+
+	mu    sync.Mutex
+	table map[cache.ObjectName]*action
+}
+
+// Run runs the controller until ctx ends.
+func Run(ctx context.Context, config *rest.Config) error {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	factory := informers.NewSharedInformerFactory(client, 0)
+	pods := factory.Core().V1().Pods()
+	c := &controller{client: client, pods: pods.Lister(), queue: workqueue.NewTyped[cache.ObjectName](), table: map[cache.ObjectName]*action{}}
+	see := func(obj any) {
+		pod := obj.(*corev1.Pod)
+		c.observe(cache.MetaObjectToName(pod), next(pod))
+	}
+	if _, err := pods.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    see,
+		UpdateFunc: func(_, obj any) { see(obj) },
+		DeleteFunc: func(obj any) {
+			if key, err := cache.DeletionHandlingObjectToName(obj); err == nil {
+				c.observe(key, "")
+			}
+		},
+	}); err != nil {
+		return err
+	}
+	defer c.stop()
+	defer context.AfterFunc(ctx, c.queue.ShutDown)()
+	factory.Start(ctx.Done())
+	defer factory.Shutdown()
+	factory.WaitForCacheSync(ctx.Done())
+	for c.work(ctx) {
+	}
+	return nil
+}
+
+// next is what is to be done to a pod after a while; "" if nothing is.
+func next(pod *corev1.Pod) string {
+	switch {
+	case !slices.Contains(pod.Finalizers, Finalizer):
+		return ""
+	case pod.DeletionTimestamp != nil:
+		return release
+	case pod.Status.Phase != corev1.PodRunning:
+		return ready
+	}
+	return ""
+}
+
+// observe queues what is to be done to a pod instead of what was.
+func (c *controller) observe(key cache.ObjectName, kind string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	queued := c.table[key]
+	if queued != nil && queued.kind == kind {
+		return // it waits already
+	}
+	if queued != nil {
+		queued.cancelled = true
+		queued.timer.Stop()
+	}
+	if kind == "" {
+		return // and here the cancelled entry stays in the table
+	}
+	c.table[key] = &action{kind: kind, timer: time.AfterFunc(delays[kind], func() { c.queue.Add(key) })}
+}
+
+func (c *controller) work(ctx context.Context) bool {
+	key, quit := c.queue.Get()
+	if quit {
+		return false
+	}
+	defer c.queue.Done(key)
+	c.mu.Lock()
+	a := c.table[key]
+	due := a != nil && !a.cancelled
+	c.mu.Unlock()
+	if !due {
+		return true
+	}
+	err := c.do(ctx, key, a.kind)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case err == nil || apierrors.IsNotFound(err):
+		if c.table[key] == a {
+			delete(c.table, key)
+		}
+	case !a.cancelled:
+		a.timer.Reset(retry)
+	}
+	return true
+}
+
+func (c *controller) do(ctx context.Context, key cache.ObjectName, kind string) error {
+	pods := c.client.CoreV1().Pods(key.Namespace)
+	if kind == ready {
+		patch := `{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}`
+		_, err := pods.Patch(ctx, key.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+		return err
+	}
+	pod, err := c.pods.Pods(key.Namespace).Get(key.Name)
+	if err != nil {
+		return err
+	}
+	rest := slices.DeleteFunc(slices.Clone(pod.Finalizers), func(f string) bool { return f == Finalizer })
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"finalizers": rest}})
+	if err != nil {
+		return err
+	}
+	_, err = pods.Patch(ctx, key.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	return err
+}
+
+// stop leaves no timer behind.
+func (c *controller) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, a := range c.table {
+		a.timer.Stop()
+	}
+}

@@ -1,0 +1,174 @@
+// Package operator is a plain controller-runtime operator, written by the book: it must
+// stay clean in every order of events that Kubernetes may produce.
+//
+// A ConfigMap with the label [Label] is a site. The operator gives it a Secret and a
+// Deployment, which it owns, and says in an annotation what it has made. A finalizer
+// lets it take both away when the site is deleted; so it needs no garbage collector.
+//
+// By the book means: CreateOrUpdate with names derived from the owner's, which makes a
+// repeated create harmless; updates and patches with the revision they were decided on;
+// deletes with the UID; no state but the API's.
+package operator
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+	"time"
+
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+)
+
+const (
+	// Label marks the ConfigMaps that are sites.
+	Label = "rehearse.example/site"
+	// Made is the annotation that says which data the site's objects were made for.
+	Made = "rehearse.example/made"
+	// Finalizer holds a site until its objects are gone.
+	Finalizer = "rehearse.example/site"
+
+	// again is when to look once more whether they are: their events may not come, if
+	// the watch was away while they came and went.
+	again = 2 * time.Second
+)
+
+// Run runs the operator with a manager of its own until ctx ends.
+func Run(ctx context.Context, c *rest.Config) error {
+	mgr, err := ctrl.NewManager(c, ctrl.Options{
+		Scheme:                 clientgoscheme.Scheme,
+		Logger:                 logr.Discard(),
+		Metrics:                metricsserver.Options{BindAddress: "0"},
+		HealthProbeBindAddress: "0",
+		// The names of controllers are a list of the process, and there are many runs.
+		Controller: config.Controller{SkipNameValidation: new(true)},
+	})
+	if err != nil {
+		return err
+	}
+	if err := SetupWithManager(mgr); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+// SetupWithManager adds the operator to a manager.
+func SetupWithManager(mgr ctrl.Manager) error {
+	isSite := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetLabels()[Label] != "" })
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("site").
+		For(&corev1.ConfigMap{}, builder.WithPredicates(isSite)).
+		Owns(&corev1.Secret{}).
+		Owns(&appsv1.Deployment{}).
+		Complete(&Reconciler{mgr.GetClient(), mgr.GetAPIReader()})
+}
+
+// Reconciler brings a site about.
+type Reconciler struct {
+	client.Client
+	// Live reads from the API, not from a cache.
+	Live client.Reader
+}
+
+// Reconcile brings one site nearer to what it is to be.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	var site corev1.ConfigMap
+	if err := r.Get(ctx, request.NamespacedName, &site); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if site.DeletionTimestamp != nil {
+		return r.takeAway(ctx, &site)
+	}
+	if !controllerutil.ContainsFinalizer(&site, Finalizer) {
+		return ctrl.Result{}, r.patch(ctx, &site, func() { controllerutil.AddFinalizer(&site, Finalizer) })
+	}
+	made := digest(site.Data)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: site.Namespace, Name: site.Name}}
+	if _, err := controllerutil.CreateOrUpdate(ctx, r.Client, secret, func() error {
+		secret.Data = map[string][]byte{"key": []byte(digest(map[string]string{"uid": string(site.UID)}))}
+		return controllerutil.SetControllerReference(&site, secret, r.Scheme())
+	}); err != nil {
+		return ctrl.Result{}, err
+	}
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: site.Namespace, Name: site.Name}}
+	if _, err := controllerutil.CreateOrUpdate(ctx, r.Client, deployment, func() error {
+		describe(deployment, &site, made)
+		return controllerutil.SetControllerReference(&site, deployment, r.Scheme())
+	}); err != nil {
+		return ctrl.Result{}, err
+	}
+	if site.Annotations[Made] == made {
+		return ctrl.Result{}, nil
+	}
+	return ctrl.Result{}, r.patch(ctx, &site, func() { metav1.SetMetaDataAnnotation(&site.ObjectMeta, Made, made) })
+}
+
+// describe sets what the operator has to say about the Deployment and leaves alone what
+// the API's defaults and others said.
+func describe(d *appsv1.Deployment, site *corev1.ConfigMap, made string) {
+	labels := map[string]string{Label: site.Name}
+	replicas, _ := strconv.ParseInt(site.Data["replicas"], 10, 32)
+	d.Spec.Replicas = new(int32(replicas))
+	if d.CreationTimestamp.IsZero() {
+		d.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
+		d.Spec.Template.Labels = labels
+		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "site"}}
+	}
+	metav1.SetMetaDataAnnotation(&d.Spec.Template.ObjectMeta, Made, made)
+	d.Spec.Template.Spec.Containers[0].Image = site.Data["image"]
+}
+
+// takeAway deletes what the site owns, and lets it go when that is gone. A cache may
+// not show yet what was made a moment ago, and would let the site go too soon.
+func (r *Reconciler) takeAway(ctx context.Context, site *corev1.ConfigMap) (ctrl.Result, error) {
+	if !controllerutil.ContainsFinalizer(site, Finalizer) {
+		return ctrl.Result{}, nil
+	}
+	left := false
+	for _, o := range []client.Object{&appsv1.Deployment{}, &corev1.Secret{}} {
+		err := r.Live.Get(ctx, client.ObjectKeyFromObject(site), o)
+		if client.IgnoreNotFound(err) != nil {
+			return ctrl.Result{}, err
+		}
+		if err != nil || !metav1.IsControlledBy(o, site) {
+			continue
+		}
+		left = true
+		uid := o.GetUID()
+		err = r.Delete(ctx, o, client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+		if client.IgnoreNotFound(err) != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	if left {
+		return ctrl.Result{RequeueAfter: again}, nil
+	}
+	return ctrl.Result{}, r.patch(ctx, site, func() { controllerutil.RemoveFinalizer(site, Finalizer) })
+}
+
+// patch changes the site, unless somebody else did since it was read.
+func (r *Reconciler) patch(ctx context.Context, site *corev1.ConfigMap, change func()) error {
+	before := site.DeepCopy()
+	change()
+	return client.IgnoreNotFound(r.Patch(ctx, site, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
+}
+
+func digest(data map[string]string) string {
+	hash := sha256.New()
+	for _, key := range []string{"image", "replicas", "uid"} {
+		hash.Write([]byte(key + "=" + data[key] + "\n"))
+	}
+	return hex.EncodeToString(hash.Sum(nil))[:16]
+}

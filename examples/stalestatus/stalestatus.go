@@ -1,0 +1,116 @@
+// Package stalestatus is written the naive way, to be found out: a status that was
+// rendered from a remembered pod is written later, without a resourceVersion.
+//
+// It stands for kwok issue 1002 (v0.4.0): an older queued stage fired late and put a
+// Running pod back to ContainerCreating. There as here what waits in the queue is the
+// pod as it once was, and nothing takes it out when the pod has gone on.
+//
+// Pods here are ContainerCreating after a second and Running two seconds later. A write
+// that failed is tried again after five seconds, and that is one way to come late: it was carried
+// out after all, only its answer was lost, and meanwhile the pod is Running.
+package stalestatus
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+)
+
+const (
+	creating      = time.Second
+	running       = 2 * time.Second
+	retry         = 5 * time.Second
+	podIP         = "10.0.0.1"
+	statusPending = "ContainerCreating"
+)
+
+// write is a status that waits to be written. Queues compare what they hold, and
+// pointers are never equal: a newer one does not take the place of an older one.
+type write struct {
+	namespace, name string
+	status          corev1.PodStatus
+}
+
+type controller struct {
+	client kubernetes.Interface
+	queue  workqueue.TypedDelayingInterface[*write]
+}
+
+// Run runs the controller until ctx ends.
+func Run(ctx context.Context, config *rest.Config) error {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	factory := informers.NewSharedInformerFactory(client, 0)
+	c := &controller{client: client, queue: workqueue.NewTypedDelayingQueue[*write]()}
+	if _, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { c.observe(obj.(*corev1.Pod)) },
+		UpdateFunc: func(_, obj any) { c.observe(obj.(*corev1.Pod)) },
+	}); err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, c.queue.ShutDown)()
+	factory.Start(ctx.Done())
+	defer factory.Shutdown()
+	factory.WaitForCacheSync(ctx.Done())
+	for c.work(ctx) {
+	}
+	return nil
+}
+
+// observe queues the status that follows the one seen.
+func (c *controller) observe(pod *corev1.Pod) {
+	w := &write{namespace: pod.Namespace, name: pod.Name}
+	switch {
+	case pod.DeletionTimestamp != nil:
+	case pod.Status.PodIP == "":
+		w.status = status(pod, corev1.PodPending, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: statusPending}})
+		c.queue.AddAfter(w, creating)
+	case pod.Status.Phase == corev1.PodPending:
+		w.status = status(pod, corev1.PodRunning, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
+		c.queue.AddAfter(w, running)
+	}
+}
+
+func status(pod *corev1.Pod, phase corev1.PodPhase, state corev1.ContainerState) corev1.PodStatus {
+	s := corev1.PodStatus{Phase: phase, PodIP: podIP}
+	ready := corev1.ConditionFalse
+	if phase == corev1.PodRunning {
+		ready = corev1.ConditionTrue
+	}
+	s.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
+	for _, container := range pod.Spec.Containers {
+		s.ContainerStatuses = append(s.ContainerStatuses, corev1.ContainerStatus{
+			Name: container.Name, Image: container.Image, Ready: phase == corev1.PodRunning, State: state,
+		})
+	}
+	return s
+}
+
+func (c *controller) work(ctx context.Context) bool {
+	w, quit := c.queue.Get()
+	if quit {
+		return false
+	}
+	defer c.queue.Done(w)
+	patch, err := json.Marshal(map[string]any{"status": w.status})
+	if err != nil {
+		return true
+	}
+	_, err = c.client.CoreV1().Pods(w.namespace).Patch(ctx, w.name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	if err != nil && !apierrors.IsNotFound(err) {
+		c.queue.AddAfter(w, retry)
+	}
+	return true
+}

@@ -1,0 +1,111 @@
+package simtest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/go-logr/logr"
+)
+
+// Manager starts a controller-runtime manager. setup adds its controllers, as main
+// does in production; after a crash it is called again with a new manager. Options
+// change what the manager is made with: by default it serves no metrics, elects no
+// leader, and its scheme is that of the test's options.
+func (w *World) Manager(name string, setup func(ctrl.Manager) error, options ...func(*ctrl.Options)) {
+	if setup == nil {
+		w.fatal("manager %s: want a function that adds its controllers", name)
+	}
+	w.Controller(name, w.managed(name, setup, options))
+}
+
+// ManagerReplicas starts several replicas of one manager, "name/0", "name/1", …, of
+// which the one that holds the Lease default/NAME works.
+func (w *World) ManagerReplicas(name string, n int, setup func(ctrl.Manager) error, options ...func(*ctrl.Options)) {
+	if setup == nil {
+		w.fatal("manager %s: want a function that adds its controllers", name)
+	}
+	elect := func(o *ctrl.Options) { o.LeaderElection = true }
+	w.Replicas(name, n, w.managed(name, setup, append([]func(*ctrl.Options){elect}, options...)))
+}
+
+// managed is the constructor of a manager.
+func (w *World) managed(name string, setup func(ctrl.Manager) error, options []func(*ctrl.Options)) Constructor {
+	return func(ctx context.Context, config *rest.Config) error {
+		o := w.managerOptions(name)
+		for _, change := range options {
+			change(&o)
+		}
+		if err := electByName(config, &o); err != nil {
+			return err
+		}
+		manager, err := ctrl.NewManager(config, o)
+		if err != nil {
+			return fmt.Errorf("manager %s: %w", name, err)
+		}
+		if err := setup(manager); err != nil {
+			return fmt.Errorf("set manager %s up: %w", name, err)
+		}
+		return manager.Start(ctx)
+	}
+}
+
+// managerOptions leave out what a manager does for the world outside, and what it
+// would only ask the API for: which kinds there are.
+func (w *World) managerOptions(name string) ctrl.Options {
+	o := ctrl.Options{
+		Scheme:                  w.config.scheme,
+		Metrics:                 metricsserver.Options{BindAddress: "0"},
+		HealthProbeBindAddress:  "0",
+		PprofBindAddress:        "0",
+		LeaderElectionID:        name,
+		LeaderElectionNamespace: metav1.NamespaceDefault,
+		Logger:                  logr.New(log.NullLogSink{}),
+		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) {
+			return w.server.restMapper(), nil
+		},
+	}
+	// The names of controllers are checked, by default, against all that the process
+	// has ever seen.
+	o.Controller.SkipNameValidation = ptr.To(true)
+	if *flagVerbose {
+		o.Logger = klog.Background().WithName(name)
+	}
+	return o
+}
+
+// electByName gives a manager that elects a leader a lock whose holder is named after
+// the instance. By default it is the machine's name and a random number.
+func electByName(config *rest.Config, o *ctrl.Options) error {
+	i, ok := config.Transport.(*instance)
+	if !o.LeaderElection || o.LeaderElectionResourceLockInterface != nil || !ok {
+		return nil
+	}
+	const renewDeadline = 10 * time.Second // controller-runtime's default
+	own := rest.CopyConfig(config)
+	// As controller-runtime does: one request that hangs should not cost the lease.
+	own.Timeout = max(ptr.Deref(o.RenewDeadline, renewDeadline)/2, time.Second)
+	client, err := coordinationv1client.NewForConfig(own)
+	if err != nil {
+		return err
+	}
+	o.LeaderElectionResourceLockInterface = &resourcelock.LeaseLock{
+		LeaseMeta:  metav1.ObjectMeta{Namespace: o.LeaderElectionNamespace, Name: o.LeaderElectionID},
+		Client:     client,
+		LockConfig: resourcelock.ResourceLockConfig{Identity: fmt.Sprintf("%s_%d", i.name, i.n)},
+		Labels:     o.LeaderElectionLabels,
+	}
+	return nil
+}

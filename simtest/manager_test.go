@@ -1,0 +1,124 @@
+package simtest_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/invariant"
+	"github.com/rehearse-k8s/rehearse/sim"
+	"github.com/rehearse-k8s/rehearse/simtest"
+)
+
+// copier is a small operator: it keeps a Secret with the contents of each ConfigMap.
+func copier(mgr ctrl.Manager) error {
+	c := mgr.GetClient()
+	return ctrl.NewControllerManagedBy(mgr).Named("copier").For(&corev1.ConfigMap{}).Owns(&corev1.Secret{}).
+		Complete(reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+			var from corev1.ConfigMap
+			if err := c.Get(ctx, r.NamespacedName, &from); err != nil || from.DeletionTimestamp != nil {
+				return reconcile.Result{}, client.IgnoreNotFound(err)
+			}
+			to := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: from.Namespace, Name: from.Name}}
+			_, err := ctrl.CreateOrUpdate(ctx, c, to, func() error {
+				to.StringData = nil
+				to.Data = map[string][]byte{"copy": []byte(from.Data["text"])}
+				return ctrl.SetControllerReference(&from, to, mgr.GetScheme())
+			})
+			return reconcile.Result{}, err
+		}))
+}
+
+func configMap(name, text string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"text": text}}
+}
+
+func copierStory(w *simtest.World) {
+	w.Manager("copier", copier)
+	w.Apply(configMap("a", "one"))
+	w.Settle()
+	w.Apply(configMap("a", "two"))
+	w.Eventually(time.Minute, invariant.Field("secrets", "default", "a", "data.copy", "dHdv"))
+}
+
+func TestManager(t *testing.T) {
+	simtest.Run(t, simtest.Seeds(40), copierStory)
+}
+
+func leaderStory(w *simtest.World) {
+	w.ManagerReplicas("copier", 2, copier)
+	w.Apply(configMap("a", "one"))
+	w.Eventually(2*time.Minute, invariant.Field("secrets", "default", "a", "data.copy", "b25l"))
+}
+
+func TestManagerReplicas(t *testing.T) {
+	alone := held(t, simtest.Play(t, simtest.Options{}, sim.Plan{Seed: 1}, leaderStory))
+	if who := writers(alone, "secrets"); who != "copier/0" {
+		t.Errorf("secrets were written by %q; want the first replica alone", who)
+	}
+
+	// The leader stands still at its first secret, for longer than its lease.
+	f := fault.Fault{Kind: fault.KindPause, Actor: "copier/0", Verb: "create", Resource: "secrets", Nth: 1, For: time.Minute}
+	paused := held(t, simtest.Play(t, simtest.Options{}, sim.Plan{Seed: 1, Faults: []fault.Fault{f}}, leaderStory))
+	if who := writers(paused, "secrets"); !strings.HasPrefix(who, "copier/1") {
+		t.Errorf("secrets were written by %q; want the second replica first", who)
+	}
+}
+
+// held is a run in which every promise was kept.
+func held(t *testing.T, out *sim.Outcome) *history.Run {
+	t.Helper()
+	if f := out.Run.Failure; f != nil {
+		for _, s := range out.Run.Steps {
+			t.Logf("%4d %9s %-8s %-12s %s %s %s %d %s %s", s.N, s.At, s.Kind, s.Actor, s.Verb, s.Object, s.Subresource, s.Code, s.Fault, s.Note)
+		}
+		t.Fatalf("%s: %s", f.Oracle, f.Message)
+	}
+	return out.Run
+}
+
+// writers are the actors whose writes to a resource had effect, in order, with
+// blanks between them.
+func writers(r *history.Run, resource string) string {
+	var all []string
+	for i := range r.Steps {
+		if s := &r.Steps[i]; s.Wrote() && s.Resource == resource {
+			all = append(all, s.Actor)
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+func TestManagerRepeats(t *testing.T) { repeats(t, simtest.Options{}, copierStory) }
+
+func TestManagerReplicasRepeat(t *testing.T) { repeats(t, simtest.Options{}, leaderStory) }
+
+// repeats plays a story twenty times with one seed: every run must go the same way.
+func repeats(t *testing.T, o simtest.Options, story func(*simtest.World), faults ...fault.Fault) *history.Run {
+	t.Helper()
+	plan := sim.Plan{Seed: 7, Faults: faults}
+	first := held(t, simtest.Play(t, o, plan, story))
+	for n := range 19 {
+		again := held(t, simtest.Play(t, o, plan, story))
+		if again.Hash() == first.Hash() {
+			continue
+		}
+		for i := range again.Steps {
+			a, b := again.Steps[i], first.Steps[min(i, len(first.Steps)-1)]
+			if a.Hash != b.Hash {
+				t.Fatalf("repeat %d departs at step %d:\n%+v\nwas\n%+v", n+1, i, a, b)
+			}
+		}
+		t.Fatalf("repeat %d ends after %d steps; the first run had %d", n+1, len(again.Steps), len(first.Steps))
+	}
+	return first
+}

@@ -1,0 +1,47 @@
+package report
+
+import "github.com/rehearse-k8s/rehearse/history"
+
+// causes are the steps without which the one would not have happened, and itself.
+func causes(run *history.Run, step int) map[int]bool {
+	found := map[int]bool{}
+	if step < 0 || step >= len(run.Steps) {
+		return found
+	}
+	for open := []int{step}; len(open) > 0; {
+		n := open[len(open)-1]
+		open = open[:len(open)-1]
+		if n < 0 || n >= len(run.Steps) || found[n] {
+			continue
+		}
+		found[n] = true
+		open = append(open, run.Steps[n].Causes...)
+	}
+	return found
+}
+
+// shown are the steps that are drawn: all, or those near the failure, those that led
+// to it, and what its actor did not know: faults before it, and writes not seen.
+func shown(run *history.Run, around int) (steps []int) {
+	end := len(run.Steps) - 1
+	if run.Failure != nil {
+		end = max(0, min(run.Failure.Step, end))
+	}
+	story := causes(run, end)
+	if around > 0 && len(run.Steps) > 0 {
+		p := newReplay(run)
+		p.to(end)
+		for _, v := range p.of(run.Steps[end].Actor) {
+			for _, s := range p.unseen(v) {
+				story[s.N] = true
+			}
+		}
+	}
+	for n := range run.Steps {
+		wrong := n < end && run.Steps[n].Fault != ""
+		if around <= 0 || wrong || story[n] || n >= end-around && n <= end+around {
+			steps = append(steps, n)
+		}
+	}
+	return steps
+}

@@ -1,0 +1,74 @@
+package report
+
+import "slices"
+
+const (
+	stepWidth, timeWidth = 4, 8
+	minLane              = 10 // columns of a lane
+	minPair              = 13 // of each of two lanes that belong to one controller
+)
+
+// lane is a column.
+type lane struct {
+	title, actor string
+	kind         laneKind
+	weight       int
+}
+
+type laneKind int
+
+const (
+	userLane laneKind = iota
+	truthLane
+	cacheLane
+	requestLane
+	bothLane // a controller's cache and requests, where there is no room for two
+	kubeletLane
+)
+
+// layOut decides which lanes there are. Controllers of which nothing is shown have
+// none; those for which there is no room are returned.
+func (d *drawing) layOut(width int, steps []int) (noRoom []string) {
+	var names []string
+	hasKubelet := false
+	for _, n := range steps {
+		switch a := d.run.Steps[n].Actor; {
+		case a == kubelet:
+			hasKubelet = true
+		case a != user && !slices.Contains(names, a) && slices.Contains(d.run.Controllers(), a):
+			names = append(names, a)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		return slices.Index(d.run.Controllers(), a) - slices.Index(d.run.Controllers(), b)
+	})
+	for pairs := true; ; {
+		d.lanes = []lane{{"user", user, userLane, 3}, {"truth", "", truthLane, 4}}
+		for _, name := range names {
+			if pairs {
+				d.lanes = append(d.lanes, lane{name + " believes", name, cacheLane, 4}, lane{name + " asks", name, requestLane, 5})
+			} else {
+				d.lanes = append(d.lanes, lane{name, name, bothLane, 6})
+			}
+		}
+		if hasKubelet {
+			d.lanes = append(d.lanes, lane{kubelet, kubelet, kubeletLane, 3})
+		}
+		weights := make([]int, len(d.lanes))
+		for i, l := range d.lanes {
+			weights[i] = l.weight
+		}
+		room := width - (stepWidth + 1 + timeWidth + 1) - 3*len(d.lanes)
+		d.widths = append([]int{stepWidth + 1 + timeWidth}, share(room, weights)...)
+		narrowest := slices.Min(d.widths[1:])
+		switch {
+		case pairs && narrowest < minPair && len(names) > 0:
+			pairs = false
+		case narrowest < minLane && len(names) > 1:
+			noRoom = append(noRoom, names[len(names)-1])
+			names = names[:len(names)-1]
+		default:
+			return noRoom
+		}
+	}
+}

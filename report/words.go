@@ -1,0 +1,154 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/history"
+)
+
+// plain says in words what a kind of fault does.
+var plain = map[fault.Kind]string{
+	fault.KindLag:          "watch events came late",
+	fault.KindRelist:       "the watch expired (410) and the informer listed anew",
+	fault.KindDisconnect:   "the watch was cut and taken up again",
+	fault.KindDropBookmark: "a progress bookmark was lost",
+	fault.KindConflict:     "a write was answered 409",
+	fault.KindThrottle:     "a request was answered 429",
+	fault.KindError:        "a request was answered 500",
+	fault.KindTimeout:      "a request had no effect and no answer",
+	fault.KindLostAnswer:   "a write had effect and its answer was lost",
+	fault.KindLateAnswer:   "the answer to a write came late",
+	fault.KindLateRequest:  "a request was carried out late",
+	fault.KindCrashBefore:  "the controller crashed right before a write",
+	fault.KindCrashAfter:   "the controller crashed right after a write",
+	fault.KindOverlap:      "two instances of the controller ran at once",
+	fault.KindPause:        "the controller stood still for a while",
+	fault.KindDelete:       "somebody deleted the object",
+	fault.KindEvict:        "somebody evicted the pod",
+	fault.KindLabel:        "somebody labelled the object",
+	fault.KindFinalizer:    "somebody put a finalizer on the object",
+	fault.KindLoseEvent:    "a watch event was lost for good",
+	fault.KindRepeatEvent:  "a watch event came twice",
+	fault.KindTimeTravel:   "a new instance listed from a server with older state",
+}
+
+// inWords is a fault in words and in its text form.
+func inWords(text string) string {
+	kind, _, _ := strings.Cut(text, " ")
+	if w := plain[fault.Kind(kind)]; w != "" {
+		return w + " (" + text + ")"
+	}
+	return text
+}
+
+// namer writes objects short: without the namespace if there is only one.
+type namer struct{ single string }
+
+func newNamer(run *history.Run) namer {
+	single := ""
+	for i := range run.Steps {
+		switch ns := run.Steps[i].Namespace; {
+		case ns == "" || ns == single:
+		case single == "":
+			single = ns
+		default:
+			return namer{}
+		}
+	}
+	return namer{single}
+}
+
+func (n namer) key(o history.Object) string {
+	if o.Namespace == n.single {
+		return o.Name
+	}
+	return o.Key()
+}
+
+// object is "pods web-1", or "pods/status web-1".
+func (n namer) object(s *history.Step) string {
+	resource := short(s.Resource)
+	if s.Subresource != "" {
+		resource += "/" + s.Subresource
+	}
+	return strings.TrimSpace(resource + " " + n.key(s.Object))
+}
+
+// short is a resource without its group.
+func short(resource string) string {
+	name, _, _ := strings.Cut(resource, ".")
+	return name
+}
+
+// request says what was asked and what came of it.
+func (n namer) request(s *history.Step) string {
+	text := s.Verb + " " + n.object(s) + " → "
+	switch {
+	case s.Code/100 == 2 && s.Revision != 0:
+		text += fmt.Sprintf("@%d", s.Revision)
+	case s.Code/100 == 2:
+		text += "ok"
+	case s.Code != 0:
+		text += fmt.Sprint(s.Code)
+	default:
+		text += "no answer"
+	}
+	switch s.Reply {
+	case lost:
+		text += ", answer lost"
+	case late:
+		text += ", answer late"
+	case "":
+	default:
+		text += ", answer " + s.Reply
+	}
+	return text
+}
+
+// belief is "pods@12 (-3)": how far a view has come, and how many writes it has
+// not been told of.
+func (p *replay) belief(v *view) string {
+	text := short(v.resource) + "@"
+	if v.reached == 0 {
+		text += "none"
+	} else {
+		text += fmt.Sprint(v.reached)
+	}
+	if unseen := len(p.unseen(v)); unseen > 0 {
+		text += fmt.Sprintf(" (-%d)", unseen)
+	}
+	return text
+}
+
+// clock writes virtual time.
+func clock(d time.Duration) string {
+	if d >= time.Hour {
+		return d.Round(time.Second).String()
+	}
+	return d.Round(time.Millisecond).String()
+}
+
+// clean keeps text from a cluster from steering a terminal.
+func clean(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case !unicode.IsPrint(r):
+			return '?'
+		}
+		return r
+	}, text)
+}
+
+// plural is "1 step" or "3 steps".
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -5,11 +5,13 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // String is the text form: the kind and the fields that are set, as in
-// "lag actor=cloneset resource=pods object=default/web-1 nth=2 for=30s".
-// [Parse] reads it back.
+// "lag actor=cloneset resource=pods object=default/web-1 nth=2 for=30s". What would
+// end a word is written as %20. [Parse] reads it back.
 func (f Fault) String() string {
 	var b strings.Builder
 	b.WriteString(string(f.Kind))
@@ -18,7 +20,7 @@ func (f Fault) String() string {
 			b.WriteByte(' ')
 			b.WriteString(name)
 			b.WriteByte('=')
-			b.WriteString(value)
+			escape(&b, value)
 		}
 	}
 	field("actor", f.Actor)
@@ -44,10 +46,6 @@ func Parse(text string) (Fault, error) {
 		return Fault{}, fmt.Errorf("fault: empty; want a kind and fields, as in %q", Fault{Kind: KindLag, Resource: "pods", Nth: 1})
 	}
 	f := Fault{Kind: Kind(words[0])}
-	t, ok := traitOf(f.Kind)
-	if !ok {
-		return Fault{}, fmt.Errorf("fault %q: %q is none of %s", text, words[0], kindList())
-	}
 	seen := map[string]bool{}
 	for _, word := range words[1:] {
 		name, value, ok := strings.Cut(word, "=")
@@ -58,18 +56,16 @@ func Parse(text string) (Fault, error) {
 			return Fault{}, fmt.Errorf("fault %q: %s is given twice", text, name)
 		}
 		seen[name] = true
+		value, err := unescape(value)
+		if err != nil {
+			return Fault{}, fmt.Errorf("fault %q: %s=%w", text, name, err)
+		}
 		if err := f.set(name, value); err != nil {
 			return Fault{}, fmt.Errorf("fault %q: %w", text, err)
 		}
 	}
-	if (f.For != 0 || f.Writes != 0) && !t.holds {
-		return Fault{}, fmt.Errorf("fault %q: %s holds nothing; for and writes do not apply", text, f.Kind)
-	}
-	if f.For != 0 && f.Writes != 0 {
-		return Fault{}, fmt.Errorf("fault %q: for and writes exclude each other", text)
-	}
-	if f.Verb != "" && t.class == Event {
-		return Fault{}, fmt.Errorf("fault %q: %s acts on events, which have no verb", text, f.Kind)
+	if err := f.check(); err != nil {
+		return Fault{}, fmt.Errorf("fault %q: %w", text, err)
 	}
 	return f, nil
 }
@@ -105,6 +101,38 @@ func positive(name, value string) (int, error) {
 		return 0, fmt.Errorf("%s=%s is not a number from 1", name, value)
 	}
 	return n, nil
+}
+
+// escape writes a value so that it is one word.
+func escape(b *strings.Builder, value string) {
+	for len(value) > 0 {
+		r, size := utf8.DecodeRuneInString(value)
+		if r == '%' || unicode.IsSpace(r) || unicode.IsControl(r) || r == utf8.RuneError && size == 1 {
+			for _, c := range []byte(value[:size]) {
+				fmt.Fprintf(b, "%%%02X", c)
+			}
+		} else {
+			b.WriteString(value[:size])
+		}
+		value = value[size:]
+	}
+}
+
+func unescape(value string) (string, error) {
+	var b strings.Builder
+	for {
+		before, after, found := strings.Cut(value, "%")
+		b.WriteString(before)
+		if !found {
+			return b.String(), nil
+		}
+		c, err := strconv.ParseUint(after[:min(2, len(after))], 16, 8)
+		if err != nil || len(after) < 2 {
+			return "", fmt.Errorf("%s: %%%s is not %% and two hexadecimal digits", value, after[:min(2, len(after))])
+		}
+		b.WriteByte(byte(c))
+		value = after[2:]
+	}
 }
 
 func kindList() string {

@@ -1,0 +1,51 @@
+package fault
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rehearse-k8s/rehearse/history"
+)
+
+// verbs of requests.
+var verbs = []string{"create", "update", "patch", "delete", "deletecollection", "get", "list", "watch"}
+
+// Check refuses faults that make no sense, such as one that could never act on
+// anything. [Parse] has checked what it returns.
+func (f Fault) Check() error {
+	if err := f.check(); err != nil {
+		return fmt.Errorf("fault %q: %w", f, err)
+	}
+	return nil
+}
+
+func (f Fault) check() error {
+	t, ok := traitOf(f.Kind)
+	switch {
+	case !ok:
+		return fmt.Errorf("%q is none of %s", string(f.Kind), kindList())
+	case f.Nth < 0:
+		return fmt.Errorf("nth=%d is not a number from 1", f.Nth)
+	case f.For < 0:
+		return fmt.Errorf("for=%s is not a duration such as 30s", f.For)
+	case f.Writes < 0:
+		return fmt.Errorf("writes=%d is not a number from 1", f.Writes)
+	case (f.For != 0 || f.Writes != 0) && !t.holds:
+		return fmt.Errorf("%s holds nothing; for and writes do not apply", f.Kind)
+	case f.For != 0 && f.Writes != 0:
+		return fmt.Errorf("for and writes exclude each other")
+	case f.Verb != "" && t.class == Event:
+		return fmt.Errorf("%s acts on events, which have no verb", f.Kind)
+	// Of what is no resource the object is a path, and the verb any method.
+	case f.Verb != "" && !slices.Contains(verbs, f.Verb) && !strings.HasPrefix(f.Object, "/"):
+		return fmt.Errorf("verb=%s is none of %s", f.Verb, strings.Join(verbs, ", "))
+	case f.Verb != "" && !history.IsWriteVerb(f.Verb) && !f.Kind.Allows(Item{Class: Call}):
+		return fmt.Errorf("%s acts on writes, and %s is none", f.Kind, f.Verb)
+	case t.class == Event && strings.Contains(f.Resource, "/"):
+		return fmt.Errorf("%s acts on events, and resource=%s has a subresource, which has none", f.Kind, f.Resource)
+	case f.Kind == KindDropBookmark && f.Object != "":
+		return fmt.Errorf("%s acts on bookmarks, which have no object", f.Kind)
+	}
+	return nil
+}

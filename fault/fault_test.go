@@ -1,0 +1,153 @@
+package fault_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rehearse-k8s/rehearse/fault"
+)
+
+// TestLevels holds the table of kinds against a file that people can read: a level
+// is a promise to users about who is to blame.
+func TestLevels(t *testing.T) {
+	classes := map[fault.Class]string{fault.Event: "event", fault.Call: "call", fault.Process: "process", fault.Interference: "interference"}
+	var b strings.Builder
+	for _, k := range fault.Kinds(fault.Adversarial) {
+		holds := ""
+		if k.Holds() {
+			holds = "  holds"
+		}
+		fmt.Fprintln(&b, strings.TrimRight(fmt.Sprintf("%-14s %-12s %-12s%s", k, k.Level(), classes[k.Class()], holds), " "))
+	}
+	const golden = "testdata/kinds.txt"
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(golden, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), b.String()); d != "" {
+		t.Errorf("UPDATE_GOLDEN=1 writes it anew (-want +got)\n%s", d)
+	}
+}
+
+func TestKinds(t *testing.T) {
+	last := -1
+	for _, l := range []fault.Level{fault.Legal, fault.Seen, fault.Adversarial} {
+		kinds := fault.Kinds(l)
+		if len(kinds) <= last {
+			t.Errorf("%s has no kinds of its own", l)
+		}
+		last = len(kinds)
+		for _, k := range kinds {
+			if k.Level() > l {
+				t.Errorf("%s is among the kinds up to %s", k, l)
+			}
+		}
+		for n, f := range fault.Any(l) {
+			if f != fault.Of(kinds[n]) {
+				t.Errorf("Any(%s)[%d] is %s", l, n, f)
+			}
+		}
+		if back, err := fault.ParseLevel(l.String()); err != nil || back != l {
+			t.Errorf("%s: %s, %v", l, back, err)
+		}
+	}
+	if _, err := fault.ParseLevel("ilegal"); err == nil || !strings.Contains(err.Error(), `"ilegal" is none of legal, seen, adversarial`) {
+		t.Errorf("got %v", err)
+	}
+	if got := fault.Level(9).String(); got != "Level(9)" {
+		t.Errorf("got %s", got)
+	}
+	if k := fault.Kind("no such"); k.Level() != fault.Adversarial || k.Holds() {
+		t.Errorf("an unknown kind is %s", k.Level())
+	}
+}
+
+func TestPatterns(t *testing.T) {
+	for text, f := range map[string]fault.Fault{
+		"lag resource=pods":          fault.Lag("pods"),
+		"relist resource=pods":       fault.Relist("pods"),
+		"disconnect resource=pods":   fault.Disconnect("pods"),
+		"conflict resource=pods":     fault.Conflict("pods"),
+		"lost-answer actor=job":      fault.LostAnswer("job"),
+		"crash-before actor=job":     fault.Crash("job"),
+		"crash-after actor=job":      fault.CrashAfter("job"),
+		"pause actor=job":            fault.Pause("job"),
+		"throttle":                   fault.Of(fault.KindThrottle),
+		"overlap actor=my%20job":     {Kind: fault.KindOverlap, Actor: "my job"},
+		"lag nth=2 writes=3":         {Kind: fault.KindLag, Nth: 2, Writes: 3},
+		"pause nth=2 for=1m30s":      {Kind: fault.KindPause, Nth: 2, For: 90 * time.Second},
+		"error verb=get object=/api": {Kind: fault.KindError, Verb: "get", Object: "/api"},
+		"error verb=put object=/x":   {Kind: fault.KindError, Verb: "put", Object: "/x"},
+	} {
+		if f.String() != text || f.Check() != nil {
+			t.Errorf("%q is written %q, %v", text, f, f.Check())
+		}
+		if back, err := fault.Parse(text); err != nil || back != f {
+			t.Errorf("%q is read as %+v, %v", text, back, err)
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                              "fault: empty",
+		" \t":                           "fault: empty",
+		"lagg":                          `"lagg" is none of lag, crash-after,`,
+		"lag pods":                      `"pods" is not field=value`,
+		"lag resource=":                 `"resource=" is not field=value`,
+		"lag kind=pods":                 "kind is none of actor, verb, resource, object, nth, for, writes",
+		"lag nth=1 nth=2":               "nth is given twice",
+		"lag nth=0":                     "nth=0 is not a number from 1",
+		"lag nth=-1":                    "nth=-1 is not a number from 1",
+		"lag nth=99999999999999999999":  "is not a number from 1",
+		"lag writes=x":                  "writes=x is not a number from 1",
+		"lag for=3":                     "for=3 is not a duration such as 30s",
+		"lag for=-3s":                   "for=-3s is not a duration",
+		"lag for=3s writes=1":           "for and writes exclude each other",
+		"conflict for=3s":               "conflict holds nothing",
+		"lag verb=update":               "lag acts on events, which have no verb",
+		"conflict verb=put":             "verb=put is none of create, update,",
+		"conflict verb=get":             "conflict acts on writes, and get is none",
+		"crash-after verb=list":         "crash-after acts on writes, and list is none",
+		"lag resource=pods/status":      "lag acts on events, and resource=pods/status has a subresource",
+		"drop-bookmark object=default/": "drop-bookmark acts on bookmarks",
+		"lag actor=a%2":                 "actor=a%2: %2 is not % and two hexadecimal digits",
+		"lag actor=%zz":                 "actor=%zz: %zz is not %",
+		"lag actor=%+1":                 "is not %",
+	} {
+		f, err := fault.Parse(text)
+		if err == nil || !strings.Contains(err.Error(), want) || f != (fault.Fault{}) {
+			t.Errorf("%q: %v, %v, want %q in it", text, f, err, want)
+		}
+	}
+	for _, f := range []fault.Fault{{}, {Kind: "x"}, {Kind: fault.KindLag, Nth: -1}, {Kind: fault.KindLag, For: -1}, {Kind: fault.KindLag, Writes: -1}} {
+		if err := f.Check(); err == nil || !strings.HasPrefix(err.Error(), "fault \"") {
+			t.Errorf("%+v: %v", f, err)
+		}
+	}
+}
+
+func TestParseAll(t *testing.T) {
+	lines := []string{"# a comment", "", "  lag nth=1 ", "conflict actor=job"}
+	faults, err := fault.ParseAll(lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fault.Strings(faults); !slices.Equal(got, []string{"lag nth=1", "conflict actor=job"}) {
+		t.Errorf("got %q", got)
+	}
+	if _, err := fault.ParseAll(append(lines, "oops")); err == nil || !strings.Contains(err.Error(), `"oops"`) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -138,7 +138,7 @@ func (p *replay) answered(s *history.Step) {
 // question is the request that an answer belongs to.
 func (p *replay) question(s *history.Step) *history.Step {
 	for _, c := range s.Causes {
-		if r := &p.run.Steps[c]; r.Kind == history.Request && r.Actor == s.Actor && (s.Verb == "" || s.Verb == r.Verb && s.Object == r.Object) {
+		if r := &p.run.Steps[c]; r.Kind == history.Request && r.Actor == s.Actor && (s.Verb == "" || s.Verb == r.Verb) {
 			return r
 		}
 	}

@@ -251,9 +251,9 @@ func (d *drawing) asks(actor string, s *history.Step) cell {
 	}
 	switch s.Kind {
 	case history.Start:
-		return cell{"starts", bold}
+		return cell{"starts" + noted(s), bold}
 	case history.Crash:
-		return cell{"CRASHES", red}
+		return cell{"CRASHES" + noted(s), red}
 	case history.Answer:
 		q := *d.question(s)
 		q.Reply = ""
@@ -269,6 +269,14 @@ func (d *drawing) asks(actor string, s *history.Step) cell {
 		return c
 	}
 	return cell{}
+}
+
+// noted is a step's note, if it is not written beside its fault.
+func noted(s *history.Step) string {
+	if s.Note == "" || s.Fault != "" {
+		return ""
+	}
+	return " " + s.Note
 }
 
 func (d *drawing) verdict() {

@@ -97,8 +97,14 @@ func (n namer) request(s *history.Step) string {
 	default:
 		text += "no answer"
 	}
+	if s.Code >= 400 && s.Fault == "" && s.Note != "" {
+		text += " (" + s.Note + ")"
+	}
 	switch s.Reply {
 	case lost:
+		if s.Code == 0 {
+			break
+		}
 		text += ", answer lost"
 	case late:
 		text += ", answer late"

@@ -242,6 +242,7 @@ func unsupported() answer {
 
 // carryOut lets the API serve a request and completes its step.
 func (w *World) carryOut(p *parked, step *history.Step) answer {
+	w.clock.set()
 	x := w.server.do(func(x *exchange) { w.fill(x, p) })
 	defer w.server.release(x)
 	step.Code = x.code

@@ -47,8 +47,12 @@ func (w *World) schedule(h *hold, age int, do func()) {
 	w.later = append(w.later, &later{age: age, hold: h, do: do})
 }
 
-// maxSteps ends a run that does not come to rest.
-const maxSteps = 20_000
+// maxSteps ends a run that does not come to rest, and maxAtOnce one in which so much
+// happens without any time going by.
+const (
+	maxSteps  = 20_000
+	maxAtOnce = 2_000
+)
 
 // loop is the schedule: see what may happen next, choose the oldest, do it, until
 // the run is over.
@@ -63,15 +67,40 @@ func (w *World) loop() {
 		if w.over {
 			return
 		}
+		w.reseed()
 		if next := w.next(); next != nil {
 			next()
-			if len(w.record.Steps) > maxSteps {
-				w.fail("comes to rest", fmt.Sprintf("%d steps in %s, and no end", maxSteps, w.elapsed()))
-			}
+			w.restless()
 			continue
 		}
 		w.idle()
 	}
+}
+
+// restless ends a run that goes on and on.
+func (w *World) restless() {
+	n := len(w.record.Steps)
+	switch {
+	case n > maxSteps:
+		w.fail("comes to rest", fmt.Sprintf("%d steps in %s and no end; %s", n, w.elapsed(), w.busiest(0)))
+	case n > w.lastPass+maxAtOnce:
+		w.fail("comes to rest", fmt.Sprintf("%d steps without a moment's rest, at %s; %s", n-w.lastPass, w.elapsed(), w.busiest(w.lastPass)))
+	}
+}
+
+// busiest says who made most requests since a step.
+func (w *World) busiest(since int) string {
+	counts := map[string]int{}
+	var who string
+	for n := since; n < len(w.record.Steps); n++ {
+		if s := &w.record.Steps[n]; s.Kind == history.Request {
+			counts[s.Actor]++
+			if counts[s.Actor] > counts[who] {
+				who = s.Actor
+			}
+		}
+	}
+	return fmt.Sprintf("%s made %d requests", who, counts[who])
 }
 
 // collect takes in what the last step brought about: new requests, in an order that
@@ -340,7 +369,7 @@ func (w *World) pass(limit time.Duration) {
 	case <-w.arrived:
 	case <-timer.C:
 	}
-	w.add(history.Step{Kind: history.Time})
+	w.lastPass = w.add(history.Step{Kind: history.Time}).N
 	w.lastTime = true
 }
 

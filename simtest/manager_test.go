@@ -2,6 +2,7 @@ package simtest_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -78,12 +79,17 @@ func TestManagerReplicas(t *testing.T) {
 func held(t *testing.T, out *sim.Outcome) *history.Run {
 	t.Helper()
 	if f := out.Run.Failure; f != nil {
-		for _, s := range out.Run.Steps {
-			t.Logf("%4d %9s %-8s %-12s %s %s %s %d %s %s", s.N, s.At, s.Kind, s.Actor, s.Verb, s.Object, s.Subresource, s.Code, s.Fault, s.Note)
+		for i := range out.Run.Steps {
+			t.Log(line(&out.Run.Steps[i]))
 		}
 		t.Fatalf("%s: %s", f.Oracle, f.Message)
 	}
 	return out.Run
+}
+
+// line is a step for the log of a test that failed.
+func line(s *history.Step) string {
+	return fmt.Sprintf("%4d %9s %-8s %-12s %s%s %s %s %s %d rev %d/%d %s %s %s", s.N, s.At, s.Kind, s.Actor, s.Verb, s.Type, s.Object, s.Subresource, s.Query, s.Code, s.Revision, s.Truth, s.Digest, s.Fault, s.Note)
 }
 
 // writers are the actors whose writes to a resource had effect, in order, with
@@ -115,7 +121,7 @@ func repeats(t *testing.T, o simtest.Options, story func(*simtest.World), faults
 		for i := range again.Steps {
 			a, b := again.Steps[i], first.Steps[min(i, len(first.Steps)-1)]
 			if a.Hash != b.Hash {
-				t.Fatalf("repeat %d departs at step %d:\n%+v\nwas\n%+v", n+1, i, a, b)
+				t.Fatalf("repeat %d departs at step %d:\n%s\nwas\n%s", n+1, i, line(&a), line(&b))
 			}
 		}
 		t.Fatalf("repeat %d ends after %d steps; the first run had %d", n+1, len(again.Steps), len(first.Steps))

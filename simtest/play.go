@@ -85,7 +85,8 @@ func (p *player) inBubble(w *World) {
 func (w *World) live(story func(*World)) {
 	w.start = time.Now()
 	w.record.Start = w.start
-	if w.store, w.broken = w.server.fork(w.run, w.plan.Seed, time.Now); w.broken != nil {
+	w.clock.set()
+	if w.store, w.broken = w.server.fork(w.run, w.plan.Seed, w.clock.now); w.broken != nil {
 		return
 	}
 	if w.truth, w.broken = newTruth(w, w.store); w.broken != nil {

@@ -42,6 +42,7 @@ type World struct {
 	truth  *truth
 	record *history.Run
 	start  time.Time
+	clock  outsideClock
 
 	ctx     context.Context
 	cancel  context.CancelFunc

@@ -21,7 +21,7 @@ func causes(run *history.Run, step int) map[int]bool {
 }
 
 // shown are the steps that are drawn: all, or those near the failure, those that led
-// to it, and what its actor did not know: faults before it, and writes not seen.
+// to it, the last writes before it, faults, and writes that its actor had not seen.
 func shown(run *history.Run, around int) (steps []int) {
 	end := len(run.Steps) - 1
 	if run.Failure != nil {
@@ -35,6 +35,9 @@ func shown(run *history.Run, around int) (steps []int) {
 			for _, s := range p.unseen(v) {
 				story[s.N] = true
 			}
+		}
+		for _, n := range p.writes[max(0, len(p.writes)-around):] {
+			story[n] = true
 		}
 	}
 	for n := range run.Steps {

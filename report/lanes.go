@@ -77,7 +77,7 @@ func (d *drawing) head() {
 	}
 	d.line(about, normal)
 	for _, f := range d.run.Faults {
-		d.line("fault: "+clean(inWords(f)), normal)
+		d.hang("fault: ", clean(inWords(f)), normal)
 	}
 	cells := []cell{{fmt.Sprintf("%*s  time", stepWidth, "step"), bold}}
 	for _, l := range d.lanes {
@@ -153,6 +153,9 @@ func (d *drawing) cell(l lane, s *history.Step) cell {
 		}
 		return c
 	case kubeletLane:
+		if s.Actor == kubelet && s.Kind == history.Frame { // how far its cache is, nobody asks
+			return cell{strings.ToLower(s.Type) + " " + d.key(s.Object), dim}
+		}
 		return d.asks(kubelet, s)
 	}
 	c := d.asks(user, s)

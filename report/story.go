@@ -132,7 +132,7 @@ func (t *teller) against(v *view, n int) string {
 // events names the first of the writes that were not seen, and counts the others.
 func (t *teller) events(actor string, unseen []*history.Step) string {
 	s := unseen[0]
-	whose := s.Actor + "'s"
+	whose := possessive(s.Actor)
 	if s.Actor == actor {
 		whose = "its own"
 	}
@@ -141,6 +141,13 @@ func (t *teller) events(actor string, unseen []*history.Step) string {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
+}
+
+func possessive(name string) string {
+	if strings.HasSuffix(name, "s") {
+		return name + "'"
+	}
+	return name + "'s"
 }
 
 // heldBy names the fault that kept a cache behind: the one that acted on the event,
@@ -189,7 +196,7 @@ func (t *teller) lastFault(before int) string {
 			return "; " + inWords(s.Fault)
 		}
 		if s.Fault != "" {
-			return fmt.Sprintf("; before that, at step %d, %s", n, inWords(s.Fault))
+			return fmt.Sprintf("; at step %d %s", n, inWords(s.Fault))
 		}
 	}
 	return ""
@@ -206,13 +213,13 @@ func (t *teller) stuck(end int) string {
 	}
 	if last >= 0 {
 		s := &t.run.Steps[last]
-		text = fmt.Sprintf("the last write of a controller was %s's %s of %s (step %d, %s)", s.Actor, s.Verb, t.object(s), last, clock(s.At))
+		text = fmt.Sprintf("the last write of a controller was %s %s of %s (step %d, %s)", possessive(s.Actor), s.Verb, t.object(s), last, clock(s.At))
 	}
 	text = "until " + clock(t.run.Steps[end].At) + " " + text
 	for _, actor := range t.controllers {
 		if v, unseen := t.blind(actor, ""); v != nil {
-			return text + fmt.Sprintf(", and %s's cache of %s is %s: it has not seen %s%s",
-				actor, short(v.resource), t.against(v, end+1), t.events(actor, unseen), t.heldBy(v, unseen[0], end+1))
+			return text + fmt.Sprintf(", and %s cache of %s is %s: it has not seen %s%s",
+				possessive(actor), short(v.resource), t.against(v, end+1), t.events(actor, unseen), t.heldBy(v, unseen[0], end+1))
 		}
 	}
 	return text + ", although all caches are up to date" + t.lastFault(end)

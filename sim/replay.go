@@ -19,7 +19,7 @@ func Replay(ctx context.Context, world World, p Plan) (*Outcome, error) {
 			if f := out.Run.Failure; f != nil {
 				return nil, fmt.Errorf("the run without faults fails already: %s: %s", f.Oracle, f.Message)
 			}
-			states = append(states, out.State)
+			states = s.learn(states, out)
 		}
 		s.expect = Learn(states)
 	}

@@ -80,6 +80,9 @@ type Failure struct {
 
 // Grade says how reliably the failure comes again.
 func (f *Failure) Grade() string {
+	if f.ShrinkRuns == 0 && f.Same == 0 && f.Nearest == nil {
+		return "not repeated"
+	}
 	if f.Identical == repeats {
 		return fmt.Sprintf("%d/%d identical", f.Identical, repeats)
 	}
@@ -99,6 +102,7 @@ type search struct {
 	result  *Result
 	until   time.Time
 	expect  *Expectation
+	exempt  map[string]bool
 	hashes  map[history.Hash]bool
 	corpus  []*Outcome // runs that went a way of their own and held
 }
@@ -174,12 +178,24 @@ func (s *search) withoutFaults(ctx context.Context) (*Outcome, error) {
 			first = out
 			s.result.Baseline = out.Run
 		}
-		if out.State != nil {
-			states = append(states, out.State)
-		}
+		states = s.learn(states, out)
 	}
 	s.expect = Learn(states)
 	return first, nil
+}
+
+// learn takes in what a run without faults shows.
+func (s *search) learn(states []State, out *Outcome) []State {
+	for _, name := range out.Exempt {
+		if s.exempt == nil {
+			s.exempt = map[string]bool{}
+		}
+		s.exempt[name] = true
+	}
+	if out.State == nil {
+		return states
+	}
+	return append(states, out.State)
 }
 
 // try plays one plan. The error is errStop when the search is over.
@@ -239,7 +255,7 @@ func (s *search) remember(out *Outcome) {
 
 func (s *search) play(ctx context.Context, p Plan) (*Outcome, error) {
 	if s.expect != nil {
-		p.Expect = s.expect.Fits
+		p.Expect, p.Exempt = s.expect.Fits, s.exempt
 	}
 	out, err := s.world.Play(ctx, p)
 	if err != nil {

@@ -17,6 +17,9 @@ func (s *search) small(ctx context.Context, p Plan, found *Outcome) (*Failure, e
 		Plan: p, Run: found.Run, FoundAfter: s.result.Runs,
 		FoundFaults: len(p.Faults), FoundSteps: len(found.Run.Steps),
 	}
+	if found.Final {
+		return f, nil
+	}
 	for range repeats {
 		again, err := s.play(ctx, p)
 		if err != nil {
@@ -33,7 +36,7 @@ func (s *search) small(ctx context.Context, p Plan, found *Outcome) (*Failure, e
 		return f, err
 	}
 	f.Nearest = s.nearest(f.Run)
-	f.Plan.Expect = nil
+	f.Plan.Expect, f.Plan.Exempt = nil, nil
 	return f, nil
 }
 

@@ -17,6 +17,9 @@ type Plan struct {
 	// Expect judges the state in which the run comes to rest; nil accepts any. A
 	// run goes on until it is satisfied, within its patience.
 	Expect func(State) error
+	// Exempt are names of promises that are broken without faults already, by the
+	// nature of the world.
+	Exempt map[string]bool
 }
 
 // Outcome is what a run came to.
@@ -30,6 +33,13 @@ type Outcome struct {
 	// Seen are the names of those things that should happen sometimes, and whether
 	// they did.
 	Seen map[string]bool
+
+	// Final says that to play the plan again would do harm (it cannot be stopped): the
+	// failure is neither confirmed nor made small.
+	Final bool
+	// Exempt are the names of promises that may be broken by the nature of the world
+	// and were; of runs without faults only.
+	Exempt []string
 
 	// Plan is filled in by the search.
 	Plan Plan

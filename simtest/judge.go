@@ -41,6 +41,19 @@ func (w *World) judge() {
 	w.look()
 }
 
+// judgeRecord looks at what must hold for the record as a whole, once it is whole.
+func (w *World) judgeRecord() {
+	for _, i := range w.config.record {
+		if w.record.Failure != nil {
+			return
+		}
+		if err := i.Check(w.truth); err != nil {
+			w.over = false
+			w.fail(i.Name, err.Error())
+		}
+	}
+}
+
 // look notes what should be seen sometimes.
 func (w *World) look() {
 	for _, i := range w.sometimes {
@@ -106,6 +119,16 @@ func (w *World) unkept() (all []broken) {
 	patience := max(defaultPatience, w.longest())
 	for _, i := range w.config.atRest {
 		if err := i.Check(w.truth); err != nil {
+			all = append(all, broken{i.Name, err.Error(), patience})
+		}
+	}
+	for _, i := range w.config.unless {
+		err := i.Check(w.truth)
+		switch {
+		case err == nil:
+		case w.plan.Expect == nil:
+			w.exempt = append(w.exempt, i.Name)
+		case !w.plan.Exempt[i.Name]:
 			all = append(all, broken{i.Name, err.Error(), patience})
 		}
 	}

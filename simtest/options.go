@@ -1,6 +1,7 @@
 package simtest
 
 import (
+	"errors"
 	"flag"
 	"time"
 
@@ -17,14 +18,12 @@ import (
 //
 //	simtest.Seeds(200).Budget(10 * time.Second)
 type Options struct {
-	runs    int
-	budget  time.Duration
-	seed    uint64
-	level   fault.Level
-	scheme  *runtime.Scheme
-	crds    []*apiextensionsv1.CustomResourceDefinition
-	atRest  []invariant.Invariant
-	nothing bool
+	runs   int
+	budget time.Duration
+	seed   uint64
+	level  fault.Level
+	scheme *runtime.Scheme
+	crds   []*apiextensionsv1.CustomResourceDefinition
 }
 
 // Seeds is how many runs there are at most, those without faults included. The
@@ -57,21 +56,38 @@ func (o Options) CRDs(crds ...*apiextensionsv1.CustomResourceDefinition) Options
 type settings struct {
 	Options
 	scheme *runtime.Scheme
-	atRest []invariant.Invariant
+	atRest []invariant.Invariant // must hold when a run has come to rest
+	unless []invariant.Invariant // the same, but for those that are broken without faults
+	record []invariant.Invariant // must hold for the record of every run
 }
 
 func (o Options) settings() *settings {
 	if o.seed == 0 {
 		o.seed = 1
 	}
-	s := &settings{Options: o, scheme: o.scheme, atRest: []invariant.Invariant{
-		invariant.Deleted(), invariant.NoOrphans(), invariant.UniqueOwnerUID(),
-	}}
+	s := &settings{
+		Options: o, scheme: o.scheme,
+		atRest: []invariant.Invariant{invariant.Deleted(), invariant.UniqueOwnerUID()},
+		// Without a garbage collector in the world, orphans are nobody's fault.
+		unless: []invariant.Invariant{invariant.NoOrphans()},
+		record: []invariant.Invariant{invariant.DefaultHotLoop, noStaleWrites},
+	}
 	if s.scheme == nil {
 		s.scheme = scheme.Scheme
 	}
 	return s
 }
+
+// noStaleWrites fails a run in which the API accepted, without a precondition, what
+// a controller had decided before it saw its own last write.
+var noStaleWrites = invariant.Func("no write is decided on a view older than the writer's own last write, unless the API can refuse it", func(v invariant.View) error {
+	for _, w := range invariant.StaleWrites(v.Run()) {
+		if w.Accepted {
+			return errors.New(w.String())
+		}
+	}
+	return nil
+})
 
 var (
 	flagSeeds   = flag.Int("simtest.seeds", 0, "how many runs a simtest makes at most; 0: what the test says")

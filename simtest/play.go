@@ -48,20 +48,21 @@ func (p *player) Play(_ context.Context, plan sim.Plan) (*sim.Outcome, error) {
 		record: &history.Run{Header: history.Header{Format: history.Format, Test: p.t.Name(), Seed: plan.Seed, Faults: fault.Strings(plan.Faults)}},
 		actors: map[string]*actor{}, wrote: map[int64]int{}, counts: map[string]int{}, expired: map[string]bool{}, seen: map[string]bool{},
 	}
-	p.inBubble(w)
-	out := &sim.Outcome{Run: w.record, Restricted: w.restricted, Patterns: w.patterns, State: w.final, Seen: w.seen}
+	final := p.inBubble(w)
+	out := &sim.Outcome{Run: w.record, Restricted: w.restricted, Patterns: w.patterns, State: w.final, Seen: w.seen, Exempt: w.exempt, Final: final}
 	return out, w.broken
 }
 
-// inBubble plays the run and comes back when its bubble has ended, or cannot end.
-func (p *player) inBubble(w *World) {
+// inBubble plays the run and comes back when its bubble has ended; stuck is true if
+// it cannot end.
+func (p *player) inBubble(w *World) (stuck bool) {
 	t, ok := p.t.(*testing.T)
 	if !ok {
 		t = &testing.T{} // a benchmark: the bubble wants a test, and asks nothing of it
 	}
 	current.Store(w)
 	defer current.Store(nil)
-	stuck := p.server.guard.begin()
+	alarm := p.server.guard.begin()
 	defer p.server.guard.end()
 	done := make(chan any, 1)
 	go func() {
@@ -73,11 +74,13 @@ func (p *player) inBubble(w *World) {
 		if problem != nil && w.record.Failure == nil {
 			w.record.Failure = bubbleFailure(w, problem)
 		}
-	case stacks := <-stuck:
+		return false
+	case stacks := <-alarm:
 		// The goroutines of the bubble cannot be stopped. They hold nothing that
 		// another run needs.
 		w.record = frozen(w.record)
 		w.record.Failure = stuckFailure(w.record, stacks)
+		return true
 	}
 }
 
@@ -100,6 +103,7 @@ func (w *World) live(story func(*World)) {
 	go w.tell(story)
 	w.loop()
 	w.look()
+	w.judgeRecord()
 	if w.record.Failure == nil && w.record.Inconclusive == "" {
 		w.final = w.state()
 	}

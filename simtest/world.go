@@ -74,6 +74,7 @@ type World struct {
 	counts     map[string]int
 	expired    map[string]bool
 	lastTime   bool // the last step was the clock's
+	lastPass   int  // the last step of the clock
 	judgedAt   int64
 	over       bool
 	ending     time.Duration // when the story was over and nothing could happen
@@ -81,7 +82,8 @@ type World struct {
 	eventually []promise
 	sometimes  []invariant.Invariant
 	seen       map[string]bool
-	restricted bool // the story called Faults
+	exempt     []string // promises that are broken though nothing goes wrong
+	restricted bool     // the story called Faults
 	patterns   []fault.Fault
 }
 

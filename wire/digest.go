@@ -2,21 +2,19 @@ package wire
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
+	"math/bits"
 )
 
-const (
-	fnvOffset uint64 = 14695981039346656037
-	fnvPrime  uint64 = 1099511628211
-	uuidSize         = 36
-)
+const uuidSize = 36
 
 // Digest is 16 hexadecimal digits that are the same for bodies that differ only
 // in the UUIDs in them: each stands for the order in which it first appeared in
 // the body. Leader election and some controllers draw UUIDs outside of anybody's
 // control.
 func Digest(body []byte) string {
-	h := fnvOffset
+	h := fold(uint64(len(body)), 0)
 	var seen order
 	done := 0 // hashed so far
 	for at := 0; ; {
@@ -31,18 +29,30 @@ func Digest(body []byte) string {
 		}
 		h = add(h, body[done:start])
 		n := seen.of([uuidSize]byte(body[start:]))
-		h = add(h, []byte{0, 'u', byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)})
+		h = fold(h, uint64(n)^1<<63)
 		done = start + uuidSize
 		at = done
 	}
 	return fmt.Sprintf("%016x", add(h, body[done:]))
 }
 
+// add takes eight bytes at a time: every frame and body of a run goes through here,
+// and FNV, at one byte a multiplication, was half the cost of reading them.
 func add(h uint64, b []byte) uint64 {
-	for _, c := range b {
-		h = (h ^ uint64(c)) * fnvPrime
+	for ; len(b) >= 8; b = b[8:] {
+		h = fold(h, binary.LittleEndian.Uint64(b))
 	}
-	return h
+	var last [8]byte
+	copy(last[:], b)
+	return fold(fold(h, binary.LittleEndian.Uint64(last[:])), uint64(len(b)))
+}
+
+// fold multiplies to 128 bits and puts the halves together, so that every bit of
+// the word has a say in every bit of the hash. The constants are the first digits of
+// the golden ratio and of the square root of 2, made odd.
+func fold(h, word uint64) uint64 {
+	hi, lo := bits.Mul64(h^0x9e3779b97f4a7c15, word^0x6a09e667f3bcc909)
+	return hi ^ lo
 }
 
 // isUUID tells whether a UUID begins here: 8-4-4-4-12 hexadecimal digits.

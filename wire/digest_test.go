@@ -2,6 +2,8 @@ package wire_test
 
 import (
 	"fmt"
+	"math/bits"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -60,5 +62,39 @@ func TestDigestMany(t *testing.T) {
 	}
 	if wire.Digest(text(100, 17)) == wire.Digest(text(100, 3)) {
 		t.Error("the digest does not tell the 4th UUID from the 18th")
+	}
+}
+
+// TestDigestSpreads changes one bit at a time: all digests differ, and about half of
+// their bits.
+func TestDigestSpreads(t *testing.T) {
+	body := []byte(strings.Repeat("the life of a pod, ", 5))
+	number := func() uint64 {
+		n, err := strconv.ParseUint(wire.Digest(body), 16, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := number()
+	seen := map[uint64]bool{before: true}
+	differ := 0
+	for i := range len(body) * 8 {
+		body[i/8] ^= 1 << (i % 8)
+		n := number()
+		body[i/8] ^= 1 << (i % 8)
+		if seen[n] {
+			t.Errorf("with bit %d changed it is one that was seen", i)
+		}
+		seen[n] = true
+		differ += bits.OnesCount64(n ^ before)
+	}
+	if mean := float64(differ) / float64(len(body)*8); mean < 31 || mean > 33 {
+		t.Errorf("one bit changes %.2f of 64", mean)
+	}
+	for n := range 40 { // zeros are not nothing
+		if d := wire.Digest(make([]byte, n)); d == wire.Digest(make([]byte, n+1)) {
+			t.Errorf("%d and %d zeros have %s", n, n+1, d)
+		}
 	}
 }

@@ -63,8 +63,11 @@ func newNamer(run *history.Run) namer {
 }
 
 func (n namer) key(o history.Object) string {
-	if o.Namespace == n.single {
+	switch {
+	case o.Namespace == "" || o.Namespace == n.single:
 		return o.Name
+	case o.Name == "":
+		return "in " + o.Namespace
 	}
 	return o.Key()
 }

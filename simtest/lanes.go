@@ -4,15 +4,21 @@ import (
 	"strings"
 
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/report"
 )
 
-// around is how many steps before and after the failure are shown when a run is long.
+// around is how many steps before and after the failure are shown of a long run,
+// beside those that led to it.
 const around = 12
 
+// lanesOf draws a run as text.
 func lanesOf(run *history.Run) string {
 	var b strings.Builder
-	_ = around
+	if err := report.Lanes(&b, run, report.LaneOptions{Around: around}); err != nil {
+		return err.Error() + "\n"
+	}
 	return b.String()
 }
 
-func causeOf(run *history.Run) string { return "" }
+// causeOf is one sentence on why a promise was broken.
+func causeOf(run *history.Run) string { return report.Story(run) }

@@ -1,5 +1,5 @@
-// Package delayedaction is written the naive way, to be found out: an action per pod
-// waits in a table, is cancelled when the pod changes, and its entry stays behind.
+// Package delayedaction is written the naive way, to be found out: actions on pods wait
+// in a table, are cancelled when the pod changes, and their entries stay behind.
 //
 // It stands for kwok issue 958 (v0.5.0): the job of a delayed stage was cancelled, its
 // entry in the queue's side map survived, later events of the pod were skipped because
@@ -42,9 +42,14 @@ const (
 
 var delays = map[string]time.Duration{ready: 2 * time.Second, release: 5 * time.Second}
 
-// action is what waits to be done to a pod.
+// entry is where an action waits.
+type entry struct {
+	pod  cache.ObjectName
+	kind string
+}
+
+// action is what waits to be done.
 type action struct {
-	kind      string
 	timer     *time.Timer
 	cancelled bool
 }
@@ -52,10 +57,10 @@ type action struct {
 type controller struct {
 	client kubernetes.Interface
 	pods   listers.PodLister
-	queue  workqueue.TypedInterface[cache.ObjectName]
+	queue  workqueue.TypedInterface[entry]
 
 	mu    sync.Mutex
-	table map[cache.ObjectName]*action
+	table map[entry]*action
 }
 
 // Run runs the controller until ctx ends.
@@ -66,7 +71,7 @@ func Run(ctx context.Context, config *rest.Config) error {
 	}
 	factory := informers.NewSharedInformerFactory(client, 0)
 	pods := factory.Core().V1().Pods()
-	c := &controller{client: client, pods: pods.Lister(), queue: workqueue.NewTyped[cache.ObjectName](), table: map[cache.ObjectName]*action{}}
+	c := &controller{client: client, pods: pods.Lister(), queue: workqueue.NewTyped[entry](), table: map[entry]*action{}}
 	see := func(obj any) {
 		pod := obj.(*corev1.Pod)
 		c.observe(cache.MetaObjectToName(pod), next(pod))
@@ -105,45 +110,36 @@ func next(pod *corev1.Pod) string {
 	return ""
 }
 
-// observe queues what is to be done to a pod instead of what was.
-func (c *controller) observe(key cache.ObjectName, kind string) {
+// observe queues what is to be done to a pod, and cancels what was.
+func (c *controller) observe(pod cache.ObjectName, kind string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	queued := c.table[key]
-	if queued != nil && queued.kind == kind {
-		return // it waits already
+	for other := range delays {
+		if a := c.table[entry{pod, other}]; a != nil && other != kind {
+			a.cancelled = true // but it stays in the table
+			a.timer.Stop()
+		}
 	}
-	if queued != nil {
-		queued.cancelled = true
-		queued.timer.Stop()
+	e := entry{pod, kind}
+	if kind == "" || c.table[e] != nil {
+		return // nothing to do, or it waits already
 	}
-	if kind == "" {
-		return // and here the cancelled entry stays in the table
-	}
-	c.table[key] = &action{kind: kind, timer: time.AfterFunc(delays[kind], func() { c.queue.Add(key) })}
+	c.table[e] = &action{timer: time.AfterFunc(delays[kind], func() { c.queue.Add(e) })}
 }
 
 func (c *controller) work(ctx context.Context) bool {
-	key, quit := c.queue.Get()
+	e, quit := c.queue.Get()
 	if quit {
 		return false
 	}
-	defer c.queue.Done(key)
-	c.mu.Lock()
-	a := c.table[key]
-	due := a != nil && !a.cancelled
-	c.mu.Unlock()
-	if !due {
-		return true
-	}
-	err := c.do(ctx, key, a.kind)
+	defer c.queue.Done(e)
+	err := c.do(ctx, e.pod, e.kind)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	a := c.table[e]
 	switch {
 	case err == nil || apierrors.IsNotFound(err):
-		if c.table[key] == a {
-			delete(c.table, key)
-		}
+		delete(c.table, e)
 	case !a.cancelled:
 		a.timer.Reset(retry)
 	}

@@ -3,9 +3,9 @@
 // later, and pods that are being deleted stop and go.
 //
 // It is a controller like any other, for the worlds of the other examples: pods need
-// no node. Every write names the revision it was decided on, and every delay counts
-// from a time that the pod itself carries, so that late events, lost answers and
-// restarts change nothing but the moment.
+// no node. Every write names the revision it was decided on, and delays count from when
+// this process saw a pod or from what it wrote into the pod itself, never from another
+// clock, so that late events, lost answers and restarts change nothing but the moment.
 package kubelet
 
 import (
@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	listers "k8s.io/client-go/listers/core/v1"
@@ -32,6 +33,8 @@ type kubelet struct {
 	client kubernetes.Interface
 	pods   listers.PodLister
 	queue  workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	// seen is when a pod was first looked at. Only the worker uses it.
+	seen map[types.UID]time.Time
 }
 
 // Run plays until ctx ends.
@@ -42,7 +45,10 @@ func Run(ctx context.Context, config *rest.Config) error {
 	}
 	factory := informers.NewSharedInformerFactory(client, 0)
 	pods := factory.Core().V1().Pods()
-	k := &kubelet{client, pods.Lister(), workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())}
+	k := &kubelet{
+		client: client, pods: pods.Lister(), seen: map[types.UID]time.Time{},
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
+	}
 	see := func(obj any) { k.queue.Add(cache.MetaObjectToName(obj.(*corev1.Pod))) }
 	if _, err := pods.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    see,
@@ -99,7 +105,10 @@ func (k *kubelet) sync(ctx context.Context, key cache.ObjectName) (time.Duration
 	case ended || pod.DeletionTimestamp != nil:
 		return 0, nil
 	case pod.Status.Phase != corev1.PodRunning:
-		if wake := time.Until(pod.CreationTimestamp.Add(startsAfter)); wake > 0 {
+		if _, ok := k.seen[pod.UID]; !ok {
+			k.seen[pod.UID] = time.Now()
+		}
+		if wake := time.Until(k.seen[pod.UID].Add(startsAfter)); wake > 0 {
 			return wake, nil
 		}
 		now := metav1.Now()
@@ -114,6 +123,9 @@ func (k *kubelet) sync(ctx context.Context, key cache.ObjectName) (time.Duration
 		return 0, nil
 	}
 	_, err = k.client.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+	if err == nil {
+		delete(k.seen, pod.UID)
+	}
 	return 0, err
 }
 

@@ -17,18 +17,13 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
@@ -44,25 +39,6 @@ const (
 	// the watch was away while they came and went.
 	again = 2 * time.Second
 )
-
-// Run runs the operator with a manager of its own until ctx ends.
-func Run(ctx context.Context, c *rest.Config) error {
-	mgr, err := ctrl.NewManager(c, ctrl.Options{
-		Scheme:                 clientgoscheme.Scheme,
-		Logger:                 logr.Discard(),
-		Metrics:                metricsserver.Options{BindAddress: "0"},
-		HealthProbeBindAddress: "0",
-		// The names of controllers are a list of the process, and there are many runs.
-		Controller: config.Controller{SkipNameValidation: new(true)},
-	})
-	if err != nil {
-		return err
-	}
-	if err := SetupWithManager(mgr); err != nil {
-		return err
-	}
-	return mgr.Start(ctx)
-}
 
 // SetupWithManager adds the operator to a manager.
 func SetupWithManager(mgr ctrl.Manager) error {

@@ -98,7 +98,9 @@ func (w *World) decideFate(p *parked, step *history.Step, x *fate) {
 				p.refuse(errDead)
 			})
 		case fault.KindOverlap:
-			x.then = append(x.then, func() { w.overlap(p.from, f) })
+			if !p.from.actor.single {
+				x.then = append(x.then, func() { w.overlap(p.from, f) })
+			}
 		case fault.KindDelete, fault.KindEvict, fault.KindLabel, fault.KindFinalizer:
 			if step.Code/100 == 2 {
 				object := step.Object

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/client-go/features"
+
 	"github.com/rehearse-k8s/rehearse/fault"
 )
 
@@ -23,4 +25,16 @@ func (c *outsideClock) now() time.Time { return time.Unix(0, c.nanoseconds.Load(
 func (w *World) reseed() {
 	n := fault.Draw(w.plan.Seed, "chance", strconv.Itoa(len(w.record.Steps)))
 	rand.Seed(int64(n >> 1)) //nolint:staticcheck // the global source is what client-go uses
+}
+
+// listPlainly makes informers begin with a list and a watch instead of a watch that
+// tells first what there is. What comes that way goes through a map on its way into
+// the informer (client-go tools/cache/reflector.go, watchList), so that handlers would
+// hear of it in an order that no seed decides.
+func listPlainly() {
+	if gates, ok := features.FeatureGates().(interface {
+		Set(features.Feature, bool) error
+	}); ok {
+		_ = gates.Set(features.WatchListClient, false) // an error: the feature is gone
+	}
 }

@@ -20,6 +20,9 @@ type actor struct {
 	name  string
 	start Constructor
 	made  int // instances, of all replicas
+
+	// single: there are never two at a time, whatever goes wrong.
+	single bool
 }
 
 // instance is one life of one replica of an actor.

@@ -172,6 +172,7 @@ var allowSeeding = sync.OnceFunc(func() {
 	}
 	_ = os.Setenv("GODEBUG", setting)
 	takeOverErrors()
+	listPlainly()
 })
 
 // current is the world of the run under way.

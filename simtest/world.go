@@ -84,6 +84,7 @@ type World struct {
 	seen       map[string]bool
 	exempt     []string // promises that are broken though nothing goes wrong
 	restricted bool     // the story called Faults
+	nodes      int      // that the story made with Nodes
 	patterns   []fault.Fault
 }
 
@@ -119,6 +120,11 @@ func (w *World) Controller(name string, c Constructor) { w.Replicas(name, 1, c) 
 // Replicas starts several replicas of one controller, "name/0", "name/1", …, which
 // should elect a leader.
 func (w *World) Replicas(name string, n int, c Constructor) {
+	w.enlist(&actor{name: name, start: c}, n)
+}
+
+func (w *World) enlist(a *actor, n int) {
+	name, c := a.name, a.start
 	if name == "" || strings.ContainsAny(name, " =/") || name == userName || name == someoneName {
 		w.fatal("controller name %q: want a word without blanks, = and /, other than %s and %s", name, userName, someoneName)
 	}
@@ -127,7 +133,6 @@ func (w *World) Replicas(name string, n int, c Constructor) {
 	}
 	w.mu.Lock()
 	taken := w.actors[name] != nil
-	a := &actor{name: name, start: c}
 	if !taken {
 		w.actors[name] = a
 		for i := range n {

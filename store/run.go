@@ -124,6 +124,7 @@ func (w *World) stampCreated(key string, obj runtime.Object) {
 		m.SetUID(keyedUID(w.identity.seed, key, n))
 	}
 	w.stampTimes(m)
+	w.stampStatus(obj)
 }
 
 // stamp is for an object that is about to be written at key, over what was there at
@@ -143,6 +144,13 @@ func (w *World) stampUpdated(obj runtime.Object) {
 	}
 	if m, err := meta.Accessor(obj); err == nil {
 		w.stampTimes(m)
+		w.stampStatus(obj)
+	}
+}
+
+func (w *World) stampStatus(obj runtime.Object) {
+	if w.identity.now != nil {
+		stampStatus(obj, time.Now(), w.identity.now().Truncate(time.Second))
 	}
 }
 

@@ -1,0 +1,107 @@
+package simtest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/rehearse-k8s/rehearse/controller"
+	"github.com/rehearse-k8s/rehearse/stage"
+)
+
+const (
+	kubeletName   = "kubelet"
+	schedulerName = "scheduler"
+)
+
+// Kubelet lets pods live: an actor "scheduler" binds those without a node, and an
+// actor "kubelet" plays stages on all of them, by default the built-in ones: pods
+// run and are ready, pods of Jobs succeed, pods that are being deleted go. Both are
+// controllers like others and may be slow, crash and come back; but no pod ever has
+// two kubelets at a time. Options change what the stage engine is made with.
+//
+// If the story has made no nodes yet, Kubelet makes one.
+func (w *World) Kubelet(options ...func(*controller.StageOptions)) {
+	if w.nodes == 0 {
+		w.Nodes(1)
+	}
+	w.Controller(schedulerName, scheduler(w.plan.Seed))
+	w.enlist(&actor{name: kubeletName, start: kubelet(w.plan.Seed, options), single: true}, 1)
+}
+
+// Nodes makes simulated nodes, node-0, node-1, …, until there are n. They are ready
+// from the beginning, as after a kubelet has registered itself.
+func (w *World) Nodes(n int) {
+	for ; w.nodes < n; w.nodes++ {
+		w.Create(readyNode(fmt.Sprintf("node-%d", w.nodes), w.Now()))
+	}
+}
+
+// builtinStages are compiled once in the process; a set does not change.
+var builtinStages = sync.OnceValues(func() (*stage.Set, error) {
+	stages, err := stage.Builtin()
+	if err != nil {
+		return nil, err
+	}
+	return stage.Compile(stages)
+})
+
+// kubelet is the constructor of the stage engine. Nodes keep no leases: nobody in a
+// world looks at them, and each renewal would be a step.
+func kubelet(seed uint64, options []func(*controller.StageOptions)) Constructor {
+	return func(ctx context.Context, config *rest.Config) error {
+		o := controller.StageOptions{
+			Seed: seed, Manage: controller.NodeFilter{All: true}, LeaseDuration: -1, Workers: 1,
+		}
+		for _, change := range options {
+			change(&o)
+		}
+		if o.Stages == nil {
+			stages, err := builtinStages()
+			if err != nil {
+				return err
+			}
+			o.Stages = stages
+		}
+		engine, err := controller.NewStageEngine(config, o)
+		if err != nil {
+			return err
+		}
+		return engine.Run(ctx)
+	}
+}
+
+// readyNode is a node as a kubelet registers it, with all that the stage of a new node
+// would fill in: it has nothing left to do.
+func readyNode(name string, now time.Time) *corev1.Node {
+	since := metav1.NewTime(now)
+	resources := corev1.ResourceList{
+		corev1.ResourceCPU:    resource.MustParse("1k"),
+		corev1.ResourceMemory: resource.MustParse("1Ti"),
+		corev1.ResourcePods:   resource.MustParse("1M"),
+	}
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        name,
+			Annotations: map[string]string{controller.SimulatedAnnotation: controller.SimulatedAnnotationValue},
+			Labels: map[string]string{
+				corev1.LabelHostname: name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
+			},
+		},
+		Status: corev1.NodeStatus{
+			Phase: corev1.NodeRunning, Capacity: resources, Allocatable: resources,
+			Addresses: []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: name}},
+			Conditions: []corev1.NodeCondition{{
+				Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady",
+				Message: "kubelet is posting ready status", LastHeartbeatTime: since, LastTransitionTime: since,
+			}},
+			NodeInfo: corev1.NodeSystemInfo{Architecture: "amd64", OperatingSystem: "linux", KubeletVersion: "v1.36.3"},
+		},
+	}
+}

@@ -10,8 +10,9 @@ import (
 	"github.com/google/cel-go/ext"
 )
 
-// costLimit bounds the work of one check, in the units of CEL: about as many steps.
-const costLimit = 10_000_000
+// costLimit bounds the work of one check, in the units of CEL, which are about its
+// steps: a quarter of a second at most.
+const costLimit = 1_000_000
 
 // CEL makes an invariant of an expression that is true while it holds:
 //

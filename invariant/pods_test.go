@@ -1,0 +1,193 @@
+package invariant_test
+
+import (
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/rehearse-k8s/rehearse/invariant"
+)
+
+const twoJobs = `
+resource: jobs.batch
+kind: Job
+metadata: {namespace: default, name: pi, uid: J2}
+status: {succeeded: 1, conditions: [{type: Complete, status: "True"}]}
+---
+resource: pods
+metadata:
+  {namespace: default, name: a, labels: {slot: "0"}, ownerReferences: [{apiVersion: batch/v1, kind: Job, name: pi, uid: J2, controller: true}]}
+status: {phase: Running, conditions: [{type: Ready, status: "True"}]}
+---
+resource: pods
+metadata:
+  {namespace: default, name: b, labels: {slot: "0"}, ownerReferences: [{apiVersion: batch/v1, kind: Job, name: pi, uid: J2, controller: true}]}
+status: {phase: Pending}
+---
+resource: pods
+metadata:
+  {namespace: default, name: done, labels: {slot: "0"}, ownerReferences: [{apiVersion: batch/v1, kind: Job, name: pi, uid: J2, controller: true}]}
+status: {phase: Succeeded}
+---
+resource: pods
+metadata:
+  namespace: default
+  name: going
+  deletionTimestamp: "2000-01-01T00:00:00Z"
+  finalizers: [x/y]
+  labels: {slot: "0"}
+  ownerReferences: [{apiVersion: batch/v1, kind: Job, name: pi, uid: J2, controller: true}]
+status: {phase: Running}
+---
+resource: pods
+metadata: {namespace: default, name: earlier, ownerReferences: [{apiVersion: batch/v1, kind: Job, name: pi, uid: J1, controller: true}]}
+status: {phase: Running}
+---
+resource: pods
+metadata: {namespace: other, name: elsewhere, ownerReferences: [{apiVersion: batch/v1, kind: Job, name: pi, uid: J3, controller: true}]}
+status: {phase: Running}
+---
+resource: pods
+metadata: {namespace: default, name: free}
+status: {phase: Running}
+`
+
+func TestPods(t *testing.T) {
+	w := newWorld(t, twoJobs)
+	pi := invariant.Owner{Kind: "Job", Namespace: "default", Name: "pi"}
+	for _, c := range []struct {
+		i    invariant.Invariant
+		name string
+		want string
+	}{
+		{invariant.AtMostPods(pi, 2), "at most 2 active pods of Job default/pi", ""},
+		{invariant.AtMostPods(pi, 1), "at most 1 active pod of Job default/pi", "there are 2: default/a, default/b"},
+		{invariant.ExactlyPods(pi, 2), "exactly 2 active pods of Job default/pi", ""},
+		{invariant.ExactlyPods(pi, 3), "exactly 3 active pods of Job default/pi", "there are 2"},
+		{invariant.Ready(pi, 1), "1 ready pod of Job default/pi", ""},
+		{invariant.Ready(pi, 2), "2 ready pods of Job default/pi", "there is 1: default/a (2 active)"},
+		{invariant.NoDuplicates(pi, "slot"), "no two active pods of Job default/pi with the same slot", `default/a and default/b both have "0"`},
+		{invariant.NoDuplicates(pi, "other"), "no two active pods of Job default/pi with the same other", ""},
+		{invariant.Exists("jobs.batch", "default", "pi"), "jobs.batch default/pi exists", ""},
+		{invariant.Exists("jobs.batch", "default", "e"), "jobs.batch default/e exists", "does not exist"},
+		{invariant.Gone("pods", "default", "nobody"), "pods default/nobody is gone", ""},
+		{invariant.Gone("pods", "default", "a"), "pods default/a is gone", "nobody has deleted it"},
+		{invariant.Gone("pods", "default", "going"), "pods default/going is gone", "waits for [x/y]"},
+		{invariant.Condition("jobs.batch", "default", "pi", "Complete", "True"), "jobs.batch default/pi has condition Complete=True", ""},
+		{invariant.Condition("jobs.batch", "default", "pi", "Complete", "False"), "jobs.batch default/pi has condition Complete=False", "Complete is True"},
+		{invariant.Condition("jobs.batch", "default", "pi", "Failed", "True"), "jobs.batch default/pi has condition Failed=True", "no condition Failed"},
+		{invariant.Condition("jobs.batch", "default", "e", "Failed", "True"), "jobs.batch default/e has condition Failed=True", "does not exist"},
+		{invariant.Never(invariant.Exists("pods", "default", "a")), "never pods default/a exists", "it holds"},
+		{invariant.Never(invariant.AtMostPods(pi, 1)), "never at most 1 active pod of Job default/pi", ""},
+		{
+			invariant.All(invariant.AtMostPods(pi, 1), invariant.Exists("pods", "default", "a")),
+			"at most 1 active pod of Job default/pi, and pods default/a exists", "at most 1 active pod of Job default/pi: there are 2",
+		},
+	} {
+		if c.i.Name != c.name {
+			t.Errorf("name %q, want %q", c.i.Name, c.name)
+		}
+		check(t, c.i, w, c.want)
+	}
+}
+
+func TestOwnerOf(t *testing.T) {
+	typed := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pi"}}
+	if got := invariant.OwnerOf(typed).String(); got != "Job default/pi" {
+		t.Error(got)
+	}
+	u := &unstructured.Unstructured{Object: map[string]any{"kind": "CloneSet", "metadata": map[string]any{"name": "web"}}}
+	if got := invariant.OwnerOf(u).String(); got != "CloneSet web" {
+		t.Error(got)
+	}
+}
+
+func TestField(t *testing.T) {
+	w := newWorld(t, `
+resource: pods
+metadata: {namespace: default, name: a, labels: {app.kubernetes.io/name: web, "7": seven}}
+spec: {containers: [{image: nginx}], priority: 3}
+status: {}
+`)
+	for _, c := range []struct {
+		path string
+		want any
+		says string
+	}{
+		{"spec.priority", 3, ""},
+		{"spec.priority", int32(4), "it is 3"},
+		{"spec.containers[0].image", "nginx", ""},
+		{"spec.containers[1].image", "nginx", "it is nothing"},
+		{"spec.containers.image", "nginx", "it is nothing"},
+		{"spec.priority.of", "nginx", "it is nothing"},
+		{"metadata.labels[app.kubernetes.io/name]", "web", ""},
+		{"metadata.labels[7]", "seven", ""},
+		{"status.phase", nil, ""},
+		{"metadata.name", nil, `it is "a"`},
+		{"metadata.labels", map[string]string{"app.kubernetes.io/name": "web", "7": "seven"}, ""},
+	} {
+		check(t, invariant.Field("pods", "default", "a", c.path, c.want), w, c.says)
+	}
+	check(t, invariant.Field("pods", "default", "b", "status", nil), w, "does not exist")
+	for _, path := range []string{"", "a[", "a[]", ".a", "a..b"} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("path %q was taken", path)
+				}
+			}()
+			invariant.Field("pods", "default", "a", path, 1)
+		}()
+	}
+}
+
+// FuzzField: no path makes it panic when it is followed, only when it is read.
+func FuzzField(f *testing.F) {
+	for _, path := range []string{"a.b", "a[0]", "a[x/y.z].c", "[", "a[99999999999999999999]", "a[-1]"} {
+		f.Add(path)
+	}
+	f.Fuzz(func(t *testing.T, path string) {
+		var i invariant.Invariant
+		func() {
+			defer func() {
+				if p := recover(); p != nil {
+					t.Skip(p)
+				}
+			}()
+			i = invariant.Field("pods", "default", "a", path, 1)
+		}()
+		w := newWorld(t, twoJobs)
+		_ = i.Check(w)
+	})
+}
+
+func TestOwned(t *testing.T) {
+	w := newWorld(t, twoJobs)
+	check(t, invariant.Deleted(), w, "pods default/going is being deleted since 0s and waits for [x/y]")
+	w.elapsed = invariant.Grace
+	check(t, invariant.NoOrphans(), w, "")
+	check(t, invariant.UniqueOwnerUID(), w, "")
+	w.elapsed += time.Second
+	check(t, invariant.NoOrphans(), w, "pods default/earlier is controlled by Job pi (J1), which is gone since 1m1s")
+	check(t, invariant.UniqueOwnerUID(), w, "pods default/earlier is controlled by Job pi (J1), but the living one is J2")
+	if got := newWorld(t, ""); got != nil {
+		check(t, invariant.All(invariant.Deleted(), invariant.NoOrphans(), invariant.UniqueOwnerUID()), got, "")
+	}
+}
+
+// TestOrphanSinceItsOwnerWent counts the grace from the owner's end.
+func TestOrphanSinceItsOwnerWent(t *testing.T) {
+	w := newWorld(t, `
+resource: pods
+metadata: {namespace: default, name: a, ownerReferences: [{apiVersion: example.com/v1, kind: Matrix, name: m, uid: M, controller: true}]}
+`)
+	const end = 10 * time.Minute
+	w.run.Add(deletion("user", "matrices.example.com", "m", "M", end))
+	w.elapsed = end + 30*time.Second
+	check(t, invariant.NoOrphans(), w, "")
+	w.elapsed = end + 2*time.Minute
+	check(t, invariant.NoOrphans(), w, "gone since 2m0s")
+}

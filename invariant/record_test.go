@@ -1,0 +1,303 @@
+package invariant_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/invariant"
+)
+
+// script writes a record by hand: a controller "c" that watches pods and jobs.
+type script struct {
+	world
+	revision int64
+}
+
+func newScript() *script {
+	s := &script{revision: 10}
+	s.run.Start = start
+	s.add(history.Step{Kind: history.Start, Actor: "c"})
+	s.watch(1, "pods", "")
+	s.watch(2, "jobs.batch", "")
+	return s
+}
+
+// add appends a step and returns its number.
+func (s *script) add(step history.Step, causes ...int) int {
+	step.Causes, step.Truth = causes, max(step.Revision, s.revision)
+	s.revision = step.Truth
+	s.elapsed = step.At
+	return s.run.Add(step).N
+}
+
+func (s *script) watch(stream int, resource, query string) {
+	s.add(history.Step{Kind: history.Request, Actor: "c", Verb: "watch", Stream: stream, Code: 200, Query: query,
+		Object: history.Object{Resource: resource}}, 0)
+}
+
+// write is a write that had effect; the actor has its answer at once.
+func (s *script) write(actor, resource, name string, guarded bool, cause int) int {
+	return s.add(history.Step{Kind: history.Request, Actor: actor, Verb: "patch", Code: 200, Before: 1, Revision: s.revision + 1, Guarded: guarded,
+		Object: history.Object{Resource: resource, Namespace: "default", Name: name}}, cause)
+}
+
+// frame brings the actor c the event of a write.
+func (s *script) frame(stream, write int) int {
+	w := s.run.Steps[write]
+	return s.add(history.Step{Kind: history.Frame, Actor: "c", Stream: stream, Type: "MODIFIED", Object: w.Object, Revision: w.Revision}, write)
+}
+
+func deletion(actor, resource, name, uid string, at time.Duration) history.Step {
+	return history.Step{Kind: history.Request, At: at, Actor: actor, Verb: "delete", Code: 200, Before: 1, Revision: 99,
+		Object: history.Object{Resource: resource, Namespace: "default", Name: name, UID: uid}}
+}
+
+func TestStaleWrites(t *testing.T) {
+	for name, c := range map[string]struct {
+		play  func(s *script)
+		stale string // the stale writes, as step<own, and ! for accepted
+		lags  bool   // whether the cache lagged behind anybody's write
+	}{
+		"its own write has been seen": {func(s *script) {
+			begin := s.frame(1, s.write("user", "pods", "a", true, 0))
+			own := s.write("c", "jobs.batch", "j", true, begin)
+			s.write("c", "pods", "b", false, s.frame(2, own))
+		}, "", false},
+		"its own write has not been seen": {func(s *script) {
+			begin := s.frame(1, s.write("user", "pods", "a", true, 0))
+			s.write("c", "jobs.batch", "j", true, begin)
+			again := s.frame(1, s.write("user", "pods", "a", true, 0))
+			s.write("c", "pods", "b", false, again)
+		}, "8<5!", true},
+		"the same, with a precondition": {func(s *script) {
+			begin := s.frame(1, s.write("user", "pods", "a", true, 0))
+			s.write("c", "jobs.batch", "j", true, begin)
+			again := s.frame(1, s.write("user", "pods", "a", true, 0))
+			s.write("c", "pods", "b", true, again)
+		}, "8<5", true},
+		"two writes of one reconcile": {func(s *script) {
+			begin := s.frame(1, s.write("user", "pods", "a", true, 0))
+			first := s.write("c", "jobs.batch", "j", true, begin)
+			s.write("c", "pods", "b", false, first)
+		}, "", false},
+		"two writes of one reconcile, the answer held": {func(s *script) {
+			begin := s.frame(1, s.write("user", "pods", "a", true, 0))
+			first := s.write("c", "jobs.batch", "j", true, begin)
+			s.run.Steps[first].Reply = "late"
+			answer := s.add(history.Step{Kind: history.Answer, Actor: "c"}, first)
+			s.write("c", "pods", "b", false, answer)
+		}, "", false},
+		"others' writes make a cache lag, not a stale write": {func(s *script) {
+			begin := s.frame(1, s.write("user", "pods", "a", true, 0))
+			s.write("user", "jobs.batch", "j", true, 0)
+			again := s.add(history.Step{Kind: history.Time, Actor: "", At: time.Second}, begin)
+			s.write("c", "pods", "b", false, again)
+		}, "", true},
+		"it does not watch what it wrote": {func(s *script) {
+			begin := s.frame(1, s.write("user", "pods", "a", true, 0))
+			s.write("c", "leases.coordination.k8s.io", "l", true, begin)
+			s.write("c", "pods", "b", false, s.frame(1, s.write("user", "pods", "a", true, 0)))
+		}, "", false},
+		"it reads the object from the API first": {func(s *script) {
+			begin := s.frame(1, s.write("user", "pods", "a", true, 0))
+			s.write("c", "jobs.batch", "j", true, begin)
+			again := s.frame(1, s.write("user", "pods", "a", true, 0))
+			got := s.add(history.Step{Kind: history.Request, Actor: "c", Verb: "get", Code: 200, Revision: 3,
+				Object: history.Object{Resource: "jobs.batch", Namespace: "default", Name: "j"}}, again)
+			s.write("c", "pods", "b", false, got)
+		}, "", true},
+		"it reads another object first": {func(s *script) {
+			begin := s.frame(1, s.write("user", "pods", "a", true, 0))
+			s.write("c", "jobs.batch", "j", true, begin)
+			again := s.frame(1, s.write("user", "pods", "a", true, 0))
+			got := s.add(history.Step{Kind: history.Request, Actor: "c", Verb: "get", Code: 200, Revision: 3,
+				Object: history.Object{Resource: "jobs.batch", Namespace: "default", Name: "k"}}, again)
+			s.write("c", "pods", "b", false, got)
+		}, "9<5!", true},
+		"a bookmark tells it how far it is": {func(s *script) {
+			begin := s.frame(1, s.write("user", "pods", "a", true, 0))
+			s.write("c", "jobs.batch", "j", true, begin)
+			mark := s.add(history.Step{Kind: history.Frame, Actor: "c", Stream: 2, Type: "BOOKMARK", Revision: s.revision,
+				Object: history.Object{Resource: "jobs.batch"}}, 2)
+			s.write("c", "pods", "b", false, mark)
+		}, "", false},
+		"after a restart what counts is the new list": {func(s *script) {
+			begin := s.frame(1, s.write("user", "pods", "a", true, 0))
+			s.write("c", "jobs.batch", "j", true, begin)
+			s.add(history.Step{Kind: history.Crash, Actor: "c"})
+			again := s.add(history.Step{Kind: history.Start, Actor: "c"})
+			pods := s.add(history.Step{Kind: history.Request, Actor: "c", Verb: "list", Code: 200, Revision: s.revision,
+				Object: history.Object{Resource: "pods"}}, again)
+			jobs := s.add(history.Step{Kind: history.Request, Actor: "c", Verb: "list", Code: 200, Revision: s.revision,
+				Object: history.Object{Resource: "jobs.batch"}}, pods)
+			s.write("c", "pods", "b", false, jobs)
+		}, "", false},
+		"a selector may leave its own write out": {func(s *script) {
+			s.watch(3, "configmaps", "labelSelector=x")
+			begin := s.frame(1, s.write("user", "pods", "a", true, 0))
+			s.write("c", "configmaps", "m", true, begin)
+			s.write("c", "pods", "b", false, s.frame(1, s.write("user", "pods", "a", true, 0)))
+		}, "", false},
+		"a selector does not leave it out": {func(s *script) {
+			s.watch(3, "configmaps", "labelSelector=x")
+			begin := s.frame(1, s.write("user", "pods", "a", true, 0))
+			own := s.write("c", "configmaps", "m", true, begin)
+			s.write("c", "pods", "b", false, s.frame(1, s.write("user", "pods", "a", true, 0)))
+			s.frame(3, own)
+		}, "9<6!", true},
+		"what has no cause is not judged": {func(s *script) {
+			begin := s.frame(1, s.write("user", "pods", "a", true, 0))
+			s.write("c", "jobs.batch", "j", true, begin)
+			n := s.write("c", "pods", "b", false, 0)
+			s.run.Steps[n].Causes = nil
+		}, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScript()
+			c.play(s)
+			got := ""
+			for _, w := range invariant.StaleWrites(&s.run) {
+				got += fmt.Sprintf("%d<%d", w.Step, w.Own)
+				if w.Accepted {
+					got += "!"
+				}
+				if w.String() == "" || w.Actor != "c" {
+					t.Errorf("%+v", w)
+				}
+			}
+			if got != c.stale {
+				t.Errorf("stale %q, want %q", got, c.stale)
+			}
+			want := "every write was decided on a cache that had reached the truth"
+			if c.lags {
+				want = ""
+			}
+			check(t, invariant.Stale("c"), s, want)
+			check(t, invariant.Stale("somebody"), s, "every write")
+		})
+	}
+}
+
+// TestOraclesTakeAnyRecord: whatever a record holds, the oracles end without a panic,
+// and a write is stale only against an earlier one of the same actor.
+func TestOraclesTakeAnyRecord(t *testing.T) {
+	kinds := []history.Kind{history.Start, history.Crash, history.Request, history.Answer, history.Frame, history.Cut, history.Time, history.Fault}
+	verbs := []string{"", "get", "list", "watch", "create", "update", "patch", "delete"}
+	rapid.Check(t, func(t *rapid.T) {
+		w := &world{}
+		for n := range rapid.IntRange(0, 40).Draw(t, "steps") {
+			step := history.Step{
+				Kind:     rapid.SampledFrom(kinds).Draw(t, "kind"),
+				Actor:    rapid.SampledFrom([]string{"", "c", "d/0", "user"}).Draw(t, "actor"),
+				Verb:     rapid.SampledFrom(verbs).Draw(t, "verb"),
+				Code:     rapid.SampledFrom([]int{0, 200, 404, 409}).Draw(t, "code"),
+				Query:    rapid.SampledFrom([]string{"", "", "labelSelector=x"}).Draw(t, "query"),
+				Reply:    rapid.SampledFrom([]string{"", "", "late", "lost"}).Draw(t, "reply"),
+				Stream:   rapid.IntRange(0, 3).Draw(t, "stream"),
+				Revision: int64(rapid.IntRange(0, 20).Draw(t, "revision")),
+				Before:   int64(rapid.IntRange(0, 20).Draw(t, "before")),
+				Object:   history.Object{Resource: rapid.SampledFrom([]string{"", "pods", "jobs.batch"}).Draw(t, "resource"), Name: "a"},
+			}
+			if n > 0 {
+				step.Causes = rapid.SliceOfN(rapid.IntRange(0, n-1), 0, 1).Draw(t, "causes")
+			}
+			w.run.Add(step)
+		}
+		for _, s := range invariant.StaleWrites(&w.run) {
+			if s.Own > s.Decided || s.Decided >= s.Step || w.run.Steps[s.Own].Actor != s.Actor || !w.run.Steps[s.Own].Wrote() {
+				t.Fatalf("%+v", s)
+			}
+		}
+		for _, i := range []invariant.Invariant{
+			invariant.Stale(""), invariant.DefaultHotLoop, invariant.NoOrphans(), invariant.UniqueOwnerUID(), invariant.Deleted(),
+		} {
+			_ = i.Check(w)
+		}
+	})
+}
+
+func TestHotLoop(t *testing.T) {
+	for name, c := range map[string]struct {
+		play func(s *script)
+		want string
+	}{
+		"the same request again and again": {func(s *script) {
+			for n := range 4 {
+				s.get("a", time.Duration(n)*time.Second)
+			}
+		}, `c made 4 requests like "get pods default/a" within 3s, up to step 6`},
+		"slowly": {func(s *script) {
+			for n := range 9 {
+				s.get("a", time.Duration(n)*4*time.Second)
+			}
+		}, ""},
+		"for different objects": {func(s *script) {
+			for n := range 9 {
+				s.get(fmt.Sprint(n), 0)
+			}
+		}, ""},
+		"with news of others in between": {func(s *script) {
+			for range 9 {
+				s.get("a", 0)
+				s.write("user", "pods", "b", true, 0)
+			}
+		}, ""},
+		"with news of what it does not watch": {func(s *script) {
+			for range 9 {
+				s.get("a", 0)
+				s.write("user", "nodes", "b", true, 0)
+			}
+		}, "c made 4 requests"},
+		"with its own writes in between": {func(s *script) {
+			for n := range 9 {
+				s.write("c", "pods", fmt.Sprint(n), true, 0)
+				s.get("a", 0)
+			}
+		}, "c made 4 requests"},
+		"of somebody who is no controller": {func(s *script) {
+			for range 9 {
+				s.write("user", "pods", "a", true, 0)
+			}
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScript()
+			c.play(s)
+			check(t, invariant.HotLoop(3, 10*time.Second), s, c.want)
+		})
+	}
+}
+
+func (s *script) get(name string, at time.Duration) {
+	s.add(history.Step{Kind: history.Request, Actor: "c", Verb: "get", Code: 200, At: at,
+		Object: history.Object{Resource: "pods", Namespace: "default", Name: name}}, 0)
+}
+
+func TestHappened(t *testing.T) {
+	s := newScript()
+	s.write("job/1", "pods", "a", true, 0)
+	s.add(history.Step{Kind: history.Crash, Actor: "job/1"})
+	for _, c := range []struct {
+		i    invariant.Invariant
+		name string
+		want string
+	}{
+		{invariant.Happened(history.Crash, "job", ""), "crash job happened", ""},
+		{invariant.Happened(history.Crash, "", ""), "crash happened", ""},
+		{invariant.Happened(history.Crash, "jo", ""), "crash jo happened", "no such step"},
+		{invariant.Happened(history.Cut, "", "pods"), "cut pods happened", "no such step"},
+		{invariant.Wrote("job/1", "patch", "pods"), "job/1 wrote patch pods", ""},
+		{invariant.Wrote("", "", ""), "somebody wrote", ""},
+		{invariant.Wrote("job", "create", "pods"), "job wrote create pods", "no such write"},
+		{invariant.Wrote("c", "", ""), "c wrote", "no such write"},
+	} {
+		if c.i.Name != c.name {
+			t.Errorf("name %q, want %q", c.i.Name, c.name)
+		}
+		check(t, c.i, s, c.want)
+	}
+}

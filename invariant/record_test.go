@@ -136,6 +136,16 @@ func TestStaleWrites(t *testing.T) {
 				Object: history.Object{Resource: "jobs.batch"}}, pods)
 			s.write("c", "pods", "b", false, jobs)
 		}, "", false},
+		"a list in pages is the same cache as the watch": {func(s *script) {
+			begin := s.frame(1, s.write("user", "pods", "a", true, 0))
+			s.write("c", "pods", "a", true, begin)
+			s.add(history.Step{Kind: history.Crash, Actor: "c"})
+			again := s.add(history.Step{Kind: history.Start, Actor: "c"})
+			s.add(history.Step{Kind: history.Request, Actor: "c", Verb: "list", Code: 200, Revision: s.revision, Query: "limit=500",
+				Object: history.Object{Resource: "pods"}}, again)
+			s.watch(3, "pods", "")
+			s.write("c", "pods", "b", false, s.add(history.Step{Kind: history.Time, At: time.Second}))
+		}, "", false},
 		"a selector may leave its own write out": {func(s *script) {
 			s.watch(3, "configmaps", "labelSelector=x")
 			begin := s.frame(1, s.write("user", "pods", "a", true, 0))

@@ -1,10 +1,14 @@
 package invariant
 
-import "github.com/rehearse-k8s/rehearse/history"
+import (
+	"strings"
+
+	"github.com/rehearse-k8s/rehearse/history"
+)
 
 // scope is what one cache of an actor holds: a resource, in a namespace or in all,
 // perhaps of one selector.
-type scope struct{ actor, resource, namespace, query string }
+type scope struct{ actor, resource, namespace, selector string }
 
 // cache is how far one cache of an actor has come.
 type cache struct {
@@ -47,7 +51,14 @@ func newTracker(run *history.Run) *tracker {
 }
 
 func scopeOf(s *history.Step) scope {
-	return scope{s.Actor, s.Resource, s.Namespace, s.Query}
+	var selectors []string
+	for part := range strings.SplitSeq(s.Query, "&") {
+		// The rest, such as limit=500, is how a list is asked for.
+		if strings.HasPrefix(part, "labelSelector=") || strings.HasPrefix(part, "fieldSelector=") {
+			selectors = append(selectors, part)
+		}
+	}
+	return scope{s.Actor, s.Resource, s.Namespace, strings.Join(selectors, "&")}
 }
 
 // streamOf is the scope of the stream of a frame. Frames carry the namespace of their
@@ -136,5 +147,5 @@ func (t *tracker) covers(c *cache, s *history.Step) bool {
 	if c.resource != s.Resource || (c.namespace != "" && c.namespace != s.Namespace) {
 		return false
 	}
-	return c.query == "" || t.comes[event{c.scope, s.Revision}]
+	return c.selector == "" || t.comes[event{c.scope, s.Revision}]
 }

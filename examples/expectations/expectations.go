@@ -12,7 +12,9 @@ package expectations
 
 import (
 	"context"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -148,6 +150,7 @@ func (c *controller) sync(ctx context.Context, key cache.ObjectName) error {
 			pods = append(pods, pod)
 		}
 	}
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	for range want - len(pods) {
 		c.expect(key, +1, 0)
 		if _, err := c.client.CoreV1().Pods(key.Namespace).Create(ctx, podOf(set), metav1.CreateOptions{}); err != nil {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
@@ -34,10 +35,12 @@ type server struct {
 	idle   chan *exchange
 	guard  guard
 
-	mu       sync.Mutex
-	mapper   meta.RESTMapper
-	crds     map[string]bool // plural.group that tests installed
-	handlers map[string]http.Handler
+	mu     sync.Mutex
+	mapper meta.RESTMapper
+	// preferred is what the API serves, in the versions that it likes best.
+	preferred []*metav1.APIResourceList
+	crds      map[string]bool // plural.group that tests installed
+	handlers  map[string]http.Handler
 }
 
 var theServer = sync.OnceValues(startServer)
@@ -120,8 +123,12 @@ func (s *server) discover() error {
 	if err != nil {
 		return fmt.Errorf("simtest: discovery: %w", err)
 	}
+	preferred, err := client.ServerPreferredResources()
+	if err != nil {
+		return fmt.Errorf("simtest: discovery: %w", err)
+	}
 	s.mu.Lock()
-	s.mapper = restmapper.NewDiscoveryRESTMapper(groups)
+	s.mapper, s.preferred = restmapper.NewDiscoveryRESTMapper(groups), preferred
 	s.mu.Unlock()
 	return nil
 }

@@ -7,7 +7,7 @@
 //
 // By the book means: CreateOrUpdate with names derived from the owner's, which makes a
 // repeated create harmless; updates and patches with the revision they were decided on;
-// deletes with the UID; no state but the API's.
+// deletes with the UID; the site itself read from the API; no state but the API's.
 package operator
 
 import (
@@ -19,6 +19,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -60,9 +61,17 @@ type Reconciler struct {
 
 // Reconcile brings one site nearer to what it is to be.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	// Live, because for a while there may be two managers, and one whose cache lags would
+	// make anew, again and again, what the other takes away.
 	var site corev1.ConfigMap
-	if err := r.Get(ctx, request.NamespacedName, &site); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	err := r.Live.Get(ctx, request.NamespacedName, &site)
+	if apierrors.IsNotFound(err) {
+		// A create that was held up may have come after the site's end.
+		_, err := r.deleteMade(ctx, request.NamespacedName)
+		return ctrl.Result{}, err
+	}
+	if err != nil {
+		return ctrl.Result{}, err
 	}
 	if site.DeletionTimestamp != nil {
 		return r.takeAway(ctx, &site)
@@ -112,26 +121,36 @@ func (r *Reconciler) takeAway(ctx context.Context, site *corev1.ConfigMap) (ctrl
 	if !controllerutil.ContainsFinalizer(site, Finalizer) {
 		return ctrl.Result{}, nil
 	}
-	left := false
+	left, err := r.deleteMade(ctx, client.ObjectKeyFromObject(site))
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if left {
+		return ctrl.Result{RequeueAfter: again}, nil
+	}
+	return ctrl.Result{}, r.patch(ctx, site, func() { controllerutil.RemoveFinalizer(site, Finalizer) })
+}
+
+// deleteMade deletes what was made for a site of this name, and says whether there was
+// anything left.
+func (r *Reconciler) deleteMade(ctx context.Context, site client.ObjectKey) (left bool, err error) {
 	for _, o := range []client.Object{&appsv1.Deployment{}, &corev1.Secret{}} {
-		err := r.Live.Get(ctx, client.ObjectKeyFromObject(site), o)
+		err := r.Live.Get(ctx, site, o)
 		if client.IgnoreNotFound(err) != nil {
-			return ctrl.Result{}, err
+			return left, err
 		}
-		if err != nil || !metav1.IsControlledBy(o, site) {
+		ref := metav1.GetControllerOf(o)
+		if err != nil || ref == nil || ref.Kind != "ConfigMap" || ref.Name != site.Name {
 			continue
 		}
 		left = true
 		uid := o.GetUID()
 		err = r.Delete(ctx, o, client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 		if client.IgnoreNotFound(err) != nil {
-			return ctrl.Result{}, err
+			return left, err
 		}
 	}
-	if left {
-		return ctrl.Result{RequeueAfter: again}, nil
-	}
-	return ctrl.Result{}, r.patch(ctx, site, func() { controllerutil.RemoveFinalizer(site, Finalizer) })
+	return left, nil
 }
 
 // patch changes the site, unless somebody else did since it was read.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -48,7 +49,41 @@ func (s *server) install(ctx context.Context, crds []*apiextensionsv1.CustomReso
 		s.crds[crd.Name] = true
 		s.mu.Unlock()
 	}
-	return s.discover()
+	return s.awaitDiscovered(ctx, crds)
+}
+
+// awaitDiscovered discovers anew until the CRDs' kinds are known: discovery follows a
+// little behind what is served.
+func (s *server) awaitDiscovered(ctx context.Context, crds []*apiextensionsv1.CustomResourceDefinition) error {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if err := s.discover(); err != nil {
+			return err
+		}
+		missing := s.undiscovered(crds)
+		if missing == "" {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("CRD %s: discovery does not know it after 30 s", missing)
+		}
+	}
+}
+
+func (s *server) undiscovered(crds []*apiextensionsv1.CustomResourceDefinition) string {
+	mapper := s.restMapper()
+	for _, crd := range crds {
+		for _, v := range crd.Spec.Versions {
+			kind := schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}
+			if _, err := mapper.RESTMapping(kind, v.Name); v.Served && err != nil {
+				return crd.Name
+			}
+		}
+	}
+	return ""
 }
 
 // awaitServed asks until the resource is there: the server has no other word for it.

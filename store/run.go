@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -107,34 +108,51 @@ type identity struct {
 	made map[string]int // how often each key was created; guarded by the world's lock
 }
 
-// stampCreated stamps an object that is about to be created at key.
-func (w *World) stampCreated(key string, obj runtime.Object) {
+// stampCreated stamps an object that is about to be created at key. What is made of
+// it by then may hold the UID that it had before: see uidChange.
+func (w *World) stampCreated(key string, obj runtime.Object) (changed uidChange) {
 	if w.identity == nil {
-		return
+		return changed
 	}
 	m, err := meta.Accessor(obj)
 	if err != nil {
-		return
+		return changed
 	}
 	if m.GetUID() != "" {
+		changed.before = m.GetUID()
 		w.mu.Lock()
 		w.identity.made[key]++
 		n := w.identity.made[key]
 		w.mu.Unlock()
 		m.SetUID(keyedUID(w.identity.seed, key, n))
+		changed.after = m.GetUID()
 	}
 	w.stampTimes(m)
 	w.stampStatus(obj)
+	return changed
+}
+
+// uidChange is a new object's UID from the server, and the run's. The server may have
+// written its own into the object elsewhere too: a Job's is in its selector.
+type uidChange struct{ before, after types.UID }
+
+// in carries the change out in an encoded object. Both UIDs have the same length, so
+// that lengths in the encoding stay true.
+func (c uidChange) in(data []byte) []byte {
+	if c.before == "" || len(c.before) != len(c.after) || !bytes.Contains(data, []byte(c.before)) {
+		return data
+	}
+	return bytes.ReplaceAll(data, []byte(c.before), []byte(c.after))
 }
 
 // stamp is for an object that is about to be written at key, over what was there at
 // revision rev; 0: nothing was.
-func (w *World) stamp(key string, rev int64, obj runtime.Object) {
+func (w *World) stamp(key string, rev int64, obj runtime.Object) uidChange {
 	if rev == 0 {
-		w.stampCreated(key, obj)
-		return
+		return w.stampCreated(key, obj)
 	}
 	w.stampUpdated(obj)
+	return uidChange{}
 }
 
 // stampUpdated stamps an object that is about to be written over another one.

@@ -25,11 +25,12 @@ func (s *objects) Create(ctx context.Context, key string, obj, out runtime.Objec
 	if rv, err := s.versioner.ObjectResourceVersion(obj); err == nil && rv != 0 {
 		return storage.ErrResourceVersionSetOnCreate
 	}
-	s.world(ctx).stampCreated(key, obj)
+	changed := s.world(ctx).stampCreated(key, obj)
 	data, err := s.encode(obj)
 	if err != nil {
 		return err
 	}
+	data = changed.in(data)
 	v, err := s.newVersion(ctx, key, data)
 	if err != nil {
 		return err
@@ -216,11 +217,12 @@ func (u *update) once(ctx context.Context, st *state) (*state, error) {
 	if err != nil {
 		return u.after(ctx, st, err)
 	}
-	u.objects.world(ctx).stamp(u.key, st.rev, ret)
+	changed := u.objects.world(ctx).stamp(u.key, st.rev, ret)
 	data, err := u.objects.encode(ret)
 	if err != nil {
 		return nil, err
 	}
+	data = changed.in(data)
 	if !st.stale && bytes.Equal(data, st.data) {
 		if !st.current {
 			if st, err = u.now(ctx); err != nil {

@@ -361,9 +361,9 @@ func (w *World) meetFrame(s *stream, f *frame, hit fault.Fault) {
 	f.fault = hit.String()
 	switch hit.Kind {
 	case fault.KindLag:
-		f.hold = w.holdOf(hit)
+		f.hold = w.keepBack(s, f, hit)
 	case fault.KindRelist:
-		f.hold, f.cut, f.expire = w.holdOf(hit), true, true
+		f.hold, f.cut, f.expire = w.keepBack(s, f, hit), true, true
 	case fault.KindDisconnect:
 		f.cut = true
 	case fault.KindDropBookmark, fault.KindLoseEvent:
@@ -371,6 +371,17 @@ func (w *World) meetFrame(s *stream, f *frame, hit fault.Fault) {
 	case fault.KindRepeatEvent:
 		f.twice = true
 	}
+}
+
+// keepBack records that a stream stands still from an event on.
+func (w *World) keepBack(s *stream, f *frame, hit fault.Fault) *hold {
+	object := f.event.Object
+	object.Resource = s.call.Resource
+	w.add(history.Step{
+		Kind: history.Fault, Actor: s.to.name, Object: object, Type: f.event.Type, Stream: s.n, Revision: f.event.Revision,
+		Fault: hit.String(), Note: "is kept back, with all that follows on its stream", Causes: []int{f.cause},
+	})
+	return w.holdOf(hit)
 }
 
 // deliver lets the oldest event of a stream have its turn.

@@ -1,6 +1,7 @@
 package simtest
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -50,8 +51,19 @@ func (w *World) judgeRecord() {
 		if err := i.Check(w.truth); err != nil {
 			w.over = false
 			w.fail(i.Name, err.Error())
+			var at atStep
+			if errors.As(err, &at) {
+				w.record.Failure.Step, w.record.Failure.At = at.step, w.record.Steps[at.step].At
+			}
 		}
 	}
+}
+
+// atStep is a promise that was broken at an earlier step than the one at which it is
+// seen.
+type atStep struct {
+	error
+	step int
 }
 
 // look notes what should be seen sometimes.

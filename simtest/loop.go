@@ -2,6 +2,7 @@ package simtest
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 	"testing/synctest"
@@ -377,6 +378,8 @@ func (w *World) pass(limit time.Duration) {
 func (w *World) add(s history.Step) *history.Step {
 	s.At = w.elapsed()
 	s.Truth = w.truth.read
+	// An actor that nothing has reached yet acts of itself.
+	s.Causes = slices.DeleteFunc(s.Causes, func(cause int) bool { return cause >= len(w.record.Steps) })
 	w.lastTime = false
 	return w.record.Add(s)
 }

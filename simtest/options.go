@@ -83,7 +83,7 @@ func (o Options) settings() *settings {
 var noStaleWrites = invariant.Func("no write is decided on a view older than the writer's own last write, unless the API can refuse it", func(v invariant.View) error {
 	for _, w := range invariant.StaleWrites(v.Run()) {
 		if w.Accepted {
-			return errors.New(w.String())
+			return atStep{errors.New(w.String()), w.Step}
 		}
 	}
 	return nil

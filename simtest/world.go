@@ -170,7 +170,7 @@ func (w *World) wait(x *waiting) {
 // run's level may. Called with nothing it allows no fault at all.
 func (w *World) Faults(patterns ...fault.Fault) {
 	for _, p := range patterns {
-		if _, err := fault.Parse(p.String()); err != nil {
+		if err := p.Check(); err != nil {
 			w.fatal("%v", err)
 		}
 	}

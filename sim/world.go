@@ -25,7 +25,8 @@ type Plan struct {
 // Outcome is what a run came to.
 type Outcome struct {
 	Run *history.Run
-	// State is the world's at the end; nil if the run was broken off.
+	// State is the world's at the end of a run that was expected to end in none in
+	// particular; nil if it was broken off.
 	State State
 	// Restricted says that the run's story allows only the faults of Patterns.
 	Restricted bool

@@ -108,6 +108,20 @@ func (w *World) rest(held bool) (left time.Duration) {
 	return left
 }
 
+// asExpected compares the state with that of runs without faults. Most runs end in a
+// state that an earlier one ended in.
+func (w *World) asExpected() error {
+	f := w.truth.fingerprint()
+	if w.config.fitting[f] {
+		return nil
+	}
+	err := w.plan.Expect(w.state())
+	if err == nil {
+		w.config.fitting[f] = true
+	}
+	return err
+}
+
 // longest is the longest that a promise may take.
 func (w *World) longest() (d time.Duration) {
 	for _, p := range w.eventually {
@@ -145,7 +159,7 @@ func (w *World) unkept() (all []broken) {
 		}
 	}
 	if w.plan.Expect != nil && len(all) == 0 {
-		if err := w.plan.Expect(w.state()); err != nil {
+		if err := w.asExpected(); err != nil {
 			all = append(all, broken{"ends as without faults", err.Error(), patience})
 		}
 	}
@@ -177,7 +191,7 @@ func (w *World) state() sim.State {
 		if e.revision <= revision || bookkeepingKey(key) {
 			continue
 		}
-		if o := e.decode(); o != nil {
+		if o := w.truth.decode(e); o != nil {
 			objects = append(objects, sim.Object{Resource: w.server.resourceOf(key), Content: o.Object})
 		}
 	}

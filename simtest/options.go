@@ -59,6 +59,8 @@ type settings struct {
 	atRest []invariant.Invariant // must hold when a run has come to rest
 	unless []invariant.Invariant // the same, but for those that are broken without faults
 	record []invariant.Invariant // must hold for the record of every run
+
+	fitting map[uint64]bool // fingerprints of states that were as expected
 }
 
 func (o Options) settings() *settings {
@@ -66,7 +68,7 @@ func (o Options) settings() *settings {
 		o.seed = 1
 	}
 	s := &settings{
-		Options: o, scheme: o.scheme,
+		Options: o, scheme: o.scheme, fitting: map[uint64]bool{},
 		atRest: []invariant.Invariant{invariant.Deleted(), invariant.UniqueOwnerUID()},
 		// Without a garbage collector in the world, orphans are nobody's fault.
 		unless: []invariant.Invariant{invariant.NoOrphans()},

@@ -2,8 +2,10 @@ package simtest
 
 import (
 	"encoding/json"
+	"hash/maphash"
 	"sort"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -95,7 +97,7 @@ func (t *truth) List(resource string) []*unstructured.Unstructured {
 	var list []*unstructured.Unstructured
 	for key, e := range t.entries {
 		if strings.HasPrefix(key, prefix) {
-			if o := e.decode(); o != nil {
+			if o := t.decode(e); o != nil {
 				list = append(list, o)
 			}
 		}
@@ -118,24 +120,67 @@ func (t *truth) Get(resource, namespace, name string) *unstructured.Unstructured
 		key += namespace + "/"
 	}
 	if e := t.entries[key+name]; e != nil {
-		return e.decode()
+		return t.decode(e)
 	}
 	return nil
 }
 
 // decode reads the stored bytes; nil if they are of no known kind (bookkeeping of
 // the server that is no object).
-func (e *entry) decode() *unstructured.Unstructured {
-	if e.object != nil {
-		return e.object
+func (t *truth) decode(e *entry) *unstructured.Unstructured {
+	if e.object == nil {
+		e.object = t.world.server.decoded.get(e.value, e.revision)
 	}
-	content, err := contentOf(e.value)
-	if err != nil {
-		return nil
-	}
-	e.object = &unstructured.Unstructured{Object: content}
-	e.object.SetResourceVersion(revisionText(e.revision))
 	return e.object
+}
+
+// fingerprint tells two states apart that differ in any byte of what a run wrote.
+func (t *truth) fingerprint() uint64 {
+	var sum uint64
+	for key, e := range t.entries {
+		if e.revision <= revision || bookkeepingKey(key) {
+			continue
+		}
+		h := maphash.String(hashSeed, key)
+		// Addition does not mind the order of the map.
+		sum += h*31 + maphash.Bytes(hashSeed, e.value)
+	}
+	return sum
+}
+
+var hashSeed = maphash.MakeSeed()
+
+// decodings remembers what stored bytes mean. Runs of one test write the same bytes
+// over and over; the objects are shared and nobody changes them.
+type decodings struct {
+	mu    sync.Mutex
+	known map[decodingKey]*unstructured.Unstructured
+}
+
+type decodingKey struct {
+	value    string
+	revision int64
+}
+
+// maxDecodings bounds the memory: beyond it all is forgotten.
+const maxDecodings = 4096
+
+func (d *decodings) get(value []byte, revision int64) *unstructured.Unstructured {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if u, ok := d.known[decodingKey{string(value), revision}]; ok {
+		return u
+	}
+	var u *unstructured.Unstructured
+	if content, err := contentOf(value); err == nil {
+		u = &unstructured.Unstructured{Object: content}
+		u.SetResourceVersion(revisionText(revision))
+	}
+	if d.known == nil || len(d.known) >= maxDecodings {
+		d.known = map[decodingKey]*unstructured.Unstructured{}
+	}
+	d.known[decodingKey{string(value), revision}] = u
+	return u
 }
 
 // contentOf decodes what the store holds: custom resources are JSON, built-in kinds

@@ -36,7 +36,6 @@ func (t *teller) tell() string {
 	end := t.run.Failure.Step
 	s := &t.run.Steps[end]
 	if w := t.breaking(end); w != nil {
-		t.to(w.N)
 		return t.did(w) + t.why(w)
 	}
 	t.to(end + 1)
@@ -78,17 +77,36 @@ func (t *teller) did(s *history.Step) string {
 	return fmt.Sprintf("%s %s %s (step %d)", s.Actor, what, t.object(s), s.N)
 }
 
-// why compares what the writer believed with what was true.
+// why compares what the writer believed with what was true: when it decided, right
+// after the step that led to the write, or else when the write was carried out.
 func (t *teller) why(w *history.Step) string {
+	at := w.N
+	if len(w.Causes) > 0 {
+		at = w.Causes[0] + 1
+	}
+	t.to(at)
 	v, unseen := t.blind(w.Actor, w.Resource)
+	if v == nil {
+		at = w.N
+		t.to(at)
+		v, unseen = t.blind(w.Actor, w.Resource)
+	}
 	if v == nil {
 		if last := t.lastFault(w.N); last != "" {
 			return " although its caches were up to date" + last
 		}
 		return " although its caches were up to date and nothing had gone wrong"
 	}
-	return fmt.Sprintf(" while its cache of %s was %s: it had not seen %s%s",
-		short(v.resource), t.against(v, w.N), t.events(w.Actor, unseen), t.heldBy(v, unseen[0], w.N))
+	decided := " while"
+	if at < w.N {
+		decided = fmt.Sprintf(", decided after step %d while", at-1)
+	}
+	because := t.heldBy(v, unseen[0], w.N)
+	if because == "" {
+		because = t.lastFault(w.N)
+	}
+	return fmt.Sprintf("%s its cache of %s was %s: it had not seen %s%s",
+		decided, short(v.resource), t.against(v, at), t.events(w.Actor, unseen), because)
 }
 
 // blind is the cache of an actor that has not been told of everything, with what it

@@ -64,7 +64,7 @@ type candidates struct {
 // writes of anybody, and for times that pass the usual delays of controllers:
 // retries, resyncs of a cache, expectations that expire.
 var (
-	lags  = []fault.Fault{{}, {Writes: 1}, {For: 3 * time.Second}, {Writes: 2}, {For: 40 * time.Second}, {Writes: 3}, {For: 6 * time.Minute}}
+	lags  = []fault.Fault{{}, {Writes: 1}, {For: 40 * time.Second}, {Writes: 2}, {For: 3 * time.Second}, {Writes: 3}, {For: 6 * time.Minute}}
 	holds = []fault.Fault{{}, {Writes: 1}, {For: 20 * time.Second}, {Writes: 2}}
 )
 

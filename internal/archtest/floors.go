@@ -31,6 +31,7 @@ var floors = map[string]int{
 	"cmd/rehearse":      4,
 	"bench":             outside,
 	"internal/archtest": outside,
+	"docs":              outside,
 	"examples":          outside,
 	"test":              outside,
 }

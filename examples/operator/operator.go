@@ -73,6 +73,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	if site.Labels[Label] == "" && !controllerutil.ContainsFinalizer(&site, Finalizer) {
+		return ctrl.Result{}, nil // something of another ConfigMap's changed
+	}
 	if site.DeletionTimestamp != nil {
 		return r.takeAway(ctx, &site)
 	}

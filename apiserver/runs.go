@@ -113,21 +113,28 @@ func (s *Server) InProcess(user string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		t := RoundTripper{User: who}
 		r = t.serverRequest(r, r.Context())
-		if run := store.RunFrom(r.Context()); run != "" && aboutServices(r) {
+		if run := store.RunFrom(r.Context()); run != "" && indirect(r) {
 			defer s.addresses.enter(run)()
 		}
 		s.doors.inProcess.ServeHTTP(w, r)
 	})
 }
 
-func aboutServices(r *http.Request) bool {
-	return r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/services")
+// indirect tells whether the server may serve a request by requests of its own.
+func indirect(r *http.Request) bool {
+	return r.Method != http.MethodGet && (strings.Contains(r.URL.Path, "/services") || strings.HasSuffix(r.URL.Path, "/eviction"))
 }
 
-// runAddresses sends the allocator of Service addresses to the run whose Service
-// it works for. It writes its IPAddress objects through a client of the server's
-// own, without the request's context, so the run is noted beside it: one request
-// about Services of a run at a time.
+// ownRequest tells whether a request of the server's own client may belong to one
+// that is indirect: the allocator of Service addresses keeps IPAddress objects, an
+// eviction looks into PodDisruptionBudgets and writes their status.
+func ownRequest(r *http.Request) bool {
+	return strings.Contains(r.URL.Path, "/ipaddresses") || strings.Contains(r.URL.Path, "/poddisruptionbudgets")
+}
+
+// runAddresses sends what the server asks by a client of its own to the run whose
+// request it works for. It asks without the request's context, so the run is noted
+// beside it: one such request of a run at a time.
 type runAddresses struct {
 	one sync.Mutex // held by the request
 
@@ -162,7 +169,7 @@ func (a *runAddresses) wrap(c *genericapiserver.Config, d *doors) {
 	c.LoopbackClientConfig.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripperFunc(func(r *http.Request) (*http.Response, error) {
 			run := a.current()
-			if run == "" || !strings.Contains(r.URL.Path, "/ipaddresses") || endless(r) {
+			if run == "" || !ownRequest(r) || endless(r) {
 				return next.RoundTrip(r)
 			}
 			own := &RoundTripper{Handler: d.inProcess, User: component("system:apiserver")}

@@ -9,9 +9,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
@@ -315,4 +318,43 @@ func TestProofParked(t *testing.T) {
 	if order != "first get; second create; second create; first update; " {
 		t.Errorf("the requests came in the order %s", order)
 	}
+}
+
+// TestProofEviction evicts two pods of a budget that lets one go.
+func TestProofEviction(t *testing.T) {
+	repeats(t, simtest.Options{}, func(w *simtest.World) {
+		w.Kubelet()
+		labels := map[string]string{"app": "web"}
+		a, b := pod("a"), pod("b")
+		a.Labels, b.Labels = labels, labels
+		w.Create(a, b)
+		w.Settle()
+		budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: policyv1.PodDisruptionBudgetSpec{
+			MinAvailable: ptr.To(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: labels},
+		}}
+		w.Create(budget)
+		// What the disruption controller would write.
+		budget.Status = policyv1.PodDisruptionBudgetStatus{
+			ObservedGeneration: budget.Generation, DisruptionsAllowed: 1, CurrentHealthy: 2, DesiredHealthy: 1, ExpectedPods: 2,
+		}
+		w.Update(budget, "status")
+		client, err := kubernetes.NewForConfig(w.Config())
+		if err != nil {
+			w.Fatalf("%v", err)
+		}
+		evict := func(name string) error {
+			return client.PolicyV1().Evictions("default").Evict(context.Background(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}})
+		}
+		if err := evict("a"); err != nil {
+			w.Fatalf("evict a: %v", err)
+		}
+		if err := evict("b"); !apierrors.IsTooManyRequests(err) {
+			w.Fatalf("evict b, which the budget forbids: %v", err)
+		}
+		w.Get(budget)
+		if at := budget.Status.DisruptedPods["a"]; at.Year() != 2000 {
+			w.Fatalf("the budget lets pod a go at %s: %+v", at, budget.Status)
+		}
+		w.Eventually(time.Minute, invariant.All(invariant.Gone("pods", "default", "a"), invariant.Exists("pods", "default", "b")))
+	})
 }

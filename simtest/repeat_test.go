@@ -1,0 +1,76 @@
+package simtest_test
+
+import (
+	"flag"
+	"slices"
+	"testing"
+
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/sim"
+	"github.com/rehearse-k8s/rehearse/simtest"
+)
+
+var repeatFlag = flag.Int("repeats", 100, "how often TestSameSeedSameHash plays each plan")
+
+// TestSameSeedSameHash plays the same plans over and over, in turns, so that what one
+// run leaves in the process would show in the next.
+func TestSameSeedSameHash(t *testing.T) {
+	var plans []sim.Plan
+	for _, lines := range [][]string{
+		{},
+		{"crash-after actor=runner verb=update resource=pods/status nth=2"},
+		{"relist actor=runner resource=pods nth=2 for=3s", "lost-answer actor=runner nth=1"},
+		{"lag actor=runner resource=pods nth=1 for=40s", "conflict actor=runner nth=1", "crash-before actor=runner nth=3 for=10s"},
+		{"timeout actor=runner verb=list resource=pods nth=1", "pause actor=runner nth=2 for=20s", "overlap actor=runner nth=1 for=30s"},
+	} {
+		faults, err := fault.ParseAll(lines)
+		must(t, err)
+		plans = append(plans, sim.Plan{Seed: 7, Faults: faults})
+	}
+	first := make([]*history.Run, len(plans))
+	departed := 0
+	for n := range *repeatFlag {
+		for i, plan := range plans {
+			run := simtest.Play(t, simtest.Options{}, plan, podStory(3)).Run
+			if first[i] == nil {
+				first[i] = run
+				continue
+			}
+			if step, diverged := history.Diverged(first[i], run); diverged {
+				departed++
+				t.Logf("repeat %d of plan %d departs at step %d: %s", n, i, step, line(&run.Steps[min(step, len(run.Steps)-1)]))
+			}
+		}
+	}
+	hashes := map[history.Hash]bool{}
+	for _, run := range first {
+		hashes[run.Hash()] = true
+	}
+	if len(hashes) != len(plans) {
+		t.Errorf("%d different plans took %d different ways", len(plans), len(hashes))
+	}
+	total := *repeatFlag * len(plans)
+	t.Logf("%d of %d runs departed", departed, total)
+	// One in a thousand is what the Go runtime may still decide by itself (timers of
+	// the same instant, select).
+	if departed > total/1000 {
+		t.Errorf("%d of %d runs of the same seed went another way", departed, total)
+	}
+}
+
+// TestAnotherSeed: the seed decides names and UIDs.
+func TestAnotherSeed(t *testing.T) {
+	uids := func(seed uint64) (all []string) {
+		for _, s := range simtest.Play(t, simtest.Options{}, sim.Plan{Seed: seed}, podStory(2)).Run.Steps {
+			if s.UID != "" && !slices.Contains(all, s.UID) {
+				all = append(all, s.UID)
+			}
+		}
+		return all
+	}
+	a, b := uids(1), uids(2)
+	if len(a) != 2 || len(b) != 2 || slices.Contains(b, a[0]) {
+		t.Errorf("seed 1 made %v, seed 2 %v", a, b)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"path"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rehearse-k8s/rehearse/fault"
@@ -21,6 +22,9 @@ const foreignFinalizer = "rehearse-k8s.github.io/somebody-else"
 // with a request of its own that takes its turn like any other.
 func (w *World) interfere(f fault.Fault, o history.Object, requested string) {
 	target := objectURL(requested, o.Name)
+	if w.finished(o) && (f.Kind == fault.KindDelete || f.Kind == fault.KindEvict) {
+		return // nobody makes such a pod again
+	}
 	switch f.Kind {
 	case fault.KindDelete:
 		w.ask(f, http.MethodDelete, target, "application/json", `{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Background"}`)
@@ -36,6 +40,19 @@ func (w *World) interfere(f fault.Fault, o history.Object, requested string) {
 		w.setFinalizer(f, o, target, true)
 		w.schedule(w.holdOf(f), len(w.record.Steps), func() { w.setFinalizer(f, o, target, false) })
 	}
+}
+
+// finished tells whether an object is a pod that has run to its end.
+func (w *World) finished(o history.Object) bool {
+	if o.Resource != "pods" {
+		return false
+	}
+	pod := w.truth.Get(o.Resource, o.Namespace, o.Name)
+	if pod == nil {
+		return false
+	}
+	phase, _, _ := unstructured.NestedString(pod.Object, "status", "phase")
+	return phase == "Succeeded" || phase == "Failed"
 }
 
 // setFinalizer adds or takes away the foreign finalizer, leaving the others alone.

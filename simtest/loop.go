@@ -362,6 +362,11 @@ func (w *World) idle() {
 	w.pass(limit)
 }
 
+// bookmarkEvery is how often watches are sent a bookmark when there is no event for
+// them. A kube-apiserver does it about once a minute; here it is longer than a run
+// takes to end, so that it costs short runs nothing.
+const bookmarkEvery = 90 * time.Second
+
 // pass lets the clock go on until somebody wants something, for a while at most.
 func (w *World) pass(limit time.Duration) {
 	timer := time.NewTimer(limit)
@@ -372,6 +377,10 @@ func (w *World) pass(limit time.Duration) {
 	}
 	w.lastPass = w.add(history.Step{Kind: history.Time}).N
 	w.lastTime = true
+	if w.elapsed() >= w.bookmarks {
+		w.store.TellProgress()
+		w.bookmarks = w.elapsed() + bookmarkEvery
+	}
 }
 
 // add records a step.

@@ -86,7 +86,7 @@ func (p *player) inBubble(w *World) (stuck bool) {
 
 // live is the life of a run, in its bubble.
 func (w *World) live(story func(*World)) {
-	w.start = time.Now()
+	w.start, w.bookmarks = time.Now(), bookmarkEvery
 	w.record.Start = w.start
 	w.clock.set()
 	if w.store, w.broken = w.server.fork(w.run, w.plan.Seed, w.clock.now); w.broken != nil {

@@ -4,6 +4,10 @@ import (
 	"flag"
 	"slices"
 	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
@@ -72,5 +76,32 @@ func TestAnotherSeed(t *testing.T) {
 	a, b := uids(1), uids(2)
 	if len(a) != 2 || len(b) != 2 || slices.Contains(b, a[0]) {
 		t.Errorf("seed 1 made %v, seed 2 %v", a, b)
+	}
+}
+
+// TestBookmarks: watches are sent bookmarks while time goes by, and one can be lost.
+func TestBookmarks(t *testing.T) {
+	story := func(w *simtest.World) {
+		w.Controller("runner", runner)
+		w.Create(pod("p0"))
+		w.Settle()
+		w.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}})
+		w.Advance(2 * time.Minute)
+		w.Create(pod("p1"))
+	}
+	bookmarks := func(faults ...fault.Fault) (replies []string) {
+		run := held(t, simtest.Play(t, simtest.Options{}, sim.Plan{Faults: faults}, story))
+		for _, s := range run.Steps {
+			if s.Type == "BOOKMARK" {
+				replies = append(replies, s.Reply)
+			}
+		}
+		return replies
+	}
+	if got := bookmarks(); !slices.Equal(got, []string{""}) {
+		t.Errorf("bookmarks: %q", got)
+	}
+	if got := bookmarks(fault.Of(fault.KindDropBookmark)); len(got) == 0 || got[0] != "lost" {
+		t.Errorf("bookmarks, the first of which is lost: %q", got)
 	}
 }

@@ -73,8 +73,9 @@ type World struct {
 	wrote      map[int64]int // revision -> the step that made it
 	counts     map[string]int
 	expired    map[string]bool
-	lastTime   bool // the last step was the clock's
-	lastPass   int  // the last step of the clock
+	lastTime   bool          // the last step was the clock's
+	lastPass   int           // the last step of the clock
+	bookmarks  time.Duration // when watches are sent bookmarks next
 	judgedAt   int64
 	over       bool
 	ending     time.Duration // when the story was over and nothing could happen

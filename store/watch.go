@@ -40,12 +40,14 @@ func (s *objects) newWatcher(ctx context.Context, key string, opts storage.ListO
 		world:     s.world(ctx),
 		key:       key,
 		recursive: opts.Recursive,
-		progress:  opts.ProgressNotify,
 		selector:  newSelector(opts.Predicate),
 		probe:     probeFrom(ctx),
 		result:    make(chan watch.Event, resultBuffer),
 		signal:    make(chan struct{}, 1),
 	}
+	// Over a run's world there is no watch cache that would make bookmarks for the
+	// clients that take them.
+	w.progress = opts.ProgressNotify || w.world.identity != nil && opts.Predicate.AllowWatchBookmarks && s.newFunc != nil
 	w.ctx, w.cancel = context.WithCancel(ctx)
 	return w
 }
@@ -99,7 +101,7 @@ func (w *watcher) begin(rv int64, p plan) {
 	}
 	// A reader who waits for a revision that passed before this watch began, in
 	// another resource, would hear of it only with the next progress request.
-	if w.progress && world.rev > w.known {
+	if w.progress && world.rev > w.known && world.identity == nil {
 		w.push(&change{kind: progressed, rev: world.rev})
 	}
 	w.starting = false

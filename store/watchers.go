@@ -89,6 +89,21 @@ func (w *World) requestProgress() {
 	}
 }
 
+// TellProgress tells the watches of the world that take bookmarks its revision,
+// unless they know it. It is for the worlds of runs, which have no background that
+// would do it from time to time.
+func (w *World) TellProgress() {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	for _, list := range w.watchers.progress {
+		for _, watcher := range list {
+			if !watcher.knows(w.rev) {
+				watcher.push(&change{kind: progressed, rev: w.rev})
+			}
+		}
+	}
+}
+
 // revisionWithProgress returns the revision and tells it to the progress watches
 // of one resource, unless they know it.
 func (w *World) revisionWithProgress(directory string) int64 {

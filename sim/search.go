@@ -47,8 +47,20 @@ type Result struct {
 	Seen map[string]bool
 	// Baseline is the first run, without faults.
 	Baseline *history.Run
+	// Drift is set when the first run, played again after all others, twice, went
+	// another way.
+	Drift *Drift
 	// Stopped says why the search ended before its end; empty otherwise.
 	Stopped string
+}
+
+// Drift is the difference between the first run and the same plan after many others.
+type Drift struct {
+	// Step is the first that differed.
+	Step int
+	// Same says that the two repeats went the same way: then it is no accident, but
+	// something that the process has kept from earlier runs.
+	Same bool
 }
 
 // Unseen are the things that should happen sometimes and never did, by name.
@@ -121,11 +133,32 @@ func Search(ctx context.Context, world World, o Options) (*Result, error) {
 		s.until = began.Add(o.Budget)
 	}
 	err := s.search(ctx)
-	s.result.Elapsed = time.Since(began)
 	if errors.Is(err, errStop) {
 		err = nil
 	}
+	if err == nil && ctx.Err() == nil && s.result.Failure == nil && s.result.Runs > 1 {
+		err = s.drift(ctx)
+	}
+	s.result.Elapsed = time.Since(began)
 	return s.result, err
+}
+
+// drift plays the first run again, to see whether the process has kept something from
+// the others.
+func (s *search) drift(ctx context.Context) error {
+	var again [2]*history.Run
+	for n := range again {
+		out, err := s.world.Play(ctx, Plan{Seed: baselineSeed(s.options.Seed, 0)})
+		if err != nil {
+			return err
+		}
+		again[n] = out.Run
+	}
+	step, diverged := history.Diverged(s.result.Baseline, again[0])
+	if _, other := history.Diverged(s.result.Baseline, again[1]); diverged && other {
+		s.result.Drift = &Drift{Step: step, Same: again[0].Hash() == again[1].Hash()}
+	}
+	return nil
 }
 
 // errStop ends a search that has a result.

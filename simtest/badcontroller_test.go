@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -131,6 +132,35 @@ func TestBadControllers(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// remembered outlives every run, which is what TestPackageVariables is about.
+var remembered int
+
+// TestPackageVariables: a controller that keeps something from run to run is noticed.
+func TestPackageVariables(t *testing.T) {
+	r := simtest.Explore(t, simtest.Seeds(8), func(w *simtest.World) {
+		w.Controller("bad", func(ctx context.Context, config *rest.Config) error {
+			client, err := kubernetes.NewForConfig(config)
+			if err != nil {
+				return err
+			}
+			remembered++
+			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "count"}, Data: map[string]string{"many": strconv.FormatBool(remembered > 3)}}
+			if _, err := client.CoreV1().ConfigMaps("default").Create(ctx, cm, metav1.CreateOptions{}); err != nil && ctx.Err() == nil {
+				<-ctx.Done()
+			}
+			<-ctx.Done()
+			return nil
+		})
+		w.Faults()
+	})
+	if r.Failure != nil {
+		t.Fatal(r.Failure.Run.Failure)
+	}
+	if r.Drift == nil || !r.Drift.Same {
+		t.Errorf("drift: %+v", r.Drift)
 	}
 }
 

@@ -28,6 +28,12 @@ func (p *player) conclude(t testing.TB, r *sim.Result) {
 	for _, name := range r.Unseen() {
 		t.Errorf("never seen in %d runs: %s. The story does not bite, or the search is too short (-simtest.seeds, -simtest.budget)", r.Runs, name)
 	}
+	if d := r.Drift; d != nil && d.Same {
+		t.Errorf("the first run, played again after %d others, goes another way from step %d on: %s. A controller keeps something from one run to the next, in a variable of a package perhaps; then a crash in a run is not what it is in life. Keep it in what the constructor makes, or rehearse the controller as a process of its own (rehearse test)",
+			r.Runs-1, d.Step, stepText(r.Baseline, d.Step))
+	} else if d != nil {
+		t.Logf("runs of this story do not repeat: the first one departs at step %d (%s). Something in a controller is drawn at random", d.Step, stepText(r.Baseline, d.Step))
+	}
 	t.Log(summary(r))
 }
 

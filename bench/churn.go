@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,23 +18,34 @@ import (
 func churnCommand(binary *string) *cobra.Command {
 	l := load{}
 	var lasts time.Duration
+	var lives float64
 	c := &cobra.Command{
 		Use:   "churn [-- UP-FLAGS]",
 		Short: "Create, update and delete pods for a while; memory must stay level",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l.args = args
-			return l.churn(cmd.Context(), binary, lasts)
+			return l.churn(cmd.Context(), binary, lasts, pace(lives))
 		},
 	}
 	l.addFlags(c, 100, 2000, 16)
 	c.Flags().DurationVar(&lasts, "for", time.Hour, "how long")
+	c.Flags().Float64Var(&lives, "rate", 0, "lives a second; 0: as fast as it goes")
 	return c
+}
+
+// pace lets that many lives begin in a second, evenly: no burst makes up for a
+// slow moment.
+func pace(lives float64) *rate.Limiter {
+	if lives <= 0 {
+		return rate.NewLimiter(rate.Inf, 1)
+	}
+	return rate.NewLimiter(rate.Limit(lives), 1)
 }
 
 // churn turns over a fixed set of pods: each worker walks its share, labels a
 // pod, deletes it and makes it again, so that every object is created, updated
 // and deleted over and over.
-func (l load) churn(ctx context.Context, binary *string, lasts time.Duration) error {
+func (l load) churn(ctx context.Context, binary *string, lasts time.Duration, lives *rate.Limiter) error {
 	s, client, err := l.connect(ctx, binary)
 	if err != nil {
 		return err
@@ -44,10 +56,10 @@ func (l load) churn(ctx context.Context, binary *string, lasts time.Duration) er
 	var creates, updates, deletes atomic.Int64
 	group, work := errgroup.WithContext(until)
 	for w := range l.workers {
-		group.Go(func() error { return l.turn(work, client, w, &creates, &updates, &deletes) })
+		group.Go(func() error { return l.turn(work, client, lives, w, &creates, &updates, &deletes) })
 	}
 	group.Go(func() error {
-		tick := time.NewTicker(max(lasts/20, 10*time.Second))
+		tick := time.NewTicker(max(lasts/60, 10*time.Second))
 		defer tick.Stop()
 		start := time.Now()
 		for {
@@ -65,10 +77,13 @@ func (l load) churn(ctx context.Context, binary *string, lasts time.Duration) er
 	return ctx.Err()
 }
 
-func (l load) turn(ctx context.Context, client kubernetes.Interface, worker int, creates, updates, deletes *atomic.Int64) error {
+func (l load) turn(ctx context.Context, client kubernetes.Interface, lives *rate.Limiter, worker int, creates, updates, deletes *atomic.Int64) error {
 	pods := client.CoreV1().Pods("default")
 	for round := 0; ctx.Err() == nil; round++ {
 		for i := worker; i < l.pods && ctx.Err() == nil; i += l.workers {
+			if lives.Wait(ctx) != nil {
+				return nil // the time is over, or will be before the next life may begin
+			}
 			p := l.pod(i)
 			if _, err := pods.Create(ctx, p, metav1.CreateOptions{}); err == nil {
 				creates.Add(1)

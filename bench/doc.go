@@ -15,5 +15,5 @@
 //	go run ./bench pods --no-engine   # the floor: the same creates, nothing running
 //	go run ./bench pods --scheduler   # placed by the real scheduler
 //	go run ./bench hold --pods 100000 # memory and CPU at rest
-//	go run ./bench churn              # create, update, delete for a while
+//	go run ./bench churn              # create, update, delete for a while, --rate 15 for an even load
 package main

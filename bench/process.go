@@ -23,6 +23,7 @@ type server struct {
 	kubeconfig string
 	dir        string
 	log        bytes.Buffer
+	ended      chan error // what the process ended with
 }
 
 // build makes the binary once, unless the user named one.
@@ -43,7 +44,7 @@ func up(ctx context.Context, binary string, args ...string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{dir: dir, kubeconfig: filepath.Join(dir, "kubeconfig")}
+	s := &server{dir: dir, kubeconfig: filepath.Join(dir, "kubeconfig"), ended: make(chan error, 1)}
 	s.command = exec.Command(binary, append([]string{"up", "--name", "bench", "--kubeconfig", s.kubeconfig}, args...)...)
 	s.command.Env = append(os.Environ(), "XDG_STATE_HOME="+dir)
 	s.command.Stderr, s.command.Stdout = &s.log, &s.log
@@ -51,8 +52,7 @@ func up(ctx context.Context, binary string, args ...string) (*server, error) {
 		return nil, err
 	}
 	s.pid = s.command.Process.Pid
-	ended := make(chan error, 1)
-	go func() { ended <- s.command.Wait() }()
+	go func() { s.ended <- s.command.Wait() }()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -60,7 +60,7 @@ func up(ctx context.Context, binary string, args ...string) (*server, error) {
 			return s, nil
 		}
 		select {
-		case err := <-ended:
+		case err := <-s.ended:
 			return nil, fmt.Errorf("rehearse up ended: %v\n%s", err, s.log.String())
 		case <-ctx.Done():
 			_ = s.command.Process.Kill()
@@ -87,13 +87,14 @@ func (s *server) stop() {
 		return
 	}
 	_ = s.command.Process.Signal(syscall.SIGTERM)
-	for range 1000 {
-		if syscall.Kill(s.command.Process.Pid, 0) != nil {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
+	patience := time.NewTimer(10 * time.Second)
+	defer patience.Stop()
+	select {
+	case <-s.ended:
+	case <-patience.C:
+		_ = s.command.Process.Kill()
+		<-s.ended
 	}
-	_ = s.command.Process.Kill()
 	_ = os.RemoveAll(s.dir)
 }
 

@@ -56,6 +56,9 @@ func (a *app) openSession(o *upOptions, target kubeconfig.Target) (*session, err
 		_ = dir.Release(false)
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
+	if a.Err == os.Stderr {
+		a.Err = divertStderr(s.log)
+	}
 	s.logger = o.log.setUp(s.log, a.Err)
 	s.catchFatal()
 	return s, nil

@@ -18,6 +18,15 @@ type Streams struct {
 // StdStreams are the process's own.
 func StdStreams() Streams { return Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr} }
 
+// divertStderr sends what this process writes to os.Stderr from now on to the log, and returns the stream that the user
+// reads. Etcd's client, for one, took its own hold of os.Stderr when it was initialized and says there, in JSON, what we
+// say in a line. A panic still reaches the user: the runtime writes to the descriptor.
+func divertStderr(log *os.File) *os.File {
+	user := *os.Stderr
+	*os.Stderr = *log
+	return &user
+}
+
 // say writes one line for the user to stderr.
 func (s Streams) say(format string, args ...any) { fmt.Fprintf(s.Err, format+"\n", args...) }
 

@@ -24,7 +24,8 @@ func (c *outsideClock) now() time.Time { return time.Unix(0, c.nanoseconds.Load(
 // each such draw would change all that come after it.
 func (w *World) reseed() {
 	n := fault.Draw(w.plan.Seed, "chance", strconv.Itoa(len(w.record.Steps)))
-	rand.Seed(int64(n >> 1)) //nolint:staticcheck // the global source is what client-go uses
+	//lint:ignore SA1019 the global source is what client-go uses
+	rand.Seed(int64(n >> 1))
 }
 
 // listPlainly makes informers begin with a list and a watch instead of a watch that

@@ -160,7 +160,7 @@ func (c *candidates) atWrite(s *history.Step) {
 		at(4, fault.KindTimeTravel)
 		return
 	}
-	if s.Verb == "create" {
+	if s.Verb == "create" && s.Subresource == "" { // a binding makes nothing
 		c.made[s.Object.String()] = true
 	}
 	// What somebody deletes comes again only if a controller made it.

@@ -126,9 +126,12 @@ func (w *World) kill(i *instance) {
 	i.cancel()
 }
 
+// refuse answers a request with an error, unless it has an answer already: a request
+// may be met by several faults.
 func (q *request) refuse(err error) {
-	if q.reply != nil {
-		q.reply <- reply{err: err}
+	select {
+	case q.reply <- reply{err: err}:
+	default:
 	}
 }
 

@@ -75,6 +75,16 @@ func TestManagerReplicas(t *testing.T) {
 	}
 }
 
+// TestLateAnswerOfTheDead lets two faults meet one request: its answer is held back, and
+// who asked is ended.
+func TestLateAnswerOfTheDead(t *testing.T) {
+	at := fault.Fault{Actor: "copier", Verb: "create", Resource: "secrets", Nth: 1}
+	late, crash := at, at
+	late.Kind, late.For = fault.KindLateAnswer, 20*time.Second
+	crash.Kind = fault.KindCrashAfter
+	held(t, simtest.Play(t, simtest.Options{}, sim.Plan{Seed: 1, Faults: []fault.Fault{late, crash}}, copierStory))
+}
+
 // held is a run in which every promise was kept.
 func held(t *testing.T, out *sim.Outcome) *history.Run {
 	t.Helper()

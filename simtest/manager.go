@@ -80,6 +80,10 @@ func (w *World) managerOptions(name string) ctrl.Options {
 	// The names of controllers are checked, by default, against all that the process
 	// has ever seen.
 	o.Controller.SkipNameValidation = ptr.To(true)
+	// controller-runtime's priority queue (v0.24.1, handleReadyItems) may hand out an item
+	// while it holds its lock and the one that waited has left because of the shutdown: it
+	// then never ends, and no more does the run. client-go's queue is used instead.
+	o.Controller.UsePriorityQueue = ptr.To(false)
 	if *flagVerbose {
 		o.Logger = klog.Background().WithName(name)
 	}

@@ -12,7 +12,7 @@ func Replay(ctx context.Context, world World, p Plan) (*Outcome, error) {
 	if len(p.Faults) > 0 {
 		var states []State
 		for n := range baselines {
-			out, err := s.play(ctx, Plan{Seed: baselineSeed(p.Seed, n)})
+			out, err := s.play(ctx, Plan{Seed: baselineSeed(p.Seed, n), Learn: true})
 			if err != nil {
 				return nil, err
 			}
@@ -23,6 +23,7 @@ func Replay(ctx context.Context, world World, p Plan) (*Outcome, error) {
 		}
 		s.expect = Learn(states)
 	}
+	p.Learn = len(p.Faults) == 0
 	return s.play(ctx, p)
 }
 

@@ -17,6 +17,8 @@ type Plan struct {
 	// Expect judges the state in which the run comes to rest; nil accepts any. A
 	// run goes on until it is satisfied, within its patience.
 	Expect func(State) error
+	// Learn marks a run without faults from which the others are judged.
+	Learn bool
 	// Exempt are names of promises that are broken without faults already, by the
 	// nature of the world.
 	Exempt map[string]bool
@@ -25,8 +27,7 @@ type Plan struct {
 // Outcome is what a run came to.
 type Outcome struct {
 	Run *history.Run
-	// State is the world's at the end of a run that was expected to end in none in
-	// particular; nil if it was broken off.
+	// State is the world's at the end of a run to learn from; nil if it was broken off.
 	State State
 	// Restricted says that the run's story allows only the faults of Patterns.
 	Restricted bool

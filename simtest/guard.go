@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -84,18 +85,37 @@ func goroutines(choose func(state string) bool) (stacks []string) {
 	return stacks
 }
 
-func inBubble(state string) bool { return strings.Contains(state, "synctest bubble") }
+var bubbleNumber = regexp.MustCompile(`synctest bubble (\d+)`)
+
+// newestBubble chooses the goroutines of the bubble that began last: others may live
+// on in bubbles that never ended.
+func newestBubble() func(state string) bool {
+	number := func(state string) int {
+		if m := bubbleNumber.FindStringSubmatch(state); m != nil {
+			n, _ := strconv.Atoi(m[1])
+			return n
+		}
+		return 0
+	}
+	newest := 1
+	goroutines(func(state string) bool {
+		newest = max(newest, number(state))
+		return false
+	})
+	return func(state string) bool { return number(state) == newest }
+}
 
 // culprits are the stacks of the goroutines that keep a bubble from coming to rest.
 func culprits() string {
+	own := newestBubble()
 	stacks := goroutines(func(state string) bool {
-		return inBubble(state) && !strings.Contains(state, "durable") && !strings.Contains(state, "synctest.Wait") && !strings.Contains(state, "synctest.Run")
+		return own(state) && !strings.Contains(state, "durable") && !strings.Contains(state, "synctest.Wait") && !strings.Contains(state, "synctest.Run")
 	})
 	return shorten(stacks)
 }
 
-// leaked are the stacks of goroutines that still live in bubbles.
-func leaked() string { return shorten(goroutines(inBubble)) }
+// leaked are the stacks of goroutines that live on in a bubble whose run is over.
+func leaked() string { return shorten(goroutines(newestBubble())) }
 
 // shorten keeps a few stacks, and of each what a reader needs.
 func shorten(stacks []string) string {

@@ -104,7 +104,7 @@ func (w *World) live(story func(*World)) {
 	w.loop()
 	w.look()
 	w.judgeRecord()
-	if w.record.Failure == nil && w.plan.Expect == nil {
+	if w.record.Failure == nil && w.plan.Learn {
 		w.final = w.state()
 	}
 	w.end()

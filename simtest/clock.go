@@ -25,6 +25,7 @@ func (c *outsideClock) now() time.Time { return time.Unix(0, c.nanoseconds.Load(
 func (w *World) reseed() {
 	n := fault.Draw(w.plan.Seed, "chance", strconv.Itoa(len(w.record.Steps)))
 	//lint:ignore SA1019 the global source is what client-go uses
+	//lint:ignore SA1019 the global source is what client-go draws from
 	rand.Seed(int64(n >> 1))
 }
 

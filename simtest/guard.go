@@ -32,8 +32,7 @@ func (g *guard) begin() <-chan string {
 	seen := g.progress.Load()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	var check func()
-	check = func() {
+	check := func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		if g.timer == nil {
@@ -46,9 +45,7 @@ func (g *guard) begin() <-chan string {
 		}
 		stuck <- culprits()
 	}
-	if g.limit == 0 {
-		g.limit = *flagStuck
-	}
+	g.limit = *flagStuck
 	g.timer = time.AfterFunc(g.limit, check)
 	return stuck
 }

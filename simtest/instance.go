@@ -2,7 +2,6 @@ package simtest
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -170,5 +169,3 @@ func (w *World) reap() {
 		w.crash(i, "", "ended by itself: "+note, &hold{until: w.elapsed() + restartDelay<<min(i.n, 8)}, 0)
 	}
 }
-
-var errOver = errors.New("the run is over")

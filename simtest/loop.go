@@ -276,6 +276,10 @@ func (w *World) next() func() {
 	return best
 }
 
+// longestHold is how many steps something is held back that waits for writes or for
+// rest.
+const longestHold = 300
+
 // held tells whether something is still kept back.
 func (w *World) held(h *hold) bool {
 	switch {
@@ -286,6 +290,9 @@ func (w *World) held(h *hold) bool {
 	case h.writes > 0:
 		h.over = w.writes >= h.writes
 	}
+	// Two that undo each other's work while the event that would stop them is held
+	// back never let the world come to rest.
+	h.over = h.over || h.until == 0 && len(w.record.Steps) > h.since+longestHold
 	if h.over {
 		w.ending = 0 // the time that promises have begins anew
 	}

@@ -162,7 +162,8 @@ func (w *World) end() {
 // it is set.
 func seedProcess(seed uint64) {
 	allowSeeding()
-	rand.Seed(int64(seed)) //nolint:staticcheck // the global source is what client-go uses
+	//lint:ignore SA1019 the global source is what client-go draws from
+	rand.Seed(int64(seed))
 }
 
 var allowSeeding = sync.OnceFunc(func() {

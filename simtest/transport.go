@@ -110,8 +110,7 @@ type stream struct {
 	opened    int  // step of the watch request
 	initial   bool // the events that tell what existed are not over
 	pending   []*frame
-	ended     bool // the server has ended it; all frames are in pending
-	hold      *hold
+	ended     bool  // the server has ended it; all frames are in pending
 	last      int64 // the revision that the client has been told
 }
 

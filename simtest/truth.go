@@ -1,7 +1,6 @@
 package simtest
 
 import (
-	"encoding/json"
 	"hash/maphash"
 	"sort"
 	"strings"
@@ -248,6 +247,3 @@ func (s *server) resourceOf(key string) string {
 	plural, _, _ := strings.Cut(rest, "/")
 	return plural + "." + first
 }
-
-// marshal is for objects of the story; it cannot fail for what a client would send.
-func marshal(obj any) ([]byte, error) { return json.Marshal(obj) }

@@ -10,12 +10,11 @@ import (
 const uuidSize = 36
 
 // Digest is 16 hexadecimal digits that are the same for bodies that differ only
-// in the UUIDs in them: each stands for the order in which it first appeared in
-// the body. Leader election and some controllers draw UUIDs outside of anybody's
-// control.
+// in the UUIDs in them. Leader election and some controllers draw UUIDs outside of
+// anybody's control, and others (upstream's Job, its uncounted pods) write them in the
+// order of a Go map.
 func Digest(body []byte) string {
 	h := fold(uint64(len(body)), 0)
-	var seen order
 	done := 0 // hashed so far
 	for at := 0; ; {
 		dash := bytes.IndexByte(body[at:], '-')
@@ -28,8 +27,7 @@ func Digest(body []byte) string {
 			continue
 		}
 		h = add(h, body[done:start])
-		n := seen.of([uuidSize]byte(body[start:]))
-		h = fold(h, uint64(n)^1<<63)
+		h = fold(h, 1<<63)
 		done = start + uuidSize
 		at = done
 	}
@@ -69,32 +67,4 @@ func isUUID(b []byte) bool {
 		}
 	}
 	return true
-}
-
-// order numbers UUIDs by first appearance. Most bodies have one or two.
-type order struct {
-	few  [4][uuidSize]byte
-	n    int
-	many map[[uuidSize]byte]int
-}
-
-func (o *order) of(id [uuidSize]byte) int {
-	for i := range min(o.n, len(o.few)) {
-		if o.few[i] == id {
-			return i
-		}
-	}
-	if i, ok := o.many[id]; ok {
-		return i
-	}
-	if o.n < len(o.few) {
-		o.few[o.n] = id
-	} else {
-		if o.many == nil {
-			o.many = map[[uuidSize]byte]int{}
-		}
-		o.many[id] = o.n
-	}
-	o.n++
-	return o.n - 1
 }

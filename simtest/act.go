@@ -245,10 +245,8 @@ func unsupported() answer {
 // carryOut lets the API serve a request and completes its step.
 func (w *World) carryOut(p *parked, step *history.Step) answer {
 	w.clock.set()
-	x := w.server.do(func(x *exchange) { w.fill(x, p) })
-	defer w.server.release(x)
+	x := w.served(p)
 	step.Code = x.code
-	a := answer{code: x.code, header: x.answer, body: append([]byte(nil), x.out.Bytes()...)}
 	changes, err := w.truth.follow()
 	if err != nil {
 		w.fail("the record is whole", err.Error())
@@ -261,39 +259,37 @@ func (w *World) carryOut(p *parked, step *history.Step) answer {
 			w.lastWrite = w.elapsed()
 		}
 	}
-	if x.feed != nil && x.code == http.StatusOK {
+	if x.feed != nil {
 		w.streams++
 		step.Stream = w.streams
 		p.stream = &stream{
-			n: w.streams, to: p.from, call: p.call, mediaType: x.answer.Get("Content-Type"), feed: x.feed,
+			n: w.streams, to: p.from, call: p.call, mediaType: x.header.Get("Content-Type"), feed: x.feed,
 			initial: p.call.SendInitialEvents, opened: len(w.record.Steps),
 		}
-		return a
+		return x.answer
 	}
-	if x.code/100 == 2 {
-		if o, rev, err := wire.ReadAnswer(x.answer.Get("Content-Type"), a.body); err == nil {
-			if step.Name == "" {
-				step.Name = o.Name
-			}
-			if p.call.Verb != "list" {
-				step.UID = o.UID
-			}
-			if len(changes) == 0 {
-				step.Revision = rev
-				if step.IsWrite() {
-					step.Before = rev // it changed nothing
-				}
+	if x.described {
+		if step.Name == "" {
+			step.Name = x.object.Name
+		}
+		if p.call.Verb != "list" {
+			step.UID = x.object.UID
+		}
+		if len(changes) == 0 {
+			step.Revision = x.revision
+			if step.IsWrite() {
+				step.Before = x.revision // it changed nothing
 			}
 		}
 	}
-	return a
+	return x.answer
 }
 
 // fill turns a parked request into one for the server.
 func (w *World) fill(x *exchange, p *parked) {
 	*x = exchange{
 		done: x.done, out: x.out, handler: w.server.handler(actorOf(p.from.name)), run: w.run,
-		method: p.method, url: p.url, header: p.header, body: p.body, watch: p.call.Watch,
+		method: p.method, url: p.url, header: p.header, body: p.body, watch: p.call.Watch, actor: actorOf(p.from.name),
 	}
 	if p.call.GenerateName != "" {
 		key := p.from.name + " " + p.call.Resource + " " + p.call.Namespace + " " + p.call.GenerateName

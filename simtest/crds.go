@@ -19,6 +19,7 @@ func (s *server) install(ctx context.Context, crds []*apiextensionsv1.CustomReso
 	if len(crds) == 0 {
 		return nil
 	}
+	s.answers.forget() // what the server answers depends on its CRDs
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	for _, crd := range crds {

@@ -115,5 +115,6 @@ var (
 	flagBudget  = flag.Duration("simtest.budget", 0, "how long a simtest searches at most, as in 5m; 0: what the test says")
 	flagReplay  = flag.String("simtest.replay", "", "play the run of this file again, and nothing else")
 	flagVerbose = flag.Bool("simtest.v", false, "show every run, and the logs of the API server and of controllers")
+	flagAsk     = flag.Bool("simtest.ask", false, "ask the API server each time, also what it has answered before in the same state")
 	flagStuck   = flag.Duration("simtest.stuck", 10*time.Second, "how long a run may stand still, by the machine's clock, before it counts as stuck")
 )

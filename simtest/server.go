@@ -37,6 +37,7 @@ type server struct {
 	guard  guard
 
 	decoded decodings
+	answers answers
 
 	mu     sync.Mutex
 	mapper meta.RESTMapper

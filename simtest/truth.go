@@ -24,6 +24,7 @@ type truth struct {
 	read    int64 // revision up to which it has followed
 	entries map[string]*entry
 	sorted  map[string][]*unstructured.Unstructured // by resource; dropped at a change
+	past    uint64                                  // of all that was written, in order
 }
 
 type entry struct {
@@ -73,6 +74,8 @@ func (t *truth) follow() ([]change, error) {
 		}
 		changes = append(changes, ch)
 		t.read = c.Revision
+		t.past = t.past*31 + maphash.String(hashSeed, c.Key)
+		t.past = t.past*31 + maphash.Bytes(hashSeed, c.Value) + uint64(len(c.Value))
 	}
 	clear(t.sorted)
 	return changes, nil

@@ -120,10 +120,9 @@ func (w *World) stampCreated(key string, obj runtime.Object) (changed uidChange)
 	}
 	if m.GetUID() != "" {
 		changed.before = m.GetUID()
-		w.mu.Lock()
-		w.identity.made[key]++
-		n := w.identity.made[key]
-		w.mu.Unlock()
+		w.mu.RLock()
+		n := w.identity.made[key] + 1
+		w.mu.RUnlock()
 		m.SetUID(keyedUID(w.identity.seed, key, n))
 		changed.after = m.GetUID()
 	}

@@ -169,6 +169,7 @@ func (w *World) append(key string, before, next *version, now time.Time) {
 	}
 	next.rev = w.rev
 	next.stamp()
+	w.count(key, next)
 	if c, ok := w.keys.Get(key); ok {
 		c.versions = append(c.versions, next)
 	} else {

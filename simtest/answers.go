@@ -1,0 +1,160 @@
+package simtest
+
+import (
+	"hash/maphash"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/store"
+	"github.com/rehearse-k8s/rehearse/wire"
+)
+
+// The runs of one test have long beginnings in common, and often more than that: the
+// same request, in the same state of the world, at the same second. The API server is
+// asked once; its answer and its writes are remembered and repeated for the other
+// runs. That is half of the work of a search.
+//
+// What the server does must follow from the run's world alone. Requests for which
+// that is not so are always served: see lasting.
+
+// served is a request that the API has answered.
+type served struct {
+	answer
+	feed *feed // of a watch that began
+
+	described bool // of a successful answer:
+	object    history.Object
+	revision  int64
+
+	writes store.Writes
+	size   int64
+}
+
+// answers remembers what the server answered.
+type answers struct {
+	mu    sync.Mutex
+	known map[question]*served
+	size  int64
+}
+
+// question is a request in a state of the world.
+type question struct {
+	seed, past, request uint64
+	second              int64
+}
+
+// maxAnswers bounds the memory of answers, in bytes; beyond it all is forgotten.
+const maxAnswers = 128 << 20
+
+func (a *answers) get(q question) *served {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.known[q]
+}
+
+func (a *answers) put(q question, s *served) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.known == nil || a.size+s.size > maxAnswers {
+		a.known, a.size = map[question]*served{}, 0
+	}
+	a.known[q] = s
+	a.size += s.size
+}
+
+func (a *answers) forget() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.known, a.size = nil, 0
+}
+
+// served has the API answer a request, or its memory.
+func (w *World) served(p *parked) *served {
+	var q question
+	lasting := !*flagAsk && lasting(p)
+	var s *served
+	asked := w.server.do(func(x *exchange) {
+		w.fill(x, p)
+		if lasting {
+			q = w.question(x)
+			if s = w.server.answers.get(q); s != nil {
+				x.known = true
+			}
+		}
+	})
+	defer w.server.release(asked)
+	if s != nil {
+		if err := w.store.Repeat(s.writes); err != nil {
+			w.fail("what was answered can be answered again", err.Error())
+		}
+		again := *s
+		again.header = again.header.Clone()
+		return &again
+	}
+	w.reseed() // the server has drawn from the same source as the controllers will
+	s = &served{answer: answer{code: asked.code, header: asked.answer, body: slices.Clone(asked.out.Bytes())}}
+	switch {
+	case asked.feed != nil && asked.code == http.StatusOK:
+		s.feed = asked.feed
+		return s
+	case asked.code/100 == 2:
+		o, revision, err := wire.ReadAnswer(asked.answer.Get("Content-Type"), s.body)
+		s.described, s.object, s.revision = err == nil, o, revision
+	}
+	if lasting && asked.code < http.StatusInternalServerError && asked.code != http.StatusTooManyRequests {
+		s.writes = w.store.WritesSince(w.truth.read)
+		s.size = int64(len(s.body)) + s.writes.Size() + 512
+		kept := *s
+		kept.header = kept.header.Clone()
+		w.server.answers.put(q, &kept)
+	}
+	return s
+}
+
+// question is what the server's answer follows from.
+func (w *World) question(x *exchange) question {
+	var h maphash.Hash
+	h.SetSeed(hashSeed)
+	text := func(s string) {
+		_, _ = h.WriteString(s)
+		_ = h.WriteByte(0)
+	}
+	text(x.actor)
+	text(x.method)
+	text(x.url)
+	for _, name := range slices.Sorted(maps.Keys(x.header)) {
+		text(name)
+		for _, value := range x.header[name] {
+			text(value)
+		}
+	}
+	maphash.WriteComparable(&h, x.names)
+	_, _ = h.Write(x.body)
+	return question{seed: w.plan.Seed, past: w.truth.past, request: h.Sum64(), second: w.clock.now().Unix()}
+}
+
+// unlasting are resources about which the server knows more than the run's world, or
+// answers by chance: addresses and ports of Services, tokens, certificates, and what
+// configures the server itself.
+var unlasting = []string{
+	"services", "serviceaccounts/token", "certificatesigningrequests", "customresourcedefinitions", "apiservices",
+	"webhookconfigurations", "admissionpolic", "reviews", "podcertificaterequests", "servicecidrs", "ipaddresses",
+}
+
+// lasting tells whether the answer to a request may be remembered.
+func lasting(p *parked) bool {
+	c := &p.call
+	if c.Watch || c.Resource == "" {
+		return false
+	}
+	resource := c.Resource
+	if c.Subresource != "" {
+		plural, _, _ := strings.Cut(resource, ".")
+		resource = plural + "/" + c.Subresource
+	}
+	return !slices.ContainsFunc(unlasting, func(part string) bool { return strings.Contains(resource, part) })
+}

@@ -1,0 +1,52 @@
+package simtest
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/sim"
+)
+
+// TestRememberedAnswers plays a search twice, once with the API server asked each time
+// and once from what is remembered: each run goes the same way.
+func TestRememberedAnswers(t *testing.T) {
+	story := func(w *World) {
+		w.Kubelet()
+		for n := range 2 {
+			w.Create(&corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{GenerateName: "p-"},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: fmt.Sprint("image:", n)}}},
+			})
+		}
+		w.Settle()
+		for _, pod := range w.View().List("pods") {
+			w.Delete(pod)
+		}
+	}
+	search := func(ask string) (runs []*history.Run) {
+		must(t, flag.Set("simtest.ask", ask))
+		p, err := newPlayer(t, Options{}, story)
+		must(t, err)
+		r, err := sim.Search(t.Context(), p, sim.Options{Seed: 3, Runs: 150, Progress: func(_ int, out *sim.Outcome) { runs = append(runs, out.Run) }})
+		must(t, err)
+		if r.Failure != nil {
+			t.Fatal(r.Failure.Run.Failure)
+		}
+		return runs
+	}
+	asked := search("true")
+	remembered := search("false")
+	if len(asked) != len(remembered) || len(asked) != 150 {
+		t.Fatalf("%d and %d runs", len(asked), len(remembered))
+	}
+	for n := range asked {
+		if step, diverged := history.Diverged(asked[n], remembered[n]); diverged {
+			t.Fatalf("run %d with faults %q departs at step %d:\nasked      %s\nremembered %s", n, asked[n].Faults, step, stepText(asked[n], step), stepText(remembered[n], step))
+		}
+	}
+}

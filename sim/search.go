@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rehearse-k8s/rehearse/fault"
@@ -116,6 +117,7 @@ type search struct {
 	expect  *Expectation
 	exempt  map[string]bool
 	hashes  map[history.Hash]bool
+	tried   map[string]bool
 	corpus  []*Outcome // runs that went a way of their own and held
 }
 
@@ -127,7 +129,7 @@ func Search(ctx context.Context, world World, o Options) (*Result, error) {
 	if o.Runs <= 0 {
 		o.Runs = defaultRuns
 	}
-	s := &search{world: world, options: o, result: &Result{Seen: map[string]bool{}}, hashes: map[history.Hash]bool{}}
+	s := &search{world: world, options: o, result: &Result{Seen: map[string]bool{}}, hashes: map[history.Hash]bool{}, tried: map[string]bool{}}
 	began := time.Now()
 	if o.Budget > 0 {
 		s.until = began.Add(o.Budget)
@@ -184,18 +186,41 @@ func (s *search) search(ctx context.Context) error {
 	single := Candidates(first.Run, patterns)
 	s.result.SystematicTotal = len(single)
 	for _, f := range single {
-		if _, err := s.try(ctx, Plan{Seed: s.options.Seed, Faults: []fault.Fault{f}}); err != nil {
+		p := Plan{Seed: s.options.Seed, Faults: []fault.Fault{f}}
+		s.known(p)
+		if _, err := s.try(ctx, p); err != nil {
 			return err
 		}
 		s.result.Systematic++
 	}
 	for n := 0; len(single) > 0; n++ {
-		if _, err := s.try(ctx, s.several(n, patterns)); err != nil {
+		p := s.several(n, patterns)
+		if s.known(p) {
+			if n > redraws && n > 4*s.result.Random {
+				return nil // hardly anything new is left
+			}
+			continue
+		}
+		if _, err := s.try(ctx, p); err != nil {
 			return err
 		}
 		s.result.Random++
 	}
 	return nil
+}
+
+// redraws is how many random plans may have been tried before, in a small space,
+// until the search gives up.
+const redraws = 1000
+
+// known tells whether a plan has been tried, and remembers it.
+func (s *search) known(p Plan) bool {
+	texts := fault.Strings(p.Faults)
+	slices.Sort(texts)
+	key := strconv.FormatUint(p.Seed, 10) + " " + strings.Join(texts, ";")
+	was := s.tried[key]
+	s.tried[key] = true
+	return was
 }
 
 // withoutFaults plays the runs from which the rest is learned.

@@ -92,13 +92,14 @@ func smallerPlans(p Plan) (plans []Plan) {
 	return plans
 }
 
-// simpler tells whether plan a with run x is to be preferred to plan b with run y:
-// fewer faults, then fewer steps.
+// simpler tells whether plan a with run x, which is one of the smaller plans of b, is
+// to be preferred to b with run y: fewer faults, or what is held back shorter in no
+// more steps.
 func simpler(a Plan, x *history.Run, b Plan, y *history.Run) bool {
 	if len(a.Faults) != len(b.Faults) {
 		return len(a.Faults) < len(b.Faults)
 	}
-	return len(x.Steps) < len(y.Steps)
+	return len(x.Steps) <= len(y.Steps)
 }
 
 // nearest is the run that held and shares the longest beginning with a failed one.

@@ -1,0 +1,93 @@
+package sim_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/rehearse-k8s/rehearse/sim"
+)
+
+type content = map[string]any
+
+// world is a set of one owner and two pods of it, as one run might have left it.
+func world(run int, phase string) []sim.Object {
+	uid := func(n int) string { return fmt.Sprintf("%08d-0000-4000-8000-%012d", run, n) }
+	objects := []sim.Object{{Resource: "configmaps", Content: content{
+		"metadata": content{"name": "web", "namespace": "default", "uid": uid(0), "resourceVersion": fmt.Sprint(1000 + run), "creationTimestamp": "2000-01-01T00:00:00Z"},
+		"data":     content{"replicas": "2", "drawn": fmt.Sprint("seed-", run)},
+	}}}
+	for n := range 2 {
+		name := fmt.Sprintf("web-%x%x", run, 7*n+run)
+		objects = append(objects, sim.Object{Resource: "pods", Content: content{
+			"metadata": content{
+				"name": name, "namespace": "default", "generateName": "web-", "uid": uid(n + 1),
+				"labels":          content{"me": name, "rehearse-k8s.github.io/touched": fmt.Sprint(run)},
+				"ownerReferences": []any{content{"kind": "ConfigMap", "name": "web", "uid": uid(0), "controller": true}},
+			},
+			"status": content{"phase": phase, "startTime": fmt.Sprintf("2000-01-01T00:00:%02dZ", run), "index": int64(n)},
+		}})
+	}
+	// The order in which a run tells of its objects is of no meaning.
+	if run%2 == 0 {
+		objects[1], objects[2] = objects[2], objects[1]
+	}
+	return objects
+}
+
+// TestSameState: runs that differ in names, UIDs, times and what is drawn end alike.
+func TestSameState(t *testing.T) {
+	e := sim.Learn([]sim.State{sim.NewState(world(1, "Running")), sim.NewState(world(2, "Running")), sim.NewState(world(3, "Running"))})
+	for run := range 9 {
+		if err := e.Fits(sim.NewState(world(run, "Running"))); err != nil {
+			t.Errorf("run %d: %v", run, err)
+		}
+	}
+}
+
+// TestOtherStates: what matters is told, with what was expected.
+func TestOtherStates(t *testing.T) {
+	e := sim.Learn([]sim.State{sim.NewState(world(1, "Running")), sim.NewState(world(2, "Running"))})
+	for what, c := range map[string]struct {
+		change func([]sim.Object) []sim.Object
+		says   string
+	}{
+		"a field": {func(o []sim.Object) []sim.Object {
+			o[1].Content["status"].(content)["phase"] = "Pending"
+			return o
+		}, `pods of default/ConfigMap web: status.phase is "Pending"; without faults "Running"`},
+		"one too few":  {func(o []sim.Object) []sim.Object { return o[:2] }, "pods of default/ConfigMap web: 1 at the end; without faults 2"},
+		"one too many": {func(o []sim.Object) []sim.Object { return append(o, world(7, "Running")[1]) }, "3 at the end; without faults 2"},
+		"something new": {func(o []sim.Object) []sim.Object {
+			return append(o, sim.Object{Resource: "secrets", Content: content{"metadata": content{"name": "s", "namespace": "default"}}})
+		}, "secrets default/s: 1 at the end; without faults 0"},
+		"a field more": {func(o []sim.Object) []sim.Object {
+			o[0].Content["data"].(content)["more"] = "x"
+			return o
+		}, `data.more is "x"; without faults it is not there`},
+		"a finalizer": {func(o []sim.Object) []sim.Object {
+			o[0].Content["metadata"].(content)["finalizers"] = []any{"hold"}
+			return o
+		}, `metadata.finalizers[0] is "hold"`},
+	} {
+		err := e.Fits(sim.NewState(c.change(world(5, "Running"))))
+		if err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: want %q, got %v", what, c.says, err)
+		}
+	}
+}
+
+// TestLearnLoose: if runs without faults differ in how many objects there are, that is
+// not expected of others.
+func TestLearnLoose(t *testing.T) {
+	e := sim.Learn([]sim.State{sim.NewState(world(1, "Running")), sim.NewState(world(2, "Running")[:2])})
+	if err := e.Fits(sim.NewState(world(3, "Running")[:1])); err != nil {
+		t.Error(err)
+	}
+	if err := (*sim.Expectation)(nil).Fits(sim.NewState(world(1, "x"))); err != nil {
+		t.Error(err)
+	}
+	if sim.Learn(nil) != nil {
+		t.Error("something was learned of nothing")
+	}
+}

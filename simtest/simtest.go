@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -57,9 +58,7 @@ func explore(t testing.TB, o Options, story func(*World), verdict bool) *sim.Res
 	if verdict {
 		search.First = p.remembered(t)
 	}
-	// One thing happens at a time, so a second processor only costs the hand-over: a
-	// run takes a quarter more with two.
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	defer oneProcessor()()
 	result, err := sim.Search(t.Context(), p, search)
 	if err != nil {
 		t.Fatal(err)
@@ -68,6 +67,31 @@ func explore(t testing.TB, o Options, story func(*World), verdict bool) *sim.Res
 		p.conclude(t, result)
 	}
 	return result
+}
+
+// processors is what to go back to when the last search ends.
+var processors struct {
+	sync.Mutex
+	searches, before int
+}
+
+// oneProcessor lets the process use one processor until the returned function is
+// called. One thing happens at a time in a run, so that a second one only costs the
+// hand-over: with two a run takes a quarter longer.
+func oneProcessor() (goBack func()) {
+	p := &processors
+	p.Lock()
+	defer p.Unlock()
+	if p.searches++; p.searches == 1 {
+		p.before = runtime.GOMAXPROCS(1)
+	}
+	return func() {
+		p.Lock()
+		defer p.Unlock()
+		if p.searches--; p.searches == 0 {
+			runtime.GOMAXPROCS(p.before)
+		}
+	}
 }
 
 func lasted(out *sim.Outcome) time.Duration {

@@ -1,0 +1,77 @@
+package simtest_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rehearse-k8s/rehearse/examples/careful"
+	"github.com/rehearse-k8s/rehearse/examples/kubelet"
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/invariant"
+	"github.com/rehearse-k8s/rehearse/sim"
+	"github.com/rehearse-k8s/rehearse/simtest"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// carefulStory has everything that a fault can act on: creates, updates and patches,
+// pods of an owner, events, and time.
+func carefulStory(w *simtest.World) {
+	set := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{careful.Label: "yes"}},
+		Data:       map[string]string{"replicas": "2"},
+	}
+	w.Controller("careful", careful.Run)
+	w.Controller("kubelet", kubelet.Run)
+	w.Create(set)
+	w.Settle()
+	w.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
+	w.Advance(2 * time.Minute)
+	w.Eventually(5*time.Minute, invariant.Ready(invariant.OwnerOf(set), 2))
+}
+
+// TestEveryFault plays a run with one fault of each kind. It acts, it is recorded, and
+// a controller that is right stands it, but for what no controller can stand.
+func TestEveryFault(t *testing.T) {
+	for _, kind := range fault.Kinds(fault.Adversarial) {
+		t.Run(string(kind), func(t *testing.T) {
+			f := fault.Fault{Kind: kind, Actor: "careful", Resource: "pods"}
+			switch kind {
+			case fault.KindConflict, fault.KindEvict:
+				f.Actor = "kubelet"
+			case fault.KindDropBookmark:
+				f.Actor, f.Resource = "", ""
+			}
+			run := simtest.Play(t, simtest.Options{}, sim.Plan{Faults: []fault.Fault{f}}, carefulStory).Run
+			if run.Failure != nil && kind.Level() == fault.Legal {
+				t.Errorf("%s: %s", run.Failure.Oracle, run.Failure.Message)
+			}
+			acted := false
+			for _, s := range run.Steps {
+				acted = acted || s.Fault == f.String()
+			}
+			if !acted {
+				t.Errorf("%s: no step of %d tells of it", f, len(run.Steps))
+			}
+		})
+	}
+}
+
+// TestTimeTravel: the next instance lists a state that lies back.
+func TestTimeTravel(t *testing.T) {
+	f := fault.Fault{Kind: fault.KindTimeTravel, Actor: "careful", Verb: "create", Nth: 2}
+	run := simtest.Play(t, simtest.Options{}, sim.Plan{Faults: []fault.Fault{f}}, carefulStory).Run
+	crashed := false
+	for _, s := range run.Steps {
+		crashed = crashed || s.Kind == history.Crash
+		if crashed && s.Actor == "careful" && s.Verb == "list" {
+			if s.Revision >= s.Truth {
+				t.Errorf("step %d lists %s at %d; the truth is %d", s.N, s.Resource, s.Revision, s.Truth)
+			}
+			return
+		}
+	}
+	t.Error("nothing was listed after the crash")
+}

@@ -79,8 +79,14 @@ var setGates = sync.OnceValue(func() error {
 	return globals.DefaultComponentGlobalsRegistry.Set()
 })
 
+// completing lets one server of the process at a time read its flags: upstream
+// keeps some of their values (feature gates, emulated versions) in that registry.
+var completing sync.Mutex
+
 // completedOptions builds upstream's options from our own.
 func completedOptions(ctx context.Context, o Options, p pki, l net.Listener) (options.CompletedOptions, error) {
+	completing.Lock()
+	defer completing.Unlock()
 	s := options.NewServerRunOptions()
 	fs := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)
 	for _, f := range s.Flags().FlagSets {

@@ -43,6 +43,7 @@ func BenchmarkPodWrites(b *testing.B) {
 	}{
 		{"create", []podWrite{createPlaced}},
 		{"create+status", []podWrite{createPlaced, writeStatus}},
+		{"create+status+delete", []podWrite{createPlaced, writeStatus, deletePolitely, deleteForGood}},
 		{"create+bind+event+status", []podWrite{createUnplaced, bind, writeEvent, writeStatus}},
 	} {
 		b.Run(life.name, func(b *testing.B) { benchmarkPodWrites(b, client, life.writes) })
@@ -123,6 +124,17 @@ func writeStatus(ctx context.Context, client kubernetes.Interface, p *corev1.Pod
 	running(p)
 	_, err := client.CoreV1().Pods(p.Namespace).UpdateStatus(ctx, p, metav1.UpdateOptions{})
 	return err
+}
+
+// deletePolitely is the user's delete: the pod gets a deletion timestamp.
+func deletePolitely(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) error {
+	return client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{})
+}
+
+// deleteForGood is the kubelet's delete, or the stage engine's.
+func deleteForGood(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) error {
+	now := int64(0)
+	return client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &p.UID}})
 }
 
 // benchPods numbers the pods of all benchmarks, so that no name comes twice.

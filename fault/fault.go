@@ -80,7 +80,9 @@ const (
 	// KindCrashBefore ends the actor at its nth write, before it has effect;
 	// KindCrashAfter once it has. The actor begins anew, with empty caches.
 	KindCrashBefore Kind = "crash-before"
-	KindCrashAfter  Kind = "crash-after"
+	// KindCrash as a pattern is both; as one fault it is KindCrashBefore.
+	KindCrash      Kind = "crash"
+	KindCrashAfter Kind = "crash-after"
 	// KindOverlap begins a second instance of the actor at its nth write; the
 	// first lives on for a while. What a rollout without leader election does.
 	KindOverlap Kind = "overlap"
@@ -135,6 +137,7 @@ var traits = []trait{
 	{KindLostAnswer, Legal, Call, false},
 	{KindRelist, Legal, Event, true},
 	{KindCrashBefore, Legal, Process, true},
+	{KindCrash, Legal, Process, true},
 	{KindConflict, Legal, Call, false},
 	{KindLateAnswer, Legal, Call, true},
 	{KindLateRequest, Legal, Call, true},
@@ -163,10 +166,11 @@ func traitOf(k Kind) (trait, bool) {
 	return trait{}, false
 }
 
-// Kinds returns all kinds up to a level, those that find most first.
+// Kinds returns all kinds up to a level, those that find most first. KindCrash is not
+// among them: it is two others.
 func Kinds(upTo Level) (kinds []Kind) {
 	for _, t := range traits {
-		if t.level <= upTo {
+		if t.level <= upTo && t.kind != KindCrash {
 			kinds = append(kinds, t.kind)
 		}
 	}
@@ -230,12 +234,9 @@ func Conflict(resource string) Fault { return Fault{Kind: KindConflict, Resource
 // LostAnswer is the pattern of a write that happened and whose answer was lost.
 func LostAnswer(actor string) Fault { return Fault{Kind: KindLostAnswer, Actor: actor} }
 
-// Crash is the pattern of an actor that ends right before one of its writes and
-// begins anew. To let it end right after one too, add [CrashAfter].
-func Crash(actor string) Fault { return Fault{Kind: KindCrashBefore, Actor: actor} }
-
-// CrashAfter is the pattern of an actor that ends right after one of its writes.
-func CrashAfter(actor string) Fault { return Fault{Kind: KindCrashAfter, Actor: actor} }
+// Crash is the pattern of an actor that ends right before or right after one of its
+// writes and begins anew.
+func Crash(actor string) Fault { return Fault{Kind: KindCrash, Actor: actor} }
 
 // Pause is the pattern of an actor that stands still for a while.
 func Pause(actor string) Fault { return Fault{Kind: KindPause, Actor: actor} }

@@ -80,8 +80,7 @@ func TestPatterns(t *testing.T) {
 		"disconnect resource=pods":   fault.Disconnect("pods"),
 		"conflict resource=pods":     fault.Conflict("pods"),
 		"lost-answer actor=job":      fault.LostAnswer("job"),
-		"crash-before actor=job":     fault.Crash("job"),
-		"crash-after actor=job":      fault.CrashAfter("job"),
+		"crash actor=job":            fault.Crash("job"),
 		"pause actor=job":            fault.Pause("job"),
 		"throttle":                   fault.Of(fault.KindThrottle),
 		"overlap actor=my%20job":     {Kind: fault.KindOverlap, Actor: "my job"},
@@ -149,5 +148,25 @@ func TestParseAll(t *testing.T) {
 	}
 	if _, err := fault.ParseAll(append(lines, "oops")); err == nil || !strings.Contains(err.Error(), `"oops"`) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestCrashIsBoth: the pattern of a crash allows both of its moments and nothing else.
+func TestCrashIsBoth(t *testing.T) {
+	patterns := []fault.Fault{fault.Crash("job")}
+	for text, want := range map[string]bool{
+		"crash-before actor=job nth=1": true, "crash-after actor=job/1 nth=2": true,
+		"crash-after actor=other nth=1": false, "pause actor=job nth=1": false,
+	} {
+		f, err := fault.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fault.Allowed(patterns, f) != want {
+			t.Errorf("%s: allowed is not %v", text, want)
+		}
+	}
+	if slices.Contains(fault.Kinds(fault.Adversarial), fault.KindCrash) {
+		t.Error("a search would try crashes twice")
 	}
 }

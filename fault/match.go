@@ -67,9 +67,13 @@ func Allowed(patterns []Fault, f Fault) bool {
 	return false
 }
 
+func (k Kind) covers(f Kind) bool {
+	return k == f || k == KindCrash && (f == KindCrashBefore || f == KindCrashAfter)
+}
+
 // covers tells whether everything f can do, the pattern p can do too.
 func (p Fault) covers(f Fault) bool {
-	return p.Kind == f.Kind &&
+	return p.Kind.covers(f.Kind) &&
 		matchActor(p.Actor, f.Actor) &&
 		(p.Verb == "" || p.Verb == f.Verb) &&
 		matchResource(p.Resource, f.Resource) &&

@@ -164,7 +164,7 @@ func (w *World) refusal(p *parked, step *history.Step) (a answer, serve bool) {
 		case fault.KindTimeout:
 			a = answer{err: timeoutError{}}
 			step.Reply = "lost"
-		case fault.KindCrashBefore:
+		case fault.KindCrashBefore, fault.KindCrash:
 			w.crash(p.from, f.String(), "before "+p.call.Verb+" "+p.call.String(), w.away(f), 0)
 			p.refuse(errDead)
 			step.Kind = ""

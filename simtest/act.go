@@ -220,6 +220,9 @@ func answered(a wire.Answer) answer { return answer{code: a.Code, header: a.Head
 func (w *World) refused(p *parked) (*answer, int) {
 	c := &p.call
 	key := p.from.name + " " + c.Resource + " " + c.Namespace
+	if c.Verb == "list" {
+		delete(w.expired, key) // the client has listed without being told
+	}
 	if c.Watch && c.FromRevision != "" && !c.SendInitialEvents && w.expired[key] {
 		delete(w.expired, key)
 		a := answered(wire.Expired())

@@ -48,8 +48,7 @@ type Result struct {
 	Seen map[string]bool
 	// Baseline is the first run, without faults.
 	Baseline *history.Run
-	// Drift is set when the first run, played again after all others, twice, went
-	// another way.
+	// Drift is set when the first run, played again after all others, went another way.
 	Drift *Drift
 	// Stopped says why the search ended before its end; empty otherwise.
 	Stopped string
@@ -59,8 +58,9 @@ type Result struct {
 type Drift struct {
 	// Step is the first that differed.
 	Step int
-	// Same says that the two repeats went the same way: then it is no accident, but
-	// something that the process has kept from earlier runs.
+	// Same says that a dozen repeats all went the same way, which is not the first
+	// run's: that is hardly an accident, but something that the process has kept from
+	// earlier runs.
 	Same bool
 }
 
@@ -145,20 +145,32 @@ func Search(ctx context.Context, world World, o Options) (*Result, error) {
 	return s.result, err
 }
 
+// driftRepeats make a coin that falls on one side by chance an unlikely thing.
+const driftRepeats = 12
+
 // drift plays the first run again, to see whether the process has kept something from
 // the others.
 func (s *search) drift(ctx context.Context) error {
-	var again [2]*history.Run
-	for n := range again {
+	var other *history.Run
+	for range driftRepeats {
 		out, err := s.world.Play(ctx, Plan{Seed: baselineSeed(s.options.Seed, 0), Learn: true})
 		if err != nil {
 			return err
 		}
-		again[n] = out.Run
-	}
-	step, diverged := history.Diverged(s.result.Baseline, again[0])
-	if _, other := history.Diverged(s.result.Baseline, again[1]); diverged && other {
-		s.result.Drift = &Drift{Step: step, Same: again[0].Hash() == again[1].Hash()}
+		step, diverged := history.Diverged(s.result.Baseline, out.Run)
+		switch {
+		case !diverged:
+			if other != nil {
+				s.result.Drift.Same = false
+			}
+			return nil
+		case other == nil:
+			other = out.Run
+			s.result.Drift = &Drift{Step: step, Same: true}
+		case out.Run.Hash() != other.Hash():
+			s.result.Drift.Same = false
+			return nil
+		}
 	}
 	return nil
 }

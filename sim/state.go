@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"sort"
 	"strings"
@@ -40,7 +41,7 @@ func NewState(objects []Object) State {
 		m, _ := o.Content["metadata"].(map[string]any)
 		name, _ := m["name"].(string)
 		namespace, _ := m["namespace"].(string)
-		id := o.Resource + " " + strings.TrimPrefix(namespace+"/"+name, "/")
+		id := o.Resource + " " + strings.TrimPrefix(namespace+"/"+withoutUUIDs(name), "/")
 		switch owner := controller(m); {
 		case owner != "":
 			id = o.Resource + " of " + strings.TrimPrefix(namespace+"/", "/") + owner
@@ -92,7 +93,18 @@ func (l leaf) text(s string) string {
 	if l.name != "" {
 		s = strings.ReplaceAll(s, l.name, "<name>")
 	}
-	return s
+	return withoutUUIDs(s)
+}
+
+var uuid = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+
+// withoutUUIDs is for texts that are made of an object's UID, as the name of a
+// provisioned volume is.
+func withoutUUIDs(s string) string {
+	if len(s) < 36 || strings.Count(s, "-") < 4 {
+		return s
+	}
+	return uuid.ReplaceAllString(s, "<uid>")
 }
 
 func (f fields) add(path string, value any, l leaf) {
@@ -126,9 +138,11 @@ func (f fields) add(path string, value any, l leaf) {
 // Expectation is how a world ends when nothing goes wrong, learned from several runs:
 // what differs between them is not expected.
 type Expectation struct {
-	state  State
+	state  State           // of the first run, but only what all have
 	masked map[string]bool // path under an id
 	loose  map[string]bool // ids whose number of objects differs
+	others map[string]int  // by resource: objects whose names only one run knows
+	any    map[string]bool // resources of which the number of such objects differs
 }
 
 // Learn makes an expectation of the states of runs without faults; nil of none.
@@ -136,29 +150,53 @@ func Learn(states []State) *Expectation {
 	if len(states) == 0 {
 		return nil
 	}
-	e := &Expectation{state: states[0], masked: map[string]bool{}, loose: map[string]bool{}}
+	e := &Expectation{state: State{}, masked: map[string]bool{}, loose: map[string]bool{}, others: map[string]int{}, any: map[string]bool{}}
+	for id, all := range states[0] {
+		if !slices.ContainsFunc(states, func(s State) bool { return len(s[id]) == 0 }) {
+			e.state[id] = all
+		}
+	}
+	e.others = e.strangers(states[0])
 	for _, s := range states[1:] {
-		for id := range merged(e.state, s) {
-			a, b := e.state[id], s[id]
-			if len(a) != len(b) {
+		others := e.strangers(s)
+		for resource := range both(e.others, others) {
+			if e.others[resource] != others[resource] {
+				e.any[resource] = true
+			}
+		}
+		for id, all := range e.state {
+			if len(all) != len(s[id]) {
 				e.loose[id] = true
 				continue
 			}
-			e.learn(id, e.sorted(id, a), e.sorted(id, b))
+			e.learn(id, e.sorted(id, all), e.sorted(id, s[id]))
 		}
 	}
 	return e
 }
 
-func merged(a, b State) map[string]bool {
-	ids := map[string]bool{}
-	for id := range a {
-		ids[id] = true
+// strangers counts, by resource, the objects that are not in every run.
+func (e *Expectation) strangers(s State) map[string]int {
+	counts := map[string]int{}
+	for id, all := range s {
+		if _, ok := e.state[id]; !ok {
+			resource, _, _ := strings.Cut(id, " ")
+			counts[resource] += len(all)
+		}
 	}
-	for id := range b {
-		ids[id] = true
+	return counts
+}
+
+// both are the keys of two maps.
+func both[V any](a, b map[string]V) map[string]bool {
+	keys := map[string]bool{}
+	for k := range a {
+		keys[k] = true
 	}
-	return ids
+	for k := range b {
+		keys[k] = true
+	}
+	return keys
 }
 
 func (e *Expectation) learn(id string, a, b []fields) {
@@ -210,7 +248,7 @@ func (e *Expectation) Fits(got State) error {
 	if e == nil {
 		return nil
 	}
-	for _, id := range slices.Sorted(maps.Keys(merged(e.state, got))) {
+	for _, id := range slices.Sorted(maps.Keys(e.state)) {
 		if e.loose[id] {
 			continue
 		}
@@ -225,7 +263,26 @@ func (e *Expectation) Fits(got State) error {
 			}
 		}
 	}
+	others := e.strangers(got)
+	for _, resource := range slices.Sorted(maps.Keys(both(e.others, others))) {
+		if e.any[resource] || others[resource] == e.others[resource] {
+			continue
+		}
+		return fmt.Errorf("%s: %d at the end; without faults %d", e.example(resource, got), others[resource], e.others[resource])
+	}
 	return nil
+}
+
+// example names a resource by one of the objects of which there are too many.
+func (e *Expectation) example(resource string, got State) string {
+	if e.others[resource] == 0 {
+		for _, id := range slices.Sorted(maps.Keys(got)) {
+			if _, known := e.state[id]; !known && strings.HasPrefix(id, resource+" ") {
+				return id
+			}
+		}
+	}
+	return resource + " of names that differ from run to run"
 }
 
 func (e *Expectation) compare(id string, want, have fields) error {

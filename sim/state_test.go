@@ -91,3 +91,32 @@ func TestLearnLoose(t *testing.T) {
 		t.Error("something was learned of nothing")
 	}
 }
+
+// TestNamesOfChance: objects whose names follow from a UID or from the seed.
+func TestNamesOfChance(t *testing.T) {
+	named := func(names ...string) sim.State {
+		var objects []sim.Object
+		for _, name := range names {
+			resource, name, _ := strings.Cut(name, " ")
+			objects = append(objects, sim.Object{Resource: resource, Content: content{"metadata": content{"name": name, "namespace": "default"}}})
+		}
+		return sim.NewState(objects)
+	}
+	uid := func(n int) string { return fmt.Sprintf("%08d-0000-4000-8000-000000000000", n) }
+	e := sim.Learn([]sim.State{
+		named("secrets s-"+uid(1), "configmaps drawn-1", "configmaps fixed"),
+		named("secrets s-"+uid(2), "configmaps drawn-2", "configmaps fixed"),
+	})
+	if err := e.Fits(named("secrets s-"+uid(3), "configmaps drawn-3", "configmaps fixed")); err != nil {
+		t.Error(err)
+	}
+	for says, s := range map[string]sim.State{
+		"secrets default/s-<uid>: 2 at the end; without faults 1":                         named("secrets s-"+uid(3), "secrets s-"+uid(4), "configmaps drawn-3", "configmaps fixed"),
+		"configmaps of names that differ from run to run: 2 at the end; without faults 1": named("secrets s-"+uid(3), "configmaps drawn-3", "configmaps drawn-4", "configmaps fixed"),
+		"configmaps default/fixed: 0 at the end; without faults 1":                        named("secrets s-"+uid(3), "configmaps drawn-3"),
+	} {
+		if err := e.Fits(s); err == nil || err.Error() != says {
+			t.Errorf("want %q, got %v", says, err)
+		}
+	}
+}

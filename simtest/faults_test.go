@@ -75,3 +75,11 @@ func TestTimeTravel(t *testing.T) {
 	}
 	t.Error("nothing was listed after the crash")
 }
+
+// TestServiceOfAnySeed: addresses follow from the seed, and no run is blamed for that.
+func TestServiceOfAnySeed(t *testing.T) {
+	simtest.Run(t, simtest.Seeds(120), func(w *simtest.World) {
+		w.Controller("runner", runner)
+		w.Create(pod("p0"), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}})
+	})
+}

@@ -181,7 +181,7 @@ func bookkeeping(resource string) bool {
 }
 
 func bookkeepingKey(key string) bool {
-	return strings.HasPrefix(key, "/leases/") || strings.HasPrefix(key, "/events/")
+	return strings.HasPrefix(key, "/leases/") || strings.HasPrefix(key, "/events/") || strings.HasPrefix(key, "/ipaddresses/")
 }
 
 // state is what the world holds, but for what it began with and for bookkeeping.

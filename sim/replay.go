@@ -6,13 +6,13 @@ import (
 )
 
 // Replay plays one plan again, judged as the search that found it judged it: by the
-// runs without faults.
-func Replay(ctx context.Context, world World, p Plan) (*Outcome, error) {
+// runs without faults, which begin with the search's seed.
+func Replay(ctx context.Context, world World, seed uint64, p Plan) (*Outcome, error) {
 	s := &search{world: world}
 	if len(p.Faults) > 0 {
 		var states []State
 		for n := range baselines {
-			out, err := s.play(ctx, Plan{Seed: baselineSeed(p.Seed, n), Learn: true})
+			out, err := s.play(ctx, Plan{Seed: baselineSeed(seed, n), Learn: true})
 			if err != nil {
 				return nil, err
 			}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/invariant"
 	"github.com/rehearse-k8s/rehearse/simtest"
 )
 
@@ -46,7 +47,7 @@ func TestBadControllers(t *testing.T) {
 			go func() { <-over; mu.Unlock() }()
 			culprit(mu.Lock)
 			return nil
-		}, "controllers come to rest", []string{"culprit"}},
+		}, "everything comes to rest", []string{"culprit"}},
 		{"waits for a channel made outside", func(context.Context, *rest.Config) error {
 			culprit(func() {
 				select {
@@ -55,7 +56,7 @@ func TestBadControllers(t *testing.T) {
 				}
 			})
 			return nil
-		}, "controllers come to rest", []string{"culprit"}},
+		}, "everything comes to rest", []string{"culprit"}},
 		{"waits for a socket", func(context.Context, *rest.Config) error {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
@@ -64,7 +65,7 @@ func TestBadControllers(t *testing.T) {
 			go func() { <-over; _ = l.Close() }()
 			culprit(func() { _, _ = l.Accept() })
 			return nil
-		}, "controllers come to rest", []string{"culprit"}},
+		}, "everything comes to rest", []string{"culprit"}},
 		{"leaves a goroutine behind", func(ctx context.Context, _ *rest.Config) error {
 			go culprit(func() { select {} })
 			<-ctx.Done()
@@ -79,7 +80,7 @@ func TestBadControllers(t *testing.T) {
 		}, "controllers run until their context ends", []string{"bad", "deadline exceeded"}},
 		{"panics", func(context.Context, *rest.Config) error {
 			panic("no pods")
-		}, "the story can be told", []string{"bad panicked", "no pods"}},
+		}, "nothing panics", []string{"bad panicked", "no pods"}},
 		{"panics where apimachinery looks", func(ctx context.Context, _ *rest.Config) error {
 			go func() {
 				defer utilruntime.HandleCrashWithContext(ctx)
@@ -87,7 +88,7 @@ func TestBadControllers(t *testing.T) {
 			}()
 			<-ctx.Done()
 			return nil
-		}, "the story can be told", []string{"no nodes", "culprit"}},
+		}, "nothing panics", []string{"no nodes", "culprit"}},
 		{"writes for ever", func(ctx context.Context, config *rest.Config) error {
 			client, err := kubernetes.NewForConfig(config)
 			if err != nil {
@@ -115,7 +116,7 @@ func TestBadControllers(t *testing.T) {
 			})
 			<-ctx.Done()
 			return nil
-		}, "controllers come to rest", []string{"culprit", "500ms"}},
+		}, "everything comes to rest", []string{"culprit", "500ms"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := simtest.Explore(t, simtest.Seeds(5), func(w *simtest.World) { w.Controller("bad", c.controller) })
@@ -191,6 +192,19 @@ func TestBadStories(t *testing.T) {
 		{"no time", func(w *simtest.World) { w.Advance(0) }, "Advance"},
 		{"fatal", func(w *simtest.World) { w.Fatalf("enough: %d", 3) }, "enough: 3"},
 		{"panic", func(*simtest.World) { panic("oh") }, "oh"},
+		{"a promise that panics", func(w *simtest.World) {
+			w.Always(invariant.Func("mine", func(invariant.View) error { panic("ah") }))
+			w.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
+		}, `promise "mine" panicked: ah`},
+		{"a promise without a check", func(w *simtest.World) {
+			w.Always(invariant.Invariant{Name: "empty"})
+			w.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
+		}, `promise "empty" has no Check`},
+		{"without end", func(w *simtest.World) {
+			for {
+				w.Advance(time.Second)
+			}
+		}, "the story has not come to its end"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := simtest.Explore(t, simtest.Seeds(5), c.story)

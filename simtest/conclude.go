@@ -14,6 +14,11 @@ import (
 // conclude turns what a search found into the verdict of a test.
 func (p *player) conclude(t testing.TB, r *sim.Result) {
 	t.Helper()
+	if r.Failure != nil && r.Failure.Run.Failure.Oracle == storyOracle {
+		// A mistake of the test, not a find: there is nothing to keep or to draw.
+		t.Error(r.Failure.Run.Failure.Message)
+		return
+	}
 	if r.Failure != nil {
 		file, err := p.keep(r.Failure.Run)
 		if err != nil {
@@ -113,7 +118,7 @@ func (p *player) replay(t testing.TB, file string) {
 	if err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
-	out, err := sim.Replay(t.Context(), p, plan)
+	out, err := sim.Replay(t.Context(), p, p.config.seed, plan)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +139,7 @@ func stepText(r *history.Run, n int) string {
 		return "the run is over"
 	}
 	s := &r.Steps[n]
-	return strings.Join(strings.Fields(fmt.Sprintf("at %s %s %s %s %s %s %s rev %d code %d", s.At, s.Actor, s.Kind, s.Verb, s.Type, s.Object, s.Subresource, s.Revision, s.Code)), " ")
+	return strings.Join(strings.Fields(fmt.Sprintf("at %s %s %s %s %s %s %s rev %d code %d content %s %s", s.At, s.Actor, s.Kind, s.Verb, s.Type, s.Object, s.Subresource, s.Revision, s.Code, s.Digest, s.Fault)), " ")
 }
 
 func verdictOf(r *history.Run) string {

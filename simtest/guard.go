@@ -143,7 +143,7 @@ func frozen(r *history.Run) *history.Run {
 
 func stuckFailure(r *history.Run, stacks string) *history.Failure {
 	return &history.Failure{
-		Oracle:  "controllers come to rest",
+		Oracle:  "everything comes to rest",
 		Message: fmt.Sprintf("for %s a goroutine has neither ended nor waited for anything in virtual time; it computes for ever, or waits for a mutex, a socket, the real clock or a channel made outside the run:\n%s", *flagStuck, stacks),
 		Step:    max(len(r.Steps)-1, 0),
 	}

@@ -3,10 +3,12 @@ package simtest
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"time"
 
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/invariant"
 	"github.com/rehearse-k8s/rehearse/sim"
 )
 
@@ -27,6 +29,20 @@ func (w *World) fail(oracle, message string) {
 	w.record.Failure = &history.Failure{Oracle: oracle, Message: message, Step: max(len(w.record.Steps)-1, 0), At: w.elapsed()}
 }
 
+// check asks one promise. One that panics is a mistake of the test.
+func (w *World) check(i invariant.Invariant) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			w.mistakeOf(fmt.Sprintf("the promise %q panicked: %v\n%s", i.Name, p, debug.Stack()))
+		}
+	}()
+	if i.Check == nil {
+		w.mistakeOf(fmt.Sprintf("the promise %q has no Check", i.Name))
+		return nil
+	}
+	return i.Check(w.truth)
+}
+
 // judge looks at the promises that must always hold.
 func (w *World) judge() {
 	if w.judgedAt == w.truth.read {
@@ -34,7 +50,7 @@ func (w *World) judge() {
 	}
 	w.judgedAt = w.truth.read
 	for _, i := range w.always {
-		if err := i.Check(w.truth); err != nil {
+		if err := w.check(i); err != nil {
 			w.fail(i.Name, err.Error())
 			return
 		}
@@ -48,7 +64,7 @@ func (w *World) judgeRecord() {
 		if w.record.Failure != nil {
 			return
 		}
-		if err := i.Check(w.truth); err != nil {
+		if err := w.check(i); err != nil {
 			w.over = false
 			w.fail(i.Name, err.Error())
 			var at atStep
@@ -69,7 +85,7 @@ type atStep struct {
 // look notes what should be seen sometimes.
 func (w *World) look() {
 	for _, i := range w.sometimes {
-		if !w.seen[i.Name] && i.Check(w.truth) == nil {
+		if !w.seen[i.Name] && w.check(i) == nil {
 			w.seen[i.Name] = true
 		}
 	}
@@ -138,18 +154,18 @@ type broken struct {
 
 func (w *World) unkept() (all []broken) {
 	for _, p := range w.eventually {
-		if err := p.Check(w.truth); err != nil {
+		if err := w.check(p.Invariant); err != nil {
 			all = append(all, broken{fmt.Sprintf("%s, within %s", p.Name, p.within), err.Error(), p.within})
 		}
 	}
 	patience := max(defaultPatience, w.longest())
 	for _, i := range w.config.atRest {
-		if err := i.Check(w.truth); err != nil {
+		if err := w.check(i); err != nil {
 			all = append(all, broken{i.Name, err.Error(), patience})
 		}
 	}
 	for _, i := range w.config.unless {
-		err := i.Check(w.truth)
+		err := w.check(i)
 		switch {
 		case err == nil:
 		case w.plan.Learn:

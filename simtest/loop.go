@@ -71,22 +71,38 @@ func (w *World) loop() {
 		w.reseed()
 		if next := w.next(); next != nil {
 			next()
-			w.restless()
-			continue
+		} else {
+			w.idle()
 		}
-		w.idle()
+		w.restless()
 	}
 }
 
 // restless ends a run that goes on and on.
 func (w *World) restless() {
 	n := len(w.record.Steps)
+	w.mu.Lock()
+	told := w.storyOver
+	w.mu.Unlock()
 	switch {
+	case n > maxSteps && !told:
+		w.mistakeOf(fmt.Sprintf("the story has not come to its end after %d steps, at %s: it goes on and on, or waits for something that nobody does", n, w.elapsed()))
 	case n > maxSteps:
 		w.fail("comes to rest", fmt.Sprintf("%d steps in %s and no end; %s", n, w.elapsed(), w.busiest(0)))
 	case n > w.lastPass+maxAtOnce:
 		w.fail("comes to rest", fmt.Sprintf("%d steps without a moment's rest, at %s; %s", n-w.lastPass, w.elapsed(), w.busiest(w.lastPass)))
 	}
+}
+
+// storyOracle is what a test itself can break.
+const storyOracle = "the story can be told"
+
+// mistakeOf ends the run because of the test, not of a controller.
+func (w *World) mistakeOf(message string) {
+	w.mu.Lock()
+	w.mistake = true
+	w.mu.Unlock()
+	w.fail(storyOracle, message)
 }
 
 // busiest says who made most requests since a step.
@@ -112,7 +128,7 @@ func (w *World) collect() (ok bool) {
 	default:
 	}
 	w.mu.Lock()
-	mishap, newborn, inbox, x := w.mishap, w.newborn, w.inbox, w.waiting
+	mishap, mistake, newborn, inbox, x := w.mishap, w.mistake, w.newborn, w.inbox, w.waiting
 	w.newborn, w.inbox = nil, nil
 	if x != nil && x.calm < 0 {
 		w.waiting = nil
@@ -128,7 +144,11 @@ func (w *World) collect() (ok bool) {
 	w.requests = requests
 	w.mu.Unlock()
 	if mishap != nil {
-		w.fail("the story can be told", mishap.Error())
+		oracle := "nothing panics"
+		if mistake {
+			oracle = storyOracle
+		}
+		w.fail(oracle, mishap.Error())
 		return false
 	}
 	w.reap()

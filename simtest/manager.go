@@ -8,12 +8,15 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -84,6 +87,10 @@ func (w *World) managerOptions(name string) ctrl.Options {
 	// while it holds its lock and the one that waited has left because of the shutdown: it
 	// then never ends, and no more does the run. client-go's queue is used instead.
 	o.Controller.UsePriorityQueue = ptr.To(false)
+	o.NewCache = func(config *rest.Config, options cache.Options) (cache.Cache, error) {
+		c, err := cache.New(config, options)
+		return orderly{c}, err
+	}
 	if *flagVerbose {
 		o.Logger = klog.Background().WithName(name)
 	}
@@ -112,4 +119,19 @@ func electByName(config *rest.Config, o *ctrl.Options) error {
 		Labels:     o.LeaderElectionLabels,
 	}
 	return nil
+}
+
+// orderly is a manager's cache whose informers get their handlers before they have
+// synced. By default they get them afterwards, and client-go then tells them of what
+// there is in the order of a Go map, which no seed decides.
+type orderly struct{ cache.Cache }
+
+// GetInformer implements cache.Informers.
+func (c orderly) GetInformer(ctx context.Context, o client.Object, options ...cache.InformerGetOption) (cache.Informer, error) {
+	return c.Cache.GetInformer(ctx, o, append(options, cache.BlockUntilSynced(false))...)
+}
+
+// GetInformerForKind implements cache.Informers.
+func (c orderly) GetInformerForKind(ctx context.Context, kind schema.GroupVersionKind, options ...cache.InformerGetOption) (cache.Informer, error) {
+	return c.Cache.GetInformerForKind(ctx, kind, append(options, cache.BlockUntilSynced(false))...)
 }

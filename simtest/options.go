@@ -3,6 +3,8 @@ package simtest
 import (
 	"errors"
 	"flag"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,6 +54,25 @@ func (o Options) Scheme(s *runtime.Scheme) Options { o.scheme = s; return o }
 func (o Options) CRDs(crds ...*apiextensionsv1.CustomResourceDefinition) Options {
 	o.crds = append(o.crds[:len(o.crds):len(o.crds)], crds...)
 	return o
+}
+
+// check refuses what makes no sense, in the options and in the flags.
+func (o Options) check() error {
+	switch {
+	case o.runs < 0:
+		return fmt.Errorf("simtest: Seeds(%d): want a number from 1", o.runs)
+	case o.budget < 0:
+		return fmt.Errorf("simtest: Budget(%s): want a time above zero", o.budget)
+	case *flagSeeds < 0:
+		return fmt.Errorf("-simtest.seeds=%d: want a number from 1", *flagSeeds)
+	case *flagBudget < 0:
+		return fmt.Errorf("-simtest.budget=%s: want a time above zero", *flagBudget)
+	case *flagStuck <= 0:
+		return fmt.Errorf("-simtest.stuck=%s: want a time above zero", *flagStuck)
+	case slices.Contains(o.crds, nil):
+		return errors.New("simtest: CRDs: one of them is nil")
+	}
+	return nil
 }
 
 // settings are the options with their defaults.

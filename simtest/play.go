@@ -49,7 +49,7 @@ func (p *player) Play(_ context.Context, plan sim.Plan) (*sim.Outcome, error) {
 		actors: map[string]*actor{}, wrote: map[int64]int{}, counts: map[string]int{}, expired: map[string]bool{}, seen: map[string]bool{},
 	}
 	final := p.inBubble(w)
-	out := &sim.Outcome{Run: w.record, Restricted: w.restricted, Patterns: w.patterns, State: w.final, Seen: w.seen, Exempt: w.exempt, Final: final}
+	out := &sim.Outcome{Run: w.record, Restricted: w.restricted, Patterns: w.patterns, State: w.final, Seen: w.seen, Exempt: w.exempt, Final: final || w.mistake}
 	return out, w.broken
 }
 
@@ -116,10 +116,13 @@ func (w *World) tell(story func(*World)) {
 	defer func() {
 		if p := recover(); p != nil {
 			w.panicked("the story", fmt.Sprintf("%v\n%s", p, debug.Stack()))
+			w.mu.Lock()
+			w.mistake = true
+			w.mu.Unlock()
 		}
 		w.mu.Lock()
 		if !told && w.mishap == nil {
-			w.mishap = errStoryEnded
+			w.mishap, w.mistake = errStoryEnded, true
 		}
 		w.storyOver = true
 		w.mu.Unlock()

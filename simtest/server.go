@@ -88,12 +88,16 @@ func quietLogs() {
 	}
 }
 
+// memoryLimit is from where on the collector runs as often as it has to, in bytes.
+const memoryLimit = 768 << 20
+
 // collectLess lets the garbage collector run less often than by default, unless
 // somebody has said how often: the server's own objects are 100 MB that live for ever,
 // and a run makes little that lives.
 func collectLess() {
 	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetGCPercent(400)
+		debug.SetMemoryLimit(memoryLimit)
 	}
 }
 

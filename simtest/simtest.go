@@ -32,6 +32,12 @@ func Explore(t testing.TB, o Options, story func(*World)) *sim.Result {
 
 func explore(t testing.TB, o Options, story func(*World), verdict bool) *sim.Result {
 	t.Helper()
+	if err := o.check(); err != nil {
+		t.Fatal(err)
+	}
+	if story == nil {
+		t.Fatal("simtest: the story is nil")
+	}
 	p, err := newPlayer(t, o, story)
 	if err != nil {
 		t.Fatal(err)

@@ -56,6 +56,7 @@ type World struct {
 	mu        sync.Mutex
 	inbox     []*request
 	mishap    error
+	mistake   bool // the mishap is the story's own
 	exits     []*instance
 	actors    map[string]*actor
 	newborn   []func() // controllers that the story added
@@ -105,7 +106,7 @@ type waiting struct {
 func (w *World) fatal(format string, args ...any) {
 	w.mu.Lock()
 	if w.mishap == nil {
-		w.mishap = fmt.Errorf(format, args...)
+		w.mishap, w.mistake = fmt.Errorf(format, args...), true
 	}
 	w.mu.Unlock()
 	runtime.Goexit()
@@ -270,4 +271,4 @@ const (
 	someoneName = "someone"
 )
 
-var errStoryEnded = errors.New("the story ended before it was told")
+var errStoryEnded = errors.New("the story ended before it was told; it must not call t, but w.Fatalf")

@@ -150,18 +150,18 @@ func FuzzField(f *testing.F) {
 		f.Add(path)
 	}
 	f.Fuzz(func(t *testing.T, path string) {
-		var i invariant.Invariant
-		func() {
-			defer func() {
-				if p := recover(); p != nil {
-					t.Skip(p)
-				}
-			}()
-			i = invariant.Field("pods", "default", "a", path, 1)
-		}()
+		i, refused := field(path)
+		if refused {
+			return // it says so when the test is written, not when it runs
+		}
 		w := newWorld(t, twoJobs)
 		_ = i.Check(w)
 	})
+}
+
+func field(path string) (i invariant.Invariant, refused bool) {
+	defer func() { refused = recover() != nil }()
+	return invariant.Field("pods", "default", "a", path, 1), false
 }
 
 func TestOwned(t *testing.T) {

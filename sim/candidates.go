@@ -14,7 +14,7 @@ import (
 // that a later request could depend on what can happen to an event. patterns say
 // what is allowed.
 func Candidates(run *history.Run, patterns []fault.Fault) []fault.Fault {
-	c := candidates{run: run, patterns: patterns, seen: map[fault.Fault]bool{}, last: map[string]int{}, made: map[string]bool{}}
+	c := candidates{run: run, patterns: patterns, seen: map[fault.Fault]bool{}, last: map[string]int{}, made: map[string]bool{}, nth: ordinals(run)}
 	for n := range run.Steps {
 		switch s := &run.Steps[n]; s.Kind {
 		case history.Start:
@@ -56,6 +56,7 @@ type candidates struct {
 	controllers []string
 	last        map[string]int  // the last request of each actor
 	made        map[string]bool // objects that controllers created
+	nth         []ordinal       // of each step
 	seen        map[fault.Fault]bool
 	found       []ranked
 }
@@ -95,16 +96,36 @@ func (c *candidates) site(s *history.Step) fault.Fault {
 	if s.Verb != "create" || s.Guarded {
 		f.Object = s.Key()
 	}
-	for n := range c.run.Steps[:s.N+1] {
-		o := &c.run.Steps[n]
-		if o.Kind != s.Kind || o.Actor != s.Actor || o.Verb != s.Verb || o.Subresource != s.Subresource || o.Resource != s.Resource {
-			continue
-		}
-		if f.Object == "" || o.Key() == f.Object {
-			f.Nth++
-		}
+	f.Nth = c.nth[s.N].any
+	if f.Object != "" {
+		f.Nth = c.nth[s.N].same
 	}
 	return f
+}
+
+// ordinal is the how manyth of its sort a step is: of all objects, and of the same.
+type ordinal struct{ any, same int }
+
+// ordinals counts the steps of a run.
+func ordinals(run *history.Run) []ordinal {
+	type sort struct {
+		kind                               history.Kind
+		actor, verb, resource, subresource string
+		one                                bool
+		object                             string
+	}
+	counts := map[sort]int{}
+	out := make([]ordinal, len(run.Steps))
+	for n := range run.Steps {
+		s := &run.Steps[n]
+		of := sort{kind: s.Kind, actor: s.Actor, verb: s.Verb, resource: s.Resource, subresource: s.Subresource}
+		counts[of]++
+		out[n].any = counts[of]
+		of.one, of.object = true, s.Key()
+		counts[of]++
+		out[n].same = counts[of]
+	}
+	return out
 }
 
 func (c *candidates) atEvent(s *history.Step) {

@@ -199,15 +199,16 @@ func (s *search) search(ctx context.Context) error {
 	s.result.SystematicTotal = len(single)
 	for _, f := range single {
 		p := Plan{Seed: s.options.Seed, Faults: []fault.Fault{f}}
-		s.known(p)
-		if _, err := s.try(ctx, p); err != nil {
-			return err
+		if !s.tried[identity(p)] { // as a failure of earlier times it was
+			if _, err := s.try(ctx, p); err != nil {
+				return err
+			}
 		}
 		s.result.Systematic++
 	}
 	for n := 0; len(single) > 0; n++ {
 		p := s.several(n, patterns)
-		if s.known(p) {
+		if s.tried[identity(p)] {
 			if n > redraws && n > 4*s.result.Random {
 				return nil // hardly anything new is left
 			}
@@ -225,14 +226,11 @@ func (s *search) search(ctx context.Context) error {
 // until the search gives up.
 const redraws = 1000
 
-// known tells whether a plan has been tried, and remembers it.
-func (s *search) known(p Plan) bool {
+// identity is the same for plans that are alike.
+func identity(p Plan) string {
 	texts := fault.Strings(p.Faults)
 	slices.Sort(texts)
-	key := strconv.FormatUint(p.Seed, 10) + " " + strings.Join(texts, ";")
-	was := s.tried[key]
-	s.tried[key] = true
-	return was
+	return strconv.FormatUint(p.Seed, 10) + " " + strings.Join(texts, ";")
 }
 
 // withoutFaults plays the runs from which the rest is learned.
@@ -280,6 +278,7 @@ func (s *search) try(ctx context.Context, p Plan) (*Outcome, error) {
 		s.result.Stopped = fmt.Sprintf("its budget of %s ran out", s.options.Budget)
 		return nil, errStop
 	}
+	s.tried[identity(p)] = true
 	out, err := s.play(ctx, p)
 	if err != nil {
 		return nil, err

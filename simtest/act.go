@@ -1,13 +1,12 @@
 package simtest
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/rehearse-k8s/rehearse/fault"
@@ -115,7 +114,7 @@ func (w *World) requestStep(p *parked) history.Step {
 	step := history.Step{
 		Kind: history.Request, Actor: p.from.name, Verb: c.Verb, Object: c.Object,
 		Subresource: c.Subresource, Query: c.Query, Digest: c.Digest,
-		Guarded: p.preconditioned(),
+		Guarded: p.refusable(),
 		Causes:  []int{p.cause},
 		Fault:   p.because,
 	}
@@ -128,17 +127,10 @@ func (w *World) requestStep(p *parked) history.Step {
 	return step
 }
 
-// preconditioned tells whether the write names what it was decided on, so that the
-// API refuses it if that has changed. A create with a name of the caller's choice is
-// refused if it is repeated.
-func (p *parked) preconditioned() bool {
-	switch p.call.Verb {
-	case "create":
-		return p.call.GenerateName == ""
-	case "patch":
-		return bytes.Contains(p.body, []byte("resourceVersion"))
-	}
-	return p.call.Guarded
+// refusable tells whether the API refuses the write if what it was decided on has
+// changed. A create with a name of the caller's choice is refused if it is repeated.
+func (p *parked) refusable() bool {
+	return p.call.Preconditioned || p.call.Verb == "create" && p.call.GenerateName == ""
 }
 
 func (p *parked) faultText(kind fault.Kind) string {
@@ -175,7 +167,7 @@ func (w *World) refusal(p *parked, step *history.Step) (a answer, serve bool) {
 			step.Kind = ""
 			return a, false
 		case fault.KindPause:
-			p.hits = p.without(f)
+			p.hits = slices.DeleteFunc(p.hits, func(g fault.Fault) bool { return g == f })
 			p.from.pause = w.holdOf(f)
 			w.add(history.Step{Kind: history.Fault, Actor: p.from.name, Fault: f.String(), Note: "stands still", Causes: []int{p.cause}})
 			w.requests = append(w.requests, p)
@@ -203,15 +195,6 @@ func (w *World) away(f fault.Fault) *hold {
 		return nil
 	}
 	return w.holdOf(f)
-}
-
-func (p *parked) without(f fault.Fault) (rest []fault.Fault) {
-	for _, g := range p.hits {
-		if g != f {
-			rest = append(rest, g)
-		}
-	}
-	return rest
 }
 
 func answered(a wire.Answer) answer { return answer{code: a.Code, header: a.Header, body: a.Body} }
@@ -291,8 +274,8 @@ func (w *World) carryOut(p *parked, step *history.Step) answer {
 // fill turns a parked request into one for the server.
 func (w *World) fill(x *exchange, p *parked) {
 	*x = exchange{
-		done: x.done, out: x.out, handler: w.server.handler(actorOf(p.from.name)), run: w.run,
-		method: p.method, url: p.url, header: p.header, body: p.body, watch: p.call.Watch, actor: actorOf(p.from.name),
+		done: x.done, out: x.out, handler: w.server.handler(p.from.user()), run: w.run,
+		method: p.method, url: p.url, header: p.header, body: p.body, watch: p.call.Watch, actor: p.from.user(),
 	}
 	if p.call.GenerateName != "" {
 		key := p.from.name + " " + p.call.Resource + " " + p.call.Namespace + " " + p.call.GenerateName
@@ -305,12 +288,6 @@ func (w *World) fill(x *exchange, p *parked) {
 	if p.from.travel > 0 && p.call.Verb == "list" {
 		x.url = asOf(p.url, p.from.travel)
 	}
-}
-
-// actorOf is the user that the API sees: the controller, whichever replica.
-func actorOf(name string) string {
-	name, _, _ = strings.Cut(name, "/")
-	return name
 }
 
 // asOf rewrites a list so that it is answered as of an older revision.
@@ -415,7 +392,6 @@ func (w *World) deliver(s *stream) {
 	}
 	s.body.push(f.raw)
 	s.to.last = w.add(step).N
-	s.last = f.event.Revision
 }
 
 // cutStream ends a watch for its client.

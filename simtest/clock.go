@@ -6,8 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"k8s.io/client-go/features"
-
 	"github.com/rehearse-k8s/rehearse/fault"
 )
 
@@ -24,19 +22,6 @@ func (c *outsideClock) now() time.Time { return time.Unix(0, c.nanoseconds.Load(
 // each such draw would change all that come after it.
 func (w *World) reseed() {
 	n := fault.Draw(w.plan.Seed, "chance", strconv.Itoa(len(w.record.Steps)))
-	//lint:ignore SA1019 the global source is what client-go uses
 	//lint:ignore SA1019 the global source is what client-go draws from
 	rand.Seed(int64(n >> 1))
-}
-
-// listPlainly makes informers begin with a list and a watch instead of a watch that
-// tells first what there is. What comes that way goes through a map on its way into
-// the informer (client-go tools/cache/reflector.go, watchList), so that handlers would
-// hear of it in an order that no seed decides.
-func listPlainly() {
-	if gates, ok := features.FeatureGates().(interface {
-		Set(features.Feature, bool) error
-	}); ok {
-		_ = gates.Set(features.WatchListClient, false) // an error: the feature is gone
-	}
 }

@@ -2,6 +2,7 @@ package simtest
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -30,7 +31,6 @@ type instance struct {
 	actor   *actor // nil: the user and others that are no controllers
 	name    string // "job", or "job/1"
 	n       int    // the how manyth instance of the actor
-	ctx     context.Context
 	cancel  context.CancelFunc
 	dead    bool // guarded by the world's lock
 	ended   bool // its constructor has returned; guarded by the world's lock
@@ -51,22 +51,30 @@ func (i *instance) config() *rest.Config {
 		Host:      "http://rehearse.invalid",
 		Transport: i,
 		QPS:       -1,
-		UserAgent: i.name,
+		UserAgent: i.user(),
 	}
+}
+
+// user is whom the API sees: the controller, whichever replica or instance of it.
+func (i *instance) user() string {
+	if i.actor == nil {
+		return i.name
+	}
+	return i.actor.name
 }
 
 // begin starts an instance of a replica.
 func (w *World) begin(a *actor, name, because string) *instance {
 	ctx, cancel := context.WithCancel(w.ctx)
 	a.made++
-	i := &instance{world: w, actor: a, name: name, n: a.made, ctx: ctx, cancel: cancel}
+	i := &instance{world: w, actor: a, name: name, n: a.made, cancel: cancel}
 	step := history.Step{Kind: history.Start, Actor: name, Fault: because}
 	if a.made > 1 {
 		step.Note = "with empty caches"
 	}
 	i.last = w.add(step).N
 	w.instances = append(w.instances, i)
-	w.running.Go(func() {
+	go func() {
 		defer func() {
 			if p := recover(); p != nil {
 				w.panicked(i.name, p)
@@ -78,45 +86,24 @@ func (w *World) begin(a *actor, name, because string) *instance {
 		w.exits = append(w.exits, i)
 		w.mu.Unlock()
 		w.poke()
-	})
+	}()
 	return i
 }
 
 // kill ends an instance: nothing that it does from now on reaches anybody.
 func (w *World) kill(i *instance) {
-	w.mu.Lock()
-	i.dead = true
-	parked := w.inbox
-	w.inbox = nil
-	for _, q := range parked {
-		if q.from != i {
-			w.inbox = append(w.inbox, q)
-		}
-	}
-	w.mu.Unlock()
-	for _, q := range parked {
+	refused := func(q *request) bool {
 		if q.from == i {
 			q.refuse(errDead)
 		}
+		return q.from == i
 	}
-	keep := w.requests[:0]
-	for _, p := range w.requests {
-		if p.request.from == i {
-			p.request.refuse(errDead)
-		} else {
-			keep = append(keep, p)
-		}
-	}
-	w.requests = keep
-	answers := w.answers[:0]
-	for _, a := range w.answers {
-		if a.request.from == i {
-			a.request.refuse(errDead)
-		} else {
-			answers = append(answers, a)
-		}
-	}
-	w.answers = answers
+	w.mu.Lock()
+	i.dead = true
+	w.inbox = slices.DeleteFunc(w.inbox, refused)
+	w.mu.Unlock()
+	w.requests = slices.DeleteFunc(w.requests, func(p *parked) bool { return refused(p.request) })
+	w.answers = slices.DeleteFunc(w.answers, func(a *parkedAnswer) bool { return refused(a.request) })
 	for _, s := range i.streams {
 		s.feed.cancel()
 		s.body.end(errDead)

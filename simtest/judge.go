@@ -153,6 +153,7 @@ type broken struct {
 }
 
 func (w *World) unkept() (all []broken) {
+	w.exempt = nil // what was broken at an earlier rest may hold at the last one
 	for _, p := range w.eventually {
 		if err := w.check(p.Invariant); err != nil {
 			all = append(all, broken{fmt.Sprintf("%s, within %s", p.Name, p.within), err.Error(), p.within})

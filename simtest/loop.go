@@ -1,6 +1,7 @@
 package simtest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sort"
@@ -81,15 +82,20 @@ func (w *World) loop() {
 // restless ends a run that goes on and on.
 func (w *World) restless() {
 	n := len(w.record.Steps)
+	if n <= maxSteps && n <= w.lastPass+maxAtOnce {
+		return
+	}
+	// A story that waits for calm has said all that it has to say for now: whoever
+	// keeps the world from coming to rest, it is not the story.
 	w.mu.Lock()
-	told := w.storyOver
+	told := w.storyOver || w.waiting != nil && w.waiting.calm > 0
 	w.mu.Unlock()
 	switch {
 	case n > maxSteps && !told:
 		w.mistakeOf(fmt.Sprintf("the story has not come to its end after %d steps, at %s: it goes on and on, or waits for something that nobody does", n, w.elapsed()))
 	case n > maxSteps:
 		w.fail("comes to rest", fmt.Sprintf("%d steps in %s and no end; %s", n, w.elapsed(), w.busiest(0)))
-	case n > w.lastPass+maxAtOnce:
+	default:
 		w.fail("comes to rest", fmt.Sprintf("%d steps without a moment's rest, at %s; %s", n-w.lastPass, w.elapsed(), w.busiest(w.lastPass)))
 	}
 }
@@ -135,13 +141,7 @@ func (w *World) collect() (ok bool) {
 	} else {
 		x = nil
 	}
-	requests := w.requests[:0]
-	for _, p := range w.requests {
-		if !p.gone {
-			requests = append(requests, p)
-		}
-	}
-	w.requests = requests
+	w.requests = slices.DeleteFunc(w.requests, func(p *parked) bool { return p.gone })
 	w.mu.Unlock()
 	if mishap != nil {
 		oracle := "nothing panics"
@@ -229,43 +229,64 @@ func (w *World) arrive(s *stream, raw []byte) {
 		w.fail("watch events can be read", fmt.Sprintf("stream %d of %s: %v", s.n, s.to.name, err))
 		return
 	}
-	f := &frame{raw: raw, event: event, initial: s.initial, age: len(w.record.Steps), cause: s.opened}
+	f, initial := &frame{raw: raw, event: event, age: len(w.record.Steps), cause: s.opened}, s.initial
 	if s.initial && event.InitialEnd {
 		s.initial = false
 	}
-	if step, ok := w.wrote[event.Revision]; ok && !f.initial {
+	if step, ok := w.wrote[event.Revision]; ok && !initial {
 		f.cause = step
 	}
 	if s.to.actor != nil {
-		for _, hit := range w.faults.Meet(event.Item(s.to.name, s.call.Resource, f.initial)) {
+		for _, hit := range w.faults.Meet(event.Item(s.to.name, s.call.Resource, initial)) {
 			w.meetFrame(s, f, hit)
 		}
 	}
 	s.pending = append(s.pending, f)
 }
 
+// place is where something that may happen stands in the queue: what is older comes
+// first, and of what came together what has the lower class, then the lower order or
+// number.
+type place struct {
+	age, class int
+	order      string
+	number     int
+}
+
+func (p place) before(q place) bool {
+	return cmp.Or(cmp.Compare(p.age, q.age), cmp.Compare(p.class, q.class), cmp.Compare(p.order, q.order), cmp.Compare(p.number, q.number)) < 0
+}
+
+// The classes of what may happen.
+const (
+	ofItself = iota
+	heldAnswer
+	watchEvent
+	newRequest
+)
+
 // next finds what may happen now and returns the oldest of it; nil if there is
 // nothing.
 func (w *World) next() func() {
 	var best func()
-	bestAge, bestClass, bestOrder := 0, 0, ""
-	offer := func(age, class int, order string, do func()) {
-		if best == nil || age < bestAge || age == bestAge && (class < bestClass || class == bestClass && order < bestOrder) {
-			best, bestAge, bestClass, bestOrder = do, age, class, order
+	var first place
+	offer := func(p place, do func()) {
+		if best == nil || p.before(first) {
+			best, first = do, p
 		}
 	}
 	for n, l := range w.later {
 		if !w.held(l.hold) {
-			offer(l.age, 0, fmt.Sprintf("%06d", n), func() {
-				w.later = append(w.later[:n:n], w.later[n+1:]...)
+			offer(place{age: l.age, class: ofItself, number: n}, func() {
+				w.later = slices.Delete(w.later, n, n+1)
 				l.do()
 			})
 		}
 	}
 	for n, a := range w.answers {
 		if !w.held(a.hold) && !w.held(a.from.pause) {
-			offer(a.age, 1, fmt.Sprintf("%06d", n), func() {
-				w.answers = append(w.answers[:n:n], w.answers[n+1:]...)
+			offer(place{age: a.age, class: heldAnswer, number: n}, func() {
+				w.answers = slices.Delete(w.answers, n, n+1)
 				w.deliverAnswer(a)
 			})
 		}
@@ -278,17 +299,17 @@ func (w *World) next() func() {
 			switch {
 			case len(s.pending) > 0:
 				if f := s.pending[0]; !w.held(f.hold) {
-					offer(f.age, 2, fmt.Sprintf("%06d", s.n), func() { w.deliver(s) })
+					offer(place{age: f.age, class: watchEvent, number: s.n}, func() { w.deliver(s) })
 				}
 			case s.ended:
-				offer(len(w.record.Steps), 2, fmt.Sprintf("%06d", s.n), func() { w.cutStream(s, "", "the server ended it") })
+				offer(place{age: len(w.record.Steps), class: watchEvent, number: s.n}, func() { w.cutStream(s, "", "the server ended it") })
 			}
 		}
 	}
 	for n, p := range w.requests {
 		if !w.held(p.hold) && !w.held(p.from.pause) {
-			offer(p.age, 3, p.order, func() {
-				w.requests = append(w.requests[:n:n], w.requests[n+1:]...)
+			offer(place{age: p.age, class: newRequest, order: p.order, number: n}, func() {
+				w.requests = slices.Delete(w.requests, n, n+1)
 				w.answerTo(p)
 			})
 		}

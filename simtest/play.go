@@ -3,9 +3,6 @@ package simtest
 import (
 	"context"
 	"fmt"
-	"math/rand"
-	"net/http"
-	"os"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -14,8 +11,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
@@ -40,7 +35,6 @@ var runs atomic.Int64
 func (p *player) Play(_ context.Context, plan sim.Plan) (*sim.Outcome, error) {
 	turnstile.Lock()
 	defer turnstile.Unlock()
-	seedProcess(plan.Seed)
 	run := "run-" + strconv.FormatInt(runs.Add(1), 10)
 	defer p.server.worlds.Drop(run)
 	w := &World{
@@ -97,9 +91,10 @@ func (w *World) live(story func(*World)) {
 	}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	w.arrived = make(chan struct{}, 1)
-	w.user = &instance{world: w, name: userName, ctx: w.ctx, cancel: func() {}}
-	w.someone = &instance{world: w, name: someoneName, ctx: w.ctx, cancel: func() {}}
+	w.user = &instance{world: w, name: userName, cancel: func() {}}
+	w.someone = &instance{world: w, name: someoneName, cancel: func() {}}
 	w.instances = []*instance{w.user, w.someone}
+	w.reseed()
 	go w.tell(story)
 	w.loop()
 	w.look()
@@ -160,40 +155,8 @@ func (w *World) end() {
 	}
 }
 
-// seedProcess seeds what the libraries of controllers draw from: math/rand's global
-// source (jitter of client-go). GODEBUG has to allow it; that is read again whenever
-// it is set.
-func seedProcess(seed uint64) {
-	allowSeeding()
-	//lint:ignore SA1019 the global source is what client-go draws from
-	rand.Seed(int64(seed))
-}
-
-var allowSeeding = sync.OnceFunc(func() {
-	setting := "randseednop=0"
-	if old := os.Getenv("GODEBUG"); old != "" {
-		setting = old + "," + setting
-	}
-	_ = os.Setenv("GODEBUG", setting)
-	takeOverErrors()
-	listPlainly()
-})
-
 // current is the world of the run under way.
 var current atomic.Pointer[World]
-
-// takeOverErrors replaces apimachinery's handlers. The default one sleeps between
-// errors by a clock that began outside the bubble, which is 26 years inside; and a
-// panic in a controller is to be told, not to end the test binary.
-func takeOverErrors() {
-	utilruntime.ErrorHandlers = nil
-	utilruntime.ReallyCrash = false
-	utilruntime.PanicHandlers = []func(context.Context, any){func(_ context.Context, p any) {
-		if w := current.Load(); w != nil && p != http.ErrAbortHandler {
-			w.panicked("a goroutine of a controller", fmt.Sprintf("%v\n%s", p, debug.Stack()))
-		}
-	}}
-}
 
 func revisionText(n int64) string { return strconv.FormatInt(n, 10) }
 

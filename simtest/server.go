@@ -7,20 +7,17 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
-	"k8s.io/klog/v2"
 
 	"github.com/rehearse-k8s/rehearse/apiserver"
 	"github.com/rehearse-k8s/rehearse/store"
@@ -50,8 +47,7 @@ type server struct {
 var theServer = sync.OnceValues(startServer)
 
 func startServer() (*server, error) {
-	quietLogs()
-	collectLess()
+	takeOver()
 	dir, err := serverDir()
 	if err != nil {
 		return nil, err
@@ -78,27 +74,6 @@ func startServer() (*server, error) {
 		go s.serve()
 	}
 	return s, s.discover()
-}
-
-// quietLogs lets upstream's server keep its many lines to itself, unless the test
-// asked for words.
-func quietLogs() {
-	if !*flagVerbose {
-		klog.SetLogger(logr.Discard())
-	}
-}
-
-// memoryLimit is from where on the collector runs as often as it has to, in bytes.
-const memoryLimit = 768 << 20
-
-// collectLess lets the garbage collector run less often than by default, unless
-// somebody has said how often: the server's own objects are 100 MB that live for ever,
-// and a run makes little that lives.
-func collectLess() {
-	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetGCPercent(400)
-		debug.SetMemoryLimit(memoryLimit)
-	}
 }
 
 // serverDir is where the server's certificates lie while the process lives. A test

@@ -42,6 +42,7 @@ func explore(t testing.TB, o Options, story func(*World), verdict bool) *sim.Res
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer oneProcessor()()
 	if verdict && *flagReplay != "" {
 		p.replay(t, *flagReplay)
 		return nil
@@ -64,7 +65,6 @@ func explore(t testing.TB, o Options, story func(*World), verdict bool) *sim.Res
 	if verdict {
 		search.First = p.remembered(t)
 	}
-	defer oneProcessor()()
 	result, err := sim.Search(t.Context(), p, search)
 	if err != nil {
 		t.Fatal(err)

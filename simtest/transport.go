@@ -110,23 +110,21 @@ type stream struct {
 	opened    int  // step of the watch request
 	initial   bool // the events that tell what existed are not over
 	pending   []*frame
-	ended     bool  // the server has ended it; all frames are in pending
-	last      int64 // the revision that the client has been told
+	ended     bool // the server has ended it; all frames are in pending
 }
 
 // frame is one watch event on its way.
 type frame struct {
-	raw     []byte
-	event   wire.Event
-	initial bool
-	age     int
-	cause   int
-	hold    *hold
-	cut     bool // at its turn the stream ends instead
-	expire  bool
-	lose    bool
-	twice   bool
-	fault   string
+	raw    []byte
+	event  wire.Event
+	age    int
+	cause  int
+	hold   *hold
+	cut    bool // at its turn the stream ends instead
+	expire bool
+	lose   bool
+	twice  bool
+	fault  string
 }
 
 // body is what the client reads frames from.

@@ -51,7 +51,6 @@ func newTruth(w *World, s *store.World) (*truth, error) {
 type change struct {
 	key              string
 	before, revision int64
-	deleted          bool
 }
 
 // follow takes in what was written since the last time.
@@ -63,7 +62,7 @@ func (t *truth) follow() ([]change, error) {
 	changes := make([]change, 0, len(writes))
 	for _, c := range writes {
 		was := t.entries[c.Key]
-		ch := change{key: c.Key, revision: c.Revision, deleted: c.Value == nil}
+		ch := change{key: c.Key, revision: c.Revision}
 		if was != nil {
 			ch.before = was.revision
 		}
@@ -74,8 +73,7 @@ func (t *truth) follow() ([]change, error) {
 		}
 		changes = append(changes, ch)
 		t.read = c.Revision
-		t.past = t.past*31 + maphash.String(hashSeed, c.Key)
-		t.past = t.past*31 + maphash.Bytes(hashSeed, c.Value) + uint64(len(c.Value))
+		t.past = hashWrite(t.past, c.Key, c.Value)
 	}
 	clear(t.sorted)
 	return changes, nil
@@ -143,14 +141,25 @@ func (t *truth) fingerprint() uint64 {
 		if e.revision <= revision || bookkeepingKey(key) {
 			continue
 		}
-		h := maphash.String(hashSeed, key)
 		// Addition does not mind the order of the map.
-		sum += h*31 + maphash.Bytes(hashSeed, e.value)
+		sum += hashWrite(0, key, e.value)
 	}
 	return sum
 }
 
 var hashSeed = maphash.MakeSeed()
+
+// hashWrite is the hash of what key holds now (nil: nothing) after all that was
+// written before.
+func hashWrite(before uint64, key string, value []byte) uint64 {
+	var h maphash.Hash
+	h.SetSeed(hashSeed)
+	maphash.WriteComparable(&h, before)
+	maphash.WriteComparable(&h, key) // with its length
+	maphash.WriteComparable(&h, value == nil)
+	_, _ = h.Write(value)
+	return h.Sum64()
+}
 
 // decodings remembers what stored bytes mean. Runs of one test write the same bytes
 // over and over; the objects are shared and nobody changes them.

@@ -46,8 +46,7 @@ type World struct {
 
 	ctx     context.Context
 	cancel  context.CancelFunc
-	running sync.WaitGroup // constructors
-	arrived chan struct{}  // a goroutine has something for the schedule; room for one
+	arrived chan struct{} // a goroutine has something for the schedule; room for one
 	user    *instance
 	someone *instance // who interferes
 

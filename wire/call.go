@@ -1,8 +1,12 @@
 package wire
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/url"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
@@ -23,8 +27,11 @@ type Call struct {
 	Query string
 	// Watch says that the answer is a stream of frames.
 	Watch bool
-	// Guarded says that the API may answer 409 because of what the write was
-	// decided on: it names a resourceVersion or UID, or it is a PATCH.
+	// Preconditioned says that the write names a resourceVersion or UID, so that
+	// the API refuses it if the object is another by now.
+	Preconditioned bool
+	// Guarded says that the API may answer 409: the write is preconditioned, or it
+	// is a PATCH.
 	Guarded bool
 	// FromRevision is the resourceVersion parameter of a read.
 	FromRevision string
@@ -42,18 +49,22 @@ func DescribeCall(method string, u *url.URL, header http.Header, body []byte) Ca
 	c.setPath(method, u.Path)
 	c.setQuery(u.RawQuery)
 	c.Watch = c.Verb == "watch"
-	if len(body) == 0 {
-		c.Guarded = c.Verb == "patch"
-		return c
+	if len(body) > 0 {
+		c.Digest = Digest(body)
+		c.setBody(header.Get("Content-Type"), body)
 	}
-	c.Digest = Digest(body)
+	c.Guarded = c.Preconditioned || c.Verb == "patch"
+	return c
+}
+
+func (c *Call) setBody(mediaType string, body []byte) {
 	switch c.Verb {
 	case "patch":
-		c.Guarded = true
+		c.Preconditioned = patchNames(mediaType, body)
 	case "create", "update":
 		o, err := readObject(body)
 		if err != nil {
-			break
+			return
 		}
 		if c.Verb == "create" && c.Name == "" && c.Resource != "" {
 			c.Name, c.GenerateName = o.name, o.generateName
@@ -63,13 +74,38 @@ func DescribeCall(method string, u *url.URL, header http.Header, body []byte) Ca
 		}
 		// The API ignores what a new object says of its UID.
 		if c.Verb == "update" || c.Subresource != "" {
-			c.Guarded = o.resourceVersion != "" || o.uid != "" || o.precondition
+			c.Preconditioned = o.names() || o.precondition
 		}
 	case "delete", "deletecollection":
 		o, err := readObject(body)
-		c.Guarded = err == nil && o.precondition
+		c.Preconditioned = err == nil && o.precondition
 	}
-	return c
+}
+
+// patchNames tells whether a patch names a resourceVersion or UID. In a JSON patch
+// that is any operation on one of them: the API compares what comes out.
+func patchNames(mediaType string, body []byte) bool {
+	switch types.PatchType(mediaType) {
+	case types.JSONPatchType:
+		var operations []struct{ Path string }
+		if json.Unmarshal(body, &operations) != nil {
+			return false
+		}
+		for _, o := range operations {
+			if o.Path == "/metadata/resourceVersion" || o.Path == "/metadata/uid" {
+				return true
+			}
+		}
+		return false
+	case types.ApplyYAMLPatchType:
+		text, err := yaml.YAMLToJSON(body)
+		if err != nil {
+			return false
+		}
+		body = text
+	}
+	o, err := readObject(body)
+	return err == nil && o.names()
 }
 
 // Item is the request as faults see it.

@@ -158,7 +158,7 @@ func TestBodies(t *testing.T) {
 	} {
 		for _, mediaType := range []string{jsonType, protobufType} {
 			got := describe(t, tc.method, tc.target, encode(t, mediaType, tc.body))
-			if got.Object != tc.want || got.GenerateName != tc.generateName || got.Guarded != tc.guarded || len(got.Digest) != 16 {
+			if got.Object != tc.want || got.GenerateName != tc.generateName || got.Preconditioned != tc.guarded || got.Guarded != tc.guarded || len(got.Digest) != 16 {
 				t.Errorf("%s in %s: got %+v", tc.name, mediaType, got)
 			}
 		}
@@ -166,6 +166,36 @@ func TestBodies(t *testing.T) {
 	yaml := describe(t, "POST", pods, []byte("kind: Pod\nmetadata:\n  name: a\n"))
 	if yaml.Object != object("pods", "default", "") || yaml.Digest == "" {
 		t.Errorf("YAML: got %+v", yaml)
+	}
+}
+
+func TestPatchesThatNameAVersion(t *testing.T) {
+	for _, tc := range []struct {
+		mediaType types.PatchType
+		body      string
+		names     bool
+	}{
+		{types.MergePatchType, `{"metadata":{"resourceVersion":"7"},"spec":{}}`, true},
+		{types.MergePatchType, `{"metadata":{"uid":"` + uidA + `"}}`, true},
+		{types.MergePatchType, `{"metadata":{"annotations":{"seen":"resourceVersion"}},"resourceVersion":"7"}`, false},
+		{types.MergePatchType, `{"metadata":{"ownerReferences":[{"uid":"` + uidA + `"}]}}`, false},
+		{types.StrategicMergePatchType, `{"spec":{},"metadata":{"resourceVersion":"7"}}`, true},
+		{types.ApplyYAMLPatchType, "metadata:\n  name: a\n  resourceVersion: \"7\"\n", true},
+		{types.ApplyYAMLPatchType, "metadata:\n  name: a\n", false},
+		{types.ApplyYAMLPatchType, ":", false},
+		{types.JSONPatchType, `[{"op":"test","path":"/metadata/resourceVersion","value":"7"}]`, true},
+		{types.JSONPatchType, `[{"op":"add","path":"/a","value":1},{"op":"replace","path":"/metadata/uid","value":"x"}]`, true},
+		{types.JSONPatchType, `[{"op":"add","path":"/metadata/annotations/x","value":"/metadata/resourceVersion"}]`, false},
+		{types.JSONPatchType, `[`, false},
+	} {
+		u, err := url.Parse("/api/v1/namespaces/default/pods/a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := wire.DescribeCall("PATCH", u, http.Header{"Content-Type": {string(tc.mediaType)}}, []byte(tc.body))
+		if c.Preconditioned != tc.names || !c.Guarded {
+			t.Errorf("%s %s: got preconditioned %t, guarded %t", tc.mediaType, tc.body, c.Preconditioned, c.Guarded)
+		}
 	}
 }
 

@@ -18,6 +18,9 @@ type object struct {
 	precondition bool  // of DeleteOptions, or of an Eviction's
 }
 
+// names tells whether the object says which version of which object it is.
+func (o *object) names() bool { return o.resourceVersion != "" || o.uid != "" }
+
 func (o *object) named() history.Object {
 	return history.Object{Namespace: o.namespace, Name: o.name, UID: o.uid}
 }

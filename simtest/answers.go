@@ -39,6 +39,7 @@ type answers struct {
 	mu    sync.Mutex
 	known map[question]*served
 	size  int64
+	hits  int // how often one was found
 }
 
 // question is a request in a state of the world.
@@ -53,7 +54,11 @@ const maxAnswers = 128 << 20
 func (a *answers) get(q question) *served {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.known[q]
+	s := a.known[q]
+	if s != nil {
+		a.hits++
+	}
+	return s
 }
 
 func (a *answers) put(q question, s *served) {

@@ -39,8 +39,26 @@ func TestRememberedAnswers(t *testing.T) {
 		}
 		return runs
 	}
+	s, err := theServer()
+	must(t, err)
+	s.answers.forget()
+	before := s.answers.hits
 	asked := search("true")
+	if n := s.answers.hits - before; n != 0 {
+		t.Errorf("%d answers were remembered although the server was to be asked", n)
+	}
 	remembered := search("false")
+	requests := 0
+	for _, run := range remembered {
+		for i := range run.Steps {
+			if run.Steps[i].Kind == history.Request && run.Steps[i].Verb != "watch" {
+				requests++
+			}
+		}
+	}
+	if n := s.answers.hits - before; 2*n < requests {
+		t.Errorf("of %d requests only %d were answered from memory", requests, n)
+	}
 	if len(asked) != len(remembered) || len(asked) != 150 {
 		t.Fatalf("%d and %d runs", len(asked), len(remembered))
 	}

@@ -136,6 +136,40 @@ func TestBadControllers(t *testing.T) {
 	}
 }
 
+// TestNobodyRests: a controller that writes every other second is to blame for a story
+// that waits for rest, not the story.
+func TestNobodyRests(t *testing.T) {
+	r := simtest.Explore(t, simtest.Seeds(5), func(w *simtest.World) {
+		w.Controller("bad", func(ctx context.Context, config *rest.Config) error {
+			client, err := kubernetes.NewForConfig(config)
+			if err != nil {
+				return err
+			}
+			tick := time.NewTicker(2 * time.Second)
+			defer tick.Stop()
+			for n := 0; ; n++ {
+				cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "beat"}, Data: map[string]string{"n": strconv.Itoa(n)}}
+				maps := client.CoreV1().ConfigMaps("default")
+				if _, err := maps.Create(ctx, cm, metav1.CreateOptions{}); err != nil {
+					_, _ = maps.Update(ctx, cm, metav1.UpdateOptions{})
+				}
+				select {
+				case <-tick.C:
+				case <-ctx.Done():
+					return nil
+				}
+			}
+		})
+		w.Settle()
+	})
+	if r.Failure == nil {
+		t.Fatal("nothing was found")
+	}
+	if f := r.Failure.Run.Failure; f.Oracle != "comes to rest" || !strings.Contains(f.Message, "bad made") {
+		t.Errorf("broken: %s: %s", f.Oracle, f.Message)
+	}
+}
+
 // remembered outlives every run, which is what TestPackageVariables is about.
 var remembered int
 

@@ -106,18 +106,22 @@ func (p *runNamespaces) namespace(ctx context.Context, name string) (*corev1.Nam
 	return namespace, nil
 }
 
+// Door serves one request. whole is false if the server dropped the connection in
+// mid-answer.
+type Door func(http.ResponseWriter, *http.Request) (whole bool)
+
 // InProcess is the in-process door for a caller that brings its own response
 // writer, as user.
-func (s *Server) InProcess(user string) http.Handler {
+func (s *Server) InProcess(user string) Door {
 	who := component(user)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return func(w http.ResponseWriter, r *http.Request) bool {
 		t := RoundTripper{User: who}
 		r = t.serverRequest(r, r.Context())
 		if run := store.RunFrom(r.Context()); run != "" && indirect(r) {
-			defer s.addresses.enter(run)()
+			defer s.working.enter(run)()
 		}
-		s.doors.inProcess.ServeHTTP(w, r)
-	})
+		return serve(s.doors.inProcess, w, r)
+	}
 }
 
 // indirect tells whether the server may serve a request by requests of its own.
@@ -132,17 +136,17 @@ func ownRequest(r *http.Request) bool {
 	return strings.Contains(r.URL.Path, "/ipaddresses") || strings.Contains(r.URL.Path, "/poddisruptionbudgets")
 }
 
-// runAddresses sends what the server asks by a client of its own to the run whose
+// workingFor sends what the server asks by a client of its own to the run whose
 // request it works for. It asks without the request's context, so the run is noted
 // beside it: one such request of a run at a time.
-type runAddresses struct {
+type workingFor struct {
 	one sync.Mutex // held by the request
 
 	mu  sync.Mutex
 	run string
 }
 
-func (a *runAddresses) enter(run string) (leave func()) {
+func (a *workingFor) enter(run string) (leave func()) {
 	a.one.Lock()
 	a.set(run)
 	return func() {
@@ -151,20 +155,20 @@ func (a *runAddresses) enter(run string) (leave func()) {
 	}
 }
 
-func (a *runAddresses) set(run string) {
+func (a *workingFor) set(run string) {
 	a.mu.Lock()
 	a.run = run
 	a.mu.Unlock()
 }
 
-func (a *runAddresses) current() string {
+func (a *workingFor) current() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.run
 }
 
 // wrap lets the server's own client bring the run.
-func (a *runAddresses) wrap(c *genericapiserver.Config, d *doors) {
+func (a *workingFor) wrap(c *genericapiserver.Config, d *doors) {
 	c.LoopbackClientConfig = rest.CopyConfig(c.LoopbackClientConfig)
 	c.LoopbackClientConfig.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripperFunc(func(r *http.Request) (*http.Response, error) {

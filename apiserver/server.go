@@ -19,13 +19,13 @@ import (
 
 // Server is a running kube-apiserver.
 type Server struct {
-	address   string
-	ca        *authority
-	doors     *doors
-	addresses *runAddresses
-	cancel    context.CancelFunc
-	done      chan struct{}
-	err       error
+	address string
+	ca      *authority
+	doors   *doors
+	working *workingFor
+	cancel  context.CancelFunc
+	done    chan struct{}
+	err     error
 }
 
 // Start builds a server, opens its doors and returns; Ready waits until it
@@ -70,8 +70,8 @@ func build(ctx context.Context, o Options, l net.Listener) (*Server, func(contex
 	if err != nil {
 		return nil, nil, err
 	}
-	d, addresses := &doors{}, &runAddresses{}
-	config, err := newConfig(o, opts, d, addresses)
+	d, working := &doors{}, &workingFor{}
+	config, err := newConfig(o, opts, d, working)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -88,11 +88,11 @@ func build(ctx context.Context, o Options, l net.Listener) (*Server, func(contex
 		return nil, nil, err
 	}
 	s := &Server{
-		address:   dialable(l.Addr().(*net.TCPAddr)),
-		ca:        ca,
-		doors:     d,
-		addresses: addresses,
-		done:      make(chan struct{}),
+		address: dialable(l.Addr().(*net.TCPAddr)),
+		ca:      ca,
+		doors:   d,
+		working: working,
+		done:    make(chan struct{}),
 	}
 	return s, prepared.Run, nil
 }

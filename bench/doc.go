@@ -2,6 +2,8 @@
 // takes, how many pods a second become Ready and go, what a large cluster holds
 // in memory and burns at rest, whether churn leaves memory level.
 //
+// It also makes simtest's long runs, as `go test` of the examples with many seeds.
+//
 // It builds the rehearse binary, starts it as a child process, and speaks to it
 // as any outside client does: over TLS, with the kubeconfig that `up` writes.
 // Figures are printed, never asserted; docs/benchmarks.md keeps them with the
@@ -16,4 +18,5 @@
 //	go run ./bench pods --scheduler   # placed by the real scheduler
 //	go run ./bench hold --pods 100000 # memory and CPU at rest
 //	go run ./bench churn              # create, update, delete for a while, --rate 15 for an even load
+//	go run ./bench simtest            # the examples: what is found, what stays clean, how fast
 package main

@@ -50,6 +50,9 @@ type Result struct {
 	Baseline *history.Run
 	// Drift is set when the first run, played again after all others, went another way.
 	Drift *Drift
+	// Reported is the number of runs with reports, and Report the first one.
+	Reported int
+	Report   *Report
 	// Stopped says why the search ended before its end; empty otherwise.
 	Stopped string
 }
@@ -62,6 +65,14 @@ type Drift struct {
 	// run's: that is hardly an accident, but something that the process has kept from
 	// earlier runs.
 	Same bool
+}
+
+// Report is something worth telling that broke no promise.
+type Report struct {
+	// Text says it; Run is the number of the run, from 1.
+	Text string
+	Run  int
+	Plan Plan
 }
 
 // Unseen are the things that should happen sometimes and never did, by name.
@@ -286,6 +297,12 @@ func (s *search) try(ctx context.Context, p Plan) (*Outcome, error) {
 	s.result.Runs++
 	for name, seen := range out.Seen {
 		s.result.Seen[name] = s.result.Seen[name] || seen
+	}
+	if len(out.Reports) > 0 {
+		s.result.Reported++
+		if s.result.Report == nil {
+			s.result.Report = &Report{Text: out.Reports[0], Run: s.result.Runs, Plan: out.Plan}
+		}
 	}
 	if s.options.Progress != nil {
 		s.options.Progress(s.result.Runs, out)

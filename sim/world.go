@@ -43,6 +43,9 @@ type Outcome struct {
 	// and were; of runs without faults only.
 	Exempt []string
 
+	// Reports are things worth telling that break no promise, a line each.
+	Reports []string
+
 	// Plan is filled in by the search.
 	Plan Plan
 

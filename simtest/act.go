@@ -274,7 +274,7 @@ func (w *World) carryOut(p *parked, step *history.Step) answer {
 // fill turns a parked request into one for the server.
 func (w *World) fill(x *exchange, p *parked) {
 	*x = exchange{
-		done: x.done, out: x.out, handler: w.server.handler(p.from.user()), run: w.run,
+		done: x.done, out: x.out, door: w.server.door(p.from.user()), run: w.run,
 		method: p.method, url: p.url, header: p.header, body: p.body, watch: p.call.Watch, actor: p.from.user(),
 	}
 	if p.call.GenerateName != "" {

@@ -30,7 +30,7 @@ type served struct {
 	object    history.Object
 	revision  int64
 
-	writes store.Writes
+	writes []store.Change
 	size   int64
 }
 
@@ -103,6 +103,8 @@ func (w *World) served(p *parked) *served {
 	w.reseed() // the server has drawn from the same source as the controllers will
 	s = &served{answer: answer{code: asked.code, header: asked.answer, body: slices.Clone(asked.out.Bytes())}}
 	switch {
+	case asked.aborted:
+		return &served{answer: answer{err: errLost}}
 	case asked.feed != nil && asked.code == http.StatusOK:
 		s.feed = asked.feed
 		return s
@@ -111,8 +113,14 @@ func (w *World) served(p *parked) *served {
 		s.described, s.object, s.revision = err == nil, o, revision
 	}
 	if lasting && asked.code < http.StatusInternalServerError && asked.code != http.StatusTooManyRequests {
-		s.writes = w.store.WritesSince(w.truth.read)
-		s.size = int64(len(s.body)) + s.writes.Size() + 512
+		writes, err := w.store.Changes(w.truth.read)
+		if err != nil {
+			return s // carryOut will say so
+		}
+		s.writes, s.size = writes, int64(len(s.body))+512
+		for i := range writes {
+			s.size += writes[i].Size()
+		}
 		kept := *s
 		kept.header = kept.header.Clone()
 		w.server.answers.put(q, &kept)
@@ -146,7 +154,7 @@ func (w *World) question(x *exchange) question {
 // answers by chance: addresses and ports of Services, tokens, certificates, and what
 // configures the server itself.
 var unlasting = []string{
-	"services", "serviceaccounts/token", "certificatesigningrequests", "customresourcedefinitions", "apiservices",
+	"services", "serviceaccounts/token", "certificatesigningrequests", "customresourcedefinitions",
 	"webhookconfigurations", "admissionpolic", "reviews", "podcertificaterequests", "servicecidrs", "ipaddresses",
 }
 

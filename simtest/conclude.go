@@ -40,6 +40,20 @@ func (p *player) conclude(t testing.TB, r *sim.Result) {
 		t.Logf("runs of this story do not repeat: the first one departs at step %d (%s). Something in a controller is drawn at random", d.Step, stepText(r.Baseline, d.Step))
 	}
 	t.Log(summary(r))
+	if r.Reported > 0 {
+		t.Log(reported(r))
+	}
+}
+
+// reported tells of the first write that was decided on a stale view and that the API
+// could refuse, or that was about something else.
+func reported(r *sim.Result) string {
+	text := fmt.Sprintf("in %s a write was decided on a view older than the writer's own last write; the API could refuse it, or it was about something else. The first, in run %d:\n    %s",
+		count(r.Reported, "run"), r.Report.Run, r.Report.Text)
+	for _, f := range r.Report.Plan.Faults {
+		text += "\n    with " + f.String()
+	}
+	return text
 }
 
 // summary says how much was tried.

@@ -31,7 +31,7 @@ func (s *server) install(ctx context.Context, crds []*apiextensionsv1.CustomReso
 		}
 		url := "http://rehearse.invalid/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + crd.Name
 		x := s.do(func(x *exchange) {
-			x.handler, x.method, x.url, x.body = s.handler("simtest"), http.MethodPatch, url+"?fieldManager=simtest&force=true", body
+			x.door, x.method, x.url, x.body = s.door("simtest"), http.MethodPatch, url+"?fieldManager=simtest&force=true", body
 			x.header = http.Header{"Content-Type": {string(types.ApplyYAMLPatchType)}, "Accept": {"application/json"}}
 		})
 		code, answer := x.code, x.out.String()
@@ -94,7 +94,7 @@ func (s *server) awaitServed(ctx context.Context, crd *apiextensionsv1.CustomRes
 	defer tick.Stop()
 	for {
 		x := s.do(func(x *exchange) {
-			x.handler, x.method, x.url = s.handler("simtest"), http.MethodGet, url
+			x.door, x.method, x.url = s.door("simtest"), http.MethodGet, url
 			x.header = http.Header{"Accept": {"application/json"}}
 		})
 		code := x.code

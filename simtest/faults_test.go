@@ -1,11 +1,13 @@
 package simtest_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/rehearse-k8s/rehearse/examples/careful"
 	"github.com/rehearse-k8s/rehearse/examples/kubelet"
+	sites "github.com/rehearse-k8s/rehearse/examples/operator"
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/invariant"
@@ -56,6 +58,24 @@ func TestEveryFault(t *testing.T) {
 				t.Errorf("%s: no step of %d tells of it", f, len(run.Steps))
 			}
 		})
+	}
+}
+
+// TestStaleWritesAreReported: a right controller is late sometimes too; the API refuses
+// what it then writes, and the search says so without failing.
+func TestStaleWritesAreReported(t *testing.T) {
+	r := simtest.Explore(t, simtest.Seeds(30), func(w *simtest.World) {
+		w.Manager("operator", sites.SetupWithManager)
+		w.Create(&corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: "stays", Labels: map[string]string{sites.Label: "yes"}},
+			Data:       map[string]string{"image": "site:1", "replicas": "2"},
+		})
+	})
+	if r.Failure != nil {
+		t.Fatal(r.Failure.Run.Failure)
+	}
+	if r.Reported == 0 || r.Report == nil || !strings.Contains(r.Report.Text, "before it had seen its own write of step") {
+		t.Errorf("%d runs reported; the first: %+v", r.Reported, r.Report)
 	}
 }
 

@@ -1,7 +1,6 @@
 package simtest
 
 import (
-	"errors"
 	"fmt"
 	"runtime/debug"
 	"strings"
@@ -67,19 +66,43 @@ func (w *World) judgeRecord() {
 		if err := w.check(i); err != nil {
 			w.over = false
 			w.fail(i.Name, err.Error())
-			var at atStep
-			if errors.As(err, &at) {
-				w.record.Failure.Step, w.record.Failure.At = at.step, w.record.Steps[at.step].At
-			}
 		}
+	}
+	w.judgeViews()
+}
+
+// staleOracle is broken by a write that nothing stood in the way of.
+const staleOracle = "no write is decided on a view older than the writer's own last write, unless the API can refuse it"
+
+// judgeViews looks for writes that a controller decided before it had seen its own
+// last write. They are reported. The run fails if the API accepted one that is about
+// the same thing and named no precondition.
+func (w *World) judgeViews() {
+	for _, stale := range invariant.StaleWrites(w.record) {
+		if stale.Accepted && w.record.Failure == nil && sameMatter(&w.record.Steps[stale.Step], &w.record.Steps[stale.Own]) {
+			w.over = false
+			w.fail(staleOracle, stale.String())
+			w.record.Failure.Step, w.record.Failure.At = stale.Step, w.record.Steps[stale.Step].At
+			continue
+		}
+		w.reports = append(w.reports, stale.String())
 	}
 }
 
-// atStep is a promise that was broken at an earlier step than the one at which it is
-// seen.
-type atStep struct {
-	error
-	step int
+// generated is how many characters the API appends to a generateName.
+const generated = 5
+
+// sameMatter tells whether two writes are about the same object, or make objects of
+// the same generated name, that is, for the same owner. A controller that works for
+// many owners need not have seen what it did for others.
+func sameMatter(write, own *history.Step) bool {
+	if write.Resource != own.Resource || write.Namespace != own.Namespace {
+		return false
+	}
+	if write.Verb != "create" || len(write.Name) <= generated {
+		return write.Name == own.Name
+	}
+	return strings.HasPrefix(own.Name, write.Name[:len(write.Name)-generated])
 }
 
 // look notes what should be seen sometimes.
@@ -208,8 +231,9 @@ func (w *World) state() sim.State {
 		if e.revision <= revision || bookkeepingKey(key) {
 			continue
 		}
-		if o := w.truth.decode(e); o != nil {
-			objects = append(objects, sim.Object{Resource: w.server.resourceOf(key), Content: o.Object})
+		resource, ok := w.server.worlds.ResourceOf(key)
+		if o := w.truth.decode(e); ok && o != nil {
+			objects = append(objects, sim.Object{Resource: resource.String(), Content: o.Object})
 		}
 	}
 	return sim.NewState(objects)

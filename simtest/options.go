@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -13,7 +12,6 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/rehearse-k8s/rehearse/fault"
-	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/invariant"
 )
 
@@ -95,40 +93,12 @@ func (o Options) settings() *settings {
 		atRest: []invariant.Invariant{invariant.Deleted(), invariant.UniqueOwnerUID()},
 		// Without a garbage collector in the world, orphans are nobody's fault.
 		unless: []invariant.Invariant{invariant.NoOrphans()},
-		record: []invariant.Invariant{invariant.DefaultHotLoop, noStaleWrites},
+		record: []invariant.Invariant{invariant.DefaultHotLoop},
 	}
 	if s.scheme == nil {
 		s.scheme = scheme.Scheme
 	}
 	return s
-}
-
-// noStaleWrites fails a run in which the API accepted, without a precondition, what
-// a controller had decided before it saw its own last write about the same thing.
-var noStaleWrites = invariant.Func("no write is decided on a view older than the writer's own last write, unless the API can refuse it", func(v invariant.View) error {
-	run := v.Run()
-	for _, w := range invariant.StaleWrites(run) {
-		if w.Accepted && sameMatter(&run.Steps[w.Step], &run.Steps[w.Own]) {
-			return atStep{errors.New(w.String()), w.Step}
-		}
-	}
-	return nil
-})
-
-// generated is how many characters the API appends to a generateName.
-const generated = 5
-
-// sameMatter tells whether two writes are about the same object, or make objects of
-// the same generated name, that is, for the same owner. A controller that works for
-// many owners need not have seen what it did for others.
-func sameMatter(write, own *history.Step) bool {
-	if write.Resource != own.Resource || write.Namespace != own.Namespace {
-		return false
-	}
-	if write.Verb != "create" || len(write.Name) <= generated {
-		return write.Name == own.Name
-	}
-	return strings.HasPrefix(own.Name, write.Name[:len(write.Name)-generated])
 }
 
 var (

@@ -8,6 +8,7 @@ import (
 
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 
+	"github.com/rehearse-k8s/rehearse/apiserver"
 	"github.com/rehearse-k8s/rehearse/store"
 	"github.com/rehearse-k8s/rehearse/wire"
 )
@@ -21,7 +22,7 @@ const workers = 4
 
 // exchange is one request and its answer. It is made outside and used again.
 type exchange struct {
-	handler     http.Handler
+	door        apiserver.Door
 	run         string
 	method, url string
 	header      http.Header
@@ -31,11 +32,12 @@ type exchange struct {
 	actor       string
 	known       bool // the answer is known: there is nothing to do
 
-	code   int
-	answer http.Header
-	out    bytes.Buffer
-	feed   *feed // of a watch that began
-	done   chan struct{}
+	code    int
+	aborted bool // the server dropped the connection
+	answer  http.Header
+	out     bytes.Buffer
+	feed    *feed // of a watch that began
+	done    chan struct{}
 }
 
 func (s *server) serve() {
@@ -51,7 +53,7 @@ func (s *server) serve() {
 			if x.names != 0 {
 				utilrand.Seed(x.names)
 			}
-			x.handler.ServeHTTP(x, x.request(store.WithRun(context.Background(), x.run)))
+			x.aborted = !x.door(x, x.request(store.WithRun(context.Background(), x.run)))
 		}
 		x.done <- struct{}{}
 	}
@@ -134,10 +136,10 @@ func startFeed(x *exchange) *feed {
 	ctx, cancel := context.WithCancel(store.WithRun(context.Background(), x.run))
 	f := &feed{cancel: cancel, header: http.Header{}, begun: make(chan struct{}), wrote: make(chan struct{}, 1)}
 	r := x.request(store.WithProbe(ctx, &f.probe))
-	handler := x.handler
+	door := x.door
 	go func() {
 		defer f.end()
-		handler.ServeHTTP(f, r)
+		door(f, r) // a watch that is dropped ends, as one whose server went away
 	}()
 	<-f.begun
 	return f

@@ -43,7 +43,7 @@ func (p *player) Play(_ context.Context, plan sim.Plan) (*sim.Outcome, error) {
 		actors: map[string]*actor{}, wrote: map[int64]int{}, counts: map[string]int{}, expired: map[string]bool{}, seen: map[string]bool{},
 	}
 	final := p.inBubble(w)
-	out := &sim.Outcome{Run: w.record, Restricted: w.restricted, Patterns: w.patterns, State: w.final, Seen: w.seen, Exempt: w.exempt, Final: final || w.mistake}
+	out := &sim.Outcome{Run: w.record, Restricted: w.restricted, Patterns: w.patterns, State: w.final, Seen: w.seen, Exempt: w.exempt, Reports: w.reports, Final: final || w.mistake}
 	return out, w.broken
 }
 

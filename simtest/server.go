@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -41,7 +40,7 @@ type server struct {
 	// preferred is what the API serves, in the versions that it likes best.
 	preferred []*metav1.APIResourceList
 	crds      map[string]bool // plural.group that tests installed
-	handlers  map[string]http.Handler
+	doors     map[string]apiserver.Door
 }
 
 var theServer = sync.OnceValues(startServer)
@@ -67,7 +66,7 @@ func startServer() (*server, error) {
 	s := &server{
 		worlds: worlds, api: api, config: api.RESTConfig("simtest"),
 		work: make(chan *exchange), idle: make(chan *exchange, workers),
-		crds: map[string]bool{}, handlers: map[string]http.Handler{},
+		crds: map[string]bool{}, doors: map[string]apiserver.Door{},
 	}
 	for range workers {
 		s.idle <- &exchange{done: make(chan struct{}, 1)}
@@ -132,16 +131,16 @@ func (s *server) restMapper() meta.RESTMapper {
 	return s.mapper
 }
 
-// handler is the in-process door for an actor.
-func (s *server) handler(actor string) http.Handler {
+// door is the in-process door for an actor.
+func (s *server) door(actor string) apiserver.Door {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h := s.handlers[actor]
-	if h == nil {
-		h = s.api.InProcess(actor)
-		s.handlers[actor] = h
+	d := s.doors[actor]
+	if d == nil {
+		d = s.api.InProcess(actor)
+		s.doors[actor] = d
 	}
-	return h
+	return d
 }
 
 // revision is where every run's world begins, so that revisions of two runs can be

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/rehearse-k8s/rehearse/history"
@@ -93,10 +94,10 @@ func (t *truth) List(resource string) []*unstructured.Unstructured {
 	if list, ok := t.sorted[resource]; ok {
 		return list
 	}
-	prefix := t.world.server.prefix(resource)
+	directory := t.directory(resource)
 	var list []*unstructured.Unstructured
 	for key, e := range t.entries {
-		if strings.HasPrefix(key, prefix) {
+		if directory != "" && strings.HasPrefix(key, directory) {
 			if o := t.decode(e); o != nil {
 				list = append(list, o)
 			}
@@ -115,7 +116,7 @@ func (t *truth) List(resource string) []*unstructured.Unstructured {
 
 // Get implements invariant.View.
 func (t *truth) Get(resource, namespace, name string) *unstructured.Unstructured {
-	key := t.world.server.prefix(resource)
+	key := t.directory(resource)
 	if namespace != "" {
 		key += namespace + "/"
 	}
@@ -123,6 +124,12 @@ func (t *truth) Get(resource, namespace, name string) *unstructured.Unstructured
 		return t.decode(e)
 	}
 	return nil
+}
+
+// directory is where a resource is kept, as "pods" or "jobs.batch"; "" if the API does
+// not serve it.
+func (t *truth) directory(resource string) string {
+	return t.world.server.worlds.Directory(schema.ParseGroupResource(resource))
 }
 
 // decode reads the stored bytes; nil if they are of no known kind (bookkeeping of
@@ -215,47 +222,4 @@ func contentOf(value []byte) (map[string]any, error) {
 		content["apiVersion"], content["kind"] = kinds[0].GroupVersion().String(), kinds[0].Kind
 	}
 	return content, nil
-}
-
-// storedElsewhere are the resources whose directory in the store is not named after
-// them (kubernetes pkg/controlplane/storageversionhashdata and
-// kubeapiserver.SpecialDefaultResourcePrefixes).
-var storedElsewhere = map[string]string{
-	"nodes":                     "/minions/",
-	"services":                  "/services/specs/",
-	"endpoints":                 "/services/endpoints/",
-	"replicationcontrollers":    "/controllers/",
-	"ingresses":                 "/ingress/",
-	"customresourcedefinitions": "/apiextensions.k8s.io/customresourcedefinitions/",
-	"apiservices":               "/apiregistration.k8s.io/apiservices/",
-}
-
-// prefix is where the store keeps a resource, "pods" or "widgets.example.com".
-func (s *server) prefix(resource string) string {
-	plural, group, _ := strings.Cut(resource, ".")
-	s.mu.Lock()
-	custom := s.crds[resource]
-	s.mu.Unlock()
-	if custom {
-		return "/" + group + "/" + plural + "/"
-	}
-	if p := storedElsewhere[plural]; p != "" {
-		return p
-	}
-	return "/" + plural + "/"
-}
-
-// resourceOf is the resource that a key belongs to, as far as its directory tells.
-func (s *server) resourceOf(key string) string {
-	for resource, p := range storedElsewhere {
-		if strings.HasPrefix(key, p) {
-			return resource
-		}
-	}
-	first, rest, _ := strings.Cut(strings.TrimPrefix(key, "/"), "/")
-	if !strings.Contains(first, ".") {
-		return first
-	}
-	plural, _, _ := strings.Cut(rest, "/")
-	return plural + "." + first
 }

@@ -84,6 +84,7 @@ type World struct {
 	sometimes  []invariant.Invariant
 	seen       map[string]bool
 	exempt     []string // promises that are broken though nothing goes wrong
+	reports    []string // what is worth telling and breaks no promise
 	restricted bool     // the story called Faults
 	nodes      int      // that the story made with Nodes
 	patterns   []fault.Fault

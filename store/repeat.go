@@ -2,52 +2,52 @@ package store
 
 import "fmt"
 
-// Writes are changes of one run's world that another run's may repeat, because it is
-// in the same state and was asked the same.
-type Writes struct {
-	keys     []string
-	versions []*version
-	size     int64
+// Change is one write of a world. Another world that is in the same state, and was
+// asked the same, may repeat it.
+type Change struct {
+	Key      string
+	Revision int64
+	// Value is what the key holds since, as stored; nil after a delete. It is
+	// shared and must not be changed.
+	Value []byte
+
+	version *version
 }
 
-// Size is about how many bytes of memory the writes keep.
-func (ws Writes) Size() int64 { return ws.size }
+// Size is about how many bytes of memory the change keeps.
+func (c *Change) Size() int64 { return changeOverhead + decodedFactor*int64(len(c.Value)) }
 
-// WritesSince returns what a run's world was written after a revision.
-func (w *World) WritesSince(after int64) (ws Writes) {
+// Changes returns the writes after a revision, oldest first. The error is
+// [ErrCompacted] if some of them have been forgotten.
+func (w *World) Changes(after int64) ([]Change, error) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	for _, c := range w.log.since(after) {
-		ws.keys = append(ws.keys, c.key)
-		ws.versions = append(ws.versions, c.cur)
-		ws.size += changeOverhead + decodedFactor*int64(len(c.cur.value))
+	if after < w.compacted {
+		return nil, ErrCompacted
 	}
-	return ws
+	since := w.log.since(after)
+	if len(since) == 0 {
+		return nil, nil
+	}
+	changes := make([]Change, len(since))
+	for i, c := range since {
+		changes[i] = Change{Key: c.key, Revision: c.rev, Value: c.cur.value, version: c.cur}
+	}
+	return changes, nil
 }
 
-// Repeat writes what another run's world was written, in one step. The versions are
-// shared between the two: they do not change. It is an error, and nothing is written,
-// if the worlds are at different revisions.
-func (w *World) Repeat(ws Writes) error {
+// Repeat writes what another run's world was written, in one step. What the two hold
+// is shared; it does not change. It is an error, and nothing is written, if the worlds
+// are at different revisions.
+func (w *World) Repeat(changes []Change) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(ws.versions) > 0 && ws.versions[0].rev != w.rev+1 {
-		return fmt.Errorf("store: writes from revision %d on cannot be repeated at revision %d", ws.versions[0].rev, w.rev)
+	if len(changes) > 0 && changes[0].Revision != w.rev+1 {
+		return fmt.Errorf("store: writes from revision %d on cannot be repeated at revision %d", changes[0].Revision, w.rev)
 	}
-	now := w.worlds.options.Clock.Now().UnixNano()
-	for i, v := range ws.versions {
-		key := ws.keys[i]
-		before := w.liveLocked(key)
-		w.rev = v.rev
-		if c, ok := w.keys.Get(key); ok {
-			c.versions = append(c.versions, v)
-		} else {
-			w.keys.Set(key, &chain{key: key, versions: []*version{v}})
-		}
-		w.count(key, v)
-		c := &change{key: key, rev: v.rev, cur: v, prev: before, at: now}
-		w.log.add(c)
-		w.watchers.tell(c)
+	now := w.worlds.options.Clock.Now()
+	for i := range changes {
+		w.commit(changes[i].Key, w.liveLocked(changes[i].Key), changes[i].version, now)
 	}
 	return nil
 }

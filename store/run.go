@@ -73,34 +73,6 @@ func (w *World) adopt(f keyed) {
 	w.keys.Set(f.key, &chain{key: f.key, versions: []*version{v}})
 }
 
-// Change is one write of a world.
-type Change struct {
-	Key      string
-	Revision int64
-	// Value is what the key holds since, as stored; nil after a delete. It is
-	// shared and must not be changed.
-	Value []byte
-}
-
-// Changes returns the writes after a revision, oldest first. The error is
-// [ErrCompacted] if some of them have been forgotten.
-func (w *World) Changes(after int64) ([]Change, error) {
-	w.mu.RLock()
-	defer w.mu.RUnlock()
-	if after < w.compacted {
-		return nil, ErrCompacted
-	}
-	since := w.log.since(after)
-	if len(since) == 0 {
-		return nil, nil
-	}
-	changes := make([]Change, len(since))
-	for i, c := range since {
-		changes[i] = Change{Key: c.key, Revision: c.rev, Value: c.cur.value}
-	}
-	return changes, nil
-}
-
 // identity gives the objects of a run their UIDs and times.
 type identity struct {
 	seed uint64

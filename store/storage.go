@@ -79,6 +79,7 @@ func (ws *Worlds) newObjects(c Config) (*objects, error) {
 	if c.NewFunc != nil {
 		s.goType = reflect.TypeOf(c.NewFunc())
 	}
+	ws.directories.note(s.resource, s.directory())
 	return s, nil
 }
 

@@ -96,11 +96,7 @@ func (w *World) TellProgress() {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	for _, list := range w.watchers.progress {
-		for _, watcher := range list {
-			if !watcher.knows(w.rev) {
-				watcher.push(&change{kind: progressed, rev: w.rev})
-			}
-		}
+		pushNews(list, w.rev)
 	}
 }
 
@@ -109,12 +105,17 @@ func (w *World) TellProgress() {
 func (w *World) revisionWithProgress(directory string) int64 {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	for _, watcher := range w.watchers.progress[directory] {
-		if !watcher.knows(w.rev) {
-			watcher.push(&change{kind: progressed, rev: w.rev})
+	pushNews(w.watchers.progress[directory], w.rev)
+	return w.rev
+}
+
+// pushNews is pushProgress to those that do not know it.
+func pushNews(list []*watcher, rev int64) {
+	for _, w := range list {
+		if !w.knows(rev) {
+			w.push(&change{kind: progressed, rev: rev})
 		}
 	}
-	return w.rev
 }
 
 func pushProgress(list []*watcher, rev int64) {

@@ -158,17 +158,24 @@ func revisionOf(v *version) int64 {
 
 // append makes the next revision of the world: next at key, or its deletion.
 func (w *World) append(key string, before, next *version, now time.Time) {
-	w.rev++
+	rev := w.rev + 1
 	if next == nil {
 		next = &version{dead: true}
 	} else {
-		next.created, next.writes = w.rev, 1
+		next.created, next.writes = rev, 1
 		if before != nil {
 			next.created, next.writes = before.created, before.writes+1
 		}
 	}
-	next.rev = w.rev
+	next.rev = rev
 	next.stamp()
+	w.commit(key, before, next, now)
+}
+
+// commit makes a version, which has its revision, the newest of its key and of the
+// world, and tells the watchers.
+func (w *World) commit(key string, before, next *version, now time.Time) {
+	w.rev = next.rev
 	w.count(key, next)
 	if c, ok := w.keys.Get(key); ok {
 		c.versions = append(c.versions, next)

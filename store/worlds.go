@@ -63,6 +63,8 @@ type Worlds struct {
 	queueLimit int           // lowered by tests
 	wake       chan struct{} // tells Run that something falls due earlier
 
+	directories directories
+
 	mu    sync.RWMutex
 	byRun map[string]*World
 }

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func simtestCommand() *cobra.Command {
+	var s searches
+	c := &cobra.Command{
+		Use:   "simtest",
+		Short: "Rehearse the examples with many runs: the naive ones are found, the right ones stay clean",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return s.run(cmd.Context()) },
+	}
+	c.Flags().IntVar(&s.seeds, "seeds", 10_000, "runs of each right example")
+	c.Flags().IntVar(&s.repeats, "repeats", 2_000, "repeats of each of five plans, to see whether hashes depart")
+	c.Flags().StringVar(&s.benchtime, "benchtime", "600x", "as go test has it, of the benchmarks")
+	return c
+}
+
+// searches is the long run of simtest. It runs `go test` as a user does and reads
+// what the tests log.
+type searches struct {
+	seeds, repeats int
+	benchtime      string
+}
+
+// The examples of this repository.
+var (
+	naive = []string{"delayedaction", "stalestatus", "finalizerfilter", "expectations", "countandunfinalize"}
+	right = []string{"careful", "operator", "kubelet"}
+)
+
+func (s searches) run(ctx context.Context) error {
+	fmt.Println("\nnaive controllers, default search:")
+	for _, name := range naive {
+		if err := goTest(ctx, found, "./examples/"+name); err != nil {
+			return err
+		}
+	}
+	fmt.Printf("\nright controllers, %d runs:\n", s.seeds)
+	for _, name := range right {
+		if err := goTest(ctx, held, "./examples/"+name, "-simtest.seeds="+strconv.Itoa(s.seeds)); err != nil {
+			return err
+		}
+	}
+	fmt.Println("\nthe same seed, the same hash:")
+	if err := goTest(ctx, departed, "./simtest", "-run", "TestSameSeed", "-repeats="+strconv.Itoa(s.repeats)); err != nil {
+		return err
+	}
+	fmt.Println("\nruns a second, on one processor:")
+	return goTest(ctx, speed, "./simtest", "-run", "XXX", "-bench", ".", "-benchtime", s.benchtime)
+}
+
+// What is read from the tests' words.
+var (
+	testName = regexp.MustCompile(`^=== (?:RUN|NAME) +(\S+)`)
+	found    = regexp.MustCompile(`found in run .*`)
+	held     = regexp.MustCompile(`held in .*`)
+	departed = regexp.MustCompile(`\d+ of \d+ runs departed`)
+	speed    = regexp.MustCompile(`^Benchmark.* ns/op.*`)
+)
+
+// goTest runs the tests of a package and prints the lines that say what was seen. A
+// test that fails is told whole.
+func goTest(ctx context.Context, said *regexp.Regexp, args ...string) error {
+	began := time.Now()
+	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-count=1", "-v", "-timeout", "2h"}, args...)...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	var whole strings.Builder
+	lines := bufio.NewScanner(io.TeeReader(out, &whole))
+	lines.Buffer(nil, 16<<20)
+	test := ""
+	for lines.Scan() {
+		if m := testName.FindStringSubmatch(lines.Text()); m != nil {
+			test = m[1]
+		}
+		if text := said.FindString(lines.Text()); text != "" {
+			fmt.Printf("  %-30s %-20s %s\n", args[0], test, text)
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		fmt.Print(whole.String())
+		return fmt.Errorf("go test %s: %w", strings.Join(args, " "), err)
+	}
+	fmt.Printf("  %-30s %-20s %s in all\n", args[0], "", time.Since(began).Round(100*time.Millisecond))
+	return lines.Err()
+}

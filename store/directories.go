@@ -1,0 +1,52 @@
+package store
+
+import (
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// directories remembers where each resource is kept. Most are kept under their plural
+// name, but not all (nodes are under /minions/), so it is noted down as the API server
+// asks for storage.
+type directories struct {
+	mu         sync.RWMutex
+	byResource map[schema.GroupResource]string
+	byName     map[string]schema.GroupResource // by directory
+}
+
+func (d *directories) note(resource schema.GroupResource, directory string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.byResource == nil {
+		d.byResource, d.byName = map[schema.GroupResource]string{}, map[string]schema.GroupResource{}
+	}
+	d.byResource[resource] = directory
+	if _, taken := d.byName[directory]; !taken {
+		d.byName[directory] = resource
+	}
+}
+
+// Directory is the beginning of all keys of a resource, with its last slash; "" if
+// nobody has asked for storage of it.
+func (ws *Worlds) Directory(resource schema.GroupResource) string {
+	d := &ws.directories
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.byResource[resource]
+}
+
+// ResourceOf is the resource that a key belongs to, the first one if several share
+// its directory. ok is false for a key of something else.
+func (ws *Worlds) ResourceOf(key string) (resource schema.GroupResource, ok bool) {
+	d := &ws.directories
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	for end := strings.LastIndexByte(key, '/'); end > 0; end = strings.LastIndexByte(key[:end], '/') {
+		if resource, ok = d.byName[key[:end+1]]; ok {
+			return resource, true
+		}
+	}
+	return resource, false
+}

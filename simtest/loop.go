@@ -60,7 +60,7 @@ const (
 // the run is over.
 func (w *World) loop() {
 	for !w.over {
-		synctest.Wait()
+		w.settled()
 		w.server.alive()
 		if !w.collect() {
 			return
@@ -77,6 +77,13 @@ func (w *World) loop() {
 		}
 		w.restless()
 	}
+}
+
+// settled waits until every goroutine of the run waits for something. The guard looks
+// at the record if that never comes; to say so first is what allows it to.
+func (w *World) settled() {
+	w.server.alive()
+	synctest.Wait()
 }
 
 // restless ends a run that goes on and on.
@@ -166,7 +173,7 @@ func (w *World) collect() (ok bool) {
 	}
 	if x != nil {
 		close(x.wake)
-		synctest.Wait()
+		w.settled()
 		return w.collect()
 	}
 	return true

@@ -139,9 +139,9 @@ func (w *World) end() {
 			w.kill(i)
 		}
 	}
-	synctest.Wait()
+	w.settled()
 	time.Sleep(farewell)
-	synctest.Wait()
+	w.settled()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, i := range w.instances {

@@ -91,14 +91,13 @@ func (w *watcher) ifSelectedBefore(c *change) (*watch.Event, error) {
 	return w.give(watch.Deleted, obj, shared), nil
 }
 
-// give makes the event. Only a watch that asked for the store's own bookmarks,
-// which is how the watch cache is known, gets the shared object itself: the cache
-// copies before it changes anything. Everybody else encodes what he gets, and an
+// give makes the event. Only the watch cache gets the shared object itself: it copies
+// before it changes anything. Everybody else encodes what he gets, and an
 // encoder writes the kind into the object for a moment; so he gets a copy of its
 // top. An unstructured object is a map all the way up, and those who read it from
 // the cache share that map, so here even the cache gets its own.
 func (w *watcher) give(t watch.EventType, obj runtime.Object, shared bool) *watch.Event {
-	if shared && (isMap(obj) || !w.progress) {
+	if shared && (isMap(obj) || !w.cache) {
 		obj = shallowCopy(obj)
 	}
 	return &watch.Event{Type: t, Object: obj}

@@ -80,6 +80,28 @@ func TestCacheGetsTheObjectItself(t *testing.T) {
 	checkShared(t, s)
 }
 
+// TestWatchOfARunGetsItsOwn: over a run's world, watches take bookmarks from the store
+// as the watch cache does elsewhere, but they are no cache: the server encodes what
+// they get, and writes the kind into it.
+func TestWatchOfARunGetsItsOwn(t *testing.T) {
+	ws := New(Options{})
+	s := pods(t, ws, nil)
+	if _, err := ws.Fork("run", RunOptions{Revision: 1}); err != nil {
+		t.Fatal(err)
+	}
+	ctx := WithRun(t.Context(), "run")
+	opts := everything(1)
+	opts.Predicate.AllowWatchBookmarks = true
+	a, b := mustWatch(t, ctx, s, opts), mustWatch(t, ctx, s, opts)
+	mustCreate(t, ctx, s, pod("ns", "p"))
+	mustDelete(t, ctx, s, "/pods/ns/p")
+	for range 2 {
+		if one, two := next(t, a), next(t, b); one.Object == two.Object {
+			t.Errorf("%s: both watches got one object", one.Type)
+		}
+	}
+}
+
 // TestOtherStorageReadsForItself: a Storage never shows what another one's codec
 // made of the bytes.
 func TestOtherStorageReadsForItself(t *testing.T) {

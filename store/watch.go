@@ -45,9 +45,11 @@ func (s *objects) newWatcher(ctx context.Context, key string, opts storage.ListO
 		result:    make(chan watch.Event, resultBuffer),
 		signal:    make(chan struct{}, 1),
 	}
+	// It is the watch cache, and nobody else, that asks so.
+	w.cache = opts.ProgressNotify
 	// Over a run's world there is no watch cache that would make bookmarks for the
 	// clients that take them.
-	w.progress = opts.ProgressNotify || w.world.identity != nil && opts.Predicate.AllowWatchBookmarks && s.newFunc != nil
+	w.progress = w.cache || w.world.identity != nil && opts.Predicate.AllowWatchBookmarks && s.newFunc != nil
 	w.ctx, w.cancel = context.WithCancel(ctx)
 	return w
 }

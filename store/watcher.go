@@ -19,6 +19,7 @@ type watcher struct {
 	world     *World
 	key       string
 	recursive bool
+	cache     bool // it is the watch cache's
 	progress  bool // bookmarks of the store are wanted
 	after     int64
 	selector  selector

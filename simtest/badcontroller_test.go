@@ -170,6 +170,20 @@ func TestNobodyRests(t *testing.T) {
 	}
 }
 
+// TestBrokenInMidStory: a promise that is broken while the story is still being told is
+// confirmed like any other.
+func TestBrokenInMidStory(t *testing.T) {
+	r := simtest.Explore(t, simtest.Seeds(5), func(w *simtest.World) {
+		w.Always(invariant.Gone("pods", "default", "p"))
+		w.Advance(time.Second)
+		w.Create(pod("p"))
+		w.Advance(time.Hour)
+	})
+	if r.Failure == nil || r.Failure.Same != 3 {
+		t.Errorf("got %+v", r.Failure)
+	}
+}
+
 // remembered outlives every run, which is what TestPackageVariables is about.
 var remembered int
 

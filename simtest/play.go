@@ -116,7 +116,7 @@ func (w *World) tell(story func(*World)) {
 			w.mu.Unlock()
 		}
 		w.mu.Lock()
-		if !told && w.mishap == nil {
+		if !told && w.mishap == nil && w.ctx.Err() == nil { // else the run ended before the story
 			w.mishap, w.mistake = errStoryEnded, true
 		}
 		w.storyOver = true

@@ -105,7 +105,7 @@ type waiting struct {
 // fatal ends the story, and the run fails.
 func (w *World) fatal(format string, args ...any) {
 	w.mu.Lock()
-	if w.mishap == nil {
+	if w.mishap == nil && w.ctx.Err() == nil { // what comes after the run is nobody's mistake
 		w.mishap, w.mistake = fmt.Errorf(format, args...), true
 	}
 	w.mu.Unlock()

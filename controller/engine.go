@@ -216,7 +216,7 @@ func withoutManagedFields(o any) {
 }
 
 func (e *StageEngine) observe(o any, listed bool) {
-	if object, ok := o.(stage.Object); ok && stage.KindOf(object) != "" {
+	if object, ok := o.(stage.Object); ok && stage.KindOf(object) != (stage.Kind{}) {
 		e.table.observe(e.options.Clock.Now(), object, listed)
 	}
 }

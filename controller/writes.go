@@ -97,7 +97,7 @@ func (k objectKey) String() string {
 	return fmt.Sprintf("%s %s/%s", k.kind, k.namespace, k.name)
 }
 
-func (k objectKey) resource() string { return strings.ToLower(string(k.kind)) + "s" }
+func (k objectKey) resource() string { return strings.ToLower(k.kind.Kind) + "s" }
 
 // empty is where an answer about an object of this kind is decoded to.
 func (k objectKey) empty() stage.Object {
@@ -187,7 +187,7 @@ func (e *StageEngine) recordEvents(ctx context.Context, j job, events []stage.Ev
 				Name:      fmt.Sprintf("%s.%014x", j.key.name, uint64(place*(1<<53))),
 			},
 			InvolvedObject: corev1.ObjectReference{
-				APIVersion: "v1", Kind: string(j.key.kind), Namespace: j.key.namespace, Name: j.key.name,
+				APIVersion: "v1", Kind: j.key.kind.Kind, Namespace: j.key.namespace, Name: j.key.name,
 				UID: j.uid, ResourceVersion: j.decision.ResourceVersion,
 			},
 			Type: typ, Reason: event.Reason, Message: event.Message,

@@ -1,6 +1,9 @@
 package stage
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,25 +24,51 @@ spec:
     - {key: '.spec.containers | length', operator: In, values: ["9"]}
   next: {delete: true}
 `)
+	general := mustFile(b, "general.yaml")
+	custom := mustCompile(b, widgetStage(`  weightFrom: {jq: {expression: .spec.weight}}
+  delay: {durationFrom: {jq: {expression: .spec.delay}}}
+  next: {delete: true}`)+"\n---\n"+strings.NewReplacer("name: s", "name: t", "{}", `{matchLabels: {a: b}, matchExpressions: [{key: '.status.conditions[] | select(.type == "Ready") | .status', operator: In, values: ["True"]}]}`).Replace(widgetStage("  next: {delete: true}")))
+	cel := mustCompile(b, head+`spec: {resourceRef: {kind: Pod}, selector: {matchExpressions: [{cel: {expression: "self.status.phase == 'Running'"}}]}, next: {delete: true}}`)
 	for _, c := range []struct {
 		name   string
 		set    *Set
 		object Object
+		// json is true where the set needs the object's JSON.
+		json bool
 	}{
-		{"pod at rest", set, newPod(running)},
-		{"pod pending", set, newPod()},
-		{"pod of a job running", set, newPod(running, ofJob)},
-		{"pod deleting", set, newPod(running, deleting)},
-		{"node at rest", set, newNode(func(n *corev1.Node) { n.Status.Conditions = healthyNode; n.Status.Phase = "Running" })},
-		{"pod, jq on JSON", slow, newPod(running)},
+		{"fast, pod at rest", set, newPod(running), false},
+		{"fast, pod pending", set, newPod(), false},
+		{"fast, pod of a job running", set, newPod(running, ofJob), false},
+		{"fast, pod deleting", set, newPod(running, deleting), false},
+		{"fast, node at rest", set, newNode(func(n *corev1.Node) { n.Status.Conditions = healthyNode; n.Status.Phase = "Running" }), false},
+		{"general, pod at rest", general, newPod(running), false},
+		{"general, pod pending", general, newPod(sidecar), false},
+		{"general, pod of a job running", general, newPod(running, ofJob), false},
+		{"general, pod deleting", general, newPod(running, deleting, sidecar), false},
+		{"custom resource", custom, widget(b, "spec: {weight: 3, delay: 5s}\nstatus: {conditions: [{type: Ready, status: \"True\"}]}"), false},
+		{"pod, jq on JSON", slow, newPod(running), true},
+		{"pod, CEL", cel, newPod(running), true},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
+			decide := func() { c.set.Decide(start, 1, c.object, Past{}, Scene{NodeReady: true}) }
+			if n := testing.AllocsPerRun(100, decide); n > 0 && !c.json {
+				b.Errorf("%v allocations", n)
+			}
 			for b.Loop() {
-				c.set.Decide(start, 1, c.object, Past{}, Scene{NodeReady: true})
+				decide()
 			}
 		})
 	}
+}
+
+func mustFile(t testing.TB, name string) *Set {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", "stages", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mustCompile(t, string(data))
 }
 
 // BenchmarkPlay is the cost of making the new status, as Go code and from the

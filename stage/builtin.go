@@ -30,12 +30,9 @@ func builtinPatches() map[string]nativePatch {
 		if err != nil {
 			continue
 		}
-		stages, err := decode(name, data)
-		if err != nil {
-			continue
-		}
+		stages, _ := decode(name, data)
 		for i := range stages {
-			if native, next := nativeByStage[stages[i].Name], stages[i].Spec.Next; native != nil && next != nil {
+			if native, next := nativeByStage[stages[i].stage.Name], stages[i].stage.Spec.Next; native != nil && next != nil {
 				out[next.StatusTemplate] = native
 			}
 		}

@@ -1,12 +1,12 @@
 package stage
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/rehearse-k8s/rehearse/api/v1alpha1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
@@ -17,6 +17,8 @@ type Stage = v1alpha1.Stage
 // number of goroutines.
 type Set struct {
 	pods, nodes []*compiled
+	other       map[Kind][]*compiled
+	warnings    []*Error
 }
 
 func (s *Set) stages(kind Kind) []*compiled {
@@ -26,7 +28,7 @@ func (s *Set) stages(kind Kind) []*compiled {
 	case KindNode:
 		return s.nodes
 	}
-	return nil
+	return s.other[kind]
 }
 
 // Names lists the stages for a kind, sorted.
@@ -38,92 +40,179 @@ func (s *Set) Names(kind Kind) []string {
 	return out
 }
 
+// Kinds lists the kinds there are stages for, sorted.
+func (s *Set) Kinds() []Kind {
+	var out []Kind
+	if len(s.pods) > 0 {
+		out = append(out, KindPod)
+	}
+	if len(s.nodes) > 0 {
+		out = append(out, KindNode)
+	}
+	for kind := range s.other {
+		out = append(out, kind)
+	}
+	slices.SortFunc(out, func(a, b Kind) int { return strings.Compare(a.String(), b.String()) })
+	return out
+}
+
+// Warnings are what is allowed and surely not meant: a stage without a selector,
+// which matches nothing, or a field that another one makes useless.
+func (s *Set) Warnings() []*Error { return s.warnings }
+
 // compiled is one stage, ready to be asked.
 type compiled struct {
 	name           string
 	kind           Kind
 	weight         int
+	weightFrom     *expression
 	needsNodeReady bool
 	requirements   []requirement
 	delay          *delay
 	operations     []operation
+	// oneUpdate: all it writes fits one update of a pod or a node.
+	oneUpdate bool
+	file      string
 }
 
 // Compile checks stages and makes them ready. It refuses, with one *Error per
-// stage joined together, everything that is malformed or not supported yet, and
-// two stages with one name.
+// stage joined together, everything that is malformed, and two stages with one
+// name.
 func Compile(stages []Stage) (*Set, error) {
-	return compileAll(stages, func(int) string { return "" })
-}
-
-func compileAll(stages []Stage, file func(i int) string) (*Set, error) {
-	set := &Set{}
-	natives := builtinPatches()
-	seen := map[string]bool{}
-	var failed []error
-	for i := range stages {
-		c, err := compileStage(&stages[i], natives)
-		if err == nil && seen[c.name] {
-			err = problem("metadata.name", "another stage has this name")
-		}
-		if err != nil {
-			err.File, err.Stage = file(i), stages[i].Name
-			failed = append(failed, err)
-			continue
-		}
-		seen[c.name] = true
-		switch c.kind {
-		case KindPod:
-			set.pods = append(set.pods, c)
-		case KindNode:
-			set.nodes = append(set.nodes, c)
-		}
+	set, bad := CompileGood(stages)
+	if len(bad) > 0 {
+		return nil, joined(bad)
 	}
-	if len(failed) > 0 {
-		return nil, errors.Join(failed...)
-	}
-	byName := func(a, b *compiled) int { return strings.Compare(a.name, b.name) }
-	slices.SortFunc(set.pods, byName)
-	slices.SortFunc(set.nodes, byName)
 	return set, nil
 }
 
-func compileStage(s *Stage, natives map[string]nativePatch) (*compiled, *Error) {
+// CompileGood is Compile for callers that go on with the stages that are in
+// order: it leaves out each bad one and says why.
+func CompileGood(stages []Stage) (*Set, []*Error) {
+	sources := make([]source, len(stages))
+	for i := range stages {
+		sources[i].stage = &stages[i]
+	}
+	return compileAll(sources)
+}
+
+func compileAll(sources []source) (*Set, []*Error) {
+	set := &Set{other: map[Kind][]*compiled{}}
+	natives := builtinPatches()
+	seen := map[string]bool{}
+	var bad []*Error
+	for i := range sources {
+		src := &sources[i]
+		work := &compiling{source: src, natives: natives}
+		c, err := work.compile()
+		if err == nil && seen[src.stage.Name] {
+			err = problem("metadata.name", "another stage has this name")
+		}
+		if err != nil {
+			bad = append(bad, src.place(err))
+			continue
+		}
+		seen[src.stage.Name] = true
+		set.warnings = append(set.warnings, work.warnings...)
+		switch {
+		case c == nil:
+		case c.kind == KindPod:
+			set.pods = append(set.pods, c)
+		case c.kind == KindNode:
+			set.nodes = append(set.nodes, c)
+		default:
+			set.other[c.kind] = append(set.other[c.kind], c)
+		}
+	}
+	for _, list := range append([][]*compiled{set.pods, set.nodes}, mapValues(set.other)...) {
+		slices.SortFunc(list, func(a, b *compiled) int { return strings.Compare(a.name, b.name) })
+	}
+	return set, bad
+}
+
+func mapValues(m map[Kind][]*compiled) [][]*compiled {
+	var out [][]*compiled
+	for _, list := range m {
+		out = append(out, list)
+	}
+	return out
+}
+
+// compiling is the work on one stage.
+type compiling struct {
+	*source
+	kind     Kind
+	natives  map[string]nativePatch
+	warnings []*Error
+}
+
+func (c *compiling) warn(field, text string) {
+	c.warnings = append(c.warnings, c.place(problem(field, text)))
+}
+
+// compile returns nil for a stage that can never be chosen.
+func (c *compiling) compile() (*compiled, *Error) {
+	s := c.stage
 	if s.Name == "" {
 		return nil, problem("metadata.name", "is required")
 	}
 	if wrong := validation.IsDNS1123Subdomain(s.Name); len(wrong) > 0 {
 		return nil, problem("metadata.name", wrong[0])
 	}
-	ref := s.Spec.ResourceRef
-	if ref.Kind == "" {
-		return nil, problem("spec.resourceRef.kind", "is required")
-	}
-	kind := Kind(ref.Kind)
-	if (ref.APIGroup != "" && ref.APIGroup != "v1") || (kind != KindNode && kind != KindPod) {
-		return nil, notYet("spec.resourceRef", fmt.Sprintf("%s %s; only v1 Node and v1 Pod are", ref.APIGroup, ref.Kind))
-	}
-	if s.Spec.WeightFrom != nil {
-		return nil, notYet("spec.weightFrom", "")
+	if err := c.resolveKind(); err != nil {
+		return nil, err
 	}
 	if s.Spec.Weight < 0 {
 		return nil, problem("spec.weight", "must not be negative")
 	}
-	c := &compiled{
-		name: s.Name, kind: kind, weight: s.Spec.Weight,
-		needsNodeReady: kind == KindPod && s.Annotations[NodeReadyAnnotation] == "true",
+	out := &compiled{
+		name: s.Name, kind: c.kind, weight: s.Spec.Weight, file: c.file,
+		needsNodeReady: c.kind == KindPod && s.Annotations[NodeReadyAnnotation] == "true",
 	}
 	var err *Error
-	if c.requirements, err = compileSelector(s.Spec.Selector, kind); err != nil {
+	if out.weightFrom, err = c.compileFrom("spec.weightFrom", s.Spec.WeightFrom); err != nil {
 		return nil, err
 	}
-	if c.delay, err = compileDelay(s.Spec.Delay, kind); err != nil {
+	if s.Spec.Selector != nil {
+		if out.requirements, err = c.compileSelector(s.Spec.Selector); err != nil {
+			return nil, err
+		}
+	}
+	if out.delay, err = c.compileDelay(s.Spec.Delay); err != nil {
 		return nil, err
 	}
 	// spec.immediateNextStage needs nothing: the engine always chooses the next
 	// stage from the answer to its own write.
-	if c.operations, err = compileOperations(s, kind, natives); err != nil {
+	if out.operations, err = c.compileOperations(); err != nil {
 		return nil, err
 	}
-	return c, nil
+	out.oneUpdate = c.kind.typed() && !slices.ContainsFunc(out.operations, func(o operation) bool { return !o.oneUpdate() })
+	if s.Spec.Selector == nil {
+		c.warn("spec.selector", "a stage without a selector matches nothing; write {} to match every object")
+		return nil, nil
+	}
+	return out, nil
+}
+
+func (c *compiling) resolveKind() *Error {
+	ref := c.stage.Spec.ResourceRef
+	if ref.Kind == "" {
+		return problem("spec.resourceRef.kind", "is required")
+	}
+	if strings.ContainsAny(ref.Kind, "/. ") {
+		return problem("spec.resourceRef.kind", fmt.Sprintf("%s is no name of a kind", short(ref.Kind)))
+	}
+	version := ref.APIGroup
+	if version == "" {
+		version = "v1"
+	}
+	gv, err := schema.ParseGroupVersion(version)
+	if err != nil || gv.Version == "" {
+		return problem("spec.resourceRef.apiGroup", fmt.Sprintf("%s is no group and version such as apps/v1", short(ref.APIGroup)))
+	}
+	if gv.Group == "" && gv.Version != "v1" {
+		return problem("spec.resourceRef.apiGroup", fmt.Sprintf("%s has no group; write group and version, such as apps/v1", short(ref.APIGroup)))
+	}
+	c.kind = Kind{APIVersion: version, Kind: ref.Kind}
+	return nil
 }

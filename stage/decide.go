@@ -4,34 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
-
-// Kind is a kind of object the stages of this package can be for.
-type Kind string
-
-// The kinds.
-const (
-	KindNode Kind = "Node"
-	KindPod  Kind = "Pod"
-)
-
-// Object is a *corev1.Pod or a *corev1.Node; any other type matches no stage.
-// Decide and Play never change it.
-type Object = metav1.Object
-
-// KindOf is the kind of an object, or "".
-func KindOf(o Object) Kind {
-	switch o.(type) {
-	case *corev1.Pod:
-		return KindPod
-	case *corev1.Node:
-		return KindNode
-	}
-	return ""
-}
 
 // MinRepeat is the least time between two runs of one stage on one object with
 // no other stage in between. Without it a stage that matches its own result and
@@ -54,6 +28,16 @@ type Past struct {
 	LastAt time.Time
 	// Idle is the resourceVersion at which Last had nothing to change.
 	Idle string
+	// Resume is a stage that was begun and not finished: it goes on before
+	// anything else is chosen, whatever its selector says by now.
+	Resume Resume
+}
+
+// Resume is a place in a stage.
+type Resume struct {
+	// Stage is empty for none; Step is the operation to go on with.
+	Stage string
+	Step  int
 }
 
 // Scene is what the choice of a stage may depend on outside the object.
@@ -81,6 +65,12 @@ const (
 	// NothingToDo: the chosen stage was played on this very version of the
 	// object and had nothing to change; only a change of the object helps.
 	NothingToDo
+	// Resumed: the stage was begun before and goes on.
+	Resumed
+	// Held: the delay of the chosen stage cannot be read from the object and the
+	// stage says no other; Problem has the reason. Only a change of the object
+	// helps.
+	Held
 )
 
 // Reason is why a decision is what it is.
@@ -100,13 +90,18 @@ type Decision struct {
 	// Since is when Stage became the chosen one; Due is when it is to be played.
 	Since, Due time.Time
 	Reason     Reason
+	// Problem says what about the chosen stage could not be read from the object:
+	// its delay fell back to the fixed one, or the stage is Held.
+	Problem string
 
 	// UID and ResourceVersion are the object's that was decided on.
 	UID             types.UID
 	ResourceVersion string
 
 	chosen *compiled
+	seed   uint64
 	played uint64
+	step   int // operation to begin with
 }
 
 // Chosen reports whether there is a stage to play, now or later.
@@ -119,6 +114,10 @@ func (d *Decision) String() string {
 		return "nothing: " + d.Stage + " was played on this version and changes nothing"
 	case NoStage:
 		return "nothing: no stage matches"
+	case Held:
+		return "nothing: " + d.Stage + " is held: " + d.Problem
+	case Resumed:
+		return d.Stage + " goes on"
 	}
 	why := "the only stage that matches"
 	if d.Reason.Code == DrawnStage {
@@ -141,11 +140,14 @@ func (d *Decision) String() string {
 // by (seed, UID, stage, number of stages played), so it is the same each time
 // it is made.
 func (s *Set) Decide(now time.Time, seed uint64, o Object, past Past, scene Scene) Decision {
-	v := view{object: o, now: now}
-	uid := o.GetUID()
-	d := Decision{UID: uid, ResourceVersion: o.GetResourceVersion(), played: past.Played}
-
-	chosen, matching := s.choose(&v, seed, uid, past.Played, scene)
+	uid, version := identity(o)
+	v := view{object: o, now: now, seed: seed, uid: uid, played: past.Played}
+	d := Decision{UID: uid, ResourceVersion: version, seed: seed, played: past.Played}
+	stages := s.stages(KindOf(o))
+	if past.Resume.Stage != "" && d.resume(stages, now, past) {
+		return d
+	}
+	chosen, matching := choose(stages, &v, scene)
 	d.Reason.Matching = matching
 	if chosen == nil {
 		return d
@@ -156,7 +158,6 @@ func (s *Set) Decide(now time.Time, seed uint64, o Object, past Past, scene Scen
 		d.Reason.Code = NothingToDo
 		return d
 	}
-	d.chosen = chosen
 	d.Reason.Code = OnlyStage
 	if matching > 1 {
 		d.Reason.Code = DrawnStage
@@ -166,7 +167,13 @@ func (s *Set) Decide(now time.Time, seed uint64, o Object, past Past, scene Scen
 		d.Since = past.Since
 	}
 	v.now = d.Since
-	wait := chosen.delay.after(&v, d.Since, seed, uid, chosen.name, past.Played)
+	wait, held, trouble := chosen.delay.after(&v, d.Since, chosen.name)
+	d.Problem = trouble
+	if held {
+		d.Reason.Code = Held
+		return d
+	}
+	d.chosen = chosen
 	d.Due = d.Since.Add(wait)
 	if earliest := past.LastAt.Add(MinRepeat); d.Reason.Repeats && d.Due.Before(earliest) {
 		d.Due = earliest
@@ -174,32 +181,50 @@ func (s *Set) Decide(now time.Time, seed uint64, o Object, past Past, scene Scen
 	return d
 }
 
+// resume goes on with a stage that was begun, if it is still there.
+func (d *Decision) resume(stages []*compiled, now time.Time, past Past) bool {
+	for _, c := range stages {
+		if c.name != past.Resume.Stage || past.Resume.Step >= len(c.operations) {
+			continue
+		}
+		d.Stage, d.chosen, d.step = c.name, c, max(past.Resume.Step, 0)
+		d.Reason = Reason{Code: Resumed}
+		d.Since = now
+		if past.Stage == c.name {
+			d.Since = past.Since
+		}
+		d.Due = d.Since
+		return true
+	}
+	return false
+}
+
 // choose returns the stage that wins among those that match, and how many do.
-func (s *Set) choose(v *view, seed uint64, uid types.UID, played uint64, scene Scene) (*compiled, int) {
-	stages := s.stages(KindOf(v.object))
+// Weights are looked at only where there is a choice.
+func choose(stages []*compiled, v *view, scene Scene) (*compiled, int) {
 	var first, best *compiled
 	var bestScore float64
-	matching, weighed := 0, false
+	var bestRank rank
+	matching := 0
+	race := func(c *compiled) {
+		weight, rank := c.weigh(v)
+		at := score(draw(v.seed, v.uid, c.name, v.played, drawChoice), weight)
+		if best == nil || rank < bestRank || rank == bestRank && at < bestScore {
+			best, bestScore, bestRank = c, at, rank
+		}
+	}
 	for _, c := range stages {
 		if !c.matches(v, scene) {
 			continue
 		}
-		matching++
-		if matching == 1 {
+		if matching++; matching == 1 {
 			first = c
 			continue
 		}
 		if matching == 2 {
-			best, bestScore, weighed = first, first.score(seed, uid, played), first.weight > 0
+			race(first)
 		}
-		// Stages with a weight beat those without; those without are even
-		// among themselves.
-		switch at := c.score(seed, uid, played); {
-		case c.weight > 0 && !weighed:
-			best, bestScore, weighed = c, at, true
-		case c.weight > 0 == weighed && at < bestScore:
-			best, bestScore = c, at
-		}
+		race(c)
 	}
 	if matching == 1 {
 		return first, 1
@@ -207,46 +232,14 @@ func (s *Set) choose(v *view, seed uint64, uid types.UID, played uint64, scene S
 	return best, matching
 }
 
-func (c *compiled) score(seed uint64, uid types.UID, played uint64) float64 {
-	return score(draw(seed, uid, c.name, played, drawChoice), max(c.weight, 1))
-}
-
 func (c *compiled) matches(v *view, scene Scene) bool {
 	if c.needsNodeReady && !scene.NodeReady {
 		return false
 	}
 	for i := range c.requirements {
-		if !c.requirements[i].holds(v) {
+		if !c.requirements[i].holds(v, c.name) {
 			return false
 		}
 	}
 	return true
-}
-
-// Explanation says for one stage whether it matches an object.
-type Explanation struct {
-	Stage   string
-	Matches bool
-	// Because is the first requirement that does not hold; empty when all do.
-	Because string
-}
-
-// Explain says for every stage of the object's kind, by name, whether it
-// matches and, if not, the first requirement that does not hold.
-func (s *Set) Explain(o Object, scene Scene) []Explanation {
-	v := view{object: o}
-	var out []Explanation
-	for _, c := range s.stages(KindOf(o)) {
-		e := Explanation{Stage: c.name, Matches: true}
-		if c.needsNodeReady && !scene.NodeReady {
-			e.Matches, e.Because = false, "the pod's node is not Ready"
-		}
-		for i := 0; e.Matches && i < len(c.requirements); i++ {
-			if !c.requirements[i].holds(&v) {
-				e.Matches, e.Because = false, c.requirements[i].text
-			}
-		}
-		out = append(out, e)
-	}
-	return out
 }

@@ -4,35 +4,38 @@ import (
 	"time"
 
 	"github.com/rehearse-k8s/rehearse/api/v1alpha1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // delay is the compiled spec.delay.
 type delay struct {
 	base       time.Duration
-	baseFrom   *query
+	hasBase    bool
+	baseFrom   *expression
 	jitter     time.Duration
 	hasJitter  bool
-	jitterFrom *query
+	jitterFrom *expression
 }
 
-func compileDelay(d *v1alpha1.StageDelay, kind Kind) (*delay, *Error) {
+func (c *compiling) compileDelay(d *v1alpha1.StageDelay) (*delay, *Error) {
 	if d == nil {
 		return nil, nil
 	}
 	out := &delay{}
 	if d.DurationMilliseconds != nil {
-		out.base = milliseconds(*d.DurationMilliseconds)
+		out.base, out.hasBase = milliseconds(*d.DurationMilliseconds), true
 	}
 	if d.JitterDurationMilliseconds != nil {
 		out.jitter, out.hasJitter = milliseconds(*d.JitterDurationMilliseconds), true
 	}
 	var err *Error
-	if out.baseFrom, err = compileFrom("spec.delay.durationFrom", d.DurationFrom, kind); err != nil {
+	if out.baseFrom, err = c.compileFrom("spec.delay.durationFrom", d.DurationFrom); err != nil {
 		return nil, err
 	}
-	if out.jitterFrom, err = compileFrom("spec.delay.jitterDurationFrom", d.JitterDurationFrom, kind); err != nil {
+	if out.jitterFrom, err = c.compileFrom("spec.delay.jitterDurationFrom", d.JitterDurationFrom); err != nil {
 		return nil, err
+	}
+	if out.hasJitter && out.baseFrom == nil && out.jitterFrom == nil && out.jitter < out.base {
+		c.warn("spec.delay.jitterDurationMilliseconds", "is under durationMilliseconds and so is the delay: the jitter is the upper bound of the whole delay")
 	}
 	return out, nil
 }
@@ -42,47 +45,36 @@ func milliseconds(n int64) time.Duration {
 	return time.Duration(min(max(n, -most), most)) * time.Millisecond
 }
 
-func compileFrom(field string, from *v1alpha1.ExpressionFrom, kind Kind) (*query, *Error) {
-	if from == nil {
-		return nil, nil
-	}
-	text := from.ExpressionFrom
-	switch {
-	case from.CEL != nil:
-		return nil, notYet(field+".cel", "write the expression with jq")
-	case from.JQ != nil && text != "":
-		return nil, problem(field, "write either jq or expressionFrom, not both")
-	case from.JQ != nil:
-		field, text = field+".jq.expression", from.JQ.Expression
-	default:
-		field += ".expressionFrom"
-	}
-	if text == "" {
-		return nil, problem(field, "is empty")
-	}
-	q, err := compileQuery(text, kind, true)
-	if err != nil {
-		return nil, problem(field, err.Error())
-	}
-	return q, nil
-}
-
 // after is the delay counted from since, the moment the stage became the chosen
 // one. Rules as in KWOK: a bound at or below the duration is the delay itself,
 // otherwise the delay is uniform in [duration, bound). Never negative.
 //
 // KWOK counts a time read from the object from now; here it is counted from
 // since, so that deciding again later gives the same due time.
-func (d *delay) after(v *view, since time.Time, seed uint64, uid types.UID, stage string, played uint64) time.Duration {
+//
+// An expression that fails is told of in trouble. The stage then waits as long
+// as the fixed durations say; where there is none it is held, because no delay
+// is not what anybody asked for.
+func (d *delay) after(v *view, since time.Time, stage string) (wait time.Duration, held bool, trouble string) {
 	if d == nil {
-		return 0
+		return 0, false, ""
 	}
-	base := durationFrom(d.baseFrom, v, since, d.base)
+	base := d.base
 	jitter, hasJitter := d.jitter, d.hasJitter
+	if d.baseFrom != nil {
+		switch got, ok, err := d.baseFrom.duration(v, since, stage); {
+		case err != "":
+			trouble, held = err, !d.hasBase
+		case ok:
+			base = got
+		}
+	}
 	if d.jitterFrom != nil {
-		const absent = time.Duration(-1 << 63)
-		if found := durationFrom(d.jitterFrom, v, since, absent); found != absent {
-			jitter, hasJitter = found, true
+		switch got, ok, err := d.jitterFrom.duration(v, since, stage); {
+		case err != "":
+			trouble, held = err, held || !d.hasJitter && !d.hasBase && d.baseFrom == nil
+		case ok:
+			jitter, hasJitter = got, true
 		}
 	}
 	switch {
@@ -90,29 +82,54 @@ func (d *delay) after(v *view, since time.Time, seed uint64, uid types.UID, stag
 	case jitter <= base:
 		base = jitter
 	default:
-		base += time.Duration(draw(seed, uid, stage, played, drawDelay) * float64(jitter-base))
+		// The distance may not fit a Duration; the sum always does.
+		distance := uint64(jitter) - uint64(base)
+		base = time.Duration(uint64(base) + uint64(draw(v.seed, v.uid, stage, v.played, drawDelay)*float64(distance)))
 	}
-	return max(base, 0)
+	return max(base, 0), held, trouble
 }
 
-// durationFrom reads an RFC 3339 time or a Go duration. An empty string is no
-// delay; what is absent, no string, or neither form is fallback.
-func durationFrom(q *query, v *view, since time.Time, fallback time.Duration) time.Duration {
-	if q == nil {
-		return fallback
+// duration reads a time, from since on, or a duration. An empty text is no
+// delay. ok is false for what is absent; err says what is there and neither.
+func (x *expression) duration(v *view, since time.Time, stage string) (d time.Duration, ok bool, err string) {
+	got, failed := x.first(v, stage)
+	if failed != nil {
+		return 0, false, failed.Error()
 	}
-	text, ok := q.first(v)
-	if !ok {
-		return fallback
+	switch got.kind {
+	case valueNone:
+		return 0, false, ""
+	case valueTime:
+		return got.at.Sub(since), true, ""
+	case valueSpan:
+		return got.span, true, ""
+	case valueNumber:
+		if x.cel != nil { // nanoseconds, as in KWOK
+			return nanoseconds(got.number), true, ""
+		}
+	case valueText:
+		if got.text == "" {
+			return 0, true, ""
+		}
+		if at, err := time.Parse(time.RFC3339, got.text); err == nil {
+			return at.Sub(since), true, ""
+		}
+		if d, err := time.ParseDuration(got.text); err == nil {
+			return d, true, ""
+		}
 	}
-	if text == "" {
+	return 0, false, x.field + ": " + got.describe() + " is neither an RFC 3339 time nor a duration such as 5s"
+}
+
+func nanoseconds(n float64) time.Duration {
+	const most = 1<<63 - 1
+	switch {
+	case n >= most:
+		return most
+	case n <= -most:
+		return -most
+	case n != n:
 		return 0
 	}
-	if at, err := time.Parse(time.RFC3339, text); err == nil {
-		return at.Sub(since)
-	}
-	if d, err := time.ParseDuration(text); err == nil {
-		return d
-	}
-	return fallback
+	return time.Duration(n)
 }

@@ -13,6 +13,8 @@ const (
 	drawChoice purpose = iota + 1
 	drawDelay
 	drawOther
+	drawExpression
+	drawTemplate
 )
 
 // Draw is the same for whoever else needs randomness about one object: a
@@ -53,6 +55,6 @@ func mix(x uint64) uint64 {
 // score turns a draw into a place in a weighted race: the stage with the least
 // score is chosen, and each wins with probability weight / sum of weights. A
 // stage that leaves the race changes the winner only if it was the winner.
-func score(u float64, weight int) float64 {
-	return -math.Log1p(-u) / float64(weight)
+func score(u, weight float64) float64 {
+	return -math.Log1p(-u) / weight
 }

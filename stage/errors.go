@@ -1,23 +1,33 @@
 package stage
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Error says what is wrong with a stage, and where.
 type Error struct {
 	// File is the name given to Load; empty where stages did not come from a file.
 	File string
+	// Line is the line in File, from 1 on; 0 where it is not known.
+	Line int
 	// Stage is the stage's name; empty where the document did not get that far.
 	Stage string
 	// Field is the path of the field, for instance "spec.steps[1].patch.type".
 	Field string
 	// Problem is the sentence for the user.
 	Problem string
+
+	of *Stage // it is about
 }
 
-// Error implements error: "stages.yaml: stage pod-x: spec.weightFrom: not supported yet".
+// Error implements error: "stages.yaml:7: stage pod-x: spec.weight: must not be negative".
 func (e *Error) Error() string {
 	var parts []string
-	if e.File != "" {
+	switch {
+	case e.File != "" && e.Line > 0:
+		parts = append(parts, fmt.Sprintf("%s:%d", e.File, e.Line))
+	case e.File != "":
 		parts = append(parts, e.File)
 	}
 	if e.Stage != "" {
@@ -31,9 +41,31 @@ func (e *Error) Error() string {
 
 func problem(field, text string) *Error { return &Error{Field: field, Problem: text} }
 
-func notYet(field, text string) *Error {
-	if text != "" {
-		text = ": " + text
+// joined makes one error of several; nil of none.
+func joined(all []*Error) error {
+	if len(all) == 0 {
+		return nil
 	}
-	return problem(field, "not supported yet"+text)
+	return Errors(all)
+}
+
+// Errors are several of them, one a line.
+type Errors []*Error
+
+// Error implements error.
+func (e Errors) Error() string {
+	lines := make([]string, len(e))
+	for i, one := range e {
+		lines[i] = one.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap gives each to errors.As and errors.Is.
+func (e Errors) Unwrap() []error {
+	out := make([]error, len(e))
+	for i, one := range e {
+		out[i] = one
+	}
+	return out
 }

@@ -1,78 +1,97 @@
 package stage
 
 import (
-	"bufio"
 	"bytes"
 	"embed"
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/rehearse-k8s/rehearse/api/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
 
+// File is the text of a file of stages.
+type File struct {
+	Name string
+	Data []byte
+}
+
 // Load reads the stages of a file: YAML or JSON, one or more documents, all of
 // kind Stage. Decoding is strict: an unknown or doubled field is an error, as is
 // anything Compile would refuse. Errors are *Error values (joined when there
-// are several) that name file, stage and field.
+// are several) that name file, line, stage and field.
 func Load(file string, data []byte) ([]Stage, error) {
-	stages, err := decode(file, data)
-	if err != nil {
-		return nil, err
-	}
-	if len(stages) == 0 {
-		return nil, &Error{File: file, Problem: "no Stage in this file"}
-	}
-	if _, err := compileAll(stages, func(int) string { return file }); err != nil {
-		return nil, err
+	_, stages, bad := LoadGood(File{Name: file, Data: data})
+	if len(bad) > 0 {
+		return nil, joined(bad)
 	}
 	return stages, nil
 }
 
-func decode(file string, data []byte) ([]Stage, error) {
+// LoadGood reads files and goes on with what is in order: it returns the stages
+// that are, compiled and as they were written, and says of each other one why
+// it is left out. The set's own errors know their file and line.
+func LoadGood(files ...File) (*Set, []Stage, []*Error) {
+	var sources []source
+	var bad []*Error
+	for _, f := range files {
+		found, wrong := decode(f.Name, f.Data)
+		if len(found)+len(wrong) == 0 {
+			wrong = []*Error{{File: f.Name, Problem: "no Stage in this file"}}
+		}
+		sources, bad = append(sources, found...), append(bad, wrong...)
+	}
+	set, wrong := compileAll(sources)
+	refused := map[*Stage]bool{}
 	var stages []Stage
-	var failed []error
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
-	for n := 1; ; n++ {
-		document, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, &Error{File: file, Problem: err.Error()}
-		}
-		stage, err := decodeOne(document)
-		if err != nil {
-			var e *Error
-			if !errors.As(err, &e) {
-				e = &Error{Problem: err.Error()}
-			}
-			e.File = file
-			if e.Stage == "" && n > 1 {
-				e.Problem = fmt.Sprintf("document %d: %s", n, e.Problem)
-			}
-			failed = append(failed, e)
-			continue
-		}
-		if stage != nil {
-			stages = append(stages, *stage)
+	for _, e := range wrong {
+		refused[e.of] = true
+	}
+	for i := range sources {
+		if !refused[sources[i].stage] {
+			stages = append(stages, *sources[i].stage)
 		}
 	}
-	return stages, errors.Join(failed...)
+	return set, stages, append(bad, wrong...)
+}
+
+// mostBytes bounds a document: the API takes no larger object either.
+const mostBytes = 3 << 20
+
+func decode(file string, data []byte) ([]source, []*Error) {
+	var out []source
+	var bad []*Error
+	for n, d := range documents(data) {
+		src, err := decodeOne(file, d)
+		if err != nil {
+			err.File = file
+			if err.Stage == "" && n > 0 {
+				err.Problem = fmt.Sprintf("document %d: %s", n+1, err.Problem)
+			}
+			bad = append(bad, err)
+			continue
+		}
+		if src != nil {
+			out = append(out, *src)
+		}
+	}
+	return out, bad
 }
 
 // decodeOne decodes one document; a document of comments only gives nil.
-func decodeOne(document []byte) (*Stage, error) {
-	asJSON, err := yaml.YAMLToJSONStrict(document)
+func decodeOne(file string, d document) (*source, *Error) {
+	if len(d.text) > mostBytes {
+		return nil, &Error{Line: d.first + 1, Problem: fmt.Sprintf("is over %d bytes", mostBytes)}
+	}
+	asJSON, err := yaml.YAMLToJSONStrict(d.text)
 	if err != nil {
-		return nil, err
+		return nil, yamlError(err, d.first)
 	}
 	if string(bytes.TrimSpace(asJSON)) == "null" {
 		return nil, nil
@@ -83,22 +102,51 @@ func decodeOne(document []byte) (*Stage, error) {
 			Name string `json:"name"`
 		} `json:"metadata"`
 	}
+	src := &source{stage: &Stage{}, file: file, first: d.first, text: d.text}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(asJSON, &head); err != nil {
-		return nil, err
+		return nil, src.place(decodeError(err))
 	}
+	src.stage.Name = head.Metadata.Name
 	if want := v1alpha1.GroupVersion.String(); head.Kind != v1alpha1.StageKind || head.APIVersion != want {
-		return nil, &Error{Stage: head.Metadata.Name,
-			Problem: fmt.Sprintf("this is kind %q of apiVersion %q; only kind Stage of apiVersion %s is read", head.Kind, head.APIVersion, want)}
+		return nil, src.place(problem("kind", fmt.Sprintf("this is kind %q of apiVersion %q; only kind Stage of apiVersion %s is read", head.Kind, head.APIVersion, want)))
 	}
 	stage := &Stage{}
 	strict, err := kjson.UnmarshalStrict(asJSON, stage)
+	if err == nil && len(strict) > 0 {
+		err = strict[0]
+	}
 	if err != nil {
-		return nil, &Error{Stage: head.Metadata.Name, Problem: err.Error()}
+		return nil, src.place(decodeError(err))
 	}
-	if len(strict) > 0 {
-		return nil, &Error{Stage: head.Metadata.Name, Problem: strict[0].Error()}
+	src.stage = stage
+	return src, nil
+}
+
+var (
+	yamlLine      = regexp.MustCompile(`line (\d+): (.*)`)
+	unknownField  = regexp.MustCompile(`^unknown field "(.*)"$`)
+	wrongTypeText = regexp.MustCompile(`^json: cannot unmarshal (.+) into Go struct field [A-Za-z]+\.(\S+) of type (\S+)$`)
+)
+
+// yamlError makes one line of what the parser says.
+func yamlError(err error, first int) *Error {
+	e := &Error{Problem: strings.Join(strings.Fields(err.Error()), " ")}
+	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
+		n, _ := strconv.Atoi(m[1])
+		e.Line, e.Problem = first+n, "yaml: "+m[2]
 	}
-	return stage, nil
+	return e
+}
+
+// decodeError finds the field that a decoder speaks of.
+func decodeError(err error) *Error {
+	if m := unknownField.FindStringSubmatch(err.Error()); m != nil {
+		return problem(m[1], "unknown field")
+	}
+	if m := wrongTypeText.FindStringSubmatch(err.Error()); m != nil {
+		return problem(m[2], fmt.Sprintf("is a %s and must be of type %s", m[1], strings.TrimPrefix(m[3], "v1alpha1.")))
+	}
+	return &Error{Problem: err.Error()}
 }
 
 //go:embed builtin/*.yaml

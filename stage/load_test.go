@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -13,63 +14,64 @@ import (
 
 const head = "apiVersion: kwok.x-k8s.io/v1alpha1\nkind: Stage\nmetadata: {name: s}\n"
 
+// fileLine is a file with its line, which TestLines is about.
+var fileLine = regexp.MustCompile(`^f\.yaml(:\d+)?:`)
+
 func TestLoadRefuses(t *testing.T) {
 	spec := func(text string) string { return head + "spec: {resourceRef: {kind: Pod}, " + text + "}" }
 	for name, c := range map[string]struct{ yaml, want string }{
-		"no yaml":            {"a: [", "f.yaml: yaml: line 1: did not find expected node content"},
-		"nothing":            {"# only a comment\n---\n", "f.yaml: no Stage in this file"},
-		"other kind":         {"apiVersion: v1\nkind: Pod\nmetadata: {name: p}", `f.yaml: stage p: this is kind "Pod" of apiVersion "v1"; only kind Stage of apiVersion kwok.x-k8s.io/v1alpha1 is read`},
-		"other version":      {"apiVersion: kwok.x-k8s.io/v1beta1\nkind: Stage\nmetadata: {name: p}", `f.yaml: stage p: this is kind "Stage" of apiVersion "kwok.x-k8s.io/v1beta1"; only kind Stage of apiVersion kwok.x-k8s.io/v1alpha1 is read`},
-		"unknown field":      {spec("selector: {}, nxt: {delete: true}"), `f.yaml: stage s: unknown field "spec.nxt"`},
-		"doubled field":      {spec("selector: {}, selector: {}, next: {delete: true}"), `f.yaml: yaml: unmarshal errors:` + "\n" + `  line 4: key "selector" already set in map`},
-		"wrong type":         {spec("selector: {}, weight: heavy, next: {delete: true}"), "f.yaml: stage s: json: cannot unmarshal string into Go struct field StageSpec.spec.weight of type int"},
-		"second document":    {spec("selector: {}, next: {delete: true}") + "\n---\nkind: Stage", `f.yaml: document 2: this is kind "Stage" of apiVersion ""; only kind Stage of apiVersion kwok.x-k8s.io/v1alpha1 is read`},
-		"no name":            {strings.Replace(spec("selector: {}, next: {delete: true}"), "name: s", "name: ''", 1), "f.yaml: metadata.name: is required"},
-		"doubled name":       {spec("selector: {}, next: {delete: true}") + "\n---\n" + spec("selector: {}, next: {delete: true}"), "f.yaml: stage s: metadata.name: another stage has this name"},
-		"no kind":            {head + "spec: {selector: {}, next: {delete: true}}", "f.yaml: stage s: spec.resourceRef.kind: is required"},
-		"other resource":     {head + "spec: {resourceRef: {apiGroup: apps/v1, kind: Deployment}, selector: {}, next: {delete: true}}", "f.yaml: stage s: spec.resourceRef: not supported yet: apps/v1 Deployment; only v1 Node and v1 Pod are"},
-		"no selector":        {spec("next: {delete: true}"), "f.yaml: stage s: spec.selector: a stage without a selector matches nothing; write {} to match every object"},
-		"cel":                {spec("selector: {matchExpressions: [{cel: {expression: 'true'}}]}, next: {delete: true}"), "f.yaml: stage s: spec.selector.matchExpressions[0].cel: not supported yet: write the requirement with jq"},
-		"empty expression":   {spec("selector: {matchExpressions: [{}]}, next: {delete: true}"), "f.yaml: stage s: spec.selector.matchExpressions[0]: is empty: it needs jq"},
-		"both forms":         {spec("selector: {matchExpressions: [{key: .a, jq: {key: .a, operator: Exists}}]}, next: {delete: true}"), "f.yaml: stage s: spec.selector.matchExpressions[0]: write either jq or key, operator and values, not both"},
-		"operator":           {spec("selector: {matchExpressions: [{key: .a, operator: Intersection, values: [x]}]}, next: {delete: true}"), `f.yaml: stage s: spec.selector.matchExpressions[0].operator: "Intersection" is not one of In, NotIn, Exists, DoesNotExist`},
-		"values missing":     {spec("selector: {matchExpressions: [{key: .a, operator: In}]}, next: {delete: true}"), "f.yaml: stage s: spec.selector.matchExpressions[0].values: must not be empty for operator In"},
-		"values too many":    {spec("selector: {matchExpressions: [{key: .a, operator: Exists, values: [x]}]}, next: {delete: true}"), "f.yaml: stage s: spec.selector.matchExpressions[0].values: must be empty for operator Exists"},
-		"no key":             {spec("selector: {matchExpressions: [{operator: Exists}]}, next: {delete: true}"), "f.yaml: stage s: spec.selector.matchExpressions[0].key: is required"},
-		"bad jq":             {spec("selector: {matchExpressions: [{key: '.a |', operator: Exists}]}, next: {delete: true}"), `f.yaml: stage s: spec.selector.matchExpressions[0].key: jq ".a |": unexpected EOF`},
-		"unknown jq":         {spec("selector: {matchExpressions: [{key: 'frobnicate', operator: Exists}]}, next: {delete: true}"), `f.yaml: stage s: spec.selector.matchExpressions[0].key: jq "frobnicate": function not defined: frobnicate/0`},
-		"jq reads the clock": {spec("selector: {matchExpressions: [{key: 'now', operator: Exists}]}, next: {delete: true}"), `f.yaml: stage s: spec.selector.matchExpressions[0].key: jq "now": now may not be used in a selector: nothing wakes the object when time passes; use a delay`},
-		"jq reads the env":   {spec("selector: {matchExpressions: [{key: '.x | select($ENV.HOME)', operator: Exists}]}, next: {delete: true}"), `f.yaml: stage s: spec.selector.matchExpressions[0].key: jq ".x | select($ENV.HOME)": $ENV may not be used: it reads the environment`},
-		"weight":             {spec("selector: {}, weight: -1, next: {delete: true}"), "f.yaml: stage s: spec.weight: must not be negative"},
-		"weightFrom":         {spec("selector: {}, weightFrom: {jq: {expression: '.a'}}, next: {delete: true}"), "f.yaml: stage s: spec.weightFrom: not supported yet"},
-		"delay cel":          {spec("selector: {}, delay: {durationFrom: {cel: {expression: '1'}}}, next: {delete: true}"), "f.yaml: stage s: spec.delay.durationFrom.cel: not supported yet: write the expression with jq"},
-		"jitter cel":         {spec("selector: {}, delay: {jitterDurationFrom: {cel: {expression: '1'}}}, next: {delete: true}"), "f.yaml: stage s: spec.delay.jitterDurationFrom.cel: not supported yet: write the expression with jq"},
-		"delay empty":        {spec("selector: {}, delay: {durationFrom: {}}, next: {delete: true}"), "f.yaml: stage s: spec.delay.durationFrom.expressionFrom: is empty"},
-		"no next":            {spec("selector: {}"), "f.yaml: stage s: spec.steps: a stage needs steps or next"},
-		"apply":              {spec("selector: {}, steps: [{delete: true}, {apply: {template: 'x'}}]"), "f.yaml: stage s: spec.steps[1].apply: not supported yet"},
-		"empty step":         {spec("selector: {}, steps: [{}]"), "f.yaml: stage s: spec.steps[0]: is empty: it needs an event, finalizers, delete or patch"},
-		"json patch":         {spec("selector: {}, steps: [{patch: {subresource: status, root: status, type: json, template: '[]'}}]"), "f.yaml: stage s: spec.steps[0].patch.type: not supported yet: json; merge and strategic are"},
-		"patch type":         {spec("selector: {}, steps: [{patch: {subresource: status, root: status, type: x, template: '[]'}}]"), `f.yaml: stage s: spec.steps[0].patch.type: "x" is not one of json, merge, strategic`},
-		"main resource":      {spec("selector: {}, next: {patches: [{root: status, template: 'a: b'}]}"), `f.yaml: stage s: spec.next.patches[0].subresource: not supported yet: ""; only status is`},
-		"other root":         {spec("selector: {}, next: {patches: [{subresource: status, root: metadata, template: 'a: b'}]}"), `f.yaml: stage s: spec.next.patches[0].root: not supported yet: "metadata"; only status is`},
-		"impersonation":      {spec("selector: {}, next: {patches: [{subresource: status, root: status, template: 'a: b', impersonation: {username: u}}]}"), "f.yaml: stage s: spec.next.patches[0].impersonation: not supported yet"},
-		"no template":        {spec("selector: {}, next: {patches: [{subresource: status, root: status}]}"), "f.yaml: stage s: spec.next.patches[0].template: is required"},
-		"patch as":           {spec("selector: {}, next: {statusTemplate: 'a: b', statusPatchAs: {username: u}}"), "f.yaml: stage s: spec.next.statusPatchAs: not supported yet"},
-		"other subresource":  {spec("selector: {}, next: {statusTemplate: 'a: b', statusSubresource: ''}"), `f.yaml: stage s: spec.next.statusSubresource: not supported yet: ""; only status is`},
-		"both templates":     {spec("selector: {}, next: {statusTemplate: 'a: b', patches: [{template: x}]}"), "f.yaml: stage s: spec.next.statusTemplate: is not used where there are patches; remove one of the two"},
-		"bad template":       {spec("selector: {}, next: {statusTemplate: 'phase: {{ .x'}"), "f.yaml: stage s: spec.next.statusTemplate: template:1: unclosed action"},
-		"unknown function":   {spec("selector: {}, next: {statusTemplate: 'phase: {{ Frob }}'}"), `f.yaml: stage s: spec.next.statusTemplate: template:1: function "Frob" not defined`},
-		"impure function":    {spec("selector: {}, next: {statusTemplate: 'phase: {{ uuidv4 }}'}"), "f.yaml: stage s: spec.next.statusTemplate: function uuidv4 may not be used: it is random"},
-		"event type":         {spec("selector: {}, next: {event: {type: Bad}}"), `f.yaml: stage s: spec.next.event.type: "Bad" is not Normal or Warning`},
-		"finalizer":          {spec("selector: {}, next: {finalizers: {add: [{}]}}"), "f.yaml: stage s: spec.next.finalizers.add[0].value: is required"},
-		"finalizer removed":  {spec("selector: {}, next: {finalizers: {remove: [{}]}}"), "f.yaml: stage s: spec.next.finalizers.remove[0].value: is required"},
+		"no yaml":             {"a: [", "f.yaml: yaml: did not find expected node content"},
+		"nothing":             {"# only a comment\n---\n", "f.yaml: no Stage in this file"},
+		"other kind":          {"apiVersion: v1\nkind: Pod\nmetadata: {name: p}", `f.yaml: stage p: kind: this is kind "Pod" of apiVersion "v1"; only kind Stage of apiVersion kwok.x-k8s.io/v1alpha1 is read`},
+		"other version":       {"apiVersion: kwok.x-k8s.io/v1beta1\nkind: Stage\nmetadata: {name: p}", `f.yaml: stage p: kind: this is kind "Stage" of apiVersion "kwok.x-k8s.io/v1beta1"; only kind Stage of apiVersion kwok.x-k8s.io/v1alpha1 is read`},
+		"unknown field":       {spec("selector: {}, nxt: {delete: true}"), `f.yaml: stage s: spec.nxt: unknown field`},
+		"doubled field":       {spec("selector: {}, selector: {}, next: {delete: true}"), `f.yaml: yaml: key "selector" already set in map`},
+		"wrong type":          {spec("selector: {}, weight: heavy, next: {delete: true}"), "f.yaml: stage s: spec.weight: is a string and must be of type int"},
+		"second document":     {spec("selector: {}, next: {delete: true}") + "\n---\nkind: Stage", `f.yaml: kind: document 2: this is kind "Stage" of apiVersion ""; only kind Stage of apiVersion kwok.x-k8s.io/v1alpha1 is read`},
+		"no name":             {strings.Replace(spec("selector: {}, next: {delete: true}"), "name: s", "name: ''", 1), "f.yaml: metadata.name: is required"},
+		"doubled name":        {spec("selector: {}, next: {delete: true}") + "\n---\n" + spec("selector: {}, next: {delete: true}"), "f.yaml: stage s: metadata.name: another stage has this name"},
+		"no kind":             {head + "spec: {selector: {}, next: {delete: true}}", "f.yaml: stage s: spec.resourceRef.kind: is required"},
+		"no group":            {head + "spec: {resourceRef: {apiGroup: v2, kind: Deployment}, selector: {}, next: {delete: true}}", `f.yaml: stage s: spec.resourceRef.apiGroup: "v2" has no group; write group and version, such as apps/v1`},
+		"no group version":    {head + "spec: {resourceRef: {apiGroup: a/b/c, kind: Deployment}, selector: {}, next: {delete: true}}", `f.yaml: stage s: spec.resourceRef.apiGroup: "a/b/c" is no group and version such as apps/v1`},
+		"no name of a kind":   {head + "spec: {resourceRef: {kind: Pod/x}, selector: {}, next: {delete: true}}", `f.yaml: stage s: spec.resourceRef.kind: "Pod/x" is no name of a kind`},
+		"cel":                 {spec("selector: {matchExpressions: [{cel: {expression: 'self.'}}]}, next: {delete: true}"), `f.yaml: stage s: spec.selector.matchExpressions[0].cel.expression: cel "self.": Syntax error: no viable alternative at input '.'`},
+		"cel reads the clock": {spec("selector: {matchExpressions: [{cel: {expression: 'self.SinceSecond() > 5.0'}}]}, next: {delete: true}"), `f.yaml: stage s: spec.selector.matchExpressions[0].cel.expression: cel "self.SinceSecond() > 5.0": the time may not be read in a selector: nothing wakes the object when time passes; use a delay`},
+		"cel empty":           {spec("selector: {matchExpressions: [{cel: {}}]}, next: {delete: true}"), "f.yaml: stage s: spec.selector.matchExpressions[0].cel.expression: is empty"},
+		"weight cel":          {spec("selector: {}, weightFrom: {cel: {expression: 'nope'}}, next: {delete: true}"), `f.yaml: stage s: spec.weightFrom.cel.expression: cel "nope": undeclared reference to 'nope' (in container '')`},
+		"apply type":          {spec("selector: {}, steps: [{apply: {template: 'x', type: json}}]"), `f.yaml: stage s: spec.steps[0].apply.type: "json" is not one of apply, merge, strategic`},
+		"apply template":      {spec("selector: {}, steps: [{apply: {}}]"), `f.yaml: stage s: spec.steps[0].apply.template: is required`},
+		"strategic":           {head + "spec: {resourceRef: {apiGroup: example.com/v1, kind: W}, selector: {}, steps: [{patch: {type: strategic, template: 'a: b'}}]}", `f.yaml: stage s: spec.steps[0].patch.type: the API knows no strategic merge of W.example.com/v1, which is a custom resource; write merge`},
+		"root":                {spec("selector: {}, steps: [{patch: {root: a/b, template: 'a: b'}}]"), `f.yaml: stage s: spec.steps[0].patch.root: "a/b" has characters other than letters, digits, - and _`},
+		"user":                {spec("selector: {}, steps: [{patch: {template: 'a: b', impersonation: {username: ''}}}]"), `f.yaml: stage s: spec.steps[0].patch.impersonation.username: is required`},
+		"patch as nobody":     {spec("selector: {}, next: {statusTemplate: 'a: b', statusPatchAs: {username: ''}}"), `f.yaml: stage s: spec.next.statusPatchAs.username: is required`},
+		"environment":         {spec("selector: {}, next: {statusTemplate: 'phase: {{ env \"HOME\" }}'}"), "f.yaml: stage s: spec.next.statusTemplate: function env may not be used: it reads the environment"},
+		"empty expression":    {spec("selector: {matchExpressions: [{}]}, next: {delete: true}"), "f.yaml: stage s: spec.selector.matchExpressions[0]: is empty: it needs jq or cel"},
+		"operator":            {spec("selector: {matchExpressions: [{key: .a, operator: Intersection, values: [x]}]}, next: {delete: true}"), `f.yaml: stage s: spec.selector.matchExpressions[0].operator: "Intersection" is not one of In, NotIn, Exists, DoesNotExist`},
+		"values missing":      {spec("selector: {matchExpressions: [{key: .a, operator: In}]}, next: {delete: true}"), "f.yaml: stage s: spec.selector.matchExpressions[0].values: must not be empty for operator In"},
+		"values too many":     {spec("selector: {matchExpressions: [{key: .a, operator: Exists, values: [x]}]}, next: {delete: true}"), "f.yaml: stage s: spec.selector.matchExpressions[0].values: must be empty for operator Exists"},
+		"no key":              {spec("selector: {matchExpressions: [{operator: Exists}]}, next: {delete: true}"), "f.yaml: stage s: spec.selector.matchExpressions[0].key: is required"},
+		"bad jq":              {spec("selector: {matchExpressions: [{key: '.a |', operator: Exists}]}, next: {delete: true}"), `f.yaml: stage s: spec.selector.matchExpressions[0].key: jq ".a |": unexpected EOF`},
+		"unknown jq":          {spec("selector: {matchExpressions: [{key: 'frobnicate', operator: Exists}]}, next: {delete: true}"), `f.yaml: stage s: spec.selector.matchExpressions[0].key: jq "frobnicate": function not defined: frobnicate/0`},
+		"jq reads the clock":  {spec("selector: {matchExpressions: [{key: 'now', operator: Exists}]}, next: {delete: true}"), `f.yaml: stage s: spec.selector.matchExpressions[0].key: jq "now": now may not be used in a selector: nothing wakes the object when time passes; use a delay`},
+		"jq reads the env":    {spec("selector: {matchExpressions: [{key: '.x | select($ENV.HOME)', operator: Exists}]}, next: {delete: true}"), `f.yaml: stage s: spec.selector.matchExpressions[0].key: jq ".x | select($ENV.HOME)": $ENV may not be used: it reads the environment`},
+		"weight":              {spec("selector: {}, weight: -1, next: {delete: true}"), "f.yaml: stage s: spec.weight: must not be negative"},
+		"delay empty":         {spec("selector: {}, delay: {durationFrom: {}}, next: {delete: true}"), "f.yaml: stage s: spec.delay.durationFrom: is empty: it needs jq or cel"},
+		"no next":             {spec("selector: {}"), "f.yaml: stage s: spec.steps: a stage needs steps or next"},
+		"empty step":          {spec("selector: {}, steps: [{}]"), "f.yaml: stage s: spec.steps[0]: is empty: it needs an event, finalizers, delete, patch or apply"},
+		"patch type":          {spec("selector: {}, steps: [{patch: {subresource: status, root: status, type: x, template: '[]'}}]"), `f.yaml: stage s: spec.steps[0].patch.type: "x" is not one of json, merge, strategic`},
+		"no template":         {spec("selector: {}, next: {patches: [{subresource: status, root: status}]}"), "f.yaml: stage s: spec.next.patches[0].template: is required"},
+		"bad template":        {spec("selector: {}, next: {statusTemplate: 'phase: {{ .x'}"), "f.yaml: stage s: spec.next.statusTemplate: template:1: unclosed action"},
+		"unknown function":    {spec("selector: {}, next: {statusTemplate: 'phase: {{ Frob }}'}"), `f.yaml: stage s: spec.next.statusTemplate: template:1: function "Frob" not defined`},
+		"event type":          {spec("selector: {}, next: {event: {type: Bad}}"), `f.yaml: stage s: spec.next.event.type: "Bad" is not Normal or Warning`},
+		"finalizer":           {spec("selector: {}, next: {finalizers: {add: [{}]}}"), "f.yaml: stage s: spec.next.finalizers.add[0].value: is required"},
+		"finalizer removed":   {spec("selector: {}, next: {finalizers: {remove: [{}]}}"), "f.yaml: stage s: spec.next.finalizers.remove[0].value: is required"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stages, err := Load("f.yaml", []byte(c.yaml))
 			if err == nil {
 				t.Fatalf("accepted: %+v", stages)
 			}
-			if diff := cmp.Diff(c.want, err.Error()); diff != "" {
+			if diff := cmp.Diff(c.want, fileLine.ReplaceAllString(err.Error(), "f.yaml:")); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 			var e *Error
@@ -95,15 +97,15 @@ func TestEveryFieldDecodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stages, err := decode("every-field.yaml", data)
-	if err != nil {
-		t.Fatal(err)
+	stages, bad := decode("every-field.yaml", data)
+	if bad != nil {
+		t.Fatal(bad)
 	}
-	if len(stages) != 2 || stages[0].Spec.Steps[0].Apply.Impersonation.Username != "me" {
+	if len(stages) != 2 || stages[0].stage.Spec.Steps[0].Apply.Impersonation.Username != "me" {
 		t.Errorf("got %+v", stages)
 	}
-	copied := stages[0].DeepCopyObject().(*v1alpha1.Stage)
-	if diff := cmp.Diff(&stages[0], copied); diff != "" {
+	copied := stages[0].stage.DeepCopyObject().(*v1alpha1.Stage)
+	if diff := cmp.Diff(stages[0].stage, copied); diff != "" {
 		t.Errorf("the copy differs: %s", diff)
 	}
 }
@@ -171,4 +173,117 @@ func FuzzLoad(f *testing.F) {
 			t.Fatalf("loaded, but does not compile: %v", err)
 		}
 	})
+}
+
+// TestLines: an error names the line of the field at fault.
+func TestLines(t *testing.T) {
+	text := `# a comment
+apiVersion: kwok.x-k8s.io/v1alpha1
+kind: Stage
+metadata:
+  name: first
+spec:
+  resourceRef: {kind: Pod}
+  selector: {}
+  next:
+    patches:
+    - subresource: status
+      template: "a: b"
+    - subresource: status
+      template: "{{ nothing }}"
+--- # the second
+apiVersion: kwok.x-k8s.io/v1alpha1
+kind: Stage
+metadata:
+  name: second
+spec:
+  resourceRef:
+    kind: Pod
+  selector: {}
+  weight: -1
+  next: {delete: true}
+---
+a: [
+---
+apiVersion: kwok.x-k8s.io/v1alpha1
+kind: Stage
+metadata: {name: third}
+spec:
+  resourceRef: {kind: Pod}
+  wait: 5
+---
+apiVersion: kwok.x-k8s.io/v1alpha1
+kind: Stage
+metadata: {name: good}
+spec:
+  resourceRef: {kind: Pod}
+  selector: {}
+  next: {delete: true}
+---
+apiVersion: kwok.x-k8s.io/v1alpha1
+kind: Stage
+metadata: {name: dropped}
+spec:
+  resourceRef: {kind: Pod}
+  next: {delete: true}
+`
+	set, stages, bad := LoadGood(File{Name: "f.yaml", Data: []byte(text)})
+	var got []string
+	for _, e := range bad {
+		got = append(got, e.Error())
+	}
+	want := []string{
+		"f.yaml:27: document 3: yaml: did not find expected node content",
+		"f.yaml:34: stage third: spec.wait: unknown field",
+		`f.yaml:14: stage first: spec.next.patches[1].template: template:1: function "nothing" not defined`,
+		"f.yaml:24: stage second: spec.weight: must not be negative",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if len(stages) != 2 || stages[0].Name != "good" {
+		t.Errorf("the good ones: %v", stages)
+	}
+	if diff := cmp.Diff([]string{"good"}, set.Names(KindPod)); diff != "" {
+		t.Error(diff)
+	}
+	if w := set.Warnings(); len(w) != 1 || w[0].Error() != "f.yaml:47: stage dropped: spec.selector: a stage without a selector matches nothing; write {} to match every object" {
+		t.Errorf("warnings: %v", w)
+	}
+}
+
+// TestWarnings: what another field makes useless is said, and the stage works as
+// it does under KWOK.
+func TestWarnings(t *testing.T) {
+	spec := func(text string) string { return head + "spec: {resourceRef: {kind: Pod}, " + text + "}" }
+	for want, yaml := range map[string]string{
+		"spec.selector":                         spec("next: {delete: true}"),
+		"spec.selector.matchExpressions[0]":     spec("selector: {matchExpressions: [{key: .a, jq: {key: .a, operator: Exists}}]}, next: {delete: true}"),
+		"spec.selector.matchExpressions[0].cel": spec("selector: {matchExpressions: [{cel: {expression: 'true'}, jq: {key: .a, operator: Exists}}]}, next: {delete: true}"),
+		"spec.weightFrom.cel":                   spec("selector: {}, weightFrom: {jq: {expression: .a}, cel: {expression: 'self.a'}}, next: {delete: true}"),
+		"spec.next.statusTemplate":              spec("selector: {}, next: {statusTemplate: 'a: b', patches: [{template: 'a: b'}]}"),
+		"spec.next":                             spec("selector: {}, next: {delete: true}, steps: [{delete: true}]"),
+		"spec.delay.jitterDurationMilliseconds": spec("selector: {}, delay: {durationMilliseconds: 10000, jitterDurationMilliseconds: 5000}, next: {delete: true}"),
+	} {
+		set, _, bad := LoadGood(File{Name: "f", Data: []byte(yaml)})
+		if len(bad) > 0 || len(set.Warnings()) != 1 || set.Warnings()[0].Field != want || set.Warnings()[0].Line == 0 {
+			t.Errorf("%s: %v %v", want, bad, set.Warnings())
+		}
+	}
+}
+
+func TestCompileGood(t *testing.T) {
+	stages, err := Load("f", []byte(podStage("a", "")+podStage("b", "")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stages[0].Spec.Weight = -1
+	stages = append(stages, stages[1])
+	set, bad := CompileGood(stages)
+	if diff := cmp.Diff([]string{"b"}, set.Names(KindPod)); diff != "" || len(bad) != 2 || bad[0].Error() != "stage a: spec.weight: must not be negative" {
+		t.Errorf("%s %v", diff, bad)
+	}
+	if _, err := Compile(stages); err == nil {
+		t.Error("the strict form takes bad stages")
+	}
 }

@@ -1,63 +1,181 @@
 package stage
 
 import (
+	"reflect"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/itchyny/gojq"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// native answers one usual jq program on a typed object, without JSON and
-// without garbage. A differential test holds it to what jq says.
+// native answers a usual jq program without JSON and without garbage, by one of
+// two ways: at, written by hand for the programs that come most often, or a
+// path. A differential test holds both to what jq says.
 type native struct {
-	exists func(o metav1.Object) bool
-	// any is nil where the results are no scalars; then jq answers.
-	any func(o metav1.Object, test func(string) bool) bool
+	// at is the i-th result, until it says end.
+	at func(o metav1.Object, i int) (string, result)
+	// when is set where the only result is a time, so that nobody needs its text.
+	when func(o metav1.Object) *metav1.Time
+
+	steps []step      // of a path on unstructured objects
+	typed []typedStep // of a path on Go structs
 }
 
-// nativeFor returns the closure for a program it knows in its canonical form,
-// or nil.
+// result says what the i-th result is.
+type result uint8
+
+const (
+	end       result = iota // there are no more
+	resultNil               // null: counts for nothing
+	resultText
+	resultOther // neither null nor a scalar
+)
+
+// nativeFor returns the fast form of a program, or nil.
 func nativeFor(parsed *gojq.Query, kind Kind) *native {
+	steps, isPath := parsePath(parsed)
+	if !kind.typed() {
+		if !isPath {
+			return nil
+		}
+		return &native{steps: steps}
+	}
 	canonical := parsed.String()
 	if n, ok := metaNatives[canonical]; ok {
 		return n
 	}
-	if n := mapNative(parsed); n != nil {
+	if isPath && len(steps) == 3 && steps[0].name == "metadata" && steps[2].op == stepField {
+		switch steps[1].name {
+		case "labels":
+			return mapKey(labelsOf, steps[2].name)
+		case "annotations":
+			return mapKey(annotationsOf, steps[2].name)
+		}
+	}
+	natives, example := podNatives, reflect.TypeFor[corev1.Pod]()
+	if kind == KindNode {
+		natives, example = nodeNatives, reflect.TypeFor[corev1.Node]()
+	}
+	if n, ok := natives[canonical]; ok {
 		return n
 	}
-	switch kind {
-	case KindPod:
-		if n, ok := podNatives[canonical]; ok {
-			return n
-		}
-		if m := conditionShape.FindStringSubmatch(canonical); m != nil {
+	if m := conditionShape.FindStringSubmatch(canonical); m != nil {
+		if kind == KindPod {
 			return podCondition(corev1.PodConditionType(m[1]), m[2])
 		}
-	case KindNode:
-		if n, ok := nodeNatives[canonical]; ok {
-			return n
-		}
-		if m := conditionShape.FindStringSubmatch(canonical); m != nil {
-			return nodeCondition(corev1.NodeConditionType(m[1]), m[2])
-		}
+		return nodeCondition(corev1.NodeConditionType(m[1]), m[2])
+	}
+	if !isPath {
+		return nil
+	}
+	if typed, ok := planTyped(example, steps); ok {
+		return &native{typed: typed}
 	}
 	return nil
+}
+
+// walk runs a native that is a path.
+func (n *native) walk(o metav1.Object, t *tally) {
+	switch o := o.(type) {
+	case *unstructured.Unstructured:
+		walk(o.Object, n.steps, t)
+	case *corev1.Pod:
+		walkTyped(reflect.ValueOf(o), n.typed, t)
+	case *corev1.Node:
+		walkTyped(reflect.ValueOf(o), n.typed, t)
+	}
+	if t.failed {
+		*t = tally{want: t.want, failed: true}
+	}
+}
+
+func (n *native) exists(o metav1.Object) bool {
+	if n.when != nil {
+		at := n.when(o)
+		return at != nil && !at.IsZero()
+	}
+	if n.at == nil {
+		var t tally
+		n.walk(o, &t)
+		return t.exists
+	}
+	for i := 0; ; i++ {
+		switch _, r := n.at(o, i); r {
+		case end:
+			return false
+		case resultText, resultOther:
+			return true
+		}
+	}
+}
+
+// in reports whether any result is one of values.
+func (n *native) in(o metav1.Object, values []string) bool {
+	if n.at == nil {
+		t := tally{want: values}
+		n.walk(o, &t)
+		return t.found
+	}
+	for i := 0; ; i++ {
+		switch text, r := n.at(o, i); r {
+		case end:
+			return false
+		case resultText:
+			if slices.Contains(values, text) {
+				return true
+			}
+		}
+	}
+}
+
+// first is the first result but null.
+func (n *native) first(o metav1.Object) value {
+	if n.when != nil {
+		if at := n.when(o); at != nil && !at.IsZero() {
+			return value{kind: valueTime, at: at.Time}
+		}
+		return value{}
+	}
+	if n.at == nil {
+		var t tally
+		n.walk(o, &t)
+		return t.first
+	}
+	for i := 0; ; i++ {
+		switch text, r := n.at(o, i); r {
+		case end:
+			return value{}
+		case resultText:
+			return value{kind: valueText, text: text}
+		case resultOther:
+			return value{kind: valueOther}
+		}
+	}
 }
 
 // conditionShape is ".status.conditions[] | select(.type == "X") | .status".
 var conditionShape = regexp.MustCompile(`^\.status\.conditions\[\] \| select\(\.type == "([A-Za-z0-9./_-]+)"\) \| \.(status|reason|message)$`)
 
+// text is a result that JSON leaves out when it is empty.
+func text(s string) (string, result) {
+	if s == "" {
+		return "", resultNil
+	}
+	return s, resultText
+}
+
 // optional is a field that JSON leaves out when it is empty.
 func optional(get func(o metav1.Object) string) *native {
-	return &native{
-		exists: func(o metav1.Object) bool { return get(o) != "" },
-		any: func(o metav1.Object, test func(string) bool) bool {
-			text := get(o)
-			return text != "" && test(text)
-		},
-	}
+	return &native{at: func(o metav1.Object, i int) (string, result) {
+		if i > 0 {
+			return "", end
+		}
+		return text(get(o))
+	}}
 }
 
 var metaNatives = map[string]*native{
@@ -65,37 +183,33 @@ var metaNatives = map[string]*native{
 	".metadata.namespace": optional(func(o metav1.Object) string { return o.GetNamespace() }),
 	".metadata.uid":       optional(func(o metav1.Object) string { return string(o.GetUID()) }),
 	".metadata.deletionTimestamp": {
-		exists: func(o metav1.Object) bool { at := o.GetDeletionTimestamp(); return at != nil && !at.IsZero() },
-		any: func(o metav1.Object, test func(string) bool) bool {
+		when: func(o metav1.Object) *metav1.Time { return o.GetDeletionTimestamp() },
+		at: func(o metav1.Object, i int) (string, result) {
 			at := o.GetDeletionTimestamp()
-			return at != nil && !at.IsZero() && test(at.UTC().Format(time.RFC3339))
-		},
-	},
-	".metadata.finalizers": {
-		exists: func(o metav1.Object) bool { return len(o.GetFinalizers()) > 0 },
-	},
-	".metadata.finalizers[]": {
-		exists: func(o metav1.Object) bool { return len(o.GetFinalizers()) > 0 },
-		any: func(o metav1.Object, test func(string) bool) bool {
-			for _, f := range o.GetFinalizers() {
-				if test(f) {
-					return true
-				}
+			if i > 0 || at == nil || at.IsZero() {
+				return "", end
 			}
-			return false
+			return at.UTC().Format(time.RFC3339), resultText
 		},
 	},
-	".metadata.ownerReferences[].kind": {
-		exists: func(o metav1.Object) bool { return len(owners(o)) > 0 },
-		any: func(o metav1.Object, test func(string) bool) bool {
-			for i := range owners(o) {
-				if test(owners(o)[i].Kind) {
-					return true
-				}
-			}
-			return false
-		},
-	},
+	".metadata.finalizers": {at: func(o metav1.Object, i int) (string, result) {
+		if i > 0 || len(o.GetFinalizers()) == 0 {
+			return "", end
+		}
+		return "", resultOther
+	}},
+	".metadata.finalizers[]": {at: func(o metav1.Object, i int) (string, result) {
+		if f := o.GetFinalizers(); i < len(f) {
+			return f[i], resultText
+		}
+		return "", end
+	}},
+	".metadata.ownerReferences[].kind": {at: func(o metav1.Object, i int) (string, result) {
+		if all := owners(o); i < len(all) {
+			return all[i].Kind, resultText
+		}
+		return "", end
+	}},
 }
 
 // owners reads the references in place; GetOwnerReferences copies them.
@@ -128,27 +242,23 @@ var podNatives = map[string]*native{
 	".status.hostIP":  pod(func(p *corev1.Pod) string { return p.Status.HostIP }),
 	".status.reason":  pod(func(p *corev1.Pod) string { return p.Status.Reason }),
 	".status.message": pod(func(p *corev1.Pod) string { return p.Status.Message }),
-	openGates: {
-		exists: func(o metav1.Object) bool { return anyOpenGate(o, func(string) bool { return true }) },
-		any:    anyOpenGate,
-	},
+	openGates: {at: func(o metav1.Object, i int) (string, result) {
+		p := o.(*corev1.Pod)
+		if i >= len(p.Spec.ReadinessGates) {
+			return "", end
+		}
+		gate := p.Spec.ReadinessGates[i].ConditionType
+		if conditionTrue(p.Status.Conditions, gate) {
+			return "", resultNil
+		}
+		return string(gate), resultText
+	}},
 }
 
 var nodeNatives = map[string]*native{
 	".status.phase":    node(func(n *corev1.Node) string { return string(n.Status.Phase) }),
 	".spec.podCIDR":    node(func(n *corev1.Node) string { return n.Spec.PodCIDR }),
 	".spec.providerID": node(func(n *corev1.Node) string { return n.Spec.ProviderID }),
-}
-
-func anyOpenGate(o metav1.Object, test func(string) bool) bool {
-	p := o.(*corev1.Pod)
-	for i := range p.Spec.ReadinessGates {
-		gate := p.Spec.ReadinessGates[i].ConditionType
-		if !conditionTrue(p.Status.Conditions, gate) && test(string(gate)) {
-			return true
-		}
-	}
-	return false
 }
 
 func conditionTrue(conditions []corev1.PodCondition, t corev1.PodConditionType) bool {
@@ -163,95 +273,53 @@ func conditionTrue(conditions []corev1.PodCondition, t corev1.PodConditionType) 
 // podCondition reads one field of the conditions of a type. status is always in
 // the JSON, reason and message only when they are not empty.
 func podCondition(t corev1.PodConditionType, field string) *native {
-	get := func(c *corev1.PodCondition) string { return string(c.Status) }
-	switch field {
-	case "reason":
-		get = func(c *corev1.PodCondition) string { return c.Reason }
-	case "message":
-		get = func(c *corev1.PodCondition) string { return c.Message }
-	}
-	any := func(o metav1.Object, test func(string) bool) bool {
+	return &native{at: func(o metav1.Object, i int) (string, result) {
 		conditions := o.(*corev1.Pod).Status.Conditions
-		for i := range conditions {
-			if conditions[i].Type != t {
-				continue
-			}
-			if text := get(&conditions[i]); (text != "" || field == "status") && test(text) {
-				return true
-			}
+		if i >= len(conditions) {
+			return "", end
 		}
-		return false
-	}
-	return &native{any: any, exists: func(o metav1.Object) bool { return any(o, always) }}
+		c := &conditions[i]
+		if c.Type != t {
+			return "", resultNil
+		}
+		return conditionField(field, string(c.Status), c.Reason, c.Message)
+	}}
 }
 
 // nodeCondition is podCondition for nodes.
 func nodeCondition(t corev1.NodeConditionType, field string) *native {
-	get := func(c *corev1.NodeCondition) string { return string(c.Status) }
+	return &native{at: func(o metav1.Object, i int) (string, result) {
+		conditions := o.(*corev1.Node).Status.Conditions
+		if i >= len(conditions) {
+			return "", end
+		}
+		c := &conditions[i]
+		if c.Type != t {
+			return "", resultNil
+		}
+		return conditionField(field, string(c.Status), c.Reason, c.Message)
+	}}
+}
+
+func conditionField(field, status, reason, message string) (string, result) {
 	switch field {
 	case "reason":
-		get = func(c *corev1.NodeCondition) string { return c.Reason }
+		return text(reason)
 	case "message":
-		get = func(c *corev1.NodeCondition) string { return c.Message }
+		return text(message)
 	}
-	any := func(o metav1.Object, test func(string) bool) bool {
-		conditions := o.(*corev1.Node).Status.Conditions
-		for i := range conditions {
-			if conditions[i].Type != t {
-				continue
-			}
-			if text := get(&conditions[i]); (text != "" || field == "status") && test(text) {
-				return true
-			}
-		}
-		return false
-	}
-	return &native{any: any, exists: func(o metav1.Object) bool { return any(o, always) }}
+	return status, resultText
 }
 
-func always(string) bool { return true }
-
-// mapNative knows ".metadata.labels" and ".metadata.annotations" with a key, in
-// all three ways jq writes it: .k, ."k" and ["k"].
-func mapNative(parsed *gojq.Query) *native {
-	t := parsed.Term
-	if t == nil || t.Type != gojq.TermTypeIndex || t.Index.Name != "metadata" || len(t.SuffixList) != 2 ||
-		len(parsed.FuncDefs) > 0 || len(parsed.Imports) > 0 {
-		return nil
-	}
-	which, key := t.SuffixList[0], t.SuffixList[1]
-	if which.Index == nil || key.Index == nil || which.Optional || key.Optional || key.Index.IsSlice {
-		return nil
-	}
-	var name string
-	switch index := key.Index; {
-	case index.Name != "":
-		name = index.Name
-	case index.Str != nil && len(index.Str.Queries) == 0:
-		name = index.Str.Str
-	case index.Start != nil && index.Start.Term != nil && index.Start.Term.Type == gojq.TermTypeString &&
-		len(index.Start.Term.SuffixList) == 0 && len(index.Start.Term.Str.Queries) == 0:
-		name = index.Start.Term.Str.Str
-	default:
-		return nil
-	}
-	switch which.Index.Name {
-	case "labels":
-		return mapKey(labelsOf, name)
-	case "annotations":
-		return mapKey(annotationsOf, name)
-	}
-	return nil
-}
-
+// mapKey is a label or an annotation.
 func mapKey(get func(o metav1.Object) map[string]string, key string) *native {
-	return &native{
-		exists: func(o metav1.Object) bool { _, ok := get(o)[key]; return ok },
-		any: func(o metav1.Object, test func(string) bool) bool {
-			value, ok := get(o)[key]
-			return ok && test(value)
-		},
-	}
+	return &native{at: func(o metav1.Object, i int) (string, result) {
+		value, ok := get(o)[key]
+		if i > 0 || !ok {
+			return "", end
+		}
+		return value, resultText
+	}}
 }
 
 func labelsOf(o metav1.Object) map[string]string      { return o.GetLabels() }

@@ -4,90 +4,125 @@ import (
 	"fmt"
 
 	"github.com/rehearse-k8s/rehearse/api/v1alpha1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
-// operation is one thing a stage does. Exactly one field is set.
+// operation is one thing a stage does. Exactly one of the pointers or delete is
+// set.
 type operation struct {
+	field      string // where it stands, for errors
+	line       int
 	event      *v1alpha1.StageEvent
 	finalizers *v1alpha1.StageFinalizers
 	delete     bool
 	patch      *patch
+	apply      *applying
+}
+
+// oneUpdate reports whether the operation fits the one update of a pod or a node
+// that carries status and finalizers.
+func (o *operation) oneUpdate() bool {
+	p := o.patch
+	return o.apply == nil && (p == nil || p.subresource == "status" && p.root == "status" && p.as == "" && p.kind != types.JSONPatchType)
 }
 
 // compileOperations brings next and steps into one list. Order: within a step
-// event, finalizers, delete, patch; within next event, finalizers, patches (or
-// the status template), delete. Next counts only where there are no steps.
-func compileOperations(s *Stage, kind Kind, natives map[string]nativePatch) ([]operation, *Error) {
-	if len(s.Spec.Steps) > 0 {
-		var out []operation
-		for i := range s.Spec.Steps {
-			field := fmt.Sprintf("spec.steps[%d]", i)
-			more, err := compileStep(field, &s.Spec.Steps[i], kind, natives)
+// event, finalizers, delete, patch, apply; within next event, finalizers,
+// patches (or the status template), delete. Next counts only where there are no
+// steps. The stage itself is left as it is.
+func (c *compiling) compileOperations() ([]operation, *Error) {
+	s := &c.stage.Spec
+	var out []operation
+	var err *Error
+	switch {
+	case len(s.Steps) > 0:
+		if s.Next != nil {
+			c.warn("spec.next", "is not used where there are steps; remove one of the two")
+		}
+		for i := range s.Steps {
+			more, err := c.compileStep(fmt.Sprintf("spec.steps[%d]", i), &s.Steps[i])
 			if err != nil {
 				return nil, err
 			}
 			out = append(out, more...)
 		}
-		return out, nil
-	}
-	if s.Spec.Next == nil {
+	case s.Next == nil:
 		return nil, problem("spec.steps", "a stage needs steps or next")
+	default:
+		if out, err = c.compileNext(s.Next); err != nil {
+			return nil, err
+		}
 	}
-	return compileNext(s.Spec.Next, kind, natives)
+	for i := range out {
+		out[i].line = c.line(out[i].field)
+	}
+	return out, nil
 }
 
-func compileStep(field string, s *v1alpha1.StageStep, kind Kind, natives map[string]nativePatch) ([]operation, *Error) {
-	if s.Apply != nil {
-		return nil, notYet(field+".apply", "")
-	}
+func (c *compiling) compileStep(field string, s *v1alpha1.StageStep) ([]operation, *Error) {
 	out, err := compileEventAndFinalizers(field, s.Event, s.Finalizers)
 	if err != nil {
 		return nil, err
 	}
 	if s.Delete {
-		out = append(out, operation{delete: true})
+		out = append(out, operation{field: field + ".delete", delete: true})
 	}
 	if s.Patch != nil {
-		p, err := compilePatch(field+".patch", s.Patch, kind, natives)
+		p, err := c.compilePatch(field+".patch", s.Patch)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, operation{patch: p})
+		out = append(out, operation{field: field + ".patch", patch: p})
+	}
+	if s.Apply != nil {
+		a, err := c.compileApply(field+".apply", s.Apply)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, operation{field: field + ".apply", apply: a})
 	}
 	if len(out) == 0 {
-		return nil, problem(field, "is empty: it needs an event, finalizers, delete or patch")
+		return nil, problem(field, "is empty: it needs an event, finalizers, delete, patch or apply")
 	}
 	return out, nil
 }
 
-func compileNext(n *v1alpha1.StageNext, kind Kind, natives map[string]nativePatch) ([]operation, *Error) {
+func (c *compiling) compileNext(n *v1alpha1.StageNext) ([]operation, *Error) {
 	out, err := compileEventAndFinalizers("spec.next", n.Event, n.Finalizers)
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case len(n.Patches) > 0 && n.StatusTemplate != "":
-		return nil, problem("spec.next.statusTemplate", "is not used where there are patches; remove one of the two")
-	case n.StatusPatchAs != nil:
-		return nil, notYet("spec.next.statusPatchAs", "")
-	case n.StatusSubresource != nil && *n.StatusSubresource != "status":
-		return nil, notYet("spec.next.statusSubresource", fmt.Sprintf("%q; only status is", *n.StatusSubresource))
-	case n.StatusTemplate != "":
-		p, err := compileStatusTemplate("spec.next.statusTemplate", n.StatusTemplate, "", kind, natives)
+	if len(n.Patches) > 0 && n.StatusTemplate != "" {
+		c.warn("spec.next.statusTemplate", "is not used where there are patches; remove one of the two")
+	}
+	if n.StatusTemplate != "" && len(n.Patches) == 0 {
+		const field = "spec.next.statusTemplate"
+		if n.StatusPatchAs != nil && n.StatusPatchAs.Username == "" {
+			return nil, problem("spec.next.statusPatchAs.username", "is required")
+		}
+		asPatch := v1alpha1.StagePatch{Subresource: "status", Root: "status", Template: n.StatusTemplate, Impersonation: n.StatusPatchAs}
+		if n.StatusSubresource != nil {
+			if wrong := badPathPart(*n.StatusSubresource); wrong != "" {
+				return nil, problem("spec.next.statusSubresource", wrong)
+			}
+			asPatch.Subresource = *n.StatusSubresource
+		}
+		p, err := c.compilePatch(field, &asPatch)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, operation{patch: p})
+		out = append(out, operation{field: field, patch: p})
 	}
 	for i := range n.Patches {
-		p, err := compilePatch(fmt.Sprintf("spec.next.patches[%d]", i), &n.Patches[i], kind, natives)
+		field := fmt.Sprintf("spec.next.patches[%d]", i)
+		p, err := c.compilePatch(field, &n.Patches[i])
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, operation{patch: p})
+		out = append(out, operation{field: field, patch: p})
 	}
 	if n.Delete {
-		out = append(out, operation{delete: true})
+		out = append(out, operation{field: "spec.next.delete", delete: true})
 	}
 	return out, nil
 }
@@ -98,7 +133,7 @@ func compileEventAndFinalizers(field string, e *v1alpha1.StageEvent, f *v1alpha1
 		if e.Type != "" && e.Type != "Normal" && e.Type != "Warning" {
 			return nil, problem(field+".event.type", fmt.Sprintf("%q is not Normal or Warning", e.Type))
 		}
-		out = append(out, operation{event: e})
+		out = append(out, operation{field: field + ".event", event: e})
 	}
 	if f != nil {
 		for i, item := range f.Add {
@@ -111,41 +146,137 @@ func compileEventAndFinalizers(field string, e *v1alpha1.StageEvent, f *v1alpha1
 				return nil, problem(fmt.Sprintf("%s.finalizers.remove[%d].value", field, i), "is required")
 			}
 		}
-		out = append(out, operation{finalizers: f})
+		out = append(out, operation{field: field + ".finalizers", finalizers: f})
 	}
 	return out, nil
 }
 
-func compilePatch(field string, p *v1alpha1.StagePatch, kind Kind, natives map[string]nativePatch) (*patch, *Error) {
+// patch is a compiled patch of the object.
+type patch struct {
+	field             string // of the template
+	template          *program
+	kind              types.PatchType
+	subresource, root string
+	as                string // who to act as; empty: ourselves
+	// native does in Go what a built-in stage's template says; nil for others.
+	native nativePatch
+}
+
+func (c *compiling) compilePatch(field string, p *v1alpha1.StagePatch) (*patch, *Error) {
+	templateField := field
+	if field != "spec.next.statusTemplate" {
+		templateField += ".template"
+	}
+	out := &patch{field: templateField, subresource: p.Subresource, root: p.Root}
+	var err *Error
+	if out.as, err = impersonated(field, p.Impersonation); err != nil {
+		return nil, err
+	}
+	if wrong := badPathPart(p.Subresource); wrong != "" {
+		return nil, problem(field+".subresource", wrong)
+	}
+	if wrong := badPathPart(p.Root); wrong != "" {
+		return nil, problem(field+".root", wrong)
+	}
 	var typ v1alpha1.StagePatchType
 	if p.Type != nil {
 		typ = *p.Type
 	}
-	switch {
-	case p.Impersonation != nil:
-		return nil, notYet(field+".impersonation", "")
-	case p.Subresource != "status":
-		return nil, notYet(field+".subresource", fmt.Sprintf("%q; only status is", p.Subresource))
-	case p.Root != "status":
-		return nil, notYet(field+".root", fmt.Sprintf("%q; only status is", p.Root))
-	case p.Template == "":
-		return nil, problem(field+".template", "is required")
-	case typ == v1alpha1.StagePatchTypeJSON:
-		return nil, notYet(field+".type", "json; merge and strategic are")
-	case typ != "" && typ != v1alpha1.StagePatchTypeMerge && typ != v1alpha1.StagePatchTypeStrategic:
+	switch typ {
+	case v1alpha1.StagePatchTypeJSON:
+		out.kind = types.JSONPatchType
+	case v1alpha1.StagePatchTypeMerge:
+		out.kind = types.MergePatchType
+	case v1alpha1.StagePatchTypeStrategic:
+		out.kind = types.StrategicMergePatchType
+		if noStrategic(c.kind) {
+			return nil, problem(field+".type", fmt.Sprintf("the API knows no strategic merge of %s, which is a custom resource; write merge", c.kind))
+		}
+	case "":
+		out.kind = types.MergePatchType
+		if c.kind.typed() {
+			out.kind = types.StrategicMergePatchType
+		}
+	default:
 		return nil, problem(field+".type", fmt.Sprintf("%q is not one of json, merge, strategic", typ))
 	}
-	return compileStatusTemplate(field+".template", p.Template, typ, kind, natives)
+	if p.Template == "" {
+		return nil, problem(templateField, "is required")
+	}
+	if out.template, err = c.compileTemplate(templateField, p.Template); err != nil {
+		return nil, err
+	}
+	if out.oneUpdateNative() {
+		out.native = c.natives[p.Template]
+	}
+	return out, nil
 }
 
-func compileStatusTemplate(field, text string, typ v1alpha1.StagePatchType, kind Kind, natives map[string]nativePatch) (*patch, *Error) {
-	t, err := parseTemplate(text, kind)
+func (p *patch) oneUpdateNative() bool {
+	return p.kind == types.StrategicMergePatchType && p.subresource == "status" && p.root == "status" && p.as == ""
+}
+
+// applying is a compiled apply: a whole object of any kind.
+type applying struct {
+	field       string
+	template    *program
+	kind        types.PatchType
+	subresource string
+	as          string
+}
+
+func (c *compiling) compileApply(field string, a *v1alpha1.StageApply) (*applying, *Error) {
+	out := &applying{field: field + ".template", subresource: a.Subresource, kind: types.ApplyPatchType}
+	var err *Error
+	if out.as, err = impersonated(field, a.Impersonation); err != nil {
+		return nil, err
+	}
+	if wrong := badPathPart(a.Subresource); wrong != "" {
+		return nil, problem(field+".subresource", wrong)
+	}
+	if a.Type != nil {
+		switch *a.Type {
+		case v1alpha1.StageApplyTypeApply, "":
+		case v1alpha1.StagePatchTypeMerge:
+			out.kind = types.MergePatchType
+		case v1alpha1.StagePatchTypeStrategic:
+			out.kind = types.StrategicMergePatchType
+		default:
+			return nil, problem(field+".type", fmt.Sprintf("%q is not one of apply, merge, strategic", *a.Type))
+		}
+	}
+	if a.Template == "" {
+		return nil, problem(field+".template", "is required")
+	}
+	out.template, err = c.compileTemplate(field+".template", a.Template)
+	return out, err
+}
+
+func (c *compiling) compileTemplate(field, text string) (*program, *Error) {
+	t, err := parseTemplate(text, c.kind)
 	if err != nil {
 		return nil, problem(field, err.Error())
 	}
-	p := &patch{template: t, merge: typ == v1alpha1.StagePatchTypeMerge}
-	if !p.merge {
-		p.native = natives[text]
+	return t, nil
+}
+
+func impersonated(field string, i *v1alpha1.ImpersonationConfig) (string, *Error) {
+	if i == nil {
+		return "", nil
 	}
-	return p, nil
+	if i.Username == "" {
+		return "", problem(field+".impersonation.username", "is required")
+	}
+	return i.Username, nil
+}
+
+// badPathPart refuses what would lead elsewhere when it stands in a URL or a
+// JSON pointer.
+func badPathPart(text string) string {
+	for _, r := range text {
+		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_' {
+			return short(text) + " has characters other than letters, digits, - and _"
+		}
+	}
+	return ""
 }

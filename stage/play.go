@@ -3,9 +3,9 @@ package stage
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
-	"text/template"
 	"time"
 
 	"github.com/rehearse-k8s/rehearse/api/v1alpha1"
@@ -16,84 +16,59 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// Write says how Effects.Object is to be written.
-type Write uint8
-
-// The ways to write.
-const (
-	// WriteNothing: the object stays as it is.
-	WriteNothing Write = iota
-	// WriteStatus: update the status subresource with the object. It carries
-	// changed finalizers too, so that a stage is one write or none: of pods and
-	// nodes the API server takes metadata from such an update.
-	WriteStatus
-	// WriteObject: update the object itself; only finalizers changed.
-	WriteObject
-)
-
-// Event is a Kubernetes event to record about the object.
-type Event struct {
-	Type, Reason, Message string
-}
-
-// Effects is what one stage does to one version of one object: at most one
-// update, then at most one delete, then events. All of it is to be carried out
-// only on the version it was decided on.
-type Effects struct {
-	Stage string
-	// UID and ResourceVersion are the preconditions of every write.
-	UID             types.UID
-	ResourceVersion string
-	// Object is the whole object to be written as Write says; it shares parts
-	// with the one decided on and must not be changed. Nil with WriteNothing.
-	Object Object
-	Write  Write
-	// Delete asks to delete the object with a grace period of 0.
-	Delete bool
-	Events []Event
-}
-
-// Empty reports whether nothing is to be sent.
-func (e *Effects) Empty() bool {
-	return e.Write == WriteNothing && !e.Delete && len(e.Events) == 0
-}
-
-// patch is a compiled patch of the status.
-type patch struct {
-	template *template.Template
-	merge    bool // RFC 7386; otherwise strategic
-	// native does in Go what a built-in stage's template says; nil for others.
-	native nativePatch
-}
-
-// nativePatch changes the status of a working copy. It replaces slices and maps
-// and never changes what they hold, because the copy shares them.
-type nativePatch func(o Object, m moment) error
-
 // Play says what the chosen stage of a decision does to the object the decision
-// was made on. Patches that change nothing are left out. An error means the
-// stage cannot be played on this object: a template that fails, a patch that
-// does not fit, no free address.
+// was made on; facts may be nil where no template asks. Each operation sees what
+// the ones before it did, and those that change nothing are left out. An error,
+// always an *Error, means the stage cannot be played on this object: a template
+// that fails, a patch that does not fit, no free address.
 func (s *Set) Play(now time.Time, o Object, d Decision, facts Facts) (Effects, error) {
-	e := Effects{Stage: d.Stage, UID: d.UID, ResourceVersion: d.ResourceVersion}
 	if d.chosen == nil {
-		return e, nil
+		return Effects{Stage: d.Stage, UID: d.UID, ResourceVersion: d.ResourceVersion}, nil
 	}
-	m := moment{now: now, facts: facts, object: o}
+	if facts == nil {
+		facts = noFacts{}
+	}
+	m := moment{
+		now: now, facts: facts, object: o,
+		chance: chanceOf{seed: d.seed, uid: d.UID, stage: d.Stage, played: d.played},
+	}
+	play := playRequests
+	if d.chosen.oneUpdate {
+		play = playUpdate
+	}
+	e, step, err := play(&d, o, m)
+	if err != nil {
+		op := &d.chosen.operations[step]
+		field := op.field
+		switch {
+		case op.patch != nil:
+			field = op.patch.field
+		case op.apply != nil:
+			field = op.apply.field
+		}
+		return Effects{}, &Error{File: d.chosen.file, Line: op.line, Stage: d.Stage, Field: field, Problem: err.Error()}
+	}
+	return e, nil
+}
+
+// playUpdate puts everything into one update of a pod or a node.
+func playUpdate(d *Decision, o Object, m moment) (e Effects, step int, err error) {
+	e = Effects{Stage: d.Stage, UID: d.UID, ResourceVersion: d.ResourceVersion}
 	work := shallow(o)
-	for i := range d.chosen.operations {
+	for i := d.step; i < len(d.chosen.operations); i++ {
 		op := &d.chosen.operations[i]
 		switch {
 		case op.event != nil:
-			e.Events = append(e.Events, Event{Type: op.event.Type, Reason: op.event.Reason, Message: op.event.Message})
+			e.Events = append(e.Events, Event{Type: op.event.Type, Reason: op.event.Reason, Message: op.event.Message, Step: i})
 		case e.Delete: // after a delete only events are left
 		case op.delete:
-			e.Delete = true
+			e.Delete, e.DeleteStep = true, i
 		case op.finalizers != nil:
 			work.SetFinalizers(changedFinalizers(work.GetFinalizers(), op.finalizers))
 		case op.patch != nil:
-			if err := op.patch.apply(o, work, d.chosen.kind, m); err != nil {
-				return Effects{}, fmt.Errorf("stage %s: %w", d.Stage, err)
+			m.step = i
+			if err := op.patch.applyToStatus(work, d.chosen.kind, m); err != nil {
+				return Effects{}, i, err
 			}
 		}
 	}
@@ -103,8 +78,12 @@ func (s *Set) Play(now time.Time, o Object, d Decision, facts Facts) (Effects, e
 	case !slices.Equal(o.GetFinalizers(), work.GetFinalizers()):
 		e.Object, e.Write = work, WriteObject
 	}
-	return e, nil
+	return e, 0, nil
 }
+
+// nativePatch changes the status of a working copy. It replaces slices and maps
+// and never changes what they hold, because the copy shares them.
+type nativePatch func(o Object, m moment) error
 
 // shallow copies the object so that its status and finalizers can be replaced.
 func shallow(o Object) Object {
@@ -131,23 +110,39 @@ func sameStatus(a, b Object) bool {
 	return true
 }
 
-// apply renders the patch from the object as it was decided on and applies it
-// to the working copy, so that several patches add up.
-func (p *patch) apply(o, work Object, kind Kind, m moment) error {
+// applyToStatus renders the patch from the working copy and applies it to that,
+// so that several patches add up.
+func (p *patch) applyToStatus(work Object, kind Kind, m moment) error {
 	if p.native != nil {
 		return p.native(work, m)
 	}
-	values, err := m.render(p.template, kind, o)
+	rendered, err := p.template.render(m, work)
 	if err != nil {
 		return err
 	}
+	values, err := asMapping(rendered)
+	if err != nil || values == nil {
+		return err
+	}
+	merge := p.kind == types.MergePatchType
 	switch work := work.(type) {
 	case *corev1.Pod:
-		return patchStatus(&work.Status, &corev1.Pod{}, values, p.merge)
+		return patchStatus(&work.Status, &corev1.Pod{}, values, merge)
 	case *corev1.Node:
-		return patchStatus(&work.Status, &corev1.Node{}, values, p.merge)
+		return patchStatus(&work.Status, &corev1.Node{}, values, merge)
 	}
 	return nil
+}
+
+// asMapping is what a merge needs; nil for a template that renders nothing.
+func asMapping(rendered any) (map[string]any, error) {
+	switch values := rendered.(type) {
+	case nil:
+		return nil, nil
+	case map[string]any:
+		return values, nil
+	}
+	return nil, errors.New("the template does not render a YAML mapping")
 }
 
 // patchStatus merges values into a status, by RFC 7386 or by the strategic

@@ -1,14 +1,18 @@
 package stage
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
-	"strconv"
 	"time"
 
+	"github.com/google/cel-go/common/types/ref"
 	"github.com/itchyny/gojq"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // query is a compiled jq program on an object. Its results are strings:
@@ -26,20 +30,55 @@ type query struct {
 	code   *gojq.Code
 }
 
-// view is the object under decision; its JSON is made once and only if asked for.
+// view is the object under decision; its JSON and its CEL form are made once and
+// only if asked for.
 type view struct {
 	object metav1.Object
 	json   any
+	cel    ref.Val
 	now    time.Time
+
+	// What chance is keyed by.
+	seed   uint64
+	uid    types.UID
+	played uint64
 }
 
 // asJSON returns the object as JSON values. Typed objects carry no apiVersion
 // and kind, as in KWOK.
 func (v *view) asJSON() any {
 	if v.json == nil {
-		v.json = toJSON(v.object)
+		if o, ok := v.object.(*unstructured.Unstructured); ok {
+			v.json = forJQ(o.Object)
+		} else {
+			v.json = toJSON(v.object)
+		}
 	}
 	return v.json
+}
+
+// forJQ copies a JSON value: jq knows no int64, and what it is given must not be
+// shared with the cache.
+func forJQ(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, item := range v {
+			out[k] = forJQ(item)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, item := range v {
+			out[i] = forJQ(item)
+		}
+		return out
+	case int64:
+		return int(v)
+	case string, bool, nil, int, float64:
+		return v
+	}
+	return toJSON(v)
 }
 
 // toJSON is the JSON form of a typed object with plain numbers, or nil when it
@@ -141,22 +180,52 @@ func eachFunc(v reflect.Value, visit func(*gojq.Func)) {
 	}
 }
 
+// mostSteps bounds the work of one run of a program, so that one that never
+// ends counts as one that failed.
+const mostSteps = 1_000_000
+
+// stepBudget is a context that ends after a number of questions. A clock would make
+// the answer depend on the machine.
+type stepBudget struct {
+	context.Context
+	left int
+}
+
+var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+func (s *stepBudget) Done() <-chan struct{} {
+	if s.left--; s.left < 0 {
+		return closed
+	}
+	return nil
+}
+
+func (s *stepBudget) Err() error {
+	if s.left < 0 {
+		return fmt.Errorf("more than %d steps", mostSteps)
+	}
+	return nil
+}
+
 // results runs the program through jq and returns every non-null result.
-func (q *query) results(v *view) []any {
+func (q *query) results(v *view) ([]any, error) {
 	input := v.asJSON()
 	if input == nil {
-		return nil
+		return nil, errors.New("the object has no JSON form")
 	}
 	now := float64(v.now.UnixNano()) / float64(time.Second)
-	iter := q.code.Run(input, now)
+	iter := q.code.RunWithContext(&stepBudget{Context: context.Background(), left: mostSteps}, input, now)
 	var out []any
 	for {
 		result, ok := iter.Next()
 		if !ok {
-			return out
+			return out, nil
 		}
-		if _, failed := result.(error); failed || len(out) == mostResults {
-			return nil
+		if err, failed := result.(error); failed {
+			return nil, err
+		}
+		if len(out) == mostResults {
+			return nil, fmt.Errorf("more than %d results", mostResults)
 		}
 		if result != nil {
 			out = append(out, result)
@@ -169,50 +238,35 @@ func (q *query) exists(v *view) bool {
 	if q.native != nil {
 		return q.native.exists(v.object)
 	}
-	return len(q.results(v)) > 0
+	all, _ := q.results(v)
+	return len(all) > 0
 }
 
-// any reports whether test holds for any result that is a string, a boolean or
-// a number.
-func (q *query) any(v *view, test func(string) bool) bool {
-	if q.native != nil && q.native.any != nil {
-		return q.native.any(v.object, test)
+// in reports whether any result that is a string, a boolean or a number is one
+// of values.
+func (q *query) in(v *view, values []string) bool {
+	if q.native != nil {
+		return q.native.in(v.object, values)
 	}
-	for _, result := range q.results(v) {
-		if text, ok := scalar(result); ok && test(text) {
-			return true
+	all, _ := q.results(v)
+	for _, result := range all {
+		for _, want := range values {
+			if equals(result, want) {
+				return true
+			}
 		}
 	}
 	return false
 }
 
-// first returns the first string result.
-func (q *query) first(v *view) (text string, ok bool) {
-	keep := func(s string) bool { text, ok = s, true; return true }
-	if q.native != nil && q.native.any != nil {
-		q.native.any(v.object, keep)
-		return text, ok
+// first returns the first result. An error of the program is no result, as in
+// KWOK: it is how a program says that a field is not there.
+func (q *query) first(v *view) value {
+	if q.native != nil {
+		return q.native.first(v.object)
 	}
-	if all := q.results(v); len(all) > 0 {
-		text, ok = all[0].(string)
+	if all, _ := q.results(v); len(all) > 0 {
+		return valueOf(all[0])
 	}
-	return text, ok
-}
-
-// scalar is the text of a JSON string, boolean or number.
-func scalar(value any) (string, bool) {
-	switch value := value.(type) {
-	case string:
-		return value, true
-	case bool:
-		return strconv.FormatBool(value), true
-	case int:
-		return strconv.Itoa(value), true
-	case float64:
-		text, err := json.Marshal(value)
-		return string(text), err == nil
-	case fmt.Stringer: // *big.Int
-		return value.String(), true
-	}
-	return "", false
+	return value{}
 }

@@ -2,8 +2,8 @@ package stage
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"sort"
 
 	"github.com/rehearse-k8s/rehearse/api/v1alpha1"
 )
@@ -13,30 +13,45 @@ import (
 type requirement struct {
 	text  string // for explanations
 	query *query
-	// test is nil for Exists and DoesNotExist.
-	test   func(string) bool
+	// values are of In and NotIn; nil for Exists and DoesNotExist.
+	values []string
 	negate bool
+	cel    *celProgram // in place of all the above
 }
 
-func (r *requirement) holds(v *view) bool {
-	if r.test == nil {
+// holds evaluates the requirement. One that cannot be evaluated does not hold,
+// and says nothing about any other stage.
+func (r *requirement) holds(v *view, stage string) bool {
+	if r.cel != nil {
+		holds, err := r.cel.holds(v, stage)
+		return err == nil && holds
+	}
+	if r.values == nil {
 		return r.query.exists(v) != r.negate
 	}
-	return r.query.any(v, r.test) != r.negate
+	return r.query.in(v, r.values) != r.negate
+}
+
+// problem says why the requirement could not be evaluated; empty when it could.
+func (r *requirement) problem(v *view, stage string) string {
+	if r.cel == nil {
+		return ""
+	}
+	if _, err := r.cel.holds(v, stage); err != nil {
+		return err.Error()
+	}
+	return ""
 }
 
 // compileSelector compiles a selector; the error names the field. Labels and
 // annotations come first because they are the cheapest.
-func compileSelector(s *v1alpha1.StageSelector, kind Kind) ([]requirement, *Error) {
-	if s == nil {
-		return nil, problem("spec.selector", "a stage without a selector matches nothing; write {} to match every object")
-	}
+func (c *compiling) compileSelector(s *v1alpha1.StageSelector) ([]requirement, *Error) {
 	var out []requirement
-	out = append(out, equalities("labels", s.MatchLabels)...)
-	out = append(out, equalities("annotations", s.MatchAnnotations)...)
+	out = append(out, c.equalities("labels", s.MatchLabels)...)
+	out = append(out, c.equalities("annotations", s.MatchAnnotations)...)
 	for i, e := range s.MatchExpressions {
 		field := fmt.Sprintf("spec.selector.matchExpressions[%d]", i)
-		r, err := compileExpression(field, e, kind)
+		r, err := c.compileExpression(field, e)
 		if err != nil {
 			return nil, err
 		}
@@ -45,41 +60,46 @@ func compileSelector(s *v1alpha1.StageSelector, kind Kind) ([]requirement, *Erro
 	return out, nil
 }
 
-func equalities(which string, want map[string]string) []requirement {
-	keys := make([]string, 0, len(want))
-	for k := range want {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
+func (c *compiling) equalities(which string, want map[string]string) []requirement {
 	var out []requirement
-	for _, key := range keys {
+	for _, key := range slices.Sorted(maps.Keys(want)) {
 		value := want[key]
-		n := mapKey(labelsOf, key)
-		if which == "annotations" {
-			n = mapKey(annotationsOf, key)
+		n := &native{steps: []step{{name: "metadata"}, {name: which}, {name: key}}}
+		if c.kind.typed() {
+			n = mapKey(labelsOf, key)
+			if which == "annotations" {
+				n = mapKey(annotationsOf, key)
+			}
 		}
 		out = append(out, requirement{
-			text:  fmt.Sprintf(".metadata.%s[%q] In [%q]", which, key, value),
-			query: &query{native: n},
-			test:  func(s string) bool { return s == value },
+			text:   fmt.Sprintf(".metadata.%s[%q] In [%q]", which, key, value),
+			query:  &query{native: n},
+			values: []string{value},
 		})
 	}
 	return out
 }
 
-func compileExpression(field string, e v1alpha1.SelectorExpression, kind Kind) (requirement, *Error) {
+func (c *compiling) compileExpression(field string, e v1alpha1.SelectorExpression) (requirement, *Error) {
 	flat := e.Key != "" || e.Operator != "" || len(e.Values) > 0
-	switch {
-	case e.CEL != nil:
-		return requirement{}, notYet(field+".cel", "write the requirement with jq")
-	case e.JQ != nil && flat:
-		return requirement{}, problem(field, "write either jq or key, operator and values, not both")
-	case e.JQ == nil && !flat:
-		return requirement{}, problem(field, "is empty: it needs jq")
-	}
 	jq := v1alpha1.SelectorJQ{Key: e.Key, Operator: e.Operator, Values: e.Values}
-	if e.JQ != nil {
+	switch {
+	case e.JQ != nil:
+		if flat {
+			c.warn(field, "key, operator and values are not used where there is jq; remove one of the two")
+		}
+		if e.CEL != nil {
+			c.warn(field+".cel", "is not used where there is jq; remove one of the two")
+		}
 		field, jq = field+".jq", *e.JQ
+	case flat:
+		if e.CEL != nil {
+			c.warn(field+".cel", "is not used where there are key and operator; remove one of the two")
+		}
+	case e.CEL != nil:
+		return compileCondition(field+".cel.expression", e.CEL.Expression)
+	default:
+		return requirement{}, problem(field, "is empty: it needs jq or cel")
 	}
 	if jq.Key == "" {
 		return requirement{}, problem(field+".key", "is required")
@@ -91,7 +111,7 @@ func compileExpression(field string, e v1alpha1.SelectorExpression, kind Kind) (
 			return requirement{}, problem(field+".values", fmt.Sprintf("must not be empty for operator %s", jq.Operator))
 		}
 		r.text = fmt.Sprintf("%s %q", r.text, jq.Values)
-		r.test = oneOf(jq.Values)
+		r.values = slices.Clone(jq.Values)
 		r.negate = jq.Operator == v1alpha1.SelectorOpNotIn
 	case v1alpha1.SelectorOpExists, v1alpha1.SelectorOpDoesNotExist:
 		if len(jq.Values) != 0 {
@@ -102,17 +122,19 @@ func compileExpression(field string, e v1alpha1.SelectorExpression, kind Kind) (
 		return requirement{}, problem(field+".operator", fmt.Sprintf("%q is not one of In, NotIn, Exists, DoesNotExist", jq.Operator))
 	}
 	var err error
-	if r.query, err = compileQuery(jq.Key, kind, false); err != nil {
+	if r.query, err = compileQuery(jq.Key, c.kind, false); err != nil {
 		return requirement{}, problem(field+".key", err.Error())
 	}
 	return r, nil
 }
 
-func oneOf(values []string) func(string) bool {
-	if len(values) == 1 {
-		only := values[0]
-		return func(s string) bool { return s == only }
+func compileCondition(field, text string) (requirement, *Error) {
+	if text == "" {
+		return requirement{}, problem(field, "is empty")
 	}
-	values = slices.Clone(values)
-	return func(s string) bool { return slices.Contains(values, s) }
+	program, err := compileCEL(text, false)
+	if err != nil {
+		return requirement{}, problem(field, err.Error())
+	}
+	return requirement{text: text, cel: program}, nil
 }

@@ -42,12 +42,12 @@ func TestTemplateFunctions(t *testing.T) {
 			t.Errorf("%s: %v", expression, err)
 			continue
 		}
-		values, err := moment{now: start, facts: fixedFacts{}, object: p}.render(tpl, KindPod, p)
+		values, err := tpl.render(moment{now: start, facts: fixedFacts{}, object: p}, p)
 		if err != nil {
 			t.Errorf("%s: %v", expression, err)
 			continue
 		}
-		if diff := cmp.Diff(want, values["out"]); diff != "" {
+		if diff := cmp.Diff(want, values.(map[string]any)["out"]); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", expression, diff)
 		}
 	}
@@ -56,8 +56,8 @@ func TestTemplateFunctions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	values, err := moment{now: start, facts: fixedFacts{}, object: n}.render(tpl, KindNode, n)
-	if err != nil || values["out"] != "node-1 10.64.0.7 10250" {
+	values, err := tpl.render(moment{now: start, facts: fixedFacts{}, object: n}, n)
+	if err != nil || values.(map[string]any)["out"] != "node-1 10.64.0.7 10250" {
 		t.Errorf("%v, %v", values, err)
 	}
 }
@@ -90,7 +90,7 @@ func TestPlayErrors(t *testing.T) {
 			set := mustCompile(t, head+"spec: {resourceRef: {kind: Pod}, selector: {}, next: {statusTemplate: '"+c.template+"'}}")
 			p := newPod()
 			_, err := set.Play(start, p, set.Decide(start, 1, p, Past{}, Scene{}), fixedFacts{})
-			if err == nil || !strings.HasPrefix(err.Error(), "stage s: ") || !strings.Contains(err.Error(), c.want) {
+			if err == nil || !strings.HasPrefix(err.Error(), "stage s: spec.next.statusTemplate: ") || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v", err)
 			}
 		})

@@ -1,0 +1,195 @@
+package stage
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+)
+
+// rendered renders one expression as a text.
+func rendered(t testing.TB, text string, m moment) (string, error) {
+	t.Helper()
+	tpl, err := parseTemplate(text, KindPod)
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	values, err := tpl.render(m, newPod())
+	out, _ := values.(map[string]any)
+	s, _ := out["out"].(string)
+	return s, err
+}
+
+func testMoment(uid string) moment {
+	return moment{now: start, facts: fixedFacts{}, object: newPod(), chance: chanceOf{seed: 1, uid: "u" + "-" + "1", stage: uid}}
+}
+
+// TestBounds: a template that would run or grow for ever ends with an error.
+func TestBounds(t *testing.T) {
+	for name, text := range map[string]string{
+		"range over a number":      `{{ range 1000000000000 }}{{ end }}`,
+		"loops in loops":           `{{ range until 5000 }}{{ range until 5000 }}{{ end }}{{ end }}`,
+		"recursion":                `{{ define "a" }}{{ template "a" . }}{{ end }}{{ template "a" . }}`,
+		"two ways":                 `{{ define "a" }}{{ template "a" . }}{{ template "a" . }}{{ end }}{{ template "a" . }}`,
+		"doubled text":             `{{ $x := "ab" }}{{ range until 60 }}{{ $x = print $x $x }}{{ end }}`,
+		"doubled list":             `{{ $x := list 1 }}{{ range until 60 }}{{ $x = concat $x $x }}{{ end }}`,
+		"doubled nesting":          `{{ $x := list 1 }}{{ range until 60 }}{{ $x = list $x $x }}{{ end }}{{ $x }}`,
+		"a dict that holds itself": `{{ $d := dict "a" 1 }}{{ $_ := set $d "b" $d }}{{ $d }}`,
+		"a ring of dicts":          `{{ $d := dict }}{{ $e := dict "d" (list $d) }}{{ $_ := set $d "e" $e }}{{ toJson $d }}`,
+		"output":                   `{{ range until 1000 }}{{ printf "%10000d" 1 }}{{ end }}`,
+		"repeat":                   `{{ repeat 1000000000 "x" }}`,
+		"indent":                   `{{ indent 1000000000 "x" }}`,
+		"until":                    `{{ until 1000000000 }}`,
+		"until with a step":        `{{ untilStep -9000000000000000000 9000000000000000000 3 }}`,
+		"seq":                      `{{ seq 1000000000 }}`,
+		"random text":              `{{ randAlpha 1000000000 }}`,
+		"many slow functions":      `{{ range until 1000 }}{{ $_ := derivePassword 1 "long" "p" "u" "s" }}{{ end }}`,
+		"many keys":                `{{ range until 1000 }}{{ $_ := bcrypt "x" }}{{ end }}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := rendered(t, text, testMoment("s"))
+			if err == nil {
+				t.Fatal("it ended")
+			}
+			if strings.Contains(err.Error(), "\n") {
+				t.Errorf("not one line: %v", err)
+			}
+		})
+	}
+	if out, err := rendered(t, `out: {{ range until 10 }}{{ range until 10 }}x{{ end }}{{ end }}`, testMoment("s")); err != nil || len(out) != 100 {
+		t.Errorf("two small loops: %q %v", out, err)
+	}
+}
+
+// TestChance: random functions draw the same for the same object and stage, and
+// something else for every call, stage and time the stage is played.
+func TestChance(t *testing.T) {
+	shapes := map[string]string{
+		`randAlphaNum 12`: `^[A-Za-z0-9]{12}$`, `randAlpha 12`: `^[A-Za-z]{12}$`, `randNumeric 12`: `^[0-9]{12}$`,
+		`randAscii 12 | b64enc`: `^.{16}$`, `randBytes 12`: `^.{16}$`, `shuffle "abcdefghijkl"`: `^[a-l]{12}$`,
+		`randInt 1000 1000000000`: `^[0-9]{4,9}$`,
+		`uuidv4`:                  `^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`,
+		`bcrypt "secret"`:         `^\$2a\$10\$.{53}$`,
+		`encryptAES "key" "text"`: `^.{44}$`,
+	}
+	for call, shape := range shapes {
+		text := "out: {{ " + call + " | quote }}"
+		first, err := rendered(t, text, testMoment("a"))
+		if err != nil || !regexp.MustCompile(shape).MatchString(first) {
+			t.Errorf("%s: %q, %v", call, first, err)
+		}
+		if again, _ := rendered(t, text, testMoment("a")); again != first {
+			t.Errorf("%s: %q, then %q", call, first, again)
+		}
+		if other, _ := rendered(t, text, testMoment("b")); other == first {
+			t.Errorf("%s: the same in another stage", call)
+		}
+		twice, _ := rendered(t, fmt.Sprintf(`out: {{ eq (%s) (%s) | quote }}`, call, call), testMoment("a"))
+		if twice != "false" {
+			t.Errorf("%s: twice the same in one template", call)
+		}
+	}
+	hash, _ := rendered(t, `out: {{ bcrypt "secret" | quote }}`, testMoment("a"))
+	if err := bcrypt.CompareHashAndPassword([]byte(hash), []byte("secret")); err != nil {
+		t.Error(err)
+	}
+	if bcrypt.CompareHashAndPassword([]byte(hash), []byte("other")) == nil {
+		t.Error("any password fits")
+	}
+	if line, _ := rendered(t, `out: {{ htpasswd "u" "secret" | quote }}`, testMoment("a")); !strings.HasPrefix(line, "u:$2a$10$") {
+		t.Errorf("got %s", line)
+	}
+	if _, err := rendered(t, `out: {{ htpasswd "u:v" "secret" | quote }}`, testMoment("a")); err == nil {
+		t.Error("a user name with a colon is taken")
+	}
+	if text, err := rendered(t, `out: {{ encryptAES "key" "some text" | decryptAES "key" }}`, testMoment("a")); err != nil || text != "some text" {
+		t.Errorf("got %q %v", text, err)
+	}
+	for _, bad := range []string{`randInt 5 5`, `randAlpha -1`, `randBytes -1`, `genPrivateKey "dsa"`} {
+		if _, err := rendered(t, "out: {{ "+bad+" }}", testMoment("a")); err == nil {
+			t.Errorf("%s gives something", bad)
+		}
+	}
+}
+
+// TestCertificates: what is generated is what TLS takes, twice the same.
+func TestCertificates(t *testing.T) {
+	text := `{{ $ca := genCA "ca" 10 }}{{ $c := genSignedCert "web" (list "10.0.0.1") (list "web.example") 5 $ca }}
+ca: {{ $ca.Cert | quote }}
+cert: {{ $c.Cert | quote }}
+key: {{ $c.Key | quote }}
+self: {{ (genSelfSignedCertWithKey "web" (list) (list "web.example") 5 (genPrivateKey "ecdsa")).Cert | quote }}
+edwards: {{ (genCAWithKey "ca" 5 (genPrivateKey "ed25519")).Cert | quote }}
+`
+	tpl, err := parseTemplate(text, KindPod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	render := func() map[string]any {
+		out, err := tpl.render(testMoment("s"), newPod())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out.(map[string]any)
+	}
+	first := render()
+	for k, v := range render() {
+		if first[k] != v {
+			t.Errorf("%s differs the second time", k)
+		}
+	}
+	if _, err := tls.X509KeyPair([]byte(first["cert"].(string)), []byte(first["key"].(string))); err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(first["ca"].(string)))
+	block, _ := pem.Decode([]byte(first["cert"].(string)))
+	leaf, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: "web.example", CurrentTime: start.Add(time.Hour)}); err != nil {
+		t.Error(err)
+	}
+	if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: "web.example", CurrentTime: start.AddDate(0, 0, 6)}); err == nil {
+		t.Error("valid for ever")
+	}
+}
+
+// FuzzTemplate: whatever is in a template, it renders or fails, and does so the
+// same way again.
+func FuzzTemplate(f *testing.F) {
+	for _, text := range []string{
+		`a: {{ .metadata.name }}`, `{{ range until 9 }}- {{ . }}{{ end }}`, `{{ define "x" }}{{ template "x" }}{{ end }}{{ template "x" }}`,
+		`a: {{ randAlpha 5 }}`, `a: {{ uuidv4 }}`, `{{ $d := dict }}{{ $_ := set $d "a" $d }}{{ $d }}`, `a: {{ now | date "2006" }}`,
+		`{{ repeat 99999999 "x" }}`, `{{ with .status }}{{ toYaml . }}{{ end }}`, `{{ .status | toJson }}`, `{{ fail "x" }}`,
+	} {
+		f.Add(text)
+	}
+	for _, name := range BuiltinNames() {
+		stages, err := Builtin(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for i := range stages {
+			f.Add(stages[i].Spec.Next.StatusTemplate)
+		}
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		tpl, err := parseTemplate(text, KindPod)
+		if err != nil {
+			return
+		}
+		first, firstErr := tpl.render(testMoment("s"), newPod(running))
+		again, againErr := tpl.render(testMoment("s"), newPod(running))
+		if fmt.Sprint(first) != fmt.Sprint(again) || (firstErr == nil) != (againErr == nil) {
+			t.Fatalf("%v %v, then %v %v", first, firstErr, again, againErr)
+		}
+	})
+}

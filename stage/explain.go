@@ -1,0 +1,40 @@
+package stage
+
+import "time"
+
+// Explanation says for one stage whether it matches an object.
+type Explanation struct {
+	Stage   string
+	Matches bool
+	// Because is the first requirement that does not hold; empty when all do.
+	Because string
+	// Problem says what could not be evaluated on this object: the requirement,
+	// the weight or the delay. It concerns this stage and no other.
+	Problem string
+}
+
+// Explain says for every stage of the object's kind, by name, whether it
+// matches and, if not, the first requirement that does not hold.
+func (s *Set) Explain(o Object, scene Scene) []Explanation {
+	v := view{object: o, now: time.Unix(0, 0), uid: o.GetUID()}
+	var out []Explanation
+	for _, c := range s.stages(KindOf(o)) {
+		e := Explanation{Stage: c.name, Matches: true}
+		if c.needsNodeReady && !scene.NodeReady {
+			e.Matches, e.Because = false, "the pod's node is not Ready"
+		}
+		for i := 0; e.Matches && i < len(c.requirements); i++ {
+			if r := &c.requirements[i]; !r.holds(&v, c.name) {
+				e.Matches, e.Because, e.Problem = false, r.text, r.problem(&v, c.name)
+			}
+		}
+		if e.Matches {
+			e.Problem = c.weightProblem(&v)
+		}
+		if e.Matches && e.Problem == "" {
+			_, _, e.Problem = c.delay.after(&v, v.now, c.name)
+		}
+		out = append(out, e)
+	}
+	return out
+}

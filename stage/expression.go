@@ -1,0 +1,70 @@
+package stage
+
+import (
+	"fmt"
+
+	"github.com/rehearse-k8s/rehearse/api/v1alpha1"
+)
+
+// expression reads one value from an object, by jq or by CEL.
+type expression struct {
+	field string // where it stands in the stage
+	jq    *query
+	cel   *celProgram
+}
+
+// compileFrom compiles weightFrom, durationFrom and jitterDurationFrom.
+func (c *compiling) compileFrom(field string, from *v1alpha1.ExpressionFrom) (*expression, *Error) {
+	if from == nil {
+		return nil, nil
+	}
+	jq := from.ExpressionFrom
+	switch {
+	case from.JQ != nil:
+		if from.CEL != nil {
+			c.warn(field+".cel", "is not used where there is jq; remove one of the two")
+		}
+		if from.ExpressionFrom != "" {
+			c.warn(field+".expressionFrom", "is not used where there is jq; remove one of the two")
+		}
+		field, jq = field+".jq.expression", from.JQ.Expression
+	case from.CEL != nil && jq == "":
+		field += ".cel.expression"
+		if from.CEL.Expression == "" {
+			return nil, problem(field, "is empty")
+		}
+		program, err := compileCEL(from.CEL.Expression, true)
+		if err != nil {
+			return nil, problem(field, err.Error())
+		}
+		return &expression{field: field, cel: program}, nil
+	case jq != "":
+		if from.CEL != nil {
+			c.warn(field+".cel", "is not used where there is expressionFrom; remove one of the two")
+		}
+		field += ".expressionFrom"
+	default:
+		return nil, problem(field, "is empty: it needs jq or cel")
+	}
+	if jq == "" {
+		return nil, problem(field, "is empty")
+	}
+	q, err := compileQuery(jq, c.kind, true)
+	if err != nil {
+		return nil, problem(field, err.Error())
+	}
+	return &expression{field: field, jq: q}, nil
+}
+
+// first evaluates the expression. The error of a jq program is no result; that
+// of a CEL expression is told.
+func (x *expression) first(v *view, stage string) (value, error) {
+	if x.jq != nil {
+		return x.jq.first(v), nil
+	}
+	got, err := x.cel.first(v, stage)
+	if err != nil {
+		return value{}, fmt.Errorf("%s: %w", x.field, err)
+	}
+	return got, nil
+}

@@ -1,0 +1,243 @@
+package stage
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/template"
+	"time"
+
+	"github.com/Masterminds/sprig/v3"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+)
+
+// refused are sprig functions that read something else than their arguments and
+// that nothing here can stand in for.
+var refused = map[string]string{
+	"env": "it reads the environment", "expandenv": "it reads the environment",
+	"getHostByName": "it asks the network",
+}
+
+// functions are all a template may call. Only those whose name is in the text
+// are made, because there are some 270.
+func (s *session) functions(kind Kind, text string) template.FuncMap {
+	all := sprig.TxtFuncMap()
+	for _, more := range []template.FuncMap{s.ownFunctions(kind), s.chanceFunctions(), s.boundFunctions()} {
+		maps.Copy(all, more)
+	}
+	out := template.FuncMap{tick: s.tick}
+	for name, f := range all {
+		if refused[name] == "" && strings.Contains(text, name) {
+			out[name] = s.guarded(f)
+		}
+	}
+	return out
+}
+
+// ownFunctions are those that read the moment, and KWOK's own.
+func (s *session) ownFunctions(kind Kind) template.FuncMap {
+	m := &s.moment
+	now := func() string { return m.now.UTC().Format(time.RFC3339Nano) }
+	zoned := func(layout string, date any, zone string) (string, error) {
+		return inZone(layout, timeOf(date, m.now), zone)
+	}
+	f := template.FuncMap{
+		"Now":            now,
+		"StartTime":      func() string { return m.facts.StartTime().UTC().Format(time.RFC3339Nano) },
+		"Version":        func() string { return m.facts.Version() },
+		"Quote":          quote,
+		"YAML":           toYAML,
+		"NodeConditions": nodeConditionValues,
+		"TransitionTime": func(conditions any, conditionType, status string) string {
+			return transitionTime(conditions, conditionType, status, now())
+		},
+
+		// sprig's, but for the decision's time and in UTC.
+		"now":            func() time.Time { return m.now.UTC() },
+		"ago":            func(date any) string { return m.now.Sub(timeOf(date, m.now)).Round(time.Second).String() },
+		"date":           func(layout string, date any) string { return timeOf(date, m.now).UTC().Format(layout) },
+		"htmlDate":       func(date any) string { return timeOf(date, m.now).UTC().Format("2006-01-02") },
+		"dateInZone":     zoned,
+		"date_in_zone":   zoned,
+		"htmlDateInZone": func(date any, zone string) (string, error) { return zoned("2006-01-02", date, zone) },
+		"toDate":         func(layout, text string) time.Time { t, _ := time.ParseInLocation(layout, text, time.UTC); return t },
+		"mustToDate":     func(layout, text string) (time.Time, error) { return time.ParseInLocation(layout, text, time.UTC) },
+		"durationRound":  func(d any) string { return roughly(durationOf(d, m.now)) },
+
+		// sprig's give the order of Go's maps, which is random.
+		"keys":   sortedKeys,
+		"values": sortedValues,
+
+		"NodeIPWith":  func(node string) (string, error) { return firstOf(m.facts.NodeIPs(node)) },
+		"NodeIPsWith": func(node string) ([]string, error) { return m.facts.NodeIPs(node) },
+		"PodIPsWith":  m.podIPs,
+		"PodIPWith": func(node string, hostNetwork bool, uid, name, namespace string) (string, error) {
+			return firstOf(m.podIPs(node, hostNetwork, uid, name, namespace))
+		},
+	}
+	switch kind {
+	case KindPod:
+		f["NodeIP"] = func() (string, error) { return firstOf(m.facts.NodeIPs(m.object.(*corev1.Pod).Spec.NodeName)) }
+		f["PodIP"] = func() (string, error) {
+			p := m.object.(*corev1.Pod)
+			return firstOf(m.podIPs(p.Spec.NodeName, p.Spec.HostNetwork, string(p.UID), p.Name, p.Namespace))
+		}
+	case KindNode:
+		f["NodeIP"] = func() (string, error) { return firstOf(m.facts.NodeIPs(m.object.GetName())) }
+		f["NodeName"] = func() string { return m.object.GetName() }
+		f["NodePort"] = func() int { return m.facts.NodePort() }
+	}
+	return f
+}
+
+// podIPs answers PodIPsWith; name and namespace are in KWOK's signature.
+func (m *moment) podIPs(node string, hostNetwork bool, uid, _, _ string) ([]string, error) {
+	if hostNetwork {
+		return m.facts.NodeIPs(node)
+	}
+	return m.facts.PodIPs(types.UID(uid), node)
+}
+
+func firstOf(all []string, err error) (string, error) {
+	if err != nil || len(all) == 0 {
+		return "", err
+	}
+	return all[0], nil
+}
+
+func quote(value any) (string, error) {
+	if text, ok := value.(fmt.Stringer); ok {
+		value = text.String()
+	}
+	if text, ok := value.(string); ok {
+		data, err := json.Marshal(text)
+		return string(data), err
+	}
+	data, err := json.Marshal(value)
+	if err != nil {
+		return "", err
+	}
+	if len(data) > 0 && data[0] == '"' {
+		return string(data), nil
+	}
+	data, err = json.Marshal(string(data))
+	return string(data), err
+}
+
+// toYAML is KWOK's YAML function: a value as YAML, indented by levels of two.
+func toYAML(value any, levels ...int) (string, error) {
+	data, err := yaml.Marshal(value)
+	if err != nil {
+		return "", err
+	}
+	text := strings.TrimSuffix(string(data), "\n")
+	if len(levels) > 0 && levels[0] > 0 {
+		text = strings.ReplaceAll(text, "\n", "\n"+strings.Repeat("  ", levels[0]))
+	}
+	return text, nil
+}
+
+// transitionTime is the lastTransitionTime of a condition that keeps its
+// status, and now for one that changes it or is new.
+func transitionTime(conditions any, conditionType, status, now string) string {
+	list, _ := conditions.([]any)
+	for _, item := range list {
+		c, _ := item.(map[string]any)
+		if c["type"] != conditionType || c["status"] != status {
+			continue
+		}
+		if at, ok := c["lastTransitionTime"].(string); ok {
+			return at
+		}
+	}
+	return now
+}
+
+func sortedKeys(dicts ...map[string]any) []string {
+	out := []string{}
+	for _, d := range dicts {
+		out = append(out, slices.Sorted(maps.Keys(d))...)
+	}
+	return out
+}
+
+func sortedValues(d map[string]any) []any {
+	out := []any{}
+	for _, k := range sortedKeys(d) {
+		out = append(out, d[k])
+	}
+	return out
+}
+
+// timeOf reads what sprig's date functions take.
+func timeOf(date any, now time.Time) time.Time {
+	switch date := date.(type) {
+	case time.Time:
+		return date
+	case *time.Time:
+		return *date
+	case int64:
+		return time.Unix(date, 0)
+	case int:
+		return time.Unix(int64(date), 0)
+	case int32:
+		return time.Unix(int64(date), 0)
+	}
+	return now
+}
+
+// durationOf reads what sprig's durationRound takes.
+func durationOf(d any, now time.Time) time.Duration {
+	switch d := d.(type) {
+	case string:
+		out, _ := time.ParseDuration(d)
+		return out
+	case int64:
+		return time.Duration(d)
+	case time.Duration:
+		return d
+	case time.Time:
+		return now.Sub(d)
+	}
+	return 0
+}
+
+// roughly is a duration in its largest unit, as kubectl shows ages.
+func roughly(d time.Duration) string {
+	for _, unit := range []struct {
+		name string
+		is   time.Duration
+	}{
+		{"y", 365 * 24 * time.Hour}, {"mo", 30 * 24 * time.Hour}, {"d", 24 * time.Hour},
+		{"h", time.Hour}, {"m", time.Minute}, {"s", time.Second},
+	} {
+		if n := d.Abs() / unit.is; n > 0 && d.Abs() > unit.is {
+			return fmt.Sprintf("%d%s", n, unit.name)
+		}
+	}
+	return "0s"
+}
+
+func inZone(layout string, at time.Time, zone string) (string, error) {
+	location, err := time.LoadLocation(zone)
+	if err != nil || zone == "Local" {
+		location = time.UTC
+	}
+	return at.In(location).Format(layout), nil
+}
+
+// nodeConditionValues are the conditions of a healthy node, with a kubelet's
+// words, as a template ranges over them.
+func nodeConditionValues() []any {
+	var out []any
+	for _, c := range healthyNode {
+		out = append(out, map[string]any{
+			"type": string(c.Type), "status": string(c.Status), "reason": c.Reason, "message": c.Message,
+		})
+	}
+	return out
+}

@@ -1,0 +1,222 @@
+package stage
+
+import (
+	"slices"
+
+	"github.com/itchyny/gojq"
+)
+
+// A path is the usual shape of a jq program: fields, keys, iterations and
+// selects by one field, joined by pipes. It runs as field access on a Go struct
+// (pathtyped.go) or on the maps of an unstructured object, with the answers jq
+// would give: an error anywhere makes the whole result empty.
+
+// step is one move of a path.
+type step struct {
+	op   stepOp
+	name string // of a field
+	// select(SUB == "text"), or != where negate is true.
+	sub    []step
+	text   string
+	negate bool
+}
+
+type stepOp uint8
+
+const (
+	stepField stepOp = iota
+	stepIterate
+	stepSelect
+)
+
+// parsePath reads a program as a path, if it is one.
+func parsePath(q *gojq.Query) ([]step, bool) {
+	if q == nil || len(q.FuncDefs) > 0 || len(q.Imports) > 0 || q.Meta != nil || len(q.Patterns) > 0 {
+		return nil, false
+	}
+	if q.Op == gojq.OpPipe {
+		left, ok := parsePath(q.Left)
+		if !ok {
+			return nil, false
+		}
+		right, ok := parsePath(q.Right)
+		return append(left, right...), ok
+	}
+	if q.Term == nil || q.Left != nil {
+		return nil, false
+	}
+	return parseTerm(q.Term)
+}
+
+func parseTerm(t *gojq.Term) (out []step, ok bool) {
+	switch t.Type {
+	case gojq.TermTypeIdentity:
+	case gojq.TermTypeIndex:
+		name, ok := fieldName(t.Index)
+		if !ok {
+			return nil, false
+		}
+		out = append(out, step{name: name})
+	case gojq.TermTypeQuery:
+		if out, ok = parsePath(t.Query); !ok {
+			return nil, false
+		}
+	case gojq.TermTypeFunc:
+		s, ok := parseSelect(t.Func)
+		if !ok {
+			return nil, false
+		}
+		out = append(out, s)
+	default:
+		return nil, false
+	}
+	for _, suffix := range t.SuffixList {
+		switch {
+		case suffix.Optional:
+			return nil, false
+		case suffix.Iter:
+			out = append(out, step{op: stepIterate})
+		default:
+			name, ok := fieldName(suffix.Index)
+			if !ok {
+				return nil, false
+			}
+			out = append(out, step{name: name})
+		}
+	}
+	return out, true
+}
+
+// fieldName reads .k, ."k" and ["k"].
+func fieldName(i *gojq.Index) (string, bool) {
+	switch {
+	case i == nil || i.IsSlice:
+		return "", false
+	case i.Name != "":
+		return i.Name, true
+	case i.Str != nil:
+		return i.Str.Str, len(i.Str.Queries) == 0
+	case i.Start != nil:
+		return literal(i.Start)
+	}
+	return "", false
+}
+
+// literal reads a string without interpolation.
+func literal(q *gojq.Query) (string, bool) {
+	if q == nil || q.Op != 0 || q.Left != nil || len(q.FuncDefs) > 0 || q.Term == nil ||
+		q.Term.Type != gojq.TermTypeString || len(q.Term.SuffixList) > 0 || len(q.Term.Str.Queries) > 0 {
+		return "", false
+	}
+	return q.Term.Str.Str, true
+}
+
+// parseSelect reads select(.a.b == "text") and select(.a.b != "text").
+func parseSelect(f *gojq.Func) (step, bool) {
+	if f.Name != "select" || len(f.Args) != 1 {
+		return step{}, false
+	}
+	q := f.Args[0]
+	if (q.Op != gojq.OpEq && q.Op != gojq.OpNe) || len(q.FuncDefs) > 0 {
+		return step{}, false
+	}
+	text, ok := literal(q.Right)
+	if !ok {
+		return step{}, false
+	}
+	sub, ok := parsePath(q.Left)
+	if !ok || slices.ContainsFunc(sub, func(s step) bool { return s.op != stepField }) {
+		return step{}, false
+	}
+	return step{op: stepSelect, sub: sub, text: text, negate: q.Op == gojq.OpNe}, true
+}
+
+// tally is what a walk finds.
+type tally struct {
+	want   []string // texts looked for
+	exists bool     // any result but null
+	found  bool     // a result equals one of want
+	first  value    // the first result but null
+	failed bool     // jq would report an error
+}
+
+func (t *tally) textResult(s string) {
+	if !t.exists {
+		t.exists, t.first = true, value{kind: valueText, text: s}
+	}
+	t.found = t.found || slices.Contains(t.want, s)
+}
+
+func (t *tally) result(v any) {
+	if v == nil {
+		return
+	}
+	if !t.exists {
+		t.exists, t.first = true, valueOf(v)
+	}
+	for i := 0; i < len(t.want) && !t.found; i++ {
+		t.found = equals(v, t.want[i])
+	}
+}
+
+// walk runs steps on a JSON value.
+func walk(v any, steps []step, t *tally) {
+	for i := range steps {
+		s := &steps[i]
+		switch s.op {
+		case stepField:
+			if v = field(v, s.name, t); t.failed {
+				return
+			}
+		case stepIterate:
+			walkEach(v, steps[i+1:], t)
+			return
+		case stepSelect:
+			at := v
+			for j := range s.sub {
+				if at = field(at, s.sub[j].name, t); t.failed {
+					return
+				}
+			}
+			if text, ok := at.(string); (ok && text == s.text) == s.negate {
+				return
+			}
+		}
+	}
+	t.result(v)
+}
+
+func walkEach(v any, rest []step, t *tally) {
+	switch v := v.(type) {
+	case []any:
+		for _, item := range v {
+			if walk(item, rest, t); t.failed {
+				return
+			}
+		}
+	case map[string]any: // jq goes by the order of the keys
+		keys := make([]string, 0, len(v))
+		for k := range v {
+			keys = append(keys, k)
+		}
+		slices.Sort(keys)
+		for _, k := range keys {
+			if walk(v[k], rest, t); t.failed {
+				return
+			}
+		}
+	default:
+		t.failed = true
+	}
+}
+
+func field(v any, name string, t *tally) any {
+	switch v := v.(type) {
+	case nil:
+		return nil
+	case map[string]any:
+		return v[name]
+	}
+	t.failed = true
+	return nil
+}

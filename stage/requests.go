@@ -1,0 +1,291 @@
+package stage
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+)
+
+// playRequests makes an ordered list of requests. Every operation is carried out
+// on a copy of the object too, so that those after it see its result and one
+// that changes nothing is left out.
+func playRequests(d *Decision, o Object, m moment) (e Effects, step int, err error) {
+	e = Effects{Stage: d.Stage, UID: d.UID, ResourceVersion: d.ResourceVersion}
+	w := &working{object: o, kind: d.chosen.kind, values: jsonOf(o)}
+	for i := d.step; i < len(d.chosen.operations); i++ {
+		op := &d.chosen.operations[i]
+		m.step = i
+		var r *Request
+		switch {
+		case op.event != nil:
+			e.Events = append(e.Events, Event{Type: op.event.Type, Reason: op.event.Reason, Message: op.event.Message, Step: i})
+		case e.Delete: // after a delete only events are left
+		case op.delete:
+			e.Delete, e.DeleteStep = true, i
+		case op.finalizers != nil:
+			r = w.changeFinalizers(op)
+		case op.patch != nil:
+			r, err = w.patch(op.patch, m)
+		case op.apply != nil:
+			r, err = w.apply(op.apply, m)
+		}
+		if err != nil {
+			return Effects{}, i, err
+		}
+		if r != nil {
+			r.Step = i
+			e.Requests = append(e.Requests, *r)
+		}
+	}
+	return e, 0, nil
+}
+
+// working is the object as the requests so far make it.
+type working struct {
+	object Object
+	kind   Kind
+	values map[string]any
+}
+
+// jsonOf is an object as JSON values with whole numbers kept, shared with nobody.
+func jsonOf(o Object) map[string]any {
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		return runtime.DeepCopyJSON(u.Object)
+	}
+	values, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return map[string]any{}
+	}
+	return values
+}
+
+// request is one about the object itself.
+func (w *working) request(kind types.PatchType, body any) *Request {
+	return &Request{
+		Own: true, UID: w.object.GetUID(), Kind: w.kind,
+		Namespace: w.object.GetNamespace(), Name: w.object.GetName(), Type: kind, Body: body,
+	}
+}
+
+// changeFinalizers writes the whole list: the resourceVersion it is bound to
+// makes that safe.
+func (w *working) changeFinalizers(op *operation) *Request {
+	metadata, _ := w.values["metadata"].(map[string]any)
+	if metadata == nil {
+		metadata = map[string]any{}
+		w.values["metadata"] = metadata
+	}
+	before, _, _ := unstructured.NestedStringSlice(w.values, "metadata", "finalizers")
+	after := changedFinalizers(before, op.finalizers)
+	if slices.Equal(before, after) {
+		return nil
+	}
+	var list any // null takes the field away
+	if len(after) > 0 {
+		items := make([]any, len(after))
+		for i, f := range after {
+			items[i] = f
+		}
+		list, metadata["finalizers"] = items, items
+	} else {
+		delete(metadata, "finalizers")
+	}
+	return w.request(types.MergePatchType, map[string]any{"metadata": map[string]any{"finalizers": list}})
+}
+
+func (w *working) patch(p *patch, m moment) (*Request, error) {
+	rendered, err := p.template.render(m, w.values)
+	if err != nil || rendered == nil {
+		return nil, err
+	}
+	var body any
+	if p.kind == types.JSONPatchType {
+		body, err = rooted(rendered, p.root)
+	} else {
+		var values map[string]any
+		if values, err = asMapping(rendered); p.root != "" {
+			values = map[string]any{p.root: values}
+		}
+		if wrong := ownIdentity(values); err == nil && wrong != "" {
+			err = errors.New(wrong)
+		}
+		body = values
+	}
+	if err != nil {
+		return nil, err
+	}
+	changed, err := w.change(p.kind, p.subresource, body)
+	if err != nil || !changed {
+		return nil, err
+	}
+	r := w.request(p.kind, body)
+	r.Subresource, r.As = p.subresource, p.as
+	return r, nil
+}
+
+// ownIdentity refuses a merge that would carry another name or version than the
+// object's: the preconditions stand there.
+func ownIdentity(values map[string]any) string {
+	metadata, _ := values["metadata"].(map[string]any)
+	for _, key := range []string{"uid", "resourceVersion"} {
+		if metadata[key] != nil {
+			return "a patch must not set metadata." + key + ": it is how every write is bound to the version it was decided on"
+		}
+	}
+	return ""
+}
+
+// rooted puts the paths of JSON patch operations under a field.
+func rooted(rendered any, root string) (any, error) {
+	ops, ok := rendered.([]any)
+	if !ok {
+		return nil, errors.New("the template of a JSON patch does not render a list of operations")
+	}
+	if root == "" {
+		return ops, nil
+	}
+	prefix := "/" + root
+	out := make([]any, len(ops))
+	for i, raw := range ops {
+		op, ok := raw.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("operation %d is no mapping", i)
+		}
+		moved := map[string]any{}
+		for k, v := range op {
+			if text, ok := v.(string); ok && (k == "path" || k == "from") {
+				v = strings.TrimSuffix(prefix+text, "/")
+			}
+			moved[k] = v
+		}
+		out[i] = moved
+	}
+	return out, nil
+}
+
+// change carries out a patch on the copy and reports whether that makes a
+// difference. What another subresource than status does is not known here,
+// replicas of a scale apart; it is sent.
+func (w *working) change(kind types.PatchType, subresource string, body any) (bool, error) {
+	target := w.values
+	switch subresource {
+	case "", "status":
+	case "scale":
+		replicas, found, _ := unstructured.NestedFieldNoCopy(w.values, "spec", "replicas")
+		if !found {
+			return true, nil
+		}
+		target = map[string]any{"spec": map[string]any{"replicas": replicas}}
+	default:
+		return true, nil
+	}
+	after, err := patched(target, kind, body, w.kind)
+	if err != nil {
+		return false, err
+	}
+	if reflect.DeepEqual(target, after) {
+		return false, nil
+	}
+	if subresource == "scale" {
+		if replicas, found, _ := unstructured.NestedFieldNoCopy(after, "spec", "replicas"); found {
+			return true, unstructured.SetNestedField(w.values, replicas, "spec", "replicas")
+		}
+		return true, nil
+	}
+	w.values = after
+	return true, nil
+}
+
+func patched(target map[string]any, kind types.PatchType, body any, of Kind) (map[string]any, error) {
+	switch kind {
+	case types.JSONPatchType:
+		ops, _ := body.([]any)
+		after, err := applyJSONPatch(target, ops)
+		if err != nil {
+			return nil, fmt.Errorf("JSON patch: %w", err)
+		}
+		out, ok := after.(map[string]any)
+		if !ok {
+			return nil, errors.New("JSON patch: what is left is no object")
+		}
+		return out, nil
+	case types.StrategicMergePatchType:
+		values, _ := body.(map[string]any)
+		if schema := strategicSchema(of); schema != nil {
+			out, err := strategicpatch.StrategicMergeMapPatch(
+				runtime.DeepCopyJSON(target), runtime.DeepCopyJSON(values), schema)
+			if err != nil {
+				return nil, fmt.Errorf("strategic merge: %w", err)
+			}
+			return out, nil
+		}
+	}
+	values, _ := body.(map[string]any)
+	return mergePatch(target, values), nil
+}
+
+// apply renders a whole object, of any kind.
+func (w *working) apply(a *applying, m moment) (*Request, error) {
+	rendered, err := a.template.render(m, w.values)
+	if err != nil || rendered == nil {
+		return nil, err
+	}
+	body, err := asMapping(rendered)
+	if err != nil {
+		return nil, err
+	}
+	u := unstructured.Unstructured{Object: body}
+	apiVersion, kind, name := u.GetAPIVersion(), u.GetKind(), u.GetName()
+	switch {
+	case apiVersion == "":
+		return nil, errors.New("the object has no apiVersion")
+	case kind == "":
+		return nil, errors.New("the object has no kind")
+	case name == "":
+		return nil, errors.New("the object has no metadata.name: one that is made up anew each time could not be repeated without harm")
+	}
+	r := &Request{
+		Verb: VerbApply, Kind: Kind{APIVersion: apiVersion, Kind: kind}, Namespace: u.GetNamespace(), Name: name,
+		Subresource: a.subresource, Type: a.kind, As: a.as, Body: body,
+	}
+	if a.kind == types.StrategicMergePatchType && noStrategic(r.Kind) {
+		return nil, fmt.Errorf("the API knows no strategic merge of %s, which is a custom resource; write merge", r.Kind)
+	}
+	if r.Namespace == "" {
+		r.Namespace = w.object.GetNamespace()
+	}
+	if r.Kind != w.kind || r.Namespace != w.object.GetNamespace() || name != w.object.GetName() {
+		return r, nil
+	}
+	// The object itself, which is there: a patch, and nothing where it is so already.
+	if wrong := ownIdentity(body); wrong != "" {
+		return nil, errors.New(wrong)
+	}
+	r.Own, r.UID = true, w.object.GetUID()
+	merge := a.kind
+	if merge == types.ApplyPatchType {
+		merge = types.MergePatchType
+		if strategicSchema(w.kind) != nil {
+			merge = types.StrategicMergePatchType
+		}
+	}
+	// Typed objects carry no apiVersion and kind, so these alone are no change.
+	plain := make(map[string]any, len(body))
+	for k, v := range body {
+		if k != "apiVersion" && k != "kind" {
+			plain[k] = v
+		}
+	}
+	changed, err := w.change(merge, a.subresource, plain)
+	if err != nil || !changed {
+		return nil, err
+	}
+	return r, nil
+}

@@ -1,0 +1,101 @@
+package stage
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// source is one stage and where it was written.
+type source struct {
+	stage *Stage
+	file  string
+	first int // line the document begins at, less one
+	// text is the document, parsed for the lines of fields only when one is asked for.
+	text []byte
+	root *yaml.Node
+}
+
+// place completes an error with where the stage stands.
+func (s *source) place(e *Error) *Error {
+	e.File, e.Stage, e.of = s.file, s.stage.Name, s.stage
+	if e.Line == 0 {
+		e.Line = s.line(e.Field)
+	}
+	return e
+}
+
+// line is the line of a field, or of the nearest parent that is there.
+func (s *source) line(field string) int {
+	if s.text == nil {
+		return 0
+	}
+	if s.root == nil {
+		s.root = &yaml.Node{}
+		if yaml.Unmarshal(s.text, s.root) != nil || len(s.root.Content) == 0 {
+			s.text = nil
+			return 0
+		}
+	}
+	node := s.root.Content[0]
+	line := node.Line
+	for _, part := range fieldParts(field) {
+		key, next := child(node, part)
+		if next == nil {
+			break
+		}
+		node, line = next, key.Line
+	}
+	return s.first + line
+}
+
+// fieldParts takes "spec.steps[1].patch" apart.
+func fieldParts(field string) []string {
+	return strings.FieldsFunc(field, func(r rune) bool { return r == '.' || r == '[' || r == ']' })
+}
+
+func child(node *yaml.Node, part string) (key, value *yaml.Node) {
+	if node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	switch node.Kind {
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			if node.Content[i].Value == part {
+				return node.Content[i], node.Content[i+1]
+			}
+		}
+	case yaml.SequenceNode:
+		if i, err := strconv.Atoi(part); err == nil && i >= 0 && i < len(node.Content) {
+			return node.Content[i], node.Content[i]
+		}
+	}
+	return nil, nil
+}
+
+// document is one YAML document of a file.
+type document struct {
+	text  []byte
+	first int
+}
+
+// documents cuts a file at its "---" lines.
+func documents(data []byte) []document {
+	var out []document
+	begin, first, line := 0, 0, 0
+	for at := 0; at < len(data); {
+		end := at + len(data[at:])
+		if i := bytes.IndexByte(data[at:], '\n'); i >= 0 {
+			end = at + i + 1
+		}
+		line++
+		if text := strings.TrimRight(string(data[at:end]), " \t\r\n"); text == "---" || strings.HasPrefix(text, "--- ") {
+			out = append(out, document{text: data[begin:at], first: first})
+			begin, first = at+len("---"), line-1
+		}
+		at = end
+	}
+	return append(out, document{text: data[begin:], first: first})
+}

@@ -111,14 +111,22 @@ func (x *expression) duration(v *view, since time.Time, stage string) (d time.Du
 		if got.text == "" {
 			return 0, true, ""
 		}
-		if at, err := time.Parse(time.RFC3339, got.text); err == nil {
-			return at.Sub(since), true, ""
+		if looksLikeTime(got.text) {
+			if at, err := time.Parse(time.RFC3339, got.text); err == nil {
+				return at.Sub(since), true, ""
+			}
 		}
 		if d, err := time.ParseDuration(got.text); err == nil {
 			return d, true, ""
 		}
 	}
 	return 0, false, x.field + ": " + got.describe() + " is neither an RFC 3339 time nor a duration such as 5s"
+}
+
+// looksLikeTime keeps durations, which come far more often, from being parsed as
+// times first: the error would be garbage.
+func looksLikeTime(text string) bool {
+	return len(text) >= len("2006-01-02T15:04:05Z") && text[4] == '-' && text[10] == 'T'
 }
 
 func nanoseconds(n float64) time.Duration {

@@ -11,11 +11,15 @@
 // It is not the engine: it sends nothing, keeps no table of objects and waits
 // for nothing. Package controller does.
 //
-// What is played today: v1 Node and v1 Pod; labels, annotations and jq
-// requirements; weights; delays; events, finalizers, status patches and
-// deletes. A stage that asks for more (CEL, weightFrom, apply, impersonation,
-// patches of other subresources) is refused by Load and Compile with an error
-// that names file, stage and field. Nothing is ever silently left out.
+// The whole Stage API is played, for every kind of object; pods and nodes come as
+// Go structs, all others as unstructured objects. A field that means nothing
+// beside another one is a warning of the set, anything malformed an *Error with
+// file, line, stage and field; CompileGood and LoadGood go on with the other
+// stages. Nothing is ever silently left out.
 //
-// Floor: F1. Imports api/v1alpha1, k8s.io/api and apimachinery, gojq, sprig.
+// Expressions and templates are written by users and read objects of other
+// users, so their work is bounded, and one that fails concerns its own stage on
+// that object only.
+//
+// Floor: F1. Imports api/v1alpha1, k8s.io/api and apimachinery, gojq, cel-go, sprig.
 package stage

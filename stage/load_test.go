@@ -169,8 +169,15 @@ func FuzzLoad(f *testing.F) {
 			}
 			return
 		}
-		if _, err := Compile(stages); err != nil {
+		set, err := Compile(stages)
+		if err != nil {
 			t.Fatalf("loaded, but does not compile: %v", err)
+		}
+		for _, o := range []Object{newPod(running), newNode(), widget(t, ``)} {
+			d := set.Decide(start, 1, o, Past{}, Scene{NodeReady: true})
+			if _, err := set.Play(start, o, d, fixedFacts{}); err != nil && !errors.As(err, new(*Error)) {
+				t.Fatalf("an error without its stage: %v", err)
+			}
 		}
 	})
 }

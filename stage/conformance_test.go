@@ -1,0 +1,105 @@
+package stage
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rehearse-k8s/rehearse/api/v1alpha1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// What KWOK's own unit tables assert, told again: where KWOK and this engine
+// differ the case says so.
+
+func TestConformanceQuery(t *testing.T) {
+	pod := map[string]any{
+		"metadata": map[string]any{"name": "one", "labels": map[string]any{"tier": "web"}, "finalizers": []any{"f1", "f2"}},
+		"spec":     map[string]any{"replicas": int64(3), "paused": false, "empty": "", "list": []any{}},
+		"status":   map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": "True"}}},
+	}
+	for program, want := range map[string][]any{
+		`.metadata.name`:         {"one"},
+		`.metadata.nothing`:      nil, // null is dropped
+		`.metadata.nothing.at`:   nil,
+		`.metadata.name.at`:      nil, // an error is no result
+		`.metadata.finalizers[]`: {"f1", "f2"},
+		`.metadata.nothing[]`:    nil, // an error is no result
+		`.status.conditions.[] | select(.type == "Ready") | .status`: {"True"},
+		`.status.conditions.[] | select(.type == "Other") | .status`: nil,
+		`.spec.replicas`: {3}, // KWOK keeps a float here and never matches it
+		`.spec.paused`:   {false},
+		`.metadata.labels["tier"], .metadata.name`: {"web", "one"},
+	} {
+		q, err := compileQuery(program, Kind{APIVersion: "example.com/v1", Kind: "W"}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _ := q.results(&view{object: &unstructured.Unstructured{Object: pod}, now: start})
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", program, diff)
+		}
+	}
+	for program, exists := range map[string]bool{`.spec.empty`: true, `.spec.paused`: true, `.spec.list`: true, `.spec.none`: false} {
+		q, err := compileQuery(program, Kind{APIVersion: "example.com/v1", Kind: "W"}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := q.exists(&view{object: &unstructured.Unstructured{Object: pod}}); got != exists {
+			t.Errorf("%s exists: %v", program, got)
+		}
+	}
+}
+
+func TestConformanceFinalizers(t *testing.T) {
+	items := func(names ...string) (out []v1alpha1.FinalizerItem) {
+		for _, n := range names {
+			out = append(out, v1alpha1.FinalizerItem{Value: n})
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		before []string
+		change v1alpha1.StageFinalizers
+		want   []string
+	}{
+		"add to none":        {nil, v1alpha1.StageFinalizers{Add: items("a")}, []string{"a"}},
+		"add to others":      {[]string{"b"}, v1alpha1.StageFinalizers{Add: items("a")}, []string{"b", "a"}},
+		"add what is there":  {[]string{"a"}, v1alpha1.StageFinalizers{Add: items("a")}, []string{"a"}},
+		"add twice":          {nil, v1alpha1.StageFinalizers{Add: items("a", "a")}, []string{"a"}},
+		"remove":             {[]string{"a", "b", "c"}, v1alpha1.StageFinalizers{Remove: items("b")}, []string{"a", "c"}},
+		"remove the last":    {[]string{"a"}, v1alpha1.StageFinalizers{Remove: items("a")}, []string{}},
+		"remove what is not": {[]string{"a"}, v1alpha1.StageFinalizers{Remove: items("b")}, []string{"a"}},
+		"remove and add":     {[]string{"a", "b"}, v1alpha1.StageFinalizers{Remove: items("a"), Add: items("c")}, []string{"b", "c"}},
+		"empty":              {[]string{"a", "b"}, v1alpha1.StageFinalizers{Empty: true}, nil},
+		"empty and add":      {[]string{"a", "b"}, v1alpha1.StageFinalizers{Empty: true, Add: items("c")}, []string{"c"}},
+		"nothing":            {[]string{"a"}, v1alpha1.StageFinalizers{}, []string{"a"}},
+	} {
+		if diff := cmp.Diff(c.want, changedFinalizers(c.before, &c.change)); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", name, diff)
+		}
+	}
+}
+
+func TestConformanceRenderer(t *testing.T) {
+	for text, want := range map[string]any{
+		`a: {{ .metadata.name }}`:                    map[string]any{"a": "web"},
+		`{"a": {{ .metadata.generation }}}`:          map[string]any{"a": int64(1)},
+		`- {{ .metadata.name | Quote }}`:             []any{"web"},
+		`{{ YAML .spec.containers }}`:                []any{map[string]any{"name": "app", "image": "nginx:1.27", "resources": map[string]any{}}},
+		`{{ with .status.nothing }}a: b{{ end }}`:    nil,
+		`a: {{ .status.nothing | default "other" }}`: map[string]any{"a": "other"},
+		`a: "{{ Now }}"`:                             map[string]any{"a": "2026-03-01T12:00:00Z"},
+	} {
+		tpl, err := parseTemplate(text, KindPod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := tpl.render(testMoment("s"), newPod())
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", text, diff)
+		}
+	}
+}

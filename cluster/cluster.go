@@ -125,6 +125,11 @@ func (c *Cluster) startParts(ctx, workCtx context.Context, work *sync.WaitGroup,
 	if err := build.Wait(); err != nil {
 		return err
 	}
+	if picked(list, StageController) {
+		if err := ensureStageKind(ctx, c.server.RESTConfig("rehearse:stage")); err != nil {
+			return err
+		}
+	}
 	var err error
 	if c.cert, c.key, err = c.server.ClientCertificate("rehearse-admin", "system:masters"); err != nil {
 		return err

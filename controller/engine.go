@@ -8,20 +8,25 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// StageEngine plays stages on the nodes it manages and on their pods, and keeps
-// the nodes' leases. Make it with NewStageEngine, run it once with Run.
+// StageEngine plays stages on the nodes it manages and on their pods, on all
+// objects of other kinds that there are stages for, and keeps the nodes' leases.
+// Make it with NewStageEngine, run it once with Run.
 type StageEngine struct {
 	options   StageOptions
 	client    kubernetes.Interface
@@ -32,8 +37,14 @@ type StageEngine struct {
 	sharer    sharer
 	counters  counters
 
-	tableWake, leaseWake chan struct{}
-	synced               chan struct{}
+	users    *users
+	mapper   *restmapper.DeferredDiscoveryRESTMapper
+	dynamic  dynamic.Interface
+	kinds    *kindWatches
+	troubles chan trouble
+
+	tableWake, leaseWake, stagesWake chan struct{}
+	synced, stagesSeen               chan struct{}
 }
 
 // NewStageEngine makes an engine that talks to the API server of cfg, with
@@ -55,7 +66,20 @@ func NewStageEngine(cfg *rest.Config, options StageOptions) (*StageEngine, error
 	if err != nil {
 		return nil, fmt.Errorf("stage engine: %w", err)
 	}
+	asJSON := rest.CopyConfig(own)
+	asJSON.ContentType, asJSON.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	anyKind, err := dynamic.NewForConfig(asJSON)
+	if err != nil {
+		return nil, fmt.Errorf("stage engine: %w", err)
+	}
 	e := &StageEngine{
+		users:      newUsers(own),
+		mapper:     restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(client.Discovery())),
+		dynamic:    anyKind,
+		kinds:      &kindWatches{running: map[stage.Kind]*kindWatch{}},
+		troubles:   make(chan trouble, mostTroubles),
+		stagesWake: make(chan struct{}, 1),
+
 		options:   options,
 		client:    client,
 		table:     newTable(options.Stages, options.Seed, options.Manage.Matches),
@@ -64,11 +88,14 @@ func NewStageEngine(cfg *rest.Config, options StageOptions) (*StageEngine, error
 		tableWake: make(chan struct{}, 1),
 		leaseWake: make(chan struct{}, 1),
 		synced:    make(chan struct{}),
+
+		stagesSeen: make(chan struct{}),
 	}
 	e.table.wake = func() { poke(e.tableWake) }
 	e.leases.wake = func() { poke(e.leaseWake) }
 	e.table.nodeChanged = e.nodeChanged
 	e.table.podChanged = e.addresses.observePod
+	e.table.troubled = e.troubled
 	return e, nil
 }
 
@@ -150,6 +177,13 @@ func (e *StageEngine) Run(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), pods.handled.HasSynced) {
 		return nil
 	}
+	begin(func() { e.tellTroubles(ctx) })
+	defer e.kinds.stop()
+	if e.options.Watch {
+		begin(func() { e.watchStages(ctx) })
+		e.awaitStages(ctx)
+	}
+	e.watchKinds(ctx, e.table.set())
 	known, planned := e.table.size()
 	e.options.Logger.Info("stage engine started", "objects", known, "planned", planned)
 	close(e.synced)
@@ -212,6 +246,19 @@ func withoutManagedFields(o any) {
 		o.ManagedFields = nil
 	case *corev1.Node:
 		o.ManagedFields = nil
+	case *unstructured.Unstructured:
+		// Objects of other kinds are patched and never written back. What is kept
+		// is when they were written last, which their delays may count from.
+		var last *metav1.Time
+		for _, f := range o.GetManagedFields() {
+			if f.Time != nil && (last == nil || last.Before(f.Time)) {
+				last = f.Time
+			}
+		}
+		o.SetManagedFields(nil)
+		if last != nil {
+			o.SetManagedFields([]metav1.ManagedFieldsEntry{{Time: last}})
+		}
 	}
 }
 

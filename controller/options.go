@@ -75,10 +75,14 @@ func has(m map[string]string, pair string) bool {
 	return ok && value == want
 }
 
-// StageOptions configure a StageEngine. Only Stages is required.
+// StageOptions configure a StageEngine. Stages or Watch is required.
 type StageOptions struct {
-	// Stages are what is played.
+	// Stages are what is played whatever happens to the Stage objects of the API.
 	Stages *stage.Set
+	// Watch plays the Stage objects of the API too: those that are added, changed
+	// or removed apply at once to the objects that are there. A bad one leaves the
+	// others running and is told so in its status.
+	Watch bool
 	// Seed keys all randomness: which of several stages, how long a delay, the
 	// spread of leases, addresses.
 	Seed uint64
@@ -105,8 +109,13 @@ type StageOptions struct {
 }
 
 func (o *StageOptions) complete() (nodeCIDR, podCIDR netip.Prefix, err error) {
-	if o.Stages == nil {
+	if o.Stages == nil && !o.Watch {
 		return nodeCIDR, podCIDR, errors.New("stage engine: no stages")
+	}
+	if o.Stages == nil {
+		if o.Stages, err = stage.Compile(nil); err != nil {
+			return nodeCIDR, podCIDR, err
+		}
 	}
 	setDefault(&o.NodeCIDR, "10.16.0.0/12")
 	setDefault(&o.PodCIDR, "10.128.0.0/9")

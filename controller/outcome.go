@@ -4,6 +4,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rehearse-k8s/rehearse/stage"
@@ -17,6 +18,7 @@ type job struct {
 	confirm  bool
 	object   stage.Object
 	decision stage.Decision
+	stages   *stage.Set // what the decision was made by
 
 	entry *entry
 }
@@ -30,6 +32,13 @@ type outcome struct {
 	wrote bool
 	// retryAfter is the least wait the API asked for, with failed.
 	retryAfter time.Duration
+	// resume is where the stage goes on when a part of it was done and another
+	// one failed.
+	resume stage.Resume
+	// problem is why the write failed, in words for the object's user; refused
+	// says that trying the same again will not help.
+	problem string
+	refused bool
 }
 
 type outcomeKind uint8
@@ -70,7 +79,7 @@ func (t *table) begin(now time.Time, uid types.UID) (job, bool) {
 	if e == nil {
 		return job{}, false
 	}
-	j := job{uid: uid, key: e.key, object: e.object, entry: e}
+	j := job{uid: uid, key: e.key, object: e.object, stages: t.stages, entry: e}
 	if !e.confirm.IsZero() && !e.confirm.After(now) {
 		j.confirm = true
 		return j, true
@@ -97,14 +106,19 @@ func (t *table) done(now time.Time, j job, o outcome) {
 	e.busy = false
 	// acted is the version the last request of the job was about.
 	acted := revision(j.object.GetResourceVersion())
+	same := o.kind == found && o.object != nil && revision(o.object.GetResourceVersion()) == e.version
 	if o.object != nil {
 		acted = revision(o.object.GetResourceVersion())
 		if acted > e.version {
 			t.replace(now, e, o.object, acted)
 		}
 	}
+	if o.resume.Stage != "" {
+		e.past.Resume = o.resume
+	}
 	switch o.kind {
 	case played, deleted:
+		e.refusal, e.told = "", 0
 		e.failures, e.notBefore = 0, time.Time{}
 		e.past = stage.Past{Played: e.past.Played + 1, Last: j.decision.Stage, LastAt: now}
 		if !o.wrote && o.kind == played {
@@ -114,6 +128,7 @@ func (t *table) done(now time.Time, j job, o outcome) {
 			e.confirm = now.Add(confirmDelete)
 		}
 	case outdated:
+		e.refusal = o.problem
 		// Something newer is on its way; if it has come already, decide on it.
 		if e.version == acted {
 			e.confirm = now.Add(confirmAfter)
@@ -121,9 +136,21 @@ func (t *table) done(now time.Time, j job, o outcome) {
 	case failed:
 		e.failures++
 		e.notBefore = now.Add(max(backoff(t.seed, e.uid, e.failures), o.retryAfter))
+		if o.refused {
+			t.tell(e, j.decision.Stage, o.problem)
+		}
 	case found:
-		e.failures = 0
 		e.confirm = time.Time{}
+		if !same || e.refusal == "" {
+			e.failures = 0
+			break
+		}
+		// There is nothing newer, so it was not that.
+		e.failures++
+		e.notBefore = now.Add(backoff(t.seed, e.uid, e.failures))
+		if e.failures > 1 {
+			t.tell(e, e.past.Stage, e.refusal)
+		}
 	case absent:
 		t.forgetLocked(now, j.uid)
 		return
@@ -174,6 +201,23 @@ func lastChange(o stage.Object) time.Time {
 		for i := range o.Status.Conditions {
 			last = later(last, o.Status.Conditions[i].LastTransitionTime.Time)
 			last = later(last, o.Status.Conditions[i].LastHeartbeatTime.Time)
+		}
+	case *unstructured.Unstructured:
+		conditions, _, _ := unstructured.NestedFieldNoCopy(o.Object, "status", "conditions")
+		list, _ := conditions.([]any)
+		for _, item := range list {
+			c, _ := item.(map[string]any)
+			text, _ := c["lastTransitionTime"].(string)
+			if at, err := time.Parse(time.RFC3339, text); err == nil {
+				last = later(last, at)
+			}
+		}
+		if len(list) == 0 {
+			for _, f := range o.GetManagedFields() {
+				if f.Time != nil {
+					last = later(last, f.Time.Time)
+				}
+			}
 		}
 	}
 	return last

@@ -16,6 +16,10 @@ type Stats struct {
 	// Conflicts is writes refused because the object had changed or gone;
 	// Failures is all other errors.
 	Conflicts, Failures int64
+	// Troubles is how often a user was told, by an event on the object, of
+	// something that will not go away by itself: a template that fails, a patch
+	// that the API refuses, a delay that cannot be read.
+	Troubles int64
 	// Late is the longest time from a stage falling due to its being played.
 	Late time.Duration
 
@@ -28,8 +32,8 @@ type Stats struct {
 }
 
 type counters struct {
-	plays, writes, deletes, conflicts, failures, latest atomic.Int64
-	renewals, leaseFailures, leaseLatest                atomic.Int64
+	plays, writes, deletes, conflicts, failures, troubles, latest atomic.Int64
+	renewals, leaseFailures, leaseLatest                          atomic.Int64
 }
 
 func (c *counters) late(by time.Duration)      { raise(&c.latest, int64(by)) }
@@ -49,7 +53,7 @@ func (e *StageEngine) Stats() Stats {
 	c := &e.counters
 	s := Stats{
 		Plays: c.plays.Load(), Writes: c.writes.Load(), Deletes: c.deletes.Load(),
-		Conflicts: c.conflicts.Load(), Failures: c.failures.Load(), Late: time.Duration(c.latest.Load()),
+		Conflicts: c.conflicts.Load(), Failures: c.failures.Load(), Troubles: c.troubles.Load(), Late: time.Duration(c.latest.Load()),
 		Renewals: c.renewals.Load(), LeaseFailures: c.leaseFailures.Load(), LeaseLate: time.Duration(c.leaseLatest.Load()),
 	}
 	s.Objects, s.Planned = e.table.size()

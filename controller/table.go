@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"hash/fnv"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -36,6 +38,9 @@ type table struct {
 	// called under the lock, with nil for an object that is gone. May be nil.
 	nodeChanged func(uid types.UID, name string, node *corev1.Node, managed bool)
 	podChanged  func(uid types.UID, pod *corev1.Pod)
+	// troubled tells, under the lock, of something about an object that its user
+	// should know. It must not block.
+	troubled func(trouble)
 	// wake is called, under the lock, when the next due time may have moved
 	// forward. It must not block.
 	wake func()
@@ -76,6 +81,19 @@ type entry struct {
 	// confirm is when the object is to be read live because the API said that
 	// what is known of it is old; zero when nothing is to be confirmed.
 	confirm time.Time
+	// refusal is why the API refused the last write as outdated; told = the
+	// trouble told of last, so that it is told once.
+	refusal string
+	told    uint64
+}
+
+// trouble is what keeps a stage of an object from going as it should.
+type trouble struct {
+	uid     types.UID
+	key     objectKey
+	version string
+	stage   string
+	text    string
 }
 
 func newTable(stages *stage.Set, seed uint64, manage func(*corev1.Node) bool) *table {
@@ -83,6 +101,7 @@ func newTable(stages *stage.Set, seed uint64, manage func(*corev1.Node) bool) *t
 		stages: stages, seed: seed, manage: manage,
 		nodeChanged: func(types.UID, string, *corev1.Node, bool) {},
 		podChanged:  func(types.UID, *corev1.Pod) {},
+		troubled:    func(trouble) {},
 		wake:        func() {},
 		entries:     map[types.UID]*entry{},
 		names:       map[objectKey]types.UID{},
@@ -255,9 +274,8 @@ func (t *table) decide(now time.Time, e *entry) (stage.Decision, bool) {
 		if !e.managed {
 			return stage.Decision{}, false
 		}
-	default:
-		return stage.Decision{}, false
 	}
+	// Of other kinds every object is ours: nothing else plays them.
 	return t.stages.Decide(now, t.seed, e.object, e.past, scene), true
 }
 
@@ -284,6 +302,9 @@ func (t *table) plan(now time.Time, e *entry) {
 	if d.Chosen() {
 		e.past.Stage, e.past.Since = d.Stage, d.Since
 	}
+	if ours && d.Problem != "" {
+		t.tell(e, d.Stage, d.Problem)
+	}
 	switch {
 	case ours && !e.confirm.IsZero():
 		t.due.set(e.uid, e.confirm)
@@ -291,6 +312,60 @@ func (t *table) plan(now time.Time, e *entry) {
 		t.due.set(e.uid, later(d.Due, e.notBefore))
 	default:
 		t.due.remove(e.uid)
+	}
+}
+
+// tell passes on a trouble, once until another one or a success comes.
+func (t *table) tell(e *entry, stage, text string) {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(stage + "\x00" + text))
+	if sum := h.Sum64() | 1; sum != e.told {
+		e.told = sum
+		t.troubled(trouble{uid: e.uid, key: e.key, version: e.object.GetResourceVersion(), stage: stage, text: text})
+	}
+}
+
+// batch is how many entries are gone through before others may have the lock.
+const batch = 1000
+
+// setStages makes set what is played from now on, also for the objects that are
+// there: each is decided on anew. A stage that stays chosen keeps its delay.
+func (t *table) setStages(now time.Time, set *stage.Set) {
+	t.mu.Lock()
+	t.stages = set
+	all := make([]types.UID, 0, len(t.entries))
+	for uid := range t.entries {
+		all = append(all, uid)
+	}
+	t.mu.Unlock()
+	for some := range slices.Chunk(all, batch) {
+		t.mu.Lock()
+		for _, uid := range some {
+			if e := t.entries[uid]; e != nil {
+				e.past.Idle = "" // what had nothing to do may have now
+				e.failures, e.notBefore = 0, time.Time{}
+				t.reconsider(now, e)
+			}
+		}
+		t.mu.Unlock()
+	}
+}
+
+// set is what is played now.
+func (t *table) set() *stage.Set {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.stages
+}
+
+// forgetKind drops every object of a kind that no stage is for any more.
+func (t *table) forgetKind(now time.Time, kind stage.Kind) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for uid, e := range t.entries {
+		if e.key.kind == kind {
+			t.forgetLocked(now, uid)
+		}
 	}
 }
 

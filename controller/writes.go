@@ -48,17 +48,22 @@ func (e *StageEngine) work(ctx context.Context, uid types.UID) {
 		return
 	}
 	now := e.options.Clock.Now()
-	effects, err := e.options.Stages.Play(now, j.object, j.decision, facts{e})
+	effects, err := j.stages.Play(now, j.object, j.decision, facts{e})
 	if err != nil {
 		e.settle(ctx, j, outcome{kind: failed}, err)
 		return
 	}
 	o, err := e.carryOut(ctx, j, &effects)
+	done := len(effects.Events)
 	if err == nil {
 		e.counters.plays.Add(1)
 		e.counters.late(now.Sub(j.decision.Due))
-		e.recordEvents(ctx, j, effects.Events)
+	} else if done = 0; o.resume.Stage != "" {
+		for done < len(effects.Events) && effects.Events[done].Step < o.resume.Step {
+			done++
+		}
 	}
+	e.recordEvents(ctx, j, effects.Events[:done])
 	e.settle(ctx, j, o, err)
 }
 
@@ -66,6 +71,10 @@ func (e *StageEngine) work(ctx context.Context, uid types.UID) {
 func (e *StageEngine) settle(ctx context.Context, j job, o outcome, err error) {
 	if err != nil {
 		o.kind = kindOf(err)
+		o.problem, o.refused = err.Error(), refused(err)
+		if j.confirm {
+			o.problem, o.refused = "", false
+		}
 		if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
 			o.retryAfter = time.Duration(seconds) * time.Second
 		}
@@ -83,6 +92,11 @@ func (e *StageEngine) settle(ctx context.Context, j job, o outcome, err error) {
 }
 
 func kindOf(err error) outcomeKind {
+	// A JSON patch whose test of the version fails is answered as invalid.
+	var r *requestError
+	if errors.As(err, &r) && r.json && apierrors.IsInvalid(err) {
+		return outdated
+	}
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return outdated
 	}
@@ -113,14 +127,14 @@ func (e *StageEngine) request(r *rest.Request, k objectKey) *rest.Request {
 	return r.MaxRetries(0).NamespaceIfScoped(k.namespace, k.namespace != "").Resource(k.resource()).Name(k.name)
 }
 
-// carryOut sends the effects of a stage: at most one update, then at most one
-// delete on the version the update made.
+// carryOut sends the effects of a stage in their order, each on the version that
+// the one before made. When a part fails after another was done, the outcome says
+// where the stage goes on.
 func (e *StageEngine) carryOut(ctx context.Context, j job, effects *stage.Effects) (outcome, error) {
-	o := outcome{kind: played, wrote: effects.Write != stage.WriteNothing || effects.Delete}
-	version := effects.ResourceVersion
-	core := e.client.CoreV1().RESTClient()
+	o := outcome{kind: played, wrote: effects.Delete}
+	version, begun := effects.ResourceVersion, false
 	if effects.Write != stage.WriteNothing {
-		put := e.request(core.Put(), j.key)
+		put := e.request(e.client.CoreV1().RESTClient().Put(), j.key)
 		if effects.Write == stage.WriteStatus {
 			put = put.SubResource("status")
 		}
@@ -130,14 +144,34 @@ func (e *StageEngine) carryOut(ctx context.Context, j job, effects *stage.Effect
 		}
 		e.counters.writes.Add(1)
 		withoutManagedFields(answer)
-		o.object, version = answer, answer.GetResourceVersion()
+		o.object, version, begun, o.wrote = answer, answer.GetResourceVersion(), true, true
+	}
+	stopped := func(step int) {
+		if begun {
+			o.resume = stage.Resume{Stage: effects.Stage, Step: step}
+		}
+	}
+	for i := range effects.Requests {
+		r := &effects.Requests[i]
+		answer, next, err := e.send(ctx, r, version)
+		if err != nil {
+			stopped(r.Step)
+			return o, &requestError{step: r.Step, json: r.Type == types.JSONPatchType, err: err}
+		}
+		e.counters.writes.Add(1)
+		begun, o.wrote = true, o.wrote || next != version
+		version = next
+		if answer != nil {
+			o.object = answer
+		}
 	}
 	if effects.Delete {
 		options := &metav1.DeleteOptions{
 			GracePeriodSeconds: ptr.To(int64(0)),
 			Preconditions:      &metav1.Preconditions{UID: &effects.UID, ResourceVersion: &version},
 		}
-		if err := e.request(core.Delete(), j.key).Body(options).Do(ctx).Error(); err != nil {
+		if err := e.remove(ctx, j.key, options); err != nil {
+			stopped(effects.DeleteStep)
 			return o, err
 		}
 		e.counters.deletes.Add(1)
@@ -149,8 +183,7 @@ func (e *StageEngine) carryOut(ctx context.Context, j job, effects *stage.Effect
 // confirm reads an object live that the API has another version of than the
 // informer has shown.
 func (e *StageEngine) confirm(ctx context.Context, j job) {
-	live := j.key.empty()
-	err := e.request(e.client.CoreV1().RESTClient().Get(), j.key).Do(ctx).Into(live.(runtime.Object))
+	live, err := e.readLive(ctx, j.key)
 	switch {
 	case apierrors.IsNotFound(err):
 		e.table.done(e.options.Clock.Now(), j, outcome{kind: absent})
@@ -160,7 +193,6 @@ func (e *StageEngine) confirm(ctx context.Context, j job) {
 	case live.GetUID() != j.uid:
 		e.table.done(e.options.Clock.Now(), j, outcome{kind: absent})
 	default:
-		withoutManagedFields(live)
 		e.table.done(e.options.Clock.Now(), j, outcome{kind: found, object: live})
 	}
 }
@@ -168,36 +200,37 @@ func (e *StageEngine) confirm(ctx context.Context, j job) {
 // recordEvents writes the events of a stage that was played. They are a
 // courtesy: one that fails is let go.
 func (e *StageEngine) recordEvents(ctx context.Context, j job, events []stage.Event) {
-	for i, event := range events {
-		now := metav1.NewTime(e.options.Clock.Now())
-		namespace := j.key.namespace
-		if namespace == "" {
-			namespace = metav1.NamespaceDefault
-		}
-		typ := event.Type
-		if typ == "" {
-			typ = corev1.EventTypeNormal
-		}
+	for _, event := range events {
 		// The name depends on what happened to what, so that a repeat makes no
 		// second event.
-		place := stage.Draw(revision(j.decision.ResourceVersion), j.uid, j.decision.Stage, uint64(i))
-		object := &corev1.Event{
-			ObjectMeta: metav1.ObjectMeta{
-				Namespace: namespace,
-				Name:      fmt.Sprintf("%s.%014x", j.key.name, uint64(place*(1<<53))),
-			},
-			InvolvedObject: corev1.ObjectReference{
-				APIVersion: "v1", Kind: j.key.kind.Kind, Namespace: j.key.namespace, Name: j.key.name,
-				UID: j.uid, ResourceVersion: j.decision.ResourceVersion,
-			},
-			Type: typ, Reason: event.Reason, Message: event.Message,
-			Source:         corev1.EventSource{Component: "rehearse-stage-engine"},
-			FirstTimestamp: now, LastTimestamp: now, Count: 1,
-		}
-		err := e.client.CoreV1().RESTClient().Post().MaxRetries(0).Namespace(namespace).Resource("events").Body(object).Do(ctx).Error()
-		if err != nil && !apierrors.IsAlreadyExists(err) {
-			e.options.Logger.Debug("event not recorded", "object", j.key.String(), "reason", event.Reason, "error", err)
-		}
+		place := stage.Draw(revision(j.decision.ResourceVersion), j.uid, j.decision.Stage, uint64(event.Step))
+		e.recordEvent(ctx, j.key, j.uid, j.decision.ResourceVersion, uint64(place*(1<<53)), event)
+	}
+}
+
+func (e *StageEngine) recordEvent(ctx context.Context, key objectKey, uid types.UID, version string, place uint64, event stage.Event) {
+	now := metav1.NewTime(e.options.Clock.Now())
+	namespace := key.namespace
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault
+	}
+	typ := event.Type
+	if typ == "" {
+		typ = corev1.EventTypeNormal
+	}
+	object := &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s.%014x", key.name, place)},
+		InvolvedObject: corev1.ObjectReference{
+			APIVersion: key.kind.APIVersion, Kind: key.kind.Kind, Namespace: key.namespace, Name: key.name,
+			UID: uid, ResourceVersion: version,
+		},
+		Type: typ, Reason: event.Reason, Message: event.Message,
+		Source:         corev1.EventSource{Component: "rehearse-stage-engine"},
+		FirstTimestamp: now, LastTimestamp: now, Count: 1,
+	}
+	err := e.client.CoreV1().RESTClient().Post().MaxRetries(0).Namespace(namespace).Resource("events").Body(object).Do(ctx).Error()
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		e.options.Logger.Debug("event not recorded", "object", key.String(), "reason", event.Reason, "error", err)
 	}
 }
 

@@ -96,10 +96,30 @@ func CompileGood(stages []Stage) (*Set, []*Error) {
 	return compileAll(sources)
 }
 
-func compileAll(sources []source) (*Set, []*Error) {
-	set := &Set{other: map[Kind][]*compiled{}}
-	natives := builtinPatches()
+// With is a new set of all stages of s and of more. Names of s stay taken: one
+// of more that has such a name is left out like any other bad one.
+func (s *Set) With(more []Stage) (*Set, []*Error) {
+	sources := make([]source, len(more))
+	for i := range more {
+		sources[i].stage = &more[i]
+	}
+	return s.and(sources)
+}
+
+func compileAll(sources []source) (*Set, []*Error) { return (&Set{}).and(sources) }
+
+func (s *Set) and(sources []source) (*Set, []*Error) {
+	set := &Set{pods: slices.Clone(s.pods), nodes: slices.Clone(s.nodes), other: map[Kind][]*compiled{}, warnings: slices.Clone(s.warnings)}
 	seen := map[string]bool{}
+	for kind, list := range s.other {
+		set.other[kind] = slices.Clone(list)
+	}
+	for _, kind := range set.Kinds() {
+		for _, c := range set.stages(kind) {
+			seen[c.name] = true
+		}
+	}
+	natives := builtinPatches()
 	var bad []*Error
 	for i := range sources {
 		src := &sources[i]

@@ -1,0 +1,233 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"github.com/rehearse-k8s/rehearse/stage"
+)
+
+// fieldManager is who the fields belong to that the engine applies.
+const fieldManager = "rehearse-stage-engine"
+
+// users are the clients that speak JSON about any kind: one for the engine
+// itself, and one for each user it acts as.
+type users struct {
+	config *rest.Config
+	http   *http.Client
+
+	mu   sync.Mutex
+	each map[string]rest.Interface
+}
+
+func newUsers(cfg *rest.Config) *users {
+	own := rest.CopyConfig(cfg)
+	own.ContentType, own.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	own.GroupVersion = &schema.GroupVersion{}
+	own.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	return &users{config: own, each: map[string]rest.Interface{}}
+}
+
+// client is the one that acts as a user; empty is the engine itself.
+func (u *users) client(user string) (rest.Interface, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if c := u.each[user]; c != nil {
+		return c, nil
+	}
+	cfg := rest.CopyConfig(u.config)
+	cfg.Impersonate = rest.ImpersonationConfig{UserName: user}
+	c, err := rest.UnversionedRESTClientFor(cfg)
+	if err == nil {
+		u.each[user] = c
+	}
+	return c, err
+}
+
+// place is where the objects of a kind are in the API.
+type place struct {
+	resource   schema.GroupVersionResource
+	namespaced bool
+}
+
+// url is the path of an object.
+func (p place) url(namespace, name, subresource string) string {
+	parts := []string{"/api", p.resource.Version}
+	if p.resource.Group != "" {
+		parts = []string{"/apis", p.resource.Group, p.resource.Version}
+	}
+	if p.namespaced {
+		parts = append(parts, "namespaces", namespace)
+	}
+	return path.Join(append(parts, p.resource.Resource, name, subresource)...)
+}
+
+// placeOf finds a kind in the API. Pods and nodes are known; others are asked for
+// once, and again when they were not there.
+func (e *StageEngine) placeOf(k stage.Kind) (place, error) {
+	switch k {
+	case stage.KindPod, stage.KindNode:
+		return place{corev1.SchemeGroupVersion.WithResource(strings.ToLower(k.Kind) + "s"), k == stage.KindPod}, nil
+	}
+	gvk := k.GroupVersionKind()
+	mapping, err := e.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) {
+		e.mapper.Reset()
+		mapping, err = e.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	}
+	if err != nil {
+		return place{}, err
+	}
+	return place{mapping.Resource, mapping.Scope.Name() == meta.RESTScopeNameNamespace}, nil
+}
+
+// requestError is the failure of one request of a list.
+type requestError struct {
+	step int
+	json bool // it was a JSON patch
+	err  error
+}
+
+func (r *requestError) Error() string { return r.err.Error() }
+func (r *requestError) Unwrap() error { return r.err }
+
+// send carries out one request. The answer is nil where it is about something
+// else than the object itself; version is the object's after it.
+func (e *StageEngine) send(ctx context.Context, r *stage.Request, before string) (answer stage.Object, version string, err error) {
+	at, err := e.placeOf(r.Kind)
+	if err != nil {
+		return nil, before, err
+	}
+	client, err := e.users.client(r.As)
+	if err != nil {
+		return nil, before, err
+	}
+	body, err := r.Payload(before)
+	if err != nil {
+		return nil, before, err
+	}
+	var data []byte
+	switch {
+	case r.Verb == stage.VerbApply && r.Type != types.ApplyPatchType && !r.Own && r.Subresource == "":
+		data, err = e.createOrPatch(ctx, client, at, r, body)
+	default:
+		data, err = patchRequest(client, at, r).Body(body).Do(ctx).Raw()
+	}
+	if err != nil || !r.Own {
+		return nil, before, err
+	}
+	var head metav1.PartialObjectMetadata
+	if err := json.Unmarshal(data, &head); err != nil {
+		return nil, before, fmt.Errorf("the answer to the %s of %s: %w", r.Type, r.Name, err)
+	}
+	if head.ResourceVersion != "" {
+		version = head.ResourceVersion
+	}
+	// A subresource such as scale is answered with an object of another kind.
+	if head.APIVersion != r.Kind.APIVersion || head.Kind != r.Kind.Kind || head.UID != r.UID {
+		return nil, version, nil
+	}
+	answer, err = decode(r.Kind, data)
+	return answer, version, err
+}
+
+func patchRequest(client rest.Interface, at place, r *stage.Request) *rest.Request {
+	request := client.Patch(r.Type).MaxRetries(0).AbsPath(at.url(r.Namespace, r.Name, r.Subresource)).Param("fieldManager", fieldManager)
+	if r.Type == types.ApplyPatchType {
+		request = request.Param("force", "true")
+	}
+	return request
+}
+
+// createOrPatch makes an object that may be there already.
+func (e *StageEngine) createOrPatch(ctx context.Context, client rest.Interface, at place, r *stage.Request, body []byte) ([]byte, error) {
+	data, err := client.Post().MaxRetries(0).AbsPath(at.url(r.Namespace, "", "")).Param("fieldManager", fieldManager).Body(body).Do(ctx).Raw()
+	if !apierrors.IsAlreadyExists(err) {
+		return data, err
+	}
+	return patchRequest(client, at, r).Body(body).Do(ctx).Raw()
+}
+
+// decode reads an object as the table keeps it.
+func decode(k stage.Kind, data []byte) (stage.Object, error) {
+	switch k {
+	case stage.KindPod:
+		p := &corev1.Pod{}
+		err := json.Unmarshal(data, p)
+		p.TypeMeta = metav1.TypeMeta{}
+		withoutManagedFields(p)
+		return p, err
+	case stage.KindNode:
+		n := &corev1.Node{}
+		err := json.Unmarshal(data, n)
+		n.TypeMeta = metav1.TypeMeta{}
+		withoutManagedFields(n)
+		return n, err
+	}
+	u := &unstructured.Unstructured{}
+	err := u.UnmarshalJSON(data)
+	withoutManagedFields(u)
+	return u, err
+}
+
+// readLive gets the newest version of an object.
+func (e *StageEngine) readLive(ctx context.Context, k objectKey) (stage.Object, error) {
+	if k.typed() {
+		live := k.empty()
+		err := e.request(e.client.CoreV1().RESTClient().Get(), k).Do(ctx).Into(live.(runtime.Object))
+		withoutManagedFields(live)
+		return live, err
+	}
+	at, err := e.placeOf(k.kind)
+	if err != nil {
+		return nil, err
+	}
+	client, err := e.users.client("")
+	if err != nil {
+		return nil, err
+	}
+	data, err := client.Get().MaxRetries(0).AbsPath(at.url(k.namespace, k.name, "")).Do(ctx).Raw()
+	if err != nil {
+		return nil, err
+	}
+	return decode(k.kind, data)
+}
+
+// remove deletes an object at a version.
+func (e *StageEngine) remove(ctx context.Context, k objectKey, options *metav1.DeleteOptions) error {
+	if k.typed() {
+		return e.request(e.client.CoreV1().RESTClient().Delete(), k).Body(options).Do(ctx).Error()
+	}
+	at, err := e.placeOf(k.kind)
+	if err != nil {
+		return err
+	}
+	client, err := e.users.client("")
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(options)
+	if err != nil {
+		return err
+	}
+	return client.Delete().MaxRetries(0).AbsPath(at.url(k.namespace, k.name, "")).Body(body).Do(ctx).Error()
+}
+
+// typed reports whether objects of the kind come as Go structs.
+func (k objectKey) typed() bool { return k.kind == stage.KindPod || k.kind == stage.KindNode }

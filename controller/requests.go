@@ -127,7 +127,7 @@ func (e *StageEngine) send(ctx context.Context, r *stage.Request, before string)
 	case r.Verb == stage.VerbApply && r.Type != types.ApplyPatchType && !r.Own && r.Subresource == "":
 		data, err = e.createOrPatch(ctx, client, at, r, body)
 	default:
-		data, err = patchRequest(client, at, r).Body(body).Do(ctx).Raw()
+		data, err = answered(patchRequest(client, at, r).Body(body).Do(ctx))
 	}
 	if err != nil || !r.Own {
 		return nil, before, err
@@ -155,13 +155,22 @@ func patchRequest(client rest.Interface, at place, r *stage.Request) *rest.Reque
 	return request
 }
 
+// answered is the body of an answer. Error is asked first: it reads the status
+// that an error's body holds, which Raw does not.
+func answered(r rest.Result) ([]byte, error) {
+	if err := r.Error(); err != nil {
+		return nil, err
+	}
+	return r.Raw()
+}
+
 // createOrPatch makes an object that may be there already.
 func (e *StageEngine) createOrPatch(ctx context.Context, client rest.Interface, at place, r *stage.Request, body []byte) ([]byte, error) {
-	data, err := client.Post().MaxRetries(0).AbsPath(at.url(r.Namespace, "", "")).Param("fieldManager", fieldManager).Body(body).Do(ctx).Raw()
+	data, err := answered(client.Post().MaxRetries(0).AbsPath(at.url(r.Namespace, "", "")).Param("fieldManager", fieldManager).Body(body).Do(ctx))
 	if !apierrors.IsAlreadyExists(err) {
 		return data, err
 	}
-	return patchRequest(client, at, r).Body(body).Do(ctx).Raw()
+	return answered(patchRequest(client, at, r).Body(body).Do(ctx))
 }
 
 // decode reads an object as the table keeps it.
@@ -202,7 +211,7 @@ func (e *StageEngine) readLive(ctx context.Context, k objectKey) (stage.Object, 
 	if err != nil {
 		return nil, err
 	}
-	data, err := client.Get().MaxRetries(0).AbsPath(at.url(k.namespace, k.name, "")).Do(ctx).Raw()
+	data, err := answered(client.Get().MaxRetries(0).AbsPath(at.url(k.namespace, k.name, "")).Do(ctx))
 	if err != nil {
 		return nil, err
 	}

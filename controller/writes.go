@@ -80,7 +80,8 @@ func (e *StageEngine) settle(ctx context.Context, j job, o outcome, err error) {
 		}
 		if o.kind == failed {
 			e.counters.failures.Add(1)
-			if !errors.Is(ctx.Err(), context.Canceled) {
+			// What is refused is told of once, where the table tells of it.
+			if !o.refused && !errors.Is(ctx.Err(), context.Canceled) {
 				e.options.Logger.Warn("stage not played, will be tried again", "object", j.key.String(), "stage", j.decision.Stage, "error", err)
 			}
 		} else {

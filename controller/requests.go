@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"path"
 	"strings"
 	"sync"
@@ -30,7 +29,6 @@ const fieldManager = "rehearse-stage-engine"
 // itself, and one for each user it acts as.
 type users struct {
 	config *rest.Config
-	http   *http.Client
 
 	mu   sync.Mutex
 	each map[string]rest.Interface

@@ -49,13 +49,13 @@ func (s *session) tick() (string, error) { return "", s.spend(tickCost) }
 
 // bound puts a tick where a template can come to the same place again: into
 // loops and into templates that others call.
-func (s *session) bound() error {
+func (s *session) bound(of *template.Template) error {
 	trees, err := parse.Parse(tick, "{{"+tick+"}}", "", "", map[string]any{tick: s.tick})
 	if err != nil {
 		return err
 	}
 	mark := trees[tick].Root.Nodes[0]
-	for _, t := range s.template.Templates() {
+	for _, t := range of.Templates() {
 		if t.Tree != nil && t.Root != nil {
 			boundList(t.Root, mark)
 			t.Root.Nodes = slices.Insert(t.Root.Nodes, 0, mark.Copy())

@@ -3,7 +3,6 @@ package stage
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/google/cel-go/cel"
@@ -33,9 +32,10 @@ type celProgram struct {
 	program cel.Program
 }
 
-// celEnvironment is the same for all stages: KWOK's functions Now, Rand,
-// SinceSecond, UnixSecond and Quantity, beside CEL's own.
-var celEnvironment = sync.OnceValues(func() (*cel.Env, error) {
+// newCELEnvironment has KWOK's functions Now, Rand, SinceSecond, UnixSecond and
+// Quantity, beside CEL's own. It is dear, so one is made for a whole set, and
+// only for one that has CEL in it.
+func newCELEnvironment() (*cel.Env, error) {
 	variable := func(name string) func(eh parser.ExprHelper, target ast.Expr, args []ast.Expr) (ast.Expr, *common.Error) {
 		return func(eh parser.ExprHelper, _ ast.Expr, _ []ast.Expr) (ast.Expr, *common.Error) {
 			return eh.NewIdent(name), nil
@@ -91,16 +91,22 @@ var celEnvironment = sync.OnceValues(func() (*cel.Env, error) {
 		cel.CrossTypeNumericComparisons(true),
 		cel.OptionalTypes(),
 	)
-})
+}
 
-// compileCEL compiles an expression. mayReadNow is as for jq: a selector may not
+// celCompiler compiles the expressions of one set.
+type celCompiler struct{ env *cel.Env }
+
+// compile compiles an expression. mayReadNow is as for jq: a selector may not
 // read the time, because nothing would wake the object.
-func compileCEL(text string, mayReadNow bool) (*celProgram, error) {
-	env, err := celEnvironment()
-	if err != nil {
-		return nil, err
+func (c *celCompiler) compile(text string, mayReadNow bool) (*celProgram, error) {
+	if c.env == nil {
+		env, err := newCELEnvironment()
+		if err != nil {
+			return nil, err
+		}
+		c.env = env
 	}
-	checked, issues := env.Compile(text)
+	checked, issues := c.env.Compile(text)
 	if err := issues.Err(); err != nil {
 		// The first line says what and where; a drawing of the place follows it.
 		return nil, errors.New("cel " + short(text) + ": " + issues.Errors()[0].Message)
@@ -108,7 +114,7 @@ func compileCEL(text string, mayReadNow bool) (*celProgram, error) {
 	if !mayReadNow && reads(checked, celNow) {
 		return nil, fmt.Errorf("cel %s: the time may not be read in a selector: nothing wakes the object when time passes; use a delay", short(text))
 	}
-	program, err := env.Program(checked, cel.CostLimit(mostCELCost), cel.EvalOptions(cel.OptOptimize))
+	program, err := c.env.Program(checked, cel.CostLimit(mostCELCost), cel.EvalOptions(cel.OptOptimize))
 	if err != nil {
 		return nil, fmt.Errorf("cel %s: %w", short(text), err)
 	}

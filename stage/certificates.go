@@ -9,10 +9,11 @@ import (
 	"fmt"
 	"io"
 	"math/big"
-	"net"
 	"reflect"
 	"text/template"
 	"time"
+
+	netutils "k8s.io/utils/net"
 )
 
 // certificate is what templates read: {{ $ca.Cert }} and {{ $ca.Key }}.
@@ -110,7 +111,7 @@ func (s *session) servingTemplate(name string, ips, names []any, days int) (*x50
 	t := s.certificateTemplate(name, days)
 	for _, item := range ips {
 		text, _ := item.(string)
-		ip := net.ParseIP(text)
+		ip := netutils.ParseIPSloppy(text)
 		if ip == nil {
 			return nil, fmt.Errorf("%v is no IP address", item)
 		}

@@ -119,11 +119,11 @@ func (s *Set) and(sources []source) (*Set, []*Error) {
 			seen[c.name] = true
 		}
 	}
-	natives := builtinPatches()
+	natives, expressions := builtinPatches(), &celCompiler{}
 	var bad []*Error
 	for i := range sources {
 		src := &sources[i]
-		work := &compiling{source: src, natives: natives}
+		work := &compiling{source: src, natives: natives, cel: expressions}
 		c, err := work.compile()
 		if err == nil && seen[src.stage.Name] {
 			err = problem("metadata.name", "another stage has this name")
@@ -163,6 +163,7 @@ type compiling struct {
 	*source
 	kind     Kind
 	natives  map[string]nativePatch
+	cel      *celCompiler
 	warnings []*Error
 }
 

@@ -33,7 +33,7 @@ func (c *compiling) compileFrom(field string, from *v1alpha1.ExpressionFrom) (*e
 		if from.CEL.Expression == "" {
 			return nil, problem(field, "is empty")
 		}
-		program, err := compileCEL(from.CEL.Expression, true)
+		program, err := c.cel.compile(from.CEL.Expression, true)
 		if err != nil {
 			return nil, problem(field, err.Error())
 		}

@@ -41,7 +41,7 @@ func TestCEL(t *testing.T) {
 		`self.spec.hostNetwork`:                                                                            false,
 		`'text'`:                                                                                           false,
 	} {
-		r, err := compileCondition("f", expression)
+		r, err := (&compiling{cel: &celCompiler{}}).compileCondition("f", expression)
 		if err != nil {
 			t.Errorf("%s: %v", expression, err)
 			continue
@@ -57,7 +57,7 @@ func TestCEL(t *testing.T) {
 		`has(self.spec.none)`:                                                   false,
 		`self.spec.none == 1`:                                                   false,
 	} {
-		r, err := compileCondition("f", expression)
+		r, err := (&compiling{cel: &celCompiler{}}).compileCondition("f", expression)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -210,7 +210,7 @@ func TestEndlessPrograms(t *testing.T) {
 			t.Errorf("%s ended", program)
 		}
 	}
-	r, err := compileCondition("f", `[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, [1,2,3,4,5,6,7,8,9,10].all(d, [1,2,3,4,5,6,7,8,9,10].all(e, [1,2,3,4,5,6,7,8,9,10].all(f, a + b + c + d + e + f > 0))))))`)
+	r, err := (&compiling{cel: &celCompiler{}}).compileCondition("f", `[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, [1,2,3,4,5,6,7,8,9,10].all(d, [1,2,3,4,5,6,7,8,9,10].all(e, [1,2,3,4,5,6,7,8,9,10].all(f, a + b + c + d + e + f > 0))))))`)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"text/template"
 	"time"
 
-	"github.com/Masterminds/sprig/v3"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
@@ -24,15 +23,13 @@ var refused = map[string]string{
 
 // functions are all a template may call. Only those whose name is in the text
 // are made, because there are some 270.
-func (s *session) functions(kind Kind, text string) template.FuncMap {
-	all := sprig.TxtFuncMap()
-	for _, more := range []template.FuncMap{s.ownFunctions(kind), s.chanceFunctions(), s.boundFunctions()} {
-		maps.Copy(all, more)
-	}
+func (s *session) functions(p *program) template.FuncMap {
 	out := template.FuncMap{tick: s.tick}
-	for name, f := range all {
-		if refused[name] == "" && strings.Contains(text, name) {
-			out[name] = s.guarded(f)
+	for _, more := range []template.FuncMap{p.sprig, s.ownFunctions(p.kind), s.chanceFunctions(), s.boundFunctions()} {
+		for name, f := range more {
+			if strings.Contains(p.text, name) {
+				out[name] = s.guarded(f)
+			}
 		}
 	}
 	return out

@@ -1,7 +1,6 @@
 package stage
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -184,12 +183,9 @@ func eachFunc(v reflect.Value, visit func(*gojq.Func)) {
 // ends counts as one that failed.
 const mostSteps = 1_000_000
 
-// stepBudget is a context that ends after a number of questions. A clock would make
+// stepBudget is a context, as gojq takes one, that ends after a number of questions. A clock would make
 // the answer depend on the machine.
-type stepBudget struct {
-	context.Context
-	left int
-}
+type stepBudget struct{ left int }
 
 var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
@@ -199,6 +195,10 @@ func (s *stepBudget) Done() <-chan struct{} {
 	}
 	return nil
 }
+
+func (s *stepBudget) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+func (s *stepBudget) Value(any) any { return nil }
 
 func (s *stepBudget) Err() error {
 	if s.left < 0 {
@@ -214,7 +214,7 @@ func (q *query) results(v *view) ([]any, error) {
 		return nil, errors.New("the object has no JSON form")
 	}
 	now := float64(v.now.UnixNano()) / float64(time.Second)
-	iter := q.code.RunWithContext(&stepBudget{Context: context.Background(), left: mostSteps}, input, now)
+	iter := q.code.RunWithContext(&stepBudget{left: mostSteps}, input, now)
 	var out []any
 	for {
 		result, ok := iter.Next()

@@ -1,8 +1,8 @@
 package stage
 
 import (
+	"reflect"
 	"strings"
-	"sync"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -18,33 +18,47 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// builtinKinds are the kinds whose lists the API merges by key.
-var builtinKinds = sync.OnceValue(func() *runtime.Scheme {
-	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme, policyv1.AddToScheme, autoscalingv2.AddToScheme,
-		storagev1.AddToScheme, coordinationv1.AddToScheme, networkingv1.AddToScheme, rbacv1.AddToScheme,
-		discoveryv1.AddToScheme, schedulingv1.AddToScheme, certificatesv1.AddToScheme, resourcev1.AddToScheme,
-		admissionregistrationv1.AddToScheme,
-	} {
-		if err := add(s); err != nil {
-			panic(err) // a kind registered twice: this list is wrong
-		}
-	}
-	return s
-})
+// builtinKinds are kinds whose lists the API merges by key: their Go types say
+// which.
+var builtinKinds = map[string][]any{
+	"v1": {
+		&corev1.Pod{}, &corev1.Node{}, &corev1.Service{}, &corev1.ConfigMap{}, &corev1.Secret{},
+		&corev1.Namespace{}, &corev1.ServiceAccount{}, &corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{},
+		&corev1.ReplicationController{}, &corev1.ResourceQuota{}, &corev1.LimitRange{}, &corev1.Event{}, &corev1.PodTemplate{},
+	},
+	"apps/v1":        {&appsv1.Deployment{}, &appsv1.ReplicaSet{}, &appsv1.StatefulSet{}, &appsv1.DaemonSet{}, &appsv1.ControllerRevision{}},
+	"batch/v1":       {&batchv1.Job{}, &batchv1.CronJob{}},
+	"policy/v1":      {&policyv1.PodDisruptionBudget{}},
+	"autoscaling/v2": {&autoscalingv2.HorizontalPodAutoscaler{}},
+	"storage.k8s.io/v1": {
+		&storagev1.StorageClass{}, &storagev1.VolumeAttachment{}, &storagev1.CSIDriver{}, &storagev1.CSINode{}, &storagev1.CSIStorageCapacity{},
+	},
+	"coordination.k8s.io/v1":       {&coordinationv1.Lease{}},
+	"networking.k8s.io/v1":         {&networkingv1.Ingress{}, &networkingv1.IngressClass{}, &networkingv1.NetworkPolicy{}},
+	"rbac.authorization.k8s.io/v1": {&rbacv1.Role{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}},
+	"discovery.k8s.io/v1":          {&discoveryv1.EndpointSlice{}},
+	"scheduling.k8s.io/v1":         {&schedulingv1.PriorityClass{}},
+	"certificates.k8s.io/v1":       {&certificatesv1.CertificateSigningRequest{}},
+	"resource.k8s.io/v1": {
+		&resourcev1.ResourceClaim{}, &resourcev1.ResourceClaimTemplate{}, &resourcev1.ResourceSlice{}, &resourcev1.DeviceClass{},
+	},
+	"admissionregistration.k8s.io/v1": {
+		&admissionregistrationv1.ValidatingWebhookConfiguration{}, &admissionregistrationv1.MutatingWebhookConfiguration{},
+		&admissionregistrationv1.ValidatingAdmissionPolicy{}, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{},
+	},
+}
 
 // strategicSchema is the Go type whose tags say how a strategic merge of a kind
 // goes; nil where it is not known.
 func strategicSchema(k Kind) any {
-	o, err := builtinKinds().New(k.GroupVersionKind())
-	if err != nil {
-		return nil
+	for _, example := range builtinKinds[k.APIVersion] {
+		if reflect.TypeOf(example).Elem().Name() == k.Kind {
+			return example
+		}
 	}
-	return o
+	return nil
 }
 
 // noStrategic reports whether a kind is surely a custom resource, of which the

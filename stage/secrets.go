@@ -18,6 +18,7 @@ import (
 	"text/template"
 
 	"github.com/Masterminds/sprig/v3"
+	//lint:ignore SA1019 a bcrypt hash is made of it, and of nothing else
 	"golang.org/x/crypto/blowfish"
 )
 

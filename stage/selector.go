@@ -97,7 +97,7 @@ func (c *compiling) compileExpression(field string, e v1alpha1.SelectorExpressio
 			c.warn(field+".cel", "is not used where there are key and operator; remove one of the two")
 		}
 	case e.CEL != nil:
-		return compileCondition(field+".cel.expression", e.CEL.Expression)
+		return c.compileCondition(field+".cel.expression", e.CEL.Expression)
 	default:
 		return requirement{}, problem(field, "is empty: it needs jq or cel")
 	}
@@ -128,11 +128,11 @@ func (c *compiling) compileExpression(field string, e v1alpha1.SelectorExpressio
 	return r, nil
 }
 
-func compileCondition(field, text string) (requirement, *Error) {
+func (c *compiling) compileCondition(field, text string) (requirement, *Error) {
 	if text == "" {
 		return requirement{}, problem(field, "is empty")
 	}
-	program, err := compileCEL(text, false)
+	program, err := c.cel.compile(text, false)
 	if err != nil {
 		return requirement{}, problem(field, err.Error())
 	}

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"text/template"
 	"time"
 
+	"github.com/Masterminds/sprig/v3"
 	"k8s.io/apimachinery/pkg/types"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
@@ -49,41 +49,35 @@ type moment struct {
 	step   int
 }
 
-// program is a parsed template. It may be rendered from any number of
-// goroutines; each takes a session of its own.
+// program is a parsed template. It is never run itself: each rendering has a
+// session, a clone whose functions read that session.
 type program struct {
-	text     string
+	template *template.Template
 	kind     Kind
-	sessions sync.Pool
+	// sprig are those of sprig's functions that are named in the text.
+	sprig template.FuncMap
+	text  string
 }
 
-// session is a template whose functions read its fields.
+// session is one rendering.
 type session struct {
 	moment
-	template *template.Template
-	spent    int
-	drawn    uint64 // random functions called so far
+	spent int
+	drawn uint64 // random functions called so far
 }
 
 // parseTemplate parses a stage's template: Go's text/template with sprig's
 // functions and KWOK's, less those that read the environment or the network. One
 // function is our own: TransitionTime.
 func parseTemplate(text string, kind Kind) (*program, error) {
-	p := &program{text: text, kind: kind}
-	s, err := p.session()
-	if err != nil {
-		return nil, err
-	}
-	p.sessions.Put(s)
-	return p, nil
-}
-
-func (p *program) session() (*session, error) {
-	if s, ok := p.sessions.Get().(*session); ok {
-		return s, nil
+	p := &program{text: text, kind: kind, sprig: template.FuncMap{}}
+	for name, f := range sprig.TxtFuncMap() {
+		if refused[name] == "" && strings.Contains(text, name) {
+			p.sprig[name] = f
+		}
 	}
 	s := &session{}
-	t, err := template.New("template").Funcs(s.functions(p.kind, p.text)).Parse(p.text)
+	t, err := template.New("template").Funcs(s.functions(p)).Parse(text)
 	if err != nil {
 		for name, why := range refused {
 			if strings.Contains(err.Error(), fmt.Sprintf("function %q not defined", name)) {
@@ -92,8 +86,8 @@ func (p *program) session() (*session, error) {
 		}
 		return nil, errors.New(strings.TrimPrefix(err.Error(), "template: "))
 	}
-	s.template = t
-	return s, s.bound()
+	p.template = t
+	return p, s.bound(t)
 }
 
 // mostOutput bounds what a template renders: the API takes no larger object.
@@ -106,16 +100,13 @@ func (p *program) render(m moment, of any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := p.session()
+	t, err := p.template.Clone()
 	if err != nil {
 		return nil, err
 	}
-	s.moment, s.spent, s.drawn = m, 0, 0
+	s := &session{moment: m}
 	out := limited{most: mostOutput}
-	err = s.template.Execute(&out, data)
-	s.moment = moment{}
-	p.sessions.Put(s)
-	if err != nil {
+	if err := t.Funcs(s.functions(p)).Execute(&out, data); err != nil {
 		var over *overBudget
 		if errors.As(err, &over) {
 			return nil, over

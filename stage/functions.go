@@ -125,7 +125,8 @@ func quote(value any) (string, error) {
 	return string(data), err
 }
 
-// toYAML is KWOK's YAML function: a value as YAML, indented by levels of two.
+// toYAML is KWOK's YAML function: a value as YAML; with levels, on lines of its own,
+// indented by two blanks for each level.
 func toYAML(value any, levels ...int) (string, error) {
 	data, err := yaml.Marshal(value)
 	if err != nil {
@@ -133,7 +134,7 @@ func toYAML(value any, levels ...int) (string, error) {
 	}
 	text := strings.TrimSuffix(string(data), "\n")
 	if len(levels) > 0 && levels[0] > 0 {
-		text = strings.ReplaceAll(text, "\n", "\n"+strings.Repeat("  ", levels[0]))
+		text = strings.ReplaceAll("\n"+text, "\n", "\n"+strings.Repeat("  ", levels[0]))
 	}
 	return text, nil
 }

@@ -35,7 +35,7 @@ func TestTemplateFunctions(t *testing.T) {
 		`{{ TransitionTime .status.conditions "PodScheduled" "False" | Quote }}`: "2026-03-01T12:00:00Z",
 		`{{ TransitionTime .status.nothing "PodScheduled" "True" | Quote }}`:     "2026-03-01T12:00:00Z",
 		`{{ YAML (dict "a" (list 1 2)) | Quote }}`:                               "a:\n- 1\n- 2",
-		`{{ YAML (dict "a" 1 "b" 2) 1 | Quote }}`:                                "a: 1\n  b: 2",
+		`{{ YAML (dict "a" 1 "b" 2) 1 | Quote }}`:                                "\n  a: 1\n  b: 2",
 	} {
 		tpl, err := parseTemplate("out: "+expression, KindPod)
 		if err != nil {

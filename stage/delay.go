@@ -62,18 +62,22 @@ func (d *delay) after(v *view, since time.Time, stage string) (wait time.Duratio
 	base := d.base
 	jitter, hasJitter := d.jitter, d.hasJitter
 	if d.baseFrom != nil {
-		switch got, ok, err := d.baseFrom.duration(v, since, stage); {
+		switch got, found, err := d.baseFrom.duration(v, since, stage); {
 		case err != "":
 			trouble, held = err, !d.hasBase
-		case ok:
+		case found == saidNone:
+			return 0, false, ""
+		case found == given:
 			base = got
 		}
 	}
 	if d.jitterFrom != nil {
-		switch got, ok, err := d.jitterFrom.duration(v, since, stage); {
+		switch got, found, err := d.jitterFrom.duration(v, since, stage); {
 		case err != "":
 			trouble, held = err, held || !d.hasJitter && !d.hasBase && d.baseFrom == nil
-		case ok:
+		case found == saidNone:
+			hasJitter = false
+		case found == given:
 			jitter, hasJitter = got, true
 		}
 	}
@@ -89,38 +93,47 @@ func (d *delay) after(v *view, since time.Time, stage string) (wait time.Duratio
 	return max(base, 0), held, trouble
 }
 
-// duration reads a time, from since on, or a duration. An empty text is no
-// delay. ok is false for what is absent; err says what is there and neither.
-func (x *expression) duration(v *view, since time.Time, stage string) (d time.Duration, ok bool, err string) {
+// found says what an expression for a duration gave.
+type found uint8
+
+const (
+	absent   found = iota // nothing: what is fixed in the stage holds
+	saidNone              // an empty text: no delay, or no jitter, at all
+	given
+)
+
+// duration reads a time, from since on, or a duration. err says what is there and
+// neither.
+func (x *expression) duration(v *view, since time.Time, stage string) (d time.Duration, f found, err string) {
 	got, failed := x.first(v, stage)
 	if failed != nil {
-		return 0, false, failed.Error()
+		return 0, absent, failed.Error()
 	}
 	switch got.kind {
 	case valueNone:
-		return 0, false, ""
+		return 0, absent, ""
 	case valueTime:
-		return got.at.Sub(since), true, ""
+		return got.at.Sub(since), given, ""
 	case valueSpan:
-		return got.span, true, ""
+		return got.span, given, ""
 	case valueNumber:
 		if x.cel != nil { // nanoseconds, as in KWOK
-			return nanoseconds(got.number), true, ""
+			return nanoseconds(got.number), given, ""
 		}
 	case valueText:
 		if got.text == "" {
-			return 0, true, ""
+			return 0, saidNone, ""
 		}
 		if looksLikeTime(got.text) {
 			if at, err := time.Parse(time.RFC3339, got.text); err == nil {
-				return at.Sub(since), true, ""
+				return at.Sub(since), given, ""
 			}
 		}
 		if d, err := time.ParseDuration(got.text); err == nil {
-			return d, true, ""
+			return d, given, ""
 		}
 	}
-	return 0, false, x.field + ": " + got.describe() + " is neither an RFC 3339 time nor a duration such as 5s"
+	return 0, absent, x.field + ": " + got.describe() + " is neither an RFC 3339 time nor a duration such as 5s"
 }
 
 // looksLikeTime keeps durations, which come far more often, from being parsed as

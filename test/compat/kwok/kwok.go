@@ -38,12 +38,16 @@ type both struct {
 	ours *stage.Set
 }
 
-// load reads the files of one directory of stages. What is no Stage in it is left
+// load reads the files of directories of stages. What is no Stage in them is left
 // out, as KWOK does.
-func load(dir string) (b both, err error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
-	if err != nil {
-		return b, err
+func load(dirs ...string) (b both, err error) {
+	var files []string
+	for _, dir := range dirs {
+		found, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+		if err != nil {
+			return b, err
+		}
+		files = append(files, found...)
 	}
 	var names []string
 	var texts []stage.File

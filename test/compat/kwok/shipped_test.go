@@ -17,53 +17,94 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// draws is how often we decide with another seed, to see all that may be chosen.
-const draws = 400
+// draws is how often we decide with another seed, to see all that may be chosen, and
+// seldom the share below which a stage need not have been seen.
+const (
+	draws  = 300
+	seldom = 0.05
+)
+
+// fataler is a *testing.T or a *rapid.T.
+type fataler interface {
+	Helper()
+	Fatalf(format string, args ...any)
+	Errorf(format string, args ...any)
+}
+
+// choice is what was seen of a stage in all draws.
+type choice struct {
+	decision    stage.Decision
+	least, most time.Duration // that it waits
+}
 
 // agree compares both on one object: which stages may come, when, and what they do.
-func agree(t *testing.T, b both, o stage.Object, kind stage.Kind) {
+func agree(t fataler, b both, o stage.Object, kind stage.Kind) {
 	t.Helper()
-	theirs, err := b.kwok[kind].ListAllPossible(context.Background(), event(o))
-	if err != nil {
-		t.Fatalf("kwok: %v", err)
-	}
-	possible := map[string]*lifecycle.Stage{}
-	for _, s := range theirs {
-		possible[s.Name()] = s
-	}
-	chosen := map[string]stage.Decision{}
+	possible := shares(t, b, o, kind)
+	chosen := map[string]*choice{}
 	for seed := range uint64(draws) {
 		d := b.ours.Decide(now, seed, o, stage.Past{}, stage.Scene{NodeReady: true})
 		if !d.Chosen() {
 			break
 		}
-		chosen[d.Stage] = d
-		s := possible[d.Stage]
-		if s == nil {
-			t.Fatalf("%s was chosen; kwok allows %v", d.Stage, names(possible))
+		wait := d.Due.Sub(d.Since)
+		c := chosen[d.Stage]
+		if c == nil {
+			c = &choice{decision: d, least: wait, most: wait}
+			chosen[d.Stage] = c
 		}
-		within(t, s, o, d)
+		c.least, c.most = min(c.least, wait), max(c.most, wait)
 	}
-	if got := names(chosen); !slices.Equal(got, names(possible)) {
-		t.Fatalf("chosen in %d draws: %v; kwok allows %v", draws, got, names(possible))
+	for name := range chosen {
+		if possible[name].Stage == nil {
+			t.Fatalf("%s was chosen; kwok allows %v", name, names(possible))
+		}
 	}
-	for name, d := range chosen {
-		want, err := kwokDoes(possible[name], o, kind)
-		if err != nil {
-			t.Fatalf("kwok: %s: %v", name, err)
+	for name, p := range possible {
+		if chosen[name] == nil {
+			if p.share > seldom {
+				t.Fatalf("%s was not chosen in %d draws, only %v; kwok chooses it in %.0f of 100", name, draws, names(chosen), 100*p.share)
+			}
+			continue
 		}
-		got, err := weDo(b.ours, d, o, kind)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		if diff := cmp.Diff(typed(want, kind), typed(got, kind), cmpopts.EquateEmpty()); diff != "" {
-			t.Errorf("%s: kwok's - and ours +\n%s", name, diff)
-		}
+		within(t, p.Stage, o, chosen[name])
+		same(t, b, p.Stage, o, kind, chosen[name].decision)
 	}
 }
 
-// within checks our delay against the range that KWOK's may have.
-func within(t *testing.T, s *lifecycle.Stage, o stage.Object, d stage.Decision) {
+// share is one of KWOK's stages and how often it is chosen.
+type share struct {
+	*lifecycle.Stage
+	share float64
+}
+
+func shares(t fataler, b both, o stage.Object, kind stage.Kind) map[string]share {
+	t.Helper()
+	possible, err := b.kwok[kind].ListAllPossible(context.Background(), event(o))
+	if err != nil {
+		t.Fatalf("kwok: %v", err)
+	}
+	out, total := map[string]share{}, 0.0
+	for _, s := range possible {
+		w, _, err := s.Weight(context.Background(), event(o))
+		if err != nil {
+			t.Fatalf("kwok: %s: weight: %v", s.Name(), err)
+		}
+		out[s.Name()] = share{s, float64(w)}
+		total += float64(w)
+	}
+	for name, s := range out {
+		s.share /= max(total, 1)
+		if total == 0 {
+			s.share = 1 / float64(len(out))
+		}
+		out[name] = s
+	}
+	return out
+}
+
+// within checks our delays against the range that KWOK's may have.
+func within(t fataler, s *lifecycle.Stage, o stage.Object, c *choice) {
 	t.Helper()
 	span, ok, err := s.DelayRangePossible(context.Background(), event(o), now)
 	if err != nil {
@@ -72,9 +113,24 @@ func within(t *testing.T, s *lifecycle.Stage, o stage.Object, d stage.Decision) 
 	if !ok {
 		span = []time.Duration{0}
 	}
-	least, most := max(span[0], 0), max(span[len(span)-1], 0)
-	if wait := d.Due.Sub(d.Since); wait < least || wait > most {
-		t.Errorf("%s waits %s; kwok waits %v", s.Name(), wait, span)
+	if least, most := max(span[0], 0), max(span[len(span)-1], 0); c.least < least || c.most > most {
+		t.Errorf("%s waits %s to %s; kwok waits %v", s.Name(), c.least, c.most, span)
+	}
+}
+
+// same checks that both make the same of the object, or fail both.
+func same(t fataler, b both, s *lifecycle.Stage, o stage.Object, kind stage.Kind, d stage.Decision) {
+	t.Helper()
+	want, theirs := kwokDoes(s, o, kind)
+	got, ours := weDo(b.ours, d, o, kind)
+	if theirs != nil || ours != nil {
+		if (theirs == nil) != (ours == nil) {
+			t.Fatalf("%s: kwok says %v, we say %v", s.Name(), theirs, ours)
+		}
+		return
+	}
+	if diff := cmp.Diff(typed(want, kind), typed(got, kind), cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("%s: kwok's - and ours +\n%s", s.Name(), diff)
 	}
 }
 

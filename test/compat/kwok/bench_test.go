@@ -1,0 +1,110 @@
+package kwok
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rehearse-k8s/rehearse/stage"
+)
+
+// inputs are the pods that the benchmarks decide on: one under the fast stages, one
+// under the general ones, from KWOK's own tests.
+var inputs = map[string]string{
+	"fast":    "pod/fast/testdata/pod-pending.input.yaml",
+	"general": "pod/general/testdata/pod-pending.input.yaml",
+}
+
+func benchmark(b *testing.B, run func(*testing.B, both, stage.Object)) {
+	root, err := shipped()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, name := range []string{"fast", "general"} {
+		file := filepath.Join(root, inputs[name])
+		data, err := os.ReadFile(file)
+		if err != nil {
+			b.Fatal(err)
+		}
+		o, _, err := read(data)
+		if err != nil {
+			b.Fatal(err)
+		}
+		set, err := load(filepath.Dir(filepath.Dir(file)))
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			run(b, set, o)
+		})
+	}
+}
+
+// BenchmarkDecideKWOK is one decision as KWOK's controller makes it for an event:
+// which stage, and how long to wait.
+func BenchmarkDecideKWOK(b *testing.B) {
+	benchmark(b, func(b *testing.B, set both, o stage.Object) {
+		lc := set.kwok[stage.KindPod]
+		for b.Loop() {
+			e := event(o)
+			s, err := lc.Match(context.Background(), e)
+			if err != nil || s == nil {
+				b.Fatal(s, err)
+			}
+			if _, _, err := s.Delay(context.Background(), e, now); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// BenchmarkDecideOurs is the same decision of ours.
+func BenchmarkDecideOurs(b *testing.B) {
+	benchmark(b, func(b *testing.B, set both, o stage.Object) {
+		for b.Loop() {
+			if d := set.ours.Decide(now, 1, o, stage.Past{}, stage.Scene{NodeReady: true}); !d.Chosen() {
+				b.Fatal("nothing is chosen")
+			}
+		}
+	})
+}
+
+// BenchmarkPlayKWOK is a decision, and the stage's patch rendered and tried on the
+// object, as KWOK does before it sends it.
+func BenchmarkPlayKWOK(b *testing.B) {
+	benchmark(b, func(b *testing.B, set both, o stage.Object) {
+		lc := set.kwok[stage.KindPod]
+		for b.Loop() {
+			e := event(o)
+			s, err := lc.Match(context.Background(), e)
+			if err != nil || s == nil {
+				b.Fatal(s, err)
+			}
+			if _, _, err := s.Delay(context.Background(), e, now); err != nil {
+				b.Fatal(err)
+			}
+			if _, err := kwokDoes(s, o, stage.KindPod); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// BenchmarkPlayOurs is the same of ours, up to the JSON that is sent.
+func BenchmarkPlayOurs(b *testing.B) {
+	benchmark(b, func(b *testing.B, set both, o stage.Object) {
+		for b.Loop() {
+			d := set.ours.Decide(now, 1, o, stage.Past{}, stage.Scene{NodeReady: true})
+			effects, err := set.ours.Play(now, o, d, facts{})
+			if err != nil || effects.Empty() {
+				b.Fatal(effects, err)
+			}
+			if _, err := json.Marshal(effects.Object); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

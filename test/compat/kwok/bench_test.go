@@ -14,7 +14,7 @@ import (
 // under the general ones, from KWOK's own tests.
 var inputs = map[string]string{
 	"fast":    "pod/fast/testdata/pod-pending.input.yaml",
-	"general": "pod/general/testdata/pod-pending.input.yaml",
+	"general": "pod/general/testdata/pod-ready.input.yaml",
 }
 
 func benchmark(b *testing.B, run func(*testing.B, both, stage.Object)) {
@@ -76,7 +76,7 @@ func BenchmarkDecideOurs(b *testing.B) {
 // object, as KWOK does before it sends it.
 func BenchmarkPlayKWOK(b *testing.B) {
 	benchmark(b, func(b *testing.B, set both, o stage.Object) {
-		lc := set.kwok[stage.KindPod]
+		lc, templates := set.kwok[stage.KindPod], renderer(o.GetName())
 		for b.Loop() {
 			e := event(o)
 			s, err := lc.Match(context.Background(), e)
@@ -86,7 +86,7 @@ func BenchmarkPlayKWOK(b *testing.B) {
 			if _, _, err := s.Delay(context.Background(), e, now); err != nil {
 				b.Fatal(err)
 			}
-			if _, err := kwokDoes(s, o, stage.KindPod); err != nil {
+			if _, err := kwokDoes(templates, s, o, stage.KindPod); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -191,9 +191,9 @@ func (x *outcome) change(kind stage.Kind, patch []byte, t types.PatchType) error
 }
 
 // kwokDoes plays one of KWOK's stages.
-func kwokDoes(s *lifecycle.Stage, o stage.Object, kind stage.Kind) (*outcome, error) {
+func kwokDoes(templates gotpl.Renderer, s *lifecycle.Stage, o stage.Object, kind stage.Kind) (*outcome, error) {
 	x := &outcome{Object: plain(o)}
-	_, err := s.DoSteps(0, o.GetFinalizers(), o, renderer(o.GetName()),
+	_, err := s.DoSteps(0, o.GetFinalizers(), o, templates,
 		func(e *internalversion.StageEvent) error {
 			x.Events = append(x.Events, fmt.Sprintf("%s %s: %s", e.Type, e.Reason, e.Message))
 			return nil

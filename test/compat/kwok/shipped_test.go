@@ -121,7 +121,7 @@ func within(t fataler, s *lifecycle.Stage, o stage.Object, c *choice) {
 // same checks that both make the same of the object, or fail both.
 func same(t fataler, b both, s *lifecycle.Stage, o stage.Object, kind stage.Kind, d stage.Decision) {
 	t.Helper()
-	want, theirs := kwokDoes(s, o, kind)
+	want, theirs := kwokDoes(renderer(o.GetName()), s, o, kind)
 	got, ours := weDo(b.ours, d, o, kind)
 	if theirs != nil || ours != nil {
 		if (theirs == nil) != (ours == nil) {

@@ -1,7 +1,6 @@
 package stage
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
@@ -148,12 +148,8 @@ func asMapping(rendered any) (map[string]any, error) {
 // patchStatus merges values into a status, by RFC 7386 or by the strategic
 // merge rules of schema, the type the status stands in.
 func patchStatus[S any](status *S, schema any, values map[string]any, merge bool) error {
-	data, err := json.Marshal(status)
+	before, err := runtime.DefaultUnstructuredConverter.ToUnstructured(status)
 	if err != nil {
-		return err
-	}
-	var before map[string]any
-	if err := json.Unmarshal(data, &before); err != nil {
 		return err
 	}
 	var after map[string]any
@@ -167,15 +163,49 @@ func patchStatus[S any](status *S, schema any, values map[string]any, merge bool
 		}
 		after, _ = merged["status"].(map[string]any)
 	}
-	if data, err = json.Marshal(after); err != nil {
-		return err
-	}
 	var out S
-	if err := json.NewDecoder(bytes.NewReader(data)).Decode(&out); err != nil {
+	if err := fromValues(after, &out); err != nil {
 		return fmt.Errorf("the patched status does not fit its type: %w", err)
 	}
 	*status = out
 	return nil
+}
+
+// fromValues fills a struct from JSON values. The converter is several times as fast
+// as JSON, but cuts off a number that its field cannot hold; so it gets those only
+// that every field can.
+func fromValues(values map[string]any, out any) error {
+	if small(values) {
+		return runtime.DefaultUnstructuredConverter.FromUnstructured(values, out)
+	}
+	data, err := json.Marshal(values)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, out)
+}
+
+// small tells whether all numbers are whole and fit the least of the API's types.
+func small(value any) bool {
+	switch value := value.(type) {
+	case map[string]any:
+		for _, v := range value {
+			if !small(v) {
+				return false
+			}
+		}
+	case []any:
+		for _, v := range value {
+			if !small(v) {
+				return false
+			}
+		}
+	case int64:
+		return value == int64(int32(value))
+	case float64:
+		return false
+	}
+	return true
 }
 
 // mergePatch is RFC 7386 on JSON values.

@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"text/template"
 	"time"
 
 	"github.com/Masterminds/sprig/v3"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
@@ -113,6 +116,9 @@ func (p *program) render(m moment, of any) (any, error) {
 		}
 		return nil, errors.New(strings.TrimPrefix(err.Error(), "template: "))
 	}
+	if value, ok := plainYAML(out.Bytes()); ok {
+		return value, nil
+	}
 	asJSON, err := yaml.YAMLToJSONStrict(out.Bytes())
 	if err != nil {
 		return nil, fmt.Errorf("the template does not render YAML: %s", strings.Join(strings.Fields(err.Error()), " "))
@@ -138,10 +144,18 @@ func (l *limited) Write(p []byte) (int, error) {
 }
 
 // templateData is the object as templates see it: its JSON, with numbers as
-// they are written.
+// they are written. It is a copy, for templates may change it.
 func templateData(of any) (any, error) {
 	if u, ok := of.(interface{ UnstructuredContent() map[string]any }); ok {
 		of = u.UnstructuredContent()
+	}
+	switch typed := of.(type) {
+	case *corev1.Pod, *corev1.Node: // a third of the time of JSON there and back
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
+		if err != nil {
+			return nil, err
+		}
+		return asWritten(content), nil
 	}
 	data, err := json.Marshal(of)
 	if err != nil {
@@ -154,4 +168,27 @@ func templateData(of any) (any, error) {
 		return nil, err
 	}
 	return out, nil
+}
+
+// asWritten turns whole numbers into json.Number, in place.
+func asWritten(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		for key, v := range value {
+			if n, ok := v.(int64); ok {
+				value[key] = json.Number(strconv.FormatInt(n, 10))
+			} else {
+				asWritten(v)
+			}
+		}
+	case []any:
+		for i, v := range value {
+			if n, ok := v.(int64); ok {
+				value[i] = json.Number(strconv.FormatInt(n, 10))
+			} else {
+				asWritten(v)
+			}
+		}
+	}
+	return value
 }

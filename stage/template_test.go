@@ -85,6 +85,8 @@ func TestPlayErrors(t *testing.T) {
 		"no mapping":         {`- a`, "does not render a YAML mapping"},
 		"does not fit":       {`phase: [1]`, "does not fit its type"},
 		"a list is none":     {`conditions: x`, "does not fit its type"},
+		"a number too large": {`containerStatuses: [{name: a, restartCount: 99999999999}]`, "does not fit its type"},
+		"no whole number":    {`containerStatuses: [{name: a, restartCount: 1.5}]`, "does not fit its type"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			set := mustCompile(t, head+"spec: {resourceRef: {kind: Pod}, selector: {}, next: {statusTemplate: '"+c.template+"'}}")

@@ -27,7 +27,7 @@ func (s *session) functions(p *program) template.FuncMap {
 	out := template.FuncMap{tick: s.tick}
 	for _, more := range []template.FuncMap{p.sprig, s.ownFunctions(p.kind), s.chanceFunctions(), s.boundFunctions()} {
 		for name, f := range more {
-			if strings.Contains(p.text, name) {
+			if p.names(name) {
 				out[name] = s.guarded(f)
 			}
 		}

@@ -60,6 +60,17 @@ type program struct {
 	// sprig are those of sprig's functions that are named in the text.
 	sprig template.FuncMap
 	text  string
+	// unnamed are the functions that are not in the text, once that is known: a
+	// rendering can do without them.
+	unnamed map[string]bool
+}
+
+// names tells whether a function may be called. To be named in passing is enough.
+func (p *program) names(function string) bool {
+	if p.template == nil {
+		p.unnamed[function] = !strings.Contains(p.text, function)
+	}
+	return !p.unnamed[function]
 }
 
 // session is one rendering.
@@ -73,7 +84,7 @@ type session struct {
 // functions and KWOK's, less those that read the environment or the network. One
 // function is our own: TransitionTime.
 func parseTemplate(text string, kind Kind) (*program, error) {
-	p := &program{text: text, kind: kind, sprig: template.FuncMap{}}
+	p := &program{text: text, kind: kind, sprig: template.FuncMap{}, unnamed: map[string]bool{}}
 	for name, f := range sprig.TxtFuncMap() {
 		if refused[name] == "" && strings.Contains(text, name) {
 			p.sprig[name] = f

@@ -34,6 +34,7 @@ type StageEngine struct {
 	leases    *leaseBook
 	addresses *addresses
 	started   time.Time
+	playing   time.Time // nothing was late before
 	sharer    sharer
 	counters  counters
 
@@ -62,6 +63,9 @@ func NewStageEngine(cfg *rest.Config, options StageOptions) (*StageEngine, error
 	if own.UserAgent == "" {
 		own.UserAgent = "rehearse-stage-engine"
 	}
+	if options.Metrics != nil {
+		own.Wrap(options.Metrics.count)
+	}
 	client, err := kubernetes.NewForConfig(own)
 	if err != nil {
 		return nil, fmt.Errorf("stage engine: %w", err)
@@ -82,7 +86,7 @@ func NewStageEngine(cfg *rest.Config, options StageOptions) (*StageEngine, error
 
 		options:   options,
 		client:    client,
-		table:     newTable(options.Stages, options.Seed, options.Manage.Matches),
+		table:     newTable(options.Stages, options.Seed, options.manages),
 		leases:    newLeaseBook(options.Seed, options.LeaseDuration),
 		addresses: newAddresses(options.Seed, options.NodeIP, nodeCIDR, podCIDR),
 		tableWake: make(chan struct{}, 1),
@@ -96,6 +100,9 @@ func NewStageEngine(cfg *rest.Config, options StageOptions) (*StageEngine, error
 	e.table.nodeChanged = e.nodeChanged
 	e.table.podChanged = e.addresses.observePod
 	e.table.troubled = e.troubled
+	e.addresses.nodePool = options.Shard.part(e.addresses.nodePool)
+	e.addresses.podPool = options.Shard.part(e.addresses.podPool)
+	options.Metrics.attach(e)
 	return e, nil
 }
 
@@ -119,8 +126,8 @@ func (e *StageEngine) nodeChanged(uid types.UID, name string, n *corev1.Node, ma
 	}
 }
 
-// Synced is closed when the engine has seen all nodes and pods there were and
-// begins to play.
+// Synced is closed when the engine has seen all nodes and pods there were: it
+// begins to play, or would if it led.
 func (e *StageEngine) Synced() <-chan struct{} { return e.synced }
 
 // Run plays until ctx ends and returns nil then, after everything it started
@@ -129,13 +136,14 @@ func (e *StageEngine) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	e.started = e.options.Clock.Now()
+	e.playing = e.started
 
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
 	begin := func(f func()) { running.Go(f) }
 
-	if e.options.LeaseDuration > 0 {
+	if e.options.Lead == nil {
 		e.primeLeases(ctx)
 	}
 	core := e.client.CoreV1()
@@ -166,7 +174,7 @@ func (e *StageEngine) Run(ctx context.Context) error {
 		return err
 	}
 	begin(func() { nodes.informer.RunWithContext(ctx) })
-	if e.options.LeaseDuration > 0 {
+	if e.options.Lead == nil {
 		e.startLeases(ctx, begin)
 	}
 	// The nodes come first, so that a pod is decided on once, with its node.
@@ -187,6 +195,16 @@ func (e *StageEngine) Run(ctx context.Context) error {
 	known, planned := e.table.size()
 	e.options.Logger.Info("stage engine started", "objects", known, "planned", planned)
 	close(e.synced)
+	if e.options.Lead != nil {
+		select {
+		case <-e.options.Lead:
+		case <-ctx.Done():
+			return nil
+		}
+		e.playing = e.options.Clock.Now()
+		e.primeLeases(ctx)
+		e.startLeases(ctx, begin)
+	}
 	e.startStages(ctx, begin)
 	<-ctx.Done()
 	return nil

@@ -65,13 +65,19 @@ func newLeaseBook(seed uint64, duration time.Duration) *leaseBook {
 func (b *leaseBook) interval() time.Duration { return b.duration / 4 }
 
 // prime notes the leases found at the start, so that they are renewed rather
-// than created.
+// than created, also for nodes that are known already.
 func (b *leaseBook) prime(leases []coordinationv1.Lease) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range leases {
 		leases[i].ManagedFields = nil
 		b.primed[leases[i].Name] = &leases[i]
+	}
+	for _, l := range b.nodes {
+		if l.lease == nil {
+			l.lease = b.primed[l.node]
+			delete(b.primed, l.node)
+		}
 	}
 }
 

@@ -106,6 +106,13 @@ type StageOptions struct {
 	Clock clock.WithTicker
 	// Logger is where failures and summaries go; default nowhere.
 	Logger *slog.Logger
+	// Shard is the part of the nodes that is this engine's; default all.
+	Shard Shard
+	// Lead, if set, holds all writes back until it is closed. Meanwhile the
+	// engine watches and plans, so that it can go on where another one stopped.
+	Lead <-chan struct{}
+	// Metrics, if set, counts what the engine does.
+	Metrics *Metrics
 }
 
 func (o *StageOptions) complete() (nodeCIDR, podCIDR netip.Prefix, err error) {

@@ -19,6 +19,9 @@ const leaseWorkers = 16
 // primeLeases reads the leases there are, once, so that after a restart each is
 // renewed with one write. When the read fails each lease is found the slow way.
 func (e *StageEngine) primeLeases(ctx context.Context) {
+	if e.options.LeaseDuration < 0 {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	list, err := e.client.CoordinationV1().Leases(corev1.NamespaceNodeLease).List(ctx, metav1.ListOptions{})
@@ -30,6 +33,9 @@ func (e *StageEngine) primeLeases(ctx context.Context) {
 }
 
 func (e *StageEngine) startLeases(ctx context.Context, begin func(func())) {
+	if e.options.LeaseDuration < 0 {
+		return
+	}
 	due := make(chan types.UID)
 	begin(func() { dispatch(ctx, e.options.Clock, e.leases.pop, e.leaseWake, due) })
 	for range leaseWorkers {
@@ -62,6 +68,7 @@ func (e *StageEngine) renew(ctx context.Context, uid types.UID) {
 	}
 	lag := e.leases.done(e.options.Clock.Now(), uid, r)
 	e.counters.leaseLate(lag)
+	e.options.Metrics.renewed(min(lag, e.options.Clock.Since(e.playing)), r.err)
 }
 
 func (e *StageEngine) writeLease(ctx context.Context, l *nodeLease) renewal {

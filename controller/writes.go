@@ -58,6 +58,7 @@ func (e *StageEngine) work(ctx context.Context, uid types.UID) {
 	if err == nil {
 		e.counters.plays.Add(1)
 		e.counters.late(now.Sub(j.decision.Due))
+		e.options.Metrics.carriedOut(j.decision.Stage, e.options.Clock.Since(now), now.Sub(later(j.decision.Due, e.playing)))
 	} else if done = 0; o.resume.Stage != "" {
 		for done < len(effects.Events) && effects.Events[done].Step < o.resume.Step {
 			done++
@@ -80,6 +81,7 @@ func (e *StageEngine) settle(ctx context.Context, j job, o outcome, err error) {
 		}
 		if o.kind == failed {
 			e.counters.failures.Add(1)
+			e.options.Metrics.failed(err)
 			// What is refused is told of once, where the table tells of it.
 			if !o.refused && !errors.Is(ctx.Err(), context.Canceled) {
 				e.options.Logger.Warn("stage not played, will be tried again", "object", j.key.String(), "stage", j.decision.Stage, "error", err)
@@ -190,6 +192,7 @@ func (e *StageEngine) confirm(ctx context.Context, j job) {
 		e.table.done(e.options.Clock.Now(), j, outcome{kind: absent})
 	case err != nil:
 		e.counters.failures.Add(1)
+		e.options.Metrics.failed(err)
 		e.table.done(e.options.Clock.Now(), j, outcome{kind: failed})
 	case live.GetUID() != j.uid:
 		e.table.done(e.options.Clock.Now(), j, outcome{kind: absent})

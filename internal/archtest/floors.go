@@ -12,6 +12,7 @@ var floors = map[string]int{
 	"history":           0,
 	"internal/version":  0,
 	"internal/gcpace":   4, // it sets the pace of a whole process, so no library may reach it
+	"internal/probes":   3,
 	"workload":          1,
 	"workload/job":      1,
 	"workload/cloneset": 1,

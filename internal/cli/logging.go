@@ -42,9 +42,21 @@ func (o logOptions) setUp(file, stderr io.Writer) *slog.Logger {
 	return logger
 }
 
+// own is where our own packages' records go in a command without a log file: warnings at least.
+func (o logOptions) own(stderr io.Writer) slog.Handler {
+	if o.verbosity == 0 {
+		return o.handlerAt(stderr, slog.LevelWarn)
+	}
+	return o.handler(stderr)
+}
+
 // handler writes in the chosen format; logr's V(n) is slog's level -n.
 func (o logOptions) handler(w io.Writer) slog.Handler {
-	opts := &slog.HandlerOptions{Level: slog.Level(-o.verbosity)}
+	return o.handlerAt(w, slog.Level(-o.verbosity))
+}
+
+func (o logOptions) handlerAt(w io.Writer, level slog.Level) slog.Handler {
+	opts := &slog.HandlerOptions{Level: level}
 	if o.format == "json" {
 		return slog.NewJSONHandler(w, opts)
 	}

@@ -104,7 +104,7 @@ Start a cluster, use it with the kubectl that is built in or with your own, and 
 			root.AddCommand(c)
 		}
 	}
-	add("cluster", a.upCommand(), a.downCommand(), a.listCommand(), a.kubectlCommand(), a.scaleCommand())
+	add("cluster", a.upCommand(), a.downCommand(), a.listCommand(), a.kubectlCommand(), a.scaleCommand(), a.simulateCommand())
 	add("tools", a.versionCommand())
 	root.AddCommand(topics()...)
 	return root

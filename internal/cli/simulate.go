@@ -1,0 +1,200 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/rehearse-k8s/rehearse/cluster"
+	"github.com/rehearse-k8s/rehearse/controller"
+	"github.com/rehearse-k8s/rehearse/internal/cli/simulate"
+	"github.com/rehearse-k8s/rehearse/internal/probes"
+)
+
+// simulators are the controllers that simulate can run.
+var simulators = []string{cluster.StageController}
+
+// simulateOptions are the flags of simulate.
+type simulateOptions struct {
+	kubeconfig, context string
+	controllers         []string
+	stageFiles          []string
+	manage, shard       string
+	stage               controller.StageOptions
+	elect               bool
+	election            simulate.Election
+	metricsAddress      string
+	log                 logOptions
+}
+
+func (a *app) simulateCommand() *cobra.Command {
+	o := &simulateOptions{}
+	cmd := &cobra.Command{
+		Use:   "simulate",
+		Short: "Simulate nodes and pods on a cluster that you have",
+		Long: `Play stages on the nodes of a cluster that exists already, and on their pods: kind, a managed one, another rehearse.
+
+The cluster is the one kubectl would speak to (--kubeconfig, KUBECONFIG, ~/.kube/config), or in a pod without any of these
+the pod's own. Only nodes annotated kwok.x-k8s.io/node=fake and their pods are touched, unless --manage says otherwise.
+
+With --leader-elect one of several replicas writes and the others stand by. With --shard I/N this process has one of N
+parts of the nodes; start one for each part. An API server that goes away is waited for.
+
+It runs until Ctrl-C, SIGTERM or SIGHUP; a second one ends the process at once.`,
+		Example: `  rehearse simulate
+  rehearse simulate --context kind-kind --stages builtin:node-fast,my-pods.yaml
+  rehearse simulate --leader-elect --shard 0/3 --metrics-address :8080`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.validate(cmd); err != nil {
+				return err
+			}
+			return a.simulate(cmd.Context(), o)
+		},
+	}
+	o.addFlags(cmd)
+	return cmd
+}
+
+func (o *simulateOptions) addFlags(cmd *cobra.Command) {
+	f, s, e := cmd.Flags(), &o.stage, &o.election
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: the one kubectl uses, else the pod's own cluster)")
+	f.StringVar(&o.context, "context", "", "context of the kubeconfig (default: its current one)")
+	f.StringSliceVar(&o.controllers, "controllers", simulators, "controllers to run; there is: "+strings.Join(simulators, ", "))
+	f.StringSliceVar(&o.stageFiles, "stages", nil, "files of stages to play in place of the built-in ones; builtin:NAME is one of those")
+	f.StringVar(&o.manage, "manage", controller.NodeFilter{}.String(), "nodes to simulate: annotation:KEY=VALUE, label:KEY=VALUE, or all, also those with a kubelet")
+	f.StringVar(&o.shard, "shard", "0/1", "part of the nodes that is simulated here: INDEX/COUNT, the index from 0")
+	f.Uint64Var(&s.Seed, "seed", 0, "seed of all randomness: stages, delays, addresses")
+	f.IntVar(&s.Workers, "workers", 16, "writes that may be under way at once, leases apart")
+	f.DurationVar(&s.LeaseDuration, "node-lease-duration", 40*time.Second, "duration of the nodes' leases, renewed every quarter of it; 0 keeps none")
+	f.StringVar(&s.NodeIP, "node-ip", "", "address of every node that has none (default: one each from --node-cidr)")
+	f.StringVar(&s.NodeCIDR, "node-cidr", "10.16.0.0/12", "range for the addresses of nodes")
+	f.StringVar(&s.PodCIDR, "pod-cidr", "10.128.0.0/9", "range for the addresses of pods on nodes without a spec.podCIDR")
+	f.BoolVar(&o.elect, "leader-elect", false, "let one of several replicas write")
+	f.StringVar(&e.Namespace, "leader-elect-namespace", "", "namespace of the lease (default: that of the context, or of the pod)")
+	f.StringVar(&e.Name, "leader-elect-name", "rehearse-simulate", "name of the lease; with --shard, -INDEX-of-COUNT is added")
+	f.DurationVar(&e.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long others wait for a leader that is silent")
+	f.DurationVar(&e.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "how long a leader may fail to renew before it stops")
+	f.DurationVar(&e.RetryPeriod, "leader-elect-retry-period", 2*time.Second, "time between attempts to get or renew the lease")
+	f.StringVar(&o.metricsAddress, "metrics-address", probes.Off, "serve /metrics, /healthz and /readyz here, as in :8080 (0: nowhere)")
+	f.IntVarP(&o.log.verbosity, "verbosity", "v", 0, "show logs on stderr up to this level; 0 shows warnings of our own")
+	f.StringVar(&o.log.format, "log-format", "text", "format of the logs: text|json")
+	_ = cmd.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("controllers", cobra.FixedCompletions(simulators, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// validate reads the flags that are more than they look; nothing is sent before it is content.
+func (o *simulateOptions) validate(cmd *cobra.Command) (err error) {
+	for _, f := range []string{"kubeconfig", "context", "controllers", "stages", "leader-elect-namespace", "leader-elect-name"} {
+		if v := cmd.Flags().Lookup(f); v.Changed && (v.Value.String() == "" || v.Value.String() == "[]") {
+			return usagef("--%s is empty", f)
+		}
+	}
+	for _, c := range o.controllers {
+		if !slices.Contains(simulators, c) {
+			return usagef("--controllers: no controller is named %q here; there is: %s", c, strings.Join(simulators, ", "))
+		}
+	}
+	s := &o.stage
+	if s.Manage, err = controller.ParseNodeFilter(o.manage); err != nil {
+		return usagef("--manage %q: must be all, annotation:KEY=VALUE or label:KEY=VALUE", o.manage)
+	}
+	if s.Shard, err = controller.ParseShard(o.shard); err != nil {
+		return usagef("--shard: %v", err)
+	}
+	switch {
+	case s.Workers < 1:
+		return usagef("--workers %d: must be 1 or more", s.Workers)
+	case s.LeaseDuration != 0 && s.LeaseDuration < time.Second:
+		return usagef("--node-lease-duration %s: must be 0 or at least a second", s.LeaseDuration)
+	case s.LeaseDuration == 0:
+		s.LeaseDuration = -1 // the engine's own zero is its default
+	}
+	if err := probes.CheckAddress(o.metricsAddress); err != nil {
+		return usagef("--metrics-address %v", err)
+	}
+	if err := o.validateElection(cmd); err != nil {
+		return err
+	}
+	if s.Stages, err = cluster.LoadStages(o.stageFiles); err != nil {
+		return err
+	}
+	if err := s.Validate(); err != nil {
+		return usagef("%v", err)
+	}
+	return o.log.validate()
+}
+
+func (o *simulateOptions) validateElection(cmd *cobra.Command) error {
+	for _, f := range []string{"namespace", "name", "lease-duration", "renew-deadline", "retry-period"} {
+		if !o.elect && cmd.Flags().Changed("leader-elect-"+f) {
+			return usagef("--leader-elect-%s needs --leader-elect", f)
+		}
+	}
+	if err := o.election.Validate(); err != nil {
+		return usagef("%v", err)
+	}
+	return nil
+}
+
+// simulate runs until it is interrupted, which is its normal end, or cannot begin.
+func (a *app) simulate(parent context.Context, o *simulateOptions) error {
+	ctx, stop := a.interruptible(parent)
+	defer stop()
+	config, namespace, err := o.target()
+	if err != nil {
+		return err
+	}
+	config.UserAgent = userAgent
+	o.log.setUp(io.Discard, a.Err)
+	options := simulate.Options{
+		Config: config, Stage: o.stage, MetricsAddress: o.metricsAddress,
+		Log: o.log.own(a.Err), Verbose: o.log.verbosity > 0, Say: a.say, Now: a.now,
+	}
+	if o.elect {
+		e := o.election
+		if e.Namespace == "" {
+			e.Namespace = namespace
+		}
+		options.Election = e.ForShard(o.stage.Shard)
+	}
+	err = simulate.Run(ctx, options)
+	if ctx.Err() != nil {
+		a.say("The simulation has ended.")
+		return errInterrupted
+	}
+	return err
+}
+
+// target finds the cluster, as kubectl does, and the namespace of the context.
+func (o *simulateOptions) target() (*rest.Config, string, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.kubeconfig
+	rules.WarnIfAllMissing = false
+	if o.kubeconfig != "" {
+		if _, err := os.Stat(o.kubeconfig); err != nil {
+			return nil, "", usagef("--kubeconfig: %v", err)
+		}
+	}
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.context})
+	config, err := loader.ClientConfig()
+	switch {
+	case clientcmd.IsEmptyConfig(err):
+		return nil, "", fmt.Errorf("no cluster is named: there is no kubeconfig with a current context, and this is no pod; use --kubeconfig or --context")
+	case err != nil:
+		return nil, "", fmt.Errorf("the kubeconfig cannot be used: %w", err)
+	}
+	namespace, _, err := loader.Namespace()
+	if err != nil {
+		return nil, "", fmt.Errorf("the kubeconfig cannot be used: %w", err)
+	}
+	return config, namespace, nil
+}

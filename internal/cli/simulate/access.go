@@ -1,0 +1,142 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/rehearse-k8s/rehearse/controller"
+)
+
+// firstAnswer bounds the questions at the start. Later an API server that is
+// away is waited for; at the start it is more likely the wrong one.
+const firstAnswer = 15 * time.Second
+
+// askers is how many questions are under way at once.
+const askers = 8
+
+// preflight finds out whether the API answers and allows what will be asked of
+// it. Its error is one line that says what is missing.
+func preflight(ctx context.Context, config *rest.Config, needs []controller.Access) error {
+	ctx, cancel := context.WithTimeout(ctx, firstAnswer)
+	defer cancel()
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("the kubeconfig cannot be used: %w", err)
+	}
+	if err := client.Discovery().RESTClient().Get().AbsPath("/version").Do(ctx).Error(); err != nil && !apierrors.IsForbidden(err) {
+		return unanswered(config.Host, err)
+	}
+	missing, err := lacking(ctx, client, needs)
+	switch {
+	case apierrors.IsForbidden(err) || apierrors.IsNotFound(err):
+		return nil // it does not say what is allowed: what is refused shows when it is
+	case err != nil:
+		return unanswered(config.Host, err)
+	case len(missing) == 0:
+		return nil
+	}
+	rules := make([]string, len(missing))
+	for i, m := range missing {
+		rules[i] = rule(m)
+	}
+	return fmt.Errorf("%s lacks permissions on %s: the RBAC rules missing are %s (deploy/rbac.yaml has all that is needed)",
+		self(ctx, client), config.Host, strings.Join(rules, ", "))
+}
+
+// lacking is what of needs the API server would refuse.
+func lacking(ctx context.Context, client kubernetes.Interface, needs []controller.Access) ([]controller.Access, error) {
+	refused := make([][]bool, len(needs))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(askers)
+	for i, need := range needs {
+		refused[i] = make([]bool, len(need.Verbs))
+		for j, verb := range need.Verbs {
+			group.Go(func() error {
+				resource, sub, _ := strings.Cut(need.Resource, "/")
+				answer, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+					Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+						Namespace: need.Namespace, Verb: verb, Group: need.Group, Resource: resource, Subresource: sub,
+					}},
+				}, metav1.CreateOptions{})
+				if err == nil {
+					refused[i][j] = !answer.Status.Allowed
+				}
+				return err
+			})
+		}
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	var out []controller.Access
+	for i, need := range needs {
+		missing := need
+		missing.Verbs = nil
+		for j, verb := range need.Verbs {
+			if refused[i][j] {
+				missing.Verbs = append(missing.Verbs, verb)
+			}
+		}
+		if len(missing.Verbs) > 0 {
+			out = append(out, missing)
+		}
+	}
+	return out, nil
+}
+
+// rule prints a right as it stands in a Role.
+func rule(a controller.Access) string {
+	text := fmt.Sprintf(`{apiGroups: [%q], resources: [%s], verbs: [%s]}`, a.Group, a.Resource, strings.Join(a.Verbs, ", "))
+	if a.Namespace != "" {
+		text += " in namespace " + a.Namespace
+	}
+	return text
+}
+
+// self is who the API server takes us for.
+func self(ctx context.Context, client kubernetes.Interface) string {
+	review, err := client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil || review.Status.UserInfo.Username == "" {
+		return "this user"
+	}
+	return fmt.Sprintf("user %q", review.Status.UserInfo.Username)
+}
+
+// unanswered says in one line why there was no answer.
+func unanswered(host string, err error) error {
+	var sent *url.Error
+	switch {
+	case errors.Is(err, context.Canceled):
+		return err
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("%s does not know the credentials of the kubeconfig (Unauthorized)", host)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%s did not answer within %s", host, firstAnswer)
+	case errors.As(err, &sent):
+		err = sent.Err // without the method and the path
+	}
+	return fmt.Errorf("%s does not answer: %w", host, err)
+}
+
+// withElection adds the rights that leader election needs.
+func withElection(needs []controller.Access, e *Election) []controller.Access {
+	if e == nil {
+		return needs
+	}
+	return append(slices.Clone(needs), controller.Access{
+		Group: "coordination.k8s.io", Resource: "leases", Namespace: e.Namespace, Verbs: []string{"get", "create", "update"},
+	})
+}

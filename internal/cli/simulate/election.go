@@ -1,0 +1,128 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/rehearse-k8s/rehearse/controller"
+)
+
+// Election says how replicas agree on the one that writes.
+type Election struct {
+	// Namespace and Name of the lease.
+	Namespace, Name string
+	// LeaseDuration is how long others wait for a leader that is silent,
+	// RenewDeadline how long a leader may fail to renew before it stops, and
+	// RetryPeriod the time between attempts.
+	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
+}
+
+// Validate finds durations with which two replicas could lead at once, or none.
+func (e *Election) Validate() error {
+	switch {
+	case e.RetryPeriod <= 0:
+		return fmt.Errorf("--leader-elect-retry-period %s: must be positive", e.RetryPeriod)
+	case float64(e.RenewDeadline) <= leaderelection.JitterFactor*float64(e.RetryPeriod):
+		return fmt.Errorf("--leader-elect-renew-deadline %s: must be more than %.1f times --leader-elect-retry-period (%s)", e.RenewDeadline, leaderelection.JitterFactor, e.RetryPeriod)
+	case e.LeaseDuration <= e.RenewDeadline:
+		return fmt.Errorf("--leader-elect-lease-duration %s: must be longer than --leader-elect-renew-deadline (%s)", e.LeaseDuration, e.RenewDeadline)
+	case e.LeaseDuration < time.Second:
+		return fmt.Errorf("--leader-elect-lease-duration %s: must be a second or more", e.LeaseDuration)
+	}
+	return nil
+}
+
+// ForShard is the election among the replicas of one shard: its lease's name
+// says which.
+func (e Election) ForShard(s controller.Shard) *Election {
+	if s.Count > 1 {
+		e.Name = fmt.Sprintf("%s-%d-of-%d", e.Name, s.Index, s.Count)
+	}
+	return &e
+}
+
+// String is namespace/name of the lease.
+func (e *Election) String() string { return e.Namespace + "/" + e.Name }
+
+// identity tells replicas apart, also two of one machine.
+func identity() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return host + "_" + string(uuid.NewUUID())
+}
+
+// candidate stands in one election until it loses or is done.
+type candidate struct {
+	elector *leaderelection.LeaderElector
+	// lead is closed when it has won.
+	lead chan struct{}
+	// lost is closed when it leads no more.
+	lost chan struct{}
+}
+
+// stand prepares a candidate; run lets it compete.
+func stand(config *rest.Config, e *Election, as string) (*candidate, error) {
+	// A request that hangs must not use up the time there is to renew.
+	own := rest.CopyConfig(config)
+	own.Timeout = e.RenewDeadline / 2
+	client, err := coordinationclient.NewForConfig(own)
+	if err != nil {
+		return nil, err
+	}
+	c := &candidate{lead: make(chan struct{}), lost: make(chan struct{})}
+	c.elector, err = leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: &resourcelock.LeaseLock{
+			LeaseMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: e.Name}, Client: client,
+			LockConfig: resourcelock.ResourceLockConfig{Identity: as},
+		},
+		LeaseDuration: e.LeaseDuration, RenewDeadline: e.RenewDeadline, RetryPeriod: e.RetryPeriod,
+		ReleaseOnCancel: true, Name: e.String(),
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(context.Context) { close(c.lead) },
+			OnStoppedLeading: func() { close(c.lost) },
+		},
+	})
+	return c, err
+}
+
+// errNotLeading refuses a write that was decided before the lease was lost.
+var errNotLeading = fmt.Errorf("this replica does not lead: %w", context.Canceled)
+
+// guard lets writes through only while the lease is surely held. The election
+// itself notices a loss late: after a process was stopped and goes on, and while
+// it tries to give the lease back.
+type guard struct {
+	elector *leaderelection.LeaderElector
+	margin  time.Duration // from the renew deadline to when others may take over
+}
+
+// wrap wraps a transport.
+func (g *guard) wrap(next http.RoundTripper) http.RoundTripper {
+	return transport{next, func(r *http.Request) (*http.Response, error) {
+		if r.Method != http.MethodGet && !g.holds() {
+			if r.Body != nil {
+				_ = r.Body.Close()
+			}
+			return nil, errNotLeading
+		}
+		return next.RoundTrip(r)
+	}}
+}
+
+// holds is true from winning the lease to the renew deadline after its last
+// renewal.
+func (g *guard) holds() bool {
+	return g.elector.IsLeader() && g.elector.Check(-g.margin) == nil
+}

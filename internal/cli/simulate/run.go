@@ -1,0 +1,193 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
+
+	"github.com/rehearse-k8s/rehearse/controller"
+	"github.com/rehearse-k8s/rehearse/internal/probes"
+)
+
+// Options say what to simulate and where.
+type Options struct {
+	// Config is how to reach the API server.
+	Config *rest.Config
+	// Stage is the engine's part. Lead and Metrics are set by Run.
+	Stage controller.StageOptions
+	// Log is where the engine's records go; Verbose shows them all.
+	Log     slog.Handler
+	Verbose bool
+	// Election, if set, lets one of several replicas write.
+	Election *Election
+	// MetricsAddress is where /metrics, /healthz and /readyz are; empty: nowhere.
+	MetricsAddress string
+	// Say tells the user a line.
+	Say func(format string, args ...any)
+	// Now is the time for lines that tell durations.
+	Now func() time.Time
+}
+
+// simulation is one run of the command.
+type simulation struct {
+	Options
+	identity   string
+	connection *connection
+	metrics    *controller.Metrics
+	synced     atomic.Bool
+	leading    atomic.Bool
+	guard      atomic.Pointer[guard] // of the election there is, if any
+	begin      time.Time
+	announced  bool
+}
+
+// Run simulates until ctx ends, and returns nil then. An error means that it
+// never came to work.
+func Run(ctx context.Context, o Options) error {
+	s := &simulation{Options: o, identity: identity(), begin: o.Now(), metrics: controller.NewMetrics()}
+	s.connection = &connection{say: o.Say, now: o.Now}
+	log := o.Log
+	if !o.Verbose {
+		log = newQuiet(log, func() bool { return s.connection.away() || !s.writes() })
+	}
+	s.Stage.Logger = slog.New(log)
+	s.Config = rest.CopyConfig(o.Config)
+	s.Config.QPS = -1
+
+	registry := probes.Registry(s.metrics, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "rehearse_leader", Help: "1 while this replica writes.",
+	}, s.isLeading))
+	server, err := probes.Listen(o.MetricsAddress, registry, s.ready)
+	if err != nil {
+		return fmt.Errorf("--metrics-address %s: %w", o.MetricsAddress, err)
+	}
+	defer server.Close()
+	if server != nil {
+		o.Say("Metrics and probes are on http://%s (/metrics, /healthz, /readyz).", server.Address())
+	}
+	if err := preflight(ctx, s.Config, withElection(s.Stage.Access(), s.Election)); err != nil {
+		return err
+	}
+	s.Config.Wrap(s.connection.watch)
+	for ctx.Err() == nil {
+		if err := s.term(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ready is the readiness check. A replica that stands by is ready: it could take
+// over.
+func (s *simulation) ready() error {
+	if !s.synced.Load() {
+		return errors.New("the informers have not synced")
+	}
+	return nil
+}
+
+// writes tells whether this replica may write.
+func (s *simulation) writes() bool {
+	g := s.guard.Load()
+	return s.leading.Load() && (g == nil || g.holds())
+}
+
+func (s *simulation) isLeading() float64 {
+	if s.writes() {
+		return 1
+	}
+	return 0
+}
+
+// term is the life of one engine: until ctx ends or the lease is lost.
+func (s *simulation) term(ctx context.Context) error {
+	// The engine and the election end by themselves: the lease is given back
+	// only when nothing can be written any more.
+	engineCtx, stopEngine := context.WithCancel(ctx)
+	defer stopEngine()
+	config, stage := rest.CopyConfig(s.Config), s.Stage
+	stage.Metrics = s.metrics
+	var c *candidate
+	if s.Election != nil {
+		var err error
+		if c, err = stand(s.Config, s.Election, s.identity); err != nil {
+			return err
+		}
+		g := &guard{elector: c.elector, margin: s.Election.LeaseDuration - s.Election.RenewDeadline}
+		s.guard.Store(g)
+		config.Wrap(g.wrap)
+		stage.Lead = c.lead
+	}
+	engine, err := controller.NewStageEngine(config, stage)
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- engine.Run(engineCtx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-engine.Synced():
+	}
+	s.synced.Store(true)
+	defer s.synced.Store(false)
+	s.announce(engine)
+	if c == nil {
+		s.leading.Store(true)
+		defer s.leading.Store(false)
+		return <-ended
+	}
+	return s.campaign(ctx, c, stopEngine, ended)
+}
+
+// campaign competes for the lease until ctx ends or the lease is lost again.
+func (s *simulation) campaign(ctx context.Context, c *candidate, stopEngine func(), ended <-chan error) error {
+	electionCtx, withdraw := context.WithCancel(context.WithoutCancel(ctx))
+	defer func() { withdraw(); <-c.lost }()
+	go c.elector.Run(electionCtx)
+	defer s.leading.Store(false)
+	won := c.lead
+	for {
+		select {
+		case <-won:
+			won = nil
+			s.leading.Store(true)
+			s.Say("This replica leads (lease %s).", s.Election)
+		case <-c.lost:
+			s.leading.Store(false)
+			s.Say("The lease %s is lost: this replica has stopped writing and stands by.", s.Election)
+			stopEngine()
+			return <-ended
+		case err := <-ended:
+			return err
+		}
+	}
+}
+
+// announce is the one line that says that all is ready.
+func (s *simulation) announce(engine *controller.StageEngine) {
+	if s.announced {
+		return
+	}
+	s.announced = true
+	which := "all nodes"
+	if !s.Stage.Manage.All {
+		kind, pair, _ := strings.Cut(s.Stage.Manage.String(), ":")
+		which = fmt.Sprintf("nodes with the %s %s", kind, pair)
+	}
+	if s.Stage.Shard.Count > 1 {
+		which += ", shard " + s.Stage.Shard.String()
+	}
+	state := fmt.Sprintf("ready in %.1f s", s.Now().Sub(s.begin).Seconds())
+	if s.Election != nil {
+		state += fmt.Sprintf(", standing by for the lease %s", s.Election)
+	}
+	s.Say("Simulating %s on %s: %s; %d objects known (Ctrl-C ends it)", which, s.Config.Host, state, engine.Stats().Objects)
+}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"syscall"
 	"testing"
@@ -45,6 +46,7 @@ func runScripts(t *testing.T, dir string) {
 			home := filepath.Join(e.WorkDir, "home")
 			e.Setenv("HOME", home)
 			e.Setenv("STATE", filepath.Join(home, ".local", "state", "rehearse", "clusters"))
+			e.Setenv("REPO", repository())
 			e.Defer(func() { killLeftovers(home) })
 			return os.MkdirAll(home, 0o755)
 		},
@@ -56,6 +58,12 @@ func runScripts(t *testing.T, dir string) {
 			"until":  until,
 		},
 	})
+}
+
+// repository is the directory that holds deploy/ and docs/.
+func repository() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "..", "..")
 }
 
 // killLeftovers ends what a script that failed left running.

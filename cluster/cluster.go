@@ -22,6 +22,8 @@ type Cluster struct {
 	server  *apiserver.Server
 	etcd    *apiserver.EmbeddedEtcd // nil unless Options.DataDir was given
 
+	metrics *metrics
+
 	cert, key []byte // the administrator's
 	stop      func()
 	done      chan struct{}
@@ -41,8 +43,12 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{options: o, done: make(chan struct{})}
+	if c.metrics, err = serveMetrics(o.MetricsAddress); err != nil {
+		return nil, err
+	}
 	backend, pki, err := c.openBackend(ctx)
 	if err != nil {
+		c.metrics.close()
 		return nil, err
 	}
 	// The parts end in the opposite order of their start: writers before the API,
@@ -53,6 +59,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		Dir: pki, Backend: backend, BindAddress: o.BindAddress, Port: o.Port, Version: o.Version, WatchCache: true,
 	})
 	if err != nil {
+		c.metrics.close()
 		c.closeEtcd()
 		return nil, err
 	}
@@ -61,6 +68,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	c.stop = sync.OnceFunc(func() {
 		stopWork()
 		work.Wait()
+		c.metrics.close()
 		c.server.Stop()
 		c.closeEtcd()
 		close(c.done)
@@ -116,7 +124,7 @@ func (c *Cluster) startParts(ctx, workCtx context.Context, work *sync.WaitGroup,
 	}
 	if picked(list, StageController) {
 		run(func() (func(context.Context), error) {
-			return startStages(c.server.RESTConfig("rehearse:stage"), stages)
+			return startStages(c.server.RESTConfig("rehearse:stage"), stages, c.metrics)
 		})
 	}
 	if err := c.server.Ready(ctx); err != nil {

@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	kcm "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+
+	"github.com/rehearse-k8s/rehearse/internal/probes"
 )
 
 // Names of what runs here beside kube-controller-manager's controllers; they can
@@ -50,6 +52,9 @@ type Options struct {
 	// StageFiles are files of stages to use in place of the built-in ones;
 	// "builtin:NAME" names one of those.
 	StageFiles []string
+	// MetricsAddress serves the stage engine's /metrics, /healthz and /readyz;
+	// empty or 0: nowhere.
+	MetricsAddress string
 	// Version is our own version, for the API server's /version.
 	Version string
 }
@@ -92,6 +97,9 @@ func (o *Options) complete() error {
 	}
 	if o.Port < 0 || o.Port > 65535 {
 		return usage("--port %d: must be 0 to 65535", o.Port)
+	}
+	if err := probes.CheckAddress(o.MetricsAddress); err != nil {
+		return usage("--metrics-address %v", err)
 	}
 	if len(o.Controllers) == 0 {
 		o.Controllers = []string{"*"}

@@ -75,11 +75,12 @@ func ensureStageKind(ctx context.Context, config *rest.Config) error {
 
 // startStages prepares the stage engine for the nodes that are marked as
 // simulated, and returns its run function.
-func startStages(config *rest.Config, stages *stage.Set) (func(context.Context), error) {
-	engine, err := controller.NewStageEngine(config, controller.StageOptions{Stages: stages, Watch: true, Logger: slog.Default()})
+func startStages(config *rest.Config, stages *stage.Set, m *metrics) (func(context.Context), error) {
+	engine, err := controller.NewStageEngine(config, controller.StageOptions{Stages: stages, Watch: true, Logger: slog.Default(), Metrics: m.engine})
 	if err != nil {
 		return nil, err
 	}
+	m.watch(engine)
 	return func(ctx context.Context) {
 		if err := engine.Run(ctx); err != nil {
 			slog.Error("the stage engine ended", "error", err)

@@ -159,7 +159,7 @@ func (t *table) census(now time.Time) (kinds map[string]int, due, waiting int) {
 	defer t.mu.Unlock()
 	kinds = map[string]int{}
 	for key := range t.names {
-		kinds[string(key.kind)]++
+		kinds[key.kind.String()]++
 	}
 	due = t.due.countDue(now)
 	return kinds, due, t.due.len() - due

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/cluster"
 	"github.com/rehearse-k8s/rehearse/internal/cli/kubeconfig"
+	"github.com/rehearse-k8s/rehearse/internal/probes"
 	"github.com/rehearse-k8s/rehearse/internal/version"
 )
 
@@ -72,6 +73,7 @@ func (o *upOptions) addFlags(cmd *cobra.Command, a *app) {
 	f.StringSliceVar(&c.Controllers, "controllers", []string{"*"},
 		"controllers to run: '*' is all that are on by default, 'foo' adds foo, '-foo' leaves it out")
 	f.StringSliceVar(&c.StageFiles, "stages", nil, "files of stages to play in place of the built-in ones")
+	f.StringVar(&c.MetricsAddress, "metrics-address", probes.Off, "serve the stage engine's /metrics, /healthz and /readyz here, as in 127.0.0.1:8080 (0: nowhere)")
 	f.BoolVar(&o.detach, "detach", false, "run in the background; 'rehearse down' ends it")
 	f.IntVar(&o.readyFD, "ready-fd", 0, "file descriptor to report to (used by --detach)")
 	_ = f.MarkHidden("ready-fd")
@@ -118,6 +120,9 @@ func (o *upOptions) validate(cmd *cobra.Command) error {
 		return usagef("--bind-address %q: must be an IP address", c.BindAddress)
 	case c.DataDir != "" && len(c.EtcdServers) > 0:
 		return usagef("--data-dir and --etcd-servers exclude each other")
+	}
+	if err := probes.CheckAddress(c.MetricsAddress); err != nil {
+		return usagef("--metrics-address %v", err)
 	}
 	if err := o.validateEtcd(); err != nil {
 		return err

@@ -73,6 +73,9 @@ func Run(ctx context.Context, o Options) error {
 		o.Say("Metrics and probes are on http://%s (/metrics, /healthz, /readyz).", server.Address())
 	}
 	if err := preflight(ctx, s.Config, withElection(s.Stage.Access(), s.Election)); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
 		return err
 	}
 	s.Config.Wrap(s.connection.watch)

@@ -100,6 +100,7 @@ func NewStageEngine(cfg *rest.Config, options StageOptions) (*StageEngine, error
 	e.table.nodeChanged = e.nodeChanged
 	e.table.podChanged = e.addresses.observePod
 	e.table.troubled = e.troubled
+	e.table.owns = options.Shard.Owns
 	e.addresses.nodePool = options.Shard.part(e.addresses.nodePool)
 	e.addresses.podPool = options.Shard.part(e.addresses.podPool)
 	options.Metrics.attach(e)

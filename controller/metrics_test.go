@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+
+	"github.com/rehearse-k8s/rehearse/stage"
 )
 
 // The names and kinds follow Prometheus' customs, before and after an engine is
@@ -120,7 +122,7 @@ func TestCensus(t *testing.T) {
 	for i := range 100 {
 		tab.due.set(types.UID(fmt.Sprint(i)), begin.Add(time.Duration(i*37%100)*time.Second))
 	}
-	tab.names[objectKey{kind: "Pod", name: "a"}], tab.names[objectKey{kind: "Node", name: "a"}] = "1", "2"
+	tab.names[objectKey{kind: stage.KindPod, name: "a"}], tab.names[objectKey{kind: stage.KindNode, name: "a"}] = "1", "2"
 	for _, after := range []int{-1, 0, 41, 99} {
 		kinds, due, waiting := tab.census(begin.Add(time.Duration(after) * time.Second))
 		if due != after+1 || waiting != 100-due || kinds["Pod"] != 1 || kinds["Node"] != 1 {

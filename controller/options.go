@@ -83,6 +83,9 @@ type StageOptions struct {
 	// or removed apply at once to the objects that are there. A bad one leaves the
 	// others running and is told so in its status.
 	Watch bool
+	// WatchWait is how long Run waits at its start for the API's stages, so that it
+	// does not begin with a part of them; default 5 s, negative: not at all.
+	WatchWait time.Duration
 	// Seed keys all randomness: which of several stages, how long a delay, the
 	// spread of leases, addresses.
 	Seed uint64
@@ -132,6 +135,9 @@ func (o *StageOptions) complete() (nodeCIDR, podCIDR netip.Prefix, err error) {
 	}
 	if o.LeaseDuration > 0 && o.LeaseDuration < time.Second {
 		return nodeCIDR, podCIDR, fmt.Errorf("stage engine: lease duration %s is under a second", o.LeaseDuration)
+	}
+	if o.WatchWait == 0 {
+		o.WatchWait = 5 * time.Second
 	}
 	if o.Workers == 0 {
 		o.Workers = 16

@@ -30,17 +30,15 @@ const (
 	stageInvalid  = "Invalid"
 )
 
-// stagesWait is how long the engine waits at its start for the stages of the API,
-// so that it does not begin with a part of them. Where the API does not know
-// stages it begins without.
-const stagesWait = 5 * time.Second
-
 var stagesResource = v1alpha1.GroupVersion.WithResource("stages")
 
 // awaitStages returns when the stages of the API have been taken in once, or
-// after stagesWait.
+// after WatchWait. Where the API does not know stages it begins without.
 func (e *StageEngine) awaitStages(ctx context.Context) {
-	timer := e.options.Clock.NewTimer(stagesWait)
+	if e.options.WatchWait < 0 {
+		return
+	}
+	timer := e.options.Clock.NewTimer(e.options.WatchWait)
 	defer timer.Stop()
 	select {
 	case <-e.stagesSeen:

@@ -34,6 +34,8 @@ type table struct {
 	stages *stage.Set
 	seed   uint64
 	manage func(*corev1.Node) bool
+	// owns tells for an object of another kind, by its UID, whether it is ours.
+	owns func(uid string) bool
 	// nodeChanged and podChanged tell the leases and the addresses; they are
 	// called under the lock, with nil for an object that is gone. May be nil.
 	nodeChanged func(uid types.UID, name string, node *corev1.Node, managed bool)
@@ -102,6 +104,7 @@ func newTable(stages *stage.Set, seed uint64, manage func(*corev1.Node) bool) *t
 		nodeChanged: func(types.UID, string, *corev1.Node, bool) {},
 		podChanged:  func(types.UID, *corev1.Pod) {},
 		troubled:    func(trouble) {},
+		owns:        func(string) bool { return true },
 		wake:        func() {},
 		entries:     map[types.UID]*entry{},
 		names:       map[objectKey]types.UID{},
@@ -274,8 +277,12 @@ func (t *table) decide(now time.Time, e *entry) (stage.Decision, bool) {
 		if !e.managed {
 			return stage.Decision{}, false
 		}
+	default:
+		// Of other kinds every object is played, by the shard that has its UID.
+		if !t.owns(string(e.uid)) {
+			return stage.Decision{}, false
+		}
 	}
-	// Of other kinds every object is ours: nothing else plays them.
 	return t.stages.Decide(now, t.seed, e.object, e.past, scene), true
 }
 

@@ -10,8 +10,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
+	"github.com/rehearse-k8s/rehearse/api/v1alpha1"
 	"github.com/rehearse-k8s/rehearse/controller"
 	"github.com/rehearse-k8s/rehearse/internal/probes"
 )
@@ -58,6 +61,7 @@ func Run(ctx context.Context, o Options) error {
 		log = newQuiet(log, func() bool { return s.connection.away() || !s.writes() })
 	}
 	s.Stage.Logger = slog.New(log)
+	s.Stage.Watch = true
 	s.Config = rest.CopyConfig(o.Config)
 	s.Config.QPS = -1
 
@@ -78,6 +82,10 @@ func Run(ctx context.Context, o Options) error {
 		}
 		return err
 	}
+	if !servesStages(s.Config) {
+		o.Say("This cluster knows no Stage objects (kwok.x-k8s.io); the stages of --stages are played alone until it does.")
+		s.Stage.WatchWait = -1
+	}
 	s.Config.Wrap(s.connection.watch)
 	for ctx.Err() == nil {
 		if err := s.term(ctx); err != nil {
@@ -85,6 +93,17 @@ func Run(ctx context.Context, o Options) error {
 		}
 	}
 	return nil
+}
+
+// servesStages tells whether the cluster has the definition of Stage. Where it does
+// not say, it is taken to have it: the engine waits a little and goes on.
+func servesStages(config *rest.Config) bool {
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return true
+	}
+	_, err = client.ServerResourcesForGroupVersion(v1alpha1.GroupVersion.String())
+	return !apierrors.IsNotFound(err)
 }
 
 // ready is the readiness check. A replica that stands by is ready: it could take

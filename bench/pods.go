@@ -24,6 +24,7 @@ type load struct {
 	args                 []string
 	kubeconfig           string
 	pid                  int
+	engine               int // the process of the stage engine, once it has one of its own
 }
 
 func podsCommand(binary *string) *cobra.Command {

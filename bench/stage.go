@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func stageCommand(binary *string) *cobra.Command {
+	l := load{noEngine: true}
+	var stages, kwok string
+	c := &cobra.Command{
+		Use:   "stage [-- UP-FLAGS]",
+		Short: "The life of pods under the stage engine in a process of its own, and under KWOK's",
+		Long: `Each engine in turn plays the same stages over TLS, on a server with embedded etcd that runs nothing else. The figure is
+the engine's own CPU a pod.
+
+KWOK's stages are in its repository: --stages DIR/node/fast,DIR/pod/fast`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l.args = args
+			engines := []engine{{name: "rehearse", command: ours(stages)}}
+			if kwok != "" {
+				if stages == "" {
+					return errors.New("KWOK does not know our stages: name with --stages files that both play")
+				}
+				engines = append([]engine{{name: "kwok", command: theirs(kwok, stages)}}, engines...)
+			}
+			for _, e := range engines {
+				if err := l.under(cmd.Context(), binary, e); err != nil {
+					return fmt.Errorf("%s: %w", e.name, err)
+				}
+			}
+			return nil
+		},
+	}
+	l.addFlags(c, 100, 10000, 32)
+	c.Flags().StringVar(&stages, "stages", "", "files of stages, or directories of them, with commas between; empty: our built-in ones")
+	c.Flags().StringVar(&kwok, "kwok", "", "a kwok binary to measure too")
+	return c
+}
+
+// engine is a stage engine that can be started for a cluster.
+type engine struct {
+	name    string
+	command func(binary, kubeconfig string) (*exec.Cmd, error)
+}
+
+func ours(stages string) func(binary, kubeconfig string) (*exec.Cmd, error) {
+	return func(binary, kubeconfig string) (*exec.Cmd, error) {
+		args := []string{"simulate", "--kubeconfig", kubeconfig}
+		if stages != "" {
+			files, err := stageFiles(stages)
+			if err != nil {
+				return nil, err
+			}
+			args = append(args, "--stages", strings.Join(files, ","))
+		}
+		return exec.Command(binary, args...), nil
+	}
+}
+
+func theirs(kwok, stages string) func(binary, kubeconfig string) (*exec.Cmd, error) {
+	return func(_, kubeconfig string) (*exec.Cmd, error) {
+		files, err := stageFiles(stages)
+		if err != nil {
+			return nil, err
+		}
+		args := []string{
+			"--kubeconfig", kubeconfig, "--manage-nodes-with-annotation-selector", "kwok.x-k8s.io/node=fake",
+			"--node-lease-duration-seconds", "40", "--cidr", "10.0.0.0/8",
+		}
+		for _, f := range files {
+			args = append(args, "--config", f)
+		}
+		return exec.Command(kwok, args...), nil
+	}
+}
+
+// stageFiles are the files that hold stages.
+func stageFiles(list string) (files []string, err error) {
+	for _, name := range strings.Split(list, ",") {
+		found := []string{name}
+		if info, err := os.Stat(name); err == nil && info.IsDir() {
+			if found, err = filepath.Glob(filepath.Join(name, "*.yaml")); err != nil {
+				return nil, err
+			}
+		}
+		for _, f := range found {
+			text, err := os.ReadFile(f)
+			if err != nil {
+				return nil, err
+			}
+			if bytes.Contains(text, []byte("kind: Stage\n")) {
+				files = append(files, f)
+			}
+		}
+	}
+	return files, nil
+}
+
+// under measures the pods' life under one engine, on a server of its own.
+func (l load) under(ctx context.Context, binary *string, e engine) error {
+	data, err := os.MkdirTemp("", "rehearse-bench-data-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(data) }()
+	l.args = append(append([]string{}, l.args...), "--data-dir", data)
+	s, client, err := l.connect(ctx, binary)
+	if err != nil {
+		return err
+	}
+	defer s.stop()
+	ctx, end := context.WithCancel(ctx)
+	defer end() // the watch ends before its server
+	command, err := e.command(*binary, s.kubeconfig)
+	if err != nil {
+		return err
+	}
+	var log bytes.Buffer
+	command.Stdout, command.Stderr = &log, &log
+	if err := command.Start(); err != nil {
+		return err
+	}
+	defer func() {
+		_ = command.Process.Signal(syscall.SIGTERM)
+		_ = command.Wait()
+	}()
+	start := time.Now()
+	ready, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	if err := nodesReady(ready, client, l.nodes); err != nil {
+		return fmt.Errorf("%w\n%s", err, log.String())
+	}
+	l.engine, l.noEngine = command.Process.Pid, false
+	fmt.Printf("\n%s: %d nodes Ready after %.1f s; %d pods, %d requests at a time\n", e.name, l.nodes, time.Since(start).Seconds(), l.pods, l.workers)
+	before := use(l.engine)
+	if err := l.lifecycle(ctx, client, s); err != nil {
+		return err
+	}
+	after := use(l.engine)
+	fmt.Printf("%s: %.2f ms of CPU a pod, %s\n", e.name, ms((after.cpu-before.cpu)/time.Duration(l.pods)), mb(after.rssBytes))
+	return nil
+}

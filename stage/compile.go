@@ -67,6 +67,7 @@ type compiled struct {
 	weight         int
 	weightFrom     *expression
 	needsNodeReady bool
+	timer          bool
 	requirements   []requirement
 	delay          *delay
 	operations     []operation
@@ -189,6 +190,7 @@ func (c *compiling) compile() (*compiled, *Error) {
 	out := &compiled{
 		name: s.Name, kind: c.kind, weight: s.Spec.Weight, file: c.file,
 		needsNodeReady: c.kind == KindPod && s.Annotations[NodeReadyAnnotation] == "true",
+		timer:          s.Annotations[TimerAnnotation] == "true",
 	}
 	var err *Error
 	if out.weightFrom, err = c.compileFrom("spec.weightFrom", s.Spec.WeightFrom); err != nil {

@@ -51,6 +51,12 @@ type Scene struct {
 // chosen for a pod whose node is not Ready.
 const NodeReadyAnnotation = "rehearse-k8s.github.io/node-ready"
 
+// TimerAnnotation on a Stage, with the value "true", takes it out of the draw by
+// weight: of it and of the stage that was drawn, the one that is due first is
+// played. So something that is to happen at a given time (a deadline, the end of
+// a back-off) neither keeps anything else from happening nor is kept from it.
+const TimerAnnotation = "rehearse-k8s.github.io/timer"
+
 // Code says in one word why a decision is what it is.
 type Code uint8
 
@@ -71,6 +77,8 @@ const (
 	// stage says no other; Problem has the reason. Only a change of the object
 	// helps.
 	Held
+	// TimerStage: it is a timer and due before what was drawn.
+	TimerStage
 )
 
 // Reason is why a decision is what it is.
@@ -120,6 +128,9 @@ func (d *Decision) String() string {
 		return d.Stage + " goes on"
 	}
 	why := "the only stage that matches"
+	if d.Reason.Code == TimerStage {
+		why = "a timer, due first"
+	}
 	if d.Reason.Code == DrawnStage {
 		why = fmt.Sprintf("drawn among %d that match", d.Reason.Matching)
 	}
@@ -136,7 +147,8 @@ func (d *Decision) String() string {
 //
 // Rules (KWOK's, except where said): all stages whose selector holds take part;
 // with one, its weight does not matter; with several, each is drawn in
-// proportion to its weight, and evenly when all weights are 0. The draw is keyed
+// proportion to its weight, and evenly when all weights are 0. Timers
+// (TimerAnnotation) stand beside that. The draw is keyed
 // by (seed, UID, stage, number of stages played), so it is the same each time
 // it is made.
 func (s *Set) Decide(now time.Time, seed uint64, o Object, past Past, scene Scene) Decision {
@@ -149,36 +161,54 @@ func (s *Set) Decide(now time.Time, seed uint64, o Object, past Past, scene Scen
 	}
 	chosen, matching := choose(stages, &v, scene)
 	d.Reason.Matching = matching
-	if chosen == nil {
-		return d
+	if chosen != nil {
+		code := OnlyStage
+		if matching > 1 {
+			code = DrawnStage
+		}
+		d.choose(chosen, &v, now, past, code)
 	}
-	d.Stage = chosen.name
-	d.Reason.Repeats = past.Last == chosen.name
-	if d.Reason.Repeats && past.Idle != "" && past.Idle == d.ResourceVersion {
+	for _, c := range stages {
+		if !c.timer || !c.matches(&v, scene) {
+			continue
+		}
+		t := Decision{UID: uid, ResourceVersion: version, Reason: Reason{Matching: matching + 1}, seed: seed, played: past.Played}
+		t.choose(c, &v, now, past, TimerStage)
+		if t.Chosen() && (!d.Chosen() || t.Due.Before(d.Due)) {
+			d = t
+		}
+	}
+	return d
+}
+
+// choose makes a stage the chosen one, unless it rests or is held.
+func (d *Decision) choose(c *compiled, v *view, now time.Time, past Past, code Code) {
+	d.Stage = c.name
+	d.Reason.Repeats = past.Last == c.name
+	idle := past.Idle != "" && past.Idle == d.ResourceVersion
+	if d.Reason.Repeats && idle {
 		d.Reason.Code = NothingToDo
-		return d
+		return
 	}
-	d.Reason.Code = OnlyStage
-	if matching > 1 {
-		d.Reason.Code = DrawnStage
-	}
+	d.Reason.Code = code
 	d.Since = now
-	if past.Stage == chosen.name {
+	if past.Stage == c.name {
 		d.Since = past.Since
 	}
 	v.now = d.Since
-	wait, held, trouble := chosen.delay.after(&v, d.Since, chosen.name)
+	wait, held, trouble := c.delay.after(v, d.Since, c.name)
+	v.now = now
 	d.Problem = trouble
 	if held {
 		d.Reason.Code = Held
-		return d
+		return
 	}
-	d.chosen = chosen
+	d.chosen = c
 	d.Due = d.Since.Add(wait)
-	if earliest := past.LastAt.Add(MinRepeat); d.Reason.Repeats && d.Due.Before(earliest) {
+	// Two stages that change nothing must not take turns without end either.
+	if earliest := past.LastAt.Add(MinRepeat); (d.Reason.Repeats || idle) && d.Due.Before(earliest) {
 		d.Due = earliest
 	}
-	return d
 }
 
 // resume goes on with a stage that was begun, if it is still there.
@@ -214,7 +244,7 @@ func choose(stages []*compiled, v *view, scene Scene) (*compiled, int) {
 		}
 	}
 	for _, c := range stages {
-		if !c.matches(v, scene) {
+		if c.timer || !c.matches(v, scene) {
 			continue
 		}
 		if matching++; matching == 1 {

@@ -19,7 +19,7 @@ type native struct {
 	// at is the i-th result, until it says end.
 	at func(o metav1.Object, i int) (string, result)
 	// when is set where the only result is a time, so that nobody needs its text.
-	when func(o metav1.Object) *metav1.Time
+	when func(o metav1.Object) (time.Time, bool)
 
 	steps []step      // of a path on unstructured objects
 	typed []typedStep // of a path on Go structs
@@ -55,6 +55,9 @@ func nativeFor(parsed *gojq.Query, kind Kind) *native {
 		case "annotations":
 			return mapKey(annotationsOf, steps[2].name)
 		}
+	}
+	if parsed.Op == gojq.OpAlt {
+		return eitherKey(parsed)
 	}
 	natives, example := podNatives, reflect.TypeFor[corev1.Pod]()
 	if kind == KindNode {
@@ -95,8 +98,8 @@ func (n *native) walk(o metav1.Object, t *tally) {
 
 func (n *native) exists(o metav1.Object) bool {
 	if n.when != nil {
-		at := n.when(o)
-		return at != nil && !at.IsZero()
+		_, ok := n.when(o)
+		return ok
 	}
 	if n.at == nil {
 		var t tally
@@ -115,6 +118,10 @@ func (n *native) exists(o metav1.Object) bool {
 
 // in reports whether any result is one of values.
 func (n *native) in(o metav1.Object, values []string) bool {
+	if n.when != nil {
+		at, ok := n.when(o)
+		return ok && slices.Contains(values, at.UTC().Format(time.RFC3339))
+	}
 	if n.at == nil {
 		t := tally{want: values}
 		n.walk(o, &t)
@@ -135,8 +142,8 @@ func (n *native) in(o metav1.Object, values []string) bool {
 // first is the first result but null.
 func (n *native) first(o metav1.Object) value {
 	if n.when != nil {
-		if at := n.when(o); at != nil && !at.IsZero() {
-			return value{kind: valueTime, at: at.Time}
+		if at, ok := n.when(o); ok {
+			return value{kind: valueTime, at: at}
 		}
 		return value{}
 	}
@@ -182,16 +189,13 @@ var metaNatives = map[string]*native{
 	".metadata.name":      optional(func(o metav1.Object) string { return o.GetName() }),
 	".metadata.namespace": optional(func(o metav1.Object) string { return o.GetNamespace() }),
 	".metadata.uid":       optional(func(o metav1.Object) string { return string(o.GetUID()) }),
-	".metadata.deletionTimestamp": {
-		when: func(o metav1.Object) *metav1.Time { return o.GetDeletionTimestamp() },
-		at: func(o metav1.Object, i int) (string, result) {
-			at := o.GetDeletionTimestamp()
-			if i > 0 || at == nil || at.IsZero() {
-				return "", end
-			}
-			return at.UTC().Format(time.RFC3339), resultText
-		},
-	},
+	".metadata.deletionTimestamp": {when: func(o metav1.Object) (time.Time, bool) {
+		at := o.GetDeletionTimestamp()
+		if at == nil || at.IsZero() {
+			return time.Time{}, false
+		}
+		return at.Time, true
+	}},
 	".metadata.finalizers": {at: func(o metav1.Object, i int) (string, result) {
 		if i > 0 || len(o.GetFinalizers()) == 0 {
 			return "", end
@@ -319,6 +323,40 @@ func mapKey(get func(o metav1.Object) map[string]string, key string) *native {
 			return "", end
 		}
 		return value, resultText
+	}}
+}
+
+// eitherKey is A // B of two labels or annotations: B where there is no A.
+func eitherKey(parsed *gojq.Query) *native {
+	if len(parsed.FuncDefs) > 0 {
+		return nil
+	}
+	var sides [2]struct {
+		get func(o metav1.Object) map[string]string
+		key string
+	}
+	for i, q := range []*gojq.Query{parsed.Left, parsed.Right} {
+		steps, ok := parsePath(q)
+		if !ok || len(steps) != 3 || steps[0].name != "metadata" || steps[1].op != stepField || steps[2].op != stepField {
+			return nil
+		}
+		switch steps[1].name {
+		case "labels":
+			sides[i].get = labelsOf
+		case "annotations":
+			sides[i].get = annotationsOf
+		default:
+			return nil
+		}
+		sides[i].key = steps[2].name
+	}
+	return &native{at: func(o metav1.Object, i int) (string, result) {
+		for _, side := range sides {
+			if value, ok := side.get(o)[side.key]; ok && i == 0 {
+				return value, resultText
+			}
+		}
+		return "", end
 	}}
 }
 

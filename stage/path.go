@@ -18,7 +18,24 @@ type step struct {
 	// select(SUB == "text"), or != where negate is true.
 	sub    []step
 	text   string
+	truth  truthValue // of select(SUB == true), in place of text
 	negate bool
+}
+
+// truthValue is true, false or none of the two.
+type truthValue int8
+
+const (
+	noTruth truthValue = iota
+	isTrue
+	isFalse
+)
+
+func truthOf(b bool) truthValue {
+	if b {
+		return isTrue
+	}
+	return isFalse
 }
 
 type stepOp uint8
@@ -111,7 +128,22 @@ func literal(q *gojq.Query) (string, bool) {
 	return q.Term.Str.Str, true
 }
 
-// parseSelect reads select(.a.b == "text") and select(.a.b != "text").
+// literalTruth reads true and false.
+func literalTruth(q *gojq.Query) truthValue {
+	if q == nil || q.Op != 0 || q.Left != nil || len(q.FuncDefs) > 0 || q.Term == nil || len(q.Term.SuffixList) > 0 {
+		return noTruth
+	}
+	switch q.Term.Type {
+	case gojq.TermTypeTrue:
+		return isTrue
+	case gojq.TermTypeFalse:
+		return isFalse
+	}
+	return noTruth
+}
+
+// parseSelect reads select(.a.b == "text"), select(.a.b != "text") and the same
+// with true or false in place of the text.
 func parseSelect(f *gojq.Func) (step, bool) {
 	if f.Name != "select" || len(f.Args) != 1 {
 		return step{}, false
@@ -121,14 +153,15 @@ func parseSelect(f *gojq.Func) (step, bool) {
 		return step{}, false
 	}
 	text, ok := literal(q.Right)
-	if !ok {
+	truth := literalTruth(q.Right)
+	if !ok && truth == noTruth {
 		return step{}, false
 	}
 	sub, ok := parsePath(q.Left)
 	if !ok || slices.ContainsFunc(sub, func(s step) bool { return s.op != stepField }) {
 		return step{}, false
 	}
-	return step{op: stepSelect, sub: sub, text: text, negate: q.Op == gojq.OpNe}, true
+	return step{op: stepSelect, sub: sub, text: text, truth: truth, negate: q.Op == gojq.OpNe}, true
 }
 
 // tally is what a walk finds.
@@ -178,12 +211,23 @@ func walk(v any, steps []step, t *tally) {
 					return
 				}
 			}
-			if text, ok := at.(string); (ok && text == s.text) == s.negate {
+			if s.is(at) == s.negate {
 				return
 			}
 		}
 	}
 	t.result(v)
+}
+
+// is compares a JSON value with the constant of a select.
+func (s *step) is(v any) bool {
+	switch v := v.(type) {
+	case string:
+		return s.truth == noTruth && v == s.text
+	case bool:
+		return s.truth == truthOf(v)
+	}
+	return false
 }
 
 func walkEach(v any, rest []step, t *tally) {

@@ -27,6 +27,7 @@ type typedStep struct {
 
 	sub    []typedStep
 	text   string
+	truth  truthValue
 	negate bool
 }
 
@@ -68,7 +69,7 @@ func planTyped(t reflect.Type, steps []step) ([]typedStep, bool) {
 				next, t = typedStep{op: stepIterate}, t.Elem()
 			}
 		case stepSelect:
-			next = typedStep{op: stepSelect, text: s.text, negate: s.negate}
+			next = typedStep{op: stepSelect, text: s.text, truth: s.truth, negate: s.negate}
 			next.sub, ok = planTyped(t, s.sub)
 		}
 		if !ok {
@@ -160,14 +161,25 @@ func walkTyped(v reflect.Value, steps []typedStep, t *tally) {
 			for j := range s.sub {
 				at = fieldTyped(at, &s.sub[j])
 			}
-			at = present(at)
-			is := at.IsValid() && at.Kind() == reflect.String && at.String() == s.text
-			if is == s.negate {
+			if s.is(present(at)) == s.negate {
 				return
 			}
 		}
 	}
 	resultTyped(present(v), t)
+}
+
+// is compares a Go value with the constant of a select.
+func (s *typedStep) is(v reflect.Value) bool {
+	switch {
+	case !v.IsValid():
+		return false
+	case v.Kind() == reflect.String:
+		return s.truth == noTruth && v.String() == s.text
+	case v.Kind() == reflect.Bool:
+		return s.truth == truthOf(v.Bool())
+	}
+	return false
 }
 
 // present follows pointers; the zero Value stands for null.

@@ -178,7 +178,9 @@ func FuzzTemplate(f *testing.F) {
 			f.Fatal(err)
 		}
 		for i := range stages {
-			f.Add(stages[i].Spec.Next.StatusTemplate)
+			if next := stages[i].Spec.Next; next != nil {
+				f.Add(next.StatusTemplate)
+			}
 		}
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -3,27 +3,41 @@ package stage
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// nativeByStage are the built-in stages whose template also exists as Go code.
-// The YAML is what the stage means; the code says the same faster, and a test
-// compares the two on many objects.
-var nativeByStage = map[string]nativePatch{
-	"node-initialize": initializeNode,
-	"pod-ready":       onPod(readyPod),
-	"pod-complete":    onPod(completePod),
-	"pod-ready-again": onPod(readyAgainPod),
-	"pod-gate-closed": onPod(gateClosedPod),
-	"pod-terminate":   onPod(terminatePod),
+// nativeByStage are the stages of the fast files whose template also exists as
+// Go code. The YAML is what the stage means; the code says the same faster, and
+// a test compares the two on many objects.
+var nativeByStage = map[string]map[string]nativePatch{
+	"node-fast": {"node-initialize": initializeNode},
+	"pod-fast": {
+		"pod-ready":       onPod(readyPod),
+		"pod-complete":    onPod(completePod),
+		"pod-ready-again": onPod(readyAgainPod),
+		"pod-gate-closed": onPod(gateClosedPod),
+		"pod-terminate":   onPod(terminatePod),
+	},
+}
+
+// nativeOf is the code of a stage of a built-in file, if there is one.
+func nativeOf(file string, s *Stage) nativePatch {
+	if s.Spec.Next == nil {
+		return nil
+	}
+	if step := kubeletTemplate.FindStringSubmatch(s.Spec.Next.StatusTemplate); step != nil && kubeletSteps[step[1]] != nil {
+		return kubeletStep(step[1])
+	}
+	return nativeByStage[file][s.Name]
 }
 
 // builtinPatches maps the text of built-in templates to their Go code. The code
 // stands in only for exactly that text: a stage that says anything else, even
 // under the same name, is rendered.
-func builtinPatches() map[string]nativePatch {
+var builtinPatches = sync.OnceValue(func() map[string]nativePatch {
 	out := map[string]nativePatch{}
 	for _, name := range BuiltinNames() {
 		data, err := BuiltinFile(name)
@@ -32,13 +46,13 @@ func builtinPatches() map[string]nativePatch {
 		}
 		stages, _ := decode(name, data)
 		for i := range stages {
-			if native, next := nativeByStage[stages[i].stage.Name], stages[i].stage.Spec.Next; native != nil && next != nil {
-				out[next.StatusTemplate] = native
+			if native := nativeOf(name, stages[i].stage); native != nil {
+				out[stages[i].stage.Spec.Next.StatusTemplate] = native
 			}
 		}
 	}
 	return out
-}
+})
 
 func onPod(f func(p *corev1.Pod, m moment) error) nativePatch {
 	return func(o Object, m moment) error { return f(o.(*corev1.Pod), m) }

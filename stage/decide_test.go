@@ -213,8 +213,9 @@ func TestLosersDoNotMatter(t *testing.T) {
 
 // TestDecisions are what must hold of every decision on every object.
 func TestDecisions(t *testing.T) {
-	set := mustBuiltin(t, BuiltinNames()...)
+	sets := builtinSets(t)
 	rapid.Check(t, func(t *rapid.T) {
+		set := sets[rapid.SampledFrom([]string{"fast", "general"}).Draw(t, "set")]
 		var o Object = drawPod(t)
 		if rapid.Bool().Draw(t, "node") {
 			o = drawNode(t)

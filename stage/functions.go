@@ -78,6 +78,7 @@ func (s *session) ownFunctions(kind Kind) template.FuncMap {
 	}
 	switch kind {
 	case KindPod:
+		f["Kubelet"] = m.statusAfter
 		f["NodeIP"] = func() (string, error) { return firstOf(m.facts.NodeIPs(m.object.(*corev1.Pod).Spec.NodeName)) }
 		f["PodIP"] = func() (string, error) {
 			p := m.object.(*corev1.Pod)

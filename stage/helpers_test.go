@@ -107,3 +107,14 @@ func mustBuiltin(t testing.TB, names ...string) *Set {
 	}
 	return set
 }
+
+// builtinSets are the built-in files as they are used together: the fast pod
+// stages or the general ones.
+func builtinSets(t testing.TB) map[string]*Set {
+	t.Helper()
+	rest := []string{"node-fast", "node-heartbeat", "node-chaos", "pod-chaos", "volume-fast"}
+	return map[string]*Set{
+		"fast":    mustBuiltin(t, append(rest, "pod-fast")...),
+		"general": mustBuiltin(t, append(rest, "pod-general")...),
+	}
+}

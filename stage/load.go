@@ -155,8 +155,8 @@ var builtinFiles embed.FS
 // BuiltinPrefix starts the names of built-in stage files on command lines.
 const BuiltinPrefix = "builtin:"
 
-// BuiltinNames lists the built-in stage files: node-fast, node-heartbeat,
-// pod-fast.
+// BuiltinNames lists the built-in stage files, sorted. pod-fast and pod-general
+// are two lives of a pod and not for use together.
 func BuiltinNames() []string {
 	entries, _ := fs.ReadDir(builtinFiles, "builtin")
 	var names []string

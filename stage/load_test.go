@@ -111,7 +111,9 @@ func TestEveryFieldDecodes(t *testing.T) {
 }
 
 func TestBuiltin(t *testing.T) {
-	if diff := cmp.Diff([]string{"node-fast", "node-heartbeat", "pod-fast"}, BuiltinNames()); diff != "" {
+	if diff := cmp.Diff([]string{
+		"node-chaos", "node-fast", "node-heartbeat", "pod-chaos", "pod-fast", "pod-general", "volume-fast",
+	}, BuiltinNames()); diff != "" {
 		t.Error(diff)
 	}
 	set := mustBuiltin(t, "builtin:node-fast", "builtin:node-heartbeat", "pod-fast")
@@ -119,15 +121,28 @@ func TestBuiltin(t *testing.T) {
 	if diff := cmp.Diff(want, set.Names(KindPod)); diff != "" {
 		t.Error(diff)
 	}
-	// Every selector of a built-in stage is a closure: no JSON at rest.
-	for _, c := range append(append([]*compiled{}, set.pods...), set.nodes...) {
-		for _, r := range c.requirements {
-			if r.query.native == nil {
-				t.Errorf("%s: %s runs as jq", c.name, r.text)
+	// Every program of a built-in stage is a closure: no JSON at rest.
+	for _, set := range builtinSets(t) {
+		for _, kind := range set.Kinds() {
+			for _, c := range set.stages(kind) {
+				for _, r := range c.requirements {
+					if r.query.native == nil {
+						t.Errorf("%s: %s runs as jq", c.name, r.text)
+					}
+				}
+				from := []*expression{c.weightFrom}
+				if c.delay != nil {
+					from = append(from, c.delay.baseFrom, c.delay.jitterFrom)
+				}
+				for _, x := range from {
+					if x != nil && x.jq.native == nil {
+						t.Errorf("%s: %s runs as jq", c.name, x.field)
+					}
+				}
 			}
 		}
 	}
-	if _, err := Builtin("builtin:nope"); err == nil || err.Error() != "builtin:nope: there is no such built-in file; there are node-fast, node-heartbeat, pod-fast" {
+	if _, err := Builtin("builtin:nope"); err == nil || err.Error() != "builtin:nope: there is no such built-in file; there are node-chaos, node-fast, node-heartbeat, pod-chaos, pod-fast, pod-general, volume-fast" {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,0 +1,136 @@
+package stage
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+func said(pairs ...string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		for i := 0; i < len(pairs); i += 2 {
+			setAnnotation(p, pairs[i], pairs[i+1])
+		}
+	}
+}
+
+func policy(r corev1.RestartPolicy) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Spec.RestartPolicy = r }
+}
+
+// inits are an init container, a sidecar and another init container.
+func inits(p *corev1.Pod) {
+	sidecar(p)
+	p.Spec.InitContainers = append(p.Spec.InitContainers, corev1.Container{Name: "migrate", Image: "busybox"})
+}
+
+// changed edits the pod before a step, as somebody else would.
+func changed(steps map[int]func(*corev1.Pod)) func(int, Object) Object {
+	return func(step int, o Object) Object {
+		edit := steps[step]
+		if edit == nil {
+			return o
+		}
+		p := o.(*corev1.Pod).DeepCopy()
+		edit(p)
+		n, _ := strconv.Atoi(p.ResourceVersion)
+		p.ResourceVersion = strconv.Itoa(n + 1)
+		return p
+	}
+}
+
+func label(key, value string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Labels = map[string]string{key: value} }
+}
+
+func deleteAfter(d time.Duration) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.DeletionTimestamp, p.DeletionGracePeriodSeconds = ptr.To(metav1.NewTime(start.Add(d))), ptr.To(int64(30))
+	}
+}
+
+func TestGoldenGeneralLives(t *testing.T) {
+	general := mustBuiltin(t, "pod-general", "pod-chaos")
+	for name, c := range map[string]struct {
+		pod     *corev1.Pod
+		most    int
+		disturb func(step int, o Object) Object
+	}{
+		"plain": {pod: newPod(), most: 4},
+		"init":  {pod: newPod(inits), most: 9},
+		"gate": {pod: newPod(gates), most: 5, disturb: changed(map[int]func(*corev1.Pod){
+			2: func(p *corev1.Pod) {
+				p.Status.Conditions = setReady(p, "example.com/gate", "False", "9").(*corev1.Pod).Status.Conditions
+			},
+			3: func(p *corev1.Pod) {
+				p.Status.Conditions = setReady(p, "example.com/gate", "True", "9").(*corev1.Pod).Status.Conditions
+			},
+		})},
+		"node-back": {pod: newPod(), most: 4, disturb: changed(map[int]func(*corev1.Pod){
+			2: func(p *corev1.Pod) {
+				p.Status.Conditions = setReady(p, corev1.PodReady, "False", "9").(*corev1.Pod).Status.Conditions
+			},
+		})},
+		"job":         {pod: newPod(ofJob, sidecar, policy("Never")), most: 9},
+		"job-fails":   {pod: newPod(ofJob, policy("OnFailure"), said(annotationExitCode, "1,1,0")), most: 9},
+		"job-run-for": {pod: newPod(ofJob, policy("Never"), said(annotationRunFor, "1m", annotationExitCode, "3")), most: 4},
+		"crash-loop":  {pod: newPod(said(annotationRunFor, "2s", annotationExitCode, "1")), most: 16},
+		"crash-loop-forgotten": {pod: newPod(said(annotationRunFor, "2s", annotationExitCode, "1")), most: 8, disturb: changed(map[int]func(*corev1.Pod){
+			5: said(annotationRunFor, "10m"),
+		})},
+		"oom": {pod: newPod(policy("Never"), said(annotationRunFor, "5s", annotationExitCode, "OOMKilled")), most: 4},
+		"two-containers": {pod: newPod(policy("OnFailure"), func(p *corev1.Pod) {
+			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "log", Image: "log"})
+		}, said(annotationRunFor+".app", "30s", annotationRunFor+".log", "50s", annotationExitCode+".log", "2,0")), most: 9},
+		"sidecar-restarts": {pod: newPod(sidecar, said(annotationRunFor+".proxy", "10s")), most: 9},
+		"init-fails":       {pod: newPod(inits, said(annotationExitCode+".setup", "1,1,0")), most: 7},
+		"init-fails-never": {pod: newPod(inits, policy("Never"), said(annotationExitCode+".setup", "1")), most: 5},
+		"image-pull": {pod: newPod(said(annotationPull, "true")), most: 7, disturb: changed(map[int]func(*corev1.Pod){
+			5: func(p *corev1.Pod) { p.Annotations = nil },
+		})},
+		"deadline":         {pod: newPod(said(annotationRunFor, "1m"), func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = ptr.To(int64(90)) }), most: 9},
+		"deadline-pending": {pod: newPod(said(annotationPull, "app"), func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = ptr.To(int64(10)) }), most: 9},
+		"evicted":          {pod: newPod(sidecar), most: 6, disturb: changed(map[int]func(*corev1.Pod){4: said(annotationEvict, "ephemeral-storage")})},
+		"new-image": {pod: newPod(), most: 4, disturb: changed(map[int]func(*corev1.Pod){
+			2: func(p *corev1.Pod) { p.Generation, p.Spec.Containers[0].Image = 2, "nginx:1.28" },
+		})},
+		"deleted":          {pod: newPod(), most: 5, disturb: changed(map[int]func(*corev1.Pod){2: deleteAfter(30 * time.Second)})},
+		"deleted-starting": {pod: newPod(), most: 5, disturb: changed(map[int]func(*corev1.Pod){1: deleteAfter(30 * time.Second)})},
+		"deleted-held": {pod: newPod(held), most: 5, disturb: changed(map[int]func(*corev1.Pod){
+			2: deleteAfter(30 * time.Second), 3: func(p *corev1.Pod) { p.Finalizers = nil },
+		})},
+		"delays": {pod: newPod(ofJob, said("pod-create.stage.kwok.x-k8s.io/delay", "20s", "pod-ready.stage.kwok.x-k8s.io/delay", "1s",
+			"pod-ready.stage.kwok.x-k8s.io/jitter-delay", "2s", "pod-complete.stage.kwok.x-k8s.io/delay", "1h")), most: 4},
+		"bad-annotation": {pod: newPod(ofJob, said(annotationExitCode, "often")), most: 4},
+		"chaos":          {pod: newPod(label("pod-container-running-failed.stage.kwok.x-k8s.io", "true"), said("pod-container-running-failed.stage.kwok.x-k8s.io/exit-code", "9")), most: 5},
+		"chaos-init":     {pod: newPod(inits, label("pod-init-container-running-failed.stage.kwok.x-k8s.io", "true")), most: 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			golden(t, "general-"+name, life(t, general, c.pod, c.most, c.disturb))
+		})
+	}
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", "lives", name+".txt")
+	if *rewrite {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}

@@ -1,0 +1,298 @@
+package stage
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The general pod stages say when something happens; what a kubelet then
+// reports is worked out here, one function for each step of a pod's life. A
+// template calls it by name, {{ Kubelet "create" . }}, and renders the whole
+// status. Each step is pure: it reads the pod, the moment and nothing else.
+
+// kubeletSteps are the steps a template can ask for.
+var kubeletSteps = map[string]func(k *kubelet) error{
+	"create":           (*kubelet).create,
+	"init-start":       (*kubelet).initStart,
+	"init-exit":        (*kubelet).initExit,
+	"start":            (*kubelet).start,
+	"complete":         (*kubelet).complete,
+	"exit":             (*kubelet).exit,
+	"restart":          (*kubelet).restart,
+	"pull-fail":        (*kubelet).pullFail,
+	"pull-wait":        (*kubelet).pullWait,
+	"observe":          (*kubelet).observe,
+	"ready":            (*kubelet).ready,
+	"deadline":         (*kubelet).deadline,
+	"evict":            (*kubelet).evict,
+	"end":              (*kubelet).end,
+	"container-failed": (*kubelet).containerFailed,
+	"init-failed":      (*kubelet).initFailed,
+}
+
+// kubelet is one step on a working copy of a pod. What the status holds is
+// shared with the object, so slices and pointers are replaced, never written to.
+type kubelet struct {
+	*corev1.Pod
+	m   moment
+	now metav1.Time
+}
+
+// kubeletStep is a step as the code of a template.
+func kubeletStep(name string) nativePatch {
+	return func(o Object, m moment) error {
+		k := &kubelet{Pod: o.(*corev1.Pod), m: m, now: seconds(m.now)}
+		k.Status.InitContainerStatuses = slices.Clone(k.Status.InitContainerStatuses)
+		k.Status.ContainerStatuses = slices.Clone(k.Status.ContainerStatuses)
+		k.Status.Conditions = ownConditions(k.Pod)
+		k.Status.ObservedGeneration = k.Generation
+		return kubeletSteps[name](k)
+	}
+}
+
+// kubeletTemplate is a template that is nothing but one step.
+var kubeletTemplate = regexp.MustCompile(`^\s*\{\{ Kubelet "([a-z-]+)" \. \}\}\s*$`)
+
+// statusAfter is the template function Kubelet.
+func (m *moment) statusAfter(step string, object map[string]any) (string, error) {
+	if kubeletSteps[step] == nil {
+		return "", fmt.Errorf("there is no step %s; there are %s", short(step), strings.Join(slices.Sorted(maps.Keys(kubeletSteps)), ", "))
+	}
+	data, err := json.Marshal(object)
+	if err != nil {
+		return "", err
+	}
+	pod := &corev1.Pod{}
+	if err := json.Unmarshal(data, pod); err != nil {
+		return "", fmt.Errorf("Kubelet needs a pod: %w", err)
+	}
+	if err := kubeletStep(step)(pod, *m); err != nil {
+		return "", err
+	}
+	if data, err = json.Marshal(pod.Status); err != nil {
+		return "", err
+	}
+	var status map[string]any
+	if err := json.Unmarshal(data, &status); err != nil {
+		return "", err
+	}
+	// A merge keeps what is not named; a condition's old words must go.
+	conditions, _ := status["conditions"].([]any)
+	for _, item := range conditions {
+		if c, ok := item.(map[string]any); ok {
+			for _, field := range []string{"reason", "message"} {
+				if c[field] == nil {
+					c[field] = nil
+				}
+			}
+		}
+	}
+	data, err = json.Marshal(status)
+	return string(data), err
+}
+
+// create gives the pod its addresses; all containers wait.
+func (k *kubelet) create() error {
+	nodeIPs, err := k.m.facts.NodeIPs(k.Spec.NodeName)
+	if err != nil {
+		return err
+	}
+	podIPs, err := k.m.podIPs(k.Spec.NodeName, k.Spec.HostNetwork, string(k.UID), "", "")
+	if err != nil {
+		return err
+	}
+	setIPs(&k.Status, nodeIPs, podIPs)
+	k.Status.Phase = corev1.PodPending
+	if k.Status.StartTime == nil || k.Status.StartTime.IsZero() {
+		k.Status.StartTime = &k.now
+	}
+	waiting := reasonCreating
+	if len(k.Spec.InitContainers) > 0 {
+		waiting = reasonInitializing
+	}
+	k.Status.InitContainerStatuses = statusesOf(k.Spec.InitContainers, k.Status.InitContainerStatuses, reasonInitializing)
+	k.Status.ContainerStatuses = statusesOf(k.Spec.Containers, k.Status.ContainerStatuses, waiting)
+	k.refresh()
+	return nil
+}
+
+// initStart starts the init container whose turn it is. A sidecar stays
+// running, and so its start is all there is to wait for.
+func (k *kubelet) initStart() error {
+	k.Status.InitContainerStatuses = statusesOf(k.Spec.InitContainers, k.Status.InitContainerStatuses, reasonInitializing)
+	for i := range k.Spec.InitContainers {
+		c, s := &k.Spec.InitContainers[i], &k.Status.InitContainerStatuses[i]
+		if initDone(c, s) {
+			continue
+		}
+		if s.State.Waiting != nil {
+			k.run(c, s)
+			s.Ready = isSidecar(c)
+		}
+		break
+	}
+	k.refresh()
+	return nil
+}
+
+// initExit ends the init container that is at work.
+func (k *kubelet) initExit() error {
+	for i := range k.Spec.InitContainers {
+		c, s := &k.Spec.InitContainers[i], statusOf(k.Status.InitContainerStatuses, k.Spec.InitContainers[i].Name)
+		if s == nil || s.State.Running == nil || isSidecar(c) {
+			continue
+		}
+		code, reason, err := k.exitOf(c.Name, s.RestartCount, true)
+		if err != nil {
+			return err
+		}
+		if k.stop(c, s, code, reason); s.State.Terminated != nil && code != 0 {
+			k.fail("", "")
+			return nil
+		}
+		s.Ready = code == 0
+		break
+	}
+	k.refresh()
+	return nil
+}
+
+// start starts the main containers. A gate that nobody has set is set True, as
+// in pod-fast.
+func (k *kubelet) start() error {
+	k.Status.Phase = corev1.PodRunning
+	k.Status.ContainerStatuses = statusesOf(k.Spec.Containers, k.Status.ContainerStatuses, reasonCreating)
+	for i := range k.Spec.Containers {
+		c, s := &k.Spec.Containers[i], &k.Status.ContainerStatuses[i]
+		if s.State.Waiting != nil && s.State.Waiting.Reason != reasonCrashLoop {
+			k.run(c, s)
+			s.Ready = true
+		}
+	}
+	for _, gate := range k.Spec.ReadinessGates {
+		if !hasCondition(k.Status.Conditions, gate.ConditionType) {
+			k.Status.Conditions = append(k.Status.Conditions, corev1.PodCondition{Type: gate.ConditionType, Status: corev1.ConditionTrue, LastTransitionTime: k.now})
+		}
+	}
+	k.refresh()
+	return nil
+}
+
+// ready brings the conditions in line with containers and gates.
+func (k *kubelet) ready() error {
+	k.refresh()
+	return nil
+}
+
+// observe takes in a changed spec: a container with another image is restarted.
+func (k *kubelet) observe() error {
+	renew := func(containers []corev1.Container, statuses []corev1.ContainerStatus) {
+		for i := range containers {
+			c, s := &containers[i], statusOf(statuses, containers[i].Name)
+			if s == nil || s.Image == c.Image || s.State.Terminated != nil {
+				continue
+			}
+			if s.State.Running == nil {
+				s.Image = c.Image
+				continue
+			}
+			ready := s.Ready
+			k.ended(s, 0, reasonCompleted)
+			k.again(c, s)
+			s.Ready = ready
+		}
+	}
+	renew(k.Spec.InitContainers, k.Status.InitContainerStatuses)
+	renew(k.Spec.Containers, k.Status.ContainerStatuses)
+	switch k.Status.Phase {
+	case corev1.PodPending, corev1.PodRunning:
+		k.refresh()
+	}
+	return nil
+}
+
+// pullFail reports images that cannot be had; the annotation names one
+// container, or is "true" for all.
+func (k *kubelet) pullFail() error {
+	which := k.Annotations[annotationPull]
+	k.pull(func(s *corev1.ContainerStatus) *corev1.ContainerStateWaiting {
+		if which != "true" && which != s.Name {
+			return nil
+		}
+		return &corev1.ContainerStateWaiting{Reason: reasonErrPull, Message: fmt.Sprintf("failed to pull image %q: not found", s.Image)}
+	})
+	return nil
+}
+
+// pullWait waits for the next try.
+func (k *kubelet) pullWait() error {
+	k.pull(func(s *corev1.ContainerStatus) *corev1.ContainerStateWaiting {
+		if s.State.Waiting.Reason != reasonErrPull {
+			return nil
+		}
+		return &corev1.ContainerStateWaiting{Reason: reasonPullBackOff, Message: fmt.Sprintf("Back-off pulling image %q", s.Image)}
+	})
+	return nil
+}
+
+func (k *kubelet) pull(waiting func(s *corev1.ContainerStatus) *corev1.ContainerStateWaiting) {
+	for i := range k.Status.ContainerStatuses {
+		s := &k.Status.ContainerStatuses[i]
+		if s.State.Waiting == nil || s.State.Waiting.Reason == reasonCrashLoop {
+			continue
+		}
+		if w := waiting(s); w != nil {
+			s.State.Waiting = w
+		}
+	}
+	k.refresh()
+}
+
+// run puts a container into the state running.
+func (k *kubelet) run(c *corev1.Container, s *corev1.ContainerStatus) {
+	started := true
+	s.Image, s.ImageID = c.Image, c.Image
+	s.ContainerID = containerID(k.UID, c.Name)
+	if s.RestartCount > 0 {
+		s.ContainerID = containerID(k.UID, fmt.Sprintf("%s/%d", c.Name, s.RestartCount))
+	}
+	s.Started = &started
+	s.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: k.now}}
+}
+
+// statusesOf is one status for each container, in their order: the one there
+// is, or one that waits.
+func statusesOf(containers []corev1.Container, before []corev1.ContainerStatus, reason string) []corev1.ContainerStatus {
+	if len(containers) == 0 {
+		return before
+	}
+	out := make([]corev1.ContainerStatus, len(containers))
+	for i := range containers {
+		if s := statusOf(before, containers[i].Name); s != nil && s.State != (corev1.ContainerState{}) {
+			out[i] = *s
+			continue
+		}
+		started := false
+		out[i] = corev1.ContainerStatus{
+			Name: containers[i].Name, Image: containers[i].Image, Started: &started,
+			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}},
+		}
+	}
+	return out
+}
+
+func statusOf(statuses []corev1.ContainerStatus, name string) *corev1.ContainerStatus {
+	for i := range statuses {
+		if statuses[i].Name == name {
+			return &statuses[i]
+		}
+	}
+	return nil
+}

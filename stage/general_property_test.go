@@ -1,0 +1,351 @@
+package stage
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	podutil "k8s.io/kubernetes/pkg/api/pod"
+	"k8s.io/kubernetes/pkg/apis/core"
+	corev1conversion "k8s.io/kubernetes/pkg/apis/core/v1"
+	"k8s.io/kubernetes/pkg/apis/core/validation"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+)
+
+// mostAtOnce is how many writes a pod may cause without time going on.
+const mostAtOnce = 8
+
+// podWorld plays one pod through the general stages in virtual time, while
+// others interfere, and checks every write.
+type podWorld struct {
+	t    *rapid.T
+	set  *Set
+	pod  *corev1.Pod
+	past Past
+	now  time.Time
+
+	nodeReady bool
+	gone      bool
+	failed    string    // resourceVersion at which a stage could not be played
+	freed     time.Time // since when nothing but time keeps a deleted pod
+	atOnce    int
+	told      []string
+}
+
+func (w *podWorld) fatalf(format string, args ...any) {
+	w.t.Helper()
+	w.t.Fatalf("%s\n%s", fmt.Sprintf(format, args...), strings.Join(w.told, "\n"))
+}
+
+func (w *podWorld) tell(format string, args ...any) {
+	w.told = append(w.told, w.now.Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
+}
+
+// edit is what somebody else does to the pod.
+func (w *podWorld) edit(what string, change func(p *corev1.Pod)) {
+	if w.gone {
+		return
+	}
+	p := w.pod.DeepCopy()
+	change(p)
+	w.renew(p)
+	w.tell("others: %s", what)
+	if p.DeletionTimestamp != nil && len(p.Finalizers) == 0 && w.freed.IsZero() {
+		w.freed = w.now
+	}
+}
+
+func (w *podWorld) renew(p *corev1.Pod) {
+	n, _ := strconv.Atoi(w.pod.ResourceVersion)
+	p.ResourceVersion = strconv.Itoa(n + 1)
+	w.pod = p
+}
+
+// run plays whatever falls due in the time given.
+func (w *podWorld) run(d time.Duration) {
+	until := w.now.Add(d)
+	for !w.gone {
+		decision := w.set.Decide(w.now, 7, w.pod, w.past, Scene{NodeReady: w.nodeReady})
+		w.past.Stage, w.past.Since = decision.Stage, decision.Since
+		if !decision.Chosen() || decision.Due.After(until) || w.failed == w.pod.ResourceVersion {
+			break
+		}
+		if decision.Due.After(w.now) {
+			w.now, w.atOnce = decision.Due, 0
+		}
+		w.play(decision)
+	}
+	w.now = until
+	if d > 0 {
+		w.atOnce = 0
+	}
+	if deleting := w.pod.DeletionTimestamp; !w.gone && deleting != nil && len(w.pod.Finalizers) == 0 &&
+		until.After(deleting.Time) && until.After(w.freed.Add(MinRepeat)) {
+		w.fatalf("the pod is still there %s after its deadline", until.Sub(deleting.Time))
+	}
+}
+
+func (w *podWorld) play(d Decision) {
+	e, err := w.set.Play(w.now, w.pod, d, fixedFacts{})
+	w.past = Past{Played: w.past.Played + 1, Last: d.Stage, LastAt: w.now}
+	if err != nil {
+		if !strings.Contains(err.Error(), "is no exit code") {
+			w.fatalf("%s: %v", d.Stage, err)
+		}
+		w.tell("%s: %v", d.Stage, err)
+		w.failed = w.pod.ResourceVersion
+		return
+	}
+	w.tell("%s", d.Stage)
+	switch {
+	case e.Delete:
+		w.gone = true
+		if len(w.pod.Finalizers) > 0 || w.pod.DeletionTimestamp == nil {
+			w.fatalf("deleted what nobody deleted, or what a finalizer holds")
+		}
+		if deadline := maxTime(w.pod.DeletionTimestamp.Time, w.freed.Add(MinRepeat)); w.now.After(deadline) {
+			w.fatalf("deleted %s after its deadline", w.now.Sub(deadline))
+		}
+	case e.Write == WriteNothing:
+		w.past.Idle = e.ResourceVersion
+	default:
+		after := e.Object.(*corev1.Pod).DeepCopy()
+		w.check(w.pod, after)
+		w.renew(after)
+		if w.atOnce++; w.atOnce > mostAtOnce {
+			w.fatalf("%d writes and no time went on", w.atOnce)
+		}
+	}
+}
+
+func maxTime(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+var phases = map[corev1.PodPhase]int{corev1.PodPending: 0, corev1.PodRunning: 1, corev1.PodSucceeded: 2, corev1.PodFailed: 2}
+
+// check holds one write to what must never happen.
+func (w *podWorld) check(before, after *corev1.Pod) {
+	from, to := before.Status.Phase, after.Status.Phase
+	if phases[to] < phases[from] || phases[from] == 2 && from != to {
+		w.fatalf("phase %s after %s", to, from)
+	}
+	if before.Status.PodIP != "" && before.Status.PodIP != after.Status.PodIP {
+		w.fatalf("podIP %s after %s", after.Status.PodIP, before.Status.PodIP)
+	}
+	lists := [][2][]corev1.ContainerStatus{
+		{before.Status.ContainerStatuses, after.Status.ContainerStatuses},
+		{before.Status.InitContainerStatuses, after.Status.InitContainerStatuses},
+	}
+	for _, l := range lists {
+		for i := range l[0] {
+			was, is := &l[0][i], statusOf(l[1], l[0][i].Name)
+			switch {
+			case is == nil:
+				w.fatalf("the status of container %s is lost", was.Name)
+			case is.RestartCount < was.RestartCount:
+				w.fatalf("container %s: restartCount %d after %d", was.Name, is.RestartCount, was.RestartCount)
+			case is.RestartCount > was.RestartCount+1:
+				w.fatalf("container %s: %d restarts in one write", was.Name, is.RestartCount-was.RestartCount)
+			case was.State.Waiting == nil && is.State.Waiting != nil && is.State.Waiting.Reason != reasonCrashLoop:
+				w.fatalf("container %s waits again: %s", was.Name, is.State.Waiting.Reason)
+			}
+			states := 0
+			for _, there := range []bool{is.State.Waiting != nil, is.State.Running != nil, is.State.Terminated != nil} {
+				if there {
+					states++
+				}
+			}
+			if states != 1 || is.Ready && is.State.Running == nil && !(is.State.Terminated != nil && is.State.Terminated.ExitCode == 0) {
+				w.fatalf("container %s is in %d states, ready %v", was.Name, states, is.Ready)
+			}
+		}
+	}
+	if phases[to] == 2 {
+		for i := range after.Status.ContainerStatuses {
+			if s := &after.Status.ContainerStatuses[i]; s.State.Running != nil && !strings.HasPrefix(after.Status.Reason, "pod-") {
+				w.fatalf("container %s runs in a pod that has ended", s.Name)
+			}
+		}
+	}
+	if conditionTrue(after.Status.Conditions, corev1.PodReady) != (conditionTrue(after.Status.Conditions, corev1.ContainersReady) && w.gatesOpen(after)) {
+		w.fatalf("Ready does not follow from ContainersReady and gates")
+	}
+	w.valid(before, after)
+}
+
+func (w *podWorld) gatesOpen(p *corev1.Pod) bool {
+	for _, gate := range p.Spec.ReadinessGates {
+		if !conditionTrue(p.Status.Conditions, gate.ConditionType) {
+			return false
+		}
+	}
+	return true
+}
+
+// valid asks the API server's own validation of status updates.
+func (w *podWorld) valid(before, after *corev1.Pod) {
+	internal := func(p *corev1.Pod) *core.Pod {
+		out := &core.Pod{}
+		if err := corev1conversion.Convert_v1_Pod_To_core_Pod(p.DeepCopy(), out, nil); err != nil {
+			w.fatalf("%v", err)
+		}
+		return out
+	}
+	was, is := internal(before), internal(after)
+	options := podutil.GetValidationOptionsFromPodSpecAndMeta(&is.Spec, &was.Spec, &is.ObjectMeta, &was.ObjectMeta)
+	if errs := validation.ValidatePodStatusUpdate(is, was, options); len(errs) > 0 {
+		w.fatalf("the API refuses the status: %v", errs)
+	}
+}
+
+// drawGeneralPod is a pod as the scheduler leaves it.
+func drawGeneralPod(t *rapid.T) *corev1.Pod {
+	p := newPod()
+	p.Spec.RestartPolicy = rapid.SampledFrom([]corev1.RestartPolicy{corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever}).Draw(t, "restartPolicy")
+	p.Spec.HostNetwork = rapid.Bool().Draw(t, "hostNetwork")
+	if rapid.Bool().Draw(t, "job") {
+		ofJob(p)
+	}
+	if rapid.Bool().Draw(t, "gated") {
+		gates(p)
+	}
+	if rapid.IntRange(0, 4).Draw(t, "has deadline") == 0 {
+		p.Spec.ActiveDeadlineSeconds = ptr.To(rapid.Int64Range(1, 600).Draw(t, "activeDeadlineSeconds"))
+	}
+	container := func(name string, i int) corev1.Container {
+		c := corev1.Container{Name: fmt.Sprintf("%s-%d", name, i), Image: "img:1"}
+		if name == "init" && rapid.Bool().Draw(t, "sidecar") {
+			c.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
+		}
+		return c
+	}
+	p.Spec.Containers = nil
+	for i := range rapid.IntRange(1, 2).Draw(t, "containers") {
+		p.Spec.Containers = append(p.Spec.Containers, container("app", i))
+	}
+	for i := range rapid.IntRange(0, 3).Draw(t, "init containers") {
+		p.Spec.InitContainers = append(p.Spec.InitContainers, container("init", i))
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "annotations") {
+		drawGeneralAnnotation(t)(p)
+	}
+	return p
+}
+
+func drawGeneralAnnotation(t *rapid.T) func(*corev1.Pod) {
+	suffix := rapid.SampledFrom([]string{"", ".app-0", ".app-1", ".init-0", ".init-1"}).Draw(t, "container")
+	choose := func(values ...string) string { return rapid.SampledFrom(values).Draw(t, "value") }
+	switch rapid.SampledFrom([]string{"run-for", "exit-code", "pull", "evict", "delay", "none"}).Draw(t, "annotation") {
+	case "run-for":
+		return said(annotationRunFor+suffix, choose("0s", "1s", "30s", "11m", "soon"))
+	case "exit-code":
+		return said(annotationExitCode+suffix, choose("0", "1", "1,1,0", "OOMKilled", "x"))
+	case "pull":
+		return said(annotationPull, choose("true", "app-0", "nobody"))
+	case "evict":
+		return said(annotationEvict, choose("memory", "true"))
+	case "delay":
+		name := choose("pod-create", "pod-ready", "pod-complete", "pod-delete", "pod-terminate", "pod-init-container-completed")
+		return said(name+".stage.kwok.x-k8s.io/"+choose("delay", "jitter-delay", "weight"), choose("0s", "10s", "-5", "10m", "never", "3"))
+	}
+	return func(p *corev1.Pod) { p.Annotations = nil }
+}
+
+// interfere is one thing that others do to a pod.
+func (w *podWorld) interfere() {
+	t := w.t
+	switch rapid.SampledFrom([]string{"annotate", "delete", "hold", "release", "node", "not ready", "gate", "gone bad", "touch", "image", "conditions", "statuses"}).Draw(t, "interference") {
+	case "annotate":
+		w.edit("annotations", drawGeneralAnnotation(t))
+	case "delete":
+		grace := time.Duration(rapid.IntRange(0, 60).Draw(t, "grace")) * time.Second
+		w.edit("delete", func(p *corev1.Pod) {
+			if p.DeletionTimestamp == nil {
+				p.DeletionTimestamp = ptr.To(metav1.NewTime(w.now.Add(grace).Truncate(time.Second).Add(time.Second)))
+				p.DeletionGracePeriodSeconds = ptr.To(int64(grace / time.Second))
+			}
+		})
+	case "hold":
+		w.edit("finalizer", func(p *corev1.Pod) {
+			if p.DeletionTimestamp == nil {
+				held(p)
+			}
+		})
+	case "release":
+		w.edit("no finalizer", func(p *corev1.Pod) { p.Finalizers = nil })
+	case "node":
+		w.nodeReady = !w.nodeReady
+	case "not ready":
+		w.edit("not ready", func(p *corev1.Pod) {
+			p.Status.Conditions = setReady(p, corev1.PodReady, corev1.ConditionFalse, "").(*corev1.Pod).Status.Conditions
+		})
+	case "gate":
+		status := rapid.SampledFrom([]corev1.ConditionStatus{"True", "False"}).Draw(t, "gate")
+		w.edit("gate", func(p *corev1.Pod) {
+			c := corev1.PodCondition{Type: "example.com/gate", Status: status}
+			p.Status.Conditions = setCondition(p.Status.Conditions, c, seconds(w.now))
+		})
+	case "gone bad":
+		w.edit("phase Failed", func(p *corev1.Pod) {
+			if phases[p.Status.Phase] < 2 {
+				p.Status.Phase, p.Status.Reason = corev1.PodFailed, "pod-lost"
+			}
+		})
+	case "touch":
+		w.edit("label", func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} })
+	case "image":
+		image := rapid.SampledFrom([]string{"img:1", "img:2"}).Draw(t, "image")
+		w.edit("image", func(p *corev1.Pod) { p.Spec.Containers[0].Image, p.Generation = image, p.Generation+1 })
+	case "conditions":
+		w.edit("no conditions", func(p *corev1.Pod) { p.Status.Conditions = nil })
+	case "statuses":
+		w.edit("no container statuses", func(p *corev1.Pod) {
+			p.Status.ContainerStatuses = nil
+			if p.Status.Phase == corev1.PodPending {
+				p.Status.InitContainerStatuses = nil
+			}
+		})
+	}
+}
+
+// checkEnd: a pod that nothing holds up has left Pending long ago.
+func (w *podWorld) checkEnd() {
+	if w.gone || w.pod.DeletionTimestamp != nil || w.failed == w.pod.ResourceVersion || w.pod.Annotations[annotationPull] != "" {
+		return
+	}
+	for i := range w.pod.Status.InitContainerStatuses {
+		if s := &w.pod.Status.InitContainerStatuses[i]; s.RestartCount > 0 && !s.Ready {
+			return // it fails and fails
+		}
+	}
+	if w.pod.Status.Phase == corev1.PodPending {
+		w.fatalf("the pod is still Pending")
+	}
+}
+
+// TestGeneralLivesGoForward plays random pods, disturbed at random, through the
+// general stages.
+func TestGeneralLivesGoForward(t *testing.T) {
+	set := mustBuiltin(t, "pod-general", "pod-chaos")
+	rapid.Check(t, func(t *rapid.T) {
+		w := &podWorld{t: t, set: set, pod: drawGeneralPod(t), now: start, nodeReady: true}
+		for range rapid.IntRange(1, 25).Draw(t, "steps") {
+			if rapid.Bool().Draw(t, "wait") {
+				w.run(time.Duration(rapid.SampledFrom([]int{0, 1, 3, 10, 60, 700}).Draw(t, "seconds")) * time.Second)
+			} else {
+				w.interfere()
+			}
+		}
+		w.run(2 * time.Hour)
+		w.checkEnd()
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -25,6 +26,8 @@ spec:
   next: {delete: true}
 `)
 	general := mustFile(b, "general.yaml")
+	kubelet := mustBuiltin(b, "pod-general")
+	waiting := playedUntil(b, kubelet, "pod-container-restarted", newPod(said(annotationRunFor, "2s", annotationExitCode, "1")))
 	custom := mustCompile(b, widgetStage(`  weightFrom: {jq: {expression: .spec.weight}}
   delay: {durationFrom: {jq: {expression: .spec.delay}}}
   next: {delete: true}`)+"\n---\n"+strings.NewReplacer("name: s", "name: t", "{}", `{matchLabels: {a: b}, matchExpressions: [{key: '.status.conditions[] | select(.type == "Ready") | .status', operator: In, values: ["True"]}]}`).Replace(widgetStage("  next: {delete: true}")))
@@ -45,6 +48,12 @@ spec:
 		{"general, pod pending", general, newPod(sidecar), false},
 		{"general, pod of a job running", general, newPod(running, ofJob), false},
 		{"general, pod deleting", general, newPod(running, deleting, sidecar), false},
+		{"pod-general, pod pending", kubelet, newPod(sidecar), false},
+		{"pod-general, pod starting", kubelet, playedUntil(b, kubelet, "pod-ready", newPod(sidecar)), false},
+		{"pod-general, pod at rest", kubelet, playedUntil(b, kubelet, "", newPod(sidecar)), false},
+		{"pod-general, pod of a job running", kubelet, playedUntil(b, kubelet, "pod-complete", newPod(ofJob)), false},
+		{"pod-general, pod crash looping", kubelet, waiting, false},
+		{"pod-general, pod deleting", kubelet, newPod(running, deleting, sidecar), false},
 		{"custom resource", custom, widget(b, "spec: {weight: 3, delay: 5s}\nstatus: {conditions: [{type: Ready, status: \"True\"}]}"), false},
 		{"pod, jq on JSON", slow, newPod(running), true},
 		{"pod, CEL", cel, newPod(running), true},
@@ -60,6 +69,28 @@ spec:
 			}
 		})
 	}
+}
+
+// playedUntil is a pod for which a stage is next; "" for none.
+func playedUntil(t testing.TB, set *Set, next string, p *corev1.Pod) *corev1.Pod {
+	t.Helper()
+	now := start
+	for range 20 {
+		d := set.Decide(now, 1, p, Past{}, Scene{NodeReady: true})
+		if d.Stage == next {
+			return p
+		}
+		if d.Due.After(now) {
+			now = d.Due
+		}
+		e, err := set.Play(now, p, d, fixedFacts{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p = e.Object.(*corev1.Pod)
+	}
+	t.Fatalf("%s is never next", next)
+	return nil
 }
 
 func mustFile(t testing.TB, name string) *Set {
@@ -98,6 +129,48 @@ func BenchmarkPlay(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkPlayGeneral is the same for the general stages.
+func BenchmarkPlayGeneral(b *testing.B) {
+	set := mustBuiltin(b, "pod-general")
+	stages, err := Builtin("pod-general")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := range stages {
+		if text := &stages[i].Spec.Next.StatusTemplate; *text != "" {
+			*text += "\n"
+		}
+	}
+	rendered, err := Compile(stages)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, c := range []struct {
+		stage string
+		pod   *corev1.Pod
+	}{
+		{"pod-create", newPod(sidecar)},
+		{"pod-init-container-running", newPod(sidecar)},
+		{"pod-init-container-completed", newPod(sidecar)},
+		{"pod-ready", newPod(sidecar)},
+		{"pod-complete", newPod(ofJob)},
+		{"pod-container-restarted", newPod(said(annotationRunFor, "2s", annotationExitCode, "1"))},
+	} {
+		p := playedUntil(b, set, c.stage, c.pod)
+		for name, set := range map[string]*Set{"code": set, "template": rendered} {
+			b.Run(c.stage+"/"+name, func(b *testing.B) {
+				d := set.Decide(start, 1, p, Past{}, Scene{})
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, err := set.Play(start.Add(time.Hour), p, d, fixedFacts{}); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
 	}
 }
 

@@ -234,7 +234,12 @@ func resultTyped(v reflect.Value, t *tally) {
 		return
 	}
 	if v.Type() == timeType {
-		if at := v.Addr().Interface().(*metav1.Time); !at.IsZero() {
+		at := v.Addr().Interface().(*metav1.Time)
+		switch {
+		case at.IsZero():
+		case len(t.want) == 0: // nobody asks for the text
+			t.resultNumber(value{kind: valueTime, at: at.Time}, "")
+		default:
 			t.textResult(at.UTC().Format(time.RFC3339))
 		}
 		return

@@ -13,6 +13,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 )
 
@@ -46,16 +48,19 @@ func life(t *testing.T, set *Set, o Object, most int, disturb func(step int, o O
 		for _, event := range e.Events {
 			fmt.Fprintf(&out, "  event %s %s: %s\n", event.Type, event.Reason, event.Message)
 		}
-		if e.Write == WriteNothing && !e.Delete {
+		if !e.Writes() {
 			past.Idle = e.ResourceVersion
 			fmt.Fprintf(&out, "  changes nothing\n")
 		}
 		if e.Write != WriteNothing {
 			what := map[Write]string{WriteStatus: "update status", WriteObject: "update"}[e.Write]
 			fmt.Fprintf(&out, "  %s where uid=%s and resourceVersion=%s\n%s", what, e.UID, e.ResourceVersion, difference(o, e.Object))
-			o = e.Object.(interface{ DeepCopy() *corev1.Pod }).DeepCopy()
+			o = copyOf(e.Object)
 			n, _ := strconv.Atoi(e.ResourceVersion)
 			o.SetResourceVersion(strconv.Itoa(n + 1))
+		}
+		for i := range e.Requests {
+			o = request(t, &out, o, &e.Requests[i])
 		}
 		if e.Delete {
 			fmt.Fprintf(&out, "  delete where uid=%s\n", e.UID)
@@ -65,11 +70,61 @@ func life(t *testing.T, set *Set, o Object, most int, disturb func(step int, o O
 	return out.String()
 }
 
+func copyOf(o Object) Object {
+	switch o := o.(type) {
+	case *corev1.Pod:
+		return o.DeepCopy()
+	case *corev1.Node:
+		return o.DeepCopy()
+	}
+	return o.(*unstructured.Unstructured).DeepCopy()
+}
+
+// request tells a request and carries it out on the object, if it is about that.
+func request(t *testing.T, out *bytes.Buffer, o Object, r *Request) Object {
+	t.Helper()
+	body, err := yaml.Marshal(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	verb := map[Verb]string{VerbPatch: "patch", VerbApply: "apply"}[r.Verb]
+	if r.Subresource != "" {
+		verb += " " + r.Subresource + " of"
+	}
+	fmt.Fprintf(out, "  %s %s %s as %s\n    %s\n", verb, r.Kind, r.Name, r.Type, strings.ReplaceAll(strings.TrimSpace(string(body)), "\n", "\n    "))
+	if !r.Own {
+		return o
+	}
+	values, err := patched(jsonOf(o), r.Type, r.Body, KindOf(o))
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := Object(&unstructured.Unstructured{Object: values})
+	if KindOf(o) == KindNode {
+		n := &corev1.Node{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(values, n); err != nil {
+			t.Fatal(err)
+		}
+		after = n
+	}
+	n, _ := strconv.Atoi(o.GetResourceVersion())
+	after.SetResourceVersion(strconv.Itoa(n + 1))
+	return after
+}
+
 // difference lists the lines of the YAML that a write changes.
 func difference(before, after Object) string {
 	lines := func(o Object) string {
-		p := o.(*corev1.Pod)
-		data, _ := yaml.Marshal(map[string]any{"finalizers": p.Finalizers, "status": p.Status})
+		parts := map[string]any{"finalizers": o.GetFinalizers()}
+		switch o := o.(type) {
+		case *corev1.Pod:
+			parts["status"] = o.Status
+		case *corev1.Node:
+			parts["labels"], parts["status"] = o.Labels, o.Status
+		case *unstructured.Unstructured:
+			parts["annotations"], parts["spec"], parts["status"] = o.GetAnnotations(), o.Object["spec"], o.Object["status"]
+		}
+		data, _ := yaml.Marshal(parts)
 		return string(data)
 	}
 	a, b := strings.Split(lines(before), "\n"), strings.Split(lines(after), "\n")

@@ -17,9 +17,11 @@ import (
 const (
 	jqSeconds = `def seconds: ([.h, .m, .s] | map(. // "0" | tonumber)) as [$h, $m, $s] | $h * 3600 + $m * 60 + $s; `
 
+	jqWholeSeconds = `capture("^(?:(?<h>[0-9]{1,5})h)?(?:(?<m>[0-9]{1,5})m)?(?:(?<s>[0-9]{1,9})s)?$") | seconds`
+
 	// exitAt: when the first of the running containers ends that have a time to
 	// run, whole seconds such as 1h30m or 90s.
-	exitAt = jqSeconds + `(.metadata.annotations // {}) as $a | [((.status.containerStatuses // [])[] | {state: .state, after: ($a["rehearse-k8s.github.io/run-for." + .name] // $a["rehearse-k8s.github.io/run-for"])}), ((.status.initContainerStatuses // [])[] | {state: .state, after: $a["rehearse-k8s.github.io/run-for." + .name]}) | select(.after != null and .state.running.startedAt != null) | (.state.running.startedAt | fromdate) + (.after | capture("^(?:(?<h>[0-9]{1,5})h)?(?:(?<m>[0-9]{1,5})m)?(?:(?<s>[0-9]{1,9})s)?$") | seconds)] | min // empty | todate`
+	exitAt = jqSeconds + `(.metadata.annotations // {}) as $a | [((.status.containerStatuses // [])[] | {state: .state, after: ($a["rehearse-k8s.github.io/run-for." + .name] // $a["rehearse-k8s.github.io/run-for"])}), ((.status.initContainerStatuses // [])[] | {state: .state, after: $a["rehearse-k8s.github.io/run-for." + .name]}) | select(.after != null and .state.running.startedAt != null) | (.state.running.startedAt | fromdate) + (.after | ` + jqWholeSeconds + `)] | min // empty | todate`
 
 	// restartAt: when the first container that backs off is started again.
 	restartAt = jqSeconds + `[(.status.initContainerStatuses // [])[], (.status.containerStatuses // [])[] | select(.state.waiting.reason == "CrashLoopBackOff" and .lastState.terminated.finishedAt != null) | (.lastState.terminated.finishedAt | fromdate) + ((.state.waiting.message // "" | capture("^back-off (?:(?<m>[0-9]{1,5})m)?(?<s>[0-9]{1,9})s ") | seconds) // 10)] | min // empty | todate`
@@ -27,30 +29,42 @@ const (
 	// deadlineAt: when the pod has been active for too long.
 	deadlineAt = `select(.spec.activeDeadlineSeconds != null and .status.startTime != null) | (.status.startTime | fromdate) + .spec.activeDeadlineSeconds | todate`
 
+	// downUntil and pressureUntil: when what a node's label brought about is over.
+	downUntil     = jqSeconds + `(.metadata.annotations["node-not-ready.stage.kwok.x-k8s.io/duration"] | ` + jqWholeSeconds + `) as $for | .status.conditions[] | select(.type == "Ready" and .lastTransitionTime != null) | (.lastTransitionTime | fromdate) + $for | todate`
+	pressureUntil = jqSeconds + `(.metadata.annotations["node-pressure.stage.kwok.x-k8s.io/duration"] | ` + jqWholeSeconds + `) as $for | .status.conditions[] | select(.message == "the label node-pressure.stage.kwok.x-k8s.io is set" and .lastTransitionTime != null) | (.lastTransitionTime | fromdate) + $for | todate`
+
 	// unobserved: the spec changed since the status was written.
 	unobserved = `select(.metadata.generation != .status.observedGeneration) | .metadata.uid`
 )
 
 func init() {
-	add := func(program string, n *native) {
+	add := func(program string, n *native, to map[string]*native) {
 		parsed, err := gojq.Parse(program)
 		if err != nil {
 			panic(err) // a mistake in the constants above
 		}
-		podNatives[parsed.String()] = n
+		to[parsed.String()] = n
 	}
 	onPodTime := func(f func(p *corev1.Pod) (time.Time, bool)) *native {
 		return &native{when: func(o metav1.Object) (time.Time, bool) { return f(o.(*corev1.Pod)) }}
 	}
-	add(exitAt, onPodTime(firstExit))
-	add(restartAt, onPodTime(firstRestart))
-	add(deadlineAt, onPodTime(deadlineOf))
+	onNodeTime := func(label string, which func(c *corev1.NodeCondition) bool) *native {
+		key := label + ".stage.kwok.x-k8s.io/duration"
+		return &native{when: func(o metav1.Object) (time.Time, bool) { return overTime(o.(*corev1.Node), key, which) }}
+	}
+	add(exitAt, onPodTime(firstExit), podNatives)
+	add(restartAt, onPodTime(firstRestart), podNatives)
+	add(deadlineAt, onPodTime(deadlineOf), podNatives)
+	add(downUntil, onNodeTime("node-not-ready", func(c *corev1.NodeCondition) bool { return c.Type == corev1.NodeReady }), nodeNatives)
+	add(pressureUntil, onNodeTime("node-pressure", func(c *corev1.NodeCondition) bool {
+		return c.Message == "the label node-pressure.stage.kwok.x-k8s.io is set"
+	}), nodeNatives)
 	add(unobserved, pod(func(p *corev1.Pod) string {
 		if p.Generation == p.Status.ObservedGeneration {
 			return ""
 		}
 		return string(p.UID)
-	}))
+	}), podNatives)
 }
 
 // earlier keeps the first of two times.
@@ -133,6 +147,21 @@ func deadlineOf(p *corev1.Pod) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	return p.Status.StartTime.Truncate(time.Second).Add(time.Duration(*p.Spec.ActiveDeadlineSeconds) * time.Second), true
+}
+
+// overTime is the end of a condition that lasts as long as an annotation says.
+func overTime(n *corev1.Node, key string, which func(c *corev1.NodeCondition) bool) (time.Time, bool) {
+	text, ok := n.Annotations[key]
+	if !ok {
+		return time.Time{}, false
+	}
+	d, ok := wholeSeconds(text)
+	for i := range n.Status.Conditions {
+		if c := &n.Status.Conditions[i]; ok && which(c) && !c.LastTransitionTime.IsZero() {
+			return c.LastTransitionTime.Truncate(time.Second).Add(d), true
+		}
+	}
+	return time.Time{}, false
 }
 
 // wholeSeconds reads 1h30m15s, each part of it optional, as the programs do.

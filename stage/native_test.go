@@ -157,9 +157,16 @@ func drawNode(t *rapid.T) *corev1.Node {
 			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{
 				Type: c, Status: rapid.SampledFrom([]corev1.ConditionStatus{"True", "False", "Unknown"}).Draw(t, "status"),
 				Reason:             rapid.SampledFrom([]string{"", "Because"}).Draw(t, "reason"),
+				Message:            rapid.SampledFrom([]string{"", "the label node-pressure.stage.kwok.x-k8s.io is set"}).Draw(t, "message"),
 				LastTransitionTime: metav1.NewTime(start.Add(-time.Minute)),
 			})
 		}
+	}
+	for _, key := range rapid.SliceOfN(rapid.SampledFrom([]string{notReadyLabel, pressureLabel}), 0, 2).Draw(t, "durations") {
+		if n.Annotations == nil {
+			n.Annotations = map[string]string{}
+		}
+		n.Annotations[key+"/duration"] = rapid.SampledFrom([]string{"", "30s", "1h5s", "1.5s"}).Draw(t, "duration")
 	}
 	return n
 }
@@ -167,7 +174,7 @@ func drawNode(t *rapid.T) *corev1.Node {
 // TestNativeAnswersAsJQ holds every closure on typed objects to what the jq
 // program it stands for says on the object's JSON.
 func TestNativeAnswersAsJQ(t *testing.T) {
-	programs := map[Kind][]string{KindPod: {openGates, exitAt, restartAt, deadlineAt, unobserved}, KindNode: {}}
+	programs := map[Kind][]string{KindPod: {openGates, exitAt, restartAt, deadlineAt, unobserved}, KindNode: {downUntil, pressureUntil}}
 	for canonical := range metaNatives {
 		programs[KindPod] = append(programs[KindPod], canonical)
 		programs[KindNode] = append(programs[KindNode], canonical)

@@ -3,7 +3,6 @@ package stage
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,8 +27,8 @@ func nativeOf(file string, s *Stage) nativePatch {
 	if s.Spec.Next == nil {
 		return nil
 	}
-	if step := kubeletTemplate.FindStringSubmatch(s.Spec.Next.StatusTemplate); step != nil && kubeletSteps[step[1]] != nil {
-		return kubeletStep(step[1])
+	if step := kubeletStepOf(s.Spec.Next.StatusTemplate); step != nil {
+		return step
 	}
 	return nativeByStage[file][s.Name]
 }
@@ -37,22 +36,22 @@ func nativeOf(file string, s *Stage) nativePatch {
 // builtinPatches maps the text of built-in templates to their Go code. The code
 // stands in only for exactly that text: a stage that says anything else, even
 // under the same name, is rendered.
-var builtinPatches = sync.OnceValue(func() map[string]nativePatch {
+func builtinPatches() map[string]nativePatch {
 	out := map[string]nativePatch{}
-	for _, name := range BuiltinNames() {
+	for name, natives := range nativeByStage {
 		data, err := BuiltinFile(name)
 		if err != nil {
 			continue
 		}
 		stages, _ := decode(name, data)
 		for i := range stages {
-			if native := nativeOf(name, stages[i].stage); native != nil {
-				out[stages[i].stage.Spec.Next.StatusTemplate] = native
+			if native, next := natives[stages[i].stage.Name], stages[i].stage.Spec.Next; native != nil && next != nil {
+				out[next.StatusTemplate] = native
 			}
 		}
 	}
 	return out
-})
+}
 
 func onPod(f func(p *corev1.Pod, m moment) error) nativePatch {
 	return func(o Object, m moment) error { return f(o.(*corev1.Pod), m) }

@@ -57,8 +57,17 @@ func kubeletStep(name string) nativePatch {
 	}
 }
 
-// kubeletTemplate is a template that is nothing but one step.
-var kubeletTemplate = regexp.MustCompile(`^\s*\{\{ Kubelet "([a-z-]+)" \. \}\}\s*$`)
+// kubeletTemplate is a template that is nothing but one step; it needs no
+// rendering, in whatever stage it stands.
+var kubeletTemplate = regexp.MustCompile(`^\{\{ Kubelet "([a-z-]+)" \. \}\}\n?$`)
+
+func kubeletStepOf(template string) nativePatch {
+	m := kubeletTemplate.FindStringSubmatch(template)
+	if m == nil || kubeletSteps[m[1]] == nil {
+		return nil
+	}
+	return kubeletStep(m[1])
+}
 
 // statusAfter is the template function Kubelet.
 func (m *moment) statusAfter(step string, object map[string]any) (string, error) {

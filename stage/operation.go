@@ -207,7 +207,9 @@ func (c *compiling) compilePatch(field string, p *v1alpha1.StagePatch) (*patch, 
 		return nil, err
 	}
 	if out.oneUpdateNative() {
-		out.native = c.natives[p.Template]
+		if out.native = c.natives[p.Template]; out.native == nil && c.kind == KindPod {
+			out.native = kubeletStepOf(p.Template)
+		}
 	}
 	return out, nil
 }

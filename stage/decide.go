@@ -55,6 +55,8 @@ const NodeReadyAnnotation = "rehearse-k8s.github.io/node-ready"
 // weight: of it and of the stage that was drawn, the one that is due first is
 // played. So something that is to happen at a given time (a deadline, the end of
 // a back-off) neither keeps anything else from happening nor is kept from it.
+// Its delay should come to a time that stands in the object: one that counts from
+// now begins anew whenever another stage was played.
 const TimerAnnotation = "rehearse-k8s.github.io/timer"
 
 // Code says in one word why a decision is what it is.

@@ -118,6 +118,21 @@ func TestGoldenGeneralLives(t *testing.T) {
 	}
 }
 
+// TestGeneralOverFast: the general stages leave pods alone that run already, and
+// those that have ended.
+func TestGeneralOverFast(t *testing.T) {
+	fast, general := mustBuiltin(t, "pod-fast"), mustBuiltin(t, "pod-general")
+	for name, p := range map[string]*corev1.Pod{
+		"running": newPod(sidecar, gates), "ended": newPod(ofJob, sidecar),
+		"failed": newPod(held, deleting),
+	} {
+		p = playedUntil(t, fast, "", p)
+		if d := general.Decide(start.Add(time.Hour), 1, p, Past{}, Scene{NodeReady: true}); d.Chosen() {
+			t.Errorf("%s: %s", name, d.String())
+		}
+	}
+}
+
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", "lives", name+".txt")

@@ -80,7 +80,7 @@ func (m *moment) statusAfter(step string, object map[string]any) (string, error)
 	}
 	pod := &corev1.Pod{}
 	if err := json.Unmarshal(data, pod); err != nil {
-		return "", fmt.Errorf("Kubelet needs a pod: %w", err)
+		return "", fmt.Errorf("what is given to it is no pod: %w", err)
 	}
 	if err := kubeletStep(step)(pod, *m); err != nil {
 		return "", err
@@ -197,33 +197,6 @@ func (k *kubelet) start() error {
 // ready brings the conditions in line with containers and gates.
 func (k *kubelet) ready() error {
 	k.refresh()
-	return nil
-}
-
-// observe takes in a changed spec: a container with another image is restarted.
-func (k *kubelet) observe() error {
-	renew := func(containers []corev1.Container, statuses []corev1.ContainerStatus) {
-		for i := range containers {
-			c, s := &containers[i], statusOf(statuses, containers[i].Name)
-			if s == nil || s.Image == c.Image || s.State.Terminated != nil {
-				continue
-			}
-			if s.State.Running == nil {
-				s.Image = c.Image
-				continue
-			}
-			ready := s.Ready
-			k.ended(s, 0, reasonCompleted)
-			k.again(c, s)
-			s.Ready = ready
-		}
-	}
-	renew(k.Spec.InitContainers, k.Status.InitContainerStatuses)
-	renew(k.Spec.Containers, k.Status.ContainerStatuses)
-	switch k.Status.Phase {
-	case corev1.PodPending, corev1.PodRunning:
-		k.refresh()
-	}
 	return nil
 }
 

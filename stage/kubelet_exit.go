@@ -178,6 +178,33 @@ func (k *kubelet) restart() error {
 	return nil
 }
 
+// observe takes in a changed spec: a container with another image is restarted.
+func (k *kubelet) observe() error {
+	renew := func(containers []corev1.Container, statuses []corev1.ContainerStatus) {
+		for i := range containers {
+			c, s := &containers[i], statusOf(statuses, containers[i].Name)
+			if s == nil || s.Image == c.Image || s.State.Terminated != nil {
+				continue
+			}
+			if s.State.Running == nil {
+				s.Image = c.Image
+				continue
+			}
+			ready := s.Ready
+			k.ended(s, 0, reasonCompleted)
+			k.again(c, s)
+			s.Ready = ready
+		}
+	}
+	renew(k.Spec.InitContainers, k.Status.InitContainerStatuses)
+	renew(k.Spec.Containers, k.Status.ContainerStatuses)
+	switch k.Status.Phase {
+	case corev1.PodPending, corev1.PodRunning:
+		k.refresh()
+	}
+	return nil
+}
+
 // backOff is how long a container that ends now waits. The wait before this run
 // says which step of the doubling it is; a long run begins it anew.
 func (k *kubelet) backOff(s *corev1.ContainerStatus) time.Duration {

@@ -1,0 +1,106 @@
+package simtest_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rehearse-k8s/rehearse/controller"
+	"github.com/rehearse-k8s/rehearse/invariant"
+	"github.com/rehearse-k8s/rehearse/simtest"
+	"github.com/rehearse-k8s/rehearse/stage"
+)
+
+// TestGeneralStages lets pods live under the general stages while everything that may
+// go wrong does: their status only moves forward, and none hangs in Terminating. The
+// long run of it is `go test -run TestGeneralStages -simtest.seeds=10000 ./simtest`.
+func TestGeneralStages(t *testing.T) {
+	stages, err := stage.Builtin("pod-general")
+	must(t, err)
+	general, err := stage.Compile(stages)
+	must(t, err)
+	simtest.Run(t, simtest.Seeds(150), func(w *simtest.World) {
+		w.Kubelet(func(o *controller.StageOptions) { o.Stages = general })
+		w.Always(onlyForward())
+
+		server := pod("server")
+		always := corev1.ContainerRestartPolicyAlways
+		server.Spec.InitContainers = []corev1.Container{
+			{Name: "first", Image: "first:1"}, {Name: "sidecar", Image: "sidecar:1", RestartPolicy: &always},
+		}
+		held := pod("held")
+		held.Finalizers = []string{"example.com/hold"}
+		crashing := pod("crashing")
+		crashing.Annotations = map[string]string{"rehearse-k8s.github.io/run-for": "5s", "rehearse-k8s.github.io/exit-code": "1,0"}
+		crashing.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
+		task := pod("task")
+		task.Spec.RestartPolicy = corev1.RestartPolicyNever
+		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "job"}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: task.Spec}}}
+		w.Create(job)
+		task.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "job", UID: job.UID}}
+		w.Create(server, held, crashing, task)
+		w.Settle()
+		w.Delete(held)
+		w.Settle()
+		w.Patch(held, types.JSONPatchType, `[{"op":"remove","path":"/metadata/finalizers"}]`)
+		w.Delete(server)
+		w.Eventually(10*time.Minute, invariant.Gone("pods", "default", "held"))
+		w.Eventually(10*time.Minute, invariant.Gone("pods", "default", "server"))
+		w.Eventually(10*time.Minute, phaseOrGone("task", "Succeeded"))
+		w.Eventually(10*time.Minute, phaseOrGone("crashing", "Succeeded"))
+	})
+}
+
+// phaseOrGone holds for a pod in a phase, and for one that somebody deleted.
+func phaseOrGone(name, phase string) invariant.Invariant {
+	return invariant.Func(fmt.Sprintf("pod %s is %s, or gone", name, phase), func(v invariant.View) error {
+		p := v.Get("pods", "default", name)
+		if p == nil {
+			return nil
+		}
+		if got, _, _ := unstructured.NestedString(p.Object, "status", "phase"); got != phase {
+			return fmt.Errorf("it is %s", got)
+		}
+		return nil
+	})
+}
+
+// onlyForward remembers how far each pod of a run has come.
+func onlyForward() invariant.Invariant {
+	ranks := map[corev1.PodPhase]int{"": 0, corev1.PodPending: 0, corev1.PodRunning: 1, corev1.PodSucceeded: 2, corev1.PodFailed: 2}
+	before := map[types.UID]*corev1.Pod{}
+	return invariant.Func("a pod's status only moves forward", func(v invariant.View) error {
+		for _, u := range v.List("pods") {
+			now := &corev1.Pod{}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, now); err != nil {
+				return err
+			}
+			was := before[now.UID]
+			before[now.UID] = now
+			switch {
+			case was == nil:
+			case ranks[now.Status.Phase] < ranks[was.Status.Phase], ranks[was.Status.Phase] == 2 && now.Status.Phase != was.Status.Phase:
+				return fmt.Errorf("%s went from %s to %s", now.Name, was.Status.Phase, now.Status.Phase)
+			case was.Status.PodIP != "" && now.Status.PodIP != was.Status.PodIP:
+				return fmt.Errorf("the address of %s was %s and is %q", now.Name, was.Status.PodIP, now.Status.PodIP)
+			case restarts(now) < restarts(was):
+				return fmt.Errorf("%s had %d restarts and has %d", now.Name, restarts(was), restarts(now))
+			}
+		}
+		return nil
+	})
+}
+
+func restarts(p *corev1.Pod) (n int32) {
+	for _, c := range p.Status.ContainerStatuses {
+		n += c.RestartCount
+	}
+	return n
+}

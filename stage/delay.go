@@ -56,8 +56,20 @@ func milliseconds(n int64) time.Duration {
 // as the fixed durations say; where there is none it is held, because no delay
 // is not what anybody asked for.
 func (d *delay) after(v *view, since time.Time, stage string) (wait time.Duration, held bool, trouble string) {
+	least, most, held, trouble := d.bounds(v, since, stage)
+	if most > least {
+		// The distance may not fit a Duration; the sum always does.
+		distance := uint64(most) - uint64(least)
+		least = time.Duration(uint64(least) + uint64(draw(v.seed, v.uid, stage, v.played, drawDelay)*float64(distance)))
+	}
+	return max(least, 0), held, trouble
+}
+
+// bounds are what the delay is drawn between; they are equal where nothing is
+// drawn. Either may be negative: the delay is not.
+func (d *delay) bounds(v *view, since time.Time, stage string) (least, most time.Duration, held bool, trouble string) {
 	if d == nil {
-		return 0, false, ""
+		return 0, 0, false, ""
 	}
 	base := d.base
 	jitter, hasJitter := d.jitter, d.hasJitter
@@ -83,14 +95,11 @@ func (d *delay) after(v *view, since time.Time, stage string) (wait time.Duratio
 	}
 	switch {
 	case !hasJitter:
-	case jitter <= base:
+		jitter = base
+	case jitter < base:
 		base = jitter
-	default:
-		// The distance may not fit a Duration; the sum always does.
-		distance := uint64(jitter) - uint64(base)
-		base = time.Duration(uint64(base) + uint64(draw(v.seed, v.uid, stage, v.played, drawDelay)*float64(distance)))
 	}
-	return max(base, 0), held, trouble
+	return base, jitter, held, trouble
 }
 
 // found says what an expression for a duration gave.

@@ -1,6 +1,9 @@
 package stage
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Explanation says for one stage whether it matches an object.
 type Explanation struct {
@@ -8,6 +11,8 @@ type Explanation struct {
 	Matches bool
 	// Because is the first requirement that does not hold; empty when all do.
 	Because string
+	// Got is what the object has where Because looks.
+	Got string
 	// Problem says what could not be evaluated on this object: the requirement,
 	// the weight or the delay. It concerns this stage and no other.
 	Problem string
@@ -26,6 +31,7 @@ func (s *Set) Explain(o Object, scene Scene) []Explanation {
 		for i := 0; e.Matches && i < len(c.requirements); i++ {
 			if r := &c.requirements[i]; !r.holds(&v, c.name) {
 				e.Matches, e.Because, e.Problem = false, r.text, r.problem(&v, c.name)
+				e.Got = r.got(&v)
 			}
 		}
 		if e.Matches {
@@ -37,4 +43,23 @@ func (s *Set) Explain(o Object, scene Scene) []Explanation {
 		out = append(out, e)
 	}
 	return out
+}
+
+// got is what the object has where a requirement looks, in one line.
+func (r *requirement) got(v *view) string {
+	switch {
+	case r.cel != nil:
+		return ""
+	case r.query.code == nil:
+		return r.query.first(v).describe()
+	}
+	all, err := r.query.results(v)
+	if err != nil || len(all) == 0 {
+		return "nothing"
+	}
+	var out []string
+	for _, one := range all {
+		out = append(out, brief(one))
+	}
+	return strings.Join(out, ", ")
 }

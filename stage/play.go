@@ -38,17 +38,22 @@ func (s *Set) Play(now time.Time, o Object, d Decision, facts Facts) (Effects, e
 	}
 	e, step, err := play(&d, o, m)
 	if err != nil {
-		op := &d.chosen.operations[step]
-		field := op.field
-		switch {
-		case op.patch != nil:
-			field = op.patch.field
-		case op.apply != nil:
-			field = op.apply.field
-		}
-		return Effects{}, &Error{File: d.chosen.file, Line: op.line, Stage: d.Stage, Field: field, Problem: err.Error()}
+		return Effects{}, d.failed(step, err)
 	}
 	return e, nil
+}
+
+// failed says which operation could not be played.
+func (d *Decision) failed(step int, err error) *Error {
+	op := &d.chosen.operations[step]
+	field := op.field
+	switch {
+	case op.patch != nil:
+		field = op.patch.field
+	case op.apply != nil:
+		field = op.apply.field
+	}
+	return &Error{File: d.chosen.file, Line: op.line, Stage: d.Stage, Field: field, Problem: err.Error()}
 }
 
 // playUpdate puts everything into one update of a pod or a node.

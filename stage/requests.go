@@ -17,8 +17,11 @@ import (
 // on a copy of the object too, so that those after it see its result and one
 // that changes nothing is left out.
 func playRequests(d *Decision, o Object, m moment) (e Effects, step int, err error) {
+	return playOn(&working{object: o, kind: d.chosen.kind, values: jsonOf(o)}, d, m)
+}
+
+func playOn(w *working, d *Decision, m moment) (e Effects, step int, err error) {
 	e = Effects{Stage: d.Stage, UID: d.UID, ResourceVersion: d.ResourceVersion}
-	w := &working{object: o, kind: d.chosen.kind, values: jsonOf(o)}
 	for i := d.step; i < len(d.chosen.operations); i++ {
 		op := &d.chosen.operations[i]
 		m.step = i

@@ -29,26 +29,33 @@ func (s *source) place(e *Error) *Error {
 
 // line is the line of a field, or of the nearest parent that is there.
 func (s *source) line(field string) int {
+	line, _, _ := s.position(field)
+	return line
+}
+
+// position is line and column of a field, or of the nearest parent that is
+// there, and its value.
+func (s *source) position(field string) (line, column int, value *yaml.Node) {
 	if s.text == nil {
-		return 0
+		return 0, 0, nil
 	}
 	if s.root == nil {
 		s.root = &yaml.Node{}
 		if yaml.Unmarshal(s.text, s.root) != nil || len(s.root.Content) == 0 {
 			s.text = nil
-			return 0
+			return 0, 0, nil
 		}
 	}
 	node := s.root.Content[0]
-	line := node.Line
+	at := node
 	for _, part := range fieldParts(field) {
 		key, next := child(node, part)
 		if next == nil {
 			break
 		}
-		node, line = next, key.Line
+		node, at = next, key
 	}
-	return s.first + line
+	return s.first + at.Line, at.Column, node
 }
 
 // fieldParts takes "spec.steps[1].patch" apart.

@@ -1,0 +1,134 @@
+package stage
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Change is one field in which two versions of an object differ. Before is nil
+// where the field is new, After where it is gone.
+type Change struct {
+	Path   string `json:"path"`
+	Before any    `json:"before,omitempty"`
+	After  any    `json:"after,omitempty"`
+}
+
+// String is "status.phase: Pending -> Running".
+func (c Change) String() string {
+	switch {
+	case c.Before == nil:
+		return c.Path + ": " + brief(c.After)
+	case c.After == nil:
+		return c.Path + ": " + brief(c.Before) + " -> (gone)"
+	}
+	return c.Path + ": " + brief(c.Before) + " -> " + brief(c.After)
+}
+
+// Changes lists what differs between two versions of an object, in the order of
+// the fields' names; resourceVersion is left out. Items of lists are named by
+// their type, name or ip where they have one. A nil After has no field at all.
+func Changes(before, after Object) []Change {
+	var out []Change
+	if after == nil {
+		return nil
+	}
+	a, b := jsonOf(before), jsonOf(after)
+	for _, values := range []map[string]any{a, b} {
+		unstructured.RemoveNestedField(values, "metadata", "resourceVersion")
+		unstructured.RemoveNestedField(values, "metadata", "managedFields")
+	}
+	changes("", a, b, &out)
+	return out
+}
+
+func changes(path string, before, after any, out *[]Change) {
+	if reflect.DeepEqual(before, after) {
+		return
+	}
+	a, isMapA := before.(map[string]any)
+	b, isMapB := after.(map[string]any)
+	if isMapA && isMapB || isMapA && after == nil && len(a) > 0 || isMapB && before == nil && len(b) > 0 {
+		keys := slices.Collect(maps.Keys(a))
+		for k := range b {
+			if _, both := a[k]; !both {
+				keys = append(keys, k)
+			}
+		}
+		slices.Sort(keys)
+		for _, k := range keys {
+			changes(joinPath(path, k), a[k], b[k], out)
+		}
+		return
+	}
+	listA, isListA := before.([]any)
+	listB, isListB := after.([]any)
+	if isListA && (isListB || after == nil) || isListB && before == nil {
+		changesOfLists(path, listA, listB, out)
+		return
+	}
+	*out = append(*out, Change{Path: path, Before: before, After: after})
+}
+
+func changesOfLists(path string, before, after []any, out *[]Change) {
+	index := map[string]any{}
+	var order []string
+	for i, item := range before {
+		index[itemName(item, i)] = item
+		order = append(order, itemName(item, i))
+	}
+	found := map[string]any{}
+	for i, item := range after {
+		name := itemName(item, i)
+		found[name] = item
+		if _, both := index[name]; !both {
+			order = append(order, name)
+		}
+	}
+	for _, name := range order {
+		changes(path+"["+name+"]", index[name], found[name], out)
+	}
+}
+
+func itemName(item any, i int) string {
+	m, _ := item.(map[string]any)
+	for _, key := range []string{"type", "name", "ip"} {
+		if name, ok := m[key].(string); ok && name != "" {
+			return name
+		}
+	}
+	return fmt.Sprint(i)
+}
+
+func joinPath(path, key string) string {
+	if strings.ContainsAny(key, "./[]") {
+		key = "[" + key + "]"
+		return path + key
+	}
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+// brief is a value in one line.
+func brief(v any) string {
+	const most = 80
+	text, ok := v.(string)
+	if !ok || text == "" || strings.ContainsAny(text, "\n\t") {
+		data, err := json.Marshal(v)
+		if err != nil {
+			return "?"
+		}
+		text = string(data)
+	}
+	if r := []rune(text); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return text
+}

@@ -1,0 +1,117 @@
+package stage
+
+import (
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Outcome is a stage played where there is no API.
+type Outcome struct {
+	// Effects are what Play says, with every write as a request of its own.
+	Effects
+	// After is the object as the API would then have it; nil when it is gone.
+	After Object
+}
+
+// Foresee plays the chosen stage of a decision and says what becomes of the
+// object. It is Play for tools: it always renders the templates, and it knows
+// nothing of what the API server's own checks would say.
+func (s *Set) Foresee(now time.Time, o Object, d Decision, facts Facts) (Outcome, error) {
+	out := Outcome{Effects: Effects{Stage: d.Stage, UID: d.UID, ResourceVersion: d.ResourceVersion}, After: o}
+	if d.chosen == nil {
+		return out, nil
+	}
+	if facts == nil {
+		facts = noFacts{}
+	}
+	m := moment{
+		now: now, facts: facts, object: o,
+		chance: chanceOf{seed: d.seed, uid: d.UID, stage: d.Stage, played: d.played},
+	}
+	w := &working{object: o, kind: d.chosen.kind, values: jsonOf(o)}
+	e, step, err := playOn(w, &d, m)
+	if err != nil {
+		return out, d.failed(step, err)
+	}
+	out.Effects = e
+	if !e.Writes() {
+		return out, nil
+	}
+	after, err := objectOf(w.values, d.chosen.kind)
+	if err != nil {
+		return out, d.failed(max(len(d.chosen.operations)-1, 0), err)
+	}
+	out.After = stored(after, o, e.Delete, now)
+	return out, nil
+}
+
+// objectOf is the object that JSON values are.
+func objectOf(values map[string]any, kind Kind) (Object, error) {
+	var typed Object
+	switch kind {
+	case KindPod:
+		typed = &corev1.Pod{}
+	case KindNode:
+		typed = &corev1.Node{}
+	default:
+		return &unstructured.Unstructured{Object: values}, nil
+	}
+	return typed, runtime.DefaultUnstructuredConverter.FromUnstructured(values, typed)
+}
+
+// stored does to a written object what the API server does: a new version, and
+// an end for one that is being deleted and that nothing holds.
+func stored(after, before Object, deleted bool, now time.Time) Object {
+	n, _ := strconv.ParseUint(before.GetResourceVersion(), 10, 64)
+	after.SetResourceVersion(strconv.FormatUint(n+1, 10))
+	grace := after.GetDeletionGracePeriodSeconds()
+	if deleted {
+		var none int64
+		after.SetDeletionGracePeriodSeconds(&none)
+		if at := seconds(now); after.GetDeletionTimestamp() == nil || grace != nil && *grace > 0 {
+			after.SetDeletionTimestamp(&at)
+		}
+		grace = &none
+	}
+	if after.GetDeletionTimestamp() != nil && (grace == nil || *grace == 0) && len(after.GetFinalizers()) == 0 {
+		return nil
+	}
+	return after
+}
+
+// AskDelete is the object after somebody asked to delete it, or nil where it
+// goes at once. A bound pod that has not ended is given its grace period.
+func AskDelete(o Object, now time.Time) Object {
+	if o.GetDeletionTimestamp() != nil {
+		return o
+	}
+	after := copied(o)
+	var grace int64
+	if p, ok := after.(*corev1.Pod); ok && p.Spec.NodeName != "" && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+		grace = corev1.DefaultTerminationGracePeriodSeconds
+		if p.Spec.TerminationGracePeriodSeconds != nil {
+			grace = max(*p.Spec.TerminationGracePeriodSeconds, 0)
+		}
+	}
+	at := metav1.NewTime(seconds(now).Add(time.Duration(grace) * time.Second))
+	after.SetDeletionTimestamp(&at)
+	after.SetDeletionGracePeriodSeconds(&grace)
+	return stored(after, o, false, now)
+}
+
+func copied(o Object) Object {
+	switch o := o.(type) {
+	case *corev1.Pod:
+		return o.DeepCopy()
+	case *corev1.Node:
+		return o.DeepCopy()
+	case *unstructured.Unstructured:
+		return o.DeepCopy()
+	}
+	return o
+}

@@ -1,0 +1,94 @@
+package stage
+
+import (
+	"fmt"
+	"time"
+)
+
+// LifeOptions are what a life depends on beside the object and the stages.
+type LifeOptions struct {
+	Start time.Time
+	Seed  uint64
+	// For is how much virtual time passes at most, and MaxSteps how many stages
+	// are played at most.
+	For      time.Duration
+	MaxSteps int
+	// DeleteAfter is when somebody asks to delete the object; negative for never.
+	DeleteAfter time.Duration
+	Facts       Facts
+	Scene       Scene
+}
+
+// Beat is one thing that happens in a life.
+type Beat struct {
+	// At is the virtual time since the start.
+	At time.Duration
+	// Decision is why; the zero Decision where somebody asked to delete the object.
+	Decision Decision
+	// Share is the chance that this stage had against the others that matched.
+	Share float64
+	// Effects are what was written and recorded.
+	Effects Effects
+	// Before and After are the object; After is nil when it is gone.
+	Before, After Object
+	// Problem is why the stage could not be played.
+	Problem string
+}
+
+// Life plays an object from o on in virtual time. It returns what happens and
+// one sentence that says why the life ends there.
+func (s *Set) Life(o Object, opts LifeOptions) (beats []Beat, end string) {
+	now, until := opts.Start, opts.Start.Add(opts.For)
+	deleteAt := time.Time{}
+	if opts.DeleteAfter >= 0 {
+		deleteAt = opts.Start.Add(opts.DeleteAfter)
+	}
+	past := Past{}
+	askDelete := func() {
+		now = deleteAt
+		deleteAt = time.Time{}
+		after := AskDelete(o, now)
+		beats = append(beats, Beat{At: now.Sub(opts.Start), Before: o, After: after})
+		o = after
+	}
+	played := 0
+	for o != nil {
+		d := s.Decide(now, opts.Seed, o, past, opts.Scene)
+		past.Stage, past.Since = d.Stage, d.Since
+		asked := !deleteAt.IsZero() && !deleteAt.After(until)
+		switch {
+		case asked && (!d.Chosen() || !d.Due.Before(deleteAt)):
+			askDelete()
+			continue
+		case !d.Chosen():
+			return beats, d.String()
+		case d.Due.After(until):
+			return beats, fmt.Sprintf("%s is due at %s, after the %s that are played", d.Stage, d.Due.Sub(opts.Start), opts.For)
+		case played == opts.MaxSteps:
+			return beats, fmt.Sprintf("%d stages are played; %s would be next, at %s", played, d.Stage, d.Due.Sub(opts.Start))
+		}
+		if d.Due.After(now) {
+			now = d.Due
+		}
+		b := Beat{At: now.Sub(opts.Start), Decision: d, Share: 1, Before: o}
+		for _, option := range s.Options(now, opts.Seed, o, past, opts.Scene) {
+			if option.Stage == d.Stage && d.Reason.Code == DrawnStage {
+				b.Share = option.Share
+			}
+		}
+		outcome, err := s.Foresee(now, o, d, opts.Facts)
+		if err != nil {
+			b.Problem, b.After = err.Error(), o
+			return append(beats, b), d.Stage + " cannot be played on this object"
+		}
+		b.Effects, b.After = outcome.Effects, outcome.After
+		beats = append(beats, b)
+		past = Past{Played: past.Played + 1, Last: d.Stage, LastAt: now}
+		if !outcome.Writes() {
+			past.Idle = o.GetResourceVersion()
+		}
+		o = outcome.After
+		played++
+	}
+	return beats, "the object is gone"
+}

@@ -1,0 +1,272 @@
+package stage
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rehearse-k8s/rehearse/api/v1alpha1"
+	"go.yaml.in/yaml/v3"
+)
+
+// Severity says how bad a finding is.
+type Severity string
+
+// The severities. A stage with an error is refused or cannot do what it says; a
+// warning is allowed and surely not meant; info is worth knowing.
+const (
+	SeverityError   Severity = "error"
+	SeverityWarning Severity = "warning"
+	SeverityInfo    Severity = "info"
+)
+
+// Finding is something that Lint has to say.
+type Finding struct {
+	File     string   `json:"file"`
+	Line     int      `json:"line,omitempty"`
+	Column   int      `json:"column,omitempty"`
+	Severity Severity `json:"severity"`
+	Stage    string   `json:"stage,omitempty"`
+	Field    string   `json:"field,omitempty"`
+	Message  string   `json:"message"`
+}
+
+// String is the finding as compilers print them:
+// "stages.yaml:7:3: error: stage pod-x: spec.weight: must not be negative".
+func (f Finding) String() string {
+	where := f.File
+	for _, n := range []int{f.Line, f.Column} {
+		if n > 0 {
+			where += ":" + strconv.Itoa(n)
+		}
+	}
+	parts := []string{where, string(f.Severity)}
+	if f.Stage != "" {
+		parts = append(parts, "stage "+f.Stage)
+	}
+	if f.Field != "" {
+		parts = append(parts, f.Field)
+	}
+	return strings.Join(append(parts, f.Message), ": ")
+}
+
+// Report is what Lint found, in the order of the files.
+type Report struct {
+	Findings []Finding
+	// Stages is how many stages the files hold.
+	Stages int
+}
+
+// Lint looks for all that is wrong with the stages of files, which are taken as
+// one set: what Load refuses, and what is allowed and can be seen to go wrong.
+// For that it plays the stages on objects of its own making.
+func Lint(files ...File) Report {
+	l := &linter{natives: builtinPatches(), seen: map[Finding]bool{}}
+	for _, f := range files {
+		l.file(f)
+	}
+	l.doubledNames()
+	for _, s := range l.stages {
+		l.compile(s)
+		l.static(s)
+	}
+	for _, kind := range l.kinds() {
+		l.kind(kind)
+	}
+	order := map[string]int{}
+	for i, f := range files {
+		order[f.Name] = i
+	}
+	slices.SortStableFunc(l.findings, func(a, b Finding) int {
+		return cmp.Or(order[a.File]-order[b.File], a.Line-b.Line, a.Column-b.Column)
+	})
+	return Report{Findings: l.findings, Stages: len(l.stages)}
+}
+
+type linter struct {
+	natives  map[string]nativePatch
+	stages   []*linted
+	findings []Finding
+	seen     map[Finding]bool
+}
+
+// linted is one stage under the lens.
+type linted struct {
+	*source
+	written  *Stage   // as it stands in the file, source.stage is the repaired one
+	bad      []string // fields that are wrong; with any, it is not played
+	never    bool     // it cannot match
+	compiled *compiled
+	clauses  []clause
+}
+
+func (l *linter) add(f Finding) {
+	if !l.seen[f] {
+		l.seen[f] = true
+		l.findings = append(l.findings, f)
+	}
+}
+
+// templatePlace is what text/template puts before its complaints.
+var templatePlace = regexp.MustCompile(`^template:(\d+)(?::\d+)?: (executing "template" at )?`)
+
+// say reports something about a field of a stage, unless the field is known to be
+// wrong: what follows from that is no news.
+func (l *linter) say(s *linted, severity Severity, field, format string, args ...any) {
+	if slices.ContainsFunc(s.bad, func(bad string) bool { return within(bad, field) || within(field, bad) }) {
+		return
+	}
+	f := Finding{File: s.file, Severity: severity, Stage: s.written.Name, Field: field, Message: fmt.Sprintf(format, args...)}
+	var value *yaml.Node
+	f.Line, f.Column, value = s.position(field)
+	if m := templatePlace.FindStringSubmatch(f.Message); m != nil {
+		if value != nil && value.Style&yaml.LiteralStyle != 0 {
+			n, _ := strconv.Atoi(m[1])
+			f.Line, f.Column = s.first+value.Line+n, 0
+		}
+		f.Message = f.Message[len(m[0]):]
+	}
+	l.add(f)
+}
+
+// within reports whether a field is another or a part of it.
+func within(part, whole string) bool {
+	rest, ok := strings.CutPrefix(part, whole)
+	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+}
+
+// file reads the stages of a file as far as they can be read.
+func (l *linter) file(f File) {
+	if at := invalidUTF8(f.Data); at > 0 {
+		l.add(Finding{File: f.Name, Line: at, Severity: SeverityError, Message: "is not UTF-8 text"})
+		return
+	}
+	found := false
+	for _, d := range documents(f.Data) {
+		found = l.document(f.Name, d) || found
+	}
+	if !found {
+		l.add(Finding{File: f.Name, Severity: SeverityError, Message: "no Stage in this file"})
+	}
+}
+
+// invalidUTF8 is the line of the first byte that is no text; 0 where all is.
+func invalidUTF8(data []byte) int {
+	line := 1
+	for i := 0; i < len(data); {
+		r, size := utf8.DecodeRune(data[i:])
+		if r == utf8.RuneError && size == 1 {
+			return line
+		}
+		if r == '\n' {
+			line++
+		}
+		i += size
+	}
+	return 0
+}
+
+// document reads one document; it reports whether there was anything in it.
+func (l *linter) document(file string, d document) bool {
+	bad := func(e *Error) bool {
+		l.add(Finding{File: file, Line: max(e.Line, d.first+1), Severity: SeverityError, Stage: e.Stage, Field: e.Field, Message: e.Problem})
+		return true
+	}
+	if len(d.text) > mostBytes {
+		return bad(&Error{Problem: fmt.Sprintf("is over %d bytes", mostBytes)})
+	}
+	src, failed := decodeOne(file, d)
+	if failed == nil && src == nil {
+		return false
+	}
+	root := &yaml.Node{}
+	if err := yaml.Unmarshal(d.text, root); err != nil {
+		if failed == nil {
+			failed = yamlError(err, d.first)
+		}
+		return bad(failed)
+	}
+	if failed != nil && (len(root.Content) == 0 || failed.Field == "kind" || root.Content[0].Kind != yaml.MappingNode) {
+		if len(root.Content) > 0 && root.Content[0].Kind != yaml.MappingNode {
+			failed.Problem = "this is no object: a stage is a mapping of apiVersion, kind, metadata and spec"
+		}
+		return bad(failed)
+	}
+	s := &linted{source: &source{stage: &Stage{}, file: file, first: d.first, text: d.text}}
+	s.stage.Name = scalar(root.Content[0], "metadata", "name")
+	shape := shapeCheck{prune: true, left: mostShapes, report: func(path string, n *yaml.Node, text string) {
+		s.bad = append(s.bad, path)
+		l.add(Finding{File: file, Line: d.first + n.Line, Column: n.Column, Severity: SeverityError, Stage: s.stage.Name, Field: path, Message: text})
+	}}
+	shape.check("", root.Content[0], reflect.TypeFor[v1alpha1.Stage]())
+	if failed != nil && len(s.bad) == 0 {
+		return bad(failed)
+	}
+	if failed == nil {
+		s.stage = src.stage
+	} else if pruned, ok := decodeNode(root.Content[0]); ok {
+		s.stage = pruned
+	} else {
+		return true
+	}
+	s.written = s.stage.DeepCopy()
+	l.stages = append(l.stages, s)
+	return true
+}
+
+// decodeNode reads what is left of a document once what does not fit is gone.
+func decodeNode(n *yaml.Node) (*Stage, bool) {
+	var values any
+	if n.Decode(&values) != nil {
+		return nil, false
+	}
+	data, err := json.Marshal(values)
+	if err != nil {
+		return nil, false
+	}
+	out := &Stage{}
+	return out, json.Unmarshal(data, out) == nil
+}
+
+func scalar(n *yaml.Node, path ...string) string {
+	for _, part := range path {
+		if _, n = child(n, part); n == nil {
+			return ""
+		}
+	}
+	if n.Kind != yaml.ScalarNode {
+		return ""
+	}
+	return n.Value
+}
+
+func (l *linter) doubledNames() {
+	first := map[string]*linted{}
+	for _, s := range l.stages {
+		name := s.stage.Name
+		if other := first[name]; other != nil && name != "" {
+			line, _, _ := other.position("metadata.name")
+			l.say(s, SeverityError, "metadata.name", "another stage has this name, at %s:%d", other.file, line)
+			s.bad = append(s.bad, "metadata.name")
+			continue
+		}
+		first[name] = s
+	}
+}
+
+// kinds are those that sound stages are for.
+func (l *linter) kinds() []Kind {
+	var out []Kind
+	for _, s := range l.stages {
+		if s.compiled != nil && !slices.Contains(out, s.compiled.kind) {
+			out = append(out, s.compiled.kind)
+		}
+	}
+	return out
+}

@@ -1,0 +1,322 @@
+package stage
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// mostStates bounds how many states of sample objects of one kind are looked at.
+const mostStates = 400
+
+// mostInstant is how many stages may follow each other without a delay before
+// that is called a loop: something in the object grows and it never comes back.
+const mostInstant = 32
+
+// explorer plays all stages of one kind on sample objects, in every order.
+type explorer struct {
+	l      *linter
+	kind   Kind
+	set    *Set
+	stages map[string]*linted
+	known  map[string]*state
+	queue  []*state
+	over   bool // the bound was met
+
+	failed, played map[string]int
+	failure        map[string]error
+}
+
+// state is an object as some stages made it.
+type state struct {
+	object  Object
+	like    string
+	at      time.Time
+	instant int    // stages without a delay right before it
+	edges   []edge // those without a delay
+	reached bool   // by samples, users and stages, and not made up
+}
+
+type edge struct {
+	stage string
+	to    *state
+}
+
+// kind explores a kind and tells what it saw.
+func (l *linter) kind(kind Kind) {
+	x := &explorer{
+		l: l, kind: kind, stages: map[string]*linted{},
+		known: map[string]*state{}, failed: map[string]int{}, played: map[string]int{}, failure: map[string]error{},
+	}
+	var stages []*linted
+	var list []*compiled
+	unsure := false // a stage is missing, so nobody can say what is not there
+	for _, s := range l.stages {
+		switch {
+		case s.compiled == nil || s.compiled.kind != kind || s.never:
+			continue
+		case len(s.bad) > 0:
+			unsure = true
+			continue
+		}
+		stages = append(stages, s)
+		x.stages[s.stage.Name] = s
+		list = append(list, s.compiled)
+	}
+	x.set = setOf(kind, list)
+	if !unsure {
+		l.weights(stages)
+	}
+	for _, sample := range samples(kind) {
+		x.visit(sample, lintStart, 0, true)
+		for _, s := range stages {
+			if o := satisfied(sample, kind, s, false); o != nil {
+				x.visit(o, lintStart, 0, true)
+			}
+		}
+	}
+	x.run()
+	matched := x.matched()
+	if !unsure && !x.over {
+		x.reachability(stages, matched)
+	}
+	x.madeUp(stages, matched)
+	x.loops()
+	x.failures(stages)
+}
+
+// setOf is a set for one kind.
+func setOf(kind Kind, list []*compiled) *Set {
+	slices.SortFunc(list, func(a, b *compiled) int { return strings.Compare(a.name, b.name) })
+	switch kind {
+	case KindPod:
+		return &Set{pods: list}
+	case KindNode:
+		return &Set{nodes: list}
+	}
+	return &Set{other: map[Kind][]*compiled{kind: list}}
+}
+
+// visit notes a state that has not been seen.
+func (x *explorer) visit(o Object, at time.Time, instant int, reached bool) *state {
+	like := Likeness(o)
+	if s := x.known[like]; s != nil {
+		return s
+	}
+	if len(x.known) >= mostStates {
+		x.over = true
+		return nil
+	}
+	s := &state{object: o, like: like, at: at, instant: instant, reached: reached}
+	x.known[like] = s
+	x.queue = append(x.queue, s)
+	return s
+}
+
+func (x *explorer) run() {
+	for len(x.queue) > 0 {
+		s := x.queue[0]
+		x.queue = x.queue[1:]
+		x.follow(s)
+		if s.reached {
+			for _, o := range disturbances(s.object, x.kind) {
+				x.visit(o, s.at, 0, true)
+			}
+		}
+	}
+}
+
+// follow plays every stage that may be next.
+func (x *explorer) follow(s *state) {
+	for _, option := range x.set.Options(s.at, 0, s.object, Past{}, Scene{NodeReady: true}) {
+		name := option.Stage
+		if option.Problem != "" {
+			field, text, _ := strings.Cut(option.Problem, ": ")
+			x.l.say(x.stages[name], SeverityWarning, field, "%s (on a sample object)", text)
+		}
+		d := option.Decision()
+		if !d.Chosen() {
+			continue
+		}
+		x.play(s, name, d, option)
+	}
+}
+
+func (x *explorer) play(s *state, name string, d Decision, option Option) {
+	linted := x.stages[name]
+	// Time goes on, so that what writes the time is seen to change the object.
+	now := s.at.Add(max(option.Least, time.Second))
+	outcome, err := x.set.Foresee(now, s.object, d, StandIn{Start: lintStart})
+	misfits := x.l.shapes(linted, outcome.Requests)
+	if err != nil {
+		if x.failed[name]++; !misfits && x.failure[name] == nil {
+			x.failure[name] = err
+		}
+		return
+	}
+	x.played[name]++
+	if !outcome.Writes() || outcome.After == nil || option.Share == 0 {
+		return
+	}
+	instant := 0
+	if option.Most == 0 {
+		instant = s.instant + 1
+	}
+	if instant > mostInstant {
+		x.l.say(linted, SeverityError, "spec.delay", "the stage is played over and over without a delay, and the object never comes to rest")
+		return
+	}
+	next := x.visit(outcome.After, now, instant, s.reached)
+	again := next == s && len(outcome.Requests) == 0 // deleted again while something holds it
+	if next != nil && option.Most == 0 && !again {
+		s.edges = append(s.edges, edge{stage: name, to: next})
+	}
+}
+
+// matched are the stages that some object came to.
+func (x *explorer) matched() map[string]bool {
+	out := map[string]bool{}
+	for _, s := range x.known {
+		for _, e := range x.set.Explain(s.object, Scene{NodeReady: true}) {
+			out[e.Stage] = out[e.Stage] || e.Matches
+		}
+	}
+	return out
+}
+
+// reachability tells of stages that no object came to. Where there is none that
+// a new object comes to, the files surely belong to others.
+func (x *explorer) reachability(stages []*linted, matched map[string]bool) {
+	severity, advice := SeverityWarning, ""
+	if !slices.ContainsFunc(stages, func(s *linted) bool { return matched[s.stage.Name] }) {
+		severity, advice = SeverityInfo, "; lint it with the files it is used with"
+	}
+	for _, s := range stages {
+		if matched[s.stage.Name] {
+			continue
+		}
+		because, got := x.nearest(s)
+		switch i := slices.IndexFunc(s.clauses, func(c clause) bool { return c.text == because }); {
+		case i < 0:
+		case s.clauses[i].steps == nil:
+			x.l.say(s, SeverityInfo, s.clauses[i].field, "the stage was not tried: %s holds of no sample object", because)
+		default:
+			x.l.say(s, severity, s.clauses[i].field, "no stage of this set leads here: %s never holds, a sample object has %s%s", because, got, advice)
+		}
+	}
+}
+
+// nearest is the first requirement of a stage that does not hold of the object
+// that comes nearest to it.
+func (x *explorer) nearest(s *linted) (because, got string) {
+	best := -1
+	var likes []string
+	for like := range x.known {
+		likes = append(likes, like)
+	}
+	slices.Sort(likes)
+	for _, like := range likes {
+		v := view{object: x.known[like].object, now: lintStart, uid: x.known[like].object.GetUID()}
+		holding, first := 0, (*requirement)(nil)
+		for i := range s.compiled.requirements {
+			if r := &s.compiled.requirements[i]; r.holds(&v, s.stage.Name) {
+				holding++
+			} else if first == nil {
+				first = r
+			}
+		}
+		if holding > best && first != nil {
+			best, because, got = holding, first.text, first.got(&v)
+		}
+	}
+	return because, got
+}
+
+// madeUp plays the stages that nothing came to, on objects that are made to match.
+func (x *explorer) madeUp(stages []*linted, matched map[string]bool) {
+	for _, s := range stages {
+		if matched[s.stage.Name] {
+			continue
+		}
+		for _, sample := range samples(x.kind) {
+			if o := satisfied(sample, x.kind, s, true); o != nil {
+				x.visit(o, lintStart, 0, false)
+			}
+		}
+	}
+	x.run()
+}
+
+// failures tells of templates that failed.
+func (x *explorer) failures(stages []*linted) {
+	for _, s := range stages {
+		name := s.stage.Name
+		err, _ := x.failure[name].(*Error)
+		if err == nil {
+			continue
+		}
+		severity, on := SeverityWarning, "some sample objects that match"
+		if x.played[name] == 0 {
+			on = "every sample object that matches"
+			if x.kind.typed() {
+				severity = SeverityError
+			}
+		}
+		x.l.say(s, severity, err.Field, "%s (on %s)", err.Problem, on)
+	}
+}
+
+// loops tells of states from which stages lead back without a delay.
+func (x *explorer) loops() {
+	var likes []string
+	for like := range x.known {
+		likes = append(likes, like)
+	}
+	slices.Sort(likes)
+	told := map[string]bool{}
+	done := map[*state]bool{}
+	for _, like := range likes {
+		x.circle(x.known[like], nil, done, told)
+	}
+}
+
+// circle follows edges depth first. trail is how it came here: the states, each
+// with the edge that leads on.
+func (x *explorer) circle(s *state, trail []passed, done map[*state]bool, told map[string]bool) {
+	if done[s] {
+		return
+	}
+	if i := slices.IndexFunc(trail, func(p passed) bool { return p.state == s }); i >= 0 {
+		x.tell(trail[i:], told)
+		return
+	}
+	for _, e := range s.edges {
+		x.circle(e.to, append(slices.Clone(trail), passed{state: s, by: e.stage}), done, told)
+	}
+	done[s] = true
+}
+
+type passed struct {
+	state *state
+	by    string
+}
+
+func (x *explorer) tell(loop []passed, told map[string]bool) {
+	var names []string
+	for _, e := range loop {
+		if !slices.Contains(names, e.by) {
+			names = append(names, e.by)
+		}
+	}
+	key := strings.Join(slices.Sorted(slices.Values(names)), " ")
+	if told[key] {
+		return
+	}
+	told[key] = true
+	first := x.stages[names[0]]
+	if len(names) == 1 {
+		x.l.say(first, SeverityWarning, "spec.delay", "the stage matches its own result and has no delay: it is played once every %s for as long as the object lives (KWOK: as fast as the API answers)", MinRepeat)
+		return
+	}
+	x.l.say(first, SeverityError, "spec.delay", "a loop without a delay: %s -> %s", strings.Join(names, " -> "), names[0])
+}

@@ -1,0 +1,219 @@
+package stage
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/rehearse-k8s/rehearse/api/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// lintStart is when the objects of lint are created.
+var lintStart = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// samples are new objects of a kind.
+func samples(k Kind) []Object {
+	switch k {
+	case KindPod:
+		return samplePods()
+	case KindNode:
+		return []Object{Created(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "sample"}}, lintStart)}
+	}
+	return []Object{Created(&unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": k.APIVersion, "kind": k.Kind,
+		"metadata": map[string]any{"name": "sample", "namespace": "default"},
+	}}, lintStart)}
+}
+
+func samplePods() []Object {
+	pod := func(change func(p *corev1.Pod)) Object {
+		p := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: "sample", Namespace: "default"},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app:1"}}},
+		}
+		change(p)
+		return Created(p, lintStart)
+	}
+	always := corev1.ContainerRestartPolicyAlways
+	return []Object{
+		pod(func(*corev1.Pod) {}),
+		pod(func(p *corev1.Pod) {
+			p.Spec.RestartPolicy = corev1.RestartPolicyNever
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "sample", UID: "sample"}}
+		}),
+		pod(func(p *corev1.Pod) {
+			p.Spec.InitContainers = []corev1.Container{{Name: "first", Image: "first:1"}, {Name: "beside", Image: "beside:1", RestartPolicy: &always}}
+			p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.com/gate"}}
+		}),
+	}
+}
+
+// ofUsers reports whether a path leads to what users write, and not controllers.
+func ofUsers(steps []step) bool {
+	return len(steps) > 0 && steps[0].op == stepField && steps[0].name != "status"
+}
+
+// satisfied changes an object so that requirements hold, as far as paths go;
+// only those that users could bring about, or all.
+func satisfied(o Object, kind Kind, s *linted, all bool) Object {
+	values := jsonOf(o)
+	for i := range s.clauses {
+		cl := &s.clauses[i]
+		if cl.steps == nil || !all && !ofUsers(cl.steps) {
+			continue
+		}
+		r := &s.compiled.requirements[i]
+		holds := func(values map[string]any) bool {
+			object, err := objectOf(runtime.DeepCopyJSON(values), kind)
+			return err == nil && r.holds(&view{object: object, now: lintStart, uid: o.GetUID()}, s.stage.Name)
+		}
+		if holds(values) {
+			continue
+		}
+		for _, candidate := range candidates(cl) {
+			changed, ok := put(runtime.DeepCopyJSON(values), cl.steps, candidate).(map[string]any)
+			if ok && holds(changed) {
+				values = changed
+				break
+			}
+		}
+	}
+	out, err := objectOf(values, kind)
+	if err != nil {
+		return nil
+	}
+	return out
+}
+
+// absent asks put to take a field away.
+type absent struct{}
+
+// candidates are values that may satisfy a requirement, likely ones first.
+func candidates(c *clause) []any {
+	switch c.op {
+	case v1alpha1.SelectorOpIn:
+		var out []any
+		for _, v := range c.values {
+			out = append(out, v)
+			if n, err := strconv.ParseInt(v, 10, 64); err == nil {
+				out = append(out, n)
+			}
+			if b, err := strconv.ParseBool(v); err == nil {
+				out = append(out, b)
+			}
+		}
+		return out
+	case v1alpha1.SelectorOpExists:
+		at := lintStart.Add(time.Hour).Format(time.RFC3339)
+		return []any{at, "sample", int64(1), true, map[string]any{}, []any{"example.com/sample"}, []any{map[string]any{"name": "sample"}}}
+	}
+	return []any{absent{}, "another", int64(0), false}
+}
+
+// put sets what a path leads to, and makes what is missing on the way.
+func put(at any, steps []step, value any) any {
+	if len(steps) == 0 {
+		return value
+	}
+	s, rest := &steps[0], steps[1:]
+	switch s.op {
+	case stepField:
+		m, ok := at.(map[string]any)
+		if !ok {
+			m = map[string]any{}
+		}
+		if inner := put(m[s.name], rest, value); inner == (any)(absent{}) {
+			delete(m, s.name)
+		} else {
+			m[s.name] = inner
+		}
+		return m
+	case stepIterate:
+		list, _ := at.([]any)
+		return putInList(list, rest, value)
+	}
+	return put(at, rest, value)
+}
+
+// putInList changes the item that the path selects, and adds one where none is
+// selected.
+func putInList(list []any, rest []step, value any) any {
+	for i, item := range list {
+		if !slices.ContainsFunc(rest, func(s step) bool { return s.op == stepSelect && !selects(&s, item) }) {
+			list[i] = put(item, rest, value)
+			return list
+		}
+	}
+	if value == (any)(absent{}) {
+		return list
+	}
+	var item any = map[string]any{}
+	if len(rest) == 0 {
+		item = nil
+	}
+	for i := range rest {
+		if s := &rest[i]; s.op == stepSelect && !s.negate {
+			item = put(item, s.sub, s.text)
+		}
+	}
+	return append(list, put(item, rest, value))
+}
+
+func selects(s *step, item any) bool {
+	var t tally
+	walk(item, s.sub, &t)
+	return (t.first.kind == valueText && t.first.text == s.text) != s.negate
+}
+
+// disturbances are what happens to an object without any stage: somebody deletes
+// it, its finalizers go, its node is lost.
+func disturbances(o Object, kind Kind) []Object {
+	var out []Object
+	if o.GetDeletionTimestamp() == nil {
+		held := copied(o)
+		held.SetFinalizers(append(slices.Clone(o.GetFinalizers()), "example.com/hold"))
+		for _, one := range []Object{AskDelete(o, lintStart), AskDelete(held, lintStart)} {
+			if one != nil {
+				out = append(out, one)
+			}
+		}
+		if lost := notReady(o, kind); lost != nil {
+			out = append(out, lost)
+		}
+	} else if len(o.GetFinalizers()) > 0 {
+		free := copied(o)
+		free.SetFinalizers(nil)
+		out = append(out, free)
+	}
+	return out
+}
+
+// notReady is the object with its Ready condition lost, which the node life
+// cycle controller does; nil where it is not Ready anyway.
+func notReady(o Object, kind Kind) Object {
+	if !kind.typed() {
+		return nil
+	}
+	values := jsonOf(o)
+	status, _ := values["status"].(map[string]any)
+	conditions, _ := status["conditions"].([]any)
+	for i, item := range conditions {
+		c, _ := item.(map[string]any)
+		if c["type"] == "Ready" && c["status"] == "True" {
+			c = maps.Clone(c)
+			c["status"] = "False"
+			conditions[i] = c
+			out, err := objectOf(values, kind)
+			if err != nil {
+				return nil
+			}
+			return out
+		}
+	}
+	return nil
+}

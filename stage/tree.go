@@ -1,0 +1,119 @@
+package stage
+
+import (
+	"encoding/json"
+	"regexp"
+	"time"
+)
+
+// Branch is a stage that may be next, and what may follow it.
+type Branch struct {
+	Option
+	// Chance is the chance to come here from the object at the root.
+	Chance float64
+	Effects
+	Before, After Object
+	// Problem is why the stage could not be played, or what could not be read.
+	Problem string
+	// Again is true where the object comes back to a state further up, times
+	// apart; Cut where the tree was bounded.
+	Again, Cut bool
+	Next       []Branch
+}
+
+// TreeOptions bound a tree.
+type TreeOptions struct {
+	Start    time.Time
+	Seed     uint64
+	Facts    Facts
+	Scene    Scene
+	MaxDepth int
+	MaxNodes int
+}
+
+// Tree is every way an object may go, each stage played after its least delay.
+func (s *Set) Tree(o Object, opts TreeOptions) []Branch {
+	t := &growing{set: s, TreeOptions: opts, onPath: map[string]bool{}}
+	return t.grow(opts.Start, o, Past{}, 1, 0)
+}
+
+type growing struct {
+	set *Set
+	TreeOptions
+	nodes  int
+	onPath map[string]bool
+}
+
+func (t *growing) grow(now time.Time, o Object, past Past, chance float64, depth int) []Branch {
+	state := Likeness(o)
+	t.onPath[state] = true
+	defer delete(t.onPath, state)
+	var out []Branch
+	for _, option := range t.set.Options(now, t.Seed, o, past, t.Scene) {
+		if option.Share == 0 {
+			continue
+		}
+		if t.nodes++; t.nodes > t.MaxNodes {
+			return append(out, Branch{Option: option, Chance: chance * option.Share, Before: o, After: o, Cut: true})
+		}
+		d := option.Decision()
+		if d.Reason.Code == NothingToDo {
+			continue
+		}
+		b := Branch{Option: option, Chance: chance * option.Share, Before: o, After: o, Problem: option.Problem}
+		if d.Chosen() {
+			t.follow(&b, now, past, depth)
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+func (t *growing) follow(b *Branch, now time.Time, past Past, depth int) {
+	d := b.Decision()
+	if d.Due.After(now) {
+		now = d.Due
+	}
+	outcome, err := t.set.Foresee(now, b.Before, d, t.Facts)
+	b.Effects = outcome.Effects
+	if err != nil {
+		b.Problem = err.Error()
+		return
+	}
+	b.After = outcome.After
+	next := Past{Played: past.Played + 1, Last: b.Stage(), LastAt: now}
+	switch {
+	case b.After == nil:
+		return
+	case !outcome.Writes():
+		next.Idle = b.Before.GetResourceVersion()
+	case t.onPath[Likeness(b.After)]:
+		b.Again = true
+		return
+	}
+	if depth+1 >= t.MaxDepth {
+		b.Cut = len(t.set.Options(now, t.Seed, b.After, next, t.Scene)) > 0
+		return
+	}
+	b.Next = t.grow(now, b.After, next, b.Chance, depth+1)
+}
+
+// Stage is the name of the stage; both the option and the effects have it.
+func (b *Branch) Stage() string { return b.Option.Stage }
+
+var anyTime = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
+
+// Likeness is equal for two states of an object that differ in times and
+// versions only.
+func Likeness(o Object) string {
+	values := jsonOf(o)
+	if metadata, ok := values["metadata"].(map[string]any); ok {
+		delete(metadata, "resourceVersion")
+		delete(metadata, "managedFields")
+	}
+	data, err := json.Marshal(values)
+	if err != nil {
+		return ""
+	}
+	return string(anyTime.ReplaceAll(data, []byte("T")))
+}

@@ -23,6 +23,7 @@ type explorer struct {
 	queue  []*state
 	over   bool // the bound was met
 
+	written        map[string]bool // fields of the status that some stage changed
 	failed, played map[string]int
 	failure        map[string]error
 }
@@ -46,7 +47,7 @@ type edge struct {
 func (l *linter) kind(kind Kind) {
 	x := &explorer{
 		l: l, kind: kind, stages: map[string]*linted{},
-		known: map[string]*state{}, failed: map[string]int{}, played: map[string]int{}, failure: map[string]error{},
+		known: map[string]*state{}, written: map[string]bool{}, failed: map[string]int{}, played: map[string]int{}, failure: map[string]error{},
 	}
 	var stages []*linted
 	var list []*compiled
@@ -158,6 +159,9 @@ func (x *explorer) play(s *state, name string, d Decision, option Option) {
 	if !outcome.Writes() || outcome.After == nil || option.Share == 0 {
 		return
 	}
+	for _, c := range Changes(s.object, outcome.After) {
+		x.written[statusField(c.Path)] = true
+	}
 	instant := 0
 	if option.Most == 0 {
 		instant = s.instant + 1
@@ -184,25 +188,52 @@ func (x *explorer) matched() map[string]bool {
 	return out
 }
 
-// reachability tells of stages that no object came to. Where there is none that
-// a new object comes to, the files surely belong to others.
-func (x *explorer) reachability(stages []*linted, matched map[string]bool) {
-	severity, advice := SeverityWarning, ""
-	if !slices.ContainsFunc(stages, func(s *linted) bool { return matched[s.stage.Name] }) {
-		severity, advice = SeverityInfo, "; lint it with the files it is used with"
+// statusField is "phase" of "status.phase" and of "status.phase.x[y]"; empty of
+// what is not of the status.
+func statusField(path string) string {
+	rest, ok := strings.CutPrefix(path, "status.")
+	if i := strings.IndexAny(rest, ".["); i >= 0 {
+		rest = rest[:i]
 	}
+	if !ok {
+		return ""
+	}
+	return rest
+}
+
+// reachability tells of stages that no object came to. Where they ask for what
+// no stage here ever writes, the files are surely used with others, or with a
+// controller of Kubernetes' own.
+func (x *explorer) reachability(stages []*linted, matched map[string]bool) {
+	type lost struct {
+		*linted
+		*clause
+		got string
+	}
+	var all []lost
+	severity, advice := SeverityWarning, ""
 	for _, s := range stages {
 		if matched[s.stage.Name] {
 			continue
 		}
 		because, got := x.nearest(s)
-		switch i := slices.IndexFunc(s.clauses, func(c clause) bool { return c.text == because }); {
-		case i < 0:
-		case s.clauses[i].steps == nil:
-			x.l.say(s, SeverityInfo, s.clauses[i].field, "the stage was not tried: %s holds of no sample object", because)
-		default:
-			x.l.say(s, severity, s.clauses[i].field, "no stage of this set leads here: %s never holds, a sample object has %s%s", because, got, advice)
+		i := slices.IndexFunc(s.clauses, func(c clause) bool { return c.text == because })
+		if i < 0 {
+			continue
 		}
+		c := &s.clauses[i]
+		if c.steps == nil {
+			x.l.say(s, SeverityInfo, c.field, "the stage was not tried: %s holds of no sample object", because)
+			continue
+		}
+		all = append(all, lost{s, c, got})
+		own := len(c.steps) > 1 && x.written[c.steps[1].name]
+		if !own || !x.kind.typed() && reflectType(x.kind) != nil {
+			severity, advice = SeverityInfo, "; lint it together with the files it is used with"
+		}
+	}
+	for _, s := range all {
+		x.l.say(s.linted, severity, s.field, "no stage of this set leads here: %s never holds, a sample object has %s%s", s.text, s.got, advice)
 	}
 }
 

@@ -24,10 +24,40 @@ func samples(k Kind) []Object {
 	case KindNode:
 		return []Object{Created(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "sample"}}, lintStart)}
 	}
-	return []Object{Created(&unstructured.Unstructured{Object: map[string]any{
+	values := map[string]any{
 		"apiVersion": k.APIVersion, "kind": k.Kind,
 		"metadata": map[string]any{"name": "sample", "namespace": "default"},
-	}}, lintStart)}
+	}
+	if spec := sampleSpec(k); spec != nil {
+		values["spec"] = spec
+	}
+	return []Object{Created(&unstructured.Unstructured{Object: values}, lintStart)}
+}
+
+// sampleSpec is the spec of the usual kinds, as far as stages may read it.
+func sampleSpec(k Kind) map[string]any {
+	template := map[string]any{
+		"metadata": map[string]any{"labels": map[string]any{"app": "sample"}},
+		"spec":     map[string]any{"containers": []any{map[string]any{"name": "app", "image": "app:1"}}},
+	}
+	switch k.Kind + "." + k.group() {
+	case "PersistentVolumeClaim.":
+		return map[string]any{
+			"accessModes": []any{"ReadWriteOnce"}, "storageClassName": "sample", "volumeMode": "Filesystem",
+			"resources": map[string]any{"requests": map[string]any{"storage": "1Gi"}},
+		}
+	case "PersistentVolume.":
+		return map[string]any{
+			"accessModes": []any{"ReadWriteOnce"}, "storageClassName": "sample", "volumeMode": "Filesystem",
+			"capacity": map[string]any{"storage": "1Gi"}, "persistentVolumeReclaimPolicy": "Delete",
+		}
+	case "Deployment.apps", "ReplicaSet.apps", "StatefulSet.apps", "DaemonSet.apps", "Job.batch":
+		return map[string]any{
+			"replicas": int64(1), "parallelism": int64(1), "completions": int64(1),
+			"selector": map[string]any{"matchLabels": map[string]any{"app": "sample"}}, "template": template,
+		}
+	}
+	return nil
 }
 
 func samplePods() []Object {
@@ -173,7 +203,7 @@ func selects(s *step, item any) bool {
 // disturbances are what happens to an object without any stage: somebody deletes
 // it, its finalizers go, its node is lost.
 func disturbances(o Object, kind Kind) []Object {
-	var out []Object
+	out := phases(o, kind)
 	if o.GetDeletionTimestamp() == nil {
 		held := copied(o)
 		held.SetFinalizers(append(slices.Clone(o.GetFinalizers()), "example.com/hold"))
@@ -189,6 +219,22 @@ func disturbances(o Object, kind Kind) []Object {
 		free := copied(o)
 		free.SetFinalizers(nil)
 		out = append(out, free)
+	}
+	return out
+}
+
+// phases are the object with every phase that a controller of Kubernetes' own may
+// give it. Of pods and nodes the phase is the stages' own.
+func phases(o Object, kind Kind) []Object {
+	if kind.typed() {
+		return nil
+	}
+	var out []Object
+	for _, phase := range enumerated[kind][`."status"."phase"`] {
+		values := jsonOf(o)
+		if unstructured.SetNestedField(values, phase, "status", "phase") == nil {
+			out = append(out, &unstructured.Unstructured{Object: values})
+		}
 	}
 	return out
 }

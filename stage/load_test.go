@@ -150,12 +150,12 @@ func TestBuiltin(t *testing.T) {
 func TestExplain(t *testing.T) {
 	got := mustBuiltin(t, "pod-fast").Explain(newPod(), Scene{})
 	want := []Explanation{
-		{Stage: "pod-complete", Because: `.status.phase In ["Running"]`},
-		{Stage: "pod-delete", Because: ".metadata.deletionTimestamp Exists"},
-		{Stage: "pod-gate-closed", Because: `.status.phase In ["Running"]`},
+		{Stage: "pod-complete", Because: `.status.phase In ["Running"]`, Got: "Pending"},
+		{Stage: "pod-delete", Because: ".metadata.deletionTimestamp Exists", Got: "nothing"},
+		{Stage: "pod-gate-closed", Because: `.status.phase In ["Running"]`, Got: "Pending"},
 		{Stage: "pod-ready", Matches: true},
 		{Stage: "pod-ready-again", Because: "the pod's node is not Ready"},
-		{Stage: "pod-terminate", Because: ".metadata.deletionTimestamp Exists"},
+		{Stage: "pod-terminate", Because: ".metadata.deletionTimestamp Exists", Got: "nothing"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

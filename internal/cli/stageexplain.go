@@ -1,0 +1,5 @@
+package cli
+
+import "github.com/spf13/cobra"
+
+func (a *app) stageExplainCommand() *cobra.Command { return &cobra.Command{Use: "explain"} }

@@ -41,7 +41,8 @@ func TestClusterScripts(t *testing.T) { runScripts(t, "testdata/cluster") }
 
 func runScripts(t *testing.T, dir string) {
 	testscript.Run(t, testscript.Params{
-		Dir: dir,
+		Dir:           dir,
+		UpdateScripts: os.Getenv("UPDATE_GOLDEN") != "",
 		Setup: func(e *testscript.Env) error {
 			home := filepath.Join(e.WorkDir, "home")
 			e.Setenv("HOME", home)

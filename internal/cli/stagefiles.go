@@ -101,39 +101,32 @@ func (a *app) read(name string) ([]byte, error) {
 }
 
 // stagesFlag loads what --stages says; all of it has to be in order.
-func (a *app) stagesFlag(args []string) ([]stage.Stage, error) {
+func (a *app) stagesFlag(args []string) (*stage.Set, []stage.Stage, error) {
 	files, err := a.stageFiles(args)
 	if err != nil {
-		return nil, fmt.Errorf("--stages: %w", err)
+		return nil, nil, fmt.Errorf("--stages: %w", err)
 	}
-	_, stages, bad := stage.LoadGood(files...)
+	set, stages, bad := stage.LoadGood(files...)
 	if len(bad) > 0 {
 		text := "--stages: " + bad[0].Error()
 		if len(bad) > 1 {
 			text += fmt.Sprintf(" (and %d more)", len(bad)-1)
 		}
-		return nil, usagef("%s; try: rehearse stage lint %s", text, strings.Join(args, " "))
-	}
-	return stages, nil
-}
-
-// stageSet compiles what --stages says, or the stages that up plays.
-func (a *app) stageSet(args []string) (*stage.Set, error) {
-	if len(args) == 0 {
-		args = defaultStages()
-	}
-	stages, err := a.stagesFlag(args)
-	if err != nil {
-		return nil, err
-	}
-	set, err := stage.Compile(stages)
-	if err != nil {
-		return nil, usagef("--stages: %v", err)
+		return nil, nil, usagef("%s; try: rehearse stage lint %s", text, strings.Join(args, " "))
 	}
 	for _, w := range set.Warnings() {
 		a.say("rehearse: warning: %v", w)
 	}
-	return set, nil
+	return set, stages, nil
+}
+
+// stageSet is what --stages says, or the stages that up plays.
+func (a *app) stageSet(args []string) (*stage.Set, error) {
+	if len(args) == 0 {
+		args = defaultStages()
+	}
+	set, _, err := a.stagesFlag(args)
+	return set, err
 }
 
 // defaultStages are the files that up plays without --stages.

@@ -4,10 +4,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // LastChange is the newest time an object itself tells of: when it was created,
-// when a condition or a container changed, when its deletion was asked for. The
+// when a condition or a container changed, when its deletion was asked for, or
+// else when a field was last written. The
 // state it is in began then or later. Zero for an object that tells of none.
 func LastChange(o Object) time.Time {
 	last := o.GetCreationTimestamp().Time
@@ -39,9 +41,18 @@ func LastChange(o Object) time.Time {
 	conditions, _ := status["conditions"].([]any)
 	for _, item := range conditions {
 		c, _ := item.(map[string]any)
-		text, _ := c["lastTransitionTime"].(string)
-		if at, err := time.Parse(time.RFC3339, text); err == nil {
-			note(at)
+		for _, field := range []string{"lastTransitionTime", "lastHeartbeatTime"} {
+			text, _ := c[field].(string)
+			if at, err := time.Parse(time.RFC3339, text); err == nil {
+				note(at)
+			}
+		}
+	}
+	if _, ok := o.(*unstructured.Unstructured); ok && len(conditions) == 0 {
+		for _, f := range o.GetManagedFields() {
+			if f.Time != nil {
+				note(f.Time.Time)
+			}
 		}
 	}
 	return last

@@ -67,7 +67,7 @@ type Report struct {
 // one set: what Load refuses, and what is allowed and can be seen to go wrong.
 // For that it plays the stages on objects of its own making.
 func Lint(files ...File) Report {
-	l := &linter{natives: builtinPatches(), seen: map[Finding]bool{}}
+	l := &linter{natives: builtinPatches(), cel: &celCompiler{}, seen: map[Finding]bool{}}
 	for _, f := range files {
 		l.file(f)
 	}
@@ -91,6 +91,7 @@ func Lint(files ...File) Report {
 
 type linter struct {
 	natives  map[string]nativePatch
+	cel      *celCompiler
 	stages   []*linted
 	findings []Finding
 	seen     map[Finding]bool

@@ -65,16 +65,17 @@ func (l *linter) static(s *linted) {
 	l.deprecated(s)
 }
 
-// kindName looks for a kind that Kubernetes' own groups do not have.
+// kindName looks for one of Kubernetes' own kinds that is misspelt.
 func (l *linter) kindName(s *linted) {
 	k := s.compiled.kind
-	scheme := builtinKinds()
-	gvk := k.GroupVersionKind()
-	if len(s.bad) > 0 || scheme.Recognizes(gvk) || !scheme.IsVersionRegistered(gvk.GroupVersion()) {
-		return
+	known := map[string]bool{}
+	for _, example := range builtinKinds[k.APIVersion] {
+		known[reflect.TypeOf(example).Elem().Name()] = true
 	}
-	l.say(s, SeverityWarning, "spec.resourceRef.kind", "Kubernetes has no kind %s in %s%s", k.Kind, k.APIVersion,
-		meant(k.Kind, scheme.KnownTypes(gvk.GroupVersion())))
+	// Kinds that are not in the list may be right; those that are nearly one of it are not.
+	if near := meant(k.Kind, known); len(s.bad) == 0 && !known[k.Kind] && near != "" {
+		l.say(s, SeverityWarning, "spec.resourceRef.kind", "Kubernetes has no kind %s in %s%s", k.Kind, k.APIVersion, near)
+	}
 }
 
 // longDelay is where milliseconds were likely taken for something else.

@@ -159,11 +159,7 @@ func (l *linter) matching(s *linted) {
 
 // constant looks for a condition that does not read the object.
 func (l *linter) constant(s *linted, a *clause, never func(string, string, ...any)) {
-	env, err := celEnvironment()
-	if err != nil {
-		return
-	}
-	checked, issues := env.Compile(a.celled)
+	checked, issues := l.cel.env.Compile(a.celled)
 	if issues.Err() != nil || reads(checked, celSelf) {
 		return
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -31,6 +32,7 @@ type connection struct {
 	client    dynamic.Interface
 	mapper    meta.RESTMapper
 	namespace string
+	ours      bool // a rehearse cluster
 }
 
 // connect reaches the cluster that is meant: the one of a kubeconfig or context
@@ -66,6 +68,11 @@ func (a *app) connect(o *explainOptions) (*connection, error) {
 			return nil, usagef("%v", err)
 		}
 	}
+	raw, err := loader.RawConfig()
+	if err != nil {
+		return nil, usagef("%v", err)
+	}
+	c.ours = strings.HasPrefix(cmp.Or(o.context, raw.CurrentContext), contextName(""))
 	if c.client, err = dynamic.NewForConfig(config); err != nil {
 		return nil, err
 	}
@@ -78,43 +85,50 @@ func (a *app) connect(o *explainOptions) (*connection, error) {
 	return c, nil
 }
 
-// clusterStages are the cluster's Stage objects and, before them, stages of our
-// own; where there are neither, those that up plays. What is left out is said.
-func (a *app) clusterStages(ctx context.Context, c *connection, own []stage.Stage) (*stage.Set, error) {
-	all := slices.Clone(own)
-	resource := v1alpha1.GroupVersion.WithResource("stages")
-	list, err := c.client.Resource(resource).List(ctx, metav1.ListOptions{})
-	where := "the cluster has no Stage objects"
-	switch {
-	case apierrors.IsNotFound(err):
-		where = "the cluster does not serve stages.kwok.x-k8s.io"
-	case err != nil:
-		return nil, fmt.Errorf("stages of the cluster: %w", err)
-	default:
-		for i := range list.Items {
-			s := stage.Stage{}
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, &s); err != nil {
-				a.say("rehearse: stage %s of the cluster is left out: %s", list.Items[i].GetName(), message(err))
-				continue
-			}
-			if !slices.ContainsFunc(own, func(o stage.Stage) bool { return o.Name == s.Name }) {
-				all = append(all, s)
-			}
-		}
+// clusterStages are the stages that play in a cluster: a base and, beside it, the
+// cluster's Stage objects. The base is what --stages says; without it, a cluster
+// of ours and one without Stage objects have the stages that up plays.
+func (a *app) clusterStages(ctx context.Context, c *connection, base *stage.Set) (*stage.Set, error) {
+	served, where, err := a.served(ctx, c)
+	if err != nil {
+		return nil, err
 	}
-	if len(all) == 0 {
-		a.say("Note: %s; these are the stages that 'rehearse up' plays.", where)
-		if all, err = stage.Builtin(); err != nil {
+	if base == nil && (c.ours || len(served) == 0) {
+		a.say("Note: %s, and the stages are taken that 'rehearse up' plays without --stages.", where)
+		if base, err = a.stageSet(nil); err != nil {
 			return nil, err
 		}
-	} else if len(all) == len(own) {
-		a.say("Note: %s; only those of --stages are explained.", where)
+	} else if len(served) == 0 {
+		a.say("Note: %s; the stages are those of --stages.", where)
 	}
-	set, bad := stage.CompileGood(all)
+	if base == nil {
+		base = &stage.Set{}
+	}
+	set, bad := base.With(served)
 	for _, e := range bad {
 		a.say("rehearse: left out: %v", e)
 	}
 	return set, nil
+}
+
+// served reads the cluster's Stage objects, and says in words how many there are.
+func (a *app) served(ctx context.Context, c *connection) (stages []stage.Stage, where string, err error) {
+	list, err := c.client.Resource(v1alpha1.GroupVersion.WithResource("stages")).List(ctx, metav1.ListOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, "the cluster does not serve stages.kwok.x-k8s.io", nil
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("stages of the cluster: %w", err)
+	}
+	for i := range list.Items {
+		s := stage.Stage{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, &s); err != nil {
+			a.say("rehearse: stage %s of the cluster is left out: %s", list.Items[i].GetName(), message(err))
+			continue
+		}
+		stages = append(stages, s)
+	}
+	return stages, "the cluster has " + count(len(stages), "Stage object"), nil
 }
 
 // get reads one object, in the version that stages are for where there are any.

@@ -33,8 +33,9 @@ func (a *app) stageExplainCommand() *cobra.Command {
 stage for its kind the first requirement that does not hold, with what the object has there.
 
 The object is one of a cluster (KIND/NAME, as kubectl knows them) or of a file. The cluster is the rehearse cluster that
-runs, or what --name, --context or --kubeconfig says; its Stage objects are taken, and --stages beside them. A cluster without
-any, and a file without --stages, are explained with the stages that 'rehearse up' plays.
+runs, or what --name, --context or --kubeconfig says. Its Stage objects count, and beside them what --stages says: name there what
+the cluster was started with. Without --stages, the stages that 'rehearse up' plays count for files, for clusters of its
+own, and for clusters that have no Stage objects.
 
 How long an object waits already is not kept in the cluster: it is counted from the newest time that the object itself
 tells of, as an engine does that was started anew. A delay that is drawn, or a stage that is drawn among several, is told as
@@ -143,10 +144,10 @@ func (a *app) situationInCluster(ctx context.Context, o *explainOptions, what st
 	if !found || kind == "" || name == "" || strings.Contains(name, "/") {
 		return nil, usagef("%q is no KIND/NAME, and there is no such file", what)
 	}
-	var own []stage.Stage
+	var base *stage.Set
 	var err error
 	if len(o.stages) > 0 {
-		if _, own, err = a.stagesFlag(o.stages); err != nil {
+		if base, err = a.stageSet(o.stages); err != nil {
 			return nil, err
 		}
 	}
@@ -155,7 +156,7 @@ func (a *app) situationInCluster(ctx context.Context, o *explainOptions, what st
 		return nil, err
 	}
 	s := &situation{now: a.now()}
-	if s.set, err = a.clusterStages(ctx, c, own); err != nil {
+	if s.set, err = a.clusterStages(ctx, c, base); err != nil {
 		return nil, err
 	}
 	if s.object, err = c.get(ctx, s.set, kind, name); err != nil {

@@ -100,33 +100,28 @@ func (a *app) read(name string) ([]byte, error) {
 	return data, nil
 }
 
-// stagesFlag loads what --stages says; all of it has to be in order.
-func (a *app) stagesFlag(args []string) (*stage.Set, []stage.Stage, error) {
+// stageSet loads what --stages says, all of which has to be in order, or the
+// stages that up plays.
+func (a *app) stageSet(args []string) (*stage.Set, error) {
+	if len(args) == 0 {
+		args = defaultStages()
+	}
 	files, err := a.stageFiles(args)
 	if err != nil {
-		return nil, nil, fmt.Errorf("--stages: %w", err)
+		return nil, fmt.Errorf("--stages: %w", err)
 	}
-	set, stages, bad := stage.LoadGood(files...)
+	set, _, bad := stage.LoadGood(files...)
 	if len(bad) > 0 {
 		text := "--stages: " + bad[0].Error()
 		if len(bad) > 1 {
 			text += fmt.Sprintf(" (and %d more)", len(bad)-1)
 		}
-		return nil, nil, usagef("%s; try: rehearse stage lint %s", text, strings.Join(args, " "))
+		return nil, usagef("%s; try: rehearse stage lint %s", text, strings.Join(args, " "))
 	}
 	for _, w := range set.Warnings() {
 		a.say("rehearse: warning: %v", w)
 	}
-	return set, stages, nil
-}
-
-// stageSet is what --stages says, or the stages that up plays.
-func (a *app) stageSet(args []string) (*stage.Set, error) {
-	if len(args) == 0 {
-		args = defaultStages()
-	}
-	set, _, err := a.stagesFlag(args)
-	return set, err
+	return set, nil
 }
 
 // defaultStages are the files that up plays without --stages.

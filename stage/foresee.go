@@ -39,14 +39,25 @@ func (s *Set) Foresee(now time.Time, o Object, d Decision, facts Facts) (Outcome
 		return out, d.failed(step, err)
 	}
 	out.Effects = e
-	if !e.Writes() {
-		return out, nil
-	}
-	after, err := objectOf(w.values, d.chosen.kind)
-	if err != nil {
+	var after Object
+	if d.chosen.oneUpdate {
+		// The engine makes one update of it, so the object is as that leaves it.
+		update, step, err := playUpdate(&d, o, m)
+		if err != nil {
+			return out, d.failed(step, err)
+		}
+		if after = copied(o); update.Object != nil {
+			after = copied(update.Object)
+		} else if !update.Delete {
+			out.Requests = nil
+		}
+	} else if after, err = objectOf(w.values, d.chosen.kind); err != nil {
 		return out, d.failed(max(len(d.chosen.operations)-1, 0), err)
 	}
-	out.After = stored(after, o, e.Delete, now)
+	if !out.Writes() {
+		return out, nil
+	}
+	out.After = stored(after, o, out.Delete, now)
 	return out, nil
 }
 

@@ -18,7 +18,7 @@ func (l *linter) shapes(s *linted, requests []Request) bool {
 	for i := range requests {
 		r := &requests[i]
 		op := &s.compiled.operations[r.Step]
-		field := op.field
+		var field string
 		switch {
 		case op.patch != nil:
 			field = op.patch.field

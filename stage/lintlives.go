@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -233,34 +234,45 @@ func (x *explorer) reachability(stages []*linted, matched map[string]bool) {
 		}
 	}
 	for _, s := range all {
-		x.l.say(s.linted, severity, s.field, "no stage of this set leads here: %s never holds, a sample object has %s%s", s.text, s.got, advice)
+		x.l.say(s.linted, severity, s.field, "no stage of this set leads here: %s never holds; sample objects have %s%s", s.text, s.got, advice)
 	}
 }
 
 // nearest is the first requirement of a stage that does not hold of the object
-// that comes nearest to it.
+// that comes nearest to it, and what all objects have there.
 func (x *explorer) nearest(s *linted) (because, got string) {
-	best := -1
-	var likes []string
-	for like := range x.known {
-		likes = append(likes, like)
-	}
-	slices.Sort(likes)
-	for _, like := range likes {
-		v := view{object: x.known[like].object, now: lintStart, uid: x.known[like].object.GetUID()}
-		holding, first := 0, (*requirement)(nil)
+	best, first := -1, 0
+	var views []*view
+	for _, like := range slices.Sorted(maps.Keys(x.known)) {
+		o := x.known[like].object
+		v := &view{object: o, now: lintStart, uid: o.GetUID()}
+		views = append(views, v)
+		holding, missing := 0, -1
 		for i := range s.compiled.requirements {
-			if r := &s.compiled.requirements[i]; r.holds(&v, s.stage.Name) {
+			if s.compiled.requirements[i].holds(v, s.stage.Name) {
 				holding++
-			} else if first == nil {
-				first = r
+			} else if missing < 0 {
+				missing = i
 			}
 		}
-		if holding > best && first != nil {
-			best, because, got = holding, first.text, first.got(&v)
+		if holding > best && missing >= 0 {
+			best, first = holding, missing
 		}
 	}
-	return because, got
+	if best < 0 {
+		return "", ""
+	}
+	r := &s.compiled.requirements[first]
+	seen := map[string]bool{}
+	for _, v := range views {
+		seen[r.got(v)] = true
+	}
+	all := slices.Sorted(maps.Keys(seen))
+	const most = 6
+	if len(all) > most {
+		all = append(all[:most], "…")
+	}
+	return r.text, strings.Join(all, ", ")
 }
 
 // madeUp plays the stages that nothing came to, on objects that are made to match.
@@ -299,14 +311,9 @@ func (x *explorer) failures(stages []*linted) {
 
 // loops tells of states from which stages lead back without a delay.
 func (x *explorer) loops() {
-	var likes []string
-	for like := range x.known {
-		likes = append(likes, like)
-	}
-	slices.Sort(likes)
 	told := map[string]bool{}
 	done := map[*state]bool{}
-	for _, like := range likes {
+	for _, like := range slices.Sorted(maps.Keys(x.known)) {
 		x.circle(x.known[like], nil, done, told)
 	}
 }

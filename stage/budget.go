@@ -33,6 +33,8 @@ const (
 	tick = "tick__"
 )
 
+const tooMuch = "the template does too much"
+
 // overBudget ends a rendering.
 type overBudget struct{ text string }
 
@@ -40,7 +42,7 @@ func (o *overBudget) Error() string { return o.text }
 
 func (s *session) spend(n int) error {
 	if s.spent += n; s.spent > mostSpent || n < 0 {
-		return &overBudget{"the template does too much: a loop or a text in it grows too large"}
+		return &overBudget{tooMuch + ": a loop or a text in it grows too large"}
 	}
 	return nil
 }

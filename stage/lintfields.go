@@ -59,10 +59,29 @@ func (l *linter) static(s *linted) {
 		return
 	}
 	l.matching(s)
+	l.expressions(s)
 	l.kindName(s)
 	l.delays(s)
 	l.useless(s)
 	l.deprecated(s)
+}
+
+// expressions looks for programs that read a weight or a delay and do not end.
+func (l *linter) expressions(s *linted) {
+	all := []*expression{s.compiled.weightFrom}
+	if d := s.compiled.delay; d != nil {
+		all = append(all, d.baseFrom, d.jitterFrom)
+	}
+	on := &view{object: samples(s.compiled.kind)[0], now: lintStart}
+	for _, x := range all {
+		if x == nil {
+			continue
+		}
+		if wrong := endless(x.jq, on); wrong != "" {
+			l.say(s, SeverityError, x.field, "%s", wrong)
+			s.bad = append(s.bad, x.field) // and it is not played
+		}
+	}
 }
 
 // kindName looks for one of Kubernetes' own kinds that is misspelt.

@@ -2,6 +2,7 @@ package stage
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +15,27 @@ const mostStates = 400
 // that is called a loop: something in the object grows and it never comes back.
 const mostInstant = 32
 
+// Each stage is played so often at most: its template may be slow, and what it
+// does shows before that. One that does too much is not played again.
+const (
+	mostPlays     = 100
+	mostSlowPlays = 3
+)
+
+// slowFunctions are template functions that compute for long by their nature.
+var slowFunctions = regexp.MustCompile(`\b(derivePassword|bcrypt|htpasswd|gen(PrivateKey|CA|SelfSignedCert|SignedCert)\w*)\b`)
+
+// playsOf is how often a stage may be played.
+func playsOf(c *compiled) int {
+	for i := range c.operations {
+		op := &c.operations[i]
+		if op.patch != nil && slowFunctions.MatchString(op.patch.template.text) || op.apply != nil && slowFunctions.MatchString(op.apply.template.text) {
+			return mostSlowPlays
+		}
+	}
+	return mostPlays
+}
+
 // explorer plays all stages of one kind on sample objects, in every order.
 type explorer struct {
 	l      *linter
@@ -25,6 +47,7 @@ type explorer struct {
 	over   bool // the bound was met
 
 	written        map[string]bool // fields of the status that some stage changed
+	left           map[string]int  // plays that each stage still has
 	failed, played map[string]int
 	failure        map[string]error
 }
@@ -48,7 +71,7 @@ type edge struct {
 func (l *linter) kind(kind Kind) {
 	x := &explorer{
 		l: l, kind: kind, stages: map[string]*linted{},
-		known: map[string]*state{}, written: map[string]bool{}, failed: map[string]int{}, played: map[string]int{}, failure: map[string]error{},
+		known: map[string]*state{}, written: map[string]bool{}, left: map[string]int{}, failed: map[string]int{}, played: map[string]int{}, failure: map[string]error{},
 	}
 	var stages []*linted
 	var list []*compiled
@@ -64,6 +87,7 @@ func (l *linter) kind(kind Kind) {
 		stages = append(stages, s)
 		x.stages[s.stage.Name] = s
 		list = append(list, s.compiled)
+		x.left[s.stage.Name] = playsOf(s.compiled)
 	}
 	x.set = setOf(kind, list)
 	if !unsure {
@@ -145,12 +169,20 @@ func (x *explorer) follow(s *state) {
 }
 
 func (x *explorer) play(s *state, name string, d Decision, option Option) {
+	if x.left[name] == 0 {
+		x.over = true
+		return
+	}
+	x.left[name]--
 	linted := x.stages[name]
 	// Time goes on, so that what writes the time is seen to change the object.
 	now := s.at.Add(max(option.Least, time.Second))
 	outcome, err := x.set.Foresee(now, s.object, d, StandIn{Start: lintStart})
 	misfits := x.l.shapes(linted, outcome.Requests)
 	if err != nil {
+		if strings.Contains(err.Error(), tooMuch) {
+			x.left[name] = 0
+		}
 		if x.failed[name]++; !misfits && x.failure[name] == nil {
 			x.failure[name] = err
 		}

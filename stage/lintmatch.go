@@ -127,8 +127,13 @@ func (l *linter) matching(s *linted) {
 		s.never = true
 	}
 	example := reflectType(s.compiled.kind)
+	first := &view{object: samples(s.compiled.kind)[0], now: lintStart}
 	for i := range s.clauses {
 		a := &s.clauses[i]
+		if wrong := endless(s.compiled.requirements[i].query, first); wrong != "" {
+			never(a.field, "%s", wrong)
+			continue
+		}
 		positive := a.op == v1alpha1.SelectorOpIn || a.op == v1alpha1.SelectorOpExists
 		for j := range i {
 			b := &s.clauses[j]
@@ -155,6 +160,18 @@ func (l *linter) matching(s *linted) {
 		}
 		l.values(s, a, never)
 	}
+}
+
+// endless says of a program that it does not come to an end. It would be run on
+// every object, so once is enough to know.
+func endless(q *query, on *view) string {
+	if q == nil || q.code == nil || q.native != nil {
+		return ""
+	}
+	if _, err := q.results(on); err != nil && strings.HasPrefix(err.Error(), "more than ") {
+		return "the program does too much, " + err.Error()
+	}
+	return ""
 }
 
 // constant looks for a condition that does not read the object.

@@ -209,9 +209,10 @@ func (l *linter) deprecated(s *linted) {
 func (l *linter) weights(stages []*linted) {
 	for _, s := range stages {
 		weighed := s.stage.Spec.Weight > 0 || s.stage.Spec.WeightFrom != nil
-		field := "spec.weight"
+		field, severity := "spec.weight", SeverityWarning
 		if s.stage.Spec.WeightFrom != nil {
-			field = "spec.weightFrom"
+			// It is there for users, who may have other stages beside.
+			field, severity = "spec.weightFrom", SeverityInfo
 		}
 		var rivals []*linted
 		for _, other := range stages {
@@ -223,7 +224,7 @@ func (l *linter) weights(stages []*linted) {
 		case weighed && len(stages) == 1:
 			l.say(s, SeverityInfo, field, "is not used: there is no other stage for %s in this set", s.compiled.kind)
 		case weighed && len(rivals) == 0:
-			l.say(s, SeverityWarning, field, "is not used: no other stage matches an object that this one matches")
+			l.say(s, severity, field, "is not used: no other stage matches an object that this one matches")
 		case !weighed:
 			for _, other := range rivals {
 				if other.stage.Spec.Weight > 0 && sameSelector(s, other) {

@@ -50,6 +50,7 @@ type explorer struct {
 	left           map[string]int  // plays that each stage still has
 	failed, played map[string]int
 	failure        map[string]error
+	real           map[string]bool // it failed on an object that was not made up
 }
 
 // state is an object as some stages made it.
@@ -71,7 +72,7 @@ type edge struct {
 func (l *linter) kind(kind Kind) {
 	x := &explorer{
 		l: l, kind: kind, stages: map[string]*linted{},
-		known: map[string]*state{}, written: map[string]bool{}, left: map[string]int{}, failed: map[string]int{}, played: map[string]int{}, failure: map[string]error{},
+		known: map[string]*state{}, written: map[string]bool{}, left: map[string]int{}, failed: map[string]int{}, played: map[string]int{}, failure: map[string]error{}, real: map[string]bool{},
 	}
 	var stages []*linted
 	var list []*compiled
@@ -183,8 +184,9 @@ func (x *explorer) play(s *state, name string, d Decision, option Option) {
 		if strings.Contains(err.Error(), tooMuch) {
 			x.left[name] = 0
 		}
-		if x.failed[name]++; !misfits && x.failure[name] == nil {
-			x.failure[name] = err
+		x.failed[name]++
+		if !misfits && (x.failure[name] == nil || s.reached && !x.real[name]) {
+			x.failure[name], x.real[name] = err, s.reached
 		}
 		return
 	}
@@ -331,7 +333,10 @@ func (x *explorer) failures(stages []*linted) {
 			continue
 		}
 		severity, on := SeverityWarning, "some sample objects that match"
-		if x.played[name] == 0 {
+		switch {
+		case !x.real[name]:
+			severity, on = SeverityInfo, "an object that was made up to match"
+		case x.played[name] == 0:
 			on = "every sample object that matches"
 			if x.kind.typed() {
 				severity = SeverityError

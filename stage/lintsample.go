@@ -203,7 +203,7 @@ func selects(s *step, item any) bool {
 // disturbances are what happens to an object without any stage: somebody deletes
 // it, its finalizers go, its node is lost.
 func disturbances(o Object, kind Kind) []Object {
-	out := phases(o, kind)
+	out := foreignPhases(o, kind)
 	if o.GetDeletionTimestamp() == nil {
 		held := copied(o)
 		held.SetFinalizers(append(slices.Clone(o.GetFinalizers()), "example.com/hold"))
@@ -223,9 +223,9 @@ func disturbances(o Object, kind Kind) []Object {
 	return out
 }
 
-// phases are the object with every phase that a controller of Kubernetes' own may
+// foreignPhases are the object with every phase that a controller of Kubernetes' own may
 // give it. Of pods and nodes the phase is the stages' own.
-func phases(o Object, kind Kind) []Object {
+func foreignPhases(o Object, kind Kind) []Object {
 	if kind.typed() {
 		return nil
 	}

@@ -78,7 +78,7 @@ func (d *delay) bounds(v *view, since time.Time, stage string) (least, most time
 		case err != "":
 			trouble, held = err, !d.hasBase
 		case found == saidNone:
-			return 0, false, ""
+			return 0, 0, false, ""
 		case found == given:
 			base = got
 		}
@@ -106,7 +106,7 @@ func (d *delay) bounds(v *view, since time.Time, stage string) (least, most time
 type found uint8
 
 const (
-	absent   found = iota // nothing: what is fixed in the stage holds
+	notSaid  found = iota // nothing: what is fixed in the stage holds
 	saidNone              // an empty text: no delay, or no jitter, at all
 	given
 )
@@ -116,11 +116,11 @@ const (
 func (x *expression) duration(v *view, since time.Time, stage string) (d time.Duration, f found, err string) {
 	got, failed := x.first(v, stage)
 	if failed != nil {
-		return 0, absent, failed.Error()
+		return 0, notSaid, failed.Error()
 	}
 	switch got.kind {
 	case valueNone:
-		return 0, absent, ""
+		return 0, notSaid, ""
 	case valueTime:
 		return got.at.Sub(since), given, ""
 	case valueSpan:
@@ -142,7 +142,7 @@ func (x *expression) duration(v *view, since time.Time, stage string) (d time.Du
 			return d, given, ""
 		}
 	}
-	return 0, absent, x.field + ": " + got.describe() + " is neither an RFC 3339 time nor a duration such as 5s"
+	return 0, notSaid, x.field + ": " + got.describe() + " is neither an RFC 3339 time nor a duration such as 5s"
 }
 
 // looksLikeTime keeps durations, which come far more often, from being parsed as

@@ -11,7 +11,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/yaml"
 
 	"github.com/rehearse-k8s/rehearse/cluster"
@@ -191,6 +194,7 @@ func TestNoneGoesBack(t *testing.T) {
 
 // history is what a watch of pods has seen.
 type history struct {
+	client  kubernetes.Interface
 	mu      sync.Mutex
 	changed sync.Cond
 	ran     map[types.UID]bool
@@ -205,12 +209,18 @@ func watchPods(t *testing.T, client kubernetes.Interface) *history {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &history{ran: map[types.UID]bool{}}
+	h := &history{client: client, ran: map[types.UID]bool{}}
 	h.changed.L = &h.mu
 	for i := range list.Items {
 		h.ran[list.Items[i].UID] = list.Items[i].Status.Phase == corev1.PodRunning
 	}
-	w, err := client.CoreV1().Pods("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+	// The server ends the watch of a client that is slow for a moment; it goes on
+	// where it ended.
+	w, err := watchtools.NewRetryWatcherWithContext(t.Context(), list.ResourceVersion, &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return client.CoreV1().Pods("default").Watch(ctx, o)
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,6 +247,21 @@ func (h *history) see(what string, p *corev1.Pod) {
 		h.back = p.Name
 	}
 	h.changed.Broadcast()
+}
+
+// phases counts the pods that there are.
+func (h *history) phases(t *testing.T) map[string]int {
+	list, err := h.client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	out := map[string]int{}
+	for i := range list.Items {
+		p := &list.Items[i]
+		out[fmt.Sprintf("%s, deleted: %t", p.Status.Phase, p.DeletionTimestamp != nil)]++
+	}
+	return out
 }
 
 func (h *history) untilRunning(t *testing.T, n int) {
@@ -266,6 +291,6 @@ func (h *history) until(t *testing.T, what string, n int, count *int) {
 		h.changed.Wait()
 	}
 	if *count < n {
-		t.Fatalf("%s: %d of %d after a minute", what, *count, n)
+		t.Fatalf("%s: %d of %d after a minute; the API has %v", what, *count, n, h.phases(t))
 	}
 }

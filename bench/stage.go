@@ -1,13 +1,17 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -56,7 +60,7 @@ type engine struct {
 
 func ours(stages string) func(binary, kubeconfig string) (*exec.Cmd, error) {
 	return func(binary, kubeconfig string) (*exec.Cmd, error) {
-		args := []string{"simulate", "--kubeconfig", kubeconfig}
+		args := []string{"simulate", "--kubeconfig", kubeconfig, "--metrics-address", "127.0.0.1:0"}
 		if stages != "" {
 			files, err := stageFiles(stages)
 			if err != nil {
@@ -148,6 +152,44 @@ func (l load) under(ctx context.Context, binary *string, e engine) error {
 		return err
 	}
 	after := use(l.engine)
-	fmt.Printf("%s: %.2f ms of CPU a pod, %s\n", e.name, ms((after.cpu-before.cpu)/time.Duration(l.pods)), mb(after.rssBytes))
+	fmt.Printf("%s: %.2f ms of CPU a pod, %s%s\n", e.name, ms((after.cpu-before.cpu)/time.Duration(l.pods)), mb(after.rssBytes), lateness(ctx, log.String()))
 	return nil
+}
+
+var metricsAddress = regexp.MustCompile(`http://\S+`)
+
+// lateness is how late due stages were played, as our engine's metrics have it.
+func lateness(ctx context.Context, log string) string {
+	address := metricsAddress.FindString(log)
+	if address == "" {
+		return ""
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"/metrics", nil)
+	if err != nil {
+		return ""
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "; no metrics: " + err.Error()
+	}
+	defer func() { _ = answer.Body.Close() }()
+	var bounds []string
+	var counts []float64
+	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
+		if bucket, ok := strings.CutPrefix(lines.Text(), `rehearse_stage_lateness_seconds_bucket{le="`); ok {
+			bound, count, _ := strings.Cut(bucket, `"} `)
+			n, _ := strconv.ParseFloat(count, 64)
+			bounds, counts = append(bounds, bound), append(counts, n)
+		}
+	}
+	text := ""
+	for _, part := range []float64{0.5, 0.99} {
+		for i, n := range counts {
+			if n >= part*counts[len(counts)-1] {
+				text += fmt.Sprintf("; %.0f %% of due stages played within %s s", 100*part, bounds[i])
+				break
+			}
+		}
+	}
+	return text
 }

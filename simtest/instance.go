@@ -92,6 +92,7 @@ func (w *World) begin(a *actor, name, because string) *instance {
 
 // kill ends an instance: nothing that it does from now on reaches anybody.
 func (w *World) kill(i *instance) {
+	i.cancel() // first, so that whoever hears of the end knows it for one
 	refused := func(q *request) bool {
 		if q.from == i {
 			q.refuse(errDead)
@@ -109,7 +110,6 @@ func (w *World) kill(i *instance) {
 		s.body.end(errDead)
 	}
 	i.streams = nil
-	i.cancel()
 }
 
 // refuse answers a request with an error, unless it has an answer already: a request

@@ -130,7 +130,7 @@ func (w *World) rest(held bool) (left time.Duration) {
 	}
 	left = time.Hour
 	for _, b := range broken {
-		due := w.ending + b.within - now
+		due := w.ending + b.within + w.backOff() - now
 		if due <= 0 {
 			w.fail(b.oracle, b.message)
 			return 0
@@ -138,13 +138,23 @@ func (w *World) rest(held bool) (left time.Duration) {
 		left = min(left, due)
 	}
 	if calm > 0 {
-		if now >= w.ending+max(w.longest(), defaultPatience) {
+		if now >= w.ending+max(w.longest(), defaultPatience)+w.backOff() {
 			w.fail("comes to rest", fmt.Sprintf("somebody still writes %s after the story: %s", now-w.ending, w.lastWriter()))
 			return 0
 		}
 		left = min(left, calm)
 	}
 	return left
+}
+
+// backOff is how long a controller may wait by right before it tries again what failed
+// for as long as faults kept something back: waits that double are about as long as
+// all that went before them.
+func (w *World) backOff() time.Duration {
+	if w.holding == 0 {
+		return 0
+	}
+	return max(w.ending-w.holding, 0)
 }
 
 // asExpected compares the state with that of runs without faults. Most runs end in a

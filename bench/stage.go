@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -118,7 +119,7 @@ func (l load) under(ctx context.Context, binary *string, e engine) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(data) }()
-	l.args = append(append([]string{}, l.args...), "--data-dir", data)
+	l.args = append(slices.Clone(l.args), "--data-dir", filepath.Join(data, "etcd"))
 	s, client, err := l.connect(ctx, binary)
 	if err != nil {
 		return err
@@ -130,8 +131,12 @@ func (l load) under(ctx context.Context, binary *string, e engine) error {
 	if err != nil {
 		return err
 	}
-	var log bytes.Buffer
-	command.Stdout, command.Stderr = &log, &log
+	log, err := os.Create(filepath.Join(data, "engine.log"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }()
+	command.Stdout, command.Stderr = log, log
 	if err := command.Start(); err != nil {
 		return err
 	}
@@ -143,7 +148,8 @@ func (l load) under(ctx context.Context, binary *string, e engine) error {
 	ready, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	if err := nodesReady(ready, client, l.nodes); err != nil {
-		return fmt.Errorf("%w\n%s", err, log.String())
+		text, _ := os.ReadFile(log.Name())
+		return fmt.Errorf("%w\n%s", err, text)
 	}
 	l.engine, l.noEngine = command.Process.Pid, false
 	fmt.Printf("\n%s: %d nodes Ready after %.1f s; %d pods, %d requests at a time\n", e.name, l.nodes, time.Since(start).Seconds(), l.pods, l.workers)
@@ -152,15 +158,17 @@ func (l load) under(ctx context.Context, binary *string, e engine) error {
 		return err
 	}
 	after := use(l.engine)
-	fmt.Printf("%s: %.2f ms of CPU a pod, %s%s\n", e.name, ms((after.cpu-before.cpu)/time.Duration(l.pods)), mb(after.rssBytes), lateness(ctx, log.String()))
+	fmt.Printf("%s: %.2f ms of CPU a pod, %s%s\n", e.name, ms((after.cpu-before.cpu)/time.Duration(l.pods)), mb(after.rssBytes), lateness(ctx, log.Name()))
 	return nil
 }
 
 var metricsAddress = regexp.MustCompile(`http://\S+`)
 
-// lateness is how late due stages were played, as our engine's metrics have it.
+// lateness is how late due stages were played, as our engine's metrics have it: it
+// says in its log where they are.
 func lateness(ctx context.Context, log string) string {
-	address := metricsAddress.FindString(log)
+	text, _ := os.ReadFile(log)
+	address := string(metricsAddress.Find(text))
 	if address == "" {
 		return ""
 	}
@@ -182,14 +190,14 @@ func lateness(ctx context.Context, log string) string {
 			bounds, counts = append(bounds, bound), append(counts, n)
 		}
 	}
-	text := ""
+	said := ""
 	for _, part := range []float64{0.5, 0.99} {
 		for i, n := range counts {
 			if n >= part*counts[len(counts)-1] {
-				text += fmt.Sprintf("; %.0f %% of due stages played within %s s", 100*part, bounds[i])
+				said += fmt.Sprintf("; %.0f %% of due stages played within %s s", 100*part, bounds[i])
 				break
 			}
 		}
 	}
-	return text
+	return said
 }

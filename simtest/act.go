@@ -23,9 +23,6 @@ const clientPatience = 30 * time.Second
 // holdOf is what a fault keeps back from now on.
 func (w *World) holdOf(f fault.Fault) *hold {
 	h := &hold{since: len(w.record.Steps)}
-	if w.holding == 0 {
-		w.holding = max(w.elapsed(), 1)
-	}
 	switch {
 	case f.For > 0:
 		h.until = w.elapsed() + f.For

@@ -116,7 +116,10 @@ func (w *World) look() {
 
 // rest decides, once the story is over and nothing can happen now, whether the run
 // is over too, and otherwise how long to wait. held says that a fault keeps
-// something back: the time that promises have begins when faults have ended.
+// something back: the time that promises have begins when faults have ended, and is
+// longer by as much as they kept things back. A controller whose tries failed for so
+// long may rightly wait as long again until the next: waits that double are about as
+// long as all that went before them.
 func (w *World) rest(held bool) (left time.Duration) {
 	now := w.elapsed()
 	if w.ending == 0 || held {
@@ -130,7 +133,7 @@ func (w *World) rest(held bool) (left time.Duration) {
 	}
 	left = time.Hour
 	for _, b := range broken {
-		due := w.ending + b.within + w.backOff() - now
+		due := w.ending + b.within + w.heldFor - now
 		if due <= 0 {
 			w.fail(b.oracle, b.message)
 			return 0
@@ -138,23 +141,13 @@ func (w *World) rest(held bool) (left time.Duration) {
 		left = min(left, due)
 	}
 	if calm > 0 {
-		if now >= w.ending+max(w.longest(), defaultPatience)+w.backOff() {
+		if now >= w.ending+max(w.longest(), defaultPatience)+w.heldFor {
 			w.fail("comes to rest", fmt.Sprintf("somebody still writes %s after the story: %s", now-w.ending, w.lastWriter()))
 			return 0
 		}
 		left = min(left, calm)
 	}
 	return left
-}
-
-// backOff is how long a controller may wait by right before it tries again what failed
-// for as long as faults kept something back: waits that double are about as long as
-// all that went before them.
-func (w *World) backOff() time.Duration {
-	if w.holding == 0 {
-		return 0
-	}
-	return max(w.ending-w.holding, 0)
 }
 
 // asExpected compares the state with that of runs without faults. Most runs end in a

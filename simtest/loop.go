@@ -414,7 +414,11 @@ func (w *World) idle() {
 		}
 		limit = min(limit, left)
 	}
+	began := w.elapsed()
 	w.pass(limit)
+	if held {
+		w.heldFor += w.elapsed() - began
+	}
 }
 
 // bookmarkEvery is how often watches are sent a bookmark when there is no event for

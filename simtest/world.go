@@ -79,7 +79,7 @@ type World struct {
 	judgedAt   int64
 	over       bool
 	ending     time.Duration // when the story was over and nothing could happen
-	holding    time.Duration // when a fault first kept something back; 0: none has
+	heldFor    time.Duration // how long faults kept something back, in all
 	always     []invariant.Invariant
 	eventually []promise
 	sometimes  []invariant.Invariant

@@ -98,11 +98,13 @@ func patchNames(mediaType string, body []byte) bool {
 		}
 		return false
 	case types.ApplyYAMLPatchType:
-		text, err := yaml.YAMLToJSON(body)
-		if err != nil {
-			return false
+		if body[0] != '{' { // client-go sends JSON, which is YAML too
+			text, err := yaml.YAMLToJSON(body)
+			if err != nil {
+				return false
+			}
+			body = text
 		}
-		body = text
 	}
 	o, err := readObject(body)
 	return err == nil && o.names()

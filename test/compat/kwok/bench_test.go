@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"sigs.k8s.io/kwok/pkg/utils/lifecycle"
+
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
@@ -43,20 +45,24 @@ func benchmark(b *testing.B, run func(*testing.B, both, stage.Object)) {
 	}
 }
 
+func decideKWOK(b *testing.B, lc lifecycle.Lifecycle, o stage.Object) *lifecycle.Stage {
+	e := event(o)
+	s, err := lc.Match(context.Background(), e)
+	if err != nil || s == nil {
+		b.Fatal(s, err)
+	}
+	if _, _, err := s.Delay(context.Background(), e, now); err != nil {
+		b.Fatal(err)
+	}
+	return s
+}
+
 // BenchmarkDecideKWOK is one decision as KWOK's controller makes it for an event:
 // which stage, and how long to wait.
 func BenchmarkDecideKWOK(b *testing.B) {
 	benchmark(b, func(b *testing.B, set both, o stage.Object) {
-		lc := set.kwok[stage.KindPod]
 		for b.Loop() {
-			e := event(o)
-			s, err := lc.Match(context.Background(), e)
-			if err != nil || s == nil {
-				b.Fatal(s, err)
-			}
-			if _, _, err := s.Delay(context.Background(), e, now); err != nil {
-				b.Fatal(err)
-			}
+			decideKWOK(b, set.kwok[stage.KindPod], o)
 		}
 	})
 }
@@ -76,16 +82,9 @@ func BenchmarkDecideOurs(b *testing.B) {
 // object, as KWOK does before it sends it.
 func BenchmarkPlayKWOK(b *testing.B) {
 	benchmark(b, func(b *testing.B, set both, o stage.Object) {
-		lc, templates := set.kwok[stage.KindPod], renderer(o.GetName())
+		templates := renderer(o.GetName())
 		for b.Loop() {
-			e := event(o)
-			s, err := lc.Match(context.Background(), e)
-			if err != nil || s == nil {
-				b.Fatal(s, err)
-			}
-			if _, _, err := s.Delay(context.Background(), e, now); err != nil {
-				b.Fatal(err)
-			}
+			s := decideKWOK(b, set.kwok[stage.KindPod], o)
 			if _, err := kwokDoes(templates, s, o, stage.KindPod); err != nil {
 				b.Fatal(err)
 			}

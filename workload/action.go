@@ -1,0 +1,60 @@
+package workload
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Object is any Kubernetes object.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// Verb is what an Action does, in the API's words.
+type Verb string
+
+// The verbs of actions.
+const (
+	Create Verb = "create"
+	Patch  Verb = "patch"
+	Delete Verb = "delete"
+)
+
+// Action is one write that was decided, or several on one object that follow each
+// other.
+type Action struct {
+	Verb Verb
+	// Object is what is made or, of the other verbs, what was decided on.
+	Object Object
+	// PatchType and Patch are the body of a Patch. It names the UID itself.
+	PatchType types.PatchType
+	Patch     []byte
+	// Exact says that the write is for no other version of the object than the one
+	// that was decided on. Its UID always counts.
+	Exact bool
+	// Then is done to what the write leaves, if it leaves anything and had effect.
+	Then *Action
+	// Reason is why.
+	Reason Reason
+}
+
+// Reason explains a part of a decision.
+type Reason struct {
+	// Code is one word for events and metrics, such as "SuccessfulCreate" or
+	// "WaitsForBackoff".
+	Code string
+	// Text is the sentence for people.
+	Text string
+}
+
+// Soonest is the earlier of two waits; zero is none.
+func Soonest(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,132 @@
+package job
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Indexes is a set of completion indexes as a Job's status writes it: sorted spans
+// that neither overlap nor touch, in text "1,3-5,7,8".
+type Indexes []Span
+
+// Span is the indexes from First to Last, both included.
+type Span struct{ First, Last int }
+
+// ParseIndexes reads the text of a status or a success policy. Indexes from below on
+// are left out: the Job was made smaller since. What cannot be read is an error that
+// names it; all that can is returned nevertheless.
+func ParseIndexes(text string, below int) (set Indexes, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		first, last, isSpan := strings.Cut(part, "-")
+		if !isSpan {
+			last = first
+		}
+		a, errA := strconv.Atoi(first)
+		b, errB := strconv.Atoi(last)
+		if errA != nil || errB != nil || a < 0 || b < a {
+			err = fmt.Errorf("indexes %q: %q is neither an index nor a span of indexes", text, part)
+			continue
+		}
+		if b = min(b, below-1); a <= b {
+			set = set.With(Span{a, b})
+		}
+	}
+	return set, err
+}
+
+// String is the text form: two indexes that follow each other are written apart.
+func (x Indexes) String() string {
+	var b strings.Builder
+	for i, s := range x {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(strconv.Itoa(s.First))
+		switch s.Last - s.First {
+		case 0:
+			continue
+		case 1:
+			b.WriteByte(',')
+		default:
+			b.WriteByte('-')
+		}
+		b.WriteString(strconv.Itoa(s.Last))
+	}
+	return b.String()
+}
+
+// Len is how many indexes there are.
+func (x Indexes) Len() (n int) {
+	for _, s := range x {
+		n += s.Last - s.First + 1
+	}
+	return n
+}
+
+// at is the position of the first span that does not end before i.
+func (x Indexes) at(i int) int {
+	low, high := 0, len(x)
+	for low < high {
+		middle := (low + high) / 2
+		if x[middle].Last < i {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low
+}
+
+// Has tells whether an index is in the set.
+func (x Indexes) Has(i int) bool {
+	n := x.at(i)
+	return n < len(x) && x[n].First <= i
+}
+
+// With is the set and one more span. It may change x.
+func (x Indexes) With(s Span) Indexes {
+	from := x.at(s.First - 1) // a span that ends right before is made longer
+	to := from
+	for to < len(x) && x[to].First <= s.Last+1 {
+		s.First, s.Last = min(s.First, x[to].First), max(s.Last, x[to].Last)
+		to++
+	}
+	if from == to {
+		x = append(x, Span{})
+		copy(x[from+1:], x[from:])
+		x[from] = s
+		return x
+	}
+	x[from] = s
+	return append(x[:from+1], x[to:]...)
+}
+
+// Common is how many indexes two sets have in common.
+func (x Indexes) Common(y Indexes) (n int) {
+	for i, k := 0, 0; i < len(x) && k < len(y); {
+		n += max(0, min(x[i].Last, y[k].Last)-max(x[i].First, y[k].First)+1)
+		if x[i].Last < y[k].Last {
+			i++
+		} else {
+			k++
+		}
+	}
+	return n
+}
+
+// bits is a set of indexes below a number that is known, for one pass over pods.
+type bits []uint64
+
+func newBits(n int) bits { return make(bits, (n+63)/64) }
+
+func (b bits) has(i int) bool { return i >= 0 && i/64 < len(b) && b[i/64]&(1<<(i%64)) != 0 }
+
+func (b bits) add(i int) {
+	if i >= 0 && i/64 < len(b) {
+		b[i/64] |= 1 << (i % 64)
+	}
+}

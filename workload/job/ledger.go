@@ -1,0 +1,107 @@
+package job
+
+import (
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/rehearse-k8s/rehearse/workload"
+)
+
+// count is phase three: records of pods that nobody holds any more become counts.
+func (p *plan) count() {
+	u := ptr.Deref(p.status.UncountedTerminatedPods, batchv1.UncountedTerminatedPods{})
+	left := func(recorded []types.UID) (held []types.UID) {
+		for _, uid := range recorded {
+			if p.heldRecorded[uid] {
+				held = append(held, uid)
+			}
+		}
+		return held
+	}
+	succeeded, failed := left(u.Succeeded), left(u.Failed)
+	newlySucceeded, newlyFailed := len(u.Succeeded)-len(succeeded), len(u.Failed)-len(failed)
+	p.status.Succeeded += int32(newlySucceeded)
+	p.status.Failed += int32(newlyFailed)
+	p.status.UncountedTerminatedPods = &batchv1.UncountedTerminatedPods{Succeeded: succeeded, Failed: failed}
+	p.counted = newlySucceeded + newlyFailed
+	if p.counted > 0 {
+		p.because("Counts", "%d recorded pods are not held any more and are counted", p.counted)
+	}
+}
+
+// track is phases one and two: finished pods are recorded, and those that the Job
+// shows as recorded are let go.
+func (p *plan) track() {
+	u := p.status.UncountedTerminatedPods
+	room := p.Limits.Uncounted - len(u.Succeeded) - len(u.Failed)
+	var succeeded, failed []*corev1.Pod
+	for _, pod := range p.newSucceeded {
+		if p.indexed() {
+			succeeded = append(succeeded, pod)
+		} else if room > 0 {
+			u.Succeeded = append(u.Succeeded, pod.UID)
+			succeeded = append(succeeded, pod)
+			room--
+		}
+	}
+	for _, pod := range p.newFailed {
+		if room > 0 && !p.isLate(pod) {
+			u.Failed = append(u.Failed, pod.UID)
+			failed = append(failed, pod)
+			room--
+		}
+	}
+	p.recorded = len(succeeded) + len(failed)
+	if p.recorded > 0 {
+		p.because("Records", "%d pods succeeded and %d failed: that is recorded before they are let go", len(succeeded), len(failed))
+	}
+	p.trackIndexes()
+	p.tally(failed)
+	p.letGo(p.free)
+}
+
+// trackIndexes writes the sets of indexes. They may become smaller when the Job does.
+func (p *plan) trackIndexes() {
+	if !p.indexed() {
+		return
+	}
+	p.status.CompletedIndexes = p.succeededNow.String()
+	p.status.Succeeded = int32(p.succeededNow.Len())
+	if p.perIndex() {
+		p.status.FailedIndexes = ptr.To(p.failedNow.String())
+	}
+}
+
+// tally counts, for metrics, what the pod failure policy did with new failures.
+func (p *plan) tally(recorded []*corev1.Pod) {
+	if p.job.Spec.PodFailurePolicy == nil {
+		return
+	}
+	handledBy := map[batchv1.PodFailurePolicyAction]int{}
+	for _, pods := range [][]*corev1.Pod{recorded, p.newIgnored} {
+		for _, pod := range pods {
+			if h := handle(p.job.Spec.PodFailurePolicy, pod); h.action != "" {
+				handledBy[h.action]++
+			}
+		}
+	}
+	p.decision.Tally.Handled = handledBy
+}
+
+// letGo removes our finalizer from pods.
+func (p *plan) letGo(pods []*corev1.Pod) {
+	for _, pod := range pods[:min(len(pods), p.Limits.Pods)] {
+		p.act(workload.Action{
+			Verb: workload.Patch, Object: pod, PatchType: types.StrategicMergePatchType, Patch: releasePatch(pod, ""),
+			Reason: workload.Reason{Code: "Released", Text: "what became of the pod is recorded, or need not be"},
+		})
+		p.decision.Tally.Released++
+	}
+	if len(pods) > 0 {
+		p.because("LetsGo", "%d pods that are recorded, or need not be, are let go", len(pods))
+	}
+}
+
+func (p *plan) act(a workload.Action) { p.decision.Actions = append(p.decision.Actions, a) }

@@ -1,0 +1,35 @@
+package job
+
+import (
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+)
+
+// matchSuccess is the message of the first rule of the success policy that the
+// succeeded indexes satisfy, "" if none does (KEP-3998).
+func matchSuccess(j *batchv1.Job, succeeded Indexes) string {
+	if j.Spec.SuccessPolicy == nil || len(succeeded) == 0 {
+		return ""
+	}
+	for i := range j.Spec.SuccessPolicy.Rules {
+		if satisfies(&j.Spec.SuccessPolicy.Rules[i], succeeded, int(*j.Spec.Completions)) {
+			return fmt.Sprintf("Matched rules at index %d", i)
+		}
+	}
+	return ""
+}
+
+// satisfies: so many of the named indexes, or all of them; so many of any.
+func satisfies(rule *batchv1.SuccessPolicyRule, succeeded Indexes, completions int) bool {
+	if rule.SucceededIndexes == nil {
+		return rule.SucceededCount != nil && succeeded.Len() >= int(*rule.SucceededCount)
+	}
+	// The API has refused what cannot be read.
+	named, _ := ParseIndexes(*rule.SucceededIndexes, completions)
+	if len(named) == 0 {
+		return false
+	}
+	n := named.Common(succeeded)
+	return n == named.Len() || rule.SucceededCount != nil && n >= int(*rule.SucceededCount)
+}

@@ -1,0 +1,374 @@
+package job
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/rehearse-k8s/rehearse/workload"
+)
+
+// world is the least that Plan can be tried in: objects with revisions, a cache of Jobs
+// and one of pods that move forward each at its own pace, a kubelet, and a shell that
+// may crash at any write and lose any answer. It plays ten thousand runs in the time
+// in which package simtest, which has the real API, plays ten.
+type world struct {
+	t   testing.TB
+	rng *rand.Rand
+	now time.Time
+
+	revision int
+	jobs     []*batchv1.Job // every version
+	pods     map[string]*corev1.Pod
+	log      []change // every version of every pod
+
+	jobSeen, logSeen int // how far the caches are
+	cache            map[string]*corev1.Pod
+
+	past  Past
+	fresh workload.Freshness
+
+	made     map[types.UID]*corev1.Pod // every pod ever, as it was last
+	removed  map[types.UID]bool        // let go before they finished
+	story    []string
+	naive    naive
+	created  int
+	answered int // statuses accepted
+}
+
+// naive are ways to do it wrong; each must be found out.
+type naive struct{ noFreshness, oneSync, randomNames bool }
+
+type change struct {
+	revision int
+	pod      *corev1.Pod
+	gone     bool
+}
+
+func newWorld(t testing.TB, seed uint64, j *batchv1.Job) *world {
+	w := &world{
+		t: t, rng: rand.New(rand.NewPCG(seed, 1)), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
+		pods: map[string]*corev1.Pod{}, made: map[types.UID]*corev1.Pod{}, removed: map[types.UID]bool{},
+	}
+	j.UID = types.UID(fmt.Sprintf("job-%d", seed))
+	w.putJob(j)
+	w.restart()
+	return w
+}
+
+func (w *world) putJob(j *batchv1.Job) {
+	w.revision++
+	j.ResourceVersion = fmt.Sprint(w.revision)
+	w.jobs = append(w.jobs, j)
+}
+
+func (w *world) job() *batchv1.Job { return w.jobs[len(w.jobs)-1] }
+
+func (w *world) putPod(p *corev1.Pod) {
+	w.revision++
+	p.ResourceVersion = fmt.Sprint(w.revision)
+	w.pods[p.Name] = p
+	w.made[p.UID] = p
+	w.log = append(w.log, change{w.revision, p, false})
+}
+
+func (w *world) dropPod(p *corev1.Pod) {
+	w.revision++
+	delete(w.pods, p.Name)
+	w.log = append(w.log, change{w.revision, p, true})
+}
+
+// restart is a new process: it lists everything and remembers nothing.
+func (w *world) restart() {
+	w.jobSeen, w.logSeen, w.cache = len(w.jobs), len(w.log), map[string]*corev1.Pod{}
+	for name, p := range w.pods {
+		w.cache[name] = p
+	}
+	w.past, w.fresh = Past{}, workload.Freshness{}
+}
+
+func (w *world) deliverJob() bool {
+	if w.jobSeen == len(w.jobs) {
+		return false
+	}
+	w.jobSeen++
+	return true
+}
+
+func (w *world) deliverPod() bool {
+	if w.logSeen == len(w.log) {
+		return false
+	}
+	c := w.log[w.logSeen]
+	w.logSeen++
+	if c.gone {
+		delete(w.cache, c.pod.Name)
+	} else {
+		w.cache[c.pod.Name] = c.pod
+	}
+	return true
+}
+
+// reached is the revision of a cache; its store knows no more than the events it got.
+func (w *world) reached(resource string) string {
+	if resource == "jobs" {
+		return w.jobs[w.jobSeen-1].ResourceVersion
+	}
+	if w.logSeen == 0 {
+		return "1"
+	}
+	return fmt.Sprint(w.log[w.logSeen-1].revision)
+}
+
+func (w *world) still(uid types.UID) bool {
+	for _, p := range w.cache {
+		if p.UID == uid {
+			return p.DeletionTimestamp == nil && hasFinalizer(p)
+		}
+	}
+	return false
+}
+
+// fault is what befalls a write.
+type mishap int
+
+const (
+	none mishap = iota
+	refused
+	lost
+	crashBefore
+	crashAfter
+)
+
+func (w *world) mishap(likely int) mishap {
+	if likely == 0 || w.rng.IntN(100) >= likely {
+		return none
+	}
+	return mishap(1 + w.rng.IntN(4))
+}
+
+// sync is the shell.
+func (w *world) sync(likely int) {
+	for _, name := range w.fresh.Open() {
+		if p := w.pods[name]; p != nil {
+			w.fresh.Wrote("pods", p.ResourceVersion)
+		}
+		w.fresh.Settled(name)
+	}
+	if w.fresh.Behind(w.reached, w.still) != "" && !w.naive.noFreshness {
+		return
+	}
+	j := w.jobs[w.jobSeen-1]
+	s := State{Job: j, Past: w.past, Limits: DefaultLimits}
+	s.Limits.Uncounted, s.Limits.Pods = 3, 3
+	s.Limits.CountPause, s.Limits.StatusPause = 0, 0
+	for _, p := range w.cache {
+		s.Pods = append(s.Pods, p)
+	}
+	slices.SortFunc(s.Pods, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	d := Plan(w.now, s)
+	w.past = d.Past
+	if w.naive.oneSync {
+		d = oneSync(s, d)
+	}
+	if d.Status != nil && !w.putStatus(j, d.Status, w.mishap(likely)) {
+		return
+	}
+	if d.Tally.Created > 0 {
+		w.past.Batch = max(1, w.past.Batch) * 2
+	}
+	for i := range d.Actions {
+		if !w.do(&d.Actions[i], w.mishap(likely)) {
+			return
+		}
+	}
+}
+
+// oneSync is what upstream did before 1.34: what is recorded is let go and counted
+// in the same sync, and nobody waits to see any of it.
+func oneSync(s State, d Decision) Decision {
+	if d.Status == nil || d.Status.UncountedTerminatedPods == nil {
+		return d
+	}
+	u := d.Status.UncountedTerminatedPods
+	for _, p := range s.Pods {
+		if slices.Contains(u.Succeeded, p.UID) || slices.Contains(u.Failed, p.UID) {
+			d.Actions = append(d.Actions, workload.Action{Verb: workload.Patch, Object: p, Patch: releasePatch(p, "")})
+		}
+	}
+	d.Status.Succeeded += int32(len(u.Succeeded))
+	d.Status.Failed += int32(len(u.Failed))
+	d.Status.UncountedTerminatedPods = &batchv1.UncountedTerminatedPods{}
+	return d
+}
+
+func (w *world) say(format string, args ...any) {
+	w.story = append(w.story, fmt.Sprintf(format, args...))
+}
+
+// putStatus reports whether the shell goes on.
+func (w *world) putStatus(on *batchv1.Job, s *batchv1.JobStatus, m mishap) bool {
+	if m == crashBefore {
+		w.say("crash before the status")
+		w.restart()
+		return false
+	}
+	if m == refused || on.ResourceVersion != w.job().ResourceVersion {
+		w.say("status refused")
+		return false
+	}
+	w.legal(&w.job().Status, s)
+	j := on.DeepCopy()
+	j.Status = *s.DeepCopy()
+	w.putJob(j)
+	w.answered++
+	w.say("status %s: succeeded %d failed %d uncounted %d indexes %q", j.ResourceVersion, s.Succeeded, s.Failed, len(s.UncountedTerminatedPods.Succeeded)+len(s.UncountedTerminatedPods.Failed), s.CompletedIndexes)
+	switch m {
+	case lost:
+		return false
+	case crashAfter:
+		w.say("crash after the status")
+		w.restart()
+		return false
+	}
+	w.fresh.Wrote("jobs", j.ResourceVersion)
+	return true
+}
+
+func (w *world) do(a *workload.Action, m mishap) bool {
+	if m == crashBefore {
+		w.say("crash before %s", a.Verb)
+		w.restart()
+		return false
+	}
+	if m == refused {
+		return false
+	}
+	pod := a.Object.(*corev1.Pod)
+	left := w.carryOut(a, pod)
+	switch m {
+	case crashAfter:
+		w.say("crash after %s", a.Verb)
+		w.restart()
+		return false
+	case lost:
+		w.say("lost the answer to %s %s", a.Verb, pod.Name)
+		if a.Verb == workload.Create {
+			w.fresh.Unsettled(pod.Name)
+		}
+		return false
+	}
+	if left == nil {
+		return true
+	}
+	switch a.Verb {
+	case workload.Create:
+		w.fresh.Wrote("pods", left.ResourceVersion)
+	default:
+		w.fresh.Gone(left.UID)
+	}
+	if a.Then != nil {
+		then := *a.Then
+		then.Object = left
+		return w.do(&then, none)
+	}
+	return true
+}
+
+// carryOut is the API.
+func (w *world) carryOut(a *workload.Action, pod *corev1.Pod) *corev1.Pod {
+	if a.Verb == workload.Create {
+		name := pod.Name
+		if w.naive.randomNames {
+			name = fmt.Sprintf("pod-%d", w.rng.Uint64())
+		}
+		if old := w.pods[name]; old != nil {
+			return old // the shell reads it and finds that it is its own
+		}
+		p := pod.DeepCopy()
+		p.Name, p.UID, p.CreationTimestamp = name, types.UID(fmt.Sprintf("pod-%d", w.revision+1)), metav1.NewTime(w.now)
+		p.Status.Phase = corev1.PodPending
+		w.created++
+		w.putPod(p)
+		w.say("create %s %s index %d", p.Name, p.UID, completionIndex(p))
+		return p
+	}
+	now := w.pods[pod.Name]
+	if now == nil || now.UID != pod.UID || a.Exact && now.ResourceVersion != pod.ResourceVersion {
+		return nil
+	}
+	p := now.DeepCopy()
+	if a.Verb == workload.Delete {
+		if p.DeletionTimestamp == nil {
+			p.DeletionTimestamp = ptr.To(metav1.NewTime(w.now))
+			w.putPod(p)
+			w.say("delete %s", p.UID)
+		}
+		w.reap(p)
+		return p
+	}
+	if !bytes.Contains(a.Patch, []byte("$deleteFromPrimitiveList/finalizers")) {
+		w.t.Fatalf("unexpected patch %s", a.Patch)
+	}
+	if !hasFinalizer(p) {
+		return p
+	}
+	p.Finalizers = nil
+	u := ptr.Deref(w.job().Status.UncountedTerminatedPods, batchv1.UncountedTerminatedPods{})
+	if !isFinished(p) && !slices.Contains(u.Failed, p.UID) {
+		w.removed[p.UID] = true
+	}
+	w.putPod(p)
+	w.say("release %s (%s)", p.UID, p.Status.Phase)
+	w.reap(p)
+	return p
+}
+
+// reap removes what nobody holds: a finished pod that is being deleted.
+func (w *world) reap(p *corev1.Pod) {
+	if p.DeletionTimestamp != nil && isFinished(p) && !hasFinalizer(p) {
+		w.dropPod(p)
+	}
+}
+
+// kubelet lets a pod go one step.
+func (w *world) kubelet(failing int) {
+	names := []string{}
+	for name, p := range w.pods {
+		if !isFinished(p) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	slices.Sort(names)
+	p := w.pods[names[w.rng.IntN(len(names))]].DeepCopy()
+	switch {
+	case p.DeletionTimestamp != nil:
+		p.Status.Phase = corev1.PodFailed
+	case p.Status.Phase == corev1.PodPending:
+		p.Status.Phase = corev1.PodRunning
+		p.Spec.NodeName = "node"
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.now)}}
+	case w.rng.IntN(100) < failing:
+		p.Status.Phase = corev1.PodFailed
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(w.now)}}
+	default:
+		p.Status.Phase = corev1.PodSucceeded
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(w.now)}}
+	}
+	w.putPod(p)
+	w.say("kubelet %s %s", p.UID, p.Status.Phase)
+	w.reap(p)
+}

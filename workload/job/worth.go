@@ -1,0 +1,87 @@
+package job
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// byWorth orders active pods, those that are removed first at the beginning: not yet
+// on a node, pending, not ready, ready for a shorter time, restarted more often,
+// younger. It is the order of upstream's ActivePods (pkg/controller/controller_utils.go),
+// made total by names.
+func byWorth(a, b *corev1.Pod) int {
+	if c := cmp.Compare(onNode(a), onNode(b)); c != 0 {
+		return c
+	}
+	if c := cmp.Compare(phaseWorth(a), phaseWorth(b)); c != 0 {
+		return c
+	}
+	readyA, readyB := isReady(a), isReady(b)
+	if readyA != readyB {
+		if readyB {
+			return -1
+		}
+		return 1
+	}
+	if readyA {
+		// The one that has been ready for longer is worth more; a time that is not
+		// known is worth least.
+		if c := byAge(readySince(a), readySince(b)); c != 0 {
+			return c
+		}
+	}
+	if c := cmp.Compare(mostRestarts(b), mostRestarts(a)); c != 0 {
+		return c
+	}
+	if c := byAge(a.CreationTimestamp.Time, b.CreationTimestamp.Time); c != 0 {
+		return c
+	}
+	return strings.Compare(a.Name, b.Name)
+}
+
+// byAge puts the later time first, and one that is not known before it.
+func byAge(a, b time.Time) int {
+	switch {
+	case a.Equal(b):
+		return 0
+	case a.IsZero():
+		return -1
+	case b.IsZero():
+		return 1
+	}
+	return b.Compare(a)
+}
+
+func onNode(p *corev1.Pod) int {
+	if p.Spec.NodeName == "" {
+		return 0
+	}
+	return 1
+}
+
+func phaseWorth(p *corev1.Pod) int {
+	switch p.Status.Phase {
+	case corev1.PodRunning:
+		return 2
+	case corev1.PodUnknown:
+		return 1
+	}
+	return 0
+}
+
+func readySince(p *corev1.Pod) time.Time {
+	if c := podCondition(p, corev1.PodReady); c != nil {
+		return c.LastTransitionTime.Time
+	}
+	return time.Time{}
+}
+
+func mostRestarts(p *corev1.Pod) (most int32) {
+	for i := range p.Status.ContainerStatuses {
+		most = max(most, p.Status.ContainerStatuses[i].RestartCount)
+	}
+	return most
+}

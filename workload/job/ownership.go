@@ -89,6 +89,9 @@ func Leftover(pods []*corev1.Pod, most int) (actions []workload.Action) {
 // Held tells whether a pod waits for its Job controller.
 func Held(pod *corev1.Pod) bool { return hasFinalizer(pod) }
 
+// HeldFinished tells whether a pod has finished and waits for its Job controller.
+func HeldFinished(pod *corev1.Pod) bool { return isFinished(pod) && hasFinalizer(pod) }
+
 // tidyUp is the plan for a Job that has ended. A pod that turns up late, because it was
 // made by somebody who had not seen the end, is removed; it counts for nothing.
 func (p *plan) tidyUp(ended *batchv1.JobCondition) Decision {

@@ -69,6 +69,7 @@ func (p *plan) remove(pods []*corev1.Pod, why string) {
 func (p *plan) fit() {
 	want := p.wanted()
 	if surplus := p.surplus(len(p.active) - want); len(surplus) > 0 {
+		p.decision.Tally.Surplus = len(surplus)
 		p.remove(surplus, "there are more pods than are wanted")
 		return
 	}

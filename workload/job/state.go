@@ -97,8 +97,9 @@ type Event struct {
 
 // Tally are the numbers of a decision that metrics tell.
 type Tally struct {
-	// Created, Removed and Released are pods in Actions.
-	Created, Removed, Released int
+	// Created, Removed and Released are pods in Actions; Surplus are those that are
+	// removed because there are more than the Job asks for.
+	Created, Removed, Released, Surplus int
 	// Handled are new failures by the action of the pod failure policy.
 	Handled map[batchv1.PodFailurePolicyAction]int
 	// Replaces says that pods are made after others failed or began to terminate.

@@ -1,0 +1,116 @@
+package jobs
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rehearse-k8s/rehearse/workload"
+	"github.com/rehearse-k8s/rehearse/workload/job"
+)
+
+// memory is what is remembered of one Job. One worker at a time has it, but its
+// writes are made at the same time.
+type memory struct {
+	mu    sync.Mutex
+	fresh workload.Freshness
+	// touched are the pods that fresh waits for.
+	touched map[types.UID]touched
+	past    job.Past
+	mine    bool // the Job was looked after here
+	// generation of the Job at the last plan, and why that one makes pods.
+	generation int64
+	creates    string
+
+	waitsSince time.Time // a cache is behind since then
+}
+
+// touched is a pod that was deleted, or let go, by us.
+type touched struct {
+	name    string
+	deleted bool
+}
+
+// gone notes that a pod was deleted or let go.
+func (m *memory) gone(uid types.UID, name string, deleted bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.touched == nil {
+		m.touched = map[types.UID]touched{}
+	}
+	m.touched[uid] = touched{name: name, deleted: deleted}
+	m.fresh.Gone(uid)
+}
+
+func (m *memory) wrote(resource, revision string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fresh.Wrote(resource, revision)
+}
+
+func (m *memory) unsettled(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fresh.Unsettled(name)
+}
+
+func (m *memory) settled(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fresh.Settled(name)
+}
+
+func (m *memory) taken(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.past.Taken == nil {
+		m.past.Taken = map[string]bool{}
+	}
+	m.past.Taken[name] = true
+}
+
+// memories are those of all Jobs, by UID.
+type memories struct {
+	mu    sync.Mutex
+	jobs  map[types.UID]*memory
+	sizes map[types.UID]int // of big Jobs, in pods
+}
+
+func (m *memories) of(uid types.UID) *memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.jobs == nil {
+		m.jobs, m.sizes = map[types.UID]*memory{}, map[types.UID]int{}
+	}
+	found := m.jobs[uid]
+	if found == nil {
+		found = &memory{}
+		m.jobs[uid] = found
+	}
+	return found
+}
+
+func (m *memories) forget(uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.jobs, uid)
+	delete(m.sizes, uid)
+}
+
+func (m *memories) sized(uid types.UID, pods int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if pods > smallJob {
+		m.sizes[uid] = pods
+	} else {
+		delete(m.sizes, uid)
+	}
+}
+
+// pause is how long events of pods wait for others to share a plan with.
+func (m *memories) pause(uid types.UID) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return time.Duration(m.sizes[uid]) * pausePerPod
+}

@@ -1,0 +1,162 @@
+package jobs
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/rehearse-k8s/rehearse/workload"
+	"github.com/rehearse-k8s/rehearse/workload/job"
+)
+
+// sync looks after one key, and says when to look again at the latest.
+func (c *Controller) sync(ctx context.Context, k key) (outcome, error) {
+	if k.pod {
+		return c.syncLone(ctx, k)
+	}
+	m := c.memories.of(k.uid)
+	if err := c.settle(ctx, k, m); err != nil {
+		return outcome{}, err
+	}
+	if c.behind(ctx, k, m) {
+		return outcome{wake: fallback}, nil
+	}
+	j, err := c.job(k)
+	switch {
+	case err != nil:
+		return outcome{}, err
+	case j == nil:
+		return c.syncGone(ctx, k, m)
+	case !c.options.mine(j):
+		c.metrics.external(j)
+		c.memories.forget(k.uid)
+		return outcome{}, nil
+	}
+	return c.syncJob(ctx, k, j, m)
+}
+
+// syncJob asks for a plan and carries it out.
+func (c *Controller) syncJob(ctx context.Context, k key, j *batchv1.Job, m *memory) (outcome, error) {
+	m.mine = true
+	pods, orphans := c.podsOf(k, j)
+	c.memories.sized(k.uid, len(pods))
+	d := job.Plan(time.Now(), job.State{Job: j, Pods: pods, Orphans: orphans, Past: m.past, Limits: c.options.Limits})
+	if log := klog.FromContext(ctx).V(4); log.Enabled() {
+		for _, r := range d.Reasons {
+			log.Info(r.Text, "job", klog.KObj(j), "reason", r.Code)
+		}
+	}
+	o := outcome{wake: d.Wake, mode: mode(j), action: actionOf(&d)}
+	if job.Ended(j) && len(d.Actions) == 0 {
+		c.memories.forget(k.uid) // until something changes there is nothing to remember
+		return o, nil
+	}
+	m.past = d.Past
+	if d.Tally.Surplus > 0 && m.generation == j.Generation && !d.Recheck {
+		c.metrics.podsBeyond(d.Tally.Surplus)
+	}
+	m.generation = j.Generation
+	err := c.carryOut(ctx, j, m, &d)
+	if len(d.Actions) > 0 {
+		o.wake = workload.Soonest(o.wake, fallback)
+	}
+	return o, err
+}
+
+// behind tells whether a cache does not show yet what was written for a Job.
+func (c *Controller) behind(ctx context.Context, k key, m *memory) bool {
+	why := m.fresh.Behind(c.reached, func(uid types.UID) bool {
+		t := m.touched[uid]
+		pod := c.pod(k.namespace, t.name)
+		if pod == nil || pod.UID != uid {
+			return false
+		}
+		return t.deleted && pod.DeletionTimestamp == nil || !t.deleted && job.Held(pod)
+	})
+	if why == "" {
+		m.touched = nil
+		if !m.waitsSince.IsZero() {
+			c.metrics.waited(time.Since(m.waitsSince))
+			m.waitsSince = time.Time{}
+		}
+		return false
+	}
+	if m.waitsSince.IsZero() {
+		m.waitsSince = time.Now()
+	}
+	klog.FromContext(ctx).V(4).Info("Job waits for its caches", "job", klog.KRef(k.namespace, k.name), "because", why)
+	if strings.Contains(why, jobsResource) {
+		c.metrics.waiting(batchv1.GroupName, jobsResource)
+	} else {
+		c.metrics.waiting("", podsResource)
+	}
+	return true
+}
+
+// settle finds out about creates whose answers were lost.
+func (c *Controller) settle(ctx context.Context, k key, m *memory) error {
+	for _, name := range m.fresh.Open() {
+		pod, err := c.client.CoreV1().Pods(k.namespace).Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case err == nil:
+			m.wrote(podsResource, pod.ResourceVersion)
+		case !apierrors.IsNotFound(err):
+			return err
+		}
+		m.settled(name)
+	}
+	return nil
+}
+
+// syncGone is for a Job that the cache does not show: pods that it left behind would be
+// held for ever. What the cache says is not enough to let a pod go uncounted.
+func (c *Controller) syncGone(ctx context.Context, k key, m *memory) (outcome, error) {
+	pods, orphans := c.podsOf(k, nil)
+	actions := job.Leftover(append(pods, orphans...), c.options.Limits.Pods)
+	if len(actions) == 0 || !c.options.All && !m.mine {
+		c.memories.forget(k.uid)
+		return outcome{}, nil
+	}
+	live, err := c.liveJob(ctx, k.namespace, k.name)
+	switch {
+	case err != nil:
+		return outcome{}, err
+	case live != nil && live.UID == k.uid:
+		return outcome{wake: fallback}, nil
+	}
+	return outcome{wake: fallback}, c.act(ctx, nil, m, actions)
+}
+
+// syncLone is for a pod that we hold and that belongs to no Job.
+func (c *Controller) syncLone(ctx context.Context, k key) (outcome, error) {
+	pod := c.pod(k.namespace, k.name)
+	if pod == nil || pod.UID != k.uid || !job.Held(pod) || metav1.GetControllerOfNoCopy(pod) != nil || len(c.suitors(pod)) > 0 || !c.options.All {
+		return outcome{}, nil
+	}
+	if name := pod.Labels[batchv1.JobNameLabel]; name != "" {
+		live, err := c.liveJob(ctx, k.namespace, name)
+		if err != nil {
+			return outcome{}, err
+		}
+		if live != nil && string(live.UID) == pod.Labels[batchv1.ControllerUidLabel] {
+			return outcome{wake: fallback}, nil
+		}
+	}
+	return outcome{}, c.act(ctx, nil, &memory{}, job.Leftover([]*corev1.Pod{pod}, 1))
+}
+
+// liveJob reads a Job from the API; nil if there is none.
+func (c *Controller) liveJob(ctx context.Context, namespace, name string) (*batchv1.Job, error) {
+	j, err := c.client.BatchV1().Jobs(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return j, err
+}

@@ -1,0 +1,224 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+
+	"github.com/rehearse-k8s/rehearse/workload"
+	"github.com/rehearse-k8s/rehearse/workload/job"
+)
+
+// errStale: the API knows something that the cache does not show yet. No harm was
+// done; it is decided again.
+var errStale = errors.New("the cache is behind the API")
+
+// carryOut does what was decided: the status first, and if the API refuses that because
+// the Job has changed, nothing else.
+func (c *Controller) carryOut(ctx context.Context, j *batchv1.Job, m *memory, d *job.Decision) error {
+	if d.Recheck {
+		live, err := c.liveJob(ctx, j.Namespace, j.Name)
+		if err != nil {
+			return err
+		}
+		if live == nil || live.UID != j.UID || live.DeletionTimestamp != nil {
+			return errStale
+		}
+	}
+	if d.Status != nil {
+		if err := c.writeStatus(ctx, j, m, d); err != nil {
+			return err
+		}
+	}
+	m.creates = creationReason(j, d)
+	err := c.act(ctx, j, m, d.Actions)
+	if d.Tally.Created > 0 {
+		m.past.Batch = batchAfter(m.past.Batch, c.options.Limits.Pods, err)
+	}
+	return err
+}
+
+// batchAfter doubles the number of pods that may be made at once while that works.
+func batchAfter(batch, most int, err error) int {
+	if err != nil && !errors.Is(err, errStale) {
+		return 1
+	}
+	return min(2*max(1, batch), most)
+}
+
+func (c *Controller) writeStatus(ctx context.Context, j *batchv1.Job, m *memory, d *job.Decision) error {
+	next := *j // the status is all that is written, and all that is ours
+	next.Status = *d.Status
+	written, err := c.client.BatchV1().Jobs(j.Namespace).UpdateStatus(ctx, &next, metav1.UpdateOptions{})
+	switch {
+	case apierrors.IsConflict(err):
+		return errStale
+	case err != nil:
+		return fmt.Errorf("status: %w", err)
+	}
+	m.wrote(jobsResource, written.ResourceVersion)
+	for _, e := range d.Events {
+		c.tell(j, e.Warning, e.Reason, e.Message)
+	}
+	c.metrics.counted(j, d)
+	return nil
+}
+
+// act carries actions out, several at a time. After an error no further one is begun;
+// the first error is returned.
+func (c *Controller) act(ctx context.Context, j *batchv1.Job, m *memory, actions []workload.Action) error {
+	var (
+		workers sync.WaitGroup
+		next    atomic.Int64
+		failed  atomic.Pointer[error]
+	)
+	one := func() {
+		for failed.Load() == nil && ctx.Err() == nil {
+			i := int(next.Add(1)) - 1
+			if i >= len(actions) {
+				return
+			}
+			if err := c.do(ctx, j, m, &actions[i]); err != nil {
+				failed.CompareAndSwap(nil, &err)
+			}
+		}
+	}
+	for range min(c.options.Writes, len(actions)) - 1 {
+		workers.Go(one)
+	}
+	one()
+	workers.Wait()
+	if err := failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// do carries one action out, and what follows it.
+func (c *Controller) do(ctx context.Context, j *batchv1.Job, m *memory, a *workload.Action) error {
+	pod := a.Object.(*corev1.Pod)
+	switch a.Verb {
+	case workload.Create:
+		return c.create(ctx, j, m, pod)
+	case workload.Delete:
+		return c.delete(ctx, j, m, pod, a.Exact)
+	}
+	left, err := c.patch(ctx, m, pod, a)
+	if err != nil || left == nil || a.Then == nil {
+		return err
+	}
+	then := *a.Then
+	then.Object = left
+	return c.do(ctx, j, m, &then)
+}
+
+// create makes a pod. Its name follows from what was decided, so a pod that bears it
+// already is the one that was to be made, or one that the cache does not show yet.
+func (c *Controller) create(ctx context.Context, j *batchv1.Job, m *memory, pod *corev1.Pod) error {
+	made, err := c.client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+	c.metrics.created(m.creates, err)
+	switch {
+	case err == nil:
+		m.wrote(podsResource, made.ResourceVersion)
+		c.tell(j, false, "SuccessfulCreate", "Created pod: "+made.Name)
+		return nil
+	case apierrors.IsAlreadyExists(err):
+		return c.meet(ctx, j, m, pod.Name)
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return nil // the namespace goes, and the Job with it
+	case !refused(err):
+		m.unsettled(pod.Name)
+	}
+	c.tell(j, true, "FailedCreate", "Error creating: "+err.Error())
+	return fmt.Errorf("creating pod %s: %w", pod.Name, err)
+}
+
+// meet looks at the pod that bears a name that was to be given.
+func (c *Controller) meet(ctx context.Context, j *batchv1.Job, m *memory, name string) error {
+	pod, err := c.client.CoreV1().Pods(j.Namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return errStale
+	case err != nil:
+		return err
+	case metav1.IsControlledBy(pod, j):
+		m.wrote(podsResource, pod.ResourceVersion)
+		return nil
+	}
+	m.taken(name)
+	return fmt.Errorf("pod %s belongs to somebody else: %w", name, errStale)
+}
+
+// refused tells whether an error says that a write had no effect.
+func refused(err error) bool {
+	switch {
+	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err), apierrors.IsNotFound(err),
+		apierrors.IsConflict(err), apierrors.IsTooManyRequests(err), apierrors.IsUnauthorized(err), apierrors.IsMethodNotSupported(err),
+		apierrors.IsRequestEntityTooLargeError(err), apierrors.IsUnsupportedMediaType(err):
+		return true
+	}
+	return false
+}
+
+func (c *Controller) patch(ctx context.Context, m *memory, pod *corev1.Pod, a *workload.Action) (*corev1.Pod, error) {
+	left, err := c.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, a.PatchType, a.Patch, metav1.PatchOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		m.gone(pod.UID, pod.Name, false)
+		return nil, nil
+	case apierrors.IsConflict(err):
+		return nil, errStale // it is another pod, or another version
+	case err != nil:
+		return nil, fmt.Errorf("patching pod %s: %w", pod.Name, err)
+	}
+	if !job.Held(left) {
+		m.gone(left.UID, left.Name, false)
+	}
+	if left.DeletionTimestamp == nil {
+		// The answer to the patch that removes the last finalizer of a terminating pod
+		// carries the revision from before it.
+		m.wrote(podsResource, left.ResourceVersion)
+	}
+	return left, nil
+}
+
+func (c *Controller) delete(ctx context.Context, j *batchv1.Job, m *memory, pod *corev1.Pod, exact bool) error {
+	only := &metav1.Preconditions{UID: ptr.To(pod.UID)}
+	if exact {
+		only.ResourceVersion = ptr.To(pod.ResourceVersion)
+	}
+	err := c.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: only})
+	switch {
+	case apierrors.IsNotFound(err):
+	case apierrors.IsConflict(err):
+		return errStale
+	case err != nil:
+		c.tell(j, true, "FailedDelete", "Error deleting: "+err.Error())
+		return fmt.Errorf("deleting pod %s: %w", pod.Name, err)
+	default:
+		c.tell(j, false, "SuccessfulDelete", "Deleted pod: "+pod.Name)
+	}
+	m.gone(pod.UID, pod.Name, true)
+	return nil
+}
+
+// tell sends an Event about a Job.
+func (c *Controller) tell(j *batchv1.Job, warning bool, reason, message string) {
+	if j == nil || c.recorder == nil {
+		return
+	}
+	kind := corev1.EventTypeNormal
+	if warning {
+		kind = corev1.EventTypeWarning
+	}
+	c.recorder.Event(runtime.Object(j), kind, reason, message)
+}

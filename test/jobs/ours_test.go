@@ -1,0 +1,59 @@
+package jobs_test
+
+import (
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/rehearse-k8s/rehearse/controller/jobs"
+	"github.com/rehearse-k8s/rehearse/invariant"
+	"github.com/rehearse-k8s/rehearse/simtest"
+)
+
+var ours = jobs.Runner(jobs.Options{All: true, Workers: 1, Writes: 1})
+
+func pi(parallelism, completions int32) *batchv1.Job {
+	return &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pi"},
+		Spec: batchv1.JobSpec{
+			Parallelism: ptr.To(parallelism), Completions: ptr.To(completions),
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+				RestartPolicy: corev1.RestartPolicyNever,
+				Containers:    []corev1.Container{{Name: "main", Image: "pi"}},
+			}},
+		},
+	}
+}
+
+func TestOurs(t *testing.T) {
+	simtest.Run(t, simtest.Seeds(300), func(w *simtest.World) {
+		j := pi(2, 3)
+		w.Controller("job", ours)
+		w.Kubelet()
+		w.Always(invariant.AtMostPods(invariant.OwnerOf(j), 2))
+		w.Eventually(5*time.Minute, invariant.All(
+			invariant.Condition("jobs.batch", "default", "pi", "Complete", "True"),
+			invariant.Field("jobs.batch", "default", "pi", "status.succeeded", 3),
+		))
+		w.Create(j)
+	})
+}
+
+func TestOursIndexed(t *testing.T) {
+	simtest.Run(t, simtest.Seeds(300), func(w *simtest.World) {
+		j := pi(2, 3)
+		j.Spec.CompletionMode = ptr.To(batchv1.IndexedCompletion)
+		w.Controller("job", ours)
+		w.Kubelet()
+		w.Always(invariant.AtMostPods(invariant.OwnerOf(j), 2), invariant.NoDuplicates(invariant.OwnerOf(j), batchv1.JobCompletionIndexAnnotation))
+		w.Eventually(5*time.Minute, invariant.All(
+			invariant.Condition("jobs.batch", "default", "pi", "Complete", "True"),
+			invariant.Field("jobs.batch", "default", "pi", "status.completedIndexes", "0-2"),
+		))
+		w.Create(j)
+	})
+}

@@ -122,6 +122,11 @@ func (c *Cluster) startParts(ctx, workCtx context.Context, work *sync.WaitGroup,
 			return startScheduler(workCtx, c.server.RESTConfig("system:kube-scheduler"))
 		})
 	}
+	if jobsPicked(list) {
+		run(func() (func(context.Context), error) {
+			return startJobs(c.server.RESTConfig("rehearse:job"), c.metrics)
+		})
+	}
 	if picked(list, StageController) {
 		run(func() (func(context.Context), error) {
 			return startStages(c.server.RESTConfig("rehearse:stage"), stages, c.metrics)

@@ -6,13 +6,15 @@ import (
 	"sync"
 
 	"github.com/rehearse-k8s/rehearse/controller"
+	"github.com/rehearse-k8s/rehearse/controller/jobs"
 	"github.com/rehearse-k8s/rehearse/internal/probes"
 )
 
-// metrics is the door at Options.MetricsAddress: what the stage engine counts,
-// and whether it plays. The API server has its own on its own port.
+// metrics is the door at Options.MetricsAddress: what the stage engine and
+// the Job controller count, and whether stages are played. The API server has its own on its own port.
 type metrics struct {
 	engine *controller.Metrics // nil when nobody can read it
+	jobs   *jobs.Metrics       // the same
 	server *probes.Server
 
 	mu     sync.Mutex
@@ -26,9 +28,9 @@ func serveMetrics(address string) (*metrics, error) {
 	if address == "" || address == probes.Off {
 		return m, nil
 	}
-	m.engine = controller.NewMetrics()
+	m.engine, m.jobs = controller.NewMetrics(), jobs.NewMetrics()
 	var err error
-	if m.server, err = probes.Listen(address, probes.Registry(m.engine), m.ready); err != nil {
+	if m.server, err = probes.Listen(address, probes.Registry(m.engine, m.jobs), m.ready); err != nil {
 		return nil, fmt.Errorf("--metrics-address %s: %w", address, err)
 	}
 	return m, nil

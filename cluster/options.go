@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	kcm "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	"k8s.io/kubernetes/cmd/kube-controller-manager/names"
 
 	"github.com/rehearse-k8s/rehearse/internal/probes"
 )
@@ -47,7 +48,7 @@ type Options struct {
 	// Controllers picks controllers as kube-controller-manager's flag does: "*"
 	// is every one that is on by default, "name" and "-name" add and leave out;
 	// the first match counts. Default: all. Beside upstream's names there are
-	// stage and scheduler.
+	// stage, scheduler and upstream-job; job-controller, job for short, is ours.
 	Controllers []string
 	// StageFiles are files of stages to use in place of the built-in ones;
 	// "builtin:NAME" names one of those.
@@ -110,7 +111,7 @@ func (o *Options) complete() error {
 // validateControllers refuses names that nothing here has, with upstream's list
 // to choose from.
 func validateControllers(list []string) error {
-	known := append(kcm.KnownControllers(), StageController, Scheduler)
+	known := append(kcm.KnownControllers(), StageController, Scheduler, UpstreamJob)
 	aliases := kcm.ControllerAliases()
 	for _, c := range list {
 		name := strings.TrimPrefix(c, "-")
@@ -140,13 +141,22 @@ func picked(list []string, name string) bool {
 	return star
 }
 
-// upstreamOnly is the list as kube-controller-manager may see it.
+// upstreamOnly is the list as kube-controller-manager may see it: without our own
+// names, and with its Job controller only if that was asked for by the name it has here.
 func upstreamOnly(list []string) []string {
 	var out []string
-	for _, c := range list {
-		if name := strings.TrimPrefix(c, "-"); name != StageController && name != Scheduler {
+	for _, c := range withoutAlias(list) {
+		switch strings.TrimPrefix(c, "-") {
+		case StageController, Scheduler, Job, UpstreamJob:
+		default:
 			out = append(out, c)
 		}
+	}
+	switch {
+	case upstreamJobPicked(list):
+		out = append([]string{names.JobController}, out...)
+	case slices.Contains(out, "*"):
+		out = append([]string{"-" + names.JobController}, out...)
 	}
 	return out
 }

@@ -41,22 +41,30 @@ func TestOptionsThatCannotBeRight(t *testing.T) {
 
 func TestControllersArePickedAsUpstreamDoes(t *testing.T) {
 	for _, c := range []struct {
-		list             []string
-		stage, scheduler bool
-		upstream         []string
+		list                   []string
+		stage, scheduler, jobs bool
+		upstream               []string
 	}{
-		{[]string{"*"}, true, true, []string{"*"}},
-		{[]string{"*", "-stage"}, false, true, []string{"*"}},
-		{[]string{"*", "-scheduler", "-job-controller"}, true, false, []string{"*", "-job-controller"}},
-		{[]string{"stage"}, true, false, nil},
-		{[]string{"deployment-controller"}, false, false, []string{"deployment-controller"}},
-		{[]string{"-stage", "stage", "*"}, false, true, []string{"*"}}, // the first match counts
+		{[]string{"*"}, true, true, true, []string{"-job-controller", "*"}},
+		{[]string{"*", "-stage"}, false, true, true, []string{"-job-controller", "*"}},
+		{[]string{"*", "-scheduler", "-job-controller"}, true, false, false, []string{"-job-controller", "*"}},
+		{[]string{"*", "-job"}, true, true, false, []string{"-job-controller", "*"}},
+		{[]string{"stage"}, true, false, false, nil},
+		{[]string{"stage", "job"}, true, false, true, nil},
+		{[]string{"deployment-controller"}, false, false, false, []string{"deployment-controller"}},
+		{[]string{"-stage", "stage", "*"}, false, true, true, []string{"-job-controller", "*"}}, // the first match counts
+		{[]string{"*", "upstream-job"}, true, true, false, []string{"job-controller", "*"}},
+		{[]string{"job", "upstream-job"}, false, false, false, []string{"job-controller"}},
+		{[]string{"*", "-upstream-job"}, true, true, true, []string{"-job-controller", "*"}},
 	} {
 		if got := picked(c.list, StageController); got != c.stage {
 			t.Errorf("%v: stage %v, want %v", c.list, got, c.stage)
 		}
 		if got := picked(c.list, Scheduler); got != c.scheduler {
 			t.Errorf("%v: scheduler %v, want %v", c.list, got, c.scheduler)
+		}
+		if got := jobsPicked(c.list); got != c.jobs {
+			t.Errorf("%v: our Job controller %v, want %v", c.list, got, c.jobs)
 		}
 		if got := upstreamOnly(c.list); !slices.Equal(got, c.upstream) {
 			t.Errorf("%v: upstream sees %v, want %v", c.list, got, c.upstream)

@@ -14,6 +14,8 @@ import (
 // and meaning (pkg/controller/job/metrics), so that dashboards and alerts go on.
 // A nil *Metrics counts nothing.
 type Metrics struct {
+	all []prometheus.Collector
+
 	syncs     *prometheus.CounterVec
 	duration  *prometheus.HistogramVec
 	finished  *prometheus.CounterVec
@@ -28,37 +30,53 @@ type Metrics struct {
 	beyond    prometheus.Counter
 }
 
-// NewMetrics makes them known to a registry.
-func NewMetrics(registry prometheus.Registerer) *Metrics {
+// NewMetrics makes them; they are a prometheus.Collector.
+func NewMetrics() *Metrics {
+	m := &Metrics{}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		v := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "job_controller", Name: name, Help: help}, labels)
-		registry.MustRegister(v)
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: subsystem, Name: name, Help: help}, labels)
+		m.all = append(m.all, v)
 		return v
 	}
-	m := &Metrics{
-		syncs:     counter("job_syncs_total", "Syncs of Jobs.", "completion_mode", "result", "action"),
-		finished:  counter("jobs_finished_total", "Jobs that ended.", "completion_mode", "result", "reason"),
-		pods:      counter("job_pods_finished_total", "Pods that were counted.", "completion_mode", "result"),
-		handled:   counter("pod_failures_handled_by_failure_policy_total", "Failures by the action of the pod failure policy.", "action"),
-		indexes:   counter("job_finished_indexes_total", "Indexes that succeeded or failed.", "status", "backoffLimit"),
-		creations: counter("job_pods_creation_total", "Pods that were made, or were to be.", "reason", "status"),
-		externals: counter("jobs_by_external_controller_total", "Jobs that name another controller.", "controller_name"),
-		tracked:   counter("terminated_pods_tracking_finalizer_total", "Finished pods that began (add) or ceased (delete) to be held by the finalizer.", "event"),
-		stale:     counter("stale_sync_skips_total", "Syncs that waited because a cache did not show this controller's own last write.", "group", "resource"),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: "job_controller", Name: "job_sync_duration_seconds", Help: "What a sync of a Job took, in seconds.",
-			Buckets: prometheus.ExponentialBuckets(0.004, 2, 15),
-		}, []string{"completion_mode", "result", "action"}),
-		waits: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Namespace: "job_controller", Name: "freshness_wait_seconds", Help: "How long a Job waited until the caches showed this controller's own last writes, in seconds.",
-			Buckets: prometheus.ExponentialBuckets(0.001, 4, 10),
-		}),
-		beyond: prometheus.NewCounter(prometheus.CounterOpts{
-			Namespace: "job_controller", Name: "pods_beyond_plan_total", Help: "Active pods beyond what the Job asks for that this controller found and did not make room for by a change of the Job. It must stay 0.",
-		}),
-	}
-	registry.MustRegister(m.duration, m.waits, m.beyond)
+	m.syncs = counter("job_syncs_total", "Syncs of Jobs.", "completion_mode", "result", "action")
+	m.finished = counter("jobs_finished_total", "Jobs that ended.", "completion_mode", "result", "reason")
+	m.pods = counter("job_pods_finished_total", "Pods that were counted.", "completion_mode", "result")
+	m.handled = counter("pod_failures_handled_by_failure_policy_total", "Failures by the action of the pod failure policy.", "action")
+	m.indexes = counter("job_finished_indexes_total", "Indexes that succeeded or failed.", "status", "backoffLimit")
+	m.creations = counter("job_pods_creation_total", "Pods that were made, or were to be.", "reason", "status")
+	m.externals = counter("jobs_by_external_controller_total", "Jobs that name another controller.", "controller_name")
+	m.tracked = counter("terminated_pods_tracking_finalizer_total", "Finished pods that began (add) or ceased (delete) to be held by the finalizer.", "event")
+	m.stale = counter("stale_sync_skips_total", "Syncs that waited because a cache did not show this controller's own last write.", "group", "resource")
+	m.duration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: subsystem, Name: "job_sync_duration_seconds", Help: "What a sync of a Job took, in seconds.",
+		Buckets: prometheus.ExponentialBuckets(0.004, 2, 15),
+	}, []string{"completion_mode", "result", "action"})
+	m.waits = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Namespace: subsystem, Name: "freshness_wait_seconds", Help: "How long a Job waited until the caches showed this controller's own last writes, in seconds.",
+		Buckets: prometheus.ExponentialBuckets(0.001, 4, 10),
+	})
+	m.beyond = prometheus.NewCounter(prometheus.CounterOpts{
+		Namespace: subsystem, Name: "pods_beyond_plan_total",
+		Help: "Active pods beyond what their Job asks for, although the Job has not been changed. It must stay 0.",
+	})
+	m.all = append(m.all, m.duration, m.waits, m.beyond)
 	return m
+}
+
+const subsystem = "job_controller"
+
+// Describe implements prometheus.Collector.
+func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
+	for _, c := range m.all {
+		c.Describe(to)
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *Metrics) Collect(to chan<- prometheus.Metric) {
+	for _, c := range m.all {
+		c.Collect(to)
+	}
 }
 
 func mode(j *batchv1.Job) string {

@@ -59,7 +59,7 @@ func (c *Controller) syncJob(ctx context.Context, k key, j *batchv1.Job, m *memo
 		return o, nil
 	}
 	m.past = d.Past
-	if d.Tally.Surplus > 0 && m.generation == j.Generation && !d.Recheck {
+	if d.Tally.Surplus > 0 && m.generation == j.Generation {
 		c.metrics.podsBeyond(d.Tally.Surplus)
 	}
 	m.generation = j.Generation

@@ -23,14 +23,15 @@ import (
 var errStale = errors.New("the cache is behind the API")
 
 // carryOut does what was decided: the status first, and if the API refuses that because
-// the Job has changed, nothing else.
+// the Job has changed, nothing else. So two instances that run at once, because one
+// does not know yet that it has lost the lead, do no harm either.
 func (c *Controller) carryOut(ctx context.Context, j *batchv1.Job, m *memory, d *job.Decision) error {
 	if d.Recheck {
 		live, err := c.liveJob(ctx, j.Namespace, j.Name)
 		if err != nil {
 			return err
 		}
-		if live == nil || live.UID != j.UID || live.DeletionTimestamp != nil {
+		if live == nil || live.UID != j.UID || live.ResourceVersion != j.ResourceVersion {
 			return errStale
 		}
 	}

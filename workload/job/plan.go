@@ -53,6 +53,9 @@ func Plan(now time.Time, s State) Decision {
 	p.scale()
 	p.end()
 	p.write()
+	// A status that the API accepts shows that the Job is as it was seen. Without one,
+	// somebody else (another instance, a user) may know better.
+	p.decision.Recheck = p.decision.Status == nil && p.decision.Tally.Created+p.decision.Tally.Removed > 0
 	return p.decision
 }
 

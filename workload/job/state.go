@@ -81,7 +81,7 @@ type Decision struct {
 	// Wake is when to look again although nothing has changed; zero for never.
 	Wake time.Duration
 	// Recheck says that the Job is to be read from the API before anything is done:
-	// if it is another one, or is being deleted, nothing is.
+	// if it has changed since, nothing is.
 	Recheck bool
 	// Reasons explain the decision, in the order in which it was made.
 	Reasons []workload.Reason

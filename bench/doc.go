@@ -19,5 +19,6 @@
 //	go run ./bench hold --pods 100000 # memory and CPU at rest
 //	go run ./bench churn              # create, update, delete for a while, --rate 15 for an even load
 //	go run ./bench stage              # the stage engine alone, in a process of its own; --kwok PATH for KWOK's too
+//	go run ./bench job                # one big Job and many small ones, our Job controller and upstream's
 //	go run ./bench simtest            # the examples: what is found, what stays clean, how fast
 package main

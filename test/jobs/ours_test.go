@@ -10,11 +10,23 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/rehearse-k8s/rehearse/controller/jobs"
+	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/invariant"
 	"github.com/rehearse-k8s/rehearse/simtest"
 )
 
 var ours = jobs.Runner(jobs.Options{All: true, Workers: 1, Writes: 1})
+
+// oneLeader are all legal faults but one: two instances at once, which leader election
+// is there to prevent.
+func oneLeader() (patterns []fault.Fault) {
+	for _, f := range fault.Any(fault.Legal) {
+		if f.Kind != fault.KindOverlap {
+			patterns = append(patterns, f)
+		}
+	}
+	return patterns
+}
 
 func pi(parallelism, completions int32) *batchv1.Job {
 	return &batchv1.Job{
@@ -34,6 +46,7 @@ func TestOurs(t *testing.T) {
 		j := pi(2, 3)
 		w.Controller("job", ours)
 		w.Kubelet()
+		w.Faults(oneLeader()...)
 		w.Always(invariant.AtMostPods(invariant.OwnerOf(j), 2))
 		w.Eventually(5*time.Minute, invariant.All(
 			invariant.Condition("jobs.batch", "default", "pi", "Complete", "True"),
@@ -49,6 +62,7 @@ func TestOursIndexed(t *testing.T) {
 		j.Spec.CompletionMode = ptr.To(batchv1.IndexedCompletion)
 		w.Controller("job", ours)
 		w.Kubelet()
+		w.Faults(oneLeader()...)
 		w.Always(invariant.AtMostPods(invariant.OwnerOf(j), 2), invariant.NoDuplicates(invariant.OwnerOf(j), batchv1.JobCompletionIndexAnnotation))
 		w.Eventually(5*time.Minute, invariant.All(
 			invariant.Condition("jobs.batch", "default", "pi", "Complete", "True"),

@@ -48,7 +48,12 @@ type Controller struct {
 	recorder  record.EventRecorder
 	events    record.EventBroadcaster
 	metrics   *Metrics
+	synced    chan struct{}
 }
+
+// Synced is closed once the caches show what there is, or, with Options.Lead, once the
+// controller stands by.
+func (c *Controller) Synced() <-chan struct{} { return c.synced }
 
 // New builds the controller. Nothing is asked of the API before Run.
 func New(config *rest.Config, o Options) (*Controller, error) {
@@ -58,7 +63,7 @@ func New(config *rest.Config, o Options) (*Controller, error) {
 		return nil, fmt.Errorf("job controller: %w", err)
 	}
 	c := &Controller{
-		options: o, client: client, metrics: o.Metrics,
+		options: o, client: client, metrics: o.Metrics, synced: make(chan struct{}),
 		informers: informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(trim), informers.WithTweakListOptions(consistent)),
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[key](retryFirst, retryMost),
@@ -118,10 +123,16 @@ func (c *Controller) Run(ctx context.Context) error {
 	defer c.events.Shutdown()
 	stop := context.AfterFunc(ctx, c.queue.ShutDown)
 	defer stop()
+	if !c.leads(ctx) {
+		return nil
+	}
 	c.informers.Start(ctx.Done())
 	defer c.informers.Shutdown()
 	if !cache.WaitForCacheSync(ctx.Done(), c.jobs.HasSynced, c.pods.HasSynced) {
 		return nil
+	}
+	if c.options.Lead == nil {
+		close(c.synced)
 	}
 	var workers sync.WaitGroup
 	for range c.options.Workers {
@@ -132,6 +143,20 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 	workers.Wait()
 	return nil
+}
+
+// leads waits until this instance may begin.
+func (c *Controller) leads(ctx context.Context) bool {
+	if c.options.Lead == nil {
+		return true
+	}
+	close(c.synced)
+	select {
+	case <-c.options.Lead:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // work looks after one Job, and tells whether there is more to come.

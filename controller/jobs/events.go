@@ -26,9 +26,7 @@ func (c *Controller) record() error {
 		return nil
 	}
 	config := rest.CopyConfig(c.options.Events)
-	if config.QPS == 0 && config.RateLimiter == nil {
-		config.QPS, config.Burst = eventsQPS, eventsBurst
-	}
+	config.QPS, config.Burst, config.RateLimiter = eventsQPS, eventsBurst, nil
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("job controller: events: %w", err)

@@ -28,6 +28,9 @@ type Options struct {
 	Events *rest.Config
 	// Metrics, if it is not nil, is told what happens.
 	Metrics *Metrics
+	// Lead, if it is not nil, is closed when this instance may begin. Only then does it
+	// read anything, so that it begins with all that the one before it has written.
+	Lead <-chan struct{}
 }
 
 func (o *Options) complete() {

@@ -15,12 +15,16 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/cluster"
 	"github.com/rehearse-k8s/rehearse/controller"
+	"github.com/rehearse-k8s/rehearse/controller/jobs"
 	"github.com/rehearse-k8s/rehearse/internal/cli/simulate"
 	"github.com/rehearse-k8s/rehearse/internal/probes"
 )
 
 // simulators are the controllers that simulate can run.
-var simulators = []string{cluster.StageController}
+var simulators = []string{cluster.StageController, jobController}
+
+// jobController is what simulate's --controllers calls our Job controller.
+const jobController = "job"
 
 // simulateOptions are the flags of simulate.
 type simulateOptions struct {
@@ -29,6 +33,7 @@ type simulateOptions struct {
 	stageFiles          []string
 	manage, shard       string
 	stage               controller.StageOptions
+	allJobs             bool
 	elect               bool
 	election            simulate.Election
 	metricsAddress      string
@@ -45,12 +50,16 @@ func (a *app) simulateCommand() *cobra.Command {
 The cluster is the one kubectl would speak to (--kubeconfig, KUBECONFIG, ~/.kube/config), or in a pod without any of these
 the pod's own. Only nodes annotated kwok.x-k8s.io/node=fake and their pods are touched, unless --manage says otherwise.
 
+With --controllers=stage,job, or job alone, Jobs that name rehearse-k8s.github.io/job-controller in spec.managedBy are looked
+after too; with --all-jobs every Job is, for clusters whose own Job controller is off.
+
 With --leader-elect one of several replicas writes and the others stand by. With --shard I/N this process has one of N
 parts of the nodes; start one for each part. An API server that goes away is waited for.
 
 It runs until Ctrl-C, SIGTERM or SIGHUP; a second one ends the process at once.`,
 		Example: `  rehearse simulate
   rehearse simulate --context kind-kind --stages builtin:node-fast,my-pods.yaml
+  rehearse simulate --controllers=stage,job
   rehearse simulate --leader-elect --shard 0/3 --metrics-address :8080`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -68,7 +77,8 @@ func (o *simulateOptions) addFlags(cmd *cobra.Command) {
 	f, s, e := cmd.Flags(), &o.stage, &o.election
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: the one kubectl uses, else the pod's own cluster)")
 	f.StringVar(&o.context, "context", "", "context of the kubeconfig (default: its current one)")
-	f.StringSliceVar(&o.controllers, "controllers", simulators, "controllers to run; there is: "+strings.Join(simulators, ", "))
+	f.StringSliceVar(&o.controllers, "controllers", []string{cluster.StageController}, "controllers to run; there are: "+strings.Join(simulators, ", "))
+	f.BoolVar(&o.allJobs, "all-jobs", false, "with the job controller: look after all Jobs, not only those with spec.managedBy "+jobs.ManagedBy+"; upstream's must be off")
 	f.StringSliceVar(&o.stageFiles, "stages", nil, "files of stages to play in place of the built-in ones; builtin:NAME is one of those")
 	f.StringVar(&o.manage, "manage", controller.NodeFilter{}.String(), "nodes to simulate: annotation:KEY=VALUE, label:KEY=VALUE, or all, also those with a kubelet")
 	f.StringVar(&o.shard, "shard", "0/1", "part of the nodes that is simulated here: INDEX/COUNT, the index from 0")
@@ -100,8 +110,12 @@ func (o *simulateOptions) validate(cmd *cobra.Command) (err error) {
 	}
 	for _, c := range o.controllers {
 		if !slices.Contains(simulators, c) {
-			return usagef("--controllers: no controller is named %q here; there is: %s", c, strings.Join(simulators, ", "))
+			return usagef("--controllers: no controller is named %q here; there are: %s", c, strings.Join(simulators, ", "))
 		}
+	}
+	runsJobs := slices.Contains(o.controllers, jobController)
+	if o.allJobs && !runsJobs {
+		return usagef("--all-jobs needs --controllers=job")
 	}
 	s := &o.stage
 	if s.Manage, err = controller.ParseNodeFilter(o.manage); err != nil {
@@ -111,6 +125,8 @@ func (o *simulateOptions) validate(cmd *cobra.Command) (err error) {
 		return usagef("--shard: %v", err)
 	}
 	switch {
+	case runsJobs && s.Shard.Count > 1:
+		return usagef("--shard %s: only nodes are divided; run --controllers=job in a process of its own", o.shard)
 	case s.Workers < 1:
 		return usagef("--workers %d: must be 1 or more", s.Workers)
 	case s.LeaseDuration != 0 && s.LeaseDuration < time.Second:
@@ -156,8 +172,14 @@ func (a *app) simulate(parent context.Context, o *simulateOptions) error {
 	config.UserAgent = userAgent
 	o.log.setUp(io.Discard, a.Err)
 	options := simulate.Options{
-		Config: config, Stage: o.stage, MetricsAddress: o.metricsAddress,
+		Config: config, MetricsAddress: o.metricsAddress,
 		Log: o.log.own(a.Err), Verbose: o.log.verbosity > 0, Say: a.say, Now: a.now,
+	}
+	if slices.Contains(o.controllers, cluster.StageController) {
+		options.Stage = &o.stage
+	}
+	if slices.Contains(o.controllers, jobController) {
+		options.Jobs = &jobs.Options{All: o.allJobs}
 	}
 	if o.elect {
 		e := o.election

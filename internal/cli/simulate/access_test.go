@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/rehearse-k8s/rehearse/controller"
+	"github.com/rehearse-k8s/rehearse/controller/jobs"
 )
 
 // system is where deploy/base puts things.
@@ -70,7 +71,8 @@ func TestManifestsGrantWhatIsNeeded(t *testing.T) {
 		granted = append(granted, rights(o)...)
 	}
 	var needed []string
-	for _, a := range withElection(controller.StageOptions{Watch: true}.Access(), &Election{Namespace: system}) {
+	all := append(controller.StageOptions{Watch: true}.Access(), jobs.Options{}.Access()...)
+	for _, a := range withElection(all, &Election{Namespace: system}) {
 		for _, verb := range a.Verbs {
 			needed = append(needed, fmt.Sprintf("%s %s/%s %s", a.Namespace, a.Group, a.Resource, verb))
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/api/v1alpha1"
 	"github.com/rehearse-k8s/rehearse/controller"
+	"github.com/rehearse-k8s/rehearse/controller/jobs"
 	"github.com/rehearse-k8s/rehearse/internal/probes"
 )
 
@@ -23,8 +24,10 @@ import (
 type Options struct {
 	// Config is how to reach the API server.
 	Config *rest.Config
-	// Stage is the engine's part. Lead and Metrics are set by Run.
-	Stage controller.StageOptions
+	// Stage is the engine's part, and Jobs that of the Job controller; nil runs none.
+	// Lead, Metrics and Events are set by Run.
+	Stage *controller.StageOptions
+	Jobs  *jobs.Options
 	// Log is where the engine's records go; Verbose shows them all.
 	Log     slog.Handler
 	Verbose bool
@@ -44,6 +47,7 @@ type simulation struct {
 	identity   string
 	connection *connection
 	metrics    *controller.Metrics
+	jobMetrics *jobs.Metrics
 	synced     atomic.Bool
 	leading    atomic.Bool
 	guard      atomic.Pointer[guard] // of the election there is, if any
@@ -54,18 +58,21 @@ type simulation struct {
 // Run simulates until ctx ends, and returns nil then. An error means that it
 // never came to work.
 func Run(ctx context.Context, o Options) error {
-	s := &simulation{Options: o, identity: identity(), begin: o.Now(), metrics: controller.NewMetrics()}
+	s := &simulation{Options: o, identity: identity(), begin: o.Now(), metrics: controller.NewMetrics(), jobMetrics: jobs.NewMetrics()}
 	s.connection = &connection{say: o.Say, now: o.Now}
 	log := o.Log
 	if !o.Verbose {
 		log = newQuiet(log, func() bool { return s.connection.away() || !s.writes() })
 	}
-	s.Stage.Logger = slog.New(log)
-	s.Stage.Watch = true
+	if s.Stage != nil {
+		stage := *s.Stage
+		stage.Logger, stage.Watch = slog.New(log), true
+		s.Stage = &stage
+	}
 	s.Config = rest.CopyConfig(o.Config)
 	s.Config.QPS = -1
 
-	registry := probes.Registry(s.metrics, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	registry := probes.Registry(s.metrics, s.jobMetrics, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "rehearse_leader", Help: "1 while this replica writes.",
 	}, s.isLeading))
 	server, err := probes.Listen(o.MetricsAddress, registry, s.ready)
@@ -76,13 +83,13 @@ func Run(ctx context.Context, o Options) error {
 	if server != nil {
 		o.Say("Metrics and probes are on http://%s (/metrics, /healthz, /readyz).", server.Address())
 	}
-	if err := preflight(ctx, s.Config, withElection(s.Stage.Access(), s.Election)); err != nil {
+	if err := preflight(ctx, s.Config, withElection(s.access(), s.Election)); err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
 		return err
 	}
-	if !servesStages(s.Config) {
+	if s.Stage != nil && !servesStages(s.Config) {
 		o.Say("This cluster knows no Stage objects (kwok.x-k8s.io); the stages of --stages are played alone until it does.")
 		s.Stage.WatchWait = -1
 	}
@@ -134,9 +141,9 @@ func (s *simulation) term(ctx context.Context) error {
 	// only when nothing can be written any more.
 	engineCtx, stopEngine := context.WithCancel(ctx)
 	defer stopEngine()
-	config, stage := rest.CopyConfig(s.Config), s.Stage
-	stage.Metrics = s.metrics
+	config := rest.CopyConfig(s.Config)
 	var c *candidate
+	var lead <-chan struct{}
 	if s.Election != nil {
 		var err error
 		if c, err = stand(s.Config, s.Election, s.identity); err != nil {
@@ -145,22 +152,22 @@ func (s *simulation) term(ctx context.Context) error {
 		g := &guard{elector: c.elector, margin: s.Election.LeaseDuration - s.Election.RenewDeadline}
 		s.guard.Store(g)
 		config.Wrap(g.wrap)
-		stage.Lead = c.lead
+		lead = c.lead
 	}
-	engine, err := controller.NewStageEngine(config, stage)
+	parts, err := s.build(config, lead)
 	if err != nil {
 		return err
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- engine.Run(engineCtx) }()
+	go func() { ended <- parts.run(engineCtx) }()
 	select {
 	case err := <-ended:
 		return err
-	case <-engine.Synced():
+	case <-parts.synced(engineCtx):
 	}
 	s.synced.Store(true)
 	defer s.synced.Store(false)
-	s.announce(engine)
+	s.announce(parts.engine)
 	if c == nil {
 		s.leading.Store(true)
 		defer s.leading.Store(false)
@@ -199,6 +206,19 @@ func (s *simulation) announce(engine *controller.StageEngine) {
 		return
 	}
 	s.announced = true
+	state := fmt.Sprintf("ready in %.1f s", s.Now().Sub(s.begin).Seconds())
+	if s.Election != nil {
+		state += fmt.Sprintf(", standing by for the lease %s", s.Election)
+	}
+	if engine != nil {
+		s.Say("Simulating %s on %s: %s; %d objects known (Ctrl-C ends it)", s.whichNodes(), s.Config.Host, state, engine.Stats().Objects)
+	}
+	if s.Jobs != nil {
+		s.Say("Looking after %s on %s: %s (Ctrl-C ends it)", whichJobs(s.Jobs), s.Config.Host, state)
+	}
+}
+
+func (s *simulation) whichNodes() string {
 	which := "all nodes"
 	if !s.Stage.Manage.All {
 		kind, pair, _ := strings.Cut(s.Stage.Manage.String(), ":")
@@ -207,9 +227,12 @@ func (s *simulation) announce(engine *controller.StageEngine) {
 	if s.Stage.Shard.Count > 1 {
 		which += ", shard " + s.Stage.Shard.String()
 	}
-	state := fmt.Sprintf("ready in %.1f s", s.Now().Sub(s.begin).Seconds())
-	if s.Election != nil {
-		state += fmt.Sprintf(", standing by for the lease %s", s.Election)
+	return which
+}
+
+func whichJobs(o *jobs.Options) string {
+	if o.All {
+		return "all Jobs"
 	}
-	s.Say("Simulating %s on %s: %s; %d objects known (Ctrl-C ends it)", which, s.Config.Host, state, engine.Stats().Objects)
+	return "Jobs with spec.managedBy " + jobs.ManagedBy
 }

@@ -140,7 +140,7 @@ func (w *world) replica(config *rest.Config, change func(*Options)) *replica {
 		return transport{next, func(request *http.Request) (*http.Response, error) { return r.wire.send(next, request) }}
 	})
 	o := Options{
-		Config: own, Stage: controller.StageOptions{Stages: stages},
+		Config: own, Stage: &controller.StageOptions{Stages: stages},
 		Log: slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelWarn}), Verbose: true,
 		Say: func(format string, args ...any) { r.said <- fmt.Sprintf(format, args...) }, Now: time.Now,
 	}

@@ -20,7 +20,7 @@ const (
 
 // record begins to send Events, if any are to be sent. Upstream's component name is
 // what people look for in `kubectl describe`.
-func (c *Controller) record() error {
+func (c *instance) record() error {
 	c.events = record.NewBroadcaster()
 	if c.options.Events == nil {
 		return nil

@@ -28,6 +28,7 @@ type Metrics struct {
 	tracked   *prometheus.CounterVec
 	waits     prometheus.Histogram
 	beyond    prometheus.Counter
+	restarts  prometheus.Counter
 }
 
 // NewMetrics makes them; they are a prometheus.Collector.
@@ -59,7 +60,10 @@ func NewMetrics() *Metrics {
 		Namespace: subsystem, Name: "pods_beyond_plan_total",
 		Help: "Active pods beyond what their Job asks for, although the Job has not been changed. It must stay 0.",
 	})
-	m.all = append(m.all, m.duration, m.waits, m.beyond)
+	m.restarts = prometheus.NewCounter(prometheus.CounterOpts{
+		Namespace: subsystem, Name: "cache_restarts_total", Help: "How often the caches were filled anew because the audit found that they had departed from the API.",
+	})
+	m.all = append(m.all, m.duration, m.waits, m.beyond, m.restarts)
 	return m
 }
 
@@ -194,6 +198,12 @@ func (m *Metrics) waiting(group, resource string) {
 func (m *Metrics) waited(d time.Duration) {
 	if m != nil {
 		m.waits.Observe(d.Seconds())
+	}
+}
+
+func (m *Metrics) restarted() {
+	if m != nil {
+		m.restarts.Inc()
 	}
 }
 

@@ -1,6 +1,8 @@
 package jobs
 
 import (
+	"time"
+
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
@@ -26,6 +28,9 @@ type Options struct {
 	// Events is the client that Events are sent with, so that they have a budget of
 	// their own and hold up nothing; nil sends none.
 	Events *rest.Config
+	// Audit is how often the caches are compared with the API, for the day on which an
+	// event is lost for good (10 minutes; less than 0 for never).
+	Audit time.Duration
 	// Metrics, if it is not nil, is told what happens.
 	Metrics *Metrics
 	// Lead, if it is not nil, is closed when this instance may begin. Only then does it
@@ -39,6 +44,9 @@ func (o *Options) complete() {
 	}
 	if o.Writes <= 0 {
 		o.Writes = 16
+	}
+	if o.Audit == 0 {
+		o.Audit = 10 * time.Minute
 	}
 	if o.Limits == (job.Limits{}) {
 		o.Limits = job.DefaultLimits

@@ -17,7 +17,7 @@ import (
 )
 
 // sync looks after one key, and says when to look again at the latest.
-func (c *Controller) sync(ctx context.Context, k key) (outcome, error) {
+func (c *instance) sync(ctx context.Context, k key) (outcome, error) {
 	if k.pod {
 		return c.syncLone(ctx, k)
 	}
@@ -43,7 +43,7 @@ func (c *Controller) sync(ctx context.Context, k key) (outcome, error) {
 }
 
 // syncJob asks for a plan and carries it out.
-func (c *Controller) syncJob(ctx context.Context, k key, j *batchv1.Job, m *memory) (outcome, error) {
+func (c *instance) syncJob(ctx context.Context, k key, j *batchv1.Job, m *memory) (outcome, error) {
 	m.mine = true
 	pods, orphans := c.podsOf(k, j)
 	c.memories.sized(k.uid, len(pods))
@@ -71,7 +71,7 @@ func (c *Controller) syncJob(ctx context.Context, k key, j *batchv1.Job, m *memo
 }
 
 // behind tells whether a cache does not show yet what was written for a Job.
-func (c *Controller) behind(ctx context.Context, k key, m *memory) bool {
+func (c *instance) behind(ctx context.Context, k key, m *memory) bool {
 	why := m.fresh.Behind(c.reached, func(uid types.UID) bool {
 		t := m.touched[uid]
 		pod := c.pod(k.namespace, t.name)
@@ -101,7 +101,7 @@ func (c *Controller) behind(ctx context.Context, k key, m *memory) bool {
 }
 
 // settle finds out about creates whose answers were lost.
-func (c *Controller) settle(ctx context.Context, k key, m *memory) error {
+func (c *instance) settle(ctx context.Context, k key, m *memory) error {
 	for _, name := range m.fresh.Open() {
 		pod, err := c.client.CoreV1().Pods(k.namespace).Get(ctx, name, metav1.GetOptions{})
 		switch {
@@ -117,7 +117,7 @@ func (c *Controller) settle(ctx context.Context, k key, m *memory) error {
 
 // syncGone is for a Job that the cache does not show: pods that it left behind would be
 // held for ever. What the cache says is not enough to let a pod go uncounted.
-func (c *Controller) syncGone(ctx context.Context, k key, m *memory) (outcome, error) {
+func (c *instance) syncGone(ctx context.Context, k key, m *memory) (outcome, error) {
 	pods, orphans := c.podsOf(k, nil)
 	actions := job.Leftover(append(pods, orphans...), c.options.Limits.Pods)
 	if len(actions) == 0 || !c.options.All && !m.mine {
@@ -135,7 +135,7 @@ func (c *Controller) syncGone(ctx context.Context, k key, m *memory) (outcome, e
 }
 
 // syncLone is for a pod that we hold and that belongs to no Job.
-func (c *Controller) syncLone(ctx context.Context, k key) (outcome, error) {
+func (c *instance) syncLone(ctx context.Context, k key) (outcome, error) {
 	pod := c.pod(k.namespace, k.name)
 	if pod == nil || pod.UID != k.uid || !job.Held(pod) || metav1.GetControllerOfNoCopy(pod) != nil || len(c.suitors(pod)) > 0 || !c.options.All {
 		return outcome{}, nil
@@ -153,7 +153,7 @@ func (c *Controller) syncLone(ctx context.Context, k key) (outcome, error) {
 }
 
 // liveJob reads a Job from the API; nil if there is none.
-func (c *Controller) liveJob(ctx context.Context, namespace, name string) (*batchv1.Job, error) {
+func (c *instance) liveJob(ctx context.Context, namespace, name string) (*batchv1.Job, error) {
 	j, err := c.client.BatchV1().Jobs(namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil

@@ -30,7 +30,7 @@ const (
 
 // watch has everything that changes looked at. Nothing is filtered away: what a plan
 // does not depend on costs a plan, and what a filter forgets costs a Job.
-func (c *Controller) watch() error {
+func (c *instance) watch() error {
 	err := c.pods.AddIndexers(cache.Indexers{byOwner: ownerIndex, byNobody: nobodyIndex})
 	if err == nil {
 		err = c.jobs.AddIndexers(cache.Indexers{byUID: uidIndex, manual: manualIndex})
@@ -96,7 +96,7 @@ func isJob(ref *metav1.OwnerReference) bool {
 	return ref.Kind == "Job" && strings.HasPrefix(ref.APIVersion, batchv1.GroupName+"/")
 }
 
-func (c *Controller) seeJob(obj any) {
+func (c *instance) seeJob(obj any) {
 	if t, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = t.Obj
 	}
@@ -107,7 +107,7 @@ func (c *Controller) seeJob(obj any) {
 
 func keyOf(j *batchv1.Job) key { return key{namespace: j.Namespace, name: j.Name, uid: j.UID} }
 
-func (c *Controller) seePod(obj any) {
+func (c *instance) seePod(obj any) {
 	if t, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = t.Obj
 	}
@@ -125,7 +125,7 @@ func (c *Controller) seePod(obj any) {
 }
 
 // keysOf are the Jobs that a pod matters to.
-func (c *Controller) keysOf(pod *corev1.Pod) (keys []key) {
+func (c *instance) keysOf(pod *corev1.Pod) (keys []key) {
 	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
 		if isJob(ref) {
 			return []key{{namespace: pod.Namespace, name: ref.Name, uid: ref.UID}}
@@ -142,7 +142,7 @@ func (c *Controller) keysOf(pod *corev1.Pod) (keys []key) {
 }
 
 // suitors are the Jobs whose selector matches a pod that nobody controls.
-func (c *Controller) suitors(pod *corev1.Pod) (suitors []*batchv1.Job) {
+func (c *instance) suitors(pod *corev1.Pod) (suitors []*batchv1.Job) {
 	index, value := manual, pod.Namespace
 	if uid := pod.Labels[batchv1.ControllerUidLabel]; uid != "" {
 		index, value = byUID, uid
@@ -159,7 +159,7 @@ func (c *Controller) suitors(pod *corev1.Pod) (suitors []*batchv1.Job) {
 }
 
 // podsOf are the pods that a Job controls, by name, and those that it may adopt.
-func (c *Controller) podsOf(k key, j *batchv1.Job) (owned, orphans []*corev1.Pod) {
+func (c *instance) podsOf(k key, j *batchv1.Job) (owned, orphans []*corev1.Pod) {
 	found, _ := c.pods.GetIndexer().ByIndex(byOwner, string(k.uid))
 	owned = make([]*corev1.Pod, 0, len(found))
 	for _, obj := range found {

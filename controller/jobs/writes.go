@@ -25,7 +25,7 @@ var errStale = errors.New("the cache is behind the API")
 // carryOut does what was decided: the status first, and if the API refuses that because
 // the Job has changed, nothing else. So two instances that run at once, because one
 // does not know yet that it has lost the lead, do no harm either.
-func (c *Controller) carryOut(ctx context.Context, j *batchv1.Job, m *memory, d *job.Decision) error {
+func (c *instance) carryOut(ctx context.Context, j *batchv1.Job, m *memory, d *job.Decision) error {
 	if d.Recheck {
 		live, err := c.liveJob(ctx, j.Namespace, j.Name)
 		if err != nil {
@@ -56,7 +56,7 @@ func batchAfter(batch, most int, err error) int {
 	return min(2*max(1, batch), most)
 }
 
-func (c *Controller) writeStatus(ctx context.Context, j *batchv1.Job, m *memory, d *job.Decision) error {
+func (c *instance) writeStatus(ctx context.Context, j *batchv1.Job, m *memory, d *job.Decision) error {
 	next := *j // the status is all that is written, and all that is ours
 	next.Status = *d.Status
 	written, err := c.client.BatchV1().Jobs(j.Namespace).UpdateStatus(ctx, &next, metav1.UpdateOptions{})
@@ -76,7 +76,7 @@ func (c *Controller) writeStatus(ctx context.Context, j *batchv1.Job, m *memory,
 
 // act carries actions out, several at a time. After an error no further one is begun;
 // the first error is returned.
-func (c *Controller) act(ctx context.Context, j *batchv1.Job, m *memory, actions []workload.Action) error {
+func (c *instance) act(ctx context.Context, j *batchv1.Job, m *memory, actions []workload.Action) error {
 	var (
 		workers sync.WaitGroup
 		next    atomic.Int64
@@ -105,7 +105,7 @@ func (c *Controller) act(ctx context.Context, j *batchv1.Job, m *memory, actions
 }
 
 // do carries one action out, and what follows it.
-func (c *Controller) do(ctx context.Context, j *batchv1.Job, m *memory, a *workload.Action) error {
+func (c *instance) do(ctx context.Context, j *batchv1.Job, m *memory, a *workload.Action) error {
 	pod := a.Object.(*corev1.Pod)
 	switch a.Verb {
 	case workload.Create:
@@ -124,7 +124,7 @@ func (c *Controller) do(ctx context.Context, j *batchv1.Job, m *memory, a *workl
 
 // create makes a pod. Its name follows from what was decided, so a pod that bears it
 // already is the one that was to be made, or one that the cache does not show yet.
-func (c *Controller) create(ctx context.Context, j *batchv1.Job, m *memory, pod *corev1.Pod) error {
+func (c *instance) create(ctx context.Context, j *batchv1.Job, m *memory, pod *corev1.Pod) error {
 	made, err := c.client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 	c.metrics.created(m.creates, err)
 	switch {
@@ -144,7 +144,7 @@ func (c *Controller) create(ctx context.Context, j *batchv1.Job, m *memory, pod 
 }
 
 // meet looks at the pod that bears a name that was to be given.
-func (c *Controller) meet(ctx context.Context, j *batchv1.Job, m *memory, name string) error {
+func (c *instance) meet(ctx context.Context, j *batchv1.Job, m *memory, name string) error {
 	pod, err := c.client.CoreV1().Pods(j.Namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -170,7 +170,7 @@ func refused(err error) bool {
 	return false
 }
 
-func (c *Controller) patch(ctx context.Context, m *memory, pod *corev1.Pod, a *workload.Action) (*corev1.Pod, error) {
+func (c *instance) patch(ctx context.Context, m *memory, pod *corev1.Pod, a *workload.Action) (*corev1.Pod, error) {
 	left, err := c.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, a.PatchType, a.Patch, metav1.PatchOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -192,7 +192,7 @@ func (c *Controller) patch(ctx context.Context, m *memory, pod *corev1.Pod, a *w
 	return left, nil
 }
 
-func (c *Controller) delete(ctx context.Context, j *batchv1.Job, m *memory, pod *corev1.Pod, exact bool) error {
+func (c *instance) delete(ctx context.Context, j *batchv1.Job, m *memory, pod *corev1.Pod, exact bool) error {
 	only := &metav1.Preconditions{UID: ptr.To(pod.UID)}
 	if exact {
 		only.ResourceVersion = ptr.To(pod.ResourceVersion)
@@ -213,7 +213,7 @@ func (c *Controller) delete(ctx context.Context, j *batchv1.Job, m *memory, pod 
 }
 
 // tell sends an Event about a Job.
-func (c *Controller) tell(j *batchv1.Job, warning bool, reason, message string) {
+func (c *instance) tell(j *batchv1.Job, warning bool, reason, message string) {
 	if j == nil || c.recorder == nil {
 		return
 	}

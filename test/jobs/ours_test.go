@@ -15,7 +15,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/simtest"
 )
 
-var ours = jobs.Runner(jobs.Options{All: true, Workers: 1, Writes: 1})
+var ours = jobs.Runner(jobs.Options{All: true, Workers: 1, Writes: 1, Audit: -1})
 
 // oneLeader are all legal faults but one: two instances at once, which leader election
 // is there to prevent.
@@ -70,4 +70,23 @@ func TestOursIndexed(t *testing.T) {
 		))
 		w.Create(j)
 	})
+}
+
+// TestAudit loses events for good, which no revision can tell: the audit finds it, and
+// without it the Job waits for ever.
+func TestAudit(t *testing.T) {
+	story := func(audit time.Duration) func(*simtest.World) {
+		return func(w *simtest.World) {
+			w.Controller("job", jobs.Runner(jobs.Options{All: true, Workers: 1, Writes: 1, Audit: audit}))
+			w.Kubelet()
+			w.Faults(fault.Fault{Kind: fault.KindLoseEvent, Actor: "job"})
+			w.Eventually(time.Hour, invariant.Field("jobs.batch", "default", "pi", "status.succeeded", 2))
+			w.Create(pi(1, 2))
+		}
+	}
+	seen := simtest.Seeds(60).Level(fault.Seen)
+	simtest.Run(t, seen, story(5*time.Minute))
+	if r := simtest.Explore(t, seen, story(-1)); r.Failure == nil {
+		t.Error("nothing is lost without the audit: this test does not bite")
+	}
 }

@@ -1,0 +1,145 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+)
+
+// instance is one life of the controller: caches, queue and memory.
+type instance struct {
+	options   Options
+	config    *rest.Config
+	client    kubernetes.Interface
+	informers informers.SharedInformerFactory
+	jobs      cache.SharedIndexInformer
+	pods      cache.SharedIndexInformer
+	queue     workqueue.TypedRateLimitingInterface[key]
+	memories  memories
+	recorder  record.EventRecorder
+	events    record.EventBroadcaster
+	metrics   *Metrics
+}
+
+func newInstance(config *rest.Config, o Options) (*instance, error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("job controller: %w", err)
+	}
+	c := &instance{
+		options: o, config: config, client: client, metrics: o.Metrics,
+		informers: informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(trim), informers.WithTweakListOptions(consistent)),
+	}
+	c.jobs, c.pods = c.informers.Batch().V1().Jobs().Informer(), c.informers.Core().V1().Pods().Informer()
+	if err := c.watch(); err != nil {
+		return nil, fmt.Errorf("job controller: %w", err)
+	}
+	return c, nil
+}
+
+// run looks after Jobs until ctx ends or the audit finds that a cache is wrong.
+func (c *instance) run(ctx context.Context, synced func()) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	c.queue = workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[key](retryFirst, retryMost),
+		workqueue.TypedRateLimitingQueueConfig[key]{Name: "job"})
+	defer context.AfterFunc(ctx, c.queue.ShutDown)()
+	if err := c.record(); err != nil {
+		return err
+	}
+	defer c.events.Shutdown()
+	c.informers.Start(ctx.Done())
+	defer c.informers.Shutdown()
+	if !cache.WaitForCacheSync(ctx.Done(), c.jobs.HasSynced, c.pods.HasSynced) {
+		return nil
+	}
+	synced()
+	var workers sync.WaitGroup
+	for range c.options.Workers {
+		workers.Go(func() {
+			for c.work(ctx) {
+			}
+		})
+	}
+	if c.options.Audit > 0 {
+		workers.Go(func() { stop(c.audit(ctx)) })
+	}
+	workers.Wait()
+	if cause := context.Cause(ctx); errors.Is(cause, errDeparted) {
+		return cause
+	}
+	return nil
+}
+
+// work looks after one Job, and tells whether there is more to come.
+func (c *instance) work(ctx context.Context) bool {
+	k, quit := c.queue.Get()
+	if quit {
+		return false
+	}
+	defer c.queue.Done(k)
+	began := time.Now()
+	o, err := c.sync(ctx, k)
+	switch {
+	case ctx.Err() != nil:
+	case errors.Is(err, errStale):
+		// Nothing went wrong: the event that says so is on its way.
+		c.queue.Forget(k)
+		c.queue.AddAfter(k, fallback)
+	case err != nil:
+		klog.FromContext(ctx).V(2).Info("Job is tried again", "job", klog.KRef(k.namespace, k.name), "after", err)
+		c.queue.AddRateLimited(k)
+	default:
+		c.queue.Forget(k)
+		if o.wake > 0 {
+			c.queue.AddAfter(k, o.wake)
+		}
+	}
+	c.metrics.synced(o, time.Since(began), err)
+	return true
+}
+
+func (c *instance) job(k key) (*batchv1.Job, error) {
+	obj, found, err := c.jobs.GetIndexer().GetByKey(k.namespace + "/" + k.name)
+	if err != nil || !found {
+		return nil, err
+	}
+	if j := obj.(*batchv1.Job); j.UID == k.uid {
+		return j, nil
+	}
+	return nil, nil
+}
+
+func (c *instance) pod(namespace, name string) *corev1.Pod {
+	obj, found, err := c.pods.GetIndexer().GetByKey(namespace + "/" + name)
+	if err != nil || !found {
+		return nil
+	}
+	return obj.(*corev1.Pod)
+}
+
+// reached is the revision that the cache of a resource shows.
+func (c *instance) reached(resource string) string {
+	if resource == jobsResource {
+		return c.jobs.GetStore().LastStoreSyncResourceVersion()
+	}
+	return c.pods.GetStore().LastStoreSyncResourceVersion()
+}
+
+const (
+	jobsResource = "jobs"
+	podsResource = "pods"
+)

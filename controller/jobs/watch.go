@@ -184,9 +184,9 @@ func (c *instance) podsOf(k key, j *batchv1.Job) (owned, orphans []*corev1.Pod) 
 	return owned, orphans
 }
 
-// Pods of a big Job share a plan: it is made at most so often that planning takes a
-// few hundredths of a worker's time.
+// Pods of a big Job share a plan. Finding, sorting and planning for 10,000 pods takes some
+// 10 ms; with this pause it is done at most 20 times a second.
 const (
 	smallJob    = 64
-	pausePerPod = 20 * time.Microsecond
+	pausePerPod = 5 * time.Microsecond
 )

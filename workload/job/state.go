@@ -52,7 +52,7 @@ type Limits struct {
 	// Uncounted is how many pods uncountedTerminatedPods holds at most (500).
 	Uncounted int
 	// Pods is how many pods one plan makes, removes and lets go at most, of each. It
-	// is what one Job may hold a worker for while others wait (100).
+	// is what one Job may hold a worker for while others wait (200).
 	Pods int
 	// StatusPause is the time between two status writes that tell of nothing but
 	// numbers of active, ready and terminating pods (1 s), and CountPause between
@@ -63,7 +63,7 @@ type Limits struct {
 // DefaultLimits are what the controller uses unless told otherwise.
 var DefaultLimits = Limits{
 	Backoff: 10 * time.Second, BackoffMax: 10 * time.Minute,
-	Uncounted: 500, Pods: 100,
+	Uncounted: 500, Pods: 200,
 	StatusPause: time.Second, CountPause: 250 * time.Millisecond,
 }
 

@@ -18,6 +18,8 @@ func TestDeadline(t *testing.T) {
 		{name: "before any pod", job: "p=1 c=1 deadline=10 started=10", want: "FailureTarget(DeadlineExceeded) Failed(DeadlineExceeded)"},
 		{name: "the backoff limit goes first", job: "p=1 c=1 backoff=0 deadline=1 started=10", pods: "F", want: "failed=1 released=1 FailureTarget(BackoffLimitExceeded) Failed(BackoffLimitExceeded)"},
 		{name: "not while suspended", job: "p=1 c=2 deadline=10 started=15 suspend", want: "Suspended(JobSuspended)"},
+		{name: "no time at all", job: "p=1 c=1 deadline=0", want: "FailureTarget(DeadlineExceeded) Failed(DeadlineExceeded)"},
+		{name: "it begins again when the Job is resumed", job: "p=1 c=1 deadline=10 started=15 was-suspended", want: "active=1 made=1 Suspended=False(JobResumed)"},
 		{name: "success goes after", job: "p=1 c=1 deadline=10 started=15", pods: "S", want: "succeeded=1 released=1 FailureTarget(DeadlineExceeded) Failed(DeadlineExceeded)"},
 	})
 	s := newStage(t, newJob("p=1 c=1 deadline=10 started=4"), newPods("R"))

@@ -157,9 +157,13 @@ func (p *plan) restartedTooOften() bool {
 // pastDeadline tells whether the Job has been active for too long, and wakes it when
 // it will have been.
 func (p *plan) pastDeadline() bool {
-	seconds, since := p.job.Spec.ActiveDeadlineSeconds, p.job.Status.StartTime
-	if seconds == nil || since == nil || p.suspended() {
+	seconds := p.job.Spec.ActiveDeadlineSeconds
+	if seconds == nil || p.suspended() {
 		return false
+	}
+	since := p.now // of a Job that begins, or that is resumed
+	if start := p.job.Status.StartTime; start != nil && trueCondition(&p.job.Status, batchv1.JobSuspended) == nil {
+		since = start.Time
 	}
 	left := since.Add(time.Duration(*seconds) * time.Second).Sub(p.now)
 	if left > 0 {

@@ -27,6 +27,9 @@ func handle(policy *batchv1.PodFailurePolicy, p *corev1.Pod) handled {
 	}
 	for i := range policy.Rules {
 		rule := &policy.Rules[i]
+		if !known(rule.Action) {
+			continue
+		}
 		message := ""
 		switch {
 		case rule.OnExitCodes != nil:
@@ -50,6 +53,15 @@ func handle(policy *batchv1.PodFailurePolicy, p *corev1.Pod) handled {
 		return handled{action: rule.Action, failJob: message}
 	}
 	return handled{}
+}
+
+// known tells whether an action is one of this version's; rules of others match nothing.
+func known(action batchv1.PodFailurePolicyAction) bool {
+	switch action {
+	case batchv1.PodFailurePolicyActionFailJob, batchv1.PodFailurePolicyActionFailIndex, batchv1.PodFailurePolicyActionIgnore, batchv1.PodFailurePolicyActionCount:
+		return true
+	}
+	return false
 }
 
 // exitMatch is the container whose exit code matches; containers go before init

@@ -95,6 +95,9 @@ func TestHandle(t *testing.T) {
 		want  string
 	}{
 		{"no rules", nil, "F exit=1", ""},
+		{"unknown action, exit code", rules{onExit("Future", in, 1), onExit(failJob, in, 1)}, "F exit=1",
+			"FailJob Container main for pod default/pod-0000 failed with exit code 1 matching FailJob rule at index 1"},
+		{"unknown action, condition", rules{onCondition("Future", "Broken"), onCondition(ignore, "Broken")}, "F cond=Broken", "Ignore"},
 		{"unknown operator", rules{onExit(ignore, "Future", 1), onExit(failIndex, in, 1)}, "F exit=1", "FailIndex"},
 		{"ignored", rules{onExit(ignore, in, 1, 2)}, "F exit=2", "Ignore"},
 		{"below zero (Windows)", rules{onExit(ignore, in, -1)}, "F exit=-1", "Ignore"},

@@ -246,9 +246,9 @@ func (s *stage) step() bool {
 		for _, e := range d.Events {
 			s.events = append(s.events, e.Reason)
 		}
-		for action, n := range d.Tally.Handled {
-			s.handled[action] += n
-		}
+	}
+	for action, n := range d.Tally.Handled {
+		s.handled[action] += n
 	}
 	for i := range d.Actions {
 		s.do(&d.Actions[i])

@@ -19,7 +19,7 @@ type census struct {
 
 	// Of pods with our finalizer:
 	newSucceeded, newFailed []*corev1.Pod // finished and not recorded; failures that count
-	newIgnored              []*corev1.Pod // failures that do not
+	freeIgnored             []*corev1.Pod // failures that do not, and may be let go
 	free                    []*corev1.Pod // recorded, or not to be recorded: may be let go
 	// late are failed pods by index that are the last of it: they are let go once
 	// another pod carries on the count of failures.
@@ -156,9 +156,8 @@ func (p *plan) hasFailed(pods []*corev1.Pod) {
 		case p.indexed() && !p.isIndex(completionIndex(pod)):
 			p.free = append(p.free, pod)
 		case !handle(p.job.Spec.PodFailurePolicy, pod).counts():
-			p.newIgnored = append(p.newIgnored, pod)
 			if !p.isLate(pod) {
-				p.free = append(p.free, pod)
+				p.freeIgnored = append(p.freeIgnored, pod)
 			}
 		default:
 			p.newFailed = append(p.newFailed, pod)

@@ -57,9 +57,11 @@ func (p *plan) track() {
 	if p.recorded > 0 {
 		p.because("Records", "%d pods succeeded and %d failed: that is recorded before they are let go", len(succeeded), len(failed))
 	}
+	p.recordedFailures = failed
 	p.trackIndexes()
-	p.tally(failed)
-	p.letGo(p.free)
+	// Failures that are ignored leave no record: they are told when they are let go.
+	p.handled(batchv1.PodFailurePolicyActionIgnore, min(len(p.free)+len(p.freeIgnored), p.Limits.Pods)-len(p.free))
+	p.letGo(append(p.free, p.freeIgnored...))
 }
 
 // trackIndexes writes the sets of indexes. They may become smaller when the Job does.
@@ -74,20 +76,27 @@ func (p *plan) trackIndexes() {
 	}
 }
 
-// tally counts, for metrics, what the pod failure policy did with new failures.
-func (p *plan) tally(recorded []*corev1.Pod) {
+// tellRecorded counts, for metrics, what the pod failure policy did with the failures that this
+// plan records.
+func (p *plan) tellRecorded() {
 	if p.job.Spec.PodFailurePolicy == nil {
 		return
 	}
-	handledBy := map[batchv1.PodFailurePolicyAction]int{}
-	for _, pods := range [][]*corev1.Pod{recorded, p.newIgnored} {
-		for _, pod := range pods {
-			if h := handle(p.job.Spec.PodFailurePolicy, pod); h.action != "" {
-				handledBy[h.action]++
-			}
+	for _, pod := range p.recordedFailures {
+		if h := handle(p.job.Spec.PodFailurePolicy, pod); h.action != "" {
+			p.handled(h.action, 1)
 		}
 	}
-	p.decision.Tally.Handled = handledBy
+}
+
+func (p *plan) handled(action batchv1.PodFailurePolicyAction, n int) {
+	if n <= 0 {
+		return
+	}
+	if p.decision.Tally.Handled == nil {
+		p.decision.Tally.Handled = map[batchv1.PodFailurePolicyAction]int{}
+	}
+	p.decision.Tally.Handled[action] += n
 }
 
 // letGo removes our finalizer from pods.

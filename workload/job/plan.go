@@ -33,7 +33,9 @@ type plan struct {
 	urgent   bool
 	counted  int // pods whose records became counts
 	recorded int // pods that were recorded
-	decision Decision
+	// recordedFailures are those of them that have failed.
+	recordedFailures []*corev1.Pod
+	decision         Decision
 }
 
 // Plan decides what is next. It is pure: the same state gives the same decision.

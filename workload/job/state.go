@@ -100,7 +100,8 @@ type Tally struct {
 	// Created, Removed and Released are pods in Actions; Surplus are those that are
 	// removed because there are more than the Job asks for.
 	Created, Removed, Released, Surplus int
-	// Handled are new failures by the action of the pod failure policy.
+	// Handled are new failures by the action of the pod failure policy: those that the
+	// status records, and ignored ones that are let go, with or without a status.
 	Handled map[batchv1.PodFailurePolicyAction]int
 	// Replaces says that pods are made after others failed or began to terminate.
 	Replaces bool

@@ -28,6 +28,7 @@ func (p *plan) write() {
 		return
 	}
 	p.decision.Status = &p.status
+	p.tellRecorded()
 	past := &p.decision.Past
 	past.StatusWrites++
 	past.StatusAt = p.now

@@ -1,0 +1,83 @@
+package job
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+)
+
+// TestHandledOnce: what the pod failure policy did with a failure is told once, with
+// the record of it, or when a pod whose failure is ignored is let go.
+func TestHandledOnce(t *testing.T) {
+	const in = batchv1.PodFailurePolicyOnExitCodesOpIn
+	codes := failurePolicy(onExit("Ignore", in, 1), onExit("Count", in, 2), onExit("FailIndex", in, 3), onExit("FailJob", in, 4))
+	for _, c := range []struct{ job, pods, want string }{
+		{"p=1 c=1", "F exit=1", "map[Ignore:1]"},
+		{"p=9 c=9", "F exit=1, F exit=2, F exit=2, F exit=9", "map[Count:2 Ignore:1]"},
+		{"p=2 c=2", "F exit=4, R", "map[FailJob:1]"},
+		{"p=2 c=2 indexed perindex=3", "F #0 exit=3, F #1 exit=1 ago=1", "map[FailIndex:1]"}, // index 1 waits
+		{"p=1 c=1", "F free exit=2", "map[]"},
+		{"p=1 c=1", "S", "map[]"},
+	} {
+		s := newStage(t, newJob(c.job, codes), newPods(c.pods))
+		s.settle()
+		if got := fmt.Sprint(s.handled); got != c.want {
+			t.Errorf("%s: %s: %s, want %s", c.job, c.pods, got, c.want)
+		}
+	}
+}
+
+// TestHandledLater: while the status is kept back, nothing of it is told.
+func TestHandledLater(t *testing.T) {
+	s := newStage(t, newJob("p=1 c=1 started=9", failurePolicy(onExit("Count", "In", 1))), newPods("F exit=1 ago=1"))
+	s.limits.CountPause = time.Hour
+	s.past = Past{StatusWrites: 1000, StatusAt: noon}
+	if s.step() || len(s.last.Tally.Handled) > 0 || s.last.Wake == 0 {
+		t.Errorf("%+v", s.last)
+	}
+}
+
+// TestLateFailuresAreToldOnce: a failed pod by index that is ignored is looked at in
+// each plan until its index is tried again.
+func TestLateFailuresAreToldOnce(t *testing.T) {
+	s := newStage(t, newJob("p=1 c=1 indexed perindex=3", failurePolicy(onExit("Ignore", "In", 1))), newPods("F #0 exit=1 ago=1"))
+	s.settle()
+	for range 3 {
+		s.now = s.now.Add(time.Second)
+		s.settle()
+		s.step()
+		if len(s.last.Tally.Handled) > 0 {
+			t.Fatalf("told while it waits: %v", s.last.Tally.Handled)
+		}
+	}
+	s.now = s.now.Add(time.Minute)
+	s.settle()
+	if got := fmt.Sprint(s.handled, s.made, s.released); got != "map[Ignore:1] 1 1" {
+		t.Errorf("handled, made, released: %s", got)
+	}
+}
+
+// TestTally has what upstream's metrics tell of creations.
+func TestTally(t *testing.T) {
+	for _, c := range []struct {
+		job, pods string
+		want      string
+	}{
+		{"p=2 c=5", "", "made 2 removed 0 released 0 replaces false ended  "},
+		{"p=2 c=5 failed=1", "R", "made 1 removed 0 released 0 replaces true ended  "},
+		{"p=2 c=5", "R terminating free", "made 2 removed 0 released 0 replaces true ended  "},
+		{"p=2 c=5", "4 R", "made 0 removed 2 released 0 replaces false ended  "},
+		{"p=1 c=2 uncounted-succeeded=a", "a: S, R", "made 0 removed 0 released 1 replaces false ended  "},
+		{"p=1 c=1 succeeded=1", "", "made 0 removed 0 released 0 replaces false ended Complete CompletionsReached"},
+		{"p=1 c=1 target=X started=9", "S free", "made 0 removed 0 released 0 replaces false ended Failed X"},
+	} {
+		s := newStage(t, newJob(c.job), newPods(c.pods))
+		s.step()
+		n := s.last.Tally
+		if got := fmt.Sprintf("made %d removed %d released %d replaces %t ended %s %s", n.Created, n.Removed, n.Released, n.Replaces, n.Ended, n.Why); got != c.want {
+			t.Errorf("%s: %s\n got %s\nwant %s", c.job, c.pods, got, c.want)
+		}
+	}
+}

@@ -71,6 +71,10 @@ func (p *plan) trackIndexes() {
 	}
 	p.status.CompletedIndexes = p.succeededNow.String()
 	p.status.Succeeded = int32(p.succeededNow.Len())
+	if !ptr.Equal(p.job.Spec.Completions, p.job.Spec.Parallelism) {
+		// Only of a Job that could just have been made smaller the API takes fewer.
+		p.status.Succeeded = max(p.status.Succeeded, p.job.Status.Succeeded)
+	}
 	if p.perIndex() {
 		p.status.FailedIndexes = ptr.To(p.failedNow.String())
 	}

@@ -16,7 +16,10 @@ const (
 
 // write decides whether the status is written now.
 func (p *plan) write() {
-	p.status.Active = int32(len(p.active) + p.decision.Tally.Created)
+	p.status.Active = int32(len(p.active))
+	if p.Past.Batch != 1 { // the last that were to be made were not refused
+		p.status.Active += int32(p.decision.Tally.Created)
+	}
 	p.status.Ready = ptr.To(int32(p.ready))
 	p.status.Terminating = ptr.To(int32(p.terminating))
 	if equality.Semantic.DeepEqual(&p.status, &p.job.Status) {

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"math"
 	"strconv"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -76,7 +77,7 @@ func failuresWith(j *batchv1.Job, last *corev1.Pod) (counted, ignored int) {
 	}
 	counted, ignored = indexFailures(last)
 	if handle(j.Spec.PodFailurePolicy, last).counts() {
-		return counted + 1, ignored
+		return min(counted+1, math.MaxInt32), ignored
 	}
-	return counted, ignored + 1
+	return counted, min(ignored+1, math.MaxInt32)
 }

@@ -1,6 +1,8 @@
 package job
 
 import (
+	"slices"
+
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,15 +34,15 @@ type census struct {
 	failJob   string // the message of the pod failure policy
 	succeeded int    // counted, recorded and new
 	failed    int
-	activeAt  bits // indexes of active pods
-	endingAt  bits // indexes of terminating pods
+	activeAt  numbers // indexes of active pods, noIndex among them
+	endingAt  numbers // indexes of terminating pods
 }
 
 // survey makes the census.
 func (p *plan) survey() {
 	p.active = make([]*corev1.Pod, 0, len(p.Pods))
 	if p.indexed() {
-		p.activeAt, p.endingAt = newBits(p.completions()), newBits(p.completions())
+		p.activeAt = make(numbers, 0, len(p.Pods))
 	}
 	p.heldRecorded = map[types.UID]bool{}
 	var failed []*corev1.Pod // with our finalizer, not recorded
@@ -67,6 +69,8 @@ func (p *plan) survey() {
 			p.free = append(p.free, pod)
 		}
 	}
+	slices.Sort(p.activeAt)
+	slices.Sort(p.endingAt)
 	p.hasFailed(failed)
 	p.sum()
 }
@@ -80,12 +84,12 @@ func (p *plan) look(pod *corev1.Pod) {
 			p.ready++
 		}
 		if p.indexed() {
-			p.activeAt.add(completionIndex(pod))
+			p.activeAt = append(p.activeAt, completionIndex(pod))
 		}
 	case isTerminating(pod):
 		p.terminating++
 		if p.indexed() {
-			p.endingAt.add(completionIndex(pod))
+			p.endingAt = append(p.endingAt, completionIndex(pod))
 		}
 	}
 	if pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodPending {

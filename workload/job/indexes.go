@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -20,6 +21,7 @@ func ParseIndexes(text string, below int) (set Indexes, err error) {
 	if text == "" {
 		return nil, nil
 	}
+	set = make(Indexes, 0, 1+strings.Count(text, ","))
 	for part := range strings.SplitSeq(text, ",") {
 		first, last, isSpan := strings.Cut(part, "-")
 		if !isSpan {
@@ -40,23 +42,23 @@ func ParseIndexes(text string, below int) (set Indexes, err error) {
 
 // String is the text form: two indexes that follow each other are written apart.
 func (x Indexes) String() string {
-	var b strings.Builder
+	b := make([]byte, 0, 12*len(x))
 	for i, s := range x {
 		if i > 0 {
-			b.WriteByte(',')
+			b = append(b, ',')
 		}
-		b.WriteString(strconv.Itoa(s.First))
+		b = strconv.AppendInt(b, int64(s.First), 10)
 		switch s.Last - s.First {
 		case 0:
 			continue
 		case 1:
-			b.WriteByte(',')
+			b = append(b, ',')
 		default:
-			b.WriteByte('-')
+			b = append(b, '-')
 		}
-		b.WriteString(strconv.Itoa(s.Last))
+		b = strconv.AppendInt(b, int64(s.Last), 10)
 	}
-	return b.String()
+	return string(b)
 }
 
 // Len is how many indexes there are.
@@ -118,15 +120,10 @@ func (x Indexes) Common(y Indexes) (n int) {
 	return n
 }
 
-// bits is a set of indexes below a number that is known, for one pass over pods.
-type bits []uint64
+// numbers are the completion indexes of pods, sorted; there may be some twice.
+type numbers []int
 
-func newBits(n int) bits { return make(bits, (n+63)/64) }
-
-func (b bits) has(i int) bool { return i >= 0 && i/64 < len(b) && b[i/64]&(1<<(i%64)) != 0 }
-
-func (b bits) add(i int) {
-	if i >= 0 && i/64 < len(b) {
-		b[i/64] |= 1 << (i % 64)
-	}
+func (n numbers) has(i int) bool {
+	_, ok := slices.BinarySearch(n, i)
+	return ok
 }

@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -74,7 +75,7 @@ func (p *plan) read() {
 		// A status that cannot be read was not written by a Job controller; the API
 		// refuses it. What can be read of it counts.
 		p.completed, _ = ParseIndexes(j.Status.CompletedIndexes, p.completions())
-		p.succeededNow, _ = ParseIndexes(j.Status.CompletedIndexes, p.completions())
+		p.succeededNow = slices.Clone(p.completed)
 		p.failedNow, _ = ParseIndexes(ptr.Deref(j.Status.FailedIndexes, ""), p.completions())
 	}
 	p.survey()

@@ -118,11 +118,9 @@ func (p *plan) surplus(atLeast int) (surplus []*corev1.Pod) {
 
 // oneOfEach keeps of each index the active pod of most worth.
 func (p *plan) oneOfEach() (keep, surplus []*corev1.Pod) {
-	seen, again := newBits(p.completions()), false
-	for _, pod := range p.active {
-		i := completionIndex(pod)
-		again = again || !p.isIndex(i) || seen.has(i)
-		seen.add(i)
+	again := false
+	for k, i := range p.activeAt {
+		again = again || !p.isIndex(i) || k > 0 && p.activeAt[k-1] == i
 	}
 	if !again {
 		return p.active, nil
@@ -143,25 +141,22 @@ func (p *plan) oneOfEach() (keep, surplus []*corev1.Pod) {
 	return keep, surplus
 }
 
-// pending are the indexes that have neither succeeded nor failed nor a pod.
+// pending are the indexes that have neither succeeded nor failed nor a pod. A Job may
+// ask for billions of them: what there is is stepped over.
 func (p *plan) pending() func(yield func(int) bool) {
-	taken := slices.Clone(p.activeAt)
-	if replacesOnlyFailed(p.job) {
-		for i := range taken {
-			taken[i] |= p.endingAt[i]
-		}
-	}
-	for _, set := range []Indexes{p.succeededNow, p.failedNow} {
-		for _, span := range set {
-			for i := span.First; i <= span.Last; i++ {
-				taken.add(i)
-			}
-		}
-	}
+	waitsForEnd := replacesOnlyFailed(p.job)
 	return func(yield func(int) bool) {
-		for i := range p.completions() {
-			if !taken.has(i) && !yield(i) {
-				return
+		for i := 0; i < p.completions(); i++ {
+			switch {
+			case p.succeededNow.Has(i):
+				i = p.succeededNow[p.succeededNow.at(i)].Last
+			case p.failedNow.Has(i):
+				i = p.failedNow[p.failedNow.at(i)].Last
+			case p.activeAt.has(i), waitsForEnd && p.endingAt.has(i):
+			default:
+				if !yield(i) {
+					return
+				}
 			}
 		}
 	}

@@ -51,10 +51,16 @@ func (p *plan) own(pod *corev1.Pod, patch []byte, code, why string) {
 func Matcher(j *batchv1.Job) (func(map[string]string) bool, error) {
 	s := j.Spec.Selector
 	if s != nil && len(s.MatchExpressions) == 0 && len(s.MatchLabels) > 0 {
-		// As the API makes it, and as fast as ten thousand pods want it.
+		// As the API makes it, and as fast as ten thousand pods want it: to go through
+		// a map costs more than to look something up in one.
+		type label struct{ key, value string }
+		wanted := make([]label, 0, len(s.MatchLabels))
+		for key, value := range s.MatchLabels {
+			wanted = append(wanted, label{key, value})
+		}
 		return func(all map[string]string) bool {
-			for key, value := range s.MatchLabels {
-				if got, ok := all[key]; !ok || got != value {
+			for i := range wanted {
+				if got, ok := all[wanted[i].key]; !ok || got != wanted[i].value {
 					return false
 				}
 			}

@@ -59,8 +59,11 @@ func (p *plan) survey() {
 		switch {
 		case p.recordedSucceeded[pod.UID] || p.recordedFailed[pod.UID]:
 			// What is recorded stays, whatever the pod says now (kubernetes #125410).
+			// One that is active again is held until it is not.
 			p.heldRecorded[pod.UID] = true
-			p.free = append(p.free, pod)
+			if !isActive(pod) || p.job.DeletionTimestamp != nil {
+				p.free = append(p.free, pod)
+			}
 		case pod.Status.Phase == corev1.PodSucceeded:
 			p.hasSucceeded(pod)
 		case p.countsAsFailed(pod):

@@ -101,6 +101,7 @@ func (p *plan) end() {
 	setCondition(&p.status, c, p.now)
 	p.urgent = true
 	p.decision.Tally.Ended, p.decision.Tally.Why = c.Type, c.Reason
+	p.because("Ends", "nothing is left: the Job is %s (%s)", c.Type, c.Reason)
 	if p.status.StartTime == nil && !(p.suspended() && p.job.Spec.Completions != nil && p.completions() == 0) {
 		p.status.StartTime = ptr.To(metav1.NewTime(p.now)) // the API wants one of a Job that has ended
 	}

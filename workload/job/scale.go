@@ -25,6 +25,7 @@ func (p *plan) scale() {
 	case p.successMet != nil:
 		p.remove(p.active, "the Job has succeeded")
 	case p.suspended():
+		p.because("Suspended", "the Job is suspended: no pod is made")
 		p.remove(p.active, "the Job is suspended")
 	default:
 		p.fit()
@@ -184,8 +185,11 @@ func (p *plan) createIndexes(pending func(func(int) bool), missing int) {
 		p.create(podFrom(p.job, p.freeName(i, i), i, last))
 		made++
 	}
-	if waiting > 0 {
+	switch {
+	case waiting > 0:
 		p.because("WaitsForBackoff", "%d indexes wait after a failure", waiting)
+	case made == 0:
+		p.because("Enough", "every index has succeeded, failed or has a pod; nothing to create")
 	}
 	p.made(made, missing)
 }

@@ -3,6 +3,8 @@ package job
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,140 +16,6 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// legal checks what the API would refuse, and what nobody may take back.
-func (w *world) legal(old, s *batchv1.JobStatus) {
-	bad := func(format string, args ...any) { w.broken("a status the API refuses: "+format, args...) }
-	if s.Ready != nil && *s.Ready > s.Active {
-		bad("ready %d of %d active", *s.Ready, s.Active)
-	}
-	if s.Failed < old.Failed || !w.indexed() && s.Succeeded < old.Succeeded {
-		bad("counts go back")
-	}
-	for _, c := range old.Conditions {
-		if now := trueCondition(s, c.Type); c.Status == corev1.ConditionTrue && now == nil && c.Type != batchv1.JobSuspended {
-			bad("%s is taken back", c.Type)
-		}
-	}
-	complete, failed := trueCondition(s, batchv1.JobComplete) != nil, trueCondition(s, batchv1.JobFailed) != nil
-	met, target := trueCondition(s, batchv1.JobSuccessCriteriaMet) != nil, trueCondition(s, batchv1.JobFailureTarget) != nil
-	if met && target || complete && !met || failed && !target {
-		bad("conditions %v", s.Conditions)
-	}
-	u := s.UncountedTerminatedPods
-	if (complete || failed) && (s.Active > 0 || *s.Terminating > 0 || len(u.Succeeded)+len(u.Failed) > 0 || s.StartTime == nil) {
-		bad("ended with something left: %+v", s)
-	}
-	if complete != (s.CompletionTime != nil) {
-		bad("completion time")
-	}
-	seen := map[types.UID]bool{}
-	for _, uids := range [][]types.UID{u.Succeeded, u.Failed} {
-		for _, uid := range uids {
-			if seen[uid] {
-				bad("%s is recorded twice", uid)
-			}
-			seen[uid] = true
-		}
-	}
-}
-
-func (w *world) indexed() bool { return w.job().Spec.CompletionMode != nil }
-
-// broken ends the run. It panics with the story, for whoever searches.
-func (w *world) broken(format string, args ...any) {
-	panic(violation(fmt.Sprintf(format, args...) + "\n\t" + strings.Join(w.story, "\n\t")))
-}
-
-type violation string
-
-// check looks at the truth after every step.
-func (w *world) check() {
-	j := w.job()
-	active, succeeded, failed := 0, 0, 0
-	at, done := map[int]int{}, map[int]bool{}
-	for _, p := range w.made {
-		i := completionIndex(p)
-		switch {
-		case p.Status.Phase == corev1.PodSucceeded && !w.removed[p.UID]:
-			succeeded++
-			done[i] = true
-		case p.Status.Phase == corev1.PodFailed || p.DeletionTimestamp != nil:
-			failed++
-		}
-	}
-	for _, p := range w.pods {
-		if isActive(p) && !w.removed[p.UID] {
-			active++
-			at[completionIndex(p)]++
-		}
-	}
-	if active > int(*j.Spec.Parallelism) {
-		w.broken("%d pods are active, parallelism is %d", active, *j.Spec.Parallelism)
-	}
-	if c := j.Spec.Completions; c != nil && !w.indexed() && active+succeeded > int(*c) {
-		w.broken("%d pods are active and %d have succeeded of %d completions", active, succeeded, *c)
-	}
-	if w.indexed() {
-		for i, n := range at {
-			if n > 1 || done[i] {
-				w.broken("index %d has %d active pods; succeeded before: %t", i, n, done[i])
-			}
-		}
-	}
-	u := ptr.Deref(j.Status.UncountedTerminatedPods, batchv1.UncountedTerminatedPods{})
-	if counted := int(j.Status.Succeeded) + len(u.Succeeded); !w.indexed() && counted > succeeded || w.indexed() && int(j.Status.Succeeded) > len(done) {
-		w.broken("the Job counts %d successes of %d", counted, succeeded)
-	}
-	if counted := int(j.Status.Failed) + len(u.Failed); counted > failed {
-		w.broken("the Job counts %d failures of %d", counted, failed)
-	}
-}
-
-// finish lets everything arrive and everybody do his work, and checks the end.
-func (w *world) finish() {
-	for range 400 {
-		for w.deliverJob() || w.deliverPod() {
-		}
-		w.kubelet(0)
-		w.now = w.now.Add(15 * time.Second)
-		w.sync(0)
-		w.check()
-		if Ended(w.job()) && w.jobSeen == len(w.jobs) && w.logSeen == len(w.log) {
-			w.counted()
-			return
-		}
-	}
-	w.broken("the Job has not ended: %+v", w.job().Status)
-}
-
-// counted checks that each pod was counted once.
-func (w *world) counted() {
-	succeeded, failed, done := 0, 0, map[int]bool{}
-	for _, p := range w.made {
-		switch {
-		case w.removed[p.UID]:
-		case p.Status.Phase == corev1.PodSucceeded:
-			succeeded++
-			done[completionIndex(p)] = true
-		default:
-			failed++
-		}
-		if w.pods[p.Name] == p && hasFinalizer(p) {
-			w.broken("pod %s is still held", p.UID)
-		}
-	}
-	if w.indexed() {
-		succeeded = len(done)
-	}
-	s := w.job().Status
-	if int(s.Succeeded) != succeeded || int(s.Failed) != failed {
-		w.broken("the Job counts %d successes and %d failures of %d and %d", s.Succeeded, s.Failed, succeeded, failed)
-	}
-	if trueCondition(&s, batchv1.JobComplete) != nil && succeeded == 0 && *w.job().Spec.Completions > 0 {
-		w.broken("complete without a success")
-	}
-}
-
 // run plays one run; the violation is "" if everything held.
 func run(t testing.TB, seed uint64, n naive) (found string) {
 	defer func() {
@@ -156,13 +24,14 @@ func run(t testing.TB, seed uint64, n naive) (found string) {
 		case violation:
 			found = string(v)
 		default:
-			panic(v)
+			panic(fmt.Sprintf("seed %d: %v", seed, v))
 		}
 	}()
 	rng := rand.New(rand.NewPCG(seed, 2))
 	w := newWorld(t, seed, drawJob(rng))
 	w.naive = n
 	likely, failing := rng.IntN(30), rng.IntN(40)
+	meddles := rng.IntN(len(meddlers)+1) * rng.IntN(2) // half of the users do little
 	for range 30 + rng.IntN(150) {
 		switch w.rng.IntN(12) {
 		case 0, 1, 2:
@@ -176,15 +45,17 @@ func run(t testing.TB, seed uint64, n naive) (found string) {
 		case 10:
 			w.now = w.now.Add(time.Duration(w.rng.IntN(15)) * time.Second)
 		case 11:
-			w.user()
+			if w.rng.IntN(2) == 0 {
+				meddlers[w.rng.IntN(2+max(0, meddles-2))](w)
+			}
 		}
-		w.check()
 	}
 	w.resume()
 	w.finish()
 	return ""
 }
 
+// drawJob is a Job of any kind.
 func drawJob(rng *rand.Rand) *batchv1.Job {
 	j := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pi"},
@@ -197,57 +68,176 @@ func drawJob(rng *rand.Rand) *batchv1.Job {
 			},
 		},
 	}
-	if rng.IntN(2) == 0 {
-		j.Spec.CompletionMode = ptr.To(batchv1.IndexedCompletion)
-		if rng.IntN(2) == 0 {
-			j.Spec.BackoffLimitPerIndex = ptr.To(rng.Int32N(3))
-			j.Spec.BackoffLimit = ptr.To[int32](1 << 30)
-		}
+	one := func(of int) bool { return rng.IntN(of) == 0 }
+	if one(2) {
+		drawIndexed(rng, j)
+	} else if one(4) {
+		j.Spec.Completions = nil
 	}
-	if rng.IntN(3) == 0 {
+	if one(3) {
 		j.Spec.PodReplacementPolicy = ptr.To(batchv1.Failed)
+	}
+	switch {
+	case one(3):
+		failurePolicy(drawRules(rng, j.Spec.BackoffLimitPerIndex != nil)...)(j)
+	case one(6):
+		j.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
+	}
+	if one(6) {
+		j.Spec.ActiveDeadlineSeconds = ptr.To(20 + rng.Int64N(300))
 	}
 	return j
 }
 
-// user deletes a pod, or suspends the Job and resumes it.
-func (w *world) user() {
-	j := w.job()
-	switch {
-	case w.rng.IntN(3) == 0:
-		for _, p := range w.made { // any: the order does not matter for what must hold
-			if now := w.pods[p.Name]; now == p && isActive(p) {
-				p = p.DeepCopy()
-				p.DeletionTimestamp = ptr.To(metav1.NewTime(w.now))
-				w.putPod(p)
-				w.say("user deletes %s", p.UID)
-				break
-			}
+func drawIndexed(rng *rand.Rand, j *batchv1.Job) {
+	j.Spec.CompletionMode = ptr.To(batchv1.IndexedCompletion)
+	if rng.IntN(2) == 0 {
+		j.Spec.BackoffLimitPerIndex = ptr.To(rng.Int32N(3))
+		j.Spec.BackoffLimit = ptr.To[int32](1 << 30)
+		if rng.IntN(2) == 0 {
+			j.Spec.MaxFailedIndexes = ptr.To(rng.Int32N(3))
 		}
-	case w.rng.IntN(4) == 0 && !Ended(j):
-		j = j.DeepCopy()
-		j.Spec.Suspend = ptr.To(!ptr.Deref(j.Spec.Suspend, false))
-		w.putJob(j)
-		w.say("user sets suspend to %t", *j.Spec.Suspend)
+	}
+	if rng.IntN(3) == 0 {
+		successPolicy([]string{"0,1/1", "0", "/2", "1-9"}[rng.IntN(4)])(j)
+	}
+	if rng.IntN(3) == 0 {
+		j.Spec.Completions = ptr.To(*j.Spec.Parallelism) // elastic
 	}
 }
 
+func drawRules(rng *rand.Rand, perIndex bool) (rules []batchv1.PodFailurePolicyRule) {
+	actions := []batchv1.PodFailurePolicyAction{batchv1.PodFailurePolicyActionIgnore, batchv1.PodFailurePolicyActionIgnore, batchv1.PodFailurePolicyActionCount, batchv1.PodFailurePolicyActionFailJob}
+	if perIndex {
+		actions = append(actions, batchv1.PodFailurePolicyActionFailIndex)
+	}
+	for range 1 + rng.IntN(3) {
+		action := actions[rng.IntN(len(actions))]
+		switch rng.IntN(3) {
+		case 0:
+			rules = append(rules, onCondition(action, "DisruptionTarget"))
+		case 1:
+			rules = append(rules, onExit(action, batchv1.PodFailurePolicyOnExitCodesOpIn, 1+rng.Int32N(4)))
+		default:
+			rules = append(rules, onExit(action, batchv1.PodFailurePolicyOnExitCodesOpNotIn, 1, 2, 3))
+		}
+	}
+	return rules
+}
+
+// meddlers are what users do, the usual first.
+var meddlers = []func(*world){
+	(*world).deletePod, (*world).toggle, (*world).rescale, (*world).resize, (*world).bringPod, (*world).relabel, (*world).changeBack,
+}
+
+func (w *world) deletePod() {
+	p := w.somePod(isActive)
+	if p == nil {
+		return
+	}
+	p.DeletionTimestamp = ptr.To(metav1.NewTime(w.now))
+	if w.rng.IntN(2) == 0 {
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue})
+	}
+	w.touchedAt[completionIndex(p)] = true
+	w.putPod(p)
+	w.say("user deletes %s", p.UID)
+}
+
+// change lets the user change the spec of a Job that has not ended.
+func (w *world) change(what string, f func(*batchv1.JobSpec)) {
+	if Ended(w.job()) {
+		return
+	}
+	j := w.job().DeepCopy()
+	f(&j.Spec)
+	w.putJob(j)
+	w.say("user sets %s: suspend %t, parallelism %d, completions %d", what, ptr.Deref(j.Spec.Suspend, false), *j.Spec.Parallelism, ptr.Deref(j.Spec.Completions, -1))
+	if !w.indexed() {
+		return
+	}
+	for _, p := range w.made {
+		if completionIndex(p) >= int(*j.Spec.Completions) {
+			w.dropped[p.UID], w.touchedAt[completionIndex(p)] = true, true
+		}
+	}
+}
+
+func (w *world) toggle() {
+	w.change("suspend", func(s *batchv1.JobSpec) { s.Suspend = ptr.To(!ptr.Deref(s.Suspend, false)) })
+}
+
+func (w *world) rescale() {
+	w.change("parallelism", func(s *batchv1.JobSpec) { s.Parallelism = ptr.To(w.rng.Int32N(6)) })
+}
+
+// resize is for elastic Indexed Jobs: completions go with parallelism.
+func (w *world) resize() {
+	if s := &w.job().Spec; w.indexed() && ptr.Equal(s.Completions, s.Parallelism) {
+		w.change("size", func(s *batchv1.JobSpec) {
+			s.Parallelism = ptr.To(1 + w.rng.Int32N(6))
+			s.Completions = s.Parallelism
+		})
+	}
+}
+
+// bringPod makes a pod that the Job's selector matches.
+func (w *world) bringPod() {
+	p := newPod(0, fmt.Sprintf("P #%d", w.rng.IntN(6)))
+	p.Name, p.UID, p.CreationTimestamp = fmt.Sprintf("user-%d", w.revision), types.UID(fmt.Sprintf("user-%d", w.revision+1)), metav1.NewTime(w.now)
+	p.OwnerReferences, p.Finalizers, p.Status = nil, nil, corev1.PodStatus{Phase: corev1.PodPending}
+	w.touchedAt[completionIndex(p)] = true
+	w.putPod(p)
+	w.say("user brings %s index %d", p.UID, completionIndex(p))
+}
+
+// relabel takes a pod out of the Job's selector.
+func (w *world) relabel() {
+	if p := w.somePod(w.ours); p != nil {
+		p.Labels = map[string]string{"job": "another"}
+		w.touchedAt[completionIndex(p)] = true
+		w.putPod(p)
+		w.say("user relabels %s", p.UID)
+	}
+}
+
+// changeBack lets a finished pod turn out to have finished otherwise (125410).
+func (w *world) changeBack() {
+	if p := w.somePod(func(p *corev1.Pod) bool { return isFinished(p) && hasFinalizer(p) }); p != nil {
+		w.finishPod(p, p.Status.Phase == corev1.PodSucceeded)
+		w.touchedAt[completionIndex(p)] = true
+		w.putPod(p)
+		w.say("%s is %s after all", p.UID, p.Status.Phase)
+	}
+}
+
+// resume lets the user want the Job to end.
 func (w *world) resume() {
-	if j := w.job(); ptr.Deref(j.Spec.Suspend, false) && !Ended(j) {
-		j = j.DeepCopy()
-		j.Spec.Suspend = ptr.To(false)
-		w.putJob(j)
+	if s := &w.job().Spec; ptr.Deref(s.Suspend, false) || *s.Parallelism == 0 {
+		w.change("everything right", func(s *batchv1.JobSpec) {
+			elastic := w.indexed() && ptr.Equal(s.Completions, s.Parallelism)
+			s.Suspend, s.Parallelism = ptr.To(false), ptr.To(max(1, *s.Parallelism))
+			if elastic {
+				s.Completions = s.Parallelism
+			}
+		})
 	}
 }
 
-// TestRaces plays many runs with late events, crashes, lost answers, deleted pods and
-// suspensions.
+// TestRaces plays many runs with late events, crashes, lost answers, and users who do
+// all that users do. REHEARSE_SEEDS says how many, and REHEARSE_SEED where to begin.
 func TestRaces(t *testing.T) {
-	runs := uint64(20000)
+	runs, first := uint64(20000), uint64(0)
 	if testing.Short() {
 		runs = 2000
 	}
-	for seed := range runs {
+	if n, err := strconv.ParseUint(os.Getenv("REHEARSE_SEEDS"), 10, 64); err == nil {
+		runs = n
+	}
+	if n, err := strconv.ParseUint(os.Getenv("REHEARSE_SEED"), 10, 64); err == nil {
+		first = n
+	}
+	for seed := first; seed < first+runs; seed++ {
 		if found := run(t, seed, naive{}); found != "" {
 			t.Fatalf("seed %d: %s", seed, found)
 		}

@@ -1,7 +1,6 @@
 package job
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"github.com/rehearse-k8s/rehearse/workload"
 )
@@ -38,12 +36,11 @@ type world struct {
 	past  Past
 	fresh workload.Freshness
 
-	made     map[types.UID]*corev1.Pod // every pod ever, as it was last
-	removed  map[types.UID]bool        // let go before they finished
-	story    []string
-	naive    naive
-	created  int
-	answered int // statuses accepted
+	touched map[types.UID]bool // what fresh waits for; true if it was deleted
+
+	truth
+	story []string
+	naive naive
 }
 
 // naive are ways to do it wrong; each must be found out.
@@ -58,7 +55,7 @@ type change struct {
 func newWorld(t testing.TB, seed uint64, j *batchv1.Job) *world {
 	w := &world{
 		t: t, rng: rand.New(rand.NewPCG(seed, 1)), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
-		pods: map[string]*corev1.Pod{}, made: map[types.UID]*corev1.Pod{}, removed: map[types.UID]bool{},
+		pods: map[string]*corev1.Pod{}, truth: newTruth(),
 	}
 	j.UID = types.UID(fmt.Sprintf("job-%d", seed))
 	w.putJob(j)
@@ -78,7 +75,7 @@ func (w *world) putPod(p *corev1.Pod) {
 	w.revision++
 	p.ResourceVersion = fmt.Sprint(w.revision)
 	w.pods[p.Name] = p
-	w.made[p.UID] = p
+	w.happened(p)
 	w.log = append(w.log, change{w.revision, p, false})
 }
 
@@ -94,7 +91,7 @@ func (w *world) restart() {
 	for name, p := range w.pods {
 		w.cache[name] = p
 	}
-	w.past, w.fresh = Past{}, workload.Freshness{}
+	w.past, w.fresh, w.touched = Past{}, workload.Freshness{}, map[types.UID]bool{}
 }
 
 func (w *world) deliverJob() bool {
@@ -133,13 +130,13 @@ func (w *world) reached(resource string) string {
 func (w *world) still(uid types.UID) bool {
 	for _, p := range w.cache {
 		if p.UID == uid {
-			return p.DeletionTimestamp == nil && hasFinalizer(p)
+			return w.touched[uid] && p.DeletionTimestamp == nil || !w.touched[uid] && hasFinalizer(p)
 		}
 	}
 	return false
 }
 
-// fault is what befalls a write.
+// mishap is what befalls a write.
 type mishap int
 
 const (
@@ -157,10 +154,15 @@ func (w *world) mishap(likely int) mishap {
 	return mishap(1 + w.rng.IntN(4))
 }
 
+// statusWrite stands for the write of a status whose answer was lost.
+const statusWrite = "the status"
+
 // sync is the shell.
 func (w *world) sync(likely int) {
 	for _, name := range w.fresh.Open() {
-		if p := w.pods[name]; p != nil {
+		if name == statusWrite {
+			w.fresh.Wrote("jobs", w.job().ResourceVersion)
+		} else if p := w.pods[name]; p != nil {
 			w.fresh.Wrote("pods", p.ResourceVersion)
 		}
 		w.fresh.Settled(name)
@@ -173,9 +175,16 @@ func (w *world) sync(likely int) {
 	s.Limits.Uncounted, s.Limits.Pods = 3, 3
 	s.Limits.CountPause, s.Limits.StatusPause = 0, 0
 	for _, p := range w.cache {
-		s.Pods = append(s.Pods, p)
+		switch owner := metav1.GetControllerOfNoCopy(p); {
+		case owner == nil:
+			s.Orphans = append(s.Orphans, p)
+		case owner.UID == j.UID:
+			s.Pods = append(s.Pods, p)
+		}
 	}
-	slices.SortFunc(s.Pods, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	for _, pods := range [][]*corev1.Pod{s.Pods, s.Orphans} {
+		slices.SortFunc(pods, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	}
 	d := Plan(w.now, s)
 	w.past = d.Past
 	if w.naive.oneSync {
@@ -227,14 +236,20 @@ func (w *world) putStatus(on *batchv1.Job, s *batchv1.JobStatus, m mishap) bool 
 		w.say("status refused")
 		return false
 	}
-	w.legal(&w.job().Status, s)
 	j := on.DeepCopy()
 	j.Status = *s.DeepCopy()
+	for _, why := range refusals(w.job(), j) {
+		w.broken("a status the API refuses: %s", why)
+	}
 	w.putJob(j)
-	w.answered++
+	w.record(j)
 	w.say("status %s: succeeded %d failed %d uncounted %d indexes %q", j.ResourceVersion, s.Succeeded, s.Failed, len(s.UncountedTerminatedPods.Succeeded)+len(s.UncountedTerminatedPods.Failed), s.CompletedIndexes)
 	switch m {
 	case lost:
+		// It is to be found out about, as a create is: on a cache that does not show
+		// it, a pod could be made that the status rules out.
+		w.fresh.Unsettled(statusWrite)
+		w.say("lost the answer to the status")
 		return false
 	case crashAfter:
 		w.say("crash after the status")
@@ -271,11 +286,12 @@ func (w *world) do(a *workload.Action, m mishap) bool {
 	if left == nil {
 		return true
 	}
-	switch a.Verb {
-	case workload.Create:
-		w.fresh.Wrote("pods", left.ResourceVersion)
-	default:
+	if a.Verb == workload.Delete || !hasFinalizer(left) {
+		w.touched[left.UID] = a.Verb == workload.Delete
 		w.fresh.Gone(left.UID)
+	}
+	if a.Verb != workload.Delete && left.DeletionTimestamp == nil {
+		w.fresh.Wrote("pods", left.ResourceVersion)
 	}
 	if a.Then != nil {
 		then := *a.Then
@@ -283,92 +299,4 @@ func (w *world) do(a *workload.Action, m mishap) bool {
 		return w.do(&then, none)
 	}
 	return true
-}
-
-// carryOut is the API.
-func (w *world) carryOut(a *workload.Action, pod *corev1.Pod) *corev1.Pod {
-	if a.Verb == workload.Create {
-		name := pod.Name
-		if w.naive.randomNames {
-			name = fmt.Sprintf("pod-%d", w.rng.Uint64())
-		}
-		if old := w.pods[name]; old != nil {
-			return old // the shell reads it and finds that it is its own
-		}
-		p := pod.DeepCopy()
-		p.Name, p.UID, p.CreationTimestamp = name, types.UID(fmt.Sprintf("pod-%d", w.revision+1)), metav1.NewTime(w.now)
-		p.Status.Phase = corev1.PodPending
-		w.created++
-		w.putPod(p)
-		w.say("create %s %s index %d", p.Name, p.UID, completionIndex(p))
-		return p
-	}
-	now := w.pods[pod.Name]
-	if now == nil || now.UID != pod.UID || a.Exact && now.ResourceVersion != pod.ResourceVersion {
-		return nil
-	}
-	p := now.DeepCopy()
-	if a.Verb == workload.Delete {
-		if p.DeletionTimestamp == nil {
-			p.DeletionTimestamp = ptr.To(metav1.NewTime(w.now))
-			w.putPod(p)
-			w.say("delete %s", p.UID)
-		}
-		w.reap(p)
-		return p
-	}
-	if !bytes.Contains(a.Patch, []byte("$deleteFromPrimitiveList/finalizers")) {
-		w.t.Fatalf("unexpected patch %s", a.Patch)
-	}
-	if !hasFinalizer(p) {
-		return p
-	}
-	p.Finalizers = nil
-	u := ptr.Deref(w.job().Status.UncountedTerminatedPods, batchv1.UncountedTerminatedPods{})
-	if !isFinished(p) && !slices.Contains(u.Failed, p.UID) {
-		w.removed[p.UID] = true
-	}
-	w.putPod(p)
-	w.say("release %s (%s)", p.UID, p.Status.Phase)
-	w.reap(p)
-	return p
-}
-
-// reap removes what nobody holds: a finished pod that is being deleted.
-func (w *world) reap(p *corev1.Pod) {
-	if p.DeletionTimestamp != nil && isFinished(p) && !hasFinalizer(p) {
-		w.dropPod(p)
-	}
-}
-
-// kubelet lets a pod go one step.
-func (w *world) kubelet(failing int) {
-	names := []string{}
-	for name, p := range w.pods {
-		if !isFinished(p) {
-			names = append(names, name)
-		}
-	}
-	if len(names) == 0 {
-		return
-	}
-	slices.Sort(names)
-	p := w.pods[names[w.rng.IntN(len(names))]].DeepCopy()
-	switch {
-	case p.DeletionTimestamp != nil:
-		p.Status.Phase = corev1.PodFailed
-	case p.Status.Phase == corev1.PodPending:
-		p.Status.Phase = corev1.PodRunning
-		p.Spec.NodeName = "node"
-		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.now)}}
-	case w.rng.IntN(100) < failing:
-		p.Status.Phase = corev1.PodFailed
-		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(w.now)}}
-	default:
-		p.Status.Phase = corev1.PodSucceeded
-		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(w.now)}}
-	}
-	w.putPod(p)
-	w.say("kubelet %s %s", p.UID, p.Status.Phase)
-	w.reap(p)
 }

@@ -103,11 +103,18 @@ func (p *plan) handled(action batchv1.PodFailurePolicyAction, n int) {
 	p.decision.Tally.Handled[action] += n
 }
 
-// letGo removes our finalizer from pods.
+// letGo removes our finalizer from pods. One that has neither finished nor is recorded
+// counts for nothing, so it is let go only as it was when that was decided: it may have
+// succeeded meanwhile. Of a Job that has ended, or is being deleted, nothing counts.
 func (p *plan) letGo(pods []*corev1.Pod) {
+	over := p.job.DeletionTimestamp != nil || Ended(p.job)
 	for _, pod := range pods[:min(len(pods), p.Limits.Pods)] {
+		revision := ""
+		if !over && !isFinished(pod) && !p.heldRecorded[pod.UID] {
+			revision = pod.ResourceVersion
+		}
 		p.act(workload.Action{
-			Verb: workload.Patch, Object: pod, PatchType: types.StrategicMergePatchType, Patch: releasePatch(pod, ""),
+			Verb: workload.Patch, Object: pod, PatchType: types.StrategicMergePatchType, Patch: releasePatch(pod, revision), Exact: revision != "",
 			Reason: workload.Reason{Code: "Released", Text: "what became of the pod is recorded, or need not be"},
 		})
 		p.decision.Tally.Released++

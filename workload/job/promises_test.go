@@ -23,6 +23,7 @@ type truth struct {
 
 	removed  map[types.UID]bool // let go before they finished, to be deleted: they count for nothing
 	disowned map[types.UID]bool
+	changed  map[types.UID]bool // finished in one way, then in the other
 	// Pods that have ever been so.
 	succeeded, failed, terminated map[types.UID]bool
 
@@ -38,7 +39,7 @@ type truth struct {
 func newTruth() truth {
 	set := func() map[types.UID]bool { return map[types.UID]bool{} }
 	return truth{
-		made: map[types.UID]*corev1.Pod{}, removed: set(), disowned: set(), succeeded: set(), failed: set(), terminated: set(),
+		made: map[types.UID]*corev1.Pod{}, removed: set(), disowned: set(), changed: set(), succeeded: set(), failed: set(), terminated: set(),
 		recordedSucceeded: set(), recordedFailed: set(), touchedAt: map[int]bool{}, dropped: set(),
 	}
 }
@@ -280,8 +281,9 @@ func (w *world) counted() {
 		case w.removed[uid], w.disowned[uid], w.dropped[uid], !w.ours(p), w.recordedFailed[uid], w.recordedSucceeded[uid]:
 		case w.indexed() && (i == noIndex || i >= int(*j.Spec.Completions)):
 		case w.succeeded[uid] && w.indexed() && (completed.Has(i) || w.touchedAt[i] || j.Spec.BackoffLimitPerIndex != nil):
+		case w.changed[uid] && j.Spec.PodFailurePolicy != nil: // it was ignored when it was let go
 		case w.failed[uid] && !handle(j.Spec.PodFailurePolicy, p).counts():
-		case p.DeletionTimestamp != nil && trueCondition(&j.Status, batchv1.JobComplete) != nil:
+		case p.DeletionTimestamp != nil && !w.succeeded[uid] && trueCondition(&j.Status, batchv1.JobComplete) != nil:
 		default:
 			w.broken("%s (%s) was never recorded", uid, p.Status.Phase)
 		}

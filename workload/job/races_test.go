@@ -17,12 +17,12 @@ import (
 )
 
 // run plays one run; the violation is "" if everything held.
-func run(t testing.TB, seed uint64, n naive) (found string) {
+func run(t testing.TB, seed uint64, n naive) (what string) {
 	defer func() {
 		switch v := recover().(type) {
 		case nil:
 		case violation:
-			found = string(v)
+			what = string(v)
 		default:
 			panic(fmt.Sprintf("seed %d: %v", seed, v))
 		}
@@ -205,7 +205,7 @@ func (w *world) relabel() {
 func (w *world) changeBack() {
 	if p := w.somePod(func(p *corev1.Pod) bool { return isFinished(p) && hasFinalizer(p) }); p != nil {
 		w.finishPod(p, p.Status.Phase == corev1.PodSucceeded)
-		w.touchedAt[completionIndex(p)] = true
+		w.changed[p.UID], w.touchedAt[completionIndex(p)] = true, true
 		w.putPod(p)
 		w.say("%s is %s after all", p.UID, p.Status.Phase)
 	}
@@ -224,6 +224,19 @@ func (w *world) resume() {
 	}
 }
 
+// found are seeds that once showed a flaw.
+var found = []uint64{
+	82896, // a pod that terminated was let go as an ignored failure; it had succeeded
+}
+
+func TestRacesFound(t *testing.T) {
+	for _, seed := range found {
+		if what := run(t, seed, naive{}); what != "" {
+			t.Errorf("seed %d: %s", seed, what)
+		}
+	}
+}
+
 // TestRaces plays many runs with late events, crashes, lost answers, and users who do
 // all that users do. REHEARSE_SEEDS says how many, and REHEARSE_SEED where to begin.
 func TestRaces(t *testing.T) {
@@ -238,8 +251,8 @@ func TestRaces(t *testing.T) {
 		first = n
 	}
 	for seed := first; seed < first+runs; seed++ {
-		if found := run(t, seed, naive{}); found != "" {
-			t.Fatalf("seed %d: %s", seed, found)
+		if what := run(t, seed, naive{}); what != "" {
+			t.Fatalf("seed %d: %s", seed, what)
 		}
 	}
 }
@@ -253,8 +266,8 @@ func TestRacesBite(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(3000) {
-				if found := run(t, seed, n); found != "" {
-					t.Logf("seed %d: %s", seed, strings.SplitN(found, "\n", 2)[0])
+				if what := run(t, seed, n); what != "" {
+					t.Logf("seed %d: %s", seed, strings.SplitN(what, "\n", 2)[0])
 					return
 				}
 			}

@@ -133,10 +133,29 @@ func TestPlanAlways(t *testing.T) {
 		if len(d.Reasons) == 0 {
 			t.Error("no reason is given")
 		}
-		if d.Wake < 0 {
-			t.Errorf("wakes in %s", d.Wake)
-		}
+		checkWake(t, s, &d)
 	})
+}
+
+// checkWake: who has nothing to do is woken when there is something to do, and no earlier
+// is there any.
+func checkWake(t *rapid.T, s State, d *Decision) {
+	if d.Wake < 0 {
+		t.Errorf("wakes in %s", d.Wake)
+	}
+	if d.Status != nil || len(d.Actions) > 0 {
+		return
+	}
+	s.Past = d.Past
+	until := d.Wake
+	if until == 0 {
+		until = 24 * time.Hour
+	}
+	for _, in := range []time.Duration{time.Nanosecond, until / 2, until - 1} {
+		if d := Plan(noon.Add(in), s); d.Status != nil || len(d.Actions) > 0 {
+			t.Errorf("there is something to do in %s already, it wakes in %s", in, d.Wake)
+		}
+	}
 }
 
 func checkActions(t *rapid.T, s State, d *Decision) {

@@ -224,19 +224,6 @@ func (w *world) resume() {
 	}
 }
 
-// found are seeds that once showed a flaw.
-var found = []uint64{
-	82896, // a pod that terminated was let go as an ignored failure; it had succeeded
-}
-
-func TestRacesFound(t *testing.T) {
-	for _, seed := range found {
-		if what := run(t, seed, naive{}); what != "" {
-			t.Errorf("seed %d: %s", seed, what)
-		}
-	}
-}
-
 // TestRaces plays many runs with late events, crashes, lost answers, and users who do
 // all that users do. REHEARSE_SEEDS says how many, and REHEARSE_SEED where to begin.
 func TestRaces(t *testing.T) {
@@ -260,8 +247,8 @@ func TestRaces(t *testing.T) {
 // TestRacesBite plays the same runs with what others do: each is found out.
 func TestRacesBite(t *testing.T) {
 	for name, n := range map[string]naive{
-		"caches are believed as they are":           {noFreshness: true, randomNames: true},
-		"recorded, let go and counted in one sync":  {noFreshness: true, oneSync: true},
+		"caches are believed as they are":           {noFreshness: true, noRecheck: true, randomNames: true},
+		"recorded, let go and counted in one sync":  {noFreshness: true, noRecheck: true, oneSync: true},
 		"a lost answer means that nothing was made": {randomNames: true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -147,3 +147,25 @@ func TestNothingIsDecidedTwice(t *testing.T) {
 		}
 	}
 }
+
+// TestUnfinishedAreLetGoExactly: a pod that has not finished and counts for nothing may
+// have succeeded since that was decided, so its finalizer goes only if it has not
+// changed. What is recorded, or belongs to a Job that is over, may change.
+func TestUnfinishedAreLetGoExactly(t *testing.T) {
+	ignored := failurePolicy(onCondition("Ignore", "DisruptionTarget"))
+	for _, c := range []struct {
+		job, pod string
+		exact    bool
+	}{
+		{"p=1 c=1 target=X started=9", "a: R terminating cond=DisruptionTarget", true},
+		{"p=1 c=1 met=X started=9", "a: R terminating", true},
+		{"p=1 c=1 target=X started=9", "a: F cond=DisruptionTarget", false},
+		{"p=1 c=1 target=X started=9 uncounted-failed=a", "a: R terminating", false},
+		{"p=1 c=1 deleting", "a: R", false},
+	} {
+		d := Plan(noon, State{Job: newJob(c.job, ignored), Pods: newPods(c.pod), Limits: atOnce()})
+		if len(d.Actions) != 1 || d.Actions[0].Exact != c.exact || strings.Contains(string(d.Actions[0].Patch), `"resourceVersion":"7"`) != c.exact {
+			t.Errorf("%s: %s: %+v", c.job, c.pod, d.Actions)
+		}
+	}
+}

@@ -33,8 +33,9 @@ type world struct {
 	jobSeen, logSeen int // how far the caches are
 	cache            map[string]*corev1.Pod
 
-	past  Past
-	fresh workload.Freshness
+	limits Limits
+	past   Past
+	fresh  workload.Freshness
 
 	touched map[types.UID]bool // what fresh waits for; true if it was deleted
 
@@ -44,7 +45,7 @@ type world struct {
 }
 
 // naive are ways to do it wrong; each must be found out.
-type naive struct{ noFreshness, oneSync, randomNames bool }
+type naive struct{ noFreshness, noRecheck, oneSync, randomNames bool }
 
 type change struct {
 	revision int
@@ -56,6 +57,11 @@ func newWorld(t testing.TB, seed uint64, j *batchv1.Job) *world {
 	w := &world{
 		t: t, rng: rand.New(rand.NewPCG(seed, 1)), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
 		pods: map[string]*corev1.Pod{}, truth: newTruth(),
+	}
+	w.limits = DefaultLimits
+	w.limits.Uncounted, w.limits.Pods = 2+w.rng.IntN(3), 1+w.rng.IntN(4)
+	if w.rng.IntN(2) == 0 {
+		w.limits.CountPause, w.limits.StatusPause = 0, 0
 	}
 	j.UID = types.UID(fmt.Sprintf("job-%d", seed))
 	w.putJob(j)
@@ -154,15 +160,10 @@ func (w *world) mishap(likely int) mishap {
 	return mishap(1 + w.rng.IntN(4))
 }
 
-// statusWrite stands for the write of a status whose answer was lost.
-const statusWrite = "the status"
-
 // sync is the shell.
 func (w *world) sync(likely int) {
 	for _, name := range w.fresh.Open() {
-		if name == statusWrite {
-			w.fresh.Wrote("jobs", w.job().ResourceVersion)
-		} else if p := w.pods[name]; p != nil {
+		if p := w.pods[name]; p != nil {
 			w.fresh.Wrote("pods", p.ResourceVersion)
 		}
 		w.fresh.Settled(name)
@@ -171,9 +172,7 @@ func (w *world) sync(likely int) {
 		return
 	}
 	j := w.jobs[w.jobSeen-1]
-	s := State{Job: j, Past: w.past, Limits: DefaultLimits}
-	s.Limits.Uncounted, s.Limits.Pods = 3, 3
-	s.Limits.CountPause, s.Limits.StatusPause = 0, 0
+	s := State{Job: j, Past: w.past, Limits: w.limits}
 	for _, p := range w.cache {
 		switch owner := metav1.GetControllerOfNoCopy(p); {
 		case owner == nil:
@@ -187,6 +186,10 @@ func (w *world) sync(likely int) {
 	}
 	d := Plan(w.now, s)
 	w.past = d.Past
+	if d.Recheck && j.ResourceVersion != w.job().ResourceVersion && !w.naive.noRecheck {
+		w.say("the Job has changed")
+		return
+	}
 	if w.naive.oneSync {
 		d = oneSync(s, d)
 	}
@@ -246,9 +249,6 @@ func (w *world) putStatus(on *batchv1.Job, s *batchv1.JobStatus, m mishap) bool 
 	w.say("status %s: succeeded %d failed %d uncounted %d indexes %q", j.ResourceVersion, s.Succeeded, s.Failed, len(s.UncountedTerminatedPods.Succeeded)+len(s.UncountedTerminatedPods.Failed), s.CompletedIndexes)
 	switch m {
 	case lost:
-		// It is to be found out about, as a create is: on a cache that does not show
-		// it, a pod could be made that the status rules out.
-		w.fresh.Unsettled(statusWrite)
 		w.say("lost the answer to the status")
 		return false
 	case crashAfter:

@@ -193,6 +193,10 @@ func checkActions(t *rapid.T, s State, d *Decision) {
 			if !isActive(taken[name]) {
 				t.Errorf("%s is removed and is not active", name)
 			}
+			// A pod that is no failure goes only as it was, or its success could be lost.
+			if fails := trueCondition(&j.Status, batchv1.JobFailureTarget) != nil; a.Exact == fails && !Ended(j) || a.Then != nil && (a.Then.Verb != workload.Delete || !a.Then.Exact) {
+				t.Errorf("%s is removed, exact: %t", name, a.Exact)
+			}
 		case a.Reason.Code == "Released":
 			n.Released++
 			mayGo(t, j, taken[name])

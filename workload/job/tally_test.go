@@ -81,3 +81,40 @@ func TestTally(t *testing.T) {
 		}
 	}
 }
+
+// TestStatusPauses: numbers of pods wait a second for others; what is recorded or counted
+// is written at once while a Job has writes left, then 250 ms after the last; what is
+// decided never waits.
+func TestStatusPauses(t *testing.T) {
+	for _, c := range []struct {
+		name, job, pods string
+		writes          int
+		since           time.Duration
+		wait            time.Duration // 0 is written now
+	}{
+		{"the first", "p=1 c=2 started=9", "R ready", 0, 0, 0},
+		{"ready", "p=1 c=2 started=9", "R ready", 1, 100 * time.Millisecond, 900 * time.Millisecond},
+		{"ready, later", "p=1 c=2 started=9", "R ready", 1, time.Second, 0},
+		{"records", "p=1 c=2 started=9", "R, S", freeWrites, 0, 0},
+		{"records, no writes left", "p=1 c=2 started=9", "R, S", freeWrites + 1, 100 * time.Millisecond, 150 * time.Millisecond},
+		{"counts, no writes left", "p=1 c=2 started=9 uncounted-succeeded=x", "R", freeWrites + 1, 100 * time.Millisecond, 150 * time.Millisecond},
+		{"indexes, no writes left", "p=1 c=2 started=9 indexed completed=5", "R #0", freeWrites + 1, 0, 250 * time.Millisecond},
+		{"more pods, more writes", "p=1 c=99 started=9 succeeded=25", "R, S", freeWrites + 1, 0, 0},
+		{"decides", "p=1 c=1 started=9", "S", 999, 0, 0},
+		{"ends", "p=1 c=1 started=9 met=X", "", 999, 0, 0},
+		{"suspends", "p=1 c=2 started=9 suspend", "R", 999, 0, 0},
+		{"starts", "p=1 c=2", "R", 999, 0, 0},
+	} {
+		past := Past{StatusWrites: c.writes, StatusAt: noon.Add(-c.since), Seeded: true}
+		if c.writes == 0 {
+			past.StatusAt = time.Time{}
+		}
+		d := Plan(noon, State{Job: newJob(c.job), Pods: newPods(c.pods), Past: past, Limits: DefaultLimits})
+		if (d.Status == nil) != (c.wait > 0) || d.Wake != c.wait {
+			t.Errorf("%s: written %t, wakes in %s; want %s", c.name, d.Status != nil, d.Wake, c.wait)
+		}
+		if d.Status != nil && (d.Past.StatusWrites != c.writes+1 || !d.Past.StatusAt.Equal(noon)) {
+			t.Errorf("%s: remembers %d writes, the last at %s", c.name, d.Past.StatusWrites, d.Past.StatusAt)
+		}
+	}
+}

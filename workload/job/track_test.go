@@ -169,3 +169,17 @@ func TestUnfinishedAreLetGoExactly(t *testing.T) {
 		}
 	}
 }
+
+// TestNothingIsHeldAtTheEnd: a Job ends when it has let go of all its pods.
+func TestNothingIsHeldAtTheEnd(t *testing.T) {
+	for _, c := range [][2]string{{"p=1 c=1 indexed", "S #0"}, {"p=1 c=1", "S"}, {"p=1 c=1 backoff=0", "F"}, {"p=2 c=1", "S, F"}} {
+		s := newStage(t, newJob(c[0]), newPods(c[1]))
+		for s.step() {
+			for _, p := range s.pods {
+				if Ended(s.job) && hasFinalizer(p) {
+					t.Errorf("%s: %s: it ended with pods that it holds", c[0], c[1])
+				}
+			}
+		}
+	}
+}

@@ -129,6 +129,10 @@ func TestPlanAlways(t *testing.T) {
 		} else if len(d.Events) > 0 || d.Tally.Ended != "" {
 			t.Errorf("events %v, ended %q, and no status", d.Events, d.Tally.Ended)
 		}
+		claims := slices.ContainsFunc(d.Actions, func(a workload.Action) bool { return a.Reason.Code == "Adopted" || a.Reason.Code == "Disowned" })
+		if blind := d.Status == nil && d.Tally.Created+d.Tally.Removed > 0 && !Ended(s.Job); d.Recheck != (claims || blind) {
+			t.Errorf("the Job is read again: %t; pods are claimed: %t, made or removed without a status: %t", d.Recheck, claims, blind)
+		}
 		checkActions(t, s, &d)
 		if len(d.Reasons) == 0 {
 			t.Error("no reason is given")

@@ -227,7 +227,7 @@ func (w *world) resume() {
 // TestRaces plays many runs with late events, crashes, lost answers, and users who do
 // all that users do. REHEARSE_SEEDS says how many, and REHEARSE_SEED where to begin.
 func TestRaces(t *testing.T) {
-	runs, first := uint64(20000), uint64(0)
+	runs, first := uint64(6000), uint64(0)
 	if testing.Short() {
 		runs = 2000
 	}

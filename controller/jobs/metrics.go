@@ -133,9 +133,6 @@ func (m *Metrics) counted(j *batchv1.Job, d *job.Decision) {
 	if m == nil {
 		return
 	}
-	for action, n := range d.Tally.Handled {
-		m.handled.WithLabelValues(string(action)).Add(float64(n))
-	}
 	m.pods.WithLabelValues(mode(j), "succeeded").Add(float64(max(0, d.Status.Succeeded-j.Status.Succeeded)))
 	m.pods.WithLabelValues(mode(j), "failed").Add(float64(max(0, d.Status.Failed-j.Status.Failed)))
 	if mode(j) == string(batchv1.IndexedCompletion) {
@@ -157,6 +154,16 @@ func (m *Metrics) counted(j *batchv1.Job, d *job.Decision) {
 func indexes(j *batchv1.Job, text *string) int {
 	set, _ := job.ParseIndexes(ptr.Deref(text, ""), int(ptr.Deref(j.Spec.Completions, 0)))
 	return set.Len()
+}
+
+// handledBy is told what the pod failure policy did.
+func (m *Metrics) handledBy(actions map[batchv1.PodFailurePolicyAction]int) {
+	if m == nil {
+		return
+	}
+	for action, n := range actions {
+		m.handled.WithLabelValues(string(action)).Add(float64(n))
+	}
 }
 
 // creationReason is upstream's label for why pods are made.

@@ -40,6 +40,7 @@ func (c *instance) carryOut(ctx context.Context, j *batchv1.Job, m *memory, d *j
 			return err
 		}
 	}
+	c.metrics.handledBy(d.Tally.Handled)
 	m.creates = creationReason(j, d)
 	err := c.act(ctx, j, m, d.Actions)
 	if d.Tally.Created > 0 {

@@ -227,6 +227,10 @@ func TestOraclesTakeAnyRecord(t *testing.T) {
 		} {
 			_ = i.Check(w)
 		}
+		job := invariant.Job(invariant.Owner{Kind: "Job", Name: "a"})
+		for _, i := range append(job.Always, job.Ends) {
+			_ = i.Check(w)
+		}
 	})
 }
 

@@ -1,0 +1,238 @@
+package invariant_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/rehearse-k8s/rehearse/invariant"
+)
+
+const (
+	beyond  = "no pod of Job default/pi is made beyond its parallelism"
+	enough  = "no pod of Job default/pi is made when enough have succeeded or run"
+	second  = "no second pod of Job default/pi is made for an index that has one or has succeeded"
+	over    = "no pod of Job default/pi is made once its success or failure is decided"
+	once    = "no pod of Job default/pi is counted twice"
+	ordered = "the conditions of Job default/pi come in their order"
+)
+
+// TestJobAlways plays right and wrong controllers. What must hold always is broken as
+// it says, at once, and nothing else is.
+func TestJobAlways(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec map[string]any
+		play func(r *jobRun)
+		want []string
+	}{
+		"one pod, counted in three steps": {nonIndexed(1, 1), func(r *jobRun) {
+			r.pod("a", "", r.now())
+			r.phase("a", "Succeeded")
+			r.status("SuccessCriteriaMet", "uncountedTerminatedPods", uncounted([]any{"uid-a"}, nil))
+			r.finalizers("c", "a")
+			r.status("SuccessCriteriaMet Complete", "succeeded", int64(1))
+		}, nil},
+		"R1: a second pod after the end": {nonIndexed(1, 1), func(r *jobRun) {
+			r.pod("a", "", r.now())
+			r.phase("a", "Succeeded")
+			r.status("SuccessCriteriaMet Complete", "succeeded", int64(1))
+			r.pod("b", "", r.now())
+		}, []string{
+			enough + ": step 10 makes default/b; decided at step 9 with the Job at revision 11: 1 have succeeded (default/a) and 1 run (default/b), and 1 are enough",
+			over + ": step 10 makes default/b; decided at step 9 with the Job at revision 11: at step 8 c had written Complete=True SuccessCriteriaMet=True",
+		}},
+		"R3: a pod too many in mid-stream": {nonIndexed(2, 3), func(r *jobRun) {
+			decided := r.now()
+			r.pod("a", "", decided)
+			r.pod("b", "", decided)
+			r.phase("a", "Succeeded")
+			r.pod("c", "", r.now())
+			r.phase("b", "Succeeded")
+			r.pod("d", "", r.now())
+		}, []string{enough + ": step 13 makes default/d; decided at step 12 with the Job at revision 11: 2 have succeeded (default/a, default/b) and 2 run (default/c, default/d), and 3 are enough"}},
+		"R4: an index that has succeeded": {indexed(2), func(r *jobRun) {
+			decided := r.now()
+			r.pod("a", "0", decided)
+			r.pod("b", "1", decided)
+			r.phase("a", "Succeeded")
+			r.pod("c", "0", r.now())
+		}, []string{
+			enough + ": step 10 makes default/c; decided at step 9 with the Job at revision 11: 1 have succeeded (index 0) and 2 run (default/b, default/c), and 2 are enough",
+			second + ": step 10 makes default/c; decided at step 9 with the Job at revision 11: for index 0 default/a has succeeded",
+		}},
+		"R5: the answer to a create was lost": {indexed(1), func(r *jobRun) {
+			r.pod("a", "0", r.now())
+			r.pod("b", "0", r.now())
+		}, []string{beyond, enough, second + ": step 8 makes default/b; decided at step 7 with the Job at revision 11: for index 0 there is default/a"}},
+		"parallelism was lowered and the controller has not seen it": {nonIndexed(2, 9), func(r *jobRun) {
+			decided := r.now()
+			r.pod("a", "", decided)
+			r.spec("parallelism", int64(1))
+			r.pod("b", "", r.now())
+		}, nil},
+		"parallelism was lowered and the controller has seen it": {nonIndexed(2, 9), func(r *jobRun) {
+			r.pod("a", "", r.now())
+			r.see(r.spec("parallelism", int64(1)))
+			r.pod("b", "", r.now())
+		}, []string{beyond + ": step 10 makes default/b; decided at step 9 with the Job at revision 13: now 2 run (default/a, default/b), and 1 may"}},
+		"a pod for a suspended Job": {nonIndexed(2, 9), func(r *jobRun) {
+			r.see(r.spec("suspend", true))
+			r.pod("a", "", r.now())
+		}, []string{beyond}},
+		"seen in the middle of a reconcile that had begun before": {nonIndexed(2, 9), func(r *jobRun) {
+			decided := r.now()
+			r.pod("a", "", decided)
+			r.see(r.spec("parallelism", int64(1)))
+			r.pod("b", "", decided)
+		}, nil},
+		"a pod that is being deleted is replaced": {nonIndexed(1, 1), func(r *jobRun) {
+			r.pod("a", "", r.now())
+			r.remove("someone", "a")
+			r.pod("b", "", r.now())
+			r.phase("a", "Succeeded")
+			r.phase("b", "Failed")
+			r.pod("c", "", r.now())
+		}, nil},
+		"a work queue goes on after a success": {nonIndexed(1, -1), func(r *jobRun) {
+			r.pod("a", "", r.now())
+			r.phase("a", "Succeeded")
+			r.pod("b", "", r.now()) // it has not seen it yet
+			r.phase("b", "Failed")
+			r.status("", "uncountedTerminatedPods", uncounted([]any{"uid-a"}, nil))
+			r.pod("c", "", r.now())
+		}, []string{enough + ": step 13 makes default/c; decided at step 12 with the Job at revision 11: at step 11 it had written that a pod has succeeded, and completions is not set"}},
+		"an index that was dropped runs again": {indexed(2), func(r *jobRun) {
+			r.pod("b", "1", r.now())
+			r.phase("b", "Succeeded")
+			r.spec("completions", int64(1))
+			r.see(r.spec("completions", int64(2)))
+			r.pod("c", "1", r.now())
+		}, nil},
+		"a success is counted twice": {nonIndexed(2, 3), func(r *jobRun) {
+			r.pod("a", "", r.now())
+			r.phase("a", "Succeeded")
+			r.status("", "succeeded", int64(1), "uncountedTerminatedPods", uncounted([]any{"uid-a"}, nil))
+		}, []string{once + ": the status says 1 succeeded (1 not counted yet) and 0 failed (0), but 1 have succeeded"}},
+		"a failure is counted twice": {nonIndexed(2, 3), func(r *jobRun) {
+			r.pod("a", "", r.now())
+			r.phase("a", "Failed")
+			r.status("", "failed", int64(2))
+		}, []string{once + ": the status says 0 succeeded (0 not counted yet) and 2 failed (0), but 1 have failed or were deleted"}},
+		"one pod counted both ways": {nonIndexed(2, 3), func(r *jobRun) {
+			r.pod("a", "", r.now())
+			r.remove("someone", "a")
+			r.phase("a", "Succeeded")
+			r.status("", "failed", int64(1), "succeeded", int64(1))
+		}, []string{once + ": the status says 1 succeeded (0 not counted yet) and 1 failed (0), but 1 have ended or were deleted"}},
+		"somebody put the finalizer back": {nonIndexed(2, 3), func(r *jobRun) {
+			r.pod("a", "", r.now())
+			r.phase("a", "Failed")
+			r.status("", "failed", int64(1))
+			r.finalizers("c", "a")
+			r.finalizers("someone", "a", invariant.TrackingFinalizer)
+			r.status("", "failed", int64(2))
+		}, nil},
+		"pods that run when the Job fails count as failed": {nonIndexed(2, 3), func(r *jobRun) {
+			r.pod("a", "", r.now())
+			r.status("FailureTarget", "uncountedTerminatedPods", uncounted(nil, []any{"uid-a"}))
+			r.pods["a"]["metadata"].(map[string]any)["finalizers"] = []any{}
+			delete(r.pods, "a")
+			r.wrote("c", "delete", "pods", "", "a", "uid-a", 0)
+			r.status("FailureTarget Failed", "failed", int64(1))
+		}, nil},
+		"success, then failure": {nonIndexed(1, 1), func(r *jobRun) {
+			r.status("SuccessCriteriaMet")
+			r.status("FailureTarget")
+		}, []string{ordered + `: SuccessCriteriaMet was true and is ""`}},
+		"both at once":         {nonIndexed(1, 1), func(r *jobRun) { r.status("SuccessCriteriaMet FailureTarget") }, []string{ordered + ": success and failure at once"}},
+		"complete without why": {nonIndexed(1, 1), func(r *jobRun) { r.status("Complete") }, []string{ordered + ": it ended without having said why: Complete=True"}},
+		"failed with pods": {nonIndexed(1, 1), func(r *jobRun) { r.status("FailureTarget Failed", "active", int64(1)) },
+			[]string{ordered + ": Failed=True FailureTarget=True, but 1 active, 0 terminating and 0 not counted pods"}},
+		"the next Job of the name begins anew": {indexed(1), func(r *jobRun) {
+			r.pod("a", "0", r.now())
+			r.phase("a", "Succeeded")
+			r.status("SuccessCriteriaMet Complete", "succeeded", int64(1))
+			r.make("J2", indexed(1))
+			r.pod("b", "0", r.now())
+			r.phase("b", "Succeeded")
+			r.status("SuccessCriteriaMet Complete", "succeeded", int64(1))
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newJobRun(c.spec)
+			c.play(r)
+			if len(r.broken) != len(c.want) {
+				t.Fatalf("broken: %q, want %q", r.broken, c.want)
+			}
+			for n, want := range c.want {
+				if !strings.HasPrefix(r.broken[n], want) {
+					t.Errorf("broken: %q, want %q", r.broken[n], want)
+				}
+			}
+		})
+	}
+}
+
+func TestJobEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec map[string]any
+		play func(r *jobRun)
+		want string
+	}{
+		"nothing was done":   {nonIndexed(1, 1), func(*jobRun) {}, "none of its pods runs and it has not ended"},
+		"its pod runs":       {nonIndexed(1, 1), func(r *jobRun) { r.pod("a", "", r.now()); r.status("", "active", int64(1)) }, ""},
+		"it does not say so": {nonIndexed(1, 1), func(r *jobRun) { r.pod("a", "", r.now()) }, "its status says 0 active pods; 1 run"},
+		"suspended":          {nonIndexed(1, 1), func(r *jobRun) { r.spec("suspend", true) }, ""},
+		"suspended, and a pod runs": {nonIndexed(1, 1), func(r *jobRun) {
+			r.pod("a", "", r.now())
+			r.spec("suspend", true)
+		}, "it is to have no pods and 1 run"},
+		"the finalizer is left": {nonIndexed(1, 1), func(r *jobRun) {
+			r.pod("a", "", r.now())
+			r.phase("a", "Succeeded")
+			r.status("SuccessCriteriaMet Complete", "succeeded", int64(1))
+		}, "the finalizer batch.kubernetes.io/job-tracking is left on default/a"},
+		"complete": {nonIndexed(1, 1), func(r *jobRun) {
+			r.pod("a", "", r.now())
+			r.phase("a", "Succeeded")
+			r.finalizers("c", "a")
+			r.status("SuccessCriteriaMet Complete", "succeeded", int64(1))
+		}, ""},
+		"a success was lost": {nonIndexed(2, 2), func(r *jobRun) {
+			r.pod("a", "", r.now())
+			r.pod("b", "", r.now())
+			r.phase("a", "Succeeded")
+			r.finalizers("c", "a")
+			r.status("", "active", int64(1))
+		}, "its status says 0 succeeded; 1 have"},
+		"a failure was lost": {nonIndexed(2, 2), func(r *jobRun) {
+			r.pod("a", "", r.now())
+			r.pod("b", "", r.now())
+			r.phase("a", "Failed")
+			r.finalizers("c", "a")
+			r.status("", "active", int64(1))
+		}, "its status says 0 failed; 1 have"},
+		"a pod that it removed itself need not be counted": {nonIndexed(1, 2), func(r *jobRun) {
+			r.pod("a", "", r.now())
+			r.pod("b", "", r.now())
+			r.finalizers("c", "b")
+			r.phase("b", "Succeeded")
+			r.status("", "active", int64(1))
+		}, ""},
+		"it has ended and a pod runs": {nonIndexed(1, 1), func(r *jobRun) {
+			r.pod("a", "", r.now())
+			r.status("SuccessCriteriaMet Complete", "succeeded", int64(0))
+			r.finalizers("c", "a")
+		}, "it has ended (Complete=True SuccessCriteriaMet=True) and 1 pod of it run"},
+		"the Job has gone and a pod is held": {nonIndexed(1, 1), func(r *jobRun) {
+			r.pod("a", "", r.now())
+			r.job = nil
+			r.wrote("user", "delete", "jobs.batch", "", "pi", "J", 0)
+		}, "the finalizer batch.kubernetes.io/job-tracking is left on default/a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newJobRun(c.spec)
+			c.play(r)
+			check(t, r.promises.Ends, r, c.want)
+		})
+	}
+}

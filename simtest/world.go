@@ -87,6 +87,7 @@ type World struct {
 	exempt     []string // promises that are broken though nothing goes wrong
 	reports    []string // what is worth telling and breaks no promise
 	restricted bool     // the story called Faults
+	endsVary   bool     // the story called EndsVary
 	nodes      int      // that the story made with Nodes
 	patterns   []fault.Fault
 }
@@ -197,6 +198,11 @@ func (w *World) Sometimes(all ...invariant.Invariant) {
 		w.seen[i.Name] = false
 	}
 }
+
+// EndsVary says that this story may rightly end in another state when something goes
+// wrong: what comes of it depends on which pod is first, say. Runs are then judged by
+// promises alone, and not compared with those without faults.
+func (w *World) EndsVary() { w.endsVary = true }
 
 // Advance lets time of the run's clock go by, with everything that happens meanwhile.
 func (w *World) Advance(d time.Duration) {

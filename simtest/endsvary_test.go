@@ -1,0 +1,46 @@
+package simtest_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/simtest"
+)
+
+// diary makes an object in each of its lives, so that its end tells how often it crashed.
+func diary(ctx context.Context, config *rest.Config) error {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	_, err = client.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "life-"}}, metav1.CreateOptions{})
+	<-ctx.Done()
+	return err
+}
+
+// TestEndsVary: what only the end of a run tells is not held against a controller whose
+// story says that its end may be another one.
+func TestEndsVary(t *testing.T) {
+	for _, vary := range []bool{false, true} {
+		r := simtest.Explore(t, simtest.Seeds(10), func(w *simtest.World) {
+			w.Faults(fault.Fault{Kind: fault.KindCrashAfter, Actor: "diary"})
+			if vary {
+				w.EndsVary()
+			}
+			w.Controller("diary", diary)
+		})
+		switch {
+		case vary && r.Failure != nil:
+			t.Errorf("the end was judged: %+v", r.Failure.Run.Failure)
+		case !vary && (r.Failure == nil || !strings.HasPrefix(r.Failure.Run.Failure.Oracle, "ends as without faults")):
+			t.Errorf("the end was not judged: %+v", r.Failure)
+		}
+	}
+}

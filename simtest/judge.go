@@ -79,7 +79,7 @@ const staleOracle = "no write is decided on a view older than the writer's own l
 // the same thing and named no precondition.
 func (w *World) judgeViews() {
 	for _, stale := range invariant.StaleWrites(w.record) {
-		if stale.Accepted && w.record.Failure == nil && sameMatter(&w.record.Steps[stale.Step], &w.record.Steps[stale.Own]) {
+		if stale.Accepted && w.record.Failure == nil && sameMatter(w.record, &w.record.Steps[stale.Step], &w.record.Steps[stale.Own]) {
 			w.over = false
 			w.fail(staleOracle, stale.String())
 			w.record.Failure.Step, w.record.Failure.At = stale.Step, w.record.Steps[stale.Step].At
@@ -95,14 +95,27 @@ const generated = 5
 // sameMatter tells whether two writes are about the same object, or make objects of
 // the same generated name, that is, for the same owner. A controller that works for
 // many owners need not have seen what it did for others.
-func sameMatter(write, own *history.Step) bool {
+func sameMatter(run *history.Run, write, own *history.Step) bool {
 	if write.Resource != own.Resource || write.Namespace != own.Namespace {
 		return false
 	}
 	if write.Verb != "create" || len(write.Name) <= generated {
 		return write.Name == own.Name
 	}
-	return strings.HasPrefix(own.Name, write.Name[:len(write.Name)-generated])
+	prefix := write.Name[:len(write.Name)-generated]
+	return strings.HasPrefix(own.Name, prefix) && !ownerMade(run, write.Namespace, prefix, own.N, write.N)
+}
+
+// ownerMade tells whether an object after which a generated name may be called was
+// made between two steps: it is another owner then, of the name of one before.
+func ownerMade(run *history.Run, namespace, prefix string, since, until int) bool {
+	for n := since + 1; n < until; n++ {
+		s := &run.Steps[n]
+		if s.Verb == "create" && s.Wrote() && s.Subresource == "" && s.Namespace == namespace && strings.HasPrefix(prefix, s.Name+"-") {
+			return true
+		}
+	}
+	return false
 }
 
 // look notes what should be seen sometimes.

@@ -1,0 +1,71 @@
+package onesyncjob_test
+
+import (
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/rehearse-k8s/rehearse/examples/kubelet"
+	"github.com/rehearse-k8s/rehearse/examples/onesyncjob"
+	"github.com/rehearse-k8s/rehearse/examples/verdict"
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/invariant"
+	"github.com/rehearse-k8s/rehearse/simtest"
+)
+
+// job is one with parallelism and completions of n.
+func job(n int32, mode batchv1.CompletionMode) *batchv1.Job {
+	return &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pi"},
+		Spec: batchv1.JobSpec{
+			Parallelism: ptr.To(n), Completions: ptr.To(n), CompletionMode: ptr.To(mode), BackoffLimit: ptr.To[int32](0),
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+				RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "main", Image: "pi"}},
+			}},
+		},
+	}
+}
+
+func story(j *batchv1.Job) func(*simtest.World) {
+	return func(w *simtest.World) {
+		promises := invariant.Job(invariant.Owner{Kind: "Job", Namespace: "default", Name: "pi"})
+		w.Always(promises.Always...)
+		w.Eventually(5*time.Minute, promises.Ends)
+		w.Controller("job", onesyncjob.Run)
+		w.Controller("kubelet", kubelet.Run)
+		w.Create(j.DeepCopy())
+	}
+}
+
+// TestSecondPod is the race of kubernetes 130103, found without a hint.
+func TestSecondPod(t *testing.T) {
+	verdict.Found(t, story(job(1, batchv1.NonIndexedCompletion)))
+}
+
+// TestIndexAgain is the same for a Job with one index. A lost answer to a create is found
+// first if it is allowed: names that the server makes up are another weakness.
+func TestIndexAgain(t *testing.T) {
+	verdict.Found(t, func(w *simtest.World) {
+		w.Faults(fault.Lag("jobs.batch"))
+		story(job(1, batchv1.IndexedCompletion))(w)
+	})
+}
+
+// TestWithoutFaults: it does its work when nothing goes wrong.
+func TestWithoutFaults(t *testing.T) {
+	for _, mode := range []batchv1.CompletionMode{batchv1.NonIndexedCompletion, batchv1.IndexedCompletion} {
+		r := simtest.Explore(t, simtest.Seeds(3), func(w *simtest.World) {
+			w.Faults()
+			w.Eventually(time.Minute, invariant.Condition("jobs.batch", "default", "pi", "Complete", "True"))
+			w.Eventually(time.Minute, invariant.Field("jobs.batch", "default", "pi", "status.succeeded", 3))
+			story(job(3, mode))(w)
+		})
+		if r.Failure != nil {
+			t.Errorf("%s: %+v", mode, r.Failure.Run.Failure)
+		}
+	}
+}

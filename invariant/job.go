@@ -22,8 +22,9 @@ type JobPromises struct {
 // that is there already is not its fault when somebody lowers parallelism. It is
 // judged against every spec in force since the revision of the Job that the
 // controller's cache had when its reconcile began, and by the truth about pods: what it
-// has made itself it must not forget, however late its events are. Pods that somebody
-// else made are not counted against it. One leader at a time is taken for granted: two
+// has made itself it must not forget, however late its events are. Pods that are being
+// deleted have made room, but for Jobs with podReplacementPolicy Failed, where they must
+// end first. Pods that somebody else made are not counted against it. One leader at a time is taken for granted: two
 // instances that both work may break any of this.
 //
 // What somebody else does is set aside where it blurs what is right. A pod that was

@@ -40,6 +40,18 @@ func TestJobAlways(t *testing.T) {
 			enough + ": step 10 makes default/b; decided at step 9 with the Job at revision 11: 1 have succeeded (default/a) and 1 run (default/b), and 1 are enough",
 			over + ": step 10 makes default/b; decided at step 9 with the Job at revision 11: at step 8 c had written Complete=True SuccessCriteriaMet=True",
 		}},
+		"R2: another try after the last one": {nonIndexed(1, 1), func(r *jobRun) {
+			r.pod("a", "", r.now())
+			r.phase("a", "Failed")
+			r.pod("b", "", r.status("FailureTarget Failed", "failed", int64(1)))
+		}, []string{over + ": step 9 makes default/b; decided at step 0 with the Job at revision 0: at step 8 c had written Failed=True FailureTarget=True"}},
+		"a pod was on its way when failure was decided": {nonIndexed(2, 2), func(r *jobRun) {
+			decided := r.now()
+			r.pod("a", "", decided)
+			r.phase("a", "Failed")
+			r.status("FailureTarget", "failed", int64(1))
+			r.pod("b", "", decided)
+		}, nil},
 		"R3: a pod too many in mid-stream": {nonIndexed(2, 3), func(r *jobRun) {
 			decided := r.now()
 			r.pod("a", "", decided)
@@ -91,6 +103,22 @@ func TestJobAlways(t *testing.T) {
 			r.phase("a", "Succeeded")
 			r.phase("b", "Failed")
 			r.pod("c", "", r.now())
+		}, nil},
+		"it is not replaced before it has failed": {waiting(nonIndexed(1, 1)), func(r *jobRun) {
+			r.pod("a", "", r.now())
+			r.remove("someone", "a")
+			r.pod("b", "", r.now())
+		}, []string{beyond, enough}},
+		"an index is not either": {waiting(indexed(1)), func(r *jobRun) {
+			r.pod("a", "0", r.now())
+			r.remove("someone", "a")
+			r.pod("b", "0", r.now())
+		}, []string{beyond, enough, second + ": step 9 makes default/b; decided at step 8 with the Job at revision 11: for index 0 there is default/a"}},
+		"it is replaced when it has failed": {waiting(nonIndexed(1, 1)), func(r *jobRun) {
+			r.pod("a", "", r.now())
+			r.remove("someone", "a")
+			r.phase("a", "Failed")
+			r.pod("b", "", r.now())
 		}, nil},
 		"a work queue goes on after a success": {nonIndexed(1, -1), func(r *jobRun) {
 			r.pod("a", "", r.now())

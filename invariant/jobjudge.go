@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/rehearse-k8s/rehearse/history"
 )
 
 // judgeCreation judges the decision to make a pod.
@@ -16,9 +18,11 @@ func (f *jobFollower) judgeCreation(j *jobRecord, p *podRecord) {
 	saw := fmt.Sprintf("step %d makes %s; decided at step %d with the Job at revision %d", p.made, p.name, root, view)
 
 	pods := f.of(p.job)
+	waits := !slices.ContainsFunc(specs, func(s jobSpec) bool { return !s.waits })
+	taken := func(o *podRecord) bool { return o.made >= 0 && (o.running() || waits && o.stopping()) }
 	var running []string
 	for _, o := range pods {
-		if o.running() && o.made >= 0 {
+		if taken(o) {
 			running = append(running, o.name)
 		}
 	}
@@ -27,28 +31,38 @@ func (f *jobFollower) judgeCreation(j *jobRecord, p *podRecord) {
 	}
 	succeeded := successes(pods, specs[0].indexed)
 	if slices.ContainsFunc(specs, func(s jobSpec) bool { return s.endless }) {
-		if s := j.succeeded; s != nil && s.Actor == actor && root > s.N {
+		if s := j.succeeded; s != nil && f.knew(p, s) {
 			f.breaks(withinCompletions, "%s: at step %d it had written that a pod has succeeded, and completions is not set", saw, s.N)
 		}
 	} else if most := mostOf(specs, func(s jobSpec) int64 { return s.completions }); int64(len(succeeded)+len(running)) > most {
 		f.breaks(withinCompletions, "%s: %d have succeeded (%s) and %d run (%s), and %d are enough",
 			saw, len(succeeded), strings.Join(succeeded, ", "), len(running), strings.Join(running, ", "), most)
 	}
-	f.judgeIndex(p, pods, saw)
-	if d := j.decided; d != nil && (d.Actor == actor && root > d.N || view >= d.Revision) {
+	f.judgeIndex(p, pods, taken, saw)
+	if d := j.decided; d != nil && (f.knew(p, d) || view >= d.Revision) {
 		f.breaks(nothingAfterTheEnd, "%s: at step %d %s had written %s", saw, d.N, d.Actor, conditionText(j.conditions))
 	}
 }
 
+// knew tells whether a controller sent the request that made a pod when it had the
+// answer to a write of its own. That the two belong to one reconcile is no excuse.
+func (f *jobFollower) knew(p *podRecord, write *history.Step) bool {
+	s := &f.run.Steps[p.made]
+	if s.Actor != write.Actor || write.Reply != "" {
+		return false // a lost or late answer tells it nothing; its cache will
+	}
+	return len(s.Causes) > 0 && s.Causes[0] >= write.N
+}
+
 // judgeIndex judges which index a pod was made for.
-func (f *jobFollower) judgeIndex(p *podRecord, pods []*podRecord, saw string) {
+func (f *jobFollower) judgeIndex(p *podRecord, pods []*podRecord, taken func(*podRecord) bool, saw string) {
 	if p.index == "" {
 		return
 	}
 	for _, o := range pods {
 		switch {
 		case o == p || o.index != p.index:
-		case o.running() && o.made >= 0:
+		case taken(o):
 			f.breaks(onePodPerIndex, "%s: for index %s there is %s", saw, p.index, o.name)
 		case o.counts():
 			f.breaks(onePodPerIndex, "%s: for index %s %s has succeeded", saw, p.index, o.name)

@@ -30,6 +30,7 @@ type jobSpec struct {
 	parallelism, completions int64
 	endless                  bool // completions is nil
 	indexed                  bool
+	waits                    bool // pods are replaced once they have failed, not when they are deleted
 }
 
 func specOf(o *unstructured.Unstructured) jobSpec {
@@ -38,6 +39,7 @@ func specOf(o *unstructured.Unstructured) jobSpec {
 	_, some := spec["completions"]
 	s.endless = !some
 	s.indexed = spec["completionMode"] == "Indexed"
+	s.waits = spec["podReplacementPolicy"] == "Failed"
 	if suspended, _ := spec["suspend"].(bool); suspended {
 		s.parallelism = 0
 	}
@@ -166,6 +168,9 @@ func (p *podRecord) ended() bool { return p.phase == "Succeeded" || p.phase == "
 
 // running tells whether it counts as active.
 func (p *podRecord) running() bool { return !p.ended() && !p.deleted }
+
+// stopping tells whether it is being deleted and has not ended yet.
+func (p *podRecord) stopping() bool { return p.terminating && !p.gone && !p.ended() }
 
 // counts are the figures of a Job's status.
 type counts struct {

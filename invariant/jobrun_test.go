@@ -145,6 +145,12 @@ func indexed(n int) map[string]any {
 	return spec
 }
 
+// waiting is a spec under which pods are replaced only once they have failed.
+func waiting(spec map[string]any) map[string]any {
+	spec["podReplacementPolicy"] = "Failed"
+	return spec
+}
+
 func uncounted(succeeded, failed []any) map[string]any {
 	return map[string]any{"succeeded": succeeded, "failed": failed}
 }

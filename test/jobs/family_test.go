@@ -1,0 +1,136 @@
+package jobs_test
+
+import (
+	"flag"
+	"reflect"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+
+	"github.com/rehearse-k8s/rehearse/examples/onesyncjob"
+	"github.com/rehearse-k8s/rehearse/invariant"
+	"github.com/rehearse-k8s/rehearse/simtest"
+	"github.com/rehearse-k8s/rehearse/simtest/kubecontrollers"
+	"github.com/rehearse-k8s/rehearse/test/jobs"
+)
+
+// How much of the family a test searches.
+var (
+	from  = flag.Int("jobs.from", 1, "the seed of the first case of the family")
+	cases = flag.Int("jobs.cases", 12, "how many cases of the family are searched")
+	runs  = flag.Int("jobs.runs", 60, "how many runs each case has")
+)
+
+func race(name string) jobs.Race {
+	for _, r := range jobs.Races() {
+		if r.Name == name {
+			return r
+		}
+	}
+	panic("there is no race " + name)
+}
+
+// TestNaive: a controller that counts and releases in one sync falls in the races that
+// are about counting, and in the family, as far as it knows what a Job asks for.
+func TestNaive(t *testing.T) {
+	for _, name := range []string{"R1", "R2", "R3", "R4", "R5"} {
+		r := race(name).Play(t, onesyncjob.Run)
+		if r.Failure == nil {
+			t.Errorf("%s: nothing was found in %d runs", name, r.Runs)
+			continue
+		}
+		t.Logf("%s: found in run %d: %s: %s\n%q", name, r.Failure.FoundAfter, r.Failure.Run.Failure.Oracle, r.Failure.Run.Failure.Message, r.Failure.Run.Faults)
+	}
+	var few []jobs.Case
+	for _, c := range jobs.Draws(1, 300) {
+		if plain(c) {
+			few = append(few, c)
+		}
+	}
+	found, played := jobs.Rehearse(t, onesyncjob.Run, few, *runs, jobs.LongLags()...)
+	t.Logf("%d runs; %d of %d cases failed", played, len(found), len(few))
+	for _, f := range found {
+		if len(f.Result.Failure.Plan.Faults) == 0 {
+			t.Errorf("it fails without faults: %s", f)
+		}
+	}
+	if len(found) < len(few)/2 {
+		t.Error("too few failed")
+	}
+}
+
+// plain are Jobs that the naive controller knows.
+func plain(c jobs.Case) bool {
+	s := c.Spec
+	return s.Suspend == nil && s.PodFailurePolicy == nil && s.SuccessPolicy == nil && s.BackoffLimitPerIndex == nil &&
+		s.ActiveDeadlineSeconds == nil && s.PodReplacementPolicy == nil && len(c.Changes) == 0
+}
+
+// TestDraw: a case is the same each time it is drawn, and a family of some size has
+// everything that a Job can have.
+func TestDraw(t *testing.T) {
+	seen := map[string]int{}
+	for _, c := range jobs.Draws(1, 200) {
+		if again := jobs.Draw(c.Seed); !reflect.DeepEqual(c, again) {
+			t.Fatalf("drawn twice:\n%s\n%s", c, again)
+		}
+		s := c.Spec
+		for what, is := range map[string]bool{
+			"indexed":                *s.CompletionMode == batchv1.IndexedCompletion,
+			"work queue":             s.Completions == nil,
+			"no completions":         s.Completions != nil && *s.Completions == 0,
+			"backoffLimitPerIndex":   s.BackoffLimitPerIndex != nil,
+			"maxFailedIndexes":       s.MaxFailedIndexes != nil,
+			"podFailurePolicy":       s.PodFailurePolicy != nil,
+			"successPolicy":          s.SuccessPolicy != nil,
+			"replaced when failed":   s.PodReplacementPolicy != nil && *s.PodReplacementPolicy == batchv1.Failed,
+			"replaced at once":       s.PodReplacementPolicy != nil && *s.PodReplacementPolicy == batchv1.TerminatingOrFailed,
+			"suspended at first":     s.Suspend != nil && *s.Suspend,
+			"activeDeadlineSeconds":  s.ActiveDeadlineSeconds != nil,
+			"changed by its user":    len(c.Changes) > 0,
+			"pods that fail":         c.Fails > 0,
+			"slow pods":              c.Slow > 0,
+			"several pods at a time": *s.Parallelism > 1,
+		} {
+			if is {
+				seen[what]++
+			} else {
+				seen[what] += 0
+			}
+		}
+	}
+	for what, n := range seen {
+		if n < 5 {
+			t.Errorf("%s: %d of 200 cases", what, n)
+		}
+	}
+	t.Log(seen)
+}
+
+// TestCases plays each of many cases once without faults, with upstream's controller:
+// the API takes the spec and every change, the promises hold, and Jobs end either way.
+func TestCases(t *testing.T) {
+	ends := map[string]int{}
+	for _, c := range jobs.Draws(1, 100) {
+		r := simtest.Explore(t, simtest.Seeds(1), func(w *simtest.World) {
+			for _, end := range []string{"Complete", "Failed"} {
+				w.Sometimes(invariant.Condition("jobs.batch", "default", "pi", end, "True"))
+			}
+			c.Story(kubecontrollers.Job)(w)
+		})
+		if r.Failure != nil {
+			t.Errorf("%+v\n%s", r.Failure.Run.Failure, c)
+		}
+		for name, seen := range r.Seen {
+			if seen {
+				ends[name]++
+			}
+		}
+	}
+	for name, n := range ends {
+		if n < 20 {
+			t.Errorf("only %d of 100: %s", n, name)
+		}
+	}
+	t.Log(ends)
+}

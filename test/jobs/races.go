@@ -1,0 +1,156 @@
+package jobs
+
+import (
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/sim"
+	"github.com/rehearse-k8s/rehearse/simtest"
+	"github.com/rehearse-k8s/rehearse/simtest/kubecontrollers"
+)
+
+// Race is one way to fool a Job controller: a story, and what may go wrong in it.
+type Race struct {
+	// Name is R1 to R7; What says it in a sentence.
+	Name, What string
+	// Faults are the only things that go wrong. Which event or write they meet is left
+	// open, because it depends on what a controller writes: all places are tried.
+	Faults []fault.Fault
+	// Runs is how many runs the story is worth.
+	Runs int
+
+	spec    batchv1.JobSpec
+	outcome func(*corev1.Pod) Outcome
+	tell    func(w *simtest.World, job *batchv1.Job) // what the user does; nil: makes the Job
+}
+
+// Story tells the race with a controller.
+func (r Race) Story(c simtest.Constructor) func(*simtest.World) {
+	return func(w *simtest.World) {
+		begin(w, c, r.outcome)
+		w.Faults(r.Faults...)
+		job := jobOf(*r.spec.DeepCopy())
+		if r.tell != nil {
+			r.tell(w, job)
+			return
+		}
+		w.Create(job)
+	}
+}
+
+// Play plays the race with a controller until a promise is broken or it has no more to
+// try. It does not fail the test.
+func (r Race) Play(t testing.TB, c simtest.Constructor) *sim.Result {
+	t.Helper()
+	return simtest.Explore(t, simtest.Seeds(r.Runs), r.Story(c))
+}
+
+// lateJobs holds back the events of the Job on their way to the controller. Those of
+// pods go on: that is the whole trick.
+var lateJobs = fault.Fault{Kind: fault.KindLag, Actor: Actor, Resource: "jobs.batch", Object: "default/" + jobName}
+
+// Races are the seven.
+func Races() []Race {
+	return []Race{
+		{
+			Name: "R1", What: "a Job of one pod ends, and its events are late: a second pod is made",
+			Faults: []fault.Fault{lateJobs}, Runs: 150,
+			spec:    batchv1.JobSpec{Parallelism: ptr.To[int32](1), Completions: ptr.To[int32](1), BackoffLimit: ptr.To[int32](0)},
+			outcome: succeedsAfter(5 * time.Second),
+		},
+		{
+			Name: "R2", What: "a Job fails at its first pod, and its events are late: it is tried again despite its limit",
+			Faults: []fault.Fault{lateJobs}, Runs: 150,
+			spec:    batchv1.JobSpec{Parallelism: ptr.To[int32](1), Completions: ptr.To[int32](1), BackoffLimit: ptr.To[int32](0)},
+			outcome: func(*corev1.Pod) Outcome { return Outcome{After: 5 * time.Second, Exit: 1} },
+		},
+		{
+			Name: "R3", What: "in mid-stream, two of three pods at a time: a success that was counted is forgotten, and a fourth pod is made",
+			Faults: []fault.Fault{lateJobs}, Runs: 400,
+			spec:    batchv1.JobSpec{Parallelism: ptr.To[int32](2), Completions: ptr.To[int32](3)},
+			outcome: byTurns(4*time.Second, 9*time.Second),
+		},
+		{
+			Name: "R4", What: "one of two indexes has succeeded and the other runs: it is run again",
+			Faults: []fault.Fault{lateJobs}, Runs: 400,
+			spec: batchv1.JobSpec{
+				Parallelism: ptr.To[int32](2), Completions: ptr.To[int32](2), CompletionMode: ptr.To(batchv1.IndexedCompletion),
+			},
+			outcome: func(pod *corev1.Pod) Outcome {
+				if pod.Annotations[batchv1.JobCompletionIndexAnnotation] == "0" {
+					return Outcome{After: 4 * time.Second}
+				}
+				return Outcome{After: 30 * time.Second}
+			},
+		},
+		{
+			Name: "R5", What: "the answer to the create of a pod is lost, and the pod's event is late: another one is made",
+			Faults: []fault.Fault{
+				{Kind: fault.KindLostAnswer, Actor: Actor, Verb: "create", Resource: "pods"},
+				{Kind: fault.KindLag, Actor: Actor, Resource: "pods"},
+				{Kind: fault.KindRelist, Actor: Actor, Resource: "pods"},
+			}, Runs: 800,
+			spec:    batchv1.JobSpec{Parallelism: ptr.To[int32](1), Completions: ptr.To[int32](1), BackoffLimit: ptr.To[int32](0)},
+			outcome: succeedsAfter(20 * time.Second),
+		},
+		{
+			Name: "R6", What: "the controller ends between two of its writes and begins anew; its events are late",
+			Faults: []fault.Fault{
+				{Kind: fault.KindCrash, Actor: Actor},
+				{Kind: fault.KindLag, Actor: Actor, Resource: "jobs.batch"},
+				{Kind: fault.KindLag, Actor: Actor, Resource: "pods"},
+			}, Runs: 400,
+			spec:    batchv1.JobSpec{Parallelism: ptr.To[int32](1), Completions: ptr.To[int32](1), BackoffLimit: ptr.To[int32](0)},
+			outcome: succeedsAfter(5 * time.Second),
+		},
+		{
+			Name: "R7", What: "a Job is deleted and made again under its name while a pod of the first is being made: the second gets no pods, or takes over what it remembers of the first",
+			Faults: []fault.Fault{
+				{Kind: fault.KindLateRequest, Actor: Actor, Verb: "create", Resource: "pods"},
+				{Kind: fault.KindLateAnswer, Actor: Actor, Verb: "create", Resource: "pods"},
+				{Kind: fault.KindLag, Actor: Actor, Resource: "pods"},
+			}, Runs: 400,
+			spec:    batchv1.JobSpec{Parallelism: ptr.To[int32](1), Completions: ptr.To[int32](1), BackoffLimit: ptr.To[int32](0)},
+			outcome: succeedsAfter(5 * time.Second),
+			tell: func(w *simtest.World, job *batchv1.Job) {
+				again := job.DeepCopy()
+				w.Controller("garbage-collector", kubecontrollers.GarbageCollectorOf("jobs.batch", "pods"))
+				w.Create(job)
+				w.Advance(100 * time.Millisecond)
+				w.Delete(job)
+				w.Advance(100 * time.Millisecond)
+				w.Create(again)
+			},
+		},
+	}
+}
+
+// OlderServer is R6 with a server that is behind: the controller begins anew and lists
+// a state that lies back (kubernetes issue 59848). It is beyond what the API promises
+// and so no judgement on a controller that falls.
+func OlderServer() Race {
+	for _, r := range Races() {
+		if r.Name == "R6" {
+			r.Name, r.What = "R6 older", r.What+", and its first lists too"
+			r.Faults = append(r.Faults, fault.Fault{Kind: fault.KindTimeTravel, Actor: Actor})
+			return r
+		}
+	}
+	panic("there is no R6")
+}
+
+func succeedsAfter(d time.Duration) func(*corev1.Pod) Outcome {
+	return func(*corev1.Pod) Outcome { return Outcome{After: d} }
+}
+
+// byTurns lets pods succeed after one of several times each, by their names.
+func byTurns(times ...time.Duration) func(*corev1.Pod) Outcome {
+	return func(pod *corev1.Pod) Outcome {
+		return Outcome{After: times[fault.Pick(len(times), 1, pod.Name)]}
+	}
+}

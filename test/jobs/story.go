@@ -1,0 +1,69 @@
+package jobs
+
+import (
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/invariant"
+	"github.com/rehearse-k8s/rehearse/simtest"
+)
+
+// Actor is the name of the controller in every story, for patterns of faults.
+const Actor = "job"
+
+// Patience is how long a Job may take to come to its end once nothing goes wrong any
+// more. The API's back-off after failures of pods reaches 10 minutes; no story fails so
+// often.
+const Patience = 15 * time.Minute
+
+// jobName is the name of every story's Job.
+const jobName = "pi"
+
+// begin puts into a world what every story has: the controller, the kubelet and the
+// promises.
+func begin(w *simtest.World, c simtest.Constructor, outcome func(*corev1.Pod) Outcome) {
+	promises := invariant.Job(invariant.Owner{Kind: "Job", Namespace: metav1.NamespaceDefault, Name: jobName})
+	w.EndsVary() // the promises say what the end must be
+	w.Always(promises.Always...)
+	w.Eventually(Patience, promises.Ends)
+	w.Controller(Actor, c)
+	w.Controller("kubelet", Kubelet(outcome))
+}
+
+// jobOf is a Job with a spec, completed by what no story is about.
+func jobOf(spec batchv1.JobSpec) *batchv1.Job {
+	grace := int64(5)
+	spec.Template = corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+		RestartPolicy: corev1.RestartPolicyNever, NodeName: "node", TerminationGracePeriodSeconds: &grace,
+		Containers: []corev1.Container{{Name: "main", Image: "pi"}},
+	}}
+	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: jobName, Namespace: metav1.NamespaceDefault}, Spec: spec}
+}
+
+// AnyFault are the patterns of all legal faults of the controller, but for a second
+// instance beside the first: one leader at a time is what Job controllers rely on.
+func AnyFault() (patterns []fault.Fault) {
+	for _, f := range fault.Any(fault.Legal) {
+		if f.Kind != fault.KindOverlap {
+			f.Actor = Actor
+			patterns = append(patterns, f)
+		}
+	}
+	return patterns
+}
+
+// LongLags are the patterns of what the races are made of, with events that are late for
+// longer than controllers usually wait: a search of few runs gets further with them.
+func LongLags() []fault.Fault {
+	const late = 40 * time.Second
+	return []fault.Fault{
+		{Kind: fault.KindLag, Actor: Actor, Resource: "jobs.batch", For: late},
+		{Kind: fault.KindLag, Actor: Actor, Resource: "pods", For: late},
+		{Kind: fault.KindLostAnswer, Actor: Actor},
+		{Kind: fault.KindCrash, Actor: Actor},
+	}
+}

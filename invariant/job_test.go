@@ -135,6 +135,12 @@ func TestJobAlways(t *testing.T) {
 			r.see(r.spec("completions", int64(2)))
 			r.pod("c", "1", r.now())
 		}, nil},
+		"an index that was dropped succeeds and does not count": {indexed(2), func(r *jobRun) {
+			r.pod("b", "1", r.now())
+			r.see(r.spec("completions", int64(1)))
+			r.phase("b", "Succeeded")
+			r.pod("a", "0", r.now())
+		}, nil},
 		"a success is counted twice": {nonIndexed(2, 3), func(r *jobRun) {
 			r.pod("a", "", r.now())
 			r.phase("a", "Succeeded")

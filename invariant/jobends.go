@@ -63,7 +63,7 @@ func (f *jobFollower) concluded(j *jobRecord) error {
 			running++
 		}
 	}
-	spec := j.specs[len(j.specs)-1]
+	spec := j.spec()
 	switch {
 	case j.finished() && running > 0:
 		return fmt.Errorf("it has ended (%s) and %s", conditionText(j.conditions), count(running, "pod")+" of it run")
@@ -83,9 +83,9 @@ func (f *jobFollower) concluded(j *jobRecord) error {
 // allCounted tells whether every pod that ended by itself has been counted.
 func (f *jobFollower) allCounted(j *jobRecord) error {
 	var failed int64
-	pods, spec := f.of(j.uid), j.specs[len(j.specs)-1]
+	pods, spec := f.of(j.uid), j.spec()
 	for _, p := range pods {
-		if p.failed && !p.succeeded && p.clean && !p.removed && p.beforeEnd {
+		if p.failed && !p.succeeded && p.clean && !p.removed && !p.dropped && p.beforeEnd {
 			failed++
 		}
 	}

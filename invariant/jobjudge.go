@@ -3,7 +3,6 @@ package invariant
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/rehearse-k8s/rehearse/history"
@@ -91,12 +90,6 @@ func successes(pods []*podRecord, indexed bool) (names []string) {
 	return names
 }
 
-// has tells whether an index is one of the Job.
-func (s jobSpec) has(index string) bool {
-	n, err := strconv.ParseInt(index, 10, 64)
-	return err == nil && n < s.completions
-}
-
 func mostOf(specs []jobSpec, of func(jobSpec) int64) (most int64) {
 	for _, s := range specs {
 		most = max(most, of(s))
@@ -127,7 +120,7 @@ func (f *jobFollower) judgeCounts(j *jobRecord) {
 			ended += 1 + again
 		}
 	}
-	c, spec := countsOf(j.object), j.specs[len(j.specs)-1]
+	c, spec := countsOf(j.object), j.spec()
 	haveSucceeded, haveFailed := c.succeeded+c.uncountedSucceeded, c.failed+c.uncountedFailed
 	if spec.indexed {
 		succeeded, ended = int64(len(indexes)), failed+int64(len(indexes))

@@ -61,7 +61,7 @@ func (f *jobFollower) takeJob(o *unstructured.Unstructured) {
 	}
 	j.object = o
 	spec := specOf(o)
-	if len(j.specs) == 0 || j.specs[len(j.specs)-1].differs(spec) {
+	if len(j.specs) == 0 || j.spec().differs(spec) {
 		j.specs = append(j.specs, spec)
 		f.drop(j.uid, spec)
 	}
@@ -79,15 +79,24 @@ func (f *jobFollower) takeJob(o *unstructured.Unstructured) {
 	f.judgeCounts(j)
 }
 
-// drop forgets the success of indexes that a spec does not have: when there is room
-// for them again they may run again.
+// drop forgets what has ended for indexes that a spec does not have. It need not be
+// counted, and when there is room for them again they may run again.
 func (f *jobFollower) drop(job types.UID, spec jobSpec) {
 	for _, p := range f.pods {
-		if p.job == job && p.succeeded && !spec.has(p.index) {
-			p.dropped = spec.indexed
+		if p.job == job && p.ended() && spec.drops(p.index) {
+			p.dropped = true
 		}
 	}
 }
+
+// drops tells whether an index is none of the Job's.
+func (s jobSpec) drops(index string) bool {
+	n, err := strconv.ParseInt(index, 10, 64)
+	return s.indexed && (err != nil || n >= s.completions)
+}
+
+// spec is the one in force.
+func (j *jobRecord) spec() jobSpec { return j.specs[len(j.specs)-1] }
 
 func (s jobSpec) differs(o jobSpec) bool {
 	s.revision = o.revision
@@ -121,7 +130,7 @@ type podRecord struct {
 	succeeded, failed     bool // it has been in this phase
 	clean                 bool // it ended by itself, with its finalizer on
 	beforeEnd             bool // it ended when its Job had not
-	dropped               bool // its index was, after it had succeeded
+	dropped               bool // when it had ended its index was none of the Job's, then or later
 	removed               bool // a controller removed it, or its finalizer before it had ended
 	putBack               int  // how often somebody put the finalizer back
 }
@@ -146,16 +155,17 @@ func (p *podRecord) take(o *unstructured.Unstructured, byController bool, j *job
 	p.object = o
 	ended := p.ended()
 	p.phase, _, _ = unstructured.NestedString(o.Object, "status", "phase")
+	p.succeeded = p.succeeded || p.phase == "Succeeded"
+	p.failed = p.failed || p.phase == "Failed"
 	was := p.tracked
 	p.tracked = slices.Contains(o.GetFinalizers(), TrackingFinalizer)
 	if !ended && p.ended() {
 		p.clean = (was || first && p.tracked) && !p.terminating
 		p.beforeEnd = j == nil || !j.finished()
+		p.dropped = j != nil && j.spec().drops(p.index)
 	}
 	p.terminating = o.GetDeletionTimestamp() != nil
 	p.deleted = p.deleted || p.terminating
-	p.succeeded = p.succeeded || p.phase == "Succeeded"
-	p.failed = p.failed || p.phase == "Failed"
 	switch {
 	case was && !p.tracked && !ended && byController:
 		p.removed = true

@@ -122,8 +122,8 @@ type Found struct {
 }
 
 // Rehearse searches each of some cases for a number of runs, up to the first failure of
-// each, and returns those that failed and how many runs there were. It does not fail
-// the test.
+// each, and returns those that failed and how many runs there were. It logs what it
+// finds, and does not fail the test.
 func Rehearse(t testing.TB, controller simtest.Constructor, cases []Case, runs int, patterns ...fault.Fault) (found []Found, played int) {
 	t.Helper()
 	for _, c := range cases {
@@ -131,6 +131,7 @@ func Rehearse(t testing.TB, controller simtest.Constructor, cases []Case, runs i
 		played += r.Runs
 		if r.Failure != nil {
 			found = append(found, Found{c, r})
+			t.Log(found[len(found)-1])
 		}
 		if t.Context().Err() != nil {
 			break

@@ -6,6 +6,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/rehearse-k8s/rehearse/fault"
@@ -142,6 +143,31 @@ func OlderServer() Race {
 		}
 	}
 	panic("there is no R6")
+}
+
+// LostSuccess was found by the family: a pod succeeds and that is late, the user
+// suspends the Job, and the controller crashes when it has taken the pod's finalizer
+// away, in the belief that it runs, and has not deleted it. The next instance takes the
+// pod for counted, and it is not.
+func LostSuccess() Race {
+	return Race{
+		Name: "lost success", What: "the finalizer of a pod is taken away because the Job is suspended; it has succeeded, and a crash hides what was meant",
+		Faults: []fault.Fault{
+			{Kind: fault.KindCrashAfter, Actor: Actor, Verb: "patch", Resource: "pods"},
+			{Kind: fault.KindLag, Actor: Actor, Resource: "pods", For: 40 * time.Second},
+		}, Runs: 200,
+		spec: batchv1.JobSpec{
+			Parallelism: ptr.To[int32](1), Completions: ptr.To[int32](1), CompletionMode: ptr.To(batchv1.IndexedCompletion),
+		},
+		outcome: succeedsAfter(3 * time.Second),
+		tell: func(w *simtest.World, job *batchv1.Job) {
+			w.Create(job)
+			w.Advance(3500 * time.Millisecond)
+			w.Patch(job, types.MergePatchType, `{"spec":{"suspend":true}}`)
+			w.Advance(3 * time.Second)
+			w.Patch(job, types.MergePatchType, `{"spec":{"suspend":false}}`)
+		},
+	}
 }
 
 func succeedsAfter(d time.Duration) func(*corev1.Pod) Outcome {

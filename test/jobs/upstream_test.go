@@ -52,6 +52,7 @@ func TestUpstreamRaces(t *testing.T) {
 		{race("R6"), "", ""},
 		{race("R7"), endsNever, endsNever},
 		{jobs.OlderServer(), enough, enough},
+		{jobs.LostSuccess(), enough, enough},
 	} {
 		t.Run(c.race.Name, func(t *testing.T) {
 			t.Run("off", func(t *testing.T) { playUpstream(t, c.race, false, c.off) })
@@ -88,7 +89,6 @@ func TestUpstreamFamily(t *testing.T) {
 			found, played := jobs.Rehearse(t, kubecontrollers.Job, jobs.Draws(*from, *cases), *runs, jobs.LongLags()...)
 			t.Logf("%d runs; %d of %d cases failed", played, len(found), *cases)
 			for _, f := range found {
-				t.Log(f)
 				if len(f.Result.Failure.Plan.Faults) == 0 {
 					t.Errorf("case %d fails without any fault", f.Case.Seed)
 				}

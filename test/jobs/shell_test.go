@@ -15,10 +15,11 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
-	"github.com/rehearse-k8s/rehearse/controller/jobs"
+	controller "github.com/rehearse-k8s/rehearse/controller/jobs"
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/invariant"
 	"github.com/rehearse-k8s/rehearse/simtest"
+	"github.com/rehearse-k8s/rehearse/test/jobs"
 	planner "github.com/rehearse-k8s/rehearse/workload/job"
 )
 
@@ -30,7 +31,7 @@ func TestTakenName(t *testing.T) {
 		j.Spec.Suspend = ptr.To(true)
 		w.Controller("job", ours)
 		w.Kubelet()
-		w.Faults(oneLeader()...)
+		w.Faults(jobs.AnyFault()...)
 		w.Eventually(5*time.Minute, invariant.Condition("jobs.batch", "default", "pi", "Complete", "True"))
 		w.Create(j)
 		resumed := j.DeepCopy()
@@ -50,7 +51,7 @@ func TestTakenName(t *testing.T) {
 // Event says why. Then pods are let through again, and more are made at once.
 func TestSlowStart(t *testing.T) {
 	withEvents := func(ctx context.Context, config *rest.Config) error {
-		return jobs.Runner(jobs.Options{All: true, Workers: 1, Writes: 1, Audit: -1, Events: config})(ctx, config)
+		return controller.Runner(controller.Options{All: true, Workers: 1, Writes: 1, Audit: -1, Events: config})(ctx, config)
 	}
 	simtest.Run(t, simtest.Seeds(1), func(w *simtest.World) {
 		j := pi(20, 20)
@@ -76,7 +77,7 @@ func TestSlowStart(t *testing.T) {
 // TestEvents: what `kubectl describe job` shows.
 func TestEvents(t *testing.T) {
 	withEvents := func(ctx context.Context, config *rest.Config) error {
-		return jobs.Runner(jobs.Options{All: true, Workers: 1, Writes: 1, Audit: -1, Events: config})(ctx, config)
+		return controller.Runner(controller.Options{All: true, Workers: 1, Writes: 1, Audit: -1, Events: config})(ctx, config)
 	}
 	simtest.Run(t, simtest.Seeds(1), func(w *simtest.World) {
 		j := pi(1, 1)
@@ -94,10 +95,10 @@ func TestEvents(t *testing.T) {
 
 // TestMetrics wants upstream's names, and the counts of one Job.
 func TestMetrics(t *testing.T) {
-	metrics := jobs.NewMetrics()
+	metrics := controller.NewMetrics()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(metrics)
-	runner := jobs.Runner(jobs.Options{All: true, Workers: 1, Writes: 1, Audit: -1, Metrics: metrics})
+	runner := controller.Runner(controller.Options{All: true, Workers: 1, Writes: 1, Audit: -1, Metrics: metrics})
 	runs := 0
 	simtest.Run(t, simtest.Seeds(1), func(w *simtest.World) {
 		runs++

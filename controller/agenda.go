@@ -14,33 +14,33 @@ type agenda[K comparable] struct {
 }
 
 type agendaItem[K comparable] struct {
-	key K
-	due time.Time
-	seq uint64 // earlier set goes first among equals
+	key   K
+	due   time.Time
+	seq   uint64 // earlier set goes first among equals
+	index int    // where it stands in the heap
 }
 
 func newAgenda[K comparable]() *agenda[K] {
-	return &agenda[K]{items: agendaHeap[K]{at: map[K]int{}}}
+	return &agenda[K]{items: agendaHeap[K]{of: map[K]*agendaItem[K]{}}}
 }
 
 // set makes key due at due, wherever it stood before.
 func (a *agenda[K]) set(key K, due time.Time) {
-	if i, ok := a.items.at[key]; ok {
-		if a.items.list[i].due.Equal(due) {
-			return
+	if item := a.items.of[key]; item != nil {
+		if !item.due.Equal(due) {
+			item.due = due
+			heap.Fix(&a.items, item.index)
 		}
-		a.items.list[i].due = due
-		heap.Fix(&a.items, i)
 		return
 	}
 	a.seq++
-	heap.Push(&a.items, agendaItem[K]{key: key, due: due, seq: a.seq})
+	heap.Push(&a.items, &agendaItem[K]{key: key, due: due, seq: a.seq})
 }
 
 // remove takes key out; it need not be in.
 func (a *agenda[K]) remove(key K) {
-	if i, ok := a.items.at[key]; ok {
-		heap.Remove(&a.items, i)
+	if item := a.items.of[key]; item != nil {
+		heap.Remove(&a.items, item.index)
 	}
 }
 
@@ -68,16 +68,17 @@ func (a *agenda[K]) first() time.Time {
 
 func (a *agenda[K]) len() int { return len(a.items.list) }
 
-// agendaHeap implements heap.Interface and knows where each key stands.
+// agendaHeap implements heap.Interface. Each item knows where it stands, so that
+// moving one looks up no key.
 type agendaHeap[K comparable] struct {
-	list []agendaItem[K]
-	at   map[K]int
+	list []*agendaItem[K]
+	of   map[K]*agendaItem[K]
 }
 
 func (h *agendaHeap[K]) Len() int { return len(h.list) }
 
 func (h *agendaHeap[K]) Less(i, j int) bool {
-	a, b := &h.list[i], &h.list[j]
+	a, b := h.list[i], h.list[j]
 	if !a.due.Equal(b.due) {
 		return a.due.Before(b.due)
 	}
@@ -86,19 +87,20 @@ func (h *agendaHeap[K]) Less(i, j int) bool {
 
 func (h *agendaHeap[K]) Swap(i, j int) {
 	h.list[i], h.list[j] = h.list[j], h.list[i]
-	h.at[h.list[i].key], h.at[h.list[j].key] = i, j
+	h.list[i].index, h.list[j].index = i, j
 }
 
 func (h *agendaHeap[K]) Push(x any) {
-	item := x.(agendaItem[K])
-	h.at[item.key] = len(h.list)
+	item := x.(*agendaItem[K])
+	item.index = len(h.list)
+	h.of[item.key] = item
 	h.list = append(h.list, item)
 }
 
 func (h *agendaHeap[K]) Pop() any {
 	last := h.list[len(h.list)-1]
-	h.list[len(h.list)-1] = agendaItem[K]{}
+	h.list[len(h.list)-1] = nil
 	h.list = h.list[:len(h.list)-1]
-	delete(h.at, last.key)
+	delete(h.of, last.key)
 	return last
 }

@@ -51,8 +51,8 @@ func TestAgenda(t *testing.T) {
 				}
 			},
 			"": func(r *rapid.T) {
-				if a.len() != len(model) || len(a.items.at) != len(model) {
-					r.Fatalf("holds %d (%d places), want %d", a.len(), len(a.items.at), len(model))
+				if a.len() != len(model) || len(a.items.of) != len(model) {
+					r.Fatalf("holds %d (%d places), want %d", a.len(), len(a.items.of), len(model))
 				}
 			},
 		})

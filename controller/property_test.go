@@ -99,13 +99,13 @@ func checkShape(r *rapid.T, b *bench, live map[string]types.UID) {
 			r.Fatalf("%s is not filed under its name", uid)
 		}
 	}
-	for uid := range t.due.items.at {
+	for uid := range t.due.items.of {
 		if t.entries[uid] == nil {
 			r.Fatalf("%s is planned and not known", uid)
 		}
 	}
 	for uid, e := range t.entries {
-		_, planned := t.due.items.at[uid]
+		_, planned := t.due.items.of[uid]
 		if e.busy && planned {
 			r.Fatalf("%s is under way and planned", uid)
 		}

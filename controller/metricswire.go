@@ -7,12 +7,9 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
 
-// verbs are the requests that change something, as RBAC calls them.
-var verbs = map[string]string{
-	http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete",
-}
+	"github.com/rehearse-k8s/rehearse/wire"
+)
 
 // count wraps a transport so that every write is counted where it happens, on
 // the wire, whichever part of the engine sent it.
@@ -28,15 +25,15 @@ type counting struct {
 // RoundTrip implements http.RoundTripper.
 func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := c.next.RoundTrip(r)
-	verb, ok := verbs[r.Method]
-	if !ok || errors.Is(err, context.Canceled) {
+	if r.Method == http.MethodGet || errors.Is(err, context.Canceled) {
 		return answer, err // a read, or taken back by ourselves
 	}
+	call := wire.DescribePath(r.Method, r.URL.Path)
 	result := "no-answer"
 	if err == nil {
 		result = resultOf(answer.StatusCode)
 	}
-	c.m.writes.WithLabelValues(verb, resourceOf(r.URL.Path), result).Inc()
+	c.m.writes.WithLabelValues(call.Verb, resourceOf(&call), result).Inc()
 	return answer, err
 }
 
@@ -73,28 +70,15 @@ func resultOf(code int) string {
 	return string(reason)
 }
 
-// resourceOf is the resource, with its subresource, that a path is about:
-// /api/v1/namespaces/NS/pods/NAME/status is pods/status.
-func resourceOf(path string) string {
-	parts := strings.Split(strings.Trim(path, "/"), "/")
-	for i, part := range parts { // what stands before may be a proxy's prefix
-		if part == "api" {
-			parts = parts[min(i+2, len(parts)):]
-			break
-		}
-		if part == "apis" {
-			parts = parts[min(i+3, len(parts)):]
-			break
-		}
-	}
-	if len(parts) > 2 && parts[0] == "namespaces" && parts[2] != "status" && parts[2] != "finalize" {
-		parts = parts[2:]
-	}
-	switch len(parts) {
-	case 0:
+// resourceOf is the resource as a label, with its subresource and without its
+// group: pods/status.
+func resourceOf(c *wire.Call) string {
+	resource, _, _ := strings.Cut(c.Resource, ".")
+	switch {
+	case resource == "":
 		return "unknown"
-	case 1, 2:
-		return parts[0]
+	case c.Subresource == "":
+		return resource
 	}
-	return parts[0] + "/" + parts[2]
+	return resource + "/" + c.Subresource
 }

@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"testing"
@@ -211,5 +212,20 @@ func TestCallItem(t *testing.T) {
 	}
 	if !f.Matches(want) {
 		t.Errorf("%s does not match", f)
+	}
+}
+
+func TestDescribePath(t *testing.T) {
+	for path, want := range map[string]string{
+		"/api/v1/namespaces/a/pods/p/status":                 "update pods/status a p",
+		"/prefix/k8s/api/v1/namespaces/a/pods/p/status":      "update pods/status a p",
+		"/apis/example.com/v1/widgets/api/status":            "update widgets.example.com/status  api",
+		"/p/apis/example.com/v1/namespaces/apis/widgets/api": "update widgets.example.com/ apis api",
+		"/version": "put /  /version",
+	} {
+		c := wire.DescribePath("PUT", path)
+		if got := fmt.Sprintf("%s %s/%s %s %s", c.Verb, c.Resource, c.Subresource, c.Namespace, c.Name); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
 	}
 }

@@ -6,6 +6,19 @@ import (
 	"strings"
 )
 
+// DescribePath reads what the path of a request tells: its Verb, Resource,
+// Subresource, Namespace and Name, so far as they do not stand in query or body.
+// What stands before /api or /apis, as a proxy's prefix may, is left out.
+func DescribePath(method, path string) Call {
+	var c Call
+	api, apis := strings.Index(path, "/api/"), strings.Index(path, "/apis/")
+	if api < 0 || apis >= 0 && apis < api {
+		api = apis
+	}
+	c.setPath(method, path[max(api, 0):])
+	return c
+}
+
 // setPath reads the path as the API server's request info does.
 func (c *Call) setPath(method, path string) {
 	c.Verb, c.Name = strings.ToLower(method), path

@@ -18,6 +18,11 @@ import (
 // is LeaseDuration/4, component-helpers' lease controller adds 4 %).
 const leaseJitter = 0.04
 
+// leaseRound is the time between two moments at which renewals are sent, as a
+// fraction of their interval: those of 5,000 nodes leave a hundred at a time. A
+// process that wakes up for each of them alone spends twice the CPU on it.
+const leaseRound = 0.02
+
 // leaseBackoffFirst and leaseBackoffMost bound the wait after a renewal that
 // failed.
 const (
@@ -154,7 +159,7 @@ func (b *leaseBook) done(now time.Time, uid types.UID, r renewal) (lag time.Dura
 		lag = now.Sub(l.due)
 		l.lease, l.reread, l.failures, l.renewed = r.lease, false, 0, now
 		l.renewals++
-		l.due = now.Add(b.spacing(l))
+		l.due = b.round(now.Add(b.spacing(l)))
 	case r.conflict:
 		l.lease, l.reread = nil, true
 		l.failures++
@@ -179,6 +184,16 @@ func (b *leaseBook) spacing(l *nodeLease) time.Duration {
 		return time.Duration(float64(b.interval()) * u)
 	}
 	return time.Duration(float64(b.interval()) * (1 + leaseJitter*u))
+}
+
+// round moves a time to the next of the rounds.
+func (b *leaseBook) round(at time.Time) time.Time {
+	every := time.Duration(float64(b.interval()) * leaseRound)
+	begun := at.Truncate(every)
+	if begun.Before(at) {
+		return begun.Add(every)
+	}
+	return begun
 }
 
 func (b *leaseBook) backoff(l *nodeLease) time.Duration {
@@ -208,7 +223,7 @@ func (b *leaseBook) lateness(now time.Time) (held int, oldest time.Duration) {
 func renewedLease(l *nodeLease, duration time.Duration, now time.Time) *coordinationv1.Lease {
 	out := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: l.node, Namespace: corev1.NamespaceNodeLease}}
 	if l.lease != nil {
-		out = l.lease.DeepCopy()
+		*out = *l.lease // what is changed below is replaced, not written to
 	}
 	out.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: l.node, UID: l.uid}}
 	out.Spec.HolderIdentity = &l.node

@@ -79,6 +79,35 @@ func TestRenewals(t *testing.T) {
 	})
 }
 
+// A process at rest is woken once for many renewals.
+func TestRenewalsGoInRounds(t *testing.T) {
+	const nodes, run = 500, 10 * time.Minute
+	b := newLeaseBook(1, 40*time.Second)
+	round := time.Duration(leaseRound * float64(b.interval()))
+	for i := range nodes {
+		b.hold(start, types.UID(fmt.Sprint("uid-", i)), fmt.Sprint("node-", i))
+	}
+	last, wakes, renewals := map[types.UID]time.Time{}, 0, 0
+	for now := start; now.Before(start.Add(run)); wakes++ {
+		for {
+			uid, next, ok := b.pop(now)
+			if !ok {
+				now = next
+				break
+			}
+			if before, ok := last[uid]; ok && now.Sub(before) > time.Duration(float64(b.interval())*(1+leaseJitter))+round {
+				t.Fatalf("%s between two renewals of %s", now.Sub(before), uid)
+			}
+			last[uid] = now
+			renewals++
+			b.done(now, uid, renewal{lease: &coordinationv1.Lease{}})
+		}
+	}
+	if most := int(run/round) + 2; wakes > most || renewals < nodes*55 {
+		t.Errorf("woken %d times for %d renewals, want at most %d times", wakes, renewals, most)
+	}
+}
+
 // kwok: a node deleted and made again while its renewal is under way left two
 // chains in the heap; one spun and all other nodes starved.
 func TestNodeMadeAgainWhileRenewing(t *testing.T) {

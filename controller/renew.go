@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -9,12 +10,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 )
 
 // leaseWorkers is how many renewals may be under way at once. They have workers
-// of their own: no burst of pods may make a node miss its lease.
-const leaseWorkers = 16
+// of their own: no burst of pods may make a node miss its lease. Many that are
+// under way together are read and written together, by one connection.
+const leaseWorkers = 32
+
+// leasesPath is where the leases of nodes are.
+const leasesPath = "/apis/coordination.k8s.io/v1/namespaces/" + corev1.NamespaceNodeLease + "/leases"
 
 // primeLeases reads the leases there are, once, so that after a restart each is
 // renewed with one write. When the read fails each lease is found the slow way.
@@ -72,10 +76,14 @@ func (e *StageEngine) renew(ctx context.Context, uid types.UID) {
 }
 
 func (e *StageEngine) writeLease(ctx context.Context, l *nodeLease) renewal {
-	client := e.client.CoordinationV1().RESTClient()
+	path := leasesPath + "/" + l.node
 	if l.reread {
 		live := &coordinationv1.Lease{}
-		switch err := leaseRequest(client.Get()).Name(l.node).Do(ctx).Into(live); {
+		answer, err := e.renewals.send(ctx, http.MethodGet, path, nil)
+		if err == nil {
+			err = decodeInto(answer, live)
+		}
+		switch {
 		case apierrors.IsNotFound(err):
 		case err != nil:
 			return renewal{err: err}
@@ -83,22 +91,24 @@ func (e *StageEngine) writeLease(ctx context.Context, l *nodeLease) renewal {
 			l.lease = live
 		}
 	}
-	next := renewedLease(l, e.options.LeaseDuration, e.options.Clock.Now())
-	request := leaseRequest(client.Put()).Name(l.node)
+	method := http.MethodPut
 	if l.lease == nil {
-		request = leaseRequest(client.Post())
+		method, path = http.MethodPost, leasesPath
 	}
-	answer := &coordinationv1.Lease{}
-	err := request.Body(next).Do(ctx).Into(answer)
+	body, err := encode("coordination.k8s.io/v1", "Lease", renewedLease(l, e.options.LeaseDuration, e.options.Clock.Now()))
+	if err != nil {
+		return renewal{err: err}
+	}
+	lease := &coordinationv1.Lease{}
+	answer, err := e.renewals.send(ctx, method, path, body)
+	if err == nil {
+		err = decodeInto(answer, lease)
+	}
 	switch {
 	case err == nil:
-		return renewal{lease: answer}
+		return renewal{lease: lease}
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err):
 		return renewal{err: err, conflict: true}
 	}
 	return renewal{err: err}
-}
-
-func leaseRequest(r *rest.Request) *rest.Request {
-	return r.MaxRetries(0).Namespace(corev1.NamespaceNodeLease).Resource("leases")
 }

@@ -3,6 +3,7 @@ package controller
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/url"
@@ -17,8 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// direct sends requests that are made by the thousand, in protobuf, to paths that
-// are known. client-go's builder spends more on such a request than all the rest
+// direct sends requests that are made by the thousand, to paths that are known and
+// with answers in protobuf. client-go's builder spends more on such a request than all the rest
 // of the engine: it builds the path twice, once for metrics that nobody reads,
 // and finds a decoder for each answer. What guards, counts and authenticates
 // requests are transports, and those are the same here.
@@ -47,28 +48,40 @@ var (
 	accepted   = []string{runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON}
 )
 
-// send sends one request with an object in protobuf as its body, if any, and
-// returns the body of the answer. The errors are those that client-go makes.
-func (d *direct) send(ctx context.Context, method, path string, body []byte) ([]byte, error) {
-	r, err := http.NewRequestWithContext(ctx, method, "", bytes.NewReader(body))
+// call is one request. Its body is in protobuf unless it says what else it is in.
+type call struct {
+	method, path, query string
+	encoding            string
+	body                []byte
+}
+
+// send sends one request and returns the body of the answer. The errors are those
+// that client-go makes.
+func (d *direct) send(ctx context.Context, c call) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, c.method, "", bytes.NewReader(c.body))
 	if err != nil {
 		return nil, err
 	}
 	target := d.base
-	target.Path += path
+	target.Path += c.path
+	target.RawQuery = c.query
 	r.URL, r.Host = &target, target.Host
 	r.Header["Accept"], r.Header["User-Agent"] = accepted, d.agent
-	if body != nil {
+	switch {
+	case c.encoding != "":
+		r.Header["Content-Type"] = []string{c.encoding}
+	case c.body != nil:
 		r.Header["Content-Type"] = asProtobuf
 	}
 	answer, err := d.round.RoundTrip(r)
 	if err == nil {
 		defer func() { _ = answer.Body.Close() }()
+		var body []byte
 		if body, err = readBody(answer); err == nil {
-			return body, failure(method, answer, body)
+			return body, failure(c.method, answer, body)
 		}
 	}
-	return nil, &url.Error{Op: method, URL: target.String(), Err: err}
+	return nil, &url.Error{Op: c.method, URL: target.String(), Err: err}
 }
 
 // readBody reads all of an answer, which frees its connection.
@@ -113,6 +126,8 @@ type message interface {
 	Unmarshal([]byte) error
 }
 
+// encode is an object in protobuf. Its kind is said, not taken from the object:
+// those that come out of caches have none.
 func encode(apiVersion, kind string, o message) ([]byte, error) {
 	raw, err := o.Marshal()
 	if err != nil {
@@ -124,16 +139,20 @@ func encode(apiVersion, kind string, o message) ([]byte, error) {
 	return body[:len(protobufPrefix)+n], err
 }
 
-// decodeInto reads an answer, also one in JSON.
-func decodeInto(body []byte, o message) error {
+// decodeInto reads an answer, also one in JSON. It reports whether the answer is
+// of this kind; if it is not, o is as it was.
+func decodeInto(body []byte, apiVersion, kind string, o message) (bool, error) {
 	rest, ok := bytes.CutPrefix(body, protobufPrefix)
 	if !ok {
-		_, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, o)
-		return err
+		var what metav1.TypeMeta
+		if err := json.Unmarshal(body, &what); err != nil || what.APIVersion != apiVersion || what.Kind != kind {
+			return false, err
+		}
+		return true, json.Unmarshal(body, o)
 	}
 	var object runtime.Unknown
-	if err := object.Unmarshal(rest); err != nil {
-		return err
+	if err := object.Unmarshal(rest); err != nil || object.APIVersion != apiVersion || object.Kind != kind {
+		return false, err
 	}
-	return o.Unmarshal(object.Raw)
+	return true, o.Unmarshal(object.Raw)
 }

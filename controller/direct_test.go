@@ -51,7 +51,7 @@ func TestDirectErrors(t *testing.T) {
 			d := directTo(t, "http://x", func(*http.Request) (*http.Response, error) {
 				return &http.Response{StatusCode: code, ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body))}, nil
 			})
-			if _, err := d.send(t.Context(), http.MethodPut, leasesPath, []byte("x")); !c.is(err) || err.Error() != c.err.Error() {
+			if _, err := d.send(t.Context(), call{method: http.MethodPut, path: leasesPath, body: []byte("x")}); !c.is(err) || err.Error() != c.err.Error() {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -59,19 +59,19 @@ func TestDirectErrors(t *testing.T) {
 	d := directTo(t, "http://x", func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: 503, ContentLength: -1, Header: http.Header{"Retry-After": {"7"}}, Body: io.NopCloser(bytes.NewBufferString("a proxy's page"))}, nil
 	})
-	if _, err := d.send(t.Context(), http.MethodPut, leasesPath, []byte("x")); !apierrors.IsServiceUnavailable(err) || !delay(err) {
+	if _, err := d.send(t.Context(), call{method: http.MethodPut, path: leasesPath, body: []byte("x")}); !apierrors.IsServiceUnavailable(err) || !delay(err) {
 		t.Errorf("from a proxy: %v", err)
 	}
 	d = directTo(t, "http://x", func(*http.Request) (*http.Response, error) { return nil, context.Canceled })
 	var reached *url.Error
-	if _, err := d.send(t.Context(), http.MethodPut, leasesPath, nil); !errors.Is(err, context.Canceled) || !errors.As(err, &reached) {
+	if _, err := d.send(t.Context(), call{method: http.MethodPut, path: leasesPath}); !errors.Is(err, context.Canceled) || !errors.As(err, &reached) {
 		t.Errorf("no answer: %v", err)
 	}
 	// An answer that breaks off is no answer.
 	d = directTo(t, "http://x", func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: 200, ContentLength: 10, Body: io.NopCloser(bytes.NewBufferString("half"))}, nil
 	})
-	if _, err := d.send(t.Context(), http.MethodPut, leasesPath, nil); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, err := d.send(t.Context(), call{method: http.MethodPut, path: leasesPath}); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("half an answer: %v", err)
 	}
 }
@@ -87,22 +87,27 @@ func TestDirectRequests(t *testing.T) {
 		return &http.Response{StatusCode: 200, ContentLength: -1, Body: io.NopCloser(bytes.NewBufferString(
 			`{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"n","resourceVersion":"8"}}`))}, nil
 	})
-	text, err := encode("coordination.k8s.io/v1", "Lease", lease)
+	text, err := encode(leaseVersion, leaseKind, lease)
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer, err := d.send(t.Context(), http.MethodPut, leasesPath+"/n", text)
+	answer, err := d.send(t.Context(), call{method: http.MethodPut, path: leasesPath + "/n", query: "a=b", body: text})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if sent.URL.String() != "https://proxy.example/k8s/one"+leasesPath+"/n" || sent.UserAgent() != "us" || sent.Method != http.MethodPut {
+	if sent.URL.String() != "https://proxy.example/k8s/one"+leasesPath+"/n?a=b" || sent.UserAgent() != "us" || sent.Method != http.MethodPut {
 		t.Errorf("sent %s %s by %s", sent.Method, sent.URL, sent.UserAgent())
 	}
 	var got coordinationv1.Lease
-	if err := decodeInto(body, &got); err != nil || got.ResourceVersion != "7" || got.Name != "n" {
+	if ok, err := decodeInto(body, leaseVersion, leaseKind, &got); err != nil || !ok || got.ResourceVersion != "7" || got.Name != "n" {
 		t.Errorf("sent %+v, %v", got.ObjectMeta, err)
 	}
-	if err := decodeInto(answer, &got); err != nil || got.ResourceVersion != "8" {
+	if ok, err := decodeInto(answer, leaseVersion, leaseKind, &got); err != nil || !ok || got.ResourceVersion != "8" {
 		t.Errorf("answered %+v, %v", got.ObjectMeta, err)
+	}
+	for _, other := range [][]byte{body, answer} {
+		if ok, err := decodeInto(other, "v1", "Status", &metav1.Status{}); err != nil || ok {
+			t.Errorf("a lease is taken for a status: %v", err)
+		}
 	}
 }

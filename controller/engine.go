@@ -32,7 +32,7 @@ type StageEngine struct {
 	client    kubernetes.Interface
 	table     *table
 	leases    *leaseBook
-	renewals  *direct
+	direct    *direct
 	addresses *addresses
 	started   time.Time
 	playing   time.Time // nothing was late before
@@ -71,7 +71,7 @@ func NewStageEngine(cfg *rest.Config, options StageOptions) (*StageEngine, error
 	if err != nil {
 		return nil, fmt.Errorf("stage engine: %w", err)
 	}
-	renewals, err := newDirect(own)
+	direct, err := newDirect(own)
 	if err != nil {
 		return nil, fmt.Errorf("stage engine: %w", err)
 	}
@@ -93,7 +93,7 @@ func NewStageEngine(cfg *rest.Config, options StageOptions) (*StageEngine, error
 		client:    client,
 		table:     newTable(options.Stages, options.Seed, options.manages),
 		leases:    newLeaseBook(options.Seed, options.LeaseDuration),
-		renewals:  renewals,
+		direct:    direct,
 		addresses: newAddresses(options.Seed, options.NodeIP, nodeCIDR, podCIDR),
 		tableWake: make(chan struct{}, 1),
 		leaseWake: make(chan struct{}, 1),

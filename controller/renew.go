@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -18,7 +19,10 @@ import (
 const leaseWorkers = 32
 
 // leasesPath is where the leases of nodes are.
-const leasesPath = "/apis/coordination.k8s.io/v1/namespaces/" + corev1.NamespaceNodeLease + "/leases"
+const (
+	leaseVersion, leaseKind = "coordination.k8s.io/v1", "Lease"
+	leasesPath              = "/apis/" + leaseVersion + "/namespaces/" + corev1.NamespaceNodeLease + "/leases"
+)
 
 // primeLeases reads the leases there are, once, so that after a restart each is
 // renewed with one write. When the read fails each lease is found the slow way.
@@ -76,13 +80,9 @@ func (e *StageEngine) renew(ctx context.Context, uid types.UID) {
 }
 
 func (e *StageEngine) writeLease(ctx context.Context, l *nodeLease) renewal {
-	path := leasesPath + "/" + l.node
+	write := call{method: http.MethodPut, path: leasesPath + "/" + l.node}
 	if l.reread {
-		live := &coordinationv1.Lease{}
-		answer, err := e.renewals.send(ctx, http.MethodGet, path, nil)
-		if err == nil {
-			err = decodeInto(answer, live)
-		}
+		live, err := e.sendLease(ctx, call{method: http.MethodGet, path: write.path})
 		switch {
 		case apierrors.IsNotFound(err):
 		case err != nil:
@@ -91,19 +91,14 @@ func (e *StageEngine) writeLease(ctx context.Context, l *nodeLease) renewal {
 			l.lease = live
 		}
 	}
-	method := http.MethodPut
 	if l.lease == nil {
-		method, path = http.MethodPost, leasesPath
+		write.method, write.path = http.MethodPost, leasesPath
 	}
-	body, err := encode("coordination.k8s.io/v1", "Lease", renewedLease(l, e.options.LeaseDuration, e.options.Clock.Now()))
-	if err != nil {
+	var err error
+	if write.body, err = encode(leaseVersion, leaseKind, renewedLease(l, e.options.LeaseDuration, e.options.Clock.Now())); err != nil {
 		return renewal{err: err}
 	}
-	lease := &coordinationv1.Lease{}
-	answer, err := e.renewals.send(ctx, method, path, body)
-	if err == nil {
-		err = decodeInto(answer, lease)
-	}
+	lease, err := e.sendLease(ctx, write)
 	switch {
 	case err == nil:
 		return renewal{lease: lease}
@@ -111,4 +106,18 @@ func (e *StageEngine) writeLease(ctx context.Context, l *nodeLease) renewal {
 		return renewal{err: err, conflict: true}
 	}
 	return renewal{err: err}
+}
+
+// sendLease sends a request that is answered with a lease.
+func (e *StageEngine) sendLease(ctx context.Context, c call) (*coordinationv1.Lease, error) {
+	answer, err := e.direct.send(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	lease := &coordinationv1.Lease{}
+	ok, err := decodeInto(answer, leaseVersion, leaseKind, lease)
+	if err == nil && !ok {
+		err = fmt.Errorf("the answer to the %s of %s is no lease", c.method, c.path)
+	}
+	return lease, err
 }

@@ -22,8 +22,12 @@ type sharer struct {
 }
 
 // pod takes over equal parts from an earlier pod of the same controller, or of
-// the same namespace for pods without one.
+// the same namespace for pods without one. A pod that is being deleted will not
+// be there for long.
 func (s *sharer) pod(p *corev1.Pod) {
+	if p.DeletionTimestamp != nil {
+		return
+	}
 	key := types.UID(p.Namespace)
 	if owner := metav1.GetControllerOfNoCopy(p); owner != nil {
 		key = owner.UID
@@ -54,6 +58,24 @@ func share[T any](a, b *T) bool {
 	return true
 }
 
+// sharePointer, shareList and shareMap are share where there mostly is nothing,
+// which is seen without reflection.
+func sharePointer[T any](a, b **T) {
+	if *a != nil && *b != nil {
+		share(a, b)
+	}
+}
+
+func shareList[T any](a, b *[]T) bool {
+	return len(*a) == len(*b) && (len(*a) == 0 || share(a, b))
+}
+
+func shareMap[M ~map[K]V, K comparable, V any](a, b *M) {
+	if len(*a) == len(*b) && len(*a) > 0 {
+		share(a, b)
+	}
+}
+
 // shareEach shares the elements of two slices one by one with each.
 func shareEach[T any](a, b []T, each func(a, b *T)) {
 	for i := range min(len(a), len(b)) {
@@ -71,10 +93,10 @@ func text[T ~string](a, b *T) {
 func shareMeta(a, b *metav1.ObjectMeta) {
 	text(&a.GenerateName, &b.GenerateName)
 	text(&a.Namespace, &b.Namespace)
-	share(&a.Labels, &b.Labels)
-	share(&a.Annotations, &b.Annotations)
-	share(&a.OwnerReferences, &b.OwnerReferences)
-	share(&a.Finalizers, &b.Finalizers)
+	shareMap(&a.Labels, &b.Labels)
+	shareMap(&a.Annotations, &b.Annotations)
+	shareList(&a.OwnerReferences, &b.OwnerReferences)
+	shareList(&a.Finalizers, &b.Finalizers)
 }
 
 func shareSpec(a, b *corev1.PodSpec) {
@@ -85,31 +107,31 @@ func shareSpec(a, b *corev1.PodSpec) {
 	text(&a.PriorityClassName, &b.PriorityClassName)
 	text(&a.DNSPolicy, &b.DNSPolicy)
 	text(&a.RestartPolicy, &b.RestartPolicy)
-	share(&a.NodeSelector, &b.NodeSelector)
-	share(&a.Affinity, &b.Affinity)
-	share(&a.Tolerations, &b.Tolerations)
-	share(&a.SecurityContext, &b.SecurityContext)
-	share(&a.ImagePullSecrets, &b.ImagePullSecrets)
-	share(&a.HostAliases, &b.HostAliases)
-	share(&a.DNSConfig, &b.DNSConfig)
-	share(&a.ReadinessGates, &b.ReadinessGates)
-	share(&a.TopologySpreadConstraints, &b.TopologySpreadConstraints)
-	share(&a.ResourceClaims, &b.ResourceClaims)
-	share(&a.Overhead, &b.Overhead)
-	share(&a.Priority, &b.Priority)
-	share(&a.PreemptionPolicy, &b.PreemptionPolicy)
-	share(&a.EnableServiceLinks, &b.EnableServiceLinks)
-	share(&a.TerminationGracePeriodSeconds, &b.TerminationGracePeriodSeconds)
-	share(&a.ActiveDeadlineSeconds, &b.ActiveDeadlineSeconds)
+	shareMap(&a.NodeSelector, &b.NodeSelector)
+	sharePointer(&a.Affinity, &b.Affinity)
+	shareList(&a.Tolerations, &b.Tolerations)
+	sharePointer(&a.SecurityContext, &b.SecurityContext)
+	shareList(&a.ImagePullSecrets, &b.ImagePullSecrets)
+	shareList(&a.HostAliases, &b.HostAliases)
+	sharePointer(&a.DNSConfig, &b.DNSConfig)
+	shareList(&a.ReadinessGates, &b.ReadinessGates)
+	shareList(&a.TopologySpreadConstraints, &b.TopologySpreadConstraints)
+	shareList(&a.ResourceClaims, &b.ResourceClaims)
+	shareMap(&a.Overhead, &b.Overhead)
+	sharePointer(&a.Priority, &b.Priority)
+	sharePointer(&a.PreemptionPolicy, &b.PreemptionPolicy)
+	sharePointer(&a.EnableServiceLinks, &b.EnableServiceLinks)
+	sharePointer(&a.TerminationGracePeriodSeconds, &b.TerminationGracePeriodSeconds)
+	sharePointer(&a.ActiveDeadlineSeconds, &b.ActiveDeadlineSeconds)
 	// The name of the token volume is drawn for each pod, so volumes and
 	// containers are rarely equal as a whole.
-	if !share(&a.Volumes, &b.Volumes) {
+	if !shareList(&a.Volumes, &b.Volumes) {
 		shareEach(a.Volumes, b.Volumes, func(a, b *corev1.Volume) { share(&a.VolumeSource, &b.VolumeSource) })
 	}
-	if !share(&a.InitContainers, &b.InitContainers) {
+	if !shareList(&a.InitContainers, &b.InitContainers) {
 		shareEach(a.InitContainers, b.InitContainers, shareContainer)
 	}
-	if !share(&a.Containers, &b.Containers) {
+	if !shareList(&a.Containers, &b.Containers) {
 		shareEach(a.Containers, b.Containers, shareContainer)
 	}
 }
@@ -121,21 +143,21 @@ func shareContainer(a, b *corev1.Container) {
 	text(&a.TerminationMessagePath, &b.TerminationMessagePath)
 	text(&a.TerminationMessagePolicy, &b.TerminationMessagePolicy)
 	text(&a.ImagePullPolicy, &b.ImagePullPolicy)
-	share(&a.Command, &b.Command)
-	share(&a.Args, &b.Args)
-	share(&a.Ports, &b.Ports)
-	share(&a.EnvFrom, &b.EnvFrom)
-	share(&a.Env, &b.Env)
+	shareList(&a.Command, &b.Command)
+	shareList(&a.Args, &b.Args)
+	shareList(&a.Ports, &b.Ports)
+	shareList(&a.EnvFrom, &b.EnvFrom)
+	shareList(&a.Env, &b.Env)
 	share(&a.Resources, &b.Resources)
-	share(&a.ResizePolicy, &b.ResizePolicy)
-	share(&a.VolumeDevices, &b.VolumeDevices)
-	share(&a.LivenessProbe, &b.LivenessProbe)
-	share(&a.ReadinessProbe, &b.ReadinessProbe)
-	share(&a.StartupProbe, &b.StartupProbe)
-	share(&a.Lifecycle, &b.Lifecycle)
-	share(&a.SecurityContext, &b.SecurityContext)
-	share(&a.RestartPolicy, &b.RestartPolicy)
-	if !share(&a.VolumeMounts, &b.VolumeMounts) {
+	shareList(&a.ResizePolicy, &b.ResizePolicy)
+	shareList(&a.VolumeDevices, &b.VolumeDevices)
+	sharePointer(&a.LivenessProbe, &b.LivenessProbe)
+	sharePointer(&a.ReadinessProbe, &b.ReadinessProbe)
+	sharePointer(&a.StartupProbe, &b.StartupProbe)
+	sharePointer(&a.Lifecycle, &b.Lifecycle)
+	sharePointer(&a.SecurityContext, &b.SecurityContext)
+	sharePointer(&a.RestartPolicy, &b.RestartPolicy)
+	if !shareList(&a.VolumeMounts, &b.VolumeMounts) {
 		shareEach(a.VolumeMounts, b.VolumeMounts, func(a, b *corev1.VolumeMount) { text(&a.MountPath, &b.MountPath) })
 	}
 }
@@ -144,7 +166,7 @@ func shareStatus(a, b *corev1.PodStatus) {
 	text(&a.Phase, &b.Phase)
 	text(&a.QOSClass, &b.QOSClass)
 	text(&a.HostIP, &b.HostIP)
-	share(&a.HostIPs, &b.HostIPs)
+	shareList(&a.HostIPs, &b.HostIPs)
 	shareEach(a.Conditions, b.Conditions, func(a, b *corev1.PodCondition) {
 		text(&a.Type, &b.Type)
 		text(&a.Status, &b.Status)
@@ -158,5 +180,5 @@ func shareContainerStatus(a, b *corev1.ContainerStatus) {
 	text(&a.Name, &b.Name)
 	text(&a.Image, &b.Image)
 	text(&a.ImageID, &b.ImageID)
-	share(&a.Started, &b.Started)
+	sharePointer(&a.Started, &b.Started)
 }

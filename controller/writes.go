@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"net/http"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
 	"github.com/rehearse-k8s/rehearse/stage"
@@ -114,20 +113,33 @@ func (k objectKey) String() string {
 	return fmt.Sprintf("%s %s/%s", k.kind, k.namespace, k.name)
 }
 
-func (k objectKey) resource() string { return strings.ToLower(k.kind.Kind) + "s" }
+// typed reports whether objects of the kind come as Go structs.
+func (k objectKey) typed() bool { return k.kind == stage.KindPod || k.kind == stage.KindNode }
 
-// empty is where an answer about an object of this kind is decoded to.
-func (k objectKey) empty() stage.Object {
+// typedObject is a pod or a node.
+type typedObject interface {
+	stage.Object
+	message
+}
+
+// empty is where an answer about an object of a typed kind is decoded to.
+func (k objectKey) empty() typedObject {
 	if k.kind == stage.KindNode {
 		return &corev1.Node{}
 	}
 	return &corev1.Pod{}
 }
 
-// request begins a request about one object. client-go's own retries are off:
-// they would keep the worker, and the table waits better.
-func (e *StageEngine) request(r *rest.Request, k objectKey) *rest.Request {
-	return r.MaxRetries(0).NamespaceIfScoped(k.namespace, k.namespace != "").Resource(k.resource()).Name(k.name)
+// path is where a pod or a node is in the API.
+func (k objectKey) path(subresource string) string {
+	path := "/api/v1/nodes/" + k.name
+	if k.kind == stage.KindPod {
+		path = "/api/v1/namespaces/" + k.namespace + "/pods/" + k.name
+	}
+	if subresource != "" {
+		path += "/" + subresource
+	}
+	return path
 }
 
 // carryOut sends the effects of a stage in their order, each on the version that
@@ -137,16 +149,11 @@ func (e *StageEngine) carryOut(ctx context.Context, j job, effects *stage.Effect
 	o := outcome{kind: played, wrote: effects.Delete}
 	version, begun := effects.ResourceVersion, false
 	if effects.Write != stage.WriteNothing {
-		put := e.request(e.client.CoreV1().RESTClient().Put(), j.key)
-		if effects.Write == stage.WriteStatus {
-			put = put.SubResource("status")
-		}
-		answer := j.key.empty()
-		if err := put.Body(effects.Object.(runtime.Object)).Do(ctx).Into(answer.(runtime.Object)); err != nil {
+		answer, err := e.update(ctx, j.key, effects)
+		if err != nil {
 			return o, err
 		}
 		e.counters.writes.Add(1)
-		withoutManagedFields(answer)
 		o.object, version, begun, o.wrote = answer, answer.GetResourceVersion(), true, true
 	}
 	stopped := func(step int) {
@@ -181,6 +188,39 @@ func (e *StageEngine) carryOut(ctx context.Context, j job, effects *stage.Effect
 		o.kind = deleted
 	}
 	return o, nil
+}
+
+// update writes a pod or a node as a whole, and returns what it is then.
+func (e *StageEngine) update(ctx context.Context, k objectKey, effects *stage.Effects) (stage.Object, error) {
+	put := call{method: http.MethodPut, path: k.path("")}
+	if effects.Write == stage.WriteStatus {
+		put.path = k.path("status")
+	}
+	var err error
+	if put.body, err = encode(k.kind.APIVersion, k.kind.Kind, effects.Object.(message)); err != nil {
+		return nil, err
+	}
+	answer, err := e.sendAbout(ctx, k, put)
+	if err == nil && answer == nil {
+		err = fmt.Errorf("the answer to the PUT of %s is another kind", k)
+	}
+	return answer, err
+}
+
+// sendAbout sends a request about a pod or a node. The answer is nil where it is
+// of another kind, as that of an eviction.
+func (e *StageEngine) sendAbout(ctx context.Context, k objectKey, c call) (stage.Object, error) {
+	body, err := e.direct.send(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	answer := k.empty()
+	if ok, err := decodeInto(body, k.kind.APIVersion, k.kind.Kind, answer); err != nil || !ok {
+		return nil, err
+	}
+	answer.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // as what informers bring
+	withoutManagedFields(answer)
+	return answer, nil
 }
 
 // confirm reads an object live that the API has another version of than the

@@ -3,8 +3,6 @@ package controller
 import (
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rehearse-k8s/rehearse/stage"
@@ -168,57 +166,4 @@ func backoff(seed uint64, uid types.UID, n int) time.Duration {
 		wait = min(backoffFirst<<(n-1), backoffMost)
 	}
 	return time.Duration(float64(wait) * (0.5 + 0.5*stage.Draw(seed, uid, "backoff", uint64(n))))
-}
-
-// lastChange is the newest time an object itself tells of: when it was created,
-// when a condition or a container changed, when its deletion was asked for. The
-// state it is in began then or later.
-func lastChange(o stage.Object) time.Time {
-	last := o.GetCreationTimestamp().Time
-	if at := o.GetDeletionTimestamp(); at != nil {
-		var grace int64
-		if g := o.GetDeletionGracePeriodSeconds(); g != nil {
-			grace = *g
-		}
-		last = later(last, at.Add(-time.Duration(grace)*time.Second))
-	}
-	switch o := o.(type) {
-	case *corev1.Pod:
-		for i := range o.Status.Conditions {
-			last = later(last, o.Status.Conditions[i].LastTransitionTime.Time)
-		}
-		for _, list := range [][]corev1.ContainerStatus{o.Status.InitContainerStatuses, o.Status.ContainerStatuses} {
-			for i := range list {
-				if running := list[i].State.Running; running != nil {
-					last = later(last, running.StartedAt.Time)
-				}
-				if terminated := list[i].State.Terminated; terminated != nil {
-					last = later(last, terminated.FinishedAt.Time)
-				}
-			}
-		}
-	case *corev1.Node:
-		for i := range o.Status.Conditions {
-			last = later(last, o.Status.Conditions[i].LastTransitionTime.Time)
-			last = later(last, o.Status.Conditions[i].LastHeartbeatTime.Time)
-		}
-	case *unstructured.Unstructured:
-		conditions, _, _ := unstructured.NestedFieldNoCopy(o.Object, "status", "conditions")
-		list, _ := conditions.([]any)
-		for _, item := range list {
-			c, _ := item.(map[string]any)
-			text, _ := c["lastTransitionTime"].(string)
-			if at, err := time.Parse(time.RFC3339, text); err == nil {
-				last = later(last, at)
-			}
-		}
-		if len(list) == 0 {
-			for _, f := range o.GetManagedFields() {
-				if f.Time != nil {
-					last = later(last, f.Time.Time)
-				}
-			}
-		}
-	}
-	return last
 }

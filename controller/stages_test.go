@@ -166,14 +166,14 @@ func TestLastChangeOfOthers(t *testing.T) {
 		map[string]any{"manager": "b", "time": "2026-03-01T11:59:40Z"},
 	}
 	withoutManagedFields(w)
-	if got := lastChange(w); !got.Equal(start.Add(-10 * time.Second)) {
+	if got := stage.LastChange(w); !got.Equal(start.Add(-10 * time.Second)) {
 		t.Errorf("written last at %s", got)
 	}
 	if f := w.GetManagedFields(); len(f) != 1 || f[0].FieldsV1 != nil {
 		t.Errorf("kept %v", f)
 	}
 	w.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Ready", "lastTransitionTime": "2026-03-01T11:59:30Z"}}}
-	if got := lastChange(w); !got.Equal(start.Add(-30 * time.Second)) {
+	if got := stage.LastChange(w); !got.Equal(start.Add(-30 * time.Second)) {
 		t.Errorf("changed last at %s", got)
 	}
 }

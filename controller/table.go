@@ -302,7 +302,7 @@ func (t *table) reconsider(now time.Time, e *entry) {
 func (t *table) plan(now time.Time, e *entry) {
 	d, ours := t.decide(now, e)
 	if ours && e.listed && d.Chosen() && e.past.Stage != d.Stage {
-		e.past.Stage, e.past.Since = d.Stage, earlier(lastChange(e.object), now)
+		e.past.Stage, e.past.Since = d.Stage, earlier(stage.LastChange(e.object), now)
 		d, ours = t.decide(now, e)
 	}
 	e.past.Stage, e.past.Since = "", time.Time{}

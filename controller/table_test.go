@@ -553,27 +553,6 @@ func TestDelaysSurviveARestart(t *testing.T) {
 	b.want("act")
 }
 
-func TestLastChange(t *testing.T) {
-	at := func(s int) metav1.Time { return metav1.NewTime(start.Add(time.Duration(s) * time.Second)) }
-	grace := int64(30)
-	deletion := at(40)
-	for name, c := range map[string]struct {
-		object stage.Object
-		want   int
-	}{
-		"created":    {&corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: at(1)}}, 1},
-		"deletion":   {&corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: at(1), DeletionTimestamp: &deletion, DeletionGracePeriodSeconds: &grace}}, 10},
-		"condition":  {&corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{LastTransitionTime: at(3)}, {LastTransitionTime: at(2)}}}}, 3},
-		"running":    {&corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at(4)}}}}}}, 4},
-		"terminated": {&corev1.Pod{Status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: at(5)}}}}}}, 5},
-		"heartbeat":  {&corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{LastHeartbeatTime: at(6)}}}}, 6},
-	} {
-		if got := lastChange(c.object); !got.Equal(at(c.want).Time) {
-			t.Errorf("%s: %s", name, got)
-		}
-	}
-}
-
 // kwok #1002, b1: a pod that runs never goes back, whatever order the writes
 // and their echoes come in.
 func TestNeverBack(t *testing.T) {

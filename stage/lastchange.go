@@ -9,51 +9,76 @@ import (
 
 // LastChange is the newest time an object itself tells of: when it was created,
 // when a condition or a container changed, when its deletion was asked for, or
-// else when a field was last written. The
-// state it is in began then or later. Zero for an object that tells of none.
+// else when a field was last written. The state it is in began then or later. It
+// is zero for an object that tells of none.
 func LastChange(o Object) time.Time {
-	last := o.GetCreationTimestamp().Time
-	note := func(at time.Time) {
-		if at.After(last) {
-			last = at
-		}
-	}
+	var last newest
+	last.note(o.GetCreationTimestamp().Time)
 	if at := o.GetDeletionTimestamp(); at != nil {
 		var grace int64
 		if g := o.GetDeletionGracePeriodSeconds(); g != nil {
 			grace = *g
 		}
-		note(at.Add(-time.Duration(grace) * time.Second))
+		last.note(at.Add(-time.Duration(grace) * time.Second))
 	}
-	if p, ok := o.(*corev1.Pod); ok {
-		for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
-			for i := range list {
-				if running := list[i].State.Running; running != nil {
-					note(running.StartedAt.Time)
-				}
-				if terminated := list[i].State.Terminated; terminated != nil {
-					note(terminated.FinishedAt.Time)
-				}
+	switch o := o.(type) {
+	case *corev1.Pod:
+		last.pod(&o.Status)
+	case *corev1.Node:
+		for i := range o.Status.Conditions {
+			last.note(o.Status.Conditions[i].LastTransitionTime.Time)
+			last.note(o.Status.Conditions[i].LastHeartbeatTime.Time)
+		}
+	case *unstructured.Unstructured:
+		last.other(o)
+	}
+	return last.at
+}
+
+// newest is the newest of the times noted.
+type newest struct{ at time.Time }
+
+func (n *newest) note(at time.Time) {
+	if at.After(n.at) {
+		n.at = at
+	}
+}
+
+func (n *newest) pod(status *corev1.PodStatus) {
+	for i := range status.Conditions {
+		n.note(status.Conditions[i].LastTransitionTime.Time)
+	}
+	for _, list := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
+		for i := range list {
+			if running := list[i].State.Running; running != nil {
+				n.note(running.StartedAt.Time)
+			}
+			if terminated := list[i].State.Terminated; terminated != nil {
+				n.note(terminated.FinishedAt.Time)
 			}
 		}
 	}
-	status, _ := jsonOf(o)["status"].(map[string]any)
-	conditions, _ := status["conditions"].([]any)
+}
+
+// other reads an object of another kind, whose conditions are where all have them.
+func (n *newest) other(o *unstructured.Unstructured) {
+	found, _, _ := unstructured.NestedFieldNoCopy(o.Object, "status", "conditions")
+	conditions, _ := found.([]any)
 	for _, item := range conditions {
 		c, _ := item.(map[string]any)
 		for _, field := range []string{"lastTransitionTime", "lastHeartbeatTime"} {
 			text, _ := c[field].(string)
 			if at, err := time.Parse(time.RFC3339, text); err == nil {
-				note(at)
+				n.note(at)
 			}
 		}
 	}
-	if _, ok := o.(*unstructured.Unstructured); ok && len(conditions) == 0 {
-		for _, f := range o.GetManagedFields() {
-			if f.Time != nil {
-				note(f.Time.Time)
-			}
+	if len(conditions) > 0 {
+		return
+	}
+	for _, f := range o.GetManagedFields() {
+		if f.Time != nil {
+			n.note(f.Time.Time)
 		}
 	}
-	return last
 }

@@ -187,8 +187,7 @@ func (s *Set) Decide(now time.Time, seed uint64, o Object, past Past, scene Scen
 func (d *Decision) choose(c *compiled, v *view, now time.Time, past Past, code Code) {
 	d.Stage = c.name
 	d.Reason.Repeats = past.Last == c.name
-	idle := past.Idle != "" && past.Idle == d.ResourceVersion
-	if d.Reason.Repeats && idle {
+	if d.Reason.Repeats && d.idle(past) {
 		d.Reason.Code = NothingToDo
 		return
 	}
@@ -206,11 +205,20 @@ func (d *Decision) choose(c *compiled, v *view, now time.Time, past Past, code C
 		return
 	}
 	d.chosen = c
-	d.Due = d.Since.Add(wait)
+	d.Due = d.dueAfter(wait, past)
+}
+
+// idle: the last stage changed nothing of this version.
+func (d *Decision) idle(past Past) bool { return past.Idle != "" && past.Idle == d.ResourceVersion }
+
+// dueAfter is when a chosen stage with a delay is played.
+func (d *Decision) dueAfter(wait time.Duration, past Past) time.Time {
+	due := d.Since.Add(wait)
 	// Two stages that change nothing must not take turns without end either.
-	if earliest := past.LastAt.Add(MinRepeat); (d.Reason.Repeats || idle) && d.Due.Before(earliest) {
-		d.Due = earliest
+	if earliest := past.LastAt.Add(MinRepeat); (d.Reason.Repeats || d.idle(past)) && due.Before(earliest) {
+		return earliest
 	}
+	return due
 }
 
 // resume goes on with a stage that was begun, if it is still there.

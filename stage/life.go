@@ -25,7 +25,7 @@ type Beat struct {
 	At time.Duration
 	// Decision is why; the zero Decision where somebody asked to delete the object.
 	Decision Decision
-	// Share is the chance that this stage had against the others that matched.
+	// Share is the chance that the stage had to be the next; 1 where nothing was drawn.
 	Share float64
 	// Effects are what was written and recorded.
 	Effects Effects
@@ -67,15 +67,16 @@ func (s *Set) Life(o Object, opts LifeOptions) (beats []Beat, end string) {
 		case played == opts.MaxSteps:
 			return beats, fmt.Sprintf("%d stages are played; %s would be next, at %s", played, d.Stage, d.Due.Sub(opts.Start))
 		}
-		if d.Due.After(now) {
-			now = d.Due
-		}
-		b := Beat{At: now.Sub(opts.Start), Decision: d, Share: 1, Before: o}
+		b := Beat{Decision: d, Share: 1, Before: o}
 		for _, option := range s.Options(now, opts.Seed, o, past, opts.Scene) {
 			if option.Stage == d.Stage && d.Reason.Code == DrawnStage {
 				b.Share = option.Share
 			}
 		}
+		if d.Due.After(now) {
+			now = d.Due
+		}
+		b.At = now.Sub(opts.Start)
 		outcome, err := s.Foresee(now, o, d, opts.Facts)
 		if err != nil {
 			b.Problem, b.After = err.Error(), o

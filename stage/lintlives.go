@@ -191,7 +191,7 @@ func (x *explorer) play(s *state, name string, d Decision, option Option) {
 		return
 	}
 	x.played[name]++
-	if !outcome.Writes() || outcome.After == nil || option.Share == 0 {
+	if !outcome.Writes() || outcome.After == nil || option.Share == 0 && !option.Timer {
 		return
 	}
 	for _, c := range Changes(s.object, outcome.After) {
@@ -207,7 +207,7 @@ func (x *explorer) play(s *state, name string, d Decision, option Option) {
 	}
 	next := x.visit(outcome.After, now, instant, s.reached)
 	again := next == s && len(outcome.Requests) == 0 // deleted again while something holds it
-	if next != nil && option.Most == 0 && !again {
+	if next != nil && option.Most == 0 && option.Share > 0 && !again {
 		s.edges = append(s.edges, edge{stage: name, to: next})
 	}
 }

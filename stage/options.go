@@ -1,11 +1,19 @@
 package stage
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Option is one of the stages that may be next for an object.
 type Option struct {
 	Stage string
-	// Weight is what the stage races with, and Share the chance that it wins.
+	// Timer: it is not drawn, and played where it is due before what is drawn. It
+	// has no Weight.
+	Timer bool
+	// Weight is what the stage races with. Share is the chance that the stage is
+	// what is played next: that it is drawn, and that no timer is due before it;
+	// for a timer, that it is due before what is drawn and before other timers.
 	Weight int64
 	Share  float64
 	// Least and Most are what its delay is drawn between; Most itself is not
@@ -16,67 +24,152 @@ type Option struct {
 	Problem string
 	Held    bool
 
-	decision Decision
+	decision         Decision
+	earliest, latest time.Time // it is due between these
+	rank             rank
+	pull             float64 // the weight in the race
 }
 
-// Decision is what Decide would say had this option been drawn, due after Least.
+// Decision is what Decide would say were this option played, due after Least.
 func (o *Option) Decision() Decision { return o.decision }
 
-// Options lists every stage that may be next, by name. Decide draws one of them,
-// by the shares they have here.
+// Options lists every stage that may be next, by name, and after them the timers.
+// Decide comes to each as often as its share says.
 func (s *Set) Options(now time.Time, seed uint64, o Object, past Past, scene Scene) []Option {
 	uid, version := identity(o)
 	v := view{object: o, now: now, seed: seed, uid: uid, played: past.Played}
-	var out []Option
-	var ranks []rank
-	best, sum := rankBroken, 0.0
-	weights := []float64{}
+	var drawn, timers []Option
 	for _, c := range s.stages(KindOf(o)) {
 		if !c.matches(&v, scene) {
 			continue
 		}
-		weight, rank := c.weigh(&v)
-		least, most, held, trouble := c.delay.bounds(&v, now, c.name)
-		option := Option{
-			Stage: c.name, Least: max(least, 0), Most: max(most, 0), Held: held, Problem: trouble,
-			decision: Decision{
-				Stage: c.name, Since: now, Due: now.Add(max(least, 0)), UID: uid, ResourceVersion: version, Problem: trouble,
-				chosen: c, seed: seed, played: past.Played,
-				Reason: Reason{Code: DrawnStage, Repeats: past.Last == c.name},
-			},
+		option := Option{Stage: c.name, Timer: c.timer, decision: Decision{UID: uid, ResourceVersion: version, seed: seed, played: past.Played}}
+		option.delayed(c, &v, now, past)
+		if c.timer {
+			timers = append(timers, option)
+			continue
+		}
+		option.pull, option.rank = c.weigh(&v)
+		if option.rank == rankWeighed {
+			option.Weight = int64(option.pull)
 		}
 		if option.Problem == "" {
 			option.Problem = c.weightProblem(&v)
 		}
-		if rank == rankWeighed {
-			option.Weight = int64(weight)
-		}
-		if held {
-			option.decision.chosen, option.decision.Reason.Code = nil, Held
-		}
-		if rank < best {
-			best, sum = rank, 0
-		}
-		if rank == best {
-			sum += weight
-		}
-		out, ranks, weights = append(out, option), append(ranks, rank), append(weights, weight)
+		drawn = append(drawn, option)
 	}
-	for i := range out {
-		d := &out[i].decision
-		d.Reason.Matching = len(out)
-		if len(out) == 1 && d.Reason.Code == DrawnStage {
-			d.Reason.Code = OnlyStage
+	share(drawn)
+	for i := range drawn {
+		drawn[i].decision.matching(len(drawn))
+	}
+	for i := range timers {
+		timers[i].decision.matching(len(drawn) + 1)
+	}
+	race(drawn, timers)
+	return slices.Concat(drawn, timers)
+}
+
+// delayed fills in when the stage is due.
+func (o *Option) delayed(c *compiled, v *view, now time.Time, past Past) {
+	code := DrawnStage
+	if c.timer {
+		code = TimerStage
+	}
+	d := &o.decision
+	d.choose(c, v, now, past, code)
+	since := *v
+	if since.now = now; !d.Since.IsZero() {
+		since.now = d.Since
+	}
+	least, most, held, trouble := c.delay.bounds(&since, since.now, c.name)
+	o.Least, o.Most, o.Held, o.Problem = max(least, 0), max(most, 0), held, trouble
+	if d.Chosen() {
+		o.earliest, o.latest = d.dueAfter(o.Least, past), d.dueAfter(o.Most, past)
+		d.Due = o.earliest
+	}
+}
+
+// matching says how many match, once that is known.
+func (d *Decision) matching(n int) {
+	d.Reason.Matching = n
+	if n == 1 && d.Reason.Code == DrawnStage {
+		d.Reason.Code = OnlyStage
+	}
+}
+
+// share divides the draw by weight among those of the best rank.
+func share(drawn []Option) {
+	best, sum := rankBroken, 0.0
+	for i := range drawn {
+		if drawn[i].rank < best {
+			best, sum = drawn[i].rank, 0
 		}
-		if ranks[i] == best {
-			out[i].Share = weights[i] / sum
-		}
-		if earliest := past.LastAt.Add(MinRepeat); d.Reason.Repeats && d.Due.Before(earliest) {
-			d.Due = earliest
-		}
-		if d.Reason.Repeats && past.Idle != "" && past.Idle == version {
-			d.chosen, d.Reason.Code = nil, NothingToDo
+		if drawn[i].rank == best {
+			sum += drawn[i].pull
 		}
 	}
-	return out
+	for i := range drawn {
+		if drawn[i].rank == best {
+			drawn[i].Share = drawn[i].pull / sum
+		}
+	}
+}
+
+// race gives each timer the chance that it is due before what is drawn and before
+// all other timers, and takes it from what is drawn.
+func race(drawn, timers []Option) {
+	if len(drawn) == 0 {
+		drawn = []Option{{Share: 1}} // never due, as what is held or rests
+	}
+	for i := range drawn {
+		d := &drawn[i]
+		all := d.Share
+		for k := range timers {
+			won := all * wins(d, timers, k)
+			timers[k].Share += won
+			d.Share -= won
+		}
+		if d.Share < 1e-9 {
+			d.Share = 0 // what rounding leaves
+		}
+	}
+}
+
+// moments is how many times of a timer whose delay is drawn stand for all.
+const moments = 64
+
+// wins is the chance that timer k is first if d is drawn: exact for a timer with
+// one due time, as those have that read it from the object.
+func wins(d *Option, timers []Option, k int) float64 {
+	t := &timers[k]
+	if !t.decision.Chosen() {
+		return 0
+	}
+	n, width := moments, t.latest.Sub(t.earliest)
+	if width == 0 {
+		n = 1
+	}
+	sum := 0.0
+	for i := range n {
+		at := t.earliest.Add(time.Duration(float64(width) * (float64(i) + 0.5) / float64(n)))
+		chance := d.after(at, false)
+		for other := range timers {
+			if other != k {
+				chance *= timers[other].after(at, other > k) // of two that are due together, the first
+			}
+		}
+		sum += chance
+	}
+	return sum / float64(n)
+}
+
+// after is the chance that an option is due after a time; with orThen, at it too.
+func (o *Option) after(at time.Time, orThen bool) float64 {
+	switch {
+	case !o.decision.Chosen() || at.Before(o.earliest) || orThen && at.Equal(o.earliest):
+		return 1
+	case !at.Before(o.latest):
+		return 0
+	}
+	return float64(o.latest.Sub(at)) / float64(o.latest.Sub(o.earliest))
 }

@@ -1,8 +1,15 @@
 package stage
 
 import (
+	"fmt"
+	"math"
+	"strings"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
 )
 
 func timerStages(drawn, timer string) string {
@@ -45,9 +52,85 @@ func TestTimerGoesOnWhereTheRestRests(t *testing.T) {
 	if d.Stage != "timer" || !d.Due.Equal(start.Add(5*time.Second)) || d.Reason.Code != TimerStage {
 		t.Errorf("got %s", d.String())
 	}
+	for _, o := range set.Options(start, 1, p, past, Scene{}) {
+		if want := map[string]float64{"s": 0, "timer": 1}[o.Stage]; o.Share != want {
+			t.Errorf("%s has a share of %.2f, want %.2f", o.Stage, o.Share, want)
+		}
+	}
 	past.Last, past.LastAt = "timer", start.Add(5*time.Second)
 	d = set.Decide(past.LastAt, 1, p, past, Scene{})
 	if d.Stage != "s" || !d.Due.Equal(past.LastAt.Add(MinRepeat)) {
 		t.Errorf("got %s", d.String())
 	}
+}
+
+// timed is a stage for every pod.
+func timed(name string, timer bool, weight, least, most int) string {
+	annotations := ""
+	if timer {
+		annotations = `, annotations: {rehearse-k8s.github.io/timer: "true"}`
+	}
+	return fmt.Sprintf(`---
+apiVersion: kwok.x-k8s.io/v1alpha1
+kind: Stage
+metadata: {name: %s%s}
+spec: {resourceRef: {kind: Pod}, selector: {}, weight: %d, delay: {durationMilliseconds: %d, jitterDurationMilliseconds: %d}, next: {delete: true}}
+`, name, annotations, weight, least, most)
+}
+
+// TestSharesWithTimers: a timer takes from what is drawn what it is due before.
+func TestSharesWithTimers(t *testing.T) {
+	for name, c := range map[string]struct {
+		stages []string
+		want   string
+	}{
+		"late":     {[]string{timed("a", false, 1, 1000, 1000), timed("b", false, 3, 0, 0), timed("t", true, 9, 2000, 2000)}, "a 0.25 b 0.75 t 0.00"},
+		"early":    {[]string{timed("a", false, 1, 3000, 3000), timed("t", true, 0, 2000, 2000)}, "a 0.00 t 1.00"},
+		"together": {[]string{timed("a", false, 1, 2000, 2000), timed("t", true, 0, 2000, 2000)}, "a 1.00 t 0.00"},
+		"between":  {[]string{timed("a", false, 1, 1000, 1000), timed("b", false, 1, 3000, 3000), timed("t", true, 0, 2000, 2000)}, "a 0.50 b 0.00 t 0.50"},
+		"within":   {[]string{timed("a", false, 1, 1000, 5000), timed("t", true, 0, 2000, 2000)}, "a 0.25 t 0.75"},
+		"alone":    {[]string{timed("t", true, 0, 2000, 2000), timed("u", true, 0, 1000, 1000)}, "t 0.00 u 1.00"},
+	} {
+		var got []string
+		for _, o := range mustCompile(t, strings.Join(c.stages, "")).Options(start, 1, newPod(), Past{}, Scene{}) {
+			got = append(got, fmt.Sprintf("%s %.2f", o.Stage, o.Share))
+			if o.Timer != (o.Stage == "t" || o.Stage == "u") || o.Timer && o.Weight != 0 {
+				t.Errorf("%s: %+v", name, o)
+			}
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// TestSharesAreWhatDecideComesTo, whatever stages and timers there are.
+func TestSharesAreWhatDecideComesTo(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		var all []string
+		add := func(prefix string, timer bool, most int) {
+			for i := range rapid.IntRange(0, most).Draw(r, prefix+"s") {
+				least := 1000 * rapid.IntRange(0, 4).Draw(r, "least")
+				all = append(all, timed(fmt.Sprint(prefix, i), timer, rapid.IntRange(0, 3).Draw(r, "weight"), least, least+1000*rapid.IntRange(0, 3).Draw(r, "spread")))
+			}
+		}
+		add("drawn", false, 3)
+		add("timer", true, 3)
+		if len(all) == 0 {
+			return
+		}
+		set := mustCompile(t, strings.Join(all, ""))
+		const n = 2000
+		came := map[string]float64{}
+		for i := range n {
+			p := newPod(func(p *corev1.Pod) { p.UID = types.UID(fmt.Sprint("uid-", i)) })
+			d := set.Decide(start, 7, p, Past{}, Scene{})
+			came[d.Stage] += 1. / n
+		}
+		for _, o := range set.Options(start, 7, newPod(), Past{}, Scene{}) {
+			if math.Abs(came[o.Stage]-o.Share) > 0.06 { // more than five standard deviations
+				r.Fatalf("%s: played %.3f of the time, its share is %.3f\n%s", o.Stage, came[o.Stage], o.Share, strings.Join(all, ""))
+			}
+		}
+	})
 }

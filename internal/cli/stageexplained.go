@@ -37,7 +37,10 @@ func (a *app) printExplanation(e *explanation, all bool) {
 func (a *app) printOption(e *explanation, i int, all bool) {
 	o := &e.options[i]
 	why := "the only stage that matches"
-	if len(e.options) > 1 {
+	switch {
+	case o.Timer:
+		why = fmt.Sprintf("a timer, played if it is due first, chance %s", percent(o.Share))
+	case len(e.options) > 1:
 		why = fmt.Sprintf("one of %d that match, chance %s (weight %d)", len(e.options), percent(o.Share), o.Weight)
 	}
 	fmt.Fprintf(a.Out, "  %s: %s\n", o.Stage, why)

@@ -29,6 +29,7 @@ type playItem struct {
 // playStage is a stage that may be next. Delay is [D], or [least, most].
 type playStage struct {
 	Stage   string          `json:"stage"`
+	Timer   bool            `json:"timer,omitempty"`
 	Weight  int64           `json:"weight"`
 	Share   float64         `json:"share"`
 	Delay   []time.Duration `json:"delay"`
@@ -101,7 +102,7 @@ func playedList(lives []life) playList {
 }
 
 func stageOf(o *stage.Option, e *stage.Effects, trouble string) playStage {
-	return playStage{Stage: o.Stage, Weight: o.Weight, Share: o.Share, Delay: delayOf(o), Next: effectsOf(e), Problem: trouble}
+	return playStage{Stage: o.Stage, Timer: o.Timer, Weight: o.Weight, Share: o.Share, Delay: delayOf(o), Next: effectsOf(e), Problem: trouble}
 }
 
 func delayOf(o *stage.Option) []time.Duration {

@@ -40,7 +40,10 @@ func headline(b *stage.Beat) string {
 		return "(somebody asks to delete the object)"
 	}
 	why := "the only stage that matches"
-	if b.Decision.Reason.Code == stage.DrawnStage {
+	switch b.Decision.Reason.Code {
+	case stage.TimerStage:
+		why = "a timer, due first"
+	case stage.DrawnStage:
 		why = fmt.Sprintf("drawn among %d that match, chance %s", b.Decision.Reason.Matching, percent(b.Share))
 	}
 	if b.Decision.Reason.Repeats {

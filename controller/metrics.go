@@ -41,7 +41,7 @@ func NewMetrics() *Metrics {
 		}, []string{"stage"}),
 		late: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "rehearse_stage_lateness_seconds", Help: "Time from a stage falling due to its being played.",
-			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5, 30, 120},
+			Buckets: []float64{.0005, .001, .002, .005, .01, .02, .03, .04, .05, .075, .1, .15, .2, .3, .5, .75, 1, 2, 5, 30, 120},
 		}),
 		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "rehearse_stage_writes_total", Help: "Requests that change something, by verb, resource and result: ok, a reason of the API's, or no-answer.",

@@ -153,48 +153,74 @@ func (l load) under(ctx context.Context, binary *string, e engine) error {
 	}
 	l.engine, l.noEngine = command.Process.Pid, false
 	fmt.Printf("\n%s: %d nodes Ready after %.1f s; %d pods, %d requests at a time\n", e.name, l.nodes, time.Since(start).Seconds(), l.pods, l.workers)
+	early, err := lateness(ctx, log.Name())
+	if err != nil {
+		return err
+	}
 	before := use(l.engine)
 	if err := l.lifecycle(ctx, client, s); err != nil {
 		return err
 	}
 	after := use(l.engine)
-	fmt.Printf("%s: %.2f ms of CPU a pod, %s%s\n", e.name, ms((after.cpu-before.cpu)/time.Duration(l.pods)), mb(after.rssBytes), lateness(ctx, log.Name()))
+	late, err := lateness(ctx, log.Name())
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s: %.2f ms of CPU a pod, %s%s\n", e.name, ms((after.cpu-before.cpu)/time.Duration(l.pods)), mb(after.rssBytes), late.since(early))
 	return nil
 }
 
 var metricsAddress = regexp.MustCompile(`http://\S+`)
 
-// lateness is how late due stages were played, as our engine's metrics have it: it
-// says in its log where they are.
-func lateness(ctx context.Context, log string) string {
-	text, _ := os.ReadFile(log)
+// histogram are the counts of a metric, each with all below it.
+type histogram struct {
+	bounds []string
+	counts []float64
+}
+
+// lateness is how late due stages were played so far, as our engine's metrics have
+// it: it says in its log where they are. It is empty for other engines.
+func lateness(ctx context.Context, log string) (h histogram, err error) {
+	text, err := os.ReadFile(log)
+	if err != nil {
+		return h, err
+	}
 	address := string(metricsAddress.Find(text))
 	if address == "" {
-		return ""
+		return h, nil
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"/metrics", nil)
 	if err != nil {
-		return ""
+		return h, err
 	}
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return "; no metrics: " + err.Error()
+		return h, err
 	}
 	defer func() { _ = answer.Body.Close() }()
-	var bounds []string
-	var counts []float64
-	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
+	lines := bufio.NewScanner(answer.Body)
+	for lines.Scan() {
 		if bucket, ok := strings.CutPrefix(lines.Text(), `rehearse_stage_lateness_seconds_bucket{le="`); ok {
 			bound, count, _ := strings.Cut(bucket, `"} `)
-			n, _ := strconv.ParseFloat(count, 64)
-			bounds, counts = append(bounds, bound), append(counts, n)
+			n, err := strconv.ParseFloat(count, 64)
+			if err != nil {
+				return h, err
+			}
+			h.bounds, h.counts = append(h.bounds, bound), append(h.counts, n)
 		}
 	}
+	return h, lines.Err()
+}
+
+// since says how late what was played after an earlier histogram was: the nodes,
+// which all begin at once, are not what is measured.
+func (h histogram) since(before histogram) string {
 	said := ""
 	for _, part := range []float64{0.5, 0.99} {
-		for i, n := range counts {
-			if n >= part*counts[len(counts)-1] {
-				said += fmt.Sprintf("; %.0f %% of due stages played within %s s", 100*part, bounds[i])
+		for i := range h.counts {
+			last := len(h.counts) - 1
+			if h.counts[i]-before.counts[i] >= part*(h.counts[last]-before.counts[last]) {
+				said += fmt.Sprintf("; %.0f %% of due stages played within %s s", 100*part, h.bounds[i])
 				break
 			}
 		}

@@ -27,15 +27,16 @@ func (e *StageEngine) startStages(ctx context.Context, begin func(func())) {
 	begin(func() { dispatch(ctx, e.options.Clock, e.table.pop, e.tableWake, due) })
 	for range e.options.Workers {
 		begin(func() {
+			player := &stage.Player{}
 			for uid := range due {
-				e.work(ctx, uid)
+				e.work(ctx, uid, player)
 			}
 		})
 	}
 }
 
 // work carries one entry one step further.
-func (e *StageEngine) work(ctx context.Context, uid types.UID) {
+func (e *StageEngine) work(ctx context.Context, uid types.UID, player *stage.Player) {
 	j, ok := e.table.begin(e.options.Clock.Now(), uid)
 	if !ok {
 		return
@@ -47,7 +48,7 @@ func (e *StageEngine) work(ctx context.Context, uid types.UID) {
 		return
 	}
 	now := e.options.Clock.Now()
-	effects, err := j.stages.Play(now, j.object, j.decision, facts{e})
+	effects, err := player.Play(j.stages, now, j.object, j.decision, facts{e})
 	if err != nil {
 		e.settle(ctx, j, outcome{kind: failed}, err)
 		return

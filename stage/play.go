@@ -22,6 +22,22 @@ import (
 // always an *Error, means the stage cannot be played on this object: a template
 // that fails, a patch that does not fit, no free address.
 func (s *Set) Play(now time.Time, o Object, d Decision, facts Facts) (Effects, error) {
+	return new(Player).Play(s, now, o, d, facts)
+}
+
+// Player plays stages for one caller at a time and keeps, from one play to the next,
+// templates whose functions are bound: to bind them takes longer than most renderings.
+// What is rendered is the same. The zero value is ready.
+type Player struct {
+	set   *Set // whose templates they are
+	bound map[*program]*boundTemplate
+}
+
+// Play is Set.Play.
+func (p *Player) Play(s *Set, now time.Time, o Object, d Decision, facts Facts) (Effects, error) {
+	if p.set != s {
+		p.set, p.bound = s, map[*program]*boundTemplate{}
+	}
 	if d.chosen == nil {
 		return Effects{Stage: d.Stage, UID: d.UID, ResourceVersion: d.ResourceVersion}, nil
 	}
@@ -29,7 +45,7 @@ func (s *Set) Play(now time.Time, o Object, d Decision, facts Facts) (Effects, e
 		facts = noFacts{}
 	}
 	m := moment{
-		now: now, facts: facts, object: o,
+		now: now, facts: facts, object: o, bound: p.bound,
 		chance: chanceOf{seed: d.seed, uid: d.UID, stage: d.Stage, played: d.played},
 	}
 	play := playRequests

@@ -50,10 +50,11 @@ type moment struct {
 	object Object
 	chance chanceOf
 	step   int
+	bound  map[*program]*boundTemplate // kept for the next rendering; nil keeps none
 }
 
 // program is a parsed template. It is never run itself: each rendering has a
-// session, a clone whose functions read that session.
+// session, and runs a clone whose functions read that session.
 type program struct {
 	template *template.Template
 	kind     Kind
@@ -78,6 +79,29 @@ type session struct {
 	moment
 	spent int
 	drawn uint64 // random functions called so far
+}
+
+// boundTemplate is a clone with the session that its functions read.
+type boundTemplate struct {
+	template *template.Template
+	session  session
+}
+
+// bind is a clone for a rendering, one that was kept if there is any.
+func (p *program) bind(m moment) (*boundTemplate, error) {
+	if kept := m.bound[p]; kept != nil {
+		return kept, nil
+	}
+	t, err := p.template.Clone()
+	if err != nil {
+		return nil, err
+	}
+	b := &boundTemplate{}
+	b.template = t.Funcs(b.session.functions(p))
+	if m.bound != nil {
+		m.bound[p] = b
+	}
+	return b, nil
 }
 
 // parseTemplate parses a stage's template: Go's text/template with sprig's
@@ -114,13 +138,14 @@ func (p *program) render(m moment, of any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := p.template.Clone()
+	b, err := p.bind(m)
 	if err != nil {
 		return nil, err
 	}
-	s := &session{moment: m}
+	b.session = session{moment: m}
+	defer func() { b.session = session{} }() // nothing of the object stays, nor of what was spent
 	out := limited{most: mostOutput}
-	if err := t.Funcs(s.functions(p)).Execute(&out, data); err != nil {
+	if err := b.template.Execute(&out, data); err != nil {
 		var over *overBudget
 		if errors.As(err, &over) {
 			return nil, over

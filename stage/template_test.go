@@ -3,6 +3,7 @@ package stage
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -122,5 +123,40 @@ func TestMergePatch(t *testing.T) {
 		if diff := cmp.Diff(c.want, mergePatch(c.target, c.patch)); diff != "" {
 			t.Errorf("%v with %v (-want +got)\n%s", c.target, c.patch, diff)
 		}
+	}
+}
+
+// TestPlayerKeepsNothing: a template that was used before, also by a rendering that
+// failed, knows nothing of that, and renders what a new one does.
+func TestPlayerKeepsNothing(t *testing.T) {
+	tpl, err := parseTemplate(`{out: "{{ range until (int .spec.priority) }}{{ end }}{{ .metadata.name }} {{ Now }} {{ randNumeric 8 }}"}`, KindPod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := map[*program]*boundTemplate{}
+	render := func(kept map[*program]*boundTemplate, name string, after time.Duration, loops int32) (any, error) {
+		p := newPod(func(p *corev1.Pod) { p.Name, p.Spec.Priority = name, &loops })
+		return tpl.render(moment{now: start.Add(after), facts: fixedFacts{}, object: p, chance: chanceOf{stage: name}, bound: kept}, p)
+	}
+	for i := range 20 {
+		if _, err := render(kept, "much", 0, 50_000); err != nil {
+			t.Fatalf("rendering %d pays for those before it: %v", i, err)
+		}
+		if i%10 == 0 {
+			if _, err := render(kept, "too much", 0, 1<<30); err == nil {
+				t.Fatal("the budget is not kept")
+			}
+		}
+		name, after := string(rune('a'+i)), time.Duration(i)*time.Hour
+		want, err := render(nil, name, after, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := render(kept, name, after, 1); err != nil || !cmp.Equal(got, want) {
+			t.Errorf("got %v, %v; alone it renders %v", got, err, want)
+		}
+	}
+	if len(kept) != 1 || kept[tpl].session.object != nil {
+		t.Errorf("%d templates are kept, with %v", len(kept), kept[tpl].session.object)
 	}
 }

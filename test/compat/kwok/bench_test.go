@@ -95,9 +95,10 @@ func BenchmarkPlayKWOK(b *testing.B) {
 // BenchmarkPlayOurs is the same of ours, up to the JSON that is sent.
 func BenchmarkPlayOurs(b *testing.B) {
 	benchmark(b, func(b *testing.B, set both, o stage.Object) {
+		player := &stage.Player{} // as each worker of the engine has one
 		for b.Loop() {
 			d := set.ours.Decide(now, 1, o, stage.Past{}, stage.Scene{NodeReady: true})
-			effects, err := set.ours.Play(now, o, d, facts{})
+			effects, err := player.Play(set.ours, now, o, d, facts{})
 			if err != nil || effects.Empty() {
 				b.Fatal(effects, err)
 			}

@@ -148,10 +148,14 @@ func (p *plan) mayGoUnfinished(pod *corev1.Pod) bool {
 	return p.job.DeletionTimestamp != nil || p.successMet != nil && isTerminating(pod)
 }
 
-// hasFailed sorts out failed pods with our finalizer that are not recorded.
+// hasFailed sorts out failed pods with our finalizer that are not recorded. An index
+// fails by itself, not with its Job.
 func (p *plan) hasFailed(pods []*corev1.Pod) {
 	if p.perIndex() {
 		for _, pod := range pods {
+			if p.failureTarget != nil {
+				break // what fails now failed because the Job has
+			}
 			if i := completionIndex(pod); p.isIndex(i) && !p.completed.Has(i) && p.failsIndex(pod) && !p.succeededNow.Has(i) {
 				p.failedNow = p.failedNow.With(Span{i, i})
 			}

@@ -1,0 +1,42 @@
+package job
+
+import (
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+// TestIndexesFailByThemselves: pods that are removed because their Job has failed count
+// as failures of the Job; their indexes have not failed.
+func TestIndexesFailByThemselves(t *testing.T) {
+	j := &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "work", UID: "job"},
+		Spec: batchv1.JobSpec{
+			Parallelism: ptr.To[int32](3), Completions: ptr.To[int32](3), CompletionMode: ptr.To(batchv1.IndexedCompletion),
+			BackoffLimitPerIndex: ptr.To[int32](0), MaxFailedIndexes: ptr.To[int32](1),
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{batchv1.ControllerUidLabel: "job"}},
+		},
+		Status: batchv1.JobStatus{
+			Failed: 2, FailedIndexes: ptr.To("0,1"),
+			Conditions: []batchv1.JobCondition{{Type: batchv1.JobFailureTarget, Status: corev1.ConditionTrue, Reason: batchv1.JobReasonMaxFailedIndexesExceeded}},
+		},
+	}
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	removed := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: "work-2", UID: "pod", Finalizers: []string{batchv1.JobTrackingFinalizer},
+			Labels: j.Spec.Selector.MatchLabels, Annotations: map[string]string{batchv1.JobCompletionIndexAnnotation: "2"},
+			DeletionTimestamp: ptr.To(metav1.NewTime(now)),
+			OwnerReferences:   []metav1.OwnerReference{*metav1.NewControllerRef(j, batchv1.SchemeGroupVersion.WithKind("Job"))},
+		},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning},
+	}
+	d := Plan(now, State{Job: j, Pods: []*corev1.Pod{removed}, Limits: DefaultLimits})
+	if d.Status == nil || len(d.Status.UncountedTerminatedPods.Failed) != 1 || *d.Status.FailedIndexes != "0,1" {
+		t.Errorf("status %+v; want one more failure, and the failed indexes 0,1", d.Status)
+	}
+}

@@ -1,0 +1,162 @@
+package conformance
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	upstream "k8s.io/kubernetes/pkg/controller/job"
+
+	"github.com/rehearse-k8s/rehearse/controller/jobs"
+	"github.com/rehearse-k8s/rehearse/report"
+	"github.com/rehearse-k8s/rehearse/simtest"
+	"github.com/rehearse-k8s/rehearse/simtest/kubecontrollers"
+	workload "github.com/rehearse-k8s/rehearse/workload/job"
+)
+
+// behaviour is a case: what both controllers must do, or in what they differ.
+type behaviour struct {
+	name string
+	// after is the test of upstream's that the case follows; empty for our own.
+	after string
+	// differs says in what they differ; nil if in nothing.
+	differs *difference
+	// caps is how many pods one sync makes or records at most; 0 for the defaults.
+	caps int
+	// collects: there is a garbage collector.
+	collects bool
+	story    func(*play)
+}
+
+// difference is a line of the table in docs/reference/jobs.md.
+type difference struct{ what, upstream, ours, why string }
+
+// behaviours are all cases.
+var behaviours = slices.Concat(
+	plainCases, indexedCases, backoffCases, perIndexCases, failurePolicyCases, successPolicyCases,
+	replacementCases, endingCases, suspendCases, ownershipCases, managedByCases, differenceCases,
+)
+
+var controllers = []struct {
+	name string
+	ours bool
+}{{"ours", true}, {"upstream", false}}
+
+func TestBehaviour(t *testing.T) {
+	for _, b := range behaviours {
+		t.Run(b.name, func(t *testing.T) {
+			differed := false
+			for _, c := range controllers {
+				t.Run(c.name, func(t *testing.T) { b.tell(t, c.ours, &differed) })
+			}
+			if differed != (b.differs != nil) && !t.Failed() {
+				t.Errorf("the story expects different things: %v; the case says so: %v", differed, b.differs != nil)
+			}
+		})
+	}
+}
+
+// tell tells the story once, with one of the controllers.
+func (b *behaviour) tell(t *testing.T, ours bool, differed *bool) {
+	limit(t, b.caps)
+	stage(t, ours, b.caps, func(p *play) {
+		p.differed = differed
+		if b.collects {
+			p.Controller("gc", kubecontrollers.GarbageCollectorOf("jobs.batch", "pods"))
+		}
+		b.story(p)
+	})
+}
+
+// limit caps upstream's syncs, by the variables that are there for its tests.
+func limit(t *testing.T, caps int) {
+	if caps == 0 {
+		return
+	}
+	uncounted, pods := upstream.MaxUncountedPods, upstream.MaxPodCreateDeletePerSync
+	upstream.MaxUncountedPods, upstream.MaxPodCreateDeletePerSync = caps, caps
+	t.Cleanup(func() { upstream.MaxUncountedPods, upstream.MaxPodCreateDeletePerSync = uncounted, pods })
+}
+
+// stage plays a story in a world of its own with one of the controllers, without faults.
+func stage(t *testing.T, ours bool, caps int, story func(*play)) {
+	t.Helper()
+	o := jobs.Options{All: true, Workers: 1, Writes: 1, Audit: -1}
+	if caps != 0 {
+		o.Limits = workload.DefaultLimits
+		o.Limits.Uncounted, o.Limits.Pods = caps, caps
+	}
+	start := simtest.Constructor(kubecontrollers.Job)
+	if ours {
+		start = jobs.Runner(o)
+	}
+	r := simtest.Explore(t, simtest.Seeds(1), func(w *simtest.World) {
+		w.Faults() // nothing goes wrong but what the story does
+		p := &play{World: w, ours: ours, power: newPower(), differed: new(bool)}
+		client, err := kubernetes.NewForConfig(w.Config())
+		p.must(err)
+		p.client = client
+		w.Controller("job", p.power.switched(start))
+		w.Advance(time.Second) // it begins
+		story(p)
+		p.tidy()
+	})
+	if f := r.Failure; f != nil {
+		t.Errorf("%s: %s", f.Run.Failure.Oracle, f.Run.Failure.Message)
+		if testing.Verbose() {
+			t.Log(report.Story(f.Run))
+		}
+	}
+}
+
+// The table of differences stands between these lines of the page.
+const (
+	page  = "../../../docs/reference/jobs.md"
+	first = "<!-- differences: from test/jobs/conformance; UPDATE_GOLDEN=1 go test -run TestDifferences ./test/jobs/conformance -->\n"
+	last  = "<!-- end of differences -->\n"
+)
+
+// TestDifferences keeps the table in the documentation.
+func TestDifferences(t *testing.T) {
+	var table strings.Builder
+	table.WriteString("| | Kubernetes 1.36 | Ours | Why |\n|---|---|---|---|\n")
+	for _, b := range behaviours {
+		if d := b.differs; d != nil {
+			table.WriteString("| " + strings.Join([]string{d.what, d.upstream, d.ours, d.why}, " | ") + " |\n")
+		}
+	}
+	data, err := os.ReadFile(filepath.FromSlash(page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, found := strings.Cut(string(data), first)
+	_, after, ended := strings.Cut(rest, last)
+	if !found || !ended {
+		t.Fatalf("%s has no place for the table", page)
+	}
+	want := before + first + table.String() + last + after
+	switch {
+	case want == string(data):
+	case os.Getenv("UPDATE_GOLDEN") != "":
+		if err := os.WriteFile(filepath.FromSlash(page), []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Errorf("%s is not what the cases say; UPDATE_GOLDEN=1 writes it:\n%s", page, table.String())
+	}
+}
+
+// TestNames: a case is found by its name.
+func TestNames(t *testing.T) {
+	seen := map[string]bool{}
+	for _, b := range behaviours {
+		if seen[b.name] || b.name == "" || b.story == nil {
+			t.Errorf("case %q is not whole, or there twice", b.name)
+		}
+		seen[b.name] = true
+	}
+}

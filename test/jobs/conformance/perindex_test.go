@@ -1,0 +1,165 @@
+package conformance
+
+import (
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/utils/ptr"
+)
+
+func maxFailedIndexes(n int32) func(*batchv1.JobSpec) {
+	return func(s *batchv1.JobSpec) { s.MaxFailedIndexes = ptr.To(n) }
+}
+
+// The ways in which indexes make a Job fail, as told.
+const (
+	failedIndexes = ": FailureTarget FailedIndexes, Failed FailedIndexes"
+	tooManyFailed = ": FailureTarget MaxFailedIndexesExceeded, Failed MaxFailedIndexesExceeded"
+)
+
+// Limits for each index.
+var perIndexCases = []behaviour{
+	{
+		name: "every index succeeds", after: "TestBackoffLimitPerIndex job succeeded",
+		story: func(p *play) {
+			j := p.begin(indexed(2, 2), perIndex(1))
+			p.reread(j)
+			if j.Status.FailedIndexes == nil || *j.Status.FailedIndexes != "" {
+				p.fatalf("failedIndexes is %v, want an empty text", j.Status.FailedIndexes)
+			}
+			p.meets(failed, p.at(j, "0"))
+			p.Settle()
+			p.pass()
+			p.shows(j, "active 2, failed 1")
+			p.meets(succeeded, p.active(j)...)
+			p.Settle()
+			p.shows(j, "succeeded 2, failed 1, completed 0,1"+complete)
+		},
+	},
+	{
+		name: "the failed pod stays until its successor has its count", after: "TestBackoffLimitPerIndex_DelayedPodDeletion",
+		story: func(p *play) {
+			j := p.begin(indexed(1, 1), perIndex(1))
+			pod := p.at(j, "0")
+			p.meets(failed, pod)
+			p.Delete(pod)
+			p.Advance(5 * second)
+			p.showsPods(j, "0 Failed, terminating, held")
+			p.Advance(10 * second)
+			p.shows(j, "active 1, failed 1")
+			p.showsPods(j, "0 Pending, 1 failures before, held")
+			p.meets(succeeded, p.at(j, "0"))
+			p.Settle()
+			p.shows(j, "succeeded 1, failed 1, completed 0"+complete)
+		},
+	},
+	{
+		name: "failures that count and failures that are ignored", after: "e2e: should mark indexes as failed, pod failure count annotation",
+		story: func(p *play) {
+			j := p.begin(indexed(1, 1), perIndex(2), policy(onCondition(batchv1.PodFailurePolicyActionIgnore)))
+			p.meets(disrupted, p.at(j, "0"))
+			p.Advance(16 * second)
+			p.showsPods(j, "0 Failed; 0 Pending, 1 ignored before, held")
+			p.meets(failed, p.at(j, "0"))
+			p.Advance(26 * second)
+			p.showsPods(j, "0 Failed; 0 Failed, 1 ignored before; 0 Pending, 1 failures before, 1 ignored before, held")
+			p.shows(j, "active 1, failed 1")
+		},
+	},
+	{
+		name: "each index waits for itself", after: "TestBackoffLimitPerIndex_JobPodsCreatedWithExponentialBackoff",
+		story: func(p *play) {
+			j := p.begin(indexed(2, 2), perIndex(3))
+			p.meets(failed, p.at(j, "0"))
+			p.Advance(16 * second)
+			p.meets(failed, p.at(j, "0"))
+			p.Advance(8 * second)
+			p.activeAt(j, "1")
+			p.meets(failed, p.at(j, "1"))
+			p.Advance(8 * second)
+			p.activeAt(j, "")
+			p.Advance(4 * second) // ten seconds after the failure of index 1, and twenty after that of 0
+			p.Advance(4 * second)
+			p.activeAt(j, "0 1")
+			p.meets(succeeded, p.active(j)...)
+			p.Settle()
+			p.shows(j, "succeeded 2, failed 3, completed 0,1"+complete)
+		},
+	},
+	{
+		name: "the Job goes on after an index has failed", after: "TestBackoffLimitPerIndex continues after failed index; e2e: all indexes run",
+		story: func(p *play) {
+			j := p.begin(indexed(2, 3), perIndex(0))
+			p.meets(failed, p.at(j, "0"))
+			p.pass()
+			p.shows(j, "active 2, failed 1, failed indexes 0")
+			p.activeAt(j, "1 2")
+			p.meets(succeeded, p.active(j)...)
+			p.Settle()
+			p.shows(j, "succeeded 2, failed 1, completed 1,2, failed indexes 0"+failedIndexes)
+		},
+	},
+	{
+		name: "an index fails after its last try", after: "TestBackoffLimitPerIndex job failed due to exceeding per-index limit",
+		story: func(p *play) {
+			j := p.begin(indexed(1, 1), perIndex(1))
+			p.fails(j, 10*time.Second)
+			p.meets(failed, p.at(j, "0"))
+			p.Settle()
+			p.shows(j, "failed 2, failed indexes 0"+failedIndexes)
+			p.showsPods(j, "0 Failed; 0 Failed, 1 failures before")
+		},
+	},
+	{
+		name: "the limit of the Job comes first", after: "TestBackoffLimitPerIndex job failed due to exceeding global limit",
+		story: func(p *play) {
+			j := p.begin(indexed(3, 3), perIndex(1), backoffLimit(1))
+			p.meets(failed, p.at(j, "0"))
+			p.Advance(3 * second)
+			p.meets(failed, p.at(j, "1"))
+			p.Settle()
+			p.Settle()
+			p.shows(j, "failed 3"+overLimit)
+		},
+	},
+	{
+		name: "too many indexes have failed", after: "TestBackoffLimitPerIndex maxFailedIndexes; e2e: should terminate job execution when the number of failed indexes exceeds",
+		story: func(p *play) {
+			j := p.begin(indexed(3, 3), perIndex(0), maxFailedIndexes(1))
+			p.meets(failed, p.at(j, "0"))
+			p.pass()
+			p.shows(j, "active 2, failed 1, failed indexes 0")
+			p.meets(failed, p.at(j, "1"))
+			p.Settle()
+			p.shows(j, "failed 3, failed indexes 0,1"+tooManyFailed)
+			p.showsPods(j, "0 Failed; 1 Failed")
+		},
+	},
+	{
+		name: "the policy fails an index at once", after: "TestBackoffLimitPerIndex FailIndex; e2e: should mark indexes as failed when the FailIndex action is matched",
+		story: func(p *play) {
+			j := p.begin(indexed(2, 2), perIndex(3), policy(onCodes(batchv1.PodFailurePolicyActionFailIndex, 13)))
+			p.meets(exits(13), p.at(j, "1"))
+			p.Settle()
+			p.shows(j, "active 1, failed 1, failed indexes 1")
+			p.meets(succeeded, p.at(j, "0"))
+			p.Settle()
+			p.shows(j, "succeeded 1, failed 1, completed 0, failed indexes 1"+failedIndexes)
+		},
+	},
+	{
+		name: "the count of an index outlives the controller", after: "",
+		story: func(p *play) {
+			j := p.begin(indexed(1, 1), perIndex(1))
+			p.meets(failed, p.at(j, "0"))
+			p.Advance(3 * second)
+			p.restart()
+			p.Advance(15 * second)
+			p.showsPods(j, "0 Failed; 0 Pending, 1 failures before, held")
+			p.restart()
+			p.meets(failed, p.at(j, "0"))
+			p.Settle()
+			p.shows(j, "failed 2, failed indexes 0"+failedIndexes)
+		},
+	},
+}

@@ -1,0 +1,250 @@
+package conformance
+
+import (
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+)
+
+// threeRules ignore disruptions, count exit code 10 and fail the Job at 5, 6 and 7.
+var threeRules = policy(
+	onCondition(batchv1.PodFailurePolicyActionIgnore),
+	onCodes(batchv1.PodFailurePolicyActionCount, 10),
+	onCodes(batchv1.PodFailurePolicyActionFailJob, 5, 6, 7),
+)
+
+// Pod failure policies.
+var failurePolicyCases = []behaviour{
+	{
+		name: "an exit code fails the Job", after: "TestJobPodFailurePolicy FailJob; e2e: exit code fails early",
+		story: func(p *play) {
+			j := p.begin(threeRules)
+			p.meets(exits(5), p.active(j)...)
+			p.Settle()
+			p.shows(j, "failed 1"+byFailure)
+			for _, c := range j.Status.Conditions {
+				if !strings.HasSuffix(c.Message, " failed with exit code 5 matching FailJob rule at index 2") || !strings.HasPrefix(c.Message, "Container main for pod default/work-") {
+					p.fatalf("%s says %q", c.Type, c.Message)
+				}
+			}
+		},
+	},
+	{
+		name: "an exit code fails the Job of several pods", after: "e2e: exit code fails early",
+		story: func(p *play) {
+			j := p.begin(sized(3, 3), onNode, threeRules)
+			p.meets(exits(6), p.active(j)[0])
+			p.pass()
+			p.shows(j, "terminating 2, failed 3: FailureTarget PodFailurePolicy")
+			p.meets(exits(137), p.those(j, isTerminating)...)
+			p.Settle()
+			p.shows(j, "failed 3"+byFailure)
+		},
+	},
+	{
+		name: "an exit code fails the Job, and a new controller sees it", after: "TestJobPodFailurePolicy with controller restart",
+		story: func(p *play) {
+			j := p.begin(threeRules)
+			p.meets(exits(5), p.active(j)...)
+			p.restart()
+			p.Settle()
+			p.shows(j, "failed 1"+byFailure)
+		},
+	},
+	{
+		name: "a disruption is not counted", after: "TestJobPodFailurePolicy Ignore; e2e: Ignore on DisruptionTarget",
+		story: func(p *play) {
+			j := p.begin(threeRules, backoffLimit(0))
+			p.meets(disrupted, p.active(j)...)
+			p.Settle()
+			p.pass()
+			p.shows(j, "active 1")
+			p.meets(succeeded, p.active(j)...)
+			p.Settle()
+			p.shows(j, "succeeded 1"+complete)
+			p.showsPods(j, "Failed; Succeeded")
+		},
+	},
+	{
+		name: "a failure is counted by a rule", after: "TestJobPodFailurePolicy Count",
+		story: func(p *play) {
+			j := p.begin(threeRules)
+			p.meets(exits(10), p.active(j)...)
+			p.Settle()
+			p.pass()
+			p.shows(j, "active 1, failed 1")
+			p.meets(succeeded, p.active(j)...)
+			p.Settle()
+			p.shows(j, "succeeded 1, failed 1"+complete)
+		},
+	},
+	{
+		name: "a failure that no rule fits is counted", after: "TestJobPodFailurePolicy non-matching",
+		story: func(p *play) {
+			j := p.begin(threeRules)
+			p.meets(exits(0), p.active(j)...)
+			p.Settle()
+			p.pass()
+			p.shows(j, "active 1, failed 1")
+		},
+	},
+	{
+		name: "exit codes may be negative", after: "TestJobPodFailurePolicy negative exit code",
+		story: func(p *play) {
+			j := p.begin(policy(onCodes(batchv1.PodFailurePolicyActionFailJob, -1073741510, 137)))
+			p.meets(exits(-1073741510), p.active(j)...)
+			p.Settle()
+			p.shows(j, "failed 1"+byFailure)
+		},
+	},
+	{
+		name: "all codes but some, of one container", after: "TestMatchPodFailurePolicy in pkg/controller/job",
+		story: func(p *play) {
+			j := p.begin(policy(batchv1.PodFailurePolicyRule{
+				Action: batchv1.PodFailurePolicyActionFailJob,
+				OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
+					ContainerName: ptr.To("main"), Operator: batchv1.PodFailurePolicyOnExitCodesOpNotIn, Values: []int32{3},
+				},
+			}))
+			p.meets(exits(3), p.active(j)...)
+			p.Settle()
+			p.pass()
+			p.shows(j, "active 1, failed 1")
+			p.meets(exits(4), p.active(j)...)
+			p.Settle()
+			p.shows(j, "failed 2"+byFailure)
+		},
+	},
+	{
+		name: "a container that was restarted by its own rules does not set off the policy", after: "e2e: container restart rules don't trigger PodFailurePolicy",
+		story: func(p *play) {
+			j := p.begin(policy(onCodes(batchv1.PodFailurePolicyActionFailJob, 42)))
+			pod := p.active(j)[0]
+			p.runs(pod)
+			p.report(pod, func(s *corev1.PodStatus) {
+				s.ContainerStatuses[0].RestartCount = 1
+				s.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 42}
+			})
+			p.pass()
+			p.shows(j, "active 1, ready 1")
+			p.meets(succeeded, pod)
+			p.Settle()
+			p.shows(j, "succeeded 1"+complete)
+		},
+	},
+	{
+		name: "the failed pod is gone before the Job is marked", after: "TestJobPodFailurePolicyWithFailedPodDeletedDuringControllerRestart",
+		story: func(p *play) {
+			j := p.begin(sized(3, 3), policy(onCodes(batchv1.PodFailurePolicyActionFailJob, 5)))
+			pod := p.active(j)[1]
+			down := p.dies("PATCH", "/pods/"+pod.Name)
+			p.meets(exits(5), pod)
+			down()
+			p.Delete(pod)
+			p.start()
+			p.Settle()
+			p.shows(j, "failed 3"+byFailure)
+			p.showsPods(j, "")
+		},
+	},
+}
+
+// success is a success policy of one rule.
+func success(indexes string, count int32) func(*batchv1.JobSpec) {
+	rule := batchv1.SuccessPolicyRule{}
+	if indexes != "" {
+		rule.SucceededIndexes = ptr.To(indexes)
+	}
+	if count > 0 {
+		rule.SucceededCount = ptr.To(count)
+	}
+	return func(s *batchv1.JobSpec) {
+		s.SuccessPolicy = &batchv1.SuccessPolicy{Rules: []batchv1.SuccessPolicyRule{rule}}
+	}
+}
+
+// Success policies.
+var successPolicyCases = []behaviour{
+	{
+		name: "all indexes succeed, by policy", after: "TestSuccessPolicy all indexes; e2e: successPolicy all indexes",
+		story: func(p *play) {
+			j := p.begin(indexed(1, 1), success("0", 0))
+			p.meets(succeeded, p.at(j, "0"))
+			p.Settle()
+			p.shows(j, "succeeded 1, completed 0"+byPolicy)
+			if m := j.Status.Conditions[0].Message; m != "Matched rules at index 0" {
+				p.fatalf("it says %q", m)
+			}
+		},
+	},
+	{
+		name: "the indexes that matter succeed", after: "TestSuccessPolicy succeededIndexes; e2e: succeededIndexes with pending others",
+		story: func(p *play) {
+			j := p.begin(indexed(2, 2), success("1", 0))
+			p.meets(succeeded, p.at(j, "1"))
+			p.Settle()
+			p.shows(j, "succeeded 1, completed 1"+byPolicy)
+			p.showsPods(j, "1 Succeeded")
+		},
+	},
+	{
+		name: "enough indexes succeed", after: "TestSuccessPolicy succeededCount; e2e: succeededCount with pending others",
+		story: func(p *play) {
+			j := p.begin(indexed(3, 3), success("", 2))
+			p.meets(succeeded, p.at(j, "1"))
+			p.pass()
+			p.shows(j, "active 2, succeeded 1, completed 1")
+			p.meets(succeeded, p.at(j, "0"))
+			p.Settle()
+			p.shows(j, "succeeded 2, completed 0,1"+byPolicy)
+		},
+	},
+	{
+		name: "enough of the indexes that matter succeed", after: "TestMatchSuccessPolicy in pkg/controller/job",
+		story: func(p *play) {
+			j := p.begin(indexed(4, 4), success("0-2", 2))
+			p.meets(succeeded, p.at(j, "0"))
+			p.meets(succeeded, p.at(j, "3"))
+			p.pass()
+			p.shows(j, "active 2, succeeded 2, completed 0,3")
+			p.meets(succeeded, p.at(j, "2"))
+			p.Settle()
+			p.shows(j, "succeeded 3, completed 0,2,3"+byPolicy)
+		},
+	},
+	{
+		name: "pods that still run are no failures, and are waited for", after: "TestSuccessPolicy; e2e: successPolicy",
+		story: func(p *play) {
+			j := p.begin(indexed(2, 2), onNode, success("0", 0))
+			p.meets(succeeded, p.at(j, "0"))
+			p.pass()
+			p.shows(j, "terminating 1, succeeded 1, completed 0: SuccessCriteriaMet SuccessPolicy")
+			p.leaves(p.those(j, isTerminating)...)
+			p.Settle()
+			p.shows(j, "succeeded 1, completed 0"+byPolicy)
+		},
+	},
+	{
+		name: "without a policy the reason is another", after: "TestSuccessPolicy without successPolicy",
+		story: func(p *play) {
+			j := p.begin(indexed(1, 1))
+			p.meets(succeeded, p.at(j, "0"))
+			p.Settle()
+			p.shows(j, "succeeded 1, completed 0"+complete)
+		},
+	},
+	{
+		name: "failed indexes come before the policy", after: "TestSuccessPolicy versus backoffLimitPerIndex",
+		story: func(p *play) {
+			j := p.begin(indexed(2, 2), perIndex(0), success("", 1))
+			p.meets(failed, p.at(j, "0"))
+			p.pass()
+			p.shows(j, "active 1, failed 1, failed indexes 0")
+			p.meets(succeeded, p.at(j, "1"))
+			p.Settle()
+			p.shows(j, "succeeded 1, failed 1, completed 1, failed indexes 0"+failedIndexes)
+		},
+	},
+}

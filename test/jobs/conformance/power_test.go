@@ -1,0 +1,125 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/rehearse-k8s/rehearse/simtest"
+)
+
+// power is the switch of a controller: off ends its process, on begins another one,
+// with empty caches.
+type power struct {
+	off, on, down chan struct{}
+	trap          atomic.Pointer[trap]
+}
+
+// trap ends the controller right after a write, before it learns the answer.
+type trap struct {
+	method, path string
+	sprung       chan struct{}
+}
+
+func newPower() *power {
+	return &power{off: make(chan struct{}), on: make(chan struct{}), down: make(chan struct{})}
+}
+
+var errOff = errors.New("the controller has been switched off")
+
+// switched is a controller under a switch.
+func (s *power) switched(start simtest.Constructor) simtest.Constructor {
+	return func(ctx context.Context, config *rest.Config) error {
+		for ctx.Err() == nil {
+			life, end := context.WithCancel(ctx)
+			own := rest.CopyConfig(config)
+			own.Wrap(func(next http.RoundTripper) http.RoundTripper {
+				return &wire{power: s, next: next, life: life, end: end}
+			})
+			ended := make(chan error, 1)
+			go func() { ended <- start(life, own) }()
+			select {
+			case <-s.off:
+				end()
+			case <-life.Done():
+			case err := <-ended:
+				end()
+				return err
+			}
+			if err := <-ended; ctx.Err() != nil {
+				return err
+			}
+			select {
+			case s.down <- struct{}{}:
+			case <-ctx.Done():
+				return nil
+			}
+			select {
+			case <-s.on:
+			case <-ctx.Done():
+			}
+		}
+		return nil
+	}
+}
+
+// wire is the line between a controller and the API, which a trap may cut.
+type wire struct {
+	power *power
+	next  http.RoundTripper
+	life  context.Context
+	end   func()
+}
+
+// RoundTrip implements http.RoundTripper.
+func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	if w.life.Err() != nil {
+		return nil, errOff
+	}
+	resp, err := w.next.RoundTrip(r)
+	if t := w.power.trap.Load(); t != nil && err == nil && resp.StatusCode/100 == 2 && r.Method == t.method && strings.Contains(r.URL.Path, t.path) {
+		w.power.trap.Store(nil)
+		w.end()
+		close(t.sprung)
+		return nil, errors.Join(errOff, resp.Body.Close())
+	}
+	return resp, err
+}
+
+// stop ends the controller.
+func (p *play) stop() {
+	p.power.off <- struct{}{}
+	<-p.power.down
+}
+
+// start begins another one.
+func (p *play) start() {
+	p.power.on <- struct{}{}
+	p.pass()
+}
+
+// restart is a new process in place of the old one, at once.
+func (p *play) restart() {
+	p.stop()
+	p.power.on <- struct{}{}
+}
+
+// dies is when the controller ends right after its next such write, of which it does
+// not learn. The returned function waits for that.
+func (p *play) dies(method, path string) (wait func()) {
+	t := &trap{method: method, path: path, sprung: make(chan struct{})}
+	p.power.trap.Store(t)
+	return func() {
+		select {
+		case <-t.sprung:
+			<-p.power.down
+		case <-time.After(time.Minute):
+			p.fatalf("the controller does not %s %s", method, path)
+		}
+	}
+}

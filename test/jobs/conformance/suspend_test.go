@@ -1,0 +1,216 @@
+package conformance
+
+import (
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+func resumed(s *batchv1.JobSpec) { s.Suspend = ptr.To(false) }
+
+func needs(cpu string) func(*batchv1.JobSpec) {
+	return func(s *batchv1.JobSpec) {
+		s.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
+	}
+}
+
+// What a Job that was suspended, or resumed, shows.
+const (
+	isSuspended = ": Suspended JobSuspended"
+	isResumed   = ": Suspended=False JobResumed"
+)
+
+// Suspended Jobs, and what may be changed in them.
+var suspendCases = []behaviour{
+	{
+		name: "a Job is suspended", after: "TestSuspendJob; e2e: pods deleted on suspend",
+		story: func(p *play) {
+			j := p.begin(sized(2, 4), backoffLimit(0))
+			p.shows(j, "active 2")
+			p.change(j, suspended)
+			p.pass()
+			p.shows(j, "nothing"+isSuspended)
+			p.showsPods(j, "")
+		},
+	},
+	{
+		name: "a Job is made suspended, and resumed", after: "TestSuspendJob; e2e: no pods when created suspended",
+		story: func(p *play) {
+			j := p.begin(sized(2, 4), suspended)
+			p.shows(j, "nothing"+isSuspended)
+			if j.Status.StartTime != nil {
+				p.fatalf("it started at %s", j.Status.StartTime)
+			}
+			p.change(j, resumed)
+			p.pass()
+			p.shows(j, "active 2"+isResumed)
+			if j.Status.StartTime == nil {
+				p.fatalf("it has no start time")
+			}
+		},
+	},
+	{
+		name: "the start is that after the pause", after: "TestStartTimeUpdateOnResume",
+		story: func(p *play) {
+			j := p.begin(sized(1, 2), func(s *batchv1.JobSpec) { s.ActiveDeadlineSeconds = ptr.To[int64](30) })
+			p.reread(j)
+			before := j.Status.StartTime
+			p.change(j, suspended)
+			p.pass()
+			p.shows(j, "nothing"+isSuspended)
+			if j.Status.StartTime != nil {
+				p.fatalf("while suspended it started at %s", j.Status.StartTime)
+			}
+			p.Advance(60 * second)
+			p.change(j, resumed)
+			p.pass()
+			p.shows(j, "active 1"+isResumed)
+			if j.Status.StartTime == nil || !before.Before(j.Status.StartTime) {
+				p.fatalf("it started at %v, before at %s", j.Status.StartTime, before)
+			}
+			p.Advance(15 * second)
+			p.shows(j, "active 1"+isResumed)
+		},
+	},
+	{
+		name: "a suspended Job of nothing is Complete", after: "TestSuspendJobWithZeroCompletions",
+		story: func(p *play) {
+			j := p.begin(sized(1, 0), suspended)
+			p.Settle()
+			p.reread(j)
+			if !has(j, batchv1.JobComplete) || !has(j, batchv1.JobSuccessCriteriaMet) {
+				p.fatalf("%s", told(&j.Status))
+			}
+		},
+	},
+	{
+		name: "a suspended Job stays so under a new controller", after: "TestSuspendJobControllerRestart",
+		story: func(p *play) {
+			j := p.begin(sized(2, 4), suspended)
+			p.restart()
+			p.pass()
+			p.shows(j, "nothing"+isSuspended)
+			p.showsPods(j, "")
+		},
+	},
+	{
+		name: "successes stay counted over a pause", after: "e2e: pods deleted on suspend",
+		story: func(p *play) {
+			j := p.begin(indexed(2, 3))
+			p.meets(succeeded, p.at(j, "1"))
+			p.pass()
+			p.change(j, suspended)
+			p.pass()
+			p.shows(j, "succeeded 1, completed 1"+isSuspended)
+			p.change(j, resumed)
+			p.pass()
+			p.activeAt(j, "0 2")
+			p.meets(succeeded, p.active(j)...)
+			p.Settle()
+			p.shows(j, "succeeded 3, completed 0-2: Suspended=False JobResumed, "+complete[2:])
+		},
+	},
+	{
+		name: "the node selector is changed while suspended", after: "TestNodeSelectorUpdate",
+		story: func(p *play) {
+			selecting := func(s *batchv1.JobSpec) { s.Template.Spec.NodeSelector = map[string]string{"disk": "ssd"} }
+			j := p.begin(suspended)
+			p.change(j, selecting)
+			p.change(j, resumed)
+			p.pass()
+			if s := p.active(j)[0].Spec.NodeSelector; s["disk"] != "ssd" {
+				p.fatalf("the pod has the selector %v", s)
+			}
+			p.refused(j, func(s *batchv1.JobSpec) { s.Template.Spec.NodeSelector = nil })
+		},
+	},
+	{
+		name: "what pods need is changed before they start", after: "TestUpdateJobPodResources, TestMutablePodResourcesForSuspendedJobsNotYetStarted",
+		story: func(p *play) {
+			j := job(suspended, needs("1"))
+			p.Create(j)
+			p.change(j, needs("2")) // not even seen by the controller yet
+			p.pass()
+			p.change(j, needs("3"))
+			p.change(j, resumed)
+			p.pass()
+			p.requests(j, "3")
+			p.refused(j, needs("4"))
+		},
+	},
+	{
+		name: "what pods need is changed in a pause", after: "TestMutablePodResourcesForSuspendedJobs; e2e: resources update started-then-suspended",
+		story: func(p *play) {
+			j := p.begin(sized(2, 2), needs("1"), onNode)
+			p.change(j, suspended)
+			p.pass()
+			p.shows(j, "terminating 2"+isSuspended)
+			p.leaves(p.those(j, isTerminating)...)
+			p.Settle()
+			p.shows(j, "nothing"+isSuspended)
+			p.change(j, needs("2"))
+			p.change(j, resumed)
+			p.pass()
+			p.shows(j, "active 2"+isResumed)
+			p.requests(j, "2")
+		},
+	},
+	{
+		name: "where pods go is changed in a pause", after: "TestMutableSchedulingDirectivesForSuspendedJobs…",
+		story: func(p *play) {
+			j := p.begin(sized(1, 1))
+			p.change(j, suspended)
+			p.pass()
+			p.change(j, func(s *batchv1.JobSpec) {
+				s.Template.Labels["zone"] = "b"
+				s.Template.Spec.Tolerations = []corev1.Toleration{{Key: "busy", Operator: corev1.TolerationOpExists}}
+			})
+			p.change(j, resumed)
+			p.pass()
+			if pod := p.active(j)[0]; pod.Labels["zone"] != "b" || pod.Spec.Tolerations[0].Key != "busy" {
+				p.fatalf("labels %v, tolerations %v", pod.Labels, pod.Spec.Tolerations)
+			}
+		},
+	},
+	{
+		name: "the old pods are gone before new ones with other needs come", after: "TestMutablePodResourcesWithPodReplacementPolicyFailed",
+		story: func(p *play) {
+			j := p.begin(sized(2, 2), needs("1"), onNode, replacing(batchv1.Failed))
+			p.change(j, suspended)
+			p.pass()
+			p.shows(j, "terminating 2"+isSuspended)
+			p.change(j, needs("2"))
+			p.change(j, resumed)
+			p.pass()
+			p.shows(j, "terminating 2"+isResumed)
+			p.leaves(p.those(j, isTerminating)[0])
+			p.pass()
+			p.shows(j, "active 1, terminating 1"+isResumed)
+			p.leaves(p.those(j, isTerminating)...)
+			p.pass()
+			p.shows(j, "active 2"+isResumed)
+			p.requests(j, "2")
+		},
+	},
+}
+
+// refused wants the API to refuse a change of a Job.
+func (p *play) refused(j *batchv1.Job, how func(*batchv1.JobSpec)) {
+	p.reread(j)
+	how(&j.Spec)
+	if _, err := p.client.BatchV1().Jobs(j.Namespace).Update(p.context(), j, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
+		p.fatalf("the change was answered %v", err)
+	}
+}
+
+// requests compares the CPU that active pods ask for.
+func (p *play) requests(j *batchv1.Job, want string) {
+	for _, pod := range p.active(j) {
+		if got := pod.Spec.Containers[0].Resources.Requests.Cpu().String(); got != want {
+			p.fatalf("pod %s asks for %s, want %s", pod.Name, got, want)
+		}
+	}
+}

@@ -189,7 +189,8 @@ func (p *plan) success() *batchv1.JobCondition {
 	if p.job.Spec.Completions == nil {
 		enough = p.succeeded > 0 // any success tells that the work is done; the others may finish
 	}
-	if enough && len(p.active) == 0 {
+	// Those that run on would be removed if the Job is suspended; then it has ended instead.
+	if enough && (len(p.active) == 0 || p.suspended()) {
 		return met(batchv1.JobReasonCompletionsReached, "Reached expected number of succeeded pods")
 	}
 	return nil

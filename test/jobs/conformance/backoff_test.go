@@ -64,6 +64,29 @@ var backoffCases = []behaviour{
 		},
 	},
 	{
+		name: "ready pods stay so while others are waited for", after: "kubernetes #139428",
+		story: func(p *play) {
+			j := p.begin(sized(2, 2))
+			p.runs(p.active(j)[0])
+			p.meets(failed, p.those(j, func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodPending })...)
+			p.Advance(5 * second)
+			p.shows(j, "active 1, ready 1, failed 1")
+			p.Advance(10 * second)
+			p.shows(j, "active 2, ready 1, failed 1")
+		},
+	},
+	{
+		name: "the limit is raised in time", after: "",
+		story: func(p *play) {
+			j := p.begin(backoffLimit(0))
+			p.change(j, backoffLimit(1))
+			p.fails(j, 10*time.Second)
+			p.meets(failed, p.active(j)...)
+			p.Settle()
+			p.shows(j, "failed 2"+overLimit)
+		},
+	},
+	{
 		name: "a Job of the same name does not wait for the failures of the other", after: "TestImmediateJobRecreation",
 		story: func(p *play) {
 			for _, name := range []string{"a", "b", "c"} {

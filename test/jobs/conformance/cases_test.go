@@ -13,6 +13,7 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/controller/jobs"
 	"github.com/rehearse-k8s/rehearse/report"
+	"github.com/rehearse-k8s/rehearse/sim"
 	"github.com/rehearse-k8s/rehearse/simtest"
 	"github.com/rehearse-k8s/rehearse/simtest/kubecontrollers"
 	workload "github.com/rehearse-k8s/rehearse/workload/job"
@@ -63,13 +64,19 @@ func TestBehaviour(t *testing.T) {
 // tell tells the story once, with one of the controllers.
 func (b *behaviour) tell(t *testing.T, ours bool, differed *bool) {
 	limit(t, b.caps)
-	stage(t, ours, b.caps, func(p *play) {
+	f := stage(t, ours, b.caps, func(p *play) {
 		p.differed = differed
 		if b.collects {
 			p.Controller("gc", kubecontrollers.GarbageCollectorOf("jobs.batch", "pods"))
 		}
 		b.story(p)
 	})
+	if f != nil {
+		t.Errorf("%s: %s", f.Run.Failure.Oracle, f.Run.Failure.Message)
+		if testing.Verbose() {
+			t.Log(report.Story(f.Run))
+		}
+	}
 }
 
 // limit caps upstream's syncs, by the variables that are there for its tests.
@@ -82,8 +89,9 @@ func limit(t *testing.T, caps int) {
 	t.Cleanup(func() { upstream.MaxUncountedPods, upstream.MaxPodCreateDeletePerSync = uncounted, pods })
 }
 
-// stage plays a story in a world of its own with one of the controllers, without faults.
-func stage(t *testing.T, ours bool, caps int, story func(*play)) {
+// stage plays a story in a world of its own with one of the controllers, without faults,
+// and returns what went wrong.
+func stage(t *testing.T, ours bool, caps int, story func(*play)) *sim.Failure {
 	t.Helper()
 	o := jobs.Options{All: true, Workers: 1, Writes: 1, Audit: -1}
 	if caps != 0 {
@@ -94,7 +102,7 @@ func stage(t *testing.T, ours bool, caps int, story func(*play)) {
 	if ours {
 		start = jobs.Runner(o)
 	}
-	r := simtest.Explore(t, simtest.Seeds(1), func(w *simtest.World) {
+	return simtest.Explore(t, simtest.Seeds(1), func(w *simtest.World) {
 		w.Faults() // nothing goes wrong but what the story does
 		p := &play{World: w, ours: ours, power: newPower(), differed: new(bool)}
 		client, err := kubernetes.NewForConfig(w.Config())
@@ -104,13 +112,7 @@ func stage(t *testing.T, ours bool, caps int, story func(*play)) {
 		w.Advance(time.Second) // it begins
 		story(p)
 		p.tidy()
-	})
-	if f := r.Failure; f != nil {
-		t.Errorf("%s: %s", f.Run.Failure.Oracle, f.Run.Failure.Message)
-		if testing.Verbose() {
-			t.Log(report.Story(f.Run))
-		}
-	}
+	}).Failure
 }
 
 // The table of differences stands between these lines of the page.

@@ -56,6 +56,44 @@ var differenceCases = []behaviour{
 		},
 	},
 	{
+		name: "the end is decided while the Job is suspended",
+		differs: &difference{
+			what: "A suspended Job that fails or succeeds by its last pods, which were deleted before", upstream: "never gets to Failed or Complete: suspending took the start time away, and the API refuses the end of a Job that has none", ours: "ends, with a start time",
+			why: "a Job whose end is decided should end",
+		},
+		story: func(p *play) {
+			j := p.begin(sized(2, 2), onNode, backoffLimit(0), replacing(batchv1.Failed))
+			pod := p.active(j)[0]
+			p.Delete(pod)
+			p.pass()
+			p.change(j, suspended)
+			p.pass()
+			p.shows(j, "terminating 2"+isSuspended)
+			p.meets(failed, pod)
+			p.leaves(p.those(j, isTerminating)...)
+			p.Advance(time.Hour)
+			p.shows(j, "failed 1"+isSuspended+", "+either(p, overLimit[2:], "FailureTarget BackoffLimitExceeded"))
+		},
+	},
+	{
+		name: "a pod that is recorded as failed succeeds",
+		differs: &difference{
+			what: "A failed pod that is recorded in `uncountedTerminatedPods`, and whose phase changes to Succeeded then", upstream: "is counted as failed, and yet taken for a success: a Job may be Complete with too few successes", ours: "has failed",
+			why: "a pod counts once (kubernetes #125410 is about the same change of phase)",
+		},
+		story: func(p *play) {
+			j := p.begin(sized(1, 1))
+			pod := p.active(j)[0]
+			down := p.dies("PUT", "/jobs/work/status")
+			p.meets(failed, pod)
+			down()
+			p.report(pod, func(s *corev1.PodStatus) { s.Phase = corev1.PodSucceeded })
+			p.start()
+			p.Advance(10 * second)
+			p.shows(j, either(p, "active 1, failed 1", "failed 1"+complete))
+		},
+	},
+	{
 		name: "a pod of a Job that has ended",
 		differs: &difference{
 			what: "A pod that turns up late, for a Job that has ended", upstream: "stays, and is held, until something touches the Job", ours: "is let go and deleted",

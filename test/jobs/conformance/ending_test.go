@@ -140,6 +140,35 @@ var endingCases = []behaviour{
 		},
 	},
 	{
+		name: "a deadline passes, and pods take their time to go", after: "e2e: should fail when exceeds active deadline",
+		story: func(p *play) {
+			j := p.begin(sized(2, 2), onNode, func(s *batchv1.JobSpec) { s.ActiveDeadlineSeconds = ptr.To[int64](60) })
+			p.Advance(70 * second)
+			p.shows(j, "terminating 2, failed 2: FailureTarget DeadlineExceeded")
+			p.meets(succeeded, p.those(j, isTerminating)[0])
+			p.pass()
+			p.shows(j, "terminating 1, failed 2: FailureTarget DeadlineExceeded")
+			p.leaves(p.those(j, isTerminating)...)
+			p.Settle()
+			p.shows(j, "failed 2: FailureTarget DeadlineExceeded, Failed DeadlineExceeded")
+		},
+	},
+	{
+		name: "a Job that has ended stays as it is", after: "e2e: should apply changes to a job status, lifecycle",
+		story: func(p *play) {
+			j := p.begin(sized(1, 1))
+			pod := p.active(j)[0]
+			p.meets(succeeded, pod)
+			p.Settle()
+			p.leaves(pod)
+			p.change(j, parallelism(3))
+			p.restart()
+			p.Settle()
+			p.shows(j, "succeeded 1"+complete)
+			p.showsPods(j, "")
+		},
+	},
+	{
 		name: "the pod is made, and the controller does not learn of it", after: "",
 		story: func(p *play) {
 			down := p.dies("POST", "/pods")

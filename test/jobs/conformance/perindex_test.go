@@ -148,6 +148,36 @@ var perIndexCases = []behaviour{
 		},
 	},
 	{
+		name: "an index that has failed is out of range", after: "TestCalculateFailedIndexes in pkg/controller/job",
+		story: func(p *play) {
+			j := p.begin(indexed(3, 3), perIndex(0))
+			p.meets(failed, p.at(j, "2"))
+			p.pass()
+			p.shows(j, "active 2, failed 1, failed indexes 2")
+			p.change(j, indexed(2, 2))
+			p.pass()
+			p.shows(j, "active 2, failed 1")
+			p.meets(succeeded, p.active(j)...)
+			p.Settle()
+			p.shows(j, "succeeded 2, failed 1, completed 0,1"+complete)
+		},
+	},
+	{
+		name: "without the last of its tries, an index goes on while others fail", after: "TestBackoffLimitPerIndex job with maxFailedIndexes",
+		story: func(p *play) {
+			j := p.begin(indexed(2, 2), perIndex(1), maxFailedIndexes(2), backoffLimit(10))
+			p.meets(failed, p.active(j)...)
+			p.Advance(16 * second)
+			p.shows(j, "active 2, failed 2")
+			p.meets(failed, p.at(j, "0"))
+			p.pass()
+			p.shows(j, "active 1, failed 3, failed indexes 0")
+			p.meets(succeeded, p.at(j, "1"))
+			p.Settle()
+			p.shows(j, "succeeded 1, failed 3, completed 1, failed indexes 0"+failedIndexes)
+		},
+	},
+	{
 		name: "the count of an index outlives the controller", after: "",
 		story: func(p *play) {
 			j := p.begin(indexed(1, 1), perIndex(1))

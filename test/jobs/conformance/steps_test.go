@@ -1,0 +1,179 @@
+package conformance
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+)
+
+// happenings are what can happen; those that happen often are there more than once.
+var happenings = []string{
+	"runs", "runs", "succeeds", "succeeds", "succeeds", "fails", "fails", "fails", "fails", "is disrupted", "is disrupted", "is deleted", "restarts",
+	"leaves", "leaves", "ends while it goes", "suspend or resume", "more at once", "another size", "nothing",
+}
+
+// mostTicks is when a Job that does not come to its end has been watched for long enough.
+const mostTicks = 40
+
+// play plays the script, and tells what the API shows before each step and what
+// happens in it. After the last step the Job is resumed and all pods succeed, one after
+// the other.
+func (s *script) play(p *play, tell func(string)) {
+	j := job()
+	j.Spec = *s.spec.DeepCopy()
+	began := p.Now()
+	p.Create(j)
+	for n := range mostTicks {
+		p.Advance(began.Add(time.Duration(n+1) * tick).Sub(p.Now()))
+		tell(p.picture(j))
+		if p.endsSuspended(j) {
+			return
+		}
+		what := step{what: "leaves or succeeds"}
+		if n < len(s.steps) {
+			what = s.steps[n]
+		}
+		done := p.happens(j, what)
+		tell(fmt.Sprintf("%s: %s", p.Now().Sub(began).Round(time.Second), done))
+		if n >= len(s.steps) && done == "nothing" && (has(j, batchv1.JobComplete) || has(j, batchv1.JobFailed)) {
+			return
+		}
+	}
+}
+
+// endsSuspended: upstream never comes to the end of a Job that it decides while the Job
+// is suspended (see the differences).
+func (p *play) endsSuspended(j *batchv1.Job) bool {
+	return has(j, batchv1.JobSuspended) && (has(j, batchv1.JobFailureTarget) || has(j, batchv1.JobSuccessCriteriaMet))
+}
+
+// picture is what the API shows, without what two controllers may well do differently.
+func (p *play) picture(j *batchv1.Job) string {
+	p.reread(j)
+	if p.endsSuspended(j) {
+		return "it ends while it is suspended"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s; started %v, completed %v", told(&j.Status), j.Status.StartTime != nil, j.Status.CompletionTime != nil)
+	pods := p.all(j)
+	for _, c := range j.Status.Conditions {
+		message := c.Message
+		for _, pod := range pods {
+			message = strings.ReplaceAll(message, pod.Name, "POD")
+		}
+		if !strings.Contains(message, "POD") && strings.Contains(message, "for pod") {
+			message = "a pod that is gone"
+		}
+		fmt.Fprintf(&b, "\n  %s: %s", c.Type, message)
+	}
+	fmt.Fprintf(&b, "\n  pods: %s", toldPods(pods))
+	return b.String()
+}
+
+// ranked are the pods of a Job for which keep holds, in an order in which only pods that
+// are alike can change places.
+func (p *play) ranked(j *batchv1.Job, keep func(*corev1.Pod) bool) []*corev1.Pod {
+	pods := p.those(j, keep)
+	slices.SortStableFunc(pods, func(a, b *corev1.Pod) int {
+		return cmp.Or(cmp.Compare(indexOf(a), indexOf(b)), cmp.Compare(a.Status.Phase, b.Status.Phase), a.CreationTimestamp.Compare(b.CreationTimestamp.Time))
+	})
+	return pods
+}
+
+// happens lets a step happen, and tells what was done.
+func (p *play) happens(j *batchv1.Job, s step) string {
+	switch s.what {
+	case "suspend or resume", "more at once", "another size":
+		return p.userDoes(j, s)
+	case "leaves", "ends while it goes":
+		return p.lastOf(j, s)
+	case "leaves or succeeds":
+		switch {
+		case ptr.Deref(j.Spec.Suspend, false):
+			return p.userDoes(j, step{what: "suspend or resume"})
+		case *j.Spec.Parallelism == 0:
+			return p.userDoes(j, step{what: "more at once"})
+		}
+		if done := p.lastOf(j, step{what: "leaves"}); done != "nothing" {
+			return done
+		}
+		s.what = "succeeds"
+	}
+	pods := p.ranked(j, isActive)
+	if len(pods) == 0 || s.what == "nothing" {
+		return "nothing"
+	}
+	pod := pods[s.which%len(pods)]
+	done := fmt.Sprintf("%s %s", strings.TrimSpace(indexOf(pod)+" "+string(pod.Status.Phase)), s.what)
+	switch s.what {
+	case "runs":
+		p.runs(pod)
+	case "succeeds":
+		p.meets(succeeded, pod)
+	case "fails":
+		p.meets(exits(s.code), pod)
+	case "is disrupted":
+		p.meets(disrupted, pod)
+	case "is deleted":
+		p.Delete(pod)
+	case "restarts":
+		if j.Spec.Template.Spec.RestartPolicy != corev1.RestartPolicyOnFailure {
+			return "nothing"
+		}
+		p.restarts(pod, s.code)
+	}
+	return done
+}
+
+// lastOf is the end of a pod that is being deleted.
+func (p *play) lastOf(j *batchv1.Job, s step) string {
+	all := p.those(j, func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil && !isHeld(pod) })
+	if s.what == "leaves" && len(all) > 0 {
+		slices.SortStableFunc(all, func(a, b *corev1.Pod) int {
+			return cmp.Or(cmp.Compare(indexOf(a), indexOf(b)), cmp.Compare(a.Status.Phase, b.Status.Phase))
+		})
+		p.leaves(all[s.which%len(all)])
+		return "a pod leaves"
+	}
+	going := p.ranked(j, isTerminating)
+	if len(going) == 0 {
+		return "nothing"
+	}
+	pod := going[s.which%len(going)]
+	if s.code%2 == 0 {
+		p.meets(succeeded, pod)
+		return "one that goes succeeds"
+	}
+	p.meets(exits(s.code), pod)
+	return "one that goes fails"
+}
+
+// userDoes is what the user changes.
+func (p *play) userDoes(j *batchv1.Job, s step) string {
+	if has(j, batchv1.JobComplete) || has(j, batchv1.JobFailed) {
+		return "nothing"
+	}
+	spec := &j.Spec
+	switch {
+	case s.what == "suspend or resume":
+		p.change(j, func(spec *batchv1.JobSpec) { spec.Suspend = ptr.To(!ptr.Deref(spec.Suspend, false)) })
+		return fmt.Sprintf("suspended: %v", *j.Spec.Suspend)
+	case s.what == "more at once":
+		p.change(j, parallelism(*spec.Parallelism+1))
+		return fmt.Sprintf("parallelism %d", *j.Spec.Parallelism)
+	case spec.CompletionMode != nil && *spec.CompletionMode == batchv1.IndexedCompletion && ptr.Equal(spec.Parallelism, spec.Completions) && spec.SuccessPolicy == nil && spec.MaxFailedIndexes == nil:
+		size := int32(s.which)
+		if spec.BackoffLimitPerIndex != nil {
+			size = max(size, 1)
+		}
+		p.change(j, sized(size, size))
+		return fmt.Sprintf("size %d", size)
+	}
+	return "nothing"
+}

@@ -1,6 +1,8 @@
 package conformance
 
 import (
+	"time"
+
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
@@ -139,6 +141,22 @@ var endingCases = []behaviour{
 			p.shows(j, "succeeded 2"+complete)
 		},
 	},
+	late("an old Job is taken for no reason to run again", succeeded, "succeeded 1"+complete),
+	late("an old Job is taken for no reason to try again", failed, "failed 1"+overLimit),
+	{
+		name: "old Jobs do not run an index again", after: "TestDelayedJobUpdateEvent",
+		story: func(p *play) {
+			j := p.begin(indexed(2, 3))
+			p.power.late.Store(3 * second)
+			p.meets(succeeded, p.at(j, "0"))
+			p.Advance(20 * second)
+			p.shows(j, "active 2, succeeded 1, completed 0")
+			p.meets(succeeded, p.active(j)...)
+			p.Advance(40 * second)
+			p.shows(j, "succeeded 3, completed 0-2"+complete)
+			p.showsPods(j, "0 Succeeded; 1 Succeeded; 2 Succeeded")
+		},
+	},
 	{
 		name: "a deadline passes, and pods take their time to go", after: "e2e: should fail when exceeds active deadline",
 		story: func(p *play) {
@@ -195,4 +213,18 @@ var endingCases = []behaviour{
 			p.shows(j, "failed 3"+overLimit)
 		},
 	},
+}
+
+// late ends the one pod of a Job while events of Jobs are late.
+func late(name string, f fate, want string) behaviour {
+	return behaviour{name: name, after: "TestDelayedJobUpdateEvent", story: func(p *play) {
+		j := p.begin(backoffLimit(0))
+		p.power.late.Store(3 * second)
+		p.meets(f, p.active(j)...)
+		p.Advance(time.Minute)
+		p.shows(j, want)
+		if n := len(p.all(j)); n != 1 {
+			p.fatalf("%d pods were made", n)
+		}
+	}}
 }

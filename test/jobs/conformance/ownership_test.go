@@ -157,7 +157,11 @@ var managedByCases = []behaviour{
 	{
 		name: "a Job that names another controller is left alone", after: "TestManagedBy; e2e: managedBy external",
 		story: func(p *play) {
+			other := job(managedBy(somebody), suspended)
+			other.Name = "other"
+			p.Create(other)
 			j := p.begin(managedBy(somebody))
+			p.shows(other, "nothing")
 			p.shows(j, "nothing")
 			p.showsPods(j, "")
 			if j.Status.StartTime != nil {

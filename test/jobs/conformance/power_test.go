@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -18,6 +19,7 @@ import (
 type power struct {
 	off, on, down chan struct{}
 	trap          atomic.Pointer[trap]
+	late          atomic.Int64 // how long events of Jobs take, as a time.Duration
 }
 
 // trap ends the controller right after a write, before it learns the answer.
@@ -88,7 +90,28 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 		close(t.sprung)
 		return nil, errors.Join(errOff, resp.Body.Close())
 	}
+	if err == nil && strings.HasSuffix(r.URL.Path, "/jobs") && r.URL.Query().Get("watch") != "" {
+		resp.Body = &lateBody{ReadCloser: resp.Body, wire: w}
+	}
 	return resp, err
+}
+
+// lateBody is a watch of Jobs whose events may be late.
+type lateBody struct {
+	io.ReadCloser
+	wire *wire
+}
+
+// Read implements io.Reader.
+func (b *lateBody) Read(data []byte) (int, error) {
+	n, err := b.ReadCloser.Read(data)
+	if late := time.Duration(b.wire.power.late.Load()); late > 0 && n > 0 {
+		select {
+		case <-time.After(late):
+		case <-b.wire.life.Done():
+		}
+	}
+	return n, err
 }
 
 // stop ends the controller.

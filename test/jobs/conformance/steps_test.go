@@ -16,6 +16,7 @@ import (
 var happenings = []string{
 	"runs", "runs", "succeeds", "succeeds", "succeeds", "fails", "fails", "fails", "fails", "is disrupted", "is disrupted", "is deleted", "restarts",
 	"leaves", "leaves", "ends while it goes", "suspend or resume", "more at once", "another size", "nothing",
+	"all succeed", "a new controller",
 }
 
 // mostTicks is when a Job that does not come to its end has been watched for long enough.
@@ -89,6 +90,20 @@ func (p *play) ranked(j *batchv1.Job, keep func(*corev1.Pod) bool) []*corev1.Pod
 // happens lets a step happen, and tells what was done.
 func (p *play) happens(j *batchv1.Job, s step) string {
 	switch s.what {
+	case "all succeed":
+		if j.Spec.SuccessPolicy != nil {
+			return "nothing" // upstream sees all of them before it asks the policy, ours the first
+		}
+		pods := p.ranked(j, isActive)
+		p.meets(succeeded, pods...)
+		return fmt.Sprintf("%d pods succeed", len(pods))
+	case "a new controller":
+		failures := p.those(j, func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodFailed })
+		if j.Status.Failed > 0 || len(failures) > 0 {
+			return "nothing" // upstream would forget how long to wait
+		}
+		p.restart()
+		return s.what
 	case "suspend or resume", "more at once", "another size":
 		return p.userDoes(j, s)
 	case "leaves", "ends while it goes":

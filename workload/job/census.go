@@ -153,8 +153,8 @@ func (p *plan) mayGoUnfinished(pod *corev1.Pod) bool {
 func (p *plan) hasFailed(pods []*corev1.Pod) {
 	if p.perIndex() {
 		for _, pod := range pods {
-			if p.failureTarget != nil {
-				break // what fails now failed because the Job has
+			if p.failureTarget != nil && pod.DeletionTimestamp != nil {
+				continue // it goes because the Job has failed
 			}
 			if i := completionIndex(pod); p.isIndex(i) && !p.completed.Has(i) && p.failsIndex(pod) && !p.succeededNow.Has(i) {
 				p.failedNow = p.failedNow.With(Span{i, i})

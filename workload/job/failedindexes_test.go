@@ -11,12 +11,12 @@ import (
 )
 
 // TestIndexesFailByThemselves: pods that are removed because their Job has failed count
-// as failures of the Job; their indexes have not failed.
+// as failures of the Job; their indexes have not failed. One that has failed by itself has.
 func TestIndexesFailByThemselves(t *testing.T) {
 	j := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "work", UID: "job"},
 		Spec: batchv1.JobSpec{
-			Parallelism: ptr.To[int32](3), Completions: ptr.To[int32](3), CompletionMode: ptr.To(batchv1.IndexedCompletion),
+			Parallelism: ptr.To[int32](4), Completions: ptr.To[int32](4), CompletionMode: ptr.To(batchv1.IndexedCompletion),
 			BackoffLimitPerIndex: ptr.To[int32](0), MaxFailedIndexes: ptr.To[int32](1),
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{batchv1.ControllerUidLabel: "job"}},
 		},
@@ -26,6 +26,14 @@ func TestIndexesFailByThemselves(t *testing.T) {
 		},
 	}
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	failed := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: "work-3", UID: "failed", Finalizers: []string{batchv1.JobTrackingFinalizer},
+			Labels: j.Spec.Selector.MatchLabels, Annotations: map[string]string{batchv1.JobCompletionIndexAnnotation: "3"},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(j, batchv1.SchemeGroupVersion.WithKind("Job"))},
+		},
+		Status: corev1.PodStatus{Phase: corev1.PodFailed},
+	}
 	removed := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "default", Name: "work-2", UID: "pod", Finalizers: []string{batchv1.JobTrackingFinalizer},
@@ -35,8 +43,8 @@ func TestIndexesFailByThemselves(t *testing.T) {
 		},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning},
 	}
-	d := Plan(now, State{Job: j, Pods: []*corev1.Pod{removed}, Limits: DefaultLimits})
-	if d.Status == nil || len(d.Status.UncountedTerminatedPods.Failed) != 1 || *d.Status.FailedIndexes != "0,1" {
-		t.Errorf("status %+v; want one more failure, and the failed indexes 0,1", d.Status)
+	d := Plan(now, State{Job: j, Pods: []*corev1.Pod{removed, failed}, Limits: DefaultLimits})
+	if d.Status == nil || len(d.Status.UncountedTerminatedPods.Failed) != 2 || *d.Status.FailedIndexes != "0,1,3" {
+		t.Errorf("status %+v; want two more failures, and the failed indexes 0,1,3", d.Status)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 )
@@ -30,8 +31,8 @@ func init() {
 // left out is what they mean to do differently, or what upstream itself leaves to chance:
 //
 //   - With backoffLimitPerIndex all indexes may run at once (see the differences).
-//   - Parallelism is only raised, except together with completions: which of equal pods
-//     goes is drawn by upstream.
+//   - Parallelism of an Indexed Job is only raised, except together with completions:
+//     which of equal pods goes is left to chance by upstream.
 //   - The controllers are not restarted once pods have failed: upstream forgets the waits.
 //   - With a success policy pods do not succeed at the same moment: ours may ask it when
 //     it has seen the first, and then another rule matches.
@@ -94,7 +95,7 @@ func (s *script) String() string {
 		for _, rule := range spec.PodFailurePolicy.Rules {
 			codes := "disruption"
 			if rule.OnExitCodes != nil {
-				codes = fmt.Sprint(rule.OnExitCodes.Operator, rule.OnExitCodes.Values)
+				codes = fmt.Sprint(rule.OnExitCodes.Operator, rule.OnExitCodes.Values, ptr.Deref(rule.OnExitCodes.ContainerName, ""))
 			}
 			fmt.Fprintf(&b, "\n%s on %s", rule.Action, codes)
 		}
@@ -154,7 +155,10 @@ func drawScript(r *rapid.T) *script {
 		}
 	}
 	if chance("deadline", 5) {
-		spec.ActiveDeadlineSeconds = ptr.To(int64(tick/time.Second)*int64(draw("deadline", 1, 8)) + 25)
+		spec.ActiveDeadlineSeconds = ptr.To(deadline(draw("deadline", 1, 8)))
+	}
+	if chance("with an init container", 3) {
+		spec.Template.Spec.InitContainers = []corev1.Container{{Name: "first", Image: "first"}}
 	}
 	if chance("begins suspended", 6) {
 		suspended(spec)
@@ -170,6 +174,9 @@ func drawScript(r *rapid.T) *script {
 	}
 	return s
 }
+
+// deadline is one that passes between two ticks.
+func deadline(ticks int32) int64 { return int64(tick/time.Second)*int64(ticks) + 25 }
 
 func drawIndexed(spec *batchv1.JobSpec, draw func(string, int, int) int32, chance func(string, int) bool) {
 	completions := *spec.Completions
@@ -219,7 +226,14 @@ func drawFailurePolicy(spec *batchv1.JobSpec, draw func(string, int, int) int32)
 		if code := draw("on", 1, 4); code == 4 {
 			rules = append(rules, onCondition(action))
 		} else {
-			rules = append(rules, onCodes(action, code))
+			rule := onCodes(action, code)
+			switch draw("container", 0, 3) {
+			case 0:
+				rule.OnExitCodes.ContainerName = ptr.To("main")
+			case 1:
+				rule.OnExitCodes.Operator = batchv1.PodFailurePolicyOnExitCodesOpNotIn
+			}
+			rules = append(rules, rule)
 		}
 	}
 	policy(rules...)(spec)

@@ -9,6 +9,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 )
 
@@ -16,7 +17,8 @@ import (
 var happenings = []string{
 	"runs", "runs", "succeeds", "succeeds", "succeeds", "fails", "fails", "fails", "fails", "is disrupted", "is disrupted", "is deleted", "restarts",
 	"leaves", "leaves", "ends while it goes", "suspend or resume", "more at once", "another size", "nothing",
-	"all succeed", "a new controller",
+	"all succeed", "a new controller", "fails without a word", "fails before it begins",
+	"less at once", "another limit", "another deadline", "loses its owner", "loses its labels",
 }
 
 // mostTicks is when a Job that does not come to its end has been watched for long enough.
@@ -104,7 +106,7 @@ func (p *play) happens(j *batchv1.Job, s step) string {
 		}
 		p.restart()
 		return s.what
-	case "suspend or resume", "more at once", "another size":
+	case "suspend or resume", "more at once", "less at once", "another size", "another limit", "another deadline":
 		return p.userDoes(j, s)
 	case "leaves", "ends while it goes":
 		return p.lastOf(j, s)
@@ -133,10 +135,26 @@ func (p *play) happens(j *batchv1.Job, s step) string {
 		p.meets(succeeded, pod)
 	case "fails":
 		p.meets(exits(s.code), pod)
+	case "fails without a word":
+		p.report(pod, func(s *corev1.PodStatus) { s.Phase = corev1.PodFailed })
+	case "fails before it begins":
+		p.report(pod, func(status *corev1.PodStatus) {
+			status.Phase = corev1.PodFailed
+			for _, c := range pod.Spec.InitContainers {
+				status.InitContainerStatuses = []corev1.ContainerStatus{{Name: c.Name, Image: c.Image, State: corev1.ContainerState{
+					Terminated: &corev1.ContainerStateTerminated{ExitCode: s.code, FinishedAt: metav1.NewTime(p.Now())},
+				}}}
+			}
+		})
 	case "is disrupted":
 		p.meets(disrupted, pod)
 	case "is deleted":
 		p.Delete(pod)
+	case "loses its owner":
+		p.orphan(pod)
+	case "loses its labels":
+		pod.Labels = nil
+		p.Update(pod)
 	case "restarts":
 		if j.Spec.Template.Spec.RestartPolicy != corev1.RestartPolicyOnFailure {
 			return "nothing"
@@ -175,6 +193,7 @@ func (p *play) userDoes(j *batchv1.Job, s step) string {
 		return "nothing"
 	}
 	spec := &j.Spec
+	isIndexed := ptr.Deref(spec.CompletionMode, "") == batchv1.IndexedCompletion
 	switch {
 	case s.what == "suspend or resume":
 		p.change(j, func(spec *batchv1.JobSpec) { spec.Suspend = ptr.To(!ptr.Deref(spec.Suspend, false)) })
@@ -182,7 +201,19 @@ func (p *play) userDoes(j *batchv1.Job, s step) string {
 	case s.what == "more at once":
 		p.change(j, parallelism(*spec.Parallelism+1))
 		return fmt.Sprintf("parallelism %d", *j.Spec.Parallelism)
-	case spec.CompletionMode != nil && *spec.CompletionMode == batchv1.IndexedCompletion && ptr.Equal(spec.Parallelism, spec.Completions) && spec.SuccessPolicy == nil && spec.MaxFailedIndexes == nil:
+	case s.what == "less at once":
+		if isIndexed || *spec.Parallelism == 0 {
+			return "nothing" // which index goes is left to chance
+		}
+		p.change(j, parallelism(*spec.Parallelism-1))
+		return fmt.Sprintf("parallelism %d", *j.Spec.Parallelism)
+	case s.what == "another limit":
+		p.change(j, backoffLimit(s.code))
+		return fmt.Sprintf("backoffLimit %d", s.code)
+	case s.what == "another deadline":
+		p.change(j, func(spec *batchv1.JobSpec) { spec.ActiveDeadlineSeconds = ptr.To(deadline(s.code * 3)) })
+		return fmt.Sprintf("activeDeadlineSeconds %d", *j.Spec.ActiveDeadlineSeconds)
+	case isIndexed && ptr.Equal(spec.Parallelism, spec.Completions) && spec.SuccessPolicy == nil && spec.MaxFailedIndexes == nil:
 		size := int32(s.which)
 		if spec.BackoffLimitPerIndex != nil {
 			size = max(size, 1)

@@ -20,7 +20,7 @@ var backoffCases = []behaviour{
 		},
 	},
 	{
-		name: "a success ends the waiting", after: "TestGetBackoffRecord… in pkg/controller/job",
+		name: "a success ends the waiting", after: "TestNewBackoffRecord",
 		story: func(p *play) {
 			j := p.begin(sized(1, 3))
 			p.fails(j, 10*time.Second)
@@ -32,13 +32,13 @@ var backoffCases = []behaviour{
 		},
 	},
 	{
-		name: "an ignored failure is waited after", after: "TestNewBackoffRecord in pkg/controller/job",
+		name: "an ignored failure is waited after", after: "TestNewBackoffRecord",
 		story: func(p *play) {
 			j := p.begin(policy(onCondition(batchv1.PodFailurePolicyActionIgnore)))
 			p.meets(disrupted, p.active(j)...)
-			p.Advance(7 * second)
+			p.Advance(7 * time.Second)
 			p.shows(j, "nothing")
-			p.Advance(8 * second)
+			p.Advance(8 * time.Second)
 			p.shows(j, "active 1")
 		},
 	},
@@ -69,14 +69,14 @@ var backoffCases = []behaviour{
 			j := p.begin(sized(2, 2))
 			p.runs(p.active(j)[0])
 			p.meets(failed, p.those(j, func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodPending })...)
-			p.Advance(5 * second)
+			p.Advance(5 * time.Second)
 			p.shows(j, "active 1, ready 1, failed 1")
-			p.Advance(10 * second)
+			p.Advance(10 * time.Second)
 			p.shows(j, "active 2, ready 1, failed 1")
 		},
 	},
 	{
-		name: "the limit is raised in time", after: "",
+		name: "the limit is raised in time",
 		story: func(p *play) {
 			j := p.begin(backoffLimit(0))
 			p.change(j, backoffLimit(1))
@@ -101,7 +101,7 @@ var backoffCases = []behaviour{
 				p.reread(j)
 				p.meets(failed, p.active(j)...)
 			}
-			p.Advance(4 * second)
+			p.Advance(4 * time.Second)
 			for _, name := range []string{"a", "b", "c"} {
 				j := job(sized(1, 1))
 				j.Name = name
@@ -112,7 +112,7 @@ var backoffCases = []behaviour{
 				again.Name = name
 				p.Create(again)
 			}
-			p.Advance(5 * second)
+			p.Advance(5 * time.Second)
 			for _, name := range []string{"a", "b", "c"} {
 				j := job()
 				j.Name = name

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,7 +23,8 @@ import (
 // behaviour is a case: what both controllers must do, or in what they differ.
 type behaviour struct {
 	name string
-	// after is the test of upstream's that the case follows; empty for our own.
+	// after are the tests of upstream's that the case follows, divided by semicolons: a
+	// Go test, or "e2e: " and what an e2e test says of itself. Empty for our own.
 	after string
 	// differs says in what they differ; nil if in nothing.
 	differs *difference
@@ -149,6 +151,41 @@ func TestDifferences(t *testing.T) {
 		}
 	default:
 		t.Errorf("%s is not what the cases say; UPDATE_GOLDEN=1 writes it:\n%s", page, table.String())
+	}
+}
+
+// TestAfter: the tests that are named exist, so that one can look.
+func TestAfter(t *testing.T) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var source strings.Builder
+	for _, pattern := range []string{"test/integration/job/*.go", "test/e2e/apps/job.go", "pkg/controller/job/*_test.go", "pkg/controller/*_test.go"} {
+		files, _ := filepath.Glob(filepath.Join(strings.TrimSpace(string(out)), filepath.FromSlash(pattern)))
+		for _, f := range files {
+			data, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			source.Write(data)
+		}
+	}
+	for _, b := range behaviours {
+		for _, name := range strings.Split(b.after, "; ") {
+			words, says := strings.Fields(name), "func "
+			switch {
+			case len(words) == 0, words[0] == "kubernetes": // an issue
+				continue
+			case words[0] == "e2e:":
+				says = "\"" + strings.TrimPrefix(name, "e2e: ")
+			default:
+				says += words[0] + "("
+			}
+			if !strings.Contains(source.String(), says) {
+				t.Errorf("case %q: upstream has no %q", b.name, says)
+			}
+		}
 	}
 }
 

@@ -32,7 +32,7 @@ var differenceCases = []behaviour{
 		story: func(p *play) {
 			j := p.begin(indexed(1, 3), perIndex(3))
 			p.meets(failed, p.at(j, "0"))
-			p.Advance(5 * second)
+			p.Advance(5 * time.Second)
 			p.activeAt(j, either(p, "1", ""))
 		},
 	},
@@ -47,11 +47,11 @@ var differenceCases = []behaviour{
 			p.fails(j, 10*time.Second)
 			p.fails(j, 20*time.Second)
 			p.meets(failed, p.active(j)...)
-			p.Advance(3 * second)
+			p.Advance(3 * time.Second)
 			p.restart()
-			p.Advance(5 * second)
+			p.Advance(5 * time.Second)
 			p.shows(j, either(p, "failed 3", "active 1, failed 3"))
-			p.Advance(36 * second)
+			p.Advance(36 * time.Second)
 			p.shows(j, "active 1, failed 3")
 		},
 	},
@@ -89,7 +89,7 @@ var differenceCases = []behaviour{
 			down()
 			p.report(pod, func(s *corev1.PodStatus) { s.Phase = corev1.PodSucceeded })
 			p.start()
-			p.Advance(10 * second)
+			p.Advance(10 * time.Second)
 			p.shows(j, either(p, "active 1, failed 1", "failed 1"+complete))
 		},
 	},

@@ -32,7 +32,7 @@ var replacementCases = []behaviour{
 		},
 	},
 	{
-		name: "a pod that was deleted may still succeed", after: "e2e: replacement only after Failed",
+		name: "a pod that was deleted may still succeed", after: "e2e: should recreate pods only after they have failed if pod replacement policy is set to Failed",
 		story: func(p *play) {
 			j := p.begin(sized(2, 2), onNode, replacing(batchv1.Failed))
 			p.Delete(p.active(j)[0])
@@ -47,7 +47,7 @@ var replacementCases = []behaviour{
 		},
 	},
 	{
-		name: "a deleted pod goes without having run", after: "",
+		name: "a deleted pod goes without having run",
 		story: func(p *play) {
 			j := p.begin(sized(2, 2))
 			p.Delete(p.active(j)[0])
@@ -66,14 +66,14 @@ func replaced(name string, policy batchv1.PodReplacementPolicy, size func(*batch
 		for _, pod := range p.active(j) {
 			p.Delete(pod)
 		}
-		p.Advance(26 * second)
+		p.Advance(26 * time.Second)
 		if policy == batchv1.Failed {
 			p.shows(j, "terminating 2")
 		} else {
 			p.shows(j, "active 2, terminating 2, failed 2")
 		}
 		p.meets(failed, p.those(j, isTerminating)...)
-		p.Advance(26 * second)
+		p.Advance(26 * time.Second)
 		p.shows(j, "active 2, failed 2")
 	}}
 }
@@ -122,7 +122,7 @@ var endingCases = []behaviour{
 		},
 	},
 	{
-		name: "the finalizer is gone, and the count is not written yet", after: "TestTrackJobStatusAndRemoveFinalizers in pkg/controller/job",
+		name: "the finalizer is gone, and the count is not written yet", after: "TestTrackJobStatusAndRemoveFinalizers",
 		story: func(p *play) {
 			j := p.begin(sized(2, 2))
 			pod := p.active(j)[0]
@@ -147,12 +147,12 @@ var endingCases = []behaviour{
 		name: "old Jobs do not run an index again", after: "TestDelayedJobUpdateEvent",
 		story: func(p *play) {
 			j := p.begin(indexed(2, 3))
-			p.power.late.Store(3 * second)
+			p.power.late.Store(int64(3 * time.Second))
 			p.meets(succeeded, p.at(j, "0"))
-			p.Advance(20 * second)
+			p.Advance(20 * time.Second)
 			p.shows(j, "active 2, succeeded 1, completed 0")
 			p.meets(succeeded, p.active(j)...)
-			p.Advance(40 * second)
+			p.Advance(40 * time.Second)
 			p.shows(j, "succeeded 3, completed 0-2"+complete)
 			p.showsPods(j, "0 Succeeded; 1 Succeeded; 2 Succeeded")
 		},
@@ -161,7 +161,7 @@ var endingCases = []behaviour{
 		name: "a deadline passes, and pods take their time to go", after: "e2e: should fail when exceeds active deadline",
 		story: func(p *play) {
 			j := p.begin(sized(2, 2), onNode, func(s *batchv1.JobSpec) { s.ActiveDeadlineSeconds = ptr.To[int64](60) })
-			p.Advance(70 * second)
+			p.Advance(70 * time.Second)
 			p.shows(j, "terminating 2, failed 2: FailureTarget DeadlineExceeded")
 			p.meets(succeeded, p.those(j, isTerminating)[0])
 			p.pass()
@@ -172,7 +172,7 @@ var endingCases = []behaviour{
 		},
 	},
 	{
-		name: "a Job that has ended stays as it is", after: "e2e: should apply changes to a job status, lifecycle",
+		name: "a Job that has ended stays as it is", after: "e2e: should manage the lifecycle of a job",
 		story: func(p *play) {
 			j := p.begin(sized(1, 1))
 			pod := p.active(j)[0]
@@ -187,7 +187,7 @@ var endingCases = []behaviour{
 		},
 	},
 	{
-		name: "the pod is made, and the controller does not learn of it", after: "",
+		name: "the pod is made, and the controller does not learn of it",
 		story: func(p *play) {
 			down := p.dies("POST", "/pods")
 			j := job(sized(1, 1))
@@ -219,7 +219,7 @@ var endingCases = []behaviour{
 func late(name string, f fate, want string) behaviour {
 	return behaviour{name: name, after: "TestDelayedJobUpdateEvent", story: func(p *play) {
 		j := p.begin(backoffLimit(0))
-		p.power.late.Store(3 * second)
+		p.power.late.Store(int64(3 * time.Second))
 		p.meets(f, p.active(j)...)
 		p.Advance(time.Minute)
 		p.shows(j, want)

@@ -30,7 +30,7 @@ var indexedCases = []behaviour{
 		},
 	},
 	{
-		name: "a pod knows its index", after: "e2e: Indexed Job with hostname, completion indexes",
+		name: "a pod knows its index", after: "e2e: should create pods for an Indexed job with completion indexes and specified hostname",
 		story: func(p *play) {
 			j := p.begin(indexed(2, 2), func(s *batchv1.JobSpec) {
 				s.Template.Spec.InitContainers = []corev1.Container{{Name: "first", Image: "first"}}
@@ -50,7 +50,7 @@ var indexedCases = []behaviour{
 		},
 	},
 	{
-		name: "what a pod is made of", after: "TestSyncJob…, TestCreatePods in pkg/controller",
+		name: "what a pod is made of", after: "TestCreatePodsWithGenerateName",
 		story: func(p *play) {
 			j := p.begin(func(s *batchv1.JobSpec) {
 				s.Template.Labels = map[string]string{"app": "work"}
@@ -76,7 +76,7 @@ var indexedCases = []behaviour{
 		},
 	},
 	{
-		name: "a second pod of one index is removed", after: "TestControllerSyncJob in pkg/controller/job",
+		name: "a second pod of one index is removed", after: "TestControllerSyncJob",
 		story: func(p *play) {
 			j := p.begin(indexed(2, 2))
 			p.runs(p.active(j)...)

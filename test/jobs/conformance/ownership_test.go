@@ -1,7 +1,9 @@
 package conformance
 
 import (
+	"context"
 	"slices"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -34,7 +36,7 @@ var ownershipCases = []behaviour{
 		},
 	},
 	{
-		name: "a selector of the user's own", after: "TestGetPodsForJob in pkg/controller/job",
+		name: "a selector of the user's own", after: "TestGetPodsForJob",
 		story: func(p *play) {
 			labels := map[string]string{"work": "manual"}
 			lone := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "lone", Labels: labels}, Spec: job().Spec.Template.Spec}
@@ -54,7 +56,7 @@ var ownershipCases = []behaviour{
 	deleted("Background", metav1.DeletePropagationBackground),
 	deleted("Foreground", metav1.DeletePropagationForeground),
 	{
-		name: "a Job is deleted while there is no controller", after: "TestOrphanPodsFinalizersClearedOnRestart, which leaves the Job there",
+		name: "a Job is deleted while there is no controller", after: "TestOrphanPodsFinalizersClearedOnRestart",
 		differs: &difference{
 			what: "Pods whose Job was deleted while no controller ran", upstream: "are held until something touches them", ours: "are let go when a controller begins",
 			why: "upstream's handler of new pods passes over those whose Job is gone; the garbage collector's delete wakes it",
@@ -73,7 +75,7 @@ var ownershipCases = []behaviour{
 		},
 	},
 	{
-		name: "a Job that is being deleted makes no pods", after: "TestControllerSyncJob in pkg/controller/job",
+		name: "a Job that is being deleted makes no pods", after: "TestControllerSyncJob",
 		story: func(p *play) {
 			j := job(sized(2, 2))
 			j.Finalizers = []string{blocker}
@@ -82,7 +84,7 @@ var ownershipCases = []behaviour{
 			p.Delete(j)
 			p.pass()
 			p.meets(failed, p.active(j)[0])
-			p.Advance(30 * second)
+			p.Advance(30 * time.Second)
 			p.reread(j)
 			if n := len(p.active(j)); n != 1 {
 				p.fatalf("%d pods are active", n)
@@ -105,11 +107,11 @@ var ownershipCases = []behaviour{
 // deleted deletes a Job of two pods under a garbage collector.
 func deleted(name string, policy metav1.DeletionPropagation) behaviour {
 	return behaviour{
-		name: "a Job is deleted, " + name, after: "TestOrphanPodsFinalizersClearedWithGC; e2e: delete a job, pods removed with job", collects: true,
+		name: "a Job is deleted, " + name, after: "TestOrphanPodsFinalizersClearedWithGC; e2e: should delete a job; e2e: should remove pods when job is deleted", collects: true,
 		story: func(p *play) {
 			j := p.begin(sized(2, 2))
 			p.shows(j, "active 2")
-			p.must(p.client.BatchV1().Jobs(j.Namespace).Delete(p.context(), j.Name, metav1.DeleteOptions{PropagationPolicy: &policy}))
+			p.must(p.client.BatchV1().Jobs(j.Namespace).Delete(context.Background(), j.Name, metav1.DeleteOptions{PropagationPolicy: &policy}))
 			p.Settle()
 			if p.Get(j) {
 				p.fatalf("the Job is still there, with the finalizers %v", j.Finalizers)
@@ -155,7 +157,7 @@ var managedByCases = []behaviour{
 		story: func(p *play) { p.shows(p.begin(managedBy(batchv1.JobControllerName)), "active 1") },
 	},
 	{
-		name: "a Job that names another controller is left alone", after: "TestManagedBy; e2e: managedBy external",
+		name: "a Job that names another controller is left alone", after: "TestManagedBy; e2e: should allow to delegate reconciliation to external controller",
 		story: func(p *play) {
 			other := job(managedBy(somebody), suspended)
 			other.Name = "other"

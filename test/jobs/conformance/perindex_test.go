@@ -43,9 +43,9 @@ var perIndexCases = []behaviour{
 			pod := p.at(j, "0")
 			p.meets(failed, pod)
 			p.Delete(pod)
-			p.Advance(5 * second)
+			p.Advance(5 * time.Second)
 			p.showsPods(j, "0 Failed, terminating, held")
-			p.Advance(10 * second)
+			p.Advance(10 * time.Second)
 			p.shows(j, "active 1, failed 1")
 			p.showsPods(j, "0 Pending, 1 failures before, held")
 			p.meets(succeeded, p.at(j, "0"))
@@ -54,14 +54,14 @@ var perIndexCases = []behaviour{
 		},
 	},
 	{
-		name: "failures that count and failures that are ignored", after: "e2e: should mark indexes as failed, pod failure count annotation",
+		name: "failures that count and failures that are ignored", after: "e2e: should record the failure-count in the Pod annotation when using backoffLimitPerIndex",
 		story: func(p *play) {
 			j := p.begin(indexed(1, 1), perIndex(2), policy(onCondition(batchv1.PodFailurePolicyActionIgnore)))
 			p.meets(disrupted, p.at(j, "0"))
-			p.Advance(16 * second)
+			p.Advance(16 * time.Second)
 			p.showsPods(j, "0 Failed; 0 Pending, 1 ignored before, held")
 			p.meets(failed, p.at(j, "0"))
-			p.Advance(26 * second)
+			p.Advance(26 * time.Second)
 			p.showsPods(j, "0 Failed; 0 Failed, 1 ignored before; 0 Pending, 1 failures before, 1 ignored before, held")
 			p.shows(j, "active 1, failed 1")
 		},
@@ -71,15 +71,15 @@ var perIndexCases = []behaviour{
 		story: func(p *play) {
 			j := p.begin(indexed(2, 2), perIndex(3))
 			p.meets(failed, p.at(j, "0"))
-			p.Advance(16 * second)
+			p.Advance(16 * time.Second)
 			p.meets(failed, p.at(j, "0"))
-			p.Advance(8 * second)
+			p.Advance(8 * time.Second)
 			p.activeAt(j, "1")
 			p.meets(failed, p.at(j, "1"))
-			p.Advance(8 * second)
+			p.Advance(8 * time.Second)
 			p.activeAt(j, "")
-			p.Advance(4 * second) // ten seconds after the failure of index 1, and twenty after that of 0
-			p.Advance(4 * second)
+			p.Advance(4 * time.Second) // ten seconds after the failure of index 1, and twenty after that of 0
+			p.Advance(4 * time.Second)
 			p.activeAt(j, "0 1")
 			p.meets(succeeded, p.active(j)...)
 			p.Settle()
@@ -87,7 +87,7 @@ var perIndexCases = []behaviour{
 		},
 	},
 	{
-		name: "the Job goes on after an index has failed", after: "TestBackoffLimitPerIndex continues after failed index; e2e: all indexes run",
+		name: "the Job goes on after an index has failed", after: "TestBackoffLimitPerIndex continues after failed index; e2e: should execute all indexes despite some failing when using backoffLimitPerIndex",
 		story: func(p *play) {
 			j := p.begin(indexed(2, 3), perIndex(0))
 			p.meets(failed, p.at(j, "0"))
@@ -115,7 +115,7 @@ var perIndexCases = []behaviour{
 		story: func(p *play) {
 			j := p.begin(indexed(3, 3), perIndex(1), backoffLimit(1))
 			p.meets(failed, p.at(j, "0"))
-			p.Advance(3 * second)
+			p.Advance(3 * time.Second)
 			p.meets(failed, p.at(j, "1"))
 			p.Settle()
 			p.Settle()
@@ -123,7 +123,7 @@ var perIndexCases = []behaviour{
 		},
 	},
 	{
-		name: "too many indexes have failed", after: "TestBackoffLimitPerIndex maxFailedIndexes; e2e: should terminate job execution when the number of failed indexes exceeds",
+		name: "too many indexes have failed", after: "TestBackoffLimitPerIndex maxFailedIndexes; e2e: should terminate job execution when the number of failed indexes exceeds maxFailedIndexes",
 		story: func(p *play) {
 			j := p.begin(indexed(3, 3), perIndex(0), maxFailedIndexes(1))
 			p.meets(failed, p.at(j, "0"))
@@ -136,7 +136,7 @@ var perIndexCases = []behaviour{
 		},
 	},
 	{
-		name: "the policy fails an index at once", after: "TestBackoffLimitPerIndex FailIndex; e2e: should mark indexes as failed when the FailIndex action is matched",
+		name: "the policy fails an index at once", after: "TestBackoffLimitPerIndex FailIndex; e2e: should mark indexes as failed when the FailIndex action is matched in podFailurePolicy",
 		story: func(p *play) {
 			j := p.begin(indexed(2, 2), perIndex(3), policy(onCodes(batchv1.PodFailurePolicyActionFailIndex, 13)))
 			p.meets(exits(13), p.at(j, "1"))
@@ -148,7 +148,7 @@ var perIndexCases = []behaviour{
 		},
 	},
 	{
-		name: "an index that has failed is out of range", after: "TestCalculateFailedIndexes in pkg/controller/job",
+		name: "an index that has failed is out of range", after: "TestCalculateFailedIndexes",
 		story: func(p *play) {
 			j := p.begin(indexed(3, 3), perIndex(0))
 			p.meets(failed, p.at(j, "2"))
@@ -167,7 +167,7 @@ var perIndexCases = []behaviour{
 		story: func(p *play) {
 			j := p.begin(indexed(2, 2), perIndex(1), maxFailedIndexes(2), backoffLimit(10))
 			p.meets(failed, p.active(j)...)
-			p.Advance(16 * second)
+			p.Advance(16 * time.Second)
 			p.shows(j, "active 2, failed 2")
 			p.meets(failed, p.at(j, "0"))
 			p.pass()
@@ -178,13 +178,13 @@ var perIndexCases = []behaviour{
 		},
 	},
 	{
-		name: "the count of an index outlives the controller", after: "",
+		name: "the count of an index outlives the controller",
 		story: func(p *play) {
 			j := p.begin(indexed(1, 1), perIndex(1))
 			p.meets(failed, p.at(j, "0"))
-			p.Advance(3 * second)
+			p.Advance(3 * time.Second)
 			p.restart()
-			p.Advance(15 * second)
+			p.Advance(15 * time.Second)
 			p.showsPods(j, "0 Failed; 0 Pending, 1 failures before, held")
 			p.restart()
 			p.meets(failed, p.at(j, "0"))

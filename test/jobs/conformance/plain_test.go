@@ -1,6 +1,8 @@
 package conformance
 
 import (
+	"time"
+
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
@@ -33,7 +35,7 @@ var plainCases = []behaviour{
 			p.pass()
 			p.shows(j, "active 5, ready 2")
 			p.meets(failed, p.active(j)[:2]...)
-			p.Advance(26 * second) // two failures: twenty seconds
+			p.Advance(26 * time.Second) // two failures: twenty seconds
 			p.shows(j, "active 5, failed 2")
 			p.meets(succeeded, p.active(j)[0])
 			p.pass()
@@ -62,7 +64,7 @@ var plainCases = []behaviour{
 		},
 	},
 	{
-		name: "less parallelism spares the pods that are ready", after: "TestSyncJob… in pkg/controller/job",
+		name: "less parallelism spares the pods that are ready", after: "TestSortingActivePods",
 		story: func(p *play) {
 			j := p.begin(parallelism(4))
 			keep := p.active(j)[2]
@@ -87,7 +89,7 @@ var plainCases = []behaviour{
 			p.shows(j, "active 54, ready 52")
 			ready := p.those(j, func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodRunning })
 			p.meets(failed, ready[:2]...)
-			p.Advance(30 * second)
+			p.Advance(30 * time.Second)
 			p.shows(j, "active 54, ready 50, failed 2")
 			ready = p.those(j, func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodRunning })
 			p.meets(succeeded, ready...)
@@ -100,7 +102,7 @@ var plainCases = []behaviour{
 		},
 	},
 	{
-		name: "no completions are wanted", after: "",
+		name: "no completions are wanted",
 		story: func(p *play) {
 			j := p.begin(sized(2, 0))
 			p.shows(j, "nothing"+complete)
@@ -108,7 +110,7 @@ var plainCases = []behaviour{
 		},
 	},
 	{
-		name: "with no parallelism nothing is done", after: "",
+		name: "with no parallelism nothing is done",
 		story: func(p *play) {
 			j := p.begin(sized(0, 2))
 			p.shows(j, "nothing")
@@ -118,7 +120,7 @@ var plainCases = []behaviour{
 		},
 	},
 	{
-		name: "pods that are restarted in place succeed", after: "e2e: tasks sometimes fail and are locally restarted",
+		name: "pods that are restarted in place succeed", after: "e2e: should run a job to completion when tasks sometimes fail and are locally restarted",
 		story: func(p *play) {
 			j := p.begin(sized(2, 2), onFailure)
 			p.restarts(p.active(j)[0], 2)
@@ -130,7 +132,7 @@ var plainCases = []behaviour{
 		},
 	},
 	{
-		name: "restarts in place count against the limit", after: "TestSyncJob… pastBackoffLimitOnFailure in pkg/controller/job",
+		name: "restarts in place count against the limit", after: "TestJobBackoffForOnFailure",
 		story: func(p *play) {
 			j := p.begin(sized(2, 2), onFailure, backoffLimit(3))
 			p.restarts(p.active(j)[0], 1)
@@ -146,28 +148,26 @@ var plainCases = []behaviour{
 		name: "the deadline passes", after: "e2e: should fail when exceeds active deadline",
 		story: func(p *play) {
 			j := p.begin(sized(2, 2), func(s *batchv1.JobSpec) { s.ActiveDeadlineSeconds = ptr.To[int64](60) })
-			p.Advance(50 * second)
+			p.Advance(50 * time.Second)
 			p.shows(j, "active 2")
-			p.Advance(20 * second)
+			p.Advance(20 * time.Second)
 			p.shows(j, "failed 2: FailureTarget DeadlineExceeded, Failed DeadlineExceeded")
 			p.showsPods(j, "")
 		},
 	},
 	{
-		name: "a deadline that is set later counts from the start", after: "TestSyncPastDeadlineJobFinished in pkg/controller/job",
+		name: "a deadline that is set later counts from the start", after: "TestPastDeadlineJobFinished",
 		story: func(p *play) {
 			j := p.begin()
-			p.Advance(30 * second)
+			p.Advance(30 * time.Second)
 			p.change(j, func(s *batchv1.JobSpec) { s.ActiveDeadlineSeconds = ptr.To[int64](60) })
-			p.Advance(20 * second)
+			p.Advance(20 * time.Second)
 			p.shows(j, "active 1")
-			p.Advance(20 * second)
+			p.Advance(20 * time.Second)
 			p.shows(j, "failed 1: FailureTarget DeadlineExceeded, Failed DeadlineExceeded")
 		},
 	},
 }
-
-const second = 1_000_000_000 // as a time.Duration
 
 func onFailure(s *batchv1.JobSpec) {
 	s.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"path/filepath"
 	"runtime"
@@ -249,7 +250,7 @@ func (p *play) report(pod *corev1.Pod, change func(*corev1.PodStatus)) {
 // leaves is the last that a kubelet does for a pod that was deleted.
 func (p *play) leaves(pods ...*corev1.Pod) {
 	for _, pod := range pods {
-		err := p.client.CoreV1().Pods(pod.Namespace).Delete(p.context(), pod.Name, metav1.DeleteOptions{
+		err := p.client.CoreV1().Pods(pod.Namespace).Delete(context.Background(), pod.Name, metav1.DeleteOptions{
 			GracePeriodSeconds: ptr.To[int64](0), Preconditions: metav1.NewUIDPreconditions(string(pod.UID)),
 		})
 		if !apierrors.IsNotFound(err) {

@@ -18,7 +18,7 @@ var threeRules = policy(
 // Pod failure policies.
 var failurePolicyCases = []behaviour{
 	{
-		name: "an exit code fails the Job", after: "TestJobPodFailurePolicy FailJob; e2e: exit code fails early",
+		name: "an exit code fails the Job", after: "TestJobPodFailurePolicy FailJob; e2e: should allow to use the pod failure policy on exit code to fail the job early",
 		story: func(p *play) {
 			j := p.begin(threeRules)
 			p.meets(exits(5), p.active(j)...)
@@ -32,7 +32,7 @@ var failurePolicyCases = []behaviour{
 		},
 	},
 	{
-		name: "an exit code fails the Job of several pods", after: "e2e: exit code fails early",
+		name: "an exit code fails the Job of several pods", after: "e2e: should allow to use the pod failure policy on exit code to fail the job early",
 		story: func(p *play) {
 			j := p.begin(sized(3, 3), onNode, threeRules)
 			p.meets(exits(6), p.active(j)[0])
@@ -54,7 +54,7 @@ var failurePolicyCases = []behaviour{
 		},
 	},
 	{
-		name: "a disruption is not counted", after: "TestJobPodFailurePolicy Ignore; e2e: Ignore on DisruptionTarget",
+		name: "a disruption is not counted", after: "TestJobPodFailurePolicy Ignore; e2e: should allow to use a pod failure policy to ignore failure matching on DisruptionTarget condition",
 		story: func(p *play) {
 			j := p.begin(threeRules, backoffLimit(0))
 			p.meets(disrupted, p.active(j)...)
@@ -65,6 +65,19 @@ var failurePolicyCases = []behaviour{
 			p.Settle()
 			p.shows(j, "succeeded 1"+complete)
 			p.showsPods(j, "Failed; Succeeded")
+		},
+	},
+	{
+		name: "an exit code is not counted", after: "e2e: should allow to use a pod failure policy to ignore failure matching on exit code",
+		story: func(p *play) {
+			j := p.begin(sized(2, 2), backoffLimit(0), policy(onCodes(batchv1.PodFailurePolicyActionIgnore, 42)))
+			p.meets(exits(42), p.active(j)[0])
+			p.Settle()
+			p.pass()
+			p.shows(j, "active 2")
+			p.meets(succeeded, p.active(j)...)
+			p.Settle()
+			p.shows(j, "succeeded 2"+complete)
 		},
 	},
 	{
@@ -100,7 +113,7 @@ var failurePolicyCases = []behaviour{
 		},
 	},
 	{
-		name: "all codes but some, of one container", after: "TestMatchPodFailurePolicy in pkg/controller/job",
+		name: "all codes but some, of one container", after: "TestMatchPodFailurePolicy",
 		story: func(p *play) {
 			j := p.begin(policy(batchv1.PodFailurePolicyRule{
 				Action: batchv1.PodFailurePolicyActionFailJob,
@@ -118,7 +131,7 @@ var failurePolicyCases = []behaviour{
 		},
 	},
 	{
-		name: "a container that was restarted by its own rules does not set off the policy", after: "e2e: container restart rules don't trigger PodFailurePolicy",
+		name: "a container that was restarted by its own rules does not set off the policy", after: "e2e: containers restarted by container restart policy should not trigger PodFailurePolicy",
 		story: func(p *play) {
 			j := p.begin(policy(onCodes(batchv1.PodFailurePolicyActionFailJob, 42)))
 			pod := p.active(j)[0]
@@ -168,7 +181,7 @@ func success(indexes string, count int32) func(*batchv1.JobSpec) {
 // Success policies.
 var successPolicyCases = []behaviour{
 	{
-		name: "all indexes succeed, by policy", after: "TestSuccessPolicy all indexes; e2e: successPolicy all indexes",
+		name: "all indexes succeed, by policy", after: "TestSuccessPolicy all indexes; e2e: with successPolicy should succeeded when all indexes succeeded",
 		story: func(p *play) {
 			j := p.begin(indexed(1, 1), success("0", 0))
 			p.meets(succeeded, p.at(j, "0"))
@@ -180,7 +193,7 @@ var successPolicyCases = []behaviour{
 		},
 	},
 	{
-		name: "the indexes that matter succeed", after: "TestSuccessPolicy succeededIndexes; e2e: succeededIndexes with pending others",
+		name: "the indexes that matter succeed", after: "TestSuccessPolicy succeededIndexes; e2e: with successPolicy succeededIndexes rule should succeeded even when some indexes remain pending",
 		story: func(p *play) {
 			j := p.begin(indexed(2, 2), success("1", 0))
 			p.meets(succeeded, p.at(j, "1"))
@@ -190,7 +203,7 @@ var successPolicyCases = []behaviour{
 		},
 	},
 	{
-		name: "enough indexes succeed", after: "TestSuccessPolicy succeededCount; e2e: succeededCount with pending others",
+		name: "enough indexes succeed", after: "TestSuccessPolicy succeededCount; e2e: with successPolicy succeededCount rule should succeeded even when some indexes remain pending",
 		story: func(p *play) {
 			j := p.begin(indexed(3, 3), success("", 2))
 			p.meets(succeeded, p.at(j, "1"))
@@ -202,7 +215,7 @@ var successPolicyCases = []behaviour{
 		},
 	},
 	{
-		name: "enough of the indexes that matter succeed", after: "TestMatchSuccessPolicy in pkg/controller/job",
+		name: "enough of the indexes that matter succeed", after: "TestMatchSuccessPolicy",
 		story: func(p *play) {
 			j := p.begin(indexed(4, 4), success("0-2", 2))
 			p.meets(succeeded, p.at(j, "0"))
@@ -215,7 +228,7 @@ var successPolicyCases = []behaviour{
 		},
 	},
 	{
-		name: "pods that still run are no failures, and are waited for", after: "TestSuccessPolicy; e2e: successPolicy",
+		name: "pods that still run are no failures, and are waited for", after: "TestSyncJobWithJobSuccessPolicy",
 		story: func(p *play) {
 			j := p.begin(indexed(2, 2), onNode, success("0", 0))
 			p.meets(succeeded, p.at(j, "0"))

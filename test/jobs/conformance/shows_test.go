@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,8 +11,6 @@ import (
 )
 
 // What the API shows is compared as text, so that a case can be read.
-
-func (p *play) context() context.Context { return context.Background() }
 
 // told is a Job's status in a line, without times and UIDs: the numbers that are not
 // zero, and after a colon the conditions, with "=False" where one is not true, as in

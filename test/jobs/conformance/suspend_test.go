@@ -1,6 +1,9 @@
 package conformance
 
 import (
+	"context"
+	"time"
+
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,7 +29,7 @@ const (
 // Suspended Jobs, and what may be changed in them.
 var suspendCases = []behaviour{
 	{
-		name: "a Job is suspended", after: "TestSuspendJob; e2e: pods deleted on suspend",
+		name: "a Job is suspended", after: "TestSuspendJob; e2e: should delete pods when suspended",
 		story: func(p *play) {
 			j := p.begin(sized(2, 4), backoffLimit(0))
 			p.shows(j, "active 2")
@@ -37,7 +40,7 @@ var suspendCases = []behaviour{
 		},
 	},
 	{
-		name: "a Job is made suspended, and resumed", after: "TestSuspendJob; e2e: no pods when created suspended",
+		name: "a Job is made suspended, and resumed", after: "TestSuspendJob; e2e: should not create pods when created in suspend state",
 		story: func(p *play) {
 			j := p.begin(sized(2, 4), suspended)
 			p.shows(j, "nothing"+isSuspended)
@@ -64,14 +67,14 @@ var suspendCases = []behaviour{
 			if j.Status.StartTime != nil {
 				p.fatalf("while suspended it started at %s", j.Status.StartTime)
 			}
-			p.Advance(60 * second)
+			p.Advance(60 * time.Second)
 			p.change(j, resumed)
 			p.pass()
 			p.shows(j, "active 1"+isResumed)
 			if j.Status.StartTime == nil || !before.Before(j.Status.StartTime) {
 				p.fatalf("it started at %v, before at %s", j.Status.StartTime, before)
 			}
-			p.Advance(15 * second)
+			p.Advance(15 * time.Second)
 			p.shows(j, "active 1"+isResumed)
 		},
 	},
@@ -97,7 +100,7 @@ var suspendCases = []behaviour{
 		},
 	},
 	{
-		name: "successes stay counted over a pause", after: "e2e: pods deleted on suspend",
+		name: "successes stay counted over a pause", after: "e2e: should delete pods when suspended",
 		story: func(p *play) {
 			j := p.begin(indexed(2, 3))
 			p.meets(succeeded, p.at(j, "1"))
@@ -128,7 +131,7 @@ var suspendCases = []behaviour{
 		},
 	},
 	{
-		name: "what pods need is changed before they start", after: "TestUpdateJobPodResources, TestMutablePodResourcesForSuspendedJobsNotYetStarted",
+		name: "what pods need is changed before they start", after: "TestUpdateJobPodResources; TestMutablePodResourcesForSuspendedJobsNotYetStarted",
 		story: func(p *play) {
 			j := job(suspended, needs("1"))
 			p.Create(j)
@@ -142,7 +145,7 @@ var suspendCases = []behaviour{
 		},
 	},
 	{
-		name: "what pods need is changed in a pause", after: "TestMutablePodResourcesForSuspendedJobs; e2e: resources update started-then-suspended",
+		name: "what pods need is changed in a pause", after: "TestUpdateJobPodResources; e2e: should allow updating pod resources for a job that started and then was suspended",
 		story: func(p *play) {
 			j := p.begin(sized(2, 2), needs("1"), onNode)
 			p.change(j, suspended)
@@ -159,7 +162,7 @@ var suspendCases = []behaviour{
 		},
 	},
 	{
-		name: "where pods go is changed in a pause", after: "TestMutableSchedulingDirectivesForSuspendedJobs…",
+		name: "where pods go is changed in a pause", after: "TestMutableSchedulingDirectivesForSuspendedJobs",
 		story: func(p *play) {
 			j := p.begin(sized(1, 1))
 			p.change(j, suspended)
@@ -201,7 +204,7 @@ var suspendCases = []behaviour{
 func (p *play) refused(j *batchv1.Job, how func(*batchv1.JobSpec)) {
 	p.reread(j)
 	how(&j.Spec)
-	if _, err := p.client.BatchV1().Jobs(j.Namespace).Update(p.context(), j, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
+	if _, err := p.client.BatchV1().Jobs(j.Namespace).Update(context.Background(), j, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
 		p.fatalf("the change was answered %v", err)
 	}
 }

@@ -56,6 +56,30 @@ var differenceCases = []behaviour{
 		},
 	},
 	{
+		name: "a failure without a time",
+		differs: &difference{
+			what: "How long to wait after a failed pod that does not say when it finished", upstream: "from its creation on, even if others failed later: often not at all", ours: "from the last failure on that is known",
+			why: "the wait is for the Job, and gets longer with each failure",
+		},
+		story: func(p *play) {
+			j := p.begin(sized(2, 2))
+			silent := p.active(j)[0]
+			p.runs(silent)
+			others := func(pod *corev1.Pod) bool { return isActive(pod) && pod.UID != silent.UID }
+			for _, wait := range []time.Duration{10, 20, 40} {
+				p.meets(failed, p.those(j, others)...)
+				p.Advance((wait + 4) * time.Second)
+			}
+			p.meets(failed, p.those(j, others)...)
+			p.Advance(10 * time.Second)
+			p.report(silent, func(s *corev1.PodStatus) { s.Phase, s.Conditions, s.ContainerStatuses = corev1.PodFailed, nil, nil })
+			p.Advance(80 * time.Second)
+			p.shows(j, either(p, "failed 5", "active 2, failed 5"))
+			p.Advance(80 * time.Second)
+			p.shows(j, "active 2, failed 5")
+		},
+	},
+	{
 		name: "the end is decided while the Job is suspended",
 		differs: &difference{
 			what: "A suspended Job that fails or succeeds by its last pods, which were deleted before", upstream: "never gets to Failed or Complete: suspending took the start time away, and the API refuses the end of a Job that has none", ours: "ends, with a start time",

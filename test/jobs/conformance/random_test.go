@@ -33,7 +33,8 @@ func init() {
 //   - With backoffLimitPerIndex all indexes may run at once (see the differences).
 //   - Parallelism of an Indexed Job is only raised, except together with completions:
 //     which of equal pods goes is left to chance by upstream.
-//   - The controllers are not restarted once pods have failed: upstream forgets the waits.
+//   - The controllers are not restarted once pods have failed, and no further pod fails
+//     without saying when (see the differences).
 //   - With a success policy pods do not succeed at the same moment: ours may ask it when
 //     it has seen the first, and then another rule matches.
 //   - Names of pods, also in messages, are masked.

@@ -100,8 +100,7 @@ func (p *play) happens(j *batchv1.Job, s step) string {
 		p.meets(succeeded, pods...)
 		return fmt.Sprintf("%d pods succeed", len(pods))
 	case "a new controller":
-		failures := p.those(j, func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodFailed })
-		if j.Status.Failed > 0 || len(failures) > 0 {
+		if p.hasFailures(j) {
 			return "nothing" // upstream would forget how long to wait
 		}
 		p.restart()
@@ -136,11 +135,18 @@ func (p *play) happens(j *batchv1.Job, s step) string {
 	case "fails":
 		p.meets(exits(s.code), pod)
 	case "fails without a word":
+		if p.hasFailures(j) {
+			return "nothing" // upstream would wait from the creation of this pod on
+		}
 		p.report(pod, func(s *corev1.PodStatus) { s.Phase = corev1.PodFailed })
 	case "fails before it begins":
+		if len(pod.Spec.InitContainers) == 0 {
+			return "nothing"
+		}
 		p.report(pod, func(status *corev1.PodStatus) {
 			status.Phase = corev1.PodFailed
 			for _, c := range pod.Spec.InitContainers {
+				status.ContainerStatuses = nil
 				status.InitContainerStatuses = []corev1.ContainerStatus{{Name: c.Name, Image: c.Image, State: corev1.ContainerState{
 					Terminated: &corev1.ContainerStateTerminated{ExitCode: s.code, FinishedAt: metav1.NewTime(p.Now())},
 				}}}
@@ -162,6 +168,11 @@ func (p *play) happens(j *batchv1.Job, s step) string {
 		p.restarts(pod, s.code)
 	}
 	return done
+}
+
+// hasFailures tells whether pods of a Job have failed, counted or not.
+func (p *play) hasFailures(j *batchv1.Job) bool {
+	return j.Status.Failed > 0 || len(p.those(j, func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodFailed })) > 0
 }
 
 // lastOf is the end of a pod that is being deleted.

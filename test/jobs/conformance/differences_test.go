@@ -5,6 +5,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Where the two differ, and mean to.
@@ -77,6 +78,30 @@ var differenceCases = []behaviour{
 			p.shows(j, either(p, "failed 5", "active 2, failed 5"))
 			p.Advance(80 * time.Second)
 			p.shows(j, "active 2, failed 5")
+		},
+	},
+	{
+		name: "an ignored failure that is told late",
+		differs: &difference{
+			what: "An ignored failure (podFailurePolicy) that is told so late that nothing is waited for", upstream: "is forgotten: the next wait is no longer", ours: "counts for later waits, as others do",
+			why: "upstream remembers failures when it writes the status, and here it has nothing to write",
+		},
+		story: func(p *play) {
+			j := p.begin(policy(onCodes(batchv1.PodFailurePolicyActionIgnore, 42)))
+			p.report(p.active(j)[0], func(s *corev1.PodStatus) {
+				s.Phase = corev1.PodFailed
+				s.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", Image: "work", State: corev1.ContainerState{
+					Terminated: &corev1.ContainerStateTerminated{ExitCode: 42, FinishedAt: metav1.NewTime(p.Now().Add(-15 * time.Second))},
+				}}}
+			})
+			p.pass()
+			p.shows(j, "active 1")
+			p.meets(exits(42), p.active(j)...)
+			p.Advance(15 * time.Second)
+			p.shows(j, either(p, "nothing", "active 1"))
+			p.pass()
+			p.pass()
+			p.shows(j, "active 1")
 		},
 	},
 	{

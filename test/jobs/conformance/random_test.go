@@ -34,7 +34,7 @@ func init() {
 //   - Parallelism of an Indexed Job is only raised, except together with completions:
 //     which of equal pods goes is left to chance by upstream.
 //   - The controllers are not restarted once pods have failed, and no further pod fails
-//     without saying when (see the differences).
+//     without saying when, and none if failures may be ignored (see the differences).
 //   - With a success policy pods do not succeed at the same moment: ours may ask it when
 //     it has seen the first, and then another rule matches.
 //   - Names of pods, also in messages, are masked.

@@ -135,13 +135,13 @@ func (p *play) happens(j *batchv1.Job, s step) string {
 	case "fails":
 		p.meets(exits(s.code), pod)
 	case "fails without a word":
-		if p.hasFailures(j) {
-			return "nothing" // upstream would wait from the creation of this pod on
+		if p.hasFailures(j) || ignores(j) {
+			return "nothing" // upstream would wait from the creation of this pod on, or forget it
 		}
 		p.report(pod, func(s *corev1.PodStatus) { s.Phase = corev1.PodFailed })
 	case "fails before it begins":
-		if len(pod.Spec.InitContainers) == 0 {
-			return "nothing"
+		if len(pod.Spec.InitContainers) == 0 || p.hasFailures(j) || ignores(j) {
+			return "nothing" // it has no time either
 		}
 		p.report(pod, func(status *corev1.PodStatus) {
 			status.Phase = corev1.PodFailed
@@ -173,6 +173,13 @@ func (p *play) happens(j *batchv1.Job, s step) string {
 // hasFailures tells whether pods of a Job have failed, counted or not.
 func (p *play) hasFailures(j *batchv1.Job) bool {
 	return j.Status.Failed > 0 || len(p.those(j, func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodFailed })) > 0
+}
+
+// ignores tells whether some failures of a Job do not count.
+func ignores(j *batchv1.Job) bool {
+	return j.Spec.PodFailurePolicy != nil && slices.ContainsFunc(j.Spec.PodFailurePolicy.Rules, func(r batchv1.PodFailurePolicyRule) bool {
+		return r.Action == batchv1.PodFailurePolicyActionIgnore
+	})
 }
 
 // lastOf is the end of a pod that is being deleted.

@@ -10,9 +10,11 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/rehearse-k8s/rehearse/apiserver"
@@ -44,6 +46,7 @@ func BenchmarkPodWrites(b *testing.B) {
 		{"create", []podWrite{createPlaced}},
 		{"create+status", []podWrite{createPlaced, writeStatus}},
 		{"create+status+delete", []podWrite{createPlaced, writeStatus, deletePolitely, deleteForGood}},
+		{"job: create+status+status+finalizer", []podWrite{createHeld, writeStatus, writeSucceeded, releaseFinalizer}},
 		{"create+bind+event+status", []podWrite{createUnplaced, bind, writeEvent, writeStatus}},
 	} {
 		b.Run(life.name, func(b *testing.B) { benchmarkPodWrites(b, client, life.writes) })
@@ -123,6 +126,30 @@ func writeEvent(ctx context.Context, client kubernetes.Interface, p *corev1.Pod)
 func writeStatus(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) error {
 	running(p)
 	_, err := client.CoreV1().Pods(p.Namespace).UpdateStatus(ctx, p, metav1.UpdateOptions{})
+	return err
+}
+
+// createHeld is a Job controller's create: the pod has its finalizer.
+func createHeld(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) error {
+	p.Finalizers = []string{batchv1.JobTrackingFinalizer}
+	return createPlaced(ctx, client, p)
+}
+
+func writeSucceeded(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) error {
+	p.ResourceVersion, p.Status.Phase = "", corev1.PodSucceeded
+	for i := range p.Status.Conditions {
+		p.Status.Conditions[i].Status = corev1.ConditionFalse
+	}
+	now := metav1.NewTime(time.Now())
+	p.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", FinishedAt: now}}
+	_, err := client.CoreV1().Pods(p.Namespace).UpdateStatus(ctx, p, metav1.UpdateOptions{})
+	return err
+}
+
+// releaseFinalizer is how every Job controller lets a pod go.
+func releaseFinalizer(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) error {
+	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"$deleteFromPrimitiveList/finalizers":[%q]}}`, p.UID, batchv1.JobTrackingFinalizer)
+	_, err := client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 	return err
 }
 

@@ -49,13 +49,21 @@ func newInstance(config *rest.Config, o Options) (*instance, error) {
 	return c, nil
 }
 
+// newQueue is a work queue with retries whose order is that of lanes.
+func newQueue(urgent func(key) bool) workqueue.TypedRateLimitingInterface[key] {
+	const name = "job"
+	ordered := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[key]{Name: name, Queue: newLanes(urgent)})
+	delayed := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[key]{Name: name, Queue: ordered})
+	return workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[key](retryFirst, retryMost),
+		workqueue.TypedRateLimitingQueueConfig[key]{Name: name, DelayingQueue: delayed})
+}
+
 // run looks after Jobs until ctx ends or the audit finds that a cache is wrong.
 func (c *instance) run(ctx context.Context, synced func()) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	c.queue = workqueue.NewTypedRateLimitingQueueWithConfig(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[key](retryFirst, retryMost),
-		workqueue.TypedRateLimitingQueueConfig[key]{Name: "job"})
+	c.queue = newQueue(c.memories.urgent)
 	defer context.AfterFunc(ctx, c.queue.ShutDown)()
 	if err := c.record(); err != nil {
 		return err

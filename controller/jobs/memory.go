@@ -75,6 +75,7 @@ type memories struct {
 	mu    sync.Mutex
 	jobs  map[types.UID]*memory
 	sizes map[types.UID]int // of big Jobs, in pods
+	open  map[types.UID]bool
 }
 
 func (m *memories) of(uid types.UID) *memory {
@@ -96,6 +97,28 @@ func (m *memories) forget(uid types.UID) {
 	defer m.mu.Unlock()
 	delete(m.jobs, uid)
 	delete(m.sizes, uid)
+	delete(m.open, uid)
+}
+
+// isOpen notes whether a Job has pods that have finished and are not counted, or an end
+// that is decided; urgent tells of it.
+func (m *memories) isOpen(uid types.UID, open bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !open {
+		delete(m.open, uid)
+		return
+	}
+	if m.open == nil {
+		m.open = map[types.UID]bool{}
+	}
+	m.open[uid] = true
+}
+
+func (m *memories) urgent(k key) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.open[k.uid]
 }
 
 func (m *memories) sized(uid types.UID, pods int) {

@@ -59,6 +59,7 @@ func (c *instance) syncJob(ctx context.Context, k key, j *batchv1.Job, m *memory
 		return o, nil
 	}
 	m.past = d.Past
+	c.memories.isOpen(k.uid, d.Tally.Open)
 	if d.Tally.Surplus > 0 && m.generation == j.Generation {
 		c.metrics.podsBeyond(d.Tally.Surplus)
 	}

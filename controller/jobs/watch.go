@@ -116,6 +116,9 @@ func (c *instance) seePod(obj any) {
 		return
 	}
 	for _, k := range c.keysOf(pod) {
+		if job.HeldFinished(pod) {
+			c.memories.isOpen(k.uid, true)
+		}
 		if pause := c.memories.pause(k.uid); pause > 0 {
 			c.queue.AddAfter(k, pause)
 		} else {

@@ -56,6 +56,7 @@ func Plan(now time.Time, s State) Decision {
 	p.scale()
 	p.end()
 	p.write()
+	p.decision.Tally.Open = p.ending() || len(p.wereHeld) > 0 || len(p.recordedSucceeded)+len(p.recordedFailed) > 0
 	// A status that the API accepts shows that the Job is as it was seen. Without one,
 	// somebody else (another instance, a user) may know better.
 	p.decision.Recheck = p.decision.Status == nil && p.decision.Tally.Created+p.decision.Tally.Removed > 0

@@ -103,6 +103,9 @@ type Tally struct {
 	// Handled are new failures by the action of the pod failure policy: those that the
 	// status records, and ignored ones that are let go, with or without a status.
 	Handled map[batchv1.PodFailurePolicyAction]int
+	// Open says that pods have finished and are not counted yet, or that the Job's end is
+	// decided: somebody waits for the next plan.
+	Open bool
 	// Replaces says that pods are made after others failed or began to terminate.
 	Replaces bool
 	// Ended is the condition that ends the Job with this status, "" if none does.

@@ -1,0 +1,86 @@
+package jobs
+
+// slowTurns: of so many keys that are taken while both lanes have some, one is from the
+// slow lane.
+const slowTurns = 8
+
+// lanes is the order of the queue: Jobs with pods that have finished, or whose end is
+// decided, go before those that begin. So in a rush of new Jobs each one that has done
+// its work is Complete at once, and the places that it had are free; and neither lane
+// waits for ever. It implements workqueue.Queue, under that queue's lock.
+type lanes struct {
+	urgent func(key) bool
+
+	fast, slow fifo
+	inFast     map[key]bool // of each key that is queued, whether it is in the fast lane
+	fastTurns  int
+}
+
+func newLanes(urgent func(key) bool) *lanes {
+	return &lanes{urgent: urgent, inFast: map[key]bool{}}
+}
+
+// Push implements workqueue.Queue.
+func (l *lanes) Push(k key) {
+	l.inFast[k] = l.urgent(k)
+	l.lane(l.inFast[k]).push(k)
+}
+
+// Touch implements workqueue.Queue: a key that is queued may have become urgent.
+func (l *lanes) Touch(k key) {
+	if fast, queued := l.inFast[k]; queued && !fast && l.urgent(k) {
+		l.inFast[k] = true
+		l.fast.push(k) // what is left of it in the slow lane is passed over
+	}
+}
+
+// Len implements workqueue.Queue.
+func (l *lanes) Len() int { return len(l.inFast) }
+
+// Pop implements workqueue.Queue.
+func (l *lanes) Pop() key {
+	fromFast := l.fastTurns < slowTurns-1
+	for {
+		k, ok := l.lane(fromFast).pop()
+		if !ok {
+			fromFast = !fromFast // one of them has something: Pop is asked only then
+			continue
+		}
+		if inFast, queued := l.inFast[k]; !queued || inFast != fromFast {
+			continue // it went by the other lane
+		}
+		delete(l.inFast, k)
+		l.fastTurns++
+		if !fromFast {
+			l.fastTurns = 0
+		}
+		return k
+	}
+}
+
+func (l *lanes) lane(fast bool) *fifo {
+	if fast {
+		return &l.fast
+	}
+	return &l.slow
+}
+
+// fifo is a queue in two slices: what is taken is given back to the collector.
+type fifo struct{ in, out []key }
+
+func (f *fifo) push(k key) { f.in = append(f.in, k) }
+
+func (f *fifo) pop() (k key, ok bool) {
+	if len(f.out) == 0 {
+		for i := len(f.in) - 1; i >= 0; i-- {
+			f.out = append(f.out, f.in[i])
+		}
+		f.in = f.in[:0]
+	}
+	if len(f.out) == 0 {
+		return key{}, false
+	}
+	k = f.out[len(f.out)-1]
+	f.out = f.out[:len(f.out)-1]
+	return k, true
+}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/ptr"
 )
 
@@ -27,6 +28,7 @@ type jobLoad struct {
 	load
 	jobs, parallelism int
 	indexed           bool
+	rate              float32
 	only              string
 }
 
@@ -55,6 +57,7 @@ their node, so that the scheduler is not measured. Writes are counted by the API
 	c.Flags().IntVar(&l.jobs, "jobs", 5000, "Jobs of one pod")
 	c.Flags().IntVar(&l.parallelism, "parallelism", 1000, "of the big Job")
 	c.Flags().BoolVar(&l.indexed, "indexed", false, "make the big Job Indexed")
+	c.Flags().Float32Var(&l.rate, "rate", 0, "Jobs of one pod made in a second; 0 is as fast as it goes")
 	c.Flags().StringVar(&l.only, "only", "", "measure only one: job (ours) or upstream-job")
 	return c
 }
@@ -117,7 +120,12 @@ func (l jobLoad) measure(ctx context.Context, client kubernetes.Interface, s *se
 	before, start := s.use(), time.Now()
 	makers, makersCtx := errgroup.WithContext(ctx)
 	makers.SetLimit(l.workers)
+	pace := flowcontrol.NewFakeAlwaysRateLimiter()
+	if l.rate > 0 {
+		pace = flowcontrol.NewTokenBucketRateLimiter(l.rate, 1)
+	}
 	for _, j := range jobs {
+		pace.Accept()
 		makers.Go(func() error {
 			_, err := client.BatchV1().Jobs("default").Create(makersCtx, j, metav1.CreateOptions{})
 			return err

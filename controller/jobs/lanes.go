@@ -2,7 +2,7 @@ package jobs
 
 // slowTurns: of so many keys that are taken while both lanes have some, one is from the
 // slow lane.
-const slowTurns = 8
+const slowTurns = 64
 
 // lanes is the order of the queue: Jobs with pods that have finished, or whose end is
 // decided, go before those that begin. So in a rush of new Jobs each one that has done
@@ -14,10 +14,11 @@ type lanes struct {
 	fast, slow fifo
 	inFast     map[key]bool // of each key that is queued, whether it is in the fast lane
 	fastTurns  int
+	turns      int // slowTurns
 }
 
 func newLanes(urgent func(key) bool) *lanes {
-	return &lanes{urgent: urgent, inFast: map[key]bool{}}
+	return &lanes{urgent: urgent, inFast: map[key]bool{}, turns: slowTurns}
 }
 
 // Push implements workqueue.Queue.
@@ -39,7 +40,7 @@ func (l *lanes) Len() int { return len(l.inFast) }
 
 // Pop implements workqueue.Queue.
 func (l *lanes) Pop() key {
-	fromFast := l.fastTurns < slowTurns-1
+	fromFast := l.fastTurns < l.turns-1
 	for {
 		k, ok := l.lane(fromFast).pop()
 		if !ok {

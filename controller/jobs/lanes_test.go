@@ -10,10 +10,11 @@ import (
 
 func named(n int) key { return key{name: fmt.Sprint(n), uid: types.UID(fmt.Sprint(n))} }
 
-// Those that are urgent go first, in their order, and every eighth turn is another's.
+// Those that are urgent go first, in their order, and now and then a turn is another's.
 func TestLanes(t *testing.T) {
 	urgent := map[key]bool{}
 	l := newLanes(func(k key) bool { return urgent[k] })
+	l.turns = 8
 	for i := range 20 {
 		urgent[named(100+i)] = true
 		l.Push(named(i))

@@ -51,11 +51,20 @@ func setCondition(s *batchv1.JobStatus, c batchv1.JobCondition, now time.Time) b
 	return true
 }
 
+// began is when this process first planned for the Job.
+func (p *plan) began() time.Time {
+	if p.Past.Began.IsZero() {
+		return p.now
+	}
+	return p.Past.Began
+}
+
 // start writes when the Job began, and whether it is suspended.
 func (p *plan) start() {
 	if p.status.StartTime == nil && !p.suspended() {
-		p.status.StartTime = ptr.To(metav1.NewTime(p.now))
-		p.urgent = true
+		// It is written with what else there is to tell soon: most Jobs of one pod have
+		// more to tell within a second.
+		p.status.StartTime = ptr.To(metav1.NewTime(p.began()))
 	}
 	if p.ending() || p.job.DeletionTimestamp != nil {
 		return

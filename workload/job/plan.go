@@ -81,6 +81,9 @@ func (p *plan) read() {
 	}
 	p.survey()
 	p.decision.Past = p.Past.with(p.wereSuccesses, p.wereFailures, p.wereHeld)
+	if !p.suspended() {
+		p.decision.Past.Began = p.began()
+	}
 }
 
 func setOf(uids []types.UID) map[types.UID]bool {
@@ -165,7 +168,10 @@ func (p *plan) pastDeadline() bool {
 	if seconds == nil || p.suspended() {
 		return false
 	}
-	since := p.now // of a Job that begins, or that is resumed
+	since := p.began() // of a Job that begins
+	if trueCondition(&p.job.Status, batchv1.JobSuspended) != nil {
+		since = p.now // it is resumed
+	}
 	if start := p.job.Status.StartTime; start != nil && trueCondition(&p.job.Status, batchv1.JobSuspended) == nil {
 		since = start.Time
 	}

@@ -34,6 +34,8 @@ type Past struct {
 	// says that what is older was read from the pods that there are.
 	Seen   map[types.UID]bool
 	Seeded bool
+	// Began is when the first plan was made: the Job's start, until its status says so.
+	Began time.Time
 	// StatusWrites counts status writes, StatusAt is when the last one was.
 	StatusWrites int
 	StatusAt     time.Time

@@ -39,9 +39,13 @@ func (p *plan) write() {
 
 // statusPause is how long the status may wait: not at all when somebody waits for it.
 func (p *plan) statusPause() time.Duration {
-	since := p.now.Sub(p.Past.StatusAt)
+	last := p.Past.StatusAt
+	if last.IsZero() {
+		last = p.began()
+	}
+	since := p.now.Sub(last)
 	switch {
-	case p.urgent || p.Past.StatusAt.IsZero():
+	case p.urgent:
 		return 0
 	case p.recorded+p.counted > 0 || p.indexesChanged():
 		pods := int(p.job.Status.Succeeded+p.job.Status.Failed) + p.held

@@ -82,6 +82,19 @@ func TestTally(t *testing.T) {
 	}
 }
 
+// TestStartIsToldWithMore: a Job that has begun waits a second with saying so; what
+// is said then is when it began, not when it was said.
+func TestStartIsToldWithMore(t *testing.T) {
+	first := Plan(noon, State{Job: newJob("p=1 c=2"), Limits: DefaultLimits})
+	if first.Status != nil || first.Wake != time.Second || len(first.Actions) != 1 || !first.Recheck {
+		t.Fatalf("at first: status %v, wake %s, %d actions, read again %t", first.Status, first.Wake, len(first.Actions), first.Recheck)
+	}
+	then := Plan(noon.Add(time.Second), State{Job: newJob("p=1 c=2"), Pods: newPods("R ready"), Past: first.Past, Limits: DefaultLimits})
+	if s := then.Status; s == nil || !s.StartTime.Time.Equal(noon) || s.Active != 1 || *s.Ready != 1 {
+		t.Errorf("a second later: %+v", s)
+	}
+}
+
 // TestStatusPauses: numbers of pods wait a second for others; what is recorded or counted
 // is written at once while a Job has writes left, then 250 ms after the last; what is
 // decided never waits.
@@ -92,7 +105,8 @@ func TestStatusPauses(t *testing.T) {
 		since           time.Duration
 		wait            time.Duration // 0 is written now
 	}{
-		{"the first", "p=1 c=2 started=9", "R ready", 0, 0, 0},
+		{"the first", "p=1 c=2 started=9", "R ready", 0, 0, time.Second},
+		{"the first records", "p=1 c=2", "R, S", 0, 0, 0},
 		{"ready", "p=1 c=2 started=9", "R ready", 1, 100 * time.Millisecond, 900 * time.Millisecond},
 		{"ready, later", "p=1 c=2 started=9", "R ready", 1, time.Second, 0},
 		{"records", "p=1 c=2 started=9", "R, S", freeWrites, 0, 0},
@@ -103,7 +117,7 @@ func TestStatusPauses(t *testing.T) {
 		{"decides", "p=1 c=1 started=9", "S", 999, 0, 0},
 		{"ends", "p=1 c=1 started=9 met=X", "", 999, 0, 0},
 		{"suspends", "p=1 c=2 started=9 suspend", "R", 999, 0, 0},
-		{"starts", "p=1 c=2", "R", 999, 0, 0},
+		{"starts", "p=1 c=2", "R", 999, 0, time.Second},
 	} {
 		past := Past{StatusWrites: c.writes, StatusAt: noon.Add(-c.since), Seeded: true}
 		if c.writes == 0 {

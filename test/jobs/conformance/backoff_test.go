@@ -88,6 +88,7 @@ var backoffCases = []behaviour{
 	},
 	{
 		name: "a Job of the same name does not wait for the failures of the other", after: "TestImmediateJobRecreation",
+		collects: true,
 		story: func(p *play) {
 			for _, name := range []string{"a", "b", "c"} {
 				j := job(sized(1, 1))

@@ -180,7 +180,7 @@ var differenceCases = []behaviour{
 	{
 		name: "pods that become ready",
 		differs: &difference{
-			what: "`status.ready` and `status.active`, when nothing else changes", upstream: "are written a second after the change", ours: "are written at once, and at most once a second",
+			what: "`status.ready` and `status.active`, when nothing else changes", upstream: "are written a second after the change", ours: "are written at once, and at most once a second; the start of a Job with what follows within its first second",
 			why: "nobody waits for the first change, and a big Job's pods share a write",
 		},
 		story: func(p *play) {

@@ -42,17 +42,6 @@ type audited struct {
 // #18089, #19179), with nothing after it on that object, only a list can tell. It returns
 // when ctx ends, or with errDeparted.
 func (c *instance) audit(ctx context.Context) error {
-	client, err := metadata.NewForConfig(metadata.ConfigFor(c.config))
-	if err != nil {
-		return err
-	}
-	kinds := []audited{
-		{batchv1.SchemeGroupVersion.WithResource(jobsResource), "", c.jobs, func(metav1.Object) bool { return true }},
-		{corev1.SchemeGroupVersion.WithResource(podsResource), batchv1.JobNameLabel, c.pods, func(o metav1.Object) bool {
-			_, ok := o.GetLabels()[batchv1.JobNameLabel]
-			return ok
-		}},
-	}
 	tick := time.NewTicker(c.options.Audit)
 	defer tick.Stop()
 	for {
@@ -61,8 +50,8 @@ func (c *instance) audit(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		for _, kind := range kinds {
-			err := kind.compare(ctx, client)
+		for _, kind := range c.audited() {
+			err := kind.compare(ctx, c.metadata)
 			if errors.Is(err, errDeparted) {
 				return err
 			}
@@ -71,6 +60,20 @@ func (c *instance) audit(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// audited are the Jobs, and the pods that bear the name of one; all pods where a Job has
+// a selector of the user's own, whose pods need not bear it.
+func (c *instance) audited() []audited {
+	all := func(metav1.Object) bool { return true }
+	pods := audited{corev1.SchemeGroupVersion.WithResource(podsResource), batchv1.JobNameLabel, c.pods, func(o metav1.Object) bool {
+		_, ok := o.GetLabels()[batchv1.JobNameLabel]
+		return ok
+	}}
+	if len(c.jobs.GetIndexer().ListIndexFuncValues(manual)) > 0 {
+		pods.selector, pods.concerns = "", all
+	}
+	return []audited{{batchv1.SchemeGroupVersion.WithResource(jobsResource), "", c.jobs, all}, pods}
 }
 
 // compare lists a kind's metadata, waits until the cache has had time to show what was
@@ -98,7 +101,7 @@ func (a *audited) compare(ctx context.Context, client metadata.Interface) error 
 		switch {
 		case !there && !workload.Older(revision, cached.GetResourceVersion()):
 			return fmt.Errorf("%w: it still shows %s %s, which is gone", errDeparted, a.resource.Resource, key)
-		case there && now.uid == cached.GetUID() && workload.Older(cached.GetResourceVersion(), now.revision):
+		case there && workload.Older(cached.GetResourceVersion(), now.revision):
 			return fmt.Errorf("%w: it shows %s %s at revision %s, which was at %s %s ago", errDeparted, a.resource.Resource, key, cached.GetResourceVersion(), now.revision, settling)
 		}
 	}

@@ -47,7 +47,7 @@ func New(config *rest.Config, o Options) (*Controller, error) {
 // controller stands by.
 func (c *Controller) Synced() <-chan struct{} { return c.synced }
 
-// Run looks after Jobs until ctx ends, and returns when everything it began has ended.
+// Run looks after Jobs until ctx ends, and returns when its workers and informers have.
 // An instance whose caches have departed from the API is given up, with all that it
 // remembers, and another one begins.
 func (c *Controller) Run(ctx context.Context) error {

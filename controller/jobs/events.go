@@ -12,7 +12,7 @@ import (
 )
 
 // The budget of Events, a second and at once. What exceeds it waits in the recorder's
-// own queue and holds up nothing else.
+// own queue, and is dropped when that is full: it holds up nothing else.
 const (
 	eventsQPS   = 50
 	eventsBurst = 100
@@ -21,8 +21,8 @@ const (
 // record begins to send Events, if any are to be sent. Upstream's component name is
 // what people look for in `kubectl describe`.
 func (c *instance) record() error {
-	c.events = record.NewBroadcaster()
 	if c.options.Events == nil {
+		c.events = record.NewBroadcaster()
 		return nil
 	}
 	config := rest.CopyConfig(c.options.Events)
@@ -31,6 +31,7 @@ func (c *instance) record() error {
 	if err != nil {
 		return fmt.Errorf("job controller: events: %w", err)
 	}
+	c.events = record.NewBroadcaster()
 	c.events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
 	c.recorder = c.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "job-controller"})
 	return nil

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
@@ -21,7 +22,6 @@ import (
 // instance is one life of the controller: caches, queue and memory.
 type instance struct {
 	options   Options
-	config    *rest.Config
 	client    kubernetes.Interface
 	informers informers.SharedInformerFactory
 	jobs      cache.SharedIndexInformer
@@ -31,6 +31,7 @@ type instance struct {
 	recorder  record.EventRecorder
 	events    record.EventBroadcaster
 	metrics   *Metrics
+	metadata  metadata.Interface // for the audit
 }
 
 func newInstance(config *rest.Config, o Options) (*instance, error) {
@@ -38,8 +39,12 @@ func newInstance(config *rest.Config, o Options) (*instance, error) {
 	if err != nil {
 		return nil, fmt.Errorf("job controller: %w", err)
 	}
+	objects, err := metadata.NewForConfig(metadata.ConfigFor(config))
+	if err != nil {
+		return nil, fmt.Errorf("job controller: %w", err)
+	}
 	c := &instance{
-		options: o, config: config, client: client, metrics: o.Metrics,
+		options: o, client: client, metrics: o.Metrics, metadata: objects,
 		informers: informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(trim), informers.WithTweakListOptions(consistent)),
 	}
 	c.jobs, c.pods = c.informers.Batch().V1().Jobs().Informer(), c.informers.Core().V1().Pods().Informer()
@@ -48,6 +53,9 @@ func newInstance(config *rest.Config, o Options) (*instance, error) {
 	}
 	return c, nil
 }
+
+// manyTries in a row that failed are worth a line in any log.
+const manyTries = 6
 
 // newQueue is a work queue with retries whose order is that of lanes.
 func newQueue(urgent func(key) bool) workqueue.TypedRateLimitingInterface[key] {
@@ -63,12 +71,12 @@ func newQueue(urgent func(key) bool) workqueue.TypedRateLimitingInterface[key] {
 func (c *instance) run(ctx context.Context, synced func()) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	c.queue = newQueue(c.memories.urgent)
-	defer context.AfterFunc(ctx, c.queue.ShutDown)()
 	if err := c.record(); err != nil {
 		return err
 	}
 	defer c.events.Shutdown()
+	c.queue = newQueue(c.memories.urgent)
+	defer context.AfterFunc(ctx, c.queue.ShutDown)()
 	c.informers.Start(ctx.Done())
 	defer c.informers.Shutdown()
 	if !cache.WaitForCacheSync(ctx.Done(), c.jobs.HasSynced, c.pods.HasSynced) {
@@ -99,6 +107,9 @@ func (c *instance) work(ctx context.Context) bool {
 		return false
 	}
 	defer c.queue.Done(k)
+	if ctx.Err() != nil {
+		return true // the queue hands out what it has before it ends
+	}
 	began := time.Now()
 	o, err := c.sync(ctx, k)
 	switch {
@@ -108,7 +119,11 @@ func (c *instance) work(ctx context.Context) bool {
 		c.queue.Forget(k)
 		c.queue.AddAfter(k, fallback)
 	case err != nil:
-		klog.FromContext(ctx).V(2).Info("Job is tried again", "job", klog.KRef(k.namespace, k.name), "after", err)
+		level := klog.Level(2)
+		if c.queue.NumRequeues(k) >= manyTries {
+			level = 0
+		}
+		klog.FromContext(ctx).V(int(level)).Info("Job is tried again", "job", klog.KRef(k.namespace, k.name), "after", err)
 		c.queue.AddRateLimited(k)
 	default:
 		c.queue.Forget(k)

@@ -1,5 +1,7 @@
 package jobs
 
+import "slices"
+
 // slowTurns: of so many keys that are taken while both lanes have some, one is from the
 // slow lane.
 const slowTurns = 64
@@ -66,22 +68,23 @@ func (l *lanes) lane(fast bool) *fifo {
 	return &l.slow
 }
 
-// fifo is a queue in two slices: what is taken is given back to the collector.
+// fifo is a queue in two slices, which are given back to the collector when they are
+// empty.
 type fifo struct{ in, out []key }
 
 func (f *fifo) push(k key) { f.in = append(f.in, k) }
 
 func (f *fifo) pop() (k key, ok bool) {
 	if len(f.out) == 0 {
-		for i := len(f.in) - 1; i >= 0; i-- {
-			f.out = append(f.out, f.in[i])
-		}
-		f.in = f.in[:0]
+		slices.Reverse(f.in)
+		f.in, f.out = nil, f.in
 	}
-	if len(f.out) == 0 {
+	last := len(f.out) - 1
+	if last < 0 {
 		return key{}, false
 	}
-	k = f.out[len(f.out)-1]
-	f.out = f.out[:len(f.out)-1]
+	k = f.out[last]
+	f.out[last] = key{}
+	f.out = f.out[:last]
 	return k, true
 }

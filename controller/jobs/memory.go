@@ -19,7 +19,8 @@ type memory struct {
 	touched map[types.UID]touched
 	past    job.Past
 	mine    bool // the Job was looked after here
-	// generation of the Job at the last plan, and why that one makes pods.
+	// generation of the Job at the last plan that found no pod too many, and why the
+	// last one makes pods.
 	generation int64
 	creates    string
 
@@ -70,70 +71,70 @@ func (m *memory) taken(name string) {
 	m.past.Taken[name] = true
 }
 
-// memories are those of all Jobs, by UID.
+// memories are those of all Jobs.
 type memories struct {
 	mu    sync.Mutex
-	jobs  map[types.UID]*memory
-	sizes map[types.UID]int // of big Jobs, in pods
-	open  map[types.UID]bool
+	jobs  map[key]*memory
+	sizes map[key]int // of big Jobs, in pods
+	open  map[key]bool
 }
 
-func (m *memories) of(uid types.UID) *memory {
+func (m *memories) of(k key) *memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.jobs == nil {
-		m.jobs, m.sizes = map[types.UID]*memory{}, map[types.UID]int{}
+		m.jobs, m.sizes = map[key]*memory{}, map[key]int{}
 	}
-	found := m.jobs[uid]
+	found := m.jobs[k]
 	if found == nil {
 		found = &memory{}
-		m.jobs[uid] = found
+		m.jobs[k] = found
 	}
 	return found
 }
 
-func (m *memories) forget(uid types.UID) {
+func (m *memories) forget(k key) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.jobs, uid)
-	delete(m.sizes, uid)
-	delete(m.open, uid)
+	delete(m.jobs, k)
+	delete(m.sizes, k)
+	delete(m.open, k)
 }
 
 // isOpen notes whether a Job has pods that have finished and are not counted, or an end
 // that is decided; urgent tells of it.
-func (m *memories) isOpen(uid types.UID, open bool) {
+func (m *memories) isOpen(k key, open bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !open {
-		delete(m.open, uid)
+		delete(m.open, k)
 		return
 	}
 	if m.open == nil {
-		m.open = map[types.UID]bool{}
+		m.open = map[key]bool{}
 	}
-	m.open[uid] = true
+	m.open[k] = true
 }
 
 func (m *memories) urgent(k key) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.open[k.uid]
+	return m.open[k]
 }
 
-func (m *memories) sized(uid types.UID, pods int) {
+func (m *memories) sized(k key, pods int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if pods > smallJob {
-		m.sizes[uid] = pods
+		m.sizes[k] = pods
 	} else {
-		delete(m.sizes, uid)
+		delete(m.sizes, k)
 	}
 }
 
 // pause is how long events of pods wait for others to share a plan with.
-func (m *memories) pause(uid types.UID) time.Duration {
+func (m *memories) pause(k key) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return time.Duration(m.sizes[uid]) * pausePerPod
+	return time.Duration(m.sizes[k]) * pausePerPod
 }

@@ -21,7 +21,7 @@ func (c *instance) sync(ctx context.Context, k key) (outcome, error) {
 	if k.pod {
 		return c.syncLone(ctx, k)
 	}
-	m := c.memories.of(k.uid)
+	m := c.memories.of(k)
 	if err := c.settle(ctx, k, m); err != nil {
 		return outcome{}, err
 	}
@@ -35,8 +35,7 @@ func (c *instance) sync(ctx context.Context, k key) (outcome, error) {
 	case j == nil:
 		return c.syncGone(ctx, k, m)
 	case !c.options.mine(j):
-		c.metrics.external(j)
-		c.memories.forget(k.uid)
+		c.memories.forget(k)
 		return outcome{}, nil
 	}
 	return c.syncJob(ctx, k, j, m)
@@ -46,7 +45,7 @@ func (c *instance) sync(ctx context.Context, k key) (outcome, error) {
 func (c *instance) syncJob(ctx context.Context, k key, j *batchv1.Job, m *memory) (outcome, error) {
 	m.mine = true
 	pods, orphans := c.podsOf(k, j)
-	c.memories.sized(k.uid, len(pods))
+	c.memories.sized(k, len(pods))
 	d := job.Plan(time.Now(), job.State{Job: j, Pods: pods, Orphans: orphans, Past: m.past, Limits: c.options.Limits})
 	if log := klog.FromContext(ctx).V(4); log.Enabled() {
 		for _, r := range d.Reasons {
@@ -55,15 +54,18 @@ func (c *instance) syncJob(ctx context.Context, k key, j *batchv1.Job, m *memory
 	}
 	o := outcome{wake: d.Wake, mode: mode(j), action: actionOf(&d)}
 	if job.Ended(j) && len(d.Actions) == 0 {
-		c.memories.forget(k.uid) // until something changes there is nothing to remember
+		c.memories.forget(k) // until something changes there is nothing to remember
 		return o, nil
 	}
 	m.past = d.Past
-	c.memories.isOpen(k.uid, d.Tally.Open)
-	if d.Tally.Surplus > 0 && m.generation == j.Generation {
+	c.memories.isOpen(k, d.Tally.Open)
+	switch {
+	case d.Tally.Surplus == 0:
+		m.generation = j.Generation
+	case m.generation == j.Generation: // there were not too many, and nobody has asked for fewer
 		c.metrics.podsBeyond(d.Tally.Surplus)
+		m.generation = 0 // once is enough
 	}
-	m.generation = j.Generation
 	err := c.carryOut(ctx, j, m, &d)
 	if len(d.Actions) > 0 {
 		o.wake = workload.Soonest(o.wake, fallback)
@@ -122,7 +124,7 @@ func (c *instance) syncGone(ctx context.Context, k key, m *memory) (outcome, err
 	pods, orphans := c.podsOf(k, nil)
 	actions := job.Leftover(append(pods, orphans...), c.options.Limits.Pods)
 	if len(actions) == 0 || !c.options.All && !m.mine {
-		c.memories.forget(k.uid)
+		c.memories.forget(k)
 		return outcome{}, nil
 	}
 	live, err := c.liveJob(ctx, k.namespace, k.name)

@@ -37,7 +37,16 @@ func (c *instance) watch() error {
 	}
 	if err == nil {
 		_, err = c.jobs.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc: c.seeJob, DeleteFunc: c.seeJob,
+			AddFunc: func(obj any) {
+				if j := obj.(*batchv1.Job); !c.options.mine(j) {
+					c.metrics.external(j)
+				}
+				c.seeJob(obj)
+			},
+			DeleteFunc: func(obj any) {
+				c.seeJob(obj)
+				c.seeAbandoned(obj)
+			},
 			UpdateFunc: func(old, now any) {
 				if old.(*batchv1.Job).UID != now.(*batchv1.Job).UID { // deleted and made again in between
 					c.seeJob(old)
@@ -105,6 +114,22 @@ func (c *instance) seeJob(obj any) {
 	}
 }
 
+// seeAbandoned has the pods looked at that a Job with a selector of the user's own may
+// have left without an owner: nothing in them names the Job.
+func (c *instance) seeAbandoned(obj any) {
+	if t, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = t.Obj
+	}
+	j, ok := obj.(*batchv1.Job)
+	if !ok || !ptr.Deref(j.Spec.ManualSelector, false) {
+		return
+	}
+	found, _ := c.pods.GetIndexer().ByIndex(byNobody, j.Namespace)
+	for _, pod := range found {
+		c.seePod(pod)
+	}
+}
+
 func keyOf(j *batchv1.Job) key { return key{namespace: j.Namespace, name: j.Name, uid: j.UID} }
 
 func (c *instance) seePod(obj any) {
@@ -116,10 +141,10 @@ func (c *instance) seePod(obj any) {
 		return
 	}
 	for _, k := range c.keysOf(pod) {
-		if job.HeldFinished(pod) {
-			c.memories.isOpen(k.uid, true)
+		if job.HeldFinished(pod) && !k.pod {
+			c.memories.isOpen(k, true)
 		}
-		if pause := c.memories.pause(k.uid); pause > 0 {
+		if pause := c.memories.pause(k); pause > 0 {
 			c.queue.AddAfter(k, pause)
 		} else {
 			c.queue.Add(k)
@@ -130,8 +155,9 @@ func (c *instance) seePod(obj any) {
 // keysOf are the Jobs that a pod matters to.
 func (c *instance) keysOf(pod *corev1.Pod) (keys []key) {
 	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
-		if isJob(ref) {
-			return []key{{namespace: pod.Namespace, name: ref.Name, uid: ref.UID}}
+		k := key{namespace: pod.Namespace, name: ref.Name, uid: ref.UID}
+		if isJob(ref) && c.mayBe(k) {
+			return []key{k}
 		}
 		return nil
 	}
@@ -142,6 +168,19 @@ func (c *instance) keysOf(pod *corev1.Pod) (keys []key) {
 		keys = append(keys, key{namespace: pod.Namespace, name: pod.Name, uid: pod.UID, pod: true})
 	}
 	return keys
+}
+
+// mayBe tells whether a pod can mean its owner: the API does not check that an owner's
+// name and namespace are those of its UID, and a pod that names another's UID is no
+// reason to let that one's pods go.
+func (c *instance) mayBe(k key) bool {
+	found, _ := c.jobs.GetIndexer().ByIndex(byUID, string(k.uid))
+	for _, obj := range found {
+		if keyOf(obj.(*batchv1.Job)) != k {
+			return false
+		}
+	}
+	return true
 }
 
 // suitors are the Jobs whose selector matches a pod that nobody controls.
@@ -169,10 +208,10 @@ func (c *instance) podsOf(k key, j *batchv1.Job) (owned, orphans []*corev1.Pod) 
 		pod := obj.(*corev1.Pod)
 		switch {
 		case pod.Namespace != k.namespace:
-		case metav1.GetControllerOfNoCopy(pod) != nil:
-			owned = append(owned, pod)
-		default:
+		case metav1.GetControllerOfNoCopy(pod) == nil:
 			orphans = append(orphans, pod)
+		case metav1.GetControllerOfNoCopy(pod).Name == k.name:
+			owned = append(owned, pod)
 		}
 	}
 	if j != nil && ptr.Deref(j.Spec.ManualSelector, false) {

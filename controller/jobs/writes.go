@@ -75,13 +75,14 @@ func (c *instance) writeStatus(ctx context.Context, j *batchv1.Job, m *memory, d
 	return nil
 }
 
-// act carries actions out, several at a time. After an error no further one is begun;
-// the first error is returned.
+// act carries actions out, several at a time. After an error no further one is begun,
+// and the first is returned. A pod that has changed meanwhile keeps nobody else waiting.
 func (c *instance) act(ctx context.Context, j *batchv1.Job, m *memory, actions []workload.Action) error {
 	var (
 		workers sync.WaitGroup
 		next    atomic.Int64
 		failed  atomic.Pointer[error]
+		stale   atomic.Bool
 	)
 	one := func() {
 		for failed.Load() == nil && ctx.Err() == nil {
@@ -89,7 +90,10 @@ func (c *instance) act(ctx context.Context, j *batchv1.Job, m *memory, actions [
 			if i >= len(actions) {
 				return
 			}
-			if err := c.do(ctx, j, m, &actions[i]); err != nil {
+			switch err := c.do(ctx, j, m, &actions[i]); {
+			case errors.Is(err, errStale):
+				stale.Store(true)
+			case err != nil:
 				failed.CompareAndSwap(nil, &err)
 			}
 		}
@@ -101,6 +105,9 @@ func (c *instance) act(ctx context.Context, j *batchv1.Job, m *memory, actions [
 	workers.Wait()
 	if err := failed.Load(); err != nil {
 		return *err
+	}
+	if stale.Load() {
+		return errStale
 	}
 	return nil
 }
@@ -136,11 +143,13 @@ func (c *instance) create(ctx context.Context, j *batchv1.Job, m *memory, pod *c
 	case apierrors.IsAlreadyExists(err):
 		return c.meet(ctx, j, m, pod.Name)
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return nil // the namespace goes, and the Job with it
+		return fmt.Errorf("no pods are made: %w", err) // the Job goes with the namespace, some time
 	case !refused(err):
 		m.unsettled(pod.Name)
 	}
-	c.tell(j, true, "FailedCreate", "Error creating: "+err.Error())
+	if ctx.Err() == nil {
+		c.tell(j, true, "FailedCreate", "Error creating: "+err.Error())
+	}
 	return fmt.Errorf("creating pod %s: %w", pod.Name, err)
 }
 
@@ -182,13 +191,12 @@ func (c *instance) patch(ctx context.Context, m *memory, pod *corev1.Pod, a *wor
 	case err != nil:
 		return nil, fmt.Errorf("patching pod %s: %w", pod.Name, err)
 	}
-	if !job.Held(left) {
-		m.gone(left.UID, left.Name, false)
-	}
 	if left.DeletionTimestamp == nil {
-		// The answer to the patch that removes the last finalizer of a terminating pod
-		// carries the revision from before it.
 		m.wrote(podsResource, left.ResourceVersion)
+	} else if !job.Held(left) {
+		// The answer to the patch that removes the last finalizer of a terminating pod
+		// carries the revision from before it. Nobody can give such a pod a finalizer again.
+		m.gone(left.UID, left.Name, false)
 	}
 	return left, nil
 }
@@ -204,7 +212,9 @@ func (c *instance) delete(ctx context.Context, j *batchv1.Job, m *memory, pod *c
 	case apierrors.IsConflict(err):
 		return errStale
 	case err != nil:
-		c.tell(j, true, "FailedDelete", "Error deleting: "+err.Error())
+		if ctx.Err() == nil {
+			c.tell(j, true, "FailedDelete", "Error deleting: "+err.Error())
+		}
 		return fmt.Errorf("deleting pod %s: %w", pod.Name, err)
 	default:
 		c.tell(j, false, "SuccessfulDelete", "Deleted pod: "+pod.Name)

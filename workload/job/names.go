@@ -15,9 +15,10 @@ import (
 // the same name twice, and the API refuses the second pod.
 //
 // Slots of an Indexed Job are its indexes; an attempt is the lowest whose name no
-// pod bears. Slots of another Job are numbered: pods that finished, in whatever
-// state of being counted, and pods that exist; that sum does not change when a pod
-// finishes, is recorded or is counted.
+// pod bears. Slots of another Job are numbered, and the first ones are taken that no pod
+// bears, from the number of pods on that have finished and are recorded or counted. So a
+// pod whose create is still on its way, of which nobody knows, keeps its number, and
+// numbers that were given before pods finished are not given again.
 
 const (
 	suffixLength = 10

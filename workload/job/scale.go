@@ -194,17 +194,20 @@ func (p *plan) createIndexes(pending func(func(int) bool), missing int) {
 	p.made(made, missing)
 }
 
-// createSlots makes pods of a Job without indexes. The numbers of their slots begin
-// after all pods that there were and are: see names.go.
+// createSlots makes pods of a Job without indexes, of the first slots that no pod bears
+// after those that were finished: see names.go.
 func (p *plan) createSlots(missing int) {
 	if p.backsOff(missing) {
 		return
 	}
 	u := ptr.Deref(p.job.Status.UncountedTerminatedPods, batchv1.UncountedTerminatedPods{})
-	slot := int(p.job.Status.Succeeded+p.job.Status.Failed) + len(u.Succeeded) + len(u.Failed) + p.held - len(p.heldRecorded)
+	slot := int(p.job.Status.Succeeded+p.job.Status.Failed) + len(u.Succeeded) + len(u.Failed)
 	n := p.batch(missing)
-	for k := range n {
-		p.create(podFrom(p.job, p.freeName(noIndex, slot+k), noIndex, nil))
+	for made := 0; made < n; slot++ {
+		if name := podName(p.job, noIndex, slot, 0); !p.bears(name) && !p.Past.Taken[name] {
+			p.create(podFrom(p.job, name, noIndex, nil))
+			made++
+		}
 	}
 	p.made(n, missing)
 }

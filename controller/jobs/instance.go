@@ -9,6 +9,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -124,7 +125,11 @@ func (c *instance) work(ctx context.Context) bool {
 			level = 0
 		}
 		klog.FromContext(ctx).V(int(level)).Info("Job is tried again", "job", klog.KRef(k.namespace, k.name), "after", err)
-		c.queue.AddRateLimited(k)
+		if seconds, ok := apierrors.SuggestsClientDelay(err); ok && seconds > 0 {
+			c.queue.AddAfter(k, time.Duration(seconds)*time.Second)
+		} else {
+			c.queue.AddRateLimited(k)
+		}
 	default:
 		c.queue.Forget(k)
 		if o.wake > 0 {

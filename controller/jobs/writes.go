@@ -133,7 +133,9 @@ func (c *instance) do(ctx context.Context, j *batchv1.Job, m *memory, a *workloa
 // create makes a pod. Its name follows from what was decided, so a pod that bears it
 // already is the one that was to be made, or one that the cache does not show yet.
 func (c *instance) create(ctx context.Context, j *batchv1.Job, m *memory, pod *corev1.Pod) error {
-	made, err := c.client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+	// client-go would send it again by itself after a 429, some time after it was decided.
+	made := &corev1.Pod{}
+	err := c.client.CoreV1().RESTClient().Post().MaxRetries(0).Namespace(pod.Namespace).Resource(podsResource).Body(pod).Do(ctx).Into(made)
 	c.metrics.created(m.creates, err)
 	switch {
 	case err == nil:

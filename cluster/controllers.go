@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/server/healthz"
@@ -34,6 +33,8 @@ import (
 	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 	"k8s.io/kubernetes/pkg/controller/serviceaccount"
 	serviceaccounttoken "k8s.io/kubernetes/pkg/serviceaccount"
+
+	"github.com/rehearse-k8s/rehearse/controller"
 )
 
 // controllerFlags are kube-controller-manager's flags that hold here. Leader
@@ -130,8 +131,8 @@ func controllerContext(ctx context.Context, config *rest.Config, settings *kcmco
 	// Resyncs of several hours apart for each controller, as upstream spreads them.
 	minimum := settings.ComponentConfig.Generic.MinResyncPeriod.Duration
 	resync := func() time.Duration { return time.Duration(float64(minimum) * (1 + rand.Float64())) }
-	typed := informers.NewSharedInformerFactoryWithOptions(client, resync(), informers.WithTransform(trim))
-	untyped := metadatainformer.NewSharedInformerFactoryWithOptions(metadataClient, resync(), metadatainformer.WithTransform(trim))
+	typed := informers.NewSharedInformerFactoryWithOptions(client, resync(), informers.WithTransform(controller.Trim))
+	untyped := metadatainformer.NewSharedInformerFactoryWithOptions(metadataClient, resync(), metadatainformer.WithTransform(controller.Trim))
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoveryClient))
 	go wait.Until(mapper.Reset, 30*time.Second, ctx.Done())
 
@@ -154,15 +155,6 @@ func controllerContext(ctx context.Context, config *rest.Config, settings *kcmco
 		c.GraphBuilder = garbagecollector.NewDependencyGraphBuilder(ctx, metadataClient, mapper, ignored, c.ObjectOrMetadataInformerFactory, c.InformersStarted)
 	}
 	return c, nil
-}
-
-// trim drops managed fields from what informers keep: no controller reads them,
-// and they are a third of a pod.
-func trim(obj any) (any, error) {
-	if m, err := meta.Accessor(obj); err == nil && m.GetManagedFields() != nil {
-		m.SetManagedFields(nil)
-	}
-	return obj, nil
 }
 
 // noHealthz takes the health checks of controllers that no HTTP server shows.

@@ -64,30 +64,31 @@ func (f *Freshness) Open() (names []string) {
 	return names
 }
 
-// Behind says what a cache does not show yet, or "". reached is the revision that
+// Behind says what a cache does not show yet, or "", and of which resource; "" is that
+// of the objects that were made, deleted or let go. reached is the revision that
 // the cache of a resource has reached, "" if it does not tell; still tells whether the
 // cache shows an object as if nothing had been done to it.
 //
 // A cache that does not tell its revision is taken as it is: writes carry
 // preconditions and names that make a repetition harmless, waiting for good would
 // help nobody.
-func (f *Freshness) Behind(reached func(resource string) string, still func(types.UID) bool) string {
+func (f *Freshness) Behind(reached func(resource string) string, still func(types.UID) bool) (resource, why string) {
 	for name := range f.unsettled {
-		return "nobody knows yet whether " + name + " was made"
+		return "", "nobody knows yet whether " + name + " was made"
 	}
 	for resource, wrote := range f.revisions {
 		if at := reached(resource); Older(at, wrote) {
-			return fmt.Sprintf("the cache of %s is at revision %s, the last own write at %s", resource, at, wrote)
+			return resource, fmt.Sprintf("the cache of %s is at revision %s, the last own write at %s", resource, at, wrote)
 		}
 		delete(f.revisions, resource)
 	}
 	for uid := range f.gone {
 		if still(uid) {
-			return fmt.Sprintf("the cache still shows the object with UID %s as it was before the last own write", uid)
+			return "", fmt.Sprintf("the cache still shows the object with UID %s as it was before the last own write", uid)
 		}
 		delete(f.gone, uid)
 	}
-	return ""
+	return "", ""
 }
 
 // Older tells whether a is known to be an older revision than b (KEP-5504). What

@@ -19,7 +19,7 @@ func TestFreshness(t *testing.T) {
 	var f Freshness
 	expect := func(what string) {
 		t.Helper()
-		if got := f.Behind(reached, still); what == "" && got != "" || !strings.Contains(got, what) {
+		if _, got := f.Behind(reached, still); what == "" && got != "" || !strings.Contains(got, what) {
 			t.Errorf("behind: %q, want %q", got, what)
 		}
 	}

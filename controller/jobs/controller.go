@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -32,6 +31,7 @@ type key struct {
 type Controller struct {
 	config  *rest.Config
 	options Options
+	first   *instance
 	synced  chan struct{}
 }
 
@@ -39,7 +39,8 @@ type Controller struct {
 func New(config *rest.Config, o Options) (*Controller, error) {
 	o.complete()
 	c := &Controller{config: unlimited(config), options: o, synced: make(chan struct{})}
-	_, err := newInstance(c.config, o)
+	var err error
+	c.first, err = newInstance(c.config, o)
 	return c, err
 }
 
@@ -49,7 +50,7 @@ func (c *Controller) Synced() <-chan struct{} { return c.synced }
 
 // Run looks after Jobs until ctx ends, and returns when its workers and informers have.
 // An instance whose caches have departed from the API is given up, with all that it
-// remembers, and another one begins.
+// remembers, and another one begins. It is called once.
 func (c *Controller) Run(ctx context.Context) error {
 	synced := sync.OnceFunc(func() { close(c.synced) })
 	if c.options.Lead != nil {
@@ -60,17 +61,16 @@ func (c *Controller) Run(ctx context.Context) error {
 			return nil
 		}
 	}
-	for {
-		i, err := newInstance(c.config, c.options)
-		if err != nil {
-			return err
-		}
-		err = i.run(ctx, synced)
+	for i := c.first; ; {
+		err := i.run(ctx, synced)
 		if ctx.Err() != nil || !errors.Is(err, errDeparted) {
 			return err
 		}
 		klog.FromContext(ctx).Error(err, "The Job controller begins anew")
 		c.options.Metrics.restarted()
+		if i, err = newInstance(c.config, c.options); err != nil {
+			return err
+		}
 	}
 }
 
@@ -106,12 +106,4 @@ func consistent(o *metav1.ListOptions) {
 	if o.ResourceVersion == "0" {
 		o.ResourceVersion, o.ResourceVersionMatch = "", ""
 	}
-}
-
-// trim drops what nobody here reads: managed fields are a third of a pod.
-func trim(obj any) (any, error) {
-	if m, err := meta.Accessor(obj); err == nil {
-		m.SetManagedFields(nil)
-	}
-	return obj, nil
 }

@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
+
+	"github.com/rehearse-k8s/rehearse/controller"
 )
 
 // instance is one life of the controller: caches, queue and memory.
@@ -46,7 +48,7 @@ func newInstance(config *rest.Config, o Options) (*instance, error) {
 	}
 	c := &instance{
 		options: o, client: client, metrics: o.Metrics, metadata: objects,
-		informers: informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(trim), informers.WithTweakListOptions(consistent)),
+		informers: informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(controller.Trim), informers.WithTweakListOptions(consistent)),
 	}
 	c.jobs, c.pods = c.informers.Batch().V1().Jobs().Informer(), c.informers.Core().V1().Pods().Informer()
 	if err := c.watch(); err != nil {

@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -75,7 +74,7 @@ func (c *instance) syncJob(ctx context.Context, k key, j *batchv1.Job, m *memory
 
 // behind tells whether a cache does not show yet what was written for a Job.
 func (c *instance) behind(ctx context.Context, k key, m *memory) bool {
-	why := m.fresh.Behind(c.reached, func(uid types.UID) bool {
+	resource, why := m.fresh.Behind(c.reached, func(uid types.UID) bool {
 		t := m.touched[uid]
 		pod := c.pod(k.namespace, t.name)
 		if pod == nil || pod.UID != uid {
@@ -95,7 +94,7 @@ func (c *instance) behind(ctx context.Context, k key, m *memory) bool {
 		m.waitsSince = time.Now()
 	}
 	klog.FromContext(ctx).V(4).Info("Job waits for its caches", "job", klog.KRef(k.namespace, k.name), "because", why)
-	if strings.Contains(why, jobsResource) {
+	if resource == jobsResource {
 		c.metrics.waiting(batchv1.GroupName, jobsResource)
 	} else {
 		c.metrics.waiting("", podsResource)

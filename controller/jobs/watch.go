@@ -155,9 +155,8 @@ func (c *instance) seePod(obj any) {
 // keysOf are the Jobs that a pod matters to.
 func (c *instance) keysOf(pod *corev1.Pod) (keys []key) {
 	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
-		k := key{namespace: pod.Namespace, name: ref.Name, uid: ref.UID}
-		if isJob(ref) && c.mayBe(k) {
-			return []key{k}
+		if isJob(ref) {
+			return []key{{namespace: pod.Namespace, name: ref.Name, uid: ref.UID}}
 		}
 		return nil
 	}
@@ -168,19 +167,6 @@ func (c *instance) keysOf(pod *corev1.Pod) (keys []key) {
 		keys = append(keys, key{namespace: pod.Namespace, name: pod.Name, uid: pod.UID, pod: true})
 	}
 	return keys
-}
-
-// mayBe tells whether a pod can mean its owner: the API does not check that an owner's
-// name and namespace are those of its UID, and a pod that names another's UID is no
-// reason to let that one's pods go.
-func (c *instance) mayBe(k key) bool {
-	found, _ := c.jobs.GetIndexer().ByIndex(byUID, string(k.uid))
-	for _, obj := range found {
-		if keyOf(obj.(*batchv1.Job)) != k {
-			return false
-		}
-	}
-	return true
 }
 
 // suitors are the Jobs whose selector matches a pod that nobody controls.
@@ -210,7 +196,7 @@ func (c *instance) podsOf(k key, j *batchv1.Job) (owned, orphans []*corev1.Pod) 
 		case pod.Namespace != k.namespace:
 		case metav1.GetControllerOfNoCopy(pod) == nil:
 			orphans = append(orphans, pod)
-		case metav1.GetControllerOfNoCopy(pod).Name == k.name:
+		case metav1.GetControllerOfNoCopy(pod).Name == k.name: // the API does not check that it belongs to the UID
 			owned = append(owned, pod)
 		}
 	}

@@ -168,7 +168,7 @@ func (w *world) sync(likely int) {
 		}
 		w.fresh.Settled(name)
 	}
-	if w.fresh.Behind(w.reached, w.still) != "" && !w.naive.noFreshness {
+	if _, why := w.fresh.Behind(w.reached, w.still); why != "" && !w.naive.noFreshness {
 		return
 	}
 	j := w.jobs[w.jobSeen-1]

@@ -1,0 +1,174 @@
+package cloneset
+
+import (
+	"fmt"
+	"math"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/rehearse-k8s/rehearse/api/apps"
+	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
+)
+
+// wanted are the numbers of a spec, resolved.
+type wanted struct {
+	replicas, partition              int
+	maxUnavailable, maxSurge         int
+	scaleMaxUnavailable              int
+	excludePreparingDelete, rollback bool
+}
+
+// group are the active pods of one revision, or of all others.
+type group struct {
+	all         int // with those that wait for their preDelete hook
+	preparing   int // those
+	toDelete    int // of the others: somebody asked for their deletion by name
+	unavailable int // of the rest
+	// recreated are those that can only come to the other revision as new pods.
+	recreated int
+}
+
+func (g group) current() int { return g.all - g.preparing }
+
+// difference is how far the pods are from what is wanted. Numbers are 0 or more, but
+// for update.
+type difference struct {
+	// create pods, createOld of them of the old revision (which may be more than create),
+	// createLimit of them now.
+	create, createOld, createLimit int
+	// remove pods, beside those whose deletion has begun or was asked for; removeOld of
+	// them of the old revision (which may be more than remove).
+	remove, removeOld int
+	// spare is how many available pods may be taken away now.
+	spare int
+	// surge is how many pods there may be beyond replicas, surgeOld of them of the old
+	// revision.
+	surge, surgeOld int
+	// update pods to the update revision, or, less than 0, to the current one.
+	update int
+	// unavailable is how many pods of the revision that is updated to may be unavailable.
+	unavailable int
+}
+
+// resolve takes the numbers of a spec. The error names what cannot be read; the number
+// is then the careful one.
+func resolve(set *v1alpha1.CloneSet) (w wanted, err error) {
+	spec, u := &set.Spec, &set.Spec.UpdateStrategy
+	w.replicas = 1
+	if spec.Replicas != nil {
+		w.replicas = int(*spec.Replicas)
+	}
+	read := func(field string, v *intstr.IntOrString, otherwise int, up bool) int {
+		if v == nil {
+			return otherwise
+		}
+		n, e := intstr.GetScaledValueFromIntOrPercent(v, w.replicas, up)
+		if e != nil || n < 0 {
+			err = fmt.Errorf("%s: %q is neither a number of pods nor a percentage", field, v.String())
+			return 0
+		}
+		return n
+	}
+	w.partition = min(read("spec.updateStrategy.partition", u.Partition, 0, true), w.replicas)
+	// A partition that is only not 100% leaves one pod to be updated.
+	if p := u.Partition; p != nil && p.Type == intstr.String && p.StrVal != "100%" && w.replicas > 1 && w.partition == w.replicas {
+		w.partition--
+	}
+	w.maxSurge = read("spec.updateStrategy.maxSurge", u.MaxSurge, 0, true)
+	if u.Paused {
+		w.maxSurge = 0
+	}
+	if u.Type == v1alpha1.InPlaceOnly {
+		w.maxSurge = 0 // nothing is made anew
+	}
+	fifth := intstr.FromString("20%")
+	unavailable := u.MaxUnavailable
+	if unavailable == nil {
+		unavailable = &fifth
+	}
+	w.maxUnavailable = read("spec.updateStrategy.maxUnavailable", unavailable, 0, w.maxSurge == 0)
+	w.scaleMaxUnavailable = read("spec.scaleStrategy.maxUnavailable", spec.ScaleStrategy.MaxUnavailable, math.MaxInt32, true)
+	w.excludePreparingDelete = set.Labels[apps.LabelExcludePreparingDelete] == "true"
+	w.rollback = set.Annotations[AnnotationPartitionRollback] == "true"
+	return w, err
+}
+
+// AnnotationPartitionRollback with "true" on a CloneSet has pods that are beyond the
+// partition go back to the current revision (Kruise's feature gate
+// CloneSetPartitionRollback).
+const AnnotationPartitionRollback = "rehearse-k8s.github.io/partition-rollback"
+
+// differ compares what there is, of the update revision and of all others, with what is
+// wanted. same says that the current revision is the update revision.
+//
+// The numbers are Kruise's (calculateDiffsWithExpectation), but that
+//   - surge keeps its width to the end: as long as pods of the old revision are left to be
+//     replaced, so many pods may be beyond replicas. Kruise's shrinks with the number of
+//     pods that are still to be made, and its last pods go one by one (#2491, #1442);
+//   - only pods that cannot be updated in place need surge (#2369);
+//   - pods that wait for a preDelete hook do not have others removed in their place, so
+//     that nothing needs to stop while one waits;
+//   - pods are updated, however few there are, if they are of no use anyway (#2385).
+func differ(w wanted, old, updated group, same bool) (d difference) {
+	all := old.all + updated.all
+	preparing := old.preparing + updated.preparing
+	toDelete := old.toDelete + updated.toDelete
+	unavailable := preparing + old.unavailable + updated.unavailable
+
+	oldDiff := old.current() - w.partition
+	newDiff := updated.current() - (w.replicas - w.partition)
+	if same || !w.rollback {
+		oldDiff, newDiff = max(oldDiff, 0), min(newDiff, 0)
+	}
+
+	if w.maxSurge > 0 {
+		d.surge, d.surgeOld = surge(w, old, updated, oldDiff, newDiff, unavailable)
+	}
+	total, totalOld := all, old.all
+	if w.excludePreparingDelete {
+		total, totalOld = total-preparing, totalOld-old.preparing
+	}
+	if d.create = max(w.replicas+d.surge-total, 0); d.create > 0 {
+		d.createOld = max(w.partition+d.surgeOld-totalOld, 0)
+		d.createLimit = min(d.create, max(w.scaleMaxUnavailable-unavailable, 0))
+	}
+	if d.remove = max(all-preparing-toDelete-(w.replicas+d.surge), 0); d.remove > 0 {
+		d.removeOld = max(old.current()-old.toDelete-(w.partition+d.surgeOld), 0)
+	}
+	d.spare = max(w.maxUnavailable+(all-w.replicas)-unavailable, 0)
+	switch {
+	case oldDiff > 0 && newDiff >= 0 && d.surge > 0:
+		d.update = oldDiff // enough have been made: what is left only goes
+	case abs(oldDiff) <= abs(newDiff):
+		d.update = oldDiff
+	default:
+		d.update = -newDiff
+	}
+	if d.update != 0 {
+		d.unavailable = max(w.maxUnavailable+all-w.replicas, 1)
+	}
+	return d
+}
+
+// surge is how many pods there may be beyond replicas: for those whose deletion somebody
+// asked for and that may not be missed, or for the update, whichever is more.
+func surge(w wanted, old, updated group, oldDiff, newDiff, unavailable int) (all, ofOld int) {
+	toDelete := old.toDelete + updated.toDelete
+	forScale := min(max(unavailable+toDelete-w.maxUnavailable, 0), toDelete)
+	forUpdate, updateOld := 0, 0
+	switch {
+	case oldDiff > 0:
+		forUpdate = min(oldDiff, old.recreated)
+	case oldDiff < 0 && newDiff > 0: // back to the old revision
+		forUpdate = min(newDiff, updated.recreated)
+		updateOld = forUpdate
+	}
+	if forScale >= forUpdate {
+		all = min(w.maxSurge, forScale)
+		return all, min(all, max(forScale-updated.toDelete, 0))
+	}
+	all = min(w.maxSurge, forUpdate)
+	return all, min(all, updateOld)
+}
+
+func abs(n int) int { return max(n, -n) }

@@ -1,0 +1,185 @@
+package cloneset
+
+import (
+	"reflect"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rehearse-k8s/rehearse/api/apps"
+)
+
+// Pod is all that a plan reads of a pod, and there is nothing else that it could read. So
+// an update that leaves it the same (Same) cannot change a plan, and needs to wake nobody:
+// what others filter by a list of cases (kruise #2057, #2473) holds here by
+// construction.
+//
+// Maps and slices are those of the object that it was made from, and are not changed.
+type Pod struct {
+	Namespace, Name string
+	UID             types.UID
+	// ResourceVersion is for the preconditions of writes. Nothing is decided by it, and
+	// Same does not look at it.
+	ResourceVersion string
+
+	// Controller is the UID of the pod's controller, "" if it has none.
+	Controller  types.UID
+	Labels      map[string]string
+	Finalizers  []string
+	Created     time.Time
+	Terminating bool
+
+	// The annotations, as they are.
+	DeletionCost, InPlaceState, InPlaceGrace, StateSince string
+
+	Node       string
+	Phase      corev1.PodPhase
+	Gates      []string
+	Containers []Container
+	Statuses   []Status
+	Ready      Condition
+	InPlace    Condition // apps.ConditionInPlaceUpdateReady
+	Traffic    Condition // apps.ConditionPodReady
+}
+
+// Container is what a plan reads of a container's spec.
+type Container struct {
+	Name, Image string
+	Resources   corev1.ResourceRequirements
+}
+
+// Status is what a plan reads of a container's status.
+type Status struct {
+	Name, Image, ImageID, ContainerID string
+	Ready                             bool
+	Restarts                          int
+	Resources                         *corev1.ResourceRequirements
+}
+
+// Condition is a condition of a pod; one that it does not have is the zero value.
+type Condition struct {
+	Status  corev1.ConditionStatus
+	Since   time.Time
+	Message string
+}
+
+// View makes the Pod of an object.
+func View(o *corev1.Pod) *Pod {
+	p := &Pod{
+		Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
+		Labels: o.Labels, Finalizers: o.Finalizers, Created: o.CreationTimestamp.Time, Terminating: o.DeletionTimestamp != nil,
+		DeletionCost: o.Annotations[apps.AnnotationDeletionCost],
+		InPlaceState: o.Annotations[apps.AnnotationInPlaceState], InPlaceGrace: o.Annotations[apps.AnnotationInPlaceGrace],
+		StateSince: o.Annotations[apps.AnnotationStateSince],
+		Node:       o.Spec.NodeName, Phase: o.Status.Phase,
+		Containers: make([]Container, 0, len(o.Spec.Containers)),
+		Statuses:   make([]Status, 0, len(o.Status.ContainerStatuses)),
+	}
+	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
+		p.Controller = ref.UID
+	}
+	for _, gate := range o.Spec.ReadinessGates {
+		p.Gates = append(p.Gates, string(gate.ConditionType))
+	}
+	for i := range o.Spec.Containers {
+		c := &o.Spec.Containers[i]
+		p.Containers = append(p.Containers, Container{Name: c.Name, Image: c.Image, Resources: c.Resources})
+	}
+	for i := range o.Status.ContainerStatuses {
+		c := &o.Status.ContainerStatuses[i]
+		p.Statuses = append(p.Statuses, Status{
+			Name: c.Name, Image: c.Image, ImageID: c.ImageID, ContainerID: c.ContainerID,
+			Ready: c.Ready, Restarts: int(c.RestartCount), Resources: c.Resources,
+		})
+	}
+	for i := range o.Status.Conditions {
+		c := &o.Status.Conditions[i]
+		switch is := (Condition{c.Status, c.LastTransitionTime.Time, c.Message}); string(c.Type) {
+		case string(corev1.PodReady):
+			is.Message = ""
+			p.Ready = is
+		case apps.ConditionInPlaceUpdateReady:
+			p.InPlace = is
+		case apps.ConditionPodReady:
+			p.Traffic = is
+		}
+	}
+	return p
+}
+
+// Same tells whether a plan can see no difference between two.
+func (p *Pod) Same(q *Pod) bool {
+	a, b := *p, *q
+	a.ResourceVersion, b.ResourceVersion = "", ""
+	return reflect.DeepEqual(a, b)
+}
+
+// active tells whether a pod counts: it has not finished, and is not being deleted.
+func (p *Pod) active() bool {
+	return !p.Terminating && p.Phase != corev1.PodSucceeded && p.Phase != corev1.PodFailed
+}
+
+func (p *Pod) state() apps.LifecycleState { return apps.LifecycleState(p.Labels[apps.LabelState]) }
+
+// normal tells whether a pod is in no step of its life: one that bears no state is
+// Kruise's of before the states, or was adopted.
+func (p *Pod) normal() bool { return p.state() == "" || p.state() == apps.StateNormal }
+
+// ready tells whether a pod is up and not being updated.
+func (p *Pod) ready() bool {
+	return p.Phase == corev1.PodRunning && p.Ready.Status == corev1.ConditionTrue && p.InPlace.Status != corev1.ConditionFalse
+}
+
+// available tells whether users can count on a pod, and if it is only a matter of time,
+// how long that is.
+func (p *Pod) available(now time.Time, minReady time.Duration) (bool, time.Duration) {
+	if !p.ready() || !p.normal() {
+		return false, 0
+	}
+	left := p.Ready.Since.Add(minReady).Sub(now)
+	if minReady == 0 || left <= 0 {
+		return true, 0
+	}
+	return false, left
+}
+
+func (p *Pod) instance() string { return p.Labels[apps.LabelInstanceID] }
+
+// deletionCost is 0 for what is no number, as with ReplicaSets (KEP-2255).
+func (p *Pod) deletionCost() int64 {
+	if p.DeletionCost == "" {
+		return 0
+	}
+	n, err := strconv.ParseInt(p.DeletionCost, 10, 32)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func (p *Pod) restarts() (n int) {
+	for i := range p.Statuses {
+		n += p.Statuses[i].Restarts
+	}
+	return n
+}
+
+func (p *Pod) status(container string) *Status {
+	for i := range p.Statuses {
+		if p.Statuses[i].Name == container {
+			return &p.Statuses[i]
+		}
+	}
+	return nil
+}
+
+// object is as much of the pod as a write names.
+func (p *Pod) object() *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion,
+		Labels: p.Labels, Finalizers: p.Finalizers,
+	}}
+}

@@ -54,9 +54,9 @@ type InPlaceUpdateSpec struct {
 	// ContainerResources are the new requests and limits of containers.
 	ContainerResources map[string]corev1.ResourceRequirements `json:"containerResources,omitempty"`
 	// MetaDataPatch is a strategic merge patch of the pod's metadata.
-	MetaDataPatch         []byte                  `json:"metaDataPatch,omitempty"`
-	UpdateEnvFromMetadata bool                    `json:"updateEnvFromMetadata,omitempty"`
-	GraceSeconds          int32                   `json:"graceSeconds,omitempty"`
+	MetaDataPatch         []byte `json:"metaDataPatch,omitempty"`
+	UpdateEnvFromMetadata bool   `json:"updateEnvFromMetadata,omitempty"`
+	GraceSeconds          int32  `json:"graceSeconds,omitempty"`
 }
 
 // NotReadyMessage is one entry of the list in the message of ConditionPodReady: who keeps

@@ -34,6 +34,13 @@ const (
 	AnnotationDeletionCost = "controller.kubernetes.io/pod-deletion-cost"
 )
 
+// Annotations of CloneSets that v1beta1 has fields for (InPlaceUpdateStrategy).
+const (
+	AnnotationPreDownloadParallelism         = "apps.kruise.io/image-predownload-parallelism"
+	AnnotationPreDownloadTimeoutSeconds      = "apps.kruise.io/image-predownload-timeout-seconds"
+	AnnotationPreDownloadMinUpdatedReadyPods = "apps.kruise.io/image-predownload-min-updated-ready-pods"
+)
+
 // AnnotationClaimsHash on a ControllerRevision is the hash of the claim templates that
 // belong to it.
 const AnnotationClaimsHash = "kruise.io/cloneset-volumeclaimtemplate-hash"

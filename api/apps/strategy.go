@@ -1,6 +1,9 @@
 package apps
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
 
 // UpdatePriorityStrategy says which pods are updated first: by weights, or by the order
 // of keys, not both.
@@ -34,4 +37,10 @@ type InPlaceUpdateStrategy struct {
 	// GracePeriodSeconds is how long a pod is not ready before its spec is changed, in
 	// seconds.
 	GracePeriodSeconds int32 `json:"gracePeriodSeconds,omitempty"`
+	// How the new image is brought to nodes before the update. v1alpha1 has annotations
+	// for the same, which these win over. Nothing of ours reads them: they are kept for
+	// whoever downloads images.
+	ImagePreDownloadParallelism         *intstr.IntOrString `json:"imagePreDownloadParallelism,omitempty"`
+	ImagePreDownloadTimeoutSeconds      *int32              `json:"imagePreDownloadTimeoutSeconds,omitempty"`
+	ImagePreDownloadMinUpdatedReadyPods *intstr.IntOrString `json:"imagePreDownloadMinUpdatedReadyPods,omitempty"`
 }

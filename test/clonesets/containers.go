@@ -1,0 +1,189 @@
+package clonesets
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/rehearse-k8s/rehearse/api/apps"
+)
+
+// killed is the exit code of a container that was stopped.
+const killed = 137
+
+// run makes the status of a pod say what its containers do now, and returns how long the
+// next change of it is away. Conditions of others stay as they are.
+func run(pod *corev1.Pod, b Behaviour, now time.Time) (wake time.Duration) {
+	status := &pod.Status
+	status.Phase = corev1.PodRunning
+	status.ObservedGeneration = pod.Generation
+	if status.StartTime == nil {
+		status.StartTime = ptr.To(metav1.NewTime(now))
+	}
+	asked := restartsAsked(pod)
+	before := status.ContainerStatuses
+	status.ContainerStatuses = nil
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		s := corev1.ContainerStatus{Name: c.Name}
+		if j := slices.IndexFunc(before, func(s corev1.ContainerStatus) bool { return s.Name == c.Name }); j >= 0 {
+			s = before[j]
+		}
+		if s.State.Running != nil && (s.Image != c.Image || asked(&s)) {
+			stop(&s, now, "Completed", 0)
+			s.LastTerminationState, s.State = s.State, corev1.ContainerState{
+				Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"},
+			}
+		}
+		if s.State.Running == nil {
+			if rest := downFor(&s, b.Restart, now); rest > 0 {
+				wake = sooner(wake, rest)
+			} else {
+				begin(pod, c, &s, b, now)
+			}
+		}
+		s.Ready = s.State.Running != nil && !slices.Contains(b.Unready, c.Name)
+		resize(c, &s)
+		status.ContainerStatuses = append(status.ContainerStatuses, s)
+	}
+	judge(pod, now)
+	return wake
+}
+
+// restartsAsked reads what stands in for OpenKruise's daemon: containers whose environment
+// comes from the pod's metadata begin anew when an update in place has changed that, if
+// they are still those that the update has found.
+func restartsAsked(pod *corev1.Pod) func(*corev1.ContainerStatus) bool {
+	var u apps.InPlaceUpdateState
+	if err := json.Unmarshal([]byte(pod.Annotations[apps.AnnotationInPlaceState]), &u); err != nil || !u.UpdateEnvFromMetadata {
+		return func(*corev1.ContainerStatus) bool { return false }
+	}
+	return func(s *corev1.ContainerStatus) bool {
+		return s.ContainerID != "" && s.ContainerID == u.LastContainerStatuses[s.Name].ContainerID
+	}
+}
+
+// downFor is how long a container that has ended stays down yet. The moment of its end
+// stands in the pod, so that a kubelet that comes back knows it too.
+func downFor(s *corev1.ContainerStatus, restart time.Duration, now time.Time) time.Duration {
+	last := s.LastTerminationState.Terminated
+	if last == nil || restart == 0 {
+		return 0
+	}
+	return last.FinishedAt.Add(restart).Sub(now)
+}
+
+func sooner(wake, other time.Duration) time.Duration {
+	if wake == 0 {
+		return other
+	}
+	return min(wake, other)
+}
+
+// begin starts a container, for the first time or anew.
+func begin(pod *corev1.Pod, c *corev1.Container, s *corev1.ContainerStatus, b Behaviour, now time.Time) {
+	if s.LastTerminationState.Terminated != nil {
+		s.RestartCount++
+	}
+	s.Image, s.ImageID = c.Image, c.Image
+	if b.SameImage {
+		s.ImageID = "the same"
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%d", pod.UID, c.Name, s.RestartCount))
+	s.ContainerID = fmt.Sprintf("rehearse://%x", sum[:8])
+	s.Started = ptr.To(true)
+	s.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(now)}}
+}
+
+// stop ends a container that runs.
+func stop(s *corev1.ContainerStatus, now time.Time, reason string, code int32) {
+	s.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+		ExitCode: code, Reason: reason, ContainerID: s.ContainerID,
+		StartedAt: s.State.Running.StartedAt, FinishedAt: metav1.NewTime(now),
+	}}
+	s.Ready, s.Started = false, ptr.To(false)
+}
+
+// resize gives a container what its spec asks for, at once and without a restart.
+func resize(c *corev1.Container, s *corev1.ContainerStatus) {
+	s.Resources, s.AllocatedResources = nil, nil
+	if len(c.Resources.Limits)+len(c.Resources.Requests) > 0 {
+		s.Resources = &corev1.ResourceRequirements{Limits: c.Resources.Limits, Requests: c.Resources.Requests}
+		s.AllocatedResources = c.Resources.Requests
+	}
+}
+
+// judge works out whether the pod is ready, as a kubelet does (GeneratePodReadyCondition).
+func judge(pod *corev1.Pod, now time.Time) {
+	var unready, closed []string
+	for _, s := range pod.Status.ContainerStatuses {
+		if !s.Ready {
+			unready = append(unready, s.Name)
+		}
+	}
+	for _, gate := range pod.Spec.ReadinessGates {
+		c := conditionOf(pod, gate.ConditionType)
+		switch {
+		case c == nil:
+			closed = append(closed, fmt.Sprintf("corresponding condition of pod readiness gate %q does not exist.", gate.ConditionType))
+		case c.Status != corev1.ConditionTrue:
+			closed = append(closed, fmt.Sprintf("the status of pod readiness gate %q is not \"True\", but %v", gate.ConditionType, c.Status))
+		}
+	}
+	containers := corev1.PodCondition{Type: corev1.ContainersReady, Status: corev1.ConditionTrue}
+	if len(unready) > 0 {
+		containers.Status, containers.Reason = corev1.ConditionFalse, "ContainersNotReady"
+		containers.Message = fmt.Sprintf("containers with unready status: %s", unready)
+	}
+	ready := containers
+	ready.Type = corev1.PodReady
+	if len(unready) == 0 && len(closed) > 0 {
+		ready.Status, ready.Reason, ready.Message = corev1.ConditionFalse, "ReadinessGatesNotReady", strings.Join(closed, ", ")
+	}
+	set(pod, containers, now)
+	set(pod, ready, now)
+}
+
+// end is the end of all containers and of the pod.
+func end(pod *corev1.Pod, now time.Time) {
+	pod.Status.Phase = corev1.PodFailed
+	pod.Status.ObservedGeneration = pod.Generation
+	for i := range pod.Status.ContainerStatuses {
+		if s := &pod.Status.ContainerStatuses[i]; s.State.Running != nil {
+			stop(s, now, "Error", killed)
+		}
+	}
+	for _, t := range []corev1.PodConditionType{corev1.ContainersReady, corev1.PodReady} {
+		set(pod, corev1.PodCondition{Type: t, Status: corev1.ConditionFalse, Reason: "PodFailed"}, now)
+	}
+}
+
+// set writes a condition; its time moves with its status only.
+func set(pod *corev1.Pod, c corev1.PodCondition, now time.Time) {
+	c.ObservedGeneration, c.LastTransitionTime = pod.Generation, metav1.NewTime(now)
+	old := conditionOf(pod, c.Type)
+	if old == nil {
+		pod.Status.Conditions = append(pod.Status.Conditions, c)
+		return
+	}
+	if old.Status == c.Status {
+		c.LastTransitionTime = old.LastTransitionTime
+	}
+	*old = c
+}
+
+func conditionOf(pod *corev1.Pod, t corev1.PodConditionType) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == t {
+			return &pod.Status.Conditions[i]
+		}
+	}
+	return nil
+}

@@ -1,4 +1,4 @@
-package v1alpha1
+package apps_test
 
 import (
 	"reflect"
@@ -7,18 +7,23 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/randfill"
 
 	"github.com/rehearse-k8s/rehearse/api/apps"
+	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/api/apps/v1beta1"
 )
 
 // TestDeepCopy fills every field, copies, and looks for memory that the two share.
 func TestDeepCopy(t *testing.T) {
 	fill := randfill.NewWithSeed(1).NilChance(0).NumElements(1, 2).MaxDepth(14)
 	for range 20 {
-		list := &CloneSetList{}
-		fill.Fill(list)
-		apart(t, list, list.DeepCopyObject())
+		alpha, beta := &v1alpha1.CloneSetList{}, &v1beta1.CloneSetList{}
+		fill.Fill(alpha)
+		fill.Fill(beta)
+		apart(t, alpha, alpha.DeepCopyObject())
+		apart(t, beta, beta.DeepCopyObject())
 		state := &apps.InPlaceUpdateState{}
 		fill.Fill(state)
 		apart(t, state, state.DeepCopy())
@@ -32,11 +37,14 @@ func TestDeepCopy(t *testing.T) {
 func TestDeepCopyOfNothing(t *testing.T) {
 	fill := randfill.NewWithSeed(2).NilChance(0.5).NumElements(0, 1).MaxDepth(14)
 	for range 50 {
-		list := &CloneSetList{}
-		fill.Fill(list)
-		apart(t, list, list.DeepCopyObject())
+		alpha, beta := &v1alpha1.CloneSetList{}, &v1beta1.CloneSetList{}
+		fill.Fill(alpha)
+		fill.Fill(beta)
+		apart(t, alpha, alpha.DeepCopyObject())
+		apart(t, beta, beta.DeepCopyObject())
 	}
-	if (*CloneSet)(nil).DeepCopy() != nil || (*CloneSetList)(nil).DeepCopy() != nil {
+	if (*v1alpha1.CloneSet)(nil).DeepCopy() != nil || (*v1alpha1.CloneSetList)(nil).DeepCopy() != nil ||
+		(*v1beta1.CloneSet)(nil).DeepCopy() != nil || (*v1beta1.CloneSetList)(nil).DeepCopy() != nil {
 		t.Error("the copy of nothing is something")
 	}
 }
@@ -93,12 +101,20 @@ func eachAddress(v reflect.Value, path string, visit func(uintptr, string)) {
 	}
 }
 
-func TestScheme(t *testing.T) {
+func TestSchemes(t *testing.T) {
 	s := runtime.NewScheme()
-	if err := AddToScheme(s); err != nil {
+	if err := v1alpha1.AddToScheme(s); err != nil {
 		t.Fatal(err)
 	}
-	if o, err := s.New(GroupVersion.WithKind(Kind)); err != nil || reflect.TypeOf(o) != reflect.TypeFor[*CloneSet]() {
-		t.Errorf("%T, %v", o, err)
+	if err := v1beta1.AddToScheme(s); err != nil {
+		t.Fatal(err)
+	}
+	for version, want := range map[schema.GroupVersion]reflect.Type{
+		v1alpha1.GroupVersion: reflect.TypeFor[*v1alpha1.CloneSet](),
+		v1beta1.GroupVersion:  reflect.TypeFor[*v1beta1.CloneSet](),
+	} {
+		if o, err := s.New(version.WithKind(v1alpha1.Kind)); err != nil || reflect.TypeOf(o) != want {
+			t.Errorf("%s is a %T, %v", version, o, err)
+		}
 	}
 }

@@ -148,23 +148,26 @@ func (p *Pod) available(now time.Time, minReady time.Duration) (bool, time.Durat
 
 func (p *Pod) instance() string { return p.Labels[apps.LabelInstanceID] }
 
-// deletionCost is 0 for what is no number, as with ReplicaSets (KEP-2255).
+// deletionCost is 0 for what is no number, as with ReplicaSets (KEP-2255); there, neither a
+// plus nor zeros may lead.
 func (p *Pod) deletionCost() int64 {
-	if p.DeletionCost == "" {
+	cost := p.DeletionCost
+	if cost == "" || cost[0] == '+' || cost[0] == '0' {
 		return 0
 	}
-	n, err := strconv.ParseInt(p.DeletionCost, 10, 32)
+	n, err := strconv.ParseInt(cost, 10, 32)
 	if err != nil {
 		return 0
 	}
 	return n
 }
 
-func (p *Pod) restarts() (n int) {
+// restarts are those of the container that has had most.
+func (p *Pod) restarts() (most int) {
 	for i := range p.Statuses {
-		n += p.Statuses[i].Restarts
+		most = max(most, p.Statuses[i].Restarts)
 	}
-	return n
+	return most
 }
 
 func (p *Pod) status(container string) *Status {

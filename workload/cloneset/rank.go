@@ -1,0 +1,139 @@
+package cloneset
+
+import (
+	"math"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Spread is what tells where pods stand close to each other, so that those go first that
+// have most neighbours.
+type Spread struct {
+	// Constraints are those of the template.
+	Constraints []corev1.TopologySpreadConstraint
+	// Nodes are the labels of nodes by their names. If it is nil they are not known, and
+	// only pods on the same node are neighbours.
+	Nodes map[string]map[string]string
+}
+
+// rankForDeletion puts those first that are to be deleted first: not on a node, not
+// running, not available, not ready; of those alike the ones whose deletion costs less,
+// that have more neighbours, that became ready later, restarted more often, are younger;
+// and for good, by name. The order is Kruise's (ActivePodsWithRanks).
+func rankForDeletion(now time.Time, pods []*Pod, minReady time.Duration, spread Spread) {
+	all := worths(pods)
+	for i, p := range pods {
+		class := uint64(uint32(p.deletionCost()) ^ 1<<31) // less than 0 comes first
+		if ok, _ := p.available(now, minReady); ok {
+			class |= 1 << 33
+		}
+		all[i].first |= class << classShift
+	}
+	sortByWorth(all, pods)
+	n := neighboursOf(all, pods)
+	ranks := make([]float64, len(all))
+	for i, place := range n.places(nil, n.nodes, len(n.names)) {
+		ranks[i] = float64(max(place-1, 0)) // only others on the node count
+	}
+	order := byRank(all, ranks)
+	if len(spread.Constraints) > 0 && spread.Nodes != nil {
+		order = byRank(all, n.topologyRanks(order, spread))
+	}
+	for i := range order {
+		order[i].at = all[order[i].at].at
+	}
+	arrange(pods, order)
+}
+
+// byRank has neighbours count after the class and before all else. What is at a place is
+// then a position: where the pod would be if nobody had neighbours.
+func byRank(all []worth, ranks []float64) []worth {
+	order := make([]worth, len(all))
+	for i, w := range all {
+		// The bits of numbers that are not negative are in the numbers' order.
+		order[i] = worth{first: w.first >> classShift, second: ^math.Float64bits(ranks[i]), at: int32(i)}
+	}
+	sortNumbers(order)
+	return order
+}
+
+// neighbours are the nodes of pods as numbers. A pod is known by its position.
+type neighbours struct {
+	names []string
+	nodes []int32 // each its own number: the domains of the pods on the same node
+	of    []int32 // position -> node, or none
+}
+
+const none = -1
+
+func neighboursOf(all []worth, pods []*Pod) (n neighbours) {
+	numbers := map[string]int32{}
+	n.of = make([]int32, len(all))
+	for i := range all {
+		name := pods[all[i].at].Node
+		if name == "" {
+			n.of[i] = none
+			continue
+		}
+		number, ok := numbers[name]
+		if !ok {
+			number = int32(len(numbers))
+			numbers[name] = number
+			n.names, n.nodes = append(n.names, name), append(n.nodes, number)
+		}
+		n.of[i] = number
+	}
+	return n
+}
+
+// places tells of each pod which place it has in its domain, by position: the last in the
+// order (nil: by position) has 1, the one before it 2. Who is in no domain has 0.
+func (n *neighbours) places(order []worth, domains []int32, count int) []int32 {
+	seen := make([]int32, count)
+	places := make([]int32, len(n.of))
+	for i := len(n.of) - 1; i >= 0; i-- {
+		at := i
+		if order != nil {
+			at = int(order[i].at)
+		}
+		node := n.of[at]
+		if node == none || domains[node] == none {
+			continue
+		}
+		seen[domains[node]]++
+		places[at] = seen[domains[node]]
+	}
+	return places
+}
+
+// topologyRanks adds up a pod's places under all constraints. They count the more, the
+// more domains there are. Within domains of several nodes, pods that have neighbours on
+// their node go first.
+func (n *neighbours) topologyRanks(byNode []worth, spread Spread) []float64 {
+	ranks := make([]float64, len(n.of))
+	domains := make([]int32, len(n.names))
+	for _, c := range spread.Constraints {
+		numbers := map[string]int32{}
+		for node, name := range n.names {
+			domains[node] = none
+			if value, ok := spread.Nodes[name][c.TopologyKey]; ok {
+				number, ok := numbers[value]
+				if !ok {
+					number = int32(len(numbers))
+					numbers[value] = number
+				}
+				domains[node] = number
+			}
+		}
+		order := byNode
+		if c.TopologyKey == corev1.LabelHostname {
+			order = nil
+		}
+		weight := math.Log(float64(len(numbers) + 2))
+		for i, place := range n.places(order, domains, len(numbers)) {
+			ranks[i] += float64(place) * weight
+		}
+	}
+	return ranks
+}

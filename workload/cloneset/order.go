@@ -26,13 +26,13 @@ func orderForUpdate(_ time.Time, pods []*Pod, strategy *v1alpha1.CloneSetUpdateS
 	order := worths(pods)
 	sortByWorth(order, pods)
 	arrange(pods, order)
-	byPriority(pods, strategy.PriorityStrategy)
+	prioritize(pods, strategy.PriorityStrategy)
 	scatter(pods, others, strategy.ScatterStrategy)
 }
 
-// byPriority sorts by weights or, if there are none, by the order of keys. What is the
+// prioritize sorts by weights or, if there are none, by the order of keys. What is the
 // same stays in its order, which Kruise turns around.
-func byPriority(pods []*Pod, strategy *apps.UpdatePriorityStrategy) {
+func prioritize(pods []*Pod, strategy *apps.UpdatePriorityStrategy) {
 	if strategy == nil || len(strategy.WeightPriority)+len(strategy.OrderPriority) == 0 {
 		return
 	}

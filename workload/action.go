@@ -1,6 +1,8 @@
 package workload
 
 import (
+	"bytes"
+	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,9 +32,12 @@ type Action struct {
 	Verb Verb
 	// Object is what is made or, of the other verbs, what was decided on.
 	Object Object
-	// PatchType and Patch are the body of a Patch. It names the UID itself.
+	// PatchType and Patch are the body of a Patch. It names the UID itself, or leaves that
+	// to Named.
 	PatchType types.PatchType
 	Patch     []byte
+	// Subresource is what a Patch is sent to, "" for the object itself.
+	Subresource string
 	// Exact says that the write is for no other version of the object than the one
 	// that was decided on. Its UID always counts.
 	Exact bool
@@ -57,4 +62,22 @@ func Soonest(a, b time.Duration) time.Duration {
 		return b
 	}
 	return a
+}
+
+// Named is a patch that begins with metadata, as it is sent: for the object of this UID
+// and, if revision is not empty, for that version of it only.
+func Named(patch []byte, uid types.UID, revision string) []byte {
+	const begin = `{"metadata":{`
+	rest, ok := bytes.CutPrefix(patch, []byte(begin))
+	if !ok {
+		panic("a patch that does not begin with metadata: " + string(patch))
+	}
+	named := fmt.Appendf(nil, `%s"uid":%q`, begin, uid)
+	if revision != "" {
+		named = fmt.Appendf(named, `,"resourceVersion":%q`, revision)
+	}
+	if len(rest) > 0 && rest[0] != '}' {
+		named = append(named, ',')
+	}
+	return append(named, rest...)
 }

@@ -14,6 +14,9 @@ type InPlaceUpdateState struct {
 	// LastContainerStatuses are those of the containers that are changed.
 	LastContainerStatuses map[string]InPlaceContainerStatus `json:"lastContainerStatuses"`
 
+	// PreparingNormal is ours: the pod had not been Normal yet when its update began.
+	PreparingNormal bool `json:"preparingNormal,omitempty"`
+
 	UpdateEnvFromMetadata bool `json:"updateEnvFromMetadata,omitempty"`
 	UpdateResources       bool `json:"updateResources,omitempty"`
 	UpdateImages          bool `json:"updateImages,omitempty"`

@@ -6,10 +6,11 @@ import (
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+
+	"github.com/rehearse-k8s/rehearse/controller/shell"
 )
 
 const (
@@ -38,7 +39,7 @@ type Controller struct {
 // New builds the controller. Nothing is asked of the API before Run.
 func New(config *rest.Config, o Options) (*Controller, error) {
 	o.complete()
-	c := &Controller{config: unlimited(config), options: o, synced: make(chan struct{})}
+	c := &Controller{config: shell.Unlimited(config), options: o, synced: make(chan struct{})}
 	var err error
 	c.first, err = newInstance(c.config, o)
 	return c, err
@@ -63,7 +64,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 	for i := c.first; ; {
 		err := i.run(ctx, synced)
-		if ctx.Err() != nil || !errors.Is(err, errDeparted) {
+		if ctx.Err() != nil || !errors.Is(err, shell.ErrDeparted) {
 			return err
 		}
 		klog.FromContext(ctx).Error(err, "The Job controller begins anew")
@@ -83,27 +84,5 @@ func Runner(o Options) func(context.Context, *rest.Config) error {
 			return err
 		}
 		return c.Run(ctx)
-	}
-}
-
-// unlimited lets the API server's own priority and fairness say who waits. A limit that
-// the caller has set stays.
-func unlimited(config *rest.Config) *rest.Config {
-	config = rest.CopyConfig(config)
-	if config.QPS == 0 && config.RateLimiter == nil {
-		config.QPS = -1
-	}
-	if config.ContentType == "" {
-		config.ContentType, config.AcceptContentTypes = "application/vnd.kubernetes.protobuf", "application/vnd.kubernetes.protobuf,application/json"
-	}
-	return config
-}
-
-// consistent makes the first list show all that was written before it: a process that
-// has just begun knows nothing of its predecessor's writes, and could not tell that a
-// list from some server's cache is older than they are.
-func consistent(o *metav1.ListOptions) {
-	if o.ResourceVersion == "0" {
-		o.ResourceVersion, o.ResourceVersionMatch = "", ""
 	}
 }

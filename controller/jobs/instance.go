@@ -10,16 +10,18 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
 	"github.com/rehearse-k8s/rehearse/controller"
+	"github.com/rehearse-k8s/rehearse/controller/shell"
 )
 
 // instance is one life of the controller: caches, queue and memory.
@@ -31,8 +33,7 @@ type instance struct {
 	pods      cache.SharedIndexInformer
 	queue     workqueue.TypedRateLimitingInterface[key]
 	memories  memories
-	recorder  record.EventRecorder
-	events    record.EventBroadcaster
+	events    *shell.Events
 	metrics   *Metrics
 	metadata  metadata.Interface // for the audit
 }
@@ -48,7 +49,7 @@ func newInstance(config *rest.Config, o Options) (*instance, error) {
 	}
 	c := &instance{
 		options: o, client: client, metrics: o.Metrics, metadata: objects,
-		informers: informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(controller.Trim), informers.WithTweakListOptions(consistent)),
+		informers: informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(controller.Trim), informers.WithTweakListOptions(shell.Consistent)),
 	}
 	c.jobs, c.pods = c.informers.Batch().V1().Jobs().Informer(), c.informers.Core().V1().Pods().Informer()
 	if err := c.watch(); err != nil {
@@ -74,8 +75,9 @@ func newQueue(urgent func(key) bool) workqueue.TypedRateLimitingInterface[key] {
 func (c *instance) run(ctx context.Context, synced func()) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	if err := c.record(); err != nil {
-		return err
+	var err error
+	if c.events, err = shell.NewEvents(c.options.Events, scheme.Scheme, "job-controller"); err != nil {
+		return fmt.Errorf("job controller: %w", err)
 	}
 	defer c.events.Shutdown()
 	c.queue = newQueue(c.memories.urgent)
@@ -94,10 +96,10 @@ func (c *instance) run(ctx context.Context, synced func()) error {
 		})
 	}
 	if c.options.Audit > 0 {
-		workers.Go(func() { stop(c.audit(ctx)) })
+		workers.Go(func() { stop(shell.Audit(ctx, c.options.Audit, c.metadata, c.audited)) })
 	}
 	workers.Wait()
-	if cause := context.Cause(ctx); errors.Is(cause, errDeparted) {
+	if cause := context.Cause(ctx); errors.Is(cause, shell.ErrDeparted) {
 		return cause
 	}
 	return nil
@@ -117,7 +119,7 @@ func (c *instance) work(ctx context.Context) bool {
 	o, err := c.sync(ctx, k)
 	switch {
 	case ctx.Err() != nil:
-	case errors.Is(err, errStale):
+	case errors.Is(err, shell.ErrStale):
 		// Nothing went wrong: the event that says so is on its way.
 		c.queue.Forget(k)
 		c.queue.AddAfter(k, fallback)
@@ -173,3 +175,19 @@ const (
 	jobsResource = "jobs"
 	podsResource = "pods"
 )
+
+// audited are the Jobs, and the pods that bear the name of one; all pods where a Job has
+// a selector of the user's own, whose pods need not bear it.
+func (c *instance) audited() []shell.Audited {
+	pods := shell.Audited{
+		Resource: corev1.SchemeGroupVersion.WithResource(podsResource), Selector: batchv1.JobNameLabel, Informer: c.pods,
+		Concerns: func(o metav1.Object) bool {
+			_, ok := o.GetLabels()[batchv1.JobNameLabel]
+			return ok
+		},
+	}
+	if len(c.jobs.GetIndexer().ListIndexFuncValues(manual)) > 0 {
+		pods.Selector, pods.Concerns = "", shell.All
+	}
+	return []shell.Audited{{Resource: batchv1.SchemeGroupVersion.WithResource(jobsResource), Informer: c.jobs, Concerns: shell.All}, pods}
+}

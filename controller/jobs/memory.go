@@ -4,62 +4,24 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/rehearse-k8s/rehearse/workload"
+	"github.com/rehearse-k8s/rehearse/controller/shell"
 	"github.com/rehearse-k8s/rehearse/workload/job"
 )
 
 // memory is what is remembered of one Job. One worker at a time has it, but its
 // writes are made at the same time.
 type memory struct {
-	mu    sync.Mutex
-	fresh workload.Freshness
-	// touched are the pods that fresh waits for.
-	touched map[types.UID]touched
-	past    job.Past
-	mine    bool // the Job was looked after here
+	shell.Memory
+
+	mu   sync.Mutex // of past.Taken
+	past job.Past
+	mine bool // the Job was looked after here
 	// generation of the Job at the last plan that found no pod too many, and why the
 	// last one makes pods.
 	generation int64
 	creates    string
 
 	waitsSince time.Time // a cache is behind since then
-}
-
-// touched is a pod that was deleted, or let go, by us.
-type touched struct {
-	name    string
-	deleted bool
-}
-
-// gone notes that a pod was deleted or let go.
-func (m *memory) gone(uid types.UID, name string, deleted bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.touched == nil {
-		m.touched = map[types.UID]touched{}
-	}
-	m.touched[uid] = touched{name: name, deleted: deleted}
-	m.fresh.Gone(uid)
-}
-
-func (m *memory) wrote(resource, revision string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.fresh.Wrote(resource, revision)
-}
-
-func (m *memory) unsettled(name string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.fresh.Unsettled(name)
-}
-
-func (m *memory) settled(name string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.fresh.Settled(name)
 }
 
 func (m *memory) taken(name string) {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/rehearse-k8s/rehearse/controller/shell"
 	"github.com/rehearse-k8s/rehearse/workload"
 	"github.com/rehearse-k8s/rehearse/workload/job"
 )
@@ -74,16 +75,14 @@ func (c *instance) syncJob(ctx context.Context, k key, j *batchv1.Job, m *memory
 
 // behind tells whether a cache does not show yet what was written for a Job.
 func (c *instance) behind(ctx context.Context, k key, m *memory) bool {
-	resource, why := m.fresh.Behind(c.reached, func(uid types.UID) bool {
-		t := m.touched[uid]
-		pod := c.pod(k.namespace, t.name)
+	resource, why := m.Behind(c.reached, func(uid types.UID, t shell.Touched) bool {
+		pod := c.pod(k.namespace, t.Name)
 		if pod == nil || pod.UID != uid {
 			return false
 		}
-		return t.deleted && pod.DeletionTimestamp == nil || !t.deleted && job.Held(pod)
+		return t.Deleted && pod.DeletionTimestamp == nil || !t.Deleted && job.Held(pod)
 	})
 	if why == "" {
-		m.touched = nil
 		if !m.waitsSince.IsZero() {
 			c.metrics.waited(time.Since(m.waitsSince))
 			m.waitsSince = time.Time{}
@@ -104,15 +103,15 @@ func (c *instance) behind(ctx context.Context, k key, m *memory) bool {
 
 // settle finds out about creates whose answers were lost.
 func (c *instance) settle(ctx context.Context, k key, m *memory) error {
-	for _, name := range m.fresh.Open() {
+	for _, name := range m.Open() {
 		pod, err := c.client.CoreV1().Pods(k.namespace).Get(ctx, name, metav1.GetOptions{})
 		switch {
 		case err == nil:
-			m.wrote(podsResource, pod.ResourceVersion)
+			m.Wrote(podsResource, pod.ResourceVersion)
 		case !apierrors.IsNotFound(err):
 			return err
 		}
-		m.settled(name)
+		m.Settled(name)
 	}
 	return nil
 }

@@ -4,23 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
+	"github.com/rehearse-k8s/rehearse/controller/shell"
 	"github.com/rehearse-k8s/rehearse/workload"
 	"github.com/rehearse-k8s/rehearse/workload/job"
 )
-
-// errStale: the API knows something that the cache does not show yet. No harm was
-// done; it is decided again.
-var errStale = errors.New("the cache is behind the API")
 
 // carryOut does what was decided: the status first, and if the API refuses that because
 // the Job has changed, nothing else. So two instances that run at once, because one
@@ -32,7 +26,7 @@ func (c *instance) carryOut(ctx context.Context, j *batchv1.Job, m *memory, d *j
 			return err
 		}
 		if live == nil || live.UID != j.UID || live.ResourceVersion != j.ResourceVersion {
-			return errStale
+			return shell.ErrStale
 		}
 	}
 	if d.Status != nil {
@@ -51,7 +45,7 @@ func (c *instance) carryOut(ctx context.Context, j *batchv1.Job, m *memory, d *j
 
 // batchAfter doubles the number of pods that may be made at once while that works.
 func batchAfter(batch, most int, err error) int {
-	if err != nil && !errors.Is(err, errStale) {
+	if err != nil && !errors.Is(err, shell.ErrStale) {
 		return 1
 	}
 	return min(2*max(1, batch), most)
@@ -63,11 +57,11 @@ func (c *instance) writeStatus(ctx context.Context, j *batchv1.Job, m *memory, d
 	written, err := c.client.BatchV1().Jobs(j.Namespace).UpdateStatus(ctx, &next, metav1.UpdateOptions{})
 	switch {
 	case apierrors.IsConflict(err):
-		return errStale
+		return shell.ErrStale
 	case err != nil:
 		return fmt.Errorf("status: %w", err)
 	}
-	m.wrote(jobsResource, written.ResourceVersion)
+	m.Wrote(jobsResource, written.ResourceVersion)
 	for _, e := range d.Events {
 		c.tell(j, e.Warning, e.Reason, e.Message)
 	}
@@ -78,38 +72,8 @@ func (c *instance) writeStatus(ctx context.Context, j *batchv1.Job, m *memory, d
 // act carries actions out, several at a time. After an error no further one is begun,
 // and the first is returned. A pod that has changed meanwhile keeps nobody else waiting.
 func (c *instance) act(ctx context.Context, j *batchv1.Job, m *memory, actions []workload.Action) error {
-	var (
-		workers sync.WaitGroup
-		next    atomic.Int64
-		failed  atomic.Pointer[error]
-		stale   atomic.Bool
-	)
-	one := func() {
-		for failed.Load() == nil && ctx.Err() == nil {
-			i := int(next.Add(1)) - 1
-			if i >= len(actions) {
-				return
-			}
-			switch err := c.do(ctx, j, m, &actions[i]); {
-			case errors.Is(err, errStale):
-				stale.Store(true)
-			case err != nil:
-				failed.CompareAndSwap(nil, &err)
-			}
-		}
-	}
-	for range min(c.options.Writes, len(actions)) - 1 {
-		workers.Go(one)
-	}
-	one()
-	workers.Wait()
-	if err := failed.Load(); err != nil {
-		return *err
-	}
-	if stale.Load() {
-		return errStale
-	}
-	return nil
+	untilOneFails := func(_ int, failed error) bool { return failed == nil }
+	return shell.Each(ctx, len(actions), c.options.Writes, untilOneFails, func(i int) error { return c.do(ctx, j, m, &actions[i]) })
 }
 
 // do carries one action out, and what follows it.
@@ -139,15 +103,15 @@ func (c *instance) create(ctx context.Context, j *batchv1.Job, m *memory, pod *c
 	c.metrics.created(m.creates, err)
 	switch {
 	case err == nil:
-		m.wrote(podsResource, made.ResourceVersion)
+		m.Wrote(podsResource, made.ResourceVersion)
 		c.tell(j, false, "SuccessfulCreate", "Created pod: "+made.Name)
 		return nil
 	case apierrors.IsAlreadyExists(err):
 		return c.meet(ctx, j, m, pod.Name)
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return fmt.Errorf("no pods are made: %w", err) // the Job goes with the namespace, some time
-	case !refused(err):
-		m.unsettled(pod.Name)
+	case !shell.Refused(err):
+		m.Unsettled(pod.Name)
 	}
 	if ctx.Err() == nil {
 		c.tell(j, true, "FailedCreate", "Error creating: "+err.Error())
@@ -160,45 +124,34 @@ func (c *instance) meet(ctx context.Context, j *batchv1.Job, m *memory, name str
 	pod, err := c.client.CoreV1().Pods(j.Namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return errStale
+		return shell.ErrStale
 	case err != nil:
 		return err
 	case metav1.IsControlledBy(pod, j):
-		m.wrote(podsResource, pod.ResourceVersion)
+		m.Wrote(podsResource, pod.ResourceVersion)
 		return nil
 	}
 	m.taken(name)
-	return fmt.Errorf("pod %s belongs to somebody else: %w", name, errStale)
-}
-
-// refused tells whether an error says that a write had no effect.
-func refused(err error) bool {
-	switch {
-	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err), apierrors.IsNotFound(err),
-		apierrors.IsConflict(err), apierrors.IsTooManyRequests(err), apierrors.IsUnauthorized(err), apierrors.IsMethodNotSupported(err),
-		apierrors.IsRequestEntityTooLargeError(err), apierrors.IsUnsupportedMediaType(err):
-		return true
-	}
-	return false
+	return fmt.Errorf("pod %s belongs to somebody else: %w", name, shell.ErrStale)
 }
 
 func (c *instance) patch(ctx context.Context, m *memory, pod *corev1.Pod, a *workload.Action) (*corev1.Pod, error) {
 	left, err := c.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, a.PatchType, a.Patch, metav1.PatchOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		m.gone(pod.UID, pod.Name, false)
+		m.Gone(pod.UID, shell.Touched{Resource: podsResource, Name: pod.Name, Deleted: false})
 		return nil, nil
 	case apierrors.IsConflict(err):
-		return nil, errStale // it is another pod, or another version
+		return nil, shell.ErrStale // it is another pod, or another version
 	case err != nil:
 		return nil, fmt.Errorf("patching pod %s: %w", pod.Name, err)
 	}
 	if left.DeletionTimestamp == nil {
-		m.wrote(podsResource, left.ResourceVersion)
+		m.Wrote(podsResource, left.ResourceVersion)
 	} else if !job.Held(left) {
 		// The answer to the patch that removes the last finalizer of a terminating pod
 		// carries the revision from before it. Nobody can give such a pod a finalizer again.
-		m.gone(left.UID, left.Name, false)
+		m.Gone(left.UID, shell.Touched{Resource: podsResource, Name: left.Name, Deleted: false})
 	}
 	return left, nil
 }
@@ -212,7 +165,7 @@ func (c *instance) delete(ctx context.Context, j *batchv1.Job, m *memory, pod *c
 	switch {
 	case apierrors.IsNotFound(err):
 	case apierrors.IsConflict(err):
-		return errStale
+		return shell.ErrStale
 	case err != nil:
 		if ctx.Err() == nil {
 			c.tell(j, true, "FailedDelete", "Error deleting: "+err.Error())
@@ -221,18 +174,13 @@ func (c *instance) delete(ctx context.Context, j *batchv1.Job, m *memory, pod *c
 	default:
 		c.tell(j, false, "SuccessfulDelete", "Deleted pod: "+pod.Name)
 	}
-	m.gone(pod.UID, pod.Name, true)
+	m.Gone(pod.UID, shell.Touched{Resource: podsResource, Name: pod.Name, Deleted: true})
 	return nil
 }
 
 // tell sends an Event about a Job.
 func (c *instance) tell(j *batchv1.Job, warning bool, reason, message string) {
-	if j == nil || c.recorder == nil {
-		return
+	if j != nil {
+		c.events.Tell(j, warning, reason, message)
 	}
-	kind := corev1.EventTypeNormal
-	if warning {
-		kind = corev1.EventTypeWarning
-	}
-	c.recorder.Event(runtime.Object(j), kind, reason, message)
 }

@@ -89,3 +89,13 @@ func clone[T any](p *T) *T {
 	}
 	return new(*p)
 }
+
+// DeepCopy returns a copy that shares nothing with s.
+func (s *CloneSetStatus) DeepCopy() *CloneSetStatus {
+	if s == nil {
+		return nil
+	}
+	out := &CloneSetStatus{}
+	s.DeepCopyInto(out)
+	return out
+}

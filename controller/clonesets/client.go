@@ -1,0 +1,69 @@
+package clonesets
+
+import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/watch"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/controller"
+	"github.com/rehearse-k8s/rehearse/controller/shell"
+)
+
+// scheme knows CloneSets, and what Events are about.
+var scheme = func() *runtime.Scheme {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, clientscheme.AddToScheme} {
+		if err := add(s); err != nil {
+			panic(err)
+		}
+	}
+	return s
+}()
+
+var parameters = runtime.NewParameterCodec(scheme)
+
+// newSetsClient is a client for CloneSets.
+func newSetsClient(config *rest.Config) (rest.Interface, error) {
+	config = rest.CopyConfig(config)
+	config.GroupVersion, config.APIPath = &v1alpha1.GroupVersion, "/apis"
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	return rest.RESTClientFor(config)
+}
+
+// newSetsInformer watches CloneSets.
+func newSetsInformer(client rest.Interface) (cache.SharedIndexInformer, error) {
+	list := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			shell.Consistent(&o)
+			all := &v1alpha1.CloneSetList{}
+			err := client.Get().Resource(setsResource).VersionedParams(&o, parameters).Do(ctx).Into(all)
+			return all, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			shell.Consistent(&o)
+			o.Watch = true
+			return client.Get().Resource(setsResource).VersionedParams(&o, parameters).Watch(ctx)
+		},
+	}
+	informer := cache.NewSharedIndexInformer(list, &v1alpha1.CloneSet{}, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	return informer, informer.SetTransform(controller.Trim)
+}
+
+// liveSet reads a CloneSet from the API; nil if there is none.
+func (c *instance) liveSet(ctx context.Context, namespace, name string) (*v1alpha1.CloneSet, error) {
+	set := &v1alpha1.CloneSet{}
+	err := c.sets.Get().Namespace(namespace).Resource(setsResource).Name(name).Do(ctx).Into(set)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return set, err
+}

@@ -1,0 +1,108 @@
+package clonesets
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rehearse-k8s/rehearse/controller/shell"
+	"github.com/rehearse-k8s/rehearse/workload/cloneset"
+)
+
+// memory is what is remembered of one set. One worker at a time has it, but its
+// writes are made at the same time.
+type memory struct {
+	shell.Memory
+	past cloneset.Past
+
+	mu sync.Mutex // of what writes at the same time say
+	// taken are names that somebody else's objects bear, failed those of pods that could not
+	// be made.
+	taken, failed map[string]bool
+	// collides: the name of the revision of the template is somebody else's.
+	collides bool
+	// scaleError and updateError are those of the actions with the lowest number.
+	scaleError, updateError numbered
+
+	waitsSince time.Time // a cache is behind since then
+
+	// What was read of objects is kept while they are the same.
+	views      map[types.UID]*cloneset.Pod
+	revisions  map[types.UID]*cloneset.Revision
+	generation int64
+	digest     string
+}
+
+// numbered is an error of one action among many.
+type numbered struct {
+	number int
+	err    error
+}
+
+func (n *numbered) note(number int, err error) {
+	if n.err == nil || number < n.number {
+		*n = numbered{number, err}
+	}
+}
+
+func (n numbered) text() string {
+	if n.err == nil {
+		return ""
+	}
+	return n.err.Error()
+}
+
+func (m *memory) note(what *map[string]bool, name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if *what == nil {
+		*what = map[string]bool{}
+	}
+	(*what)[name] = true
+}
+
+// memories are those of all sets.
+type memories struct {
+	mu    sync.Mutex
+	sets  map[key]*memory
+	sizes map[key]int // of big sets, in pods
+}
+
+func (m *memories) of(k key) *memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.sets == nil {
+		m.sets, m.sizes = map[key]*memory{}, map[key]int{}
+	}
+	found := m.sets[k]
+	if found == nil {
+		found = &memory{}
+		m.sets[k] = found
+	}
+	return found
+}
+
+func (m *memories) forget(k key) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.sets, k)
+	delete(m.sizes, k)
+}
+
+func (m *memories) sized(k key, pods int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if pods > smallSet {
+		m.sizes[k] = pods
+	} else {
+		delete(m.sizes, k)
+	}
+}
+
+// pause is how long events of pods wait for others to share a plan with.
+func (m *memories) pause(k key) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return time.Duration(m.sizes[k]) * pausePerPod
+}

@@ -1,0 +1,75 @@
+package clonesets
+
+import (
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/rehearse-k8s/rehearse/api/apps"
+	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/controller"
+	"github.com/rehearse-k8s/rehearse/workload/cloneset"
+)
+
+// Options say what the controller does. The zero value looks after all CloneSets.
+type Options struct {
+	// Workers is how many sets are looked after at the same time (10).
+	Workers int
+	// Writes is how many objects of one set are written at the same time (16).
+	Writes int
+	// Limits of plans (cloneset.DefaultLimits).
+	Limits cloneset.Limits
+	// Events is the client that Events are sent with, so that they have a budget of
+	// their own and hold up nothing; nil sends none.
+	Events *rest.Config
+	// Audit is how often the caches are compared with the API, for the day on which an
+	// event is lost for good (10 minutes; less than 0 for never).
+	Audit time.Duration
+	// Metrics, if it is not nil, is told what happens.
+	Metrics *Metrics
+	// Lead, if it is not nil, is closed when this instance may begin. Only then does it
+	// read anything, so that it begins with all that the one before it has written.
+	Lead <-chan struct{}
+}
+
+func (o *Options) complete() {
+	if o.Workers <= 0 {
+		o.Workers = 10
+	}
+	if o.Writes <= 0 {
+		o.Writes = 16
+	}
+	if o.Audit == 0 {
+		o.Audit = 10 * time.Minute
+	}
+	if o.Limits == (cloneset.Limits{}) {
+		o.Limits = cloneset.DefaultLimits
+	}
+}
+
+// Access lists the rights that the controller needs.
+func (o Options) Access() []controller.Access {
+	return []controller.Access{
+		{Group: apps.GroupName, Resource: v1alpha1.Resource, Verbs: []string{"get", "list", "watch", "patch"}},
+		{Group: apps.GroupName, Resource: v1alpha1.Resource + "/status", Verbs: []string{"update"}},
+		// The API may ask for it of those who make owners wait for what they own.
+		{Group: apps.GroupName, Resource: v1alpha1.Resource + "/finalizers", Verbs: []string{"update"}},
+		{Group: appsv1.GroupName, Resource: revisionsResource, Verbs: []string{"get", "list", "watch", "create", "patch", "delete"}},
+		{Group: corev1.GroupName, Resource: podsResource, Verbs: []string{"get", "list", "watch", "create", "patch", "delete"}},
+		{Group: corev1.GroupName, Resource: podsResource + "/status", Verbs: []string{"patch"}},
+		{Group: corev1.GroupName, Resource: podsResource + "/resize", Verbs: []string{"patch"}},
+		{Group: corev1.GroupName, Resource: claimsResource, Verbs: []string{"get", "list", "watch", "create", "delete"}},
+		{Group: corev1.GroupName, Resource: "nodes", Verbs: []string{"list", "watch"}}, // for topology spread constraints
+		{Resource: "events", Verbs: []string{"create", "patch"}},
+	}
+}
+
+// The resources that are written.
+const (
+	setsResource      = v1alpha1.Resource
+	podsResource      = "pods"
+	claimsResource    = "persistentvolumeclaims"
+	revisionsResource = "controllerrevisions"
+)

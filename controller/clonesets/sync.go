@@ -1,0 +1,185 @@
+package clonesets
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/controller/shell"
+	"github.com/rehearse-k8s/rehearse/workload"
+	"github.com/rehearse-k8s/rehearse/workload/cloneset"
+)
+
+// sync looks after one set, and says when to look again at the latest.
+func (c *instance) sync(ctx context.Context, k key) (wake time.Duration, err error) {
+	m := c.memories.of(k)
+	if err := c.settle(ctx, k, m); err != nil {
+		return 0, err
+	}
+	if c.behind(ctx, k, m) {
+		return fallback, nil
+	}
+	set := c.set(k)
+	if set == nil || set.DeletionTimestamp != nil {
+		c.memories.forget(k)
+		c.metrics.states(k, nil)
+		return 0, nil
+	}
+	d := cloneset.Plan(time.Now(), c.state(ctx, k, set, m))
+	if log := klog.FromContext(ctx).V(4); log.Enabled() {
+		for _, r := range d.Reasons {
+			log.Info(r.Text, "cloneSet", klog.KObj(set), "reason", r.Code)
+		}
+	}
+	m.past = d.Past
+	c.metrics.states(k, d.Tally.States)
+	err = c.carryOut(ctx, set, m, &d)
+	if len(d.Actions) > 0 {
+		d.Wake = workload.Soonest(d.Wake, fallback)
+	}
+	return d.Wake, err
+}
+
+// state is what the caches show of a set.
+func (c *instance) state(ctx context.Context, k key, set *v1alpha1.CloneSet, m *memory) cloneset.State {
+	s := cloneset.State{Set: set, Past: m.past, Limits: c.options.Limits}
+	if m.digest == "" || m.generation != set.Generation {
+		m.generation, m.digest = set.Generation, cloneset.Digest(defaulted(&set.Spec.Template))
+	}
+	s.Digest = m.digest
+
+	owned, _ := c.caches[podsResource].GetIndexer().ByIndex(byOwner, string(k.uid))
+	if m.views == nil || len(m.views) > 2*len(owned)+smallSet {
+		m.views = make(map[types.UID]*cloneset.Pod, len(owned))
+	}
+	s.Pods = make([]*cloneset.Pod, 0, len(owned))
+	for _, obj := range owned {
+		pod := obj.(*corev1.Pod)
+		if pod.Namespace != k.namespace || metav1.GetControllerOfNoCopy(pod).Name != k.name {
+			continue // the API does not check that name and namespace belong to the UID
+		}
+		view := m.views[pod.UID]
+		if view == nil || view.ResourceVersion != pod.ResourceVersion {
+			view = cloneset.View(pod)
+			m.views[pod.UID] = view
+		}
+		s.Pods = append(s.Pods, view)
+	}
+	slices.SortFunc(s.Pods, func(a, b *cloneset.Pod) int { return strings.Compare(a.Name, b.Name) })
+	c.memories.sized(k, len(s.Pods))
+
+	s.Orphans = c.orphans(set)
+	claims, _ := c.caches[claimsResource].GetIndexer().ByIndex(byOwner, string(k.uid))
+	for _, obj := range claims {
+		s.Claims = append(s.Claims, cloneset.ViewClaim(obj.(*corev1.PersistentVolumeClaim)))
+	}
+	slices.SortFunc(s.Claims, func(a, b *cloneset.Claim) int { return strings.Compare(a.Name, b.Name) })
+	s.Revisions = c.revisions(ctx, k, m)
+	if len(set.Spec.Template.Spec.TopologySpreadConstraints) > 0 {
+		s.Nodes = c.nodes.labels()
+	}
+	return s
+}
+
+func (c *instance) orphans(set *v1alpha1.CloneSet) (orphans []*cloneset.Pod) {
+	match, err := cloneset.Matcher(set)
+	if err != nil {
+		return nil
+	}
+	found, _ := c.caches[podsResource].GetIndexer().ByIndex(byNobody, set.Namespace)
+	for _, obj := range found {
+		if pod := obj.(*corev1.Pod); match(pod.Labels) {
+			orphans = append(orphans, cloneset.View(pod))
+		}
+	}
+	slices.SortFunc(orphans, func(a, b *cloneset.Pod) int { return strings.Compare(a.Name, b.Name) })
+	return orphans
+}
+
+// revisions reads a set's ControllerRevisions. One that cannot be read is passed over:
+// its pods are then of no known revision.
+func (c *instance) revisions(ctx context.Context, k key, m *memory) (all []*cloneset.Revision) {
+	found, _ := c.caches[revisionsResource].GetIndexer().ByIndex(byOwner, string(k.uid))
+	kept := make(map[types.UID]*cloneset.Revision, len(found))
+	for _, obj := range found {
+		o := obj.(*appsv1.ControllerRevision)
+		r := m.revisions[o.UID]
+		if r == nil || r.Object.ResourceVersion != o.ResourceVersion {
+			var err error
+			if r, err = readRevision(o); err != nil {
+				klog.FromContext(ctx).Error(err, "A revision cannot be read and is passed over", "cloneSet", klog.KRef(k.namespace, k.name))
+				continue
+			}
+		}
+		kept[o.UID] = r
+		all = append(all, r)
+	}
+	m.revisions = kept
+	slices.SortFunc(all, func(a, b *cloneset.Revision) int { return strings.Compare(a.Object.Name, b.Object.Name) })
+	return all
+}
+
+// behind tells whether a cache does not show yet what was written for a set.
+func (c *instance) behind(ctx context.Context, k key, m *memory) bool {
+	resource, why := m.Behind(c.reached, func(uid types.UID, t shell.Touched) bool {
+		obj, found, err := c.caches[t.Resource].GetIndexer().GetByKey(k.namespace + "/" + t.Name)
+		if err != nil || !found {
+			return false
+		}
+		o, err := meta.Accessor(obj)
+		return err == nil && o.GetUID() == uid && o.GetDeletionTimestamp() == nil
+	})
+	if why == "" {
+		if !m.waitsSince.IsZero() {
+			c.metrics.waited(time.Since(m.waitsSince))
+			m.waitsSince = time.Time{}
+		}
+		return false
+	}
+	if m.waitsSince.IsZero() {
+		m.waitsSince = time.Now()
+	}
+	klog.FromContext(ctx).V(4).Info("CloneSet waits for its caches", "cloneSet", klog.KRef(k.namespace, k.name), "because", why)
+	c.metrics.waiting(resource)
+	return true
+}
+
+// settle finds out about creates whose answers were lost.
+func (c *instance) settle(ctx context.Context, k key, m *memory) error {
+	for _, open := range m.Open() {
+		resource, name, _ := strings.Cut(open, "/")
+		o, err := c.live(ctx, resource, k.namespace, name)
+		switch {
+		case err == nil:
+			m.Wrote(resource, o.GetResourceVersion())
+		case !apierrors.IsNotFound(err):
+			return err
+		}
+		m.Settled(open)
+	}
+	return nil
+}
+
+// live reads an object from the API.
+func (c *instance) live(ctx context.Context, resource, namespace, name string) (o metav1.Object, err error) {
+	switch resource {
+	case podsResource:
+		return c.client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	case claimsResource:
+		return c.client.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
+	case revisionsResource:
+		return c.client.AppsV1().ControllerRevisions(namespace).Get(ctx, name, metav1.GetOptions{})
+	}
+	return nil, errors.New("nothing is made of " + resource)
+}

@@ -1,0 +1,276 @@
+package clonesets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+
+	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/controller/shell"
+	"github.com/rehearse-k8s/rehearse/workload"
+	"github.com/rehearse-k8s/rehearse/workload/cloneset"
+)
+
+// carryOut does what was decided: the status first, and if the API refuses that because
+// the set has changed, nothing else. So two instances that run at once, because one
+// does not know yet that it has lost the lead, do no harm either.
+func (c *instance) carryOut(ctx context.Context, set *v1alpha1.CloneSet, m *memory, d *cloneset.Decision) error {
+	if d.Recheck {
+		live, err := c.liveSet(ctx, set.Namespace, set.Name)
+		if err != nil {
+			return err
+		}
+		if live == nil || live.UID != set.UID || live.ResourceVersion != set.ResourceVersion {
+			return shell.ErrStale
+		}
+	}
+	if m.collides {
+		if d.Status == nil {
+			d.Status = set.Status.DeepCopy()
+		}
+		d.Status.CollisionCount = ptr.To(ptr.Deref(d.Status.CollisionCount, 0) + 1)
+		m.collides = false
+	}
+	if d.Status != nil {
+		if err := c.writeStatus(ctx, set, m, d); err != nil {
+			return err
+		}
+	}
+	m.scaleError, m.updateError = numbered{}, numbered{}
+	m.failed = nil
+	err := c.act(ctx, set, m, d.Actions)
+	m.remember(d, c.options.Limits.Pods)
+	return err
+}
+
+// remember keeps what writes have told for the next plan.
+func (m *memory) remember(d *cloneset.Decision, most int) {
+	past := &m.past
+	past.ScaleError, past.UpdateError = m.scaleError.text(), m.updateError.text()
+	past.Taken = maps.Clone(m.taken)
+	if d.Tally.Created == 0 {
+		return
+	}
+	past.Failed = m.failed
+	switch {
+	case len(m.failed) > 0:
+		past.Batch = 1
+	case past.Batch > 0:
+		if past.Batch *= 2; past.Batch >= most {
+			past.Batch = 0
+		}
+	}
+}
+
+func (c *instance) writeStatus(ctx context.Context, set *v1alpha1.CloneSet, m *memory, d *cloneset.Decision) error {
+	next := *set // the status is all that is written, and all that is ours
+	next.Status = *d.Status
+	written := &v1alpha1.CloneSet{}
+	err := c.sets.Put().Namespace(set.Namespace).Resource(setsResource).Name(set.Name).SubResource("status").Body(&next).Do(ctx).Into(written)
+	c.metrics.wrote(setsResource, "update", err)
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return shell.ErrStale
+	case err != nil:
+		return fmt.Errorf("status: %w", err)
+	}
+	m.Wrote(setsResource, written.ResourceVersion)
+	for _, e := range d.Events {
+		c.events.Tell(set, e.Warning, e.Reason, e.Message)
+	}
+	c.metrics.rolledOut(d.Tally.RolledOut)
+	return nil
+}
+
+// act carries actions out, several at a time. Once a pod could not be made, no other one
+// is, because they would meet with the same; nothing else waits for anything.
+func (c *instance) act(ctx context.Context, set *v1alpha1.CloneSet, m *memory, actions []workload.Action) error {
+	creates := func(i int) bool { return actions[i].Verb == workload.Create }
+	begin := func(i int, _ error) bool {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return !creates(i) || len(m.failed) == 0
+	}
+	return shell.Each(ctx, len(actions), c.options.Writes, begin, func(i int) error {
+		err := c.do(ctx, set, m, &actions[i])
+		if err != nil && !errors.Is(err, shell.ErrStale) && ctx.Err() == nil {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			if actions[i].Verb == workload.Patch {
+				m.updateError.note(i, err)
+			} else {
+				m.scaleError.note(i, err)
+			}
+		}
+		return err
+	})
+}
+
+// do carries one action out, and what follows it.
+func (c *instance) do(ctx context.Context, set *v1alpha1.CloneSet, m *memory, a *workload.Action) error {
+	switch a.Verb {
+	case workload.Create:
+		if err := c.create(ctx, set, m, a); err != nil {
+			if last := lastOf(a); last != nil {
+				m.note(&m.failed, last.Object.GetName())
+			}
+			return err
+		}
+		if a.Then != nil {
+			return c.do(ctx, set, m, a.Then)
+		}
+		return nil
+	case workload.Delete:
+		return c.delete(ctx, set, m, a)
+	}
+	left, err := c.patch(ctx, set, m, a)
+	if err != nil || left == nil || a.Then == nil {
+		return err
+	}
+	then := *a.Then
+	then.Object = left
+	return c.do(ctx, set, m, &then)
+}
+
+// lastOf is the pod that a chain of creates ends with.
+func lastOf(a *workload.Action) *workload.Action {
+	for a.Then != nil {
+		a = a.Then
+	}
+	if _, ok := a.Object.(*corev1.Pod); !ok {
+		return nil
+	}
+	return a
+}
+
+// kind is what the API calls an object, and the client for it.
+func (c *instance) kind(o workload.Object) (resource, name string, client rest.Interface, blank workload.Object) {
+	switch o.(type) {
+	case *corev1.Pod:
+		return podsResource, "pod", c.client.CoreV1().RESTClient(), &corev1.Pod{}
+	case *corev1.PersistentVolumeClaim:
+		return claimsResource, "claim", c.client.CoreV1().RESTClient(), &corev1.PersistentVolumeClaim{}
+	case *appsv1.ControllerRevision:
+		return revisionsResource, "revision", c.client.AppsV1().RESTClient(), &appsv1.ControllerRevision{}
+	}
+	return setsResource, "CloneSet", c.sets, &v1alpha1.CloneSet{}
+}
+
+// create makes an object. Its name follows from what was decided, so one that bears it
+// already is the one that was to be made, or one that the cache does not show yet.
+func (c *instance) create(ctx context.Context, set *v1alpha1.CloneSet, m *memory, a *workload.Action) error {
+	resource, kind, client, made := c.kind(a.Object)
+	name := a.Object.GetName()
+	// client-go would send it again by itself after a 429, some time after it was decided.
+	err := client.Post().MaxRetries(0).Namespace(set.Namespace).Resource(resource).Body(a.Object).Do(ctx).Into(made)
+	c.metrics.wrote(resource, "create", err)
+	switch {
+	case err == nil:
+		m.Wrote(resource, made.GetResourceVersion())
+		if resource != revisionsResource {
+			c.events.Tell(set, false, "SuccessfulCreate", fmt.Sprintf("created %s %s", kind, name))
+		}
+		return nil
+	case apierrors.IsAlreadyExists(err):
+		return c.meet(ctx, set, m, a, resource)
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return fmt.Errorf("nothing is made: %w", err) // the set goes with the namespace, some time
+	case !shell.Refused(err):
+		m.Unsettled(resource + "/" + name)
+	}
+	if ctx.Err() == nil {
+		c.events.Tell(set, true, "FailedCreate", fmt.Sprintf("%s %s could not be created: %s", kind, name, err))
+	}
+	return fmt.Errorf("creating %s %s: %w", kind, name, err)
+}
+
+// meet looks at the object that bears a name that was to be given.
+func (c *instance) meet(ctx context.Context, set *v1alpha1.CloneSet, m *memory, a *workload.Action, resource string) error {
+	found, err := c.live(ctx, resource, set.Namespace, a.Object.GetName())
+	switch {
+	case apierrors.IsNotFound(err):
+		return shell.ErrStale
+	case err != nil:
+		return err
+	}
+	if r, ok := found.(*appsv1.ControllerRevision); ok {
+		return c.meetRevision(ctx, set, m, r)
+	}
+	if metav1.IsControlledBy(found, set) {
+		m.Wrote(resource, found.GetResourceVersion())
+		return nil
+	}
+	if last := lastOf(a); last != nil {
+		m.note(&m.taken, last.Object.GetName())
+	}
+	return fmt.Errorf("%s %s belongs to somebody else: %w", resource, found.GetName(), shell.ErrStale)
+}
+
+// patch changes an object, and returns what that has left.
+func (c *instance) patch(ctx context.Context, set *v1alpha1.CloneSet, m *memory, a *workload.Action) (workload.Object, error) {
+	resource, kind, client, left := c.kind(a.Object)
+	revision := ""
+	if a.Exact {
+		revision = a.Object.GetResourceVersion()
+	}
+	request := client.Patch(a.PatchType).MaxRetries(0).Namespace(set.Namespace).Resource(resource).Name(a.Object.GetName())
+	if a.Subresource != "" {
+		request = request.SubResource(a.Subresource)
+	}
+	err := request.Body(workload.Named(a.Patch, a.Object.GetUID(), revision)).Do(ctx).Into(left)
+	c.metrics.wrote(resource, "patch", err)
+	switch {
+	case apierrors.IsNotFound(err):
+		m.Gone(a.Object.GetUID(), shell.Touched{Resource: resource, Name: a.Object.GetName(), Deleted: true})
+		return nil, nil
+	case apierrors.IsConflict(err):
+		return nil, shell.ErrStale // it is another one, or another version
+	case err != nil:
+		if a.Reason.Code == updatedInPlace && ctx.Err() == nil {
+			c.events.Tell(set, true, "FailedUpdatePodInPlace", fmt.Sprintf("pod %s could not be updated: %s", a.Object.GetName(), err))
+		}
+		return nil, fmt.Errorf("patching %s %s: %w", kind, a.Object.GetName(), err)
+	}
+	m.Wrote(resource, left.GetResourceVersion())
+	if a.Reason.Code == updatedInPlace {
+		c.events.Tell(set, false, updatedInPlace, fmt.Sprintf("pod %s is %s", a.Object.GetName(), a.Reason.Text))
+	}
+	return left, nil
+}
+
+const updatedInPlace = "SuccessfulUpdatePodInPlace"
+
+func (c *instance) delete(ctx context.Context, set *v1alpha1.CloneSet, m *memory, a *workload.Action) error {
+	resource, kind, client, _ := c.kind(a.Object)
+	only := &metav1.Preconditions{UID: ptr.To(a.Object.GetUID())}
+	if a.Exact {
+		only.ResourceVersion = ptr.To(a.Object.GetResourceVersion())
+	}
+	err := client.Delete().MaxRetries(0).Namespace(set.Namespace).Resource(resource).Name(a.Object.GetName()).
+		Body(&metav1.DeleteOptions{Preconditions: only}).Do(ctx).Error()
+	c.metrics.wrote(resource, "delete", err)
+	switch {
+	case apierrors.IsNotFound(err):
+	case apierrors.IsConflict(err):
+		return shell.ErrStale
+	case err != nil:
+		if ctx.Err() == nil {
+			c.events.Tell(set, true, "FailedDelete", fmt.Sprintf("%s %s could not be deleted: %s", kind, a.Object.GetName(), err))
+		}
+		return fmt.Errorf("deleting %s %s: %w", kind, a.Object.GetName(), err)
+	default:
+		if resource != revisionsResource {
+			c.events.Tell(set, false, "SuccessfulDelete", fmt.Sprintf("deleted %s %s: %s", kind, a.Object.GetName(), a.Reason.Text))
+		}
+	}
+	m.Gone(a.Object.GetUID(), shell.Touched{Resource: resource, Name: a.Object.GetName(), Deleted: true})
+	return nil
+}

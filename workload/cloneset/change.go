@@ -1,0 +1,213 @@
+package cloneset
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
+)
+
+// change is what leads from one template to another in a pod that exists.
+type change struct {
+	// why it cannot be made, "" if it can.
+	why                 string
+	images              map[string]string
+	resources           map[string]corev1.ResourceRequirements
+	labels, annotations map[string]*string // nil deletes
+	// env are containers with environment variables from metadata that changes: they have
+	// to begin anew.
+	env []string
+}
+
+func (c *change) onlyMetadata() bool {
+	return len(c.images) == 0 && len(c.resources) == 0 && len(c.env) == 0
+}
+
+// changeTo is what leads from a pod's revision to another. Many pods share an answer.
+func (p *plan) changeTo(from, to *Revision) *change {
+	if from == nil {
+		return &change{why: "the revision that the pod was made of is gone"}
+	}
+	key := [2]*Revision{from, to}
+	if found, ok := p.changes[key]; ok {
+		return found
+	}
+	c := changeOf(from.Template, to.Template)
+	if c.why != "" {
+		// What the API fills in may tell less: a template that says imagePullPolicy and one
+		// that does not mean the same.
+		if filled := changeOf(from.Defaulted, to.Defaulted); filled.why == "" {
+			c = filled
+		}
+	}
+	if c.why == "" && p.set.Spec.UpdateStrategy.Type != v1alpha1.InPlaceOnly && claimsDiffer(from, to) {
+		c = &change{why: "spec.volumeClaimTemplates is another"}
+	}
+	if p.changes == nil {
+		p.changes = map[[2]*Revision]*change{}
+	}
+	p.changes[key] = c
+	return c
+}
+
+// claimsDiffer tells whether the claim templates of two revisions are known to differ.
+// Kruise's revisions do not have them.
+func claimsDiffer(a, b *Revision) bool {
+	known := func(r *Revision) bool { _, ok := r.Object.Annotations[AnnotationClaims]; return ok }
+	return known(a) && known(b) && !equality.Semantic.DeepEqual(a.Claims, b.Claims)
+}
+
+// changeOf compares two templates. In a pod, only metadata, images, and cpu and memory may
+// be changed.
+func changeOf(a, b *corev1.PodTemplateSpec) *change {
+	if why := unchangeable(a, b); why != "" {
+		return &change{why: why}
+	}
+	c := &change{
+		images: map[string]string{}, resources: map[string]corev1.ResourceRequirements{},
+		labels: keysChanged(a.Labels, b.Labels), annotations: keysChanged(a.Annotations, b.Annotations),
+	}
+	for i := range a.Spec.Containers {
+		was, is := &a.Spec.Containers[i], &b.Spec.Containers[i]
+		if was.Image != is.Image {
+			c.images[is.Name] = is.Image
+		}
+		if !equality.Semantic.DeepEqual(was.Resources, is.Resources) {
+			c.resources[is.Name] = is.Resources
+		}
+		if c.reads(is) {
+			c.env = append(c.env, is.Name)
+		}
+	}
+	if len(c.resources) > 0 && qosClass(&a.Spec) != qosClass(&b.Spec) {
+		return &change{why: "spec.template.spec.containers[*].resources: the pod would be of another quality of service"}
+	}
+	return c
+}
+
+// unchangeable is the first thing that differs and cannot be changed in a pod.
+func unchangeable(a, b *corev1.PodTemplateSpec) string {
+	if len(a.Spec.Containers) != len(b.Spec.Containers) {
+		return "spec.template.spec.containers: another number of containers"
+	}
+	rest := func(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
+		t = t.DeepCopy()
+		t.Labels, t.Annotations, t.ManagedFields = nil, nil, nil
+		for i := range t.Spec.Containers {
+			t.Spec.Containers[i].Image, t.Spec.Containers[i].Resources = "", corev1.ResourceRequirements{}
+		}
+		return t
+	}
+	restA, restB := rest(a), rest(b)
+	for i := range restA.Spec.Containers {
+		if !equality.Semantic.DeepEqual(restA.Spec.Containers[i], restB.Spec.Containers[i]) {
+			return "spec.template.spec.containers[" + strconv.Itoa(i) + "]: more than image and resources"
+		}
+		if !onlyCompute(&a.Spec.Containers[i].Resources, &b.Spec.Containers[i].Resources) {
+			return "spec.template.spec.containers[" + strconv.Itoa(i) + "].resources: more than cpu and memory"
+		}
+	}
+	restA.Spec.Containers, restB.Spec.Containers = nil, nil
+	if !equality.Semantic.DeepEqual(restA, restB) {
+		return "spec.template.spec: more than containers"
+	}
+	return ""
+}
+
+// onlyCompute tells whether resources differ in cpu and memory at most, and none of them
+// is taken away (KEP-1287).
+func onlyCompute(a, b *corev1.ResourceRequirements) bool {
+	if !equality.Semantic.DeepEqual(a.Claims, b.Claims) {
+		return false
+	}
+	same := func(a, b corev1.ResourceList) bool {
+		for name := range merged(a, b) {
+			was, is := a[name], b[name]
+			_, had := a[name]
+			_, has := b[name]
+			compute := name == corev1.ResourceCPU || name == corev1.ResourceMemory
+			if was.Cmp(is) != 0 && !compute || had && !has || has && !had && !compute {
+				return false
+			}
+		}
+		return true
+	}
+	return same(a.Requests, b.Requests) && same(a.Limits, b.Limits)
+}
+
+func merged(a, b corev1.ResourceList) corev1.ResourceList {
+	all := maps.Clone(a)
+	if all == nil {
+		all = corev1.ResourceList{}
+	}
+	maps.Copy(all, b)
+	return all
+}
+
+func keysChanged(a, b map[string]string) map[string]*string {
+	changed := map[string]*string{}
+	for key := range a {
+		if _, ok := b[key]; !ok {
+			changed[key] = nil
+		}
+	}
+	for key, value := range b {
+		if was, ok := a[key]; !ok || was != value {
+			changed[key] = &value
+		}
+	}
+	return changed
+}
+
+var metadataField = regexp.MustCompile(`^metadata\.(labels|annotations)\['(.+)'\]$`)
+
+// reads tells whether a container has a variable from metadata that changes.
+func (c *change) reads(container *corev1.Container) bool {
+	return slices.ContainsFunc(container.Env, func(e corev1.EnvVar) bool {
+		if e.ValueFrom == nil || e.ValueFrom.FieldRef == nil {
+			return false
+		}
+		field := metadataField.FindStringSubmatch(e.ValueFrom.FieldRef.FieldPath)
+		if field == nil {
+			return false
+		}
+		changed := c.labels
+		if field[1] == "annotations" {
+			changed = c.annotations
+		}
+		_, ok := changed[field[2]]
+		return ok
+	})
+}
+
+// qosClass is the class of a pod's containers (k8s.io/kubernetes/pkg/apis/core/v1/helper/qos):
+// Guaranteed with limits that are the requests, of cpu and memory and of all containers,
+// BestEffort with neither, else Burstable.
+func qosClass(spec *corev1.PodSpec) corev1.PodQOSClass {
+	compute := []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
+	none, guaranteed := true, true
+	for _, all := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range all {
+			r := &all[i].Resources
+			for _, name := range compute {
+				limit, limited := r.Limits[name]
+				request, requested := r.Requests[name]
+				limited, requested = limited && !limit.IsZero(), requested && !request.IsZero()
+				none = none && !limited && !requested
+				guaranteed = guaranteed && limited && (!requested || limit.Cmp(request) == 0)
+			}
+		}
+	}
+	switch {
+	case none:
+		return corev1.PodQOSBestEffort
+	case guaranteed:
+		return corev1.PodQOSGuaranteed
+	}
+	return corev1.PodQOSBurstable
+}

@@ -1,0 +1,140 @@
+package cloneset
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rehearse-k8s/rehearse/api/apps"
+	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/workload"
+)
+
+func ownedBy(set *v1alpha1.CloneSet) []metav1.OwnerReference {
+	return []metav1.OwnerReference{*metav1.NewControllerRef(set, kind)}
+}
+
+// claimsOf are the claims of one pod.
+func (p *plan) claimsOf(instance string) (claims []*Claim) {
+	if instance == "" || len(p.Claims) == 0 {
+		return nil
+	}
+	if p.claimsBy == nil {
+		p.claimsBy = map[string][]*Claim{}
+		for _, c := range p.Claims {
+			p.claimsBy[c.Instance] = append(p.claimsBy[c.Instance], c)
+		}
+	}
+	return slices.Clone(p.claimsBy[instance])
+}
+
+func (p *plan) hasClaim(name string) bool {
+	i, ok := slices.BinarySearchFunc(p.Claims, name, func(c *Claim, name string) int { return strings.Compare(c.Name, name) })
+	return ok && !p.Claims[i].Terminating
+}
+
+// claimTemplates are those of the set as it is, and of those that it had when a revision
+// was made the ones that the revision's containers mount and that the set has no more.
+func (p *plan) claimTemplates(from *Revision) []corev1.PersistentVolumeClaim {
+	templates := p.set.Spec.VolumeClaimTemplates
+	if len(from.Claims) == 0 {
+		return templates
+	}
+	known := map[string]bool{}
+	for i := range templates {
+		known[templates[i].Name] = true
+	}
+	for i := range from.Template.Spec.Volumes {
+		known[from.Template.Spec.Volumes[i].Name] = true
+	}
+	templates = slices.Clone(templates)
+	for _, all := range [][]corev1.Container{from.Template.Spec.InitContainers, from.Template.Spec.Containers} {
+		for i := range all {
+			for _, mount := range all[i].VolumeMounts {
+				k := slices.IndexFunc(from.Claims, func(c corev1.PersistentVolumeClaim) bool { return c.Name == mount.Name })
+				if k >= 0 && !known[mount.Name] {
+					known[mount.Name] = true
+					templates = append(templates, from.Claims[k])
+				}
+			}
+		}
+	}
+	return templates
+}
+
+func (p *plan) claimFrom(template *corev1.PersistentVolumeClaim, instance string) *corev1.PersistentVolumeClaim {
+	c := &corev1.PersistentVolumeClaim{Spec: *template.Spec.DeepCopy()}
+	c.Namespace, c.Name = p.set.Namespace, claimName(template.Name, p.set.Name, instance)
+	c.Labels, c.Annotations = maps.Clone(template.Labels), maps.Clone(template.Annotations)
+	if c.Labels == nil {
+		c.Labels = map[string]string{}
+	}
+	if s := p.set.Spec.Selector; s != nil {
+		maps.Copy(c.Labels, s.MatchLabels)
+	}
+	c.Labels[apps.LabelInstanceID] = instance
+	c.OwnerReferences = ownedBy(p.set)
+	return c
+}
+
+// mountClaims has a pod's volumes of the names of claim templates be its claims.
+func (p *plan) mountClaims(spec *corev1.PodSpec, from *Revision, instance string) {
+	for _, t := range p.claimTemplates(from) {
+		volume := corev1.Volume{Name: t.Name, VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claimName(t.Name, p.set.Name, instance)},
+		}}
+		if i := slices.IndexFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Name == t.Name }); i >= 0 {
+			spec.Volumes[i] = volume
+		} else {
+			spec.Volumes = append(spec.Volumes, volume)
+		}
+	}
+}
+
+func (p *plan) deleteClaims(claims []*Claim, why string) {
+	for _, c := range claims {
+		o := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name, UID: c.UID, ResourceVersion: c.ResourceVersion}}
+		p.act(workload.Action{Verb: workload.Delete, Object: o, Reason: workload.Reason{Code: "SuccessfulDelete", Text: why}})
+	}
+}
+
+// tidyClaims deletes claims without a pod where claims are not used again.
+func (p *plan) tidyClaims() {
+	if !p.set.Spec.ScaleStrategy.DisablePVCReuse || len(p.Claims) == 0 {
+		return
+	}
+	borne := map[string]bool{}
+	for _, pod := range p.Pods {
+		borne[pod.instance()] = true
+	}
+	for _, c := range p.Claims {
+		if !borne[c.Instance] && !c.Terminating {
+			p.deleteClaims([]*Claim{c}, "its pod is gone")
+		}
+	}
+}
+
+// tidyNames takes names out of podsToDelete whose pods are gone. It is a write of its own to
+// the set, for no other version of it than this.
+func (p *plan) tidyNames() {
+	names := p.set.Spec.ScaleStrategy.PodsToDelete
+	left := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !p.bears(name) })
+	if len(left) == len(names) || p.decision.Status != nil {
+		return
+	}
+	list, err := json.Marshal(left)
+	if err != nil {
+		panic(err) // strings
+	}
+	p.act(workload.Action{
+		Verb: workload.Patch, Object: p.set, PatchType: types.MergePatchType, Exact: true,
+		Patch:  fmt.Appendf(nil, `{"metadata":{},"spec":{"scaleStrategy":{"podsToDelete":%s}}}`, list),
+		Reason: workload.Reason{Code: "Truncated", Text: "pods of podsToDelete are gone"},
+	})
+}

@@ -1,0 +1,261 @@
+package cloneset
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rehearse-k8s/rehearse/api/apps"
+)
+
+// transition is one way from a state of a pod's life to another.
+type transition struct {
+	from []apps.LifecycleState
+	to   apps.LifecycleState
+	// when is for readers; due decides, and is nil of what update or scale chooses.
+	when string
+	due  func(*plan, *unit) bool
+}
+
+const gone apps.LifecycleState = "(deleted)"
+
+// transitions is the life of a pod. Of those that are due, the first is taken.
+// "Held" means that the pod bears any handler of the hook, "complete" that it bears all
+// of them; without the hook it is neither held nor is anything missing.
+var transitions = []transition{
+	{[]apps.LifecycleState{apps.StatePreparingNormal}, apps.StateNormal,
+		"it is on a node, or there is a preNormal hook; and the hook is complete", (*plan).mayBegin},
+
+	{[]apps.LifecycleState{"", apps.StatePreparingNormal, apps.StateNormal, apps.StateUpdated}, apps.StatePreparingUpdate,
+		"chosen to be updated in place, and held by the inPlaceUpdate hook (an Updated pod gets the handlers again)", nil},
+	{[]apps.LifecycleState{"", apps.StatePreparingNormal, apps.StateNormal, apps.StateUpdating, apps.StateUpdated}, apps.StateUpdating,
+		"chosen to be updated in place, and not held", nil},
+	{[]apps.LifecycleState{apps.StatePreparingUpdate}, apps.StateUpdating,
+		"not held any more, and the update is wanted still", nil},
+	{[]apps.LifecycleState{apps.StatePreparingUpdate}, apps.StateUpdated,
+		"the update is not wanted any more, and the inPlaceUpdate hook is not complete", (*plan).turnsBackHooked},
+	{[]apps.LifecycleState{apps.StatePreparingUpdate}, apps.StateNormal,
+		"the update is not wanted any more", (*plan).turnsBack},
+
+	{[]apps.LifecycleState{apps.StateUpdating}, apps.StateUpdated,
+		"the containers run what they are to run, and the inPlaceUpdate hook is not complete", (*plan).isUpdatedHooked},
+	{[]apps.LifecycleState{apps.StateUpdating}, apps.StatePreparingNormal,
+		"the containers run what they are to run, and the pod had not been Normal before", (*plan).isUpdatedEarly},
+	{[]apps.LifecycleState{apps.StateUpdating}, apps.StateNormal,
+		"the containers run what they are to run", (*plan).isUpdated},
+	{[]apps.LifecycleState{apps.StateUpdated}, apps.StatePreparingNormal,
+		"the inPlaceUpdate hook is complete, and the pod had not been Normal before", (*plan).isBackEarly},
+	{[]apps.LifecycleState{apps.StateUpdated}, apps.StateNormal,
+		"the inPlaceUpdate hook is complete", (*plan).isBack},
+
+	{[]apps.LifecycleState{"", apps.StatePreparingNormal, apps.StateNormal, apps.StatePreparingUpdate, apps.StateUpdating, apps.StateUpdated}, apps.StatePreparingDelete,
+		"chosen to be deleted, and held by the preDelete hook", nil},
+	{[]apps.LifecycleState{apps.StatePreparingDelete}, apps.StatePreparingNormal,
+		"it is needed again, and nobody asked for its deletion", nil},
+	{[]apps.LifecycleState{apps.StatePreparingDelete}, apps.StateUpdating,
+		"the same, and its update in place has not ended", nil},
+	{[]apps.LifecycleState{"", apps.StatePreparingNormal, apps.StateNormal, apps.StatePreparingUpdate, apps.StateUpdating, apps.StateUpdated, apps.StatePreparingDelete}, gone,
+		"chosen to be deleted, and not held any more", nil},
+}
+
+// held tells whether a pod bears any handler of a hook, complete whether it bears all.
+func held(h *apps.LifecycleHook, p *Pod) bool {
+	if h == nil {
+		return false
+	}
+	for key, value := range h.LabelsHandler {
+		if got, ok := p.Labels[key]; ok && got == value {
+			return true
+		}
+	}
+	return slices.ContainsFunc(h.FinalizersHandler, func(f string) bool { return slices.Contains(p.Finalizers, f) })
+}
+
+func complete(h *apps.LifecycleHook, p *Pod) bool { return len(missing(h, p)) == 0 }
+
+// missing are the handlers of a hook that a pod does not bear, as people write them.
+func missing(h *apps.LifecycleHook, p *Pod) (handlers []string) {
+	if h == nil {
+		return nil
+	}
+	for key, value := range h.LabelsHandler {
+		if got, ok := p.Labels[key]; !ok || got != value {
+			handlers = append(handlers, "label "+key+"="+value)
+		}
+	}
+	for _, f := range h.FinalizersHandler {
+		if !slices.Contains(p.Finalizers, f) {
+			handlers = append(handlers, "finalizer "+f)
+		}
+	}
+	slices.Sort(handlers)
+	return handlers
+}
+
+// borne are the handlers of a hook that a pod bears.
+func borne(h *apps.LifecycleHook, p *Pod) (handlers []string) {
+	for key, value := range h.LabelsHandler {
+		if got, ok := p.Labels[key]; ok && got == value {
+			handlers = append(handlers, "label "+key+"="+value)
+		}
+	}
+	for _, f := range h.FinalizersHandler {
+		if slices.Contains(p.Finalizers, f) {
+			handlers = append(handlers, "finalizer "+f)
+		}
+	}
+	slices.Sort(handlers)
+	return handlers
+}
+
+func (p *plan) hooks() *apps.Lifecycle {
+	if p.set.Spec.Lifecycle == nil {
+		return &apps.Lifecycle{}
+	}
+	return p.set.Spec.Lifecycle
+}
+
+func (p *plan) mayBegin(u *unit) bool {
+	if h := p.hooks().PreNormal; h != nil {
+		return complete(h, u.Pod)
+	}
+	return u.Node != ""
+}
+
+func (p *plan) turnsBack(u *unit) bool { return u.turnsBack }
+func (p *plan) turnsBackHooked(u *unit) bool {
+	return u.turnsBack && !complete(p.hooks().InPlaceUpdate, u.Pod)
+}
+func (p *plan) isUpdated(u *unit) bool      { return u.updateDone() }
+func (p *plan) isUpdatedEarly(u *unit) bool { return u.updateDone() && p.wasEarly(u) }
+func (p *plan) isUpdatedHooked(u *unit) bool {
+	return u.updateDone() && !complete(p.hooks().InPlaceUpdate, u.Pod)
+}
+func (p *plan) isBack(u *unit) bool      { return complete(p.hooks().InPlaceUpdate, u.Pod) }
+func (p *plan) isBackEarly(u *unit) bool { return p.isBack(u) && p.wasEarly(u) }
+
+// wasEarly tells whether a pod was updated in place before it had been Normal: its
+// preNormal hook is still to be honoured.
+func (p *plan) wasEarly(u *unit) bool {
+	s := u.inPlaceState()
+	return p.hooks().PreNormal != nil && s != nil && s.PreparingNormal
+}
+
+// live moves a pod on in its life, and keeps its conditions in order.
+func (p *plan) live(u *unit) {
+	if u.acted {
+		return
+	}
+	if u.InPlaceGrace != "" && u.state() != apps.StatePreparingDelete {
+		p.finishGrace(u)
+		return
+	}
+	if u.state() == apps.StateUpdating && p.nextBatch(u) {
+		return
+	}
+	for i := range transitions {
+		t := &transitions[i]
+		if t.due != nil && slices.Contains(t.from, u.state()) && t.due(p, u) {
+			p.move(u, t.to, t.when)
+			return
+		}
+	}
+	if c := p.conditions(u, u.state()); len(c) > 0 {
+		p.patch(u, patch{Status: &patchStatus{Conditions: c}}, "Conditions", "its readiness gates are to say how it is")
+	}
+}
+
+// move brings a pod to another state.
+func (p *plan) move(u *unit, to apps.LifecycleState, why string) {
+	if len(p.decision.Actions) >= 4*p.Limits.Pods {
+		return
+	}
+	p.decision.Tally.Moved++
+	body := patch{}
+	body.Metadata.Labels = map[string]*string{apps.LabelState: ptrTo(string(to))}
+	body.Metadata.Annotations = map[string]*string{apps.AnnotationStateSince: ptrTo(p.stamp())}
+	if c := p.conditions(u, to); len(c) > 0 {
+		body.Status = &patchStatus{Conditions: c}
+	}
+	p.patch(u, body, string(to), why)
+}
+
+func (p *plan) stamp() string { return p.now.UTC().Format(time.RFC3339) }
+
+// conditions are those of a pod's readiness gates that are not as they should be in a
+// state. A key that was set on the way into a hook is gone as soon as the pod is on no such
+// way, whatever way it left.
+func (p *plan) conditions(u *unit, in apps.LifecycleState) (changed []corev1.PodCondition) {
+	set := func(kind string, is Condition, status corev1.ConditionStatus, reason, message string) {
+		if is.Status == status && (kind != apps.ConditionPodReady || is.Message == message) {
+			return
+		}
+		changed = append(changed, corev1.PodCondition{
+			Type: corev1.PodConditionType(kind), Status: status, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(p.now),
+		})
+	}
+	if slices.Contains(u.Gates, apps.ConditionInPlaceUpdateReady) && u.Node != "" {
+		switch {
+		case in == apps.StatePreparingDelete && u.InPlace.Status != "":
+			// It is as it was, in case it is needed again.
+		case in == apps.StateUpdating:
+			set(apps.ConditionInPlaceUpdateReady, u.InPlace, corev1.ConditionFalse, "StartInPlaceUpdate", "")
+		default:
+			set(apps.ConditionInPlaceUpdateReady, u.InPlace, corev1.ConditionTrue, "", "")
+		}
+	}
+	if slices.Contains(u.Gates, apps.ConditionPodReady) && (u.Node != "" || u.Traffic.Status != "") {
+		message := p.notReady(u, in)
+		if message == "" {
+			set(apps.ConditionPodReady, u.Traffic, corev1.ConditionTrue, "", "")
+		} else {
+			set(apps.ConditionPodReady, u.Traffic, corev1.ConditionFalse, "", message)
+		}
+	}
+	notReady := func(c corev1.PodCondition) bool { return c.Status == corev1.ConditionFalse }
+	if u.Ready.Status == corev1.ConditionTrue && slices.ContainsFunc(changed, notReady) {
+		// The kubelet will say the same; traffic need not wait for it.
+		changed = append(changed, corev1.PodCondition{
+			Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "ReadinessGatesNotReady", LastTransitionTime: metav1.NewTime(p.now),
+		})
+	}
+	return changed
+}
+
+// The keys of hooks that keep a pod from traffic, and who we are among those who do.
+const (
+	preDeleteKey = "preDeleteHook"
+	preUpdateKey = "preUpdateHook"
+	userAgent    = "Lifecycle"
+)
+
+// notReady is the message of ConditionPodReady in a state: who keeps the pod from
+// traffic, "" if nobody does. Others' entries stay.
+func (p *plan) notReady(u *unit, in apps.LifecycleState) string {
+	var all []apps.NotReadyMessage
+	if u.Traffic.Message != "" {
+		// What cannot be read was not written by anybody who knows the format.
+		_ = json.Unmarshal([]byte(u.Traffic.Message), &all)
+	}
+	all = slices.DeleteFunc(all, func(m apps.NotReadyMessage) bool { return m.UserAgent == userAgent })
+	marks := func(h *apps.LifecycleHook) bool { return h != nil && h.MarkPodNotReady }
+	switch {
+	case in == apps.StatePreparingDelete && marks(p.hooks().PreDelete):
+		all = append(all, apps.NotReadyMessage{UserAgent: userAgent, Key: preDeleteKey})
+	case (in == apps.StatePreparingUpdate || in == apps.StateUpdating) && marks(p.hooks().InPlaceUpdate):
+		all = append(all, apps.NotReadyMessage{UserAgent: userAgent, Key: preUpdateKey})
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		panic(err) // strings
+	}
+	return string(text)
+}
+
+func ptrTo[T any](v T) *T { return &v }

@@ -1,0 +1,68 @@
+package cloneset
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
+)
+
+// claim adopts orphans that match and lets pods go that do not. It tells whether there
+// was anything to do; then that is the whole plan.
+func (p *plan) claim() bool {
+	match, err := Matcher(p.set)
+	if err != nil {
+		p.because("BadSelector", "spec.selector cannot be read: %s; the CloneSet is left alone", err)
+		return true
+	}
+	for _, pod := range p.Orphans {
+		if pod.active() && pod.Controller == "" && match(pod.Labels) {
+			owner := map[string]any{
+				"apiVersion": kind.GroupVersion().String(), "kind": kind.Kind, "name": p.set.Name, "uid": p.set.UID,
+				"controller": true, "blockOwnerDeletion": true,
+			}
+			p.own(pod, owner, "Adopted", "the selector matches and nobody controls the pod")
+		}
+	}
+	for _, pod := range p.Pods {
+		if !match(pod.Labels) {
+			p.own(pod, map[string]any{"$patch": "delete", "uid": p.set.UID}, "Disowned", "the selector does not match any more")
+		}
+	}
+	p.decision.Recheck = len(p.decision.Actions) > 0
+	return p.decision.Recheck
+}
+
+func (p *plan) own(pod *Pod, owner map[string]any, code, why string) {
+	if len(p.decision.Actions) == p.Limits.Pods {
+		return
+	}
+	u := &unit{Pod: pod}
+	p.patch(u, patch{Metadata: patchMetadata{OwnerReferences: []any{owner}}}, code, why)
+	p.because(code, "pod %s: %s", pod.Name, why)
+}
+
+// Matcher tells whether labels match the set's selector. An empty selector matches
+// nothing: it would take every pod of the namespace.
+func Matcher(set *v1alpha1.CloneSet) (func(map[string]string) bool, error) {
+	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
+	if err != nil {
+		return nil, err
+	}
+	if selector.Empty() {
+		return nil, fmt.Errorf("it is empty")
+	}
+	if s := set.Spec.Selector; len(s.MatchExpressions) == 0 {
+		return func(all map[string]string) bool {
+			for key, value := range s.MatchLabels {
+				if got, ok := all[key]; !ok || got != value {
+					return false
+				}
+			}
+			return true
+		}, nil
+	}
+	return func(all map[string]string) bool { return selector.Matches(labels.Set(all)) }, nil
+}

@@ -1,0 +1,192 @@
+package cloneset
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rehearse-k8s/rehearse/api/apps"
+	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/workload"
+)
+
+// plan is a decision in the making.
+type plan struct {
+	State
+	now    time.Time
+	set    *v1alpha1.CloneSet
+	wanted wanted
+	// unreadable is what of the numbers of the spec cannot be read.
+	unreadable error
+
+	// updated is the revision of the template, current that of pods that keep the old one.
+	updated, current *Revision
+	byLabel          map[string]*Revision
+	changes          map[[2]*Revision]*change
+
+	units    []unit // the active pods
+	inactive []*Pod // the others
+	claimsBy map[string][]*Claim
+	diff     difference
+
+	decision Decision
+}
+
+// unit is an active pod, and what this plan makes of it.
+type unit struct {
+	*Pod
+	revision *Revision
+	// isUpdated: it is of the template's revision, or on its way there.
+	isUpdated, isAvailable bool
+	// specified: somebody asked for its deletion, by name or label.
+	specified bool
+	// turnsBack: it waits for an update that is not wanted any more.
+	turnsBack bool
+	// acted: something is done to it already.
+	acted bool
+
+	update *apps.InPlaceUpdateState
+}
+
+// Plan decides what is next. It is pure: the same state gives the same decision.
+func Plan(now time.Time, s State) Decision {
+	p := &plan{State: s, now: now, set: s.Set}
+	p.decision.Past = s.Past
+	if s.Set.DeletionTimestamp != nil {
+		p.because("Deleting", "the CloneSet is being deleted: its pods are left to the garbage collector")
+		return p.decision
+	}
+	if p.claim() {
+		return p.decision
+	}
+	p.wanted, p.unreadable = resolve(s.Set)
+	if p.unreadable != nil {
+		p.because("BadNumber", "%s", p.unreadable)
+	}
+	known := p.revise()
+	p.survey()
+	if known {
+		p.compare()
+		p.turnBack()
+		for i := range p.units {
+			p.live(&p.units[i])
+		}
+		p.scale()
+		p.rollOut()
+		p.tidyClaims()
+		p.forgetRevisions()
+	}
+	p.write(known)
+	p.tidyNames()
+	// A status that the API accepts shows that the set is as it was seen. Without one,
+	// somebody else (another instance, a user) may know better.
+	p.decision.Recheck = p.decision.Status == nil && p.decision.Tally.Created+p.decision.Tally.Deleted+p.decision.Tally.Updated > 0
+	return p.decision
+}
+
+// survey sorts the pods out.
+func (p *plan) survey() {
+	specified := make(map[string]bool, len(p.set.Spec.ScaleStrategy.PodsToDelete))
+	for _, name := range p.set.Spec.ScaleStrategy.PodsToDelete {
+		specified[name] = true
+	}
+	minReady := time.Duration(p.set.Spec.MinReadySeconds) * time.Second
+	p.units = make([]unit, 0, len(p.Pods))
+	for _, pod := range p.Pods {
+		if !pod.active() {
+			p.inactive = append(p.inactive, pod)
+			continue
+		}
+		u := unit{Pod: pod, revision: p.revisionOf(pod)}
+		u.isUpdated = p.updated != nil && u.revision == p.updated || pod.state() == apps.StatePreparingUpdate
+		_, marked := pod.Labels[apps.LabelSpecifiedDelete]
+		u.specified = marked || specified[pod.Name]
+		var wait time.Duration
+		if u.isAvailable, wait = pod.available(p.now, minReady); wait > 0 {
+			p.wake(wait)
+		}
+		p.units = append(p.units, u)
+	}
+	p.decision.Tally.States = map[string]int{}
+	for i := range p.units {
+		state := p.units[i].state()
+		if state == "" {
+			state = apps.StateNormal
+		}
+		p.decision.Tally.States[string(state)]++
+	}
+}
+
+// compare works out how far the pods are from what is wanted.
+func (p *plan) compare() {
+	var old, updated group
+	for i := range p.units {
+		u := &p.units[i]
+		g := &old
+		if u.isUpdated {
+			g = &updated
+		}
+		g.all++
+		switch {
+		case u.state() == apps.StatePreparingDelete:
+			g.preparing++
+			continue
+		case u.specified:
+			g.toDelete++
+		case !u.isAvailable:
+			g.unavailable++
+		}
+		if p.recreates(u) {
+			g.recreated++
+		}
+	}
+	p.diff = differ(p.wanted, old, updated, p.current == p.updated)
+	d := p.diff
+	p.because("Compared", "%d pods are active, %d of them updated, %d are wanted with a partition of %d: create %d, delete %d, update %d, at most %d that are available",
+		old.all+updated.all, updated.all, p.wanted.replicas, p.wanted.partition, d.create, d.remove, d.update, d.spare)
+}
+
+// recreates tells whether a pod can only come to its other revision as a new one.
+func (p *plan) recreates(u *unit) bool {
+	to := p.updated
+	if u.isUpdated {
+		to = p.current
+	}
+	switch {
+	case u.revision == to, u.state() == apps.StatePreparingUpdate:
+		return false
+	}
+	switch p.set.Spec.UpdateStrategy.Type {
+	case v1alpha1.OnDelete, v1alpha1.InPlaceOnly:
+		return false
+	case v1alpha1.InPlaceIfPossible:
+		return p.changeTo(u.revision, to).why != ""
+	}
+	return true
+}
+
+func (p *plan) act(a workload.Action) { p.decision.Actions = append(p.decision.Actions, a) }
+
+func (p *plan) wake(in time.Duration) { p.decision.Wake = workload.Soonest(p.decision.Wake, in) }
+
+func (p *plan) because(code, format string, args ...any) {
+	p.decision.Reasons = append(p.decision.Reasons, workload.Reason{Code: code, Text: fmt.Sprintf(format, args...)})
+}
+
+func (p *plan) tell(warning bool, reason, format string, args ...any) {
+	p.decision.Events = append(p.decision.Events, Event{Warning: warning, Reason: reason, Message: fmt.Sprintf(format, args...)})
+}
+
+// bears tells whether a pod of the set has a name.
+func (p *plan) bears(name string) bool {
+	_, ok := slices.BinarySearchFunc(p.Pods, name, func(pod *Pod, name string) int {
+		switch {
+		case pod.Name < name:
+			return -1
+		case pod.Name > name:
+			return 1
+		}
+		return 0
+	})
+	return ok
+}

@@ -1,0 +1,154 @@
+package cloneset
+
+import (
+	"github.com/rehearse-k8s/rehearse/api/apps"
+	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
+)
+
+// turnBack finds the pods that wait for the inPlaceUpdate hook and whose update is not
+// wanted any more: the template is theirs again, or pods are not updated in place any
+// more, or the partition keeps more pods.
+func (p *plan) turnBack() {
+	kept := p.wanted.replicas - p.wanted.partition
+	updated := 0
+	for i := range p.units {
+		if u := &p.units[i]; u.isUpdated && u.state() != apps.StatePreparingUpdate && u.state() != apps.StatePreparingDelete {
+			updated++
+		}
+	}
+	for i := range p.units {
+		u := &p.units[i]
+		if u.state() != apps.StatePreparingUpdate {
+			continue
+		}
+		switch {
+		case u.revision == p.updated, !p.inPlace(), p.changeTo(u.revision, p.updated).why != "", updated >= kept:
+			u.turnsBack = true
+		default:
+			updated++
+		}
+	}
+}
+
+// inPlace tells whether pods are updated in place, if they can be.
+func (p *plan) inPlace() bool {
+	t := p.set.Spec.UpdateStrategy.Type
+	return t == v1alpha1.InPlaceIfPossible || t == v1alpha1.InPlaceOnly
+}
+
+// rollOut updates pods: those whose hook does not hold them any more, and as many others
+// as are wanted and can be spared.
+func (p *plan) rollOut() {
+	u := &p.set.Spec.UpdateStrategy
+	if u.Type == v1alpha1.OnDelete || u.Paused {
+		return
+	}
+	p.goOnUpdating()
+	to, wanted := p.updated, p.diff.update
+	if wanted < 0 {
+		to, wanted = p.current, -wanted
+	}
+	if wanted == 0 {
+		return
+	}
+	unavailable := 0
+	var candidates []*Pod
+	of := map[*Pod]*unit{}
+	for i := range p.units {
+		u := &p.units[i]
+		switch {
+		case u.revision == to || u.isUpdated == (to == p.updated):
+			if !u.isAvailable {
+				unavailable++
+			}
+		case u.acted, u.specified, u.state() == apps.StatePreparingDelete, u.InPlaceGrace != "":
+		default:
+			of[u.Pod] = u
+			candidates = append(candidates, u.Pod)
+		}
+	}
+	orderForUpdate(p.now, candidates, &p.set.Spec.UpdateStrategy)
+	for _, pod := range candidates {
+		if wanted == 0 || unavailable >= p.diff.unavailable || p.decision.Tally.Updated >= p.Limits.Pods {
+			break
+		}
+		u := of[pod]
+		if u.isAvailable && p.diff.spare == 0 {
+			continue
+		}
+		if !p.bring(u, to) {
+			continue
+		}
+		if u.isAvailable {
+			p.diff.spare--
+		}
+		wanted--
+		unavailable++
+	}
+}
+
+// goOnUpdating updates pods that waited for their hook. They are out of service already.
+func (p *plan) goOnUpdating() {
+	for i := range p.units {
+		u := &p.units[i]
+		if u.state() == apps.StatePreparingUpdate && !u.acted && !u.turnsBack && !held(p.hooks().InPlaceUpdate, u.Pod) && !u.specified {
+			p.begin(u, p.updated, p.changeTo(u.revision, p.updated))
+		}
+	}
+}
+
+// bring takes the first step of a pod to a revision, and tells whether it could.
+func (p *plan) bring(u *unit, to *Revision) bool {
+	if !p.inPlace() {
+		p.recreate(u, to)
+		return true
+	}
+	c := p.changeTo(u.revision, to)
+	switch {
+	case c.why == "" && p.mustAsk(u):
+		p.prepare(u)
+	case c.why == "":
+		p.begin(u, to, c)
+	case p.set.Spec.UpdateStrategy.Type == v1alpha1.InPlaceOnly:
+		p.decision.stuck = "pod " + u.Name + " cannot be updated in place: " + c.why
+		p.because("NotInPlace", "%s", p.decision.stuck)
+		return false
+	default:
+		p.recreate(u, to)
+	}
+	return true
+}
+
+// mustAsk tells whether the inPlaceUpdate hook is to be asked: it holds the pod, or the pod
+// is Updated, and its handlers have not all come back from the last time.
+func (p *plan) mustAsk(u *unit) bool {
+	h := p.hooks().InPlaceUpdate
+	return held(h, u.Pod) || u.state() == apps.StateUpdated && h != nil
+}
+
+// prepare has a pod wait for the inPlaceUpdate hook.
+func (p *plan) prepare(u *unit) {
+	p.decision.Tally.Moved++
+	b := patch{Metadata: patchMetadata{
+		Labels:      map[string]*string{apps.LabelState: ptrTo(string(apps.StatePreparingUpdate))},
+		Annotations: map[string]*string{apps.AnnotationStateSince: ptrTo(p.stamp())},
+	}}
+	if u.state() == apps.StateUpdated {
+		h := p.hooks().InPlaceUpdate
+		for key, value := range h.LabelsHandler {
+			b.Metadata.Labels[key] = ptrTo(value)
+		}
+		b.Metadata.Finalizers = h.FinalizersHandler
+	}
+	conditions := p.conditions(u, apps.StatePreparingUpdate)
+	if len(conditions) > 0 && len(b.Metadata.Finalizers) == 0 {
+		b.Status = &patchStatus{Conditions: conditions}
+	}
+	p.patch(u, b, string(apps.StatePreparingUpdate), "it is to be updated in place")
+}
+
+// recreate deletes a pod so that one of the other revision takes its place.
+func (p *plan) recreate(u *unit, to *Revision) {
+	p.because("Recreates", "pod %s is deleted, for one of revision %s", u.Name, to.name())
+	p.remove(u, true, "one of revision "+to.name()+" takes its place")
+}

@@ -1,0 +1,326 @@
+package cloneset
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/rehearse-k8s/rehearse/api/apps"
+	"github.com/rehearse-k8s/rehearse/workload"
+)
+
+// scale decides which pods are made and which are deleted. Nothing of it waits for
+// anything else of it: a pod that cannot be made, or that a hook holds, is alone.
+func (p *plan) scale() {
+	p.cancel()
+	p.replaceFailed()
+	p.goOn()
+	p.deleteSpecified()
+	p.shrink()
+	p.grow()
+}
+
+// cancel takes pods back that wait for their preDelete hook and are needed again. One
+// whose deletion somebody asked for is not.
+func (p *plan) cancel() {
+	unspecified := 0
+	var waiting []*unit
+	for i := range p.units {
+		u := &p.units[i]
+		if u.specified {
+			continue
+		}
+		unspecified++
+		if u.state() == apps.StatePreparingDelete {
+			waiting = append(waiting, u)
+		}
+	}
+	// So many are there without those that are to be deleted in any case.
+	needed := p.wanted.replicas - (unspecified - len(waiting))
+	slices.SortFunc(waiting, func(a, b *unit) int {
+		if a.isUpdated != b.isUpdated {
+			if a.isUpdated {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	for _, u := range waiting {
+		if needed <= 0 {
+			return
+		}
+		needed--
+		if u.acted {
+			continue
+		}
+		to := apps.StatePreparingNormal
+		if s := u.inPlaceState(); u.InPlaceGrace != "" || s != nil && !u.updateDone() {
+			to = apps.StateUpdating
+		}
+		p.move(u, to, "it is needed again")
+		u.acted = true
+	}
+}
+
+// replaceFailed deletes pods that have finished: others take their places. Their claims
+// stay for those, but where the set says that claims are not used again.
+func (p *plan) replaceFailed() {
+	for _, pod := range p.inactive {
+		if !pod.Terminating {
+			p.remove(&unit{Pod: pod, revision: p.revisionOf(pod)}, false, "it has finished")
+		}
+	}
+}
+
+// goOn deletes pods that wait for their preDelete hook and are not held any more.
+func (p *plan) goOn() {
+	for i := range p.units {
+		if u := &p.units[i]; u.state() == apps.StatePreparingDelete && !u.acted {
+			p.remove(u, u.specified, "its preDelete hook does not hold it any more")
+		}
+	}
+}
+
+// deleteSpecified deletes pods whose deletion was asked for: those that are not available
+// at once, the others as far as they can be spared.
+func (p *plan) deleteSpecified() {
+	for i := range p.units {
+		if u := &p.units[i]; u.specified && u.state() != apps.StatePreparingDelete && p.spared(u) {
+			p.remove(u, true, "its deletion was asked for")
+		}
+	}
+}
+
+// spared tells whether a pod can be taken away now, and takes it off what can.
+func (p *plan) spared(u *unit) bool {
+	switch {
+	case u.acted:
+		return false
+	case !u.isAvailable:
+		return true
+	case p.diff.spare == 0:
+		return false
+	}
+	p.diff.spare--
+	return true
+}
+
+// shrink deletes pods beyond what is wanted, those of the old revision first as far as
+// they are beyond the partition.
+func (p *plan) shrink() {
+	if p.diff.remove == 0 {
+		return
+	}
+	var old, updated []*Pod
+	of := map[*Pod]*unit{}
+	for i := range p.units {
+		u := &p.units[i]
+		if u.specified || u.state() == apps.StatePreparingDelete {
+			continue
+		}
+		of[u.Pod] = u
+		if u.isUpdated {
+			updated = append(updated, u.Pod)
+		} else {
+			old = append(old, u.Pod)
+		}
+	}
+	minReady := time.Duration(p.set.Spec.MinReadySeconds) * time.Second
+	spread := Spread{Constraints: p.set.Spec.Template.Spec.TopologySpreadConstraints, Nodes: p.Nodes}
+	fromOld := min(p.diff.remove, p.diff.removeOld, len(old))
+	fromUpdated := min(p.diff.remove-fromOld, len(updated))
+	fromOld = min(p.diff.remove-fromUpdated, len(old)) // if there are not enough of the others
+	for _, group := range []struct {
+		pods []*Pod
+		take int
+	}{{old, fromOld}, {updated, fromUpdated}} {
+		if group.take < len(group.pods) {
+			rankForDeletion(p.now, group.pods, minReady, spread)
+		}
+		for _, pod := range group.pods[:group.take] {
+			if u := of[pod]; p.spared(u) {
+				p.remove(u, false, "there are more pods than are wanted")
+			}
+		}
+	}
+}
+
+// remove takes the next step of a pod's deletion: its hook is asked, its claims are
+// deleted, then the pod. Of a pod with claims of its own the deletion is marked first, so
+// that no claim is left behind by who stops in between, and none is deleted of a pod that
+// stays after all. specified says that the pod is to go in any case.
+func (p *plan) remove(u *unit, specified bool, why string) {
+	hook := p.hooks().PreDelete
+	mark := patch{Metadata: patchMetadata{Labels: map[string]*string{}}}
+	if _, marked := u.Labels[apps.LabelSpecifiedDelete]; specified && !marked {
+		mark.Metadata.Labels[apps.LabelSpecifiedDelete] = ptrTo("true")
+	}
+	if held(hook, u.Pod) {
+		if u.state() == apps.StatePreparingDelete {
+			u.acted = true
+			return // what it waits for, the status says
+		}
+		mark.Metadata.Labels[apps.LabelState] = ptrTo(string(apps.StatePreparingDelete))
+		mark.Metadata.Annotations = map[string]*string{apps.AnnotationStateSince: ptrTo(p.stamp())}
+		if conditions := p.conditions(u, apps.StatePreparingDelete); len(conditions) > 0 {
+			mark.Status = &patchStatus{Conditions: conditions}
+		}
+		p.decision.Tally.Moved++
+		p.patch(u, mark, string(apps.StatePreparingDelete), why)
+		return
+	}
+	keepsClaims := !u.active() && !p.set.Spec.ScaleStrategy.DisablePVCReuse
+	if claims := p.claimsOf(u.instance()); len(claims) > 0 && !keepsClaims {
+		if _, marked := u.Labels[apps.LabelSpecifiedDelete]; !marked {
+			mark.Metadata.Labels[apps.LabelSpecifiedDelete] = ptrTo("true")
+			p.patch(u, mark, "Marked", why)
+			return
+		}
+		left := slices.DeleteFunc(claims, func(c *Claim) bool { return c.Terminating })
+		if len(left) > 0 {
+			u.acted = true
+			p.deleteClaims(left, "its pod "+u.Name+" is deleted")
+			return
+		}
+	}
+	if p.decision.Tally.Deleted >= p.Limits.Pods {
+		return
+	}
+	p.decision.Tally.Deleted++
+	u.acted = true
+	p.act(workload.Action{
+		// Who is not available, or not held, may be by now: then it is decided again.
+		Verb: workload.Delete, Object: u.object(), Exact: !u.isAvailable || hook != nil,
+		Reason: workload.Reason{Code: "SuccessfulDelete", Text: why},
+	})
+}
+
+// grow makes the pods that are missing, those of the old revision first.
+func (p *plan) grow() {
+	if p.diff.create == 0 {
+		return
+	}
+	n := min(p.diff.createLimit, p.Limits.Pods)
+	if n < p.diff.create && p.diff.createLimit < p.diff.create {
+		p.because("ScaleUpLimited", "%d pods are missing; spec.scaleStrategy.maxUnavailable lets %d be made now", p.diff.create, p.diff.createLimit)
+	}
+	if p.Past.Batch > 0 {
+		n = min(n, p.Past.Batch)
+	}
+	old := min(p.diff.createOld, n)
+	for i, instance := range p.instances(n) {
+		from := p.updated
+		if i < old {
+			from = p.current
+		}
+		p.create(from, instance)
+	}
+}
+
+// instances are so many free instance-ids: first those whose claims wait for a pod, then
+// new ones. A pod that is still there, and whose claims are to be used again, keeps a
+// place: its successor has its name. Those that failed the last time come last.
+func (p *plan) instances(n int) (ids []string) {
+	borne := make(map[string]bool, len(p.Pods))
+	for _, pod := range p.Pods {
+		borne[pod.instance()] = true
+	}
+	reuse := !p.set.Spec.ScaleStrategy.DisablePVCReuse
+	if reuse {
+		for _, pod := range p.inactive {
+			_, specified := pod.Labels[apps.LabelSpecifiedDelete]
+			if !specified && len(p.claimsOf(pod.instance())) > 0 {
+				n--
+				p.because("WaitsForClaims", "pod %s has to be gone before another takes its volumes", pod.Name)
+			}
+		}
+	}
+	var failed []string
+	take := func(id string) bool {
+		name := podName(p.set.Name, id)
+		if p.Past.Taken[name] || p.bears(name) {
+			return false
+		}
+		if p.Past.Failed[name] {
+			failed = append(failed, id)
+			return false
+		}
+		ids = append(ids, id)
+		return true
+	}
+	unclaimed := map[string]bool{}
+	for _, c := range p.Claims {
+		if c.Instance == "" || borne[c.Instance] || unclaimed[c.Instance] {
+			continue
+		}
+		unclaimed[c.Instance] = true
+		if reuse && !c.Terminating && len(ids) < n {
+			take(c.Instance)
+		}
+	}
+	tried := len(failed) // so many slots are passed over, and then tried after all
+	for slot := 0; len(ids) < n && slot < len(p.Pods)+len(p.Claims)+len(p.Past.Taken)+n+tried+len(p.Past.Failed)+1; slot++ {
+		if id := instanceID(p.set.UID, slot); !borne[id] && !unclaimed[id] {
+			take(id)
+		}
+	}
+	if missing := n - len(ids); missing > 0 {
+		ids = append(ids, failed[:min(missing, len(failed))]...)
+	}
+	return ids
+}
+
+// create makes a pod, and its claims before it.
+func (p *plan) create(from *Revision, instance string) {
+	pod := p.podFrom(from, instance)
+	p.decision.Tally.Created++
+	made := &workload.Action{Verb: workload.Create, Object: pod, Reason: workload.Reason{Code: "SuccessfulCreate", Text: "it is missing"}}
+	templates := p.claimTemplates(from)
+	for i := len(templates) - 1; i >= 0; i-- {
+		c := p.claimFrom(&templates[i], instance)
+		if p.hasClaim(c.Name) {
+			continue
+		}
+		made = &workload.Action{Verb: workload.Create, Object: c, Then: made, Reason: workload.Reason{Code: "SuccessfulCreate", Text: "pod " + pod.Name + " is to have it"}}
+	}
+	p.act(*made)
+}
+
+// podFrom is a pod of a revision.
+func (p *plan) podFrom(from *Revision, instance string) *corev1.Pod {
+	t := from.Template.DeepCopy()
+	pod := &corev1.Pod{Spec: t.Spec}
+	pod.Namespace, pod.Name = p.set.Namespace, podName(p.set.Name, instance)
+	pod.Labels, pod.Annotations, pod.Finalizers = t.Labels, t.Annotations, t.Finalizers
+	if pod.Labels == nil {
+		pod.Labels = map[string]string{}
+	}
+	pod.OwnerReferences = ownedBy(p.set)
+	pod.Labels[apps.LabelInstanceID] = instance
+	pod.Labels[apps.LabelRevision] = from.name()
+	pod.Labels[apps.LabelTemplateHash] = shortHash(from.name())
+	pod.Labels[apps.LabelState] = string(apps.StatePreparingNormal)
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	pod.Annotations[apps.AnnotationStateSince] = p.stamp()
+	addGate(&pod.Spec, apps.ConditionInPlaceUpdateReady)
+	hooks := p.hooks()
+	for _, h := range []*apps.LifecycleHook{hooks.PreDelete, hooks.InPlaceUpdate} {
+		if h != nil && h.MarkPodNotReady {
+			addGate(&pod.Spec, apps.ConditionPodReady)
+		}
+	}
+	p.mountClaims(&pod.Spec, from, instance)
+	return pod
+}
+
+func addGate(spec *corev1.PodSpec, condition string) {
+	gate := corev1.PodReadinessGate{ConditionType: corev1.PodConditionType(condition)}
+	if !slices.Contains(spec.ReadinessGates, gate) {
+		spec.ReadinessGates = append(spec.ReadinessGates, gate)
+	}
+}

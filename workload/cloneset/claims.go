@@ -111,7 +111,7 @@ func (p *plan) tidyClaims() {
 	}
 	borne := map[string]bool{}
 	for _, pod := range p.Pods {
-		borne[pod.instance()] = true
+		borne[pod.instance] = true
 	}
 	for _, c := range p.Claims {
 		if !borne[c.Instance] && !c.Terminating {

@@ -108,7 +108,7 @@ func (p *plan) begin(u *unit, to *Revision, c *change) {
 	for name, image := range c.images {
 		todo.ContainerImages[name] = image
 	}
-	if before != nil && u.state() == apps.StateUpdating { // what it has not come to yet
+	if before != nil && u.state == apps.StateUpdating { // what it has not come to yet
 		for name := range before.NextContainerImages {
 			if i := slices.IndexFunc(to.Template.Spec.Containers, func(c corev1.Container) bool { return c.Name == name }); i >= 0 {
 				todo.ContainerImages[name] = to.Template.Spec.Containers[i].Image
@@ -126,7 +126,7 @@ func (p *plan) begin(u *unit, to *Revision, c *change) {
 	}
 	state := apps.InPlaceUpdateState{
 		Revision: to.name(), UpdateTimestamp: metav1.NewTime(p.now), LastContainerStatuses: map[string]apps.InPlaceContainerStatus{},
-		PreparingNormal: u.state() == apps.StatePreparingNormal || u.state() == apps.StateUpdating && before != nil && before.PreparingNormal,
+		PreparingNormal: u.state == apps.StatePreparingNormal || u.state == apps.StateUpdating && before != nil && before.PreparingNormal,
 	}
 	first := patch{}
 	first.Metadata.Labels = revision
@@ -160,7 +160,7 @@ func (p *plan) relabel(u *unit, c *change, revision map[string]*string) {
 		}
 	}
 	b.Metadata.Labels = labels
-	if to := p.stateAfter(u); to != u.state() {
+	if to := p.stateAfter(u); to != u.state {
 		b.Metadata.Labels[apps.LabelState] = ptrTo(string(to))
 		annotations := map[string]*string{apps.AnnotationStateSince: ptrTo(p.stamp())}
 		for key, value := range c.annotations {
@@ -177,11 +177,11 @@ func (p *plan) relabel(u *unit, c *change, revision map[string]*string) {
 // stateAfter is the state of a pod that was updated at once.
 func (p *plan) stateAfter(u *unit) apps.LifecycleState {
 	switch {
-	case u.state() == apps.StatePreparingNormal:
+	case u.state == apps.StatePreparingNormal:
 		return apps.StatePreparingNormal
 	case !complete(p.hooks().InPlaceUpdate, u.Pod):
 		return apps.StateUpdated
-	case u.state() == "":
+	case u.state == "":
 		return ""
 	}
 	return apps.StateNormal
@@ -192,7 +192,7 @@ func (p *plan) finishGrace(u *unit) {
 	var todo apps.InPlaceUpdateSpec
 	err := json.Unmarshal([]byte(u.InPlaceGrace), &todo)
 	to := p.byLabel[todo.Revision]
-	if err != nil || to == nil || to != u.revision {
+	if err != nil || to == nil || to != u.of {
 		drop := patch{Metadata: patchMetadata{Annotations: map[string]*string{apps.AnnotationInPlaceGrace: nil}}}
 		p.patch(u, drop, "Dropped", "what was still to be changed belongs to another revision")
 		return
@@ -223,7 +223,7 @@ func (p *plan) finish(u *unit, todo *apps.InPlaceUpdateSpec, state *apps.InPlace
 	for name := range todo.ContainerResources {
 		s.LastContainerStatuses[name] = u.before(name)
 	}
-	if todo.UpdateEnvFromMetadata && u.revision != nil {
+	if todo.UpdateEnvFromMetadata && u.of != nil {
 		for i := range to.Template.Spec.Containers {
 			if c := &to.Template.Spec.Containers[i]; p.readsChanged(todo, c) {
 				s.LastContainerStatuses[c.Name] = u.before(c.Name)
@@ -283,7 +283,7 @@ func (p *plan) nextBatch(u *unit) bool {
 	}) {
 		return true
 	}
-	to := u.revision
+	to := u.of
 	if to == nil {
 		return true
 	}

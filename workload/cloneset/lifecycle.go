@@ -61,6 +61,19 @@ var transitions = []transition{
 		"chosen to be deleted, and not held any more", nil},
 }
 
+// dueFrom are the transitions that may be due, by the state that they lead from.
+var dueFrom = func() map[apps.LifecycleState][]*transition {
+	all := map[apps.LifecycleState][]*transition{}
+	for i := range transitions {
+		if t := &transitions[i]; t.due != nil {
+			for _, from := range t.from {
+				all[from] = append(all[from], t)
+			}
+		}
+	}
+	return all
+}()
+
 // held tells whether a pod bears any handler of a hook, complete whether it bears all.
 func held(h *apps.LifecycleHook, p *Pod) bool {
 	if h == nil {
@@ -149,21 +162,22 @@ func (p *plan) live(u *unit) {
 	if u.acted {
 		return
 	}
-	if u.InPlaceGrace != "" && u.state() != apps.StatePreparingDelete {
+	if u.InPlaceGrace != "" && u.state != apps.StatePreparingDelete {
 		p.finishGrace(u)
 		return
 	}
-	if u.state() == apps.StateUpdating && p.nextBatch(u) {
+	if u.state == apps.StateUpdating && p.nextBatch(u) {
 		return
 	}
-	for i := range transitions {
-		t := &transitions[i]
-		if t.due != nil && slices.Contains(t.from, u.state()) && t.due(p, u) {
-			p.move(u, t.to, t.when)
-			return
+	if !u.normal() {
+		for _, t := range dueFrom[u.state] {
+			if t.due(p, u) {
+				p.move(u, t.to, t.when)
+				return
+			}
 		}
 	}
-	if c := p.conditions(u, u.state()); len(c) > 0 {
+	if c := p.conditions(u, u.state); len(c) > 0 {
 		p.patch(u, patch{Status: &patchStatus{Conditions: c}}, "Conditions", "its readiness gates are to say how it is")
 	}
 }
@@ -197,7 +211,7 @@ func (p *plan) conditions(u *unit, in apps.LifecycleState) (changed []corev1.Pod
 			Type: corev1.PodConditionType(kind), Status: status, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(p.now),
 		})
 	}
-	if slices.Contains(u.Gates, apps.ConditionInPlaceUpdateReady) && u.Node != "" {
+	if u.inPlaceGate && u.Node != "" {
 		switch {
 		case in == apps.StatePreparingDelete && u.InPlace.Status != "":
 			// It is as it was, in case it is needed again.
@@ -207,7 +221,7 @@ func (p *plan) conditions(u *unit, in apps.LifecycleState) (changed []corev1.Pod
 			set(apps.ConditionInPlaceUpdateReady, u.InPlace, corev1.ConditionTrue, "", "")
 		}
 	}
-	if slices.Contains(u.Gates, apps.ConditionPodReady) && (u.Node != "" || u.Traffic.Status != "") {
+	if u.traffic && (u.Node != "" || u.Traffic.Status != "") {
 		message := p.notReady(u, in)
 		if message == "" {
 			set(apps.ConditionPodReady, u.Traffic, corev1.ConditionTrue, "", "")

@@ -18,7 +18,7 @@ func (p *plan) claim() bool {
 		return true
 	}
 	for _, pod := range p.Orphans {
-		if pod.active() && pod.Controller == "" && match(pod.Labels) {
+		if pod.active && pod.Controller == "" && match(pod.Labels) {
 			owner := map[string]any{
 				"apiVersion": kind.GroupVersion().String(), "kind": kind.Kind, "name": p.set.Name, "uid": p.set.UID,
 				"controller": true, "blockOwnerDeletion": true,
@@ -55,9 +55,16 @@ func Matcher(set *v1alpha1.CloneSet) (func(map[string]string) bool, error) {
 		return nil, fmt.Errorf("it is empty")
 	}
 	if s := set.Spec.Selector; len(s.MatchExpressions) == 0 {
+		// As fast as ten thousand pods want it: to go through a map costs more than to look
+		// something up in one.
+		type label struct{ key, value string }
+		wanted := make([]label, 0, len(s.MatchLabels))
+		for key, value := range s.MatchLabels {
+			wanted = append(wanted, label{key, value})
+		}
 		return func(all map[string]string) bool {
-			for key, value := range s.MatchLabels {
-				if got, ok := all[key]; !ok || got != value {
+			for i := range wanted {
+				if got, ok := all[wanted[i].key]; !ok || got != wanted[i].value {
 					return false
 				}
 			}

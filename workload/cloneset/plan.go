@@ -3,6 +3,7 @@ package cloneset
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rehearse-k8s/rehearse/api/apps"
@@ -35,7 +36,7 @@ type plan struct {
 // unit is an active pod, and what this plan makes of it.
 type unit struct {
 	*Pod
-	revision *Revision
+	of *Revision // its own, nil if nobody knows it
 	// isUpdated: it is of the template's revision, or on its way there.
 	isUpdated, isAvailable bool
 	// specified: somebody asked for its deletion, by name or label.
@@ -93,14 +94,13 @@ func (p *plan) survey() {
 	minReady := time.Duration(p.set.Spec.MinReadySeconds) * time.Second
 	p.units = make([]unit, 0, len(p.Pods))
 	for _, pod := range p.Pods {
-		if !pod.active() {
+		if !pod.active {
 			p.inactive = append(p.inactive, pod)
 			continue
 		}
-		u := unit{Pod: pod, revision: p.revisionOf(pod)}
-		u.isUpdated = p.updated != nil && u.revision == p.updated || pod.state() == apps.StatePreparingUpdate
-		_, marked := pod.Labels[apps.LabelSpecifiedDelete]
-		u.specified = marked || specified[pod.Name]
+		u := unit{Pod: pod, of: p.revisionOf(pod)}
+		u.isUpdated = p.updated != nil && u.of == p.updated || pod.state == apps.StatePreparingUpdate
+		u.specified = pod.marked || len(specified) > 0 && specified[pod.Name]
 		var wait time.Duration
 		if u.isAvailable, wait = pod.available(p.now, minReady); wait > 0 {
 			p.wake(wait)
@@ -109,7 +109,7 @@ func (p *plan) survey() {
 	}
 	p.decision.Tally.States = map[string]int{}
 	for i := range p.units {
-		state := p.units[i].state()
+		state := p.units[i].state
 		if state == "" {
 			state = apps.StateNormal
 		}
@@ -128,7 +128,7 @@ func (p *plan) compare() {
 		}
 		g.all++
 		switch {
-		case u.state() == apps.StatePreparingDelete:
+		case u.state == apps.StatePreparingDelete:
 			g.preparing++
 			continue
 		case u.specified:
@@ -153,14 +153,14 @@ func (p *plan) recreates(u *unit) bool {
 		to = p.current
 	}
 	switch {
-	case u.revision == to, u.state() == apps.StatePreparingUpdate:
+	case u.of == to, u.state == apps.StatePreparingUpdate:
 		return false
 	}
 	switch p.set.Spec.UpdateStrategy.Type {
 	case v1alpha1.OnDelete, v1alpha1.InPlaceOnly:
 		return false
 	case v1alpha1.InPlaceIfPossible:
-		return p.changeTo(u.revision, to).why != ""
+		return p.changeTo(u.of, to).why != ""
 	}
 	return true
 }
@@ -177,16 +177,14 @@ func (p *plan) tell(warning bool, reason, format string, args ...any) {
 	p.decision.Events = append(p.decision.Events, Event{Warning: warning, Reason: reason, Message: fmt.Sprintf(format, args...)})
 }
 
+// unitOf is the unit of an active pod.
+func (p *plan) unitOf(pod *Pod) *unit {
+	i, _ := slices.BinarySearchFunc(p.units, pod.Name, func(u unit, name string) int { return strings.Compare(u.Name, name) })
+	return &p.units[i]
+}
+
 // bears tells whether a pod of the set has a name.
 func (p *plan) bears(name string) bool {
-	_, ok := slices.BinarySearchFunc(p.Pods, name, func(pod *Pod, name string) int {
-		switch {
-		case pod.Name < name:
-			return -1
-		case pod.Name > name:
-			return 1
-		}
-		return 0
-	})
+	_, ok := slices.BinarySearchFunc(p.Pods, name, func(pod *Pod, name string) int { return strings.Compare(pod.Name, name) })
 	return ok
 }

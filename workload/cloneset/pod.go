@@ -2,6 +2,7 @@ package cloneset
 
 import (
 	"reflect"
+	"slices"
 	"strconv"
 	"time"
 
@@ -43,6 +44,19 @@ type Pod struct {
 	Ready      Condition
 	InPlace    Condition // apps.ConditionInPlaceUpdateReady
 	Traffic    Condition // apps.ConditionPodReady
+
+	read
+}
+
+// read is what follows from the rest, worked out once: plans look at it many times, and to
+// look something up in a map costs more.
+type read struct {
+	state                apps.LifecycleState
+	instance, revision   string
+	marked               bool // somebody asked for its deletion, by label
+	inPlaceGate, traffic bool
+	// active: it counts, because it has neither finished nor is being deleted.
+	active bool
 }
 
 // Container is what a plan reads of a container's spec.
@@ -107,6 +121,12 @@ func View(o *corev1.Pod) *Pod {
 			p.Traffic = is
 		}
 	}
+	p.read = read{
+		state: apps.LifecycleState(p.Labels[apps.LabelState]), instance: p.Labels[apps.LabelInstanceID], revision: p.Labels[apps.LabelRevision],
+		inPlaceGate: slices.Contains(p.Gates, apps.ConditionInPlaceUpdateReady), traffic: slices.Contains(p.Gates, apps.ConditionPodReady),
+		active: !p.Terminating && p.Phase != corev1.PodSucceeded && p.Phase != corev1.PodFailed,
+	}
+	_, p.marked = p.Labels[apps.LabelSpecifiedDelete]
 	return p
 }
 
@@ -117,16 +137,9 @@ func (p *Pod) Same(q *Pod) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// active tells whether a pod counts: it has not finished, and is not being deleted.
-func (p *Pod) active() bool {
-	return !p.Terminating && p.Phase != corev1.PodSucceeded && p.Phase != corev1.PodFailed
-}
-
-func (p *Pod) state() apps.LifecycleState { return apps.LifecycleState(p.Labels[apps.LabelState]) }
-
 // normal tells whether a pod is in no step of its life: one that bears no state is
 // Kruise's of before the states, or was adopted.
-func (p *Pod) normal() bool { return p.state() == "" || p.state() == apps.StateNormal }
+func (p *Pod) normal() bool { return p.state == "" || p.state == apps.StateNormal }
 
 // ready tells whether a pod is up and not being updated.
 func (p *Pod) ready() bool {
@@ -139,14 +152,12 @@ func (p *Pod) available(now time.Time, minReady time.Duration) (bool, time.Durat
 	if !p.ready() || !p.normal() {
 		return false, 0
 	}
-	left := p.Ready.Since.Add(minReady).Sub(now)
-	if minReady == 0 || left <= 0 {
+	if minReady == 0 {
 		return true, 0
 	}
-	return false, left
+	left := p.Ready.Since.Add(minReady).Sub(now)
+	return left <= 0, max(left, 0)
 }
-
-func (p *Pod) instance() string { return p.Labels[apps.LabelInstanceID] }
 
 // deletionCost is 0 for what is no number, as with ReplicaSets (KEP-2255); there, neither a
 // plus nor zeros may lead.

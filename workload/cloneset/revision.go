@@ -131,13 +131,13 @@ func (p *plan) newRevision(number int64) {
 var kind = v1alpha1.GroupVersion.WithKind("CloneSet")
 
 // revisionOf is the revision that a pod was made of or updated to, nil if that is gone.
-func (p *plan) revisionOf(pod *Pod) *Revision { return p.byLabel[pod.Labels[apps.LabelRevision]] }
+func (p *plan) revisionOf(pod *Pod) *Revision { return p.byLabel[pod.revision] }
 
 // forgetRevisions deletes the oldest revisions that nothing uses, beyond the limit.
 func (p *plan) forgetRevisions() {
 	used := map[*Revision]bool{p.updated: true, p.current: true}
 	for i := range p.units {
-		used[p.units[i].revision] = true
+		used[p.units[i].of] = true
 	}
 	for _, pod := range p.inactive {
 		used[p.revisionOf(pod)] = true

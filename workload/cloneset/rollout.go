@@ -12,17 +12,17 @@ func (p *plan) turnBack() {
 	kept := p.wanted.replicas - p.wanted.partition
 	updated := 0
 	for i := range p.units {
-		if u := &p.units[i]; u.isUpdated && u.state() != apps.StatePreparingUpdate && u.state() != apps.StatePreparingDelete {
+		if u := &p.units[i]; u.isUpdated && u.state != apps.StatePreparingUpdate && u.state != apps.StatePreparingDelete {
 			updated++
 		}
 	}
 	for i := range p.units {
 		u := &p.units[i]
-		if u.state() != apps.StatePreparingUpdate {
+		if u.state != apps.StatePreparingUpdate {
 			continue
 		}
 		switch {
-		case u.revision == p.updated, !p.inPlace(), p.changeTo(u.revision, p.updated).why != "", updated >= kept:
+		case u.of == p.updated, !p.inPlace(), p.changeTo(u.of, p.updated).why != "", updated >= kept:
 			u.turnsBack = true
 		default:
 			updated++
@@ -53,17 +53,15 @@ func (p *plan) rollOut() {
 	}
 	unavailable := 0
 	var candidates []*Pod
-	of := map[*Pod]*unit{}
 	for i := range p.units {
 		u := &p.units[i]
 		switch {
-		case u.revision == to || u.isUpdated == (to == p.updated):
+		case u.of == to || u.isUpdated == (to == p.updated):
 			if !u.isAvailable {
 				unavailable++
 			}
-		case u.acted, u.specified, u.state() == apps.StatePreparingDelete, u.InPlaceGrace != "":
+		case u.acted, u.specified, u.state == apps.StatePreparingDelete, u.InPlaceGrace != "":
 		default:
-			of[u.Pod] = u
 			candidates = append(candidates, u.Pod)
 		}
 	}
@@ -72,7 +70,7 @@ func (p *plan) rollOut() {
 		if wanted == 0 || unavailable >= p.diff.unavailable || p.decision.Tally.Updated >= p.Limits.Pods {
 			break
 		}
-		u := of[pod]
+		u := p.unitOf(pod)
 		if u.isAvailable && p.diff.spare == 0 {
 			continue
 		}
@@ -91,8 +89,8 @@ func (p *plan) rollOut() {
 func (p *plan) goOnUpdating() {
 	for i := range p.units {
 		u := &p.units[i]
-		if u.state() == apps.StatePreparingUpdate && !u.acted && !u.turnsBack && !held(p.hooks().InPlaceUpdate, u.Pod) && !u.specified {
-			p.begin(u, p.updated, p.changeTo(u.revision, p.updated))
+		if u.state == apps.StatePreparingUpdate && !u.acted && !u.turnsBack && !held(p.hooks().InPlaceUpdate, u.Pod) && !u.specified {
+			p.begin(u, p.updated, p.changeTo(u.of, p.updated))
 		}
 	}
 }
@@ -103,7 +101,7 @@ func (p *plan) bring(u *unit, to *Revision) bool {
 		p.recreate(u, to)
 		return true
 	}
-	c := p.changeTo(u.revision, to)
+	c := p.changeTo(u.of, to)
 	switch {
 	case c.why == "" && p.mustAsk(u):
 		p.prepare(u)
@@ -123,7 +121,7 @@ func (p *plan) bring(u *unit, to *Revision) bool {
 // is Updated, and its handlers have not all come back from the last time.
 func (p *plan) mustAsk(u *unit) bool {
 	h := p.hooks().InPlaceUpdate
-	return held(h, u.Pod) || u.state() == apps.StateUpdated && h != nil
+	return held(h, u.Pod) || u.state == apps.StateUpdated && h != nil
 }
 
 // prepare has a pod wait for the inPlaceUpdate hook.
@@ -133,7 +131,7 @@ func (p *plan) prepare(u *unit) {
 		Labels:      map[string]*string{apps.LabelState: ptrTo(string(apps.StatePreparingUpdate))},
 		Annotations: map[string]*string{apps.AnnotationStateSince: ptrTo(p.stamp())},
 	}}
-	if u.state() == apps.StateUpdated {
+	if u.state == apps.StateUpdated {
 		h := p.hooks().InPlaceUpdate
 		for key, value := range h.LabelsHandler {
 			b.Metadata.Labels[key] = ptrTo(value)

@@ -33,7 +33,7 @@ func (p *plan) cancel() {
 			continue
 		}
 		unspecified++
-		if u.state() == apps.StatePreparingDelete {
+		if u.state == apps.StatePreparingDelete {
 			waiting = append(waiting, u)
 		}
 	}
@@ -70,7 +70,7 @@ func (p *plan) cancel() {
 func (p *plan) replaceFailed() {
 	for _, pod := range p.inactive {
 		if !pod.Terminating {
-			p.remove(&unit{Pod: pod, revision: p.revisionOf(pod)}, false, "it has finished")
+			p.remove(&unit{Pod: pod, of: p.revisionOf(pod)}, false, "it has finished")
 		}
 	}
 }
@@ -78,7 +78,7 @@ func (p *plan) replaceFailed() {
 // goOn deletes pods that wait for their preDelete hook and are not held any more.
 func (p *plan) goOn() {
 	for i := range p.units {
-		if u := &p.units[i]; u.state() == apps.StatePreparingDelete && !u.acted {
+		if u := &p.units[i]; u.state == apps.StatePreparingDelete && !u.acted {
 			p.remove(u, u.specified, "its preDelete hook does not hold it any more")
 		}
 	}
@@ -88,7 +88,7 @@ func (p *plan) goOn() {
 // at once, the others as far as they can be spared.
 func (p *plan) deleteSpecified() {
 	for i := range p.units {
-		if u := &p.units[i]; u.specified && u.state() != apps.StatePreparingDelete && p.spared(u) {
+		if u := &p.units[i]; u.specified && u.state != apps.StatePreparingDelete && p.spared(u) {
 			p.remove(u, true, "its deletion was asked for")
 		}
 	}
@@ -115,13 +115,11 @@ func (p *plan) shrink() {
 		return
 	}
 	var old, updated []*Pod
-	of := map[*Pod]*unit{}
 	for i := range p.units {
 		u := &p.units[i]
-		if u.specified || u.state() == apps.StatePreparingDelete {
+		if u.specified || u.state == apps.StatePreparingDelete {
 			continue
 		}
-		of[u.Pod] = u
 		if u.isUpdated {
 			updated = append(updated, u.Pod)
 		} else {
@@ -141,7 +139,7 @@ func (p *plan) shrink() {
 			rankForDeletion(p.now, group.pods, minReady, spread)
 		}
 		for _, pod := range group.pods[:group.take] {
-			if u := of[pod]; p.spared(u) {
+			if u := p.unitOf(pod); p.spared(u) {
 				p.remove(u, false, "there are more pods than are wanted")
 			}
 		}
@@ -155,11 +153,11 @@ func (p *plan) shrink() {
 func (p *plan) remove(u *unit, specified bool, why string) {
 	hook := p.hooks().PreDelete
 	mark := patch{Metadata: patchMetadata{Labels: map[string]*string{}}}
-	if _, marked := u.Labels[apps.LabelSpecifiedDelete]; specified && !marked {
+	if specified && !u.marked {
 		mark.Metadata.Labels[apps.LabelSpecifiedDelete] = ptrTo("true")
 	}
 	if held(hook, u.Pod) {
-		if u.state() == apps.StatePreparingDelete {
+		if u.state == apps.StatePreparingDelete {
 			u.acted = true
 			return // what it waits for, the status says
 		}
@@ -172,9 +170,9 @@ func (p *plan) remove(u *unit, specified bool, why string) {
 		p.patch(u, mark, string(apps.StatePreparingDelete), why)
 		return
 	}
-	keepsClaims := !u.active() && !p.set.Spec.ScaleStrategy.DisablePVCReuse
-	if claims := p.claimsOf(u.instance()); len(claims) > 0 && !keepsClaims {
-		if _, marked := u.Labels[apps.LabelSpecifiedDelete]; !marked {
+	keepsClaims := !u.active && !p.set.Spec.ScaleStrategy.DisablePVCReuse
+	if claims := p.claimsOf(u.instance); len(claims) > 0 && !keepsClaims {
+		if !u.marked {
 			mark.Metadata.Labels[apps.LabelSpecifiedDelete] = ptrTo("true")
 			p.patch(u, mark, "Marked", why)
 			return
@@ -226,13 +224,12 @@ func (p *plan) grow() {
 func (p *plan) instances(n int) (ids []string) {
 	borne := make(map[string]bool, len(p.Pods))
 	for _, pod := range p.Pods {
-		borne[pod.instance()] = true
+		borne[pod.instance] = true
 	}
 	reuse := !p.set.Spec.ScaleStrategy.DisablePVCReuse
 	if reuse {
 		for _, pod := range p.inactive {
-			_, specified := pod.Labels[apps.LabelSpecifiedDelete]
-			if !specified && len(p.claimsOf(pod.instance())) > 0 {
+			if !pod.marked && len(p.claimsOf(pod.instance)) > 0 {
 				n--
 				p.because("WaitsForClaims", "pod %s has to be gone before another takes its volumes", pod.Name)
 			}

@@ -76,21 +76,18 @@ func (p *plan) count(is *v1alpha1.CloneSetStatus) {
 	is.UpdatedReplicas, is.UpdatedReadyReplicas, is.UpdatedAvailableReplicas = 0, 0, 0
 	for i := range p.units {
 		u := &p.units[i]
-		updated := p.updated != nil && u.revision == p.updated
-		for _, c := range []struct {
-			all, updated *int32
-			counts       bool
-		}{
-			{nil, &is.UpdatedReplicas, true},
-			{&is.ReadyReplicas, &is.UpdatedReadyReplicas, u.ready()},
-			{&is.AvailableReplicas, &is.UpdatedAvailableReplicas, u.isAvailable},
-		} {
-			if c.counts && c.all != nil {
-				*c.all++
-			}
-			if c.counts && updated {
-				*c.updated++
-			}
+		updated := int32(0)
+		if p.updated != nil && u.of == p.updated {
+			updated = 1
+		}
+		is.UpdatedReplicas += updated
+		if u.ready() {
+			is.ReadyReplicas++
+			is.UpdatedReadyReplicas += updated
+		}
+		if u.isAvailable {
+			is.AvailableReplicas++
+			is.UpdatedAvailableReplicas += updated
 		}
 	}
 }
@@ -183,8 +180,12 @@ const mostNamed = 5
 // pending sets the condition HookPending while pods have waited for long.
 func (p *plan) pending(is *v1alpha1.CloneSetStatus) {
 	var waiting []string
-	for i := range p.units {
-		u := &p.units[i]
+	units := p.units
+	if p.set.Spec.Lifecycle == nil {
+		units = nil // nobody waits for a hook
+	}
+	for i := range units {
+		u := &units[i]
 		why := p.waitsFor(u)
 		if why == "" {
 			continue
@@ -197,7 +198,7 @@ func (p *plan) pending(is *v1alpha1.CloneSetStatus) {
 			p.wake(left)
 			continue
 		}
-		waiting = append(waiting, fmt.Sprintf("%s has been %s since %s: %s", u.Name, u.state(), since.UTC().Format(time.RFC3339), why))
+		waiting = append(waiting, fmt.Sprintf("%s has been %s since %s: %s", u.Name, u.state, since.UTC().Format(time.RFC3339), why))
 	}
 	if len(waiting) == 0 {
 		dropCondition(is, HookPending)
@@ -229,7 +230,7 @@ func (p *plan) waitsFor(u *unit) string {
 		}
 		return strings.Join(missing(h, u.Pod), ", ") + " is to be set"
 	}
-	switch u.state() {
+	switch u.state {
 	case apps.StatePreparingNormal:
 		return come(hooks.PreNormal)
 	case apps.StatePreparingUpdate:

@@ -156,7 +156,7 @@ func newConfig(o Options, opts options.CompletedOptions, d *doors, working *work
 	}
 	kube := kubeConfig(opts, *plane)
 	wrapper := webhook.NewDefaultAuthenticationInfoResolverWrapper(plane.ProxyTransport, generic.EgressSelector, generic.LoopbackClientConfig, generic.TracerProvider)
-	extensions, err := controlplaneapiserver.CreateAPIExtensionsConfig(*generic, shared, initializers, opts.CompletedOptions, opts.MasterCount, resolver, wrapper)
+	extensions, err := controlplaneapiserver.CreateAPIExtensionsConfig(*generic, shared, initializers, opts.CompletedOptions, opts.MasterCount, resolver, inProcessConversions(o.Conversions, wrapper))
 	if err != nil {
 		return nil, err
 	}

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 )
 
@@ -38,6 +40,9 @@ type Options struct {
 	Runs bool
 	// ServiceIPRange is the IPv4 CIDR of ClusterIPs; default 10.96.0.0/16.
 	ServiceIPRange string
+	// Conversions answer, inside the process, for the Services that definitions of custom
+	// resources name as their conversion webhooks. The Services need not exist.
+	Conversions map[types.NamespacedName]http.Handler
 	// Listener, when given, is used in place of BindAddress and Port.
 	Listener net.Listener
 }

@@ -8,54 +8,91 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
 
+	apps "github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
+	appsbeta "github.com/rehearse-k8s/rehearse/api/apps/v1beta1"
 	"github.com/rehearse-k8s/rehearse/api/v1alpha1"
 )
 
-func definition(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
-	t.Helper()
-	crd := &apiextensionsv1.CustomResourceDefinition{}
-	if err := yaml.UnmarshalStrict(Stage(), crd); err != nil {
-		t.Fatal(err)
-	}
-	return crd
+// kinds are all definitions and the Go types of their versions, in the same order.
+var kinds = []struct {
+	definition func() []byte
+	name, kind string
+	scope      apiextensionsv1.ResourceScope
+	versions   []version
+}{
+	{Stage, StageName, v1alpha1.StageKind, apiextensionsv1.ClusterScoped,
+		[]version{{v1alpha1.GroupVersion, reflect.TypeFor[v1alpha1.Stage]()}}},
+	{CloneSet, CloneSetName, apps.Kind, apiextensionsv1.NamespaceScoped,
+		[]version{{apps.GroupVersion, reflect.TypeFor[apps.CloneSet]()}, {appsbeta.GroupVersion, reflect.TypeFor[appsbeta.CloneSet]()}}},
 }
 
-// TestNames: the definition is of the kind the Go types are registered under.
-func TestNames(t *testing.T) {
-	crd := definition(t)
-	v := crd.Spec.Versions[0]
-	if crd.Name != StageName || crd.Spec.Group != v1alpha1.GroupName || crd.Spec.Names.Kind != v1alpha1.StageKind ||
-		v.Name != v1alpha1.GroupVersion.Version || crd.Spec.Scope != apiextensionsv1.ClusterScoped || v.Subresources.Status == nil {
-		t.Errorf("got %+v", crd.Spec)
+type version struct {
+	schema.GroupVersion
+	goType reflect.Type
+}
+
+func eachVersion(t *testing.T, test func(t *testing.T, want version, got apiextensionsv1.CustomResourceDefinitionVersion)) {
+	for _, k := range kinds {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := yaml.UnmarshalStrict(k.definition(), crd); err != nil {
+			t.Fatal(err)
+		}
+		if crd.Name != k.name || crd.Spec.Names.Kind != k.kind || crd.Spec.Scope != k.scope || len(crd.Spec.Versions) != len(k.versions) {
+			t.Fatalf("got %+v", crd.Spec)
+		}
+		for i, v := range k.versions {
+			if crd.Spec.Group != v.Group || crd.Spec.Versions[i].Name != v.Version || crd.Spec.Versions[i].Storage != (i == 0) {
+				t.Errorf("version %d of %s is %s of %s", i, k.name, crd.Spec.Versions[i].Name, crd.Spec.Group)
+			}
+			t.Run(v.String()+" "+k.kind, func(t *testing.T) { test(t, v, crd.Spec.Versions[i]) })
+		}
 	}
 }
 
 // TestStructural: the API server takes the schema.
 func TestStructural(t *testing.T) {
-	in := definition(t).Spec.Versions[0].Schema.OpenAPIV3Schema
-	out := &apiextensions.JSONSchemaProps{}
-	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(in, out, nil); err != nil {
-		t.Fatal(err)
-	}
-	s, err := structuralschema.NewStructural(out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if wrong := structuralschema.ValidateStructural(nil, s); len(wrong) > 0 {
-		t.Error(wrong.ToAggregate())
-	}
+	eachVersion(t, func(t *testing.T, _ version, v apiextensionsv1.CustomResourceDefinitionVersion) {
+		if v.Subresources.Status == nil {
+			t.Error("status is no subresource")
+		}
+		out := &apiextensions.JSONSchemaProps{}
+		if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(v.Schema.OpenAPIV3Schema, out, nil); err != nil {
+			t.Fatal(err)
+		}
+		s, err := structuralschema.NewStructural(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if wrong := structuralschema.ValidateStructural(nil, s); len(wrong) > 0 {
+			t.Error(wrong.ToAggregate())
+		}
+	})
 }
 
-// TestFields: every field of the Go types is in the schema with its type, and
-// nothing else is.
+// TestFields: every field of the Go types is in the schema with its type, and nothing else
+// is.
 func TestFields(t *testing.T) {
-	compare(t, "", reflect.TypeFor[v1alpha1.Stage](), *definition(t).Spec.Versions[0].Schema.OpenAPIV3Schema)
+	eachVersion(t, func(t *testing.T, want version, v apiextensionsv1.CustomResourceDefinitionVersion) {
+		compare(t, "", want.goType, *v.Schema.OpenAPIV3Schema)
+	})
 }
+
+// open are upstream's types, of which the schema names the fields that it has rules for and
+// takes the others as they are.
+var open = []reflect.Type{reflect.TypeFor[corev1.PodTemplateSpec](), reflect.TypeFor[corev1.PersistentVolumeClaim]()}
+
+// unsaid are fields that the schema requires although an empty one would do in Go.
+var unsaid = map[string][]string{"": {"spec"}}
 
 func compare(t *testing.T, path string, g reflect.Type, s apiextensionsv1.JSONSchemaProps) {
 	if g.Kind() == reflect.Pointer {
@@ -65,45 +102,92 @@ func compare(t *testing.T, path string, g reflect.Type, s apiextensionsv1.JSONSc
 		t.Errorf("%s has no description", path)
 	}
 	kind := map[reflect.Kind]string{
-		reflect.String: "string", reflect.Bool: "boolean", reflect.Int: "integer", reflect.Int64: "integer",
+		reflect.String: "string", reflect.Bool: "boolean", reflect.Int: "integer", reflect.Int32: "integer", reflect.Int64: "integer",
 		reflect.Slice: "array", reflect.Map: "object", reflect.Struct: "object",
 	}[g.Kind()]
-	if g.PkgPath() == "k8s.io/apimachinery/pkg/apis/meta/v1" && g.Name() == "Time" {
+	switch g {
+	case reflect.TypeFor[metav1.Time]():
 		kind = "string"
 		if s.Format != "date-time" {
 			t.Errorf("%s is no date-time", path)
 		}
+	case reflect.TypeFor[intstr.IntOrString]():
+		kind = ""
+		if !s.XIntOrString {
+			t.Errorf("%s is no int-or-string", path)
+		}
 	}
 	if s.Type != kind {
 		t.Errorf("%s is %q in the schema and %q in Go", path, s.Type, kind)
+	}
+	if g.Kind() == reflect.Int32 && s.Format != "int32" {
+		t.Errorf("%s has format %q and is an int32", path, s.Format)
 	}
 	switch {
 	case kind == "array":
 		compare(t, path+"[]", g.Elem(), *s.Items.Schema)
 	case g.Kind() == reflect.Map:
 		compare(t, path+"[]", g.Elem(), *s.AdditionalProperties.Schema)
+	case slices.Contains(open, g):
+		partOf(t, path, g, s)
 	case kind == "object" && path != ".metadata":
-		var inGo, inSchema, required []string
-		eachField(g, func(name string, optional bool, f reflect.Type) {
-			inGo = append(inGo, name)
-			if !optional {
-				required = append(required, name)
+		compareFields(t, path, g, s)
+	}
+}
+
+func compareFields(t *testing.T, path string, g reflect.Type, s apiextensionsv1.JSONSchemaProps) {
+	var inGo, inSchema []string
+	required := slices.Clone(unsaid[path])
+	eachField(g, func(name string, optional bool, f reflect.Type) {
+		inGo = append(inGo, name)
+		// A bool that is always said has a default in place of being required.
+		if !optional && s.Properties[name].Default == nil && !slices.Contains(required, name) {
+			required = append(required, name)
+		}
+		if p, ok := s.Properties[name]; ok {
+			compare(t, path+"."+name, f, p)
+		}
+	})
+	for name := range s.Properties {
+		inSchema = append(inSchema, name)
+	}
+	slices.Sort(inGo)
+	slices.Sort(inSchema)
+	if diff := cmp.Diff(inGo, inSchema); diff != "" {
+		t.Errorf("fields of %s (-go +schema)\n%s", path, diff)
+	}
+	if diff := cmp.Diff(required, s.Required); diff != "" {
+		t.Errorf("required of %s (-go +schema)\n%s", path, diff)
+	}
+}
+
+// partOf: what the schema names is there in Go, with that type, and what it does not name
+// is kept.
+func partOf(t *testing.T, path string, g reflect.Type, s apiextensionsv1.JSONSchemaProps) {
+	if g.Kind() == reflect.Pointer {
+		g = g.Elem()
+	}
+	switch {
+	case s.Items != nil:
+		partOf(t, path+"[]", g.Elem(), *s.Items.Schema)
+	case s.AdditionalProperties != nil && g.Kind() == reflect.Map:
+		partOf(t, path+"[]", g.Elem(), *s.AdditionalProperties.Schema)
+	case len(s.Properties) > 0 && g.Kind() == reflect.Struct:
+		if s.XPreserveUnknownFields == nil || !*s.XPreserveUnknownFields {
+			t.Errorf("%s would lose fields that it does not name", path)
+		}
+		fields := map[string]reflect.Type{}
+		eachField(g, func(name string, _ bool, f reflect.Type) { fields[name] = f })
+		for name, p := range s.Properties {
+			if f, ok := fields[name]; ok {
+				partOf(t, path+"."+name, f, p)
+			} else {
+				t.Errorf("%s.%s is not in Go", path, name)
 			}
-			if p, ok := s.Properties[name]; ok {
-				compare(t, path+"."+name, f, p)
-			}
-		})
-		for name := range s.Properties {
-			inSchema = append(inSchema, name)
 		}
-		slices.Sort(inGo)
-		slices.Sort(inSchema)
-		if diff := cmp.Diff(inGo, inSchema); diff != "" {
-			t.Errorf("fields of %s (-go +schema)\n%s", path, diff)
-		}
-		if diff := cmp.Diff(required, s.Required); diff != "" {
-			t.Errorf("required of %s (-go +schema)\n%s", path, diff)
-		}
+	case s.Type != "" && s.Type != "object" && s.Type != map[reflect.Kind]string{
+		reflect.String: "string", reflect.Int32: "integer", reflect.Int64: "integer"}[g.Kind()]:
+		t.Errorf("%s is %q in the schema and %s in Go", path, s.Type, g)
 	}
 }
 
@@ -116,5 +200,33 @@ func eachField(t reflect.Type, visit func(name string, optional bool, f reflect.
 			continue
 		}
 		visit(name, strings.Contains(fmt.Sprintf(",%s,", options), ",omitempty,"), f.Type)
+	}
+}
+
+// TestPolicies: each policy has a binding, and both are what the API takes.
+func TestPolicies(t *testing.T) {
+	bound := map[string]bool{}
+	for doc := range strings.SplitSeq(string(CloneSetPolicies()), "\n---\n") {
+		if strings.Contains(doc, "kind: ValidatingAdmissionPolicyBinding") {
+			b := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
+			if err := yaml.UnmarshalStrict([]byte(doc), b); err != nil {
+				t.Fatal(err)
+			}
+			if _, ok := bound[b.Spec.PolicyName]; !ok {
+				t.Errorf("%s binds %s, which comes later or never", b.Name, b.Spec.PolicyName)
+			}
+			bound[b.Spec.PolicyName] = true
+			continue
+		}
+		p := &admissionregistrationv1.ValidatingAdmissionPolicy{}
+		if err := yaml.UnmarshalStrict([]byte(doc), p); err != nil {
+			t.Fatal(err)
+		}
+		bound[p.Name] = false
+	}
+	for name, ok := range bound {
+		if !ok || len(bound) != 2 {
+			t.Errorf("%d policies, %s has a binding: %t", len(bound), name, ok)
+		}
 	}
 }

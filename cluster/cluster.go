@@ -127,6 +127,11 @@ func (c *Cluster) startParts(ctx, workCtx context.Context, work *sync.WaitGroup,
 			return startJobs(c.server.RESTConfig("rehearse:job"), c.metrics)
 		})
 	}
+	if picked(withoutAlias(list), CloneSet) {
+		run(func() (func(context.Context), error) {
+			return startCloneSets(c.server.RESTConfig("rehearse:cloneset"), c.metrics)
+		})
+	}
 	if picked(list, StageController) {
 		run(func() (func(context.Context), error) {
 			return startStages(c.server.RESTConfig("rehearse:stage"), stages, c.metrics)

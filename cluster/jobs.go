@@ -32,12 +32,16 @@ func upstreamJobPicked(list []string) bool {
 	return picked(slices.DeleteFunc(slices.Clone(list), func(c string) bool { return c == "*" }), UpstreamJob)
 }
 
-// withoutAlias writes upstream's short name in full.
+// withoutAlias writes short names in full.
 func withoutAlias(list []string) []string {
+	full := map[string]string{jobAlias: Job, cloneSetAlias: CloneSet}
 	out := slices.Clone(list)
 	for i, c := range out {
-		if strings.TrimPrefix(c, "-") == jobAlias {
-			out[i] = strings.TrimSuffix(c, jobAlias) + Job
+		name, without := strings.CutPrefix(c, "-")
+		if long, ok := full[name]; ok {
+			if out[i] = long; without {
+				out[i] = "-" + long
+			}
 		}
 	}
 	return out

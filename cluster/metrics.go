@@ -6,16 +6,19 @@ import (
 	"sync"
 
 	"github.com/rehearse-k8s/rehearse/controller"
+	"github.com/rehearse-k8s/rehearse/controller/clonesets"
 	"github.com/rehearse-k8s/rehearse/controller/jobs"
 	"github.com/rehearse-k8s/rehearse/internal/probes"
 )
 
-// metrics is the door at Options.MetricsAddress: what the stage engine and
-// the Job controller count, and whether stages are played. The API server has its own on its own port.
+// metrics is the door at Options.MetricsAddress: what the stage engine and our
+// controllers count, and whether stages are played. The API server has its own on its
+// own port.
 type metrics struct {
-	engine *controller.Metrics // nil when nobody can read it
-	jobs   *jobs.Metrics       // the same
-	server *probes.Server
+	engine    *controller.Metrics // nil when nobody can read it, as the next two
+	jobs      *jobs.Metrics
+	cloneSets *clonesets.Metrics
+	server    *probes.Server
 
 	mu     sync.Mutex
 	synced <-chan struct{} // nil before there is an engine
@@ -28,9 +31,9 @@ func serveMetrics(address string) (*metrics, error) {
 	if address == "" || address == probes.Off {
 		return m, nil
 	}
-	m.engine, m.jobs = controller.NewMetrics(), jobs.NewMetrics()
+	m.engine, m.jobs, m.cloneSets = controller.NewMetrics(), jobs.NewMetrics(), clonesets.NewMetrics()
 	var err error
-	if m.server, err = probes.Listen(address, probes.Registry(m.engine, m.jobs), m.ready); err != nil {
+	if m.server, err = probes.Listen(address, probes.Registry(m.engine, m.jobs, m.cloneSets), m.ready); err != nil {
 		return nil, fmt.Errorf("--metrics-address %s: %w", address, err)
 	}
 	return m, nil

@@ -48,7 +48,8 @@ type Options struct {
 	// Controllers picks controllers as kube-controller-manager's flag does: "*"
 	// is every one that is on by default, "name" and "-name" add and leave out;
 	// the first match counts. Default: all. Beside upstream's names there are
-	// stage, scheduler and upstream-job; job-controller, job for short, is ours.
+	// stage, scheduler, cloneset-controller (cloneset) and upstream-job; job-controller
+	// (job) is ours.
 	Controllers []string
 	// StageFiles are files of stages to use in place of the built-in ones;
 	// "builtin:NAME" names one of those.
@@ -147,7 +148,7 @@ func upstreamOnly(list []string) []string {
 	var out []string
 	for _, c := range withoutAlias(list) {
 		switch strings.TrimPrefix(c, "-") {
-		case StageController, Scheduler, Job, UpstreamJob:
+		case StageController, Scheduler, Job, UpstreamJob, CloneSet:
 		default:
 			out = append(out, c)
 		}

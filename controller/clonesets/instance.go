@@ -36,13 +36,15 @@ type instance struct {
 	informers informers.SharedInformerFactory
 	caches    map[string]cache.SharedIndexInformer // by resource
 	nodes     nodes
+	anySet    chan struct{} // closed when there is a set
+	haveSet   sync.Once
 	queue     workqueue.TypedRateLimitingInterface[key]
 	memories  memories
 	events    *shell.Events
 }
 
 func newInstance(config *rest.Config, o Options) (*instance, error) {
-	c := &instance{options: o, metrics: o.Metrics}
+	c := &instance{options: o, metrics: o.Metrics, anySet: make(chan struct{})}
 	var err error
 	if c.client, err = kubernetes.NewForConfig(config); err == nil {
 		c.sets, err = newSetsClient(config)
@@ -108,9 +110,21 @@ func (c *instance) run(ctx context.Context, synced func()) (err error) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer stop(nil)
+	running.Go(func() { c.caches[setsResource].RunWithContext(ctx) })
+	if !cache.WaitForCacheSync(ctx.Done(), c.caches[setsResource].HasSynced) {
+		return nil
+	}
+	if len(c.caches[setsResource].GetStore().ListKeys()) == 0 {
+		// Nobody has a CloneSet: to watch all pods would cost something and be for nothing.
+		synced()
+		select {
+		case <-c.anySet:
+		case <-ctx.Done():
+			return nil
+		}
+	}
 	c.informers.Start(ctx.Done())
 	defer c.informers.Shutdown()
-	running.Go(func() { c.caches[setsResource].RunWithContext(ctx) })
 	for _, informer := range c.caches {
 		if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
 			return nil

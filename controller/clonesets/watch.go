@@ -92,6 +92,7 @@ func (c *instance) seeSet(obj any) {
 		obj = t.Obj
 	}
 	if set, ok := obj.(*v1alpha1.CloneSet); ok {
+		c.haveSet.Do(func() { close(c.anySet) })
 		c.queue.Add(keyOf(set))
 	}
 }

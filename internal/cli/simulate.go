@@ -15,16 +15,20 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/cluster"
 	"github.com/rehearse-k8s/rehearse/controller"
+	"github.com/rehearse-k8s/rehearse/controller/clonesets"
 	"github.com/rehearse-k8s/rehearse/controller/jobs"
 	"github.com/rehearse-k8s/rehearse/internal/cli/simulate"
 	"github.com/rehearse-k8s/rehearse/internal/probes"
 )
 
 // simulators are the controllers that simulate can run.
-var simulators = []string{cluster.StageController, jobController}
+var simulators = []string{cluster.StageController, jobController, cloneSetController}
 
-// jobController is what simulate's --controllers calls our Job controller.
-const jobController = "job"
+// What simulate's --controllers calls our controllers of workloads.
+const (
+	jobController      = "job"
+	cloneSetController = "cloneset"
+)
 
 // simulateOptions are the flags of simulate.
 type simulateOptions struct {
@@ -51,7 +55,8 @@ The cluster is the one kubectl would speak to (--kubeconfig, KUBECONFIG, ~/.kube
 the pod's own. Only nodes annotated kwok.x-k8s.io/node=fake and their pods are touched, unless --manage says otherwise.
 
 With --controllers=stage,job, or job alone, Jobs that name rehearse-k8s.github.io/job-controller in spec.managedBy are looked
-after too; with --all-jobs every Job is, for clusters whose own Job controller is off.
+after too; with --all-jobs every Job is, for clusters whose own Job controller is off. With cloneset in the list CloneSets
+(apps.kruise.io) are looked after; OpenKruise's own controller must be off, and the cluster must know the kind (deploy/).
 
 With --leader-elect one of several replicas writes and the others stand by. With --shard I/N this process has one of N
 parts of the nodes; start one for each part. An API server that goes away is waited for.
@@ -114,6 +119,7 @@ func (o *simulateOptions) validate(cmd *cobra.Command) (err error) {
 		}
 	}
 	runsJobs := slices.Contains(o.controllers, jobController)
+	runsWorkloads := runsJobs || slices.Contains(o.controllers, cloneSetController)
 	if o.allJobs && !runsJobs {
 		return usagef("--all-jobs needs --controllers=job")
 	}
@@ -125,8 +131,8 @@ func (o *simulateOptions) validate(cmd *cobra.Command) (err error) {
 		return usagef("--shard: %v", err)
 	}
 	switch {
-	case runsJobs && s.Shard.Count > 1:
-		return usagef("--shard %s: only nodes are divided; run --controllers=job in a process of its own", o.shard)
+	case runsWorkloads && s.Shard.Count > 1:
+		return usagef("--shard %s: only nodes are divided; run --controllers=job,cloneset in a process of its own", o.shard)
 	case s.Workers < 1:
 		return usagef("--workers %d: must be 1 or more", s.Workers)
 	case s.LeaseDuration != 0 && s.LeaseDuration < time.Second:
@@ -180,6 +186,9 @@ func (a *app) simulate(parent context.Context, o *simulateOptions) error {
 	}
 	if slices.Contains(o.controllers, jobController) {
 		options.Jobs = &jobs.Options{All: o.allJobs}
+	}
+	if slices.Contains(o.controllers, cloneSetController) {
+		options.CloneSets = &clonesets.Options{}
 	}
 	if o.elect {
 		e := o.election

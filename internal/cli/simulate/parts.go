@@ -7,65 +7,73 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/rehearse-k8s/rehearse/controller"
+	"github.com/rehearse-k8s/rehearse/controller/clonesets"
 	"github.com/rehearse-k8s/rehearse/controller/jobs"
 )
 
 // parts are the controllers of one term. They lead together and end together.
-type parts struct {
-	engine *controller.StageEngine // nil where no stages are played
-	jobs   *jobs.Controller        // nil where no Jobs are looked after
+type parts []part
+
+// part is a controller.
+type part interface {
+	Run(context.Context) error
+	Synced() <-chan struct{}
 }
 
 // build makes the controllers. They begin to write when lead is closed, at once if it
 // is nil.
 func (s *simulation) build(config *rest.Config, lead <-chan struct{}) (p parts, err error) {
+	add := func(c part, err error) error {
+		p = append(p, c)
+		return err
+	}
 	if s.Stage != nil {
-		stage := *s.Stage
-		stage.Metrics, stage.Lead = s.metrics, lead
-		if p.engine, err = controller.NewStageEngine(config, stage); err != nil {
-			return p, err
+		o := *s.Stage
+		o.Metrics, o.Lead = s.metrics, lead
+		if err := add(controller.NewStageEngine(config, o)); err != nil {
+			return nil, err
 		}
 	}
 	if s.Jobs != nil {
 		o := *s.Jobs
 		o.Metrics, o.Events, o.Lead = s.jobMetrics, config, lead
-		p.jobs, err = jobs.New(config, o)
+		if err := add(jobs.New(config, o)); err != nil {
+			return nil, err
+		}
 	}
-	return p, err
+	if s.CloneSets != nil {
+		o := *s.CloneSets
+		o.Metrics, o.Events, o.Lead = s.cloneSetMetrics, config, lead
+		if err := add(clonesets.New(config, o)); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
 }
 
-// run runs them until ctx ends; when one cannot go on, the other ends too.
+// run runs them until ctx ends; when one cannot go on, the others end too.
 func (p parts) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
-	if p.engine != nil {
-		group.Go(func() error { return p.engine.Run(ctx) })
-	}
-	if p.jobs != nil {
-		group.Go(func() error { return p.jobs.Run(ctx) })
+	for _, c := range p {
+		group.Go(func() error { return c.Run(ctx) })
 	}
 	return group.Wait()
 }
 
 // synced is closed when all know what there is, unless ctx ends before.
 func (p parts) synced(ctx context.Context) <-chan struct{} {
-	switch {
-	case p.engine == nil:
-		return p.jobs.Synced()
-	case p.jobs == nil:
-		return p.engine.Synced()
-	}
-	both := make(chan struct{})
+	all := make(chan struct{})
 	go func() {
-		for _, synced := range []<-chan struct{}{p.engine.Synced(), p.jobs.Synced()} {
+		for _, c := range p {
 			select {
-			case <-synced:
+			case <-c.Synced():
 			case <-ctx.Done():
 				return
 			}
 		}
-		close(both)
+		close(all)
 	}()
-	return both
+	return all
 }
 
 // access lists the rights of all.
@@ -75,6 +83,9 @@ func (s *simulation) access() (all []controller.Access) {
 	}
 	if s.Jobs != nil {
 		all = append(all, s.Jobs.Access()...)
+	}
+	if s.CloneSets != nil {
+		all = append(all, s.CloneSets.Access()...)
 	}
 	return all
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/api/v1alpha1"
 	"github.com/rehearse-k8s/rehearse/controller"
+	"github.com/rehearse-k8s/rehearse/controller/clonesets"
 	"github.com/rehearse-k8s/rehearse/controller/jobs"
 	"github.com/rehearse-k8s/rehearse/internal/probes"
 )
@@ -24,10 +25,11 @@ import (
 type Options struct {
 	// Config is how to reach the API server.
 	Config *rest.Config
-	// Stage is the engine's part, and Jobs that of the Job controller; nil runs none.
-	// Lead, Metrics and Events are set by Run.
-	Stage *controller.StageOptions
-	Jobs  *jobs.Options
+	// Stage is the engine's part, Jobs that of the Job controller, and CloneSets that of the
+	// CloneSet controller; nil runs none. Lead, Metrics and Events are set by Run.
+	Stage     *controller.StageOptions
+	Jobs      *jobs.Options
+	CloneSets *clonesets.Options
 	// Log is where the engine's records go; Verbose shows them all.
 	Log     slog.Handler
 	Verbose bool
@@ -44,21 +46,22 @@ type Options struct {
 // simulation is one run of the command.
 type simulation struct {
 	Options
-	identity   string
-	connection *connection
-	metrics    *controller.Metrics
-	jobMetrics *jobs.Metrics
-	synced     atomic.Bool
-	leading    atomic.Bool
-	guard      atomic.Pointer[guard] // of the election there is, if any
-	begin      time.Time
-	announced  bool
+	identity        string
+	connection      *connection
+	metrics         *controller.Metrics
+	jobMetrics      *jobs.Metrics
+	cloneSetMetrics *clonesets.Metrics
+	synced          atomic.Bool
+	leading         atomic.Bool
+	guard           atomic.Pointer[guard] // of the election there is, if any
+	begin           time.Time
+	announced       bool
 }
 
 // Run simulates until ctx ends, and returns nil then. An error means that it
 // never came to work.
 func Run(ctx context.Context, o Options) error {
-	s := &simulation{Options: o, identity: identity(), begin: o.Now(), metrics: controller.NewMetrics(), jobMetrics: jobs.NewMetrics()}
+	s := &simulation{Options: o, identity: identity(), begin: o.Now(), metrics: controller.NewMetrics(), jobMetrics: jobs.NewMetrics(), cloneSetMetrics: clonesets.NewMetrics()}
 	s.connection = &connection{say: o.Say, now: o.Now}
 	log := o.Log
 	if !o.Verbose {
@@ -72,7 +75,7 @@ func Run(ctx context.Context, o Options) error {
 	s.Config = rest.CopyConfig(o.Config)
 	s.Config.QPS = -1
 
-	registry := probes.Registry(s.metrics, s.jobMetrics, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	registry := probes.Registry(s.metrics, s.jobMetrics, s.cloneSetMetrics, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "rehearse_leader", Help: "1 while this replica writes.",
 	}, s.isLeading))
 	server, err := probes.Listen(o.MetricsAddress, registry, s.ready)
@@ -167,7 +170,7 @@ func (s *simulation) term(ctx context.Context) error {
 	}
 	s.synced.Store(true)
 	defer s.synced.Store(false)
-	s.announce(parts.engine)
+	s.announce(parts)
 	if c == nil {
 		s.leading.Store(true)
 		defer s.leading.Store(false)
@@ -201,7 +204,7 @@ func (s *simulation) campaign(ctx context.Context, c *candidate, stopEngine func
 }
 
 // announce is the one line that says that all is ready.
-func (s *simulation) announce(engine *controller.StageEngine) {
+func (s *simulation) announce(all parts) {
 	if s.announced {
 		return
 	}
@@ -210,11 +213,16 @@ func (s *simulation) announce(engine *controller.StageEngine) {
 	if s.Election != nil {
 		state += fmt.Sprintf(", standing by for the lease %s", s.Election)
 	}
-	if engine != nil {
-		s.Say("Simulating %s on %s: %s; %d objects known (Ctrl-C ends it)", s.whichNodes(), s.Config.Host, state, engine.Stats().Objects)
+	for _, c := range all {
+		if engine, ok := c.(*controller.StageEngine); ok {
+			s.Say("Simulating %s on %s: %s; %d objects known (Ctrl-C ends it)", s.whichNodes(), s.Config.Host, state, engine.Stats().Objects)
+		}
 	}
 	if s.Jobs != nil {
 		s.Say("Looking after %s on %s: %s (Ctrl-C ends it)", whichJobs(s.Jobs), s.Config.Host, state)
+	}
+	if s.CloneSets != nil {
+		s.Say("Looking after CloneSets on %s: %s (Ctrl-C ends it)", s.Config.Host, state)
 	}
 }
 

@@ -1,0 +1,30 @@
+package cluster
+
+import (
+	"context"
+	"log/slog"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/rehearse-k8s/rehearse/controller/clonesets"
+)
+
+const (
+	// CloneSet is our CloneSet controller.
+	CloneSet = "cloneset-controller"
+
+	cloneSetAlias = "cloneset"
+)
+
+// startCloneSets prepares our CloneSet controller and returns its run function.
+func startCloneSets(config *rest.Config, m *metrics) (func(context.Context), error) {
+	c, err := clonesets.New(config, clonesets.Options{Events: config, Metrics: m.cloneSets})
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) {
+		if err := c.Run(ctx); err != nil {
+			slog.Error("the CloneSet controller ended", "error", err)
+		}
+	}, nil
+}

@@ -68,13 +68,8 @@ func readyPod(p *corev1.Pod, m moment) error {
 
 	conditions := ownConditions(p)
 	ready := condition(p, corev1.PodReady, corev1.ConditionTrue, "")
-	for _, gate := range p.Spec.ReadinessGates {
-		t := gate.ConditionType
-		if !hasCondition(conditions, t) {
-			conditions = append(conditions, corev1.PodCondition{Type: t, Status: corev1.ConditionTrue, LastTransitionTime: now})
-		} else if !conditionTrue(conditions, t) {
-			ready.Status, ready.Reason = corev1.ConditionFalse, reasonGatesNotReady
-		}
+	if message := closedGates(p, conditions); message != "" {
+		ready = gatesNotReady(p, message)
 	}
 	for _, t := range [...]corev1.PodConditionType{
 		corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.ContainersReady, corev1.PodScheduled,
@@ -113,18 +108,17 @@ func setIPs(status *corev1.PodStatus, nodeIPs, podIPs []string) {
 	}
 }
 
-func hasCondition(conditions []corev1.PodCondition, t corev1.PodConditionType) bool {
-	for i := range conditions {
-		if conditions[i].Type == t {
-			return true
-		}
-	}
-	return false
+func gatesNotReady(p *corev1.Pod, message string) corev1.PodCondition {
+	c := condition(p, corev1.PodReady, corev1.ConditionFalse, reasonGatesNotReady)
+	c.Message = message
+	return c
 }
 
 func runningContainer(p *corev1.Pod, c *corev1.Container, now metav1.Time) corev1.ContainerStatus {
+	resources, allocated := resourcesOf(c)
 	return corev1.ContainerStatus{
 		Name: c.Name, Image: c.Image, ImageID: c.Image, ContainerID: containerID(p.UID, c.Name),
+		Resources: resources, AllocatedResources: allocated,
 		Ready: true, Started: ptr.To(true),
 		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
 	}
@@ -202,7 +196,8 @@ func readyAgainPod(p *corev1.Pod, m moment) error {
 // gateClosedPod is the template of pod-gate-closed.
 func gateClosedPod(p *corev1.Pod, m moment) error {
 	p.Status.ObservedGeneration = p.Generation
-	p.Status.Conditions = setCondition(ownConditions(p), condition(p, corev1.PodReady, corev1.ConditionFalse, reasonGatesNotReady), seconds(m.now))
+	conditions := ownConditions(p)
+	p.Status.Conditions = setCondition(conditions, gatesNotReady(p, closedGates(p, conditions)), seconds(m.now))
 	return nil
 }
 

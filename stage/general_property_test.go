@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	podutil "k8s.io/kubernetes/pkg/api/pod"
 	"k8s.io/kubernetes/pkg/apis/core"
@@ -155,8 +156,10 @@ func (w *podWorld) check(before, after *corev1.Pod) {
 				w.fatalf("container %s: restartCount %d after %d", was.Name, is.RestartCount, was.RestartCount)
 			case is.RestartCount > was.RestartCount+1:
 				w.fatalf("container %s: %d restarts in one write", was.Name, is.RestartCount-was.RestartCount)
-			case was.State.Waiting == nil && is.State.Waiting != nil && is.State.Waiting.Reason != reasonCrashLoop:
+			case was.State.Waiting == nil && is.State.Waiting != nil && is.State.Waiting.Reason != reasonCrashLoop && !w.mayBeginAnew(was, after):
 				w.fatalf("container %s waits again: %s", was.Name, is.State.Waiting.Reason)
+			case is.RestartCount > was.RestartCount && is.ContainerID == was.ContainerID:
+				w.fatalf("container %s has begun anew and is the same: %s", was.Name, is.ContainerID)
 			}
 			states := 0
 			for _, there := range []bool{is.State.Waiting != nil, is.State.Running != nil, is.State.Terminated != nil} {
@@ -180,6 +183,19 @@ func (w *podWorld) check(before, after *corev1.Pod) {
 		w.fatalf("Ready does not follow from ContainersReady and gates")
 	}
 	w.valid(before, after)
+}
+
+// mayBeginAnew: its spec has changed, or an update in place asks for it.
+func (w *podWorld) mayBeginAnew(was *corev1.ContainerStatus, p *corev1.Pod) bool {
+	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range list {
+			if list[i].Name == was.Name && (list[i].Image != was.Image || resizeRestarts(&list[i], was)) {
+				return true
+			}
+		}
+	}
+	update, _ := restartAsked(w.pod)
+	return update.asks(was)
 }
 
 func (w *podWorld) gatesOpen(p *corev1.Pod) bool {
@@ -263,7 +279,7 @@ func drawGeneralAnnotation(t *rapid.T) func(*corev1.Pod) {
 // interfere is one thing that others do to a pod.
 func (w *podWorld) interfere() {
 	t := w.t
-	switch rapid.SampledFrom([]string{"annotate", "delete", "hold", "release", "node", "not ready", "gate", "gone bad", "touch", "image", "conditions", "statuses"}).Draw(t, "interference") {
+	switch rapid.SampledFrom([]string{"annotate", "delete", "hold", "release", "node", "not ready", "gate", "gone bad", "touch", "image", "resize", "update in place", "conditions", "statuses"}).Draw(t, "interference") {
 	case "annotate":
 		w.edit("annotations", drawGeneralAnnotation(t))
 	case "delete":
@@ -304,7 +320,25 @@ func (w *podWorld) interfere() {
 		w.edit("label", func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} })
 	case "image":
 		image := rapid.SampledFrom([]string{"img:1", "img:2"}).Draw(t, "image")
-		w.edit("image", func(p *corev1.Pod) { p.Spec.Containers[0].Image, p.Generation = image, p.Generation+1 })
+		w.edit("image "+image, func(p *corev1.Pod) {
+			c := &p.Spec.Containers[0]
+			if all := p.Spec.InitContainers; len(all) > 0 && rapid.Bool().Draw(t, "of an init container") {
+				c = &all[len(all)-1]
+			}
+			c.Image, p.Generation = image, p.Generation+1
+		})
+	case "resize":
+		cpu, restart := rapid.SampledFrom([]string{"1", "2"}).Draw(t, "cpu"), rapid.Bool().Draw(t, "restart")
+		w.edit("cpu "+cpu, func(p *corev1.Pod) {
+			resize(restart)(p)
+			p.Spec.Containers[0].Resources.Requests = quantity(cpu)
+		})
+	case "update in place":
+		w.edit("update in place", func(p *corev1.Pod) {
+			if statusOf(p.Status.ContainerStatuses, "app-0") != nil {
+				environment("app-0")(p)
+			}
+		})
 	case "conditions":
 		w.edit("no conditions", func(p *corev1.Pod) { p.Status.Conditions = nil })
 	case "statuses":
@@ -329,6 +363,22 @@ func (w *podWorld) checkEnd() {
 	}
 	if w.pod.Status.Phase == corev1.PodPending {
 		w.fatalf("the pod is still Pending")
+	}
+	if w.pod.Status.Phase != corev1.PodRunning {
+		return
+	}
+	for i := range w.pod.Spec.Containers {
+		c, s := &w.pod.Spec.Containers[i], statusOf(w.pod.Status.ContainerStatuses, w.pod.Spec.Containers[i].Name)
+		switch {
+		case s == nil:
+		case s.State.Waiting != nil && s.State.Waiting.Reason != reasonCrashLoop:
+			w.fatalf("container %s waits for ever: %+v", c.Name, s.State.Waiting)
+		case s.State.Running != nil && (s.Image != c.Image || s.Resources != nil && !equality.Semantic.DeepEqual(*s.Resources, c.Resources)):
+			w.fatalf("container %s runs with %s and %+v", c.Name, s.Image, s.Resources)
+		}
+	}
+	if _, asked := restartAsked(w.pod); asked || w.pod.Status.ObservedGeneration != w.pod.Generation {
+		w.fatalf("what has changed is not taken in")
 	}
 }
 

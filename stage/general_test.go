@@ -65,11 +65,12 @@ func TestGoldenGeneralLives(t *testing.T) {
 	}{
 		"plain": {pod: newPod(), most: 4},
 		"init":  {pod: newPod(inits), most: 9},
-		"gate": {pod: newPod(gates), most: 5, disturb: changed(map[int]func(*corev1.Pod){
-			2: func(p *corev1.Pod) {
+		"gate": {pod: newPod(gates), most: 6, disturb: changed(map[int]func(*corev1.Pod){
+			2: openGate,
+			3: func(p *corev1.Pod) {
 				p.Status.Conditions = setReady(p, "example.com/gate", "False", "9").(*corev1.Pod).Status.Conditions
 			},
-			3: func(p *corev1.Pod) {
+			4: func(p *corev1.Pod) {
 				p.Status.Conditions = setReady(p, "example.com/gate", "True", "9").(*corev1.Pod).Status.Conditions
 			},
 		})},
@@ -98,9 +99,20 @@ func TestGoldenGeneralLives(t *testing.T) {
 		"deadline":         {pod: newPod(said(annotationRunFor, "1m"), func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = ptr.To(int64(90)) }), most: 9},
 		"deadline-pending": {pod: newPod(said(annotationPull, "app"), func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = ptr.To(int64(10)) }), most: 9},
 		"evicted":          {pod: newPod(sidecar), most: 6, disturb: changed(map[int]func(*corev1.Pod){4: said(annotationEvict, "ephemeral-storage")})},
-		"new-image": {pod: newPod(), most: 4, disturb: changed(map[int]func(*corev1.Pod){
+		"new-image": {pod: newPod(), most: 5, disturb: changed(map[int]func(*corev1.Pod){
 			2: func(p *corev1.Pod) { p.Generation, p.Spec.Containers[0].Image = 2, "nginx:1.28" },
 		})},
+		"new-image-not-there": {pod: newPod(), most: 8, disturb: changed(map[int]func(*corev1.Pod){
+			2: func(p *corev1.Pod) { image(0, "nginx:1.28")(p); setAnnotation(p, annotationPull, "true") },
+			5: func(p *corev1.Pod) { p.Annotations = nil },
+		})},
+		"new-image-for-crash-loop": {pod: newPod(said(annotationRunFor, "2s", annotationExitCode, "1")), most: 8, disturb: changed(map[int]func(*corev1.Pod){
+			4: func(p *corev1.Pod) { image(0, "nginx:1.28")(p); p.Annotations = nil },
+		})},
+		"new-image-of-sidecar": {pod: newPod(sidecar), most: 9, disturb: changed(map[int]func(*corev1.Pod){
+			5: func(p *corev1.Pod) { p.Spec.InitContainers[1].Image, p.Generation = "envoy:2", 2 },
+		})},
+		"environment":      {pod: newPod(), most: 5, disturb: changed(map[int]func(*corev1.Pod){2: environment("app")})},
 		"deleted":          {pod: newPod(), most: 5, disturb: changed(map[int]func(*corev1.Pod){2: deleteAfter(30 * time.Second)})},
 		"deleted-starting": {pod: newPod(), most: 5, disturb: changed(map[int]func(*corev1.Pod){1: deleteAfter(30 * time.Second)})},
 		"deleted-held": {pod: newPod(held), most: 5, disturb: changed(map[int]func(*corev1.Pod){

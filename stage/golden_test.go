@@ -163,6 +163,12 @@ func gates(p *corev1.Pod) {
 	p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.com/gate"}}
 }
 
+// openGate is a gate that its owner has set True.
+func openGate(p *corev1.Pod) {
+	gates(p)
+	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: "example.com/gate", Status: corev1.ConditionTrue})
+}
+
 func sidecar(p *corev1.Pod) {
 	always := corev1.ContainerRestartPolicyAlways
 	p.Spec.InitContainers = []corev1.Container{{Name: "setup", Image: "busybox"}, {Name: "proxy", Image: "envoy", RestartPolicy: &always}}
@@ -199,7 +205,7 @@ func TestGoldenLives(t *testing.T) {
 		"pod-deleted":              {set: fast, pod: newPod(running, deleting)},
 		"pod-deleted-held":         {set: fast, pod: newPod(running, deleting, held, ofJob), disturb: releaseAt(2)},
 		"pod-deleted-held-pending": {set: fast, pod: newPod(deleting, held), disturb: releaseAt(2)},
-		"pod-gate-closed":          {set: fast, pod: newPod(gates, running), disturb: closeGate},
+		"pod-gate-closed":          {set: fast, pod: newPod(openGate, running), disturb: closeGate},
 		"pod-marked-not-ready":     {set: fast, pod: newPod(running), disturb: markNotReady},
 		"finalizers-and-status":    {set: own("finalizers.yaml"), pod: newPod()},
 		"steps":                    {set: own("steps.yaml"), pod: newPod()},

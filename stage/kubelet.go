@@ -26,6 +26,7 @@ var kubeletSteps = map[string]func(k *kubelet) error{
 	"complete":         (*kubelet).complete,
 	"exit":             (*kubelet).exit,
 	"restart":          (*kubelet).restart,
+	"renew":            (*kubelet).renew,
 	"pull-fail":        (*kubelet).pullFail,
 	"pull-wait":        (*kubelet).pullWait,
 	"observe":          (*kubelet).observe,
@@ -52,6 +53,9 @@ func kubeletStep(name string) nativePatch {
 		k.Status.InitContainerStatuses = slices.Clone(k.Status.InitContainerStatuses)
 		k.Status.ContainerStatuses = slices.Clone(k.Status.ContainerStatuses)
 		k.Status.Conditions = ownConditions(k.Pod)
+		if !endsThePod[name] {
+			k.takeIn()
+		}
 		k.Status.ObservedGeneration = k.Generation
 		return kubeletSteps[name](k)
 	}
@@ -142,7 +146,7 @@ func (k *kubelet) initStart() error {
 			continue
 		}
 		if s.State.Waiting != nil {
-			k.run(c, s)
+			k.begin(c, s)
 			s.Ready = isSidecar(c)
 		}
 		break
@@ -173,21 +177,15 @@ func (k *kubelet) initExit() error {
 	return nil
 }
 
-// start starts the main containers. A gate that nobody has set is set True, as
-// in pod-fast.
+// start starts the main containers.
 func (k *kubelet) start() error {
 	k.Status.Phase = corev1.PodRunning
 	k.Status.ContainerStatuses = statusesOf(k.Spec.Containers, k.Status.ContainerStatuses, reasonCreating)
 	for i := range k.Spec.Containers {
 		c, s := &k.Spec.Containers[i], &k.Status.ContainerStatuses[i]
 		if s.State.Waiting != nil && s.State.Waiting.Reason != reasonCrashLoop {
-			k.run(c, s)
+			k.begin(c, s)
 			s.Ready = true
-		}
-	}
-	for _, gate := range k.Spec.ReadinessGates {
-		if !hasCondition(k.Status.Conditions, gate.ConditionType) {
-			k.Status.Conditions = append(k.Status.Conditions, corev1.PodCondition{Type: gate.ConditionType, Status: corev1.ConditionTrue, LastTransitionTime: k.now})
 		}
 	}
 	k.refresh()
@@ -204,33 +202,33 @@ func (k *kubelet) ready() error {
 // container, or is "true" for all.
 func (k *kubelet) pullFail() error {
 	which := k.Annotations[annotationPull]
-	k.pull(func(s *corev1.ContainerStatus) *corev1.ContainerStateWaiting {
-		if which != "true" && which != s.Name {
+	k.pull(func(c *corev1.Container, _ *corev1.ContainerStatus) *corev1.ContainerStateWaiting {
+		if which != "true" && which != c.Name {
 			return nil
 		}
-		return &corev1.ContainerStateWaiting{Reason: reasonErrPull, Message: fmt.Sprintf("failed to pull image %q: not found", s.Image)}
+		return &corev1.ContainerStateWaiting{Reason: reasonErrPull, Message: fmt.Sprintf("failed to pull image %q: not found", c.Image)}
 	})
 	return nil
 }
 
 // pullWait waits for the next try.
 func (k *kubelet) pullWait() error {
-	k.pull(func(s *corev1.ContainerStatus) *corev1.ContainerStateWaiting {
+	k.pull(func(c *corev1.Container, s *corev1.ContainerStatus) *corev1.ContainerStateWaiting {
 		if s.State.Waiting.Reason != reasonErrPull {
 			return nil
 		}
-		return &corev1.ContainerStateWaiting{Reason: reasonPullBackOff, Message: fmt.Sprintf("Back-off pulling image %q", s.Image)}
+		return &corev1.ContainerStateWaiting{Reason: reasonPullBackOff, Message: fmt.Sprintf("Back-off pulling image %q", c.Image)}
 	})
 	return nil
 }
 
-func (k *kubelet) pull(waiting func(s *corev1.ContainerStatus) *corev1.ContainerStateWaiting) {
-	for i := range k.Status.ContainerStatuses {
-		s := &k.Status.ContainerStatuses[i]
-		if s.State.Waiting == nil || s.State.Waiting.Reason == reasonCrashLoop {
+func (k *kubelet) pull(waiting func(c *corev1.Container, s *corev1.ContainerStatus) *corev1.ContainerStateWaiting) {
+	for i := range k.Spec.Containers {
+		c, s := &k.Spec.Containers[i], statusOf(k.Status.ContainerStatuses, k.Spec.Containers[i].Name)
+		if s == nil || s.State.Waiting == nil || s.State.Waiting.Reason == reasonCrashLoop {
 			continue
 		}
-		if w := waiting(s); w != nil {
+		if w := waiting(c, s); w != nil {
 			s.State.Waiting = w
 		}
 	}
@@ -241,6 +239,7 @@ func (k *kubelet) pull(waiting func(s *corev1.ContainerStatus) *corev1.Container
 func (k *kubelet) run(c *corev1.Container, s *corev1.ContainerStatus) {
 	started := true
 	s.Image, s.ImageID = c.Image, c.Image
+	s.Resources, s.AllocatedResources = resourcesOf(c)
 	s.ContainerID = containerID(k.UID, c.Name)
 	if s.RestartCount > 0 {
 		s.ContainerID = containerID(k.UID, fmt.Sprintf("%s/%d", c.Name, s.RestartCount))

@@ -60,22 +60,24 @@ func (k *kubelet) refresh() {
 		return
 	}
 	k.set(corev1.ContainersReady, corev1.ConditionTrue, "", "")
-	if message := k.closedGates(); message != "" {
+	if message := closedGates(k.Pod, k.Status.Conditions); message != "" {
 		k.set(corev1.PodReady, corev1.ConditionFalse, reasonGatesNotReady, message)
 		return
 	}
 	k.set(corev1.PodReady, corev1.ConditionTrue, "", "")
 }
 
-func (k *kubelet) closedGates() string {
+// closedGates says which readiness gates keep a pod from being ready; "" for none.
+// To set them is the business of others.
+func closedGates(p *corev1.Pod, conditions []corev1.PodCondition) string {
 	var out []string
-	for _, gate := range k.Spec.ReadinessGates {
-		i := slices.IndexFunc(k.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == gate.ConditionType })
+	for _, gate := range p.Spec.ReadinessGates {
+		i := slices.IndexFunc(conditions, func(c corev1.PodCondition) bool { return c.Type == gate.ConditionType })
 		switch {
 		case i < 0:
 			out = append(out, fmt.Sprintf("corresponding condition of pod readiness gate %q does not exist.", gate.ConditionType))
-		case k.Status.Conditions[i].Status != corev1.ConditionTrue:
-			out = append(out, fmt.Sprintf("the status of pod readiness gate %q is not \"True\", but %s", gate.ConditionType, k.Status.Conditions[i].Status))
+		case conditions[i].Status != corev1.ConditionTrue:
+			out = append(out, fmt.Sprintf("the status of pod readiness gate %q is not \"True\", but %s", gate.ConditionType, conditions[i].Status))
 		}
 	}
 	return strings.Join(out, ", ")

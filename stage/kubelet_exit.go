@@ -149,6 +149,15 @@ func (k *kubelet) ended(s *corev1.ContainerStatus, code int32, reason string) {
 	s.Ready, s.Started = false, &started
 }
 
+// begin starts a container that waits, for the first time or anew.
+func (k *kubelet) begin(c *corev1.Container, s *corev1.ContainerStatus) {
+	if s.ContainerID == "" {
+		k.run(c, s)
+		return
+	}
+	k.again(c, s)
+}
+
 // again starts a container that has ended once more.
 func (k *kubelet) again(c *corev1.Container, s *corev1.ContainerStatus) {
 	if s.State.Terminated != nil {
@@ -175,33 +184,6 @@ func (k *kubelet) restart() error {
 	start(k.Spec.InitContainers, k.Status.InitContainerStatuses, isSidecar)
 	start(k.Spec.Containers, k.Status.ContainerStatuses, func(*corev1.Container) bool { return true })
 	k.refresh()
-	return nil
-}
-
-// observe takes in a changed spec: a container with another image is restarted.
-func (k *kubelet) observe() error {
-	renew := func(containers []corev1.Container, statuses []corev1.ContainerStatus) {
-		for i := range containers {
-			c, s := &containers[i], statusOf(statuses, containers[i].Name)
-			if s == nil || s.Image == c.Image || s.State.Terminated != nil {
-				continue
-			}
-			if s.State.Running == nil {
-				s.Image = c.Image
-				continue
-			}
-			ready := s.Ready
-			k.ended(s, 0, reasonCompleted)
-			k.again(c, s)
-			s.Ready = ready
-		}
-	}
-	renew(k.Spec.InitContainers, k.Status.InitContainerStatuses)
-	renew(k.Spec.Containers, k.Status.ContainerStatuses)
-	switch k.Status.Phase {
-	case corev1.PodPending, corev1.PodRunning:
-		k.refresh()
-	}
 	return nil
 }
 

@@ -29,12 +29,19 @@ const (
 	// deadlineAt: when the pod has been active for too long.
 	deadlineAt = `select(.spec.activeDeadlineSeconds != null and .status.startTime != null) | (.status.startTime | fromdate) + .spec.activeDeadlineSeconds | todate`
 
+	// waitsFor: what containers wait for, init containers first.
+	waitsFor = `(.status.initContainerStatuses // [])[], (.status.containerStatuses // [])[] | .state.waiting.reason`
+
 	// downUntil and pressureUntil: when what a node's label brought about is over.
 	downUntil     = jqSeconds + `(.metadata.annotations["node-not-ready.stage.kwok.x-k8s.io/duration"] | ` + jqWholeSeconds + `) as $for | .status.conditions[] | select(.type == "Ready" and .lastTransitionTime != null) | (.lastTransitionTime | fromdate) + $for | todate`
 	pressureUntil = jqSeconds + `(.metadata.annotations["node-pressure.stage.kwok.x-k8s.io/duration"] | ` + jqWholeSeconds + `) as $for | .status.conditions[] | select(.message == "the label node-pressure.stage.kwok.x-k8s.io is set" and .lastTransitionTime != null) | (.lastTransitionTime | fromdate) + $for | todate`
 
 	// unobserved: the spec changed since the status was written.
 	unobserved = `select(.metadata.generation != .status.observedGeneration) | .metadata.uid`
+
+	// news: that, or an update in place asks for containers that begin anew and are still those that it has found
+	// (restartAsked).
+	news = `(.metadata.annotations["apps.kruise.io/inplace-update-state"] // "null" | fromjson? // null | if type == "object" then . else {} end) as $u | select(.metadata.generation != .status.observedGeneration or $u.updateEnvFromMetadata == true and any(.status.containerStatuses[]?, .status.initContainerStatuses[]?; .state.running != null and .containerID != null and .containerID == ($u.lastContainerStatuses[.name].containerID? // null))) | .metadata.uid`
 )
 
 func init() {
@@ -65,6 +72,28 @@ func init() {
 		}
 		return string(p.UID)
 	}), podNatives)
+	add(news, pod(func(p *corev1.Pod) string {
+		if p.Generation == p.Status.ObservedGeneration {
+			if _, asked := restartAsked(p); !asked {
+				return ""
+			}
+		}
+		return string(p.UID)
+	}), podNatives)
+	add(waitsFor, &native{at: func(o metav1.Object, i int) (string, result) {
+		p := o.(*corev1.Pod)
+		list := p.Status.InitContainerStatuses
+		if i >= len(list) {
+			i, list = i-len(list), p.Status.ContainerStatuses
+		}
+		switch {
+		case i >= len(list):
+			return "", end
+		case list[i].State.Waiting == nil:
+			return "", resultNil
+		}
+		return text(list[i].State.Waiting.Reason)
+	}}, podNatives)
 }
 
 // earlier keeps the first of two times.

@@ -201,7 +201,7 @@ func selects(s *step, item any) bool {
 }
 
 // disturbances are what happens to an object without any stage: somebody deletes
-// it, its finalizers go, its node is lost.
+// it, its finalizers go, its node is lost, its readiness gates open or close.
 func disturbances(o Object, kind Kind) []Object {
 	out := foreignPhases(o, kind)
 	if o.GetDeletionTimestamp() == nil {
@@ -214,6 +214,9 @@ func disturbances(o Object, kind Kind) []Object {
 		}
 		if lost := notReady(o, kind); lost != nil {
 			out = append(out, lost)
+		}
+		if turned := gatesTurned(o); turned != nil {
+			out = append(out, turned)
 		}
 	} else if len(o.GetFinalizers()) > 0 {
 		free := copied(o)
@@ -237,6 +240,24 @@ func foreignPhases(o Object, kind Kind) []Object {
 		}
 	}
 	return out
+}
+
+// gatesTurned is a running pod whose readiness gates their owners have set, or set
+// otherwise.
+func gatesTurned(o Object) Object {
+	p, ok := o.(*corev1.Pod)
+	if !ok || p.Status.Phase != corev1.PodRunning || len(p.Spec.ReadinessGates) == 0 {
+		return nil
+	}
+	p = p.DeepCopy()
+	for _, gate := range p.Spec.ReadinessGates {
+		c := corev1.PodCondition{Type: gate.ConditionType, Status: corev1.ConditionTrue}
+		if conditionTrue(p.Status.Conditions, gate.ConditionType) {
+			c.Status = corev1.ConditionFalse
+		}
+		p.Status.Conditions = setCondition(p.Status.Conditions, c, metav1.NewTime(lintStart))
+	}
+	return p
 }
 
 // notReady is the object with its Ready condition lost, which the node life

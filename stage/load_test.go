@@ -117,7 +117,7 @@ func TestBuiltin(t *testing.T) {
 		t.Error(diff)
 	}
 	set := mustBuiltin(t, "builtin:node-fast", "builtin:node-heartbeat", "pod-fast")
-	want := []string{"pod-complete", "pod-delete", "pod-gate-closed", "pod-ready", "pod-ready-again", "pod-terminate"}
+	want := []string{"pod-complete", "pod-delete", "pod-gate-closed", "pod-observed", "pod-ready", "pod-ready-again", "pod-terminate"}
 	if diff := cmp.Diff(want, set.Names(KindPod)); diff != "" {
 		t.Error(diff)
 	}
@@ -153,6 +153,7 @@ func TestExplain(t *testing.T) {
 		{Stage: "pod-complete", Because: `.status.phase In ["Running"]`, Got: "Pending"},
 		{Stage: "pod-delete", Because: ".metadata.deletionTimestamp Exists", Got: "nothing"},
 		{Stage: "pod-gate-closed", Because: `.status.phase In ["Running"]`, Got: "Pending"},
+		{Stage: "pod-observed", Because: `.status.phase In ["Running"]`, Got: "Pending"},
 		{Stage: "pod-ready", Matches: true},
 		{Stage: "pod-ready-again", Because: "the pod's node is not Ready"},
 		{Stage: "pod-terminate", Because: ".metadata.deletionTimestamp Exists", Got: "nothing"},

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
+
+	"github.com/rehearse-k8s/rehearse/api/apps"
 )
 
 // drawPod draws pods that differ in everything the built-in stages read.
@@ -81,6 +83,17 @@ func drawPod(t *rapid.T) *corev1.Pod {
 	for _, key := range rapid.SliceOfN(rapid.SampledFrom([]string{annotationPull, annotationEvict}), 0, 2).Draw(t, "faults") {
 		setAnnotation(p, key, rapid.SampledFrom([]string{"true", "app-0", "cpu"}).Draw(t, "which"))
 	}
+	for range rapid.IntRange(0, 1).Draw(t, "update in place") {
+		setAnnotation(p, apps.AnnotationInPlaceState, rapid.SampledFrom([]string{
+			"", "{", "null", "[]", `"updateEnvFromMetadata"`, `{"updateEnvFromMetadata":true}`,
+			`{"updateEnvFromMetadata":true,"lastContainerStatuses":{"app-0":{"containerID":"x://1"}}}`,
+			`{"lastContainerStatuses": {"app-1": {"containerID": "x:\/\/1"}, "init-0": 3}, "updateEnvFromMetadata": true}`,
+			`{"lastContainerStatuses":{"init-0":{"containerID":"x://1"}},"updateEnvFromMetadata":true}`,
+			`{"updateEnvFromMetadata":"true","lastContainerStatuses":{"app-0":{"containerID":"x://1"}}}`,
+			`{"updateEnvFromMetadata":true,"lastContainerStatuses":["x://1"]}`,
+			`{"updateenvfrommetadata":true,"updateEnvFromMetadata":false,"lastContainerStatuses":{"app-0":{"containerID":"x://1"}}}`,
+		}).Draw(t, "state of the update"))
+	}
 	p.Spec.Containers, p.Status.ContainerStatuses = drawContainers(t, "app", 1)
 	p.Spec.InitContainers, p.Status.InitContainerStatuses = drawContainers(t, "init", 0)
 	return p
@@ -105,6 +118,18 @@ func drawContainers(t *rapid.T, prefix string, least int) (spec []corev1.Contain
 		if prefix == "init" && rapid.Bool().Draw(t, "sidecar") {
 			c.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
 		}
+		quantities := func(label string) (r corev1.ResourceRequirements) {
+			for _, list := range []*corev1.ResourceList{&r.Requests, &r.Limits} {
+				if cpu := rapid.SampledFrom([]string{"", "1", "2"}).Draw(t, label); cpu != "" {
+					*list = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
+				}
+			}
+			return r
+		}
+		c.Resources = quantities("resources")
+		if rapid.Bool().Draw(t, "resize policy") {
+			c.ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.RestartContainer}}
+		}
 		spec = append(spec, c)
 		s := corev1.ContainerStatus{Name: c.Name, Image: rapid.SampledFrom([]string{c.Image, "img:0"}).Draw(t, "image"), Ready: rapid.Bool().Draw(t, "ready"), Started: ptr.To(rapid.Bool().Draw(t, "is started")), ContainerID: rapid.SampledFrom([]string{"", "x://1"}).Draw(t, "id")}
 		switch rapid.SampledFrom([]string{"none", "waiting", "running", "terminated"}).Draw(t, "state") {
@@ -124,6 +149,10 @@ func drawContainers(t *rapid.T, prefix string, least int) (spec []corev1.Contain
 			s.RestartCount = rapid.Int32Range(0, 3).Draw(t, "restartCount")
 			ago := metav1.NewTime(at.Add(-time.Duration(rapid.IntRange(0, 400).Draw(t, "last")) * time.Second))
 			s.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 1, FinishedAt: ago}
+		}
+		if rapid.Bool().Draw(t, "resources known") {
+			s.Resources = ptr.To(quantities("known resources"))
+			s.AllocatedResources = s.Resources.Requests
 		}
 		status = append(status, s)
 	}
@@ -174,7 +203,7 @@ func drawNode(t *rapid.T) *corev1.Node {
 // TestNativeAnswersAsJQ holds every closure on typed objects to what the jq
 // program it stands for says on the object's JSON.
 func TestNativeAnswersAsJQ(t *testing.T) {
-	programs := map[Kind][]string{KindPod: {openGates, exitAt, restartAt, deadlineAt, unobserved}, KindNode: {downUntil, pressureUntil}}
+	programs := map[Kind][]string{KindPod: {openGates, exitAt, restartAt, deadlineAt, unobserved, news, waitsFor}, KindNode: {downUntil, pressureUntil}}
 	for canonical := range metaNatives {
 		programs[KindPod] = append(programs[KindPod], canonical)
 		programs[KindNode] = append(programs[KindNode], canonical)

@@ -1,0 +1,66 @@
+package clonesets
+
+import (
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/api/crds"
+	"github.com/rehearse-k8s/rehearse/simtest"
+)
+
+// Actor is the name of the controller in every story, for patterns of faults.
+const Actor = "cloneset"
+
+// setName is the name of every story's CloneSet.
+const setName = "web"
+
+// Options are what a story with CloneSets wants of simtest: the definition of the kind,
+// without the conversion to another version, which nobody in a story asks for.
+func Options() simtest.Options {
+	return simtest.Options{}.CRDs(definition()).Scheme(kinds())
+}
+
+var definition = sync.OnceValue(func() *apiextensionsv1.CustomResourceDefinition {
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.UnmarshalStrict(crds.CloneSet(), crd); err != nil {
+		panic(err) // it is embedded, and a test reads it
+	}
+	crd.Spec.Conversion = nil
+	return crd
+})
+
+var kinds = sync.OnceValue(func() *runtime.Scheme {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(s); err != nil {
+			panic(err)
+		}
+	}
+	return s
+})
+
+// SetOf is a CloneSet with a spec, completed by what no story is about.
+func SetOf(replicas int32, spec v1alpha1.CloneSetSpec) *v1alpha1.CloneSet {
+	labels := map[string]string{"app": setName}
+	spec.Replicas = ptr.To(replicas)
+	spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
+	if len(spec.Template.Spec.Containers) == 0 {
+		spec.Template.Spec.Containers = []corev1.Container{{Name: "main", Image: "web:1"}}
+	}
+	if spec.Template.Labels == nil {
+		spec.Template.Labels = map[string]string{}
+	}
+	spec.Template.Labels["app"] = setName
+	if spec.Template.Spec.TerminationGracePeriodSeconds == nil {
+		spec.Template.Spec.TerminationGracePeriodSeconds = ptr.To[int64](1)
+	}
+	return &v1alpha1.CloneSet{ObjectMeta: metav1.ObjectMeta{Name: setName, Namespace: metav1.NamespaceDefault}, Spec: spec}
+}

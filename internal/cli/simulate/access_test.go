@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/rehearse-k8s/rehearse/controller"
+	"github.com/rehearse-k8s/rehearse/controller/clonesets"
 	"github.com/rehearse-k8s/rehearse/controller/jobs"
 )
 
@@ -72,6 +73,7 @@ func TestManifestsGrantWhatIsNeeded(t *testing.T) {
 	}
 	var needed []string
 	all := append(controller.StageOptions{Watch: true}.Access(), jobs.Options{}.Access()...)
+	all = append(all, clonesets.Options{}.Access()...)
 	for _, a := range withElection(all, &Election{Namespace: system}) {
 		for _, verb := range a.Verbs {
 			needed = append(needed, fmt.Sprintf("%s %s/%s %s", a.Namespace, a.Group, a.Resource, verb))

@@ -3,6 +3,7 @@ package cloneset
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -23,6 +24,7 @@ type group struct {
 	all         int // with those that wait for their preDelete hook
 	preparing   int // those
 	toDelete    int // of the others: somebody asked for their deletion by name
+	useless     int // of those: not available anyway
 	unavailable int // of the rest
 	// recreated are those that can only come to the other revision as new pods.
 	recreated int
@@ -51,43 +53,44 @@ type difference struct {
 }
 
 // resolve takes the numbers of a spec. The error names what cannot be read; the number
-// is then the careful one.
+// is then the careful one: nothing is updated, or nothing may be missed.
 func resolve(set *v1alpha1.CloneSet) (w wanted, err error) {
 	spec, u := &set.Spec, &set.Spec.UpdateStrategy
 	w.replicas = 1
 	if spec.Replicas != nil {
 		w.replicas = int(*spec.Replicas)
 	}
-	read := func(field string, v *intstr.IntOrString, otherwise int, up bool) int {
+	read := func(field string, v *intstr.IntOrString, otherwise, careful int, up bool) int {
 		if v == nil {
 			return otherwise
 		}
 		n, e := intstr.GetScaledValueFromIntOrPercent(v, w.replicas, up)
-		if e != nil || n < 0 {
+		if e != nil || strings.HasPrefix(v.String(), "-") { // of a few pods, -5% is none
 			err = fmt.Errorf("%s: %q is neither a number of pods nor a percentage", field, v.String())
-			return 0
+			return careful
 		}
 		return n
 	}
-	w.partition = min(read("spec.updateStrategy.partition", u.Partition, 0, true), w.replicas)
+	w.partition = read("spec.updateStrategy.partition", u.Partition, 0, w.replicas, true)
 	// A partition that is only not 100% leaves one pod to be updated.
-	if p := u.Partition; p != nil && p.Type == intstr.String && p.StrVal != "100%" && w.replicas > 1 && w.partition == w.replicas {
+	if p := u.Partition; p != nil && p.Type == intstr.String && p.StrVal != "100%" && w.replicas > 1 && w.partition == w.replicas && err == nil {
 		w.partition--
 	}
-	w.maxSurge = read("spec.updateStrategy.maxSurge", u.MaxSurge, 0, true)
+	w.partition = min(w.partition, w.replicas)
+	w.maxSurge = read("spec.updateStrategy.maxSurge", u.MaxSurge, 0, 0, true)
 	if u.Paused {
 		w.maxSurge = 0
 	}
-	if u.Type == v1alpha1.InPlaceOnly {
-		w.maxSurge = 0 // nothing is made anew
+	if u.Type == v1alpha1.OnDelete {
+		w.maxSurge = 0 // nothing would go when those beyond replicas are there
 	}
 	fifth := intstr.FromString("20%")
 	unavailable := u.MaxUnavailable
 	if unavailable == nil {
 		unavailable = &fifth
 	}
-	w.maxUnavailable = read("spec.updateStrategy.maxUnavailable", unavailable, 0, w.maxSurge == 0)
-	w.scaleMaxUnavailable = read("spec.scaleStrategy.maxUnavailable", spec.ScaleStrategy.MaxUnavailable, math.MaxInt32, true)
+	w.maxUnavailable = read("spec.updateStrategy.maxUnavailable", unavailable, 0, 0, w.maxSurge == 0)
+	w.scaleMaxUnavailable = read("spec.scaleStrategy.maxUnavailable", spec.ScaleStrategy.MaxUnavailable, math.MaxInt32, 0, true)
 	w.excludePreparingDelete = set.Labels[apps.LabelExcludePreparingDelete] == "true"
 	w.rollback = set.Annotations[AnnotationPartitionRollback] == "true"
 	return w, err
@@ -105,9 +108,14 @@ const AnnotationPartitionRollback = "rehearse-k8s.github.io/partition-rollback"
 //   - surge keeps its width to the end: as long as pods of the old revision are left to be
 //     replaced, so many pods may be beyond replicas. Kruise's shrinks with the number of
 //     pods that are still to be made, and its last pods go one by one (#2491, #1442);
-//   - only pods that cannot be updated in place need surge (#2369);
+//   - only pods that cannot be updated in place need surge (#2369), or those that may not
+//     be missed for a moment: without surge nothing would move when maxUnavailable is 0;
 //   - pods that wait for a preDelete hook do not have others removed in their place, so
 //     that nothing needs to stop while one waits;
+//   - pods whose deletion was asked for are as little available as they are: who counts
+//     them as available until they are gone takes away too many others;
+//   - what is removed, or is to be deleted anyway, is not updated as well, or more pods of
+//     the old revision would go than the partition lets;
 //   - pods are updated, however few there are, if they are of no use anyway (#2385).
 func differ(w wanted, old, updated group, same bool) (d difference) {
 	all := old.all + updated.all
@@ -135,14 +143,20 @@ func differ(w wanted, old, updated group, same bool) (d difference) {
 	if d.remove = max(all-preparing-toDelete-(w.replicas+d.surge), 0); d.remove > 0 {
 		d.removeOld = max(old.current()-old.toDelete-(w.partition+d.surgeOld), 0)
 	}
-	d.spare = max(w.maxUnavailable+(all-w.replicas)-unavailable, 0)
+	available := all - unavailable - old.useless - updated.useless
+	d.spare = max(available-(w.replicas-w.maxUnavailable), 0)
+
+	// What is left when those are gone that go anyway.
+	removeOld := min(d.remove, d.removeOld)
+	oldLeft := oldDiff - old.toDelete - removeOld
+	newLeft := newDiff - updated.toDelete - (d.remove - removeOld)
 	switch {
 	case oldDiff > 0 && newDiff >= 0 && d.surge > 0:
-		d.update = oldDiff // enough have been made: what is left only goes
-	case abs(oldDiff) <= abs(newDiff):
-		d.update = oldDiff
-	default:
-		d.update = -newDiff
+		d.update = max(oldLeft, 0) // enough have been made: what is left only goes
+	case oldDiff > 0 && newLeft < 0:
+		d.update = max(min(oldLeft, -newLeft), 0)
+	case oldDiff < 0 && newDiff > 0:
+		d.update = min(max(oldLeft, -newLeft), 0)
 	}
 	if d.update != 0 {
 		d.unavailable = max(w.maxUnavailable+all-w.replicas, 1)
@@ -159,8 +173,14 @@ func surge(w wanted, old, updated group, oldDiff, newDiff, unavailable int) (all
 	switch {
 	case oldDiff > 0:
 		forUpdate = min(oldDiff, old.recreated)
+		if w.maxUnavailable == 0 {
+			forUpdate = max(forUpdate, min(oldDiff, -newDiff))
+		}
 	case oldDiff < 0 && newDiff > 0: // back to the old revision
 		forUpdate = min(newDiff, updated.recreated)
+		if w.maxUnavailable == 0 {
+			forUpdate = max(forUpdate, min(newDiff, -oldDiff))
+		}
 		updateOld = forUpdate
 	}
 	if forScale >= forUpdate {
@@ -170,5 +190,3 @@ func surge(w wanted, old, updated group, oldDiff, newDiff, unavailable int) (all
 	all = min(w.maxSurge, forUpdate)
 	return all, min(all, updateOld)
 }
-
-func abs(n int) int { return max(n, -n) }

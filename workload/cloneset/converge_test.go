@@ -1,0 +1,466 @@
+package cloneset
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// fake is a pod as far as numbers go.
+type fake struct {
+	old       bool
+	available bool
+	inPlace   bool // it can be updated in place
+	specified bool // its deletion was asked for
+	hooked    bool // a preDelete hook holds it
+	preparing bool // for that hook
+	gone      bool
+}
+
+// fakes is a set whose pods change as differences say.
+type fakes struct {
+	wanted
+	same bool
+	pods []*fake
+	// inPlaceNow says whether a pod that is made can be updated in place later.
+	inPlaceNow func() bool
+	hookNow    func() bool
+}
+
+func (f *fakes) String() string {
+	var words []string
+	for _, p := range f.pods {
+		word := "n"
+		if p.old {
+			word = "o"
+		}
+		for _, is := range []struct {
+			is   bool
+			mark string
+		}{{p.inPlace, "i"}, {p.hooked, "h"}, {p.specified, "d"}, {p.preparing, "p"}, {!p.available, "-"}} {
+			if is.is {
+				word += is.mark
+			}
+		}
+		words = append(words, word)
+	}
+	return fmt.Sprintf("%+v same=%t: %s", f.wanted, f.same, strings.Join(words, " "))
+}
+
+func (f *fakes) groups() (old, updated group) {
+	for _, p := range f.pods {
+		g := &updated
+		if p.old {
+			g = &old
+		}
+		g.all++
+		switch {
+		case p.preparing:
+			g.preparing++
+			continue
+		case p.specified:
+			g.toDelete++
+			if !p.available {
+				g.useless++
+			}
+		case !p.available:
+			g.unavailable++
+		}
+		if !p.inPlace {
+			g.recreated++
+		}
+	}
+	return old, updated
+}
+
+func (f *fakes) count(is func(*fake) bool) (n int) {
+	for _, p := range f.pods {
+		if is(p) {
+			n++
+		}
+	}
+	return n
+}
+
+func (f *fakes) available() int {
+	return f.count(func(p *fake) bool { return p.available && !p.preparing })
+}
+
+// step is one thing that a plan does.
+type step struct {
+	what string
+	do   func()
+	// takes: the pod counted as available until then.
+	takes bool
+}
+
+// plan is what a plan does with a difference: all of it at once.
+func (f *fakes) plan() (steps []step) {
+	old, updated := f.groups()
+	d := differ(f.wanted, old, updated, f.same)
+	acted := map[*fake]bool{}
+	remove := func(p *fake, why string) bool {
+		if p.available {
+			if d.spare == 0 {
+				return false
+			}
+			d.spare--
+		}
+		acted[p] = true
+		steps = append(steps, step{why, func() {
+			if p.hooked {
+				p.preparing = true
+			} else {
+				p.gone = true
+			}
+		}, p.available})
+		return true
+	}
+	for _, p := range f.pods {
+		if p.specified && !p.preparing {
+			remove(p, "deletes what was asked for")
+		}
+	}
+	byUse := slices.Clone(f.pods)
+	slices.SortStableFunc(byUse, func(p, q *fake) int {
+		value := map[bool]int{true: 1}
+		return cmp.Compare(value[p.available], value[q.available])
+	})
+	shrink := func(n int, of bool) (left int) {
+		for _, p := range byUse {
+			if n > 0 && p.old == of && !acted[p] && !p.specified && !p.preparing {
+				n--
+				remove(p, "deletes what is too many")
+			}
+		}
+		return n
+	}
+	shrink(shrink(min(d.remove, d.removeOld), true)+d.remove-min(d.remove, d.removeOld), false)
+	for i := range d.createLimit {
+		made := &fake{old: i < d.createOld && !f.same, inPlace: f.inPlaceNow(), hooked: f.hookNow()}
+		steps = append(steps, step{"makes one", func() { f.pods = append(f.pods, made) }, false})
+	}
+	left, fromOld := d.update, true
+	if left < 0 {
+		left, fromOld = -left, false
+	}
+	unavailable := f.count(func(p *fake) bool { return p.old != fromOld && !(p.available && !p.preparing) })
+	for _, p := range byUse {
+		if left == 0 || unavailable >= d.unavailable {
+			break
+		}
+		if p.old != fromOld || acted[p] || p.specified || p.preparing {
+			continue
+		}
+		if p.inPlace {
+			if p.available {
+				if d.spare == 0 {
+					continue
+				}
+				d.spare--
+			}
+			acted[p] = true
+			steps = append(steps, step{"updates in place", func() { p.old, p.available = !fromOld, false }, p.available})
+		} else if !remove(p, "deletes what is old") {
+			continue
+		}
+		left--
+		unavailable++
+	}
+	return steps
+}
+
+// carryOut does steps, as far as they can be done, and checks what must hold whichever
+// they are.
+func (f *fakes) carryOut(t *rapid.T, steps []step) {
+	before := f.String()
+	total := len(f.pods) - f.excluded()
+	of := func(old bool) func(*fake) bool {
+		return func(p *fake) bool { return p.old == old && !p.specified && !p.preparing }
+	}
+	old, updated := f.count(of(true)), f.count(of(false))
+	takes := false
+	var done []string
+	for _, s := range steps {
+		s.do()
+		takes = takes || s.takes
+		done = append(done, s.what)
+	}
+	f.pods = slices.DeleteFunc(f.pods, func(p *fake) bool { return p.gone })
+	if now := len(f.pods) - f.excluded(); now > max(total, f.replicas+f.maxSurge) {
+		t.Fatalf("%s\n%s: now %d", before, done, now)
+	}
+	if now := f.available(); takes && now < f.replicas-f.maxUnavailable {
+		t.Fatalf("%s\n%s: now %d are available\n%s", before, done, now, f)
+	}
+	// Nobody asked for those to go, so each revision keeps its share.
+	if now := f.count(of(true)); now < min(old, f.partition) {
+		t.Fatalf("%s\n%s: now %d are old\n%s", before, done, now, f)
+	}
+	if now := f.count(of(false)); now < min(updated, f.replicas-f.partition) {
+		t.Fatalf("%s\n%s: now %d are updated\n%s", before, done, now, f)
+	}
+}
+
+// excluded are pods that do not count as such.
+func (f *fakes) excluded() int {
+	if !f.excludePreparingDelete {
+		return 0
+	}
+	return f.count(func(p *fake) bool { return p.preparing })
+}
+
+// TestDifferenceConverges: whatever there is, whichever part of each plan is carried out,
+// whatever becomes of pods in between: there are never more pods than surge allows, no
+// plan takes away more than may be missed, and once the world is fair, what is wanted
+// comes to be, and then nothing more is done.
+func TestDifferenceConverges(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		number := func(name string, from, to int) int { return rapid.IntRange(from, to).Draw(t, name) }
+		flag := func(name string, oneIn int) bool { return rapid.IntRange(1, oneIn).Draw(t, name) == 1 }
+		f := &fakes{same: flag("same", 5)}
+		f.replicas = number("replicas", 0, 9)
+		f.partition = number("partition", 0, f.replicas)
+		if flag("whole", 2) {
+			f.partition = 0
+		}
+		f.maxSurge, f.maxUnavailable = number("surge", 0, 4), number("missed", 0, 3)
+		if f.maxSurge == 0 && f.maxUnavailable == 0 {
+			f.maxUnavailable = 1 // the API refuses a set without either
+		}
+		f.scaleMaxUnavailable = math.MaxInt32
+		if flag("slowly", 4) {
+			f.scaleMaxUnavailable = number("at a time", 1, 5)
+		}
+		f.excludePreparingDelete, f.rollback = flag("exclude", 3), flag("rollback", 3)
+		hooks, inPlace := flag("hooks", 3), number("in place", 0, 2)
+		mixed := func(kind int) bool { return kind == 2 || kind == 1 && flag("can be updated in place", 2) }
+		f.inPlaceNow = func() bool { return mixed(inPlace) }
+		f.hookNow = func() bool { return hooks && flag("hook", 2) }
+		for range number("pods", 0, 12) {
+			p := &fake{old: flag("old", 2), available: !flag("broken", 4), specified: flag("specified", 8), inPlace: f.inPlaceNow(), hooked: f.hookNow()}
+			p.preparing = p.hooked && flag("preparing", 3)
+			f.pods = append(f.pods, p)
+		}
+
+		for range number("plans", 0, 25) {
+			steps := f.plan()
+			steps = slices.DeleteFunc(steps, func(step) bool { return flag("fails", 3) })
+			f.carryOut(t, steps)
+			for _, p := range f.pods {
+				switch number("becomes", 0, 9) {
+				case 0, 1, 2, 3:
+					p.available = true
+				case 4:
+					p.available = false
+				case 5:
+					p.hooked = false
+				case 6:
+					p.gone = flag("killed", 2)
+				case 7:
+					p.specified = p.specified || flag("asked for", 2)
+				}
+				p.gone = p.gone || p.preparing && !p.hooked
+			}
+			f.pods = slices.DeleteFunc(f.pods, func(p *fake) bool { return p.gone })
+		}
+
+		start := f.String()
+		rounds := 0
+		for ; rounds < 100; rounds++ {
+			steps := f.plan()
+			f.carryOut(t, steps)
+			waits := f.count(func(p *fake) bool { return !p.available || p.preparing })
+			if len(steps) == 0 && waits == 0 {
+				break
+			}
+			for _, p := range f.pods {
+				p.available, p.hooked, p.gone = true, false, p.preparing
+			}
+			f.pods = slices.DeleteFunc(f.pods, func(p *fake) bool { return p.gone })
+		}
+		old := f.count(func(p *fake) bool { return p.old })
+		switch {
+		case rounds == 100, len(f.pods) != f.replicas, f.count(func(p *fake) bool { return p.specified }) > 0,
+			old > f.partition, old != f.partition && f.rollback && !f.same:
+			t.Fatalf("from %s\nto   %s in %d rounds", start, f, rounds)
+		}
+	})
+}
+
+// kruisesPlan is what a plan of Kruise does: the first of scaling up, deleting what was
+// asked for, scaling down and updating that has anything to do. It updates what it makes
+// anew by asking for its deletion.
+func (f *fakes) kruisesPlan() (steps []step) {
+	old, updated := f.groups()
+	d := kruisesDifference(f.wanted, old, updated, f.same)
+	add := func(do func()) { steps = append(steps, step{do: do}) }
+	if d.create > 0 {
+		for i := range d.createLimit {
+			add(func() { f.pods = append(f.pods, &fake{old: i < d.createOld, inPlace: f.inPlaceNow()}) })
+		}
+		return steps
+	}
+	remove := func(p *fake) {
+		if p.available {
+			if d.spare == 0 {
+				return
+			}
+			d.spare--
+		}
+		add(func() { p.gone = true })
+	}
+	for _, p := range f.pods {
+		if p.specified {
+			remove(p)
+		}
+	}
+	if len(steps) > 0 {
+		return steps
+	}
+	if old.toDelete+updated.toDelete == 0 {
+		for _, p := range f.pods {
+			if p.old && d.remove > 0 && d.removeOld > 0 || !p.old && d.remove > d.removeOld {
+				d.remove--
+				d.removeOld -= min(d.removeOld, map[bool]int{true: 1}[p.old])
+				remove(p)
+			}
+		}
+	}
+	if len(steps) > 0 {
+		return steps
+	}
+	unavailable := f.count(func(p *fake) bool { return !p.available })
+	begun := f.count(func(p *fake) bool { return !p.old && !p.available })
+	for _, p := range f.pods {
+		if d.update <= 0 || begun >= d.unavailable {
+			break
+		}
+		if !p.old || p.available && unavailable >= d.unavailable {
+			continue
+		}
+		d.update--
+		begun++
+		if p.available {
+			unavailable++
+		}
+		switch {
+		case p.inPlace:
+			add(func() { p.old, p.available = false, false })
+		case !p.specified:
+			add(func() { p.specified = true })
+		}
+	}
+	return steps
+}
+
+// rollOut tells how long it takes until replicas pods are updated and there are no others,
+// and how many were made. A pod takes ten units of time to become ready, but every third
+// one takes longer, each by another time. From another on, another revision is wanted.
+func (f *fakes) rollOut(t *testing.T, another int, plan func() []step) (now, made int) {
+	for range f.replicas {
+		f.pods = append(f.pods, &fake{old: true, available: true, inPlace: f.inPlaceNow()})
+	}
+	readyAt := map[*fake]int{}
+	begun := 0
+	for now < 1000*f.replicas {
+		if another > 0 && now >= another {
+			another = 0
+			for _, p := range f.pods {
+				p.old = true
+			}
+		}
+		for steps := plan(); len(steps) > 0; steps = plan() {
+			before := len(f.pods)
+			for _, s := range steps {
+				s.do()
+			}
+			made += max(len(f.pods)-before, 0)
+			f.pods = slices.DeleteFunc(f.pods, func(p *fake) bool { return p.gone })
+		}
+		next := math.MaxInt
+		for _, p := range f.pods {
+			if p.available {
+				continue
+			}
+			if _, ok := readyAt[p]; !ok {
+				readyAt[p] = now + 10
+				if begun%3 == 0 {
+					readyAt[p] += begun % 7
+				}
+				begun++
+			}
+			next = min(next, readyAt[p])
+		}
+		if next == math.MaxInt {
+			break
+		}
+		now = next
+		for _, p := range f.pods {
+			if !p.available && readyAt[p] == now {
+				p.available = true
+				delete(readyAt, p)
+			}
+		}
+	}
+	if len(f.pods) != f.replicas || f.count(func(p *fake) bool { return p.old }) > 0 {
+		t.Fatalf("it ends like this: %s", f)
+	}
+	return now, made
+}
+
+// TestSurgeKeepsItsWidth: how long a rollout takes. Pods never become ready all at once,
+// and then less and less of Kruise's surge is left towards the end (#2491, #1442): it has
+// only as many pods under way as are still to be made. We have as many as surge lets,
+// until the last one was made.
+//
+// Where pods are updated in place, Kruise makes pods for surge and deletes them again
+// (#2369). We do that only if none may be missed; else it takes longer and moves no pod.
+func TestSurgeKeepsItsWidth(t *testing.T) {
+	type result struct{ time, made int }
+	for _, c := range []struct {
+		replicas, surge, missed, another int
+		inPlace                          bool
+		ours, kruises                    result
+	}{
+		{replicas: 8, surge: 3, ours: result{36, 8}, kruises: result{46, 8}},
+		{replicas: 10, surge: 1, ours: result{111, 10}, kruises: result{111, 10}},
+		{replicas: 10, surge: 5, ours: result{26, 10}, kruises: result{38, 10}},
+		{replicas: 10, surge: 10, ours: result{16, 10}, kruises: result{16, 10}},
+		{replicas: 20, surge: 6, ours: result{44, 20}, kruises: result{54, 20}},
+		{replicas: 100, surge: 25, ours: result{51, 100}, kruises: result{81, 100}},
+		{replicas: 100, surge: 30, ours: result{46, 100}, kruises: result{76, 100}},
+		{replicas: 100, surge: 70, ours: result{26, 100}, kruises: result{67, 100}},
+		{replicas: 100, surge: 30, missed: 10, ours: result{36, 100}, kruises: result{45, 100}},
+		{replicas: 100, surge: 25, another: 15, ours: result{66, 148}, kruises: result{90, 148}},
+		{replicas: 50, surge: 10, another: 35, ours: result{96, 87}, kruises: result{110, 87}},
+		{replicas: 100, surge: 0, missed: 25, ours: result{51, 100}, kruises: result{51, 100}},
+		{replicas: 10, surge: 3, missed: 2, inPlace: true, ours: result{58, 0}, kruises: result{32, 3}},
+		{replicas: 10, surge: 3, inPlace: true, ours: result{52, 3}, kruises: result{52, 3}},
+	} {
+		t.Run(fmt.Sprintf("%d replicas, surge %d, %d may be missed, another revision after %d, in place %t", c.replicas, c.surge, c.missed, c.another, c.inPlace), func(t *testing.T) {
+			run := func(plan func(*fakes) []step) (r result) {
+				f := &fakes{
+					wanted:     wanted{replicas: c.replicas, maxSurge: c.surge, maxUnavailable: c.missed, scaleMaxUnavailable: math.MaxInt32},
+					inPlaceNow: func() bool { return c.inPlace }, hookNow: func() bool { return false },
+				}
+				r.time, r.made = f.rollOut(t, c.another, func() []step { return plan(f) })
+				return r
+			}
+			if got := run((*fakes).plan); got != c.ours {
+				t.Errorf("ours %+v, want %+v", got, c.ours)
+			}
+			if got := run((*fakes).kruisesPlan); got != c.kruises {
+				t.Errorf("Kruise's %+v, want %+v", got, c.kruises)
+			}
+			if at := run((*fakes).plan).time; !c.inPlace && c.surge > 0 && c.another == 0 && at > 16*((c.replicas+c.surge-1)/c.surge) {
+				t.Errorf("%d is longer than so many rounds as it takes", at)
+			}
+		})
+	}
+}

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -33,9 +34,9 @@ type Action struct {
 	// Object is what is made or, of the other verbs, what was decided on.
 	Object Object
 	// PatchType and Patch are the body of a Patch. It names the UID itself, or leaves that
-	// to Named.
+	// to Named. It is encoded when it is sent: a plan may hold hundreds.
 	PatchType types.PatchType
-	Patch     []byte
+	Patch     json.Marshaler
 	// Subresource is what a Patch is sent to, "" for the object itself.
 	Subresource string
 	// Exact says that the write is for no other version of the object than the one
@@ -62,6 +63,15 @@ func Soonest(a, b time.Duration) time.Duration {
 		return b
 	}
 	return a
+}
+
+// Body is the Patch, encoded.
+func (a *Action) Body() []byte {
+	text, err := a.Patch.MarshalJSON()
+	if err != nil {
+		panic(err) // planners put in what can be encoded
+	}
+	return text
 }
 
 // Named is a patch that begins with metadata, as it is sent: for the object of this UID

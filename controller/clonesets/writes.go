@@ -225,7 +225,7 @@ func (c *instance) patch(ctx context.Context, set *v1alpha1.CloneSet, m *memory,
 	if a.Subresource != "" {
 		request = request.SubResource(a.Subresource)
 	}
-	err := request.Body(workload.Named(a.Patch, a.Object.GetUID(), revision)).Do(ctx).Into(left)
+	err := request.Body(workload.Named(a.Body(), a.Object.GetUID(), revision)).Do(ctx).Into(left)
 	c.metrics.wrote(resource, "patch", err)
 	switch {
 	case apierrors.IsNotFound(err):

@@ -136,7 +136,7 @@ func (c *instance) meet(ctx context.Context, j *batchv1.Job, m *memory, name str
 }
 
 func (c *instance) patch(ctx context.Context, m *memory, pod *corev1.Pod, a *workload.Action) (*corev1.Pod, error) {
-	left, err := c.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, a.PatchType, a.Patch, metav1.PatchOptions{})
+	left, err := c.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, a.PatchType, a.Body(), metav1.PatchOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		m.Gone(pod.UID, shell.Touched{Resource: podsResource, Name: pod.Name, Deleted: false})

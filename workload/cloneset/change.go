@@ -1,6 +1,7 @@
 package cloneset
 
 import (
+	"encoding/json"
 	"maps"
 	"regexp"
 	"slices"
@@ -15,10 +16,13 @@ import (
 // change is what leads from one template to another in a pod that exists.
 type change struct {
 	// why it cannot be made, "" if it can.
-	why                 string
-	images              map[string]string
-	resources           map[string]corev1.ResourceRequirements
-	labels, annotations map[string]*string // nil deletes
+	why         string
+	images      map[string]string
+	resources   map[string]corev1.ResourceRequirements
+	labels      map[string]*string // nil deletes, as in annotations
+	annotations map[string]any
+	// metadata is the patch of both.
+	metadata []byte
 	// env are containers with environment variables from metadata that changes: they have
 	// to begin anew.
 	env []string
@@ -70,7 +74,17 @@ func changeOf(a, b *corev1.PodTemplateSpec) *change {
 	}
 	c := &change{
 		images: map[string]string{}, resources: map[string]corev1.ResourceRequirements{},
-		labels: keysChanged(a.Labels, b.Labels), annotations: keysChanged(a.Annotations, b.Annotations),
+		labels: keysChanged(a.Labels, b.Labels), annotations: map[string]any{},
+	}
+	for key, value := range keysChanged(a.Annotations, b.Annotations) {
+		c.annotations[key] = value
+		if value == nil {
+			c.annotations[key] = nil
+		}
+	}
+	var err error
+	if c.metadata, err = json.Marshal(patch{Metadata: patchMetadata{Labels: c.labels, Annotations: c.annotations}}); err != nil {
+		panic(err) // strings
 	}
 	for i := range a.Spec.Containers {
 		was, is := &a.Spec.Containers[i], &b.Spec.Containers[i]
@@ -176,11 +190,10 @@ func (c *change) reads(container *corev1.Container) bool {
 		if field == nil {
 			return false
 		}
-		changed := c.labels
+		_, ok := c.labels[field[2]]
 		if field[1] == "annotations" {
-			changed = c.annotations
+			_, ok = c.annotations[field[2]]
 		}
-		_, ok := changed[field[2]]
 		return ok
 	})
 }

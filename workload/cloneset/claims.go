@@ -134,7 +134,7 @@ func (p *plan) tidyNames() {
 	}
 	p.act(workload.Action{
 		Verb: workload.Patch, Object: p.set, PatchType: types.MergePatchType, Exact: true,
-		Patch:  fmt.Appendf(nil, `{"metadata":{},"spec":{"scaleStrategy":{"podsToDelete":%s}}}`, list),
+		Patch:  json.RawMessage(fmt.Appendf(nil, `{"metadata":{},"spec":{"scaleStrategy":{"podsToDelete":%s}}}`, list)),
 		Reason: workload.Reason{Code: "Truncated", Text: "pods of podsToDelete are gone"},
 	})
 }

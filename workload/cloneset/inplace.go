@@ -2,6 +2,7 @@ package cloneset
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -119,8 +120,7 @@ func (p *plan) begin(u *unit, to *Revision, c *change) {
 		p.relabel(u, c, revision)
 		return
 	}
-	metadata := patch{Metadata: patchMetadata{Labels: c.labels, Annotations: c.annotations}}
-	todo.MetaDataPatch = metadata.bytes()
+	todo.MetaDataPatch = c.metadata
 	if s := p.set.Spec.UpdateStrategy.InPlaceUpdateStrategy; s != nil {
 		todo.GraceSeconds = s.GracePeriodSeconds
 	}
@@ -131,8 +131,8 @@ func (p *plan) begin(u *unit, to *Revision, c *change) {
 	first := patch{}
 	first.Metadata.Labels = revision
 	first.Metadata.Labels[apps.LabelState] = ptrTo(string(apps.StateUpdating))
-	first.Metadata.Annotations = map[string]*string{
-		apps.AnnotationStateSince: ptrTo(p.stamp()), apps.AnnotationInPlaceGrace: text(todo), apps.AnnotationInPlaceState: text(state),
+	first.Metadata.Annotations = map[string]any{
+		apps.AnnotationStateSince: p.stamp(), apps.AnnotationInPlaceGrace: text{todo}, apps.AnnotationInPlaceState: text{state},
 	}
 	if conditions := p.conditions(u, apps.StateUpdating); len(conditions) > 0 {
 		first.Status = &patchStatus{Conditions: conditions}
@@ -162,11 +162,8 @@ func (p *plan) relabel(u *unit, c *change, revision map[string]*string) {
 	b.Metadata.Labels = labels
 	if to := p.stateAfter(u); to != u.state {
 		b.Metadata.Labels[apps.LabelState] = ptrTo(string(to))
-		annotations := map[string]*string{apps.AnnotationStateSince: ptrTo(p.stamp())}
-		for key, value := range c.annotations {
-			annotations[key] = value
-		}
-		b.Metadata.Annotations = annotations
+		b.Metadata.Annotations = maps.Clone(c.annotations)
+		b.Metadata.Annotations[apps.AnnotationStateSince] = p.stamp()
 		if conditions := p.conditions(u, to); len(conditions) > 0 {
 			b.Status = &patchStatus{Conditions: conditions}
 		}
@@ -193,7 +190,7 @@ func (p *plan) finishGrace(u *unit) {
 	err := json.Unmarshal([]byte(u.InPlaceGrace), &todo)
 	to := p.byLabel[todo.Revision]
 	if err != nil || to == nil || to != u.of {
-		drop := patch{Metadata: patchMetadata{Annotations: map[string]*string{apps.AnnotationInPlaceGrace: nil}}}
+		drop := patch{Metadata: patchMetadata{Annotations: map[string]any{apps.AnnotationInPlaceGrace: nil}}}
 		p.patch(u, drop, "Dropped", "what was still to be changed belongs to another revision")
 		return
 	}
@@ -240,10 +237,10 @@ func (p *plan) finish(u *unit, todo *apps.InPlaceUpdateSpec, state *apps.InPlace
 	_ = json.Unmarshal(todo.MetaDataPatch, &b) // Kruise's is of the same form; what cannot be read is nothing
 	b.Spec, b.Status = nil, nil
 	if b.Metadata.Annotations == nil {
-		b.Metadata.Annotations = map[string]*string{}
+		b.Metadata.Annotations = map[string]any{}
 	}
 	b.Metadata.Annotations[apps.AnnotationInPlaceGrace] = nil
-	b.Metadata.Annotations[apps.AnnotationInPlaceState] = text(s)
+	b.Metadata.Annotations[apps.AnnotationInPlaceState] = text{s}
 	if len(now) > 0 {
 		b.Spec = &patchSpec{Containers: imagesOf(now)}
 	}
@@ -300,7 +297,7 @@ func (p *plan) nextBatch(u *unit) bool {
 	}
 	next.ContainerBatchesRecord = append(slices.Clone(s.ContainerBatchesRecord), apps.InPlaceContainerBatch{Timestamp: metav1.NewTime(p.now), Containers: sorted(now)})
 	b := patch{Spec: &patchSpec{Containers: imagesOf(now)}}
-	b.Metadata.Annotations = map[string]*string{apps.AnnotationInPlaceState: text(next)}
+	b.Metadata.Annotations = map[string]any{apps.AnnotationInPlaceState: text{next}}
 	p.patch(u, b, "NextContainers", "the containers before are ready")
 	return true
 }
@@ -357,12 +354,4 @@ func sorted[V any](m map[string]V) []string {
 	}
 	slices.Sort(keys)
 	return keys
-}
-
-func text(v any) *string {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // our own types
-	}
-	return ptrTo(string(b))
 }

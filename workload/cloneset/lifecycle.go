@@ -190,7 +190,7 @@ func (p *plan) move(u *unit, to apps.LifecycleState, why string) {
 	p.decision.Tally.Moved++
 	body := patch{}
 	body.Metadata.Labels = map[string]*string{apps.LabelState: ptrTo(string(to))}
-	body.Metadata.Annotations = map[string]*string{apps.AnnotationStateSince: ptrTo(p.stamp())}
+	body.Metadata.Annotations = map[string]any{apps.AnnotationStateSince: p.stamp()}
 	if c := p.conditions(u, to); len(c) > 0 {
 		body.Status = &patchStatus{Conditions: c}
 	}

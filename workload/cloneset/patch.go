@@ -18,7 +18,7 @@ type patch struct {
 
 type patchMetadata struct {
 	Labels          map[string]*string `json:"labels,omitempty"`
-	Annotations     map[string]*string `json:"annotations,omitempty"`
+	Annotations     map[string]any     `json:"annotations,omitempty"` // nil, a string, or a text
 	Finalizers      []string           `json:"finalizers,omitempty"`
 	OwnerReferences []any              `json:"ownerReferences,omitempty"`
 }
@@ -37,19 +37,29 @@ type patchStatus struct {
 	Conditions []corev1.PodCondition `json:"conditions,omitempty"`
 }
 
-func (b patch) bytes() []byte {
-	text, err := json.Marshal(b)
+// MarshalJSON implements json.Marshaler: patches are encoded when they are sent.
+func (b patch) MarshalJSON() ([]byte, error) {
+	type plain patch
+	return json.Marshal(plain(b))
+}
+
+// text is an annotation that holds JSON.
+type text struct{ of any }
+
+// MarshalJSON implements json.Marshaler.
+func (t text) MarshalJSON() ([]byte, error) {
+	inner, err := json.Marshal(t.of)
 	if err != nil {
-		panic(err) // strings and quantities
+		return nil, err
 	}
-	return text
+	return json.Marshal(string(inner))
 }
 
 // write is the action of a patch. Labels and annotations ride along on the status, so that
 // a step of a pod's life is one write; finalizers and owners do not.
 func (b patch) write(u *unit, code, why string) workload.Action {
 	a := workload.Action{
-		Verb: workload.Patch, Object: u.object(), PatchType: types.StrategicMergePatchType, Patch: b.bytes(), Exact: true,
+		Verb: workload.Patch, Object: u.object(), PatchType: types.StrategicMergePatchType, Patch: b, Exact: true,
 		Reason: workload.Reason{Code: code, Text: why},
 	}
 	if b.Status != nil {

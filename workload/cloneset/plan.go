@@ -6,6 +6,9 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/rehearse-k8s/rehearse/api/apps"
 	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
 	"github.com/rehearse-k8s/rehearse/workload"
@@ -47,6 +50,15 @@ type unit struct {
 	acted bool
 
 	update *apps.InPlaceUpdateState
+	named  *corev1.Pod
+}
+
+// object is as much of the pod as a write names.
+func (u *unit) object() *corev1.Pod {
+	if u.named == nil {
+		u.named = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: u.Namespace, Name: u.Name, UID: u.UID, ResourceVersion: u.ResourceVersion}}
+	}
+	return u.named
 }
 
 // Plan decides what is next. It is pure: the same state gives the same decision.

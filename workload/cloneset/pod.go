@@ -189,11 +189,3 @@ func (p *Pod) status(container string) *Status {
 	}
 	return nil
 }
-
-// object is as much of the pod as a write names.
-func (p *Pod) object() *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion,
-		Labels: p.Labels, Finalizers: p.Finalizers,
-	}}
-}

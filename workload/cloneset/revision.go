@@ -73,7 +73,7 @@ func (p *plan) revise() bool {
 	if p.updated.Object.Revision < highest { // the template has gone back to an older one
 		p.act(workload.Action{
 			Verb: workload.Patch, Object: p.updated.Object, PatchType: types.MergePatchType, Exact: true,
-			Patch:  fmt.Appendf(nil, `{"metadata":{},"revision":%d}`, highest+1),
+			Patch:  json.RawMessage(fmt.Appendf(nil, `{"metadata":{},"revision":%d}`, highest+1)),
 			Reason: workload.Reason{Code: "RolledBack", Text: fmt.Sprintf("the template is that of revision %s again", p.updated.name())},
 		})
 	}

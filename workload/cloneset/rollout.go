@@ -129,7 +129,7 @@ func (p *plan) prepare(u *unit) {
 	p.decision.Tally.Moved++
 	b := patch{Metadata: patchMetadata{
 		Labels:      map[string]*string{apps.LabelState: ptrTo(string(apps.StatePreparingUpdate))},
-		Annotations: map[string]*string{apps.AnnotationStateSince: ptrTo(p.stamp())},
+		Annotations: map[string]any{apps.AnnotationStateSince: p.stamp()},
 	}}
 	if u.state == apps.StateUpdated {
 		h := p.hooks().InPlaceUpdate

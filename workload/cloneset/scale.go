@@ -162,7 +162,7 @@ func (p *plan) remove(u *unit, specified bool, why string) {
 			return // what it waits for, the status says
 		}
 		mark.Metadata.Labels[apps.LabelState] = ptrTo(string(apps.StatePreparingDelete))
-		mark.Metadata.Annotations = map[string]*string{apps.AnnotationStateSince: ptrTo(p.stamp())}
+		mark.Metadata.Annotations = map[string]any{apps.AnnotationStateSince: p.stamp()}
 		if conditions := p.conditions(u, apps.StatePreparingDelete); len(conditions) > 0 {
 			mark.Status = &patchStatus{Conditions: conditions}
 		}

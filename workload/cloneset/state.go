@@ -84,7 +84,7 @@ type Past struct {
 // Limits are the numbers that tests want to change.
 type Limits struct {
 	// Pods is how many pods one plan makes, deletes, updates and moves on at most, of each.
-	// It is what one set may hold a worker for while others wait (500).
+	// It is what one set may hold a worker for while others wait (250).
 	Pods int
 	// StatusPause is the time between two status writes that tell of nothing but numbers of
 	// pods (1 s).
@@ -94,7 +94,7 @@ type Limits struct {
 }
 
 // DefaultLimits are what the controller uses unless told otherwise.
-var DefaultLimits = Limits{Pods: 500, StatusPause: time.Second, HookPatience: 30 * time.Second}
+var DefaultLimits = Limits{Pods: 250, StatusPause: time.Second, HookPatience: 30 * time.Second}
 
 // Decision is what to do now.
 type Decision struct {

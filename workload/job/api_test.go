@@ -33,15 +33,15 @@ func (w *world) carryOut(a *workload.Action, pod *corev1.Pod) *corev1.Pod {
 		return p
 	}
 	switch {
-	case bytes.Contains(a.Patch, []byte(`"controller":true`)):
+	case bytes.Contains(a.Body(), []byte(`"controller":true`)):
 		p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(w.job(), batchJob)}
 		p.Finalizers = []string{trackingFinalizer}
 		w.say("adopt %s", p.UID)
-	case bytes.Contains(a.Patch, []byte(`"$patch":"delete"`)):
+	case bytes.Contains(a.Body(), []byte(`"$patch":"delete"`)):
 		p.OwnerReferences, p.Finalizers = nil, nil
 		w.disowned[p.UID] = true
 		w.say("disown %s", p.UID)
-	case bytes.Contains(a.Patch, []byte("$deleteFromPrimitiveList/finalizers")):
+	case bytes.Contains(a.Body(), []byte("$deleteFromPrimitiveList/finalizers")):
 		if !hasFinalizer(p) {
 			return p
 		}
@@ -49,7 +49,7 @@ func (w *world) carryOut(a *workload.Action, pod *corev1.Pod) *corev1.Pod {
 		p.Finalizers = nil
 		w.say("release %s (%s)", p.UID, p.Status.Phase)
 	default:
-		w.t.Fatalf("unexpected patch %s", a.Patch)
+		w.t.Fatalf("unexpected patch %s", a.Body())
 	}
 	w.putPod(p)
 	w.reap(p)

@@ -287,7 +287,7 @@ func (s *stage) do(a *workload.Action) {
 	case a.Verb == workload.Delete:
 		s.removed++
 		pod.DeletionTimestamp = ptr.To(metav1.NewTime(s.now))
-	case bytes.Contains(a.Patch, []byte("deleteFromPrimitiveList")):
+	case bytes.Contains(a.Body(), []byte("deleteFromPrimitiveList")):
 		pod.Finalizers = nil
 		if a.Then == nil {
 			s.released++

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"encoding/json"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -114,7 +115,7 @@ func (p *plan) letGo(pods []*corev1.Pod) {
 			revision = pod.ResourceVersion
 		}
 		p.act(workload.Action{
-			Verb: workload.Patch, Object: pod, PatchType: types.StrategicMergePatchType, Patch: releasePatch(pod, revision), Exact: revision != "",
+			Verb: workload.Patch, Object: pod, PatchType: types.StrategicMergePatchType, Patch: json.RawMessage(releasePatch(pod, revision)), Exact: revision != "",
 			Reason: workload.Reason{Code: "Released", Text: "what became of the pod is recorded, or need not be"},
 		})
 		p.decision.Tally.Released++

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -43,7 +44,7 @@ func (p *plan) own(pod *corev1.Pod, patch []byte, code, why string) {
 		return
 	}
 	reason := workload.Reason{Code: code, Text: fmt.Sprintf("pod %s: %s", pod.Name, why)}
-	p.act(workload.Action{Verb: workload.Patch, Object: pod, PatchType: types.StrategicMergePatchType, Patch: patch, Exact: true, Reason: reason})
+	p.act(workload.Action{Verb: workload.Patch, Object: pod, PatchType: types.StrategicMergePatchType, Patch: json.RawMessage(patch), Exact: true, Reason: reason})
 	p.decision.Reasons = append(p.decision.Reasons, reason)
 }
 
@@ -85,7 +86,7 @@ func Leftover(pods []*corev1.Pod, most int) (actions []workload.Action) {
 			break
 		}
 		actions = append(actions, workload.Action{
-			Verb: workload.Patch, Object: pod, PatchType: types.StrategicMergePatchType, Patch: releasePatch(pod, ""),
+			Verb: workload.Patch, Object: pod, PatchType: types.StrategicMergePatchType, Patch: json.RawMessage(releasePatch(pod, "")),
 			Reason: workload.Reason{Code: "Released", Text: "its Job is gone"},
 		})
 	}

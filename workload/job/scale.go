@@ -2,6 +2,7 @@ package job
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -53,7 +54,7 @@ func (p *plan) remove(pods []*corev1.Pod, why string) {
 		gone := workload.Action{Verb: workload.Delete, Object: pod, Exact: true, Reason: reason}
 		if hasFinalizer(pod) {
 			p.act(workload.Action{
-				Verb: workload.Patch, Object: pod, PatchType: types.StrategicMergePatchType, Patch: releasePatch(pod, pod.ResourceVersion),
+				Verb: workload.Patch, Object: pod, PatchType: types.StrategicMergePatchType, Patch: json.RawMessage(releasePatch(pod, pod.ResourceVersion)),
 				Exact: true, Then: &gone, Reason: reason,
 			})
 		} else {

@@ -164,7 +164,7 @@ func TestUnfinishedAreLetGoExactly(t *testing.T) {
 		{"p=1 c=1 deleting", "a: R", false},
 	} {
 		d := Plan(noon, State{Job: newJob(c.job, ignored), Pods: newPods(c.pod), Limits: atOnce()})
-		if len(d.Actions) != 1 || d.Actions[0].Exact != c.exact || strings.Contains(string(d.Actions[0].Patch), `"resourceVersion":"7"`) != c.exact {
+		if len(d.Actions) != 1 || d.Actions[0].Exact != c.exact || strings.Contains(string(d.Actions[0].Body()), `"resourceVersion":"7"`) != c.exact {
 			t.Errorf("%s: %s: %+v", c.job, c.pod, d.Actions)
 		}
 	}

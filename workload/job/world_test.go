@@ -1,6 +1,7 @@
 package job
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -215,7 +216,7 @@ func oneSync(s State, d Decision) Decision {
 	u := d.Status.UncountedTerminatedPods
 	for _, p := range s.Pods {
 		if slices.Contains(u.Succeeded, p.UID) || slices.Contains(u.Failed, p.UID) {
-			d.Actions = append(d.Actions, workload.Action{Verb: workload.Patch, Object: p, Patch: releasePatch(p, "")})
+			d.Actions = append(d.Actions, workload.Action{Verb: workload.Patch, Object: p, Patch: json.RawMessage(releasePatch(p, ""))})
 		}
 	}
 	d.Status.Succeeded += int32(len(u.Succeeded))

@@ -50,10 +50,10 @@ func rankedPod(name, words string) *Pod {
 		case "age":
 			p.Created = ago
 		case "updating":
-			p.Labels[apps.LabelState] = string(apps.StateUpdating)
+			p.state = apps.StateUpdating
 			p.InPlace.Status = corev1.ConditionFalse
 		case "preparing":
-			p.Labels[apps.LabelState] = string(apps.StatePreparingUpdate)
+			p.state = apps.StatePreparingUpdate
 		default:
 			panic(word)
 		}
@@ -98,8 +98,8 @@ func TestRankForDeletion(t *testing.T) {
 			"R on=n cost=-5", "R on=n restarts=3", "R on=n restarts=1 restarts=2",
 			"R on=n ready=9 updating", // not ready: its readiness gate is closed
 			"R on=n age=5", "R on=n age=9", "R on=n cost=5",
-			"R on=n ready=9 preparing",                  // ready, not available
 			"R on=n ready=10 age=99", "R on=n ready=29", // for less than half a minute
+			"R on=n ready=99 preparing",                                              // for longer, but it is not Normal
 			"R on=n ready cost=-10", "R on=n ready=99 cost=-9", "R on=n ready age=9", // for nobody knows how long
 			"R on=n ready=31 restarts=9001 age=31", "R on=n ready=31 age=31", "R on=n ready=31 age=60", "R on=n ready=60 age=60",
 			"R on=n ready=31 cost=10", "R on=n ready=31 cost=100",

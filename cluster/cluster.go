@@ -57,6 +57,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	base := context.WithoutCancel(ctx)
 	c.server, err = apiserver.Start(base, apiserver.Options{
 		Dir: pki, Backend: backend, BindAddress: o.BindAddress, Port: o.Port, Version: o.Version, WatchCache: true,
+		Conversions: conversions(),
 	})
 	if err != nil {
 		c.metrics.close()
@@ -98,11 +99,12 @@ func (c *Cluster) openBackend(ctx context.Context) (apiserver.Backend, string, e
 	}
 }
 
-// startParts builds the controllers while the API server is still at its
-// post-start work, then makes the nodes.
+// startParts builds the controllers and makes the kinds known while the API server
+// is still at its post-start work, then makes the nodes.
 func (c *Cluster) startParts(ctx, workCtx context.Context, work *sync.WaitGroup, stages *stage.Set, pki string) error {
 	list := c.options.Controllers
 	build, _ := errgroup.WithContext(ctx)
+	build.Go(func() error { return ensureKinds(ctx, c.server.RESTConfig("rehearse:kinds"), list) })
 	run := func(start func() (func(context.Context), error)) {
 		build.Go(func() error {
 			part, err := start()
@@ -142,11 +144,6 @@ func (c *Cluster) startParts(ctx, workCtx context.Context, work *sync.WaitGroup,
 	}
 	if err := build.Wait(); err != nil {
 		return err
-	}
-	if picked(list, StageController) {
-		if err := ensureStageKind(ctx, c.server.RESTConfig("rehearse:stage")); err != nil {
-			return err
-		}
 	}
 	var err error
 	if c.cert, c.key, err = c.server.ClientCertificate("rehearse-admin", "system:masters"); err != nil {

@@ -2,19 +2,12 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
 	"strings"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
 
-	"github.com/rehearse-k8s/rehearse/api/crds"
 	"github.com/rehearse-k8s/rehearse/controller"
 	"github.com/rehearse-k8s/rehearse/stage"
 )
@@ -53,24 +46,6 @@ func loadStageFile(name string) ([]stage.Stage, error) {
 		return nil, err
 	}
 	return stage.Load(name, data)
-}
-
-// ensureStageKind makes the API know Stage objects.
-func ensureStageKind(ctx context.Context, config *rest.Config) error {
-	crd := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(crds.Stage(), &crd.Object); err != nil {
-		return err
-	}
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	_, err = client.Resource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")).
-		Apply(ctx, crds.StageName, crd, metav1.ApplyOptions{FieldManager: "rehearse", Force: true})
-	if err != nil {
-		return fmt.Errorf("the definition of Stage: %w", err)
-	}
-	return nil
 }
 
 // startStages prepares the stage engine for the nodes that are marked as

@@ -1,0 +1,75 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"golang.org/x/sync/errgroup"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/rehearse-k8s/rehearse/api/crds"
+	"github.com/rehearse-k8s/rehearse/controller/webhook"
+)
+
+// conversions answer for kinds of several versions.
+func conversions() map[types.NamespacedName]http.Handler {
+	return map[types.NamespacedName]http.Handler{
+		{Namespace: crds.ConversionNamespace, Name: crds.ConversionService}: webhook.Handler(),
+	}
+}
+
+// definitions are the resources that make the API know our kinds.
+var definitions = map[string]schema.GroupVersionResource{
+	"CustomResourceDefinition":         apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"),
+	"ValidatingAdmissionPolicy":        admissionregistrationv1.SchemeGroupVersion.WithResource("validatingadmissionpolicies"),
+	"ValidatingAdmissionPolicyBinding": admissionregistrationv1.SchemeGroupVersion.WithResource("validatingadmissionpolicybindings"),
+}
+
+// ensureKinds makes the API know the kinds that the picked parts work on. Where the
+// CloneSet controller is left out its kind is too, so that OpenKruise's own may be
+// installed.
+func ensureKinds(ctx context.Context, config *rest.Config, list []string) error {
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	var files [][]byte
+	if picked(list, StageController) {
+		files = append(files, crds.Stage())
+	}
+	if picked(withoutAlias(list), CloneSet) {
+		files = append(files, crds.CloneSet(), crds.CloneSetPolicies())
+	}
+	all, ctx := errgroup.WithContext(ctx)
+	for _, file := range files {
+		documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(file), 1<<16)
+		for {
+			u := &unstructured.Unstructured{}
+			if err := documents.Decode(u); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				return err
+			}
+			all.Go(func() error {
+				_, err := client.Resource(definitions[u.GetKind()]).Apply(ctx, u.GetName(), u, metav1.ApplyOptions{FieldManager: "rehearse", Force: true})
+				if err != nil {
+					return fmt.Errorf("%s %s: %w", u.GetKind(), u.GetName(), err)
+				}
+				return nil
+			})
+		}
+	}
+	return all.Wait()
+}

@@ -2,6 +2,8 @@ package jobs_test
 
 import (
 	"context"
+	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -16,9 +18,11 @@ import (
 	"k8s.io/utils/ptr"
 
 	controller "github.com/rehearse-k8s/rehearse/controller/jobs"
+	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/invariant"
 	"github.com/rehearse-k8s/rehearse/simtest"
+	"github.com/rehearse-k8s/rehearse/simtest/kubecontrollers"
 	"github.com/rehearse-k8s/rehearse/test/jobs"
 	planner "github.com/rehearse-k8s/rehearse/workload/job"
 )
@@ -59,17 +63,65 @@ func TestSlowStart(t *testing.T) {
 		w.Controller("job", withEvents)
 		w.Create(j)
 		w.Advance(10 * time.Minute)
-		tries := 0
-		for _, s := range w.View().Run().Steps {
-			if s.Verb == "create" && s.Resource == "pods" && s.Kind == history.Request {
-				tries++
-			}
-		}
-		if tries < 5 || tries > 25 {
+		if tries := len(creates(w)); tries < 5 || tries > 25 {
 			w.Fatalf("%d pods were tried in ten minutes", tries)
 		}
 		if !slices.ContainsFunc(w.View().List("events"), isAbout("FailedCreate")) {
 			w.Fatalf("no Event says that pods are refused")
+		}
+	})
+}
+
+// creates are the pods that were tried.
+func creates(w *simtest.World) (tries []history.Step) {
+	for _, s := range w.View().Run().Steps {
+		if s.Verb == "create" && s.Resource == "pods" && s.Kind == history.Request && s.Actor == "job" {
+			tries = append(tries, s)
+		}
+	}
+	return tries
+}
+
+// TestTerminatingNamespace: no pod can be made any more, and the Job goes with the
+// namespace, some time. Until then there is little point in trying.
+func TestTerminatingNamespace(t *testing.T) {
+	simtest.Run(t, simtest.Seeds(1), func(w *simtest.World) {
+		j := pi(1, 1)
+		j.Namespace, j.Spec.Suspend = "going", ptr.To(true)
+		w.Controller("job", ours)
+		w.EndsVary()
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "going"}}
+		w.Create(namespace, j)
+		w.Settle()
+		w.Delete(namespace)
+		w.Patch(j, types.MergePatchType, `{"spec":{"suspend":false}}`)
+		w.Advance(10 * time.Minute)
+		tries := creates(w)
+		if len(tries) == 0 {
+			w.Fatalf("no pod was tried")
+		}
+		if len(tries) > 25 || tries[0].Code != http.StatusForbidden {
+			w.Fatalf("%d pods were tried in ten minutes, and the first was answered %d", len(tries), tries[0].Code)
+		}
+		w.Controller("namespace", kubecontrollers.Namespace)
+		w.Eventually(10*time.Minute, invariant.Gone("namespaces", "", "going"))
+	})
+}
+
+// TestThrottledCreate refuses a pod for now, and the user suspends the Job before it may be
+// tried again: then it is not to be.
+func TestThrottledCreate(t *testing.T) {
+	simtest.Run(t, simtest.Seeds(20), func(w *simtest.World) {
+		j := pi(1, 1)
+		w.Controller("job", ours)
+		w.Faults(fault.Fault{Kind: fault.KindThrottle, Actor: "job", Verb: "create", Resource: "pods", Nth: 1})
+		w.Create(j)
+		w.Advance(500 * time.Millisecond)
+		w.Patch(j, types.MergePatchType, `{"spec":{"suspend":true}}`)
+		before := len(creates(w))
+		w.Advance(time.Minute)
+		if tries := creates(w); len(tries) != before {
+			w.Fatalf("a pod is made for a Job that is suspended: %v", tries)
 		}
 	})
 }
@@ -107,21 +159,7 @@ func TestMetrics(t *testing.T) {
 		w.Kubelet()
 		w.Create(j)
 	})
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := map[string]float64{}
-	for _, f := range families {
-		for _, m := range f.Metric {
-			labels := []string{}
-			for _, l := range m.Label {
-				labels = append(labels, l.GetValue())
-			}
-			value := m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
-			got[f.GetName()+" "+strings.Join(labels, ",")] += value
-		}
-	}
+	got := gathered(t.Fatalf, registry)
 	n := float64(runs)
 	for name, want := range map[string]float64{
 		"job_controller_jobs_finished_total NonIndexed,CompletionsReached,succeeded": n,
@@ -138,6 +176,59 @@ func TestMetrics(t *testing.T) {
 	if got["job_controller_job_syncs_total pods_created,NonIndexed,success"] == 0 || got["job_controller_job_sync_duration_seconds tracking,NonIndexed,success"] == 0 {
 		t.Errorf("syncs are not counted: %v", got)
 	}
+}
+
+// gathered are the counts of a registry, by name and labels.
+func gathered(fatalf func(string, ...any), registry *prometheus.Registry) map[string]float64 {
+	families, err := registry.Gather()
+	if err != nil {
+		fatalf("%v", err)
+	}
+	got := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.Metric {
+			labels := []string{}
+			for _, l := range m.Label {
+				labels = append(labels, l.GetValue())
+			}
+			value := m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
+			got[f.GetName()+" "+strings.Join(labels, ",")] += value
+		}
+	}
+	return got
+}
+
+// TestPodsBeyondPlan: fewer pods that the user has asked for take several plans and are no
+// pods beyond what the Job asks for; those that somebody else has made are, once.
+func TestPodsBeyondPlan(t *testing.T) {
+	simtest.Run(t, simtest.Seeds(1), func(w *simtest.World) {
+		metrics, registry := controller.NewMetrics(), prometheus.NewRegistry()
+		registry.MustRegister(metrics)
+		limits := planner.DefaultLimits
+		limits.Pods = 2
+		w.Controller("job", controller.Runner(controller.Options{All: true, Workers: 1, Writes: 1, Audit: -1, Metrics: metrics, Limits: limits}))
+		w.Controller("kubelet", jobs.Kubelet(func(*corev1.Pod) jobs.Outcome { return jobs.Outcome{} }))
+		w.EndsVary()
+		beyond := func(what string, want float64, pods int) {
+			w.Settle()
+			got := gathered(w.Fatalf, registry)["job_controller_pods_beyond_plan_total "]
+			if active := len(w.View().List("pods")); got != want || active != pods {
+				w.Fatalf("%s: %v pods beyond the plan, want %v; there are %d pods, want %d", what, got, want, active, pods)
+			}
+		}
+		j := pi(7, 20)
+		w.Create(j)
+		beyond("a new Job", 0, 7)
+		w.Patch(j, types.MergePatchType, `{"spec":{"parallelism":2}}`)
+		beyond("fewer pods", 0, 2)
+		for i := range 4 {
+			w.Create(&corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("theirs-%d", i), Labels: j.Spec.Template.Labels},
+				Spec:       j.Spec.Template.Spec,
+			})
+		}
+		beyond("pods of somebody else", 4, 2)
+	})
 }
 
 func isAbout(reason string) func(*unstructured.Unstructured) bool {

@@ -1,12 +1,16 @@
 package clonesets
 
 import (
+	"context"
+	"errors"
+	"strings"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rehearse-k8s/rehearse/controller/shell"
+	"github.com/rehearse-k8s/rehearse/workload"
 	"github.com/rehearse-k8s/rehearse/workload/cloneset"
 )
 
@@ -24,6 +28,10 @@ type memory struct {
 	collides bool
 	// scaleError and updateError are those of the actions with the lowest number.
 	scaleError, updateError numbered
+	// creates is when pods are made again after one could not be, refusals when an object is
+	// written again that could not be.
+	creates  backoff
+	refusals map[types.UID]*refusal
 
 	waitsSince time.Time // a cache is behind since then
 
@@ -60,6 +68,75 @@ func (m *memory) note(what *map[string]bool, name string) {
 		*what = map[string]bool{}
 	}
 	(*what)[name] = true
+}
+
+// backoff is how long to wait after failures in a row.
+type backoff struct{ last time.Duration }
+
+func (b *backoff) fails() time.Duration {
+	b.last = min(max(2*b.last, retryFirst), retryMost)
+	return b.last
+}
+
+// refusal is an object that could not be written.
+type refusal struct {
+	backoff
+	until time.Time
+	err   error
+}
+
+// waits tells whether an object is to be left alone for now, because the last write of it
+// failed; and with what. Others need not wait for it.
+func (m *memory) waits(a *workload.Action, now time.Time) (error, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.refusals[a.Object.GetUID()]; r != nil && now.Before(r.until) {
+		return r.err, true
+	}
+	return nil, false
+}
+
+// tried notes how the write of an object went.
+func (m *memory) tried(a *workload.Action, now time.Time, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	uid := a.Object.GetUID()
+	if err == nil || errors.Is(err, shell.ErrStale) {
+		delete(m.refusals, uid)
+		return
+	}
+	for uid, r := range m.refusals { // of objects that are gone, or that nobody wants to write any more
+		if now.Sub(r.until) > retryMost {
+			delete(m.refusals, uid)
+		}
+	}
+	r := m.refusals[uid]
+	if r == nil {
+		r = &refusal{}
+		if m.refusals == nil {
+			m.refusals = map[types.UID]*refusal{}
+		}
+		m.refusals[uid] = r
+	}
+	r.until, r.err = now.Add(r.fails()), err
+}
+
+// tell keeps an error for the set's conditions.
+func (m *memory) tell(number int, a *workload.Action, err error) {
+	if err == nil || errors.Is(err, shell.ErrStale) || errors.Is(err, context.Canceled) {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch a.Verb {
+	case workload.Patch:
+		m.updateError.note(number, err)
+	case workload.Create:
+		// Each try is for another name; what the condition says is the same.
+		m.scaleError.note(number, errors.New(strings.ReplaceAll(err.Error(), lastOf(a).Object.GetName(), "…")))
+	default:
+		m.scaleError.note(number, err)
+	}
 }
 
 // memories are those of all sets.

@@ -2,9 +2,9 @@ package clonesets
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -47,26 +47,30 @@ func (c *instance) carryOut(ctx context.Context, set *v1alpha1.CloneSet, m *memo
 	m.scaleError, m.updateError = numbered{}, numbered{}
 	m.failed = nil
 	err := c.act(ctx, set, m, d.Actions)
-	m.remember(d, c.options.Limits.Pods)
+	m.remember(time.Now(), d, c.options.Limits.Pods)
 	return err
 }
 
 // remember keeps what writes have told for the next plan.
-func (m *memory) remember(d *cloneset.Decision, most int) {
+func (m *memory) remember(now time.Time, d *cloneset.Decision, most int) {
 	past := &m.past
-	past.ScaleError, past.UpdateError = m.scaleError.text(), m.updateError.text()
+	past.UpdateError = m.updateError.text()
 	past.Taken = maps.Clone(m.taken)
+	if d.Tally.Created > 0 || now.After(past.RetryAt) || m.scaleError.err != nil {
+		past.ScaleError = m.scaleError.text() // while none is tried, the last one counts
+	}
 	if d.Tally.Created == 0 {
 		return
 	}
 	past.Failed = m.failed
-	switch {
-	case len(m.failed) > 0:
-		past.Batch = 1
-	case past.Batch > 0:
-		if past.Batch *= 2; past.Batch >= most {
-			past.Batch = 0
-		}
+	if len(m.failed) > 0 {
+		past.Batch, past.RetryAt = 1, now.Add(m.creates.fails())
+		return
+	}
+	m.creates = backoff{}
+	past.RetryAt = time.Time{}
+	if past.Batch *= 2; past.Batch >= most {
+		past.Batch = 0
 	}
 }
 
@@ -100,16 +104,18 @@ func (c *instance) act(ctx context.Context, set *v1alpha1.CloneSet, m *memory, a
 		return !creates(i) || len(m.failed) == 0
 	}
 	return shell.Each(ctx, len(actions), c.options.Writes, begin, func(i int) error {
-		err := c.do(ctx, set, m, &actions[i])
-		if err != nil && !errors.Is(err, shell.ErrStale) && ctx.Err() == nil {
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			if actions[i].Verb == workload.Patch {
-				m.updateError.note(i, err)
-			} else {
-				m.scaleError.note(i, err)
-			}
+		a := &actions[i]
+		if a.Verb == workload.Create {
+			err := c.do(ctx, set, m, a)
+			m.tell(i, a, err)
+			return err
 		}
+		err, waits := m.waits(a, time.Now())
+		if !waits {
+			err = c.do(ctx, set, m, a)
+			m.tried(a, time.Now(), err)
+		}
+		m.tell(i, a, err)
 		return err
 	})
 }
@@ -119,9 +125,7 @@ func (c *instance) do(ctx context.Context, set *v1alpha1.CloneSet, m *memory, a 
 	switch a.Verb {
 	case workload.Create:
 		if err := c.create(ctx, set, m, a); err != nil {
-			if last := lastOf(a); last != nil {
-				m.note(&m.failed, last.Object.GetName())
-			}
+			m.note(&m.failed, lastOf(a).Object.GetName())
 			return err
 		}
 		if a.Then != nil {
@@ -140,13 +144,10 @@ func (c *instance) do(ctx context.Context, set *v1alpha1.CloneSet, m *memory, a 
 	return c.do(ctx, set, m, &then)
 }
 
-// lastOf is the pod that a chain of creates ends with.
+// lastOf is what a chain of creates ends with: a pod, whose claims come before it.
 func lastOf(a *workload.Action) *workload.Action {
 	for a.Then != nil {
 		a = a.Then
-	}
-	if _, ok := a.Object.(*corev1.Pod); !ok {
-		return nil
 	}
 	return a
 }
@@ -208,9 +209,7 @@ func (c *instance) meet(ctx context.Context, set *v1alpha1.CloneSet, m *memory, 
 		m.Wrote(resource, found.GetResourceVersion())
 		return nil
 	}
-	if last := lastOf(a); last != nil {
-		m.note(&m.taken, last.Object.GetName())
-	}
+	m.note(&m.taken, lastOf(a).Object.GetName())
 	return fmt.Errorf("%s %s belongs to somebody else: %w", resource, found.GetName(), shell.ErrStale)
 }
 

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -22,7 +21,7 @@ import (
 // others are the active pods that are up to date. How many of them were scattered tells
 // how far the scattering has come: without them, each plan would begin it anew with what
 // is left.
-func orderForUpdate(_ time.Time, pods []*Pod, strategy *v1alpha1.CloneSetUpdateStrategy, others ...*Pod) {
+func orderForUpdate(pods []*Pod, strategy *v1alpha1.CloneSetUpdateStrategy, others ...*Pod) {
 	order := worths(pods)
 	sortByWorth(order, pods)
 	arrange(pods, order)

@@ -104,7 +104,7 @@ func TestOrderByPriority(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			pods := labelled(c.pods)
 			slices.Reverse(pods) // the cache lists them in any order
-			orderForUpdate(noon, pods, &v1alpha1.CloneSetUpdateStrategy{PriorityStrategy: c.strategy})
+			orderForUpdate(pods, &v1alpha1.CloneSetUpdateStrategy{PriorityStrategy: c.strategy})
 			if got := numbersOf(pods); got != c.want {
 				t.Errorf("%s, want %s", got, c.want)
 			}
@@ -170,7 +170,7 @@ func TestScatter(t *testing.T) {
 				}
 				terms = append(terms, apps.UpdateScatterTerm{Key: key, Value: value})
 			}
-			orderForUpdate(noon, pods, &v1alpha1.CloneSetUpdateStrategy{ScatterStrategy: terms}, done...)
+			orderForUpdate(pods, &v1alpha1.CloneSetUpdateStrategy{ScatterStrategy: terms}, done...)
 			if got := numbersOf(pods); got != c.want {
 				t.Errorf("%s, want %s", got, c.want)
 			}
@@ -190,7 +190,7 @@ func TestScatterIsEven(t *testing.T) {
 		term := apps.UpdateScatterTerm{Key: "a", Value: "yes"}
 		strategy := &v1alpha1.CloneSetUpdateStrategy{ScatterStrategy: []apps.UpdateScatterTerm{term}}
 		before := slices.Clone(pods)
-		orderForUpdate(noon, pods, strategy, done...)
+		orderForUpdate(pods, strategy, done...)
 
 		sorted := slices.Clone(pods)
 		slices.SortFunc(sorted, func(p, q *Pod) int { return strings.Compare(p.Name, q.Name) })
@@ -223,7 +223,7 @@ func TestScatterIsEven(t *testing.T) {
 		}
 		for i := range pods {
 			left := slices.Clone(pods[i:])
-			orderForUpdate(noon, left, strategy, slices.Concat(done, pods[:i])...)
+			orderForUpdate(left, strategy, slices.Concat(done, pods[:i])...)
 			if !slices.Equal(left, pods[i:]) {
 				t.Fatalf("after %d: %s, at the start %s", i, numbersOf(left), numbersOf(pods[i:]))
 			}

@@ -68,8 +68,12 @@ func (b patch) write(u *unit, code, why string) workload.Action {
 	return a
 }
 
-// patch is the one thing that this plan does to a pod.
+// patch is the one thing that this plan does to a pod. Where nobody else has a say in
+// the pod's life, it is for the pod as it may have become: kubelets write at the same time,
+// and nothing that they write would change it.
 func (p *plan) patch(u *unit, b patch, code, why string) {
 	u.acted = true
-	p.act(b.write(u, code, why))
+	a := b.write(u, code, why)
+	a.Exact = p.set.Spec.Lifecycle != nil || b.Spec != nil || b.Metadata.OwnerReferences != nil
+	p.act(a)
 }

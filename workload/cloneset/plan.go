@@ -145,6 +145,9 @@ func (p *plan) compare() {
 			continue
 		case u.specified:
 			g.toDelete++
+			if !u.isAvailable {
+				g.useless++
+			}
 		case !u.isAvailable:
 			g.unavailable++
 		}

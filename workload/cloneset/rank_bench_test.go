@@ -68,7 +68,7 @@ func BenchmarkOrderForUpdate(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				orderForUpdate(noon, slices.Clone(pods), &c.strategy)
+				orderForUpdate(slices.Clone(pods), &c.strategy)
 			}
 		})
 	}

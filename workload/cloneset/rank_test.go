@@ -125,7 +125,7 @@ func TestOrderByUse(t *testing.T) {
 		"R on=n ready cost=9", "R on=n ready=1", "R on=n ready=9 restarts=1", "R on=n ready=9 age=10", "R on=n ready=9 age=20 preparing",
 		"R on=m ready=99 age=100", "R on=m ready=99 age=100", "R on=k ready=99 age=100", "R on=m ready=100 cost=-9",
 	}, func(pods []*Pod) {
-		orderForUpdate(noon, pods, &v1alpha1.CloneSetUpdateStrategy{})
+		orderForUpdate(pods, &v1alpha1.CloneSetUpdateStrategy{})
 	})
 }
 
@@ -321,7 +321,7 @@ func TestWorthIsWhatOneWouldWriteDown(t *testing.T) {
 		}
 
 		slices.SortFunc(want, naiveWorth(noon, time.Minute, false, nil))
-		orderForUpdate(noon, got, &v1alpha1.CloneSetUpdateStrategy{})
+		orderForUpdate(got, &v1alpha1.CloneSetUpdateStrategy{})
 		if !slices.Equal(got, want) {
 			t.Fatalf("to be updated: %s\nwant %s", names(got), names(want))
 		}

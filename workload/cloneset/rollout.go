@@ -52,7 +52,8 @@ func (p *plan) rollOut() {
 		return
 	}
 	unavailable := 0
-	var candidates []*Pod
+	var candidates, updated []*Pod
+	scatters := len(u.ScatterStrategy) > 0
 	for i := range p.units {
 		u := &p.units[i]
 		switch {
@@ -60,12 +61,15 @@ func (p *plan) rollOut() {
 			if !u.isAvailable {
 				unavailable++
 			}
+			if scatters {
+				updated = append(updated, u.Pod)
+			}
 		case u.acted, u.specified, u.state == apps.StatePreparingDelete, u.InPlaceGrace != "":
 		default:
 			candidates = append(candidates, u.Pod)
 		}
 	}
-	orderForUpdate(p.now, candidates, &p.set.Spec.UpdateStrategy)
+	orderForUpdate(candidates, &p.set.Spec.UpdateStrategy, updated...)
 	for _, pod := range candidates {
 		if wanted == 0 || unavailable >= p.diff.unavailable || p.decision.Tally.Updated >= p.Limits.Pods {
 			break

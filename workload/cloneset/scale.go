@@ -201,6 +201,11 @@ func (p *plan) grow() {
 	if p.diff.create == 0 {
 		return
 	}
+	if wait := p.Past.RetryAt.Sub(p.now); wait > 0 {
+		p.wake(wait)
+		p.because("WaitsAfterFailure", "%d pods are missing; the last ones could not be made, and the next is tried in %s", p.diff.create, wait.Round(time.Millisecond))
+		return
+	}
 	n := min(p.diff.createLimit, p.Limits.Pods)
 	if n < p.diff.create && p.diff.createLimit < p.diff.create {
 		p.because("ScaleUpLimited", "%d pods are missing; spec.scaleStrategy.maxUnavailable lets %d be made now", p.diff.create, p.diff.createLimit)

@@ -1,0 +1,199 @@
+package clonesets_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+
+	"github.com/rehearse-k8s/rehearse/api/apps"
+	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
+	controller "github.com/rehearse-k8s/rehearse/controller/clonesets"
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/invariant"
+	"github.com/rehearse-k8s/rehearse/simtest"
+	"github.com/rehearse-k8s/rehearse/test/clonesets"
+)
+
+// writesOf are the controller's writes of pods since a step, as "verb resource code".
+func writesOf(w *simtest.World, since int) (writes []string) {
+	for _, s := range w.View().Run().Steps[since:] {
+		if s.Kind == history.Request && s.Actor == clonesets.Actor && s.Resource == "pods" && history.IsWriteVerb(s.Verb) {
+			writes = append(writes, fmt.Sprintf("%s pods %s%d", s.Verb, s.Subresource, s.Code))
+		}
+	}
+	return writes
+}
+
+// TestWrites counts at the API: two writes of a pod that is made, three of one that is
+// updated in place, one of one whose labels are updated, one of one that is deleted, and
+// none of them refused.
+func TestWrites(t *testing.T) {
+	simtest.Run(t, clonesets.Options().Seeds(1), func(w *simtest.World) {
+		const n = 4
+		set := clonesets.SetOf(n, v1alpha1.CloneSetSpec{UpdateStrategy: v1alpha1.CloneSetUpdateStrategy{
+			Type: v1alpha1.InPlaceIfPossible, MaxUnavailable: ptr.To(intstr.FromInt32(n)),
+		}})
+		w.Controller(clonesets.Actor, ours)
+		w.Controller("kubelet", clonesets.Kubelet(nil))
+		since := 0
+		for _, step := range []struct {
+			what, patch string
+			want        map[string]int
+		}{
+			{"made", "", map[string]int{"create pods 201": n, "patch pods status200": n}},
+			{"updated in place", `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"web:2"}]}}}}`, map[string]int{"patch pods status200": 2 * n, "patch pods 200": n}},
+			{"relabelled", `{"spec":{"template":{"metadata":{"labels":{"more":"yes"}}}}}`, map[string]int{"patch pods 200": n}},
+			{"deleted", `{"spec":{"replicas":0}}`, map[string]int{"delete pods 200": n}},
+		} {
+			if step.patch == "" {
+				w.Create(set)
+			} else {
+				w.Patch(set, types.MergePatchType, step.patch)
+			}
+			w.Settle()
+			got := map[string]int{}
+			for _, write := range writesOf(w, since) {
+				got[write]++
+			}
+			if fmt.Sprint(got) != fmt.Sprint(step.want) {
+				w.Fatalf("%d pods %s: writes %v, want %v", n, step.what, got, step.want)
+			}
+			since = len(w.View().Run().Steps)
+		}
+	})
+}
+
+// TestOneOfMany has one pod that cannot go on, in each of several ways; all others do.
+func TestOneOfMany(t *testing.T) {
+	for name, tell := range map[string]func(w *simtest.World, set *v1alpha1.CloneSet){
+		"a hook holds one that is to be deleted": func(w *simtest.World, set *v1alpha1.CloneSet) {
+			set.Spec.Lifecycle = &apps.Lifecycle{PreDelete: &apps.LifecycleHook{LabelsHandler: map[string]string{"held": "yes"}}}
+			w.Create(set)
+			w.Settle()
+			held := pods(w)[0]
+			w.Patch(held, types.MergePatchType, `{"metadata":{"labels":{"held":"yes","apps.kruise.io/specified-delete":"true"}}}`)
+			w.Settle()
+			w.Patch(set, types.MergePatchType, `{"spec":{"replicas":2}}`)
+			w.Eventually(time.Minute, setField("status.replicas", 3)) // with the one that is held
+			w.Eventually(time.Minute, setField("status.availableReplicas", 2))
+			w.Eventually(2*time.Minute, setField("status.conditions[0].type", "HookPending"))
+		},
+		"a claim's name is somebody else's": func(w *simtest.World, set *v1alpha1.CloneSet) {
+			claim := corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data"}}
+			claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+			claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+			set.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{claim}
+			set.Spec.Replicas = ptr.To[int32](1)
+			w.Create(set)
+			w.Settle()
+			// The names follow from the set: take those of the next slot away by making it grow
+			// elsewhere first is not possible, so one claim is made somebody else's.
+			theirs := &unstructured.Unstructured{}
+			theirs.SetAPIVersion("v1")
+			theirs.SetKind("PersistentVolumeClaim")
+			list := w.View().List("persistentvolumeclaims")
+			theirs.SetNamespace("default")
+			theirs.SetName(list[0].GetName())
+			w.Patch(theirs, types.MergePatchType, `{"metadata":{"ownerReferences":null,"labels":{"apps.kruise.io/cloneset-instance-id":"none"}}}`)
+			w.Delete(pods(w)[0])
+			w.Patch(set, types.MergePatchType, `{"spec":{"replicas":3}}`)
+			w.Eventually(2*time.Minute, setField("status.availableReplicas", 3))
+		},
+		"one has failed": func(w *simtest.World, set *v1alpha1.CloneSet) {
+			w.Create(set)
+			w.Settle()
+			w.Patch(pods(w)[0], types.MergePatchType, `{"status":{"phase":"Failed","reason":"Evicted"}}`, "status")
+			w.Eventually(time.Minute, setField("status.availableReplicas", 5))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simtest.Run(t, clonesets.Options().Seeds(100), func(w *simtest.World) {
+				w.EndsVary()
+				w.Controller(clonesets.Actor, ours)
+				w.Controller("kubelet", clonesets.Kubelet(nil))
+				w.Faults(anyFault()...)
+				tell(w, clonesets.SetOf(5, v1alpha1.CloneSetSpec{}))
+			})
+		})
+	}
+}
+
+func setField(path string, want any) invariant.Invariant {
+	return invariant.Field("clonesets.apps.kruise.io", "default", "web", path, want)
+}
+
+// pods are those of the story's set, by name.
+func pods(w *simtest.World) (all []*corev1.Pod) {
+	for _, u := range w.View().List("pods") {
+		all = append(all, &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Namespace: u.GetNamespace(), Name: u.GetName()}})
+	}
+	slices.SortFunc(all, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// TestOrphans deletes a set and leaves its pods, and makes it again: it takes them over,
+// and its revision, and makes none.
+func TestOrphans(t *testing.T) {
+	simtest.Run(t, clonesets.Options().Seeds(1), func(w *simtest.World) {
+		w.Controller(clonesets.Actor, ours)
+		w.Controller("kubelet", clonesets.Kubelet(nil))
+		for i := range 3 {
+			w.Create(&corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("lone-", i), Labels: map[string]string{"app": "web"}},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "web:1"}}, TerminationGracePeriodSeconds: ptr.To[int64](1)},
+			})
+		}
+		w.Settle()
+		set := clonesets.SetOf(3, v1alpha1.CloneSetSpec{UpdateStrategy: v1alpha1.CloneSetUpdateStrategy{Paused: true}})
+		w.Create(set)
+		w.Settle()
+		for _, u := range w.View().List("pods") {
+			if metav1.GetControllerOf(u) == nil || !strings.HasPrefix(u.GetName(), "lone-") {
+				w.Fatalf("pod %s: controlled by %v", u.GetName(), metav1.GetControllerOf(u))
+			}
+		}
+		if n := len(w.View().List("pods")); n != 3 {
+			w.Fatalf("there are %d pods", n)
+		}
+	})
+}
+
+// TestEvents: what `kubectl describe cloneset` shows.
+func TestEvents(t *testing.T) {
+	withEvents := func(ctx context.Context, config *rest.Config) error {
+		return controller.Runner(controller.Options{Workers: 1, Writes: 1, Audit: -1, Events: config})(ctx, config)
+	}
+	simtest.Run(t, clonesets.Options().Seeds(1), func(w *simtest.World) {
+		set := clonesets.SetOf(2, v1alpha1.CloneSetSpec{UpdateStrategy: v1alpha1.CloneSetUpdateStrategy{Type: v1alpha1.InPlaceIfPossible}})
+		w.Controller(clonesets.Actor, withEvents)
+		w.Controller("kubelet", clonesets.Kubelet(nil))
+		w.Create(set)
+		w.Settle()
+		w.Patch(set, types.MergePatchType, `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"web:2"}]}}}}`)
+		w.Settle()
+		w.Patch(set, types.MergePatchType, `{"spec":{"replicas":1}}`)
+		w.Settle()
+		w.Patch(set, types.MergePatchType, `{"spec":{"replicas":2,"template":{"spec":{"priorityClassName":"none-of-these"}}}}`)
+		w.Advance(time.Minute)
+		for _, reason := range []string{"SuccessfulCreate", "SuccessfulUpdatePodInPlace", "SuccessfulDelete", "FailedCreate"} {
+			if !slices.ContainsFunc(w.View().List("events"), func(u *unstructured.Unstructured) bool {
+				is, _, _ := unstructured.NestedString(u.Object, "reason")
+				return is == reason
+			}) {
+				w.Fatalf("there is no Event %s", reason)
+			}
+		}
+	})
+}

@@ -112,11 +112,11 @@ func (o *Options) complete() error {
 // validateControllers refuses names that nothing here has, with upstream's list
 // to choose from.
 func validateControllers(list []string) error {
-	known := append(kcm.KnownControllers(), StageController, Scheduler, UpstreamJob)
+	known := append(kcm.KnownControllers(), StageController, Scheduler, UpstreamJob, CloneSet)
 	aliases := kcm.ControllerAliases()
 	for _, c := range list {
 		name := strings.TrimPrefix(c, "-")
-		if _, alias := aliases[name]; c == "*" || alias || slices.Contains(known, name) {
+		if _, alias := aliases[name]; c == "*" || name == cloneSetAlias || alias || slices.Contains(known, name) {
 			continue
 		}
 		slices.Sort(known)

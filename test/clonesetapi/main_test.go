@@ -26,6 +26,13 @@ import (
 	"github.com/rehearse-k8s/rehearse/store"
 )
 
+// definitions are the resources of what makes the API know CloneSets.
+var definitions = map[string]schema.GroupVersionResource{
+	"CustomResourceDefinition":         {Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
+	"ValidatingAdmissionPolicy":        {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"},
+	"ValidatingAdmissionPolicyBinding": {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicybindings"},
+}
+
 var (
 	server *apiserver.Server
 	client dynamic.Interface
@@ -78,14 +85,7 @@ func install(ctx context.Context) error {
 		if err := yaml.Unmarshal(doc, &u.Object); err != nil {
 			return err
 		}
-		resource := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-		if u.GetKind() != "CustomResourceDefinition" {
-			resource = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"}
-			if strings.HasSuffix(u.GetKind(), "Binding") {
-				resource.Resource = "validatingadmissionpolicybindings"
-			}
-		}
-		if _, err := client.Resource(resource).Apply(ctx, u.GetName(), u, metav1.ApplyOptions{FieldManager: "test"}); err != nil {
+		if _, err := client.Resource(definitions[u.GetKind()]).Apply(ctx, u.GetName(), u, metav1.ApplyOptions{FieldManager: "test"}); err != nil {
 			return fmt.Errorf("%s %s: %w", u.GetKind(), u.GetName(), err)
 		}
 	}

@@ -90,3 +90,10 @@ func FuzzHandler(f *testing.F) {
 		}
 	})
 }
+
+func BenchmarkConvert(b *testing.B) {
+	body := head + object + "]}}"
+	for b.Loop() {
+		post(body)
+	}
+}

@@ -18,7 +18,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/apps/v1beta1"
 )
 
-const rounds = 1000
+const rounds = 500
 
 // generator makes objects whose words are often, and not always, those that mean something.
 type generator struct {
@@ -37,6 +37,12 @@ func newGenerator(seed int64) *generator {
 		func(*corev1.PodTemplateSpec, randfill.Continue) {},
 		func(*corev1.PersistentVolumeClaim, randfill.Continue) {},
 		func(*metav1.Time, randfill.Continue) {},
+		func(p *apps.InPlaceUpdateStrategy, c randfill.Continue) {
+			if g.IntN(3) > 0 {
+				c.FillNoCustom(p)
+			}
+			p.GracePeriodSeconds = oneOf(g, int32(0), 5)
+		},
 		func(p *metav1.ObjectMeta, _ randfill.Continue) { *p = g.meta() },
 		func(p *v1alpha1.CloneSetUpdateStrategyType, _ randfill.Continue) {
 			*p = oneOf(g, v1alpha1.ReCreate, v1alpha1.InPlaceIfPossible, v1alpha1.InPlaceOnly, v1alpha1.OnDelete, "", "Sometimes")

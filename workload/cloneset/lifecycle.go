@@ -202,12 +202,12 @@ func (p *plan) stamp() string { return p.now.UTC().Format(time.RFC3339) }
 // conditions are those of a pod's readiness gates that are not as they should be in a
 // state. A key that was set on the way into a hook is gone as soon as the pod is on no such
 // way, whatever way it left.
-func (p *plan) conditions(u *unit, in apps.LifecycleState) (changed []corev1.PodCondition) {
+func (p *plan) conditions(u *unit, in apps.LifecycleState) (changed []patchCondition) {
 	set := func(kind string, is Condition, status corev1.ConditionStatus, reason, message string) {
 		if is.Status == status && (kind != apps.ConditionPodReady || is.Message == message) {
 			return
 		}
-		changed = append(changed, corev1.PodCondition{
+		changed = append(changed, patchCondition{
 			Type: corev1.PodConditionType(kind), Status: status, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(p.now),
 		})
 	}
@@ -229,10 +229,10 @@ func (p *plan) conditions(u *unit, in apps.LifecycleState) (changed []corev1.Pod
 			set(apps.ConditionPodReady, u.Traffic, corev1.ConditionFalse, "", message)
 		}
 	}
-	notReady := func(c corev1.PodCondition) bool { return c.Status == corev1.ConditionFalse }
+	notReady := func(c patchCondition) bool { return c.Status == corev1.ConditionFalse }
 	if u.Ready.Status == corev1.ConditionTrue && slices.ContainsFunc(changed, notReady) {
 		// The kubelet will say the same; traffic need not wait for it.
-		changed = append(changed, corev1.PodCondition{
+		changed = append(changed, patchCondition{
 			Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "ReadinessGatesNotReady", LastTransitionTime: metav1.NewTime(p.now),
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rehearse-k8s/rehearse/workload"
@@ -34,7 +35,18 @@ type patchContainer struct {
 }
 
 type patchStatus struct {
-	Conditions []corev1.PodCondition `json:"conditions,omitempty"`
+	Conditions []patchCondition `json:"conditions,omitempty"`
+}
+
+// patchCondition is a corev1.PodCondition that says that there is no message, or no reason:
+// that one's are left out of a patch when they are empty, and what was there before would
+// stay.
+type patchCondition struct {
+	Type               corev1.PodConditionType `json:"type"`
+	Status             corev1.ConditionStatus  `json:"status"`
+	Reason             string                  `json:"reason"`
+	Message            string                  `json:"message"`
+	LastTransitionTime metav1.Time             `json:"lastTransitionTime"`
 }
 
 // MarshalJSON implements json.Marshaler: patches are encoded when they are sent.

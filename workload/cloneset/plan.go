@@ -28,6 +28,8 @@ type plan struct {
 	byLabel          map[string]*Revision
 	changes          map[[2]*Revision]*change
 
+	toDelete map[string]bool // the names in podsToDelete
+
 	units    []unit // the active pods
 	inactive []*Pod // the others
 	claimsBy map[string][]*Claim
@@ -99,9 +101,9 @@ func Plan(now time.Time, s State) Decision {
 
 // survey sorts the pods out.
 func (p *plan) survey() {
-	specified := make(map[string]bool, len(p.set.Spec.ScaleStrategy.PodsToDelete))
+	p.toDelete = make(map[string]bool, len(p.set.Spec.ScaleStrategy.PodsToDelete))
 	for _, name := range p.set.Spec.ScaleStrategy.PodsToDelete {
-		specified[name] = true
+		p.toDelete[name] = true
 	}
 	minReady := time.Duration(p.set.Spec.MinReadySeconds) * time.Second
 	p.units = make([]unit, 0, len(p.Pods))
@@ -112,7 +114,7 @@ func (p *plan) survey() {
 		}
 		u := unit{Pod: pod, of: p.revisionOf(pod)}
 		u.isUpdated = p.updated != nil && u.of == p.updated || pod.state == apps.StatePreparingUpdate
-		u.specified = pod.marked || len(specified) > 0 && specified[pod.Name]
+		u.specified = pod.marked || len(p.toDelete) > 0 && p.toDelete[pod.Name]
 		var wait time.Duration
 		if u.isAvailable, wait = pod.available(p.now, minReady); wait > 0 {
 			p.wake(wait)

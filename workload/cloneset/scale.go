@@ -243,7 +243,9 @@ func (p *plan) instances(n int) (ids []string) {
 	var failed []string
 	take := func(id string) bool {
 		name := podName(p.set.Name, id)
-		if p.Past.Taken[name] || p.bears(name) {
+		// A name in podsToDelete is one of a pod that is gone: its successor would be
+		// deleted, and the next one too, until the list is tidied up.
+		if p.Past.Taken[name] || p.bears(name) || p.toDelete[name] {
 			return false
 		}
 		if p.Past.Failed[name] {
@@ -264,7 +266,7 @@ func (p *plan) instances(n int) (ids []string) {
 		}
 	}
 	tried := len(failed) // so many slots are passed over, and then tried after all
-	for slot := 0; len(ids) < n && slot < len(p.Pods)+len(p.Claims)+len(p.Past.Taken)+n+tried+len(p.Past.Failed)+1; slot++ {
+	for slot := 0; len(ids) < n && slot < len(p.Pods)+len(p.Claims)+len(p.Past.Taken)+len(p.toDelete)+n+tried+len(p.Past.Failed)+1; slot++ {
 		if id := instanceID(p.set.UID, slot); !borne[id] && !unclaimed[id] {
 			take(id)
 		}

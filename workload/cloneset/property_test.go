@@ -252,9 +252,6 @@ func numbers(n int) (all []int) {
 // converge lets everybody do what they should, and time go by, until nothing happens.
 func (w *world) converge() {
 	w.t.Helper()
-	if w.set.Spec.UpdateStrategy.Paused {
-		w.edit(func(s *v1alpha1.CloneSetSpec) { s.UpdateStrategy.Paused = false })
-	}
 	for range rounds {
 		any := w.live()
 		for _, name := range sorted(w.pods) {
@@ -262,10 +259,11 @@ func (w *world) converge() {
 		}
 		d := w.checkedPlan()
 		if !any && len(d.Actions) == 0 && d.Status == nil {
-			if d.Wake == 0 {
+			// Somebody else's event may have it looked at at any time: that leads to nothing.
+			w.now = w.now.Add(max(d.Wake, time.Minute))
+			if d.Wake == 0 && w.isAtRest() {
 				return
 			}
-			w.now = w.now.Add(d.Wake)
 			continue
 		}
 		w.carryOut(d)
@@ -300,21 +298,30 @@ func (w *world) lives() string {
 	return strings.Join(all, ", ")
 }
 
+// isAtRest: a plan does nothing, and has nothing to say.
+func (w *world) isAtRest() bool {
+	w.t.Helper()
+	d := w.checkedPlan()
+	return len(d.Actions) == 0 && d.Status == nil && d.Wake == 0
+}
+
 // isDone is what a set is to be in the end.
 func (w *world) isDone() {
 	w.t.Helper()
 	s := w.state()
 	want, _ := resolve(s.Set)
-	updated := 0
+	updated, held := 0, 0
 	for _, p := range s.Pods {
 		switch {
 		case !p.active:
 			w.t.Errorf("pod %s is there, and counts nowhere", p.Name)
+		case s.Set.Spec.UpdateStrategy.Paused && p.state == apps.StatePreparingUpdate:
+			held++ // until it goes on
 		case !p.normal() || !p.ready():
 			w.t.Errorf("pod %s is %s, ready %t: %s", p.Name, p.state, p.ready(), asJSON(p))
 		case p.InPlaceGrace != "":
 			w.t.Errorf("pod %s has something left to be changed", p.Name)
-		case p.marked:
+		case p.marked && want.maxUnavailable+want.maxSurge > 0: // else who may not be missed stays, while it is paused
 			w.t.Errorf("pod %s was to be deleted", p.Name)
 		}
 		if p.revision == s.Set.Status.UpdateRevision {
@@ -325,13 +332,13 @@ func (w *world) isDone() {
 	if len(s.Pods) != want.replicas {
 		w.t.Errorf("%d pods, not %d", len(s.Pods), want.replicas)
 	}
-	if s.Set.Spec.UpdateStrategy.Type != v1alpha1.OnDelete && s.Set.Spec.UpdateStrategy.Type != v1alpha1.InPlaceOnly && updated < want.replicas-want.partition {
+	if s.Set.Spec.UpdateStrategy.Type != v1alpha1.OnDelete && s.Set.Spec.UpdateStrategy.Type != v1alpha1.InPlaceOnly && !s.Set.Spec.UpdateStrategy.Paused && updated < want.replicas-want.partition {
 		w.t.Errorf("%d are updated, %d are to be", updated, want.replicas-want.partition)
 	}
 	if len(w.claims) > 0 && s.Set.Spec.ScaleStrategy.DisablePVCReuse && len(w.claims) != len(s.Pods) {
 		w.t.Errorf("%d claims of %d pods", len(w.claims), len(s.Pods))
 	}
-	if got := int(s.Set.Status.AvailableReplicas); got != want.replicas {
+	if got := int(s.Set.Status.AvailableReplicas); got != want.replicas-held {
 		w.t.Errorf("the status says that %d are available", got)
 	}
 	if s.Set.Status.ObservedGeneration != s.Set.Generation {

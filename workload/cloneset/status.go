@@ -114,7 +114,8 @@ func (p *plan) progress(is *v1alpha1.CloneSetStatus) {
 	}
 	last := condition(is, v1alpha1.Progressing)
 	since := p.now
-	began := last == nil || p.set.Status.UpdateRevision != is.UpdateRevision || last.Reason == v1alpha1.ReasonPaused || p.set.Status.ObservedGeneration != p.set.Generation
+	goesOn := last != nil && last.Reason == v1alpha1.ReasonPaused && !p.set.Spec.UpdateStrategy.Paused
+	began := last == nil || goesOn || p.set.Status.UpdateRevision != is.UpdateRevision || p.set.Status.ObservedGeneration != p.set.Generation
 	if !began && !p.moved(is) {
 		since = last.LastUpdateTime.Time
 	}

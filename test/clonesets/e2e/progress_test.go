@@ -1,0 +1,158 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/rehearse-k8s/rehearse/api/apps"
+	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/api/apps/v1beta1"
+)
+
+// TestHostNetwork: upstream's "creates with hostNetwork pod and containerPort without
+// hostPort". What the API fills into pods makes no other template of it.
+func TestHostNetwork(t *testing.T) {
+	s := begin(t)
+	s.make(1, deadline(600), func(c *v1beta1.CloneSet) {
+		c.Spec.Template.Spec.HostNetwork = true
+		c.Spec.Template.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 8080}}
+	})
+	v := s.see("the pod is ready", all(allReady(1), reason(v1alpha1.ReasonAvailable)))
+	if port := v.pods[0].Spec.Containers[0].Ports[0]; port.HostPort != 8080 {
+		t.Errorf("port %+v", port)
+	}
+	s.stays("the pod", kept(v.pods, 1))
+}
+
+// TestPreNormal: upstream's "creates with lifecycle preNormal finalizer". A pod that is
+// Ready and that nobody has let in is not available; as soon as it is let in, it is.
+func TestPreNormal(t *testing.T) {
+	const door = "e2e/let-in"
+	s := begin(t)
+	s.make(1, deadline(2), hooks(apps.Lifecycle{PreNormal: &apps.LifecycleHook{FinalizersHandler: []string{door}}}))
+	v := s.see("the pod is ready, and not let in", all(allReady(1), states(apps.StatePreparingNormal, 1), reason(v1alpha1.ReasonUpdated)))
+	s.see("the deadline is over", all(states(apps.StatePreparingNormal, 1), reason(v1alpha1.ReasonDeadlineExceeded)))
+	s.editPod(v.pods[0].Name, func(p *corev1.Pod) { p.Finalizers = append(p.Finalizers, door) })
+	s.see("the pod is available", all(states(apps.StateNormal, 1), kept(v.pods, 1), reason(v1alpha1.ReasonAvailable), func(v view) error {
+		if v.set.Status.UpdatedAvailableReplicas != 1 {
+			return errors.New("the status does not say so")
+		}
+		return nil
+	}))
+	s.editPod(v.pods[0].Name, func(p *corev1.Pod) { p.Finalizers = nil }) // or it could never go
+}
+
+// TestUnschedulable: upstream's "creates with unschedulable scheduler". A pod without a
+// node never begins; a template that can be scheduled helps.
+func TestUnschedulable(t *testing.T) {
+	s := begin(t)
+	s.make(1, deadline(2), func(c *v1beta1.CloneSet) { c.Spec.Template.Spec.SchedulerName = "nobody" })
+	s.see("the deadline is over", all(numbers(1, 0, 1, 0), states(apps.StatePreparingNormal, 1), reason(v1alpha1.ReasonDeadlineExceeded)))
+	v, err := s.view()
+	if err != nil || v.pods[0].Spec.NodeName != "" || v.pods[0].Status.Phase != corev1.PodPending {
+		t.Fatalf("%v\n%s", err, s.picture())
+	}
+	s.edit(func(c *v1beta1.CloneSet) { c.Spec.Template.Spec.SchedulerName = corev1.DefaultSchedulerName })
+	s.see("another pod is available", all(allReady(1), kept(v.pods, 0), states(apps.StateNormal, 1), reason(v1alpha1.ReasonAvailable)))
+}
+
+// TestNoDeadline: upstream's "creates with maxInt32 progressDeadlineSeconds".
+func TestNoDeadline(t *testing.T) {
+	s := begin(t)
+	s.make(1, deadline(math.MaxInt32))
+	s.see("the pod is ready, and nothing is said of progress", all(allReady(1), reason("")))
+	s.edit(deadline(600))
+	s.see("progress is told", reason(v1alpha1.ReasonAvailable))
+}
+
+// TestNeverAvailable: upstream's "creates with maxInt32 minReadySeconds and
+// progressDeadlineSeconds". Both are valid together.
+func TestNeverAvailable(t *testing.T) {
+	s := begin(t)
+	s.make(1, deadline(math.MaxInt32), func(c *v1beta1.CloneSet) { c.Spec.MinReadySeconds = math.MaxInt32 })
+	never := all(allReady(1), reason(""), func(v view) error {
+		if v.set.Status.AvailableReplicas != 0 {
+			return errors.New("a pod is available")
+		}
+		return nil
+	})
+	s.see("the pod is ready and not available", never)
+	s.edit(func(c *v1beta1.CloneSet) { c.Spec.ProgressDeadlineSeconds = nil })
+	s.see("the same without a deadline", never)
+}
+
+// TestScale: upstream's "scales in normal cases": the defaults, and pods within three
+// seconds.
+func TestScale(t *testing.T) {
+	s := begin(t)
+	s.make(1, deadline(600))
+	v := s.see("one pod", all(allReady(1), reason(v1alpha1.ReasonAvailable)))
+	u := rolling(v.set)
+	if u.PodUpdatePolicy != v1beta1.ReCreate || u.MaxUnavailable.String() != "20%" || u.Partition.String() != "0" || u.MaxSurge.String() != "0" {
+		t.Errorf("defaults %+v", u)
+	}
+	began := time.Now()
+	s.edit(replicas(3))
+	s.see("three are made", func(v view) error {
+		if len(v.pods) != 3 {
+			return fmt.Errorf("%d pods", len(v.pods))
+		}
+		return nil
+	})
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("three pods are made after %s", took)
+	}
+	s.see("three pods", all(allReady(3), kept(v.pods, 1), states(apps.StateNormal, 3), reason(v1alpha1.ReasonAvailable)))
+	s.edit(replicas(1))
+	s.see("one pod again", all(allReady(1), none, reason(v1alpha1.ReasonAvailable)))
+}
+
+// TestScaleOneByOne: upstream's "scales with minReadySeconds and scaleStrategy". With one
+// pod unavailable at a time, each is made when the one before it is available, and
+// within two seconds of that. Upstream's minReadySeconds are 10.
+func TestScaleOneByOne(t *testing.T) {
+	const minReady = 2
+	s := begin(t)
+	s.make(3, func(c *v1beta1.CloneSet) {
+		c.Spec.MinReadySeconds = minReady
+		c.Spec.ScaleStrategy.MaxUnavailable = ptr.To(number(1))
+	})
+	v := s.see("all are available", all(allReady(3), func(v view) error {
+		if n := v.set.Status.AvailableReplicas; n != 3 {
+			return fmt.Errorf("%d are", n)
+		}
+		return nil
+	}))
+	for i := 1; i < 3; i++ {
+		ready, made := readyCondition(&v.pods[i-1]).LastTransitionTime, v.pods[i].CreationTimestamp
+		if after := made.Sub(ready.Time); after < minReady*time.Second || after > (minReady+2)*time.Second {
+			t.Errorf("pod %d is made %s after the one before it is ready", i, after)
+		}
+	}
+}
+
+// TestPaused: upstream's "pods should be ready when paused=true". A paused set makes pods
+// and has them begin; it only updates none.
+func TestPaused(t *testing.T) {
+	s := begin(t)
+	s.make(3, deadline(600), func(c *v1beta1.CloneSet) { rolling(c).Paused = true })
+	s.see("the pods are ready", all(allReady(3), states(apps.StateNormal, 3)))
+	s.edit(image("main:2"))
+	v := s.see("it is paused", all(numbers(3, 3, 0, 0), reason(v1alpha1.ReasonPaused)))
+	s.stays("no pod is updated", kept(v.pods, 3))
+	s.edit(replicas(4))
+	s.see("one more is made", all(func(v view) error {
+		if v.set.Status.ReadyReplicas != 4 {
+			return errors.New("it is not ready")
+		}
+		return nil
+	}, kept(v.pods, 3), states(apps.StateNormal, 4)))
+	s.edit(func(c *v1beta1.CloneSet) { rolling(c).Paused = false })
+	s.see("all are updated", all(allReady(4), reason(v1alpha1.ReasonAvailable)))
+}

@@ -48,6 +48,9 @@ type difference struct {
 	surge, surgeOld int
 	// update pods to the update revision, or, less than 0, to the current one.
 	update int
+	// replaced: enough of the other revision have been made already, so that those that are
+	// to be updated only go.
+	replaced bool
 	// unavailable is how many pods of the revision that is updated to may be unavailable.
 	unavailable int
 }
@@ -152,7 +155,7 @@ func differ(w wanted, old, updated group, same bool) (d difference) {
 	newLeft := newDiff - updated.toDelete - (d.remove - removeOld)
 	switch {
 	case oldDiff > 0 && newDiff >= 0 && d.surge > 0:
-		d.update = max(oldLeft, 0) // enough have been made: what is left only goes
+		d.update, d.replaced = max(oldLeft, 0), true
 	case oldDiff > 0 && newLeft < 0:
 		d.update = max(min(oldLeft, -newLeft), 0)
 	case oldDiff < 0 && newDiff > 0:

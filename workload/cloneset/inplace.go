@@ -126,7 +126,7 @@ func (p *plan) begin(u *unit, to *Revision, c *change) {
 	}
 	state := apps.InPlaceUpdateState{
 		Revision: to.name(), UpdateTimestamp: metav1.NewTime(p.now), LastContainerStatuses: map[string]apps.InPlaceContainerStatus{},
-		PreparingNormal: u.state == apps.StatePreparingNormal || u.state == apps.StateUpdating && before != nil && before.PreparingNormal,
+		PreparingNormal: u.early(),
 	}
 	first := patch{}
 	first.Metadata.Labels = revision
@@ -176,8 +176,12 @@ func (p *plan) stateAfter(u *unit) apps.LifecycleState {
 	switch {
 	case u.state == apps.StatePreparingNormal:
 		return apps.StatePreparingNormal
+	case u.state == apps.StateUpdating && !u.updateDone():
+		return apps.StateUpdating // the update before has not ended
 	case !complete(p.hooks().InPlaceUpdate, u.Pod):
 		return apps.StateUpdated
+	case p.wasEarly(u):
+		return apps.StatePreparingNormal
 	case u.state == "":
 		return ""
 	}

@@ -37,6 +37,8 @@ var transitions = []transition{
 		"not held any more, and the update is wanted still", nil},
 	{[]apps.LifecycleState{apps.StatePreparingUpdate}, apps.StateUpdated,
 		"the update is not wanted any more, and the inPlaceUpdate hook is not complete", (*plan).turnsBackHooked},
+	{[]apps.LifecycleState{apps.StatePreparingUpdate}, apps.StatePreparingNormal,
+		"the update is not wanted any more, and the pod had not been Normal before", (*plan).turnsBackEarly},
 	{[]apps.LifecycleState{apps.StatePreparingUpdate}, apps.StateNormal,
 		"the update is not wanted any more", (*plan).turnsBack},
 
@@ -142,6 +144,7 @@ func (p *plan) turnsBack(u *unit) bool { return u.turnsBack }
 func (p *plan) turnsBackHooked(u *unit) bool {
 	return u.turnsBack && !complete(p.hooks().InPlaceUpdate, u.Pod)
 }
+func (p *plan) turnsBackEarly(u *unit) bool { return u.turnsBack && p.wasEarly(u) }
 func (p *plan) isUpdated(u *unit) bool      { return u.updateDone() }
 func (p *plan) isUpdatedEarly(u *unit) bool { return u.updateDone() && p.wasEarly(u) }
 func (p *plan) isUpdatedHooked(u *unit) bool {
@@ -150,11 +153,21 @@ func (p *plan) isUpdatedHooked(u *unit) bool {
 func (p *plan) isBack(u *unit) bool      { return complete(p.hooks().InPlaceUpdate, u.Pod) }
 func (p *plan) isBackEarly(u *unit) bool { return p.isBack(u) && p.wasEarly(u) }
 
-// wasEarly tells whether a pod was updated in place before it had been Normal: its
-// preNormal hook is still to be honoured.
-func (p *plan) wasEarly(u *unit) bool {
-	s := u.inPlaceState()
-	return p.hooks().PreNormal != nil && s != nil && s.PreparingNormal
+// wasEarly tells whether a pod was taken for an update in place before it had been Normal:
+// its preNormal hook is still to be honoured.
+func (p *plan) wasEarly(u *unit) bool { return p.hooks().PreNormal != nil && u.early() }
+
+// early tells whether a pod has not been Normal yet. In a step of an update in place, its
+// record remembers; in others the record may be that of an update long ago.
+func (u *unit) early() bool {
+	switch u.state {
+	case apps.StatePreparingNormal:
+		return true
+	case apps.StatePreparingUpdate, apps.StateUpdating, apps.StateUpdated:
+		s := u.inPlaceState()
+		return s != nil && s.PreparingNormal
+	}
+	return false
 }
 
 // live moves a pod on in its life, and keeps its conditions in order.

@@ -1,6 +1,8 @@
 package cloneset
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/rehearse-k8s/rehearse/api/apps"
 	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
 )
@@ -101,7 +103,7 @@ func (p *plan) goOnUpdating() {
 
 // bring takes the first step of a pod to a revision, and tells whether it could.
 func (p *plan) bring(u *unit, to *Revision) bool {
-	if !p.inPlace() {
+	if !p.inPlace() || p.diff.replaced {
 		p.recreate(u, to)
 		return true
 	}
@@ -135,6 +137,14 @@ func (p *plan) prepare(u *unit) {
 		Labels:      map[string]*string{apps.LabelState: ptrTo(string(apps.StatePreparingUpdate))},
 		Annotations: map[string]any{apps.AnnotationStateSince: p.stamp()},
 	}}
+	if before := u.inPlaceState(); u.early() != (before != nil && before.PreparingNormal) {
+		record := apps.InPlaceUpdateState{Revision: u.revision, UpdateTimestamp: metav1.NewTime(p.now), LastContainerStatuses: map[string]apps.InPlaceContainerStatus{}}
+		if before != nil {
+			record = *before
+		}
+		record.PreparingNormal = u.early()
+		b.Metadata.Annotations[apps.AnnotationInPlaceState] = text{record}
+	}
 	if u.state == apps.StateUpdated {
 		h := p.hooks().InPlaceUpdate
 		for key, value := range h.LabelsHandler {

@@ -30,6 +30,7 @@ func newScript() *script {
 func (s *script) add(step history.Step, causes ...int) int {
 	step.Causes, step.Truth = causes, max(step.Revision, s.revision)
 	s.revision = step.Truth
+	step.At = max(step.At, s.elapsed)
 	s.elapsed = step.At
 	return s.run.Add(step).N
 }
@@ -228,6 +229,10 @@ func TestOraclesTakeAnyRecord(t *testing.T) {
 			_ = i.Check(w)
 		}
 		job := invariant.Job(invariant.Owner{Kind: "Job", Name: "a"})
+		set := invariant.CloneSet(invariant.Owner{Kind: "CloneSet", Name: "a"})
+		for _, i := range append(set.Always, set.Ends) {
+			_ = i.Check(w)
+		}
 		for _, i := range append(job.Always, job.Ends) {
 			_ = i.Check(w)
 		}

@@ -1,0 +1,242 @@
+package invariant
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/rehearse-k8s/rehearse/api/apps"
+	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
+)
+
+// setEnd is a CloneSet in a world at rest.
+type setEnd struct {
+	*setSpec
+	record *setRecord
+	now    time.Time
+	// all are the active pods, updated those of the status's updateRevision, available
+	// those that users can count on, preparing those that wait for their preDelete hook.
+	all                           []*setPod
+	updated, available, preparing int
+	ready, updatedReady           int
+	updatedAvailable              int
+}
+
+// ended tells what is left undone in a world at rest: what was not tidied away, pods that
+// are in a state that they could leave, too many or too few of them, too few of the
+// newest revision, and a status that tells something else than what there is.
+func (f *setFollower) ended(v View) error {
+	o := v.Get(setsResource, f.owner.Namespace, f.owner.Name)
+	if o == nil || o.GetDeletionTimestamp() != nil || f.sets[o.GetUID()] == nil || f.sets[o.GetUID()].set == nil {
+		return nil
+	}
+	e := &setEnd{record: f.sets[o.GetUID()], now: v.Now()}
+	e.setSpec = e.record.spec()
+	for _, p := range f.of(e.record.uid) {
+		now := p.now()
+		if !now.active() {
+			continue
+		}
+		e.all = append(e.all, p)
+		updated := 0
+		if now.pod.Labels[apps.LabelRevision] == e.record.set.Status.UpdateRevision {
+			updated = 1
+		}
+		e.updated += updated
+		if now.state == apps.StatePreparingDelete {
+			e.preparing++
+		}
+		if now.ready() {
+			e.ready++
+			e.updatedReady += updated
+		}
+		if now.available(e.record.uid, e.minReady, e.now) {
+			e.available++
+			e.updatedAvailable += updated
+		}
+	}
+	for _, check := range [...]func(*setEnd) error{
+		f.tidyPods, func(e *setEnd) error { return f.tidyClaims(v, e) }, func(e *setEnd) error { return f.tidyRevisions(v, e) },
+		f.movedOn, (*setEnd).enough, (*setEnd).upToDate, (*setEnd).told,
+	} {
+		if err := check(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// movedOn tells whether every pod is available or waits for somebody else.
+func (f *setFollower) movedOn(e *setEnd) error {
+	for _, p := range e.all {
+		now := p.now()
+		if !now.available(e.record.uid, e.minReady, e.now) && e.waitsFor(now) == "" {
+			return fmt.Errorf("%s is %q and not available, and waits for nobody else (labels %v, finalizers %v, conditions %s)", p.name, now.state,
+				now.pod.Labels, now.pod.Finalizers, conditionText(conditionsOf(p.object)))
+		}
+	}
+	return nil
+}
+
+// waitsFor says what a pod waits for that others have to do, "" if nothing.
+func (e *setEnd) waitsFor(p *podVersion) string {
+	switch p.state {
+	case apps.StatePreparingNormal:
+		if e.hooks.PreNormal != nil && !p.complete(e.hooks.PreNormal) {
+			return "its preNormal hook"
+		}
+	case apps.StatePreparingUpdate:
+		if p.held(e.hooks.InPlaceUpdate) {
+			return "its inPlaceUpdate hook"
+		}
+		if e.record.set.Spec.UpdateStrategy.Paused {
+			return "the update, which is paused"
+		}
+		return ""
+	case apps.StateUpdated:
+		if !p.complete(e.hooks.InPlaceUpdate) {
+			return "its inPlaceUpdate hook"
+		}
+		return ""
+	case apps.StatePreparingDelete:
+		if p.held(e.hooks.PreDelete) {
+			return "its preDelete hook"
+		}
+		return ""
+	}
+	switch {
+	case p.pod.Spec.NodeName == "":
+		return "a node"
+	case p.state == apps.StatePreparingNormal:
+		return "" // it needs a node, and its containers need not be ready
+	case p.pod.Status.Phase != corev1.PodRunning, p.is(string(corev1.ContainersReady)) != corev1.ConditionTrue:
+		return "its containers"
+	case p.gated(apps.ConditionPodReady) && p.is(apps.ConditionPodReady) == corev1.ConditionFalse:
+		return "who keeps it from traffic" // that it is not us, tidyPods tells
+	}
+	return ""
+}
+
+// spare is how many available pods may be taken out of service.
+func (e *setEnd) spare() int { return max(e.available-(e.replicas-e.maxUnavailable), 0) }
+
+// enough tells whether there are as many pods as are wanted.
+func (e *setEnd) enough() error {
+	counted := len(e.all)
+	if e.excludes {
+		counted -= e.preparing
+	}
+	waiting := len(e.all) - e.available
+	if counted < e.replicas && waiting < e.scaleMaxUnavailable {
+		return fmt.Errorf("there are %d active pods (%s), and %d are wanted", counted, podNames(e.all), e.replicas)
+	}
+	most := e.replicas
+	if waiting > 0 {
+		most += e.maxSurge // the update waits, and so do they
+	}
+	if have := len(e.all) - e.preparing; have > most && (e.spare() > 0 || waiting == 0) {
+		return fmt.Errorf("there are %d active pods (%s), and %d are wanted", have, podNames(e.all), most)
+	}
+	if e.spare() == 0 {
+		return nil
+	}
+	for _, p := range e.all {
+		now := p.now()
+		_, asked := now.pod.Labels[apps.LabelSpecifiedDelete]
+		asked = asked || slices.Contains(e.record.set.Spec.ScaleStrategy.PodsToDelete, now.pod.Name)
+		if asked && now.state != apps.StatePreparingDelete {
+			return fmt.Errorf("%s is there, and somebody asked for its deletion", p.name)
+		}
+	}
+	return nil
+}
+
+// upToDate tells whether as many pods are of the newest revision as are to be, and
+// whether they are what it says.
+func (e *setEnd) upToDate() error {
+	spec := &e.record.set.Spec
+	for _, p := range e.all {
+		now := p.now()
+		if now.pod.Labels[apps.LabelRevision] != e.record.set.Status.UpdateRevision || now.state == apps.StateUpdating || now.state == apps.StatePreparingDelete {
+			continue
+		}
+		for i := range spec.Template.Spec.Containers {
+			if c := &spec.Template.Spec.Containers[i]; now.image(c.Name) != c.Image {
+				return fmt.Errorf("%s bears the label of the newest revision, and container %s has image %q instead of %q", p.name, c.Name, now.image(c.Name), c.Image)
+			}
+		}
+	}
+	if e.updated >= e.replicas-e.partition || spec.UpdateStrategy.Type == v1alpha1.OnDelete || spec.UpdateStrategy.Paused || len(e.all) < e.replicas {
+		return nil
+	}
+	var left []*setPod
+	for _, p := range e.all {
+		now := p.now()
+		if now.pod.Labels[apps.LabelRevision] != e.record.set.Status.UpdateRevision && e.held(now) == "" {
+			left = append(left, p)
+		}
+	}
+	impossible := spec.UpdateStrategy.Type == v1alpha1.InPlaceOnly && slices.ContainsFunc(e.record.set.Status.Conditions, func(c v1alpha1.CloneSetCondition) bool {
+		return c.Type == v1alpha1.FailedUpdate
+	})
+	if len(left) == 0 || e.spare() == 0 || impossible {
+		return nil
+	}
+	return fmt.Errorf("%d pods are updated and %d are to be; %d are available and may be spared, %s could be updated", e.updated, e.replicas-e.partition, e.spare(), podNames(left))
+}
+
+// held says which hook keeps a pod as it is.
+func (e *setEnd) held(p *podVersion) string {
+	switch p.state {
+	case apps.StatePreparingUpdate, apps.StatePreparingDelete, apps.StateUpdating:
+		return e.waitsFor(p)
+	}
+	return ""
+}
+
+// told tells whether the status says what there is.
+func (e *setEnd) told() error {
+	status := &e.record.set.Status
+	for _, number := range [...]struct {
+		name       string
+		says, want int
+	}{
+		{"observedGeneration", int(status.ObservedGeneration), int(e.record.set.Generation)},
+		{"replicas", int(status.Replicas), len(e.all)},
+		{"readyReplicas", int(status.ReadyReplicas), e.ready},
+		{"availableReplicas", int(status.AvailableReplicas), e.available},
+		{"updatedReplicas", int(status.UpdatedReplicas), e.updated},
+		{"updatedReadyReplicas", int(status.UpdatedReadyReplicas), e.updatedReady},
+		{"updatedAvailableReplicas", int(status.UpdatedAvailableReplicas), e.updatedAvailable},
+		{"expectedUpdatedReplicas", int(status.ExpectedUpdatedReplicas), e.replicas - e.partition},
+	} {
+		if number.says != number.want {
+			return fmt.Errorf("its status says %s %d, and it is %d", number.name, number.says, number.want)
+		}
+	}
+	if status.UpdateRevision == "" {
+		return fmt.Errorf("its status names no updateRevision")
+	}
+	deadline := e.record.set.Spec.ProgressDeadlineSeconds
+	wanted := deadline != nil && *deadline != math.MaxInt32
+	i := slices.IndexFunc(status.Conditions, func(c v1alpha1.CloneSetCondition) bool { return c.Type == v1alpha1.Progressing })
+	switch {
+	case wanted != (i >= 0):
+		return fmt.Errorf("progressDeadlineSeconds is set: %t, and there is a condition Progressing: %t", wanted, i >= 0)
+	case wanted && e.partition == 0 && len(e.all) == e.replicas && e.updatedAvailable == e.replicas && status.Conditions[i].Reason != v1alpha1.ReasonAvailable:
+		return fmt.Errorf("all pods are updated and available, and Progressing says %s", status.Conditions[i].Reason)
+	}
+	return nil
+}
+
+func podNames(pods []*setPod) string {
+	var names []string
+	for _, p := range pods {
+		names = append(names, p.name)
+	}
+	return strings.Join(names, ", ")
+}

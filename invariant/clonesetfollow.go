@@ -1,0 +1,253 @@
+package invariant
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rehearse-k8s/rehearse/api/apps"
+	"github.com/rehearse-k8s/rehearse/history"
+)
+
+// Where CloneSets are, and what they control.
+const (
+	setsResource      = "clonesets.apps.kruise.io"
+	claimsResource    = "persistentvolumeclaims"
+	revisionsResource = "controllerrevisions.apps"
+)
+
+// setFollower follows one CloneSet through one run: which steps made what of it and of its
+// pods. Each step is looked at once.
+type setFollower struct {
+	owner  Owner
+	run    *history.Run
+	steps  int // of the run that have been taken in
+	since  int // what was there before this step cannot be judged
+	writer *history.Step
+	// views are the revisions that the caches of an actor have from a step on, by actor
+	// and resource, in the order of steps.
+	views map[[2]string][]setView
+	sets  map[types.UID]*setRecord
+	pods  map[types.UID]*setPod
+	// last is the pod that had an instance-id last.
+	last    map[string]*setPod
+	started map[string]bool // actors
+	// controllers are those of CloneSets among them.
+	controllers map[string]bool
+	// unclaimed are the claims that a controller deleted by name, with the step.
+	unclaimed map[string]int
+	broken    map[setPromise]error
+}
+
+type setView struct {
+	step     int
+	revision int64
+}
+
+func newSetFollower(owner Owner) *setFollower {
+	f := &setFollower{owner: owner}
+	f.reset(nil)
+	return f
+}
+
+func (f *setFollower) reset(run *history.Run) {
+	*f = setFollower{
+		owner: f.owner, run: run, views: map[[2]string][]setView{}, sets: map[types.UID]*setRecord{}, pods: map[types.UID]*setPod{},
+		last: map[string]*setPod{}, started: map[string]bool{}, controllers: map[string]bool{}, unclaimed: map[string]int{},
+		broken: map[setPromise]error{},
+	}
+	if run != nil {
+		f.since = len(run.Steps) - 1
+	}
+}
+
+// follow takes in what has happened since the last time. Whoever plays the run asks
+// after every step that wrote something, so that there is one write to take in.
+func (f *setFollower) follow(v View) {
+	run := v.Run()
+	if run != f.run || len(run.Steps) < f.steps {
+		f.reset(run)
+	}
+	if f.steps == len(run.Steps) && f.steps > 0 {
+		return
+	}
+	f.writer = nil
+	for ; f.steps < len(run.Steps); f.steps++ {
+		f.take(f.steps)
+	}
+	if o := v.Get(setsResource, f.owner.Namespace, f.owner.Name); o != nil {
+		if f.sets[o.GetUID()] == nil {
+			f.sets[o.GetUID()] = &setRecord{uid: o.GetUID()}
+		}
+		f.sets[o.GetUID()].take(o)
+		if s := f.writer; s != nil && f.started[s.Actor] && s.Resource == setsResource && s.Name == f.owner.Name && s.Namespace == f.owner.Namespace {
+			f.controllers[s.Actor] = true
+		}
+	}
+	if s := f.writer; s != nil && s.Resource == revisionsResource && s.Verb == "create" && f.started[s.Actor] {
+		if o := v.Get(revisionsResource, s.Namespace, s.Name); o != nil && f.owns(o) != "" {
+			f.controllers[s.Actor] = true
+		}
+	}
+	f.takePods(v)
+}
+
+// take takes in one step of the record.
+func (f *setFollower) take(n int) {
+	s := &f.run.Steps[n]
+	switch s.Kind {
+	case history.Start:
+		f.started[s.Actor] = true
+		for _, resource := range [...]string{setsResource, "pods"} {
+			f.sees(s.Actor, resource, n, 0)
+		}
+	case history.Frame:
+		if s.Reply != "lost" {
+			f.sees(s.Actor, s.Resource, n, s.Revision)
+		}
+	case history.Answer:
+		if len(s.Causes) > 0 && s.Causes[0] < n {
+			f.listed(&f.run.Steps[s.Causes[0]], n)
+		}
+	case history.Request:
+		if s.Reply == "" {
+			f.listed(s, n)
+		}
+		if s.Wrote() {
+			f.writer = s
+			if s.Resource == claimsResource && s.Verb == "delete" && f.controllers[s.Actor] && s.Namespace == f.owner.Namespace {
+				f.unclaimed[s.Name] = n
+			}
+		}
+	}
+}
+
+// listed takes in a list that has reached its actor.
+func (f *setFollower) listed(s *history.Step, at int) {
+	if s.Kind == history.Request && s.Verb == "list" && s.Code/100 == 2 {
+		f.sees(s.Actor, s.Resource, at, cmp.Or(s.Revision, s.Truth))
+	}
+}
+
+func (f *setFollower) sees(actor, resource string, step int, revision int64) {
+	if resource != setsResource && resource != "pods" {
+		return
+	}
+	k := [2]string{actor, resource}
+	f.views[k] = append(f.views[k], setView{step, revision})
+}
+
+// view is the revision that an actor's cache of a resource had at a step.
+func (f *setFollower) view(actor, resource string, step int) int64 {
+	views := f.views[[2]string{actor, resource}]
+	for n := len(views) - 1; n >= 0; n-- {
+		if views[n].step <= step {
+			return views[n].revision
+		}
+	}
+	return 0
+}
+
+// owns is the UID of the CloneSet of the name that controls an object, "" if none does.
+func (f *setFollower) owns(o *unstructured.Unstructured) types.UID {
+	if ref := metav1.GetControllerOfNoCopy(o); ref != nil && ref.Kind == f.owner.Kind && ref.Name == f.owner.Name {
+		return ref.UID
+	}
+	return ""
+}
+
+// wrote is the step that has just written an object, if a controller of CloneSets made it.
+func (f *setFollower) wrote(resource, namespace, name string) *history.Step {
+	s := f.writer
+	if s == nil || !f.controllers[s.Actor] || s.Resource != resource || s.Namespace != namespace || s.Name != name {
+		return nil
+	}
+	return s
+}
+
+// takePods takes in the pods that the CloneSet controls or has controlled, and judges what
+// was done to them.
+func (f *setFollower) takePods(v View) {
+	for _, p := range f.pods {
+		p.listed = false
+	}
+	var changed []*setPod
+	for _, o := range v.List("pods") {
+		if o.GetNamespace() != f.owner.Namespace {
+			continue
+		}
+		p := f.pods[o.GetUID()]
+		set := f.owns(o)
+		if p == nil {
+			if set == "" {
+				continue
+			}
+			p = &setPod{uid: o.GetUID(), name: o.GetName(), made: -1}
+			f.pods[p.uid] = p
+			if s := f.writer; s != nil && f.started[s.Actor] && s.Resource == "pods" && s.Verb == "create" && s.Name == p.name {
+				f.controllers[s.Actor] = true
+			}
+		}
+		p.listed = true
+		if p.object != o && f.takePod(p, o, set) {
+			changed = append(changed, p)
+		}
+	}
+	for _, p := range f.pods {
+		if p.listed || p.now().gone {
+			continue
+		}
+		gone := podVersion{gone: true, writer: f.wrote("pods", f.owner.Namespace, p.name)}
+		if s := f.writer; s != nil {
+			gone.revision = s.Revision
+		}
+		p.versions = append(p.versions, gone)
+		changed = append(changed, p)
+	}
+	for _, p := range changed {
+		f.judge(v, p)
+	}
+}
+
+// takePod takes in one more version of a pod.
+func (f *setFollower) takePod(p *setPod, o *unstructured.Unstructured, set types.UID) bool {
+	pod := &corev1.Pod{}
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, pod) != nil {
+		return false // no pod that an API server would have taken
+	}
+	p.object = o
+	version := podVersion{
+		revision: revisionOf(o), writer: f.wrote("pods", pod.Namespace, pod.Name), set: set, pod: pod,
+		terminating: pod.DeletionTimestamp != nil, ended: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
+		state: apps.LifecycleState(pod.Labels[apps.LabelState]),
+	}
+	p.versions = append(p.versions, version)
+	if id := pod.Labels[apps.LabelInstanceID]; id != "" && set != "" {
+		f.last[id] = p
+	}
+	return true
+}
+
+// of are the pods that a CloneSet controls, those that are gone too, sorted by name.
+func (f *setFollower) of(set types.UID) (pods []*setPod) {
+	for _, p := range f.pods {
+		if now := p.now(); now.gone && p.before() != nil && p.before().set == set || now.set == set {
+			pods = append(pods, p)
+		}
+	}
+	slices.SortFunc(pods, func(a, b *setPod) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.uid, b.uid)) })
+	return pods
+}
+
+// breaks notes the first time that a promise is broken.
+func (f *setFollower) breaks(p setPromise, format string, args ...any) {
+	if f.broken[p] == nil {
+		f.broken[p] = fmt.Errorf(format, args...)
+	}
+}

@@ -1,0 +1,248 @@
+package invariant
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rehearse-k8s/rehearse/api/apps"
+	"github.com/rehearse-k8s/rehearse/history"
+)
+
+// setWrite is a controller's write to a pod, and what the controller could know.
+type setWrite struct {
+	*setPod
+	step *history.Step
+	set  *setRecord
+	// root is the step at which its reconcile began, specs and pods what its caches had then.
+	root  int
+	specs []setSpec
+	pods  int64
+	saw   string
+}
+
+// judge judges the newest version of a pod, if a controller wrote it.
+func (f *setFollower) judge(v View, p *setPod) {
+	was, is := p.before(), p.now()
+	defer p.remember(was, is)
+	s := is.writer
+	if s == nil || s.N <= f.since {
+		return
+	}
+	uid := is.set
+	if is.gone {
+		uid = was.set
+	}
+	set := f.sets[uid]
+	if set == nil || len(set.specs) == 0 {
+		return // it has gone or is not known: then any view of it is an old one
+	}
+	root, _ := begin(f.run, s.N)
+	view := f.view(s.Actor, setsResource, root)
+	w := &setWrite{
+		setPod: p, step: s, set: set, root: root, specs: set.inForce(view), pods: f.view(s.Actor, "pods", root),
+	}
+	w.saw = fmt.Sprintf("step %d, %s %s, decided at step %d with the CloneSet at revision %d and pods at %d", s.N, s.Verb, p.name, root, view, w.pods)
+	if was == nil || was.set != uid {
+		p.made = s.N
+	}
+	switch {
+	case was == nil:
+		f.judgeSurge(w)
+		return
+	case was.gone || was.set != uid:
+		return
+	}
+	f.judgeAvailable(v, w, was, is)
+	f.judgeHooks(w, was, is)
+	if is.gone {
+		return
+	}
+	f.judgeImage(w, was, is)
+	f.judgeReturn(w, was, is)
+	f.judgePartition(w, was, is)
+}
+
+// remember notes what the end wants to know of the past.
+func (p *setPod) remember(was, is *podVersion) {
+	switch {
+	case is.gone || is.terminating:
+		p.removed = p.removed || is.writer != nil && was != nil && was.active()
+	case is.normal():
+		p.wasNormal = true
+	}
+	if is.gone || is.writer == nil || was == nil {
+		return
+	}
+	for _, have := range is.pod.Finalizers {
+		if !slices.Contains(was.pod.Finalizers, have) && !slices.Contains(p.added, have) {
+			p.added = append(p.added, have)
+		}
+	}
+}
+
+// judgeSurge judges the decision to make a pod.
+func (f *setFollower) judgeSurge(w *setWrite) {
+	excludes, most := false, 0
+	for _, s := range w.specs {
+		excludes = excludes || s.excludes
+		most = max(most, s.replicas+s.maxSurge)
+	}
+	var there []string
+	for _, p := range f.of(w.set.uid) {
+		if now := p.now(); p.made >= 0 && now.active() && !(excludes && now.state == apps.StatePreparingDelete) {
+			there = append(there, p.name)
+		}
+	}
+	if len(there) > most {
+		f.breaks(withinSurge, "%s: now there are %d (%s), and %d may be", w.saw, len(there), strings.Join(there, ", "), most)
+	}
+}
+
+// judgeAvailable judges the decision to take a pod out of service.
+func (f *setFollower) judgeAvailable(v View, w *setWrite, was, is *podVersion) {
+	slowest, quickest, need := w.specs[0].minReady, w.specs[0].minReady, w.specs[0].replicas
+	for _, s := range w.specs {
+		slowest, quickest = max(slowest, s.minReady), min(quickest, s.minReady)
+		need = min(need, s.replicas-s.maxUnavailable)
+	}
+	decided := f.run.Start.Add(f.run.Steps[w.root].At)
+	if !was.available(w.set.uid, slowest, decided) || !is.gone && is.set != was.set {
+		return
+	}
+	if is.available(w.set.uid, slowest, decided) && len(imagesChanged(was, is)) == 0 {
+		return
+	}
+	var others []string
+	for _, p := range f.of(w.set.uid) {
+		if p != w.setPod && p.countsOn(w.set.uid, quickest, v.Now(), w.pods) {
+			others = append(others, p.name)
+		}
+	}
+	if len(others) < need {
+		f.breaks(keepsAvailable, "%s: it was available, besides it %d are (%s), and %d are wanted", w.saw, len(others), strings.Join(others, ", "), need)
+	}
+}
+
+// countsOn tells whether a controller may count on a pod: it is available, or a cache of a
+// revision shows it so and it was not a controller that took it out of service since.
+func (p *setPod) countsOn(set types.UID, minReady time.Duration, now time.Time, revision int64) bool {
+	if p.now().available(set, minReady, now) {
+		return true
+	}
+	last, later := p.since(revision)
+	if last == nil || !last.available(set, minReady, now) {
+		return false
+	}
+	for i := range later {
+		if is := &later[i]; is.writer != nil && last.available(set, minReady, now) && !is.available(set, minReady, now) {
+			return false
+		}
+		last = &later[i]
+	}
+	return true
+}
+
+// judgeHooks judges whether hooks were asked before a step of a pod's life.
+func (f *setFollower) judgeHooks(w *setWrite, was, is *podVersion) {
+	each := func(hook func(*apps.Lifecycle) *apps.LifecycleHook, broken func(*apps.LifecycleHook) bool) bool {
+		return !slices.ContainsFunc(w.specs, func(s setSpec) bool { return !broken(hook(&s.hooks)) })
+	}
+	if w.step.Verb == "delete" && !was.terminating && (is.gone || is.terminating) &&
+		each(func(l *apps.Lifecycle) *apps.LifecycleHook { return l.PreDelete }, was.held) {
+		f.breaks(asksPreDelete, "%s: it bears a handler (labels %v, finalizers %v)", w.saw, was.pod.Labels, was.pod.Finalizers)
+	}
+	if is.gone {
+		return
+	}
+	begins := is.state == apps.StateUpdating && was.state != apps.StateUpdating && was.state != apps.StatePreparingDelete ||
+		was.state != apps.StateUpdating && len(imagesChanged(was, is)) > 0
+	if begins && each(func(l *apps.Lifecycle) *apps.LifecycleHook { return l.InPlaceUpdate }, was.held) {
+		f.breaks(asksInPlaceUpdate, "%s: it bears a handler (labels %v, finalizers %v)", w.saw, was.pod.Labels, was.pod.Finalizers)
+	}
+	if is.normal() && !was.normal() && (was.state == apps.StatePreparingNormal || !w.wasNormal) &&
+		each(func(l *apps.Lifecycle) *apps.LifecycleHook { return l.PreNormal }, func(h *apps.LifecycleHook) bool { return !is.complete(h) }) {
+		f.breaks(asksPreNormal, "%s: it was %s and is %s, and lacks a handler (labels %v, finalizers %v)", w.saw, was.state, is.state, is.pod.Labels, is.pod.Finalizers)
+	}
+}
+
+// judgeImage judges a change of an image.
+func (f *setFollower) judgeImage(w *setWrite, was, is *podVersion) {
+	if !was.gated(apps.ConditionInPlaceUpdateReady) || was.is(apps.ConditionInPlaceUpdateReady) != "True" {
+		return
+	}
+	if changed := imagesChanged(was, is); len(changed) > 0 {
+		f.breaks(imageBehindGate, "%s: %s is changed while InPlaceUpdateReady is True", w.saw, strings.Join(changed, ", "))
+	}
+}
+
+// judgeReturn judges the end of an update in place.
+func (f *setFollower) judgeReturn(w *setWrite, was, is *podVersion) {
+	if was.is(apps.ConditionInPlaceUpdateReady) != "False" || is.is(apps.ConditionInPlaceUpdateReady) != "True" {
+		return
+	}
+	for i := range is.pod.Spec.Containers {
+		c := &is.pod.Spec.Containers[i]
+		if began := w.began(c.Name, is.containerID(c.Name)); began != nil && began.image(c.Name) != c.Image {
+			f.breaks(beginsAnew, "%s: container %s is to run %q and still is the one that began with %q", w.saw, c.Name, c.Image, began.image(c.Name))
+		}
+	}
+}
+
+// began is the version with which a container of an ID began, nil if none is known.
+func (p *setPod) began(container, id string) *podVersion {
+	for i := range p.versions {
+		if v := &p.versions[i]; id != "" && !v.gone && v.containerID(container) == id {
+			return v
+		}
+	}
+	return nil
+}
+
+func (p *podVersion) containerID(name string) string {
+	for i := range p.pod.Status.ContainerStatuses {
+		if s := &p.pod.Status.ContainerStatuses[i]; s.Name == name {
+			return s.ContainerID
+		}
+	}
+	return ""
+}
+
+func imagesChanged(was, is *podVersion) (changed []string) {
+	if is.gone {
+		return nil
+	}
+	for i := range is.pod.Spec.Containers {
+		if c := &is.pod.Spec.Containers[i]; was.image(c.Name) != c.Image {
+			changed = append(changed, "container "+c.Name)
+		}
+	}
+	return changed
+}
+
+// judgePartition judges the decision to update a pod in place.
+func (f *setFollower) judgePartition(w *setWrite, was, is *podVersion) {
+	to := is.pod.Labels[apps.LabelRevision]
+	if to == "" || to == was.pod.Labels[apps.LabelRevision] {
+		return
+	}
+	most := 0
+	for _, s := range w.specs {
+		if s.goesBack {
+			return
+		}
+		most = max(most, s.replicas-s.partition)
+	}
+	var have []string
+	for _, p := range f.of(w.set.uid) {
+		if now := p.now(); p.made >= 0 && now.active() && now.state != apps.StatePreparingDelete && now.pod.Labels[apps.LabelRevision] == to {
+			have = append(have, p.name)
+		}
+	}
+	if len(have) > most {
+		f.breaks(withinPartition, "%s: now %d are of %s (%s), and %d are to be", w.saw, len(have), to, strings.Join(have, ", "), most)
+	}
+}

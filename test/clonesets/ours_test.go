@@ -8,7 +8,6 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
 	controller "github.com/rehearse-k8s/rehearse/controller/clonesets"
-	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/invariant"
 	"github.com/rehearse-k8s/rehearse/simtest"
 	"github.com/rehearse-k8s/rehearse/test/clonesets"
@@ -25,7 +24,7 @@ func TestSmoke(t *testing.T) {
 				set := clonesets.SetOf(3, v1alpha1.CloneSetSpec{UpdateStrategy: v1alpha1.CloneSetUpdateStrategy{Type: kind}})
 				w.EndsVary()
 				w.Controller(clonesets.Actor, ours)
-				w.Faults(anyFault()...)
+				w.Faults(clonesets.AnyFault()...)
 				w.Controller("kubelet", clonesets.Kubelet(nil))
 				w.Create(set)
 				w.Settle()
@@ -40,14 +39,4 @@ func TestSmoke(t *testing.T) {
 			})
 		})
 	}
-}
-
-func anyFault() (patterns []fault.Fault) {
-	for _, f := range fault.Any(fault.Legal) {
-		if f.Kind != fault.KindOverlap {
-			f.Actor = clonesets.Actor
-			patterns = append(patterns, f)
-		}
-	}
-	return patterns
 }

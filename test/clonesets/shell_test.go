@@ -123,7 +123,7 @@ func TestOneOfMany(t *testing.T) {
 				w.EndsVary()
 				w.Controller(clonesets.Actor, ours)
 				w.Controller("kubelet", clonesets.Kubelet(nil))
-				w.Faults(anyFault()...)
+				w.Faults(clonesets.AnyFault()...)
 				tell(w, clonesets.SetOf(5, v1alpha1.CloneSetSpec{}))
 			})
 		})

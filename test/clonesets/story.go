@@ -2,6 +2,7 @@ package clonesets
 
 import (
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
 	"github.com/rehearse-k8s/rehearse/api/crds"
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/invariant"
 	"github.com/rehearse-k8s/rehearse/simtest"
 )
 
@@ -21,6 +24,34 @@ const Actor = "cloneset"
 
 // setName is the name of every story's CloneSet.
 const setName = "web"
+
+// Patience is how long a CloneSet may take to come to its end once nothing goes wrong any
+// more: its pods are updated one after the other, and each may be drained, start slowly
+// and have to be ready for a while.
+const Patience = 15 * time.Minute
+
+// open puts into a world what every story has: the controller, the kubelet and the
+// promises.
+func open(w *simtest.World, c simtest.Constructor, behaviour func(*corev1.Pod) Behaviour) {
+	promises := invariant.CloneSet(invariant.Owner{Kind: v1alpha1.Kind, Namespace: metav1.NamespaceDefault, Name: setName})
+	w.EndsVary() // the promises say what the end must be
+	w.Always(promises.Always...)
+	w.Eventually(Patience, promises.Ends)
+	w.Controller(Actor, c)
+	w.Controller("kubelet", Kubelet(behaviour))
+}
+
+// AnyFault are the patterns of all legal faults of the controller, but for a second
+// instance beside the first: one leader at a time is what CloneSet controllers rely on.
+func AnyFault() (patterns []fault.Fault) {
+	for _, f := range fault.Any(fault.Legal) {
+		if f.Kind != fault.KindOverlap {
+			f.Actor = Actor
+			patterns = append(patterns, f)
+		}
+	}
+	return patterns
+}
 
 // Options are what a story with CloneSets wants of simtest: the definition of the kind,
 // without the conversion to another version, which nobody in a story asks for.

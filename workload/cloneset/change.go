@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"maps"
 	"regexp"
-	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,8 +23,9 @@ type change struct {
 	// metadata is the patch of both.
 	metadata []byte
 	// env are containers with environment variables from metadata that changes: they have
-	// to begin anew.
-	env []string
+	// to begin anew. keys are, in a part of a change, what those read.
+	env  []string
+	keys map[string][]metadataKey
 }
 
 func (c *change) onlyMetadata() bool {
@@ -94,10 +94,8 @@ func changeOf(a, b *corev1.PodTemplateSpec) *change {
 		if !equality.Semantic.DeepEqual(was.Resources, is.Resources) {
 			c.resources[is.Name] = is.Resources
 		}
-		if c.reads(is) {
-			c.env = append(c.env, is.Name)
-		}
 	}
+	c.env = c.readers(b)
 	if len(c.resources) > 0 && qosClass(&a.Spec) != qosClass(&b.Spec) {
 		return &change{why: "spec.template.spec.containers[*].resources: the pod would be of another quality of service"}
 	}
@@ -180,22 +178,62 @@ func keysChanged(a, b map[string]string) map[string]*string {
 
 var metadataField = regexp.MustCompile(`^metadata\.(labels|annotations)\['(.+)'\]$`)
 
-// reads tells whether a container has a variable from metadata that changes.
-func (c *change) reads(container *corev1.Container) bool {
-	return slices.ContainsFunc(container.Env, func(e corev1.EnvVar) bool {
+// metadataKey is a label or an annotation.
+type metadataKey struct {
+	annotation bool
+	name       string
+}
+
+// value is what a key is changed to; without one, it goes.
+func (c *change) value(k metadataKey) (string, bool) {
+	if !k.annotation {
+		value := c.labels[k.name]
+		if value == nil {
+			return "", false
+		}
+		return *value, true
+	}
+	switch value := c.annotations[k.name].(type) {
+	case string:
+		return value, true
+	case *string:
+		if value != nil {
+			return *value, true
+		}
+	}
+	return "", false
+}
+
+// reads are the keys that change and that a container has variables from.
+func (c *change) reads(container *corev1.Container) (keys []metadataKey) {
+	for _, e := range container.Env {
 		if e.ValueFrom == nil || e.ValueFrom.FieldRef == nil {
-			return false
+			continue
 		}
 		field := metadataField.FindStringSubmatch(e.ValueFrom.FieldRef.FieldPath)
 		if field == nil {
-			return false
+			continue
 		}
-		_, ok := c.labels[field[2]]
-		if field[1] == "annotations" {
-			_, ok = c.annotations[field[2]]
+		k := metadataKey{annotation: field[1] == "annotations", name: field[2]}
+		_, changed := c.labels[k.name]
+		if k.annotation {
+			_, changed = c.annotations[k.name]
 		}
-		return ok
-	})
+		if changed {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// readers are the containers of a template that have variables from what changes.
+func (c *change) readers(t *corev1.PodTemplateSpec) (names []string) {
+	for i := range t.Spec.Containers {
+		if container := &t.Spec.Containers[i]; len(c.reads(container)) > 0 {
+			names = append(names, container.Name)
+		}
+	}
+	return names
 }
 
 // qosClass is the class of a pod's containers (k8s.io/kubernetes/pkg/apis/core/v1/helper/qos):

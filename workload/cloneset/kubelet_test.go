@@ -85,7 +85,7 @@ func (w *world) container(p *corev1.Pod, i int, b behaviour) corev1.ContainerSta
 	if s.RestartCount < 0 || !slices.Contains(b.stuck, c.Name) && (s.Image != c.Image || asked()) {
 		s.RestartCount++
 		s.Image, s.ImageID = c.Image, "id of "+c.Image
-		s.ContainerID = fmt.Sprintf("%s/%s/%d", p.UID, c.Name, s.RestartCount)
+		s.ContainerID = fmt.Sprintf("%s/%s/%d/%s", p.UID, c.Name, s.RestartCount, p.Labels["v"]) // and what its environment says
 	}
 	s.Ready = !slices.Contains(b.unready, c.Name)
 	if len(c.Resources.Requests)+len(c.Resources.Limits) > 0 {

@@ -349,6 +349,16 @@ func (w *world) isDone() {
 	}
 }
 
+// container is the status of a container.
+func container(p *corev1.Pod, name string) (s corev1.ContainerStatus) {
+	for i := range p.Status.ContainerStatuses {
+		if p.Status.ContainerStatuses[i].Name == name {
+			s = p.Status.ContainerStatuses[i]
+		}
+	}
+	return s
+}
+
 // matches holds an updated pod to the template.
 func (w *world) matches(p *Pod) {
 	w.t.Helper()
@@ -358,6 +368,9 @@ func (w *world) matches(p *Pod) {
 		if is.Image != want.Image || is.Resources.Requests.Cpu().Cmp(*want.Resources.Requests.Cpu()) != 0 {
 			w.t.Errorf("pod %s says it is updated and has %s with %v, not %s with %v", p.Name, is.Image, is.Resources, want.Image, want.Resources)
 		}
+	}
+	if is := container(o, "main"); is.ContainerID[strings.LastIndexByte(is.ContainerID, '/')+1:] != t.Labels["v"] || is.Image != t.Spec.Containers[0].Image {
+		w.t.Errorf("pod %s says it is updated to v=%s, and runs %s from %s", p.Name, t.Labels["v"], is.ContainerID, is.Image)
 	}
 	if o.Labels["v"] != t.Labels["v"] || o.Annotations["note"] != t.Annotations["note"] {
 		w.t.Errorf("pod %s says it is updated and has labels %v and annotations %v", p.Name, o.Labels, o.Annotations)

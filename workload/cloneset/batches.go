@@ -1,0 +1,251 @@
+package cloneset
+
+import (
+	"encoding/json"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rehearse-k8s/rehearse/api/apps"
+	"github.com/rehearse-k8s/rehearse/workload"
+)
+
+// priorityVariable is Kruise's: containers of a higher number are started, and updated,
+// before those of a lower one.
+const priorityVariable = "KRUISE_CONTAINER_PRIORITY"
+
+// finish is the second write: what was to be done. Containers of a lower launch priority
+// wait for those of a higher one.
+func (p *plan) finish(u *unit, todo *apps.InPlaceUpdateSpec, state *apps.InPlaceUpdateState, to *Revision) *workload.Action {
+	b := patch{}
+	_ = json.Unmarshal(todo.MetaDataPatch, &b) // Kruise's is of the same form; what cannot be read is nothing
+	c := &change{images: todo.ContainerImages, labels: b.Metadata.Labels, annotations: b.Metadata.Annotations}
+	if todo.UpdateEnvFromMetadata {
+		c.env = c.readers(to.Template)
+	}
+	now, later := c.split(to.Template)
+	s := *state
+	s.LastContainerStatuses = maps.Clone(state.LastContainerStatuses)
+	s.UpdateResources = state.UpdateResources || len(todo.ContainerResources) > 0
+	names := append(now.containers(), sorted(todo.ContainerResources)...)
+	p.note(u, &s, names, now, later)
+
+	b = now.patch()
+	b.Metadata.Annotations[apps.AnnotationInPlaceGrace] = nil
+	b.Metadata.Annotations[apps.AnnotationInPlaceState] = text{s}
+	a := b.write(u, "Changed", "its spec is that of "+to.name())
+	if len(todo.ContainerResources) == 0 {
+		return &a
+	}
+	resize := patch{Spec: &patchSpec{}}
+	for _, name := range sorted(todo.ContainerResources) {
+		resize.Spec.Containers = append(resize.Spec.Containers, patchContainer{Name: name, Resources: ptrTo(todo.ContainerResources[name])})
+	}
+	before := resize.write(u, "Resized", "its resources are those of "+to.name())
+	before.Subresource, before.Then = "resize", &a
+	return &before
+}
+
+// nextBatch changes the containers that waited for others, and tells whether there was
+// anything to do or to wait for.
+func (p *plan) nextBatch(u *unit) bool {
+	s := u.inPlaceState()
+	if s == nil || !hasNext(s) {
+		return false
+	}
+	if !u.batchDone(s) || s.PreCheckBeforeNext != nil && slices.ContainsFunc(s.PreCheckBeforeNext.ContainersRequiredReady, func(name string) bool {
+		is := u.status(name)
+		return is == nil || !is.Ready
+	}) {
+		return true
+	}
+	to := u.of
+	if to == nil {
+		return true
+	}
+	c := (&change{}).with(s, to.Template)
+	now, later := c.split(to.Template)
+	next := *s
+	next.LastContainerStatuses, next.UpdateEnvFromMetadata = nil, false
+	p.note(u, &next, now.containers(), now, later)
+	b := now.patch()
+	b.Metadata.Annotations[apps.AnnotationInPlaceState] = text{next}
+	p.patch(u, b, "NextContainers", "the containers before are ready")
+	return true
+}
+
+// hasNext tells whether containers wait for others.
+func hasNext(s *apps.InPlaceUpdateState) bool {
+	return len(s.NextContainerImages)+len(s.NextContainerRefMetadata) > 0
+}
+
+// note puts down which containers are changed now, as they are, and what is left. What
+// stands there of containers before stays.
+func (p *plan) note(u *unit, s *apps.InPlaceUpdateState, names []string, now, later *change) {
+	s.UpdateImages = len(now.images) > 0
+	s.UpdateEnvFromMetadata = s.UpdateEnvFromMetadata || len(now.env) > 0
+	if s.LastContainerStatuses == nil {
+		s.LastContainerStatuses = map[string]apps.InPlaceContainerStatus{}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	for _, name := range names {
+		s.LastContainerStatuses[name] = u.before(name)
+	}
+	s.ContainerBatchesRecord = append(slices.Clone(s.ContainerBatchesRecord), apps.InPlaceContainerBatch{Timestamp: metav1.NewTime(p.now), Containers: names})
+	s.NextContainerImages, s.NextContainerRefMetadata, s.PreCheckBeforeNext = nil, nil, nil
+	if len(later.containers()) == 0 {
+		return
+	}
+	s.NextContainerImages = later.images
+	s.PreCheckBeforeNext = &apps.InPlacePreCheck{ContainersRequiredReady: now.containers()}
+	s.NextContainerRefMetadata = map[string]metav1.ObjectMeta{}
+	for _, name := range later.env {
+		m := metav1.ObjectMeta{Labels: map[string]string{}, Annotations: map[string]string{}}
+		for _, k := range later.keys[name] {
+			if value, ok := later.value(k); ok && k.annotation {
+				m.Annotations[k.name] = value
+			} else if ok {
+				m.Labels[k.name] = value
+			}
+		}
+		s.NextContainerRefMetadata[name] = m
+	}
+}
+
+// before is how a container is now.
+func (u *unit) before(name string) apps.InPlaceContainerStatus {
+	if s := u.status(name); s != nil {
+		return apps.InPlaceContainerStatus{ImageID: s.ImageID, ContainerID: s.ContainerID}
+	}
+	return apps.InPlaceContainerStatus{}
+}
+
+// containers are those that begin anew.
+func (c *change) containers() []string {
+	names := append(sorted(c.images), c.env...)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// patch is that of the metadata and the images.
+func (c *change) patch() (b patch) {
+	b.Metadata.Labels, b.Metadata.Annotations = c.labels, map[string]any{}
+	maps.Copy(b.Metadata.Annotations, c.annotations)
+	if len(c.images) > 0 {
+		b.Spec = &patchSpec{}
+		for _, name := range sorted(c.images) {
+			b.Spec.Containers = append(b.Spec.Containers, patchContainer{Name: name, Image: c.images[name]})
+		}
+	}
+	return b
+}
+
+// with is the change and what another has left to be done, as the template has that now.
+func (c *change) with(s *apps.InPlaceUpdateState, to *corev1.PodTemplateSpec) *change {
+	if !hasNext(s) {
+		return c
+	}
+	sum := &change{images: map[string]string{}, resources: c.resources, labels: map[string]*string{}, annotations: map[string]any{}}
+	maps.Copy(sum.images, c.images)
+	for i := range to.Spec.Containers {
+		if container := &to.Spec.Containers[i]; s.NextContainerImages[container.Name] != "" {
+			sum.images[container.Name] = container.Image
+		}
+	}
+	for _, m := range s.NextContainerRefMetadata {
+		for key := range m.Labels {
+			sum.labels[key] = nil
+			if value, ok := to.Labels[key]; ok {
+				sum.labels[key] = &value
+			}
+		}
+		for key := range m.Annotations {
+			sum.annotations[key] = nil
+			if value, ok := to.Annotations[key]; ok {
+				sum.annotations[key] = value
+			}
+		}
+	}
+	maps.Copy(sum.labels, c.labels)
+	maps.Copy(sum.annotations, c.annotations)
+	var err error
+	if sum.metadata, err = json.Marshal(patch{Metadata: patchMetadata{Labels: sum.labels, Annotations: sum.annotations}}); err != nil {
+		panic(err) // strings
+	}
+	sum.env = sum.readers(to)
+	return sum
+}
+
+// split takes what can be changed now: the containers of the highest launch priority,
+// those without one, and those that read what one of these reads, which begin anew with
+// it. The metadata that only others read waits with them.
+func (c *change) split(t *corev1.PodTemplateSpec) (now, later *change) {
+	touched := c.containers()
+	keys := map[string][]metadataKey{}
+	priority, highest := map[string]int{}, math.MinInt
+	for i := range t.Spec.Containers {
+		container := &t.Spec.Containers[i]
+		if !slices.Contains(touched, container.Name) {
+			continue
+		}
+		if slices.Contains(c.env, container.Name) {
+			keys[container.Name] = c.reads(container)
+		}
+		for _, e := range container.Env {
+			if n, err := strconv.Atoi(e.Value); e.Name == priorityVariable && err == nil {
+				priority[container.Name], highest = n, max(highest, n)
+			}
+		}
+	}
+	waits := map[string]bool{}
+	for _, name := range touched {
+		if n, ok := priority[name]; ok && n < highest {
+			waits[name] = true
+		}
+	}
+	// A key that one reads who does not wait is changed now, and so is one that goes: what is
+	// left is kept as values.
+	kept := map[metadataKey]bool{}
+	for again := true; again; {
+		again = false
+		for _, name := range touched {
+			changed := slices.ContainsFunc(keys[name], func(k metadataKey) bool { _, ok := c.value(k); return kept[k] || !ok })
+			if waits[name] && changed {
+				delete(waits, name)
+				again = true
+			}
+			for _, k := range keys[name] {
+				if !waits[name] && !kept[k] {
+					kept[k], again = true, true
+				}
+			}
+		}
+	}
+	now = &change{images: map[string]string{}, labels: maps.Clone(c.labels), annotations: maps.Clone(c.annotations), keys: keys}
+	later = &change{images: map[string]string{}, labels: c.labels, annotations: c.annotations, keys: keys}
+	for _, name := range touched {
+		to := now
+		if waits[name] {
+			to = later
+			for _, k := range keys[name] {
+				if k.annotation {
+					delete(now.annotations, k.name)
+				} else {
+					delete(now.labels, k.name)
+				}
+			}
+		}
+		if image, ok := c.images[name]; ok {
+			to.images[name] = image
+		}
+		if slices.Contains(c.env, name) {
+			to.env = append(to.env, name)
+		}
+	}
+	return now, later
+}

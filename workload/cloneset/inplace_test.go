@@ -1,0 +1,170 @@
+package cloneset
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/rehearse-k8s/rehearse/api/apps"
+	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
+)
+
+var inPlace = strategy(v1alpha1.InPlaceIfPossible)
+
+// containers of a template: "main=1 redis=10" are two with launch priorities, "app" has
+// none. Each has a variable from the label that bears its name.
+func containers(words string) func(*v1alpha1.CloneSetSpec) {
+	return func(s *v1alpha1.CloneSetSpec) {
+		s.Template.Spec.Containers = nil
+		for _, word := range strings.Fields(words) {
+			name, priority, ok := strings.Cut(word, "=")
+			c := corev1.Container{Name: name, Image: name + ":1", Env: []corev1.EnvVar{{
+				Name: "V", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.labels['" + name + "']"}},
+			}}}
+			if ok {
+				c.Env = append(c.Env, corev1.EnvVar{Name: priorityVariable, Value: priority})
+			}
+			s.Template.Spec.Containers = append(s.Template.Spec.Containers, c)
+		}
+	}
+}
+
+func imageOf(container, image string) func(*v1alpha1.CloneSetSpec) {
+	return func(s *v1alpha1.CloneSetSpec) {
+		i := slices.IndexFunc(s.Template.Spec.Containers, func(c corev1.Container) bool { return c.Name == container })
+		s.Template.Spec.Containers[i].Image = image
+	}
+}
+
+func withLabel(key, value string) func(*v1alpha1.CloneSetSpec) {
+	return func(s *v1alpha1.CloneSetSpec) { s.Template.Labels[key] = value }
+}
+
+// record is what the last update in place has left in a pod.
+func (w *world) record(slot int) (s apps.InPlaceUpdateState) {
+	w.t.Helper()
+	if err := json.Unmarshal([]byte(w.pod(slot).Annotations[apps.AnnotationInPlaceState]), &s); err != nil {
+		w.t.Fatalf("%v", err)
+	}
+	return s
+}
+
+// batches are the containers that were changed together, "redis main".
+func batches(s apps.InPlaceUpdateState) string {
+	var all []string
+	for _, b := range s.ContainerBatchesRecord {
+		all = append(all, strings.Join(b.Containers, "+"))
+	}
+	return strings.Join(all, " ")
+}
+
+// runs is what a pod's containers run: "main:2 restarts=1".
+func (w *world) runs(slot int) string {
+	var all []string
+	for _, c := range w.pod(slot).Status.ContainerStatuses {
+		all = append(all, fmt.Sprintf("%s restarts=%d", c.Image, c.RestartCount))
+	}
+	return strings.Join(all, ", ")
+}
+
+func (w *world) stateOf(slot int) apps.LifecycleState {
+	return apps.LifecycleState(w.pod(slot).Labels[apps.LabelState])
+}
+
+// stuckAt has containers not begin anew, until it is called again.
+func (w *world) stuckAt(names ...string) {
+	w.behaves = func(*corev1.Pod) behaviour { return behaviour{stuck: names} }
+}
+
+// TestUpdateOverAnUpdate: what one update has begun and not ended is waited for by the next
+// one too, be it an image or an environment.
+func TestUpdateOverAnUpdate(t *testing.T) {
+	for name, first := range map[string]func(*v1alpha1.CloneSetSpec){
+		"environment": withLabel("main", "new"), "image": imageOf("main", "main:2"),
+	} {
+		for _, grace := range []int32{0, 5} {
+			t.Run(fmt.Sprint(name, grace), func(t *testing.T) {
+				w := grown(t, 1, inPlace, containers("main other"), func(s *v1alpha1.CloneSetSpec) {
+					s.UpdateStrategy.InPlaceUpdateStrategy = &apps.InPlaceUpdateStrategy{GracePeriodSeconds: grace}
+				})
+				w.stuckAt("main")
+				w.edit(first)
+				w.settle()
+				w.pass(6 * time.Second)
+				w.edit(imageOf("other", "other:2"))
+				w.settle()
+				w.pass(6 * time.Second)
+				if got := w.stateOf(0); got != apps.StateUpdating {
+					t.Errorf("main has not begun anew, and the pod is %s: %s", got, w.runs(0))
+				}
+				w.stuckAt()
+				w.settle()
+				if got := w.runs(0); !strings.Contains(got, "other:2 restarts=1") || !strings.HasSuffix(strings.Split(got, ",")[0], "restarts=1") || w.stateOf(0) != apps.StateNormal {
+					t.Errorf("the pod is %s and runs %s", w.stateOf(0), got)
+				}
+			})
+		}
+	}
+}
+
+// TestPriorities: containers of a higher launch priority are changed first, the others when
+// those are ready; their environment is a part of it.
+func TestPriorities(t *testing.T) {
+	w := grown(t, 1, inPlace, containers("main=1 redis=10"), withLabel("main", "one"), withLabel("redis", "one"))
+	w.edit(imageOf("main", "main:2"), imageOf("redis", "redis:2"), withLabel("main", "two"), withLabel("redis", "two"))
+	w.behaves = func(*corev1.Pod) behaviour { return behaviour{unready: []string{"redis"}} }
+	w.settle()
+	if got := batches(w.record(0)); got != "redis" || w.runs(0) != "main:1 restarts=0, redis:2 restarts=1" || w.pod(0).Labels["main"] != "one" {
+		t.Errorf("batches %q, %s, labels %v", got, w.runs(0), w.pod(0).Labels)
+	}
+	w.behaves = nil
+	w.settle()
+	if got := batches(w.record(0)); got != "redis main" || w.runs(0) != "main:2 restarts=1, redis:2 restarts=1" || w.pod(0).Labels["main"] != "two" || w.stateOf(0) != apps.StateNormal {
+		t.Errorf("batches %q, %s, labels %v", got, w.runs(0), w.pod(0).Labels)
+	}
+	w.edit(withLabel("main", "three"), withLabel("redis", "three"))
+	w.settle()
+	if got := batches(w.record(0)); got != "redis main" || w.runs(0) != "main:2 restarts=2, redis:2 restarts=2" {
+		t.Errorf("batches %q, %s", got, w.runs(0))
+	}
+}
+
+// TestPrioritiesShareALabel: who reads the same label as a container before it cannot wait:
+// its environment changes with that one's.
+func TestPrioritiesShareALabel(t *testing.T) {
+	w := grown(t, 1, inPlace, containers("main=1 redis=10"), func(s *v1alpha1.CloneSetSpec) {
+		for i := range s.Template.Spec.Containers {
+			s.Template.Spec.Containers[i].Env[0].ValueFrom.FieldRef.FieldPath = "metadata.labels['shared']"
+		}
+	})
+	w.edit(withLabel("shared", "new"))
+	w.settle()
+	if got := batches(w.record(0)); got != "main+redis" || w.runs(0) != "main:1 restarts=1, redis:1 restarts=1" {
+		t.Errorf("batches %q, %s", got, w.runs(0))
+	}
+}
+
+// TestNextBatchIsNotLost: an update that comes while containers wait for others changes those
+// too: their images, and their environment.
+func TestNextBatchIsNotLost(t *testing.T) {
+	w := grown(t, 1, inPlace, containers("main=1 redis=10"), withLabel("main", "one"))
+	w.behaves = func(*corev1.Pod) behaviour { return behaviour{unready: []string{"redis"}} }
+	w.edit(imageOf("main", "main:2"), imageOf("redis", "redis:2"), withLabel("main", "two"))
+	w.settle()
+	w.edit(imageOf("redis", "redis:3"))
+	w.settle()
+	w.behaves = nil
+	w.settle()
+	if got := w.runs(0); got != "main:2 restarts=1, redis:3 restarts=2" || w.pod(0).Labels["main"] != "two" || w.stateOf(0) != apps.StateNormal {
+		t.Errorf("%s, labels %v, %s", got, w.pod(0).Labels, w.stateOf(0))
+	}
+	c := container(w.pod(0), "main")
+	if !strings.Contains(c.ContainerID, "main") {
+		t.Errorf("container %+v", c)
+	}
+}

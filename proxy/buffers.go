@@ -1,0 +1,17 @@
+package proxy
+
+import "sync"
+
+// bufferSize is what is copied at once, in bytes.
+const bufferSize = 32 << 10
+
+// pool lends buffers for copying. It implements httputil.BufferPool.
+type pool struct{ sync.Pool }
+
+var buffers = &pool{sync.Pool{New: func() any { return new([bufferSize]byte) }}}
+
+// Get implements httputil.BufferPool.
+func (p *pool) Get() []byte { return p.Pool.Get().(*[bufferSize]byte)[:] }
+
+// Put implements httputil.BufferPool.
+func (p *pool) Put(b []byte) { p.Pool.Put((*[bufferSize]byte)(b)) }

@@ -1,0 +1,113 @@
+package proxy_test
+
+import (
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/rehearse-k8s/rehearse/proxy"
+)
+
+// whoAmI is who the server takes a client for.
+func whoAmI(t *testing.T, client kubernetes.Interface) (string, []string, error) {
+	t.Helper()
+	review, err := client.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return "", nil, err
+	}
+	return review.Status.UserInfo.Username, review.Status.UserInfo.Groups, nil
+}
+
+// TestIdentity: who a client is survives, whether it shows a certificate or a token, during
+// a run and without one; and nobody becomes somebody else.
+func TestIdentity(t *testing.T) {
+	p := newProxy(t)
+	alice, err := user("alice", "team")
+	must(t, err)
+	bob, err := user("bob")
+	must(t, err)
+	ns := namespace(t)
+	_, err = direct.CoreV1().ServiceAccounts(ns).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}}, metav1.CreateOptions{})
+	must(t, err)
+	token, err := direct.CoreV1().ServiceAccounts(ns).CreateToken(t.Context(), "robot", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	must(t, err)
+	robot := rest.AnonymousClientConfig(admin)
+	robot.BearerToken = token.Status.Token
+	door, err := p.Open("alice", alice)
+	must(t, err)
+	t.Cleanup(func() { must(t, door.Close()) })
+	withCertificateOf := func(who *rest.Config) *rest.Config {
+		c := door.Config()
+		c.CertData, c.KeyData = who.CertData, who.KeyData
+		return c
+	}
+	impersonating := door.Config()
+	impersonating.Impersonate.UserName = "root"
+	robotsDoor, err := p.Open("robot", robot)
+	must(t, err)
+	t.Cleanup(func() { must(t, robotsDoor.Close()) })
+
+	check := func(t *testing.T) {
+		for name, c := range map[string]struct {
+			config     *rest.Config
+			user, with string
+			refused    func(error) bool
+		}{
+			"a certificate":               {config: door.Config(), user: "alice", with: "team"},
+			"a token":                     {config: robotsDoor.Config(), user: "system:serviceaccount:" + ns + ":robot", with: "system:serviceaccounts"},
+			"somebody else's certificate": {config: withCertificateOf(bob), refused: apierrors.IsUnauthorized},
+			"nothing":                     {config: rest.AnonymousClientConfig(door.Config()), refused: apierrors.IsUnauthorized},
+			"impersonation":               {config: impersonating, refused: apierrors.IsForbidden},
+		} {
+			client, err := kubernetes.NewForConfig(c.config)
+			must(t, err)
+			is, groups, err := whoAmI(t, client)
+			if c.refused != nil {
+				if !c.refused(err) {
+					t.Errorf("%s: %q, %v", name, is, err)
+				}
+				continue
+			}
+			if err != nil || is != c.user || !strings.Contains(strings.Join(groups, " "), c.with) {
+				t.Errorf("%s: %q in %q, %v", name, is, groups, err)
+			}
+		}
+	}
+	t.Run("without a run", check)
+	begin(t, p, proxy.Hooks{})
+	t.Run("in a run", check)
+}
+
+// TestKubeconfig: the file leads through the door, as the same user, to the namespace.
+func TestKubeconfig(t *testing.T) {
+	p := newProxy(t)
+	alice, err := user("alice")
+	must(t, err)
+	d, err := p.Open("alice", alice)
+	must(t, err)
+	defer func() { must(t, d.Close()) }()
+	file, err := d.Kubeconfig("there")
+	must(t, err)
+	loaded, err := clientcmd.NewClientConfigFromBytes(file)
+	must(t, err)
+	if ns, _, err := loaded.Namespace(); err != nil || ns != "there" {
+		t.Errorf("namespace %q, %v", ns, err)
+	}
+	config, err := loaded.ClientConfig()
+	must(t, err)
+	if config.Host != d.URL() || !strings.HasPrefix(d.URL(), "https://127.0.0.1:") {
+		t.Errorf("%s is not %s", config.Host, d.URL())
+	}
+	client, err := kubernetes.NewForConfig(config)
+	must(t, err)
+	if is, _, err := whoAmI(t, client); err != nil || is != "alice" {
+		t.Errorf("%q, %v", is, err)
+	}
+}

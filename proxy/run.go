@@ -1,0 +1,256 @@
+package proxy
+
+import (
+	"sync"
+	"time"
+
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/history"
+)
+
+// Hooks are what faults ask for that a proxy cannot do. They are called from the
+// goroutines of requests and may take their time; a nil one does nothing.
+type Hooks struct {
+	// Crash ends the process of an actor at once and begins it anew, when the fault's time
+	// is over if it has one.
+	Crash func(actor string, f fault.Fault)
+	// Overlap begins a second instance of an actor.
+	Overlap func(actor string, f fault.Fault)
+	// Interfere does to an object what the fault says, as somebody else.
+	Interfere func(f fault.Fault, o history.Object)
+}
+
+// Quiet is how long nothing has to happen until a hold without a time is over: then the
+// world has nothing else to do but wait for time.
+const Quiet = 300 * time.Millisecond
+
+// Run is a time in which faults act and everything is recorded.
+type Run struct {
+	proxy *Proxy
+	hooks Hooks
+	start time.Time
+
+	mu      sync.Mutex
+	plan    *fault.Plan
+	header  history.Header
+	steps   []history.Step // not numbered nor hashed yet
+	truth   int64
+	streams int
+	known   map[string]revisions // of objects, as answers and events have shown them
+	wrote   map[int64]int        // the steps that made revisions
+	holds   []*hold              // in the order in which they began
+	active  time.Time            // when something last happened
+	quiet   *time.Timer
+	ended   bool
+}
+
+// hold is something that is kept back until done is closed.
+type hold struct {
+	done chan struct{}
+	// after is the step from which on writes count, left how many of them are still to have
+	// effect; 0: it is not over by writes. A write that was sent before the hold began, and
+	// is answered later, does not count.
+	after, left int
+	timed       bool // over by a timer of its own
+}
+
+// Begin has faults act from now on. One run at a time.
+func (p *Proxy) Begin(header history.Header, faults []fault.Fault, hooks Hooks) (*Run, error) {
+	r := &Run{
+		proxy: p, hooks: hooks, start: time.Now(), plan: fault.NewPlan(faults),
+		known: map[string]revisions{}, wrote: map[int64]int{}, active: time.Now(),
+	}
+	header.Format, header.Start = history.Format, r.start
+	header.Faults = nil
+	for _, f := range faults {
+		header.Faults = append(header.Faults, f.String())
+	}
+	r.header = header
+	if !p.run.CompareAndSwap(nil, r) {
+		return nil, errOneRun
+	}
+	r.quiet = time.AfterFunc(Quiet, r.isQuiet)
+	return r, nil
+}
+
+// End lets everything go that is held back and returns the record. Faults do not act any
+// more; what clients have open goes on without them.
+func (r *Run) End() *history.Run {
+	r.proxy.run.CompareAndSwap(r, nil)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = true
+	r.quiet.Stop()
+	for _, h := range r.holds {
+		close(h.done)
+	}
+	r.holds = nil
+	record := &history.Run{Header: r.header}
+	for _, s := range r.steps {
+		// The event of a write may be here before its answer, and so before anybody knew which
+		// revision the write made.
+		if n, ok := r.wrote[s.Revision]; ok && s.Kind == history.Frame && n < len(record.Steps) {
+			s.Causes = append(s.Causes, n)
+		}
+		record.Add(s)
+	}
+	return record
+}
+
+// Add records something that did not come by the proxy: an actor that was started or
+// ended, a write of the user.
+func (r *Run) Add(s history.Step) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.add(s)
+}
+
+// Unmet are the faults that have not acted.
+func (r *Run) Unmet() []fault.Fault {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.plan.Unmet()
+}
+
+// Idle is how long nothing has happened, but for what is held back.
+func (r *Run) Idle() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Since(r.active)
+}
+
+// add records a step. The lock is held.
+func (r *Run) add(s history.Step) int {
+	if r.ended {
+		return -1
+	}
+	s.At = time.Since(r.start)
+	r.steps = append(r.steps, s)
+	n := len(r.steps) - 1
+	r.happened(n)
+	return n
+}
+
+// complete says what became of a request that was recorded when it was sent.
+func (r *Run) complete(n int, s history.Step) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended || n < 0 {
+		return
+	}
+	s.At = r.steps[n].At
+	r.steps[n] = s
+	r.happened(n)
+}
+
+// happened takes account of a step. The lock is held.
+func (r *Run) happened(n int) {
+	s := &r.steps[n]
+	r.truth = max(r.truth, s.Revision)
+	s.Truth = r.truth
+	r.active = time.Now()
+	if s.Wrote() {
+		r.wrote[s.Revision] = n
+		r.release(func(h *hold) bool {
+			if h.left == 0 || n < h.after {
+				return false
+			}
+			h.left--
+			return h.left == 0
+		})
+	}
+}
+
+// meet counts an item and returns the faults that act on it.
+func (r *Run) meet(i fault.Item) []fault.Fault {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.active = time.Now()
+	return r.plan.Meet(i)
+}
+
+// keep begins to hold something back, as a fault says.
+func (r *Run) keep(f fault.Fault) *hold {
+	h := &hold{done: make(chan struct{})}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended {
+		close(h.done)
+		return h
+	}
+	switch {
+	case f.For > 0:
+		h.timed = true
+		time.AfterFunc(f.For, func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.release(func(x *hold) bool { return x == h })
+		})
+	case f.Writes > 0:
+		h.after, h.left = len(r.steps), f.Writes
+	}
+	r.holds = append(r.holds, h)
+	return h
+}
+
+// release ends holds. The lock is held.
+func (r *Run) release(which func(*hold) bool) {
+	left := r.holds[:0]
+	for _, h := range r.holds {
+		if which(h) {
+			close(h.done)
+		} else {
+			left = append(left, h)
+		}
+	}
+	clear(r.holds[len(left):])
+	r.holds = left
+}
+
+// isQuiet ends the oldest hold without a time once nothing has happened for a while: also
+// one that waits for writes that nobody makes.
+func (r *Run) isQuiet() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended {
+		return
+	}
+	left := Quiet - time.Since(r.active)
+	if left <= 0 {
+		for _, h := range r.holds {
+			if !h.timed {
+				r.release(func(x *hold) bool { return x == h })
+				r.active = time.Now()
+				break
+			}
+		}
+		left = Quiet
+	}
+	r.quiet.Reset(left)
+}
+
+// seen notes a revision of an object. The lock is held.
+func (r *Run) seen(o history.Object, revision int64) {
+	key := o.String()
+	if k := r.known[key]; revision > k.last {
+		r.known[key] = revisions{last: revision, before: k.last}
+	}
+}
+
+// before is the revision that an object had before a write that has left it at now: the
+// last that anybody saw. The event of the write may have been seen already; a write that
+// has left the object at a revision which an earlier one made has changed nothing. The lock
+// is held.
+func (r *Run) before(o history.Object, now int64) int64 {
+	r.seen(o, now)
+	if _, made := r.wrote[now]; made {
+		return now
+	}
+	if k := r.known[o.String()]; k.last == now {
+		return k.before
+	}
+	return 0
+}
+
+// revisions are the last two that anybody saw of an object.
+type revisions struct{ last, before int64 }

@@ -1,0 +1,165 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httputil"
+	"strings"
+
+	"github.com/rehearse-k8s/rehearse/wire"
+)
+
+// maxBody is the largest body of a request, in bytes: far above what the API server takes.
+const maxBody = 64 << 20
+
+// serve takes a request of the client.
+func (d *Door) serve(w http.ResponseWriter, r *http.Request) {
+	trusted, err := d.identify(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusForbidden)
+		return
+	}
+	run := d.proxy.run.Load()
+	if run == nil || isUpgrade(r) {
+		d.pass(w, r, trusted)
+		return
+	}
+	q := &exchange{door: d, run: run, trusted: trusted, w: w, r: r}
+	if err := q.read(); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	q.answer()
+}
+
+// identify says whether the proxy has to speak for a client: one that has shown its
+// certificate, which ends here. Tokens go on as they are.
+func (d *Door) identify(r *http.Request) (trusted bool, err error) {
+	if r.Header.Get("Authorization") != "" || !d.subject.shows(r.TLS) {
+		return false, nil
+	}
+	for name := range r.Header {
+		if strings.HasPrefix(name, "Impersonate-") {
+			return false, errors.New("proxy: a client with a certificate cannot impersonate others here, because the proxy speaks for it in the same way; give it a token")
+		}
+	}
+	r.Header.Set("Impersonate-User", d.subject.user)
+	for _, group := range d.subject.groups {
+		r.Header.Add("Impersonate-Group", group)
+	}
+	return true, nil
+}
+
+func isUpgrade(r *http.Request) bool {
+	return r.Header.Get("Upgrade") != "" || strings.Contains(strings.ToLower(r.Header.Get("Connection")), "upgrade")
+}
+
+// pass copies a request and its answer.
+func (d *Door) pass(w http.ResponseWriter, r *http.Request, trusted bool) {
+	p := d.proxy
+	forward := httputil.ReverseProxy{
+		Rewrite:       func(pr *httputil.ProxyRequest) { p.direct(pr.Out) },
+		Transport:     p.transport(trusted, isUpgrade(r)),
+		FlushInterval: -1, // watch events at once
+		BufferPool:    buffers,
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			if r.Context().Err() == nil {
+				http.Error(w, fmt.Sprintf("proxy: the API server did not answer: %s", err), http.StatusBadGateway)
+			}
+		},
+	}
+	forward.ServeHTTP(w, r)
+}
+
+func (p *Proxy) direct(r *http.Request) {
+	r.URL.Scheme, r.URL.Host, r.Host = p.target.Scheme, p.target.Host, ""
+	if base := strings.TrimSuffix(p.target.Path, "/"); base != "" {
+		r.URL.Path = base + r.URL.Path
+		if r.URL.RawPath != "" {
+			r.URL.RawPath = base + r.URL.RawPath
+		}
+	}
+}
+
+func (p *Proxy) transport(trusted, upgrade bool) http.RoundTripper {
+	switch {
+	case trusted && upgrade:
+		return p.trustedUpgrade
+	case trusted:
+		return p.trusted
+	case upgrade:
+		return p.plainUpgrade
+	}
+	return p.plain
+}
+
+// exchange is one request of a run, and its answer.
+type exchange struct {
+	door    *Door
+	run     *Run
+	trusted bool
+	w       http.ResponseWriter
+	r       *http.Request
+	body    []byte
+	call    wire.Call
+}
+
+// read takes the body and says what the request is in the API's words.
+func (q *exchange) read() (err error) {
+	if q.r.Body != nil {
+		if q.body, err = io.ReadAll(http.MaxBytesReader(q.w, q.r.Body, maxBody)); err != nil {
+			return fmt.Errorf("proxy: the body of %s %s: %w", q.r.Method, q.r.URL.Path, err)
+		}
+	}
+	q.call = wire.DescribeCall(q.r.Method, q.r.URL, q.r.Header, q.body)
+	return nil
+}
+
+// forward sends the request on. Writes are carried out to their end whoever goes away.
+func (q *exchange) forward() (*http.Response, error) {
+	ctx := q.r.Context()
+	if q.writes() {
+		ctx = context.WithoutCancel(ctx)
+	}
+	out := q.r.Clone(ctx)
+	out.RequestURI = ""
+	for _, hop := range []string{"Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding"} {
+		out.Header.Del(hop)
+	}
+	if q.writes() {
+		out.Header.Del("Accept-Encoding") // the answer is read
+	}
+	out.Body, out.ContentLength = http.NoBody, 0
+	if len(q.body) > 0 {
+		out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(q.body)), int64(len(q.body))
+	}
+	q.door.proxy.direct(out)
+	return q.door.proxy.transport(q.trusted, false).RoundTrip(out)
+}
+
+func (q *exchange) writes() bool { return q.call.Item("").Write }
+
+// give sends a whole answer.
+func (q *exchange) give(code int, header http.Header, body []byte) {
+	copyHeader(q.w.Header(), header)
+	q.w.WriteHeader(code)
+	_, _ = q.w.Write(body) // a client that has gone away needs no answer
+}
+
+// copyHeader leaves out what belongs to a connection.
+func copyHeader(to, from http.Header) {
+	for name, values := range from {
+		switch name {
+		case "Connection", "Keep-Alive", "Transfer-Encoding", "Trailer", "Upgrade":
+		default:
+			to[name] = values
+		}
+	}
+}
+
+// abandon ends the request without an answer: the client sees its connection break.
+func abandon() { panic(http.ErrAbortHandler) }

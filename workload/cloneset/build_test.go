@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/utils/ptr"
 
+	"github.com/rehearse-k8s/rehearse/api/apps"
 	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
 	"github.com/rehearse-k8s/rehearse/workload"
 )
@@ -432,6 +433,9 @@ func (w *world) patch(is workload.Object, a *workload.Action) workload.Object {
 		*left = *next
 	default:
 		w.read(text, left)
+	}
+	if from, to := is.GetLabels()[apps.LabelState], left.GetLabels()[apps.LabelState]; from != to && !inTable(apps.LifecycleState(from), apps.LifecycleState(to)) {
+		w.t.Errorf("from %q to %q: the table has no such way", from, to)
 	}
 	w.put(left)
 	return left

@@ -33,6 +33,8 @@ var transitions = []transition{
 		"chosen to be updated in place, and held by the inPlaceUpdate hook (an Updated pod gets the handlers again)", nil},
 	{[]apps.LifecycleState{"", apps.StatePreparingNormal, apps.StateNormal, apps.StateUpdating, apps.StateUpdated}, apps.StateUpdating,
 		"chosen to be updated in place, and not held", nil},
+	{[]apps.LifecycleState{"", apps.StateNormal}, apps.StateUpdated,
+		"chosen to be updated in place, which changes nothing but metadata, and the inPlaceUpdate hook is not complete", nil},
 	{[]apps.LifecycleState{apps.StatePreparingUpdate}, apps.StateUpdating,
 		"not held any more, and the update is wanted still", nil},
 	{[]apps.LifecycleState{apps.StatePreparingUpdate}, apps.StateUpdated,

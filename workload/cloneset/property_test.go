@@ -310,13 +310,14 @@ func (w *world) isDone() {
 	w.t.Helper()
 	s := w.state()
 	want, _ := resolve(s.Set)
-	updated, held := 0, 0
+	if s.Set.Spec.UpdateStrategy.Paused && slices.ContainsFunc(s.Pods, func(p *Pod) bool { return p.state == apps.StatePreparingUpdate }) {
+		return // who waits for an update goes on when the set does, counts as unavailable, and may keep others waiting
+	}
+	updated := 0
 	for _, p := range s.Pods {
 		switch {
 		case !p.active:
 			w.t.Errorf("pod %s is there, and counts nowhere", p.Name)
-		case s.Set.Spec.UpdateStrategy.Paused && p.state == apps.StatePreparingUpdate:
-			held++ // until it goes on
 		case !p.normal() || !p.ready():
 			w.t.Errorf("pod %s is %s, ready %t: %s", p.Name, p.state, p.ready(), asJSON(p))
 		case p.InPlaceGrace != "":
@@ -328,9 +329,6 @@ func (w *world) isDone() {
 			updated++
 			w.matches(p)
 		}
-	}
-	if held > 0 {
-		return // it counts as unavailable, and may keep others waiting
 	}
 	if len(s.Pods) != want.replicas {
 		w.t.Errorf("%d pods, not %d", len(s.Pods), want.replicas)

@@ -24,7 +24,7 @@ import (
 // patience is how long a case waits for what is to come; while is how long it looks
 // whether what is not to come stays away.
 const (
-	patience = 30 * time.Second
+	patience = time.Minute
 	while    = 2 * time.Second
 )
 

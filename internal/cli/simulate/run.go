@@ -5,15 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
+	kruise "github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
 	"github.com/rehearse-k8s/rehearse/api/v1alpha1"
 	"github.com/rehearse-k8s/rehearse/controller"
 	"github.com/rehearse-k8s/rehearse/controller/clonesets"
@@ -92,9 +96,12 @@ func Run(ctx context.Context, o Options) error {
 		}
 		return err
 	}
-	if s.Stage != nil && !servesStages(s.Config) {
+	if s.Stage != nil && !serves(s.Config, v1alpha1.GroupVersion, v1alpha1.StageKind) {
 		o.Say("This cluster knows no Stage objects (kwok.x-k8s.io); the stages of --stages are played alone until it does.")
 		s.Stage.WatchWait = -1
+	}
+	if s.CloneSets != nil && !serves(s.Config, kruise.GroupVersion, kruise.Kind) {
+		o.Say("This cluster knows no CloneSets (apps.kruise.io); they are waited for: kubectl apply --server-side -k deploy/clonesets")
 	}
 	s.Config.Wrap(s.connection.watch)
 	for ctx.Err() == nil {
@@ -105,15 +112,18 @@ func Run(ctx context.Context, o Options) error {
 	return nil
 }
 
-// servesStages tells whether the cluster has the definition of Stage. Where it does
-// not say, it is taken to have it: the engine waits a little and goes on.
-func servesStages(config *rest.Config) bool {
+// serves tells whether the cluster has the definition of a kind. Where it does not say, it
+// is taken to have it: who needs it waits a little and goes on.
+func serves(config *rest.Config, version schema.GroupVersion, kind string) bool {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return true
 	}
-	_, err = client.ServerResourcesForGroupVersion(v1alpha1.GroupVersion.String())
-	return !apierrors.IsNotFound(err)
+	all, err := client.ServerResourcesForGroupVersion(version.String())
+	if err != nil {
+		return !apierrors.IsNotFound(err)
+	}
+	return slices.ContainsFunc(all.APIResources, func(r metav1.APIResource) bool { return r.Kind == kind })
 }
 
 // ready is the readiness check. A replica that stands by is ready: it could take

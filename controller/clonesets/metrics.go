@@ -40,7 +40,7 @@ func NewMetrics() *Metrics {
 	m.writes = prometheus.NewCounterVec(prometheus.CounterOpts(opts("writes_total", "Writes by resource, verb and result.")), []string{"resource", "verb", "result"})
 	m.stale = prometheus.NewCounterVec(prometheus.CounterOpts(opts("stale_sync_skips_total", "Syncs that waited because a cache did not show this controller's own last write.")), []string{"resource"})
 	m.waits = histogram("freshness_wait_seconds", "How long a CloneSet waited until the caches showed this controller's own last writes, in seconds.", prometheus.ExponentialBuckets(0.001, 4, 10))
-	m.rollouts = histogram("rollout_duration_seconds", "From the revision of a template to all pods being of it and available, in seconds; of CloneSets with a progressDeadlineSeconds.", prometheus.ExponentialBuckets(1, 2, 16))
+	m.rollouts = histogram("rollout_duration_seconds", "From the revision of a template to all pods being of it and available, in seconds.", prometheus.ExponentialBuckets(1, 2, 16))
 	m.pods = prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("pods", "Active pods by the state of their life.")), []string{"state"})
 	m.restarts = prometheus.NewCounter(prometheus.CounterOpts(opts("cache_restarts_total", "How often the caches were filled anew because the audit found that they had departed from the API.")))
 	m.all = []prometheus.Collector{m.syncs, m.duration, m.writes, m.stale, m.waits, m.rollouts, m.pods, m.restarts}

@@ -44,6 +44,7 @@ func (c *instance) sync(ctx context.Context, k key) (wake time.Duration, err err
 	}
 	m.past = d.Past
 	c.metrics.states(k, d.Tally.States)
+	c.metrics.rolledOut(d.Tally.RolledOut)
 	err = c.carryOut(ctx, set, m, &d)
 	if len(d.Actions) > 0 {
 		d.Wake = workload.Soonest(d.Wake, fallback)

@@ -90,7 +90,6 @@ func (c *instance) writeStatus(ctx context.Context, set *v1alpha1.CloneSet, m *m
 	for _, e := range d.Events {
 		c.events.Tell(set, e.Warning, e.Reason, e.Message)
 	}
-	c.metrics.rolledOut(d.Tally.RolledOut)
 	return nil
 }
 

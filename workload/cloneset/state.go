@@ -78,8 +78,18 @@ type Past struct {
 	// Taken are names that somebody else's objects bear. Failed are names of pods that
 	// could not be made; they are tried after others.
 	Taken, Failed map[string]bool
+	// Rollout is that of the template's revision, for metrics.
+	Rollout Rollout
 	// ScaleError and UpdateError are why writes failed the last time, "" if they did not.
 	ScaleError, UpdateError string
+}
+
+// Rollout is how far a revision has come.
+type Rollout struct {
+	Revision string
+	Began    time.Time
+	// Over: all pods were updated and available.
+	Over bool
 }
 
 // Limits are the numbers that tests want to change.

@@ -36,6 +36,7 @@ func (p *plan) write(known bool) {
 	urgent := !p.sameBut(&counts, was)
 	if known {
 		p.progress(is)
+		p.timeRollout(is)
 	}
 	p.failures(is)
 	p.pending(is)
@@ -123,7 +124,7 @@ func (p *plan) progress(is *v1alpha1.CloneSetStatus) {
 	c := v1alpha1.CloneSetCondition{Type: v1alpha1.Progressing, Status: corev1.ConditionTrue, LastUpdateTime: metav1.NewTime(since)}
 	left := since.Add(time.Duration(*seconds) * time.Second).Sub(p.now)
 	switch {
-	case expected == replicas && is.UpdatedAvailableReplicas == replicas && is.Replicas == replicas:
+	case p.rolledOut(is):
 		c.Reason, c.Message = v1alpha1.ReasonAvailable, "all pods are updated and available"
 	case p.set.Spec.UpdateStrategy.Paused:
 		c.Reason, c.Message = v1alpha1.ReasonPaused, "the update is paused"
@@ -136,10 +137,31 @@ func (p *plan) progress(is *v1alpha1.CloneSetStatus) {
 		c.Reason, c.Message = v1alpha1.ReasonUpdated, "the update goes on"
 		p.wake(left)
 	}
-	if last != nil && last.Reason != c.Reason && c.Reason == v1alpha1.ReasonAvailable && p.set.Status.UpdateRevision == is.UpdateRevision {
-		p.decision.Tally.RolledOut = max(p.now.Sub(p.updated.Object.CreationTimestamp.Time), 1)
-	}
 	setCondition(is, c, p.now)
+}
+
+// rolledOut tells whether all pods are there, updated and available.
+func (p *plan) rolledOut(s *v1alpha1.CloneSetStatus) bool {
+	replicas := int32(p.wanted.replicas)
+	return p.wanted.partition == 0 && s.UpdatedAvailableReplicas == replicas && s.Replicas == replicas
+}
+
+// timeRollout tells once for each revision, and each time that the template goes back to
+// one, how long it took until all pods were there.
+func (p *plan) timeRollout(is *v1alpha1.CloneSetStatus) {
+	past := &p.decision.Past
+	if past.Rollout.Revision != is.UpdateRevision {
+		began := p.now
+		if past.Rollout.Revision == "" { // who has just begun did not see it begin
+			began = p.updated.Object.CreationTimestamp.Time
+		}
+		was := &p.set.Status
+		past.Rollout = Rollout{Revision: is.UpdateRevision, Began: began, Over: was.UpdateRevision == is.UpdateRevision && p.rolledOut(was)}
+	}
+	if !past.Rollout.Over && p.rolledOut(is) {
+		past.Rollout.Over = true
+		p.decision.Tally.RolledOut = max(p.now.Sub(past.Rollout.Began), 1)
+	}
 }
 
 // moved tells whether the status shows progress since the last one: more pods of the

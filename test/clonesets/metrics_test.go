@@ -1,0 +1,93 @@
+package clonesets_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
+	controller "github.com/rehearse-k8s/rehearse/controller/clonesets"
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/simtest"
+	"github.com/rehearse-k8s/rehearse/test/clonesets"
+)
+
+// TestMetrics wants the counts of one set that is made, updated in place and deleted.
+func TestMetrics(t *testing.T) {
+	metrics := controller.NewMetrics()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(metrics)
+	runner := controller.Runner(controller.Options{Workers: 1, Writes: 1, Audit: -1, Metrics: metrics})
+	runs := 0.0
+	got := map[string]float64{}
+	gather := func() {
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		clear(got)
+		for _, f := range families {
+			for _, m := range f.Metric {
+				labels := []string{}
+				for _, l := range m.Label {
+					labels = append(labels, l.GetValue())
+				}
+				got[f.GetName()+" "+strings.Join(labels, ",")] += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+			}
+		}
+	}
+	simtest.Run(t, clonesets.Options().Seeds(1), func(w *simtest.World) {
+		runs++
+		set := clonesets.SetOf(3, v1alpha1.CloneSetSpec{
+			UpdateStrategy:          v1alpha1.CloneSetUpdateStrategy{Type: v1alpha1.InPlaceIfPossible},
+			ProgressDeadlineSeconds: ptr.To[int32](600),
+		})
+		w.Controller(clonesets.Actor, runner)
+		w.Controller("kubelet", clonesets.Kubelet(nil))
+		w.Create(set)
+		w.Settle()
+		w.Patch(set, types.MergePatchType, `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"web:2"}]}}}}`)
+		w.Settle()
+		if gather(); got["cloneset_controller_pods Normal"] != 3 {
+			w.Fatalf("pods by state: %v", got)
+		}
+		w.Patch(set, types.MergePatchType, `{"spec":{"replicas":0}}`)
+		w.Settle()
+	})
+	gather()
+	for name, want := range map[string]float64{
+		"cloneset_controller_writes_total pods,success,create":                3 * runs,
+		"cloneset_controller_writes_total pods,success,delete":                3 * runs,
+		"cloneset_controller_writes_total controllerrevisions,success,create": 2 * runs,
+		"cloneset_controller_rollout_duration_seconds ":                       2 * runs,
+		"cloneset_controller_pods Normal":                                     0,
+		"cloneset_controller_cache_restarts_total ":                           0,
+	} {
+		if value, ok := got[name]; !ok || value != want {
+			t.Errorf("%s is %v, want %v (present: %t)", name, value, want, ok)
+		}
+	}
+	if got["cloneset_controller_syncs_total success"] == 0 || got["cloneset_controller_sync_duration_seconds "] == 0 {
+		t.Errorf("syncs are not counted: %v", got)
+	}
+}
+
+// TestAudit loses the event of a pod's deletion for good, which no legal API does: the
+// audit finds it, and another pod is made.
+func TestAudit(t *testing.T) {
+	audited := controller.Runner(controller.Options{Workers: 1, Writes: 1, Audit: time.Minute})
+	simtest.Run(t, clonesets.Options().Seeds(40).Level(fault.Seen), func(w *simtest.World) {
+		w.EndsVary()
+		w.Controller(clonesets.Actor, audited)
+		w.Controller("kubelet", clonesets.Kubelet(nil))
+		w.Faults(fault.Fault{Kind: fault.KindLoseEvent, Actor: clonesets.Actor, Resource: "pods"})
+		w.Create(clonesets.SetOf(2, v1alpha1.CloneSetSpec{}))
+		w.Settle()
+		w.Delete(pods(w)[0])
+		w.Eventually(5*time.Minute, setField("status.availableReplicas", 2))
+	})
+}

@@ -104,7 +104,11 @@ func (c *Cluster) openBackend(ctx context.Context) (apiserver.Backend, string, e
 func (c *Cluster) startParts(ctx, workCtx context.Context, work *sync.WaitGroup, stages *stage.Set, pki string) error {
 	list := c.options.Controllers
 	build, _ := errgroup.WithContext(ctx)
-	build.Go(func() error { return ensureKinds(ctx, c.server.RESTConfig("rehearse:kinds"), list) })
+	known := make(chan struct{})
+	build.Go(func() error {
+		defer close(known)
+		return ensureKinds(ctx, c.server.RESTConfig("rehearse:kinds"), list)
+	})
 	run := func(start func() (func(context.Context), error)) {
 		build.Go(func() error {
 			part, err := start()
@@ -116,7 +120,13 @@ func (c *Cluster) startParts(ctx, workCtx context.Context, work *sync.WaitGroup,
 	}
 	if upstream := upstreamOnly(list); len(upstream) > 0 {
 		run(func() (func(context.Context), error) {
-			return startControllers(workCtx, c.server.RESTConfig("system:kube-controller-manager"), upstream, pki)
+			part, err := startControllers(workCtx, c.server.RESTConfig("system:kube-controller-manager"), upstream, pki)
+			return func(ctx context.Context) {
+				// The garbage collector looks for kinds when it begins and every 30 s. What is left
+				// by an owner of a kind that it does not know it never finds.
+				<-known
+				part(ctx)
+			}, err
 		})
 	}
 	if picked(list, Scheduler) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -15,11 +16,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	clonesets "github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
 	"github.com/rehearse-k8s/rehearse/api/crds"
+	stages "github.com/rehearse-k8s/rehearse/api/v1alpha1"
 	"github.com/rehearse-k8s/rehearse/controller/webhook"
 )
 
@@ -46,12 +51,14 @@ func ensureKinds(ctx context.Context, config *rest.Config, list []string) error 
 		return err
 	}
 	var files [][]byte
+	var served []schema.GroupVersion
 	if picked(list, StageController) {
-		files = append(files, crds.Stage())
+		files, served = append(files, crds.Stage()), append(served, stages.GroupVersion)
 	}
 	if picked(withoutAlias(list), CloneSet) {
-		files = append(files, crds.CloneSet(), crds.CloneSetPolicies())
+		files, served = append(files, crds.CloneSet(), crds.CloneSetPolicies()), append(served, clonesets.GroupVersion)
 	}
+	parent := ctx
 	all, ctx := errgroup.WithContext(ctx)
 	for _, file := range files {
 		documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(file), 1<<16)
@@ -71,5 +78,27 @@ func ensureKinds(ctx context.Context, config *rest.Config, list []string) error 
 			})
 		}
 	}
-	return all.Wait()
+	if err := all.Wait(); err != nil {
+		return err
+	}
+	return awaitKinds(parent, config, served)
+}
+
+// awaitKinds waits until discovery tells of kinds: it follows their definitions after a
+// moment.
+func awaitKinds(ctx context.Context, config *rest.Config, versions []schema.GroupVersion) error {
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return err
+	}
+	for _, version := range versions {
+		err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+			_, err := client.ServerResourcesForGroupVersion(version.String())
+			return err == nil, nil
+		})
+		if err != nil {
+			return fmt.Errorf("the API does not serve %s: %w", version, err)
+		}
+	}
+	return nil
 }

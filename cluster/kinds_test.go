@@ -2,8 +2,10 @@ package cluster_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,6 +52,42 @@ func TestCloneSetVersions(t *testing.T) {
 			t.Errorf("%s: field %t, labels %v", version, field, got.GetLabels())
 		}
 	}
+}
+
+// TestDeletedAtOnce deletes a CloneSet as soon as the cluster is there: the garbage
+// collector knows the kind by then, and its revision goes with it. What is left by an owner
+// of a kind that it learns of later stays for good.
+func TestDeletedAtOnce(t *testing.T) {
+	c := admin(t, startCluster(t, cluster.Options{Controllers: []string{"cloneset", "garbage-collector-controller"}}))
+	sets := c.Resource(v1alpha1.GroupVersion.WithResource(v1alpha1.Resource)).Namespace("default")
+	revisions := c.Resource(appsv1.SchemeGroupVersion.WithResource("controllerrevisions")).Namespace("default")
+	set := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": v1alpha1.GroupVersion.String(), "kind": v1alpha1.Kind, "metadata": map[string]any{"name": "web"},
+		"spec": map[string]any{
+			"replicas": int64(0), "selector": map[string]any{"matchLabels": map[string]any{"app": "web"}},
+			"template": map[string]any{
+				"metadata": map[string]any{"labels": map[string]any{"app": "web"}},
+				"spec":     map[string]any{"containers": []any{map[string]any{"name": "a", "image": "a"}}},
+			},
+		},
+	}}
+	if _, err := sets.Create(t.Context(), set, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	count := func(want int) func() error {
+		return func() error {
+			list, err := revisions.List(t.Context(), metav1.ListOptions{})
+			if err == nil && len(list.Items) != want {
+				err = fmt.Errorf("there are %d", len(list.Items))
+			}
+			return err
+		}
+	}
+	await(t, "there is a revision", count(1))
+	if err := sets.Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the revision is gone", count(0))
 }
 
 // TestWithoutCloneSets: who leaves the controller out installs OpenKruise's own, definition

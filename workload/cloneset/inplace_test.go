@@ -168,3 +168,129 @@ func TestNextBatchIsNotLost(t *testing.T) {
 		t.Errorf("container %+v", c)
 	}
 }
+
+// TestTwoWritesAndOne: an update in place is a write to the status, one to the spec, and
+// one to the status at the end; meanwhile the pod is not ready by its gate.
+func TestTwoWritesAndOne(t *testing.T) {
+	w := grown(t, 1, inPlace)
+	w.edit(image("web:2"))
+	w.expect("create revision")
+	d := w.expect("SuccessfulUpdatePodInPlace 0 then Changed 0")
+	if d.Actions[0].Subresource != "status" || d.Actions[0].Then.Subresource != "" || !d.Actions[0].Exact || !d.Actions[0].Then.Exact {
+		t.Errorf("actions %+v", d.Actions[0])
+	}
+	p := w.pod(0)
+	for _, kind := range []string{apps.ConditionInPlaceUpdateReady, string(corev1.PodReady)} {
+		if c := conditionOf(p, kind); c.Status != corev1.ConditionFalse {
+			t.Errorf("condition %+v", c)
+		}
+	}
+	if s := w.record(0); s.Revision != w.set.Status.UpdateRevision || !s.UpdateImages || s.LastContainerStatuses["main"].ImageID != "id of web:1" || batches(s) != "main" {
+		t.Errorf("record %+v", s)
+	}
+	if p.Labels[apps.LabelRevision] != w.set.Status.UpdateRevision || w.stateOf(0) != apps.StateUpdating || p.Spec.Containers[0].Image != "web:2" {
+		t.Errorf("labels %v", p.Labels)
+	}
+	w.live()
+	w.expect("Normal 0")
+	w.settle()
+	w.expect("")
+}
+
+// TestTakenUp: who stops between the two writes is taken up by the next plan.
+func TestTakenUp(t *testing.T) {
+	w := grown(t, 1, inPlace)
+	w.edit(image("web:2"))
+	w.expect("create revision")
+	d := w.plan()
+	d.Actions[0].Then = nil // lost
+	w.carryOut(d)
+	if got := w.pod(0).Spec.Containers[0].Image; got != "web:1" || w.stateOf(0) != apps.StateUpdating {
+		t.Fatalf("image %s, state %s", got, w.stateOf(0))
+	}
+	w.expect("Changed 0")
+	w.settle()
+	if w.runs(0) != "web:2 restarts=1" || w.stateOf(0) != apps.StateNormal {
+		t.Errorf("%s, %s", w.runs(0), w.stateOf(0))
+	}
+}
+
+// TestGracePeriod: a pod is not ready for so long before its spec is changed.
+func TestGracePeriod(t *testing.T) {
+	w := grown(t, 1, inPlace, func(s *v1alpha1.CloneSetSpec) {
+		s.UpdateStrategy.InPlaceUpdateStrategy = &apps.InPlaceUpdateStrategy{GracePeriodSeconds: 10}
+	})
+	w.edit(image("web:2"))
+	w.expect("create revision")
+	if d := w.expect("SuccessfulUpdatePodInPlace 0"); d.Wake != 10*time.Second {
+		t.Errorf("wake %s", d.Wake)
+	}
+	w.settle()
+	w.now = w.now.Add(4 * time.Second)
+	if d := w.expect(""); d.Wake != 6*time.Second || w.runs(0) != "web:1 restarts=0" {
+		t.Errorf("wake %s, %s", d.Wake, w.runs(0))
+	}
+	w.pass(6 * time.Second)
+	if _, ok := w.pod(0).Annotations[apps.AnnotationInPlaceGrace]; ok || w.runs(0) != "web:2 restarts=1" || w.stateOf(0) != apps.StateNormal {
+		t.Errorf("%s, %s", w.runs(0), w.stateOf(0))
+	}
+}
+
+// TestGraceOfAnotherRevision: what was still to be changed is dropped when the pod is of
+// another revision by then, and the pod comes to the right one.
+func TestGraceOfAnotherRevision(t *testing.T) {
+	w := grown(t, 1, inPlace, func(s *v1alpha1.CloneSetSpec) {
+		s.UpdateStrategy.InPlaceUpdateStrategy = &apps.InPlaceUpdateStrategy{GracePeriodSeconds: 10}
+	})
+	first := w.pod(0).Labels[apps.LabelRevision]
+	w.edit(image("web:2"))
+	w.settle()
+	w.change(0, func(p *corev1.Pod) { p.Labels[apps.LabelRevision] = first }) // somebody, who knows why
+	w.expect("Dropped 0")
+	w.settle()
+	w.pass(10 * time.Second)
+	if w.runs(0) != "web:2 restarts=1" || w.stateOf(0) != apps.StateNormal || w.updatedPods() != 1 {
+		t.Errorf("%s, %s", w.runs(0), w.stateOf(0))
+	}
+}
+
+// TestRollbackWhileUpdating: the template of before comes back while a container has not
+// begun anew, or has: the pod runs it in the end and is Normal.
+func TestRollbackWhileUpdating(t *testing.T) {
+	for _, begun := range []bool{false, true} {
+		w := grown(t, 1, inPlace)
+		w.behaves = func(p *corev1.Pod) behaviour {
+			if begun {
+				return behaviour{unready: []string{"main"}}
+			}
+			return behaviour{stuck: []string{"main"}}
+		}
+		w.edit(image("web:2"))
+		w.settle()
+		w.edit(image("web:1"))
+		w.settle()
+		w.behaves = nil
+		w.settle()
+		if got := w.pod(0); got.Status.ContainerStatuses[0].Image != "web:1" || w.stateOf(0) != apps.StateNormal || w.updatedPods() != 1 || conditionOf(got, string(corev1.PodReady)).Status != corev1.ConditionTrue {
+			t.Errorf("begun %t: %s, %s", begun, w.runs(0), w.stateOf(0))
+		}
+	}
+}
+
+// TestSameImageID: a container whose new image has the ID of the old one has begun anew when
+// its image says so, or its containerID (kruise #635).
+func TestSameImageID(t *testing.T) {
+	w := grown(t, 1, inPlace)
+	w.stuckAt("main")
+	w.edit(image("web:2"))
+	w.settle()
+	w.change(0, func(p *corev1.Pod) { p.Status.ContainerStatuses[0].ContainerID = "another" })
+	w.expect("Normal 0")
+
+	w = grown(t, 1, inPlace)
+	w.stuckAt("main")
+	w.edit(image("web:2"))
+	w.settle()
+	w.change(0, func(p *corev1.Pod) { p.Status.ContainerStatuses[0].Image = "web:2" })
+	w.expect("Normal 0")
+}

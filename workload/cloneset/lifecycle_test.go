@@ -2,6 +2,7 @@ package cloneset
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,4 +43,194 @@ func TestConditionsAreCleared(t *testing.T) {
 		}
 	}
 	w.expect("")
+}
+
+// TestPreNormal: a new pod waits for all handlers of its hook, or without a hook for a node.
+func TestPreNormal(t *testing.T) {
+	w := newWorld(t, 1)
+	w.behaves = func(*corev1.Pod) behaviour { return behaviour{unbound: true} }
+	w.settle()
+	if w.stateOf(0) != apps.StatePreparingNormal {
+		t.Errorf("without a node it is %s", w.stateOf(0))
+	}
+	w.behaves = nil
+	w.settle()
+	if w.stateOf(0) != apps.StateNormal || w.set.Status.AvailableReplicas != 1 {
+		t.Errorf("on a node it is %s", w.stateOf(0))
+	}
+
+	w = grown(t, 1, lifecycle(apps.Lifecycle{PreNormal: &apps.LifecycleHook{LabelsHandler: map[string]string{"in": "yes"}, FinalizersHandler: []string{"in/it"}}}))
+	for _, step := range []func(*corev1.Pod){
+		func(p *corev1.Pod) { p.Labels["in"] = "no" },
+		func(p *corev1.Pod) { p.Finalizers = []string{"in/it"} },
+	} {
+		w.change(0, step)
+		w.settle()
+		if w.stateOf(0) != apps.StatePreparingNormal || w.set.Status.AvailableReplicas != 0 || w.set.Status.ReadyReplicas != 1 {
+			t.Errorf("with a part of its hook it is %s, status %+v", w.stateOf(0), w.set.Status)
+		}
+	}
+	w.change(0, func(p *corev1.Pod) { p.Labels["in"] = "yes" })
+	w.settle()
+	if w.stateOf(0) != apps.StateNormal || w.set.Status.AvailableReplicas != 1 {
+		t.Errorf("with all of its hook it is %s, status %+v", w.stateOf(0), w.set.Status)
+	}
+}
+
+// TestInPlaceHook: a pod is held by any handler before its update, and until it has all of
+// them after it; by label and by finalizer.
+func TestInPlaceHook(t *testing.T) {
+	hook := &apps.LifecycleHook{LabelsHandler: map[string]string{"hold": "yes"}, FinalizersHandler: []string{"hold/it"}}
+	w := grown(t, 1, inPlace, lifecycle(apps.Lifecycle{InPlaceUpdate: hook}), func(s *v1alpha1.CloneSetSpec) {
+		s.Template.Labels["hold"], s.Template.Finalizers = "yes", []string{"hold/it"}
+	})
+	w.edit(image("web:2"))
+	for _, step := range []struct {
+		change func(*corev1.Pod)
+		state  apps.LifecycleState
+		image  string
+	}{
+		{func(*corev1.Pod) {}, apps.StatePreparingUpdate, "web:1"},
+		{func(p *corev1.Pod) { delete(p.Labels, "hold") }, apps.StatePreparingUpdate, "web:1"},
+		{func(p *corev1.Pod) { p.Finalizers = nil }, apps.StateUpdated, "web:2"},
+		{func(p *corev1.Pod) { p.Labels["hold"] = "yes" }, apps.StateUpdated, "web:2"},
+		{func(p *corev1.Pod) { p.Finalizers = []string{"hold/it"} }, apps.StateNormal, "web:2"},
+	} {
+		w.change(0, step.change)
+		w.settle()
+		if got := w.pod(0).Spec.Containers[0].Image; w.stateOf(0) != step.state || got != step.image {
+			t.Errorf("it is %s with %s, not %s with %s", w.stateOf(0), got, step.state, step.image)
+		}
+	}
+}
+
+// TestUpdatedIsAskedAgain: a pod that has not all its handlers back, and is to be updated
+// once more, gets them again first.
+func TestUpdatedIsAskedAgain(t *testing.T) {
+	hook := &apps.LifecycleHook{LabelsHandler: map[string]string{"hold": "yes"}, FinalizersHandler: []string{"hold/it"}}
+	w := grown(t, 1, inPlace, lifecycle(apps.Lifecycle{InPlaceUpdate: hook}))
+	w.edit(image("web:2"))
+	w.settle()
+	if w.stateOf(0) != apps.StateUpdated {
+		t.Fatalf("it is %s", w.stateOf(0))
+	}
+	w.edit(image("web:3"))
+	w.settle()
+	if p := w.pod(0); w.stateOf(0) != apps.StatePreparingUpdate || p.Labels["hold"] != "yes" || !slices.Equal(p.Finalizers, []string{"hold/it"}) {
+		t.Errorf("it is %s with labels %v and finalizers %v", w.stateOf(0), p.Labels, p.Finalizers)
+	}
+	w.obedient()
+	if w.stateOf(0) != apps.StateNormal || w.runs(0) != "web:3 restarts=2" {
+		t.Errorf("it is %s and runs %s", w.stateOf(0), w.runs(0))
+	}
+}
+
+// TestNoHop: without an inPlaceUpdate hook a pod goes from Updating to Normal, whatever
+// other hooks there are.
+func TestNoHop(t *testing.T) {
+	w := grown(t, 1, inPlace, lifecycle(apps.Lifecycle{PreDelete: &apps.LifecycleHook{FinalizersHandler: []string{"x/y"}}}))
+	w.edit(image("web:2"))
+	w.expect("create revision")
+	w.expect("SuccessfulUpdatePodInPlace 0 then Changed 0")
+	w.live()
+	w.expect("Normal 0")
+	w.settle()
+	w.expect("")
+}
+
+// TestNotReadyKeys: a pod that its hook takes out of traffic is back in it on every way
+// out of the hook's states, and entries of others stay.
+func TestNotReadyKeys(t *testing.T) {
+	const others = `[{"userAgent":"somebody","key":"theirs"}]`
+	marks := func(name string) *apps.LifecycleHook {
+		return &apps.LifecycleHook{LabelsHandler: map[string]string{name: "yes"}, MarkPodNotReady: true}
+	}
+	w := grown(t, 1, inPlace, lifecycle(apps.Lifecycle{InPlaceUpdate: marks("update"), PreDelete: marks("delete")}), withLabel("update", "yes"), withLabel("delete", "yes"))
+	w.change(0, func(p *corev1.Pod) {
+		for i := range p.Status.Conditions {
+			if c := &p.Status.Conditions[i]; c.Type == apps.ConditionPodReady {
+				c.Status, c.Message = corev1.ConditionFalse, others
+			}
+		}
+	})
+	message := func() string { return conditionOf(w.pod(0), apps.ConditionPodReady).Message }
+	w.settle()
+	if message() != others {
+		t.Errorf("message %q", message())
+	}
+	w.edit(image("web:2"))
+	w.settle()
+	if want := `[{"userAgent":"somebody","key":"theirs"},{"userAgent":"Lifecycle","key":"preUpdateHook"}]`; message() != want {
+		t.Errorf("message %q", message())
+	}
+	w.specify(0)
+	w.settle()
+	if want := `[{"userAgent":"somebody","key":"theirs"},{"userAgent":"Lifecycle","key":"preDeleteHook"}]`; message() != want {
+		t.Errorf("message %q", message())
+	}
+	w.change(0, func(p *corev1.Pod) { delete(p.Labels, apps.LabelSpecifiedDelete) })
+	w.settle()
+	if c := conditionOf(w.pod(0), apps.ConditionPodReady); c.Message == "" || c.Status != corev1.ConditionFalse {
+		t.Errorf("condition %+v", c)
+	}
+}
+
+// TestHooksThatAreTakenAway: when the set has no hook any more, who waits for one goes on.
+func TestHooksThatAreTakenAway(t *testing.T) {
+	hook := &apps.LifecycleHook{LabelsHandler: map[string]string{"hold": "yes"}, MarkPodNotReady: true}
+	for name, l := range map[string]apps.Lifecycle{"preNormal": {PreNormal: &apps.LifecycleHook{LabelsHandler: map[string]string{"never": "yes"}}}, "inPlaceUpdate": {InPlaceUpdate: hook}, "preDelete": {PreDelete: hook}} {
+		t.Run(name, func(t *testing.T) {
+			w := grown(t, 1, inPlace, lifecycle(l), withLabel("hold", "yes"))
+			if name == "preDelete" {
+				w.specify(0)
+			}
+			w.edit(image("web:2"))
+			w.settle()
+			w.edit(func(s *v1alpha1.CloneSetSpec) { s.Lifecycle = nil })
+			w.settle()
+			pods := w.active()
+			if len(pods) != 1 || pods[0].state != apps.StateNormal || !pods[0].ready() || w.updatedPods() != 1 {
+				t.Errorf("pods %s, %d updated", w.lives(), w.updatedPods())
+			}
+		})
+	}
+}
+
+// TestHookPending: who has waited for long is named in the status, with what it waits for.
+func TestHookPending(t *testing.T) {
+	w := grown(t, 1, lifecycle(apps.Lifecycle{PreNormal: &apps.LifecycleHook{FinalizersHandler: []string{"in/it"}}}))
+	if d := w.plan(); d.Wake != w.limits.HookPatience {
+		t.Errorf("wake %s", d.Wake)
+	}
+	w.pass(w.limits.HookPatience)
+	c := condition(&w.set.Status, HookPending)
+	if c == nil || !strings.Contains(c.Message, w.name(0)+" has been PreparingNormal since") || !strings.Contains(c.Message, "finalizer in/it is to be set") || !slices.Contains(w.events, "HookPending") {
+		t.Fatalf("condition %+v, events %v", c, w.events)
+	}
+	if d := w.plan(); d.Wake != 0 || d.Status != nil {
+		t.Errorf("wake %s, status %v", d.Wake, d.Status)
+	}
+	w.change(0, func(p *corev1.Pod) { p.Finalizers = []string{"in/it"} })
+	w.settle()
+	if c := condition(&w.set.Status, HookPending); c != nil {
+		t.Errorf("condition %+v", c)
+	}
+}
+
+// TestStatesOfBefore: a pod without the label is Normal, as Kruise's of before the states
+// are, and is updated and deleted as others are.
+func TestStatesOfBefore(t *testing.T) {
+	w := grown(t, 2, inPlace)
+	for slot := range 2 {
+		w.change(slot, func(p *corev1.Pod) { delete(p.Labels, apps.LabelState) })
+	}
+	w.settle()
+	if w.set.Status.AvailableReplicas != 2 {
+		t.Errorf("status %+v", w.set.Status)
+	}
+	w.edit(image("web:2"))
+	w.settle()
+	if w.updatedPods() != 2 {
+		t.Errorf("%d are updated", w.updatedPods())
+	}
 }

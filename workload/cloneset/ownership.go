@@ -44,14 +44,14 @@ func (p *plan) own(pod *Pod, owner map[string]any, code, why string) {
 	p.because(code, "pod %s: %s", pod.Name, why)
 }
 
-// Matcher tells whether labels match the set's selector. An empty selector matches
-// nothing: it would take every pod of the namespace.
+// Matcher tells whether labels match the set's selector. An empty selector is
+// none: it would take every pod of the namespace, and an absent one would let all go.
 func Matcher(set *v1alpha1.CloneSet) (func(map[string]string) bool, error) {
 	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
 	if err != nil {
 		return nil, err
 	}
-	if selector.Empty() {
+	if set.Spec.Selector == nil || selector.Empty() {
 		return nil, fmt.Errorf("it is empty")
 	}
 	if s := set.Spec.Selector; len(s.MatchExpressions) == 0 {

@@ -367,7 +367,7 @@ func (w *world) matches(p *Pod) {
 			w.t.Errorf("pod %s says it is updated and has %s with %v, not %s with %v", p.Name, is.Image, is.Resources, want.Image, want.Resources)
 		}
 	}
-	if is := container(o, "main"); is.ContainerID[strings.LastIndexByte(is.ContainerID, '/')+1:] != t.Labels["v"] || is.Image != t.Spec.Containers[0].Image {
+	if is := container(o, t.Spec.Containers[0].Name); is.ContainerID[strings.LastIndexByte(is.ContainerID, '/')+1:] != t.Labels["v"] || is.Image != t.Spec.Containers[0].Image {
 		w.t.Errorf("pod %s says it is updated to v=%s, and runs %s from %s", p.Name, t.Labels["v"], is.ContainerID, is.Image)
 	}
 	if o.Labels["v"] != t.Labels["v"] || o.Annotations["note"] != t.Annotations["note"] {

@@ -1,0 +1,124 @@
+package cloneset
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/rehearse-k8s/rehearse/api/apps"
+	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
+)
+
+// amounts of a container: "cpu=100m memory=1Gi", limits after a slash.
+func amounts(words string) corev1.ResourceRequirements {
+	list := func(words string) corev1.ResourceList {
+		l := corev1.ResourceList{}
+		for _, word := range strings.Fields(words) {
+			name, amount, _ := strings.Cut(word, "=")
+			l[corev1.ResourceName(name)] = resource.MustParse(amount)
+		}
+		return l
+	}
+	requests, limits, _ := strings.Cut(words, "/")
+	return corev1.ResourceRequirements{Requests: list(requests), Limits: list(limits)}
+}
+
+func resources(words string) func(*v1alpha1.CloneSetSpec) {
+	return func(s *v1alpha1.CloneSetSpec) { s.Template.Spec.Containers[0].Resources = amounts(words) }
+}
+
+// TestWhatCanBeChanged: of a template only metadata, images, and cpu and memory can be
+// changed in a pod that exists, and the reason why something else cannot names it.
+func TestWhatCanBeChanged(t *testing.T) {
+	type edit = func(*v1alpha1.CloneSetSpec)
+	main := func(f func(*corev1.Container)) edit {
+		return func(s *v1alpha1.CloneSetSpec) { f(&s.Template.Spec.Containers[0]) }
+	}
+	for name, c := range map[string]struct {
+		was, is edit
+		why     string
+	}{
+		"image":                 {nil, image("web:2"), ""},
+		"label":                 {nil, withLabel("a", "b"), ""},
+		"a label less":          {withLabel("a", "b"), func(s *v1alpha1.CloneSetSpec) { delete(s.Template.Labels, "a") }, ""},
+		"annotation":            {nil, func(s *v1alpha1.CloneSetSpec) { s.Template.Annotations = map[string]string{"a": "b"} }, ""},
+		"what the API fills in": {nil, func(s *v1alpha1.CloneSetSpec) { fill(&s.Template); image("web:2")(s) }, ""},
+		"cpu":                   {resources("cpu=1/cpu=2"), resources("cpu=2/cpu=3"), ""},
+		"memory":                {resources("memory=1Gi/memory=2Gi"), resources("memory=2Gi/memory=3Gi"), ""},
+		"the same amount":       {resources("cpu=1"), resources("cpu=1000m"), ""},
+		"more quality":          {resources("cpu=1 memory=1Gi/cpu=2 memory=1Gi"), resources("cpu=2 memory=1Gi/cpu=2 memory=1Gi"), "quality of service"},
+		"less quality":          {resources("/cpu=2 memory=1Gi"), resources("cpu=1/cpu=2 memory=1Gi"), "quality of service"},
+		"from nothing":          {nil, resources("cpu=1"), "quality of service"},
+		"a resource taken away": {resources("cpu=1 memory=1Gi"), resources("cpu=1"), "more than cpu and memory"},
+		"storage":               {resources("cpu=1 ephemeral-storage=1Gi"), resources("cpu=1 ephemeral-storage=2Gi"), "more than cpu and memory"},
+		"a device":              {resources("cpu=1"), resources("cpu=1 gpu=1"), "more than cpu and memory"},
+		"command":               {nil, main(func(c *corev1.Container) { c.Command = []string{"x"} }), "spec.template.spec.containers[0]: more than image and resources"},
+		"environment":           {nil, main(func(c *corev1.Container) { c.Env = []corev1.EnvVar{{Name: "A", Value: "b"}} }), "spec.template.spec.containers[0]"},
+		"name":                  {nil, main(func(c *corev1.Container) { c.Name = "other" }), "spec.template.spec.containers[0]"},
+		"a container more": {nil, func(s *v1alpha1.CloneSetSpec) {
+			s.Template.Spec.Containers = append(s.Template.Spec.Containers, corev1.Container{Name: "b"})
+		}, "another number of containers"},
+		"an init container": {nil, func(s *v1alpha1.CloneSetSpec) { s.Template.Spec.InitContainers = []corev1.Container{{Name: "b"}} }, "spec.template.spec: more than containers"},
+		"a node selector":   {nil, func(s *v1alpha1.CloneSetSpec) { s.Template.Spec.NodeSelector = map[string]string{"a": "b"} }, "spec.template.spec: more than containers"},
+		"finalizer":         {nil, func(s *v1alpha1.CloneSetSpec) { s.Template.Finalizers = []string{"a/b"} }, "more than containers"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			was := c.was
+			if was == nil {
+				was = func(*v1alpha1.CloneSetSpec) {}
+			}
+			w := grown(t, 1, inPlace, was)
+			uid := w.pod(0).UID
+			w.edit(c.is)
+			w.settle()
+			pods := w.active()
+			if len(pods) != 1 || w.updatedPods() != 1 {
+				t.Fatalf("pods %s", w.lives())
+			}
+			if kept := pods[0].UID == uid; kept != (c.why == "") {
+				t.Errorf("it is the same pod: %t", kept)
+			}
+			w.matches(pods[0])
+
+			w = grown(t, 1, strategy(v1alpha1.InPlaceOnly), was)
+			w.edit(c.is)
+			w.settle()
+			f := condition(&w.set.Status, v1alpha1.FailedUpdate)
+			if said := f != nil; said != (c.why != "") || said && !strings.Contains(f.Message, c.why) {
+				t.Errorf("condition %+v, want %q", f, c.why)
+			}
+		})
+	}
+}
+
+// TestRelabel: a change of nothing but metadata leaves a pod in traffic.
+func TestRelabel(t *testing.T) {
+	w := grown(t, 1, inPlace, withLabel("old", "yes"))
+	w.edit(withLabel("new", "yes"), func(s *v1alpha1.CloneSetSpec) {
+		delete(s.Template.Labels, "old")
+		s.Template.Annotations = map[string]string{"note": "x"}
+	})
+	w.expect("create revision")
+	w.expect("SuccessfulUpdatePodInPlace 0")
+	p := w.pod(0)
+	if _, ok := p.Labels["old"]; ok || p.Labels["new"] != "yes" || p.Annotations["note"] != "x" || p.Labels[apps.LabelState] != string(apps.StateNormal) {
+		t.Errorf("labels %v, annotations %v", p.Labels, p.Annotations)
+	}
+	if p.Status.ContainerStatuses[0].RestartCount != 0 || conditionOf(p, string(corev1.PodReady)).Status != corev1.ConditionTrue {
+		t.Errorf("status %+v", p.Status)
+	}
+}
+
+// TestResize: resources go to their own subresource, before anything else.
+func TestResize(t *testing.T) {
+	w := grown(t, 1, inPlace, resources("cpu=1"))
+	w.edit(resources("cpu=2"), image("web:2"))
+	w.expect("create revision")
+	w.expect("SuccessfulUpdatePodInPlace 0 then Resized 0 then Changed 0")
+	w.settle()
+	if got := w.pod(0).Spec.Containers[0].Resources.Requests.Cpu().String(); got != "2" || w.runs(0) != "web:2 restarts=1" {
+		t.Errorf("cpu %s, %s", got, w.runs(0))
+	}
+}

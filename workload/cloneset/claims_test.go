@@ -1,0 +1,163 @@
+package cloneset
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rehearse-k8s/rehearse/api/apps"
+	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/workload"
+)
+
+func noReuse(s *v1alpha1.CloneSetSpec) { s.ScaleStrategy.DisablePVCReuse = true }
+
+// TestClaims: a pod's claims are made before it, are the set's, and bear its instance-id.
+func TestClaims(t *testing.T) {
+	w := newWorld(t, 1, claim("data"), claim("logs"))
+	w.expect("create revision")
+	w.expect("create claim data-web-0 then create claim logs-web-0 then create 0")
+	c := w.claims["data-web-"+instanceID("set", 0)]
+	if c == nil || !metav1.IsControlledBy(c, w.set) || c.Labels["app"] != "web" || c.Labels[apps.LabelInstanceID] != instanceID("set", 0) {
+		t.Fatalf("claim %+v", c)
+	}
+	var volumes []string
+	for _, v := range w.pod(0).Spec.Volumes {
+		volumes = append(volumes, v.Name+"="+v.PersistentVolumeClaim.ClaimName)
+	}
+	if id := instanceID("set", 0); !slices.Equal(volumes, []string{"data=data-web-" + id, "logs=logs-web-" + id}) {
+		t.Errorf("volumes %v", volumes)
+	}
+}
+
+// TestClaimsGoWithTheirPod: a pod that is deleted is marked first, then its claims are
+// deleted, then it, so that who stops in between leaves nothing behind.
+func TestClaimsGoWithTheirPod(t *testing.T) {
+	w := grown(t, 2, claim("data"))
+	w.change(1, func(p *corev1.Pod) { p.Annotations[apps.AnnotationDeletionCost] = "-1" })
+	w.edit(replicas(1))
+	w.expect("Marked 1")
+	if _, ok := w.pod(1).Labels[apps.LabelSpecifiedDelete]; !ok {
+		t.Error("the pod is not marked")
+	}
+	w.expect("delete claim data-web-1")
+	w.expect("delete 1")
+	w.settle()
+	if len(w.claims) != 1 || len(w.pods) != 1 {
+		t.Errorf("claims %v, pods %v", sorted(w.claims), sorted(w.pods))
+	}
+}
+
+// TestClaimsAreUsedAgain: who takes the place of a pod that somebody else deleted has its
+// instance-id, its name and its claims; until that one is gone its place is kept.
+func TestClaimsAreUsedAgain(t *testing.T) {
+	w := grown(t, 2, claim("data"))
+	was := w.claims["data-web-"+instanceID("set", 0)].UID
+	stays := true
+	w.behaves = func(*corev1.Pod) behaviour { return behaviour{stays: stays} }
+	w.remove(0)
+	if d := w.expect(""); !slices.ContainsFunc(d.Reasons, func(r workload.Reason) bool { return r.Code == "WaitsForClaims" }) {
+		t.Errorf("reasons %v", d.Reasons)
+	}
+	stays = false
+	w.live()
+	w.expect("create 0")
+	if c := w.claims["data-web-"+instanceID("set", 0)]; c == nil || c.UID != was || len(w.claims) != 2 {
+		t.Errorf("claims %v", sorted(w.claims))
+	}
+	w.settle()
+	w.fail(1)
+	w.expect("delete 1")
+	w.live()
+	w.expect("create 1")
+}
+
+// TestClaimsAreNotUsedAgain: where that is not wanted the claims of a pod that is gone go
+// too, and its successor has others.
+func TestClaimsAreNotUsedAgain(t *testing.T) {
+	w := grown(t, 2, claim("data"), noReuse)
+	stays := true
+	w.behaves = func(*corev1.Pod) behaviour { return behaviour{stays: stays} }
+	w.remove(0)
+	w.expect("create claim data-web-2 then create 2") // nobody waits for its claims
+	stays = false
+	w.live()
+	if d := w.plan(); !strings.Contains(w.acts(d), "delete claim data-web-0") {
+		t.Errorf("%s", w.acts(d))
+	}
+	w.settle()
+	w.settle()
+	if len(w.claims) != 2 || w.pod(0) != nil {
+		t.Errorf("claims %v, pods %v", sorted(w.claims), sorted(w.pods))
+	}
+}
+
+// TestPoisonedClaims: claims that go, or whose pod's name is somebody else's, hold up nobody
+// (kruise #1099, #1433).
+func TestPoisonedClaims(t *testing.T) {
+	w := grown(t, 1, claim("data"))
+	stay := w.claims["data-web-"+instanceID("set", 0)].DeepCopy()
+	w.specify(0)
+	w.settle() // there is another
+	stay.DeletionTimestamp, stay.Name = &metav1.Time{Time: w.now}, "data-web-"+instanceID("set", 7)
+	stay.Labels[apps.LabelInstanceID] = instanceID("set", 7)
+	w.put(stay)
+	left := stay.DeepCopy()
+	left.DeletionTimestamp, left.Name = nil, "data-web-"+instanceID("set", 8)
+	left.Labels[apps.LabelInstanceID] = instanceID("set", 8)
+	w.put(left)
+	w.past.Taken = map[string]bool{w.name(8): true}
+	w.edit(replicas(3))
+	if d := w.plan(); d.Tally.Created != 2 || strings.Contains(w.acts(d), "create 7") || strings.Contains(w.acts(d), "create 8") {
+		t.Errorf("%s", w.acts(d))
+	}
+}
+
+// TestClaimTemplates: other claim templates alone make no revision; with another template
+// pods are made anew to have them, but where they are to be changed in place only.
+func TestClaimTemplates(t *testing.T) {
+	larger := func(s *v1alpha1.CloneSetSpec) { s.VolumeClaimTemplates[0].Labels = map[string]string{"size": "large"} }
+	w := grown(t, 1, inPlace, claim("data"))
+	w.edit(larger)
+	w.settle()
+	if len(w.revisions) != 1 {
+		t.Errorf("revisions %v", sorted(w.revisions))
+	}
+	w.edit(image("web:2"))
+	uid := w.pod(0).UID
+	w.settle()
+	pods := w.active()
+	if len(pods) != 1 || pods[0].UID == uid || w.claims["data-web-"+pods[0].instance].Labels["size"] != "large" {
+		t.Errorf("pods %s, claims %s", w.lives(), asJSON(w.claims))
+	}
+	w.edit(strategy(v1alpha1.InPlaceOnly), func(s *v1alpha1.CloneSetSpec) { s.VolumeClaimTemplates[0].Labels["size"] = "huge" }, image("web:3"))
+	uid = pods[0].UID
+	w.settle()
+	if pods = w.active(); len(pods) != 1 || pods[0].UID != uid || w.updatedPods() != 1 {
+		t.Errorf("pods %s", w.lives())
+	}
+}
+
+// TestClaimsOfTheOldRevision: pods that keep the old template have the claims that it
+// mounts, although the set has them no more (kruise #1872).
+func TestClaimsOfTheOldRevision(t *testing.T) {
+	w := grown(t, 2, claim("data"))
+	w.edit(func(s *v1alpha1.CloneSetSpec) {
+		s.VolumeClaimTemplates, s.Template.Spec.Containers[0].VolumeMounts = nil, nil
+	}, partition(number(2)))
+	w.settle()
+	w.edit(replicas(3), partition(number(3)))
+	w.expect("create claim data-web-2 then create 2")
+	w.settle()
+	if len(w.pod(2).Spec.Volumes) != 1 {
+		t.Errorf("volumes %+v", w.pod(2).Spec.Volumes)
+	}
+	w.edit(partition(number(0)))
+	w.settle()
+	if w.updatedPods() != 3 || len(w.claims) != 0 {
+		t.Errorf("%d are updated, claims %v", w.updatedPods(), sorted(w.claims))
+	}
+}

@@ -136,9 +136,33 @@ func (s *scene) see(what string, f func(view) error) view {
 		if o, g := seen.set.Status.ObservedGeneration, seen.set.Generation; o != g {
 			return fmt.Errorf("generation %d is not observed, %d is", g, o)
 		}
+		if err := seen.agrees(); err != nil {
+			return err
+		}
 		return f(seen)
 	})
 	return seen
+}
+
+// agrees tells whether set and pods are of about one moment: they come by two watches, of
+// which either may be late.
+func (v view) agrees() error {
+	updated, up := 0, 0
+	for i := range v.pods {
+		p := &v.pods[i]
+		if p.Labels[apps.LabelRevision] == v.set.Status.UpdateRevision {
+			updated++
+		}
+		if ready(p) && !slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == apps.ConditionInPlaceUpdateReady && c.Status == corev1.ConditionFalse
+		}) {
+			up++
+		}
+	}
+	if s := &v.set.Status; int(s.Replicas) != len(v.pods) || int(s.UpdatedReplicas) != updated || int(s.ReadyReplicas) != up {
+		return fmt.Errorf("the status tells of %d pods, %d updated, %d ready; there are %d, %d, %d", s.Replicas, s.UpdatedReplicas, s.ReadyReplicas, len(v.pods), updated, up)
+	}
+	return nil
 }
 
 // stays has what there is be as f wants it for a while, at every event.

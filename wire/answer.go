@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 
 	"github.com/rehearse-k8s/rehearse/history"
 )
@@ -95,6 +96,12 @@ func ExpiredFrame(contentType string) ([]byte, error) {
 		}
 		frame, err := json.Marshal(metav1.WatchEvent{Type: "ERROR", Object: runtime.RawExtension{Raw: raw}})
 		return append(frame, '\n'), err
+	}
+	if encoding == cborEncoding {
+		return direct.Marshal(struct {
+			Type   string         `json:"type"`
+			Object *metav1.Status `json:"object"`
+		}{"ERROR", status})
 	}
 	raw, err := status.Marshal()
 	if err != nil {

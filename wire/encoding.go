@@ -14,6 +14,7 @@ type encoding int
 const (
 	jsonEncoding encoding = iota
 	protobufEncoding
+	cborEncoding
 )
 
 // encodingOf reads a Content-Type. An empty one is JSON, as the API server has it.
@@ -25,7 +26,7 @@ func encodingOf(contentType string) (encoding, error) {
 	case strings.EqualFold(media, "application/vnd.kubernetes.protobuf"):
 		return protobufEncoding, nil
 	case strings.EqualFold(media, "application/cbor"), strings.EqualFold(media, "application/cbor-seq"):
-		return 0, fmt.Errorf("wire: content type %q: CBOR is not read here; let the client accept JSON or protobuf (unset KUBE_FEATURE_ClientsAllowCBOR)", contentType)
+		return cborEncoding, nil
 	}
-	return 0, fmt.Errorf("wire: content type %q is neither JSON nor Kubernetes protobuf; let the client accept one of them", contentType)
+	return 0, fmt.Errorf("wire: content type %q is neither JSON nor Kubernetes protobuf nor CBOR; let the client accept one of them", contentType)
 }

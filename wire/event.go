@@ -33,9 +33,12 @@ func DescribeEvent(contentType string, frame []byte) (e Event, err error) {
 		return e, err
 	}
 	var o object
-	if encoding == protobufEncoding {
+	switch encoding {
+	case protobufEncoding:
 		e.Type, o, err = protobufEvent(frame)
-	} else {
+	case cborEncoding:
+		e.Type, o, err = cborEvent(frame)
+	default:
 		e.Type, o, err = jsonEvent(frame)
 	}
 	if err != nil {

@@ -38,8 +38,11 @@ func (o *object) revision() int64 {
 // protobufMagic begins every object in protobuf.
 var protobufMagic = []byte("k8s\x00")
 
-// readObject reads an object in either encoding.
+// readObject reads an object in any encoding.
 func readObject(body []byte) (object, error) {
+	if bytes.HasPrefix(body, cborMagic) {
+		return readCBOR(body)
+	}
 	if rest, ok := bytes.CutPrefix(body, protobufMagic); ok {
 		return readProtobuf(rest)
 	}

@@ -41,9 +41,12 @@ func (s *Splitter) Write(p []byte) (int, error) {
 	}
 	n := len(p)
 	for len(p) > 0 && s.err == nil {
-		if s.encoding == protobufEncoding {
+		switch s.encoding {
+		case protobufEncoding:
 			p = s.protobuf(p)
-		} else {
+		case cborEncoding:
+			p = s.cbor(p)
+		default:
 			p = s.json(p)
 		}
 	}

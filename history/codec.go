@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// maxLine is the longest line that is read: a step has names and notes in it, no objects.
+// maxLine is the longest line that is read: a step has names and notes in it, and the
+// few objects that one request changes.
 const maxLine = 4 << 20
 
 // verdict is the last line of a record. One of its fields is set.
@@ -135,6 +136,11 @@ func (r *Run) readStep(s *Step) error {
 	for _, c := range s.Causes {
 		if c < 0 || c >= s.N {
 			return fmt.Errorf("causes has %d, which is no step before %d", c, s.N)
+		}
+	}
+	for i := range s.Changes {
+		if err := s.Changes[i].check(); err != nil {
+			return fmt.Errorf("changes: %w", err)
 		}
 	}
 	if want := r.Hash().next(s); s.Hash != want {

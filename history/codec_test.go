@@ -39,6 +39,14 @@ func anyRun(t *rapid.T) *history.Run {
 		if n > 0 {
 			s.Causes = rapid.SliceOfN(rapid.IntRange(0, n-1), 0, 3).Draw(t, "causes")
 		}
+		for range rapid.IntRange(0, 2).Draw(t, "changes") {
+			c, err := history.ChangeOf(s.Object, s.Revision, anyObject(t, "before"), anyObject(t, "after"), rapid.Bool().Draw(t, "first"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Object = history.Object{Resource: "pods", Name: "a"} // Add mends the texts of steps only
+			s.Changes = append(s.Changes, c)
+		}
 		run.Add(s)
 	}
 	switch rapid.IntRange(0, 2).Draw(t, "verdict") {
@@ -154,6 +162,10 @@ func TestReadRefuses(t *testing.T) {
 		{"two verdicts", with(5, `{"failure"`, `{"held":true,"failure"`), "line 5: neither a step (kind) nor a verdict"},
 		{"no verdict but a line", with(5, lines[4], "{}\n"), "line 5: neither a step (kind) nor a verdict"},
 		{"step and verdict", with(2, `"kind"`, `"held":true,"kind"`), "line 2: it is a step (kind) and a verdict"},
+		{"a change of nothing", with(3, `"causes"`, `"changes":[{"rev":1}],"causes"`), "line 3: changes: a change has a patch or is gone"},
+		{"a change and gone", with(3, `"causes"`, `"changes":[{"rev":1,"patch":{},"gone":true}],"causes"`), "line 3: changes: a change has a patch or is gone"},
+		{"a patch of a list", with(3, `"causes"`, `"changes":[{"rev":1,"patch":[1]}],"causes"`), "line 3: changes: was and patch are JSON objects"},
+		{"unknown field of a change", with(3, `"causes"`, `"changes":[{"rev":1,"past":{}}],"causes"`), `line 3: unknown field "past"`},
 		{"failure at no step", with(5, `"step":1`, `"step":3`), "line 5: failure.step is 3, and the last step is 2"},
 		{"endless line", strings.Repeat("x", 5<<20), "line 1: longer than 4194304 bytes"},
 	} {
@@ -219,6 +231,7 @@ func FuzzRead(f *testing.F) {
 	f.Add(whole)
 	f.Add(whole[:len(whole)/2])
 	f.Add([]byte("{\"format\":1,\"start\":\"2026-01-01T00:00:00Z\"}\n{\"held\":true}"))
+	f.Add(bytes.Replace(whole, []byte(`"causes":[0]`), []byte(`"causes":[0],"changes":[{"name":"a","rev":5,"was": {"a":1e400},"patch":{"b": null}},{"rev":6,"gone":true}]`), 1))
 	f.Add([]byte("{\"format\":1}\n{\"kind\":\"start\",\"causes\":[-1]}\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		run, err := history.Read(bytes.NewReader(data))

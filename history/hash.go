@@ -29,7 +29,8 @@ func (h *Hash) UnmarshalText(text []byte) error {
 }
 
 // next is the hash after one more step. Number and note are left out: the one
-// follows from the order, the other is for people. So is Causes: it is derived.
+// follows from the order, the other is for people. So are
+// Causes, which is derived, and Changes, which not every record of the same run has.
 func (h Hash) next(s *Step) Hash {
 	f := fnv.New64a()
 	number := func(n uint64) {

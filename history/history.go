@@ -29,6 +29,9 @@ type Header struct {
 	Faults []string `json:"faults,omitempty"`
 	// Start is the run's clock at step 0.
 	Start time.Time `json:"start"`
+	// Live says that real processes ran by the machine's clock. Which step led to a
+	// request is then inferred from their order.
+	Live bool `json:"live,omitempty"`
 }
 
 // Failure is a promise that was broken.
@@ -112,6 +115,9 @@ type Step struct {
 	Note string `json:"note,omitempty"`
 	// Causes are the steps without which this one would not have happened.
 	Causes []int `json:"causes,omitempty"`
+	// Changes is what a write did to objects, if the record has that. It is no part
+	// of the hash.
+	Changes []Change `json:"changes,omitempty"`
 	// Hash is the running hash of all steps up to this one.
 	Hash Hash `json:"hash"`
 }

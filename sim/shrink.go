@@ -35,9 +35,33 @@ func (s *search) small(ctx context.Context, p Plan, found *Outcome) (*Failure, e
 	if err := s.shrink(ctx, f); err != nil {
 		return f, err
 	}
-	f.Nearest = s.nearest(f.Run)
+	if err := s.illustrate(ctx, f); err != nil {
+		return f, err
+	}
 	f.Plan.Expect, f.Plan.Exempt = nil, nil
 	return f, nil
+}
+
+// illustrate plays the failure, and the run that comes nearest to it, once more for
+// records that have the contents of objects. A run that does not come again as it was
+// stays as it is.
+func (s *search) illustrate(ctx context.Context, f *Failure) error {
+	again := func(p Plan, run *history.Run) (*history.Run, error) {
+		p.Objects = true
+		out, err := s.play(ctx, p)
+		if err != nil || out.Run.Hash() != run.Hash() || (out.Run.Failure == nil) != (run.Failure == nil) {
+			return run, err
+		}
+		return out.Run, nil
+	}
+	var err error
+	if f.Run, err = again(f.Plan, f.Run); err != nil {
+		return err
+	}
+	if near := s.nearest(f.Run); near != nil {
+		f.Nearest, err = again(near.Plan, near.Run)
+	}
+	return err
 }
 
 // sameFailure tells whether two runs broke the same promise.
@@ -103,7 +127,7 @@ func simpler(a Plan, x *history.Run, b Plan, y *history.Run) bool {
 }
 
 // nearest is the run that held and shares the longest beginning with a failed one.
-func (s *search) nearest(failed *history.Run) (best *history.Run) {
+func (s *search) nearest(failed *history.Run) (best *Outcome) {
 	longest := -1
 	for _, out := range s.corpus {
 		n := 0
@@ -111,7 +135,7 @@ func (s *search) nearest(failed *history.Run) (best *history.Run) {
 			n++
 		}
 		if n > longest {
-			longest, best = n, out.Run
+			longest, best = n, out
 		}
 	}
 	return best

@@ -22,6 +22,9 @@ type Plan struct {
 	// Exempt are names of promises that are broken without faults already, by the
 	// nature of the world.
 	Exempt map[string]bool
+	// Objects asks for a record that has the contents of objects (history.Change), for
+	// people to read. It does not change how the run goes.
+	Objects bool
 }
 
 // Outcome is what a run came to.

@@ -237,6 +237,9 @@ func (w *World) carryOut(p *parked, step *history.Step) answer {
 	if err != nil {
 		w.fail("the record is whole", err.Error())
 	}
+	if w.plan.Objects {
+		step.Changes = w.contents(changes)
+	}
 	for _, c := range changes {
 		p.wrote = append(p.wrote, c.revision)
 		step.Before, step.Revision = c.before, c.revision

@@ -20,7 +20,7 @@ func (p *player) conclude(t testing.TB, r *sim.Result) {
 		return
 	}
 	if r.Failure != nil {
-		file, err := p.keep(r.Failure.Run)
+		file, err := p.keep(r.Failure.Run, r.Failure.Nearest)
 		if err != nil {
 			t.Errorf("the failed run could not be kept: %v", err)
 		}

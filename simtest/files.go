@@ -11,6 +11,7 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/report"
 	"github.com/rehearse-k8s/rehearse/sim"
 )
 
@@ -28,25 +29,36 @@ func (p *player) directory() string {
 	return filepath.Join("testdata", "simtest", name)
 }
 
-// keep writes a run down and returns its file.
-func (p *player) keep(run *history.Run) (string, error) {
+// keep writes a failed run down, and beside it the nearest one that held, if there is
+// one; it returns the failure's file.
+func (p *player) keep(run, nearest *history.Run) (string, error) {
 	dir := p.directory()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
 	file := filepath.Join(dir, run.Hash().String()+".jsonl")
-	// Whole or not at all: a reader may come at any time, and so may the end of the
-	// process.
-	f, err := os.CreateTemp(dir, ".new-*")
-	if err != nil {
+	if err := writeRun(file, run); err != nil {
 		return "", err
+	}
+	if nearest == nil {
+		return file, nil
+	}
+	return file, writeRun(report.NearestFile(file), nearest)
+}
+
+// writeRun writes a file whole or not at all: a reader may come at any time, and so
+// may the end of the process.
+func writeRun(file string, run *history.Run) error {
+	f, err := os.CreateTemp(filepath.Dir(file), ".new-*")
+	if err != nil {
+		return err
 	}
 	defer os.Remove(f.Name())
 	err = errors.Join(history.Write(f, run), f.Chmod(0o644), f.Close())
 	if err != nil {
-		return "", err
+		return err
 	}
-	return file, os.Rename(f.Name(), file)
+	return os.Rename(f.Name(), file)
 }
 
 // remembered are the plans of the runs that were kept. A file that cannot be read is
@@ -58,6 +70,9 @@ func (p *player) remembered(t testing.TB) (plans []sim.Plan) {
 		t.Error(err)
 	}
 	for _, file := range files {
+		if report.IsNearestFile(file) {
+			continue
+		}
 		run, err := readRun(file)
 		var plan sim.Plan
 		if err == nil {

@@ -52,6 +52,7 @@ func newTruth(w *World, s *store.World) (*truth, error) {
 type change struct {
 	key              string
 	before, revision int64
+	was, is          *entry // nil: there was, or is, nothing
 }
 
 // follow takes in what was written since the last time.
@@ -63,14 +64,15 @@ func (t *truth) follow() ([]change, error) {
 	changes := make([]change, 0, len(writes))
 	for _, c := range writes {
 		was := t.entries[c.Key]
-		ch := change{key: c.Key, revision: c.Revision}
+		ch := change{key: c.Key, revision: c.Revision, was: was}
 		if was != nil {
 			ch.before = was.revision
 		}
 		if c.Value == nil {
 			delete(t.entries, c.Key)
 		} else {
-			t.entries[c.Key] = &entry{revision: c.Revision, value: c.Value}
+			ch.is = &entry{revision: c.Revision, value: c.Value}
+			t.entries[c.Key] = ch.is
 		}
 		changes = append(changes, ch)
 		t.read = c.Revision

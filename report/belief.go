@@ -29,6 +29,7 @@ type view struct {
 	reached int64   // the revision up to which it was told
 	missed  []int64 // revisions that it was never told
 	open    bool    // a watch keeps it fresh
+	behind  []int   // writes within its scope that it has not been told of
 }
 
 // replay derives from the steps of a run what each actor believed after each.
@@ -82,6 +83,11 @@ func (p *replay) to(n int) {
 func (p *replay) take(s *history.Step) {
 	if s.Wrote() {
 		p.writes = append(p.writes, s.N)
+		for _, v := range p.views {
+			if p.blindTo(v, s) {
+				v.behind = append(v.behind, s.N)
+			}
+		}
 	}
 	switch s.Kind {
 	case history.Start, history.Crash: // empty caches
@@ -106,10 +112,12 @@ func (p *replay) take(s *history.Step) {
 		if delivery(s) == lost {
 			if s.Type != "BOOKMARK" {
 				v.missed = append(v.missed, s.Revision)
+				p.compare(v)
 			}
 			return
 		}
 		v.reached = max(v.reached, s.Revision)
+		v.behind = slices.DeleteFunc(v.behind, func(n int) bool { return !p.blindTo(v, &p.run.Steps[n]) })
 	}
 }
 
@@ -132,6 +140,7 @@ func (p *replay) answered(s *history.Step) {
 	}
 	if v := p.view(sc); !v.open {
 		v.reached, v.missed = s.Revision, nil
+		p.compare(v)
 	}
 }
 
@@ -153,6 +162,7 @@ func (p *replay) view(sc scope) *view {
 	}
 	v := &view{scope: sc}
 	p.views = append(p.views, v)
+	p.compare(v)
 	return v
 }
 
@@ -166,19 +176,35 @@ func (p *replay) of(actor string) (views []*view) {
 	return views
 }
 
-// unseen are the writes within a view's scope that it has not been told of. Of a
-// selector only the effect is known, so what its watch never told of at all counts
-// as not selected.
-func (p *replay) unseen(v *view) (steps []*history.Step) {
+// blindTo tells whether a write is within a view's scope and the view has not been
+// told of it. Of a selector only the effect is known, so what its watch never told of
+// at all counts as not selected.
+func (p *replay) blindTo(v *view, s *history.Step) bool {
+	switch {
+	case s.Resource != v.resource || v.namespace != "" && v.namespace != s.Namespace:
+	case s.Revision <= v.reached && !slices.Contains(v.missed, s.Revision):
+	case v.selector != "" && !p.told[v.scope][s.Key()]:
+	default:
+		return true
+	}
+	return false
+}
+
+// compare holds a view against all writes so far. In between only what is new is
+// looked at: long runs have many writes, and many steps at which somebody asks.
+func (p *replay) compare(v *view) {
+	v.behind = nil
 	for _, n := range p.writes {
-		s := &p.run.Steps[n]
-		switch {
-		case s.Resource != v.resource || v.namespace != "" && v.namespace != s.Namespace:
-		case s.Revision <= v.reached && !slices.Contains(v.missed, s.Revision):
-		case v.selector != "" && !p.told[v.scope][s.Key()]:
-		default:
-			steps = append(steps, s)
+		if p.blindTo(v, &p.run.Steps[n]) {
+			v.behind = append(v.behind, n)
 		}
+	}
+}
+
+// unseen are the writes that a view has not been told of.
+func (p *replay) unseen(v *view) (steps []*history.Step) {
+	for _, n := range v.behind {
+		steps = append(steps, &p.run.Steps[n])
 	}
 	return steps
 }

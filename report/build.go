@@ -1,0 +1,143 @@
+package report
+
+import (
+	"slices"
+
+	"github.com/rehearse-k8s/rehearse/history"
+)
+
+// New makes a report of runs.
+func New(runs ...*Run) *Report {
+	if runs == nil {
+		runs = []*Run{}
+	}
+	return &Report{APIVersion: APIVersion, Kind: Kind, Runs: runs}
+}
+
+// Of derives what a report says of a run. nearest is the most similar run that held;
+// nil if none is known.
+func Of(file string, run, nearest *history.Run) *Run {
+	r := of(run)
+	r.File = file
+	if nearest == nil {
+		return r
+	}
+	r.Nearest = of(nearest)
+	if step, ok := history.Diverged(nearest, run); ok && step < len(run.Steps) {
+		r.Departs = &step
+	}
+	return r
+}
+
+func of(run *history.Run) *Run {
+	r := &Run{
+		Test: run.Test, Tool: run.Tool, Seed: run.Seed, Start: run.Start, Inferred: run.Live,
+		Story: Story(run), Controllers: run.Controllers(), StaleWrites: staleWrites(run), record: run,
+	}
+	for _, text := range run.Faults {
+		r.Faults = append(r.Faults, Fault{Text: text, Words: inWords(text)})
+	}
+	switch f := run.Failure; {
+	case f != nil:
+		step := f.Step
+		r.Verdict = Verdict{Result: Failed, Promise: f.Oracle, Message: f.Message, Step: &step, At: f.At}
+	case run.Inconclusive != "":
+		r.Verdict = Verdict{Result: Inconclusive, Message: run.Inconclusive}
+	default:
+		r.Verdict = Verdict{Result: Held}
+	}
+	r.Steps = stepsOf(run)
+	return r
+}
+
+// mostUnseen bounds the list of what a cache has not been told of.
+const mostUnseen = 20
+
+// stepsOf follows a run once and notes what was believed.
+func stepsOf(run *history.Run) []Step {
+	steps := make([]Step, len(run.Steps))
+	p := newReplay(run)
+	objects := newArchive(run)
+	led := map[int]bool{}
+	if run.Failure != nil {
+		led = causes(run, run.Failure.Step)
+	}
+	controllers := run.Controllers()
+	for n := range run.Steps {
+		from := &run.Steps[n]
+		s := &steps[n]
+		s.Step, s.Story, s.Delivery = *from, led[n], delivery(from)
+		s.Changes = nil // told as diffs
+		mine := slices.Contains(controllers, from.Actor)
+		if from.Kind == history.Request {
+			p.to(n)
+			if mine {
+				s.Believes = p.beliefs(from.Actor)
+				s.WokenBy = wokenBy(run, n)
+			}
+			s.Diffs = objects.written(p, from, mine)
+			p.to(n + 1)
+		} else {
+			before := objects.believed(p, from)
+			p.to(n + 1)
+			if mine {
+				s.Believes = p.beliefs(from.Actor)
+			}
+			s.Diffs = objects.told(from, before)
+		}
+		if from.Wrote() {
+			s.Became = p.became(from)
+		}
+		for _, c := range controllers {
+			if behind := p.behind(c); behind > 0 {
+				if s.Behind == nil {
+					s.Behind = map[string]int{}
+				}
+				s.Behind[c] = behind
+			}
+		}
+	}
+	return steps
+}
+
+func (p *replay) beliefs(actor string) (all []Belief) {
+	for _, v := range p.of(actor) {
+		b := Belief{Resource: v.resource, Namespace: v.namespace, Selector: v.selector, Reached: v.reached, Behind: len(v.behind)}
+		b.Unseen = slices.Clone(v.behind[max(0, len(v.behind)-mostUnseen):])
+		all = append(all, b)
+	}
+	return all
+}
+
+// behind is how many writes the caches of an actor have not been told of.
+func (p *replay) behind(actor string) (n int) {
+	for _, v := range p.views {
+		if v.actor == actor {
+			n += len(v.behind)
+		}
+	}
+	return n
+}
+
+// wokenBy follows a request back, through the answers of those before it, to what
+// began it.
+func wokenBy(run *history.Run, n int) *int {
+	for at := n; len(run.Steps[at].Causes) > 0; {
+		c := run.Steps[at].Causes[0]
+		if c < 0 || c >= at { // not a record of ours
+			return nil
+		}
+		at = c
+		s := &run.Steps[at]
+		if s.Kind == history.Answer && len(s.Causes) > 0 && s.Causes[0] >= 0 && s.Causes[0] < at {
+			if q := s.Causes[0]; run.Steps[q].Kind == history.Request && run.Steps[q].Verb != "list" && run.Steps[q].Verb != "watch" {
+				at = q
+				continue
+			}
+		}
+		if s.Kind != history.Request || s.Verb == "list" || s.Verb == "watch" {
+			return &at
+		}
+	}
+	return nil
+}

@@ -1,0 +1,153 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/rehearse-k8s/rehearse/history"
+)
+
+// arrow is one delivery: from the write to the step at which the controller was told.
+type arrow struct {
+	lane     int
+	from, to int // steps; to is len(Steps) if it was never told
+	how      string
+}
+
+// mostTracks bounds how many arrows lie beside each other.
+const mostTracks = 5
+
+// deliveries draws, in the gap before each cache, the arrows from writes to where the
+// controller was told of them.
+func (p *Picture) deliveries(d *drawing) {
+	var arrows []arrow
+	for i, l := range d.lanes {
+		if l.kind == cacheLane {
+			arrows = append(arrows, d.told(i, l.actor)...)
+			arrows = append(arrows, d.untold(i, l.actor)...)
+		}
+	}
+	sort.SliceStable(arrows, func(i, j int) bool { return arrows[i].from < arrows[j].from })
+	ends := map[int][]int{} // of each lane: the row at which each track is free again
+	for _, a := range arrows {
+		p.draw(a, ends)
+	}
+}
+
+// told are the arrows of what a controller was told of.
+func (d *drawing) told(lane int, actor string) (arrows []arrow) {
+	// What lies behind a held event on its stream is late too.
+	standing := map[int]history.Step{} // by stream: the fault that holds it
+	released := map[int]int{}          // by stream: when it was let go
+	for i := range d.run.Steps {
+		s := &d.run.Steps[i]
+		if s.Actor != actor {
+			continue
+		}
+		if s.Kind == history.Fault && s.Stream != 0 {
+			standing[s.Stream] = *s
+		}
+		if s.Kind != history.Frame {
+			continue
+		}
+		if f, ok := standing[s.Stream]; ok && f.Revision == s.Revision {
+			released[s.Stream] = i
+			delete(standing, s.Stream)
+		}
+		from := d.origin(s)
+		if from < 0 {
+			continue
+		}
+		a := arrow{lane: lane, from: from, to: i, how: delivery(s)}
+		if a.how == "" && from < released[s.Stream] {
+			a.how = late
+		}
+		arrows = append(arrows, a)
+	}
+	return arrows
+}
+
+// origin is the write that an event tells of; -1 if it tells of none in this run.
+func (d *drawing) origin(s *history.Step) int {
+	for _, c := range s.Causes {
+		if c >= 0 && c < s.N && d.run.Steps[c].Wrote() && d.run.Steps[c].Resource == s.Resource && s.Type != "BOOKMARK" {
+			return c
+		}
+	}
+	return -1
+}
+
+// untold are the arrows of what a controller had not been told of in the end.
+func (d *drawing) untold(lane int, actor string) (arrows []arrow) {
+	d.to(len(d.run.Steps))
+	t := &teller{replay: d.replay}
+	var holds []*history.Step
+	for i := range d.run.Steps {
+		if s := &d.run.Steps[i]; s.Kind == history.Fault && s.Actor == actor {
+			holds = append(holds, s)
+		}
+	}
+	for _, v := range d.of(actor) {
+		for _, n := range v.behind {
+			if slices.Contains(v.missed, d.run.Steps[n].Revision) {
+				continue // its arrow ends where it was lost
+			}
+			a := arrow{lane: lane, from: n, to: len(d.run.Steps), how: stillOpen}
+			for _, s := range holds {
+				if (s.Revision == 0 || s.Revision <= d.run.Steps[n].Revision) && t.acts(s.Fault, v) {
+					a.how = stillHeld
+				}
+			}
+			arrows = append(arrows, a)
+		}
+	}
+	return arrows
+}
+
+// draw puts an arrow into the rows that it crosses.
+func (p *Picture) draw(a arrow, ends map[int][]int) {
+	first := sort.Search(len(p.Rows), func(i int) bool { return p.Rows[i].Step.N >= a.from })
+	last := sort.Search(len(p.Rows), func(i int) bool { return p.Rows[i].Step.N >= a.to })
+	if last == len(p.Rows) {
+		last--
+	}
+	if first > last {
+		return
+	}
+	tracks := ends[a.lane]
+	track := slices.IndexFunc(tracks, func(until int) bool { return until < first })
+	switch {
+	case track >= 0:
+		tracks[track] = last
+	case len(tracks) < mostTracks:
+		track = len(tracks)
+		tracks = append(tracks, last)
+	default:
+		track = mostTracks - 1
+		tracks[track] = max(tracks[track], last)
+	}
+	ends[a.lane] = tracks
+	p.Lanes[a.lane].Tracks = max(p.Lanes[a.lane].Tracks, track+1)
+	tell := a.tell()
+	for i := first; i <= last; i++ {
+		n := p.Rows[i].Step.N
+		m := Mark{Track: track, From: n == a.from, To: n == a.to || i == last && a.to > n, How: a.how, Tell: tell}
+		p.Rows[i].Cells[a.lane].Marks = append(p.Rows[i].Cells[a.lane].Marks, m)
+	}
+}
+
+// tell is what the arrow means.
+func (a arrow) tell() string {
+	switch a.how {
+	case stillOpen:
+		return fmt.Sprintf("the write of step %d, not told by the end of the run", a.from)
+	case stillHeld:
+		return fmt.Sprintf("the write of step %d, held back to the end of the run", a.from)
+	case "":
+		return fmt.Sprintf("the write of step %d, told at step %d", a.from, a.to)
+	case lost:
+		return fmt.Sprintf("the write of step %d, lost at step %d", a.from, a.to)
+	}
+	return fmt.Sprintf("the write of step %d, told at step %d: %s", a.from, a.to, a.how)
+}

@@ -1,0 +1,93 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/invariant"
+)
+
+// staleWrites puts into words what package invariant finds.
+func staleWrites(run *history.Run) []StaleWrite {
+	all := []StaleWrite{}
+	name := newNamer(run)
+	for _, w := range invariant.StaleWrites(run) {
+		s, own := &run.Steps[w.Step], &run.Steps[w.Own]
+		all = append(all, StaleWrite{
+			Step: w.Step, Actor: w.Actor, Request: clean(name.request(s)), Decided: w.Decided,
+			Own: w.Own, OwnWrite: clean(name.request(own)), Resource: w.Resource, Reached: w.Reached,
+			Accepted: w.Accepted, Outcome: outcome(s, w.Accepted),
+		})
+	}
+	return all
+}
+
+func outcome(s *history.Step, accepted bool) string {
+	switch {
+	case accepted:
+		return "accepted, and nothing could have refused it"
+	case s.Wrote():
+		return "accepted; the API could have refused it"
+	case s.Code/100 == 2:
+		return "changed nothing"
+	case s.Code != 0:
+		return "refused: " + strconv.Itoa(s.Code)
+	}
+	return "had no effect"
+}
+
+// StaleQuestion is the heading of the table of stale writes.
+const StaleQuestion = "Does my controller need read-your-own-writes?"
+
+// StaleAnswer says in a sentence what the table of stale writes comes to.
+func StaleAnswer(writes []StaleWrite) string {
+	accepted := 0
+	for _, w := range writes {
+		if w.Accepted {
+			accepted++
+		}
+	}
+	switch {
+	case len(writes) == 0:
+		return "Not by this run: no reconcile that wrote began on a view older than its controller's own last write."
+	case accepted == 0:
+		return fmt.Sprintf("%s decided on a view older than the writer's own last write; the API could refuse each.", were(len(writes)))
+	}
+	return fmt.Sprintf("Yes: %s decided on a view older than the writer's own last write, and %d changed the world with nothing that could refuse it.", were(len(writes)), accepted)
+}
+
+func were(n int) string {
+	if n == 1 {
+		return "1 write was"
+	}
+	return fmt.Sprintf("%d writes were", n)
+}
+
+// WriteStale writes the table as text, if there is something in it; a run of many
+// such writes shows the first.
+func WriteStale(w io.Writer, writes []StaleWrite, width int) error {
+	if len(writes) == 0 {
+		return nil
+	}
+	if width == 0 {
+		width = 120
+	}
+	t := &table{widths: []int{max(width, 60)}}
+	t.line(StaleQuestion, normal)
+	t.line(StaleAnswer(writes), normal)
+	for n, s := range writes {
+		if n == mostStale {
+			t.line(fmt.Sprintf("  and %d more", len(writes)-n), normal)
+			break
+		}
+		t.hang("  ", clean(fmt.Sprintf("step %d: %s: %s; decided at step %d with %s at %d, before it had seen its %s of step %d; %s",
+			s.Step, s.Actor, s.Request, s.Decided, short(s.Resource), s.Reached, s.OwnWrite, s.Own, s.Outcome)), normal)
+	}
+	_, err := io.WriteString(w, t.out.String())
+	return err
+}
+
+// mostStale bounds the table where people read it.
+const mostStale = 50

@@ -10,10 +10,11 @@ import (
 
 // The exit codes; `rehearse help exit-codes` explains them.
 const (
-	exitOK          = 0
-	exitFailed      = 1
-	exitUsage       = 2
-	exitInterrupted = 130
+	exitOK           = 0
+	exitFailed       = 1
+	exitUsage        = 2
+	exitInconclusive = 3
+	exitInterrupted  = 130
 )
 
 // UsageError is a command line that cannot be right: another try will not help, another command line will.
@@ -22,6 +23,11 @@ type UsageError struct{ Message string }
 func (e *UsageError) Error() string { return e.Message }
 
 func usagef(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
+
+// inconclusiveError says that nothing can be concluded: a run did not go as it was recorded, or its record is no whole one.
+type inconclusiveError struct{ message string }
+
+func (e *inconclusiveError) Error() string { return e.message }
 
 // errInterrupted ends a command that the user stopped. It is silent, because the user knows.
 var errInterrupted = errors.New("interrupted")
@@ -36,6 +42,7 @@ func exitCode(err error) int {
 	var foreign *exitError
 	var ours *UsageError
 	var clusters *cluster.UsageError
+	var open *inconclusiveError
 	switch {
 	case err == nil:
 		return exitOK
@@ -45,6 +52,8 @@ func exitCode(err error) int {
 		return foreign.code
 	case errors.As(err, &ours), errors.As(err, &clusters):
 		return exitUsage
+	case errors.As(err, &open):
+		return exitInconclusive
 	}
 	return exitFailed
 }

@@ -13,6 +13,7 @@ func topics() []*cobra.Command {
   0    it worked: what was asked for is so, even if there was nothing to do
   1    it failed: the line on stderr says what and why
   2    usage: the command line or a value in it cannot be right
+  3    nothing can be concluded: a file holds no whole record of a run
   130  interrupted by Ctrl-C, SIGTERM or SIGHUP; 'up' in the foreground and 'simulate'
        always end this way, because they run until they are interrupted`,
 		},
@@ -25,7 +26,8 @@ func topics() []*cobra.Command {
   KUBECONFIG       the kubeconfig files, as kubectl reads and writes them
   HOME             ~/.kube/config, and ~/.local/state/rehearse for running clusters
   XDG_STATE_HOME   takes the place of ~/.local/state
-  TERM             "dumb": no progress line`,
+  TERM             "dumb": no progress line, no colours
+  NO_COLOR         if it is set: no colours`,
 		},
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"html/template"
 	"io"
@@ -56,42 +57,54 @@ var sizes = []size{
 // Write writes the page. Of what would make it longer than its limit the parts
 // furthest from the failures are left out, and the page says so.
 func Write(w io.Writer, r *report.Report) error {
+	var b limited
 	for i, s := range sizes {
-		text, err := render(r.Runs, 0, s, i > 0)
-		if err != nil {
+		if err := render(&b, r.Runs, 0, s, i > 0); err == nil {
+			_, err = w.Write(b.Bytes())
 			return err
-		}
-		if len(text) <= Limit {
-			_, err = w.Write(text)
+		} else if !errors.Is(err, errTooLong) {
 			return err
 		}
 	}
 	// So many runs that not all of them can be told of.
 	for n := len(r.Runs) / 2; ; n /= 2 {
-		text, err := render(r.Runs[:n], len(r.Runs)-n, sizes[len(sizes)-1], true)
-		if err != nil {
+		err := render(&b, r.Runs[:n], len(r.Runs)-n, sizes[len(sizes)-1], true)
+		if err == nil {
+			_, err = w.Write(b.Bytes())
 			return err
 		}
-		if len(text) <= Limit {
-			_, err = w.Write(text)
+		if n == 0 || !errors.Is(err, errTooLong) {
 			return err
-		}
-		if n == 0 {
-			return fmt.Errorf("html: a page without any run has %d bytes", len(text))
 		}
 	}
 }
 
-func render(runs []*report.Run, leftOut int, s size, short bool) ([]byte, error) {
+// limited is a buffer that refuses what would make a page too long, so that a page
+// which is not to be is not drawn to its end.
+type limited struct{ bytes.Buffer }
+
+var errTooLong = errors.New("the page would be too long")
+
+func (l *limited) Write(p []byte) (int, error) {
+	if l.Len()+len(p) > Limit {
+		return 0, errTooLong
+	}
+	return l.Buffer.Write(p)
+}
+
+func render(b *limited, runs []*report.Run, leftOut int, s size, short bool) error {
 	p := pageView{
 		Title: "rehearse", Policy: policy, Style: template.CSS(styleText), Script: template.JS(scriptText),
+		Runs: func(yield func(runView) bool) {
+			for i, r := range runs {
+				if !yield(viewOf(r, fmt.Sprintf("r%d", i+1), s)) {
+					return
+				}
+			}
+		},
 	}
-	for i, r := range runs {
-		v := viewOf(r, fmt.Sprintf("r%d", i+1), s)
-		if i == 0 {
-			p.Title = v.Verdict + " – rehearse"
-		}
-		p.Runs = append(p.Runs, v)
+	if len(runs) > 0 {
+		p.Title = verdictOf(runs[0]) + " – rehearse"
 	}
 	if leftOut > 0 {
 		p.RunsLeftOut = plural(leftOut, "run") + " left out: the page would be too long. Draw fewer files at once."
@@ -99,11 +112,11 @@ func render(runs []*report.Run, leftOut int, s size, short bool) ([]byte, error)
 	if short {
 		p.CutShort = fmt.Sprintf("Cut short to stay below %d KiB: long lists, and details of steps that did not lead to the failure, are left out. -o json has all of it.", Limit>>10)
 	}
-	var b bytes.Buffer
-	if err := page.Execute(&b, p); err != nil {
-		return nil, fmt.Errorf("html: %w", err)
+	b.Reset()
+	if err := page.Execute(b, p); err != nil {
+		return fmt.Errorf("html: %w", err)
 	}
-	return b.Bytes(), nil
+	return nil
 }
 
 func plural(n int, what string) string {

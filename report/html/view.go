@@ -3,6 +3,7 @@ package html
 import (
 	"fmt"
 	"html/template"
+	"iter"
 	"strconv"
 	"strings"
 	"unicode"
@@ -16,7 +17,7 @@ type (
 		Title, Policy         string
 		Style                 template.CSS
 		Script                template.JS
-		Runs                  []runView
+		Runs                  iter.Seq[runView] // laid out one after the other, as the page grows
 		RunsLeftOut, CutShort string
 	}
 	runView struct {
@@ -62,15 +63,11 @@ func viewOf(r *report.Run, id string, s size) runView {
 	if v.Name == "" {
 		v.Name = "run"
 	}
-	switch r.Verdict.Result {
-	case report.Failed:
-		v.Verdict = "Broken: " + clean(r.Verdict.Promise, 500)
+	v.Verdict = verdictOf(r)
+	if r.Verdict.Result == report.Failed {
 		v.Seen = "Seen: " + clean(r.Verdict.Message, 1500)
-	case report.Inconclusive:
-		v.Verdict = "Inconclusive: " + clean(r.Verdict.Message, 500)
-		v.Story = ""
-	default:
-		v.Verdict, v.Story = "Every promise held", ""
+	} else {
+		v.Story = "" // the verdict says it
 	}
 	for i, f := range r.Faults {
 		if i == s.facts {
@@ -92,6 +89,16 @@ func viewOf(r *report.Run, id string, s size) runView {
 		v.Nearest = &near
 	}
 	return v
+}
+
+func verdictOf(r *report.Run) string {
+	switch r.Verdict.Result {
+	case report.Failed:
+		return "Broken: " + clean(r.Verdict.Promise, 500)
+	case report.Inconclusive:
+		return "Inconclusive: " + clean(r.Verdict.Message, 500)
+	}
+	return "Every promise held"
 }
 
 // facts are what was run, in a line.

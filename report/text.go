@@ -1,0 +1,64 @@
+package report
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/rehearse-k8s/rehearse/history"
+)
+
+// WriteText writes a run for a terminal: its file, what broke and why, the lanes, and
+// the table of stale writes, if there are any.
+func WriteText(w io.Writer, r *Run, lanes LaneOptions) error {
+	width := lanes.Width
+	if width == 0 {
+		width = 120
+	}
+	t := &table{widths: []int{max(width, 60)}, colour: lanes.Colour}
+	if r.File != "" {
+		t.line(clean(r.File), dim)
+	}
+	if v := r.Verdict; v.Result == Failed {
+		t.line(clean(v.Promise+": "+v.Message), red)
+		t.line("cause: "+r.Story, normal)
+	}
+	if r.Departs != nil {
+		t.line(fmt.Sprintf("the nearest run that held goes the same way up to step %d", *r.Departs), normal)
+	}
+	if t.out.Len() > 0 {
+		t.out.WriteByte('\n')
+	}
+	if _, err := io.WriteString(w, t.out.String()); err != nil {
+		return err
+	}
+	if err := Lanes(w, r.record, lanes); err != nil {
+		return err
+	}
+	if r.Departs != nil {
+		if err := r.other(w, width); err != nil {
+			return err
+		}
+	}
+	if len(r.StaleWrites) == 0 {
+		return nil
+	}
+	if _, err := io.WriteString(w, "\n"); err != nil {
+		return err
+	}
+	return WriteStale(w, r.StaleWrites, width)
+}
+
+// other shows where the nearest run went another way.
+func (r *Run) other(w io.Writer, width int) error {
+	t := &table{widths: []int{max(width, 60)}}
+	line := func(run *history.Run) string {
+		if *r.Departs >= len(run.Steps) {
+			return "the run is over"
+		}
+		return clean(newNamer(run).inLine(&run.Steps[*r.Departs]))
+	}
+	t.hang(fmt.Sprintf("step %d here: ", *r.Departs), line(r.record), dim)
+	t.hang("and in the nearest run that held: ", line(r.Nearest.record), dim)
+	_, err := io.WriteString(w, t.out.String())
+	return err
+}

@@ -249,7 +249,7 @@ func TestLongRun(t *testing.T) {
 	if len(p.Rows) > 1000 || len(p.Rows)+p.LeftOut != len(run.Steps) {
 		t.Errorf("%d rows, %d left out", len(p.Rows), p.LeftOut)
 	}
-	if took := time.Since(began); took > 20*time.Second {
+	if took := time.Since(began); took > time.Minute {
 		t.Errorf("20,000 steps took %s", took)
 	} else {
 		t.Logf("20,000 steps in %s", took)

@@ -102,7 +102,7 @@ func TestLimit(t *testing.T) {
 	for range 300 {
 		long.Faults = append(long.Faults, "lag "+name)
 	}
-	for i := range 3000 {
+	for i := range 1500 {
 		long.Add(history.Step{Kind: history.Start, Actor: fmt.Sprint(name[:200], i%500)})
 		object := history.Object{Resource: "pods", Name: name[:300] + fmt.Sprint(i)}
 		content := map[string]any{}
@@ -121,14 +121,14 @@ func TestLimit(t *testing.T) {
 	}
 	long.Failure = &history.Failure{Oracle: name, Message: name, Step: len(long.Steps) - 1}
 	got := write(t, report.Of(name, long, nil))
-	if len(got) > Limit || !strings.Contains(got, "Cut short to stay below") || !strings.Contains(got, "left out") || !strings.Contains(got, "broken after step 5999") {
+	if len(got) > Limit || !strings.Contains(got, "Cut short to stay below") || !strings.Contains(got, "left out") || !strings.Contains(got, "broken after step 2999") {
 		t.Errorf("a long run: %d bytes", len(got))
 	}
 	t.Logf("a long run: %d bytes", len(got))
 
 	small := report.Of("lag.jsonl", recorded(t, "lag.jsonl"), nil)
 	var many []*report.Run
-	for range 2000 {
+	for range 1000 {
 		many = append(many, small)
 	}
 	got = write(t, many...)

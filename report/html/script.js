@@ -51,7 +51,11 @@
     const all = steps().filter((r) => r.classList.contains('broken'));
     if (!all.length) return;
     const after = on && all.find((r) => on.compareDocumentPosition(r) & Node.DOCUMENT_POSITION_FOLLOWING);
-    select(after || all[0], 'center');
+    const row = after || all[0];
+    select(row, 'center');
+    // Lower down if there is room: what led to it says more than what follows.
+    const room = innerHeight - row.getBoundingClientRect().bottom - 160;
+    scrollBy(0, -Math.max(0, Math.min(room, innerHeight / 4)));
   }
 
   function apply() {

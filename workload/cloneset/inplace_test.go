@@ -294,3 +294,33 @@ func TestSameImageID(t *testing.T) {
 	w.change(0, func(p *corev1.Pod) { p.Status.ContainerStatuses[0].Image = "web:2" })
 	w.expect("Normal 0")
 }
+
+// TestPrioritiesOfAnnotations: what a container reads of annotations waits with it; what
+// goes cannot wait, as there is no value to be kept for later.
+func TestPrioritiesOfAnnotations(t *testing.T) {
+	note := func(value string) func(*v1alpha1.CloneSetSpec) {
+		return func(s *v1alpha1.CloneSetSpec) { s.Template.Annotations = map[string]string{"note": value} }
+	}
+	w := grown(t, 1, inPlace, containers("main=1 redis=10"), note("one"), func(s *v1alpha1.CloneSetSpec) {
+		s.Template.Spec.Containers[0].Env[0].ValueFrom.FieldRef.FieldPath = "metadata.annotations['note']"
+	})
+	w.behaves = func(*corev1.Pod) behaviour { return behaviour{unready: []string{"redis"}} }
+	w.edit(note("two"), imageOf("redis", "redis:2"))
+	w.settle()
+	if got := w.pod(0).Annotations["note"]; got != "one" || w.runs(0) != "main:1 restarts=0, redis:2 restarts=1" {
+		t.Errorf("annotation %q, %s", got, w.runs(0))
+	}
+	w.edit(note("three")) // while it waits
+	w.settle()
+	w.behaves = nil
+	w.settle()
+	if got := w.pod(0).Annotations["note"]; got != "three" || w.runs(0) != "main:1 restarts=1, redis:2 restarts=1" || w.stateOf(0) != apps.StateNormal {
+		t.Errorf("annotation %q, %s, %s", got, w.runs(0), w.stateOf(0))
+	}
+	w.behaves = func(*corev1.Pod) behaviour { return behaviour{unready: []string{"redis"}} }
+	w.edit(func(s *v1alpha1.CloneSetSpec) { s.Template.Annotations = nil }, imageOf("redis", "redis:3"))
+	w.settle()
+	if _, ok := w.pod(0).Annotations["note"]; ok || w.runs(0) != "main:1 restarts=2, redis:3 restarts=2" {
+		t.Errorf("annotations %v, %s", w.pod(0).Annotations, w.runs(0))
+	}
+}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/api/apps"
 	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/workload"
 )
 
 // TestConverges plays random sets: users change them and their pods, some of what a plan
@@ -204,14 +205,15 @@ func (w *world) checkedPlan() Decision {
 		}
 	}
 	was := len(available)
+	w.honoured(s, d)
 	for i := range d.Actions {
 		a := &d.Actions[i]
 		switch {
-		case a.Verb == "create":
+		case a.Verb == workload.Create:
 			if last := lastOf(a); last != nil {
 				made++
 			}
-		case a.Verb == "delete", a.Subresource == "status":
+		case a.Verb == workload.Delete, a.Subresource == "status":
 			delete(available, a.Object.GetName())
 		}
 	}
@@ -222,6 +224,38 @@ func (w *world) checkedPlan() Decision {
 		w.t.Fatalf("%d pods and %d new ones are more than %d and %d; %s", active, made, want.replicas, want.maxSurge, w.told())
 	}
 	return d
+}
+
+// honoured holds a plan to what hooks and claims are owed: no pod is deleted or changed
+// that its hook holds, or begins that its hook has not let in, and no claim goes whose pod
+// stays.
+func (w *world) honoured(s State, d Decision) {
+	w.t.Helper()
+	hooks := (&plan{set: s.Set}).hooks()
+	pods, instances := map[string]*Pod{}, map[string]*Pod{}
+	for _, p := range s.Pods {
+		pods[p.Name], instances[p.instance] = p, p
+	}
+	for i := range d.Actions {
+		a := &d.Actions[i]
+		if c, ok := a.Object.(*corev1.PersistentVolumeClaim); ok && a.Verb == workload.Delete {
+			if p := instances[w.claims[c.Name].Labels[apps.LabelInstanceID]]; p != nil && p.active && !p.marked {
+				w.t.Fatalf("claim %s is deleted, and its pod stays; %s", c.Name, w.told())
+			}
+		}
+		p := pods[a.Object.GetName()]
+		if _, ok := a.Object.(*corev1.Pod); !ok || p == nil {
+			continue
+		}
+		switch {
+		case a.Verb == workload.Delete && p.active && held(hooks.PreDelete, p):
+			w.t.Fatalf("pod %s is deleted, and its hook holds it; %s", w.nameOf(p.Name), w.told())
+		case a.Reason.Code == "SuccessfulUpdatePodInPlace" && p.state != apps.StateUpdating && held(hooks.InPlaceUpdate, p):
+			w.t.Fatalf("pod %s is updated, and its hook holds it; %s", w.nameOf(p.Name), w.told())
+		case a.Reason.Code == string(apps.StateNormal) && p.state == apps.StatePreparingNormal && !complete(hooks.PreNormal, p):
+			w.t.Fatalf("pod %s begins, and nobody has let it in; %s", w.nameOf(p.Name), w.told())
+		}
+	}
 }
 
 // carryOutSome does some of a decision in any order.

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -170,14 +169,6 @@ func container(p *corev1.Pod, name string) corev1.ContainerStatus {
 		}
 	}
 	return corev1.ContainerStatus{}
-}
-
-// one is the only pod.
-func one(v view) (*corev1.Pod, error) {
-	if len(v.pods) != 1 {
-		return &corev1.Pod{}, errors.New("there is not one pod")
-	}
-	return &v.pods[0], nil
 }
 
 // of are the pods of a revision.

@@ -191,3 +191,20 @@ func TestReplacedPodsOnlyGo(t *testing.T) {
 		t.Errorf("%d pods are updated in place and %d deleted: %s", d.Tally.Updated, d.Tally.Deleted, fmt.Sprint(d.Reasons))
 	}
 }
+
+// TestRevisionAfterTheEnd: a set may have been deleted, which is late, and the garbage
+// collector deletes its revision: who makes it again without a look does so as often as
+// that one deletes it.
+func TestRevisionAfterTheEnd(t *testing.T) {
+	s := bigState(foundAt, 1, 1)
+	s.Set.Status = *Plan(foundAt, s).Status
+	s.Revisions = s.Revisions[:1]
+	d := Plan(foundAt, s)
+	if d.Status != nil {
+		s.Set.Status, s.Past = *d.Status, d.Past
+		d = Plan(foundAt, s)
+	}
+	if len(d.Actions) != 1 || d.Actions[0].Verb != workload.Create || d.Status == nil && !d.Recheck {
+		t.Errorf("%d actions, status %t, recheck %t", len(d.Actions), d.Status != nil, d.Recheck)
+	}
+}

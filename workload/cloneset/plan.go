@@ -95,7 +95,7 @@ func Plan(now time.Time, s State) Decision {
 	p.tidyNames()
 	// A status that the API accepts shows that the set is as it was seen. Without one,
 	// somebody else (another instance, a user) may know better.
-	p.decision.Recheck = p.decision.Status == nil && p.decision.Tally.Created+p.decision.Tally.Deleted+p.decision.Tally.Updated > 0
+	p.decision.Recheck = p.decision.Status == nil && (!known || p.decision.Tally.Created+p.decision.Tally.Deleted+p.decision.Tally.Updated > 0)
 	return p.decision
 }
 

@@ -51,6 +51,8 @@ type difference struct {
 	// replaced: enough of the other revision have been made already, so that those that are
 	// to be updated only go.
 	replaced bool
+	// room is how many more pods there are to be of the update revision.
+	room int
 	// unavailable is how many pods of the revision that is updated to may be unavailable.
 	unavailable int
 }
@@ -146,6 +148,7 @@ func differ(w wanted, old, updated group, same bool) (d difference) {
 	if d.remove = max(all-preparing-toDelete-(w.replicas+d.surge), 0); d.remove > 0 {
 		d.removeOld = max(old.current()-old.toDelete-(w.partition+d.surgeOld), 0)
 	}
+	d.room = max(-newDiff, 0)
 	available := all - unavailable - old.useless - updated.useless
 	d.spare = max(available-(w.replicas-w.maxUnavailable), 0)
 
@@ -165,6 +168,16 @@ func differ(w wanted, old, updated group, same bool) (d difference) {
 		d.unavailable = max(w.maxUnavailable+all-w.replicas, 1)
 	}
 	return d
+}
+
+// takeBack takes a pod into account that is needed again, and was not counted because it
+// waited for its preDelete hook: one less is to be made.
+func (d *difference) takeBack(updated bool) {
+	d.create = max(d.create-1, 0)
+	d.createLimit = min(d.createLimit, d.create)
+	if !updated {
+		d.createOld = max(d.createOld-1, 0)
+	}
 }
 
 // surge is how many pods there may be beyond replicas: for those whose deletion somebody

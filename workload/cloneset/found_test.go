@@ -208,3 +208,30 @@ func TestRevisionAfterTheEnd(t *testing.T) {
 		t.Errorf("%d actions, status %t, recheck %t", len(d.Actions), d.Status != nil, d.Recheck)
 	}
 }
+
+// TestNeededAgainIsNotMadeToo: with pods that wait for their preDelete hook excluded, one
+// that is taken back and one that is made would both fill the same place.
+func TestNeededAgainIsNotMadeToo(t *testing.T) {
+	s := bigState(foundAt, 2, 2)
+	s.Set.Labels = map[string]string{apps.LabelExcludePreparingDelete: "true"}
+	s.Set.Spec.Lifecycle = &apps.Lifecycle{PreDelete: &apps.LifecycleHook{LabelsHandler: map[string]string{"undrained": "yes"}}}
+	s.Pods[1].Labels["undrained"] = "yes"
+	in(s.Pods[1], apps.StatePreparingDelete)
+	d := Plan(foundAt, s)
+	if got := stateOf(patched(t, d, s.Pods[1].Name)); got != apps.StatePreparingNormal || d.Tally.Created != 0 {
+		t.Errorf("it becomes %q, and %d are made", got, d.Tally.Created)
+	}
+}
+
+// TestSurgeMakesRoom: a plan that makes a pod of the new revision for an update does not
+// update another one in place instead of it.
+func TestSurgeMakesRoom(t *testing.T) {
+	s := bigState(foundAt, 3, 0)
+	s.Set.Spec.UpdateStrategy = v1alpha1.CloneSetUpdateStrategy{
+		Type: v1alpha1.InPlaceIfPossible, Partition: ptr.To(intstr.FromInt32(2)), MaxUnavailable: ptr.To(intstr.FromInt32(0)), MaxSurge: ptr.To(intstr.FromInt32(1)),
+	}
+	s.Pods[2].Ready.Status = corev1.ConditionFalse // it is of no use, and may be updated at once
+	if d := Plan(foundAt, s); d.Tally.Created+d.Tally.Updated != 1 {
+		t.Errorf("%d are made and %d updated in place, and 1 is to be of the new revision", d.Tally.Created, d.Tally.Updated)
+	}
+}

@@ -108,6 +108,12 @@ func (p *plan) bring(u *unit, to *Revision) bool {
 		return true
 	}
 	c := p.changeTo(u.of, to)
+	if c.why == "" && p.diff.update > 0 {
+		if p.diff.room <= 0 {
+			return false // this plan makes new ones in the place of those that are left
+		}
+		p.diff.room--
+	}
 	switch {
 	case c.why == "" && p.mustAsk(u):
 		p.prepare(u)

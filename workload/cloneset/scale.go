@@ -62,6 +62,9 @@ func (p *plan) cancel() {
 		}
 		p.move(u, to, "it is needed again")
 		u.acted = true
+		if p.wanted.excludePreparingDelete {
+			p.diff.takeBack(u.isUpdated)
+		}
 	}
 }
 
@@ -218,6 +221,8 @@ func (p *plan) grow() {
 		from := p.updated
 		if i < old {
 			from = p.current
+		} else {
+			p.diff.room--
 		}
 		p.create(from, instance)
 	}

@@ -73,7 +73,7 @@ func (f *setFollower) tidyClaims(v View, e *setEnd) error {
 		if o.GetNamespace() != f.owner.Namespace {
 			continue
 		}
-		there[o.GetName()] = true
+		there[o.GetName()] = o.GetDeletionTimestamp() == nil
 		if f.owns(o) != e.record.uid || o.GetDeletionTimestamp() != nil {
 			continue
 		}

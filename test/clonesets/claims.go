@@ -23,7 +23,8 @@ const protection = "kubernetes.io/pvc-protection"
 
 // Claims lets claims go that are being deleted, once no pod uses them: upstream's
 // controller for that (pkg/controller/volume/pvcprotection), as small as a story needs it. A
-// claim in use stays, terminating, until its pod has gone.
+// claim in use stays, terminating, until its pod has gone. A pod that was made when its claim
+// was being deleted already does not use it: no scheduler would let it.
 func Claims(ctx context.Context, config *rest.Config) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -91,7 +92,9 @@ func release(ctx context.Context, client kubernetes.Interface, pods listers.PodL
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(all, func(p *corev1.Pod) bool { return slices.Contains(claimsOf(p), claim.Name) }) {
+	if slices.ContainsFunc(all, func(p *corev1.Pod) bool {
+		return slices.Contains(claimsOf(p), claim.Name) && p.CreationTimestamp.Before(claim.DeletionTimestamp)
+	}) {
 		return nil
 	}
 	left := slices.DeleteFunc(slices.Clone(claim.Finalizers), func(f string) bool { return f == protection })

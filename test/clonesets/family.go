@@ -119,7 +119,7 @@ func (c Case) Story(controller simtest.Constructor, patterns ...fault.Fault) fun
 		patterns = AnyFault()
 	}
 	return func(w *simtest.World) {
-		open(w, controller, c.behaviour)
+		open(w, controller, c.behaviour, Patience)
 		if l := c.Spec.Lifecycle; l != nil {
 			w.Controller("hooks", Hooks{
 				PreDelete: l.PreDelete, InPlaceUpdate: l.InPlaceUpdate, PreNormal: l.PreNormal,

@@ -31,12 +31,12 @@ const setName = "web"
 const Patience = 15 * time.Minute
 
 // open puts into a world what every story has: the controller, the kubelet and the
-// promises.
-func open(w *simtest.World, c simtest.Constructor, behaviour func(*corev1.Pod) Behaviour) {
+// promises, the last of which may take some time.
+func open(w *simtest.World, c simtest.Constructor, behaviour func(*corev1.Pod) Behaviour, patience time.Duration) {
 	promises := invariant.CloneSet(invariant.Owner{Kind: v1alpha1.Kind, Namespace: metav1.NamespaceDefault, Name: setName})
 	w.EndsVary() // the promises say what the end must be
 	w.Always(promises.Always...)
-	w.Eventually(Patience, promises.Ends)
+	w.Eventually(patience, promises.Ends)
 	w.Controller(Actor, c)
 	w.Controller("kubelet", Kubelet(behaviour))
 }

@@ -1,0 +1,303 @@
+package clonesets
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/rehearse-k8s/rehearse/api/apps"
+	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/sim"
+	"github.com/rehearse-k8s/rehearse/simtest"
+	"github.com/rehearse-k8s/rehearse/simtest/kubecontrollers"
+)
+
+// Repair is how soon all must be well again in a race, once nothing goes wrong any more:
+// watches are back and the user is done.
+const Repair = 15 * time.Second
+
+// Race is one way to fool a CloneSet controller: a story, and what may go wrong in it.
+type Race struct {
+	// Name is kruise's issue, or a word; What says it in a sentence.
+	Name, What string
+	// Faults are the only things that go wrong. Which event or write they meet is left
+	// open, because it depends on what a controller writes: all places are tried.
+	Faults []fault.Fault
+	// Runs is how many runs the story is worth: every single fault is tried with them.
+	Runs int
+
+	replicas  int32
+	spec      v1alpha1.CloneSetSpec
+	hooks     *Hooks
+	behaviour func(*corev1.Pod) Behaviour
+	tell      func(w *simtest.World, set *v1alpha1.CloneSet) // what the user does after making it
+}
+
+// Story tells the race with a controller.
+func (r Race) Story(c simtest.Constructor) func(*simtest.World) {
+	return func(w *simtest.World) {
+		open(w, c, r.behaviour, Repair)
+		if r.hooks != nil {
+			w.Controller("hooks", r.hooks.Run)
+		}
+		if len(r.spec.VolumeClaimTemplates) > 0 {
+			w.Controller("claims", Claims)
+		}
+		w.Faults(r.Faults...)
+		set := SetOf(r.replicas, (&v1alpha1.CloneSet{Spec: r.spec}).DeepCopy().Spec)
+		w.Create(set)
+		if r.tell != nil {
+			r.tell(w, set)
+		}
+	}
+}
+
+// Play plays the race with a controller for a number of runs, until a promise is broken or
+// it has no more to try. It does not fail the test.
+func (r Race) Play(t testing.TB, c simtest.Constructor, runs int) *sim.Result {
+	t.Helper()
+	return simtest.Explore(t, Options().Seeds(runs), r.Story(c))
+}
+
+// lags holds back events of a resource on their way to the controller; lost lets them
+// come as a new list, in which what came and went is not.
+func lags(resource string) fault.Fault {
+	return fault.Fault{Kind: fault.KindLag, Actor: Actor, Resource: resource}
+}
+
+func lost(resource string) fault.Fault {
+	return fault.Fault{Kind: fault.KindRelist, Actor: Actor, Resource: resource}
+}
+
+// deleted has somebody delete what the controller has just made.
+func deleted(resource string) fault.Fault {
+	return fault.Fault{Kind: fault.KindDelete, Actor: Actor, Verb: "create", Resource: resource}
+}
+
+// Races are those that are known.
+func Races() []Race {
+	return append(hookRaces(), append(eventRaces(), writeRaces()...)...)
+}
+
+// hookRaces are those of kruise issue 2057: what a preNormal hook waits for comes when
+// nothing else happens to the pod.
+func hookRaces() []Race {
+	race := func(name, what string, h Hooks, hook *apps.LifecycleHook) Race {
+		h.PreNormal = hook
+		return Race{
+			Name: name, What: what, Faults: []fault.Fault{lags("pods"), lost("pods")}, Runs: 140, replicas: 1,
+			spec: v1alpha1.CloneSetSpec{Lifecycle: &apps.Lifecycle{PreNormal: hook}}, hooks: &h,
+			tell: func(w *simtest.World, _ *v1alpha1.CloneSet) { w.Advance(25 * time.Second) },
+		}
+	}
+	finalizer := &apps.LifecycleHook{FinalizersHandler: []string{preNormalFinalizer}}
+	return []Race{
+		race("2057 finalizer", "a pod has been ready for long when its preNormal finalizer comes", Hooks{Register: 20 * time.Second}, finalizer),
+		race("2057 label", "the same with a label", Hooks{Register: 20 * time.Second}, &apps.LifecycleHook{LabelsHandler: preNormalLabels}),
+		race("2057 early", "the finalizer comes before the pod is ready", Hooks{Early: true}, finalizer),
+		race("2057 one by one", "there are two handlers, and one comes after the other", Hooks{Register: 20 * time.Second, OneByOne: true},
+			&apps.LifecycleHook{LabelsHandler: preNormalLabels, FinalizersHandler: []string{preNormalFinalizer, preNormalFinalizer + "-too"}}),
+	}
+}
+
+// eventRaces are those in which events never come.
+func eventRaces() []Race {
+	claims := func(s v1alpha1.CloneSetSpec) v1alpha1.CloneSetSpec {
+		s.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{
+			ObjectMeta: metav1.ObjectMeta{Name: "data"},
+			Spec: corev1.PersistentVolumeClaimSpec{
+				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+				Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+			},
+		}}
+		return s
+	}
+	grows := func(w *simtest.World, set *v1alpha1.CloneSet) {
+		w.Advance(2 * time.Second)
+		scale(w, set, 2)
+		w.Advance(2 * time.Second)
+	}
+	return []Race{
+		{
+			Name: "2473", What: "a pod fails, as one does that its node evicts: it is replaced",
+			Faults: []fault.Fault{lags("pods"), lost("pods")}, Runs: 200, replicas: 1,
+			tell: func(w *simtest.World, set *v1alpha1.CloneSet) {
+				w.Advance(2 * time.Second)
+				onFirst(w, set, func(ctx context.Context, c kubernetes.Interface, pod *corev1.Pod) {
+					_, _ = c.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, []byte(`{"status":{"phase":"Failed","reason":"Evicted"}}`), metav1.PatchOptions{}, "status")
+				})
+			},
+		},
+		{
+			Name: "1785", What: "a pod is made and deleted while the watch is away, and the new list does not have it",
+			Faults: []fault.Fault{lost("pods"), lags("pods")}, Runs: 330, replicas: 1,
+			tell: func(w *simtest.World, set *v1alpha1.CloneSet) {
+				w.Advance(2 * time.Second)
+				scale(w, set, 2)
+				w.Advance(100 * time.Millisecond)
+				if names := madeNames(w, set); len(names) > 0 {
+					now := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
+					_ = clientOf(w).CoreV1().Pods(set.Namespace).Delete(context.Background(), names[len(names)-1], now)
+				}
+				w.Advance(2 * time.Second)
+			},
+		},
+		{
+			Name: "1785 claim", What: "the same with a claim",
+			Faults: []fault.Fault{deleted("persistentvolumeclaims"), lost("persistentvolumeclaims"), lost("pods")}, Runs: 300, replicas: 1,
+			spec: claims(v1alpha1.CloneSetSpec{}), tell: grows,
+		},
+		{
+			Name: "1785 same name", What: "a pod is deleted and made again under its name while the watch is away: its end is never heard of",
+			Faults: []fault.Fault{{Kind: fault.KindRelist, Actor: Actor, Resource: "pods", For: 3 * time.Second}, lags("pods")}, Runs: 330, replicas: 2,
+			tell: func(w *simtest.World, set *v1alpha1.CloneSet) {
+				w.Advance(2 * time.Second)
+				onFirst(w, set, func(ctx context.Context, c kubernetes.Interface, pod *corev1.Pod) {
+					scale(w, set, 1)
+					w.Advance(1500 * time.Millisecond)
+					again := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Labels: pod.Labels, OwnerReferences: pod.OwnerReferences}, Spec: pod.Spec}
+					again.Spec.NodeName = ""
+					for _, name := range madeNames(w, set) {
+						again.Name = name // that of the one that is gone is free, the others are not
+						_, _ = c.CoreV1().Pods(pod.Namespace).Create(ctx, again.DeepCopy(), metav1.CreateOptions{})
+					}
+					w.Advance(2 * time.Second)
+				})
+			},
+		},
+		{
+			Name: "1785 same set", What: "a CloneSet is deleted and made again under its name while a pod of the first is being made",
+			Faults: []fault.Fault{
+				deleted("pods"), lost("pods"), lost("clonesets.apps.kruise.io"),
+				{Kind: fault.KindLateRequest, Actor: Actor, Verb: "create", Resource: "pods"},
+			}, Runs: 300, replicas: 1,
+			tell: func(w *simtest.World, set *v1alpha1.CloneSet) {
+				w.Controller("garbage-collector", kubecontrollers.GarbageCollectorOf("clonesets.apps.kruise.io", "pods", "controllerrevisions.apps"))
+				w.Advance(300 * time.Millisecond)
+				w.Delete(set)
+				w.Advance(300 * time.Millisecond)
+				w.Create(SetOf(1, v1alpha1.CloneSetSpec{}))
+				w.Advance(2 * time.Second)
+			},
+		},
+		{
+			Name: "1765", What: "a pod that the controller deletes is taken from its owner before it is gone: its end is nobody's",
+			Faults: []fault.Fault{lost("pods"), lags("pods")}, Runs: 270, replicas: 2,
+			behaviour: func(*corev1.Pod) Behaviour { return Behaviour{Stop: time.Second} },
+			tell: func(w *simtest.World, set *v1alpha1.CloneSet) {
+				w.Advance(2 * time.Second)
+				scale(w, set, 1)
+				w.Advance(300 * time.Millisecond)
+				for _, o := range w.View().List("pods") {
+					if o.GetDeletionTimestamp() == nil {
+						continue
+					}
+					client := clientOf(w)
+					_, _ = client.CoreV1().Pods(o.GetNamespace()).Patch(context.Background(), o.GetName(), types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`), metav1.PatchOptions{})
+				}
+				w.Advance(2 * time.Second)
+				scale(w, set, 2)
+			},
+		},
+	}
+}
+
+// writeRaces are those about what the controller itself has written.
+func writeRaces() []Race {
+	inPlace := v1alpha1.CloneSetSpec{UpdateStrategy: v1alpha1.CloneSetUpdateStrategy{Type: v1alpha1.InPlaceIfPossible, MaxUnavailable: number(1)}}
+	newImage := func(w *simtest.World, set *v1alpha1.CloneSet) {
+		w.Advance(2 * time.Second)
+		if w.Get(set) {
+			w.Patch(set, types.MergePatchType, `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"web:2"}]}}}}`)
+		}
+		w.Advance(2 * time.Second)
+	}
+	claimed := eventRaces()[2].spec
+	return []Race{
+		{
+			Name: "two instead of one", What: "a pod is made, and the event of it or the answer is late: another one is made",
+			Faults: []fault.Fault{lags("pods"), lost("pods"), {Kind: fault.KindLateAnswer, Actor: Actor, Verb: "create", Resource: "pods"}}, Runs: 200, replicas: 2,
+		},
+		{
+			Name: "two at a time", What: "somebody asks for the deletion of one pod after the other, and the events of pods are late: both go at once",
+			Faults: []fault.Fault{lags("pods"), lost("pods")}, Runs: 480, replicas: 3, spec: inPlace,
+			tell: func(w *simtest.World, set *v1alpha1.CloneSet) {
+				w.Advance(2 * time.Second)
+				names := madeNames(w, set)
+				for n := range min(2, len(names)) {
+					if w.Get(set) {
+						w.Patch(set, types.MergePatchType, fmt.Sprintf(`{"spec":{"scaleStrategy":{"podsToDelete":[%q]}}}`, names[n]))
+					}
+					w.Advance(300 * time.Millisecond)
+				}
+				w.Advance(2 * time.Second)
+			},
+		},
+		{
+			Name: "2276", What: "an image is changed in place: the pod is out of traffic first",
+			Faults: []fault.Fault{lags("pods"), {Kind: fault.KindConflict, Actor: Actor, Resource: "pods"}, {Kind: fault.KindCrash, Actor: Actor}},
+			Runs:   200, replicas: 2, spec: inPlace, tell: newImage,
+		},
+		{
+			Name: "claims", What: "the deletion of a pod does not come through when that of its claims has, and then the pod is wanted again",
+			Faults: []fault.Fault{
+				{Kind: fault.KindTimeout, Actor: Actor, Verb: "delete"}, {Kind: fault.KindTimeout, Actor: Actor, Verb: "patch"},
+				{Kind: fault.KindCrash, Actor: Actor, Verb: "delete"},
+			},
+			Runs: 150, replicas: 2, spec: claimed,
+			tell: func(w *simtest.World, set *v1alpha1.CloneSet) {
+				w.Advance(2 * time.Second)
+				scale(w, set, 1)
+				w.Advance(500 * time.Millisecond)
+				scale(w, set, 2)
+				w.Advance(2 * time.Second)
+			},
+		},
+	}
+}
+
+func scale(w *simtest.World, set *v1alpha1.CloneSet, replicas int) {
+	if w.Get(set) {
+		w.Patch(set, types.MergePatchType, fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas))
+	}
+}
+
+func clientOf(w *simtest.World) kubernetes.Interface {
+	client, err := kubernetes.NewForConfig(w.Config())
+	if err != nil {
+		w.Fatalf("%v", err)
+	}
+	return client
+}
+
+// onFirst does something to the first pod of a set, by name, if it has any.
+func onFirst(w *simtest.World, set *v1alpha1.CloneSet, do func(context.Context, kubernetes.Interface, *corev1.Pod)) {
+	w.Get(set)
+	for _, name := range madeNames(w, set) {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: name}}
+		if w.Get(pod) {
+			do(context.Background(), clientOf(w), pod)
+			return
+		}
+	}
+}
+
+// madeNames are the names of all pods that were ever made for a set, in the order in which
+// they were.
+func madeNames(w *simtest.World, set *v1alpha1.CloneSet) (made []string) {
+	run := w.View().Run()
+	for i := range run.Steps {
+		if s := &run.Steps[i]; s.Verb == "create" && s.Resource == "pods" && s.Subresource == "" && s.Wrote() && s.Namespace == set.Namespace {
+			made = append(made, s.Name)
+		}
+	}
+	return made
+}

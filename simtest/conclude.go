@@ -93,6 +93,7 @@ func (p *player) tell(r *sim.Result, file string) string {
 	b.WriteString(lanesOf(f.Run))
 	if file != "" {
 		line("\nreplay: %s", p.command(file))
+		line("draw: rehearse report %s -o html --output report.html", file)
 	}
 	return b.String()
 }

@@ -58,7 +58,7 @@ func TestKeptFailures(t *testing.T) {
 		t.Fatalf("ok %v, kept %v:\n%s", ok, files, out)
 	}
 	file, _ := filepath.Rel(dir, files[0])
-	for _, want := range []string{"never configmaps default/bad exists", "3/3 identical", "-simtest.replay=" + file, "-run '^TestStoryForChildren$'", "create configmaps bad"} {
+	for _, want := range []string{"never configmaps default/bad exists", "3/3 identical", "-simtest.replay=" + file, "-run '^TestStoryForChildren$'", "create configmaps bad", "draw: rehearse report " + file} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the failure does not say %q:\n%s", want, out)
 		}

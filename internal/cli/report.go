@@ -110,7 +110,10 @@ func (a *app) drawRuns(o *reportOptions, args []string) error {
 		return err
 	}
 	if err := os.WriteFile(o.file, b.Bytes(), 0o644); err != nil {
-		return usagef("--output: %v", err)
+		if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) && pathErr.Op == "open" {
+			return usagef("--output: %v", err)
+		}
+		return fmt.Errorf("--output: %w", err) // a full disk is nobody's mistake
 	}
 	a.say("%s: %s", o.file, count(len(runs), "run"))
 	return nil

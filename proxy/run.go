@@ -60,7 +60,7 @@ func (p *Proxy) Begin(header history.Header, faults []fault.Fault, hooks Hooks) 
 		proxy: p, hooks: hooks, start: time.Now(), plan: fault.NewPlan(faults),
 		known: map[string]revisions{}, wrote: map[int64]int{}, active: time.Now(),
 	}
-	header.Format, header.Start = history.Format, r.start
+	header.Format, header.Start, header.Live = history.Format, r.start, true
 	header.Faults = nil
 	for _, f := range faults {
 		header.Faults = append(header.Faults, f.String())

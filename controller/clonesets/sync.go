@@ -156,16 +156,20 @@ func (c *instance) behind(ctx context.Context, k key, m *memory) bool {
 	return true
 }
 
-// settle finds out about creates whose answers were lost.
+// settle finds out about writes whose answers were lost.
 func (c *instance) settle(ctx context.Context, k key, m *memory) error {
 	for _, open := range m.Open() {
 		resource, name, _ := strings.Cut(open, "/")
 		o, err := c.live(ctx, resource, k.namespace, name)
-		switch {
-		case err == nil:
-			m.Wrote(resource, o.GetResourceVersion())
-		case !apierrors.IsNotFound(err):
+		if err != nil && !apierrors.IsNotFound(err) {
 			return err
+		}
+		uid := m.lost(open)
+		if err == nil {
+			m.Wrote(resource, o.GetResourceVersion())
+		}
+		if uid != "" && (err != nil || o.GetUID() != uid) {
+			m.Gone(uid, shell.Touched{Resource: resource, Name: name, Deleted: true})
 		}
 		m.Settled(open)
 	}

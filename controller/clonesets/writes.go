@@ -232,6 +232,9 @@ func (c *instance) patch(ctx context.Context, set *v1alpha1.CloneSet, m *memory,
 	case apierrors.IsConflict(err):
 		return nil, shell.ErrStale // it is another one, or another version
 	case err != nil:
+		if !shell.Refused(err) && resource != setsResource {
+			m.lose(resource, a.Object.GetName(), a.Object.GetUID())
+		}
 		if a.Reason.Code == updatedInPlace && ctx.Err() == nil {
 			c.events.Tell(set, true, "FailedUpdatePodInPlace", fmt.Sprintf("pod %s could not be updated: %s", a.Object.GetName(), err))
 		}
@@ -260,6 +263,9 @@ func (c *instance) delete(ctx context.Context, set *v1alpha1.CloneSet, m *memory
 	case apierrors.IsConflict(err):
 		return shell.ErrStale
 	case err != nil:
+		if !shell.Refused(err) {
+			m.lose(resource, a.Object.GetName(), a.Object.GetUID())
+		}
 		if ctx.Err() == nil {
 			c.events.Tell(set, true, "FailedDelete", fmt.Sprintf("%s %s could not be deleted: %s", kind, a.Object.GetName(), err))
 		}

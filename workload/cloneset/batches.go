@@ -20,21 +20,15 @@ const priorityVariable = "KRUISE_CONTAINER_PRIORITY"
 
 // finish is the second write: what was to be done. Containers of a lower launch priority
 // wait for those of a higher one.
-func (p *plan) finish(u *unit, todo *apps.InPlaceUpdateSpec, state *apps.InPlaceUpdateState, to *Revision) *workload.Action {
-	b := patch{}
-	_ = json.Unmarshal(todo.MetaDataPatch, &b) // Kruise's is of the same form; what cannot be read is nothing
-	c := &change{images: todo.ContainerImages, labels: b.Metadata.Labels, annotations: b.Metadata.Annotations}
-	if todo.UpdateEnvFromMetadata {
-		c.env = c.readers(to.Template)
-	}
-	now, later := c.split(to.Template)
+func (p *plan) finish(u *unit, todo *apps.InPlaceUpdateSpec, c *change, state *apps.InPlaceUpdateState, to *Revision) *workload.Action {
+	now, later := p.split(c, to)
 	s := *state
 	s.LastContainerStatuses = maps.Clone(state.LastContainerStatuses)
 	s.UpdateResources = state.UpdateResources || len(todo.ContainerResources) > 0
 	names := append(now.containers(), sorted(todo.ContainerResources)...)
 	p.note(u, &s, names, now, later)
 
-	b = now.patch()
+	b := now.patch()
 	b.Metadata.Annotations[apps.AnnotationInPlaceGrace] = nil
 	b.Metadata.Annotations[apps.AnnotationInPlaceState] = text{s}
 	a := b.write(u, "Changed", "its spec is that of "+to.name())
@@ -48,6 +42,32 @@ func (p *plan) finish(u *unit, todo *apps.InPlaceUpdateSpec, state *apps.InPlace
 	before := resize.write(u, "Resized", "its resources are those of "+to.name())
 	before.Subresource, before.Then = "resize", &a
 	return &before
+}
+
+// changeIn is the change that is still to be made.
+func changeIn(todo *apps.InPlaceUpdateSpec, to *Revision) *change {
+	b := patch{}
+	_ = json.Unmarshal(todo.MetaDataPatch, &b) // Kruise's is of the same form; what cannot be read is nothing
+	c := &change{images: todo.ContainerImages, labels: b.Metadata.Labels, annotations: b.Metadata.Annotations}
+	if todo.UpdateEnvFromMetadata {
+		c.env = c.readers(to.Template)
+	}
+	return c
+}
+
+// parts are what of a change is made now and later. Many pods share them.
+type parts struct{ now, later *change }
+
+func (p *plan) split(c *change, to *Revision) (now, later *change) {
+	found, ok := p.splits[c]
+	if !ok {
+		found.now, found.later = c.split(to.Template)
+		if p.splits == nil {
+			p.splits = map[*change]parts{}
+		}
+		p.splits[c] = found
+	}
+	return found.now, found.later
 }
 
 // nextBatch changes the containers that waited for others, and tells whether there was

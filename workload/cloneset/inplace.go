@@ -134,7 +134,7 @@ func (p *plan) begin(u *unit, to *Revision, c *change) {
 	u.acted = true
 	a := first.write(u, "SuccessfulUpdatePodInPlace", "updated in place to "+to.name())
 	if todo.GraceSeconds == 0 {
-		a.Then = p.finish(u, &todo, &state, to)
+		a.Then = p.finish(u, &todo, c, &state, to)
 	} else {
 		p.wake(time.Duration(todo.GraceSeconds) * time.Second)
 	}
@@ -199,7 +199,7 @@ func (p *plan) finishGrace(u *unit) {
 		return
 	}
 	u.acted = true
-	p.act(*p.finish(u, &todo, &state, to))
+	p.act(*p.finish(u, &todo, changeIn(&todo, to), &state, to))
 }
 
 func sorted[V any](m map[string]V) []string {

@@ -27,6 +27,7 @@ type plan struct {
 	updated, current *Revision
 	byLabel          map[string]*Revision
 	changes          map[[2]*Revision]*change
+	splits           map[*change]parts
 
 	toDelete map[string]bool // the names in podsToDelete
 

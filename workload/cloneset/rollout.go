@@ -73,7 +73,7 @@ func (p *plan) rollOut() {
 	}
 	orderForUpdate(candidates, &p.set.Spec.UpdateStrategy, updated...)
 	for _, pod := range candidates {
-		if wanted == 0 || unavailable >= p.diff.unavailable || p.decision.Tally.Updated >= p.Limits.Pods {
+		if wanted == 0 || unavailable >= p.diff.unavailable || max(p.decision.Tally.Updated, p.decision.Tally.Deleted) >= p.Limits.Pods {
 			break
 		}
 		u := p.unitOf(pod)

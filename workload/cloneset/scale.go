@@ -142,6 +142,9 @@ func (p *plan) shrink() {
 			rankForDeletion(p.now, group.pods, minReady, spread)
 		}
 		for _, pod := range group.pods[:group.take] {
+			if p.decision.Tally.Deleted >= p.Limits.Pods {
+				return // the next plan goes on
+			}
 			if u := p.unitOf(pod); p.spared(u) {
 				p.remove(u, false, "there are more pods than are wanted")
 			}

@@ -130,7 +130,7 @@ func restartAsked(p *corev1.Pod) (environmentUpdate, bool) {
 		return nil, false
 	}
 	lists := [...][]corev1.ContainerStatus{p.Status.ContainerStatuses, p.Status.InitContainerStatuses}
-	known := strings.Contains(text, `\\`) // what is escaped cannot be searched for
+	known := strings.ContainsRune(text, '\\') // what is escaped cannot be searched for
 	for _, list := range lists {
 		for i := range list {
 			known = known || list[i].ContainerID != "" && strings.Contains(text, list[i].ContainerID)

@@ -3,7 +3,6 @@ package sim
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
@@ -12,9 +11,9 @@ import (
 // Candidates are the single faults worth trying in a run like this one, the
 // promising ones first: at each write what can happen to a write, at each event
 // that a later request could depend on what can happen to an event. patterns say
-// what is allowed.
-func Candidates(run *history.Run, patterns []fault.Fault) []fault.Fault {
-	c := candidates{run: run, patterns: patterns, seen: map[fault.Fault]bool{}, last: map[string]int{}, made: map[string]bool{}, nth: ordinals(run)}
+// what is allowed, pace for how long things are held back.
+func Candidates(run *history.Run, patterns []fault.Fault, pace Pace) []fault.Fault {
+	c := candidates{run: run, patterns: patterns, pace: pace, seen: map[fault.Fault]bool{}, last: map[string]int{}, made: map[string]bool{}, nth: ordinals(run)}
 	for n := range run.Steps {
 		switch s := &run.Steps[n]; s.Kind {
 		case history.Start:
@@ -53,6 +52,7 @@ type ranked struct {
 type candidates struct {
 	run         *history.Run
 	patterns    []fault.Fault
+	pace        Pace
 	controllers []string
 	last        map[string]int  // the last request of each actor
 	made        map[string]bool // objects that controllers created
@@ -60,14 +60,6 @@ type candidates struct {
 	seen        map[fault.Fault]bool
 	found       []ranked
 }
-
-// How long things are held back: until nothing else can happen, over one or two
-// writes of anybody, and for times that pass the usual delays of controllers:
-// retries, resyncs of a cache, expectations that expire.
-var (
-	lags  = []fault.Fault{{}, {Writes: 1}, {For: 40 * time.Second}, {Writes: 2}, {For: 3 * time.Second}, {Writes: 3}, {For: 6 * time.Minute}}
-	holds = []fault.Fault{{}, {Writes: 1}, {For: 20 * time.Second}, {Writes: 2}}
-)
 
 func (c *candidates) add(rank int, f fault.Fault) {
 	if fault.Allowed(c.patterns, f) && !c.seen[f] {
@@ -142,9 +134,9 @@ func (c *candidates) atEvent(s *history.Step) {
 		return
 	}
 	f.Kind = fault.KindLag
-	c.vary(0, f, lags)
+	c.vary(0, f, c.pace.lags)
 	f.Kind = fault.KindRelist
-	c.vary(1, f, lags)
+	c.vary(1, f, c.pace.lags)
 	f.For, f.Writes = 0, 0
 	for _, k := range [...]fault.Kind{fault.KindDisconnect, fault.KindLoseEvent, fault.KindRepeatEvent} {
 		f.Kind = k
@@ -168,15 +160,15 @@ func (c *candidates) atWrite(s *history.Step) {
 	if s.Guarded && s.Verb != "create" || s.Verb == "patch" {
 		at(1, fault.KindConflict)
 	}
-	hold(1, fault.KindLateAnswer, holds)
-	hold(1, fault.KindLateRequest, holds)
+	hold(1, fault.KindLateAnswer, c.pace.holds)
+	hold(1, fault.KindLateRequest, c.pace.holds)
 	at(2, fault.KindError)
 	at(2, fault.KindTimeout)
 	at(3, fault.KindThrottle)
 	f.Kind = fault.KindPause
-	c.vary(3, f, []fault.Fault{{For: 20 * time.Second}, {For: time.Minute}})
+	c.vary(3, f, c.pace.pauses)
 	f.Kind = fault.KindOverlap
-	c.vary(3, f, []fault.Fault{{}, {For: 30 * time.Second}})
+	c.vary(3, f, c.pace.whiles)
 	if !s.Wrote() || s.Name == "" {
 		at(4, fault.KindTimeTravel)
 		return
@@ -194,7 +186,7 @@ func (c *candidates) atWrite(s *history.Step) {
 	if s.Verb != "delete" {
 		at(4, fault.KindLabel)
 		f.Kind = fault.KindFinalizer
-		c.vary(4, f, []fault.Fault{{}, {For: 30 * time.Second}})
+		c.vary(4, f, c.pace.whiles)
 	}
 	at(4, fault.KindTimeTravel)
 }
@@ -206,5 +198,5 @@ func (c *candidates) atRead(s *history.Step) {
 		c.add(4+n, f)
 	}
 	f.Kind = fault.KindLateRequest
-	c.vary(4, f, holds[:2])
+	c.vary(4, f, c.pace.holds[:2])
 }

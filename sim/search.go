@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
@@ -28,8 +32,13 @@ type Options struct {
 	Patterns []fault.Fault
 	// First are plans to try before all others: failures of earlier times.
 	First []Plan
-	// Progress is told of every run; nil: nobody is.
-	Progress func(runs int, last *Outcome)
+	// Parallel is how many runs are played at the same time (1). The world must allow it.
+	Parallel int
+	// Live says that the world is one of real processes: things are held back for short
+	// times only, and no two runs are expected to be the same step by step.
+	Live bool
+	// Progress is told of every run, of one at a time; nil: nobody is.
+	Progress func(so *Result, last *Outcome)
 }
 
 // Result is what a search found.
@@ -98,6 +107,8 @@ type Failure struct {
 	Same, Identical int
 	// ShrinkRuns is how many runs it took to make it small.
 	ShrinkRuns int
+	// Live says that the runs are by the machine's clock: no two are identical.
+	Live bool
 	// Nearest is the most similar run in which everything held; nil if none is known.
 	Nearest *history.Run
 }
@@ -106,6 +117,9 @@ type Failure struct {
 func (f *Failure) Grade() string {
 	if f.ShrinkRuns == 0 && f.Same == 0 && f.Nearest == nil {
 		return "not repeated"
+	}
+	if f.Live {
+		return fmt.Sprintf("reproduced %d of %d", f.Same, repeats)
 	}
 	if f.Identical == repeats {
 		return fmt.Sprintf("%d/%d identical", f.Identical, repeats)
@@ -123,13 +137,20 @@ const (
 type search struct {
 	world   World
 	options Options
-	result  *Result
+	pace    Pace
 	until   time.Time
-	expect  *Expectation
-	exempt  map[string]bool
-	hashes  map[history.Hash]bool
-	tried   map[string]bool
-	corpus  []*Outcome // runs that went a way of their own and held
+
+	// What follows is for one goroutine at a time, which the runs of a search that plays
+	// several at once take turns to be.
+	mu     sync.Mutex
+	result *Result
+	begun  int      // runs, also those that are under way
+	found  *Outcome // in which a promise was broken
+	expect *Expectation
+	exempt map[string]bool
+	hashes map[history.Hash]bool
+	tried  map[string]bool
+	corpus []*Outcome // runs that went a way of their own and held
 }
 
 // Search plays a world again and again: first without faults, then with each fault
@@ -140,7 +161,10 @@ func Search(ctx context.Context, world World, o Options) (*Result, error) {
 	if o.Runs <= 0 {
 		o.Runs = defaultRuns
 	}
-	s := &search{world: world, options: o, result: &Result{Seen: map[string]bool{}}, hashes: map[history.Hash]bool{}, tried: map[string]bool{}}
+	s := &search{world: world, options: o, pace: Virtual, result: &Result{Seen: map[string]bool{}}, hashes: map[history.Hash]bool{}, tried: map[string]bool{}}
+	if o.Live {
+		s.pace = Live
+	}
 	began := time.Now()
 	if o.Budget > 0 {
 		s.until = began.Add(o.Budget)
@@ -149,7 +173,10 @@ func Search(ctx context.Context, world World, o Options) (*Result, error) {
 	if errors.Is(err, errStop) {
 		err = nil
 	}
-	if err == nil && ctx.Err() == nil && s.result.Failure == nil && s.result.Runs > 1 {
+	if err == nil && s.found != nil {
+		s.result.Failure, err = s.small(ctx, s.found)
+	}
+	if err == nil && ctx.Err() == nil && s.found == nil && s.result.Runs > 1 && !o.Live {
 		err = s.drift(ctx)
 	}
 	s.result.Elapsed = time.Since(began)
@@ -194,11 +221,6 @@ func (s *search) search(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range s.options.First {
-		if _, err := s.try(ctx, p); err != nil {
-			return err
-		}
-	}
 	patterns := s.options.Patterns
 	switch {
 	case first.Restricted:
@@ -206,31 +228,42 @@ func (s *search) search(ctx context.Context) error {
 	case patterns == nil:
 		patterns = fault.Any(s.options.Level)
 	}
-	single := Candidates(first.Run, patterns)
+	single := Candidates(first.Run, patterns, s.pace)
 	s.result.SystematicTotal = len(single)
-	for _, f := range single {
-		p := Plan{Seed: s.options.Seed, Faults: []fault.Fault{f}}
-		if !s.tried[identity(p)] { // as a failure of earlier times it was
-			if _, err := s.try(ctx, p); err != nil {
-				return err
+	return s.tryAll(ctx, s.plans(single, patterns))
+}
+
+// plans are those to be tried: failures of earlier times, each fault alone, then several.
+// It is asked for one at a time, and so may look at what came of those before.
+func (s *search) plans(single, patterns []fault.Fault) iter.Seq[Plan] {
+	return func(yield func(Plan) bool) {
+		for _, p := range s.options.First {
+			if !yield(p) {
+				return
 			}
 		}
-		s.result.Systematic++
-	}
-	for n := 0; len(single) > 0; n++ {
-		p := s.several(n, patterns)
-		if s.tried[identity(p)] {
-			if n > redraws && n > 4*s.result.Random {
-				return nil // hardly anything new is left
+		for _, f := range single {
+			p := Plan{Seed: s.options.Seed, Faults: []fault.Fault{f}}
+			// As a failure of earlier times it may have been tried.
+			if !s.tried[identity(p)] && !yield(p) {
+				return
 			}
-			continue
+			s.result.Systematic++
 		}
-		if _, err := s.try(ctx, p); err != nil {
-			return err
+		for n := 0; len(single) > 0; n++ {
+			p := s.several(n, patterns)
+			if s.tried[identity(p)] {
+				if n > redraws && n > 4*s.result.Random {
+					return // hardly anything new is left
+				}
+				continue
+			}
+			if !yield(p) {
+				return
+			}
+			s.result.Random++
 		}
-		s.result.Random++
 	}
-	return nil
 }
 
 // redraws is how many random plans may have been tried before, in a small space,
@@ -279,20 +312,79 @@ func (s *search) learn(states []State, out *Outcome) []State {
 
 // try plays one plan. The error is errStop when the search is over.
 func (s *search) try(ctx context.Context, p Plan) (*Outcome, error) {
-	switch {
-	case ctx.Err() != nil:
-		s.result.Stopped = "interrupted"
-		return nil, errStop
-	case s.result.Runs >= s.options.Runs:
-		return nil, errStop
-	case !s.until.IsZero() && time.Now().After(s.until):
-		s.result.Stopped = fmt.Sprintf("its budget of %s ran out", s.options.Budget)
-		return nil, errStop
+	if err := s.admit(ctx, p); err != nil {
+		return nil, err
 	}
-	s.tried[identity(p)] = true
 	out, err := s.play(ctx, p)
 	if err != nil {
 		return nil, err
+	}
+	return out, s.account(ctx, out)
+}
+
+// tryAll tries plans, several at a time if the options say so, until the search is over.
+func (s *search) tryAll(ctx context.Context, plans iter.Seq[Plan]) error {
+	next, stop := iter.Pull(plans)
+	defer stop()
+	var workers errgroup.Group
+	over := false // guarded by mu
+	draw := func() (Plan, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if over {
+			return Plan{}, errStop
+		}
+		p, ok := next()
+		if !ok {
+			return p, errStop
+		}
+		return p, s.admit(ctx, p)
+	}
+	for range max(1, s.options.Parallel) {
+		workers.Go(func() error {
+			for {
+				p, err := draw()
+				if err != nil {
+					return err
+				}
+				out, err := s.play(ctx, p)
+				s.mu.Lock()
+				if err == nil && !over { // what comes after the end is not looked at
+					err = s.account(ctx, out)
+				}
+				over = over || err != nil
+				s.mu.Unlock()
+				if err != nil {
+					return err
+				}
+			}
+		})
+	}
+	return workers.Wait()
+}
+
+// admit says whether a plan may be played yet.
+func (s *search) admit(ctx context.Context, p Plan) error {
+	switch {
+	case ctx.Err() != nil:
+		s.result.Stopped = "interrupted"
+		return errStop
+	case s.begun >= s.options.Runs:
+		return errStop
+	case !s.until.IsZero() && time.Now().After(s.until):
+		s.result.Stopped = fmt.Sprintf("its budget of %s ran out", s.options.Budget)
+		return errStop
+	}
+	s.begun++
+	s.tried[identity(p)] = true
+	return nil
+}
+
+// account takes in what came of a run.
+func (s *search) account(ctx context.Context, out *Outcome) error {
+	if ctx.Err() != nil && s.options.Live {
+		s.result.Stopped = "interrupted" // the run was broken off and says nothing
+		return errStop
 	}
 	s.result.Runs++
 	for name, seen := range out.Seen {
@@ -305,11 +397,11 @@ func (s *search) try(ctx context.Context, p Plan) (*Outcome, error) {
 		}
 	}
 	if s.options.Progress != nil {
-		s.options.Progress(s.result.Runs, out)
+		s.options.Progress(s.result, out)
 	}
 	if out.Run.Inconclusive != "" {
 		s.result.Stopped = out.Run.Inconclusive
-		return out, errStop
+		return errStop
 	}
 	if h := out.Run.Hash(); !s.hashes[h] {
 		s.hashes[h] = true
@@ -319,12 +411,10 @@ func (s *search) try(ctx context.Context, p Plan) (*Outcome, error) {
 		}
 	}
 	if out.Run.Failure != nil {
-		s.result.Failure, err = s.small(ctx, p, out)
-		if err == nil {
-			err = errStop
-		}
+		s.found = out
+		return errStop
 	}
-	return out, err
+	return nil
 }
 
 // maxCorpus bounds the runs from which further ones are made.
@@ -372,7 +462,7 @@ func (s *search) several(n int, patterns []fault.Fault) Plan {
 		p.Faults = slices.Delete(p.Faults, 0, 1)
 	}
 	if base.candidates == nil {
-		base.candidates = Candidates(base.Run, patterns)
+		base.candidates = Candidates(base.Run, patterns, s.pace)
 	}
 	more := base.candidates
 	if len(more) == 0 {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
@@ -12,19 +14,21 @@ const maxShrinkRuns = 200
 
 // small confirms a failure and makes it small: without the faults that do not
 // matter, each held back as short as it can be, in as few steps as possible.
-func (s *search) small(ctx context.Context, p Plan, found *Outcome) (*Failure, error) {
+func (s *search) small(ctx context.Context, found *Outcome) (*Failure, error) {
+	p := found.Plan
 	f := &Failure{
-		Plan: p, Run: found.Run, FoundAfter: s.result.Runs,
+		Plan: p, Run: found.Run, FoundAfter: s.result.Runs, Live: s.options.Live,
 		FoundFaults: len(p.Faults), FoundSteps: len(found.Run.Steps),
 	}
+	f.Plan.Expect, f.Plan.Exempt = nil, nil
 	if found.Final {
 		return f, nil
 	}
-	for range repeats {
-		again, err := s.play(ctx, p)
-		if err != nil {
-			return f, err
-		}
+	repeated, err := s.playAll(ctx, slices.Repeat([]Plan{p}, repeats))
+	if err != nil {
+		return f, err
+	}
+	for _, again := range repeated {
 		if sameFailure(found.Run, again.Run) {
 			f.Same++
 			if again.Run.Hash() == found.Run.Hash() {
@@ -38,8 +42,22 @@ func (s *search) small(ctx context.Context, p Plan, found *Outcome) (*Failure, e
 	if err := s.illustrate(ctx, f); err != nil {
 		return f, err
 	}
-	f.Plan.Expect, f.Plan.Exempt = nil, nil
 	return f, nil
+}
+
+// playAll plays plans, several at a time if the options say so, and returns what came of
+// them in their order.
+func (s *search) playAll(ctx context.Context, plans []Plan) ([]*Outcome, error) {
+	outs := make([]*Outcome, len(plans))
+	var workers errgroup.Group
+	workers.SetLimit(max(1, s.options.Parallel))
+	for n, p := range plans {
+		workers.Go(func() (err error) {
+			outs[n], err = s.play(ctx, p)
+			return err
+		})
+	}
+	return outs, workers.Wait()
 }
 
 // illustrate plays the failure, and the run that comes nearest to it, once more for
@@ -73,21 +91,23 @@ func sameFailure(a, b *history.Run) bool {
 func (s *search) shrink(ctx context.Context, f *Failure) error {
 	for again := true; again; {
 		again = false
-		for _, smaller := range smallerPlans(f.Plan) {
+		for plans := range slices.Chunk(smallerPlans(f.Plan, s.pace), max(1, s.options.Parallel)) {
 			if f.ShrinkRuns >= maxShrinkRuns || ctx.Err() != nil {
 				return nil
 			}
-			f.ShrinkRuns++
-			out, err := s.play(ctx, smaller)
+			f.ShrinkRuns += len(plans)
+			outs, err := s.playAll(ctx, plans)
 			if err != nil {
 				return err
 			}
-			if out.Run.Failure == nil {
-				s.remember(out)
-				continue
+			for n, out := range outs {
+				if out.Run.Failure == nil {
+					s.remember(out)
+				} else if !again && sameFailure(f.Run, out.Run) && simpler(plans[n], out.Run, f.Plan, f.Run) {
+					f.Plan, f.Run, again = plans[n], out.Run, true
+				}
 			}
-			if sameFailure(f.Run, out.Run) && simpler(smaller, out.Run, f.Plan, f.Run) {
-				f.Plan, f.Run, again = smaller, out.Run, true
+			if again {
 				break
 			}
 		}
@@ -96,7 +116,7 @@ func (s *search) shrink(ctx context.Context, f *Failure) error {
 }
 
 // smallerPlans are the plans one step simpler than p: the most gain first.
-func smallerPlans(p Plan) (plans []Plan) {
+func smallerPlans(p Plan, pace Pace) (plans []Plan) {
 	for n := range p.Faults {
 		plans = append(plans, Plan{Seed: p.Seed, Faults: slices.Delete(slices.Clone(p.Faults), n, n+1)})
 	}
@@ -104,7 +124,7 @@ func smallerPlans(p Plan) (plans []Plan) {
 		if !f.Kind.Holds() {
 			continue
 		}
-		for _, l := range lags {
+		for _, l := range pace.lags {
 			if f.For == l.For && f.Writes == l.Writes {
 				break // the rest is longer
 			}

@@ -55,7 +55,7 @@ type Outcome struct {
 	candidates []fault.Fault
 }
 
-// World carries out plans, one at a time.
+// World carries out plans, as many at a time as Options.Parallel says.
 type World interface {
 	// Play carries out one plan. An error is about the world itself (it could not
 	// be built), never about a controller: that is in the outcome's Run.

@@ -32,7 +32,7 @@ func TestRememberedAnswers(t *testing.T) {
 		must(t, flag.Set("simtest.ask", ask))
 		p, err := newPlayer(t, Options{}, story)
 		must(t, err)
-		r, err := sim.Search(t.Context(), p, sim.Options{Seed: 3, Runs: 150, Progress: func(_ int, out *sim.Outcome) { runs = append(runs, out.Run) }})
+		r, err := sim.Search(t.Context(), p, sim.Options{Seed: 3, Runs: 150, Progress: func(_ *sim.Result, out *sim.Outcome) { runs = append(runs, out.Run) }})
 		must(t, err)
 		if r.Failure != nil {
 			t.Fatal(r.Failure.Run.Failure)

@@ -58,8 +58,8 @@ func explore(t testing.TB, o Options, story func(*World), verdict bool) *sim.Res
 		}
 	}
 	if *flagVerbose {
-		search.Progress = func(n int, out *sim.Outcome) {
-			t.Logf("run %d: %d steps, %s, hash %s, faults %v", n, len(out.Run.Steps), lasted(out), out.Run.Hash(), out.Run.Faults)
+		search.Progress = func(so *sim.Result, out *sim.Outcome) {
+			t.Logf("run %d: %d steps, %s, hash %s, faults %v", so.Runs, len(out.Run.Steps), lasted(out), out.Run.Hash(), out.Run.Faults)
 		}
 	}
 	if verdict {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/truth"
 	"github.com/rehearse-k8s/rehearse/wire"
 )
 
@@ -162,7 +163,7 @@ func (w *World) refusal(p *parked, step *history.Step) (a answer, serve bool) {
 			step.Kind = ""
 			return a, false
 		case fault.KindTimeTravel:
-			w.crash(p.from, f.String(), "before "+p.call.Verb+" "+p.call.String(), nil, max(revision, w.truth.read-travelBack))
+			w.crash(p.from, f.String(), "before "+p.call.Verb+" "+p.call.String(), nil, max(revision, w.truth.Read()-travelBack))
 			p.refuse(errDead)
 			step.Kind = ""
 			return a, false
@@ -233,17 +234,17 @@ func (w *World) carryOut(p *parked, step *history.Step) answer {
 	w.clock.set()
 	x := w.served(p)
 	step.Code = x.code
-	changes, err := w.truth.follow()
+	changes, err := w.truth.Follow()
 	if err != nil {
 		w.fail("the record is whole", err.Error())
 	}
 	if w.plan.Objects {
-		step.Changes = w.contents(changes)
+		step.Changes = w.truth.Contents(changes)
 	}
 	for _, c := range changes {
-		p.wrote = append(p.wrote, c.revision)
-		step.Before, step.Revision = c.before, c.revision
-		if !bookkeepingKey(c.key) {
+		p.wrote = append(p.wrote, c.Revision)
+		step.Before, step.Revision = c.Before, c.Revision
+		if !truth.Bookkeeping(c.Key) {
 			w.writes++
 			w.lastWrite = w.elapsed()
 		}

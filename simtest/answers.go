@@ -113,7 +113,7 @@ func (w *World) served(p *parked) *served {
 		s.described, s.object, s.revision = err == nil, o, revision
 	}
 	if lasting && asked.code < http.StatusInternalServerError && asked.code != http.StatusTooManyRequests {
-		writes, err := w.store.Changes(w.truth.read)
+		writes, err := w.store.Changes(w.truth.Read())
 		if err != nil {
 			return s // carryOut will say so
 		}
@@ -147,7 +147,7 @@ func (w *World) question(x *exchange) question {
 	}
 	maphash.WriteComparable(&h, x.names)
 	_, _ = h.Write(x.body)
-	return question{seed: w.plan.Seed, past: w.truth.past, request: h.Sum64(), second: w.clock.now().Unix()}
+	return question{seed: w.plan.Seed, past: w.truth.Past(), request: h.Sum64(), second: w.clock.now().Unix()}
 }
 
 // unlasting are resources about which the server knows more than the run's world, or
@@ -171,3 +171,5 @@ func lasting(p *parked) bool {
 	}
 	return !slices.ContainsFunc(unlasting, func(part string) bool { return strings.Contains(resource, part) })
 }
+
+var hashSeed = maphash.MakeSeed()

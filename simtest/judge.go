@@ -8,7 +8,6 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/invariant"
-	"github.com/rehearse-k8s/rehearse/sim"
 )
 
 // endCalm is how long nobody may have written anything before a run counts as come
@@ -44,10 +43,10 @@ func (w *World) check(i invariant.Invariant) (err error) {
 
 // judge looks at the promises that must always hold.
 func (w *World) judge() {
-	if w.judgedAt == w.truth.read {
+	if w.judgedAt == w.truth.Read() {
 		return
 	}
-	w.judgedAt = w.truth.read
+	w.judgedAt = w.truth.Read()
 	for _, i := range w.always {
 		if err := w.check(i); err != nil {
 			w.fail(i.Name, err.Error())
@@ -166,11 +165,11 @@ func (w *World) rest(held bool) (left time.Duration) {
 // asExpected compares the state with that of runs without faults. Most runs end in a
 // state that an earlier one ended in.
 func (w *World) asExpected() error {
-	f := w.truth.fingerprint()
+	f := w.truth.Fingerprint()
 	if w.config.fitting[f] {
 		return nil
 	}
-	err := w.plan.Expect(w.state())
+	err := w.plan.Expect(w.truth.State())
 	if err == nil {
 		w.config.fitting[f] = true
 	}
@@ -234,23 +233,4 @@ func (w *World) lastWriter() string {
 // bookkeeping are resources whose writes say nothing about what a controller wants.
 func bookkeeping(resource string) bool {
 	return resource == "leases.coordination.k8s.io" || strings.HasPrefix(resource, "events")
-}
-
-func bookkeepingKey(key string) bool {
-	return strings.HasPrefix(key, "/leases/") || strings.HasPrefix(key, "/events/") || strings.HasPrefix(key, "/ipaddresses/")
-}
-
-// state is what the world holds, but for what it began with and for bookkeeping.
-func (w *World) state() sim.State {
-	var objects []sim.Object
-	for key, e := range w.truth.entries {
-		if e.revision <= revision || bookkeepingKey(key) {
-			continue
-		}
-		resource, ok := w.server.worlds.ResourceOf(key)
-		if o := w.truth.decode(e); ok && o != nil {
-			objects = append(objects, sim.Object{Resource: resource.String(), Content: o.Object})
-		}
-	}
-	return sim.NewState(objects)
 }

@@ -445,7 +445,7 @@ func (w *World) pass(limit time.Duration) {
 // add records a step.
 func (w *World) add(s history.Step) *history.Step {
 	s.At = w.elapsed()
-	s.Truth = w.truth.read
+	s.Truth = w.truth.Read()
 	// An actor that nothing has reached yet acts of itself.
 	s.Causes = slices.DeleteFunc(s.Causes, func(cause int) bool { return cause >= len(w.record.Steps) })
 	w.lastTime = false

@@ -15,6 +15,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/sim"
+	"github.com/rehearse-k8s/rehearse/truth"
 )
 
 // player plays the story of one test. It is the sim.World of simtest.
@@ -86,7 +87,10 @@ func (w *World) live(story func(*World)) {
 	if w.store, w.broken = w.server.fork(w.run, w.plan.Seed, w.clock.now); w.broken != nil {
 		return
 	}
-	if w.truth, w.broken = newTruth(w, w.store); w.broken != nil {
+	if w.truth, w.broken = truth.New(truth.Options{
+		Worlds: w.server.worlds, World: w.store, Decodings: &w.server.decoded,
+		Now: time.Now, Elapsed: w.elapsed, Run: func() *history.Run { return w.record },
+	}); w.broken != nil {
 		return
 	}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
@@ -100,7 +104,7 @@ func (w *World) live(story func(*World)) {
 	w.look()
 	w.judgeRecord()
 	if w.record.Failure == nil && w.plan.Learn {
-		w.final = w.state()
+		w.final = w.truth.State()
 	}
 	w.end()
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/apiserver"
 	"github.com/rehearse-k8s/rehearse/store"
+	"github.com/rehearse-k8s/rehearse/truth"
 )
 
 // server is the process's API server. It is started by the first run and lives as
@@ -32,7 +33,7 @@ type server struct {
 	idle   chan *exchange
 	guard  guard
 
-	decoded decodings
+	decoded truth.Decodings
 	answers answers
 
 	mu     sync.Mutex

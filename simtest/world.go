@@ -19,6 +19,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/invariant"
 	"github.com/rehearse-k8s/rehearse/sim"
 	"github.com/rehearse-k8s/rehearse/store"
+	"github.com/rehearse-k8s/rehearse/truth"
 )
 
 // Object is anything that Kubernetes stores.
@@ -39,7 +40,7 @@ type World struct {
 	final  sim.State
 	broken error // the world could not be built
 	faults *fault.Plan
-	truth  *truth
+	truth  *truth.Truth
 	record *history.Run
 	start  time.Time
 	clock  outsideClock

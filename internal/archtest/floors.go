@@ -26,6 +26,7 @@ var floors = map[string]int{
 	"controller":        3,
 	"proxy":             3,
 	"report":            3,
+	"truth":             3,
 	"cluster":           4,
 	"simtest":           4,
 	"internal/cli":      4,

@@ -1,4 +1,4 @@
-package simtest
+package truth
 
 import (
 	"strings"
@@ -6,15 +6,15 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
-// contents is what a step did to objects, for a record that people will read. It is
+// Contents are what writes did to objects, for a record that people will read. It is
 // asked for once a failure is as small as it gets: a search has no use for it.
-func (w *World) contents(changes []change) (all []history.Change) {
+func (t *Truth) Contents(changes []Change) (all []history.Change) {
 	for _, c := range changes {
-		resource, ok := w.server.worlds.ResourceOf(c.key)
+		resource, ok := t.o.Worlds.ResourceOf(c.Key)
 		if !ok {
 			continue // bookkeeping of the server that is no object
 		}
-		before, after := w.content(c.was), w.content(c.is)
+		before, after := t.content(c.was), t.content(c.is)
 		whose := history.Object{Resource: resource.String()}
 		for _, object := range []map[string]any{after, before} {
 			if meta, ok := object["metadata"].(map[string]any); ok {
@@ -25,11 +25,11 @@ func (w *World) contents(changes []change) (all []history.Change) {
 			}
 		}
 		if whose.Name == "" {
-			whose.Name = c.key[strings.LastIndexByte(c.key, '/')+1:]
+			whose.Name = c.Key[strings.LastIndexByte(c.Key, '/')+1:]
 		}
 		// What the world began with is told where it is first changed.
-		first := c.was != nil && c.was.revision <= revision
-		change, err := history.ChangeOf(whose, c.revision, before, after, first)
+		first := c.was != nil && c.was.revision <= t.base
+		change, err := history.ChangeOf(whose, c.Revision, before, after, first)
 		if err != nil {
 			continue // an object that is no JSON: the step tells of it without its contents
 		}
@@ -38,11 +38,11 @@ func (w *World) contents(changes []change) (all []history.Change) {
 	return all
 }
 
-func (w *World) content(e *entry) map[string]any {
+func (t *Truth) content(e *entry) map[string]any {
 	if e == nil {
 		return nil
 	}
-	if o := w.truth.decode(e); o != nil {
+	if o := t.decode(e); o != nil {
 		return o.Object
 	}
 	return nil

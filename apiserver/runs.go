@@ -124,6 +124,19 @@ func (s *Server) InProcess(user string) Door {
 	}
 }
 
+// RunConfig is RESTConfig for requests that speak of a run's world.
+func (s *Server) RunConfig(run, user string) *rest.Config {
+	c := s.RESTConfig(user)
+	next := c.Transport
+	c.Transport = roundTripperFunc(func(r *http.Request) (*http.Response, error) {
+		if indirect(r) {
+			defer s.working.enter(run)()
+		}
+		return next.RoundTrip(r.WithContext(store.WithRun(r.Context(), run)))
+	})
+	return c
+}
+
 // indirect tells whether the server may serve a request by requests of its own.
 func indirect(r *http.Request) bool {
 	return r.Method != http.MethodGet && (strings.Contains(r.URL.Path, "/services") || strings.HasSuffix(r.URL.Path, "/eviction"))

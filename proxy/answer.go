@@ -66,11 +66,7 @@ func (q *exchange) answer() {
 
 // step is the request as the record has it.
 func (q *exchange) step() history.Step {
-	c := &q.call
-	s := history.Step{
-		Kind: history.Request, Actor: q.door.name, Verb: c.Verb, Object: c.Object, Subresource: c.Subresource, Query: c.Query, Digest: c.Digest,
-		Guarded: c.Preconditioned || c.Verb == "create" && c.GenerateName == "",
-	}
+	s := requestStep(q.door.name, &q.call)
 	if cause := q.door.heard(-1); cause > 0 {
 		s.Causes = []int{cause}
 	}
@@ -129,11 +125,7 @@ func (q *exchange) written(resp *http.Response, hits []fault.Fault, n int, step 
 	if err != nil {
 		abandon()
 	}
-	if resp.StatusCode/100 == 2 {
-		if o, revision, err := wire.ReadAnswer(resp.Header.Get("Content-Type"), body); err == nil {
-			q.describe(&step, o, revision)
-		}
-	}
+	q.run.describe(&step, resp.Header.Get("Content-Type"), body)
 	late := fault.Fault{}
 	lost := false
 	for _, f := range hits {
@@ -171,17 +163,6 @@ func (q *exchange) written(resp *http.Response, hits []fault.Fault, n int, step 
 	}
 	q.door.heard(n)
 	q.give(resp.StatusCode, resp.Header, body)
-}
-
-// describe completes the step of a write with what its answer tells.
-func (q *exchange) describe(step *history.Step, o history.Object, revision int64) {
-	if step.Name == "" {
-		step.Name = o.Name
-	}
-	step.UID = o.UID
-	q.run.mu.Lock()
-	defer q.run.mu.Unlock()
-	step.Revision, step.Before = revision, q.run.before(step.Object, revision)
 }
 
 // crash ends the client's process, and the request with it.

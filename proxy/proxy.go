@@ -7,9 +7,12 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/rest"
 	certutil "k8s.io/client-go/util/cert"
 )
@@ -23,20 +26,29 @@ type Proxy struct {
 	plain, trusted               http.RoundTripper
 	plainUpgrade, trustedUpgrade http.RoundTripper
 
-	certificate tls.Certificate
-	ca          []byte // PEM
+	shown
 
 	run atomic.Pointer[Run]
 }
 
 // New makes a proxy in front of the API server of config, whose user must be allowed to
-// impersonate those clients that show a certificate.
+// impersonate those clients that show a certificate. A config with a transport of its own,
+// as for a server in this process, is asked by that, and there a client without a
+// certificate is nobody: its tokens are not looked at.
 func New(config *rest.Config) (*Proxy, error) {
 	target, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
 	}
 	p := &Proxy{target: target}
+	if p.shown, err = serving(); err != nil {
+		return nil, err
+	}
+	if config.Transport != nil {
+		p.trusted, p.trustedUpgrade = config.Transport, config.Transport
+		p.plain, p.plainUpgrade = nobody{config.Transport}, nobody{config.Transport}
+		return p, nil
+	}
 	for _, t := range []struct {
 		to      *http.RoundTripper
 		config  *rest.Config
@@ -49,14 +61,41 @@ func New(config *rest.Config) (*Proxy, error) {
 			return nil, fmt.Errorf("proxy: %w", err)
 		}
 	}
+	return p, nil
+}
+
+// shown is what the doors of this process show to their clients. To make it takes as long
+// as a short run, so there is one.
+type shown struct {
+	certificate tls.Certificate
+	ca          []byte // PEM
+}
+
+var serving = sync.OnceValues(func() (s shown, err error) {
 	var key []byte
-	if p.ca, key, err = certutil.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, []string{"localhost"}); err == nil {
-		p.certificate, err = tls.X509KeyPair(p.ca, key)
+	if s.ca, key, err = certutil.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, []string{"localhost"}); err == nil {
+		s.certificate, err = tls.X509KeyPair(s.ca, key)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("proxy: %w", err)
+		err = fmt.Errorf("proxy: %w", err)
 	}
-	return p, nil
+	return s, err
+})
+
+// nobody asks as an anonymous user.
+type nobody struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (n nobody) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Del("Authorization")
+	for name := range r.Header {
+		if strings.HasPrefix(name, "Impersonate-") {
+			r.Header.Del(name)
+		}
+	}
+	r.Header.Set("Impersonate-User", user.Anonymous)
+	return n.next.RoundTrip(r)
 }
 
 // transport is a client of the API server that neither limits nor unpacks anything.

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -42,6 +43,7 @@ type Run struct {
 	active  time.Time            // when something last happened
 	quiet   *time.Timer
 	ended   bool
+	copy    *history.Run // of the steps so far; nil if there are new ones
 }
 
 // hold is something that is kept back until done is closed.
@@ -85,12 +87,17 @@ func (r *Run) End() *history.Run {
 		close(h.done)
 	}
 	r.holds = nil
-	record := &history.Run{Header: r.header}
+	return r.record()
+}
+
+// record makes a record of the steps. The lock is held.
+func (r *Run) record() *history.Run {
+	record := &history.Run{Header: r.header, Steps: make([]history.Step, 0, len(r.steps))}
 	for _, s := range r.steps {
 		// The event of a write may be here before its answer, and so before anybody knew which
 		// revision the write made.
 		if n, ok := r.wrote[s.Revision]; ok && s.Kind == history.Frame && n < len(record.Steps) {
-			s.Causes = append(s.Causes, n)
+			s.Causes = append(slices.Clone(s.Causes), n)
 		}
 		record.Add(s)
 	}
@@ -103,6 +110,24 @@ func (r *Run) Add(s history.Step) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.add(s)
+}
+
+// Record is what was recorded so far. It is a copy, and not to be changed: who asks again
+// before anything has happened gets the same one.
+func (r *Run) Record() *history.Run {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.copy == nil {
+		r.copy = r.record()
+	}
+	return r.copy
+}
+
+// Holds tells whether faults keep anything back.
+func (r *Run) Holds() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.holds) > 0
 }
 
 // Unmet are the faults that have not acted.
@@ -148,6 +173,7 @@ func (r *Run) happened(n int) {
 	s := &r.steps[n]
 	r.truth = max(r.truth, s.Revision)
 	s.Truth = r.truth
+	r.copy = nil
 	r.active = time.Now()
 	if s.Wrote() {
 		r.wrote[s.Revision] = n

@@ -35,6 +35,13 @@ func Field(resource, namespace, name, path string, want any) Invariant {
 	}
 }
 
+// CheckPath refuses a path that [Field] could not read, for those who do not write it
+// themselves.
+func CheckPath(path string) error {
+	_, err := parsePath(path)
+	return err
+}
+
 // parsePath takes a path apart into names of fields, which are strings, and
 // positions in lists, which are ints.
 func parsePath(path string) (steps []any, err error) {

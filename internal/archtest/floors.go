@@ -19,6 +19,7 @@ var floors = map[string]int{
 	"stage":             1,
 	"fault":             1,
 	"invariant":         1,
+	"scenario":          1,
 	"store":             2,
 	"sim":               2,
 	"wire":              2,
@@ -46,6 +47,8 @@ var level = map[[2]string]bool{
 	{"internal/cli", "cluster"}:         true,
 	{"internal/cli", "internal/gcpace"}: true,
 	{"cmd/rehearse", "internal/cli"}:    true,
+	{"scenario", "fault"}:               true,
+	{"scenario", "invariant"}:           true,
 	{"workload/job", "workload"}:        true,
 	{"workload/cloneset", "workload"}:   true,
 }

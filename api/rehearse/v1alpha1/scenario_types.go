@@ -27,7 +27,7 @@ type ScenarioSpec struct {
 	// Description is for people: one or two sentences.
 	Description string `json:"description,omitempty"`
 	// Cluster is what there is before a run begins.
-	Cluster Cluster `json:"cluster,omitempty"`
+	Cluster Cluster `json:"cluster,omitzero"`
 	// Clients are the programs under test. Each has a door of its own to the API, behind
 	// which things go wrong for it alone. One client may have neither command nor builtin:
 	// its command is given on the command line, after "--".
@@ -36,11 +36,11 @@ type ScenarioSpec struct {
 	// the run is judged.
 	Steps []Step `json:"steps,omitempty"`
 	// Invariants are what must hold.
-	Invariants Invariants `json:"invariants,omitempty"`
+	Invariants Invariants `json:"invariants,omitzero"`
 	// Faults are what may go wrong.
-	Faults Faults `json:"faults,omitempty"`
+	Faults Faults `json:"faults,omitzero"`
 	// Budget is how far the search goes.
-	Budget Budget `json:"budget,omitempty"`
+	Budget Budget `json:"budget,omitzero"`
 }
 
 // Cluster is what there is before a run begins.
@@ -85,7 +85,7 @@ type Client struct {
 	// Env is added to the environment of the command.
 	Env []EnvVar `json:"env,omitempty"`
 	// Dir is where the command runs, relative to the scenario's file (default: where
-	// rehearse was called).
+	// rehearse was called). Env and Dir are for commands only.
 	Dir string `json:"dir,omitempty"`
 }
 
@@ -113,8 +113,9 @@ type Step struct {
 
 // Reference names an object, or all objects of a kind that match a selector.
 type Reference struct {
-	// Resource is as kubectl writes it: "pods", "jobs.batch".
-	Resource  string `json:"resource"`
+	// Resource is as kubectl writes it, with its group: "pods", "jobs.batch".
+	Resource string `json:"resource"`
+	// Namespace is default where none is given and the resource is in one.
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
 	// Selector is of labels, in the place of a name: all objects that match.
@@ -171,7 +172,8 @@ type Promise struct {
 	Name string `json:"name,omitempty"`
 	// CEL is an expression that is true while the promise holds.
 	CEL string `json:"cel,omitempty"`
-	// Oracle is the name of a ready-made promise, With its parameters.
+	// Oracle is the name of a ready-made promise, With its parameters. Job and CloneSet are
+	// written under always: what they promise for the end is judged in the end.
 	Oracle string          `json:"oracle,omitempty"`
 	With   json.RawMessage `json:"with,omitempty"`
 }
@@ -189,6 +191,7 @@ type Faults struct {
 	// Level is legal (default), seen or adversarial.
 	Level string `json:"level,omitempty"`
 	// Only restricts them to these patterns, in the text form of faults: "lag resource=pods".
+	// None may be above the level.
 	Only []string `json:"only,omitempty"`
 }
 

@@ -1,0 +1,192 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/rehearse-k8s/rehearse/api/rehearse/v1alpha1"
+)
+
+// reserved are the actors of every record.
+var reserved = []string{"user", "kubelet"}
+
+func (c *checker) clients(a at) {
+	s := c.s
+	if len(s.Spec.Clients) == 0 {
+		c.tell(a, "", "at least one client is needed: a program under test")
+	}
+	names := map[string]bool{}
+	without := ""
+	for i := range s.Spec.Clients {
+		client, one := s.Spec.Clients[i], a.item(i)
+		switch wrong := validation.IsDNS1123Label(client.Name); {
+		case client.Name == "":
+			c.tell(one.field("name"), "", "is missing")
+		case len(wrong) > 0:
+			c.tell(one.field("name"), client.Name, "must be lower case letters, digits and -, 63 at most")
+		case names[client.Name]:
+			c.tell(one.field("name"), client.Name, "is the name of another client")
+		case slices.Contains(reserved, client.Name) || slices.Contains(s.Controllers, client.Name):
+			c.tell(one.field("name"), client.Name, "is the name of somebody else in the record of a run; take another")
+		}
+		names[client.Name] = true
+		command, builtin := one.field("command").given(), one.field("builtin").given()
+		switch {
+		case command && builtin:
+			c.tell(one, "", "must not have both command and builtin")
+		case builtin:
+			c.builtin(one, &client)
+		case command:
+			c.command(one.field("command"), client.Command)
+		case without != "":
+			c.tell(one, "", "has neither command nor builtin, and neither has %s; only one command can be given on the command line", without)
+		default:
+			without = client.Name
+		}
+		if !builtin && len(client.FeatureGates) > 0 {
+			c.tell(one.field("featureGates"), "", "are those of a builtin; give them to a command as it wants them")
+		}
+		c.environment(one.field("env"), client.Env)
+		if client.Dir != "" {
+			client.Dir = c.beside(client.Dir)
+		}
+		s.Clients = append(s.Clients, client)
+	}
+}
+
+func (c *checker) builtin(a at, client *v1alpha1.Client) {
+	if client.Builtin == "" {
+		c.tell(a.field("builtin"), "", "must name a controller")
+	}
+	for _, name := range []string{"env", "dir"} {
+		if a.field(name).given() {
+			c.tell(a.field(name), "", "is for commands; a builtin has none")
+		}
+	}
+}
+
+func (c *checker) command(a at, command []string) {
+	if len(command) == 0 || command[0] == "" {
+		c.tell(a, "", "must begin with a program")
+	}
+	for i, argument := range command {
+		c.wordsOf(a.item(i), argument)
+	}
+}
+
+func (c *checker) environment(a at, env []v1alpha1.EnvVar) {
+	names := map[string]bool{}
+	for i, e := range env {
+		one := a.item(i)
+		switch {
+		case e.Name == "" || strings.ContainsAny(e.Name, "=\x00"):
+			c.tell(one.field("name"), e.Name, "must be the name of a variable")
+		case e.Name == "KUBECONFIG":
+			c.tell(one.field("name"), e.Name, "is set to {{kubeconfig}} for every command; leave it out")
+		case names[e.Name]:
+			c.tell(one.field("name"), e.Name, "is given twice")
+		}
+		names[e.Name] = true
+		c.wordsOf(one.field("value"), e.Value)
+	}
+}
+
+// wordsOf checks the words of a text; what they stand for is not known yet.
+func (c *checker) wordsOf(a at, text string) {
+	if strings.ContainsRune(text, 0) {
+		c.tell(a, "", "must not have a NUL")
+	}
+	if _, err := Expand(text, func(word string) (string, bool) { return "", isWord(word) }); err != nil {
+		c.tell(a, text, "%v", err)
+	}
+}
+
+// Words are those that commands and their environment may use, for people.
+func Words() []string { return []string{"kubeconfig", "namespace", "dir", "port", "port:x", "name"} }
+
+// isWord tells whether a word has a meaning. Any number of ports may be had by name.
+func isWord(word string) bool {
+	if port, ok := strings.CutPrefix(word, "port:"); ok {
+		return len(validation.IsDNS1123Label(port)) == 0
+	}
+	return slices.Contains(Words(), word) && word != "port:x"
+}
+
+// Expand puts what words stand for in the place of {{word}}. A word that is not known is an
+// error, as is a {{ without }}.
+func Expand(text string, words func(word string) (string, bool)) (string, error) {
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, "{{")
+		b.WriteString(before)
+		if !found {
+			return b.String(), nil
+		}
+		inside, after, closed := strings.Cut(rest, "}}")
+		if !closed {
+			return "", fmt.Errorf("{{ without }}")
+		}
+		word := strings.TrimSpace(inside)
+		is, known := words(word)
+		if !known {
+			return "", fmt.Errorf("{{%s}} is no word; there are %s", word, strings.Join(Words(), ", "))
+		}
+		b.WriteString(is)
+		text = after
+	}
+}
+
+// NeedsCommand names the client whose command is still to be given; "" when each has one.
+func (s *Scenario) NeedsCommand() string {
+	for i := range s.Clients {
+		if c := &s.Clients[i]; len(c.Command) == 0 && c.Builtin == "" {
+			return c.Name
+		}
+	}
+	return ""
+}
+
+// SetCommand gives the COMMAND of the command line to the client that has none, or else to the
+// only one that has a command, in the place of that.
+func (s *Scenario) SetCommand(args []string) error {
+	if len(args) == 0 || args[0] == "" {
+		return fmt.Errorf("%s: the command after -- is empty; write a program and its arguments", s.File)
+	}
+	for _, argument := range args {
+		if _, err := Expand(argument, func(word string) (string, bool) { return "", isWord(word) }); err != nil {
+			return fmt.Errorf("%s: the command after --: %s: %w", s.File, argument, err)
+		}
+	}
+	which, commands := -1, []string{}
+	for i := range s.Clients {
+		switch c := &s.Clients[i]; {
+		case len(c.Command) > 0:
+			commands = append(commands, c.Name)
+			if len(commands) == 1 {
+				which = i
+			}
+		case c.Builtin == "":
+			s.setCommand(i, args)
+			return nil
+		}
+	}
+	switch len(commands) {
+	case 0:
+		return fmt.Errorf("%s: every client is a builtin, and a command cannot take its place; leave out what follows --", s.File)
+	case 1:
+		s.setCommand(which, args)
+		return nil
+	}
+	return fmt.Errorf("%s: clients %s have commands, and one after -- could be meant for any; leave it out, or take the command of the one that is meant out of the scenario",
+		s.File, strings.Join(commands, ", "))
+}
+
+// setCommand leaves the rest of the client, its environment and directory, as they are.
+func (s *Scenario) setCommand(i int, args []string) {
+	s.Clients[i].Command = slices.Clone(args)
+	s.Spec.Clients = slices.Clone(s.Spec.Clients)
+	s.Spec.Clients[i].Command = slices.Clone(args)
+}

@@ -1,0 +1,100 @@
+package scenario
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Error says what is wrong in a scenario, and where.
+type Error struct {
+	// File is the scenario's, or one that it names.
+	File string
+	// Line in File, from 1 on; 0 where it is not known.
+	Line int
+	// Path of the field, such as "spec.steps[1].wait.within"; empty for a whole file.
+	Path string
+	// Value is what stands there, empty where showing it would not help.
+	Value string
+	// Reason says why it is refused and what to do.
+	Reason string
+}
+
+// Error implements error: `job.yaml:7: spec.budget.runs: -1: must not be negative`.
+func (e *Error) Error() string {
+	where := e.File
+	if e.Line > 0 {
+		where = fmt.Sprintf("%s:%d", e.File, e.Line)
+	}
+	parts := []string{where}
+	for _, part := range []string{e.Path, e.Value} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(append(parts, e.Reason), ": ")
+}
+
+// Errors are all that is wrong, one a line, in the order of the file.
+type Errors []*Error
+
+// Error implements error.
+func (e Errors) Error() string {
+	lines := make([]string, len(e))
+	for i, one := range e {
+		lines[i] = one.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap gives each to errors.As and errors.Is.
+func (e Errors) Unwrap() []error {
+	out := make([]error, len(e))
+	for i, one := range e {
+		out[i] = one
+	}
+	return out
+}
+
+// problems collects what is wrong while a scenario is read.
+type problems struct{ all Errors }
+
+// tell notes what is wrong with a value. Its text is cut: an error is a line.
+func (p *problems) tell(a at, value, format string, args ...any) {
+	reason := strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ")
+	p.all = append(p.all, &Error{File: a.file, Line: a.line, Path: cut(a.path, 120), Value: short(value), Reason: reason})
+}
+
+// err is everything that was told, main's file first; nil when nothing was.
+func (p *problems) err(main string) error {
+	if len(p.all) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(p.all, func(a, b *Error) int {
+		if a.File == b.File {
+			return cmp.Compare(a.Line, b.Line)
+		}
+		return cmp.Or(-cmp.Compare(truth(a.File == main), truth(b.File == main)), strings.Compare(a.File, b.File))
+	})
+	// What is wrong in a file that is named twice is told once.
+	return slices.CompactFunc(p.all, func(a, b *Error) bool { return *a == *b })
+}
+
+func truth(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// short is a text as one short line.
+func short(text string) string { return cut(strings.Join(strings.Fields(text), " "), 60) }
+
+// cut is a text of so many letters at most.
+func cut(text string, most int) string {
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return text
+}

@@ -1,0 +1,80 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rehearse-k8s/rehearse/fault"
+)
+
+func (c *checker) faults(a at) {
+	s, faults := c.s, &c.s.Spec.Faults
+	if faults.Level != "" {
+		level, err := fault.ParseLevel(faults.Level)
+		if err != nil {
+			c.tell(a.field("level"), faults.Level, "must be legal, seen or adversarial")
+		}
+		s.Level = level
+	}
+	if len(faults.Only) == 0 {
+		if a.field("only").given() {
+			c.tell(a.field("only"), "", "is empty; leave it out, or name what may go wrong")
+		}
+		s.Patterns = fault.Any(s.Level)
+		return
+	}
+	for i, text := range faults.Only {
+		one := a.field("only").item(i)
+		f, err := fault.Parse(text)
+		if err != nil {
+			c.tell(one, text, "%s", strings.TrimPrefix(strings.TrimPrefix(err.Error(), fmt.Sprintf("fault %q: ", text)), "fault: "))
+			continue
+		}
+		if err := within(s.Level, f); err != nil {
+			c.tell(one, text, "%v", err)
+		}
+		if resource, _, _ := strings.Cut(f.Resource, "/"); resource != "" {
+			c.resource(one, resource)
+		}
+		c.actor(one, f.Actor)
+		s.Patterns = append(s.Patterns, f)
+	}
+}
+
+// within refuses a fault above a level.
+func within(level fault.Level, f fault.Fault) error {
+	if have := f.Kind.Level(); have > level {
+		return fmt.Errorf("%s is of level %s and the scenario's level is %s; set spec.faults.level to %s", f.Kind, have, level, have)
+	}
+	return nil
+}
+
+// actor checks that a fault, or an oracle, speaks of a client. One replica or instance of it
+// is "name/0" or "name+".
+func (c *checker) actor(a at, actor string) {
+	name, _, _ := strings.Cut(actor, "/")
+	name = strings.TrimRight(name, "+")
+	var names []string
+	for i := range c.s.Spec.Clients {
+		names = append(names, c.s.Spec.Clients[i].Name)
+	}
+	if actor != "" && !slices.Contains(names, name) {
+		c.tell(a, a.text(), "no client is named %s; there is %s", name, oneOf(names))
+	}
+}
+
+// SetLevel takes the place of the scenario's level of faults.
+func (s *Scenario) SetLevel(level fault.Level) error {
+	patterns := s.Patterns
+	if len(s.Spec.Faults.Only) == 0 {
+		patterns = fault.Any(level)
+	}
+	for i, f := range patterns {
+		if err := within(level, f); err != nil {
+			return s.Problem(fmt.Sprintf("spec.faults.only[%d]", i), err.Error())
+		}
+	}
+	s.Level, s.Patterns, s.Spec.Faults.Level = level, patterns, level.String()
+	return nil
+}

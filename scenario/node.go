@@ -1,0 +1,242 @@
+package scenario
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+const (
+	mostBytes = 3 << 20 // of a file: the API takes no larger object either
+	mostNodes = 100_000 // of a file, aliases resolved: they can make a short text very large
+	mostDeep  = 100
+)
+
+// at is a value in a file.
+type at struct {
+	file, path string
+	line       int
+	node       *yaml.Node // nil where there is none; aliases are resolved
+}
+
+// field is an entry of a mapping. One that is not there has the line of the mapping.
+func (a at) field(name string) at {
+	for key, entry := range a.entries() {
+		if key.Value == name {
+			return entry
+		}
+	}
+	return a.below(name)
+}
+
+// below is the place of an entry, without its value.
+func (a at) below(name string) at {
+	path := name
+	switch {
+	case strings.ContainsAny(name, ".[] "):
+		path = a.path + "[" + name + "]"
+	case a.path != "":
+		path = a.path + "." + name
+	}
+	return at{file: a.file, path: path, line: a.line}
+}
+
+// entries are the keys and values of a mapping.
+func (a at) entries() iter.Seq2[*yaml.Node, at] {
+	return func(yield func(*yaml.Node, at) bool) {
+		if a.node == nil || a.node.Kind != yaml.MappingNode {
+			return
+		}
+		for i := 0; i+1 < len(a.node.Content); i += 2 {
+			key := a.node.Content[i]
+			entry := a.below(key.Value)
+			entry.line, entry.node = key.Line, resolved(a.node.Content[i+1])
+			if !yield(key, entry) {
+				return
+			}
+		}
+	}
+}
+
+// item is an entry of a list.
+func (a at) item(i int) at {
+	out := at{file: a.file, path: fmt.Sprintf("%s[%d]", a.path, i), line: a.line}
+	if a.node != nil && a.node.Kind == yaml.SequenceNode && i < len(a.node.Content) {
+		out.line, out.node = a.node.Content[i].Line, resolved(a.node.Content[i])
+	}
+	return out
+}
+
+// follow goes along a path such as "spec.clients[0].builtin".
+func (a at) follow(path string) at {
+	for _, part := range strings.FieldsFunc(path, func(r rune) bool { return r == '.' || r == '[' || r == ']' }) {
+		if i, err := strconv.Atoi(part); err == nil && i >= 0 {
+			a = a.item(i)
+		} else {
+			a = a.field(part)
+		}
+	}
+	return a
+}
+
+// given tells whether there is a value other than null.
+func (a at) given() bool { return a.node != nil && a.node.ShortTag() != "!!null" }
+
+// text is a scalar as it was written, "" for everything else.
+func (a at) text() string {
+	if a.node == nil || a.node.Kind != yaml.ScalarNode || !a.given() {
+		return ""
+	}
+	return a.node.Value
+}
+
+func resolved(n *yaml.Node) *yaml.Node {
+	for n.Kind == yaml.AliasNode && n.Alias != nil {
+		n = n.Alias
+	}
+	return n
+}
+
+var yamlLine = regexp.MustCompile(`^(?:yaml: )?line (\d+): `)
+
+// documents are the YAML documents of a file; those that say nothing are left out.
+// Nothing is returned when something is wrong.
+func (p *problems) documents(file string, data []byte) (docs []at) {
+	if len(data) > mostBytes {
+		p.tell(at{file: file}, "", "is %d bytes long, more than %d", len(data), mostBytes)
+		return nil
+	}
+	for dec := yaml.NewDecoder(bytes.NewReader(data)); ; {
+		var doc yaml.Node
+		err := dec.Decode(&doc)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			text, where := err.Error(), at{file: file}
+			if m := yamlLine.FindStringSubmatch(text); m != nil {
+				where.line, _ = strconv.Atoi(m[1])
+				text = text[len(m[0]):]
+			}
+			p.tell(where, "", "is no YAML: %s", strings.TrimPrefix(text, "yaml: "))
+			return nil
+		}
+		if doc.Kind == yaml.DocumentNode && len(doc.Content) == 1 && doc.Content[0].ShortTag() != "!!null" {
+			docs = append(docs, at{file: file, line: doc.Content[0].Line, node: resolved(doc.Content[0])})
+		}
+	}
+	before := len(p.all)
+	left := mostNodes
+	for _, d := range docs {
+		p.readable(d, mostDeep, &left)
+	}
+	if len(p.all) > before {
+		return nil
+	}
+	return docs
+}
+
+// readable refuses what cannot be turned into JSON, and keys that are given twice.
+func (p *problems) readable(a at, deep int, left *int) {
+	switch *left--; {
+	case deep == 0 || *left == 0:
+		p.tell(a, "", "is too large or nested too deeply")
+		*left = -1
+		return
+	case *left < 0:
+		return
+	}
+	switch a.node.Kind {
+	case yaml.MappingNode:
+		lines := map[string]int{}
+		for key, one := range a.entries() {
+			switch first := lines[key.Value]; {
+			case key.Kind != yaml.ScalarNode || key.ShortTag() == "!!null":
+				one.path = a.path
+				p.tell(one, "", "has a key that is no text")
+				continue
+			case key.ShortTag() == "!!merge":
+				p.tell(one, "", "merge keys are not read; write the fields out")
+				continue
+			case first > 0:
+				p.tell(one, "", "is given twice, first in line %d", first)
+			}
+			lines[key.Value] = key.Line
+			p.readable(one, deep-1, left)
+		}
+	case yaml.SequenceNode:
+		for i := range a.node.Content {
+			p.readable(a.item(i), deep-1, left)
+		}
+	case yaml.ScalarNode:
+		if _, err := scalar(a.node); err != nil {
+			p.tell(a, a.node.Value, "%v", err)
+		}
+	}
+}
+
+// value is what a node says, as JSON has it.
+func value(n *yaml.Node) any {
+	switch n = resolved(n); n.Kind {
+	case yaml.MappingNode:
+		out := make(map[string]any, len(n.Content)/2)
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			out[n.Content[i].Value] = value(n.Content[i+1])
+		}
+		return out
+	case yaml.SequenceNode:
+		out := make([]any, len(n.Content))
+		for i, item := range n.Content {
+			out[i] = value(item)
+		}
+		return out
+	}
+	out, _ := scalar(n)
+	return out
+}
+
+// truths are true, and falsehoods false, to those who read YAML as kubectl does.
+var (
+	truths     = []string{"y", "Y", "yes", "Yes", "YES", "on", "On", "ON"}
+	falsehoods = []string{"n", "N", "no", "No", "NO", "off", "Off", "OFF"}
+)
+
+// kindOf is the tag of a scalar.
+func kindOf(n *yaml.Node) string {
+	if n.Style == 0 && (slices.Contains(truths, n.Value) || slices.Contains(falsehoods, n.Value)) {
+		return "!!bool"
+	}
+	return n.ShortTag()
+}
+
+func scalar(n *yaml.Node) (any, error) {
+	switch tag := kindOf(n); tag {
+	case "!!null":
+		return nil, nil
+	case "!!str", "!!timestamp":
+		return n.Value, nil
+	case "!!bool":
+		return slices.Contains(truths, n.Value) || strings.EqualFold(n.Value, "true"), nil
+	case "!!int", "!!float":
+		var whole int64
+		if tag == "!!int" && n.Decode(&whole) == nil {
+			return whole, nil
+		}
+		var number float64
+		if err := n.Decode(&number); err != nil || math.IsInf(number, 0) || math.IsNaN(number) {
+			return nil, errors.New("is no number that JSON knows")
+		}
+		return number, nil
+	default:
+		return nil, fmt.Errorf("the tag %s is not read", tag)
+	}
+}

@@ -1,0 +1,173 @@
+package scenario
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/rehearse-k8s/rehearse/invariant"
+)
+
+// Oracle is a ready-made promise that a scenario calls by its name.
+type Oracle struct {
+	Name string
+	// Sentence says what it promises.
+	Sentence string
+	Params   []Param
+	// Places are where it may be written: always, eventually, sometimes, wait, and inside Never.
+	Places []string
+}
+
+// Param is a parameter of an oracle.
+type Param struct {
+	Name string
+	// Says is what it means, and what is taken when it is left out.
+	Says     string
+	Required bool
+}
+
+// entry is an oracle with what makes it.
+type entry struct {
+	name, sentence string
+	where          place
+	params         reflect.Type
+	make           func(c *checker, with at) promise
+}
+
+// parameters are decoded and then checked, in the place where they stand.
+type parameters[P any] interface {
+	*P
+	check(c *checker, with at)
+}
+
+// oracle makes an entry of the table: parameters of type P are decoded and checked, and what
+// is in order is made a promise.
+func oracle[P any, PP parameters[P]](name, sentence string, where place, make func(P) promise) entry {
+	return entry{name, sentence, where, reflect.TypeFor[P](), func(c *checker, with at) promise {
+		var params P
+		before := len(c.all)
+		if c.decode(with, &params) {
+			c.required(with, reflect.TypeFor[P]())
+		}
+		if len(c.all) == before {
+			PP(&params).check(c, with)
+		}
+		if len(c.all) > before {
+			return promise{}
+		}
+		return make(params)
+	}}
+}
+
+// simple is an oracle that does not follow a run.
+func simple[P any, PP parameters[P]](name, sentence string, where place, make func(P) invariant.Invariant) entry {
+	return oracle[P, PP](name, sentence, where, func(p P) promise { return steady(make(p)) })
+}
+
+// table has every oracle, in the order in which people are told of them. It is made by a
+// function since Never reads it.
+func table() []entry {
+	return []entry{
+		simple("AtMostPods", "an owner has at most count active pods: pods that neither ended nor are being deleted", anywhere,
+			func(p podCount) invariant.Invariant { return invariant.AtMostPods(p.Owner.owner(), *p.Count) }),
+		simple("ExactlyPods", "an owner has count active pods", anywhere,
+			func(p podCount) invariant.Invariant { return invariant.ExactlyPods(p.Owner.owner(), *p.Count) }),
+		simple("Ready", "count active pods of an owner are ready", anywhere,
+			func(p podCount) invariant.Invariant { return invariant.Ready(p.Owner.owner(), *p.Count) }),
+		simple("NoDuplicates", "no two active pods of an owner have the same value of a label", anywhere,
+			func(p podLabel) invariant.Invariant { return invariant.NoDuplicates(p.Owner.owner(), p.Label) }),
+		simple("Exists", "an object is there", anywhere,
+			func(p object) invariant.Invariant { return invariant.Exists(p.Resource, p.Namespace, p.Name) }),
+		simple("Gone", "an object is not there", anywhere,
+			func(p object) invariant.Invariant { return invariant.Gone(p.Resource, p.Namespace, p.Name) }),
+		simple("Condition", "an object has a condition of a type with a status", anywhere,
+			func(p condition) invariant.Invariant {
+				return invariant.Condition(p.Resource, p.Namespace, p.Name, p.Type, p.status())
+			}),
+		simple("Field", "a field of an object has a value", anywhere,
+			func(p field) invariant.Invariant {
+				return invariant.Field(p.Resource, p.Namespace, p.Name, p.Path, p.value())
+			}),
+		simple("NoOrphans", "no object is controlled, for more than a minute, by an owner that is gone; needs a garbage collector", anywhere,
+			func(none) invariant.Invariant { return invariant.NoOrphans() }),
+		simple("UniqueOwnerUID", "no object is controlled, for more than a minute, by a name whose living bearer has another UID", anywhere,
+			func(none) invariant.Invariant { return invariant.UniqueOwnerUID() }),
+		simple("Deleted", "nothing waits to be deleted", inEventually|inWait,
+			func(none) invariant.Invariant { return invariant.Deleted() }),
+		simple("HotLoop", "no controller makes more than limit like requests in a window without news", inEventually,
+			func(p hotLoop) invariant.Invariant { return invariant.HotLoop(p.limit(), p.window()) }),
+		simple("Happened", "a step of a kind was made by, or befell, a client", anywhere&^inAlways,
+			func(p happened) invariant.Invariant { return invariant.Happened(p.kind(), p.Actor, p.Resource) }),
+		simple("Wrote", "somebody changed the world by a request", anywhere&^inAlways,
+			func(p wrote) invariant.Invariant { return invariant.Wrote(p.Actor, p.Verb, p.Resource) }),
+		simple("Stale", "a client decided a write while a cache of it lagged behind the truth", anywhere&^inAlways,
+			func(p stale) invariant.Invariant { return invariant.Stale(p.Actor) }),
+		oracle("Never", "another promise does not hold", anywhere&^inNever, func(p never) promise { return p.promise() }),
+		oracle("Job", "a controller of batch/v1 Jobs does what it owes its user about one Job, at every moment and in the end", inAlways,
+			func(p follower) promise {
+				return p.promise(func(o invariant.Owner) (now []invariant.Invariant, ends invariant.Invariant) {
+					j := invariant.Job(o)
+					return j.Always, j.Ends
+				}, "Job")
+			}),
+		oracle("CloneSet", "a controller of CloneSets does what it owes its user about one CloneSet, at every moment and in the end", inAlways,
+			func(p follower) promise {
+				return p.promise(func(o invariant.Owner) (now []invariant.Invariant, ends invariant.Invariant) {
+					s := invariant.CloneSet(o)
+					return s.Always, s.Ends
+				}, "CloneSet")
+			}),
+	}
+}
+
+// Oracles are all that there are, for documentation and for people who look for one.
+func Oracles() []Oracle {
+	var out []Oracle
+	for _, e := range table() {
+		out = append(out, Oracle{Name: e.name, Sentence: e.sentence, Params: paramsOf(e.params), Places: e.where.names()})
+	}
+	return out
+}
+
+func oracleNames() string {
+	var names []string
+	for _, e := range table() {
+		names = append(names, e.name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// oracle makes the promise of an oracle by its name.
+func (c *checker) oracle(a at, name string, where place) promise {
+	all := table()
+	i := slices.IndexFunc(all, func(e entry) bool { return e.name == name })
+	switch {
+	case i < 0:
+		c.tell(a.field("oracle"), name, "there is no such oracle; there are %s", oracleNames())
+		return promise{}
+	case all[i].where&where == 0:
+		places := all[i].where.names()
+		c.tell(a.field("oracle"), name, "says nothing in this place; it is for %s", oneOf(places))
+		return promise{}
+	}
+	return all[i].make(c, a.field("with"))
+}
+
+// paramsOf describes parameters by the tags of their fields.
+func paramsOf(t reflect.Type) (params []Param) {
+	for _, f := range fieldsOf(t) {
+		params = append(params, Param{Name: nameOf(f), Says: f.Tag.Get("says"), Required: f.Tag.Get("must") != ""})
+	}
+	return params
+}
+
+// required tells what is missing of what must be given.
+func (c *checker) required(with at, t reflect.Type) {
+	for _, f := range fieldsOf(t) {
+		one := with.field(nameOf(f))
+		// A value may be null on purpose.
+		if f.Tag.Get("must") != "" && (one.node == nil || !one.given() && f.Type != freeForm) {
+			c.tell(one, "", "is missing: %s", f.Tag.Get("says"))
+		}
+	}
+}

@@ -1,0 +1,245 @@
+package scenario
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rehearse-k8s/rehearse/api/rehearse/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/invariant"
+)
+
+// Parameters of oracles. The tag says describes one for people, must is of those that
+// cannot be left out.
+
+// owner is an object that controls pods.
+type owner struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+}
+
+func (o owner) owner() invariant.Owner {
+	return invariant.Owner{Kind: o.Kind, Namespace: orDefault(o.Namespace), Name: o.Name}
+}
+
+func (o owner) check(c *checker, a at) {
+	for _, one := range []struct{ name, value, example string }{{"kind", o.Kind, "ReplicaSet"}, {"name", o.Name, "web"}} {
+		if one.value == "" {
+			c.tell(a.field(one.name), "", "is missing; write one such as %s", one.example)
+		}
+	}
+}
+
+// orDefault is the namespace that kubectl takes.
+func orDefault(namespace string) string {
+	if namespace == "" {
+		return metav1.NamespaceDefault
+	}
+	return namespace
+}
+
+type podCount struct {
+	Owner owner `json:"owner" must:"true" says:"who controls the pods: kind, namespace (default: default) and name"`
+	Count *int  `json:"count" must:"true" says:"a number of pods"`
+}
+
+func (p *podCount) check(c *checker, with at) {
+	p.Owner.check(c, with.field("owner"))
+	if *p.Count < 0 {
+		c.tell(with.field("count"), fmt.Sprint(*p.Count), "must not be negative")
+	}
+}
+
+type podLabel struct {
+	Owner owner  `json:"owner" must:"true" says:"who controls the pods: kind, namespace (default: default) and name"`
+	Label string `json:"label" must:"true" says:"a label such as batch.kubernetes.io/job-completion-index"`
+}
+
+func (p *podLabel) check(c *checker, with at) {
+	p.Owner.check(c, with.field("owner"))
+	c.nonEmpty(with.field("label"), p.Label)
+}
+
+type object struct {
+	Resource  string `json:"resource" must:"true" says:"as kubectl writes it: \"pods\", \"jobs.batch\""`
+	Namespace string `json:"namespace" says:"default: default, for resources of Kubernetes and of the scenario's objects that are in one"`
+	Name      string `json:"name" must:"true" says:"of the object"`
+}
+
+func (p *object) check(c *checker, with at) {
+	if c.resource(with.field("resource"), p.Resource) {
+		p.Namespace = c.namespace(with.field("namespace"), p.Resource, p.Namespace)
+	}
+	c.nonEmpty(with.field("name"), p.Name)
+}
+
+type condition struct {
+	object `json:",inline"`
+	Type   string `json:"type" must:"true" says:"of the condition, such as Complete"`
+	Status string `json:"status" says:"True, False or Unknown; default: True"`
+}
+
+func (p *condition) status() string {
+	if p.Status == "" {
+		return "True"
+	}
+	return p.Status
+}
+
+func (p *condition) check(c *checker, with at) {
+	p.object.check(c, with)
+	c.nonEmpty(with.field("type"), p.Type)
+	if all := []string{"True", "False", "Unknown"}; !slices.Contains(all, p.status()) {
+		c.tell(with.field("status"), p.Status, "must be %s", oneOf(all))
+	}
+}
+
+type field struct {
+	object `json:",inline"`
+	Path   string          `json:"path" must:"true" says:"dotted, as in status.succeeded, spec.containers[0].image or metadata.labels[app.kubernetes.io/name]"`
+	Value  json.RawMessage `json:"value" must:"true" says:"what it must be; null: the field is not there"`
+}
+
+func (p *field) value() (out any) {
+	_ = json.Unmarshal(p.Value, &out) // it was written by us
+	return out
+}
+
+func (p *field) check(c *checker, with at) {
+	p.object.check(c, with)
+	if err := invariant.CheckPath(p.Path); err != nil {
+		c.tell(with.field("path"), p.Path, "%v", err)
+	}
+}
+
+type none struct{}
+
+func (*none) check(*checker, at) {}
+
+type hotLoop struct {
+	Limit  *int             `json:"limit" says:"requests; default: 50"`
+	Window *metav1.Duration `json:"window" says:"default: 10s"`
+}
+
+func (p *hotLoop) limit() int {
+	if p.Limit == nil {
+		return 50
+	}
+	return *p.Limit
+}
+
+func (p *hotLoop) window() time.Duration {
+	if p.Window == nil {
+		return 10 * time.Second
+	}
+	return p.Window.Duration
+}
+
+func (p *hotLoop) check(c *checker, with at) {
+	if p.limit() < 1 {
+		c.tell(with.field("limit"), fmt.Sprint(p.limit()), "must be at least 1")
+	}
+	c.duration(with.field("window"), p.Window, 10*time.Second)
+}
+
+type happened struct {
+	Kind     string `json:"kind" must:"true" says:"of the step: start, crash, request, answer, frame, cut, time or fault"`
+	Actor    string `json:"actor" says:"a client; default: anybody"`
+	Resource string `json:"resource" says:"as kubectl writes it; default: any"`
+}
+
+func (p *happened) kind() history.Kind { return history.Kind(p.Kind) }
+
+var stepsOfRecord = []history.Kind{
+	history.Start, history.Crash, history.Request, history.Answer, history.Frame, history.Cut, history.Time, history.Fault,
+}
+
+func (p *happened) check(c *checker, with at) {
+	if !slices.Contains(stepsOfRecord, p.kind()) {
+		var names []string
+		for _, k := range stepsOfRecord {
+			names = append(names, string(k))
+		}
+		c.tell(with.field("kind"), p.Kind, "must be %s", oneOf(names))
+	}
+	c.actor(with.field("actor"), p.Actor)
+	if p.Resource != "" {
+		c.resource(with.field("resource"), p.Resource)
+	}
+}
+
+type wrote struct {
+	Actor    string `json:"actor" says:"a client, or user; default: anybody"`
+	Verb     string `json:"verb" says:"create, update, patch, delete or deletecollection; default: any"`
+	Resource string `json:"resource" says:"as kubectl writes it; default: any"`
+}
+
+func (p *wrote) check(c *checker, with at) {
+	if all := []string{"create", "update", "patch", "delete", "deletecollection"}; p.Verb != "" && !slices.Contains(all, p.Verb) {
+		c.tell(with.field("verb"), p.Verb, "must be %s", oneOf(all))
+	}
+	if !slices.Contains(reserved, p.Actor) && !slices.Contains(c.s.Controllers, p.Actor) {
+		c.actor(with.field("actor"), p.Actor)
+	}
+	if p.Resource != "" {
+		c.resource(with.field("resource"), p.Resource)
+	}
+}
+
+type stale struct {
+	Actor string `json:"actor" says:"a client; default: any"`
+}
+
+func (p *stale) check(c *checker, with at) { c.actor(with.field("actor"), p.Actor) }
+
+// never has the fields of a promise.
+type never struct {
+	Name   string          `json:"name" says:"a sentence for people"`
+	CEL    string          `json:"cel" says:"an expression, or"`
+	Oracle string          `json:"oracle" says:"another oracle, with"`
+	With   json.RawMessage `json:"with" says:"its parameters"`
+
+	other promise
+}
+
+func (p *never) check(c *checker, with at) {
+	p.other = c.promise(with, &v1alpha1.Promise{Name: p.Name, CEL: p.CEL, Oracle: p.Oracle, With: p.With}, inNever)
+}
+
+func (p *never) promise() promise {
+	now, _ := p.other.make()
+	return steady(invariant.Never(now[0]))
+}
+
+// follower names an object whose life is followed through a run.
+type follower struct {
+	Namespace string           `json:"namespace" says:"default: default"`
+	Name      string           `json:"name" must:"true" says:"of the object"`
+	Within    *metav1.Duration `json:"within" says:"how long after the last step it may take to come to its end; default: 30s"`
+
+	ends time.Duration
+}
+
+func (p *follower) check(c *checker, with at) {
+	c.nonEmpty(with.field("name"), p.Name)
+	p.ends = c.duration(with.field("within"), p.Within, DefaultWithin)
+}
+
+func (p *follower) promise(of func(invariant.Owner) ([]invariant.Invariant, invariant.Invariant), kind string) promise {
+	o := invariant.Owner{Kind: kind, Namespace: orDefault(p.Namespace), Name: p.Name}
+	return promise{within: p.ends, make: func() (now, ends []invariant.Invariant) {
+		now, end := of(o)
+		return now, []invariant.Invariant{end}
+	}}
+}
+
+func (c *checker) nonEmpty(a at, text string) {
+	if text == "" {
+		c.tell(a, "", "must not be empty")
+	}
+}

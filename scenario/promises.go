@@ -1,0 +1,192 @@
+package scenario
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/rehearse-k8s/rehearse/api/rehearse/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/invariant"
+)
+
+// Promises are what must hold in one run.
+type Promises struct {
+	// Always is judged after every write of anybody.
+	Always []invariant.Invariant
+	// Eventually is judged when the steps are over.
+	Eventually []Eventually
+	// Sometimes should hold in some run, at some moment.
+	Sometimes []invariant.Invariant
+}
+
+// Eventually is a promise that must hold within a time of the last step.
+type Eventually struct {
+	invariant.Invariant
+	Within time.Duration
+}
+
+// Promises makes the scenario's promises for one run. Some follow the run from its beginning,
+// so each run has its own, made before its first step and judged by one goroutine.
+func (s *Scenario) Promises() Promises {
+	var out Promises
+	for _, p := range s.invariants.always {
+		now, ends := p.make()
+		out.Always = append(out.Always, now...)
+		for _, i := range ends {
+			out.Eventually = append(out.Eventually, Eventually{i, p.within})
+		}
+	}
+	for _, p := range s.invariants.eventually {
+		now, _ := p.make()
+		for _, i := range now {
+			out.Eventually = append(out.Eventually, Eventually{i, p.within})
+		}
+	}
+	for _, p := range s.invariants.sometimes {
+		now, _ := p.make()
+		out.Sometimes = append(out.Sometimes, now...)
+	}
+	return out
+}
+
+// compiledPromises are those of a scenario, by where they are.
+type compiledPromises struct{ always, eventually, sometimes []promise }
+
+// promise makes what must hold now and, of oracles that follow a run, what must hold in the
+// end of it. The zero value stands for one that was refused.
+type promise struct {
+	make   func() (now, ends []invariant.Invariant)
+	within time.Duration
+}
+
+// steady is a promise that does not follow a run.
+func steady(i invariant.Invariant) promise {
+	return promise{make: func() (now, ends []invariant.Invariant) { return []invariant.Invariant{i}, nil }}
+}
+
+// place is where a promise may be written.
+type place int
+
+const (
+	inAlways place = 1 << iota
+	inEventually
+	inSometimes
+	inWait
+	inNever
+	anywhere = inAlways | inEventually | inSometimes | inWait | inNever
+)
+
+var placeNames = []string{"always", "eventually", "sometimes", "wait", "Never"}
+
+// names lists places for people.
+func (p place) names() (names []string) {
+	for i, name := range placeNames {
+		if p&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func (c *checker) invariants(a at) {
+	written, out := &c.s.Spec.Invariants, &c.s.invariants
+	for i := range written.Always {
+		if p := c.promise(a.field("always").item(i), &written.Always[i], inAlways); p.make != nil {
+			out.always = append(out.always, p)
+		}
+	}
+	for i := range written.Eventually {
+		one := a.field("eventually").item(i)
+		within := c.duration(one.field("within"), written.Eventually[i].Within, DefaultWithin)
+		if p := c.promise(one, &written.Eventually[i].Promise, inEventually); p.make != nil {
+			p.within = within
+			out.eventually = append(out.eventually, p)
+		}
+	}
+	for i := range written.Sometimes {
+		if p := c.promise(a.field("sometimes").item(i), &written.Sometimes[i], inSometimes); p.make != nil {
+			out.sometimes = append(out.sometimes, p)
+		}
+	}
+}
+
+// waitFor is what a step waits for.
+func (c *checker) waitFor(a at, written *v1alpha1.Promise) invariant.Invariant {
+	p := c.promise(a, written, inWait)
+	if p.make == nil {
+		return invariant.Invariant{}
+	}
+	now, _ := p.make()
+	return now[0]
+}
+
+func (c *checker) promise(a at, written *v1alpha1.Promise, where place) promise {
+	var p promise
+	switch cel, oracle := a.field("cel"), a.field("oracle"); {
+	case cel.given() == oracle.given():
+		c.tell(a, "", "must have either cel (an expression) or oracle (one of %s)", oracleNames())
+		return p
+	case cel.given():
+		if a.field("with").given() {
+			c.tell(a.field("with"), "", "is for oracles; an expression has no parameters")
+		}
+		p = c.cel(cel, written)
+	default:
+		p = c.oracle(a, written.Oracle, where)
+	}
+	if name := strings.TrimSpace(written.Name); name != "" && p.make != nil {
+		return p.named(name)
+	}
+	return p
+}
+
+// named gives a promise the name that its author has for it; one that is several keeps theirs.
+func (p promise) named(name string) promise {
+	rename := func(all []invariant.Invariant, alone bool) []invariant.Invariant {
+		for i := range all {
+			if alone {
+				all[i].Name = name
+			} else {
+				all[i].Name = name + ": " + all[i].Name
+			}
+		}
+		return all
+	}
+	original := p.make
+	p.make = func() (now, ends []invariant.Invariant) {
+		now, ends = original()
+		alone := len(now)+len(ends) == 1
+		return rename(now, alone), rename(ends, alone)
+	}
+	return p
+}
+
+var celLine = regexp.MustCompile(`^line (\d+), `)
+
+func (c *checker) cel(a at, written *v1alpha1.Promise) promise {
+	expr := strings.TrimSpace(written.CEL)
+	if expr == "" {
+		c.tell(a, "", "is empty; write an expression that is true while the promise holds")
+		return promise{}
+	}
+	// Its words as they were written, so that columns are those of the file.
+	i, err := invariant.CEL(short(expr), written.CEL)
+	if err != nil {
+		text := strings.TrimPrefix(err.Error(), fmt.Sprintf("invariant %q: ", short(expr)))
+		if a.node.Style&yaml.LiteralStyle != 0 { // its first line is the next one
+			a.line++
+			if m := celLine.FindStringSubmatch(text); m != nil {
+				n, _ := strconv.Atoi(m[1])
+				a.line += n - 1
+				text = text[len(m[0]):]
+			}
+		}
+		c.tell(a, expr, "%s", text)
+		return promise{}
+	}
+	return steady(i)
+}

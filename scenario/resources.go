@@ -1,0 +1,90 @@
+package scenario
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Resources of Kubernetes by whether they are in a namespace. What a scenario calls by a
+// name that nothing has would never be found, and a promise about it would hold for
+// nothing; those of other groups are the caller's cluster's to know.
+var (
+	inNamespaces = words(`bindings configmaps endpoints events limitranges persistentvolumeclaims pods podtemplates
+		replicationcontrollers resourcequotas secrets serviceaccounts services
+		controllerrevisions.apps daemonsets.apps deployments.apps replicasets.apps statefulsets.apps
+		cronjobs.batch jobs.batch horizontalpodautoscalers.autoscaling poddisruptionbudgets.policy
+		ingresses.networking.k8s.io networkpolicies.networking.k8s.io leases.coordination.k8s.io
+		endpointslices.discovery.k8s.io events.events.k8s.io rolebindings.rbac.authorization.k8s.io
+		roles.rbac.authorization.k8s.io csistoragecapacities.storage.k8s.io resourceclaims.resource.k8s.io
+		resourceclaimtemplates.resource.k8s.io clonesets.apps.kruise.io`)
+	inNone = words(`componentstatuses namespaces nodes persistentvolumes
+		apiservices.apiregistration.k8s.io certificatesigningrequests.certificates.k8s.io
+		clusterrolebindings.rbac.authorization.k8s.io clusterroles.rbac.authorization.k8s.io
+		csidrivers.storage.k8s.io csinodes.storage.k8s.io customresourcedefinitions.apiextensions.k8s.io
+		deviceclasses.resource.k8s.io ingressclasses.networking.k8s.io
+		mutatingwebhookconfigurations.admissionregistration.k8s.io priorityclasses.scheduling.k8s.io
+		resourceslices.resource.k8s.io runtimeclasses.node.k8s.io storageclasses.storage.k8s.io
+		validatingadmissionpolicies.admissionregistration.k8s.io
+		validatingadmissionpolicybindings.admissionregistration.k8s.io
+		validatingwebhookconfigurations.admissionregistration.k8s.io volumeattachments.storage.k8s.io`)
+)
+
+func words(text string) map[string]bool {
+	out := map[string]bool{}
+	for w := range strings.FieldsSeq(text) {
+		out[w] = true
+	}
+	return out
+}
+
+// scope tells whether a resource is in namespaces, if that is known here.
+func (c *checker) scope(resource string) (namespaced, known bool) {
+	if namespaced, known = c.scopes[resource]; known {
+		return namespaced, true
+	}
+	return inNamespaces[resource], inNamespaces[resource] || inNone[resource]
+}
+
+// resource checks the name of a resource, which must be the whole one.
+func (c *checker) resource(a at, name string) bool {
+	_, known := c.scope(name)
+	switch {
+	case name == "":
+		c.tell(a, "", `is missing; write one such as "pods" or "jobs.batch"`)
+	case known:
+		return true
+	case strings.ContainsAny(name, "/ ") || name != strings.ToLower(name):
+		c.tell(a, name, `is no resource; write one such as "pods" or "jobs.batch"`)
+	case !strings.Contains(name, "."):
+		c.tell(a, name, "%s", meant(name))
+	default:
+		return true
+	}
+	return false
+}
+
+// meant says what a name without a group may stand for.
+func meant(name string) string {
+	for _, all := range []map[string]bool{inNamespaces, inNone} {
+		for _, full := range slices.Sorted(maps.Keys(all)) {
+			plural, _, _ := strings.Cut(full, ".")
+			if plural == name || plural == name+"s" || plural == name+"es" {
+				return `there is no such resource; write "` + full + `"`
+			}
+		}
+	}
+	return `there is no such resource without a group; write one such as "pods" or "jobs.batch"`
+}
+
+// namespace is the one in which an object of a resource is: default where none is given.
+func (c *checker) namespace(a at, resource, given string) string {
+	namespaced, known := c.scope(resource)
+	switch {
+	case known && !namespaced && given != "":
+		c.tell(a, given, "%s are in no namespace; leave it out", resource)
+	case known && namespaced && given == "":
+		return "default"
+	}
+	return given
+}

@@ -1,0 +1,198 @@
+package scenario
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/rehearse-k8s/rehearse/api/rehearse/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/fault"
+)
+
+// The defaults of what a scenario leaves out.
+const (
+	DefaultNodes  = 2
+	DefaultRuns   = 200
+	DefaultBudget = 5 * time.Minute
+	DefaultWithin = 30 * time.Second
+)
+
+// DefaultControllers run where a scenario names none.
+func DefaultControllers() []string { return []string{"stage", "scheduler"} }
+
+// Scenario is a checked scenario, with its defaults.
+type Scenario struct {
+	// Name is that of its metadata, File the one that was given to Read.
+	Name, File string
+	// Spec is what was written, but for what SetCommand and SetLevel changed.
+	Spec v1alpha1.ScenarioSpec
+
+	// Nodes, Controllers and Stages (files, beside the scenario's or built in) are of
+	// the cluster, Objects exist in it from the beginning, in this order.
+	Nodes       int
+	Controllers []string
+	Stages      []string
+	Objects     []map[string]any
+
+	// Clients are the programs under test. A directory of theirs is one of the
+	// caller's: relative to where it stands, not to the scenario's file.
+	Clients []v1alpha1.Client
+	Steps   []Step
+	// EndsVary says that ends of runs are not to be compared.
+	EndsVary bool
+
+	// Level bounds the faults; Patterns are what may go wrong: those of the scenario,
+	// or all of the level.
+	Level    fault.Level
+	Patterns []fault.Fault
+	// Runs and Budget end the search.
+	Runs   int
+	Budget time.Duration
+
+	invariants compiledPromises
+	root       at
+}
+
+// checker compiles one scenario.
+type checker struct {
+	problems
+	s        *Scenario
+	readFile func(string) ([]byte, error)
+	files    map[string][]at // documents that have been read
+	scopes   map[string]bool // resources that the scenario itself defines; see scope
+}
+
+// Read reads a scenario: one YAML or JSON document, strictly. Files that it names are read
+// by readFile, by a name relative to where the caller stands, that is, to the scenario's own
+// directory joined with what is written. What is wrong is an [Errors].
+func Read(name string, data []byte, readFile func(string) ([]byte, error)) (*Scenario, error) {
+	c := &checker{s: &Scenario{File: name}, readFile: readFile, files: map[string][]at{}, scopes: map[string]bool{}}
+	docs := c.documents(name, data)
+	switch {
+	case len(c.all) > 0:
+	case len(docs) == 0:
+		c.tell(at{file: name}, "", "is empty and must hold one %s", v1alpha1.ScenarioKind)
+	case len(docs) > 1:
+		c.tell(docs[1], "", "is a second document; a file holds one %s", v1alpha1.ScenarioKind)
+	default:
+		c.scenario(docs[0])
+	}
+	if err := c.err(name); err != nil {
+		return nil, err
+	}
+	return c.s, nil
+}
+
+func (c *checker) scenario(root at) {
+	c.s.root = root
+	version, kind := root.field("apiVersion"), root.field("kind")
+	if want := v1alpha1.GroupVersion.String(); version.text() != want || kind.text() != v1alpha1.ScenarioKind {
+		c.tell(kind, "", "this is kind %q of apiVersion %q; only kind %s of apiVersion %s is read",
+			kind.text(), version.text(), v1alpha1.ScenarioKind, want)
+		return
+	}
+	var doc v1alpha1.Scenario
+	if !c.decode(root, &doc) {
+		return
+	}
+	s, spec := c.s, root.field("spec")
+	s.Name, s.Spec = doc.Name, doc.Spec
+	name := root.field("metadata").field("name")
+	if wrong := validation.IsDNS1123Subdomain(s.Name); s.Name == "" {
+		c.tell(name, "", "is missing")
+	} else if len(wrong) > 0 {
+		c.tell(name, s.Name, "must be lower case letters, digits, - and ., such as rolling-update")
+	}
+	s.EndsVary = s.Spec.Invariants.EndsVary
+	c.cluster(spec.field("cluster"))
+	c.clients(spec.field("clients"))
+	c.steps(spec.field("steps"))
+	c.invariants(spec.field("invariants"))
+	c.faults(spec.field("faults"))
+	c.budget(spec.field("budget"))
+}
+
+func (c *checker) cluster(a at) {
+	s, cluster := c.s, &c.s.Spec.Cluster
+	s.Nodes = DefaultNodes
+	if n := cluster.Nodes; n != nil {
+		s.Nodes = *n
+		if *n < 0 {
+			c.tell(a.field("nodes"), fmt.Sprint(*n), "must not be negative")
+		}
+	}
+	s.Controllers = slices.Clone(cluster.Controllers)
+	if !a.field("controllers").given() {
+		s.Controllers = DefaultControllers()
+	}
+	for i, name := range cluster.Controllers {
+		one := a.field("controllers").item(i)
+		switch {
+		case name == "":
+			c.tell(one, "", "must name a controller")
+		case slices.Index(cluster.Controllers, name) < i:
+			c.tell(one, name, "is named twice")
+		}
+	}
+	for i, file := range cluster.Stages {
+		one := a.field("stages").item(i)
+		if !isBuiltin(file) {
+			file = c.beside(file)
+			c.read(one, file)
+		}
+		s.Stages = append(s.Stages, file)
+	}
+	for i := range cluster.Objects {
+		s.Objects = append(s.Objects, c.manifest(a.field("objects").item(i), &cluster.Objects[i], applied)...)
+	}
+}
+
+func (c *checker) budget(a at) {
+	s, budget := c.s, &c.s.Spec.Budget
+	s.Runs, s.Budget = DefaultRuns, DefaultBudget
+	if n := budget.Runs; n < 0 {
+		c.tell(a.field("runs"), fmt.Sprint(n), "must not be negative")
+	} else if n > 0 {
+		s.Runs = n
+	}
+	if budget.Time != nil {
+		s.Budget = c.duration(a.field("time"), budget.Time, DefaultBudget)
+	}
+}
+
+// beside is a file that the scenario names, as the caller finds it.
+func (c *checker) beside(file string) string {
+	if file == "" || filepath.IsAbs(file) {
+		return file
+	}
+	return filepath.Join(filepath.Dir(c.s.File), file)
+}
+
+// read reads a file that the scenario names.
+func (c *checker) read(a at, file string) (data []byte, ok bool) {
+	if file == "" {
+		c.tell(a, "", "must name a file")
+		return nil, false
+	}
+	err := error(nil)
+	if c.readFile == nil {
+		err = fmt.Errorf("files cannot be read here; write the object in place")
+	} else {
+		data, err = c.readFile(file)
+	}
+	if err != nil {
+		c.tell(a, a.text(), "%v", err)
+		return nil, false
+	}
+	return data, true
+}
+
+// Problem is an error about a field of the scenario, such as "spec.clients[0].builtin", for
+// what only the caller can judge.
+func (s *Scenario) Problem(path, reason string) error {
+	a := s.root.follow(path)
+	return &Error{File: s.File, Line: a.line, Path: path, Value: short(a.text()), Reason: reason}
+}

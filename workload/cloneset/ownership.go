@@ -4,9 +4,9 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/workload"
 )
 
 // claim adopts orphans that match and lets pods go that do not. It tells whether there
@@ -54,22 +54,5 @@ func Matcher(set *v1alpha1.CloneSet) (func(map[string]string) bool, error) {
 	if set.Spec.Selector == nil || selector.Empty() {
 		return nil, fmt.Errorf("it is empty")
 	}
-	if s := set.Spec.Selector; len(s.MatchExpressions) == 0 {
-		// As fast as ten thousand pods want it: to go through a map costs more than to look
-		// something up in one.
-		type label struct{ key, value string }
-		wanted := make([]label, 0, len(s.MatchLabels))
-		for key, value := range s.MatchLabels {
-			wanted = append(wanted, label{key, value})
-		}
-		return func(all map[string]string) bool {
-			for i := range wanted {
-				if got, ok := all[wanted[i].key]; !ok || got != wanted[i].value {
-					return false
-				}
-			}
-			return true
-		}, nil
-	}
-	return func(all map[string]string) bool { return selector.Matches(labels.Set(all)) }, nil
+	return workload.Matcher(set.Spec.Selector)
 }

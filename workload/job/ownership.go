@@ -8,7 +8,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rehearse-k8s/rehearse/workload"
@@ -50,29 +49,7 @@ func (p *plan) own(pod *corev1.Pod, patch []byte, code, why string) {
 
 // Matcher tells whether labels match the Job's selector.
 func Matcher(j *batchv1.Job) (func(map[string]string) bool, error) {
-	s := j.Spec.Selector
-	if s != nil && len(s.MatchExpressions) == 0 && len(s.MatchLabels) > 0 {
-		// As the API makes it, and as fast as ten thousand pods want it: to go through
-		// a map costs more than to look something up in one.
-		type label struct{ key, value string }
-		wanted := make([]label, 0, len(s.MatchLabels))
-		for key, value := range s.MatchLabels {
-			wanted = append(wanted, label{key, value})
-		}
-		return func(all map[string]string) bool {
-			for i := range wanted {
-				if got, ok := all[wanted[i].key]; !ok || got != wanted[i].value {
-					return false
-				}
-			}
-			return true
-		}, nil
-	}
-	selector, err := metav1.LabelSelectorAsSelector(s)
-	if err != nil {
-		return nil, err
-	}
-	return func(all map[string]string) bool { return selector.Matches(labels.Set(all)) }, nil
+	return workload.Matcher(j.Spec.Selector)
 }
 
 // Leftover is what is to be done with pods of a Job that does not exist any more: our

@@ -3,13 +3,11 @@ package clonesets
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -17,7 +15,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
-	"k8s.io/klog/v2"
 
 	"github.com/rehearse-k8s/rehearse/api/apps"
 	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
@@ -39,7 +36,7 @@ type instance struct {
 	anySet    chan struct{} // closed when there is a set
 	haveSet   sync.Once
 	queue     workqueue.TypedRateLimitingInterface[key]
-	memories  memories
+	memories  shell.Memories[key, memory]
 	events    *shell.Events
 }
 
@@ -57,7 +54,7 @@ func newInstance(config *rest.Config, o Options) (*instance, error) {
 		sets, err = newSetsInformer(c.sets)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("CloneSet controller: %w", err)
+		return nil, err
 	}
 	c.informers = informers.NewSharedInformerFactoryWithOptions(c.client, 0, informers.WithTransform(trim), informers.WithTweakListOptions(shell.Consistent))
 	c.caches = map[string]cache.SharedIndexInformer{
@@ -68,7 +65,7 @@ func newInstance(config *rest.Config, o Options) (*instance, error) {
 	}
 	c.nodes.client = c.client
 	if err := c.watch(); err != nil {
-		return nil, fmt.Errorf("CloneSet controller: %w", err)
+		return nil, err
 	}
 	return c, nil
 }
@@ -92,20 +89,16 @@ func trim(obj any) (any, error) {
 	return controller.Trim(obj)
 }
 
-// manyTries in a row that failed are worth a line in any log.
-const manyTries = 6
-
-// run looks after sets until ctx ends or the audit finds that a cache is wrong.
-func (c *instance) run(ctx context.Context, synced func()) (err error) {
+// Run implements shell.Life: it looks after sets until ctx ends or the audit finds that a
+// cache is wrong.
+func (c *instance) Run(ctx context.Context, synced func()) (err error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	if c.events, err = shell.NewEvents(c.options.Events, scheme, "cloneset-controller"); err != nil {
-		return fmt.Errorf("CloneSet controller: %w", err)
+		return err
 	}
 	defer c.events.Shutdown()
-	c.queue = workqueue.NewTypedRateLimitingQueueWithConfig(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[key](retryFirst, retryMost),
-		workqueue.TypedRateLimitingQueueConfig[key]{Name: "cloneset"})
+	c.queue = shell.NewQueue[key]("cloneset", nil)
 	defer context.AfterFunc(ctx, c.queue.ShutDown)()
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -132,17 +125,10 @@ func (c *instance) run(ctx context.Context, synced func()) (err error) {
 	}
 	synced()
 	c.nodes.start = func() { running.Go(func() { c.nodes.run(ctx) }) }
-	var workers sync.WaitGroup
-	for range c.options.Workers {
-		workers.Go(func() {
-			for c.work(ctx) {
-			}
-		})
-	}
 	if c.options.Audit > 0 {
-		workers.Go(func() { stop(shell.Audit(ctx, c.options.Audit, c.metadata, c.audited)) })
+		running.Go(func() { stop(shell.Audit(ctx, c.options.Audit, c.metadata, c.audited)) })
 	}
-	workers.Wait()
+	shell.Work(ctx, v1alpha1.Kind, c.queue, c.options.Workers, c.work)
 	if cause := context.Cause(ctx); errors.Is(cause, shell.ErrDeparted) {
 		return cause
 	}
@@ -162,43 +148,12 @@ func (c *instance) audited() []shell.Audited {
 	}
 }
 
-// work looks after one set, and tells whether there is more to come.
-func (c *instance) work(ctx context.Context) bool {
-	k, quit := c.queue.Get()
-	if quit {
-		return false
-	}
-	defer c.queue.Done(k)
-	if ctx.Err() != nil {
-		return true // the queue hands out what it has before it ends
-	}
+// work looks after one set, and says when to look again at the latest.
+func (c *instance) work(ctx context.Context, k key) (time.Duration, error) {
 	began := time.Now()
 	wake, err := c.sync(ctx, k)
-	switch {
-	case ctx.Err() != nil:
-	case errors.Is(err, shell.ErrStale):
-		// Nothing went wrong: the event that says so is on its way.
-		c.queue.Forget(k)
-		c.queue.AddAfter(k, fallback)
-	case err != nil:
-		level := klog.Level(2)
-		if c.queue.NumRequeues(k) >= manyTries {
-			level = 0
-		}
-		klog.FromContext(ctx).V(int(level)).Info("CloneSet is tried again", "cloneSet", klog.KRef(k.namespace, k.name), "after", err)
-		if seconds, ok := apierrors.SuggestsClientDelay(err); ok && seconds > 0 {
-			c.queue.AddAfter(k, time.Duration(seconds)*time.Second)
-		} else {
-			c.queue.AddRateLimited(k)
-		}
-	default:
-		c.queue.Forget(k)
-		if wake > 0 {
-			c.queue.AddAfter(k, wake)
-		}
-	}
 	c.metrics.synced(time.Since(began), err)
-	return true
+	return wake, err
 }
 
 // cached is an object that a cache shows, nil if it does not.

@@ -76,7 +76,7 @@ func (m *memory) note(what *map[string]bool, name string) {
 type backoff struct{ last time.Duration }
 
 func (b *backoff) fails() time.Duration {
-	b.last = min(max(2*b.last, retryFirst), retryMost)
+	b.last = min(max(2*b.last, shell.RetryFirst), shell.RetryMost)
 	return b.last
 }
 
@@ -108,7 +108,7 @@ func (m *memory) tried(a *workload.Action, now time.Time, err error) {
 		return
 	}
 	for uid, r := range m.refusals { // of objects that are gone, or that nobody wants to write any more
-		if now.Sub(r.until) > retryMost {
+		if now.Sub(r.until) > shell.RetryMost {
 			delete(m.refusals, uid)
 		}
 	}
@@ -160,49 +160,4 @@ func (m *memory) tell(number int, a *workload.Action, err error) {
 	default:
 		m.scaleError.note(number, err)
 	}
-}
-
-// memories are those of all sets.
-type memories struct {
-	mu    sync.Mutex
-	sets  map[key]*memory
-	sizes map[key]int // of big sets, in pods
-}
-
-func (m *memories) of(k key) *memory {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.sets == nil {
-		m.sets, m.sizes = map[key]*memory{}, map[key]int{}
-	}
-	found := m.sets[k]
-	if found == nil {
-		found = &memory{}
-		m.sets[k] = found
-	}
-	return found
-}
-
-func (m *memories) forget(k key) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.sets, k)
-	delete(m.sizes, k)
-}
-
-func (m *memories) sized(k key, pods int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if pods > smallSet {
-		m.sizes[k] = pods
-	} else {
-		delete(m.sizes, k)
-	}
-}
-
-// pause is how long events of pods wait for others to share a plan with.
-func (m *memories) pause(k key) time.Duration {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return time.Duration(m.sizes[k]) * pausePerPod
 }

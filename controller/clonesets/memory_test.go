@@ -50,7 +50,7 @@ func TestRefusals(t *testing.T) {
 	a := &workload.Action{Verb: workload.Delete, Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a"}}}
 	b := &workload.Action{Verb: workload.Delete, Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "b"}}}
 	refused := errors.New("a webhook says no")
-	for want := retryFirst; want < retryMost; want *= 2 {
+	for want := shell.RetryFirst; want < shell.RetryMost; want *= 2 {
 		m.tried(a, now, refused)
 		if err, waits := m.waits(a, now.Add(want-1)); !waits || !errors.Is(err, refused) {
 			t.Fatalf("after %s it is tried again: %v", want-1, err)
@@ -65,7 +65,7 @@ func TestRefusals(t *testing.T) {
 	}
 	m.tried(a, now, shell.ErrStale)
 	m.tried(a, now, refused)
-	if _, waits := m.waits(a, now.Add(retryFirst)); waits {
+	if _, waits := m.waits(a, now.Add(shell.RetryFirst)); waits {
 		t.Error("it waits as if it had never been otherwise")
 	}
 }

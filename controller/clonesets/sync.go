@@ -23,16 +23,16 @@ import (
 
 // sync looks after one set, and says when to look again at the latest.
 func (c *instance) sync(ctx context.Context, k key) (wake time.Duration, err error) {
-	m := c.memories.of(k)
+	m := c.memories.Of(k)
 	if err := c.settle(ctx, k, m); err != nil {
 		return 0, err
 	}
 	if c.behind(ctx, k, m) {
-		return fallback, nil
+		return shell.Fallback, nil
 	}
 	set := c.set(k)
 	if set == nil || set.DeletionTimestamp != nil {
-		c.memories.forget(k)
+		c.memories.Forget(k)
 		c.metrics.states(k, nil)
 		return 0, nil
 	}
@@ -47,7 +47,7 @@ func (c *instance) sync(ctx context.Context, k key) (wake time.Duration, err err
 	c.metrics.rolledOut(d.Tally.RolledOut)
 	err = c.carryOut(ctx, set, m, &d)
 	if len(d.Actions) > 0 {
-		d.Wake = workload.Soonest(d.Wake, fallback)
+		d.Wake = workload.Soonest(d.Wake, shell.Fallback)
 	}
 	return d.Wake, err
 }
@@ -61,7 +61,7 @@ func (c *instance) state(ctx context.Context, k key, set *v1alpha1.CloneSet, m *
 	s.Digest = m.digest
 
 	owned, _ := c.caches[podsResource].GetIndexer().ByIndex(byOwner, string(k.uid))
-	if m.views == nil || len(m.views) > 2*len(owned)+smallSet {
+	if m.views == nil || len(m.views) > 2*len(owned)+shell.SmallOwner {
 		m.views = make(map[types.UID]*cloneset.Pod, len(owned))
 	}
 	s.Pods = make([]*cloneset.Pod, 0, len(owned))
@@ -78,7 +78,7 @@ func (c *instance) state(ctx context.Context, k key, set *v1alpha1.CloneSet, m *
 		s.Pods = append(s.Pods, view)
 	}
 	slices.SortFunc(s.Pods, func(a, b *cloneset.Pod) int { return strings.Compare(a.Name, b.Name) })
-	c.memories.sized(k, len(s.Pods))
+	c.memories.Sized(k, len(s.Pods))
 
 	s.Orphans = c.orphans(set)
 	claims, _ := c.caches[claimsResource].GetIndexer().ByIndex(byOwner, string(k.uid))

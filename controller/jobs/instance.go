@@ -3,13 +3,11 @@ package jobs
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -18,7 +16,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
-	"k8s.io/klog/v2"
 
 	"github.com/rehearse-k8s/rehearse/controller"
 	"github.com/rehearse-k8s/rehearse/controller/shell"
@@ -41,11 +38,11 @@ type instance struct {
 func newInstance(config *rest.Config, o Options) (*instance, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("job controller: %w", err)
+		return nil, err
 	}
 	objects, err := metadata.NewForConfig(metadata.ConfigFor(config))
 	if err != nil {
-		return nil, fmt.Errorf("job controller: %w", err)
+		return nil, err
 	}
 	c := &instance{
 		options: o, client: client, metrics: o.Metrics, metadata: objects,
@@ -53,34 +50,22 @@ func newInstance(config *rest.Config, o Options) (*instance, error) {
 	}
 	c.jobs, c.pods = c.informers.Batch().V1().Jobs().Informer(), c.informers.Core().V1().Pods().Informer()
 	if err := c.watch(); err != nil {
-		return nil, fmt.Errorf("job controller: %w", err)
+		return nil, err
 	}
 	return c, nil
 }
 
-// manyTries in a row that failed are worth a line in any log.
-const manyTries = 6
-
-// newQueue is a work queue with retries whose order is that of lanes.
-func newQueue(urgent func(key) bool) workqueue.TypedRateLimitingInterface[key] {
-	const name = "job"
-	ordered := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[key]{Name: name, Queue: newLanes(urgent)})
-	delayed := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[key]{Name: name, Queue: ordered})
-	return workqueue.NewTypedRateLimitingQueueWithConfig(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[key](retryFirst, retryMost),
-		workqueue.TypedRateLimitingQueueConfig[key]{Name: name, DelayingQueue: delayed})
-}
-
-// run looks after Jobs until ctx ends or the audit finds that a cache is wrong.
-func (c *instance) run(ctx context.Context, synced func()) error {
+// Run implements shell.Life: it looks after Jobs until ctx ends or the audit finds that a
+// cache is wrong.
+func (c *instance) Run(ctx context.Context, synced func()) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var err error
 	if c.events, err = shell.NewEvents(c.options.Events, scheme.Scheme, "job-controller"); err != nil {
-		return fmt.Errorf("job controller: %w", err)
+		return err
 	}
 	defer c.events.Shutdown()
-	c.queue = newQueue(c.memories.urgent)
+	c.queue = shell.NewQueue("job", newLanes(c.memories.urgent))
 	defer context.AfterFunc(ctx, c.queue.ShutDown)()
 	c.informers.Start(ctx.Done())
 	defer c.informers.Shutdown()
@@ -88,60 +73,24 @@ func (c *instance) run(ctx context.Context, synced func()) error {
 		return nil
 	}
 	synced()
-	var workers sync.WaitGroup
-	for range c.options.Workers {
-		workers.Go(func() {
-			for c.work(ctx) {
-			}
-		})
-	}
+	var audit sync.WaitGroup
 	if c.options.Audit > 0 {
-		workers.Go(func() { stop(shell.Audit(ctx, c.options.Audit, c.metadata, c.audited)) })
+		audit.Go(func() { stop(shell.Audit(ctx, c.options.Audit, c.metadata, c.audited)) })
 	}
-	workers.Wait()
+	shell.Work(ctx, kind, c.queue, c.options.Workers, c.work)
+	audit.Wait()
 	if cause := context.Cause(ctx); errors.Is(cause, shell.ErrDeparted) {
 		return cause
 	}
 	return nil
 }
 
-// work looks after one Job, and tells whether there is more to come.
-func (c *instance) work(ctx context.Context) bool {
-	k, quit := c.queue.Get()
-	if quit {
-		return false
-	}
-	defer c.queue.Done(k)
-	if ctx.Err() != nil {
-		return true // the queue hands out what it has before it ends
-	}
+// work looks after one key, and says when to look again at the latest.
+func (c *instance) work(ctx context.Context, k key) (time.Duration, error) {
 	began := time.Now()
 	o, err := c.sync(ctx, k)
-	switch {
-	case ctx.Err() != nil:
-	case errors.Is(err, shell.ErrStale):
-		// Nothing went wrong: the event that says so is on its way.
-		c.queue.Forget(k)
-		c.queue.AddAfter(k, fallback)
-	case err != nil:
-		level := klog.Level(2)
-		if c.queue.NumRequeues(k) >= manyTries {
-			level = 0
-		}
-		klog.FromContext(ctx).V(int(level)).Info("Job is tried again", "job", klog.KRef(k.namespace, k.name), "after", err)
-		if seconds, ok := apierrors.SuggestsClientDelay(err); ok && seconds > 0 {
-			c.queue.AddAfter(k, time.Duration(seconds)*time.Second)
-		} else {
-			c.queue.AddRateLimited(k)
-		}
-	default:
-		c.queue.Forget(k)
-		if o.wake > 0 {
-			c.queue.AddAfter(k, o.wake)
-		}
-	}
 	c.metrics.synced(o, time.Since(began), err)
-	return true
+	return o.wake, err
 }
 
 func (c *instance) job(k key) (*batchv1.Job, error) {

@@ -35,32 +35,16 @@ func (m *memory) taken(name string) {
 
 // memories are those of all Jobs.
 type memories struct {
-	mu    sync.Mutex
-	jobs  map[key]*memory
-	sizes map[key]int // of big Jobs, in pods
-	open  map[key]bool
+	shell.Memories[key, memory]
+
+	mu   sync.Mutex
+	open map[key]bool
 }
 
-func (m *memories) of(k key) *memory {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.jobs == nil {
-		m.jobs, m.sizes = map[key]*memory{}, map[key]int{}
-	}
-	found := m.jobs[k]
-	if found == nil {
-		found = &memory{}
-		m.jobs[k] = found
-	}
-	return found
-}
-
-func (m *memories) forget(k key) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.jobs, k)
-	delete(m.sizes, k)
-	delete(m.open, k)
+// Forget forgets a Job.
+func (m *memories) Forget(k key) {
+	m.Memories.Forget(k)
+	m.isOpen(k, false)
 }
 
 // isOpen notes whether a Job has pods that have finished and are not counted, or an end
@@ -82,21 +66,4 @@ func (m *memories) urgent(k key) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.open[k]
-}
-
-func (m *memories) sized(k key, pods int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if pods > smallJob {
-		m.sizes[k] = pods
-	} else {
-		delete(m.sizes, k)
-	}
-}
-
-// pause is how long events of pods wait for others to share a plan with.
-func (m *memories) pause(k key) time.Duration {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return time.Duration(m.sizes[k]) * pausePerPod
 }

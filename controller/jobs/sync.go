@@ -21,12 +21,12 @@ func (c *instance) sync(ctx context.Context, k key) (outcome, error) {
 	if k.pod {
 		return c.syncLone(ctx, k)
 	}
-	m := c.memories.of(k)
+	m := c.memories.Of(k)
 	if err := c.settle(ctx, k, m); err != nil {
 		return outcome{}, err
 	}
 	if c.behind(ctx, k, m) {
-		return outcome{wake: fallback}, nil
+		return outcome{wake: shell.Fallback}, nil
 	}
 	j, err := c.job(k)
 	switch {
@@ -35,7 +35,7 @@ func (c *instance) sync(ctx context.Context, k key) (outcome, error) {
 	case j == nil:
 		return c.syncGone(ctx, k, m)
 	case !c.options.mine(j):
-		c.memories.forget(k)
+		c.memories.Forget(k)
 		return outcome{}, nil
 	}
 	return c.syncJob(ctx, k, j, m)
@@ -45,7 +45,7 @@ func (c *instance) sync(ctx context.Context, k key) (outcome, error) {
 func (c *instance) syncJob(ctx context.Context, k key, j *batchv1.Job, m *memory) (outcome, error) {
 	m.mine = true
 	pods, orphans := c.podsOf(k, j)
-	c.memories.sized(k, len(pods))
+	c.memories.Sized(k, len(pods))
 	d := job.Plan(time.Now(), job.State{Job: j, Pods: pods, Orphans: orphans, Past: m.past, Limits: c.options.Limits})
 	if log := klog.FromContext(ctx).V(4); log.Enabled() {
 		for _, r := range d.Reasons {
@@ -54,7 +54,7 @@ func (c *instance) syncJob(ctx context.Context, k key, j *batchv1.Job, m *memory
 	}
 	o := outcome{wake: d.Wake, mode: mode(j), action: actionOf(&d)}
 	if job.Ended(j) && len(d.Actions) == 0 {
-		c.memories.forget(k) // until something changes there is nothing to remember
+		c.memories.Forget(k) // until something changes there is nothing to remember
 		return o, nil
 	}
 	m.past = d.Past
@@ -68,7 +68,7 @@ func (c *instance) syncJob(ctx context.Context, k key, j *batchv1.Job, m *memory
 	}
 	err := c.carryOut(ctx, j, m, &d)
 	if len(d.Actions) > 0 {
-		o.wake = workload.Soonest(o.wake, fallback)
+		o.wake = workload.Soonest(o.wake, shell.Fallback)
 	}
 	return o, err
 }
@@ -122,7 +122,7 @@ func (c *instance) syncGone(ctx context.Context, k key, m *memory) (outcome, err
 	pods, orphans := c.podsOf(k, nil)
 	actions := job.Leftover(append(pods, orphans...), c.options.Limits.Pods)
 	if len(actions) == 0 || !c.options.All && !m.mine {
-		c.memories.forget(k)
+		c.memories.Forget(k)
 		return outcome{}, nil
 	}
 	live, err := c.liveJob(ctx, k.namespace, k.name)
@@ -130,9 +130,9 @@ func (c *instance) syncGone(ctx context.Context, k key, m *memory) (outcome, err
 	case err != nil:
 		return outcome{}, err
 	case live != nil && live.UID == k.uid:
-		return outcome{wake: fallback}, nil
+		return outcome{wake: shell.Fallback}, nil
 	}
-	return outcome{wake: fallback}, c.act(ctx, nil, m, actions)
+	return outcome{wake: shell.Fallback}, c.act(ctx, nil, m, actions)
 }
 
 // syncLone is for a pod that we hold and that belongs to no Job.
@@ -147,7 +147,7 @@ func (c *instance) syncLone(ctx context.Context, k key) (outcome, error) {
 			return outcome{}, err
 		}
 		if live != nil && string(live.UID) == pod.Labels[batchv1.ControllerUidLabel] {
-			return outcome{wake: fallback}, nil
+			return outcome{wake: shell.Fallback}, nil
 		}
 	}
 	return outcome{}, c.act(ctx, nil, &memory{}, job.Leftover([]*corev1.Pod{pod}, 1))

@@ -3,7 +3,6 @@ package jobs
 import (
 	"slices"
 	"strings"
-	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -144,7 +143,7 @@ func (c *instance) seePod(obj any) {
 		if job.HeldFinished(pod) && !k.pod {
 			c.memories.isOpen(k, true)
 		}
-		if pause := c.memories.pause(k); pause > 0 {
+		if pause := c.memories.Pause(k); pause > 0 {
 			c.queue.AddAfter(k, pause)
 		} else {
 			c.queue.Add(k)
@@ -211,10 +210,3 @@ func (c *instance) podsOf(k key, j *batchv1.Job) (owned, orphans []*corev1.Pod) 
 	slices.SortFunc(orphans, byName)
 	return owned, orphans
 }
-
-// Pods of a big Job share a plan. Finding, sorting and planning for 10,000 pods takes some
-// 10 ms; with this pause it is done at most 20 times a second.
-const (
-	smallJob    = 64
-	pausePerPod = 5 * time.Microsecond
-)

@@ -74,7 +74,7 @@ func (f *Freshness) Open() (names []string) {
 // help nobody.
 func (f *Freshness) Behind(reached func(resource string) string, still func(types.UID) bool) (resource, why string) {
 	for name := range f.unsettled {
-		return "", "nobody knows yet whether " + name + " was made"
+		return "", "nobody knows yet what became of the last write of " + name
 	}
 	for resource, wrote := range f.revisions {
 		if at := reached(resource); Older(at, wrote) {

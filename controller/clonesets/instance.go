@@ -172,7 +172,5 @@ func (c *instance) set(k key) *v1alpha1.CloneSet {
 	return nil
 }
 
-// reached is the revision that the cache of a resource shows.
-func (c *instance) reached(resource string) string {
-	return c.caches[resource].GetStore().LastStoreSyncResourceVersion()
-}
+// store is the cache of a resource.
+func (c *instance) store(resource string) cache.Store { return c.caches[resource].GetStore() }

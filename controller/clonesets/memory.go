@@ -32,10 +32,6 @@ type memory struct {
 	// written again that could not be.
 	creates  backoff
 	refusals map[types.UID]*refusal
-	// unknown are the objects of patches and deletes whose answers were lost, by resource/name.
-	unknown map[string]types.UID
-
-	waitsSince time.Time // a cache is behind since then
 
 	// What was read of objects is kept while they are the same.
 	views      map[types.UID]*cloneset.Pod
@@ -121,27 +117,6 @@ func (m *memory) tried(a *workload.Action, now time.Time, err error) {
 		m.refusals[uid] = r
 	}
 	r.until, r.err = now.Add(r.fails()), err
-}
-
-// lose notes a patch or delete of which nobody knows whether it had effect. Were it
-// forgotten, another object might be chosen in the place of this one, and both be gone.
-func (m *memory) lose(resource, name string, uid types.UID) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.unknown == nil {
-		m.unknown = map[string]types.UID{}
-	}
-	m.unknown[resource+"/"+name] = uid
-	m.Unsettled(resource + "/" + name)
-}
-
-// lost is the UID of the object that lose noted, "" for one that was to be made.
-func (m *memory) lost(open string) types.UID {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	uid := m.unknown[open]
-	delete(m.unknown, open)
-	return uid
 }
 
 // tell keeps an error for the set's conditions.

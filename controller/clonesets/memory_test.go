@@ -2,7 +2,6 @@ package clonesets
 
 import (
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -12,35 +11,6 @@ import (
 	"github.com/rehearse-k8s/rehearse/controller/shell"
 	"github.com/rehearse-k8s/rehearse/workload"
 )
-
-// TestLost: a patch or delete whose answer was lost is open until somebody has looked, with
-// the UID that it was for; what was to be made has none.
-func TestLost(t *testing.T) {
-	var m memory
-	m.lose(podsResource, "a", "uid-a")
-	m.Unsettled(podsResource + "/b")
-	open := m.Open()
-	slices.Sort(open)
-	if !slices.Equal(open, []string{"pods/a", "pods/b"}) {
-		t.Fatalf("open: %q", open)
-	}
-	fresh := func(string) string { return "100" }
-	if _, why := m.Behind(fresh, nil); why == "" {
-		t.Error("it may go on although nobody knows what became of a")
-	}
-	for name, want := range map[string]string{"pods/a": "uid-a", "pods/b": ""} {
-		if got := m.lost(name); string(got) != want {
-			t.Errorf("%s: UID %q", name, got)
-		}
-		m.Settled(name)
-	}
-	if m.lost("pods/a") != "" {
-		t.Error("it is remembered after it was settled")
-	}
-	if _, why := m.Behind(fresh, nil); why != "" {
-		t.Errorf("behind: %s", why)
-	}
-}
 
 // TestRefusals: an object whose write failed is left alone, twice as long each time; others
 // are not, and a success ends it.

@@ -81,8 +81,8 @@ func (m *Metrics) wrote(resource, verb string, err error) {
 	}
 }
 
-// waiting is told that a sync was skipped because a cache is behind; waited that it
-// is not any more.
+// waiting is told that a sync was skipped because a cache is behind; waited how long that
+// has been, if it is not any more.
 func (m *Metrics) waiting(resource string) {
 	if m != nil {
 		m.stale.WithLabelValues(resource).Inc()
@@ -90,7 +90,7 @@ func (m *Metrics) waiting(resource string) {
 }
 
 func (m *Metrics) waited(d time.Duration) {
-	if m != nil {
+	if m != nil && d > 0 {
 		m.waits.Observe(d.Seconds())
 	}
 }

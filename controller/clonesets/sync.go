@@ -9,8 +9,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -24,7 +22,8 @@ import (
 // sync looks after one set, and says when to look again at the latest.
 func (c *instance) sync(ctx context.Context, k key) (wake time.Duration, err error) {
 	m := c.memories.Of(k)
-	if err := c.settle(ctx, k, m); err != nil {
+	live := func(resource, name string) (metav1.Object, error) { return c.live(ctx, resource, k.namespace, name) }
+	if err := m.Settle(live); err != nil {
 		return 0, err
 	}
 	if c.behind(ctx, k, m) {
@@ -119,7 +118,7 @@ func (c *instance) revisions(ctx context.Context, k key, m *memory) (all []*clon
 		if r == nil || r.Object.ResourceVersion != o.ResourceVersion {
 			var err error
 			if r, err = readRevision(o); err != nil {
-				klog.FromContext(ctx).Error(err, "A revision cannot be read and is passed over", "cloneSet", klog.KRef(k.namespace, k.name))
+				klog.FromContext(ctx).Error(err, "A revision cannot be read and is passed over", "cloneSet", k.Ref())
 				continue
 			}
 		}
@@ -133,47 +132,14 @@ func (c *instance) revisions(ctx context.Context, k key, m *memory) (all []*clon
 
 // behind tells whether a cache does not show yet what was written for a set.
 func (c *instance) behind(ctx context.Context, k key, m *memory) bool {
-	resource, why := m.Behind(c.reached, func(uid types.UID, t shell.Touched) bool {
-		obj, found, err := c.caches[t.Resource].GetIndexer().GetByKey(k.namespace + "/" + t.Name)
-		if err != nil || !found {
-			return false
-		}
-		o, err := meta.Accessor(obj)
-		return err == nil && o.GetUID() == uid && o.GetDeletionTimestamp() == nil
-	})
+	resource, why, waited := m.Behind(time.Now(), k.namespace, c.store)
 	if why == "" {
-		if !m.waitsSince.IsZero() {
-			c.metrics.waited(time.Since(m.waitsSince))
-			m.waitsSince = time.Time{}
-		}
+		c.metrics.waited(waited)
 		return false
 	}
-	if m.waitsSince.IsZero() {
-		m.waitsSince = time.Now()
-	}
-	klog.FromContext(ctx).V(4).Info("CloneSet waits for its caches", "cloneSet", klog.KRef(k.namespace, k.name), "because", why)
+	klog.FromContext(ctx).V(4).Info("CloneSet waits for its caches", "cloneSet", k.Ref(), "because", why)
 	c.metrics.waiting(resource)
 	return true
-}
-
-// settle finds out about writes whose answers were lost.
-func (c *instance) settle(ctx context.Context, k key, m *memory) error {
-	for _, open := range m.Open() {
-		resource, name, _ := strings.Cut(open, "/")
-		o, err := c.live(ctx, resource, k.namespace, name)
-		if err != nil && !apierrors.IsNotFound(err) {
-			return err
-		}
-		uid := m.lost(open)
-		if err == nil {
-			m.Wrote(resource, o.GetResourceVersion())
-		}
-		if uid != "" && (err != nil || o.GetUID() != uid) {
-			m.Gone(uid, shell.Touched{Resource: resource, Name: name, Deleted: true})
-		}
-		m.Settled(open)
-	}
-	return nil
 }
 
 // live reads an object from the API.

@@ -184,7 +184,7 @@ func (c *instance) create(ctx context.Context, set *v1alpha1.CloneSet, m *memory
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return fmt.Errorf("nothing is made: %w", err) // the set goes with the namespace, some time
 	case !shell.Refused(err):
-		m.Unsettled(resource + "/" + name)
+		m.Unsettled(resource, name, "")
 	}
 	if ctx.Err() == nil {
 		c.events.Tell(set, true, "FailedCreate", fmt.Sprintf("%s %s could not be created: %s", kind, name, err))
@@ -227,13 +227,13 @@ func (c *instance) patch(ctx context.Context, set *v1alpha1.CloneSet, m *memory,
 	c.metrics.wrote(resource, "patch", err)
 	switch {
 	case apierrors.IsNotFound(err):
-		m.Gone(a.Object.GetUID(), shell.Touched{Resource: resource, Name: a.Object.GetName(), Deleted: true})
+		m.Gone(a.Object.GetUID(), shell.Touched{Resource: resource, Name: a.Object.GetName(), Until: shell.Absent})
 		return nil, nil
 	case apierrors.IsConflict(err):
 		return nil, shell.ErrStale // it is another one, or another version
 	case err != nil:
 		if !shell.Refused(err) && resource != setsResource {
-			m.lose(resource, a.Object.GetName(), a.Object.GetUID())
+			m.Unsettled(resource, a.Object.GetName(), a.Object.GetUID())
 		}
 		if a.Reason.Code == updatedInPlace && ctx.Err() == nil {
 			c.events.Tell(set, true, "FailedUpdatePodInPlace", fmt.Sprintf("pod %s could not be updated: %s", a.Object.GetName(), err))
@@ -251,6 +251,7 @@ const updatedInPlace = "SuccessfulUpdatePodInPlace"
 
 func (c *instance) delete(ctx context.Context, set *v1alpha1.CloneSet, m *memory, a *workload.Action) error {
 	resource, kind, client, _ := c.kind(a.Object)
+	gone := shell.Touched{Resource: resource, Name: a.Object.GetName(), Until: shell.Terminating}
 	only := &metav1.Preconditions{UID: ptr.To(a.Object.GetUID())}
 	if a.Exact {
 		only.ResourceVersion = ptr.To(a.Object.GetResourceVersion())
@@ -260,11 +261,12 @@ func (c *instance) delete(ctx context.Context, set *v1alpha1.CloneSet, m *memory
 	c.metrics.wrote(resource, "delete", err)
 	switch {
 	case apierrors.IsNotFound(err):
+		gone.Until = shell.Absent
 	case apierrors.IsConflict(err):
 		return shell.ErrStale
 	case err != nil:
 		if !shell.Refused(err) {
-			m.lose(resource, a.Object.GetName(), a.Object.GetUID())
+			m.Unsettled(resource, a.Object.GetName(), a.Object.GetUID())
 		}
 		if ctx.Err() == nil {
 			c.events.Tell(set, true, "FailedDelete", fmt.Sprintf("%s %s could not be deleted: %s", kind, a.Object.GetName(), err))
@@ -275,6 +277,6 @@ func (c *instance) delete(ctx context.Context, set *v1alpha1.CloneSet, m *memory
 			c.events.Tell(set, false, "SuccessfulDelete", fmt.Sprintf("deleted %s %s: %s", kind, a.Object.GetName(), a.Reason.Text))
 		}
 	}
-	m.Gone(a.Object.GetUID(), shell.Touched{Resource: resource, Name: a.Object.GetName(), Deleted: true})
+	m.Gone(a.Object.GetUID(), gone)
 	return nil
 }

@@ -112,12 +112,12 @@ func (c *instance) pod(namespace, name string) *corev1.Pod {
 	return obj.(*corev1.Pod)
 }
 
-// reached is the revision that the cache of a resource shows.
-func (c *instance) reached(resource string) string {
+// store is the cache of a resource.
+func (c *instance) store(resource string) cache.Store {
 	if resource == jobsResource {
-		return c.jobs.GetStore().LastStoreSyncResourceVersion()
+		return c.jobs.GetStore()
 	}
-	return c.pods.GetStore().LastStoreSyncResourceVersion()
+	return c.pods.GetStore()
 }
 
 const (

@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"sync"
-	"time"
 
 	"github.com/rehearse-k8s/rehearse/controller/shell"
 	"github.com/rehearse-k8s/rehearse/workload/job"
@@ -20,8 +19,6 @@ type memory struct {
 	// last one makes pods.
 	generation int64
 	creates    string
-
-	waitsSince time.Time // a cache is behind since then
 }
 
 func (m *memory) taken(name string) {

@@ -194,8 +194,8 @@ func (m *Metrics) external(j *batchv1.Job) {
 	}
 }
 
-// waiting is told that a sync was skipped because a cache is behind; waited that it
-// is not any more.
+// waiting is told that a sync was skipped because a cache is behind; waited how long that
+// has been, if it is not any more.
 func (m *Metrics) waiting(group, resource string) {
 	if m != nil {
 		m.stale.WithLabelValues(group, resource).Inc()
@@ -203,7 +203,7 @@ func (m *Metrics) waiting(group, resource string) {
 }
 
 func (m *Metrics) waited(d time.Duration) {
-	if m != nil {
+	if m != nil && d > 0 {
 		m.waits.Observe(d.Seconds())
 	}
 }

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"github.com/rehearse-k8s/rehearse/controller/shell"
@@ -22,7 +21,7 @@ func (c *instance) sync(ctx context.Context, k key) (outcome, error) {
 		return c.syncLone(ctx, k)
 	}
 	m := c.memories.Of(k)
-	if err := c.settle(ctx, k, m); err != nil {
+	if err := m.Settle(c.livePod(ctx, k.namespace)); err != nil {
 		return outcome{}, err
 	}
 	if c.behind(ctx, k, m) {
@@ -75,45 +74,18 @@ func (c *instance) syncJob(ctx context.Context, k key, j *batchv1.Job, m *memory
 
 // behind tells whether a cache does not show yet what was written for a Job.
 func (c *instance) behind(ctx context.Context, k key, m *memory) bool {
-	resource, why := m.Behind(c.reached, func(uid types.UID, t shell.Touched) bool {
-		pod := c.pod(k.namespace, t.Name)
-		if pod == nil || pod.UID != uid {
-			return false
-		}
-		return t.Deleted && pod.DeletionTimestamp == nil || !t.Deleted && job.Held(pod)
-	})
+	resource, why, waited := m.Behind(time.Now(), k.namespace, c.store)
 	if why == "" {
-		if !m.waitsSince.IsZero() {
-			c.metrics.waited(time.Since(m.waitsSince))
-			m.waitsSince = time.Time{}
-		}
+		c.metrics.waited(waited)
 		return false
 	}
-	if m.waitsSince.IsZero() {
-		m.waitsSince = time.Now()
-	}
-	klog.FromContext(ctx).V(4).Info("Job waits for its caches", "job", klog.KRef(k.namespace, k.name), "because", why)
+	klog.FromContext(ctx).V(4).Info("Job waits for its caches", "job", k.Ref(), "because", why)
 	if resource == jobsResource {
 		c.metrics.waiting(batchv1.GroupName, jobsResource)
 	} else {
 		c.metrics.waiting("", podsResource)
 	}
 	return true
-}
-
-// settle finds out about creates whose answers were lost.
-func (c *instance) settle(ctx context.Context, k key, m *memory) error {
-	for _, name := range m.Open() {
-		pod, err := c.client.CoreV1().Pods(k.namespace).Get(ctx, name, metav1.GetOptions{})
-		switch {
-		case err == nil:
-			m.Wrote(podsResource, pod.ResourceVersion)
-		case !apierrors.IsNotFound(err):
-			return err
-		}
-		m.Settled(name)
-	}
-	return nil
 }
 
 // syncGone is for a Job that the cache does not show: pods that it left behind would be
@@ -160,4 +132,11 @@ func (c *instance) liveJob(ctx context.Context, namespace, name string) (*batchv
 		return nil, nil
 	}
 	return j, err
+}
+
+// livePod reads pods from the API: all that is made, changed or deleted here.
+func (c *instance) livePod(ctx context.Context, namespace string) func(resource, name string) (metav1.Object, error) {
+	return func(_, name string) (metav1.Object, error) {
+		return c.client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	}
 }

@@ -111,7 +111,7 @@ func (c *instance) create(ctx context.Context, j *batchv1.Job, m *memory, pod *c
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return fmt.Errorf("no pods are made: %w", err) // the Job goes with the namespace, some time
 	case !shell.Refused(err):
-		m.Unsettled(pod.Name)
+		m.Unsettled(podsResource, pod.Name, "")
 	}
 	if ctx.Err() == nil {
 		c.tell(j, true, "FailedCreate", "Error creating: "+err.Error())
@@ -139,11 +139,14 @@ func (c *instance) patch(ctx context.Context, m *memory, pod *corev1.Pod, a *wor
 	left, err := c.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, a.PatchType, a.Body(), metav1.PatchOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		m.Gone(pod.UID, shell.Touched{Resource: podsResource, Name: pod.Name, Deleted: false})
+		m.Gone(pod.UID, shell.Touched{Resource: podsResource, Name: pod.Name, Until: shell.Absent})
 		return nil, nil
 	case apierrors.IsConflict(err):
 		return nil, shell.ErrStale // it is another pod, or another version
 	case err != nil:
+		if !shell.Refused(err) {
+			m.Unsettled(podsResource, pod.Name, pod.UID)
+		}
 		return nil, fmt.Errorf("patching pod %s: %w", pod.Name, err)
 	}
 	if left.DeletionTimestamp == nil {
@@ -151,12 +154,13 @@ func (c *instance) patch(ctx context.Context, m *memory, pod *corev1.Pod, a *wor
 	} else if !job.Held(left) {
 		// The answer to the patch that removes the last finalizer of a terminating pod
 		// carries the revision from before it. Nobody can give such a pod a finalizer again.
-		m.Gone(left.UID, shell.Touched{Resource: podsResource, Name: left.Name, Deleted: false})
+		m.Gone(left.UID, shell.Touched{Resource: podsResource, Name: left.Name, Until: shell.Released, Finalizer: batchv1.JobTrackingFinalizer})
 	}
 	return left, nil
 }
 
 func (c *instance) delete(ctx context.Context, j *batchv1.Job, m *memory, pod *corev1.Pod, exact bool) error {
+	gone := shell.Touched{Resource: podsResource, Name: pod.Name, Until: shell.Terminating}
 	only := &metav1.Preconditions{UID: ptr.To(pod.UID)}
 	if exact {
 		only.ResourceVersion = ptr.To(pod.ResourceVersion)
@@ -164,9 +168,13 @@ func (c *instance) delete(ctx context.Context, j *batchv1.Job, m *memory, pod *c
 	err := c.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: only})
 	switch {
 	case apierrors.IsNotFound(err):
+		gone.Until = shell.Absent
 	case apierrors.IsConflict(err):
 		return shell.ErrStale
 	case err != nil:
+		if !shell.Refused(err) {
+			m.Unsettled(podsResource, pod.Name, pod.UID)
+		}
 		if ctx.Err() == nil {
 			c.tell(j, true, "FailedDelete", "Error deleting: "+err.Error())
 		}
@@ -174,7 +182,7 @@ func (c *instance) delete(ctx context.Context, j *batchv1.Job, m *memory, pod *c
 	default:
 		c.tell(j, false, "SuccessfulDelete", "Deleted pod: "+pod.Name)
 	}
-	m.Gone(pod.UID, shell.Touched{Resource: podsResource, Name: pod.Name, Deleted: true})
+	m.Gone(pod.UID, gone)
 	return nil
 }
 

@@ -19,8 +19,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/apps"
 	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
 	"github.com/rehearse-k8s/rehearse/fault"
-	"github.com/rehearse-k8s/rehearse/sim"
 	"github.com/rehearse-k8s/rehearse/simtest"
+	"github.com/rehearse-k8s/rehearse/test/family"
 )
 
 // Case is one CloneSet of the family: its spec, what its pods and the hooks do, and what
@@ -71,12 +71,7 @@ const (
 const broken = "broken"
 
 // Draws are the cases of n seeds from one on.
-func Draws(from, n int) (cases []Case) {
-	for seed := from; seed < from+n; seed++ {
-		cases = append(cases, Draw(seed))
-	}
-	return cases
-}
+func Draws(from, n int) []Case { return family.Draws(Draw, from, n) }
 
 // String is the case as people read it.
 func (c Case) String() string {
@@ -222,33 +217,12 @@ func (c Case) behaviour(pod *corev1.Pod) Behaviour {
 }
 
 // Found is what a search of one case found.
-type Found struct {
-	Case   Case
-	Result *sim.Result
-}
+type Found = family.Found[Case]
 
 // Rehearse searches each of some cases for a number of runs, up to the first failure of
 // each, and returns those that failed and how many runs there were. It logs what it
 // finds, and does not fail the test.
 func Rehearse(t testing.TB, controller simtest.Constructor, cases []Case, runs int, patterns ...fault.Fault) (found []Found, played int) {
 	t.Helper()
-	for _, c := range cases {
-		r := simtest.Explore(t, Options().Seeds(runs), c.Story(controller, patterns...))
-		played += r.Runs
-		if r.Failure != nil {
-			found = append(found, Found{c, r})
-			t.Log(found[len(found)-1])
-		}
-		if t.Context().Err() != nil {
-			break
-		}
-	}
-	return found, played
-}
-
-// String says what was found, in which case, and by which faults.
-func (f Found) String() string {
-	x := f.Result.Failure
-	return fmt.Sprintf("found in run %d, %s, %d steps: %s: %s\n%q\n%s", x.FoundAfter, x.Grade(), len(x.Run.Steps),
-		x.Run.Failure.Oracle, x.Run.Failure.Message, x.Run.Faults, f.Case)
+	return family.Rehearse(t, Options().Seeds(runs), controller, cases, patterns...)
 }

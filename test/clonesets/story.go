@@ -17,6 +17,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/invariant"
 	"github.com/rehearse-k8s/rehearse/simtest"
+	"github.com/rehearse-k8s/rehearse/test/family"
 )
 
 // Actor is the name of the controller in every story, for patterns of faults.
@@ -43,15 +44,7 @@ func open(w *simtest.World, c simtest.Constructor, behaviour func(*corev1.Pod) B
 
 // AnyFault are the patterns of all legal faults of the controller, but for a second
 // instance beside the first: one leader at a time is what CloneSet controllers rely on.
-func AnyFault() (patterns []fault.Fault) {
-	for _, f := range fault.Any(fault.Legal) {
-		if f.Kind != fault.KindOverlap {
-			f.Actor = Actor
-			patterns = append(patterns, f)
-		}
-	}
-	return patterns
-}
+func AnyFault() []fault.Fault { return family.AnyFault(Actor) }
 
 // Options are what a story with CloneSets wants of simtest: the definition of the kind,
 // without the conversion to another version, which nobody in a story asks for.

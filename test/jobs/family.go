@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/rehearse-k8s/rehearse/fault"
-	"github.com/rehearse-k8s/rehearse/sim"
 	"github.com/rehearse-k8s/rehearse/simtest"
+	"github.com/rehearse-k8s/rehearse/test/family"
 )
 
 // Case is one Job of the family: its spec, what its pods do, and what its user changes
@@ -35,12 +35,7 @@ type Change struct {
 }
 
 // Draws are the cases of n seeds from one on.
-func Draws(from, n int) (cases []Case) {
-	for seed := from; seed < from+n; seed++ {
-		cases = append(cases, Draw(seed))
-	}
-	return cases
-}
+func Draws(from, n int) []Case { return family.Draws(Draw, from, n) }
 
 // String is the case as people read it.
 func (c Case) String() string {
@@ -124,33 +119,12 @@ func sinceStart(pod *corev1.Pod) time.Duration {
 var exitCodes = []int32{1, 2, 3, 42}
 
 // Found is what a search of one case found.
-type Found struct {
-	Case   Case
-	Result *sim.Result
-}
+type Found = family.Found[Case]
 
 // Rehearse searches each of some cases for a number of runs, up to the first failure of
 // each, and returns those that failed and how many runs there were. It logs what it
 // finds, and does not fail the test.
 func Rehearse(t testing.TB, controller simtest.Constructor, cases []Case, runs int, patterns ...fault.Fault) (found []Found, played int) {
 	t.Helper()
-	for _, c := range cases {
-		r := simtest.Explore(t, simtest.Seeds(runs), c.Story(controller, patterns...))
-		played += r.Runs
-		if r.Failure != nil {
-			found = append(found, Found{c, r})
-			t.Log(found[len(found)-1])
-		}
-		if t.Context().Err() != nil {
-			break
-		}
-	}
-	return found, played
-}
-
-// String says what was found, in which case, and by which faults.
-func (f Found) String() string {
-	x := f.Result.Failure
-	return fmt.Sprintf("found in run %d, %s, %d steps: %s: %s\n%q\n%s", x.FoundAfter, x.Grade(), len(x.Run.Steps),
-		x.Run.Failure.Oracle, x.Run.Failure.Message, x.Run.Faults, f.Case)
+	return family.Rehearse(t, simtest.Seeds(runs), controller, cases, patterns...)
 }

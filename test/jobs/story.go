@@ -10,6 +10,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/invariant"
 	"github.com/rehearse-k8s/rehearse/simtest"
+	"github.com/rehearse-k8s/rehearse/test/family"
 )
 
 // Actor is the name of the controller in every story, for patterns of faults.
@@ -46,15 +47,7 @@ func jobOf(spec batchv1.JobSpec) *batchv1.Job {
 
 // AnyFault are the patterns of all legal faults of the controller, but for a second
 // instance beside the first: one leader at a time is what Job controllers rely on.
-func AnyFault() (patterns []fault.Fault) {
-	for _, f := range fault.Any(fault.Legal) {
-		if f.Kind != fault.KindOverlap {
-			f.Actor = Actor
-			patterns = append(patterns, f)
-		}
-	}
-	return patterns
-}
+func AnyFault() []fault.Fault { return family.AnyFault(Actor) }
 
 // LongLags are the patterns of what the races are made of, with events that are late for
 // longer than controllers usually wait: a search of few runs gets further with them.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/rehearse-k8s/rehearse/api/rehearse/v1alpha1"
@@ -53,6 +54,7 @@ type Scenario struct {
 	Budget time.Duration
 
 	invariants compiledPromises
+	meta       metav1.ObjectMeta
 	root       at
 }
 
@@ -99,7 +101,7 @@ func (c *checker) scenario(root at) {
 		return
 	}
 	s, spec := c.s, root.field("spec")
-	s.Name, s.Spec = doc.Name, doc.Spec
+	s.Name, s.meta, s.Spec = doc.Name, doc.ObjectMeta, doc.Spec
 	name := root.field("metadata").field("name")
 	if wrong := validation.IsDNS1123Subdomain(s.Name); s.Name == "" {
 		c.tell(name, "", "is missing")

@@ -1,0 +1,113 @@
+package scenario_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/rehearse-k8s/rehearse/scenario"
+)
+
+// examples have parameters for every oracle.
+var examples = map[string]string{
+	"AtMostPods":     "{owner: {kind: ReplicaSet, name: web}, count: 0}",
+	"ExactlyPods":    "{owner: {kind: ReplicaSet, namespace: default, name: web}, count: 3}",
+	"Ready":          "{owner: {kind: ReplicaSet, name: web}, count: 3}",
+	"NoDuplicates":   "{owner: {kind: Job, name: pi}, label: batch.kubernetes.io/job-completion-index}",
+	"Exists":         "{resource: nodes, name: node-0}",
+	"Gone":           "{resource: jobs.batch, namespace: other, name: pi}",
+	"Condition":      "{resource: jobs.batch, name: pi, type: Complete}",
+	"Field":          "{resource: jobs.batch, name: pi, path: spec.suspend, value: null}",
+	"NoOrphans":      "",
+	"UniqueOwnerUID": "{}",
+	"Deleted":        "",
+	"HotLoop":        "{limit: 20, window: 5s}",
+	"Happened":       "{kind: crash, actor: a, resource: pods}",
+	"Wrote":          "{actor: user, verb: delete, resource: pods}",
+	"Stale":          "{actor: a/0}",
+	"Never":          `{cel: "false"}`,
+	"Job":            "{name: pi}",
+	"CloneSet":       "{namespace: other, name: web, within: 1m}",
+}
+
+// TestOracles makes every oracle in every place that it is for, and is refused in others.
+func TestOracles(t *testing.T) {
+	var names strings.Builder
+	for _, o := range scenario.Oracles() {
+		if o.Sentence == "" || len(o.Places) == 0 {
+			t.Errorf("%s is not documented", o.Name)
+		}
+		for _, p := range o.Params {
+			if p.Name == "" || p.Says == "" {
+				t.Errorf("%s: parameter %q is not documented", o.Name, p.Name)
+			}
+		}
+		with, ok := examples[o.Name]
+		if !ok {
+			t.Errorf("%s has no example here", o.Name)
+		}
+		for _, place := range []string{"always", "eventually", "sometimes", "wait", "Never"} {
+			p := fmt.Sprintf("{oracle: %s, with: %s}", o.Name, with)
+			text := map[string]string{
+				"wait":  "  steps: [{wait: " + p + "}]\n",
+				"Never": "  invariants: {eventually: [{oracle: Never, with: " + p + "}]}\n",
+			}[place]
+			if text == "" {
+				text = "  invariants: {" + place + ": [" + p + "]}\n"
+			}
+			const head = "apiVersion: rehearse-k8s.github.io/v1alpha1\nkind: Scenario\nmetadata: {name: s}\nspec:\n  clients: [{name: a}]\n"
+			s, err := scenario.Read("s.yaml", []byte(head+text), nil)
+			if is := strings.Contains(strings.Join(o.Places, " "), place); is != (err == nil) {
+				t.Errorf("%s in %s: %v", o.Name, place, err)
+			}
+			if err != nil {
+				continue
+			}
+			all := s.Promises()
+			for _, i := range all.Always {
+				fmt.Fprintf(&names, "%s, always: %s\n", o.Name, i.Name)
+			}
+			for _, i := range all.Eventually {
+				fmt.Fprintf(&names, "%s, within %s: %s\n", o.Name, i.Within, i.Name)
+			}
+			for _, step := range s.Steps {
+				fmt.Fprintf(&names, "%s\n", step)
+			}
+		}
+	}
+	golden(t, "testdata/oracles.txt", names.String())
+}
+
+const (
+	page  = "../docs/reference/scenario.md"
+	first = "<!-- oracles: from package scenario; UPDATE_GOLDEN=1 go test -run TestOraclesPage ./scenario -->\n"
+	last  = "<!-- end of oracles -->\n"
+)
+
+// TestOraclesPage: the reference has the table.
+func TestOraclesPage(t *testing.T) {
+	var table strings.Builder
+	table.WriteString("| Oracle | Holds while | With | Where |\n|---|---|---|---|\n")
+	for _, o := range scenario.Oracles() {
+		var params []string
+		for _, p := range o.Params {
+			name := "`" + p.Name + "`"
+			if p.Required {
+				name += " (needed)"
+			}
+			params = append(params, name+": "+p.Says)
+		}
+		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", o.Name, o.Sentence, strings.Join(params, "<br>"), strings.Join(o.Places, ", "))
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, begins := strings.Cut(string(text), first)
+	_, after, ends := strings.Cut(rest, last)
+	if !begins || !ends {
+		t.Fatalf("%s has no place for the table", page)
+	}
+	golden(t, page, before+first+table.String()+last+after)
+}

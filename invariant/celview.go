@@ -8,6 +8,7 @@ import (
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
 
 	"github.com/rehearse-k8s/rehearse/history"
 )
@@ -70,6 +71,26 @@ func get(args ...ref.Val) ref.Val {
 		return types.DefaultTypeAdapter.NativeToValue(o.Object)
 	}
 	return types.NullValue
+}
+
+// sum adds what is in a list; CEL by itself cannot.
+func sum(list ref.Val) ref.Val {
+	var total ref.Val = types.IntZero
+	for i := list.(traits.Lister).Iterator(); i.HasNext() == types.True; {
+		item := i.Next()
+		if double, ok := item.(types.Double); ok && total == ref.Val(types.IntZero) {
+			total = double // whole numbers and fractions have no sum in CEL
+			continue
+		}
+		adder, ok := item.(traits.Adder)
+		if _, number := item.(traits.Subtractor); !ok || !number {
+			return types.NewErr("sum() of a %s, which is no number", item.Type().TypeName())
+		}
+		if total = adder.Add(total); types.IsError(total) {
+			return total
+		}
+	}
+	return total
 }
 
 func celSteps(run *history.Run) []any {

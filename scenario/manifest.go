@@ -1,12 +1,14 @@
 package scenario
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/rehearse-k8s/rehearse/api/crds"
 	"github.com/rehearse-k8s/rehearse/api/rehearse/v1alpha1"
 )
 
@@ -18,8 +20,14 @@ const (
 	created use = true // the API may choose the name
 )
 
-// isBuiltin tells whether a file of stages is a built-in one.
-func isBuiltin(file string) bool { return strings.HasPrefix(file, "builtin:") }
+// builtinPrefix begins the names of files that this program has.
+const builtinPrefix = "builtin:"
+
+func isBuiltin(file string) bool { return strings.HasPrefix(file, builtinPrefix) }
+
+// BuiltinObjects is the file that defines the kind CloneSet, for clusters in which no
+// controller of ours brings it.
+const BuiltinObjects = builtinPrefix + "cloneset"
 
 // manifest are the objects of a manifest, each of them whole enough to be sent.
 func (c *checker) manifest(a at, m *v1alpha1.Manifest, u use) (objects []map[string]any) {
@@ -39,12 +47,14 @@ func (c *checker) manifest(a at, m *v1alpha1.Manifest, u use) (objects []map[str
 
 // documentsOf reads a file of objects, once.
 func (c *checker) documentsOf(a at, file string) []at {
-	file = c.beside(file)
+	if !isBuiltin(file) {
+		file = c.beside(file)
+	}
 	docs, known := c.files[file]
 	if known {
 		return docs
 	}
-	if data, ok := c.read(a, file); ok {
+	if data, ok := c.objectsIn(a, file); ok {
 		before := len(c.all)
 		if docs = c.documents(file, data); len(docs) == 0 && len(c.all) == before {
 			c.tell(a, a.text(), "holds no object")
@@ -52,6 +62,17 @@ func (c *checker) documentsOf(a at, file string) []at {
 	}
 	c.files[file] = docs
 	return docs
+}
+
+func (c *checker) objectsIn(a at, file string) (data []byte, ok bool) {
+	switch {
+	case !isBuiltin(file):
+		return c.read(a, file)
+	case file == BuiltinObjects:
+		return bytes.Join([][]byte{crds.CloneSet(), crds.CloneSetPolicies()}, []byte("\n---\n")), true
+	}
+	c.tell(a, file, "there is no such built-in file; there is %s", BuiltinObjects)
+	return nil, false
 }
 
 func (c *checker) object(objects []map[string]any, a at, u use) []map[string]any {

@@ -51,8 +51,8 @@ type Cluster struct {
 	// kube-controller-manager's controllers, and stage (the kubelets of simulated nodes),
 	// scheduler, job and cloneset. Default: stage and scheduler.
 	Controllers []string `json:"controllers,omitempty"`
-	// Stages are files of stages for the kubelets, in place of the built-in ones. Paths are
-	// relative to the scenario's file.
+	// Stages are files of stages for the kubelets, in place of node-fast and pod-fast. Paths are
+	// relative to the scenario's file; builtin:NAME is one of those that this program has.
 	Stages []string `json:"stages,omitempty"`
 	// Objects exist from the beginning: definitions of kinds, namespaces, accounts and
 	// whatever the clients need.
@@ -61,7 +61,8 @@ type Cluster struct {
 
 // Manifest is objects, in a file or in place. One of the two is given.
 type Manifest struct {
-	// File holds one or more YAML or JSON documents. Its path is relative to the scenario's file.
+	// File holds one or more YAML or JSON documents. Its path is relative to the scenario's file;
+	// builtin:cloneset defines the kind CloneSet of apps.kruise.io.
 	File string `json:"file,omitempty"`
 	// Object is one object.
 	Object json.RawMessage `json:"object,omitempty"`

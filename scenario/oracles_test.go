@@ -2,7 +2,6 @@ package scenario_test
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -77,37 +76,4 @@ func TestOracles(t *testing.T) {
 		}
 	}
 	golden(t, "testdata/oracles.txt", names.String())
-}
-
-const (
-	page  = "../docs/reference/scenario.md"
-	first = "<!-- oracles: from package scenario; UPDATE_GOLDEN=1 go test -run TestOraclesPage ./scenario -->\n"
-	last  = "<!-- end of oracles -->\n"
-)
-
-// TestOraclesPage: the reference has the table.
-func TestOraclesPage(t *testing.T) {
-	var table strings.Builder
-	table.WriteString("| Oracle | Holds while | With | Where |\n|---|---|---|---|\n")
-	for _, o := range scenario.Oracles() {
-		var params []string
-		for _, p := range o.Params {
-			name := "`" + p.Name + "`"
-			if p.Required {
-				name += " (needed)"
-			}
-			params = append(params, name+": "+p.Says)
-		}
-		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", o.Name, o.Sentence, strings.Join(params, "<br>"), strings.Join(o.Places, ", "))
-	}
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, begins := strings.Cut(string(text), first)
-	_, after, ends := strings.Cut(rest, last)
-	if !begins || !ends {
-		t.Fatalf("%s has no place for the table", page)
-	}
-	golden(t, page, before+first+table.String()+last+after)
 }

@@ -69,19 +69,19 @@ func Lanes(w io.Writer, run *history.Run, opt LaneOptions) error {
 
 func (d *drawing) head() {
 	if d.run.Test != "" {
-		d.line(clean(d.run.Test), bold)
+		d.line(Clean(d.run.Test), bold)
 	}
 	about := "seed " + strconv.FormatUint(d.run.Seed, 10)
 	if d.single != "" {
-		about += ", namespace " + clean(d.single)
+		about += ", namespace " + Clean(d.single)
 	}
 	d.line(about, normal)
 	for _, f := range d.run.Faults {
-		d.hang("fault: ", clean(inWords(f)), normal)
+		d.hang("fault: ", Clean(inWords(f)), normal)
 	}
 	cells := []cell{{fmt.Sprintf("%*s  time", stepWidth, "step"), bold}}
 	for _, l := range d.lanes {
-		cells = append(cells, cell{clean(l.title), bold})
+		cells = append(cells, cell{Clean(l.title), bold})
 	}
 	d.row(cells)
 }
@@ -118,18 +118,18 @@ func (d *drawing) step(n int, before string) (at string) {
 		}
 	}
 	if s.Kind == history.Fault {
-		d.hang(fmt.Sprintf("%-*s ", d.widths[0], first.text), clean(wrong), red)
+		d.hang(fmt.Sprintf("%-*s ", d.widths[0], first.text), Clean(wrong), red)
 		return at
 	}
 	cells := []cell{first}
 	for _, l := range d.lanes {
 		c := d.cell(l, s)
-		c.text = clean(c.text)
+		c.text = Clean(c.text)
 		cells = append(cells, c)
 	}
 	d.row(cells)
 	if wrong != "" {
-		d.hang(strings.Repeat(" ", d.widths[0]+1), clean(wrong), red)
+		d.hang(strings.Repeat(" ", d.widths[0]+1), Clean(wrong), red)
 	}
 	return at
 }
@@ -285,10 +285,10 @@ func noted(s *history.Step) string {
 func (d *drawing) verdict() {
 	switch f := d.run.Failure; {
 	case f != nil:
-		d.line(clean(fmt.Sprintf("broken at step %d, %s: %s", f.Step, clock(f.At), f.Oracle)), red)
-		d.line(clean("seen: "+f.Message), normal)
+		d.line(Clean(fmt.Sprintf("broken at step %d, %s: %s", f.Step, clock(f.At), f.Oracle)), red)
+		d.line(Clean("seen: "+f.Message), normal)
 	case d.run.Inconclusive != "":
-		d.line(clean("inconclusive: "+d.run.Inconclusive), yellow)
+		d.line(Clean("inconclusive: "+d.run.Inconclusive), yellow)
 	default:
 		d.line("every promise held", bold)
 	}

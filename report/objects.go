@@ -190,7 +190,7 @@ func clipped(text string) string {
 	if len(text) > 4*longest { // before anything looks at each of its bytes
 		text = strings.ToValidUTF8(text[:4*longest], "")
 	}
-	text = clean(text)
+	text = Clean(text)
 	if r := []rune(text); len(r) > longest {
 		return string(r[:longest-1]) + "…"
 	}

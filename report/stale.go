@@ -16,8 +16,8 @@ func staleWrites(run *history.Run) []StaleWrite {
 	for _, w := range invariant.StaleWrites(run) {
 		s, own := &run.Steps[w.Step], &run.Steps[w.Own]
 		all = append(all, StaleWrite{
-			Step: w.Step, Actor: w.Actor, Request: clean(name.request(s)), Decided: w.Decided,
-			Own: w.Own, OwnWrite: clean(name.request(own)), Resource: w.Resource, Reached: w.Reached,
+			Step: w.Step, Actor: w.Actor, Request: Clean(name.request(s)), Decided: w.Decided,
+			Own: w.Own, OwnWrite: Clean(name.request(own)), Resource: w.Resource, Reached: w.Reached,
 			Accepted: w.Accepted, Outcome: outcome(s, w.Accepted),
 		})
 	}
@@ -82,7 +82,7 @@ func WriteStale(w io.Writer, writes []StaleWrite, width int) error {
 			t.line(fmt.Sprintf("  and %d more", len(writes)-n), normal)
 			break
 		}
-		t.hang("  ", clean(fmt.Sprintf("step %d: %s: %s; decided at step %d with %s at %d, before it had seen its %s of step %d; %s",
+		t.hang("  ", Clean(fmt.Sprintf("step %d: %s: %s; decided at step %d with %s at %d, before it had seen its %s of step %d; %s",
 			s.Step, s.Actor, s.Request, s.Decided, short(s.Resource), s.Reached, s.OwnWrite, s.Own, s.Outcome)), normal)
 	}
 	_, err := io.WriteString(w, t.out.String())

@@ -15,14 +15,14 @@ import (
 func Story(run *history.Run) string {
 	switch f := run.Failure; {
 	case f == nil && run.Inconclusive != "":
-		return clean("inconclusive: " + run.Inconclusive)
+		return Clean("inconclusive: " + run.Inconclusive)
 	case f == nil:
 		return "every promise held"
 	case f.Step < 0 || f.Step >= len(run.Steps):
-		return clean(f.Message)
+		return Clean(f.Message)
 	}
 	t := &teller{replay: newReplay(run), controllers: run.Controllers()}
-	return clean(t.tell())
+	return Clean(t.tell())
 }
 
 // teller finds the words. The replay is moved to the step that is told of.

@@ -16,10 +16,10 @@ func WriteText(w io.Writer, r *Run, lanes LaneOptions) error {
 	}
 	t := &table{widths: []int{max(width, 60)}, colour: lanes.Colour}
 	if r.File != "" {
-		t.line(clean(r.File), dim)
+		t.line(Clean(r.File), dim)
 	}
 	if v := r.Verdict; v.Result == Failed {
-		t.line(clean(v.Promise+": "+v.Message), red)
+		t.line(Clean(v.Promise+": "+v.Message), red)
 		t.line("cause: "+r.Story, normal)
 	}
 	if r.Departs != nil {
@@ -55,7 +55,7 @@ func (r *Run) other(w io.Writer, width int) error {
 		if *r.Departs >= len(run.Steps) {
 			return "the run is over"
 		}
-		return clean(newNamer(run).inLine(&run.Steps[*r.Departs]))
+		return Clean(newNamer(run).inLine(&run.Steps[*r.Departs]))
 	}
 	t.hang(fmt.Sprintf("step %d here: ", *r.Departs), line(r.record), dim)
 	t.hang("and in the nearest run that held: ", line(r.Nearest.record), dim)

@@ -141,8 +141,8 @@ func clock(d time.Duration) string {
 	return d.Round(time.Millisecond).String()
 }
 
-// clean keeps text from a cluster from steering a terminal.
-func clean(text string) string {
+// Clean keeps text from a cluster from steering what shows it.
+func Clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n' || r == '\t':

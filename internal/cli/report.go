@@ -173,15 +173,11 @@ func escapeGlob(path string) string {
 // readRun reads a recorded run. What is no whole record of one allows no statement on
 // the run, which is the exit code 3.
 func (a *app) readRun(name string) (*history.Run, error) {
-	from := a.In
-	if name != stdinName {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, usagef("%v", err)
-		}
-		defer f.Close()
-		from = f
+	from, err := a.open(name)
+	if err != nil {
+		return nil, err
 	}
+	defer from.Close()
 	run, err := history.Read(from)
 	if err == nil {
 		return run, nil

@@ -81,15 +81,11 @@ func (a *app) read(name string) ([]byte, error) {
 		}
 		return data, nil
 	}
-	from := a.In
-	if name != stdinName {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, usagef("%v", err)
-		}
-		defer f.Close()
-		from = f
+	from, err := a.open(name)
+	if err != nil {
+		return nil, err
 	}
+	defer from.Close()
 	data, err := io.ReadAll(io.LimitReader(from, mostFile+1))
 	switch {
 	case err != nil:
@@ -98,6 +94,18 @@ func (a *app) read(name string) ([]byte, error) {
 		return nil, usagef("%s: is over %d MiB", name, mostFile>>20)
 	}
 	return data, nil
+}
+
+// open opens a file or standard input.
+func (a *app) open(name string) (io.ReadCloser, error) {
+	if name == stdinName {
+		return io.NopCloser(a.In), nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, usagef("%v", err)
+	}
+	return f, nil
 }
 
 // stageSet loads what --stages says, all of which has to be in order, or the

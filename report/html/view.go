@@ -6,7 +6,6 @@ import (
 	"iter"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/rehearse-k8s/rehearse/report"
 )
@@ -213,19 +212,9 @@ func (v *lanesView) row(r *report.Run, p *report.Picture, row *report.Row, s siz
 	return out
 }
 
-// clean keeps text from steering what shows it: html/template escapes, and this drops
-// what would turn the direction of writing or not be seen.
-func clean(text string, most int) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return ' '
-		case !unicode.IsPrint(r):
-			return '?'
-		}
-		return r
-	}, clip(text, most))
-}
+// clean is text of a bounded length that does not steer what shows it: html/template
+// escapes, and this drops what would turn the direction of writing or not be seen.
+func clean(text string, most int) string { return report.Clean(clip(text, most)) }
 
 // marks are the pieces of arrows in a cell; what does not arrive in time is also said
 // in words, for narrow screens and for those who cannot see it.

@@ -109,6 +109,18 @@ func begin(t *testing.T, p *proxy.Proxy, hooks proxy.Hooks, texts ...string) *pr
 	return r
 }
 
+// acted waits until every fault of a run has met what it acts on.
+func acted(t *testing.T, r *proxy.Run) {
+	t.Helper()
+	late := time.Now().Add(10 * time.Second)
+	for len(r.Unmet()) > 0 {
+		if time.Now().After(late) {
+			t.Fatalf("not met: %v", r.Unmet())
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

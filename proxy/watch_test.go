@@ -78,15 +78,28 @@ func TestLag(t *testing.T) {
 	}
 }
 
+// framesOf are the events of an object that a record has.
+func framesOf(run *history.Run, name string) (frames []history.Step) {
+	for _, s := range run.Steps {
+		if s.Kind == history.Frame && s.Name == name {
+			frames = append(frames, s)
+		}
+	}
+	return frames
+}
+
 // TestUntilQuiet: a hold without an end is over when nothing else happens.
 func TestUntilQuiet(t *testing.T) {
 	p := newProxy(t)
 	c, ns := through(t, p, "c", admin), namespace(t)
-	begin(t, p, proxy.Hooks{}, fault.Fault{Kind: fault.KindLag, Actor: "c", Resource: "configmaps"}.String())
+	r := begin(t, p, proxy.Hooks{}, fault.Fault{Kind: fault.KindLag, Actor: "c", Resource: "configmaps"}.String())
 	w := follow(t, c, ns)
 	must(t, create(t.Context(), c, ns, "a"))
 	if told := events(t, w, 1); told[0] != "ADDED a" {
 		t.Errorf("told %q", told)
+	}
+	if frames := framesOf(r.End(), "a"); len(frames) != 1 || frames[0].Fault == "" || frames[0].At < proxy.Quiet {
+		t.Errorf("it was not held: %+v", frames)
 	}
 }
 
@@ -145,10 +158,13 @@ func TestEndOfRun(t *testing.T) {
 	r := begin(t, p, proxy.Hooks{}, fault.Fault{Kind: fault.KindLag, Actor: "c", Resource: "configmaps", For: 1 << 40}.String())
 	w := follow(t, c, ns)
 	must(t, create(t.Context(), c, ns, "a"))
+	acted(t, r)
 	if _, err := p.Begin(history.Header{}, nil, proxy.Hooks{}); err == nil {
 		t.Error("two runs at once")
 	}
-	r.End()
+	if frames := framesOf(r.End(), "a"); len(frames) != 0 {
+		t.Errorf("it was not held: %+v", frames)
+	}
 	if told := events(t, w, 1); told[0] != "ADDED a" {
 		t.Errorf("told %q", told)
 	}

@@ -10,8 +10,9 @@ import (
 	"github.com/rehearse-k8s/rehearse/wire"
 )
 
-// patience is how long a request may go without an answer; most clients give up before.
-const patience = 30 * time.Second
+// patience is how long a request goes without an answer before its connection breaks, if
+// the client does not give up before: many wait for ever.
+const patience = 3 * time.Second
 
 // answer carries a request out, or does to it what the faults say.
 func (q *exchange) answer() {
@@ -176,12 +177,7 @@ func (q *exchange) crash(f fault.Fault, when string) {
 
 // silence has no answer come, until the client gives up.
 func (q *exchange) silence() {
-	t := time.NewTimer(patience)
-	defer t.Stop()
-	select {
-	case <-q.r.Context().Done():
-	case <-t.C:
-	}
+	q.waitFor(q.run.keep(fault.Fault{For: patience}))
 	abandon()
 }
 

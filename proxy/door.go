@@ -34,6 +34,8 @@ type Door struct {
 	pause   *hold
 	expired map[string]bool // watches that are to be told so, by run, resource and namespace
 	last    int             // the last step that the client heard of
+	// asked and watches are what the client has done since the door was opened.
+	asked, watches bool
 }
 
 // Open opens a door. Requests are recorded as those of actor name; client says who the
@@ -130,4 +132,12 @@ func subjectOf(chain []byte) (*subject, error) {
 // the handshake has made sure of; whose it is the kubeconfig says that it comes from.
 func (s *subject) shows(state *tls.ConnectionState) bool {
 	return s != nil && state != nil && len(state.PeerCertificates) > 0 && bytes.Equal(state.PeerCertificates[0].Raw, s.raw)
+}
+
+// Asked tells whether the client has asked for anything while a run was under way, and
+// whether it has begun to watch something.
+func (d *Door) Asked() (anything, watches bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.asked, d.watches
 }

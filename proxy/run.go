@@ -23,7 +23,7 @@ type Hooks struct {
 
 // Quiet is how long nothing has to happen until a hold without a time is over: then the
 // world has nothing else to do but wait for time.
-const Quiet = 300 * time.Millisecond
+const Quiet = 500 * time.Millisecond
 
 // Run is a time in which faults act and everything is recorded.
 type Run struct {

@@ -33,7 +33,15 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+	d.asks(q.call.Watch)
 	q.answer()
+}
+
+// asks notes that the client has asked for something.
+func (d *Door) asks(watch bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.asked, d.watches = true, d.watches || watch
 }
 
 // identify says whether the proxy has to speak for a client: one that has shown its

@@ -13,13 +13,16 @@ import (
 // that a later request could depend on what can happen to an event. patterns say
 // what is allowed, pace for how long things are held back.
 func Candidates(run *history.Run, patterns []fault.Fault, pace Pace) []fault.Fault {
-	c := candidates{run: run, patterns: patterns, pace: pace, seen: map[fault.Fault]bool{}, last: map[string]int{}, made: map[string]bool{}, nth: ordinals(run)}
+	c := candidates{run: run, patterns: patterns, pace: pace, seen: map[fault.Fault]bool{}, last: map[string]int{}, made: map[string]bool{}, chance: map[string]bool{}, nth: ordinals(run)}
 	for n := range run.Steps {
 		switch s := &run.Steps[n]; s.Kind {
 		case history.Start:
 			c.controllers = append(c.controllers, s.Actor)
 		case history.Request:
 			c.last[s.Actor] = n
+			if pace.chance && s.Verb == "create" && s.Wrote() && !s.Guarded {
+				c.chance[s.Object.String()] = true
+			}
 		}
 	}
 	for n := range run.Steps {
@@ -56,6 +59,7 @@ type candidates struct {
 	controllers []string
 	last        map[string]int  // the last request of each actor
 	made        map[string]bool // objects that controllers created
+	chance      map[string]bool // objects that have another name in every run
 	nth         []ordinal       // of each step
 	seen        map[fault.Fault]bool
 	found       []ranked
@@ -85,7 +89,7 @@ func (c *candidates) site(s *history.Step) fault.Fault {
 	if s.Kind == history.Request {
 		f.Verb = s.Verb
 	}
-	if s.Verb != "create" || s.Guarded {
+	if (s.Verb != "create" || s.Guarded) && !c.chance[s.Object.String()] {
 		f.Object = s.Key()
 	}
 	f.Nth = c.nth[s.N].any

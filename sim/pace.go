@@ -12,6 +12,8 @@ type Pace struct {
 	lags, holds, pauses []fault.Fault
 	// whiles are how long a second instance or a foreign finalizer is there.
 	whiles []fault.Fault
+	// chance: names that the API server makes up are others in every run.
+	chance bool
 }
 
 // Virtual is for runs whose time costs nothing: times that pass the usual delays of
@@ -29,4 +31,5 @@ var Live = Pace{
 	holds:  []fault.Fault{{}, {Writes: 1}, {For: 2 * time.Second}},
 	pauses: []fault.Fault{{For: 2 * time.Second}},
 	whiles: []fault.Fault{{}, {For: 2 * time.Second}},
+	chance: true,
 }

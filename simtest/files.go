@@ -37,28 +37,13 @@ func (p *player) keep(run, nearest *history.Run) (string, error) {
 		return "", err
 	}
 	file := filepath.Join(dir, run.Hash().String()+".jsonl")
-	if err := writeRun(file, run); err != nil {
+	if err := history.WriteFile(file, run); err != nil {
 		return "", err
 	}
 	if nearest == nil {
 		return file, nil
 	}
-	return file, writeRun(report.NearestFile(file), nearest)
-}
-
-// writeRun writes a file whole or not at all: a reader may come at any time, and so
-// may the end of the process.
-func writeRun(file string, run *history.Run) error {
-	f, err := os.CreateTemp(filepath.Dir(file), ".new-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	err = errors.Join(history.Write(f, run), f.Chmod(0o644), f.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), file)
+	return file, history.WriteFile(report.NearestFile(file), nearest)
 }
 
 // remembered are the plans of the runs that were kept. A file that cannot be read is

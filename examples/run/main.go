@@ -1,0 +1,59 @@
+// Command run runs one of the example controllers as a program of its own, as
+// `rehearse test` wants it:
+//
+//	go build -o /tmp/examples ./examples/run
+//	rehearse test examples/expectations/scenario.yaml -- /tmp/examples expectations
+//
+// It reads the kubeconfig that KUBECONFIG names, and ends when it is killed.
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/rehearse-k8s/rehearse/examples/careful"
+	"github.com/rehearse-k8s/rehearse/examples/countandunfinalize"
+	"github.com/rehearse-k8s/rehearse/examples/delayedaction"
+	"github.com/rehearse-k8s/rehearse/examples/expectations"
+	"github.com/rehearse-k8s/rehearse/examples/finalizerfilter"
+	"github.com/rehearse-k8s/rehearse/examples/stalestatus"
+)
+
+var controllers = map[string]func(context.Context, *rest.Config) error{
+	"careful":            careful.Run,
+	"countandunfinalize": countandunfinalize.Run,
+	"delayedaction":      delayedaction.Run,
+	"expectations":       expectations.Run,
+	"finalizerfilter":    finalizerfilter.Run,
+	"stalestatus":        stalestatus.Run,
+}
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	if len(args) != 1 || controllers[args[0]] == nil {
+		return fmt.Errorf("usage: run %s", strings.Join(slices.Sorted(maps.Keys(controllers)), "|"))
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv(clientcmd.RecommendedConfigPathEnvVar))
+	if err != nil {
+		return err
+	}
+	config.QPS = -1 // the API server says how fast
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return controllers[args[0]](ctx, config)
+}

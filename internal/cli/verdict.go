@@ -1,0 +1,212 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/report"
+	"github.com/rehearse-k8s/rehearse/scenario"
+	"github.com/rehearse-k8s/rehearse/sim"
+)
+
+// verdicts are what came of the scenarios of one command.
+type verdicts struct {
+	a       *app
+	o       *testOptions
+	all     []verdict
+	reports []*report.Run
+}
+
+// verdict is what came of one scenario, as programs read it.
+type verdict struct {
+	Scenario string `json:"scenario"`
+	File     string `json:"file"`
+	// Verdict is held, failed, inconclusive or interrupted.
+	Verdict string `json:"verdict"`
+	Reason  string `json:"reason,omitempty"`
+	Runs    int    `json:"runs"`
+	// SingleFaults of SingleFaultsTotal were tried, and SeveralFaults runs had more than one.
+	SingleFaults      int      `json:"singleFaults"`
+	SingleFaultsTotal int      `json:"singleFaultsTotal"`
+	SeveralFaults     int      `json:"severalFaults"`
+	Seconds           float64  `json:"seconds"`
+	NeverSeen         []string `json:"neverSeen,omitempty"`
+	StaleWriteRuns    int      `json:"staleWriteRuns"`
+	Failure           *failure `json:"failure,omitempty"`
+}
+
+// failure is what broke.
+type failure struct {
+	Promise string   `json:"promise"`
+	Message string   `json:"message"`
+	Cause   string   `json:"cause,omitempty"`
+	Faults  []string `json:"faults"`
+	Run     int      `json:"run"`
+	Grade   string   `json:"grade"`
+	File    string   `json:"file"`
+}
+
+// add takes in what came of a scenario. Its error is of this program, not of what it rehearses.
+func (v *verdicts) add(s *scenario.Scenario, command []string, r *sim.Result, err error) error {
+	one := verdict{Scenario: s.Name, File: s.File, Verdict: "held"}
+	switch {
+	case err != nil && asClientError(err):
+		one.Verdict, one.Reason = "inconclusive", err.Error()
+	case errors.Is(err, context.Canceled):
+		one.Verdict = "interrupted"
+	case err != nil:
+		return err
+	}
+	if r == nil {
+		r = &sim.Result{}
+	}
+	one.Runs, one.Seconds = r.Runs, r.Elapsed.Seconds()
+	one.SingleFaults, one.SingleFaultsTotal, one.SeveralFaults = r.Systematic, r.SystematicTotal, r.Random
+	one.StaleWriteRuns = r.Reported
+	switch f := r.Failure; {
+	case f != nil:
+		one.Verdict = "failed"
+		file, err := v.keep(s, command, f)
+		if err != nil {
+			return fmt.Errorf("the failed run could not be kept: %w", err)
+		}
+		one.Failure = &failure{
+			Promise: f.Run.Failure.Oracle, Message: f.Run.Failure.Message, Cause: report.Story(f.Run),
+			Faults: fault.Strings(f.Plan.Faults), Run: f.FoundAfter, Grade: f.Grade(), File: file,
+		}
+		v.reports = append(v.reports, report.Of(file, f.Run, f.Nearest))
+	case one.Verdict != "held":
+	case r.Baseline == nil:
+		one.Verdict, one.Reason = "inconclusive", r.Stopped
+	case r.Stopped == "interrupted":
+		one.Verdict = "interrupted"
+	case r.Stopped != "" && r.Runs < 4:
+		one.Verdict, one.Reason = "inconclusive", r.Stopped
+	default:
+		one.Reason = r.Stopped
+		if one.NeverSeen = r.Unseen(); len(one.NeverSeen) > 0 {
+			one.Verdict = "failed"
+			one.Reason = "never seen: " + strings.Join(one.NeverSeen, "; ") + ". The scenario does not bite, or the search is too short"
+		}
+	}
+	if r.Baseline != nil && r.Failure == nil {
+		v.reports = append(v.reports, report.Of(s.File, r.Baseline, nil))
+	}
+	v.all = append(v.all, one)
+	if v.o.format.value == "text" {
+		return v.tell(&one, r)
+	}
+	return nil
+}
+
+// keep writes a failed run, and the nearest one that held, into files.
+func (v *verdicts) keep(s *scenario.Scenario, command []string, f *sim.Failure) (string, error) {
+	dir := filepath.Join(v.o.failures, s.Name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, f.Run.Hash().String()+".jsonl")
+	f.Run.Command = command
+	if err := history.WriteFile(file, f.Run); err != nil {
+		return "", err
+	}
+	if f.Nearest == nil {
+		return file, nil
+	}
+	return file, history.WriteFile(report.NearestFile(file), f.Nearest)
+}
+
+// tell prints the verdict of a scenario for people.
+func (v *verdicts) tell(one *verdict, r *sim.Result) error {
+	var b bytes.Buffer
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	tried := fmt.Sprintf("%s in %s: %d of %d single faults, %d with several", count(one.Runs, "run"),
+		r.Elapsed.Round(100*time.Millisecond), one.SingleFaults, one.SingleFaultsTotal, one.SeveralFaults)
+	switch one.Verdict {
+	case "held":
+		line("%s: held in %s", one.Scenario, tried)
+		if one.Reason != "" {
+			line("    %s", one.Reason)
+		}
+		v.tellStale(line, r)
+	case "failed":
+		if f := r.Failure; f != nil {
+			v.tellFailure(&b, one, f)
+		} else {
+			line("%s: %s (%s)", one.Scenario, one.Reason, tried)
+		}
+	case "interrupted":
+		line("%s: interrupted; held so far in %s", one.Scenario, tried)
+	}
+	_, err := v.a.Out.Write(b.Bytes())
+	return err
+}
+
+func (v *verdicts) tellStale(line func(string, ...any), r *sim.Result) {
+	if r.Reported == 0 {
+		return
+	}
+	line("    in %s a write was decided on a view older than the writer's own last write (inferred from the order of requests); the first, in run %d:",
+		count(r.Reported, "run"), r.Report.Run)
+	line("      %s", r.Report.Text)
+}
+
+func (v *verdicts) tellFailure(b *bytes.Buffer, one *verdict, f *sim.Failure) {
+	line := func(format string, args ...any) { fmt.Fprintf(b, format+"\n", args...) }
+	line("%s: FAILED: %s: %s", one.Scenario, one.Failure.Promise, one.Failure.Message)
+	if one.Failure.Cause != "" {
+		line("cause: %s", one.Failure.Cause)
+	}
+	line("broken at step %d, %s after the start; found in run %d of %d, %s", f.Run.Failure.Step, f.Run.Failure.At.Round(time.Millisecond),
+		f.FoundAfter, one.Runs, one.Failure.Grade)
+	line("made small in %s: %s and %s; when found %s and %s", count(f.ShrinkRuns, "run"), count(len(f.Plan.Faults), "fault"),
+		count(len(f.Run.Steps), "step"), count(f.FoundFaults, "fault"), count(f.FoundSteps, "step"))
+	for _, text := range one.Failure.Faults {
+		line("    %s", text)
+	}
+	b.WriteByte('\n')
+	lanes := report.LaneOptions{Around: around, Colour: v.a.getenv("NO_COLOR") == "" && terminal(v.a.Out, v.a.getenv)}
+	if err := report.Lanes(b, f.Run, lanes); err != nil {
+		line("%v", err)
+	}
+	line("\nreplay: rehearse replay %s", one.Failure.File)
+	line("draw: rehearse report %s -o html --output report.html", one.Failure.File)
+}
+
+// conclude prints what is for programs, and gives the exit code.
+func (v *verdicts) conclude(ctx context.Context) error {
+	switch v.o.format.value {
+	case "json":
+		enc := json.NewEncoder(v.a.Out)
+		enc.SetIndent("", "  ")
+		if err := enc.Encode(map[string]any{"kind": "TestResult", "scenarios": v.all}); err != nil {
+			return err
+		}
+	case "junit":
+		if err := report.WriteJUnit(v.a.Out, report.New(v.reports...), report.LaneOptions{Around: around}); err != nil {
+			return err
+		}
+	}
+	worst := error(nil)
+	for i := range v.all {
+		switch one := &v.all[i]; one.Verdict {
+		case "failed":
+			return &exitError{exitFailed}
+		case "inconclusive":
+			worst = &inconclusiveError{fmt.Sprintf("%s: %s", one.Scenario, one.Reason)}
+		}
+	}
+	if ctx.Err() != nil {
+		return errInterrupted
+	}
+	return worst
+}

@@ -1,0 +1,249 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+
+	"github.com/rehearse-k8s/rehearse/apiserver"
+	"github.com/rehearse-k8s/rehearse/controller"
+	"github.com/rehearse-k8s/rehearse/scenario"
+	"github.com/rehearse-k8s/rehearse/store"
+	"github.com/rehearse-k8s/rehearse/truth"
+)
+
+// Options say what is played, and with what.
+type Options struct {
+	Scenario *scenario.Scenario
+	// Dir is for certificates and the files of clients (made with mode 0700).
+	Dir string
+	// Version is our own version.
+	Version string
+	// Kinds makes the API know the kinds that controllers work on, once, before the first run.
+	Kinds func(context.Context, *rest.Config) error
+	// Conversions answer for kinds of several versions, as in apiserver.Options.
+	Conversions map[types.NamespacedName]http.Handler
+	// Beside prepares the controllers that run beside the clients, in each run, and returns
+	// what runs them until its context ends. They are clients of config, by the name under which
+	// their writes are recorded; dir has the keys of the API server.
+	Beside func(ctx context.Context, config func(actor string) *rest.Config, dir string) (func(context.Context), error)
+	// Builtin is the command of a client that is one of this program's own controllers.
+	Builtin func(name string, gates map[string]bool) []string
+	// Logs, if it is not nil, is told what clients print, a line each.
+	Logs func(run int64, client, line string)
+}
+
+// Arena is where runs are played: an API server, and the world that all runs begin with.
+type Arena struct {
+	o         Options
+	worlds    *store.Worlds
+	server    *apiserver.Server
+	mapper    meta.RESTMapper
+	began     map[string]bool // keys that the prepared world has beyond the server's own
+	decodings truth.Decodings
+	runs      atomic.Int64
+	lengths   lengths
+}
+
+// Open starts the server and prepares the world that runs begin with.
+func Open(ctx context.Context, o Options) (*Arena, error) {
+	a := &Arena{o: o, worlds: store.New(store.Options{}), began: map[string]bool{}, lengths: defaultLengths}
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	var err error
+	a.server, err = apiserver.Start(context.WithoutCancel(ctx), apiserver.Options{
+		Dir: a.pki(), Backend: apiserver.Memory{Worlds: a.worlds}, Runs: true, Version: o.Version, Conversions: o.Conversions,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := a.prepare(ctx); err != nil {
+		a.Close()
+		return nil, err
+	}
+	return a, nil
+}
+
+// Close ends the server. No run may be under way.
+func (a *Arena) Close() { a.server.Stop() }
+
+func (a *Arena) pki() string { return filepath.Join(a.o.Dir, "pki") }
+
+// prepare makes the nodes and objects that every run begins with.
+func (a *Arena) prepare(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if err := a.server.Ready(ctx); err != nil {
+		return err
+	}
+	before, err := a.keys()
+	if err != nil {
+		return err
+	}
+	config := a.server.RESTConfig("rehearse:prepare")
+	if a.o.Kinds != nil {
+		if err := a.o.Kinds(ctx, config); err != nil {
+			return err
+		}
+	}
+	if err := a.nodes(ctx, config); err != nil {
+		return err
+	}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	for _, o := range a.o.Scenario.Objects {
+		if err := a.put(ctx, config, client, &unstructured.Unstructured{Object: o}); err != nil {
+			return err
+		}
+	}
+	after, err := a.keys()
+	for key := range after {
+		a.began[key] = !before[key]
+	}
+	if err == nil && a.mapper == nil {
+		a.mapper, err = discovered(config)
+	}
+	return err
+}
+
+// nodes makes the simulated nodes, ready from the beginning.
+func (a *Arena) nodes(ctx context.Context, config *rest.Config) error {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	for n := range a.o.Scenario.Nodes {
+		if _, err := client.CoreV1().Nodes().Create(ctx, controller.ReadyNode(fmt.Sprintf("node-%d", n), time.Now()), metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// put applies an object of the beginning. The kind may have been made known a moment ago.
+func (a *Arena) put(ctx context.Context, config *rest.Config, client dynamic.Interface, o *unstructured.Unstructured) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, 15*time.Second, true, func(ctx context.Context) (bool, error) {
+		if a.mapper == nil {
+			if a.mapper, last = discovered(config); last != nil {
+				return false, nil
+			}
+		}
+		if last = apply(ctx, client, a.mapper, o); last == nil {
+			return true, nil
+		}
+		if isNotServed(last) {
+			a.mapper = nil // discovery follows definitions after a moment
+			return false, nil
+		}
+		return false, last
+	})
+	if err != nil && last != nil {
+		err = last
+	}
+	if o.GetKind() == "CustomResourceDefinition" {
+		a.mapper = nil
+	}
+	return err
+}
+
+func discovered(config *rest.Config) (meta.RESTMapper, error) {
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	groups, err := restmapper.GetAPIGroupResources(client)
+	if err != nil {
+		return nil, err
+	}
+	return restmapper.NewDiscoveryRESTMapper(groups), nil
+}
+
+func (a *Arena) keys() (map[string]bool, error) {
+	kvs, _, _, err := a.worlds.World("").RawRange("", "\x00", 0, 0)
+	keys := map[string]bool{}
+	for _, kv := range kvs {
+		keys[kv.Key] = true
+	}
+	return keys, err
+}
+
+// keeps tells whether a run begins with a key: what was prepared, and what the API server
+// cannot do without.
+func (a *Arena) keeps(key string) bool {
+	for _, prefix := range [...]string{"/namespaces/", "/priorityclasses/", "/servicecidrs/"} {
+		if strings.HasPrefix(key, prefix) {
+			return true
+		}
+	}
+	return a.began[key] && !truth.Bookkeeping(key)
+}
+
+// firstRevision is where the world of every run begins.
+const firstRevision = 10_000
+
+// fork makes the world of a run.
+func (a *Arena) fork(run string, seed uint64) (*store.World, error) {
+	return a.worlds.Fork(run, store.RunOptions{Seed: seed, Revision: firstRevision, Keep: a.keeps})
+}
+
+// apply applies an object as `kubectl apply --server-side --force-conflicts` does.
+func apply(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, o *unstructured.Unstructured) error {
+	to, err := resourceFor(client, mapper, o)
+	if err != nil {
+		return err
+	}
+	if _, err = to.Apply(ctx, o.GetName(), withoutServerFields(o), metav1.ApplyOptions{FieldManager: "user", Force: true}); err != nil {
+		return fmt.Errorf("apply %s %s: %w", o.GetKind(), o.GetName(), err)
+	}
+	return nil
+}
+
+// resourceFor is the client for an object; namespaced objects without a namespace are in default.
+func resourceFor(client dynamic.Interface, mapper meta.RESTMapper, o *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
+	kind := o.GroupVersionKind()
+	m, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: the API does not serve this kind: %w", kind.Kind, o.GetName(), err)
+	}
+	return resourceIn(client, m.Resource, m.Scope.Name() == meta.RESTScopeNameNamespace, o.GetNamespace()), nil
+}
+
+func resourceIn(client dynamic.Interface, resource schema.GroupVersionResource, namespaced bool, namespace string) dynamic.ResourceInterface {
+	to := client.Resource(resource)
+	if !namespaced {
+		return to
+	}
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault
+	}
+	return to.Namespace(namespace)
+}
+
+// withoutServerFields is the object as a manifest has it.
+func withoutServerFields(o *unstructured.Unstructured) *unstructured.Unstructured {
+	o = o.DeepCopy()
+	o.SetManagedFields(nil)
+	unstructured.RemoveNestedField(o.Object, "metadata", "creationTimestamp")
+	return o
+}

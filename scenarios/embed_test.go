@@ -1,0 +1,78 @@
+package scenarios_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	kcm "k8s.io/kubernetes/cmd/kube-controller-manager/names"
+
+	"github.com/rehearse-k8s/rehearse/scenario"
+	"github.com/rehearse-k8s/rehearse/scenarios"
+)
+
+func TestNames(t *testing.T) {
+	want := []string{"cloneset", "daemonset", "deployment", "job", "operator", "statefulset"}
+	if d := cmp.Diff(want, scenarios.Names()); d != "" {
+		t.Error(d)
+	}
+	_, err := scenarios.Read("jobs")
+	if want := "jobs: there is no such scenario; there are " + strings.Join(want, ", "); err == nil || err.Error() != want {
+		t.Errorf("%v", err)
+	}
+}
+
+// upstream are the controllers that the scenarios rely on.
+var upstream = []string{kcm.GarbageCollectorController, kcm.DeploymentController, kcm.ReplicaSetController}
+
+// TestScenarios reads each and shows what it would do.
+func TestScenarios(t *testing.T) {
+	for _, name := range scenarios.Names() {
+		data, err := scenarios.Read(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := scenario.Read(name+".yaml", data, nil)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if s.Name != name || s.Spec.Description == "" || len(s.Clients) != 1 || s.NeedsCommand() != name {
+			t.Errorf("%s: is named %s, described %q, and %q needs a command", name, s.Name, s.Spec.Description, s.NeedsCommand())
+		}
+		for _, c := range s.Controllers {
+			if !slices.Contains(append(upstream, scenario.DefaultControllers()...), c) {
+				t.Errorf("%s: controller %s", name, c)
+			}
+		}
+		p := s.Promises()
+		if len(p.Always) == 0 || len(p.Eventually) == 0 || len(p.Sometimes) == 0 || len(s.Steps) == 0 {
+			t.Errorf("%s: %d steps, %d always, %d in the end, %d sometimes", name, len(s.Steps), len(p.Always), len(p.Eventually), len(p.Sometimes))
+		}
+		var out bytes.Buffer
+		if err := s.Describe(&out); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, filepath.Join("testdata", name+".txt"), out.String())
+	}
+}
+
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got); d != "" {
+		t.Error(d)
+	}
+}

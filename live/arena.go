@@ -133,7 +133,13 @@ func (a *Arena) nodes(ctx context.Context, config *rest.Config) error {
 		return err
 	}
 	for n := range a.o.Scenario.Nodes {
-		if _, err := client.CoreV1().Nodes().Create(ctx, controller.ReadyNode(fmt.Sprintf("node-%d", n), time.Now()), metav1.CreateOptions{}); err != nil {
+		node, err := client.CoreV1().Nodes().Create(ctx, controller.ReadyNode(fmt.Sprintf("node-%d", n), time.Now()), metav1.CreateOptions{})
+		if err != nil {
+			return err
+		}
+		// The API taints a new node as not ready, whatever its status says.
+		node.Spec.Taints = nil
+		if _, err := client.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{}); err != nil {
 			return err
 		}
 	}

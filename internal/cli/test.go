@@ -134,7 +134,7 @@ func (a *app) test(ctx context.Context, o *testOptions, files, command []string)
 	}
 	if o.dryRun {
 		for _, s := range all {
-			if _, err := fmt.Fprintln(a.Out, s.Name); err != nil {
+			if err := s.Describe(a.Out); err != nil {
 				return err
 			}
 		}

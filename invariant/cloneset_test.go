@@ -318,6 +318,19 @@ func TestCloneSetEnds(t *testing.T) {
 			r.up("a@web-0", "b")
 			r.tell(2, 2, "updatedReplicas", int64(1), "updatedReadyReplicas", int64(1), "updatedAvailableReplicas", int64(1))
 		}, ""},
+		"the one to be updated waits for its hook": {hooked(replicas(2, "partition", int64(1), "maxUnavailable", int64(2))), func(r *setRun) {
+			r.up("a@web-0", "b@web-0")
+			r.label("a", preDelete, "yes")
+			r.state("a", "PreparingDelete", r.fresh())
+			r.tell(2, 1, "readyReplicas", int64(2), "updatedReplicas", int64(0), "updatedReadyReplicas", int64(0), "updatedAvailableReplicas", int64(0),
+				"expectedUpdatedReplicas", int64(1))
+		}, ""},
+		"it waits for its hook, and another one is to be updated too": {hooked(replicas(3, "partition", int64(1), "maxUnavailable", int64(2))), func(r *setRun) {
+			r.up("a@web-0", "b@web-0", "c@web-0")
+			r.label("a", preDelete, "yes")
+			r.state("a", "PreparingDelete", r.fresh())
+			r.tell(3, 2, "updatedReplicas", int64(0))
+		}, "0 pods are updated and 2 are to be; 1 are available and may be spared, b, c could be updated"},
 		"the update cannot go on": {replicas(2), func(r *setRun) {
 			r.up("a@web-0")
 			r.pod("b", r.fresh())

@@ -174,11 +174,24 @@ func (e *setEnd) upToDate() error {
 		return nil
 	}
 	var left []*setPod
+	kept := 0
 	for _, p := range e.all {
 		now := p.now()
-		if now.pod.Labels[apps.LabelRevision] != e.record.set.Status.UpdateRevision && e.held(now) == "" {
+		if now.pod.Labels[apps.LabelRevision] == e.record.set.Status.UpdateRevision {
+			continue
+		}
+		if now.state != apps.StatePreparingDelete {
+			kept++
+		}
+		if e.held(now) == "" {
 			left = append(left, p)
 		}
+	}
+	if kept <= e.partition {
+		// What is missing are the successors of pods that wait for their preDelete hook. Who
+		// updated another one meanwhile would take one away that the partition keeps, and would
+		// have to make it again when the hook comes.
+		return nil
 	}
 	impossible := spec.UpdateStrategy.Type == v1alpha1.InPlaceOnly && slices.ContainsFunc(e.record.set.Status.Conditions, func(c v1alpha1.CloneSetCondition) bool {
 		return c.Type == v1alpha1.FailedUpdate

@@ -273,3 +273,35 @@ func TestWakesInTime(t *testing.T) {
 		t.Errorf("%s", w.acts(d))
 	}
 }
+
+// TestSuccessorIsTheUpdatedOne: a pod that waits for its preDelete hook is not of those that
+// the partition keeps, and its successor is the one that is to be updated: no other pod
+// goes meanwhile, however long the hook takes. Only a set that does not count such pods has
+// the successor at once.
+func TestSuccessorIsTheUpdatedOne(t *testing.T) {
+	for _, excludes := range []bool{false, true} {
+		hook := &apps.LifecycleHook{LabelsHandler: map[string]string{"undrained": "yes"}}
+		w := grown(t, 2, partition(percent("99%")), maxUnavailable(percent("100%")), lifecycle(apps.Lifecycle{PreDelete: hook}), func(s *v1alpha1.CloneSetSpec) {
+			s.Template.Labels["undrained"] = "yes"
+		})
+		if excludes {
+			w.set.Labels = map[string]string{apps.LabelExcludePreparingDelete: "true"}
+		}
+		w.edit(toDelete(w.name(0)))
+		w.settle()
+		kept := w.pod(1).UID
+		w.edit(image("web:2"))
+		w.settle()
+		updated := 0
+		if excludes {
+			updated = 1
+		}
+		if got := w.stateOf(0); got != apps.StatePreparingDelete || w.updatedPods() != updated {
+			t.Errorf("excludes %t: it is %s, and %d pods are updated", excludes, got, w.updatedPods())
+		}
+		w.obedient()
+		if w.pod(0) != nil || w.pod(1) == nil || w.pod(1).UID != kept || w.updatedPods() != 1 || len(w.active()) != 2 {
+			t.Errorf("excludes %t: pods %s, %d of them updated", excludes, w.lives(), w.updatedPods())
+		}
+	}
+}

@@ -1,8 +1,11 @@
 package proxy_test
 
 import (
+	"io"
+	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -83,6 +86,30 @@ func TestIdentity(t *testing.T) {
 	t.Run("without a run", check)
 	begin(t, p, proxy.Hooks{})
 	t.Run("in a run", check)
+}
+
+// TestRefusedEarly: a server that refuses a client does not read what it sends. The client
+// then sends no more of it, and hears the whole answer.
+func TestRefusedEarly(t *testing.T) {
+	p := newProxy(t)
+	d, err := p.Open("nobody", rest.AnonymousClientConfig(admin))
+	must(t, err)
+	t.Cleanup(func() { must(t, d.Close()) })
+	nobody, err := rest.HTTPClientFor(d.Config())
+	must(t, err)
+	nobody.Timeout = 10 * time.Second
+	body, send := io.Pipe()
+	slowly := time.AfterFunc(200*time.Millisecond, func() {
+		_, _ = send.Write([]byte(`{}`)) // who has heard the answer does not want it
+		_ = send.Close()
+	})
+	defer slowly.Stop()
+	resp, err := nobody.Post(d.URL()+"/api/v1/namespaces", "application/json", body)
+	must(t, err)
+	defer resp.Body.Close() //nolint:errcheck // it is read
+	if _, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusUnauthorized {
+		t.Errorf("%s, %v", resp.Status, err)
+	}
 }
 
 // TestKubeconfig: the file leads through the door, as the same user, to the namespace.

@@ -23,18 +23,39 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusForbidden)
 		return
 	}
-	run := d.proxy.run.Load()
-	if run == nil || isUpgrade(r) {
+	if isUpgrade(r) {
 		d.pass(w, r, trusted)
 		return
 	}
-	q := &exchange{door: d, run: run, trusted: trusted, w: w, r: r}
-	if err := q.read(); err != nil {
+	// The server may answer a body that it does not want to see. Then a client with HTTP/2
+	// sends the rest no more and waits for the end of the answer, and who copies waits for the
+	// rest: nobody would ever be done.
+	body, err := readBody(w, r)
+	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+	run := d.proxy.run.Load()
+	if run == nil {
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		d.pass(w, r, trusted)
+		return
+	}
+	q := &exchange{door: d, run: run, trusted: trusted, w: w, r: r, body: body}
+	q.call = wire.DescribeCall(r.Method, r.URL, r.Header, body)
 	d.asks(q.call.Watch)
 	q.answer()
+}
+
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.Body == nil {
+		return nil, nil
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		return nil, fmt.Errorf("proxy: the body of %s %s: %w", r.Method, r.URL.Path, err)
+	}
+	return body, nil
 }
 
 // asks notes that the client has asked for something.
@@ -114,17 +135,6 @@ type exchange struct {
 	r       *http.Request
 	body    []byte
 	call    wire.Call
-}
-
-// read takes the body and says what the request is in the API's words.
-func (q *exchange) read() (err error) {
-	if q.r.Body != nil {
-		if q.body, err = io.ReadAll(http.MaxBytesReader(q.w, q.r.Body, maxBody)); err != nil {
-			return fmt.Errorf("proxy: the body of %s %s: %w", q.r.Method, q.r.URL.Path, err)
-		}
-	}
-	q.call = wire.DescribeCall(q.r.Method, q.r.URL, q.r.Header, q.body)
-	return nil
 }
 
 // forward sends the request on. Writes are carried out to their end whoever goes away.

@@ -12,6 +12,8 @@ type lengths struct {
 	// patience is how long after the story a world may take to come to rest, and to the
 	// state of a run without faults.
 	patience time.Duration
+	// restless is how long after the story somebody may write.
+	restless time.Duration
 }
 
-var defaultLengths = lengths{begin: 30 * time.Second, calm: time.Second, settle: 300 * time.Millisecond, patience: 10 * time.Second}
+var defaultLengths = lengths{begin: 30 * time.Second, calm: time.Second, settle: 300 * time.Millisecond, patience: 10 * time.Second, restless: 30 * time.Second}

@@ -14,20 +14,18 @@ import (
 
 // outcome is what came of a run. Nothing of it goes on by now.
 func (r *run) outcome() *sim.Outcome {
-	record := r.record.End()
+	r.record.End()
 	j := r.judge
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	attach(record, j.changes)
-	record.Failure = j.failure
-	if f := record.Failure; f != nil {
-		f.Step = stepOf(record, j.failed, f)
-		f.At = max(f.At, record.Steps[f.Step].At)
+	j.take(r.elapsed()) // a last write of somebody who is gone by now
+	x := j.examine(true)
+	record := x.record
+	for n, changes := range x.changes {
+		record.Steps[n].Changes = j.truth.Contents(changes)
 	}
-	out := &sim.Outcome{Run: record, Seen: j.seen, Exempt: j.exempt}
-	if record.Failure == nil {
-		r.judgeRecord(record)
-	}
+	record.Failure = verdict(x, j.failure)
+	out := &sim.Outcome{Run: record, Seen: x.seen, Exempt: j.exempt}
 	if r.plan.Learn && record.Failure == nil {
 		out.State = j.truth.State()
 		if who := r.idle(record); who != "" {
@@ -40,38 +38,24 @@ func (r *run) outcome() *sim.Outcome {
 	return out
 }
 
-// stepOf is the step after which a promise was seen to be broken.
-func stepOf(record *history.Run, revision int64, f *history.Failure) int {
-	last := max(0, len(record.Steps)-1)
-	for n := range record.Steps {
-		s := &record.Steps[n]
-		if revision != 0 && s.Wrote() && s.Revision == revision {
-			return n
+// verdict is the first promise that was broken: one that must always hold, at the step that
+// broke it, or what was seen at rest, or what the record as a whole shows.
+func verdict(x *examination, atRest *history.Failure) *history.Failure {
+	last := max(0, len(x.record.Steps)-1)
+	switch {
+	case x.failure != nil:
+		return x.failure
+	case atRest != nil:
+		f := *atRest
+		for f.Step = last; f.Step > 0 && x.record.Steps[f.Step].At > f.At; f.Step-- {
 		}
-		if s.At <= f.At {
-			last = n
-		}
+		return &f
 	}
-	return last
-}
-
-// judgeRecord looks at what must hold for the record as a whole.
-func (r *run) judgeRecord(record *history.Run) {
-	if err := invariant.DefaultHotLoop.Check(recorded{r.judge.truth, record}); err != nil {
-		record.Failure = &history.Failure{
-			Oracle: invariant.DefaultHotLoop.Name, Message: err.Error(), Step: max(0, len(record.Steps)-1), At: r.elapsed(),
-		}
+	if err := invariant.DefaultHotLoop.Check(x.end); err != nil {
+		return &history.Failure{Oracle: invariant.DefaultHotLoop.Name, Message: err.Error(), Step: last, At: x.record.Steps[last].At}
 	}
+	return nil
 }
-
-// recorded is a view whose record is whole.
-type recorded struct {
-	invariant.View
-	run *history.Run
-}
-
-// Run implements invariant.View.
-func (v recorded) Run() *history.Run { return v.run }
 
 // idle is a client that has written nothing.
 func (r *run) idle(record *history.Run) string {
@@ -84,41 +68,14 @@ func (r *run) idle(record *history.Run) string {
 	return ""
 }
 
-// attach gives the changes of objects to the steps that made them. The answer to a write
-// does not always tell the revision it made: one that takes the last finalizer of an object
-// away is answered with the object as it was. Such a change belongs to the first write of
-// that object, since the change before, of which nothing else is known.
-func attach(record *history.Run, changes []history.Change) {
-	byRevision := map[int64]int{}
-	for n := range record.Steps {
-		if s := &record.Steps[n]; s.Wrote() {
-			byRevision[s.Revision] = n
+// lastWriter says who wrote last, and what.
+func lastWriter(record *history.Run) string {
+	for n := len(record.Steps) - 1; n >= 0; n-- {
+		if s := &record.Steps[n]; s.Wrote() && s.Resource != "events" {
+			return fmt.Sprintf("%s %ss %s (step %d, at %s)", s.Actor, s.Verb, s.Object, s.N, s.At)
 		}
 	}
-	after := map[string]int{} // of each object, the step of its last change
-	for _, c := range changes {
-		key := c.Object.Resource + " " + c.Object.Key()
-		n, known := byRevision[c.Revision]
-		if !known {
-			n = firstWrite(record, c.Object, after[key])
-		}
-		if n < 0 {
-			continue
-		}
-		record.Steps[n].Changes = append(record.Steps[n].Changes, c)
-		after[key] = n + 1
-	}
-}
-
-func firstWrite(record *history.Run, o history.Object, from int) int {
-	for n := from; n < len(record.Steps); n++ {
-		s := &record.Steps[n]
-		if s.Kind == history.Request && s.IsWrite() && s.Code/100 == 2 && len(s.Changes) == 0 &&
-			s.Resource == o.Resource && s.Namespace == o.Namespace && (s.Name == o.Name || s.Name == "") {
-			return n
-		}
-	}
-	return -1
+	return "nobody"
 }
 
 // toUnstructured is an object of a Go type as the dynamic client takes it.

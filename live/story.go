@@ -93,7 +93,7 @@ func (r *run) wait(s *scenario.Step) error {
 	}
 	r.judge.mu.Lock()
 	defer r.judge.mu.Unlock()
-	r.judge.fail(fmt.Sprintf("%s, within %s", s.Promise.Name, s.Within), last.Error(), 0)
+	r.judge.fail(fmt.Sprintf("%s, within %s", s.Promise.Name, s.Within), last.Error())
 	return errOver
 }
 

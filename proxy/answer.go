@@ -68,7 +68,7 @@ func (q *exchange) answer() {
 // step is the request as the record has it.
 func (q *exchange) step() history.Step {
 	s := requestStep(q.door.name, &q.call)
-	if cause := q.door.heard(-1); cause > 0 {
+	if cause := q.door.heard(q.run, -1); cause > 0 {
 		s.Causes = []int{cause}
 	}
 	return s
@@ -77,7 +77,7 @@ func (q *exchange) step() history.Step {
 // note records a step that the client hears of.
 func (q *exchange) note(s history.Step) int {
 	n := q.run.Add(s)
-	q.door.heard(n)
+	q.door.heard(q.run, n)
 	return n
 }
 
@@ -162,7 +162,7 @@ func (q *exchange) written(resp *http.Response, hits []fault.Fault, n int, step 
 			Code: step.Code, Fault: step.Fault, Causes: []int{n},
 		})
 	}
-	q.door.heard(n)
+	q.door.heard(q.run, n)
 	q.give(resp.StatusCode, resp.Header, body)
 }
 
@@ -215,11 +215,14 @@ func (d *Door) wait(r *http.Request) {
 	}
 }
 
-// heard notes the last step that the client has heard of, if there is a new one, and says
-// which it was before.
-func (d *Door) heard(n int) (last int) {
+// heard notes the last step of a run that the client has heard of, if there is a new one,
+// and says which it was before. Of earlier runs nothing counts.
+func (d *Door) heard(r *Run, n int) (last int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.of != r {
+		d.of, d.last = r, 0
+	}
 	last = d.last
 	if n >= 0 {
 		d.last = n

@@ -33,7 +33,8 @@ type Door struct {
 	mu      sync.Mutex
 	pause   *hold
 	expired map[string]bool // watches that are to be told so, by run, resource and namespace
-	last    int             // the last step that the client heard of
+	of      *Run
+	last    int // the last step of that run that the client heard of
 	// asked and watches are what the client has done since the door was opened.
 	asked, watches bool
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -93,15 +94,61 @@ func (r *Run) End() *history.Run {
 // record makes a record of the steps. The lock is held.
 func (r *Run) record() *history.Run {
 	record := &history.Run{Header: r.header, Steps: make([]history.Step, 0, len(r.steps))}
-	for _, s := range r.steps {
+	order := r.order()
+	place := make([]int, len(order))
+	for n, old := range order {
+		place[old] = n
+	}
+	truth := int64(0)
+	for n, old := range order {
+		s := r.steps[old]
+		causes := s.Causes
 		// The event of a write may be here before its answer, and so before anybody knew which
 		// revision the write made.
-		if n, ok := r.wrote[s.Revision]; ok && s.Kind == history.Frame && n < len(record.Steps) {
-			s.Causes = append(slices.Clone(s.Causes), n)
+		if made, ok := r.wrote[s.Revision]; ok && s.Kind == history.Frame {
+			causes = append(slices.Clone(causes), made)
 		}
+		s.Causes = nil
+		for _, cause := range causes {
+			if place[cause] < n {
+				s.Causes = append(s.Causes, place[cause])
+			}
+		}
+		truth = max(truth, s.Revision)
+		s.Truth = truth
 		record.Add(s)
 	}
 	return record
+}
+
+// order is the steps in the order of the record: that in which they began, but that writes
+// stand in the order of the revisions that they made. One that was sent first and carried
+// out second stands right after the other: nobody can have heard of it before. The lock is
+// held.
+func (r *Run) order() []int {
+	var writes []int
+	for n := range r.steps {
+		if r.steps[n].Wrote() {
+			writes = append(writes, n)
+		}
+	}
+	slices.SortStableFunc(writes, func(a, b int) int { return cmp.Compare(r.steps[a].Revision, r.steps[b].Revision) })
+	at := make([]int, len(r.steps)) // after which of the steps as they began each one stands
+	turn := make([]int, len(r.steps))
+	for n := range at {
+		at[n] = n
+	}
+	last := -1
+	for k, n := range writes {
+		last = max(last, n)
+		at[n], turn[n] = last, k+1
+	}
+	order := make([]int, len(r.steps))
+	for n := range order {
+		order[n] = n
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(at[a], at[b]), cmp.Compare(turn[a], turn[b])) })
+	return order
 }
 
 // Add records something that did not come by the proxy: an actor that was started or

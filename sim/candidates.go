@@ -27,7 +27,7 @@ func Candidates(run *history.Run, patterns []fault.Fault, pace Pace) []fault.Fau
 	}
 	for n := range run.Steps {
 		s := &run.Steps[n]
-		if !slices.Contains(c.controllers, s.Actor) {
+		if !slices.Contains(c.controllers, s.Actor) || pace.chance && bookkeeping(s.Resource) {
 			continue
 		}
 		switch {
@@ -45,6 +45,12 @@ func Candidates(run *history.Run, patterns []fault.Fault, pace Pace) []fault.Fau
 		out[n] = r.Fault
 	}
 	return out
+}
+
+// bookkeeping are resources whose writes say nothing about what a controller wants. Real
+// processes make many.
+func bookkeeping(resource string) bool {
+	return resource == "events" || resource == "events.events.k8s.io" || resource == "leases.coordination.k8s.io"
 }
 
 type ranked struct {

@@ -10,23 +10,11 @@ import (
 // asked for once a failure is as small as it gets: a search has no use for it.
 func (t *Truth) Contents(changes []Change) (all []history.Change) {
 	for _, c := range changes {
-		resource, ok := t.o.Worlds.ResourceOf(c.Key)
-		if !ok {
+		if _, ok := t.o.Worlds.ResourceOf(c.Key); !ok {
 			continue // bookkeeping of the server that is no object
 		}
 		before, after := t.content(c.was), t.content(c.is)
-		whose := history.Object{Resource: resource.String()}
-		for _, object := range []map[string]any{after, before} {
-			if meta, ok := object["metadata"].(map[string]any); ok {
-				whose.Namespace, _ = meta["namespace"].(string)
-				whose.Name, _ = meta["name"].(string)
-				whose.UID, _ = meta["uid"].(string)
-				break
-			}
-		}
-		if whose.Name == "" {
-			whose.Name = c.Key[strings.LastIndexByte(c.Key, '/')+1:]
-		}
+		whose := t.ObjectOf(c)
 		// What the world began with is told where it is first changed.
 		first := c.was != nil && c.was.revision <= t.base
 		change, err := history.ChangeOf(whose, c.Revision, before, after, first)
@@ -46,4 +34,22 @@ func (t *Truth) content(e *entry) map[string]any {
 		return o.Object
 	}
 	return nil
+}
+
+// ObjectOf is the object that a write was about.
+func (t *Truth) ObjectOf(c Change) history.Object {
+	resource, _ := t.o.Worlds.ResourceOf(c.Key)
+	whose := history.Object{Resource: resource.String()}
+	for _, object := range []map[string]any{t.content(c.is), t.content(c.was)} {
+		if meta, ok := object["metadata"].(map[string]any); ok {
+			whose.Namespace, _ = meta["namespace"].(string)
+			whose.Name, _ = meta["name"].(string)
+			whose.UID, _ = meta["uid"].(string)
+			break
+		}
+	}
+	if whose.Name == "" {
+		whose.Name = c.Key[strings.LastIndexByte(c.Key, '/')+1:]
+	}
+	return whose
 }

@@ -2,6 +2,7 @@ package truth
 
 import (
 	"hash/maphash"
+	"maps"
 	"sort"
 	"strings"
 	"time"
@@ -31,8 +32,9 @@ type Options struct {
 // Truth is the world's objects. It is for one goroutine at a time.
 type Truth struct {
 	o       Options
-	base    int64 // the revision that the run began at
-	read    int64 // revision up to which it has followed
+	base    int64             // the revision that the run began at
+	first   map[string]*entry // what the run began with
+	read    int64             // revision up to which it has followed
 	entries map[string]*entry
 	sorted  map[string][]*unstructured.Unstructured // by resource; dropped at a change
 	past    uint64                                  // of all that was written, in order
@@ -57,6 +59,7 @@ func New(o Options) (*Truth, error) {
 	for _, kv := range kvs {
 		t.entries[kv.Key] = &entry{revision: kv.ModRevision, value: kv.Value}
 	}
+	t.first = maps.Clone(t.entries)
 	return t, nil
 }
 
@@ -91,20 +94,27 @@ func (t *Truth) FollowEach(seen func(Change) bool) error {
 		if was != nil {
 			c.Before = was.revision
 		}
-		if w.Value == nil {
-			delete(t.entries, w.Key)
-		} else {
+		if w.Value != nil {
 			c.is = &entry{revision: w.Revision, value: w.Value}
-			t.entries[w.Key] = c.is
 		}
-		t.read = w.Revision
 		t.past = hashWrite(t.past, w.Key, w.Value)
-		clear(t.sorted)
+		t.take(c)
 		if !seen(c) {
 			break
 		}
 	}
 	return err
+}
+
+// take has the world be as a write has left it.
+func (t *Truth) take(c Change) {
+	if c.is == nil {
+		delete(t.entries, c.Key)
+	} else {
+		t.entries[c.Key] = c.is
+	}
+	t.read = c.Revision
+	clear(t.sorted)
 }
 
 // Now implements invariant.View.

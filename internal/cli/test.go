@@ -190,7 +190,7 @@ func (a *app) readScenario(name string, command []string) (*scenario.Scenario, e
 }
 
 // defaultParallel is how many runs go on side by side: most of a run is waiting.
-func defaultParallel() int { return 2 * runtime.NumCPU() }
+func defaultParallel() int { return 4 * runtime.NumCPU() }
 
 // asClientError tells whether an error is about a client that cannot be rehearsed.
 func asClientError(err error) bool {

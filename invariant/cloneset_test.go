@@ -41,6 +41,23 @@ func TestCloneSetAlways(t *testing.T) {
 			r.pod("a", r.now())
 			r.pod("b", r.now())
 		}, []string{tooMany}},
+		"one more while it is paused, for one that is to be deleted": {replicas(1, "maxSurge", int64(2), "paused", true), func(r *setRun) {
+			r.pod("a", r.now())
+			r.label("a", "apps.kruise.io/specified-delete", "true")
+			r.patch("someone", "a", 0)
+			r.pod("b", r.now())
+		}, nil},
+		"one more while it is paused, for one that is named": {replicas(1, "maxSurge", int64(2), "paused", true), func(r *setRun) {
+			r.pod("a", r.now())
+			r.see(r.spec("scaleStrategy.podsToDelete", []any{"a"}))
+			r.pod("b", r.now())
+		}, nil},
+		"two more for one": {replicas(1, "maxSurge", int64(2), "paused", true), func(r *setRun) {
+			r.pod("a", r.now())
+			r.see(r.spec("scaleStrategy.podsToDelete", []any{"a"}))
+			r.pod("b", r.now())
+			r.pod("c", r.now())
+		}, []string{tooMany}},
 		"replicas were lowered and the controller has not seen it": {replicas(2), func(r *setRun) {
 			r.pod("a", r.now())
 			r.spec("replicas", int64(1))
@@ -331,6 +348,11 @@ func TestCloneSetEnds(t *testing.T) {
 			r.state("a", "PreparingDelete", r.fresh())
 			r.tell(3, 2, "updatedReplicas", int64(0))
 		}, "0 pods are updated and 2 are to be; 1 are available and may be spared, b, c could be updated"},
+		"it waits for an update that is paused": {hooked(replicas(1, "paused", true)), func(r *setRun) {
+			r.up("a@web-0")
+			r.state("a", "PreparingUpdate", r.fresh())
+			r.tell(1, 0)
+		}, `a is "PreparingUpdate" and not available`},
 		"the update cannot go on": {replicas(2), func(r *setRun) {
 			r.up("a@web-0")
 			r.pod("b", r.fresh())

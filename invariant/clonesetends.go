@@ -93,9 +93,6 @@ func (e *setEnd) waitsFor(p *podVersion) string {
 		if p.held(e.hooks.InPlaceUpdate) {
 			return "its inPlaceUpdate hook"
 		}
-		if e.record.set.Spec.UpdateStrategy.Paused {
-			return "the update, which is paused"
-		}
 		return ""
 	case apps.StateUpdated:
 		if !p.complete(e.hooks.InPlaceUpdate) {

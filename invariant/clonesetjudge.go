@@ -87,15 +87,23 @@ func (p *setPod) remember(was, is *podVersion) {
 // judgeSurge judges the decision to make a pod.
 func (f *setFollower) judgeSurge(w *setWrite) {
 	excludes, most := false, 0
+	var named []string
 	for _, s := range w.specs {
 		excludes = excludes || s.excludes
-		most = max(most, s.replicas+s.maxSurge)
+		named = append(named, s.named...)
 	}
 	var there []string
+	asked := 0
 	for _, p := range f.of(w.set.uid) {
 		if now := p.now(); p.made >= 0 && now.active() && !(excludes && now.state == apps.StatePreparingDelete) {
 			there = append(there, p.name)
+			if slices.Contains(named, p.name) || p.wasMarked() {
+				asked++
+			}
 		}
+	}
+	for _, s := range w.specs {
+		most = max(most, s.replicas+s.maxSurge+min(s.scaleSurge, asked))
 	}
 	if len(there) > most {
 		f.breaks(withinSurge, "%s: now there are %d (%s), and %d may be", w.saw, len(there), strings.Join(there, ", "), most)

@@ -29,8 +29,12 @@ type setSpec struct {
 	revision, generation                          int64
 	replicas, partition, maxUnavailable, maxSurge int
 	scaleMaxUnavailable                           int
-	minReady                                      time.Duration
-	hooks                                         apps.Lifecycle
+	// scaleSurge is how many pods there may be beyond those, if as many are to be deleted
+	// because somebody asked for it; named are those asked for by name.
+	scaleSurge int
+	named      []string
+	minReady   time.Duration
+	hooks      apps.Lifecycle
 	// excludes: pods that wait for their preDelete hook are no replicas. goesBack: pods
 	// beyond the partition return to the old revision.
 	excludes, goesBack bool
@@ -71,7 +75,11 @@ func setSpecOf(set *v1alpha1.CloneSet) setSpec {
 	if p := u.Partition; p != nil && p.Type == intstr.String && p.StrVal != "100%" && s.replicas > 1 && s.partition == s.replicas {
 		s.partition-- // what is only not 100% leaves one pod to be updated
 	}
-	if !u.Paused && u.Type != v1alpha1.InPlaceOnly {
+	switch {
+	case u.Type == v1alpha1.InPlaceOnly:
+	case u.Paused:
+		s.scaleSurge, s.named = s.number(u.MaxSurge, 0, true), set.Spec.ScaleStrategy.PodsToDelete
+	default:
 		s.maxSurge = s.number(u.MaxSurge, 0, true)
 	}
 	unavailable := u.MaxUnavailable
@@ -142,6 +150,17 @@ func (p *setPod) before() *podVersion {
 		return nil
 	}
 	return &p.versions[len(p.versions)-2]
+}
+
+// wasMarked tells whether somebody has ever asked for its deletion by label.
+func (p *setPod) wasMarked() bool {
+	return slices.ContainsFunc(p.versions, func(v podVersion) bool {
+		if v.pod == nil {
+			return false
+		}
+		_, marked := v.pod.Labels[apps.LabelSpecifiedDelete]
+		return marked
+	})
 }
 
 // since are the versions from the one on that a cache of a revision shows. It shows none

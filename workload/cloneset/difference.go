@@ -17,6 +17,9 @@ type wanted struct {
 	maxUnavailable, maxSurge         int
 	scaleMaxUnavailable              int
 	excludePreparingDelete, rollback bool
+	// still: no pod is updated now, and none is made for it. Those whose deletion was asked
+	// for are replaced all the same: that is another wish than the update.
+	still bool
 }
 
 // group are the active pods of one revision, or of all others.
@@ -83,18 +86,13 @@ func resolve(set *v1alpha1.CloneSet) (w wanted, err error) {
 	}
 	w.partition = min(w.partition, w.replicas)
 	w.maxSurge = read("spec.updateStrategy.maxSurge", u.MaxSurge, 0, 0, true)
-	if u.Paused {
-		w.maxSurge = 0
-	}
-	if u.Type == v1alpha1.OnDelete {
-		w.maxSurge = 0 // nothing would go when those beyond replicas are there
-	}
+	w.still = u.Paused || u.Type == v1alpha1.OnDelete
 	fifth := intstr.FromString("20%")
 	unavailable := u.MaxUnavailable
 	if unavailable == nil {
 		unavailable = &fifth
 	}
-	w.maxUnavailable = read("spec.updateStrategy.maxUnavailable", unavailable, 0, 0, w.maxSurge == 0)
+	w.maxUnavailable = read("spec.updateStrategy.maxUnavailable", unavailable, 0, 0, w.maxSurge == 0 || w.still)
 	w.scaleMaxUnavailable = read("spec.scaleStrategy.maxUnavailable", spec.ScaleStrategy.MaxUnavailable, math.MaxInt32, 0, true)
 	w.excludePreparingDelete = set.Labels[apps.LabelExcludePreparingDelete] == "true"
 	w.rollback = set.Annotations[AnnotationPartitionRollback] == "true"
@@ -121,7 +119,9 @@ const AnnotationPartitionRollback = "rehearse-k8s.github.io/partition-rollback"
 //     them as available until they are gone takes away too many others;
 //   - what is removed, or is to be deleted anyway, is not updated as well, or more pods of
 //     the old revision would go than the partition lets;
-//   - pods are updated, however few there are, if they are of no use anyway (#2385).
+//   - pods are updated, however few there are, if they are of no use anyway (#2385);
+//   - a pod whose deletion was asked for has its successor made first, if there may be surge,
+//     also while the update is paused: with maxUnavailable 0 it would never go otherwise.
 func differ(w wanted, old, updated group, same bool) (d difference) {
 	all := old.all + updated.all
 	preparing := old.preparing + updated.preparing
@@ -187,6 +187,7 @@ func surge(w wanted, old, updated group, oldDiff, newDiff, unavailable int) (all
 	forScale := min(max(unavailable+toDelete-w.maxUnavailable, 0), toDelete)
 	forUpdate, updateOld := 0, 0
 	switch {
+	case w.still:
 	case oldDiff > 0:
 		forUpdate = min(oldDiff, old.recreated)
 		if w.maxUnavailable == 0 {

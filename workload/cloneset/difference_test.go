@@ -116,6 +116,7 @@ func TestDifference(t *testing.T) {
 		inPlace = "what is updated in place needs no surge"
 		useless = "what is not available is not available, although its deletion was asked for"
 		least   = "as many as may be missed, but at least one: whoever is of no use anyway can be updated"
+		asked   = "what was asked for by name or label is no part of the update, and goes also while that is paused"
 	)
 	for _, c := range []struct {
 		name, set, pods, want string
@@ -232,6 +233,9 @@ func TestDifference(t *testing.T) {
 		{"in place: the last one goes", "r=4 mu=0 ms=1 in-place", "o 4n", "remove=1 removeOld=1 spare=1", "", ""},
 		{"in place, two may be missed", "r=4 mu=2 ms=1 in-place", "4o", "spare=2 update=4 most=2", "create=1 now=1 surge=1 update=4 most=2", inPlace},
 
+		{"paused: one is to go, and none may be missed", "r=3 mu=0 ms=1 paused", "2o od", "create=1 now=1 surge=1 surgeOld=1 update=2 most=1", "update=3", asked},
+		{"paused: its successor is there", "r=3 mu=0 ms=1 paused", "2o od n", "spare=1 surge=1 surgeOld=1 update=2 most=1", "spare=1 update=2 most=1", asked},
+
 		{"two that do not work are to go: none else can", "r=4 mu=1", "2od- 3o", "update=3 most=2", "spare=2 update=4 most=2", useless},
 		{"one that works is to go with them", "r=4 mu=1", "2nd- nd 2n", "", "spare=2", useless},
 		{"one is to go: the partition has its share", "r=5 p=3 mu=1", "3o od n", "spare=1", "spare=1 update=1 most=1", gone},
@@ -286,7 +290,7 @@ func kruisesDifference(w wanted, old, updated group, same bool) (d difference) {
 	if same || !w.rollback {
 		oldDiff, newDiff = max(oldDiff, 0), min(newDiff, 0)
 	}
-	if w.maxSurge > 0 {
+	if w.maxSurge > 0 && !w.still {
 		forScale := min(max(unavailable+toDelete-w.maxUnavailable, 0), toDelete)
 		forUpdate, ofOld := 0, 0
 		if sign(oldDiff)*sign(newDiff) < 0 {
@@ -348,8 +352,8 @@ func TestResolve(t *testing.T) {
 		{"r=7 mu=100% ms=200%", wanted{replicas: 7, maxUnavailable: 7, maxSurge: 14, scaleMaxUnavailable: all}, ""},
 
 		// While nothing is replaced, nothing is made for it.
-		{"r=7 mu=30% ms=1 paused", wanted{replicas: 7, maxUnavailable: 3, scaleMaxUnavailable: all}, ""},
-		{"r=7 mu=30% ms=1 OnDelete", wanted{replicas: 7, maxUnavailable: 3, scaleMaxUnavailable: all}, ""},
+		{"r=7 mu=30% ms=1 paused", wanted{replicas: 7, maxUnavailable: 3, maxSurge: 1, scaleMaxUnavailable: all, still: true}, ""},
+		{"r=7 mu=30% ms=1 OnDelete", wanted{replicas: 7, maxUnavailable: 3, maxSurge: 1, scaleMaxUnavailable: all, still: true}, ""},
 		{"r=7 mu=0 ms=1 InPlaceOnly", wanted{replicas: 7, maxSurge: 1, scaleMaxUnavailable: all}, ""},
 		{"r=7 mu=0 ms=1 InPlaceIfPossible", wanted{replicas: 7, maxSurge: 1, scaleMaxUnavailable: all}, ""},
 

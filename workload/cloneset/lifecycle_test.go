@@ -104,6 +104,41 @@ func TestInPlaceHook(t *testing.T) {
 	}
 }
 
+// TestPausedReleases: while an update is paused no pod is out of service for it: whether its
+// hook holds it still, has let it go, or is gone itself.
+func TestPausedReleases(t *testing.T) {
+	for name, c := range map[string]struct {
+		before func(*world)
+		state  apps.LifecycleState
+	}{
+		"held":     {func(*world) {}, apps.StateNormal},
+		"let go":   {func(w *world) { w.change(0, func(p *corev1.Pod) { delete(p.Labels, "hold") }) }, apps.StateUpdated},
+		"unhooked": {func(w *world) { w.edit(lifecycle(apps.Lifecycle{})) }, apps.StateNormal},
+	} {
+		t.Run(name, func(t *testing.T) {
+			hook := &apps.LifecycleHook{LabelsHandler: map[string]string{"hold": "yes"}, MarkPodNotReady: true}
+			w := grown(t, 1, inPlace, lifecycle(apps.Lifecycle{InPlaceUpdate: hook}), func(s *v1alpha1.CloneSetSpec) { s.Template.Labels["hold"] = "yes" })
+			w.edit(image("web:2"))
+			w.settle()
+			w.edit(paused(true))
+			c.before(w)
+			w.settle()
+			if w.stateOf(0) != c.state || conditionOf(w.pod(0), apps.ConditionPodReady).Status != corev1.ConditionTrue {
+				t.Errorf("it is %s, conditions %s", w.stateOf(0), asJSON(w.pod(0).Status.Conditions))
+			}
+			w.obedient()
+			if w.runs(0) != "web:1 restarts=0" || w.set.Status.AvailableReplicas != 1 {
+				t.Errorf("it runs %s, %d are available", w.runs(0), w.set.Status.AvailableReplicas)
+			}
+			w.edit(paused(false))
+			w.obedient()
+			if w.runs(0) != "web:2 restarts=1" || w.set.Status.AvailableReplicas != 1 {
+				t.Errorf("it runs %s, %d are available", w.runs(0), w.set.Status.AvailableReplicas)
+			}
+		})
+	}
+}
+
 // TestUpdatedIsAskedAgain: a pod that has not all its handlers back, and is to be updated
 // once more, gets them again first.
 func TestUpdatedIsAskedAgain(t *testing.T) {

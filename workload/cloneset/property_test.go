@@ -344,9 +344,6 @@ func (w *world) isDone() {
 	w.t.Helper()
 	s := w.state()
 	want, _ := resolve(s.Set)
-	if s.Set.Spec.UpdateStrategy.Paused && slices.ContainsFunc(s.Pods, func(p *Pod) bool { return p.state == apps.StatePreparingUpdate }) {
-		return // who waits for an update goes on when the set does, counts as unavailable, and may keep others waiting
-	}
 	updated := 0
 	for _, p := range s.Pods {
 		switch {
@@ -356,7 +353,7 @@ func (w *world) isDone() {
 			w.t.Errorf("pod %s is %s, ready %t: %s", p.Name, p.state, p.ready(), asJSON(p))
 		case p.InPlaceGrace != "":
 			w.t.Errorf("pod %s has something left to be changed", p.Name)
-		case p.marked && want.maxUnavailable+want.maxSurge > 0: // else who may not be missed stays, while it is paused
+		case p.marked:
 			w.t.Errorf("pod %s was to be deleted", p.Name)
 		}
 		if p.revision == s.Set.Status.UpdateRevision {

@@ -9,7 +9,8 @@ import (
 
 // turnBack finds the pods that wait for the inPlaceUpdate hook and whose update is not
 // wanted any more: the template is theirs again, or pods are not updated in place any
-// more, or the partition keeps more pods.
+// more, or the partition keeps more pods, or the update is paused. Who pauses does not want
+// to go without pods whose update nobody knows when to expect.
 func (p *plan) turnBack() {
 	kept := p.wanted.replicas - p.wanted.partition
 	updated := 0
@@ -24,7 +25,7 @@ func (p *plan) turnBack() {
 			continue
 		}
 		switch {
-		case u.of == p.updated, !p.inPlace(), p.changeTo(u.of, p.updated).why != "", updated >= kept:
+		case u.of == p.updated, !p.inPlace(), p.set.Spec.UpdateStrategy.Paused, p.changeTo(u.of, p.updated).why != "", updated >= kept:
 			u.turnsBack = true
 		default:
 			updated++

@@ -102,6 +102,30 @@ func TestSpecifiedDeleteKeepsTheOthers(t *testing.T) {
 	}
 }
 
+// TestSpecifiedDeleteWhilePaused: an update that is paused, or left to deletions, does not
+// keep a pod whose deletion was asked for; and no pod is made for the update.
+func TestSpecifiedDeleteWhilePaused(t *testing.T) {
+	for name, still := range map[string]func(*v1alpha1.CloneSetSpec){
+		"paused":   paused(true),
+		"OnDelete": strategy(v1alpha1.OnDelete),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := grown(t, 3, maxUnavailable(number(0)), maxSurge(number(2)), still)
+			w.edit(image("web:2"))
+			w.settle()
+			if len(w.active()) != 3 {
+				t.Errorf("pods %v", sorted(w.pods))
+			}
+			w.specify(0)
+			w.expect("create 3")
+			w.settle()
+			if len(w.active()) != 3 || w.pod(0) != nil || w.pod(3) == nil {
+				t.Errorf("pods %v", sorted(w.pods))
+			}
+		})
+	}
+}
+
 // TestOrderOfDeletions: of too many pods those go first that are of least use: without a
 // node, pending, not ready, cheap, and of the old revision as far as the partition lets.
 func TestOrderOfDeletions(t *testing.T) {

@@ -393,6 +393,16 @@ func TestCloneSetEnds(t *testing.T) {
 			r.wrote("c", "delete", "persistentvolumeclaims", "", "data-a", "x", r.fresh())
 			r.tell(1, 1)
 		}, "a runs, and a controller deleted its claim data-a"},
+		"a claim of a pod without a node is gone": {replicas(1), func(r *setRun) {
+			r.pod("a", r.now())
+			r.pods["a"]["spec"].(map[string]any)["volumes"] = []any{map[string]any{"name": "data", "persistentVolumeClaim": map[string]any{"claimName": "data-a"}}}
+			r.tell(1, 0)
+		}, "a waits for a node, and its claim data-a is gone"},
+		"somebody else's claim is gone": {replicas(1), func(r *setRun) {
+			r.pod("a", r.now())
+			r.pods["a"]["spec"].(map[string]any)["volumes"] = []any{map[string]any{"name": "data", "persistentVolumeClaim": map[string]any{"claimName": "shared"}}}
+			r.tell(1, 0)
+		}, ""},
 		"old revisions are left": {replicas(1), func(r *setRun) {
 			r.spec("revisionHistoryLimit", int64(1))
 			r.up("a")

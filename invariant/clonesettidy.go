@@ -94,6 +94,10 @@ func (f *setFollower) tidyClaims(v View, e *setEnd) error {
 			if n, ok := f.unclaimed[volume.PersistentVolumeClaim.ClaimName]; ok && n > p.made {
 				return fmt.Errorf("%s runs, and a controller deleted its claim %s at step %d", p.name, volume.PersistentVolumeClaim.ClaimName, n)
 			}
+			_, going := there[volume.PersistentVolumeClaim.ClaimName]
+			if p.now().pod.Spec.NodeName == "" && p.now().state != apps.StatePreparingDelete && !going && strings.HasSuffix(volume.PersistentVolumeClaim.ClaimName, "-"+p.name) {
+				return fmt.Errorf("%s waits for a node, and its claim %s is gone", p.name, volume.PersistentVolumeClaim.ClaimName)
+			}
 		}
 	}
 	return nil

@@ -75,6 +75,31 @@ func TestWrites(t *testing.T) {
 	})
 }
 
+func claims() []corev1.PersistentVolumeClaim {
+	claim := corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data"}}
+	claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	return []corev1.PersistentVolumeClaim{claim}
+}
+
+// TestClaimIsRepaired: a claim that somebody deletes while its pod has no node, so that
+// nothing protects it, is there again.
+func TestClaimIsRepaired(t *testing.T) {
+	simtest.Run(t, clonesets.Options().Seeds(1), func(w *simtest.World) {
+		w.Controller(clonesets.Actor, ours)
+		w.Controller("kubelet", clonesets.Kubelet(func(*corev1.Pod) clonesets.Behaviour { return clonesets.Behaviour{Unbound: true} }))
+		w.Create(clonesets.SetOf(1, v1alpha1.CloneSetSpec{VolumeClaimTemplates: claims()}))
+		w.Settle()
+		was := w.View().List("persistentvolumeclaims")[0]
+		w.Patch(was, types.MergePatchType, `{"metadata":{"finalizers":null}}`)
+		w.Delete(was)
+		w.Settle()
+		if is := w.View().Get("persistentvolumeclaims", was.GetNamespace(), was.GetName()); is == nil || is.GetUID() == was.GetUID() {
+			w.Fatalf("claim %s: %v", was.GetName(), is)
+		}
+	})
+}
+
 // TestOneOfMany has one pod that cannot go on, in each of several ways; all others do.
 func TestOneOfMany(t *testing.T) {
 	for name, tell := range map[string]func(w *simtest.World, set *v1alpha1.CloneSet){
@@ -91,10 +116,7 @@ func TestOneOfMany(t *testing.T) {
 			w.Eventually(2*time.Minute, setField("status.conditions[0].type", "HookPending"))
 		},
 		"a claim's name is somebody else's": func(w *simtest.World, set *v1alpha1.CloneSet) {
-			claim := corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data"}}
-			claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
-			claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
-			set.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{claim}
+			set.Spec.VolumeClaimTemplates = claims()
 			set.Spec.Replicas = ptr.To[int32](1)
 			w.Create(set)
 			w.Settle()

@@ -34,9 +34,13 @@ func (p *plan) claimsOf(instance string) (claims []*Claim) {
 	return slices.Clone(p.claimsBy[instance])
 }
 
-func (p *plan) hasClaim(name string) bool {
+// claimOf is the claim of a name, nil if there is none.
+func (p *plan) claimOf(name string) *Claim {
 	i, ok := slices.BinarySearchFunc(p.Claims, name, func(c *Claim, name string) int { return strings.Compare(c.Name, name) })
-	return ok && !p.Claims[i].Terminating
+	if !ok {
+		return nil
+	}
+	return p.Claims[i]
 }
 
 // claimTemplates are those of the set as it is, and of those that it had when a revision
@@ -101,6 +105,30 @@ func (p *plan) deleteClaims(claims []*Claim, why string) {
 	for _, c := range claims {
 		o := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name, UID: c.UID, ResourceVersion: c.ResourceVersion}}
 		p.act(workload.Action{Verb: workload.Delete, Object: o, Reason: workload.Reason{Code: "SuccessfulDelete", Text: why}})
+	}
+}
+
+// repairClaims makes claims again that are gone, of pods that have no node yet: somebody
+// deleted them before there was a pod to be kept for, and no scheduler takes the pod without.
+// One that is still going is waited for.
+func (p *plan) repairClaims() {
+	for i := range p.units {
+		u := &p.units[i]
+		if len(u.Claims) == 0 || u.acted || u.specified || u.state == apps.StatePreparingDelete {
+			continue
+		}
+		from := u.of
+		if from == nil {
+			from = p.updated
+		}
+		templates := p.claimTemplates(from)
+		for i := range templates {
+			c := p.claimFrom(&templates[i], u.instance)
+			if !slices.Contains(u.Claims, c.Name) || p.claimOf(c.Name) != nil || p.Past.Taken[c.Name] || len(p.decision.Actions) >= 4*p.Limits.Pods {
+				continue
+			}
+			p.act(workload.Action{Verb: workload.Create, Object: c, Reason: workload.Reason{Code: "SuccessfulCreate", Text: "pod " + u.Name + " waits for it"}})
+		}
 	}
 }
 

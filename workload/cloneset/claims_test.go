@@ -33,6 +33,31 @@ func TestClaims(t *testing.T) {
 	}
 }
 
+// TestClaimsAreRepaired: a claim that somebody deletes before its pod has a node is made
+// again once it is gone, but not if the pod is to go too.
+func TestClaimsAreRepaired(t *testing.T) {
+	w := newWorld(t, 1, claim("data"), claim("logs"))
+	w.behaves = func(*corev1.Pod) behaviour { return behaviour{unbound: true} }
+	w.settle()
+	name := "data-web-" + instanceID("set", 0)
+	w.delete(w.claims[name])
+	w.expect("") // it is there still
+	delete(w.claims, name)
+	w.expect("create claim data-web-0")
+	w.expect("")
+	delete(w.claims, name)
+	w.past.Taken = map[string]bool{name: true} // and is somebody else's now
+	w.expect("")
+	w.past.Taken = nil
+	w.edit(replicas(0))
+	w.expect("Marked 0")
+	w.expect("delete claim logs-web-0")
+
+	w = grown(t, 1, claim("data"))
+	delete(w.claims, name) // whatever happened, the pod has its volume
+	w.expect("")
+}
+
 // TestClaimsGoWithTheirPod: a pod that is deleted is marked first, then its claims are
 // deleted, then it, so that who stops in between leaves nothing behind.
 func TestClaimsGoWithTheirPod(t *testing.T) {
@@ -92,6 +117,32 @@ func TestClaimsAreNotUsedAgain(t *testing.T) {
 	w.settle()
 	if len(w.claims) != 2 || w.pod(0) != nil {
 		t.Errorf("claims %v, pods %v", sorted(w.claims), sorted(w.pods))
+	}
+}
+
+// TestClaimsOfAReleasedPod: a pod whose labels do not match any more leaves its claims to the
+// set. Where claims are not used again they are deleted, which the API does once the pod
+// is gone; else they wait for whoever may bear the pod's name next.
+func TestClaimsOfAReleasedPod(t *testing.T) {
+	for again, want := range map[bool]string{true: "create 0", false: "create claim data-web-1 then create 1, delete claim data-web-0"} {
+		w := newWorld(t, 1, claim("data"))
+		w.set.Spec.ScaleStrategy.DisablePVCReuse = !again
+		w.settle()
+		w.change(0, func(p *corev1.Pod) { p.Labels["app"] = "debug" })
+		w.expect("Disowned 0")
+		d := w.expect(want)
+		if !again {
+			continue
+		}
+		if w.past.Taken[w.name(0)] != true { // it bears its name still
+			t.Errorf("%s had effect, pods %v", w.acts(d), sorted(w.pods))
+		}
+		w.expect("create claim data-web-1 then create 1")
+		w.settle()
+		w.vanish(w.name(0))
+		w.past.Taken = nil
+		w.edit(replicas(2))
+		w.expect("create 0") // with the claim
 	}
 }
 

@@ -89,6 +89,7 @@ func Plan(now time.Time, s State) Decision {
 		}
 		p.scale()
 		p.rollOut()
+		p.repairClaims()
 		p.tidyClaims()
 		p.forgetRevisions()
 	}

@@ -36,7 +36,10 @@ type Pod struct {
 	// The annotations, as they are.
 	DeletionCost, InPlaceState, InPlaceGrace, StateSince string
 
-	Node       string
+	Node string
+	// Claims are the names of those that a pod without a node mounts: of one that has a node,
+	// the API keeps them from being deleted.
+	Claims     []string
 	Phase      corev1.PodPhase
 	Gates      []string
 	Containers []Container
@@ -94,6 +97,13 @@ func View(o *corev1.Pod) *Pod {
 	}
 	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
 		p.Controller = ref.UID
+	}
+	if p.Node == "" {
+		for i := range o.Spec.Volumes {
+			if c := o.Spec.Volumes[i].PersistentVolumeClaim; c != nil {
+				p.Claims = append(p.Claims, c.ClaimName)
+			}
+		}
 	}
 	for _, gate := range o.Spec.ReadinessGates {
 		p.Gates = append(p.Gates, string(gate.ConditionType))

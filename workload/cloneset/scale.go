@@ -293,7 +293,7 @@ func (p *plan) create(from *Revision, instance string) {
 	templates := p.claimTemplates(from)
 	for i := len(templates) - 1; i >= 0; i-- {
 		c := p.claimFrom(&templates[i], instance)
-		if p.hasClaim(c.Name) {
+		if is := p.claimOf(c.Name); is != nil && !is.Terminating {
 			continue
 		}
 		made = &workload.Action{Verb: workload.Create, Object: c, Then: made, Reason: workload.Reason{Code: "SuccessfulCreate", Text: "pod " + pod.Name + " is to have it"}}

@@ -283,12 +283,12 @@ func TestEndState(t *testing.T) {
 // TestReplay judges a plan as the search did.
 func TestReplay(t *testing.T) {
 	w := &toy{breaks: func(p sim.Plan) bool { return has(p, fault.KindConflict, "") }}
-	out, err := sim.Replay(t.Context(), w, 1, sim.Plan{Seed: 5, Faults: []fault.Fault{fault.Of(fault.KindConflict)}})
-	if err != nil || out.Run.Failure == nil || len(w.played) != 4 || w.played[3].Seed != 5 {
-		t.Errorf("%+v, %v, %d runs", out, err, len(w.played))
+	outs, err := sim.Replay(t.Context(), w, sim.Options{Seed: 1}, sim.Plan{Seed: 5, Faults: []fault.Fault{fault.Of(fault.KindConflict)}}, 2)
+	if err != nil || len(outs) != 2 || outs[1].Run.Failure == nil || len(w.played) != 5 || w.played[4].Seed != 5 {
+		t.Errorf("%+v, %v, %d runs", outs, err, len(w.played))
 	}
 	w = &toy{breaks: func(p sim.Plan) bool { return true }}
-	if _, err := sim.Replay(t.Context(), w, 1, sim.Plan{Faults: []fault.Fault{fault.Of(fault.KindConflict)}}); err == nil || !strings.Contains(err.Error(), "without faults fails already") {
+	if _, err := sim.Replay(t.Context(), w, sim.Options{Seed: 1}, sim.Plan{Faults: []fault.Fault{fault.Of(fault.KindConflict)}}, 1); err == nil || !strings.Contains(err.Error(), "without faults fails already") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -133,10 +133,11 @@ func (p *player) replay(t testing.TB, file string) {
 	if err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
-	out, err := sim.Replay(t.Context(), p, p.config.seed, plan)
+	outs, err := sim.Replay(t.Context(), p, sim.Options{Seed: p.config.seed}, plan, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
+	out := outs[0]
 	if step, diverged := history.Diverged(recorded, out.Run); diverged {
 		t.Fatalf("diverged at step %d: %s\nrecorded: %s\nnow:      %s\nThe controller, its libraries or the test have changed since the run was kept; if they have not, something in the controller is drawn at random.\n%s",
 			step, file, stepText(recorded, step), stepText(out.Run, step), verdictOf(out.Run))

@@ -105,7 +105,7 @@ Start a cluster, use it with the kubectl that is built in or with your own, and 
 		}
 	}
 	add("cluster", a.upCommand(), a.downCommand(), a.listCommand(), a.kubectlCommand(), a.scaleCommand(), a.simulateCommand())
-	add("tools", a.testCommand(), a.stageCommand(), a.reportCommand(), a.versionCommand())
+	add("tools", a.testCommand(), a.replayCommand(), a.stageCommand(), a.reportCommand(), a.versionCommand())
 	root.AddCommand(a.controllerCommand())
 	root.AddCommand(topics()...)
 	return root

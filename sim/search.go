@@ -150,7 +150,8 @@ type search struct {
 	exempt map[string]bool
 	hashes map[history.Hash]bool
 	tried  map[string]bool
-	corpus []*Outcome // runs that went a way of their own and held
+	single map[fault.Fault]bool // the faults of the systematic part that were not tried yet
+	corpus []*Outcome           // runs that went a way of their own and held
 }
 
 // Search plays a world again and again: first without faults, then with each fault
@@ -161,7 +162,7 @@ func Search(ctx context.Context, world World, o Options) (*Result, error) {
 	if o.Runs <= 0 {
 		o.Runs = defaultRuns
 	}
-	s := &search{world: world, options: o, pace: Virtual, result: &Result{Seen: map[string]bool{}}, hashes: map[history.Hash]bool{}, tried: map[string]bool{}}
+	s := &search{world: world, options: o, pace: Virtual, result: &Result{Seen: map[string]bool{}}, hashes: map[history.Hash]bool{}, tried: map[string]bool{}, single: map[fault.Fault]bool{}}
 	if o.Live {
 		s.pace = Live
 	}
@@ -230,6 +231,9 @@ func (s *search) search(ctx context.Context) error {
 	}
 	single := Candidates(first.Run, patterns, s.pace)
 	s.result.SystematicTotal = len(single)
+	for _, f := range single {
+		s.single[f] = true
+	}
 	return s.tryAll(ctx, s.plans(single, patterns))
 }
 
@@ -248,7 +252,6 @@ func (s *search) plans(single, patterns []fault.Fault) iter.Seq[Plan] {
 			if !s.tried[identity(p)] && !yield(p) {
 				return
 			}
-			s.result.Systematic++
 		}
 		for n := 0; len(single) > 0; n++ {
 			p := s.several(n, patterns)
@@ -261,7 +264,6 @@ func (s *search) plans(single, patterns []fault.Fault) iter.Seq[Plan] {
 			if !yield(p) {
 				return
 			}
-			s.result.Random++
 		}
 	}
 }
@@ -387,6 +389,13 @@ func (s *search) account(ctx context.Context, out *Outcome) error {
 		return errStop
 	}
 	s.result.Runs++
+	switch faults := out.Plan.Faults; {
+	case len(faults) == 1 && s.single[faults[0]]:
+		delete(s.single, faults[0]) // with another seed it is one of the others
+		s.result.Systematic++
+	case len(faults) > 0:
+		s.result.Random++
+	}
 	for name, seen := range out.Seen {
 		s.result.Seen[name] = s.result.Seen[name] || seen
 	}

@@ -2,14 +2,17 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -71,7 +74,7 @@ func checkScenario(s *scenario.Scenario) error {
 func (a *app) openRehearsal(ctx context.Context, o *rehearsalOptions, s *scenario.Scenario) (*rehearsal, error) {
 	var logs io.Writer = io.Discard
 	o.log.setUp(logs, a.Err)
-	dir, err := os.MkdirTemp("", "rehearse-test-")
+	dir, err := rehearsalDir()
 	if err != nil {
 		return nil, err
 	}
@@ -95,6 +98,25 @@ func (a *app) openRehearsal(ctx context.Context, o *rehearsalOptions, s *scenari
 		return nil, err
 	}
 	return r, nil
+}
+
+// rehearsalDir is a new directory, named after this process. Those of processes that were
+// killed are removed.
+func rehearsalDir() (string, error) {
+	const prefix = "rehearse-test-"
+	left, _ := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*"))
+	for _, dir := range left {
+		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), prefix), "-")
+		if n, err := strconv.Atoi(pid); err == nil && !alive(n) {
+			_ = os.RemoveAll(dir)
+		}
+	}
+	return os.MkdirTemp("", fmt.Sprintf("%s%d-", prefix, os.Getpid()))
+}
+
+func alive(pid int) bool {
+	p, err := os.FindProcess(pid)
+	return err == nil && !errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }
 
 func (r *rehearsal) close() {

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -103,9 +102,6 @@ func (d *Door) Close() error {
 	d.served.Wait()
 	return err
 }
-
-// Shutdown closes the door to new requests and waits for those that are under way.
-func (d *Door) Shutdown(ctx context.Context) error { return d.server.Shutdown(ctx) }
 
 // subject is who a certificate says that its holder is.
 type subject struct {

@@ -20,6 +20,15 @@ func (f Fault) Check() error {
 	return nil
 }
 
+// waits tells whether faults of the kind keep one event, request or answer back.
+func (k Kind) waits() bool {
+	switch k {
+	case KindLag, KindRelist, KindLateRequest, KindLateAnswer:
+		return true
+	}
+	return false
+}
+
 func (f Fault) check() error {
 	t, ok := traitOf(f.Kind)
 	switch {
@@ -33,8 +42,12 @@ func (f Fault) check() error {
 		return fmt.Errorf("writes=%d is not a number from 1", f.Writes)
 	case (f.For != 0 || f.Writes != 0) && !t.holds:
 		return fmt.Errorf("%s holds nothing; for and writes do not apply", f.Kind)
-	case f.For != 0 && f.Writes != 0:
-		return fmt.Errorf("for and writes exclude each other")
+	case f.For != 0 && f.Writes != 0, f.Until != "" && (f.For != 0 || f.Writes != 0):
+		return fmt.Errorf("for, writes and until exclude each other")
+	case f.Until == "" && f.UntilRevision != 0, f.UntilRevision < 0, strings.ContainsAny(f.Until, "@/"):
+		return fmt.Errorf("until=%s@%d is not a resource, or one with a revision such as pods@1042", f.Until, f.UntilRevision)
+	case f.Until != "" && !f.Kind.waits():
+		return fmt.Errorf("%s keeps back no event, request or answer; until does not apply", f.Kind)
 	case f.Verb != "" && t.class == Event:
 		return fmt.Errorf("%s acts on events, which have no verb", f.Kind)
 	// Of what is no resource the object is a path, and the verb any method.

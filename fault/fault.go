@@ -217,6 +217,11 @@ type Fault struct {
 	// but wait for time.
 	For    time.Duration
 	Writes int
+	// Until holds something until a watch of this resource has brought the same actor an event
+	// that is newer than what is held, or one at UntilRevision: so an order of events of two
+	// kinds can be asked for.
+	Until         string
+	UntilRevision int64
 }
 
 // Lag is the pattern of late events of a resource, for any actor.

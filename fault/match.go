@@ -80,7 +80,8 @@ func (p Fault) covers(f Fault) bool {
 		(p.Object == "" || p.Object == f.Object) &&
 		(p.Nth == 0 || p.Nth == f.Nth) &&
 		(p.For == 0 || p.For == f.For) &&
-		(p.Writes == 0 || p.Writes == f.Writes)
+		(p.Writes == 0 || p.Writes == f.Writes) &&
+		(p.Until == "" || p.Until == f.Until && (p.UntilRevision == 0 || p.UntilRevision == f.UntilRevision))
 }
 
 // Plan is the faults of one run, with a count of what each has met. It is not

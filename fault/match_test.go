@@ -23,6 +23,12 @@ func anyFault(t *rapid.T, label string) fault.Fault {
 		For:    time.Duration(rapid.IntRange(0, 2).Draw(t, label+" for")) * time.Second,
 		Writes: rapid.IntRange(0, 2).Draw(t, label+" writes"),
 	}
+	if f.For == 0 && f.Writes == 0 {
+		f.Until = word("until", "pods", "jobs.batch")
+		if f.Until != "" {
+			f.UntilRevision = int64(rapid.IntRange(0, 2).Draw(t, label+" until revision"))
+		}
+	}
 	if f.Check() != nil { // keep what every kind can have
 		f = fault.Fault{Kind: f.Kind, Actor: f.Actor, Nth: f.Nth}
 	}

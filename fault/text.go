@@ -36,6 +36,11 @@ func (f Fault) String() string {
 	if f.Writes != 0 {
 		field("writes", strconv.Itoa(f.Writes))
 	}
+	if f.UntilRevision != 0 {
+		field("until", f.Until+"@"+strconv.FormatInt(f.UntilRevision, 10))
+	} else {
+		field("until", f.Until)
+	}
 	return b.String()
 }
 
@@ -89,10 +94,27 @@ func (f *Fault) set(name, value string) (err error) {
 		if err != nil || f.For <= 0 {
 			err = fmt.Errorf("for=%s is not a duration such as 30s", value)
 		}
+	case "until":
+		err = f.setUntil(value)
 	default:
-		err = fmt.Errorf("%s is none of actor, verb, resource, object, nth, for, writes", name)
+		err = fmt.Errorf("%s is none of actor, verb, resource, object, nth, for, writes, until", name)
 	}
 	return err
+}
+
+// setUntil reads a resource, and perhaps @ and a revision.
+func (f *Fault) setUntil(value string) error {
+	at := strings.LastIndexByte(value, '@')
+	if at < 0 {
+		f.Until = value
+		return nil
+	}
+	n, err := strconv.ParseInt(value[at+1:], 10, 64)
+	if err != nil || n < 1 || at == 0 {
+		return fmt.Errorf("until=%s is not a resource, or one with a revision such as pods@1042", value)
+	}
+	f.Until, f.UntilRevision = value[:at], n
+	return nil
 }
 
 func positive(name, value string) (int, error) {

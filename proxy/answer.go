@@ -22,7 +22,7 @@ func (q *exchange) answer() {
 	for _, f := range hits {
 		if f.Kind == fault.KindLateRequest {
 			step.Fault = f.String()
-			if !q.waitFor(q.run.keep(f)) {
+			if !q.waitFor(q.run.keep(f, q.door.name, 0)) {
 				abandon()
 			}
 		}
@@ -101,7 +101,7 @@ func (q *exchange) refuse(hits []fault.Fault, step *history.Step) bool {
 			q.crash(f, "before ")
 		case fault.KindPause:
 			q.run.Add(history.Step{Kind: history.Fault, Actor: q.door.name, Fault: f.String(), Note: "stands still"})
-			q.door.stand(q.run.keep(f))
+			q.door.stand(q.run.keep(f, q.door.name, 0))
 			q.door.wait(q.r)
 			continue
 		case fault.KindOverlap:
@@ -154,7 +154,7 @@ func (q *exchange) written(resp *http.Response, hits []fault.Fault, n int, step 
 	case lost:
 		abandon()
 	case late.Kind != "":
-		if !q.waitFor(q.run.keep(late)) {
+		if !q.waitFor(q.run.keep(late, q.door.name, step.Revision)) {
 			abandon()
 		}
 		n = q.run.Add(history.Step{
@@ -177,7 +177,7 @@ func (q *exchange) crash(f fault.Fault, when string) {
 
 // silence has no answer come, until the client gives up.
 func (q *exchange) silence() {
-	q.waitFor(q.run.keep(fault.Fault{For: patience}))
+	q.waitFor(q.run.keep(fault.Fault{For: patience}, q.door.name, 0))
 	abandon()
 }
 

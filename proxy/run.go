@@ -40,6 +40,7 @@ type Run struct {
 	streams int
 	known   map[string]revisions // of objects, as answers and events have shown them
 	wrote   map[int64]int        // the steps that made revisions
+	told    map[watch]int64      // the newest revision that each has brought
 	holds   []*hold              // in the order in which they began
 	active  time.Time            // when something last happened
 	quiet   *time.Timer
@@ -55,13 +56,24 @@ type hold struct {
 	// is answered later, does not count.
 	after, left int
 	timed       bool // over by a timer of its own
+	// event is what a watch of the actor is to bring; its revision is 0 if it is not over by that.
+	event awaited
 }
+
+// awaited is an event of a resource, at a revision or later, that a watch of an actor brings.
+type awaited struct {
+	watch
+	revision int64
+}
+
+// watch is what an actor's watches of one resource have in common.
+type watch struct{ actor, resource string }
 
 // Begin has faults act from now on. One run at a time.
 func (p *Proxy) Begin(header history.Header, faults []fault.Fault, hooks Hooks) (*Run, error) {
 	r := &Run{
 		proxy: p, hooks: hooks, start: time.Now(), plan: fault.NewPlan(faults),
-		known: map[string]revisions{}, wrote: map[int64]int{}, active: time.Now(),
+		known: map[string]revisions{}, wrote: map[int64]int{}, told: map[watch]int64{}, active: time.Now(),
 	}
 	header.Format, header.Start, header.Live = history.Format, r.start, true
 	header.Faults = nil
@@ -242,8 +254,9 @@ func (r *Run) meet(i fault.Item) []fault.Fault {
 	return r.plan.Meet(i)
 }
 
-// keep begins to hold something back, as a fault says.
-func (r *Run) keep(f fault.Fault) *hold {
+// keep begins to hold back what an actor sent or is to get, as a fault says. held is its
+// revision; 0: it has none.
+func (r *Run) keep(f fault.Fault, actor string, held int64) *hold {
 	h := &hold{done: make(chan struct{})}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -261,9 +274,30 @@ func (r *Run) keep(f fault.Fault) *hold {
 		})
 	case f.Writes > 0:
 		h.after, h.left = len(r.steps), f.Writes
+	case f.Until != "":
+		if held == 0 {
+			held = r.truth
+		}
+		h.event = awaited{watch{actor, f.Until}, cmp.Or(f.UntilRevision, held+1)}
+		if r.told[h.event.watch] >= h.event.revision {
+			close(h.done)
+			return h
+		}
 	}
 	r.holds = append(r.holds, h)
 	return h
+}
+
+// tell notes that a watch has brought an actor an event.
+func (r *Run) tell(actor, resource string, revision int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := watch{actor, resource}
+	if revision <= r.told[w] {
+		return
+	}
+	r.told[w] = revision
+	r.release(func(h *hold) bool { return h.event.revision != 0 && h.event.watch == w && revision >= h.event.revision })
 }
 
 // release ends holds. The lock is held.

@@ -139,7 +139,7 @@ func (s *stream) take(raw []byte) bool {
 		switch hit.Kind {
 		case fault.KindLag, fault.KindRelist:
 			if s.held == nil {
-				s.held, s.because = s.run.keep(hit), hit
+				s.held, s.because = s.run.keep(hit, s.door.name, e.Revision), hit
 			}
 			f.fault = hit.String()
 		case fault.KindDisconnect:
@@ -200,6 +200,7 @@ func (s *stream) deliver(f *frame) bool {
 		if !s.write(f.raw) {
 			return false
 		}
+		s.run.tell(s.door.name, s.call.Resource, f.event.Revision)
 	}
 	return true
 }

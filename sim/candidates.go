@@ -83,6 +83,13 @@ func (c *candidates) vary(rank int, f fault.Fault, lengths []fault.Fault) {
 		f.For, f.Writes = l.For, l.Writes
 		c.add(rank+n, f)
 	}
+	// An order of two kinds is tried if somebody asks for it.
+	f.For, f.Writes = 0, 0
+	for _, p := range c.patterns {
+		if f.Until, f.UntilRevision = p.Until, p.UntilRevision; p.Until != "" && f.Check() == nil {
+			c.add(rank, f)
+		}
+	}
 }
 
 // site is the place of a step: the same actor, verb, resource and object for the

@@ -125,11 +125,11 @@ func smallerPlans(p Plan, pace Pace) (plans []Plan) {
 			continue
 		}
 		for _, l := range pace.lags {
-			if f.For == l.For && f.Writes == l.Writes {
+			if f.Until == "" && f.For == l.For && f.Writes == l.Writes {
 				break // the rest is longer
 			}
 			faults := slices.Clone(p.Faults)
-			faults[n].For, faults[n].Writes = l.For, l.Writes
+			faults[n].For, faults[n].Writes, faults[n].Until, faults[n].UntilRevision = l.For, l.Writes, "", 0
 			plans = append(plans, Plan{Seed: p.Seed, Faults: faults})
 		}
 	}

@@ -1,6 +1,7 @@
 package simtest
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -37,10 +38,18 @@ func (w *World) holdOf(f fault.Fault) *hold {
 func (w *World) lateRequest(p *parked) *hold {
 	for _, f := range p.hits {
 		if f.Kind == fault.KindLateRequest {
-			return w.holdOf(f)
+			return w.gate(w.holdOf(f), f, p.from, w.truth.Read())
 		}
 	}
 	return nil
+}
+
+// gate has a hold end with an event that is newer than what is held, if its fault says so.
+func (w *World) gate(h *hold, f fault.Fault, to *instance, held int64) *hold {
+	if f.Until != "" {
+		h.event = &awaited{to: to, resource: f.Until, revision: cmp.Or(f.UntilRevision, held+1)}
+	}
+	return h
 }
 
 // answerTo carries a request out, or does to it what the plan says.
@@ -90,7 +99,7 @@ func (w *World) decideFate(p *parked, step *history.Step, x *fate) {
 		case fault.KindLostAnswer:
 			step.Fault, step.Reply, x.answer = f.String(), "lost", answer{err: errLost}
 		case fault.KindLateAnswer:
-			step.Fault, step.Reply, x.late = f.String(), "late", w.holdOf(f)
+			step.Fault, step.Reply, x.late = f.String(), "late", w.gate(w.holdOf(f), f, p.from, w.truth.Read())
 		case fault.KindCrashAfter:
 			step.Reply, x.deliver = "lost", false
 			x.then = append(x.then, func() {
@@ -361,7 +370,7 @@ func (w *World) keepBack(s *stream, f *frame, hit fault.Fault) *hold {
 		Kind: history.Fault, Actor: s.to.name, Object: object, Type: f.event.Type, Stream: s.n, Revision: f.event.Revision,
 		Fault: hit.String(), Note: "is kept back, with all that follows on its stream", Causes: []int{f.cause},
 	})
-	return w.holdOf(hit)
+	return w.gate(w.holdOf(hit), hit, s.to, f.event.Revision)
 }
 
 // deliver lets the oldest event of a stream have its turn.
@@ -385,6 +394,10 @@ func (w *World) deliver(s *stream) {
 	if f.event.InitialEnd {
 		step.Note = "all that existed has been told"
 	}
+	if s.to.told == nil {
+		s.to.told = map[string]int64{}
+	}
+	s.to.told[s.call.Resource] = max(s.to.told[s.call.Resource], f.event.Revision)
 	if f.lose {
 		step.Reply = "lost"
 		w.add(step)

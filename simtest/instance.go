@@ -37,6 +37,7 @@ type instance struct {
 	err     error
 	last    int // the last step that reached it
 	pause   *hold
+	told    map[string]int64 // the newest revision that watches of a resource have brought
 	streams []*stream
 
 	// travel is the revision that lists of a time traveller are answered at; 0:

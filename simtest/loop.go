@@ -337,6 +337,8 @@ func (w *World) held(h *hold) bool {
 		h.over = w.elapsed() >= h.until
 	case h.writes > 0:
 		h.over = w.writes >= h.writes
+	case h.event.came():
+		h.over = true
 	}
 	// Two that undo each other's work while the event that would stop them is held
 	// back never let the world come to rest.

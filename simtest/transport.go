@@ -218,4 +218,17 @@ type hold struct {
 	writes int           // the world's count of writes; 0: not by writes
 	since  int           // step at which it began
 	over   bool
+
+	// event ends it too; nil: none does.
+	event *awaited
 }
+
+// awaited is an event of some resource, at a revision or later, that a watch is to bring.
+type awaited struct {
+	to       *instance
+	resource string
+	revision int64
+}
+
+// came tells whether a watch has brought it.
+func (a *awaited) came() bool { return a != nil && a.to.told[a.resource] >= a.revision }

@@ -1,0 +1,46 @@
+package proxy
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/history"
+)
+
+// TestOrder: writes stand in the order of their revisions, not in that in which they were
+// sent; who heard of one stands after it, and names it as a cause.
+func TestOrder(t *testing.T) {
+	r := &Run{plan: fault.NewPlan(nil), known: map[string]revisions{}, wrote: map[int64]int{}, told: map[watch]int64{}}
+	write := func(name string) history.Step {
+		return history.Step{Kind: history.Request, Actor: name, Verb: "create", Code: 201, Object: history.Object{Resource: "pods", Name: name}}
+	}
+	first := r.Add(write("sent-first"))
+	second := r.Add(write("sent-second"))
+	s := write("sent-second")
+	s.Revision = 5
+	r.complete(second, s)
+	r.Add(history.Step{Kind: history.Frame, Actor: "c", Revision: 5, Object: history.Object{Resource: "pods", Name: "sent-second"}})
+	s = write("sent-first")
+	s.Revision = 6
+	r.complete(first, s)
+	r.Add(history.Step{Kind: history.Frame, Actor: "c", Revision: 6, Object: history.Object{Resource: "pods", Name: "sent-first"}})
+	record := r.Record()
+	var names []string
+	var revisions, truths []int64
+	for _, s := range record.Steps {
+		names, revisions, truths = append(names, string(s.Kind)+" "+s.Name), append(revisions, s.Revision), append(truths, s.Truth)
+	}
+	if want := []string{"request sent-second", "request sent-first", "frame sent-second", "frame sent-first"}; !slices.Equal(names, want) {
+		t.Errorf("%q", names)
+	}
+	if !slices.Equal(revisions, []int64{5, 6, 5, 6}) || !slices.Equal(truths, []int64{5, 6, 6, 6}) {
+		t.Errorf("revisions %d, truths %d", revisions, truths)
+	}
+	if a, b := record.Steps[2].Causes, record.Steps[3].Causes; !slices.Equal(a, []int{0}) || !slices.Equal(b, []int{1}) {
+		t.Errorf("causes %d and %d", a, b)
+	}
+	if again := r.Record(); again != record {
+		t.Error("another record, though nothing has happened")
+	}
+}

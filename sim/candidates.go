@@ -187,7 +187,9 @@ func (c *candidates) atWrite(s *history.Step) {
 	f.Kind = fault.KindOverlap
 	c.vary(3, f, c.pace.whiles)
 	if !s.Wrote() || s.Name == "" {
-		at(4, fault.KindTimeTravel)
+		if !c.pace.chance { // a live server cannot go back
+			at(4, fault.KindTimeTravel)
+		}
 		return
 	}
 	if s.Verb == "create" && s.Subresource == "" { // a binding makes nothing
@@ -205,7 +207,9 @@ func (c *candidates) atWrite(s *history.Step) {
 		f.Kind = fault.KindFinalizer
 		c.vary(4, f, c.pace.whiles)
 	}
-	at(4, fault.KindTimeTravel)
+	if !c.pace.chance {
+		at(4, fault.KindTimeTravel)
+	}
 }
 
 func (c *candidates) atRead(s *history.Step) {

@@ -13,7 +13,7 @@ func topics() []*cobra.Command {
   0    it worked: what was asked for is so, even if there was nothing to do
   1    it failed: the line on stderr says what and why
   2    usage: the command line or a value in it cannot be right
-  3    nothing can be concluded: a file holds no whole record of a run
+  3    nothing can be concluded: a file holds no whole record of a run, or a client cannot be rehearsed
   130  interrupted by Ctrl-C, SIGTERM or SIGHUP; 'up' in the foreground and 'simulate'
        always end this way, because they run until they are interrupted`,
 		},

@@ -17,7 +17,7 @@ var ours = controller.Runner(controller.Options{Workers: 1, Writes: 1, Audit: -1
 // TestSmoke plays what every CloneSet lives through: it is made, updated and made smaller,
 // with any one fault.
 func TestSmoke(t *testing.T) {
-	runs := 100
+	runs := 400
 	if *races {
 		runs = 2000 // there are some 1,500 single faults
 	}

@@ -49,6 +49,22 @@ func Never(i Invariant) Invariant {
 	}}
 }
 
+// Stays holds until another promise that has held does not any more. It remembers that,
+// so each run needs one of its own, and asks it from one goroutine.
+func Stays(i Invariant) Invariant {
+	held := time.Duration(-1)
+	return Invariant{Name: "once it holds it stays so: " + i.Name, Check: func(v View) error {
+		err := i.Check(v)
+		switch {
+		case err == nil && held < 0:
+			held = v.Elapsed()
+		case err != nil && held >= 0:
+			return fmt.Errorf("it held at %s, and now: %w", held.Round(time.Millisecond), err)
+		}
+		return nil
+	}}
+}
+
 // All holds when each of several does, and says which do not.
 func All(all ...Invariant) Invariant {
 	names := make([]string, len(all))

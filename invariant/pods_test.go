@@ -1,6 +1,7 @@
 package invariant_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -162,6 +163,25 @@ func FuzzField(f *testing.F) {
 func field(path string) (i invariant.Invariant, refused bool) {
 	defer func() { refused = recover() != nil }()
 	return invariant.Field("pods", "default", "a", path, 1), false
+}
+
+func TestStays(t *testing.T) {
+	w := newWorld(t, "resource: pods\nmetadata: {namespace: default, name: web}\n")
+	i := invariant.Stays(invariant.Field("pods", "default", "web", "status.phase", "Running"))
+	for n, step := range []struct {
+		phase string
+		holds bool
+	}{{"Pending", true}, {"Running", true}, {"Running", true}, {"Pending", false}, {"Running", true}} {
+		w.elapsed = time.Duration(n) * time.Second
+		w.objects["pods"][0].Object["status"] = map[string]any{"phase": step.phase}
+		err := i.Check(w)
+		if (err == nil) != step.holds {
+			t.Errorf("step %d, %s: %v", n, step.phase, err)
+		}
+		if err != nil && !strings.Contains(err.Error(), "it held at 1s") {
+			t.Errorf("it does not say when it held: %v", err)
+		}
+	}
 }
 
 func TestOwned(t *testing.T) {

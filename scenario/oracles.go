@@ -103,6 +103,7 @@ func table() []entry {
 		simple("Stale", "a client decided a write while a cache of it lagged behind the truth", anywhere&^inAlways,
 			func(p stale) invariant.Invariant { return invariant.Stale(p.Actor) }),
 		oracle("Never", "another promise does not hold", anywhere&^inNever, func(p never) promise { return p.promise() }),
+		oracle("Stays", "another promise holds for good once it has held", inAlways, func(p stays) promise { return p.promise() }),
 		oracle("Job", "a controller of batch/v1 Jobs does what it owes its user about one Job, at every moment and in the end", inAlways,
 			func(p follower) promise {
 				return p.promise(func(o invariant.Owner) (now []invariant.Invariant, ends invariant.Invariant) {

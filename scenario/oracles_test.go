@@ -26,6 +26,7 @@ var examples = map[string]string{
 	"Wrote":          "{actor: user, verb: delete, resource: pods}",
 	"Stale":          "{actor: a/0}",
 	"Never":          `{cel: "false"}`,
+	"Stays":          "{oracle: Field, with: {resource: pods, name: web, path: status.phase, value: Running}}",
 	"Job":            "{name: pi}",
 	"CloneSet":       "{namespace: other, name: web, within: 1m}",
 }

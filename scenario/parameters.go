@@ -197,8 +197,8 @@ type stale struct {
 
 func (p *stale) check(c *checker, with at) { c.actor(with.field("actor"), p.Actor) }
 
-// never has the fields of a promise.
-type never struct {
+// another has the fields of a promise.
+type another struct {
 	Name   string          `json:"name" says:"a sentence for people"`
 	CEL    string          `json:"cel" says:"an expression, or"`
 	Oracle string          `json:"oracle" says:"another oracle, with"`
@@ -207,13 +207,26 @@ type never struct {
 	other promise
 }
 
-func (p *never) check(c *checker, with at) {
+func (p *another) check(c *checker, with at) {
 	p.other = c.promise(with, &v1alpha1.Promise{Name: p.Name, CEL: p.CEL, Oracle: p.Oracle, With: p.With}, inNever)
 }
+
+// never says that the other promise does not hold.
+type never struct{ another }
 
 func (p *never) promise() promise {
 	now, _ := p.other.make()
 	return steady(invariant.Never(now[0]))
+}
+
+// stays says that the other promise goes on to hold. It follows the run.
+type stays struct{ another }
+
+func (p *stays) promise() promise {
+	return promise{make: func() (now, ends []invariant.Invariant) {
+		now, _ = p.other.make()
+		return []invariant.Invariant{invariant.Stays(now[0])}, nil
+	}}
 }
 
 // follower names an object whose life is followed through a run.

@@ -37,10 +37,13 @@ const Finalizer = "rehearse.example/played"
 const (
 	ready   = "ready"
 	release = "release"
-	retry   = 3 * time.Second
 )
 
-var delays = map[string]time.Duration{ready: 2 * time.Second, release: 5 * time.Second}
+// Delays are how long actions wait.
+type Delays struct{ Ready, Release, Retry time.Duration }
+
+// Usual are those of the story above.
+var Usual = Delays{Ready: 2 * time.Second, Release: 5 * time.Second, Retry: 3 * time.Second}
 
 // entry is where an action waits.
 type entry struct {
@@ -55,6 +58,8 @@ type action struct {
 }
 
 type controller struct {
+	delays map[string]time.Duration
+	retry  time.Duration
 	client kubernetes.Interface
 	pods   listers.PodLister
 	queue  workqueue.TypedInterface[entry]
@@ -64,14 +69,20 @@ type controller struct {
 }
 
 // Run runs the controller until ctx ends.
-func Run(ctx context.Context, config *rest.Config) error {
+func Run(ctx context.Context, config *rest.Config) error { return Usual.Run(ctx, config) }
+
+// Run runs the controller with these delays until ctx ends.
+func (d Delays) Run(ctx context.Context, config *rest.Config) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
 	}
 	factory := informers.NewSharedInformerFactory(client, 0)
 	pods := factory.Core().V1().Pods()
-	c := &controller{client: client, pods: pods.Lister(), queue: workqueue.NewTyped[entry](), table: map[entry]*action{}}
+	c := &controller{
+		delays: map[string]time.Duration{ready: d.Ready, release: d.Release}, retry: d.Retry,
+		client: client, pods: pods.Lister(), queue: workqueue.NewTyped[entry](), table: map[entry]*action{},
+	}
 	see := func(obj any) {
 		pod := obj.(*corev1.Pod)
 		c.observe(cache.MetaObjectToName(pod), next(pod))
@@ -114,7 +125,7 @@ func next(pod *corev1.Pod) string {
 func (c *controller) observe(pod cache.ObjectName, kind string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for other := range delays {
+	for other := range c.delays {
 		if a := c.table[entry{pod, other}]; a != nil && other != kind {
 			a.cancelled = true // but it stays in the table
 			a.timer.Stop()
@@ -124,7 +135,7 @@ func (c *controller) observe(pod cache.ObjectName, kind string) {
 	if kind == "" || c.table[e] != nil {
 		return // nothing to do, or it waits already
 	}
-	c.table[e] = &action{timer: time.AfterFunc(delays[kind], func() { c.queue.Add(e) })}
+	c.table[e] = &action{timer: time.AfterFunc(c.delays[kind], func() { c.queue.Add(e) })}
 }
 
 func (c *controller) work(ctx context.Context) bool {
@@ -141,7 +152,7 @@ func (c *controller) work(ctx context.Context) bool {
 	case err == nil || apierrors.IsNotFound(err):
 		delete(c.table, e)
 	case !a.cancelled:
-		a.timer.Reset(retry)
+		a.timer.Reset(c.retry)
 	}
 	return true
 }

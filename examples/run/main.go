@@ -1,10 +1,11 @@
 // Command run runs one of the example controllers as a program of its own, as
 // `rehearse test` wants it:
 //
-//	go build -o /tmp/examples ./examples/run
-//	rehearse test examples/expectations/scenario.yaml -- /tmp/examples expectations
+//	go build -o bin/examples ./examples/run
+//	rehearse test examples/expectations/scenario.yaml -- bin/examples expectations
 //
-// It reads the kubeconfig that KUBECONFIG names, and ends when it is killed.
+// It reads the kubeconfig that KUBECONFIG names, and ends when it is killed. Those that
+// wait for seconds wait for tenths of them here: a real process has no virtual time.
 package main
 
 import (
@@ -16,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -31,10 +33,11 @@ import (
 var controllers = map[string]func(context.Context, *rest.Config) error{
 	"careful":            careful.Run,
 	"countandunfinalize": countandunfinalize.Run,
-	"delayedaction":      delayedaction.Run,
+	"delayedaction":      delayedaction.Delays{Ready: 200 * time.Millisecond, Release: 500 * time.Millisecond, Retry: 300 * time.Millisecond}.Run,
 	"expectations":       expectations.Run,
 	"finalizerfilter":    finalizerfilter.Run,
-	"stalestatus":        stalestatus.Run,
+	"hook":               finalizerfilter.Hook,
+	"stalestatus":        stalestatus.Delays{Creating: 100 * time.Millisecond, Running: 200 * time.Millisecond, Retry: 500 * time.Millisecond}.Run,
 }
 
 func main() {

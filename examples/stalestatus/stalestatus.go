@@ -27,12 +27,15 @@ import (
 )
 
 const (
-	creating      = time.Second
-	running       = 2 * time.Second
-	retry         = 5 * time.Second
 	podIP         = "10.0.0.1"
 	statusPending = "ContainerCreating"
 )
+
+// Delays are how long writes wait: of the first status, of the second, and after a failure.
+type Delays struct{ Creating, Running, Retry time.Duration }
+
+// Usual are those of the story above.
+var Usual = Delays{Creating: time.Second, Running: 2 * time.Second, Retry: 5 * time.Second}
 
 // write is a status that waits to be written. Queues compare what they hold, and
 // pointers are never equal: a newer one does not take the place of an older one.
@@ -42,18 +45,22 @@ type write struct {
 }
 
 type controller struct {
+	delays Delays
 	client kubernetes.Interface
 	queue  workqueue.TypedDelayingInterface[*write]
 }
 
 // Run runs the controller until ctx ends.
-func Run(ctx context.Context, config *rest.Config) error {
+func Run(ctx context.Context, config *rest.Config) error { return Usual.Run(ctx, config) }
+
+// Run runs the controller with these delays until ctx ends.
+func (d Delays) Run(ctx context.Context, config *rest.Config) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
 	}
 	factory := informers.NewSharedInformerFactory(client, 0)
-	c := &controller{client: client, queue: workqueue.NewTypedDelayingQueue[*write]()}
+	c := &controller{delays: d, client: client, queue: workqueue.NewTypedDelayingQueue[*write]()}
 	if _, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { c.observe(obj.(*corev1.Pod)) },
 		UpdateFunc: func(_, obj any) { c.observe(obj.(*corev1.Pod)) },
@@ -76,10 +83,10 @@ func (c *controller) observe(pod *corev1.Pod) {
 	case pod.DeletionTimestamp != nil:
 	case pod.Status.PodIP == "":
 		w.status = status(pod, corev1.PodPending, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: statusPending}})
-		c.queue.AddAfter(w, creating)
+		c.queue.AddAfter(w, c.delays.Creating)
 	case pod.Status.Phase == corev1.PodPending:
 		w.status = status(pod, corev1.PodRunning, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
-		c.queue.AddAfter(w, running)
+		c.queue.AddAfter(w, c.delays.Running)
 	}
 }
 
@@ -110,7 +117,7 @@ func (c *controller) work(ctx context.Context) bool {
 	}
 	_, err = c.client.CoreV1().Pods(w.namespace).Patch(ctx, w.name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 	if err != nil && !apierrors.IsNotFound(err) {
-		c.queue.AddAfter(w, retry)
+		c.queue.AddAfter(w, c.delays.Retry)
 	}
 	return true
 }

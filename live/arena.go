@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -116,14 +117,51 @@ func (a *Arena) prepare(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := a.discover(ctx, config); err != nil {
+		return err
+	}
 	after, err := a.keys()
 	for key := range after {
 		a.began[key] = !before[key]
 	}
-	if err == nil && a.mapper == nil {
-		a.mapper, err = discovered(config)
-	}
 	return err
+}
+
+// discover waits until the API serves the kinds that objects of the beginning define: it
+// does a moment after.
+func (a *Arena) discover(ctx context.Context, config *rest.Config) error {
+	var missing error
+	served := func(context.Context) (bool, error) {
+		if a.mapper == nil {
+			if a.mapper, missing = discovered(config); missing != nil {
+				return false, nil
+			}
+		}
+		for _, o := range a.o.Scenario.Objects {
+			if missing = isDefined(a.mapper, o); missing != nil {
+				a.mapper = nil
+				return false, nil
+			}
+		}
+		return true, nil
+	}
+	if err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, 15*time.Second, true, served); err != nil {
+		return cmp.Or(missing, err)
+	}
+	return nil
+}
+
+// isDefined tells whether a kind is served, if the object defines one.
+func isDefined(mapper meta.RESTMapper, o map[string]any) error {
+	if o["kind"] != "CustomResourceDefinition" {
+		return nil
+	}
+	group, _, _ := unstructured.NestedString(o, "spec", "group")
+	kind, _, _ := unstructured.NestedString(o, "spec", "names", "kind")
+	if _, err := mapper.RESTMappings(schema.GroupKind{Group: group, Kind: kind}); err != nil {
+		return fmt.Errorf("%s: the API does not serve the kind that it defines: %w", kind, err)
+	}
+	return nil
 }
 
 // nodes makes the simulated nodes, ready from the beginning.

@@ -61,9 +61,10 @@ func known(record *history.Run) *history.Run {
 
 // assign says which step made which change. The answer to a write does not always tell
 // the revision that it made: one that takes the last finalizer of an object away is answered
-// with the object as it was, one that deletes many tells none. Such a change belongs to the
-// first write of that object, since the change before, of which nothing else is known. What
-// is nobody's is taken as made together with the next change, if the run is over.
+// with the object as it was, one that deletes many or binds a pod tells none. Such a change
+// belongs to the first write of that object, since the change before, of which nothing else
+// is known, but not to one after the step of the next change: changes stay in their order.
+// What is nobody's is taken as made together with the next change, if the run is over.
 func assign(record *history.Run, changes []truth.Change, t *truth.Truth, whole bool) map[int][]truth.Change {
 	byRevision := map[int64]int{}
 	for n := range record.Steps {
@@ -71,40 +72,51 @@ func assign(record *history.Run, changes []truth.Change, t *truth.Truth, whole b
 			byRevision[s.Revision] = n
 		}
 	}
-	made := map[int][]truth.Change{}
+	steps := make([]int, len(changes))
+	count := map[int]int{}            // of changes, by step
 	after := map[history.Object]int{} // of each object, the step after that of its last change
-	var nobodys []truth.Change
-	for _, c := range changes {
+	for i, c := range changes {
 		o := t.ObjectOf(c)
 		o.UID = ""
 		n, ok := byRevision[c.Revision]
 		if !ok {
-			n = unexplained(record, o, after[o], made)
+			n = unexplained(record, o, after[o], count)
 		}
-		if n < 0 {
-			nobodys = append(nobodys, c)
-			continue
+		if steps[i] = n; n >= 0 {
+			count[n]++
+			after[o] = n + 1
 		}
-		made[n] = append(append(made[n], nobodys...), c)
-		nobodys = nil
-		after[o] = n + 1
 	}
-	if len(nobodys) > 0 && whole && len(record.Steps) > 0 {
-		last := len(record.Steps) - 1
-		made[last] = append(made[last], nobodys...)
+	next := -1
+	if whole {
+		next = len(record.Steps) - 1
+	}
+	for i := len(steps) - 1; i >= 0; i-- {
+		if next >= 0 && (steps[i] < 0 || steps[i] > next) {
+			steps[i] = next
+		}
+		if steps[i] >= 0 {
+			next = steps[i]
+		}
+	}
+	made := map[int][]truth.Change{}
+	for i, n := range steps {
+		if n >= 0 {
+			made[n] = append(made[n], changes[i])
+		}
 	}
 	return made
 }
 
 // unexplained is the first write of an object that had effect and made nothing that is known;
 // -1 if there is none.
-func unexplained(record *history.Run, o history.Object, from int, made map[int][]truth.Change) int {
+func unexplained(record *history.Run, o history.Object, from int, count map[int]int) int {
 	for n := from; n < len(record.Steps); n++ {
 		s := &record.Steps[n]
 		if s.Kind != history.Request || !s.IsWrite() || s.Code/100 != 2 || s.Resource != o.Resource || s.Namespace != o.Namespace {
 			continue
 		}
-		if s.Verb == "deletecollection" || s.Name == o.Name && len(made[n]) == 0 {
+		if s.Verb == "deletecollection" || s.Name == o.Name && count[n] == 0 {
 			return n
 		}
 	}

@@ -119,6 +119,10 @@ func (f fields) add(path string, value any, l leaf) {
 			}
 		}
 	case []any:
+		if conditions := byType(path, v); conditions != nil {
+			f.add(path, conditions, l)
+			return
+		}
 		n := 0
 		for _, inner := range v {
 			if s, ok := inner.(string); ok && strings.HasPrefix(s, own) {
@@ -133,6 +137,28 @@ func (f fields) add(path string, value any, l leaf) {
 	default:
 		f[path] = fmt.Sprint(v)
 	}
+}
+
+// byType are the conditions of an object by their type, nil if a list is none of conditions.
+// In which order they came, and what they tell people, is of the way that a run took; type,
+// status and reason are of where it came to.
+func byType(path string, list []any) map[string]any {
+	if !strings.HasSuffix(path, ".conditions") {
+		return nil
+	}
+	conditions := make(map[string]any, len(list))
+	for _, one := range list {
+		c, _ := one.(map[string]any)
+		kind, _ := c["type"].(string)
+		if _, twice := conditions[kind]; kind == "" || twice {
+			return nil
+		}
+		c = maps.Clone(c)
+		delete(c, "type")
+		delete(c, "message")
+		conditions[kind] = c
+	}
+	return conditions
 }
 
 // Expectation is how a world ends when nothing goes wrong, learned from several runs:

@@ -120,3 +120,31 @@ func TestNamesOfChance(t *testing.T) {
 		}
 	}
 }
+
+// TestConditions: type, status and reason of a condition matter, its place and what it tells
+// people do not.
+func TestConditions(t *testing.T) {
+	with := func(conditions ...any) sim.State {
+		return sim.NewState([]sim.Object{{Resource: "jobs.batch", Content: content{
+			"metadata": content{"name": "pi", "namespace": "default"}, "status": content{"conditions": conditions},
+		}}})
+	}
+	is := func(kind, status, reason, message string) any {
+		return content{"type": kind, "status": status, "reason": reason, "message": message}
+	}
+	ready, done := is("Ready", "True", "AllReady", "all of a, b"), is("Done", "False", "Busy", "")
+	e := sim.Learn([]sim.State{with(ready, done), with(ready, done)})
+	if err := e.Fits(with(done, is("Ready", "True", "AllReady", "all of c"))); err != nil {
+		t.Error(err)
+	}
+	for says, s := range map[string]sim.State{
+		`status.conditions.Done.status is "True"; without faults "False"`:      with(ready, is("Done", "True", "Busy", "")),
+		`status.conditions.Ready.reason is "Lucky"; without faults "AllReady"`: with(is("Ready", "True", "Lucky", ""), done),
+		`status.conditions.Done.reason is ""; without faults "Busy"`:           with(ready),
+		`status.conditions.More.reason is "x"; without faults it is not there`: with(ready, done, is("More", "True", "x", "")),
+	} {
+		if err := e.Fits(s); err == nil || !strings.HasSuffix(err.Error(), says) {
+			t.Errorf("want %q, got %v", says, err)
+		}
+	}
+}

@@ -68,8 +68,11 @@ func controller(metadata map[string]any) string {
 	return ""
 }
 
-// accidental are the paths that differ between any two runs.
+// accidental are the paths that differ between any two runs, or may: which of several
+// nodes a pod is bound to, and what its addresses are there, hangs by a hair. Where it has
+// to be on one, its affinity says so too.
 var accidental = map[string]bool{
+	".spec.nodeName": true, ".status.hostIP": true, ".status.hostIPs": true, ".status.podIP": true, ".status.podIPs": true,
 	".metadata.uid": true, ".metadata.resourceVersion": true, ".metadata.creationTimestamp": true,
 	".metadata.managedFields": true, ".metadata.generation": true, ".status.observedGeneration": true,
 	".metadata.deletionTimestamp": true,

@@ -233,7 +233,9 @@ func (r *Run) happened(n int) {
 	r.truth = max(r.truth, s.Revision)
 	s.Truth = r.truth
 	r.copy = nil
-	r.active = time.Now()
+	if news(s) {
+		r.active = time.Now()
+	}
 	if s.Wrote() {
 		r.wrote[s.Revision] = n
 		r.release(func(h *hold) bool {
@@ -246,11 +248,23 @@ func (r *Run) happened(n int) {
 	}
 }
 
+// news tells whether a step is a reason to go on keeping things back. A write that is refused
+// changes nothing, and an Event of the API nothing that matters: who tries again and again
+// because its view lags would otherwise never see what is held back.
+func news(s *history.Step) bool {
+	if !s.IsWrite() {
+		return true
+	}
+	return s.Code/100 == 2 && s.Resource != "events" && s.Resource != "events.events.k8s.io"
+}
+
 // meet counts an item and returns the faults that act on it.
 func (r *Run) meet(i fault.Item) []fault.Fault {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.active = time.Now()
+	if !i.Write {
+		r.active = time.Now()
+	}
 	return r.plan.Meet(i)
 }
 

@@ -1,5 +1,5 @@
 // Package scenarios holds the scenarios that come with the program: for controllers of
-// Jobs, Deployments, StatefulSets, DaemonSets and CloneSets, and one to begin with for
+// Jobs, Deployments, ReplicaSets, StatefulSets, DaemonSets and CloneSets, and one to begin with for
 // an operator with a kind of its own.
 //
 // Each has one client without a command, so that `rehearse test job -- ./my-controller`

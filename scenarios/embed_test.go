@@ -16,7 +16,7 @@ import (
 )
 
 func TestNames(t *testing.T) {
-	want := []string{"cloneset", "daemonset", "deployment", "job", "operator", "statefulset"}
+	want := []string{"cloneset", "daemonset", "deployment", "job", "operator", "replicaset", "statefulset"}
 	if d := cmp.Diff(want, scenarios.Names()); d != "" {
 		t.Error(d)
 	}

@@ -203,6 +203,7 @@ func (a *app) controllerCommand() *cobra.Command {
 			if err != nil {
 				return usagef("--kubeconfig: %v", err)
 			}
+			config.QPS, config.Burst = 20, 30 // as kube-controller-manager has them
 			if err := cluster.SetFeatureGates(gates); err != nil {
 				return usagef("--feature-gates: %v", err)
 			}

@@ -53,6 +53,15 @@ func TestIdentity(t *testing.T) {
 	}
 	impersonating := door.Config()
 	impersonating.Impersonate.UserName = "root"
+	boss, err := user("boss", "system:masters")
+	must(t, err)
+	bossDoor, err := p.Open("boss", boss)
+	must(t, err)
+	t.Cleanup(func() { must(t, bossDoor.Close()) })
+	asJane := bossDoor.Config()
+	asJane.Impersonate = rest.ImpersonationConfig{UserName: "jane", Groups: []string{"visitors"}, Extra: map[string][]string{"example.com/why": {"a look"}}}
+	asAccount := bossDoor.Config()
+	asAccount.Impersonate.UserName = "system:serviceaccount:" + ns + ":robot"
 	robotsDoor, err := p.Open("robot", robot)
 	must(t, err)
 	t.Cleanup(func() { must(t, robotsDoor.Close()) })
@@ -67,7 +76,9 @@ func TestIdentity(t *testing.T) {
 			"a token":                     {config: robotsDoor.Config(), user: "system:serviceaccount:" + ns + ":robot", with: "system:serviceaccounts"},
 			"somebody else's certificate": {config: withCertificateOf(bob), refused: apierrors.IsUnauthorized},
 			"nothing":                     {config: rest.AnonymousClientConfig(door.Config()), refused: apierrors.IsUnauthorized},
-			"impersonation":               {config: impersonating, refused: apierrors.IsForbidden},
+			"impersonation by anybody":    {config: impersonating, refused: apierrors.IsForbidden},
+			"impersonation by who may":    {config: asJane, user: "jane", with: "visitors"},
+			"and of an account":           {config: asAccount, user: "system:serviceaccount:" + ns + ":robot", with: "system:serviceaccounts"},
 		} {
 			client, err := kubernetes.NewForConfig(c.config)
 			must(t, err)

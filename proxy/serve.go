@@ -3,7 +3,6 @@ package proxy
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -73,7 +72,7 @@ func (d *Door) identify(r *http.Request) (trusted bool, err error) {
 	}
 	for name := range r.Header {
 		if strings.HasPrefix(name, "Impersonate-") {
-			return false, errors.New("proxy: a client with a certificate cannot impersonate others here, because the proxy speaks for it in the same way; give it a token")
+			return true, d.proxy.mayImpersonate(r.Context(), d.subject, r.Header)
 		}
 	}
 	r.Header.Set("Impersonate-User", d.subject.user)

@@ -39,8 +39,11 @@ func TestScripts(t *testing.T) { runScripts(t, "testdata/script") }
 // TestClusterScripts starts real clusters.
 func TestClusterScripts(t *testing.T) { runScripts(t, "testdata/cluster") }
 
-func runScripts(t *testing.T, dir string) {
-	testscript.Run(t, testscript.Params{
+func runScripts(t *testing.T, dir string) { testscript.Run(t, scripts(dir)) }
+
+// scripts are those of a directory, with the commands that they know.
+func scripts(dir string) testscript.Params {
+	return testscript.Params{
 		Dir:           dir,
 		UpdateScripts: os.Getenv("UPDATE_GOLDEN") != "",
 		Setup: func(e *testscript.Env) error {
@@ -58,7 +61,7 @@ func runScripts(t *testing.T, dir string) {
 			"signal": signalCluster,
 			"until":  until,
 		},
-	})
+	}
 }
 
 // repository is the directory that holds deploy/ and docs/.

@@ -1,0 +1,71 @@
+//go:build unix
+
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/proxy"
+)
+
+// TestWalkThroughProxy walks the same way as TestClusterScripts/walk with a kubectl that
+// stands behind the proxy, which records everything and has no fault: nothing is otherwise.
+func TestWalkThroughProxy(t *testing.T) {
+	const begin = "exec rehearse up --detach --nodes 3\n"
+	walk, err := os.ReadFile("testdata/cluster/walk.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Count(walk, []byte(begin)) != 1 {
+		t.Fatalf("the walk does not begin with %q", begin)
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "walk.txtar")
+	if err := os.WriteFile(file, bytes.Replace(walk, []byte(begin), []byte(begin+"proxied rehearse\n"), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	params := scripts(dir)
+	params.UpdateScripts = false
+	var run *proxy.Run
+	params.Cmds["proxied"] = func(ts *testscript.TestScript, _ bool, args []string) {
+		run = proxied(ts, args[0])
+	}
+	t.Run("scripts", func(t *testing.T) { testscript.Run(t, params) })
+	if run == nil {
+		t.Fatal("nothing went through the proxy")
+	}
+	verbs := map[string]int{}
+	for _, s := range run.End().Steps {
+		verbs[s.Verb]++
+	}
+	for _, verb := range []string{"get", "list", "watch", "create", "patch", "delete"} {
+		if verbs[verb] < 3 {
+			t.Errorf("%d requests of verb %s were recorded", verbs[verb], verb)
+		}
+	}
+}
+
+// proxied has the kubectl of a cluster stand behind a proxy from now on.
+func proxied(ts *testscript.TestScript, name string) *proxy.Run {
+	file := scriptRoot(ts).KubeconfigPath(name)
+	config, err := clientcmd.BuildConfigFromFlags("", file)
+	ts.Check(err)
+	p, err := proxy.New(config)
+	ts.Check(err)
+	door, err := p.Open("kubectl", config)
+	ts.Check(err)
+	ts.Defer(func() { _ = door.Close() })
+	run, err := p.Begin(history.Header{}, nil, proxy.Hooks{})
+	ts.Check(err)
+	kubeconfig, err := door.Kubeconfig("")
+	ts.Check(err)
+	ts.Check(os.WriteFile(file, kubeconfig, 0o600))
+	return run
+}

@@ -39,12 +39,9 @@ Exit code 0: it no longer fails; 1: it still fails, or breaks another promise; 3
   rehearse replay failures/job/8a7e0c51d2b3f604.jsonl -- ./my-job-controller-fixed --kubeconfig={{kubeconfig}}`,
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			files, command := args, []string(nil)
-			if at := cmd.ArgsLenAtDash(); at >= 0 {
-				files, command = args[:at], args[at:]
-				if len(command) == 0 {
-					return usagef("there is no COMMAND after --")
-				}
+			files, command, err := beforeDash(cmd, args)
+			if err != nil {
+				return err
 			}
 			switch {
 			case len(files) != 1:

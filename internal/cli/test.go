@@ -59,12 +59,9 @@ Exit code 0: held; 1: a promise was broken; 2: usage; 3: nothing can be conclude
   rehearse test scenario.yaml --dry-run`,
 		ValidArgsFunction: cobra.FixedCompletions(scenarios.Names(), cobra.ShellCompDirectiveDefault),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			files, command := args, []string(nil)
-			if at := cmd.ArgsLenAtDash(); at >= 0 {
-				files, command = args[:at], args[at:]
-				if len(command) == 0 {
-					return usagef("there is no COMMAND after --")
-				}
+			files, command, err := beforeDash(cmd, args)
+			if err != nil {
+				return err
 			}
 			if err := o.validate(cmd, files); err != nil {
 				return err
@@ -101,6 +98,18 @@ func (o *testOptions) validate(cmd *cobra.Command, files []string) error {
 		return usagef("--failures is empty")
 	}
 	return o.rehearsalOptions.validate(cmd)
+}
+
+// beforeDash parts arguments from the COMMAND that follows "--"; nil: there is none.
+func beforeDash(cmd *cobra.Command, args []string) (before, command []string, err error) {
+	at := cmd.ArgsLenAtDash()
+	switch {
+	case at < 0:
+		return args, nil, nil
+	case at == len(args):
+		return nil, nil, usagef("there is no COMMAND after --")
+	}
+	return args[:at], args[at:], nil
 }
 
 // test plays scenarios, one after the other.

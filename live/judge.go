@@ -109,7 +109,7 @@ func (j *judge) wake(now time.Duration) {
 	left := j.waits[:0]
 	for _, w := range j.waits {
 		quiet := now-max(j.lastWrite, w.since) > proxy.Quiet
-		if w.until > 0 && now >= w.until || w.writes > 0 && j.writes >= w.writes || w.until == 0 && quiet {
+		if w.until > 0 && now >= w.until || w.writes > 0 && j.writes >= w.writes || w.until == 0 && (quiet || now-w.since > proxy.Longest) {
 			close(w.done)
 		} else {
 			left = append(left, w)

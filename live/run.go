@@ -56,6 +56,9 @@ func (a *Arena) Play(ctx context.Context, p sim.Plan) (*sim.Outcome, error) {
 	if err := r.play(); err != nil {
 		return nil, err
 	}
+	if ctx.Err() != nil { // broken off, it says nothing
+		return &sim.Outcome{Run: r.record.End()}, nil
+	}
 	return r.outcome(), nil
 }
 

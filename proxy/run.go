@@ -26,6 +26,10 @@ type Hooks struct {
 // world has nothing else to do but wait for time.
 const Quiet = 500 * time.Millisecond
 
+// Longest is how long a hold without a time lasts in a world that never falls quiet:
+// because of the hold itself, a client may go round in circles.
+const Longest = 10 * time.Second
+
 // Run is a time in which faults act and everything is recorded.
 type Run struct {
 	proxy *Proxy
@@ -44,6 +48,7 @@ type Run struct {
 	holds   []*hold              // in the order in which they began
 	active  time.Time            // when something last happened
 	quiet   *time.Timer
+	longest time.Duration
 	ended   bool
 	copy    *history.Run // of the steps so far; nil if there are new ones
 }
@@ -56,6 +61,7 @@ type hold struct {
 	// is answered later, does not count.
 	after, left int
 	timed       bool // over by a timer of its own
+	since       time.Time
 	// event is what a watch of the actor is to bring; its revision is 0 if it is not over by that.
 	event awaited
 }
@@ -73,7 +79,7 @@ type watch struct{ actor, resource string }
 func (p *Proxy) Begin(header history.Header, faults []fault.Fault, hooks Hooks) (*Run, error) {
 	r := &Run{
 		proxy: p, hooks: hooks, start: time.Now(), plan: fault.NewPlan(faults),
-		known: map[string]revisions{}, wrote: map[int64]int{}, told: map[watch]int64{}, active: time.Now(),
+		known: map[string]revisions{}, wrote: map[int64]int{}, told: map[watch]int64{}, active: time.Now(), longest: Longest,
 	}
 	header.Format, header.Start, header.Live = history.Format, r.start, true
 	header.Faults = nil
@@ -271,7 +277,7 @@ func (r *Run) meet(i fault.Item) []fault.Fault {
 // keep begins to hold back what an actor sent or is to get, as a fault says. held is its
 // revision; 0: it has none.
 func (r *Run) keep(f fault.Fault, actor string, held int64) *hold {
-	h := &hold{done: make(chan struct{})}
+	h := &hold{done: make(chan struct{}), since: time.Now()}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ended {
@@ -328,14 +334,15 @@ func (r *Run) release(which func(*hold) bool) {
 	r.holds = left
 }
 
-// isQuiet ends the oldest hold without a time once nothing has happened for a while: also
-// one that waits for writes that nobody makes.
+// isQuiet ends the oldest hold without a time once nothing has happened for a while, also
+// one that waits for writes that nobody makes, and those that have lasted too long.
 func (r *Run) isQuiet() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ended {
 		return
 	}
+	r.release(func(h *hold) bool { return !h.timed && time.Since(h.since) > r.longest })
 	left := Quiet - time.Since(r.active)
 	if left <= 0 {
 		for _, h := range r.holds {

@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,5 +37,33 @@ func TestUntil(t *testing.T) {
 	}
 	if len(frames) != 2 || frames[0].Resource != "secrets" || frames[1].Fault == "" || frames[1].At-frames[0].At > proxy.Quiet/2 {
 		t.Errorf("%+v", frames)
+	}
+}
+
+// TestLongest: a hold until nothing happens is over one day though something always does.
+func TestLongest(t *testing.T) {
+	p := newProxy(t)
+	c := through(t, p, "c", admin)
+	ns := namespace(t)
+	r := begin(t, p, proxy.Hooks{}, "lag actor=c resource=configmaps nth=1")
+	r.HoldAtMost(2 * proxy.Quiet)
+	w := follow(t, c, ns)
+	defer w.Stop()
+	must(t, create(t.Context(), c, ns, "a"))
+	late := time.NewTimer(20 * proxy.Quiet)
+	defer late.Stop()
+	for n := 0; ; n++ {
+		select {
+		case <-w.ResultChan():
+			if n == 0 {
+				t.Error("it was not held")
+			}
+			return
+		case <-late.C:
+			t.Fatal("it is held for good")
+		default:
+			_, err := c.CoreV1().ConfigMaps(ns).Get(t.Context(), "a", metav1.GetOptions{})
+			must(t, err)
+		}
 	}
 }

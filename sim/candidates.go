@@ -13,7 +13,7 @@ import (
 // that a later request could depend on what can happen to an event. patterns say
 // what is allowed, pace for how long things are held back.
 func Candidates(run *history.Run, patterns []fault.Fault, pace Pace) []fault.Fault {
-	c := candidates{run: run, patterns: patterns, pace: pace, seen: map[fault.Fault]bool{}, last: map[string]int{}, made: map[string]bool{}, chance: map[string]bool{}, nth: ordinals(run)}
+	c := candidates{run: run, patterns: patterns, pace: pace, seen: map[fault.Fault]bool{}, last: map[string]int{}, made: map[string]bool{}, chance: map[string]bool{}, counts: counts{}}
 	for n := range run.Steps {
 		switch s := &run.Steps[n]; s.Kind {
 		case history.Start:
@@ -27,6 +27,7 @@ func Candidates(run *history.Run, patterns []fault.Fault, pace Pace) []fault.Fau
 	}
 	for n := range run.Steps {
 		s := &run.Steps[n]
+		c.counts.add(s)
 		if !slices.Contains(c.controllers, s.Actor) || pace.chance && bookkeeping(s.Resource) {
 			continue
 		}
@@ -53,6 +54,9 @@ func bookkeeping(resource string) bool {
 	return resource == "events" || resource == "events.events.k8s.io" || resource == "leases.coordination.k8s.io"
 }
 
+// existed is in the note of events that tell what was there before the watch.
+const existed = "existed"
+
 type ranked struct {
 	fault.Fault
 	rank int
@@ -66,12 +70,13 @@ type candidates struct {
 	last        map[string]int  // the last request of each actor
 	made        map[string]bool // objects that controllers created
 	chance      map[string]bool // objects that have another name in every run
-	nth         []ordinal       // of each step
+	counts      counts
 	seen        map[fault.Fault]bool
 	found       []ranked
 }
 
 func (c *candidates) add(rank int, f fault.Fault) {
+	f.Nth = c.counts.of(f)
 	if fault.Allowed(c.patterns, f) && !c.seen[f] {
 		c.seen[f] = true
 		c.found = append(c.found, ranked{f, rank})
@@ -92,8 +97,9 @@ func (c *candidates) vary(rank int, f fault.Fault, lengths []fault.Fault) {
 	}
 }
 
-// site is the place of a step: the same actor, verb, resource and object for the
-// nth time. An object whose name the server made up is not named.
+// site is the place of a step: the same actor, verb, resource and object. For the how
+// manyth time depends on the kind of the fault. An object whose name the server made up is
+// not named.
 func (c *candidates) site(s *history.Step) fault.Fault {
 	f := fault.Fault{Actor: s.Actor, Resource: s.Resource}
 	if s.Subresource != "" {
@@ -105,36 +111,7 @@ func (c *candidates) site(s *history.Step) fault.Fault {
 	if (s.Verb != "create" || s.Guarded) && !c.chance[s.Object.String()] {
 		f.Object = s.Key()
 	}
-	f.Nth = c.nth[s.N].any
-	if f.Object != "" {
-		f.Nth = c.nth[s.N].same
-	}
 	return f
-}
-
-// ordinal is the how manyth of its sort a step is: of all objects, and of the same.
-type ordinal struct{ any, same int }
-
-// ordinals counts the steps of a run.
-func ordinals(run *history.Run) []ordinal {
-	type sort struct {
-		kind                               history.Kind
-		actor, verb, resource, subresource string
-		one                                bool
-		object                             string
-	}
-	counts := map[sort]int{}
-	out := make([]ordinal, len(run.Steps))
-	for n := range run.Steps {
-		s := &run.Steps[n]
-		of := sort{kind: s.Kind, actor: s.Actor, verb: s.Verb, resource: s.Resource, subresource: s.Subresource}
-		counts[of]++
-		out[n].any = counts[of]
-		of.one, of.object = true, s.Key()
-		counts[of]++
-		out[n].same = counts[of]
-	}
-	return out
 }
 
 func (c *candidates) atEvent(s *history.Step) {
@@ -144,7 +121,7 @@ func (c *candidates) atEvent(s *history.Step) {
 	}
 	f := c.site(s)
 	if s.Type == "BOOKMARK" {
-		if !strings.Contains(s.Note, "existed") {
+		if !strings.Contains(s.Note, existed) {
 			f.Kind = fault.KindDropBookmark
 			c.add(6, f)
 		}

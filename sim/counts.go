@@ -1,0 +1,79 @@
+package sim
+
+import (
+	"strings"
+
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/history"
+)
+
+// counts say how often something happened that a fault could have acted on, counted as
+// fault.Plan does: bookmarks do not count for a fault that acts on objects, and what is
+// done to pods/status counts as done to pods.
+type counts map[place]int
+
+// place is what faults of a class, apart from their Nth, have in common. Their fields may
+// be empty.
+type place struct {
+	class                         fault.Kind // one of those that act on the same items
+	actor, verb, resource, object string
+}
+
+// classes stand for all kinds that act on the same items.
+var classes = [...]fault.Kind{fault.KindLag, fault.KindLoseEvent, fault.KindDropBookmark, fault.KindConflict, fault.KindError, fault.KindCrashAfter}
+
+func classOf(k fault.Kind) fault.Kind {
+	switch k {
+	case fault.KindLag, fault.KindRelist, fault.KindDisconnect:
+		return fault.KindLag
+	case fault.KindLoseEvent, fault.KindRepeatEvent:
+		return fault.KindLoseEvent
+	case fault.KindDropBookmark, fault.KindConflict:
+		return k
+	case fault.KindThrottle, fault.KindError, fault.KindTimeout, fault.KindLateRequest:
+		return fault.KindError
+	}
+	return fault.KindCrashAfter
+}
+
+// add counts a step.
+func (c counts) add(s *history.Step) {
+	item := fault.Item{Class: fault.Call, Actor: s.Actor, Verb: s.Verb, Resource: s.Resource, Object: s.Key()}
+	switch s.Kind {
+	case history.Request:
+		item.Write = s.IsWrite()
+		item.Guarded = s.Guarded && s.Verb != "create" || s.Verb == "patch"
+		if s.Subresource != "" {
+			item.Resource += "/" + s.Subresource
+		}
+	case history.Frame:
+		item.Class, item.Verb, item.Type = fault.Event, "", s.Type
+		item.Initial = strings.Contains(s.Note, existed)
+	default:
+		return
+	}
+	for _, class := range classes {
+		if !class.Allows(item) {
+			continue
+		}
+		p := place{class, s.Actor, item.Verb, item.Resource, ""}
+		c[p]++
+		if item.Object != "" {
+			p.object = item.Object
+			c[p]++
+		}
+		if s.Subresource != "" && s.Kind == history.Request {
+			p.resource = s.Resource
+			c[p]++
+			if p.object != "" {
+				p.object = ""
+				c[p]++
+			}
+		}
+	}
+}
+
+// of is for the how manyth time a fault's place has come up.
+func (c counts) of(f fault.Fault) int {
+	return c[place{classOf(f.Kind), f.Actor, f.Verb, f.Resource, f.Object}]
+}

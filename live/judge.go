@@ -148,6 +148,7 @@ func (j *judge) fail(oracle, message string) {
 func (j *judge) check(i invariant.Invariant) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.take(j.run.elapsed()) // what the step before has done is not to be overlooked
 	return i.Check(j.truth)
 }
 

@@ -40,7 +40,7 @@ func (f *setFollower) judge(v View, p *setPod) {
 	if set == nil || len(set.specs) == 0 {
 		return // it has gone or is not known: then any view of it is an old one
 	}
-	root, _ := begin(f.run, s.N)
+	root := viewed(f.run, s.N)
 	view := f.view(s.Actor, setsResource, root)
 	w := &setWrite{
 		setPod: p, step: s, set: set, root: root, specs: set.inForce(view), pods: f.view(s.Actor, "pods", root),

@@ -3,6 +3,7 @@ package invariant_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rehearse-k8s/rehearse/invariant"
 )
@@ -268,5 +269,24 @@ func TestJobEnds(t *testing.T) {
 			c.play(r)
 			check(t, r.promises.Ends, r, c.want)
 		})
+	}
+}
+
+// TestJobInFlight: in a run of real processes, a pod that was decided on before an event
+// came, and is on its way, is no offence; one that is made long after it is.
+func TestJobInFlight(t *testing.T) {
+	for at, broken := range map[time.Duration]bool{300 * time.Millisecond: false, 3 * time.Second: true} {
+		r := newJobRun(map[string]any{"parallelism": int64(2), "completions": int64(2)})
+		r.run.Live = true
+		r.elapsed = 2 * time.Second
+		r.pod("a", "", r.see(r.wrote("user", "patch", "jobs.batch", "", "pi", "J", 0)))
+		r.elapsed = 4 * time.Second
+		r.job["spec"] = map[string]any{"parallelism": int64(1), "completions": int64(2)}
+		seen := r.see(r.wrote("user", "patch", "jobs.batch", "", "pi", "J", 0))
+		r.elapsed += at
+		r.pod("b", "", seen)
+		if got := len(r.broken) > 0; got != broken {
+			t.Errorf("%s after the event: broken is %t, %q", at, got, r.broken)
+		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 // judgeCreation judges the decision to make a pod.
 func (f *jobFollower) judgeCreation(j *jobRecord, p *podRecord) {
 	actor := f.run.Steps[p.made].Actor
-	root, _ := begin(f.run, p.made)
+	root := viewed(f.run, p.made)
 	view := f.view(actor, root)
 	specs := j.inForce(view)
 	saw := fmt.Sprintf("step %d makes %s; decided at step %d with the Job at revision %d", p.made, p.name, root, view)

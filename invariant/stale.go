@@ -3,6 +3,7 @@ package invariant
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/rehearse-k8s/rehearse/history"
 )
@@ -132,6 +133,24 @@ func begin(run *history.Run, write int) (root int, reads []int) {
 		reads = reads[:n]
 	}
 	return root, reads
+}
+
+// inFlight is how long a real process may take from an event on its connection to the
+// request that takes account of it: those that were decided before wait for a processor,
+// or for the client's own limit of requests.
+const inFlight = time.Second
+
+// viewed is the step whose view of the world a write may have been decided on: where its
+// reconcile began. In a live run that is inferred from the order on the wire, and what came
+// a moment before the write may have come too late for it.
+func viewed(run *history.Run, write int) int {
+	root, _ := begin(run, write)
+	if run.Live {
+		for root > 0 && run.Steps[root].At > run.Steps[write].At-inFlight {
+			root--
+		}
+	}
+	return root
 }
 
 // read tells whether the decision's own reads have shown it an earlier write: a get

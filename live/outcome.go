@@ -27,7 +27,7 @@ func (r *run) outcome() *sim.Outcome {
 	record.Failure = verdict(x, j.failure)
 	out := &sim.Outcome{Run: record, Seen: x.seen, Exempt: j.exempt}
 	if r.plan.Learn && record.Failure == nil {
-		out.State = j.truth.State()
+		out.State = j.truth.State(byChance...)
 		if who := r.idle(record); who != "" {
 			record.Inconclusive = fmt.Sprintf("client %s wrote nothing in a run without faults: there is nothing to rehearse. Do the steps of the scenario give it work?", who)
 		}

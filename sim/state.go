@@ -27,8 +27,9 @@ type fields map[string]string
 // own is the prefix of what interference leaves behind.
 const own = "rehearse-k8s.github.io/"
 
-// NewState makes a state of objects, which are not changed.
-func NewState(objects []Object) State {
+// NewState makes a state of objects, which are not changed. Paths such as ".spec.nodeName"
+// are left out, with what is below them.
+func NewState(objects []Object, without ...string) State {
 	known := map[string]string{} // what a UID stands for
 	for _, o := range objects {
 		m, _ := o.Content["metadata"].(map[string]any)
@@ -51,7 +52,7 @@ func NewState(objects []Object) State {
 			name = "" // a name that somebody chose is no accident
 		}
 		f := fields{}
-		f.add("", o.Content, leaf{known: known, name: name})
+		f.add("", o.Content, leaf{known: known, name: name, without: without})
 		s[id] = append(s[id], f)
 	}
 	return s
@@ -68,11 +69,8 @@ func controller(metadata map[string]any) string {
 	return ""
 }
 
-// accidental are the paths that differ between any two runs, or may: which of several
-// nodes a pod is bound to, and what its addresses are there, hangs by a hair. Where it has
-// to be on one, its affinity says so too.
+// accidental are the paths that differ between any two runs.
 var accidental = map[string]bool{
-	".spec.nodeName": true, ".status.hostIP": true, ".status.hostIPs": true, ".status.podIP": true, ".status.podIPs": true,
 	".metadata.uid": true, ".metadata.resourceVersion": true, ".metadata.creationTimestamp": true,
 	".metadata.managedFields": true, ".metadata.generation": true, ".status.observedGeneration": true,
 	".metadata.deletionTimestamp": true,
@@ -80,8 +78,9 @@ var accidental = map[string]bool{
 
 // leaf says how a string is written so that runs can be compared.
 type leaf struct {
-	known map[string]string
-	name  string
+	known   map[string]string
+	name    string
+	without []string
 }
 
 func (l leaf) text(s string) string {
@@ -111,7 +110,7 @@ func withoutUUIDs(s string) string {
 }
 
 func (f fields) add(path string, value any, l leaf) {
-	if accidental[path] {
+	if accidental[path] || slices.Contains(l.without, path) {
 		return
 	}
 	switch v := value.(type) {

@@ -205,8 +205,9 @@ func hashWrite(before uint64, key string, value []byte) uint64 {
 	return h.Sum64()
 }
 
-// State is what the world holds, but for what it began with and for bookkeeping.
-func (t *Truth) State() sim.State {
+// State is what the world holds, but for what it began with, for bookkeeping, and for paths
+// that do not matter (sim.NewState).
+func (t *Truth) State(without ...string) sim.State {
 	var objects []sim.Object
 	for key, e := range t.entries {
 		if e.revision <= t.base || Bookkeeping(key) {
@@ -217,7 +218,7 @@ func (t *Truth) State() sim.State {
 			objects = append(objects, sim.Object{Resource: resource.String(), Content: o.Object})
 		}
 	}
-	return sim.NewState(objects)
+	return sim.NewState(objects, without...)
 }
 
 // Bookkeeping tells the keys of objects whose writes say nothing about what a controller wants.

@@ -1,0 +1,94 @@
+package upstream_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/report"
+)
+
+const (
+	page = "../../docs/reference/upstream-controllers.md"
+	most = 200_000 // bytes of a file
+)
+
+// finding is a row of the page that has a file.
+type finding struct{ promise, faults, grade, file string }
+
+var link = regexp.MustCompile(`\(\.\./\.\./test/upstream/(testdata/[^)]+\.jsonl)\)`)
+
+// findings reads the table: of each row the last four cells.
+func findings(t *testing.T) (all []finding) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.SplitSeq(string(text), "\n") {
+		cells := strings.Split(strings.Trim(line, "| "), " | ")
+		m := link.FindStringSubmatch(line)
+		if m == nil || len(cells) < 4 {
+			continue
+		}
+		last := cells[len(cells)-4:]
+		all = append(all, finding{last[0], strings.ReplaceAll(last[1], "`", ""), last[2], m[1]})
+	}
+	return all
+}
+
+// TestPage: what the page says was found is what the runs show.
+func TestPage(t *testing.T) {
+	told := map[string]bool{}
+	for _, f := range findings(t) {
+		told[f.file], told[report.NearestFile(f.file)] = true, true
+		failed := read(t, f.file)
+		if failed.Failure == nil {
+			t.Errorf("%s: nothing failed in it", f.file)
+			continue
+		}
+		if failed.Failure.Oracle != f.promise {
+			t.Errorf("%s: broke %q; the page says %q", f.file, failed.Failure.Oracle, f.promise)
+		}
+		if faults := strings.Join(failed.Faults, "; "); faults != f.faults {
+			t.Errorf("%s: its faults are %q; the page says %q", f.file, faults, f.faults)
+		}
+		if !strings.HasSuffix(f.grade, " of 3") || !failed.Live {
+			t.Errorf("%s: repeated %q", f.file, f.grade)
+		}
+		if nearest := read(t, report.NearestFile(f.file)); nearest.Failure != nil {
+			t.Errorf("%s: the nearest run failed too", f.file)
+		}
+	}
+	if len(told) == 0 {
+		t.Error("the page tells of no file")
+	}
+	files, err := filepath.Glob("testdata/*.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if !told[file] {
+			t.Errorf("%s: the page does not tell of it", file)
+		}
+	}
+}
+
+func read(t *testing.T, file string) *history.Run {
+	t.Helper()
+	data, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer data.Close()
+	run, err := history.Read(data)
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	if info, err := data.Stat(); err != nil || info.Size() > most {
+		t.Errorf("%s: %v, or more than %d bytes", file, err, most)
+	}
+	return run
+}

@@ -26,7 +26,7 @@ type Header struct {
 	Test   string `json:"test,omitempty"` // the test's name, or the scenario's file
 	// Command is what was rehearsed of a scenario that leaves that to the command line.
 	Command []string `json:"command,omitempty"`
-	Seed   uint64 `json:"seed"`
+	Seed    uint64   `json:"seed"`
 	// Faults is what went wrong on purpose, in the text form of package fault.
 	Faults []string `json:"faults,omitempty"`
 	// Start is the run's clock at step 0.

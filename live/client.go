@@ -35,10 +35,11 @@ type client struct {
 	printed *printed
 
 	mu    sync.Mutex
-	now   *process // nil while it is away
-	over  bool     // the run has ended, or this instance for good
-	ends  int      // how often it ended by itself
-	error error    // it could not be started
+	now   *process  // nil while it is away
+	since time.Time // when it began
+	over  bool      // the run has ended, or this instance for good
+	ends  int       // how often it ended by itself
+	error error     // it could not be started
 }
 
 // identity is who clients are to the API, by name; a certificate for each is made once.
@@ -112,7 +113,7 @@ func (c *client) start(because, note string) error {
 		c.error = err
 		return err
 	}
-	c.now = p
+	c.now, c.since = p, time.Now()
 	c.run.watchers.Go(func() { c.watch(p) })
 	return nil
 }
@@ -180,6 +181,22 @@ func (c *client) trouble(what string) error {
 		text += "; it has printed nothing"
 	}
 	return &ClientError{Message: text}
+}
+
+// begins tells whether the process lives but does not work yet: it watches nothing, and
+// has not stayed long without that as one may that asks again and again.
+func (c *client) begins() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.now == nil {
+		return false
+	}
+	asked, watches := c.door.Asked(c.since)
+	patience := c.run.arena.lengths.begin
+	if asked {
+		patience /= 10
+	}
+	return !watches && time.Since(c.since) < patience
 }
 
 // state is whether the process lives, how often it has ended by itself, and why it could

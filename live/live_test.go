@@ -170,6 +170,17 @@ func TestPlay(t *testing.T) {
 	}
 }
 
+// TestSlowStart: a client that needs longer to begin than a promise allows is not blamed
+// for having been ended.
+func TestSlowStart(t *testing.T) {
+	t.Setenv("LIVE_TEST_CLIENT", "yes")
+	a := open(t, strings.ReplaceAll(story, "within: 5s", "within: 500ms"), "sh", "-c", `sleep 2; exec "$0"`, os.Args[0])
+	a.lengths.patience = 500 * time.Millisecond
+	if run := play(t, a, "crash-before actor=copier verb=create object=default/copy-b"); run.Failure != nil {
+		t.Errorf("%+v", run.Failure)
+	}
+}
+
 func writes(run *history.Run) (all []history.Step) {
 	for _, s := range run.Steps {
 		if s.Wrote() {

@@ -34,8 +34,8 @@ type Door struct {
 	expired map[string]bool // watches that are to be told so, by run, resource and namespace
 	of      *Run
 	last    int // the last step of that run that the client heard of
-	// asked and watches are what the client has done since the door was opened.
-	asked, watches bool
+	// asked and watched are when the client last asked for anything, and for a watch.
+	asked, watched time.Time
 }
 
 // Open opens a door. Requests are recorded as those of actor name; client says who the
@@ -131,10 +131,10 @@ func (s *subject) shows(state *tls.ConnectionState) bool {
 	return s != nil && state != nil && len(state.PeerCertificates) > 0 && bytes.Equal(state.PeerCertificates[0].Raw, s.raw)
 }
 
-// Asked tells whether the client has asked for anything while a run was under way, and
-// whether it has begun to watch something.
-func (d *Door) Asked() (anything, watches bool) {
+// Asked tells whether the client has asked for anything since a moment while a run was
+// under way, and whether it has begun to watch something.
+func (d *Door) Asked(since time.Time) (anything, watches bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.asked, d.watches
+	return d.asked.After(since), d.watched.After(since)
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"strings"
+	"time"
 
 	"github.com/rehearse-k8s/rehearse/wire"
 )
@@ -61,7 +62,10 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 func (d *Door) asks(watch bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.asked, d.watches = true, d.watches || watch
+	d.asked = time.Now()
+	if watch {
+		d.watched = d.asked
+	}
 }
 
 // identify says whether the proxy has to speak for a client: one that has shown its

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rehearse-k8s/rehearse/internal/cli"
+	"github.com/rehearse-k8s/rehearse/scenario"
 )
 
 // TestWriteAStage is a reader who follows the page: writes the files, runs the
@@ -41,5 +42,42 @@ func TestWriteAStage(t *testing.T) {
 	}
 	if commands != 3 {
 		t.Errorf("%d commands were run", commands)
+	}
+}
+
+// TestRehearseAController: the scenario that the page shows can be read, and the files that it
+// speaks of are there.
+func TestRehearseAController(t *testing.T) {
+	read := 0
+	for _, b := range blocksOf(t, filepath.Join("howto", "rehearse-a-controller.md")) {
+		for _, word := range strings.Fields(b.text) {
+			if strings.HasPrefix(word, "examples/") || strings.HasPrefix(word, "./") {
+				if _, err := os.Stat(filepath.Join("..", word)); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		if b.info != "yaml" {
+			continue
+		}
+		_, err := scenario.Read("scenario.yaml", []byte(b.text), func(file string) ([]byte, error) {
+			if file == "web.yaml" {
+				return []byte("apiVersion: example.com/v1\nkind: Web\nmetadata: {name: web, namespace: default}\n"), nil
+			}
+			return []byte(`apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: webs.example.com}
+spec:
+  group: example.com
+  names: {kind: Web, plural: webs}
+  scope: Namespaced
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
+`), nil
+		})
+		must(t, err)
+		read++
+	}
+	if read != 1 {
+		t.Errorf("%d scenarios were read", read)
 	}
 }

@@ -4,7 +4,8 @@
 //
 // What it does differently:
 //   - It counts no events. It remembers the revision of its own last write and waits
-//     until the caches have reached it. A new list reaches it too, so it cannot hang.
+//     until the caches have reached it. A new list reaches it too, and having made a pod
+//     it looks again though no event has come, so it cannot hang.
 //   - Pods have names derived from (owner's UID, slot). A create that is repeated, or
 //     decided on a cache without the pod, meets AlreadyExists.
 //   - Counting is in slots, not in pods, so that counting twice is counting once.

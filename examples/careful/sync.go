@@ -119,6 +119,11 @@ func (c *controller) scale(ctx context.Context, key cache.ObjectName, owner *cor
 			return 0, err
 		}
 	}
+	if len(missing) > 0 {
+		// A pod that is gone again before any list or watch has shown it brings no event: the
+		// caches will have passed it in silence, and then it is decided again.
+		return soon, nil
+	}
 	return 0, nil
 }
 

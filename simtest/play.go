@@ -162,8 +162,6 @@ func (w *World) end() {
 // current is the world of the run under way.
 var current atomic.Pointer[World]
 
-func revisionText(n int64) string { return strconv.FormatInt(n, 10) }
-
 // bubbleFailure is what is wrong when a bubble could not end.
 func bubbleFailure(w *World, problem any) *history.Failure {
 	text := fmt.Sprint(problem)

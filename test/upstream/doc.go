@@ -1,4 +1,9 @@
-// Package upstream holds what was found in Kubernetes' own controllers from outside, by
-// `rehearse test`: the failed runs, each with the nearest one that held, in testdata. Its
-// test checks that docs/reference/upstream-controllers.md says of them what they show.
+// Package upstream keeps the failures that `rehearse test` has found in Kubernetes' own
+// controllers, as replay files in testdata, and a test that reads each and compares it with
+// the table of docs/reference/upstream-controllers.md.
+//
+// It plays nothing: that takes minutes a file, and a program that is not of this module. To
+// play one, `rehearse replay FILE`.
+//
+// Outside the floors: it may import everything, and nothing imports it.
 package upstream

@@ -19,14 +19,18 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/rehearse-k8s/rehearse/examples/careful"
 	"github.com/rehearse-k8s/rehearse/examples/countandunfinalize"
 	"github.com/rehearse-k8s/rehearse/examples/delayedaction"
 	"github.com/rehearse-k8s/rehearse/examples/expectations"
 	"github.com/rehearse-k8s/rehearse/examples/finalizerfilter"
+	"github.com/rehearse-k8s/rehearse/examples/operator"
 	"github.com/rehearse-k8s/rehearse/examples/stalestatus"
 )
 
@@ -37,7 +41,22 @@ var controllers = map[string]func(context.Context, *rest.Config) error{
 	"expectations":       expectations.Run,
 	"finalizerfilter":    finalizerfilter.Run,
 	"hook":               finalizerfilter.Hook,
+	"operator":           manage,
 	"stalestatus":        stalestatus.Delays{Creating: 100 * time.Millisecond, Running: 200 * time.Millisecond, Retry: 500 * time.Millisecond}.Run,
+}
+
+// manage runs the operator in a manager, as its own program would: no leader election,
+// since who is killed leaves its lease behind, and no port, since several run side by side.
+func manage(ctx context.Context, config *rest.Config) error {
+	ctrl.SetLogger(logr.Discard())
+	mgr, err := ctrl.NewManager(config, ctrl.Options{Metrics: server.Options{BindAddress: "0"}})
+	if err != nil {
+		return err
+	}
+	if err := operator.SetupWithManager(mgr); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
 }
 
 func main() {

@@ -13,6 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
 
 	"github.com/rehearse-k8s/rehearse/controller"
 )
@@ -70,6 +72,10 @@ type candidate struct {
 	lead chan struct{}
 	// lost is closed when it leads no more.
 	lost chan struct{}
+
+	election *Election
+	client   coordinationclient.LeasesGetter
+	as       string
 }
 
 // stand prepares a candidate; run lets it compete.
@@ -81,7 +87,7 @@ func stand(config *rest.Config, e *Election, as string) (*candidate, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &candidate{lead: make(chan struct{}), lost: make(chan struct{})}
+	c := &candidate{lead: make(chan struct{}), lost: make(chan struct{}), election: e, client: client, as: as}
 	c.elector, err = leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
 			LeaseMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: e.Name}, Client: client,
@@ -95,6 +101,24 @@ func stand(config *rest.Config, e *Election, as string) (*candidate, error) {
 		},
 	})
 	return c, err
+}
+
+// giveBack has the lease belong to nobody, if it is ours still. The elector tries that too,
+// once: a renewal that it broke off may reach the server in between, and then the next
+// replica would have to wait until the lease runs out.
+func (c *candidate) giveBack(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, c.election.RenewDeadline)
+	defer cancel()
+	leases := c.client.Leases(c.election.Namespace)
+	_ = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		lease, err := leases.Get(ctx, c.election.Name, metav1.GetOptions{})
+		if err != nil || ptr.Deref(lease.Spec.HolderIdentity, "") != c.as {
+			return err
+		}
+		lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = ptr.To(""), ptr.To[int32](1)
+		_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
+		return err
+	})
 }
 
 // errNotLeading refuses a write that was decided before the lease was lost.

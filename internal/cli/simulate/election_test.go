@@ -1,11 +1,17 @@
 package simulate
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/rehearse-k8s/rehearse/controller"
 )
@@ -68,6 +74,42 @@ func TestLeaderThatCannotRenewStopsWriting(t *testing.T) {
 	w.pod("after", "node-0")
 	w.awaitRunning("after")
 	first.end(nil)
+}
+
+// TestLeaseIsGivenBack: also when the elector's one try to do so fails, as it does when a
+// renewal that was broken off comes in between.
+func TestLeaseIsGivenBack(t *testing.T) {
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, 1)
+	r := w.replica(w.admin, func(o *Options) { o.Election = shortElection() })
+	r.hears("This replica leads")
+	lost := 0
+	r.wire.cut(func(q *http.Request) bool {
+		if q.Method != http.MethodPut || !strings.HasSuffix(q.URL.Path, "/leases/rehearse-simulate") {
+			return false
+		}
+		body, err := q.GetBody()
+		if err != nil {
+			return false
+		}
+		data, err := io.ReadAll(body)
+		if err != nil || bytes.Contains(data, []byte(host+"_")) { // a renewal
+			return false
+		}
+		lost++
+		return lost == 1
+	})
+	r.end(nil)
+	lease, err := w.client.CoordinationV1().Leases("default").Get(t.Context(), "rehearse-simulate", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if holder := ptr.Deref(lease.Spec.HolderIdentity, ""); holder != "" || lost != 2 {
+		t.Errorf("the lease is held by %q; %d tries to give it back", holder, lost)
+	}
 }
 
 func TestElectionOfAShard(t *testing.T) {

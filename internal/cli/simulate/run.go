@@ -192,7 +192,13 @@ func (s *simulation) term(ctx context.Context) error {
 // campaign competes for the lease until ctx ends or the lease is lost again.
 func (s *simulation) campaign(ctx context.Context, c *candidate, stopEngine func(), ended <-chan error) error {
 	electionCtx, withdraw := context.WithCancel(context.WithoutCancel(ctx))
-	defer func() { withdraw(); <-c.lost }()
+	defer func() {
+		withdraw()
+		<-c.lost
+		if c.elector.IsLeader() { // it could not give the lease back
+			c.giveBack(context.WithoutCancel(ctx))
+		}
+	}()
 	go c.elector.Run(electionCtx)
 	defer s.leading.Store(false)
 	won := c.lead

@@ -214,7 +214,9 @@ func mutations(pod *corev1.Pod) (all []mutation) {
 				add(name, true, put(key, func() reflect.Value { return another(v.MapIndex(key)) }))
 			}
 			key := reflect.ValueOf("one-more").Convert(v.Type().Key())
-			add(path+"[one-more]", false, put(key, func() reflect.Value { return filled(v.Type().Elem()) }))
+			if !v.MapIndex(key).IsValid() { // another one of the same value would be no change
+				add(path+"[one-more]", false, put(key, func() reflect.Value { return filled(v.Type().Elem()) }))
+			}
 		default:
 			panic(fmt.Sprintf("%s: no way to change a %s", path, v.Type()))
 		}

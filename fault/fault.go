@@ -96,7 +96,7 @@ const (
 	KindDelete    Kind = "delete"
 	KindEvict     Kind = "evict"
 	KindLabel     Kind = "label"
-	KindFinalizer Kind = "finalizer"
+	KindFinalizer Kind = "finalizer" // puts ForeignFinalizer on an object for a while
 
 	// KindLoseEvent loses the nth event of a stream for good (etcd #17529, #18089,
 	// #19179); KindRepeatEvent delivers it twice (etcd #17247).
@@ -107,6 +107,9 @@ const (
 	// list from a server whose state is older (etcd #15271).
 	KindTimeTravel Kind = "time-travel"
 )
+
+// ForeignFinalizer is what KindFinalizer puts on an object.
+const ForeignFinalizer = "rehearse-k8s.github.io/somebody-else"
 
 // Class is what a fault waits for.
 type Class int

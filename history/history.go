@@ -1,6 +1,7 @@
 package history
 
 import (
+	"fmt"
 	"strings"
 	"time"
 )
@@ -160,6 +161,22 @@ func IsWriteVerb(verb string) bool {
 		return true
 	}
 	return false
+}
+
+// Bookkeeping tells a resource whose writes say nothing about what a controller wants:
+// Events, and the leases of nodes and of leaders.
+func Bookkeeping(resource string) bool {
+	return resource == "events" || resource == "events.events.k8s.io" || resource == "leases.coordination.k8s.io"
+}
+
+// LastWriter says who wrote last and what, bookkeeping aside; "nobody" if nobody did.
+func (r *Run) LastWriter() string {
+	for n := len(r.Steps) - 1; n >= 0; n-- {
+		if s := &r.Steps[n]; s.Wrote() && !Bookkeeping(s.Resource) {
+			return fmt.Sprintf("%s %ss %s (step %d, at %s)", s.Actor, s.Verb, s.Object, s.N, s.At)
+		}
+	}
+	return "nobody"
 }
 
 // Controllers are the actors that were started in this run, in the order of

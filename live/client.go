@@ -83,12 +83,13 @@ func (r *run) newClient(spec *v1alpha1.Client, actor string, p *printed) (*clien
 	if c.door, err = r.proxy.Open(actor, who); err != nil {
 		return nil, err
 	}
+	var file string
 	config, err := c.door.Kubeconfig(metav1.NamespaceDefault)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		file, err = writeKubeconfig(c.dir, config)
 	}
-	file, err := writeKubeconfig(c.dir, config)
 	if err != nil {
+		_ = c.door.Close()
 		return nil, err
 	}
 	c.words = map[string]string{"kubeconfig": file, "namespace": metav1.NamespaceDefault, "dir": c.dir, "name": actor}
@@ -183,28 +184,29 @@ func (c *client) trouble(what string) error {
 	return &ClientError{Message: text}
 }
 
-// begins tells whether the process lives but does not work yet: it watches nothing, and
-// has not stayed long without that as one may that asks again and again.
+// works tells whether the client watches something, or has asked for something and done
+// without a watch for as long as only one does that asks again and again.
+func (c *client) works(since time.Time) (asked, works bool) {
+	asked, watches := c.door.Asked(since)
+	return asked, watches || asked && time.Since(since) > c.run.arena.lengths.begin/10
+}
+
+// begins tells whether the process lives but does not work yet, and may still come to it.
 func (c *client) begins() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.now == nil {
+	if c.now == nil || time.Since(c.since) > c.run.arena.lengths.begin {
 		return false
 	}
-	asked, watches := c.door.Asked(c.since)
-	patience := c.run.arena.lengths.begin
-	if asked {
-		patience /= 10
-	}
-	return !watches && time.Since(c.since) < patience
+	_, works := c.works(c.since)
+	return !works
 }
 
-// state is whether the process lives, how often it has ended by itself, and why it could
-// not be started.
-func (c *client) state() (alive bool, ends int, err error) {
+// state is how often the process has ended by itself, and why it could not be started.
+func (c *client) state() (ends int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.now != nil, c.ends, c.error
+	return c.ends, c.error
 }
 
 // ClientError says that a client cannot be rehearsed: it does not start, or has nothing to

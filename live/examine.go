@@ -9,6 +9,7 @@ import (
 // examination is what comes of showing a run to its promises.
 type examination struct {
 	record  *history.Run
+	taken   int // how many changes of the store it knew
 	changes map[int][]truth.Change
 	// failure is the first promise that was broken, of those that must always hold; nil if
 	// none was.
@@ -23,9 +24,15 @@ type examination struct {
 // examine shows the run to its promises from the beginning. While it goes on, what comes
 // after a write whose answer is not known yet is left out. The lock is held.
 func (j *judge) examine(whole bool) *examination {
+	record := j.run.record.Record()
+	if x := j.last; whole && x != nil && x.record == record && x.taken == len(j.changes) {
+		return x // nothing has happened since
+	}
 	promises := j.run.arena.o.Scenario.Promises()
-	x := &examination{record: j.run.record.Record(), promised: promises.Eventually, seen: map[string]bool{}}
-	if !whole {
+	x := &examination{record: record, taken: len(j.changes), promised: promises.Eventually, seen: map[string]bool{}}
+	if whole {
+		j.last = x
+	} else {
 		x.record = known(x.record)
 	}
 	x.changes = assign(x.record, j.changes, j.truth, whole)

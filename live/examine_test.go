@@ -1,9 +1,15 @@
 package live
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/store"
+	"github.com/rehearse-k8s/rehearse/truth"
 )
 
 // TestKnown: a record is judged up to the first write of which nobody knows yet what it did.
@@ -26,4 +32,95 @@ func TestKnown(t *testing.T) {
 			t.Errorf("%s: %d steps, want %d", name, got, c.want)
 		}
 	}
+}
+
+// changes are writes of the pods whose names are given, at revisions 2, 3 and so on.
+func changes(t *testing.T, names ...string) (*truth.Truth, []truth.Change) {
+	t.Helper()
+	worlds := store.New(store.Options{})
+	world := worlds.World("run")
+	of, err := truth.New(truth.Options{Worlds: worlds, World: world, Decodings: &truth.Decodings{}, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, name := range names {
+		key := "/pods/default/" + name
+		_, now, _, _, _ := world.RawGet(key)
+		object := fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"default","name":%q,"generation":%d}}`, name, n)
+		if _, ok := world.RawPut(key, []byte(object), now); !ok {
+			t.Fatalf("%s is not written", name)
+		}
+	}
+	all, err := of.Follow()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return of, all
+}
+
+// TestAssign: each change belongs to the step that made it, also where the answer did not
+// tell its revision, and changes stay in their order.
+func TestAssign(t *testing.T) {
+	write := func(verb, name string, revision int64, code int) history.Step {
+		return history.Step{Kind: history.Request, Verb: verb, Object: history.Object{Namespace: "default", Name: name}, Revision: revision, Code: code}
+	}
+	for name, c := range map[string]struct {
+		changes []string // the first is at revision 2
+		steps   []history.Step
+		want    string // of each change its step
+		whole   string // the same once the run is over, if that is something else
+	}{
+		"by revision": {
+			[]string{"a", "b"}, []history.Step{write("create", "a", 2, 201), write("create", "b", 3, 201)}, "0 1", "",
+		},
+		"without a revision, by name": {
+			[]string{"a", "b"}, []history.Step{write("delete", "b", 0, 200), write("delete", "a", 0, 200), write("create", "c", 9, 201)}, "0 0", "",
+		},
+		"not to a write that was refused": {
+			[]string{"a"}, []history.Step{write("delete", "a", 0, 404), write("delete", "a", 0, 200)}, "1", "",
+		},
+		"two writes of one object": {
+			[]string{"a", "a"}, []history.Step{write("delete", "a", 0, 200), write("delete", "a", 0, 200)}, "0 1", "",
+		},
+		"many by one": {
+			[]string{"a", "b", "c"}, []history.Step{write("deletecollection", "", 0, 200), write("create", "c", 4, 201)}, "0 0 1", "",
+		},
+		"nobody's goes with the next": {
+			[]string{"x", "a"}, []history.Step{write("create", "b", 9, 201), write("create", "a", 3, 201)}, "1 1", "",
+		},
+		"nobody's at the end waits for the end": {
+			[]string{"a", "x"}, []history.Step{write("create", "a", 2, 201), write("create", "b", 9, 409)}, "0 -", "0 1",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			of, all := changes(t, c.changes...)
+			record := &history.Run{}
+			for _, s := range c.steps {
+				record.Add(s)
+			}
+			if c.whole == "" {
+				c.whole = c.want
+			}
+			for whole, want := range map[bool]string{false: c.want, true: c.whole} {
+				if got := assigned(all, assign(record, all, of, whole)); got != want {
+					t.Errorf("over %t: %s, want %s", whole, got, want)
+				}
+			}
+		})
+	}
+}
+
+// assigned are the steps of changes; "-": it has none.
+func assigned(all []truth.Change, made map[int][]truth.Change) string {
+	var words []string
+	for _, c := range all {
+		word := "-"
+		for n, some := range made {
+			if slices.ContainsFunc(some, func(x truth.Change) bool { return x.Revision == c.Revision }) {
+				word = fmt.Sprint(n)
+			}
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, " ")
 }

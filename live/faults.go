@@ -42,6 +42,7 @@ func (r *run) overlap(actor string, f fault.Fault) {
 	}
 	next, err := r.newClient(c.spec, actor+"+", c.printed)
 	if err != nil {
+		r.record.Add(history.Step{Kind: history.Crash, Actor: actor + "+", Fault: f.String(), Note: "a second instance could not begin: " + err.Error()})
 		return
 	}
 	r.mu.Lock()
@@ -53,9 +54,6 @@ func (r *run) overlap(actor string, f fault.Fault) {
 	})
 	_ = next.start(f.String(), "a second instance begins")
 }
-
-// foreignFinalizer is what somebody else holds an object with for a while.
-const foreignFinalizer = "rehearse-k8s.github.io/somebody-else"
 
 // interfere lets somebody else act on an object that a client has just written.
 func (r *run) interfere(f fault.Fault, o history.Object) {
@@ -119,9 +117,9 @@ func setFinalizer(ctx context.Context, to dynamic.ResourceInterface, name string
 		if err != nil {
 			return false
 		}
-		finalizers := slices.DeleteFunc(u.GetFinalizers(), func(f string) bool { return f == foreignFinalizer })
+		finalizers := slices.DeleteFunc(u.GetFinalizers(), func(f string) bool { return f == fault.ForeignFinalizer })
 		if there {
-			finalizers = append(finalizers, foreignFinalizer)
+			finalizers = append(finalizers, fault.ForeignFinalizer)
 		}
 		if finalizers == nil {
 			finalizers = []string{}

@@ -32,6 +32,7 @@ type judge struct {
 	waits     []*waiting
 	next      time.Duration // when the promises are looked at again
 	exempt    []string
+	last      *examination // of the whole run
 }
 
 // waiting is something that is to happen when a fault's time is over.

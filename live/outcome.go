@@ -68,16 +68,6 @@ func (r *run) idle(record *history.Run) string {
 	return ""
 }
 
-// lastWriter says who wrote last, and what.
-func lastWriter(record *history.Run) string {
-	for n := len(record.Steps) - 1; n >= 0; n-- {
-		if s := &record.Steps[n]; s.Wrote() && s.Resource != "events" {
-			return fmt.Sprintf("%s %ss %s (step %d, at %s)", s.Actor, s.Verb, s.Object, s.N, s.At)
-		}
-	}
-	return "nobody"
-}
-
 // toUnstructured is an object of a Go type as the dynamic client takes it.
 func toUnstructured(o runtime.Object) (*unstructured.Unstructured, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)

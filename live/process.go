@@ -24,10 +24,9 @@ const tailLines = 40
 
 // process is one life of a client's process.
 type process struct {
-	client *v1alpha1.Client
-	cmd    *exec.Cmd
-	ended  chan struct{} // closed when it has, and then err says how
-	err    error
+	cmd   *exec.Cmd
+	ended chan struct{} // closed when it has, and then err says how
+	err   error
 
 	mu     sync.Mutex
 	killed bool
@@ -77,7 +76,7 @@ func launch(c *v1alpha1.Client, command []string, words map[string]string, dir s
 			return nil, err
 		}
 	}
-	p := &process{client: c, cmd: exec.Command(args[0], args[1:]...), ended: make(chan struct{})} //nolint:gosec // the user's own command
+	p := &process{cmd: exec.Command(args[0], args[1:]...), ended: make(chan struct{})} //nolint:gosec // the user's own command
 	p.cmd.Dir = c.Dir
 	p.cmd.Env = append(os.Environ(), "KUBECONFIG="+words["kubeconfig"], "TMPDIR="+dir)
 	for _, e := range c.Env {

@@ -157,8 +157,8 @@ func (r *run) play() error {
 	}
 	r.cancel()
 	<-following
-	if over := errors.Is(err, errOver); over {
-		err = nil
+	if errors.Is(err, errOver) {
+		return nil
 	}
 	return err
 }
@@ -191,19 +191,18 @@ func (r *run) startClients() error {
 // maxEnds is how often a client may end by itself before its first request.
 const maxEnds = 2
 
-// awaitFirst waits until a client watches something, or has asked for something and then
-// for nothing more for a while.
+// awaitFirst waits until a client works.
 func (r *run) awaitFirst(c *client) error {
 	deadline := time.Now().Add(r.arena.lengths.begin)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		asked, watches := c.door.Asked(time.Time{})
-		_, ends, err := c.state()
+		ends, err := c.state()
+		asked, works := c.works(r.began)
 		switch {
 		case err != nil:
 			return &ClientError{Message: err.Error()}
-		case watches, asked && time.Since(r.began) > r.arena.lengths.begin/10:
+		case works:
 			return nil
 		case ends > maxEnds && !asked:
 			return c.trouble("ends at once")

@@ -40,7 +40,7 @@ type Run struct {
 	plan    *fault.Plan
 	header  history.Header
 	steps   []history.Step // not numbered nor hashed yet
-	truth   int64
+	truth   int64          // the newest revision that any step has told
 	streams int
 	known   map[string]revisions // of objects, as answers and events have shown them
 	wrote   map[int64]int        // the steps that made revisions
@@ -106,7 +106,7 @@ func (r *Run) End() *history.Run {
 		close(h.done)
 	}
 	r.holds = nil
-	return r.record()
+	return r.soFar()
 }
 
 // record makes a record of the steps. The lock is held.
@@ -182,6 +182,12 @@ func (r *Run) Add(s history.Step) int {
 func (r *Run) Record() *history.Run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.soFar()
+}
+
+// soFar is the record of the steps so far; the same one as long as nothing happens. The
+// lock is held.
+func (r *Run) soFar() *history.Run {
 	if r.copy == nil {
 		r.copy = r.record()
 	}
@@ -200,13 +206,6 @@ func (r *Run) Unmet() []fault.Fault {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.plan.Unmet()
-}
-
-// Idle is how long nothing has happened, but for what is held back.
-func (r *Run) Idle() time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return time.Since(r.active)
 }
 
 // add records a step. The lock is held.
@@ -237,7 +236,6 @@ func (r *Run) complete(n int, s history.Step) {
 func (r *Run) happened(n int) {
 	s := &r.steps[n]
 	r.truth = max(r.truth, s.Revision)
-	s.Truth = r.truth
 	r.copy = nil
 	if news(s) {
 		r.active = time.Now()
@@ -255,13 +253,13 @@ func (r *Run) happened(n int) {
 }
 
 // news tells whether a step is a reason to go on keeping things back. A write that is refused
-// changes nothing, and an Event of the API nothing that matters: who tries again and again
+// changes nothing, and bookkeeping nothing that matters: who tries again and again
 // because its view lags would otherwise never see what is held back.
 func news(s *history.Step) bool {
 	if !s.IsWrite() {
 		return true
 	}
-	return s.Code/100 == 2 && s.Resource != "events" && s.Resource != "events.events.k8s.io"
+	return s.Code/100 == 2 && !history.Bookkeeping(s.Resource)
 }
 
 // meet counts an item and returns the faults that act on it.

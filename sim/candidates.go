@@ -28,7 +28,7 @@ func Candidates(run *history.Run, patterns []fault.Fault, pace Pace) []fault.Fau
 	for n := range run.Steps {
 		s := &run.Steps[n]
 		c.counts.add(s)
-		if !slices.Contains(c.controllers, s.Actor) || pace.chance && bookkeeping(s.Resource) {
+		if !slices.Contains(c.controllers, s.Actor) || pace.chance && history.Bookkeeping(s.Resource) { // real processes make many of those
 			continue
 		}
 		switch {
@@ -46,12 +46,6 @@ func Candidates(run *history.Run, patterns []fault.Fault, pace Pace) []fault.Fau
 		out[n] = r.Fault
 	}
 	return out
-}
-
-// bookkeeping are resources whose writes say nothing about what a controller wants. Real
-// processes make many.
-func bookkeeping(resource string) bool {
-	return resource == "events" || resource == "events.events.k8s.io" || resource == "leases.coordination.k8s.io"
 }
 
 // existed is in the note of events that tell what was there before the watch.

@@ -2,7 +2,6 @@ package sim_test
 
 import (
 	"context"
-	"runtime"
 	"sync"
 	"testing"
 
@@ -15,19 +14,41 @@ type crowd struct {
 	mu        sync.Mutex
 	toy       toy
 	now, most int
+	// until, if it is not 0, keeps runs with faults from ending before that many are under way.
+	until int
+	full  chan struct{}
 }
 
 func (w *crowd) Play(ctx context.Context, p sim.Plan) (*sim.Outcome, error) {
 	w.mu.Lock()
 	w.now++
 	w.most = max(w.most, w.now)
+	if w.until > 0 && w.now == w.until {
+		w.until = 0
+		close(w.full)
+	}
 	out, err := w.toy.Play(ctx, p)
 	w.mu.Unlock()
-	runtime.Gosched()
+	if w.full != nil && len(p.Faults) > 0 {
+		<-w.full
+	}
 	w.mu.Lock()
 	w.now--
 	w.mu.Unlock()
 	return out, err
+}
+
+// TestSideBySide: as many runs are under way at a time as there may be. Here none ends
+// before there are.
+func TestSideBySide(t *testing.T) {
+	w := &crowd{until: 4, full: make(chan struct{})}
+	r, err := sim.Search(t.Context(), w, sim.Options{Seed: 1, Runs: 40, Live: true, Parallel: 4})
+	if err != nil || r.Failure != nil || r.Runs != 40 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if w.most != 4 {
+		t.Errorf("%d runs at a time", w.most)
+	}
 }
 
 // TestParallel: a search that plays several runs at once finds what one after another

@@ -15,9 +15,6 @@ import (
 	"github.com/rehearse-k8s/rehearse/wire"
 )
 
-// foreignFinalizer is what somebody else holds an object with for a while.
-const foreignFinalizer = "rehearse-k8s.github.io/somebody-else"
-
 // interfere lets somebody else act on an object that a controller has just written,
 // with a request of its own that takes its turn like any other.
 func (w *World) interfere(f fault.Fault, o history.Object, requested string) {
@@ -63,12 +60,12 @@ func (w *World) setFinalizer(f fault.Fault, o history.Object, target string, the
 	}
 	finalizers := []string{}
 	for _, have := range u.GetFinalizers() {
-		if have != foreignFinalizer {
+		if have != fault.ForeignFinalizer {
 			finalizers = append(finalizers, have)
 		}
 	}
 	if there {
-		finalizers = append(finalizers, foreignFinalizer)
+		finalizers = append(finalizers, fault.ForeignFinalizer)
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"finalizers": finalizers}})
 	if err != nil {

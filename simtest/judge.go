@@ -154,7 +154,7 @@ func (w *World) rest(held bool) (left time.Duration) {
 	}
 	if calm > 0 {
 		if now >= w.ending+max(w.longest(), defaultPatience)+w.heldFor {
-			w.fail("comes to rest", fmt.Sprintf("somebody still writes %s after the story: %s", now-w.ending, w.lastWriter()))
+			w.fail("comes to rest", fmt.Sprintf("somebody still writes %s after the story: %s", now-w.ending, w.record.LastWriter()))
 			return 0
 		}
 		left = min(left, calm)
@@ -219,18 +219,4 @@ func (w *World) unkept() (all []broken) {
 		}
 	}
 	return all
-}
-
-func (w *World) lastWriter() string {
-	for n := len(w.record.Steps) - 1; n >= 0; n-- {
-		if s := &w.record.Steps[n]; s.Wrote() && !bookkeeping(s.Resource) {
-			return fmt.Sprintf("%s %ss %s (step %d, at %s)", s.Actor, s.Verb, s.Object, s.N, s.At)
-		}
-	}
-	return "nobody"
-}
-
-// bookkeeping are resources whose writes say nothing about what a controller wants.
-func bookkeeping(resource string) bool {
-	return resource == "leases.coordination.k8s.io" || strings.HasPrefix(resource, "events")
 }

@@ -80,13 +80,6 @@ func (t *Truth) Past() uint64 { return t.past }
 
 // Follow takes in what was written since the last time.
 func (t *Truth) Follow() (changes []Change, err error) {
-	err = t.FollowEach(func(c Change) bool { changes = append(changes, c); return true })
-	return changes, err
-}
-
-// FollowEach takes in what was written since the last time, one write after the other, and
-// shows the world to seen as each has left it, until seen says that it wants no more.
-func (t *Truth) FollowEach(seen func(Change) bool) error {
 	writes, err := t.o.World.Changes(t.read)
 	for _, w := range writes {
 		was := t.entries[w.Key]
@@ -99,11 +92,9 @@ func (t *Truth) FollowEach(seen func(Change) bool) error {
 		}
 		t.past = hashWrite(t.past, w.Key, w.Value)
 		t.take(c)
-		if !seen(c) {
-			break
-		}
+		changes = append(changes, c)
 	}
-	return err
+	return changes, err
 }
 
 // take has the world be as a write has left it.

@@ -233,14 +233,13 @@ func (a *app) controllerCommand() *cobra.Command {
 // searchProgress shows how far a search has come.
 type searchProgress struct {
 	*progress
-	s        *scenario.Scenario
-	parallel int
-	began    time.Time
-	now      func() time.Time
+	s     *scenario.Scenario
+	began time.Time
+	now   func() time.Time
 }
 
-func (a *app) newSearchProgress(s *scenario.Scenario, parallel int) *searchProgress {
-	p := &searchProgress{progress: a.newProgress(), s: s, parallel: parallel, began: a.now(), now: a.now}
+func (a *app) newSearchProgress(s *scenario.Scenario) *searchProgress {
+	p := &searchProgress{progress: a.newProgress(), s: s, began: a.now(), now: a.now}
 	p.show("%s: the first run, without faults", s.Name)
 	return p
 }

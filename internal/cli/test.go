@@ -171,7 +171,7 @@ func (a *app) rehearse(ctx context.Context, o *testOptions, s *scenario.Scenario
 		return nil, err
 	}
 	defer r.close()
-	p := a.newSearchProgress(s, o.parallel)
+	p := a.newSearchProgress(s)
 	defer p.clear()
 	return sim.Search(ctx, r.arena, sim.Options{
 		Seed: o.seed, Runs: s.Runs, Budget: s.Budget, Level: s.Level, Patterns: s.Patterns, Live: true, Parallel: o.parallel,

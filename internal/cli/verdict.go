@@ -44,6 +44,13 @@ type verdict struct {
 	Failure           *failure `json:"failure,omitempty"`
 }
 
+// testResult is the output of test for programs.
+type testResult struct {
+	APIVersion string    `json:"apiVersion"`
+	Kind       string    `json:"kind"`
+	Scenarios  []verdict `json:"scenarios"`
+}
+
 // failure is what broke.
 type failure struct {
 	Promise string   `json:"promise"`
@@ -188,7 +195,7 @@ func (v *verdicts) conclude(ctx context.Context) error {
 	case "json":
 		enc := json.NewEncoder(v.a.Out)
 		enc.SetIndent("", "  ")
-		if err := enc.Encode(map[string]any{"kind": "TestResult", "scenarios": v.all}); err != nil {
+		if err := enc.Encode(testResult{APIVersion: reportVersion, Kind: "TestResult", Scenarios: v.all}); err != nil {
 			return err
 		}
 	case "junit":

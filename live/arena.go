@@ -3,11 +3,10 @@ package live
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -19,14 +18,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 
-	"github.com/rehearse-k8s/rehearse/apiserver"
-	"github.com/rehearse-k8s/rehearse/controller"
 	"github.com/rehearse-k8s/rehearse/scenario"
-	"github.com/rehearse-k8s/rehearse/store"
 	"github.com/rehearse-k8s/rehearse/truth"
 )
 
@@ -47,67 +42,54 @@ type Options struct {
 	Beside func(ctx context.Context, config func(actor string) *rest.Config, dir string) (func(context.Context), error)
 	// Builtin is the command of a client that is one of this program's own controllers.
 	Builtin func(name string, gates map[string]bool) []string
+	// Target is a cluster of somebody else to play in, one run at a time; nil: a server is
+	// started that has no other use. Nodes, Kinds, Conversions and Beside are then not used:
+	// the target has its own.
+	Target *rest.Config
 	// Logs, if it is not nil, is told what clients print, a line each.
 	Logs func(run int64, client, line string)
 }
 
-// Arena is where runs are played: an API server, and the world that all runs begin with.
+// Arena is where runs are played: an API, and what all runs begin with.
 type Arena struct {
 	o         Options
-	worlds    *store.Worlds
-	server    *apiserver.Server
+	ground    ground
 	mapper    meta.RESTMapper
-	began     map[string]bool // keys that the prepared world has beyond the server's own
 	decodings truth.Decodings
 	runs      atomic.Int64
 	lengths   lengths
 }
 
-// Open starts the server and prepares the world that runs begin with.
+// Open starts the server, or reaches for the target, and prepares what runs begin with.
 func Open(ctx context.Context, o Options) (*Arena, error) {
-	a := &Arena{o: o, worlds: store.New(store.Options{}), began: map[string]bool{}, lengths: defaultLengths}
+	a := &Arena{o: o, lengths: defaultLengths}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, err
 	}
 	var err error
-	a.server, err = apiserver.Start(context.WithoutCancel(ctx), apiserver.Options{
-		Dir: a.pki(), Backend: apiserver.Memory{Worlds: a.worlds}, Runs: true, Version: o.Version, Conversions: o.Conversions,
-	})
-	if err != nil {
+	if o.Target != nil {
+		a.ground = newBorrowed(a)
+	} else if a.ground, err = startForks(ctx, o); err != nil {
 		return nil, err
 	}
 	if err := a.prepare(ctx); err != nil {
-		a.Close()
-		return nil, err
+		return nil, errors.Join(err, a.Close())
 	}
 	return a, nil
 }
 
-// Close ends the server. No run may be under way.
-func (a *Arena) Close() { a.server.Stop() }
+// Close ends the server, or leaves the target as it was found. No run may be under way. An
+// error says what could not be brought back.
+func (a *Arena) Close() error { return a.ground.close() }
 
-func (a *Arena) pki() string { return filepath.Join(a.o.Dir, "pki") }
-
-// prepare makes the nodes and objects that every run begins with.
+// prepare makes the objects that every run begins with.
 func (a *Arena) prepare(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	if err := a.server.Ready(ctx); err != nil {
+	if err := a.ground.before(ctx); err != nil {
 		return err
 	}
-	before, err := a.keys()
-	if err != nil {
-		return err
-	}
-	config := a.server.RESTConfig("rehearse:prepare")
-	if a.o.Kinds != nil {
-		if err := a.o.Kinds(ctx, config); err != nil {
-			return err
-		}
-	}
-	if err := a.nodes(ctx, config); err != nil {
-		return err
-	}
+	config := a.ground.config("prepare")
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return err
@@ -120,11 +102,7 @@ func (a *Arena) prepare(ctx context.Context) error {
 	if err := a.discover(ctx, config); err != nil {
 		return err
 	}
-	after, err := a.keys()
-	for key := range after {
-		a.began[key] = !before[key]
-	}
-	return err
+	return a.ground.after(ctx)
 }
 
 // discover waits until the API serves the kinds that objects of the beginning define: it
@@ -164,26 +142,6 @@ func isDefined(mapper meta.RESTMapper, o map[string]any) error {
 	return nil
 }
 
-// nodes makes the simulated nodes, ready from the beginning.
-func (a *Arena) nodes(ctx context.Context, config *rest.Config) error {
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	for n := range a.o.Scenario.Nodes {
-		node, err := client.CoreV1().Nodes().Create(ctx, controller.ReadyNode(fmt.Sprintf("node-%d", n), time.Now()), metav1.CreateOptions{})
-		if err != nil {
-			return err
-		}
-		// The API taints a new node as not ready, whatever its status says.
-		node.Spec.Taints = nil
-		if _, err := client.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // put applies an object of the beginning. The kind may have been made known a moment ago.
 func (a *Arena) put(ctx context.Context, config *rest.Config, client dynamic.Interface, o *unstructured.Unstructured) error {
 	var last error
@@ -193,7 +151,7 @@ func (a *Arena) put(ctx context.Context, config *rest.Config, client dynamic.Int
 				return false, nil
 			}
 		}
-		if last = apply(ctx, client, a.mapper, o); last == nil {
+		if last = a.putOnce(ctx, client, o); last == nil {
 			return true, nil
 		}
 		if isNotServed(last) {
@@ -211,6 +169,17 @@ func (a *Arena) put(ctx context.Context, config *rest.Config, client dynamic.Int
 	return err
 }
 
+func (a *Arena) putOnce(ctx context.Context, client dynamic.Interface, o *unstructured.Unstructured) error {
+	to, err := resourceFor(client, a.mapper, o)
+	if err != nil {
+		return err
+	}
+	if there, err := a.ground.has(ctx, to, o); there || err != nil {
+		return err
+	}
+	return apply(ctx, client, a.mapper, o)
+}
+
 func discovered(config *rest.Config) (meta.RESTMapper, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
@@ -221,34 +190,6 @@ func discovered(config *rest.Config) (meta.RESTMapper, error) {
 		return nil, err
 	}
 	return restmapper.NewDiscoveryRESTMapper(groups), nil
-}
-
-func (a *Arena) keys() (map[string]bool, error) {
-	kvs, _, _, err := a.worlds.World("").RawRange("", "\x00", 0, 0)
-	keys := map[string]bool{}
-	for _, kv := range kvs {
-		keys[kv.Key] = true
-	}
-	return keys, err
-}
-
-// keeps tells whether a run begins with a key: what was prepared, and what the API server
-// cannot do without.
-func (a *Arena) keeps(key string) bool {
-	for _, prefix := range [...]string{"/namespaces/", "/priorityclasses/", "/servicecidrs/"} {
-		if strings.HasPrefix(key, prefix) {
-			return true
-		}
-	}
-	return a.began[key] && !truth.Bookkeeping(key)
-}
-
-// firstRevision is where the world of every run begins.
-const firstRevision = 10_000
-
-// fork makes the world of a run.
-func (a *Arena) fork(run string, seed uint64) (*store.World, error) {
-	return a.worlds.Fork(run, store.RunOptions{Seed: seed, Revision: firstRevision, Keep: a.keeps})
 }
 
 // apply applies an object as `kubectl apply --server-side --force-conflicts` does.
@@ -278,10 +219,7 @@ func resourceIn(client dynamic.Interface, resource schema.GroupVersionResource, 
 	if !namespaced {
 		return to
 	}
-	if namespace == "" {
-		namespace = metav1.NamespaceDefault
-	}
-	return to.Namespace(namespace)
+	return to.Namespace(cmp.Or(namespace, metav1.NamespaceDefault))
 }
 
 // withoutServerFields is the object as a manifest has it.

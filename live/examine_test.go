@@ -39,7 +39,7 @@ func changes(t *testing.T, names ...string) (*truth.Truth, []truth.Change) {
 	t.Helper()
 	worlds := store.New(store.Options{})
 	world := worlds.World("run")
-	of, err := truth.New(truth.Options{Worlds: worlds, World: world, Decodings: &truth.Decodings{}, Now: time.Now})
+	of, err := truth.New(truth.Options{Source: truth.Stored{Worlds: worlds, World: world}, Decodings: &truth.Decodings{}, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,9 +58,9 @@ func changes(t *testing.T, names ...string) (*truth.Truth, []truth.Change) {
 	return of, all
 }
 
-// TestAssign: each change belongs to the step that made it, also where the answer did not
+// TestMakers: each change belongs to the step that made it, also where the answer did not
 // tell its revision, and changes stay in their order.
-func TestAssign(t *testing.T) {
+func TestMakers(t *testing.T) {
 	write := func(verb, name string, revision int64, code int) history.Step {
 		return history.Step{Kind: history.Request, Verb: verb, Object: history.Object{Namespace: "default", Name: name}, Revision: revision, Code: code}
 	}
@@ -102,7 +102,7 @@ func TestAssign(t *testing.T) {
 				c.whole = c.want
 			}
 			for whole, want := range map[bool]string{false: c.want, true: c.whole} {
-				if got := assigned(all, assign(record, all, of, whole)); got != want {
+				if got := assigned(all, byStep(record, all, makers(record, all, of), whole)); got != want {
 					t.Errorf("over %t: %s, want %s", whole, got, want)
 				}
 			}
@@ -123,4 +123,40 @@ func assigned(all []truth.Change, made map[int][]truth.Change) string {
 		words = append(words, word)
 	}
 	return strings.Join(words, " ")
+}
+
+// TestWithOthers: what a cluster does by itself stands in the record before the first step
+// that has heard of it, and causes the events that tell of it.
+func TestWithOthers(t *testing.T) {
+	of, all := changes(t, "a", "b", "a", "c") // at 2, 3, 4 and 5
+	pod := history.Object{Namespace: "default", Name: "a"}
+	record := &history.Run{}
+	record.Add(history.Step{Kind: history.Request, Verb: "create", Object: pod, Revision: 2, Code: 201, Truth: 2, Actor: "client"})
+	record.Add(history.Step{Kind: history.Frame, Object: pod, Revision: 2, Truth: 2, Actor: "client", Causes: []int{0}})
+	record.Add(history.Step{Kind: history.Frame, Object: pod, Revision: 4, Truth: 4, Actor: "client"})
+	record.Add(history.Step{Kind: history.Request, Verb: "get", Code: 200, Truth: 4, Actor: "client", Causes: []int{2}})
+	for whole, want := range map[bool]string{
+		false: "client create 2 | client frame 2 of 0 | cluster create 3 | cluster update 4 | client frame 4 of 3 | client get 0 of 4 / 0 2 3 -",
+		true:  "client create 2 | client frame 2 of 0 | cluster create 3 | cluster update 4 | client frame 4 of 3 | client get 0 of 4 | cluster create 5 / 0 2 3 6",
+	} {
+		steps := makers(record, all, of)
+		grown, steps := withOthers(record, all, steps, of, whole)
+		var words []string
+		for n := range grown.Steps {
+			s := &grown.Steps[n]
+			what := s.Verb
+			if s.Kind == history.Frame {
+				what = "frame"
+			}
+			text := fmt.Sprintf("%s %s %d", s.Actor, what, s.Revision)
+			for _, cause := range s.Causes {
+				text += fmt.Sprintf(" of %d", cause)
+			}
+			words = append(words, text)
+		}
+		got := strings.Join(words, " | ") + " / " + assigned(all, byStep(grown, all, steps, whole))
+		if got != want {
+			t.Errorf("over %t:\n got %s\nwant %s", whole, got, want)
+		}
+	}
 }

@@ -14,6 +14,9 @@ type lengths struct {
 	patience time.Duration
 	// restless is how long after the story somebody may write.
 	restless time.Duration
+	// clinging is how long an object of a cluster of somebody else that is deleted may wait for
+	// whoever has put finalizers on it: the clients under test are gone by then.
+	clinging time.Duration
 }
 
-var defaultLengths = lengths{begin: 30 * time.Second, calm: time.Second, settle: 300 * time.Millisecond, patience: 10 * time.Second, restless: 30 * time.Second}
+var defaultLengths = lengths{begin: 30 * time.Second, calm: time.Second, settle: 300 * time.Millisecond, patience: 10 * time.Second, restless: 30 * time.Second, clinging: 5 * time.Second}

@@ -109,7 +109,11 @@ func open(t *testing.T, text string, command ...string) *Arena {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(a.Close)
+	t.Cleanup(func() {
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	a.lengths.calm, a.lengths.patience = 300*time.Millisecond, 3*time.Second
 	return a
 }

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -14,6 +15,9 @@ import (
 
 // outcome is what came of a run. Nothing of it goes on by now.
 func (r *run) outcome() *sim.Outcome {
+	if r.place.catchUp != nil {
+		r.place.catchUp(context.WithoutCancel(r.ctx), r.record.Revision())
+	}
 	r.record.End()
 	j := r.judge
 	j.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
@@ -29,6 +30,7 @@ type run struct {
 	began  time.Time
 	ctx    context.Context
 	cancel context.CancelFunc
+	place  *place
 
 	proxy    *proxy.Proxy
 	record   *proxy.Run
@@ -68,12 +70,12 @@ func (a *Arena) begin(ctx context.Context, p sim.Plan) (*run, error) {
 	r := &run{arena: a, number: n, name: fmt.Sprintf("run-%d", n), plan: p, began: time.Now(), clients: map[string]*client{}}
 	r.dir = filepath.Join(a.o.Dir, r.name)
 	r.ctx, r.cancel = context.WithCancel(ctx)
-	world, err := a.fork(r.name, p.Seed)
-	if err != nil {
+	var err error
+	if r.place, err = a.ground.enter(ctx, r.name, p.Seed); err != nil {
 		r.cancel()
 		return nil, err
 	}
-	if r.proxy, err = proxy.New(a.server.RunConfig(r.name, "rehearse:proxy")); err != nil {
+	if r.proxy, err = proxy.New(r.place.config("proxy")); err != nil {
 		return r, err
 	}
 	header := history.Header{Tool: a.o.Version, Test: a.o.Scenario.File, Seed: p.Seed}
@@ -82,7 +84,7 @@ func (a *Arena) begin(ctx context.Context, p sim.Plan) (*run, error) {
 		return r, err
 	}
 	t, err := truth.New(truth.Options{
-		Worlds: a.worlds, World: world, Decodings: &a.decodings,
+		Source: r.place.source, Apart: r.place.apart, Decodings: &a.decodings,
 		Now: time.Now, Elapsed: r.elapsed, Run: r.record.Record,
 	})
 	if err != nil {
@@ -100,10 +102,10 @@ func (a *Arena) begin(ctx context.Context, p sim.Plan) (*run, error) {
 
 // beginBeside starts the controllers that run beside the clients.
 func (r *run) beginBeside() error {
-	if r.arena.o.Beside == nil {
+	if r.arena.o.Beside == nil || r.arena.o.Target != nil {
 		return nil
 	}
-	run, err := r.arena.o.Beside(r.ctx, r.config, r.arena.pki())
+	run, err := r.arena.o.Beside(r.ctx, r.config, r.place.pki)
 	if err == nil {
 		r.beside.Go(func() { run(r.ctx) })
 	}
@@ -112,8 +114,13 @@ func (r *run) beginBeside() error {
 
 // config is a client of the run's world, whose writes are recorded as those of an actor.
 func (r *run) config(actor string) *rest.Config {
-	c := r.arena.server.RunConfig(r.name, "rehearse:"+actor)
-	c.Transport = r.proxy.Recorded(actor, c.Transport)
+	c := r.place.config(actor)
+	recorded := func(next http.RoundTripper) http.RoundTripper { return r.proxy.Recorded(actor, next) }
+	if c.Transport != nil {
+		c.Transport = recorded(c.Transport)
+	} else {
+		c.Wrap(recorded)
+	}
 	return c
 }
 
@@ -127,15 +134,16 @@ func (r *run) close() {
 	for _, c := range clients {
 		c.end()
 	}
+	record := &history.Run{}
 	if r.record != nil {
-		r.record.End()
+		record = r.record.End()
 	}
 	for _, c := range clients {
 		_ = c.door.Close()
 	}
 	r.watchers.Wait()
 	r.beside.Wait()
-	r.arena.worlds.Drop(r.name)
+	r.place.leave(record)
 	_ = os.RemoveAll(r.dir)
 }
 

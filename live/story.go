@@ -64,7 +64,20 @@ func (r *run) step(s *scenario.Step) (err error) {
 	if err != nil && r.ctx.Err() == nil {
 		return &StoryError{fmt.Sprintf("%s:%d: %s: %v", r.arena.o.Scenario.File, s.Line, s, err)}
 	}
+	r.catchUp()
 	return err
+}
+
+// catchUp has the truth know what the step before has done: it is not calm because nobody
+// has heard of that yet.
+func (r *run) catchUp() {
+	if r.place.catchUp == nil {
+		return
+	}
+	r.place.catchUp(r.ctx, r.record.Revision())
+	r.judge.mu.Lock()
+	defer r.judge.mu.Unlock()
+	r.judge.take(r.elapsed())
 }
 
 // StoryError is a step of users that the API refused: the scenario is at fault.

@@ -194,6 +194,13 @@ func (r *Run) soFar() *history.Run {
 	return r.copy
 }
 
+// Revision is the newest one that any answer or event has told of.
+func (r *Run) Revision() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.truth
+}
+
 // Holds tells whether faults keep anything back.
 func (r *Run) Holds() bool {
 	r.mu.Lock()

@@ -88,7 +88,7 @@ func (w *World) live(story func(*World)) {
 		return
 	}
 	if w.truth, w.broken = truth.New(truth.Options{
-		Worlds: w.server.worlds, World: w.store, Decodings: &w.server.decoded,
+		Source: truth.Stored{Worlds: w.server.worlds, World: w.store}, Decodings: &w.server.decoded,
 		Now: time.Now, Elapsed: w.elapsed, Run: func() *history.Run { return w.record },
 	}); w.broken != nil {
 		return

@@ -10,7 +10,7 @@ import (
 // asked for once a failure is as small as it gets: a search has no use for it.
 func (t *Truth) Contents(changes []Change) (all []history.Change) {
 	for _, c := range changes {
-		if _, ok := t.o.Worlds.ResourceOf(c.Key); !ok {
+		if _, ok := t.o.Source.ResourceOf(c.Key); !ok {
 			continue // bookkeeping of the server that is no object
 		}
 		before, after := t.content(c.was), t.content(c.is)
@@ -38,7 +38,7 @@ func (t *Truth) content(e *entry) map[string]any {
 
 // ObjectOf is the object that a write was about.
 func (t *Truth) ObjectOf(c Change) history.Object {
-	resource, _ := t.o.Worlds.ResourceOf(c.Key)
+	resource, _ := t.o.Source.ResourceOf(c.Key)
 	whose := history.Object{Resource: resource.String()}
 	for _, object := range []map[string]any{t.content(c.is), t.content(c.was)} {
 		if meta, ok := object["metadata"].(map[string]any); ok {

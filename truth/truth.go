@@ -13,14 +13,14 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/invariant"
 	"github.com/rehearse-k8s/rehearse/sim"
-	"github.com/rehearse-k8s/rehearse/store"
 )
 
 // Options say whose truth it is.
 type Options struct {
-	Worlds *store.Worlds
-	// World is that of the run.
-	World *store.World
+	// Source is the run's world.
+	Source Source
+	// Apart tells keys of objects that are not the run's, for State; nil: there are none.
+	Apart func(key string) bool
 	// Decodings are shared by runs that write the same bytes over and over.
 	Decodings *Decodings
 	// Now and Elapsed are the run's clock, and Run is its record up to this moment.
@@ -35,6 +35,7 @@ type Truth struct {
 	base    int64             // the revision that the run began at
 	first   map[string]*entry // what the run began with
 	read    int64             // revision up to which it has followed
+	cursor  int64             // the same, as the source counts
 	entries map[string]*entry
 	sorted  map[string][]*unstructured.Unstructured // by resource; dropped at a change
 	past    uint64                                  // of all that was written, in order
@@ -50,12 +51,11 @@ var _ invariant.View = (*Truth)(nil)
 
 // New begins with what the world holds now.
 func New(o Options) (*Truth, error) {
-	t := &Truth{o: o, base: o.World.Revision(), entries: map[string]*entry{}, sorted: map[string][]*unstructured.Unstructured{}}
-	t.read = t.base
-	kvs, _, _, err := o.World.RawRange("", "\x00", 0, 0)
+	kvs, revision, cursor, err := o.Source.Held()
 	if err != nil {
 		return nil, err
 	}
+	t := &Truth{o: o, base: revision, read: revision, cursor: cursor, entries: map[string]*entry{}, sorted: map[string][]*unstructured.Unstructured{}}
 	for _, kv := range kvs {
 		t.entries[kv.Key] = &entry{revision: kv.ModRevision, value: kv.Value}
 	}
@@ -72,6 +72,9 @@ type Change struct {
 	was, is *entry // nil: there was, or is, nothing
 }
 
+// Gone tells whether the write was a delete.
+func (c Change) Gone() bool { return c.is == nil }
+
 // Read is the revision up to which it has followed.
 func (t *Truth) Read() int64 { return t.read }
 
@@ -80,7 +83,8 @@ func (t *Truth) Past() uint64 { return t.past }
 
 // Follow takes in what was written since the last time.
 func (t *Truth) Follow() (changes []Change, err error) {
-	writes, err := t.o.World.Changes(t.read)
+	writes, next, err := t.o.Source.Changes(t.cursor)
+	t.cursor = next
 	for _, w := range writes {
 		was := t.entries[w.Key]
 		c := Change{Key: w.Key, Revision: w.Revision, was: was}
@@ -157,7 +161,7 @@ func (t *Truth) Get(resource, namespace, name string) *unstructured.Unstructured
 // directory is where a resource is kept, as "pods" or "jobs.batch"; "" if the API does
 // not serve it.
 func (t *Truth) directory(resource string) string {
-	return t.o.Worlds.Directory(schema.ParseGroupResource(resource))
+	return t.o.Source.Directory(schema.ParseGroupResource(resource))
 }
 
 // decode reads the stored bytes; nil if they are of no known kind (bookkeeping of
@@ -201,10 +205,10 @@ func hashWrite(before uint64, key string, value []byte) uint64 {
 func (t *Truth) State(without ...string) sim.State {
 	var objects []sim.Object
 	for key, e := range t.entries {
-		if e.revision <= t.base || Bookkeeping(key) {
+		if e.revision <= t.base || Bookkeeping(key) || t.o.Apart != nil && t.o.Apart(key) {
 			continue
 		}
-		resource, ok := t.o.Worlds.ResourceOf(key)
+		resource, ok := t.o.Source.ResourceOf(key)
 		if o := t.decode(e); ok && o != nil {
 			objects = append(objects, sim.Object{Resource: resource.String(), Content: o.Object})
 		}

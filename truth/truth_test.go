@@ -36,7 +36,7 @@ func newWorld(t *testing.T) *world {
 	w.put("old", "0")
 	var err error
 	w.truth, err = truth.New(truth.Options{
-		Worlds: worlds, World: w.World, Decodings: &truth.Decodings{},
+		Source: truth.Stored{Worlds: worlds, World: w.World}, Decodings: &truth.Decodings{},
 		Now: time.Now, Elapsed: func() time.Duration { return 0 }, Run: func() *history.Run { return &history.Run{} },
 	})
 	if err != nil {

@@ -32,6 +32,7 @@ type rehearsalOptions struct {
 	parallel int
 	logs     bool
 	log      logOptions
+	target   targetOptions
 }
 
 func (o *rehearsalOptions) addFlags(cmd *cobra.Command) {
@@ -40,11 +41,21 @@ func (o *rehearsalOptions) addFlags(cmd *cobra.Command) {
 	f.BoolVar(&o.logs, "logs", false, "show on stderr what the clients print")
 	f.IntVarP(&o.log.verbosity, "verbosity", "v", 0, "show the logs of Kubernetes on stderr, up to this level")
 	f.StringVar(&o.log.format, "log-format", "text", "format of the logs: text|json")
+	o.target.addFlags(f)
 }
 
 func (o *rehearsalOptions) validate(cmd *cobra.Command) error {
 	if o.parallel < 1 {
 		return usagef("--parallel %d: must be at least 1", o.parallel)
+	}
+	if o.target.given() {
+		if cmd.Flags().Changed("parallel") && o.parallel > 1 {
+			return usagef("--parallel %d: in a cluster that is there already one run goes on at a time", o.parallel)
+		}
+		o.parallel = 1
+	}
+	if err := o.target.validate(); err != nil {
+		return err
 	}
 	return o.log.validate()
 }
@@ -53,6 +64,7 @@ func (o *rehearsalOptions) validate(cmd *cobra.Command) error {
 type rehearsal struct {
 	arena *live.Arena
 	dir   string
+	say   func(string, ...any)
 }
 
 // checkScenario refuses names of controllers that nothing here has.
@@ -78,14 +90,19 @@ func (a *app) openRehearsal(ctx context.Context, o *rehearsalOptions, s *scenari
 	if err != nil {
 		return nil, err
 	}
-	r := &rehearsal{dir: dir}
+	r := &rehearsal{dir: dir, say: a.say}
 	stages, err := a.stagesOf(s)
 	if err != nil {
 		_ = os.RemoveAll(dir)
 		return nil, err
 	}
+	target, err := a.targetOf(&o.target, s)
+	if err != nil {
+		_ = os.RemoveAll(dir)
+		return nil, err
+	}
 	r.arena, err = live.Open(ctx, live.Options{
-		Scenario: s, Dir: dir, Version: version.Get().Version, Conversions: cluster.Conversions(),
+		Scenario: s, Target: target, Dir: dir, Version: version.Get().Version, Conversions: cluster.Conversions(),
 		Kinds: func(ctx context.Context, c *rest.Config) error { return cluster.EnsureKinds(ctx, c, kindsOf(s)) },
 		Beside: func(ctx context.Context, config func(string) *rest.Config, pki string) (func(context.Context), error) {
 			return cluster.Beside(ctx, config, s.Controllers, pki, stages)
@@ -120,7 +137,9 @@ func alive(pid int) bool {
 }
 
 func (r *rehearsal) close() {
-	r.arena.Close()
+	if err := r.arena.Close(); err != nil {
+		r.say("rehearse: %v", err)
+	}
 	_ = os.RemoveAll(r.dir)
 }
 

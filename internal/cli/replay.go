@@ -12,7 +12,6 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
-	"github.com/rehearse-k8s/rehearse/live"
 	"github.com/rehearse-k8s/rehearse/report"
 	"github.com/rehearse-k8s/rehearse/sim"
 )
@@ -92,8 +91,11 @@ func (a *app) replay(ctx context.Context, o *replayOptions, file string, command
 	ctx, stop := a.interruptible(ctx)
 	defer stop()
 	r, err := a.openRehearsal(ctx, &o.rehearsalOptions, s)
+	if ctx.Err() != nil {
+		return errInterrupted
+	}
 	if err != nil {
-		return err
+		return open(err)
 	}
 	defer r.close()
 	p := a.newProgress()
@@ -104,17 +106,24 @@ func (a *app) replay(ctx context.Context, o *replayOptions, file string, command
 		return errInterrupted
 	}
 	var baseline *sim.BaselineError
-	var client *live.ClientError
 	switch {
 	case errors.As(err, &baseline):
 		a.say("%s: %v", file, err)
 		return a.drawn(baseline.Outcome.Run)
-	case errors.As(err, &client):
-		return &inconclusiveError{err.Error()}
 	case err != nil:
-		return err
+		return open(err)
 	}
 	return a.compare(file, recorded, outs)
+}
+
+// open is an error that leaves open whether promises are kept, unless the command line is
+// wrong.
+func open(err error) error {
+	var usage *UsageError
+	if errors.As(err, &usage) {
+		return err
+	}
+	return &inconclusiveError{err.Error()}
 }
 
 // compare says what came of the runs, and gives the exit code.

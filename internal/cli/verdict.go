@@ -65,13 +65,17 @@ type failure struct {
 // add takes in what came of a scenario. Its error is of this program, not of what it rehearses.
 func (v *verdicts) add(s *scenario.Scenario, command []string, r *sim.Result, err error) error {
 	one := verdict{Scenario: s.Name, File: s.File, Verdict: "held"}
+	var usage *UsageError
 	switch {
-	case err != nil && asClientError(err):
-		one.Verdict, one.Reason = "inconclusive", err.Error()
+	case errors.As(err, &usage):
+		return err
 	case errors.Is(err, context.Canceled):
 		one.Verdict = "interrupted"
 	case err != nil:
-		return err
+		one.Verdict, one.Reason = "inconclusive", message(err)
+		if asClientError(err) {
+			one.Reason = err.Error() // with its lines as they are
+		}
 	}
 	if r == nil {
 		r = &sim.Result{}

@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/rehearse-k8s/rehearse/internal/cli/statedir"
+	"github.com/rehearse-k8s/rehearse/scenario"
+)
+
+// targetOptions name a cluster to rehearse in that is there already.
+type targetOptions struct {
+	kubeconfig, context string
+	yes                 bool
+}
+
+func (o *targetOptions) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of a cluster to rehearse in; without it and --context one is started for it")
+	f.StringVar(&o.context, "context", "", "context of the kubeconfig, for a cluster to rehearse in")
+	f.BoolVar(&o.yes, "yes-this-cluster", false, "allow to delete, in the namespaces of the scenario, what was not there before, after each run")
+}
+
+// given tells whether a cluster is named.
+func (o *targetOptions) given() bool { return o.kubeconfig != "" || o.context != "" }
+
+func (o *targetOptions) validate() error {
+	if o.yes && !o.given() {
+		return usagef("--yes-this-cluster: no cluster is named: give --kubeconfig or --context, or leave it out for a cluster of its own")
+	}
+	return nil
+}
+
+// targetOf is the cluster to rehearse in; nil if one is to be started. One that 'rehearse
+// up' has not started must be allowed in so many words.
+func (a *app) targetOf(o *targetOptions, s *scenario.Scenario) (*rest.Config, error) {
+	if !o.given() {
+		return nil, nil
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.kubeconfig
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.context})
+	config, err := loader.ClientConfig()
+	if err != nil {
+		return nil, usagef("the cluster to rehearse in: %v", err)
+	}
+	if o.yes || a.isOurs(config) {
+		a.say("Note: %s: the nodes, kubelets and controllers are those of %s, not those of the scenario; after each run its namespaces (%s) are brought back.",
+			s.Name, config.Host, strings.Join(s.Namespaces(), ", "))
+		return config, nil
+	}
+	raw, err := loader.RawConfig()
+	if err != nil {
+		return nil, usagef("the cluster to rehearse in: %v", err)
+	}
+	return nil, usagef("context %s (%s) is no cluster of rehearse: after each run everything is deleted in namespace %s there that was not there before. If you want that, say --yes-this-cluster",
+		cmp.Or(o.context, raw.CurrentContext), config.Host, strings.Join(s.Namespaces(), ", "))
+}
+
+// isOurs tells whether a configuration leads to a cluster that 'rehearse up' has started
+// and that is there for this: the same address, under the same authority.
+func (a *app) isOurs(config *rest.Config) bool {
+	root, err := statedir.DefaultRoot(a.getenv)
+	if err != nil {
+		return false
+	}
+	files, _ := filepath.Glob(root.KubeconfigPath("*"))
+	for _, file := range files {
+		ours, err := clientcmd.BuildConfigFromFlags("", file)
+		if err == nil && ours.Host == config.Host && sameAuthority(ours, config) {
+			return true
+		}
+	}
+	return false
+}
+
+func sameAuthority(a, b *rest.Config) bool {
+	one, err := authority(a)
+	if err != nil || len(one) == 0 {
+		return false
+	}
+	other, err := authority(b)
+	return err == nil && bytes.Equal(one, other)
+}
+
+func authority(c *rest.Config) ([]byte, error) {
+	if len(c.CAData) > 0 || c.CAFile == "" {
+		return c.CAData, nil
+	}
+	data, err := os.ReadFile(c.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("certificate authority: %w", err)
+	}
+	return data, nil
+}

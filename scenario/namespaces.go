@@ -1,0 +1,53 @@
+package scenario
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Namespaces are those that the scenario is about, in order: of its objects and of what its
+// steps delete or patch, and default if it names none. An object of a kind that is not known
+// here, and that names none, counts as one of default.
+func (s *Scenario) Namespaces() []string {
+	all := map[string]bool{}
+	note := func(content map[string]any) {
+		o := &unstructured.Unstructured{Object: content}
+		switch ns := o.GetNamespace(); {
+		case ns != "":
+			all[ns] = true
+		case !isInNone(o.GetKind()):
+			all[metav1.NamespaceDefault] = true
+		}
+	}
+	for _, o := range s.Objects {
+		note(o)
+	}
+	for i := range s.Steps {
+		for _, o := range s.Steps[i].Objects {
+			note(o)
+		}
+		if ns := s.Steps[i].On.Namespace; ns != "" {
+			all[ns] = true
+		}
+	}
+	if len(all) == 0 {
+		all[metav1.NamespaceDefault] = true
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// isInNone tells whether objects of a kind of Kubernetes itself are in no namespace.
+func isInNone(kind string) bool {
+	lower := strings.ToLower(kind)
+	for resource := range inNone {
+		plural, _, _ := strings.Cut(resource, ".")
+		if plural == lower+"s" || plural == lower+"es" || plural == strings.TrimSuffix(lower, "y")+"ies" {
+			return true
+		}
+	}
+	return false
+}

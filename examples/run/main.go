@@ -32,6 +32,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/examples/finalizerfilter"
 	"github.com/rehearse-k8s/rehearse/examples/operator"
 	"github.com/rehearse-k8s/rehearse/examples/stalestatus"
+	"github.com/rehearse-k8s/rehearse/examples/webs"
 )
 
 var controllers = map[string]func(context.Context, *rest.Config) error{
@@ -41,22 +42,25 @@ var controllers = map[string]func(context.Context, *rest.Config) error{
 	"expectations":       expectations.Run,
 	"finalizerfilter":    finalizerfilter.Run,
 	"hook":               finalizerfilter.Hook,
-	"operator":           manage,
+	"operator":           manages(operator.SetupWithManager),
 	"stalestatus":        stalestatus.Delays{Creating: 100 * time.Millisecond, Running: 200 * time.Millisecond, Retry: 500 * time.Millisecond}.Run,
+	"webs":               manages(webs.SetupWithManager),
 }
 
-// manage runs the operator in a manager, as its own program would: no leader election,
+// manages runs an operator in a manager, as its own program would: no leader election,
 // since who is killed leaves its lease behind, and no port, since several run side by side.
-func manage(ctx context.Context, config *rest.Config) error {
-	ctrl.SetLogger(logr.Discard())
-	mgr, err := ctrl.NewManager(config, ctrl.Options{Metrics: server.Options{BindAddress: "0"}})
-	if err != nil {
-		return err
+func manages(setUp func(ctrl.Manager) error) func(context.Context, *rest.Config) error {
+	return func(ctx context.Context, config *rest.Config) error {
+		ctrl.SetLogger(logr.Discard())
+		mgr, err := ctrl.NewManager(config, ctrl.Options{Metrics: server.Options{BindAddress: "0"}})
+		if err != nil {
+			return err
+		}
+		if err := setUp(mgr); err != nil {
+			return err
+		}
+		return mgr.Start(ctx)
 	}
-	if err := operator.SetupWithManager(mgr); err != nil {
-		return err
-	}
-	return mgr.Start(ctx)
 }
 
 func main() {

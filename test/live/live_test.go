@@ -140,3 +140,10 @@ func TestCareful(t *testing.T) {
 	t.Parallel()
 	held(t, rehearse(t, "expectations/scenario.yaml", []string{"--runs=25"}, []string{"bin/examples", "careful"}), 25)
 }
+
+// TestOperatorScenario: the scenario for operators can be played as it stands, and what it
+// looks for can be seen.
+func TestOperatorScenario(t *testing.T) {
+	t.Parallel()
+	held(t, rehearse(t, "../scenarios/operator.yaml", []string{"--runs=60"}, []string{"bin/examples", "webs"}), 60)
+}

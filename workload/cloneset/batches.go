@@ -25,7 +25,12 @@ func (p *plan) finish(u *unit, todo *apps.InPlaceUpdateSpec, c *change, state *a
 	s := *state
 	s.LastContainerStatuses = maps.Clone(state.LastContainerStatuses)
 	s.UpdateResources = state.UpdateResources || len(todo.ContainerResources) > 0
-	names := append(now.containers(), sorted(todo.ContainerResources)...)
+	names := now.containers()
+	if len(todo.ContainerResources) > 0 {
+		names = slices.Concat(names, sorted(todo.ContainerResources))
+		slices.Sort(names)
+		names = slices.Compact(names)
+	}
 	p.note(u, &s, names, now, later)
 
 	b := now.patch()
@@ -103,16 +108,14 @@ func hasNext(s *apps.InPlaceUpdateState) bool {
 	return len(s.NextContainerImages)+len(s.NextContainerRefMetadata) > 0
 }
 
-// note puts down which containers are changed now, as they are, and what is left. What
-// stands there of containers before stays.
+// note puts down which containers are changed now (names, sorted), as they are, and what
+// is left. What stands there of containers before stays.
 func (p *plan) note(u *unit, s *apps.InPlaceUpdateState, names []string, now, later *change) {
 	s.UpdateImages = len(now.images) > 0
 	s.UpdateEnvFromMetadata = s.UpdateEnvFromMetadata || len(now.env) > 0
 	if s.LastContainerStatuses == nil {
 		s.LastContainerStatuses = map[string]apps.InPlaceContainerStatus{}
 	}
-	slices.Sort(names)
-	names = slices.Compact(names)
 	for _, name := range names {
 		s.LastContainerStatuses[name] = u.before(name)
 	}
@@ -145,23 +148,27 @@ func (u *unit) before(name string) apps.InPlaceContainerStatus {
 	return apps.InPlaceContainerStatus{}
 }
 
-// containers are those that begin anew.
+// containers are those that begin anew, sorted. They are found once, and not changed.
 func (c *change) containers() []string {
-	names := append(sorted(c.images), c.env...)
-	slices.Sort(names)
-	return slices.Compact(names)
+	if c.anew == nil {
+		names := append(sorted(c.images), c.env...)
+		slices.Sort(names)
+		c.anew = slices.Compact(names)
+	}
+	return c.anew
 }
 
 // patch is that of the metadata and the images.
 func (c *change) patch() (b patch) {
 	b.Metadata.Labels, b.Metadata.Annotations = c.labels, map[string]any{}
 	maps.Copy(b.Metadata.Annotations, c.annotations)
-	if len(c.images) > 0 {
-		b.Spec = &patchSpec{}
+	if len(c.images) > 0 && c.spec == nil {
+		c.spec = &patchSpec{}
 		for _, name := range sorted(c.images) {
-			b.Spec.Containers = append(b.Spec.Containers, patchContainer{Name: name, Image: c.images[name]})
+			c.spec.Containers = append(c.spec.Containers, patchContainer{Name: name, Image: c.images[name]})
 		}
 	}
+	b.Spec = c.spec
 	return b
 }
 

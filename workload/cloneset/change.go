@@ -26,6 +26,11 @@ type change struct {
 	// to begin anew. keys are, in a part of a change, what those read.
 	env  []string
 	keys map[string][]metadataKey
+
+	// What many pods' writes share is made once: the containers that begin anew, and the
+	// images in a patch.
+	anew []string
+	spec *patchSpec
 }
 
 func (c *change) onlyMetadata() bool {
@@ -38,9 +43,22 @@ func (p *plan) changeTo(from, to *Revision) *change {
 		return &change{why: "the revision that the pod was made of is gone"}
 	}
 	key := [2]*Revision{from, to}
-	if found, ok := p.changes[key]; ok {
-		return found
+	if p.lastChange != nil && p.lastKey == key {
+		return p.lastChange // as nearly always
 	}
+	c, ok := p.changes[key]
+	if !ok {
+		c = p.newChange(from, to)
+		if p.changes == nil {
+			p.changes = map[[2]*Revision]*change{}
+		}
+		p.changes[key] = c
+	}
+	p.lastKey, p.lastChange = key, c
+	return c
+}
+
+func (p *plan) newChange(from, to *Revision) *change {
 	c := changeOf(from.Template, to.Template)
 	if c.why != "" {
 		// What the API fills in may tell less: a template that says imagePullPolicy and one
@@ -50,12 +68,8 @@ func (p *plan) changeTo(from, to *Revision) *change {
 		}
 	}
 	if c.why == "" && p.set.Spec.UpdateStrategy.Type != v1alpha1.InPlaceOnly && claimsDiffer(from, to) {
-		c = &change{why: "spec.volumeClaimTemplates is another"}
+		return &change{why: "spec.volumeClaimTemplates is another"}
 	}
-	if p.changes == nil {
-		p.changes = map[[2]*Revision]*change{}
-	}
-	p.changes[key] = c
 	return c
 }
 

@@ -99,7 +99,6 @@ func (u *unit) container(name string) *Container {
 // begin updates a pod in place. What an update before has not come to yet is a part of it.
 func (p *plan) begin(u *unit, to *Revision, c *change) {
 	p.decision.Tally.Updated++
-	revision := map[string]*string{apps.LabelRevision: ptrTo(to.name()), apps.LabelTemplateHash: ptrTo(shortHash(to.name()))}
 	state := apps.InPlaceUpdateState{
 		Revision: to.name(), UpdateTimestamp: metav1.NewTime(p.now), LastContainerStatuses: map[string]apps.InPlaceContainerStatus{},
 		PreparingNormal: u.early(),
@@ -112,7 +111,7 @@ func (p *plan) begin(u *unit, to *Revision, c *change) {
 		}
 	}
 	if c.onlyMetadata() {
-		p.relabel(u, c, revision)
+		p.relabel(u, c, revisionLabels(to))
 		return
 	}
 	todo := apps.InPlaceUpdateSpec{
@@ -123,8 +122,7 @@ func (p *plan) begin(u *unit, to *Revision, c *change) {
 		todo.GraceSeconds = s.GracePeriodSeconds
 	}
 	first := patch{}
-	first.Metadata.Labels = revision
-	first.Metadata.Labels[apps.LabelState] = ptrTo(string(apps.StateUpdating))
+	first.Metadata.Labels = p.updatingLabels(to)
 	first.Metadata.Annotations = map[string]any{
 		apps.AnnotationStateSince: p.stamp(), apps.AnnotationInPlaceGrace: text{todo}, apps.AnnotationInPlaceState: text{state},
 	}
@@ -139,6 +137,25 @@ func (p *plan) begin(u *unit, to *Revision, c *change) {
 		p.wake(time.Duration(todo.GraceSeconds) * time.Second)
 	}
 	p.act(a)
+}
+
+// revisionLabels are those of a pod of a revision.
+func revisionLabels(to *Revision) map[string]*string {
+	return map[string]*string{apps.LabelRevision: ptrTo(to.name()), apps.LabelTemplateHash: ptrTo(shortHash(to.name()))}
+}
+
+// updatingLabels are those of pods that are being updated to a revision, which share them.
+func (p *plan) updatingLabels(to *Revision) map[string]*string {
+	all, ok := p.updating[to]
+	if !ok {
+		all = revisionLabels(to)
+		all[apps.LabelState] = ptrTo(string(apps.StateUpdating))
+		if p.updating == nil {
+			p.updating = map[*Revision]map[string]*string{}
+		}
+		p.updating[to] = all
+	}
+	return all
 }
 
 // relabel is an update that changes nothing but metadata: the pod stays in traffic.

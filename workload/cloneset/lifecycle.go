@@ -174,7 +174,7 @@ func (u *unit) early() bool {
 
 // live moves a pod on in its life, and keeps its conditions in order.
 func (p *plan) live(u *unit) {
-	if u.acted {
+	if u.acted || u.settled() {
 		return
 	}
 	if u.InPlaceGrace != "" && u.state != apps.StatePreparingDelete {
@@ -212,7 +212,12 @@ func (p *plan) move(u *unit, to apps.LifecycleState, why string) {
 	p.patch(u, body, string(to), why)
 }
 
-func (p *plan) stamp() string { return p.now.UTC().Format(time.RFC3339) }
+func (p *plan) stamp() string {
+	if p.stamped == "" {
+		p.stamped = p.now.UTC().Format(time.RFC3339)
+	}
+	return p.stamped
+}
 
 // conditions are those of a pod's readiness gates that are not as they should be in a
 // state. A key that was set on the way into a hook is gone as soon as the pod is on no such

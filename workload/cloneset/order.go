@@ -23,7 +23,7 @@ import (
 // is left.
 func orderForUpdate(pods []*Pod, strategy *v1alpha1.CloneSetUpdateStrategy, others ...*Pod) {
 	order := worths(pods)
-	sortByWorth(order, pods)
+	sortByWorth(order, pods, new([]worth))
 	arrange(pods, order)
 	prioritize(pods, strategy.PriorityStrategy)
 	scatter(pods, others, strategy.ScatterStrategy)

@@ -27,7 +27,11 @@ type plan struct {
 	updated, current *Revision
 	byLabel          map[string]*Revision
 	changes          map[[2]*Revision]*change
+	lastKey          [2]*Revision // of changes, with what is there
+	lastChange       *change
 	splits           map[*change]parts
+	updating         map[*Revision]map[string]*string
+	stamped          string // now, as annotations have it
 
 	toDelete map[string]bool // the names in podsToDelete
 
@@ -35,6 +39,8 @@ type plan struct {
 	inactive []*Pod // the others
 	claimsBy map[string][]*Claim
 	diff     difference
+	// old and young are the active pods, young those that are updated.
+	old, young group
 
 	decision Decision
 }
@@ -123,24 +129,42 @@ func (p *plan) survey() {
 		}
 		p.units = append(p.units, u)
 	}
+	p.tallyStates()
+}
+
+// tallyStates counts the pods in each state of their life. Neighbours are mostly in the
+// same one, and are counted together.
+func (p *plan) tallyStates() {
 	p.decision.Tally.States = map[string]int{}
+	var last apps.LifecycleState
+	run := 0
+	note := func() {
+		if run > 0 {
+			p.decision.Tally.States[string(last)] += run
+		}
+	}
 	for i := range p.units {
 		state := p.units[i].state
 		if state == "" {
 			state = apps.StateNormal
 		}
-		p.decision.Tally.States[string(state)]++
+		if state != last {
+			note()
+			last, run = state, 0
+		}
+		run++
 	}
+	note()
 }
 
 // compare works out how far the pods are from what is wanted.
 func (p *plan) compare() {
-	var old, updated group
+	old, updated := &p.old, &p.young
 	for i := range p.units {
 		u := &p.units[i]
-		g := &old
+		g := old
 		if u.isUpdated {
-			g = &updated
+			g = updated
 		}
 		g.all++
 		switch {
@@ -159,7 +183,7 @@ func (p *plan) compare() {
 			g.recreated++
 		}
 	}
-	p.diff = differ(p.wanted, old, updated, p.current == p.updated)
+	p.diff = differ(p.wanted, *old, *updated, p.current == p.updated)
 	d := p.diff
 	p.because("Compared", "%d pods are active, %d of them updated, %d are wanted with a partition of %d: create %d, delete %d, update %d, at most %d that are available",
 		old.all+updated.all, updated.all, p.wanted.replicas, p.wanted.partition, d.create, d.remove, d.update, d.spare)

@@ -151,6 +151,12 @@ func (p *Pod) Same(q *Pod) bool {
 // Kruise's of before the states, or was adopted.
 func (p *Pod) normal() bool { return p.state == "" || p.state == apps.StateNormal }
 
+// settled tells whether nothing of a pod's life is due and its readiness gates say what they
+// are to say. It is that of most pods, and sees that sooner than those who know what to do.
+func (p *Pod) settled() bool {
+	return p.normal() && p.InPlaceGrace == "" && !p.traffic && (!p.inPlaceGate || p.InPlace.Status == corev1.ConditionTrue)
+}
+
 // ready tells whether a pod is up and not being updated.
 func (p *Pod) ready() bool {
 	return p.Phase == corev1.PodRunning && p.Ready.Status == corev1.ConditionTrue && p.InPlace.Status != corev1.ConditionFalse

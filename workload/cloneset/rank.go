@@ -30,15 +30,16 @@ func rankForDeletion(now time.Time, pods []*Pod, minReady time.Duration, spread 
 		}
 		all[i].first |= class << classShift
 	}
-	sortByWorth(all, pods)
+	var spare []worth
+	sortByWorth(all, pods, &spare)
 	n := neighboursOf(all, pods)
 	ranks := make([]float64, len(all))
 	for i, place := range n.places(nil, n.nodes, len(n.names)) {
 		ranks[i] = float64(max(place-1, 0)) // only others on the node count
 	}
-	order := byRank(all, ranks)
+	order := byRank(all, ranks, &spare)
 	if len(spread.Constraints) > 0 && spread.Nodes != nil {
-		order = byRank(all, n.topologyRanks(order, spread))
+		order = byRank(all, n.topologyRanks(order, spread), &spare)
 	}
 	for i := range order {
 		order[i].at = all[order[i].at].at
@@ -48,13 +49,13 @@ func rankForDeletion(now time.Time, pods []*Pod, minReady time.Duration, spread 
 
 // byRank has neighbours count after the class and before all else. What is at a place is
 // then a position: where the pod would be if nobody had neighbours.
-func byRank(all []worth, ranks []float64) []worth {
+func byRank(all []worth, ranks []float64, spare *[]worth) []worth {
 	order := make([]worth, len(all))
 	for i, w := range all {
 		// The bits of numbers that are not negative are in the numbers' order.
 		order[i] = worth{first: w.first >> classShift, second: ^math.Float64bits(ranks[i]), at: int32(i)}
 	}
-	sortNumbers(order)
+	sortNumbers(order, spare)
 	return order
 }
 

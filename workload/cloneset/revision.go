@@ -130,11 +130,24 @@ func (p *plan) newRevision(number int64) {
 
 var kind = v1alpha1.GroupVersion.WithKind("CloneSet")
 
-// revisionOf is the revision that a pod was made of or updated to, nil if that is gone.
-func (p *plan) revisionOf(pod *Pod) *Revision { return p.byLabel[pod.revision] }
+// revisionOf is the revision that a pod was made of or updated to, nil if that is gone. It
+// is nearly always one of two, and to compare costs less than to look something up.
+func (p *plan) revisionOf(pod *Pod) *Revision {
+	switch {
+	case p.updated != nil && p.updated.Object.Name == pod.revision:
+		return p.updated
+	case p.current != nil && p.current.Object.Name == pod.revision:
+		return p.current
+	}
+	return p.byLabel[pod.revision]
+}
 
 // forgetRevisions deletes the oldest revisions that nothing uses, beyond the limit.
 func (p *plan) forgetRevisions() {
+	limit := max(0, int(ptr.Deref(p.set.Spec.RevisionHistoryLimit, 10)))
+	if len(p.Revisions)-1 <= limit {
+		return // the template's own is in use
+	}
 	used := map[*Revision]bool{p.updated: true, p.current: true}
 	for i := range p.units {
 		used[p.units[i].of] = true
@@ -148,7 +161,7 @@ func (p *plan) forgetRevisions() {
 			spare = append(spare, r)
 		}
 	}
-	surplus := len(spare) - max(0, int(ptr.Deref(p.set.Spec.RevisionHistoryLimit, 10)))
+	surplus := len(spare) - limit
 	if surplus <= 0 {
 		return
 	}

@@ -1,6 +1,8 @@
 package cloneset
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rehearse-k8s/rehearse/api/apps"
@@ -55,7 +57,8 @@ func (p *plan) rollOut() {
 		return
 	}
 	unavailable := 0
-	var candidates, updated []*Pod
+	var updated []*Pod
+	candidates := make([]*Pod, 0, max(p.old.all, p.young.all))
 	scatters := len(u.ScatterStrategy) > 0
 	for i := range p.units {
 		u := &p.units[i]
@@ -72,6 +75,7 @@ func (p *plan) rollOut() {
 			candidates = append(candidates, u.Pod)
 		}
 	}
+	p.decision.Actions = slices.Grow(p.decision.Actions, min(wanted, p.diff.unavailable, p.Limits.Pods))
 	orderForUpdate(candidates, &p.set.Spec.UpdateStrategy, updated...)
 	for _, pod := range candidates {
 		if wanted == 0 || unavailable >= p.diff.unavailable || max(p.decision.Tally.Updated, p.decision.Tally.Deleted) >= p.Limits.Pods {

@@ -117,7 +117,7 @@ func (p *plan) shrink() {
 	if p.diff.remove == 0 {
 		return
 	}
-	var old, updated []*Pod
+	old, updated := make([]*Pod, 0, p.old.all), make([]*Pod, 0, p.young.all)
 	for i := range p.units {
 		u := &p.units[i]
 		if u.specified || u.state == apps.StatePreparingDelete {

@@ -77,10 +77,10 @@ func age(t time.Time) uint64 {
 // sortByWorth sorts, and those that are worth the same by their names: else, who goes
 // first would be the order in which a cache happens to list them. A plan has them sorted by
 // name already; that is kept.
-func sortByWorth(all []worth, pods []*Pod) {
+func sortByWorth(all []worth, pods []*Pod, spare *[]worth) {
 	byName := func(p, q *Pod) int { return cmp.Compare(p.Name, q.Name) }
 	if slices.IsSortedFunc(pods, byName) {
-		sortNumbers(all)
+		sortNumbers(all, spare)
 		return
 	}
 	prefix := pods[0].Name
@@ -95,7 +95,7 @@ func sortByWorth(all []worth, pods []*Pod) {
 		copy(letters[:], p.Name[len(prefix):])
 		all[i].third = binary.BigEndian.Uint64(letters[:])
 	}
-	sortNumbers(all)
+	sortNumbers(all, spare)
 	for from := 0; from < len(all); {
 		to := from + 1
 		for to < len(all) && compareNumbers(all[from], all[to]) == 0 {
@@ -118,7 +118,8 @@ func compareNumbers(a, b worth) int {
 
 // sortNumbers sorts by the numbers alone and leaves what is the same in its order. Many
 // are sorted byte by byte, the last first; most bytes are the same in all and cost nothing.
-func sortNumbers(all []worth) {
+// spare is as much memory again, made when it is needed and kept for the next one.
+func sortNumbers(all []worth, spare *[]worth) {
 	if len(all) < 200 {
 		slices.SortStableFunc(all, compareNumbers)
 		return
@@ -129,8 +130,13 @@ func sortNumbers(all []worth) {
 		second |= all[i].second ^ all[0].second
 		third |= all[i].third ^ all[0].third
 	}
-	spare := make([]worth, len(all))
-	from, to := all, spare
+	if first|second|third == 0 {
+		return
+	}
+	if len(*spare) < len(all) {
+		*spare = make([]worth, len(all))
+	}
+	from, to := all, (*spare)[:len(all)]
 	pass := func(differ uint64, number func(*worth) uint64) {
 		for shift := 0; differ>>shift != 0; shift += 8 {
 			if differ>>shift&0xff == 0 {
@@ -155,5 +161,7 @@ func sortNumbers(all []worth) {
 	pass(third, func(w *worth) uint64 { return w.third })
 	pass(second, func(w *worth) uint64 { return w.second })
 	pass(first, func(w *worth) uint64 { return w.first })
-	copy(all, from)
+	if &from[0] != &all[0] {
+		copy(all, from)
+	}
 }

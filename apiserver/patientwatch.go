@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/registry/generic"
@@ -22,9 +23,11 @@ const maxPatience = 50_000
 // has made the cache wait for 50 ms in a second. On one machine that also runs
 // the readers, a burst of writes ends watches by the dozen: each reader starts
 // again, is sent its history once more, copied object by object, after a pause of
-// a second. With the queue a watch falls behind for a moment instead. A reader who
-// is behind by more than maxPatience is ended as upstream ends it: it starts again
-// from the last event it saw.
+// a second. With the queue a watch falls behind for a moment instead. And because the
+// goroutines between the cache and the queue may wait for a processor longer than that
+// too, a watch that the cache has ended goes on from its last event: of that its reader
+// sees nothing. A reader who is behind by more than maxPatience is ended as upstream ends
+// it: it starts again from the last event it saw.
 func patient(d generic.StorageDecorator) generic.StorageDecorator {
 	return func(c *storagebackend.ConfigForResource, prefix string, keyFunc func(runtime.Object) (string, error),
 		newFunc, newListFunc func() runtime.Object, attrs storage.AttrFunc, triggers storage.IndexerFuncs, indexers *cache.Indexers,
@@ -45,19 +48,40 @@ func (s patientStorage) Watch(ctx context.Context, key string, o storage.ListOpt
 	if err != nil {
 		return nil, err
 	}
-	return newPatientWatch(w), nil
+	at := ""
+	if initial := o.SendInitialEvents; o.ResourceVersion != "0" && (initial == nil || !*initial) {
+		at = o.ResourceVersion
+	}
+	return newPatientWatch(w, at, func(revision string) (watch.Interface, error) {
+		o := o
+		o.ResourceVersion, o.ResourceVersionMatch, o.SendInitialEvents = revision, "", nil
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		return s.Interface.Watch(ctx, key, o)
+	}), nil
 }
 
 // patientWatch hands the events of a watch on, in their order, and takes new ones
 // while its reader is busy.
 type patientWatch struct {
 	source watch.Interface
+	// at is the revision up to which all has come, "" while nobody can tell: objects that
+	// were there before the watch come in no order. again begins after it.
+	at    string
+	again func(revision string) (watch.Interface, error)
+	// vain counts the sources in a row that have ended without any event.
+	vain   int
 	result chan watch.Event
 	stop   chan struct{}
 }
 
-func newPatientWatch(source watch.Interface) *patientWatch {
-	w := &patientWatch{source: source, result: make(chan watch.Event), stop: make(chan struct{}, 1)}
+// mostVain is how many times a watch is begun again and ends at once before its reader is
+// told.
+const mostVain = 20
+
+func newPatientWatch(source watch.Interface, at string, again func(revision string) (watch.Interface, error)) *patientWatch {
+	w := &patientWatch{source: source, at: at, again: again, result: make(chan watch.Event), stop: make(chan struct{}, 1)}
 	go w.run()
 	return w
 }
@@ -67,7 +91,6 @@ func (w *patientWatch) ResultChan() <-chan watch.Event { return w.result }
 
 // Stop implements watch.Interface.
 func (w *patientWatch) Stop() {
-	w.source.Stop()
 	select {
 	case w.stop <- struct{}{}:
 	default:
@@ -76,7 +99,7 @@ func (w *patientWatch) Stop() {
 
 func (w *patientWatch) run() {
 	defer close(w.result)
-	defer w.source.Stop()
+	defer func() { w.source.Stop() }()
 	in := w.source.ResultChan()
 	var queue []watch.Event
 	for in != nil || len(queue) > 0 {
@@ -87,11 +110,16 @@ func (w *patientWatch) run() {
 		}
 		select {
 		case e, ok := <-in:
-			if !ok || len(queue) >= maxPatience {
+			switch {
+			case !ok:
+				in = w.goOn()
+				continue
+			case len(queue) >= maxPatience:
 				in = nil // what is queued is still true, and is sent first
 				w.source.Stop()
 				continue
 			}
+			w.note(e)
 			queue = append(queue, e)
 		case out <- first:
 			queue[0] = watch.Event{}
@@ -102,4 +130,34 @@ func (w *patientWatch) run() {
 			return
 		}
 	}
+}
+
+// note keeps how far an event has brought the watch.
+func (w *patientWatch) note(e watch.Event) {
+	w.vain = 0
+	if e.Type == watch.Error {
+		w.again = nil // it says why this is the end
+		return
+	}
+	if w.at == "" && e.Type == watch.Added {
+		return // it may have been there before
+	}
+	if o, err := meta.Accessor(e.Object); err == nil {
+		w.at = o.GetResourceVersion()
+	}
+}
+
+// goOn begins again where the source has ended, and returns nil if that cannot be.
+func (w *patientWatch) goOn() <-chan watch.Event {
+	w.source.Stop()
+	if w.at == "" || w.again == nil || w.vain == mostVain {
+		return nil
+	}
+	w.vain++
+	source, err := w.again(w.at)
+	if err != nil {
+		return nil // who asks for it is told
+	}
+	w.source = source
+	return source.ResultChan()
 }

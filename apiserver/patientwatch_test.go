@@ -1,7 +1,9 @@
 package apiserver
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -27,7 +29,7 @@ func number(t *testing.T, e watch.Event) (i int) {
 func TestPatientWatchKeepsAllInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := watch.NewFake()
-		w := newPatientWatch(source)
+		w := newPatientWatch(source, "", nil)
 		const n = 10_000
 		for i := range n {
 			source.Action(event(i).Type, event(i).Object)
@@ -50,7 +52,7 @@ func TestPatientWatchKeepsAllInOrder(t *testing.T) {
 func TestPatientWatchEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := watch.NewFake()
-		w := newPatientWatch(source)
+		w := newPatientWatch(source, "", nil)
 		source.Add(event(0).Object)
 		source.Stop()
 		if e, ok := <-w.ResultChan(); !ok || number(t, e) != 0 {
@@ -63,7 +65,7 @@ func TestPatientWatchEnds(t *testing.T) {
 		w.Stop()
 
 		source = watch.NewFake()
-		w = newPatientWatch(source)
+		w = newPatientWatch(source, "", nil)
 		source.Add(event(0).Object)
 		synctest.Wait()
 		w.Stop()
@@ -79,7 +81,7 @@ func TestPatienceHasAnEnd(t *testing.T) {
 		for i := range maxPatience + 100 {
 			source.Add(event(i).Object)
 		}
-		w := newPatientWatch(source)
+		w := newPatientWatch(source, "", nil)
 		synctest.Wait()
 		seen := 0
 		for e := range w.ResultChan() {
@@ -90,6 +92,79 @@ func TestPatienceHasAnEnd(t *testing.T) {
 		}
 		if seen != maxPatience {
 			t.Errorf("%d events, want %d", seen, maxPatience)
+		}
+	})
+}
+
+// revised is an event that a watch can go on from.
+func revised(kind watch.EventType, i int) watch.Event {
+	e := event(i)
+	e.Type = kind
+	e.Object.(*corev1.ConfigMap).ResourceVersion = fmt.Sprint(i)
+	return e
+}
+
+// ended is a source that has sent some events and then ended, as the cache ends a watch
+// that keeps it waiting.
+func ended(events ...watch.Event) watch.Interface {
+	w := watch.NewFakeWithChanSize(len(events), false)
+	for _, e := range events {
+		w.Action(e.Type, e.Object)
+	}
+	w.Stop()
+	return w
+}
+
+// TestPatientWatchGoesOn: the cache may end a watch as often as it likes; the reader sees
+// every event once. What cannot go on ends: one that has not told yet where it is, one that
+// has told of an error, and one that comes no further.
+func TestPatientWatchGoesOn(t *testing.T) {
+	added, modified := func(i int) watch.Event { return revised(watch.Added, i) }, func(i int) watch.Event { return revised(watch.Modified, i) }
+	bookmark := func(i int) watch.Event { return revised(watch.Bookmark, i) }
+	failed := watch.Event{Type: watch.Error, Object: &metav1.Status{Code: 410}}
+	gone := errors.New("too old")
+	for name, c := range map[string]struct {
+		at      string
+		sources []watch.Interface // then, an error
+		events  int
+		after   []string // where it was begun again
+	}{
+		"from a revision":                  {"1", []watch.Interface{ended(), ended(added(2), modified(3)), ended(added(4))}, 3, []string{"1", "3", "4"}},
+		"from the objects that were there": {"", []watch.Interface{ended(added(9), added(2), bookmark(9)), ended(modified(10))}, 4, []string{"9", "10"}},
+		"before all of them have come":     {"", []watch.Interface{ended(added(9), added(2)), ended(modified(10))}, 2, nil},
+		"after an error":                   {"1", []watch.Interface{ended(modified(2), failed), ended(modified(3))}, 2, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var after []string
+				next := c.sources[1:]
+				w := newPatientWatch(c.sources[0], c.at, func(revision string) (watch.Interface, error) {
+					after = append(after, revision)
+					if len(next) == 0 {
+						return nil, gone
+					}
+					source := next[0]
+					next = next[1:]
+					return source, nil
+				})
+				events := 0
+				for range w.ResultChan() {
+					events++
+				}
+				if events != c.events || !slices.Equal(after, c.after) {
+					t.Errorf("%d events, begun again after %v; want %d, %v", events, after, c.events, c.after)
+				}
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		times := 0
+		w := newPatientWatch(ended(), "1", func(string) (watch.Interface, error) {
+			times++
+			return ended(), nil
+		})
+		if _, ok := <-w.ResultChan(); ok || times != mostVain {
+			t.Errorf("begun again %d times without coming any further, want %d and the end", times, mostVain)
 		}
 	})
 }

@@ -47,6 +47,8 @@ func BenchmarkPodWrites(b *testing.B) {
 		{"create+status", []podWrite{createPlaced, writeStatus}},
 		{"create+status+delete", []podWrite{createPlaced, writeStatus, deletePolitely, deleteForGood}},
 		{"job: create+status+status+finalizer", []podWrite{createHeld, writeStatus, writeSucceeded, releaseFinalizer}},
+		{"cloneset: create+status+state", []podWrite{createGated, writeStatus, patchNormal}},
+		{"cloneset: the same and updated in place", []podWrite{createGated, writeStatus, patchNormal, patchUpdating, patchImage, writeRestarted, patchNormal, writeReady}},
 		{"create+bind+event+status", []podWrite{createUnplaced, bind, writeEvent, writeStatus}},
 	} {
 		b.Run(life.name, func(b *testing.B) { benchmarkPodWrites(b, client, life.writes) })
@@ -125,8 +127,7 @@ func writeEvent(ctx context.Context, client kubernetes.Interface, p *corev1.Pod)
 
 func writeStatus(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) error {
 	running(p)
-	_, err := client.CoreV1().Pods(p.Namespace).UpdateStatus(ctx, p, metav1.UpdateOptions{})
-	return err
+	return putStatus(ctx, client, p)
 }
 
 // createHeld is a Job controller's create: the pod has its finalizer.

@@ -1,0 +1,90 @@
+//go:build unix
+
+package apiserver_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/rehearse-k8s/rehearse/api/apps"
+)
+
+// createGated is a CloneSet controller's create.
+func createGated(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) error {
+	p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: apps.ConditionInPlaceUpdateReady}}
+	for _, label := range []string{apps.LabelInstanceID, apps.LabelRevision, apps.LabelTemplateHash} {
+		p.Labels[label] = "bench-x7"
+	}
+	p.Labels[apps.LabelState] = string(apps.StatePreparingNormal)
+	p.Annotations = map[string]string{apps.AnnotationStateSince: "2026-01-02T03:04:05Z"}
+	yes := true
+	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps.kruise.io/v1alpha1", Kind: "CloneSet", Name: "bench", UID: "bench", Controller: &yes, BlockOwnerDeletion: &yes}}
+	return createPlaced(ctx, client, p)
+}
+
+// patchNormal says that nothing keeps the pod from traffic, after its creation and after an
+// update in place.
+func patchNormal(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) error {
+	return patchPod(ctx, client, p, "status", fmt.Sprintf(`"labels":{%q:%q},"annotations":{%q:"2026-01-02T03:04:06Z"}`, apps.LabelState, apps.StateNormal, apps.AnnotationStateSince),
+		`"status":{"conditions":[`+gate(corev1.ConditionTrue)+`]}`)
+}
+
+// patchUpdating begins an update in place.
+func patchUpdating(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) error {
+	return patchPod(ctx, client, p, "status", fmt.Sprintf(`"labels":{%q:%q,%q:"bench-y8",%q:"y8"},"annotations":{%q:"2026-01-02T03:04:07Z",%q:"{\"revision\":\"bench-y8\",\"containerImages\":{\"main\":\"nginx:2\"}}",%q:"{\"revision\":\"bench-y8\",\"updateTimestamp\":\"2026-01-02T03:04:07Z\",\"lastContainerStatuses\":{}}"}`,
+		apps.LabelState, apps.StateUpdating, apps.LabelRevision, apps.LabelTemplateHash, apps.AnnotationStateSince, apps.AnnotationInPlaceGrace, apps.AnnotationInPlaceState),
+		`"status":{"conditions":[`+gate(corev1.ConditionFalse)+`,{"type":"Ready","status":"False","reason":"ReadinessGatesNotReady"}]}`)
+}
+
+// patchImage is what the update in place is for.
+func patchImage(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) error {
+	return patchPod(ctx, client, p, "", fmt.Sprintf(`"annotations":{%q:null,%q:"{\"revision\":\"bench-y8\",\"updateTimestamp\":\"2026-01-02T03:04:07Z\",\"lastContainerStatuses\":{\"main\":{\"imageID\":\"nginx\",\"containerID\":\"rehearse://main\"}}}"}`,
+		apps.AnnotationInPlaceGrace, apps.AnnotationInPlaceState), `"spec":{"containers":[{"name":"main","image":"nginx:2"}]}`)
+}
+
+func gate(status corev1.ConditionStatus) string {
+	return fmt.Sprintf(`{"type":%q,"status":%q,"reason":"","message":"","lastTransitionTime":"2026-01-02T03:04:05Z"}`, apps.ConditionInPlaceUpdateReady, status)
+}
+
+func patchPod(ctx context.Context, client kubernetes.Interface, p *corev1.Pod, subresource, metadata, rest string) error {
+	var to []string
+	if subresource != "" {
+		to = append(to, subresource)
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,%s},%s}`, p.UID, metadata, rest)
+	left, err := client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, to...)
+	if err == nil {
+		*p = *left
+	}
+	return err
+}
+
+// writeRestarted is the kubelet's write when the container runs the new image.
+func writeRestarted(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) error {
+	is := &p.Status.ContainerStatuses[0]
+	is.Image, is.ImageID, is.ContainerID, is.RestartCount = "nginx:2", "nginx:2", "rehearse://main-2", 1
+	is.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(time.Now())}}
+	return putStatus(ctx, client, p)
+}
+
+// writeReady is the kubelet's write when the readiness gate says so again.
+func writeReady(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) error {
+	for i := range p.Status.Conditions {
+		p.Status.Conditions[i].Status = corev1.ConditionTrue
+	}
+	return putStatus(ctx, client, p)
+}
+
+func putStatus(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) error {
+	left, err := client.CoreV1().Pods(p.Namespace).UpdateStatus(ctx, p, metav1.UpdateOptions{})
+	if err == nil {
+		*p = *left
+	}
+	return err
+}

@@ -69,7 +69,7 @@ type neighbours struct {
 const none = -1
 
 func neighboursOf(all []worth, pods []*Pod) (n neighbours) {
-	numbers := map[string]int32{}
+	numbers := make(map[string]int32, len(all)/8) // some pods to a node
 	n.of = make([]int32, len(all))
 	for i := range all {
 		name := pods[all[i].at].Node

@@ -2,7 +2,6 @@ package cloneset
 
 import (
 	"cmp"
-	"encoding/binary"
 	"math"
 	"slices"
 	"strings"
@@ -11,11 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// worth is what pods are compared by: three numbers, the first of which counts most.
+// worth is what pods are compared by: two numbers, the first of which counts more.
 // Whatever is less goes first. They are taken from a pod once and then sorted as numbers,
 // because 10,000 pods are compared with each other more than 100,000 times.
 type worth struct {
-	first, second, third uint64
+	first, second uint64
 	// at is the place where the pod is found. A pointer would cost as much as the sorting.
 	at int32
 }
@@ -78,42 +77,18 @@ func age(t time.Time) uint64 {
 // first would be the order in which a cache happens to list them. A plan has them sorted by
 // name already; that is kept.
 func sortByWorth(all []worth, pods []*Pod, spare *[]worth) {
-	byName := func(p, q *Pod) int { return cmp.Compare(p.Name, q.Name) }
-	if slices.IsSortedFunc(pods, byName) {
-		sortNumbers(all, spare)
-		return
-	}
-	prefix := pods[0].Name
-	for _, p := range pods {
-		for !strings.HasPrefix(p.Name, prefix) {
-			prefix = prefix[:len(prefix)-1]
-		}
-	}
-	// Eight letters are nearly always all that differs.
-	for i, p := range pods {
-		var letters [8]byte
-		copy(letters[:], p.Name[len(prefix):])
-		all[i].third = binary.BigEndian.Uint64(letters[:])
+	byName := func(a, b worth) int { return strings.Compare(pods[a.at].Name, pods[b.at].Name) }
+	if !slices.IsSortedFunc(all, byName) {
+		slices.SortFunc(all, byName)
 	}
 	sortNumbers(all, spare)
-	for from := 0; from < len(all); {
-		to := from + 1
-		for to < len(all) && compareNumbers(all[from], all[to]) == 0 {
-			to++
-		}
-		slices.SortFunc(all[from:to], func(a, b worth) int { return byName(pods[a.at], pods[b.at]) })
-		from = to
-	}
 }
 
 func compareNumbers(a, b worth) int {
 	if c := cmp.Compare(a.first, b.first); c != 0 {
 		return c
 	}
-	if c := cmp.Compare(a.second, b.second); c != 0 {
-		return c
-	}
-	return cmp.Compare(a.third, b.third)
+	return cmp.Compare(a.second, b.second)
 }
 
 // sortNumbers sorts by the numbers alone and leaves what is the same in its order. Many
@@ -124,13 +99,12 @@ func sortNumbers(all []worth, spare *[]worth) {
 		slices.SortStableFunc(all, compareNumbers)
 		return
 	}
-	var first, second, third uint64
+	var first, second uint64
 	for i := range all {
 		first |= all[i].first ^ all[0].first
 		second |= all[i].second ^ all[0].second
-		third |= all[i].third ^ all[0].third
 	}
-	if first|second|third == 0 {
+	if first|second == 0 {
 		return
 	}
 	if len(*spare) < len(all) {
@@ -158,7 +132,6 @@ func sortNumbers(all []worth, spare *[]worth) {
 			from, to = to, from
 		}
 	}
-	pass(third, func(w *worth) uint64 { return w.third })
 	pass(second, func(w *worth) uint64 { return w.second })
 	pass(first, func(w *worth) uint64 { return w.first })
 	if &from[0] != &all[0] {

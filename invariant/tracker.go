@@ -29,14 +29,16 @@ type tracker struct {
 	caches map[string][]*cache
 	// streams are the scopes of watch streams by number.
 	streams map[int]scope
-	// writes of the run so far that changed the world, newest last.
-	writes []int
+	// writes of the run so far that changed the world, by resource, newest last.
+	writes map[string][]int
+	// mixed are resources whose writes are not in the order of their revisions.
+	mixed map[string]bool
 	// comes are the events that some watch with a selector brings, now or later.
 	comes map[event]bool
 }
 
 func newTracker(run *history.Run) *tracker {
-	t := &tracker{run: run, caches: map[string][]*cache{}, streams: map[int]scope{}, comes: map[event]bool{}}
+	t := &tracker{run: run, caches: map[string][]*cache{}, streams: map[int]scope{}, writes: map[string][]int{}, mixed: map[string]bool{}, comes: map[event]bool{}}
 	for i := range run.Steps {
 		if s := &run.Steps[i]; s.Kind == history.Request && s.Verb == "watch" && s.Stream != 0 {
 			t.streams[s.Stream] = scopeOf(s)
@@ -87,9 +89,17 @@ func (t *tracker) take(i int) {
 			t.answer(s)
 		}
 		if s.Wrote() {
-			t.writes = append(t.writes, i)
+			t.wrote(i, s)
 		}
 	}
+}
+
+func (t *tracker) wrote(i int, s *history.Step) {
+	earlier := t.writes[s.Resource]
+	if n := len(earlier); n > 0 && t.run.Steps[earlier[n-1]].Revision > s.Revision {
+		t.mixed[s.Resource] = true
+	}
+	t.writes[s.Resource] = append(earlier, i)
 }
 
 // answer is what an answered list or watch says about a cache.
@@ -123,22 +133,47 @@ func (t *tracker) reach(c scope, revision int64) {
 // behind finds the newest of some writes that an actor's caches have not reached,
 // although it watches that resource. Of several caches one that has it is enough.
 func (t *tracker) behind(actor string, of func(*history.Step) bool) (write int, lagging cache, ok bool) {
-	for n := len(t.writes) - 1; n >= 0; n-- {
-		s := &t.run.Steps[t.writes[n]]
-		var last *cache
-		fresh := false
-		for _, c := range t.caches[actor] {
-			if !t.covers(c, s) {
-				continue
+	write = -1
+	for resource, floor := range t.floors(actor) {
+		writes := t.writes[resource]
+		for n := len(writes) - 1; n >= 0 && writes[n] > write; n-- {
+			s := &t.run.Steps[writes[n]]
+			if s.Revision <= floor && !t.mixed[resource] {
+				break // every cache has this one, and so all that came before
 			}
-			last = c
-			fresh = fresh || c.reached >= s.Revision
-		}
-		if last != nil && !fresh && of(s) {
-			return t.writes[n], *last, true
+			if c := t.unseen(actor, s); c != nil && of(s) {
+				write, lagging, ok = writes[n], *c, true
+				break
+			}
 		}
 	}
-	return 0, cache{}, false
+	return max(write, 0), lagging, ok
+}
+
+// floors are the resources that an actor watches, and the revision that all its caches of
+// each have reached.
+func (t *tracker) floors(actor string) map[string]int64 {
+	floors := map[string]int64{}
+	for _, c := range t.caches[actor] {
+		if floor, some := floors[c.resource]; !some || c.reached < floor {
+			floors[c.resource] = c.reached
+		}
+	}
+	return floors
+}
+
+// unseen is the last cache of an actor that is to learn of a write, if none of them has yet.
+func (t *tracker) unseen(actor string, s *history.Step) (last *cache) {
+	for _, c := range t.caches[actor] {
+		if !t.covers(c, s) {
+			continue
+		}
+		if c.reached >= s.Revision {
+			return nil
+		}
+		last = c
+	}
+	return last
 }
 
 // covers tells whether a cache is to learn of a write. What a selector lets through

@@ -48,11 +48,11 @@ func (s patientStorage) Watch(ctx context.Context, key string, o storage.ListOpt
 	if err != nil {
 		return nil, err
 	}
-	at := ""
-	if initial := o.SendInitialEvents; o.ResourceVersion != "0" && (initial == nil || !*initial) {
-		at = o.ResourceVersion
+	at, told := o.ResourceVersion, o.SendInitialEvents != nil && *o.SendInitialEvents
+	if o.ResourceVersion == "0" || told {
+		at = ""
 	}
-	return newPatientWatch(w, at, func(revision string) (watch.Interface, error) {
+	return newPatientWatch(w, at, told, func(revision string) (watch.Interface, error) {
 		o := o
 		o.ResourceVersion, o.ResourceVersionMatch, o.SendInitialEvents = revision, "", nil
 		if err := ctx.Err(); err != nil {
@@ -70,6 +70,9 @@ type patientWatch struct {
 	// were there before the watch come in no order. again begins after it.
 	at    string
 	again func(revision string) (watch.Interface, error)
+	// told says that a bookmark is to tell when those that were there have come: a watch that
+	// is begun again would not bring it.
+	told bool
 	// vain counts the sources in a row that have ended without any event.
 	vain   int
 	result chan watch.Event
@@ -80,8 +83,8 @@ type patientWatch struct {
 // told.
 const mostVain = 20
 
-func newPatientWatch(source watch.Interface, at string, again func(revision string) (watch.Interface, error)) *patientWatch {
-	w := &patientWatch{source: source, at: at, again: again, result: make(chan watch.Event), stop: make(chan struct{}, 1)}
+func newPatientWatch(source watch.Interface, at string, told bool, again func(revision string) (watch.Interface, error)) *patientWatch {
+	w := &patientWatch{source: source, at: at, told: told, again: again, result: make(chan watch.Event), stop: make(chan struct{}, 1)}
 	go w.run()
 	return w
 }
@@ -139,7 +142,7 @@ func (w *patientWatch) note(e watch.Event) {
 		w.again = nil // it says why this is the end
 		return
 	}
-	if w.at == "" && e.Type == watch.Added {
+	if w.at == "" && (e.Type == watch.Added || w.told && e.Type != watch.Bookmark) {
 		return // it may have been there before
 	}
 	if o, err := meta.Accessor(e.Object); err == nil {

@@ -29,7 +29,7 @@ func number(t *testing.T, e watch.Event) (i int) {
 func TestPatientWatchKeepsAllInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := watch.NewFake()
-		w := newPatientWatch(source, "", nil)
+		w := newPatientWatch(source, "", false, nil)
 		const n = 10_000
 		for i := range n {
 			source.Action(event(i).Type, event(i).Object)
@@ -52,7 +52,7 @@ func TestPatientWatchKeepsAllInOrder(t *testing.T) {
 func TestPatientWatchEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := watch.NewFake()
-		w := newPatientWatch(source, "", nil)
+		w := newPatientWatch(source, "", false, nil)
 		source.Add(event(0).Object)
 		source.Stop()
 		if e, ok := <-w.ResultChan(); !ok || number(t, e) != 0 {
@@ -65,7 +65,7 @@ func TestPatientWatchEnds(t *testing.T) {
 		w.Stop()
 
 		source = watch.NewFake()
-		w = newPatientWatch(source, "", nil)
+		w = newPatientWatch(source, "", false, nil)
 		source.Add(event(0).Object)
 		synctest.Wait()
 		w.Stop()
@@ -81,7 +81,7 @@ func TestPatienceHasAnEnd(t *testing.T) {
 		for i := range maxPatience + 100 {
 			source.Add(event(i).Object)
 		}
-		w := newPatientWatch(source, "", nil)
+		w := newPatientWatch(source, "", false, nil)
 		synctest.Wait()
 		seen := 0
 		for e := range w.ResultChan() {
@@ -128,17 +128,20 @@ func TestPatientWatchGoesOn(t *testing.T) {
 		sources []watch.Interface // then, an error
 		events  int
 		after   []string // where it was begun again
+		told    bool     // a bookmark tells when all that were there have come
 	}{
-		"from a revision":                  {"1", []watch.Interface{ended(), ended(added(2), modified(3)), ended(added(4))}, 3, []string{"1", "3", "4"}},
-		"from the objects that were there": {"", []watch.Interface{ended(added(9), added(2), bookmark(9)), ended(modified(10))}, 4, []string{"9", "10"}},
-		"before all of them have come":     {"", []watch.Interface{ended(added(9), added(2)), ended(modified(10))}, 2, nil},
-		"after an error":                   {"1", []watch.Interface{ended(modified(2), failed), ended(modified(3))}, 2, nil},
+		"from a revision":                        {"1", []watch.Interface{ended(), ended(added(2), modified(3)), ended(added(4))}, 3, []string{"1", "3", "4"}, false},
+		"from the objects that were there":       {"", []watch.Interface{ended(added(9), added(2), bookmark(9)), ended(modified(10))}, 4, []string{"9", "10"}, false},
+		"before all of them have come":           {"", []watch.Interface{ended(added(9), added(2)), ended(modified(10))}, 2, nil, false},
+		"before the bookmark that is waited for": {"", []watch.Interface{ended(added(9), modified(10)), ended(modified(11))}, 2, nil, true},
+		"after that bookmark":                    {"", []watch.Interface{ended(added(9), modified(10), bookmark(10)), ended(modified(11))}, 4, []string{"10", "11"}, true},
+		"after an error":                         {"1", []watch.Interface{ended(modified(2), failed), ended(modified(3))}, 2, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var after []string
 				next := c.sources[1:]
-				w := newPatientWatch(c.sources[0], c.at, func(revision string) (watch.Interface, error) {
+				w := newPatientWatch(c.sources[0], c.at, c.told, func(revision string) (watch.Interface, error) {
 					after = append(after, revision)
 					if len(next) == 0 {
 						return nil, gone
@@ -159,7 +162,7 @@ func TestPatientWatchGoesOn(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		times := 0
-		w := newPatientWatch(ended(), "1", func(string) (watch.Interface, error) {
+		w := newPatientWatch(ended(), "1", false, func(string) (watch.Interface, error) {
 			times++
 			return ended(), nil
 		})

@@ -174,10 +174,7 @@ func (a *Arena) putOnce(ctx context.Context, client dynamic.Interface, o *unstru
 	if err != nil {
 		return err
 	}
-	if there, err := a.ground.has(ctx, to, o); there || err != nil {
-		return err
-	}
-	return apply(ctx, client, a.mapper, o)
+	return a.ground.make(ctx, to, o)
 }
 
 func discovered(config *rest.Config) (meta.RESTMapper, error) {
@@ -198,7 +195,11 @@ func apply(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper
 	if err != nil {
 		return err
 	}
-	if _, err = to.Apply(ctx, o.GetName(), withoutServerFields(o), metav1.ApplyOptions{FieldManager: "user", Force: true}); err != nil {
+	return applyTo(ctx, to, o)
+}
+
+func applyTo(ctx context.Context, to dynamic.ResourceInterface, o *unstructured.Unstructured) error {
+	if _, err := to.Apply(ctx, o.GetName(), withoutServerFields(o), metav1.ApplyOptions{FieldManager: "user", Force: true}); err != nil {
 		return fmt.Errorf("apply %s %s: %w", o.GetKind(), o.GetName(), err)
 	}
 	return nil

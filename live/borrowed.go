@@ -1,58 +1,75 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/scenario"
 	"github.com/rehearse-k8s/rehearse/store"
 )
 
 // borrowed is a cluster of somebody else. It cannot be forked: between runs it is brought
 // back by writes, to what it was when the first one began. Other things may live in it, so
-// what is brought back is little: the namespaces of the scenario, and what the record says
-// that clients and users have written.
+// the namespaces of the scenario must be empty at first; elsewhere only that is brought back
+// which the record says that clients and users have written.
 type borrowed struct {
 	arena      *Arena
 	namespaces map[string]bool
 	mirror     *mirror
 	client     dynamic.Interface
 	discovery  discovery.DiscoveryInterface
+	following  context.Context
 	stop       context.CancelFunc
-	found      map[string]store.KV // what it held before the first run
-	made       []madeObject        // objects of the beginning that we made
+	made       []madeObject // objects of the beginning that we made
 
-	mu      sync.Mutex
-	touched map[string]bool // keys of what was written in runs
-	outside map[string]bool // objects elsewhere that were made in runs
+	// found is what there was before the first run; nil until that is known, and nothing is
+	// brought back before.
+	found map[string]store.KV
+	// touched are the keys of what runs may have written since all was brought back last.
+	touched map[string]bool
+	// created are the objects that clients and users have made in runs.
+	created map[types.UID]bool
+	// finalizers are those that they have put on objects: nobody takes them off any more.
+	finalizers map[string]bool
 }
 
+// madeObject is an object of the beginning that we made.
 type madeObject struct {
-	to   dynamic.ResourceInterface
-	name string
+	to        dynamic.ResourceInterface
+	key, name string
+	uid       types.UID
+	// definition says that other things are gone with it, so that it is not made anew.
+	definition bool
 }
 
 func newBorrowed(a *Arena) *borrowed {
-	namespaces := map[string]bool{}
-	for _, ns := range a.o.Scenario.Namespaces() {
-		namespaces[ns] = true
+	g := &borrowed{
+		arena: a, mirror: newMirror(time.Now), namespaces: map[string]bool{},
+		touched: map[string]bool{}, created: map[types.UID]bool{}, finalizers: map[string]bool{},
 	}
-	return &borrowed{arena: a, namespaces: namespaces, mirror: newMirror(time.Now), found: map[string]store.KV{}, touched: map[string]bool{}, outside: map[string]bool{}}
+	for _, ns := range a.o.Scenario.Namespaces() {
+		g.namespaces[ns] = true
+	}
+	return g
 }
 
 // config is a client of the cluster, as whom the kubeconfig says.
@@ -63,116 +80,53 @@ func (g *borrowed) config(actor string) *rest.Config {
 	return c
 }
 
-// before makes sure that there is a cluster.
-func (g *borrowed) before(context.Context) (err error) {
+func (g *borrowed) refuse(format string, args ...any) error {
+	return &StoryError{g.arena.o.Scenario.File + ": " + fmt.Sprintf(format, args...)}
+}
+
+// before makes sure that there is a cluster, and that the namespaces of the scenario are free
+// in it.
+func (g *borrowed) before(ctx context.Context) (err error) {
+	for namespace := range g.namespaces {
+		if strings.HasPrefix(namespace, "kube-") {
+			return g.refuse("namespace %s is the cluster's own: what a rehearsal deletes there the cluster may need", namespace)
+		}
+	}
 	if g.discovery, err = discovery.NewDiscoveryClientForConfig(g.config("borrower")); err != nil {
 		return err
 	}
 	if _, err = g.discovery.ServerVersion(); err != nil {
 		return fmt.Errorf("the cluster to rehearse in does not answer: %w", err)
 	}
-	g.client, err = dynamic.NewForConfig(g.config("borrower"))
-	return err
-}
-
-// has refuses objects that are there, as nobody knows whose they are. A kind may well be
-// defined already.
-func (g *borrowed) has(ctx context.Context, to dynamic.ResourceInterface, o *unstructured.Unstructured) (bool, error) {
-	_, err := to.Get(ctx, o.GetName(), metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		g.made = append(g.made, madeObject{to, o.GetName()})
-		return false, nil
-	case err != nil:
-		return false, err
-	case o.GetKind() == "CustomResourceDefinition":
-		return true, nil
-	}
-	return false, g.isThere(o)
-}
-
-func (g *borrowed) isThere(o *unstructured.Unstructured) error {
-	in := ""
-	if ns := o.GetNamespace(); ns != "" {
-		in = " -n " + ns
-	}
-	return &StoryError{fmt.Sprintf("%s: the cluster has a %s %s already, and a rehearsal would change it: delete it (kubectl delete%s %s %s), or give the scenario another name or namespace",
-		g.arena.o.Scenario.File, o.GetKind(), o.GetName(), in, strings.ToLower(o.GetKind()), o.GetName())}
-}
-
-// after looks what there is, and begins to follow it.
-func (g *borrowed) after(ctx context.Context) error {
-	if err := g.free(ctx); err != nil {
+	if g.client, err = dynamic.NewForConfig(g.config("borrower")); err != nil {
 		return err
 	}
-	following, stop := context.WithCancel(context.WithoutCancel(ctx))
-	g.stop = stop
+	g.following, g.stop = context.WithCancel(context.WithoutCancel(ctx))
+	if err := g.follow(ctx); err != nil {
+		return err
+	}
+	return g.free()
+}
+
+// follow begins to follow the resources that it does not follow yet.
+func (g *borrowed) follow(ctx context.Context) error {
 	lists, err := discovery.ServerPreferredResources(g.discovery)
 	if len(lists) == 0 {
 		return err // what a broken aggregated API serves is left out, as kubectl does
 	}
 	for _, gvr := range watchable(lists) {
-		for _, namespace := range g.namespacesOf(gvr.namespaced) {
-			if err := g.mirror.follow(following, gvr.GroupResource(), resourceIn(g.client, gvr.GroupVersionResource, gvr.namespaced, namespace)); err != nil {
-				return err
-			}
+		if g.mirror.Directory(gvr.GroupResource()) != "" {
+			continue
 		}
-	}
-	if g.found, _, err = g.mirror.snapshot(); err != nil {
-		return err
-	}
-	return g.rests()
-}
-
-// rests refuses a cluster in which something waits to be gone, left over from another
-// rehearsal perhaps: a run would be blamed for it.
-func (g *borrowed) rests() error {
-	for _, key := range slices.Sorted(maps.Keys(g.found)) {
-		o, _, err := g.object(g.found[key])
-		if err != nil {
+		if err := g.mirror.follow(ctx, g.following, gvr.GroupResource(), g.client.Resource(gvr)); err != nil {
 			return err
 		}
-		if o.GetDeletionTimestamp() != nil && g.namespaces[o.GetNamespace()] {
-			return &StoryError{fmt.Sprintf("%s: namespace %s of the cluster is not at rest: %s %s is being deleted and waits for its finalizers %v",
-				g.arena.o.Scenario.File, o.GetNamespace(), o.GetKind(), o.GetName(), o.GetFinalizers())}
-		}
 	}
 	return nil
-}
-
-// free looks that nothing is there that the story is about to make.
-func (g *borrowed) free(ctx context.Context) error {
-	s := g.arena.o.Scenario
-	for i := range s.Steps {
-		for _, content := range s.Steps[i].Objects {
-			o := &unstructured.Unstructured{Object: content}
-			to, err := resourceFor(g.client, g.arena.mapper, o)
-			if err != nil || o.GetName() == "" {
-				continue // the story will say so itself
-			}
-			if _, err = to.Get(ctx, o.GetName(), metav1.GetOptions{}); err == nil {
-				return g.isThere(o)
-			}
-		}
-	}
-	return nil
-}
-
-func (g *borrowed) namespacesOf(namespaced bool) []string {
-	if !namespaced {
-		return []string{""}
-	}
-	return slices.Sorted(maps.Keys(g.namespaces))
-}
-
-// served is a resource of the cluster.
-type served struct {
-	schema.GroupVersionResource
-	namespaced bool
 }
 
 // watchable are the resources that can be followed, but for bookkeeping.
-func watchable(lists []*metav1.APIResourceList) (all []served) {
+func watchable(lists []*metav1.APIResourceList) (all []schema.GroupVersionResource) {
 	for _, list := range lists {
 		version, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
@@ -186,10 +140,145 @@ func watchable(lists []*metav1.APIResourceList) (all []served) {
 				history.Bookkeeping(name) || name == "ipaddresses.networking.k8s.io" {
 				continue
 			}
-			all = append(all, served{gvr, r.Namespaced})
+			all = append(all, gvr)
 		}
 	}
 	return all
+}
+
+// free refuses namespaces in which something of somebody's lives: that might be taken for a
+// run's.
+func (g *borrowed) free() error {
+	held, _, err := g.mirror.snapshot()
+	if err != nil {
+		return err
+	}
+	for _, key := range slices.Sorted(maps.Keys(held)) {
+		o, err := objectOf(held[key])
+		if err != nil {
+			return err
+		}
+		if g.namespaces[o.GetNamespace()] && !ofEveryNamespace(o) {
+			return g.refuse("namespace %s of the cluster is not empty: it has %s. A rehearsal deletes what comes and goes there: give the scenario a namespace of its own, or delete it (kubectl delete -n %s %s %s)",
+				o.GetNamespace(), describe(o), o.GetNamespace(), strings.ToLower(o.GetKind()), o.GetName())
+		}
+	}
+	return nil
+}
+
+// describe is an object and what is special about it.
+func describe(o *unstructured.Unstructured) string {
+	text := o.GetKind() + " " + o.GetName()
+	if o.GetDeletionTimestamp() != nil {
+		text += fmt.Sprintf(", which is being deleted and waits for its finalizers %v", o.GetFinalizers())
+	}
+	return text
+}
+
+// ofEveryNamespace tells what a namespace has by itself, and gets again: of Kubernetes, of
+// OpenShift, of a service mesh.
+func ofEveryNamespace(o *unstructured.Unstructured) bool {
+	name := o.GetName()
+	switch o.GetKind() {
+	case "ServiceAccount":
+		return slices.Contains([]string{"default", "builder", "deployer"}, name)
+	case "ConfigMap":
+		return slices.Contains([]string{"kube-root-ca.crt", "openshift-service-ca.crt", "istio-ca-root-cert"}, name)
+	case "Secret":
+		return o.GetAnnotations()["kubernetes.io/service-account.name"] != ""
+	case "RoleBinding":
+		return strings.HasPrefix(name, "system:")
+	case "Service", "Endpoints", "EndpointSlice":
+		return o.GetNamespace() == metav1.NamespaceDefault && name == "kubernetes"
+	}
+	return false
+}
+
+// make creates an object of the beginning. One that is there already is somebody's, but a
+// kind may well be defined, and a namespace be there.
+func (g *borrowed) make(ctx context.Context, to dynamic.ResourceInterface, o *unstructured.Unstructured) error {
+	kind := o.GroupVersionKind()
+	definition := kind.Kind == "CustomResourceDefinition" || kind.Kind == "Namespace"
+	m, err := g.arena.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		return err
+	}
+	namespace := ""
+	if m.Scope.Name() == meta.RESTScopeNameNamespace {
+		namespace = cmp.Or(o.GetNamespace(), metav1.NamespaceDefault)
+	}
+	made, err := to.Create(ctx, withoutServerFields(o), metav1.CreateOptions{FieldManager: "user"})
+	switch {
+	case apierrors.IsAlreadyExists(err) && definition:
+		return nil
+	case apierrors.IsAlreadyExists(err):
+		return g.refuse("the cluster has a %s %s already, and a rehearsal would change it: give the scenario another name, or delete it", o.GetKind(), o.GetName())
+	case err != nil:
+		return fmt.Errorf("create %s %s: %w", o.GetKind(), o.GetName(), err)
+	}
+	g.made = append(g.made, madeObject{
+		to: to, key: keyOf(m.Resource.GroupResource(), namespace, o.GetName()), name: o.GetName(), uid: made.GetUID(), definition: definition,
+	})
+	return nil
+}
+
+// after looks what there is once the objects of the beginning, and what follows from them,
+// are there.
+func (g *borrowed) after(ctx context.Context) error {
+	if err := g.follow(ctx); err != nil { // kinds that they define
+		return err
+	}
+	if err := g.settle(ctx); err != nil {
+		return err
+	}
+	found, _, err := g.mirror.snapshot()
+	if err != nil {
+		return err
+	}
+	if err := g.fits(found); err != nil {
+		return err
+	}
+	g.found = found
+	return nil
+}
+
+// settle waits until nothing has moved for a while in the namespaces of the scenario.
+func (g *borrowed) settle(ctx context.Context) error {
+	for {
+		held, _, err := g.mirror.snapshot()
+		if err != nil {
+			return err
+		}
+		select {
+		case <-time.After(g.arena.lengths.calm):
+		case <-ctx.Done():
+			return fmt.Errorf("namespace %s of the cluster does not come to rest: %w", strings.Join(slices.Sorted(maps.Keys(g.namespaces)), ", "), ctx.Err())
+		}
+		now, _, err := g.mirror.snapshot()
+		if err != nil || g.stamp(held) == g.stamp(now) {
+			return err
+		}
+	}
+}
+
+// fits refuses steps that would take away what cannot be given back as it was: objects in
+// no namespace that were there before.
+func (g *borrowed) fits(found map[string]store.KV) error {
+	for i := range g.arena.o.Scenario.Steps {
+		s := &g.arena.o.Scenario.Steps[i]
+		if s.Kind != scenario.Delete || s.On.Namespace != "" {
+			continue
+		}
+		gvr, namespaced, err := served(g.arena.mapper, s.On.Resource)
+		if err != nil || namespaced {
+			continue // the story will say so itself
+		}
+		_, there := found[keyOf(gvr.GroupResource(), "", s.On.Name)]
+		if (there || s.On.Selector != "") && !g.isMade(keyOf(gvr.GroupResource(), "", s.On.Name)) {
+			return g.refuse("line %d: %s: that is the cluster's own, and cannot be given back as it was", s.Line, s)
+		}
+	}
+	return nil
 }
 
 // enter brings the cluster back. There is one run at a time.
@@ -198,31 +287,48 @@ func (g *borrowed) enter(ctx context.Context, _ string, _ uint64) (*place, error
 		return nil, err
 	}
 	return &place{
-		config: g.config, source: g.mirror, apart: g.apart, catchUp: g.mirror.catchUp, leave: g.leave,
+		config: g.config, source: g.mirror, apart: g.apart, catchUp: g.mirror.catchUp, leave: g.leave, foreign: g.foreign,
 	}, nil
 }
 
-// apart tells what is not the run's: objects in no namespace that were there before.
+// apart tells what is not the run's: what is not in the namespaces of the scenario, but for
+// what we have made there.
 func (g *borrowed) apart(key string) bool {
-	if _, there := g.found[key]; !there {
-		return false
-	}
-	_, rest, _ := strings.Cut(strings.TrimPrefix(key, "/"), "/")
-	return !strings.Contains(rest, "/")
+	namespace := namespaceOf(key)
+	return !g.namespaces[namespace] && !g.isMade(key) && (namespace != "" || g.found[key].Value != nil)
 }
 
-// leave notes what a run has written.
-func (g *borrowed) leave(record *history.Run) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+// foreign tells what faults leave alone: somebody else's objects.
+func (g *borrowed) foreign(o history.Object) bool {
+	key := keyOf(schema.ParseGroupResource(o.Resource), o.Namespace, o.Name)
+	_, there := g.found[key]
+	return !g.namespaces[o.Namespace] && (there || o.Namespace != "") && !g.isMade(key)
+}
+
+// isMade tells whether an object of the beginning is ours to make anew.
+func (g *borrowed) isMade(key string) bool {
+	return slices.ContainsFunc(g.made, func(o madeObject) bool { return o.key == key && !o.definition })
+}
+
+// leave notes what a run has written, or may have.
+func (g *borrowed) leave(record *history.Run, finalizers map[string]bool) {
+	maps.Copy(g.finalizers, finalizers)
 	for i := range record.Steps {
 		s := &record.Steps[i]
-		if !s.Wrote() || history.Bookkeeping(s.Resource) {
+		if s.Kind != history.Request || !s.IsWrite() || s.Code/100 != 2 && s.Code != 0 || history.Bookkeeping(s.Resource) {
 			continue
 		}
-		g.touched[keyOf(schema.ParseGroupResource(s.Resource), s.Namespace, s.Name)] = true
-		if s.Namespace != "" && !g.namespaces[s.Namespace] && s.Subresource == "" {
-			g.outside[s.Object.String()] = true
+		key := keyOf(schema.ParseGroupResource(s.Resource), s.Namespace, s.Name)
+		g.touched[key] = true
+		if s.Code == http.StatusCreated && s.Subresource == "" && s.UID != "" {
+			g.created[types.UID(s.UID)] = true
+		}
+		if s.Verb == "deletecollection" {
+			for found := range g.found {
+				if strings.HasPrefix(found, key) {
+					g.touched[found] = true
+				}
+			}
 		}
 	}
 }
@@ -230,43 +336,83 @@ func (g *borrowed) leave(record *history.Run) {
 // close leaves the cluster as it was found.
 func (g *borrowed) close() error {
 	if g.stop == nil {
-		return g.unmake()
-	}
-	defer g.stop()
-	ctx, cancel := context.WithTimeout(context.Background(), restoring)
-	defer cancel()
-	return errors.Join(g.restore(ctx), g.unmake(), g.beyond())
-}
-
-// beyond tells of what runs have written where nothing is brought back.
-func (g *borrowed) beyond() error {
-	if len(g.outside) == 0 {
 		return nil
 	}
-	return fmt.Errorf("runs have written what is not in namespace %s, and it is not what it was: %s",
-		strings.Join(g.namespacesOf(true), ", "), strings.Join(slices.Sorted(maps.Keys(g.outside)), ", "))
+	defer g.stop()
+	ctx, cancel := context.WithTimeout(context.Background(), g.arena.lengths.restoring)
+	defer cancel()
+	var err error
+	if g.found != nil {
+		err = g.restore(ctx)
+	}
+	return errors.Join(err, g.unmake(ctx))
 }
 
-// unmake deletes the objects of the beginning that we made, the last one first.
-func (g *borrowed) unmake() error {
-	ctx, cancel := context.WithTimeout(context.Background(), restoring)
-	defer cancel()
+// unmake deletes the objects of the beginning that we made, the last one first, and waits
+// until they are gone.
+func (g *borrowed) unmake(ctx context.Context) error {
 	var errs []error
 	for _, o := range slices.Backward(g.made) {
 		background := metav1.DeletePropagationBackground
-		if err := o.to.Delete(ctx, o.name, metav1.DeleteOptions{PropagationPolicy: &background}); err != nil && !apierrors.IsNotFound(err) {
+		err := o.to.Delete(ctx, o.name, metav1.DeleteOptions{PropagationPolicy: &background, Preconditions: &metav1.Preconditions{UID: &o.uid}})
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			errs = append(errs, fmt.Errorf("%s, which the rehearsal made, is still there: %w", o.name, err))
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, g.gone(ctx))...)
 }
 
-// object is what a mirror holds under a key, and the client for it.
+// gone waits until nothing of what we made is there any more.
+func (g *borrowed) gone(ctx context.Context) error {
+	for {
+		held, moved, err := g.mirror.snapshot()
+		if err != nil {
+			return err
+		}
+		left := ""
+		for _, o := range g.made {
+			if kv, there := held[o.key]; there && uidOf(kv) == o.uid {
+				left = o.key
+			}
+		}
+		if left == "" {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return fmt.Errorf("%s, which the rehearsal made, is being deleted and still there", strings.TrimPrefix(left, "/"))
+		}
+	}
+}
+
+// object is what a mirror holds, and the client for it.
 func (g *borrowed) object(kv store.KV) (*unstructured.Unstructured, dynamic.ResourceInterface, error) {
-	o := &unstructured.Unstructured{}
-	if err := json.Unmarshal(kv.Value, &o.Object); err != nil {
+	o, err := objectOf(kv)
+	if err != nil {
 		return nil, nil, err
 	}
 	to, err := resourceFor(g.client, g.arena.mapper, o)
 	return o, to, err
+}
+
+func objectOf(kv store.KV) (*unstructured.Unstructured, error) {
+	o := &unstructured.Unstructured{}
+	return o, o.UnmarshalJSON(kv.Value)
+}
+
+// uidOf is the UID of an object that a mirror holds.
+func uidOf(kv store.KV) types.UID {
+	var o struct{ Metadata struct{ UID types.UID } }
+	_ = json.Unmarshal(kv.Value, &o)
+	return o.Metadata.UID
+}
+
+// namespaceOf is the namespace in a key; "" for an object in none.
+func namespaceOf(key string) string {
+	parts := strings.SplitN(strings.TrimPrefix(key, "/"), "/", 3)
+	if len(parts) < 3 {
+		return ""
+	}
+	return parts[1]
 }

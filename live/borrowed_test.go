@@ -3,8 +3,10 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,7 +14,10 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -39,12 +44,9 @@ func somebodys(t *testing.T) (*rest.Config, kubernetes.Interface) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, namespace := range []string{"default", "elsewhere"} {
-		if namespace != "default" {
-			create(t, client.CoreV1().Namespaces().Create, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
-		}
-		create(t, client.CoreV1().ConfigMaps(namespace).Create, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Data: map[string]string{"a": "b"}})
-	}
+	create(t, client.CoreV1().Namespaces().Create, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}})
+	create(t, client.CoreV1().ConfigMaps("elsewhere").Create, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Data: map[string]string{"a": "b"}})
+	create(t, client.CoreV1().ServiceAccounts("default").Create, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
 	return config, client
 }
 
@@ -104,8 +106,9 @@ func TestBorrowed(t *testing.T) {
 		made := writes(run)
 		copies := slices.ContainsFunc(made, func(s history.Step) bool { return s.Actor == "copier" && s.Name == "copy-b" && len(s.Changes) == 1 })
 		settings := slices.ContainsFunc(made, func(s history.Step) bool { return s.Actor == "user" && s.Name == "settings" && len(s.Changes) == 1 })
-		if !copies || !settings {
-			t.Errorf("%v: the record lacks a copy (%v) or a change of the user's (%v)", faults, copies, settings)
+		spare := slices.ContainsFunc(run.Steps, func(s history.Step) bool { return s.Verb == "delete" && s.Name == "spare" && s.Code == 200 })
+		if !copies || !settings || !spare {
+			t.Errorf("%v: the record lacks a copy (%v) or what the user did (%v, %v)", faults, copies, settings, spare)
 		}
 	}
 	if err := a.Close(); err != nil {
@@ -137,29 +140,56 @@ func objects(t *testing.T, client kubernetes.Interface) (all []string) {
 	return all
 }
 
-// TestBorrowedThings: what is somebody's already is not played with.
+// TestBorrowedThings: where something of somebody's lives nothing is played, and what was
+// made before that was seen is taken away again.
 func TestBorrowedThings(t *testing.T) {
 	config, client := somebodys(t)
-	mine := strings.NewReplacer("copy-a", "mine").Replace(story)
-	var refused *StoryError
-	if _, err := borrow(t, config, mine); !errors.As(err, &refused) || !strings.Contains(err.Error(), "the cluster has a ConfigMap mine already") {
-		t.Error(err)
+	role := `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: theirs}}`
+	create(t, client.RbacV1().ClusterRoles().Create, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}})
+	with := func(old, text string) string { return strings.Replace(story, old, text, 1) }
+	refused := func(text, why string) {
+		t.Helper()
+		before := objects(t, client)
+		var e *StoryError
+		if _, err := borrow(t, config, text); !errors.As(err, &e) || !strings.Contains(err.Error(), why) {
+			t.Errorf("%v, want %s", err, why)
+		}
+		if after := objects(t, client); !slices.Equal(before, after) {
+			t.Errorf("before\n%s\nafter\n%s", strings.Join(before, "\n"), strings.Join(after, "\n"))
+		}
 	}
-	first := strings.Replace(story, "controllers: []", `controllers: [], objects: [
-    {object: {apiVersion: v1, kind: ConfigMap, metadata: {name: fresh, namespace: default}}},
-    {object: {apiVersion: v1, kind: ConfigMap, metadata: {name: mine, namespace: default}}}]`, 1)
-	if _, err := borrow(t, config, first); !errors.As(err, &refused) {
-		t.Error(err)
-	}
+	refused(strings.ReplaceAll(story, "namespace: default", "namespace: elsewhere"), "namespace elsewhere of the cluster is not empty: it has ConfigMap mine")
+	refused(strings.ReplaceAll(story, "namespace: default", "namespace: kube-system"), "namespace kube-system is the cluster's own")
+	refused(with("controllers: []", `controllers: [], objects: [{object: {apiVersion: v1, kind: ConfigMap, metadata: {name: fresh, namespace: default}}}, {object: `+role+`}]`), "the cluster has a ClusterRole theirs already")
+	refused(with("  invariants:", "  - delete: {resource: clusterroles.rbac.authorization.k8s.io, name: theirs}\n  invariants:"), "that is the cluster's own")
 	create(t, client.CoreV1().ConfigMaps("default").Create, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "going", Finalizers: []string{"example.com/f"}}})
 	if err := client.CoreV1().ConfigMaps("default").Delete(t.Context(), "going", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := borrow(t, config, story); !errors.As(err, &refused) || !strings.Contains(err.Error(), "ConfigMap going is being deleted") {
+	refused(story, "ConfigMap going, which is being deleted and waits for its finalizers [example.com/f]")
+}
+
+// failing is a connection on which one resource cannot be listed.
+type failing struct{ http.RoundTripper }
+
+func (f failing) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.HasSuffix(r.URL.Path, "/replicasets") {
+		return nil, errors.New("its conversion webhook is down")
+	}
+	return f.RoundTripper.RoundTrip(r)
+}
+
+// TestBorrowedBadly: while it is not known what there was, nothing is brought back.
+func TestBorrowedBadly(t *testing.T) {
+	config, client := somebodys(t)
+	create(t, client.CoreV1().ConfigMaps("default").Create, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "precious"}})
+	before := objects(t, client)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return failing{next} })
+	if _, err := borrow(t, config, story); err == nil || !strings.Contains(err.Error(), "list replicasets.apps: ") {
 		t.Error(err)
 	}
-	if got := objects(t, client); slices.ContainsFunc(got, func(o string) bool { return strings.Contains(o, "fresh") }) {
-		t.Errorf("what was made before the refusal is left: %q", got)
+	if after := objects(t, client); !slices.Equal(before, after) {
+		t.Errorf("before\n%s\nafter\n%s", strings.Join(before, "\n"), strings.Join(after, "\n"))
 	}
 }
 
@@ -186,5 +216,58 @@ func TestBorrowedCalm(t *testing.T) {
 	}
 	if err := a.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestBorrowedOthers: what others make meanwhile stays if it belongs to what there was at the
+// beginning, or is in no namespace; what runs have changed of theirs is put back, and what
+// they guard is not let go.
+func TestBorrowedOthers(t *testing.T) {
+	t.Setenv("LIVE_TEST_CLIENT", "yes")
+	config, client := somebodys(t)
+	ctx := t.Context()
+	create(t, client.CoreV1().Nodes().Create, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}})
+	touching := strings.Replace(story, "  invariants:", `  - patch: {resource: nodes, name: theirs, patch: {metadata: {labels: {touched: "yes"}}}}
+  - patch: {resource: nodes, name: joined, patch: {metadata: {labels: {touched: "yes"}}}}
+  - create: {object: {apiVersion: v1, kind: Node, metadata: {name: ours}}}
+  invariants:`, 1)
+	touching = strings.Replace(touching, "controllers: []", `controllers: [], objects: [{object: {apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: app, namespace: default},
+    spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: a}]}}}}}]`, 1)
+	a, err := borrow(t, config, touching)
+	if err != nil {
+		t.Fatal(err)
+	}
+	create(t, client.CoreV1().Nodes().Create, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "joined"}})
+	app, err := client.AppsV1().ReplicaSets("default").Get(ctx, "app", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	owned := create(t, client.CoreV1().ConfigMaps("default").Create, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "app-1",
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(app, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))}}})
+	create(t, client.CoreV1().ConfigMaps("default").Create, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "app-1-settings",
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owned, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}}})
+	for range 2 {
+		if run := play(t, a); run.Failure != nil {
+			t.Errorf("%+v", run.Failure)
+		}
+		if _, err := client.CoreV1().ConfigMaps("default").Get(ctx, "app-1-settings", metav1.GetOptions{}); err != nil {
+			t.Error(err)
+		}
+	}
+	guarded := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "guarded", Finalizers: []string{"cloud.example.com/balancer"}}, Spec: corev1.ServiceSpec{ClusterIP: "None"}}
+	create(t, client.CoreV1().Services("default").Create, guarded)
+	a.lengths.restoring = 2 * time.Second
+	if err := a.Close(); err == nil || !strings.Contains(err.Error(), "Service guarded, which is being deleted and waits for its finalizers [cloud.example.com/balancer]") {
+		t.Error(err)
+	}
+	for name, want := range map[string]string{"theirs": "no", "joined": "yes", "ours": "gone"} { // what joined had before nobody knows
+		is, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		got := cmp.Or(is.Labels["touched"], "no")
+		if apierrors.IsNotFound(err) {
+			got = "gone"
+		}
+		if got != want {
+			t.Errorf("node %s: %s, want %s", name, got, want)
+		}
 	}
 }

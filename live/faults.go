@@ -61,6 +61,9 @@ func (r *run) interfere(f fault.Fault, o history.Object) {
 	if err != nil {
 		return
 	}
+	if r.place.foreign != nil && r.place.foreign(o) {
+		return
+	}
 	to := resourceIn(r.somebody, gvr, namespaced, o.Namespace)
 	ctx := proxy.Because(r.ctx, f.String())
 	switch f.Kind {

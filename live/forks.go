@@ -78,9 +78,9 @@ func (g *forks) after(context.Context) error {
 	return err
 }
 
-// has: the world was empty.
-func (g *forks) has(context.Context, dynamic.ResourceInterface, *unstructured.Unstructured) (bool, error) {
-	return false, nil
+// make applies it: what the server has made by itself may be said more exactly.
+func (g *forks) make(ctx context.Context, to dynamic.ResourceInterface, o *unstructured.Unstructured) error {
+	return applyTo(ctx, to, o)
 }
 
 // nodes makes the simulated nodes, ready from the beginning.
@@ -135,7 +135,7 @@ func (g *forks) enter(_ context.Context, run string, seed uint64) (*place, error
 	return &place{
 		config: func(actor string) *rest.Config { return g.server.RunConfig(run, "rehearse:"+actor) },
 		source: truth.Stored{Worlds: g.worlds, World: world},
-		leave:  func(*history.Run) { g.worlds.Drop(run) },
+		leave:  func(*history.Run, map[string]bool) { g.worlds.Drop(run) },
 		pki:    g.pki(),
 	}, nil
 }

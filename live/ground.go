@@ -18,9 +18,8 @@ type ground interface {
 	// before comes before the objects of the beginning are made, after comes after.
 	before(ctx context.Context) error
 	after(ctx context.Context) error
-	// has tells whether an object of the beginning need not be made, as it is there. An error
-	// says why it must not be.
-	has(ctx context.Context, to dynamic.ResourceInterface, o *unstructured.Unstructured) (bool, error)
+	// make makes an object of the beginning.
+	make(ctx context.Context, to dynamic.ResourceInterface, o *unstructured.Unstructured) error
 	// enter makes everything as it was at the beginning, for a run.
 	enter(ctx context.Context, run string, seed uint64) (*place, error)
 	// close ends it all, when no run is under way.
@@ -37,8 +36,11 @@ type place struct {
 	// catchUp waits until the source has told of what a client has been told already, up to
 	// a revision; nil: it always has.
 	catchUp func(ctx context.Context, revision int64)
-	// leave forgets the world, of which a record tells what was done to it.
-	leave func(record *history.Run)
+	// leave forgets the world, of which a record tells what was done to it; finalizers are those
+	// that clients and users have put on objects.
+	leave func(record *history.Run, finalizers map[string]bool)
+	// foreign tells whether somebody else's object must be left alone by faults; nil: none.
+	foreign func(o history.Object) bool
 	// pki is a directory with the keys of the API server; "" if they are not known.
 	pki string
 }

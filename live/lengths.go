@@ -17,6 +17,8 @@ type lengths struct {
 	// clinging is how long an object of a cluster of somebody else that is deleted may wait for
 	// whoever has put finalizers on it: the clients under test are gone by then.
 	clinging time.Duration
+	// restoring is how long such a cluster may take to be as it was before.
+	restoring time.Duration
 }
 
-var defaultLengths = lengths{begin: 30 * time.Second, calm: time.Second, settle: 300 * time.Millisecond, patience: 10 * time.Second, restless: 30 * time.Second, clinging: 5 * time.Second}
+var defaultLengths = lengths{begin: 30 * time.Second, calm: time.Second, settle: 300 * time.Millisecond, patience: 10 * time.Second, restless: 30 * time.Second, clinging: time.Second, restoring: time.Minute}

@@ -57,13 +57,13 @@ func newMirror(now func() time.Time) *mirror {
 	return &mirror{now: now, resources: map[schema.GroupResource]bool{}, held: map[string]store.KV{}, moved: make(chan struct{})}
 }
 
-// follow begins to watch a resource, until ctx ends. What is there already has no order.
-func (m *mirror) follow(ctx context.Context, resource schema.GroupResource, client dynamic.ResourceInterface) error {
+// follow begins to watch a resource, until following ends. What is there already has no order.
+func (m *mirror) follow(ctx, following context.Context, resource schema.GroupResource, client dynamic.ResourceInterface) error {
 	list, err := client.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("list %s: %w", resource, err)
 	}
-	w, err := watchtools.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), watched{client})
+	w, err := watchtools.NewRetryWatcherWithContext(following, list.GetResourceVersion(), watched{client})
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", resource, err)
 	}
@@ -73,7 +73,7 @@ func (m *mirror) follow(ctx context.Context, resource schema.GroupResource, clie
 		m.note(resource, &list.Items[i], false)
 	}
 	m.mu.Unlock()
-	go m.hear(ctx, resource, w)
+	go m.hear(following, resource, w)
 	return nil
 }
 

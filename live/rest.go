@@ -105,7 +105,7 @@ func (r *run) restsSince(ending time.Duration) bool {
 		if now < late+r.arena.lengths.restless {
 			return false
 		}
-		j.fail("comes to rest", fmt.Sprintf("somebody still writes %s after the story: %s", (now-ending).Round(time.Millisecond), r.record.Record().LastWriter()))
+		j.fail("comes to rest", fmt.Sprintf("somebody still writes %s after the story: %s", (now-ending).Round(time.Millisecond), j.examine(true).record.LastWriter()))
 		return true
 	}
 	all := j.unkept()

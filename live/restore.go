@@ -19,53 +19,65 @@ import (
 	"github.com/rehearse-k8s/rehearse/store"
 )
 
-const (
-	// restoring is how long a cluster may take to be as it was before.
-	restoring = time.Minute
-	// restored is how long it has to stay so.
-	restored = 300 * time.Millisecond
-)
+// restored is how long a cluster has to stay as it was before.
+const restored = 300 * time.Millisecond
+
+// removal is what was asked to be deleted in one restore.
+type removal struct {
+	when map[types.UID]time.Time
+	keys map[string]types.UID
+}
 
 // restore brings the cluster back to what it was before the first run.
 func (g *borrowed) restore(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, restoring)
+	ctx, cancel := context.WithTimeout(ctx, g.arena.lengths.restoring)
 	defer cancel()
-	asked := map[types.UID]time.Time{} // when what is too much was deleted
+	asked := &removal{when: map[types.UID]time.Time{}, keys: map[string]types.UID{}}
+	stamp, since := int64(-1), time.Now()
 	for {
 		held, moved, err := g.mirror.snapshot()
 		if err != nil {
-			return err
+			return fmt.Errorf("the cluster could not be brought back to what it was: %w", err)
 		}
 		left, err := g.restoreOnce(ctx, held, asked)
 		if err != nil {
 			return err
 		}
-		wait := 200 * time.Millisecond // finalizers are looked at again
-		if len(left) == 0 {
-			wait = restored
+		if now := g.stamp(held); now != stamp || len(left) > 0 {
+			stamp, since = now, time.Now()
 		}
-		quiet := time.NewTimer(wait)
+		if time.Since(since) >= restored {
+			clear(g.touched)
+			return nil
+		}
+		next := time.NewTimer(restored / 3)
 		select {
 		case <-moved:
-		case <-quiet.C:
-			if len(left) == 0 {
-				return nil
-			}
+		case <-next.C:
 		case <-ctx.Done():
-			quiet.Stop()
+			next.Stop()
 			if len(left) == 0 {
-				return ctx.Err()
+				left = []string{"something still happens in the namespaces of the scenario"}
 			}
-			left = left[:min(len(left), 5)]
-			return fmt.Errorf("the cluster could not be brought back to what it was: %s: %w", strings.Join(left, ", "), ctx.Err())
+			return fmt.Errorf("the cluster could not be brought back to what it was: %s: %w", strings.Join(left[:min(len(left), 5)], ", "), ctx.Err())
 		}
-		quiet.Stop()
+		next.Stop()
 	}
 }
 
+// stamp changes with anything that happens in the namespaces of the scenario.
+func (g *borrowed) stamp(held map[string]store.KV) (stamp int64) {
+	for key, kv := range held {
+		if g.namespaces[namespaceOf(key)] {
+			stamp += kv.ModRevision // revisions are never used twice
+		}
+	}
+	return stamp
+}
+
 // restoreOnce does what can be done now, and tells what is left to do.
-func (g *borrowed) restoreOnce(ctx context.Context, held map[string]store.KV, asked map[types.UID]time.Time) (left []string, err error) {
-	extra, err := g.extra(held)
+func (g *borrowed) restoreOnce(ctx context.Context, held map[string]store.KV, asked *removal) (left []string, err error) {
+	extra, err := g.extra(held, asked)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +86,7 @@ func (g *borrowed) restoreOnce(ctx context.Context, held map[string]store.KV, as
 		there[o.GetUID()] = true
 	}
 	for _, o := range extra {
-		left = append(left, o.GetKind()+" "+strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/")+" is there")
+		left = append(left, strings.TrimPrefix(o.GetNamespace()+"/", "/")+describe(o)+" is there")
 		// What others control goes with them, or after them.
 		if owner := metav1.GetControllerOf(o); owner != nil && there[owner.UID] {
 			continue
@@ -83,14 +95,13 @@ func (g *borrowed) restoreOnce(ctx context.Context, held map[string]store.KV, as
 			return nil, err
 		}
 	}
-	if len(left) > 0 {
-		return left, nil
-	}
+	toGo := len(left) > 0
 	for _, key := range slices.Sorted(maps.Keys(g.found)) {
-		if !g.hasTouched(key) {
+		_, is := held[key]
+		if !g.touched[key] && (is || !g.isMade(key)) || toGo && g.isMade(key) { // what is made anew needs the room
 			continue
 		}
-		done, err := g.putBack(ctx, g.found[key], held[key])
+		done, err := g.putBack(ctx, key, held[key], asked)
 		if err != nil {
 			return nil, fmt.Errorf("%s could not be made what it was: %w", strings.TrimPrefix(key, "/"), err)
 		}
@@ -101,60 +112,68 @@ func (g *borrowed) restoreOnce(ctx context.Context, held map[string]store.KV, as
 	return left, nil
 }
 
-func (g *borrowed) hasTouched(key string) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.touched[key]
-}
-
-// extra is what was not there before: all in the namespaces of the scenario, and elsewhere
-// what a client or a user has written.
-func (g *borrowed) extra(held map[string]store.KV) (all []*unstructured.Unstructured, err error) {
+// extra is what was not there before: what clients and users have made, and all else in the
+// namespaces of the scenario, but for what follows from objects of the beginning.
+func (g *borrowed) extra(held map[string]store.KV, asked *removal) (all []*unstructured.Unstructured, err error) {
+	var fresh []*unstructured.Unstructured
+	begun := map[types.UID]bool{} // what no run has touched, and what follows from it
 	for _, key := range slices.Sorted(maps.Keys(held)) {
-		if was, there := g.found[key]; there && sameObject(was, held[key]) {
-			continue
-		}
-		o, _, err := g.object(held[key])
+		kv := held[key]
+		o, err := objectOf(kv)
 		if err != nil {
 			return nil, err
 		}
-		if (g.namespaces[o.GetNamespace()] || g.hasTouched(key)) && !ofEveryNamespace(o) {
+		was, there := g.found[key]
+		switch {
+		case there && uidOf(was) == o.GetUID():
+			begun[o.GetUID()] = !g.touched[key]
+		case g.created[o.GetUID()]:
 			all = append(all, o)
+		case !g.namespaces[o.GetNamespace()] || ofEveryNamespace(o):
+		case asked.again(key, o.GetUID()):
+			g.found[key] = kv // whoever makes it anew at once would do so for ever
+		default:
+			fresh = append(fresh, o)
 		}
 	}
-	return all, nil
-}
-
-// ofEveryNamespace tells what each namespace has, and gets again.
-func ofEveryNamespace(o *unstructured.Unstructured) bool {
-	return o.GetKind() == "ServiceAccount" && o.GetName() == "default" || o.GetKind() == "ConfigMap" && o.GetName() == "kube-root-ca.crt"
-}
-
-// sameObject tells whether an object is still the one that it was, and not one of the same
-// name that was made since.
-func sameObject(a, b store.KV) bool {
-	uid := func(kv store.KV) (m struct{ Metadata struct{ UID types.UID } }) {
-		_ = json.Unmarshal(kv.Value, &m)
-		return m
+	for again := true; again; {
+		again = false
+		fresh = slices.DeleteFunc(fresh, func(o *unstructured.Unstructured) bool {
+			owner := metav1.GetControllerOf(o)
+			if owner == nil || !begun[owner.UID] {
+				return false
+			}
+			begun[o.GetUID()], again = true, true
+			return true
+		})
 	}
-	return uid(a) == uid(b)
+	return append(all, fresh...), nil
+}
+
+// again tells whether another object of the same name was deleted in this restore.
+func (r *removal) again(key string, uid types.UID) bool {
+	deleted, ok := r.keys[key]
+	return ok && deleted != uid
 }
 
 // remove deletes an object, and takes what nobody will take any more off one that clings.
-func (g *borrowed) remove(ctx context.Context, o *unstructured.Unstructured, asked map[types.UID]time.Time) error {
-	to, err := resourceFor(g.client, g.arena.mapper, o)
+func (g *borrowed) remove(ctx context.Context, o *unstructured.Unstructured, asked *removal) error {
+	kind := o.GroupVersionKind()
+	m, err := g.arena.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil {
 		return err
 	}
+	to := resourceIn(g.client, m.Resource, o.GetNamespace() != "", o.GetNamespace())
 	uid := o.GetUID()
-	when, before := asked[uid]
+	when, before := asked.when[uid]
 	switch {
 	case !before:
-		asked[uid] = time.Now()
+		asked.when[uid] = time.Now()
+		asked.keys[keyOf(m.Resource.GroupResource(), o.GetNamespace(), o.GetName())] = uid
 		err = deleteWithin(ctx, to, o, 1)
 	case o.GetDeletionTimestamp() != nil && time.Since(when) > g.arena.lengths.clinging:
-		asked[uid] = time.Now()
-		if err = letGo(ctx, to, o); err == nil {
+		asked.when[uid] = time.Now()
+		if err = g.letGo(ctx, to, o); err == nil {
 			err = deleteWithin(ctx, to, o, 0) // a pod whose kubelet does not answer
 		}
 	}
@@ -170,17 +189,10 @@ func deleteWithin(ctx context.Context, to dynamic.ResourceInterface, o *unstruct
 	return to.Delete(ctx, o.GetName(), metav1.DeleteOptions{GracePeriodSeconds: &seconds, PropagationPolicy: &background, Preconditions: &metav1.Preconditions{UID: &uid}})
 }
 
-// ofTheCluster are finalizers whose controllers a cluster has: what they guard may be
-// something outside of it.
-func ofTheCluster(finalizer string) bool {
-	domain, _, _ := strings.Cut(finalizer, "/")
-	return finalizer == metav1.FinalizerDeleteDependents || finalizer == metav1.FinalizerOrphanDependents || finalizer == "kubernetes" ||
-		finalizer != "batch.kubernetes.io/job-tracking" && (domain == "kubernetes.io" || strings.HasSuffix(domain, ".kubernetes.io"))
-}
-
-// letGo takes the finalizers of an object away, but for those of the cluster.
-func letGo(ctx context.Context, to dynamic.ResourceInterface, o *unstructured.Unstructured) error {
-	keep := slices.DeleteFunc(o.GetFinalizers(), func(f string) bool { return !ofTheCluster(f) })
+// letGo takes those finalizers off an object that clients and users of runs put there: they
+// are gone. What others guard with theirs may be outside of the cluster.
+func (g *borrowed) letGo(ctx context.Context, to dynamic.ResourceInterface, o *unstructured.Unstructured) error {
+	keep := slices.DeleteFunc(o.GetFinalizers(), func(f string) bool { return g.finalizers[f] })
 	if len(keep) == len(o.GetFinalizers()) {
 		return nil
 	}
@@ -193,59 +205,73 @@ func letGo(ctx context.Context, to dynamic.ResourceInterface, o *unstructured.Un
 }
 
 // putBack makes an object what it was, and tells whether it is that already. now is empty if
-// it is gone.
-func (g *borrowed) putBack(ctx context.Context, was, now store.KV) (bool, error) {
+// it is gone. What we have made ourselves is made anew, without what others have written
+// into its status; of what was there before the status is its controller's.
+func (g *borrowed) putBack(ctx context.Context, key string, now store.KV, asked *removal) (bool, error) {
+	was := g.found[key]
 	want, to, err := g.object(was)
 	if err != nil {
 		return false, err
 	}
 	if now.Value == nil {
-		want.SetUID("")
-		want.SetResourceVersion("")
-		made, err := to.Create(ctx, withoutServerFields(want), metav1.CreateOptions{FieldManager: "rehearse"})
-		if err == nil {
-			g.found[was.Key], err = g.takenFor(was, made)
-		}
+		return false, g.makeAnew(ctx, key, want, to)
+	}
+	have, err := objectOf(now)
+	if err != nil {
 		return false, err
 	}
-	have, _, err := g.object(now)
-	if err != nil || asWritten(want, have) {
-		return err == nil, err
+	if want.GetUID() != have.GetUID() {
+		return true, nil // somebody else has made it anew: it is theirs
 	}
-	want.SetUID(have.GetUID())
+	if g.isMade(key) {
+		return false, g.remove(ctx, have, asked)
+	}
+	if asWritten(want, have) {
+		return true, nil
+	}
 	want.SetResourceVersion(have.GetResourceVersion())
-	updated, err := to.Update(ctx, want, metav1.UpdateOptions{FieldManager: "rehearse"})
-	if err == nil {
-		want.SetResourceVersion(updated.GetResourceVersion())
-		if _, err = to.UpdateStatus(ctx, want, metav1.UpdateOptions{FieldManager: "rehearse"}); apierrors.IsNotFound(err) {
-			err = nil // the kind has no status of its own
-		}
-	}
+	_, err = to.Update(ctx, want, metav1.UpdateOptions{FieldManager: "rehearse"})
 	if apierrors.IsConflict(err) {
 		err = nil // once more, with what the mirror tells then
 	}
 	return false, err
 }
 
-// takenFor is what was found before, with the identity of the object that has taken its place.
-func (g *borrowed) takenFor(was store.KV, made *unstructured.Unstructured) (store.KV, error) {
-	o, _, err := g.object(was)
-	if err != nil {
-		return was, err
+// makeAnew creates an object that is gone, and notes who takes its place.
+func (g *borrowed) makeAnew(ctx context.Context, key string, want *unstructured.Unstructured, to dynamic.ResourceInterface) error {
+	o := withoutServerFields(want)
+	for _, field := range []string{"uid", "resourceVersion", "generation", "deletionTimestamp", "deletionGracePeriodSeconds"} {
+		unstructured.RemoveNestedField(o.Object, "metadata", field)
 	}
-	o.SetUID(made.GetUID())
-	was.Value, err = o.MarshalJSON()
-	return was, err
+	made, err := to.Create(ctx, o, metav1.CreateOptions{FieldManager: "rehearse"})
+	if apierrors.IsAlreadyExists(err) {
+		return nil // the mirror will tell
+	}
+	if err != nil {
+		return err
+	}
+	delete(g.touched, key)
+	for i := range g.made {
+		if g.made[i].key == key {
+			g.made[i].uid = made.GetUID()
+		}
+	}
+	want.SetUID(made.GetUID())
+	was := g.found[key]
+	was.Value, err = want.MarshalJSON()
+	g.found[key] = was
+	return err
 }
 
-// asWritten tells whether two states of an object differ in nothing that anybody wrote.
+// asWritten tells whether two states of an object differ in nothing that anybody wrote, but for
+// the status.
 func asWritten(a, b *unstructured.Unstructured) bool {
 	bare := func(o *unstructured.Unstructured) map[string]any {
 		o = withoutServerFields(o)
 		for _, field := range []string{"uid", "resourceVersion", "generation"} {
 			unstructured.RemoveNestedField(o.Object, "metadata", field)
 		}
-		unstructured.RemoveNestedField(o.Object, "status", "observedGeneration")
+		unstructured.RemoveNestedField(o.Object, "status")
 		return o.Object
 	}
 	return reflect.DeepEqual(bare(a), bare(b))

@@ -127,6 +127,19 @@ func (r *run) config(actor string) *rest.Config {
 // close ends everything. What the run wrote is forgotten.
 func (r *run) close() {
 	r.cancel()
+	r.endClients()
+	record := &history.Run{}
+	if r.record != nil {
+		record = r.record.End()
+	}
+	r.watchers.Wait()
+	r.beside.Wait()
+	r.place.leave(record, r.finalizers())
+	_ = os.RemoveAll(r.dir)
+}
+
+// endClients kills the clients. What they have sent is done when it returns, or never will be.
+func (r *run) endClients() {
 	r.mu.Lock()
 	clients := r.clients
 	r.clients = map[string]*client{}
@@ -134,17 +147,28 @@ func (r *run) close() {
 	for _, c := range clients {
 		c.end()
 	}
-	record := &history.Run{}
-	if r.record != nil {
-		record = r.record.End()
-	}
 	for _, c := range clients {
 		_ = c.door.Close()
 	}
-	r.watchers.Wait()
-	r.beside.Wait()
-	r.place.leave(record)
-	_ = os.RemoveAll(r.dir)
+}
+
+// finalizers are those that anybody but the cluster has put on an object in this run.
+func (r *run) finalizers() map[string]bool {
+	all := map[string]bool{fault.ForeignFinalizer: true}
+	if r.judge == nil || r.judge.last == nil {
+		return all
+	}
+	x := r.judge.last
+	for n, changes := range x.changes {
+		for _, c := range changes {
+			for _, f := range r.judge.truth.Finalizers(c) {
+				if x.record.Steps[n].Actor != cluster {
+					all[f] = true
+				}
+			}
+		}
+	}
+	return all
 }
 
 func (r *run) elapsed() time.Duration { return time.Since(r.began) }
@@ -165,6 +189,7 @@ func (r *run) play() error {
 	}
 	r.cancel()
 	<-following
+	r.endClients() // what they still write would belong to no run
 	if errors.Is(err, errOver) {
 		return nil
 	}

@@ -147,7 +147,10 @@ func (r *run) resource(on v1alpha1.Reference) (dynamic.ResourceInterface, error)
 
 // served finds a resource as kubectl writes it.
 func (r *run) served(resource string) (gvr schema.GroupVersionResource, namespaced bool, err error) {
-	mapper := r.arena.mapper
+	return served(r.arena.mapper, resource)
+}
+
+func served(mapper meta.RESTMapper, resource string) (gvr schema.GroupVersionResource, namespaced bool, err error) {
 	if gvr, err = mapper.ResourceFor(schema.ParseGroupResource(resource).WithVersion("")); err != nil {
 		return gvr, false, fmt.Errorf("the API does not serve %q: %w", resource, err)
 	}

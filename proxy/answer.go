@@ -39,6 +39,10 @@ func (q *exchange) answer() {
 	}
 	n := -1
 	if q.writes() {
+		if !q.door.begins() {
+			abandon()
+		}
+		defer q.door.writing.Done()
 		n = q.run.Add(step) // its event may come before its answer
 	}
 	resp, err := q.forward()
@@ -185,7 +189,7 @@ func (q *exchange) silence() {
 func (q *exchange) waitFor(h *hold) bool {
 	select {
 	case <-h.done:
-		return true
+		return !q.door.isClosed()
 	case <-q.r.Context().Done():
 		return false
 	}

@@ -28,8 +28,10 @@ type Door struct {
 	listener net.Listener
 	server   *http.Server
 	served   sync.WaitGroup
+	writing  sync.WaitGroup // requests of runs that may change something
 
 	mu      sync.Mutex
+	closed  bool
 	pause   *hold
 	expired map[string]bool // watches that are to be told so, by run, resource and namespace
 	of      *Run
@@ -96,11 +98,32 @@ func (d *Door) Kubeconfig(namespace string) ([]byte, error) {
 	})
 }
 
-// Close ends all connections of the client.
+// Close ends all connections of the client. What it wrote in a run has been done when Close
+// returns, or never will be.
 func (d *Door) Close() error {
+	d.mu.Lock()
+	d.closed = true
+	d.mu.Unlock()
 	err := d.server.Close()
 	d.served.Wait()
+	d.writing.Wait()
 	return err
+}
+
+func (d *Door) isClosed() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.closed
+}
+
+// begins counts a request that may change something; false: the door is closed.
+func (d *Door) begins() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.closed {
+		d.writing.Add(1)
+	}
+	return !d.closed
 }
 
 // subject is who a certificate says that its holder is.

@@ -1,7 +1,10 @@
 package truth
 
 import (
+	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/rehearse-k8s/rehearse/history"
 )
@@ -24,6 +27,19 @@ func (t *Truth) Contents(changes []Change) (all []history.Change) {
 		all = append(all, change)
 	}
 	return all
+}
+
+// Finalizers are those that a write has added to its object.
+func (t *Truth) Finalizers(c Change) (added []string) {
+	finalizers := func(e *entry) []string {
+		u := unstructured.Unstructured{Object: t.content(e)}
+		if u.Object == nil {
+			return nil
+		}
+		return u.GetFinalizers()
+	}
+	before := finalizers(c.was)
+	return slices.DeleteFunc(finalizers(c.is), func(f string) bool { return slices.Contains(before, f) })
 }
 
 func (t *Truth) content(e *entry) map[string]any {

@@ -64,7 +64,6 @@ func (o *rehearsalOptions) validate(cmd *cobra.Command) error {
 type rehearsal struct {
 	arena *live.Arena
 	dir   string
-	say   func(string, ...any)
 }
 
 // checkScenario refuses names of controllers that nothing here has.
@@ -90,7 +89,7 @@ func (a *app) openRehearsal(ctx context.Context, o *rehearsalOptions, s *scenari
 	if err != nil {
 		return nil, err
 	}
-	r := &rehearsal{dir: dir, say: a.say}
+	r := &rehearsal{dir: dir}
 	stages, err := a.stagesOf(s)
 	if err != nil {
 		_ = os.RemoveAll(dir)
@@ -136,11 +135,11 @@ func alive(pid int) bool {
 	return err == nil && !errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }
 
-func (r *rehearsal) close() {
-	if err := r.arena.Close(); err != nil {
-		r.say("rehearse: %v", err)
-	}
+// close ends the API, or gives the cluster back. Its error says what is not as it was.
+func (r *rehearsal) close() error {
+	err := r.arena.Close()
 	_ = os.RemoveAll(r.dir)
+	return err
 }
 
 func (a *app) stagesOf(s *scenario.Scenario) (*stage.Set, error) {

@@ -97,11 +97,14 @@ func (a *app) replay(ctx context.Context, o *replayOptions, file string, command
 	if err != nil {
 		return open(err)
 	}
-	defer r.close()
 	p := a.newProgress()
 	p.show("%s: three runs without faults, then %s with them", s.Name, count(o.times, "run"))
 	outs, err := sim.Replay(ctx, r.arena, sim.Options{Seed: recorded.Seed, Live: true, Parallel: o.parallel}, sim.Plan{Seed: recorded.Seed, Faults: faults}, o.times)
 	p.clear()
+	left := r.close()
+	if left != nil {
+		a.say("rehearse: %s", message(left))
+	}
 	if ctx.Err() != nil {
 		return errInterrupted
 	}
@@ -113,7 +116,10 @@ func (a *app) replay(ctx context.Context, o *replayOptions, file string, command
 	case err != nil:
 		return open(err)
 	}
-	return a.compare(file, recorded, outs)
+	if err := a.compare(file, recorded, outs); err != nil || left == nil {
+		return err
+	}
+	return &exitError{exitInconclusive}
 }
 
 // open is an error that leaves open whether promises are kept, unless the command line is

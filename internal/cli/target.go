@@ -25,7 +25,7 @@ type targetOptions struct {
 func (o *targetOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of a cluster to rehearse in; without it and --context one is started for it")
 	f.StringVar(&o.context, "context", "", "context of the kubeconfig, for a cluster to rehearse in")
-	f.BoolVar(&o.yes, "yes-this-cluster", false, "allow to delete, in the namespaces of the scenario, what was not there before, after each run")
+	f.BoolVar(&o.yes, "yes-this-cluster", false, "allow to delete, after each run, what is in the namespaces of the scenario, which must be empty before")
 }
 
 // given tells whether a cluster is named.
@@ -60,7 +60,7 @@ func (a *app) targetOf(o *targetOptions, s *scenario.Scenario) (*rest.Config, er
 	if err != nil {
 		return nil, usagef("the cluster to rehearse in: %v", err)
 	}
-	return nil, usagef("context %s (%s) is no cluster of rehearse: after each run everything is deleted in namespace %s there that was not there before. If you want that, say --yes-this-cluster",
+	return nil, usagef("context %s (%s) is no cluster of rehearse: after each run everything is deleted in namespace %s there, which must be empty before. If you want that, say --yes-this-cluster",
 		cmp.Or(o.context, raw.CurrentContext), config.Host, strings.Join(s.Namespaces(), ", "))
 }
 

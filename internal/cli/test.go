@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -170,13 +171,18 @@ func (a *app) rehearse(ctx context.Context, o *testOptions, s *scenario.Scenario
 	if err != nil {
 		return nil, err
 	}
-	defer r.close()
 	p := a.newSearchProgress(s)
-	defer p.clear()
-	return sim.Search(ctx, r.arena, sim.Options{
+	result, err := sim.Search(ctx, r.arena, sim.Options{
 		Seed: o.seed, Runs: s.Runs, Budget: s.Budget, Level: s.Level, Patterns: s.Patterns, Live: true, Parallel: o.parallel,
 		Progress: p.ran,
 	})
+	p.clear()
+	left := r.close()
+	if left != nil && (err != nil || ctx.Err() != nil || result.Failure != nil) {
+		a.say("rehearse: %s", message(left)) // the verdict is about something else
+		return result, err
+	}
+	return result, cmp.Or(err, left)
 }
 
 // readScenario reads a scenario by its file, or by the name of one that is built in.

@@ -339,12 +339,12 @@ func (g *borrowed) close() error {
 		return nil
 	}
 	defer g.stop()
-	ctx, cancel := context.WithTimeout(context.Background(), g.arena.lengths.restoring)
-	defer cancel()
 	var err error
 	if g.found != nil {
-		err = g.restore(ctx)
+		err = g.restore(context.Background())
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), g.arena.lengths.restoring)
+	defer cancel()
 	return errors.Join(err, g.unmake(ctx))
 }
 

@@ -256,7 +256,7 @@ func TestBorrowedOthers(t *testing.T) {
 	}
 	guarded := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "guarded", Finalizers: []string{"cloud.example.com/balancer"}}, Spec: corev1.ServiceSpec{ClusterIP: "None"}}
 	create(t, client.CoreV1().Services("default").Create, guarded)
-	a.lengths.restoring = 2 * time.Second
+	a.lengths.restoring = 5 * time.Second
 	if err := a.Close(); err == nil || !strings.Contains(err.Error(), "Service guarded, which is being deleted and waits for its finalizers [cloud.example.com/balancer]") {
 		t.Error(err)
 	}

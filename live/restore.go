@@ -40,6 +40,9 @@ func (g *borrowed) restore(ctx context.Context) error {
 			return fmt.Errorf("the cluster could not be brought back to what it was: %w", err)
 		}
 		left, err := g.restoreOnce(ctx, held, asked)
+		if ctx.Err() != nil {
+			return g.notRestored(left, ctx.Err())
+		}
 		if err != nil {
 			return err
 		}
@@ -56,13 +59,18 @@ func (g *borrowed) restore(ctx context.Context) error {
 		case <-next.C:
 		case <-ctx.Done():
 			next.Stop()
-			if len(left) == 0 {
-				left = []string{"something still happens in the namespaces of the scenario"}
-			}
-			return fmt.Errorf("the cluster could not be brought back to what it was: %s: %w", strings.Join(left[:min(len(left), 5)], ", "), ctx.Err())
+			return g.notRestored(left, ctx.Err())
 		}
 		next.Stop()
 	}
+}
+
+// notRestored says what there is left to do, when there is no time left.
+func (g *borrowed) notRestored(left []string, err error) error {
+	if len(left) == 0 {
+		left = []string{"something still happens in the namespaces of the scenario"}
+	}
+	return fmt.Errorf("the cluster could not be brought back to what it was: %s: %w", strings.Join(left[:min(len(left), 10)], ", "), err)
 }
 
 // stamp changes with anything that happens in the namespaces of the scenario.
@@ -87,12 +95,14 @@ func (g *borrowed) restoreOnce(ctx context.Context, held map[string]store.KV, as
 	}
 	for _, o := range extra {
 		left = append(left, strings.TrimPrefix(o.GetNamespace()+"/", "/")+describe(o)+" is there")
+	}
+	for _, o := range extra {
 		// What others control goes with them, or after them.
 		if owner := metav1.GetControllerOf(o); owner != nil && there[owner.UID] {
 			continue
 		}
 		if err := g.remove(ctx, o, asked); err != nil {
-			return nil, err
+			return left, err
 		}
 	}
 	toGo := len(left) > 0
@@ -103,7 +113,7 @@ func (g *borrowed) restoreOnce(ctx context.Context, held map[string]store.KV, as
 		}
 		done, err := g.putBack(ctx, key, held[key], asked)
 		if err != nil {
-			return nil, fmt.Errorf("%s could not be made what it was: %w", strings.TrimPrefix(key, "/"), err)
+			return left, fmt.Errorf("%s could not be made what it was: %w", strings.TrimPrefix(key, "/"), err)
 		}
 		if !done {
 			left = append(left, strings.TrimPrefix(key, "/")+" is not what it was")

@@ -154,11 +154,14 @@ func (g *borrowed) free() error {
 		return err
 	}
 	for _, key := range slices.Sorted(maps.Keys(held)) {
+		if !g.namespaces[namespaceOf(key)] {
+			continue
+		}
 		o, err := objectOf(held[key])
 		if err != nil {
 			return err
 		}
-		if g.namespaces[o.GetNamespace()] && !ofEveryNamespace(o) {
+		if !ofEveryNamespace(o) {
 			return g.refuse("namespace %s of the cluster is not empty: it has %s. A rehearsal deletes what comes and goes there: give the scenario a namespace of its own, or delete it (kubectl delete -n %s %s %s)",
 				o.GetNamespace(), describe(o), o.GetNamespace(), strings.ToLower(o.GetKind()), o.GetName())
 		}
@@ -287,7 +290,7 @@ func (g *borrowed) enter(ctx context.Context, _ string, _ uint64) (*place, error
 		return nil, err
 	}
 	return &place{
-		config: g.config, source: g.mirror, apart: g.apart, catchUp: g.mirror.catchUp, leave: g.leave, foreign: g.foreign,
+		config: g.config, source: g.mirror, apart: g.apart, catchUp: g.mirror.catchUp, leave: g.leave,
 	}, nil
 }
 
@@ -296,13 +299,6 @@ func (g *borrowed) enter(ctx context.Context, _ string, _ uint64) (*place, error
 func (g *borrowed) apart(key string) bool {
 	namespace := namespaceOf(key)
 	return !g.namespaces[namespace] && !g.isMade(key) && (namespace != "" || g.found[key].Value != nil)
-}
-
-// foreign tells what faults leave alone: somebody else's objects.
-func (g *borrowed) foreign(o history.Object) bool {
-	key := keyOf(schema.ParseGroupResource(o.Resource), o.Namespace, o.Name)
-	_, there := g.found[key]
-	return !g.namespaces[o.Namespace] && (there || o.Namespace != "") && !g.isMade(key)
 }
 
 // isMade tells whether an object of the beginning is ours to make anew.

@@ -271,3 +271,19 @@ func TestBorrowedOthers(t *testing.T) {
 		}
 	}
 }
+
+// TestApart: what is not the run's is what was there before or is in another namespace, but
+// for what we have made.
+func TestApart(t *testing.T) {
+	g := &borrowed{
+		namespaces: map[string]bool{"mine": true}, found: map[string]store.KV{"/nodes/n": {Value: []byte("{}")}, "/classes.example.com/ours": {Value: []byte("{}")}},
+		made: []madeObject{{key: "/classes.example.com/ours"}},
+	}
+	for key, want := range map[string]bool{
+		"/pods/mine/a": false, "/pods/other/a": true, "/nodes/n": true, "/nodes/new": false, "/classes.example.com/ours": false,
+	} {
+		if got := g.apart(key); got != want {
+			t.Errorf("%s: %t", key, got)
+		}
+	}
+}

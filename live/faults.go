@@ -61,7 +61,7 @@ func (r *run) interfere(f fault.Fault, o history.Object) {
 	if err != nil {
 		return
 	}
-	if r.place.foreign != nil && r.place.foreign(o) {
+	if apart := r.place.apart; apart != nil && apart(keyOf(gvr.GroupResource(), o.Namespace, o.Name)) {
 		return
 	}
 	to := resourceIn(r.somebody, gvr, namespaced, o.Namespace)

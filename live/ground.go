@@ -31,7 +31,8 @@ type place struct {
 	// config is a client of it.
 	config func(actor string) *rest.Config
 	source truth.Source
-	// apart tells keys of objects that are not the run's; nil: there are none.
+	// apart tells keys of objects that are not the run's, and that faults leave alone; nil: there
+	// are none.
 	apart func(key string) bool
 	// catchUp waits until the source has told of what a client has been told already, up to
 	// a revision; nil: it always has.
@@ -39,8 +40,6 @@ type place struct {
 	// leave forgets the world, of which a record tells what was done to it; finalizers are those
 	// that clients and users have put on objects.
 	leave func(record *history.Run, finalizers map[string]bool)
-	// foreign tells whether somebody else's object must be left alone by faults; nil: none.
-	foreign func(o history.Object) bool
 	// pki is a directory with the keys of the API server; "" if they are not known.
 	pki string
 }

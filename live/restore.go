@@ -128,6 +128,9 @@ func (g *borrowed) extra(held map[string]store.KV, asked *removal) (all []*unstr
 	var fresh []*unstructured.Unstructured
 	begun := map[types.UID]bool{} // what no run has touched, and what follows from it
 	for _, key := range slices.Sorted(maps.Keys(held)) {
+		if !g.namespaces[namespaceOf(key)] && !g.touched[key] && !g.isMade(key) {
+			continue // a cluster may hold very many, and this is done at each change
+		}
 		kv := held[key]
 		o, err := objectOf(kv)
 		if err != nil {

@@ -4,7 +4,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -194,4 +196,42 @@ func FuzzTemplate(f *testing.F) {
 			t.Fatalf("%v %v, then %v %v", first, firstErr, again, againErr)
 		}
 	})
+}
+
+// TestQuickPrice: what reflection does not call has the price and the answer that it has
+// when reflection calls it.
+func TestQuickPrice(t *testing.T) {
+	long := strings.Repeat("x", 1000)
+	for i, call := range []struct {
+		f    any
+		args []any
+	}{
+		{func() string { return long }, nil},
+		{func() (string, error) { return long, nil }, nil},
+		{strings.ToUpper, []any{long}},
+		{func(a string) (string, error) { return a + a, nil }, []any{long}},
+		{quote, []any{long}},
+		{quote, []any{[]any{1, long}}},
+		{quote, []any{map[string]any{"a": 1}}},
+		{func(any) (string, error) { return "", errors.New("no") }, []any{7}},
+		{func(a string) ([]string, error) { return []string{a, "", a}, nil }, []any{long}},
+		{func(a string, _ bool, _, _, c string) ([]string, error) { return []string{a, c}, nil }, []any{"n", true, long, "", "z"}},
+		{func(_ any, a, _ string) string { return a }, []any{[]any{1, 2}, long, "z"}},
+	} {
+		var quick, slow session
+		f := quick.guardedQuickly(call.f)
+		if f == nil {
+			t.Errorf("%d: %T is not quick", i, call.f)
+			continue
+		}
+		args := make([]reflect.Value, len(call.args))
+		for i, a := range call.args {
+			args[i] = reflect.ValueOf(a)
+		}
+		got := reflect.ValueOf(f).Call(args)
+		want := reflect.ValueOf(slow.guardedSlowly(call.f)).Call(args)
+		if quick.spent != slow.spent || fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%d: %T costs %d, not %d; %v, %v", i, call.f, quick.spent, slow.spent, got, want)
+		}
+	}
 }

@@ -89,6 +89,14 @@ func boundList(list *parse.ListNode, mark parse.Node) {
 // guarded is f with a price. What goes over the budget panics; the template
 // package makes an error of that.
 func (s *session) guarded(f any) any {
+	if quick := s.guardedQuickly(f); quick != nil {
+		return quick
+	}
+	return s.guardedSlowly(f)
+}
+
+// guardedSlowly is guarded for any function.
+func (s *session) guardedSlowly(f any) any {
 	function := reflect.ValueOf(f)
 	return reflect.MakeFunc(function.Type(), func(args []reflect.Value) []reflect.Value {
 		cost := 1

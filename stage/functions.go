@@ -112,6 +112,9 @@ func quote(value any) (string, error) {
 		value = text.String()
 	}
 	if text, ok := value.(string); ok {
+		if quotable(text) {
+			return `"` + text + `"`, nil
+		}
 		data, err := json.Marshal(text)
 		return string(data), err
 	}
@@ -124,6 +127,17 @@ func quote(value any) (string, error) {
 	}
 	data, err = json.Marshal(string(data))
 	return string(data), err
+}
+
+// quotable tells whether JSON writes a text as it is, between quotes.
+func quotable(text string) bool {
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&':
+			return false
+		}
+	}
+	return true
 }
 
 // toYAML is KWOK's YAML function: a value as YAML; with levels, on lines of its own,

@@ -64,6 +64,8 @@ type program struct {
 	// unnamed are the functions that are not in the text, once that is known: a
 	// rendering can do without them.
 	unnamed map[string]bool
+	// reads are the parts of a pod or a node that the template may read.
+	reads pickedParts
 }
 
 // names tells whether a function may be called. To be named in passing is enough.
@@ -124,7 +126,7 @@ func parseTemplate(text string, kind Kind) (*program, error) {
 		}
 		return nil, errors.New(strings.TrimPrefix(err.Error(), "template: "))
 	}
-	p.template = t
+	p.template, p.reads = t, readsOf(t).parts(kind)
 	return p, s.bound(t)
 }
 
@@ -134,7 +136,7 @@ const mostOutput = 1 << 20
 // render runs the template on an object, or on its JSON values, and returns the
 // JSON value its YAML says; nil for one that renders nothing.
 func (p *program) render(m moment, of any) (any, error) {
-	data, err := templateData(of)
+	data, err := templateData(shown(of, p.reads))
 	if err != nil {
 		return nil, err
 	}

@@ -41,22 +41,22 @@ func Beside(ctx context.Context, config func(actor string) *rest.Config, list []
 		return err
 	}
 	if upstream := upstreamOnly(list); len(upstream) > 0 {
-		if err := add(startControllers(ctx, config("controllers"), upstream, dir)); err != nil {
+		if err := add(startControllers(ctx, config("controllers"), nil, upstream, dir)); err != nil {
 			return nil, err
 		}
 	}
 	if picked(list, Scheduler) {
-		if err := add(startScheduler(ctx, config(Scheduler))); err != nil {
+		if err := add(startScheduler(ctx, config(Scheduler), nil)); err != nil {
 			return nil, err
 		}
 	}
 	if jobsPicked(list) {
-		if err := add(startJobs(config(jobAlias), &metrics{})); err != nil {
+		if err := add(startJobs(config(jobAlias), nil, &metrics{})); err != nil {
 			return nil, err
 		}
 	}
 	if picked(withoutAlias(list), CloneSet) {
-		if err := add(startCloneSets(config(cloneSetAlias), &metrics{})); err != nil {
+		if err := add(startCloneSets(config(cloneSetAlias), nil, &metrics{})); err != nil {
 			return nil, err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/rehearse-k8s/rehearse/controller"
 	"github.com/rehearse-k8s/rehearse/controller/clonesets"
 )
 
@@ -17,8 +18,8 @@ const (
 )
 
 // startCloneSets prepares our CloneSet controller and returns its run function.
-func startCloneSets(config *rest.Config, m *metrics) (func(context.Context), error) {
-	c, err := clonesets.New(config, clonesets.Options{Events: config, Metrics: m.cloneSets})
+func startCloneSets(config *rest.Config, pods *controller.PodFeed, m *metrics) (func(context.Context), error) {
+	c, err := clonesets.New(config, clonesets.Options{Events: config, Metrics: m.cloneSets, Pods: pods})
 	if err != nil {
 		return nil, err
 	}

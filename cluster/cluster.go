@@ -12,6 +12,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/rehearse-k8s/rehearse/apiserver"
+	"github.com/rehearse-k8s/rehearse/controller"
 	"github.com/rehearse-k8s/rehearse/stage"
 	"github.com/rehearse-k8s/rehearse/store"
 )
@@ -103,6 +104,11 @@ func (c *Cluster) openBackend(ctx context.Context) (apiserver.Backend, string, e
 // is still at its post-start work, then makes the nodes.
 func (c *Cluster) startParts(ctx, workCtx context.Context, work *sync.WaitGroup, stages *stage.Set, pki string) error {
 	list := c.options.Controllers
+	pods, err := controller.NewPodFeed(c.server.RESTConfig("rehearse:pods"))
+	if err != nil {
+		return err
+	}
+	work.Go(func() { pods.Run(workCtx) })
 	build, _ := errgroup.WithContext(ctx)
 	known := make(chan struct{})
 	build.Go(func() error {
@@ -120,7 +126,7 @@ func (c *Cluster) startParts(ctx, workCtx context.Context, work *sync.WaitGroup,
 	}
 	if upstream := upstreamOnly(list); len(upstream) > 0 {
 		run(func() (func(context.Context), error) {
-			part, err := startControllers(workCtx, c.server.RESTConfig("system:kube-controller-manager"), upstream, pki)
+			part, err := startControllers(workCtx, c.server.RESTConfig("system:kube-controller-manager"), pods, upstream, pki)
 			return func(ctx context.Context) {
 				// The garbage collector looks for kinds when it begins and every 30 s. What is left
 				// by an owner of a kind that it does not know it never finds.
@@ -131,22 +137,22 @@ func (c *Cluster) startParts(ctx, workCtx context.Context, work *sync.WaitGroup,
 	}
 	if picked(list, Scheduler) {
 		run(func() (func(context.Context), error) {
-			return startScheduler(workCtx, c.server.RESTConfig("system:kube-scheduler"))
+			return startScheduler(workCtx, c.server.RESTConfig("system:kube-scheduler"), pods)
 		})
 	}
 	if jobsPicked(list) {
 		run(func() (func(context.Context), error) {
-			return startJobs(c.server.RESTConfig("rehearse:job"), c.metrics)
+			return startJobs(c.server.RESTConfig("rehearse:job"), pods, c.metrics)
 		})
 	}
 	if picked(withoutAlias(list), CloneSet) {
 		run(func() (func(context.Context), error) {
-			return startCloneSets(c.server.RESTConfig("rehearse:cloneset"), c.metrics)
+			return startCloneSets(c.server.RESTConfig("rehearse:cloneset"), pods, c.metrics)
 		})
 	}
 	if picked(list, StageController) {
 		run(func() (func(context.Context), error) {
-			return startStages(c.server.RESTConfig("rehearse:stage"), stages, c.metrics)
+			return startStages(c.server.RESTConfig("rehearse:stage"), stages, pods, c.metrics)
 		})
 	}
 	if err := c.server.Ready(ctx); err != nil {
@@ -155,7 +161,6 @@ func (c *Cluster) startParts(ctx, workCtx context.Context, work *sync.WaitGroup,
 	if err := build.Wait(); err != nil {
 		return err
 	}
-	var err error
 	if c.cert, c.key, err = c.server.ClientCertificate("rehearse-admin", "system:masters"); err != nil {
 		return err
 	}

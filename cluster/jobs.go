@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/kubernetes/cmd/kube-controller-manager/names"
 
+	"github.com/rehearse-k8s/rehearse/controller"
 	"github.com/rehearse-k8s/rehearse/controller/jobs"
 )
 
@@ -49,8 +50,8 @@ func withoutAlias(list []string) []string {
 
 // startJobs prepares our Job controller and returns its run function. It looks after
 // all Jobs: upstream's is not here.
-func startJobs(config *rest.Config, m *metrics) (func(context.Context), error) {
-	c, err := jobs.New(config, jobs.Options{All: true, Events: config, Metrics: m.jobs})
+func startJobs(config *rest.Config, pods *controller.PodFeed, m *metrics) (func(context.Context), error) {
+	c, err := jobs.New(config, jobs.Options{All: true, Events: config, Metrics: m.jobs, Pods: pods})
 	if err != nil {
 		return nil, err
 	}

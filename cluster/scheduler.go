@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/kubernetes"
@@ -12,11 +13,19 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
+
+	"github.com/rehearse-k8s/rehearse/controller"
 )
+
+// unfinished is the scheduler's own selection of pods (pkg/scheduler, newPodInformer): those
+// that have ended take no room on a node.
+func unfinished(p *corev1.Pod) bool {
+	return p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
+}
 
 // startScheduler prepares the real kube-scheduler with its default profile and
 // returns its run function.
-func startScheduler(ctx context.Context, config *rest.Config) (func(context.Context), error) {
+func startScheduler(ctx context.Context, config *rest.Config, pods *controller.PodFeed) (func(context.Context), error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -29,7 +38,7 @@ func startScheduler(ctx context.Context, config *rest.Config) (func(context.Cont
 	if err != nil {
 		return nil, err
 	}
-	informers := scheduler.NewInformerFactory(client, 0)
+	informers := scheduler.NewInformerFactory(pods.Client(client, unfinished), 0)
 	dynamicInformers := dynamicinformer.NewFilteredDynamicSharedInformerFactory(dynamicClient, 0, "", nil)
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
 	s, err := scheduler.New(ctx, client, informers, dynamicInformers, profile.NewRecorderFactory(broadcaster),

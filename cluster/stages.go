@@ -50,8 +50,10 @@ func loadStageFile(name string) ([]stage.Stage, error) {
 
 // startStages prepares the stage engine for the nodes that are marked as
 // simulated, and returns its run function.
-func startStages(config *rest.Config, stages *stage.Set, m *metrics) (func(context.Context), error) {
-	engine, err := controller.NewStageEngine(config, controller.StageOptions{Stages: stages, Watch: true, Logger: slog.Default(), Metrics: m.engine})
+func startStages(config *rest.Config, stages *stage.Set, pods *controller.PodFeed, m *metrics) (func(context.Context), error) {
+	engine, err := controller.NewStageEngine(config, controller.StageOptions{
+		Stages: stages, Watch: true, Logger: slog.Default(), Metrics: m.engine, Pods: pods,
+	})
 	if err != nil {
 		return nil, err
 	}

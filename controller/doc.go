@@ -8,6 +8,8 @@
 // version of the object and is played only if it is still the chosen one. Every
 // write carries the UID and resourceVersion it was decided on.
 //
+// PodFeed reads pods once for all shells, and upstream's controllers, of one process.
+//
 // It is not a kubelet: no container runs, and logs, exec and port-forward are
 // not served here. It holds no rules about pods and nodes either; those are in
 // the stages.

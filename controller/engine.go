@@ -165,18 +165,7 @@ func (e *StageEngine) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Pods without a node never come here.
-	bound := fields.OneTermNotEqualSelector("spec.nodeName", "").String()
-	pods, err := e.informer(&corev1.Pod{}, stage.KindPod, &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			o.FieldSelector = bound
-			return core.Pods(metav1.NamespaceAll).List(ctx, consistent(o))
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			o.FieldSelector = bound
-			return core.Pods(metav1.NamespaceAll).Watch(ctx, o)
-		},
-	})
+	pods, err := e.podInformer()
 	if err != nil {
 		return err
 	}
@@ -217,6 +206,23 @@ func (e *StageEngine) Run(ctx context.Context) error {
 	return nil
 }
 
+// podInformer watches the pods that have a node: others never come here.
+func (e *StageEngine) podInformer() (watching, error) {
+	bound := fields.OneTermNotEqualSelector("spec.nodeName", "").String()
+	client := e.options.Pods.Client(e.client, func(p *corev1.Pod) bool { return p.Spec.NodeName != "" })
+	pods := client.CoreV1().Pods(metav1.NamespaceAll)
+	return e.informer(&corev1.Pod{}, stage.KindPod, &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.FieldSelector = bound
+			return pods.List(ctx, consistent(o))
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.FieldSelector = bound
+			return pods.Watch(ctx, o)
+		},
+	})
+}
+
 // consistent makes a list read what is committed. The fallback list of client-go
 // asks for anything the server has, which after a restart may be older than what
 // this process wrote before.
@@ -253,8 +259,12 @@ func (e *StageEngine) informer(example runtime.Object, kind stage.Kind, lw *cach
 
 // smaller makes an object smaller before it is cached.
 func (e *StageEngine) smaller(o any) (any, error) {
-	withoutManagedFields(o)
-	if pod, ok := o.(*corev1.Pod); ok {
+	pod, ok := o.(*corev1.Pod)
+	switch {
+	case !ok:
+		withoutManagedFields(o)
+	case e.options.Pods == nil: // else it is small already, and everybody's
+		withoutManagedFields(pod)
 		e.sharer.pod(pod)
 	}
 	return o, nil

@@ -116,6 +116,8 @@ type StageOptions struct {
 	Lead <-chan struct{}
 	// Metrics, if set, counts what the engine does.
 	Metrics *Metrics
+	// Pods, if set, are what the engine sees of pods, in place of a watch of its own.
+	Pods *PodFeed
 }
 
 func (o *StageOptions) complete() (nodeCIDR, podCIDR netip.Prefix, err error) {

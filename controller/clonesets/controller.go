@@ -28,7 +28,11 @@ type Controller = shell.Controller
 func New(config *rest.Config, o Options) (*Controller, error) {
 	o.complete()
 	config = shell.Unlimited(config)
-	return shell.NewController(v1alpha1.Kind, o.Lead, o.Metrics.restarted, func() (shell.Life, error) { return newInstance(config, o) })
+	return shell.NewController(v1alpha1.Kind, o.Lead, o.Metrics.restarted, func() (shell.Life, error) {
+		life, err := newInstance(config, o)
+		o.Pods = nil // a second life begins because a cache was wrong: it trusts its own
+		return life, err
+	})
 }
 
 // Runner is the controller as a function of its client, for worlds that start and end

@@ -56,7 +56,11 @@ func newInstance(config *rest.Config, o Options) (*instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.informers = informers.NewSharedInformerFactoryWithOptions(c.client, 0, informers.WithTransform(trim), informers.WithTweakListOptions(shell.Consistent))
+	small := trim
+	if o.Pods != nil {
+		small = trimButPods
+	}
+	c.informers = informers.NewSharedInformerFactoryWithOptions(o.Pods.Client(c.client, nil), 0, informers.WithTransform(small), informers.WithTweakListOptions(shell.Consistent))
 	c.caches = map[string]cache.SharedIndexInformer{
 		setsResource:      sets,
 		podsResource:      c.informers.Core().V1().Pods().Informer(),
@@ -87,6 +91,14 @@ func trim(obj any) (any, error) {
 		}
 	}
 	return controller.Trim(obj)
+}
+
+// trimButPods is trim where pods are everybody's: their memory is shared.
+func trimButPods(obj any) (any, error) {
+	if _, ok := obj.(*corev1.Pod); ok {
+		return obj, nil
+	}
+	return trim(obj)
 }
 
 // Run implements shell.Life: it looks after sets until ctx ends or the audit finds that a

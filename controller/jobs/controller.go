@@ -27,7 +27,11 @@ type Controller = shell.Controller
 func New(config *rest.Config, o Options) (*Controller, error) {
 	o.complete()
 	config = shell.Unlimited(config)
-	return shell.NewController(kind, o.Lead, o.Metrics.restarted, func() (shell.Life, error) { return newInstance(config, o) })
+	return shell.NewController(kind, o.Lead, o.Metrics.restarted, func() (shell.Life, error) {
+		life, err := newInstance(config, o)
+		o.Pods = nil // a second life begins because a cache was wrong: it trusts its own
+		return life, err
+	})
 }
 
 // kind is what logs and errors call what is looked after.

@@ -7,6 +7,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
+	"github.com/rehearse-k8s/rehearse/controller"
 	"github.com/rehearse-k8s/rehearse/workload/job"
 )
 
@@ -31,6 +32,10 @@ type Options struct {
 	// Audit is how often the caches are compared with the API, for the day on which an
 	// event is lost for good (10 minutes; less than 0 for never).
 	Audit time.Duration
+	// Pods, if it is not nil, are what the controller sees of pods, in place of a watch of its
+	// own, until an audit finds that a cache has departed from the API: from then on
+	// it reads for itself.
+	Pods *controller.PodFeed
 	// Metrics, if it is not nil, is told what happens.
 	Metrics *Metrics
 	// Lead, if it is not nil, is closed when this instance may begin. Only then does it

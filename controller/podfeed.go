@@ -1,0 +1,243 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+)
+
+// mostPast is how many changes a feed remembers, for a reader that begins after a revision
+// that it names. Those that begin with all pods need none.
+const mostPast = 1024
+
+// PodFeed reads the pods of a cluster for all parts of one process: they are watched, decoded
+// and kept once, and a reader is handed the pod that all others have. So nobody may write to
+// one, which is what client-go says of caches anyway. Pods have no managed fields, and what
+// is equal in pods of one owner is one in memory.
+//
+// A reader sees what it would see of the API: the pods there are, then each change in its
+// order, and that it has to begin again when the feed itself had to.
+type PodFeed struct {
+	reflector *cache.Reflector
+	sharer    sharer
+	wanted    chan struct{} // closed by the first reader
+	want      sync.Once
+	synced    chan struct{}
+
+	mu       sync.Mutex
+	pods     map[string]*corev1.Pod // by namespace/name
+	revision uint64
+	past     []podChange
+	since    uint64 // past has all changes after it
+	readers  map[*podWatch]struct{}
+}
+
+// podChange is one change of a pod: what was there before, nil for a new one, and what is
+// there now or, deleted, was there last.
+type podChange struct {
+	revision uint64
+	was, is  *corev1.Pod
+	deleted  bool
+}
+
+// NewPodFeed makes a feed that reads as the user of config. It asks nothing before Run.
+func NewPodFeed(config *rest.Config) (*PodFeed, error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("pods for all parts: %w", err)
+	}
+	f := newPodFeed()
+	all := client.CoreV1().Pods(metav1.NamespaceAll)
+	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return all.List(ctx, consistent(o))
+		},
+		WatchFuncWithContext: all.Watch,
+	}, client)
+	f.reflector = cache.NewReflectorWithOptions(source, &corev1.Pod{}, feedStore{f}, cache.ReflectorOptions{Name: "pods for all parts"})
+	return f, nil
+}
+
+func newPodFeed() *PodFeed {
+	return &PodFeed{pods: map[string]*corev1.Pod{}, readers: map[*podWatch]struct{}{}, wanted: make(chan struct{}), synced: make(chan struct{})}
+}
+
+// Run reads until ctx ends, from the moment that anybody wants to know.
+func (f *PodFeed) Run(ctx context.Context) {
+	select {
+	case <-f.wanted:
+		f.reflector.RunWithContext(ctx)
+	case <-ctx.Done():
+	}
+}
+
+// ready waits until the feed knows the pods there are.
+func (f *PodFeed) ready(ctx context.Context) error {
+	f.want.Do(func() { close(f.wanted) })
+	select {
+	case <-f.synced:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (f *PodFeed) list(ctx context.Context, keep func(*corev1.Pod) bool) (*corev1.PodList, error) {
+	if err := f.ready(ctx); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	list := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: revisionText(f.revision)}}
+	for _, p := range f.pods {
+		if keep(p) {
+			list.Items = append(list.Items, *p)
+		}
+	}
+	return list, nil
+}
+
+// watch begins with all pods where that is asked for, and otherwise after a revision.
+func (f *PodFeed) watch(ctx context.Context, keep func(*corev1.Pod) bool, o metav1.ListOptions) (watch.Interface, error) {
+	if err := f.ready(ctx); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w := newPodWatch(f, keep)
+	if told := ptr.Deref(o.SendInitialEvents, false); told || o.ResourceVersion == "" || o.ResourceVersion == "0" {
+		for _, p := range f.pods {
+			if keep(p) {
+				w.queue = append(w.queue, watch.Event{Type: watch.Added, Object: p})
+			}
+		}
+		if told {
+			w.queue = append(w.queue, watch.Event{Type: watch.Bookmark, Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+				ResourceVersion: revisionText(f.revision), Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
+			}}})
+		}
+	} else {
+		after, err := strconv.ParseUint(o.ResourceVersion, 10, 64)
+		if err != nil {
+			return nil, apierrors.NewBadRequest("resourceVersion " + o.ResourceVersion + " is not a number")
+		}
+		if after < f.since {
+			return nil, apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", after, f.since))
+		}
+		from, _ := slices.BinarySearchFunc(f.past, after+1, func(c podChange, revision uint64) int { return int(int64(c.revision - revision)) })
+		for _, c := range f.past[from:] {
+			if e, any := w.event(c); any {
+				w.queue = append(w.queue, e)
+			}
+		}
+	}
+	f.readers[w] = struct{}{}
+	w.begin(ctx)
+	return w, nil
+}
+
+func (f *PodFeed) forget(w *podWatch) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.readers, w)
+}
+
+// feedStore is the side of the feed that its reflector writes to.
+type feedStore struct{ *PodFeed }
+
+// Add implements cache.ReflectorStore.
+func (f feedStore) Add(obj any) error { return f.change(obj.(*corev1.Pod), false) }
+
+// Update implements cache.ReflectorStore.
+func (f feedStore) Update(obj any) error { return f.change(obj.(*corev1.Pod), false) }
+
+// Delete implements cache.ReflectorStore.
+func (f feedStore) Delete(obj any) error { return f.change(obj.(*corev1.Pod), true) }
+
+// Resync implements cache.ReflectorStore.
+func (f feedStore) Resync() error { return nil }
+
+// Bookmark implements cache.ReflectorBookmarkStore.
+func (f feedStore) Bookmark(revision string) error {
+	at, err := strconv.ParseUint(revision, 10, 64)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.revision = max(f.revision, at)
+	return err
+}
+
+// Replace implements cache.ReflectorStore. It is called at the beginning and when the feed
+// has missed something. What that was nobody knows, so its readers begin again as well.
+func (f feedStore) Replace(list []any, revision string) error {
+	at, err := strconv.ParseUint(revision, 10, 64)
+	if err != nil {
+		return err
+	}
+	pods := make(map[string]*corev1.Pod, len(list))
+	for _, obj := range list {
+		p := f.smaller(obj.(*corev1.Pod))
+		pods[podKey(p)] = p
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pods, f.revision, f.past, f.since = pods, at, nil, at
+	for w := range f.readers {
+		w.end()
+	}
+	clear(f.readers)
+	select {
+	case <-f.synced:
+	default:
+		close(f.synced)
+	}
+	return nil
+}
+
+func (f feedStore) change(p *corev1.Pod, deleted bool) error {
+	at, err := strconv.ParseUint(p.ResourceVersion, 10, 64)
+	if err != nil {
+		return err
+	}
+	p = f.smaller(p)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	key := podKey(p)
+	c := podChange{revision: at, was: f.pods[key], is: p, deleted: deleted}
+	if deleted {
+		delete(f.pods, key)
+	} else {
+		f.pods[key] = p
+	}
+	f.revision = max(f.revision, at)
+	if len(f.past) >= 2*mostPast {
+		f.since = f.past[mostPast-1].revision
+		f.past = slices.Clone(f.past[mostPast:])
+	}
+	f.past = append(f.past, c)
+	for w := range f.readers {
+		w.take(c)
+	}
+	return nil
+}
+
+func (f feedStore) smaller(p *corev1.Pod) *corev1.Pod {
+	withoutManagedFields(p)
+	f.sharer.pod(p)
+	return p
+}
+
+func podKey(p *corev1.Pod) string { return p.Namespace + "/" + p.Name }
+
+func revisionText(revision uint64) string { return strconv.FormatUint(revision, 10) }

@@ -114,7 +114,7 @@ func controllerSettings(list []string, dir string) (*kcmconfig.Config, error) {
 // controllerContext is what upstream's controllers share: clients, informers,
 // the mapper from resources to kinds.
 func controllerContext(ctx context.Context, config *rest.Config, pods *controller.PodFeed, settings *kcmconfig.Config) (kcm.ControllerContext, error) {
-	builder := clientbuilder.SimpleControllerClientBuilder{ClientConfig: config}
+	builder := ownerVersions{clientbuilder.SimpleControllerClientBuilder{ClientConfig: config}}
 	client, err := kubernetes.NewForConfig(rest.AddUserAgent(config, "shared-informers"))
 	if err != nil {
 		return kcm.ControllerContext{}, err

@@ -3,9 +3,12 @@ package cluster_test
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -88,6 +91,70 @@ func TestDeletedAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, "the revision is gone", count(0))
+}
+
+// TestCollectorKnowsOwners: the garbage collector knows a CloneSet under the version that its
+// pods name, so it has no reason to read the pods again, one by one.
+func TestCollectorKnowsOwners(t *testing.T) {
+	cluster := startCluster(t, cluster.Options{Nodes: 1, Controllers: []string{"cloneset", "garbage-collector-controller", "serviceaccount-controller", "stage"}})
+	c, k := admin(t, cluster), clientOf(t, cluster)
+	read := func() float64 {
+		families, err := k.CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return reads(string(families), "pods")
+	}
+	before := read()
+	set := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": v1alpha1.GroupVersion.String(), "kind": v1alpha1.Kind, "metadata": map[string]any{"name": "web"},
+		"spec": map[string]any{
+			"replicas": int64(20), "selector": map[string]any{"matchLabels": map[string]any{"app": "web"}},
+			"template": map[string]any{
+				"metadata": map[string]any{"labels": map[string]any{"app": "web"}},
+				"spec":     map[string]any{"nodeName": "node-0", "containers": []any{map[string]any{"name": "a", "image": "a"}}},
+			},
+		},
+	}}
+	sets := c.Resource(v1alpha1.GroupVersion.WithResource(v1alpha1.Resource)).Namespace("default")
+	await(t, "the set is taken", func() error {
+		_, err := sets.Create(t.Context(), set, metav1.CreateOptions{})
+		return err
+	})
+	await(t, "its pods run", func() error {
+		got, err := sets.Get(t.Context(), "web", metav1.GetOptions{})
+		if n, _, _ := unstructured.NestedInt64(got.Object, "status", "readyReplicas"); err == nil && n != 20 {
+			err = fmt.Errorf("%d of them", n)
+		}
+		return err
+	})
+	// What the collector is asked to look at after the pods, it looks at after them.
+	maps := k.CoreV1().ConfigMaps("default")
+	orphan := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "orphan", OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "nobody", UID: "nobody"}}}}
+	if _, err := maps.Create(t.Context(), orphan, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "an orphan is collected", func() error {
+		if _, err := maps.Get(t.Context(), "orphan", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return errors.Join(errors.New("it is there"), err)
+		}
+		return nil
+	})
+	if n := read() - before; n != 0 {
+		t.Errorf("%g pods were read one by one", n)
+	}
+}
+
+// reads is how many objects of a resource were read one by one, by a server's metrics.
+func reads(metrics, resource string) (n float64) {
+	for line := range strings.Lines(metrics) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "} ")
+		if strings.HasPrefix(name, "apiserver_request_total{") && strings.Contains(name, `resource="`+resource+`",`) && strings.Contains(name, `verb="GET"`) {
+			count, _ := strconv.ParseFloat(value, 64)
+			n += count
+		}
+	}
+	return n
 }
 
 // TestWithoutCloneSets: who leaves the controller out installs OpenKruise's own, definition

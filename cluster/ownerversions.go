@@ -1,0 +1,61 @@
+package cluster
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
+	"k8s.io/controller-manager/pkg/clientbuilder"
+
+	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/api/apps/v1beta1"
+)
+
+// ownerVersions shows upstream's garbage collector CloneSets in the version that owner
+// references to them name: v1alpha1, as in every released OpenKruise.
+//
+// The collector watches each kind in the version that the API prefers, which is v1beta1 by
+// the rule for versions' names. An owner that it knows under another version than a
+// reference says is doubtful to it (pkg/controller/garbagecollector, graph_builder.go,
+// addDependentToOwners), and it reads every new pod of such an owner again.
+type ownerVersions struct {
+	clientbuilder.ControllerClientBuilder
+}
+
+// DiscoveryClient implements clientbuilder.ControllerClientBuilder.
+func (b ownerVersions) DiscoveryClient(name string) (discovery.DiscoveryInterface, error) {
+	client, err := b.ControllerClientBuilder.DiscoveryClient(name)
+	return ownerVersionsDiscovery{client}, err
+}
+
+type ownerVersionsDiscovery struct{ discovery.DiscoveryInterface }
+
+// ServerPreferredResources implements discovery.ServerResourcesInterface.
+func (d ownerVersionsDiscovery) ServerPreferredResources() ([]*metav1.APIResourceList, error) {
+	lists, err := d.DiscoveryInterface.ServerPreferredResources()
+	return inOwnerVersion(lists, func() bool {
+		// Whoever has put another definition in the place of ours may serve one version only.
+		served, err := d.ServerResourcesForGroupVersion(v1alpha1.GroupVersion.String())
+		return err == nil && slices.ContainsFunc(served.APIResources, isCloneSets)
+	}), err
+}
+
+func isCloneSets(r metav1.APIResource) bool { return r.Name == v1alpha1.Resource }
+
+// inOwnerVersion moves CloneSets from v1beta1 to v1alpha1 if that is served. What it is given
+// stays as it is.
+func inOwnerVersion(lists []*metav1.APIResourceList, served func() bool) []*metav1.APIResourceList {
+	out := slices.Clone(lists)
+	for i, list := range out {
+		at := slices.IndexFunc(list.APIResources, isCloneSets)
+		if list.GroupVersion != v1beta1.GroupVersion.String() || at < 0 || !served() {
+			continue
+		}
+		rest := *list
+		rest.APIResources = slices.Delete(slices.Clone(list.APIResources), at, at+1)
+		out[i] = &rest
+		out = append(out, &metav1.APIResourceList{GroupVersion: v1alpha1.GroupVersion.String(), APIResources: []metav1.APIResource{list.APIResources[at]}})
+		break
+	}
+	return out
+}

@@ -38,7 +38,7 @@ func (l load) hold(ctx context.Context, binary *string, rest time.Duration) erro
 		return err
 	}
 	start := time.Now()
-	err = l.each(ctx, func(ctx context.Context, i int) error {
+	err = l.each(ctx, l.pods, func(ctx context.Context, i int) error {
 		_, err := client.CoreV1().Pods("default").Create(ctx, l.pod(i), metav1.CreateOptions{})
 		return err
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
@@ -39,7 +40,7 @@ func podsCommand(binary *string) *cobra.Command {
 	}
 	l.addFlags(c, 1000, 10000, 32)
 	c.Flags().BoolVar(&l.scheduler, "scheduler", false, "leave placing to the scheduler")
-	c.Flags().BoolVar(&l.noEngine, "no-engine", false, "run no stage engine: only the creates and deletes are measured")
+	c.Flags().BoolVar(&l.noEngine, "no-engine", false, "run no stage engine: only the creates and deletes are measured, and with --scheduler the placing")
 	return c
 }
 
@@ -54,7 +55,11 @@ func (l load) server(ctx context.Context, binary *string) (*server, error) {
 	args := append([]string{"--nodes", fmt.Sprint(l.nodes)}, l.args...)
 	if l.noEngine {
 		// Pods need the service account of their namespace, and nothing else.
-		args = append(args, "--controllers=serviceaccount-controller")
+		only := "--controllers=serviceaccount-controller"
+		if l.scheduler {
+			only += ",scheduler"
+		}
+		args = append(args, only)
 	}
 	return up(ctx, *binary, args...)
 }
@@ -72,12 +77,32 @@ func (l load) connect(ctx context.Context, binary *string) (*server, kubernetes.
 		if client, err = kubernetes.NewForConfig(config); err == nil && !l.noEngine {
 			err = nodesReady(ctx, client, l.nodes)
 		}
+		if err == nil && l.noEngine && l.scheduler {
+			err = l.makeRoom(ctx, client)
+		}
 		if err == nil {
 			return s, client, nil
 		}
 	}
 	s.stop()
 	return nil, nil, err
+}
+
+// makeRoom gives nodes that no engine looks after room for pods.
+func (l load) makeRoom(ctx context.Context, client kubernetes.Interface) error {
+	room := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("32"), corev1.ResourceMemory: resource.MustParse("256Gi"), corev1.ResourcePods: resource.MustParse("110")}
+	return l.each(ctx, l.nodes, func(ctx context.Context, i int) error {
+		node, err := client.CoreV1().Nodes().Get(ctx, fmt.Sprintf("node-%d", i), metav1.GetOptions{})
+		if err == nil {
+			node.Spec.Taints = nil // not ready
+			node, err = client.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{})
+		}
+		if err == nil {
+			node.Status.Capacity, node.Status.Allocatable = room, room
+			_, err = client.CoreV1().Nodes().UpdateStatus(ctx, node, metav1.UpdateOptions{})
+		}
+		return err
+	})
 }
 
 // addFlags adds the flags that say how much there is to do.
@@ -102,7 +127,10 @@ func (l load) run(ctx context.Context, binary *string) error {
 // lifecycle creates and deletes, and prints a line for each phase.
 func (l load) lifecycle(ctx context.Context, client kubernetes.Interface, s *server) error {
 	selector := "status.phase=Running"
-	if l.noEngine {
+	switch {
+	case l.noEngine && l.scheduler:
+		selector = "spec.nodeName!=" // placed is all that they become
+	case l.noEngine:
 		selector = ""
 	}
 	seen, err := count(ctx, client, selector)
@@ -111,7 +139,7 @@ func (l load) lifecycle(ctx context.Context, client kubernetes.Interface, s *ser
 	}
 	phase := func(name string, counter *atomic.Int64, each func(context.Context, int) error) error {
 		before, self, start := s.use(), use(os.Getpid()), time.Now()
-		if err := l.each(ctx, each); err != nil {
+		if err := l.each(ctx, l.pods, each); err != nil {
 			return err
 		}
 		sent := time.Since(start)
@@ -155,15 +183,15 @@ func (l load) pod(i int) *corev1.Pod {
 	return p
 }
 
-// each calls f for every pod's number, some at a time.
-func (l load) each(ctx context.Context, f func(context.Context, int) error) error {
+// each calls f for every number below n, some at a time.
+func (l load) each(ctx context.Context, n int, f func(context.Context, int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64
 	for range l.workers {
 		group.Go(func() error {
 			for {
 				i := int(next.Add(1)) - 1
-				if i >= l.pods {
+				if i >= n {
 					return nil
 				}
 				if err := f(ctx, i); err != nil {

@@ -58,7 +58,7 @@ func (l load) throughProxy(ctx context.Context, binary *string) error {
 		return err
 	}
 	start := time.Now()
-	err = l.each(ctx, func(ctx context.Context, i int) error {
+	err = l.each(ctx, l.pods, func(ctx context.Context, i int) error {
 		_, err := behind.CoreV1().Pods("default").Create(ctx, l.pod(i), metav1.CreateOptions{})
 		return err
 	})

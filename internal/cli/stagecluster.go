@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -33,6 +34,8 @@ type connection struct {
 	mapper    meta.RESTMapper
 	namespace string
 	ours      bool // a rehearse cluster
+	// started is how a cluster of ours on this machine was started, nil if that is not known.
+	started *statedir.Record
 }
 
 // connect reaches the cluster that is meant: the one of a kubeconfig or context
@@ -72,7 +75,10 @@ func (a *app) connect(o *explainOptions) (*connection, error) {
 	if err != nil {
 		return nil, usagef("%v", err)
 	}
-	c.ours = strings.HasPrefix(cmp.Or(o.context, raw.CurrentContext), contextName(""))
+	var name string
+	if name, c.ours = strings.CutPrefix(cmp.Or(o.context, raw.CurrentContext), contextName("")); c.ours {
+		c.started = a.startedAs(name, config.Host)
+	}
 	if c.client, err = dynamic.NewForConfig(config); err != nil {
 		return nil, err
 	}
@@ -85,15 +91,33 @@ func (a *app) connect(o *explainOptions) (*connection, error) {
 	return c, nil
 }
 
+// startedAs is the record of the cluster on this machine that has a name and a URL.
+func (a *app) startedAs(name, url string) *statedir.Record {
+	root, err := statedir.DefaultRoot(a.getenv)
+	if err != nil {
+		return nil
+	}
+	e, ok, err := root.Look(name)
+	if err != nil || !ok || !e.Live || e.Record == nil || e.Record.URL != url {
+		return nil
+	}
+	return e.Record
+}
+
 // clusterStages are the stages that play in a cluster: a base and, beside it, the
 // cluster's Stage objects. The base is what --stages says; without it, a cluster
-// of ours and one without Stage objects have the stages that up plays.
+// of ours has what it was started with, and one without Stage objects the stages
+// that up plays.
 func (a *app) clusterStages(ctx context.Context, c *connection, base *stage.Set) (*stage.Set, error) {
 	served, where, err := a.served(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	if base == nil && (c.ours || len(served) == 0) {
+	if base == nil && c.started != nil && len(c.started.Stages) > 0 {
+		if base, err = a.startedStages(c.started); err != nil {
+			return nil, err
+		}
+	} else if base == nil && (c.ours || len(served) == 0) {
 		a.say("Note: %s, and the stages are taken that 'rehearse up' plays without --stages.", where)
 		if base, err = a.stageSet(nil); err != nil {
 			return nil, err
@@ -107,6 +131,21 @@ func (a *app) clusterStages(ctx context.Context, c *connection, base *stage.Set)
 	set, bad := base.With(served)
 	for _, e := range bad {
 		a.say("rehearse: left out: %v", e)
+	}
+	return set, nil
+}
+
+// startedStages are those that a cluster was started with, as the files are now.
+func (a *app) startedStages(r *statedir.Record) (*stage.Set, error) {
+	a.say("Note: the stages are those that the cluster was started with: --stages %s.", strings.Join(r.Stages, ","))
+	for _, name := range r.Stages {
+		if info, err := os.Stat(name); err == nil && info.ModTime().Truncate(time.Second).After(r.Started) {
+			a.say("Note: %s has changed since the cluster was started, which plays it as it was.", name)
+		}
+	}
+	set, err := a.stageSet(r.Stages)
+	if err != nil {
+		return nil, fmt.Errorf("the stages that the cluster was started with: %w", err)
 	}
 	return set, nil
 }

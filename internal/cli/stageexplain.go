@@ -33,9 +33,9 @@ func (a *app) stageExplainCommand() *cobra.Command {
 stage for its kind the first requirement that does not hold, with what the object has there.
 
 The object is one of a cluster (KIND/NAME, as kubectl knows them) or of a file. The cluster is the rehearse cluster that
-runs, or what --name, --context or --kubeconfig says. Its Stage objects count, and beside them what --stages says: name there what
-the cluster was started with. Without --stages, the stages that 'rehearse up' plays count for files, for clusters of its
-own, and for clusters that have no Stage objects.
+runs, or what --name, --context or --kubeconfig says. Its Stage objects count, and beside them what --stages says. Without
+--stages, that is what a rehearse cluster on this machine was started with, and for files, for other clusters of its kind and for
+clusters that have no Stage objects the stages that 'rehearse up' plays.
 
 How long an object waits already is not kept in the cluster: it is counted from the newest time that the object itself
 tells of, as an engine does that was started anew. A delay that is drawn, or a stage that is drawn among several, is told as

@@ -132,6 +132,20 @@ func (a *app) stageSet(args []string) (*stage.Set, error) {
 	return set, nil
 }
 
+// fullPaths are stages as --stages names them, for a reader in another directory.
+func fullPaths(files []string) []string {
+	out := slices.Clone(files)
+	for i, name := range out {
+		if strings.HasPrefix(name, stage.BuiltinPrefix) {
+			continue
+		}
+		if path, err := filepath.Abs(name); err == nil {
+			out[i] = path
+		}
+	}
+	return out
+}
+
 // defaultStages are the files that up plays without --stages.
 func defaultStages() []string {
 	return []string{stage.BuiltinPrefix + "node-fast", stage.BuiltinPrefix + "pod-fast"}

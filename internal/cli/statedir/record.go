@@ -29,7 +29,9 @@ type Record struct {
 	KubeconfigFiles []string `json:"kubeconfigFiles,omitempty"`
 	KubeconfigPath  string   `json:"kubeconfigPath,omitempty"`
 	DataDir         string   `json:"dataDir,omitempty"`
-	Version         string   `json:"version,omitempty"`
+	// Stages is what --stages said, with files by their full paths.
+	Stages  []string `json:"stages,omitempty"`
+	Version string   `json:"version,omitempty"`
 }
 
 // Self begins the record of the calling process.

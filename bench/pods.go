@@ -77,7 +77,7 @@ func (l load) connect(ctx context.Context, binary *string) (*server, kubernetes.
 		if client, err = kubernetes.NewForConfig(config); err == nil && !l.noEngine {
 			err = nodesReady(ctx, client, l.nodes)
 		}
-		if err == nil && l.noEngine && l.scheduler {
+		if err == nil && l.noEngine && l.scheduler && l.kubeconfig == "" {
 			err = l.makeRoom(ctx, client)
 		}
 		if err == nil {

@@ -131,7 +131,7 @@ func controllerContext(ctx context.Context, config *rest.Config, pods *controlle
 	// Resyncs of several hours apart for each controller, as upstream spreads them.
 	minimum := settings.ComponentConfig.Generic.MinResyncPeriod.Duration
 	resync := func() time.Duration { return time.Duration(float64(minimum) * (1 + rand.Float64())) }
-	typed := informers.NewSharedInformerFactoryWithOptions(pods.Client(client, nil), resync(), informers.WithTransform(controller.Trim))
+	typed := informers.NewSharedInformerFactoryWithOptions(pods.Client(client, "", nil), resync(), informers.WithTransform(controller.Trim))
 	untyped := metadatainformer.NewSharedInformerFactoryWithOptions(metadataClient, resync(), metadatainformer.WithTransform(controller.Trim))
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoveryClient))
 	go wait.Until(mapper.Reset, 30*time.Second, ctx.Done())

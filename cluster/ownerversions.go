@@ -3,6 +3,7 @@ package cluster
 import (
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/controller-manager/pkg/clientbuilder"
@@ -36,7 +37,10 @@ func (d ownerVersionsDiscovery) ServerPreferredResources() ([]*metav1.APIResourc
 	return inOwnerVersion(lists, func() bool {
 		// Whoever has put another definition in the place of ours may serve one version only.
 		served, err := d.ServerResourcesForGroupVersion(v1alpha1.GroupVersion.String())
-		return err == nil && slices.ContainsFunc(served.APIResources, isCloneSets)
+		if err != nil {
+			return !apierrors.IsNotFound(err) // the API is busy: nothing has changed
+		}
+		return slices.ContainsFunc(served.APIResources, isCloneSets)
 	}), err
 }
 

@@ -17,8 +17,11 @@ import (
 	"github.com/rehearse-k8s/rehearse/controller"
 )
 
-// unfinished is the scheduler's own selection of pods (pkg/scheduler, newPodInformer): those
-// that have ended take no room on a node.
+// unfinishedSelector is the scheduler's own selection of pods (pkg/scheduler, newPodInformer):
+// those that have ended take no room on a node.
+const unfinishedSelector = "status.phase!=Succeeded,status.phase!=Failed"
+
+// unfinished is the same.
 func unfinished(p *corev1.Pod) bool {
 	return p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
 }
@@ -38,7 +41,7 @@ func startScheduler(ctx context.Context, config *rest.Config, pods *controller.P
 	if err != nil {
 		return nil, err
 	}
-	informers := scheduler.NewInformerFactory(pods.Client(client, unfinished), 0)
+	informers := scheduler.NewInformerFactory(pods.Client(client, unfinishedSelector, unfinished), 0)
 	dynamicInformers := dynamicinformer.NewFilteredDynamicSharedInformerFactory(dynamicClient, 0, "", nil)
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
 	s, err := scheduler.New(ctx, client, informers, dynamicInformers, profile.NewRecorderFactory(broadcaster),

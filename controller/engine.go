@@ -209,7 +209,7 @@ func (e *StageEngine) Run(ctx context.Context) error {
 // podInformer watches the pods that have a node: others never come here.
 func (e *StageEngine) podInformer() (watching, error) {
 	bound := fields.OneTermNotEqualSelector("spec.nodeName", "").String()
-	client := e.options.Pods.Client(e.client, func(p *corev1.Pod) bool { return p.Spec.NodeName != "" })
+	client := e.options.Pods.Client(e.client, bound, func(p *corev1.Pod) bool { return p.Spec.NodeName != "" })
 	pods := client.CoreV1().Pods(metav1.NamespaceAll)
 	return e.informer(&corev1.Pod{}, stage.KindPod, &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -264,8 +264,7 @@ func (e *StageEngine) smaller(o any) (any, error) {
 	case !ok:
 		withoutManagedFields(o)
 	case e.options.Pods == nil: // else it is small already, and everybody's
-		withoutManagedFields(pod)
-		e.sharer.pod(pod)
+		e.sharer.smaller(pod)
 	}
 	return o, nil
 }

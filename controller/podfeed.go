@@ -1,8 +1,10 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -28,7 +30,7 @@ const mostPast = 1024
 // is equal in pods of one owner is one in memory.
 //
 // A reader sees what it would see of the API: the pods there are, then each change in its
-// order, and that it has to begin again when the feed itself had to.
+// order. When the feed has missed something and lists anew, its readers see the difference.
 type PodFeed struct {
 	reflector *cache.Reflector
 	sharer    sharer
@@ -42,6 +44,7 @@ type PodFeed struct {
 	past     []podChange
 	since    uint64 // past has all changes after it
 	readers  map[*podWatch]struct{}
+	again    context.CancelFunc // has the reflector list anew
 }
 
 // podChange is one change of a pod: what was there before, nil for a new one, and what is
@@ -78,8 +81,27 @@ func newPodFeed() *PodFeed {
 func (f *PodFeed) Run(ctx context.Context) {
 	select {
 	case <-f.wanted:
-		f.reflector.RunWithContext(ctx)
 	case <-ctx.Done():
+	}
+	for ctx.Err() == nil {
+		once, cancel := context.WithCancel(ctx)
+		f.mu.Lock()
+		f.again = cancel
+		f.mu.Unlock()
+		f.reflector.RunWithContext(once)
+		cancel()
+	}
+}
+
+// Relist has the feed, if there is one, list all pods anew, for somebody who has found it wrong.
+func (f *PodFeed) Relist() {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.again != nil {
+		f.again()
 	}
 }
 
@@ -99,9 +121,10 @@ func (f *PodFeed) list(ctx context.Context, keep func(*corev1.Pod) bool) (*corev
 		return nil, err
 	}
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	list := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: revisionText(f.revision)}}
-	for _, p := range f.pods {
+	pods := slices.Collect(maps.Values(f.pods))
+	f.mu.Unlock()
+	for _, p := range pods {
 		if keep(p) {
 			list.Items = append(list.Items, *p)
 		}
@@ -133,8 +156,8 @@ func (f *PodFeed) watch(ctx context.Context, keep func(*corev1.Pod) bool, o meta
 		if err != nil {
 			return nil, apierrors.NewBadRequest("resourceVersion " + o.ResourceVersion + " is not a number")
 		}
-		if after < f.since {
-			return nil, apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", after, f.since))
+		if after < f.since || after > f.revision {
+			return nil, apierrors.NewResourceExpired(fmt.Sprintf("resource version %d is not of those that are remembered, %d to %d", after, f.since, f.revision))
 		}
 		from, _ := slices.BinarySearchFunc(f.past, after+1, func(c podChange, revision uint64) int { return int(int64(c.revision - revision)) })
 		for _, c := range f.past[from:] {
@@ -178,8 +201,15 @@ func (f feedStore) Bookmark(revision string) error {
 	return err
 }
 
+// Transformer implements cache.TransformingStore: a first list is not kept as it comes.
+func (f feedStore) Transformer() cache.TransformFunc {
+	return func(obj any) (any, error) { return f.smaller(obj.(*corev1.Pod)), nil }
+}
+
 // Replace implements cache.ReflectorStore. It is called at the beginning and when the feed
-// has missed something. What that was nobody knows, so its readers begin again as well.
+// has missed something. Its readers are shown the difference as changes, so that they need not
+// pause and list as well: first what is gone, at the revision that they had reached, then what
+// there is, in the order of revisions. A reader that ends in the middle of it begins again.
 func (f feedStore) Replace(list []any, revision string) error {
 	at, err := strconv.ParseUint(revision, 10, 64)
 	if err != nil {
@@ -192,17 +222,52 @@ func (f feedStore) Replace(list []any, revision string) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.pods, f.revision, f.past, f.since = pods, at, nil, at
-	for w := range f.readers {
-		w.end()
+	if at < f.revision { // the store is another one
+		for w := range f.readers {
+			w.end()
+		}
+		clear(f.readers)
 	}
-	clear(f.readers)
+	for _, c := range difference(f.pods, pods, f.revision) {
+		for w := range f.readers {
+			w.take(c)
+		}
+	}
+	f.pods, f.revision, f.past, f.since = pods, at, nil, at
 	select {
 	case <-f.synced:
 	default:
 		close(f.synced)
 	}
 	return nil
+}
+
+// difference is what leads from the pods at a revision to others.
+func difference(was, is map[string]*corev1.Pod, revision uint64) (changes []podChange) {
+	for key, p := range was {
+		if now := is[key]; now == nil || now.UID != p.UID {
+			gone := *p
+			gone.ResourceVersion = revisionText(revision)
+			changes = append(changes, podChange{revision: revision, was: p, is: &gone, deleted: true})
+		}
+	}
+	begin := len(changes)
+	for key, p := range is {
+		before := was[key]
+		switch {
+		case before == nil || before.UID != p.UID:
+			changes = append(changes, podChange{revision: revisionOf(p), is: p})
+		case before.ResourceVersion != p.ResourceVersion:
+			changes = append(changes, podChange{revision: revisionOf(p), was: before, is: p})
+		}
+	}
+	slices.SortFunc(changes[begin:], func(a, b podChange) int { return cmp.Compare(a.revision, b.revision) })
+	return changes
+}
+
+func revisionOf(p *corev1.Pod) uint64 {
+	at, _ := strconv.ParseUint(p.ResourceVersion, 10, 64)
+	return at
 }
 
 func (f feedStore) change(p *corev1.Pod, deleted bool) error {
@@ -233,8 +298,7 @@ func (f feedStore) change(p *corev1.Pod, deleted bool) error {
 }
 
 func (f feedStore) smaller(p *corev1.Pod) *corev1.Pod {
-	withoutManagedFields(p)
-	f.sharer.pod(p)
+	f.sharer.smaller(p)
 	return p
 }
 

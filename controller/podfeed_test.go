@@ -4,14 +4,23 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
+	runtimepkg "runtime"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 )
 
@@ -102,24 +111,35 @@ func TestPodFeedReaders(t *testing.T) {
 	}
 }
 
-// TestPodFeedBeginsAnew: when the feed has missed something, its readers see what was on its
-// way, then the end, and cannot go on from where they were.
-func TestPodFeedBeginsAnew(t *testing.T) {
-	f := fedWith(t, 5, fedPod("a", 3, corev1.PodRunning))
-	w, err := f.watch(t.Context(), everyPod, fromTheStart)
+// TestPodFeedListsAnew: when the feed has missed something, its readers see what was on its
+// way, then the difference, and nobody goes on from the middle of that.
+func TestPodFeedListsAnew(t *testing.T) {
+	f := fedWith(t, 5, fedPod("a", 3, corev1.PodRunning), fedPod("same", 4, corev1.PodRunning))
+	w, err := f.watch(t.Context(), everyPod, metav1.ListOptions{ResourceVersion: "5"})
 	must(t, err)
 	must(t, f.Add(fedPod("b", 6, corev1.PodPending)))
-	must(t, f.Replace([]any{fedPod("c", 20, corev1.PodPending)}, "21"))
-	read(t, w, 3)
-	if e, more := <-w.ResultChan(); more {
-		t.Errorf("%s comes after what the feed has missed", e.Type)
+	must(t, f.Add(fedPod("d", 7, corev1.PodPending)))
+	anew := fedPod("d", 19, corev1.PodPending)
+	anew.UID = "another"
+	must(t, f.Replace([]any{fedPod("c", 20, corev1.PodPending), anew, fedPod("same", 4, corev1.PodRunning), fedPod("b", 18, corev1.PodRunning)}, "21"))
+	got := read(t, w, 7)
+	slices.Sort(got[2:4])
+	want := []string{"ADDED b 6 Pending", "ADDED d 7 Pending", "DELETED a 7 Running", "DELETED d 7 Pending", "MODIFIED b 18 Running", "ADDED d 19 Pending", "ADDED c 20 Pending"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
 	}
-	if _, err := f.watch(t.Context(), everyPod, metav1.ListOptions{ResourceVersion: "6"}); !apierrors.IsResourceExpired(err) {
-		t.Errorf("going on after revision 6: %v", err)
+	for _, revision := range []string{"7", "19", "22"} {
+		if _, err := f.watch(t.Context(), everyPod, metav1.ListOptions{ResourceVersion: revision}); !apierrors.IsResourceExpired(err) {
+			t.Errorf("going on after revision %s: %v", revision, err)
+		}
+	}
+	must(t, f.Replace([]any{fedPod("c", 2, corev1.PodPending)}, "3"))
+	if e, more := <-w.ResultChan(); more {
+		t.Errorf("%s comes of a store that went back", e.Type)
 	}
 	again, err := f.watch(t.Context(), everyPod, fromTheStart)
 	must(t, err)
-	if diff := cmp.Diff([]string{"ADDED c 20 Pending", "BOOKMARK  21 "}, read(t, again, 2)); diff != "" {
+	if diff := cmp.Diff([]string{"ADDED c 2 Pending", "BOOKMARK  3 "}, read(t, again, 2)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
@@ -147,6 +167,126 @@ func TestPodFeedSlowReader(t *testing.T) {
 	}
 }
 
+// TestPodFeedRemembers: one may go on after a revision that is remembered, and sees all that
+// came after it.
+func TestPodFeedRemembers(t *testing.T) {
+	f := fedWith(t, 5)
+	last := 5 + 3*mostPast
+	for i := 6; i <= last; i++ {
+		must(t, f.Update(fedPod("a", i, corev1.PodRunning)))
+	}
+	since := int(f.since)
+	if since <= 5 || last-since < mostPast {
+		t.Fatalf("of %d changes those after %d are remembered", last, since)
+	}
+	after := func(revision int) (watch.Interface, error) {
+		return f.watch(t.Context(), everyPod, metav1.ListOptions{ResourceVersion: fmt.Sprint(revision)})
+	}
+	if _, err := after(since - 1); !apierrors.IsResourceExpired(err) {
+		t.Errorf("going on after what is forgotten: %v", err)
+	}
+	for _, revision := range []int{since, since + 1, last - 1} {
+		w, err := after(revision)
+		must(t, err)
+		if got := read(t, w, 1)[0]; !strings.Contains(got, fmt.Sprintf(" a %d ", revision+1)) {
+			t.Errorf("after %d comes %s", revision, got)
+		}
+	}
+	must(t, f.Bookmark(fmt.Sprint(last+7)))
+	if _, err := after(last + 7); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPodFeedForReaders: what readers share is one in memory, and asking it for bytes writes
+// to nothing that others read. List shows what keep takes.
+func TestPodFeedForReaders(t *testing.T) {
+	pod := func(name string, revision int, phase corev1.PodPhase) *corev1.Pod {
+		p, limit := fedPod(name, revision, phase), resource.NewQuantity(512<<20, resource.BinarySI)
+		p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: limit}}}}
+		return p
+	}
+	f := fedWith(t, 5, pod("a", 3, corev1.PodRunning), pod("b", 4, corev1.PodRunning))
+	must(t, f.Add(pod("c", 6, corev1.PodPending)))
+	list, err := f.list(t.Context(), everyPod)
+	must(t, err)
+	var limits []*resource.Quantity
+	for i := range list.Items {
+		limit := list.Items[i].Spec.Volumes[0].EmptyDir.SizeLimit
+		before := *limit
+		if _, err := list.Items[i].Marshal(); err != nil || !reflect.DeepEqual(before, *limit) {
+			t.Errorf("Marshal has written to %s: %v", list.Items[i].Name, err)
+		}
+		limits = append(limits, limit)
+	}
+	if len(limits) != 3 || limits[0] != limits[1] || limits[1] != limits[2] {
+		t.Errorf("%d limits, not one in memory: %p", len(limits), limits)
+	}
+	if list, err = f.list(t.Context(), running); err != nil || len(list.Items) != 2 {
+		t.Errorf("%d pods run, %v", len(list.Items), err)
+	}
+}
+
+// TestPodFeedInformer: an informer over the feed sees every change, with and without
+// initial events in its watch, and a feed refuses to be asked for what it does not show.
+func TestPodFeedInformer(t *testing.T) {
+	f := fedWith(t, 5, fedPod("a", 3, corev1.PodRunning), fedPod("b", 4, corev1.PodPending))
+	client := f.Client(kubernetes.NewForConfigOrDie(&rest.Config{}), "status.phase=Running", running)
+	all := client.CoreV1().Pods("")
+	selected := func(o *metav1.ListOptions) { o.FieldSelector = "status.phase=Running" }
+	seen := make(chan string, 100)
+	for _, supported := range []bool{true, false} {
+		informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				selected(&o)
+				return all.List(ctx, o)
+			},
+			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+				selected(&o)
+				return all.Watch(ctx, o)
+			},
+		}, watchLists(supported)), &corev1.Pod{}, 0, nil)
+		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(o any) { seen <- "add " + o.(*corev1.Pod).Name },
+			UpdateFunc: func(_, o any) { seen <- "update " + o.(*corev1.Pod).Name },
+			DeleteFunc: func(o any) { seen <- "delete " + o.(*corev1.Pod).Name },
+		})
+		must(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			informer.RunWithContext(ctx)
+		}()
+		got := []string{<-seen}
+		at := int(f.revision)
+		must(t, f.Update(fedPod("b", at+1, corev1.PodRunning)))
+		got = append(got, <-seen)
+		must(t, f.Update(fedPod("b", at+2, corev1.PodRunning)))
+		got = append(got, <-seen)
+		must(t, f.Update(fedPod("b", at+3, corev1.PodPending)))
+		got = append(got, <-seen)
+		if diff := cmp.Diff([]string{"add a", "add b", "update b", "delete b"}, got); diff != "" {
+			t.Errorf("initial events %t: (-want +got)\n%s", supported, diff)
+		}
+		cancel()
+		<-done
+	}
+	for _, o := range []metav1.ListOptions{{}, {FieldSelector: "status.phase=Running", LabelSelector: "a=b"}} {
+		if _, err := all.Watch(t.Context(), o); !apierrors.IsBadRequest(err) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	if _, err := client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{FieldSelector: "status.phase=Running"}); !apierrors.IsBadRequest(err) {
+		t.Error(err)
+	}
+}
+
+// watchLists is a client that does, or does not, know initial events.
+type watchLists bool
+
+func (w watchLists) IsWatchListSemanticsUnSupported() bool { return !bool(w) }
+
 // TestPodFeedEnds: a watch ends with its context, and a feed that knows nothing yet lets
 // nobody wait for longer than they want to.
 func TestPodFeedEnds(t *testing.T) {
@@ -156,6 +296,11 @@ func TestPodFeedEnds(t *testing.T) {
 	must(t, err)
 	cancel()
 	for range w.ResultChan() {
+	}
+	for left := 1; left > 0; runtimepkg.Gosched() { // its goroutine is about to forget it
+		f.mu.Lock()
+		left = len(f.readers)
+		f.mu.Unlock()
 	}
 	if _, err := newPodFeed().watch(ctx, everyPod, fromTheStart); err == nil {
 		t.Error("a feed that knows nothing shows something")

@@ -21,6 +21,15 @@ type sharer struct {
 	samples map[types.UID]*corev1.Pod
 }
 
+// smaller makes a pod small before it is cached, and fit for readers who do not know of each
+// other: a quantity keeps its text when it is first asked for it, so that is done here
+// (Size asks all that can keep it), before anybody else has the pod.
+func (s *sharer) smaller(p *corev1.Pod) {
+	withoutManagedFields(p)
+	s.pod(p)
+	_ = p.Size()
+}
+
 // pod takes over equal parts from an earlier pod of the same controller, or of
 // the same namespace for pods without one. A pod that is being deleted will not
 // be there for long.

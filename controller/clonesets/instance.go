@@ -60,7 +60,7 @@ func newInstance(config *rest.Config, o Options) (*instance, error) {
 	if o.Pods != nil {
 		small = trimButPods
 	}
-	c.informers = informers.NewSharedInformerFactoryWithOptions(o.Pods.Client(c.client, nil), 0, informers.WithTransform(small), informers.WithTweakListOptions(shell.Consistent))
+	c.informers = informers.NewSharedInformerFactoryWithOptions(o.Pods.Client(c.client, "", nil), 0, informers.WithTransform(small), informers.WithTweakListOptions(shell.Consistent))
 	c.caches = map[string]cache.SharedIndexInformer{
 		setsResource:      sets,
 		podsResource:      c.informers.Core().V1().Pods().Informer(),

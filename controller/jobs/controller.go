@@ -27,9 +27,14 @@ type Controller = shell.Controller
 func New(config *rest.Config, o Options) (*Controller, error) {
 	o.complete()
 	config = shell.Unlimited(config)
-	return shell.NewController(kind, o.Lead, o.Metrics.restarted, func() (shell.Life, error) {
+	feed := o.Pods
+	departed := func() {
+		feed.Relist()
+		o.Metrics.restarted()
+	}
+	return shell.NewController(kind, o.Lead, departed, func() (shell.Life, error) {
 		life, err := newInstance(config, o)
-		o.Pods = nil // a second life begins because a cache was wrong: it trusts its own
+		o.Pods = nil // another life begins because a cache was wrong: it reads for itself
 		return life, err
 	})
 }

@@ -46,7 +46,7 @@ func newInstance(config *rest.Config, o Options) (*instance, error) {
 	}
 	c := &instance{
 		options: o, client: client, metrics: o.Metrics, metadata: objects,
-		informers: informers.NewSharedInformerFactoryWithOptions(o.Pods.Client(client, nil), 0, informers.WithTransform(controller.Trim), informers.WithTweakListOptions(shell.Consistent)),
+		informers: informers.NewSharedInformerFactoryWithOptions(o.Pods.Client(client, "", nil), 0, informers.WithTransform(controller.Trim), informers.WithTweakListOptions(shell.Consistent)),
 	}
 	c.jobs, c.pods = c.informers.Batch().V1().Jobs().Informer(), c.informers.Core().V1().Pods().Informer()
 	if err := c.watch(); err != nil {

@@ -26,6 +26,16 @@ func TestOurFamily(t *testing.T) {
 	}
 }
 
+// TestFedFamily searches the first of them with pods that come through a feed: what the feed
+// does when its watch is late, breaks off or has expired fools the controller as little.
+func TestFedFamily(t *testing.T) {
+	found, played := clonesets.Rehearse(t, fed, clonesets.Draws(*from, (*cases+1)/2), *runs)
+	t.Logf("%d runs of %d cases", played, (*cases+1)/2)
+	for _, f := range found {
+		t.Error(f)
+	}
+}
+
 // TestFound plays the cases again that something was wrong in: what it was, and that it is
 // mended, stands in the history of workload/cloneset and in its found_test.go.
 func TestFound(t *testing.T) {

@@ -1,18 +1,28 @@
 package clonesets_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
+	shells "github.com/rehearse-k8s/rehearse/controller"
 	controller "github.com/rehearse-k8s/rehearse/controller/clonesets"
 	"github.com/rehearse-k8s/rehearse/simtest"
 	"github.com/rehearse-k8s/rehearse/test/clonesets"
+	"github.com/rehearse-k8s/rehearse/test/family"
 )
 
 // ours is our controller with one worker, so that runs repeat, and without the audit,
 // which is for faults that are not legal.
 var ours = controller.Runner(controller.Options{Workers: 1, Writes: 1, Audit: -1})
+
+// fed is the same as `rehearse up` runs it.
+var fed = family.Fed(func(pods *shells.PodFeed) func(context.Context, *rest.Config) error {
+	return controller.Runner(controller.Options{Workers: 1, Writes: 1, Audit: -1, Pods: pods})
+})
 
 // TestSmoke plays what every CloneSet lives through: it is made, updated and made smaller,
 // with any one fault.

@@ -1,24 +1,33 @@
 package jobs_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
+	shells "github.com/rehearse-k8s/rehearse/controller"
 	controller "github.com/rehearse-k8s/rehearse/controller/jobs"
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/invariant"
 	"github.com/rehearse-k8s/rehearse/simtest"
+	"github.com/rehearse-k8s/rehearse/test/family"
 	"github.com/rehearse-k8s/rehearse/test/jobs"
 )
 
 // ours is our controller with one worker, so that runs repeat, and without the audit,
 // which is for faults that are not legal.
 var ours = controller.Runner(controller.Options{All: true, Workers: 1, Writes: 1, Audit: -1})
+
+// fed is the same as `rehearse up` runs it.
+var fed = family.Fed(func(pods *shells.PodFeed) func(context.Context, *rest.Config) error {
+	return controller.Runner(controller.Options{All: true, Workers: 1, Writes: 1, Audit: -1, Pods: pods})
+})
 
 // TestOurRaces plays the seven, and the two that were found since, with our controller.
 // In none of them it breaks a promise, wherever the fault meets it.
@@ -34,6 +43,16 @@ func TestOurRaces(t *testing.T) {
 				t.Error("not every single fault was tried")
 			}
 		})
+	}
+}
+
+// TestFedFamily searches the first of them with pods that come through a feed: what the feed
+// does when its watch is late, breaks off or has expired fools the controller as little.
+func TestFedFamily(t *testing.T) {
+	found, played := jobs.Rehearse(t, fed, jobs.Draws(*from, (*cases+1)/2), *runs)
+	t.Logf("%d runs of %d cases", played, (*cases+1)/2)
+	for _, f := range found {
+		t.Error(f)
 	}
 }
 

@@ -197,8 +197,18 @@ func (f feedStore) Bookmark(revision string) error {
 	at, err := strconv.ParseUint(revision, 10, 64)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.revision = max(f.revision, at)
+	if err == nil && at > f.revision {
+		f.revision = at
+		f.bookmark()
+	}
 	return err
+}
+
+// bookmark tells readers how far the feed has come.
+func (f *PodFeed) bookmark() {
+	for w := range f.readers {
+		w.queued(watch.Event{Type: watch.Bookmark, Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: revisionText(f.revision)}}})
+	}
 }
 
 // Transformer implements cache.TransformingStore: a first list is not kept as it comes.
@@ -209,7 +219,8 @@ func (f feedStore) Transformer() cache.TransformFunc {
 // Replace implements cache.ReflectorStore. It is called at the beginning and when the feed
 // has missed something. Its readers are shown the difference as changes, so that they need not
 // pause and list as well: first what is gone, at the revision that they had reached, then what
-// there is, in the order of revisions. A reader that ends in the middle of it begins again.
+// there is, in the order of revisions, then a bookmark: what was deleted has no revision any
+// more that a controller could wait for. A reader that ends in the middle begins again.
 func (f feedStore) Replace(list []any, revision string) error {
 	at, err := strconv.ParseUint(revision, 10, 64)
 	if err != nil {
@@ -234,6 +245,7 @@ func (f feedStore) Replace(list []any, revision string) error {
 		}
 	}
 	f.pods, f.revision, f.past, f.since = pods, at, nil, at
+	f.bookmark()
 	select {
 	case <-f.synced:
 	default:

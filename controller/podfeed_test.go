@@ -95,10 +95,10 @@ func TestPodFeedReaders(t *testing.T) {
 		want []string
 	}{
 		"all": {all, []string{
-			"ADDED a 3 Running", "BOOKMARK  5 ", "ADDED b 6 Pending", "MODIFIED b 7 Running", "MODIFIED a 8 Succeeded", "DELETED a 10 Succeeded", "DELETED b 11 Failed",
+			"ADDED a 3 Running", "BOOKMARK  5 ", "ADDED b 6 Pending", "MODIFIED b 7 Running", "MODIFIED a 8 Succeeded", "BOOKMARK  9 ", "DELETED a 10 Succeeded", "DELETED b 11 Failed",
 		}},
 		// The API, too, shows what a selector matched before it is gone, with the revision of the end.
-		"some":  {some, []string{"ADDED a 3 Running", "BOOKMARK  5 ", "ADDED b 7 Running", "DELETED a 8 Running", "DELETED b 11 Failed"}},
+		"some":  {some, []string{"ADDED a 3 Running", "BOOKMARK  5 ", "ADDED b 7 Running", "DELETED a 8 Running", "BOOKMARK  9 ", "DELETED b 11 Failed"}},
 		"later": {later, []string{"MODIFIED a 8 Succeeded", "DELETED a 10 Succeeded", "DELETED b 11 Failed"}},
 	} {
 		if diff := cmp.Diff(c.want, read(t, c.w, len(c.want))); diff != "" {
@@ -122,9 +122,9 @@ func TestPodFeedListsAnew(t *testing.T) {
 	anew := fedPod("d", 19, corev1.PodPending)
 	anew.UID = "another"
 	must(t, f.Replace([]any{fedPod("c", 20, corev1.PodPending), anew, fedPod("same", 4, corev1.PodRunning), fedPod("b", 18, corev1.PodRunning)}, "21"))
-	got := read(t, w, 7)
+	got := read(t, w, 8)
 	slices.Sort(got[2:4])
-	want := []string{"ADDED b 6 Pending", "ADDED d 7 Pending", "DELETED a 7 Running", "DELETED d 7 Pending", "MODIFIED b 18 Running", "ADDED d 19 Pending", "ADDED c 20 Pending"}
+	want := []string{"ADDED b 6 Pending", "ADDED d 7 Pending", "DELETED a 7 Running", "DELETED d 7 Pending", "MODIFIED b 18 Running", "ADDED d 19 Pending", "ADDED c 20 Pending", "BOOKMARK  21 "}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

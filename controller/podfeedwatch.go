@@ -53,10 +53,12 @@ func (w *podWatch) Stop() { w.once.Do(func() { close(w.stop) }) }
 
 // take queues what a change is for this reader, and never waits.
 func (w *podWatch) take(c podChange) {
-	e, any := w.event(c)
-	if !any {
-		return
+	if e, any := w.event(c); any {
+		w.queued(e)
 	}
+}
+
+func (w *podWatch) queued(e watch.Event) {
 	w.mu.Lock()
 	if !w.ended {
 		if w.unread.Add(1) > w.most {

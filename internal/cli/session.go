@@ -110,6 +110,7 @@ func (s *session) publish() error {
 	r.KubeconfigPath = s.target.Path
 	r.DataDir = s.o.cluster.DataDir
 	r.Stages = fullPaths(s.o.cluster.StageFiles)
+	r.StageSums = sums(r.Stages)
 	r.Version = version.Get().Version
 	if err := s.dir.Save(*r); err != nil {
 		return fmt.Errorf("state directory: %w", err)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -138,8 +137,9 @@ func (a *app) clusterStages(ctx context.Context, c *connection, base *stage.Set)
 // startedStages are those that a cluster was started with, as the files are now.
 func (a *app) startedStages(r *statedir.Record) (*stage.Set, error) {
 	a.say("Note: the stages are those that the cluster was started with: --stages %s.", strings.Join(r.Stages, ","))
+	now := sums(r.Stages)
 	for _, name := range r.Stages {
-		if info, err := os.Stat(name); err == nil && info.ModTime().Truncate(time.Second).After(r.Started) {
+		if sum := now[name]; sum != "" && sum != r.StageSums[name] {
 			a.say("Note: %s has changed since the cluster was started, which plays it as it was.", name)
 		}
 	}

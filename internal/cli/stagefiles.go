@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -141,6 +142,17 @@ func fullPaths(files []string) []string {
 		}
 		if path, err := filepath.Abs(name); err == nil {
 			out[i] = path
+		}
+	}
+	return out
+}
+
+// sums are the SHA-256 of those files that can be read.
+func sums(files []string) map[string]string {
+	out := map[string]string{}
+	for _, name := range files {
+		if data, err := os.ReadFile(name); err == nil {
+			out[name] = fmt.Sprintf("%x", sha256.Sum256(data))
 		}
 	}
 	return out

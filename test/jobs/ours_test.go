@@ -56,6 +56,15 @@ func TestFedFamily(t *testing.T) {
 	}
 }
 
+// TestFedFound plays a case again that something was wrong in: after a list anew the feed showed
+// what was deleted with no revision that the controller could wait for, and it waited for ever.
+func TestFedFound(t *testing.T) {
+	found, _ := jobs.Rehearse(t, fed, jobs.Draws(5042, 1), 120)
+	for _, f := range found {
+		t.Error(f)
+	}
+}
+
 // TestOurFamily searches Jobs of the family under all legal faults; two instances at once
 // apart, which leader election is there to prevent. What upstream's controller breaks
 // in the same search stands in docs/design/jobs-upstream.md.

@@ -30,8 +30,10 @@ type Record struct {
 	KubeconfigPath  string   `json:"kubeconfigPath,omitempty"`
 	DataDir         string   `json:"dataDir,omitempty"`
 	// Stages is what --stages said, with files by their full paths.
-	Stages  []string `json:"stages,omitempty"`
-	Version string   `json:"version,omitempty"`
+	Stages []string `json:"stages,omitempty"`
+	// StageSums are the SHA-256 of those files.
+	StageSums map[string]string `json:"stageSums,omitempty"`
+	Version   string            `json:"version,omitempty"`
 }
 
 // Self begins the record of the calling process.

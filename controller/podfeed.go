@@ -161,7 +161,7 @@ func (f *PodFeed) watch(ctx context.Context, keep func(*corev1.Pod) bool, o meta
 		}
 		from, _ := slices.BinarySearchFunc(f.past, after+1, func(c podChange, revision uint64) int { return int(int64(c.revision - revision)) })
 		for _, c := range f.past[from:] {
-			if e, any := w.event(c); any {
+			if e, ok := w.event(c); ok {
 				w.queue = append(w.queue, e)
 			}
 		}

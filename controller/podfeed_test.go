@@ -2,10 +2,10 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
-	runtimepkg "runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -287,6 +287,48 @@ type watchLists bool
 
 func (w watchLists) IsWatchListSemanticsUnSupported() bool { return !bool(w) }
 
+// TestPodFeedRelist: who has found a feed wrong has it ask for all pods once more, and what it
+// had missed comes to its readers.
+func TestPodFeedRelist(t *testing.T) {
+	f := newPodFeed()
+	answers := make(chan []*corev1.Pod, 2)
+	source := &cache.ListWatch{
+		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+			return nil, errors.New("initial events are asked for")
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			if !ptr.Deref(o.SendInitialEvents, false) {
+				t.Errorf("a watch after revision %s, without the pods there are", o.ResourceVersion)
+			}
+			w := watch.NewFakeWithChanSize(10, false)
+			for _, p := range <-answers {
+				w.Add(p)
+			}
+			w.Action(watch.Bookmark, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "9", Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}})
+			return w, nil
+		},
+	}
+	f.reflector = cache.NewReflectorWithOptions(source, &corev1.Pod{}, feedStore{f}, cache.ReflectorOptions{})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f.Run(ctx)
+	}()
+	answers <- []*corev1.Pod{fedPod("a", 3, corev1.PodPending)}
+	w, err := f.watch(ctx, everyPod, fromTheStart)
+	must(t, err)
+	read(t, w, 2)
+	answers <- []*corev1.Pod{fedPod("a", 8, corev1.PodRunning)}
+	f.Relist()
+	if diff := cmp.Diff([]string{"MODIFIED a 8 Running"}, read(t, w, 1)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	cancel()
+	<-done
+	(*PodFeed)(nil).Relist() // who has none asks too
+}
+
 // TestPodFeedEnds: a watch ends with its context, and a feed that knows nothing yet lets
 // nobody wait for longer than they want to.
 func TestPodFeedEnds(t *testing.T) {
@@ -297,10 +339,10 @@ func TestPodFeedEnds(t *testing.T) {
 	cancel()
 	for range w.ResultChan() {
 	}
-	for left := 1; left > 0; runtimepkg.Gosched() { // its goroutine is about to forget it
-		f.mu.Lock()
-		left = len(f.readers)
-		f.mu.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.readers) > 0 {
+		t.Error("the feed has not forgotten who reads no more")
 	}
 	if _, err := newPodFeed().watch(ctx, everyPod, fromTheStart); err == nil {
 		t.Error("a feed that knows nothing shows something")

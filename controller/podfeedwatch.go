@@ -39,8 +39,9 @@ func (w *podWatch) begin(ctx context.Context) {
 	w.unread.Store(int64(len(w.queue)))
 	unhook := context.AfterFunc(ctx, w.Stop)
 	go func() {
-		defer unhook()
+		defer close(w.result) // who sees the end is forgotten already
 		defer w.feed.forget(w)
+		defer unhook()
 		w.run()
 	}()
 }
@@ -53,7 +54,7 @@ func (w *podWatch) Stop() { w.once.Do(func() { close(w.stop) }) }
 
 // take queues what a change is for this reader, and never waits.
 func (w *podWatch) take(c podChange) {
-	if e, any := w.event(c); any {
+	if e, ok := w.event(c); ok {
 		w.queued(e)
 	}
 }
@@ -72,7 +73,7 @@ func (w *podWatch) queued(e watch.Event) {
 }
 
 // event is a change as seen through keep.
-func (w *podWatch) event(c podChange) (e watch.Event, any bool) {
+func (w *podWatch) event(c podChange) (e watch.Event, ok bool) {
 	was, is := c.was != nil && w.keep(c.was), !c.deleted && w.keep(c.is)
 	switch {
 	case was && is:
@@ -98,7 +99,6 @@ func (w *podWatch) end() {
 }
 
 func (w *podWatch) run() {
-	defer close(w.result)
 	for {
 		w.mu.Lock()
 		batch, ended := w.queue, w.ended

@@ -69,6 +69,9 @@ func TestClosedDoor(t *testing.T) {
 	if err := create(t.Context(), client, ns, "b"); err == nil || exists(t, ns, "b") {
 		t.Errorf("a write went through a closed door: %v", err)
 	}
+	if door.Begins() {
+		t.Error("a write that was held when the door was closed would go on to the server")
+	}
 	run.End()
 	if exists(t, ns, "a") != now {
 		t.Error("a write came after the door was closed")

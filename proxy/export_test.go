@@ -8,3 +8,6 @@ func (r *Run) HoldAtMost(d time.Duration) {
 	defer r.mu.Unlock()
 	r.longest = d
 }
+
+// Begins tells whether a write that has come this far would go on to the server.
+func (d *Door) Begins() bool { return d.begins() }

@@ -1,19 +1,23 @@
 package clonesets_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
 	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
+	shells "github.com/rehearse-k8s/rehearse/controller"
 	controller "github.com/rehearse-k8s/rehearse/controller/clonesets"
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/simtest"
 	"github.com/rehearse-k8s/rehearse/test/clonesets"
+	"github.com/rehearse-k8s/rehearse/test/family"
 )
 
 // TestMetrics wants the counts of one set that is made, updated in place and deleted.
@@ -77,17 +81,23 @@ func TestMetrics(t *testing.T) {
 }
 
 // TestAudit loses the event of a pod's deletion for good, which no legal API does: the
-// audit finds it, and another pod is made.
+// audit finds it, and another pod is made. So it is when a feed of pods has lost it.
 func TestAudit(t *testing.T) {
-	audited := controller.Runner(controller.Options{Workers: 1, Writes: 1, Audit: time.Minute})
-	simtest.Run(t, clonesets.Options().Seeds(40).Level(fault.Seen), func(w *simtest.World) {
-		w.EndsVary()
-		w.Controller(clonesets.Actor, audited)
-		w.Controller("kubelet", clonesets.Kubelet(nil))
-		w.Faults(fault.Fault{Kind: fault.KindLoseEvent, Actor: clonesets.Actor, Resource: "pods"})
-		w.Create(clonesets.SetOf(2, v1alpha1.CloneSetSpec{}))
-		w.Settle()
-		w.Delete(pods(w)[0])
-		w.Eventually(5*time.Minute, setField("status.availableReplicas", 2))
-	})
+	audited := func(pods *shells.PodFeed) func(context.Context, *rest.Config) error {
+		return controller.Runner(controller.Options{Workers: 1, Writes: 1, Audit: time.Minute, Pods: pods})
+	}
+	for name, runner := range map[string]func(context.Context, *rest.Config) error{"alone": audited(nil), "fed": family.Fed(audited)} {
+		t.Run(name, func(t *testing.T) {
+			simtest.Run(t, clonesets.Options().Seeds(40).Level(fault.Seen), func(w *simtest.World) {
+				w.EndsVary()
+				w.Controller(clonesets.Actor, runner)
+				w.Controller("kubelet", clonesets.Kubelet(nil))
+				w.Faults(fault.Fault{Kind: fault.KindLoseEvent, Actor: clonesets.Actor, Resource: "pods"})
+				w.Create(clonesets.SetOf(2, v1alpha1.CloneSetSpec{}))
+				w.Settle()
+				w.Delete(pods(w)[0])
+				w.Eventually(5*time.Minute, setField("status.availableReplicas", 2))
+			})
+		})
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -100,6 +101,28 @@ func awaitReady(t *testing.T, k client.Client, stage *unstructured.Unstructured,
 			}
 		}
 		return fmt.Errorf("conditions %v", list)
+	})
+}
+
+// awaitDenied waits until the API server no longer lets the user write the status
+// of widgets: it hears of changed bindings by a watch of its own, a moment after
+// the write has been answered.
+func awaitDenied(t *testing.T, k client.Client, user string) {
+	t.Helper()
+	await(t, user+" may not", func() error {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: user,
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Namespace: "default", Verb: "patch", Group: "example.com", Resource: "widgets", Subresource: "status",
+			},
+		}}
+		if err := k.Create(t.Context(), review); err != nil {
+			return err
+		}
+		if review.Status.Allowed {
+			return errors.New(review.Status.Reason)
+		}
+		return nil
 	})
 }
 
@@ -232,6 +255,7 @@ func TestEveryEffect(t *testing.T) {
 	if err := k.Delete(t.Context(), binding); err != nil {
 		t.Fatal(err)
 	}
+	awaitDenied(t, k, "carol")
 	makeWidget(t, k, "v", "spec: {go: 1}")
 	awaitTrouble(t, k, "v", `User "carol" cannot patch resource "widgets/status"`)
 	if v := awaitField(t, k, "v", "spec.replicas", "3"); field(v, "status.done") != "" {

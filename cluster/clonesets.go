@@ -19,7 +19,7 @@ const (
 
 // startCloneSets prepares our CloneSet controller and returns its run function.
 func startCloneSets(config *rest.Config, pods *controller.PodFeed, m *metrics) (func(context.Context), error) {
-	c, err := clonesets.New(config, clonesets.Options{Events: config, Metrics: m.cloneSets, Pods: pods})
+	c, err := clonesets.New(config, clonesets.Options{Events: config, Metrics: m.cloneSets, Pods: pods, Whole: true})
 	if err != nil {
 		return nil, err
 	}

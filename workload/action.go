@@ -48,6 +48,15 @@ type Action struct {
 	Reason Reason
 }
 
+// Applier is a Patch that can say what it makes of an object. Whoever sends that one whole
+// saves the API server the work of merging: an update costs it two thirds of what a patch
+// does.
+type Applier interface {
+	// Applied is the object after the patch, nil if only the API can tell. The object that it is
+	// given stays as it is; what the patch does not change is shared with it.
+	Applied(Object) Object
+}
+
 // Reason explains a part of a decision.
 type Reason struct {
 	// Code is one word for events and metrics, such as "SuccessfulCreate" or

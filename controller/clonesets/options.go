@@ -31,6 +31,11 @@ type Options struct {
 	// own, until an audit finds that a cache has departed from the API: from then on
 	// it reads for itself.
 	Pods *controller.PodFeed
+	// Whole sends pods whole (PUT) where plans say how they are afterwards, and patches where not
+	// and where somebody else wrote in between. An API server needs a quarter less CPU for an
+	// update in place; one of a newer version would lose the fields that this program does
+	// not know, so it is for those of the same version.
+	Whole bool
 	// Metrics, if it is not nil, is told what happens.
 	Metrics *Metrics
 	// Lead, if it is not nil, is closed when this instance may begin. Only then does it
@@ -55,14 +60,18 @@ func (o *Options) complete() {
 
 // Access lists the rights that the controller needs.
 func (o Options) Access() []controller.Access {
+	change := []string{"patch"}
+	if o.Whole {
+		change = append(change, "update")
+	}
 	return []controller.Access{
 		{Group: apps.GroupName, Resource: v1alpha1.Resource, Verbs: []string{"get", "list", "watch", "patch"}},
 		{Group: apps.GroupName, Resource: v1alpha1.Resource + "/status", Verbs: []string{"update"}},
 		// The API may ask for it of those who make owners wait for what they own.
 		{Group: apps.GroupName, Resource: v1alpha1.Resource + "/finalizers", Verbs: []string{"update"}},
 		{Group: appsv1.GroupName, Resource: revisionsResource, Verbs: []string{"get", "list", "watch", "create", "patch", "delete"}},
-		{Group: corev1.GroupName, Resource: podsResource, Verbs: []string{"get", "list", "watch", "create", "patch", "delete"}},
-		{Group: corev1.GroupName, Resource: podsResource + "/status", Verbs: []string{"patch"}},
+		{Group: corev1.GroupName, Resource: podsResource, Verbs: append([]string{"get", "list", "watch", "create", "delete"}, change...)},
+		{Group: corev1.GroupName, Resource: podsResource + "/status", Verbs: change},
 		{Group: corev1.GroupName, Resource: podsResource + "/resize", Verbs: []string{"patch"}},
 		{Group: corev1.GroupName, Resource: claimsResource, Verbs: []string{"get", "list", "watch", "create", "delete"}},
 		{Group: corev1.GroupName, Resource: "nodes", Verbs: []string{"list", "watch"}}, // for topology spread constraints

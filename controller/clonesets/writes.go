@@ -215,16 +215,19 @@ func (c *instance) meet(ctx context.Context, set *v1alpha1.CloneSet, m *memory, 
 // patch changes an object, and returns what that has left.
 func (c *instance) patch(ctx context.Context, set *v1alpha1.CloneSet, m *memory, a *workload.Action) (workload.Object, error) {
 	resource, kind, client, left := c.kind(a.Object)
-	revision := ""
-	if a.Exact {
-		revision = a.Object.GetResourceVersion()
+	sent, err := c.putWhole(ctx, a, left)
+	if !sent {
+		revision := ""
+		if a.Exact {
+			revision = a.Object.GetResourceVersion()
+		}
+		request := client.Patch(a.PatchType).MaxRetries(0).Namespace(set.Namespace).Resource(resource).Name(a.Object.GetName())
+		if a.Subresource != "" {
+			request = request.SubResource(a.Subresource)
+		}
+		err = request.Body(workload.Named(a.Body(), a.Object.GetUID(), revision)).Do(ctx).Into(left)
+		c.metrics.wrote(resource, "patch", err)
 	}
-	request := client.Patch(a.PatchType).MaxRetries(0).Namespace(set.Namespace).Resource(resource).Name(a.Object.GetName())
-	if a.Subresource != "" {
-		request = request.SubResource(a.Subresource)
-	}
-	err := request.Body(workload.Named(a.Body(), a.Object.GetUID(), revision)).Do(ctx).Into(left)
-	c.metrics.wrote(resource, "patch", err)
 	switch {
 	case apierrors.IsNotFound(err):
 		m.Gone(a.Object.GetUID(), shell.Touched{Resource: resource, Name: a.Object.GetName(), Until: shell.Absent})
@@ -235,16 +238,66 @@ func (c *instance) patch(ctx context.Context, set *v1alpha1.CloneSet, m *memory,
 		if !shell.Refused(err) && resource != setsResource {
 			m.Unsettled(resource, a.Object.GetName(), a.Object.GetUID())
 		}
-		if a.Reason.Code == updatedInPlace && ctx.Err() == nil {
+		if cloneset.InPlace(a.Reason.Code) && ctx.Err() == nil {
 			c.events.Tell(set, true, "FailedUpdatePodInPlace", fmt.Sprintf("pod %s could not be updated: %s", a.Object.GetName(), err))
 		}
 		return nil, fmt.Errorf("patching %s %s: %w", kind, a.Object.GetName(), err)
 	}
+	left.SetManagedFields(nil) // as in the caches; the API knows them
 	m.Wrote(resource, left.GetResourceVersion())
 	if a.Reason.Code == updatedInPlace {
 		c.events.Tell(set, false, updatedInPlace, fmt.Sprintf("pod %s is %s", a.Object.GetName(), a.Reason.Text))
 	}
 	return left, nil
+}
+
+// putWhole sends a pod as a patch would leave it, if that may be done and is known. It is
+// for the version that it was made from; if there is another one and the action is not for
+// exactly this version, nothing is as if it was sent.
+func (c *instance) putWhole(ctx context.Context, a *workload.Action, left workload.Object) (sent bool, err error) {
+	if !c.options.Whole {
+		return false, nil
+	}
+	patch, ok := a.Patch.(workload.Applier)
+	if !ok {
+		return false, nil
+	}
+	pod := c.known(a)
+	if pod == nil {
+		return false, nil
+	}
+	next := patch.Applied(pod)
+	if next == nil {
+		return false, nil
+	}
+	request := c.client.CoreV1().RESTClient().Put().MaxRetries(0).Namespace(pod.Namespace).Resource(podsResource).Name(pod.Name)
+	if a.Subresource != "" {
+		request = request.SubResource(a.Subresource)
+	}
+	err = request.Body(next).Do(ctx).Into(left)
+	c.metrics.wrote(podsResource, "update", err)
+	return a.Exact || !apierrors.IsConflict(err), err
+}
+
+// known is the whole of the pod that a change is for: as a write has just left it, or as the
+// cache shows it. It is nil if that is not the version which the change is for, or if its
+// kubelet has yet to say that it runs: that one writes at the same time.
+func (c *instance) known(a *workload.Action) *corev1.Pod {
+	named, ok := a.Object.(*corev1.Pod)
+	if !ok {
+		return nil
+	}
+	pod := named
+	if len(named.Spec.Containers) == 0 { // plans name pods only
+		pod = cached[corev1.Pod](c, podsResource, named.Namespace, named.Name)
+	}
+	switch {
+	case pod == nil || pod.UID != named.UID || len(pod.Spec.Containers) == 0:
+		return nil
+	case a.Exact && pod.ResourceVersion != named.ResourceVersion, !a.Exact && pod.Status.Phase != corev1.PodRunning:
+		return nil
+	}
+	return pod
 }
 
 const updatedInPlace = "SuccessfulUpdatePodInPlace"

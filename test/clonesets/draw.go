@@ -193,9 +193,15 @@ func (d *drawer) template() corev1.PodTemplateSpec {
 	}
 	t.Spec.Containers = []corev1.Container{main}
 	if d.side {
-		t.Spec.Containers[0].Env = append(t.Spec.Containers[0].Env, corev1.EnvVar{Name: "KRUISE_CONTAINER_PRIORITY", Value: "1"})
-		t.Spec.Containers = append(t.Spec.Containers, corev1.Container{Name: "side", Image: d.images[1],
-			Env: []corev1.EnvVar{{Name: "KRUISE_CONTAINER_PRIORITY", Value: "0"}}})
+		agent := corev1.Container{Name: "agent", Image: d.images[1]} // its name sorts before main, which it follows
+		if d.c.Seed%2 == 0 {
+			priority := func(c *corev1.Container, of string) {
+				c.Env = append(c.Env, corev1.EnvVar{Name: "KRUISE_CONTAINER_PRIORITY", Value: of})
+			}
+			priority(&t.Spec.Containers[0], "1")
+			priority(&agent, "0")
+		}
+		t.Spec.Containers = append(t.Spec.Containers, agent)
 	}
 	return t
 }

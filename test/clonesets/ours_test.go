@@ -19,9 +19,9 @@ import (
 // which is for faults that are not legal.
 var ours = controller.Runner(controller.Options{Workers: 1, Writes: 1, Audit: -1})
 
-// fed is the same as `rehearse up` runs it.
+// fed is the same as `rehearse up` runs it: pods come through a feed and are sent whole.
 var fed = family.Fed(func(pods *shells.PodFeed) func(context.Context, *rest.Config) error {
-	return controller.Runner(controller.Options{Workers: 1, Writes: 1, Audit: -1, Pods: pods})
+	return controller.Runner(controller.Options{Workers: 1, Writes: 1, Audit: -1, Pods: pods, Whole: true})
 })
 
 // TestSmoke plays what every CloneSet lives through: it is made, updated and made smaller,

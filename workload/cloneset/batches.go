@@ -1,6 +1,7 @@
 package cloneset
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"math"
@@ -33,18 +34,18 @@ func (p *plan) finish(u *unit, todo *apps.InPlaceUpdateSpec, c *change, state *a
 	}
 	p.note(u, &s, names, now, later)
 
-	b := now.patch()
+	b := now.patch(u)
 	b.Metadata.Annotations[apps.AnnotationInPlaceGrace] = nil
 	b.Metadata.Annotations[apps.AnnotationInPlaceState] = text{s}
-	a := b.write(u, "Changed", "its spec is that of "+to.name())
+	a := b.write(u, changedSpec, "its spec is that of "+to.name())
 	if len(todo.ContainerResources) == 0 {
 		return &a
 	}
 	resize := patch{Spec: &patchSpec{}}
-	for _, name := range sorted(todo.ContainerResources) {
+	for _, name := range u.inOrder(sorted(todo.ContainerResources)) {
 		resize.Spec.Containers = append(resize.Spec.Containers, patchContainer{Name: name, Resources: ptrTo(todo.ContainerResources[name])})
 	}
-	before := resize.write(u, "Resized", "its resources are those of "+to.name())
+	before := resize.write(u, resized, "its resources are those of "+to.name())
 	before.Subresource, before.Then = "resize", &a
 	return &before
 }
@@ -97,9 +98,9 @@ func (p *plan) nextBatch(u *unit) bool {
 	next := *s
 	next.LastContainerStatuses, next.UpdateEnvFromMetadata = nil, false
 	p.note(u, &next, now.containers(), now, later)
-	b := now.patch()
+	b := now.patch(u)
 	b.Metadata.Annotations[apps.AnnotationInPlaceState] = text{next}
-	p.patch(u, b, "NextContainers", "the containers before are ready")
+	p.patch(u, b, nextContainers, "the containers before are ready")
 	return true
 }
 
@@ -158,18 +159,40 @@ func (c *change) containers() []string {
 	return c.anew
 }
 
-// patch is that of the metadata and the images.
-func (c *change) patch() (b patch) {
+// patch is that of the metadata and the images of a pod.
+func (c *change) patch(u *unit) (b patch) {
 	b.Metadata.Labels, b.Metadata.Annotations = c.labels, map[string]any{}
 	maps.Copy(b.Metadata.Annotations, c.annotations)
-	if len(c.images) > 0 && c.spec == nil {
+	if len(c.images) > 0 && (c.spec == nil || !u.hasInOrder(c.spec.Containers)) {
 		c.spec = &patchSpec{}
-		for _, name := range sorted(c.images) {
+		for _, name := range u.inOrder(sorted(c.images)) {
 			c.spec.Containers = append(c.spec.Containers, patchContainer{Name: name, Image: c.images[name]})
 		}
 	}
 	b.Spec = c.spec
 	return b
+}
+
+// inOrder brings names of containers into the order in which the pod has them. A merge puts
+// the list in the order of the patch, and the API refuses a pod whose containers have changed
+// places.
+func (u *unit) inOrder(names []string) []string {
+	place := func(name string) int {
+		return slices.IndexFunc(u.Containers, func(c Container) bool { return c.Name == name })
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(place(a), place(b)) })
+	return names
+}
+
+// hasInOrder tells whether a list made for another pod is in this one's order, as nearly always.
+func (u *unit) hasInOrder(all []patchContainer) bool {
+	found := 0
+	for i := range u.Containers {
+		if found < len(all) && all[found].Name == u.Containers[i].Name {
+			found++
+		}
+	}
+	return found == len(all)
 }
 
 // with is the change and what another has left to be done, as the template has that now.

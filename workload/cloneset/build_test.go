@@ -11,6 +11,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -88,6 +89,11 @@ func image(i string) func(*v1alpha1.CloneSetSpec) {
 }
 func strategy(kind v1alpha1.CloneSetUpdateStrategyType) func(*v1alpha1.CloneSetSpec) {
 	return func(s *v1alpha1.CloneSetSpec) { s.UpdateStrategy.Type = kind }
+}
+func second(c corev1.Container) func(*v1alpha1.CloneSetSpec) {
+	return func(s *v1alpha1.CloneSetSpec) {
+		s.Template.Spec.Containers = append(s.Template.Spec.Containers[:1:1], c)
+	}
 }
 func replicas(n int32) func(*v1alpha1.CloneSetSpec) {
 	return func(s *v1alpha1.CloneSetSpec) { s.Replicas = &n }
@@ -415,6 +421,14 @@ func (w *world) patch(is workload.Object, a *workload.Action) workload.Object {
 	case *corev1.Pod:
 		next := &corev1.Pod{}
 		w.read(text, next)
+		if whole, ok := a.Patch.(workload.Applier).Applied(left).(*corev1.Pod); ok && !same(whole, next) {
+			w.t.Errorf("%s\nof %+v\nis sent as %+v\nwhere the API makes %+v", body, left, whole, next)
+		}
+		for i := range next.Spec.Containers {
+			if next.Spec.Containers[i].Name != left.Spec.Containers[i].Name {
+				w.t.Fatalf("%s: containers change places, which the API refuses", body)
+			}
+		}
 		switch a.Subresource {
 		case "":
 			next.Status = left.Status
@@ -439,6 +453,15 @@ func (w *world) patch(is workload.Object, a *workload.Action) workload.Object {
 	}
 	w.put(left)
 	return left
+}
+
+// same compares pods. Conditions are a map by type: their order says nothing.
+func same(a, b *corev1.Pod) bool {
+	a, b = a.DeepCopy(), b.DeepCopy()
+	for _, p := range []*corev1.Pod{a, b} {
+		slices.SortFunc(p.Status.Conditions, func(a, b corev1.PodCondition) int { return strings.Compare(string(a.Type), string(b.Type)) })
+	}
+	return equality.Semantic.DeepEqual(a, b)
 }
 
 func (w *world) read(text []byte, into any) {

@@ -111,6 +111,27 @@ func TestRelabel(t *testing.T) {
 	}
 }
 
+// TestContainersKeepTheirOrder: what is written about several containers comes in their order,
+// and not in that of their names.
+func TestContainersKeepTheirOrder(t *testing.T) {
+	agent := func(image, cpu string) func(*v1alpha1.CloneSetSpec) {
+		return second(corev1.Container{Name: "agent", Image: image, Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)},
+		}})
+	}
+	w := grown(t, 2, inPlace, resources("cpu=1"), agent("agent:1", "1"))
+	w.edit(image("web:2"), agent("agent:2", "1"))
+	w.settle()
+	w.edit(resources("cpu=2"), agent("agent:2", "2"))
+	w.settle()
+	for i := range 2 {
+		c := w.pod(i).Spec.Containers
+		if c[0].Image != "web:2" || c[1].Image != "agent:2" || c[0].Resources.Requests.Cpu().Value() != 2 || c[1].Resources.Requests.Cpu().Value() != 2 {
+			t.Errorf("pod %d: %+v", i, c)
+		}
+	}
+}
+
 // TestResize: resources go to their own subresource, before anything else.
 func TestResize(t *testing.T) {
 	w := grown(t, 1, inPlace, resources("cpu=1"))

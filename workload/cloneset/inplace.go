@@ -130,13 +130,30 @@ func (p *plan) begin(u *unit, to *Revision, c *change) {
 		first.Status = &patchStatus{Conditions: conditions}
 	}
 	u.acted = true
-	a := first.write(u, "SuccessfulUpdatePodInPlace", "updated in place to "+to.name())
+	a := first.write(u, updatedInPlace, "updated in place to "+to.name())
 	if todo.GraceSeconds == 0 {
 		a.Then = p.finish(u, &todo, c, &state, to)
 	} else {
 		p.wake(time.Duration(todo.GraceSeconds) * time.Second)
 	}
 	p.act(a)
+}
+
+// The codes of the writes that an update in place consists of.
+const (
+	updatedInPlace = "SuccessfulUpdatePodInPlace"
+	changedSpec    = "Changed"
+	resized        = "Resized"
+	nextContainers = "NextContainers"
+)
+
+// InPlace tells whether a reason's code is that of a write of an update in place.
+func InPlace(code string) bool {
+	switch code {
+	case updatedInPlace, changedSpec, resized, nextContainers:
+		return true
+	}
+	return false
 }
 
 // revisionLabels are those of a pod of a revision.
@@ -179,7 +196,7 @@ func (p *plan) relabel(u *unit, c *change, revision map[string]*string) {
 			b.Status = &patchStatus{Conditions: conditions}
 		}
 	}
-	p.patch(u, b, "SuccessfulUpdatePodInPlace", "its metadata was updated")
+	p.patch(u, b, updatedInPlace, "its metadata was updated")
 }
 
 // stateAfter is the state of a pod that was updated at once.

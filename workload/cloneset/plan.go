@@ -114,21 +114,23 @@ func (p *plan) survey() {
 		p.toDelete[name] = true
 	}
 	minReady := time.Duration(p.set.Spec.MinReadySeconds) * time.Second
-	p.units = make([]unit, 0, len(p.Pods))
+	units, n := make([]unit, len(p.Pods)), 0
 	for _, pod := range p.Pods {
 		if !pod.active {
 			p.inactive = append(p.inactive, pod)
 			continue
 		}
-		u := unit{Pod: pod, of: p.revisionOf(pod)}
+		u := &units[n] // filled where it is: to copy one costs more than to look at a pod
+		n++
+		u.Pod, u.of = pod, p.revisionOf(pod)
 		u.isUpdated = p.updated != nil && u.of == p.updated || pod.state == apps.StatePreparingUpdate
 		u.specified = pod.marked || len(p.toDelete) > 0 && p.toDelete[pod.Name]
 		var wait time.Duration
 		if u.isAvailable, wait = pod.available(p.now, minReady); wait > 0 {
 			p.wake(wait)
 		}
-		p.units = append(p.units, u)
 	}
+	p.units = units[:n]
 	p.tallyStates()
 }
 

@@ -1,6 +1,7 @@
 package apiserver_test
 
 import (
+	"context"
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
@@ -84,7 +85,7 @@ func TestWebhookThroughService(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(t.Context(), "guard", metav1.DeleteOptions{})
+		_ = c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(context.WithoutCancel(ctx), "guard", metav1.DeleteOptions{})
 	})
 	create := func(name string, labels map[string]string) error {
 		labels["guarded"] = "yes"

@@ -208,7 +208,9 @@ func (c *compiling) compilePatch(field string, p *v1alpha1.StagePatch) (*patch, 
 	}
 	if out.oneUpdateNative() {
 		if out.native = c.natives[p.Template]; out.native == nil && c.kind == KindPod {
-			out.native = kubeletStepOf(p.Template)
+			if out.native = kubeletStepOf(p.Template); out.native == nil {
+				out.native = kwokPatchOf(p.Template)
+			}
 		}
 	}
 	return out, nil

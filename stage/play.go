@@ -135,7 +135,9 @@ func sameStatus(a, b Object) bool {
 // so that several patches add up.
 func (p *patch) applyToStatus(work Object, kind Kind, m moment) error {
 	if p.native != nil {
-		return p.native(work, m)
+		if err := p.native(work, m); !errors.Is(err, errRender) {
+			return err
+		}
 	}
 	rendered, err := p.template.render(m, work)
 	if err != nil {

@@ -2,6 +2,7 @@ package kwok
 
 import (
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -63,14 +64,25 @@ func randomPod(r *rapid.T) *corev1.Pod {
 	}
 	for _, c := range []corev1.PodConditionType{"Ready", "Initialized", "ContainersReady", "PodScheduled", "example.com/gate"} {
 		if status := rapid.SampledFrom([]corev1.ConditionStatus{"", "True", "False"}).Draw(r, string(c)); status != "" {
-			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: c, Status: status, LastTransitionTime: at})
+			is := corev1.PodCondition{Type: c, Status: status, LastTransitionTime: at}
+			if maybe("words") {
+				is.Reason, is.Message, is.LastProbeTime, is.ObservedGeneration = "Because", "of something", at, 3
+			}
+			p.Status.Conditions = append(p.Status.Conditions, is)
 		}
 	}
+	if maybe("conditions in another order") {
+		slices.Reverse(p.Status.Conditions)
+	}
 	if maybe("readiness gate") {
-		p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.com/gate"}}
+		p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.com/gate"}, {ConditionType: "example.com/other"}}[:rapid.IntRange(1, 2).Draw(r, "gates")]
+	}
+	if maybe("an image that YAML writes in another way") {
+		p.Spec.Containers[0].Image = `a"'<\`
 	}
 	if maybe("init containers") {
-		p.Spec.InitContainers = []corev1.Container{{Name: "first", Image: "first:1"}}
+		always := corev1.ContainerRestartPolicyAlways
+		p.Spec.InitContainers = []corev1.Container{{Name: "first", Image: "first:1"}, {Name: "proxy", Image: "proxy:1", RestartPolicy: &always}}[:rapid.IntRange(1, 2).Draw(r, "inits")]
 		p.Status.InitContainerStatuses = statuses(r, p.Spec.InitContainers)
 	}
 	if maybe("container statuses") {

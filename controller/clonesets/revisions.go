@@ -2,14 +2,18 @@ package clonesets
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	podtemplatedefaults "k8s.io/kubernetes/pkg/apis/core/v1"
 
+	"github.com/rehearse-k8s/rehearse/api/apps"
 	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
 	"github.com/rehearse-k8s/rehearse/controller/shell"
 	"github.com/rehearse-k8s/rehearse/workload"
@@ -39,19 +43,66 @@ func (c *instance) meetRevision(ctx context.Context, set *v1alpha1.CloneSet, m *
 		m.Wrote(revisionsResource, found.ResourceVersion)
 		return nil
 	case owner == nil && same && found.DeletionTimestamp == nil:
-		ref := metav1.NewControllerRef(set, v1alpha1.GroupVersion.WithKind(v1alpha1.Kind))
-		patch := fmt.Appendf(nil, `{"metadata":{"ownerReferences":[{"apiVersion":%q,"kind":%q,"name":%q,"uid":%q,"controller":true,"blockOwnerDeletion":true}]}}`,
-			ref.APIVersion, ref.Kind, ref.Name, ref.UID)
-		adopted, err := c.client.AppsV1().ControllerRevisions(set.Namespace).Patch(ctx, found.Name, types.StrategicMergePatchType,
-			workload.Named(patch, found.UID, found.ResourceVersion), metav1.PatchOptions{})
-		if err != nil {
-			return fmt.Errorf("adopting ControllerRevision %s: %w", found.Name, err)
-		}
-		m.Wrote(revisionsResource, adopted.ResourceVersion)
-		return nil
+		return c.adoptRevision(ctx, set, m, found)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.collides = true
 	return fmt.Errorf("ControllerRevision %s holds another template: %w", found.Name, shell.ErrStale)
+}
+
+// adoptRevision makes a ControllerRevision without a controller the set's. A merge patch leaves
+// its data as it is, byte for byte, which the API asks for.
+func (c *instance) adoptRevision(ctx context.Context, set *v1alpha1.CloneSet, m *memory, found *appsv1.ControllerRevision) error {
+	owners := append(slices.Clone(found.OwnerReferences), *metav1.NewControllerRef(set, v1alpha1.GroupVersion.WithKind(v1alpha1.Kind)))
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"ownerReferences": owners}})
+	if err != nil {
+		return err
+	}
+	adopted, err := c.client.AppsV1().ControllerRevisions(set.Namespace).Patch(ctx, found.Name, types.MergePatchType,
+		workload.Named(patch, found.UID, found.ResourceVersion), metav1.PatchOptions{})
+	c.metrics.wrote(revisionsResource, "patch", err)
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return shell.ErrStale
+	case err != nil:
+		return fmt.Errorf("adopting ControllerRevision %s: %w", found.Name, err)
+	}
+	m.Wrote(revisionsResource, adopted.ResourceVersion)
+	return nil
+}
+
+// adoptRevisions takes over ControllerRevisions that a set of the same labels has left behind:
+// without them nobody knows what the pods that it left were made of. It tells whether there
+// were any.
+func (c *instance) adoptRevisions(ctx context.Context, set *v1alpha1.CloneSet, m *memory) (any bool, err error) {
+	match, err := cloneset.Matcher(set)
+	if err != nil {
+		return false, nil // the plan says so
+	}
+	found, _ := c.caches[revisionsResource].GetIndexer().ByIndex(byNobody, set.Namespace)
+	for _, obj := range found {
+		r := obj.(*appsv1.ControllerRevision)
+		// Those of StatefulSets and DaemonSets bear no revision label of ours.
+		if r.DeletionTimestamp != nil || r.Labels[apps.LabelRevision] == "" || !match(r.Labels) {
+			continue
+		}
+		if _, err := readRevision(r); err != nil {
+			continue
+		}
+		if !any {
+			live, err := c.liveSet(ctx, set.Namespace, set.Name)
+			if err != nil {
+				return false, err
+			}
+			if live == nil || live.UID != set.UID || live.DeletionTimestamp != nil {
+				return false, shell.ErrStale
+			}
+		}
+		any = true
+		if err := c.adoptRevision(ctx, set, m, r); err != nil {
+			return true, err
+		}
+	}
+	return any, nil
 }

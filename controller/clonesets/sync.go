@@ -35,6 +35,9 @@ func (c *instance) sync(ctx context.Context, k key) (wake time.Duration, err err
 		c.metrics.states(k, nil)
 		return 0, nil
 	}
+	if adopted, err := c.adoptRevisions(ctx, set, m); adopted || err != nil {
+		return shell.Fallback, err // the next plan sees them
+	}
 	d := cloneset.Plan(time.Now(), c.state(ctx, k, set, m))
 	if log := klog.FromContext(ctx).V(4); log.Enabled() {
 		for _, r := range d.Reasons {

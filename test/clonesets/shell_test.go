@@ -230,6 +230,52 @@ func TestOrphans(t *testing.T) {
 	})
 }
 
+// TestLeftBehind deletes a set as `kubectl delete --cascade=orphan` has the garbage collector
+// do it, and makes one of the same name: the pods and revisions are its own again, and what
+// the pods were made of is known, so that they can be updated in place.
+func TestLeftBehind(t *testing.T) {
+	simtest.Run(t, clonesets.Options().Seeds(1), func(w *simtest.World) {
+		w.Controller(clonesets.Actor, ours)
+		w.Controller("kubelet", clonesets.Kubelet(nil))
+		spec := v1alpha1.CloneSetSpec{UpdateStrategy: v1alpha1.CloneSetUpdateStrategy{Type: v1alpha1.InPlaceOnly}}
+		set := clonesets.SetOf(2, spec)
+		w.Create(set)
+		w.Settle()
+		image := `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":%q}]}}}}`
+		w.Patch(set, types.MergePatchType, fmt.Sprintf(image, "web:2"))
+		w.Settle()
+		w.Patch(set, types.MergePatchType, `{"metadata":{"finalizers":["example.com/orphans"]}}`)
+		w.Delete(set)
+		was := map[types.UID]bool{}
+		for _, resource := range []string{"pods", "controllerrevisions.apps"} {
+			for _, u := range w.View().List(resource) {
+				was[u.GetUID()] = true
+				w.Patch(u, types.StrategicMergePatchType, fmt.Sprintf(`{"metadata":{"uid":%q,"ownerReferences":[{"$patch":"delete","uid":%q}]}}`, u.GetUID(), set.UID))
+			}
+		}
+		w.Patch(set, types.MergePatchType, `{"metadata":{"finalizers":null}}`)
+		w.Settle()
+		again := clonesets.SetOf(2, spec)
+		again.Spec.Template.Spec.Containers[0].Image = "web:3"
+		w.Create(again)
+		w.Settle()
+		w.Get(again)
+		if again.Status.UpdatedReadyReplicas != 2 {
+			w.Fatalf("status %+v", again.Status)
+		}
+		for _, resource := range []string{"pods", "controllerrevisions.apps"} {
+			for _, u := range w.View().List(resource) {
+				if ref := metav1.GetControllerOf(u); ref == nil || ref.UID != again.UID || !was[u.GetUID()] && resource == "pods" {
+					w.Fatalf("%s %s: controlled by %v, from before: %t", resource, u.GetName(), ref, was[u.GetUID()])
+				}
+			}
+		}
+		if n := len(w.View().List("controllerrevisions.apps")); n != 3 {
+			w.Fatalf("there are %d revisions", n)
+		}
+	})
+}
+
 // TestEvents: what `kubectl describe cloneset` shows.
 func TestEvents(t *testing.T) {
 	withEvents := func(ctx context.Context, config *rest.Config) error {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rehearse-k8s/rehearse/api/apps"
@@ -209,26 +210,76 @@ func (c *change) with(s *apps.InPlaceUpdateState, to *corev1.PodTemplateSpec) *c
 	}
 	for _, m := range s.NextContainerRefMetadata {
 		for key := range m.Labels {
-			sum.labels[key] = nil
-			if value, ok := to.Labels[key]; ok {
-				sum.labels[key] = &value
-			}
+			sum.labelOf(to, key)
 		}
 		for key := range m.Annotations {
-			sum.annotations[key] = nil
-			if value, ok := to.Annotations[key]; ok {
-				sum.annotations[key] = value
+			sum.annotationOf(to, key)
+		}
+	}
+	return sum.and(c, to)
+}
+
+// insteadOf is the change of a pod that another one was ordered for and not made: what it
+// still is counts, and what was ordered and is not wanted any more is not made.
+func (c *change) insteadOf(order *apps.InPlaceUpdateSpec, u *unit, to *corev1.PodTemplateSpec) *change {
+	sum := &change{images: map[string]string{}, resources: map[string]corev1.ResourceRequirements{}, labels: map[string]*string{}, annotations: map[string]any{}}
+	for i := range to.Spec.Containers {
+		container := &to.Spec.Containers[i]
+		is := u.container(container.Name)
+		if has(order.ContainerImages, container.Name) || has(c.images, container.Name) {
+			if is == nil || is.Image != container.Image {
+				sum.images[container.Name] = container.Image
+			}
+		}
+		if has(order.ContainerResources, container.Name) || has(c.resources, container.Name) {
+			if next := inPod(container.Resources); is == nil || !equality.Semantic.DeepEqual(is.Resources, next) {
+				sum.resources[container.Name] = next
 			}
 		}
 	}
-	maps.Copy(sum.labels, c.labels)
-	maps.Copy(sum.annotations, c.annotations)
+	pending := changeIn(order, &Revision{Template: to})
+	for key := range pending.labels {
+		sum.labelOf(to, key)
+	}
+	for key := range pending.annotations {
+		sum.annotationOf(to, key)
+	}
+	sum.and(c, to)
+	for key, value := range sum.labels {
+		if is, ok := u.Labels[key]; ok == (value != nil) && (!ok || is == *value) {
+			delete(sum.labels, key)
+		}
+	}
+	return sum.and(&change{}, to)
+}
+
+func has[V any](m map[string]V, key string) bool { _, ok := m[key]; return ok }
+
+// labelOf and annotationOf have a change bring what a template has for a key, if it has anything.
+func (c *change) labelOf(to *corev1.PodTemplateSpec, key string) {
+	c.labels[key] = nil
+	if value, ok := to.Labels[key]; ok {
+		c.labels[key] = &value
+	}
+}
+
+func (c *change) annotationOf(to *corev1.PodTemplateSpec, key string) {
+	c.annotations[key] = nil
+	if value, ok := to.Annotations[key]; ok {
+		c.annotations[key] = value
+	}
+}
+
+// and adds the metadata of another change, and works out what follows from it.
+func (c *change) and(other *change, to *corev1.PodTemplateSpec) *change {
+	maps.Copy(c.labels, other.labels)
+	maps.Copy(c.annotations, other.annotations)
 	var err error
-	if sum.metadata, err = json.Marshal(patch{Metadata: patchMetadata{Labels: sum.labels, Annotations: sum.annotations}}); err != nil {
+	if c.metadata, err = json.Marshal(patch{Metadata: patchMetadata{Labels: c.labels, Annotations: c.annotations}}); err != nil {
 		panic(err) // strings
 	}
-	sum.env = sum.readers(to)
-	return sum
+	c.env = c.readers(to)
+	return c
 }
 
 // split takes what can be changed now: the containers of the highest launch priority,

@@ -43,6 +43,8 @@ type world struct {
 	story     []string // plans that were made, for failures
 	// behaves is how a pod lives; without it, at once and well.
 	behaves func(*corev1.Pod) behaviour
+	// refuses is what the API says of a patch.
+	refuses func(a *workload.Action) bool
 }
 
 // tb is what testing.T and rapid.T have in common.
@@ -302,6 +304,7 @@ func (w *world) writeStatus(d Decision) {
 var (
 	errConflict = errors.New("it is another one, or another version")
 	errGone     = errors.New("it is not there")
+	errRefused  = errors.New("the API does not take it")
 )
 
 // do carries an action out, and what follows it if it had effect.
@@ -341,6 +344,9 @@ func (w *world) doOne(a *workload.Action) (workload.Object, error) {
 	if a.Verb == workload.Delete {
 		w.delete(is)
 		return nil, nil
+	}
+	if w.refuses != nil && w.refuses(a) {
+		return nil, errRefused
 	}
 	return w.patch(is, a), nil
 }

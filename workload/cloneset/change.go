@@ -105,8 +105,8 @@ func changeOf(a, b *corev1.PodTemplateSpec) *change {
 		if was.Image != is.Image {
 			c.images[is.Name] = is.Image
 		}
-		if !equality.Semantic.DeepEqual(was.Resources, is.Resources) {
-			c.resources[is.Name] = is.Resources
+		if next := inPod(is.Resources); !equality.Semantic.DeepEqual(inPod(was.Resources), next) {
+			c.resources[is.Name] = next
 		}
 	}
 	c.env = c.readers(b)
@@ -134,7 +134,7 @@ func unchangeable(a, b *corev1.PodTemplateSpec) string {
 		if !equality.Semantic.DeepEqual(restA.Spec.Containers[i], restB.Spec.Containers[i]) {
 			return "spec.template.spec.containers[" + strconv.Itoa(i) + "]: more than image and resources"
 		}
-		if !onlyCompute(&a.Spec.Containers[i].Resources, &b.Spec.Containers[i].Resources) {
+		if !onlyCompute(inPod(a.Spec.Containers[i].Resources), inPod(b.Spec.Containers[i].Resources)) {
 			return "spec.template.spec.containers[" + strconv.Itoa(i) + "].resources: more than cpu and memory"
 		}
 	}
@@ -147,7 +147,7 @@ func unchangeable(a, b *corev1.PodTemplateSpec) string {
 
 // onlyCompute tells whether resources differ in cpu and memory at most, and none of them
 // is taken away (KEP-1287).
-func onlyCompute(a, b *corev1.ResourceRequirements) bool {
+func onlyCompute(a, b corev1.ResourceRequirements) bool {
 	if !equality.Semantic.DeepEqual(a.Claims, b.Claims) {
 		return false
 	}
@@ -164,6 +164,25 @@ func onlyCompute(a, b *corev1.ResourceRequirements) bool {
 		return true
 	}
 	return same(a.Requests, b.Requests) && same(a.Limits, b.Limits)
+}
+
+// inPod are a template's resources as a pod that is made of it has them: where there is a
+// limit and no request, the limit is the request (SetDefaults_Pod in
+// k8s.io/kubernetes/pkg/apis/core/v1). A pod that exists has its requests already, and
+// nobody would bring them after another limit.
+func inPod(r corev1.ResourceRequirements) corev1.ResourceRequirements {
+	requests := maps.Clone(r.Requests)
+	for name, limit := range r.Limits {
+		if _, ok := requests[name]; ok {
+			continue
+		}
+		if requests == nil {
+			requests = corev1.ResourceList{}
+		}
+		requests[name] = limit
+	}
+	r.Requests = requests
+	return r
 }
 
 func merged(a, b corev1.ResourceList) corev1.ResourceList {

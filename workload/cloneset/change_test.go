@@ -5,10 +5,14 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/rehearse-k8s/rehearse/api/apps"
 	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/workload"
 )
 
 // amounts of a container: "cpu=100m memory=1Gi", limits after a slash.
@@ -129,6 +133,77 @@ func TestContainersKeepTheirOrder(t *testing.T) {
 		if c[0].Image != "web:2" || c[1].Image != "agent:2" || c[0].Resources.Requests.Cpu().Value() != 2 || c[1].Resources.Requests.Cpu().Value() != 2 {
 			t.Errorf("pod %d: %+v", i, c)
 		}
+	}
+}
+
+// TestLimitsAreRequests: a template with limits alone makes pods whose requests are the limits,
+// and another limit brings other requests.
+func TestLimitsAreRequests(t *testing.T) {
+	for name, c := range map[string]struct{ was, is, want string }{
+		"more":                  {"/cpu=1 memory=1Gi", "/cpu=2 memory=1Gi", "cpu=2 memory=1Gi/cpu=2 memory=1Gi"},
+		"less":                  {"/cpu=2", "/cpu=1", "cpu=1/cpu=1"},
+		"spelled out":           {"/cpu=2", "cpu=2/cpu=2", "cpu=2/cpu=2"},
+		"not spelled out":       {"cpu=2/cpu=2", "/cpu=3", "cpu=3/cpu=3"},
+		"requests of their own": {"cpu=1/cpu=2", "/cpu=2 memory=1Gi", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := grown(t, 1, inPlace, resources(c.was))
+			before := w.pod(0).UID
+			w.change(0, func(p *corev1.Pod) { p.Spec.Containers[0].Resources = inPod(p.Spec.Containers[0].Resources) }) // as the API has made it
+			w.edit(resources(c.is))
+			w.settle()
+			if c.want == "" {
+				if w.pod(0) != nil && w.pod(0).UID == before {
+					t.Error("a resource more cannot be given to a pod that exists")
+				}
+				return
+			}
+			if got, want := w.pod(0).Spec.Containers[0].Resources, amounts(c.want); w.pod(0).UID != before || !equality.Semantic.DeepEqual(got, want) {
+				t.Errorf("%v, want %v", got, want)
+			}
+		})
+	}
+}
+
+// TestRefusedOrder: a pod whose spec the API does not let be changed as was ordered goes where
+// the template goes next, and does not try for ever.
+func TestRefusedOrder(t *testing.T) {
+	for name, c := range map[string]struct {
+		next []func(*v1alpha1.CloneSetSpec)
+		runs string
+		anew bool
+	}{
+		"back":        {[]func(*v1alpha1.CloneSetSpec){image("web:1"), resources("cpu=1")}, "web:1 restarts=0", false},
+		"on":          {[]func(*v1alpha1.CloneSetSpec){image("web:3")}, "web:3 restarts=1", false},
+		"other pods":  {[]func(*v1alpha1.CloneSetSpec){image("web:3"), strategy(v1alpha1.ReCreate)}, "web:3 restarts=0", true},
+		"half of it":  {[]func(*v1alpha1.CloneSetSpec){image("web:1")}, "web:1 restarts=0", false},
+		"with a hook": {[]func(*v1alpha1.CloneSetSpec){image("web:1"), withLabel("a", "b")}, "web:1 restarts=0", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := grown(t, 2, inPlace, resources("cpu=1"), maxUnavailable(intstr.FromInt32(1)))
+			before := map[types.UID]bool{w.pod(0).UID: true, w.pod(1).UID: true}
+			w.refuses = func(a *workload.Action) bool { return strings.Contains(asJSON(a.Patch), `"image":"bad"`) }
+			w.edit(image("bad"), resources("cpu=2"))
+			for range 6 {
+				w.live()
+				w.carryOut(w.plan())
+			}
+			w.edit(c.next...)
+			w.settle()
+			wanted := w.set.Spec.Template.Spec.Containers[0].Resources.Requests.Cpu()
+			for _, p := range w.active() {
+				kept := before[p.UID]
+				if kept == c.anew || p.state != apps.StateNormal || p.InPlaceGrace != "" || p.Ready.Status != corev1.ConditionTrue ||
+					p.Containers[0].Resources.Requests.Cpu().Cmp(*wanted) != 0 || w.set.Status.UpdatedReadyReplicas != 2 {
+					t.Errorf("%s: kept %t, state %s, order %q, status %+v", p.Name, kept, p.state, p.InPlaceGrace, w.set.Status)
+				}
+			}
+			for slot := range 2 {
+				if w.pod(slot) != nil && w.runs(slot) != c.runs {
+					t.Errorf("pod %d runs %s, want %s", slot, w.runs(slot), c.runs)
+				}
+			}
+		})
 	}
 }
 

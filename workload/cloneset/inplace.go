@@ -110,7 +110,9 @@ func (p *plan) begin(u *unit, to *Revision, c *change) {
 			state.UpdateEnvFromMetadata, state.UpdateResources = before.UpdateEnvFromMetadata, before.UpdateResources
 		}
 	}
-	if c.onlyMetadata() {
+	if order := u.ordered(); order != nil {
+		c = c.insteadOf(order, u, to.Template)
+	} else if c.onlyMetadata() {
 		p.relabel(u, c, revisionLabels(to))
 		return
 	}
@@ -212,6 +214,27 @@ func (p *plan) stateAfter(u *unit) apps.LifecycleState {
 		return ""
 	}
 	return apps.StateNormal
+}
+
+// ordered is what a pod's update in place has still to change in its spec; nil if nothing.
+func (u *unit) ordered() *apps.InPlaceUpdateSpec {
+	if u.InPlaceGrace == "" {
+		return nil
+	}
+	order := &apps.InPlaceUpdateSpec{}
+	_ = json.Unmarshal([]byte(u.InPlaceGrace), order) // what cannot be read is nothing
+	return order
+}
+
+// finishOrders takes up updates that have still to change the spec. It comes after all that may
+// want pods for something else, such as another revision: an order that the API refuses, be
+// it for a typo or a quota, must not hold a pod for ever.
+func (p *plan) finishOrders() {
+	for i := range p.units {
+		if u := &p.units[i]; u.InPlaceGrace != "" && !u.acted && u.state != apps.StatePreparingDelete {
+			p.finishGrace(u)
+		}
+	}
 }
 
 // finishGrace takes up an update that has still to change the pod's spec.

@@ -246,7 +246,12 @@ func TestGraceOfAnotherRevision(t *testing.T) {
 	w.edit(image("web:2"))
 	w.settle()
 	w.change(0, func(p *corev1.Pod) { p.Labels[apps.LabelRevision] = first }) // somebody, who knows why
+	paused := func(is bool) func(*v1alpha1.CloneSetSpec) {
+		return func(s *v1alpha1.CloneSetSpec) { s.UpdateStrategy.Paused = is }
+	}
+	w.edit(paused(true))
 	w.expect("Dropped 0")
+	w.edit(paused(false))
 	w.settle()
 	w.pass(10 * time.Second)
 	if w.runs(0) != "web:2 restarts=1" || w.stateOf(0) != apps.StateNormal || w.updatedPods() != 1 {

@@ -178,8 +178,7 @@ func (p *plan) live(u *unit) {
 		return
 	}
 	if u.InPlaceGrace != "" && u.state != apps.StatePreparingDelete {
-		p.finishGrace(u)
-		return
+		return // finishOrders has its turn
 	}
 	if u.state == apps.StateUpdating && p.nextBatch(u) {
 		return

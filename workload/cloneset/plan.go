@@ -95,6 +95,7 @@ func Plan(now time.Time, s State) Decision {
 		}
 		p.scale()
 		p.rollOut()
+		p.finishOrders()
 		p.repairClaims()
 		p.tidyClaims()
 		p.forgetRevisions()

@@ -89,13 +89,16 @@ func (p *plan) revise() bool {
 }
 
 func (p *plan) newRevision(number int64) {
-	template, err := json.Marshal(p.set.Spec.Template)
+	template, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&p.set.Spec.Template)
 	if err != nil {
 		panic(err) // it was read from JSON
 	}
 	// The mark is Kruise's: applied as a strategic merge patch, the template replaces.
-	template = append([]byte(`{"$patch":"replace",`), template[1:]...)
-	data, err := json.Marshal(map[string]any{"spec": map[string]any{"template": json.RawMessage(template)}})
+	template["$patch"] = "replace"
+	// As a map, so that keys are sorted: the API compares the bytes, and whoever sends a
+	// strategic merge patch of something else, as the garbage collector does when it leaves
+	// dependents behind, sends the data through maps.
+	data, err := json.Marshal(map[string]any{"spec": map[string]any{"template": template}})
 	if err != nil {
 		panic(err)
 	}

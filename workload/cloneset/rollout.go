@@ -70,7 +70,7 @@ func (p *plan) rollOut() {
 			if scatters {
 				updated = append(updated, u.Pod)
 			}
-		case u.acted, u.specified, u.state == apps.StatePreparingDelete, u.InPlaceGrace != "":
+		case u.acted, u.specified, u.state == apps.StatePreparingDelete:
 		default:
 			candidates = append(candidates, u.Pod)
 		}

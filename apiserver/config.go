@@ -177,6 +177,7 @@ func newConfig(o Options, opts options.CompletedOptions, d *doors, working *work
 // kubeConfig is the configuration of the main server.
 func kubeConfig(opts options.CompletedOptions, plane controlplaneapiserver.Config) *controlplane.Config {
 	capabilities.Setup(opts.AllowPrivileged, opts.MaxConnectionBytesPerSec)
+	opts.KubeletConfig.Lookup = dialKubelets
 	return &controlplane.Config{ControlPlane: plane, Extra: controlplane.Extra{
 		KubeletClientConfig:       opts.KubeletConfig,
 		ServiceIPRange:            opts.PrimaryServiceClusterIPRange,

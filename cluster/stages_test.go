@@ -296,6 +296,8 @@ func TestTroubles(t *testing.T) {
 		"json":      {`next: {patches: [{root: spec, type: json, template: '[{"op": "add", "path": "/size", "value": 11}]'}]}`, "spec.size"},
 		"elsewhere": {`next: {patches: [{subresource: nowhere, template: "a: b"}]}`, "not found"},
 		"huge":      {`next: {patches: [{root: metadata, template: 'annotations: {big: "{{ repeat 300000 "x" }}"}'}]}`, "metadata.annotations"},
+		"schema":    {"steps: [{apply: {template: '{apiVersion: apps/v1, kind: Deployment, metadata: {name: x}, spec: {replica: 0}}'}}]", "field not declared in schema"},
+		"no-kind":   {"steps: [{apply: {template: '{apiVersion: example.com/v1, kind: Nothing, metadata: {name: x}}'}}]", `no matches for kind "Nothing"`},
 		"delay":     {"delay: {durationFrom: {jq: {expression: '.spec.wait'}}}\n  next: {delete: true}", `"soon" is neither`},
 	}
 	for name, c := range troubles {

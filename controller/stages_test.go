@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -114,12 +115,12 @@ func TestTold(t *testing.T) {
 	}
 	b.wantNothing()
 	b.see(testWidget("7", map[string]any{}))
-	for range 3 {
+	for i := range 3 {
 		j := b.want("step")
-		b.table.done(b.now, j, outcome{kind: failed, refused: true, problem: "no"})
+		b.table.done(b.now, j, outcome{kind: failed, refused: true, problem: fmt.Sprintf("no, not at %d:00", i)}) // a time that the template renders
 		b.pass(time.Minute)
 	}
-	if len(told) != 2 || told[1] != "no" {
+	if len(told) != 2 || told[1] != "no, not at 0:00" {
 		t.Fatalf("told %q", told)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"hash/fnv"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -322,14 +323,22 @@ func (t *table) plan(now time.Time, e *entry) {
 	}
 }
 
-// tell passes on a trouble, once until another one or a success comes.
+// tell passes on a trouble, once until another one or a success comes. One that differs in
+// numbers only, such as the time that a template has rendered, is the same.
 func (t *table) tell(e *entry, stage, text string) {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(stage + "\x00" + text))
+	_, _ = h.Write([]byte(stage + "\x00" + strings.Map(withoutDigits, text)))
 	if sum := h.Sum64() | 1; sum != e.told {
 		e.told = sum
 		t.troubled(trouble{uid: e.uid, key: e.key, version: e.object.GetResourceVersion(), stage: stage, text: text})
 	}
+}
+
+func withoutDigits(r rune) rune {
+	if r >= '0' && r <= '9' {
+		return -1
+	}
+	return r
 }
 
 // batch is how many entries are gone through before others may have the lock.

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/rehearse-k8s/rehearse/stage"
 )
@@ -57,7 +58,7 @@ func cut(text string) string {
 // refused reports whether trying the same again cannot help: the stage fails on
 // this object, or the API says that what it asks for is wrong.
 func refused(err error) bool {
-	if errors.As(err, new(*stage.Error)) {
+	if errors.As(err, new(*stage.Error)) || meta.IsNoMatchError(err) {
 		return true
 	}
 	status := apierrors.APIStatus(nil)
@@ -68,6 +69,9 @@ func refused(err error) bool {
 	case http.StatusBadRequest, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusRequestEntityTooLarge,
 		http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
 		return true
+	case http.StatusInternalServerError:
+		// An apply that does not fit the schema; upstream answers with no better code.
+		return strings.Contains(err.Error(), "failed to create typed patch object")
 	}
 	return false
 }

@@ -24,6 +24,8 @@ type memory struct {
 	// taken are names that somebody else's objects bear, failed those of pods that could not
 	// be made.
 	taken, failed map[string]bool
+	// unanswered are those of the failed whose create had no answer: it may have had effect.
+	unanswered map[string]bool
 	// collides: the name of the revision of the template is somebody else's.
 	collides bool
 	// scaleError and updateError are those of the actions with the lowest number.

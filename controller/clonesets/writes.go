@@ -2,6 +2,7 @@ package clonesets
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -45,7 +46,7 @@ func (c *instance) carryOut(ctx context.Context, set *v1alpha1.CloneSet, m *memo
 		}
 	}
 	m.scaleError, m.updateError = numbered{}, numbered{}
-	m.failed = nil
+	m.failed, m.unanswered = nil, nil
 	err := c.act(ctx, set, m, d.Actions)
 	m.remember(time.Now(), d, c.options.Limits.Pods)
 	return err
@@ -62,7 +63,10 @@ func (m *memory) remember(now time.Time, d *cloneset.Decision, most int) {
 	if d.Tally.Created == 0 {
 		return
 	}
-	past.Failed = m.failed
+	// A name whose create was not answered is the next one again: its claims may be there now,
+	// and under another name the pod would leave them behind.
+	past.Failed = maps.Clone(m.failed)
+	maps.DeleteFunc(past.Failed, func(name string, _ bool) bool { return m.unanswered[name] })
 	if len(m.failed) > 0 {
 		past.Batch, past.RetryAt = 1, now.Add(m.creates.fails())
 		return
@@ -124,7 +128,11 @@ func (c *instance) do(ctx context.Context, set *v1alpha1.CloneSet, m *memory, a 
 	switch a.Verb {
 	case workload.Create:
 		if err := c.create(ctx, set, m, a); err != nil {
-			m.note(&m.failed, lastOf(a).Object.GetName())
+			name := lastOf(a).Object.GetName()
+			m.note(&m.failed, name)
+			if status := apierrors.APIStatus(nil); !errors.As(err, &status) && !errors.Is(err, shell.ErrStale) {
+				m.note(&m.unanswered, name)
+			}
 			return err
 		}
 		if a.Then != nil {

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/simtest"
 	"github.com/rehearse-k8s/rehearse/test/clonesets"
 )
 
@@ -55,6 +57,18 @@ func TestFound(t *testing.T) {
 	again, _ := clonesets.Rehearse(t, ours, found, 5)
 	for _, f := range again {
 		t.Error(f)
+	}
+}
+
+// TestLostClaim: a claim is made and the answer is lost. Its pod comes under the same name: under
+// another one, with another claim, this one would be left for good.
+func TestLostClaim(t *testing.T) {
+	faults, err := fault.ParseAll([]string{"lost-answer actor=cloneset verb=create resource=persistentvolumeclaims object=default/data-web-z9h9r4t6 nth=2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := simtest.Explore(t, clonesets.Options().Seeds(5), clonesets.Draw(9722).Story(ours, faults...)); r.Failure != nil {
+		t.Errorf("%s", said(r.Failure))
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -22,6 +23,11 @@ import (
 
 // stageCluster is a cluster with the kind Widget and a client.
 func stageCluster(t *testing.T) client.Client {
+	k, _ := configuredStageCluster(t)
+	return k
+}
+
+func configuredStageCluster(t *testing.T) (client.Client, *rest.Config) {
 	t.Helper()
 	c := startCluster(t, cluster.Options{Controllers: []string{"stage"}})
 	k, err := client.New(c.RESTConfig(), client.Options{})
@@ -33,7 +39,7 @@ func stageCluster(t *testing.T) client.Client {
 		t.Fatal(err)
 	}
 	create(t, k, string(data))
-	return k
+	return k, c.RESTConfig()
 }
 
 // create makes an object from YAML; its kind may not be served yet.
@@ -309,4 +315,72 @@ func TestTroubles(t *testing.T) {
 	for name, c := range troubles {
 		awaitTrouble(t, k, name, c.want)
 	}
+}
+
+// TestKindsComeAndGo: a kind's definition goes and comes back with another scope, and with
+// another name of its resource; and stages may be for two versions of a kind.
+func TestKindsComeAndGo(t *testing.T) {
+	k, config := configuredStageCluster(t)
+	for i, version := range []string{"v1", "v2"} {
+		create(t, k, fmt.Sprintf(`
+apiVersion: kwok.x-k8s.io/v1alpha1
+kind: Stage
+metadata: {name: thing-%s}
+spec:
+  resourceRef: {apiGroup: example.org/%[1]s, kind: Thing}
+  selector: {matchExpressions: [{key: .played%[2]d, operator: DoesNotExist}]}
+  next: {patches: [{template: 'played%[2]d: true'}]}`, version, i))
+	}
+	define := func(plural, scope string) {
+		t.Helper()
+		version := func(name string, stored bool) string {
+			return fmt.Sprintf("{name: %s, served: true, storage: %t, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}", name, stored)
+		}
+		crd := create(t, k, fmt.Sprintf(`
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: %[1]s.example.org}
+spec: {group: example.org, scope: %[2]s, names: {plural: %[1]s, kind: Thing}, versions: [%[3]s, %[4]s]}`, plural, scope, version("v1", true), version("v2", false)))
+		gvk := schema.GroupVersionKind{Group: "example.org", Version: "v1", Kind: "Thing"}
+		for n := range 3 {
+			namespace := ""
+			thing := &unstructured.Unstructured{}
+			thing.SetGroupVersionKind(gvk)
+			thing.SetName(fmt.Sprint("t", n))
+			if scope == "Namespaced" {
+				namespace = "default"
+				thing.SetNamespace(namespace)
+			}
+			await(t, "a thing is made", func() error {
+				again, err := client.New(config, client.Options{}) // it has another mapping now
+				if err != nil {
+					return err
+				}
+				return again.Create(t.Context(), thing.DeepCopy())
+			})
+			await(t, "it is played by both stages", func() error {
+				again, err := client.New(config, client.Options{})
+				if err != nil {
+					return err
+				}
+				u, err := read(t.Context(), again, gvk, namespace, thing.GetName())
+				if err == nil && (field(u, "played0") != "true" || field(u, "played1") != "true") {
+					err = fmt.Errorf("%s %s: %v", plural, scope, u.Object)
+				}
+				return err
+			})
+		}
+		if err := k.Delete(t.Context(), crd); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "the definition is gone", func() error {
+			if _, err := read(t.Context(), k, crd.GroupVersionKind(), "", crd.GetName()); !apierrors.IsNotFound(err) {
+				return errors.Join(err, errors.New("still there"))
+			}
+			return nil
+		})
+	}
+	define("things", "Cluster")
+	define("things", "Namespaced")
+	define("thingz", "Namespaced")
 }

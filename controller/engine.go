@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,6 +42,7 @@ type StageEngine struct {
 
 	users    *users
 	mapper   *restmapper.DeferredDiscoveryRESTMapper
+	looked   atomic.Int64 // when where kinds are was forgotten last, in nanoseconds
 	dynamic  dynamic.Interface
 	kinds    *kindWatches
 	troubles chan trouble
@@ -317,7 +319,7 @@ func (e *StageEngine) deleted(kind stage.Kind, o any) {
 		o = unknown.Obj
 	}
 	if object, ok := o.(stage.Object); ok {
-		e.table.forget(now, object.GetUID())
+		e.table.forget(now, idOf(object))
 	}
 }
 

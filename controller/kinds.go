@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -83,33 +84,66 @@ const (
 )
 
 // watchKind watches one kind into the table until ctx ends. A kind that the API
-// does not have is waited for: its definition may come after its stages.
+// does not have is waited for: its definition may come after its stages, or go and come back.
 func (e *StageEngine) watchKind(ctx context.Context, kind stage.Kind) {
-	var at place
+	for {
+		at, ok := e.findKind(ctx, kind)
+		if !ok || !e.watchKindAt(ctx, kind, at) {
+			return
+		}
+		e.mapper.Reset()
+		e.table.forgetKind(e.options.Clock.Now(), kind)
+		if !pause(ctx, e.options.Clock, lookFirst) {
+			return
+		}
+	}
+}
+
+// findKind waits for a kind to be there; false if ctx ends before.
+func (e *StageEngine) findKind(ctx context.Context, kind stage.Kind) (place, bool) {
 	for wait := lookFirst; ; wait = min(2*wait, lookMost) {
-		var err error
-		if at, err = e.placeOf(kind); err == nil {
-			break
+		at, err := e.placeOf(kind)
+		if err == nil {
+			return at, true
 		}
 		e.options.Logger.Debug("kind not found, will be looked for again", "kind", kind.String(), "error", err)
 		if !pause(ctx, e.options.Clock, wait) {
-			return
+			return place{}, false
+		}
+	}
+}
+
+// watchKindAt watches a kind where it is, until ctx ends or the API has nothing there any more,
+// which it reports.
+func (e *StageEngine) watchKindAt(ctx context.Context, kind stage.Kind, at place) (gone bool) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var nothing atomic.Bool
+	seen := func(err error) {
+		if noResource(err) {
+			nothing.Store(true)
+			stop()
 		}
 	}
 	client := e.dynamic.Resource(at.resource)
 	w, err := e.informer(&unstructured.Unstructured{}, kind, &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return client.List(ctx, consistent(o))
+			list, err := client.List(ctx, consistent(o))
+			seen(err)
+			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return client.Watch(ctx, o)
+			w, err := client.Watch(ctx, o)
+			seen(err)
+			return w, err
 		},
 	})
 	if err != nil {
 		e.options.Logger.Error("kind cannot be watched", "kind", kind.String(), "error", err)
-		return
+		return false
 	}
 	w.informer.RunWithContext(ctx)
+	return nothing.Load()
 }
 
 // pause waits, and reports whether ctx is still on.

@@ -11,7 +11,7 @@ import (
 // job is one entry handed to a worker. Either it is to be read live (confirm),
 // or decision is to be played on object.
 type job struct {
-	uid      types.UID
+	id, uid  types.UID
 	key      objectKey
 	confirm  bool
 	object   stage.Object
@@ -57,27 +57,27 @@ const (
 
 // pop hands out the entry that is due first. When none is due, next says when
 // one will be; zero means only an event brings one.
-func (t *table) pop(now time.Time) (uid types.UID, next time.Time, ok bool) {
+func (t *table) pop(now time.Time) (id types.UID, next time.Time, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	uid, next, ok = t.due.pop(now)
+	id, next, ok = t.due.pop(now)
 	if ok {
-		t.entries[uid].busy = true
+		t.entries[id].busy = true
 	}
-	return uid, next, ok
+	return id, next, ok
 }
 
-// begin is called by the worker that took uid, right before it acts: it decides
+// begin is called by the worker that took id, right before it acts: it decides
 // again on the newest version. There is a job only if the stage that was chosen
 // is still the chosen one and still due.
-func (t *table) begin(now time.Time, uid types.UID) (job, bool) {
+func (t *table) begin(now time.Time, id types.UID) (job, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e := t.entries[uid]
+	e := t.entries[id]
 	if e == nil {
 		return job{}, false
 	}
-	j := job{uid: uid, key: e.key, object: e.object, stages: t.stages, entry: e}
+	j := job{id: id, uid: e.uid, key: e.key, object: e.object, stages: t.stages, entry: e}
 	if !e.confirm.IsZero() && !e.confirm.After(now) {
 		j.confirm = true
 		return j, true
@@ -98,7 +98,7 @@ func (t *table) done(now time.Time, j job, o outcome) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := j.entry
-	if t.entries[j.uid] != e {
+	if t.entries[j.id] != e {
 		return
 	}
 	e.busy = false
@@ -150,7 +150,7 @@ func (t *table) done(now time.Time, j job, o outcome) {
 			t.tell(e, e.past.Stage, e.refusal)
 		}
 	case absent:
-		t.forgetLocked(now, j.uid)
+		t.forgetLocked(now, j.id)
 		return
 	}
 	if o.kind == failed && j.confirm {

@@ -3,11 +3,13 @@ package controller
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"path"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -96,6 +98,40 @@ func (e *StageEngine) placeOf(k stage.Kind) (place, error) {
 	return place{mapping.Resource, mapping.Scope.Name() == meta.RESTScopeNameNamespace}, nil
 }
 
+// errMoved: a kind's definition has gone and come back with another resource or scope. What was
+// sent went to where nothing is; it is sent again.
+var errMoved = errors.New("the kind is served under another path now")
+
+// resetEvery is how often the API is asked at most where its kinds are, apart from kinds
+// that nobody has found yet.
+const resetEvery = 5 * time.Second
+
+// elsewhere tells of an error whether it came of asking at a place where a kind is not any more.
+func (e *StageEngine) elsewhere(err error, k stage.Kind, at place) error {
+	if !noResource(err) || k == stage.KindPod || k == stage.KindNode {
+		return err
+	}
+	e.lookAgain()
+	if now, lost := e.placeOf(k); lost == nil && now != at {
+		return fmt.Errorf("%w: %s", errMoved, err.Error())
+	}
+	return err
+}
+
+// lookAgain forgets where kinds are, if that was not done just now.
+func (e *StageEngine) lookAgain() {
+	now := e.options.Clock.Now().UnixNano()
+	if last := e.looked.Load(); now-last >= int64(resetEvery) && e.looked.CompareAndSwap(last, now) {
+		e.mapper.Reset()
+	}
+}
+
+// noResource tells whether the API has no such path. One that has not this object says which
+// it has not.
+func noResource(err error) bool {
+	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
 // requestError is the failure of one request of a list.
 type requestError struct {
 	step int
@@ -133,7 +169,7 @@ func (e *StageEngine) send(ctx context.Context, r *stage.Request, before string)
 		data, err = answered(patchRequest(client, at, r).Body(body).Do(ctx))
 	}
 	if err != nil || !r.Own {
-		return nil, before, err
+		return nil, before, e.elsewhere(err, r.Kind, at)
 	}
 	var head metav1.PartialObjectMetadata
 	if err := json.Unmarshal(data, &head); err != nil {
@@ -230,7 +266,7 @@ func (e *StageEngine) readLive(ctx context.Context, k objectKey) (stage.Object, 
 	}
 	data, err := answered(client.Get().MaxRetries(0).AbsPath(at.url(k.namespace, k.name, "")).Do(ctx))
 	if err != nil {
-		return nil, err
+		return nil, e.elsewhere(err, k.kind, at)
 	}
 	return decode(k.kind, data)
 }
@@ -256,5 +292,5 @@ func (e *StageEngine) remove(ctx context.Context, k objectKey, options *metav1.D
 	if err != nil {
 		return err
 	}
-	return client.Delete().MaxRetries(0).AbsPath(at.url(k.namespace, k.name, "")).Body(body).Do(ctx).Error()
+	return e.elsewhere(client.Delete().MaxRetries(0).AbsPath(at.url(k.namespace, k.name, "")).Body(body).Do(ctx).Error(), k.kind, at)
 }

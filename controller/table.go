@@ -49,7 +49,7 @@ type table struct {
 	wake func()
 
 	mu      sync.Mutex
-	entries map[types.UID]*entry
+	entries map[types.UID]*entry // by their id
 	names   map[objectKey]types.UID
 	podsOf  map[string]map[types.UID]*entry
 	due     *agenda[types.UID]
@@ -62,7 +62,7 @@ type objectKey struct {
 
 // entry is what is known of one object.
 type entry struct {
-	uid     types.UID
+	id, uid types.UID
 	key     objectKey
 	object  stage.Object // the newest version seen
 	version uint64       // its resourceVersion
@@ -118,6 +118,16 @@ func keyOf(o stage.Object) objectKey {
 	return objectKey{kind: stage.KindOf(o), namespace: o.GetNamespace(), name: o.GetName()}
 }
 
+// idOf is what an object is known by. Stages may be for several versions of a kind, each of which
+// is watched by itself and shows every object.
+func idOf(o stage.Object) types.UID {
+	kind := stage.KindOf(o)
+	if kind == stage.KindPod || kind == stage.KindNode {
+		return o.GetUID()
+	}
+	return o.GetUID() + "@" + types.UID(kind.APIVersion)
+}
+
 // unordered is the revision of a resourceVersion that is no number.
 const unordered = 1<<64 - 1
 
@@ -139,18 +149,18 @@ func (t *table) observe(now time.Time, o stage.Object, listed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	version := revision(o.GetResourceVersion())
-	key := keyOf(o)
-	if before, ok := t.names[key]; ok && before != o.GetUID() {
+	key, id := keyOf(o), idOf(o)
+	if before, ok := t.names[key]; ok && before != id {
 		if t.entries[before].version > version {
 			return
 		}
 		t.forgetLocked(now, before)
 	}
-	e := t.entries[o.GetUID()]
+	e := t.entries[id]
 	if e == nil {
-		e = &entry{uid: o.GetUID(), key: key}
-		t.entries[e.uid] = e
-		t.names[key] = e.uid
+		e = &entry{id: id, uid: o.GetUID(), key: key}
+		t.entries[id] = e
+		t.names[key] = id
 	} else if version == e.version && version != unordered {
 		e.object = o // the cache's own, so that there is one in memory
 		return
@@ -217,11 +227,11 @@ func nodeReady(n *corev1.Node) bool {
 	return false
 }
 
-// forget drops the object with this UID and everything that was planned for it.
-func (t *table) forget(now time.Time, uid types.UID) {
+// forget drops the object with this id and everything that was planned for it.
+func (t *table) forget(now time.Time, id types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.forgetLocked(now, uid)
+	t.forgetLocked(now, id)
 }
 
 // forgetName drops whatever is known under a name; for a delete that the
@@ -234,22 +244,22 @@ func (t *table) forgetName(now time.Time, key objectKey) {
 	}
 }
 
-func (t *table) forgetLocked(now time.Time, uid types.UID) {
-	e := t.entries[uid]
+func (t *table) forgetLocked(now time.Time, id types.UID) {
+	e := t.entries[id]
 	if e == nil {
 		return
 	}
-	delete(t.entries, uid)
-	if t.names[e.key] == uid {
+	delete(t.entries, id)
+	if t.names[e.key] == id {
 		delete(t.names, e.key)
 	}
-	t.due.remove(uid)
+	t.due.remove(id)
 	switch e.key.kind {
 	case stage.KindPod:
 		t.unplacePod(e)
-		t.podChanged(uid, nil)
+		t.podChanged(e.uid, nil)
 	case stage.KindNode:
-		t.nodeChanged(uid, e.key.name, nil, false)
+		t.nodeChanged(e.uid, e.key.name, nil, false)
 		t.reconsiderPods(now, e.key.name)
 	}
 }
@@ -315,11 +325,11 @@ func (t *table) plan(now time.Time, e *entry) {
 	}
 	switch {
 	case ours && !e.confirm.IsZero():
-		t.due.set(e.uid, e.confirm)
+		t.due.set(e.id, e.confirm)
 	case ours && d.Chosen():
-		t.due.set(e.uid, later(d.Due, e.notBefore))
+		t.due.set(e.id, later(d.Due, e.notBefore))
 	default:
-		t.due.remove(e.uid)
+		t.due.remove(e.id)
 	}
 }
 

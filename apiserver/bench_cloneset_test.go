@@ -88,3 +88,42 @@ func putStatus(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) 
 	}
 	return err
 }
+
+// The same three changes with the pod sent whole, as the controller of `up` sends them.
+var (
+	wholeUpdating = whole(corev1.ConditionFalse, true, func(p *corev1.Pod) {
+		p.Labels[apps.LabelState], p.Labels[apps.LabelRevision], p.Labels[apps.LabelTemplateHash] = string(apps.StateUpdating), "bench-y8", "y8"
+		p.Annotations[apps.AnnotationInPlaceGrace] = `{"revision":"bench-y8","containerImages":{"main":"nginx:2"}}`
+		p.Annotations[apps.AnnotationInPlaceState] = `{"revision":"bench-y8","updateTimestamp":"2026-01-02T03:04:07Z"}`
+	})
+	wholeImage = whole("", false, func(p *corev1.Pod) {
+		delete(p.Annotations, apps.AnnotationInPlaceGrace)
+		p.Spec.Containers[0].Image = "nginx:2"
+	})
+	wholeNormal = whole(corev1.ConditionTrue, true, func(p *corev1.Pod) {
+		p.Labels[apps.LabelState], p.Annotations[apps.AnnotationStateSince] = string(apps.StateNormal), "2026-01-02T03:04:08Z"
+	})
+)
+
+// whole is a write of a changed pod, whose gate is set if it is its status.
+func whole(gate corev1.ConditionStatus, status bool, change func(*corev1.Pod)) podWrite {
+	return func(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) error {
+		change(p)
+		for i := range p.Status.Conditions {
+			switch c := &p.Status.Conditions[i]; {
+			case !status:
+			case c.Type == apps.ConditionInPlaceUpdateReady, c.Type == corev1.PodReady && gate == corev1.ConditionFalse:
+				c.Status = gate
+			}
+		}
+		p.ManagedFields = nil
+		if status {
+			return putStatus(ctx, client, p)
+		}
+		left, err := client.CoreV1().Pods(p.Namespace).Update(ctx, p, metav1.UpdateOptions{})
+		if err == nil {
+			*p = *left
+		}
+		return err
+	}
+}

@@ -49,6 +49,7 @@ func BenchmarkPodWrites(b *testing.B) {
 		{"job: create+status+status+finalizer", []podWrite{createHeld, writeStatus, writeSucceeded, releaseFinalizer}},
 		{"cloneset: create+status+state", []podWrite{createGated, writeStatus, patchNormal}},
 		{"cloneset: the same and updated in place", []podWrite{createGated, writeStatus, patchNormal, patchUpdating, patchImage, writeRestarted, patchNormal, writeReady}},
+		{"cloneset: the same, sent whole", []podWrite{createGated, writeStatus, patchNormal, wholeUpdating, wholeImage, writeRestarted, wholeNormal, writeReady}},
 		{"create+bind+event+status", []podWrite{createUnplaced, bind, writeEvent, writeStatus}},
 	} {
 		b.Run(life.name, func(b *testing.B) { benchmarkPodWrites(b, client, life.writes) })

@@ -4,15 +4,19 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apiserver/pkg/server/egressselector"
 )
 
+// dialTimeout is for addresses that were made up, where nobody says no.
+const dialTimeout = 5 * time.Second
+
 // dialKubelets is how logs, exec, attach and port-forward reach a node. Simulated nodes have
 // no kubelet; an error of the resolver or of TCP alone would not tell.
 func dialKubelets(egressselector.NetworkContext) (utilnet.DialFunc, error) {
-	var d net.Dialer
+	d := net.Dialer{Timeout: dialTimeout}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := d.DialContext(ctx, network, address)
 		if err != nil {

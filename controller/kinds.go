@@ -86,14 +86,22 @@ const (
 // watchKind watches one kind into the table until ctx ends. A kind that the API
 // does not have is waited for: its definition may come after its stages, or go and come back.
 func (e *StageEngine) watchKind(ctx context.Context, kind stage.Kind) {
-	for {
+	for wait := lookFirst; ; wait = min(2*wait, lookMost) {
 		at, ok := e.findKind(ctx, kind)
-		if !ok || !e.watchKindAt(ctx, kind, at) {
+		if !ok {
+			return
+		}
+		began := e.options.Clock.Now()
+		if !e.watchKindAt(ctx, kind, at) {
 			return
 		}
 		e.mapper.Reset()
-		e.table.forgetKind(e.options.Clock.Now(), kind)
-		if !pause(ctx, e.options.Clock, lookFirst) {
+		now := e.options.Clock.Now()
+		e.table.forgetKind(now, kind)
+		if now.Sub(began) > lookMost { // it was there
+			wait = lookFirst
+		}
+		if !pause(ctx, e.options.Clock, wait) {
 			return
 		}
 	}

@@ -168,6 +168,9 @@ func (e *StageEngine) send(ctx context.Context, r *stage.Request, before string)
 	default:
 		data, err = answered(patchRequest(client, at, r).Body(body).Do(ctx))
 	}
+	if err != nil && r.Subresource != "" {
+		return nil, before, err // the kind may have no such subresource; the object is looked at next
+	}
 	if err != nil || !r.Own {
 		return nil, before, e.elsewhere(err, r.Kind, at)
 	}

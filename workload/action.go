@@ -49,8 +49,7 @@ type Action struct {
 }
 
 // Applier is a Patch that can say what it makes of an object. Whoever sends that one whole
-// saves the API server the work of merging: an update costs it two thirds of what a patch
-// does.
+// saves the API server the work of merging.
 type Applier interface {
 	// Applied is the object after the patch, nil if only the API can tell. The object that it is
 	// given stays as it is; what the patch does not change is shared with it.

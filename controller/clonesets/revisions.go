@@ -3,6 +3,7 @@ package clonesets
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	podtemplatedefaults "k8s.io/kubernetes/pkg/apis/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/rehearse-k8s/rehearse/api/apps"
 	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
@@ -72,9 +74,9 @@ func (c *instance) adoptRevision(ctx context.Context, set *v1alpha1.CloneSet, m 
 	return nil
 }
 
-// adoptRevisions takes over ControllerRevisions that a set of the same labels has left behind:
+// adoptRevisions takes over ControllerRevisions that a set of the same name has left behind:
 // without them nobody knows what the pods that it left were made of. It tells whether there
-// were any.
+// were any. One that cannot be had is told of, and holds nothing up.
 func (c *instance) adoptRevisions(ctx context.Context, set *v1alpha1.CloneSet, m *memory) (any bool, err error) {
 	match, err := cloneset.Matcher(set)
 	if err != nil {
@@ -83,14 +85,13 @@ func (c *instance) adoptRevisions(ctx context.Context, set *v1alpha1.CloneSet, m
 	found, _ := c.caches[revisionsResource].GetIndexer().ByIndex(byNobody, set.Namespace)
 	for _, obj := range found {
 		r := obj.(*appsv1.ControllerRevision)
-		// Those of StatefulSets and DaemonSets bear no revision label of ours.
 		if r.DeletionTimestamp != nil || r.Labels[apps.LabelRevision] == "" || !match(r.Labels) {
 			continue
 		}
-		if _, err := readRevision(r); err != nil {
+		if read, err := readRevision(r); err != nil || !read.Made(set.Name, ptr.Deref(set.Status.CollisionCount, 0)) {
 			continue
 		}
-		if !any {
+		if !any { // it is known that the set is there
 			live, err := c.liveSet(ctx, set.Namespace, set.Name)
 			if err != nil {
 				return false, err
@@ -99,9 +100,13 @@ func (c *instance) adoptRevisions(ctx context.Context, set *v1alpha1.CloneSet, m
 				return false, shell.ErrStale
 			}
 		}
-		any = true
-		if err := c.adoptRevision(ctx, set, m, r); err != nil {
+		switch err := c.adoptRevision(ctx, set, m, r); {
+		case err == nil:
+			any = true
+		case errors.Is(err, shell.ErrStale):
 			return true, err
+		case ctx.Err() == nil:
+			c.events.Tell(set, true, "FailedAdopt", err.Error())
 		}
 	}
 	return any, nil

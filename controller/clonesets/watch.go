@@ -126,7 +126,12 @@ func (c *instance) keysOf(obj any) (keys []key) {
 		}
 		return nil
 	}
-	if _, ok := obj.(*corev1.Pod); !ok || len(o.GetLabels()) == 0 {
+	switch obj.(type) {
+	case *corev1.Pod, *appsv1.ControllerRevision:
+	default:
+		return nil
+	}
+	if len(o.GetLabels()) == 0 {
 		return nil
 	}
 	sets, _ := c.caches[setsResource].GetIndexer().ByIndex(cache.NamespaceIndex, o.GetNamespace())

@@ -130,7 +130,7 @@ func (c *instance) do(ctx context.Context, set *v1alpha1.CloneSet, m *memory, a 
 		if err := c.create(ctx, set, m, a); err != nil {
 			name := lastOf(a).Object.GetName()
 			m.note(&m.failed, name)
-			if status := apierrors.APIStatus(nil); !errors.As(err, &status) && !errors.Is(err, shell.ErrStale) {
+			if unanswered(err) {
 				m.note(&m.unanswered, name)
 			}
 			return err
@@ -149,6 +149,16 @@ func (c *instance) do(ctx context.Context, set *v1alpha1.CloneSet, m *memory, a 
 	then := *a.Then
 	then.Object = left
 	return c.do(ctx, set, m, &then)
+}
+
+// unanswered tells whether nobody knows if a write had effect: there was no answer, or one that
+// says no more than that it took too long.
+func unanswered(err error) bool {
+	if errors.Is(err, shell.ErrStale) {
+		return false
+	}
+	status := apierrors.APIStatus(nil)
+	return !errors.As(err, &status) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err)
 }
 
 // lastOf is what a chain of creates ends with: a pod, whose claims come before it.
@@ -288,8 +298,9 @@ func (c *instance) putWhole(ctx context.Context, a *workload.Action, left worklo
 }
 
 // known is the whole of the pod that a change is for: as a write has just left it, or as the
-// cache shows it. It is nil if that is not the version which the change is for, or if its
-// kubelet has yet to say that it runs: that one writes at the same time.
+// cache shows it. It is nil if that is not the version which the change is for, or, of a change
+// that is for any version, if the kubelet has yet to say that it runs: that one writes at the
+// same time.
 func (c *instance) known(a *workload.Action) *corev1.Pod {
 	named, ok := a.Object.(*corev1.Pod)
 	if !ok {

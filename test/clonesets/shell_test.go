@@ -64,7 +64,7 @@ func countWrites(w *simtest.World, runner func(context.Context, *rest.Config) er
 	}{
 		{"made", "", map[string]int{"create pods 201": n, "patch pods status200": n}},
 		{"updated in place", `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"web:2"}]}}}}`, map[string]int{verb + " pods status200": 2 * n, verb + " pods 200": n}},
-		{"relabelled", `{"spec":{"template":{"metadata":{"labels":{"more":"yes"}}}}}`, map[string]int{verb + " pods 200": n}},
+		{"relabelled", `{"spec":{"template":{"metadata":{"labels":{"more":"yes"},"annotations":{"note":"x"}}}}}`, map[string]int{verb + " pods 200": n}},
 		{"deleted", `{"spec":{"replicas":0}}`, map[string]int{"delete pods 200": n}},
 	} {
 		if step.patch == "" {

@@ -250,6 +250,12 @@ func (c *change) insteadOf(order *apps.InPlaceUpdateSpec, u *unit, to *corev1.Po
 			delete(sum.labels, key)
 		}
 	}
+	for key := range pending.annotations { // of others it is not known what the pod has
+		value := sum.annotations[key]
+		if is, ok := u.Ordered[key]; ok == (value != nil) && (!ok || value == any(is)) {
+			delete(sum.annotations, key)
+		}
+	}
 	return sum.and(&change{}, to)
 }
 

@@ -91,9 +91,9 @@ func changeOf(a, b *corev1.PodTemplateSpec) *change {
 		labels: keysChanged(a.Labels, b.Labels), annotations: map[string]any{},
 	}
 	for key, value := range keysChanged(a.Annotations, b.Annotations) {
-		c.annotations[key] = value
-		if value == nil {
-			c.annotations[key] = nil
+		c.annotations[key] = nil
+		if value != nil {
+			c.annotations[key] = *value
 		}
 	}
 	var err error
@@ -226,15 +226,8 @@ func (c *change) value(k metadataKey) (string, bool) {
 		}
 		return *value, true
 	}
-	switch value := c.annotations[k.name].(type) {
-	case string:
-		return value, true
-	case *string:
-		if value != nil {
-			return *value, true
-		}
-	}
-	return "", false
+	value, ok := c.annotations[k.name].(string)
+	return value, ok
 }
 
 // reads are the keys that change and that a container has variables from.

@@ -168,28 +168,38 @@ func TestLimitsAreRequests(t *testing.T) {
 // TestRefusedOrder: a pod whose spec the API does not let be changed as was ordered goes where
 // the template goes next, and does not try for ever.
 func TestRefusedOrder(t *testing.T) {
+	annotated := func(value string) func(*v1alpha1.CloneSetSpec) {
+		return func(s *v1alpha1.CloneSetSpec) { s.Template.Annotations = map[string]string{"read": value} }
+	}
+	reads := func(s *v1alpha1.CloneSetSpec) {
+		s.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "READ", ValueFrom: &corev1.EnvVarSource{
+			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.annotations['read']"}}}}
+	}
 	for name, c := range map[string]struct {
 		next []func(*v1alpha1.CloneSetSpec)
 		runs string
 		anew bool
 	}{
-		"back":        {[]func(*v1alpha1.CloneSetSpec){image("web:1"), resources("cpu=1")}, "web:1 restarts=0", false},
-		"on":          {[]func(*v1alpha1.CloneSetSpec){image("web:3")}, "web:3 restarts=1", false},
-		"other pods":  {[]func(*v1alpha1.CloneSetSpec){image("web:3"), strategy(v1alpha1.ReCreate)}, "web:3 restarts=0", true},
-		"half of it":  {[]func(*v1alpha1.CloneSetSpec){image("web:1")}, "web:1 restarts=0", false},
-		"with a hook": {[]func(*v1alpha1.CloneSetSpec){image("web:1"), withLabel("a", "b")}, "web:1 restarts=0", false},
+		"back":         {[]func(*v1alpha1.CloneSetSpec){image("web:1"), resources("cpu=1"), annotated("1")}, "web:1 restarts=0", false},
+		"on":           {[]func(*v1alpha1.CloneSetSpec){image("web:3")}, "web:3 restarts=1", false},
+		"other pods":   {[]func(*v1alpha1.CloneSetSpec){image("web:3"), strategy(v1alpha1.ReCreate)}, "web:3 restarts=0", true},
+		"half of it":   {[]func(*v1alpha1.CloneSetSpec){image("web:1"), annotated("1")}, "web:1 restarts=0", false},
+		"another half": {[]func(*v1alpha1.CloneSetSpec){image("web:1")}, "web:1 restarts=1", false},
+		"a hook": {[]func(*v1alpha1.CloneSetSpec){image("web:1"), annotated("1"), func(s *v1alpha1.CloneSetSpec) {
+			s.Lifecycle = &apps.Lifecycle{InPlaceUpdate: &apps.LifecycleHook{LabelsHandler: map[string]string{"held": "yes"}}}
+		}}, "web:1 restarts=0", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := grown(t, 2, inPlace, resources("cpu=1"), maxUnavailable(intstr.FromInt32(1)))
+			w := grown(t, 2, inPlace, resources("cpu=1"), annotated("1"), reads, withLabel("held", "yes"), maxUnavailable(intstr.FromInt32(1)))
 			before := map[types.UID]bool{w.pod(0).UID: true, w.pod(1).UID: true}
 			w.refuses = func(a *workload.Action) bool { return strings.Contains(asJSON(a.Patch), `"image":"bad"`) }
-			w.edit(image("bad"), resources("cpu=2"))
+			w.edit(image("bad"), resources("cpu=2"), annotated("2"))
 			for range 6 {
 				w.live()
 				w.carryOut(w.plan())
 			}
 			w.edit(c.next...)
-			w.settle()
+			w.obedient()
 			wanted := w.set.Spec.Template.Spec.Containers[0].Resources.Requests.Cpu()
 			for _, p := range w.active() {
 				kept := before[p.UID]

@@ -216,6 +216,25 @@ func (p *plan) stateAfter(u *unit) apps.LifecycleState {
 	return apps.StateNormal
 }
 
+// orderedAnnotations are those that an order is to change, as a pod has them.
+func orderedAnnotations(order string, all map[string]string) (are map[string]string) {
+	var todo apps.InPlaceUpdateSpec
+	if json.Unmarshal([]byte(order), &todo) != nil || len(todo.MetaDataPatch) == 0 {
+		return nil
+	}
+	var b patch
+	_ = json.Unmarshal(todo.MetaDataPatch, &b) // what cannot be read is nothing
+	for key := range b.Metadata.Annotations {
+		if value, ok := all[key]; ok {
+			if are == nil {
+				are = map[string]string{}
+			}
+			are[key] = value
+		}
+	}
+	return are
+}
+
 // ordered is what a pod's update in place has still to change in its spec; nil if nothing.
 func (u *unit) ordered() *apps.InPlaceUpdateSpec {
 	if u.InPlaceGrace == "" {

@@ -35,6 +35,8 @@ type Pod struct {
 
 	// The annotations, as they are.
 	DeletionCost, InPlaceState, InPlaceGrace, StateSince string
+	// Ordered are the annotations that the InPlaceGrace is to change, as they are.
+	Ordered map[string]string
 
 	Node string
 	// Claims are the names of those that a pod without a node mounts: of one that has a node,
@@ -94,6 +96,9 @@ func View(o *corev1.Pod) *Pod {
 		Node:       o.Spec.NodeName, Phase: o.Status.Phase,
 		Containers: make([]Container, 0, len(o.Spec.Containers)),
 		Statuses:   make([]Status, 0, len(o.Status.ContainerStatuses)),
+	}
+	if p.InPlaceGrace != "" {
+		p.Ordered = orderedAnnotations(p.InPlaceGrace, o.Annotations)
 	}
 	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
 		p.Controller = ref.UID

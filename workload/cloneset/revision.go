@@ -55,6 +55,18 @@ func ReadRevision(o *appsv1.ControllerRevision, defaulted func(*corev1.PodTempla
 
 func (r *Revision) name() string { return r.Object.Name }
 
+// Made tells whether a set of this name, with so many collisions so far, would make the revision
+// under the very name that it bears. Those of other kinds of workloads look alike and bear
+// others.
+func (r *Revision) Made(set string, collisions int32) bool {
+	for n := range collisions + 1 {
+		if revisionName(set, r.Digest, n) == r.name() {
+			return true
+		}
+	}
+	return false
+}
+
 // revise finds the revisions of the template and of the pods that keep the old one. It
 // tells whether there are any: a revision that has to be made first is seen by the next
 // plan.

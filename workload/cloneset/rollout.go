@@ -120,7 +120,7 @@ func (p *plan) bring(u *unit, to *Revision) bool {
 		p.diff.room--
 	}
 	switch {
-	case c.why == "" && p.mustAsk(u):
+	case c.why == "" && u.InPlaceGrace == "" && p.mustAsk(u): // for an order it was asked already
 		p.prepare(u)
 	case c.why == "":
 		p.begin(u, to, c)

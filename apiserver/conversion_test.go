@@ -2,13 +2,10 @@ package apiserver_test
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,7 +25,7 @@ import (
 func serveConversion(t *testing.T) (port string, caBundle []byte) {
 	t.Helper()
 	names := map[string]string{"example.org/v1": "size", "example.org/v2": "width"}
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return serveAs(t, "turner.conversions.svc", func(w http.ResponseWriter, r *http.Request) {
 		var review apiextensionsv1.ConversionReview
 		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
@@ -46,17 +43,7 @@ func serveConversion(t *testing.T) (port string, caBundle []byte) {
 		}
 		review.Request = nil
 		_ = json.NewEncoder(w).Encode(review)
-	}))
-	cert, key, ca := servingCertificate(t, "turner.conversions.svc")
-	pair, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
-	s.StartTLS()
-	t.Cleanup(s.Close)
-	u, _ := url.Parse(s.URL)
-	return u.Port(), ca
+	})
 }
 
 // TestConversionThroughService: a definition's conversion webhook is reached through the

@@ -2,7 +2,11 @@ package apiserver_test
 
 import (
 	"context"
+	"crypto/tls"
 	"flag"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"testing"
@@ -86,4 +90,20 @@ func servingCertificate(t *testing.T, name string) (cert, key, ca []byte) {
 		t.Fatal(err)
 	}
 	return cert, key, cert
+}
+
+// serveAs serves on this machine, in TLS with this name.
+func serveAs(t *testing.T, name string, handler http.HandlerFunc) (port string, caBundle []byte) {
+	t.Helper()
+	s := httptest.NewUnstartedServer(handler)
+	cert, key, ca := servingCertificate(t, name)
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	u, _ := url.Parse(s.URL)
+	return u.Port(), ca
 }

@@ -2,12 +2,9 @@ package apiserver_test
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"strings"
 	"testing"
 
@@ -23,7 +20,7 @@ import (
 // whatever carries the label refuse.
 func serveWebhook(t *testing.T) (port string, caBundle []byte) {
 	t.Helper()
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return serveAs(t, "guard.webhooks.svc", func(w http.ResponseWriter, r *http.Request) {
 		var review admissionv1.AdmissionReview
 		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
@@ -36,17 +33,7 @@ func serveWebhook(t *testing.T) (port string, caBundle []byte) {
 			review.Response.Result = &metav1.Status{Message: "refused as " + r.TLS.ServerName}
 		}
 		_ = json.NewEncoder(w).Encode(review)
-	}))
-	cert, key, ca := servingCertificate(t, "guard.webhooks.svc")
-	pair, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
-	s.StartTLS()
-	t.Cleanup(s.Close)
-	u, _ := url.Parse(s.URL)
-	return u.Port(), ca
+	})
 }
 
 // TestWebhookThroughService registers a released operator's way: a Service

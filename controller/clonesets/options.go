@@ -33,8 +33,8 @@ type Options struct {
 	Pods *controller.PodFeed
 	// Whole sends pods whole (PUT) where plans say how they are afterwards, and patches where not
 	// and where somebody else wrote in between. The writes of an update in place cost the API
-	// server a quarter less (BenchmarkPodWrites in apiserver); one of a newer version would lose the fields that this program does
-	// not know, so it is for those of the same version.
+	// server a quarter less (BenchmarkPodWrites in apiserver). A server of a newer version would
+	// lose the fields that this program does not know, so it is for those of the same version.
 	Whole bool
 	// Metrics, if it is not nil, is told what happens.
 	Metrics *Metrics

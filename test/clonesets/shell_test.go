@@ -8,10 +8,12 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/rest"
@@ -255,6 +257,14 @@ func TestLeftBehind(t *testing.T) {
 		}
 		w.Patch(set, types.MergePatchType, `{"metadata":{"finalizers":null}}`)
 		w.Settle()
+		// Another workload's, a DaemonSet's say, looks the same but for its name.
+		other := &appsv1.ControllerRevision{}
+		left := w.View().List("controllerrevisions.apps")[0]
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(left.Object, other); err != nil {
+			w.Fatalf("%v", err)
+		}
+		other.ObjectMeta = metav1.ObjectMeta{Namespace: left.GetNamespace(), Name: "web-5d4f", Labels: left.GetLabels()}
+		w.Create(other)
 		again := clonesets.SetOf(2, spec)
 		again.Spec.Template.Spec.Containers[0].Image = "web:3"
 		w.Create(again)
@@ -265,12 +275,18 @@ func TestLeftBehind(t *testing.T) {
 		}
 		for _, resource := range []string{"pods", "controllerrevisions.apps"} {
 			for _, u := range w.View().List(resource) {
+				if u.GetName() == other.Name {
+					if metav1.GetControllerOf(u) != nil {
+						w.Fatalf("somebody else's revision is controlled by %v", metav1.GetControllerOf(u))
+					}
+					continue
+				}
 				if ref := metav1.GetControllerOf(u); ref == nil || ref.UID != again.UID || !was[u.GetUID()] && resource == "pods" {
 					w.Fatalf("%s %s: controlled by %v, from before: %t", resource, u.GetName(), ref, was[u.GetUID()])
 				}
 			}
 		}
-		if n := len(w.View().List("controllerrevisions.apps")); n != 3 {
+		if n := len(w.View().List("controllerrevisions.apps")); n != 4 {
 			w.Fatalf("there are %d revisions", n)
 		}
 	})

@@ -73,7 +73,7 @@ func (o Options) Access() []controller.Access {
 		{Group: corev1.GroupName, Resource: podsResource, Verbs: append([]string{"get", "list", "watch", "create", "delete"}, change...)},
 		{Group: corev1.GroupName, Resource: podsResource + "/status", Verbs: change},
 		{Group: corev1.GroupName, Resource: podsResource + "/resize", Verbs: []string{"patch"}},
-		{Group: corev1.GroupName, Resource: claimsResource, Verbs: []string{"get", "list", "watch", "create", "delete"}},
+		{Group: corev1.GroupName, Resource: claimsResource, Verbs: []string{"get", "list", "watch", "create", "patch", "delete"}},
 		{Group: corev1.GroupName, Resource: "nodes", Verbs: []string{"list", "watch"}}, // for topology spread constraints
 		{Resource: "events", Verbs: []string{"create", "patch"}},
 	}

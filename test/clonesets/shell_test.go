@@ -22,6 +22,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/apps"
 	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
 	controller "github.com/rehearse-k8s/rehearse/controller/clonesets"
+	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/invariant"
 	"github.com/rehearse-k8s/rehearse/simtest"
@@ -86,6 +87,44 @@ func countWrites(w *simtest.World, runner func(context.Context, *rest.Config) er
 			w.Fatalf("%d pods %s: writes %v, want %v", n, step.what, got, step.want)
 		}
 		since = len(w.View().Run().Steps)
+	}
+}
+
+// TestPatchFollows: a pod that is sent whole and refused, because somebody else has written it,
+// is patched at once; a change that is for exactly one version is decided again.
+func TestPatchFollows(t *testing.T) {
+	next := map[string]string{ // which of the three writes of an update in place is refused, and what comes then
+		"":                                      "update",
+		"update pods status200":                 "update",
+		"update pods status200,update pods 200": "patch pods status200",
+	}
+	met := map[string]bool{}
+	result := simtest.Explore(t, clonesets.Options().Seeds(20), func(w *simtest.World) {
+		w.Controller(clonesets.Actor, fed)
+		w.Controller("kubelet", clonesets.Kubelet(nil))
+		w.Faults(fault.Fault{Kind: fault.KindConflict, Actor: clonesets.Actor, Verb: "update", Resource: "pods"})
+		set := clonesets.SetOf(1, v1alpha1.CloneSetSpec{UpdateStrategy: v1alpha1.CloneSetUpdateStrategy{Type: v1alpha1.InPlaceOnly}})
+		w.Create(set)
+		w.Settle()
+		since := len(w.View().Run().Steps)
+		w.Patch(set, types.MergePatchType, `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"web:2"}]}}}}`)
+		w.Settle()
+		got := writesOf(w, since)
+		refused := slices.IndexFunc(got, func(s string) bool { return strings.HasSuffix(s, "409") })
+		if refused < 0 {
+			return
+		}
+		before := strings.Join(got[:refused], ",")
+		met[before] = true
+		if then, ok := next[before]; !ok || !strings.HasPrefix(got[refused+1], then) {
+			w.Fatalf("%v", got)
+		}
+	})
+	if result.Failure != nil {
+		t.Error(said(result.Failure))
+	}
+	if len(met) < len(next) {
+		t.Errorf("refused were only %v", met)
 	}
 }
 

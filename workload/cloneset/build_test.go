@@ -446,6 +446,10 @@ func (w *world) patch(is workload.Object, a *workload.Action) workload.Object {
 				left.Spec.Containers[i].Resources = next.Spec.Containers[i].Resources
 			}
 		}
+	case *corev1.PersistentVolumeClaim:
+		next := &corev1.PersistentVolumeClaim{}
+		w.read(text, next)
+		*left = *next
 	case *v1alpha1.CloneSet:
 		next := &v1alpha1.CloneSet{}
 		w.read(text, next)

@@ -101,11 +101,18 @@ func (p *plan) mountClaims(spec *corev1.PodSpec, from *Revision, instance string
 	}
 }
 
-func (p *plan) deleteClaims(claims []*Claim, why string) {
-	for _, c := range claims {
-		o := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name, UID: c.UID, ResourceVersion: c.ResourceVersion}}
-		p.act(workload.Action{Verb: workload.Delete, Object: o, Reason: workload.Reason{Code: "SuccessfulDelete", Text: why}})
-	}
+// object is as much of the claim as a write names.
+func (c *Claim) object() *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name, UID: c.UID, ResourceVersion: c.ResourceVersion}}
+}
+
+// markClaim says on a claim that it goes with its pod, or with null that it does not.
+func (p *plan) markClaim(c *Claim, mark, why string) {
+	p.act(workload.Action{
+		Verb: workload.Patch, Object: c.object(), PatchType: types.MergePatchType, Exact: true,
+		Patch:  json.RawMessage(fmt.Appendf(nil, `{"metadata":{"labels":{%q:%s}}}`, apps.LabelSpecifiedDelete, mark)),
+		Reason: workload.Reason{Code: "Marked", Text: why},
+	})
 }
 
 // repairClaims makes claims again that are gone, of pods that have no node yet: somebody
@@ -132,20 +139,37 @@ func (p *plan) repairClaims() {
 	}
 }
 
-// tidyClaims deletes claims without a pod where claims are not used again.
+// tidyClaims deletes claims whose pod is gone or going: those that were marked with it, and
+// all that are without one where claims are not used again. A claim whose pod is to stay
+// after all, because somebody took its mark away, loses its own.
 func (p *plan) tidyClaims() {
-	if !p.set.Spec.ScaleStrategy.DisablePVCReuse || len(p.Claims) == 0 {
+	if len(p.Claims) == 0 {
 		return
 	}
-	borne := map[string]bool{}
+	pods := make(map[string]*Pod, len(p.Pods))
 	for _, pod := range p.Pods {
-		borne[pod.instance] = true
+		pods[pod.instance] = pod
 	}
 	for _, c := range p.Claims {
-		if !borne[c.Instance] && !c.Terminating {
-			p.deleteClaims([]*Claim{c}, "its pod is gone")
+		if len(p.decision.Actions) >= 4*p.Limits.Pods {
+			return // the next plan goes on
+		}
+		pod := pods[c.Instance]
+		switch {
+		case c.Terminating:
+		case pod == nil && (c.Marked || p.set.Spec.ScaleStrategy.DisablePVCReuse):
+			p.deleteClaim(c, "its pod is gone")
+		case pod == nil || !c.Marked:
+		case pod.Terminating:
+			p.deleteClaim(c, "its pod "+pod.Name+" is deleted")
+		case pod.active && !pod.marked:
+			p.markClaim(c, "null", "its pod "+pod.Name+" stays")
 		}
 	}
+}
+
+func (p *plan) deleteClaim(c *Claim, why string) {
+	p.act(workload.Action{Verb: workload.Delete, Object: c.object(), Reason: workload.Reason{Code: "SuccessfulDelete", Text: why}})
 }
 
 // tidyNames takes names out of podsToDelete whose pods are gone. It is a write of its own to

@@ -51,28 +51,65 @@ func TestClaimsAreRepaired(t *testing.T) {
 	w.past.Taken = nil
 	w.edit(replicas(0))
 	w.expect("Marked 0")
-	w.expect("delete claim logs-web-0")
+	w.expect("Marked claim logs-web-0")
+	w.expect("delete 0")
+	w.settle()
+	if len(w.claims) > 0 {
+		t.Errorf("claims %v", sorted(w.claims))
+	}
 
 	w = grown(t, 1, claim("data"))
 	delete(w.claims, name) // whatever happened, the pod has its volume
 	w.expect("")
 }
 
-// TestClaimsGoWithTheirPod: a pod that is deleted is marked first, then its claims are
-// deleted, then it, so that who stops in between leaves nothing behind.
+// TestClaimsGoWithTheirPod: of a pod that is deleted first it is marked, then its claims
+// are, and they are deleted when it is: who stops in between leaves nothing behind, and
+// no pod that runs has a claim that goes.
 func TestClaimsGoWithTheirPod(t *testing.T) {
-	w := grown(t, 2, claim("data"))
-	w.change(1, func(p *corev1.Pod) { p.Annotations[apps.AnnotationDeletionCost] = "-1" })
-	w.edit(replicas(1))
-	w.expect("Marked 1")
-	if _, ok := w.pod(1).Labels[apps.LabelSpecifiedDelete]; !ok {
-		t.Error("the pod is not marked")
+	for _, stays := range []bool{true, false} { // for a while, or not
+		w := grown(t, 2, claim("data"))
+		w.behaves = func(*corev1.Pod) behaviour { return behaviour{stays: stays} }
+		w.change(1, func(p *corev1.Pod) { p.Annotations[apps.AnnotationDeletionCost] = "-1" })
+		w.edit(replicas(1))
+		w.expect("Marked 1")
+		if _, ok := w.pod(1).Labels[apps.LabelSpecifiedDelete]; !ok {
+			t.Error("the pod is not marked")
+		}
+		w.expect("Marked claim data-web-1")
+		w.expect("delete 1")
+		if !stays {
+			w.vanish(w.name(1))
+			w.edit(replicas(2)) // nobody takes a claim that is to go
+			w.expect("create claim data-web-2 then create 2, delete claim data-web-1")
+			continue
+		}
+		w.expect("delete claim data-web-1")
+		w.expect("")
+		w.vanish(w.name(1))
+		w.settle()
+		if len(w.claims) != 1 || len(w.pods) != 1 {
+			t.Errorf("claims %v, pods %v", sorted(w.claims), sorted(w.pods))
+		}
 	}
-	w.expect("delete claim data-web-1")
-	w.expect("delete 1")
-	w.settle()
-	if len(w.claims) != 1 || len(w.pods) != 1 {
-		t.Errorf("claims %v, pods %v", sorted(w.claims), sorted(w.pods))
+}
+
+// TestClaimsStayWithTheirPod: while a pod that is to be deleted has to stay, because no other
+// is available, its claims stay too; and they are kept when somebody takes its mark away.
+// Found by the search (case 9722): a template that never runs came between.
+func TestClaimsStayWithTheirPod(t *testing.T) {
+	w := grown(t, 2, claim("data"), maxUnavailable(number(1)))
+	w.specify(0)
+	w.expect("Marked claim data-web-0")
+	w.change(1, func(p *corev1.Pod) {
+		p.Status.Conditions = slices.DeleteFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady })
+	})
+	w.expect("")
+	w.change(0, func(p *corev1.Pod) { delete(p.Labels, apps.LabelSpecifiedDelete) })
+	w.expect("Marked claim data-web-0")
+	w.expect("")
+	if c := w.claims["data-web-"+instanceID("set", 0)]; c == nil || c.DeletionTimestamp != nil || c.Labels[apps.LabelSpecifiedDelete] != "" {
+		t.Errorf("claim %+v", c)
 	}
 }
 

@@ -38,6 +38,7 @@ type plan struct {
 	units    []unit // the active pods
 	inactive []*Pod // the others
 	claimsBy map[string][]*Claim
+	marks    int // pods that are marked for deletion, or whose claims are
 	diff     difference
 	// old and young are the active pods, young those that are updated.
 	old, young group

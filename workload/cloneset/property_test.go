@@ -239,8 +239,8 @@ func (w *world) honoured(s State, d Decision) {
 	for i := range d.Actions {
 		a := &d.Actions[i]
 		if c, ok := a.Object.(*corev1.PersistentVolumeClaim); ok && a.Verb == workload.Delete {
-			if p := instances[w.claims[c.Name].Labels[apps.LabelInstanceID]]; p != nil && p.active && !p.marked {
-				w.t.Fatalf("claim %s is deleted, and its pod stays; %s", c.Name, w.told())
+			if p := instances[w.claims[c.Name].Labels[apps.LabelInstanceID]]; p != nil && !p.Terminating {
+				w.t.Fatalf("claim %s is deleted before its pod is; %s", c.Name, w.told())
 			}
 		}
 		p := pods[a.Object.GetName()]

@@ -152,10 +152,10 @@ func (p *plan) shrink() {
 	}
 }
 
-// remove takes the next step of a pod's deletion: its hook is asked, its claims are
-// deleted, then the pod. Of a pod with claims of its own the deletion is marked first, so
-// that no claim is left behind by who stops in between, and none is deleted of a pod that
-// stays after all. specified says that the pod is to go in any case.
+// remove takes the next step of a pod's deletion: its hook is asked, then it is deleted. Of
+// a pod with claims of its own the deletion is marked first, on it and then on them, so that
+// no claim is left behind by who stops in between; none is deleted before its pod is, which
+// may stay after all. specified says that the pod is to go in any case.
 func (p *plan) remove(u *unit, specified bool, why string) {
 	hook := p.hooks().PreDelete
 	mark := patch{Metadata: patchMetadata{Labels: map[string]*string{}}}
@@ -178,15 +178,22 @@ func (p *plan) remove(u *unit, specified bool, why string) {
 	}
 	keepsClaims := !u.active && !p.set.Spec.ScaleStrategy.DisablePVCReuse
 	if claims := p.claimsOf(u.instance); len(claims) > 0 && !keepsClaims {
-		if !u.marked {
+		left := slices.DeleteFunc(claims, func(c *Claim) bool { return c.Marked || c.Terminating })
+		switch {
+		case u.marked && len(left) == 0:
+		case p.marks >= p.Limits.Pods:
+			return // the next plan goes on
+		case !u.marked:
+			p.marks++
 			mark.Metadata.Labels[apps.LabelSpecifiedDelete] = ptrTo("true")
 			p.patch(u, mark, "Marked", why)
 			return
-		}
-		left := slices.DeleteFunc(claims, func(c *Claim) bool { return c.Terminating })
-		if len(left) > 0 {
+		default:
+			p.marks++
 			u.acted = true
-			p.deleteClaims(left, "its pod "+u.Name+" is deleted")
+			for _, c := range left {
+				p.markClaim(c, `"true"`, "its pod "+u.Name+" is to be deleted")
+			}
 			return
 		}
 	}
@@ -269,7 +276,7 @@ func (p *plan) instances(n int) (ids []string) {
 			continue
 		}
 		unclaimed[c.Instance] = true
-		if reuse && !c.Terminating && len(ids) < n {
+		if reuse && !c.Marked && !c.Terminating && len(ids) < n {
 			take(c.Instance)
 		}
 	}

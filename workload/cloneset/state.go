@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rehearse-k8s/rehearse/api/apps"
 	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
 	"github.com/rehearse-k8s/rehearse/workload"
 )
@@ -36,15 +37,17 @@ type Claim struct {
 	UID             types.UID
 	ResourceVersion string
 	// Instance is the pod's instance-id.
-	Instance    string
-	Terminating bool
+	Instance string
+	// Marked says that it goes when its pod does: that one is to be deleted.
+	Marked, Terminating bool
 }
 
 // ViewClaim makes the Claim of an object.
 func ViewClaim(o *corev1.PersistentVolumeClaim) *Claim {
+	_, marked := o.Labels[apps.LabelSpecifiedDelete]
 	return &Claim{
 		Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
-		Instance: o.Labels[labelInstance], Terminating: o.DeletionTimestamp != nil,
+		Instance: o.Labels[labelInstance], Marked: marked, Terminating: o.DeletionTimestamp != nil,
 	}
 }
 

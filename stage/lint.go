@@ -149,8 +149,10 @@ func (l *linter) file(f File) {
 		return
 	}
 	found := false
-	for _, d := range documents(f.Data) {
-		found = l.document(f.Name, d) || found
+	for _, whole := range documents(f.Data) {
+		for _, d := range whole.items() {
+			found = l.document(f.Name, d) || found
+		}
 	}
 	if !found {
 		l.add(Finding{File: f.Name, Severity: SeverityError, Message: "no Stage in this file"})
@@ -176,7 +178,7 @@ func invalidUTF8(data []byte) int {
 // document reads one document; it reports whether there was anything in it.
 func (l *linter) document(file string, d document) bool {
 	bad := func(e *Error) bool {
-		l.add(Finding{File: file, Line: max(e.Line, d.first+1), Severity: SeverityError, Stage: e.Stage, Field: e.Field, Message: e.Problem})
+		l.add(Finding{File: file, Line: max(e.Line, d.line()), Severity: SeverityError, Stage: e.Stage, Field: e.Field, Message: e.Problem})
 		return true
 	}
 	if len(d.text) > mostBytes {
@@ -186,20 +188,17 @@ func (l *linter) document(file string, d document) bool {
 	if failed == nil && src == nil {
 		return false
 	}
-	root := &yaml.Node{}
-	if err := yaml.Unmarshal(d.text, root); err != nil {
+	root, err := d.root()
+	if err != nil {
 		if failed == nil {
 			failed = yamlError(err, d.first)
 		}
 		return bad(failed)
 	}
 	if failed != nil && (len(root.Content) == 0 || failed.Field == "kind" || root.Content[0].Kind != yaml.MappingNode) {
-		if len(root.Content) > 0 && root.Content[0].Kind != yaml.MappingNode {
-			failed.Problem = "this is no object: a stage is a mapping of apiVersion, kind, metadata and spec"
-		}
 		return bad(failed)
 	}
-	s := &linted{source: &source{stage: &Stage{}, file: file, first: d.first, text: d.text}}
+	s := &linted{source: d.source(file)}
 	s.stage.Name = scalar(root.Content[0], "metadata", "name")
 	shape := shapeCheck{prune: true, left: mostShapes, report: func(path string, n *yaml.Node, text string) {
 		s.bad = append(s.bad, path)

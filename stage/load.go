@@ -23,7 +23,7 @@ type File struct {
 }
 
 // Load reads the stages of a file: YAML or JSON, one or more documents, all of
-// kind Stage. Decoding is strict: an unknown or doubled field is an error, as is
+// kind Stage or lists of them. Decoding is strict: an unknown or doubled field is an error, as is
 // anything Compile would refuse. Errors are *Error values (joined when there
 // are several) that name file, line, stage and field.
 func Load(file string, data []byte) ([]Stage, error) {
@@ -67,31 +67,43 @@ const mostBytes = 3 << 20
 func decode(file string, data []byte) ([]source, []*Error) {
 	var out []source
 	var bad []*Error
-	for n, d := range documents(data) {
-		src, err := decodeOne(file, d)
-		if err != nil {
-			err.File = file
-			if err.Stage == "" && n > 0 {
-				err.Problem = fmt.Sprintf("document %d: %s", n+1, err.Problem)
+	for n, whole := range documents(data) {
+		for i, d := range whole.items() {
+			src, err := decodeOne(file, d)
+			if err != nil {
+				err.File = file
+				switch {
+				case err.Stage != "":
+				case d.item != nil:
+					err.Problem = fmt.Sprintf("item %d: %s", i+1, err.Problem)
+				case n > 0:
+					err.Problem = fmt.Sprintf("document %d: %s", n+1, err.Problem)
+				}
+				bad = append(bad, err)
+				continue
 			}
-			bad = append(bad, err)
-			continue
-		}
-		if src != nil {
-			out = append(out, *src)
+			if src != nil {
+				out = append(out, *src)
+			}
 		}
 	}
 	return out, bad
 }
 
+const noStage = "this is no object: a stage is a mapping of apiVersion, kind, metadata and spec"
+
 // decodeOne decodes one document; a document of comments only gives nil.
 func decodeOne(file string, d document) (*source, *Error) {
 	if len(d.text) > mostBytes {
-		return nil, &Error{Line: d.first + 1, Problem: fmt.Sprintf("is over %d bytes", mostBytes)}
+		return nil, &Error{Line: d.line(), Problem: fmt.Sprintf("is over %d bytes", mostBytes)}
 	}
 	asJSON, err := yaml.YAMLToJSONStrict(d.text)
 	if err != nil {
-		return nil, yamlError(err, d.first)
+		failed := yamlError(err, d.first)
+		if d.item != nil {
+			failed.Line = d.line() // the parser counts from the item's own beginning
+		}
+		return nil, failed
 	}
 	if string(bytes.TrimSpace(asJSON)) == "null" {
 		return nil, nil
@@ -102,7 +114,10 @@ func decodeOne(file string, d document) (*source, *Error) {
 			Name string `json:"name"`
 		} `json:"metadata"`
 	}
-	src := &source{stage: &Stage{}, file: file, first: d.first, text: d.text}
+	src := d.source(file)
+	if !bytes.HasPrefix(asJSON, []byte("{")) {
+		return nil, src.place(&Error{Problem: noStage})
+	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(asJSON, &head); err != nil {
 		return nil, src.place(decodeError(err))
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -196,6 +197,38 @@ func FuzzLoad(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestList: stages that stand in a List, as kubectl prints them, are the same as alone; what is
+// wrong is said of the item, with the line of the file.
+func TestList(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("testdata", "lint", "list.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, bad := LoadGood(File{Name: "f", Data: data})
+	var got []string
+	for _, e := range bad {
+		got = append(got, e.Error())
+	}
+	want := []string{
+		"f:21: stage first: spec.next.retries: unknown field",
+		`f:32: stage none: kind: this is kind "Pod" of apiVersion "v1"; only kind Stage of apiVersion kwok.x-k8s.io/v1alpha1 is read`,
+		"f:34: item 4: " + noStage,
+		"f:29: stage second: spec.weight: must not be negative",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	one := podStage("a", "weight: 2")
+	alone, err := Load("f", []byte(one))
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed, err := Load("f", []byte("kind: StageList\napiVersion: kwok.x-k8s.io/v1alpha1\nitems:\n- "+strings.ReplaceAll(strings.Trim(one, "\n-"), "\n", "\n  ")))
+	if err != nil || !reflect.DeepEqual(listed, alone) {
+		t.Errorf("%v\n%s", err, cmp.Diff(alone, listed))
+	}
 }
 
 // TestLines: an error names the line of the field at fault.

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/rehearse-k8s/rehearse/api/v1alpha1"
 )
 
 // source is one stage and where it was written.
@@ -82,10 +84,63 @@ func child(node *yaml.Node, part string) (key, value *yaml.Node) {
 	return nil, nil
 }
 
-// document is one YAML document of a file.
+// document is one YAML document of a file, or one item of a List.
 type document struct {
 	text  []byte
 	first int
+	// item is where an item stands, nil for a whole document: its text is written anew, and
+	// what was written has the lines.
+	item *yaml.Node
+}
+
+// items are those of a document that is a List, as kubectl prints several objects; else the
+// document itself.
+func (d document) items() []document {
+	root := &yaml.Node{}
+	if !bytes.Contains(d.text, []byte("items")) || yaml.Unmarshal(d.text, root) != nil || len(root.Content) == 0 {
+		return []document{d}
+	}
+	kind := scalar(root.Content[0], "kind")
+	_, list := child(root.Content[0], "items")
+	if kind != "List" && kind != v1alpha1.StageKind+"List" || list == nil || list.Kind != yaml.SequenceNode {
+		return []document{d}
+	}
+	var out []document
+	for _, n := range list.Content {
+		text, err := yaml.Marshal(n)
+		if err != nil {
+			return []document{d}
+		}
+		out = append(out, document{text: text, first: d.first, item: n})
+	}
+	return out
+}
+
+// root is the document, parsed.
+func (d document) root() (*yaml.Node, error) {
+	root := &yaml.Node{}
+	if d.item != nil {
+		root.Kind, root.Content = yaml.DocumentNode, []*yaml.Node{d.item}
+		return root, nil
+	}
+	return root, yaml.Unmarshal(d.text, root)
+}
+
+// line is where it begins.
+func (d document) line() int {
+	if d.item != nil {
+		return d.first + d.item.Line
+	}
+	return d.first + 1
+}
+
+// source is the one of a stage that stands in it.
+func (d document) source(file string) *source {
+	s := &source{stage: &Stage{}, file: file, first: d.first, text: d.text}
+	if d.item != nil {
+		s.root, _ = d.root()
+	}
+	return s
 }
 
 // documents cuts a file at its "---" lines.

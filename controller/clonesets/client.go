@@ -5,9 +5,11 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -39,23 +41,28 @@ func newSetsClient(config *rest.Config) (rest.Interface, error) {
 	return rest.RESTClientFor(config)
 }
 
-// newSetsInformer watches CloneSets.
-func newSetsInformer(client rest.Interface) (cache.SharedIndexInformer, error) {
+// newSetsInformer watches CloneSets. The API takes templates that are no pod templates, for no
+// schema says all that those may hold; so each set is read by itself, and one that cannot be
+// read holds up no other.
+func newSetsInformer(client dynamic.Interface) (cache.SharedIndexInformer, error) {
+	sets := client.Resource(v1alpha1.GroupVersion.WithResource(setsResource))
 	list := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			shell.Consistent(&o)
-			all := &v1alpha1.CloneSetList{}
-			err := client.Get().Resource(setsResource).VersionedParams(&o, parameters).Do(ctx).Into(all)
-			return all, err
+			return sets.List(ctx, o)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			shell.Consistent(&o)
-			o.Watch = true
-			return client.Get().Resource(setsResource).VersionedParams(&o, parameters).Watch(ctx)
+			return sets.Watch(ctx, o)
 		},
 	}
-	informer := cache.NewSharedIndexInformer(list, &v1alpha1.CloneSet{}, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
-	return informer, informer.SetTransform(controller.Trim)
+	informer := cache.NewSharedIndexInformer(list, &unstructured.Unstructured{}, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	return informer, informer.SetTransform(func(obj any) (any, error) {
+		if u, ok := obj.(*unstructured.Unstructured); ok {
+			obj = readSet(u)
+		}
+		return controller.Trim(obj)
+	})
 }
 
 // liveSet reads a CloneSet from the API; nil if there is none.

@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -51,7 +52,10 @@ func newInstance(config *rest.Config, o Options) (*instance, error) {
 	}
 	var sets cache.SharedIndexInformer
 	if err == nil {
-		sets, err = newSetsInformer(c.sets)
+		var client *dynamic.DynamicClient
+		if client, err = dynamic.NewForConfig(config); err == nil {
+			sets, err = newSetsInformer(client)
+		}
 	}
 	if err != nil {
 		return nil, err

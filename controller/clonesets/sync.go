@@ -35,6 +35,10 @@ func (c *instance) sync(ctx context.Context, k key) (wake time.Duration, err err
 		c.metrics.states(k, nil)
 		return 0, nil
 	}
+	if why := set.Annotations[unreadable]; why != "" {
+		d := cloneset.Unreadable(time.Now(), set, why)
+		return 0, c.carryOut(ctx, set, m, &d)
+	}
 	if adopted, err := c.adoptRevisions(ctx, set, m); adopted || err != nil {
 		return shell.Fallback, err // the next plan sees them
 	}

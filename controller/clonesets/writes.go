@@ -2,6 +2,7 @@ package clonesets
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -81,8 +82,13 @@ func (m *memory) remember(now time.Time, d *cloneset.Decision, most int) {
 func (c *instance) writeStatus(ctx context.Context, set *v1alpha1.CloneSet, m *memory, d *cloneset.Decision) error {
 	next := *set // the status is all that is written, and all that is ours
 	next.Status = *d.Status
-	written := &v1alpha1.CloneSet{}
-	err := c.sets.Put().Namespace(set.Namespace).Resource(setsResource).Name(set.Name).SubResource("status").Body(&next).Do(ctx).Into(written)
+	result := c.sets.Put().Namespace(set.Namespace).Resource(setsResource).Name(set.Name).SubResource("status").Body(&next).Do(ctx)
+	// Of the answer no more is read than its version: the rest may be unreadable.
+	written := &metav1.PartialObjectMetadata{}
+	err := result.Error()
+	if body, _ := result.Raw(); err == nil {
+		err = json.Unmarshal(body, written)
+	}
 	c.metrics.wrote(setsResource, "update", err)
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):

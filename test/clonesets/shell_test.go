@@ -179,6 +179,46 @@ func TestClaimIsRepaired(t *testing.T) {
 	})
 }
 
+// TestUnreadableSet: the API takes a template that is none. Who cannot be read says so, and no
+// other set waits for it; mended, it goes on.
+func TestUnreadableSet(t *testing.T) {
+	simtest.Run(t, clonesets.Options().Seeds(1), func(w *simtest.World) {
+		w.Controller(clonesets.Actor, ours)
+		w.Controller("kubelet", clonesets.Kubelet(nil))
+		good, bad := clonesets.SetOf(1, v1alpha1.CloneSetSpec{}), clonesets.SetOf(1, v1alpha1.CloneSetSpec{})
+		bad.Name, bad.Spec.Template.Labels["app"], bad.Spec.Selector.MatchLabels["app"] = "bad", "bad", "bad"
+		w.Create(good)
+		w.Create(bad)
+		w.Settle()
+		const template = `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"web:2","resources":%s}]}}}}`
+		named := &unstructured.Unstructured{} // the story cannot read it either
+		named.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(v1alpha1.Kind))
+		named.SetNamespace(bad.Namespace)
+		named.SetName(bad.Name)
+		w.Patch(named, types.MergePatchType, fmt.Sprintf(template, `{"requests":{"cpu":"much"}}`))
+		w.Patch(good, types.MergePatchType, `{"spec":{"replicas":3}}`)
+		w.Settle()
+		status := func(name string) (s v1alpha1.CloneSetStatus) {
+			u := w.View().Get("clonesets.apps.kruise.io", "default", name)
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object["status"].(map[string]any), &s); err != nil {
+				w.Fatalf("%v", err)
+			}
+			return s
+		}
+		if s := status("web"); s.AvailableReplicas != 3 {
+			w.Fatalf("%+v", s)
+		}
+		if s := status("bad"); s.AvailableReplicas != 1 || len(s.Conditions) != 2 || s.Conditions[0].Reason != "Unreadable" || s.ObservedGeneration != 2 {
+			w.Fatalf("%+v", s)
+		}
+		w.Patch(named, types.MergePatchType, fmt.Sprintf(template, "null"))
+		w.Settle()
+		if s := status("bad"); s.UpdatedAvailableReplicas != 1 || len(s.Conditions) != 0 {
+			w.Fatalf("%+v", s)
+		}
+	})
+}
+
 // TestOneOfMany has one pod that cannot go on, in each of several ways; all others do.
 func TestOneOfMany(t *testing.T) {
 	for name, tell := range map[string]func(w *simtest.World, set *v1alpha1.CloneSet){

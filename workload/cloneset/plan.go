@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rehearse-k8s/rehearse/api/apps"
@@ -107,6 +108,23 @@ func Plan(now time.Time, s State) Decision {
 	// somebody else (another instance, a user) may know better.
 	p.decision.Recheck = p.decision.Status == nil && (!known || p.decision.Tally.Created+p.decision.Tally.Deleted+p.decision.Tally.Updated > 0)
 	return p.decision
+}
+
+// Unreadable is the decision about a set that is no CloneSet, although the API takes it: to
+// say so. Its pods are left as they are.
+func Unreadable(now time.Time, set *v1alpha1.CloneSet, why string) (d Decision) {
+	is := set.Status.DeepCopy()
+	is.ObservedGeneration = set.Generation
+	for _, kind := range []v1alpha1.CloneSetConditionType{v1alpha1.FailedScale, v1alpha1.FailedUpdate} {
+		if c := condition(is, kind); c == nil || c.Message != why {
+			d.Events = []Event{{Warning: true, Reason: "Unreadable", Message: why}}
+		}
+		setCondition(is, v1alpha1.CloneSetCondition{Type: kind, Status: corev1.ConditionTrue, Reason: "Unreadable", Message: why}, now)
+	}
+	if !equality.Semantic.DeepEqual(is, &set.Status) {
+		d.Status = is
+	}
+	return d
 }
 
 // survey sorts the pods out.

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -24,9 +25,13 @@ type Server struct {
 	doors   *doors
 	working *workingFor
 	cancel  context.CancelFunc
+	ready   atomic.Bool // it has been
 	done    chan struct{}
 	err     error
 }
+
+// startPatience is how long Stop waits for a server that is still starting.
+const startPatience = 10 * time.Second
 
 // Start builds a server, opens its doors and returns; Ready waits until it
 // answers. The server runs until ctx ends or Stop is called. An error is one
@@ -44,9 +49,12 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		_ = l.Close()
 		return nil, err
 	}
-	ctx, s.cancel = context.WithCancel(ctx)
+	caller := ctx
+	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	unhook := context.AfterFunc(caller, s.Stop)
 	go func() {
 		defer close(s.done)
+		defer unhook()
 		var background sync.WaitGroup
 		backgroundCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 		background.Go(func() { o.Backend.run(backgroundCtx) })
@@ -160,6 +168,7 @@ func (s *Server) Ready(ctx context.Context) error {
 	for {
 		code, body, err := get(ctx, c, "http://in-process.invalid/readyz?verbose=true")
 		if err == nil && code == http.StatusOK {
+			s.ready.Store(true)
 			return nil
 		}
 		if err == nil {
@@ -181,8 +190,15 @@ func (s *Server) Done() <-chan struct{} { return s.done }
 // Err is valid after Done.
 func (s *Server) Err() error { return s.err }
 
-// Stop ends the server and waits until it has ended.
+// Stop ends the server and waits until it has ended. One that is still starting is let come
+// to the end of that first: a hook of upstream's that is broken off ends the whole process
+// (klog.Fatalf in k8s.io/apiserver/pkg/server/hooks.go).
 func (s *Server) Stop() {
+	if !s.ready.Load() {
+		ctx, cancel := context.WithTimeout(context.Background(), startPatience)
+		_ = s.Ready(ctx)
+		cancel()
+	}
 	s.cancel()
 	<-s.done
 }

@@ -77,7 +77,25 @@ func (p *plan) newChange(from, to *Revision) *change {
 // Kruise's revisions do not have them.
 func claimsDiffer(a, b *Revision) bool {
 	known := func(r *Revision) bool { _, ok := r.Object.Annotations[AnnotationClaims]; return ok }
-	return known(a) && known(b) && !equality.Semantic.DeepEqual(a.Claims, b.Claims)
+	return known(a) && known(b) && !sameClaims(a.Claims, b.Claims)
+}
+
+// sameClaims tells whether claims of two lists of templates would be the same. As with
+// Kruise (pkg/util/volumeclaimtemplate), names and specs count, and neither order nor labels;
+// what the API fills in is filled in.
+func sameClaims(a, b []corev1.PersistentVolumeClaim) bool {
+	specs := func(templates []corev1.PersistentVolumeClaim) map[string]corev1.PersistentVolumeClaimSpec {
+		all := make(map[string]corev1.PersistentVolumeClaimSpec, len(templates))
+		for i := range templates {
+			spec := templates[i].Spec
+			if spec.VolumeMode == nil {
+				spec.VolumeMode = ptrTo(corev1.PersistentVolumeFilesystem)
+			}
+			all[templates[i].Name] = spec
+		}
+		return all
+	}
+	return equality.Semantic.DeepEqual(specs(a), specs(b))
 }
 
 // changeOf compares two templates. In a pod, only metadata, images, and cpu and memory may

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rehearse-k8s/rehearse/api/apps"
@@ -207,9 +208,13 @@ func TestPoisonedClaims(t *testing.T) {
 // TestClaimTemplates: other claim templates alone make no revision; with another template
 // pods are made anew to have them, but where they are to be changed in place only.
 func TestClaimTemplates(t *testing.T) {
-	larger := func(s *v1alpha1.CloneSetSpec) { s.VolumeClaimTemplates[0].Labels = map[string]string{"size": "large"} }
-	w := grown(t, 1, inPlace, claim("data"))
-	w.edit(larger)
+	size := func(size string) func(*v1alpha1.CloneSetSpec) {
+		return func(s *v1alpha1.CloneSetSpec) {
+			s.VolumeClaimTemplates[0].Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
+		}
+	}
+	w := grown(t, 1, inPlace, claim("data"), size("1Gi"))
+	w.edit(size("2Gi"))
 	w.settle()
 	if len(w.revisions) != 1 {
 		t.Errorf("revisions %v", sorted(w.revisions))
@@ -218,14 +223,49 @@ func TestClaimTemplates(t *testing.T) {
 	uid := w.pod(0).UID
 	w.settle()
 	pods := w.active()
-	if len(pods) != 1 || pods[0].UID == uid || w.claims["data-web-"+pods[0].instance].Labels["size"] != "large" {
+	if len(pods) != 1 || pods[0].UID == uid || w.claims["data-web-"+pods[0].instance].Spec.Resources.Requests.Storage().String() != "2Gi" {
 		t.Errorf("pods %s, claims %s", w.lives(), asJSON(w.claims))
 	}
-	w.edit(strategy(v1alpha1.InPlaceOnly), func(s *v1alpha1.CloneSetSpec) { s.VolumeClaimTemplates[0].Labels["size"] = "huge" }, image("web:3"))
+	w.edit(strategy(v1alpha1.InPlaceOnly), size("3Gi"), image("web:3"))
 	uid = pods[0].UID
 	w.settle()
 	if pods = w.active(); len(pods) != 1 || pods[0].UID != uid || w.updatedPods() != 1 {
 		t.Errorf("pods %s", w.lives())
+	}
+}
+
+// TestClaimTemplatesThatMeanTheSame: another order, another label, what the API fills in, and
+// templates that a rollback leaves as they are cost no pod its place, nor its volumes.
+func TestClaimTemplatesThatMeanTheSame(t *testing.T) {
+	for name, edit := range map[string]func(*v1alpha1.CloneSetSpec){
+		"order": func(s *v1alpha1.CloneSetSpec) { slices.Reverse(s.VolumeClaimTemplates) },
+		"label": func(s *v1alpha1.CloneSetSpec) { s.VolumeClaimTemplates[0].Labels = map[string]string{"a": "b"} },
+		"default": func(s *v1alpha1.CloneSetSpec) {
+			s.VolumeClaimTemplates[0].Spec.VolumeMode = ptrTo(corev1.PersistentVolumeFilesystem)
+		},
+		"size":     func(s *v1alpha1.CloneSetSpec) { s.VolumeClaimTemplates[0].Spec.StorageClassName = ptrTo("fast") },
+		"rollback": nil,
+	} {
+		w := grown(t, 1, inPlace, claim("data"), claim("logs"))
+		uid := w.pod(0).UID
+		if edit == nil { // others with the second template, and then the first one again, and a third
+			w.edit(image("web:2"), func(s *v1alpha1.CloneSetSpec) { s.VolumeClaimTemplates[0].Spec.StorageClassName = ptrTo("fast") })
+			w.settle()
+			pods := w.active()
+			if len(pods) != 1 || pods[0].UID == uid {
+				t.Fatalf("%s", w.lives())
+			}
+			uid = pods[0].UID
+			w.edit(image("web:1"))
+			w.settle()
+			w.edit(image("web:3"))
+		} else {
+			w.edit(edit, image("web:2"))
+		}
+		w.settle()
+		if pods := w.active(); len(pods) != 1 || w.updatedPods() != 1 || (pods[0].UID == uid) != (name != "size") {
+			t.Errorf("%s: %s", name, w.lives())
+		}
 	}
 }
 

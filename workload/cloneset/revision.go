@@ -83,9 +83,13 @@ func (p *plan) revise() bool {
 		return false
 	}
 	if p.updated.Object.Revision < highest { // the template has gone back to an older one
+		metadata := []byte(`{}`)
+		if !sameClaims(p.updated.Claims, p.set.Spec.VolumeClaimTemplates) {
+			metadata = p.renewClaims()
+		}
 		p.act(workload.Action{
 			Verb: workload.Patch, Object: p.updated.Object, PatchType: types.MergePatchType, Exact: true,
-			Patch:  json.RawMessage(fmt.Appendf(nil, `{"metadata":{},"revision":%d}`, highest+1)),
+			Patch:  json.RawMessage(fmt.Appendf(nil, `{"metadata":%s,"revision":%d}`, metadata, highest+1)),
 			Reason: workload.Reason{Code: "RolledBack", Text: fmt.Sprintf("the template is that of revision %s again", p.updated.name())},
 		})
 	}
@@ -98,6 +102,43 @@ func (p *plan) revise() bool {
 		}
 	}
 	return true
+}
+
+// renewClaims gives the template's revision the claim templates that the set has now, for
+// pods are made with these, and returns the metadata of the patch that writes it down.
+func (p *plan) renewClaims() []byte {
+	r := *p.updated
+	r.Object, r.Claims = r.Object.DeepCopy(), p.set.Spec.VolumeClaimTemplates
+	marks := claimMarks(r.Claims)
+	if marks == nil {
+		marks = map[string]any{AnnotationClaims: nil, apps.AnnotationClaimsHash: nil}
+	}
+	for key, value := range marks {
+		delete(r.Object.Annotations, key)
+		if text, ok := value.(string); ok {
+			metav1.SetMetaDataAnnotation(&r.Object.ObjectMeta, key, text)
+		}
+	}
+	p.Revisions = slices.Clone(p.Revisions)
+	p.Revisions[slices.Index(p.Revisions, p.updated)] = &r
+	p.updated = &r
+	metadata, err := json.Marshal(map[string]any{"annotations": marks})
+	if err != nil {
+		panic(err) // strings
+	}
+	return metadata
+}
+
+// claimMarks are a revision's annotations about claim templates, nil if there are none.
+func claimMarks(templates []corev1.PersistentVolumeClaim) map[string]any {
+	if len(templates) == 0 {
+		return nil
+	}
+	text, err := json.Marshal(templates)
+	if err != nil {
+		panic(err)
+	}
+	return map[string]any{AnnotationClaims: string(text), apps.AnnotationClaimsHash: word(hashLength, string(text))}
 }
 
 func (p *plan) newRevision(number int64) {
@@ -131,13 +172,8 @@ func (p *plan) newRevision(number int64) {
 	if o.Annotations == nil {
 		o.Annotations = map[string]string{}
 	}
-	if templates := p.set.Spec.VolumeClaimTemplates; len(templates) > 0 {
-		text, err := json.Marshal(templates)
-		if err != nil {
-			panic(err)
-		}
-		o.Annotations[AnnotationClaims] = string(text)
-		o.Annotations[apps.AnnotationClaimsHash] = word(hashLength, string(text))
+	for key, value := range claimMarks(p.set.Spec.VolumeClaimTemplates) {
+		o.Annotations[key] = value.(string)
 	}
 	p.act(workload.Action{Verb: workload.Create, Object: o, Reason: workload.Reason{Code: "NewRevision", Text: "the template has no revision yet"}})
 	p.because("NewRevision", "the template has no revision yet: %s is made first", name)

@@ -24,11 +24,19 @@ func loadStages(files []string) (*stage.Set, error) {
 	}
 	var all []stage.Stage
 	for _, name := range files {
-		stages, err := loadStageFile(name)
-		if err != nil {
-			return nil, usage("--stages: %v", err)
+		names := []string{name}
+		if info, err := os.Stat(name); err == nil && info.IsDir() {
+			if names, err = FilesIn(name); err != nil {
+				return nil, usage("--stages: %v", err)
+			}
 		}
-		all = append(all, stages...)
+		for _, name := range names {
+			stages, err := loadStageFile(name)
+			if err != nil {
+				return nil, usage("--stages: %v", err)
+			}
+			all = append(all, stages...)
+		}
 	}
 	set, err := stage.Compile(all)
 	if err != nil {

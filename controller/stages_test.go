@@ -103,6 +103,15 @@ func TestGoesOnWhereItStopped(t *testing.T) {
 	b.wantNothing()
 }
 
+// TestTroubleNamesItsStage once, also where the problem says it already.
+func TestTroubleNamesItsStage(t *testing.T) {
+	for _, text := range []string{"refused", "stage ready: refused"} {
+		if got := (&trouble{stage: "ready", text: text}).message(); got != "stage ready: refused" {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
+}
+
 // TestTold: a trouble is told once, until another one or a success comes.
 func TestTold(t *testing.T) {
 	b := newBench(t, widgetStages)

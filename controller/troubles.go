@@ -40,10 +40,18 @@ func (e *StageEngine) tellTroubles(ctx context.Context) {
 			fmt.Fprintf(h, "%s %s %s %s", t.uid, t.stage, t.text, t.version)
 			e.options.Logger.Warn("stage cannot be played as it says", "object", t.key.String(), "stage", t.stage, "problem", t.text)
 			e.recordEvent(ctx, t.key, t.uid, t.version, h.Sum64(), stage.Event{
-				Type: corev1.EventTypeWarning, Reason: "StageFailed", Message: cut(fmt.Sprintf("stage %s: %s", t.stage, t.text)),
+				Type: corev1.EventTypeWarning, Reason: "StageFailed", Message: cut(t.message()),
 			})
 		}
 	}
+}
+
+// message is what an event says. A problem with the stage itself names it already.
+func (t *trouble) message() string {
+	if name := "stage " + t.stage + ": "; !strings.HasPrefix(t.text, name) {
+		return name + t.text
+	}
+	return t.text
 }
 
 // cut keeps a text under what the API takes in an event.

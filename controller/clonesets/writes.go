@@ -49,12 +49,12 @@ func (c *instance) carryOut(ctx context.Context, set *v1alpha1.CloneSet, m *memo
 	m.scaleError, m.updateError = numbered{}, numbered{}
 	m.failed, m.unanswered = nil, nil
 	err := c.act(ctx, set, m, d.Actions)
-	m.remember(time.Now(), d, c.options.Limits.Pods)
+	m.remember(time.Now(), set.Generation, d, c.options.Limits.Pods)
 	return err
 }
 
 // remember keeps what writes have told for the next plan.
-func (m *memory) remember(now time.Time, d *cloneset.Decision, most int) {
+func (m *memory) remember(now time.Time, generation int64, d *cloneset.Decision, most int) {
 	past := &m.past
 	past.UpdateError = m.updateError.text()
 	past.Taken = maps.Clone(m.taken)
@@ -69,7 +69,7 @@ func (m *memory) remember(now time.Time, d *cloneset.Decision, most int) {
 	past.Failed = maps.Clone(m.failed)
 	maps.DeleteFunc(past.Failed, func(name string, _ bool) bool { return m.unanswered[name] })
 	if len(m.failed) > 0 {
-		past.Batch, past.RetryAt = 1, now.Add(m.creates.fails())
+		past.Batch, past.RetryAt, past.RetryOf = 1, now.Add(m.creates.fails()), generation
 		return
 	}
 	m.creates = backoff{}

@@ -79,7 +79,8 @@ func (a *app) buildKubectl(args []string, refusal string) *cobra.Command {
 // aimKubectl points kubectl, and every plugin it may start, at a rehearse cluster, through the environment. When
 // there is none, it says why, for the moment when a server is needed.
 func (a *app) aimKubectl(args []string) (refusal string, err error) {
-	if namesCluster(args) {
+	config := len(args) > 0 && args[0] == "config"
+	if !config && namesCluster(args) {
 		return "", nil
 	}
 	root, err := statedir.DefaultRoot(a.getenv)
@@ -92,6 +93,9 @@ func (a *app) aimKubectl(args []string) (refusal string, err error) {
 	}
 	if why == "" {
 		return "", os.Setenv("KUBECONFIG", root.KubeconfigPath(name))
+	}
+	if config {
+		return "", nil // it needs no server: the user's own file is meant, where all clusters are
 	}
 	return why, os.Setenv("KUBECONFIG", root.KubeconfigPath("-")) // a name that no cluster can have
 }

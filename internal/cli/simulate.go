@@ -84,7 +84,7 @@ func (o *simulateOptions) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.context, "context", "", "context of the kubeconfig (default: its current one)")
 	f.StringSliceVar(&o.controllers, "controllers", []string{cluster.StageController}, "controllers to run; there are: "+strings.Join(simulators, ", "))
 	f.BoolVar(&o.allJobs, "all-jobs", false, "with the job controller: look after all Jobs, not only those with spec.managedBy "+jobs.ManagedBy+"; upstream's must be off")
-	f.StringSliceVar(&o.stageFiles, "stages", nil, "files of stages to play in place of the built-in ones; builtin:NAME is one of those")
+	f.StringSliceVar(&o.stageFiles, "stages", nil, "files of stages, directories or builtin:NAME, to play in place of the built-in ones")
 	f.StringVar(&o.manage, "manage", controller.NodeFilter{}.String(), "nodes to simulate: annotation:KEY=VALUE, label:KEY=VALUE, or all, also those with a kubelet")
 	f.StringVar(&o.shard, "shard", "0/1", "part of the nodes that is simulated here: INDEX/COUNT, the index from 0")
 	f.Uint64Var(&s.Seed, "seed", 0, "seed of all randomness: stages, delays, addresses")

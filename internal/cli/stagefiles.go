@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/rehearse-k8s/rehearse/api/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/cluster"
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
@@ -34,8 +35,8 @@ func (a *app) stageFiles(args []string) ([]stage.File, error) {
 	for _, arg := range args {
 		names := []string{arg}
 		if info, err := os.Stat(arg); err == nil && info.IsDir() {
-			if names, err = yamlFiles(arg); err != nil {
-				return nil, err
+			if names, err = cluster.FilesIn(arg); err != nil {
+				return nil, usagef("%v", err)
 			}
 		}
 		for _, name := range names {
@@ -49,26 +50,6 @@ func (a *app) stageFiles(args []string) ([]stage.File, error) {
 			}
 			out = append(out, stage.File{Name: name, Data: data})
 		}
-	}
-	return out, nil
-}
-
-// yamlFiles lists the files of a directory that may hold objects.
-func yamlFiles(dir string) ([]string, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, usagef("%v", err)
-	}
-	var out []string
-	for _, e := range entries {
-		switch ext := filepath.Ext(e.Name()); {
-		case e.IsDir() || strings.TrimSuffix(e.Name(), ext) == "kustomization":
-		case slices.Contains([]string{".yaml", ".yml", ".json"}, ext):
-			out = append(out, filepath.Join(dir, e.Name()))
-		}
-	}
-	if len(out) == 0 {
-		return nil, usagef("%s: there is no .yaml, .yml or .json file in this directory", dir)
 	}
 	return out, nil
 }

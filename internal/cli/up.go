@@ -72,7 +72,7 @@ func (o *upOptions) addFlags(cmd *cobra.Command, a *app) {
 	f.IntVar(&c.Port, "port", 0, "port to listen on (0: a free one)")
 	f.StringSliceVar(&c.Controllers, "controllers", []string{"*"},
 		"controllers to run: '*' is all that are on by default, 'foo' adds foo, '-foo' leaves it out")
-	f.StringSliceVar(&c.StageFiles, "stages", nil, "files of stages to play in place of the built-in ones")
+	f.StringSliceVar(&c.StageFiles, "stages", nil, "files of stages, directories or builtin:NAME, to play in place of the built-in ones")
 	f.StringVar(&c.MetricsAddress, "metrics-address", probes.Off, "serve the stage engine's /metrics, /healthz and /readyz here, as in 127.0.0.1:8080 (0: nowhere)")
 	f.BoolVar(&o.detach, "detach", false, "run in the background; 'rehearse down' ends it")
 	f.IntVar(&o.readyFD, "ready-fd", 0, "file descriptor to report to (used by --detach)")

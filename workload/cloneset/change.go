@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
 )
@@ -139,9 +140,12 @@ func unchangeable(a, b *corev1.PodTemplateSpec) string {
 	if len(a.Spec.Containers) != len(b.Spec.Containers) {
 		return "spec.template.spec.containers: another number of containers"
 	}
+	if !equality.Semantic.DeepEqual(a.Finalizers, b.Finalizers) {
+		return "spec.template.metadata.finalizers: they are for pods that are made"
+	}
 	rest := func(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 		t = t.DeepCopy()
-		t.Labels, t.Annotations, t.ManagedFields = nil, nil, nil
+		t.ObjectMeta = metav1.ObjectMeta{} // labels and annotations are changed, the rest is no pod's
 		for i := range t.Spec.Containers {
 			t.Spec.Containers[i].Image, t.Spec.Containers[i].Resources = "", corev1.ResourceRequirements{}
 		}

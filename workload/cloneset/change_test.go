@@ -66,7 +66,8 @@ func TestWhatCanBeChanged(t *testing.T) {
 		}, "another number of containers"},
 		"an init container": {nil, func(s *v1alpha1.CloneSetSpec) { s.Template.Spec.InitContainers = []corev1.Container{{Name: "b"}} }, "spec.template.spec: more than containers"},
 		"a node selector":   {nil, func(s *v1alpha1.CloneSetSpec) { s.Template.Spec.NodeSelector = map[string]string{"a": "b"} }, "spec.template.spec: more than containers"},
-		"finalizer":         {nil, func(s *v1alpha1.CloneSetSpec) { s.Template.Finalizers = []string{"a/b"} }, "more than containers"},
+		"finalizer":         {nil, func(s *v1alpha1.CloneSetSpec) { s.Template.Finalizers = []string{"a/b"} }, "spec.template.metadata.finalizers"},
+		"a name":            {nil, func(s *v1alpha1.CloneSetSpec) { s.Template.Name = "web" }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			was := c.was

@@ -92,9 +92,18 @@ func (p *plan) goOn() {
 func (p *plan) deleteSpecified() {
 	for i := range p.units {
 		if u := &p.units[i]; u.specified && u.state != apps.StatePreparingDelete && p.spared(u) {
-			p.remove(u, true, "its deletion was asked for")
+			p.remove(u, true, p.whySpecified(u))
 		}
 	}
+}
+
+// whySpecified says who wants a pod deleted. The mark may be our own: a pod with claims gets
+// it first, whatever it is deleted for.
+func (p *plan) whySpecified(u *unit) string {
+	if p.toDelete[u.Name] {
+		return "spec.scaleStrategy.podsToDelete names it"
+	}
+	return "it is marked with " + apps.LabelSpecifiedDelete
 }
 
 // spared tells whether a pod can be taken away now, and takes it off what can.
@@ -214,7 +223,8 @@ func (p *plan) grow() {
 	if p.diff.create == 0 {
 		return
 	}
-	if wait := p.Past.RetryAt.Sub(p.now); wait > 0 {
+	// Whoever changes the set has it tried at once: it may be what was wrong.
+	if wait := p.Past.RetryAt.Sub(p.now); wait > 0 && p.set.Generation == p.Past.RetryOf {
 		p.wake(wait)
 		p.because("WaitsAfterFailure", "%d pods are missing; the last ones could not be made, and the next is tried in %s", p.diff.create, wait.Round(time.Millisecond))
 		return
@@ -317,6 +327,7 @@ func (p *plan) podFrom(from *Revision, instance string) *corev1.Pod {
 	if pod.Labels == nil {
 		pod.Labels = map[string]string{}
 	}
+	delete(pod.Labels, apps.LabelSpecifiedDelete) // it would be deleted again, and its successor, for ever
 	pod.OwnerReferences = ownedBy(p.set)
 	pod.Labels[apps.LabelInstanceID] = instance
 	pod.Labels[apps.LabelRevision] = from.name()

@@ -1,6 +1,7 @@
 package cloneset
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -276,4 +277,35 @@ func TestHooksOfDeletedPods(t *testing.T) {
 	w.behaves = func(*corev1.Pod) behaviour { return behaviour{stays: true} }
 	w.remove(0)
 	w.expect("create 2")
+}
+
+// TestChangeIsTriedAtOnce: pods that could not be made are waited with, but not once somebody
+// has changed the set.
+func TestChangeIsTriedAtOnce(t *testing.T) {
+	w := grown(t, 1)
+	w.edit(replicas(2))
+	w.settle()
+	w.remove(1)
+	w.live()
+	w.past.RetryAt, w.past.RetryOf, w.past.Batch = w.now.Add(time.Hour), w.set.Generation, 1
+	w.expect("")
+	w.edit(image("web:2"))
+	if d := w.plan(); !strings.Contains(w.acts(d), "create revision") {
+		t.Errorf("%s", w.acts(d))
+	} else {
+		w.carryOut(d)
+	}
+	if d := w.plan(); d.Tally.Created != 1 {
+		t.Errorf("%s, because %v", w.acts(d), d.Reasons)
+	}
+}
+
+// TestMarkInTheTemplate: a template that says of its pods that they are to be deleted has pods
+// made nevertheless, without that: else they would be made and deleted for ever.
+func TestMarkInTheTemplate(t *testing.T) {
+	w := newWorld(t, 1, withLabel(apps.LabelSpecifiedDelete, "true"))
+	w.settle()
+	if pods := w.active(); len(pods) != 1 || pods[0].marked {
+		t.Errorf("%s", w.lives())
+	}
 }

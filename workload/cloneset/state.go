@@ -75,9 +75,11 @@ type Past struct {
 	// StatusAt is when the status was last written.
 	StatusAt time.Time
 	// Batch is how many pods one plan may make, 0 for Limits.Pods: one after a failure,
-	// twice as many each time that it works. None is made before RetryAt.
+	// twice as many each time that it works. None is made before RetryAt, of the set as it was
+	// in generation RetryOf.
 	Batch   int
 	RetryAt time.Time
+	RetryOf int64
 	// Taken are names that somebody else's objects bear. Failed are names of pods that
 	// could not be made; they are tried after others.
 	Taken, Failed map[string]bool

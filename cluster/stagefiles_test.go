@@ -1,0 +1,45 @@
+package cluster_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rehearse-k8s/rehearse/cluster"
+	"github.com/rehearse-k8s/rehearse/stage"
+)
+
+// TestStageDirectory: --stages takes a directory, as lint and play do: all of its files, and
+// nothing that is none.
+func TestStageDirectory(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := cluster.LoadStages([]string{dir}); err == nil || !strings.Contains(err.Error(), "there is no .yaml") {
+		t.Errorf("of an empty directory: %v", err)
+	}
+	for file, builtin := range map[string]string{"node.yaml": "node-fast", "pod.yml": "pod-fast"} {
+		data, err := stage.BuiltinFile(builtin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, file), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, file := range []string{"README.md", "kustomization.yaml"} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte("no stage"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set, err := cluster.LoadStages([]string{dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := cluster.LoadStages(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(set.Kinds()) != len(all.Kinds()) {
+		t.Errorf("kinds %v, want %v", set.Kinds(), all.Kinds())
+	}
+}

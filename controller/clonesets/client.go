@@ -30,8 +30,6 @@ var scheme = func() *runtime.Scheme {
 	return s
 }()
 
-var parameters = runtime.NewParameterCodec(scheme)
-
 // newSetsClient is a client for CloneSets.
 func newSetsClient(config *rest.Config) (rest.Interface, error) {
 	config = rest.CopyConfig(config)

@@ -86,7 +86,9 @@ func (c *instance) state(ctx context.Context, k key, set *v1alpha1.CloneSet, m *
 	slices.SortFunc(s.Pods, func(a, b *cloneset.Pod) int { return strings.Compare(a.Name, b.Name) })
 	c.memories.Sized(k, len(s.Pods))
 
-	s.Orphans = c.orphans(set)
+	if s.Orphans = c.orphans(set); len(s.Orphans) > 0 {
+		s.LooseClaims = c.looseClaims(set.Namespace)
+	}
 	claims, _ := c.caches[claimsResource].GetIndexer().ByIndex(byOwner, string(k.uid))
 	for _, obj := range claims {
 		s.Claims = append(s.Claims, cloneset.ViewClaim(obj.(*corev1.PersistentVolumeClaim)))
@@ -112,6 +114,19 @@ func (c *instance) orphans(set *v1alpha1.CloneSet) (orphans []*cloneset.Pod) {
 	}
 	slices.SortFunc(orphans, func(a, b *cloneset.Pod) int { return strings.Compare(a.Name, b.Name) })
 	return orphans
+}
+
+// looseClaims are the claims of a namespace that nobody controls and that have been made for a
+// pod of some set.
+func (c *instance) looseClaims(namespace string) (loose []*cloneset.Claim) {
+	found, _ := c.caches[claimsResource].GetIndexer().ByIndex(byNobody, namespace)
+	for _, obj := range found {
+		if view := cloneset.ViewClaim(obj.(*corev1.PersistentVolumeClaim)); view.Instance != "" {
+			loose = append(loose, view)
+		}
+	}
+	slices.SortFunc(loose, func(a, b *cloneset.Claim) int { return strings.Compare(a.Name, b.Name) })
+	return loose
 }
 
 // revisions reads a set's ControllerRevisions. One that cannot be read is passed over:

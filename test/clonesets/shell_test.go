@@ -312,13 +312,15 @@ func TestOrphans(t *testing.T) {
 }
 
 // TestLeftBehind deletes a set as `kubectl delete --cascade=orphan` has the garbage collector
-// do it, and makes one of the same name: the pods and revisions are its own again, and what
+// do it, and makes one of the same name: the pods, claims and revisions are its own again, and what
 // the pods were made of is known, so that they can be updated in place.
 func TestLeftBehind(t *testing.T) {
 	simtest.Run(t, clonesets.Options().Seeds(1), func(w *simtest.World) {
 		w.Controller(clonesets.Actor, ours)
 		w.Controller("kubelet", clonesets.Kubelet(nil))
-		spec := v1alpha1.CloneSetSpec{UpdateStrategy: v1alpha1.CloneSetUpdateStrategy{Type: v1alpha1.InPlaceOnly}}
+		w.Controller("claims", clonesets.Claims)
+		spec := v1alpha1.CloneSetSpec{UpdateStrategy: v1alpha1.CloneSetUpdateStrategy{Type: v1alpha1.InPlaceOnly}, VolumeClaimTemplates: claims()}
+		all := []string{"pods", "persistentvolumeclaims", "controllerrevisions.apps"}
 		set := clonesets.SetOf(2, spec)
 		w.Create(set)
 		w.Settle()
@@ -328,7 +330,7 @@ func TestLeftBehind(t *testing.T) {
 		w.Patch(set, types.MergePatchType, `{"metadata":{"finalizers":["example.com/orphans"]}}`)
 		w.Delete(set)
 		was := map[types.UID]bool{}
-		for _, resource := range []string{"pods", "controllerrevisions.apps"} {
+		for _, resource := range all {
 			for _, u := range w.View().List(resource) {
 				was[u.GetUID()] = true
 				w.Patch(u, types.StrategicMergePatchType, fmt.Sprintf(`{"metadata":{"uid":%q,"ownerReferences":[{"$patch":"delete","uid":%q}]}}`, u.GetUID(), set.UID))
@@ -352,7 +354,7 @@ func TestLeftBehind(t *testing.T) {
 		if again.Status.UpdatedReadyReplicas != 2 {
 			w.Fatalf("status %+v", again.Status)
 		}
-		for _, resource := range []string{"pods", "controllerrevisions.apps"} {
+		for _, resource := range all {
 			for _, u := range w.View().List(resource) {
 				if u.GetName() == other.Name {
 					if metav1.GetControllerOf(u) != nil {
@@ -360,7 +362,7 @@ func TestLeftBehind(t *testing.T) {
 					}
 					continue
 				}
-				if ref := metav1.GetControllerOf(u); ref == nil || ref.UID != again.UID || !was[u.GetUID()] && resource == "pods" {
+				if ref := metav1.GetControllerOf(u); ref == nil || ref.UID != again.UID || !was[u.GetUID()] && resource != "controllerrevisions.apps" {
 					w.Fatalf("%s %s: controlled by %v, from before: %t", resource, u.GetName(), ref, was[u.GetUID()])
 				}
 			}

@@ -183,7 +183,11 @@ func (w *world) state() State {
 		}
 	}
 	for _, name := range sorted(w.claims) {
-		s.Claims = append(s.Claims, ViewClaim(w.claims[name].DeepCopy()))
+		if c := w.claims[name].DeepCopy(); metav1.GetControllerOf(c) != nil {
+			s.Claims = append(s.Claims, ViewClaim(c))
+		} else {
+			s.LooseClaims = append(s.LooseClaims, ViewClaim(c))
+		}
 	}
 	for _, name := range sorted(w.revisions) {
 		r, err := ReadRevision(w.revisions[name].DeepCopy(), fill)

@@ -184,6 +184,32 @@ func TestClaimsOfAReleasedPod(t *testing.T) {
 	}
 }
 
+// TestClaimsOfAnAdoptedPod: a pod that a set of the same name left behind is adopted with its
+// claims, these first; a claim that somebody lets go, or that is of another set, is left alone.
+func TestClaimsOfAnAdoptedPod(t *testing.T) {
+	w := grown(t, 1, claim("data"), claim("logs"))
+	letGo := func(o metav1.Object) { o.SetOwnerReferences(nil) }
+	loose := w.claims["logs-web-"+instanceID("set", 0)].DeepCopy()
+	letGo(loose)
+	w.put(loose)
+	w.expect("") // its pod stays
+	for _, c := range w.claims {
+		c = c.DeepCopy()
+		letGo(c)
+		w.put(c)
+	}
+	other := loose.DeepCopy()
+	other.Name = "data-other-" + instanceID("set", 0)
+	w.put(other)
+	w.change(0, func(p *corev1.Pod) { letGo(p) })
+	w.expect("Adopted claim data-web-0, Adopted claim logs-web-0")
+	w.expect("Adopted 0")
+	w.expect("")
+	if metav1.IsControlledBy(w.claims[other.Name], w.set) {
+		t.Error("another set's claim is adopted")
+	}
+}
+
 // TestPoisonedClaims: claims that go, or whose pod's name is somebody else's, hold up nobody
 // (kruise #1099, #1433).
 func TestPoisonedClaims(t *testing.T) {

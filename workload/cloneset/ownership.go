@@ -2,8 +2,10 @@ package cloneset
 
 import (
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
 	"github.com/rehearse-k8s/rehearse/workload"
@@ -17,12 +19,12 @@ func (p *plan) claim() bool {
 		p.because("BadSelector", "spec.selector cannot be read: %s; the CloneSet is left alone", err)
 		return true
 	}
+	owner := map[string]any{
+		"apiVersion": kind.GroupVersion().String(), "kind": kind.Kind, "name": p.set.Name, "uid": p.set.UID,
+		"controller": true, "blockOwnerDeletion": true,
+	}
 	for _, pod := range p.Orphans {
-		if pod.active && pod.Controller == "" && match(pod.Labels) {
-			owner := map[string]any{
-				"apiVersion": kind.GroupVersion().String(), "kind": kind.Kind, "name": p.set.Name, "uid": p.set.UID,
-				"controller": true, "blockOwnerDeletion": true,
-			}
+		if pod.active && pod.Controller == "" && match(pod.Labels) && !p.adoptClaims(pod, owner) {
 			p.own(pod, owner, "Adopted", "the selector matches and nobody controls the pod")
 		}
 	}
@@ -33,6 +35,24 @@ func (p *plan) claim() bool {
 	}
 	p.decision.Recheck = len(p.decision.Actions) > 0
 	return p.decision.Recheck
+}
+
+// adoptClaims adopts the claims that a pod which is to be adopted has from a set of this name,
+// one that was deleted and left its pods behind. They come before the pod, so that who stops in
+// between leaves none; a claim that somebody lets go while its pod stays is left alone.
+func (p *plan) adoptClaims(pod *Pod, owner map[string]any) (found bool) {
+	for _, c := range p.LooseClaims {
+		if c.Terminating || c.Instance != pod.instance || c.Instance == "" || !strings.HasSuffix(c.Name, "-"+p.set.Name+"-"+c.Instance) || len(p.decision.Actions) >= p.Limits.Pods {
+			continue
+		}
+		found = true
+		p.act(workload.Action{
+			Verb: workload.Patch, Object: c.object(), PatchType: types.StrategicMergePatchType, Exact: true,
+			Patch:  patch{Metadata: patchMetadata{OwnerReferences: []any{owner}}},
+			Reason: workload.Reason{Code: "Adopted", Text: "its pod " + pod.Name + " is to be adopted"},
+		})
+	}
+	return found
 }
 
 func (p *plan) own(pod *Pod, owner map[string]any, code, why string) {

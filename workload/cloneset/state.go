@@ -20,8 +20,9 @@ type State struct {
 	// Pods are all that the set controls, sorted by name; Orphans are those of the namespace
 	// without a controller that may match.
 	Pods, Orphans []*Pod
-	// Claims are those that the set controls, sorted by name.
-	Claims []*Claim
+	// Claims are those that the set controls, sorted by name; LooseClaims are those of the
+	// namespace without a controller that may be Orphans'.
+	Claims, LooseClaims []*Claim
 	// Revisions are those that the set controls, in any order.
 	Revisions []*Revision
 	// Nodes are the labels of nodes, for topology spread constraints; nil if nobody knows.

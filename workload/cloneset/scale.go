@@ -1,6 +1,7 @@
 package cloneset
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -231,6 +232,9 @@ func (p *plan) grow() {
 	}
 	n := min(p.diff.createLimit, p.Limits.Pods)
 	if n < p.diff.create && p.diff.createLimit < p.diff.create {
+		if p.wanted.scaleMaxUnavailable == 0 {
+			p.decision.limited = fmt.Sprintf("%d pods are missing, and spec.scaleStrategy.maxUnavailable is 0: none may be made", p.diff.create)
+		}
 		p.because("ScaleUpLimited", "%d pods are missing; spec.scaleStrategy.maxUnavailable lets %d be made now", p.diff.create, p.diff.createLimit)
 	}
 	if p.Past.Batch > 0 {

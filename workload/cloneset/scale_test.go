@@ -309,3 +309,18 @@ func TestMarkInTheTemplate(t *testing.T) {
 		t.Errorf("%s", w.lives())
 	}
 }
+
+// TestNoneMayBeMade: a set that lets no pod be made says so.
+func TestNoneMayBeMade(t *testing.T) {
+	none := func(s *v1alpha1.CloneSetSpec) { s.ScaleStrategy.MaxUnavailable = ptrTo(number(0)) }
+	w := newWorld(t, 2, none)
+	w.settle()
+	if c := condition(&w.set.Status, v1alpha1.FailedScale); c == nil || c.Reason != "ScaleUpLimited" || !strings.Contains(c.Message, "2 pods are missing") {
+		t.Errorf("%+v", c)
+	}
+	w.edit(func(s *v1alpha1.CloneSetSpec) { s.ScaleStrategy.MaxUnavailable = nil })
+	w.settle()
+	if c := condition(&w.set.Status, v1alpha1.FailedScale); c != nil || len(w.active()) != 2 {
+		t.Errorf("%+v, %s", c, w.lives())
+	}
+}

@@ -134,8 +134,8 @@ type Decision struct {
 	// Tally is for metrics.
 	Tally Tally
 
-	// stuck is why a pod that is to be updated in place cannot be.
-	stuck string
+	// stuck is why a pod that is to be updated in place cannot be, limited why none is ever made.
+	stuck, limited string
 }
 
 // Event is one for `kubectl describe cloneset`.

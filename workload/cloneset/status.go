@@ -186,6 +186,9 @@ func (p *plan) failures(is *v1alpha1.CloneSetStatus) {
 		if f.kind == v1alpha1.FailedUpdate && f.text == "" {
 			f.reason, f.text = "NotInPlace", p.decision.stuck
 		}
+		if f.kind == v1alpha1.FailedScale && f.text == "" {
+			f.reason, f.text = "ScaleUpLimited", p.decision.limited
+		}
 		if p.unreadable != nil && f.text == "" {
 			f.reason, f.text = "BadNumber", p.unreadable.Error()
 		}

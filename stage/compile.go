@@ -2,10 +2,12 @@ package stage
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/rehearse-k8s/rehearse/api/v1alpha1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -236,6 +238,21 @@ func (c *compiling) resolveKind() *Error {
 	if gv.Group == "" && gv.Version != "v1" {
 		return problem("spec.resourceRef.apiGroup", fmt.Sprintf("%s has no group; write group and version, such as apps/v1", short(ref.APIGroup)))
 	}
-	c.kind = Kind{APIVersion: version, Kind: ref.Kind}
+	c.kind = properName(Kind{APIVersion: version, Kind: ref.Kind})
 	return nil
+}
+
+// properName is the kind that is meant by the name of its resource. KWOK asks the API for a
+// resource of the kind's name (controller.go, ResourceFor), so its files may also say configmaps
+// or configmap; here that is known of Kubernetes' own kinds.
+func properName(k Kind) Kind {
+	name := strings.ToLower(k.Kind)
+	for _, example := range builtinKinds[k.APIVersion] {
+		proper := Kind{APIVersion: k.APIVersion, Kind: reflect.TypeOf(example).Elem().Name()}
+		plural, singular := meta.UnsafeGuessKindToResource(proper.GroupVersionKind())
+		if name == plural.Resource || name == singular.Resource {
+			return proper
+		}
+	}
+	return k
 }

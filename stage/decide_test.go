@@ -7,8 +7,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
+
+	"github.com/rehearse-k8s/rehearse/api/v1alpha1"
 )
 
 // podStage is a stage for pods with label go=yes.
@@ -278,5 +281,24 @@ func TestOtherObjectsMatchNothing(t *testing.T) {
 	e, err := set.Play(start, newPod(), Decision{}, fixedFacts{})
 	if err != nil || !e.Empty() {
 		t.Errorf("a decision for nothing does %+v, %v", e, err)
+	}
+}
+
+// TestNameOfTheResource: KWOK takes the name of a resource for that of its kind.
+func TestNameOfTheResource(t *testing.T) {
+	for name, want := range map[string]Kind{
+		"pods": KindPod, "node": KindNode, "Pod": KindPod, "NetworkPolicies": {"v1", "NetworkPolicies"},
+		"ConfigMap": {"v1", "ConfigMap"}, "configmaps": {"v1", "ConfigMap"}, "configmap": {"v1", "ConfigMap"},
+	} {
+		set, err := Compile([]Stage{{
+			ObjectMeta: metav1.ObjectMeta{Name: "s"},
+			Spec:       v1alpha1.StageSpec{ResourceRef: v1alpha1.StageResourceRef{Kind: name}, Selector: &v1alpha1.StageSelector{}, Next: &v1alpha1.StageNext{Delete: true}},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := set.Kinds(); len(got) != 1 || got[0] != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
 	}
 }

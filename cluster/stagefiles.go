@@ -14,9 +14,22 @@ import (
 // plays them elsewhere. Its error is a *UsageError.
 func LoadStages(files []string) (*stage.Set, error) { return loadStages(files) }
 
-// FilesIn lists the files of a directory that may hold stages or other objects, by name. There is one
-// at least.
-func FilesIn(dir string) ([]string, error) {
+// StageFiles are the files that names stand for: a directory for those in it that may hold stages or
+// other objects, anything else for itself. A directory has one such file at least.
+func StageFiles(names []string) (files []string, err error) {
+	for _, name := range names {
+		in := []string{name}
+		if info, err := os.Stat(name); err == nil && info.IsDir() {
+			if in, err = filesIn(name); err != nil {
+				return nil, err
+			}
+		}
+		files = append(files, in...)
+	}
+	return files, nil
+}
+
+func filesIn(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err

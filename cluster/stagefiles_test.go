@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,6 +31,10 @@ func TestStageDirectory(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, file), []byte("no stage"), 0o600); err != nil {
 			t.Fatal(err)
 		}
+	}
+	files, err := cluster.StageFiles([]string{"builtin:pod-fast", dir})
+	if want := []string{"builtin:pod-fast", filepath.Join(dir, "node.yaml"), filepath.Join(dir, "pod.yml")}; err != nil || !slices.Equal(files, want) {
+		t.Errorf("%v, %v", files, err)
 	}
 	set, err := cluster.LoadStages([]string{dir})
 	if err != nil {

@@ -22,21 +22,17 @@ func loadStages(files []string) (*stage.Set, error) {
 		}
 		return stage.Compile(stages)
 	}
+	files, err := StageFiles(files)
+	if err != nil {
+		return nil, usage("--stages: %v", err)
+	}
 	var all []stage.Stage
 	for _, name := range files {
-		names := []string{name}
-		if info, err := os.Stat(name); err == nil && info.IsDir() {
-			if names, err = FilesIn(name); err != nil {
-				return nil, usage("--stages: %v", err)
-			}
+		stages, err := loadStageFile(name)
+		if err != nil {
+			return nil, usage("--stages: %v", err)
 		}
-		for _, name := range names {
-			stages, err := loadStageFile(name)
-			if err != nil {
-				return nil, usage("--stages: %v", err)
-			}
-			all = append(all, stages...)
-		}
+		all = append(all, stages...)
 	}
 	set, err := stage.Compile(all)
 	if err != nil {

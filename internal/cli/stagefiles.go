@@ -30,26 +30,22 @@ const stdinName = "-"
 
 // stageFiles reads files, directories, built-in files and standard input.
 func (a *app) stageFiles(args []string) ([]stage.File, error) {
+	names, err := cluster.StageFiles(args)
+	if err != nil {
+		return nil, usagef("%v", err)
+	}
 	var out []stage.File
 	seen := map[string]bool{}
-	for _, arg := range args {
-		names := []string{arg}
-		if info, err := os.Stat(arg); err == nil && info.IsDir() {
-			if names, err = cluster.FilesIn(arg); err != nil {
-				return nil, usagef("%v", err)
-			}
+	for _, name := range names {
+		if seen[name] {
+			continue // one file twice is still one set
 		}
-		for _, name := range names {
-			if seen[name] {
-				continue // one file twice is still one set
-			}
-			seen[name] = true
-			data, err := a.read(name)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, stage.File{Name: name, Data: data})
+		seen[name] = true
+		data, err := a.read(name)
+		if err != nil {
+			return nil, err
 		}
+		out = append(out, stage.File{Name: name, Data: data})
 	}
 	return out, nil
 }

@@ -170,7 +170,11 @@ func (a *app) upForeground(parent context.Context, o *upOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	// Whatever can be known before the start is found before the start.
+	// Whatever can be known before the start is found before the start. The record names the files of a
+	// directory, so that who changes one of them is told later on.
+	if o.cluster.StageFiles, err = cluster.StageFiles(o.cluster.StageFiles); err != nil {
+		return usagef("--stages: %v", err)
+	}
 	if err := target.Check(contextName(o.cluster.Name)); err != nil {
 		return err
 	}

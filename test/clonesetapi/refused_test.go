@@ -68,6 +68,13 @@ var bad = map[string]struct{ spec, field, reason string }{
 	"annotation of a bad key":  {"template: {metadata: {annotations: {'a b': c}}}", "spec.template.metadata.annotations: a b", "not a key that the API takes"},
 	"annotation with a number": {"template: {metadata: {annotations: {a: 1}}}", "spec.template.metadata.annotations.a", "must be of type string"},
 
+	"an amount that is none": {"template: {spec: {containers: [{name: a, image: a, resources: {limits: {cpu: 1}, requests: {cpu: 500m, memory: much}}}]}}",
+		"spec.template.spec.containers[a].resources.requests.memory: much", "not an amount"},
+	"an amount of an init container": {"template: {spec: {initContainers: [{name: i, image: a, resources: {limits: {cpu: 1 core}}}]}}",
+		"spec.template.spec.containers[i].resources.limits.cpu: 1 core", "not an amount"},
+	"claim of a size that is none": {"volumeClaimTemplates: [{metadata: {name: d}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: big}}}}]",
+		"spec.volumeClaimTemplates[d].spec.resources.requests.storage: big", "not an amount"},
+
 	"two claims of one name": {"volumeClaimTemplates: [&c {metadata: {name: d}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}, *c]",
 		"spec.volumeClaimTemplates", "a metadata.name of its own"},
 	"claim without a size": {"volumeClaimTemplates: [{metadata: {name: d}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {}}}}]",
@@ -85,6 +92,8 @@ var bad = map[string]struct{ spec, field, reason string }{
 		"spec.lifecycle.preDelete.finalizersHandler[0]", "should match"},
 	"hook of a label that no pod can have": {"lifecycle: {preNormal: {labelsHandler: {a: 'b c'}}}",
 		"spec.lifecycle.preNormal.labelsHandler.a", "should match"},
+	"hook of a label with a key that no pod can have": {"lifecycle: {preNormal: {labelsHandler: {'a b': c}}, preDelete: {labelsHandler: {d: e}}}",
+		"spec.lifecycle.preNormal.labelsHandler: a b", "not a key that the API takes"},
 	"hook that names a finalizer twice": {"lifecycle: {inPlaceUpdate: {finalizersHandler: [a.io/b, a.io/b]}}",
 		"spec.lifecycle.inPlaceUpdate.finalizersHandler[1]", "Duplicate value"},
 }

@@ -318,19 +318,29 @@ func TestTroubles(t *testing.T) {
 }
 
 // TestKindsComeAndGo: a kind's definition goes and comes back with another scope, and with
-// another name of its resource; and stages may be for two versions of a kind.
+// another name of its resource; and stages may be for two versions of a kind. Stages say of
+// themselves when there is none.
 func TestKindsComeAndGo(t *testing.T) {
 	k, config := configuredStageCluster(t)
+	var stages []*unstructured.Unstructured
+	served := func(status, message string) {
+		t.Helper()
+		for i, s := range stages {
+			awaitReady(t, k, s, status, strings.ReplaceAll(message, "VERSION", fmt.Sprint("v", i+1)))
+		}
+	}
+	const none = "spec.resourceRef: the API serves no kind Thing.example.org/VERSION; the stage is played as soon as it does"
 	for i, version := range []string{"v1", "v2"} {
-		create(t, k, fmt.Sprintf(`
+		stages = append(stages, create(t, k, fmt.Sprintf(`
 apiVersion: kwok.x-k8s.io/v1alpha1
 kind: Stage
 metadata: {name: thing-%s}
 spec:
   resourceRef: {apiGroup: example.org/%[1]s, kind: Thing}
   selector: {matchExpressions: [{key: .played%[2]d, operator: DoesNotExist}]}
-  next: {patches: [{template: 'played%[2]d: true'}]}`, version, i))
+  next: {patches: [{template: 'played%[2]d: true'}]}`, version, i)))
 	}
+	served("False", none)
 	define := func(plural, scope string) {
 		t.Helper()
 		version := func(name string, stored bool) string {
@@ -370,6 +380,7 @@ spec: {group: example.org, scope: %[2]s, names: {plural: %[1]s, kind: Thing}, ve
 				return err
 			})
 		}
+		served("True", "")
 		if err := k.Delete(t.Context(), crd); err != nil {
 			t.Fatal(err)
 		}
@@ -383,4 +394,5 @@ spec: {group: example.org, scope: %[2]s, names: {plural: %[1]s, kind: Thing}, ve
 	define("things", "Cluster")
 	define("things", "Namespaced")
 	define("thingz", "Namespaced")
+	served("False", none)
 }

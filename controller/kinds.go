@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -28,7 +29,16 @@ type kindWatches struct {
 type kindWatch struct {
 	cancel context.CancelFunc
 	done   chan struct{}
+	found  atomic.Int32
 }
+
+// What is known of a kind: it is looked for, the API serves it or is not to be asked just now, or the
+// API does not serve it and it is waited for.
+const (
+	kindLookedFor int32 = iota
+	kindServed
+	kindAbsent
+)
 
 // watchKinds begins to watch kinds that have stages now and stops watching those
 // that have none any more.
@@ -53,7 +63,7 @@ func (e *StageEngine) watchKinds(ctx context.Context, set *stage.Set) {
 		w.running[kind] = k
 		w.work.Go(func() {
 			defer close(k.done)
-			e.watchKind(ctx, kind)
+			e.watchKind(ctx, kind, k)
 		})
 	}
 	for kind, k := range w.running {
@@ -64,6 +74,16 @@ func (e *StageEngine) watchKinds(ctx context.Context, set *stage.Set) {
 			e.table.forgetKind(e.options.Clock.Now(), kind)
 		}
 	}
+}
+
+// found tells what is known of a kind that is watched here.
+func (w *kindWatches) found(kind stage.Kind) int32 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if k := w.running[kind]; k != nil {
+		return k.found.Load()
+	}
+	return kindServed
 }
 
 // stop ends all of them.
@@ -85,9 +105,9 @@ const (
 
 // watchKind watches one kind into the table until ctx ends. A kind that the API
 // does not have is waited for: its definition may come after its stages, or go and come back.
-func (e *StageEngine) watchKind(ctx context.Context, kind stage.Kind) {
+func (e *StageEngine) watchKind(ctx context.Context, kind stage.Kind, k *kindWatch) {
 	for wait := lookFirst; ; wait = min(2*wait, lookMost) {
-		at, ok := e.findKind(ctx, kind)
+		at, ok := e.findKind(ctx, kind, k)
 		if !ok {
 			return
 		}
@@ -107,10 +127,18 @@ func (e *StageEngine) watchKind(ctx context.Context, kind stage.Kind) {
 	}
 }
 
-// findKind waits for a kind to be there; false if ctx ends before.
-func (e *StageEngine) findKind(ctx context.Context, kind stage.Kind) (place, bool) {
+// findKind waits for a kind to be there; false if ctx ends before. Who has made stages for it is told
+// what is known of it.
+func (e *StageEngine) findKind(ctx context.Context, kind stage.Kind, k *kindWatch) (place, bool) {
 	for wait := lookFirst; ; wait = min(2*wait, lookMost) {
 		at, err := e.placeOf(kind)
+		known := kindServed
+		if meta.IsNoMatchError(err) {
+			known = kindAbsent
+		}
+		if k.found.Swap(known) != known {
+			poke(e.stagesWake)
+		}
 		if err == nil {
 			return at, true
 		}

@@ -25,9 +25,10 @@ import (
 
 // The condition of a Stage object and its reasons.
 const (
-	stageReady    = "Ready"
-	stageAccepted = "Accepted"
-	stageInvalid  = "Invalid"
+	stageReady         = "Ready"
+	stageAccepted      = "Accepted"
+	stageInvalid       = "Invalid"
+	stageKindNotServed = "KindNotServed"
 )
 
 var stagesResource = v1alpha1.GroupVersion.WithResource("stages")
@@ -149,10 +150,27 @@ func (e *StageEngine) takeStages(ctx context.Context, store cache.Store, playing
 	for _, w := range set.Warnings() {
 		notes[w.Stage] = fmt.Sprintf("%s: %s", w.Field, w.Problem)
 	}
+	lookedFor, absent := map[string]bool{}, map[string]stage.Kind{}
+	for _, kind := range set.Kinds() {
+		found := e.kinds.found(kind)
+		for _, name := range set.Names(kind) {
+			switch found {
+			case kindLookedFor:
+				lookedFor[name] = true
+			case kindAbsent:
+				absent[name] = kind
+			}
+		}
+	}
 	for _, u := range objects {
 		c := v1alpha1.Condition{Type: stageReady, Status: "True", Reason: stageAccepted, Message: notes[u.GetName()]}
 		if text, ok := problems[u.GetName()]; ok {
 			c.Status, c.Reason, c.Message = "False", stageInvalid, text
+		} else if kind, ok := absent[u.GetName()]; ok {
+			c.Status, c.Reason = "False", stageKindNotServed
+			c.Message = fmt.Sprintf("spec.resourceRef: the API serves no kind %s; the stage is played as soon as it does", kind)
+		} else if lookedFor[u.GetName()] {
+			continue // it is said when that is known, which wakes this
 		}
 		if err := e.setCondition(ctx, u, c); err != nil {
 			e.options.Logger.Debug("condition of a stage not written, will be tried again", "stage", u.GetName(), "error", err)

@@ -300,7 +300,7 @@ func TestTroubles(t *testing.T) {
 		"utf8":      {`next: {statusTemplate: 'a: {{ "gIA=" | b64dec }}'}`, "does not render YAML"},
 		"refused":   {`next: {patches: [{root: spec, template: "size: 11"}]}`, "spec.size"},
 		"json":      {`next: {patches: [{root: spec, type: json, template: '[{"op": "add", "path": "/size", "value": 11}]'}]}`, "spec.size"},
-		"elsewhere": {`next: {patches: [{subresource: nowhere, template: "a: b"}]}`, "not found"},
+		"elsewhere": {`next: {patches: [{subresource: nowhere, template: "a: b"}]}`, "not found: it is gone, or Widget.example.com/v1 has no subresource nowhere"},
 		"huge":      {`next: {patches: [{root: metadata, template: 'annotations: {big: "{{ repeat 300000 "x" }}"}'}]}`, "metadata.annotations"},
 		"schema":    {"steps: [{apply: {template: '{apiVersion: apps/v1, kind: Deployment, metadata: {name: x}, spec: {replica: 0}}'}}]", "field not declared in schema"},
 		"no-kind":   {"steps: [{apply: {template: '{apiVersion: example.com/v1, kind: Nothing, metadata: {name: x}}'}}]", `no matches for kind "Nothing"`},
@@ -310,6 +310,17 @@ func TestTroubles(t *testing.T) {
 		makeStage(t, k, name, "  selector: {matchExpressions: [{key: .spec.do, operator: In, values: ["+name+"]}]}\n  "+c.spec)
 		makeWidget(t, k, name, "spec: {wait: soon, do: "+name+"}")
 	}
+	// A node is in no namespace that a ConfigMap could take.
+	create(t, k, `
+apiVersion: kwok.x-k8s.io/v1alpha1
+kind: Stage
+metadata: {name: in-none}
+spec:
+  resourceRef: {kind: Node}
+  selector: {matchLabels: {do: in-none}}
+  steps: [{apply: {template: '{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}'}}]`)
+	create(t, k, "{apiVersion: v1, kind: Node, metadata: {name: in-none, labels: {do: in-none}, annotations: {kwok.x-k8s.io/node: fake}}}")
+	troubles["in-none"] = struct{ spec, want string }{"", "metadata.namespace: ConfigMap x needs one"}
 	makeWidget(t, k, "fine", "spec: {do: works}")
 	awaitField(t, k, "fine", "status.phase", "Up")
 	for name, c := range troubles {

@@ -147,11 +147,15 @@ func (r *requestError) Unwrap() error { return r.err }
 func (e *StageEngine) send(ctx context.Context, r *stage.Request, before string) (answer stage.Object, version string, err error) {
 	key := objectKey{kind: r.Kind, namespace: r.Namespace, name: r.Name}
 	if r.Own && r.As == "" && key.typed() {
-		return e.patchTyped(ctx, key, r, before)
+		answer, version, err = e.patchTyped(ctx, key, r, before)
+		return answer, version, notThere(err, r)
 	}
 	at, err := e.placeOf(r.Kind)
 	if err != nil {
 		return nil, before, err
+	}
+	if at.namespaced && r.Namespace == "" {
+		return nil, before, &stage.Error{Field: "metadata.namespace", Problem: fmt.Sprintf("%s %s needs one, because the object that the stage is played on is in none", r.Kind, r.Name)}
 	}
 	client, err := e.users.client(r.As)
 	if err != nil {
@@ -169,7 +173,7 @@ func (e *StageEngine) send(ctx context.Context, r *stage.Request, before string)
 		data, err = answered(patchRequest(client, at, r).Body(body).Do(ctx))
 	}
 	if err != nil && r.Subresource != "" {
-		return nil, before, err // the kind may have no such subresource; the object is looked at next
+		return nil, before, notThere(err, r) // the object is looked at next
 	}
 	if err != nil || !r.Own {
 		return nil, before, e.elsewhere(err, r.Kind, at)
@@ -187,6 +191,15 @@ func (e *StageEngine) send(ctx context.Context, r *stage.Request, before string)
 	}
 	answer, err = decode(r.Kind, data)
 	return answer, version, err
+}
+
+// notThere says of a subresource that was not found what else may be missing: the API says only the
+// object's name, also where its kind has no such subresource.
+func notThere(err error, r *stage.Request) error {
+	if r.Subresource == "" || !apierrors.IsNotFound(err) {
+		return err
+	}
+	return fmt.Errorf("%w: it is gone, or %s has no subresource %s", err, r.Kind, r.Subresource)
 }
 
 // patchTyped is send for a pod or a node itself, whose answer comes in protobuf.

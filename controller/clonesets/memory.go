@@ -96,6 +96,27 @@ func (m *memory) waits(a *workload.Action, now time.Time) (error, bool) {
 	return nil, false
 }
 
+// refused are the objects that a plan cannot wait for: their last write was refused, or has failed
+// too often to be an accident.
+func (m *memory) refused() map[types.UID]bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all map[types.UID]bool
+	for uid, r := range m.refusals {
+		if shell.Refused(r.err) || r.last >= notByAccident {
+			if all == nil {
+				all = make(map[types.UID]bool, len(m.refusals))
+			}
+			all[uid] = true
+		}
+	}
+	return all
+}
+
+// notByAccident is how long a write must be put off that fails without being refused: after the
+// fifth time.
+const notByAccident = 16 * shell.RetryFirst
+
 // tried notes how the write of an object went.
 func (m *memory) tried(a *workload.Action, now time.Time, err error) {
 	m.mu.Lock()

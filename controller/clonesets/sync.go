@@ -61,6 +61,7 @@ func (c *instance) sync(ctx context.Context, k key) (wake time.Duration, err err
 // state is what the caches show of a set.
 func (c *instance) state(ctx context.Context, k key, set *v1alpha1.CloneSet, m *memory) cloneset.State {
 	s := cloneset.State{Set: set, Past: m.past, Limits: c.options.Limits}
+	s.Past.Refused = m.refused()
 	if m.digest == "" || m.generation != set.Generation {
 		m.generation, m.digest = set.Generation, cloneset.Digest(defaulted(&set.Spec.Template))
 	}

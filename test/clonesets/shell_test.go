@@ -1,8 +1,13 @@
 package clonesets_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +15,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -309,6 +315,58 @@ func TestOrphans(t *testing.T) {
 			w.Fatalf("there are %d pods", n)
 		}
 	})
+}
+
+// TestRefusedAdoption: a pod that nobody may change (a policy, a webhook that is away) is not adopted,
+// and the set says so and has its pods.
+func TestRefusedAdoption(t *testing.T) {
+	for name, answer := range map[string]*apierrors.StatusError{
+		"refused": apierrors.NewForbidden(corev1.Resource("pods"), "lone", errors.New("keep off")),
+		"fails":   apierrors.NewInternalError(errors.New("keep off: the webhook is away")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			simtest.Run(t, clonesets.Options().Seeds(1), func(w *simtest.World) {
+				w.Controller(clonesets.Actor, func(ctx context.Context, config *rest.Config) error {
+					config = rest.CopyConfig(config)
+					config.Wrap(func(next http.RoundTripper) http.RoundTripper { return refusing{next, "/pods/lone", answer} })
+					return ours(ctx, config)
+				})
+				w.Controller("kubelet", clonesets.Kubelet(nil))
+				w.Create(&corev1.Pod{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "lone", Labels: map[string]string{"app": "web"}},
+					Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "web:1"}}},
+				})
+				set := clonesets.SetOf(3, v1alpha1.CloneSetSpec{})
+				w.Create(set)
+				w.Eventually(time.Minute, setField("status.availableReplicas", 3))
+				w.Settle()
+				w.Get(set)
+				if c := set.Status.Conditions; len(c) != 1 || c[0].Type != v1alpha1.FailedUpdate || !strings.Contains(c[0].Message, "keep off") {
+					w.Fatalf("%+v", c)
+				}
+			})
+		})
+	}
+}
+
+// refusing answers patches of a path itself.
+type refusing struct {
+	next   http.RoundTripper
+	path   string
+	answer *apierrors.StatusError
+}
+
+func (r refusing) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Method != http.MethodPatch || !strings.HasSuffix(request.URL.Path, r.path) {
+		return r.next.RoundTrip(request)
+	}
+	status := r.answer.ErrStatus
+	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+	body, err := json.Marshal(status)
+	return &http.Response{
+		StatusCode: int(status.Code), Header: http.Header{"Content-Type": []string{"application/json"}},
+		Body: io.NopCloser(bytes.NewReader(body)), Request: request,
+	}, err
 }
 
 // TestLeftBehind deletes a set as `kubectl delete --cascade=orphan` has the garbage collector

@@ -2,6 +2,7 @@ package cloneset
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,7 +13,8 @@ import (
 )
 
 // claim adopts orphans that match and lets pods go that do not. It tells whether there
-// was anything to do; then that is the whole plan.
+// was anything to do; then that is the whole plan. What the API has refused to have changed is tried
+// again, and holds nothing up: the set goes on without it.
 func (p *plan) claim() bool {
 	match, err := Matcher(p.set)
 	if err != nil {
@@ -33,8 +35,17 @@ func (p *plan) claim() bool {
 			p.own(pod, map[string]any{"$patch": "delete", "uid": p.set.UID}, "Disowned", "the selector does not match any more")
 		}
 	}
-	p.decision.Recheck = len(p.decision.Actions) > 0
-	return p.decision.Recheck
+	fresh := func(a workload.Action) bool { return !p.Past.Refused[a.Object.GetUID()] }
+	if slices.ContainsFunc(p.decision.Actions, fresh) {
+		p.decision.Recheck = true
+		return true
+	}
+	if len(p.decision.Actions) > 0 {
+		apart := func(pod *Pod) bool { return !match(pod.Labels) }
+		p.apart = append(slices.Clone(p.Orphans), slices.DeleteFunc(slices.Clone(p.Pods), func(pod *Pod) bool { return !apart(pod) })...)
+		p.Pods = slices.DeleteFunc(slices.Clone(p.Pods), apart)
+	}
+	return false
 }
 
 // adoptClaims adopts the claims that a pod which is to be adopted has from a set of this name,

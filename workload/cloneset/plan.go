@@ -36,6 +36,9 @@ type plan struct {
 
 	toDelete map[string]bool // the names in podsToDelete
 
+	// apart are pods that cannot be adopted or let go: not the set's, but they have their names.
+	apart []*Pod
+
 	units    []unit // the active pods
 	inactive []*Pod // the others
 	claimsBy map[string][]*Claim

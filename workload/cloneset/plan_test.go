@@ -71,6 +71,23 @@ func TestOwnership(t *testing.T) {
 	}
 }
 
+// TestRefusedOwnership: a pod that the API lets nobody adopt, or let go, is tried again, and the set goes
+// on as if it was not there.
+func TestRefusedOwnership(t *testing.T) {
+	w := grown(t, 2)
+	w.past.Refused = map[types.UID]bool{w.pod(0).UID: true}
+	w.change(0, func(p *corev1.Pod) { p.OwnerReferences = nil })
+	if d := w.plan(); w.acts(d) != "Adopted 0, create 2" || d.Status == nil || d.Status.Replicas != 1 {
+		t.Errorf("%s, status %+v", w.acts(d), d.Status)
+	}
+	w = grown(t, 2)
+	w.past.Refused = map[types.UID]bool{w.pod(0).UID: true}
+	w.change(0, func(p *corev1.Pod) { p.Labels["app"] = "other" })
+	if d := w.plan(); w.acts(d) != "Disowned 0, create 2" || d.Status == nil || d.Status.Replicas != 1 {
+		t.Errorf("%s, status %+v", w.acts(d), d.Status)
+	}
+}
+
 // TestBadSelector: a set whose selector cannot be read, or takes everything, is left alone.
 func TestBadSelector(t *testing.T) {
 	for _, selector := range []*metav1.LabelSelector{nil, {}, {MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}} {

@@ -257,8 +257,10 @@ func (p *plan) grow() {
 // place: its successor has its name. Those that failed the last time come last.
 func (p *plan) instances(n int) (ids []string) {
 	borne := make(map[string]bool, len(p.Pods))
-	for _, pod := range p.Pods {
-		borne[pod.instance] = true
+	for _, pods := range [][]*Pod{p.Pods, p.apart} {
+		for _, pod := range pods {
+			borne[pod.instance] = true
+		}
 	}
 	reuse := !p.set.Spec.ScaleStrategy.DisablePVCReuse
 	if reuse {

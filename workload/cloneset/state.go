@@ -84,6 +84,8 @@ type Past struct {
 	// Taken are names that somebody else's objects bear. Failed are names of pods that
 	// could not be made; they are tried after others.
 	Taken, Failed map[string]bool
+	// Refused are objects whose last write the API refused, or that could not be written for long.
+	Refused map[types.UID]bool
 	// Rollout is that of the template's revision, for metrics.
 	Rollout Rollout
 	// ScaleError and UpdateError are why writes failed the last time, "" if they did not.

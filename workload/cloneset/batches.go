@@ -38,7 +38,7 @@ func (p *plan) finish(u *unit, todo *apps.InPlaceUpdateSpec, c *change, state *a
 	b := now.patch(u)
 	b.Metadata.Annotations[apps.AnnotationInPlaceGrace] = nil
 	b.Metadata.Annotations[apps.AnnotationInPlaceState] = text{s}
-	a := b.write(u, changedSpec, "its spec is that of "+to.name())
+	a := b.write(u, updatedInPlace, "updated in place to "+to.name())
 	if len(todo.ContainerResources) == 0 {
 		return &a
 	}

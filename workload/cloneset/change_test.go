@@ -223,7 +223,7 @@ func TestResize(t *testing.T) {
 	w := grown(t, 1, inPlace, resources("cpu=1"))
 	w.edit(resources("cpu=2"), image("web:2"))
 	w.expect("create revision")
-	w.expect("SuccessfulUpdatePodInPlace 0 then Resized 0 then Changed 0")
+	w.expect("UpdatingPodInPlace 0 then Resized 0 then SuccessfulUpdatePodInPlace 0")
 	w.settle()
 	if got := w.pod(0).Spec.Containers[0].Resources.Requests.Cpu().String(); got != "2" || w.runs(0) != "web:2 restarts=1" {
 		t.Errorf("cpu %s, %s", got, w.runs(0))

@@ -120,7 +120,8 @@ func (p *plan) begin(u *unit, to *Revision, c *change) {
 		Revision: to.name(), ContainerImages: c.images, ContainerResources: c.resources, UpdateEnvFromMetadata: len(c.env) > 0,
 	}
 	todo.MetaDataPatch = c.metadata
-	if s := p.set.Spec.UpdateStrategy.InPlaceUpdateStrategy; s != nil {
+	// Who goes back before its containers were changed has nothing to be drained for.
+	if s := p.set.Spec.UpdateStrategy.InPlaceUpdateStrategy; s != nil && !c.onlyMetadata() {
 		todo.GraceSeconds = s.GracePeriodSeconds
 	}
 	first := patch{}
@@ -132,7 +133,7 @@ func (p *plan) begin(u *unit, to *Revision, c *change) {
 		first.Status = &patchStatus{Conditions: conditions}
 	}
 	u.acted = true
-	a := first.write(u, updatedInPlace, "updated in place to "+to.name())
+	a := first.write(u, updatingInPlace, "it is to be updated in place to "+to.name())
 	if todo.GraceSeconds == 0 {
 		a.Then = p.finish(u, &todo, c, &state, to)
 	} else {
@@ -143,16 +144,16 @@ func (p *plan) begin(u *unit, to *Revision, c *change) {
 
 // The codes of the writes that an update in place consists of.
 const (
-	updatedInPlace = "SuccessfulUpdatePodInPlace"
-	changedSpec    = "Changed"
-	resized        = "Resized"
-	nextContainers = "NextContainers"
+	updatingInPlace = "UpdatingPodInPlace" // it is taken out of traffic; after the grace period come the others
+	resized         = "Resized"
+	updatedInPlace  = "SuccessfulUpdatePodInPlace" // its spec, or all there is to change, is that of the revision
+	nextContainers  = "NextContainers"
 )
 
 // InPlace tells whether a reason's code is that of a write of an update in place.
 func InPlace(code string) bool {
 	switch code {
-	case updatedInPlace, changedSpec, resized, nextContainers:
+	case updatingInPlace, resized, updatedInPlace, nextContainers:
 		return true
 	}
 	return false
@@ -198,7 +199,7 @@ func (p *plan) relabel(u *unit, c *change, revision map[string]*string) {
 			b.Status = &patchStatus{Conditions: conditions}
 		}
 	}
-	p.patch(u, b, updatedInPlace, "its metadata was updated")
+	p.patch(u, b, updatedInPlace, "updated in place: only its metadata has changed")
 }
 
 // stateAfter is the state of a pod that was updated at once.
@@ -267,12 +268,12 @@ func (p *plan) finishGrace(u *unit) {
 		return
 	}
 	state := apps.InPlaceUpdateState{Revision: to.name(), UpdateTimestamp: metav1.NewTime(p.now)}
-	if s := u.inPlaceState(); s != nil {
+	if s := u.inPlaceState(); s != nil { // without it nobody knows when it began, and it waits for nothing
 		state = *s
-	}
-	if left := state.UpdateTimestamp.Add(time.Duration(todo.GraceSeconds) * time.Second).Sub(p.now); left > 0 {
-		p.wake(left)
-		return
+		if left := state.UpdateTimestamp.Add(time.Duration(todo.GraceSeconds) * time.Second).Sub(p.now); left > 0 {
+			p.wake(left)
+			return
+		}
 	}
 	u.acted = true
 	p.act(*p.finish(u, &todo, changeIn(&todo, to), &state, to))

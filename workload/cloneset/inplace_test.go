@@ -175,7 +175,7 @@ func TestTwoWritesAndOne(t *testing.T) {
 	w := grown(t, 1, inPlace)
 	w.edit(image("web:2"))
 	w.expect("create revision")
-	d := w.expect("SuccessfulUpdatePodInPlace 0 then Changed 0")
+	d := w.expect("UpdatingPodInPlace 0 then SuccessfulUpdatePodInPlace 0")
 	if d.Actions[0].Subresource != "status" || d.Actions[0].Then.Subresource != "" || !d.Actions[0].Exact || !d.Actions[0].Then.Exact {
 		t.Errorf("actions %+v", d.Actions[0])
 	}
@@ -208,7 +208,7 @@ func TestTakenUp(t *testing.T) {
 	if got := w.pod(0).Spec.Containers[0].Image; got != "web:1" || w.stateOf(0) != apps.StateUpdating {
 		t.Fatalf("image %s, state %s", got, w.stateOf(0))
 	}
-	w.expect("Changed 0")
+	w.expect("SuccessfulUpdatePodInPlace 0")
 	w.settle()
 	if w.runs(0) != "web:2 restarts=1" || w.stateOf(0) != apps.StateNormal {
 		t.Errorf("%s, %s", w.runs(0), w.stateOf(0))
@@ -222,7 +222,7 @@ func TestGracePeriod(t *testing.T) {
 	})
 	w.edit(image("web:2"))
 	w.expect("create revision")
-	if d := w.expect("SuccessfulUpdatePodInPlace 0"); d.Wake != 10*time.Second {
+	if d := w.expect("UpdatingPodInPlace 0"); d.Wake != 10*time.Second {
 		t.Errorf("wake %s", d.Wake)
 	}
 	w.settle()
@@ -233,6 +233,36 @@ func TestGracePeriod(t *testing.T) {
 	w.pass(6 * time.Second)
 	if _, ok := w.pod(0).Annotations[apps.AnnotationInPlaceGrace]; ok || w.runs(0) != "web:2 restarts=1" || w.stateOf(0) != apps.StateNormal {
 		t.Errorf("%s, %s", w.runs(0), w.stateOf(0))
+	}
+}
+
+// TestGraceOfNoBeginning: an order whose beginning somebody has removed waits for nothing.
+func TestGraceOfNoBeginning(t *testing.T) {
+	w := grown(t, 1, inPlace, func(s *v1alpha1.CloneSetSpec) {
+		s.UpdateStrategy.InPlaceUpdateStrategy = &apps.InPlaceUpdateStrategy{GracePeriodSeconds: 10}
+	})
+	w.edit(image("web:2"))
+	w.settle()
+	w.change(0, func(p *corev1.Pod) { delete(p.Annotations, apps.AnnotationInPlaceState) })
+	w.settle()
+	if w.runs(0) != "web:2 restarts=1" || w.stateOf(0) != apps.StateNormal {
+		t.Errorf("%s, %s", w.runs(0), w.stateOf(0))
+	}
+}
+
+// TestBackWithinGrace: a template that is put back before the containers were changed has nothing to
+// wait for.
+func TestBackWithinGrace(t *testing.T) {
+	w := grown(t, 1, inPlace, func(s *v1alpha1.CloneSetSpec) {
+		s.UpdateStrategy.InPlaceUpdateStrategy = &apps.InPlaceUpdateStrategy{GracePeriodSeconds: 10}
+	})
+	w.edit(image("web:2"))
+	w.settle()
+	w.now = w.now.Add(4 * time.Second)
+	w.edit(image("web:1"))
+	w.settle()
+	if _, ok := w.pod(0).Annotations[apps.AnnotationInPlaceGrace]; ok || w.runs(0) != "web:1 restarts=0" || w.stateOf(0) != apps.StateNormal || w.updatedPods() != 1 {
+		t.Errorf("%v, %s, %s", w.pod(0).Annotations, w.runs(0), w.stateOf(0))
 	}
 }
 

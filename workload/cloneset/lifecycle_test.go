@@ -166,7 +166,7 @@ func TestNoHop(t *testing.T) {
 	w := grown(t, 1, inPlace, lifecycle(apps.Lifecycle{PreDelete: &apps.LifecycleHook{FinalizersHandler: []string{"x/y"}}}))
 	w.edit(image("web:2"))
 	w.expect("create revision")
-	w.expect("SuccessfulUpdatePodInPlace 0 then Changed 0")
+	w.expect("UpdatingPodInPlace 0 then SuccessfulUpdatePodInPlace 0")
 	w.live()
 	w.expect("Normal 0")
 	w.settle()

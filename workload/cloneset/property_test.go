@@ -250,7 +250,7 @@ func (w *world) honoured(s State, d Decision) {
 		switch {
 		case a.Verb == workload.Delete && p.active && held(hooks.PreDelete, p):
 			w.t.Fatalf("pod %s is deleted, and its hook holds it; %s", w.nameOf(p.Name), w.told())
-		case a.Reason.Code == "SuccessfulUpdatePodInPlace" && p.state != apps.StateUpdating && held(hooks.InPlaceUpdate, p):
+		case (a.Reason.Code == "UpdatingPodInPlace" || a.Reason.Code == "SuccessfulUpdatePodInPlace") && p.state != apps.StateUpdating && held(hooks.InPlaceUpdate, p):
 			w.t.Fatalf("pod %s is updated, and its hook holds it; %s", w.nameOf(p.Name), w.told())
 		case a.Reason.Code == string(apps.StateNormal) && p.state == apps.StatePreparingNormal && !complete(hooks.PreNormal, p):
 			w.t.Fatalf("pod %s begins, and nobody has let it in; %s", w.nameOf(p.Name), w.told())

@@ -89,7 +89,7 @@ func TestRollback(t *testing.T) {
 	w.edit(image("web:2"))
 	w.settle()
 	w.edit(image("web:1"))
-	w.expect("RolledBack revision, SuccessfulUpdatePodInPlace 1 then Changed 1")
+	w.expect("RolledBack revision, UpdatingPodInPlace 1 then SuccessfulUpdatePodInPlace 1")
 	w.settle()
 	if w.set.Status.UpdateRevision != first || w.revisions[first].Revision != 3 || len(w.revisions) != 2 || w.updatedPods() != 2 {
 		t.Errorf("status %+v, revisions %v", w.set.Status, sorted(w.revisions))

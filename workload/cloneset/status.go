@@ -106,7 +106,8 @@ func (p *plan) nameRevisions(is *v1alpha1.CloneSetStatus) {
 
 // progress sets the condition Progressing. Its time is when something moved, and the
 // deadline runs from there; a new revision begins anew. Kruise measures from the beginning,
-// and says DeadlineExceeded of a new revision too.
+// and says DeadlineExceeded of a new revision too. What somebody asked to be waited for is not
+// counted: a grace period comes on top, and with OnDelete pods of the old template are nobody's delay.
 func (p *plan) progress(is *v1alpha1.CloneSetStatus) {
 	seconds := p.set.Spec.ProgressDeadlineSeconds
 	if seconds == nil || *seconds == math.MaxInt32 {
@@ -122,17 +123,24 @@ func (p *plan) progress(is *v1alpha1.CloneSetStatus) {
 	}
 	expected, replicas := is.ExpectedUpdatedReplicas, int32(p.wanted.replicas)
 	c := v1alpha1.CloneSetCondition{Type: v1alpha1.Progressing, Status: corev1.ConditionTrue, LastUpdateTime: metav1.NewTime(since)}
-	left := since.Add(time.Duration(*seconds) * time.Second).Sub(p.now)
+	u := &p.set.Spec.UpdateStrategy
+	deadline := time.Duration(*seconds) * time.Second
+	if u.InPlaceUpdateStrategy != nil {
+		deadline += time.Duration(u.InPlaceUpdateStrategy.GracePeriodSeconds) * time.Second
+	}
+	left := since.Add(deadline).Sub(p.now)
 	switch {
 	case p.rolledOut(is):
 		c.Reason, c.Message = v1alpha1.ReasonAvailable, "all pods are updated and available"
-	case p.set.Spec.UpdateStrategy.Paused:
+	case u.Paused:
 		c.Reason, c.Message = v1alpha1.ReasonPaused, "the update is paused"
 	case expected < replicas && expected <= is.UpdatedAvailableReplicas && is.Replicas >= replicas:
 		c.Reason, c.Message = v1alpha1.ReasonPartitionAvailable, fmt.Sprintf("%d pods are updated and available, as the partition asks", expected)
+	case u.Type == v1alpha1.OnDelete && is.AvailableReplicas >= replicas:
+		c.Reason, c.Message = v1alpha1.ReasonUpdated, "pods of the old template stay until somebody deletes them"
 	case left <= 0:
 		c.Status, c.Reason = corev1.ConditionFalse, v1alpha1.ReasonDeadlineExceeded
-		c.Message = fmt.Sprintf("nothing has moved for more than %d s", *seconds)
+		c.Message = fmt.Sprintf("nothing has moved for more than %.0f s", deadline.Seconds())
 	default:
 		c.Reason, c.Message = v1alpha1.ReasonUpdated, "the update goes on"
 		p.wake(left)

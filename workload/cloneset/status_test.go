@@ -114,6 +114,30 @@ func TestNoProgressDeadline(t *testing.T) {
 	}
 }
 
+// TestDeadlineAllowsForWaits: what the user asks to be waited for is not taken for a lack of progress.
+func TestDeadlineAllowsForWaits(t *testing.T) {
+	w := grown(t, 2, deadline(6), func(s *v1alpha1.CloneSetSpec) { s.UpdateStrategy.Type = v1alpha1.OnDelete })
+	w.edit(image("web:2"))
+	w.settle()
+	w.pass(time.Hour)
+	if c := condition(&w.set.Status, v1alpha1.Progressing); c.Reason != v1alpha1.ReasonUpdated || c.Status != corev1.ConditionTrue {
+		t.Errorf("OnDelete: %+v", c)
+	}
+	w = grown(t, 1, deadline(6), inPlace, func(s *v1alpha1.CloneSetSpec) {
+		s.UpdateStrategy.InPlaceUpdateStrategy = &apps.InPlaceUpdateStrategy{GracePeriodSeconds: 20}
+	})
+	w.edit(image("web:2"))
+	w.settle()
+	w.pass(19 * time.Second)
+	if got := w.progressing(); got != v1alpha1.ReasonUpdated {
+		t.Errorf("within the grace period: %s", got)
+	}
+	w.pass(time.Second)
+	if got := w.progressing(); got != v1alpha1.ReasonAvailable {
+		t.Errorf("after the grace period: %s", got)
+	}
+}
+
 // TestPartitionAvailable: as many as the partition asks for are updated and available, and
 // there the deadline ends.
 func TestPartitionAvailable(t *testing.T) {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/gofrs/flock"
 	"go.etcd.io/etcd/server/v3/embed"
-	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"k8s.io/apiserver/pkg/registry/generic"
@@ -27,7 +26,7 @@ const quotaBytes = 8 << 30
 // startTimeout is how long an embedded etcd may take to replay its log.
 const startTimeout = 2 * time.Minute
 
-// brokenPatience is how long the end of an etcd that has broken is waited for.
+// brokenPatience is how long the end of an etcd that has broken, or has not begun, is waited for.
 const brokenPatience = time.Second
 
 // EmbeddedEtcd is an etcd in this process over a directory of the user's. It
@@ -39,6 +38,7 @@ type EmbeddedEtcd struct {
 	sockets string
 	client  string
 	failed  chan error
+	ready   atomic.Bool // etcd has begun to serve
 	broken  atomic.Bool // etcd lost a goroutine to what it calls fatal
 	close   func()
 }
@@ -58,7 +58,7 @@ func StartEmbeddedEtcd(ctx context.Context, dir string) (*EmbeddedEtcd, error) {
 	if !held {
 		return nil, fmt.Errorf("data directory %s is in use by another process; stop it first or choose another directory", dir)
 	}
-	if err := checkLog(filepath.Join(dir, "etcd", "member", "wal")); err != nil {
+	if err := checkMember(filepath.Join(dir, "etcd", "member")); err != nil {
 		_ = lock.Unlock()
 		return nil, fmt.Errorf("data directory %s: %w; restore it from a copy, or choose another directory", dir, err)
 	}
@@ -76,24 +76,6 @@ func StartEmbeddedEtcd(ctx context.Context, dir string) (*EmbeddedEtcd, error) {
 		return nil, fmt.Errorf("data directory %s: %w; restore it from a copy, or choose another directory", dir, err)
 	}
 	return e, nil
-}
-
-// checkLog reads etcd's write-ahead log before etcd does. A record that a kill
-// cut short is normal and passes; damage in the middle does not. Etcd itself
-// would cut the log off there, keep the rest under another name and wait for a
-// leader that never comes.
-func checkLog(dir string) error {
-	if !wal.Exist(dir) {
-		return nil
-	}
-	entries, err := wal.ValidSnapshotEntries(zap.NewNop(), dir)
-	if err == nil && len(entries) == 0 {
-		err = errors.New("it has no beginning") // a log starts with a snapshot's mark
-	}
-	if err != nil {
-		return fmt.Errorf("etcd's log %s is damaged: %w", dir, err)
-	}
-	return nil
 }
 
 func (e *EmbeddedEtcd) config(dir string) *embed.Config {
@@ -178,6 +160,7 @@ func (e *EmbeddedEtcd) start(ctx context.Context, dir string) error {
 		case <-started:
 			started, ready = nil, e.etcd.Server.ReadyNotify()
 		case <-ready:
+			e.ready.Store(true)
 			return nil
 		case err := <-e.failed:
 			return err
@@ -204,8 +187,8 @@ func (e *EmbeddedEtcd) shutdown() {
 			close(closed)
 		}()
 		var patience <-chan time.Time // for ever, when all is well
-		if e.broken.Load() {
-			// Requests wait for the goroutine that is gone, and Close for them.
+		if e.broken.Load() || !e.ready.Load() {
+			// Requests wait for the goroutine that is gone, or for a leader, and Close for them.
 			patience = time.After(brokenPatience)
 		}
 		select {

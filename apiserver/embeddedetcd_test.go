@@ -1,6 +1,7 @@
 package apiserver_test
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"path/filepath"
@@ -77,25 +78,39 @@ func TestDataDirectoryInUse(t *testing.T) {
 	second.Close()
 }
 
-// TestDamagedDataDirectory damages what etcd keeps: its database, then its log.
+// TestDamagedDataDirectory damages what etcd keeps: its database and its log, in the ways in which
+// etcd would end the process, wait for ever, or begin anew.
 func TestDamagedDataDirectory(t *testing.T) {
-	for _, file := range []string{"etcd/member/snap/db", "etcd/member/wal/0000000000000000-0000000000000000.wal"} {
-		t.Run(filepath.Base(file), func(t *testing.T) {
+	const database, log = "etcd/member/snap/db", "etcd/member/wal"
+	scribble := func(name string) error { return os.WriteFile(name, []byte(strings.Repeat("damage", 10000)), 0o600) }
+	for name, c := range map[string]struct {
+		file   string
+		damage func(name string) error
+		want   string
+	}{
+		"database": {database, scribble, "database"},
+		"log":      {log + "/0000000000000000-0000000000000000.wal", scribble, "log"},
+		"log cut off": {log + "/0000000000000000-0000000000000000.wal", func(name string) error { return os.Truncate(name, 200) },
+			"it ends at entry"},
+		"log gone": {log, os.RemoveAll, "is missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			etcd, err := apiserver.StartEmbeddedEtcd(t.Context(), dir)
 			if err != nil {
 				t.Fatal(err)
 			}
 			etcd.Close()
-			name := filepath.Join(dir, file)
-			if err := os.WriteFile(name, []byte(strings.Repeat("damage", 10000)), 0o600); err != nil {
+			file := filepath.Join(dir, c.file)
+			if err := c.damage(file); err != nil {
 				t.Fatal(err)
 			}
+			before, _ := os.ReadFile(file)
 			_, err = apiserver.StartEmbeddedEtcd(t.Context(), dir)
-			if err == nil || !strings.Contains(err.Error(), dir) || strings.Contains(err.Error(), "\n") {
-				t.Fatalf("error %v, want one line that names the directory", err)
+			if err == nil || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+				t.Fatalf("error %v, want one line that names the directory, with %q", err, c.want)
 			}
-			if data, _ := os.ReadFile(name); !strings.HasPrefix(string(data), "damage") {
+			if after, _ := os.ReadFile(file); !bytes.Equal(before, after) {
 				t.Error("the damaged file was replaced: a user may want to mend it")
 			}
 			// What failed to open must not hold the directory.

@@ -1,0 +1,96 @@
+package apiserver
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.etcd.io/bbolt"
+	"go.etcd.io/etcd/server/v3/storage/wal"
+	"go.uber.org/zap"
+)
+
+// boltPatience is how long the lock of etcd's database is waited for. Ours on the data directory is
+// held already, so nobody should have it.
+const boltPatience = time.Second
+
+// checkMember reads etcd's files before etcd does, and changes nothing. A record at the log's end that
+// a kill cut short is normal and passes; damage in the middle does not, nor a log that ends
+// before what the database holds. Etcd itself would cut the log off there, keep the rest under
+// another name and wait for a leader that never comes.
+func checkMember(dir string) error {
+	log, database := filepath.Join(dir, "wal"), filepath.Join(dir, "snap", "db")
+	applied, err := appliedIndex(database)
+	if err != nil {
+		return fmt.Errorf("etcd's database %s is damaged: %w", database, err)
+	}
+	if !wal.Exist(log) {
+		if applied > 0 {
+			return fmt.Errorf("etcd's log %s is missing, and there is a database", log)
+		}
+		return nil
+	}
+	last, err := lastIndex(log)
+	if err == nil && last < applied {
+		err = fmt.Errorf("it ends at entry %d, and the database has %d", last, applied)
+	}
+	if err != nil {
+		return fmt.Errorf("etcd's log %s is damaged: %w", log, err)
+	}
+	return nil
+}
+
+// lastIndex is that of the newest entry that a log holds whole.
+func lastIndex(dir string) (uint64, error) {
+	snapshots, err := wal.ValidSnapshotEntries(zap.NewNop(), dir)
+	if err != nil {
+		return 0, err
+	}
+	if len(snapshots) == 0 {
+		return 0, errors.New("it has no beginning") // a log starts with a snapshot's mark
+	}
+	newest := snapshots[len(snapshots)-1]
+	w, err := wal.OpenForRead(zap.NewNop(), dir, newest)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = w.Close() }()
+	_, _, entries, err := w.ReadAll()
+	if err != nil {
+		return 0, err
+	}
+	if n := len(entries); n > 0 {
+		return entries[n-1].Index, nil
+	}
+	return newest.Index, nil
+}
+
+// appliedIndex is that of the newest entry that a database holds the effect of (etcd's
+// storage/schema: consistent_index in the bucket meta); 0 if there is no database.
+func appliedIndex(file string) (index uint64, err error) {
+	if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	defer func() {
+		if p := recover(); p != nil { // that is how it tells of a page it cannot read
+			err = fmt.Errorf("%v", p)
+		}
+	}()
+	db, err := bbolt.Open(file, 0o600, &bbolt.Options{ReadOnly: true, Timeout: boltPatience})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = db.Close() }()
+	err = db.View(func(tx *bbolt.Tx) error {
+		if meta := tx.Bucket([]byte("meta")); meta != nil {
+			if v := meta.Get([]byte("consistent_index")); len(v) == 8 {
+				index = binary.BigEndian.Uint64(v)
+			}
+		}
+		return nil
+	})
+	return index, err
+}

@@ -88,6 +88,9 @@ func (a *app) replay(ctx context.Context, o *replayOptions, file string, command
 	if err != nil {
 		return usagef("the scenario of %s: %v (--scenario says where it is now)", file, err)
 	}
+	if missing := s.NeedsCommand(); missing != "" {
+		return usagef("%s: client %s has no command: give it as in 'rehearse replay %s -- COMMAND'", file, missing, file)
+	}
 	ctx, stop := a.interruptible(ctx)
 	defer stop()
 	r, err := a.openRehearsal(ctx, &o.rehearsalOptions, s)

@@ -150,6 +150,9 @@ func (a *app) test(ctx context.Context, o *testOptions, files, command []string)
 		}
 		return nil
 	}
+	if err := canKeep(o.failures); err != nil {
+		return usagef("--failures %s: %v", o.failures, err)
+	}
 	ctx, stop := a.interruptible(ctx)
 	defer stop()
 	v := &verdicts{a: a, o: o}

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -59,7 +61,7 @@ type failure struct {
 	Faults  []string `json:"faults"`
 	Run     int      `json:"run"`
 	Grade   string   `json:"grade"`
-	File    string   `json:"file"`
+	File    string   `json:"file,omitempty"` // none: it could not be kept
 }
 
 // add takes in what came of a scenario. Its error is of this program, not of what it rehearses.
@@ -87,14 +89,16 @@ func (v *verdicts) add(s *scenario.Scenario, command []string, r *sim.Result, er
 	case f != nil:
 		one.Verdict = "failed"
 		file, err := v.keep(s, command, f)
-		if err != nil {
-			return fmt.Errorf("the failed run could not be kept: %w", err)
+		if err != nil { // what was found is told all the same
+			one.Reason = fmt.Sprintf("the failed run could not be kept: %v", err)
+			v.a.say("rehearse: %s: %s", s.Name, one.Reason)
+			file = ""
 		}
 		one.Failure = &failure{
 			Promise: f.Run.Failure.Oracle, Message: f.Run.Failure.Message, Cause: report.Story(f.Run),
 			Faults: fault.Strings(f.Plan.Faults), Run: f.FoundAfter, Grade: f.Grade(), File: file,
 		}
-		v.reports = append(v.reports, report.Of(file, f.Run, f.Nearest))
+		v.reports = append(v.reports, report.Of(cmp.Or(file, s.Name), f.Run, f.Nearest))
 	case one.Verdict != "held":
 	case r.Baseline == nil:
 		one.Verdict, one.Reason = "inconclusive", r.Stopped
@@ -119,6 +123,32 @@ func (v *verdicts) add(s *scenario.Scenario, command []string, r *sim.Result, er
 	return nil
 }
 
+// canKeep tells of a directory for failed runs that could not be written, without making it: who
+// finds out after the search has lost it.
+func canKeep(dir string) error {
+	at, err := filepath.Abs(dir)
+	for ; err == nil; at = filepath.Dir(at) {
+		var info os.FileInfo
+		if info, err = os.Stat(at); errors.Is(err, fs.ErrNotExist) && at != filepath.Dir(at) {
+			err = nil
+			continue
+		}
+		if err == nil && !info.IsDir() {
+			err = fmt.Errorf("%s is no directory", at)
+		}
+		break
+	}
+	if err != nil {
+		return err
+	}
+	probe, err := os.CreateTemp(at, ".rehearse-*")
+	if err != nil {
+		return fmt.Errorf("%s cannot be written to: %w", at, errors.Unwrap(err))
+	}
+	_ = probe.Close()
+	return os.Remove(probe.Name())
+}
+
 // keep writes a failed run, and the nearest one that held, into files.
 func (v *verdicts) keep(s *scenario.Scenario, command []string, f *sim.Failure) (string, error) {
 	dir := filepath.Join(v.o.failures, s.Name)
@@ -133,6 +163,7 @@ func (v *verdicts) keep(s *scenario.Scenario, command []string, f *sim.Failure) 
 	if f.Nearest == nil {
 		return file, nil
 	}
+	f.Nearest.Command = command
 	return file, history.WriteFile(report.NearestFile(file), f.Nearest)
 }
 
@@ -188,6 +219,9 @@ func (v *verdicts) tellFailure(b *bytes.Buffer, one *verdict, f *sim.Failure) {
 	lanes := report.LaneOptions{Around: around, Colour: v.a.getenv("NO_COLOR") == "" && terminal(v.a.Out, v.a.getenv)}
 	if err := report.Lanes(b, f.Run, lanes); err != nil {
 		line("%v", err)
+	}
+	if one.Failure.File == "" {
+		return
 	}
 	line("\nreplay: rehearse replay %s", one.Failure.File)
 	line("draw: rehearse report %s -o html --output report.html", one.Failure.File)

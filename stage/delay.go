@@ -114,7 +114,7 @@ const (
 // duration reads a time, from since on, or a duration. err says what is there and
 // neither.
 func (x *expression) duration(v *view, since time.Time, stage string) (d time.Duration, f found, err string) {
-	got, failed := x.first(v, stage)
+	got, failed := x.read(v, stage)
 	if failed != nil {
 		return 0, notSaid, failed.Error()
 	}

@@ -62,6 +62,19 @@ func (x *expression) first(v *view, stage string) (value, error) {
 	if x.jq != nil {
 		return x.jq.first(v), nil
 	}
+	return x.read(v, stage)
+}
+
+// read is first for whom no result would be a wrong one: it tells of the error of a jq program
+// too, unless that is about something absent.
+func (x *expression) read(v *view, stage string) (value, error) {
+	if x.jq != nil {
+		got, err := x.jq.read(v)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", x.field, err)
+		}
+		return got, err
+	}
 	got, err := x.cel.first(v, stage)
 	if err != nil {
 		return value{}, fmt.Errorf("%s: %w", x.field, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"time"
 
 	"github.com/google/cel-go/common/types/ref"
@@ -265,8 +266,26 @@ func (q *query) first(v *view) value {
 	if q.native != nil {
 		return q.native.first(v.object)
 	}
-	if all, _ := q.results(v); len(all) > 0 {
-		return valueOf(all[0])
-	}
-	return value{}
+	got, _ := q.read(v)
+	return got
 }
+
+// read is first, and says why a program failed on what is there. That it met with null is how it says
+// that a field is not there (".metadata.annotations.at | tonumber"). A plain path, which is native, leads to
+// something or to nothing.
+func (q *query) read(v *view) (value, error) {
+	if q.native != nil {
+		return q.native.first(v.object), nil
+	}
+	all, err := q.results(v)
+	switch {
+	case err != nil && !ofNothing.MatchString(err.Error()):
+		return value{}, err
+	case len(all) > 0:
+		return valueOf(all[0]), nil
+	}
+	return value{}, nil
+}
+
+// ofNothing finds null among the operands that an error of gojq shows.
+var ofNothing = regexp.MustCompile(`: null($| and )| and null$`)

@@ -108,6 +108,12 @@ Start a cluster, use it with the kubectl that is built in or with your own, and 
 	add("tools", a.testCommand(), a.replayCommand(), a.stageCommand(), a.reportCommand(), a.versionCommand())
 	root.AddCommand(a.controllerCommand())
 	root.AddCommand(topics()...)
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" { // with something to run, cobra looks at its arguments
+			c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+	}
 	return root
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -149,10 +150,26 @@ func (o *simulateOptions) validate(cmd *cobra.Command) (err error) {
 	if s.Stages, err = cluster.LoadStages(o.stageFiles); err != nil {
 		return err
 	}
+	if err := o.validateAddresses(); err != nil {
+		return err
+	}
 	if err := s.Validate(); err != nil {
 		return usagef("%v", err)
 	}
 	return o.log.validate()
+}
+
+func (o *simulateOptions) validateAddresses() error {
+	s := &o.stage
+	if _, err := netip.ParseAddr(s.NodeIP); err != nil && s.NodeIP != "" {
+		return usagef("--node-ip %s: must be an address such as 10.16.0.1", s.NodeIP)
+	}
+	for _, f := range []struct{ name, value, example string }{{"node-cidr", s.NodeCIDR, "10.16.0.0/12"}, {"pod-cidr", s.PodCIDR, "10.128.0.0/9"}} {
+		if _, err := netip.ParsePrefix(f.value); err != nil && f.value != "" {
+			return usagef("--%s %s: must be a range of addresses such as %s", f.name, f.value, f.example)
+		}
+	}
+	return nil
 }
 
 func (o *simulateOptions) validateElection(cmd *cobra.Command) error {

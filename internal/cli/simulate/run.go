@@ -97,7 +97,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	if s.Stage != nil && !serves(s.Config, v1alpha1.GroupVersion, v1alpha1.StageKind) {
-		o.Say("This cluster knows no Stage objects (kwok.x-k8s.io); the stages of --stages are played alone until it does.")
+		o.Say("This cluster knows no Stage objects (kwok.x-k8s.io); until it does, the stages that this process began with are played alone.")
 		s.Stage.WatchWait = -1
 	}
 	if s.CloneSets != nil && !serves(s.Config, kruise.GroupVersion, kruise.Kind) {

@@ -88,8 +88,9 @@ func TestDamagedDataDirectory(t *testing.T) {
 		damage func(name string) error
 		want   string
 	}{
-		"database": {database, scribble, "database"},
-		"log":      {log + "/0000000000000000-0000000000000000.wal", scribble, "log"},
+		"database":         {database, scribble, "database"},
+		"database cut off": {database, func(name string) error { return os.Truncate(name, 16<<10) }, "it was cut off"},
+		"log":              {log + "/0000000000000000-0000000000000000.wal", scribble, "log"},
 		"log cut off": {log + "/0000000000000000-0000000000000000.wal", func(name string) error { return os.Truncate(name, 200) },
 			"it ends at entry"},
 		"log gone": {log, os.RemoveAll, "is missing"},

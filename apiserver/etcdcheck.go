@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -71,9 +72,15 @@ func lastIndex(dir string) (uint64, error) {
 // appliedIndex is that of the newest entry that a database holds the effect of (etcd's
 // storage/schema: consistent_index in the bucket meta); 0 if there is no database.
 func appliedIndex(file string) (index uint64, err error) {
-	if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
+	info, err := os.Stat(file)
+	if errors.Is(err, os.ErrNotExist) {
 		return 0, nil
 	}
+	if err != nil {
+		return 0, err
+	}
+	// A page that is not there any more would end the process.
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil { // that is how it tells of a page it cannot read
 			err = fmt.Errorf("%v", p)
@@ -85,6 +92,9 @@ func appliedIndex(file string) (index uint64, err error) {
 	}
 	defer func() { _ = db.Close() }()
 	err = db.View(func(tx *bbolt.Tx) error {
+		if info.Size() < tx.Size() {
+			return fmt.Errorf("it was cut off at %d bytes of %d", info.Size(), tx.Size())
+		}
 		if meta := tx.Bucket([]byte("meta")); meta != nil {
 			if v := meta.Get([]byte("consistent_index")); len(v) == 8 {
 				index = binary.BigEndian.Uint64(v)

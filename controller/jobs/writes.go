@@ -86,6 +86,9 @@ func (c *instance) do(ctx context.Context, j *batchv1.Job, m *memory, a *workloa
 		return c.delete(ctx, j, m, pod, a.Exact)
 	}
 	left, err := c.patch(ctx, m, pod, a)
+	if shell.Refused(err) && !apierrors.IsTooManyRequests(err) { // the Job goes on when somebody mends that
+		c.tell(j, true, "FailedUpdatePod", "Error updating: "+err.Error())
+	}
 	if err != nil || left == nil || a.Then == nil {
 		return err
 	}

@@ -1,13 +1,9 @@
 package clonesets_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -33,6 +29,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/invariant"
 	"github.com/rehearse-k8s/rehearse/simtest"
 	"github.com/rehearse-k8s/rehearse/test/clonesets"
+	"github.com/rehearse-k8s/rehearse/test/family"
 )
 
 // writesOf are the controller's writes of pods since a step, as "verb resource code".
@@ -326,11 +323,7 @@ func TestRefusedAdoption(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			simtest.Run(t, clonesets.Options().Seeds(1), func(w *simtest.World) {
-				w.Controller(clonesets.Actor, func(ctx context.Context, config *rest.Config) error {
-					config = rest.CopyConfig(config)
-					config.Wrap(func(next http.RoundTripper) http.RoundTripper { return refusing{next, "/pods/lone", answer} })
-					return ours(ctx, config)
-				})
+				w.Controller(clonesets.Actor, family.Refusing("/pods/lone", answer, ours))
 				w.Controller("kubelet", clonesets.Kubelet(nil))
 				w.Create(&corev1.Pod{
 					ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "lone", Labels: map[string]string{"app": "web"}},
@@ -347,26 +340,6 @@ func TestRefusedAdoption(t *testing.T) {
 			})
 		})
 	}
-}
-
-// refusing answers patches of a path itself.
-type refusing struct {
-	next   http.RoundTripper
-	path   string
-	answer *apierrors.StatusError
-}
-
-func (r refusing) RoundTrip(request *http.Request) (*http.Response, error) {
-	if request.Method != http.MethodPatch || !strings.HasSuffix(request.URL.Path, r.path) {
-		return r.next.RoundTrip(request)
-	}
-	status := r.answer.ErrStatus
-	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
-	body, err := json.Marshal(status)
-	return &http.Response{
-		StatusCode: int(status.Code), Header: http.Header{"Content-Type": []string{"application/json"}},
-		Body: io.NopCloser(bytes.NewReader(body)), Request: request,
-	}, err
 }
 
 // TestLeftBehind deletes a set as `kubectl delete --cascade=orphan` has the garbage collector

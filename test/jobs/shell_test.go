@@ -2,6 +2,7 @@ package jobs_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,6 +25,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/invariant"
 	"github.com/rehearse-k8s/rehearse/simtest"
 	"github.com/rehearse-k8s/rehearse/simtest/kubecontrollers"
+	"github.com/rehearse-k8s/rehearse/test/family"
 	"github.com/rehearse-k8s/rehearse/test/jobs"
 	planner "github.com/rehearse-k8s/rehearse/workload/job"
 )
@@ -141,6 +144,23 @@ func TestEvents(t *testing.T) {
 			if !slices.ContainsFunc(w.View().List("events"), isAbout(reason)) {
 				w.Fatalf("there is no Event %s", reason)
 			}
+		}
+	})
+}
+
+// TestRefusedPatch: a finalizer that the API does not let be taken off is told of.
+func TestRefusedPatch(t *testing.T) {
+	simtest.Run(t, simtest.Seeds(1), func(w *simtest.World) {
+		j := pi(1, 1)
+		w.Controller("job", func(ctx context.Context, config *rest.Config) error {
+			run := controller.Runner(controller.Options{All: true, Workers: 1, Writes: 1, Audit: -1, Events: config})
+			return family.Refusing("", apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("keep off")), run)(ctx, config)
+		})
+		w.Kubelet()
+		w.Create(j)
+		w.Advance(time.Minute)
+		if !slices.ContainsFunc(w.View().List("events"), isAbout("FailedUpdatePod")) {
+			w.Fatalf("nobody is told")
 		}
 	})
 }

@@ -171,7 +171,10 @@ func (c Change) make(w *simtest.World, set *v1alpha1.CloneSet) {
 	}
 	pod := there[c.Which%len(there)]
 	if c.Pod == names {
-		list := append(slices.Clone(set.Spec.ScaleStrategy.PodsToDelete), pod.GetName())
+		list := set.Spec.ScaleStrategy.PodsToDelete
+		if !slices.Contains(list, pod.GetName()) { // the API takes no name twice
+			list = append(slices.Clone(list), pod.GetName())
+		}
 		w.Patch(set, types.MergePatchType, fmt.Sprintf(`{"spec":{"scaleStrategy":{"podsToDelete":["%s"]}}}`, strings.Join(list, `","`)))
 	} else {
 		c.pod(w, pod)

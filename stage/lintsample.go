@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rehearse-k8s/rehearse/api/v1alpha1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -72,8 +73,13 @@ func samplePods() []Object {
 	always := corev1.ContainerRestartPolicyAlways
 	return []Object{
 		pod(func(*corev1.Pod) {}),
-		pod(func(p *corev1.Pod) {
+		pod(func(p *corev1.Pod) { // as the controller of Jobs makes one of an Indexed Job
 			p.Spec.RestartPolicy = corev1.RestartPolicyNever
+			p.Labels = map[string]string{
+				"app": "sample", batchv1.JobNameLabel: "sample", "job-name": "sample", batchv1.ControllerUidLabel: "sample", "controller-uid": "sample",
+				batchv1.JobCompletionIndexAnnotation: "0",
+			}
+			p.Annotations = map[string]string{batchv1.JobCompletionIndexAnnotation: "0"}
 			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "sample", UID: "sample"}}
 		}),
 		pod(func(p *corev1.Pod) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/internal/cli"
+	"github.com/rehearse-k8s/rehearse/report"
 )
 
 // asRehearse has this binary be rehearse.
@@ -32,9 +33,9 @@ type verdict struct {
 	Runs    int
 	Seconds float64
 	Failure *struct {
-		Promise, Cause, Grade, File string
-		Faults                      []string
-		Run                         int
+		Promise, Message, Cause, Grade, File string
+		Faults                               []string
+		Run                                  int
 	}
 }
 
@@ -117,8 +118,29 @@ func held(t *testing.T, v verdict, runs int) {
 	t.Helper()
 	t.Logf("%s in %d runs, %.0fs", v.Verdict, v.Runs, v.Seconds)
 	if v.Verdict != "held" || v.Runs != runs {
-		t.Errorf("%+v %+v", v, v.Failure)
+		t.Errorf("%+v %+v\n%s", v, v.Failure, lanes(v))
 	}
+}
+
+// lanes is what happened around a failure: the file of the run goes with the test.
+func lanes(v verdict) string {
+	if v.Failure == nil {
+		return ""
+	}
+	kept, err := os.Open(v.Failure.File)
+	if err != nil {
+		return err.Error()
+	}
+	defer kept.Close()
+	run, err := history.Read(kept)
+	if err != nil {
+		return err.Error()
+	}
+	var b bytes.Buffer
+	if err := report.Lanes(&b, run, report.LaneOptions{Around: 40}); err != nil {
+		return err.Error()
+	}
+	return b.String()
 }
 
 // TestNaive: what is wrong with the naive examples is found from outside, by the default search.

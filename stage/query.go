@@ -263,9 +263,6 @@ func (q *query) in(v *view, values []string) bool {
 // first returns the first result. An error of the program is no result, as in
 // KWOK: it is how a program says that a field is not there.
 func (q *query) first(v *view) value {
-	if q.native != nil {
-		return q.native.first(v.object)
-	}
 	got, _ := q.read(v)
 	return got
 }

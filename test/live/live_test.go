@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -110,6 +111,15 @@ func found(t *testing.T, v verdict, promise string) {
 	must(t, err)
 	if run.Failure == nil || run.Failure.Oracle != f.Promise || len(run.Steps) == 0 || !run.Live {
 		t.Errorf("the file has %d steps and the failure %+v", len(run.Steps), run.Failure)
+	}
+	// What is kept can be played again as it stands, and so can the nearest run that held.
+	held, err := os.Open(report.NearestFile(f.File))
+	must(t, err)
+	defer held.Close()
+	nearest, err := history.Read(held)
+	must(t, err)
+	if len(run.Command) == 0 || !slices.Equal(run.Command, nearest.Command) {
+		t.Errorf("the run is of %q, the nearest that held of %q", run.Command, nearest.Command)
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 type load struct {
 	nodes, pods, workers int
 	scheduler, noEngine  bool
+	bare                 bool // a bare kubelet in the place of everything else
 	args                 []string
 	kubeconfig           string
 	pid                  int
@@ -41,6 +42,8 @@ func podsCommand(binary *string) *cobra.Command {
 	l.addFlags(c, 1000, 10000, 32)
 	c.Flags().BoolVar(&l.scheduler, "scheduler", false, "leave placing to the scheduler")
 	c.Flags().BoolVar(&l.noEngine, "no-engine", false, "run no stage engine: only the creates and deletes are measured, and with --scheduler the placing")
+	c.Flags().BoolVar(&l.bare, "bare", false, "run nothing but what writes each pod its one status and its last delete, in the process of the API server, and with --scheduler the scheduler")
+	c.MarkFlagsMutuallyExclusive("bare", "no-engine")
 	return c
 }
 
@@ -49,11 +52,18 @@ func (l load) server(ctx context.Context, binary *string) (*server, error) {
 	if l.kubeconfig != "" {
 		return &server{kubeconfig: l.kubeconfig, pid: l.pid}, nil
 	}
-	if err := build(ctx, binary); err != nil {
+	program, command := binary, "up"
+	if l.bare {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, err
+		}
+		program, command = &self, "bare-cluster"
+	} else if err := build(ctx, binary); err != nil {
 		return nil, err
 	}
 	args := append([]string{"--nodes", fmt.Sprint(l.nodes)}, l.args...)
-	if l.noEngine {
+	if l.unattended() {
 		// Pods need the service account of their namespace, and nothing else.
 		only := "--controllers=serviceaccount-controller"
 		if l.scheduler {
@@ -61,7 +71,7 @@ func (l load) server(ctx context.Context, binary *string) (*server, error) {
 		}
 		args = append(args, only)
 	}
-	return up(ctx, *binary, args...)
+	return start(ctx, *program, command, args...)
 }
 
 // connect gives the server to measure, with its nodes Ready, and an outside
@@ -74,10 +84,10 @@ func (l load) connect(ctx context.Context, binary *string) (*server, kubernetes.
 	config, err := s.config()
 	if err == nil {
 		var client kubernetes.Interface
-		if client, err = kubernetes.NewForConfig(config); err == nil && !l.noEngine {
+		if client, err = kubernetes.NewForConfig(config); err == nil && !l.unattended() {
 			err = nodesReady(ctx, client, l.nodes)
 		}
-		if err == nil && l.noEngine && l.scheduler && l.kubeconfig == "" {
+		if err == nil && l.unattended() && l.scheduler && l.kubeconfig == "" {
 			err = l.makeRoom(ctx, client)
 		}
 		if err == nil {
@@ -87,6 +97,9 @@ func (l load) connect(ctx context.Context, binary *string) (*server, kubernetes.
 	s.stop()
 	return nil, nil, err
 }
+
+// unattended tells whether nobody looks after the nodes.
+func (l load) unattended() bool { return l.noEngine || l.bare }
 
 // makeRoom gives nodes that no engine looks after room for pods.
 func (l load) makeRoom(ctx context.Context, client kubernetes.Interface) error {

@@ -40,12 +40,17 @@ func build(ctx context.Context, binary *string) error {
 // up starts `rehearse up` with its own kubeconfig and state and waits until the
 // kubeconfig is written, which is when the cluster answers.
 func up(ctx context.Context, binary string, args ...string) (*server, error) {
+	return start(ctx, binary, "up", args...)
+}
+
+// start is up for any command that serves a cluster as `up` does.
+func start(ctx context.Context, binary, command string, args ...string) (*server, error) {
 	dir, err := os.MkdirTemp("", "rehearse-bench-")
 	if err != nil {
 		return nil, err
 	}
 	s := &server{dir: dir, kubeconfig: filepath.Join(dir, "kubeconfig"), ended: make(chan error, 1)}
-	s.command = exec.Command(binary, append([]string{"up", "--name", "bench", "--kubeconfig", s.kubeconfig}, args...)...)
+	s.command = exec.Command(binary, append([]string{command, "--name", "bench", "--kubeconfig", s.kubeconfig}, args...)...)
 	s.command.Env = append(os.Environ(), "XDG_STATE_HOME="+dir)
 	s.command.Stderr, s.command.Stdout = &s.log, &s.log
 	if err := s.command.Start(); err != nil {
@@ -61,7 +66,7 @@ func up(ctx context.Context, binary string, args ...string) (*server, error) {
 		}
 		select {
 		case err := <-s.ended:
-			return nil, fmt.Errorf("rehearse up ended: %v\n%s", err, s.log.String())
+			return nil, fmt.Errorf("%s %s ended: %v\n%s", filepath.Base(binary), command, err, s.log.String())
 		case <-ctx.Done():
 			_ = s.command.Process.Kill()
 			return nil, ctx.Err()

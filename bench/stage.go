@@ -23,6 +23,7 @@ import (
 func stageCommand(binary *string) *cobra.Command {
 	l := load{noEngine: true}
 	var stages, kwok string
+	var bare bool
 	c := &cobra.Command{
 		Use:   "stage [-- UP-FLAGS]",
 		Short: "The life of pods under the stage engine in a process of its own, and under KWOK's",
@@ -39,6 +40,9 @@ KWOK's stages are in its repository: --stages DIR/node/fast,DIR/pod/fast`,
 				}
 				engines = append([]engine{{name: "kwok", command: theirs(kwok, stages)}}, engines...)
 			}
+			if bare {
+				engines = append(engines, engine{name: "bare", command: bareEngine})
+			}
 			for _, e := range engines {
 				if err := l.under(cmd.Context(), binary, e); err != nil {
 					return fmt.Errorf("%s: %w", e.name, err)
@@ -49,6 +53,7 @@ KWOK's stages are in its repository: --stages DIR/node/fast,DIR/pod/fast`,
 	}
 	l.addFlags(c, 100, 10000, 32)
 	c.Flags().StringVar(&stages, "stages", "", "files of stages, or directories of them, with commas between; empty: our built-in ones")
+	c.Flags().BoolVar(&bare, "bare", false, "measure too what reads the watch and sends the requests, and does nothing else")
 	c.Flags().StringVar(&kwok, "kwok", "", "a kwok binary to measure too")
 	return c
 }
@@ -88,6 +93,23 @@ func theirs(kwok, stages string) func(binary, kubeconfig string) (*exec.Cmd, err
 		}
 		return exec.Command(kwok, args...), nil
 	}
+}
+
+// bareEngine and bareLeases are the floors: the requests alone.
+func bareEngine(_, kubeconfig string) (*exec.Cmd, error) {
+	self, err := os.Executable()
+	return exec.Command(self, "bare-engine", "--kubeconfig", kubeconfig), err
+}
+
+func bareLeases(_, kubeconfig string) (*exec.Cmd, error) {
+	self, err := os.Executable()
+	return exec.Command(self, "bare-engine", "--leases", "--kubeconfig", kubeconfig), err
+}
+
+// finish ends an engine in order.
+func finish(command *exec.Cmd) {
+	_ = command.Process.Signal(syscall.SIGTERM)
+	_ = command.Wait()
 }
 
 // stageFiles are the files that hold stages.
@@ -140,10 +162,7 @@ func (l load) under(ctx context.Context, binary *string, e engine) error {
 	if err := command.Start(); err != nil {
 		return err
 	}
-	defer func() {
-		_ = command.Process.Signal(syscall.SIGTERM)
-		_ = command.Wait()
-	}()
+	defer finish(command)
 	start := time.Now()
 	ready, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()

@@ -16,7 +16,7 @@ import (
 // leaseWorkers is how many renewals may be under way at once. They have workers
 // of their own: no burst of pods may make a node miss its lease. Many that are
 // under way together are read and written together, by one connection.
-const leaseWorkers = 32
+const leaseWorkers = 64
 
 // leasesPath is where the leases of nodes are.
 const (

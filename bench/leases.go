@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+func leasesCommand(binary *string) *cobra.Command {
+	l := load{noEngine: true}
+	var rest time.Duration
+	var bare bool
+	c := &cobra.Command{
+		Use:   "leases [-- UP-FLAGS]",
+		Short: "The stage engine in a process of its own that keeps the leases of nodes, at rest",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l.args = args
+			s, client, err := l.connect(cmd.Context(), binary)
+			if err != nil {
+				return err
+			}
+			defer s.stop()
+			engines := []engine{{name: "rehearse", command: ours("")}}
+			if bare {
+				engines = append(engines, engine{name: "bare", command: bareLeases})
+			}
+			for _, e := range engines {
+				command, err := e.command(*binary, s.kubeconfig)
+				if err != nil {
+					return err
+				}
+				if err := command.Start(); err != nil {
+					return err
+				}
+				err = nodesReady(cmd.Context(), client, l.nodes)
+				if err == nil {
+					err = atRest(cmd.Context(), e.name, command.Process.Pid, s, rest)
+				}
+				finish(command)
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	c.Flags().IntVar(&l.nodes, "nodes", 5000, "simulated nodes")
+	c.Flags().DurationVar(&rest, "rest", 40*time.Second, "how long to watch it at rest")
+	c.Flags().BoolVar(&bare, "bare", false, "measure too what sends the same renewals and does nothing else")
+	return c
+}
+
+// atRest waits until what a start leaves behind is over, and then watches.
+func atRest(ctx context.Context, name string, pid int, s *server, rest time.Duration) error {
+	for _, wait := range []time.Duration{30 * time.Second, rest} {
+		before, served := use(pid), s.use()
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
+		if wait == rest {
+			after := use(pid)
+			fmt.Printf("%s: %.1f %% of a core, %s; the server %.0f %%\n", name, 100*(after.cpu-before.cpu).Seconds()/rest.Seconds(), mb(after.rssBytes),
+				100*(s.use().cpu-served.cpu).Seconds()/rest.Seconds())
+		}
+	}
+	return nil
+}
+
+// The bare renewals leave as the engine's do: each lease every ten seconds, twice a
+// second, so many at a time.
+const (
+	renewInterval = 10 * time.Second
+	renewRound    = 500 * time.Millisecond
+	renewWorkers  = 64
+	leasesPath    = "/apis/coordination.k8s.io/v1/namespaces/" + corev1.NamespaceNodeLease + "/leases"
+)
+
+// keepLeases renews a lease for each node until ctx ends.
+func (b *bare) keepLeases(ctx context.Context) error {
+	nodes, err := b.listNodes(ctx)
+	if err != nil {
+		return err
+	}
+	leases := make([]*coordinationv1.Lease, len(nodes))
+	due := make(chan int)
+	group, ctx := errgroup.WithContext(ctx)
+	for range renewWorkers {
+		group.Go(func() error {
+			for i := range due {
+				if err := b.renew(ctx, nodes[i].Name, &leases[i]); err != nil && ctx.Err() == nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	group.Go(func() error {
+		defer close(due)
+		tick := time.NewTicker(renewRound)
+		defer tick.Stop()
+		rounds := int(renewInterval / renewRound)
+		for round := 0; ; round = (round + 1) % rounds {
+			for i := round; i < len(nodes); i += rounds {
+				select {
+				case due <- i:
+				case <-ctx.Done():
+					return nil
+				}
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	})
+	return group.Wait()
+}
+
+// renew reads a lease the first time and writes it from then on; each is there, of the
+// engine that was measured first.
+func (b *bare) renew(ctx context.Context, node string, lease **coordinationv1.Lease) error {
+	method, body := http.MethodGet, []byte(nil)
+	if *lease != nil {
+		method = http.MethodPut
+		(*lease).ManagedFields = nil
+		(*lease).Spec.RenewTime = &metav1.MicroTime{Time: time.Now()}
+		var err error
+		if body, err = encode("coordination.k8s.io/v1", "Lease", *lease); err != nil {
+			return err
+		}
+	}
+	now := &coordinationv1.Lease{}
+	if err := b.read(ctx, method, leasesPath+"/"+node, body, now); err != nil {
+		return err
+	}
+	*lease = now
+	return nil
+}
+
+// encode is an object in protobuf.
+func encode(apiVersion, kind string, o interface{ Marshal() ([]byte, error) }) ([]byte, error) {
+	raw, err := o.Marshal()
+	if err != nil {
+		return nil, err
+	}
+	object, err := (&runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: apiVersion, Kind: kind}, Raw: raw}).Marshal()
+	return append(bytes.Clone(protobufPrefix), object...), err
+}
+
+var protobufPrefix = []byte("k8s\x00")
+
+// decode reads an object in protobuf, whatever its kind.
+func decode(body []byte, into interface{ Unmarshal([]byte) error }) error {
+	var object runtime.Unknown
+	if err := object.Unmarshal(bytes.TrimPrefix(body, protobufPrefix)); err != nil {
+		return err
+	}
+	return into.Unmarshal(object.Raw)
+}

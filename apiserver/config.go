@@ -138,6 +138,7 @@ func newConfig(o Options, opts options.CompletedOptions, d *doors, working *work
 		}
 	}
 	if o.Runs {
+		generic.DisabledPostStartHooks.Insert(ownAffairs...)
 		working.wrap(generic, d)
 	}
 	loopback, err := url.Parse(generic.LoopbackClientConfig.Host)

@@ -37,6 +37,17 @@ var blindPlugins = []string{
 	"ServiceAccount", "PodSecurity", "LimitRanger", "ResourceQuota",
 }
 
+// ownAffairs are upstream's hooks by which a server writes about itself: the service
+// default/kubernetes with its endpoints, its identity's lease, the certificates it
+// trusts. Nobody reads that in a process of runs, no run's world has it, and those writes come by the
+// machine's clock: what they draw from math/rand would be missing in the run under way.
+var ownAffairs = []string{
+	"bootstrap-controller",
+	"start-kube-apiserver-identity-lease-controller", "start-kube-apiserver-identity-lease-garbage-collector",
+	"start-legacy-token-tracking-controller",
+	"start-cluster-authentication-info-controller",
+}
+
 const runNamespacesPlugin = "RunNamespaces"
 
 func useRunAdmission(o *options.ServerRunOptions, worlds *store.Worlds) {

@@ -1,6 +1,7 @@
 package simtest
 
 import (
+	"context"
 	"testing"
 
 	"github.com/rehearse-k8s/rehearse/sim"
@@ -19,3 +20,6 @@ func Play(t testing.TB, o Options, plan sim.Plan, story func(*World)) *sim.Outco
 	}
 	return out
 }
+
+// OneByOne is what the parts of a manager wait with before they go on.
+func OneByOne(ctx context.Context, w *World, key string) { w.oneByOne(ctx, key) }

@@ -61,6 +61,7 @@ const (
 func (w *World) loop() {
 	for !w.over {
 		w.settled()
+		w.admit()
 		w.server.alive()
 		if !w.collect() {
 			return

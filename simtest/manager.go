@@ -89,7 +89,11 @@ func (w *World) managerOptions(name string) ctrl.Options {
 	o.Controller.UsePriorityQueue = ptr.To(false)
 	o.NewCache = func(config *rest.Config, options cache.Options) (cache.Cache, error) {
 		c, err := cache.New(config, options)
-		return orderly{c}, err
+		name := ""
+		if i, ok := config.Transport.(*instance); ok {
+			name = i.name
+		}
+		return orderly{c, w, name}, err
 	}
 	if *flagVerbose {
 		o.Logger = klog.Background().WithName(name)
@@ -123,15 +127,22 @@ func electByName(config *rest.Config, o *ctrl.Options) error {
 
 // orderly is a manager's cache whose informers get their handlers before they have
 // synced. By default they get them afterwards, and client-go then tells them of what
-// there is in the order of a Go map, which no seed decides.
-type orderly struct{ cache.Cache }
+// there is in the order of a Go map, which no seed decides. Informers are made one after the
+// other, each when nothing else of the run goes on.
+type orderly struct {
+	cache.Cache
+	world    *World
+	instance string
+}
 
 // GetInformer implements cache.Informers.
 func (c orderly) GetInformer(ctx context.Context, o client.Object, options ...cache.InformerGetOption) (cache.Informer, error) {
+	c.world.oneByOne(ctx, fmt.Sprintf("%s informer %T %s", c.instance, o, o.GetObjectKind().GroupVersionKind()))
 	return c.Cache.GetInformer(ctx, o, append(options, cache.BlockUntilSynced(false))...)
 }
 
 // GetInformerForKind implements cache.Informers.
 func (c orderly) GetInformerForKind(ctx context.Context, kind schema.GroupVersionKind, options ...cache.InformerGetOption) (cache.Informer, error) {
+	c.world.oneByOne(ctx, fmt.Sprintf("%s informer %s", c.instance, kind))
 	return c.Cache.GetInformerForKind(ctx, kind, append(options, cache.BlockUntilSynced(false))...)
 }

@@ -58,6 +58,7 @@ type World struct {
 	mishap    error
 	mistake   bool // the mishap is the story's own
 	exits     []*instance
+	waiters   []waiter
 	actors    map[string]*actor
 	newborn   []func() // controllers that the story added
 	waiting   *waiting

@@ -31,12 +31,19 @@ const own = "rehearse-k8s.github.io/"
 // are left out, with what is below them.
 func NewState(objects []Object, without ...string) State {
 	known := map[string]string{} // what a UID stands for
+	hashes := map[string]bool{}
 	for _, o := range objects {
 		m, _ := o.Content["metadata"].(map[string]any)
+		if labels, ok := m["labels"].(map[string]any); ok {
+			if hash, _ := labels[podTemplateHash].(string); hash != "" {
+				hashes[hash] = true
+			}
+		}
 		if uid, ok := m["uid"].(string); ok {
 			known[uid] = "<uid of " + o.Resource + ">"
 		}
 	}
+	texts := &texts{known: known, hashes: slices.Sorted(maps.Keys(hashes)), without: without}
 	s := State{}
 	for _, o := range objects {
 		m, _ := o.Content["metadata"].(map[string]any)
@@ -52,7 +59,8 @@ func NewState(objects []Object, without ...string) State {
 			name = "" // a name that somebody chose is no accident
 		}
 		f := fields{}
-		f.add("", o.Content, leaf{known: known, name: name, without: without})
+		f.add("", o.Content, leaf{texts: texts, name: name})
+		id = texts.withoutHashes(id)
 		s[id] = append(s[id], f)
 	}
 	return s
@@ -73,14 +81,34 @@ func controller(metadata map[string]any) string {
 var accidental = map[string]bool{
 	".metadata.uid": true, ".metadata.resourceVersion": true, ".metadata.creationTimestamp": true,
 	".metadata.managedFields": true, ".metadata.generation": true, ".status.observedGeneration": true,
-	".metadata.deletionTimestamp": true,
+	".metadata.deletionTimestamp": true, ".status.collisionCount": true,
 }
 
-// leaf says how a string is written so that runs can be compared.
-type leaf struct {
+// podTemplateHash is the label by which a Deployment tells its ReplicaSets apart. Its value is part of
+// their names. If the ReplicaSet of a Deployment that was deleted is still there when another one of
+// the same name makes its own, that one counts a collision and takes another hash: which of the two
+// happens depends on how quick the garbage collector was, and nothing else does. What the
+// template says is compared all the same.
+const podTemplateHash = "pod-template-hash"
+
+// texts is what all strings of a state are written with, so that runs can be compared.
+type texts struct {
 	known   map[string]string
-	name    string
+	hashes  []string
 	without []string
+}
+
+func (t *texts) withoutHashes(s string) string {
+	for _, hash := range t.hashes {
+		s = strings.ReplaceAll(s, hash, "<hash>")
+	}
+	return s
+}
+
+// leaf says how a string of one object is written.
+type leaf struct {
+	*texts
+	name string
 }
 
 func (l leaf) text(s string) string {
@@ -95,7 +123,7 @@ func (l leaf) text(s string) string {
 	if l.name != "" {
 		s = strings.ReplaceAll(s, l.name, "<name>")
 	}
-	return withoutUUIDs(s)
+	return withoutUUIDs(l.withoutHashes(s))
 }
 
 var uuid = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)

@@ -45,6 +45,39 @@ func TestSameState(t *testing.T) {
 	}
 }
 
+// deployed is a Deployment with its ReplicaSet and a pod of it. In the second world the ReplicaSet of
+// an earlier Deployment was still there when this one's was made.
+func deployed(run int, hash, image string) []sim.Object {
+	owned := func(kind, name, by string, n int) content {
+		return content{
+			"name": name, "namespace": "default", "uid": fmt.Sprintf("%08d-0000-4000-8000-%012d", run, n), "labels": content{"app": "web", "pod-template-hash": hash},
+			"ownerReferences": []any{content{"kind": kind, "name": by, "uid": fmt.Sprintf("%08d-0000-4000-8000-%012d", run, n-1), "controller": true}},
+		}
+	}
+	status := content{"conditions": []any{content{"type": "Progressing", "status": "True", "message": fmt.Sprintf("ReplicaSet %q has successfully progressed.", "web-"+hash)}}}
+	if run > 1 {
+		status["collisionCount"] = int64(run - 1)
+	}
+	pod := owned("ReplicaSet", fmt.Sprintf("web-%s-%d", hash, run), "web-"+hash, 2)
+	return []sim.Object{
+		{Resource: "deployments.apps", Content: content{"metadata": content{"name": "web", "namespace": "default", "uid": fmt.Sprintf("%08d-0000-4000-8000-%012d", run, 0)}, "status": status}},
+		{Resource: "replicasets.apps", Content: content{"metadata": owned("Deployment", "web-"+hash, "web", 1), "spec": content{"selector": content{"pod-template-hash": hash}, "image": image}}},
+		{Resource: "pods", Content: content{"metadata": pod, "spec": content{"image": image}}},
+	}
+}
+
+// TestCollision: whether a ReplicaSet's name was still taken is no difference; what it runs is one.
+func TestCollision(t *testing.T) {
+	e := sim.Learn([]sim.State{sim.NewState(deployed(1, "7d9f6c8b5", "web:1")), sim.NewState(deployed(1, "7d9f6c8b5", "web:1"))})
+	if err := e.Fits(sim.NewState(deployed(2, "5f4c9d7ab", "web:1"))); err != nil {
+		t.Errorf("a ReplicaSet of another hash: %v", err)
+	}
+	err := e.Fits(sim.NewState(deployed(2, "5f4c9d7ab", "web:2")))
+	if want := `pods of default/ReplicaSet web-<hash>: spec.image is "web:2"; without faults "web:1"`; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("another image: want %q, got %v", want, err)
+	}
+}
+
 // TestOtherStates: what matters is told, with what was expected.
 func TestOtherStates(t *testing.T) {
 	e := sim.Learn([]sim.State{sim.NewState(world(1, "Running")), sim.NewState(world(2, "Running"))})

@@ -60,6 +60,9 @@ func NewState(objects []Object, without ...string) State {
 		}
 		f := fields{}
 		f.add("", o.Content, leaf{texts: texts, name: name})
+		if o.Resource == "deployments.apps" {
+			delete(f, ".status.collisionCount")
+		}
 		id = texts.withoutHashes(id)
 		s[id] = append(s[id], f)
 	}
@@ -81,7 +84,7 @@ func controller(metadata map[string]any) string {
 var accidental = map[string]bool{
 	".metadata.uid": true, ".metadata.resourceVersion": true, ".metadata.creationTimestamp": true,
 	".metadata.managedFields": true, ".metadata.generation": true, ".status.observedGeneration": true,
-	".metadata.deletionTimestamp": true, ".status.collisionCount": true,
+	".metadata.deletionTimestamp": true,
 }
 
 // podTemplateHash is the label by which a Deployment tells its ReplicaSets apart. Its value is part of

@@ -15,10 +15,12 @@
 //	go run ./bench startup            # up to the first answered `get ns`
 //	go run ./bench pods               # 1,000 nodes, 10,000 pods by an outside client
 //	go run ./bench pods --no-engine   # the floor: the same creates, nothing running
+//	go run ./bench pods --bare        # the floor of being Ready: nothing but the API and the writes
 //	go run ./bench pods --scheduler   # placed by the real scheduler
 //	go run ./bench hold --pods 100000 # memory and CPU at rest
 //	go run ./bench churn              # create, update, delete for a while, --rate 15 for an even load
 //	go run ./bench stage              # the stage engine alone, in a process of its own; --kwok PATH for KWOK's too
+//	go run ./bench leases             # that engine at rest, with the leases of 5,000 nodes; --bare for the requests alone
 //	go run ./bench job                # one big Job and many small ones, our Job controller and upstream's
 //	go run ./bench simtest            # the examples: what is found, what stays clean, how fast
 package main

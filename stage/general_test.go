@@ -1,9 +1,11 @@
 package stage
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -159,5 +161,25 @@ func golden(t *testing.T, name, got string) {
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// TestTimeToRun: a time to run that is none is told before anything begins; by it nothing would
+// ever come due.
+func TestTimeToRun(t *testing.T) {
+	general := mustBuiltin(t, "pod-general")
+	for key, texts := range map[string]map[string]bool{
+		annotationRunFor:          {"90s": true, "1h30m": true, "0s": true, "soon": false, "1.5s": false, "30": false},
+		annotationRunFor + ".app": {"5m": true, "-5m": false},
+		annotationRunFor + "ever": {"soon": true}, // somebody else's
+	} {
+		for text, ok := range texts {
+			pod := newPod(said(key, text))
+			decision := general.Decide(start, 1, pod, Past{}, Scene{NodeReady: true})
+			_, err := general.Play(decision.Due, pod, decision, fixedFacts{})
+			if want := fmt.Sprintf("annotation %s: %q is no time in whole seconds", key, text); ok != (err == nil) || !ok && !strings.Contains(err.Error(), want) {
+				t.Errorf("%s %q: %s: %v", key, text, decision.Stage, err)
+			}
+		}
 	}
 }

@@ -113,6 +113,9 @@ func (m *moment) statusAfter(step string, object map[string]any) (string, error)
 
 // create gives the pod its addresses; all containers wait.
 func (k *kubelet) create() error {
+	if err := k.checkTimes(); err != nil {
+		return err
+	}
 	nodeIPs, err := k.m.facts.NodeIPs(k.Spec.NodeName)
 	if err != nil {
 		return err

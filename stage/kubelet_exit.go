@@ -2,6 +2,7 @@ package stage
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,6 +39,20 @@ const (
 	annotationPull     = "rehearse-k8s.github.io/image-pull-fails"
 	annotationEvict    = "rehearse-k8s.github.io/evict"
 )
+
+// checkTimes refuses times to run that are none. Nothing would ever come due by them, so it is
+// said before anything begins.
+func (k *kubelet) checkTimes() error {
+	for _, key := range slices.Sorted(maps.Keys(k.Annotations)) {
+		if key != annotationRunFor && !strings.HasPrefix(key, annotationRunFor+".") {
+			continue
+		}
+		if _, ok := wholeSeconds(k.Annotations[key]); !ok {
+			return fmt.Errorf("annotation %s: %s is no time in whole seconds, such as 30s, 5m or 1h30m", key, short(k.Annotations[key]))
+		}
+	}
+	return nil
+}
 
 // exitOf reads how a container ends: a number, or OOMKilled; of a list, the n-th
 // is for the n-th run and the last for all after it.

@@ -3,11 +3,15 @@ package apiserver_test
 import (
 	"bytes"
 	"context"
+	"errors"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"go.etcd.io/etcd/server/v3/embed"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -119,5 +123,34 @@ func TestDamagedDataDirectory(t *testing.T) {
 				t.Errorf("second try: %v", err)
 			}
 		})
+	}
+}
+
+// TestNoLeader: a member of a cluster whose other member is not there waits for a leader for
+// ever, and so does etcd's own end of it. Whoever gives up does not.
+func TestNoLeader(t *testing.T) {
+	dir := t.TempDir()
+	c := embed.NewConfig()
+	c.Name, c.Dir = "rehearse", filepath.Join(dir, "etcd")
+	c.ListenPeerUrls, c.ListenClientUrls = nil, []url.URL{{Scheme: "unix", Host: "", Path: filepath.Join(t.TempDir(), "c")}}
+	c.AdvertisePeerUrls = []url.URL{{Scheme: "http", Host: "localhost:2380"}}
+	c.InitialCluster = "rehearse=http://localhost:2380,other=http://localhost:2390"
+	c.LogLevel = "panic"
+	other, err := embed.StartEtcd(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Its files, as they are when it is killed.
+	killed := t.TempDir()
+	if err := os.CopyFS(filepath.Join(killed, "etcd"), os.DirFS(c.Dir)); err != nil {
+		t.Fatal(err)
+	}
+	other.Server.HardStop()
+
+	// Long enough for etcd to begin; what it is then told is to stop before it has a leader.
+	ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
+	defer cancel()
+	if _, err := apiserver.StartEmbeddedEtcd(ctx, killed); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("started, or gave up for another reason: %v", err)
 	}
 }

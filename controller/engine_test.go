@@ -182,6 +182,8 @@ func TestNodeFilter(t *testing.T) {
 		"annotation:kwok.x-k8s.io/node=fake": {true, false, false, false},
 		"annotation:a=b":                     {false, true, false, false},
 		"label:a=b":                          {false, false, true, false},
+		"label:a=":                           {false, false, false, false},
+		"annotation:a=b=c":                   {false, false, false, false},
 	} {
 		f, err := ParseNodeFilter(text)
 		if err != nil || f.String() != text {
@@ -195,7 +197,7 @@ func TestNodeFilter(t *testing.T) {
 	if zero := (NodeFilter{}); zero.String() != "annotation:kwok.x-k8s.io/node=fake" || !zero.Matches(n(fake, nil)) || zero.Matches(n(ab, ab)) {
 		t.Error("the zero filter takes something else than nodes marked as simulated")
 	}
-	for _, bad := range []string{"", "none", "label:a", "annotation"} {
+	for _, bad := range []string{"", "none", "label:a", "annotation", "label:a=b=c", "label:=b", "annotation:a b=c", "node:a=b"} {
 		if _, err := ParseNodeFilter(bad); err == nil {
 			t.Errorf("%q was read", bad)
 		}

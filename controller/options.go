@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/clock"
 
 	"github.com/rehearse-k8s/rehearse/stage"
@@ -32,15 +33,25 @@ type NodeFilter struct {
 
 // ParseNodeFilter reads "all", "annotation:KEY=VALUE" or "label:KEY=VALUE".
 func ParseNodeFilter(text string) (NodeFilter, error) {
-	switch which, pair, _ := strings.Cut(text, ":"); {
+	which, pair, _ := strings.Cut(text, ":")
+	key, value, isPair := strings.Cut(pair, "=")
+	switch {
 	case text == "all":
 		return NodeFilter{All: true}, nil
-	case which == "annotation" && strings.Contains(pair, "="):
-		return NodeFilter{Annotation: pair}, nil
-	case which == "label" && strings.Contains(pair, "="):
-		return NodeFilter{Label: pair}, nil
+	case !isPair || which != "annotation" && which != "label":
+		return NodeFilter{}, fmt.Errorf("node filter %q is none of all, annotation:KEY=VALUE, label:KEY=VALUE", text)
 	}
-	return NodeFilter{}, fmt.Errorf("node filter %q is none of all, annotation:KEY=VALUE, label:KEY=VALUE", text)
+	// No node could carry what the API refuses, and a filter for it would take none without a word.
+	if problems := validation.IsQualifiedName(key); len(problems) > 0 {
+		return NodeFilter{}, fmt.Errorf("node filter %q: %q is no key of a %s: %s", text, key, which, problems[0])
+	}
+	if which == "annotation" {
+		return NodeFilter{Annotation: pair}, nil
+	}
+	if problems := validation.IsValidLabelValue(value); len(problems) > 0 {
+		return NodeFilter{}, fmt.Errorf("node filter %q: %q is no value of a label: %s", text, value, problems[0])
+	}
+	return NodeFilter{Label: pair}, nil
 }
 
 // String is what ParseNodeFilter reads.

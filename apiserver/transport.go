@@ -134,22 +134,18 @@ func (w *bufferedResponse) response(r *http.Request) *http.Response {
 // stream runs the handler beside the caller and answers as soon as the handler
 // has written its status.
 func (t *RoundTripper) stream(r *http.Request) (*http.Response, error) {
-	ctx, cancel := context.WithCancel(r.Context())
-	w := &streamedResponse{header: http.Header{}, started: make(chan struct{}), ctx: ctx, cancel: cancel}
-	w.wake.L = &w.mu
+	w := newStreamedResponse(r.Context())
 	// The client may stop reading without closing the body: its context ends
 	// every wait.
-	stopWake := context.AfterFunc(ctx, w.interrupt)
+	stopWake := context.AfterFunc(w.ctx, w.interrupt)
 	go func() {
 		defer stopWake()
 		finished := false
 		defer func() { w.finish(finished) }()
-		finished = serve(t.Handler, w, t.serverRequest(r, ctx))
+		finished = serve(t.Handler, w, t.serverRequest(r, w.ctx))
 	}()
-	select {
-	case <-w.started:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if err := w.awaitStart(r.Context()); err != nil {
+		return nil, err
 	}
 	return &http.Response{
 		Status: http.StatusText(w.code), StatusCode: w.code,
@@ -180,6 +176,24 @@ type streamedResponse struct {
 	off    int
 	err    error // what Read says once buf is empty
 	closed bool  // the reader has gone
+}
+
+func newStreamedResponse(client context.Context) *streamedResponse {
+	w := &streamedResponse{header: http.Header{}, started: make(chan struct{})}
+	w.ctx, w.cancel = context.WithCancel(client)
+	w.wake.L = &w.mu
+	return w
+}
+
+// awaitStart waits until the handler has written its status, or the client has gone. The
+// stream's own context ends with the handler too, which may be done with a short answer by now.
+func (w *streamedResponse) awaitStart(client context.Context) error {
+	select {
+	case <-w.started:
+		return nil
+	case <-client.Done():
+		return client.Err()
+	}
 }
 
 func (w *streamedResponse) Header() http.Header { return w.header }

@@ -159,3 +159,19 @@ func TestLocalPort(t *testing.T) {
 		}
 	}
 }
+
+// TestShortStream: an answer that is whole before its client looks for it is not lost.
+func TestShortStream(t *testing.T) {
+	for range 100 { // were it to depend on which of two things a select sees first
+		w := newStreamedResponse(t.Context())
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, "no such pod")
+		w.finish(true)
+		if err := w.awaitStart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if body, err := io.ReadAll(w); err != nil || string(body) != "no such pod" {
+			t.Fatalf("%q, %v", body, err)
+		}
+	}
+}

@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 
@@ -47,24 +50,29 @@ func (a *app) kubectl(args []string) error {
 	setKubectlVersion()
 	// As upstream's main: klog is used while the command is still being built.
 	_, _ = logs.GlogSetter(kubectl.GetLogVerbosity(args))
-	cmd := a.buildKubectl(args, refusal)
+	var wrap func(*rest.Config) *rest.Config
+	if refusal != "" {
+		// kubectl asks for a client only where it needs a server, so that `kubectl kustomize` goes on working.
+		wrap = func(*rest.Config) *rest.Config {
+			a.say("rehearse: %s", refusal)
+			a.exit(exitFailed)
+			return nil
+		}
+	}
+	cmd := a.buildKubectl(args, wrap)
 	if err := basecli.RunNoErrOutput(cmd); err != nil {
 		kubectlutil.CheckErr(err)
 	}
 	return nil
 }
 
-func (a *app) buildKubectl(args []string, refusal string) *cobra.Command {
+// buildKubectl makes the command; wrap, unless it is nil, changes each client's configuration.
+func (a *app) buildKubectl(args []string, wrap func(*rest.Config) *rest.Config) *cobra.Command {
 	streams := genericiooptions.IOStreams{In: a.In, Out: a.Out, ErrOut: a.Err}
 	flags := genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag().
 		WithDiscoveryBurst(300).WithDiscoveryQPS(50.0).WithWarningPrinter(streams)
-	if refusal != "" {
-		// kubectl asks for a client only where it needs a server, so that `kubectl kustomize` goes on working.
-		flags.WithWrapConfigFn(func(*rest.Config) *rest.Config {
-			a.say("rehearse: %s", refusal)
-			a.exit(exitFailed)
-			return nil
-		})
+	if wrap != nil {
+		flags.WithWrapConfigFn(wrap)
 	}
 	cmd := kubectl.NewDefaultKubectlCommandWithArgs(kubectl.KubectlOptions{
 		PluginHandler: kubectl.NewDefaultPluginHandler(plugin.ValidPluginFilenamePrefixes),
@@ -148,16 +156,30 @@ func namesCluster(args []string) bool {
 	return false
 }
 
+// unreachable is the configuration of a client that has no server to ask: without a kubeconfig it
+// would ask whoever listens on kubectl's default, localhost:8080.
+func unreachable(c *rest.Config) *rest.Config {
+	c.Dial = func(context.Context, string, string) (net.Conn, error) {
+		return nil, errors.New("no cluster is meant")
+	}
+	return c
+}
+
 // completeKubectl lets kubectl complete its own arguments.
 func (a *app) completeKubectl(_ *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-	if _, err := a.aimKubectl(args); err != nil {
+	refusal, err := a.aimKubectl(args)
+	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
+	}
+	var wrap func(*rest.Config) *rest.Config
+	if refusal != "" {
+		wrap = unreachable // commands and flags can be completed all the same
 	}
 	var out strings.Builder
 	quiet := *a
 	quiet.Streams = Streams{In: a.In, Out: &out, Err: &strings.Builder{}}
 	complete := append([]string{cobra.ShellCompRequestCmd}, append(args, toComplete)...)
-	cmd := quiet.buildKubectl(complete, "")
+	cmd := quiet.buildKubectl(complete, wrap)
 	cmd.SetOut(&out)
 	cmd.SetErr(quiet.Err)
 	if err := cmd.Execute(); err != nil {

@@ -25,6 +25,18 @@ func holdCommand(binary *string) *cobra.Command {
 	return c
 }
 
+// pause lets time go by, in which what is measured does what it does.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 func (l load) hold(ctx context.Context, binary *string, rest time.Duration) error {
 	s, client, err := l.connect(ctx, binary)
 	if err != nil {
@@ -53,11 +65,8 @@ func (l load) hold(ctx context.Context, binary *string, rest time.Duration) erro
 	endWatch()
 	for range 3 {
 		before := s.use()
-		timer := time.NewTimer(rest / 3)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := pause(ctx, rest/3); err != nil {
+			return err
 		}
 		after := s.use()
 		fmt.Printf("at rest: %s, %.1f %% of a core\n", mb(after.rssBytes), 100*(after.cpu-before.cpu).Seconds()/(rest.Seconds()/3))

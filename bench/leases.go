@@ -61,21 +61,16 @@ func leasesCommand(binary *string) *cobra.Command {
 
 // atRest waits until what a start leaves behind is over, and then watches.
 func atRest(ctx context.Context, name string, pid int, s *server, rest time.Duration) error {
-	for _, wait := range []time.Duration{30 * time.Second, rest} {
-		before, served := use(pid), s.use()
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		}
-		if wait == rest {
-			after := use(pid)
-			fmt.Printf("%s: %.1f %% of a core, %s; the server %.0f %%\n", name, 100*(after.cpu-before.cpu).Seconds()/rest.Seconds(), mb(after.rssBytes),
-				100*(s.use().cpu-served.cpu).Seconds()/rest.Seconds())
-		}
+	if err := pause(ctx, 30*time.Second); err != nil {
+		return err
 	}
+	before, served := use(pid), s.use()
+	if err := pause(ctx, rest); err != nil {
+		return err
+	}
+	after := use(pid)
+	fmt.Printf("%s: %.1f %% of a core, %s; the server %.0f %%\n", name, 100*(after.cpu-before.cpu).Seconds()/rest.Seconds(), mb(after.rssBytes),
+		100*(s.use().cpu-served.cpu).Seconds()/rest.Seconds())
 	return nil
 }
 

@@ -34,10 +34,8 @@ func NewState(objects []Object, without ...string) State {
 	hashes := map[string]bool{}
 	for _, o := range objects {
 		m, _ := o.Content["metadata"].(map[string]any)
-		if labels, ok := m["labels"].(map[string]any); ok {
-			if hash, _ := labels[podTemplateHash].(string); hash != "" {
-				hashes[hash] = true
-			}
+		if hash := templateHash(o.Resource, m); hash != "" {
+			hashes[hash] = true
 		}
 		if uid, ok := m["uid"].(string); ok {
 			known[uid] = "<uid of " + o.Resource + ">"
@@ -93,6 +91,17 @@ var accidental = map[string]bool{
 // happens depends on how quick the garbage collector was, and nothing else does. What the
 // template says is compared all the same.
 const podTemplateHash = "pod-template-hash"
+
+// templateHash is that of a ReplicaSet which a Deployment made and named by it; empty of any other object.
+func templateHash(resource string, metadata map[string]any) string {
+	labels, _ := metadata["labels"].(map[string]any)
+	hash, _ := labels[podTemplateHash].(string)
+	deployment, ok := strings.CutPrefix(controller(metadata), "Deployment ")
+	if resource != "replicasets.apps" || hash == "" || !ok || metadata["name"] != deployment+"-"+hash {
+		return ""
+	}
+	return hash
+}
 
 // texts is what all strings of a state are written with, so that runs can be compared.
 type texts struct {

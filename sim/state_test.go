@@ -72,6 +72,13 @@ func TestCollision(t *testing.T) {
 	if err := e.Fits(sim.NewState(deployed(2, "5f4c9d7ab", "web:1"))); err != nil {
 		t.Errorf("a ReplicaSet of another hash: %v", err)
 	}
+	// The same label on what no Deployment made is compared as it is.
+	labelled := func(hash string) sim.State {
+		return sim.NewState([]sim.Object{{Resource: "pods", Content: content{"metadata": content{"name": "bare", "namespace": "default", "labels": content{"pod-template-hash": hash}}}}})
+	}
+	if err := sim.Learn([]sim.State{labelled("1"), labelled("1")}).Fits(labelled("2")); err == nil {
+		t.Error("a label of somebody else's was passed over")
+	}
 	err := e.Fits(sim.NewState(deployed(2, "5f4c9d7ab", "web:2")))
 	if want := `pods of default/ReplicaSet web-<hash>: spec.image is "web:2"; without faults "web:1"`; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("another image: want %q, got %v", want, err)

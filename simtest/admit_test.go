@@ -6,11 +6,16 @@ import (
 	"maps"
 	"math/rand"
 	randv2 "math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/rehearse-k8s/rehearse/sim"
 	"github.com/rehearse-k8s/rehearse/simtest"
@@ -47,6 +52,41 @@ func TestOneByOne(t *testing.T) {
 		}
 		if len(drawn) != 8 || !maps.Equal(drawn, first) {
 			t.Fatalf("run %d drew %v; the first one drew %v", n, drawn, first)
+		}
+	}
+}
+
+// TestInformersOneByOne: in whichever order a manager's parts ask for informers, they are made
+// in one order.
+func TestInformersOneByOne(t *testing.T) {
+	want := []string{"*v1.ConfigMap", "*v1.Pod", "*v1.Secret", "*v1.Service"}
+	for range 5 {
+		var made []string
+		held(t, simtest.Play(t, simtest.Options{}, sim.Plan{Seed: 1}, func(w *simtest.World) {
+			w.Manager("many", func(mgr ctrl.Manager) error {
+				return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+					var all sync.WaitGroup
+					var mu sync.Mutex
+					objects := []client.Object{&corev1.ConfigMap{}, &corev1.Pod{}, &corev1.Secret{}, &corev1.Service{}}
+					for _, i := range randv2.Perm(len(objects)) {
+						all.Go(func() {
+							if _, err := mgr.GetCache().GetInformer(ctx, objects[i]); err != nil {
+								t.Error(err)
+							}
+							mu.Lock()
+							defer mu.Unlock()
+							made = append(made, fmt.Sprintf("%T", objects[i]))
+						})
+					}
+					all.Wait()
+					<-ctx.Done()
+					return nil
+				}))
+			})
+			w.Settle()
+		}))
+		if !slices.Equal(made, want) {
+			t.Fatalf("made in the order %v, want %v", made, want)
 		}
 	}
 }

@@ -89,11 +89,11 @@ func (w *World) managerOptions(name string) ctrl.Options {
 	o.Controller.UsePriorityQueue = ptr.To(false)
 	o.NewCache = func(config *rest.Config, options cache.Options) (cache.Cache, error) {
 		c, err := cache.New(config, options)
-		name := ""
+		replica := name
 		if i, ok := config.Transport.(*instance); ok {
-			name = i.name
+			replica = i.name
 		}
-		return orderly{c, w, name}, err
+		return orderly{c, w, replica}, err
 	}
 	if *flagVerbose {
 		o.Logger = klog.Background().WithName(name)
@@ -131,18 +131,18 @@ func electByName(config *rest.Config, o *ctrl.Options) error {
 // other, each when nothing else of the run goes on.
 type orderly struct {
 	cache.Cache
-	world    *World
-	instance string
+	world   *World
+	replica string
 }
 
 // GetInformer implements cache.Informers.
 func (c orderly) GetInformer(ctx context.Context, o client.Object, options ...cache.InformerGetOption) (cache.Informer, error) {
-	c.world.oneByOne(ctx, fmt.Sprintf("%s informer %T %s", c.instance, o, o.GetObjectKind().GroupVersionKind()))
+	c.world.oneByOne(ctx, fmt.Sprintf("%s informer %T %s", c.replica, o, o.GetObjectKind().GroupVersionKind()))
 	return c.Cache.GetInformer(ctx, o, append(options, cache.BlockUntilSynced(false))...)
 }
 
 // GetInformerForKind implements cache.Informers.
 func (c orderly) GetInformerForKind(ctx context.Context, kind schema.GroupVersionKind, options ...cache.InformerGetOption) (cache.Informer, error) {
-	c.world.oneByOne(ctx, fmt.Sprintf("%s informer %s", c.instance, kind))
+	c.world.oneByOne(ctx, fmt.Sprintf("%s informer %s", c.replica, kind))
 	return c.Cache.GetInformerForKind(ctx, kind, append(options, cache.BlockUntilSynced(false))...)
 }

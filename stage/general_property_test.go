@@ -93,7 +93,7 @@ func (w *podWorld) play(d Decision) {
 	e, err := w.set.Play(w.now, w.pod, d, fixedFacts{})
 	w.past = Past{Played: w.past.Played + 1, Last: d.Stage, LastAt: w.now}
 	if err != nil {
-		if !strings.Contains(err.Error(), "is no exit code") && !strings.Contains(err.Error(), "is no time in whole seconds") {
+		if !strings.Contains(err.Error(), "is no exit code") && !badTime(w.pod, err) {
 			w.fatalf("%s: %v", d.Stage, err)
 		}
 		w.tell("%s: %v", d.Stage, err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -182,4 +183,16 @@ func TestTimeToRun(t *testing.T) {
 			}
 		}
 	}
+}
+
+var timeToRun = regexp.MustCompile(`^([0-9]{1,5}h)?([0-9]{1,5}m)?([0-9]{1,9}s)?$`)
+
+// badTime tells whether an error is that of a pod which has a time to run that is none.
+func badTime(p *corev1.Pod, err error) bool {
+	for key, text := range p.Annotations {
+		if strings.HasPrefix(key, annotationRunFor) && !timeToRun.MatchString(text) {
+			return strings.Contains(err.Error(), "is no time in whole seconds")
+		}
+	}
+	return false
 }

@@ -1,0 +1,4 @@
+package apiserver
+
+// OwnAffairs are the hooks that a server of runs leaves out.
+var OwnAffairs = ownAffairs

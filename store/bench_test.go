@@ -2,11 +2,14 @@ package store
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/apis/example"
 	"k8s.io/apiserver/pkg/storage"
+	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 )
 
@@ -94,6 +97,47 @@ func BenchmarkList10k(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkExpire ends 300,000 Events at once, as after an hour in which a busy cluster
+// wrote them in a few seconds, and reports how long the unluckiest writer waited.
+func BenchmarkExpire(b *testing.B) {
+	for range b.N {
+		b.StopTimer()
+		clock := testingclock.NewFakePassiveClock(time.Unix(1000, 0))
+		ws := New(Options{Clock: clock})
+		s, w := pods(b, ws, nil), ws.World("")
+		for i := range 300_000 {
+			p := pod("ns", strconv.Itoa(i))
+			if err := s.Create(b.Context(), podKey(p), p, nil, 3600); err != nil {
+				b.Fatal(err)
+			}
+		}
+		var longest time.Duration
+		var writes int
+		ended, written := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(written)
+			for {
+				select {
+				case <-ended:
+					return
+				default:
+				}
+				began := time.Now()
+				w.RawPut("/other/key", nil, anyRevision)
+				longest = max(longest, time.Since(began))
+				writes++
+			}
+		}()
+		b.StartTimer()
+		w.Expire(clock.Now().Add(time.Hour))
+		b.StopTimer()
+		close(ended)
+		<-written
+		b.ReportMetric(float64(longest.Microseconds())/1000, "ms-longest-wait")
+		b.ReportMetric(float64(writes), "writes")
 	}
 }
 

@@ -39,30 +39,41 @@ func (w *World) expireAt(key string, rev int64, due time.Time) {
 	}
 }
 
+// expiryBatch is how many expiries are dealt with under one hold of the world's lock.
+// Writers wait for one batch, not for all that falls due at once.
+const expiryBatch = 128
+
 // Expire deletes the objects whose time to live has ended at now, each with a
 // revision and a watch event of its own, and returns when the next one falls due,
-// if any does.
+// if any does. Other writes may come between two deletions.
 func (w *World) Expire(now time.Time) (next time.Time, any bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	for {
-		first, any := w.firstExpiry()
-		if !any || first.due.After(now) {
-			return first.due, any
+		next, any, more := w.expireBatch(now)
+		if !more {
+			return next, any
 		}
-		heap.Pop(&w.expiries)
-		w.append(first.key, w.liveLocked(first.key), nil, now)
 	}
 }
 
-// firstExpiry returns the next expiry that still means something, and drops those
-// before it whose key was written or deleted meanwhile.
-func (w *World) firstExpiry() (expiry, bool) {
-	for len(w.expiries) > 0 {
-		if first := w.expiries[0]; revisionOf(w.liveLocked(first.key)) == first.rev {
-			return first, true
+// expireBatch does the work of [World.Expire] for at most expiryBatch expiries; more
+// is true if there may be others that are due.
+func (w *World) expireBatch(now time.Time) (next time.Time, any, more bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for range expiryBatch {
+		if len(w.expiries) == 0 {
+			return time.Time{}, false, false
+		}
+		first := w.expiries[0]
+		live := w.liveLocked(first.key)
+		current := revisionOf(live) == first.rev // else the key was written or deleted since
+		if current && first.due.After(now) {
+			return first.due, true, false
 		}
 		heap.Pop(&w.expiries)
+		if current {
+			w.append(first.key, live, nil, now)
+		}
 	}
-	return expiry{}, false
+	return time.Time{}, false, true
 }

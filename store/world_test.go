@@ -181,6 +181,45 @@ func TestExpire(t *testing.T) {
 
 // TestRun lets the background work of the process's world go by virtual time: it
 // acts when it is due and not before.
+// TestExpiryLeavesRoomForWriters: whatever falls due at once, at most a batch is dealt
+// with under one hold of the world's lock, and a write comes between two batches. An
+// expiry whose object was written or deleted meanwhile counts, too.
+func TestExpiryLeavesRoomForWriters(t *testing.T) {
+	clock := testingclock.NewFakePassiveClock(time.Unix(1000, 0))
+	ws := New(Options{Clock: clock})
+	s, w := pods(t, ws, nil), ws.World("")
+	for i := range 4*expiryBatch + 1 {
+		if err := s.Create(t.Context(), fmt.Sprintf("/pods/ns/%04d", i), pod("ns", fmt.Sprintf("%04d", i)), nil, 10); err != nil {
+			t.Fatal(err)
+		}
+		clock.SetTime(clock.Now().Add(time.Millisecond)) // they fall due in this order
+	}
+	for i := range expiryBatch {
+		mustDelete(t, t.Context(), s, fmt.Sprintf("/pods/ns/%04d", i))
+	}
+	due := clock.Now().Add(10 * time.Second)
+	batch := func(deleted int64, more bool) {
+		t.Helper()
+		before := w.Revision()
+		if _, _, got := w.expireBatch(due); got != more {
+			t.Errorf("after a batch, more to come: %v, want %v", got, more)
+		}
+		if got := w.Revision() - before; got != deleted {
+			t.Errorf("a batch deleted %d objects, want %d", got, deleted)
+		}
+	}
+	batch(0, true) // those that were deleted before
+	batch(expiryBatch, true)
+	w.RawPut("/other/key", nil, anyRevision)
+	before := w.Revision()
+	if next, any := w.Expire(due); any {
+		t.Errorf("something is left that falls due at %v", next)
+	}
+	if got := w.Revision() - before; got != 2*expiryBatch+1 {
+		t.Errorf("the rest was %d objects, want %d", got, 2*expiryBatch+1)
+	}
+}
+
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ws := running(t, New(Options{ProgressInterval: 7 * time.Second, HistoryAge: 25 * time.Second}))

@@ -29,7 +29,7 @@ func number(t *testing.T, e watch.Event) (i int) {
 func TestPatientWatchKeepsAllInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := watch.NewFake()
-		w := newPatientWatch(source, "", false, nil)
+		w := newPatientWatch(source, "", nil, nil)
 		const n = 10_000
 		for i := range n {
 			source.Action(event(i).Type, event(i).Object)
@@ -52,7 +52,7 @@ func TestPatientWatchKeepsAllInOrder(t *testing.T) {
 func TestPatientWatchEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := watch.NewFake()
-		w := newPatientWatch(source, "", false, nil)
+		w := newPatientWatch(source, "", nil, nil)
 		source.Add(event(0).Object)
 		source.Stop()
 		if e, ok := <-w.ResultChan(); !ok || number(t, e) != 0 {
@@ -65,7 +65,7 @@ func TestPatientWatchEnds(t *testing.T) {
 		w.Stop()
 
 		source = watch.NewFake()
-		w = newPatientWatch(source, "", false, nil)
+		w = newPatientWatch(source, "", nil, nil)
 		source.Add(event(0).Object)
 		synctest.Wait()
 		w.Stop()
@@ -81,7 +81,7 @@ func TestPatienceHasAnEnd(t *testing.T) {
 		for i := range maxPatience + 100 {
 			source.Add(event(i).Object)
 		}
-		w := newPatientWatch(source, "", false, nil)
+		w := newPatientWatch(source, "", nil, nil)
 		synctest.Wait()
 		seen := 0
 		for e := range w.ResultChan() {
@@ -116,32 +116,27 @@ func ended(events ...watch.Event) watch.Interface {
 }
 
 // TestPatientWatchGoesOn: the cache may end a watch as often as it likes; the reader sees
-// every event once. What cannot go on ends: one that has not told yet where it is, one that
-// has told of an error, and one that comes no further.
+// every event once. A watch ends after an error event, and when its sources yield no
+// further event.
 func TestPatientWatchGoesOn(t *testing.T) {
 	added, modified := func(i int) watch.Event { return revised(watch.Added, i) }, func(i int) watch.Event { return revised(watch.Modified, i) }
 	bookmark := func(i int) watch.Event { return revised(watch.Bookmark, i) }
 	failed := watch.Event{Type: watch.Error, Object: &metav1.Status{Code: 410}}
 	gone := errors.New("too old")
 	for name, c := range map[string]struct {
-		at      string
 		sources []watch.Interface // then, an error
 		events  int
 		after   []string // where it was begun again
-		told    bool     // a bookmark tells when all that were there have come
 	}{
-		"from a revision":                        {"1", []watch.Interface{ended(), ended(added(2), modified(3)), ended(added(4))}, 3, []string{"1", "3", "4"}, false},
-		"from the objects that were there":       {"", []watch.Interface{ended(added(9), added(2), bookmark(9)), ended(modified(10))}, 4, []string{"9", "10"}, false},
-		"before all of them have come":           {"", []watch.Interface{ended(added(9), added(2)), ended(modified(10))}, 2, nil, false},
-		"before the bookmark that is waited for": {"", []watch.Interface{ended(added(9), modified(10)), ended(modified(11))}, 2, nil, true},
-		"after that bookmark":                    {"", []watch.Interface{ended(added(9), modified(10), bookmark(10)), ended(modified(11))}, 4, []string{"10", "11"}, true},
-		"after an error":                         {"1", []watch.Interface{ended(modified(2), failed), ended(modified(3))}, 2, nil, false},
+		"after events":     {[]watch.Interface{ended(), ended(added(2), modified(3)), ended(added(4))}, 3, []string{"1", "3", "4"}},
+		"after a bookmark": {[]watch.Interface{ended(added(2), bookmark(9)), ended(modified(10))}, 3, []string{"9", "10"}},
+		"after an error":   {[]watch.Interface{ended(modified(2), failed), ended(modified(3))}, 2, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var after []string
 				next := c.sources[1:]
-				w := newPatientWatch(c.sources[0], c.at, c.told, func(revision string) (watch.Interface, error) {
+				w := newPatientWatch(c.sources[0], "1", nil, func(revision string) (watch.Interface, error) {
 					after = append(after, revision)
 					if len(next) == 0 {
 						return nil, gone
@@ -162,12 +157,45 @@ func TestPatientWatchGoesOn(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		times := 0
-		w := newPatientWatch(ended(), "1", false, func(string) (watch.Interface, error) {
+		w := newPatientWatch(ended(), "1", nil, func(string) (watch.Interface, error) {
 			times++
 			return ended(), nil
 		})
 		if _, ok := <-w.ResultChan(); ok || times != mostVain {
 			t.Errorf("begun again %d times without coming any further, want %d and the end", times, mostVain)
 		}
+	})
+}
+
+// TestInitialEventsDoNotCount: a reader that has read nothing yet is not behind, however
+// many objects its watch starts with; what happens meanwhile follows, even if the cache
+// ends the source of the watch in the meantime.
+func TestInitialEventsDoNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const present = maxPatience + 100
+		initial := &initialEvents{end: revised(watch.Bookmark, present).Object}
+		for i := range present {
+			initial.objects = append(initial.objects, event(i).Object)
+		}
+		sources := []watch.Interface{ended(revised(watch.Modified, present+1)), watch.NewFake()}
+		w := newPatientWatch(ended(), fmt.Sprint(present), initial, func(string) (watch.Interface, error) {
+			source := sources[0]
+			sources = sources[1:]
+			return source, nil
+		})
+		synctest.Wait()
+		for i := range present + 2 {
+			want := watch.Added
+			switch i {
+			case present:
+				want = watch.Bookmark
+			case present + 1:
+				want = watch.Modified
+			}
+			if e := <-w.ResultChan(); e.Type != want || number(t, e) != i {
+				t.Fatalf("event %d is %s of %d, want %s", i, e.Type, number(t, e), want)
+			}
+		}
+		w.Stop()
 	})
 }

@@ -96,6 +96,34 @@ func TestStartIsNoDelay(t *testing.T) {
 	}
 }
 
+// TestStartWithManyObjects: a watch that starts with more objects than a queue may hold
+// finishes its start although its reader is slow: it reads nothing while others write.
+func TestStartWithManyObjects(t *testing.T) {
+	const present, written = 120_000, 1_000
+	ws := New(Options{})
+	s := pods(t, ws, nil)
+	for i := range present {
+		mustCreate(t, t.Context(), s, pod("ns", fmt.Sprintf("%06d", i)))
+	}
+	opts := everything(0)
+	opts.ResourceVersion, opts.SendInitialEvents = "", ptr.To(true)
+	opts.Predicate.AllowWatchBookmarks = true
+	w := mustWatch(t, t.Context(), s, opts)
+	for i := range written {
+		mustUpdate(t, t.Context(), s, fmt.Sprintf("/pods/ns/%06d", i), func(p *example.Pod) { p.Generation = 2 })
+	}
+	for i := range int64(present) {
+		nextIs(t, w, watch.Added, i+2)
+	}
+	end := nextIs(t, w, watch.Bookmark, present+1)
+	if marked, err := storage.HasInitialEventsEndBookmarkAnnotation(end.Object); err != nil || !marked {
+		t.Errorf("the bookmark after the initial events is not marked as their end: %v", err)
+	}
+	for i := range int64(written) {
+		nextIs(t, w, watch.Modified, present+2+i)
+	}
+}
+
 func TestWatchEnds(t *testing.T) {
 	s := pods(t, New(Options{}), nil)
 	before := goleak.IgnoreCurrent()

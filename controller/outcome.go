@@ -30,9 +30,10 @@ type outcome struct {
 	wrote bool
 	// retryAfter is the least wait the API asked for, with failed.
 	retryAfter time.Duration
-	// resume is where the stage goes on when a part of it was done and another
-	// one failed.
-	resume stage.Resume
+	// stopped is true when a part of the stage was carried out and another one, the
+	// operation step, failed.
+	stopped bool
+	step    int
 	// problem is why the write failed, in words for the object's user; refused
 	// says that trying the same again will not help.
 	problem string
@@ -83,7 +84,7 @@ func (t *table) begin(now time.Time, id types.UID) (job, bool) {
 		return j, true
 	}
 	d, ours := t.decide(now, e)
-	if !ours || !d.Chosen() || d.Stage != e.past.Stage || later(d.Due, e.notBefore).After(now) || !e.confirm.IsZero() {
+	if !ours || !d.Chosen() || d.Stage != e.past.Stage || e.dueAt(&d).After(now) || !e.confirm.IsZero() {
 		e.busy = false
 		t.reconsider(now, e)
 		return job{}, false
@@ -111,31 +112,30 @@ func (t *table) done(now time.Time, j job, o outcome) {
 			t.replace(now, e, o.object, acted)
 		}
 	}
-	if o.resume.Stage != "" {
-		e.past.Resume = o.resume
+	if o.stopped {
+		e.past.Resume = j.decision.Stopped(o.step, j.object, o.object)
 	}
 	switch o.kind {
 	case played, deleted:
-		e.refusal, e.told = "", 0
-		e.failures, e.notBefore = 0, time.Time{}
-		e.past = stage.Past{Played: e.past.Played + 1, Last: j.decision.Stage, LastAt: now}
-		if !o.wrote && o.kind == played {
-			e.past.Idle = j.decision.ResourceVersion
-		}
+		e.refusal = ""
+		delete(e.told, j.decision.Stage)
+		e.failures, e.rejections, e.notBefore = 0, 0, time.Time{}
+		e.past = e.past.After(&j.decision, now, o.wrote || o.kind == deleted)
 		if o.kind == deleted && e.version == acted {
 			e.confirm = now.Add(confirmDelete)
 		}
 	case outdated:
-		e.refusal = o.problem
+		e.refusal, e.refusedStage = o.problem, j.decision.Stage
 		// Something newer is on its way; if it has come already, decide on it.
 		if e.version == acted {
 			e.confirm = now.Add(confirmAfter)
 		}
 	case failed:
 		e.failures++
-		e.notBefore = now.Add(max(backoff(t.seed, e.uid, e.failures), o.retryAfter))
+		e.notBefore, e.waits = now.Add(max(backoff(t.seed, e.uid, e.failures), o.retryAfter)), ""
 		if o.refused {
 			t.tell(e, j.decision.Stage, o.problem)
+			t.rejected(e, j.decision.Stage)
 		}
 	case found:
 		e.confirm = time.Time{}
@@ -145,9 +145,10 @@ func (t *table) done(now time.Time, j job, o outcome) {
 		}
 		// There is nothing newer, so it was not that.
 		e.failures++
-		e.notBefore = now.Add(backoff(t.seed, e.uid, e.failures))
+		e.notBefore, e.waits = now.Add(backoff(t.seed, e.uid, e.failures)), ""
 		if e.failures > 1 {
-			t.tell(e, e.past.Stage, e.refusal)
+			t.tell(e, e.refusedStage, e.refusal)
+			t.rejected(e, e.refusedStage)
 		}
 	case absent:
 		t.forgetLocked(now, j.id)
@@ -157,6 +158,19 @@ func (t *table) done(now time.Time, j job, o outcome) {
 		e.confirm = e.notBefore
 	}
 	t.reconsider(now, e)
+}
+
+// mostRejections is how often in a row the API may reject a stage of an object before
+// what is left of the stage is given up and a stage is drawn afresh.
+const mostRejections = 3
+
+// rejected takes in that the API rejects a stage. Only that stage waits: another one,
+// which a deletion may bring, need not.
+func (t *table) rejected(e *entry, stage string) {
+	e.waits = stage
+	if e.rejections++; e.rejections%mostRejections == 0 {
+		e.past = e.past.GivenUp()
+	}
 }
 
 // backoff is the wait after n failures in a row.

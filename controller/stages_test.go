@@ -88,7 +88,7 @@ func TestGoesOnWhereItStopped(t *testing.T) {
 	b.see(testWidget("5", map[string]any{}))
 	j := b.want("step")
 	b.table.done(b.now, j, outcome{
-		kind: failed, object: testWidget("6", map[string]any{"done": true}), resume: stage.Resume{Stage: "step", Step: 1},
+		kind: failed, object: testWidget("6", map[string]any{"done": true}), stopped: true, step: 1,
 	})
 	b.wantNothing() // it backs off
 	b.see(testWidget("7", map[string]any{"done": true, "other": "x"}))

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"fmt"
 	"hash/fnv"
 	"slices"
 	"strconv"
@@ -78,16 +79,19 @@ type entry struct {
 	// busy is true from when the entry is handed out until its outcome is in.
 	// Meanwhile newer versions are kept and nothing is decided.
 	busy bool
-	// failures in a row, and the time before which nothing is tried.
-	failures  int
-	notBefore time.Time
+	// failures and rejections in a row, and the time before which nothing is tried;
+	// waits names the only stage that it is for, and is empty for all.
+	failures, rejections int
+	notBefore            time.Time
+	waits                string
 	// confirm is when the object is to be read live because the API said that
 	// what is known of it is old; zero when nothing is to be confirmed.
 	confirm time.Time
-	// refusal is why the API refused the last write as outdated; told = the
-	// trouble told of last, so that it is told once.
-	refusal string
-	told    uint64
+	// refusal is why the API rejected the last write as outdated, and refusedStage
+	// whose it was. told has the trouble of each stage reported last, so that it is
+	// reported once.
+	refusal, refusedStage string
+	told                  map[string]uint64
 }
 
 // trouble is what keeps a stage of an object from going as it should.
@@ -317,31 +321,75 @@ func (t *table) plan(now time.Time, e *entry) {
 		d, ours = t.decide(now, e)
 	}
 	e.past.Stage, e.past.Since = "", time.Time{}
-	if d.Chosen() {
-		e.past.Stage, e.past.Since = d.Stage, d.Since
-	}
-	if ours && d.Problem != "" {
-		t.tell(e, d.Stage, d.Problem)
+	if ours {
+		e.past.Decided(&d)
+		t.report(now, e, &d)
 	}
 	switch {
 	case ours && !e.confirm.IsZero():
 		t.due.set(e.id, e.confirm)
 	case ours && d.Chosen():
-		t.due.set(e.id, later(d.Due, e.notBefore))
+		t.due.set(e.id, e.dueAt(&d))
 	default:
 		t.due.remove(e.id)
 	}
 }
 
-// tell passes on a trouble, once until another one or a success comes. One that differs in
-// numbers only, such as the time that a template has rendered, is the same.
-func (t *table) tell(e *entry, stage, text string) {
+// dueAt is when a decision is to be played.
+func (e *entry) dueAt(d *stage.Decision) time.Time {
+	if e.waits != "" && e.waits != d.Stage {
+		return d.Due
+	}
+	return later(d.Due, e.notBefore)
+}
+
+// spent is what a trouble about the budget of writes is filed under; no stage has
+// such a name.
+const spent = "write budget"
+
+// report passes on what is wrong with a decision.
+func (t *table) report(now time.Time, e *entry, d *stage.Decision) {
+	if d.Problem != "" {
+		t.tell(e, d.Stage, d.Problem)
+	}
+	for _, l := range d.LeftOut {
+		if l.Problem != "" {
+			t.tell(e, l.Stage, l.Problem)
+		}
+	}
+	switch {
+	case d.Slowed:
+		a, b := e.past.Last, d.Stage
+		if a > b {
+			a, b = b, a
+		}
+		t.tellAs(e, spent, d.Stage, fmt.Sprintf("%d stages wrote this object without a pause, the last two being %s and %s; "+
+			"from now on one is played every %s: does each undo what the other did?", stage.WriteBurst, a, b, stage.WriteEvery))
+	case !e.past.Paid.After(now):
+		delete(e.told, spent)
+	}
+}
+
+// tell passes on a trouble with a stage, once until another one or a success comes. One
+// that differs in numbers only, such as the time that a template has rendered, is the same.
+func (t *table) tell(e *entry, stage, text string) { t.tellAs(e, stage, stage, text) }
+
+// tellAs is tell for a trouble that is filed under another name than its stage's.
+func (t *table) tellAs(e *entry, name, stage, text string) {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(stage + "\x00" + strings.Map(withoutDigits, text)))
-	if sum := h.Sum64() | 1; sum != e.told {
-		e.told = sum
-		t.troubled(trouble{uid: e.uid, key: e.key, version: e.object.GetResourceVersion(), stage: stage, text: text})
+	sum := h.Sum64()
+	if name != stage {
+		sum = 1 // about more than one stage
 	}
+	if told, ok := e.told[name]; ok && told == sum {
+		return
+	}
+	if e.told == nil {
+		e.told = map[string]uint64{}
+	}
+	e.told[name] = sum
+	t.troubled(trouble{uid: e.uid, key: e.key, version: e.object.GetResourceVersion(), stage: stage, text: text})
 }
 
 func withoutDigits(r rune) rune {
@@ -368,8 +416,8 @@ func (t *table) setStages(now time.Time, set *stage.Set) {
 		t.mu.Lock()
 		for _, uid := range some {
 			if e := t.entries[uid]; e != nil {
-				e.past.Idle = "" // what had nothing to do may have now
-				e.failures, e.notBefore = 0, time.Time{}
+				e.past.IdleAt, e.past.Idle = "", nil // what had nothing to do may have now
+				e.failures, e.rejections, e.notBefore = 0, 0, time.Time{}
 				t.reconsider(now, e)
 			}
 		}

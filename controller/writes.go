@@ -59,8 +59,8 @@ func (e *StageEngine) work(ctx context.Context, uid types.UID, player *stage.Pla
 		e.counters.plays.Add(1)
 		e.counters.late(now.Sub(j.decision.Due))
 		e.options.Metrics.carriedOut(j.decision.Stage, e.options.Clock.Since(now), now.Sub(later(j.decision.Due, e.playing)))
-	} else if done = 0; o.resume.Stage != "" {
-		for done < len(effects.Events) && effects.Events[done].Step < o.resume.Step {
+	} else if done = 0; o.stopped {
+		for done < len(effects.Events) && effects.Events[done].Step < o.step {
 			done++
 		}
 	}
@@ -159,7 +159,7 @@ func (e *StageEngine) carryOut(ctx context.Context, j job, effects *stage.Effect
 	}
 	stopped := func(step int) {
 		if begun {
-			o.resume = stage.Resume{Stage: effects.Stage, Step: step}
+			o.stopped, o.step = true, step
 		}
 	}
 	for i := range effects.Requests {

@@ -1,7 +1,9 @@
 package stage
 
 import (
+	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"reflect"
 	"slices"
 	"strings"
@@ -76,6 +78,7 @@ type compiled struct {
 	// oneUpdate: all it writes fits one update of a pod or a node.
 	oneUpdate bool
 	file      string
+	digest    uint64 // of the spec
 }
 
 // Compile checks stages and makes them ready. It refuses, with one *Error per
@@ -195,6 +198,9 @@ func (c *compiling) compile() (*compiled, *Error) {
 		timer:          s.Annotations[TimerAnnotation] == "true",
 	}
 	var err *Error
+	if out.digest, err = digestOf(&s.Spec); err != nil {
+		return nil, err
+	}
 	if out.weightFrom, err = c.compileFrom("spec.weightFrom", s.Spec.WeightFrom); err != nil {
 		return nil, err
 	}
@@ -217,6 +223,17 @@ func (c *compiling) compile() (*compiled, *Error) {
 		return nil, nil
 	}
 	return out, nil
+}
+
+// digestOf tells one spec from another.
+func digestOf(spec *v1alpha1.StageSpec) (uint64, *Error) {
+	data, err := json.Marshal(spec)
+	if err != nil {
+		return 0, problem("spec", err.Error())
+	}
+	h := fnv.New64a()
+	_, _ = h.Write(data)
+	return h.Sum64(), nil
 }
 
 func (c *compiling) resolveKind() *Error {

@@ -2,6 +2,7 @@ package stage
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -12,32 +13,79 @@ import (
 // has no delay would write as fast as the API answers.
 const MinRepeat = time.Second
 
+// WriteBurst stages may write one object without a pause; from then on one more
+// may write every WriteEvery. Without it two stages that have no delay and undo one
+// another would write as fast as the API answers. A stage with several requests
+// counts once.
+const (
+	WriteBurst = 30
+	WriteEvery = time.Second
+)
+
 // Past is what must be remembered of an object between two decisions. The zero
-// value is an object nothing is known of.
+// value is an object nothing is known of. Decided and After keep it up to date.
 type Past struct {
 	// Stage was chosen by the last decision; empty for none.
 	Stage string
 	// Since is when Stage became the chosen one. An update that leaves it the
 	// chosen one does not move it.
 	Since time.Time
-	// Played counts the stages played on this object; it makes the draws of a
-	// stage that comes again differ.
+	// Played counts the stages played on this object and those given up; it makes
+	// the draws of a stage that comes again differ.
 	Played uint64
 	// Last is the stage played last, and LastAt when.
 	Last   string
 	LastAt time.Time
-	// Idle is the resourceVersion at which Last had nothing to change.
-	Idle string
+	// Idle are the stages that have nothing to change at the resourceVersion
+	// IdleAt. The slice is shared and must not be changed.
+	IdleAt string
+	Idle   []string
+	// Paid is the time up to which writes have used the object's budget: each takes
+	// WriteEvery.
+	Paid time.Time
 	// Resume is a stage that was begun and not finished: it goes on before
-	// anything else is chosen, whatever its selector says by now.
+	// anything else is chosen.
 	Resume Resume
 }
 
-// Resume is a place in a stage.
-type Resume struct {
-	// Stage is empty for none; Step is the operation to go on with.
-	Stage string
-	Step  int
+// Decided takes in a decision that was made with p.
+func (p *Past) Decided(d *Decision) {
+	p.Stage, p.Since = "", time.Time{}
+	if d.Chosen() {
+		p.Stage, p.Since = d.Stage, d.Since
+	}
+	if d.Reason.Code != Resumed {
+		p.Resume = Resume{}
+	}
+	p.IdleAt, p.Idle = d.ResourceVersion, d.idle
+}
+
+// After is what is to be remembered once the stage of a decision was played. wrote
+// is false when it had nothing to change.
+func (p Past) After(d *Decision, at time.Time, wrote bool) Past {
+	next := Past{Played: p.Played + 1, Last: d.Stage, LastAt: at, Paid: p.Paid}
+	if !wrote {
+		next.IdleAt, next.Idle = d.ResourceVersion, append(slices.Clip(d.idle), d.Stage)
+		return next
+	}
+	if next.Paid.Before(at) {
+		next.Paid = at
+	}
+	next.Paid = next.Paid.Add(WriteEvery)
+	return next
+}
+
+// GivenUp is what is to be remembered of a stage that the API rejects again and
+// again: what was left of it is not played, and the next stage is drawn afresh.
+func (p Past) GivenUp() Past {
+	p.Resume = Resume{}
+	p.Played++
+	return p
+}
+
+// idle tells whether a stage is known to have nothing to change at a version.
+func (p *Past) idle(stage, version string) bool {
+	return p.IdleAt != "" && p.IdleAt == version && slices.Contains(p.Idle, stage)
 }
 
 // Scene is what the choice of a stage may depend on outside the object.
@@ -70,8 +118,8 @@ const (
 	OnlyStage
 	// DrawnStage: several match and this one was drawn by weight.
 	DrawnStage
-	// NothingToDo: the chosen stage was played on this very version of the
-	// object and had nothing to change; only a change of the object helps.
+	// NothingToDo: what matches would change nothing of this very version of the
+	// object; only a change of the object helps.
 	NothingToDo
 	// Resumed: the stage was begun before and goes on.
 	Resumed
@@ -103,6 +151,11 @@ type Decision struct {
 	// Problem says what about the chosen stage could not be read from the object:
 	// its delay fell back to the fixed one, or the stage is Held.
 	Problem string
+	// LeftOut are stages that match and take no part in the draw.
+	LeftOut []LeftOut
+	// Slowed is true when the stage waits because the object's budget of writes is
+	// spent: WriteBurst stages wrote without a pause.
+	Slowed bool
 
 	// UID and ResourceVersion are the object's that was decided on.
 	UID             types.UID
@@ -111,7 +164,25 @@ type Decision struct {
 	chosen *compiled
 	seed   uint64
 	played uint64
-	step   int // operation to begin with
+	step   int      // operation to begin with
+	idle   []string // known to have nothing to change
+	base   Object   // of a stage that goes on: the object without what it wrote
+}
+
+// LeftOut is a stage that matches and may not be drawn: it would change nothing
+// (NothingToDo), or its delay cannot be read (Held), which Problem explains.
+type LeftOut struct {
+	Stage   string
+	Code    Code
+	Problem string
+}
+
+// String is why, in one line.
+func (l LeftOut) String() string {
+	if l.Code == Held {
+		return l.Stage + " is held: " + l.Problem
+	}
+	return l.Stage + " would change nothing"
 }
 
 // Chosen reports whether there is a stage to play, now or later.
@@ -121,7 +192,7 @@ func (d *Decision) Chosen() bool { return d.chosen != nil }
 func (d *Decision) String() string {
 	switch d.Reason.Code {
 	case NothingToDo:
-		return "nothing: " + d.Stage + " was played on this version and changes nothing"
+		return "nothing: " + d.Stage + " would change nothing of this version"
 	case NoStage:
 		return "nothing: no stage matches"
 	case Held:
@@ -139,6 +210,9 @@ func (d *Decision) String() string {
 	if d.Reason.Repeats {
 		why += ", again"
 	}
+	for _, l := range d.LeftOut {
+		why += "; left out: " + l.String()
+	}
 	return fmt.Sprintf("%s after %s: %s", d.Stage, d.Due.Sub(d.Since), why)
 }
 
@@ -149,45 +223,157 @@ func (d *Decision) String() string {
 //
 // Rules (KWOK's, except where said): all stages whose selector holds take part;
 // with one, its weight does not matter; with several, each is drawn in
-// proportion to its weight, and evenly when all weights are 0. Timers
-// (TimerAnnotation) stand beside that. The draw is keyed
+// proportion to its weight, and evenly when all weights are 0. Where several match,
+// those that would change nothing and those whose delay cannot be read are left out
+// of the draw (KWOK draws them too, and the object then waits for nothing). Timers
+// (TimerAnnotation) take no part in the draw. The draw is keyed
 // by (seed, UID, stage, number of stages played), so it is the same each time
 // it is made.
+//
+// A stage that was begun goes on (Past.Resume) as long as its selector still holds
+// for the object without what the stage itself wrote, and nobody has asked
+// to delete the object since it began.
 func (s *Set) Decide(now time.Time, seed uint64, o Object, past Past, scene Scene) Decision {
 	uid, version := identity(o)
 	v := view{object: o, now: now, seed: seed, uid: uid, played: past.Played}
 	d := Decision{UID: uid, ResourceVersion: version, seed: seed, played: past.Played}
+	if past.IdleAt == version {
+		d.idle = past.Idle
+	}
 	stages := s.stages(KindOf(o))
-	if past.Resume.Stage != "" && d.resume(stages, now, past) {
+	if past.Resume.Stage != "" && d.resume(stages, &v, past) {
 		return d
 	}
-	chosen, matching := choose(stages, &v, scene)
-	d.Reason.Matching = matching
-	if chosen != nil {
-		code := OnlyStage
-		if matching > 1 {
-			code = DrawnStage
+	var few [8]*compiled
+	matching := few[:0]
+	for _, c := range stages {
+		if !c.timer && c.matches(&v, scene) {
+			matching = append(matching, c)
 		}
-		d.choose(chosen, &v, now, past, code)
+	}
+	d.Reason.Matching = len(matching)
+	switch len(matching) {
+	case 0:
+	case 1:
+		d.choose(matching[0], &v, now, past, OnlyStage)
+	default:
+		d.draw(matching, &v, now, past)
 	}
 	for _, c := range stages {
 		if !c.timer || !c.matches(&v, scene) {
 			continue
 		}
-		t := Decision{UID: uid, ResourceVersion: version, Reason: Reason{Matching: matching + 1}, seed: seed, played: past.Played}
+		t := Decision{UID: uid, ResourceVersion: version, Reason: Reason{Matching: len(matching) + 1}, seed: seed, played: past.Played, idle: d.idle}
 		t.choose(c, &v, now, past, TimerStage)
-		if t.Chosen() && (!d.Chosen() || t.Due.Before(d.Due)) {
+		switch {
+		case t.Chosen() && (!d.Chosen() || t.Due.Before(d.Due)):
+			t.LeftOut = d.LeftOut
 			d = t
+		case t.Reason.Code == Held:
+			d.LeftOut = append(d.LeftOut, LeftOut{Stage: c.name, Code: Held, Problem: t.Problem})
 		}
 	}
 	return d
 }
 
-// choose makes a stage the chosen one, unless it rests or is held.
+// draw chooses among several stages that match. matching is the caller's own.
+func (d *Decision) draw(matching []*compiled, v *view, now time.Time, past Past) {
+	eligible := matching[:0]
+	for _, c := range matching {
+		if l, out := c.leftOut(v, now, past, d.ResourceVersion); out {
+			d.leave(l)
+			continue
+		}
+		eligible = append(eligible, c)
+	}
+	for len(eligible) > 0 {
+		i := race(eligible, v)
+		best := eligible[i]
+		d.choose(best, v, now, past, DrawnStage)
+		// What was chosen for this version before has been looked at.
+		if known := past.IdleAt == d.ResourceVersion && past.Stage == best.name; known || !d.changesNothing(v) {
+			return
+		}
+		*d = Decision{UID: d.UID, ResourceVersion: d.ResourceVersion, Reason: Reason{Matching: d.Reason.Matching}, LeftOut: d.LeftOut, seed: d.seed, played: d.played, idle: d.idle}
+		d.leave(LeftOut{Stage: best.name, Code: NothingToDo})
+		eligible = slices.Delete(eligible, i, i+1)
+	}
+	// Nothing may be drawn: the decision names one of those left out, one with a
+	// problem first.
+	at := max(slices.IndexFunc(d.LeftOut, func(l LeftOut) bool { return l.Code == Held }), 0)
+	l := d.LeftOut[at]
+	d.LeftOut = slices.Delete(d.LeftOut, at, at+1)
+	d.Stage, d.Reason.Code, d.Problem = l.Stage, l.Code, l.Problem
+}
+
+// leave leaves a stage out of the draw.
+func (d *Decision) leave(l LeftOut) {
+	d.LeftOut = append(d.LeftOut, l)
+	if l.Code == NothingToDo && !slices.Contains(d.idle, l.Stage) {
+		d.idle = append(slices.Clip(d.idle), l.Stage)
+	}
+}
+
+// leftOut tells of a stage that matches whether it may not be drawn, as far as
+// that is known without playing it.
+func (c *compiled) leftOut(v *view, now time.Time, past Past, version string) (LeftOut, bool) {
+	if past.idle(c.name, version) {
+		return LeftOut{Stage: c.name, Code: NothingToDo}, true
+	}
+	if !c.delay.mayHold() {
+		return LeftOut{}, false
+	}
+	since := now
+	if past.Stage == c.name {
+		since = past.Since
+	}
+	at := *v
+	at.now = since
+	_, _, held, trouble := c.delay.bounds(&at, since, c.name)
+	return LeftOut{Stage: c.name, Code: Held, Problem: trouble}, held
+}
+
+// changesNothing plays the chosen stage at its due time and reports that it would
+// neither write nor record anything. A stage that asks for facts which are not in the
+// object, such as an address, and one that fails, count as stages that do something.
+func (d *Decision) changesNothing(v *view) bool {
+	if !d.Chosen() {
+		return false
+	}
+	asked := false
+	play := playRequests
+	if d.chosen.oneUpdate {
+		play = playUpdate
+	}
+	object := v.object.(Object)
+	e, _, err := play(d, object, moment{
+		now: maxOf(d.Due, v.now), facts: askedFacts{&asked}, object: object,
+		chance: chanceOf{seed: v.seed, uid: v.uid, stage: d.Stage, played: v.played},
+	})
+	return err == nil && !asked && e.Empty()
+}
+
+func maxOf(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// askedFacts notes that facts were asked for.
+type askedFacts struct{ asked *bool }
+
+func (a askedFacts) NodeIPs(string) ([]string, error)           { *a.asked = true; return nil, nil }
+func (a askedFacts) PodIPs(types.UID, string) ([]string, error) { *a.asked = true; return nil, nil }
+func (a askedFacts) NodePort() int                              { *a.asked = true; return 0 }
+func (a askedFacts) Version() string                            { *a.asked = true; return "" }
+func (a askedFacts) StartTime() time.Time                       { *a.asked = true; return time.Time{} }
+
+// choose makes a stage the chosen one, unless it has nothing to do or is held.
 func (d *Decision) choose(c *compiled, v *view, now time.Time, past Past, code Code) {
 	d.Stage = c.name
 	d.Reason.Repeats = past.Last == c.name
-	if d.Reason.Repeats && d.idle(past) {
+	if past.idle(c.name, d.ResourceVersion) {
 		d.Reason.Code = NothingToDo
 		return
 	}
@@ -205,71 +391,34 @@ func (d *Decision) choose(c *compiled, v *view, now time.Time, past Past, code C
 		return
 	}
 	d.chosen = c
-	d.Due = d.dueAfter(wait, past)
+	d.Due, d.Slowed = d.dueAfter(wait, past)
 }
 
-// idle: the last stage changed nothing of this version.
-func (d *Decision) idle(past Past) bool { return past.Idle != "" && past.Idle == d.ResourceVersion }
-
-// dueAfter is when a chosen stage with a delay is played.
-func (d *Decision) dueAfter(wait time.Duration, past Past) time.Time {
-	due := d.Since.Add(wait)
-	// Two stages that change nothing must not take turns without end either.
-	if earliest := past.LastAt.Add(MinRepeat); (d.Reason.Repeats || d.idle(past)) && due.Before(earliest) {
-		return earliest
+// dueAfter is when a chosen stage with a delay is played, and whether the object's
+// budget of writes makes it wait.
+func (d *Decision) dueAfter(wait time.Duration, past Past) (due time.Time, slowed bool) {
+	due = d.Since.Add(wait)
+	if earliest := past.LastAt.Add(MinRepeat); d.Reason.Repeats && due.Before(earliest) {
+		due = earliest
 	}
-	return due
-}
-
-// resume goes on with a stage that was begun, if it is still there.
-func (d *Decision) resume(stages []*compiled, now time.Time, past Past) bool {
-	for _, c := range stages {
-		if c.name != past.Resume.Stage || past.Resume.Step >= len(c.operations) {
-			continue
-		}
-		d.Stage, d.chosen, d.step = c.name, c, max(past.Resume.Step, 0)
-		d.Reason = Reason{Code: Resumed}
-		d.Since = now
-		if past.Stage == c.name {
-			d.Since = past.Since
-		}
-		d.Due = d.Since
-		return true
+	if earliest := past.Paid.Add(-(WriteBurst - 1) * WriteEvery); due.Before(earliest) {
+		return earliest, true
 	}
-	return false
+	return due, false
 }
 
-// choose returns the stage that wins among those that match, and how many do.
-// Weights are looked at only where there is a choice.
-func choose(stages []*compiled, v *view, scene Scene) (*compiled, int) {
-	var first, best *compiled
+// race returns the place of the stage that wins.
+func race(of []*compiled, v *view) (won int) {
 	var bestScore float64
 	var bestRank rank
-	matching := 0
-	race := func(c *compiled) {
+	for i, c := range of {
 		weight, rank := c.weigh(v)
 		at := score(draw(v.seed, v.uid, c.name, v.played, drawChoice), weight)
-		if best == nil || rank < bestRank || rank == bestRank && at < bestScore {
-			best, bestScore, bestRank = c, at, rank
+		if i == 0 || rank < bestRank || rank == bestRank && at < bestScore {
+			won, bestScore, bestRank = i, at, rank
 		}
 	}
-	for _, c := range stages {
-		if c.timer || !c.matches(v, scene) {
-			continue
-		}
-		if matching++; matching == 1 {
-			first = c
-			continue
-		}
-		if matching == 2 {
-			race(first)
-		}
-		race(c)
-	}
-	if matching == 1 {
-		return first, 1
-	}
-	return best, matching
+	return won
 }
 
 func (c *compiled) matches(v *view, scene Scene) bool {

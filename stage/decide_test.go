@@ -3,6 +3,7 @@ package stage
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"testing"
 	"time"
 
@@ -145,8 +146,8 @@ func TestRepeats(t *testing.T) {
 		"just played":                  {Past{Last: "s", LastAt: start, Played: 1}, true, MinRepeat},
 		"played long ago":              {Past{Last: "s", LastAt: start.Add(-time.Hour), Played: 1}, true, 0},
 		"another was played":           {Past{Last: "o", LastAt: start, Played: 1}, true, 0},
-		"changed nothing here":         {Past{Last: "s", LastAt: start, Idle: "10", Played: 1}, false, 0},
-		"changed nothing on old state": {Past{Last: "s", LastAt: start.Add(-time.Hour), Idle: "9", Played: 1}, true, 0},
+		"changed nothing here":         {Past{Last: "s", LastAt: start, IdleAt: "10", Idle: []string{"s"}, Played: 1}, false, 0},
+		"changed nothing on old state": {Past{Last: "s", LastAt: start.Add(-time.Hour), IdleAt: "9", Idle: []string{"s"}, Played: 1}, true, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := set.Decide(start, 1, p, c.past, Scene{})
@@ -228,11 +229,12 @@ func TestDecisions(t *testing.T) {
 		names := append([]string{""}, append(set.Names(KindPod), set.Names(KindNode)...)...)
 		past := Past{
 			Stage: rapid.SampledFrom(names).Draw(t, "past"), Since: start, Played: rapid.Uint64Range(0, 3).Draw(t, "played"),
-			Last: rapid.SampledFrom(names).Draw(t, "last"), Idle: rapid.SampledFrom([]string{"", "10", "5"}).Draw(t, "idle"),
+			Last: rapid.SampledFrom(names).Draw(t, "last"), IdleAt: rapid.SampledFrom([]string{"", "10", "5"}).Draw(t, "idle at"),
+			Idle: rapid.SliceOfN(rapid.SampledFrom(names), 0, 2).Draw(t, "idle"),
 		}
 		scene := Scene{NodeReady: rapid.Bool().Draw(t, "ready")}
 		d := set.Decide(now, seed, o, past, scene)
-		if again := set.Decide(now, seed, o, past, scene); again != d {
+		if again := set.Decide(now, seed, o, past, scene); !reflect.DeepEqual(again, d) {
 			t.Fatalf("twice the same question: %v, then %v", d, again)
 		}
 		// Unfinished and without a wake: a stage is chosen and has no due time,
@@ -243,14 +245,16 @@ func TestDecisions(t *testing.T) {
 		if !d.Chosen() && d.Reason.Code == NoStage && d.Reason.Matching > 0 {
 			t.Fatalf("%d match and none is chosen", d.Reason.Matching)
 		}
-		if !d.Chosen() && d.Reason.Code == NothingToDo && past.Idle != o.GetResourceVersion() {
+		if !d.Chosen() && d.Reason.Code == NothingToDo && d.Reason.Matching == 1 && past.IdleAt != o.GetResourceVersion() {
 			t.Fatal("nothing to do, on a version it never looked at")
 		}
 		if d.Chosen() && past.Stage == d.Stage && !d.Since.Equal(past.Since) {
 			t.Fatal("the delay started again")
 		}
 		// Deciding later on the same object keeps the due time.
-		later := set.Decide(now.Add(time.Hour), seed, o, Past{Stage: d.Stage, Since: d.Since, Played: past.Played, Last: past.Last, Idle: past.Idle}, scene)
+		after := past
+		after.Decided(&d)
+		later := set.Decide(now.Add(time.Hour), seed, o, after, scene)
 		if d.Chosen() && (later.Stage != d.Stage || !later.Due.Equal(d.Due)) {
 			t.Fatalf("due %s; an hour later: %s due %s", d.Due, later.Stage, later.Due)
 		}

@@ -45,6 +45,12 @@ func milliseconds(n int64) time.Duration {
 	return time.Duration(min(max(n, -most), most)) * time.Millisecond
 }
 
+// mayHold tells whether the delay may be one that cannot be read and that no fixed
+// value stands in for.
+func (d *delay) mayHold() bool {
+	return d != nil && (d.baseFrom != nil && !d.hasBase || d.baseFrom == nil && d.jitterFrom != nil && !d.hasJitter && !d.hasBase)
+}
+
 // after is the delay counted from since, the moment the stage became the chosen
 // one. Rules as in KWOK: a bound at or below the duration is the delay itself,
 // otherwise the delay is uniform in [duration, bound). Never negative.

@@ -70,7 +70,7 @@ func (w *podWorld) run(d time.Duration) {
 	until := w.now.Add(d)
 	for !w.gone {
 		decision := w.set.Decide(w.now, 7, w.pod, w.past, Scene{NodeReady: w.nodeReady})
-		w.past.Stage, w.past.Since = decision.Stage, decision.Since
+		w.past.Decided(&decision)
 		if !decision.Chosen() || decision.Due.After(until) || w.failed == w.pod.ResourceVersion {
 			break
 		}
@@ -91,7 +91,7 @@ func (w *podWorld) run(d time.Duration) {
 
 func (w *podWorld) play(d Decision) {
 	e, err := w.set.Play(w.now, w.pod, d, fixedFacts{})
-	w.past = Past{Played: w.past.Played + 1, Last: d.Stage, LastAt: w.now}
+	w.past = w.past.After(&d, w.now, e.Writes())
 	if err != nil {
 		if !strings.Contains(err.Error(), "is no exit code") && !badTime(w.pod, err) {
 			w.fatalf("%s: %v", d.Stage, err)
@@ -111,7 +111,6 @@ func (w *podWorld) play(d Decision) {
 			w.fatalf("deleted %s after its deadline", w.now.Sub(deadline))
 		}
 	case e.Write == WriteNothing:
-		w.past.Idle = e.ResourceVersion
 	default:
 		after := e.Object.(*corev1.Pod).DeepCopy()
 		w.check(w.pod, after)

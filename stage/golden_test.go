@@ -31,6 +31,7 @@ func life(t *testing.T, set *Set, o Object, most int, disturb func(step int, o O
 			o = disturb(step, o)
 		}
 		d := set.Decide(now, 1, o, past, Scene{NodeReady: true})
+		past.Decided(&d)
 		fmt.Fprintf(&out, "%s %s\n", now.Format("15:04:05.000"), d.String())
 		if !d.Chosen() {
 			break
@@ -40,7 +41,7 @@ func life(t *testing.T, set *Set, o Object, most int, disturb func(step int, o O
 			fmt.Fprintf(&out, "%s due\n", now.Format("15:04:05.000"))
 		}
 		e, err := set.Play(now, o, d, fixedFacts{})
-		past = Past{Played: past.Played + 1, Last: d.Stage, LastAt: now}
+		past = past.After(&d, now, e.Writes())
 		if err != nil {
 			fmt.Fprintf(&out, "  error: %v\n", err)
 			break
@@ -49,7 +50,6 @@ func life(t *testing.T, set *Set, o Object, most int, disturb func(step int, o O
 			fmt.Fprintf(&out, "  event %s %s: %s\n", event.Type, event.Reason, event.Message)
 		}
 		if !e.Writes() {
-			past.Idle = e.ResourceVersion
 			fmt.Fprintf(&out, "  changes nothing\n")
 		}
 		if e.Write != WriteNothing {

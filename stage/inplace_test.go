@@ -19,6 +19,7 @@ func rest(t *testing.T, set *Set, p *corev1.Pod, now *time.Time) (*corev1.Pod, i
 	past := Past{}
 	for writes := 0; writes < 20; writes++ {
 		d := set.Decide(*now, 1, p, past, Scene{NodeReady: true})
+		past.Decided(&d)
 		if !d.Chosen() {
 			return p, writes
 		}
@@ -32,7 +33,7 @@ func rest(t *testing.T, set *Set, p *corev1.Pod, now *time.Time) (*corev1.Pod, i
 		if e.Write == WriteNothing {
 			t.Fatalf("%s changes nothing", d.Stage)
 		}
-		past = Past{Played: past.Played + 1, Last: d.Stage, LastAt: *now}
+		past = past.After(&d, *now, true)
 		p = e.Object.(*corev1.Pod).DeepCopy()
 		touch(p)
 	}

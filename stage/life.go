@@ -54,7 +54,8 @@ func (s *Set) Life(o Object, opts LifeOptions) (beats []Beat, end string) {
 	played := 0
 	for o != nil {
 		d := s.Decide(now, opts.Seed, o, past, opts.Scene)
-		past.Stage, past.Since = d.Stage, d.Since
+		before := past
+		past.Decided(&d)
 		asked := !deleteAt.IsZero() && !deleteAt.After(until)
 		switch {
 		case asked && (!d.Chosen() || !d.Due.Before(deleteAt)):
@@ -68,7 +69,7 @@ func (s *Set) Life(o Object, opts LifeOptions) (beats []Beat, end string) {
 			return beats, fmt.Sprintf("%d stages are played; %s would be next, at %s", played, d.Stage, d.Due.Sub(opts.Start))
 		}
 		b := Beat{Decision: d, Share: 1, Before: o}
-		for _, option := range s.Options(now, opts.Seed, o, past, opts.Scene) {
+		for _, option := range s.Options(now, opts.Seed, o, before, opts.Scene) {
 			if option.Stage == d.Stage && d.Reason.Code == DrawnStage {
 				b.Share = option.Share
 			}
@@ -84,10 +85,7 @@ func (s *Set) Life(o Object, opts LifeOptions) (beats []Beat, end string) {
 		}
 		b.Effects, b.After = outcome.Effects, outcome.After
 		beats = append(beats, b)
-		past = Past{Played: past.Played + 1, Last: d.Stage, LastAt: now}
-		if !outcome.Writes() {
-			past.Idle = o.GetResourceVersion()
-		}
+		past = past.After(&d, now, outcome.Writes())
 		o = outcome.After
 		played++
 	}

@@ -161,6 +161,9 @@ func (x *explorer) follow(s *state) {
 			field, text, _ := strings.Cut(option.Problem, ": ")
 			x.l.say(x.stages[name], SeverityWarning, field, "%s (on a sample object)", text)
 		}
+		if option.Idle {
+			x.played[name]++
+		}
 		d := option.Decision()
 		if !d.Chosen() {
 			continue

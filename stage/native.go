@@ -259,7 +259,19 @@ var podNatives = map[string]*native{
 	}},
 }
 
+// keptNotReady is the program of node-initialize that finds the nodes that
+// node-chaos keeps NotReady.
+const keptNotReady = `select(.status.phase == "Running") | .metadata.labels["node-not-ready.stage.kwok.x-k8s.io"]`
+
 var nodeNatives = map[string]*native{
+	keptNotReady: {at: func(o metav1.Object, i int) (string, result) {
+		n := o.(*corev1.Node)
+		value, labelled := n.Labels["node-not-ready.stage.kwok.x-k8s.io"]
+		if i > 0 || !labelled || n.Status.Phase != corev1.NodeRunning {
+			return "", end
+		}
+		return value, resultText
+	}},
 	".status.phase":    node(func(n *corev1.Node) string { return string(n.Status.Phase) }),
 	".spec.podCIDR":    node(func(n *corev1.Node) string { return n.Spec.PodCIDR }),
 	".spec.providerID": node(func(n *corev1.Node) string { return n.Spec.ProviderID }),

@@ -162,6 +162,9 @@ func drawContainers(t *rapid.T, prefix string, least int) (spec []corev1.Contain
 func drawNode(t *rapid.T) *corev1.Node {
 	n := newNode()
 	n.Labels, n.Annotations = drawMap(t, "labels"), drawMap(t, "annotations")
+	if rapid.Bool().Draw(t, "kept not ready") {
+		n.Labels = map[string]string{"node-not-ready.stage.kwok.x-k8s.io": rapid.SampledFrom([]string{"", "true", "no"}).Draw(t, "not-ready label")}
+	}
 	quantities := func(label string) corev1.ResourceList {
 		var out corev1.ResourceList
 		for _, name := range []corev1.ResourceName{"cpu", "memory", "pods", "nvidia.com/gpu"} {

@@ -20,9 +20,10 @@ type Option struct {
 	// drawn unless both are equal.
 	Least, Most time.Duration
 	// Problem says what about weight or delay could not be read from the object;
-	// Held, that the stage then waits until the object changes.
-	Problem string
-	Held    bool
+	// Held, that the stage then waits until the object changes. Idle: the stage would
+	// change nothing. Where several stages match, neither takes part in the draw.
+	Problem    string
+	Held, Idle bool
 
 	decision         Decision
 	earliest, latest time.Time // it is due between these
@@ -58,6 +59,15 @@ func (s *Set) Options(now time.Time, seed uint64, o Object, past Past, scene Sce
 		}
 		drawn = append(drawn, option)
 	}
+	if len(drawn) > 1 {
+		for i := range drawn {
+			option := &drawn[i]
+			option.Idle = past.idle(option.Stage, version) || option.decision.changesNothing(&v)
+			if option.Idle {
+				option.decision.chosen, option.decision.Reason.Code = nil, NothingToDo
+			}
+		}
+	}
 	share(drawn)
 	for i := range drawn {
 		drawn[i].decision.matching(len(drawn))
@@ -65,7 +75,7 @@ func (s *Set) Options(now time.Time, seed uint64, o Object, past Past, scene Sce
 	for i := range timers {
 		timers[i].decision.matching(len(drawn) + 1)
 	}
-	race(drawn, timers)
+	raceTimers(drawn, timers)
 	return slices.Concat(drawn, timers)
 }
 
@@ -84,7 +94,8 @@ func (o *Option) delayed(c *compiled, v *view, now time.Time, past Past) {
 	least, most, held, trouble := c.delay.bounds(&since, since.now, c.name)
 	o.Least, o.Most, o.Held, o.Problem = max(least, 0), max(most, 0), held, trouble
 	if d.Chosen() {
-		o.earliest, o.latest = d.dueAfter(o.Least, past), d.dueAfter(o.Most, past)
+		o.earliest, d.Slowed = d.dueAfter(o.Least, past)
+		o.latest, _ = d.dueAfter(o.Most, past)
 		d.Due = o.earliest
 	}
 }
@@ -97,10 +108,15 @@ func (d *Decision) matching(n int) {
 	}
 }
 
-// share divides the draw by weight among those of the best rank.
+// share divides the draw by weight among those of the best rank that are not left
+// out of it.
 func share(drawn []Option) {
+	left := func(o *Option) bool { return len(drawn) > 1 && (o.Held || o.Idle) }
 	best, sum := rankBroken, 0.0
 	for i := range drawn {
+		if left(&drawn[i]) {
+			continue
+		}
 		if drawn[i].rank < best {
 			best, sum = drawn[i].rank, 0
 		}
@@ -109,17 +125,17 @@ func share(drawn []Option) {
 		}
 	}
 	for i := range drawn {
-		if drawn[i].rank == best {
+		if drawn[i].rank == best && !left(&drawn[i]) {
 			drawn[i].Share = drawn[i].pull / sum
 		}
 	}
 }
 
-// race gives each timer the chance that it is due before what is drawn and before
+// raceTimers gives each timer the chance that it is due before what is drawn and before
 // all other timers, and takes it from what is drawn.
-func race(drawn, timers []Option) {
-	if len(drawn) == 0 {
-		drawn = []Option{{Share: 1}} // never due, as what is held or rests
+func raceTimers(drawn, timers []Option) {
+	if !slices.ContainsFunc(drawn, func(o Option) bool { return o.Share > 0 }) {
+		drawn = []Option{{Share: 1}} // never due, as what is held or has nothing to do
 	}
 	for i := range drawn {
 		d := &drawn[i]

@@ -81,13 +81,11 @@ func (t *growing) follow(b *Branch, now time.Time, past Past, depth int) {
 		return
 	}
 	b.After = outcome.After
-	next := Past{Played: past.Played + 1, Last: b.Stage(), LastAt: now}
+	next := past.After(&d, now, outcome.Writes())
 	switch {
 	case b.After == nil:
 		return
-	case !outcome.Writes():
-		next.Idle = b.Before.GetResourceVersion()
-	case t.onPath[Likeness(b.After)]:
+	case outcome.Writes() && t.onPath[Likeness(b.After)]:
 		b.Again = true
 		return
 	}

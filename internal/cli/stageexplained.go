@@ -40,6 +40,8 @@ func (a *app) printOption(e *explanation, i int, all bool) {
 	switch {
 	case o.Timer:
 		why = fmt.Sprintf("a timer, played if it is due first, chance %s", percent(o.Share))
+	case len(e.options) > 1 && (o.Idle || o.Held):
+		why = fmt.Sprintf("one of %d that match, left out of the draw: ", len(e.options)) + left(o)
 	case len(e.options) > 1:
 		why = fmt.Sprintf("one of %d that match, chance %s (weight %d)", len(e.options), percent(o.Share), o.Weight)
 	}
@@ -75,11 +77,19 @@ func (a *app) printOption(e *explanation, i int, all bool) {
 	}
 }
 
+// left says why a stage takes no part in the draw.
+func left(o *stage.Option) string {
+	if o.Idle {
+		return "it would change nothing"
+	}
+	return "its delay cannot be read"
+}
+
 // due says when a stage is played.
 func (e *explanation) due(o *stage.Option) string {
 	earliest, latest := e.since.Add(o.Least), e.since.Add(o.Most)
 	switch {
-	case o.Held:
+	case o.Held || o.Idle:
 		return "due: never, until the object changes"
 	case !latest.After(e.now):
 		return "due: now" + delayed(o)
@@ -133,6 +143,7 @@ type explainedObject struct {
 type explainedStage struct {
 	playStage
 	Held     bool            `json:"held,omitempty"`
+	Idle     bool            `json:"idle,omitempty"`
 	Earliest time.Time       `json:"earliest"`
 	Latest   time.Time       `json:"latest"`
 	Changes  []stage.Change  `json:"changes"`
@@ -169,7 +180,7 @@ func (e *explanation) machine() explained {
 	for i := range e.options {
 		option, outcome := &e.options[i], &e.outcomes[i]
 		s := explainedStage{
-			playStage: stageOf(option, &outcome.Effects, e.troubles[i]), Held: option.Held,
+			playStage: stageOf(option, &outcome.Effects, e.troubles[i]), Held: option.Held, Idle: option.Idle,
 			Earliest: e.since.Add(option.Least).UTC(), Latest: e.since.Add(option.Most).UTC(),
 			Changes: stage.Changes(o, outcome.After), Gone: outcome.After == nil, Then: []explainedNext{},
 		}

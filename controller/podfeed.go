@@ -1,13 +1,13 @@
 package controller
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,8 +30,13 @@ const mostPast = 1024
 // is equal in pods of one owner is one in memory.
 //
 // A reader sees what it would see of the API: the pods there are, then each change in its
-// order. When the feed has missed something and lists anew, its readers see the difference.
+// order. When the feed has missed something and lists again, readers that it concerns list
+// again too.
 type PodFeed struct {
+	// Pace, if it is set before Run, is how long readers wait between two events that come
+	// together. Tests set it: whoever reads a store then sees every state between two events.
+	Pace time.Duration
+
 	reflector *cache.Reflector
 	sharer    sharer
 	wanted    chan struct{} // closed by the first reader
@@ -157,7 +162,7 @@ func (f *PodFeed) watch(ctx context.Context, keep func(*corev1.Pod) bool, o meta
 			return nil, apierrors.NewBadRequest("resourceVersion " + o.ResourceVersion + " is not a number")
 		}
 		if after < f.since || after > f.revision {
-			return nil, apierrors.NewResourceExpired(fmt.Sprintf("resource version %d is not of those that are remembered, %d to %d", after, f.since, f.revision))
+			return nil, expired(after)
 		}
 		from, _ := slices.BinarySearchFunc(f.past, after+1, func(c podChange, revision uint64) int { return int(int64(c.revision - revision)) })
 		for _, c := range f.past[from:] {
@@ -169,6 +174,10 @@ func (f *PodFeed) watch(ctx context.Context, keep func(*corev1.Pod) bool, o meta
 	f.readers[w] = struct{}{}
 	w.begin(ctx)
 	return w, nil
+}
+
+func expired(revision uint64) *apierrors.StatusError {
+	return apierrors.NewResourceExpired(fmt.Sprintf("watch pods from resourceVersion %d: the feed does not have all changes after it", revision))
 }
 
 func (f *PodFeed) forget(w *podWatch) {
@@ -217,10 +226,10 @@ func (f feedStore) Transformer() cache.TransformFunc {
 }
 
 // Replace implements cache.ReflectorStore. It is called at the beginning and when the feed
-// has missed something. Its readers are shown the difference as changes, so that they need not
-// pause and list as well: first what is gone, at the revision that they had reached, then what
-// there is, in the order of revisions, then a bookmark: what was deleted has no revision any
-// more that a controller could wait for. A reader that ends in the middle begins again.
+// has missed something. A reader that would see a difference gets an error that its revision
+// has expired, as from the API: it lists all pods and replaces its store at once. Were it to
+// see the difference as single events, its store would report a revision before it has all
+// writes up to it, because an object's last revision says nothing of the ones in between.
 func (f feedStore) Replace(list []any, revision string) error {
 	at, err := strconv.ParseUint(revision, 10, 64)
 	if err != nil {
@@ -233,18 +242,18 @@ func (f feedStore) Replace(list []any, revision string) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if at < f.revision { // the store is another one
-		for w := range f.readers {
-			w.end()
-		}
-		clear(f.readers)
+	changes := difference(f.pods, pods)
+	since := at
+	if at == f.revision && len(changes) > 0 {
+		since++ // a reader at this revision may have either content
 	}
-	for _, c := range difference(f.pods, pods, f.revision) {
-		for w := range f.readers {
-			w.take(c)
+	for w := range f.readers {
+		if at < f.revision || slices.ContainsFunc(changes, w.sees) {
+			w.expire(f.revision)
+			delete(f.readers, w)
 		}
 	}
-	f.pods, f.revision, f.past, f.since = pods, at, nil, at
+	f.pods, f.revision, f.past, f.since = pods, at, nil, since
 	f.bookmark()
 	select {
 	case <-f.synced:
@@ -254,26 +263,18 @@ func (f feedStore) Replace(list []any, revision string) error {
 	return nil
 }
 
-// difference is what leads from the pods at a revision to others.
-func difference(was, is map[string]*corev1.Pod, revision uint64) (changes []podChange) {
+// difference is what leads from some pods to others, in no order.
+func difference(was, is map[string]*corev1.Pod) (changes []podChange) {
 	for key, p := range was {
-		if now := is[key]; now == nil || now.UID != p.UID {
-			gone := *p
-			gone.ResourceVersion = revisionText(revision)
-			changes = append(changes, podChange{revision: revision, was: p, is: &gone, deleted: true})
+		if is[key] == nil {
+			changes = append(changes, podChange{was: p, is: p, deleted: true})
 		}
 	}
-	begin := len(changes)
 	for key, p := range is {
-		before := was[key]
-		switch {
-		case before == nil || before.UID != p.UID:
-			changes = append(changes, podChange{revision: revisionOf(p), is: p})
-		case before.ResourceVersion != p.ResourceVersion:
-			changes = append(changes, podChange{revision: revisionOf(p), was: before, is: p})
+		if before := was[key]; before == nil || before.UID != p.UID || before.ResourceVersion != p.ResourceVersion {
+			changes = append(changes, podChange{was: before, is: p})
 		}
 	}
-	slices.SortFunc(changes[begin:], func(a, b podChange) int { return cmp.Compare(a.revision, b.revision) })
 	return changes
 }
 

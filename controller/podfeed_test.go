@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -111,36 +112,169 @@ func TestPodFeedReaders(t *testing.T) {
 	}
 }
 
-// TestPodFeedListsAnew: when the feed has missed something, its readers see what was on its
-// way, then the difference, and nobody goes on from the middle of that.
-func TestPodFeedListsAnew(t *testing.T) {
+// TestPodFeedExpires: when the feed lists again and finds a difference, a reader that would see it gets an
+// error that its revision has expired, as from the API, and replaces its store with all pods at once. It cannot
+// resume from before that list. A reader that would see no difference goes on.
+func TestPodFeedExpires(t *testing.T) {
 	f := fedWith(t, 5, fedPod("a", 3, corev1.PodRunning), fedPod("same", 4, corev1.PodRunning))
-	w, err := f.watch(t.Context(), everyPod, metav1.ListOptions{ResourceVersion: "5"})
+	all, err := f.watch(t.Context(), everyPod, metav1.ListOptions{ResourceVersion: "5"})
+	must(t, err)
+	failed, err := f.watch(t.Context(), func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed }, metav1.ListOptions{ResourceVersion: "5"})
 	must(t, err)
 	must(t, f.Add(fedPod("b", 6, corev1.PodPending)))
 	must(t, f.Add(fedPod("d", 7, corev1.PodPending)))
-	anew := fedPod("d", 19, corev1.PodPending)
-	anew.UID = "another"
-	must(t, f.Replace([]any{fedPod("c", 20, corev1.PodPending), anew, fedPod("same", 4, corev1.PodRunning), fedPod("b", 18, corev1.PodRunning)}, "21"))
-	got := read(t, w, 8)
-	slices.Sort(got[2:4])
-	want := []string{"ADDED b 6 Pending", "ADDED d 7 Pending", "DELETED a 7 Running", "DELETED d 7 Pending", "MODIFIED b 18 Running", "ADDED d 19 Pending", "ADDED c 20 Pending", "BOOKMARK  21 "}
-	if diff := cmp.Diff(want, got); diff != "" {
+	recreated := fedPod("d", 19, corev1.PodPending)
+	recreated.UID = "another"
+	must(t, f.Replace([]any{fedPod("c", 20, corev1.PodPending), recreated, fedPod("same", 4, corev1.PodRunning), fedPod("b", 18, corev1.PodRunning)}, "21"))
+	expires(t, all)
+	if diff := cmp.Diff([]string{"BOOKMARK  21 "}, read(t, failed, 1)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	for _, revision := range []string{"7", "19", "22"} {
 		if _, err := f.watch(t.Context(), everyPod, metav1.ListOptions{ResourceVersion: revision}); !apierrors.IsResourceExpired(err) {
-			t.Errorf("going on after revision %s: %v", revision, err)
+			t.Errorf("resuming from revision %s: %v", revision, err)
 		}
 	}
-	must(t, f.Replace([]any{fedPod("c", 2, corev1.PodPending)}, "3"))
-	if e, more := <-w.ResultChan(); more {
-		t.Errorf("%s comes of a store that went back", e.Type)
+	// An event of before 21 was lost: a reader at 21 has not seen it either.
+	must(t, f.Replace([]any{fedPod("c", 20, corev1.PodPending), recreated, fedPod("b", 18, corev1.PodRunning)}, "21"))
+	if _, err := f.watch(t.Context(), everyPod, metav1.ListOptions{ResourceVersion: "21"}); !apierrors.IsResourceExpired(err) {
+		t.Errorf("resuming from a revision with two contents: %v", err)
 	}
+	must(t, f.Replace([]any{fedPod("c", 2, corev1.PodPending)}, "3"))
+	expires(t, failed) // the revisions are of another store
 	again, err := f.watch(t.Context(), everyPod, fromTheStart)
 	must(t, err)
 	if diff := cmp.Diff([]string{"ADDED c 2 Pending", "BOOKMARK  3 "}, read(t, again, 2)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// expires reads a watch to its end, which must be an error that the revision has expired.
+func expires(t *testing.T, w watch.Interface) {
+	t.Helper()
+	var last watch.Event
+	for last = range w.ResultChan() {
+	}
+	if last.Type != watch.Error || !apierrors.IsResourceExpired(apierrors.FromObject(last.Object)) {
+		t.Errorf("the watch ends with %s %v", last.Type, last.Object)
+	}
+}
+
+// TestPodFeedRevisions: a reader that has reached a revision has seen every write up to it, whenever it begins
+// and however often the feed misses writes and lists again. Freshness (workload.Freshness) relies on that.
+func TestPodFeedRevisions(t *testing.T) { synctest.Test(t, testPodFeedRevisions) }
+
+func testPodFeedRevisions(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	expired := 0
+	for range 300 {
+		f, revision, there := fedWith(t, 1), 1, map[string]int{}
+		contents := []map[string]int{{}, {}} // by revision: the revision of each pod
+		write := func() (p *corev1.Pod, verb func(any) error) {
+			name := string(rune('a' + r.IntN(4)))
+			revision++
+			p, verb = fedPod(name, revision, corev1.PodRunning), f.Update
+			switch _, exists := there[name]; {
+			case !exists:
+				verb = f.Add
+				there[name] = revision
+			case r.IntN(3) == 0:
+				verb = f.Delete
+				delete(there, name)
+			default:
+				there[name] = revision
+			}
+			contents = append(contents, maps.Clone(there))
+			return p, verb
+		}
+		reader := feedReader{t: t, f: f, contents: func() []map[string]int { return contents }}
+		reader.begin()
+		for range 30 {
+			p, verb := write()
+			if r.IntN(5) > 0 {
+				must(t, verb(p))
+				reader.read(r.IntN(3))
+				continue
+			}
+			for range r.IntN(4) { // the watch of the feed has ended; nobody sees these
+				write()
+			}
+			var all []any
+			for name, at := range there {
+				all = append(all, fedPod(name, at, corev1.PodRunning))
+			}
+			must(t, f.Replace(all, fmt.Sprint(revision)))
+			reader.read(r.IntN(3))
+		}
+		must(t, f.Bookmark(fmt.Sprint(revision+1)))
+		contents = append(contents, there)
+		for reader.revision <= revision {
+			reader.read(1)
+		}
+		expired += reader.expired
+	}
+	if expired < 100 {
+		t.Errorf("readers were ended %d times: too few to show anything", expired)
+	}
+}
+
+// feedReader reads a feed as client-go does: it collects the pods of a watch-list, replaces its store with them at
+// the closing bookmark, and then applies each event. After each step it compares the store with what the API
+// had at that revision.
+type feedReader struct {
+	t        *testing.T
+	f        feedStore
+	contents func() []map[string]int
+
+	w             watch.Interface
+	initial       bool
+	listed, store map[string]int
+	revision      int
+	expired       int
+}
+
+func (r *feedReader) begin() {
+	w, err := r.f.watch(r.t.Context(), everyPod, fromTheStart)
+	must(r.t, err)
+	r.w, r.initial, r.listed = w, true, map[string]int{}
+}
+
+func (r *feedReader) read(n int) {
+	for range n {
+		synctest.Wait()
+		select {
+		case e := <-r.w.ResultChan():
+			r.apply(e)
+		default:
+			return
+		}
+	}
+}
+
+func (r *feedReader) apply(e watch.Event) {
+	p, ok := e.Object.(*corev1.Pod)
+	if !ok {
+		r.expired++
+		r.begin()
+		return
+	}
+	at := int(revisionOf(p))
+	switch {
+	case r.initial && e.Type == watch.Bookmark:
+		r.store, r.initial, r.revision = r.listed, false, at
+	case r.initial:
+		r.listed[p.Name] = at
+		return
+	case e.Type == watch.Deleted:
+		delete(r.store, p.Name)
+	case e.Type != watch.Bookmark:
+		r.store[p.Name] = at
+	}
+	r.revision = at
+	if all := r.contents(); at < len(all) {
+		if diff := cmp.Diff(all[at], r.store); diff != "" {
+			r.t.Fatalf("after %s %s the reader is at revision %d, and does not have what the API had then: (-want +got)\n%s", e.Type, p.Name, at, diff)
+		}
 	}
 }
 
@@ -287,8 +421,7 @@ type watchLists bool
 
 func (w watchLists) IsWatchListSemanticsUnSupported() bool { return !bool(w) }
 
-// TestPodFeedRelist: who has found a feed wrong has it ask for all pods once more, and what it
-// had missed comes to its readers.
+// TestPodFeedRelist: Relist has the feed list all pods again, and its readers get what it had missed.
 func TestPodFeedRelist(t *testing.T) {
 	f := newPodFeed()
 	answers := make(chan []*corev1.Pod, 2)
@@ -321,7 +454,10 @@ func TestPodFeedRelist(t *testing.T) {
 	read(t, w, 2)
 	answers <- []*corev1.Pod{fedPod("a", 8, corev1.PodRunning)}
 	f.Relist()
-	if diff := cmp.Diff([]string{"MODIFIED a 8 Running"}, read(t, w, 1)); diff != "" {
+	expires(t, w)
+	w, err = f.watch(ctx, everyPod, fromTheStart)
+	must(t, err)
+	if diff := cmp.Diff([]string{"ADDED a 8 Running"}, read(t, w, 1)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	cancel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -90,21 +91,34 @@ func (w *podWatch) event(c podChange) (e watch.Event, ok bool) {
 	return e, false
 }
 
-// end has the reader begin again once it has seen what is queued.
-func (w *podWatch) end() {
+// sees reports whether a change is one for this reader.
+func (w *podWatch) sees(c podChange) bool {
+	_, ok := w.event(c)
+	return ok
+}
+
+// expire ends the watch with an error that says that the reader has to list again.
+func (w *podWatch) expire(revision uint64) {
 	w.mu.Lock()
-	w.ended = true
+	if !w.ended {
+		status := expired(revision).Status()
+		w.queue, w.ended = []watch.Event{{Type: watch.Error, Object: &status}}, true
+	}
 	w.mu.Unlock()
 	poke(w.wake)
 }
 
 func (w *podWatch) run() {
-	for {
+	for together := false; ; {
 		w.mu.Lock()
 		batch, ended := w.queue, w.ended
 		w.queue = nil
 		w.mu.Unlock()
 		for i, e := range batch {
+			if together && !w.pause() {
+				return
+			}
+			together = true
 			select {
 			case w.result <- e:
 				batch[i].Object = nil
@@ -119,10 +133,24 @@ func (w *podWatch) run() {
 		if ended {
 			return
 		}
+		together = false
 		select {
 		case <-w.wake:
 		case <-w.stop:
 			return
 		}
+	}
+}
+
+// pause waits for the feed's pace. It returns false if the watch is stopped.
+func (w *podWatch) pause() bool {
+	if w.feed.Pace == 0 {
+		return true
+	}
+	select {
+	case <-time.After(w.feed.Pace):
+		return true
+	case <-w.stop:
+		return false
 	}
 }

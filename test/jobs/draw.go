@@ -47,6 +47,7 @@ func drawCase(t *rapid.T) Case {
 		s.ActiveDeadlineSeconds = ptr.To(rapid.Int64Range(3, 30).Draw(t, "seconds"))
 	}
 	drawChanges(t, &c)
+	c.Annotates = len(c.Changes) > 0 && rapid.Bool().Draw(t, "annotates")
 	return c
 }
 

@@ -23,6 +23,8 @@ type Case struct {
 	Seed    int
 	Spec    batchv1.JobSpec
 	Changes []Change
+	// Annotates says that somebody writes to all pods half a second after each change.
+	Annotates bool
 	// Fails is how many of ten pods fail, and Slow how many take long.
 	Fails, Slow int
 }
@@ -48,6 +50,9 @@ func (c Case) String() string {
 	for _, change := range c.Changes {
 		text += fmt.Sprintf("after %s: %s\n", change.After, change.Patch)
 	}
+	if c.Annotates {
+		text += "all pods are annotated after each change\n"
+	}
 	return text
 }
 
@@ -68,6 +73,10 @@ func (c Case) Story(controller simtest.Constructor, patterns ...fault.Fault) fun
 			// refuse then are left out.
 			if w.Get(job) && !ended(job) {
 				w.Patch(job, types.MergePatchType, change.Patch)
+			}
+			if c.Annotates {
+				w.Advance(500 * time.Millisecond)
+				annotatePods(w)
 			}
 		}
 	}

@@ -88,6 +88,7 @@ func TestDraw(t *testing.T) {
 			"suspended at first":     s.Suspend != nil && *s.Suspend,
 			"activeDeadlineSeconds":  s.ActiveDeadlineSeconds != nil,
 			"changed by its user":    len(c.Changes) > 0,
+			"annotated pods":         c.Annotates,
 			"pods that fail":         c.Fails > 0,
 			"slow pods":              c.Slow > 0,
 			"several pods at a time": *s.Parallelism > 1,

@@ -50,9 +50,20 @@ func TestOurRaces(t *testing.T) {
 // does when its watch is late, breaks off or has expired fools the controller as little.
 func TestFedFamily(t *testing.T) {
 	found, played := jobs.Rehearse(t, fed, jobs.Draws(*from, (*cases+1)/2), *runs)
-	t.Logf("%d runs of %d cases", played, (*cases+1)/2)
-	for _, f := range found {
+	relisted, more := jobs.Rehearse(t, fed, jobs.Draws(*from, *cases), *runs, family.Relists(jobs.Actor)...)
+	t.Logf("%d runs of %d cases, and %d of %d with relists", played, (*cases+1)/2, more, *cases)
+	for _, f := range append(found, relisted...) {
 		t.Error(f)
+	}
+}
+
+// TestFedRelisted plays what a reviewer found: the feed replayed a list as single events, and a third pod ran at
+// parallelism 2.
+func TestFedRelisted(t *testing.T) {
+	r := jobs.Relisted().Play(t, fed)
+	t.Logf("%d runs, single faults %d of %d", r.Runs, r.Systematic, r.SystematicTotal)
+	if f := r.Failure; f != nil {
+		t.Errorf("found in run %d, %s: %s: %s\n%q", f.FoundAfter, f.Grade(), f.Run.Failure.Oracle, f.Run.Failure.Message, f.Run.Faults)
 	}
 }
 

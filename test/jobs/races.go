@@ -1,11 +1,15 @@
 package jobs
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -167,6 +171,48 @@ func LostSuccess() Race {
 			w.Advance(3 * time.Second)
 			w.Patch(job, types.MergePatchType, `{"spec":{"suspend":false}}`)
 		},
+	}
+}
+
+// Relisted is for a controller that reads pods through a shared feed. The user asks for one pod less and then for two
+// again, so that the new pod gets another name than the one that terminates, and annotates both. The watch of pods
+// expires meanwhile. Were the pods of the next list to come one at a time, the store would be at the revision of the
+// annotation of the first pod, which is after the creation of the new one, without the new one; a third pod would
+// be created under the name of the one that is gone.
+func Relisted() Race {
+	return Race{
+		Name: "relisted", What: "a relist brings several pods: one that was created before another one changed comes after it",
+		Faults: []fault.Fault{{Kind: fault.KindRelist, Actor: Actor, Resource: "pods"}}, Runs: 180,
+		spec:    batchv1.JobSpec{Parallelism: ptr.To[int32](2), Completions: ptr.To[int32](20)},
+		outcome: func(*corev1.Pod) Outcome { return Outcome{After: 5 * time.Minute, Stop: 2 * time.Second} },
+		tell: func(w *simtest.World, job *batchv1.Job) {
+			w.Create(job)
+			w.Advance(5 * time.Second)
+			w.Patch(job, types.MergePatchType, `{"spec":{"parallelism":1}}`)
+			w.Advance(500 * time.Millisecond)
+			w.Patch(job, types.MergePatchType, `{"spec":{"parallelism":2}}`)
+			w.Advance(500 * time.Millisecond)
+			annotatePods(w)
+			w.Advance(time.Minute)
+			w.Patch(job, types.MergePatchType, `{"spec":{"suspend":true}}`)
+		},
+	}
+}
+
+// annotatePods writes to all pods, the oldest first, as a user or another controller may at any time.
+func annotatePods(w *simtest.World) {
+	all := w.View().List("pods")
+	slices.SortStableFunc(all, func(a, b *unstructured.Unstructured) int {
+		return a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time)
+	})
+	for _, p := range all {
+		pod := &corev1.Pod{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: p.GetNamespace(), Name: p.GetName()},
+		}
+		if w.Get(pod) { // it may have gone meanwhile
+			w.Patch(pod, types.MergePatchType, fmt.Sprintf(`{"metadata":{"annotations":{"seen":"%d"}}}`, w.Now().UnixMilli()))
+		}
 	}
 }
 

@@ -33,14 +33,14 @@ const brokenPatience = time.Second
 // syncs every write to disk before it is acknowledged, so what was acknowledged
 // survives kill -9. Clients reach it over Unix sockets that nobody else may open.
 type EmbeddedEtcd struct {
-	etcd    *embed.Etcd
-	lock    *flock.Flock
-	sockets string
-	client  string
-	failed  chan error
-	ready   atomic.Bool // etcd has begun to serve
-	broken  atomic.Bool // etcd lost a goroutine to what it calls fatal
-	close   func()
+	etcd   *embed.Etcd
+	dir    string // the data directory
+	lock   *flock.Flock
+	client string
+	failed chan error
+	ready  atomic.Bool // etcd has begun to serve
+	broken atomic.Bool // etcd lost a goroutine to what it calls fatal
+	close  func()
 }
 
 // StartEmbeddedEtcd opens, or makes, a data directory. A directory that another
@@ -50,26 +50,20 @@ func StartEmbeddedEtcd(ctx context.Context, dir string) (*EmbeddedEtcd, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	lock := flock.New(filepath.Join(dir, "lock"))
-	held, err := lock.TryLock()
+	lock, err := lockDataDir(ctx, dir)
 	if err != nil {
-		return nil, fmt.Errorf("data directory %s: %w", dir, err)
-	}
-	if !held {
-		return nil, fmt.Errorf("data directory %s is in use by another process; stop it first or choose another directory", dir)
+		return nil, err
 	}
 	if err := checkMember(filepath.Join(dir, "etcd", "member")); err != nil {
 		_ = lock.Unlock()
 		return nil, fmt.Errorf("data directory %s: %w; restore it from a copy, or choose another directory", dir, err)
 	}
-	// Unix socket paths may hold about 100 bytes: the data directory's own may
-	// be longer.
-	sockets, err := os.MkdirTemp("", "rehearse-etcd-")
+	sockets, err := socketDir(dir)
 	if err != nil {
 		_ = lock.Unlock()
-		return nil, err
+		return nil, fmt.Errorf("data directory %s: %w", dir, err)
 	}
-	e := &EmbeddedEtcd{lock: lock, sockets: sockets, failed: make(chan error, 1), client: "unix://" + filepath.Join(sockets, "client")}
+	e := &EmbeddedEtcd{dir: dir, lock: lock, failed: make(chan error, 1), client: "unix://" + filepath.Join(sockets, "client")}
 	e.close = sync.OnceFunc(e.shutdown)
 	if err := e.start(ctx, filepath.Join(dir, "etcd")); err != nil {
 		e.close()
@@ -196,7 +190,7 @@ func (e *EmbeddedEtcd) shutdown() {
 		case <-patience:
 		}
 	}
-	_ = os.RemoveAll(e.sockets)
+	_ = removeSockets(e.dir)
 	_ = e.lock.Unlock()
 }
 

@@ -1,16 +1,20 @@
 package apiserver_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gofrs/flock"
 	"go.etcd.io/etcd/server/v3/embed"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,8 +75,9 @@ func TestDataDirectoryInUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := apiserver.StartEmbeddedEtcd(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "is in use by another process") {
-		t.Errorf("error %v", err)
+	want := fmt.Sprintf("is in use by another process (pid %d, lock file %s)", os.Getpid(), filepath.Join(dir, "lock"))
+	if _, err := apiserver.StartEmbeddedEtcd(t.Context(), dir); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want one with %q", err, want)
 	}
 	first.Close()
 	second, err := apiserver.StartEmbeddedEtcd(t.Context(), dir)
@@ -80,6 +85,74 @@ func TestDataDirectoryInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	second.Close()
+}
+
+// TestDataDirectoryOfAnotherEtcd: an etcd that does not know our lock file locks its
+// database, and would be waited for without end.
+func TestDataDirectoryOfAnotherEtcd(t *testing.T) {
+	dir := t.TempDir()
+	etcd, err := apiserver.StartEmbeddedEtcd(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	etcd.Close()
+	database := flock.New(filepath.Join(dir, "etcd", "member", "snap", "db"))
+	if err := database.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = apiserver.StartEmbeddedEtcd(t.Context(), dir)
+	if want := "is in use by another etcd, which locks " + database.Path(); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want one with %q", err, want)
+	}
+	if err := database.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	etcd, err = apiserver.StartEmbeddedEtcd(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	etcd.Close()
+}
+
+// TestKilledEtcdLeavesNoSockets kills a process that serves a data directory. Its sockets
+// are in that directory or, if the path is too long for a socket, in a temporary one; the
+// next start removes them.
+func TestKilledEtcdLeavesNoSockets(t *testing.T) {
+	for name, part := range map[string]string{"short path": "data", "long path": strings.Repeat("long/", 30) + "data"} {
+		t.Run(name, func(t *testing.T) {
+			temp, dir := t.TempDir(), filepath.Join(t.TempDir(), part)
+			t.Setenv("TMPDIR", temp)
+			serve := exec.Command(os.Args[0], "-test.run=^$")
+			serve.Env = append(os.Environ(), serveDataDir+"="+dir)
+			out, err := serve.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := serve.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = serve.Process.Kill() })
+			if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "serving\n" {
+				t.Fatalf("the other process says %q, %v", line, err)
+			}
+			_ = serve.Process.Kill()
+			_ = serve.Wait()
+			if _, err := os.Stat(filepath.Join(dir, "sockets", "client")); err != nil {
+				t.Errorf("the killed process left no socket, so this test shows nothing: %v", err)
+			}
+			etcd, err := apiserver.StartEmbeddedEtcd(t.Context(), dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			etcd.Close()
+			if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+				t.Errorf("left in the temporary directory: %v, %v", left, err)
+			}
+			if _, err := os.Lstat(filepath.Join(dir, "sockets")); !os.IsNotExist(err) {
+				t.Errorf("the sockets are still there: %v", err)
+			}
+		})
+	}
 }
 
 // TestDamagedDataDirectory damages what etcd keeps: its database and its log, in the ways in which

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"flag"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -25,7 +26,18 @@ import (
 // each other; a server takes half a second to build.
 var shared *apiserver.Server
 
+// serveDataDir is the environment variable that lets this test binary serve a data
+// directory until it is killed.
+const serveDataDir = "APISERVER_TEST_SERVE_DATA_DIR"
+
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(serveDataDir); dir != "" {
+		if _, err := apiserver.StartEmbeddedEtcd(context.Background(), dir); err != nil {
+			panic(err)
+		}
+		fmt.Println("serving")
+		select {}
+	}
 	flag.Parse()
 	klog.SetLogger(logr.Discard()) // upstream's server is talkative when it starts and ends
 	dir, err := os.MkdirTemp("", "apiserver-test-")

@@ -1,0 +1,118 @@
+package apiserver
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+const (
+	// dataDirTimeout is how long the lock of a data directory is waited for: longer than
+	// the kernel needs to end a process that was killed.
+	dataDirTimeout = 2 * time.Second
+	lockRetry      = 20 * time.Millisecond
+
+	dataDirLock    = "lock"
+	dataDirSockets = "sockets"
+	clientSocket   = "client"
+	// tempSockets begins the name of a directory of sockets outside the data directory.
+	tempSockets = "rehearse-etcd-"
+)
+
+// lockDataDir takes the lock of a data directory. Its file names the process that
+// holds it. An etcd of the user's does not know that file; it locks its database.
+func lockDataDir(ctx context.Context, dir string) (*flock.Flock, error) {
+	path := filepath.Join(dir, dataDirLock)
+	lock := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o600))
+	if err := lockWithin(ctx, lock); err != nil {
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("is in use by another process (%s, lock file %s); stop it first or choose another directory", holder(path), path)
+			return nil, fmt.Errorf("data directory %s %w", dir, err)
+		}
+		return nil, fmt.Errorf("data directory %s: %w", dir, err)
+	}
+	if err := os.WriteFile(path, fmt.Appendln(nil, os.Getpid()), 0o600); err != nil {
+		_ = lock.Unlock()
+		return nil, fmt.Errorf("data directory %s: %w", dir, err)
+	}
+	database := filepath.Join(dir, "etcd", "member", "snap", "db")
+	other := flock.New(database, flock.SetFlag(os.O_RDONLY))
+	switch err := lockWithin(ctx, other); {
+	case err == nil:
+		_ = other.Unlock()
+	case errors.Is(err, context.DeadlineExceeded):
+		_ = lock.Unlock()
+		return nil, fmt.Errorf("data directory %s is in use by another etcd, which locks %s; stop it first or choose another directory", dir, database)
+	case !errors.Is(err, fs.ErrNotExist):
+		_ = lock.Unlock()
+		return nil, fmt.Errorf("data directory %s: %w", dir, err)
+	}
+	return lock, nil
+}
+
+// lockWithin waits for a lock as long as dataDirTimeout; the error is then
+// context.DeadlineExceeded.
+func lockWithin(ctx context.Context, lock *flock.Flock) error {
+	ctx, cancel := context.WithTimeout(ctx, dataDirTimeout)
+	defer cancel()
+	_, err := lock.TryLockContext(ctx, lockRetry)
+	return err
+}
+
+// holder describes the process that a lock file names.
+func holder(path string) string {
+	data, err := os.ReadFile(path)
+	if pid := strings.TrimSpace(string(data)); err == nil && pid != "" {
+		return "pid " + pid
+	}
+	return "pid unknown"
+}
+
+// socketDir makes the directory for etcd's sockets, for their owner only. It is in the
+// data directory unless that cannot hold a socket: the path of a socket has about
+// 100 bytes, and some file systems have no sockets. Then it is a temporary directory
+// that a symbolic link in the data directory names, so that the next start removes
+// what a process that was killed leaves. The caller holds the lock of the data directory.
+func socketDir(dir string) (string, error) {
+	if err := removeSockets(dir); err != nil {
+		return "", err
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	inside := filepath.Join(dir, dataDirSockets)
+	if err := os.Mkdir(inside, 0o700); err != nil {
+		return "", err
+	}
+	if l, err := net.Listen("unix", filepath.Join(inside, clientSocket)); err == nil {
+		return inside, l.Close()
+	}
+	if err := os.Remove(inside); err != nil {
+		return "", err
+	}
+	outside := filepath.Join(os.TempDir(), tempSockets+rand.Text())
+	if err := os.Symlink(outside, inside); err != nil {
+		return "", err
+	}
+	return outside, os.Mkdir(outside, 0o700)
+}
+
+// removeSockets removes the directory of etcd's sockets, wherever it is.
+func removeSockets(dir string) error {
+	path := filepath.Join(dir, dataDirSockets)
+	if outside, err := os.Readlink(path); err == nil && strings.HasPrefix(filepath.Base(outside), tempSockets) {
+		_ = os.Remove(filepath.Join(outside, clientSocket))
+		_ = os.Remove(outside) // fails if it holds what is not ours
+	}
+	return os.RemoveAll(path)
+}

@@ -84,15 +84,15 @@ func (a *app) detach(parent context.Context, o *upOptions, args []string) error 
 	switch {
 	case errors.Is(err, errInterrupted):
 		_ = child.Process.Signal(os.Interrupt)
-		_ = child.Wait()
+		a.complain(awaitExit(child, stopTimeout))
 		return err
 	case err != nil:
 		_ = child.Process.Kill()
-		_ = child.Wait()
+		a.complain(awaitExit(child, killTimeout))
 		a.showTail(log.Name())
 		return fmt.Errorf("cluster %q did not start: %w (log: %s)", o.cluster.Name, err, log.Name())
 	case !report.Ready:
-		_ = child.Wait()
+		a.complain(awaitExit(child, stopTimeout))
 		return childError(report)
 	}
 	if err := healthy(ctx, root.KubeconfigPath(o.cluster.Name)); err != nil {
@@ -102,6 +102,35 @@ func (a *app) detach(parent context.Context, o *upOptions, args []string) error 
 	a.announce(o.cluster.Name, fmt.Sprintf("ready in %.1f s", a.now().Sub(begin).Seconds()),
 		"'"+strings.TrimSpace("rehearse down "+a.unlessDefault(o.cluster.Name))+"' ends it")
 	return child.Process.Release()
+}
+
+// awaitExit waits until the child has exited. One that does not exit in time is killed, and the error says so.
+func awaitExit(child *exec.Cmd, timeout time.Duration) error {
+	exited := make(chan struct{})
+	go func() {
+		defer close(exited)
+		_ = child.Wait() // how it ended is in its report or in the log
+	}()
+	select {
+	case <-exited:
+		return nil
+	case <-time.After(timeout):
+	}
+	pid := child.Process.Pid
+	_ = child.Process.Kill()
+	select {
+	case <-exited:
+		return fmt.Errorf("background process (pid %d): did not exit within %s and was killed", pid, timeout)
+	case <-time.After(killTimeout):
+		return fmt.Errorf("background process (pid %d): did not exit %s after SIGKILL", pid, killTimeout)
+	}
+}
+
+// complain prints an error that does not change how the command ends.
+func (a *app) complain(err error) {
+	if err != nil {
+		a.say("rehearse: %s", message(err))
+	}
 }
 
 func (a *app) unlessDefault(name string) string {
@@ -155,7 +184,7 @@ func (a *app) spawn(args []string, log *os.File) (*exec.Cmd, *os.File, error) {
 	return child, r, nil
 }
 
-// awaitReport waits for the child's line, its death, the user, or the end of patience.
+// awaitReport waits for the child's line, its exit, the user, or startTimeout.
 func awaitReport(ctx context.Context, pipe *os.File) (childReport, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("not ready after %s", startTimeout))
 	defer cancel()
@@ -171,7 +200,7 @@ func awaitReport(ctx context.Context, pipe *os.File) (childReport, error) {
 			err = json.Unmarshal(line, &r.report)
 		}
 		if errors.Is(err, io.EOF) {
-			err = errors.New("its process ended without a word")
+			err = errors.New("its process exited without a report")
 		}
 		r.err = err
 		got <- r

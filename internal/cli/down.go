@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"syscall"
@@ -92,7 +93,9 @@ func (a *app) stop(root statedir.Root, name string) error {
 		return err
 	}
 	if !ok {
-		_ = os.RemoveAll(root.Path(name)) // at most the log of one that failed
+		if err := a.clearRest(root, name); err != nil {
+			return err
+		}
 		a.say("Cluster %q is not running.", name)
 		return nil
 	}
@@ -106,6 +109,15 @@ func (a *app) stop(root statedir.Root, name string) error {
 	}
 	a.say("Cluster %q has ended.", name)
 	return nil
+}
+
+// clearRest removes the directory of a name that no cluster has: at most the log of one that failed. It takes the lock
+// first: a cluster may have begun to use the directory since it was looked at.
+func (a *app) clearRest(root statedir.Root, name string) error {
+	if _, err := os.Stat(root.Path(name)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return a.clear(root, name, false)
 }
 
 // end asks the cluster's process to end, and makes it end if it does not.
@@ -131,7 +143,7 @@ func end(root statedir.Root, name string) error {
 		_ = p.Kill()
 	}
 	if !root.AwaitEnd(name, killTimeout) {
-		return fmt.Errorf("cluster %q (pid %d) does not end, not even killed", name, rec.PID)
+		return fmt.Errorf("cluster %q (pid %d): did not exit %s after SIGKILL", name, rec.PID, killTimeout)
 	}
 	return nil
 }

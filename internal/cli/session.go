@@ -22,7 +22,7 @@ type session struct {
 	target kubeconfig.Target
 	dir    *statedir.Dir
 	record statedir.Record
-	log    *os.File
+	log    *logFile
 	logger *slog.Logger
 	c      running
 }
@@ -44,10 +44,7 @@ func (a *app) openSession(o *upOptions, target kubeconfig.Target) (*session, err
 	s := &session{a: a, o: o, target: target, dir: dir, record: statedir.Self(name, a.now())}
 	err = dir.Wipe()
 	if err == nil {
-		s.log, err = os.OpenFile(root.LogPath(name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	}
-	if err == nil {
-		err = s.log.Truncate(0)
+		s.log, err = createLog(root.LogPath(name))
 	}
 	if err == nil {
 		err = dir.Save(s.record)
@@ -57,7 +54,7 @@ func (a *app) openSession(o *upOptions, target kubeconfig.Target) (*session, err
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
 	if a.Err == os.Stderr {
-		a.Err = divertStderr(s.log)
+		a.Err = divertStderr(s.log.File)
 	}
 	s.logger = o.log.setUp(s.log, a.Err)
 	s.catchFatal()

@@ -1,6 +1,7 @@
 package kubeconfig
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -172,6 +173,22 @@ func TestLockOfADeadProcessIsCleared(t *testing.T) {
 	write(t, path+".lock", lockMark)
 	must(t, one(path).Merge("rehearse-a", entries("rehearse-a", "https://a")))
 	leftovers(t, filepath.Dir(path))
+}
+
+// TestLockHasADeadline: a process that keeps the lock and never releases it (stopped, or on a file system that does
+// not answer) is named, with its lock file, after a deadline.
+func TestLockHasADeadline(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config")
+	unlock, err := lockOne(path + ".lock")
+	must(t, err)
+	defer unlock()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+	defer cancel()
+	err = awaitRelease(ctx, path+".lock")
+	want := fmt.Sprintf("kubeconfig is locked: process %d has held %s.lock", os.Getpid(), path)
+	if err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
 }
 
 // TestManyProcesses lets several processes merge and remove at the same time, with client-go's own writer among

@@ -1,6 +1,7 @@
 package kubeconfig
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,10 +15,11 @@ import (
 )
 
 const (
-	// lockMark is in a lock file of ours. kubectl's and kind's are empty.
+	// lockMark begins a lock file of ours; the number of its process follows. kubectl's and kind's are empty.
 	lockMark = "rehearse"
-	// patience is how long another program may hold the lock; kubectl holds it for milliseconds.
-	patience = 5 * time.Second
+	// lockTimeout is how long another program may hold the lock; kubectl holds it for milliseconds.
+	lockTimeout = 5 * time.Second
+	lockRetry   = 10 * time.Millisecond
 )
 
 // lockAll takes kubectl's lock (FILE.lock must not exist) of every file, and of the file that a symbolic link
@@ -61,15 +63,17 @@ func lockOne(path string) (unlock func(), err error) {
 		return nil, fmt.Errorf("kubeconfig cannot be written: its directory takes no new file: %w", err)
 	}
 	defer func() { _ = os.Remove(tmp.Name()) }()
-	_, err = tmp.WriteString(lockMark)
+	_, err = fmt.Fprintln(tmp, lockMark, os.Getpid())
 	if err = errors.Join(err, tmp.Close()); err != nil {
 		return nil, fmt.Errorf("kubeconfig cannot be locked: %w", err)
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), lockTimeout)
+	defer cancel()
 	held := flock.New(tmp.Name())
-	if err := held.Lock(); err != nil {
+	if _, err := held.TryLockContext(ctx, lockRetry); err != nil {
 		return nil, fmt.Errorf("kubeconfig cannot be locked: %w", err)
 	}
-	for deadline := time.Now().Add(patience); ; {
+	for {
 		err := os.Link(tmp.Name(), path)
 		if err == nil {
 			return func() { _ = os.Remove(path); _ = held.Unlock() }, nil
@@ -78,7 +82,7 @@ func lockOne(path string) (unlock func(), err error) {
 			_ = held.Unlock()
 			return nil, fmt.Errorf("kubeconfig cannot be locked: %w", err)
 		}
-		if err := awaitRelease(path, deadline); err != nil {
+		if err := awaitRelease(ctx, path); err != nil {
 			_ = held.Unlock()
 			return nil, err
 		}
@@ -86,24 +90,27 @@ func lockOne(path string) (unlock func(), err error) {
 }
 
 // awaitRelease returns when it is worth trying again.
-func awaitRelease(path string, deadline time.Time) error {
+func awaitRelease(ctx context.Context, path string) error {
 	content, err := os.ReadFile(path)
-	if err == nil && strings.HasPrefix(string(content), lockMark) {
-		return awaitOurs(path)
+	if owner, ours := strings.CutPrefix(string(content), lockMark); err == nil && ours {
+		return awaitOurs(ctx, path, strings.TrimSpace(owner))
 	}
-	if time.Now().After(deadline) {
-		return fmt.Errorf("kubeconfig is locked: %s exists; if no program is writing the kubeconfig, remove that file", path)
+	if ctx.Err() != nil {
+		return fmt.Errorf("kubeconfig is locked: %s exists (its process is unknown); if no program is writing the kubeconfig, remove that file", path)
 	}
-	time.Sleep(10 * time.Millisecond) // a foreign lock tells nobody when it goes
+	time.Sleep(lockRetry) // another program's lock file is not locked itself: there is nothing to wait for
 	return nil
 }
 
-// awaitOurs waits until the holder lets go, and clears away the lock file of one that died.
-func awaitOurs(path string) error {
+// awaitOurs waits until the process that made the lock file releases it, and removes the lock file of one that died.
+func awaitOurs(ctx context.Context, path, pid string) error {
 	f := flock.New(path, flock.SetFlag(os.O_RDONLY)) // never create it: that would be a lock without a mark
-	if err := f.Lock(); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
+	if _, err := f.TryLockContext(ctx, lockRetry); err != nil {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
 			return nil
+		case errors.Is(err, context.DeadlineExceeded):
+			return fmt.Errorf("kubeconfig is locked: process %s has held %s for %s", pid, path, lockTimeout)
 		}
 		return fmt.Errorf("kubeconfig cannot be locked: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -41,19 +42,42 @@ func DefaultRoot(getenv func(string) string) (Root, error) {
 	return Root(filepath.Join(home, ".local", "state", "rehearse")), nil
 }
 
-// LiveError says that somebody else holds the name. Record is nil while that one is only just starting.
+// LiveError says that another process has the name. Record is nil while that one is only just starting.
 type LiveError struct {
 	Name   string
 	Record *Record
+	// Lock is the file that the other process holds locked, PID the process that it names; 0: unknown.
+	Lock string
+	PID  int
 }
 
 // Error tells who runs it and what to do.
 func (e *LiveError) Error() string {
 	if e.Record == nil {
-		return fmt.Sprintf("cluster %q is being started by another process; choose another --name", e.Name)
+		return fmt.Sprintf("cluster %q is being started by another process (%s, lock file %s); choose another --name", e.Name, e.holder(), e.Lock)
 	}
-	return fmt.Sprintf("cluster %q is running already (pid %d); choose another --name, or stop it: rehearse down %s",
-		e.Name, e.Record.PID, e.Name)
+	return fmt.Sprintf("cluster %q is running already (%s, lock file %s); choose another --name, or stop it: rehearse down %s",
+		e.Name, e.holder(), e.Lock, e.Name)
+}
+
+func (e *LiveError) holder() string {
+	switch {
+	case e.Record != nil && e.Record.PID != 0:
+		return fmt.Sprintf("pid %d", e.Record.PID)
+	case e.PID != 0:
+		return fmt.Sprintf("pid %d", e.PID)
+	}
+	return "pid unknown"
+}
+
+// liveError describes the holder of a name. The lock file is read once more: the holder writes its number into it
+// right after it has locked it.
+func (r Root) liveError(name string, rec *Record) *LiveError {
+	e := &LiveError{Name: name, Record: rec, Lock: filepath.Join(r.Path(name), lockFile)}
+	if data, err := os.ReadFile(e.Lock); err == nil {
+		e.PID, _ = strconv.Atoi(strings.TrimSpace(string(data)))
+	}
+	return e
 }
 
 // Dir is the directory of one cluster, held by its lock.
@@ -100,7 +124,7 @@ func (r Root) Claim(name string) (d *Dir, stale *Record, err error) {
 		}
 		rec, _ := readRecord(r.Path(name))
 		if rec != nil && rec.Alive() && time.Since(begin) > dying || time.Now().After(deadline) {
-			return nil, nil, &LiveError{Name: name, Record: rec}
+			return nil, nil, r.liveError(name, rec)
 		}
 		time.Sleep(retry) // somebody looks at it, or is about to let go
 	}
@@ -131,6 +155,10 @@ func (r Root) tryClaim(name string) (*Dir, error) {
 		_ = lock.Unlock()
 		return nil, nil
 	}
+	if err := os.WriteFile(path, fmt.Appendln(nil, os.Getpid()), 0o600); err != nil { // for who finds it locked
+		_ = lock.Unlock()
+		return nil, fmt.Errorf("state directory: %w", err)
+	}
 	return &Dir{Path: r.Path(name), lock: lock}, nil
 }
 
@@ -146,15 +174,22 @@ func (d *Dir) WriteKubeconfig(data []byte) error {
 	return os.Chmod(path, 0o600)
 }
 
-// Wipe removes everything but the lock and the log.
+// Wipe removes everything but the lock and the log with its older parts.
 func (d *Dir) Wipe() error {
+	return d.removeAllBut(func(name string) bool { return name == lockFile || isLog(name) })
+}
+
+// isLog reports whether a file is the log or an older part of it (rehearse.log.1).
+func isLog(name string) bool { return strings.HasPrefix(name, logFile) }
+
+func (d *Dir) removeAllBut(keep func(name string) bool) error {
 	entries, err := os.ReadDir(d.Path)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, e := range entries {
-		if e.Name() != lockFile && e.Name() != logFile {
+		if !keep(e.Name()) {
 			errs = append(errs, os.RemoveAll(filepath.Join(d.Path, e.Name())))
 		}
 	}
@@ -163,10 +198,7 @@ func (d *Dir) Wipe() error {
 
 // Release gives the name back and removes the directory; the log stays when it is still wanted.
 func (d *Dir) Release(keepLog bool) error {
-	err := d.Wipe()
-	if !keepLog {
-		err = errors.Join(err, remove(filepath.Join(d.Path, logFile)))
-	}
+	err := d.removeAllBut(func(name string) bool { return name == lockFile || keepLog && isLog(name) })
 	// The lock goes last, while it is held: see tryClaim.
 	err = errors.Join(err, remove(filepath.Join(d.Path, lockFile)))
 	_ = os.Remove(d.Path) // fails when the log stays, or somebody is moving in
@@ -233,7 +265,7 @@ func (r Root) CheckFree(name string) error {
 	}
 	e, _, err := r.Look(name)
 	if err == nil && e.Live {
-		err = &LiveError{Name: name, Record: e.Record}
+		err = r.liveError(name, e.Record)
 	}
 	return err
 }

@@ -86,16 +86,37 @@ func TestLifeOfOneName(t *testing.T) {
 	}
 }
 
+// TestHolderIsNamed: the error names the process and the file, even before there is a record.
+func TestHolderIsNamed(t *testing.T) {
+	r := Root(t.TempDir())
+	d, _ := claim(t, r, "a")
+	lock := filepath.Join(d.Path, lockFile)
+	for _, want := range []string{
+		fmt.Sprintf(`cluster "a" is being started by another process (pid %d, lock file %s)`, os.Getpid(), lock),
+		fmt.Sprintf(`cluster "a" is running already (pid %d, lock file %s)`, os.Getpid(), lock),
+	} {
+		if _, _, err := r.Claim("a"); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+		if err := r.CheckFree("a"); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("without a claim: got %v, want %s", err, want)
+		}
+		must(t, d.Save(Self("a", time.Now())))
+	}
+	must(t, d.Release(false))
+}
+
 func TestReleaseCanKeepTheLog(t *testing.T) {
 	r := Root(t.TempDir())
 	d, _ := claim(t, r, "a")
 	must(t, d.Save(Self("a", time.Now())))
 	must(t, os.WriteFile(r.LogPath("a"), []byte("why"), 0o600))
+	must(t, os.WriteFile(r.LogPath("a")+".1", []byte("and before"), 0o600))
 	must(t, os.MkdirAll(filepath.Join(d.Path, "pki"), 0o700))
 	must(t, d.Release(true))
 	list, err := os.ReadDir(d.Path)
 	must(t, err)
-	if len(list) != 1 || list[0].Name() != "rehearse.log" {
+	if len(list) != 2 || list[0].Name() != "rehearse.log" || list[1].Name() != "rehearse.log.1" {
 		t.Errorf("left: %v", list)
 	}
 	if entries, err := r.List(); err != nil || len(entries) != 0 {

@@ -52,7 +52,7 @@ func preflight(ctx context.Context, config *rest.Config, needs []controller.Acce
 	for i, m := range missing {
 		rules[i] = rule(m)
 	}
-	return fmt.Errorf("%s lacks permissions on %s: the RBAC rules missing are %s (deploy/base/rbac.yaml has all that is needed)",
+	return fmt.Errorf("%s lacks permissions on %s: the RBAC rules missing are %s (the manifests in deploy/ have a role for each controller)",
 		self(ctx, client), config.Host, strings.Join(rules, ", "))
 }
 

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -23,10 +25,23 @@ import (
 // system is where deploy/base puts things.
 const system = "rehearse-system"
 
-// manifests reads deploy/base/rbac.yaml.
-func manifests(t *testing.T) []runtime.Object {
+// role is what runs in a Deployment of deploy/, with an account of its own.
+type role struct {
+	account, manifest string
+	needs             []controller.Access
+}
+
+var (
+	stageRole    = role{"rehearse-simulate", "base/rbac.yaml", controller.StageOptions{Watch: true}.Access()}
+	jobRole      = role{"rehearse-job", "components/job/rbac.yaml", jobs.Options{}.Access()}
+	cloneSetRole = role{"rehearse-cloneset", "components/cloneset/rbac.yaml", clonesets.Options{}.Access()}
+	roles        = []role{stageRole, jobRole, cloneSetRole}
+)
+
+// manifests reads the accounts, roles and bindings of a role.
+func (r role) manifests(t *testing.T) []runtime.Object {
 	t.Helper()
-	data, err := os.ReadFile("../../../deploy/base/rbac.yaml")
+	data, err := os.ReadFile("../../../deploy/" + r.manifest)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,16 +56,43 @@ func manifests(t *testing.T) []runtime.Object {
 	return out
 }
 
-// rights are the rules as "namespace group/resource verb".
-func rights(o runtime.Object) []string {
-	var rules []rbacv1.PolicyRule
-	namespace := ""
-	switch o := o.(type) {
-	case *rbacv1.ClusterRole:
-		rules = o.Rules
-	case *rbacv1.Role:
-		rules, namespace = o.Rules, o.Namespace
+// granted are the rights that the bindings among all manifests give to an account, as rights has them.
+func granted(all []runtime.Object, account string) []string {
+	var out []string
+	has := func(subjects []rbacv1.Subject) bool {
+		return slices.ContainsFunc(subjects, func(s rbacv1.Subject) bool { return s.Name == account || s.Kind != rbacv1.ServiceAccountKind })
 	}
+	for _, o := range all {
+		var ref rbacv1.RoleRef
+		namespace := ""
+		switch o := o.(type) {
+		case *rbacv1.ClusterRoleBinding:
+			if has(o.Subjects) {
+				ref = o.RoleRef
+			}
+		case *rbacv1.RoleBinding:
+			if has(o.Subjects) {
+				ref, namespace = o.RoleRef, o.Namespace
+			}
+		}
+		for _, o := range all {
+			switch o := o.(type) {
+			case *rbacv1.ClusterRole:
+				if ref.Kind == "ClusterRole" && o.Name == ref.Name {
+					out = append(out, rights(o.Rules, namespace)...)
+				}
+			case *rbacv1.Role:
+				if ref.Kind == "Role" && o.Name == ref.Name && o.Namespace == namespace {
+					out = append(out, rights(o.Rules, namespace)...)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// rights are rules as "namespace group/resource verb".
+func rights(rules []rbacv1.PolicyRule, namespace string) []string {
 	var out []string
 	for _, r := range rules {
 		for _, g := range r.APIGroups {
@@ -64,37 +106,42 @@ func rights(o runtime.Object) []string {
 	return out
 }
 
-// The manifests grant what the engine asks for at its start and nothing else.
+// With the manifests of all roles applied, the account of each may do what its own
+// controller asks for at its start, and nothing else: not what another role may.
 func TestManifestsGrantWhatIsNeeded(t *testing.T) {
-	var granted []string
-	for _, o := range manifests(t) {
-		granted = append(granted, rights(o)...)
+	var all []runtime.Object
+	for _, r := range roles {
+		all = append(all, r.manifests(t)...)
 	}
-	var needed []string
-	all := append(controller.StageOptions{Watch: true}.Access(), jobs.Options{}.Access()...)
-	all = append(all, clonesets.Options{}.Access()...)
-	for _, a := range withElection(all, &Election{Namespace: system}) {
-		for _, verb := range a.Verbs {
-			needed = append(needed, fmt.Sprintf("%s %s/%s %s", a.Namespace, a.Group, a.Resource, verb))
-		}
-	}
-	for _, n := range needed {
-		if !slices.Contains(granted, n) {
-			t.Errorf("not granted: %s", n)
-		}
-	}
-	for _, g := range granted {
-		if !slices.Contains(needed, g) {
-			t.Errorf("granted without need: %s", g)
-		}
+	for _, r := range roles {
+		t.Run(r.account, func(t *testing.T) {
+			granted := granted(all, r.account)
+			var needed []string
+			for _, a := range withElection(r.needs, &Election{Namespace: system}) {
+				for _, verb := range a.Verbs {
+					needed = append(needed, fmt.Sprintf("%s %s/%s %s", a.Namespace, a.Group, a.Resource, verb))
+				}
+			}
+			for _, n := range needed {
+				if !slices.Contains(granted, n) {
+					t.Errorf("not granted: %s", n)
+				}
+			}
+			for _, g := range granted {
+				if !slices.Contains(needed, g) {
+					t.Errorf("granted without need: %s", g)
+				}
+			}
+		})
 	}
 }
 
 // With the manifests' rights alone all works, with not one refusal; without any
-// one of the roles the first thing that is said is what is missing.
+// one of the roles the first thing that is said is what is missing. The API server
+// forbids to this account what only the other roles need.
 func TestLeastPrivilege(t *testing.T) {
 	w := newWorld(t, 2)
-	account := w.asServiceAccount(manifests(t))
+	account := w.asServiceAccount(stageRole)
 	r := w.replica(account, func(o *Options) {
 		o.Election = shortElection()
 		o.Election.Namespace = system
@@ -116,6 +163,11 @@ func TestLeastPrivilege(t *testing.T) {
 	}
 
 	ctx, rbac := t.Context(), w.client.RbacV1()
+	for _, other := range []role{jobRole, cloneSetRole} {
+		if err := preflight(ctx, account, other.needs); err == nil || !strings.Contains(err.Error(), "lacks permissions") {
+			t.Errorf("the account of the stages may do what %s needs: %v", other.account, err)
+		}
+	}
 	role, err := rbac.ClusterRoles().Get(ctx, "rehearse-simulate", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +182,7 @@ func TestLeastPrivilege(t *testing.T) {
 	want := fmt.Sprintf(`user "system:serviceaccount:rehearse-system:rehearse-simulate" lacks permissions on %s: the RBAC rules missing are `+
 		`{apiGroups: [""], resources: [nodes/status], verbs: [update, patch]}, {apiGroups: [""], resources: [pods/status], verbs: [update, patch]}, `+
 		`{apiGroups: ["coordination.k8s.io"], resources: [leases], verbs: [get, list, create, update]} in namespace kube-node-lease `+
-		`(deploy/base/rbac.yaml has all that is needed)`, w.admin.Host)
+		`(the manifests in deploy/ have a role for each controller)`, w.admin.Host)
 	var message string
 	t.Cleanup(func() {
 		if message != want {
@@ -145,13 +197,16 @@ func TestLeastPrivilege(t *testing.T) {
 	})
 }
 
-// asServiceAccount applies the manifests and gives the configuration of a client
-// that has their account's rights and no others.
-func (w *world) asServiceAccount(objects []runtime.Object) *rest.Config {
+// asServiceAccount applies the manifests of a role and returns the configuration of a
+// client that has the rights of its account and no others.
+func (w *world) asServiceAccount(r role) *rest.Config {
 	w.t.Helper()
 	ctx, create := w.t.Context(), metav1.CreateOptions{}
 	_, err := w.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system}}, create)
-	for _, o := range objects {
+	if apierrors.IsAlreadyExists(err) {
+		err = nil // another role's
+	}
+	for _, o := range r.manifests(w.t) {
 		if err != nil {
 			break
 		}
@@ -173,11 +228,11 @@ func (w *world) asServiceAccount(objects []runtime.Object) *rest.Config {
 	}
 	config := rest.CopyConfig(w.admin)
 	config.Impersonate = rest.ImpersonationConfig{
-		UserName: "system:serviceaccount:" + system + ":rehearse-simulate",
+		UserName: "system:serviceaccount:" + system + ":" + r.account,
 		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + system, "system:authenticated"},
 	}
 	w.await("the roles are known", func() bool {
-		return preflight(ctx, config, withElection(controller.StageOptions{}.Access(), &Election{Namespace: system})) == nil
+		return preflight(ctx, config, withElection(r.needs, &Election{Namespace: system})) == nil
 	})
 	return config
 }

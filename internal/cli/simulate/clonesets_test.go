@@ -29,8 +29,8 @@ func parsed(t *testing.T, text []byte) *unstructured.Unstructured {
 // looked after under the manifests' rights.
 func TestCloneSets(t *testing.T) {
 	w := newWorld(t, 2)
-	account := w.asServiceAccount(manifests(t))
-	r := w.replica(account, func(o *Options) { o.CloneSets = &clonesets.Options{} })
+	w.replica(w.asServiceAccount(stageRole), nil)
+	r := w.replica(w.asServiceAccount(cloneSetRole), func(o *Options) { o.Stage, o.CloneSets = nil, &clonesets.Options{} })
 	if line := r.hears("knows no CloneSets"); !strings.Contains(line, "deploy/clonesets") {
 		t.Error(line)
 	}

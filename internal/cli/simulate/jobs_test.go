@@ -43,10 +43,11 @@ func (w *world) awaitComplete(name string) {
 // One replica does the work, and when it goes another goes on.
 func TestJobs(t *testing.T) {
 	w := newWorld(t, 1)
-	account := w.asServiceAccount(manifests(t))
+	w.replica(w.asServiceAccount(stageRole), nil)
+	account := w.asServiceAccount(jobRole)
 	start := func() *replica {
 		return w.replica(account, func(o *Options) {
-			o.Jobs = &jobs.Options{}
+			o.Stage, o.Jobs = nil, &jobs.Options{}
 			o.Election = shortElection()
 			o.Election.Namespace = system
 		})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -61,8 +62,12 @@ func (c *instance) adoptRevision(ctx context.Context, set *v1alpha1.CloneSet, m 
 	if err != nil {
 		return err
 	}
-	adopted, err := c.client.AppsV1().ControllerRevisions(set.Namespace).Patch(ctx, found.Name, types.MergePatchType,
-		workload.Named(patch, found.UID, found.ResourceVersion), metav1.PatchOptions{})
+	if err := m.InTime(time.Now()); err != nil {
+		return err
+	}
+	adopted := &appsv1.ControllerRevision{}
+	err = c.client.AppsV1().RESTClient().Patch(types.MergePatchType).MaxRetries(0).Namespace(set.Namespace).Resource(revisionsResource).Name(found.Name).
+		Body(workload.Named(patch, found.UID, found.ResourceVersion)).Do(ctx).Into(adopted)
 	c.metrics.wrote(revisionsResource, "patch", err)
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):

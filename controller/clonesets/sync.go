@@ -29,6 +29,7 @@ func (c *instance) sync(ctx context.Context, k key) (wake time.Duration, err err
 	if c.behind(ctx, k, m) {
 		return shell.Fallback, nil
 	}
+	m.Decided(time.Now())
 	set := c.set(k)
 	if set == nil || set.DeletionTimestamp != nil {
 		c.memories.Forget(k)

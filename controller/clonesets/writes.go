@@ -80,9 +80,12 @@ func (m *memory) remember(now time.Time, generation int64, d *cloneset.Decision,
 }
 
 func (c *instance) writeStatus(ctx context.Context, set *v1alpha1.CloneSet, m *memory, d *cloneset.Decision) error {
+	if err := m.InTime(time.Now()); err != nil {
+		return err
+	}
 	next := *set // the status is all that is written, and all that is ours
 	next.Status = *d.Status
-	result := c.sets.Put().Namespace(set.Namespace).Resource(setsResource).Name(set.Name).SubResource("status").Body(&next).Do(ctx)
+	result := c.sets.Put().Namespace(set.Namespace).Resource(setsResource).Name(set.Name).SubResource("status").MaxRetries(0).Body(&next).Do(ctx)
 	// Of the answer no more is read than its version: the rest may be unreadable.
 	written := &metav1.PartialObjectMetadata{}
 	err := result.Error()
@@ -129,8 +132,11 @@ func (c *instance) act(ctx context.Context, set *v1alpha1.CloneSet, m *memory, a
 	})
 }
 
-// do carries one action out, and what follows it.
+// do carries one action out, and what follows it, unless that was decided too long ago.
 func (c *instance) do(ctx context.Context, set *v1alpha1.CloneSet, m *memory, a *workload.Action) error {
+	if err := m.InTime(time.Now()); err != nil {
+		return err
+	}
 	switch a.Verb {
 	case workload.Create:
 		if err := c.create(ctx, set, m, a); err != nil {

@@ -26,7 +26,8 @@ type Memory struct {
 	// was to be made has no UID.
 	unknown map[string]types.UID
 
-	since time.Time // a cache is behind since then
+	since   time.Time // a cache is behind since then
+	decided time.Time // when what is being written was decided
 }
 
 // Touched is an object that was deleted, or let go, by us, or that turned out not to be

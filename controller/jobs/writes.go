@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -34,6 +35,9 @@ func (c *instance) carryOut(ctx context.Context, j *batchv1.Job, m *memory, d *j
 			return err
 		}
 	}
+	for _, e := range d.Events {
+		c.tell(j, e.Warning, e.Reason, e.Message)
+	}
 	c.metrics.handledBy(d.Tally.Handled)
 	m.creates = creationReason(j, d)
 	err := c.act(ctx, j, m, d.Actions)
@@ -52,19 +56,21 @@ func batchAfter(batch, most int, err error) int {
 }
 
 func (c *instance) writeStatus(ctx context.Context, j *batchv1.Job, m *memory, d *job.Decision) error {
+	if err := m.InTime(time.Now()); err != nil {
+		return err
+	}
 	next := *j // the status is all that is written, and all that is ours
 	next.Status = *d.Status
-	written, err := c.client.BatchV1().Jobs(j.Namespace).UpdateStatus(ctx, &next, metav1.UpdateOptions{})
+	written := &batchv1.Job{}
+	err := c.client.BatchV1().RESTClient().Put().MaxRetries(0).Namespace(j.Namespace).Resource(jobsResource).Name(j.Name).SubResource("status").
+		Body(&next).Do(ctx).Into(written)
 	switch {
-	case apierrors.IsConflict(err):
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		return shell.ErrStale
 	case err != nil:
 		return fmt.Errorf("status: %w", err)
 	}
 	m.Wrote(jobsResource, written.ResourceVersion)
-	for _, e := range d.Events {
-		c.tell(j, e.Warning, e.Reason, e.Message)
-	}
 	c.metrics.counted(j, d)
 	return nil
 }
@@ -76,8 +82,13 @@ func (c *instance) act(ctx context.Context, j *batchv1.Job, m *memory, actions [
 	return shell.Each(ctx, len(actions), c.options.Writes, untilOneFails, func(i int) error { return c.do(ctx, j, m, &actions[i]) })
 }
 
-// do carries one action out, and what follows it.
+// do carries one action out, and what follows it, unless that was decided too long ago.
+// client-go repeats no write by itself (MaxRetries): the time that it waits before it does, and
+// what it would meet then, are known to no plan.
 func (c *instance) do(ctx context.Context, j *batchv1.Job, m *memory, a *workload.Action) error {
+	if err := m.InTime(time.Now()); err != nil {
+		return err
+	}
 	pod := a.Object.(*corev1.Pod)
 	switch a.Verb {
 	case workload.Create:
@@ -100,7 +111,6 @@ func (c *instance) do(ctx context.Context, j *batchv1.Job, m *memory, a *workloa
 // create makes a pod. Its name follows from what was decided, so a pod that bears it
 // already is the one that was to be made, or one that the cache does not show yet.
 func (c *instance) create(ctx context.Context, j *batchv1.Job, m *memory, pod *corev1.Pod) error {
-	// client-go would send it again by itself after a 429, some time after it was decided.
 	made := &corev1.Pod{}
 	err := c.client.CoreV1().RESTClient().Post().MaxRetries(0).Namespace(pod.Namespace).Resource(podsResource).Body(pod).Do(ctx).Into(made)
 	c.metrics.created(m.creates, err)
@@ -139,7 +149,9 @@ func (c *instance) meet(ctx context.Context, j *batchv1.Job, m *memory, name str
 }
 
 func (c *instance) patch(ctx context.Context, m *memory, pod *corev1.Pod, a *workload.Action) (*corev1.Pod, error) {
-	left, err := c.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, a.PatchType, a.Body(), metav1.PatchOptions{})
+	left := &corev1.Pod{}
+	err := c.client.CoreV1().RESTClient().Patch(a.PatchType).MaxRetries(0).Namespace(pod.Namespace).Resource(podsResource).Name(pod.Name).
+		Body(a.Body()).Do(ctx).Into(left)
 	switch {
 	case apierrors.IsNotFound(err):
 		m.Gone(pod.UID, shell.Touched{Resource: podsResource, Name: pod.Name, Until: shell.Absent})
@@ -168,7 +180,8 @@ func (c *instance) delete(ctx context.Context, j *batchv1.Job, m *memory, pod *c
 	if exact {
 		only.ResourceVersion = ptr.To(pod.ResourceVersion)
 	}
-	err := c.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: only})
+	err := c.client.CoreV1().RESTClient().Delete().MaxRetries(0).Namespace(pod.Namespace).Resource(podsResource).Name(pod.Name).
+		Body(&metav1.DeleteOptions{Preconditions: only}).Do(ctx).Error()
 	switch {
 	case apierrors.IsNotFound(err):
 		gone.Until = shell.Absent

@@ -27,6 +27,7 @@ func (c *instance) sync(ctx context.Context, k key) (outcome, error) {
 	if c.behind(ctx, k, m) {
 		return outcome{wake: shell.Fallback}, nil
 	}
+	m.Decided(time.Now())
 	j, err := c.job(k)
 	switch {
 	case err != nil:
@@ -109,8 +110,10 @@ func (c *instance) syncGone(ctx context.Context, k key, m *memory) (outcome, err
 
 // syncLone is for a pod that we hold and that belongs to no Job.
 func (c *instance) syncLone(ctx context.Context, k key) (outcome, error) {
+	m := &memory{}
+	m.Decided(time.Now())
 	pod := c.pod(k.namespace, k.name)
-	if pod == nil || pod.UID != k.uid || !job.Held(pod) || metav1.GetControllerOfNoCopy(pod) != nil || len(c.suitors(pod)) > 0 || !c.options.All {
+	if pod == nil || pod.UID != k.uid || !job.Held(pod) || metav1.GetControllerOfNoCopy(pod) != nil || len(c.matchingJobs(pod)) > 0 || !c.options.All {
 		return outcome{}, nil
 	}
 	if name := pod.Labels[batchv1.JobNameLabel]; name != "" {
@@ -122,7 +125,7 @@ func (c *instance) syncLone(ctx context.Context, k key) (outcome, error) {
 			return outcome{wake: shell.Fallback}, nil
 		}
 	}
-	return outcome{}, c.act(ctx, nil, &memory{}, job.Leftover([]*corev1.Pod{pod}, 1))
+	return outcome{}, c.act(ctx, nil, m, job.Leftover([]*corev1.Pod{pod}, 1))
 }
 
 // liveJob reads a Job from the API; nil if there is none.

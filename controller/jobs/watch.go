@@ -18,19 +18,19 @@ const (
 	// byOwner of pods is the UID of the Job that controls them, or that the labels of a
 	// pod without a controller name.
 	byOwner = "owner"
-	// byNobody of pods is the namespace of those without a controller whose labels name
-	// no Job: a selector of the user's own may match them.
-	byNobody = "nobody"
+	// orphaned of pods is the namespace of those without a controller. A selector of the
+	// user's own may match any of them: those that another Job has left bear its UID as a label.
+	orphaned = "orphaned"
 	// byUID of Jobs.
 	byUID = "uid"
-	// manual of Jobs is the namespace of those whose selector the user made.
+	// manual of Jobs is the namespace of those with spec.manualSelector.
 	manual = "manual"
 )
 
 // watch has everything that changes looked at. Nothing is filtered away: what a plan
 // does not depend on costs a plan, and what a filter forgets costs a Job.
 func (c *instance) watch() error {
-	err := c.pods.AddIndexers(cache.Indexers{byOwner: ownerIndex, byNobody: nobodyIndex})
+	err := c.pods.AddIndexers(cache.Indexers{byOwner: ownerIndex, orphaned: orphanIndex})
 	if err == nil {
 		err = c.jobs.AddIndexers(cache.Indexers{byUID: uidIndex, manual: manualIndex})
 	}
@@ -83,9 +83,9 @@ func ownerIndex(obj any) ([]string, error) {
 	return nil, nil
 }
 
-func nobodyIndex(obj any) ([]string, error) {
+func orphanIndex(obj any) ([]string, error) {
 	pod := obj.(*corev1.Pod)
-	if metav1.GetControllerOfNoCopy(pod) != nil || pod.Labels[batchv1.ControllerUidLabel] != "" {
+	if metav1.GetControllerOfNoCopy(pod) != nil {
 		return nil, nil
 	}
 	return []string{pod.Namespace}, nil
@@ -113,8 +113,8 @@ func (c *instance) seeJob(obj any) {
 	}
 }
 
-// seeAbandoned has the pods looked at that a Job with a selector of the user's own may
-// have left without an owner: nothing in them names the Job.
+// seeAbandoned queues the pods that a Job with spec.manualSelector may have left without an
+// owner: nothing in them names the Job.
 func (c *instance) seeAbandoned(obj any) {
 	if t, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = t.Obj
@@ -123,7 +123,7 @@ func (c *instance) seeAbandoned(obj any) {
 	if !ok || !ptr.Deref(j.Spec.ManualSelector, false) {
 		return
 	}
-	found, _ := c.pods.GetIndexer().ByIndex(byNobody, j.Namespace)
+	found, _ := c.pods.GetIndexer().ByIndex(orphaned, j.Namespace)
 	for _, pod := range found {
 		c.seePod(pod)
 	}
@@ -159,7 +159,7 @@ func (c *instance) keysOf(pod *corev1.Pod) (keys []key) {
 		}
 		return nil
 	}
-	for _, j := range c.suitors(pod) {
+	for _, j := range c.matchingJobs(pod) {
 		keys = append(keys, keyOf(j))
 	}
 	if len(keys) == 0 && job.Held(pod) {
@@ -168,21 +168,22 @@ func (c *instance) keysOf(pod *corev1.Pod) (keys []key) {
 	return keys
 }
 
-// suitors are the Jobs whose selector matches a pod that nobody controls.
-func (c *instance) suitors(pod *corev1.Pod) (suitors []*batchv1.Job) {
-	index, value := manual, pod.Namespace
+// matchingJobs are the Jobs whose selector matches a pod without a controller: the one that its
+// label names, and any with spec.manualSelector.
+func (c *instance) matchingJobs(pod *corev1.Pod) (matching []*batchv1.Job) {
+	found, _ := c.jobs.GetIndexer().ByIndex(manual, pod.Namespace)
 	if uid := pod.Labels[batchv1.ControllerUidLabel]; uid != "" {
-		index, value = byUID, uid
+		named, _ := c.jobs.GetIndexer().ByIndex(byUID, uid)
+		found = append(slices.Clip(found), named...)
 	}
-	found, _ := c.jobs.GetIndexer().ByIndex(index, value)
 	for _, obj := range found {
 		j := obj.(*batchv1.Job)
 		if match, err := job.Matcher(j); err == nil && j.Namespace == pod.Namespace && match(pod.Labels) {
-			suitors = append(suitors, j)
+			matching = append(matching, j)
 		}
 	}
-	slices.SortFunc(suitors, func(a, b *batchv1.Job) int { return strings.Compare(a.Name, b.Name) })
-	return suitors
+	slices.SortFunc(matching, func(a, b *batchv1.Job) int { return strings.Compare(a.Name, b.Name) })
+	return slices.Compact(matching)
 }
 
 // podsOf are the pods that a Job controls, by name, and those that it may adopt.
@@ -200,7 +201,8 @@ func (c *instance) podsOf(k key, j *batchv1.Job) (owned, orphans []*corev1.Pod) 
 		}
 	}
 	if j != nil && ptr.Deref(j.Spec.ManualSelector, false) {
-		found, _ := c.pods.GetIndexer().ByIndex(byNobody, k.namespace)
+		orphans = nil // those by label are among these
+		found, _ := c.pods.GetIndexer().ByIndex(orphaned, k.namespace)
 		for _, obj := range found {
 			orphans = append(orphans, obj.(*corev1.Pod))
 		}

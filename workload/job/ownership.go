@@ -53,7 +53,8 @@ func Matcher(j *batchv1.Job) (func(map[string]string) bool, error) {
 }
 
 // Leftover is what is to be done with pods of a Job that does not exist any more: our
-// finalizer would hold them for ever.
+// finalizer would hold them for ever. It is removed only from the version that was seen: another
+// Job, with spec.manualSelector, may have adopted the pod since and count on it.
 func Leftover(pods []*corev1.Pod, most int) (actions []workload.Action) {
 	for _, pod := range pods {
 		if !hasFinalizer(pod) {
@@ -63,8 +64,8 @@ func Leftover(pods []*corev1.Pod, most int) (actions []workload.Action) {
 			break
 		}
 		actions = append(actions, workload.Action{
-			Verb: workload.Patch, Object: pod, PatchType: types.StrategicMergePatchType, Patch: json.RawMessage(releasePatch(pod, "")),
-			Reason: workload.Reason{Code: "Released", Text: "its Job is gone"},
+			Verb: workload.Patch, Object: pod, PatchType: types.StrategicMergePatchType, Patch: json.RawMessage(releasePatch(pod, pod.ResourceVersion)),
+			Exact: true, Reason: workload.Reason{Code: "Released", Text: "its Job is gone"},
 		})
 	}
 	return actions

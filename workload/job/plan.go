@@ -46,6 +46,11 @@ func Plan(now time.Time, s State) Decision {
 	if ended := endOf(s.Job); ended != nil {
 		return p.tidyUp(ended)
 	}
+	if mode := s.Job.Spec.CompletionMode; mode != nil && *mode != batchv1.NonIndexedCompletion && *mode != batchv1.IndexedCompletion {
+		p.because("UnknownCompletionMode", "the completion mode %q is unknown; the Job is left alone", *mode)
+		p.tell(true, "UnknownCompletionMode", "Skipped Job sync because completion mode is unknown")
+		return p.decision
+	}
 	if p.claim() {
 		return p.decision
 	}

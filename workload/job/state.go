@@ -76,7 +76,7 @@ type Decision struct {
 	Status *batchv1.JobStatus
 	// Actions may be done in any order and at the same time.
 	Actions []workload.Action
-	// Events are told once the status is written.
+	// Events are emitted once the status is written; at once, if there is none to write.
 	Events []Event
 	// Past is to be remembered.
 	Past Past

@@ -75,7 +75,7 @@ func TestThrottledWrites(t *testing.T) {
 				w.Create(first)
 				w.Advance(5 * time.Second)
 				w.Patch(first, types.MergePatchType, `{"spec":{"parallelism":1}}`) // a pod is removed
-				w.Advance(10 * time.Second)                                          // pods succeed and are released
+				w.Advance(10 * time.Second)                                        // pods succeed and are released
 				w.Create(second)
 				w.Advance(time.Minute)
 				if refused != 1 {

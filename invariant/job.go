@@ -29,7 +29,8 @@ type JobPromises struct {
 //
 // What somebody else does is set aside where it blurs what is right. A pod that was
 // being deleted when it succeeded may count as failed, as success or, if the controller
-// removed it, not at all. A pod whose finalizer somebody put back after it was counted
+// removed it, not at all; one that ended before it was deleted must be counted, even if the
+// controller had taken its finalizer already in order to remove it. A pod whose finalizer somebody put back after it was counted
 // may be counted again. Nothing else is: labels, foreign finalizers, evictions and
 // deletions change no other promise.
 func Job(owner Owner) JobPromises {

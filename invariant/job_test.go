@@ -250,9 +250,18 @@ func TestJobEnds(t *testing.T) {
 			r.pod("a", "", r.now())
 			r.pod("b", "", r.now())
 			r.finalizers("c", "b")
+			r.remove("c", "b")
 			r.phase("b", "Succeeded")
 			r.status("", "active", int64(1))
 		}, ""},
+		"it must be if it ended before it was deleted": {nonIndexed(1, 2), func(r *jobRun) {
+			r.pod("a", "", r.now())
+			r.pod("b", "", r.now())
+			r.finalizers("c", "b")
+			r.phase("b", "Succeeded")
+			r.remove("c", "b")
+			r.status("", "active", int64(1))
+		}, "its status says 0 succeeded; 1 have"},
 		"it has ended and a pod runs": {nonIndexed(1, 1), func(r *jobRun) {
 			r.pod("a", "", r.now())
 			r.status("SuccessCriteriaMet Complete", "succeeded", int64(0))

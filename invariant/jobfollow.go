@@ -112,7 +112,7 @@ func (f *jobFollower) wrote(s *history.Step) {
 	case "create":
 		f.made[types.UID(s.UID)] = s.N
 	case "delete":
-		if p := f.pods[types.UID(s.UID)]; p != nil && !p.terminating {
+		if p := f.pods[types.UID(s.UID)]; p != nil && !p.terminating && !p.ended() {
 			p.removed = true
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -128,10 +129,10 @@ type podRecord struct {
 	terminating, tracked  bool // as it is now
 	listed, gone, deleted bool // deleted: it was, or is being
 	succeeded, failed     bool // it has been in this phase
-	clean                 bool // it ended by itself, with its finalizer on
+	clean                 bool // it ended by itself, with its finalizer on or before it was removed
 	beforeEnd             bool // it ended when its Job had not
 	dropped               bool // when it had ended its index was none of the Job's, then or later
-	removed               bool // a controller removed it, or its finalizer before it had ended
+	removed               bool // a controller removed it, or its finalizer, before it had ended
 	putBack               int  // how often somebody put the finalizer back
 }
 
@@ -160,6 +161,9 @@ func (p *podRecord) take(o *unstructured.Unstructured, byController bool, j *job
 	was := p.tracked
 	p.tracked = slices.Contains(o.GetFinalizers(), TrackingFinalizer)
 	if !ended && p.ended() {
+		if ref := metav1.GetControllerOfNoCopy(o); ref != nil && ref.UID == p.job && !p.terminating && p.removed {
+			p.removed, was = false, true // its end came before the delete that was to follow
+		}
 		p.clean = (was || first && p.tracked) && !p.terminating
 		p.beforeEnd = j == nil || !j.finished()
 		p.dropped = j != nil && j.spec().drops(p.index)

@@ -47,7 +47,15 @@ func (w *world) carryOut(a *workload.Action, pod *corev1.Pod) *corev1.Pod {
 		}
 		w.letGo(p, a.Then != nil)
 		p.Finalizers = nil
+		delete(p.Annotations, removalAnnotation)
+		if bytes.Contains(a.Body(), fmt.Appendf(nil, `%q:"true"`, removalAnnotation)) && !w.naive.noMark {
+			p.Annotations = with(p.Annotations, removalAnnotation, "true")
+		}
 		w.say("release %s (%s)", p.UID, p.Status.Phase)
+	case bytes.Contains(a.Body(), []byte(`"finalizers"`)):
+		p.Finalizers = []string{trackingFinalizer}
+		delete(p.Annotations, removalAnnotation)
+		w.say("track %s again", p.UID)
 	default:
 		w.t.Fatalf("unexpected patch %s", a.Body())
 	}
@@ -75,7 +83,11 @@ func (w *world) create(pod *corev1.Pod) *corev1.Pod {
 	p := pod.DeepCopy()
 	p.Name, p.UID, p.CreationTimestamp = name, types.UID(fmt.Sprintf("pod-%d", w.revision+1)), metav1.NewTime(w.now)
 	p.Status.Phase = corev1.PodPending
-	w.mayMake(p)
+	if w.landing { // it was right when it was sent, and nobody can call it back
+		w.stray[p.UID], w.touchedAt[completionIndex(p)] = true, true
+	} else {
+		w.mayMake(p)
+	}
 	w.putPod(p)
 	w.say("create %s %s index %d", p.Name, p.UID, completionIndex(p))
 	return p

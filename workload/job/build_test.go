@@ -115,7 +115,7 @@ func uids(text string) (all []types.UID) {
 // newPod is a pod of such a Job in words, its UID first if it has one ("a:"): the phase
 // by its first letter (P, R, S, F, U), #0 for its index, ready, terminating, free
 // (without our finalizer), fails=1 ignored=1 (annotations), restarts=2, exit=5 init-exit=5
-// (codes), cond=DisruptionTarget (True; =False with !), ago=20 (seconds since it finished;
+// (codes), cond=DisruptionTarget (True; =False with !), marked (for removal), ago=20 (seconds since it finished;
 // 1000 unless told), age=5 (since it was made), node, alien (labels that do not match).
 func newPod(n int, words string) *corev1.Pod {
 	uid, rest, named := strings.Cut(words, ": ")
@@ -147,6 +147,8 @@ func newPod(n int, words string) *corev1.Pod {
 			p.DeletionTimestamp = ptr.To(metav1.NewTime(noon.Add(-1000 * time.Second)))
 		case word == "free":
 			p.Finalizers = nil
+		case word == "marked":
+			annotate(removalAnnotation, "true")
 		case word == "node":
 			p.Spec.NodeName = "node"
 		case word == "alien":
@@ -287,8 +289,14 @@ func (s *stage) do(a *workload.Action) {
 	case a.Verb == workload.Delete:
 		s.removed++
 		pod.DeletionTimestamp = ptr.To(metav1.NewTime(s.now))
+	case bytes.Contains(a.Body(), []byte(`"finalizers"`)):
+		pod.Finalizers = []string{batchv1.JobTrackingFinalizer}
+		delete(pod.Annotations, removalAnnotation)
 	case bytes.Contains(a.Body(), []byte("deleteFromPrimitiveList")):
 		pod.Finalizers = nil
+		if bytes.Contains(a.Body(), fmt.Appendf(nil, `%q:"true"`, removalAnnotation)) {
+			pod.Annotations = with(pod.Annotations, removalAnnotation, "true")
+		}
 		if a.Then == nil {
 			s.released++
 		}

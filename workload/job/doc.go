@@ -5,8 +5,9 @@
 // # One order of decisions
 //
 //  0. Whether the Job is known: one with a completionMode of a later release is left alone.
-//  1. Whose pods: pods that match are adopted, pods that do not are let go, and nothing
-//     else is decided in that plan.
+//  1. Whose pods: pods that match are adopted, pods that do not are released, pods that
+//     finished before they could be deleted are tracked again, and nothing else is decided in
+//     that plan.
 //  2. What is decided already: Complete or Failed (only leftovers are tidied up),
 //     FailureTarget, SuccessCriteriaMet.
 //  3. Failure: pod failure policy, backoffLimit (pods, then restarts), the deadline,

@@ -13,8 +13,9 @@ import (
 	"github.com/rehearse-k8s/rehearse/workload"
 )
 
-// claim adopts orphans that match and disowns pods that do not. It tells whether
-// there was anything to do; then that is the whole plan.
+// claim adopts orphans that match, disowns pods that do not, and tracks pods again that finished
+// before they could be deleted. It tells whether there was anything to do; then that is the
+// whole plan.
 func (p *plan) claim() bool {
 	if p.job.DeletionTimestamp != nil {
 		return false
@@ -30,8 +31,11 @@ func (p *plan) claim() bool {
 		}
 	}
 	for _, pod := range p.Pods {
-		if !match(pod.Labels) {
+		switch {
+		case !match(pod.Labels):
 			p.own(pod, disownPatch(p.job, pod), "Disowned", "the selector does not match any more")
+		case finishedBeforeDelete(pod):
+			p.own(pod, trackAgainPatch(pod), "TrackedAgain", "it finished before it was deleted, and counts")
 		}
 	}
 	p.decision.Recheck = len(p.decision.Actions) > 0
@@ -96,10 +100,14 @@ func (p *plan) tidyUp(ended *batchv1.JobCondition) Decision {
 }
 
 // releasePatch removes our finalizer, and names a revision if it is to be for that one
-// only. UIDs and revisions are JSON strings without anything to escape, as the API
+// only. A mark of a removal that was not carried out goes too, or the pod would count twice. UIDs and revisions are JSON strings without anything to escape, as the API
 // makes them; %q is for those that somebody else made.
 func releasePatch(pod *corev1.Pod, revision string) []byte {
-	return fmt.Appendf(nil, `{"metadata":{"uid":%q%s,"$deleteFromPrimitiveList/finalizers":[%q]}}`, pod.UID, revisionField(revision), batchv1.JobTrackingFinalizer)
+	unmark := ""
+	if pod.Annotations[removalAnnotation] != "" {
+		unmark = fmt.Sprintf(`"annotations":{%q:null},`, removalAnnotation)
+	}
+	return fmt.Appendf(nil, `{"metadata":{"uid":%q%s,%s"$deleteFromPrimitiveList/finalizers":[%q]}}`, pod.UID, revisionField(revision), unmark, batchv1.JobTrackingFinalizer)
 }
 
 func adoptPatch(j *batchv1.Job, pod *corev1.Pod) []byte {

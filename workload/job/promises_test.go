@@ -21,7 +21,9 @@ const trackingFinalizer = batchv1.JobTrackingFinalizer
 type truth struct {
 	made map[types.UID]*corev1.Pod // every pod ever, as it was last
 
-	removed  map[types.UID]bool // let go before they finished, to be deleted: they count for nothing
+	// removed are pods that were released before they finished, to be deleted: they count for
+	// nothing, unless they finish before they are deleted.
+	removed  map[types.UID]bool
 	disowned map[types.UID]bool
 	changed  map[types.UID]bool // finished in one way, then in the other
 	// Pods that have ever been so.
@@ -32,15 +34,16 @@ type truth struct {
 	// suspension or a change of the spec, made by the user, or its phase changed
 	// back. How often they failed is not promised.
 	touchedAt map[int]bool
-	// dropped are pods whose index was out of range at some time.
-	dropped map[types.UID]bool
+	// dropped are pods whose index was out of range at some time, and stray those whose create
+	// was answered 504 and landed later.
+	dropped, stray map[types.UID]bool
 }
 
 func newTruth() truth {
 	set := func() map[types.UID]bool { return map[types.UID]bool{} }
 	return truth{
 		made: map[types.UID]*corev1.Pod{}, removed: set(), disowned: set(), changed: set(), succeeded: set(), failed: set(), terminated: set(),
-		recordedSucceeded: set(), recordedFailed: set(), touchedAt: map[int]bool{}, dropped: set(),
+		recordedSucceeded: set(), recordedFailed: set(), touchedAt: map[int]bool{}, dropped: set(), stray: set(),
 	}
 }
 
@@ -55,6 +58,8 @@ func (w *world) happened(p *corev1.Pod) {
 	}
 	if p.DeletionTimestamp != nil {
 		w.terminated[p.UID] = true
+	} else if isFinished(p) && !Ended(w.job()) {
+		delete(w.removed, p.UID)
 	}
 	if w.indexed() && completionIndex(p) >= int(*w.job().Spec.Completions) {
 		w.dropped[p.UID] = true
@@ -160,7 +165,7 @@ func (w *world) ends(j *batchv1.Job) {
 // clean tells whether a pod has succeeded without anything that makes it a failure
 // before: it is a success for good.
 func (w *world) clean(p *corev1.Pod) bool {
-	return w.succeeded[p.UID] && !w.failed[p.UID] && !w.terminated[p.UID] && !w.removed[p.UID] && !w.disowned[p.UID] && !w.dropped[p.UID] && hadOwner(p, w.job())
+	return w.succeeded[p.UID] && !w.failed[p.UID] && !w.terminated[p.UID] && !w.removed[p.UID] && !w.disowned[p.UID] && !w.dropped[p.UID] && !w.stray[p.UID] && hadOwner(p, w.job())
 }
 
 func hadOwner(p *corev1.Pod, j *batchv1.Job) bool { return metav1.IsControlledBy(p, j) }
@@ -186,7 +191,7 @@ func (w *world) mayMake(p *corev1.Pod) {
 		}
 	}
 	for _, other := range w.pods {
-		if !isActive(other) || w.removed[other.UID] || !w.ours(other) {
+		if !isActive(other) || w.removed[other.UID] || w.stray[other.UID] || !w.ours(other) {
 			continue
 		}
 		active++
@@ -252,6 +257,8 @@ type violation string
 
 // finish lets everything arrive and everybody do his work, and checks the end.
 func (w *world) finish() {
+	for w.land() {
+	}
 	for range 600 {
 		for w.deliverJob() || w.deliverPod() {
 		}
@@ -278,7 +285,7 @@ func (w *world) counted() {
 		switch {
 		case w.pods[p.Name] == p && w.ours(p) && hasFinalizer(p):
 			w.broken("%s is still held", uid)
-		case w.removed[uid], w.disowned[uid], w.dropped[uid], !w.ours(p), w.recordedFailed[uid], w.recordedSucceeded[uid]:
+		case w.removed[uid], w.stray[uid], w.disowned[uid], w.dropped[uid], !w.ours(p), w.recordedFailed[uid], w.recordedSucceeded[uid]:
 		case w.indexed() && (i == noIndex || i >= int(*j.Spec.Completions)):
 		case w.succeeded[uid] && w.indexed() && (completed.Has(i) || w.touchedAt[i] || j.Spec.BackoffLimitPerIndex != nil):
 		case w.changed[uid] && j.Spec.PodFailurePolicy != nil: // it was ignored when it was let go

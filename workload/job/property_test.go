@@ -63,7 +63,7 @@ func drawState(t *rapid.T) State {
 	for i := range rapid.IntRange(0, 9).Draw(t, "pods") {
 		phase := word("phase", "P", "R", "R ready", "R ready node", "S", "S", "F", "F exit=1", "F exit=3", "F exit=4", "F cond=DisruptionTarget", "U")
 		index := word("index", "", "#0", "#0", "#1", "#1", "#2", "#3", "#9", "#x")
-		more := word("more", "", "", "", "", "terminating", "terminating", "free", "free", "terminating free", "restarts=1", "alien")
+		more := word("more", "", "", "", "", "terminating", "terminating", "free", "free", "terminating free", "restarts=1", "alien", "marked free", "marked free terminating", "marked")
 		fails := word("fails", "", "", "fails=1", "fails=2 ignored=1")
 		ago := fmt.Sprintf("ago=%d", rapid.IntRange(0, 40).Draw(t, "ago"))
 		p := newPod(i, strings.Join([]string{word("uid", "a: ", "b: ", "c: ", "d: ", ""), phase, index, more, fails, ago}, " "))
@@ -129,7 +129,9 @@ func TestPlanAlways(t *testing.T) {
 		} else if len(d.Events) > 0 || d.Tally.Ended != "" {
 			t.Errorf("events %v, ended %q, and no status", d.Events, d.Tally.Ended)
 		}
-		claims := slices.ContainsFunc(d.Actions, func(a workload.Action) bool { return a.Reason.Code == "Adopted" || a.Reason.Code == "Disowned" })
+		claims := slices.ContainsFunc(d.Actions, func(a workload.Action) bool {
+			return a.Reason.Code == "Adopted" || a.Reason.Code == "Disowned" || a.Reason.Code == "TrackedAgain"
+		})
 		if blind := d.Status == nil && d.Tally.Created+d.Tally.Removed > 0 && !Ended(s.Job); d.Recheck != (claims || blind) {
 			t.Errorf("the Job is read again: %t; pods are claimed: %t, made or removed without a status: %t", d.Recheck, claims, blind)
 		}
@@ -198,7 +200,7 @@ func checkActions(t *rapid.T, s State, d *Decision) {
 				t.Errorf("%s is removed and is not active", name)
 			}
 			// A pod that is no failure goes only as it was, or its success could be lost.
-			if fails := trueCondition(&j.Status, batchv1.JobFailureTarget) != nil; a.Exact == fails && !Ended(j) || a.Then != nil && (a.Then.Verb != workload.Delete || !a.Then.Exact) {
+			if fails := trueCondition(&j.Status, batchv1.JobFailureTarget) != nil && hasFinalizer(taken[name]); a.Exact == fails && !Ended(j) || a.Then != nil && (a.Then.Verb != workload.Delete || !a.Then.Exact) {
 				t.Errorf("%s is removed, exact: %t", name, a.Exact)
 			}
 		case a.Reason.Code == "Released":

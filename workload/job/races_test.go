@@ -33,7 +33,7 @@ func run(t testing.TB, seed uint64, n naive) (what string) {
 	likely, failing := rng.IntN(30), rng.IntN(40)
 	meddles := rng.IntN(len(meddlers)+1) * rng.IntN(2) // half of the users do little
 	for range 30 + rng.IntN(150) {
-		switch w.rng.IntN(12) {
+		switch w.rng.IntN(13) {
 		case 0, 1, 2:
 			w.sync(likely)
 		case 3, 4:
@@ -48,6 +48,8 @@ func run(t testing.TB, seed uint64, n naive) (what string) {
 			if w.rng.IntN(2) == 0 {
 				meddlers[w.rng.IntN(2+max(0, meddles-2))](w)
 			}
+		case 12:
+			w.land()
 		}
 	}
 	w.resume()
@@ -250,6 +252,7 @@ func TestRacesBite(t *testing.T) {
 		"caches are believed as they are":           {noFreshness: true, noRecheck: true, randomNames: true},
 		"recorded, let go and counted in one sync":  {noFreshness: true, noRecheck: true, oneSync: true},
 		"a lost answer means that nothing was made": {randomNames: true},
+		"a pod is not marked before it is deleted":  {noMark: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(3000) {

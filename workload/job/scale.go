@@ -2,13 +2,11 @@ package job
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/rehearse-k8s/rehearse/workload"
@@ -33,37 +31,16 @@ func (p *plan) scale() {
 	}
 }
 
-// deleteAll asks for the end of all active pods of a Job that has failed. They keep our
-// finalizer, because they are failures now and will be recorded.
+// deleteAll deletes all active pods of a Job that has failed. They keep our finalizer, because
+// they are failures now and will be recorded; one that has lost it, to be removed, is deleted
+// only as it was, because it may have finished.
 func (p *plan) deleteAll() {
 	for _, pod := range p.active[:min(len(p.active), p.Limits.Pods)] {
-		p.act(workload.Action{Verb: workload.Delete, Object: pod, Reason: workload.Reason{Code: "SuccessfulDelete", Text: "the Job has failed"}})
+		p.act(workload.Action{Verb: workload.Delete, Object: pod, Exact: !hasFinalizer(pod), Reason: workload.Reason{Code: "SuccessfulDelete", Text: "the Job has failed"}})
 		p.decision.Tally.Removed++
 	}
 	if len(p.active) > 0 {
 		p.because("Removes", "the Job has failed: its %d active pods are deleted", len(p.active))
-	}
-}
-
-// remove takes active pods away that are no failures: our finalizer goes first, so
-// that nobody can count them, and only from a pod that is as it was when this was
-// decided, so that no success is lost.
-func (p *plan) remove(pods []*corev1.Pod, why string) {
-	for _, pod := range pods[:min(len(pods), p.Limits.Pods)] {
-		reason := workload.Reason{Code: "SuccessfulDelete", Text: why}
-		gone := workload.Action{Verb: workload.Delete, Object: pod, Exact: true, Reason: reason}
-		if hasFinalizer(pod) {
-			p.act(workload.Action{
-				Verb: workload.Patch, Object: pod, PatchType: types.StrategicMergePatchType, Patch: json.RawMessage(releasePatch(pod, pod.ResourceVersion)),
-				Exact: true, Then: &gone, Reason: reason,
-			})
-		} else {
-			p.act(gone)
-		}
-		p.decision.Tally.Removed++
-	}
-	if len(pods) > 0 {
-		p.because("Removes", "%s: %d active pods are removed", why, len(pods))
 	}
 }
 

@@ -40,13 +40,17 @@ type world struct {
 
 	touched map[types.UID]bool // what fresh waits for; true if it was deleted
 
+	// inFlight are writes that were answered 504 and are still to be carried out.
+	inFlight []func()
+	landing  bool
+
 	truth
 	story []string
 	naive naive
 }
 
 // naive are ways to do it wrong; each must be found out.
-type naive struct{ noFreshness, noRecheck, oneSync, randomNames bool }
+type naive struct{ noFreshness, noRecheck, oneSync, randomNames, noMark bool }
 
 type change struct {
 	revision int
@@ -152,13 +156,27 @@ const (
 	lost
 	crashBefore
 	crashAfter
+	late // answered 504, and carried out some time later
 )
 
 func (w *world) mishap(likely int) mishap {
 	if likely == 0 || w.rng.IntN(100) >= likely {
 		return none
 	}
-	return mishap(1 + w.rng.IntN(4))
+	return mishap(1 + w.rng.IntN(5))
+}
+
+// land carries out a write that was late, if there is one.
+func (w *world) land() bool {
+	if len(w.inFlight) == 0 {
+		return false
+	}
+	n := w.rng.IntN(len(w.inFlight))
+	write := w.inFlight[n]
+	w.inFlight = slices.Delete(w.inFlight, n, n+1)
+	w.say("a late write lands")
+	write()
+	return true
 }
 
 // sync is the shell.
@@ -201,7 +219,7 @@ func (w *world) sync(likely int) {
 		w.past.Batch = max(1, w.past.Batch) * 2
 	}
 	for i := range d.Actions {
-		if !w.do(&d.Actions[i], w.mishap(likely)) {
+		if !w.do(&d.Actions[i], likely) {
 			return
 		}
 	}
@@ -229,11 +247,29 @@ func (w *world) say(format string, args ...any) {
 	w.story = append(w.story, fmt.Sprintf(format, args...))
 }
 
+// landStatus is a status that was late. The end of the Job may come when there is a pod that was
+// adopted meanwhile.
+func (w *world) landStatus(on *batchv1.Job, s *batchv1.JobStatus) {
+	ended := Ended(w.job())
+	w.putStatus(on, s, lost)
+	if ended || !Ended(w.job()) {
+		return
+	}
+	for _, p := range w.pods {
+		w.stray[p.UID] = true
+	}
+}
+
 // putStatus reports whether the shell goes on.
 func (w *world) putStatus(on *batchv1.Job, s *batchv1.JobStatus, m mishap) bool {
 	if m == crashBefore {
 		w.say("crash before the status")
 		w.restart()
+		return false
+	}
+	if m == late {
+		w.say("the status is late")
+		w.inFlight = append(w.inFlight, func() { w.landStatus(on, s) })
 		return false
 	}
 	if m == refused || on.ResourceVersion != w.job().ResourceVersion {
@@ -261,7 +297,8 @@ func (w *world) putStatus(on *batchv1.Job, s *batchv1.JobStatus, m mishap) bool 
 	return true
 }
 
-func (w *world) do(a *workload.Action, m mishap) bool {
+func (w *world) do(a *workload.Action, likely int) bool {
+	m := w.mishap(likely)
 	if m == crashBefore {
 		w.say("crash before %s", a.Verb)
 		w.restart()
@@ -271,6 +308,16 @@ func (w *world) do(a *workload.Action, m mishap) bool {
 		return false
 	}
 	pod := a.Object.(*corev1.Pod)
+	if m == late {
+		w.say("%s %s is late", a.Verb, pod.Name)
+		w.inFlight = append(w.inFlight, func() {
+			w.landing = true
+			w.carryOut(a, pod)
+			w.landing = false
+		})
+		w.fresh.Unsettled(pod.Name)
+		return false
+	}
 	left := w.carryOut(a, pod)
 	switch m {
 	case crashAfter:
@@ -294,10 +341,14 @@ func (w *world) do(a *workload.Action, m mishap) bool {
 	if a.Verb != workload.Delete && left.DeletionTimestamp == nil {
 		w.fresh.Wrote("pods", left.ResourceVersion)
 	}
-	if a.Then != nil {
-		then := *a.Then
-		then.Object = left
-		return w.do(&then, none)
+	if a.Then == nil {
+		return true
 	}
-	return true
+	then := *a.Then
+	then.Object = left
+	// Others write between the two as well, and so do late events and crashes.
+	for w.rng.IntN(3) == 0 {
+		w.kubelet(25)
+	}
+	return w.do(&then, likely)
 }

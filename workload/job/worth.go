@@ -8,11 +8,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// byWorth orders active pods, those that are removed first at the beginning: not yet
-// on a node, pending, not ready, ready for a shorter time, restarted more often,
+// byWorth orders active pods, those that are removed first at the beginning: those whose removal has
+// begun, so that no other pod is removed in their place; then not yet on a node, pending, not ready, ready for a shorter time, restarted more often,
 // younger. It is the order of upstream's ActivePods (pkg/controller/controller_utils.go),
 // made total by names.
 func byWorth(a, b *corev1.Pod) int {
+	if markedA, markedB := markedForRemoval(a), markedForRemoval(b); markedA != markedB {
+		if markedA {
+			return -1
+		}
+		return 1
+	}
 	if c := cmp.Compare(onNode(a), onNode(b)); c != 0 {
 		return c
 	}

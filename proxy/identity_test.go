@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -148,4 +149,65 @@ func TestKubeconfig(t *testing.T) {
 	if is, _, err := whoAmI(t, client); err != nil || is != "alice" {
 		t.Errorf("%q, %v", is, err)
 	}
+}
+
+// TestImpersonationHeaders: headers that the API server ignores do not make a client the proxy's
+// own user, nor do those that it removes on the way.
+func TestImpersonationHeaders(t *testing.T) {
+	p := newProxy(t)
+	alice, err := user("alice")
+	must(t, err)
+	d, err := p.Open("alice", alice)
+	must(t, err)
+	t.Cleanup(func() { must(t, d.Close()) })
+	boss, err := user("boss", "system:masters")
+	must(t, err)
+	bosses, err := p.Open("boss", boss)
+	must(t, err)
+	t.Cleanup(func() { must(t, bosses.Close()) })
+	check := func(t *testing.T) {
+		for name, c := range map[string]struct {
+			door   *proxy.Door
+			header http.Header
+			code   int
+			says   string
+		}{
+			"nothing":             {d, nil, 403, `User \"alice\" cannot list resource \"secrets\"`},
+			"an empty user":       {d, http.Header{"Impersonate-User": {""}}, 400, "header Impersonate-User: is empty"},
+			"an unknown header":   {d, http.Header{"Impersonate-Foo": {"x"}}, 400, "header Impersonate-Foo: unknown"},
+			"in small letters":    {d, http.Header{"impersonate-foo": {"x"}}, 400, "header Impersonate-Foo: unknown"},
+			"the prefix alone":    {d, http.Header{"Impersonate-": {"x"}}, 400, "header Impersonate-: unknown"},
+			"an empty UID":        {d, http.Header{"Impersonate-Uid": {""}}, 400, "header Impersonate-Uid: is empty"},
+			"an empty group":      {d, http.Header{"Impersonate-Group": {""}}, 400, "header Impersonate-Group: is empty"},
+			"extra without key":   {d, http.Header{"Impersonate-Extra-": {"x"}}, 400, "header Impersonate-Extra-: names no key"},
+			"a group alone":       {d, http.Header{"Impersonate-Group": {"system:masters"}}, 400, "headers Impersonate-Group: need Impersonate-User"},
+			"a UID alone":         {d, http.Header{"Impersonate-Uid": {"1"}}, 400, "headers Impersonate-Uid: need Impersonate-User"},
+			"extra alone":         {d, http.Header{"Impersonate-Extra-A": {"x"}}, 400, "headers Impersonate-Extra-A: need Impersonate-User"},
+			"two users":           {d, http.Header{"Impersonate-User": {"alice", "root"}}, 400, "header Impersonate-User: has 2 values"},
+			"as of a connection":  {d, http.Header{"Connection": {"Impersonate-User, Impersonate-Group"}}, 403, `User \"alice\" cannot list`},
+			"with an upgrade":     {d, http.Header{"Connection": {"Upgrade, Impersonate-User"}, "Upgrade": {"none"}}, 403, `User \"alice\" cannot list`},
+			"a user who may not":  {d, http.Header{"Impersonate-User": {"root"}}, 403, `User \"alice\" cannot impersonate resource \"users\"`},
+			"empty, of a master":  {bosses, http.Header{"Impersonate-User": {""}}, 400, "header Impersonate-User: is empty"},
+			"of a master":         {bosses, http.Header{"Impersonate-User": {"jane"}, "Impersonate-Uid": {"1"}}, 403, `User \"jane\" cannot list`},
+			"of a master, listed": {bosses, http.Header{"Impersonate-User": {"jane"}, "Connection": {"Impersonate-User"}}, 403, `User \"jane\" cannot list`},
+		} {
+			config := c.door.Config()
+			config.NextProtos = []string{"http/1.1"} // which has headers of a connection
+			client, err := rest.HTTPClientFor(config)
+			must(t, err)
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.door.URL()+"/api/v1/secrets", http.NoBody)
+			must(t, err)
+			maps.Copy(r.Header, c.header)
+			resp, err := client.Do(r)
+			must(t, err)
+			body, err := io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+			if err != nil || resp.StatusCode != c.code || !strings.Contains(string(body), c.says) || !strings.Contains(string(body), `"kind":"Status"`) {
+				t.Errorf("%s: %d %s, %v; want %d %s", name, resp.StatusCode, body, err, c.code, c.says)
+			}
+		}
+	}
+	t.Run("without a run", check)
+	begin(t, p, proxy.Hooks{})
+	t.Run("in a run", check)
 }

@@ -5,13 +5,18 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 )
 
 // mayImpersonate asks the server whether a client with a certificate may speak for those
@@ -22,12 +27,54 @@ func (p *Proxy) mayImpersonate(ctx context.Context, s *subject, header http.Head
 		allowed, err := p.review(ctx, s, attributes)
 		switch {
 		case err != nil:
-			return fmt.Errorf("proxy: whether %s may impersonate %s %q cannot be found out: %w", s.user, attributes.Resource, attributes.Name, err)
+			return apierrors.NewInternalError(fmt.Errorf("impersonate %s %q as user %q: %w", attributes.Resource, attributes.Name, s.user, err))
 		case !allowed:
-			return fmt.Errorf("proxy: %s %q is forbidden: User %q cannot impersonate resource %q", attributes.Resource, attributes.Name, s.user, attributes.Resource)
+			return apierrors.NewForbidden(schema.GroupResource{Group: attributes.Group, Resource: attributes.Resource}, attributes.Name,
+				fmt.Errorf("User %q cannot impersonate resource %q", s.user, attributes.Resource))
 		}
 	}
 	return nil
+}
+
+// impersonation begins the names of all headers by which a client asks to be somebody else.
+const impersonation = "Impersonate-"
+
+func isImpersonation(header string) bool {
+	return len(header) >= len(impersonation) && strings.EqualFold(header[:len(impersonation)], impersonation)
+}
+
+// impersonationHeaders are the headers of a request that ask for impersonation, by canonical name.
+// The API server ignores those that it does not know, and an empty user, and takes the
+// request for one of whoever sent it: of the proxy. So what is not exactly a user with groups, a
+// UID and extra fields is an error.
+func impersonationHeaders(header http.Header) (http.Header, error) {
+	all := http.Header{}
+	for name, values := range header {
+		if isImpersonation(name) {
+			name = http.CanonicalHeaderKey(name)
+			all[name] = append(all[name], values...)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		values := all[name]
+		switch extra, isExtra := strings.CutPrefix(name, authenticationv1.ImpersonateUserExtraHeaderPrefix); {
+		case isExtra && extra == "":
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("header %s: names no key; want %sKEY", name, name))
+		case isExtra, name == authenticationv1.ImpersonateGroupHeader:
+		case name != authenticationv1.ImpersonateUserHeader && name != authenticationv1.ImpersonateUIDHeader:
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("header %s: unknown; the API server knows %s, %s, %s and %sKEY", name, authenticationv1.ImpersonateUserHeader,
+				authenticationv1.ImpersonateGroupHeader, authenticationv1.ImpersonateUIDHeader, authenticationv1.ImpersonateUserExtraHeaderPrefix))
+		case len(values) > 1:
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("header %s: has %d values %q; want one", name, len(values), values))
+		}
+		if len(values) == 0 || slices.Contains(values, "") {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("header %s: is empty; give a value or leave the header out", name))
+		}
+	}
+	if len(all) > 0 && all.Get(authenticationv1.ImpersonateUserHeader) == "" {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("headers %s: need %s", strings.Join(slices.Sorted(maps.Keys(all)), ", "), authenticationv1.ImpersonateUserHeader))
+	}
+	return all, nil
 }
 
 // impersonated is what has to be allowed, as the API server itself asks its authorizer
@@ -37,9 +84,8 @@ func impersonated(header http.Header) (all []authorizationv1.ResourceAttributes)
 		a.Verb = "impersonate"
 		all = append(all, a)
 	}
-	const account = "system:serviceaccount:"
 	for _, name := range header.Values(authenticationv1.ImpersonateUserHeader) {
-		if namespace, of, ok := strings.Cut(strings.TrimPrefix(name, account), ":"); ok && strings.HasPrefix(name, account) {
+		if namespace, of, err := serviceaccount.SplitUsername(name); err == nil {
 			add(authorizationv1.ResourceAttributes{Resource: "serviceaccounts", Namespace: namespace, Name: of})
 		} else {
 			add(authorizationv1.ResourceAttributes{Resource: "users", Name: name})

@@ -3,12 +3,16 @@ package proxy
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httputil"
 	"strings"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/rehearse-k8s/rehearse/wire"
 )
@@ -18,13 +22,13 @@ const maxBody = 64 << 20
 
 // serve takes a request of the client.
 func (d *Door) serve(w http.ResponseWriter, r *http.Request) {
-	trusted, err := d.identify(r)
+	who, err := d.identify(r)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusForbidden)
+		deny(w, err)
 		return
 	}
 	if isUpgrade(r) {
-		d.pass(w, r, trusted)
+		d.pass(w, r, who)
 		return
 	}
 	// The server may answer a body that it does not want to see. Then a client with HTTP/2
@@ -38,10 +42,10 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request) {
 	run := d.proxy.run.Load()
 	if run == nil {
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-		d.pass(w, r, trusted)
+		d.pass(w, r, who)
 		return
 	}
-	q := &exchange{door: d, run: run, trusted: trusted, w: w, r: r, body: body}
+	q := &exchange{door: d, run: run, who: who, w: w, r: r, body: body}
 	q.call = wire.DescribeCall(r.Method, r.URL, r.Header, body)
 	d.asks(q.call.Watch)
 	q.answer()
@@ -68,22 +72,58 @@ func (d *Door) asks(watch bool) {
 	}
 }
 
-// identify says whether the proxy has to speak for a client: one that has shown its
-// certificate, which ends here. Tokens go on as they are.
-func (d *Door) identify(r *http.Request) (trusted bool, err error) {
+// speaker is as whom a request reaches the server.
+type speaker struct {
+	// trusted says that the proxy speaks for the client, under the impersonation headers in as.
+	// Otherwise the request goes on with what the client itself brings.
+	trusted bool
+	as      http.Header
+}
+
+// identify says as whom a request reaches the server: the proxy speaks for a client that has
+// shown its certificate, which ends here. Tokens go on as they are.
+func (d *Door) identify(r *http.Request) (speaker, error) {
 	if r.Header.Get("Authorization") != "" || !d.subject.shows(r.TLS) {
-		return false, nil
+		return speaker{}, nil
+	}
+	as, err := impersonationHeaders(r.Header)
+	if err != nil {
+		return speaker{}, err
+	}
+	if len(as) > 0 {
+		return speaker{true, as}, d.proxy.mayImpersonate(r.Context(), d.subject, as)
+	}
+	as.Set("Impersonate-User", d.subject.user)
+	for _, group := range d.subject.groups {
+		as.Add("Impersonate-Group", group)
+	}
+	return speaker{true, as}, nil
+}
+
+// sign puts on a request who sends it. It comes last: what removes the headers of a connection
+// removes those that the client lists there too.
+func (s speaker) sign(r *http.Request) {
+	if !s.trusted {
+		return
 	}
 	for name := range r.Header {
-		if strings.HasPrefix(name, "Impersonate-") {
-			return true, d.proxy.mayImpersonate(r.Context(), d.subject, r.Header)
+		if isImpersonation(name) {
+			delete(r.Header, name)
 		}
 	}
-	r.Header.Set("Impersonate-User", d.subject.user)
-	for _, group := range d.subject.groups {
-		r.Header.Add("Impersonate-Group", group)
+	maps.Copy(r.Header, s.as)
+}
+
+// deny answers a request that does not go on to the server.
+func deny(w http.ResponseWriter, err error) {
+	var status *apierrors.StatusError
+	if !errors.As(err, &status) {
+		status = apierrors.NewInternalError(err)
 	}
-	return true, nil
+	a := wire.Failure(status)
+	copyHeader(w.Header(), a.Header)
+	w.WriteHeader(a.Code)
+	_, _ = w.Write(a.Body) // a client that has gone away needs no answer
 }
 
 func isUpgrade(r *http.Request) bool {
@@ -91,11 +131,14 @@ func isUpgrade(r *http.Request) bool {
 }
 
 // pass copies a request and its answer.
-func (d *Door) pass(w http.ResponseWriter, r *http.Request, trusted bool) {
+func (d *Door) pass(w http.ResponseWriter, r *http.Request, who speaker) {
 	p := d.proxy
 	forward := httputil.ReverseProxy{
-		Rewrite:       func(pr *httputil.ProxyRequest) { p.direct(pr.Out) },
-		Transport:     p.transport(trusted, isUpgrade(r)),
+		Rewrite: func(pr *httputil.ProxyRequest) {
+			p.direct(pr.Out)
+			who.sign(pr.Out)
+		},
+		Transport:     p.transport(who.trusted, isUpgrade(r)),
 		FlushInterval: -1, // watch events at once
 		BufferPool:    buffers,
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
@@ -131,13 +174,13 @@ func (p *Proxy) transport(trusted, upgrade bool) http.RoundTripper {
 
 // exchange is one request of a run, and its answer.
 type exchange struct {
-	door    *Door
-	run     *Run
-	trusted bool
-	w       http.ResponseWriter
-	r       *http.Request
-	body    []byte
-	call    wire.Call
+	door *Door
+	run  *Run
+	who  speaker
+	w    http.ResponseWriter
+	r    *http.Request
+	body []byte
+	call wire.Call
 }
 
 // forward sends the request on. Writes are carried out to their end whoever goes away.
@@ -159,7 +202,8 @@ func (q *exchange) forward() (*http.Response, error) {
 		out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(q.body)), int64(len(q.body))
 	}
 	q.door.proxy.direct(out)
-	return q.door.proxy.transport(q.trusted, false).RoundTrip(out)
+	q.who.sign(out)
+	return q.door.proxy.transport(q.who.trusted, false).RoundTrip(out)
 }
 
 func (q *exchange) writes() bool { return q.call.Item("").Write }

@@ -28,7 +28,7 @@ type Answer struct {
 
 // Conflict is the answer to a write whose object has changed in between.
 func Conflict(c Call) Answer {
-	return failure(apierrors.NewConflict(c.group(), c.Name,
+	return Failure(apierrors.NewConflict(c.group(), c.Name,
 		errors.New("the object has been modified; please apply your changes to the latest version and try again")))
 }
 
@@ -36,19 +36,19 @@ func Conflict(c Call) Answer {
 // whole seconds, at least one.
 func Throttled(retryAfter time.Duration) Answer {
 	seconds := max(1, int((retryAfter+time.Second-1)/time.Second))
-	a := failure(apierrors.NewTooManyRequests("Too many requests, please try again later.", seconds))
+	a := Failure(apierrors.NewTooManyRequests("Too many requests, please try again later.", seconds))
 	a.Header.Set("Retry-After", strconv.Itoa(seconds))
 	return a
 }
 
 // InternalError is the answer of a server that could not carry out a request.
 func InternalError(c Call) Answer {
-	return failure(apierrors.NewInternalError(fmt.Errorf("a fault refused to %s %s", c.Verb, c.Object)))
+	return Failure(apierrors.NewInternalError(fmt.Errorf("a fault refused to %s %s", c.Verb, c.Object)))
 }
 
 // Expired is the answer to a watch or a list from a revision that the server no
 // longer knows.
-func Expired() Answer { return failure(expired()) }
+func Expired() Answer { return Failure(expired()) }
 
 func expired() *apierrors.StatusError {
 	return apierrors.NewResourceExpired("The resourceVersion for the provided watch is too old.")
@@ -57,8 +57,8 @@ func expired() *apierrors.StatusError {
 // group is the resource as errors have it.
 func (c *Call) group() schema.GroupResource { return schema.ParseGroupResource(c.Resource) }
 
-// failure is an error as a body in JSON, which every client can read whatever it asked for.
-func failure(err *apierrors.StatusError) Answer {
+// Failure is an error as a body in JSON, which every client can read whatever it asked for.
+func Failure(err *apierrors.StatusError) Answer {
 	status := statusOf(err)
 	body, encodeErr := json.Marshal(status)
 	if encodeErr != nil {

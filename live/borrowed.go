@@ -1,13 +1,14 @@
 package live
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +23,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/scenario"
 	"github.com/rehearse-k8s/rehearse/store"
@@ -44,10 +46,10 @@ type borrowed struct {
 	// found is what there was before the first run; nil until that is known, and nothing is
 	// brought back before.
 	found map[string]store.KV
-	// touched are the keys of what runs may have written since all was brought back last.
-	touched map[string]bool
-	// created are the objects that clients and users have made in runs.
-	created map[types.UID]bool
+	// touched are the keys of what runs may have written since all was brought back last, and
+	// what they wrote.
+	touched map[string][]write
+	created *created
 	// finalizers are those that they have put on objects: nobody takes them off any more.
 	finalizers map[string]bool
 }
@@ -64,7 +66,7 @@ type madeObject struct {
 func newBorrowed(a *Arena) *borrowed {
 	g := &borrowed{
 		arena: a, mirror: newMirror(time.Now), namespaces: map[string]bool{},
-		touched: map[string]bool{}, created: map[types.UID]bool{}, finalizers: map[string]bool{},
+		touched: map[string][]write{}, created: newCreated(), finalizers: map[string]bool{fault.ForeignFinalizer: true},
 	}
 	for _, ns := range a.o.Scenario.Namespaces() {
 		g.namespaces[ns] = true
@@ -105,7 +107,42 @@ func (g *borrowed) before(ctx context.Context) (err error) {
 	if err := g.follow(ctx); err != nil {
 		return err
 	}
+	if err := g.clearFinalizers(ctx); err != nil {
+		return err
+	}
 	return g.free()
+}
+
+// clearFinalizers removes the finalizers that faults of a rehearsal have put on objects which was
+// killed before it removed them. Its name is their mark: nothing else has it.
+func (g *borrowed) clearFinalizers(ctx context.Context) error {
+	held, _, err := g.mirror.snapshot()
+	if err != nil {
+		return err
+	}
+	cleared := false
+	for _, key := range slices.Sorted(maps.Keys(held)) {
+		if !bytes.Contains(held[key].Value, []byte(fault.ForeignFinalizer)) {
+			continue
+		}
+		o, err := objectOf(held[key])
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(o.GetFinalizers(), fault.ForeignFinalizer) {
+			continue
+		}
+		resource, _ := g.mirror.ResourceOf(key)
+		to := resourceIn(g.client, g.mirror.version(resource), o.GetNamespace() != "", o.GetNamespace())
+		if err := setFinalizer(ctx, to, o.GetName(), o.GetUID(), false); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("remove finalizer %s, which an earlier rehearsal left, from %s %s: %w", fault.ForeignFinalizer, resource, o.GetName(), err)
+		}
+		cleared = true
+	}
+	if cleared {
+		g.mirror.catchUp(ctx, math.MaxInt64) // for as long as an event may take: an object may be gone by now
+	}
+	return nil
 }
 
 // follow begins to follow the resources that it does not follow yet.
@@ -118,7 +155,7 @@ func (g *borrowed) follow(ctx context.Context) error {
 		if g.mirror.Directory(gvr.GroupResource()) != "" {
 			continue
 		}
-		if err := g.mirror.follow(ctx, g.following, gvr.GroupResource(), g.client.Resource(gvr)); err != nil {
+		if err := g.mirror.follow(ctx, g.following, gvr, g.client.Resource(gvr)); err != nil {
 			return err
 		}
 	}
@@ -219,9 +256,9 @@ func (g *borrowed) make(ctx context.Context, to dynamic.ResourceInterface, o *un
 	case err != nil:
 		return fmt.Errorf("create %s %s: %w", o.GetKind(), o.GetName(), err)
 	}
-	g.made = append(g.made, madeObject{
-		to: to, key: keyOf(m.Resource.GroupResource(), namespace, o.GetName()), name: o.GetName(), uid: made.GetUID(), definition: definition,
-	})
+	key := keyOf(m.Resource.GroupResource(), namespace, o.GetName())
+	g.created.add(key, made.GetUID())
+	g.made = append(g.made, madeObject{to: to, key: key, name: o.GetName(), uid: made.GetUID(), definition: definition})
 	return nil
 }
 
@@ -291,6 +328,7 @@ func (g *borrowed) enter(ctx context.Context, _ string, _ uint64) (*place, error
 	}
 	return &place{
 		config: g.config, source: g.mirror, apart: g.apart, catchUp: g.mirror.catchUp, leave: g.leave,
+		permit: g.permit, owns: g.owns, created: func(o history.Object) { g.created.add(keyOfObject(o), types.UID(o.UID)) },
 	}, nil
 }
 
@@ -307,25 +345,24 @@ func (g *borrowed) isMade(key string) bool {
 }
 
 // leave notes what a run has written, or may have.
-func (g *borrowed) leave(record *history.Run, finalizers map[string]bool) {
+func (g *borrowed) leave(record *history.Run, finalizers map[string]bool, writes map[string][]write) {
 	maps.Copy(g.finalizers, finalizers)
 	for i := range record.Steps {
 		s := &record.Steps[i]
 		if s.Kind != history.Request || !s.IsWrite() || s.Code/100 != 2 && s.Code != 0 || history.Bookkeeping(s.Resource) {
 			continue
 		}
-		key := keyOf(schema.ParseGroupResource(s.Resource), s.Namespace, s.Name)
-		g.touched[key] = true
-		if s.Code == http.StatusCreated && s.Subresource == "" && s.UID != "" {
-			g.created[types.UID(s.UID)] = true
-		}
-		if s.Verb == "deletecollection" {
-			for found := range g.found {
-				if strings.HasPrefix(found, key) {
-					g.touched[found] = true
-				}
-			}
-		}
+		g.touch(keyOfObject(s.Object))
+	}
+	for key, all := range writes {
+		g.touched[key] = append(g.touched[key], all...)
+	}
+}
+
+// touch notes that a run may have written an object.
+func (g *borrowed) touch(key string) {
+	if _, ok := g.touched[key]; !ok {
+		g.touched[key] = nil
 	}
 }
 

@@ -260,7 +260,7 @@ func TestBorrowedOthers(t *testing.T) {
 	if err := a.Close(); err == nil || !strings.Contains(err.Error(), "Service guarded, which is being deleted and waits for its finalizers [cloud.example.com/balancer]") {
 		t.Error(err)
 	}
-	for name, want := range map[string]string{"theirs": "no", "joined": "yes", "ours": "gone"} { // what joined had before nobody knows
+	for name, want := range map[string]string{"theirs": "no", "joined": "no", "ours": "gone"} {
 		is, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		got := cmp.Or(is.Labels["touched"], "no")
 		if apierrors.IsNotFound(err) {

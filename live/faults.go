@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"strings"
 
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -64,8 +64,12 @@ func (r *run) interfere(f fault.Fault, o history.Object) {
 	if apart := r.place.apart; apart != nil && apart(keyOf(gvr.GroupResource(), o.Namespace, o.Name)) {
 		return
 	}
+	if owns := r.place.owns; owns != nil && !owns(r.ctx, o) {
+		return
+	}
 	to := resourceIn(r.somebody, gvr, namespaced, o.Namespace)
 	ctx := proxy.Because(r.ctx, f.String())
+	uid := types.UID(o.UID)
 	switch f.Kind {
 	case fault.KindDelete, fault.KindEvict:
 		if r.finished(ctx, to, o) {
@@ -76,14 +80,60 @@ func (r *run) interfere(f fault.Fault, o history.Object) {
 			return
 		}
 		background := metav1.DeletePropagationBackground
-		_ = to.Delete(ctx, o.Name, metav1.DeleteOptions{PropagationPolicy: &background})
+		_ = to.Delete(ctx, o.Name, metav1.DeleteOptions{PropagationPolicy: &background, Preconditions: only(uid)})
 	case fault.KindLabel:
-		_, _ = to.Patch(ctx, o.Name, types.MergePatchType, []byte(`{"metadata":{"labels":{"rehearse-k8s.github.io/touched":"yes"}}}`), metav1.PatchOptions{})
+		_, _ = to.Patch(ctx, o.Name, types.MergePatchType, metadataPatch(uid, map[string]any{"labels": map[string]any{"rehearse-k8s.github.io/touched": "yes"}}), metav1.PatchOptions{})
 	case fault.KindFinalizer:
-		if setFinalizer(ctx, to, o.Name, true) {
-			r.later(f, func() { setFinalizer(ctx, to, o.Name, false) })
-		}
+		r.hold(ctx, f, to, o.Name, uid)
 	}
+}
+
+// hold puts the foreign finalizer on an object for the time of a fault. However that ends, the end of
+// the run removes it.
+func (r *run) hold(ctx context.Context, f fault.Fault, to dynamic.ResourceInterface, name string, uid types.UID) {
+	// What is sent and not answered may have been carried out.
+	r.mu.Lock()
+	r.finalized = append(r.finalized, finalized{to, name, uid})
+	r.mu.Unlock()
+	if setFinalizer(ctx, to, name, uid, true) == nil {
+		r.later(f, func() { _ = setFinalizer(ctx, to, name, uid, false) })
+	}
+}
+
+// finalized is an object on which a fault has put the foreign finalizer.
+type finalized struct {
+	to   dynamic.ResourceInterface
+	name string
+	uid  types.UID
+}
+
+// removeFinalizers removes the foreign finalizer from all objects on which faults have put it.
+func (r *run) removeFinalizers() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), r.arena.lengths.restoring)
+	defer cancel()
+	for _, o := range r.finalized {
+		_ = setFinalizer(ctx, o.to, o.name, o.uid, false) // the restore that follows reports what is left
+	}
+}
+
+// only is the precondition that an object has a UID; none if that is not known.
+func only(uid types.UID) *metav1.Preconditions {
+	if uid == "" {
+		return nil
+	}
+	return &metav1.Preconditions{UID: &uid}
+}
+
+// metadataPatch is a merge patch of metadata, of the object with a UID alone if that is known.
+func metadataPatch(uid types.UID, metadata map[string]any) []byte {
+	if uid != "" {
+		metadata["uid"] = string(uid)
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": metadata})
+	if err != nil {
+		panic(err) // strings and lists of strings
+	}
+	return patch
 }
 
 func (r *run) evict(ctx context.Context, to dynamic.ResourceInterface, o history.Object) {
@@ -92,7 +142,7 @@ func (r *run) evict(ctx context.Context, to dynamic.ResourceInterface, o history
 	}
 	u, err := toUnstructured(&policyv1.Eviction{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "policy/v1", Kind: "Eviction"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name}, DeleteOptions: &metav1.DeleteOptions{Preconditions: only(types.UID(o.UID))},
 	})
 	if err == nil {
 		_, _ = to.Create(ctx, u, metav1.CreateOptions{}, "eviction")
@@ -112,32 +162,26 @@ func (r *run) finished(ctx context.Context, to dynamic.ResourceInterface, o hist
 	return phase == "Succeeded" || phase == "Failed"
 }
 
-// setFinalizer adds or takes away the foreign finalizer, leaving the others alone, and
-// tells whether it did.
-func setFinalizer(ctx context.Context, to dynamic.ResourceInterface, name string, there bool) bool {
+// setFinalizer adds or removes the foreign finalizer of an object with a UID, if that is known, and leaves
+// the others alone.
+func setFinalizer(ctx context.Context, to dynamic.ResourceInterface, name string, uid types.UID, there bool) error {
+	var err error
 	for range 5 { // somebody may write it in between
-		u, err := to.Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return false
+		var u *unstructured.Unstructured
+		if u, err = to.Get(ctx, name, metav1.GetOptions{}); err != nil {
+			return err
+		}
+		if uid != "" && u.GetUID() != uid || slices.Contains(u.GetFinalizers(), fault.ForeignFinalizer) == there {
+			return nil
 		}
 		finalizers := slices.DeleteFunc(u.GetFinalizers(), func(f string) bool { return f == fault.ForeignFinalizer })
 		if there {
 			finalizers = append(finalizers, fault.ForeignFinalizer)
 		}
-		if finalizers == nil {
-			finalizers = []string{}
-		}
-		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"finalizers": finalizers, "resourceVersion": u.GetResourceVersion()}})
-		if err != nil {
-			return false
-		}
-		_, err = to.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
-		if err == nil {
-			return true
-		}
-		if !strings.Contains(err.Error(), "the object has been modified") {
-			return false
+		patch := metadataPatch(uid, map[string]any{"finalizers": append([]string{}, finalizers...), "resourceVersion": u.GetResourceVersion()})
+		if _, err = to.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}); !apierrors.IsConflict(err) {
+			return err
 		}
 	}
-	return false
+	return err
 }

@@ -8,7 +8,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/proxy"
 	"github.com/rehearse-k8s/rehearse/truth"
+	"github.com/rehearse-k8s/rehearse/wire"
 )
 
 // ground is where runs take place: forks of a world of our own, or a cluster of somebody else.
@@ -38,8 +40,13 @@ type place struct {
 	// a revision; nil: it always has.
 	catchUp func(ctx context.Context, revision int64)
 	// leave forgets the world, of which a record tells what was done to it; finalizers are those
-	// that clients and users have put on objects.
-	leave func(record *history.Run, finalizers map[string]bool)
+	// that clients and users have put on objects, writes what they wrote, by key.
+	leave func(record *history.Run, finalizers map[string]bool, writes map[string][]write)
+	// permit decides on deletes, owns tells objects on which faults may act, and created is called
+	// for what clients and users create; nil: everything is the run's.
+	permit  func(c *wire.Call) proxy.Permit
+	owns    func(ctx context.Context, o history.Object) bool
+	created func(o history.Object)
 	// pki is a directory with the keys of the API server; "" if they are not known.
 	pki string
 }

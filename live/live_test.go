@@ -27,7 +27,14 @@ import (
 
 // TestMain lets this test binary be a client.
 func TestMain(m *testing.M) {
-	if os.Getenv("LIVE_TEST_CLIENT") != "" {
+	switch os.Getenv("LIVE_TEST_CLIENT") {
+	case "":
+	case "meddler":
+		if err := meddler(context.Background()); err != nil {
+			panic(err)
+		}
+		os.Exit(0)
+	default:
 		if err := copier(context.Background()); err != nil {
 			panic(err)
 		}

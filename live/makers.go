@@ -52,6 +52,24 @@ func unexplained(record *history.Run, o history.Object, from int, count map[int]
 	return -1
 }
 
+// answerless attributes changes to writes whose answer never came: the first of the object that
+// nobody else is known to have made. Whether such a write took effect nobody can know, and what it
+// may have done must be reverted.
+func answerless(record *history.Run, changes []truth.Change, steps []int) {
+	for n := range record.Steps {
+		s := &record.Steps[n]
+		if s.Kind != history.Request || !s.IsWrite() || s.Code != 0 {
+			continue
+		}
+		for i, c := range changes {
+			if steps[i] < 0 && c.Revision > s.Truth && c.Key == keyOfObject(s.Object) {
+				steps[i] = n
+				break
+			}
+		}
+	}
+}
+
 // byStep are the changes of each step. None is later than that of a later change: changes
 // stay in their order. What is nobody's is taken as made together with the next change, if
 // the run is over.

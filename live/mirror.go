@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -32,7 +33,7 @@ type mirror struct {
 	now func() time.Time
 
 	mu        sync.Mutex
-	resources map[schema.GroupResource]bool
+	resources map[schema.GroupResource]schema.GroupVersionResource
 	held      map[string]store.KV
 	revision  int64 // the newest
 	waiting   []arrival
@@ -54,12 +55,13 @@ const ripe = 100 * time.Millisecond
 var _ truth.Source = (*mirror)(nil)
 
 func newMirror(now func() time.Time) *mirror {
-	return &mirror{now: now, resources: map[schema.GroupResource]bool{}, held: map[string]store.KV{}, moved: make(chan struct{})}
+	return &mirror{now: now, resources: map[schema.GroupResource]schema.GroupVersionResource{}, held: map[string]store.KV{}, moved: make(chan struct{})}
 }
 
 // follow begins to watch a resource, until following ends. What is there already has no order.
-func (m *mirror) follow(ctx, following context.Context, resource schema.GroupResource, client dynamic.ResourceInterface) error {
-	list, err := client.List(ctx, metav1.ListOptions{})
+func (m *mirror) follow(ctx, following context.Context, gvr schema.GroupVersionResource, client dynamic.ResourceInterface) error {
+	resource := gvr.GroupResource()
+	list, err := listAll(ctx, client)
 	if err != nil {
 		return fmt.Errorf("list %s: %w", resource, err)
 	}
@@ -68,13 +70,34 @@ func (m *mirror) follow(ctx, following context.Context, resource schema.GroupRes
 		return fmt.Errorf("watch %s: %w", resource, err)
 	}
 	m.mu.Lock()
-	m.resources[resource] = true
+	m.resources[resource] = gvr
 	for i := range list.Items {
 		m.note(resource, &list.Items[i], false)
 	}
 	m.mu.Unlock()
 	go m.hear(following, resource, w)
 	return nil
+}
+
+// pageSize is how many objects are asked for in one request.
+const pageSize = 500
+
+// listAll lists a resource page by page. It starts again if the pages expire meanwhile.
+func listAll(ctx context.Context, client dynamic.ResourceInterface) (*unstructured.UnstructuredList, error) {
+	const tries = 3
+	for try := 1; ; try++ {
+		all, err := client.List(ctx, metav1.ListOptions{Limit: pageSize})
+		for err == nil && all.GetContinue() != "" {
+			var more *unstructured.UnstructuredList
+			if more, err = client.List(ctx, metav1.ListOptions{Limit: pageSize, Continue: all.GetContinue()}); err == nil {
+				all.Items = append(all.Items, more.Items...)
+				all.SetContinue(more.GetContinue())
+			}
+		}
+		if err == nil || !apierrors.IsResourceExpired(err) || try == tries {
+			return all, err
+		}
+	}
 }
 
 // watched is a client as a RetryWatcher wants it.
@@ -203,7 +226,7 @@ func (m *mirror) tell() {
 func (m *mirror) Directory(resource schema.GroupResource) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.resources[resource] {
+	if m.resources[resource].Empty() {
 		return ""
 	}
 	return directoryOf(resource)
@@ -214,6 +237,21 @@ func (m *mirror) ResourceOf(key string) (schema.GroupResource, bool) {
 	name, _, _ := strings.Cut(strings.TrimPrefix(key, "/"), "/")
 	resource := schema.ParseGroupResource(name)
 	return resource, m.Directory(resource) != ""
+}
+
+// version is the version in which a resource is followed.
+func (m *mirror) version(resource schema.GroupResource) schema.GroupVersionResource {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.resources[resource]
+}
+
+// has tells whether the cluster has an object.
+func (m *mirror) has(key string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, ok := m.held[key]
+	return ok
 }
 
 // behind is how long a write that a client was told of may take to be heard of here. Not

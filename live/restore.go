@@ -39,12 +39,9 @@ func (g *borrowed) restore(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("the cluster could not be brought back to what it was: %w", err)
 		}
-		left, err := g.restoreOnce(ctx, held, asked)
+		left := g.restoreOnce(ctx, held, asked)
 		if ctx.Err() != nil {
 			return g.notRestored(left, ctx.Err())
-		}
-		if err != nil {
-			return err
 		}
 		if now := g.stamp(held); now != stamp || len(left) > 0 {
 			stamp, since = now, time.Now()
@@ -83,43 +80,158 @@ func (g *borrowed) stamp(held map[string]store.KV) (stamp int64) {
 	return stamp
 }
 
-// restoreOnce does what can be done now, and tells what is left to do.
-func (g *borrowed) restoreOnce(ctx context.Context, held map[string]store.KV, asked *removal) (left []string, err error) {
+// restoreOnce does what can be done now, and returns what is left to do. What fails is left, and does not
+// keep the rest from being done.
+func (g *borrowed) restoreOnce(ctx context.Context, held map[string]store.KV, asked *removal) (left []string) {
+	waiting, left := g.revertAll(ctx, held)
 	extra, err := g.extra(held, asked)
 	if err != nil {
-		return nil, err
+		return append(left, err.Error())
 	}
 	there := map[types.UID]bool{}
 	for _, o := range extra {
 		there[o.GetUID()] = true
 	}
+	keepOwners(waiting, extra)
 	for _, o := range extra {
-		left = append(left, strings.TrimPrefix(o.GetNamespace()+"/", "/")+describe(o)+" is there")
-	}
-	for _, o := range extra {
-		// What others control goes with them, or after them.
-		if owner := metav1.GetControllerOf(o); owner != nil && there[owner.UID] {
-			continue
+		text := strings.TrimPrefix(o.GetNamespace()+"/", "/") + describe(o) + " is there"
+		// What others control goes with them, or after them. What owns an object that does not
+		// have its own owners back would take that with it.
+		if owner := metav1.GetControllerOf(o); !waiting[o.GetUID()] && (owner == nil || !there[owner.UID]) {
+			if err := g.remove(ctx, o, asked); err != nil {
+				text += ": " + err.Error()
+			}
 		}
-		if err := g.remove(ctx, o, asked); err != nil {
-			return left, err
-		}
+		left = append(left, text)
 	}
-	toGo := len(left) > 0
-	for _, key := range slices.Sorted(maps.Keys(g.found)) {
+	if len(left) > 0 { // what is made anew needs the room
+		return left
+	}
+	for i := range g.made {
+		key := g.made[i].key
 		_, is := held[key]
-		if !g.touched[key] && (is || !g.isMade(key)) || toGo && g.isMade(key) { // what is made anew needs the room
+		_, touched := g.touched[key]
+		if g.made[i].definition || g.found[key].Value == nil || is && !touched {
 			continue
 		}
-		done, err := g.putBack(ctx, key, held[key], asked)
-		if err != nil {
-			return left, fmt.Errorf("%s could not be made what it was: %w", strings.TrimPrefix(key, "/"), err)
+		text := strings.TrimPrefix(key, "/") + " is not what it was"
+		if err := g.putBack(ctx, key, held[key], asked); err != nil {
+			text += ": " + err.Error()
 		}
-		if !done {
-			left = append(left, strings.TrimPrefix(key, "/")+" is not what it was")
+		left = append(left, text)
+	}
+	return left
+}
+
+// revertAll reverts what clients and users have written into objects that the rehearsal did not create,
+// and returns what is left to do, and the owners that such objects have until then.
+func (g *borrowed) revertAll(ctx context.Context, held map[string]store.KV) (owners map[types.UID]bool, left []string) {
+	owners = map[types.UID]bool{}
+	for _, key := range slices.Sorted(maps.Keys(g.touched)) {
+		if g.isMade(key) {
+			continue
+		}
+		is, done, err := g.revertObject(ctx, key, held[key])
+		switch {
+		case err != nil:
+			left = append(left, fmt.Sprintf("%s has what the run wrote: %v", strings.TrimPrefix(key, "/"), err))
+		case !done:
+			left = append(left, strings.TrimPrefix(key, "/")+" has what the run wrote")
+		default:
+			continue
+		}
+		if is != nil {
+			for _, owner := range is.GetOwnerReferences() {
+				owners[owner.UID] = true
+			}
 		}
 	}
-	return left, nil
+	return owners, left
+}
+
+// keepOwners adds the owners of what is waited for.
+func keepOwners(waiting map[types.UID]bool, extra []*unstructured.Unstructured) {
+	for more := len(waiting) > 0; more; {
+		more = false
+		for _, o := range extra {
+			for _, owner := range o.GetOwnerReferences() {
+				if waiting[o.GetUID()] && !waiting[owner.UID] {
+					waiting[owner.UID], more = true, true
+				}
+			}
+		}
+	}
+}
+
+// revertObject reverts what clients and users have written into one object, and tells whether nothing of that is
+// left. now is empty if there is no such object.
+func (g *borrowed) revertObject(ctx context.Context, key string, now store.KV) (is *unstructured.Unstructured, done bool, err error) {
+	if now.Value == nil {
+		return nil, true, g.recreate(ctx, key)
+	}
+	if is, err = objectOf(now); err != nil {
+		return nil, false, err
+	}
+	if uidOf(g.found[key]) != is.GetUID() && (g.created.has(is.GetUID()) || g.namespaces[is.GetNamespace()]) {
+		return is, true, nil // it is removed
+	}
+	want := &unstructured.Unstructured{Object: revert(writesOf(g.touched[key], is.GetUID()), is.Object)}
+	if reflect.DeepEqual(want.Object, is.Object) {
+		return is, true, nil
+	}
+	to, err := resourceFor(g.client, g.arena.mapper, is)
+	if err != nil {
+		return is, false, err
+	}
+	_, err = to.Update(ctx, want, metav1.UpdateOptions{FieldManager: "rehearse"})
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		err = nil // once more, with what the mirror tells then
+	}
+	return is, false, err
+}
+
+// writesOf are the writes of the object with a UID: others of the same name may have been there before.
+func writesOf(writes []write, uid types.UID) []write {
+	return slices.DeleteFunc(slices.Clone(writes), func(w write) bool {
+		return !slices.ContainsFunc([]map[string]any{w.was, w.is}, func(o map[string]any) bool {
+			return o != nil && (&unstructured.Unstructured{Object: o}).GetUID() == uid
+		})
+	})
+}
+
+// recreate creates an object again that was there before a run and that the run has deleted, or had deleted
+// by giving it an owner. What others have deleted stays deleted.
+func (g *borrowed) recreate(ctx context.Context, key string) error {
+	all := g.touched[key]
+	if len(all) == 0 {
+		return nil
+	}
+	last := all[len(all)-1]
+	state := last.was
+	if last.is != nil {
+		state = last.is
+	}
+	if state == nil {
+		return nil
+	}
+	o := &unstructured.Unstructured{Object: state}
+	writes := writesOf(all, o.GetUID())
+	owners := slices.ContainsFunc(writes, func(w write) bool {
+		return w.is != nil && len((&unstructured.Unstructured{Object: w.is}).GetOwnerReferences()) > len((&unstructured.Unstructured{Object: w.was}).GetOwnerReferences())
+	})
+	if writes[0].was == nil || g.created.has(o.GetUID()) || last.is != nil && !owners {
+		return nil
+	}
+	o = &unstructured.Unstructured{Object: revert(writes, state)}
+	to, err := resourceFor(g.client, g.arena.mapper, o)
+	if err != nil {
+		return err
+	}
+	if _, err = to.Create(ctx, asNew(o), metav1.CreateOptions{FieldManager: "rehearse"}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	delete(g.touched, key)
+	return nil
 }
 
 // extra is what was not there before: what clients and users have made, and all else in the
@@ -128,7 +240,8 @@ func (g *borrowed) extra(held map[string]store.KV, asked *removal) (all []*unstr
 	var fresh []*unstructured.Unstructured
 	begun := map[types.UID]bool{} // what no run has touched, and what follows from it
 	for _, key := range slices.Sorted(maps.Keys(held)) {
-		if !g.namespaces[namespaceOf(key)] && !g.touched[key] && !g.isMade(key) {
+		_, touched := g.touched[key]
+		if !g.namespaces[namespaceOf(key)] && !touched && !g.isMade(key) {
 			continue // a cluster may hold very many, and this is done at each change
 		}
 		kv := held[key]
@@ -139,8 +252,8 @@ func (g *borrowed) extra(held map[string]store.KV, asked *removal) (all []*unstr
 		was, there := g.found[key]
 		switch {
 		case there && uidOf(was) == o.GetUID():
-			begun[o.GetUID()] = !g.touched[key]
-		case g.created[o.GetUID()]:
+			begun[o.GetUID()] = !touched
+		case g.created.has(o.GetUID()):
 			all = append(all, o)
 		case !g.namespaces[o.GetNamespace()] || ofEveryNamespace(o):
 		case asked.again(key, o.GetUID()):
@@ -217,46 +330,39 @@ func (g *borrowed) letGo(ctx context.Context, to dynamic.ResourceInterface, o *u
 	return err
 }
 
-// putBack makes an object what it was, and tells whether it is that already. now is empty if
-// it is gone. What we have made ourselves is made anew, without what others have written
-// into its status; of what was there before the status is its controller's.
-func (g *borrowed) putBack(ctx context.Context, key string, now store.KV, asked *removal) (bool, error) {
-	was := g.found[key]
-	want, to, err := g.object(was)
+// putBack makes an object of the beginning what it was: anew, without what others have written into its
+// status. now is empty if it is gone.
+func (g *borrowed) putBack(ctx context.Context, key string, now store.KV, asked *removal) error {
+	want, to, err := g.object(g.found[key])
 	if err != nil {
-		return false, err
+		return err
 	}
 	if now.Value == nil {
-		return false, g.makeAnew(ctx, key, want, to)
+		return g.makeAnew(ctx, key, want, to)
 	}
 	have, err := objectOf(now)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if want.GetUID() != have.GetUID() {
-		return true, nil // somebody else has made it anew: it is theirs
+		delete(g.touched, key) // somebody else has made it anew: it is theirs
+		return nil
 	}
-	if g.isMade(key) {
-		return false, g.remove(ctx, have, asked)
+	return g.remove(ctx, have, asked)
+}
+
+// asNew is an object as it has to be sent to be created.
+func asNew(o *unstructured.Unstructured) *unstructured.Unstructured {
+	o = withoutServerFields(o)
+	for _, field := range serverFields {
+		unstructured.RemoveNestedField(o.Object, "metadata", field)
 	}
-	if asWritten(want, have) {
-		return true, nil
-	}
-	want.SetResourceVersion(have.GetResourceVersion())
-	_, err = to.Update(ctx, want, metav1.UpdateOptions{FieldManager: "rehearse"})
-	if apierrors.IsConflict(err) {
-		err = nil // once more, with what the mirror tells then
-	}
-	return false, err
+	return o
 }
 
 // makeAnew creates an object that is gone, and notes who takes its place.
 func (g *borrowed) makeAnew(ctx context.Context, key string, want *unstructured.Unstructured, to dynamic.ResourceInterface) error {
-	o := withoutServerFields(want)
-	for _, field := range []string{"uid", "resourceVersion", "generation", "deletionTimestamp", "deletionGracePeriodSeconds"} {
-		unstructured.RemoveNestedField(o.Object, "metadata", field)
-	}
-	made, err := to.Create(ctx, o, metav1.CreateOptions{FieldManager: "rehearse"})
+	made, err := to.Create(ctx, asNew(want), metav1.CreateOptions{FieldManager: "rehearse"})
 	if apierrors.IsAlreadyExists(err) {
 		return nil // the mirror will tell
 	}
@@ -264,6 +370,7 @@ func (g *borrowed) makeAnew(ctx context.Context, key string, want *unstructured.
 		return err
 	}
 	delete(g.touched, key)
+	g.created.add(key, made.GetUID())
 	for i := range g.made {
 		if g.made[i].key == key {
 			g.made[i].uid = made.GetUID()
@@ -274,18 +381,4 @@ func (g *borrowed) makeAnew(ctx context.Context, key string, want *unstructured.
 	was.Value, err = want.MarshalJSON()
 	g.found[key] = was
 	return err
-}
-
-// asWritten tells whether two states of an object differ in nothing that anybody wrote, but for
-// the status.
-func asWritten(a, b *unstructured.Unstructured) bool {
-	bare := func(o *unstructured.Unstructured) map[string]any {
-		o = withoutServerFields(o)
-		for _, field := range []string{"uid", "resourceVersion", "generation"} {
-			unstructured.RemoveNestedField(o.Object, "metadata", field)
-		}
-		unstructured.RemoveNestedField(o.Object, "status")
-		return o.Object
-	}
-	return reflect.DeepEqual(bare(a), bare(b))
 }

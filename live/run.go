@@ -42,6 +42,8 @@ type run struct {
 	mu      sync.Mutex
 	clients map[string]*client
 	pending int // things that are to happen later, because of faults
+	// finalized are the objects on which faults have put a finalizer.
+	finalized []finalized
 
 	judge *judge
 }
@@ -79,7 +81,11 @@ func (a *Arena) begin(ctx context.Context, p sim.Plan) (*run, error) {
 		return r, err
 	}
 	header := history.Header{Tool: a.o.Version, Test: a.o.Scenario.File, Seed: p.Seed}
-	r.record, err = r.proxy.Begin(header, p.Faults, proxy.Hooks{Crash: r.crash, Overlap: r.overlap, Interfere: r.interfere})
+	hooks := proxy.Hooks{Crash: r.crash, Overlap: r.overlap, Interfere: r.interfere, Guard: r.place.permit, Created: r.place.created}
+	if apart := r.place.apart; apart != nil {
+		hooks.Apart = func(o history.Object) bool { return apart(keyOfObject(o)) }
+	}
+	r.record, err = r.proxy.Begin(header, p.Faults, hooks)
 	if err != nil {
 		return r, err
 	}
@@ -134,7 +140,10 @@ func (r *run) close() {
 	}
 	r.watchers.Wait()
 	r.beside.Wait()
-	r.place.leave(record, r.finalizers())
+	if r.place.owns != nil {
+		r.removeFinalizers()
+	}
+	r.place.leave(record, r.finalizers(), r.writes(record))
 	_ = os.RemoveAll(r.dir)
 }
 
@@ -166,6 +175,28 @@ func (r *run) finalizers() map[string]bool {
 					all[f] = true
 				}
 			}
+		}
+	}
+	return all
+}
+
+// writes are what clients and users did in this run to objects that are not made for it, by key.
+func (r *run) writes(record *history.Run) map[string][]write {
+	if r.place.owns == nil || r.judge == nil {
+		return nil
+	}
+	r.place.catchUp(context.WithoutCancel(r.ctx), r.record.Revision())
+	j := r.judge
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.take(r.elapsed())
+	steps := makers(record, j.changes, j.truth)
+	answerless(record, j.changes, steps)
+	all := map[string][]write{}
+	for i, c := range j.changes {
+		if steps[i] >= 0 {
+			was, is := j.truth.States(c)
+			all[c.Key] = append(all[c.Key], write{was, is})
 		}
 	}
 	return all

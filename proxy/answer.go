@@ -37,6 +37,15 @@ func (q *exchange) answer() {
 		q.give(a.Code, a.Header, a.Body)
 		return
 	}
+	body, header, permit, denied := q.run.guarded(&q.call, q.r.URL, q.r.Header, q.body)
+	if denied != nil {
+		a := failed(denied)
+		step.Code = a.Code
+		q.note(step)
+		q.give(a.Code, a.Header, a.Body)
+		return
+	}
+	q.body, q.r.Header = body, header
 	n := -1
 	if q.writes() {
 		if !q.door.begins() {
@@ -46,6 +55,10 @@ func (q *exchange) answer() {
 		n = q.run.Add(step) // its event may come before its answer
 	}
 	resp, err := q.forward()
+	if err == nil && permit.denies(resp.StatusCode) {
+		_ = resp.Body.Close()
+		resp = response(failed(permit.Denied), q.r)
+	}
 	if err != nil {
 		if q.r.Context().Err() == nil {
 			http.Error(q.w, "proxy: the API server did not answer: "+err.Error(), http.StatusBadGateway)

@@ -50,8 +50,23 @@ func (t *recorder) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	step := requestStep(t.actor, &call)
 	step.Fault, _ = r.Context().Value(becauseKey{}).(string)
+	body, header, permit, denied := run.guarded(&call, r.URL, r.Header, body)
+	if denied != nil {
+		a := failed(denied)
+		step.Code = a.Code
+		run.Add(step)
+		return response(a, r), nil
+	}
+	if permit.Only != "" {
+		r = r.Clone(r.Context())
+		r.Header, r.Body, r.ContentLength = header, io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	}
 	n := run.Add(step) // its event may come before its answer
 	resp, err := t.next.RoundTrip(r)
+	if err == nil && permit.denies(resp.StatusCode) {
+		_ = resp.Body.Close()
+		resp = response(failed(permit.Denied), r)
+	}
 	if err != nil {
 		step.Note = err.Error()
 		run.complete(n, step)
@@ -90,6 +105,9 @@ func (r *Run) describe(step *history.Step, contentType string, body []byte) {
 		step.Name = o.Name
 	}
 	step.UID = o.UID
+	if step.Code == http.StatusCreated && step.Subresource == "" && o.UID != "" && r.hooks.Created != nil {
+		r.hooks.Created(step.Object)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	step.Revision, step.Before = revision, r.before(step.Object, revision)

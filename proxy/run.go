@@ -8,6 +8,7 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/wire"
 )
 
 // Hooks are what faults ask for that a proxy cannot do. They are called from the
@@ -20,6 +21,14 @@ type Hooks struct {
 	Overlap func(actor string, f fault.Fault)
 	// Interfere does to an object what the fault says, as somebody else.
 	Interfere func(f fault.Fault, o history.Object)
+	// Guard decides on each delete and deletecollection before it is sent.
+	Guard func(c *wire.Call) Permit
+	// Created is called for each object that a recorded request has created, before its answer
+	// goes on.
+	Created func(o history.Object)
+	// Apart tells objects that are not the run's: their events reach the client, meet no faults and
+	// are not recorded.
+	Apart func(o history.Object) bool
 }
 
 // Quiet is how long nothing has to happen until a hold without a time is over: then the

@@ -9,11 +9,13 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httputil"
+	"slices"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/wire"
 )
 
@@ -116,18 +118,29 @@ func (s speaker) sign(r *http.Request) {
 
 // deny answers a request that does not go on to the server.
 func deny(w http.ResponseWriter, err error) {
-	var status *apierrors.StatusError
-	if !errors.As(err, &status) {
-		status = apierrors.NewInternalError(err)
-	}
-	a := wire.Failure(status)
+	a := failed(err)
 	copyHeader(w.Header(), a.Header)
 	w.WriteHeader(a.Code)
 	_, _ = w.Write(a.Body) // a client that has gone away needs no answer
 }
 
+// failed is an error as the API would answer it.
+func failed(err error) wire.Answer {
+	var status *apierrors.StatusError
+	if !errors.As(err, &status) {
+		status = apierrors.NewInternalError(err)
+	}
+	return wire.Failure(status)
+}
+
+// isUpgrade tells whether a connection is to become something else: a read over a WebSocket, or
+// the streams of a container. Any other request is an ordinary one, whatever its headers offer.
 func isUpgrade(r *http.Request) bool {
-	return r.Header.Get("Upgrade") != "" || strings.Contains(strings.ToLower(r.Header.Get("Connection")), "upgrade")
+	if r.Header.Get("Upgrade") == "" && !strings.Contains(strings.ToLower(r.Header.Get("Connection")), "upgrade") {
+		return false
+	}
+	c := wire.DescribePath(r.Method, r.URL.Path)
+	return !history.IsWriteVerb(c.Verb) || slices.Contains([]string{"exec", "attach", "portforward", "proxy"}, c.Subresource)
 }
 
 // pass copies a request and its answer.
@@ -191,7 +204,7 @@ func (q *exchange) forward() (*http.Response, error) {
 	}
 	out := q.r.Clone(ctx)
 	out.RequestURI = ""
-	for _, hop := range []string{"Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding"} {
+	for _, hop := range []string{"Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade"} {
 		out.Header.Del(hop)
 	}
 	if q.writes() {

@@ -29,6 +29,7 @@ type frame struct {
 	event wire.Event
 	fault string
 	twice bool
+	apart bool // of an object that is not the run's
 }
 
 // watch passes a stream on, frame by frame.
@@ -129,7 +130,10 @@ func (s *stream) take(raw []byte) bool {
 	if err != nil {
 		return s.write(raw)
 	}
-	f := frame{raw: raw, event: e}
+	f := frame{raw: raw, event: e, apart: s.apart(&e)}
+	if f.apart {
+		return s.pass(f)
+	}
 	s.seen(&e)
 	hits := s.run.meet(e.Item(s.door.name, s.call.Resource, s.initial))
 	if e.InitialEnd {
@@ -152,6 +156,11 @@ func (s *stream) take(raw []byte) bool {
 			f.fault, f.twice = hit.String(), true
 		}
 	}
+	return s.pass(f)
+}
+
+// pass delivers a frame, or queues it behind those that are kept back.
+func (s *stream) pass(f frame) bool {
 	if s.held != nil {
 		if f.fault == "" {
 			f.fault = s.because.String()
@@ -163,6 +172,16 @@ func (s *stream) take(raw []byte) bool {
 		return false
 	}
 	return s.deliver(&f)
+}
+
+// apart tells whether an event is of an object that is not the run's.
+func (s *stream) apart(e *wire.Event) bool {
+	if s.run.hooks.Apart == nil || e.Name == "" || e.Type == "BOOKMARK" || e.Type == "ERROR" {
+		return false
+	}
+	o := e.Object
+	o.Resource = s.call.Resource
+	return s.run.hooks.Apart(o)
 }
 
 // seen notes the revision that an event shows of its object.
@@ -191,6 +210,9 @@ func (s *stream) stepOf(f *frame, because, reply string) history.Step {
 
 // deliver gives a frame to the client, and tells whether the client took it.
 func (s *stream) deliver(f *frame) bool {
+	if f.apart {
+		return s.write(f.raw)
+	}
 	times := 1
 	if f.twice {
 		times = 2
@@ -220,7 +242,9 @@ func (s *stream) letGo() bool {
 	}
 	if because.Kind == fault.KindRelist {
 		for i := range frames {
-			s.run.Add(s.stepOf(&frames[i], because.String(), "lost"))
+			if !frames[i].apart {
+				s.run.Add(s.stepOf(&frames[i], because.String(), "lost"))
+			}
 		}
 		s.door.expire(s.run, s.call.Resource, s.call.Namespace)
 		s.cut(because.String(), "it has expired")

@@ -42,6 +42,9 @@ func (t *Truth) Finalizers(c Change) (added []string) {
 	return slices.DeleteFunc(finalizers(c.is), func(f string) bool { return slices.Contains(before, f) })
 }
 
+// States are the object of a write before and after it, not to be changed; nil: there was, or is, none.
+func (t *Truth) States(c Change) (was, is map[string]any) { return t.content(c.was), t.content(c.is) }
+
 func (t *Truth) content(e *entry) map[string]any {
 	if e == nil {
 		return nil

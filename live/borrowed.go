@@ -327,7 +327,7 @@ func (g *borrowed) enter(ctx context.Context, _ string, _ uint64) (*place, error
 		return nil, err
 	}
 	return &place{
-		config: g.config, source: g.mirror, apart: g.apart, catchUp: g.mirror.catchUp, leave: g.leave,
+		config: g.config, source: g.mirror, apart: g.apart, others: g.others, catchUp: g.mirror.catchUp, leave: g.leave,
 		permit: g.permit, owns: g.owns, created: func(o history.Object) { g.created.add(keyOfObject(o), types.UID(o.UID)) },
 	}, nil
 }
@@ -337,6 +337,12 @@ func (g *borrowed) enter(ctx context.Context, _ string, _ uint64) (*place, error
 func (g *borrowed) apart(key string) bool {
 	namespace := namespaceOf(key)
 	return !g.namespaces[namespace] && !g.isMade(key) && (namespace != "" || g.found[key].Value != nil)
+}
+
+// others tells what is not the run's once its creates have been answered: what is apart, and objects in no
+// namespace that others have created since.
+func (g *borrowed) others(key string) bool {
+	return g.apart(key) || namespaceOf(key) == "" && g.created.at(key) == ""
 }
 
 // isMade tells whether an object of the beginning is ours to make anew.

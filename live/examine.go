@@ -38,7 +38,7 @@ func (j *judge) examine(whole bool) *examination {
 	}
 	steps := makers(x.record, j.changes, j.truth)
 	if j.run.arena.o.Target != nil {
-		x.record, steps = withOthers(x.record, j.changes, steps, j.truth, whole)
+		x.record, steps = withOthers(x.record, j.changes, steps, j.truth, j.run.place.others, whole)
 	}
 	x.changes = byStep(x.record, j.changes, steps, whole)
 	for _, i := range promises.Sometimes {

@@ -140,7 +140,7 @@ func TestWithOthers(t *testing.T) {
 		true:  "client create 2 | client frame 2 of 0 | cluster create 3 | cluster update 4 | client frame 4 of 3 | client get 0 of 4 | cluster create 5 / 0 2 3 6",
 	} {
 		steps := makers(record, all, of)
-		grown, steps := withOthers(record, all, steps, of, whole)
+		grown, steps := withOthers(record, all, steps, of, func(string) bool { return false }, whole)
 		var words []string
 		for n := range grown.Steps {
 			s := &grown.Steps[n]

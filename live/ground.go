@@ -36,6 +36,9 @@ type place struct {
 	// apart tells keys of objects that are not the run's, and that faults leave alone; nil: there
 	// are none.
 	apart func(key string) bool
+	// others tells keys of objects that are not to be recorded and do not count: those that are apart, and
+	// what others have created in no namespace; nil: there are none.
+	others func(key string) bool
 	// catchUp waits until the source has told of what a client has been told already, up to
 	// a revision; nil: it always has.
 	catchUp func(ctx context.Context, revision int64)

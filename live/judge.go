@@ -97,7 +97,7 @@ func (j *judge) take(now time.Duration) {
 		j.fail("the record is whole", err.Error())
 	}
 	for _, c := range changes {
-		if !truth.Bookkeeping(c.Key) && (j.run.place.apart == nil || !j.run.place.apart(c.Key)) {
+		if !truth.Bookkeeping(c.Key) && (j.run.place.others == nil || !j.run.place.others(c.Key)) {
 			j.writes++
 			j.lastWrite = now
 		}

@@ -100,11 +100,11 @@ const cluster = "cluster"
 
 // withOthers is the record with the writes of those that it knows nothing of, each before the
 // first step that has heard of it, and the steps of the changes in it. While a run goes on,
-// what nobody has heard of may yet turn out to be a client's.
-func withOthers(record *history.Run, changes []truth.Change, steps []int, t *truth.Truth, whole bool) (*history.Run, []int) {
+// what nobody has heard of may yet turn out to be a client's. What is apart is not recorded.
+func withOthers(record *history.Run, changes []truth.Change, steps []int, t *truth.Truth, apart func(key string) bool, whole bool) (*history.Run, []int) {
 	var others []int // changes, in the order of revisions
 	for i, n := range steps {
-		if n < 0 {
+		if n < 0 && !apart(changes[i].Key) {
 			others = append(others, i)
 		}
 	}

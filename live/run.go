@@ -90,7 +90,7 @@ func (a *Arena) begin(ctx context.Context, p sim.Plan) (*run, error) {
 		return r, err
 	}
 	t, err := truth.New(truth.Options{
-		Source: r.place.source, Apart: r.place.apart, Decodings: &a.decodings,
+		Source: r.place.source, Apart: r.place.others, Private: a.o.Target != nil, Decodings: &a.decodings,
 		Now: time.Now, Elapsed: r.elapsed, Run: r.record.Record,
 	})
 	if err != nil {

@@ -6,14 +6,20 @@ import (
 	"regexp"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/rehearse-k8s/rehearse/history"
 )
 
 // Object is one object of a world.
 type Object struct {
 	Resource string
 	Content  map[string]any // as JSON has it
+	// Private says that messages leave out more of its values than those of a Secret (see
+	// [history.Confidential]).
+	Private bool
 }
 
 // State is what a world holds when it has come to rest, in a form in which two runs
@@ -58,6 +64,11 @@ func NewState(objects []Object, without ...string) State {
 		}
 		f := fields{}
 		f.add("", o.Content, leaf{texts: texts, name: name})
+		for path, value := range f {
+			if history.Confidential(o.Resource, path, o.Private) {
+				f[path] = confidential + value
+			}
+		}
 		if o.Resource == "deployments.apps" {
 			delete(f, ".status.collisionCount")
 		}
@@ -65,6 +76,17 @@ func NewState(objects []Object, without ...string) State {
 		s[id] = append(s[id], f)
 	}
 	return s
+}
+
+// confidential begins the values that messages leave out. No text that an API server accepts has it.
+const confidential = "\x00"
+
+// shown is a value as messages have it.
+func shown(value string) string {
+	if value, ok := strings.CutPrefix(value, confidential); ok {
+		return fmt.Sprintf("a value (%d characters)", len(value))
+	}
+	return strconv.Quote(value)
 }
 
 // controller is kind and name of the object that controls another one.
@@ -356,12 +378,12 @@ func (e *Expectation) example(resource string, got State) string {
 func (e *Expectation) compare(id string, want, have fields) error {
 	for _, path := range slices.Sorted(maps.Keys(want)) {
 		if v, ok := have[path]; !e.masked[id+path] && (!ok || v != want[path]) {
-			return fmt.Errorf("%s: %s is %q; without faults %q", id, strings.TrimPrefix(path, "."), v, want[path])
+			return fmt.Errorf("%s: %s is %s; without faults %s", id, strings.TrimPrefix(path, "."), shown(v), shown(want[path]))
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(have)) {
 		if _, ok := want[path]; !e.masked[id+path] && !ok {
-			return fmt.Errorf("%s: %s is %q; without faults it is not there", id, strings.TrimPrefix(path, "."), have[path])
+			return fmt.Errorf("%s: %s is %s; without faults it is not there", id, strings.TrimPrefix(path, "."), shown(have[path]))
 		}
 	}
 	return nil

@@ -33,7 +33,7 @@ func (p *player) directory() string {
 // one; it returns the failure's file.
 func (p *player) keep(run, nearest *history.Run) (string, error) {
 	dir := p.directory()
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
 	file := filepath.Join(dir, run.Hash().String()+".jsonl")

@@ -16,8 +16,14 @@ func (t *Truth) Contents(changes []Change) (all []history.Change) {
 		if _, ok := t.o.Source.ResourceOf(c.Key); !ok {
 			continue // bookkeeping of the server that is no object
 		}
+		if t.o.Apart != nil && t.o.Apart(c.Key) {
+			continue
+		}
 		before, after := t.content(c.was), t.content(c.is)
 		whose := t.ObjectOf(c)
+		if t.o.Private {
+			before, after = history.Conceal(whose, before), history.Conceal(whose, after)
+		}
 		// What the world began with is told where it is first changed.
 		first := c.was != nil && c.was.revision <= t.base
 		change, err := history.ChangeOf(whose, c.Revision, before, after, first)

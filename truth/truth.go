@@ -19,8 +19,10 @@ import (
 type Options struct {
 	// Source is the run's world.
 	Source Source
-	// Apart tells keys of objects that are not the run's, for State; nil: there are none.
+	// Apart tells keys of objects that are not the run's, for State and Contents; nil: there are none.
 	Apart func(key string) bool
+	// Private says that objects may have what must not be written down (see [history.Confidential]).
+	Private bool
 	// Decodings are shared by runs that write the same bytes over and over.
 	Decodings *Decodings
 	// Now and Elapsed are the run's clock, and Run is its record up to this moment.
@@ -210,7 +212,7 @@ func (t *Truth) State(without ...string) sim.State {
 		}
 		resource, ok := t.o.Source.ResourceOf(key)
 		if o := t.decode(e); ok && o != nil {
-			objects = append(objects, sim.Object{Resource: resource.String(), Content: o.Object})
+			objects = append(objects, sim.Object{Resource: resource.String(), Content: o.Object, Private: t.o.Private})
 		}
 	}
 	return sim.NewState(objects, without...)

@@ -80,6 +80,11 @@ func (a *app) replay(ctx context.Context, o *replayOptions, file string, command
 	}
 	if command == nil {
 		command = recorded.Command
+		for _, argument := range command {
+			if strings.Contains(argument, history.Hidden) {
+				return usagef("%s: argument %q of the recorded command has a secret that is not recorded: give the command as in 'rehearse replay %s -- COMMAND'", file, argument, file)
+			}
+		}
 	}
 	s, err := a.readScenario(name, command)
 	if err == nil {

@@ -109,7 +109,7 @@ func (a *app) drawRuns(o *reportOptions, args []string) error {
 		_, err = a.Out.Write(b.Bytes())
 		return err
 	}
-	if err := os.WriteFile(o.file, b.Bytes(), 0o644); err != nil {
+	if err := os.WriteFile(o.file, b.Bytes(), 0o600); err != nil {
 		if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) && pathErr.Op == "open" {
 			return usagef("--output: %v", err)
 		}

@@ -152,8 +152,11 @@ func canKeep(dir string) error {
 // keep writes a failed run, and the nearest one that held, into files.
 func (v *verdicts) keep(s *scenario.Scenario, command []string, f *sim.Failure) (string, error) {
 	dir := filepath.Join(v.o.failures, s.Name)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
+	}
+	if v.o.target.given() {
+		command = history.ConcealArguments(command)
 	}
 	file := filepath.Join(dir, f.Run.Hash().String()+".jsonl")
 	f.Run.Command = command

@@ -35,6 +35,7 @@ import (
 var blindPlugins = []string{
 	"NamespaceLifecycle", // runNamespaces takes its place
 	"ServiceAccount", "PodSecurity", "LimitRanger", "ResourceQuota",
+	"PodResizeValidator", // it asks for the node of a pod
 }
 
 // ownAffairs are upstream's hooks by which a server writes about itself: the service

@@ -43,10 +43,16 @@ type CloneSetPromises struct {
 //     revision that it has seen, and so needs no excuse.
 //   - Image: none is changed while InPlaceUpdateReady is True on a pod with that gate, and
 //     it becomes True again only when no container runs another image than the pod's spec
-//     has: each has begun anew since, or the image is that of its beginning again.
+//     has: each has begun anew since, or the image is that of its beginning again. A container
+//     that crashed and was restarted from the old spec has not: its status names an image that
+//     the spec had before.
 //   - Partition: no pod is updated in place to a revision when replicas less partition pods
 //     have it. That more have it because they were made so, or because the partition was
 //     raised, is nobody's fault.
+//   - PreparingDelete: with markPodNotReady in preDelete or inPlaceUpdate, a pod that is
+//     PreparingDelete does not change to another state, as with Kruise.
+//   - Resize: an update in place that changes nothing but cpu and memory, of containers whose
+//     resizePolicy asks for no restart, leaves InPlaceUpdateReady True.
 //
 // At the end nothing may be left that the controller should have tidied away, every pod is
 // available and as many are updated as are to be, but for what waits for somebody else:
@@ -85,6 +91,8 @@ const (
 	imageBehindGate
 	beginsAnew
 	withinPartition
+	keepsPreparing
+	resizesInTraffic
 	numSetPromises
 )
 
@@ -98,5 +106,7 @@ func (p setPromise) sentence() string {
 		imageBehindGate:   "no image of a pod of %s is changed while it takes traffic",
 		beginsAnew:        "no pod of %s takes traffic again before its changed containers have begun anew",
 		withinPartition:   "no pod of %s is updated in place beyond the partition",
+		keepsPreparing:    "no pod of %s returns from PreparingDelete while its hooks mark pods not ready",
+		resizesInTraffic:  "no pod of %s is taken out of traffic for a resize without a restart",
 	}[p]
 }

@@ -1,11 +1,13 @@
 package invariant
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rehearse-k8s/rehearse/api/apps"
@@ -63,6 +65,8 @@ func (f *setFollower) judge(v View, p *setPod) {
 	}
 	f.judgeImage(w, was, is)
 	f.judgeReturn(w, was, is)
+	f.judgeRegret(w, was, is)
+	f.judgeResize(w, was, is)
 	f.judgePartition(w, was, is)
 }
 
@@ -197,7 +201,53 @@ func (f *setFollower) judgeReturn(w *setWrite, was, is *podVersion) {
 		if began := w.began(c.Name, is.containerID(c.Name)); began != nil && began.image(c.Name) != c.Image {
 			f.breaks(beginsAnew, "%s: container %s is to run %q and still is the one that began with %q", w.saw, c.Name, c.Image, began.image(c.Name))
 		}
+		if runs := is.statusImage(c.Name); runs != c.Image && w.ran(c.Name, runs) {
+			f.breaks(beginsAnew, "%s: container %s is to run %q and runs %q, from a spec before", w.saw, c.Name, c.Image, runs)
+		}
 	}
+}
+
+// ran tells whether an earlier version of the pod's spec had an image for a container.
+func (p *setPod) ran(container, image string) bool {
+	return slices.ContainsFunc(p.versions, func(v podVersion) bool { return !v.gone && image != "" && v.image(container) == image })
+}
+
+// judgeRegret judges a return from PreparingDelete.
+func (f *setFollower) judgeRegret(w *setWrite, was, is *podVersion) {
+	if was.state != apps.StatePreparingDelete || is.state == apps.StatePreparingDelete || is.terminating {
+		return
+	}
+	marks := func(h *apps.LifecycleHook) bool { return h != nil && h.MarkPodNotReady }
+	for _, s := range w.specs {
+		if !marks(s.hooks.PreDelete) && !marks(s.hooks.InPlaceUpdate) {
+			return
+		}
+	}
+	f.breaks(keepsPreparing, "%s: it was %s and is %s", w.saw, was.state, is.state)
+}
+
+// judgeResize judges the first write of an update in place, which says what is to be changed.
+func (f *setFollower) judgeResize(w *setWrite, was, is *podVersion) {
+	if was.is(apps.ConditionInPlaceUpdateReady) != "True" || is.is(apps.ConditionInPlaceUpdateReady) != "False" {
+		return
+	}
+	var order apps.InPlaceUpdateSpec
+	if json.Unmarshal([]byte(is.pod.Annotations[apps.AnnotationInPlaceGrace]), &order) != nil ||
+		len(order.ContainerImages) > 0 || order.UpdateEnvFromMetadata || len(order.ContainerResources) == 0 {
+		return
+	}
+	for i := range is.pod.Spec.Containers {
+		c := &is.pod.Spec.Containers[i]
+		next, resized := order.ContainerResources[c.Name]
+		for _, policy := range c.ResizePolicy {
+			request, limit := c.Resources.Requests[policy.ResourceName], c.Resources.Limits[policy.ResourceName]
+			changes := request.Cmp(next.Requests[policy.ResourceName]) != 0 || limit.Cmp(next.Limits[policy.ResourceName]) != 0
+			if resized && changes && policy.RestartPolicy == corev1.RestartContainer {
+				return
+			}
+		}
+	}
+	f.breaks(resizesInTraffic, "%s: it is to get other resources, and InPlaceUpdateReady is False", w.saw)
 }
 
 // began is the version with which a container of an ID began, nil if none is known.
@@ -214,6 +264,16 @@ func (p *podVersion) containerID(name string) string {
 	for i := range p.pod.Status.ContainerStatuses {
 		if s := &p.pod.Status.ContainerStatuses[i]; s.Name == name {
 			return s.ContainerID
+		}
+	}
+	return ""
+}
+
+// statusImage is the image that a container runs, as its kubelet says.
+func (p *podVersion) statusImage(name string) string {
+	for i := range p.pod.Status.ContainerStatuses {
+		if s := &p.pod.Status.ContainerStatuses[i]; s.Name == name && s.State.Running != nil {
+			return s.Image
 		}
 	}
 	return ""

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rehearse-k8s/rehearse/api/apps"
 )
@@ -69,11 +70,23 @@ func (p *podVersion) keptBack() string {
 // where claims are not used again, of any that is gone; and whether pods have their claims.
 func (f *setFollower) tidyClaims(v View, e *setEnd) error {
 	there := map[string]bool{}
+	mounted := map[string]*setPod{}
+	for _, p := range e.all {
+		for _, volume := range p.now().pod.Spec.Volumes {
+			if volume.PersistentVolumeClaim != nil {
+				mounted[volume.PersistentVolumeClaim.ClaimName] = p
+			}
+		}
+	}
 	for _, o := range v.List(claimsResource) {
 		if o.GetNamespace() != f.owner.Namespace {
 			continue
 		}
 		there[o.GetName()] = o.GetDeletionTimestamp() == nil
+		id := o.GetLabels()[apps.LabelInstanceID]
+		if by := mounted[o.GetName()]; by != nil && id != "" && by.now().pod.Labels[apps.LabelInstanceID] == id && there[o.GetName()] && metav1.GetControllerOfNoCopy(o) == nil {
+			return fmt.Errorf("claim %s of %s has no controller", o.GetName(), by.name)
+		}
 		if f.owns(o) != e.record.uid || o.GetDeletionTimestamp() != nil {
 			continue
 		}

@@ -46,6 +46,9 @@ type Action struct {
 	Then *Action
 	// Reason is why.
 	Reason Reason
+	// Event is the reason of an Event that is emitted about the owner when the write has had effect,
+	// "" for none but those that every write of its kind emits.
+	Event string
 }
 
 // Applier is a Patch that can say what it makes of an object. Whoever sends that one whole

@@ -16,6 +16,9 @@ type InPlaceUpdateState struct {
 
 	// PreparingNormal is ours: the pod had not been Normal yet when its update began.
 	PreparingNormal bool `json:"preparingNormal,omitempty"`
+	// KeepsTraffic is ours: only cpu or memory change, without a restart, and the pod stays
+	// ready meanwhile.
+	KeepsTraffic bool `json:"keepsTraffic,omitempty"`
 
 	UpdateEnvFromMetadata bool `json:"updateEnvFromMetadata,omitempty"`
 	UpdateResources       bool `json:"updateResources,omitempty"`
@@ -36,6 +39,10 @@ type InPlaceContainerStatus struct {
 	// ContainerID is ours: a container that has begun anew has another one, although
 	// neither its image nor its image's ID need be others.
 	ContainerID string `json:"containerID,omitempty"`
+	// Image is ours: the image as the status named it. KeepsImage is ours too: not the image of
+	// the container is changed, but its resources or its environment.
+	Image      string `json:"image,omitempty"`
+	KeepsImage bool   `json:"keepsImage,omitempty"`
 }
 
 // InPlacePreCheck is what must hold before the next containers are changed.

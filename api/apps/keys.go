@@ -32,6 +32,10 @@ const (
 	AnnotationInPlaceGrace = "apps.kruise.io/inplace-update-grace"
 	// AnnotationDeletionCost orders pods that are to be deleted (KEP-2255).
 	AnnotationDeletionCost = "controller.kubernetes.io/pod-deletion-cost"
+	// AnnotationLaunchPriority with LaunchOrdered on a pod has its containers launched in the
+	// order in which the spec lists them.
+	AnnotationLaunchPriority = "apps.kruise.io/container-launch-priority"
+	LaunchOrdered            = "Ordered"
 )
 
 // Annotations of CloneSets that v1beta1 has fields for (InPlaceUpdateStrategy).

@@ -16,9 +16,32 @@ import (
 	"github.com/rehearse-k8s/rehearse/workload"
 )
 
-// priorityVariable is Kruise's: containers of a higher number are started, and updated,
-// before those of a lower one.
+// priorityVariable is Kruise's: containers of a higher number are updated before those of a
+// lower one.
 const priorityVariable = "KRUISE_CONTAINER_PRIORITY"
+
+// launchPriorities are those of a template's containers, as Kruise's webhook for pods finds them:
+// by the annotation in the order of the list, else by the variable, with 0 for a container that
+// has none. They are nil where all are the same.
+func launchPriorities(t *corev1.PodTemplateSpec) []int {
+	all := make([]int, len(t.Spec.Containers))
+	ordered := t.Annotations[apps.AnnotationLaunchPriority] == apps.LaunchOrdered
+	for i := range t.Spec.Containers {
+		if ordered {
+			all[i] = -i
+			continue
+		}
+		for _, e := range t.Spec.Containers[i].Env {
+			if n, err := strconv.Atoi(e.Value); e.Name == priorityVariable && err == nil {
+				all[i] = n
+			}
+		}
+	}
+	if len(all) == 0 || slices.Min(all) == slices.Max(all) {
+		return nil
+	}
+	return all
+}
 
 // finish is the second write: what was to be done. Containers of a lower launch priority
 // wait for those of a higher one.
@@ -84,7 +107,7 @@ func (p *plan) nextBatch(u *unit) bool {
 	if s == nil || !hasNext(s) {
 		return false
 	}
-	if !u.batchDone(s) || s.PreCheckBeforeNext != nil && slices.ContainsFunc(s.PreCheckBeforeNext.ContainersRequiredReady, func(name string) bool {
+	if !p.batchDone(u, s) || s.PreCheckBeforeNext != nil && slices.ContainsFunc(s.PreCheckBeforeNext.ContainersRequiredReady, func(name string) bool {
 		is := u.status(name)
 		return is == nil || !is.Ready
 	}) {
@@ -119,7 +142,12 @@ func (p *plan) note(u *unit, s *apps.InPlaceUpdateState, names []string, now, la
 		s.LastContainerStatuses = map[string]apps.InPlaceContainerStatus{}
 	}
 	for _, name := range names {
-		s.LastContainerStatuses[name] = u.before(name)
+		is := u.before(name)
+		_, changed := now.images[name]
+		if before, unfinished := s.LastContainerStatuses[name]; !changed && (!unfinished || before.KeepsImage) {
+			is.Image, is.KeepsImage = "", true
+		}
+		s.LastContainerStatuses[name] = is
 	}
 	s.ContainerBatchesRecord = append(slices.Clone(s.ContainerBatchesRecord), apps.InPlaceContainerBatch{Timestamp: metav1.NewTime(p.now), Containers: names})
 	s.NextContainerImages, s.NextContainerRefMetadata, s.PreCheckBeforeNext = nil, nil, nil
@@ -145,7 +173,7 @@ func (p *plan) note(u *unit, s *apps.InPlaceUpdateState, names []string, now, la
 // before is how a container is now.
 func (u *unit) before(name string) apps.InPlaceContainerStatus {
 	if s := u.status(name); s != nil {
-		return apps.InPlaceContainerStatus{ImageID: s.ImageID, ContainerID: s.ContainerID}
+		return apps.InPlaceContainerStatus{ImageID: s.ImageID, ContainerID: s.ContainerID, Image: s.Image}
 	}
 	return apps.InPlaceContainerStatus{}
 }
@@ -288,12 +316,13 @@ func (c *change) and(other *change, to *corev1.PodTemplateSpec) *change {
 	return c
 }
 
-// split takes what can be changed now: the containers of the highest launch priority,
-// those without one, and those that read what one of these reads, which begin anew with
-// it. The metadata that only others read waits with them.
+// split takes what can be changed now: the containers of the highest launch priority, and
+// those that read what one of these reads, which begin anew with it. The metadata that only
+// others read waits with them.
 func (c *change) split(t *corev1.PodTemplateSpec) (now, later *change) {
 	touched := c.containers()
 	keys := map[string][]metadataKey{}
+	priorities := launchPriorities(t)
 	priority, highest := map[string]int{}, math.MinInt
 	for i := range t.Spec.Containers {
 		container := &t.Spec.Containers[i]
@@ -303,10 +332,8 @@ func (c *change) split(t *corev1.PodTemplateSpec) (now, later *change) {
 		if slices.Contains(c.env, container.Name) {
 			keys[container.Name] = c.reads(container)
 		}
-		for _, e := range container.Env {
-			if n, err := strconv.Atoi(e.Value); e.Name == priorityVariable && err == nil {
-				priority[container.Name], highest = n, max(highest, n)
-			}
+		if priorities != nil {
+			priority[container.Name], highest = priorities[i], max(highest, priorities[i])
 		}
 	}
 	waits := map[string]bool{}

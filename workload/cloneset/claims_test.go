@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -207,6 +208,52 @@ func TestClaimsOfAnAdoptedPod(t *testing.T) {
 	w.expect("")
 	if metav1.IsControlledBy(w.claims[other.Name], w.set) {
 		t.Error("another set's claim is adopted")
+	}
+}
+
+// TestClaimsAfterTheirPod: a claim that the cache shows when its pod was adopted already is adopted too;
+// one that was released, of a pod that the set has created, is not.
+func TestClaimsAfterTheirPod(t *testing.T) {
+	for name, age := range map[string]time.Duration{"older than the set": -time.Minute, "as old": 0, "younger": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			w := grown(t, 1, claim("data"), claim("logs"))
+			w.set.CreationTimestamp = metav1.NewTime(w.now)
+			w.put(w.set)
+			id := "before"
+			if age > 0 {
+				id = instanceID("set", 0)
+			}
+			w.change(0, func(p *corev1.Pod) {
+				p.CreationTimestamp = metav1.NewTime(w.now.Add(age))
+				p.Labels[apps.LabelInstanceID] = id
+			})
+			for _, c := range w.claims {
+				c = c.DeepCopy()
+				delete(w.claims, c.Name)
+				c.Name = strings.TrimSuffix(c.Name, instanceID("set", 0)) + id
+				c.Labels[apps.LabelInstanceID] = id
+				c.OwnerReferences = nil
+				w.put(c)
+			}
+			if age > 0 {
+				w.expect("")
+				return
+			}
+			w.expect("Adopted claim data-web-before, Adopted claim logs-web-before")
+			w.expect("")
+		})
+	}
+}
+
+func TestClaimedBy(t *testing.T) {
+	c := &Claim{Name: "data-of-web-x1", Instance: "x1"}
+	if got := c.ClaimedBy(); !slices.Equal(got, []string{"web", "of-web"}) {
+		t.Errorf("%q", got)
+	}
+	for _, c := range []*Claim{{Name: "data-web-x1"}, {Name: "data-web-x1", Instance: "x2"}, {Name: "x1", Instance: "x1"}, {Name: "-x1", Instance: "x1"}} {
+		if got := c.ClaimedBy(); got != nil {
+			t.Errorf("%+v: %q", c, got)
+		}
 	}
 }
 

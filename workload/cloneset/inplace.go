@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,34 +43,85 @@ func (u *unit) inPlaceState() *apps.InPlaceUpdateState {
 
 // updateDone tells whether a pod's update in place has ended. A pod that is Updating
 // without any record of it has nothing to wait for.
-func (u *unit) updateDone() bool {
+func (p *plan) updateDone(u *unit) bool {
 	s := u.inPlaceState()
-	return u.InPlaceGrace == "" && (s == nil || !hasNext(s) && u.batchDone(s))
+	return u.InPlaceGrace == "" && (s == nil || !hasNext(s) && p.batchDone(u, s))
 }
 
 // batchDone tells whether the containers that were changed run what they are to run.
-func (u *unit) batchDone(s *apps.InPlaceUpdateState) bool { return len(u.unfinished(s)) == 0 }
+func (p *plan) batchDone(u *unit, s *apps.InPlaceUpdateState) bool {
+	return len(p.unfinished(u, s)) == 0
+}
 
 // unfinished are the containers that do not run yet what they are to run, as they were
 // when they were changed.
-func (u *unit) unfinished(s *apps.InPlaceUpdateState) map[string]apps.InPlaceContainerStatus {
+func (p *plan) unfinished(u *unit, s *apps.InPlaceUpdateState) map[string]apps.InPlaceContainerStatus {
 	left := map[string]apps.InPlaceContainerStatus{}
 	for name, was := range s.LastContainerStatuses {
 		is, spec := u.status(name), u.container(name)
 		if spec == nil {
 			continue
 		}
-		if is == nil {
-			left[name] = was
-			continue
-		}
-		anew := was.ContainerID != "" && is.ContainerID != was.ContainerID
-		if s.UpdateEnvFromMetadata && was.ContainerID != "" && !anew || is.ImageID == was.ImageID && is.Image != spec.Image && !anew ||
-			s.UpdateResources && is.Resources != nil && !equality.Semantic.DeepEqual(compute(*is.Resources), compute(spec.Resources)) {
+		if is == nil || !p.finished(u, s, was, is, spec) {
 			left[name] = was
 		}
 	}
 	return left
+}
+
+// finished tells whether a container runs what it is to run. That it is another container than
+// before does not say so: the one before may have crashed and been restarted from the spec
+// that the kubelet knew then.
+func (p *plan) finished(u *unit, s *apps.InPlaceUpdateState, was apps.InPlaceContainerStatus, is *Status, spec *Container) bool {
+	restarted := was.ContainerID != "" && is.ContainerID != was.ContainerID
+	otherImage := is.ImageID != was.ImageID
+	switch {
+	case u.Behind > 0,
+		was.ContainerID != "" && is.ContainerID == "",
+		s.UpdateEnvFromMetadata && was.ContainerID != "" && !restarted,
+		s.UpdateResources && is.Resources != nil && !equality.Semantic.DeepEqual(compute(*is.Resources), compute(spec.Resources)):
+		return false
+	case was.KeepsImage, sameImage(is.Image, spec.Image):
+		return true
+	case !otherImage && !restarted:
+		return false
+	case otherImage && (was.Image == "" || !sameImage(is.Image, was.Image)):
+		return true // Kruise, which does not note the name, looks at the ID alone
+	}
+	// The runtime has two names for one image, or the tag was moved, or the container is from before.
+	// In that case the kubelet is terminating it, which takes no longer than the pod's grace period.
+	if is.Started.IsZero() {
+		return was.Image == "" // nobody says more of it
+	}
+	if wait := is.Started.Add(u.Grace + inDoubt).Sub(p.now); wait > 0 {
+		p.wake(wait)
+		return false
+	}
+	return true
+}
+
+// inDoubt is how long a container runs, beyond its pod's grace period, until it counts as one that
+// was started from the spec that its kubelet has observed, although its image does not say so.
+const inDoubt = 10 * time.Second
+
+// sameImage tells whether two names are of the same image. A runtime reports the whole name.
+func sameImage(a, b string) bool { return a == b || wholeName(a) == wholeName(b) }
+
+// wholeName is an image's name with the registry and the tag that it has if it names none.
+func wholeName(image string) string {
+	host, path, found := strings.Cut(image, "/")
+	switch {
+	case !found:
+		image = "docker.io/library/" + image
+	case host == "docker.io" && !strings.Contains(path, "/"):
+		image = "docker.io/library/" + path
+	case host != "localhost" && !strings.ContainsAny(host, ".:"):
+		image = "docker.io/" + image
+	}
+	if !strings.ContainsAny(image[strings.LastIndexByte(image, '/'):], ":@") {
+		image += ":latest"
+	}
+	return image
 }
 
 // compute is what of resources can be changed in a pod.
@@ -105,7 +157,7 @@ func (p *plan) begin(u *unit, to *Revision, c *change) {
 	}
 	if before := u.inPlaceState(); before != nil && u.state == apps.StateUpdating {
 		c = c.with(before, to.Template)
-		if left := u.unfinished(before); len(left) > 0 {
+		if left := p.unfinished(u, before); len(left) > 0 {
 			state.LastContainerStatuses = left
 			state.UpdateEnvFromMetadata, state.UpdateResources = before.UpdateEnvFromMetadata, before.UpdateResources
 		}
@@ -116,12 +168,14 @@ func (p *plan) begin(u *unit, to *Revision, c *change) {
 		p.relabel(u, c, revisionLabels(to))
 		return
 	}
+	state.KeepsTraffic = p.keepsTraffic(u, c)
 	todo := apps.InPlaceUpdateSpec{
 		Revision: to.name(), ContainerImages: c.images, ContainerResources: c.resources, UpdateEnvFromMetadata: len(c.env) > 0,
 	}
 	todo.MetaDataPatch = c.metadata
-	// Who goes back before its containers were changed has nothing to be drained for.
-	if s := p.set.Spec.UpdateStrategy.InPlaceUpdateStrategy; s != nil && !c.onlyMetadata() {
+	// Who goes back before its containers were changed has nothing to be drained for, and neither
+	// has who stays in traffic.
+	if s := p.set.Spec.UpdateStrategy.InPlaceUpdateStrategy; s != nil && !c.onlyMetadata() && !state.KeepsTraffic {
 		todo.GraceSeconds = s.GracePeriodSeconds
 	}
 	first := patch{}
@@ -129,7 +183,7 @@ func (p *plan) begin(u *unit, to *Revision, c *change) {
 	first.Metadata.Annotations = map[string]any{
 		apps.AnnotationStateSince: p.stamp(), apps.AnnotationInPlaceGrace: text{todo}, apps.AnnotationInPlaceState: text{state},
 	}
-	if conditions := p.conditions(u, apps.StateUpdating); len(conditions) > 0 {
+	if conditions := p.conditionsOf(u, apps.StateUpdating, state.KeepsTraffic); len(conditions) > 0 {
 		first.Status = &patchStatus{Conditions: conditions}
 	}
 	u.acted = true
@@ -140,6 +194,32 @@ func (p *plan) begin(u *unit, to *Revision, c *change) {
 		p.wake(time.Duration(todo.GraceSeconds) * time.Second)
 	}
 	p.act(a)
+}
+
+// keepsTraffic tells whether a pod stays in traffic while a change of it is made: one of cpu or
+// memory for which no container is restarted. A pod that is out of traffic already stays out.
+func (p *plan) keepsTraffic(u *unit, c *change) bool {
+	if len(c.resources) == 0 || len(c.images)+len(c.env) > 0 {
+		return false
+	}
+	if before := u.inPlaceState(); u.state == apps.StateUpdating && (before == nil || !before.KeepsTraffic) {
+		return false
+	}
+	for name, next := range c.resources {
+		if is := u.container(name); is == nil || is.restartsFor(next) {
+			return false
+		}
+	}
+	return true
+}
+
+// restartsFor tells whether a container is restarted to get other resources.
+func (c *Container) restartsFor(next corev1.ResourceRequirements) bool {
+	return slices.ContainsFunc(c.ResizePolicy, func(policy corev1.ContainerResizePolicy) bool {
+		request, limit := c.Resources.Requests[policy.ResourceName], c.Resources.Limits[policy.ResourceName]
+		return policy.RestartPolicy == corev1.RestartContainer &&
+			(request.Cmp(next.Requests[policy.ResourceName]) != 0 || limit.Cmp(next.Limits[policy.ResourceName]) != 0)
+	})
 }
 
 // The codes of the writes that an update in place consists of.
@@ -205,7 +285,7 @@ func (p *plan) relabel(u *unit, c *change, revision map[string]*string) {
 // stateAfter is the state of a pod that was updated at once.
 func (p *plan) stateAfter(u *unit) apps.LifecycleState {
 	switch {
-	case u.state == apps.StatePreparingNormal, u.state == apps.StateUpdating && !u.updateDone():
+	case u.state == apps.StatePreparingNormal, u.state == apps.StateUpdating && !p.updateDone(u):
 		return u.state
 	case !complete(p.hooks().InPlaceUpdate, u.Pod):
 		return apps.StateUpdated

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/rehearse-k8s/rehearse/api/apps"
 	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
@@ -313,13 +316,23 @@ func TestRollbackWhileUpdating(t *testing.T) {
 }
 
 // TestSameImageID: a container whose new image has the ID of the old one has begun anew when
-// its image says so, or its containerID (kruise #635).
+// its image says so; or its containerID, once a container from before would be terminated
+// (kruise #635).
 func TestSameImageID(t *testing.T) {
 	w := grown(t, 1, inPlace)
 	w.stuckAt("main")
 	w.edit(image("web:2"))
 	w.settle()
-	w.change(0, func(p *corev1.Pod) { p.Status.ContainerStatuses[0].ContainerID = "another" })
+	w.change(0, func(p *corev1.Pod) {
+		p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](20)
+		p.Status.ContainerStatuses[0].ContainerID = "another"
+		p.Status.ContainerStatuses[0].State.Running = &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(w.now)}
+	})
+	w.expect("")
+	if d := w.plan(); d.Wake != 20*time.Second+inDoubt {
+		t.Errorf("wake in %s", d.Wake)
+	}
+	w.now = w.now.Add(20*time.Second + inDoubt)
 	w.expect("Normal 0")
 
 	w = grown(t, 1, inPlace)
@@ -328,6 +341,151 @@ func TestSameImageID(t *testing.T) {
 	w.settle()
 	w.change(0, func(p *corev1.Pod) { p.Status.ContainerStatuses[0].Image = "web:2" })
 	w.expect("Normal 0")
+}
+
+// TestCrashOfTheOldContainer: a container that crashes after its image was changed, and that a kubelet
+// restarts which has not seen the change, has another ID and runs the old image: the pod stays out of
+// traffic until the new one runs.
+func TestCrashOfTheOldContainer(t *testing.T) {
+	for name, crashed := range map[string]func(p *corev1.Pod, s *corev1.ContainerStatus){
+		"the same image":    func(*corev1.Pod, *corev1.ContainerStatus) {},
+		"its tag was moved": func(_ *corev1.Pod, s *corev1.ContainerStatus) { s.ImageID = "id of another web:1" },
+		"its whole name":    func(_ *corev1.Pod, s *corev1.ContainerStatus) { s.Image = "docker.io/library/web:1" },
+		"being created":     func(_ *corev1.Pod, s *corev1.ContainerStatus) { s.Image, s.ImageID, s.ContainerID = "web:2", "", "" },
+		"the kubelet is behind": func(p *corev1.Pod, s *corev1.ContainerStatus) {
+			p.Generation, p.Status.ObservedGeneration = 2, 1
+			s.Image, s.ImageID = "web:2", "id of web:2" // whatever it says
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := grown(t, 1, inPlace)
+			w.stuckAt("main")
+			w.edit(image("web:2"))
+			w.settle()
+			w.change(0, func(p *corev1.Pod) {
+				s := &p.Status.ContainerStatuses[0]
+				s.ContainerID, s.RestartCount = "restarted", 1
+				s.State.Running = &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(w.now)}
+				crashed(p, s)
+			})
+			w.expect("")
+			w.change(0, func(p *corev1.Pod) {
+				s := &p.Status.ContainerStatuses[0]
+				p.Status.ObservedGeneration = p.Generation
+				s.ContainerID, s.Image, s.ImageID = "new", "docker.io/library/web:2", "id of web:2"
+			})
+			w.expect("Normal 0")
+		})
+	}
+}
+
+func TestSameImage(t *testing.T) {
+	for _, same := range [][2]string{
+		{"web:1", "docker.io/library/web:1"}, {"web", "docker.io/library/web:latest"}, {"team/web:1", "docker.io/team/web:1"},
+		{"docker.io/web", "web:latest"}, {"example.com:5000/web", "example.com:5000/web:latest"}, {"localhost/web:1", "localhost/web:1"},
+		{"web@sha256:1", "docker.io/library/web@sha256:1"},
+	} {
+		if !sameImage(same[0], same[1]) {
+			t.Errorf("%s and %s are not the same", same[0], same[1])
+		}
+	}
+	for _, other := range [][2]string{{"web:1", "web:2"}, {"web", "web:1"}, {"", "web"}, {"example.com/web", "web"}, {"localhost/web:1", "web:1"}, {"web@sha256:1", "web"}} {
+		if sameImage(other[0], other[1]) {
+			t.Errorf("%s and %s are the same", other[0], other[1])
+		}
+	}
+}
+
+// TestResizeKeepsTraffic: a pod whose cpu or memory changes stays ready, unless the resizePolicy of what
+// changes asks for a restart, or an image changes too; it is not Normal until the kubelet has done it.
+func TestResizeKeepsTraffic(t *testing.T) {
+	resources := func(cpu, memory string) func(*v1alpha1.CloneSetSpec) {
+		return func(s *v1alpha1.CloneSetSpec) {
+			c := &s.Template.Spec.Containers[0]
+			c.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+			c.ResizePolicy = []corev1.ContainerResizePolicy{
+				{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.NotRequired}, {ResourceName: corev1.ResourceMemory, RestartPolicy: corev1.RestartContainer},
+			}
+		}
+	}
+	grace := func(s *v1alpha1.CloneSetSpec) {
+		s.UpdateStrategy.InPlaceUpdateStrategy = &apps.InPlaceUpdateStrategy{GracePeriodSeconds: 5}
+	}
+	for name, c := range map[string]struct {
+		change []func(*v1alpha1.CloneSetSpec)
+		keeps  bool
+	}{
+		"cpu":           {[]func(*v1alpha1.CloneSetSpec){resources("2", "1Gi")}, true},
+		"memory":        {[]func(*v1alpha1.CloneSetSpec){resources("1", "2Gi")}, false},
+		"cpu and label": {[]func(*v1alpha1.CloneSetSpec){resources("2", "1Gi"), withLabel("more", "yes")}, true},
+		"cpu and image": {[]func(*v1alpha1.CloneSetSpec){resources("2", "1Gi"), image("web:2")}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := grown(t, 1, inPlace, resources("1", "1Gi"), grace)
+			w.edit(c.change...)
+			w.expect("create revision")
+			d := w.plan()
+			w.carryOut(d)
+			if w.stateOf(0) != apps.StateUpdating {
+				t.Fatalf("%s; %s", w.stateOf(0), w.acts(d))
+			}
+			ready := func() bool {
+				is := func(kind string) bool { return conditionOf(w.pod(0), kind).Status == corev1.ConditionTrue }
+				return is(apps.ConditionInPlaceUpdateReady) && is(string(corev1.PodReady))
+			}
+			if ready() != c.keeps {
+				t.Errorf("it is ready: %t; %s", ready(), w.acts(d))
+			}
+			if w.expect(""); ready() != c.keeps || w.stateOf(0) != apps.StateUpdating {
+				t.Errorf("then it is ready: %t, %s", ready(), w.stateOf(0))
+			}
+			w.pass(6 * time.Second)
+			if !ready() || w.stateOf(0) != apps.StateNormal {
+				t.Errorf("in the end it is ready: %t, %s", ready(), w.stateOf(0))
+			}
+		})
+	}
+
+	w := grown(t, 1, inPlace, resources("1", "1Gi"))
+	w.stuckAt("main")
+	w.edit(image("web:2"))
+	w.settle()
+	w.edit(resources("2", "1Gi"))
+	w.settle()
+	if w.stateOf(0) != apps.StateUpdating || conditionOf(w.pod(0), apps.ConditionInPlaceUpdateReady).Status != corev1.ConditionFalse {
+		t.Errorf("a resize brings the pod back to traffic before its image is changed: %s", w.stateOf(0))
+	}
+}
+
+// TestLaunchPriorities: they are those that Kruise's webhook finds.
+func TestLaunchPriorities(t *testing.T) {
+	for words, want := range map[string]string{
+		"main redis": "[]", "main": "[]", "main=5": "[]", "main=0 redis=0": "[]", "main=3 redis=3": "[]", "main=x redis": "[]",
+		"main=1 redis": "[1 0]", "main redis=-1": "[0 -1]", "main=2 app redis=10": "[2 0 10]",
+	} {
+		s := &v1alpha1.CloneSetSpec{}
+		containers(words)(s)
+		if got := fmt.Sprint(launchPriorities(&s.Template)); got != want {
+			t.Errorf("%s: %s, want %s", words, got, want)
+		}
+		s.Template.Annotations = map[string]string{apps.AnnotationLaunchPriority: apps.LaunchOrdered}
+		ordered := map[int]string{1: "[]", 2: "[0 -1]", 3: "[0 -1 -2]"}[len(s.Template.Spec.Containers)]
+		if got := fmt.Sprint(launchPriorities(&s.Template)); got != ordered {
+			t.Errorf("%s, Ordered: %s, want %s", words, got, ordered)
+		}
+	}
+	w := grown(t, 1, inPlace, containers("main=1 redis"))
+	w.behaves = func(*corev1.Pod) behaviour { return behaviour{unready: []string{"main"}} }
+	w.edit(imageOf("main", "main:2"), imageOf("redis", "redis:2"))
+	w.settle()
+	if got := batches(w.record(0)); got != "main" {
+		t.Errorf("a container without a priority does not wait: batches %q", got)
+	}
+	w.behaves = nil
+	w.settle()
+	if got := batches(w.record(0)); got != "main redis" || w.stateOf(0) != apps.StateNormal {
+		t.Errorf("batches %q, %s", got, w.stateOf(0))
+	}
 }
 
 // TestPrioritiesOfAnnotations: what a container reads of annotations waits with it; what

@@ -58,7 +58,7 @@ var transitions = []transition{
 	{[]apps.LifecycleState{"", apps.StatePreparingNormal, apps.StateNormal, apps.StatePreparingUpdate, apps.StateUpdating, apps.StateUpdated}, apps.StatePreparingDelete,
 		"chosen to be deleted, and held by the preDelete hook", nil},
 	{[]apps.LifecycleState{apps.StatePreparingDelete}, apps.StatePreparingNormal,
-		"it is needed again, and nobody asked for its deletion", nil},
+		"it is needed again, nobody asked for its deletion, and neither the preDelete nor the inPlaceUpdate hook has markPodNotReady", nil},
 	{[]apps.LifecycleState{apps.StatePreparingDelete}, apps.StateUpdating,
 		"the same, and its update in place has not ended", nil},
 	{[]apps.LifecycleState{"", apps.StatePreparingNormal, apps.StateNormal, apps.StatePreparingUpdate, apps.StateUpdating, apps.StateUpdated, apps.StatePreparingDelete}, gone,
@@ -147,10 +147,10 @@ func (p *plan) turnsBackHooked(u *unit) bool {
 	return u.turnsBack && !complete(p.hooks().InPlaceUpdate, u.Pod)
 }
 func (p *plan) turnsBackEarly(u *unit) bool { return u.turnsBack && p.wasEarly(u) }
-func (p *plan) isUpdated(u *unit) bool      { return u.updateDone() }
-func (p *plan) isUpdatedEarly(u *unit) bool { return u.updateDone() && p.wasEarly(u) }
+func (p *plan) isUpdated(u *unit) bool      { return p.updateDone(u) }
+func (p *plan) isUpdatedEarly(u *unit) bool { return p.updateDone(u) && p.wasEarly(u) }
 func (p *plan) isUpdatedHooked(u *unit) bool {
-	return u.updateDone() && !complete(p.hooks().InPlaceUpdate, u.Pod)
+	return p.updateDone(u) && !complete(p.hooks().InPlaceUpdate, u.Pod)
 }
 func (p *plan) isBack(u *unit) bool      { return complete(p.hooks().InPlaceUpdate, u.Pod) }
 func (p *plan) isBackEarly(u *unit) bool { return p.isBack(u) && p.wasEarly(u) }
@@ -222,6 +222,17 @@ func (p *plan) stamp() string {
 // state. A key that was set on the way into a hook is gone as soon as the pod is on no such
 // way, whatever way it left.
 func (p *plan) conditions(u *unit, in apps.LifecycleState) (changed []patchCondition) {
+	keepsTraffic := false
+	if in == apps.StateUpdating {
+		s := u.inPlaceState()
+		keepsTraffic = s != nil && s.KeepsTraffic
+	}
+	return p.conditionsOf(u, in, keepsTraffic)
+}
+
+// conditionsOf is conditions of a pod of which it is known whether its update in place keeps it in
+// traffic.
+func (p *plan) conditionsOf(u *unit, in apps.LifecycleState, keepsTraffic bool) (changed []patchCondition) {
 	set := func(kind string, is Condition, status corev1.ConditionStatus, reason, message string) {
 		if is.Status == status && (kind != apps.ConditionPodReady || is.Message == message) {
 			return
@@ -234,14 +245,14 @@ func (p *plan) conditions(u *unit, in apps.LifecycleState) (changed []patchCondi
 		switch {
 		case in == apps.StatePreparingDelete && u.InPlace.Status != "":
 			// It is as it was, in case it is needed again.
-		case in == apps.StateUpdating:
+		case in == apps.StateUpdating && !keepsTraffic:
 			set(apps.ConditionInPlaceUpdateReady, u.InPlace, corev1.ConditionFalse, "StartInPlaceUpdate", "")
 		default:
 			set(apps.ConditionInPlaceUpdateReady, u.InPlace, corev1.ConditionTrue, "", "")
 		}
 	}
 	if u.traffic && (u.Node != "" || u.Traffic.Status != "") {
-		message := p.notReady(u, in)
+		message := p.notReady(u, in, keepsTraffic)
 		if message == "" {
 			set(apps.ConditionPodReady, u.Traffic, corev1.ConditionTrue, "", "")
 		} else {
@@ -267,18 +278,17 @@ const (
 
 // notReady is the message of ConditionPodReady in a state: who keeps the pod from
 // traffic, "" if nobody does. Others' entries stay.
-func (p *plan) notReady(u *unit, in apps.LifecycleState) string {
+func (p *plan) notReady(u *unit, in apps.LifecycleState, keepsTraffic bool) string {
 	var all []apps.NotReadyMessage
 	if u.Traffic.Message != "" {
 		// What cannot be read was not written by anybody who knows the format.
 		_ = json.Unmarshal([]byte(u.Traffic.Message), &all)
 	}
 	all = slices.DeleteFunc(all, func(m apps.NotReadyMessage) bool { return m.UserAgent == userAgent })
-	marks := func(h *apps.LifecycleHook) bool { return h != nil && h.MarkPodNotReady }
 	switch {
 	case in == apps.StatePreparingDelete && marks(p.hooks().PreDelete):
 		all = append(all, apps.NotReadyMessage{UserAgent: userAgent, Key: preDeleteKey})
-	case (in == apps.StatePreparingUpdate || in == apps.StateUpdating) && marks(p.hooks().InPlaceUpdate):
+	case (in == apps.StatePreparingUpdate || in == apps.StateUpdating && !keepsTraffic) && marks(p.hooks().InPlaceUpdate):
 		all = append(all, apps.NotReadyMessage{UserAgent: userAgent, Key: preUpdateKey})
 	}
 	if len(all) == 0 {
@@ -290,5 +300,8 @@ func (p *plan) notReady(u *unit, in apps.LifecycleState) string {
 	}
 	return string(text)
 }
+
+// marks tells whether pods that wait for a hook are kept from traffic.
+func marks(h *apps.LifecycleHook) bool { return h != nil && h.MarkPodNotReady }
 
 func ptrTo[T any](v T) *T { return &v }

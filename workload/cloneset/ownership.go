@@ -30,6 +30,7 @@ func (p *plan) claim() bool {
 			p.own(pod, owner, "Adopted", "the selector matches and nobody controls the pod")
 		}
 	}
+	p.adoptLateClaims(owner)
 	for _, pod := range p.Pods {
 		if !match(pod.Labels) {
 			p.own(pod, map[string]any{"$patch": "delete", "uid": p.set.UID}, "Disowned", "the selector does not match any more")
@@ -48,9 +49,36 @@ func (p *plan) claim() bool {
 	return false
 }
 
-// adoptClaims adopts the claims that a pod which is to be adopted has from a set of this name,
-// one that was deleted and left its pods behind. They come before the pod, so that who stops in
-// between leaves none; a claim that somebody lets go while its pod stays is left alone.
+// adoptLateClaims adopts claims that the cache shows only now, of pods that were adopted before. A
+// claim of a pod that this set has created was released by a user, and is left alone.
+func (p *plan) adoptLateClaims(owner map[string]any) {
+	if len(p.LooseClaims) == 0 {
+		return
+	}
+	for _, pod := range p.Pods {
+		if p.inherited(pod) {
+			p.adoptClaims(pod, owner)
+		}
+	}
+}
+
+// inherited tells whether a pod is of a set that this one has taken the place of: it is older than the
+// set, or as old, to the second, and has no instance-id that this set gives.
+func (p *plan) inherited(pod *Pod) bool {
+	if began := p.set.CreationTimestamp.Time; !pod.Created.Equal(began) {
+		return pod.Created.Before(began)
+	}
+	for slot := range len(p.Pods) + len(p.Claims) + len(p.LooseClaims) + len(p.Past.Taken) + len(p.Past.Failed) + 8 {
+		if instanceID(p.set.UID, slot) == pod.instance {
+			return false
+		}
+	}
+	return true
+}
+
+// adoptClaims adopts the claims that a pod has from a set of this name, one that was deleted and left
+// its pods behind. They come before the pod, if that is to be adopted too, so that who stops in
+// between leaves none.
 func (p *plan) adoptClaims(pod *Pod, owner map[string]any) (found bool) {
 	for _, c := range p.LooseClaims {
 		if c.Terminating || c.Instance != pod.instance || c.Instance == "" || !strings.HasSuffix(c.Name, "-"+p.set.Name+"-"+c.Instance) || len(p.decision.Actions) >= p.Limits.Pods {
@@ -60,7 +88,7 @@ func (p *plan) adoptClaims(pod *Pod, owner map[string]any) (found bool) {
 		p.act(workload.Action{
 			Verb: workload.Patch, Object: c.object(), PatchType: types.StrategicMergePatchType, Exact: true,
 			Patch:  patch{Metadata: patchMetadata{OwnerReferences: []any{owner}}},
-			Reason: workload.Reason{Code: "Adopted", Text: "its pod " + pod.Name + " is to be adopted"},
+			Reason: workload.Reason{Code: "Adopted", Text: "it is the claim of pod " + pod.Name},
 		})
 	}
 	return found

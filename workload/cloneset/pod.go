@@ -46,9 +46,14 @@ type Pod struct {
 	Gates      []string
 	Containers []Container
 	Statuses   []Status
-	Ready      Condition
-	InPlace    Condition // apps.ConditionInPlaceUpdateReady
-	Traffic    Condition // apps.ConditionPodReady
+	// Behind is by how many generations the kubelet's status is older than the spec; 0 also where
+	// kubelets do not report that.
+	Behind int64
+	// Grace is the time that a container gets to terminate.
+	Grace   time.Duration
+	Ready   Condition
+	InPlace Condition // apps.ConditionInPlaceUpdateReady
+	Traffic Condition // apps.ConditionPodReady
 
 	read
 }
@@ -66,8 +71,9 @@ type read struct {
 
 // Container is what a plan reads of a container's spec.
 type Container struct {
-	Name, Image string
-	Resources   corev1.ResourceRequirements
+	Name, Image  string
+	Resources    corev1.ResourceRequirements
+	ResizePolicy []corev1.ContainerResizePolicy
 }
 
 // Status is what a plan reads of a container's status.
@@ -75,7 +81,9 @@ type Status struct {
 	Name, Image, ImageID, ContainerID string
 	Ready                             bool
 	Restarts                          int
-	Resources                         *corev1.ResourceRequirements
+	// Started is when the container that runs started; zero if none runs.
+	Started   time.Time
+	Resources *corev1.ResourceRequirements
 }
 
 // Condition is a condition of a pod; one that it does not have is the zero value.
@@ -97,6 +105,12 @@ func View(o *corev1.Pod) *Pod {
 		Containers: make([]Container, 0, len(o.Spec.Containers)),
 		Statuses:   make([]Status, 0, len(o.Status.ContainerStatuses)),
 	}
+	if o.Status.ObservedGeneration != 0 {
+		p.Behind = o.Generation - o.Status.ObservedGeneration
+	}
+	if s := o.Spec.TerminationGracePeriodSeconds; s != nil {
+		p.Grace = time.Duration(*s) * time.Second
+	}
 	if p.InPlaceGrace != "" {
 		p.Ordered = orderedAnnotations(p.InPlaceGrace, o.Annotations)
 	}
@@ -115,14 +129,18 @@ func View(o *corev1.Pod) *Pod {
 	}
 	for i := range o.Spec.Containers {
 		c := &o.Spec.Containers[i]
-		p.Containers = append(p.Containers, Container{Name: c.Name, Image: c.Image, Resources: c.Resources})
+		p.Containers = append(p.Containers, Container{Name: c.Name, Image: c.Image, Resources: c.Resources, ResizePolicy: c.ResizePolicy})
 	}
 	for i := range o.Status.ContainerStatuses {
 		c := &o.Status.ContainerStatuses[i]
-		p.Statuses = append(p.Statuses, Status{
+		s := Status{
 			Name: c.Name, Image: c.Image, ImageID: c.ImageID, ContainerID: c.ContainerID,
 			Ready: c.Ready, Restarts: int(c.RestartCount), Resources: c.Resources,
-		})
+		}
+		if c.State.Running != nil {
+			s.Started = c.State.Running.StartedAt.Time
+		}
+		p.Statuses = append(p.Statuses, s)
 	}
 	for i := range o.Status.Conditions {
 		c := &o.Status.Conditions[i]

@@ -38,18 +38,19 @@ var projection = table(
 	seen, "metadata: name namespace uid labels finalizers creationTimestamp",
 	there, "metadata: deletionTimestamp",
 	unseen, "metadata: resourceVersion", // for the preconditions of writes
-	unseen, "metadata: generateName selfLink generation deletionGracePeriodSeconds managedFields annotations",
+	seen, "metadata: generation", // with status.observedGeneration: their difference
+	unseen, "metadata: generateName selfLink deletionGracePeriodSeconds managedFields annotations",
 	seen, "metadata.annotations: ["+apps.AnnotationDeletionCost+"] ["+apps.AnnotationInPlaceState+"] ["+apps.AnnotationInPlaceGrace+"] ["+apps.AnnotationStateSince+"]",
 	seen, "metadata.ownerReferences[controller]: uid controller",
 	unseen, "metadata.ownerReferences[controller]: apiVersion kind name blockOwnerDeletion",
 	unseen, "metadata.ownerReferences[other]",
 
-	seen, "spec: nodeName readinessGates",
-	seen, "spec.containers[]: name image resources",
-	unseen, "spec.containers[]: command args workingDir ports envFrom env resizePolicy restartPolicy restartPolicyRules volumeMounts volumeDevices",
+	seen, "spec: nodeName readinessGates terminationGracePeriodSeconds",
+	seen, "spec.containers[]: name image resources resizePolicy",
+	unseen, "spec.containers[]: command args workingDir ports envFrom env restartPolicy restartPolicyRules volumeMounts volumeDevices",
 	unseen, "spec.containers[]: livenessProbe readinessProbe startupProbe lifecycle terminationMessagePath terminationMessagePolicy imagePullPolicy",
 	unseen, "spec.containers[]: securityContext stdin stdinOnce tty",
-	unseen, "spec: initContainers ephemeralContainers volumes restartPolicy terminationGracePeriodSeconds activeDeadlineSeconds",
+	unseen, "spec: initContainers ephemeralContainers volumes restartPolicy activeDeadlineSeconds",
 	unseen, "spec: dnsPolicy nodeSelector serviceAccountName serviceAccount automountServiceAccountToken hostNetwork hostPID hostIPC",
 	unseen, "spec: shareProcessNamespace securityContext imagePullSecrets hostname subdomain affinity schedulerName tolerations hostAliases",
 	unseen, "spec: priorityClassName priority dnsConfig runtimeClassName enableServiceLinks preemptionPolicy overhead schedulingGroup",
@@ -64,8 +65,10 @@ var projection = table(
 	unseen, "status.conditions["+apps.ConditionPodReady+"]: lastProbeTime reason observedGeneration",
 	unseen, "status.conditions[other]",
 	seen, "status.containerStatuses[]: name image imageID containerID ready restartCount resources",
+	seen, "status.containerStatuses[].state.running: startedAt",
 	unseen, "status.containerStatuses[]: state lastState started allocatedResources volumeMounts user allocatedResourcesStatus stopSignal",
-	unseen, "status: observedGeneration message reason nominatedNodeName hostIP hostIPs podIP podIPs startTime initContainerStatuses",
+	seen, "status: observedGeneration",
+	unseen, "status: message reason nominatedNodeName hostIP hostIPs podIP podIPs startTime initContainerStatuses",
 	unseen, "status: qosClass ephemeralContainerStatuses resize resourceClaimStatuses extendedResourceClaimStatus allocatedResources resources nodeAllocatableResourceClaimStatuses",
 )
 

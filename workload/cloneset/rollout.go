@@ -173,5 +173,11 @@ func (p *plan) prepare(u *unit) {
 // recreate deletes a pod so that one of the other revision takes its place.
 func (p *plan) recreate(u *unit, to *Revision) {
 	p.because("Recreates", "pod %s is deleted, for one of revision %s", u.Name, to.name())
+	n := len(p.decision.Actions)
 	p.remove(u, true, "one of revision "+to.name()+" takes its place")
+	for i := n; i < len(p.decision.Actions); i++ {
+		if a := &p.decision.Actions[i]; a.Object.GetUID() == u.UID { // its claims come later
+			a.Event = "SuccessfulUpdatePodReCreate"
+		}
+	}
 }

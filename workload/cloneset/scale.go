@@ -24,8 +24,12 @@ func (p *plan) scale() {
 }
 
 // cancel takes pods back that wait for their preDelete hook and are needed again. One
-// whose deletion somebody asked for is not.
+// whose deletion somebody asked for is not. With markPodNotReady none is, as with Kruise: others
+// know by then that the pod is on its way out.
 func (p *plan) cancel() {
+	if hooks := p.hooks(); marks(hooks.PreDelete) || marks(hooks.InPlaceUpdate) {
+		return
+	}
 	unspecified := 0
 	var waiting []*unit
 	for i := range p.units {
@@ -58,7 +62,7 @@ func (p *plan) cancel() {
 			continue
 		}
 		to := apps.StatePreparingNormal
-		if s := u.inPlaceState(); u.InPlaceGrace != "" || s != nil && !u.updateDone() {
+		if s := u.inPlaceState(); u.InPlaceGrace != "" || s != nil && !p.updateDone(u) {
 			to = apps.StateUpdating
 		}
 		p.move(u, to, "it is needed again")
@@ -236,6 +240,7 @@ func (p *plan) grow() {
 			p.decision.limited = fmt.Sprintf("%d pods are missing, and spec.scaleStrategy.maxUnavailable is 0: none may be made", p.diff.create)
 		}
 		p.because("ScaleUpLimited", "%d pods are missing; spec.scaleStrategy.maxUnavailable lets %d be made now", p.diff.create, p.diff.createLimit)
+		p.tell(true, "ScaleUpLimited", "%d pods are missing; spec.scaleStrategy.maxUnavailable allows to create %d now", p.diff.create, p.diff.createLimit)
 	}
 	if p.Past.Batch > 0 {
 		n = min(n, p.Past.Batch)

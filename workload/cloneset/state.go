@@ -1,10 +1,12 @@
 package cloneset
 
 import (
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rehearse-k8s/rehearse/api/apps"
@@ -21,7 +23,7 @@ type State struct {
 	// without a controller that may match.
 	Pods, Orphans []*Pod
 	// Claims are those that the set controls, sorted by name; LooseClaims are those of the
-	// namespace without a controller that may be Orphans'.
+	// namespace without a controller whose names a set of this name has given (ClaimedBy).
 	Claims, LooseClaims []*Claim
 	// Revisions are those that the set controls, in any order.
 	Revisions []*Revision
@@ -37,6 +39,8 @@ type Claim struct {
 	Namespace, Name string
 	UID             types.UID
 	ResourceVersion string
+	// Controller is the UID of the claim's controller, "" if it has none.
+	Controller types.UID
 	// Instance is the pod's instance-id.
 	Instance string
 	// Marked says that it goes when its pod does: that one is to be deleted.
@@ -46,10 +50,28 @@ type Claim struct {
 // ViewClaim makes the Claim of an object.
 func ViewClaim(o *corev1.PersistentVolumeClaim) *Claim {
 	_, marked := o.Labels[apps.LabelSpecifiedDelete]
-	return &Claim{
+	c := &Claim{
 		Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
 		Instance: o.Labels[labelInstance], Marked: marked, Terminating: o.DeletionTimestamp != nil,
 	}
+	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
+		c.Controller = ref.UID
+	}
+	return c
+}
+
+// ClaimedBy are the names of the sets that may have given a claim its name, the longest last.
+func (c *Claim) ClaimedBy() (sets []string) {
+	if c.Instance == "" {
+		return nil
+	}
+	rest, found := strings.CutSuffix(c.Name, "-"+c.Instance)
+	for i := len(rest) - 1; found && i > 0; i-- {
+		if rest[i] == '-' && i+1 < len(rest) {
+			sets = append(sets, rest[i+1:])
+		}
+	}
+	return sets
 }
 
 // Same tells whether a plan can see no difference between two.

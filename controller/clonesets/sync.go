@@ -88,9 +88,7 @@ func (c *instance) state(ctx context.Context, k key, set *v1alpha1.CloneSet, m *
 	slices.SortFunc(s.Pods, func(a, b *cloneset.Pod) int { return strings.Compare(a.Name, b.Name) })
 	c.memories.Sized(k, len(s.Pods))
 
-	if s.Orphans = c.orphans(set); len(s.Orphans) > 0 {
-		s.LooseClaims = c.looseClaims(set.Namespace)
-	}
+	s.Orphans, s.LooseClaims = c.orphans(set), c.looseClaims(set)
 	claims, _ := c.caches[claimsResource].GetIndexer().ByIndex(byOwner, string(k.uid))
 	for _, obj := range claims {
 		s.Claims = append(s.Claims, cloneset.ViewClaim(obj.(*corev1.PersistentVolumeClaim)))
@@ -118,14 +116,11 @@ func (c *instance) orphans(set *v1alpha1.CloneSet) (orphans []*cloneset.Pod) {
 	return orphans
 }
 
-// looseClaims are the claims of a namespace that nobody controls and that have been made for a
-// pod of some set.
-func (c *instance) looseClaims(namespace string) (loose []*cloneset.Claim) {
-	found, _ := c.caches[claimsResource].GetIndexer().ByIndex(byNobody, namespace)
+// looseClaims are the claims without a controller that were created for a pod of a set of this name.
+func (c *instance) looseClaims(set *v1alpha1.CloneSet) (loose []*cloneset.Claim) {
+	found, _ := c.caches[claimsResource].GetIndexer().ByIndex(byFormer, set.Namespace+"/"+set.Name)
 	for _, obj := range found {
-		if view := cloneset.ViewClaim(obj.(*corev1.PersistentVolumeClaim)); view.Instance != "" {
-			loose = append(loose, view)
-		}
+		loose = append(loose, cloneset.ViewClaim(obj.(*corev1.PersistentVolumeClaim)))
 	}
 	slices.SortFunc(loose, func(a, b *cloneset.Claim) int { return strings.Compare(a.Name, b.Name) })
 	return loose

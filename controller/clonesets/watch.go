@@ -1,10 +1,14 @@
 package clonesets
 
 import (
+	"maps"
+	"math"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
@@ -13,12 +17,18 @@ import (
 	"github.com/rehearse-k8s/rehearse/workload/cloneset"
 )
 
-// The indexes of the caches of pods, claims and revisions.
+// The indexes of the caches.
 const (
-	// byOwner is the UID of the CloneSet that controls an object.
+	// byOwner of pods, claims and revisions is the UID of the CloneSet that controls an object.
 	byOwner = "owner"
-	// byNobody is the namespace of an object without a controller.
+	// byNobody of pods and revisions is the namespace of an object without a controller.
 	byNobody = "nobody"
+	// byFormer of claims without a controller are the CloneSets that may have given them their
+	// names, as namespace/name.
+	byFormer = "former"
+	// bySelector of CloneSets is a label that the selector requires, as namespace/key=value, or
+	// namespace/ where it requires none.
+	bySelector = "selector"
 )
 
 func isSet(ref *metav1.OwnerReference) bool {
@@ -37,53 +47,67 @@ func (c *instance) watch() error {
 			c.seeSet(now)
 		},
 	})
-	indexes := cache.Indexers{
-		byOwner: func(obj any) ([]string, error) {
-			if ref := metav1.GetControllerOfNoCopy(obj.(metav1.Object)); ref != nil && isSet(ref) {
-				return []string{string(ref.UID)}, nil
-			}
-			return nil, nil
-		},
-		byNobody: func(obj any) ([]string, error) {
-			if o := obj.(metav1.Object); metav1.GetControllerOfNoCopy(o) == nil {
-				return []string{o.GetNamespace()}, nil
-			}
-			return nil, nil
-		},
+	if err == nil {
+		err = sets.AddIndexers(cache.Indexers{bySelector: selectorIndex})
 	}
-	for resource, same := range map[string]func(old, now any) bool{
-		podsResource: func(old, now any) bool {
-			return cloneset.View(old.(*corev1.Pod)).Same(cloneset.View(now.(*corev1.Pod)))
-		},
-		claimsResource: func(old, now any) bool {
-			return cloneset.ViewClaim(old.(*corev1.PersistentVolumeClaim)).Same(cloneset.ViewClaim(now.(*corev1.PersistentVolumeClaim)))
-		},
-		revisionsResource: func(old, now any) bool {
-			return old.(*appsv1.ControllerRevision).Revision == now.(*appsv1.ControllerRevision).Revision
-		},
+	for resource, indexes := range map[string]cache.Indexers{
+		podsResource:      {byOwner: ownerIndex, byNobody: nobodyIndex},
+		claimsResource:    {byOwner: ownerIndex, byFormer: formerIndex},
+		revisionsResource: {byOwner: ownerIndex, byNobody: nobodyIndex},
 	} {
 		if err == nil {
 			err = c.caches[resource].AddIndexers(indexes)
 		}
 		if err == nil {
-			_, err = c.caches[resource].AddEventHandler(cache.ResourceEventHandlerFuncs{
-				AddFunc: c.see, DeleteFunc: c.see,
-				UpdateFunc: func(old, now any) {
-					was, is := c.keysOf(old), c.keysOf(now)
-					if len(was) == 0 && len(is) == 0 {
-						return
-					}
-					if len(was) != len(is) || len(is) > 0 && was[0] != is[0] {
-						c.see(old)
-					} else if same(old, now) {
-						return
-					}
-					c.see(now)
-				},
-			})
+			_, err = c.caches[resource].AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: c.see, DeleteFunc: c.see, UpdateFunc: c.seeUpdate})
 		}
 	}
 	return err
+}
+
+func ownerIndex(obj any) ([]string, error) {
+	if ref := metav1.GetControllerOfNoCopy(obj.(metav1.Object)); ref != nil && isSet(ref) {
+		return []string{string(ref.UID)}, nil
+	}
+	return nil, nil
+}
+
+func nobodyIndex(obj any) ([]string, error) {
+	if o := obj.(metav1.Object); metav1.GetControllerOfNoCopy(o) == nil {
+		return []string{o.GetNamespace()}, nil
+	}
+	return nil, nil
+}
+
+func formerIndex(obj any) (keys []string, err error) {
+	claim := cloneset.ViewClaim(obj.(*corev1.PersistentVolumeClaim))
+	if claim.Controller == "" {
+		for _, name := range claim.ClaimedBy() {
+			keys = append(keys, claim.Namespace+"/"+name)
+		}
+	}
+	return keys, nil
+}
+
+// selectorIndex chooses the label that tells a CloneSet from others most likely: one with the name of the
+// set, else the one with the longest value. A set whose selector cannot be read adopts nothing.
+func selectorIndex(obj any) ([]string, error) {
+	set := obj.(*v1alpha1.CloneSet)
+	if _, err := cloneset.Matcher(set); err != nil {
+		return nil, nil
+	}
+	best, found := "", -1
+	for _, key := range slices.Sorted(maps.Keys(set.Spec.Selector.MatchLabels)) {
+		value := set.Spec.Selector.MatchLabels[key]
+		worth := len(value)
+		if value == set.Name {
+			worth = math.MaxInt
+		}
+		if worth > found {
+			best, found = key+"="+value, worth
+		}
+	}
+	return []string{set.Namespace + "/" + best}, nil
 }
 
 func (c *instance) seeSet(obj any) {
@@ -105,15 +129,55 @@ func (c *instance) see(obj any) {
 		obj = t.Obj
 	}
 	for _, k := range c.keysOf(obj) {
-		if pause := c.memories.Pause(k); pause > 0 {
-			c.queue.AddAfter(k, pause)
-		} else {
-			c.queue.Add(k)
-		}
+		c.add(k)
 	}
 }
 
-// keysOf are the sets that an object matters to: the one that controls it, or those that
+// seeUpdate has the sets looked at to which an object matters now, unless none of their plans could tell
+// a difference, and those to which it mattered before.
+func (c *instance) seeUpdate(old, now any) {
+	was, is := c.keysOf(old), c.keysOf(now)
+	if slices.Equal(was, is) {
+		if len(is) > 0 && !same(old, now) {
+			c.see(now)
+		}
+		return
+	}
+	for _, k := range was {
+		if !slices.Contains(is, k) {
+			c.add(k)
+		}
+	}
+	c.see(now)
+}
+
+// same tells whether no plan can see a difference between two versions of an object. Of revisions a
+// plan sees everything but who manages which field.
+func same(old, now any) bool {
+	switch now := now.(type) {
+	case *corev1.Pod:
+		return cloneset.View(old.(*corev1.Pod)).Same(cloneset.View(now))
+	case *corev1.PersistentVolumeClaim:
+		return cloneset.ViewClaim(old.(*corev1.PersistentVolumeClaim)).Same(cloneset.ViewClaim(now))
+	case *appsv1.ControllerRevision:
+		a, b := *old.(*appsv1.ControllerRevision), *now
+		for _, o := range []*appsv1.ControllerRevision{&a, &b} {
+			o.ResourceVersion, o.ManagedFields = "", nil
+		}
+		return equality.Semantic.DeepEqual(a, b)
+	}
+	return false
+}
+
+func (c *instance) add(k key) {
+	if pause := c.memories.Pause(k); pause > 0 {
+		c.queue.AddAfter(k, pause)
+	} else {
+		c.queue.Add(k)
+	}
+}
+
+// keysOf are the sets that an object matters to, by name: the one that controls it, or those that
 // may adopt it.
 func (c *instance) keysOf(obj any) (keys []key) {
 	o, ok := obj.(metav1.Object)
@@ -126,20 +190,31 @@ func (c *instance) keysOf(obj any) (keys []key) {
 		}
 		return nil
 	}
-	switch obj.(type) {
-	case *corev1.Pod, *appsv1.ControllerRevision:
-	default:
-		return nil
+	sets := c.caches[setsResource].GetIndexer()
+	if claim, ok := obj.(*corev1.PersistentVolumeClaim); ok {
+		for _, name := range cloneset.ViewClaim(claim).ClaimedBy() {
+			if set := cached[v1alpha1.CloneSet](c, setsResource, claim.Namespace, name); set != nil {
+				keys = append(keys, keyOf(set))
+			}
+		}
+		return keys
 	}
 	if len(o.GetLabels()) == 0 {
 		return nil
 	}
-	sets, _ := c.caches[setsResource].GetIndexer().ByIndex(cache.NamespaceIndex, o.GetNamespace())
-	for _, found := range sets {
-		set := found.(*v1alpha1.CloneSet)
-		if match, err := cloneset.Matcher(set); err == nil && match(o.GetLabels()) {
-			keys = append(keys, keyOf(set))
+	consider := func(label string) {
+		found, _ := sets.ByIndex(bySelector, o.GetNamespace()+"/"+label)
+		for _, obj := range found {
+			set := obj.(*v1alpha1.CloneSet)
+			if match, err := cloneset.Matcher(set); err == nil && match(o.GetLabels()) {
+				keys = append(keys, keyOf(set))
+			}
 		}
 	}
+	consider("")
+	for key, value := range o.GetLabels() {
+		consider(key + "=" + value)
+	}
+	slices.SortFunc(keys, func(a, b key) int { return strings.Compare(a.name, b.name) })
 	return keys
 }

@@ -278,7 +278,15 @@ func (c *instance) patch(ctx context.Context, set *v1alpha1.CloneSet, m *memory,
 	if a.Reason.Code == updatedInPlace {
 		c.events.Tell(set, false, updatedInPlace, fmt.Sprintf("pod %s is %s", a.Object.GetName(), a.Reason.Text))
 	}
+	c.emit(set, a)
 	return left, nil
+}
+
+// emit emits the Event that a plan wants of a write that has had effect.
+func (c *instance) emit(set *v1alpha1.CloneSet, a *workload.Action) {
+	if a.Event != "" {
+		c.events.Tell(set, false, a.Event, fmt.Sprintf("pod %s: %s", a.Object.GetName(), a.Reason.Text))
+	}
 }
 
 // putWhole sends a pod as a patch would leave it, if that may be done and is known. It is
@@ -360,6 +368,7 @@ func (c *instance) delete(ctx context.Context, set *v1alpha1.CloneSet, m *memory
 		if resource != revisionsResource {
 			c.events.Tell(set, false, "SuccessfulDelete", fmt.Sprintf("deleted %s %s: %s", kind, a.Object.GetName(), a.Reason.Text))
 		}
+		c.emit(set, a)
 	}
 	m.Gone(a.Object.GetUID(), gone)
 	return nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -18,16 +19,23 @@ import (
 // killed is the exit code of a container that was stopped.
 const killed = 137
 
-// run makes the status of a pod say what its containers do now, and returns how long the
+// acting is what a kubelet knows besides the pod when it acts on it.
+type acting struct {
+	// asked tells whether a container is to begin anew although its image is the same.
+	asked func(*corev1.ContainerStatus) bool
+	// since is how long ago the kubelet began to act on this version of the spec.
+	since time.Duration
+}
+
+// update makes the status of a pod say what its containers do now, and returns how long the
 // next change of it is away. Conditions of others stay as they are.
-func run(pod *corev1.Pod, b Behaviour, now time.Time) (wake time.Duration) {
+func update(pod *corev1.Pod, b Behaviour, a acting, now time.Time) (wake time.Duration) {
 	status := &pod.Status
 	status.Phase = corev1.PodRunning
 	status.ObservedGeneration = pod.Generation
 	if status.StartTime == nil {
 		status.StartTime = ptr.To(metav1.NewTime(now))
 	}
-	asked := restartsAsked(pod)
 	before := status.ContainerStatuses
 	status.ContainerStatuses = nil
 	for i := range pod.Spec.Containers {
@@ -36,10 +44,14 @@ func run(pod *corev1.Pod, b Behaviour, now time.Time) (wake time.Duration) {
 		if j := slices.IndexFunc(before, func(s corev1.ContainerStatus) bool { return s.Name == c.Name }); j >= 0 {
 			s = before[j]
 		}
-		if s.State.Running != nil && (s.Image != c.Image || asked(&s)) {
-			stop(&s, now, "Completed", 0)
-			s.LastTerminationState, s.State = s.State, corev1.ContainerState{
-				Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"},
+		if s.State.Running != nil && (s.Image != c.Image || a.asked(&s) || resizeRestarts(c, &s)) {
+			if rest := b.Kill - a.since; rest > 0 {
+				wake = sooner(wake, rest)
+			} else {
+				stop(&s, now, "Completed", 0)
+				s.LastTerminationState, s.State = s.State, corev1.ContainerState{
+					Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"},
+				}
 			}
 		}
 		if s.State.Running == nil {
@@ -48,9 +60,14 @@ func run(pod *corev1.Pod, b Behaviour, now time.Time) (wake time.Duration) {
 			} else {
 				begin(pod, c, &s, b, now)
 			}
+		} else if !resizeRestarts(c, &s) && !resizedTo(c, &s) {
+			if rest := b.Resize - a.since; rest > 0 {
+				wake = sooner(wake, rest)
+			} else {
+				resize(c, &s)
+			}
 		}
 		s.Ready = s.State.Running != nil && !slices.Contains(b.Unready, c.Name)
-		resize(c, &s)
 		status.ContainerStatuses = append(status.ContainerStatuses, s)
 	}
 	judge(pod, now)
@@ -59,14 +76,15 @@ func run(pod *corev1.Pod, b Behaviour, now time.Time) (wake time.Duration) {
 
 // restartsAsked reads what stands in for OpenKruise's daemon: containers whose environment
 // comes from the pod's metadata begin anew when an update in place has changed that, if
-// they are still those that the update has found.
-func restartsAsked(pod *corev1.Pod) func(*corev1.ContainerStatus) bool {
+// they are still those that the update has found, or began with what the metadata said before.
+func restartsAsked(pod *corev1.Pod, kept func(container string) bool) func(*corev1.ContainerStatus) bool {
 	var u apps.InPlaceUpdateState
 	if err := json.Unmarshal([]byte(pod.Annotations[apps.AnnotationInPlaceState]), &u); err != nil || !u.UpdateEnvFromMetadata {
 		return func(*corev1.ContainerStatus) bool { return false }
 	}
 	return func(s *corev1.ContainerStatus) bool {
-		return s.ContainerID != "" && s.ContainerID == u.LastContainerStatuses[s.Name].ContainerID
+		was, changed := u.LastContainerStatuses[s.Name]
+		return changed && s.ContainerID != "" && (s.ContainerID == was.ContainerID || !kept(s.Name))
 	}
 }
 
@@ -80,9 +98,10 @@ func downFor(s *corev1.ContainerStatus, restart time.Duration, now time.Time) ti
 	return last.FinishedAt.Add(restart).Sub(now)
 }
 
+// sooner is the first of two times, of which 0 is none.
 func sooner(wake, other time.Duration) time.Duration {
-	if wake == 0 {
-		return other
+	if wake == 0 || other == 0 {
+		return max(wake, other)
 	}
 	return min(wake, other)
 }
@@ -99,6 +118,7 @@ func begin(pod *corev1.Pod, c *corev1.Container, s *corev1.ContainerStatus, b Be
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%d", pod.UID, c.Name, s.RestartCount))
 	s.ContainerID = fmt.Sprintf("rehearse://%x", sum[:8])
 	s.Started = ptr.To(true)
+	resize(c, s)
 	s.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(now)}}
 }
 
@@ -111,7 +131,25 @@ func stop(s *corev1.ContainerStatus, now time.Time, reason string, code int32) {
 	s.Ready, s.Started = false, ptr.To(false)
 }
 
-// resize gives a container what its spec asks for, at once and without a restart.
+// resizeRestarts tells whether a container has to begin anew to get what its spec asks for.
+func resizeRestarts(c *corev1.Container, s *corev1.ContainerStatus) bool {
+	return s.Resources != nil && slices.ContainsFunc(c.ResizePolicy, func(p corev1.ContainerResizePolicy) bool {
+		request, limit := s.Resources.Requests[p.ResourceName], s.Resources.Limits[p.ResourceName]
+		return p.RestartPolicy == corev1.RestartContainer &&
+			(request.Cmp(c.Resources.Requests[p.ResourceName]) != 0 || limit.Cmp(c.Resources.Limits[p.ResourceName]) != 0)
+	})
+}
+
+// resizedTo tells whether a container has what its spec asks for.
+func resizedTo(c *corev1.Container, s *corev1.ContainerStatus) bool {
+	is := corev1.ResourceRequirements{}
+	if s.Resources != nil {
+		is = *s.Resources
+	}
+	return equality.Semantic.DeepEqual(is.Requests, c.Resources.Requests) && equality.Semantic.DeepEqual(is.Limits, c.Resources.Limits)
+}
+
+// resize gives a container what its spec asks for.
 func resize(c *corev1.Container, s *corev1.ContainerStatus) {
 	s.Resources, s.AllocatedResources = nil, nil
 	if len(c.Resources.Limits)+len(c.Resources.Requests) > 0 {

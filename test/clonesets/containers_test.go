@@ -18,6 +18,12 @@ var (
 	late  = early.Add(time.Minute)
 )
 
+// run is update of a pod whose spec was acted on long ago, and whose environment is kept.
+func run(pod *corev1.Pod, b Behaviour, now time.Time) time.Duration {
+	kept := func(string) bool { return true }
+	return update(pod, b, acting{restartsAsked(pod, kept), time.Hour}, now)
+}
+
 // alive is a pod that runs since early, with its gate open.
 func alive() *corev1.Pod {
 	p := &corev1.Pod{

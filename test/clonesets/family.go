@@ -20,6 +20,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/simtest"
+	"github.com/rehearse-k8s/rehearse/simtest/kubecontrollers"
 	"github.com/rehearse-k8s/rehearse/test/family"
 )
 
@@ -43,6 +44,8 @@ type Case struct {
 	// preDelete and inPlaceUpdate from the template.
 	Drain, Register       time.Duration
 	Early, OneByOne, Born bool
+	// Notice and the next are those of Behaviour.
+	Notice, Kill, Report, Crash, CrashOnChange, Resize time.Duration
 }
 
 // Change is what the user does after some time: a patch of the CloneSet, or something to
@@ -51,6 +54,8 @@ type Change struct {
 	After time.Duration
 	// Patch is a merge patch of the CloneSet.
 	Patch string
+	// Recreate deletes the CloneSet without its pods, claims and revisions, and creates it again.
+	Recreate bool
 	// Pod is what is done to a pod, the one at place Which, by name, among those there are;
 	// Fewer takes one off replicas with it.
 	Pod   string
@@ -81,6 +86,7 @@ func (c Case) String() string {
 	}
 	text := fmt.Sprintf("case %d: of 10 pods %d are never ready, %d get no node, %d are forgotten by hooks; start %s, restart %s, stop %s, drain %s, register %s; same image %t, early %t, one by one %t, excludes %t\n%s",
 		c.Seed, c.Unready, c.Unbound, c.Never, c.Start, c.Restart, c.Stop, c.Drain, c.Register, c.SameImage, c.Early, c.OneByOne, c.Excludes, spec)
+	text += fmt.Sprintf("notice %s, kill %s, report %s, crash %s, crash on change %s, resize %s\n", c.Notice, c.Kill, c.Report, c.Crash, c.CrashOnChange, c.Resize)
 	for _, change := range c.Changes {
 		text += fmt.Sprintf("after %s: %s\n", change.After, change)
 	}
@@ -89,6 +95,9 @@ func (c Case) String() string {
 
 // String is the change as people read it.
 func (c Change) String() string {
+	if c.Recreate {
+		return "deleted without its dependents, and created again"
+	}
 	if c.Pod == "" {
 		return c.Patch
 	}
@@ -125,6 +134,9 @@ func (c Case) Story(controller simtest.Constructor, patterns ...fault.Fault) fun
 		if len(c.Spec.VolumeClaimTemplates) > 0 {
 			w.Controller("claims", Claims)
 		}
+		if slices.ContainsFunc(c.Changes, func(c Change) bool { return c.Recreate }) {
+			w.Controller("garbage-collector", kubecontrollers.GarbageCollectorOf("clonesets.apps.kruise.io", "pods", "persistentvolumeclaims", "controllerrevisions.apps"))
+		}
 		w.Faults(patterns...)
 		set := c.set()
 		w.Create(set)
@@ -156,6 +168,10 @@ func (c Change) make(w *simtest.World, set *v1alpha1.CloneSet) {
 	if !w.Get(set) || set.DeletionTimestamp != nil {
 		return
 	}
+	if c.Recreate {
+		c.recreate(w, set)
+		return
+	}
 	if c.Pod == "" {
 		w.Patch(set, types.MergePatchType, c.Patch)
 		return
@@ -184,6 +200,22 @@ func (c Change) make(w *simtest.World, set *v1alpha1.CloneSet) {
 	}
 }
 
+// recreate deletes a CloneSet without its dependents and creates it again, as it was, when it is gone.
+func (c Change) recreate(w *simtest.World, set *v1alpha1.CloneSet) {
+	_ = clientOf(w).Discovery().RESTClient().Delete().
+		AbsPath("/apis", v1alpha1.GroupVersion.String(), "namespaces", set.Namespace, v1alpha1.Resource, set.Name).
+		Body(&metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationOrphan), Preconditions: metav1.NewUIDPreconditions(string(set.UID))}).
+		Do(context.Background()).Error()
+	next := &v1alpha1.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Name, Labels: set.Labels}, Spec: set.Spec}
+	for range 20 {
+		w.Advance(500 * time.Millisecond)
+		if !w.Get(set) {
+			w.Create(next)
+			return
+		}
+	}
+}
+
 func (c Change) pod(w *simtest.World, pod *unstructured.Unstructured) {
 	client, err := kubernetes.NewForConfig(w.Config())
 	if err != nil {
@@ -208,7 +240,10 @@ func (c Case) draw(pod *corev1.Pod, of int, what string) int {
 
 // behaviour is how a pod lives.
 func (c Case) behaviour(pod *corev1.Pod) Behaviour {
-	b := Behaviour{Start: c.Start, Restart: c.Restart, Stop: c.Stop, SameImage: c.SameImage}
+	b := Behaviour{
+		Start: c.Start, Restart: c.Restart, Stop: c.Stop, SameImage: c.SameImage,
+		Notice: c.Notice, Kill: c.Kill, Report: c.Report, Crash: c.Crash, CrashOnChange: c.CrashOnChange, Resize: c.Resize,
+	}
 	b.Unbound = c.draw(pod, 10, "unbound") < c.Unbound
 	never := c.draw(pod, 10, "unready") < c.Unready
 	for i := range pod.Spec.Containers {

@@ -52,7 +52,7 @@ func TestFound(t *testing.T) {
 		// preDelete hook was to be updated although the partition keeps it.
 		2015,
 	} {
-		found = append(found, clonesets.Draw(seed))
+		found = append(found, clonesets.DrawBase(seed))
 	}
 	again, _ := clonesets.Rehearse(t, ours, found, 5)
 	for _, f := range again {
@@ -74,7 +74,7 @@ func TestClaimsFound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r := simtest.Explore(t, clonesets.Options().Seeds(5), clonesets.Draw(9722).Story(ours, faults...)); r.Failure != nil {
+		if r := simtest.Explore(t, clonesets.Options().Seeds(5), clonesets.DrawBase(9722).Story(ours, faults...)); r.Failure != nil {
 			t.Errorf("%s", said(r.Failure))
 		}
 	}

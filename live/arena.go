@@ -46,9 +46,15 @@ type Options struct {
 	// started that has no other use. Nodes, Kinds, Conversions and Beside are then not used:
 	// the target has its own.
 	Target *rest.Config
+	// QPS is how many requests a second the rehearsal itself sends to the target at most (default DefaultQPS). Clients
+	// limit their own.
+	QPS float32
 	// Logs, if it is not nil, is told what clients print, a line each.
 	Logs func(run int64, client, line string)
 }
+
+// DefaultQPS is how many requests a second a rehearsal sends to a cluster that is not its own.
+const DefaultQPS = 50
 
 // Arena is where runs are played: an API, and what all runs begin with.
 type Arena struct {

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
@@ -41,7 +42,8 @@ type borrowed struct {
 	discovery  discovery.DiscoveryInterface
 	following  context.Context
 	stop       context.CancelFunc
-	made       []madeObject // objects of the beginning that we made
+	limit      flowcontrol.RateLimiter // of all requests but those of the clients under test
+	made       []madeObject            // objects of the beginning that we made
 
 	// found is what there was before the first run; nil until that is known, and nothing is
 	// brought back before.
@@ -64,7 +66,9 @@ type madeObject struct {
 }
 
 func newBorrowed(a *Arena) *borrowed {
+	qps := cmp.Or(a.o.QPS, DefaultQPS)
 	g := &borrowed{
+		limit: flowcontrol.NewTokenBucketRateLimiter(qps, max(1, int(2*qps))),
 		arena: a, mirror: newMirror(time.Now), namespaces: map[string]bool{},
 		touched: map[string][]write{}, created: newCreated(), finalizers: map[string]bool{fault.ForeignFinalizer: true},
 	}
@@ -78,7 +82,7 @@ func newBorrowed(a *Arena) *borrowed {
 func (g *borrowed) config(actor string) *rest.Config {
 	c := rest.CopyConfig(g.arena.o.Target)
 	c.UserAgent = "rehearse:" + actor
-	c.QPS, c.WarningHandler = -1, rest.NoWarnings{}
+	c.RateLimiter, c.WarningHandler = g.limit, rest.NoWarnings{}
 	return c
 }
 

@@ -3,15 +3,19 @@
 package live
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -106,6 +110,7 @@ func meddle(ctx context.Context, client dynamic.Interface) {
 	patch("configmaps", "elsewhere", "guarded", `{"metadata":{"finalizers":["meddler.example.com/f"]},"data":null}`)
 	patch("namespaces", "", "elsewhere", `{"metadata":{"labels":{"meddled":"yes"},"annotations":{"meddled":"yes"}}}`)
 	patch("persistentvolumes", "", "theirs", `{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
+	patch("nodes", "", "joined", `{"metadata":{"labels":{"meddled":"yes"}}}`)
 	patch("nodes", "", "theirs", `{"spec":{"unschedulable":true,"taints":[{"key":"meddled","effect":"NoExecute"}]}}`)
 	_, _ = in("clusterroles", "").Create(ctx, object("rbac.authorization.k8s.io/v1", "ClusterRole", "", "meddlers"), metav1.CreateOptions{})
 	owner, err := in("configmaps", "elsewhere").Create(ctx, object("v1", "ConfigMap", "elsewhere", "meddlers"), metav1.CreateOptions{})
@@ -194,15 +199,18 @@ spec:
   cluster: {nodes: 0, controllers: []}
   clients: [{name: meddler}]
   steps:
-  - create: {object: {apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: default}}}
+  - create: {object: {apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: default}, data: {password: hunter2}}}
   - create: {object: {apiVersion: v1, kind: ConfigMap, metadata: {name: meddlers-too, namespace: elsewhere, finalizers: [user.example.com/f]}}}
   - patch: {resource: configmaps, namespace: elsewhere, name: guarded, patch: {data: {user: "yes"}}}
+  - create: {object: {apiVersion: v1, kind: Pod, metadata: {name: a, namespace: default}, spec: {containers: [
+      {name: a, image: a, env: [{name: PASSWORD, value: hunter2}], args: ["--password=hunter2", --verbose]}]}}}
+  - create: {object: {apiVersion: v1, kind: Secret, metadata: {name: a, namespace: default}, stringData: {password: hunter2}}}
   - wait: {oracle: Exists, with: {resource: configmaps, name: done-1}, within: 20s}
   invariants: {endsVary: true}
 `
 
 // meddlingScenario has its objects in default alone: what it says of elsewhere must not make that its own.
-func meddlingScenario(t *testing.T, config *rest.Config) *Arena {
+func meddlingScenario(t *testing.T, config *rest.Config, sent *requests) *Arena {
 	t.Helper()
 	t.Setenv("LIVE_TEST_CLIENT", "meddler")
 	s, err := scenario.Read("meddling.yaml", []byte(meddling), nil)
@@ -215,6 +223,7 @@ func meddlingScenario(t *testing.T, config *rest.Config) *Arena {
 	elsewhere := s.Steps[1:3]
 	s.Steps = slices.Delete(slices.Clone(s.Steps), 1, 3)
 	target := rest.CopyConfig(config)
+	target.Wrap(func(next http.RoundTripper) http.RoundTripper { return sent.through(next) })
 	a, err := Open(t.Context(), Options{Scenario: s, Dir: filepath.Join(t.TempDir(), "arena"), Target: target})
 	if err != nil {
 		t.Fatal(err)
@@ -223,6 +232,25 @@ func meddlingScenario(t *testing.T, config *rest.Config) *Arena {
 	a.lengths.calm, a.lengths.patience, a.lengths.clinging, a.lengths.restless = 100*time.Millisecond, 3*time.Second, 100*time.Millisecond, time.Second
 	a.lengths.restoring = 20 * time.Second
 	return a
+}
+
+// requests are what a rehearsal itself has sent, in order: "DELETE /api/v1/nodes/a".
+type requests struct {
+	mu  sync.Mutex
+	all []string
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func (s *requests) through(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		s.mu.Lock()
+		s.all = append(s.all, r.Method+" "+r.URL.Path)
+		s.mu.Unlock()
+		return next.RoundTrip(r)
+	})
 }
 
 // bystander writes into its own objects while runs go on, and returns what they must hold in the end.
@@ -266,14 +294,16 @@ func TestBystanders(t *testing.T) {
 		faults    []string
 	}{
 		{},
-		{faults: []string{"crash-after actor=meddler verb=patch object=elsewhere/guarded"}},
+		{faults: []string{"crash-after actor=meddler verb=patch object=elsewhere/guarded", "label actor=meddler verb=patch object=joined", "finalizer actor=meddler verb=create object=default/done-0 for=300ms", "delete actor=meddler verb=create object=elsewhere/meddlers"}},
 		{faults: []string{"delete actor=meddler verb=patch object=elsewhere/mine", "finalizer actor=meddler verb=patch object=elsewhere/mine", "label actor=meddler verb=patch object=elsewhere", "finalizer actor=meddler verb=create object=elsewhere/meddlers for=20s"}, interrupt: 1500 * time.Millisecond},
 		{faults: []string{"lost-answer actor=meddler verb=create object=elsewhere/meddlers", "finalizer actor=meddler verb=create object=default/done-0 for=20s"}, interrupt: 900 * time.Millisecond},
 		{interrupt: 400 * time.Millisecond},
 	} {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			config, client := bystanders(t)
-			a := meddlingScenario(t, config)
+			sent := &requests{}
+			a := meddlingScenario(t, config, sent)
+			create(t, client.CoreV1().Nodes().Create, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "joined"}}) // after the beginning
 			before := everything(t, config)
 			expected := map[string]*unstructured.Unstructured{}
 			for key, o := range before {
@@ -321,8 +351,13 @@ func TestBystanders(t *testing.T) {
 			if before["secrets elsewhere/untouched"].GetResourceVersion() != after["secrets elsewhere/untouched"].GetResourceVersion() {
 				t.Error("what nobody has touched was written")
 			}
+			if out != nil {
+				checkInterference(t, out.Run)
+			}
 			if c.interrupt == 0 && out != nil {
+				checkOrder(t, sent.all)
 				checkDenied(t, out.Run)
+				checkPrivate(t, out.Run)
 			}
 		})
 	}
@@ -353,6 +388,48 @@ func checkDenied(t *testing.T, run *history.Run) {
 		if got := codes[key]; got != want {
 			t.Errorf("%s: %d, want %d (of %v)", key, got, want, codes)
 		}
+	}
+}
+
+// checkInterference: faults act as somebody else on the run's own objects alone, each known by its UID.
+func checkInterference(t *testing.T, run *history.Run) {
+	t.Helper()
+	created := map[string]bool{}
+	for i := range run.Steps {
+		s := &run.Steps[i]
+		if s.Code == http.StatusCreated {
+			created[s.Object.String()] = true
+		}
+		if s.Actor == "somebody" && s.IsWrite() && (!created[s.Object.String()] || !s.Guarded) {
+			t.Errorf("step %d: somebody %s %s, guarded %t", s.N, s.Verb, s.Object, s.Guarded)
+		}
+	}
+}
+
+// checkOrder: what a client has given an owner loses that before the owner is deleted.
+func checkOrder(t *testing.T, sent []string) {
+	t.Helper()
+	released := slices.Index(sent, "PUT /api/v1/namespaces/elsewhere/configmaps/adopted")
+	deleted := slices.Index(sent, "DELETE /api/v1/namespaces/elsewhere/configmaps/meddlers")
+	if released < 0 || deleted < released {
+		t.Errorf("the owner was deleted by request %d, and what it owned released by request %d", deleted, released)
+	}
+}
+
+// checkPrivate: the record has what the run did, and nothing that is the users' own affair.
+func checkPrivate(t *testing.T, run *history.Run) {
+	t.Helper()
+	var record bytes.Buffer
+	if err := history.Write(&record, run); err != nil {
+		t.Fatal(err)
+	}
+	for _, private := range []string{"hunter2", base64.StdEncoding.EncodeToString([]byte("hunter2")), "untouched", "their.example.com/n"} {
+		if strings.Contains(record.String(), private) {
+			t.Errorf("the record has %q", private)
+		}
+	}
+	if !strings.Contains(record.String(), `"--password=(hidden)","--verbose"`) || !strings.Contains(record.String(), "done-1") {
+		t.Error("the record lacks what the run did")
 	}
 }
 

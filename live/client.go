@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math/big"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/rehearse/v1alpha1"
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/proxy"
+	"github.com/rehearse-k8s/rehearse/scenario"
 )
 
 // client is a client under test in one run: its door, and its process, one life after
@@ -42,18 +44,26 @@ type client struct {
 	error error     // it could not be started
 }
 
-// identity is who clients are to the API, by name; a certificate for each is made once.
-var identity = sync.OnceValues(newIdentity)
+// identities are who clients are to the API. A certificate for each is made once.
+var identities sync.Map // of func() (*rest.Config, error), by user and groups
 
-// newIdentity is a certificate of a user who may do everything. Nobody signs it: whose it
-// is the door knows, which was given it.
-func newIdentity() (*rest.Config, error) {
+// identityOf is a client's own, as its scenario says.
+func identityOf(c *v1alpha1.Client) (*rest.Config, error) {
+	name, groups := scenario.User(c)
+	once, _ := identities.LoadOrStore(strings.Join(append([]string{name}, groups...), "\x00"),
+		sync.OnceValues(func() (*rest.Config, error) { return newIdentity(name, groups) }))
+	return once.(func() (*rest.Config, error))()
+}
+
+// newIdentity is a certificate of a user. Nobody signs it: whose it is the door knows, which was
+// given it, and the proxy impersonates that user.
+func newIdentity(name string, groups []string) (*rest.Config, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "rehearse:client", Organization: []string{"system:masters"}},
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name, Organization: groups},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(30 * 24 * time.Hour),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
@@ -72,7 +82,7 @@ func newIdentity() (*rest.Config, error) {
 
 // newClient opens the door of a client. Its process is not started yet.
 func (r *run) newClient(spec *v1alpha1.Client, actor string, p *printed) (*client, error) {
-	who, err := identity()
+	who, err := identityOf(spec)
 	if err != nil {
 		return nil, err
 	}

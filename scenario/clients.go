@@ -50,10 +50,69 @@ func (c *checker) clients(a at) {
 			c.tell(one.field("featureGates"), "", "are those of a builtin; give them to a command as it wants them")
 		}
 		c.environment(one.field("env"), client.Env)
+		c.identity(one.field("as"), client.As)
 		if client.Dir != "" {
 			client.Dir = c.beside(client.Dir)
 		}
 		s.Clients = append(s.Clients, client)
+	}
+}
+
+// identity checks who a client is to the API.
+func (c *checker) identity(a at, as *v1alpha1.Identity) {
+	if as == nil {
+		return
+	}
+	account, user := a.field("serviceAccount"), a.field("user")
+	if (as.ServiceAccount == "") == (as.User == "") {
+		c.tell(a, "", "must have either serviceAccount or user; leave it out for a client that may do everything")
+	}
+	if account.given() {
+		namespace, name, both := strings.Cut(as.ServiceAccount, "/")
+		if !both || len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
+			c.tell(account, as.ServiceAccount, "must be namespace/name of a ServiceAccount, such as default/operator")
+		}
+		if len(as.Groups) > 0 {
+			c.tell(a.field("groups"), strings.Join(as.Groups, ", "), "are for user; a ServiceAccount has the groups of its namespace")
+		}
+	}
+	if strings.HasPrefix(as.User, serviceAccountPrefix) {
+		c.tell(user, as.User, "is a ServiceAccount; write it as serviceAccount: namespace/name")
+	}
+	for i, group := range as.Groups {
+		if group == "" {
+			c.tell(a.field("groups").item(i), "", "must name a group")
+		}
+	}
+}
+
+// serviceAccountPrefix begins the user names of ServiceAccounts.
+const serviceAccountPrefix = "system:serviceaccount:"
+
+// User returns the name and the groups by which the API knows a client. A ServiceAccount's groups follow
+// from its name.
+func User(c *v1alpha1.Client) (name string, groups []string) {
+	switch as := c.As; {
+	case as == nil:
+		return "rehearse:client", []string{"system:masters"}
+	case as.ServiceAccount != "":
+		return serviceAccountPrefix + strings.ReplaceAll(as.ServiceAccount, "/", ":"), nil
+	default:
+		return as.User, as.Groups
+	}
+}
+
+// Rights says for people whose rights a client has.
+func Rights(c *v1alpha1.Client) string {
+	switch as := c.As; {
+	case as == nil:
+		return "all (group system:masters)"
+	case as.ServiceAccount != "":
+		return "those of ServiceAccount " + as.ServiceAccount
+	case len(as.Groups) > 0:
+		return fmt.Sprintf("those of user %s in groups %s", as.User, strings.Join(as.Groups, ", "))
+	default:
+		return "those of user " + as.User
 	}
 }
 

@@ -57,6 +57,7 @@ func (s *Scenario) describeClients(out io.Writer) {
 	columns := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for i := range s.Clients {
 		fmt.Fprintf(columns, "  %s\t%s\n", s.Clients[i].Name, describeClient(&s.Clients[i]))
+		fmt.Fprintf(columns, "  \trights: %s\n", Rights(&s.Clients[i]))
 	}
 	_ = columns.Flush() // out remembers what went wrong
 }

@@ -137,7 +137,7 @@ func TestSetLevel(t *testing.T) {
 		t.Errorf("%v, %d patterns", err, len(s.Patterns))
 	}
 	err := read(t, "testdata/whole.yaml").SetLevel(fault.Legal)
-	want := "testdata/whole.yaml:105: spec.faults.only[1]: lose-event actor=operator: lose-event is of level seen and the scenario's level is legal; set spec.faults.level to seen"
+	want := "testdata/whole.yaml:107: spec.faults.only[1]: lose-event actor=operator: lose-event is of level seen and the scenario's level is legal; set spec.faults.level to seen"
 	if err == nil || err.Error() != want {
 		t.Errorf("%v", err)
 	}
@@ -145,7 +145,7 @@ func TestSetLevel(t *testing.T) {
 
 func TestProblem(t *testing.T) {
 	err := read(t, "testdata/whole.yaml").Problem("spec.clients[1].builtin", "no controller has that name")
-	if want := "testdata/whole.yaml:43: spec.clients[1].builtin: job: no controller has that name"; err.Error() != want {
+	if want := "testdata/whole.yaml:45: spec.clients[1].builtin: job: no controller has that name"; err.Error() != want {
 		t.Error(err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/rehearse-k8s/rehearse/internal/cli/statedir"
+	"github.com/rehearse-k8s/rehearse/live"
 	"github.com/rehearse-k8s/rehearse/scenario"
 )
 
@@ -20,18 +21,23 @@ import (
 type targetOptions struct {
 	kubeconfig, context string
 	yes                 bool
+	qps                 float32
 }
 
 func (o *targetOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of a cluster to rehearse in; without it and --context one is started for it")
 	f.StringVar(&o.context, "context", "", "context of the kubeconfig, for a cluster to rehearse in")
 	f.BoolVar(&o.yes, "yes-this-cluster", false, "allow to delete, after each run, what is in the namespaces of the scenario, which must be empty before")
+	f.Float32Var(&o.qps, "qps", live.DefaultQPS, "requests a second that rehearse itself sends to a cluster to rehearse in, at most; the controller under test limits its own")
 }
 
 // given tells whether a cluster is named.
 func (o *targetOptions) given() bool { return o.kubeconfig != "" || o.context != "" }
 
 func (o *targetOptions) validate() error {
+	if o.qps <= 0 {
+		return usagef("--qps %g: must be more than 0", o.qps)
+	}
 	if o.yes && !o.given() {
 		return usagef("--yes-this-cluster: no cluster is named: give --kubeconfig or --context, or leave it out for a cluster of its own")
 	}
@@ -54,6 +60,9 @@ func (a *app) targetOf(o *targetOptions, s *scenario.Scenario) (*rest.Config, er
 	if o.yes || a.isOurs(config) {
 		a.say("Note: %s: the nodes, kubelets and controllers are those of %s, not those of the scenario; after each run its namespaces (%s) are brought back.",
 			s.Name, config.Host, strings.Join(s.Namespaces(), ", "))
+		for i := range s.Clients {
+			a.say("Note: %s: rights of client %s: %s.", s.Name, s.Clients[i].Name, scenario.Rights(&s.Clients[i]))
+		}
 		return config, nil
 	}
 	raw, err := loader.RawConfig()

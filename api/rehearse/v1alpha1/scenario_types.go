@@ -88,6 +88,18 @@ type Client struct {
 	// Dir is where the command runs, relative to the scenario's file (default: where
 	// rehearse was called). Env and Dir are for commands only.
 	Dir string `json:"dir,omitempty"`
+	// As is who the client is to the API: its RBAC applies to all requests of the client. Default: a member of
+	// system:masters, who may do everything.
+	As *Identity `json:"as,omitempty"`
+}
+
+// Identity is a user of the API. Either ServiceAccount or User is given.
+type Identity struct {
+	// ServiceAccount is namespace/name.
+	ServiceAccount string `json:"serviceAccount,omitempty"`
+	// User is a user's name, and Groups are groups of the user in addition to system:authenticated.
+	User   string   `json:"user,omitempty"`
+	Groups []string `json:"groups,omitempty"`
 }
 
 // EnvVar is one variable of a client's environment. Its value knows the words of commands.

@@ -42,7 +42,7 @@ type StageEngine struct {
 
 	users    *users
 	mapper   *restmapper.DeferredDiscoveryRESTMapper
-	looked   atomic.Int64 // when where kinds are was forgotten last, in nanoseconds
+	looked   atomic.Int64 // when the mapper was reset last, in nanoseconds since started
 	dynamic  dynamic.Interface
 	kinds    *kindWatches
 	troubles chan trouble
@@ -146,6 +146,7 @@ func (e *StageEngine) Run(ctx context.Context) error {
 	defer cancel()
 	e.started = e.options.Clock.Now()
 	e.playing = e.started
+	e.looked.Store(-int64(resetEvery))
 
 	var running sync.WaitGroup
 	defer running.Wait()

@@ -186,14 +186,16 @@ func (b *leaseBook) spacing(l *nodeLease) time.Duration {
 	return time.Duration(float64(b.interval()) * (1 + leaseJitter*u))
 }
 
-// round moves a time to the next of the rounds.
+// round moves a time to the next of the rounds. It keeps the monotonic clock reading, which
+// Truncate takes away: else a lease would not be due for an hour after the wall clock was set
+// back by an hour.
 func (b *leaseBook) round(at time.Time) time.Time {
 	every := time.Duration(float64(b.interval()) * leaseRound)
-	begun := at.Truncate(every)
-	if begun.Before(at) {
-		return begun.Add(every)
+	wall := at.Round(0)
+	if into := wall.Sub(wall.Truncate(every)); into > 0 {
+		return at.Add(every - into)
 	}
-	return begun
+	return at
 }
 
 func (b *leaseBook) backoff(l *nodeLease) time.Duration {

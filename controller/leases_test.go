@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -219,5 +220,40 @@ func TestRenewedLease(t *testing.T) {
 	}
 	if l := renewedLease(&nodeLease{uid: "u", node: "n"}, time.Minute, start); l.Namespace != "kube-node-lease" || l.ResourceVersion != "" {
 		t.Errorf("got %+v", l.ObjectMeta)
+	}
+}
+
+// setBack is a time after the wall clock was set back; the monotonic clock goes on. The fields are those of
+// time.Time with a monotonic clock reading: seconds since 1885 above 30 bits of nanoseconds.
+func setBack(t time.Time, by time.Duration) time.Time {
+	fields := (*struct {
+		wall uint64
+		ext  int64
+		loc  *time.Location
+	})(unsafe.Pointer(&t))
+	fields.wall -= uint64(by/time.Second) << 30
+	return t
+}
+
+// TestLeaseAfterClockIsSetBack: a lease is renewed after its interval although the wall clock was set back by an hour.
+func TestLeaseAfterClockIsSetBack(t *testing.T) {
+	b := newLeaseBook(1, 40*time.Second)
+	now := time.Now()
+	if back := setBack(now, time.Hour); back.Sub(now) != 0 || back.Round(0).Sub(now.Round(0)) != -time.Hour {
+		t.Fatalf("%s set back is %s", now, back)
+	}
+	b.hold(now, "uid", "node")
+	for i := range 5 {
+		at := now.Add(time.Duration(i) * time.Minute)
+		if i > 1 {
+			at = setBack(at, time.Hour)
+		}
+		uid, next, ok := b.pop(at)
+		if !ok {
+			t.Fatalf("after %d minutes the lease is due in %s", i, next.Sub(at))
+		}
+		if lag := b.done(at, uid, renewal{lease: &coordinationv1.Lease{}}); lag < 0 || lag > time.Minute {
+			t.Errorf("after %d minutes the renewal is %s late", i, lag)
+		}
 	}
 }

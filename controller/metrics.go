@@ -3,14 +3,12 @@ package controller
 import (
 	"context"
 	"errors"
-	"net"
-	"net/url"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rehearse-k8s/rehearse/controller/shell"
 )
 
 // Metrics is what a StageEngine tells Prometheus. It is a prometheus.Collector
@@ -44,7 +42,7 @@ func NewMetrics() *Metrics {
 			Buckets: []float64{.0005, .001, .002, .005, .01, .02, .03, .04, .05, .075, .1, .15, .2, .3, .5, .75, 1, 2, 5, 30, 120},
 		}),
 		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "rehearse_stage_writes_total", Help: "Requests that change something, by verb, resource and result: ok, a reason of the API's, or no-answer.",
+			Name: "rehearse_stage_writes_total", Help: "Requests that change something, by verb, resource and result: success, a reason of the API, or NoAnswer.",
 		}, []string{"verb", "resource", "result"}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "rehearse_stage_errors_total", Help: "Stages that could not be carried out and will be tried again, by reason.",
@@ -119,7 +117,7 @@ func (m *Metrics) carriedOut(stage string, took, late time.Duration) {
 // failed notes a stage that was not played.
 func (m *Metrics) failed(err error) {
 	if m != nil && !errors.Is(err, context.Canceled) {
-		m.errors.WithLabelValues(reasonOf(err)).Inc()
+		m.errors.WithLabelValues(shell.Result(err)).Inc()
 	}
 }
 
@@ -127,29 +125,12 @@ func (m *Metrics) failed(err error) {
 func (m *Metrics) renewed(late time.Duration, err error) {
 	switch {
 	case m == nil || errors.Is(err, context.Canceled):
-	case err != nil:
-		m.renewals.WithLabelValues(reasonOf(err)).Inc()
 	default:
-		m.renewals.WithLabelValues("ok").Inc()
-		m.renewalsLate.Observe(late.Seconds())
+		m.renewals.WithLabelValues(shell.Result(err)).Inc()
+		if err == nil {
+			m.renewalsLate.Observe(late.Seconds())
+		}
 	}
-}
-
-// reasonOf is the reason that the API server gave, or what kind of thing went
-// wrong without it: a small, fixed set, as a label has to be.
-func reasonOf(err error) string {
-	var reached *url.Error
-	var network net.Error
-	if reason := apierrors.ReasonForError(err); reason != metav1.StatusReasonUnknown {
-		return string(reason)
-	}
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		return "Timeout"
-	case errors.As(err, &reached), errors.As(err, &network):
-		return "NoAnswer"
-	}
-	return "Stage" // a template that fails, an address range that is full
 }
 
 // census counts what the table holds: objects by kind, and what is due and what

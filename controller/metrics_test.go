@@ -51,11 +51,11 @@ func TestMetrics(t *testing.T) {
 # TYPE rehearse_stage_errors_total counter
 rehearse_stage_errors_total{reason="Conflict"} 1
 rehearse_stage_errors_total{reason="NoAnswer"} 1
-rehearse_stage_errors_total{reason="Stage"} 1
+rehearse_stage_errors_total{reason="Other"} 1
 # HELP rehearse_node_lease_renewals_total Renewals of node leases, by result.
 # TYPE rehearse_node_lease_renewals_total counter
 rehearse_node_lease_renewals_total{result="Timeout"} 1
-rehearse_node_lease_renewals_total{result="ok"} 1
+rehearse_node_lease_renewals_total{result="success"} 1
 `
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "rehearse_stage_errors_total", "rehearse_node_lease_renewals_total"); err != nil {
 		t.Error(err)
@@ -95,16 +95,16 @@ func TestWritesAreCountedOnTheWire(t *testing.T) {
 	send("PUT", "/api/v1/nodes/n")
 	fail = context.DeadlineExceeded
 	send("PUT", "/api/v1/nodes/n")
-	want := `# HELP rehearse_stage_writes_total Requests that change something, by verb, resource and result: ok, a reason of the API's, or no-answer.
+	want := `# HELP rehearse_stage_writes_total Requests that change something, by verb, resource and result: success, a reason of the API, or NoAnswer.
 # TYPE rehearse_stage_writes_total counter
-rehearse_stage_writes_total{resource="events",result="ok",verb="create"} 1
+rehearse_stage_writes_total{resource="events",result="success",verb="create"} 1
 rehearse_stage_writes_total{resource="leases",result="Conflict",verb="update"} 1
-rehearse_stage_writes_total{resource="namespaces",result="ok",verb="delete"} 1
-rehearse_stage_writes_total{resource="namespaces/finalize",result="ok",verb="update"} 1
-rehearse_stage_writes_total{resource="nodes",result="no-answer",verb="update"} 1
-rehearse_stage_writes_total{resource="nodes/status",result="ok",verb="update"} 1
-rehearse_stage_writes_total{resource="pods/status",result="ok",verb="update"} 1
-rehearse_stage_writes_total{resource="widgets",result="ok",verb="patch"} 1
+rehearse_stage_writes_total{resource="namespaces",result="success",verb="delete"} 1
+rehearse_stage_writes_total{resource="namespaces/finalize",result="success",verb="update"} 1
+rehearse_stage_writes_total{resource="nodes",result="NoAnswer",verb="update"} 1
+rehearse_stage_writes_total{resource="nodes/status",result="success",verb="update"} 1
+rehearse_stage_writes_total{resource="pods/status",result="success",verb="update"} 1
+rehearse_stage_writes_total{resource="widgets",result="success",verb="patch"} 1
 `
 	if err := testutil.CollectAndCompare(m.writes, strings.NewReader(want)); err != nil {
 		t.Error(err)

@@ -6,8 +6,7 @@ import (
 	"net/http"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
+	"github.com/rehearse-k8s/rehearse/controller/shell"
 	"github.com/rehearse-k8s/rehearse/wire"
 )
 
@@ -29,9 +28,9 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 		return answer, err // a read, or taken back by ourselves
 	}
 	call := wire.DescribePath(r.Method, r.URL.Path)
-	result := "no-answer"
+	result := shell.NoAnswer
 	if err == nil {
-		result = resultOf(answer.StatusCode)
+		result = shell.ResultOf(answer.StatusCode)
 	}
 	c.m.writes.WithLabelValues(call.Verb, resourceOf(&call), result).Inc()
 	return answer, err
@@ -39,36 +38,6 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // WrappedRoundTripper lets client-go find the transport inside.
 func (c counting) WrappedRoundTripper() http.RoundTripper { return c.next }
-
-// resultOf names a status code as the API's reasons do.
-func resultOf(code int) string {
-	reason := metav1.StatusReasonInternalError
-	switch code {
-	case http.StatusBadRequest:
-		reason = metav1.StatusReasonBadRequest
-	case http.StatusUnauthorized:
-		reason = metav1.StatusReasonUnauthorized
-	case http.StatusForbidden:
-		reason = metav1.StatusReasonForbidden
-	case http.StatusNotFound:
-		reason = metav1.StatusReasonNotFound
-	case http.StatusConflict:
-		reason = metav1.StatusReasonConflict
-	case http.StatusUnprocessableEntity:
-		reason = metav1.StatusReasonInvalid
-	case http.StatusTooManyRequests:
-		reason = metav1.StatusReasonTooManyRequests
-	case http.StatusServiceUnavailable:
-		reason = metav1.StatusReasonServiceUnavailable
-	case http.StatusGatewayTimeout:
-		reason = metav1.StatusReasonTimeout
-	default:
-		if code < 300 {
-			return "ok"
-		}
-	}
-	return string(reason)
-}
 
 // resourceOf is the resource as a label, with its subresource and without its
 // group: pods/status.

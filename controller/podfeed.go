@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
+
+	"github.com/rehearse-k8s/rehearse/controller/shell"
 )
 
 // mostPast is how many changes a feed remembers, for a reader that begins after a revision
@@ -60,11 +62,15 @@ type podChange struct {
 	deleted  bool
 }
 
-// NewPodFeed makes a feed that reads as the user of config. It asks nothing before Run.
+// NewPodFeed creates a feed that reads as the user of config. It sends nothing before Run. It is an
+// error if caches do not report their revisions (shell.RequireRevisions).
 func NewPodFeed(config *rest.Config) (*PodFeed, error) {
+	if err := shell.RequireRevisions(); err != nil {
+		return nil, fmt.Errorf("create pod feed: %w", err)
+	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("pods for all parts: %w", err)
+		return nil, fmt.Errorf("create pod feed: %w", err)
 	}
 	f := newPodFeed()
 	all := client.CoreV1().Pods(metav1.NamespaceAll)

@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/features"
+	featurestesting "k8s.io/client-go/features/testing"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -557,4 +559,16 @@ func fold(t *testing.T, w watch.Interface) map[string]corev1.PodPhase {
 	}
 	t.Fatal("the watch ended")
 	return nil
+}
+
+// TestNewPodFeedRequiresRevisions: without client-go's AtomicFIFO its readers could not know what they have seen.
+func TestNewPodFeedRequiresRevisions(t *testing.T) {
+	if _, err := NewPodFeed(&rest.Config{}); err != nil {
+		t.Error(err)
+	}
+	featurestesting.SetFeatureDuringTest(t, features.UnlockWhileProcessingFIFO, false)
+	featurestesting.SetFeatureDuringTest(t, features.AtomicFIFO, false)
+	if _, err := NewPodFeed(&rest.Config{}); err == nil || !strings.Contains(err.Error(), "create pod feed: ") {
+		t.Errorf("error %v", err)
+	}
 }

@@ -120,7 +120,7 @@ func (e *StageEngine) elsewhere(err error, k stage.Kind, at place) error {
 
 // lookAgain forgets where kinds are, if that was not done just now.
 func (e *StageEngine) lookAgain() {
-	now := e.options.Clock.Now().UnixNano()
+	now := int64(e.options.Clock.Since(e.started)) // by the monotonic clock: the other one may be set back
 	if last := e.looked.Load(); now-last >= int64(resetEvery) && e.looked.CompareAndSwap(last, now) {
 		e.mapper.Reset()
 	}

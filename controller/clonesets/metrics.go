@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rehearse-k8s/rehearse/controller/shell"
 )
 
 // Metrics are the controller's. A nil *Metrics counts nothing.
@@ -37,7 +39,7 @@ func NewMetrics() *Metrics {
 	}
 	m.syncs = prometheus.NewCounterVec(prometheus.CounterOpts(opts("syncs_total", "Syncs of CloneSets.")), []string{"result"})
 	m.duration = histogram("sync_duration_seconds", "What a sync of a CloneSet took, in seconds.", prometheus.ExponentialBuckets(0.001, 2, 16))
-	m.writes = prometheus.NewCounterVec(prometheus.CounterOpts(opts("writes_total", "Writes by resource, verb and result.")), []string{"resource", "verb", "result"})
+	m.writes = prometheus.NewCounterVec(prometheus.CounterOpts(opts("writes_total", "Writes by resource, verb and result: success, a reason of the API, or NoAnswer.")), []string{"resource", "verb", "result"})
 	m.stale = prometheus.NewCounterVec(prometheus.CounterOpts(opts("stale_sync_skips_total", "Syncs that waited because a cache did not show this controller's own last write.")), []string{"resource"})
 	m.waits = histogram("freshness_wait_seconds", "How long a CloneSet waited until the caches showed this controller's own last writes, in seconds.", prometheus.ExponentialBuckets(0.001, 4, 10))
 	m.rollouts = histogram("rollout_duration_seconds", "From the revision of a template to all pods being of it and available, in seconds.", prometheus.ExponentialBuckets(1, 2, 16))
@@ -77,7 +79,7 @@ func (m *Metrics) synced(took time.Duration, err error) {
 
 func (m *Metrics) wrote(resource, verb string, err error) {
 	if m != nil {
-		m.writes.WithLabelValues(resource, verb, result(err)).Inc()
+		m.writes.WithLabelValues(resource, verb, shell.Result(err)).Inc()
 	}
 }
 

@@ -29,8 +29,12 @@ type Controller struct {
 
 // NewController prepares the first life; begin asks nothing of the API. kind is what it
 // looks after, as in "Job". With lead, which is closed when this instance may begin, nothing
-// is read before that. restarted is told when a life was given up.
+// is read before that. restarted is called when a life was given up. It is an error if caches do
+// not report their revisions (RequireRevisions).
 func NewController(kind string, lead <-chan struct{}, restarted func(), begin func() (Life, error)) (*Controller, error) {
+	if err := RequireRevisions(); err != nil {
+		return nil, fmt.Errorf("create %s controller: %w", kind, err)
+	}
 	first, err := begin()
 	if err != nil {
 		return nil, fmt.Errorf("%s controller: %w", kind, err)

@@ -9,6 +9,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/simtest"
 	"github.com/rehearse-k8s/rehearse/test/clonesets"
+	"github.com/rehearse-k8s/rehearse/test/family"
 )
 
 // How much of the family a test searches.
@@ -32,8 +33,9 @@ func TestOurFamily(t *testing.T) {
 // does when its watch is late, breaks off or has expired fools the controller as little.
 func TestFedFamily(t *testing.T) {
 	found, played := clonesets.Rehearse(t, fed, clonesets.Draws(*from, (*cases+1)/2), *runs)
-	t.Logf("%d runs of %d cases", played, (*cases+1)/2)
-	for _, f := range found {
+	relisted, more := clonesets.Rehearse(t, fed, clonesets.Draws(*from, *cases), *runs, family.Relists(clonesets.Actor)...)
+	t.Logf("%d runs of %d cases, and %d of %d with relists", played, (*cases+1)/2, more, *cases)
+	for _, f := range append(found, relisted...) {
 		t.Error(f)
 	}
 }

@@ -33,11 +33,10 @@ func Fed(with func(pods *controller.PodFeed) func(context.Context, *rest.Config)
 }
 
 // Relists are patterns for a search of what a feed does when its watch expires while pods change: an actor's
-// pods are listed again at any event, and somebody else deletes, evicts or labels them. A search of all faults
-// seldom draws several of these together.
-func Relists(actor string) (patterns []fault.Fault) {
-	for _, kind := range []fault.Kind{fault.KindRelist, fault.KindLag, fault.KindDelete, fault.KindEvict, fault.KindLabel} {
-		patterns = append(patterns, fault.Fault{Kind: kind, Actor: actor, Resource: "pods"})
+// pods are listed again after any event, when much has happened. A search of all faults seldom does that.
+func Relists(actor string) []fault.Fault {
+	return []fault.Fault{
+		{Kind: fault.KindRelist, Actor: actor, Resource: "pods", For: 3 * time.Second},
+		{Kind: fault.KindRelist, Actor: actor, Resource: "pods", For: 40 * time.Second},
 	}
-	return patterns
 }

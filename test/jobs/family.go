@@ -23,7 +23,8 @@ type Case struct {
 	Seed    int
 	Spec    batchv1.JobSpec
 	Changes []Change
-	// Annotates says that somebody writes to all pods half a second after each change.
+	// Annotates says that somebody writes to all pods half a second after each change, and that changes
+	// come while pods terminate.
 	Annotates bool
 	// Fails is how many of ten pods fail, and Slow how many take long.
 	Fails, Slow int
@@ -68,6 +69,9 @@ func (c Case) Story(controller simtest.Constructor, patterns ...fault.Fault) fun
 		job := jobOf(*c.Spec.DeepCopy())
 		w.Create(job)
 		for _, change := range c.Changes {
+			if c.Annotates { // before pods that the change before it has removed are gone
+				change.After = min(change.After, 2*time.Second)
+			}
 			w.Advance(change.After)
 			// A Job that has ended takes most changes too; those that the API would
 			// refuse then are left out.
@@ -106,6 +110,9 @@ func (c Case) outcome(pod *corev1.Pod) Outcome {
 		After: time.Duration(1+draw(4, "after")) * time.Second,
 		Stop:  time.Duration(draw(3, "stop")) * time.Second,
 		Heeds: draw(2, "heeds") == 0,
+	}
+	if c.Annotates {
+		o.Stop += 3 * time.Second
 	}
 	if draw(10, "slow") < c.Slow {
 		o.After += 20 * time.Second

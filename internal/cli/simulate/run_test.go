@@ -94,7 +94,7 @@ func TestProbesAndMetrics(t *testing.T) {
 		`rehearse_stage_play_duration_seconds_count{stage="pod-ready"} 1`,
 		`rehearse_stage_lateness_seconds_count 3`,
 		`rehearse_stage_writes_total{resource="nodes/status",result="success",verb="update"} 2`,
-		`rehearse_stage_writes_total{resource="pods/status",result="ok",verb="update"} 1`,
+		`rehearse_stage_writes_total{resource="pods/status",result="success",verb="update"} 1`,
 		`rehearse_stage_queue{state="due"} 0`,
 		`rehearse_node_leases 2`,
 		`rehearse_node_lease_renewals_total{result="success"} `,

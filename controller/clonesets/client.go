@@ -42,7 +42,7 @@ func newSetsClient(config *rest.Config) (rest.Interface, error) {
 // newSetsInformer watches CloneSets. The API takes templates that are no pod templates, for no
 // schema says all that those may hold; so each set is read by itself, and one that cannot be
 // read holds up no other.
-func newSetsInformer(client dynamic.Interface) (cache.SharedIndexInformer, error) {
+func newSetsInformer(client dynamic.Interface, corrections *shell.Corrections) (cache.SharedIndexInformer, error) {
 	sets := client.Resource(v1alpha1.GroupVersion.WithResource(setsResource))
 	list := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -55,12 +55,12 @@ func newSetsInformer(client dynamic.Interface) (cache.SharedIndexInformer, error
 		},
 	}
 	informer := cache.NewSharedIndexInformer(list, &unstructured.Unstructured{}, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
-	return informer, informer.SetTransform(func(obj any) (any, error) {
+	return informer, informer.SetTransform(corrections.Transform(func(obj any) (any, error) {
 		if u, ok := obj.(*unstructured.Unstructured); ok {
 			obj = readSet(u)
 		}
 		return controller.Trim(obj)
-	})
+	}))
 }
 
 // liveSet reads a CloneSet from the API; nil if there is none.

@@ -29,12 +29,13 @@ func New(config *rest.Config, o Options) (*Controller, error) {
 	o.complete()
 	config = shell.Unlimited(config)
 	feed := o.Pods
-	departed := func() {
+	corrections := &shell.Corrections{}
+	departed := func(why error) {
 		feed.Relist()
-		o.Metrics.restarted()
+		o.Metrics.restarted(corrections.Note(why))
 	}
 	return shell.NewController(v1alpha1.Kind, o.Lead, departed, func() (shell.Life, error) {
-		life, err := newInstance(config, o)
+		life, err := newInstance(config, o, corrections)
 		o.Pods = nil // another life begins because a cache was wrong: it reads for itself
 		return life, err
 	})

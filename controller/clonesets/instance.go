@@ -41,7 +41,7 @@ type instance struct {
 	events    *shell.Events
 }
 
-func newInstance(config *rest.Config, o Options) (*instance, error) {
+func newInstance(config *rest.Config, o Options, corrections *shell.Corrections) (*instance, error) {
 	c := &instance{options: o, metrics: o.Metrics, anySet: make(chan struct{})}
 	var err error
 	if c.client, err = kubernetes.NewForConfig(config); err == nil {
@@ -54,7 +54,7 @@ func newInstance(config *rest.Config, o Options) (*instance, error) {
 	if err == nil {
 		var client *dynamic.DynamicClient
 		if client, err = dynamic.NewForConfig(config); err == nil {
-			sets, err = newSetsInformer(client)
+			sets, err = newSetsInformer(client, corrections)
 		}
 	}
 	if err != nil {
@@ -64,7 +64,7 @@ func newInstance(config *rest.Config, o Options) (*instance, error) {
 	if o.Pods != nil {
 		small = trimButPods
 	}
-	c.informers = informers.NewSharedInformerFactoryWithOptions(o.Pods.Client(c.client, "", nil), 0, informers.WithTransform(small), informers.WithTweakListOptions(shell.Consistent))
+	c.informers = informers.NewSharedInformerFactoryWithOptions(o.Pods.Client(c.client, "", nil), 0, informers.WithTransform(corrections.Transform(small)), informers.WithTweakListOptions(shell.Consistent))
 	c.caches = map[string]cache.SharedIndexInformer{
 		setsResource:      sets,
 		podsResource:      c.informers.Core().V1().Pods().Informer(),
@@ -142,7 +142,7 @@ func (c *instance) Run(ctx context.Context, synced func()) (err error) {
 	synced()
 	c.nodes.start = func() { running.Go(func() { c.nodes.run(ctx) }) }
 	if c.options.Audit > 0 {
-		running.Go(func() { stop(shell.Audit(ctx, c.options.Audit, c.metadata, c.audited)) })
+		running.Go(func() { stop(shell.Audit(ctx, c.options.Audit, c.metadata, c.audited, shell.First)) })
 	}
 	shell.Work(ctx, v1alpha1.Kind, c.queue, c.options.Workers, c.work)
 	if cause := context.Cause(ctx); errors.Is(cause, shell.ErrDeparted) {
@@ -158,10 +158,19 @@ func (c *instance) audited() []shell.Audited {
 		a.Concerns = func(o metav1.Object) bool { _, ok := o.GetLabels()[label]; return ok }
 		return a
 	}
-	return []shell.Audited{
-		{Resource: v1alpha1.GroupVersion.WithResource(setsResource), Informer: c.caches[setsResource], Concerns: shell.All},
-		marked(podsResource, apps.LabelInstanceID), marked(claimsResource, apps.LabelInstanceID),
+	sets := shell.Audited{Resource: v1alpha1.GroupVersion.WithResource(setsResource), Informer: c.caches[setsResource], Concerns: shell.All}
+	sets.Live = func(ctx context.Context, namespace, name string) (metav1.Object, error) {
+		set := &v1alpha1.CloneSet{}
+		return set, c.sets.Get().Namespace(namespace).Resource(setsResource).Name(name).Do(ctx).Into(set)
 	}
+	pods, claims := marked(podsResource, apps.LabelInstanceID), marked(claimsResource, apps.LabelInstanceID)
+	pods.Live = func(ctx context.Context, namespace, name string) (metav1.Object, error) {
+		return c.client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	}
+	claims.Live = func(ctx context.Context, namespace, name string) (metav1.Object, error) {
+		return c.client.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
+	}
+	return []shell.Audited{sets, pods, claims}
 }
 
 // work looks after one set, and says when to look again at the latest.
@@ -182,7 +191,7 @@ func cached[T any](c *instance, resource, namespace, name string) *T {
 }
 
 func (c *instance) set(k key) *v1alpha1.CloneSet {
-	if set := cached[v1alpha1.CloneSet](c, setsResource, k.namespace, k.name); set != nil && set.UID == k.uid {
+	if set := cached[v1alpha1.CloneSet](c, setsResource, k.namespace, k.name); set != nil && set.UID == k.uid && k.uid != "" {
 		return set
 	}
 	return nil

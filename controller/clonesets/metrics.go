@@ -22,6 +22,8 @@ type Metrics struct {
 	pods     *prometheus.GaugeVec
 	restarts prometheus.Counter
 
+	corrected prometheus.Counter
+
 	mu     sync.Mutex
 	counts map[key]map[string]int // of pods by state, as they are in pods
 }
@@ -45,7 +47,8 @@ func NewMetrics() *Metrics {
 	m.rollouts = histogram("rollout_duration_seconds", "From the revision of a template to all pods being of it and available, in seconds.", prometheus.ExponentialBuckets(1, 2, 16))
 	m.pods = prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("pods", "Active pods by the state of their life.")), []string{"state"})
 	m.restarts = prometheus.NewCounter(prometheus.CounterOpts(opts("cache_restarts_total", "How often the caches were filled anew because the audit found that they had departed from the API.")))
-	m.all = []prometheus.Collector{m.syncs, m.duration, m.writes, m.stale, m.waits, m.rollouts, m.pods, m.restarts}
+	m.corrected = prometheus.NewCounter(prometheus.CounterOpts(opts("server_cache_errors_total", "Objects that the API server's watch cache showed wrong, and that are taken as a read by name showed them.")))
+	m.all = []prometheus.Collector{m.syncs, m.duration, m.writes, m.stale, m.waits, m.rollouts, m.pods, m.restarts, m.corrected}
 	return m
 }
 
@@ -103,11 +106,14 @@ func (m *Metrics) rolledOut(d time.Duration) {
 	}
 }
 
-func (m *Metrics) restarted() {
+func (m *Metrics) restarted(corrected bool) {
 	if m == nil {
 		return
 	}
 	m.restarts.Inc()
+	if corrected {
+		m.corrected.Inc()
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.pods.Reset()

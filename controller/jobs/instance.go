@@ -35,7 +35,7 @@ type instance struct {
 	metadata  metadata.Interface // for the audit
 }
 
-func newInstance(config *rest.Config, o Options) (*instance, error) {
+func newInstance(config *rest.Config, o Options, corrections *shell.Corrections) (*instance, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func newInstance(config *rest.Config, o Options) (*instance, error) {
 	}
 	c := &instance{
 		options: o, client: client, metrics: o.Metrics, metadata: objects,
-		informers: informers.NewSharedInformerFactoryWithOptions(o.Pods.Client(client, "", nil), 0, informers.WithTransform(controller.Trim), informers.WithTweakListOptions(shell.Consistent)),
+		informers: informers.NewSharedInformerFactoryWithOptions(o.Pods.Client(client, "", nil), 0, informers.WithTransform(corrections.Transform(controller.Trim)), informers.WithTweakListOptions(shell.Consistent)),
 	}
 	c.jobs, c.pods = c.informers.Batch().V1().Jobs().Informer(), c.informers.Core().V1().Pods().Informer()
 	if err := c.watch(); err != nil {
@@ -75,7 +75,7 @@ func (c *instance) Run(ctx context.Context, synced func()) error {
 	synced()
 	var audit sync.WaitGroup
 	if c.options.Audit > 0 {
-		audit.Go(func() { stop(shell.Audit(ctx, c.options.Audit, c.metadata, c.audited)) })
+		audit.Go(func() { stop(shell.Audit(ctx, c.options.Audit, c.metadata, c.audited, shell.First)) })
 	}
 	shell.Work(ctx, kind, c.queue, c.options.Workers, c.work)
 	audit.Wait()
@@ -98,7 +98,7 @@ func (c *instance) job(k key) (*batchv1.Job, error) {
 	if err != nil || !found {
 		return nil, err
 	}
-	if j := obj.(*batchv1.Job); j.UID == k.uid {
+	if j := obj.(*batchv1.Job); j.UID == k.uid && k.uid != "" {
 		return j, nil
 	}
 	return nil, nil
@@ -134,9 +134,18 @@ func (c *instance) audited() []shell.Audited {
 			_, ok := o.GetLabels()[batchv1.JobNameLabel]
 			return ok
 		},
+		Live: func(ctx context.Context, namespace, name string) (metav1.Object, error) {
+			return c.client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+		},
 	}
 	if len(c.jobs.GetIndexer().ListIndexFuncValues(manual)) > 0 {
 		pods.Selector, pods.Concerns = "", shell.All
 	}
-	return []shell.Audited{{Resource: batchv1.SchemeGroupVersion.WithResource(jobsResource), Informer: c.jobs, Concerns: shell.All}, pods}
+	jobs := shell.Audited{
+		Resource: batchv1.SchemeGroupVersion.WithResource(jobsResource), Informer: c.jobs, Concerns: shell.All,
+		Live: func(ctx context.Context, namespace, name string) (metav1.Object, error) {
+			return c.client.BatchV1().Jobs(namespace).Get(ctx, name, metav1.GetOptions{})
+		},
+	}
+	return []shell.Audited{jobs, pods}
 }

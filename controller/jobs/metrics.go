@@ -29,6 +29,7 @@ type Metrics struct {
 	waits     prometheus.Histogram
 	beyond    prometheus.Counter
 	restarts  prometheus.Counter
+	corrected prometheus.Counter
 }
 
 // NewMetrics makes them; they are a prometheus.Collector.
@@ -63,7 +64,10 @@ func NewMetrics() *Metrics {
 	m.restarts = prometheus.NewCounter(prometheus.CounterOpts{
 		Namespace: subsystem, Name: "cache_restarts_total", Help: "How often the caches were filled anew because the audit found that they had departed from the API.",
 	})
-	m.all = append(m.all, m.duration, m.waits, m.beyond, m.restarts)
+	m.corrected = prometheus.NewCounter(prometheus.CounterOpts{
+		Namespace: subsystem, Name: "server_cache_errors_total", Help: "Objects that the API server's watch cache showed wrong, and that are taken as a read by name showed them.",
+	})
+	m.all = append(m.all, m.duration, m.waits, m.beyond, m.restarts, m.corrected)
 	return m
 }
 
@@ -208,9 +212,13 @@ func (m *Metrics) waited(d time.Duration) {
 	}
 }
 
-func (m *Metrics) restarted() {
-	if m != nil {
-		m.restarts.Inc()
+func (m *Metrics) restarted(corrected bool) {
+	if m == nil {
+		return
+	}
+	m.restarts.Inc()
+	if corrected {
+		m.corrected.Inc()
 	}
 }
 

@@ -23,7 +23,7 @@ type Controller struct {
 	begin     func() (Life, error)
 	first     Life
 	lead      <-chan struct{}
-	restarted func()
+	restarted func(why error)
 	synced    chan struct{}
 }
 
@@ -31,7 +31,7 @@ type Controller struct {
 // looks after, as in "Job". With lead, which is closed when this instance may begin, nothing
 // is read before that. restarted is called when a life was given up. It is an error if caches do
 // not report their revisions (RequireRevisions).
-func NewController(kind string, lead <-chan struct{}, restarted func(), begin func() (Life, error)) (*Controller, error) {
+func NewController(kind string, lead <-chan struct{}, restarted func(why error), begin func() (Life, error)) (*Controller, error) {
 	if err := RequireRevisions(); err != nil {
 		return nil, fmt.Errorf("create %s controller: %w", kind, err)
 	}
@@ -68,7 +68,7 @@ func (c *Controller) Run(ctx context.Context) error {
 			return fmt.Errorf("%s controller: %w", c.kind, err)
 		}
 		klog.FromContext(ctx).Error(err, "The controller begins anew", "kind", c.kind)
-		c.restarted()
+		c.restarted(err)
 		if life, err = c.begin(); err != nil {
 			return fmt.Errorf("%s controller: %w", c.kind, err)
 		}

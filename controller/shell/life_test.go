@@ -41,7 +41,7 @@ func TestLives(t *testing.T) {
 				defer stop()
 				restarts, begun := 0, 0
 				lead := make(chan struct{})
-				controller, err := NewController("Job", lead, func() { restarts++ }, func() (Life, error) {
+				controller, err := NewController("Job", lead, func(error) { restarts++ }, func() (Life, error) {
 					begun++
 					n := begun
 					return lived(func(ctx context.Context, synced func()) error {

@@ -142,3 +142,29 @@ func TestAudit(t *testing.T) {
 		t.Error("nothing is lost without the audit: this test does not bite")
 	}
 }
+
+// TestAuditReadsByName: the watch cache of the API server has lost that a pod is deleted, so a list shows what the
+// controller's cache shows, and a cache that is filled again is wrong again. The audit reads the pod by name, and the
+// controller goes on from that.
+func TestAuditReadsByName(t *testing.T) {
+	story := func(audit time.Duration) func(*simtest.World) {
+		return func(w *simtest.World) {
+			w.EndsVary()
+			w.Controller("job", family.StaleServer(controller.Runner(controller.Options{All: true, Workers: 1, Writes: 1, Audit: audit})))
+			w.Controller("kubelet", jobs.Kubelet(func(*corev1.Pod) jobs.Outcome { return jobs.Outcome{After: 30 * time.Second} }))
+			w.Faults()
+			w.Create(pi(1, 1))
+			w.Advance(5 * time.Second)
+			pod := w.View().List("pods")[0]
+			w.Delete(&corev1.Pod{
+				TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+				ObjectMeta: metav1.ObjectMeta{Namespace: pod.GetNamespace(), Name: pod.GetName()},
+			})
+			w.Eventually(time.Hour, invariant.Field("jobs.batch", "default", "pi", "status.succeeded", 1))
+		}
+	}
+	simtest.Run(t, simtest.Seeds(3), story(5*time.Minute))
+	if r := simtest.Explore(t, simtest.Seeds(3), story(-1)); r.Failure == nil {
+		t.Error("the pod is seen to be gone without the audit: this test does not bite")
+	}
+}

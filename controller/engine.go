@@ -12,11 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/cache"
@@ -45,6 +47,7 @@ type StageEngine struct {
 	looked   atomic.Int64 // when the mapper was reset last, in nanoseconds since started
 	dynamic  dynamic.Interface
 	kinds    *kindWatches
+	audits   *audits
 	troubles chan trouble
 
 	tableWake, leaseWake, stagesWake chan struct{}
@@ -83,7 +86,12 @@ func NewStageEngine(cfg *rest.Config, options StageOptions) (*StageEngine, error
 	if err != nil {
 		return nil, fmt.Errorf("stage engine: %w", err)
 	}
+	objects, err := metadata.NewForConfig(metadata.ConfigFor(own))
+	if err != nil {
+		return nil, fmt.Errorf("stage engine: %w", err)
+	}
 	e := &StageEngine{
+		audits:     &audits{client: objects, kinds: map[schema.GroupVersionResource]auditedKind{}},
 		users:      newUsers(own),
 		mapper:     restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(client.Discovery())),
 		dynamic:    anyKind,
@@ -140,9 +148,11 @@ func (e *StageEngine) nodeChanged(uid types.UID, name string, n *corev1.Node, ma
 func (e *StageEngine) Synced() <-chan struct{} { return e.synced }
 
 // Run plays until ctx ends and returns nil then, after everything it started
-// has stopped. It may be called once.
-func (e *StageEngine) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
+// has stopped. It returns an error that is a shell.ErrDeparted if the store of the API was
+// restored from a backup: another engine begins with what is there. It may be called once.
+func (e *StageEngine) Run(parent context.Context) error {
+	ctx, end := context.WithCancelCause(parent)
+	cancel := func() { end(nil) }
 	defer cancel()
 	e.started = e.options.Clock.Now()
 	e.playing = e.started
@@ -172,6 +182,8 @@ func (e *StageEngine) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer e.audited(stage.KindNode, place{resource: nodesResource}, nodes, "")()
+	defer e.audited(stage.KindPod, place{resource: podsResource}, pods, boundPods)()
 	begin(func() { nodes.informer.RunWithContext(ctx) })
 	if e.options.Lead == nil {
 		e.startLeases(ctx, begin)
@@ -194,11 +206,14 @@ func (e *StageEngine) Run(ctx context.Context) error {
 	known, planned := e.table.size()
 	e.options.Logger.Info("stage engine started", "objects", known, "planned", planned)
 	close(e.synced)
+	if e.options.Audit > 0 {
+		begin(func() { end(e.audit(ctx)) })
+	}
 	if e.options.Lead != nil {
 		select {
 		case <-e.options.Lead:
 		case <-ctx.Done():
-			return nil
+			return e.ended(ctx)
 		}
 		e.playing = e.options.Clock.Now()
 		e.primeLeases(ctx)
@@ -206,21 +221,23 @@ func (e *StageEngine) Run(ctx context.Context) error {
 	}
 	e.startStages(ctx, begin)
 	<-ctx.Done()
-	return nil
+	return e.ended(ctx)
 }
+
+// boundPods selects the pods that have a node.
+var boundPods = fields.OneTermNotEqualSelector("spec.nodeName", "").String()
 
 // podInformer watches the pods that have a node: others never come here.
 func (e *StageEngine) podInformer() (watching, error) {
-	bound := fields.OneTermNotEqualSelector("spec.nodeName", "").String()
-	client := e.options.Pods.Client(e.client, bound, func(p *corev1.Pod) bool { return p.Spec.NodeName != "" })
+	client := e.options.Pods.Client(e.client, boundPods, func(p *corev1.Pod) bool { return p.Spec.NodeName != "" })
 	pods := client.CoreV1().Pods(metav1.NamespaceAll)
 	return e.informer(&corev1.Pod{}, stage.KindPod, &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			o.FieldSelector = bound
+			o.FieldSelector = boundPods
 			return pods.List(ctx, consistent(o))
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			o.FieldSelector = bound
+			o.FieldSelector = boundPods
 			return pods.Watch(ctx, o)
 		},
 	})

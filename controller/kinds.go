@@ -178,6 +178,7 @@ func (e *StageEngine) watchKindAt(ctx context.Context, kind stage.Kind, at place
 		e.options.Logger.Error("kind cannot be watched", "kind", kind.String(), "error", err)
 		return false
 	}
+	defer e.audited(kind, at, w, "")()
 	w.informer.RunWithContext(ctx)
 	return nothing.Load()
 }

@@ -22,6 +22,7 @@ type Metrics struct {
 	late          prometheus.Histogram
 	writes        *prometheus.CounterVec
 	errors        *prometheus.CounterVec
+	doubts        prometheus.Counter
 	renewals      *prometheus.CounterVec
 	renewalsLate  prometheus.Histogram
 	queue         *prometheus.Desc
@@ -47,6 +48,9 @@ func NewMetrics() *Metrics {
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "rehearse_stage_errors_total", Help: "Stages that could not be carried out and will be tried again, by reason.",
 		}, []string{"reason"}),
+		doubts: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "rehearse_stage_cache_errors_total", Help: "Objects that the audit found to differ from the API, and that were read again.",
+		}),
 		renewals: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "rehearse_node_lease_renewals_total", Help: "Renewals of node leases, by result.",
 		}, []string{"result"}),
@@ -62,7 +66,7 @@ func NewMetrics() *Metrics {
 }
 
 func (m *Metrics) vectors() []prometheus.Collector {
-	return []prometheus.Collector{m.played, m.late, m.writes, m.errors, m.renewals, m.renewalsLate}
+	return []prometheus.Collector{m.played, m.late, m.writes, m.errors, m.doubts, m.renewals, m.renewalsLate}
 }
 
 // Describe implements prometheus.Collector.
@@ -118,6 +122,13 @@ func (m *Metrics) carriedOut(stage string, took, late time.Duration) {
 func (m *Metrics) failed(err error) {
 	if m != nil && !errors.Is(err, context.Canceled) {
 		m.errors.WithLabelValues(shell.Result(err)).Inc()
+	}
+}
+
+// doubted notes an object that the audit found wrong.
+func (m *Metrics) doubted() {
+	if m != nil {
+		m.doubts.Inc()
 	}
 }
 

@@ -129,6 +129,9 @@ type StageOptions struct {
 	Metrics *Metrics
 	// Pods, if set, are what the engine sees of pods, in place of a watch of its own.
 	Pods *PodFeed
+	// Audit is how often what the engine knows is compared with the API, in case an
+	// event is lost for good; default 10 min, negative: never.
+	Audit time.Duration
 }
 
 func (o *StageOptions) complete() (nodeCIDR, podCIDR netip.Prefix, err error) {
@@ -151,6 +154,9 @@ func (o *StageOptions) complete() (nodeCIDR, podCIDR netip.Prefix, err error) {
 	}
 	if o.WatchWait == 0 {
 		o.WatchWait = 5 * time.Second
+	}
+	if o.Audit == 0 {
+		o.Audit = 10 * time.Minute
 	}
 	if o.Workers == 0 {
 		o.Workers = 16

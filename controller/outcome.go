@@ -107,8 +107,12 @@ func (t *table) done(now time.Time, j job, o outcome) {
 	acted := revision(j.object.GetResourceVersion())
 	same := o.kind == found && o.object != nil && revision(o.object.GetResourceVersion()) == e.version
 	if o.object != nil {
+		known := acted
 		acted = revision(o.object.GetResourceVersion())
-		if acted > e.version {
+		// A live read that began after a version was known, and shows an older one, proves that the
+		// store of the API was restored: revisions count from there.
+		restored := o.kind == found && known == e.version && acted < e.version && known != unordered
+		if acted > e.version || restored {
 			t.replace(now, e, o.object, acted)
 		}
 	}

@@ -399,6 +399,16 @@ func withoutDigits(r rune) rune {
 	return r
 }
 
+// doubt has an object read live.
+func (t *table) doubt(now time.Time, key objectKey) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e := t.entries[t.names[key]]; e != nil && e.confirm.IsZero() {
+		e.confirm = now
+		t.reconsider(now, e)
+	}
+}
+
 // batch is how many entries are gone through before others may have the lock.
 const batch = 1000
 

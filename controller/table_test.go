@@ -618,6 +618,37 @@ spec:
 // stage to play is in the agenda or busy, and one that is gone is nowhere.
 func TestNothingIsLost(t *testing.T) { checkTable(t) }
 
+// TestRestoredStore: an older version is accepted from a live read that began when the newer one was known, and from
+// nothing else; what comes after it is then newer.
+func TestRestoredStore(t *testing.T) {
+	b := newBench(t, testStages)
+	b.see(testNode(1))
+	b.see(testPod(900, "other"))
+	key := keyOf(testPod(900))
+	b.table.doubt(b.now, key)
+	j := b.wantConfirm()
+	b.see(testPod(901, "other")) // the read began before this was known
+	b.table.done(b.now, j, outcome{kind: found, object: testPod(500, "go")})
+	if got := b.table.entries[b.table.names[key]].version; got != 901 {
+		t.Fatalf("version %d after a read that may be older than it", got)
+	}
+	b.table.doubt(b.now, key)
+	b.table.done(b.now, b.wantConfirm(), outcome{kind: found, object: testPod(500, "go")})
+	if got := b.table.entries[b.table.names[key]].version; got != 500 {
+		t.Fatalf("version %d after a live read", got)
+	}
+	b.see(testPod(501, "go"))
+	if got := b.table.entries[b.table.names[key]].version; got != 501 {
+		t.Fatalf("version %d after an event", got)
+	}
+	b.table.doubt(b.now, key)
+	b.table.done(b.now, b.wantConfirm(), outcome{kind: absent})
+	if len(b.table.entries) != 1 {
+		t.Errorf("%d objects, want the node", len(b.table.entries))
+	}
+	b.table.doubt(b.now, key) // of an object that is not known
+}
+
 func TestUnorderedRevision(t *testing.T) {
 	if revision("12") >= revision("not a number") {
 		t.Error("a version that is no number counts as newest")

@@ -49,11 +49,12 @@ var builtinStages = sync.OnceValues(func() (*stage.Set, error) {
 })
 
 // kubelet is the constructor of the stage engine. Nodes keep no leases: nobody in a
-// world looks at them, and each renewal would be a step.
+// world looks at them, and each renewal would be a step. It has no audit, which is for
+// faults that are not legal.
 func kubelet(seed uint64, options []func(*controller.StageOptions)) Constructor {
 	return func(ctx context.Context, config *rest.Config) error {
 		o := controller.StageOptions{
-			Seed: seed, Manage: controller.NodeFilter{All: true}, LeaseDuration: -1, Workers: 1,
+			Seed: seed, Manage: controller.NodeFilter{All: true}, LeaseDuration: -1, Workers: 1, Audit: -1,
 		}
 		for _, change := range options {
 			change(&o)

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/rehearse-k8s/rehearse/controller"
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/invariant"
 	"github.com/rehearse-k8s/rehearse/sim"
@@ -65,4 +66,24 @@ func TestKubeletMakesANode(t *testing.T) {
 			}
 		}
 	}))
+}
+
+// TestKubeletAudit loses an event of a pod's deletion for good: the engine's audit finds the pod, which would terminate
+// for ever.
+func TestKubeletAudit(t *testing.T) {
+	story := func(audit time.Duration) func(*simtest.World) {
+		return func(w *simtest.World) {
+			w.Kubelet(func(o *controller.StageOptions) { o.Audit = audit })
+			w.Faults(fault.Fault{Kind: fault.KindLoseEvent, Actor: "kubelet", Resource: "pods"})
+			w.Create(pod("p"))
+			w.Settle()
+			w.Delete(pod("p"))
+			w.Eventually(time.Hour, invariant.Gone("pods", "default", "p"))
+		}
+	}
+	seen := simtest.Seeds(30).Level(fault.Seen)
+	simtest.Run(t, seen, story(5*time.Minute))
+	if r := simtest.Explore(t, seen, story(-1)); r.Failure == nil {
+		t.Error("the pod goes without the audit: this test does not bite")
+	}
 }

@@ -37,9 +37,10 @@ const (
 // Audited is a kind whose cache is compared with the API.
 type Audited struct {
 	Resource schema.GroupVersionResource
-	// Selector is of the objects that are listed, and Concerns tells whether an object of the
-	// cache is among them.
+	// Selector of labels and Fields are of the objects that are listed, and Concerns tells whether
+	// an object of the cache is among them.
 	Selector string
+	Fields   string
 	Informer cache.SharedIndexInformer
 	Concerns func(metav1.Object) bool
 	// Live reads an object as the cache would hold it, for Departed.Object. May be nil.
@@ -287,27 +288,25 @@ type entry struct {
 	revision string
 }
 
-func (a *Audited) list(ctx context.Context, client metadata.Interface) (map[string]entry, string, error) {
+// list returns what the audit keeps of each object, and the revision of the list. It keeps no page.
+func (a *Audited) list(ctx context.Context, client metadata.Interface) (all map[string]entry, revision string, err error) {
 	pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		return client.Resource(a.Resource).List(ctx, o)
+		list, err := client.Resource(a.Resource).List(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		revision = list.ResourceVersion
+		return list, nil
 	})
-	all := map[string]entry{}
-	list, _, err := pages.List(ctx, metav1.ListOptions{LabelSelector: a.Selector})
-	if err != nil {
-		return nil, "", err
-	}
-	m, err := meta.ListAccessor(list)
-	if err != nil {
-		return nil, "", err
-	}
-	err = meta.EachListItem(list, func(obj runtime.Object) error {
+	all = map[string]entry{}
+	err = pages.EachListItem(ctx, metav1.ListOptions{LabelSelector: a.Selector, FieldSelector: a.Fields}, func(obj runtime.Object) error {
 		o, err := meta.Accessor(obj)
 		if err == nil {
 			all[keyOf(o)] = entry{o.GetUID(), o.GetResourceVersion()}
 		}
 		return err
 	})
-	return all, m.GetResourceVersion(), err
+	return all, revision, err
 }
 
 // stillThere tells whether an object that was listed, and that the cache does not show,

@@ -126,7 +126,7 @@ func TestFlaws(t *testing.T) {
 func real(set *stage.Set) simtest.Constructor {
 	return func(ctx context.Context, config *rest.Config) error {
 		e, err := controller.NewStageEngine(config, controller.StageOptions{
-			Stages: set, Seed: 1, Manage: controller.NodeFilter{All: true}, LeaseDuration: -1, Workers: 1,
+			Stages: set, Seed: 1, Manage: controller.NodeFilter{All: true}, LeaseDuration: -1, Workers: 1, Audit: -1,
 		})
 		if err != nil {
 			return err

@@ -35,7 +35,7 @@ type Engine func(*stage.Set) simtest.Constructor
 func Real(set *stage.Set) simtest.Constructor {
 	return func(ctx context.Context, config *rest.Config) error {
 		e, err := controller.NewStageEngine(config, controller.StageOptions{
-			Stages: set, Seed: 1, Manage: controller.NodeFilter{All: true}, LeaseDuration: -1, Workers: 1,
+			Stages: set, Seed: 1, Manage: controller.NodeFilter{All: true}, LeaseDuration: -1, Workers: 1, Audit: -1,
 		})
 		if err != nil {
 			return err

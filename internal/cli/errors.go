@@ -3,7 +3,10 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
+
+	"github.com/spf13/cobra"
 
 	"github.com/rehearse-k8s/rehearse/cluster"
 )
@@ -80,4 +83,21 @@ func message(err error) string {
 		}
 	}
 	return strings.Join(parts, "; ")
+}
+
+// parserDetails is what a flag of the library adds to an error that says nothing to a user.
+var parserDetails = regexp.MustCompile(`strconv\.Parse\w+: parsing "[^"]*": `)
+
+// parserMessage is the message of an error that the parser of the command line found.
+func parserMessage(err error) string {
+	line := strings.Replace(message(err), "; Did you mean this?; ", "; did you mean: ", 1)
+	return parserDetails.ReplaceAllString(line, "")
+}
+
+// noArgs rejects arguments of a command that takes only flags.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("%s takes no arguments, got %q", cmd.CommandPath(), args[0])
+	}
+	return nil
 }

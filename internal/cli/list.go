@@ -42,7 +42,7 @@ func (a *app) listCommand() *cobra.Command {
 		Short: "List clusters",
 		Example: `  rehearse list
   rehearse list -o json`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			root, err := statedir.DefaultRoot(a.getenv)
 			if err != nil {
@@ -65,10 +65,28 @@ func (a *app) clusters(ctx context.Context, root statedir.Root) ([]clusterItem, 
 	if err != nil {
 		return nil, err
 	}
+	found := make([]clusterItem, len(entries))
+	ended := make([]bool, len(entries))
+	var wg sync.WaitGroup
+	for i, e := range entries {
+		if ended[i] = !e.Live; ended[i] {
+			continue
+		}
+		it := &found[i]
+		if *it = a.item(root, e); it.Status == statedir.Running {
+			wg.Go(func() {
+				if healthy(ctx, root.KubeconfigPath(it.Name)) != nil {
+					it.Status = "unhealthy"
+					ended[i] = root.CheckFree(it.Name) == nil // a process that was just killed has its lock for a moment
+				}
+			})
+		}
+	}
+	wg.Wait()
 	items := []clusterItem{}
-	for _, e := range entries {
-		if e.Live {
-			items = append(items, a.item(root, e))
+	for i, e := range entries {
+		if !ended[i] {
+			items = append(items, found[i])
 			continue
 		}
 		if err := a.clear(root, e.Name, true); err != nil {
@@ -76,17 +94,6 @@ func (a *app) clusters(ctx context.Context, root statedir.Root) ([]clusterItem, 
 		}
 		a.say("Cluster %q was killed; what it left behind is removed (log: %s).", e.Name, root.LogPath(e.Name))
 	}
-	var wg sync.WaitGroup
-	for i := range items {
-		if it := &items[i]; it.Status == statedir.Running {
-			wg.Go(func() {
-				if healthy(ctx, root.KubeconfigPath(it.Name)) != nil {
-					it.Status = "unhealthy"
-				}
-			})
-		}
-	}
-	wg.Wait()
 	return items, nil
 }
 

@@ -75,7 +75,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 		return exitOK
 	}
 	if !a.ran && exitCode(err) == exitFailed {
-		err = &UsageError{message(err)}
+		err = &UsageError{parserMessage(err)}
 	}
 	a.report(err, cmd.CommandPath())
 	return exitCode(err)

@@ -43,7 +43,7 @@ down of that name clears up behind it.`,
 		Example: `  rehearse up
   rehearse up --nodes 100 --detach
   rehearse up --name other --data-dir ./other --port 6443`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.validate(cmd); err != nil {
 				return err

@@ -15,7 +15,7 @@ func (a *app) versionCommand() *cobra.Command {
 		Short: "Print the version, and the Kubernetes API level it serves",
 		Example: `  rehearse version
   rehearse version -o json`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			v := version.Get()
 			if out.machine() {

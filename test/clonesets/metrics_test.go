@@ -2,6 +2,7 @@ package clonesets_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	shells "github.com/rehearse-k8s/rehearse/controller"
 	controller "github.com/rehearse-k8s/rehearse/controller/clonesets"
 	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/invariant"
 	"github.com/rehearse-k8s/rehearse/simtest"
 	"github.com/rehearse-k8s/rehearse/test/clonesets"
 	"github.com/rehearse-k8s/rehearse/test/family"
@@ -99,5 +101,31 @@ func TestAudit(t *testing.T) {
 				w.Eventually(5*time.Minute, setField("status.availableReplicas", 2))
 			})
 		})
+	}
+}
+
+// TestAuditReadsByName: the watch cache of the API server has lost that a pod is deleted, so a list shows what the
+// controller's cache shows. The audit reads the pod by name, and another one is created.
+func TestAuditReadsByName(t *testing.T) {
+	story := func(audit time.Duration) func(*simtest.World) {
+		return func(w *simtest.World) {
+			w.EndsVary()
+			w.Controller(clonesets.Actor, family.StaleServer(controller.Runner(controller.Options{Workers: 1, Writes: 1, Audit: audit})))
+			w.Controller("kubelet", clonesets.Kubelet(nil))
+			w.Faults()
+			w.Create(clonesets.SetOf(2, v1alpha1.CloneSetSpec{}))
+			w.Settle()
+			w.Delete(pods(w)[0])
+			w.Eventually(5*time.Minute, invariant.Func("two pods", func(v invariant.View) error {
+				if n := len(v.List("pods")); n != 2 {
+					return fmt.Errorf("there are %d", n)
+				}
+				return nil
+			}))
+		}
+	}
+	simtest.Run(t, clonesets.Options().Seeds(3), story(time.Minute))
+	if r := simtest.Explore(t, clonesets.Options().Seeds(3), story(-1)); r.Failure == nil {
+		t.Error("another pod is created without the audit: this test does not bite")
 	}
 }

@@ -67,6 +67,7 @@ var things = map[string]schema.GroupVersionResource{
 	"persistentvolumes":         {Version: "v1", Resource: "persistentvolumes"},
 	"persistentvolumeclaims":    {Version: "v1", Resource: "persistentvolumeclaims"},
 	"nodes":                     {Version: "v1", Resource: "nodes"},
+	"leases":                    {Group: "coordination.k8s.io", Version: "v1", Resource: "leases"},
 	"serviceaccounts":           {Version: "v1", Resource: "serviceaccounts"},
 	"clusterroles":              {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"},
 	"customresourcedefinitions": {Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
@@ -117,6 +118,8 @@ func meddle(ctx context.Context, client dynamic.Interface) {
 	if err == nil {
 		patch("configmaps", "elsewhere", "adopted", fmt.Sprintf(`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"meddlers","uid":%q}]}}`, owner.GetUID()))
 	}
+	_, _ = in("leases", "elsewhere").Create(ctx, object("coordination.k8s.io/v1", "Lease", "elsewhere", "meddlers"), metav1.CreateOptions{})
+	_ = in("leases", "elsewhere").Delete(ctx, "theirs", metav1.DeleteOptions{})
 	_, _ = in("nodes", "").Create(ctx, object("v1", "Node", "", "meddlers"), metav1.CreateOptions{})
 	_ = in("nodes", "").Delete(ctx, "meddlers", metav1.DeleteOptions{})
 }
@@ -137,6 +140,10 @@ func bystanders(t *testing.T) (*rest.Config, kubernetes.Interface) {
 	create(t, client.CoreV1().Nodes().Create, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}})
 	all, err := dynamic.NewForConfig(config)
 	if err != nil {
+		t.Fatal(err)
+	}
+	lease := object("coordination.k8s.io/v1", "Lease", "elsewhere", "theirs")
+	if _, err := all.Resource(things["leases"]).Namespace("elsewhere").Create(t.Context(), lease, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	role := object("rbac.authorization.k8s.io/v1", "ClusterRole", "", "theirs")
@@ -182,7 +189,7 @@ func everything(t *testing.T, config *rest.Config) map[string]*unstructured.Unst
 		}
 		for i := range list.Items {
 			o := &list.Items[i]
-			if o.GetKind() == "ServiceAccount" || strings.HasPrefix(o.GetName(), "system:") || o.GetLabels()["kubernetes.io/bootstrapping"] != "" {
+			if o.GetKind() == "ServiceAccount" || o.GetNamespace() == "kube-system" || strings.HasPrefix(o.GetName(), "system:") || o.GetLabels()["kubernetes.io/bootstrapping"] != "" {
 				continue // the server's own, made by the server when it likes
 			}
 			all[name+" "+o.GetNamespace()+"/"+o.GetName()] = o

@@ -2,9 +2,12 @@ package live
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -46,6 +49,43 @@ func (c *created) at(key string) types.UID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.last[key]
+}
+
+// in are the objects of a resource, by key.
+func (c *created) in(resource schema.GroupResource) map[string]types.UID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := map[string]types.UID{}
+	for key, uid := range c.last {
+		if strings.HasPrefix(key, directoryOf(resource)) {
+			all[key] = uid
+		}
+	}
+	return all
+}
+
+// removeLeases deletes the leases that clients have created: the mirror does not follow them, and
+// a lease that is left keeps the next process waiting.
+func (g *borrowed) removeLeases(ctx context.Context) error {
+	leases := coordinationv1.SchemeGroupVersion.WithResource("leases")
+	var errs []error
+	for key, uid := range g.created.in(leases.GroupResource()) {
+		name := key[strings.LastIndexByte(key, '/')+1:]
+		err := g.client.Resource(leases).Namespace(namespaceOf(key)).Delete(ctx, name, metav1.DeleteOptions{Preconditions: only(uid)})
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			errs = append(errs, fmt.Errorf("delete lease %s/%s: %w", namespaceOf(key), name, err))
+			continue
+		}
+		g.created.forget(key)
+	}
+	return errors.Join(errs...)
+}
+
+// forget drops what is last known by a key.
+func (c *created) forget(key string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.last, key)
 }
 
 func keyOfObject(o history.Object) string {

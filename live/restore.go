@@ -34,6 +34,9 @@ func (g *borrowed) restore(ctx context.Context) error {
 	defer cancel()
 	asked := &removal{when: map[types.UID]time.Time{}, keys: map[string]types.UID{}}
 	stamp, since := int64(-1), time.Now()
+	if err := g.removeLeases(ctx); err != nil {
+		return fmt.Errorf("the cluster could not be brought back to what it was: %w", err)
+	}
 	for {
 		held, moved, err := g.mirror.snapshot()
 		if err != nil {

@@ -355,8 +355,7 @@ func (g *borrowed) isMade(key string) bool {
 }
 
 // leave notes what a run has written, or may have.
-func (g *borrowed) leave(record *history.Run, finalizers map[string]bool, writes map[string][]write) {
-	maps.Copy(g.finalizers, finalizers)
+func (g *borrowed) leave(record *history.Run, writes map[string][]write) {
 	for i := range record.Steps {
 		s := &record.Steps[i]
 		if s.Kind != history.Request || !s.IsWrite() || s.Code/100 != 2 && s.Code != 0 || history.Bookkeeping(s.Resource) {
@@ -366,7 +365,20 @@ func (g *borrowed) leave(record *history.Run, finalizers map[string]bool, writes
 	}
 	for key, all := range writes {
 		g.touched[key] = append(g.touched[key], all...)
+		for _, w := range all {
+			had := finalizersOf(w.was)
+			for _, f := range finalizersOf(w.is) {
+				g.finalizers[f] = g.finalizers[f] || !slices.Contains(had, f)
+			}
+		}
 	}
+}
+
+func finalizersOf(o map[string]any) []string {
+	if o == nil {
+		return nil
+	}
+	return (&unstructured.Unstructured{Object: o}).GetFinalizers()
 }
 
 // touch notes that a run may have written an object.

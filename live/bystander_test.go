@@ -280,6 +280,20 @@ func bystander(ctx context.Context, client kubernetes.Interface, seed uint64, ex
 	}
 }
 
+// cancelOnce calls cancel once a ConfigMap is there.
+func cancelOnce(t *testing.T, client kubernetes.Interface, name string, cancel func()) {
+	t.Helper()
+	w, err := client.CoreV1().ConfigMaps("elsewhere").Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer w.Stop()
+		<-w.ResultChan()
+		cancel()
+	}()
+}
+
 // same compares two objects but for what each write of anybody changes.
 func same(a, b *unstructured.Unstructured) bool {
 	bare := func(o *unstructured.Unstructured) string {
@@ -298,6 +312,7 @@ func same(a, b *unstructured.Unstructured) bool {
 func TestBystanders(t *testing.T) {
 	for seed, c := range []struct {
 		interrupt time.Duration
+		once      string // a ConfigMap of elsewhere: interrupt when it is there
 		faults    []string
 	}{
 		{},
@@ -305,6 +320,8 @@ func TestBystanders(t *testing.T) {
 		{faults: []string{"delete actor=meddler verb=patch object=elsewhere/mine", "finalizer actor=meddler verb=patch object=elsewhere/mine", "label actor=meddler verb=patch object=elsewhere", "finalizer actor=meddler verb=create object=elsewhere/meddlers for=20s"}, interrupt: 1500 * time.Millisecond},
 		{faults: []string{"lost-answer actor=meddler verb=create object=elsewhere/meddlers", "finalizer actor=meddler verb=create object=default/done-0 for=20s"}, interrupt: 900 * time.Millisecond},
 		{interrupt: 400 * time.Millisecond},
+		{once: "meddlers-too"},
+		{once: "meddlers", faults: []string{"finalizer actor=meddler verb=create object=elsewhere/meddlers for=20s"}},
 	} {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			config, client := bystanders(t)
@@ -330,9 +347,13 @@ func TestBystanders(t *testing.T) {
 			if c.interrupt > 0 {
 				time.AfterFunc(c.interrupt, cancel)
 			}
+			if c.once != "" {
+				cancelOnce(t, client, c.once, cancel)
+			}
+			interrupted := c.interrupt > 0 || c.once != ""
 			out, err := a.Play(ctx, sim.Plan{Seed: 1, Faults: faults, Learn: len(faults) == 0})
 			cancel()
-			if err != nil && c.interrupt == 0 {
+			if err != nil && !interrupted {
 				t.Error(err)
 			}
 			if err := a.Close(); err != nil {
@@ -361,7 +382,7 @@ func TestBystanders(t *testing.T) {
 			if out != nil {
 				checkInterference(t, out.Run)
 			}
-			if c.interrupt == 0 && out != nil {
+			if !interrupted && out != nil {
 				checkOrder(t, sent.all)
 				checkDenied(t, out.Run)
 				checkPrivate(t, out.Run)

@@ -135,7 +135,7 @@ func (g *forks) enter(_ context.Context, run string, seed uint64) (*place, error
 	return &place{
 		config: func(actor string) *rest.Config { return g.server.RunConfig(run, "rehearse:"+actor) },
 		source: truth.Stored{Worlds: g.worlds, World: world},
-		leave:  func(*history.Run, map[string]bool, map[string][]write) { g.worlds.Drop(run) },
+		leave:  func(*history.Run, map[string][]write) { g.worlds.Drop(run) },
 		pki:    g.pki(),
 	}, nil
 }

@@ -42,9 +42,9 @@ type place struct {
 	// catchUp waits until the source has told of what a client has been told already, up to
 	// a revision; nil: it always has.
 	catchUp func(ctx context.Context, revision int64)
-	// leave forgets the world, of which a record tells what was done to it; finalizers are those
-	// that clients and users have put on objects, writes what they wrote, by key.
-	leave func(record *history.Run, finalizers map[string]bool, writes map[string][]write)
+	// leave forgets the world, of which a record tells what was done to it; writes are what clients and
+	// users wrote, by key.
+	leave func(record *history.Run, writes map[string][]write)
 	// permit decides on deletes, owns tells objects on which faults may act, and created is called
 	// for what clients and users create; nil: everything is the run's.
 	permit  func(c *wire.Call) proxy.Permit

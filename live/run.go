@@ -143,7 +143,7 @@ func (r *run) close() {
 	if r.place.owns != nil {
 		r.removeFinalizers()
 	}
-	r.place.leave(record, r.finalizers(), r.writes(record))
+	r.place.leave(record, r.writes(record))
 	_ = os.RemoveAll(r.dir)
 }
 
@@ -159,25 +159,6 @@ func (r *run) endClients() {
 	for _, c := range clients {
 		_ = c.door.Close()
 	}
-}
-
-// finalizers are those that anybody but the cluster has put on an object in this run.
-func (r *run) finalizers() map[string]bool {
-	all := map[string]bool{fault.ForeignFinalizer: true}
-	if r.judge == nil || r.judge.last == nil {
-		return all
-	}
-	x := r.judge.last
-	for n, changes := range x.changes {
-		for _, c := range changes {
-			for _, f := range r.judge.truth.Finalizers(c) {
-				if x.record.Steps[n].Actor != cluster {
-					all[f] = true
-				}
-			}
-		}
-	}
-	return all
 }
 
 // writes are what clients and users did in this run to objects that are not made for it, by key.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/wire"
@@ -28,6 +29,10 @@ type recorder struct {
 	actor string
 	next  http.RoundTripper
 }
+
+// longestWrite is how long an actor without a door waits for the answer to a write: as long as the
+// API server may take by default.
+const longestWrite = time.Minute
 
 // RoundTrip implements http.RoundTripper.
 func (t *recorder) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -62,7 +67,10 @@ func (t *recorder) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Header, r.Body, r.ContentLength = header, io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	}
 	n := run.Add(step) // its event may come before its answer
-	resp, err := t.next.RoundTrip(r)
+	// A write that was sent is carried out whoever goes away, and what it did has to be known.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), longestWrite)
+	defer cancel()
+	resp, err := t.next.RoundTrip(r.WithContext(ctx))
 	if err == nil && permit.denies(resp.StatusCode) {
 		_ = resp.Body.Close()
 		resp = response(failed(permit.Denied), r)

@@ -1,10 +1,7 @@
 package truth
 
 import (
-	"slices"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/rehearse-k8s/rehearse/history"
 )
@@ -33,19 +30,6 @@ func (t *Truth) Contents(changes []Change) (all []history.Change) {
 		all = append(all, change)
 	}
 	return all
-}
-
-// Finalizers are those that a write has added to its object.
-func (t *Truth) Finalizers(c Change) (added []string) {
-	finalizers := func(e *entry) []string {
-		u := unstructured.Unstructured{Object: t.content(e)}
-		if u.Object == nil {
-			return nil
-		}
-		return u.GetFinalizers()
-	}
-	before := finalizers(c.was)
-	return slices.DeleteFunc(finalizers(c.is), func(f string) bool { return slices.Contains(before, f) })
 }
 
 // States are the object of a write before and after it, not to be changed; nil: there was, or is, none.

@@ -3,6 +3,8 @@ package stage
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/cel-go/cel"
@@ -159,6 +161,10 @@ func (p *celProgram) run(v *view, stage string) (out ref.Val, err error) {
 		celNow:  types.Timestamp{Time: v.now},
 		celRand: types.Double(draw(v.seed, v.uid, stage, v.played, drawExpression)),
 	})
+	if err != nil && strings.Contains(err.Error(), "cost limit exceeded") {
+		err = &overBudget{"the expression does too much: it is over the cost limit of " + strconv.Itoa(mostCELCost)}
+		v.over = err
+	}
 	return out, err
 }
 

@@ -153,6 +153,9 @@ type Decision struct {
 	Problem string
 	// LeftOut are stages that match and take no part in the draw.
 	LeftOut []LeftOut
+	// Overran are the stages an expression of which does too much on this object; none
+	// of them is chosen for a selector that does.
+	Overran []Overrun
 	// Slowed is true when the stage waits because the object's budget of writes is
 	// spent: WriteBurst stages wrote without a pause.
 	Slowed bool
@@ -175,6 +178,19 @@ type LeftOut struct {
 	Stage   string
 	Code    Code
 	Problem string
+}
+
+// Overrun is a stage that does too much, and what in it does.
+type Overrun struct {
+	Stage, Problem string
+}
+
+// took takes in whether an expression of a stage did too much since it was asked last.
+func (d *Decision) took(stage string, v *view) {
+	if v.over != nil {
+		d.Overran = append(d.Overran, Overrun{Stage: stage, Problem: v.over.Error()})
+		v.over = nil
+	}
 }
 
 // String is why, in one line.
@@ -250,6 +266,7 @@ func (s *Set) Decide(now time.Time, seed uint64, o Object, past Past, scene Scen
 		if !c.timer && c.matches(&v, scene) {
 			matching = append(matching, c)
 		}
+		d.took(c.name, &v)
 	}
 	d.Reason.Matching = len(matching)
 	switch len(matching) {
@@ -261,13 +278,14 @@ func (s *Set) Decide(now time.Time, seed uint64, o Object, past Past, scene Scen
 	}
 	for _, c := range stages {
 		if !c.timer || !c.matches(&v, scene) {
+			d.took(c.name, &v)
 			continue
 		}
 		t := Decision{UID: uid, ResourceVersion: version, Reason: Reason{Matching: len(matching) + 1}, seed: seed, played: past.Played, idle: d.idle}
 		t.choose(c, &v, now, past, TimerStage)
 		switch {
 		case t.Chosen() && (!d.Chosen() || t.Due.Before(d.Due)):
-			t.LeftOut = d.LeftOut
+			t.LeftOut, t.Overran = d.LeftOut, append(d.Overran, t.Overran...)
 			d = t
 		case t.Reason.Code == Held:
 			d.LeftOut = append(d.LeftOut, LeftOut{Stage: c.name, Code: Held, Problem: t.Problem})
@@ -280,21 +298,23 @@ func (s *Set) Decide(now time.Time, seed uint64, o Object, past Past, scene Scen
 func (d *Decision) draw(matching []*compiled, v *view, now time.Time, past Past) {
 	eligible := matching[:0]
 	for _, c := range matching {
-		if l, out := c.leftOut(v, now, past, d.ResourceVersion); out {
+		l, out := c.leftOut(v, now, past, d.ResourceVersion)
+		d.took(c.name, v)
+		if out {
 			d.leave(l)
 			continue
 		}
 		eligible = append(eligible, c)
 	}
 	for len(eligible) > 0 {
-		i := race(eligible, v)
+		i := d.race(eligible, v)
 		best := eligible[i]
 		d.choose(best, v, now, past, DrawnStage)
 		// What was chosen for this version before has been looked at.
 		if known := past.IdleAt == d.ResourceVersion && past.Stage == best.name; known || !d.changesNothing(v) {
 			return
 		}
-		*d = Decision{UID: d.UID, ResourceVersion: d.ResourceVersion, Reason: Reason{Matching: d.Reason.Matching}, LeftOut: d.LeftOut, seed: d.seed, played: d.played, idle: d.idle}
+		*d = Decision{UID: d.UID, ResourceVersion: d.ResourceVersion, Reason: Reason{Matching: d.Reason.Matching}, LeftOut: d.LeftOut, Overran: d.Overran, seed: d.seed, played: d.played, idle: d.idle}
 		d.leave(LeftOut{Stage: best.name, Code: NothingToDo})
 		eligible = slices.Delete(eligible, i, i+1)
 	}
@@ -330,6 +350,7 @@ func (c *compiled) leftOut(v *view, now time.Time, past Past, version string) (L
 	at := *v
 	at.now = since
 	_, _, held, trouble := c.delay.bounds(&at, since, c.name)
+	v.over = at.over
 	return LeftOut{Stage: c.name, Code: Held, Problem: trouble}, held
 }
 
@@ -385,6 +406,7 @@ func (d *Decision) choose(c *compiled, v *view, now time.Time, past Past, code C
 	v.now = d.Since
 	wait, held, trouble := c.delay.after(v, d.Since, c.name)
 	v.now = now
+	d.took(c.name, v)
 	d.Problem = trouble
 	if held {
 		d.Reason.Code = Held
@@ -408,11 +430,12 @@ func (d *Decision) dueAfter(wait time.Duration, past Past) (due time.Time, slowe
 }
 
 // race returns the place of the stage that wins.
-func race(of []*compiled, v *view) (won int) {
+func (d *Decision) race(of []*compiled, v *view) (won int) {
 	var bestScore float64
 	var bestRank rank
 	for i, c := range of {
 		weight, rank := c.weigh(v)
+		d.took(c.name, v)
 		at := score(draw(v.seed, v.uid, c.name, v.played, drawChoice), weight)
 		if i == 0 || rank < bestRank || rank == bestRank && at < bestScore {
 			won, bestScore, bestRank = i, at, rank

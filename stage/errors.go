@@ -17,6 +17,9 @@ type Error struct {
 	Field string
 	// Problem is the sentence for the user.
 	Problem string
+	// Overran is true where the stage does too much: its template grows too large or
+	// loops too long.
+	Overran bool
 
 	of *Stage // it is about
 }

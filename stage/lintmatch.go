@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -168,8 +169,10 @@ func endless(q *query, on *view) string {
 	if q == nil || q.code == nil || q.native != nil {
 		return ""
 	}
-	if _, err := q.results(on); err != nil && strings.HasPrefix(err.Error(), "more than ") {
-		return "the program does too much, " + err.Error()
+	_, err := q.results(on)
+	on.over = nil
+	if errors.As(err, new(*overBudget)) {
+		return err.Error()
 	}
 	return ""
 }

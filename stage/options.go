@@ -41,7 +41,9 @@ func (s *Set) Options(now time.Time, seed uint64, o Object, past Past, scene Sce
 	v := view{object: o, now: now, seed: seed, uid: uid, played: past.Played}
 	var drawn, timers []Option
 	for _, c := range s.stages(KindOf(o)) {
-		if !c.matches(&v, scene) {
+		matches := c.matches(&v, scene)
+		v.over = nil
+		if !matches {
 			continue
 		}
 		option := Option{Stage: c.name, Timer: c.timer, decision: Decision{UID: uid, ResourceVersion: version, seed: seed, played: past.Played}}

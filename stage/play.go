@@ -69,7 +69,7 @@ func (d *Decision) failed(step int, err error) *Error {
 	case op.apply != nil:
 		field = op.apply.field
 	}
-	return &Error{File: d.chosen.file, Line: op.line, Stage: d.Stage, Field: field, Problem: err.Error()}
+	return &Error{File: d.chosen.file, Line: op.line, Stage: d.Stage, Field: field, Problem: err.Error(), Overran: errors.As(err, new(*overBudget))}
 }
 
 // playUpdate puts everything into one update of a pod or a node.

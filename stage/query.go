@@ -37,6 +37,7 @@ type view struct {
 	json   any
 	cel    ref.Val
 	now    time.Time
+	over   error // an expression that was evaluated does too much
 
 	// What chance is keyed by.
 	seed   uint64
@@ -98,7 +99,7 @@ func toJSON(object any) any {
 const nowVariable = "$__now"
 
 // mostResults is how many results of one program are looked at. A program with
-// more counts as one that failed: "repeat(1)" must not stop the engine.
+// more does too much: "repeat(1)" must not stop the engine.
 const mostResults = 10_000
 
 // compileQuery compiles a jq program for objects of one kind. mayReadNow allows
@@ -113,8 +114,12 @@ func compileQuery(text string, kind Kind, mayReadNow bool) (*query, error) {
 		return nil, fmt.Errorf("jq %q: %w", text, err)
 	}
 	q := &query{text: text, native: nativeFor(parsed, kind)}
+	if err := guarded(parsed, text); err != nil {
+		return nil, fmt.Errorf("jq %s: %w", short(text), err)
+	}
 	q.code, err = gojq.Compile(parsed,
-		gojq.WithVariables([]string{nowVariable}),
+		gojq.WithVariables([]string{nowVariable, jqWork}),
+		gojq.WithFunction(jqGuard, 2, 4, guardFunction),
 		gojq.WithEnvironLoader(func() []string { return nil }))
 	if err != nil {
 		return nil, fmt.Errorf("jq %q: %w", text, err)
@@ -180,8 +185,8 @@ func eachFunc(v reflect.Value, visit func(*gojq.Func)) {
 	}
 }
 
-// mostSteps bounds the work of one run of a program, so that one that never
-// ends counts as one that failed.
+// mostSteps bounds the instructions of one run of a program; what each may cost is
+// bounded by guards (jqwork.go).
 const mostSteps = 1_000_000
 
 // stepBudget is a context, as gojq takes one, that ends after a number of questions. A clock would make
@@ -215,20 +220,32 @@ func (q *query) results(v *view) ([]any, error) {
 		return nil, errors.New("the object has no JSON form")
 	}
 	now := float64(v.now.UnixNano()) / float64(time.Second)
-	iter := q.code.RunWithContext(&stepBudget{left: mostSteps}, input, now)
+	steps, work := &stepBudget{left: mostSteps}, &jqSpent{left: mostWork}
+	iter := q.code.RunWithContext(steps, input, now, work)
 	var out []any
 	for {
 		result, ok := iter.Next()
-		if !ok {
+		failed, isError := result.(error)
+		if ok && !isError {
+			_ = work.spend(work.weigh(result))
+		}
+		if over := work.over; over != nil || steps.left < 0 || len(out) > mostResults {
+			switch {
+			case over != nil:
+			case steps.left < 0:
+				over = &overBudget{fmt.Sprintf("the program does too much: more than %d steps", mostSteps)}
+			default:
+				over = &overBudget{fmt.Sprintf("the program does too much: more than %d results", mostResults)}
+			}
+			v.over = over
+			return nil, over
+		}
+		switch {
+		case !ok:
 			return out, nil
-		}
-		if err, failed := result.(error); failed {
-			return nil, err
-		}
-		if len(out) == mostResults {
-			return nil, fmt.Errorf("more than %d results", mostResults)
-		}
-		if result != nil {
+		case isError:
+			return nil, failed
+		case result != nil:
 			out = append(out, result)
 		}
 	}

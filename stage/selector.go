@@ -19,22 +19,31 @@ type requirement struct {
 	cel    *celProgram // in place of all the above
 }
 
-// holds evaluates the requirement. One that cannot be evaluated does not hold,
-// and says nothing about any other stage.
+// holds evaluates the requirement. One that cannot be evaluated, and one that does too
+// much, does not hold, and says nothing about any other stage.
 func (r *requirement) holds(v *view, stage string) bool {
-	if r.cel != nil {
-		holds, err := r.cel.holds(v, stage)
-		return err == nil && holds
+	var holds bool
+	switch {
+	case r.cel != nil:
+		answer, err := r.cel.holds(v, stage)
+		holds = err == nil && answer
+	case r.values == nil:
+		holds = r.query.exists(v) != r.negate
+	default:
+		holds = r.query.in(v, r.values) != r.negate
 	}
-	if r.values == nil {
-		return r.query.exists(v) != r.negate
-	}
-	return r.query.in(v, r.values) != r.negate
+	return holds && v.over == nil
 }
 
 // problem says why the requirement could not be evaluated; empty when it could.
 func (r *requirement) problem(v *view, stage string) string {
 	if r.cel == nil {
+		if r.query.code != nil {
+			if _, err := r.query.results(v); v.over != nil {
+				v.over = nil
+				return err.Error()
+			}
+		}
 		return ""
 	}
 	if _, err := r.cel.holds(v, stage); err != nil {

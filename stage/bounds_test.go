@@ -53,11 +53,31 @@ func TestBounds(t *testing.T) {
 		"random text":              `{{ randAlpha 1000000000 }}`,
 		"many slow functions":      `{{ range until 1000 }}{{ $_ := derivePassword 1 "long" "p" "u" "s" }}{{ end }}`,
 		"many keys":                `{{ range until 1000 }}{{ $_ := bcrypt "x" }}{{ end }}`,
+		"join":                     `{{ $s := repeat 100000 "y" }}{{ len (join $s (until 100000)) }}`,
+		"replace":                  `{{ $s := repeat 100000 "y" }}{{ len (replace "y" $s $s) }}`,
+		"replace between":          `{{ $s := repeat 100000 "y" }}{{ len (replace "" $s $s) }}`,
+		"regexReplaceAll":          `{{ $s := repeat 100000 "y" }}{{ len (regexReplaceAll "y" $s $s) }}`,
+		"regexReplaceAll groups":   `{{ $s := repeat 100000 "y" }}{{ len (regexReplaceAll "(y*)" $s (repeat 100000 "$1")) }}`,
+		"regexReplaceAllLiteral":   `{{ $s := repeat 100000 "y" }}{{ len (regexReplaceAllLiteral "y" $s $s) }}`,
+		"printf widths":            `{{ len (printf (repeat 1000 "%[1]1000000d") 1) }}`,
+		"printf stars":             `{{ len (printf (repeat 1000 "%[1]*[2]d") 1000000 1) }}`,
+		"printf indexes":           `{{ $s := repeat 100000 "y" }}{{ len (printf (repeat 100000 "%[1]s") $s) }}`,
+		"wrapWith":                 `{{ $s := repeat 100000 "y" }}{{ len (wrapWith 1 $s $s) }}`,
+		"uniq":                     `{{ len (uniq (until 100000)) }}`,
+		"without":                  `{{ len (without (until 50000) (until 50000)) }}`,
+		"toPrettyJson":             `{{ $x := until 100000 }}{{ range until 190 }}{{ $x = list $x }}{{ end }}{{ len (toPrettyJson $x) }}`,
+		"YAML":                     `{{ len (YAML (until 1000) 100000000) }}`,
+		"deepEqual in a loop":      `{{ $x := until 100000 }}{{ $y := until 100000 }}{{ range until 10000 }}{{ $_ := deepEqual $x $y }}{{ end }}`,
+		"large expressions":        `{{ $s := repeat 1000000 "y" }}{{ range until 100 }}{{ $_ := regexMatch (print . $s) "x" }}{{ end }}`,
 	} {
 		t.Run(name, func(t *testing.T) {
+			began := time.Now()
 			_, err := rendered(t, text, testMoment("s"))
 			if err == nil {
 				t.Fatal("it ended")
+			}
+			if took := time.Since(began); took > 5*time.Second {
+				t.Errorf("it took %s", took)
 			}
 			if strings.Contains(err.Error(), "\n") {
 				t.Errorf("not one line: %v", err)
@@ -229,7 +249,7 @@ func TestQuickPrice(t *testing.T) {
 			args[i] = reflect.ValueOf(a)
 		}
 		got := reflect.ValueOf(f).Call(args)
-		want := reflect.ValueOf(slow.guardedSlowly(call.f)).Call(args)
+		want := reflect.ValueOf(slow.guardedSlowly(call.f, nil)).Call(args)
 		if quick.spent != slow.spent || fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%d: %T costs %d, not %d; %v, %v", i, call.f, quick.spent, slow.spent, got, want)
 		}

@@ -86,24 +86,31 @@ func boundList(list *parse.ListNode, mark parse.Node) {
 	}
 }
 
-// guarded is f with a price. What goes over the budget panics; the template
-// package makes an error of that.
-func (s *session) guarded(f any) any {
+// guarded is the function f of a name with a price, most of which is paid before it is
+// called. What goes over the budget panics; the template package makes an error of that.
+func (s *session) guarded(name string, f any) any {
+	if more := ahead[name]; more != nil {
+		return s.guardedSlowly(f, more)
+	}
 	if quick := s.guardedQuickly(f); quick != nil {
 		return quick
 	}
-	return s.guardedSlowly(f)
+	return s.guardedSlowly(f, nil)
 }
 
-// guardedSlowly is guarded for any function.
-func (s *session) guardedSlowly(f any) any {
+// guardedSlowly is guarded for any function. more, if set, is what a call costs beside its
+// arguments and its result.
+func (s *session) guardedSlowly(f any, more func(*session, []reflect.Value) int) any {
 	function := reflect.ValueOf(f)
 	return reflect.MakeFunc(function.Type(), func(args []reflect.Value) []reflect.Value {
 		cost := 1
 		for _, a := range args {
-			cost += sizeOf(a)
+			cost += s.weightOf(a, 0)
 		}
 		s.must(s.spend(cost))
+		if more != nil {
+			s.must(s.spend(more(s, args)))
+		}
 		var out []reflect.Value
 		if function.Type().IsVariadic() {
 			out = function.CallSlice(args)
@@ -145,19 +152,6 @@ func (s *session) weightOf(v reflect.Value, depth int) int {
 			keys.Next()
 			return s.weightOf(keys.Key(), depth+1) + s.weightOf(keys.Value(), depth+1)
 		})
-	}
-	return 1
-}
-
-// sizeOf is the price of an argument: one level deep, because what is in a list
-// was paid for where it was made.
-func sizeOf(v reflect.Value) int {
-	for v.Kind() == reflect.Interface && !v.IsNil() {
-		v = v.Elem()
-	}
-	switch v.Kind() {
-	case reflect.String, reflect.Slice, reflect.Map:
-		return 1 + v.Len()/16
 	}
 	return 1
 }

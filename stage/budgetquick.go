@@ -36,7 +36,7 @@ func (s *session) guardedQuickly(f any) any {
 		}
 	case func(any) (string, error):
 		return func(a any) (string, error) {
-			pay(1 + sizeOfAny(a))
+			pay(1 + s.weightOfAny(a))
 			return gave(f(a))
 		}
 	case func(string) ([]string, error):
@@ -55,7 +55,7 @@ func (s *session) guardedQuickly(f any) any {
 		}
 	case func(any, string, string) string:
 		return func(a any, b, c string) string {
-			pay(1 + sizeOfAny(a) + weightOfText(b) + weightOfText(c))
+			pay(1 + s.weightOfAny(a) + weightOfText(b) + weightOfText(c))
 			text, _ := gave(f(a, b, c), nil)
 			return text
 		}
@@ -73,10 +73,13 @@ func weightOfTexts(list []string) int {
 	return sum
 }
 
-// sizeOfAny is sizeOf, which says nothing is 1 too.
-func sizeOfAny(a any) int {
+// weightOfAny is weightOf, which says nothing is 1 too.
+func (s *session) weightOfAny(a any) int {
 	if text, ok := a.(string); ok {
 		return weightOfText(text)
 	}
-	return sizeOf(reflect.ValueOf(a))
+	if a == nil {
+		return 1
+	}
+	return s.weightOf(reflect.ValueOf(a), 0)
 }

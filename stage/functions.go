@@ -28,7 +28,7 @@ func (s *session) functions(p *program) template.FuncMap {
 	for _, more := range []template.FuncMap{p.sprig, s.ownFunctions(p.kind), s.chanceFunctions(), s.boundFunctions()} {
 		for name, f := range more {
 			if p.names(name) {
-				out[name] = s.guarded(f)
+				out[name] = s.guarded(name, f)
 			}
 		}
 	}

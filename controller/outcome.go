@@ -35,9 +35,10 @@ type outcome struct {
 	stopped bool
 	step    int
 	// problem is why the write failed, in words for the object's user; refused
-	// says that trying the same again will not help.
-	problem string
-	refused bool
+	// says that trying the same again will not help. answered: the API has looked at
+	// the request and failed it, as it does where a webhook crashes.
+	problem           string
+	refused, answered bool
 }
 
 type outcomeKind uint8
@@ -139,6 +140,8 @@ func (t *table) done(now time.Time, j job, o outcome) {
 		e.notBefore, e.waits = now.Add(max(backoff(t.seed, e.uid, e.failures), o.retryAfter)), ""
 		if o.refused {
 			t.tell(e, j.decision.Stage, o.problem)
+		}
+		if o.refused || o.answered {
 			t.rejected(e, j.decision.Stage)
 		}
 	case found:

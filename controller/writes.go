@@ -72,9 +72,9 @@ func (e *StageEngine) work(ctx context.Context, uid types.UID, player *stage.Pla
 func (e *StageEngine) settle(ctx context.Context, j job, o outcome, err error) {
 	if err != nil {
 		o.kind = kindOf(err)
-		o.problem, o.refused = err.Error(), refused(err)
+		o.problem, o.refused, o.answered = err.Error(), refused(err), apierrors.IsInternalError(err)
 		if j.confirm {
-			o.problem, o.refused = "", false
+			o.problem, o.refused, o.answered = "", false, false
 		}
 		if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
 			o.retryAfter = time.Duration(seconds) * time.Second

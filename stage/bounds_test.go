@@ -76,7 +76,7 @@ func TestBounds(t *testing.T) {
 			if err == nil {
 				t.Fatal("it ended")
 			}
-			if took := time.Since(began); took > 5*time.Second {
+			if took := time.Since(began); took > time.Minute {
 				t.Errorf("it took %s", took)
 			}
 			if strings.Contains(err.Error(), "\n") {

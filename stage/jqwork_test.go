@@ -72,7 +72,7 @@ func TestHungry(t *testing.T) {
 			if err == nil || v.over == nil || !strings.Contains(err.Error(), "does too much") {
 				t.Errorf("%d results, %v", len(out), err)
 			}
-			if took := time.Since(began); took > 5*time.Second {
+			if took := time.Since(began); took > time.Minute {
 				t.Errorf("it took %s", took)
 			}
 		})

@@ -3,6 +3,7 @@ package stage
 import (
 	"crypto/sha256"
 	"fmt"
+	"reflect"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -65,6 +66,13 @@ func ObjectFrom(values map[string]any) (Object, error) {
 	if !kind.typed() {
 		return u, nil
 	}
+	example := reflect.TypeFor[corev1.Pod]()
+	if kind == KindNode {
+		example = reflect.TypeFor[corev1.Node]()
+	}
+	if field, why := misfit("", values, example); why != "" {
+		return nil, fmt.Errorf("%s: %s", field, why)
+	}
 	return objectOf(values, kind)
 }
 
@@ -78,8 +86,8 @@ func (StandIn) NodeIPs(string) ([]string, error) { return []string{"10.16.0.1"},
 // PodIPs implements Facts.
 func (StandIn) PodIPs(types.UID, string) ([]string, error) { return []string{"10.128.0.1"}, nil }
 
-// NodePort implements Facts.
-func (StandIn) NodePort() int { return 10250 }
+// NodePort implements Facts: an engine has none unless it is told one.
+func (StandIn) NodePort() int { return 0 }
 
 // Version implements Facts.
 func (StandIn) Version() string { return "v0.0.0" }

@@ -156,7 +156,7 @@ func (a *app) objects(args []string) ([]namedObject, error) {
 	for _, f := range files {
 		found, err := objectsOf(f.Data)
 		if err != nil {
-			return nil, usagef("%s: %s", f.Name, message(err))
+			return nil, usagef("decode %s: %s", f.Name, message(err))
 		}
 		for _, o := range found {
 			out = append(out, namedObject{file: f.Name, object: o})

@@ -105,6 +105,9 @@ type StageOptions struct {
 	// NodeCIDR is where nodes without an address of their own get one from;
 	// default 10.16.0.0/12. NodeIP, if set, is the address of all of them.
 	NodeCIDR, NodeIP string
+	// NodePort is what the template function of this name gives: the port of the nodes'
+	// kubelet endpoint, 0 for none. The engine itself serves none.
+	NodePort int
 	// PodCIDR is where pods get addresses on nodes without a spec.podCIDR;
 	// default 10.128.0.0/9.
 	PodCIDR string

@@ -92,6 +92,7 @@ func (o *simulateOptions) addFlags(cmd *cobra.Command) {
 	f.IntVar(&s.Workers, "workers", 16, "writes that may be under way at once, leases apart")
 	f.DurationVar(&s.LeaseDuration, "node-lease-duration", 40*time.Second, "duration of the nodes' leases, renewed every quarter of it; 0 keeps none")
 	f.StringVar(&s.NodeIP, "node-ip", "", "address of every node that has none (default: one each from --node-cidr)")
+	f.IntVar(&s.NodePort, "node-port", 0, "what the template function NodePort gives: the port of the nodes' kubelet endpoint (0: none)")
 	f.StringVar(&s.NodeCIDR, "node-cidr", "10.16.0.0/12", "range for the addresses of nodes")
 	f.StringVar(&s.PodCIDR, "pod-cidr", "10.128.0.0/9", "range for the addresses of pods on nodes without a spec.podCIDR")
 	f.BoolVar(&o.elect, "leader-elect", false, "let one of several replicas write")
@@ -163,6 +164,9 @@ func (o *simulateOptions) validateAddresses() error {
 	s := &o.stage
 	if _, err := netip.ParseAddr(s.NodeIP); err != nil && s.NodeIP != "" {
 		return usagef("--node-ip %s: must be an address such as 10.16.0.1", s.NodeIP)
+	}
+	if s.NodePort < 0 || s.NodePort > 65535 {
+		return usagef("--node-port %d: must be 0 to 65535", s.NodePort)
 	}
 	for _, f := range []struct{ name, value, example string }{{"node-cidr", s.NodeCIDR, "10.16.0.0/12"}, {"pod-cidr", s.PodCIDR, "10.128.0.0/9"}} {
 		if _, err := netip.ParsePrefix(f.value); err != nil && f.value != "" {

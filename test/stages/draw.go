@@ -22,6 +22,9 @@ type Case struct {
 	Reject []Rejection
 	Pods   int
 	Acts   []Act
+	// Mover is another controller that moves a pod on, by two ranks, as soon as a stage has
+	// written its first half.
+	Mover bool
 	// Delete is true where the users delete all pods in the end.
 	Delete bool
 }
@@ -61,7 +64,7 @@ func Draws(from, n int) []Case { return family.Draws(Draw, from, n) }
 
 // String is the case as people read it.
 func (c Case) String() string {
-	text := fmt.Sprintf("case %d: %d pods, %d ranks, deleted in the end: %v\n%s", c.Seed, c.Pods, c.Ranks, c.Delete, strings.Join(c.Stages, ""))
+	text := fmt.Sprintf("case %d: %d pods, %d ranks, deleted in the end: %v, with a mover: %v\n%s", c.Seed, c.Pods, c.Ranks, c.Delete, c.Mover, strings.Join(c.Stages, ""))
 	for _, r := range c.Reject {
 		text += fmt.Sprintf("status patches of stage %s are answered %d, %d times (0: each time)\n", r.Stage, r.Code, r.Times)
 	}
@@ -91,6 +94,7 @@ type drawing struct {
 func Draw(seed int) Case {
 	d := &drawing{Rand: rand.New(rand.NewPCG(uint64(seed), 20)), c: Case{Seed: seed}}
 	d.c.Ranks, d.c.Pods, d.c.Delete = 1+d.IntN(3), 1+d.IntN(2), d.IntN(2) == 0
+	d.c.Mover = d.IntN(3) == 0
 	for rank := range d.c.Ranks {
 		d.sound(rank)
 	}

@@ -17,8 +17,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/rehearse-k8s/rehearse/controller"
 	"github.com/rehearse-k8s/rehearse/fault"
@@ -69,6 +71,9 @@ func (c Case) Story(engine simtest.Constructor, patterns ...fault.Fault) func(*s
 		w.Always(neverBack())
 		w.Always(rate.invariant())
 		w.Controller(actor, c.between(engine, rate))
+		if c.Mover {
+			w.Controller("mover", c.mover)
+		}
 		client, err := kubernetes.NewForConfig(w.Config())
 		if err != nil {
 			w.Fatalf("%v", err)
@@ -116,13 +121,7 @@ func (c Case) act(w *simtest.World, a Act, patch func(kind types.PatchType, patc
 		if !w.Get(p) {
 			return
 		}
-		now := rankOf(p.Status.Message)
-		test := `{"op":"test","path":"/status/message","value":"` + p.Status.Message + `"},`
-		if p.Status.Message == "" {
-			test = `{"op":"test","path":"/status/message","value":null},`
-		}
-		patch(types.JSONPatchType, fmt.Sprintf(`[{"op":"test","path":"/metadata/uid","value":%q},%s{"op":"add","path":"/status/message","value":"r%d"}]`,
-			p.UID, test, min(now+a.By, c.Ranks)), "status")
+		patch(types.JSONPatchType, c.movedOn(p, a.By), "status")
 	case ActRecreate:
 		p := pod(a.Pod)
 		w.Delete(p)
@@ -133,6 +132,56 @@ func (c Case) act(w *simtest.World, a Act, patch func(kind types.PatchType, patc
 			w.Create(pod(a.Pod))
 		}
 	}
+}
+
+// movedOn is the JSON patch that moves a pod on by some ranks, unless it has moved itself.
+func (c Case) movedOn(p *corev1.Pod, by int) string {
+	was := "null"
+	if p.Status.Message != "" {
+		was = `"` + p.Status.Message + `"`
+	}
+	return fmt.Sprintf(`[{"op":"test","path":"/metadata/uid","value":%q},{"op":"test","path":"/status/message","value":%s},{"op":"add","path":"/status/message","value":"r%d"}]`,
+		p.UID, was, min(rankOf(p.Status.Message)+by, c.Ranks))
+}
+
+// mover moves pods on that a stage has written the first half of.
+func (c Case) mover(ctx context.Context, config *rest.Config) error {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	half := make(chan *corev1.Pod, 100)
+	see := func(o any) {
+		if p := o.(*corev1.Pod); rankOf(p.Status.Message) < c.Ranks && hasHalf(p) {
+			half <- p
+		}
+	}
+	factory := informers.NewSharedInformerFactory(client, 0)
+	if _, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: see, UpdateFunc: func(_, o any) { see(o) },
+	}); err != nil {
+		return err
+	}
+	factory.StartWithContext(ctx)
+	defer factory.Shutdown()
+	for {
+		select {
+		case p := <-half:
+			// A pod that has changed is seen again.
+			_, _ = client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.JSONPatchType, []byte(c.movedOn(p, 2)), metav1.PatchOptions{}, "status")
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func hasHalf(p *corev1.Pod) bool {
+	for label := range p.Labels {
+		if strings.HasPrefix(label, "half-") {
+			return true
+		}
+	}
+	return false
 }
 
 // rankOf is the rank in a message; 0 for none.

@@ -48,6 +48,7 @@ type StageEngine struct {
 	dynamic  dynamic.Interface
 	kinds    *kindWatches
 	audits   *audits
+	hungry   hungry
 	troubles chan trouble
 
 	tableWake, leaseWake, stagesWake chan struct{}
@@ -110,12 +111,15 @@ func NewStageEngine(cfg *rest.Config, options StageOptions) (*StageEngine, error
 		synced:    make(chan struct{}),
 
 		stagesSeen: make(chan struct{}),
+
+		hungry: hungry{stages: map[string]hungryStage{}},
 	}
 	e.table.wake = func() { poke(e.tableWake) }
 	e.leases.wake = func() { poke(e.leaseWake) }
 	e.table.nodeChanged = e.nodeChanged
 	e.table.podChanged = e.addresses.observePod
 	e.table.troubled = e.troubled
+	e.table.leftOut = e.stageLeftOut
 	e.table.owns = options.Shard.Owns
 	e.addresses.nodePool = options.Shard.part(e.addresses.nodePool)
 	e.addresses.podPool = options.Shard.part(e.addresses.podPool)

@@ -39,6 +39,8 @@ type outcome struct {
 	// the request and failed it, as it does where a webhook crashes.
 	problem           string
 	refused, answered bool
+	// overran is true where the stage itself does too much.
+	overran bool
 }
 
 type outcomeKind uint8
@@ -73,30 +75,41 @@ func (t *table) pop(now time.Time) (id types.UID, next time.Time, ok bool) {
 // again on the newest version. There is a job only if the stage that was chosen
 // is still the chosen one and still due.
 func (t *table) begin(now time.Time, id types.UID) (job, bool) {
+	defer t.settle(now)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e := t.entries[id]
-	if e == nil {
-		return job{}, false
-	}
-	j := job{id: id, uid: e.uid, key: e.key, object: e.object, stages: t.stages, entry: e}
-	if !e.confirm.IsZero() && !e.confirm.After(now) {
-		j.confirm = true
+	for {
+		e := t.entries[id]
+		if e == nil {
+			return job{}, false
+		}
+		j := job{id: id, uid: e.uid, key: e.key, object: e.object, stages: t.stages, entry: e}
+		if !e.confirm.IsZero() && !e.confirm.After(now) {
+			j.confirm = true
+			return j, true
+		}
+		q := t.ask(e)
+		q.listed = false // its delay is known by now
+		t.mu.Unlock()
+		d := q.decide(now)
+		t.mu.Lock()
+		if t.entries[id] != e || e.generation != q.generation || t.stages != q.stages {
+			continue
+		}
+		if !q.ours || !d.Chosen() || d.Stage != e.past.Stage || e.dueAt(&d).After(now) || !e.confirm.IsZero() {
+			e.busy = false
+			t.reconsider(e)
+			return job{}, false
+		}
+		j.decision = d
 		return j, true
 	}
-	d, ours := t.decide(now, e)
-	if !ours || !d.Chosen() || d.Stage != e.past.Stage || e.dueAt(&d).After(now) || !e.confirm.IsZero() {
-		e.busy = false
-		t.reconsider(now, e)
-		return job{}, false
-	}
-	j.decision = d
-	return j, true
 }
 
 // done takes in what became of a job and plans what is next. An object that
 // went meanwhile stays gone.
 func (t *table) done(now time.Time, j job, o outcome) {
+	defer t.settle(now)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := j.entry
@@ -114,7 +127,7 @@ func (t *table) done(now time.Time, j job, o outcome) {
 		// store of the API was restored: revisions count from there.
 		restored := o.kind == found && known == e.version && acted < e.version && known != unordered
 		if acted > e.version || restored {
-			t.replace(now, e, o.object, acted)
+			t.replace(e, o.object, acted)
 		}
 	}
 	if o.stopped {
@@ -141,6 +154,9 @@ func (t *table) done(now time.Time, j job, o outcome) {
 		if o.refused {
 			t.tell(e, j.decision.Stage, o.problem)
 		}
+		if o.overran {
+			t.overrun(e, j.decision.Stage, o.problem)
+		}
 		if o.refused || o.answered {
 			t.rejected(e, j.decision.Stage)
 		}
@@ -158,13 +174,13 @@ func (t *table) done(now time.Time, j job, o outcome) {
 			t.rejected(e, e.refusedStage)
 		}
 	case absent:
-		t.forgetLocked(now, j.id)
+		t.forgetLocked(j.id)
 		return
 	}
 	if o.kind == failed && j.confirm {
 		e.confirm = e.notBefore
 	}
-	t.reconsider(now, e)
+	t.reconsider(e)
 }
 
 // mostRejections is how often in a row the API may reject a stage of an object before

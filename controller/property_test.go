@@ -91,6 +91,9 @@ func checkTable(t *testing.T) {
 
 func checkShape(r *rapid.T, b *bench, live map[string]types.UID) {
 	t := b.table
+	if len(t.pending) != 0 {
+		r.Fatalf("%d entries are still to be decided on", len(t.pending))
+	}
 	if len(t.entries) != len(live)+1 || len(t.names) != len(live)+1 {
 		r.Fatalf("%d entries and %d names for %d pods and a node", len(t.entries), len(t.names), len(live))
 	}
@@ -109,8 +112,9 @@ func checkShape(r *rapid.T, b *bench, live map[string]types.UID) {
 		if e.busy && planned {
 			r.Fatalf("%s is under way and planned", uid)
 		}
-		d, ours := t.decide(b.now, e)
-		if !e.busy && ours && (d.Chosen() || !e.confirm.IsZero()) && !planned {
+		q := t.ask(e)
+		d := q.decide(b.now)
+		if !e.busy && q.ours && (d.Chosen() || !e.confirm.IsZero()) && !planned {
 			r.Fatalf("%s has something to do (%s) and is not planned", uid, d.String())
 		}
 	}

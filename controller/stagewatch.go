@@ -4,16 +4,21 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
+	"maps"
 	"sort"
 	"strings"
+	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 
 	"github.com/rehearse-k8s/rehearse/api/v1alpha1"
 	"github.com/rehearse-k8s/rehearse/stage"
@@ -89,28 +94,126 @@ func (e *StageEngine) watchStages(ctx context.Context) {
 		return
 	}
 	var playing string
+	retries := conditionRetries{}
 	for first := true; ; first = false {
-		again := e.takeStages(ctx, informer.GetStore(), &playing)
+		now := e.options.Clock.Now()
+		e.takeStages(ctx, informer.GetStore(), &playing, retries)
 		if first {
 			close(e.stagesSeen)
 		}
-		if again && !pause(ctx, e.options.Clock, confirmAfter) {
-			return
-		}
-		if again {
-			continue
+		var timer clock.Timer
+		var due <-chan time.Time
+		if at := retries.next(); !at.IsZero() {
+			timer = e.options.Clock.NewTimer(max(at.Sub(now), 0))
+			due = timer.C()
 		}
 		select {
+		case <-due:
 		case <-e.stagesWake:
 		case <-ctx.Done():
+		}
+		if timer != nil {
+			timer.Stop()
+		}
+		if ctx.Err() != nil {
 			return
 		}
 	}
 }
 
+// The wait before a condition that was not written is written again doubles from the first
+// to the most, until the Stage changes.
+const (
+	conditionFirst = time.Second
+	conditionMost  = 5 * time.Minute
+)
+
+// conditionRetries are the conditions that were not written, by the name of their stage.
+type conditionRetries map[string]conditionRetry
+
+type conditionRetry struct {
+	version  string // of the Stage that it was to be written to
+	failures int
+	at       time.Time
+}
+
+// next is when the first of them is due; zero where there is none.
+func (r conditionRetries) next() (at time.Time) {
+	for _, retry := range r {
+		if at.IsZero() || retry.at.Before(at) {
+			at = retry.at
+		}
+	}
+	return at
+}
+
+// waits tells whether it is too early to write the condition of a Stage again.
+func (r conditionRetries) waits(now time.Time, name, version string) bool {
+	retry, failed := r[name]
+	return failed && retry.version == version && now.Before(retry.at)
+}
+
+// failed takes in that a condition was not written, and returns how long to wait.
+func (r conditionRetries) failed(now time.Time, name, version string) time.Duration {
+	retry := r[name]
+	if retry.version != version {
+		retry = conditionRetry{version: version}
+	}
+	wait := conditionMost
+	if retry.failures < 20 {
+		wait = min(conditionFirst<<retry.failures, conditionMost)
+	}
+	retry.failures++
+	retry.at = now.Add(wait)
+	r[name] = retry
+	return wait
+}
+
+// keep forgets the stages that there are no more.
+func (r conditionRetries) keep(names map[string]bool) {
+	maps.DeleteFunc(r, func(name string, _ conditionRetry) bool { return !names[name] })
+}
+
+// hungry are the stages that are left out because they did too much, until they change.
+type hungry struct {
+	mu      sync.Mutex
+	playing map[string]string // what each stage of the API is, as far as it is played
+	stages  map[string]hungryStage
+}
+
+type hungryStage struct{ print, problem string }
+
+// leaveOut is told by the table, under its lock.
+func (h *hungry) leaveOut(name, problem string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.stages[name] = hungryStage{print: h.playing[name], problem: problem}
+}
+
+// left returns the problem of each stage that stays left out when these are played.
+func (h *hungry) left(playing map[string]string) map[string]string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.playing = playing
+	maps.DeleteFunc(h.stages, func(name string, s hungryStage) bool { return s.print != playing[name] })
+	out := map[string]string{}
+	for name, s := range h.stages {
+		out[name] = s.problem
+	}
+	return out
+}
+
+// stageLeftOut takes in that the table plays a stage no more. It is called under the table's
+// lock.
+func (e *StageEngine) stageLeftOut(name, problem string) {
+	e.hungry.leaveOut(name, problem)
+	e.options.Logger.Error("stage does too much and is left out until it is changed", "stage", name, "times", mostOverruns, "problem", problem)
+	poke(e.stagesWake)
+}
+
 // takeStages makes what is in the store what is played, and says of each stage
-// whether it is. again asks to be called once more.
-func (e *StageEngine) takeStages(ctx context.Context, store cache.Store, playing *string) (again bool) {
+// whether it is. What could not be written is in retries.
+func (e *StageEngine) takeStages(ctx context.Context, store cache.Store, playing *string, retries conditionRetries) {
 	var all []v1alpha1.Stage
 	unread := map[string]string{}
 	var objects []*unstructured.Unstructured
@@ -123,8 +226,11 @@ func (e *StageEngine) takeStages(ctx context.Context, store cache.Store, playing
 	}
 	sort.Slice(objects, func(i, j int) bool { return objects[i].GetName() < objects[j].GetName() })
 	var print strings.Builder
+	prints, names := map[string]string{}, map[string]bool{}
 	for _, u := range objects {
-		fmt.Fprintf(&print, "%s %s %d %q\n", u.GetName(), u.GetUID(), u.GetGeneration(), u.GetAnnotations()[stage.NodeReadyAnnotation])
+		prints[u.GetName()] = fmt.Sprintf("%s %s %d %q\n", u.GetName(), u.GetUID(), u.GetGeneration(), u.GetAnnotations()[stage.NodeReadyAnnotation])
+		print.WriteString(prints[u.GetName()])
+		names[u.GetName()] = true
 		var s v1alpha1.Stage
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &s); err != nil {
 			unread[u.GetName()] = err.Error()
@@ -139,6 +245,12 @@ func (e *StageEngine) takeStages(ctx context.Context, store cache.Store, playing
 	}
 	for name, text := range unread {
 		problems[name] = text
+	}
+	retries.keep(names)
+	hungry := e.hungry.left(prints)
+	for name, text := range hungry {
+		set = set.Without(name)
+		problems[name] = fmt.Sprintf("it did too much %d times and is left out until it is changed: %s", mostOverruns, text)
 	}
 	if print.String() != *playing {
 		*playing = print.String()
@@ -172,16 +284,31 @@ func (e *StageEngine) takeStages(ctx context.Context, store cache.Store, playing
 		} else if lookedFor[u.GetName()] {
 			continue // it is said when that is known, which wakes this
 		}
-		if err := e.setCondition(ctx, u, c); err != nil {
-			e.options.Logger.Debug("condition of a stage not written, will be tried again", "stage", u.GetName(), "error", err)
-			again = true
+		name, version, now := u.GetName(), u.GetResourceVersion(), e.options.Clock.Now()
+		if retries.waits(now, name, version) {
+			continue
+		}
+		wrote, err := e.setCondition(ctx, u, c)
+		if err != nil {
+			wait := retries.failed(now, name, version)
+			e.options.Logger.Warn("condition of a stage not written, will be tried again", "stage", name, "after", wait, "error", err)
+			continue
+		}
+		delete(retries, name)
+		if _, ok := hungry[name]; ok && wrote {
+			h := fnv.New64a()
+			fmt.Fprintf(h, "%s %s", u.GetUID(), prints[name])
+			key := objectKey{kind: stage.Kind{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.StageKind}, name: name}
+			e.recordEvent(ctx, key, u.GetUID(), version, h.Sum64()>>8, stage.Event{
+				Type: corev1.EventTypeWarning, Reason: "StageInvalid", Message: cut(problems[name]),
+			})
 		}
 	}
-	return again
 }
 
-// setCondition writes the condition of a stage where it is not so already.
-func (e *StageEngine) setCondition(ctx context.Context, u *unstructured.Unstructured, c v1alpha1.Condition) error {
+// setCondition writes the condition of a stage where it is not so already, and reports
+// whether it did.
+func (e *StageEngine) setCondition(ctx context.Context, u *unstructured.Unstructured, c v1alpha1.Condition) (wrote bool, err error) {
 	var s v1alpha1.Stage
 	status, _, _ := unstructured.NestedMap(u.Object, "status")
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"status": status}, &s); err != nil {
@@ -199,7 +326,7 @@ func (e *StageEngine) setCondition(ctx context.Context, u *unstructured.Unstruct
 			c.LastTransitionTime = old.LastTransitionTime
 		}
 		if old.Status == c.Status && old.Reason == c.Reason && old.Message == c.Message {
-			return nil
+			return false, nil
 		}
 	}
 	body, err := json.Marshal(map[string]any{
@@ -207,10 +334,10 @@ func (e *StageEngine) setCondition(ctx context.Context, u *unstructured.Unstruct
 		"status":   map[string]any{"conditions": append(after, c)},
 	})
 	if err != nil {
-		return err
+		return false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	_, err = e.dynamic.Resource(stagesResource).Patch(ctx, u.GetName(), types.MergePatchType, body, metav1.PatchOptions{FieldManager: fieldManager}, "status")
-	return err
+	return err == nil, err
 }

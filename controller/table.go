@@ -32,6 +32,11 @@ const (
 // table is everything the engine remembers of objects: one record per UID,
 // under one lock, and what is due when. It sends nothing and reads no clock;
 // the engine tells it the time.
+//
+// Decisions are made without the lock, because the expressions of a stage may take long:
+// what changes an entry puts it into pending, and settle, which every method calls once it has
+// given the lock back, decides on what is there. A decision counts only if nothing that
+// it was made of has changed since.
 type table struct {
 	stages *stage.Set
 	seed   uint64
@@ -48,8 +53,13 @@ type table struct {
 	// wake is called, under the lock, when the next due time may have moved
 	// forward. It must not block.
 	wake func()
+	// leftOut is called, under the lock, when a stage is left out because it did too
+	// much mostOverruns times. It must not block.
+	leftOut func(stage, problem string)
 
 	mu      sync.Mutex
+	pending []*entry             // to be decided on
+	overran map[string]int       // how often a stage did too much
 	entries map[types.UID]*entry // by their id
 	names   map[objectKey]types.UID
 	podsOf  map[string]map[types.UID]*entry
@@ -79,6 +89,10 @@ type entry struct {
 	// busy is true from when the entry is handed out until its outcome is in.
 	// Meanwhile newer versions are kept and nothing is decided.
 	busy bool
+	// generation counts the changes of what a decision is made of; dirty is true for an
+	// entry that is pending, deciding while a decision is being made.
+	generation      uint64
+	dirty, deciding bool
 	// failures and rejections in a row, and the time before which nothing is tried;
 	// waits names the only stage that it is for, and is empty for all.
 	failures, rejections int
@@ -111,6 +125,8 @@ func newTable(stages *stage.Set, seed uint64, manage func(*corev1.Node) bool) *t
 		troubled:    func(trouble) {},
 		owns:        func(string) bool { return true },
 		wake:        func() {},
+		leftOut:     func(string, string) {},
+		overran:     map[string]int{},
 		entries:     map[types.UID]*entry{},
 		names:       map[objectKey]types.UID{},
 		podsOf:      map[string]map[types.UID]*entry{},
@@ -150,6 +166,7 @@ func revision(text string) uint64 {
 // be gone under that name. listed is true for what was there when the engine
 // started: its delays count from the object's own last change.
 func (t *table) observe(now time.Time, o stage.Object, listed bool) {
+	defer t.settle(now)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	version := revision(o.GetResourceVersion())
@@ -158,7 +175,7 @@ func (t *table) observe(now time.Time, o stage.Object, listed bool) {
 		if t.entries[before].version > version {
 			return
 		}
-		t.forgetLocked(now, before)
+		t.forgetLocked(before)
 	}
 	e := t.entries[id]
 	if e == nil {
@@ -171,13 +188,13 @@ func (t *table) observe(now time.Time, o stage.Object, listed bool) {
 	} else if version < e.version {
 		return
 	}
-	t.replace(now, e, o, version)
+	t.replace(e, o, version)
 	e.listed = listed
-	t.reconsider(now, e)
+	t.reconsider(e)
 }
 
 // replace makes o the newest version of e.
-func (t *table) replace(now time.Time, e *entry, o stage.Object, version uint64) {
+func (t *table) replace(e *entry, o stage.Object, version uint64) {
 	e.object, e.version, e.listed = o, version, false
 	e.confirm = time.Time{}
 	switch o := o.(type) {
@@ -189,7 +206,7 @@ func (t *table) replace(now time.Time, e *entry, o stage.Object, version uint64)
 		t.nodeChanged(e.uid, e.key.name, o, managed)
 		if managed != e.managed || ready != e.ready {
 			e.managed, e.ready = managed, ready
-			t.reconsiderPods(now, e.key.name)
+			t.reconsiderPods(e.key.name)
 		}
 	}
 }
@@ -216,9 +233,9 @@ func (t *table) unplacePod(e *entry) {
 	}
 }
 
-func (t *table) reconsiderPods(now time.Time, node string) {
+func (t *table) reconsiderPods(node string) {
 	for _, pod := range t.podsOf[node] {
-		t.reconsider(now, pod)
+		t.reconsider(pod)
 	}
 }
 
@@ -233,22 +250,24 @@ func nodeReady(n *corev1.Node) bool {
 
 // forget drops the object with this id and everything that was planned for it.
 func (t *table) forget(now time.Time, id types.UID) {
+	defer t.settle(now)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.forgetLocked(now, id)
+	t.forgetLocked(id)
 }
 
 // forgetName drops whatever is known under a name; for a delete that the
 // informer found out about without ever seeing the object.
 func (t *table) forgetName(now time.Time, key objectKey) {
+	defer t.settle(now)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if uid, ok := t.names[key]; ok {
-		t.forgetLocked(now, uid)
+		t.forgetLocked(uid)
 	}
 }
 
-func (t *table) forgetLocked(now time.Time, id types.UID) {
+func (t *table) forgetLocked(id types.UID) {
 	e := t.entries[id]
 	if e == nil {
 		return
@@ -264,7 +283,7 @@ func (t *table) forgetLocked(now time.Time, id types.UID) {
 		t.podChanged(e.uid, nil)
 	case stage.KindNode:
 		t.nodeChanged(e.uid, e.key.name, nil, false)
-		t.reconsiderPods(now, e.key.name)
+		t.reconsiderPods(e.key.name)
 	}
 }
 
@@ -277,61 +296,125 @@ func (t *table) host(e *entry) *entry {
 	return n
 }
 
-// decide asks for the decision on the newest version of an entry. The second
-// result is false for objects that are not ours.
-func (t *table) decide(now time.Time, e *entry) (stage.Decision, bool) {
-	var scene stage.Scene
+// question is all that the decision on an entry is made of.
+type question struct {
+	stages *stage.Set
+	seed   uint64
+	object stage.Object
+	past   stage.Past
+	scene  stage.Scene
+	listed bool
+	ours   bool // false for objects that are not ours
+
+	generation uint64
+}
+
+// ask takes down the question about the newest version of an entry.
+func (t *table) ask(e *entry) question {
+	q := question{stages: t.stages, seed: t.seed, object: e.object, past: e.past, listed: e.listed, ours: true, generation: e.generation}
 	switch e.key.kind {
 	case stage.KindPod:
 		host := t.host(e)
-		if host == nil {
-			return stage.Decision{}, false
+		if q.ours = host != nil; q.ours {
+			q.scene.NodeReady = host.ready
 		}
-		scene.NodeReady = host.ready
 	case stage.KindNode:
-		if !e.managed {
-			return stage.Decision{}, false
-		}
+		q.ours = e.managed
 	default:
 		// Of other kinds every object is played, by the shard that has its UID.
-		if !t.owns(string(e.uid)) {
-			return stage.Decision{}, false
-		}
+		q.ours = t.owns(string(e.uid))
 	}
-	return t.stages.Decide(now, t.seed, e.object, e.past, scene), true
+	return q
 }
 
-// reconsider decides on the newest version and puts the entry where it belongs
-// in the agenda. Every entry that is not done ends up there, or is busy.
-func (t *table) reconsider(now time.Time, e *entry) {
-	if e.busy {
-		return
+// decide answers the question; it needs no lock. In the answer of what was there when the
+// engine started, the delay of a stage counts from the object's own last change.
+func (q *question) decide(now time.Time) stage.Decision {
+	if !q.ours {
+		return stage.Decision{}
 	}
+	d := q.stages.Decide(now, q.seed, q.object, q.past, q.scene)
+	if q.listed && d.Chosen() && q.past.Stage != d.Stage {
+		q.past.Stage, q.past.Since = d.Stage, earlier(stage.LastChange(q.object), now)
+		d = q.stages.Decide(now, q.seed, q.object, q.past, q.scene)
+	}
+	return d
+}
+
+// reconsider has an entry decided on, by whoever calls settle next. Every entry that is not
+// done ends up in the agenda, or is busy.
+func (t *table) reconsider(e *entry) {
+	e.generation++
+	if !e.busy && !e.dirty {
+		e.dirty = true
+		t.pending = append(t.pending, e)
+	}
+}
+
+// settle decides on every entry that is pending.
+func (t *table) settle(now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for len(t.pending) > 0 {
+		e := t.pending[0]
+		t.pending = t.pending[1:]
+		e.dirty = false
+		// Who decides on it now sees that it has changed, and does so again.
+		if e.deciding || e.busy || t.entries[e.id] != e {
+			continue
+		}
+		q := t.ask(e)
+		e.deciding = true
+		t.mu.Unlock()
+		d := q.decide(now)
+		t.mu.Lock()
+		e.deciding = false
+		switch {
+		case t.entries[e.id] != e || e.busy:
+		case e.generation != q.generation:
+			t.reconsider(e)
+		default:
+			t.plan(now, e, &q, &d)
+		}
+	}
+	t.pending = nil
+}
+
+// plan puts an entry where a decision says.
+func (t *table) plan(now time.Time, e *entry, q *question, d *stage.Decision) {
 	before := t.due.first()
-	t.plan(now, e)
+	e.past.Stage, e.past.Since = "", time.Time{}
+	if q.ours {
+		e.past.Decided(d)
+		t.report(now, e, d)
+	}
+	switch {
+	case q.ours && !e.confirm.IsZero():
+		t.due.set(e.id, e.confirm)
+	case q.ours && d.Chosen():
+		t.due.set(e.id, e.dueAt(d))
+	default:
+		t.due.remove(e.id)
+	}
 	if after := t.due.first(); !after.IsZero() && (before.IsZero() || after.Before(before)) {
 		t.wake()
 	}
 }
 
-func (t *table) plan(now time.Time, e *entry) {
-	d, ours := t.decide(now, e)
-	if ours && e.listed && d.Chosen() && e.past.Stage != d.Stage {
-		e.past.Stage, e.past.Since = d.Stage, earlier(stage.LastChange(e.object), now)
-		d, ours = t.decide(now, e)
+// mostOverruns is how often a stage may do too much, on whatever objects, before it is
+// left out until it is changed.
+const mostOverruns = 5
+
+// overrun takes in that a stage did too much on an object.
+func (t *table) overrun(e *entry, name, problem string) {
+	t.tell(e, name, problem)
+	if t.overran[name]++; t.overran[name] != mostOverruns {
+		return
 	}
-	e.past.Stage, e.past.Since = "", time.Time{}
-	if ours {
-		e.past.Decided(&d)
-		t.report(now, e, &d)
-	}
-	switch {
-	case ours && !e.confirm.IsZero():
-		t.due.set(e.id, e.confirm)
-	case ours && d.Chosen():
-		t.due.set(e.id, e.dueAt(&d))
-	default:
-		t.due.remove(e.id)
+	t.stages = t.stages.Without(name)
+	t.leftOut(name, problem)
+	for _, other := range t.entries {
+		t.reconsider(other)
 	}
 }
 
@@ -351,6 +434,9 @@ const spent = "write budget"
 func (t *table) report(now time.Time, e *entry, d *stage.Decision) {
 	if d.Problem != "" {
 		t.tell(e, d.Stage, d.Problem)
+	}
+	for _, o := range d.Overran {
+		t.overrun(e, o.Stage, o.Problem)
 	}
 	for _, l := range d.LeftOut {
 		if l.Problem != "" {
@@ -401,11 +487,12 @@ func withoutDigits(r rune) rune {
 
 // doubt has an object read live.
 func (t *table) doubt(now time.Time, key objectKey) {
+	defer t.settle(now)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if e := t.entries[t.names[key]]; e != nil && e.confirm.IsZero() {
 		e.confirm = now
-		t.reconsider(now, e)
+		t.reconsider(e)
 	}
 }
 
@@ -416,7 +503,7 @@ const batch = 1000
 // there: each is decided on anew. A stage that stays chosen keeps its delay.
 func (t *table) setStages(now time.Time, set *stage.Set) {
 	t.mu.Lock()
-	t.stages = set
+	t.stages, t.overran = set, map[string]int{}
 	all := make([]types.UID, 0, len(t.entries))
 	for uid := range t.entries {
 		all = append(all, uid)
@@ -428,10 +515,11 @@ func (t *table) setStages(now time.Time, set *stage.Set) {
 			if e := t.entries[uid]; e != nil {
 				e.past.IdleAt, e.past.Idle = "", nil // what had nothing to do may have now
 				e.failures, e.rejections, e.notBefore = 0, 0, time.Time{}
-				t.reconsider(now, e)
+				t.reconsider(e)
 			}
 		}
 		t.mu.Unlock()
+		t.settle(now)
 	}
 }
 
@@ -444,11 +532,12 @@ func (t *table) set() *stage.Set {
 
 // forgetKind drops every object of a kind that no stage is for any more.
 func (t *table) forgetKind(now time.Time, kind stage.Kind) {
+	defer t.settle(now)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for uid, e := range t.entries {
 		if e.key.kind == kind {
-			t.forgetLocked(now, uid)
+			t.forgetLocked(uid)
 		}
 	}
 }

@@ -73,6 +73,9 @@ func (e *StageEngine) settle(ctx context.Context, j job, o outcome, err error) {
 	if err != nil {
 		o.kind = kindOf(err)
 		o.problem, o.refused, o.answered = err.Error(), refused(err), apierrors.IsInternalError(err)
+		if bad := (*stage.Error)(nil); errors.As(err, &bad) {
+			o.overran = bad.Overran
+		}
 		if j.confirm {
 			o.problem, o.refused, o.answered = "", false, false
 		}
@@ -288,6 +291,6 @@ func (f facts) PodIPs(uid types.UID, node string) ([]string, error) {
 	return f.e.addresses.podIPs(uid, node)
 }
 
-func (f facts) NodePort() int        { return 0 }
+func (f facts) NodePort() int        { return f.e.options.NodePort }
 func (f facts) Version() string      { return f.e.options.KubeletVersion }
 func (f facts) StartTime() time.Time { return f.e.started }

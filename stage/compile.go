@@ -112,6 +112,21 @@ func (s *Set) With(more []Stage) (*Set, []*Error) {
 	return s.and(sources)
 }
 
+// Without is the set less the stages of some names.
+func (s *Set) Without(names ...string) *Set {
+	named := func(c *compiled) bool { return slices.Contains(names, c.name) }
+	set := &Set{
+		pods: slices.DeleteFunc(slices.Clone(s.pods), named), nodes: slices.DeleteFunc(slices.Clone(s.nodes), named),
+		other: map[Kind][]*compiled{}, warnings: s.warnings,
+	}
+	for kind, list := range s.other {
+		if left := slices.DeleteFunc(slices.Clone(list), named); len(left) > 0 {
+			set.other[kind] = left
+		}
+	}
+	return set
+}
+
 func compileAll(sources []source) (*Set, []*Error) { return (&Set{}).and(sources) }
 
 func (s *Set) and(sources []source) (*Set, []*Error) {

@@ -85,7 +85,7 @@ func testWritesAreSentOnce(t *testing.T) {
 	// The condition of a Stage goes through client-go's dynamic client, which repeats it: at one version.
 	sent = nil
 	u := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "s", "uid": "uid-s", "resourceVersion": "7"}}}
-	if err := e.setCondition(t.Context(), u, v1alpha1.Condition{Type: stageReady, Status: "True"}); err == nil || len(sent) == 0 {
+	if _, err := e.setCondition(t.Context(), u, v1alpha1.Condition{Type: stageReady, Status: "True"}); err == nil || len(sent) == 0 {
 		t.Fatalf("sent %d times, error %v", len(sent), err)
 	}
 	var body metav1.PartialObjectMetadata

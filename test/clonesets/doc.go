@@ -17,5 +17,8 @@
 //
 // What it owes a controller is what a kubelet owes it: a pod is Ready when its containers
 // and all its readiness gates are, and gates are for others to set; a container whose
-// image has changed begins anew, and no other does.
+// image has changed is restarted with it. It may be late to notice a change and to write a
+// status, and its containers may crash meanwhile and be restarted from the spec that it knows.
+// Like a real kubelet it patches what differs of the status, by UID and without a
+// resourceVersion, so it never waits for a version that others have written.
 package clonesets

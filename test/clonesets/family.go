@@ -9,9 +9,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
@@ -20,7 +22,6 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/simtest"
-	"github.com/rehearse-k8s/rehearse/simtest/kubecontrollers"
 	"github.com/rehearse-k8s/rehearse/test/family"
 )
 
@@ -135,7 +136,7 @@ func (c Case) Story(controller simtest.Constructor, patterns ...fault.Fault) fun
 			w.Controller("claims", Claims)
 		}
 		if slices.ContainsFunc(c.Changes, func(c Change) bool { return c.Recreate }) {
-			w.Controller("garbage-collector", kubecontrollers.GarbageCollectorOf("clonesets.apps.kruise.io", "pods", "persistentvolumeclaims", "controllerrevisions.apps"))
+			collects(w)
 		}
 		w.Faults(patterns...)
 		set := c.set()
@@ -202,10 +203,14 @@ func (c Change) make(w *simtest.World, set *v1alpha1.CloneSet) {
 
 // recreate deletes a CloneSet without its dependents and creates it again, as it was, when it is gone.
 func (c Change) recreate(w *simtest.World, set *v1alpha1.CloneSet) {
-	_ = clientOf(w).Discovery().RESTClient().Delete().
-		AbsPath("/apis", v1alpha1.GroupVersion.String(), "namespaces", set.Namespace, v1alpha1.Resource, set.Name).
-		Body(&metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationOrphan), Preconditions: metav1.NewUIDPreconditions(string(set.UID))}).
-		Do(context.Background()).Error()
+	client, err := dynamic.NewForConfig(w.Config())
+	if err == nil {
+		err = client.Resource(v1alpha1.GroupVersion.WithResource(v1alpha1.Resource)).Namespace(set.Namespace).Delete(context.Background(), set.Name,
+			metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationOrphan), Preconditions: metav1.NewUIDPreconditions(string(set.UID))})
+	}
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		w.Fatalf("%v", err)
+	}
 	next := &v1alpha1.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Name, Labels: set.Labels}, Spec: set.Spec}
 	for range 20 {
 		w.Advance(500 * time.Millisecond)

@@ -189,6 +189,19 @@ func eventRaces() []Race {
 			},
 		},
 		{
+			Name: "claims after pods", What: "a CloneSet is deleted without its dependents and created again; the new one sees its pod without an owner, and the claim of that pod later",
+			Faults: []fault.Fault{{Kind: fault.KindLag, Actor: Actor, Resource: "persistentvolumeclaims", For: 3 * time.Second}, lost("persistentvolumeclaims")}, Runs: 60, replicas: 1,
+			spec: claims(v1alpha1.CloneSetSpec{}),
+			tell: func(w *simtest.World, set *v1alpha1.CloneSet) {
+				collects(w)
+				w.Advance(2 * time.Second)
+				if w.Get(set) {
+					Change{}.recreate(w, set)
+				}
+				w.Advance(2 * time.Second)
+			},
+		},
+		{
 			Name: "1765", What: "a pod that the controller deletes is taken from its owner before it is gone: its end is nobody's",
 			Faults: []fault.Fault{lost("pods"), lags("pods")}, Runs: 270, replicas: 2,
 			behaviour: func(*corev1.Pod) Behaviour { return Behaviour{Stop: time.Second} },
@@ -262,6 +275,11 @@ func writeRaces() []Race {
 			},
 		},
 	}
+}
+
+// collects adds the garbage collector, for what CloneSets own.
+func collects(w *simtest.World) {
+	w.Controller("garbage-collector", kubecontrollers.GarbageCollectorOf("clonesets.apps.kruise.io", "pods", "persistentvolumeclaims", "controllerrevisions.apps"))
 }
 
 func scale(w *simtest.World, set *v1alpha1.CloneSet, replicas int) {

@@ -419,9 +419,15 @@ func TestEvents(t *testing.T) {
 		w.Settle()
 		w.Patch(set, types.MergePatchType, `{"spec":{"replicas":1}}`)
 		w.Settle()
-		w.Patch(set, types.MergePatchType, `{"spec":{"replicas":2,"template":{"spec":{"priorityClassName":"none-of-these"}}}}`)
+		w.Patch(set, types.MergePatchType, `{"spec":{"replicas":3,"scaleStrategy":{"maxUnavailable":1}}}`)
+		w.Settle()
+		w.Patch(set, types.MergePatchType, `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"web:2","args":["x"]}]}}}}`)
+		w.Settle()
+		w.Patch(set, types.MergePatchType, `{"spec":{"replicas":4,"template":{"spec":{"priorityClassName":"none-of-these"}}}}`)
 		w.Advance(time.Minute)
-		for _, reason := range []string{"SuccessfulCreate", "SuccessfulUpdatePodInPlace", "SuccessfulDelete", "FailedCreate"} {
+		for _, reason := range []string{
+			"SuccessfulCreate", "SuccessfulUpdatePodInPlace", "SuccessfulDelete", "FailedCreate", "ScaleUpLimited", "SuccessfulUpdatePodReCreate",
+		} {
 			if !slices.ContainsFunc(w.View().List("events"), func(u *unstructured.Unstructured) bool {
 				is, _, _ := unstructured.NestedString(u.Object, "reason")
 				return is == reason

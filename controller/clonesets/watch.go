@@ -199,9 +199,6 @@ func (c *instance) keysOf(obj any) (keys []key) {
 		}
 		return keys
 	}
-	if len(o.GetLabels()) == 0 {
-		return nil
-	}
 	consider := func(label string) {
 		found, _ := sets.ByIndex(bySelector, o.GetNamespace()+"/"+label)
 		for _, obj := range found {

@@ -365,10 +365,10 @@ func (c *instance) delete(ctx context.Context, set *v1alpha1.CloneSet, m *memory
 		}
 		return fmt.Errorf("deleting %s %s: %w", kind, a.Object.GetName(), err)
 	default:
+		c.emit(set, a)
 		if resource != revisionsResource {
 			c.events.Tell(set, false, "SuccessfulDelete", fmt.Sprintf("deleted %s %s: %s", kind, a.Object.GetName(), a.Reason.Text))
 		}
-		c.emit(set, a)
 	}
 	m.Gone(a.Object.GetUID(), gone)
 	return nil

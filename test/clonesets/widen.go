@@ -46,7 +46,7 @@ const (
 // wider draws what is added to the case of a seed.
 func wider(seed int) widening {
 	w := widening{seed: seed}
-	if w.pick(2, "priorities") == 0 {
+	if w.pick(4, "priorities") > 0 {
 		w.priorities = priorityKind(w.pick(int(numPriorities), "which priorities"))
 	}
 	if w.pick(3, "resources") == 0 {

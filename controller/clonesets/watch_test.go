@@ -16,6 +16,7 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/api/apps"
 	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/controller/shell"
 	"github.com/rehearse-k8s/rehearse/workload/cloneset"
 )
 
@@ -23,7 +24,7 @@ import (
 func still(t testing.TB) *instance {
 	o := Options{}
 	o.complete()
-	c, err := newInstance(&rest.Config{Host: "http://127.0.0.1:0"}, o)
+	c, err := newInstance(&rest.Config{Host: "http://127.0.0.1:0"}, o, &shell.Corrections{})
 	if err != nil {
 		t.Fatal(err)
 	}

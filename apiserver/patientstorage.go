@@ -41,13 +41,14 @@ func patient(d generic.StorageDecorator) generic.StorageDecorator {
 		if err != nil {
 			return nil, nil, err
 		}
-		return patientStorage{s, newFunc, newListFunc}, destroy, nil
+		return patientStorage{s, newFunc, newListFunc, maxPatience}, destroy, nil
 	}
 }
 
 type patientStorage struct {
 	storage.Interface
 	newFunc, newListFunc func() runtime.Object
+	limit                int // maxPatience; lowered by tests
 }
 
 // Watch implements storage.Interface. What upstream answers within the stream (a
@@ -72,7 +73,7 @@ func (s patientStorage) Watch(ctx context.Context, key string, o storage.ListOpt
 	if err != nil {
 		return nil, err
 	}
-	return newPatientWatch(source, o.ResourceVersion, initial, from), nil
+	return newPatientWatch(source, o.ResourceVersion, initial, from, s.limit), nil
 }
 
 // start returns the events that the watch starts with, nil if it starts with none,

@@ -20,6 +20,8 @@ type patientWatch struct {
 	// a source after it.
 	at    string
 	again func(revision string) (watch.Interface, error)
+	// limit is how many events of the source may wait for the reader.
+	limit int
 	// vain counts the sources in a row that have ended without any event.
 	vain   int
 	result chan watch.Event
@@ -30,8 +32,8 @@ type patientWatch struct {
 // watch ends.
 const mostVain = 20
 
-func newPatientWatch(source watch.Interface, at string, initial *initialEvents, again func(revision string) (watch.Interface, error)) *patientWatch {
-	w := &patientWatch{source: source, initial: initial, at: at, again: again, result: make(chan watch.Event), stop: make(chan struct{}, 1)}
+func newPatientWatch(source watch.Interface, at string, initial *initialEvents, again func(revision string) (watch.Interface, error), limit int) *patientWatch {
+	w := &patientWatch{source: source, initial: initial, at: at, again: again, limit: limit, result: make(chan watch.Event), stop: make(chan struct{}, 1)}
 	go w.run()
 	return w
 }
@@ -67,7 +69,7 @@ func (w *patientWatch) run() {
 			case !ok:
 				in = w.resume()
 				continue
-			case len(queue) >= maxPatience:
+			case len(queue) >= w.limit:
 				in = nil // what is queued is still true, and is sent first
 				w.source.Stop()
 				continue

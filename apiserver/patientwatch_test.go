@@ -29,7 +29,7 @@ func number(t *testing.T, e watch.Event) (i int) {
 func TestPatientWatchKeepsAllInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := watch.NewFake()
-		w := newPatientWatch(source, "", nil, nil)
+		w := newPatientWatch(source, "", nil, nil, maxPatience)
 		const n = 10_000
 		for i := range n {
 			source.Action(event(i).Type, event(i).Object)
@@ -52,7 +52,7 @@ func TestPatientWatchKeepsAllInOrder(t *testing.T) {
 func TestPatientWatchEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := watch.NewFake()
-		w := newPatientWatch(source, "", nil, nil)
+		w := newPatientWatch(source, "", nil, nil, maxPatience)
 		source.Add(event(0).Object)
 		source.Stop()
 		if e, ok := <-w.ResultChan(); !ok || number(t, e) != 0 {
@@ -65,7 +65,7 @@ func TestPatientWatchEnds(t *testing.T) {
 		w.Stop()
 
 		source = watch.NewFake()
-		w = newPatientWatch(source, "", nil, nil)
+		w = newPatientWatch(source, "", nil, nil, maxPatience)
 		source.Add(event(0).Object)
 		synctest.Wait()
 		w.Stop()
@@ -81,7 +81,7 @@ func TestPatienceHasAnEnd(t *testing.T) {
 		for i := range maxPatience + 100 {
 			source.Add(event(i).Object)
 		}
-		w := newPatientWatch(source, "", nil, nil)
+		w := newPatientWatch(source, "", nil, nil, maxPatience)
 		synctest.Wait()
 		seen := 0
 		for e := range w.ResultChan() {
@@ -144,7 +144,7 @@ func TestPatientWatchGoesOn(t *testing.T) {
 					source := next[0]
 					next = next[1:]
 					return source, nil
-				})
+				}, maxPatience)
 				events := 0
 				for range w.ResultChan() {
 					events++
@@ -160,7 +160,7 @@ func TestPatientWatchGoesOn(t *testing.T) {
 		w := newPatientWatch(ended(), "1", nil, func(string) (watch.Interface, error) {
 			times++
 			return ended(), nil
-		})
+		}, maxPatience)
 		if _, ok := <-w.ResultChan(); ok || times != mostVain {
 			t.Errorf("begun again %d times without coming any further, want %d and the end", times, mostVain)
 		}
@@ -182,7 +182,7 @@ func TestInitialEventsDoNotCount(t *testing.T) {
 			source := sources[0]
 			sources = sources[1:]
 			return source, nil
-		})
+		}, maxPatience)
 		synctest.Wait()
 		for i := range present + 2 {
 			want := watch.Added

@@ -69,9 +69,8 @@ func (f *Freshness) Open() (names []string) {
 // the cache of a resource has reached, "" if it does not tell; still tells whether the
 // cache shows an object as if nothing had been done to it.
 //
-// A cache that does not tell its revision is taken as it is: writes carry
-// preconditions and names that make a repetition harmless, waiting for good would
-// help nobody.
+// A cache that does not report its revision is taken as it is; our controllers do not
+// start with such caches (shell.RequireRevisions).
 func (f *Freshness) Behind(reached func(resource string) string, still func(types.UID) bool) (resource, why string) {
 	for name := range f.unsettled {
 		return "", "nobody knows yet what became of the last write of " + name

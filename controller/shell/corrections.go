@@ -48,18 +48,21 @@ func (c *Corrections) Transform(next cache.TransformFunc) cache.TransformFunc {
 		defer c.mu.Unlock()
 		d := c.all[o.GetUID()]
 		switch {
-		case d == nil:
+		case d == nil, obj == any(d.Object): // client-go may transform an object twice
 			return obj, nil
-		case d.Object != nil && workload.Older(o.GetResourceVersion(), d.Object.GetResourceVersion()):
+		case workload.Older(d.Cached, o.GetResourceVersion()):
+			// The server shows something newer. It is taken as it is, even if it is older than the
+			// read: the store takes the revision of an event for its own.
+			delete(c.all, o.GetUID())
+			return obj, nil
+		case d.Object != nil:
 			return d.Object, nil
-		case d.Object == nil && !workload.Older(d.Cached, o.GetResourceVersion()):
+		default:
 			gone := reflect.New(reflect.TypeOf(obj).Elem()).Interface().(metav1.Object)
 			gone.SetNamespace(o.GetNamespace())
 			gone.SetName(o.GetName())
 			gone.SetResourceVersion(o.GetResourceVersion())
 			return gone, nil
 		}
-		delete(c.all, o.GetUID()) // the server shows something newer
-		return obj, nil
 	}
 }

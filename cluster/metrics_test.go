@@ -37,7 +37,7 @@ func TestMetricsAddress(t *testing.T) {
 		return string(body)
 	}
 	await(t, "the node's stage is counted", func() error {
-		const want = `rehearse_stage_writes_total{resource="nodes/status",result="ok",verb="update"} 1`
+		const want = `rehearse_stage_writes_total{resource="nodes/status",result="success",verb="update"} 1`
 		if got := ask("/metrics"); !strings.Contains(got, want) {
 			return io.ErrUnexpectedEOF
 		}

@@ -1,6 +1,7 @@
 package simtest_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -11,6 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/rehearse-k8s/rehearse/controller"
 	"github.com/rehearse-k8s/rehearse/invariant"
@@ -28,6 +33,7 @@ func TestGeneralStages(t *testing.T) {
 	must(t, err)
 	simtest.Run(t, simtest.Seeds(150), func(w *simtest.World) {
 		w.Kubelet(func(o *controller.StageOptions) { o.Stages = general })
+		w.Controller("writer", lateWriter)
 		w.Always(onlyForward())
 
 		server := pod("server")
@@ -56,6 +62,50 @@ func TestGeneralStages(t *testing.T) {
 		w.Eventually(10*time.Minute, phaseOrGone("task", "Succeeded"))
 		w.Eventually(10*time.Minute, phaseOrGone("crashing", "Succeeded"))
 	})
+}
+
+// lateWriter patches a condition into the status of each pod, two seconds late and without a
+// resourceVersion, as kubelets and node controllers do.
+func lateWriter(ctx context.Context, config *rest.Config) error {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	type key struct {
+		uid   types.UID
+		phase corev1.PodPhase
+	}
+	changed := make(chan *corev1.Pod, 100)
+	see := func(o any) { changed <- o.(*corev1.Pod) }
+	factory := informers.NewSharedInformerFactory(client, 0)
+	if _, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: see, UpdateFunc: func(_, o any) { see(o) },
+	}); err != nil {
+		return err
+	}
+	factory.StartWithContext(ctx)
+	defer factory.Shutdown()
+	written := map[key]bool{}
+	for {
+		select {
+		case p := <-changed:
+			k := key{p.UID, p.Status.Phase}
+			if written[k] || p.Spec.NodeName == "" {
+				continue
+			}
+			written[k] = true
+			select {
+			case <-time.After(2 * time.Second):
+			case <-ctx.Done():
+				return nil
+			}
+			patch := `{"status":{"conditions":[{"type":"example.com/beat","status":"True","reason":"` + string(p.Status.Phase) + `"}]}}`
+			// The pod may have gone by then.
+			_, _ = client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }
 
 // phaseOrGone holds for a pod in a phase, and for one that somebody deleted.

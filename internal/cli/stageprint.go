@@ -49,6 +49,9 @@ func headline(b *stage.Beat) string {
 	if b.Decision.Reason.Repeats {
 		why += ", again"
 	}
+	for _, l := range b.Decision.LeftOut {
+		why += "; left out: " + l.String()
+	}
 	return b.Decision.Stage + ": " + why
 }
 

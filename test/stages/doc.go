@@ -4,7 +4,7 @@
 // [Draw] makes the cases. In each, a pod goes from rank 0 to a last rank, and at every rank
 // one stage is sound. Others compete with it: stages of several requests, some of which the API
 // rejects; stages that would change nothing; stages whose delay cannot be read; stages
-// that undo one another. Users label pods, move them on, delete them and create them
+// that do too much; stages that undo one another. Users label pods, move them on, delete them and create them
 // again; another writer patches their status late and without a resourceVersion.
 //
 // A [Case] takes an engine as a constructor. The invariants are: the rank of a pod never

@@ -167,16 +167,21 @@ func (d *drawing) rival(rank int) {
 	if d.IntN(3) > 0 {
 		selector += ", " + alive
 	}
-	switch d.IntN(4) {
+	switch d.IntN(9) {
 	case 0:
+		d.add("hungry", selector+", {key: '"+hungry+"', operator: Exists}", 1+d.IntN(3), "", "  steps: [{patch: {type: merge, root: metadata, template: 'labels: {hungry: x}'}}]\n")
+	case 1, 2:
 		delay := []string{"", "  delay: {durationMilliseconds: 2000}\n", "  delay: {durationMilliseconds: 36000000}\n"}[d.IntN(3)]
 		d.add("idle", selector, 1+d.IntN(1000), delay, "  steps: [{patch: {type: merge, root: metadata, template: 'labels: {app: x}'}}]\n")
-	case 1:
+	case 3, 4:
 		d.add("held", selector, 1+d.IntN(1000), "  delay: {durationFrom: {jq: {expression: '\"soon\"'}}}\n", fmt.Sprintf("  next: {statusTemplate: '{%s}'}\n", status(rank+1)))
 	default:
 		d.halves(rank, selector)
 	}
 }
+
+// hungry is a jq program that takes minutes where nothing bounds it, and no memory.
+const hungry = "[range(3000)] as $a | reduce range(300) as $i (0; . + ($a - [range(3000) + 5000] | length))"
 
 // halves is a stage of two requests, the second of which may be rejected.
 func (d *drawing) halves(rank int, selector string) {

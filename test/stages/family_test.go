@@ -28,7 +28,7 @@ func TestDraw(t *testing.T) {
 			t.Fatalf("%v\n%s", err, c)
 		}
 		text := c.String()
-		for _, what := range []string{"name: idle-", "name: held-", "name: halves-", "name: flip-", "name: release-", "half-halves-", "jitter",
+		for _, what := range []string{"name: idle-", "name: held-", "name: halves-", "name: flip-", "name: hungry-", "name: release-", "half-halves-", "jitter",
 			"example.com/stage", "answered 403, 0", "answered 422, 0", "answered 422, 2", "label of", "move on of", "late patch of", "recreate of", "mover: true"} {
 			if strings.Contains(text, what) {
 				seen[what]++
@@ -40,7 +40,7 @@ func TestDraw(t *testing.T) {
 			t.Errorf("%s: in %d of 200 cases", what, n)
 		}
 	}
-	if len(seen) != 16 {
+	if len(seen) != 17 {
 		t.Errorf("seen: %v", seen)
 	}
 }

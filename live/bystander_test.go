@@ -316,7 +316,7 @@ func TestBystanders(t *testing.T) {
 		faults    []string
 	}{
 		{},
-		{faults: []string{"crash-after actor=meddler verb=patch object=elsewhere/guarded", "label actor=meddler verb=patch object=joined", "finalizer actor=meddler verb=create object=default/done-0 for=300ms", "delete actor=meddler verb=create object=elsewhere/meddlers"}},
+		{faults: []string{"crash-after actor=meddler verb=patch object=elsewhere/guarded", "label actor=meddler verb=patch object=joined", "delete actor=meddler verb=create object=default/done-0", "label actor=meddler verb=create object=default/done-1", "delete actor=meddler verb=create object=elsewhere/meddlers"}},
 		{faults: []string{"delete actor=meddler verb=patch object=elsewhere/mine", "finalizer actor=meddler verb=patch object=elsewhere/mine", "label actor=meddler verb=patch object=elsewhere", "finalizer actor=meddler verb=create object=elsewhere/meddlers for=20s"}, interrupt: 1500 * time.Millisecond},
 		{faults: []string{"lost-answer actor=meddler verb=create object=elsewhere/meddlers", "finalizer actor=meddler verb=create object=default/done-0 for=20s"}, interrupt: 900 * time.Millisecond},
 		{interrupt: 400 * time.Millisecond},
@@ -380,7 +380,9 @@ func TestBystanders(t *testing.T) {
 				t.Error("what nobody has touched was written")
 			}
 			if out != nil {
-				checkInterference(t, out.Run)
+				if acted := checkInterference(t, out.Run); !interrupted && len(c.faults) > 1 && acted != 2 {
+					t.Errorf("faults acted on %d of two objects of the run", acted)
+				}
 			}
 			if !interrupted && out != nil {
 				checkOrder(t, sent.all)
@@ -420,7 +422,7 @@ func checkDenied(t *testing.T, run *history.Run) {
 }
 
 // checkInterference: faults act as somebody else on the run's own objects alone, each known by its UID.
-func checkInterference(t *testing.T, run *history.Run) {
+func checkInterference(t *testing.T, run *history.Run) (acted int) {
 	t.Helper()
 	created := map[string]bool{}
 	for i := range run.Steps {
@@ -431,7 +433,11 @@ func checkInterference(t *testing.T, run *history.Run) {
 		if s.Actor == "somebody" && s.IsWrite() && (!created[s.Object.String()] || !s.Guarded) {
 			t.Errorf("step %d: somebody %s %s, guarded %t", s.N, s.Verb, s.Object, s.Guarded)
 		}
+		if s.Actor == "somebody" && s.IsWrite() {
+			acted++
+		}
 	}
+	return acted
 }
 
 // checkOrder: what a client has given an owner loses that before the owner is deleted.

@@ -59,9 +59,9 @@ func TestThrottledWrites(t *testing.T) {
 				first, second := pi(2, 4), pi(1, 1)
 				second.Name = "second"
 				refused := 0
-				w.Controller(jobs.Actor, intercepted(func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
+				w.Controller(jobs.Actor, intercepted(func(r *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
 					if refused > 0 || !match(r) {
-						return send()
+						return send(r)
 					}
 					refused++
 					return &http.Response{
@@ -97,8 +97,8 @@ func TestUnknownCompletionMode(t *testing.T) {
 	simtest.Run(t, simtest.Seeds(1), func(w *simtest.World) {
 		w.Controller(jobs.Actor, func(ctx context.Context, config *rest.Config) error {
 			run := controller.Runner(controller.Options{All: true, Workers: 1, Writes: 1, Audit: -1, Events: config})
-			return through(run, func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
-				answer, err := send()
+			return through(run, func(r *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
+				answer, err := send(r)
 				if err == nil && r.Method == http.MethodGet {
 					answer.Body = renamed{answer.Body}
 				}
@@ -127,12 +127,12 @@ func (r renamed) Read(p []byte) (int, error) {
 }
 
 // intercepted is our controller with something between its client and the API.
-func intercepted(between func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error)) func(context.Context, *rest.Config) error {
+func intercepted(between func(r *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error)) func(context.Context, *rest.Config) error {
 	return through(ours, between)
 }
 
 // through is a controller with something between its client and the API.
-func through(run simtest.Constructor, between func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error)) simtest.Constructor {
+func through(run simtest.Constructor, between func(r *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error)) simtest.Constructor {
 	return func(ctx context.Context, config *rest.Config) error {
 		config = rest.CopyConfig(config)
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return interceptor{next, between} })
@@ -142,10 +142,10 @@ func through(run simtest.Constructor, between func(r *http.Request, send func() 
 
 type interceptor struct {
 	next    http.RoundTripper
-	between func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error)
+	between func(r *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error)
 }
 
 // RoundTrip implements http.RoundTripper.
 func (i interceptor) RoundTrip(r *http.Request) (*http.Response, error) {
-	return i.between(r, func() (*http.Response, error) { return i.next.RoundTrip(r) })
+	return i.between(r, i.next.RoundTrip)
 }

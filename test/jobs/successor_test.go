@@ -1,0 +1,196 @@
+package jobs_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	controller "github.com/rehearse-k8s/rehearse/controller/jobs"
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/invariant"
+	"github.com/rehearse-k8s/rehearse/simtest"
+	"github.com/rehearse-k8s/rehearse/simtest/kubecontrollers"
+	"github.com/rehearse-k8s/rehearse/test/jobs"
+)
+
+// TestLateCommits answers each write in turn with 504, which then commits seven seconds later:
+// etcd may do so when its leader changes. Nothing is counted twice or never, and no pod is
+// created too many. A create commits before the user changes the Job: afterwards nobody can
+// call it back, and the next plan removes the pod.
+func TestLateCommits(t *testing.T) {
+	for n := 1; n <= 24; n++ {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			simtest.Run(t, simtest.Seeds(1), func(w *simtest.World) {
+				j, writes := pi(2, 4), 0
+				promises := invariant.Job(invariant.OwnerOf(j))
+				w.EndsVary()
+				w.Always(promises.Always...)
+				w.Eventually(15*time.Minute, promises.Ends)
+				w.Eventually(15*time.Minute, invariant.Condition("jobs.batch", "default", "pi", "Complete", "True"))
+				w.Controller("kubelet", jobs.Kubelet(func(*corev1.Pod) jobs.Outcome { return jobs.Outcome{After: 4 * time.Second} }))
+				w.Controller(jobs.Actor, intercepted(func(r *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
+					if r.Method != http.MethodGet {
+						writes++
+					}
+					if writes != n || r.Method == http.MethodGet {
+						return send(r)
+					}
+					return timedOut(r, send)
+				}))
+				w.Create(j)
+				w.Advance(6 * time.Second) // the second pods run
+				w.Patch(j, types.MergePatchType, `{"spec":{"parallelism":1}}`)
+				w.Advance(time.Second)
+				w.Patch(j, types.MergePatchType, `{"spec":{"suspend":true}}`)
+				w.Advance(20 * time.Second)
+				w.Patch(j, types.MergePatchType, `{"spec":{"suspend":false}}`)
+			})
+		})
+	}
+}
+
+// timedOut answers a request 504 and sends it seven seconds later.
+func timedOut(r *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
+	later := r.Clone(context.WithoutCancel(r.Context()))
+	if r.GetBody != nil {
+		body, err := r.GetBody()
+		if err != nil {
+			return nil, err
+		}
+		later.Body = body
+	}
+	after := 7 * time.Second
+	if r.Method == http.MethodPost {
+		after = 300 * time.Millisecond
+	}
+	time.AfterFunc(after, func() {
+		if answer, err := send(later); err == nil {
+			_ = answer.Body.Close()
+		}
+	})
+	status := apierrors.NewTimeoutError("request did not complete within requested timeout", 0).ErrStatus
+	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+	body, err := json.Marshal(status)
+	return &http.Response{
+		StatusCode: http.StatusGatewayTimeout, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)), Request: r,
+	}, err
+}
+
+// TestPodSuccessor replaces a pod by another one of its name while a patch of the first is on its way, as it
+// may be for any time: no write of the controller lands on the second, and no Event
+// complains of what is no mistake of anybody's.
+func TestPodSuccessor(t *testing.T) {
+	simtest.Run(t, simtest.Seeds(60), func(w *simtest.World) {
+		j := pi(1, 1)
+		w.Controller(jobs.Actor, func(ctx context.Context, config *rest.Config) error {
+			return controller.Runner(controller.Options{All: true, Workers: 1, Writes: 1, Audit: -1, Events: config})(ctx, config)
+		})
+		w.Controller("kubelet", jobs.Kubelet(func(*corev1.Pod) jobs.Outcome { return jobs.Outcome{After: 4 * time.Second} }))
+		w.Faults(
+			fault.Fault{Kind: fault.KindLateRequest, Actor: jobs.Actor, Verb: "patch", Resource: "pods"},
+			fault.Fault{Kind: fault.KindLateRequest, Actor: jobs.Actor, Verb: "delete", Resource: "pods"},
+			fault.Fault{Kind: fault.KindLag, Actor: jobs.Actor, Resource: "pods"},
+		)
+		w.EndsVary()
+		w.Eventually(15*time.Minute, invariant.Condition("jobs.batch", "default", "pi", "Complete", "True"))
+		w.Create(j)
+		w.Advance(10 * time.Second)
+		next := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "theirs"}}}}
+		for _, p := range w.View().List("pods") {
+			next.Name, next.Namespace = p.GetName(), p.GetNamespace()
+			w.Patch(p, types.MergePatchType, `{"metadata":{"finalizers":null}}`)
+			client, err := kubernetes.NewForConfig(w.Config())
+			if err == nil {
+				err = client.CoreV1().Pods(next.Namespace).Delete(context.Background(), next.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
+			}
+			if err != nil {
+				w.Fatalf("%v", err)
+			}
+		}
+		w.Create(next)
+		w.Advance(time.Minute)
+		w.Get(next)
+		for _, s := range w.View().Run().Steps {
+			if s.Wrote() && s.Actor == jobs.Actor && s.UID == string(next.UID) {
+				w.Fatalf("step %d: %s %s is for the pod before", s.N, s.Verb, s.Name)
+			}
+		}
+		if slices.ContainsFunc(w.View().List("events"), isAbout("FailedUpdatePod")) {
+			w.Fatalf("an Event says that a pod could not be updated")
+		}
+	})
+}
+
+// TestJobSuccessor deletes a Job and creates another one of its name while a status of the first
+// is on its way: it does not land on the second.
+func TestJobSuccessor(t *testing.T) {
+	simtest.Run(t, simtest.Seeds(100), func(w *simtest.World) {
+		j := pi(1, 1)
+		again := j.DeepCopy()
+		promises := invariant.Job(invariant.OwnerOf(j))
+		w.Controller(jobs.Actor, ours)
+		w.Controller("kubelet", jobs.Kubelet(func(*corev1.Pod) jobs.Outcome { return jobs.Outcome{After: 4 * time.Second} }))
+		w.Controller("garbage-collector", kubecontrollers.GarbageCollectorOf("jobs.batch", "pods"))
+		w.Faults(
+			fault.Fault{Kind: fault.KindLateRequest, Actor: jobs.Actor, Verb: "update", Resource: "jobs.batch/status"},
+			fault.Fault{Kind: fault.KindLag, Actor: jobs.Actor, Resource: "jobs.batch"},
+		)
+		w.EndsVary()
+		w.Always(promises.Always...)
+		w.Always(invariant.Func("a Job says nothing of the one before", func(v invariant.View) error {
+			o := v.Get("jobs.batch", "default", "pi")
+			if o == nil || again.UID == "" || o.GetUID() != again.UID {
+				return nil
+			}
+			for _, p := range v.List("pods") {
+				if metav1.IsControlledBy(p, again) {
+					return nil
+				}
+			}
+			if status := fmt.Sprint(o.Object["status"]); strings.Contains(status, "succeeded") || strings.Contains(status, "Complete") {
+				return fmt.Errorf("it has no pods, and its status is %s", status)
+			}
+			return nil
+		}))
+		w.Eventually(15*time.Minute, invariant.Condition("jobs.batch", "default", "pi", "Complete", "True"))
+		w.Create(j)
+		w.Advance(4500 * time.Millisecond)
+		w.Delete(j)
+		w.Create(again)
+	})
+}
+
+// TestTwoInstances lets a second instance work while the first still does, as may happen with leader
+// election when a process stood still: no pod is created too many, and the Job ends.
+// What it may do is count a pod twice, and docs/explanation/jobs.md says so.
+func TestTwoInstances(t *testing.T) {
+	simtest.Run(t, simtest.Seeds(300), func(w *simtest.World) {
+		j := pi(2, 3)
+		promises := invariant.Job(invariant.OwnerOf(j))
+		w.Controller(jobs.Actor, ours)
+		w.Controller("kubelet", jobs.Kubelet(func(*corev1.Pod) jobs.Outcome { return jobs.Outcome{After: 4 * time.Second} }))
+		w.Faults(fault.Fault{Kind: fault.KindOverlap, Actor: jobs.Actor}, fault.Fault{Kind: fault.KindLag, Actor: jobs.Actor})
+		w.EndsVary()
+		for _, p := range promises.Always {
+			if !strings.Contains(p.Name, "counted twice") {
+				w.Always(p)
+			}
+		}
+		w.Eventually(15*time.Minute, invariant.Condition("jobs.batch", "default", "pi", "Complete", "True"))
+		w.Create(j)
+	})
+}

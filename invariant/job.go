@@ -61,6 +61,7 @@ const (
 	withinParallelism jobPromise = iota
 	withinCompletions
 	onePodPerIndex
+	orphansFirst
 	nothingAfterTheEnd
 	countedOnce
 	legalConditions
@@ -72,6 +73,7 @@ func (p jobPromise) sentence() string {
 		withinParallelism:  "no pod of %s is made beyond its parallelism",
 		withinCompletions:  "no pod of %s is made when enough have succeeded or run",
 		onePodPerIndex:     "no second pod of %s is made for an index that has one or has succeeded",
+		orphansFirst:       "no pod of %s is created while its controller sees one that it may adopt",
 		nothingAfterTheEnd: "no pod of %s is made once its success or failure is decided",
 		countedOnce:        "no pod of %s is counted twice",
 		legalConditions:    "the conditions of %s come in their order",

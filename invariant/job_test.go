@@ -12,6 +12,7 @@ const (
 	beyond  = "no pod of Job default/pi is made beyond its parallelism"
 	enough  = "no pod of Job default/pi is made when enough have succeeded or run"
 	second  = "no second pod of Job default/pi is made for an index that has one or has succeeded"
+	orphans = "no pod of Job default/pi is created while its controller sees one that it may adopt"
 	over    = "no pod of Job default/pi is made once its success or failure is decided"
 	once    = "no pod of Job default/pi is counted twice"
 	ordered = "the conditions of Job default/pi come in their order"
@@ -120,6 +121,36 @@ func TestJobAlways(t *testing.T) {
 			r.remove("someone", "a")
 			r.phase("a", "Failed")
 			r.pod("b", "", r.now())
+		}, nil},
+		"a pod is created while another one may be adopted": {selecting(nonIndexed(2, 9)), func(r *jobRun) {
+			r.see(r.orphan("theirs"))
+			r.elapsed += 31 * time.Second
+			r.pod("a", "", r.now())
+		}, []string{orphans + ": step 8 makes default/a; decided at step 7 with the Job at revision 11: it sees default/theirs, without a controller"}},
+		"it is not seen yet": {selecting(nonIndexed(2, 9)), func(r *jobRun) {
+			r.orphan("theirs")
+			r.elapsed += 31 * time.Second
+			r.pod("a", "", r.now())
+		}, nil},
+		"it has just been seen": {selecting(nonIndexed(2, 9)), func(r *jobRun) {
+			r.see(r.orphan("theirs"))
+			r.elapsed += 29 * time.Second
+			r.pod("a", "", r.now())
+		}, nil},
+		"it is adopted": {selecting(nonIndexed(2, 9)), func(r *jobRun) {
+			r.see(r.orphan("theirs"))
+			r.elapsed += 31 * time.Second
+			r.adopt("theirs")
+			r.pod("a", "", r.now())
+		}, nil},
+		"a pod of the Job before is adopted": {selecting(nonIndexed(1, 1)), func(r *jobRun) {
+			r.pod("a", "", r.now())
+			r.orphan("a")
+			r.make("J2", selecting(nonIndexed(1, 1)))
+			r.see(r.wrote("user", "patch", "pods", "", "a", "uid-a", 0))
+			r.adopt("a")
+			r.phase("a", "Succeeded")
+			r.status("SuccessCriteriaMet Complete", "succeeded", int64(1))
 		}, nil},
 		"a work queue goes on after a success": {nonIndexed(1, -1), func(r *jobRun) {
 			r.pod("a", "", r.now())

@@ -3,6 +3,7 @@ package invariant
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,11 +25,14 @@ type jobFollower struct {
 	since  int // what was there before this step cannot be judged
 	writer *history.Step
 	views  map[string][]jobView // by actor, in the order of steps
-	jobs   map[types.UID]*jobRecord
-	pods   map[types.UID]*podRecord
-	made   map[types.UID]int // pods that controllers made, by the step
-	active map[string]bool   // the actors that are controllers
-	broken map[jobPromise]error
+	// podViews are those of pods, by actor and pod; "" is for lists, which show all pods.
+	podViews map[string]map[string][]jobView
+	orphans  map[types.UID]*orphan
+	jobs     map[types.UID]*jobRecord
+	pods     map[types.UID]*podRecord
+	made     map[types.UID]int // pods that controllers made, by the step
+	active   map[string]bool   // the actors that are controllers
+	broken   map[jobPromise]error
 }
 
 // jobView is the revision of the Job that an actor's cache has from a step on.
@@ -45,7 +49,7 @@ func newJobFollower(owner Owner) *jobFollower {
 
 func (f *jobFollower) reset(run *history.Run) {
 	*f = jobFollower{
-		owner: f.owner, run: run, views: map[string][]jobView{}, jobs: map[types.UID]*jobRecord{}, pods: map[types.UID]*podRecord{},
+		owner: f.owner, run: run, views: map[string][]jobView{}, podViews: map[string]map[string][]jobView{}, orphans: map[types.UID]*orphan{}, jobs: map[types.UID]*jobRecord{}, pods: map[types.UID]*podRecord{},
 		made: map[types.UID]int{}, active: map[string]bool{}, broken: map[jobPromise]error{},
 	}
 	if run != nil {
@@ -82,6 +86,9 @@ func (f *jobFollower) take(n int) {
 		if s.Resource == jobsResource && s.Namespace == f.owner.Namespace && s.Name == f.owner.Name && s.Reply != "lost" {
 			f.views[s.Actor] = append(f.views[s.Actor], jobView{n, s.Revision})
 		}
+		if s.Resource == "pods" && s.Reply != "lost" {
+			f.sawPods(s.Actor, s.Key(), jobView{n, s.Revision})
+		}
 	case history.Answer:
 		if len(s.Causes) > 0 && s.Causes[0] < n {
 			f.listed(&f.run.Steps[s.Causes[0]], n)
@@ -98,8 +105,15 @@ func (f *jobFollower) take(n int) {
 
 // listed takes in a list of Jobs that has reached its actor.
 func (f *jobFollower) listed(s *history.Step, at int) {
-	if s.Kind == history.Request && s.Verb == "list" && s.Resource == jobsResource && s.Code/100 == 2 {
-		f.views[s.Actor] = append(f.views[s.Actor], jobView{at, cmp.Or(s.Revision, s.Truth)})
+	if s.Kind != history.Request || s.Verb != "list" || s.Code/100 != 2 {
+		return
+	}
+	view := jobView{at, cmp.Or(s.Revision, s.Truth)}
+	switch s.Resource {
+	case jobsResource:
+		f.views[s.Actor] = append(f.views[s.Actor], view)
+	case "pods":
+		f.sawPods(s.Actor, "", view)
 	}
 }
 
@@ -144,19 +158,26 @@ func (f *jobFollower) takePods(pods []*unstructured.Unstructured) {
 		p.listed = false
 	}
 	var fresh []*podRecord
+	present := make(map[types.UID]bool, len(pods))
 	for _, o := range pods {
 		if o.GetNamespace() != f.owner.Namespace {
 			continue
 		}
-		p := f.pods[o.GetUID()]
-		if p == nil {
-			ref := metav1.GetControllerOfNoCopy(o)
-			if ref == nil || ref.Kind != f.owner.Kind || ref.Name != f.owner.Name {
-				continue
-			}
+		present[o.GetUID()] = true
+		p, ref := f.pods[o.GetUID()], metav1.GetControllerOfNoCopy(o)
+		f.takeOrphan(o, ref)
+		ours := ref != nil && ref.Kind == f.owner.Kind && ref.Name == f.owner.Name
+		switch {
+		case p == nil && !ours:
+			continue
+		case p == nil:
 			p = f.newPod(o, ref.UID)
 			f.pods[p.uid] = p
 			fresh = append(fresh, p)
+		case ours && ref.UID != p.job: // the next Job of the name has adopted it
+			p = f.newPod(o, ref.UID)
+			p.made = -1
+			f.pods[p.uid] = p
 		}
 		p.listed = true
 		if p.object != o {
@@ -168,6 +189,7 @@ func (f *jobFollower) takePods(pods []*unstructured.Unstructured) {
 			p.gone, p.deleted = true, true
 		}
 	}
+	maps.DeleteFunc(f.orphans, func(uid types.UID, _ *orphan) bool { return !present[uid] })
 	for _, p := range fresh {
 		j := f.jobs[p.job]
 		switch {

@@ -38,6 +38,9 @@ func (f *jobFollower) judgeCreation(j *jobRecord, p *podRecord) {
 			saw, len(succeeded), strings.Join(succeeded, ", "), len(running), strings.Join(running, ", "), most)
 	}
 	f.judgeIndex(p, pods, taken, saw)
+	if orphans := f.adoptable(j, actor, root); len(orphans) > 0 {
+		f.breaks(orphansFirst, "%s: it sees %s, without a controller", saw, strings.Join(orphans, ", "))
+	}
 	if d := j.decided; d != nil && (f.knew(p, d) || view >= d.Revision) {
 		f.breaks(nothingAfterTheEnd, "%s: at step %d %s had written %s", saw, d.N, d.Actor, conditionText(j.conditions))
 	}

@@ -161,10 +161,10 @@ func (p *podRecord) take(o *unstructured.Unstructured, byController bool, j *job
 	was := p.tracked
 	p.tracked = slices.Contains(o.GetFinalizers(), TrackingFinalizer)
 	if !ended && p.ended() {
-		if ref := metav1.GetControllerOfNoCopy(o); ref != nil && ref.UID == p.job && !p.terminating && p.removed {
-			p.removed, was = false, true // its end came before the delete that was to follow
-		}
-		p.clean = (was || first && p.tracked) && !p.terminating
+		ref := metav1.GetControllerOfNoCopy(o)
+		early := p.removed && !p.terminating && ref != nil && ref.UID == p.job // before the delete that was to follow
+		p.removed = p.removed && !early
+		p.clean = (was || early || first && p.tracked) && !p.terminating
 		p.beforeEnd = j == nil || !j.finished()
 		p.dropped = j != nil && j.spec().drops(p.index)
 	}

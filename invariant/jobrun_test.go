@@ -91,6 +91,26 @@ func (r *jobRun) pod(name, index string, decided int) {
 	r.wrote("c", "create", "pods", "", name, "uid-"+name, decided)
 }
 
+// orphan lets the user create a pod without a controller, or take the controller away. Its label
+// is the one that the Job's selector names.
+func (r *jobRun) orphan(name string) int {
+	r.pods[name] = map[string]any{
+		"metadata": map[string]any{"namespace": "default", "name": name, "uid": "uid-" + name, "labels": map[string]any{"job": "pi"}},
+		"status":   map[string]any{"phase": "Running"},
+	}
+	return r.wrote("user", "create", "pods", "", name, "uid-"+name, 0)
+}
+
+// adopt lets the controller adopt a pod.
+func (r *jobRun) adopt(name string) {
+	metadata := r.pods[name]["metadata"].(map[string]any)
+	metadata["finalizers"] = []any{invariant.TrackingFinalizer}
+	metadata["ownerReferences"] = []any{map[string]any{
+		"apiVersion": "batch/v1", "kind": "Job", "name": "pi", "uid": r.job["metadata"].(map[string]any)["uid"], "controller": true,
+	}}
+	r.wrote("c", "patch", "pods", "", name, "uid-"+name, 0)
+}
+
 func (r *jobRun) phase(name, phase string) {
 	r.pods[name]["status"] = map[string]any{"phase": phase}
 	r.wrote("kubelet", "update", "pods", "status", name, "uid-"+name, 0)
@@ -153,4 +173,10 @@ func waiting(spec map[string]any) map[string]any {
 
 func uncounted(succeeded, failed []any) map[string]any {
 	return map[string]any{"succeeded": succeeded, "failed": failed}
+}
+
+// selecting is a Job whose selector is the label that orphans have.
+func selecting(spec map[string]any) map[string]any {
+	spec["selector"] = map[string]any{"matchLabels": map[string]any{"job": "pi"}}
+	return spec
 }

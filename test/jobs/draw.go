@@ -48,7 +48,45 @@ func drawCase(t *rapid.T) Case {
 	}
 	drawChanges(t, &c)
 	c.Annotates = len(c.Changes) > 0 && rapid.Bool().Draw(t, "annotates")
+	// What is added to the family is drawn last, so that the cases of seeds stay otherwise as
+	// they were.
+	c.Late = rapid.SampledFrom([]int{0, 5, 9}).Draw(t, "late")
+	drawAgain(t, &c)
+	if len(c.Changes) == 0 && rapid.Bool().Draw(t, "dip") {
+		drawDip(t, &c)
+	}
 	return c
+}
+
+// drawDip lets the user take pods away for a while: about when the first pods finish, of which some
+// statuses are late.
+func drawDip(t *rapid.T, c *Case) {
+	wait := time.Duration(rapid.IntRange(20, 80).Draw(t, "dip after")) * 100 * time.Millisecond
+	less, more := `{"spec":{"suspend":true}}`, `{"spec":{"suspend":false}}`
+	elastic := *c.Spec.CompletionMode == batchv1.IndexedCompletion && *c.Spec.Parallelism == *c.Spec.Completions
+	if !elastic && *c.Spec.Parallelism > 1 && rapid.Bool().Draw(t, "fewer") {
+		less, more = `{"spec":{"parallelism":1}}`, fmt.Sprintf(`{"spec":{"parallelism":%d}}`, *c.Spec.Parallelism)
+	}
+	c.Changes = append(c.Changes, Change{wait, less}, Change{time.Duration(rapid.IntRange(1, 9).Draw(t, "dip for")) * time.Second, more})
+}
+
+// drawAgain draws what the user does with pods that match, and with a Job of the same name. A
+// Job that is created suspended is not resumed a second time.
+func drawAgain(t *rapid.T, c *Case) {
+	wait := func(what string) time.Duration {
+		return time.Duration(rapid.IntRange(1, 60).Draw(t, what)) * 100 * time.Millisecond
+	}
+	if sometimes(t, 6, "theirs") {
+		c.Theirs = wait("theirs after")
+	}
+	if !sometimes(t, 4, "again") || c.Spec.Suspend != nil {
+		return
+	}
+	c.Again = &Again{After: wait("again after"), Pause: wait("pause"), Orphans: !sometimes(t, 3, "background")}
+	if rapid.Bool().Draw(t, "long pause") {
+		c.Again.Pause += 40 * time.Second // every cache shows what was left
+	}
+	c.Again.Adopts = c.Again.Orphans && !sometimes(t, 3, "generated selector")
 }
 
 // sometimes is true once in n times.

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -8,11 +9,15 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/simtest"
+	"github.com/rehearse-k8s/rehearse/simtest/kubecontrollers"
 	"github.com/rehearse-k8s/rehearse/test/family"
 )
 
@@ -26,8 +31,22 @@ type Case struct {
 	// Annotates says that somebody writes to all pods half a second after each change, and that changes
 	// come while pods terminate.
 	Annotates bool
-	// Fails is how many of ten pods fail, and Slow how many take long.
-	Fails, Slow int
+	// Fails is how many of ten pods fail, Slow how many take long, and Late how many end some
+	// seconds before their status says so.
+	Fails, Slow, Late int
+	// Again is how the user deletes the Job and creates it again, with the same name.
+	Again *Again
+	// Theirs is after how long the user creates a pod that the Job's selector matches; 0: never.
+	Theirs time.Duration
+}
+
+// Again is a Job that is deleted and created again.
+type Again struct {
+	// After the Job's changes it is deleted, and Pause after that created.
+	After, Pause time.Duration
+	// Orphans says that its pods stay (--cascade=orphan), and Adopts that the new Job has
+	// spec.manualSelector and matches them.
+	Orphans, Adopts bool
 }
 
 // Change is what the user does after some time.
@@ -47,9 +66,15 @@ func (c Case) String() string {
 		return err.Error()
 	}
 	_, lines, _ := strings.Cut("\n"+strings.ReplaceAll(string(spec), "template:\n  metadata: {}\n  spec:\n    containers: null\n", ""), "\n")
-	text := fmt.Sprintf("case %d: %d of 10 pods fail, %d are slow\n%s", c.Seed, c.Fails, c.Slow, lines)
+	text := fmt.Sprintf("case %d: %d of 10 pods fail, %d are slow, %d late\n%s", c.Seed, c.Fails, c.Slow, c.Late, lines)
 	for _, change := range c.Changes {
 		text += fmt.Sprintf("after %s: %s\n", change.After, change.Patch)
+	}
+	if c.Theirs > 0 {
+		text += fmt.Sprintf("after %s: a pod of the user's that matches\n", c.Theirs)
+	}
+	if a := c.Again; a != nil {
+		text += fmt.Sprintf("after %s: deleted (orphans: %t), and created again after %s (adopts: %t)\n", a.After, a.Orphans, a.Pause, a.Adopts)
 	}
 	if c.Annotates {
 		text += "all pods are annotated after each change\n"
@@ -65,6 +90,9 @@ func (c Case) Story(controller simtest.Constructor, patterns ...fault.Fault) fun
 	}
 	return func(w *simtest.World) {
 		begin(w, controller, c.outcome)
+		if c.Again != nil {
+			w.Controller("garbage-collector", kubecontrollers.GarbageCollectorOf("jobs.batch", "pods"))
+		}
 		w.Faults(patterns...)
 		job := jobOf(*c.Spec.DeepCopy())
 		w.Create(job)
@@ -83,7 +111,52 @@ func (c Case) Story(controller simtest.Constructor, patterns ...fault.Fault) fun
 				annotatePods(w)
 			}
 		}
+		if c.Theirs > 0 {
+			w.Advance(c.Theirs)
+			w.Create(theirs(job))
+		}
+		if c.Again != nil {
+			c.again(w, job)
+		}
 	}
+}
+
+// theirs is a pod of the user's that the Job's selector matches.
+func theirs(job *batchv1.Job) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "theirs", Namespace: job.Namespace, Labels: job.Spec.Selector.MatchLabels}}
+	job.Spec.Template.Spec.DeepCopyInto(&pod.Spec)
+	if *job.Spec.CompletionMode == batchv1.IndexedCompletion {
+		pod.Annotations = map[string]string{batchv1.JobCompletionIndexAnnotation: "0"}
+	}
+	return pod
+}
+
+// again deletes the Job and creates it again.
+func (c Case) again(w *simtest.World, job *batchv1.Job) {
+	w.Advance(c.Again.After)
+	policy := metav1.DeletePropagationBackground
+	if c.Again.Orphans {
+		policy = metav1.DeletePropagationOrphan
+	}
+	client, err := kubernetes.NewForConfig(w.Config())
+	if err != nil {
+		w.Fatalf("%v", err)
+	}
+	uid := job.UID
+	if err := client.BatchV1().Jobs(job.Namespace).Delete(context.Background(), job.Name, metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
+		w.Fatalf("%v", err)
+	}
+	w.Advance(c.Again.Pause)
+	for w.Get(job) { // the garbage collector has not released it
+		w.Advance(time.Second)
+	}
+	next := jobOf(*c.Spec.DeepCopy())
+	if c.Again.Adopts {
+		next.Spec.ManualSelector = ptr.To(true)
+		next.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{batchv1.ControllerUidLabel: string(uid)}}
+		next.Spec.Template.Labels = next.Spec.Selector.MatchLabels
+	}
+	w.Create(next)
 }
 
 func ended(job *batchv1.Job) bool {
@@ -116,6 +189,9 @@ func (c Case) outcome(pod *corev1.Pod) Outcome {
 	}
 	if draw(10, "slow") < c.Slow {
 		o.After += 20 * time.Second
+	}
+	if draw(10, "late") < c.Late {
+		o.Late = time.Duration(2+draw(19, "later")) * time.Second
 	}
 	// A failure that is ignored counts nowhere, and an index without a count of its own
 	// would draw the same again for ever: after five minutes all is well.

@@ -63,7 +63,7 @@ func TestNaive(t *testing.T) {
 func plain(c jobs.Case) bool {
 	s := c.Spec
 	return s.Suspend == nil && s.PodFailurePolicy == nil && s.SuccessPolicy == nil && s.BackoffLimitPerIndex == nil &&
-		s.ActiveDeadlineSeconds == nil && s.PodReplacementPolicy == nil && len(c.Changes) == 0
+		s.ActiveDeadlineSeconds == nil && s.PodReplacementPolicy == nil && len(c.Changes) == 0 && c.Again == nil && c.Theirs == 0
 }
 
 // TestDraw: a case is the same each time it is drawn, and a family of some size has
@@ -91,6 +91,11 @@ func TestDraw(t *testing.T) {
 			"annotated pods":         c.Annotates,
 			"pods that fail":         c.Fails > 0,
 			"slow pods":              c.Slow > 0,
+			"late statuses":          c.Late > 0,
+			"a pod that matches":     c.Theirs > 0,
+			"created again":          c.Again != nil && !c.Again.Orphans,
+			"orphaned pods":          c.Again != nil && c.Again.Orphans && !c.Again.Adopts,
+			"adopted pods":           c.Again != nil && c.Again.Adopts,
 			"several pods at a time": *s.Parallelism > 1,
 		} {
 			if is {
@@ -108,6 +113,10 @@ func TestDraw(t *testing.T) {
 	t.Log(seen)
 }
 
+// upstreamLoses is the seed of a case in which upstream's controller loses a success although
+// nothing goes wrong: the kubelet reports it when the finalizer goes, and the delete follows.
+const upstreamLoses = 32
+
 // TestCases plays each of many cases once without faults, with upstream's controller:
 // the API takes the spec and every change, the promises hold, and Jobs end either way.
 func TestCases(t *testing.T) {
@@ -119,8 +128,11 @@ func TestCases(t *testing.T) {
 			}
 			c.Story(kubecontrollers.Job)(w)
 		})
-		if r.Failure != nil {
-			t.Errorf("%+v\n%s", r.Failure.Run.Failure, c)
+		if loses := c.Seed == upstreamLoses; (r.Failure != nil) != loses {
+			t.Errorf("case %d fails: %t\n%s", c.Seed, !loses, c)
+			if r.Failure != nil {
+				t.Errorf("%+v", r.Failure.Run.Failure)
+			}
 		}
 		for name, seen := range r.Seen {
 			if seen {

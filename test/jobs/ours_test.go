@@ -29,10 +29,10 @@ var fed = family.Fed(func(pods *shells.PodFeed) func(context.Context, *rest.Conf
 	return controller.Runner(controller.Options{All: true, Workers: 1, Writes: 1, Audit: -1, Pods: pods})
 })
 
-// TestOurRaces plays the seven, and the two that were found since, with our controller.
+// TestOurRaces plays the seven, and those that were found since, with our controller.
 // In none of them it breaks a promise, wherever the fault meets it.
 func TestOurRaces(t *testing.T) {
-	for _, race := range append(jobs.Races(), jobs.OlderServer(), jobs.LostSuccess()) {
+	for _, race := range append(jobs.Races(), jobs.OlderServer(), jobs.LostSuccess(), jobs.RemovedSuccess()) {
 		t.Run(race.Name, func(t *testing.T) {
 			r := race.Play(t, ours)
 			t.Logf("%d runs, %d of them different, single faults %d of %d, %s", r.Runs, r.Distinct, r.Systematic, r.SystematicTotal, r.Elapsed)

@@ -216,6 +216,28 @@ func annotatePods(w *simtest.World) {
 	}
 }
 
+// RemovedSuccess is about the two writes that remove a pod: it has succeeded, its kubelet says so
+// when the finalizer goes, and the delete does not follow or is late. The success counts.
+func RemovedSuccess() Race {
+	return Race{
+		Name: "removed success", What: "a pod succeeds between the two writes by which it is removed, because the Job is suspended: its work is done again",
+		Faults: []fault.Fault{
+			{Kind: fault.KindCrash, Actor: Actor},
+			{Kind: fault.KindLateAnswer, Actor: Actor, Verb: "patch", Resource: "pods"},
+			{Kind: fault.KindLateRequest, Actor: Actor, Verb: "delete", Resource: "pods"},
+		}, Runs: 200,
+		spec:    batchv1.JobSpec{Parallelism: ptr.To[int32](1), Completions: ptr.To[int32](1), BackoffLimit: ptr.To[int32](0)},
+		outcome: func(*corev1.Pod) Outcome { return Outcome{After: 3 * time.Second, Late: 20 * time.Second} },
+		tell: func(w *simtest.World, job *batchv1.Job) {
+			w.Create(job)
+			w.Advance(5 * time.Second)
+			w.Patch(job, types.MergePatchType, `{"spec":{"suspend":true}}`)
+			w.Advance(3 * time.Second)
+			w.Patch(job, types.MergePatchType, `{"spec":{"suspend":false}}`)
+		},
+	}
+}
+
 func succeedsAfter(d time.Duration) func(*corev1.Pod) Outcome {
 	return func(*corev1.Pod) Outcome { return Outcome{After: d} }
 }

@@ -53,6 +53,7 @@ func TestUpstreamRaces(t *testing.T) {
 		{race("R7"), endsNever, endsNever},
 		{jobs.OlderServer(), enough, enough},
 		{jobs.LostSuccess(), enough, enough},
+		{jobs.RemovedSuccess(), enough, enough},
 	} {
 		t.Run(c.race.Name, func(t *testing.T) {
 			t.Run("off", func(t *testing.T) { playUpstream(t, c.race, false, c.off) })

@@ -59,6 +59,13 @@ func TestFound(t *testing.T) {
 	} {
 		found = append(found, clonesets.DrawBase(seed))
 	}
+	for _, seed := range []int{
+		13, // a container that crashed and was restarted from the old spec counted as updated
+		17, // a resize without a restart took a pod out of traffic
+		46, // a pod returned from PreparingDelete although its hooks mark pods not ready
+	} {
+		found = append(found, clonesets.Draw(seed))
+	}
 	again, _ := clonesets.Rehearse(t, ours, found, 5)
 	for _, f := range again {
 		t.Error(f)

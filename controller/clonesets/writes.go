@@ -257,6 +257,9 @@ func (c *instance) patch(ctx context.Context, set *v1alpha1.CloneSet, m *memory,
 		}
 		err = request.Body(workload.Named(a.Body(), a.Object.GetUID(), revision)).Do(ctx).Into(left)
 		c.metrics.wrote(resource, "patch", err)
+		err = shell.PatchError(err, resource, a.Object, func() (metav1.Object, error) {
+			return c.live(ctx, resource, set.Namespace, a.Object.GetName())
+		})
 	}
 	switch {
 	case apierrors.IsNotFound(err):

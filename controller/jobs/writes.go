@@ -152,12 +152,9 @@ func (c *instance) patch(ctx context.Context, m *memory, pod *corev1.Pod, a *wor
 	left := &corev1.Pod{}
 	err := c.client.CoreV1().RESTClient().Patch(a.PatchType).MaxRetries(0).Namespace(pod.Namespace).Resource(podsResource).Name(pod.Name).
 		Body(a.Body()).Do(ctx).Into(left)
-	if apierrors.IsInvalid(err) { // as of any patch that names another UID than the pod's
-		live, gone := c.client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
-		if gone == nil && live.UID != pod.UID || apierrors.IsNotFound(gone) {
-			err = apierrors.NewNotFound(corev1.Resource(podsResource), pod.Name)
-		}
-	}
+	err = shell.PatchError(err, podsResource, pod, func() (metav1.Object, error) {
+		return c.client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	})
 	switch {
 	case apierrors.IsNotFound(err):
 		m.Gone(pod.UID, shell.Touched{Resource: podsResource, Name: pod.Name, Until: shell.Absent})

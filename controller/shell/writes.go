@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // ErrStale: the API knows something that the cache does not show yet. No harm was done;
@@ -67,4 +69,19 @@ func Refused(err error) bool {
 		return true
 	}
 	return false
+}
+
+// PatchError returns NotFound in place of the error of a patch that names the UID of an object whose name another object
+// has by now: the API server answers such a patch with 422 Invalid, because a UID is immutable
+// (apimachinery, pkg/api/validation/objectmeta.go), and not with 409. Other errors are returned as they are. live
+// reads the object that has the name.
+func PatchError(err error, resource string, patched metav1.Object, live func() (metav1.Object, error)) error {
+	if !apierrors.IsInvalid(err) {
+		return err
+	}
+	now, missing := live()
+	if apierrors.IsNotFound(missing) || missing == nil && now.GetUID() != patched.GetUID() {
+		return apierrors.NewNotFound(schema.GroupResource{Resource: resource}, patched.GetName())
+	}
+	return err
 }

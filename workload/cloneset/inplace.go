@@ -75,6 +75,8 @@ func (p *plan) unfinished(u *unit, s *apps.InPlaceUpdateState) map[string]apps.I
 func (p *plan) finished(u *unit, s *apps.InPlaceUpdateState, was apps.InPlaceContainerStatus, is *Status, spec *Container) bool {
 	restarted := was.ContainerID != "" && is.ContainerID != was.ContainerID
 	otherImage := is.ImageID != was.ImageID
+	// Kruise notes the ID of a container's image, and not its name. A container that had not begun has neither.
+	byKruise := was.Image == "" && was.ImageID != ""
 	switch {
 	case u.Behind > 0,
 		was.ContainerID != "" && is.ContainerID == "",
@@ -85,13 +87,14 @@ func (p *plan) finished(u *unit, s *apps.InPlaceUpdateState, was apps.InPlaceCon
 		return true
 	case !otherImage && !restarted:
 		return false
-	case otherImage && (was.Image == "" || !sameImage(is.Image, was.Image)):
-		return true // Kruise, which does not note the name, looks at the ID alone
+	case otherImage && (byKruise || was.Image != "" && !sameImage(is.Image, was.Image)):
+		return true // Kruise looks at the ID alone
 	}
-	// The runtime has two names for one image, or the tag was moved, or the container is from before.
+	// The runtime has two names for one image, or the tag was moved, or the container is from before the
+	// change: one that was restarted, or the first one, if none had begun.
 	// In that case the kubelet is terminating it, which takes no longer than the pod's grace period.
 	if is.Started.IsZero() {
-		return was.Image == "" // nobody says more of it
+		return byKruise // nothing more is known of it
 	}
 	if wait := is.Started.Add(u.Grace + inDoubt).Sub(p.now); wait > 0 {
 		p.wake(wait)

@@ -379,6 +379,36 @@ func TestCrashOfTheOldContainer(t *testing.T) {
 	}
 }
 
+// TestUpdateBeforeTheFirstContainer: a pod whose image changes before its kubelet has reported any
+// container does not return to traffic when the first one that is reported runs the old image.
+func TestUpdateBeforeTheFirstContainer(t *testing.T) {
+	w := grown(t, 1, inPlace)
+	w.stuckAt("main")
+	w.change(0, func(p *corev1.Pod) { p.Status.ContainerStatuses = nil })
+	w.edit(image("web:2"))
+	for range 4 { // revision, status, the step into Updating, the spec
+		w.carryOut(w.plan())
+	}
+	if was := w.record(0).LastContainerStatuses["main"]; was != (apps.InPlaceContainerStatus{}) {
+		t.Fatalf("a container was recorded: %+v", was)
+	}
+	w.expect("")
+	w.change(0, func(p *corev1.Pod) {
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{
+			Name: "main", ContainerID: "first", Image: "web:1", ImageID: "id of web:1",
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(w.now)}},
+		}}
+	})
+	w.expect("")
+	w.change(0, func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State = corev1.ContainerState{} })
+	w.expect("")
+	w.change(0, func(p *corev1.Pod) {
+		s := &p.Status.ContainerStatuses[0]
+		s.ContainerID, s.Image, s.ImageID = "second", "web:2", "id of web:2"
+	})
+	w.expect("Normal 0")
+}
+
 func TestSameImage(t *testing.T) {
 	for _, same := range [][2]string{
 		{"web:1", "docker.io/library/web:1"}, {"web", "docker.io/library/web:latest"}, {"team/web:1", "docker.io/team/web:1"},

@@ -101,6 +101,9 @@ func Draw(seed int) Case {
 	for range 1 + d.IntN(4) {
 		d.rival(d.IntN(d.c.Ranks))
 	}
+	if d.c.Mover {
+		d.moved()
+	}
 	if d.IntN(4) == 0 {
 		d.undoing()
 	}
@@ -197,6 +200,14 @@ func (d *drawing) halves(rank int, selector string) {
 	if d.IntN(3) > 0 {
 		d.c.Reject = append(d.c.Reject, Rejection{Stage: name, Code: []int{403, 422, 422, 500}[d.IntN(4)], Times: []int{0, 0, 1, 2, 4}[d.IntN(5)]})
 	}
+}
+
+// moved is a stage at rank 0 whose second half is rejected once or twice, so that the mover
+// is ahead of it when it is tried again.
+func (d *drawing) moved() {
+	name := d.add("halves", at(0)+", "+alive, 100, "", "  steps:\n  - patch: {type: merge, root: metadata, template: 'labels: {half-NAME: x}'}\n"+
+		fmt.Sprintf("  - patch: {type: merge, subresource: status, root: status, template: '{reason: NAME, %s}'}\n", status(1)))
+	d.c.Reject = append(d.c.Reject, Rejection{Stage: name, Code: 403, Times: 1 + d.IntN(2)})
 }
 
 // undoing are two stages without delay of which each undoes what the other did. They

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -8,9 +9,11 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
 	"github.com/rehearse-k8s/rehearse/fault"
@@ -205,13 +208,22 @@ func annotatePods(w *simtest.World) {
 	slices.SortStableFunc(all, func(a, b *unstructured.Unstructured) int {
 		return a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time)
 	})
+	client, err := kubernetes.NewForConfig(w.Config())
+	if err != nil {
+		w.Fatalf("%v", err)
+	}
 	for _, p := range all {
 		pod := &corev1.Pod{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 			ObjectMeta: metav1.ObjectMeta{Namespace: p.GetNamespace(), Name: p.GetName()},
 		}
-		if w.Get(pod) { // it may have gone meanwhile
-			w.Patch(pod, types.MergePatchType, fmt.Sprintf(`{"metadata":{"annotations":{"seen":"%d"}}}`, w.Now().UnixMilli()))
+		if !w.Get(pod) {
+			continue
+		}
+		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"seen":"%d"}}}`, w.Now().UnixMilli())
+		_, err := client.CoreV1().Pods(p.GetNamespace()).Patch(context.Background(), p.GetName(), types.MergePatchType, patch, metav1.PatchOptions{})
+		if err != nil && !apierrors.IsNotFound(err) { // it may be gone since
+			w.Fatalf("annotate pod %s: %v", p.GetName(), err)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -94,14 +95,16 @@ func lateWriter(ctx context.Context, config *rest.Config) error {
 				continue
 			}
 			written[k] = true
-			select {
-			case <-time.After(2 * time.Second):
-			case <-ctx.Done():
-				return nil
+			patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"status":{"conditions":[{"type":"example.com/beat","status":"True","reason":%q}]}}`, p.UID, p.Status.Phase)
+			for done := false; !done; { // what fails is tried again, unless the pod is gone
+				select {
+				case <-time.After(2 * time.Second):
+				case <-ctx.Done():
+					return nil
+				}
+				_, err := client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+				done = err == nil || apierrors.IsNotFound(err) || apierrors.IsInvalid(err)
 			}
-			patch := `{"status":{"conditions":[{"type":"example.com/beat","status":"True","reason":"` + string(p.Status.Phase) + `"}]}}`
-			// The pod may have gone by then.
-			_, _ = client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
 		case <-ctx.Done():
 			return nil
 		}

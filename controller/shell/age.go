@@ -9,7 +9,7 @@ import (
 // stand still between the two (SIGSTOP, a suspended virtual machine, swapping), and then it
 // knows neither what its owner asks for now nor whether it still leads. With client-go's
 // default lease (LeaseDuration 15 s, RenewDeadline 10 s) a leader that decides has renewed its
-// lease at most 10 s before, and nobody else leads before 15 s have passed since that renewal: so a
+// lease at most 10 s before, and no other instance leads before 15 s have passed since that renewal: so a
 // write that is sent within 5 s of its decision is sent before another instance begins. A
 // request may still be late on its way; UID and resourceVersion preconditions and the names of
 // created objects are there for that.

@@ -102,7 +102,7 @@ func (d *Departed) Is(target error) bool { return target == ErrDeparted }
 // watch cache of an API server, which may have lost the same event (kubernetes #123072); only
 // a read by name is of etcd. So each round also reads some objects of the cache by name: those
 // that should be gone by now, and then auditReads in turn. What an API server's watch cache does
-// not have at all is not found; nobody knows its name.
+// not have at all is not found, because its name is unknown.
 //
 // found is called for each object that is wrong, until it returns an error, which Audit returns. It returns
 // nil when ctx ends.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -18,16 +19,20 @@ import (
 	"pgregory.net/rapid"
 )
 
-// modelCache is a watch cache of ConfigMaps: it lists, and it ends watches when it likes.
+// modelCache is a watch cache of ConfigMaps that lists objects and ends watches. The test
+// writes to it while the goroutine of a watch starts its next one.
 type modelCache struct {
 	storage.Interface
 	rt      *rapid.T
+	mu      sync.Mutex     // guards the fields below
 	objects map[string]int // the revision of each
 	history []watch.Event  // event i is of revision i+1
 	live    map[chan watch.Event]bool
 }
 
 func (m *modelCache) write(name string, deleted bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	rev := len(m.history) + 1
 	e := watch.Event{Type: watch.Modified, Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: strconv.Itoa(rev)}}}
 	switch _, there := m.objects[name]; {
@@ -50,6 +55,8 @@ func (m *modelCache) write(name string, deleted bool) {
 
 // cut ends all watches, as a cache does that could not serve them in time.
 func (m *modelCache) cut() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for source := range m.live {
 		close(source)
 	}
@@ -57,6 +64,8 @@ func (m *modelCache) cut() {
 }
 
 func (m *modelCache) GetList(_ context.Context, _ string, _ storage.ListOptions, list runtime.Object) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	l := list.(*corev1.ConfigMapList)
 	l.ResourceVersion = strconv.Itoa(len(m.history))
 	for _, name := range slices.Sorted(maps.Keys(m.objects)) {
@@ -70,6 +79,8 @@ func (m *modelCache) Watch(_ context.Context, _ string, o storage.ListOptions) (
 	if err != nil || o.SendInitialEvents != nil {
 		return nil, fmt.Errorf("watch from %q, initial events %v: not from a revision", o.ResourceVersion, o.SendInitialEvents)
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	source := make(chan watch.Event, 1000)
 	for _, e := range m.history[rev:] {
 		source <- e

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/rehearse-k8s/rehearse/history"
-	"github.com/rehearse-k8s/rehearse/proxy"
+	"github.com/rehearse-k8s/rehearse/internal/proxy"
 )
 
 func proxyCommand(binary *string) *cobra.Command {

@@ -12,7 +12,7 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/rest"
 
-	"github.com/rehearse-k8s/rehearse/controller"
+	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
@@ -31,8 +31,8 @@ func Conversions() map[types.NamespacedName]http.Handler { return conversions() 
 // Beside prepares controllers, named as in Options.Controllers, to run against an API that
 // somebody else has started, and returns what runs them until its context ends. Each is a
 // client of the config of its actor: kubelet for the stage engine, its own name for any
-// other. dir has the keys of the API server's certificates; stages are nil for the built-in ones.
-func Beside(ctx context.Context, config func(actor string) *rest.Config, list []string, dir string, stages *stage.Set) (func(context.Context), error) {
+// other. dir has the keys of the API server's certificates; set is nil for the built-in ones.
+func Beside(ctx context.Context, config func(actor string) *rest.Config, list []string, dir string, set *stage.Set) (func(context.Context), error) {
 	var parts []func(context.Context)
 	add := func(part func(context.Context), err error) error {
 		if err == nil {
@@ -61,7 +61,7 @@ func Beside(ctx context.Context, config func(actor string) *rest.Config, list []
 		}
 	}
 	if picked(list, StageController) {
-		if err := add(kubelets(config("kubelet"), stages)); err != nil {
+		if err := add(kubelets(config("kubelet"), set)); err != nil {
 			return nil, err
 		}
 	}
@@ -75,15 +75,15 @@ func Beside(ctx context.Context, config func(actor string) *rest.Config, list []
 }
 
 // kubelets play the life of all nodes and pods. Nodes keep no leases: nobody looks at them.
-func kubelets(config *rest.Config, stages *stage.Set) (func(context.Context), error) {
-	if stages == nil {
+func kubelets(config *rest.Config, set *stage.Set) (func(context.Context), error) {
+	if set == nil {
 		var err error
-		if stages, err = loadStages(nil); err != nil {
+		if set, err = loadStages(nil); err != nil {
 			return nil, err
 		}
 	}
-	engine, err := controller.NewStageEngine(config, controller.StageOptions{
-		Stages: stages, Manage: controller.NodeFilter{All: true}, LeaseDuration: -1, Workers: 1, Logger: slog.Default(),
+	engine, err := stages.NewStageEngine(config, stages.StageOptions{
+		Stages: set, Manage: stages.NodeFilter{All: true}, LeaseDuration: -1, Workers: 1, Logger: slog.Default(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("kubelets: %w", err)

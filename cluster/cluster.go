@@ -11,10 +11,10 @@ import (
 	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/rehearse-k8s/rehearse/apiserver"
-	"github.com/rehearse-k8s/rehearse/controller"
+	"github.com/rehearse-k8s/rehearse/internal/apiserver"
+	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
+	"github.com/rehearse-k8s/rehearse/internal/store"
 	"github.com/rehearse-k8s/rehearse/stage"
-	"github.com/rehearse-k8s/rehearse/store"
 )
 
 // Cluster is a running cluster.
@@ -39,7 +39,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	stages, err := loadStages(o.StageFiles)
+	set, err := loadStages(o.StageFiles)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		c.closeEtcd()
 		close(c.done)
 	})
-	if err := c.startParts(ctx, workCtx, &work, stages, pki); err != nil {
+	if err := c.startParts(ctx, workCtx, &work, set, pki); err != nil {
 		c.stop()
 		return nil, err
 	}
@@ -102,9 +102,9 @@ func (c *Cluster) openBackend(ctx context.Context) (apiserver.Backend, string, e
 
 // startParts builds the controllers and makes the kinds known while the API server
 // is still at its post-start work, then makes the nodes.
-func (c *Cluster) startParts(ctx, workCtx context.Context, work *sync.WaitGroup, stages *stage.Set, pki string) error {
+func (c *Cluster) startParts(ctx, workCtx context.Context, work *sync.WaitGroup, set *stage.Set, pki string) error {
 	list := c.options.Controllers
-	pods, err := controller.NewPodFeed(c.server.RESTConfig("rehearse:pods"))
+	pods, err := stages.NewPodFeed(c.server.RESTConfig("rehearse:pods"))
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (c *Cluster) startParts(ctx, workCtx context.Context, work *sync.WaitGroup,
 	}
 	if picked(list, StageController) {
 		run(func() (func(context.Context), error) {
-			return startStages(c.server.RESTConfig("rehearse:stage"), stages, pods, c.metrics)
+			return startStages(c.server.RESTConfig("rehearse:stage"), set, pods, c.metrics)
 		})
 	}
 	if err := c.server.Ready(ctx); err != nil {

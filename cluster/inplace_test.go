@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/rehearse-k8s/rehearse/api/apps"
+	"github.com/rehearse-k8s/rehearse/api/kruise"
 	"github.com/rehearse-k8s/rehearse/cluster"
 )
 
@@ -101,7 +101,7 @@ func changeInPlace(t *testing.T, k client.WithWatch, renewal int) {
 	}
 	gate := func(status string) {
 		t.Helper()
-		patch("status", `{"status":{"conditions":[{"type":%q,"status":%q}]}}`, apps.ConditionInPlaceUpdateReady, status)
+		patch("status", `{"status":{"conditions":[{"type":%q,"status":%q}]}}`, kruise.ConditionInPlaceUpdateReady, status)
 	}
 	app := func(p *corev1.Pod) *corev1.ContainerStatus { return &p.Status.ContainerStatuses[0] }
 	observed := func() bool { return pod.Status.ObservedGeneration == pod.Generation }
@@ -109,7 +109,7 @@ func changeInPlace(t *testing.T, k client.WithWatch, renewal int) {
 	until("the pod runs and waits for its gate", -1, func() bool {
 		return says(pod, "Running") && isTrue(pod, corev1.ContainersReady) && !isTrue(pod, corev1.PodReady)
 	})
-	if isSet(pod, apps.ConditionInPlaceUpdateReady) {
+	if isSet(pod, kruise.ConditionInPlaceUpdateReady) {
 		t.Error("a stage has set the gate")
 	}
 	gate("True")
@@ -127,7 +127,7 @@ func changeInPlace(t *testing.T, k client.WithWatch, renewal int) {
 		t.Errorf("after the resize: %+v", s)
 	}
 
-	patch("", `{"metadata":{"annotations":{%q:%q}}}`, apps.AnnotationInPlaceState,
+	patch("", `{"metadata":{"annotations":{%q:%q}}}`, kruise.AnnotationInPlaceState,
 		fmt.Sprintf(`{"updateEnvFromMetadata":true,"lastContainerStatuses":{"app":{"containerID":%q}}}`, app(pod).ContainerID))
 	until("the container has begun anew", 1+renewal, func() bool { return app(pod).RestartCount == 2 && isTrue(pod, corev1.PodReady) })
 	anew(t, app(before), app(pod), 2)

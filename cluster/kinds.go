@@ -22,10 +22,10 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
-	clonesets "github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
 	"github.com/rehearse-k8s/rehearse/api/crds"
-	stages "github.com/rehearse-k8s/rehearse/api/v1alpha1"
-	"github.com/rehearse-k8s/rehearse/controller/webhook"
+	clonesets "github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
+	stages "github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/internal/controller/webhook"
 )
 
 // conversions answer for kinds of several versions.

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/rehearse-k8s/rehearse/controller"
-	"github.com/rehearse-k8s/rehearse/controller/clonesets"
-	"github.com/rehearse-k8s/rehearse/controller/jobs"
+	"github.com/rehearse-k8s/rehearse/internal/controller/clonesets"
+	"github.com/rehearse-k8s/rehearse/internal/controller/jobs"
+	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
 	"github.com/rehearse-k8s/rehearse/internal/probes"
 )
 
@@ -15,7 +15,7 @@ import (
 // controllers count, and whether stages are played. The API server has its own on its
 // own port.
 type metrics struct {
-	engine    *controller.Metrics // nil when nobody can read it, as the next two
+	engine    *stages.Metrics // nil when nobody can read it, as the next two
 	jobs      *jobs.Metrics
 	cloneSets *clonesets.Metrics
 	server    *probes.Server
@@ -31,7 +31,7 @@ func serveMetrics(address string) (*metrics, error) {
 	if address == "" || address == probes.Off {
 		return m, nil
 	}
-	m.engine, m.jobs, m.cloneSets = controller.NewMetrics(), jobs.NewMetrics(), clonesets.NewMetrics()
+	m.engine, m.jobs, m.cloneSets = stages.NewMetrics(), jobs.NewMetrics(), clonesets.NewMetrics()
 	var err error
 	if m.server, err = probes.Listen(address, probes.Registry(m.engine, m.jobs, m.cloneSets), m.ready); err != nil {
 		return nil, fmt.Errorf("--metrics-address %s: %w", address, err)
@@ -40,7 +40,7 @@ func serveMetrics(address string) (*metrics, error) {
 }
 
 // watch tells it which engine to wait for.
-func (m *metrics) watch(e *controller.StageEngine) {
+func (m *metrics) watch(e *stages.StageEngine) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.synced = e.Synced()

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/rehearse-k8s/rehearse/controller"
+	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
 )
 
 // nodeWriters is how many nodes are made at a time; more brings nothing on two
@@ -43,7 +43,7 @@ func ensureNodes(ctx context.Context, config *rest.Config, n int) error {
 func simulatedNode(name string) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name:        name,
-		Annotations: map[string]string{controller.SimulatedAnnotation: controller.SimulatedAnnotationValue},
+		Annotations: map[string]string{stages.SimulatedAnnotation: stages.SimulatedAnnotationValue},
 		Labels: map[string]string{
 			corev1.LabelHostname:            name,
 			corev1.LabelOSStable:            "linux",

@@ -8,8 +8,8 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/controller-manager/pkg/clientbuilder"
 
-	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
-	"github.com/rehearse-k8s/rehearse/api/apps/v1beta1"
+	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/api/kruise/v1beta1"
 )
 
 // ownerVersions shows upstream's garbage collector CloneSets in the version that owner

@@ -13,10 +13,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/rehearse-k8s/rehearse/apiserver"
-	"github.com/rehearse-k8s/rehearse/controller"
+	"github.com/rehearse-k8s/rehearse/internal/apiserver"
+	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
+	"github.com/rehearse-k8s/rehearse/internal/store"
 	"github.com/rehearse-k8s/rehearse/stage"
-	"github.com/rehearse-k8s/rehearse/store"
 )
 
 // finishStage ends a labelled pod that has run for five seconds: long enough to
@@ -95,7 +95,7 @@ func TestEngineRestart(t *testing.T) {
 // returns what ends it.
 func startEngine(t *testing.T, config *rest.Config) (stop func()) {
 	t.Helper()
-	stages, err := stage.Builtin("builtin:pod-fast")
+	builtin, err := stage.Builtin("builtin:pod-fast")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,11 +103,11 @@ func startEngine(t *testing.T, config *rest.Config) (stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := stage.Compile(append(stages, finish...))
+	set, err := stage.Compile(append(builtin, finish...))
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := controller.NewStageEngine(config, controller.StageOptions{Stages: set, LeaseDuration: -1, Workers: 1})
+	e, err := stages.NewStageEngine(config, stages.StageOptions{Stages: set, LeaseDuration: -1, Workers: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func startBareServer(t *testing.T) (*watchedPods, *rest.Config) {
 		t.Fatal(err)
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name: "node-0", Annotations: map[string]string{controller.SimulatedAnnotation: controller.SimulatedAnnotationValue},
+		Name: "node-0", Annotations: map[string]string{stages.SimulatedAnnotation: stages.SimulatedAnnotationValue},
 	}}
 	if _, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

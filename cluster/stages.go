@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/rehearse-k8s/rehearse/controller"
+	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
@@ -54,9 +54,9 @@ func loadStageFile(name string) ([]stage.Stage, error) {
 
 // startStages prepares the stage engine for the nodes that are marked as
 // simulated, and returns its run function.
-func startStages(config *rest.Config, stages *stage.Set, pods *controller.PodFeed, m *metrics) (func(context.Context), error) {
-	engine, err := controller.NewStageEngine(config, controller.StageOptions{
-		Stages: stages, Watch: true, Logger: slog.Default(), Metrics: m.engine, Pods: pods,
+func startStages(config *rest.Config, set *stage.Set, pods *stages.PodFeed, m *metrics) (func(context.Context), error) {
+	engine, err := stages.NewStageEngine(config, stages.StageOptions{
+		Stages: set, Watch: true, Logger: slog.Default(), Metrics: m.engine, Pods: pods,
 	})
 	if err != nil {
 		return nil, err

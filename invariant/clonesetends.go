@@ -9,8 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/rehearse-k8s/rehearse/api/apps"
-	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/api/kruise"
+	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
 )
 
 // setEnd is a CloneSet in a world at rest.
@@ -43,11 +43,11 @@ func (f *setFollower) ended(v View) error {
 		}
 		e.all = append(e.all, p)
 		updated := 0
-		if now.pod.Labels[apps.LabelRevision] == e.record.set.Status.UpdateRevision {
+		if now.pod.Labels[kruise.LabelRevision] == e.record.set.Status.UpdateRevision {
 			updated = 1
 		}
 		e.updated += updated
-		if now.state == apps.StatePreparingDelete {
+		if now.state == kruise.StatePreparingDelete {
 			e.preparing++
 		}
 		if now.ready() {
@@ -85,21 +85,21 @@ func (f *setFollower) movedOn(e *setEnd) error {
 // waitsFor says what a pod waits for that others have to do, "" if nothing.
 func (e *setEnd) waitsFor(p *podVersion) string {
 	switch p.state {
-	case apps.StatePreparingNormal:
+	case kruise.StatePreparingNormal:
 		if e.hooks.PreNormal != nil && !p.complete(e.hooks.PreNormal) {
 			return "its preNormal hook"
 		}
-	case apps.StatePreparingUpdate:
+	case kruise.StatePreparingUpdate:
 		if p.held(e.hooks.InPlaceUpdate) {
 			return "its inPlaceUpdate hook"
 		}
 		return ""
-	case apps.StateUpdated:
+	case kruise.StateUpdated:
 		if !p.complete(e.hooks.InPlaceUpdate) {
 			return "its inPlaceUpdate hook"
 		}
 		return ""
-	case apps.StatePreparingDelete:
+	case kruise.StatePreparingDelete:
 		if p.held(e.hooks.PreDelete) {
 			return "its preDelete hook"
 		}
@@ -108,11 +108,11 @@ func (e *setEnd) waitsFor(p *podVersion) string {
 	switch {
 	case p.pod.Spec.NodeName == "":
 		return "a node"
-	case p.state == apps.StatePreparingNormal:
+	case p.state == kruise.StatePreparingNormal:
 		return "" // it needs a node, and its containers need not be ready
 	case p.pod.Status.Phase != corev1.PodRunning, p.is(string(corev1.ContainersReady)) != corev1.ConditionTrue:
 		return "its containers"
-	case p.gated(apps.ConditionPodReady) && p.is(apps.ConditionPodReady) == corev1.ConditionFalse:
+	case p.gated(kruise.ConditionPodReady) && p.is(kruise.ConditionPodReady) == corev1.ConditionFalse:
 		return "who keeps it from traffic" // that it is not us, tidyPods tells
 	}
 	return ""
@@ -143,9 +143,9 @@ func (e *setEnd) enough() error {
 	}
 	for _, p := range e.all {
 		now := p.now()
-		_, asked := now.pod.Labels[apps.LabelSpecifiedDelete]
+		_, asked := now.pod.Labels[kruise.LabelSpecifiedDelete]
 		asked = asked || slices.Contains(e.record.set.Spec.ScaleStrategy.PodsToDelete, now.pod.Name)
-		if asked && now.state != apps.StatePreparingDelete {
+		if asked && now.state != kruise.StatePreparingDelete {
 			return fmt.Errorf("%s is there, and somebody asked for its deletion", p.name)
 		}
 	}
@@ -158,7 +158,7 @@ func (e *setEnd) upToDate() error {
 	spec := &e.record.set.Spec
 	for _, p := range e.all {
 		now := p.now()
-		if now.pod.Labels[apps.LabelRevision] != e.record.set.Status.UpdateRevision || now.state == apps.StateUpdating || now.state == apps.StatePreparingDelete {
+		if now.pod.Labels[kruise.LabelRevision] != e.record.set.Status.UpdateRevision || now.state == kruise.StateUpdating || now.state == kruise.StatePreparingDelete {
 			continue
 		}
 		for i := range spec.Template.Spec.Containers {
@@ -174,10 +174,10 @@ func (e *setEnd) upToDate() error {
 	kept := 0
 	for _, p := range e.all {
 		now := p.now()
-		if now.pod.Labels[apps.LabelRevision] == e.record.set.Status.UpdateRevision {
+		if now.pod.Labels[kruise.LabelRevision] == e.record.set.Status.UpdateRevision {
 			continue
 		}
-		if now.state != apps.StatePreparingDelete {
+		if now.state != kruise.StatePreparingDelete {
 			kept++
 		}
 		if e.held(now) == "" {
@@ -202,7 +202,7 @@ func (e *setEnd) upToDate() error {
 // held says which hook keeps a pod as it is.
 func (e *setEnd) held(p *podVersion) string {
 	switch p.state {
-	case apps.StatePreparingUpdate, apps.StatePreparingDelete, apps.StateUpdating:
+	case kruise.StatePreparingUpdate, kruise.StatePreparingDelete, kruise.StateUpdating:
 		return e.waitsFor(p)
 	}
 	return ""

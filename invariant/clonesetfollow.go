@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/rehearse-k8s/rehearse/api/apps"
+	"github.com/rehearse-k8s/rehearse/api/kruise"
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
@@ -225,10 +225,10 @@ func (f *setFollower) takePod(p *setPod, o *unstructured.Unstructured, set types
 	version := podVersion{
 		revision: revisionOf(o), writer: f.wrote("pods", pod.Namespace, pod.Name), set: set, pod: pod,
 		terminating: pod.DeletionTimestamp != nil, ended: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
-		state: apps.LifecycleState(pod.Labels[apps.LabelState]),
+		state: kruise.LifecycleState(pod.Labels[kruise.LabelState]),
 	}
 	p.versions = append(p.versions, version)
-	if id := pod.Labels[apps.LabelInstanceID]; id != "" && set != "" {
+	if id := pod.Labels[kruise.LabelInstanceID]; id != "" && set != "" {
 		f.last[id] = p
 	}
 	return true

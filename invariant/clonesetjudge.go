@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/rehearse-k8s/rehearse/api/apps"
+	"github.com/rehearse-k8s/rehearse/api/kruise"
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
@@ -99,7 +99,7 @@ func (f *setFollower) judgeSurge(w *setWrite) {
 	var there []string
 	asked := 0
 	for _, p := range f.of(w.set.uid) {
-		if now := p.now(); p.made >= 0 && now.active() && !(excludes && now.state == apps.StatePreparingDelete) {
+		if now := p.now(); p.made >= 0 && now.active() && !(excludes && now.state == kruise.StatePreparingDelete) {
 			there = append(there, p.name)
 			if slices.Contains(named, p.name) || p.wasMarked() {
 				asked++
@@ -160,30 +160,30 @@ func (p *setPod) countsOn(set types.UID, minReady time.Duration, now time.Time, 
 
 // judgeHooks judges whether hooks were asked before a step of a pod's life.
 func (f *setFollower) judgeHooks(w *setWrite, was, is *podVersion) {
-	each := func(hook func(*apps.Lifecycle) *apps.LifecycleHook, broken func(*apps.LifecycleHook) bool) bool {
+	each := func(hook func(*kruise.Lifecycle) *kruise.LifecycleHook, broken func(*kruise.LifecycleHook) bool) bool {
 		return !slices.ContainsFunc(w.specs, func(s setSpec) bool { return !broken(hook(&s.hooks)) })
 	}
 	if w.step.Verb == "delete" && !was.terminating && (is.gone || is.terminating) &&
-		each(func(l *apps.Lifecycle) *apps.LifecycleHook { return l.PreDelete }, was.held) {
+		each(func(l *kruise.Lifecycle) *kruise.LifecycleHook { return l.PreDelete }, was.held) {
 		f.breaks(asksPreDelete, "%s: it bears a handler (labels %v, finalizers %v)", w.saw, was.pod.Labels, was.pod.Finalizers)
 	}
 	if is.gone {
 		return
 	}
-	begins := is.state == apps.StateUpdating && was.state != apps.StateUpdating && was.state != apps.StatePreparingDelete ||
-		was.state != apps.StateUpdating && len(imagesChanged(was, is)) > 0
-	if begins && each(func(l *apps.Lifecycle) *apps.LifecycleHook { return l.InPlaceUpdate }, was.held) {
+	begins := is.state == kruise.StateUpdating && was.state != kruise.StateUpdating && was.state != kruise.StatePreparingDelete ||
+		was.state != kruise.StateUpdating && len(imagesChanged(was, is)) > 0
+	if begins && each(func(l *kruise.Lifecycle) *kruise.LifecycleHook { return l.InPlaceUpdate }, was.held) {
 		f.breaks(asksInPlaceUpdate, "%s: it bears a handler (labels %v, finalizers %v)", w.saw, was.pod.Labels, was.pod.Finalizers)
 	}
-	if is.normal() && !was.normal() && (was.state == apps.StatePreparingNormal || !w.wasNormal) &&
-		each(func(l *apps.Lifecycle) *apps.LifecycleHook { return l.PreNormal }, func(h *apps.LifecycleHook) bool { return !is.complete(h) }) {
+	if is.normal() && !was.normal() && (was.state == kruise.StatePreparingNormal || !w.wasNormal) &&
+		each(func(l *kruise.Lifecycle) *kruise.LifecycleHook { return l.PreNormal }, func(h *kruise.LifecycleHook) bool { return !is.complete(h) }) {
 		f.breaks(asksPreNormal, "%s: it was %s and is %s, and lacks a handler (labels %v, finalizers %v)", w.saw, was.state, is.state, is.pod.Labels, is.pod.Finalizers)
 	}
 }
 
 // judgeImage judges a change of an image.
 func (f *setFollower) judgeImage(w *setWrite, was, is *podVersion) {
-	if !was.gated(apps.ConditionInPlaceUpdateReady) || was.is(apps.ConditionInPlaceUpdateReady) != "True" {
+	if !was.gated(kruise.ConditionInPlaceUpdateReady) || was.is(kruise.ConditionInPlaceUpdateReady) != "True" {
 		return
 	}
 	if changed := imagesChanged(was, is); len(changed) > 0 {
@@ -193,7 +193,7 @@ func (f *setFollower) judgeImage(w *setWrite, was, is *podVersion) {
 
 // judgeReturn judges the end of an update in place.
 func (f *setFollower) judgeReturn(w *setWrite, was, is *podVersion) {
-	if was.is(apps.ConditionInPlaceUpdateReady) != "False" || is.is(apps.ConditionInPlaceUpdateReady) != "True" {
+	if was.is(kruise.ConditionInPlaceUpdateReady) != "False" || is.is(kruise.ConditionInPlaceUpdateReady) != "True" {
 		return
 	}
 	for i := range is.pod.Spec.Containers {
@@ -214,10 +214,10 @@ func (p *setPod) ran(container, image string) bool {
 
 // judgeRegret judges a return from PreparingDelete.
 func (f *setFollower) judgeRegret(w *setWrite, was, is *podVersion) {
-	if was.state != apps.StatePreparingDelete || is.state == apps.StatePreparingDelete || is.terminating {
+	if was.state != kruise.StatePreparingDelete || is.state == kruise.StatePreparingDelete || is.terminating {
 		return
 	}
-	marks := func(h *apps.LifecycleHook) bool { return h != nil && h.MarkPodNotReady }
+	marks := func(h *kruise.LifecycleHook) bool { return h != nil && h.MarkPodNotReady }
 	for _, s := range w.specs {
 		if !marks(s.hooks.PreDelete) && !marks(s.hooks.InPlaceUpdate) {
 			return
@@ -228,11 +228,11 @@ func (f *setFollower) judgeRegret(w *setWrite, was, is *podVersion) {
 
 // judgeResize judges the first write of an update in place, which says what is to be changed.
 func (f *setFollower) judgeResize(w *setWrite, was, is *podVersion) {
-	if was.is(apps.ConditionInPlaceUpdateReady) != "True" || is.is(apps.ConditionInPlaceUpdateReady) != "False" {
+	if was.is(kruise.ConditionInPlaceUpdateReady) != "True" || is.is(kruise.ConditionInPlaceUpdateReady) != "False" {
 		return
 	}
-	var order apps.InPlaceUpdateSpec
-	if json.Unmarshal([]byte(is.pod.Annotations[apps.AnnotationInPlaceGrace]), &order) != nil ||
+	var order kruise.InPlaceUpdateSpec
+	if json.Unmarshal([]byte(is.pod.Annotations[kruise.AnnotationInPlaceGrace]), &order) != nil ||
 		len(order.ContainerImages) > 0 || order.UpdateEnvFromMetadata || len(order.ContainerResources) == 0 {
 		return
 	}
@@ -293,8 +293,8 @@ func imagesChanged(was, is *podVersion) (changed []string) {
 
 // judgePartition judges the decision to update a pod in place.
 func (f *setFollower) judgePartition(w *setWrite, was, is *podVersion) {
-	to := is.pod.Labels[apps.LabelRevision]
-	if to == "" || to == was.pod.Labels[apps.LabelRevision] {
+	to := is.pod.Labels[kruise.LabelRevision]
+	if to == "" || to == was.pod.Labels[kruise.LabelRevision] {
 		return
 	}
 	most := 0
@@ -306,7 +306,7 @@ func (f *setFollower) judgePartition(w *setWrite, was, is *podVersion) {
 	}
 	var have []string
 	for _, p := range f.of(w.set.uid) {
-		if now := p.now(); p.made >= 0 && now.active() && now.state != apps.StatePreparingDelete && now.pod.Labels[apps.LabelRevision] == to {
+		if now := p.now(); p.made >= 0 && now.active() && now.state != kruise.StatePreparingDelete && now.pod.Labels[kruise.LabelRevision] == to {
 			have = append(have, p.name)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/rehearse-k8s/rehearse/api/apps"
-	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/api/kruise"
+	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
@@ -34,7 +34,7 @@ type setSpec struct {
 	scaleSurge int
 	named      []string
 	minReady   time.Duration
-	hooks      apps.Lifecycle
+	hooks      kruise.Lifecycle
 	// excludes: pods that wait for their preDelete hook are no replicas. goesBack: pods
 	// beyond the partition return to the old revision.
 	excludes, goesBack bool
@@ -63,7 +63,7 @@ func setSpecOf(set *v1alpha1.CloneSet) setSpec {
 	u := &set.Spec.UpdateStrategy
 	s := setSpec{
 		generation: set.Generation, replicas: 1, minReady: time.Duration(set.Spec.MinReadySeconds) * time.Second,
-		excludes: set.Labels[apps.LabelExcludePreparingDelete] == "true", goesBack: set.Annotations[goesBackAnnotation] == "true",
+		excludes: set.Labels[kruise.LabelExcludePreparingDelete] == "true", goesBack: set.Annotations[goesBackAnnotation] == "true",
 	}
 	if set.Spec.Replicas != nil {
 		s.replicas = int(*set.Spec.Replicas)
@@ -139,7 +139,7 @@ type podVersion struct {
 	set                types.UID // that controls it
 	terminating, ended bool
 	pod                *corev1.Pod
-	state              apps.LifecycleState
+	state              kruise.LifecycleState
 }
 
 func (p *setPod) now() *podVersion { return &p.versions[len(p.versions)-1] }
@@ -158,7 +158,7 @@ func (p *setPod) wasMarked() bool {
 		if v.pod == nil {
 			return false
 		}
-		_, marked := v.pod.Labels[apps.LabelSpecifiedDelete]
+		_, marked := v.pod.Labels[kruise.LabelSpecifiedDelete]
 		return marked
 	})
 }
@@ -178,11 +178,11 @@ func (p *setPod) since(revision int64) (shown *podVersion, later []podVersion) {
 
 func (p *podVersion) active() bool { return !p.gone && !p.terminating && !p.ended }
 
-func (p *podVersion) normal() bool { return p.state == "" || p.state == apps.StateNormal }
+func (p *podVersion) normal() bool { return p.state == "" || p.state == kruise.StateNormal }
 
 func (p *podVersion) ready() bool {
 	return p.pod.Status.Phase == corev1.PodRunning && p.is(string(corev1.PodReady)) == corev1.ConditionTrue &&
-		p.is(apps.ConditionInPlaceUpdateReady) != corev1.ConditionFalse
+		p.is(kruise.ConditionInPlaceUpdateReady) != corev1.ConditionFalse
 }
 
 // available tells whether users can count on a pod of a CloneSet.
@@ -224,7 +224,7 @@ func (p *podVersion) image(container string) string {
 }
 
 // bears tells how many handlers of a hook a pod bears, and how many there are.
-func (p *podVersion) bears(h *apps.LifecycleHook) (borne, all int) {
+func (p *podVersion) bears(h *kruise.LifecycleHook) (borne, all int) {
 	if h == nil {
 		return 0, 0
 	}
@@ -241,12 +241,12 @@ func (p *podVersion) bears(h *apps.LifecycleHook) (borne, all int) {
 	return borne, len(h.LabelsHandler) + len(h.FinalizersHandler)
 }
 
-func (p *podVersion) held(h *apps.LifecycleHook) bool {
+func (p *podVersion) held(h *kruise.LifecycleHook) bool {
 	borne, _ := p.bears(h)
 	return borne > 0
 }
 
-func (p *podVersion) complete(h *apps.LifecycleHook) bool {
+func (p *podVersion) complete(h *kruise.LifecycleHook) bool {
 	borne, all := p.bears(h)
 	return borne == all
 }

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/rehearse-k8s/rehearse/api/apps"
+	"github.com/rehearse-k8s/rehearse/api/kruise"
 )
 
 // tidyPods tells whether anything of ours is left on pods that no step of their life needs.
@@ -27,8 +27,8 @@ func (f *setFollower) tidyPods(e *setEnd) error {
 		if !now.active() {
 			continue
 		}
-		if now.normal() && now.gated(apps.ConditionInPlaceUpdateReady) && now.pod.Spec.NodeName != "" && now.is(apps.ConditionInPlaceUpdateReady) != corev1.ConditionTrue {
-			return fmt.Errorf("%s is Normal, and InPlaceUpdateReady is %q", p.name, now.is(apps.ConditionInPlaceUpdateReady))
+		if now.normal() && now.gated(kruise.ConditionInPlaceUpdateReady) && now.pod.Spec.NodeName != "" && now.is(kruise.ConditionInPlaceUpdateReady) != corev1.ConditionTrue {
+			return fmt.Errorf("%s is Normal, and InPlaceUpdateReady is %q", p.name, now.is(kruise.ConditionInPlaceUpdateReady))
 		}
 		if key := now.keptBack(); key != "" {
 			return fmt.Errorf("%s is %q, and the hook's key %s keeps it from traffic", p.name, now.state, key)
@@ -38,8 +38,8 @@ func (f *setFollower) tidyPods(e *setEnd) error {
 }
 
 // hooksName tells whether a hook has a finalizer for handler.
-func hooksName(l *apps.Lifecycle, finalizer string) bool {
-	return slices.ContainsFunc([]*apps.LifecycleHook{l.PreDelete, l.InPlaceUpdate, l.PreNormal}, func(h *apps.LifecycleHook) bool {
+func hooksName(l *kruise.Lifecycle, finalizer string) bool {
+	return slices.ContainsFunc([]*kruise.LifecycleHook{l.PreDelete, l.InPlaceUpdate, l.PreNormal}, func(h *kruise.LifecycleHook) bool {
 		return h != nil && slices.Contains(h.FinalizersHandler, finalizer)
 	})
 }
@@ -47,19 +47,19 @@ func hooksName(l *apps.Lifecycle, finalizer string) bool {
 // keptBack is the key of a hook that keeps a pod from traffic although the pod is in no
 // step of that hook.
 func (p *podVersion) keptBack() string {
-	c := p.condition(apps.ConditionPodReady)
+	c := p.condition(kruise.ConditionPodReady)
 	if c == nil || c.Status != corev1.ConditionFalse {
 		return ""
 	}
-	var all []apps.NotReadyMessage
+	var all []kruise.NotReadyMessage
 	if json.Unmarshal([]byte(c.Message), &all) != nil {
 		return ""
 	}
 	for _, m := range all {
 		switch {
 		case m.UserAgent != "Lifecycle":
-		case m.Key == "preDeleteHook" && p.state != apps.StatePreparingDelete,
-			m.Key == "preUpdateHook" && p.state != apps.StatePreparingUpdate && p.state != apps.StateUpdating:
+		case m.Key == "preDeleteHook" && p.state != kruise.StatePreparingDelete,
+			m.Key == "preUpdateHook" && p.state != kruise.StatePreparingUpdate && p.state != kruise.StateUpdating:
 			return m.Key
 		}
 	}
@@ -83,14 +83,14 @@ func (f *setFollower) tidyClaims(v View, e *setEnd) error {
 			continue
 		}
 		there[o.GetName()] = o.GetDeletionTimestamp() == nil
-		id := o.GetLabels()[apps.LabelInstanceID]
-		if by := mounted[o.GetName()]; by != nil && id != "" && by.now().pod.Labels[apps.LabelInstanceID] == id && there[o.GetName()] && metav1.GetControllerOfNoCopy(o) == nil {
+		id := o.GetLabels()[kruise.LabelInstanceID]
+		if by := mounted[o.GetName()]; by != nil && id != "" && by.now().pod.Labels[kruise.LabelInstanceID] == id && there[o.GetName()] && metav1.GetControllerOfNoCopy(o) == nil {
 			return fmt.Errorf("claim %s of %s has no controller", o.GetName(), by.name)
 		}
 		if f.owns(o) != e.record.uid || o.GetDeletionTimestamp() != nil {
 			continue
 		}
-		p := f.last[o.GetLabels()[apps.LabelInstanceID]]
+		p := f.last[o.GetLabels()[kruise.LabelInstanceID]]
 		switch {
 		case p != nil && !p.now().gone:
 		case e.record.set.Spec.ScaleStrategy.DisablePVCReuse:
@@ -108,7 +108,7 @@ func (f *setFollower) tidyClaims(v View, e *setEnd) error {
 				return fmt.Errorf("%s runs, and a controller deleted its claim %s at step %d", p.name, volume.PersistentVolumeClaim.ClaimName, n)
 			}
 			_, going := there[volume.PersistentVolumeClaim.ClaimName]
-			if p.now().pod.Spec.NodeName == "" && p.now().state != apps.StatePreparingDelete && !going && strings.HasSuffix(volume.PersistentVolumeClaim.ClaimName, "-"+p.name) {
+			if p.now().pod.Spec.NodeName == "" && p.now().state != kruise.StatePreparingDelete && !going && strings.HasSuffix(volume.PersistentVolumeClaim.ClaimName, "-"+p.name) {
 				return fmt.Errorf("%s waits for a node, and its claim %s is gone", p.name, volume.PersistentVolumeClaim.ClaimName)
 			}
 		}
@@ -122,7 +122,7 @@ func (f *setFollower) tidyRevisions(v View, e *setEnd) error {
 	used := map[string]bool{status.UpdateRevision: true, status.CurrentRevision: true}
 	for _, p := range f.of(e.record.uid) {
 		if now := p.now(); !now.gone {
-			used[now.pod.Labels[apps.LabelRevision]] = true
+			used[now.pod.Labels[kruise.LabelRevision]] = true
 		}
 	}
 	var unused []string

@@ -12,8 +12,8 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
-	"github.com/rehearse-k8s/rehearse/truth"
-	"github.com/rehearse-k8s/rehearse/wire"
+	"github.com/rehearse-k8s/rehearse/internal/truth"
+	"github.com/rehearse-k8s/rehearse/internal/wire"
 )
 
 // What the schedule does: carry out requests, deliver events and answers, and let

@@ -9,8 +9,8 @@ import (
 	"sync"
 
 	"github.com/rehearse-k8s/rehearse/history"
-	"github.com/rehearse-k8s/rehearse/store"
-	"github.com/rehearse-k8s/rehearse/wire"
+	"github.com/rehearse-k8s/rehearse/internal/store"
+	"github.com/rehearse-k8s/rehearse/internal/wire"
 )
 
 // The runs of one test have long beginnings in common, and often more than that: the

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/rehearse-k8s/rehearse/history"
-	"github.com/rehearse-k8s/rehearse/sim"
+	"github.com/rehearse-k8s/rehearse/internal/sim"
 )
 
 // conclude turns what a search found into the verdict of a test.

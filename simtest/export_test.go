@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/rehearse-k8s/rehearse/sim"
+	"github.com/rehearse-k8s/rehearse/internal/sim"
 )
 
 // Play plays one plan of a story, for tests that look at single runs.

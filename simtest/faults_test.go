@@ -10,8 +10,8 @@ import (
 	sites "github.com/rehearse-k8s/rehearse/examples/operator"
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/sim"
 	"github.com/rehearse-k8s/rehearse/invariant"
-	"github.com/rehearse-k8s/rehearse/sim"
 	"github.com/rehearse-k8s/rehearse/simtest"
 
 	corev1 "k8s.io/api/core/v1"

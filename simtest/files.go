@@ -11,8 +11,8 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
-	"github.com/rehearse-k8s/rehearse/report"
-	"github.com/rehearse-k8s/rehearse/sim"
+	"github.com/rehearse-k8s/rehearse/internal/report"
+	"github.com/rehearse-k8s/rehearse/internal/sim"
 )
 
 // Failed runs are kept beside the test and are the first to be tried the next time,

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/rehearse-k8s/rehearse/controller"
+	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
 	"github.com/rehearse-k8s/rehearse/invariant"
 	"github.com/rehearse-k8s/rehearse/simtest"
 	"github.com/rehearse-k8s/rehearse/stage"
@@ -28,12 +28,12 @@ import (
 // go wrong does: their status only moves forward, and none hangs in Terminating. The
 // long run of it is `go test -run TestGeneralStages -simtest.seeds=10000 ./simtest`.
 func TestGeneralStages(t *testing.T) {
-	stages, err := stage.Builtin("pod-general")
+	builtin, err := stage.Builtin("pod-general")
 	must(t, err)
-	general, err := stage.Compile(stages)
+	general, err := stage.Compile(builtin)
 	must(t, err)
 	simtest.Run(t, simtest.Seeds(150), func(w *simtest.World) {
-		w.Kubelet(func(o *controller.StageOptions) { o.Stages = general })
+		w.Kubelet(func(o *stages.StageOptions) { o.Stages = general })
 		w.Controller("writer", lateWriter)
 		w.Always(onlyForward())
 

@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/rehearse-k8s/rehearse/controller"
+	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
@@ -23,7 +23,7 @@ const (
 // two kubelets at a time. Options change what the stage engine is made with.
 //
 // If the story has made no nodes yet, Kubelet makes one.
-func (w *World) Kubelet(options ...func(*controller.StageOptions)) {
+func (w *World) Kubelet(options ...func(*stages.StageOptions)) {
 	if w.nodes == 0 {
 		w.Nodes(1)
 	}
@@ -35,7 +35,7 @@ func (w *World) Kubelet(options ...func(*controller.StageOptions)) {
 // from the beginning, as after a kubelet has registered itself.
 func (w *World) Nodes(n int) {
 	for ; w.nodes < n; w.nodes++ {
-		w.Create(controller.ReadyNode(fmt.Sprintf("node-%d", w.nodes), w.Now()))
+		w.Create(stages.ReadyNode(fmt.Sprintf("node-%d", w.nodes), w.Now()))
 	}
 }
 
@@ -51,10 +51,10 @@ var builtinStages = sync.OnceValues(func() (*stage.Set, error) {
 // kubelet is the constructor of the stage engine. Nodes keep no leases: nobody in a
 // world looks at them, and each renewal would be a step. It has no audit, which is for
 // faults that are not legal.
-func kubelet(seed uint64, options []func(*controller.StageOptions)) Constructor {
+func kubelet(seed uint64, options []func(*stages.StageOptions)) Constructor {
 	return func(ctx context.Context, config *rest.Config) error {
-		o := controller.StageOptions{
-			Seed: seed, Manage: controller.NodeFilter{All: true}, LeaseDuration: -1, Workers: 1, Audit: -1,
+		o := stages.StageOptions{
+			Seed: seed, Manage: stages.NodeFilter{All: true}, LeaseDuration: -1, Workers: 1, Audit: -1,
 		}
 		for _, change := range options {
 			change(&o)
@@ -66,7 +66,7 @@ func kubelet(seed uint64, options []func(*controller.StageOptions)) Constructor 
 			}
 			o.Stages = stages
 		}
-		engine, err := controller.NewStageEngine(config, o)
+		engine, err := stages.NewStageEngine(config, o)
 		if err != nil {
 			return err
 		}

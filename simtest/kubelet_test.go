@@ -7,10 +7,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/rehearse-k8s/rehearse/controller"
 	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
+	"github.com/rehearse-k8s/rehearse/internal/sim"
 	"github.com/rehearse-k8s/rehearse/invariant"
-	"github.com/rehearse-k8s/rehearse/sim"
 	"github.com/rehearse-k8s/rehearse/simtest"
 )
 
@@ -73,7 +73,7 @@ func TestKubeletMakesANode(t *testing.T) {
 func TestKubeletAudit(t *testing.T) {
 	story := func(audit time.Duration) func(*simtest.World) {
 		return func(w *simtest.World) {
-			w.Kubelet(func(o *controller.StageOptions) { o.Audit = audit })
+			w.Kubelet(func(o *stages.StageOptions) { o.Audit = audit })
 			w.Faults(fault.Fault{Kind: fault.KindLoseEvent, Actor: "kubelet", Resource: "pods"})
 			w.Create(pod("p"))
 			w.Settle()

@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/rehearse-k8s/rehearse/history"
-	"github.com/rehearse-k8s/rehearse/report"
+	"github.com/rehearse-k8s/rehearse/internal/report"
 )
 
 // around is how many steps before and after the failure are shown of a long run,

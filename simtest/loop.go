@@ -11,7 +11,7 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
-	"github.com/rehearse-k8s/rehearse/wire"
+	"github.com/rehearse-k8s/rehearse/internal/wire"
 )
 
 // parked is a request that waits for its turn.

@@ -8,9 +8,9 @@ import (
 
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 
-	"github.com/rehearse-k8s/rehearse/apiserver"
-	"github.com/rehearse-k8s/rehearse/store"
-	"github.com/rehearse-k8s/rehearse/wire"
+	"github.com/rehearse-k8s/rehearse/internal/apiserver"
+	"github.com/rehearse-k8s/rehearse/internal/store"
+	"github.com/rehearse-k8s/rehearse/internal/wire"
 )
 
 // What is in this file runs outside the bubble. Channels here are made outside, so

@@ -14,8 +14,8 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
-	"github.com/rehearse-k8s/rehearse/sim"
-	"github.com/rehearse-k8s/rehearse/truth"
+	"github.com/rehearse-k8s/rehearse/internal/sim"
+	"github.com/rehearse-k8s/rehearse/internal/truth"
 )
 
 // player plays the story of one test. It is the sim.World of simtest.

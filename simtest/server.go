@@ -18,9 +18,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 
-	"github.com/rehearse-k8s/rehearse/apiserver"
-	"github.com/rehearse-k8s/rehearse/store"
-	"github.com/rehearse-k8s/rehearse/truth"
+	"github.com/rehearse-k8s/rehearse/internal/apiserver"
+	"github.com/rehearse-k8s/rehearse/internal/store"
+	"github.com/rehearse-k8s/rehearse/internal/truth"
 )
 
 // server is the process's API server. It is started by the first run and lives as

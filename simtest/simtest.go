@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rehearse-k8s/rehearse/sim"
+	"github.com/rehearse-k8s/rehearse/internal/sim"
 )
 
 // Run rehearses a story: it is told again and again, from an empty world, each time

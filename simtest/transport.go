@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rehearse-k8s/rehearse/wire"
+	"github.com/rehearse-k8s/rehearse/internal/wire"
 )
 
 // What is in this file runs in the bubble, on the goroutines of controllers: a

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/rehearse-k8s/rehearse/fault"
-	"github.com/rehearse-k8s/rehearse/sim"
+	"github.com/rehearse-k8s/rehearse/internal/sim"
 	"github.com/rehearse-k8s/rehearse/simtest"
 )
 

@@ -16,10 +16,10 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/sim"
+	"github.com/rehearse-k8s/rehearse/internal/store"
+	"github.com/rehearse-k8s/rehearse/internal/truth"
 	"github.com/rehearse-k8s/rehearse/invariant"
-	"github.com/rehearse-k8s/rehearse/sim"
-	"github.com/rehearse-k8s/rehearse/store"
-	"github.com/rehearse-k8s/rehearse/truth"
 )
 
 // Object is anything that Kubernetes stores.

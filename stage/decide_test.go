@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
-	"github.com/rehearse-k8s/rehearse/api/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
 )
 
 // podStage is a stage for pods with label go=yes.

@@ -3,7 +3,7 @@ package stage
 import (
 	"fmt"
 
-	"github.com/rehearse-k8s/rehearse/api/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
 )
 
 // expression reads one value from an object, by jq or by CEL.

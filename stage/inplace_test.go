@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/rehearse-k8s/rehearse/api/apps"
+	"github.com/rehearse-k8s/rehearse/api/kruise"
 )
 
 // rest plays a pod until nothing is left to do, and counts the writes.
@@ -72,13 +72,13 @@ func setGate(status corev1.ConditionStatus) func(*corev1.Pod) {
 // made of, as their controller writes it down.
 func environment(names ...string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
-		u := apps.InPlaceUpdateState{UpdateEnvFromMetadata: true, LastContainerStatuses: map[string]apps.InPlaceContainerStatus{}}
+		u := kruise.InPlaceUpdateState{UpdateEnvFromMetadata: true, LastContainerStatuses: map[string]kruise.InPlaceContainerStatus{}}
 		for _, name := range names {
 			s := statusOf(p.Status.ContainerStatuses, name)
-			u.LastContainerStatuses[name] = apps.InPlaceContainerStatus{ImageID: s.ImageID, ContainerID: s.ContainerID}
+			u.LastContainerStatuses[name] = kruise.InPlaceContainerStatus{ImageID: s.ImageID, ContainerID: s.ContainerID}
 		}
 		data, _ := json.Marshal(u)
-		setAnnotation(p, apps.AnnotationInPlaceState, string(data))
+		setAnnotation(p, kruise.AnnotationInPlaceState, string(data))
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	kjson "sigs.k8s.io/json"
 
-	"github.com/rehearse-k8s/rehearse/api/apps"
+	"github.com/rehearse-k8s/rehearse/api/kruise"
 )
 
 // What changes under running containers: another image, other resources, another
@@ -125,7 +125,7 @@ type environmentUpdate map[string]any
 // restartAsked reads the update of a pod and reports whether any container is
 // still the one that the update has found.
 func restartAsked(p *corev1.Pod) (environmentUpdate, bool) {
-	text := p.Annotations[apps.AnnotationInPlaceState]
+	text := p.Annotations[kruise.AnnotationInPlaceState]
 	if !strings.Contains(text, "updateEnvFromMetadata") {
 		return nil, false
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/itchyny/gojq"
-	"github.com/rehearse-k8s/rehearse/api/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
 )
 
 // clause is one requirement in the form in which two can be compared.

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rehearse-k8s/rehearse/api/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
 )
 
 // mostRepairs bounds how many mistakes of one stage are found.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/rehearse-k8s/rehearse/api/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"

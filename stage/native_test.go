@@ -17,7 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
-	"github.com/rehearse-k8s/rehearse/api/apps"
+	"github.com/rehearse-k8s/rehearse/api/kruise"
 )
 
 // drawPod draws pods that differ in everything the built-in stages read.
@@ -84,7 +84,7 @@ func drawPod(t *rapid.T) *corev1.Pod {
 		setAnnotation(p, key, rapid.SampledFrom([]string{"true", "app-0", "cpu"}).Draw(t, "which"))
 	}
 	for range rapid.IntRange(0, 1).Draw(t, "update in place") {
-		setAnnotation(p, apps.AnnotationInPlaceState, rapid.SampledFrom([]string{
+		setAnnotation(p, kruise.AnnotationInPlaceState, rapid.SampledFrom([]string{
 			"", "{", "null", "[]", `"updateEnvFromMetadata"`, `{"updateEnvFromMetadata":true}`,
 			`{"updateEnvFromMetadata":true,"lastContainerStatuses":{"app-0":{"containerID":"x://1"}}}`,
 			`{"lastContainerStatuses": {"app-1": {"containerID": "x:\/\/1"}, "init-0": 3}, "updateEnvFromMetadata": true}`,

@@ -3,7 +3,7 @@ package stage
 import (
 	"fmt"
 
-	"github.com/rehearse-k8s/rehearse/api/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
 	"k8s.io/apimachinery/pkg/types"
 )
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rehearse-k8s/rehearse/api/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/rehearse-k8s/rehearse/api/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
 )
 
 // requirement is one compiled condition on an object. All of a stage's

@@ -18,9 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
 
-	apps "github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
-	appsbeta "github.com/rehearse-k8s/rehearse/api/apps/v1beta1"
-	"github.com/rehearse-k8s/rehearse/api/v1alpha1"
+	apps "github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
+	appsbeta "github.com/rehearse-k8s/rehearse/api/kruise/v1beta1"
+	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
 )
 
 // kinds are all definitions and the Go types of their versions, in the same order.

@@ -34,9 +34,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
-	"github.com/rehearse-k8s/rehearse/api/apps"
-	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
-	"github.com/rehearse-k8s/rehearse/workload/cloneset"
+	"github.com/rehearse-k8s/rehearse/api/kruise"
+	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/internal/workload/cloneset"
 )
 
 // Switches are the ways to be wrong.
@@ -137,7 +137,7 @@ func (c *controller) worthwhile(old, pod *corev1.Pod) bool {
 		return all
 	}
 	same := old.Generation == pod.Generation && slices.Equal(ready(old), ready(pod)) && len(old.Labels) == len(pod.Labels) &&
-		old.Labels[apps.LabelState] == pod.Labels[apps.LabelState] && (old.DeletionTimestamp == nil) == (pod.DeletionTimestamp == nil)
+		old.Labels[kruise.LabelState] == pod.Labels[kruise.LabelState] && (old.DeletionTimestamp == nil) == (pod.DeletionTimestamp == nil)
 	if !c.ForgetsFinalizers {
 		same = same && slices.Equal(old.Finalizers, pod.Finalizers)
 	}

@@ -15,9 +15,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/rehearse-k8s/rehearse/api/apps"
-	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
-	"github.com/rehearse-k8s/rehearse/workload"
+	"github.com/rehearse-k8s/rehearse/api/kruise"
+	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/internal/workload"
 )
 
 // behind tells whether a cache does not show yet what was written.
@@ -119,7 +119,7 @@ func (c *controller) create(ctx context.Context, set *v1alpha1.CloneSet, m *memo
 	if pod, ok := a.Object.(*corev1.Pod); ok && c.Draws {
 		m.drawn++ // a draw that a run repeats
 		id := fmt.Sprintf("%d-%d", time.Now().UnixMilli()%100_000, m.drawn)
-		pod.Name, pod.Labels[apps.LabelInstanceID] = set.Name+"-"+id, id
+		pod.Name, pod.Labels[kruise.LabelInstanceID] = set.Name+"-"+id, id
 	}
 	name := a.Object.GetName()
 	if resource != "controllerrevisions" {
@@ -157,11 +157,11 @@ func (c *controller) delete(ctx context.Context, set *v1alpha1.CloneSet, m *memo
 func (c *controller) deleteWithClaims(ctx context.Context, set *v1alpha1.CloneSet, m *memory, pod workload.Object) error {
 	instance := ""
 	if obj, found, _ := c.caches["pods"].GetStore().GetByKey(pod.GetNamespace() + "/" + pod.GetName()); found {
-		instance = obj.(*corev1.Pod).Labels[apps.LabelInstanceID]
+		instance = obj.(*corev1.Pod).Labels[kruise.LabelInstanceID]
 	}
 	for _, obj := range c.caches["persistentvolumeclaims"].GetStore().List() {
 		claim := obj.(*corev1.PersistentVolumeClaim)
-		if claim.Labels[apps.LabelInstanceID] != instance || !metav1.IsControlledBy(claim, set) {
+		if claim.Labels[kruise.LabelInstanceID] != instance || !metav1.IsControlledBy(claim, set) {
 			continue
 		}
 		if err := c.delete(ctx, set, m, claim); err != nil && !apierrors.IsNotFound(err) {

@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/rehearse-k8s/rehearse/controller"
 	"github.com/rehearse-k8s/rehearse/examples/naivestages"
 	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
 	"github.com/rehearse-k8s/rehearse/invariant"
 	"github.com/rehearse-k8s/rehearse/simtest"
 	"github.com/rehearse-k8s/rehearse/stage"
@@ -125,8 +125,8 @@ func TestFlaws(t *testing.T) {
 // real is the constructor of the real engine.
 func real(set *stage.Set) simtest.Constructor {
 	return func(ctx context.Context, config *rest.Config) error {
-		e, err := controller.NewStageEngine(config, controller.StageOptions{
-			Stages: set, Seed: 1, Manage: controller.NodeFilter{All: true}, LeaseDuration: -1, Workers: 1, Audit: -1,
+		e, err := stages.NewStageEngine(config, stages.StageOptions{
+			Stages: set, Seed: 1, Manage: stages.NodeFilter{All: true}, LeaseDuration: -1, Workers: 1, Audit: -1,
 		})
 		if err != nil {
 			return err

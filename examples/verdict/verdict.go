@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rehearse-k8s/rehearse/sim"
+	"github.com/rehearse-k8s/rehearse/internal/sim"
 	"github.com/rehearse-k8s/rehearse/simtest"
 )
 

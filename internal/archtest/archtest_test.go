@@ -113,7 +113,7 @@ func TestItBites(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := CheckImports(decode(t, graph))
-	for _, path := range []string{"stage", "cmd/rehearse", "wire"} {
+	for _, path := range []string{"stage", "cmd/rehearse", "internal/wire"} {
 		p := Package{ImportPath: Module + "/" + path, Dir: filepath.Join("testdata", "source", filepath.Base(path))}
 		files, err := os.ReadDir(p.Dir)
 		if err != nil {

@@ -64,7 +64,7 @@ func bansFor(entry string, floor int) []ban {
 		return []ban{{"github.com/spf13/cobra", "flags and commands belong to internal/cli"}}
 	}
 	bans := slices.Concat(clients, logs, commandLine)
-	if entry != "store" {
+	if entry != "internal/store" {
 		bans = append(bans, server...)
 	}
 	if floor < 2 {

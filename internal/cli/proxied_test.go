@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/rehearse-k8s/rehearse/history"
-	"github.com/rehearse-k8s/rehearse/proxy"
+	"github.com/rehearse-k8s/rehearse/internal/proxy"
 )
 
 // TestWalkThroughProxy walks the same way as TestClusterScripts/walk with a kubectl that

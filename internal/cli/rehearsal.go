@@ -20,10 +20,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/rehearse-k8s/rehearse/cluster"
+	"github.com/rehearse-k8s/rehearse/internal/rehearsal"
+	"github.com/rehearse-k8s/rehearse/internal/sim"
 	"github.com/rehearse-k8s/rehearse/internal/version"
-	"github.com/rehearse-k8s/rehearse/live"
 	"github.com/rehearse-k8s/rehearse/scenario"
-	"github.com/rehearse-k8s/rehearse/sim"
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
@@ -60,9 +60,9 @@ func (o *rehearsalOptions) validate(cmd *cobra.Command) error {
 	return o.log.validate()
 }
 
-// rehearsal is an arena with what it needs.
-type rehearsal struct {
-	arena *live.Arena
+// openedRehearsal is an arena with the files and clusters it needs.
+type openedRehearsal struct {
+	arena *rehearsal.Arena
 	dir   string
 }
 
@@ -82,14 +82,14 @@ func checkScenario(s *scenario.Scenario) error {
 }
 
 // openRehearsal starts the API that a scenario is played against.
-func (a *app) openRehearsal(ctx context.Context, o *rehearsalOptions, s *scenario.Scenario) (*rehearsal, error) {
+func (a *app) openRehearsal(ctx context.Context, o *rehearsalOptions, s *scenario.Scenario) (*openedRehearsal, error) {
 	var logs io.Writer = io.Discard
 	o.log.setUp(logs, a.Err)
 	dir, err := rehearsalDir()
 	if err != nil {
 		return nil, err
 	}
-	r := &rehearsal{dir: dir}
+	r := &openedRehearsal{dir: dir}
 	stages, err := a.stagesOf(s)
 	if err != nil {
 		_ = os.RemoveAll(dir)
@@ -100,7 +100,7 @@ func (a *app) openRehearsal(ctx context.Context, o *rehearsalOptions, s *scenari
 		_ = os.RemoveAll(dir)
 		return nil, err
 	}
-	r.arena, err = live.Open(ctx, live.Options{
+	r.arena, err = rehearsal.Open(ctx, rehearsal.Options{
 		Scenario: s, Target: target, QPS: o.target.qps, Dir: dir, Version: version.Get().Version, Conversions: cluster.Conversions(),
 		Kinds: func(ctx context.Context, c *rest.Config) error { return cluster.EnsureKinds(ctx, c, kindsOf(s)) },
 		Beside: func(ctx context.Context, config func(string) *rest.Config, pki string) (func(context.Context), error) {
@@ -136,7 +136,7 @@ func alive(pid int) bool {
 }
 
 // close ends the API, or gives the cluster back. Its error says what is not as it was.
-func (r *rehearsal) close() error {
+func (r *openedRehearsal) close() error {
 	err := r.arena.Close()
 	_ = os.RemoveAll(r.dir)
 	return err

@@ -15,10 +15,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/rehearse-k8s/rehearse/cluster"
-	"github.com/rehearse-k8s/rehearse/controller"
-	"github.com/rehearse-k8s/rehearse/controller/clonesets"
-	"github.com/rehearse-k8s/rehearse/controller/jobs"
 	"github.com/rehearse-k8s/rehearse/internal/cli/simulate"
+	"github.com/rehearse-k8s/rehearse/internal/controller/clonesets"
+	"github.com/rehearse-k8s/rehearse/internal/controller/jobs"
+	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
 	"github.com/rehearse-k8s/rehearse/internal/probes"
 )
 
@@ -37,7 +37,7 @@ type simulateOptions struct {
 	controllers         []string
 	stageFiles          []string
 	manage, shard       string
-	stage               controller.StageOptions
+	stage               stages.StageOptions
 	allJobs             bool
 	elect               bool
 	election            simulate.Election
@@ -86,7 +86,7 @@ func (o *simulateOptions) addFlags(cmd *cobra.Command) {
 	f.StringSliceVar(&o.controllers, "controllers", []string{cluster.StageController}, "controllers to run; there are: "+strings.Join(simulators, ", "))
 	f.BoolVar(&o.allJobs, "all-jobs", false, "with the job controller: look after all Jobs, not only those with spec.managedBy "+jobs.ManagedBy+"; upstream's must be off")
 	f.StringSliceVar(&o.stageFiles, "stages", nil, "files of stages, directories or builtin:NAME, to play in place of the built-in ones")
-	f.StringVar(&o.manage, "manage", controller.NodeFilter{}.String(), "nodes to simulate: annotation:KEY=VALUE, label:KEY=VALUE, or all, also those with a kubelet")
+	f.StringVar(&o.manage, "manage", stages.NodeFilter{}.String(), "nodes to simulate: annotation:KEY=VALUE, label:KEY=VALUE, or all, also those with a kubelet")
 	f.StringVar(&o.shard, "shard", "0/1", "part of the nodes that is simulated here: INDEX/COUNT, the index from 0")
 	f.Uint64Var(&s.Seed, "seed", 0, "seed of all randomness: stages, delays, addresses")
 	f.IntVar(&s.Workers, "workers", 16, "writes that may be under way at once, leases apart")
@@ -126,10 +126,10 @@ func (o *simulateOptions) validate(cmd *cobra.Command) (err error) {
 		return usagef("--all-jobs needs --controllers=job")
 	}
 	s := &o.stage
-	if s.Manage, err = controller.ParseNodeFilter(o.manage); err != nil {
+	if s.Manage, err = stages.ParseNodeFilter(o.manage); err != nil {
 		return usagef("--manage %q: must be all, annotation:KEY=VALUE or label:KEY=VALUE", o.manage)
 	}
-	if s.Shard, err = controller.ParseShard(o.shard); err != nil {
+	if s.Shard, err = stages.ParseShard(o.shard); err != nil {
 		return usagef("--shard: %v", err)
 	}
 	switch {

@@ -21,9 +21,9 @@ import (
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/rehearse-k8s/rehearse/api/v1alpha1"
-	"github.com/rehearse-k8s/rehearse/controller"
+	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
 	"github.com/rehearse-k8s/rehearse/internal/cli/statedir"
+	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
@@ -241,7 +241,7 @@ func (c *connection) surroundings(ctx context.Context, s *situation) error {
 	case isNode:
 		s.facts = factsOf(node, nil, s.now)
 	}
-	if filter := (controller.NodeFilter{}); node != nil && !filter.Matches(node) {
+	if filter := (stages.NodeFilter{}); node != nil && !filter.Matches(node) {
 		s.notes = append(s.notes, fmt.Sprintf("node %s is not simulated (%s); its stages are not played by 'rehearse up'", node.Name, filter))
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/rehearse-k8s/rehearse/internal/cli/statedir"
-	"github.com/rehearse-k8s/rehearse/live"
+	"github.com/rehearse-k8s/rehearse/internal/rehearsal"
 	"github.com/rehearse-k8s/rehearse/scenario"
 )
 
@@ -28,7 +28,7 @@ func (o *targetOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of a cluster to rehearse in; without it and --context one is started for it")
 	f.StringVar(&o.context, "context", "", "context of the kubeconfig, for a cluster to rehearse in")
 	f.BoolVar(&o.yes, "yes-this-cluster", false, "allow to delete, after each run, what is in the namespaces of the scenario, which must be empty before")
-	f.Float32Var(&o.qps, "qps", live.DefaultQPS, "requests a second that rehearse itself sends to a cluster to rehearse in, at most; the controller under test limits its own")
+	f.Float32Var(&o.qps, "qps", rehearsal.DefaultQPS, "requests a second that rehearse itself sends to a cluster to rehearse in, at most; the controller under test limits its own")
 }
 
 // given tells whether a cluster is named.

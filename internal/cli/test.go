@@ -15,10 +15,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rehearse-k8s/rehearse/fault"
-	"github.com/rehearse-k8s/rehearse/live"
+	"github.com/rehearse-k8s/rehearse/internal/rehearsal"
+	"github.com/rehearse-k8s/rehearse/internal/sim"
 	"github.com/rehearse-k8s/rehearse/scenario"
-	"github.com/rehearse-k8s/rehearse/scenarios"
-	"github.com/rehearse-k8s/rehearse/sim"
 )
 
 // testOptions are the flags of test.
@@ -48,7 +47,7 @@ without faults; then each fault is tried at each place where it could matter, th
 made small, told in lanes (what was true, what the controller believed), and kept in a file for 'rehearse replay' and
 'rehearse report'.
 
-SCENARIO is a file (docs/reference/scenario.md), or one that is built in: ` + strings.Join(scenarios.Names(), ", ") + `.
+SCENARIO is a file (docs/reference/scenario.md), or one that is built in: ` + strings.Join(scenario.BuiltinNames(), ", ") + `.
 COMMAND is the controller, for a scenario that leaves it open. In its arguments {{kubeconfig}} is the file by which it
 reaches the API, and {{port}} a free port; KUBECONFIG names the same file. Its leader election should be off: a process
 that was killed leaves a lease behind, and the next one waits for it.
@@ -58,7 +57,7 @@ Exit code 0: held; 1: a promise was broken; 2: usage; 3: nothing can be conclude
   rehearse test scenario.yaml
   rehearse test scenario.yaml --budget 10m --level seen -o junit > report.xml
   rehearse test scenario.yaml --dry-run`,
-		ValidArgsFunction: cobra.FixedCompletions(scenarios.Names(), cobra.ShellCompDirectiveDefault),
+		ValidArgsFunction: cobra.FixedCompletions(scenario.BuiltinNames(), cobra.ShellCompDirectiveDefault),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			files, command, err := beforeDash(cmd, args)
 			if err != nil {
@@ -90,7 +89,7 @@ func (o *testOptions) validate(cmd *cobra.Command, files []string) error {
 	changed := cmd.Flags().Changed
 	switch {
 	case len(files) == 0:
-		return usagef("test needs a SCENARIO: a file, or one of %s", strings.Join(scenarios.Names(), ", "))
+		return usagef("test needs a SCENARIO: a file, or one of %s", strings.Join(scenario.BuiltinNames(), ", "))
 	case (changed("runs") || changed("seeds")) && o.runs < 1:
 		return usagef("--runs %d: must be at least 1", o.runs)
 	case changed("budget") && o.budget <= 0:
@@ -192,13 +191,13 @@ func (a *app) rehearse(ctx context.Context, o *testOptions, s *scenario.Scenario
 func (a *app) readScenario(name string, command []string) (*scenario.Scenario, error) {
 	data, readFile, err := []byte(nil), os.ReadFile, error(nil)
 	if data, err = os.ReadFile(name); errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(name, `/\`) {
-		builtin, found := scenarios.Read(strings.TrimSuffix(name, filepath.Ext(name)))
+		builtin, found := scenario.ReadBuiltin(strings.TrimSuffix(name, filepath.Ext(name)))
 		if found == nil {
 			data, err = builtin, nil
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w; built in are: %s", err, strings.Join(scenarios.Names(), ", "))
+		return nil, fmt.Errorf("%w; built in are: %s", err, strings.Join(scenario.BuiltinNames(), ", "))
 	}
 	s, err := scenario.Read(name, data, readFile)
 	if err == nil && len(command) > 0 {
@@ -212,7 +211,7 @@ func defaultParallel() int { return 4 * runtime.NumCPU() }
 
 // asClientError tells whether an error is about a client that cannot be rehearsed.
 func asClientError(err error) bool {
-	var client *live.ClientError
-	var story *live.StoryError
+	var client *rehearsal.ClientError
+	var story *rehearsal.StoryError
 	return errors.As(err, &client) || errors.As(err, &story)
 }

@@ -15,9 +15,9 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
-	"github.com/rehearse-k8s/rehearse/report"
+	"github.com/rehearse-k8s/rehearse/internal/report"
+	"github.com/rehearse-k8s/rehearse/internal/sim"
 	"github.com/rehearse-k8s/rehearse/scenario"
-	"github.com/rehearse-k8s/rehearse/sim"
 )
 
 // verdicts are what came of the scenarios of one command.

@@ -15,8 +15,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/rehearse-k8s/rehearse/history"
-	"github.com/rehearse-k8s/rehearse/report"
-	"github.com/rehearse-k8s/rehearse/report/html"
+	"github.com/rehearse-k8s/rehearse/internal/report"
+	"github.com/rehearse-k8s/rehearse/internal/report/html"
 )
 
 var (
@@ -30,7 +30,7 @@ var (
 // record reads a run out of the report package's test data.
 func record(t *testing.T, name string) *history.Run {
 	t.Helper()
-	f, err := os.Open(filepath.Join("..", "..", "report", "testdata", name))
+	f, err := os.Open(filepath.Join("..", "..", "internal", "report", "testdata", name))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,9 +21,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/rehearse-k8s/rehearse/api/crds"
-	"github.com/rehearse-k8s/rehearse/apiserver"
-	"github.com/rehearse-k8s/rehearse/controller/webhook"
-	"github.com/rehearse-k8s/rehearse/store"
+	"github.com/rehearse-k8s/rehearse/internal/apiserver"
+	"github.com/rehearse-k8s/rehearse/internal/controller/webhook"
+	"github.com/rehearse-k8s/rehearse/internal/store"
 )
 
 // definitions are the resources of what makes the API know CloneSets.

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/rehearse-k8s/rehearse/api/apps"
+	"github.com/rehearse-k8s/rehearse/api/kruise"
 )
 
 // killed is the exit code of a container that was stopped.
@@ -78,8 +78,8 @@ func update(pod *corev1.Pod, b Behaviour, a acting, now time.Time) (wake time.Du
 // comes from the pod's metadata begin anew when an update in place has changed that, if
 // they are still those that the update has found, or began with what the metadata said before.
 func restartsAsked(pod *corev1.Pod, kept func(container string) bool) func(*corev1.ContainerStatus) bool {
-	var u apps.InPlaceUpdateState
-	if err := json.Unmarshal([]byte(pod.Annotations[apps.AnnotationInPlaceState]), &u); err != nil || !u.UpdateEnvFromMetadata {
+	var u kruise.InPlaceUpdateState
+	if err := json.Unmarshal([]byte(pod.Annotations[kruise.AnnotationInPlaceState]), &u); err != nil || !u.UpdateEnvFromMetadata {
 		return func(*corev1.ContainerStatus) bool { return false }
 	}
 	return func(s *corev1.ContainerStatus) bool {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/rehearse-k8s/rehearse/api/apps"
+	"github.com/rehearse-k8s/rehearse/api/kruise"
 )
 
 var (
@@ -82,16 +82,16 @@ func TestGates(t *testing.T) {
 
 // updated writes down what an update in place has found, with the environment changed.
 func updated(p *corev1.Pod, names ...string) {
-	u := apps.InPlaceUpdateState{UpdateEnvFromMetadata: true, LastContainerStatuses: map[string]apps.InPlaceContainerStatus{}}
+	u := kruise.InPlaceUpdateState{UpdateEnvFromMetadata: true, LastContainerStatuses: map[string]kruise.InPlaceContainerStatus{}}
 	for _, name := range names {
 		for _, s := range p.Status.ContainerStatuses {
 			if s.Name == name {
-				u.LastContainerStatuses[name] = apps.InPlaceContainerStatus{ImageID: s.ImageID, ContainerID: s.ContainerID}
+				u.LastContainerStatuses[name] = kruise.InPlaceContainerStatus{ImageID: s.ImageID, ContainerID: s.ContainerID}
 			}
 		}
 	}
 	data, _ := json.Marshal(u)
-	p.Annotations = map[string]string{apps.AnnotationInPlaceState: string(data)}
+	p.Annotations = map[string]string{kruise.AnnotationInPlaceState: string(data)}
 }
 
 func TestRestarts(t *testing.T) {
@@ -105,7 +105,7 @@ func TestRestarts(t *testing.T) {
 		"environment":           {func(p *corev1.Pod) { updated(p, "a") }, [2]int32{1, 0}, false},
 		"environment of both":   {func(p *corev1.Pod) { updated(p, "a", "b") }, [2]int32{1, 1}, false},
 		"image and environment": {func(p *corev1.Pod) { updated(p, "a", "b"); p.Spec.Containers[0].Image = "a:2" }, [2]int32{1, 1}, true},
-		"no state of an update": {func(p *corev1.Pod) { p.Annotations = map[string]string{apps.AnnotationInPlaceState: "{"} }, [2]int32{0, 0}, false},
+		"no state of an update": {func(p *corev1.Pod) { p.Annotations = map[string]string{kruise.AnnotationInPlaceState: "{"} }, [2]int32{0, 0}, false},
 	} {
 		for _, restart := range []time.Duration{0, 5 * time.Second} {
 			p := alive()

@@ -12,8 +12,8 @@ import (
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
-	"github.com/rehearse-k8s/rehearse/api/apps"
-	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/api/kruise"
+	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
 )
 
 // mostPods is how many pods a CloneSet of the family wants at most: every pod is twenty
@@ -93,17 +93,17 @@ func (d *drawer) update() {
 	}
 	if u.Type == v1alpha1.InPlaceIfPossible || u.Type == v1alpha1.InPlaceOnly {
 		if seconds := pick(d, "grace", 0, 0, 3); seconds > 0 {
-			u.InPlaceUpdateStrategy = &apps.InPlaceUpdateStrategy{GracePeriodSeconds: int32(seconds)}
+			u.InPlaceUpdateStrategy = &kruise.InPlaceUpdateStrategy{GracePeriodSeconds: int32(seconds)}
 		}
 	}
 	switch rapid.IntRange(0, 7).Draw(d.T, "priority") {
 	case 0:
-		u.PriorityStrategy = &apps.UpdatePriorityStrategy{OrderPriority: []apps.UpdatePriorityOrderTerm{{OrderedKey: apps.LabelInstanceID}}}
+		u.PriorityStrategy = &kruise.UpdatePriorityStrategy{OrderPriority: []kruise.UpdatePriorityOrderTerm{{OrderedKey: kruise.LabelInstanceID}}}
 	case 1:
-		u.PriorityStrategy = &apps.UpdatePriorityStrategy{WeightPriority: []apps.UpdatePriorityWeightTerm{
+		u.PriorityStrategy = &kruise.UpdatePriorityStrategy{WeightPriority: []kruise.UpdatePriorityWeightTerm{
 			{Weight: 10, MatchSelector: metav1.LabelSelector{MatchLabels: map[string]string{"rehearse-k8s.github.io/touched": "yes"}}}}}
 	case 2:
-		u.ScatterStrategy = []apps.UpdateScatterTerm{{Key: "rehearse-k8s.github.io/touched", Value: "yes"}}
+		u.ScatterStrategy = []kruise.UpdateScatterTerm{{Key: "rehearse-k8s.github.io/touched", Value: "yes"}}
 	}
 	s.MinReadySeconds = pick[int32](d, "minReadySeconds", 0, 0, 0, 2, 6)
 	s.ProgressDeadlineSeconds = pick(d, "progressDeadlineSeconds", nil, nil, ptr.To[int32](15), ptr.To[int32](120))
@@ -134,11 +134,11 @@ func (d *drawer) scaling() {
 
 // hooks draws which there are, how their handlers are borne, and who looks after them.
 func (d *drawer) hooks() {
-	hook := func(what string, labels map[string]string, finalizer string) *apps.LifecycleHook {
+	hook := func(what string, labels map[string]string, finalizer string) *kruise.LifecycleHook {
 		if !d.one(3, what) {
 			return nil
 		}
-		h := &apps.LifecycleHook{MarkPodNotReady: d.one(3, "markPodNotReady")}
+		h := &kruise.LifecycleHook{MarkPodNotReady: d.one(3, "markPodNotReady")}
 		switch rapid.IntRange(0, 3).Draw(d.T, "handlers") {
 		case 0:
 			h.LabelsHandler, h.FinalizersHandler = labels, []string{finalizer}
@@ -149,7 +149,7 @@ func (d *drawer) hooks() {
 		}
 		return h
 	}
-	l := &apps.Lifecycle{
+	l := &kruise.Lifecycle{
 		PreDelete:     hook("preDelete", preDeleteLabels, preDeleteFinalizer),
 		InPlaceUpdate: hook("inPlaceUpdate", inPlaceLabels, inPlaceFinalizer),
 		PreNormal:     hook("preNormal", preNormalLabels, preNormalFinalizer),
@@ -185,7 +185,7 @@ func (d *drawer) template() corev1.PodTemplateSpec {
 	t.Labels = map[string]string{"app": setName}
 	t.Annotations = map[string]string{"example.com/version": fmt.Sprint(d.metadata)}
 	if l := d.c.Spec.Lifecycle; l != nil && d.c.Born {
-		for _, h := range []*apps.LifecycleHook{l.PreDelete, l.InPlaceUpdate} {
+		for _, h := range []*kruise.LifecycleHook{l.PreDelete, l.InPlaceUpdate} {
 			if h != nil {
 				for key, value := range h.LabelsHandler {
 					t.Labels[key] = value

@@ -18,8 +18,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
-	"github.com/rehearse-k8s/rehearse/api/apps"
-	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/api/kruise"
+	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/simtest"
 	"github.com/rehearse-k8s/rehearse/test/family"
@@ -112,7 +112,7 @@ func (c Change) String() string {
 func (c Case) set() *v1alpha1.CloneSet {
 	set := SetOf(c.Replicas, (&v1alpha1.CloneSet{Spec: c.Spec}).DeepCopy().Spec)
 	if c.Excludes {
-		set.Labels = map[string]string{apps.LabelExcludePreparingDelete: "true"}
+		set.Labels = map[string]string{kruise.LabelExcludePreparingDelete: "true"}
 	}
 	return set
 }
@@ -129,7 +129,7 @@ func (c Case) Story(controller simtest.Constructor, patterns ...fault.Fault) fun
 			w.Controller("hooks", Hooks{
 				PreDelete: l.PreDelete, InPlaceUpdate: l.InPlaceUpdate, PreNormal: l.PreNormal,
 				Drain: c.Drain, Register: c.Register, Early: c.Early, OneByOne: c.OneByOne,
-				Never: func(pod *corev1.Pod, in apps.LifecycleState) bool { return c.draw(pod, 10, string(in)) < c.Never },
+				Never: func(pod *corev1.Pod, in kruise.LifecycleState) bool { return c.draw(pod, 10, string(in)) < c.Never },
 			}.Run)
 		}
 		if len(c.Spec.VolumeClaimTemplates) > 0 {
@@ -227,7 +227,7 @@ func (c Change) pod(w *simtest.World, pod *unstructured.Unstructured) {
 		w.Fatalf("%v", err)
 	}
 	pods, ctx := client.CoreV1().Pods(pod.GetNamespace()), context.Background()
-	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:"yes"}}}`, apps.LabelSpecifiedDelete)
+	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:"yes"}}}`, kruise.LabelSpecifiedDelete)
 	switch c.Pod {
 	case deletes:
 		_ = pods.Delete(ctx, pod.GetName(), metav1.DeleteOptions{})

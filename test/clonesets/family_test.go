@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/rehearse-k8s/rehearse/api/apps"
-	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/api/kruise"
+	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/simtest"
 	"github.com/rehearse-k8s/rehearse/test/clonesets"
@@ -114,7 +114,7 @@ func TestDraw(t *testing.T) {
 			"claims": c.Spec.VolumeClaimTemplates != nil, "claims not used again": c.Spec.ScaleStrategy.DisablePVCReuse,
 			"preDelete": l != nil && l.PreDelete != nil, "inPlaceUpdate": l != nil && l.InPlaceUpdate != nil, "preNormal": l != nil && l.PreNormal != nil,
 			"late kubelet": c.Notice+c.Kill+c.Report > 0, "crashes": c.Crash > 0, "crashes on a change": c.CrashOnChange > 0, "resources": c.Spec.Template.Spec.Containers[0].ResizePolicy != nil,
-			"launch order": c.Spec.Template.Annotations[apps.AnnotationLaunchPriority] != "", "created again": slices.ContainsFunc(c.Changes, func(c clonesets.Change) bool { return c.Recreate }),
+			"launch order": c.Spec.Template.Annotations[kruise.AnnotationLaunchPriority] != "", "created again": slices.ContainsFunc(c.Changes, func(c clonesets.Change) bool { return c.Recreate }),
 			"never ready": c.Unready > 0, "no node": c.Unbound > 0, "forgotten by hooks": c.Never > 0,
 		}
 		for _, change := range c.Changes {

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
-	"github.com/rehearse-k8s/rehearse/api/apps"
+	"github.com/rehearse-k8s/rehearse/api/kruise"
 )
 
 // Hooks is somebody who looks after the hooks of pods, as load balancers and registries
@@ -33,7 +33,7 @@ import (
 //
 // Every write names the revision that it was decided on.
 type Hooks struct {
-	PreDelete, InPlaceUpdate, PreNormal *apps.LifecycleHook
+	PreDelete, InPlaceUpdate, PreNormal *kruise.LifecycleHook
 	// Drain is how long a pod takes to be drained, and Register how long one is ready before
 	// its preNormal handlers come.
 	Drain, Register time.Duration
@@ -43,7 +43,7 @@ type Hooks struct {
 	OneByOne bool
 	// Never tells of which pods it forgets one of its duties: the state in which they wait
 	// for it. Nil: of none.
-	Never func(pod *corev1.Pod, in apps.LifecycleState) bool
+	Never func(pod *corev1.Pod, in kruise.LifecycleState) bool
 }
 
 // hooker is one life of it.
@@ -56,7 +56,7 @@ type hooker struct {
 
 type waits struct {
 	pod types.UID
-	in  apps.LifecycleState
+	in  kruise.LifecycleState
 }
 
 // Run is the constructor of the controller.
@@ -139,26 +139,26 @@ func (c *hooker) sync(ctx context.Context, pod *corev1.Pod) (time.Duration, erro
 // change makes a pod what it is to be.
 func (c *hooker) change(pod *corev1.Pod) time.Duration {
 	if pod.DeletionTimestamp != nil {
-		for _, h := range []*apps.LifecycleHook{c.PreDelete, c.InPlaceUpdate, c.PreNormal} {
+		for _, h := range []*kruise.LifecycleHook{c.PreDelete, c.InPlaceUpdate, c.PreNormal} {
 			if h != nil {
 				pod.Finalizers = slices.DeleteFunc(pod.Finalizers, func(f string) bool { return slices.Contains(h.FinalizersHandler, f) })
 			}
 		}
 		return 0
 	}
-	state := apps.LifecycleState(pod.Labels[apps.LabelState])
+	state := kruise.LifecycleState(pod.Labels[kruise.LabelState])
 	if c.Never != nil && c.Never(pod, state) {
 		return 0
 	}
 	ended := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 	switch state {
-	case apps.StatePreparingDelete:
+	case kruise.StatePreparingDelete:
 		return c.take(pod, state, c.PreDelete)
-	case apps.StatePreparingUpdate:
+	case kruise.StatePreparingUpdate:
 		return c.take(pod, state, c.InPlaceUpdate)
-	case apps.StateUpdated:
+	case kruise.StateUpdated:
 		return c.put(pod, c.InPlaceUpdate)
-	case apps.StatePreparingNormal:
+	case kruise.StatePreparingNormal:
 		ready := conditionOf(pod, corev1.ContainersReady)
 		up := c.Early || ready != nil && ready.Status == corev1.ConditionTrue
 		if wake := c.put(pod, c.PreDelete); wake > 0 || ended || !up || c.PreNormal == nil {
@@ -168,7 +168,7 @@ func (c *hooker) change(pod *corev1.Pod) time.Duration {
 			return wake
 		}
 		return c.put(pod, c.PreNormal)
-	case apps.StateNormal:
+	case kruise.StateNormal:
 		if !ended {
 			return c.put(pod, c.PreDelete)
 		}
@@ -176,7 +176,7 @@ func (c *hooker) change(pod *corev1.Pod) time.Duration {
 	return 0
 }
 
-func (c *hooker) left(pod *corev1.Pod, in apps.LifecycleState, of time.Duration) time.Duration {
+func (c *hooker) left(pod *corev1.Pod, in kruise.LifecycleState, of time.Duration) time.Duration {
 	k := waits{pod.UID, in}
 	if _, ok := c.since[k]; !ok {
 		c.since[k] = time.Now()
@@ -185,7 +185,7 @@ func (c *hooker) left(pod *corev1.Pod, in apps.LifecycleState, of time.Duration)
 }
 
 // take takes the handlers of a hook off, once the pod has been drained.
-func (c *hooker) take(pod *corev1.Pod, in apps.LifecycleState, h *apps.LifecycleHook) time.Duration {
+func (c *hooker) take(pod *corev1.Pod, in kruise.LifecycleState, h *kruise.LifecycleHook) time.Duration {
 	if h == nil {
 		return 0
 	}
@@ -216,7 +216,7 @@ func (c *hooker) take(pod *corev1.Pod, in apps.LifecycleState, h *apps.Lifecycle
 }
 
 // put puts the handlers of a hook on.
-func (c *hooker) put(pod *corev1.Pod, h *apps.LifecycleHook) time.Duration {
+func (c *hooker) put(pod *corev1.Pod, h *kruise.LifecycleHook) time.Duration {
 	if h == nil {
 		return 0
 	}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/rehearse-k8s/rehearse/api/apps"
+	"github.com/rehearse-k8s/rehearse/api/kruise"
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/invariant"
 	"github.com/rehearse-k8s/rehearse/simtest"
@@ -23,7 +23,7 @@ func web(name string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
 		Spec: corev1.PodSpec{
-			ReadinessGates: []corev1.PodReadinessGate{{ConditionType: apps.ConditionInPlaceUpdateReady}},
+			ReadinessGates: []corev1.PodReadinessGate{{ConditionType: kruise.ConditionInPlaceUpdateReady}},
 			Containers:     []corev1.Container{{Name: "web", Image: "web:1"}, {Name: "log", Image: "log:1"}},
 		},
 	}
@@ -43,7 +43,7 @@ func faults() (patterns []fault.Fault) {
 // gate sets the pod's readiness gate, as its controller does.
 func gate(w *simtest.World, p *corev1.Pod, status corev1.ConditionStatus) {
 	w.Patch(p, types.StrategicMergePatchType,
-		fmt.Sprintf(`{"status":{"conditions":[{"type":%q,"status":%q}]}}`, apps.ConditionInPlaceUpdateReady, status), "status")
+		fmt.Sprintf(`{"status":{"conditions":[{"type":%q,"status":%q}]}}`, kruise.ConditionInPlaceUpdateReady, status), "status")
 }
 
 // renewed holds where a pod's containers have begun anew as often as is said.

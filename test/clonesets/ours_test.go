@@ -7,9 +7,9 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
-	shells "github.com/rehearse-k8s/rehearse/controller"
-	controller "github.com/rehearse-k8s/rehearse/controller/clonesets"
+	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
+	controller "github.com/rehearse-k8s/rehearse/internal/controller/clonesets"
+	shells "github.com/rehearse-k8s/rehearse/internal/controller/stages"
 	"github.com/rehearse-k8s/rehearse/simtest"
 	"github.com/rehearse-k8s/rehearse/test/clonesets"
 	"github.com/rehearse-k8s/rehearse/test/family"

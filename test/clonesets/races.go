@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/rehearse-k8s/rehearse/api/apps"
-	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/api/kruise"
+	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
 	"github.com/rehearse-k8s/rehearse/fault"
-	"github.com/rehearse-k8s/rehearse/sim"
+	"github.com/rehearse-k8s/rehearse/internal/sim"
 	"github.com/rehearse-k8s/rehearse/simtest"
 	"github.com/rehearse-k8s/rehearse/simtest/kubecontrollers"
 )
@@ -90,21 +90,21 @@ func Races() []Race {
 // hookRaces are those of kruise issue 2057: what a preNormal hook waits for comes when
 // nothing else happens to the pod.
 func hookRaces() []Race {
-	race := func(name, what string, h Hooks, hook *apps.LifecycleHook) Race {
+	race := func(name, what string, h Hooks, hook *kruise.LifecycleHook) Race {
 		h.PreNormal = hook
 		return Race{
 			Name: name, What: what, Faults: []fault.Fault{lags("pods"), lost("pods")}, Runs: 140, replicas: 1,
-			spec: v1alpha1.CloneSetSpec{Lifecycle: &apps.Lifecycle{PreNormal: hook}}, hooks: &h,
+			spec: v1alpha1.CloneSetSpec{Lifecycle: &kruise.Lifecycle{PreNormal: hook}}, hooks: &h,
 			tell: func(w *simtest.World, _ *v1alpha1.CloneSet) { w.Advance(25 * time.Second) },
 		}
 	}
-	finalizer := &apps.LifecycleHook{FinalizersHandler: []string{preNormalFinalizer}}
+	finalizer := &kruise.LifecycleHook{FinalizersHandler: []string{preNormalFinalizer}}
 	return []Race{
 		race("2057 finalizer", "a pod has been ready for long when its preNormal finalizer comes", Hooks{Register: 20 * time.Second}, finalizer),
-		race("2057 label", "the same with a label", Hooks{Register: 20 * time.Second}, &apps.LifecycleHook{LabelsHandler: preNormalLabels}),
+		race("2057 label", "the same with a label", Hooks{Register: 20 * time.Second}, &kruise.LifecycleHook{LabelsHandler: preNormalLabels}),
 		race("2057 early", "the finalizer comes before the pod is ready", Hooks{Early: true}, finalizer),
 		race("2057 one by one", "there are two handlers, and one comes after the other", Hooks{Register: 20 * time.Second, OneByOne: true},
-			&apps.LifecycleHook{LabelsHandler: preNormalLabels, FinalizersHandler: []string{preNormalFinalizer, preNormalFinalizer + "-too"}}),
+			&kruise.LifecycleHook{LabelsHandler: preNormalLabels, FinalizersHandler: []string{preNormalFinalizer, preNormalFinalizer + "-too"}}),
 	}
 }
 

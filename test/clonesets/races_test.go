@@ -7,7 +7,7 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/examples/naiveclonesets"
 	"github.com/rehearse-k8s/rehearse/fault"
-	"github.com/rehearse-k8s/rehearse/sim"
+	"github.com/rehearse-k8s/rehearse/internal/sim"
 	"github.com/rehearse-k8s/rehearse/test/clonesets"
 )
 

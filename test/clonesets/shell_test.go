@@ -21,11 +21,11 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
-	"github.com/rehearse-k8s/rehearse/api/apps"
-	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
-	controller "github.com/rehearse-k8s/rehearse/controller/clonesets"
+	"github.com/rehearse-k8s/rehearse/api/kruise"
+	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
+	controller "github.com/rehearse-k8s/rehearse/internal/controller/clonesets"
 	"github.com/rehearse-k8s/rehearse/invariant"
 	"github.com/rehearse-k8s/rehearse/simtest"
 	"github.com/rehearse-k8s/rehearse/test/clonesets"
@@ -226,7 +226,7 @@ func TestUnreadableSet(t *testing.T) {
 func TestOneOfMany(t *testing.T) {
 	for name, tell := range map[string]func(w *simtest.World, set *v1alpha1.CloneSet){
 		"a hook holds one that is to be deleted": func(w *simtest.World, set *v1alpha1.CloneSet) {
-			set.Spec.Lifecycle = &apps.Lifecycle{PreDelete: &apps.LifecycleHook{LabelsHandler: map[string]string{"held": "yes"}}}
+			set.Spec.Lifecycle = &kruise.Lifecycle{PreDelete: &kruise.LifecycleHook{LabelsHandler: map[string]string{"held": "yes"}}}
 			w.Create(set)
 			w.Settle()
 			held := pods(w)[0]

@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
-	controller "github.com/rehearse-k8s/rehearse/controller/clonesets"
+	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
 	"github.com/rehearse-k8s/rehearse/fault"
+	controller "github.com/rehearse-k8s/rehearse/internal/controller/clonesets"
 	"github.com/rehearse-k8s/rehearse/invariant"
 	"github.com/rehearse-k8s/rehearse/simtest"
 	"github.com/rehearse-k8s/rehearse/test/clonesets"

@@ -11,9 +11,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
-	shells "github.com/rehearse-k8s/rehearse/controller"
-	controller "github.com/rehearse-k8s/rehearse/controller/jobs"
 	"github.com/rehearse-k8s/rehearse/fault"
+	controller "github.com/rehearse-k8s/rehearse/internal/controller/jobs"
+	shells "github.com/rehearse-k8s/rehearse/internal/controller/stages"
 	"github.com/rehearse-k8s/rehearse/invariant"
 	"github.com/rehearse-k8s/rehearse/simtest"
 	"github.com/rehearse-k8s/rehearse/test/family"

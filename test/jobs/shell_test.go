@@ -19,15 +19,15 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
-	controller "github.com/rehearse-k8s/rehearse/controller/jobs"
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
+	controller "github.com/rehearse-k8s/rehearse/internal/controller/jobs"
+	planner "github.com/rehearse-k8s/rehearse/internal/workload/job"
 	"github.com/rehearse-k8s/rehearse/invariant"
 	"github.com/rehearse-k8s/rehearse/simtest"
 	"github.com/rehearse-k8s/rehearse/simtest/kubecontrollers"
 	"github.com/rehearse-k8s/rehearse/test/family"
 	"github.com/rehearse-k8s/rehearse/test/jobs"
-	planner "github.com/rehearse-k8s/rehearse/workload/job"
 )
 
 // TestTakenName lets somebody else's pod bear the name that the first pod of a Job was to

@@ -14,7 +14,7 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/internal/cli"
-	"github.com/rehearse-k8s/rehearse/report"
+	"github.com/rehearse-k8s/rehearse/internal/report"
 )
 
 // asRehearse has this binary be rehearse.
@@ -177,5 +177,5 @@ func TestCareful(t *testing.T) {
 // looks for can be seen.
 func TestOperatorScenario(t *testing.T) {
 	t.Parallel()
-	held(t, rehearse(t, "../scenarios/operator.yaml", []string{"--runs=60"}, []string{"bin/examples", "webs"}), 60)
+	held(t, rehearse(t, "../scenario/builtin/operator.yaml", []string{"--runs=60"}, []string{"bin/examples", "webs"}), 60)
 }

@@ -22,8 +22,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/rehearse-k8s/rehearse/controller"
 	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
 	"github.com/rehearse-k8s/rehearse/invariant"
 	"github.com/rehearse-k8s/rehearse/simtest"
 	"github.com/rehearse-k8s/rehearse/stage"
@@ -36,8 +36,8 @@ type Engine func(*stage.Set) simtest.Constructor
 // Real is the stage engine (package controller).
 func Real(set *stage.Set) simtest.Constructor {
 	return func(ctx context.Context, config *rest.Config) error {
-		e, err := controller.NewStageEngine(config, controller.StageOptions{
-			Stages: set, Seed: 1, Manage: controller.NodeFilter{All: true}, LeaseDuration: -1, Workers: 1, Audit: -1,
+		e, err := stages.NewStageEngine(config, stages.StageOptions{
+			Stages: set, Seed: 1, Manage: stages.NodeFilter{All: true}, LeaseDuration: -1, Workers: 1, Audit: -1,
 		})
 		if err != nil {
 			return err

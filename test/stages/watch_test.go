@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/rehearse-k8s/rehearse/api/crds"
-	"github.com/rehearse-k8s/rehearse/controller"
+	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
 	"github.com/rehearse-k8s/rehearse/invariant"
 	"github.com/rehearse-k8s/rehearse/simtest"
 	"github.com/rehearse-k8s/rehearse/stage"
@@ -66,8 +66,8 @@ func watching(reject func(*http.Request) bool) simtest.Constructor {
 		if err != nil {
 			return err
 		}
-		e, err := controller.NewStageEngine(config, controller.StageOptions{
-			Stages: none, Watch: true, Seed: 1, Manage: controller.NodeFilter{All: true}, LeaseDuration: -1, Workers: 1,
+		e, err := stages.NewStageEngine(config, stages.StageOptions{
+			Stages: none, Watch: true, Seed: 1, Manage: stages.NodeFilter{All: true}, LeaseDuration: -1, Workers: 1,
 		})
 		if err != nil {
 			return err

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/rehearse-k8s/rehearse/history"
-	"github.com/rehearse-k8s/rehearse/report"
+	"github.com/rehearse-k8s/rehearse/internal/report"
 )
 
 const (

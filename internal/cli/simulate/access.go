@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/rehearse-k8s/rehearse/controller"
+	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
 )
 
 // firstAnswer bounds the questions at the start. Later an API server that is
@@ -29,7 +29,7 @@ const askers = 8
 
 // preflight finds out whether the API answers and allows what will be asked of
 // it. Its error is one line that says what is missing.
-func preflight(ctx context.Context, config *rest.Config, needs []controller.Access) error {
+func preflight(ctx context.Context, config *rest.Config, needs []stages.Access) error {
 	ctx, cancel := context.WithTimeout(ctx, firstAnswer)
 	defer cancel()
 	client, err := kubernetes.NewForConfig(config)
@@ -57,7 +57,7 @@ func preflight(ctx context.Context, config *rest.Config, needs []controller.Acce
 }
 
 // lacking is what of needs the API server would refuse.
-func lacking(ctx context.Context, client kubernetes.Interface, needs []controller.Access) ([]controller.Access, error) {
+func lacking(ctx context.Context, client kubernetes.Interface, needs []stages.Access) ([]stages.Access, error) {
 	refused := make([][]bool, len(needs))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(askers)
@@ -81,7 +81,7 @@ func lacking(ctx context.Context, client kubernetes.Interface, needs []controlle
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	var out []controller.Access
+	var out []stages.Access
 	for i, need := range needs {
 		missing := need
 		missing.Verbs = nil
@@ -98,7 +98,7 @@ func lacking(ctx context.Context, client kubernetes.Interface, needs []controlle
 }
 
 // rule prints a right as it stands in a Role.
-func rule(a controller.Access) string {
+func rule(a stages.Access) string {
 	text := fmt.Sprintf(`{apiGroups: [%q], resources: [%s], verbs: [%s]}`, a.Group, a.Resource, strings.Join(a.Verbs, ", "))
 	if a.Namespace != "" {
 		text += " in namespace " + a.Namespace
@@ -132,11 +132,11 @@ func unanswered(host string, err error) error {
 }
 
 // withElection adds the rights that leader election needs.
-func withElection(needs []controller.Access, e *Election) []controller.Access {
+func withElection(needs []stages.Access, e *Election) []stages.Access {
 	if e == nil {
 		return needs
 	}
-	return append(slices.Clone(needs), controller.Access{
+	return append(slices.Clone(needs), stages.Access{
 		Group: "coordination.k8s.io", Resource: "leases", Namespace: e.Namespace, Verbs: []string{"get", "create", "update"},
 	})
 }

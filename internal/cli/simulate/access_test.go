@@ -17,9 +17,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/rehearse-k8s/rehearse/controller"
-	"github.com/rehearse-k8s/rehearse/controller/clonesets"
-	"github.com/rehearse-k8s/rehearse/controller/jobs"
+	"github.com/rehearse-k8s/rehearse/internal/controller/clonesets"
+	"github.com/rehearse-k8s/rehearse/internal/controller/jobs"
+	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
 )
 
 // system is where deploy/base puts things.
@@ -28,11 +28,11 @@ const system = "rehearse-system"
 // role is what runs in a Deployment of deploy/, with an account of its own.
 type role struct {
 	account, manifest string
-	needs             []controller.Access
+	needs             []stages.Access
 }
 
 var (
-	stageRole    = role{"rehearse-simulate", "base/rbac.yaml", controller.StageOptions{Watch: true}.Access()}
+	stageRole    = role{"rehearse-simulate", "base/rbac.yaml", stages.StageOptions{Watch: true}.Access()}
 	jobRole      = role{"rehearse-job", "components/job/rbac.yaml", jobs.Options{}.Access()}
 	cloneSetRole = role{"rehearse-cloneset", "components/cloneset/rbac.yaml", clonesets.Options{}.Access()}
 	roles        = []role{stageRole, jobRole, cloneSetRole}
@@ -192,7 +192,7 @@ func TestLeastPrivilege(t *testing.T) {
 	// The authorizer sees roles through an informer of its own, which may come to the change between
 	// one question and the next.
 	w.await("the rights are gone, and all of them are named", func() bool {
-		message = fmt.Sprint(preflight(ctx, account, controller.StageOptions{}.Access()))
+		message = fmt.Sprint(preflight(ctx, account, stages.StageOptions{}.Access()))
 		return message == want
 	})
 }

@@ -10,9 +10,9 @@ import (
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
-	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
 	"github.com/rehearse-k8s/rehearse/api/crds"
-	"github.com/rehearse-k8s/rehearse/controller/clonesets"
+	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/internal/controller/clonesets"
 )
 
 // parsed is a document as the API takes it.

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 
-	"github.com/rehearse-k8s/rehearse/controller"
+	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
 )
 
 // Election says how replicas agree on the one that writes.
@@ -46,7 +46,7 @@ func (e *Election) Validate() error {
 
 // ForShard is the election among the replicas of one shard: its lease's name
 // says which.
-func (e Election) ForShard(s controller.Shard) *Election {
+func (e Election) ForShard(s stages.Shard) *Election {
 	if s.Count > 1 {
 		e.Name = fmt.Sprintf("%s-%d-of-%d", e.Name, s.Index, s.Count)
 	}

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/rehearse-k8s/rehearse/controller"
+	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
 )
 
 func shortElection() *Election {
@@ -114,10 +114,10 @@ func TestLeaseIsGivenBack(t *testing.T) {
 
 func TestElectionOfAShard(t *testing.T) {
 	e := *shortElection()
-	if got := e.ForShard(controller.Shard{}).String(); got != "default/rehearse-simulate" {
+	if got := e.ForShard(stages.Shard{}).String(); got != "default/rehearse-simulate" {
 		t.Error(got)
 	}
-	if got := e.ForShard(controller.Shard{Index: 1, Count: 3}).String(); got != "default/rehearse-simulate-1-of-3" {
+	if got := e.ForShard(stages.Shard{Index: 1, Count: 3}).String(); got != "default/rehearse-simulate-1-of-3" {
 		t.Error(got)
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 
-	"github.com/rehearse-k8s/rehearse/controller"
-	"github.com/rehearse-k8s/rehearse/controller/clonesets"
-	"github.com/rehearse-k8s/rehearse/controller/jobs"
+	"github.com/rehearse-k8s/rehearse/internal/controller/clonesets"
+	"github.com/rehearse-k8s/rehearse/internal/controller/jobs"
+	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
 )
 
 // parts are the controllers of one term. They lead together and end together.
@@ -30,7 +30,7 @@ func (s *simulation) build(config *rest.Config, lead <-chan struct{}) (p parts, 
 	if s.Stage != nil {
 		o := *s.Stage
 		o.Metrics, o.Lead = s.metrics, lead
-		if err := add(controller.NewStageEngine(config, o)); err != nil {
+		if err := add(stages.NewStageEngine(config, o)); err != nil {
 			return nil, err
 		}
 	}
@@ -77,7 +77,7 @@ func (p parts) synced(ctx context.Context) <-chan struct{} {
 }
 
 // access lists the rights of all.
-func (s *simulation) access() (all []controller.Access) {
+func (s *simulation) access() (all []stages.Access) {
 	if s.Stage != nil {
 		all = s.Stage.Access()
 	}

@@ -17,11 +17,11 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
-	kruise "github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
-	"github.com/rehearse-k8s/rehearse/api/v1alpha1"
-	"github.com/rehearse-k8s/rehearse/controller"
-	"github.com/rehearse-k8s/rehearse/controller/clonesets"
-	"github.com/rehearse-k8s/rehearse/controller/jobs"
+	kruise "github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/internal/controller/clonesets"
+	"github.com/rehearse-k8s/rehearse/internal/controller/jobs"
+	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
 	"github.com/rehearse-k8s/rehearse/internal/probes"
 )
 
@@ -31,7 +31,7 @@ type Options struct {
 	Config *rest.Config
 	// Stage is the engine's part, Jobs that of the Job controller, and CloneSets that of the
 	// CloneSet controller; nil runs none. Lead, Metrics and Events are set by Run.
-	Stage     *controller.StageOptions
+	Stage     *stages.StageOptions
 	Jobs      *jobs.Options
 	CloneSets *clonesets.Options
 	// Log is where the engine's records go; Verbose shows them all.
@@ -52,7 +52,7 @@ type simulation struct {
 	Options
 	identity        string
 	connection      *connection
-	metrics         *controller.Metrics
+	metrics         *stages.Metrics
 	jobMetrics      *jobs.Metrics
 	cloneSetMetrics *clonesets.Metrics
 	synced          atomic.Bool
@@ -65,7 +65,7 @@ type simulation struct {
 // Run simulates until ctx ends, and returns nil then. An error means that it
 // never came to work.
 func Run(ctx context.Context, o Options) error {
-	s := &simulation{Options: o, identity: identity(), begin: o.Now(), metrics: controller.NewMetrics(), jobMetrics: jobs.NewMetrics(), cloneSetMetrics: clonesets.NewMetrics()}
+	s := &simulation{Options: o, identity: identity(), begin: o.Now(), metrics: stages.NewMetrics(), jobMetrics: jobs.NewMetrics(), cloneSetMetrics: clonesets.NewMetrics()}
 	s.connection = &connection{say: o.Say, now: o.Now}
 	log := o.Log
 	if !o.Verbose {
@@ -230,7 +230,7 @@ func (s *simulation) announce(all parts) {
 		state += fmt.Sprintf(", standing by for the lease %s", s.Election)
 	}
 	for _, c := range all {
-		if engine, ok := c.(*controller.StageEngine); ok {
+		if engine, ok := c.(*stages.StageEngine); ok {
 			s.Say("Simulating %s on %s: %s; %d objects known (Ctrl-C ends it)", s.whichNodes(), s.Config.Host, state, engine.Stats().Objects)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rehearse-k8s/rehearse/controller"
+	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
 )
 
 func everything(*http.Request) bool { return true }
@@ -20,7 +20,7 @@ func TestShardsShareTheNodes(t *testing.T) {
 	w := newWorld(t, nodes)
 	var shards []*replica
 	for i := range 2 {
-		shards = append(shards, w.replica(w.admin, func(o *Options) { o.Stage.Shard = controller.Shard{Index: i, Count: 2} }))
+		shards = append(shards, w.replica(w.admin, func(o *Options) { o.Stage.Shard = stages.Shard{Index: i, Count: 2} }))
 	}
 	for i, r := range shards {
 		if line := r.hears("ready in"); !strings.Contains(line, fmt.Sprintf("shard %d/2", i)) {
@@ -36,7 +36,7 @@ func TestShardsShareTheNodes(t *testing.T) {
 	}
 	for i := range nodes {
 		owner := 0
-		if (controller.Shard{Index: 1, Count: 2}).Owns(fmt.Sprintf("node-%d", i)) {
+		if (stages.Shard{Index: 1, Count: 2}).Owns(fmt.Sprintf("node-%d", i)) {
 			owner = 1
 		}
 		for _, path := range []string{"/nodes/node-%d/status", "/pods/pod-%d/status"} {

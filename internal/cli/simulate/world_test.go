@@ -23,7 +23,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/rehearse-k8s/rehearse/cluster"
-	"github.com/rehearse-k8s/rehearse/controller"
+	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
 )
 
 // patience is how long a test waits for what must come.
@@ -129,7 +129,7 @@ type replica struct {
 // replica starts one; change may be nil.
 func (w *world) replica(config *rest.Config, change func(*Options)) *replica {
 	w.t.Helper()
-	stages, err := cluster.LoadStages(nil)
+	set, err := cluster.LoadStages(nil)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func (w *world) replica(config *rest.Config, change func(*Options)) *replica {
 		return transport{next, func(request *http.Request) (*http.Response, error) { return r.wire.send(next, request) }}
 	})
 	o := Options{
-		Config: own, Stage: &controller.StageOptions{Stages: stages},
+		Config: own, Stage: &stages.StageOptions{Stages: set},
 		Log: slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelWarn}), Verbose: true,
 		Say: func(format string, args ...any) { r.said <- fmt.Sprintf(format, args...) }, Now: time.Now,
 	}

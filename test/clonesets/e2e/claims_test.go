@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/rehearse-k8s/rehearse/api/apps"
-	"github.com/rehearse-k8s/rehearse/api/apps/v1beta1"
+	"github.com/rehearse-k8s/rehearse/api/kruise"
+	"github.com/rehearse-k8s/rehearse/api/kruise/v1beta1"
 )
 
 // claim gives each pod a claim of its own.
@@ -46,7 +46,7 @@ func claims(n int) func(view) error {
 		ids := instances(v)
 		for i := range v.claims {
 			c := &v.claims[i]
-			if !metav1.IsControlledBy(c, v.set) || c.Status.Phase != corev1.ClaimBound || !slices.Contains(ids, c.Labels[apps.LabelInstanceID]) {
+			if !metav1.IsControlledBy(c, v.set) || c.Status.Phase != corev1.ClaimBound || !slices.Contains(ids, c.Labels[kruise.LabelInstanceID]) {
 				return fmt.Errorf("claim %s: owners %v, %s, labels %v", c.Name, c.OwnerReferences, c.Status.Phase, c.Labels)
 			}
 		}
@@ -57,7 +57,7 @@ func claims(n int) func(view) error {
 // instances are the instance-ids of pods, sorted.
 func instances(v view) (ids []string) {
 	for i := range v.pods {
-		ids = append(ids, v.pods[i].Labels[apps.LabelInstanceID])
+		ids = append(ids, v.pods[i].Labels[kruise.LabelInstanceID])
 	}
 	slices.Sort(ids)
 	return ids
@@ -116,7 +116,7 @@ func TestClaimTemplates(t *testing.T) {
 	s.make(2, inPlace, maxUnavailable(number(2)), claim("data", "1Gi"))
 	before := s.see("two pods", all(allReady(2), claims(2), storage("1Gi")))
 	s.edit(image("main:2"), size("2Gi"))
-	second := s.see("new pods with larger claims", all(allReady(2), kept(before.pods, 0), none, claims(2), storage("2Gi"), states(apps.StateNormal, 2)))
+	second := s.see("new pods with larger claims", all(allReady(2), kept(before.pods, 0), none, claims(2), storage("2Gi"), states(kruise.StateNormal, 2)))
 
 	s.edit(size("3Gi"))
 	s.see("the change is seen", allReady(2))
@@ -127,11 +127,11 @@ func TestClaimTemplates(t *testing.T) {
 		return nil
 	}))
 	s.edit(image("main:3"))
-	third := s.see("new pods again", all(allReady(2), kept(second.pods, 0), none, claims(2), storage("3Gi"), states(apps.StateNormal, 2)))
+	third := s.see("new pods again", all(allReady(2), kept(second.pods, 0), none, claims(2), storage("3Gi"), states(kruise.StateNormal, 2)))
 
 	s.edit(policy(v1beta1.InPlaceOnly), size("4Gi"))
 	s.edit(image("main:4"))
-	s.see("the pods are changed, the claims are not", all(allReady(2), kept(third.pods, 2), claims(2), storage("3Gi"), states(apps.StateNormal, 2)))
+	s.see("the pods are changed, the claims are not", all(allReady(2), kept(third.pods, 2), claims(2), storage("3Gi"), states(kruise.StateNormal, 2)))
 }
 
 // TestPreparingUpdateCounts: upstream's "regard preparing-update pod as update when scaling".
@@ -139,39 +139,39 @@ func TestClaimTemplates(t *testing.T) {
 // waits are of the old revision, as the partition says.
 func TestPreparingUpdateCounts(t *testing.T) {
 	s := begin(t)
-	s.make(4, inPlace, label("e2e/hold", "true"), hooks(apps.Lifecycle{InPlaceUpdate: &apps.LifecycleHook{LabelsHandler: map[string]string{"e2e/hold": "true"}}}))
+	s.make(4, inPlace, label("e2e/hold", "true"), hooks(kruise.Lifecycle{InPlaceUpdate: &kruise.LifecycleHook{LabelsHandler: map[string]string{"e2e/hold": "true"}}}))
 	before := s.see("four pods", allReady(4))
 	s.edit(image("main:2"), partition(percent("99%")))
-	v := s.see("one waits for its update", all(states(apps.StatePreparingUpdate, 1), states(apps.StateNormal, 3), numbers(4, 4, 0, 0)))
+	v := s.see("one waits for its update", all(states(kruise.StatePreparingUpdate, 1), states(kruise.StateNormal, 3), numbers(4, 4, 0, 0)))
 	var waiting, other string
 	for i := range v.pods {
-		if state(&v.pods[i]) == apps.StatePreparingUpdate {
+		if state(&v.pods[i]) == kruise.StatePreparingUpdate {
 			waiting = v.pods[i].Name
 		} else {
 			other = v.pods[i].Name
 		}
 	}
 	s.remove(other)
-	s.see("another of the old revision", all(states(apps.StatePreparingUpdate, 1), states(apps.StateNormal, 3), numbers(4, 4, 0, 0), kept(before.pods, 3), none))
+	s.see("another of the old revision", all(states(kruise.StatePreparingUpdate, 1), states(kruise.StateNormal, 3), numbers(4, 4, 0, 0), kept(before.pods, 3), none))
 	s.edit(replicas(5))
-	s.see("one more of the old revision", all(states(apps.StatePreparingUpdate, 1), states(apps.StateNormal, 4), numbers(5, 5, 0, 0), kept(before.pods, 3)))
+	s.see("one more of the old revision", all(states(kruise.StatePreparingUpdate, 1), states(kruise.StateNormal, 4), numbers(5, 5, 0, 0), kept(before.pods, 3)))
 
 	back := func(p *corev1.Pod) { p.Labels["e2e/hold"] = "true" }
 	s.editPod(waiting, letGo)
-	s.see("it is updated, and waits for its hook", all(states(apps.StateUpdated, 1), numbers(5, 5, 1, 1), kept(before.pods, 3)))
+	s.see("it is updated, and waits for its hook", all(states(kruise.StateUpdated, 1), numbers(5, 5, 1, 1), kept(before.pods, 3)))
 	s.editPod(waiting, back)
-	s.see("it is back", all(states(apps.StateNormal, 5), numbers(5, 5, 1, 1)))
+	s.see("it is back", all(states(kruise.StateNormal, 5), numbers(5, 5, 1, 1)))
 
 	s.edit(partition(number(0)), maxUnavailable(percent("100%")))
-	v = s.see("the others wait", all(states(apps.StatePreparingUpdate, 4), numbers(5, 5, 1, 1)))
+	v = s.see("the others wait", all(states(kruise.StatePreparingUpdate, 4), numbers(5, 5, 1, 1)))
 	for i := range v.pods {
-		if state(&v.pods[i]) == apps.StatePreparingUpdate {
+		if state(&v.pods[i]) == kruise.StatePreparingUpdate {
 			s.editPod(v.pods[i].Name, letGo)
 		}
 	}
-	s.see("all are updated", all(states(apps.StateUpdated, 4), allReady(5)))
+	s.see("all are updated", all(states(kruise.StateUpdated, 4), allReady(5)))
 	for i := range v.pods {
 		s.editPod(v.pods[i].Name, back)
 	}
-	s.see("all are back", all(states(apps.StateNormal, 5), allReady(5), kept(before.pods, 3)))
+	s.see("all are back", all(states(kruise.StateNormal, 5), allReady(5), kept(before.pods, 3)))
 }

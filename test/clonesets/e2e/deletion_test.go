@@ -7,14 +7,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/rehearse-k8s/rehearse/api/apps"
-	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
-	"github.com/rehearse-k8s/rehearse/api/apps/v1beta1"
+	"github.com/rehearse-k8s/rehearse/api/kruise"
+	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/api/kruise/v1beta1"
 )
 
 // held is a preDelete hook and a template whose pods it holds.
 func held(c *v1beta1.CloneSet) {
-	c.Spec.Lifecycle = &apps.Lifecycle{PreDelete: &apps.LifecycleHook{LabelsHandler: map[string]string{"e2e/hold": "true"}}}
+	c.Spec.Lifecycle = &kruise.Lifecycle{PreDelete: &kruise.LifecycleHook{LabelsHandler: map[string]string{"e2e/hold": "true"}}}
 	c.Spec.Template.Labels["e2e/hold"] = "true"
 }
 
@@ -27,12 +27,12 @@ func TestSpecifiedDelete(t *testing.T) {
 	s.make(3, deadline(600), held)
 	before := s.see("three pods", all(allReady(3), reason(v1alpha1.ReasonAvailable))).pods
 	name := before[1].Name
-	s.editPod(name, func(p *corev1.Pod) { p.Labels[apps.LabelSpecifiedDelete] = "true" })
-	waits := all(states(apps.StatePreparingDelete, 1), states(apps.StateNormal, 2), numbers(3, 3, 3, 3), kept(before, 3))
+	s.editPod(name, func(p *corev1.Pod) { p.Labels[kruise.LabelSpecifiedDelete] = "true" })
+	waits := all(states(kruise.StatePreparingDelete, 1), states(kruise.StateNormal, 2), numbers(3, 3, 3, 3), kept(before, 3))
 	s.see("the pod waits for its hook", all(waits, reason(v1alpha1.ReasonUpdated)))
 	s.stays("no other pod is made", waits)
 	s.editPod(name, letGo)
-	s.see("another has taken its place", all(allReady(3), none, kept(before, 2), states(apps.StateNormal, 3), reason(v1alpha1.ReasonAvailable), func(v view) error {
+	s.see("another has taken its place", all(allReady(3), none, kept(before, 2), states(kruise.StateNormal, 3), reason(v1alpha1.ReasonAvailable), func(v view) error {
 		for _, p := range v.pods {
 			if p.UID == before[1].UID {
 				return errors.New("the pod is there")
@@ -50,9 +50,9 @@ func TestSpecifiedScaleDown(t *testing.T) {
 	before := s.see("three pods", all(allReady(3), reason(v1alpha1.ReasonAvailable))).pods
 	name := before[2].Name
 	s.edit(replicas(2), func(c *v1beta1.CloneSet) { c.Spec.ScaleStrategy.PodsToDelete = []string{name} })
-	s.see("the pod waits for its hook", all(states(apps.StatePreparingDelete, 1), states(apps.StateNormal, 2), kept(before, 3)))
+	s.see("the pod waits for its hook", all(states(kruise.StatePreparingDelete, 1), states(kruise.StateNormal, 2), kept(before, 3)))
 	s.edit(replicas(3))
-	s.see("one more is made", all(numbers(4, 4, 4, 4), states(apps.StatePreparingDelete, 1), states(apps.StateNormal, 3), kept(before, 3)))
+	s.see("one more is made", all(numbers(4, 4, 4, 4), states(kruise.StatePreparingDelete, 1), states(kruise.StateNormal, 3), kept(before, 3)))
 	s.editPod(name, letGo)
 	s.see("the pod is gone, and its name is in no list", all(allReady(3), none, kept(before, 2), reason(v1alpha1.ReasonAvailable), func(v view) error {
 		if names := v.set.Spec.ScaleStrategy.PodsToDelete; len(names) > 0 {

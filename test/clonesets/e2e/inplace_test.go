@@ -12,9 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/rehearse-k8s/rehearse/api/apps"
-	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
-	"github.com/rehearse-k8s/rehearse/api/apps/v1beta1"
+	"github.com/rehearse-k8s/rehearse/api/kruise"
+	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/api/kruise/v1beta1"
 )
 
 var inPlace = policy(v1beta1.InPlaceIfPossible)
@@ -27,7 +27,7 @@ func TestSameImageID(t *testing.T) {
 	before := s.see("the pod", allReady(1)).pods
 	was := container(&before[0], "main")
 	s.edit(image("main:2"))
-	v := s.see("it is updated", all(allReady(1), kept(before, 1), states(apps.StateNormal, 1), func(v view) error {
+	v := s.see("it is updated", all(allReady(1), kept(before, 1), states(kruise.StateNormal, 1), func(v view) error {
 		if v.set.Status.UpdatedAvailableReplicas != 1 || v.pods[0].Spec.Containers[0].Image != "main:2" {
 			return errors.New("it is not")
 		}
@@ -52,13 +52,13 @@ func TestImageAndEnvironment(t *testing.T) {
 	})
 	before := s.see("the pod", allReady(1)).pods
 	s.edit(image("main:2"), label("test-env", "two"))
-	v := s.see("it is updated", all(allReady(1), kept(before, 1), states(apps.StateNormal, 1)))
+	v := s.see("it is updated", all(allReady(1), kept(before, 1), states(kruise.StateNormal, 1)))
 	p := &v.pods[0]
 	if c := container(p, "main"); c.RestartCount != 1 || c.Image != "main:2" || p.Labels["test-env"] != "two" {
 		t.Errorf("labels %v, container %+v", p.Labels, c)
 	}
 	s.edit(label("test-env", "three"))
-	v = s.see("the environment alone", all(allReady(1), kept(before, 1), states(apps.StateNormal, 1), func(v view) error {
+	v = s.see("the environment alone", all(allReady(1), kept(before, 1), states(kruise.StateNormal, 1), func(v view) error {
 		if v.pods[0].Labels["test-env"] != "three" {
 			return errors.New("the label is the old one")
 		}
@@ -88,16 +88,16 @@ func images(nginx, redis string) change {
 }
 
 // updateOf is what the last update in place has left in a pod.
-func updateOf(t *testing.T, p *corev1.Pod) (u apps.InPlaceUpdateState) {
+func updateOf(t *testing.T, p *corev1.Pod) (u kruise.InPlaceUpdateState) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(p.Annotations[apps.AnnotationInPlaceState]), &u); err != nil {
+	if err := json.Unmarshal([]byte(p.Annotations[kruise.AnnotationInPlaceState]), &u); err != nil {
 		t.Fatal(err)
 	}
 	return u
 }
 
 // batches are the containers that were changed together, "redis nginx".
-func batches(u apps.InPlaceUpdateState) string {
+func batches(u kruise.InPlaceUpdateState) string {
 	var all []string
 	for _, b := range u.ContainerBatchesRecord {
 		all = append(all, strings.Join(b.Containers, "+"))
@@ -128,7 +128,7 @@ func TestPriorities(t *testing.T) {
 	s.make(1, inPlace, pair)
 	before := s.see("the pod", allReady(1)).pods
 	s.edit(images("nginx:2", "redis:2"))
-	v := s.see("both are updated", all(allReady(1), kept(before, 1), states(apps.StateNormal, 1)))
+	v := s.see("both are updated", all(allReady(1), kept(before, 1), states(kruise.StateNormal, 1)))
 	u := updateOf(t, &v.pods[0])
 	if got := batches(u); got != "redis nginx" || len(u.NextContainerImages) > 0 {
 		t.Errorf("batches %q, left %v", got, u.NextContainerImages)
@@ -156,10 +156,10 @@ func TestPrioritiesFailed(t *testing.T) {
 		}
 		return nil
 	})
-	s.see("redis cannot be had", all(stuck, numbers(1, 0, 1, 0), states(apps.StateUpdating, 1)))
+	s.see("redis cannot be had", all(stuck, numbers(1, 0, 1, 0), states(kruise.StateUpdating, 1)))
 	s.stays("nginx is left alone", stuck)
 	s.edit(images("nginx:2", "redis:2"), without(fails))
-	v := s.see("both are updated", all(allReady(1), kept(before, 1), states(apps.StateNormal, 1)))
+	v := s.see("both are updated", all(allReady(1), kept(before, 1), states(kruise.StateNormal, 1)))
 	if p := &v.pods[0]; container(p, "nginx").Image != "nginx:2" || container(p, "redis").Image != "redis:2" {
 		t.Errorf("%s", s.picture())
 	}
@@ -173,14 +173,14 @@ func TestPrioritiesOfEnvironment(t *testing.T) {
 	s.make(1, inPlace, pair, label("nginx-config", "one"), label("redis-config", "one"))
 	before := s.see("the pod", allReady(1)).pods
 	s.edit(images("nginx:2", "redis:2"), label("nginx-config", "two"), label("redis-config", "two"))
-	v := s.see("both are updated", all(allReady(1), kept(before, 1), states(apps.StateNormal, 1)))
+	v := s.see("both are updated", all(allReady(1), kept(before, 1), states(kruise.StateNormal, 1)))
 	p := &v.pods[0]
 	if got := batches(updateOf(t, p)); got != "redis nginx" || p.Labels["nginx-config"] != "two" || p.Labels["redis-config"] != "two" {
 		t.Errorf("batches %q, labels %v", got, p.Labels)
 	}
 	inOrder(t, p)
 	s.edit(label("nginx-config", "three"), label("redis-config", "three"))
-	v = s.see("the environment alone", all(allReady(1), kept(before, 1), states(apps.StateNormal, 1), func(v view) error {
+	v = s.see("the environment alone", all(allReady(1), kept(before, 1), states(kruise.StateNormal, 1), func(v view) error {
 		if p := &v.pods[0]; p.Labels["nginx-config"] != "three" || p.Labels["redis-config"] != "three" {
 			return fmt.Errorf("labels %v", p.Labels)
 		}
@@ -203,7 +203,7 @@ func TestPartition(t *testing.T) {
 		}
 		return nil
 	})
-	s.see("one is updated", all(one, states(apps.StateNormal, 4)))
+	s.see("one is updated", all(one, states(kruise.StateNormal, 4)))
 	s.stays("no other is", one)
 }
 
@@ -221,7 +221,7 @@ func TestQualityOfService(t *testing.T) {
 	s.make(1, inPlace, resources("100m", "100Mi", "200m"))
 	before := s.see("the pod", allReady(1)).pods
 	s.edit(resources("200m", "100Mi", "300m"))
-	v := s.see("it is resized", all(allReady(1), kept(before, 1), states(apps.StateNormal, 1), func(v view) error {
+	v := s.see("it is resized", all(allReady(1), kept(before, 1), states(kruise.StateNormal, 1), func(v view) error {
 		if r := container(&v.pods[0], "main").Resources; r == nil || r.Requests.Cpu().String() != "200m" {
 			return fmt.Errorf("resources %+v", r)
 		}
@@ -231,7 +231,7 @@ func TestQualityOfService(t *testing.T) {
 		t.Errorf("container %+v", c)
 	}
 	s.edit(image("main:2"), resources("300m", "100Mi", "300m"))
-	v = s.see("another pod", all(allReady(1), kept(before, 0), states(apps.StateNormal, 1)))
+	v = s.see("another pod", all(allReady(1), kept(before, 0), states(kruise.StateNormal, 1)))
 	if v.pods[0].Status.QOSClass != corev1.PodQOSGuaranteed {
 		t.Errorf("class %s", v.pods[0].Status.QOSClass)
 	}

@@ -10,9 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/rehearse-k8s/rehearse/api/apps"
-	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
-	"github.com/rehearse-k8s/rehearse/api/apps/v1beta1"
+	"github.com/rehearse-k8s/rehearse/api/kruise"
+	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/api/kruise/v1beta1"
 )
 
 // TestHostNetwork: upstream's "creates with hostNetwork pod and containerPort without
@@ -35,11 +35,11 @@ func TestHostNetwork(t *testing.T) {
 func TestPreNormal(t *testing.T) {
 	const door = "e2e/let-in"
 	s := begin(t)
-	s.make(1, deadline(2), hooks(apps.Lifecycle{PreNormal: &apps.LifecycleHook{FinalizersHandler: []string{door}}}))
-	v := s.see("the pod is ready, and not let in", all(allReady(1), states(apps.StatePreparingNormal, 1), reason(v1alpha1.ReasonUpdated)))
-	s.see("the deadline is over", all(states(apps.StatePreparingNormal, 1), reason(v1alpha1.ReasonDeadlineExceeded)))
+	s.make(1, deadline(2), hooks(kruise.Lifecycle{PreNormal: &kruise.LifecycleHook{FinalizersHandler: []string{door}}}))
+	v := s.see("the pod is ready, and not let in", all(allReady(1), states(kruise.StatePreparingNormal, 1), reason(v1alpha1.ReasonUpdated)))
+	s.see("the deadline is over", all(states(kruise.StatePreparingNormal, 1), reason(v1alpha1.ReasonDeadlineExceeded)))
 	s.editPod(v.pods[0].Name, func(p *corev1.Pod) { p.Finalizers = append(p.Finalizers, door) })
-	s.see("the pod is available", all(states(apps.StateNormal, 1), kept(v.pods, 1), reason(v1alpha1.ReasonAvailable), func(v view) error {
+	s.see("the pod is available", all(states(kruise.StateNormal, 1), kept(v.pods, 1), reason(v1alpha1.ReasonAvailable), func(v view) error {
 		if v.set.Status.UpdatedAvailableReplicas != 1 {
 			return errors.New("the status does not say so")
 		}
@@ -53,13 +53,13 @@ func TestPreNormal(t *testing.T) {
 func TestUnschedulable(t *testing.T) {
 	s := begin(t)
 	s.make(1, deadline(2), func(c *v1beta1.CloneSet) { c.Spec.Template.Spec.SchedulerName = "nobody" })
-	s.see("the deadline is over", all(numbers(1, 0, 1, 0), states(apps.StatePreparingNormal, 1), reason(v1alpha1.ReasonDeadlineExceeded)))
+	s.see("the deadline is over", all(numbers(1, 0, 1, 0), states(kruise.StatePreparingNormal, 1), reason(v1alpha1.ReasonDeadlineExceeded)))
 	v, err := s.view()
 	if err != nil || v.pods[0].Spec.NodeName != "" || v.pods[0].Status.Phase != corev1.PodPending {
 		t.Fatalf("%v\n%s", err, s.picture())
 	}
 	s.edit(func(c *v1beta1.CloneSet) { c.Spec.Template.Spec.SchedulerName = corev1.DefaultSchedulerName })
-	s.see("another pod is available", all(allReady(1), kept(v.pods, 0), states(apps.StateNormal, 1), reason(v1alpha1.ReasonAvailable)))
+	s.see("another pod is available", all(allReady(1), kept(v.pods, 0), states(kruise.StateNormal, 1), reason(v1alpha1.ReasonAvailable)))
 }
 
 // TestNoDeadline: upstream's "creates with maxInt32 progressDeadlineSeconds".
@@ -98,7 +98,7 @@ func TestScale(t *testing.T) {
 		t.Errorf("defaults %+v", u)
 	}
 	s.edit(replicas(3))
-	s.see("three pods", all(allReady(3), kept(v.pods, 1), states(apps.StateNormal, 3), reason(v1alpha1.ReasonAvailable)))
+	s.see("three pods", all(allReady(3), kept(v.pods, 1), states(kruise.StateNormal, 3), reason(v1alpha1.ReasonAvailable)))
 	s.edit(replicas(1))
 	s.see("one pod again", all(allReady(1), none, reason(v1alpha1.ReasonAvailable)))
 }
@@ -133,7 +133,7 @@ func TestScaleOneByOne(t *testing.T) {
 func TestPaused(t *testing.T) {
 	s := begin(t)
 	s.make(3, deadline(600), func(c *v1beta1.CloneSet) { rolling(c).Paused = true })
-	s.see("the pods are ready", all(allReady(3), states(apps.StateNormal, 3)))
+	s.see("the pods are ready", all(allReady(3), states(kruise.StateNormal, 3)))
 	s.edit(image("main:2"))
 	v := s.see("it is paused", all(numbers(3, 3, 0, 0), reason(v1alpha1.ReasonPaused)))
 	s.stays("no pod is updated", kept(v.pods, 3))
@@ -143,7 +143,7 @@ func TestPaused(t *testing.T) {
 			return errors.New("it is not ready")
 		}
 		return nil
-	}, kept(v.pods, 3), states(apps.StateNormal, 4)))
+	}, kept(v.pods, 3), states(kruise.StateNormal, 4)))
 	s.edit(func(c *v1beta1.CloneSet) { rolling(c).Paused = false })
 	s.see("all are updated", all(allReady(4), reason(v1alpha1.ReasonAvailable)))
 }

@@ -17,8 +17,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/rehearse-k8s/rehearse/api/apps"
-	"github.com/rehearse-k8s/rehearse/api/apps/v1beta1"
+	"github.com/rehearse-k8s/rehearse/api/kruise"
+	"github.com/rehearse-k8s/rehearse/api/kruise/v1beta1"
 )
 
 // patience is how long a case waits for what is to come; while is how long it looks
@@ -150,11 +150,11 @@ func (v view) agrees() error {
 	updated, up := 0, 0
 	for i := range v.pods {
 		p := &v.pods[i]
-		if p.Labels[apps.LabelRevision] == v.set.Status.UpdateRevision {
+		if p.Labels[kruise.LabelRevision] == v.set.Status.UpdateRevision {
 			updated++
 		}
 		if ready(p) && !slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-			return c.Type == apps.ConditionInPlaceUpdateReady && c.Status == corev1.ConditionFalse
+			return c.Type == kruise.ConditionInPlaceUpdateReady && c.Status == corev1.ConditionFalse
 		}) {
 			up++
 		}
@@ -196,7 +196,7 @@ func (s *scene) picture() string {
 	status, _ := json.Marshal(v.set.Status)
 	fmt.Fprintf(&b, "status %s\n", status)
 	for _, p := range slices.Concat(v.pods, v.going) {
-		fmt.Fprintf(&b, "pod %s %s %s, state %s, ready %t, going %t", p.Name, p.Labels[apps.LabelRevision], p.Status.Phase, state(&p), ready(&p), p.DeletionTimestamp != nil)
+		fmt.Fprintf(&b, "pod %s %s %s, state %s, ready %t, going %t", p.Name, p.Labels[kruise.LabelRevision], p.Status.Phase, state(&p), ready(&p), p.DeletionTimestamp != nil)
 		for _, c := range p.Status.ContainerStatuses {
 			fmt.Fprintf(&b, "; %s %s ready %t restarts %d", c.Name, c.Image, c.Ready, c.RestartCount)
 		}

@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/rehearse-k8s/rehearse/api/apps"
-	"github.com/rehearse-k8s/rehearse/api/apps/v1alpha1"
-	"github.com/rehearse-k8s/rehearse/api/apps/v1beta1"
+	"github.com/rehearse-k8s/rehearse/api/kruise"
+	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/api/kruise/v1beta1"
 )
 
 // Changes of a CloneSet that cases make.
@@ -50,7 +50,7 @@ func annotation(key, value string) change {
 func without(key string) change {
 	return func(c *v1beta1.CloneSet) { delete(c.Spec.Template.Annotations, key) }
 }
-func hooks(l apps.Lifecycle) change {
+func hooks(l kruise.Lifecycle) change {
 	return func(c *v1beta1.CloneSet) { c.Spec.Lifecycle = &l }
 }
 
@@ -103,7 +103,7 @@ func reason(want string) func(view) error {
 }
 
 // states are those of so many pods.
-func states(want apps.LifecycleState, n int) func(view) error {
+func states(want kruise.LifecycleState, n int) func(view) error {
 	return func(v view) error {
 		got := 0
 		for i := range v.pods {
@@ -126,7 +126,9 @@ func none(v view) error {
 	return nil
 }
 
-func state(p *corev1.Pod) apps.LifecycleState { return apps.LifecycleState(p.Labels[apps.LabelState]) }
+func state(p *corev1.Pod) kruise.LifecycleState {
+	return kruise.LifecycleState(p.Labels[kruise.LabelState])
+}
 
 func ready(p *corev1.Pod) bool { return readyCondition(p).Status == corev1.ConditionTrue }
 
@@ -174,7 +176,7 @@ func container(p *corev1.Pod, name string) corev1.ContainerStatus {
 // of are the pods of a revision.
 func of(v view, revision string) (pods []corev1.Pod) {
 	for _, p := range v.pods {
-		if p.Labels[apps.LabelRevision] == revision {
+		if p.Labels[kruise.LabelRevision] == revision {
 			pods = append(pods, p)
 		}
 	}

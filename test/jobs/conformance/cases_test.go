@@ -12,12 +12,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 	upstream "k8s.io/kubernetes/pkg/controller/job"
 
-	"github.com/rehearse-k8s/rehearse/controller/jobs"
-	"github.com/rehearse-k8s/rehearse/report"
-	"github.com/rehearse-k8s/rehearse/sim"
+	"github.com/rehearse-k8s/rehearse/internal/controller/jobs"
+	"github.com/rehearse-k8s/rehearse/internal/report"
+	"github.com/rehearse-k8s/rehearse/internal/sim"
+	workload "github.com/rehearse-k8s/rehearse/internal/workload/job"
 	"github.com/rehearse-k8s/rehearse/simtest"
 	"github.com/rehearse-k8s/rehearse/simtest/kubecontrollers"
-	workload "github.com/rehearse-k8s/rehearse/workload/job"
 )
 
 // behaviour is a case: what both controllers must do, or in what they differ.

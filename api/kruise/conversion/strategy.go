@@ -1,0 +1,112 @@
+package conversion
+
+import (
+	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/api/kruise/v1beta1"
+)
+
+const (
+	updatePath  = "spec.updateStrategy"
+	rollingPath = updatePath + ".rollingUpdate"
+)
+
+// words are the type of update as v1beta1 says it.
+type words struct {
+	Type   *string `json:"type,omitempty"`
+	Policy *string `json:"podUpdatePolicy,omitempty"`
+	// Block: rollingUpdate is there.
+	Block bool `json:"rollingUpdate,omitempty"`
+}
+
+// alphaType is the one word that v1alpha1 has for them.
+func (w words) alphaType() *string {
+	if w.Type == nil || *w.Type != string(v1beta1.RollingUpdate) {
+		if w.Type == nil && w.Policy != nil {
+			return w.Policy
+		}
+		return w.Type
+	}
+	if w.Policy == nil {
+		return new(string(v1alpha1.ReCreate))
+	}
+	return w.Policy
+}
+
+// betaWords are the words for a type of v1alpha1 when nothing else is known; fields tells
+// whether there is anything to put into the block.
+func betaWords(alpha *string, fields bool) words {
+	switch {
+	case alpha == nil:
+		return words{Block: fields}
+	case *alpha == string(v1alpha1.ReCreate), *alpha == string(v1alpha1.InPlaceIfPossible), *alpha == string(v1alpha1.InPlaceOnly):
+		return words{Type: new(string(v1beta1.RollingUpdate)), Policy: alpha, Block: true}
+	case *alpha == string(v1alpha1.OnDelete) && fields:
+		// The default of v1beta1, so that an object with all its defaults has nothing to
+		// remember.
+		return words{Type: alpha, Policy: new(string(v1beta1.ReCreate)), Block: true}
+	default:
+		return words{Type: alpha, Block: fields}
+	}
+}
+
+func (w words) equal(other words) bool {
+	return same(w.Type, other.Type) && same(w.Policy, other.Policy) && w.Block == other.Block
+}
+
+func same(a, b *string) bool { return a == nil && b == nil || a != nil && b != nil && *a == *b }
+
+// nest puts v1alpha1's fields into the block. The words of before hold as long as they
+// mean the type that is there.
+func (c *cloneSet) nest(before *words) error {
+	alpha, err := optionalText(c.update, "type", updatePath+".type")
+	if err != nil {
+		return err
+	}
+	rolling := c.update
+	delete(rolling, "type")
+	w := betaWords(alpha, len(rolling) > 0)
+	if before != nil && same(before.alphaType(), alpha) {
+		w = *before
+		w.Block = w.Block || len(rolling) > 0
+	}
+	c.update = map[string]any{}
+	c.spec["updateStrategy"] = c.update
+	if w.Type != nil {
+		c.update["type"] = *w.Type
+	}
+	if w.Policy != nil {
+		rolling["podUpdatePolicy"] = *w.Policy
+	}
+	if w.Block {
+		c.update["rollingUpdate"] = rolling
+	}
+	return nil
+}
+
+// flatten takes the fields out of the block, and remembers the words if they are not the
+// ones that nest would choose.
+func (c *cloneSet) flatten(mine *recollection) error {
+	var w words
+	var err error
+	if w.Type, err = optionalText(c.update, "type", updatePath+".type"); err != nil {
+		return err
+	}
+	rolling, there, err := child(c.update, "rollingUpdate", rollingPath)
+	if err != nil {
+		return err
+	}
+	if w.Policy, err = optionalText(rolling, "podUpdatePolicy", rollingPath+".podUpdatePolicy"); err != nil {
+		return err
+	}
+	w.Block = there
+	delete(rolling, "podUpdatePolicy")
+	if !w.equal(betaWords(w.alphaType(), len(rolling) > 0)) {
+		mine.V1beta1 = &w
+	}
+	c.update = rolling
+	c.spec["updateStrategy"] = c.update
+	if alpha := w.alphaType(); alpha != nil {
+		c.update["type"] = *alpha
+	}
+	return nil
+}

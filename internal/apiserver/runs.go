@@ -1,0 +1,212 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/rest"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+
+	"github.com/rehearse-k8s/rehearse/internal/store"
+)
+
+// A server with Options.Runs serves requests that speak of a run's world
+// (store.WithRun) beside those of the process's own. What the server knows by
+// informers of its own (CRDs, roles, priority classes, webhook configurations)
+// it knows of the process's world only, so the admission plugins that would read
+// a run's objects through such an informer are left out, and the one whose answer
+// a controller depends on, the life of namespaces, reads the run's world itself.
+
+// blindPlugins are the admission plugins that would judge a run by the process's
+// world.
+var blindPlugins = []string{
+	"NamespaceLifecycle", // runNamespaces takes its place
+	"ServiceAccount", "PodSecurity", "LimitRanger", "ResourceQuota",
+	"PodResizeValidator", // it asks for the node of a pod
+}
+
+// ownAffairs are upstream's hooks by which a server writes about itself: the service
+// default/kubernetes with its endpoints, its identity's lease, the certificates it
+// trusts. Nobody reads that in a process of runs, no run's world has it, and those writes come by the
+// machine's clock: what they draw from math/rand would be missing in the run under way.
+var ownAffairs = []string{
+	"bootstrap-controller",
+	"start-kube-apiserver-identity-lease-controller", "start-kube-apiserver-identity-lease-garbage-collector",
+	"start-legacy-token-tracking-controller",
+	"start-cluster-authentication-info-controller",
+}
+
+const runNamespacesPlugin = "RunNamespaces"
+
+func useRunAdmission(o *options.ServerRunOptions, worlds *store.Worlds) {
+	a := o.Admission.GenericAdmission
+	a.DisablePlugins = append(a.DisablePlugins, blindPlugins...)
+	a.Plugins.Register(runNamespacesPlugin, func(io.Reader) (admission.Interface, error) {
+		return &runNamespaces{admission.NewHandler(admission.Create, admission.Update, admission.Delete), worlds}, nil
+	})
+	a.RecommendedPluginOrder = append([]string{runNamespacesPlugin}, a.RecommendedPluginOrder...)
+}
+
+// runNamespaces refuses writes into namespaces that do not exist and creates in
+// those that are being deleted, as upstream's NamespaceLifecycle does, from the
+// world that the request speaks of.
+type runNamespaces struct {
+	*admission.Handler
+	worlds *store.Worlds
+}
+
+var namespaces = schema.GroupResource{Resource: "namespaces"}
+
+// Admit implements admission.MutationInterface.
+func (p *runNamespaces) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetKind().GroupKind() == (schema.GroupKind{Kind: "Namespace"}) {
+		if a.GetOperation() == admission.Delete && immortal(a.GetName()) {
+			return apierrors.NewForbidden(namespaces, a.GetName(), errors.New("this namespace may not be deleted"))
+		}
+		return nil
+	}
+	if a.GetNamespace() == "" || a.GetOperation() == admission.Delete || a.GetResource().Group == "authorization.k8s.io" {
+		return nil
+	}
+	namespace, err := p.namespace(ctx, a.GetNamespace())
+	if err != nil {
+		return err
+	}
+	if a.GetOperation() != admission.Create || namespace.Status.Phase != corev1.NamespaceTerminating {
+		return nil
+	}
+	refused := apierrors.NewForbidden(a.GetResource().GroupResource(), a.GetName(),
+		fmt.Errorf("unable to create new content in namespace %s because it is being terminated", a.GetNamespace()))
+	refused.ErrStatus.Details.Causes = append(refused.ErrStatus.Details.Causes, metav1.StatusCause{
+		Type:    corev1.NamespaceTerminatingCause,
+		Message: fmt.Sprintf("namespace %s is being terminated", a.GetNamespace()),
+		Field:   "metadata.namespace",
+	})
+	return refused
+}
+
+func immortal(namespace string) bool {
+	return namespace == metav1.NamespaceDefault || namespace == metav1.NamespaceSystem || namespace == metav1.NamespacePublic
+}
+
+func (p *runNamespaces) namespace(ctx context.Context, name string) (*corev1.Namespace, error) {
+	value, _, _, _, ok := p.worlds.World(store.RunFrom(ctx)).RawGet("/namespaces/" + name)
+	if !ok {
+		return nil, apierrors.NewNotFound(namespaces, name)
+	}
+	obj, err := runtime.Decode(legacyscheme.Codecs.UniversalDeserializer(), value)
+	if err != nil {
+		return nil, apierrors.NewInternalError(fmt.Errorf("namespace %s: %w", name, err))
+	}
+	namespace, ok := obj.(*corev1.Namespace)
+	if !ok {
+		return nil, apierrors.NewInternalError(fmt.Errorf("namespace %s is stored as %T", name, obj))
+	}
+	return namespace, nil
+}
+
+// Door serves one request. whole is false if the server dropped the connection in
+// mid-answer.
+type Door func(http.ResponseWriter, *http.Request) (whole bool)
+
+// InProcess is the in-process door for a caller that brings its own response
+// writer, as user.
+func (s *Server) InProcess(user string) Door {
+	who := component(user)
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		t := RoundTripper{User: who}
+		r = t.serverRequest(r, r.Context())
+		if run := store.RunFrom(r.Context()); run != "" && indirect(r) {
+			defer s.working.enter(run)()
+		}
+		return serve(s.doors.inProcess, w, r)
+	}
+}
+
+// RunConfig is RESTConfig for requests that speak of a run's world.
+func (s *Server) RunConfig(run, user string) *rest.Config {
+	c := s.RESTConfig(user)
+	next := c.Transport
+	c.Transport = roundTripperFunc(func(r *http.Request) (*http.Response, error) {
+		if indirect(r) {
+			defer s.working.enter(run)()
+		}
+		return next.RoundTrip(r.WithContext(store.WithRun(r.Context(), run)))
+	})
+	return c
+}
+
+// indirect tells whether the server may serve a request by requests of its own.
+func indirect(r *http.Request) bool {
+	return r.Method != http.MethodGet && (strings.Contains(r.URL.Path, "/services") || strings.HasSuffix(r.URL.Path, "/eviction"))
+}
+
+// ownRequest tells whether a request of the server's own client may belong to one
+// that is indirect: the allocator of Service addresses keeps IPAddress objects, an
+// eviction looks into PodDisruptionBudgets and writes their status.
+func ownRequest(r *http.Request) bool {
+	return strings.Contains(r.URL.Path, "/ipaddresses") || strings.Contains(r.URL.Path, "/poddisruptionbudgets")
+}
+
+// workingFor sends what the server asks by a client of its own to the run whose
+// request it works for. It asks without the request's context, so the run is noted
+// beside it: one such request of a run at a time.
+type workingFor struct {
+	one sync.Mutex // held by the request
+
+	mu  sync.Mutex
+	run string
+}
+
+func (a *workingFor) enter(run string) (leave func()) {
+	a.one.Lock()
+	a.set(run)
+	return func() {
+		a.set("")
+		a.one.Unlock()
+	}
+}
+
+func (a *workingFor) set(run string) {
+	a.mu.Lock()
+	a.run = run
+	a.mu.Unlock()
+}
+
+func (a *workingFor) current() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.run
+}
+
+// wrap lets the server's own client bring the run.
+func (a *workingFor) wrap(c *genericapiserver.Config, d *doors) {
+	c.LoopbackClientConfig = rest.CopyConfig(c.LoopbackClientConfig)
+	c.LoopbackClientConfig.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripperFunc(func(r *http.Request) (*http.Response, error) {
+			run := a.current()
+			if run == "" || !ownRequest(r) || endless(r) {
+				return next.RoundTrip(r)
+			}
+			own := &RoundTripper{Handler: d.inProcess, User: component("system:apiserver")}
+			return own.RoundTrip(r.WithContext(store.WithRun(r.Context(), run)))
+		})
+	})
+}
+
+type roundTripperFunc func(*http.Request) (*http.Response, error)
+
+func (f roundTripperFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

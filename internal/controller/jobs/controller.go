@@ -1,0 +1,50 @@
+package jobs
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"github.com/rehearse-k8s/rehearse/internal/controller/reconcile"
+)
+
+// key is what the queue holds: a Job, or a pod that we hold and that belongs to nobody.
+type key struct {
+	namespace, name string
+	uid             types.UID
+	pod             bool
+}
+
+// Ref implements shell.Key.
+func (k key) Ref() klog.ObjectRef { return klog.KRef(k.namespace, k.name) }
+
+// Controller looks after Jobs.
+type Controller = reconcile.Controller
+
+// New builds the controller. Nothing is asked of the API before Run.
+func New(config *rest.Config, o Options) (*Controller, error) {
+	o.complete()
+	config = reconcile.Unlimited(config)
+	feed := o.Pods
+	corrections := &reconcile.Corrections{}
+	departed := func(why error) {
+		feed.Relist()
+		o.Metrics.restarted(corrections.Note(why))
+	}
+	return reconcile.NewController(kind, o.Lead, departed, func() (reconcile.Life, error) {
+		life, err := newInstance(config, o, corrections)
+		o.Pods = nil // another life begins because a cache was wrong: it reads for itself
+		return life, err
+	})
+}
+
+// kind is what logs and errors call what is looked after.
+const kind = "Job"
+
+// Runner is the controller as a function of its client, for worlds that start and end
+// it again and again.
+func Runner(o Options) func(context.Context, *rest.Config) error {
+	return reconcile.Runner(func(config *rest.Config) (*Controller, error) { return New(config, o) })
+}

@@ -1,0 +1,151 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/rehearse-k8s/rehearse/internal/controller/reconcile"
+	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
+)
+
+// instance is one life of the controller: caches, queue and memory.
+type instance struct {
+	options   Options
+	client    kubernetes.Interface
+	informers informers.SharedInformerFactory
+	jobs      cache.SharedIndexInformer
+	pods      cache.SharedIndexInformer
+	queue     workqueue.TypedRateLimitingInterface[key]
+	memories  memories
+	events    *reconcile.Events
+	metrics   *Metrics
+	metadata  metadata.Interface // for the audit
+}
+
+func newInstance(config *rest.Config, o Options, corrections *reconcile.Corrections) (*instance, error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := metadata.NewForConfig(metadata.ConfigFor(config))
+	if err != nil {
+		return nil, err
+	}
+	c := &instance{
+		options: o, client: client, metrics: o.Metrics, metadata: objects,
+		informers: informers.NewSharedInformerFactoryWithOptions(o.Pods.Client(client, "", nil), 0, informers.WithTransform(corrections.Transform(stages.Trim)), informers.WithTweakListOptions(reconcile.Consistent)),
+	}
+	c.jobs, c.pods = c.informers.Batch().V1().Jobs().Informer(), c.informers.Core().V1().Pods().Informer()
+	if err := c.watch(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Run implements shell.Life: it looks after Jobs until ctx ends or the audit finds that a
+// cache is wrong.
+func (c *instance) Run(ctx context.Context, synced func()) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var err error
+	if c.events, err = reconcile.NewEvents(c.options.Events, scheme.Scheme, "job-controller"); err != nil {
+		return err
+	}
+	defer c.events.Shutdown()
+	c.queue = reconcile.NewQueue("job", newLanes(c.memories.urgent))
+	defer context.AfterFunc(ctx, c.queue.ShutDown)()
+	c.informers.Start(ctx.Done())
+	defer c.informers.Shutdown()
+	if !cache.WaitForCacheSync(ctx.Done(), c.jobs.HasSynced, c.pods.HasSynced) {
+		return nil
+	}
+	synced()
+	var audit sync.WaitGroup
+	if c.options.Audit > 0 {
+		audit.Go(func() { stop(reconcile.Audit(ctx, c.options.Audit, c.metadata, c.audited, reconcile.First)) })
+	}
+	reconcile.Work(ctx, kind, c.queue, c.options.Workers, c.work)
+	audit.Wait()
+	if cause := context.Cause(ctx); errors.Is(cause, reconcile.ErrDeparted) {
+		return cause
+	}
+	return nil
+}
+
+// work looks after one key, and says when to look again at the latest.
+func (c *instance) work(ctx context.Context, k key) (time.Duration, error) {
+	began := time.Now()
+	o, err := c.sync(ctx, k)
+	c.metrics.synced(o, time.Since(began), err)
+	return o.wake, err
+}
+
+func (c *instance) job(k key) (*batchv1.Job, error) {
+	obj, found, err := c.jobs.GetIndexer().GetByKey(k.namespace + "/" + k.name)
+	if err != nil || !found {
+		return nil, err
+	}
+	if j := obj.(*batchv1.Job); j.UID == k.uid && k.uid != "" {
+		return j, nil
+	}
+	return nil, nil
+}
+
+func (c *instance) pod(namespace, name string) *corev1.Pod {
+	obj, found, err := c.pods.GetIndexer().GetByKey(namespace + "/" + name)
+	if err != nil || !found {
+		return nil
+	}
+	return obj.(*corev1.Pod)
+}
+
+// store is the cache of a resource.
+func (c *instance) store(resource string) cache.Store {
+	if resource == jobsResource {
+		return c.jobs.GetStore()
+	}
+	return c.pods.GetStore()
+}
+
+const (
+	jobsResource = "jobs"
+	podsResource = "pods"
+)
+
+// audited are the Jobs, and the pods that bear the name of one; all pods where a Job has
+// a selector of the user's own, whose pods need not bear it.
+func (c *instance) audited() []reconcile.Audited {
+	pods := reconcile.Audited{
+		Resource: corev1.SchemeGroupVersion.WithResource(podsResource), Selector: batchv1.JobNameLabel, Informer: c.pods,
+		Concerns: func(o metav1.Object) bool {
+			_, ok := o.GetLabels()[batchv1.JobNameLabel]
+			return ok
+		},
+		Live: func(ctx context.Context, namespace, name string) (metav1.Object, error) {
+			return c.client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+		},
+	}
+	if len(c.jobs.GetIndexer().ListIndexFuncValues(manual)) > 0 {
+		pods.Selector, pods.Concerns = "", reconcile.All
+	}
+	jobs := reconcile.Audited{
+		Resource: batchv1.SchemeGroupVersion.WithResource(jobsResource), Informer: c.jobs, Concerns: reconcile.All,
+		Live: func(ctx context.Context, namespace, name string) (metav1.Object, error) {
+			return c.client.BatchV1().Jobs(namespace).Get(ctx, name, metav1.GetOptions{})
+		},
+	}
+	return []reconcile.Audited{jobs, pods}
+}

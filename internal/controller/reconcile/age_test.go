@@ -1,0 +1,31 @@
+package reconcile
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestInTime: a write may be sent for maxAge after its decision, and not later by either clock.
+func TestInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var m Memory
+		if err := m.InTime(time.Now()); !errors.Is(err, ErrStale) {
+			t.Errorf("without a decision: error %v", err)
+		}
+		m.Decided(time.Now())
+		time.Sleep(maxAge)
+		if err := m.InTime(time.Now()); err != nil {
+			t.Errorf("after %s: %v", maxAge, err)
+		}
+		time.Sleep(time.Millisecond)
+		if err := m.InTime(time.Now()); !errors.Is(err, ErrStale) {
+			t.Errorf("after more than %s: error %v", maxAge, err)
+		}
+		m.Decided(time.Now())
+		if err := m.InTime(time.Now()); err != nil {
+			t.Errorf("decided again: %v", err)
+		}
+	})
+}

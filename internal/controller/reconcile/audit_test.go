@@ -1,0 +1,212 @@
+package reconcile
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+)
+
+// fakeServer is an API server with a watch cache: lists show listed, at a revision, and reads by name show stored.
+type fakeServer struct {
+	listed, stored map[string]metav1.ObjectMeta // by name
+	revision       string
+	reads          []string // the names that were read
+}
+
+func (s *fakeServer) RoundTrip(r *http.Request) (*http.Response, error) {
+	partial := metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"}
+	code, answer := http.StatusOK, any(nil)
+	if name := path.Base(r.URL.Path); name == "pods" {
+		list := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"}}
+		list.ResourceVersion = s.revision
+		for _, o := range s.listed {
+			list.Items = append(list.Items, metav1.PartialObjectMetadata{TypeMeta: partial, ObjectMeta: o})
+		}
+		answer = list
+	} else if s.reads = append(s.reads, name); s.stored[name].Name == name {
+		answer = &metav1.PartialObjectMetadata{TypeMeta: partial, ObjectMeta: s.stored[name]}
+	} else {
+		code, answer = http.StatusNotFound, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Failure", Reason: metav1.StatusReasonNotFound, Code: 404}
+	}
+	body, err := json.Marshal(answer)
+	return &http.Response{
+		StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(string(body))), Request: r,
+	}, err
+}
+
+type fakeInformer struct {
+	cache.SharedIndexInformer
+	store cache.Store
+}
+
+func (f fakeInformer) GetStore() cache.Store { return f.store }
+
+func podMeta(name, revision string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name), ResourceVersion: revision}
+}
+
+// audits runs some rounds of an audit and returns what it found.
+func audits(t *testing.T, s *fakeServer, rounds int, reached string, cached ...metav1.ObjectMeta) (found []*Departed) {
+	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+	var all []any
+	for _, m := range cached {
+		all = append(all, &corev1.Pod{ObjectMeta: m})
+	}
+	if err := store.Replace(all, reached); err != nil {
+		t.Fatal(err)
+	}
+	client, err := metadata.NewForConfig(&rest.Config{Transport: s, QPS: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := func() []Audited {
+		return []Audited{{
+			Resource: corev1.SchemeGroupVersion.WithResource("pods"), Informer: fakeInformer{store: store}, Concerns: All,
+			Live: func(_ context.Context, _, name string) (metav1.Object, error) {
+				if o, ok := s.stored[name]; ok {
+					return &corev1.Pod{ObjectMeta: o}, nil
+				}
+				return nil, missing(name)
+			},
+		}}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rounds)*10*time.Minute+time.Minute)
+	defer cancel()
+	if err := Audit(ctx, 10*time.Minute, client, kinds, func(d *Departed) error {
+		found = append(found, d)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// TestAudit: what a list shows, and what only a read by name shows.
+func TestAudit(t *testing.T) {
+	as := func(all ...metav1.ObjectMeta) map[string]metav1.ObjectMeta {
+		m := map[string]metav1.ObjectMeta{}
+		for _, o := range all {
+			m[o.Name] = o
+		}
+		return m
+	}
+	old, changed, other := podMeta("a", "5"), podMeta("a", "9"), podMeta("a", "9")
+	other.UID = "another"
+	for name, c := range map[string]struct {
+		cached, listed, stored map[string]metav1.ObjectMeta
+		revision               string
+		want                   string // text of what is found
+		corrected              bool
+	}{
+		"all are the same":          {as(old), as(old), as(old), "20", "", false},
+		"the cache missed a change": {as(old), as(changed), as(changed), "20", "the cache is at revision 5, the API is at revision 9", false},
+		"the cache missed the end":  {as(old), as(), as(), "20", "the cache is at revision 5, the API does not have it", false},
+		"the cache missed the rest": {as(), as(old), as(old), "20", "the cache does not have it, the API is at revision 5", false},
+		"the server missed a change": {as(old), as(old), as(changed), "20",
+			"the cache is at revision 5, the API is at revision 9 when it is read by name, but lists what the cache has", true},
+		"the server missed the end": {as(old), as(old), as(), "20",
+			"the cache is at revision 5, the API does not have it when it is read by name, but lists what the cache has", true},
+		"the server missed another one":  {as(old), as(old), as(other), "20", "lists what the cache has", true},
+		"the cache is newer than a list": {as(changed), as(old), as(changed), "20", "", false},
+		"the store was restored":         {as(changed), as(old), as(old), "7", "audit pods: the cache is at revision 20, the API is at revision 7, which is older", false},
+		"the store was restored, and the object too": {as(changed), as(old), as(old), "20",
+			"audit pods default/a: the cache is at revision 9, the API is at revision 5, which is older", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var cached []metav1.ObjectMeta
+				for _, o := range c.cached {
+					cached = append(cached, o)
+				}
+				found := audits(t, &fakeServer{listed: c.listed, stored: c.stored, revision: c.revision}, 1, "20", cached...)
+				if c.want == "" {
+					if len(found) > 0 {
+						t.Errorf("found %v", found)
+					}
+					return
+				}
+				if len(found) != 1 || !strings.Contains(found[0].Error(), c.want) || !errors.Is(found[0], ErrDeparted) {
+					t.Fatalf("found %v, want %s", found, c.want)
+				}
+				var corrections Corrections
+				if corrections.Note(found[0]) != c.corrected {
+					t.Fatalf("corrected: %t, want %t", !c.corrected, c.corrected)
+				}
+				if c.corrected {
+					testTransform(t, &corrections, c.stored["a"])
+				}
+			})
+		})
+	}
+}
+
+// testTransform wants pod a at revision 5 to be taken as it is stored, and what is newer as it comes.
+func testTransform(t *testing.T, c *Corrections, stored metav1.ObjectMeta) {
+	transform := c.Transform(func(obj any) (any, error) { return obj, nil })
+	shown := func(m metav1.ObjectMeta) metav1.ObjectMeta {
+		obj, err := transform(&corev1.Pod{ObjectMeta: m})
+		if err == nil {
+			obj, err = transform(obj) // client-go may do so
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return obj.(*corev1.Pod).ObjectMeta
+	}
+	want := podMeta("a", "9")
+	if stored.UID != want.UID {
+		want.UID, want.ResourceVersion = "", "5"
+	}
+	for range 2 {
+		if got := shown(podMeta("a", "5")); got.UID != want.UID || got.ResourceVersion != want.ResourceVersion || got.Name != "a" {
+			t.Errorf("shown %+v, want %+v", got, want)
+		}
+	}
+	for _, m := range []metav1.ObjectMeta{podMeta("b", "5"), podMeta("a", "7"), podMeta("a", "5")} { // after 7 nothing is corrected
+		if got := shown(m); got.UID != m.UID || got.ResourceVersion != m.ResourceVersion {
+			t.Errorf("shown %+v, want %+v", got, m)
+		}
+	}
+}
+
+// TestAuditReads: each round reads what should be gone by now, and others in turn.
+func TestAuditReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &fakeServer{stored: map[string]metav1.ObjectMeta{}, revision: "20"}
+		var cached []metav1.ObjectMeta
+		for n := range 2*auditReads + 100 {
+			m := podMeta(fmt.Sprintf("pod-%04d", n), "5")
+			if n == 700 {
+				m.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+			}
+			cached = append(cached, m)
+			s.stored[m.Name] = m
+		}
+		s.listed = s.stored
+		if found := audits(t, s, 3, "20", cached...); len(found) > 0 {
+			t.Errorf("found %v", found)
+		}
+		times := map[string]int{}
+		for _, name := range s.reads {
+			times[name]++
+		}
+		if len(s.reads) != 3*auditReads || len(times) != len(cached) || times["pod-0700"] != 3 || s.reads[auditReads] != "pod-0700" {
+			t.Errorf("%d reads of %d objects, %d of the one that should be gone", len(s.reads), len(times), times["pod-0700"])
+		}
+	})
+}

@@ -1,0 +1,17 @@
+package reconcile
+
+import (
+	"errors"
+
+	"k8s.io/client-go/tools/cache"
+)
+
+// RequireRevisions returns an error if the stores of client-go do not report their resourceVersion: without it
+// nothing shows whether a cache has this controller's own writes.
+func RequireRevisions() error {
+	s := cache.NewStore(cache.MetaNamespaceKeyFunc)
+	if s.Bookmark("1"); s.LastStoreSyncResourceVersion() == "1" {
+		return nil
+	}
+	return errors.New("caches do not report their resourceVersion: remove the environment variable KUBE_FEATURE_AtomicFIFO, or set it to true")
+}

@@ -1,0 +1,382 @@
+package stages
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+
+	"github.com/rehearse-k8s/rehearse/stage"
+)
+
+// StageEngine plays stages on the nodes it manages and on their pods, on all
+// objects of other kinds that there are stages for, and keeps the nodes' leases.
+// Make it with NewStageEngine, run it once with Run.
+type StageEngine struct {
+	options   StageOptions
+	client    kubernetes.Interface
+	table     *table
+	leases    *leaseBook
+	direct    *direct
+	addresses *addresses
+	started   time.Time
+	playing   time.Time // nothing was late before
+	sharer    sharer
+	counters  counters
+
+	users    *users
+	mapper   *restmapper.DeferredDiscoveryRESTMapper
+	looked   atomic.Int64 // when the mapper was reset last, in nanoseconds since started
+	dynamic  dynamic.Interface
+	kinds    *kindWatches
+	audits   *audits
+	hungry   hungry
+	troubles chan trouble
+
+	tableWake, leaseWake, stagesWake chan struct{}
+	synced, stagesSeen               chan struct{}
+}
+
+// NewStageEngine makes an engine that talks to the API server of cfg, with
+// protobuf and without a client-side rate limit. It sends nothing yet. Errors
+// are about the options or the configuration.
+func NewStageEngine(cfg *rest.Config, options StageOptions) (*StageEngine, error) {
+	nodeCIDR, podCIDR, err := options.complete()
+	if err != nil {
+		return nil, err
+	}
+	own := rest.CopyConfig(cfg)
+	own.QPS, own.Burst, own.RateLimiter = -1, 0, nil
+	own.ContentType = runtime.ContentTypeProtobuf
+	own.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	if own.UserAgent == "" {
+		own.UserAgent = "rehearse-stage-engine"
+	}
+	if options.Metrics != nil {
+		own.Wrap(options.Metrics.count)
+	}
+	client, err := kubernetes.NewForConfig(own)
+	if err != nil {
+		return nil, fmt.Errorf("stage engine: %w", err)
+	}
+	direct, err := newDirect(own)
+	if err != nil {
+		return nil, fmt.Errorf("stage engine: %w", err)
+	}
+	asJSON := rest.CopyConfig(own)
+	asJSON.ContentType, asJSON.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	anyKind, err := dynamic.NewForConfig(asJSON)
+	if err != nil {
+		return nil, fmt.Errorf("stage engine: %w", err)
+	}
+	objects, err := metadata.NewForConfig(metadata.ConfigFor(own))
+	if err != nil {
+		return nil, fmt.Errorf("stage engine: %w", err)
+	}
+	e := &StageEngine{
+		audits:     &audits{client: objects, kinds: map[schema.GroupVersionResource]auditedKind{}},
+		users:      newUsers(own),
+		mapper:     restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(client.Discovery())),
+		dynamic:    anyKind,
+		kinds:      &kindWatches{running: map[stage.Kind]*kindWatch{}},
+		troubles:   make(chan trouble, mostTroubles),
+		stagesWake: make(chan struct{}, 1),
+
+		options:   options,
+		client:    client,
+		table:     newTable(options.Stages, options.Seed, options.manages),
+		leases:    newLeaseBook(options.Seed, options.LeaseDuration),
+		direct:    direct,
+		addresses: newAddresses(options.Seed, options.NodeIP, nodeCIDR, podCIDR),
+		tableWake: make(chan struct{}, 1),
+		leaseWake: make(chan struct{}, 1),
+		synced:    make(chan struct{}),
+
+		stagesSeen: make(chan struct{}),
+
+		hungry: hungry{stages: map[string]hungryStage{}},
+	}
+	e.table.wake = func() { poke(e.tableWake) }
+	e.leases.wake = func() { poke(e.leaseWake) }
+	e.table.nodeChanged = e.nodeChanged
+	e.table.podChanged = e.addresses.observePod
+	e.table.troubled = e.troubled
+	e.table.leftOut = e.stageLeftOut
+	e.table.owns = options.Shard.Owns
+	e.addresses.nodePool = options.Shard.part(e.addresses.nodePool)
+	e.addresses.podPool = options.Shard.part(e.addresses.podPool)
+	options.Metrics.attach(e)
+	return e, nil
+}
+
+func poke(wake chan struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default:
+	}
+}
+
+// nodeChanged keeps leases and addresses in step with the nodes.
+func (e *StageEngine) nodeChanged(uid types.UID, name string, n *corev1.Node, managed bool) {
+	e.addresses.observeNode(uid, name, n)
+	if e.options.LeaseDuration < 0 {
+		return
+	}
+	if managed {
+		e.leases.hold(e.options.Clock.Now(), uid, name)
+	} else {
+		e.leases.release(uid)
+	}
+}
+
+// Synced is closed when the engine has seen all nodes and pods there were: it
+// begins to play, or would if it led.
+func (e *StageEngine) Synced() <-chan struct{} { return e.synced }
+
+// Run plays until ctx ends and returns nil then, after everything it started
+// has stopped. It returns an error that is a shell.ErrDeparted if the store of the API was
+// restored from a backup: another engine begins with what is there. It may be called once.
+func (e *StageEngine) Run(parent context.Context) error {
+	ctx, end := context.WithCancelCause(parent)
+	cancel := func() { end(nil) }
+	defer cancel()
+	e.started = e.options.Clock.Now()
+	e.playing = e.started
+	e.looked.Store(-int64(resetEvery))
+
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	begin := func(f func()) { running.Go(f) }
+
+	if e.options.Lead == nil {
+		e.primeLeases(ctx)
+	}
+	core := e.client.CoreV1()
+	nodes, err := e.informer(&corev1.Node{}, stage.KindNode, &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return core.Nodes().List(ctx, consistent(o))
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return core.Nodes().Watch(ctx, o)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	pods, err := e.podInformer()
+	if err != nil {
+		return err
+	}
+	defer e.audited(stage.KindNode, place{resource: nodesResource}, nodes, "")()
+	defer e.audited(stage.KindPod, place{resource: podsResource}, pods, boundPods)()
+	begin(func() { nodes.informer.RunWithContext(ctx) })
+	if e.options.Lead == nil {
+		e.startLeases(ctx, begin)
+	}
+	// The nodes come first, so that a pod is decided on once, with its node.
+	if !cache.WaitForCacheSync(ctx.Done(), nodes.handled.HasSynced) {
+		return nil
+	}
+	begin(func() { pods.informer.RunWithContext(ctx) })
+	if !cache.WaitForCacheSync(ctx.Done(), pods.handled.HasSynced) {
+		return nil
+	}
+	begin(func() { e.tellTroubles(ctx) })
+	defer e.kinds.stop()
+	if e.options.Watch {
+		begin(func() { e.watchStages(ctx) })
+		e.awaitStages(ctx)
+	}
+	e.watchKinds(ctx, e.table.set())
+	known, planned := e.table.size()
+	e.options.Logger.Info("stage engine started", "objects", known, "planned", planned)
+	close(e.synced)
+	if e.options.Audit > 0 {
+		begin(func() { end(e.audit(ctx)) })
+	}
+	if e.options.Lead != nil {
+		select {
+		case <-e.options.Lead:
+		case <-ctx.Done():
+			return e.ended(ctx)
+		}
+		e.playing = e.options.Clock.Now()
+		e.primeLeases(ctx)
+		e.startLeases(ctx, begin)
+	}
+	e.startStages(ctx, begin)
+	<-ctx.Done()
+	return e.ended(ctx)
+}
+
+// boundPods selects the pods that have a node.
+var boundPods = fields.OneTermNotEqualSelector("spec.nodeName", "").String()
+
+// podInformer watches the pods that have a node: others never come here.
+func (e *StageEngine) podInformer() (watching, error) {
+	client := e.options.Pods.Client(e.client, boundPods, func(p *corev1.Pod) bool { return p.Spec.NodeName != "" })
+	pods := client.CoreV1().Pods(metav1.NamespaceAll)
+	return e.informer(&corev1.Pod{}, stage.KindPod, &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.FieldSelector = boundPods
+			return pods.List(ctx, consistent(o))
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.FieldSelector = boundPods
+			return pods.Watch(ctx, o)
+		},
+	})
+}
+
+// consistent makes a list read what is committed. The fallback list of client-go
+// asks for anything the server has, which after a restart may be older than what
+// this process wrote before.
+func consistent(o metav1.ListOptions) metav1.ListOptions {
+	if o.ResourceVersion == "0" {
+		o.ResourceVersion, o.ResourceVersionMatch = "", ""
+	}
+	return o
+}
+
+type watching struct {
+	informer cache.SharedIndexInformer
+	handled  cache.ResourceEventHandlerRegistration
+}
+
+// informer watches one kind into the table.
+func (e *StageEngine) informer(example runtime.Object, kind stage.Kind, lw *cache.ListWatch) (watching, error) {
+	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(lw, e.client), example, 0, cache.Indexers{})
+	if err := informer.SetTransform(e.smaller); err != nil {
+		return watching{}, fmt.Errorf("stage engine: %w", err)
+	}
+	handled, err := informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(o any, listed bool) { e.observe(o, listed) },
+		UpdateFunc: func(_, o any) {
+			e.observe(o, false)
+		},
+		DeleteFunc: func(o any) { e.deleted(kind, o) },
+	})
+	if err != nil {
+		return watching{}, fmt.Errorf("stage engine: %w", err)
+	}
+	return watching{informer: informer, handled: handled}, nil
+}
+
+// smaller makes an object smaller before it is cached.
+func (e *StageEngine) smaller(o any) (any, error) {
+	pod, ok := o.(*corev1.Pod)
+	switch {
+	case !ok:
+		withoutManagedFields(o)
+	case e.options.Pods == nil: // else it is small already, and everybody's
+		e.sharer.smaller(pod)
+	}
+	return o, nil
+}
+
+// withoutManagedFields drops what the engine never reads and what is about a
+// third of a small pod. It is safe to write such an object back: an update of a
+// status takes the managed fields of the live object, and so does any update
+// that names none (apimachinery, managedfields/internal/fieldmanager.go,
+// decodeLiveOrNew); only an empty list, not a missing one, resets them.
+func withoutManagedFields(o any) {
+	switch o := o.(type) {
+	case *corev1.Pod:
+		o.ManagedFields = nil
+	case *corev1.Node:
+		o.ManagedFields = nil
+	case *unstructured.Unstructured:
+		// Objects of other kinds are patched and never written back. What is kept
+		// is when they were written last, which their delays may count from.
+		var last *metav1.Time
+		for _, f := range o.GetManagedFields() {
+			if f.Time != nil && (last == nil || last.Before(f.Time)) {
+				last = f.Time
+			}
+		}
+		o.SetManagedFields(nil)
+		if last != nil {
+			o.SetManagedFields([]metav1.ManagedFieldsEntry{{Time: last}})
+		}
+	}
+}
+
+func (e *StageEngine) observe(o any, listed bool) {
+	if object, ok := o.(stage.Object); ok && stage.KindOf(object) != (stage.Kind{}) {
+		e.table.observe(e.options.Clock.Now(), object, listed)
+	}
+}
+
+// deleted takes in a delete, also one the informer only found out about by a
+// new list (DeletedFinalStateUnknown).
+func (e *StageEngine) deleted(kind stage.Kind, o any) {
+	now := e.options.Clock.Now()
+	if unknown, ok := o.(cache.DeletedFinalStateUnknown); ok {
+		if unknown.Obj == nil {
+			namespace, name, err := cache.SplitMetaNamespaceKey(unknown.Key)
+			if err == nil {
+				e.table.forgetName(now, objectKey{kind: kind, namespace: namespace, name: name})
+			}
+			return
+		}
+		o = unknown.Obj
+	}
+	if object, ok := o.(stage.Object); ok {
+		e.table.forget(now, idOf(object))
+	}
+}
+
+// dispatch hands out keys as they fall due, one at a time and only to a worker
+// that is free, until ctx ends. wake says that the next due time may be earlier
+// than it was.
+func dispatch[K any](ctx context.Context, c clock.Clock, pop func(time.Time) (K, time.Time, bool), wake <-chan struct{}, out chan<- K) {
+	defer close(out)
+	for {
+		now := c.Now()
+		key, next, ok := pop(now)
+		if ok {
+			select {
+			case out <- key:
+				continue
+			case <-ctx.Done():
+				return
+			}
+		}
+		var timer clock.Timer
+		var due <-chan time.Time
+		if !next.IsZero() {
+			timer = c.NewTimer(next.Sub(now))
+			due = timer.C()
+		}
+		select {
+		case <-due:
+		case <-wake:
+		case <-ctx.Done():
+		}
+		if timer != nil {
+			timer.Stop()
+		}
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}

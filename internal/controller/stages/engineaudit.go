@@ -1,0 +1,96 @@
+package stages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
+
+	"github.com/rehearse-k8s/rehearse/internal/controller/reconcile"
+	"github.com/rehearse-k8s/rehearse/stage"
+)
+
+var (
+	nodesResource = corev1.SchemeGroupVersion.WithResource("nodes")
+	podsResource  = corev1.SchemeGroupVersion.WithResource("pods")
+)
+
+// audits are the kinds that an engine watches, for its audit.
+type audits struct {
+	client metadata.Interface
+
+	mu    sync.Mutex
+	kinds map[schema.GroupVersionResource]auditedKind
+}
+
+type auditedKind struct {
+	kind    stage.Kind
+	audited reconcile.Audited
+}
+
+// audited has a kind that is watched audited until end is called.
+func (e *StageEngine) audited(kind stage.Kind, at place, w watching, fields string) (end func()) {
+	a := e.audits
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.kinds[at.resource] = auditedKind{kind, reconcile.Audited{Resource: at.resource, Fields: fields, Informer: w.informer, Concerns: reconcile.All}}
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.kinds, at.resource)
+	}
+}
+
+// audit compares what is watched with the API until ctx ends or the API turns out to have another history.
+func (e *StageEngine) audit(ctx context.Context) error {
+	kinds := func() (all []reconcile.Audited) {
+		e.audits.mu.Lock()
+		defer e.audits.mu.Unlock()
+		for _, k := range e.audits.kinds {
+			if k.audited.Informer.HasSynced() {
+				all = append(all, k.audited)
+			}
+		}
+		return all
+	}
+	return reconcile.Audit(ctx, e.options.Audit, e.audits.client, kinds, func(d *reconcile.Departed) error { return e.doubt(ctx, d) })
+}
+
+// doubt has an object read live that the audit found wrong. The table takes what that read shows,
+// whatever the informer goes on to show.
+func (e *StageEngine) doubt(ctx context.Context, d *reconcile.Departed) error {
+	if d.Name == "" {
+		return d
+	}
+	e.audits.mu.Lock()
+	kind := e.audits.kinds[d.Resource].kind
+	e.audits.mu.Unlock()
+	e.options.Logger.Warn("the engine missed an event, the object is read again", "error", d)
+	e.options.Metrics.doubted()
+	key := objectKey{kind: kind, namespace: d.Namespace, name: d.Name}
+	if d.Cached != "" {
+		e.table.doubt(e.options.Clock.Now(), key)
+		return nil
+	}
+	live, err := e.readLive(ctx, key)
+	switch {
+	case err == nil:
+		e.table.observe(e.options.Clock.Now(), live, false)
+	case !apierrors.IsNotFound(err):
+		e.options.Logger.Debug("object not read, the next audit tries again", "object", key.String(), "error", err)
+	}
+	return nil
+}
+
+// ended is the error of an engine whose context has ended: nil, unless its audit ended it.
+func (e *StageEngine) ended(ctx context.Context) error {
+	if cause := context.Cause(ctx); errors.Is(cause, reconcile.ErrDeparted) {
+		return fmt.Errorf("stage engine: %w", cause)
+	}
+	return nil
+}

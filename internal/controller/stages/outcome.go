@@ -1,0 +1,206 @@
+package stages
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rehearse-k8s/rehearse/stage"
+)
+
+// job is one entry handed to a worker. Either it is to be read live (confirm),
+// or decision is to be played on object.
+type job struct {
+	id, uid  types.UID
+	key      objectKey
+	confirm  bool
+	object   stage.Object
+	decision stage.Decision
+	stages   *stage.Set // what the decision was made by
+
+	entry *entry
+}
+
+// outcome is what became of a job.
+type outcome struct {
+	kind outcomeKind
+	// object is the newest version the API answered with, if it did.
+	object stage.Object
+	// wrote is false when the stage had nothing to change.
+	wrote bool
+	// retryAfter is the least wait the API asked for, with failed.
+	retryAfter time.Duration
+	// stopped is true when a part of the stage was carried out and another one, the
+	// operation step, failed.
+	stopped bool
+	step    int
+	// problem is why the write failed, in words for the object's user; refused
+	// says that trying the same again will not help. answered: the API has looked at
+	// the request and failed it, as it does where a webhook crashes.
+	problem           string
+	refused, answered bool
+	// overran is true where the stage itself does too much.
+	overran bool
+}
+
+type outcomeKind uint8
+
+const (
+	// played: the stage was carried out.
+	played outcomeKind = iota
+	// deleted: the stage was carried out and ended in a delete.
+	deleted
+	// outdated: the API has another version of the object, or none.
+	outdated
+	// failed: anything else; try again later.
+	failed
+	// found and absent answer a confirm.
+	found
+	absent
+)
+
+// pop hands out the entry that is due first. When none is due, next says when
+// one will be; zero means only an event brings one.
+func (t *table) pop(now time.Time) (id types.UID, next time.Time, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	id, next, ok = t.due.pop(now)
+	if ok {
+		t.entries[id].busy = true
+	}
+	return id, next, ok
+}
+
+// begin is called by the worker that took id, right before it acts: it decides
+// again on the newest version. There is a job only if the stage that was chosen
+// is still the chosen one and still due.
+func (t *table) begin(now time.Time, id types.UID) (job, bool) {
+	defer t.settle(now)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for {
+		e := t.entries[id]
+		if e == nil {
+			return job{}, false
+		}
+		j := job{id: id, uid: e.uid, key: e.key, object: e.object, stages: t.stages, entry: e}
+		if !e.confirm.IsZero() && !e.confirm.After(now) {
+			j.confirm = true
+			return j, true
+		}
+		q := t.ask(e)
+		q.listed = false // its delay is known by now
+		t.mu.Unlock()
+		d := q.decide(now)
+		t.mu.Lock()
+		if t.entries[id] != e || e.generation != q.generation || t.stages != q.stages {
+			continue
+		}
+		if !q.ours || !d.Chosen() || d.Stage != e.past.Stage || e.dueAt(&d).After(now) || !e.confirm.IsZero() {
+			e.busy = false
+			t.reconsider(e)
+			return job{}, false
+		}
+		j.decision = d
+		return j, true
+	}
+}
+
+// done takes in what became of a job and plans what is next. An object that
+// went meanwhile stays gone.
+func (t *table) done(now time.Time, j job, o outcome) {
+	defer t.settle(now)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := j.entry
+	if t.entries[j.id] != e {
+		return
+	}
+	e.busy = false
+	// acted is the version the last request of the job was about.
+	acted := revision(j.object.GetResourceVersion())
+	same := o.kind == found && o.object != nil && revision(o.object.GetResourceVersion()) == e.version
+	if o.object != nil {
+		known := acted
+		acted = revision(o.object.GetResourceVersion())
+		// A live read that began after a version was known, and shows an older one, proves that the
+		// store of the API was restored: revisions count from there.
+		restored := o.kind == found && known == e.version && acted < e.version && known != unordered
+		if acted > e.version || restored {
+			t.replace(e, o.object, acted)
+		}
+	}
+	if o.stopped {
+		e.past.Resume = j.decision.Stopped(o.step, j.object, o.object)
+	}
+	switch o.kind {
+	case played, deleted:
+		e.refusal = ""
+		delete(e.told, j.decision.Stage)
+		e.failures, e.rejections, e.notBefore = 0, 0, time.Time{}
+		e.past = e.past.After(&j.decision, now, o.wrote || o.kind == deleted)
+		if o.kind == deleted && e.version == acted {
+			e.confirm = now.Add(confirmDelete)
+		}
+	case outdated:
+		e.refusal, e.refusedStage = o.problem, j.decision.Stage
+		// Something newer is on its way; if it has come already, decide on it.
+		if e.version == acted {
+			e.confirm = now.Add(confirmAfter)
+		}
+	case failed:
+		e.failures++
+		e.notBefore, e.waits = now.Add(max(backoff(t.seed, e.uid, e.failures), o.retryAfter)), ""
+		if o.refused {
+			t.tell(e, j.decision.Stage, o.problem)
+		}
+		if o.overran {
+			t.overrun(e, j.decision.Stage, o.problem)
+		}
+		if o.refused || o.answered {
+			t.rejected(e, j.decision.Stage)
+		}
+	case found:
+		e.confirm = time.Time{}
+		if !same || e.refusal == "" {
+			e.failures = 0
+			break
+		}
+		// There is nothing newer, so it was not that.
+		e.failures++
+		e.notBefore, e.waits = now.Add(backoff(t.seed, e.uid, e.failures)), ""
+		if e.failures > 1 {
+			t.tell(e, e.refusedStage, e.refusal)
+			t.rejected(e, e.refusedStage)
+		}
+	case absent:
+		t.forgetLocked(j.id)
+		return
+	}
+	if o.kind == failed && j.confirm {
+		e.confirm = e.notBefore
+	}
+	t.reconsider(e)
+}
+
+// mostRejections is how often in a row the API may reject a stage of an object before
+// what is left of the stage is given up and a stage is drawn afresh.
+const mostRejections = 3
+
+// rejected takes in that the API rejects a stage. Only that stage waits: another one,
+// which a deletion may bring, need not.
+func (t *table) rejected(e *entry, stage string) {
+	e.waits = stage
+	if e.rejections++; e.rejections%mostRejections == 0 {
+		e.past = e.past.GivenUp()
+	}
+}
+
+// backoff is the wait after n failures in a row.
+func backoff(seed uint64, uid types.UID, n int) time.Duration {
+	wait := backoffMost
+	if n < 12 {
+		wait = min(backoffFirst<<(n-1), backoffMost)
+	}
+	return time.Duration(float64(wait) * (0.5 + 0.5*stage.Draw(seed, uid, "backoff", uint64(n))))
+}

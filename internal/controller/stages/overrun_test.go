@@ -1,0 +1,90 @@
+package stages
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rehearse-k8s/rehearse/stage"
+)
+
+const hungryStage1 = `
+---
+apiVersion: kwok.x-k8s.io/v1alpha1
+kind: Stage
+metadata: {name: hungry}
+spec:
+  resourceRef: {kind: Pod}
+  selector: {matchExpressions: [{key: '"x" * 2000000000', operator: Exists}]}
+  next: {delete: true}
+`
+
+// TestOverruns: a stage that does too much is reported on the object, and left out after
+// mostOverruns times; the others are played all along. One that was changed is played.
+func TestOverruns(t *testing.T) {
+	b := newBench(t, testStages+hungryStage1)
+	var told, left []string
+	b.table.troubled = func(t trouble) { told = append(told, t.stage+": "+t.text) }
+	b.table.leftOut = func(name, problem string) { left = append(left, name+": "+problem) }
+	for i := range 2 * mostOverruns {
+		p := testPod(2+i, "go")
+		p.Name, p.UID = strings.Repeat("p", i+1), types.UID(strings.Repeat("u", i+1))
+		b.see(p)
+	}
+	if len(told) != mostOverruns || !strings.Contains(told[0], "hungry: the program does too much") || len(left) != 1 {
+		t.Errorf("told %q, left out %q", told, left)
+	}
+	b.pass(20 * time.Second)
+	for range 2 * mostOverruns {
+		b.play(b.want("act"), nil)
+	}
+	b.table.setStages(b.now, testSet(t, testStages+strings.Replace(hungryStage1, `"x" * 2000000000`, ".metadata", 1)))
+	b.want("hungry")
+}
+
+// TestTemplateOverruns: so is one whose template does too much.
+func TestTemplateOverruns(t *testing.T) {
+	b := newBench(t, testStages)
+	left := 0
+	b.table.leftOut = func(string, string) { left++ }
+	b.see(testPod(2, "go"))
+	for range mostOverruns {
+		b.pass(time.Hour)
+		b.table.done(b.now, b.want("act"), outcome{kind: failed, refused: true, overran: true, problem: "too much"})
+	}
+	b.pass(time.Hour)
+	b.wantNothing()
+	if left != 1 {
+		t.Errorf("left out %d times", left)
+	}
+}
+
+// lockTaker is an object that takes the table's lock when a decision on it is made.
+type lockTaker struct {
+	stage.Object
+	table *table
+	asked *int
+}
+
+func (l lockTaker) GetResourceVersion() string {
+	l.table.size()
+	*l.asked++
+	return l.Object.GetResourceVersion()
+}
+
+// TestDecisionsNeedNoLock: decisions are made without the table's lock. Otherwise this test
+// would not end.
+func TestDecisionsNeedNoLock(t *testing.T) {
+	b := newBench(t, testStages)
+	asked := 0
+	object := lockTaker{Object: testPod(2, "go"), table: b.table, asked: &asked}
+	e := &entry{id: "p-uid", uid: "p-uid", key: keyOf(object.Object), object: object, node: "node-1"}
+	b.table.entries["p-uid"], b.table.names[e.key] = e, "p-uid"
+	b.table.setStages(b.now, testSet(t, testStages))
+	b.table.begin(b.now, "p-uid")
+	if asked < 2 {
+		t.Errorf("asked %d times", asked)
+	}
+}

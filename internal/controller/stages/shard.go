@@ -1,0 +1,79 @@
+package stages
+
+import (
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// mostShards bounds the work of finding out whose a node is.
+const mostShards = 1000
+
+// Shard is one of Count parts of the nodes, each with its pods. The zero value
+// is all of them.
+//
+// Whose a node is follows from its name alone, by rendezvous hashing: every
+// shard draws a number for the node and the highest has it. So no shard asks
+// another, each node is in exactly one, and when Count changes from n to n+1
+// only one node in n+1 moves, to the new shard.
+type Shard struct{ Index, Count int }
+
+// ParseShard reads "INDEX/COUNT", the index from 0.
+func ParseShard(text string) (Shard, error) {
+	index, count, _ := strings.Cut(text, "/")
+	i, err := strconv.Atoi(index)
+	n, err2 := strconv.Atoi(count)
+	if err != nil || err2 != nil || n < 1 || n > mostShards || i < 0 || i >= n {
+		return Shard{}, fmt.Errorf("shard %q is not INDEX/COUNT, as in 0/3, with an index below the count and a count of 1 to %d", text, mostShards)
+	}
+	return Shard{Index: i, Count: n}, nil
+}
+
+// String is what ParseShard reads.
+func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index, max(s.Count, 1)) }
+
+// Owns reports whether the node of this name is in the shard.
+func (s Shard) Owns(node string) bool {
+	if s.Count <= 1 {
+		return true
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(node))
+	name := h.Sum64()
+	best, most := 0, uint64(0)
+	for i := range s.Count {
+		if drawn := scramble(name ^ scramble(uint64(i)+1)); i == 0 || drawn > most {
+			best, most = i, drawn
+		}
+	}
+	return best == s.Index
+}
+
+// scramble is the finalizer of SplitMix64: FNV alone leaves names that differ
+// in their last digit close together.
+func scramble(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// part is the shard's own piece of a range that all nodes draw from. Without it
+// two shards could give one address away at the same moment.
+func (s Shard) part(p pool) pool {
+	if s.Count <= 1 {
+		return p
+	}
+	begin := p.count * uint64(s.Index) / uint64(s.Count)
+	end := p.count * uint64(s.Index+1) / uint64(s.Count)
+	p.first, p.count = p.first+begin, end-begin
+	return p
+}
+
+// manages reports whether a node is played here.
+func (o StageOptions) manages(n *corev1.Node) bool {
+	return o.Manage.Matches(n) && o.Shard.Owns(n.Name)
+}

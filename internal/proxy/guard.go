@@ -1,0 +1,52 @@
+package proxy
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/url"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rehearse-k8s/rehearse/internal/wire"
+)
+
+// Permit is what a guard allows a delete to do.
+type Permit struct {
+	// Only is the UID of the one object that may be deleted: it is sent as a precondition, because
+	// by then the name may be another object's. Empty: the delete goes on as it is.
+	Only types.UID
+	// Denied is the answer to a delete that may not be: at once without Only, otherwise if the API
+	// finds another object than Only.
+	Denied error
+}
+
+// guarded applies a guard to a delete. It returns the body and headers to send; denied is set
+// if nothing is to be sent.
+func (r *Run) guarded(c *wire.Call, u *url.URL, header http.Header, body []byte) (_ []byte, _ http.Header, p Permit, denied error) {
+	if r.hooks.Guard == nil || c.Verb != "delete" && c.Verb != "deletecollection" {
+		return body, header, p, nil
+	}
+	p = r.hooks.Guard(c)
+	if p.Only == "" {
+		return body, header, p, p.Denied
+	}
+	body, err := wire.OnlyUID(body, u.Query(), p.Only)
+	if err != nil {
+		return nil, nil, p, err
+	}
+	header = header.Clone()
+	header.Set("Content-Type", "application/json")
+	return body, header, p, nil
+}
+
+// denies tells whether the API has found another object than the one that may be deleted.
+func (p *Permit) denies(code int) bool { return p.Denied != nil && code == http.StatusConflict }
+
+// response is an answer as a transport returns it.
+func response(a wire.Answer, r *http.Request) *http.Response {
+	return &http.Response{
+		Status: http.StatusText(a.Code), StatusCode: a.Code, Proto: "HTTP/2.0", ProtoMajor: 2,
+		Header: a.Header, Body: io.NopCloser(bytes.NewReader(a.Body)), ContentLength: int64(len(a.Body)), Request: r,
+	}
+}

@@ -1,0 +1,122 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/wire"
+)
+
+// Recorded is a transport whose writes are recorded as those of an actor that has no door
+// and meets no faults: a user, the kubelets.
+func (p *Proxy) Recorded(actor string, next http.RoundTripper) http.RoundTripper {
+	return &recorder{proxy: p, actor: actor, next: next}
+}
+
+// Because says, to the transports of Recorded, which fault a request carries out.
+func Because(ctx context.Context, fault string) context.Context {
+	return context.WithValue(ctx, becauseKey{}, fault)
+}
+
+type becauseKey struct{}
+
+type recorder struct {
+	proxy *Proxy
+	actor string
+	next  http.RoundTripper
+}
+
+// longestWrite is how long an actor without a door waits for the answer to a write: as long as the
+// API server may take by default.
+const longestWrite = time.Minute
+
+// RoundTrip implements http.RoundTripper.
+func (t *recorder) RoundTrip(r *http.Request) (*http.Response, error) {
+	run := t.proxy.run.Load()
+	if run == nil || r.Method == http.MethodGet {
+		return t.next.RoundTrip(r)
+	}
+	var body []byte
+	if r.Body != nil {
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
+		r = r.Clone(r.Context())
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	call := wire.DescribeCall(r.Method, r.URL, r.Header, body)
+	if !call.Item("").Write {
+		return t.next.RoundTrip(r)
+	}
+	step := requestStep(t.actor, &call)
+	step.Fault, _ = r.Context().Value(becauseKey{}).(string)
+	body, header, permit, denied := run.guarded(&call, r.URL, r.Header, body)
+	if denied != nil {
+		a := failed(denied)
+		step.Code = a.Code
+		run.Add(step)
+		return response(a, r), nil
+	}
+	if permit.Only != "" {
+		r = r.Clone(r.Context())
+		r.Header, r.Body, r.ContentLength = header, io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	}
+	n := run.Add(step) // its event may come before its answer
+	// A write that was sent is carried out whoever goes away, and what it did has to be known.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), longestWrite)
+	defer cancel()
+	resp, err := t.next.RoundTrip(r.WithContext(ctx))
+	if err == nil && permit.denies(resp.StatusCode) {
+		_ = resp.Body.Close()
+		resp = response(failed(permit.Denied), r)
+	}
+	if err != nil {
+		step.Note = err.Error()
+		run.complete(n, step)
+		return nil, err
+	}
+	answer, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(answer))
+	step.Code = resp.StatusCode
+	run.describe(&step, resp.Header.Get("Content-Type"), answer)
+	run.complete(n, step)
+	return resp, nil
+}
+
+// requestStep is a request as the record has it.
+func requestStep(actor string, c *wire.Call) history.Step {
+	return history.Step{
+		Kind: history.Request, Actor: actor, Verb: c.Verb, Object: c.Object, Subresource: c.Subresource, Query: c.Query, Digest: c.Digest,
+		Guarded: c.Preconditioned || c.Verb == "create" && c.GenerateName == "",
+	}
+}
+
+// describe completes the step of a write with what its answer tells.
+func (r *Run) describe(step *history.Step, contentType string, body []byte) {
+	if step.Code/100 != 2 {
+		return
+	}
+	o, revision, err := wire.ReadAnswer(contentType, body)
+	if err != nil {
+		return
+	}
+	if step.Name == "" {
+		step.Name = o.Name
+	}
+	step.UID = o.UID
+	if step.Code == http.StatusCreated && step.Subresource == "" && o.UID != "" && r.hooks.Created != nil {
+		r.hooks.Created(step.Object)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	step.Revision, step.Before = revision, r.before(step.Object, revision)
+}

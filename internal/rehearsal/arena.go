@@ -1,0 +1,238 @@
+package rehearsal
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+
+	"github.com/rehearse-k8s/rehearse/internal/truth"
+	"github.com/rehearse-k8s/rehearse/scenario"
+)
+
+// Options say what is played, and with what.
+type Options struct {
+	Scenario *scenario.Scenario
+	// Dir is for certificates and the files of clients (made with mode 0700).
+	Dir string
+	// Version is our own version.
+	Version string
+	// Kinds makes the API know the kinds that controllers work on, once, before the first run.
+	Kinds func(context.Context, *rest.Config) error
+	// Conversions answer for kinds of several versions, as in apiserver.Options.
+	Conversions map[types.NamespacedName]http.Handler
+	// Beside prepares the controllers that run beside the clients, in each run, and returns
+	// what runs them until its context ends. They are clients of config, by the name under which
+	// their writes are recorded; dir has the keys of the API server.
+	Beside func(ctx context.Context, config func(actor string) *rest.Config, dir string) (func(context.Context), error)
+	// Builtin is the command of a client that is one of this program's own controllers.
+	Builtin func(name string, gates map[string]bool) []string
+	// Target is a cluster of somebody else to play in, one run at a time; nil: a server is
+	// started that has no other use. Nodes, Kinds, Conversions and Beside are then not used:
+	// the target has its own.
+	Target *rest.Config
+	// QPS is how many requests a second the rehearsal itself sends to the target at most (default DefaultQPS). Clients
+	// limit their own.
+	QPS float32
+	// Logs, if it is not nil, is told what clients print, a line each.
+	Logs func(run int64, client, line string)
+}
+
+// DefaultQPS is how many requests a second a rehearsal sends to a cluster that is not its own.
+const DefaultQPS = 50
+
+// Arena is where runs are played: an API, and what all runs begin with.
+type Arena struct {
+	o         Options
+	ground    ground
+	mapper    meta.RESTMapper
+	decodings truth.Decodings
+	runs      atomic.Int64
+	lengths   lengths
+}
+
+// Open starts the server, or reaches for the target, and prepares what runs begin with.
+func Open(ctx context.Context, o Options) (*Arena, error) {
+	a := &Arena{o: o, lengths: defaultLengths}
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	var err error
+	if o.Target != nil {
+		a.ground = newBorrowed(a)
+	} else if a.ground, err = startForks(ctx, o); err != nil {
+		return nil, err
+	}
+	if err := a.prepare(ctx); err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
+	return a, nil
+}
+
+// Close ends the server, or leaves the target as it was found. No run may be under way. An
+// error says what could not be brought back.
+func (a *Arena) Close() error { return a.ground.close() }
+
+// prepare makes the objects that every run begins with.
+func (a *Arena) prepare(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if err := a.ground.before(ctx); err != nil {
+		return err
+	}
+	config := a.ground.config("prepare")
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	for _, o := range a.o.Scenario.Objects {
+		if err := a.put(ctx, config, client, &unstructured.Unstructured{Object: o}); err != nil {
+			return err
+		}
+	}
+	if err := a.discover(ctx, config); err != nil {
+		return err
+	}
+	return a.ground.after(ctx)
+}
+
+// discover waits until the API serves the kinds that objects of the beginning define: it
+// does a moment after.
+func (a *Arena) discover(ctx context.Context, config *rest.Config) error {
+	var missing error
+	served := func(context.Context) (bool, error) {
+		if a.mapper == nil {
+			if a.mapper, missing = discovered(config); missing != nil {
+				return false, nil
+			}
+		}
+		for _, o := range a.o.Scenario.Objects {
+			if missing = isDefined(a.mapper, o); missing != nil {
+				a.mapper = nil
+				return false, nil
+			}
+		}
+		return true, nil
+	}
+	if err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, 15*time.Second, true, served); err != nil {
+		return cmp.Or(missing, err)
+	}
+	return nil
+}
+
+// isDefined tells whether a kind is served, if the object defines one.
+func isDefined(mapper meta.RESTMapper, o map[string]any) error {
+	if o["kind"] != "CustomResourceDefinition" {
+		return nil
+	}
+	group, _, _ := unstructured.NestedString(o, "spec", "group")
+	kind, _, _ := unstructured.NestedString(o, "spec", "names", "kind")
+	if _, err := mapper.RESTMappings(schema.GroupKind{Group: group, Kind: kind}); err != nil {
+		return fmt.Errorf("%s: the API does not serve the kind that it defines: %w", kind, err)
+	}
+	return nil
+}
+
+// put applies an object of the beginning. The kind may have been made known a moment ago.
+func (a *Arena) put(ctx context.Context, config *rest.Config, client dynamic.Interface, o *unstructured.Unstructured) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, 15*time.Second, true, func(ctx context.Context) (bool, error) {
+		if a.mapper == nil {
+			if a.mapper, last = discovered(config); last != nil {
+				return false, nil
+			}
+		}
+		if last = a.putOnce(ctx, client, o); last == nil {
+			return true, nil
+		}
+		if isNotServed(last) {
+			a.mapper = nil // discovery follows definitions after a moment
+			return false, nil
+		}
+		return false, last
+	})
+	if err != nil && last != nil {
+		err = last
+	}
+	if o.GetKind() == "CustomResourceDefinition" {
+		a.mapper = nil
+	}
+	return err
+}
+
+func (a *Arena) putOnce(ctx context.Context, client dynamic.Interface, o *unstructured.Unstructured) error {
+	to, err := resourceFor(client, a.mapper, o)
+	if err != nil {
+		return err
+	}
+	return a.ground.make(ctx, to, o)
+}
+
+func discovered(config *rest.Config) (meta.RESTMapper, error) {
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	groups, err := restmapper.GetAPIGroupResources(client)
+	if err != nil {
+		return nil, err
+	}
+	return restmapper.NewDiscoveryRESTMapper(groups), nil
+}
+
+// apply applies an object as `kubectl apply --server-side --force-conflicts` does.
+func apply(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, o *unstructured.Unstructured) error {
+	to, err := resourceFor(client, mapper, o)
+	if err != nil {
+		return err
+	}
+	return applyTo(ctx, to, o)
+}
+
+func applyTo(ctx context.Context, to dynamic.ResourceInterface, o *unstructured.Unstructured) error {
+	if _, err := to.Apply(ctx, o.GetName(), withoutServerFields(o), metav1.ApplyOptions{FieldManager: "user", Force: true}); err != nil {
+		return fmt.Errorf("apply %s %s: %w", o.GetKind(), o.GetName(), err)
+	}
+	return nil
+}
+
+// resourceFor is the client for an object; namespaced objects without a namespace are in default.
+func resourceFor(client dynamic.Interface, mapper meta.RESTMapper, o *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
+	kind := o.GroupVersionKind()
+	m, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: the API does not serve this kind: %w", kind.Kind, o.GetName(), err)
+	}
+	return resourceIn(client, m.Resource, m.Scope.Name() == meta.RESTScopeNameNamespace, o.GetNamespace()), nil
+}
+
+func resourceIn(client dynamic.Interface, resource schema.GroupVersionResource, namespaced bool, namespace string) dynamic.ResourceInterface {
+	to := client.Resource(resource)
+	if !namespaced {
+		return to
+	}
+	return to.Namespace(cmp.Or(namespace, metav1.NamespaceDefault))
+}
+
+// withoutServerFields is the object as a manifest has it.
+func withoutServerFields(o *unstructured.Unstructured) *unstructured.Unstructured {
+	o = o.DeepCopy()
+	o.SetManagedFields(nil)
+	unstructured.RemoveNestedField(o.Object, "metadata", "creationTimestamp")
+	return o
+}

@@ -1,0 +1,473 @@
+package rehearsal
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/store"
+	"github.com/rehearse-k8s/rehearse/scenario"
+)
+
+// borrowed is a cluster of somebody else. It cannot be forked: between runs it is brought
+// back by writes, to what it was when the first one began. Other things may live in it, so
+// the namespaces of the scenario must be empty at first; elsewhere only that is brought back
+// which the record says that clients and users have written.
+type borrowed struct {
+	arena      *Arena
+	namespaces map[string]bool
+	mirror     *mirror
+	client     dynamic.Interface
+	discovery  discovery.DiscoveryInterface
+	following  context.Context
+	stop       context.CancelFunc
+	limit      flowcontrol.RateLimiter // of all requests but those of the clients under test
+	made       []madeObject            // objects of the beginning that we made
+
+	// found is what there was before the first run; nil until that is known, and nothing is
+	// brought back before.
+	found map[string]store.KV
+	// touched are the keys of what runs may have written since all was brought back last, and
+	// what they wrote.
+	touched map[string][]write
+	created *created
+	// finalizers are those that they have put on objects: nobody takes them off any more.
+	finalizers map[string]bool
+}
+
+// madeObject is an object of the beginning that we made.
+type madeObject struct {
+	to        dynamic.ResourceInterface
+	key, name string
+	uid       types.UID
+	// definition says that other things are gone with it, so that it is not made anew.
+	definition bool
+}
+
+func newBorrowed(a *Arena) *borrowed {
+	qps := cmp.Or(a.o.QPS, DefaultQPS)
+	g := &borrowed{
+		limit: flowcontrol.NewTokenBucketRateLimiter(qps, max(1, int(2*qps))),
+		arena: a, mirror: newMirror(time.Now), namespaces: map[string]bool{},
+		touched: map[string][]write{}, created: newCreated(), finalizers: map[string]bool{fault.ForeignFinalizer: true},
+	}
+	for _, ns := range a.o.Scenario.Namespaces() {
+		g.namespaces[ns] = true
+	}
+	return g
+}
+
+// config is a client of the cluster, as whom the kubeconfig says.
+func (g *borrowed) config(actor string) *rest.Config {
+	c := rest.CopyConfig(g.arena.o.Target)
+	c.UserAgent = "rehearse:" + actor
+	c.RateLimiter, c.WarningHandler = g.limit, rest.NoWarnings{}
+	return c
+}
+
+func (g *borrowed) refuse(format string, args ...any) error {
+	return &StoryError{g.arena.o.Scenario.File + ": " + fmt.Sprintf(format, args...)}
+}
+
+// before makes sure that there is a cluster, and that the namespaces of the scenario are free
+// in it.
+func (g *borrowed) before(ctx context.Context) (err error) {
+	for namespace := range g.namespaces {
+		if strings.HasPrefix(namespace, "kube-") {
+			return g.refuse("namespace %s is the cluster's own: what a rehearsal deletes there the cluster may need", namespace)
+		}
+	}
+	if g.discovery, err = discovery.NewDiscoveryClientForConfig(g.config("borrower")); err != nil {
+		return err
+	}
+	if _, err = g.discovery.ServerVersion(); err != nil {
+		return fmt.Errorf("the cluster to rehearse in does not answer: %w", err)
+	}
+	if g.client, err = dynamic.NewForConfig(g.config("borrower")); err != nil {
+		return err
+	}
+	g.following, g.stop = context.WithCancel(context.WithoutCancel(ctx))
+	if err := g.follow(ctx); err != nil {
+		return err
+	}
+	if err := g.clearFinalizers(ctx); err != nil {
+		return err
+	}
+	return g.free()
+}
+
+// clearFinalizers removes the finalizers that faults of a rehearsal have put on objects which was
+// killed before it removed them. Its name is their mark: nothing else has it.
+func (g *borrowed) clearFinalizers(ctx context.Context) error {
+	held, _, err := g.mirror.snapshot()
+	if err != nil {
+		return err
+	}
+	cleared := false
+	for _, key := range slices.Sorted(maps.Keys(held)) {
+		if !bytes.Contains(held[key].Value, []byte(fault.ForeignFinalizer)) {
+			continue
+		}
+		o, err := objectOf(held[key])
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(o.GetFinalizers(), fault.ForeignFinalizer) {
+			continue
+		}
+		resource, _ := g.mirror.ResourceOf(key)
+		to := resourceIn(g.client, g.mirror.version(resource), o.GetNamespace() != "", o.GetNamespace())
+		if err := setFinalizer(ctx, to, o.GetName(), o.GetUID(), false); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("remove finalizer %s, which an earlier rehearsal left, from %s %s: %w", fault.ForeignFinalizer, resource, o.GetName(), err)
+		}
+		cleared = true
+	}
+	if cleared {
+		g.mirror.catchUp(ctx, math.MaxInt64) // for as long as an event may take: an object may be gone by now
+	}
+	return nil
+}
+
+// follow begins to follow the resources that it does not follow yet.
+func (g *borrowed) follow(ctx context.Context) error {
+	lists, err := discovery.ServerPreferredResources(g.discovery)
+	if len(lists) == 0 {
+		return err // what a broken aggregated API serves is left out, as kubectl does
+	}
+	for _, gvr := range watchable(lists) {
+		if g.mirror.Directory(gvr.GroupResource()) != "" {
+			continue
+		}
+		if err := g.mirror.follow(ctx, g.following, gvr, g.client.Resource(gvr)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// watchable are the resources that can be followed, but for bookkeeping.
+func watchable(lists []*metav1.APIResourceList) (all []schema.GroupVersionResource) {
+	for _, list := range lists {
+		version, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue
+		}
+		for i := range list.APIResources {
+			r := &list.APIResources[i]
+			gvr := version.WithResource(r.Name)
+			name := gvr.GroupResource().String()
+			if strings.Contains(r.Name, "/") || !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "watch") ||
+				history.Bookkeeping(name) || name == "ipaddresses.networking.k8s.io" {
+				continue
+			}
+			all = append(all, gvr)
+		}
+	}
+	return all
+}
+
+// free refuses namespaces in which something of somebody's lives: that might be taken for a
+// run's.
+func (g *borrowed) free() error {
+	held, _, err := g.mirror.snapshot()
+	if err != nil {
+		return err
+	}
+	for _, key := range slices.Sorted(maps.Keys(held)) {
+		if !g.namespaces[namespaceOf(key)] {
+			continue
+		}
+		o, err := objectOf(held[key])
+		if err != nil {
+			return err
+		}
+		if !ofEveryNamespace(o) {
+			return g.refuse("namespace %s of the cluster is not empty: it has %s. A rehearsal deletes what comes and goes there: give the scenario a namespace of its own, or delete it (kubectl delete -n %s %s %s)",
+				o.GetNamespace(), describe(o), o.GetNamespace(), strings.ToLower(o.GetKind()), o.GetName())
+		}
+	}
+	return nil
+}
+
+// describe is an object and what is special about it.
+func describe(o *unstructured.Unstructured) string {
+	text := o.GetKind() + " " + o.GetName()
+	if o.GetDeletionTimestamp() != nil {
+		text += fmt.Sprintf(", which is being deleted and waits for its finalizers %v", o.GetFinalizers())
+	}
+	return text
+}
+
+// ofEveryNamespace tells what a namespace has by itself, and gets again: of Kubernetes, of
+// OpenShift, of a service mesh.
+func ofEveryNamespace(o *unstructured.Unstructured) bool {
+	name := o.GetName()
+	switch o.GetKind() {
+	case "ServiceAccount":
+		return slices.Contains([]string{"default", "builder", "deployer"}, name)
+	case "ConfigMap":
+		return slices.Contains([]string{"kube-root-ca.crt", "openshift-service-ca.crt", "istio-ca-root-cert"}, name)
+	case "Secret":
+		return o.GetAnnotations()["kubernetes.io/service-account.name"] != ""
+	case "RoleBinding":
+		return strings.HasPrefix(name, "system:")
+	case "Service", "Endpoints", "EndpointSlice":
+		return o.GetNamespace() == metav1.NamespaceDefault && name == "kubernetes"
+	}
+	return false
+}
+
+// make creates an object of the beginning. One that is there already is somebody's, but a
+// kind may well be defined, and a namespace be there.
+func (g *borrowed) make(ctx context.Context, to dynamic.ResourceInterface, o *unstructured.Unstructured) error {
+	kind := o.GroupVersionKind()
+	definition := kind.Kind == "CustomResourceDefinition" || kind.Kind == "Namespace"
+	m, err := g.arena.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		return err
+	}
+	namespace := ""
+	if m.Scope.Name() == meta.RESTScopeNameNamespace {
+		namespace = cmp.Or(o.GetNamespace(), metav1.NamespaceDefault)
+	}
+	made, err := to.Create(ctx, withoutServerFields(o), metav1.CreateOptions{FieldManager: "user"})
+	switch {
+	case apierrors.IsAlreadyExists(err) && definition:
+		return nil
+	case apierrors.IsAlreadyExists(err):
+		return g.refuse("the cluster has a %s %s already, and a rehearsal would change it: give the scenario another name, or delete it", o.GetKind(), o.GetName())
+	case err != nil:
+		return fmt.Errorf("create %s %s: %w", o.GetKind(), o.GetName(), err)
+	}
+	key := keyOf(m.Resource.GroupResource(), namespace, o.GetName())
+	g.created.add(key, made.GetUID())
+	g.made = append(g.made, madeObject{to: to, key: key, name: o.GetName(), uid: made.GetUID(), definition: definition})
+	return nil
+}
+
+// after looks what there is once the objects of the beginning, and what follows from them,
+// are there.
+func (g *borrowed) after(ctx context.Context) error {
+	if err := g.follow(ctx); err != nil { // kinds that they define
+		return err
+	}
+	if err := g.settle(ctx); err != nil {
+		return err
+	}
+	found, _, err := g.mirror.snapshot()
+	if err != nil {
+		return err
+	}
+	if err := g.fits(found); err != nil {
+		return err
+	}
+	g.found = found
+	return nil
+}
+
+// settle waits until nothing has moved for a while in the namespaces of the scenario.
+func (g *borrowed) settle(ctx context.Context) error {
+	for {
+		held, _, err := g.mirror.snapshot()
+		if err != nil {
+			return err
+		}
+		select {
+		case <-time.After(g.arena.lengths.calm):
+		case <-ctx.Done():
+			return fmt.Errorf("namespace %s of the cluster does not come to rest: %w", strings.Join(slices.Sorted(maps.Keys(g.namespaces)), ", "), ctx.Err())
+		}
+		now, _, err := g.mirror.snapshot()
+		if err != nil || g.stamp(held) == g.stamp(now) {
+			return err
+		}
+	}
+}
+
+// fits refuses steps that would take away what cannot be given back as it was: objects in
+// no namespace that were there before.
+func (g *borrowed) fits(found map[string]store.KV) error {
+	for i := range g.arena.o.Scenario.Steps {
+		s := &g.arena.o.Scenario.Steps[i]
+		if s.Kind != scenario.Delete || s.On.Namespace != "" {
+			continue
+		}
+		gvr, namespaced, err := served(g.arena.mapper, s.On.Resource)
+		if err != nil || namespaced {
+			continue // the story will say so itself
+		}
+		_, there := found[keyOf(gvr.GroupResource(), "", s.On.Name)]
+		if (there || s.On.Selector != "") && !g.isMade(keyOf(gvr.GroupResource(), "", s.On.Name)) {
+			return g.refuse("line %d: %s: that is the cluster's own, and cannot be given back as it was", s.Line, s)
+		}
+	}
+	return nil
+}
+
+// enter brings the cluster back. There is one run at a time.
+func (g *borrowed) enter(ctx context.Context, _ string, _ uint64) (*place, error) {
+	if err := g.restore(ctx); err != nil {
+		return nil, err
+	}
+	return &place{
+		config: g.config, source: g.mirror, apart: g.apart, others: g.others, catchUp: g.mirror.catchUp, leave: g.leave,
+		permit: g.permit, owns: g.owns, created: func(o history.Object) { g.created.add(keyOfObject(o), types.UID(o.UID)) },
+	}, nil
+}
+
+// apart tells what is not the run's: what is not in the namespaces of the scenario, but for
+// what we have made there.
+func (g *borrowed) apart(key string) bool {
+	namespace := namespaceOf(key)
+	return !g.namespaces[namespace] && !g.isMade(key) && (namespace != "" || g.found[key].Value != nil)
+}
+
+// others tells what is not the run's once its creates have been answered: what is apart, and objects in no
+// namespace that others have created since.
+func (g *borrowed) others(key string) bool {
+	return g.apart(key) || namespaceOf(key) == "" && g.created.at(key) == ""
+}
+
+// isMade tells whether an object of the beginning is ours to make anew.
+func (g *borrowed) isMade(key string) bool {
+	return slices.ContainsFunc(g.made, func(o madeObject) bool { return o.key == key && !o.definition })
+}
+
+// leave notes what a run has written, or may have.
+func (g *borrowed) leave(record *history.Run, writes map[string][]write) {
+	for i := range record.Steps {
+		s := &record.Steps[i]
+		if s.Kind != history.Request || !s.IsWrite() || s.Code/100 != 2 && s.Code != 0 || history.Bookkeeping(s.Resource) {
+			continue
+		}
+		g.touch(keyOfObject(s.Object))
+	}
+	for key, all := range writes {
+		g.touched[key] = append(g.touched[key], all...)
+		for _, w := range all {
+			had := finalizersOf(w.was)
+			for _, f := range finalizersOf(w.is) {
+				g.finalizers[f] = g.finalizers[f] || !slices.Contains(had, f)
+			}
+		}
+	}
+}
+
+func finalizersOf(o map[string]any) []string {
+	if o == nil {
+		return nil
+	}
+	return (&unstructured.Unstructured{Object: o}).GetFinalizers()
+}
+
+// touch notes that a run may have written an object.
+func (g *borrowed) touch(key string) {
+	if _, ok := g.touched[key]; !ok {
+		g.touched[key] = nil
+	}
+}
+
+// close leaves the cluster as it was found.
+func (g *borrowed) close() error {
+	if g.stop == nil {
+		return nil
+	}
+	defer g.stop()
+	var err error
+	if g.found != nil {
+		err = g.restore(context.Background())
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), g.arena.lengths.restoring)
+	defer cancel()
+	return errors.Join(err, g.unmake(ctx))
+}
+
+// unmake deletes the objects of the beginning that we made, the last one first, and waits
+// until they are gone.
+func (g *borrowed) unmake(ctx context.Context) error {
+	var errs []error
+	for _, o := range slices.Backward(g.made) {
+		background := metav1.DeletePropagationBackground
+		err := o.to.Delete(ctx, o.name, metav1.DeleteOptions{PropagationPolicy: &background, Preconditions: &metav1.Preconditions{UID: &o.uid}})
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			errs = append(errs, fmt.Errorf("%s, which the rehearsal made, is still there: %w", o.name, err))
+		}
+	}
+	return errors.Join(append(errs, g.gone(ctx))...)
+}
+
+// gone waits until nothing of what we made is there any more.
+func (g *borrowed) gone(ctx context.Context) error {
+	for {
+		held, moved, err := g.mirror.snapshot()
+		if err != nil {
+			return err
+		}
+		left := ""
+		for _, o := range g.made {
+			if kv, there := held[o.key]; there && uidOf(kv) == o.uid {
+				left = o.key
+			}
+		}
+		if left == "" {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return fmt.Errorf("%s, which the rehearsal made, is being deleted and still there", strings.TrimPrefix(left, "/"))
+		}
+	}
+}
+
+// object is what a mirror holds, and the client for it.
+func (g *borrowed) object(kv store.KV) (*unstructured.Unstructured, dynamic.ResourceInterface, error) {
+	o, err := objectOf(kv)
+	if err != nil {
+		return nil, nil, err
+	}
+	to, err := resourceFor(g.client, g.arena.mapper, o)
+	return o, to, err
+}
+
+func objectOf(kv store.KV) (*unstructured.Unstructured, error) {
+	o := &unstructured.Unstructured{}
+	return o, o.UnmarshalJSON(kv.Value)
+}
+
+// uidOf is the UID of an object that a mirror holds.
+func uidOf(kv store.KV) types.UID {
+	var o struct{ Metadata struct{ UID types.UID } }
+	_ = json.Unmarshal(kv.Value, &o)
+	return o.Metadata.UID
+}
+
+// namespaceOf is the namespace in a key; "" for an object in none.
+func namespaceOf(key string) string {
+	parts := strings.SplitN(strings.TrimPrefix(key, "/"), "/", 3)
+	if len(parts) < 3 {
+		return ""
+	}
+	return parts[1]
+}

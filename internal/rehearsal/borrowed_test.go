@@ -1,0 +1,289 @@
+//go:build unix
+
+package rehearsal
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/apiserver"
+	"github.com/rehearse-k8s/rehearse/internal/store"
+	"github.com/rehearse-k8s/rehearse/scenario"
+)
+
+// somebodys is a cluster of somebody else, with things in it.
+func somebodys(t *testing.T) (*rest.Config, kubernetes.Interface) {
+	t.Helper()
+	s, err := apiserver.Start(t.Context(), apiserver.Options{Dir: t.TempDir(), Backend: apiserver.Memory{Worlds: store.New(store.Options{})}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	if err := s.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	config := s.RESTConfig("somebody")
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	create(t, client.CoreV1().Namespaces().Create, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}})
+	create(t, client.CoreV1().ConfigMaps("elsewhere").Create, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Data: map[string]string{"a": "b"}})
+	create(t, client.CoreV1().ServiceAccounts("default").Create, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
+	return config, client
+}
+
+func create[O any](t *testing.T, do func(context.Context, O, metav1.CreateOptions) (O, error), o O) O {
+	t.Helper()
+	made, err := do(t.Context(), o, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// borrow makes an arena of somebody's cluster.
+func borrow(t *testing.T, config *rest.Config, text string) (*Arena, error) {
+	t.Helper()
+	s, err := scenario.Read("copies.yaml", []byte(text), nil)
+	if err == nil {
+		err = s.SetCommand([]string{os.Args[0]})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := Open(t.Context(), Options{Scenario: s, Dir: filepath.Join(t.TempDir(), "arena"), Target: config})
+	if err == nil {
+		a.lengths.calm, a.lengths.patience, a.lengths.clinging = 300*time.Millisecond, 3*time.Second, 100*time.Millisecond
+	}
+	return a, err
+}
+
+// TestBorrowed: in a cluster of somebody else faults do the same, each run begins as the
+// first one did, and in the end everything is there that was, and nothing else.
+func TestBorrowed(t *testing.T) {
+	t.Setenv("LIVE_TEST_CLIENT", "yes")
+	config, client := somebodys(t)
+	before := objects(t, client)
+	changing := strings.Replace(story, "  invariants:", `  - patch: {resource: configmaps, namespace: default, name: settings, patch: {data: {k: other}}}
+  - delete: {resource: configmaps, namespace: default, name: spare}
+  invariants:`, 1)
+	changing = strings.Replace(changing, "metadata: {name: copy-b, namespace: default}", "metadata: {name: copy-b, namespace: default, finalizers: [example.com/nobodys]}", 1)
+	changing = strings.Replace(changing, "controllers: []", `controllers: [], objects: [
+    {object: {apiVersion: v1, kind: ConfigMap, metadata: {name: settings, namespace: default}, data: {k: v}}},
+    {object: {apiVersion: v1, kind: ConfigMap, metadata: {name: spare, namespace: default}, data: {k: v}}}]`, 1)
+	a, err := borrow(t, config, changing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, faults := range [][]string{
+		nil,
+		{"crash-before actor=copier verb=create object=default/copy-b"},
+		{"finalizer actor=copier verb=create object=default/copy-a for=200ms"},
+		{"lag actor=copier resource=configmaps nth=1 for=300ms"},
+	} {
+		run := play(t, a, faults...)
+		if run.Failure != nil {
+			t.Errorf("%v: %+v", faults, run.Failure)
+		}
+		made := writes(run)
+		copies := slices.ContainsFunc(made, func(s history.Step) bool { return s.Actor == "copier" && s.Name == "copy-b" && len(s.Changes) == 1 })
+		settings := slices.ContainsFunc(made, func(s history.Step) bool { return s.Actor == "user" && s.Name == "settings" && len(s.Changes) == 1 })
+		spare := slices.ContainsFunc(run.Steps, func(s history.Step) bool { return s.Verb == "delete" && s.Name == "spare" && s.Code == 200 })
+		if !copies || !settings || !spare {
+			t.Errorf("%v: the record lacks a copy (%v) or what the user did (%v, %v)", faults, copies, settings, spare)
+		}
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if after := objects(t, client); !slices.Equal(before, after) {
+		t.Errorf("before\n%s\nafter\n%s", strings.Join(before, "\n"), strings.Join(after, "\n"))
+	}
+}
+
+// objects are the ConfigMaps and Secrets of a cluster, with what they hold.
+func objects(t *testing.T, client kubernetes.Interface) (all []string) {
+	t.Helper()
+	maps, err := client.CoreV1().ConfigMaps("").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range maps.Items {
+		m := &maps.Items[i]
+		all = append(all, "configmap "+m.Namespace+"/"+m.Name+" "+string(m.UID)+" "+m.ResourceVersion)
+	}
+	secrets, err := client.CoreV1().Secrets("").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range secrets.Items {
+		all = append(all, "secret "+secrets.Items[i].Namespace+"/"+secrets.Items[i].Name)
+	}
+	return all
+}
+
+// TestBorrowedThings: where something of somebody's lives nothing is played, and what was
+// made before that was seen is taken away again.
+func TestBorrowedThings(t *testing.T) {
+	config, client := somebodys(t)
+	role := `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: theirs}}`
+	create(t, client.RbacV1().ClusterRoles().Create, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}})
+	with := func(old, text string) string { return strings.Replace(story, old, text, 1) }
+	refused := func(text, why string) {
+		t.Helper()
+		before := objects(t, client)
+		var e *StoryError
+		if _, err := borrow(t, config, text); !errors.As(err, &e) || !strings.Contains(err.Error(), why) {
+			t.Errorf("%v, want %s", err, why)
+		}
+		if after := objects(t, client); !slices.Equal(before, after) {
+			t.Errorf("before\n%s\nafter\n%s", strings.Join(before, "\n"), strings.Join(after, "\n"))
+		}
+	}
+	refused(strings.ReplaceAll(story, "namespace: default", "namespace: elsewhere"), "namespace elsewhere of the cluster is not empty: it has ConfigMap mine")
+	refused(strings.ReplaceAll(story, "namespace: default", "namespace: kube-system"), "namespace kube-system is the cluster's own")
+	refused(with("controllers: []", `controllers: [], objects: [{object: {apiVersion: v1, kind: ConfigMap, metadata: {name: fresh, namespace: default}}}, {object: `+role+`}]`), "the cluster has a ClusterRole theirs already")
+	refused(with("  invariants:", "  - delete: {resource: clusterroles.rbac.authorization.k8s.io, name: theirs}\n  invariants:"), "that is the cluster's own")
+	create(t, client.CoreV1().ConfigMaps("default").Create, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "going", Finalizers: []string{"example.com/f"}}})
+	if err := client.CoreV1().ConfigMaps("default").Delete(t.Context(), "going", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	refused(story, "ConfigMap going, which is being deleted and waits for its finalizers [example.com/f]")
+}
+
+// failing is a connection on which one resource cannot be listed.
+type failing struct{ http.RoundTripper }
+
+func (f failing) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.HasSuffix(r.URL.Path, "/replicasets") {
+		return nil, errors.New("its conversion webhook is down")
+	}
+	return f.RoundTripper.RoundTrip(r)
+}
+
+// TestBorrowedBadly: while it is not known what there was, nothing is brought back.
+func TestBorrowedBadly(t *testing.T) {
+	config, client := somebodys(t)
+	create(t, client.CoreV1().ConfigMaps("default").Create, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "precious"}})
+	before := objects(t, client)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return failing{next} })
+	if _, err := borrow(t, config, story); err == nil || !strings.Contains(err.Error(), "list replicasets.apps: ") {
+		t.Error(err)
+	}
+	if after := objects(t, client); !slices.Equal(before, after) {
+		t.Errorf("before\n%s\nafter\n%s", strings.Join(before, "\n"), strings.Join(after, "\n"))
+	}
+}
+
+// TestBorrowedCalm: a world is not at rest because what the user did has not been heard of.
+func TestBorrowedCalm(t *testing.T) {
+	t.Setenv("LIVE_TEST_CLIENT", "yes")
+	config, _ := somebodys(t)
+	from, to := strings.Index(story, "  - wait:"), strings.Index(story, "  invariants:")
+	s, err := scenario.Read("copies.yaml", []byte(story[:from]+story[to:strings.Index(story, "    eventually:")]), nil)
+	if err == nil {
+		err = s.SetCommand([]string{"sh", "-c", `sleep 1; exec "$0"`, os.Args[0]})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := Open(t.Context(), Options{Scenario: s, Dir: filepath.Join(t.TempDir(), "arena"), Target: config})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.lengths.calm = 300 * time.Millisecond
+	run := play(t, a)
+	if !slices.ContainsFunc(writes(run), func(s history.Step) bool { return s.Actor == "copier" && len(s.Changes) == 1 }) {
+		t.Errorf("the run was over before the world had heard of what the client wrote: %d steps", len(run.Steps))
+	}
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBorrowedOthers: what others make meanwhile stays if it belongs to what there was at the
+// beginning, or is in no namespace; what runs have changed of theirs is put back, and what
+// they guard is not let go.
+func TestBorrowedOthers(t *testing.T) {
+	t.Setenv("LIVE_TEST_CLIENT", "yes")
+	config, client := somebodys(t)
+	ctx := t.Context()
+	create(t, client.CoreV1().Nodes().Create, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}})
+	touching := strings.Replace(story, "  invariants:", `  - patch: {resource: nodes, name: theirs, patch: {metadata: {labels: {touched: "yes"}}}}
+  - patch: {resource: nodes, name: joined, patch: {metadata: {labels: {touched: "yes"}}}}
+  - create: {object: {apiVersion: v1, kind: Node, metadata: {name: ours}}}
+  invariants:`, 1)
+	touching = strings.Replace(touching, "controllers: []", `controllers: [], objects: [{object: {apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: app, namespace: default},
+    spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: a}]}}}}}]`, 1)
+	a, err := borrow(t, config, touching)
+	if err != nil {
+		t.Fatal(err)
+	}
+	create(t, client.CoreV1().Nodes().Create, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "joined"}})
+	app, err := client.AppsV1().ReplicaSets("default").Get(ctx, "app", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	owned := create(t, client.CoreV1().ConfigMaps("default").Create, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "app-1",
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(app, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))}}})
+	create(t, client.CoreV1().ConfigMaps("default").Create, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "app-1-settings",
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owned, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}}})
+	for range 2 {
+		if run := play(t, a); run.Failure != nil {
+			t.Errorf("%+v", run.Failure)
+		}
+		if _, err := client.CoreV1().ConfigMaps("default").Get(ctx, "app-1-settings", metav1.GetOptions{}); err != nil {
+			t.Error(err)
+		}
+	}
+	guarded := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "guarded", Finalizers: []string{"cloud.example.com/balancer"}}, Spec: corev1.ServiceSpec{ClusterIP: "None"}}
+	create(t, client.CoreV1().Services("default").Create, guarded)
+	a.lengths.restoring = 5 * time.Second
+	if err := a.Close(); err == nil || !strings.Contains(err.Error(), "Service guarded, which is being deleted and waits for its finalizers [cloud.example.com/balancer]") {
+		t.Error(err)
+	}
+	for name, want := range map[string]string{"theirs": "no", "joined": "no", "ours": "gone"} {
+		is, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		got := cmp.Or(is.Labels["touched"], "no")
+		if apierrors.IsNotFound(err) {
+			got = "gone"
+		}
+		if got != want {
+			t.Errorf("node %s: %s, want %s", name, got, want)
+		}
+	}
+}
+
+// TestApart: what is not the run's is what was there before or is in another namespace, but
+// for what we have made.
+func TestApart(t *testing.T) {
+	g := &borrowed{
+		namespaces: map[string]bool{"mine": true}, found: map[string]store.KV{"/nodes/n": {Value: []byte("{}")}, "/classes.example.com/ours": {Value: []byte("{}")}},
+		made: []madeObject{{key: "/classes.example.com/ours"}},
+	}
+	for key, want := range map[string]bool{
+		"/pods/mine/a": false, "/pods/other/a": true, "/nodes/n": true, "/nodes/new": false, "/classes.example.com/ours": false,
+	} {
+		if got := g.apart(key); got != want {
+			t.Errorf("%s: %t", key, got)
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package rehearsal
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/store"
+	"github.com/rehearse-k8s/rehearse/internal/truth"
+)
+
+// TestKnown: a record is judged up to the first write of which nobody knows yet what it did.
+func TestKnown(t *testing.T) {
+	request := func(verb string, code int, reply, note string) history.Step {
+		return history.Step{Kind: history.Request, Verb: verb, Code: code, Reply: reply, Note: note}
+	}
+	for name, c := range map[string]struct {
+		steps []history.Step
+		want  int
+	}{
+		"nothing":             {nil, 0},
+		"all answered":        {[]history.Step{request("create", 201, "", ""), request("get", 0, "", ""), {Kind: history.Frame}}, 3},
+		"one under way":       {[]history.Step{request("create", 201, "", ""), request("patch", 0, "", ""), {Kind: history.Frame}}, 1},
+		"one without answer":  {[]history.Step{request("create", 0, "lost", ""), request("get", 200, "", "")}, 2},
+		"one that went wrong": {[]history.Step{request("create", 0, "", "the server has gone"), request("get", 200, "", "")}, 2},
+	} {
+		run := &history.Run{Steps: c.steps}
+		if got := len(known(run).Steps); got != c.want {
+			t.Errorf("%s: %d steps, want %d", name, got, c.want)
+		}
+	}
+}
+
+// changes are writes of the pods whose names are given, at revisions 2, 3 and so on.
+func changes(t *testing.T, names ...string) (*truth.Truth, []truth.Change) {
+	t.Helper()
+	worlds := store.New(store.Options{})
+	world := worlds.World("run")
+	of, err := truth.New(truth.Options{Source: truth.Stored{Worlds: worlds, World: world}, Decodings: &truth.Decodings{}, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, name := range names {
+		key := "/pods/default/" + name
+		_, now, _, _, _ := world.RawGet(key)
+		object := fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"default","name":%q,"generation":%d}}`, name, n)
+		if _, ok := world.RawPut(key, []byte(object), now); !ok {
+			t.Fatalf("%s is not written", name)
+		}
+	}
+	all, err := of.Follow()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return of, all
+}
+
+// TestMakers: each change belongs to the step that made it, also where the answer did not
+// tell its revision, and changes stay in their order.
+func TestMakers(t *testing.T) {
+	write := func(verb, name string, revision int64, code int) history.Step {
+		return history.Step{Kind: history.Request, Verb: verb, Object: history.Object{Namespace: "default", Name: name}, Revision: revision, Code: code}
+	}
+	for name, c := range map[string]struct {
+		changes []string // the first is at revision 2
+		steps   []history.Step
+		want    string // of each change its step
+		whole   string // the same once the run is over, if that is something else
+	}{
+		"by revision": {
+			[]string{"a", "b"}, []history.Step{write("create", "a", 2, 201), write("create", "b", 3, 201)}, "0 1", "",
+		},
+		"without a revision, by name": {
+			[]string{"a", "b"}, []history.Step{write("delete", "b", 0, 200), write("delete", "a", 0, 200), write("create", "c", 9, 201)}, "0 0", "",
+		},
+		"not to a write that was refused": {
+			[]string{"a"}, []history.Step{write("delete", "a", 0, 404), write("delete", "a", 0, 200)}, "1", "",
+		},
+		"two writes of one object": {
+			[]string{"a", "a"}, []history.Step{write("delete", "a", 0, 200), write("delete", "a", 0, 200)}, "0 1", "",
+		},
+		"many by one": {
+			[]string{"a", "b", "c"}, []history.Step{write("deletecollection", "", 0, 200), write("create", "c", 4, 201)}, "0 0 1", "",
+		},
+		"nobody's goes with the next": {
+			[]string{"x", "a"}, []history.Step{write("create", "b", 9, 201), write("create", "a", 3, 201)}, "1 1", "",
+		},
+		"nobody's at the end waits for the end": {
+			[]string{"a", "x"}, []history.Step{write("create", "a", 2, 201), write("create", "b", 9, 409)}, "0 -", "0 1",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			of, all := changes(t, c.changes...)
+			record := &history.Run{}
+			for _, s := range c.steps {
+				record.Add(s)
+			}
+			if c.whole == "" {
+				c.whole = c.want
+			}
+			for whole, want := range map[bool]string{false: c.want, true: c.whole} {
+				if got := assigned(all, byStep(record, all, makers(record, all, of), whole)); got != want {
+					t.Errorf("over %t: %s, want %s", whole, got, want)
+				}
+			}
+		})
+	}
+}
+
+// assigned are the steps of changes; "-": it has none.
+func assigned(all []truth.Change, made map[int][]truth.Change) string {
+	var words []string
+	for _, c := range all {
+		word := "-"
+		for n, some := range made {
+			if slices.ContainsFunc(some, func(x truth.Change) bool { return x.Revision == c.Revision }) {
+				word = fmt.Sprint(n)
+			}
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, " ")
+}
+
+// TestWithOthers: what a cluster does by itself stands in the record before the first step
+// that has heard of it, and causes the events that tell of it.
+func TestWithOthers(t *testing.T) {
+	of, all := changes(t, "a", "b", "a", "c") // at 2, 3, 4 and 5
+	pod := history.Object{Namespace: "default", Name: "a"}
+	record := &history.Run{}
+	record.Add(history.Step{Kind: history.Request, Verb: "create", Object: pod, Revision: 2, Code: 201, Truth: 2, Actor: "client"})
+	record.Add(history.Step{Kind: history.Frame, Object: pod, Revision: 2, Truth: 2, Actor: "client", Causes: []int{0}})
+	record.Add(history.Step{Kind: history.Frame, Object: pod, Revision: 4, Truth: 4, Actor: "client"})
+	record.Add(history.Step{Kind: history.Request, Verb: "get", Code: 200, Truth: 4, Actor: "client", Causes: []int{2}})
+	for whole, want := range map[bool]string{
+		false: "client create 2 | client frame 2 of 0 | cluster create 3 | cluster update 4 | client frame 4 of 3 | client get 0 of 4 / 0 2 3 -",
+		true:  "client create 2 | client frame 2 of 0 | cluster create 3 | cluster update 4 | client frame 4 of 3 | client get 0 of 4 | cluster create 5 / 0 2 3 6",
+	} {
+		steps := makers(record, all, of)
+		grown, steps := withOthers(record, all, steps, of, func(string) bool { return false }, whole)
+		var words []string
+		for n := range grown.Steps {
+			s := &grown.Steps[n]
+			what := s.Verb
+			if s.Kind == history.Frame {
+				what = "frame"
+			}
+			text := fmt.Sprintf("%s %s %d", s.Actor, what, s.Revision)
+			for _, cause := range s.Causes {
+				text += fmt.Sprintf(" of %d", cause)
+			}
+			words = append(words, text)
+		}
+		got := strings.Join(words, " | ") + " / " + assigned(all, byStep(grown, all, steps, whole))
+		if got != want {
+			t.Errorf("over %t:\n got %s\nwant %s", whole, got, want)
+		}
+	}
+}

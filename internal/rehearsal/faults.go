@@ -1,0 +1,187 @@
+package rehearsal
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/proxy"
+)
+
+// What faults ask for that a proxy cannot do. These are called from the goroutines of
+// requests.
+
+// crash kills a client's process and has another one begin.
+func (r *run) crash(actor string, f fault.Fault) {
+	c := r.client(actor)
+	if c == nil || !c.crash() {
+		return
+	}
+	again := func() { _ = c.start(f.String(), "begins anew") }
+	if f.For == 0 && f.Writes == 0 {
+		r.watchers.Go(again)
+		return
+	}
+	r.later(f, again)
+}
+
+// overlap begins a second instance of a client; the first ends when the fault's time is over.
+func (r *run) overlap(actor string, f fault.Fault) {
+	c := r.client(actor)
+	if c == nil || r.client(actor+"+") != nil {
+		return
+	}
+	next, err := r.newClient(c.spec, actor+"+", c.printed)
+	if err != nil {
+		r.record.Add(history.Step{Kind: history.Crash, Actor: actor + "+", Fault: f.String(), Note: "a second instance could not begin: " + err.Error()})
+		return
+	}
+	r.mu.Lock()
+	r.clients[next.actor] = next
+	r.mu.Unlock()
+	r.later(f, func() {
+		r.record.Add(history.Step{Kind: history.Crash, Actor: actor, Fault: f.String(), Note: "the old instance ends"})
+		c.end()
+	})
+	_ = next.start(f.String(), "a second instance begins")
+}
+
+// interfere lets somebody else act on an object that a client has just written.
+func (r *run) interfere(f fault.Fault, o history.Object) {
+	gvr, namespaced, err := r.served(o.Resource)
+	if err != nil {
+		return
+	}
+	if apart := r.place.apart; apart != nil && apart(keyOf(gvr.GroupResource(), o.Namespace, o.Name)) {
+		return
+	}
+	if owns := r.place.owns; owns != nil && !owns(r.ctx, o) {
+		return
+	}
+	to := resourceIn(r.somebody, gvr, namespaced, o.Namespace)
+	ctx := proxy.Because(r.ctx, f.String())
+	uid := types.UID(o.UID)
+	switch f.Kind {
+	case fault.KindDelete, fault.KindEvict:
+		if r.finished(ctx, to, o) {
+			return // nobody makes such a pod again
+		}
+		if f.Kind == fault.KindEvict {
+			r.evict(ctx, to, o)
+			return
+		}
+		background := metav1.DeletePropagationBackground
+		_ = to.Delete(ctx, o.Name, metav1.DeleteOptions{PropagationPolicy: &background, Preconditions: only(uid)})
+	case fault.KindLabel:
+		_, _ = to.Patch(ctx, o.Name, types.MergePatchType, metadataPatch(uid, map[string]any{"labels": map[string]any{"rehearse-k8s.github.io/touched": "yes"}}), metav1.PatchOptions{})
+	case fault.KindFinalizer:
+		r.hold(ctx, f, to, o.Name, uid)
+	}
+}
+
+// hold puts the foreign finalizer on an object for the time of a fault. However that ends, the end of
+// the run removes it.
+func (r *run) hold(ctx context.Context, f fault.Fault, to dynamic.ResourceInterface, name string, uid types.UID) {
+	// What is sent and not answered may have been carried out.
+	r.mu.Lock()
+	r.finalized = append(r.finalized, finalized{to, name, uid})
+	r.mu.Unlock()
+	if setFinalizer(ctx, to, name, uid, true) == nil {
+		r.later(f, func() { _ = setFinalizer(ctx, to, name, uid, false) })
+	}
+}
+
+// finalized is an object on which a fault has put the foreign finalizer.
+type finalized struct {
+	to   dynamic.ResourceInterface
+	name string
+	uid  types.UID
+}
+
+// removeFinalizers removes the foreign finalizer from all objects on which faults have put it.
+func (r *run) removeFinalizers() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), r.arena.lengths.restoring)
+	defer cancel()
+	for _, o := range r.finalized {
+		_ = setFinalizer(ctx, o.to, o.name, o.uid, false) // the restore that follows reports what is left
+	}
+}
+
+// only is the precondition that an object has a UID; none if that is not known.
+func only(uid types.UID) *metav1.Preconditions {
+	if uid == "" {
+		return nil
+	}
+	return &metav1.Preconditions{UID: &uid}
+}
+
+// metadataPatch is a merge patch of metadata, of the object with a UID alone if that is known.
+func metadataPatch(uid types.UID, metadata map[string]any) []byte {
+	if uid != "" {
+		metadata["uid"] = string(uid)
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": metadata})
+	if err != nil {
+		panic(err) // strings and lists of strings
+	}
+	return patch
+}
+
+func (r *run) evict(ctx context.Context, to dynamic.ResourceInterface, o history.Object) {
+	if o.Resource != "pods" {
+		return
+	}
+	u, err := toUnstructured(&policyv1.Eviction{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "policy/v1", Kind: "Eviction"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name}, DeleteOptions: &metav1.DeleteOptions{Preconditions: only(types.UID(o.UID))},
+	})
+	if err == nil {
+		_, _ = to.Create(ctx, u, metav1.CreateOptions{}, "eviction")
+	}
+}
+
+// finished tells whether an object is a pod that has run to its end.
+func (r *run) finished(ctx context.Context, to dynamic.ResourceInterface, o history.Object) bool {
+	if o.Resource != "pods" {
+		return false
+	}
+	u, err := to.Get(ctx, o.Name, metav1.GetOptions{})
+	if err != nil {
+		return false
+	}
+	phase, _, _ := unstructured.NestedString(u.Object, "status", "phase")
+	return phase == "Succeeded" || phase == "Failed"
+}
+
+// setFinalizer adds or removes the foreign finalizer of an object with a UID, if that is known, and leaves
+// the others alone.
+func setFinalizer(ctx context.Context, to dynamic.ResourceInterface, name string, uid types.UID, there bool) error {
+	var err error
+	for range 5 { // somebody may write it in between
+		var u *unstructured.Unstructured
+		if u, err = to.Get(ctx, name, metav1.GetOptions{}); err != nil {
+			return err
+		}
+		if uid != "" && u.GetUID() != uid || slices.Contains(u.GetFinalizers(), fault.ForeignFinalizer) == there {
+			return nil
+		}
+		finalizers := slices.DeleteFunc(u.GetFinalizers(), func(f string) bool { return f == fault.ForeignFinalizer })
+		if there {
+			finalizers = append(finalizers, fault.ForeignFinalizer)
+		}
+		patch := metadataPatch(uid, map[string]any{"finalizers": append([]string{}, finalizers...), "resourceVersion": u.GetResourceVersion()})
+		if _, err = to.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}); !apierrors.IsConflict(err) {
+			return err
+		}
+	}
+	return err
+}

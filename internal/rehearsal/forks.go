@@ -1,0 +1,141 @@
+package rehearsal
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/apiserver"
+	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
+	"github.com/rehearse-k8s/rehearse/internal/store"
+	"github.com/rehearse-k8s/rehearse/internal/truth"
+)
+
+// forks are an API server of our own and the world that runs begin with: each has a fork
+// of it, and many may go on side by side.
+type forks struct {
+	o      Options
+	worlds *store.Worlds
+	server *apiserver.Server
+	own    map[string]bool // keys that the server makes by itself
+	began  map[string]bool // keys that the prepared world has beyond those
+}
+
+func startForks(ctx context.Context, o Options) (*forks, error) {
+	g := &forks{o: o, worlds: store.New(store.Options{}), began: map[string]bool{}}
+	var err error
+	g.server, err = apiserver.Start(context.WithoutCancel(ctx), apiserver.Options{
+		Dir: g.pki(), Backend: apiserver.Memory{Worlds: g.worlds}, Runs: true, Version: o.Version, Conversions: o.Conversions,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+func (g *forks) pki() string { return filepath.Join(g.o.Dir, "pki") }
+
+func (g *forks) close() error {
+	g.server.Stop()
+	return nil
+}
+
+func (g *forks) config(actor string) *rest.Config { return g.server.RESTConfig("rehearse:" + actor) }
+
+// before makes the kinds known, and the nodes.
+func (g *forks) before(ctx context.Context) error {
+	if err := g.server.Ready(ctx); err != nil {
+		return err
+	}
+	var err error
+	if g.own, err = g.keys(); err != nil {
+		return err
+	}
+	config := g.config("prepare")
+	if g.o.Kinds != nil {
+		if err := g.o.Kinds(ctx, config); err != nil {
+			return err
+		}
+	}
+	return g.nodes(ctx, config)
+}
+
+// after remembers what the world has that all runs begin with.
+func (g *forks) after(context.Context) error {
+	keys, err := g.keys()
+	for key := range keys {
+		g.began[key] = !g.own[key]
+	}
+	return err
+}
+
+// make applies it: what the server has made by itself may be said more exactly.
+func (g *forks) make(ctx context.Context, to dynamic.ResourceInterface, o *unstructured.Unstructured) error {
+	return applyTo(ctx, to, o)
+}
+
+// nodes makes the simulated nodes, ready from the beginning.
+func (g *forks) nodes(ctx context.Context, config *rest.Config) error {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	for n := range g.o.Scenario.Nodes {
+		node, err := client.CoreV1().Nodes().Create(ctx, stages.ReadyNode(fmt.Sprintf("node-%d", n), time.Now()), metav1.CreateOptions{})
+		if err != nil {
+			return err
+		}
+		// The API taints a new node as not ready, whatever its status says.
+		node.Spec.Taints = nil
+		if _, err := client.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *forks) keys() (map[string]bool, error) {
+	kvs, _, _, err := g.worlds.World("").RawRange("", "\x00", 0, 0)
+	keys := map[string]bool{}
+	for _, kv := range kvs {
+		keys[kv.Key] = true
+	}
+	return keys, err
+}
+
+// keeps tells whether a run begins with a key: what was prepared, and what the API server
+// cannot do without.
+func (g *forks) keeps(key string) bool {
+	for _, prefix := range [...]string{"/namespaces/", "/priorityclasses/", "/servicecidrs/"} {
+		if strings.HasPrefix(key, prefix) {
+			return true
+		}
+	}
+	return g.began[key] && !truth.Bookkeeping(key)
+}
+
+// firstRevision is where the world of every run begins.
+const firstRevision = 10_000
+
+// enter makes the world of a run.
+func (g *forks) enter(_ context.Context, run string, seed uint64) (*place, error) {
+	world, err := g.worlds.Fork(run, store.RunOptions{Seed: seed, Revision: firstRevision, Keep: g.keeps})
+	if err != nil {
+		return nil, err
+	}
+	return &place{
+		config: func(actor string) *rest.Config { return g.server.RunConfig(run, "rehearse:"+actor) },
+		source: truth.Stored{Worlds: g.worlds, World: world},
+		leave:  func(*history.Run, map[string][]write) { g.worlds.Drop(run) },
+		pki:    g.pki(),
+	}, nil
+}

@@ -1,0 +1,300 @@
+//go:build unix
+
+package rehearsal
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/sim"
+	"github.com/rehearse-k8s/rehearse/scenario"
+)
+
+// TestMain lets this test binary be a client.
+func TestMain(m *testing.M) {
+	switch os.Getenv("LIVE_TEST_CLIENT") {
+	case "":
+	case "meddler":
+		if err := meddler(context.Background()); err != nil {
+			panic(err)
+		}
+		os.Exit(0)
+	default:
+		if err := copier(context.Background()); err != nil {
+			panic(err)
+		}
+		os.Exit(0)
+	}
+	klog.SetLogger(logr.Discard())
+	os.Exit(m.Run())
+}
+
+// copier is a client that makes a Secret for each ConfigMap that is called copy-…, of the
+// same name. One that exists is left alone.
+func copier(ctx context.Context) error {
+	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	for {
+		list, err := client.CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			continue
+		}
+		for i := range list.Items {
+			copied(ctx, client, list.Items[i].Name)
+		}
+		w, err := client.CoreV1().ConfigMaps("default").Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+		if err != nil {
+			continue
+		}
+		for e := range w.ResultChan() {
+			if o, ok := e.Object.(*corev1.ConfigMap); ok {
+				copied(ctx, client, o.Name)
+			}
+		}
+	}
+}
+
+func copied(ctx context.Context, client kubernetes.Interface, name string) {
+	if strings.HasPrefix(name, "copy-") {
+		_, _ = client.CoreV1().Secrets("default").Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	}
+}
+
+const story = `
+apiVersion: rehearse-k8s.github.io/v1alpha1
+kind: Scenario
+metadata: {name: copies}
+spec:
+  cluster: {nodes: 0, controllers: []}
+  clients: [{name: copier}]
+  steps:
+  - create: {object: {apiVersion: v1, kind: ConfigMap, metadata: {name: copy-a, namespace: default}}}
+  - wait: {oracle: Exists, with: {resource: secrets, name: copy-a}, within: 10s}
+  - create: {object: {apiVersion: v1, kind: ConfigMap, metadata: {name: copy-b, namespace: default}}}
+  invariants:
+    always:
+    - name: a copy is never without its original
+      cel: list("secrets", "default").all(s, get("configmaps", "default", s.metadata.name) != null)
+    eventually:
+    - oracle: Exists
+      with: {resource: secrets, name: copy-b}
+      within: 5s
+`
+
+// open makes an arena for a story and a command.
+func open(t *testing.T, text string, command ...string) *Arena {
+	t.Helper()
+	s, err := scenario.Read("copies.yaml", []byte(text), nil)
+	if err == nil {
+		err = s.SetCommand(command)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := Open(t.Context(), Options{Scenario: s, Dir: filepath.Join(t.TempDir(), "arena")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	a.lengths.calm, a.lengths.patience = 300*time.Millisecond, 3*time.Second
+	return a
+}
+
+func play(t *testing.T, a *Arena, faults ...string) *history.Run {
+	t.Helper()
+	all, err := fault.ParseAll(faults)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := a.Play(t.Context(), sim.Plan{Seed: 1, Faults: all, Learn: len(faults) == 0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.Run
+}
+
+// TestPlay: what faults do to a real process, and that each run begins anew.
+func TestPlay(t *testing.T) {
+	t.Setenv("LIVE_TEST_CLIENT", "yes")
+	a := open(t, story, os.Args[0])
+	for name, c := range map[string]struct {
+		fault string
+		shows func(s *history.Step) bool
+	}{
+		"nothing":              {"", func(s *history.Step) bool { return s.Wrote() && s.Actor == "copier" && s.Name == "copy-b" }},
+		"a crash before":       {"crash-before actor=copier verb=create object=default/copy-b", func(s *history.Step) bool { return s.Kind == history.Start && s.Fault != "" }},
+		"a crash after":        {"crash-after actor=copier verb=create object=default/copy-a", func(s *history.Step) bool { return s.Kind == history.Start && s.Fault != "" }},
+		"a crash for a while":  {"crash-after actor=copier verb=create object=default/copy-a for=500ms", func(s *history.Step) bool { return s.Kind == history.Start && s.At > 500*time.Millisecond }},
+		"a second instance":    {"overlap actor=copier verb=create object=default/copy-a for=300ms", func(s *history.Step) bool { return s.Kind == history.Crash && s.Actor == "copier" }},
+		"somebody's label":     {"label actor=copier verb=create object=default/copy-a", func(s *history.Step) bool { return s.Wrote() && s.Actor == "somebody" && s.Fault != "" }},
+		"somebody's finalizer": {"finalizer actor=copier verb=create object=default/copy-a for=200ms", func(s *history.Step) bool { return s.Wrote() && s.Actor == "somebody" && s.N > 6 }},
+		"a late event": {"lag actor=copier resource=configmaps nth=1 for=300ms", func(s *history.Step) bool {
+			return s.Kind == history.Frame && s.Fault != "" && s.At > 300*time.Millisecond
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var faults []string
+			if c.fault != "" {
+				faults = append(faults, c.fault)
+			}
+			run := play(t, a, faults...)
+			if run.Failure != nil {
+				t.Errorf("%+v", run.Failure)
+			}
+			shown := false
+			for i := range run.Steps {
+				shown = shown || c.shows(&run.Steps[i])
+			}
+			if first := firstWrite(run); !shown || first == nil || first.Revision != firstRevision+1 || first.Name != "copy-a" || len(first.Changes) != 1 {
+				t.Errorf("shown: %v; the first write is %+v", shown, first)
+			}
+			if !slices.IsSortedFunc(writes(run), func(a, b history.Step) int { return int(a.Revision - b.Revision) }) {
+				t.Error("writes are not in the order of their revisions")
+			}
+		})
+	}
+}
+
+// TestSlowStart: a client that needs longer to begin than a promise allows is not blamed
+// for having been ended.
+func TestSlowStart(t *testing.T) {
+	t.Setenv("LIVE_TEST_CLIENT", "yes")
+	a := open(t, strings.ReplaceAll(story, "within: 5s", "within: 500ms"), "sh", "-c", `sleep 2; exec "$0"`, os.Args[0])
+	a.lengths.patience = 500 * time.Millisecond
+	if run := play(t, a, "crash-before actor=copier verb=create object=default/copy-b"); run.Failure != nil {
+		t.Errorf("%+v", run.Failure)
+	}
+}
+
+func writes(run *history.Run) (all []history.Step) {
+	for _, s := range run.Steps {
+		if s.Wrote() {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+func firstWrite(run *history.Run) *history.Step {
+	for i := range run.Steps {
+		if run.Steps[i].Wrote() {
+			return &run.Steps[i]
+		}
+	}
+	return nil
+}
+
+// TestBroken: a promise is broken at the step that breaks it, seen while the run goes on;
+// what does not come in time is broken at rest; a wait is a promise, too.
+func TestBroken(t *testing.T) {
+	t.Setenv("LIVE_TEST_CLIENT", "yes")
+	for name, c := range map[string]struct{ from, to, oracle string }{
+		"always":     {`get("configmaps", "default", s.metadata.name) != null`, `s.metadata.name != "copy-a"`, "a copy is never without its original"},
+		"eventually": {"name: copy-b}\n      within: 5s", "name: never}\n      within: 500ms", "secrets default/never exists, within 500ms"},
+		"wait":       {"name: copy-a}, within: 10s", "name: other}, within: 500ms", "secrets default/other exists, within 500ms"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text := strings.Replace(story, c.from, c.to, 1)
+			if text == story {
+				t.Fatal("nothing was replaced")
+			}
+			run := play(t, open(t, text, os.Args[0]))
+			if run.Failure == nil || run.Failure.Oracle != c.oracle {
+				t.Fatalf("%+v", run.Failure)
+			}
+			if s := &run.Steps[run.Failure.Step]; name == "always" && (s.Name != "copy-a" || s.Resource != "secrets" || !s.Wrote()) {
+				t.Errorf("broken at %+v", s)
+			}
+		})
+	}
+}
+
+// TestNoClient: programs that cannot be rehearsed are told from those that fail.
+func TestNoClient(t *testing.T) {
+	for name, c := range map[string]struct {
+		command []string
+		begin   time.Duration
+		says    string
+	}{
+		"no program":   {[]string{"./no-such-program"}, time.Second, `there is no program "./no-such-program"`},
+		"ends at once": {[]string{"sh", "-c", "echo unknown flag; exit 3"}, time.Minute, "ends at once; it printed last:\n    unknown flag"},
+		"asks nothing": {[]string{"sleep", "1000"}, time.Second, "has asked for nothing through its kubeconfig in 1s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := open(t, story, c.command...)
+			a.lengths.begin = c.begin
+			_, err := a.Play(t.Context(), sim.Plan{Seed: 1, Learn: true})
+			var client *ClientError
+			if !errors.As(err, &client) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// TestStoryRefused: a step that the API refuses is a mistake of the scenario, with its line.
+func TestStoryRefused(t *testing.T) {
+	t.Setenv("LIVE_TEST_CLIENT", "yes")
+	a := open(t, strings.Replace(story, "name: copy-a, namespace: default}", "name: copy-a, namespace: nowhere}", 1), os.Args[0])
+	_, err := a.Play(t.Context(), sim.Plan{Seed: 1, Learn: true})
+	var told *StoryError
+	if !errors.As(err, &told) || !strings.Contains(err.Error(), "copies.yaml:9: create ConfigMap nowhere/copy-a") || !strings.Contains(err.Error(), `namespaces "nowhere" not found`) {
+		t.Error(err)
+	}
+}
+
+// TestKill: a process ends at once, and with it those that it has started.
+func TestKill(t *testing.T) {
+	lines := make(chan string, 10)
+	s, err := scenario.Read("copies.yaml", []byte(story), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := []string{"sh", "-c", "sleep 1000 & echo $! {{port}} {{port}} {{port:other}} {{name}}; wait"}
+	p, err := launch(&s.Clients[0], command, map[string]string{"name": "copier"}, t.TempDir(), func(l string) { lines <- l })
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := strings.Fields(<-lines)
+	if len(words) != 5 || words[1] != words[2] || words[1] == words[3] || words[4] != "copier" {
+		t.Errorf("%q", words)
+	}
+	// The child has its output from the process, which ends only when that is closed.
+	p.kill()
+	select {
+	case <-p.ended:
+	default:
+		t.Error("the child lives on")
+	}
+	if !p.wasKilled() {
+		t.Error("it ended by itself")
+	}
+}

@@ -1,0 +1,163 @@
+package rehearsal
+
+import (
+	"slices"
+
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/truth"
+)
+
+// makers are the steps that made changes, -1 where none is known to. The answer to a write
+// does not always tell the revision that it made: one that takes the last finalizer of an
+// object away is answered with the object as it was, one that deletes many or binds a pod
+// tells none. Such a change belongs to the first write of that object, since the change
+// before, of which nothing else is known.
+func makers(record *history.Run, changes []truth.Change, t *truth.Truth) []int {
+	byRevision := map[int64]int{}
+	for n := range record.Steps {
+		if s := &record.Steps[n]; s.Wrote() {
+			byRevision[s.Revision] = n
+		}
+	}
+	steps := make([]int, len(changes))
+	count := map[int]int{}            // of changes, by step
+	after := map[history.Object]int{} // of each object, the step after that of its last change
+	for i, c := range changes {
+		o := t.ObjectOf(c)
+		o.UID = ""
+		n, ok := byRevision[c.Revision]
+		if !ok {
+			n = unexplained(record, o, after[o], count)
+		}
+		if steps[i] = n; n >= 0 {
+			count[n]++
+			after[o] = n + 1
+		}
+	}
+	return steps
+}
+
+// unexplained is the first write of an object that had effect and made nothing that is known;
+// -1 if there is none.
+func unexplained(record *history.Run, o history.Object, from int, count map[int]int) int {
+	for n := from; n < len(record.Steps); n++ {
+		s := &record.Steps[n]
+		if s.Kind != history.Request || !s.IsWrite() || s.Code/100 != 2 || s.Wrote() || s.Resource != o.Resource || s.Namespace != o.Namespace {
+			continue
+		}
+		if s.Verb == "deletecollection" || s.Name == o.Name && count[n] == 0 {
+			return n
+		}
+	}
+	return -1
+}
+
+// answerless attributes changes to writes whose answer never came: the first of the object that
+// nobody else is known to have made. Whether such a write took effect nobody can know, and what it
+// may have done must be reverted.
+func answerless(record *history.Run, changes []truth.Change, steps []int) {
+	for n := range record.Steps {
+		s := &record.Steps[n]
+		if s.Kind != history.Request || !s.IsWrite() || s.Code != 0 {
+			continue
+		}
+		for i, c := range changes {
+			if steps[i] < 0 && c.Revision > s.Truth && c.Key == keyOfObject(s.Object) {
+				steps[i] = n
+				break
+			}
+		}
+	}
+}
+
+// byStep are the changes of each step. None is later than that of a later change: changes
+// stay in their order. What is nobody's is taken as made together with the next change, if
+// the run is over.
+func byStep(record *history.Run, changes []truth.Change, steps []int, whole bool) map[int][]truth.Change {
+	next := -1
+	if whole {
+		next = len(record.Steps) - 1
+	}
+	for i := len(steps) - 1; i >= 0; i-- {
+		if next >= 0 && (steps[i] < 0 || steps[i] > next) {
+			steps[i] = next
+		}
+		if steps[i] >= 0 {
+			next = steps[i]
+		}
+	}
+	made := map[int][]truth.Change{}
+	for i, n := range steps {
+		if n >= 0 {
+			made[n] = append(made[n], changes[i])
+		}
+	}
+	return made
+}
+
+// cluster is the actor of what a cluster of somebody else does by itself.
+const cluster = "cluster"
+
+// withOthers is the record with the writes of those that it knows nothing of, each before the
+// first step that has heard of it, and the steps of the changes in it. While a run goes on,
+// what nobody has heard of may yet turn out to be a client's. What is apart is not recorded.
+func withOthers(record *history.Run, changes []truth.Change, steps []int, t *truth.Truth, apart func(key string) bool, whole bool) (*history.Run, []int) {
+	var others []int // changes, in the order of revisions
+	for i, n := range steps {
+		if n < 0 && !apart(changes[i].Key) {
+			others = append(others, i)
+		}
+	}
+	if len(others) == 0 || len(record.Steps) == 0 {
+		return record, steps
+	}
+	grown := &history.Run{Header: record.Header}
+	place := make([]int, len(record.Steps))
+	wrote := map[int64]int{}
+	later := slices.Clone(steps)
+	tell := func(upTo int64, at *history.Step) {
+		for len(others) > 0 && changes[others[0]].Revision <= upTo {
+			s := otherStep(changes[others[0]], t)
+			s.At, s.Truth = at.At, changes[others[0]].Revision
+			s.N = grown.Add(s).N
+			wrote[s.Revision], later[others[0]] = s.N, s.N
+			others = others[1:]
+		}
+	}
+	truth := int64(0)
+	for n := range record.Steps {
+		s := record.Steps[n]
+		truth = max(truth, s.Truth)
+		tell(truth, &s)
+		causes := make([]int, 0, len(s.Causes))
+		for _, cause := range s.Causes {
+			causes = append(causes, place[cause])
+		}
+		if maker, ok := wrote[s.Revision]; ok && s.Kind == history.Frame {
+			causes = append(causes, maker)
+		}
+		s.Causes = causes
+		place[n] = grown.Add(s).N
+	}
+	if whole {
+		tell(changes[len(changes)-1].Revision, &record.Steps[len(record.Steps)-1])
+	}
+	for i, n := range steps {
+		if n >= 0 {
+			later[i] = place[n]
+		}
+	}
+	return grown, later
+}
+
+// otherStep is a write of the cluster.
+func otherStep(c truth.Change, t *truth.Truth) history.Step {
+	verb := "update"
+	switch {
+	case c.Before == 0:
+		verb = "create"
+	case c.Gone():
+		verb = "delete"
+	}
+	return history.Step{Kind: history.Request, Actor: cluster, Verb: verb, Object: t.ObjectOf(c), Revision: c.Revision, Before: c.Before, Code: 200}
+}

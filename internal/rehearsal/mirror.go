@@ -1,0 +1,291 @@
+package rehearsal
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
+
+	"github.com/rehearse-k8s/rehearse/internal/store"
+	"github.com/rehearse-k8s/rehearse/internal/truth"
+)
+
+// mirror knows what a cluster holds by its watches, one of each resource, and tells of
+// the writes in the order of their revisions.
+//
+// Watches of two resources are not in order with one another. So a write is kept for a
+// while before it is told, and those that came meanwhile are told in their order.
+type mirror struct {
+	now func() time.Time
+
+	mu        sync.Mutex
+	resources map[schema.GroupResource]schema.GroupVersionResource
+	held      map[string]store.KV
+	revision  int64 // the newest
+	waiting   []arrival
+	told      []store.Change
+	forgotten int64         // how many were told before those
+	moved     chan struct{} // closed at the next change
+	broken    error
+}
+
+// arrival is a write that was heard of, and when.
+type arrival struct {
+	store.Change
+	at time.Time
+}
+
+// ripe is how long a write is kept before it is told.
+const ripe = 100 * time.Millisecond
+
+var _ truth.Source = (*mirror)(nil)
+
+func newMirror(now func() time.Time) *mirror {
+	return &mirror{now: now, resources: map[schema.GroupResource]schema.GroupVersionResource{}, held: map[string]store.KV{}, moved: make(chan struct{})}
+}
+
+// follow begins to watch a resource, until following ends. What is there already has no order.
+func (m *mirror) follow(ctx, following context.Context, gvr schema.GroupVersionResource, client dynamic.ResourceInterface) error {
+	resource := gvr.GroupResource()
+	list, err := listAll(ctx, client)
+	if err != nil {
+		return fmt.Errorf("list %s: %w", resource, err)
+	}
+	w, err := watchtools.NewRetryWatcherWithContext(following, list.GetResourceVersion(), watched{client})
+	if err != nil {
+		return fmt.Errorf("watch %s: %w", resource, err)
+	}
+	m.mu.Lock()
+	m.resources[resource] = gvr
+	for i := range list.Items {
+		m.note(resource, &list.Items[i], false)
+	}
+	m.mu.Unlock()
+	go m.hear(following, resource, w)
+	return nil
+}
+
+// pageSize is how many objects are asked for in one request.
+const pageSize = 500
+
+// listAll lists a resource page by page. It starts again if the pages expire meanwhile.
+func listAll(ctx context.Context, client dynamic.ResourceInterface) (*unstructured.UnstructuredList, error) {
+	const tries = 3
+	for try := 1; ; try++ {
+		all, err := client.List(ctx, metav1.ListOptions{Limit: pageSize})
+		for err == nil && all.GetContinue() != "" {
+			var more *unstructured.UnstructuredList
+			if more, err = client.List(ctx, metav1.ListOptions{Limit: pageSize, Continue: all.GetContinue()}); err == nil {
+				all.Items = append(all.Items, more.Items...)
+				all.SetContinue(more.GetContinue())
+			}
+		}
+		if err == nil || !apierrors.IsResourceExpired(err) || try == tries {
+			return all, err
+		}
+	}
+}
+
+// watched is a client as a RetryWatcher wants it.
+type watched struct{ client dynamic.ResourceInterface }
+
+// WatchWithContext implements cache.WatcherWithContext.
+func (w watched) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	return w.client.Watch(ctx, o)
+}
+
+var _ cache.WatcherWithContext = watched{}
+
+// hear takes in the events of a watch.
+func (m *mirror) hear(ctx context.Context, resource schema.GroupResource, w watch.Interface) {
+	defer w.Stop()
+	for e := range w.ResultChan() {
+		m.event(resource, e)
+	}
+	if ctx.Err() == nil {
+		m.breakOff(fmt.Errorf("the watch of %s has ended", resource))
+	}
+}
+
+func (m *mirror) event(resource schema.GroupResource, e watch.Event) {
+	switch o := e.Object.(type) {
+	case *unstructured.Unstructured:
+		if e.Type == watch.Bookmark {
+			return
+		}
+		m.mu.Lock()
+		m.note(resource, o, e.Type == watch.Deleted)
+		m.mu.Unlock()
+	case *metav1.Status:
+		m.breakOff(fmt.Errorf("the watch of %s has ended: %s", resource, o.Message))
+	}
+}
+
+// breakOff says that not all is known any more.
+func (m *mirror) breakOff(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.broken = cmp.Or(m.broken, err)
+	m.move()
+}
+
+// note takes in an object as it is since a revision. The lock is held.
+func (m *mirror) note(resource schema.GroupResource, o *unstructured.Unstructured, deleted bool) {
+	revision, err := strconv.ParseInt(o.GetResourceVersion(), 10, 64)
+	if err != nil {
+		m.broken = cmp.Or(m.broken, fmt.Errorf("%s %s has resource version %q, which is no number", resource, o.GetName(), o.GetResourceVersion()))
+		return
+	}
+	key := keyOf(resource, o.GetNamespace(), o.GetName())
+	if had, ok := m.held[key]; ok && had.ModRevision >= revision {
+		return
+	}
+	m.revision = max(m.revision, revision)
+	c := store.Change{Key: key, Revision: revision}
+	if deleted {
+		delete(m.held, key)
+	} else {
+		if c.Value, err = o.MarshalJSON(); err != nil {
+			m.broken = cmp.Or(m.broken, fmt.Errorf("%s %s: %w", resource, o.GetName(), err))
+			return
+		}
+		m.held[key] = store.KV{Key: key, Value: c.Value, ModRevision: revision}
+	}
+	m.waiting = append(m.waiting, arrival{c, m.now()})
+	m.move()
+}
+
+// move wakes those who wait for a change. The lock is held.
+func (m *mirror) move() {
+	close(m.moved)
+	m.moved = make(chan struct{})
+}
+
+// keyOf is the key of an object.
+func keyOf(resource schema.GroupResource, namespace, name string) string {
+	key := directoryOf(resource)
+	if namespace != "" {
+		key += namespace + "/"
+	}
+	return key + name
+}
+
+func directoryOf(resource schema.GroupResource) string { return "/" + resource.String() + "/" }
+
+// Held implements truth.Source. What was told before is forgotten.
+func (m *mirror) Held() (kvs []store.KV, revision, cursor int64, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.forgotten += int64(len(m.told) + len(m.waiting))
+	m.told, m.waiting = nil, nil
+	return slices.Collect(maps.Values(m.held)), m.revision, m.forgotten, m.broken
+}
+
+// Changes implements truth.Source.
+func (m *mirror) Changes(cursor int64) (changes []store.Change, next int64, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.tell()
+	next = m.forgotten + int64(len(m.told))
+	if cursor < m.forgotten {
+		return nil, next, store.ErrCompacted
+	}
+	return m.told[cursor-m.forgotten:], next, m.broken
+}
+
+// tell tells of the writes that have waited long enough, and of older ones. The lock is held.
+func (m *mirror) tell() {
+	newest := int64(-1)
+	for _, a := range m.waiting {
+		if m.now().Sub(a.at) >= ripe {
+			newest = max(newest, a.Revision)
+		}
+	}
+	slices.SortStableFunc(m.waiting, func(a, b arrival) int { return cmp.Compare(a.Revision, b.Revision) })
+	for len(m.waiting) > 0 && m.waiting[0].Revision <= newest {
+		m.told = append(m.told, m.waiting[0].Change)
+		m.waiting = m.waiting[1:]
+	}
+}
+
+// Directory implements truth.Source.
+func (m *mirror) Directory(resource schema.GroupResource) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.resources[resource].Empty() {
+		return ""
+	}
+	return directoryOf(resource)
+}
+
+// ResourceOf implements truth.Source.
+func (m *mirror) ResourceOf(key string) (schema.GroupResource, bool) {
+	name, _, _ := strings.Cut(strings.TrimPrefix(key, "/"), "/")
+	resource := schema.ParseGroupResource(name)
+	return resource, m.Directory(resource) != ""
+}
+
+// version is the version in which a resource is followed.
+func (m *mirror) version(resource schema.GroupResource) schema.GroupVersionResource {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.resources[resource]
+}
+
+// has tells whether the cluster has an object.
+func (m *mirror) has(key string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, ok := m.held[key]
+	return ok
+}
+
+// behind is how long a write that a client was told of may take to be heard of here. Not
+// every resource is watched: after that nothing is expected any more.
+const behind = time.Second
+
+// catchUp waits until everything up to a revision was heard of and is told.
+func (m *mirror) catchUp(ctx context.Context, revision int64) {
+	limit := time.NewTimer(behind)
+	defer limit.Stop()
+	for {
+		m.mu.Lock()
+		moved, there := m.moved, m.revision >= revision
+		m.mu.Unlock()
+		if there {
+			break
+		}
+		select {
+		case <-moved:
+		case <-limit.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+	select {
+	case <-time.After(ripe):
+	case <-ctx.Done():
+	}
+}
+
+// snapshot is what there is now, and a channel that is closed when that changes.
+func (m *mirror) snapshot() (held map[string]store.KV, moved <-chan struct{}, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.held), m.moved, m.broken
+}

@@ -1,0 +1,95 @@
+package rehearsal
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+var configMaps, secrets = schema.GroupResource{Resource: "configmaps"}, schema.GroupResource{Resource: "secrets"}
+
+// hears tells a mirror of an object at a revision.
+func hears(m *mirror, resource schema.GroupResource, kind watch.EventType, name string, revision int) {
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Thing"}}
+	o.SetNamespace("default")
+	o.SetName(name)
+	o.SetResourceVersion(fmt.Sprint(revision))
+	m.event(resource, watch.Event{Type: kind, Object: o})
+}
+
+// told are the revisions of changes, with a - for what is gone.
+func told(t *testing.T, m *mirror, cursor *int64) string {
+	t.Helper()
+	changes, next, err := m.Changes(*cursor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	*cursor = next
+	var words []string
+	for _, c := range changes {
+		word := fmt.Sprint(c.Revision)
+		if c.Value == nil {
+			word += "-"
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, " ")
+}
+
+// TestMirrorOrder: what watches bring in another order than it was written is told in the
+// order of revisions, once, after it has waited.
+func TestMirrorOrder(t *testing.T) {
+	now := time.Unix(0, 0)
+	m := newMirror(func() time.Time { return now })
+	hears(m, configMaps, watch.Added, "a", 3)
+	_, revision, cursor, err := m.Held()
+	if revision != 3 || err != nil {
+		t.Fatal(revision, err)
+	}
+	hears(m, configMaps, watch.Added, "b", 7)
+	now = now.Add(ripe / 2)
+	hears(m, secrets, watch.Added, "b", 6)
+	hears(m, secrets, watch.Deleted, "a", 5)
+	hears(m, configMaps, watch.Deleted, "a", 9)
+	if got := told(t, m, &cursor); got != "" {
+		t.Errorf("too early: %s", got)
+	}
+	now = now.Add(ripe / 2)
+	if got := told(t, m, &cursor); got != "5- 6 7" {
+		t.Errorf("after a while: %s", got)
+	}
+	hears(m, configMaps, watch.Modified, "b", 7) // again, as after a watch that was broken off
+	now = now.Add(ripe)
+	if got := told(t, m, &cursor); got != "9-" {
+		t.Errorf("in the end: %s", got)
+	}
+	kvs, revision, later, err := m.Held()
+	if len(kvs) != 2 || revision != 9 || later != cursor || err != nil {
+		t.Errorf("%d objects at %d, cursor %d not %d, %v", len(kvs), revision, later, cursor, err)
+	}
+}
+
+// TestMirrorBreaks: a watch that ends for good is no silence.
+func TestMirrorBreaks(t *testing.T) {
+	m := newMirror(time.Now)
+	_, _, cursor, _ := m.Held()
+	watcher := watch.NewFake()
+	watcher.Stop()
+	m.hear(t.Context(), configMaps, watcher)
+	if _, _, err := m.Changes(cursor); err == nil || !strings.Contains(err.Error(), "the watch of configmaps has ended") {
+		t.Error(err)
+	}
+	calm := newMirror(time.Now)
+	ended, stop := context.WithCancel(t.Context())
+	stop()
+	calm.hear(ended, configMaps, watcher)
+	if _, _, _, err := calm.Held(); err != nil {
+		t.Error(err)
+	}
+}

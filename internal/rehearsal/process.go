@@ -1,0 +1,152 @@
+package rehearsal
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rehearse-k8s/rehearse/api/rehearse/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/scenario"
+)
+
+// tailLines is how many of its last lines are kept of what a client prints.
+const tailLines = 40
+
+// process is one life of a client's process.
+type process struct {
+	cmd   *exec.Cmd
+	ended chan struct{} // closed when it has, and then err says how
+	err   error
+
+	mu     sync.Mutex
+	killed bool
+}
+
+// printed is what a client has printed last, over all its lives in a run.
+type printed struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (p *printed) add(line string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lines = append(p.lines, line)
+	if len(p.lines) > tailLines {
+		p.lines = slices.Delete(p.lines, 0, len(p.lines)-tailLines)
+	}
+}
+
+// last are the last lines, at most n.
+func (p *printed) last(n int) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.lines[max(0, len(p.lines)-n):])
+}
+
+// launch starts a client's process.
+func launch(c *v1alpha1.Client, command []string, words map[string]string, dir string, line func(string)) (*process, error) {
+	ports := map[string]string{}
+	lookup := func(word string) (string, bool) {
+		if value, ok := words[word]; ok {
+			return value, true
+		}
+		if word == "port" || strings.HasPrefix(word, "port:") {
+			if ports[word] == "" {
+				ports[word] = freePort()
+			}
+			return ports[word], true
+		}
+		return "", false
+	}
+	args := make([]string, len(command))
+	for i, arg := range command {
+		var err error
+		if args[i], err = scenario.Expand(arg, lookup); err != nil {
+			return nil, err
+		}
+	}
+	p := &process{cmd: exec.Command(args[0], args[1:]...), ended: make(chan struct{})} //nolint:gosec // the user's own command
+	p.cmd.Dir = c.Dir
+	p.cmd.Env = append(os.Environ(), "KUBECONFIG="+words["kubeconfig"], "TMPDIR="+dir)
+	for _, e := range c.Env {
+		value, err := scenario.Expand(e.Value, lookup)
+		if err != nil {
+			return nil, err
+		}
+		p.cmd.Env = append(p.cmd.Env, e.Name+"="+value)
+	}
+	inGroup(p.cmd)
+	read, write := io.Pipe()
+	p.cmd.Stdout, p.cmd.Stderr = write, write
+	if err := p.cmd.Start(); err != nil {
+		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
+			return nil, fmt.Errorf("client %s: there is no program %q: %w", c.Name, args[0], err)
+		}
+		return nil, fmt.Errorf("client %s: %w", c.Name, err)
+	}
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		lines := bufio.NewScanner(read)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			line(lines.Text())
+		}
+		_, _ = io.Copy(io.Discard, read) // of a line that is too long
+	})
+	go func() {
+		p.err = p.cmd.Wait()
+		_ = write.Close()
+		reader.Wait()
+		close(p.ended)
+	}()
+	return p, nil
+}
+
+// kill ends the process, and those that it has started, at once.
+func (p *process) kill() {
+	p.mu.Lock()
+	p.killed = true
+	p.mu.Unlock()
+	killGroup(p.cmd)
+	select {
+	case <-p.ended:
+	case <-time.After(5 * time.Second): // a grandchild holds its output open
+	}
+}
+
+// wasKilled tells whether it ended because of kill.
+func (p *process) wasKilled() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.killed
+}
+
+// freePort is a port of the loopback interface that nobody has at this moment.
+func freePort() string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "0"
+	}
+	defer l.Close()
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+}
+
+// writeKubeconfig writes a client's kubeconfig where only its user may read it.
+func writeKubeconfig(dir string, data []byte) (string, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, "kubeconfig")
+	return file, os.WriteFile(file, data, 0o600)
+}

@@ -1,0 +1,14 @@
+package rehearsal
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// inGroup has a process lead a group of its own, so that a signal of the terminal does not
+// reach it and its children end with it; and die with us, also if we are killed.
+func inGroup(c *exec.Cmd) {
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+func killGroup(c *exec.Cmd) { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }

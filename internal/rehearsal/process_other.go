@@ -1,0 +1,9 @@
+//go:build !unix
+
+package rehearsal
+
+import "os/exec"
+
+func inGroup(*exec.Cmd) {}
+
+func killGroup(c *exec.Cmd) { _ = c.Process.Kill() }

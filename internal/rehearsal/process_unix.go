@@ -1,0 +1,14 @@
+//go:build unix && !linux
+
+package rehearsal
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// inGroup has a process lead a group of its own, so that a signal of the terminal does not
+// reach it and its children end with it.
+func inGroup(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+
+func killGroup(c *exec.Cmd) { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }

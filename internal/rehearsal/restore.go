@@ -1,0 +1,387 @@
+package rehearsal
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/rehearse-k8s/rehearse/internal/store"
+)
+
+// restored is how long a cluster has to stay as it was before.
+const restored = 300 * time.Millisecond
+
+// removal is what was asked to be deleted in one restore.
+type removal struct {
+	when map[types.UID]time.Time
+	keys map[string]types.UID
+}
+
+// restore brings the cluster back to what it was before the first run.
+func (g *borrowed) restore(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, g.arena.lengths.restoring)
+	defer cancel()
+	asked := &removal{when: map[types.UID]time.Time{}, keys: map[string]types.UID{}}
+	stamp, since := int64(-1), time.Now()
+	if err := g.removeLeases(ctx); err != nil {
+		return fmt.Errorf("the cluster could not be brought back to what it was: %w", err)
+	}
+	for {
+		held, moved, err := g.mirror.snapshot()
+		if err != nil {
+			return fmt.Errorf("the cluster could not be brought back to what it was: %w", err)
+		}
+		left := g.restoreOnce(ctx, held, asked)
+		if ctx.Err() != nil {
+			return g.notRestored(left, ctx.Err())
+		}
+		if now := g.stamp(held); now != stamp || len(left) > 0 {
+			stamp, since = now, time.Now()
+		}
+		if time.Since(since) >= restored {
+			clear(g.touched)
+			return nil
+		}
+		next := time.NewTimer(restored / 3)
+		select {
+		case <-moved:
+		case <-next.C:
+		case <-ctx.Done():
+			next.Stop()
+			return g.notRestored(left, ctx.Err())
+		}
+		next.Stop()
+	}
+}
+
+// notRestored says what there is left to do, when there is no time left.
+func (g *borrowed) notRestored(left []string, err error) error {
+	if len(left) == 0 {
+		left = []string{"something still happens in the namespaces of the scenario"}
+	}
+	return fmt.Errorf("the cluster could not be brought back to what it was: %s: %w", strings.Join(left[:min(len(left), 10)], ", "), err)
+}
+
+// stamp changes with anything that happens in the namespaces of the scenario.
+func (g *borrowed) stamp(held map[string]store.KV) (stamp int64) {
+	for key, kv := range held {
+		if g.namespaces[namespaceOf(key)] {
+			stamp += kv.ModRevision // revisions are never used twice
+		}
+	}
+	return stamp
+}
+
+// restoreOnce does what can be done now, and returns what is left to do. What fails is left, and does not
+// keep the rest from being done.
+func (g *borrowed) restoreOnce(ctx context.Context, held map[string]store.KV, asked *removal) (left []string) {
+	waiting, left := g.revertAll(ctx, held)
+	extra, err := g.extra(held, asked)
+	if err != nil {
+		return append(left, err.Error())
+	}
+	there := map[types.UID]bool{}
+	for _, o := range extra {
+		there[o.GetUID()] = true
+	}
+	keepOwners(waiting, extra)
+	for _, o := range extra {
+		text := strings.TrimPrefix(o.GetNamespace()+"/", "/") + describe(o) + " is there"
+		// What others control goes with them, or after them. What owns an object that does not
+		// have its own owners back would take that with it.
+		if owner := metav1.GetControllerOf(o); !waiting[o.GetUID()] && (owner == nil || !there[owner.UID]) {
+			if err := g.remove(ctx, o, asked); err != nil {
+				text += ": " + err.Error()
+			}
+		}
+		left = append(left, text)
+	}
+	if len(left) > 0 { // what is made anew needs the room
+		return left
+	}
+	for i := range g.made {
+		key := g.made[i].key
+		_, is := held[key]
+		_, touched := g.touched[key]
+		if g.made[i].definition || g.found[key].Value == nil || is && !touched {
+			continue
+		}
+		text := strings.TrimPrefix(key, "/") + " is not what it was"
+		if err := g.putBack(ctx, key, held[key], asked); err != nil {
+			text += ": " + err.Error()
+		}
+		left = append(left, text)
+	}
+	return left
+}
+
+// revertAll reverts what clients and users have written into objects that the rehearsal did not create,
+// and returns what is left to do, and the owners that such objects have until then.
+func (g *borrowed) revertAll(ctx context.Context, held map[string]store.KV) (owners map[types.UID]bool, left []string) {
+	owners = map[types.UID]bool{}
+	for _, key := range slices.Sorted(maps.Keys(g.touched)) {
+		if g.isMade(key) {
+			continue
+		}
+		is, done, err := g.revertObject(ctx, key, held[key])
+		switch {
+		case err != nil:
+			left = append(left, fmt.Sprintf("%s has what the run wrote: %v", strings.TrimPrefix(key, "/"), err))
+		case !done:
+			left = append(left, strings.TrimPrefix(key, "/")+" has what the run wrote")
+		default:
+			continue
+		}
+		if is != nil {
+			for _, owner := range is.GetOwnerReferences() {
+				owners[owner.UID] = true
+			}
+		}
+	}
+	return owners, left
+}
+
+// keepOwners adds the owners of what is waited for.
+func keepOwners(waiting map[types.UID]bool, extra []*unstructured.Unstructured) {
+	for more := len(waiting) > 0; more; {
+		more = false
+		for _, o := range extra {
+			for _, owner := range o.GetOwnerReferences() {
+				if waiting[o.GetUID()] && !waiting[owner.UID] {
+					waiting[owner.UID], more = true, true
+				}
+			}
+		}
+	}
+}
+
+// revertObject reverts what clients and users have written into one object, and tells whether nothing of that is
+// left. now is empty if there is no such object.
+func (g *borrowed) revertObject(ctx context.Context, key string, now store.KV) (is *unstructured.Unstructured, done bool, err error) {
+	if now.Value == nil {
+		return nil, true, g.recreate(ctx, key)
+	}
+	if is, err = objectOf(now); err != nil {
+		return nil, false, err
+	}
+	if uidOf(g.found[key]) != is.GetUID() && (g.created.has(is.GetUID()) || g.namespaces[is.GetNamespace()]) {
+		return is, true, nil // it is removed
+	}
+	want := &unstructured.Unstructured{Object: revert(writesOf(g.touched[key], is.GetUID()), is.Object)}
+	if reflect.DeepEqual(want.Object, is.Object) {
+		return is, true, nil
+	}
+	to, err := resourceFor(g.client, g.arena.mapper, is)
+	if err != nil {
+		return is, false, err
+	}
+	_, err = to.Update(ctx, want, metav1.UpdateOptions{FieldManager: "rehearse"})
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		err = nil // once more, with what the mirror tells then
+	}
+	return is, false, err
+}
+
+// writesOf are the writes of the object with a UID: others of the same name may have been there before.
+func writesOf(writes []write, uid types.UID) []write {
+	return slices.DeleteFunc(slices.Clone(writes), func(w write) bool {
+		return !slices.ContainsFunc([]map[string]any{w.was, w.is}, func(o map[string]any) bool {
+			return o != nil && (&unstructured.Unstructured{Object: o}).GetUID() == uid
+		})
+	})
+}
+
+// recreate creates an object again that was there before a run and that the run has deleted, or had deleted
+// by giving it an owner. What others have deleted stays deleted.
+func (g *borrowed) recreate(ctx context.Context, key string) error {
+	all := g.touched[key]
+	if len(all) == 0 {
+		return nil
+	}
+	last := all[len(all)-1]
+	state := last.was
+	if last.is != nil {
+		state = last.is
+	}
+	if state == nil {
+		return nil
+	}
+	o := &unstructured.Unstructured{Object: state}
+	writes := writesOf(all, o.GetUID())
+	owners := slices.ContainsFunc(writes, func(w write) bool {
+		return w.is != nil && len((&unstructured.Unstructured{Object: w.is}).GetOwnerReferences()) > len((&unstructured.Unstructured{Object: w.was}).GetOwnerReferences())
+	})
+	if writes[0].was == nil || g.created.has(o.GetUID()) || last.is != nil && !owners {
+		return nil
+	}
+	o = &unstructured.Unstructured{Object: revert(writes, state)}
+	to, err := resourceFor(g.client, g.arena.mapper, o)
+	if err != nil {
+		return err
+	}
+	if _, err = to.Create(ctx, asNew(o), metav1.CreateOptions{FieldManager: "rehearse"}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	delete(g.touched, key)
+	return nil
+}
+
+// extra is what was not there before: what clients and users have made, and all else in the
+// namespaces of the scenario, but for what follows from objects of the beginning.
+func (g *borrowed) extra(held map[string]store.KV, asked *removal) (all []*unstructured.Unstructured, err error) {
+	var fresh []*unstructured.Unstructured
+	begun := map[types.UID]bool{} // what no run has touched, and what follows from it
+	for _, key := range slices.Sorted(maps.Keys(held)) {
+		_, touched := g.touched[key]
+		if !g.namespaces[namespaceOf(key)] && !touched && !g.isMade(key) {
+			continue // a cluster may hold very many, and this is done at each change
+		}
+		kv := held[key]
+		o, err := objectOf(kv)
+		if err != nil {
+			return nil, err
+		}
+		was, there := g.found[key]
+		switch {
+		case there && uidOf(was) == o.GetUID():
+			begun[o.GetUID()] = !touched
+		case g.created.has(o.GetUID()):
+			all = append(all, o)
+		case !g.namespaces[o.GetNamespace()] || ofEveryNamespace(o):
+		case asked.again(key, o.GetUID()):
+			g.found[key] = kv // whoever makes it anew at once would do so for ever
+		default:
+			fresh = append(fresh, o)
+		}
+	}
+	for again := true; again; {
+		again = false
+		fresh = slices.DeleteFunc(fresh, func(o *unstructured.Unstructured) bool {
+			owner := metav1.GetControllerOf(o)
+			if owner == nil || !begun[owner.UID] {
+				return false
+			}
+			begun[o.GetUID()], again = true, true
+			return true
+		})
+	}
+	return append(all, fresh...), nil
+}
+
+// again tells whether another object of the same name was deleted in this restore.
+func (r *removal) again(key string, uid types.UID) bool {
+	deleted, ok := r.keys[key]
+	return ok && deleted != uid
+}
+
+// remove deletes an object, and takes what nobody will take any more off one that clings.
+func (g *borrowed) remove(ctx context.Context, o *unstructured.Unstructured, asked *removal) error {
+	kind := o.GroupVersionKind()
+	m, err := g.arena.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		return err
+	}
+	to := resourceIn(g.client, m.Resource, o.GetNamespace() != "", o.GetNamespace())
+	uid := o.GetUID()
+	when, before := asked.when[uid]
+	switch {
+	case !before:
+		asked.when[uid] = time.Now()
+		asked.keys[keyOf(m.Resource.GroupResource(), o.GetNamespace(), o.GetName())] = uid
+		err = deleteWithin(ctx, to, o, 1)
+	case o.GetDeletionTimestamp() != nil && time.Since(when) > g.arena.lengths.clinging:
+		asked.when[uid] = time.Now()
+		if err = g.letGo(ctx, to, o); err == nil {
+			err = deleteWithin(ctx, to, o, 0) // a pod whose kubelet does not answer
+		}
+	}
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil // the mirror will tell
+	}
+	return err
+}
+
+// deleteWithin deletes an object, and if it is a pod, within some seconds.
+func deleteWithin(ctx context.Context, to dynamic.ResourceInterface, o *unstructured.Unstructured, seconds int64) error {
+	uid, background := o.GetUID(), metav1.DeletePropagationBackground
+	return to.Delete(ctx, o.GetName(), metav1.DeleteOptions{GracePeriodSeconds: &seconds, PropagationPolicy: &background, Preconditions: &metav1.Preconditions{UID: &uid}})
+}
+
+// letGo takes those finalizers off an object that clients and users of runs put there: they
+// are gone. What others guard with theirs may be outside of the cluster.
+func (g *borrowed) letGo(ctx context.Context, to dynamic.ResourceInterface, o *unstructured.Unstructured) error {
+	keep := slices.DeleteFunc(o.GetFinalizers(), func(f string) bool { return g.finalizers[f] })
+	if len(keep) == len(o.GetFinalizers()) {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"finalizers": append([]string{}, keep...), "resourceVersion": o.GetResourceVersion()}})
+	if err != nil {
+		return err
+	}
+	_, err = to.Patch(ctx, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{})
+	return err
+}
+
+// putBack makes an object of the beginning what it was: anew, without what others have written into its
+// status. now is empty if it is gone.
+func (g *borrowed) putBack(ctx context.Context, key string, now store.KV, asked *removal) error {
+	want, to, err := g.object(g.found[key])
+	if err != nil {
+		return err
+	}
+	if now.Value == nil {
+		return g.makeAnew(ctx, key, want, to)
+	}
+	have, err := objectOf(now)
+	if err != nil {
+		return err
+	}
+	if want.GetUID() != have.GetUID() {
+		delete(g.touched, key) // somebody else has made it anew: it is theirs
+		return nil
+	}
+	return g.remove(ctx, have, asked)
+}
+
+// asNew is an object as it has to be sent to be created.
+func asNew(o *unstructured.Unstructured) *unstructured.Unstructured {
+	o = withoutServerFields(o)
+	for _, field := range serverFields {
+		unstructured.RemoveNestedField(o.Object, "metadata", field)
+	}
+	return o
+}
+
+// makeAnew creates an object that is gone, and notes who takes its place.
+func (g *borrowed) makeAnew(ctx context.Context, key string, want *unstructured.Unstructured, to dynamic.ResourceInterface) error {
+	made, err := to.Create(ctx, asNew(want), metav1.CreateOptions{FieldManager: "rehearse"})
+	if apierrors.IsAlreadyExists(err) {
+		return nil // the mirror will tell
+	}
+	if err != nil {
+		return err
+	}
+	delete(g.touched, key)
+	g.created.add(key, made.GetUID())
+	for i := range g.made {
+		if g.made[i].key == key {
+			g.made[i].uid = made.GetUID()
+		}
+	}
+	want.SetUID(made.GetUID())
+	was := g.found[key]
+	was.Value, err = want.MarshalJSON()
+	g.found[key] = was
+	return err
+}

@@ -1,0 +1,319 @@
+package rehearsal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/proxy"
+	"github.com/rehearse-k8s/rehearse/internal/sim"
+	"github.com/rehearse-k8s/rehearse/internal/truth"
+)
+
+// run is one run under way.
+type run struct {
+	arena  *Arena
+	number int64
+	name   string // of its world
+	plan   sim.Plan
+	dir    string
+	began  time.Time
+	ctx    context.Context
+	cancel context.CancelFunc
+	place  *place
+
+	proxy    *proxy.Proxy
+	record   *proxy.Run
+	user     dynamic.Interface
+	somebody dynamic.Interface
+	beside   sync.WaitGroup
+	watchers sync.WaitGroup // of processes, and of what is to happen later
+
+	mu      sync.Mutex
+	clients map[string]*client
+	pending int // things that are to happen later, because of faults
+	// finalized are the objects on which faults have put a finalizer.
+	finalized []finalized
+
+	judge *judge
+}
+
+// Play implements sim.World.
+func (a *Arena) Play(ctx context.Context, p sim.Plan) (*sim.Outcome, error) {
+	r, err := a.begin(ctx, p)
+	if r != nil {
+		defer r.close()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := r.play(); err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil { // broken off, it says nothing
+		return &sim.Outcome{Run: r.record.End()}, nil
+	}
+	return r.outcome(), nil
+}
+
+// begin makes the world of a run, and has everything in it but the clients begin.
+func (a *Arena) begin(ctx context.Context, p sim.Plan) (*run, error) {
+	n := a.runs.Add(1)
+	r := &run{arena: a, number: n, name: fmt.Sprintf("run-%d", n), plan: p, began: time.Now(), clients: map[string]*client{}}
+	r.dir = filepath.Join(a.o.Dir, r.name)
+	r.ctx, r.cancel = context.WithCancel(ctx)
+	var err error
+	if r.place, err = a.ground.enter(ctx, r.name, p.Seed); err != nil {
+		r.cancel()
+		return nil, err
+	}
+	if r.proxy, err = proxy.New(r.place.config("proxy")); err != nil {
+		return r, err
+	}
+	header := history.Header{Tool: a.o.Version, Test: a.o.Scenario.File, Seed: p.Seed}
+	hooks := proxy.Hooks{Crash: r.crash, Overlap: r.overlap, Interfere: r.interfere, Guard: r.place.permit, Created: r.place.created}
+	if apart := r.place.apart; apart != nil {
+		hooks.Apart = func(o history.Object) bool { return apart(keyOfObject(o)) }
+	}
+	r.record, err = r.proxy.Begin(header, p.Faults, hooks)
+	if err != nil {
+		return r, err
+	}
+	t, err := truth.New(truth.Options{
+		Source: r.place.source, Apart: r.place.others, Private: a.o.Target != nil, Decodings: &a.decodings,
+		Now: time.Now, Elapsed: r.elapsed, Run: r.record.Record,
+	})
+	if err != nil {
+		return r, err
+	}
+	r.judge = newJudge(r, t)
+	if r.user, err = dynamic.NewForConfig(r.config("user")); err == nil {
+		r.somebody, err = dynamic.NewForConfig(r.config("somebody"))
+	}
+	if err != nil {
+		return r, err
+	}
+	return r, r.beginBeside()
+}
+
+// beginBeside starts the controllers that run beside the clients.
+func (r *run) beginBeside() error {
+	if r.arena.o.Beside == nil || r.arena.o.Target != nil {
+		return nil
+	}
+	run, err := r.arena.o.Beside(r.ctx, r.config, r.place.pki)
+	if err == nil {
+		r.beside.Go(func() { run(r.ctx) })
+	}
+	return err
+}
+
+// config is a client of the run's world, whose writes are recorded as those of an actor.
+func (r *run) config(actor string) *rest.Config {
+	c := r.place.config(actor)
+	recorded := func(next http.RoundTripper) http.RoundTripper { return r.proxy.Recorded(actor, next) }
+	if c.Transport != nil {
+		c.Transport = recorded(c.Transport)
+	} else {
+		c.Wrap(recorded)
+	}
+	return c
+}
+
+// close ends everything. What the run wrote is forgotten.
+func (r *run) close() {
+	r.cancel()
+	r.endClients()
+	record := &history.Run{}
+	if r.record != nil {
+		record = r.record.End()
+	}
+	r.watchers.Wait()
+	r.beside.Wait()
+	if r.place.owns != nil {
+		r.removeFinalizers()
+	}
+	r.place.leave(record, r.writes(record))
+	_ = os.RemoveAll(r.dir)
+}
+
+// endClients kills the clients. What they have sent is done when it returns, or never will be.
+func (r *run) endClients() {
+	r.mu.Lock()
+	clients := r.clients
+	r.clients = map[string]*client{}
+	r.mu.Unlock()
+	for _, c := range clients {
+		c.end()
+	}
+	for _, c := range clients {
+		_ = c.door.Close()
+	}
+}
+
+// writes are what clients and users did in this run to objects that are not made for it, by key.
+func (r *run) writes(record *history.Run) map[string][]write {
+	if r.place.owns == nil || r.judge == nil {
+		return nil
+	}
+	r.place.catchUp(context.WithoutCancel(r.ctx), r.record.Revision())
+	j := r.judge
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.take(r.elapsed())
+	steps := makers(record, j.changes, j.truth)
+	answerless(record, j.changes, steps)
+	all := map[string][]write{}
+	for i, c := range j.changes {
+		if steps[i] >= 0 {
+			was, is := j.truth.States(c)
+			all[c.Key] = append(all[c.Key], write{was, is})
+		}
+	}
+	return all
+}
+
+func (r *run) elapsed() time.Duration { return time.Since(r.began) }
+
+// play starts the clients, tells the story, and waits until everything has come to rest.
+func (r *run) play() error {
+	following := make(chan struct{})
+	go func() {
+		defer close(following)
+		r.judge.follow(r.ctx)
+	}()
+	err := r.startClients()
+	if err == nil {
+		err = r.story()
+	}
+	if err == nil {
+		r.rest()
+	}
+	r.cancel()
+	<-following
+	r.endClients() // what they still write would belong to no run
+	if errors.Is(err, errOver) {
+		return nil
+	}
+	return err
+}
+
+// startClients starts the clients and waits until each has asked for something.
+func (r *run) startClients() error {
+	p := map[string]*printed{}
+	for i := range r.arena.o.Scenario.Clients {
+		spec := &r.arena.o.Scenario.Clients[i]
+		p[spec.Name] = &printed{}
+		c, err := r.newClient(spec, spec.Name, p[spec.Name])
+		if err != nil {
+			return err
+		}
+		r.mu.Lock()
+		r.clients[spec.Name] = c
+		r.mu.Unlock()
+		if err := c.start("", ""); err != nil {
+			return &ClientError{Message: err.Error()}
+		}
+	}
+	for i := range r.arena.o.Scenario.Clients {
+		if err := r.awaitFirst(r.client(r.arena.o.Scenario.Clients[i].Name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxEnds is how often a client may end by itself before its first request.
+const maxEnds = 2
+
+// awaitFirst waits until a client works.
+func (r *run) awaitFirst(c *client) error {
+	deadline := time.Now().Add(r.arena.lengths.begin)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		ends, err := c.state()
+		asked, works := c.works(r.began)
+		switch {
+		case err != nil:
+			return &ClientError{Message: err.Error()}
+		case works:
+			return nil
+		case ends > maxEnds && !asked:
+			return c.trouble("ends at once")
+		case time.Now().After(deadline):
+			return c.trouble(fmt.Sprintf("has asked for nothing through its kubeconfig in %s: give it {{kubeconfig}}, or let it read KUBECONFIG", r.arena.lengths.begin))
+		}
+		select {
+		case <-tick.C:
+		case <-r.judge.over:
+			return errOver
+		case <-r.ctx.Done():
+			return r.ctx.Err()
+		}
+	}
+}
+
+func (r *run) client(actor string) *client {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.clients[actor]
+}
+
+// errOver ends the story of a run that has its verdict.
+var errOver = errors.New("the run is over")
+
+// later has something happen when a fault's time is over, and counts as something that is kept back.
+func (r *run) later(f fault.Fault, do func()) {
+	r.mu.Lock()
+	r.pending++
+	r.mu.Unlock()
+	until := r.judge.heldBy(f)
+	r.watchers.Go(func() {
+		select {
+		case <-until:
+		case <-r.ctx.Done():
+		}
+		if r.ctx.Err() == nil {
+			do()
+		}
+		r.mu.Lock()
+		r.pending--
+		r.mu.Unlock()
+	})
+}
+
+// after has something happen after a time.
+func (r *run) after(d time.Duration, do func()) {
+	r.watchers.Go(func() {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			do()
+		case <-r.ctx.Done():
+		}
+	})
+}
+
+// held tells whether faults keep anything back: also a client that was ended by one and
+// does not work again yet. What takes a second to begin should not be blamed for it.
+func (r *run) held() bool {
+	r.mu.Lock()
+	held := r.pending > 0
+	for _, c := range r.clients {
+		held = held || c.begins()
+	}
+	r.mu.Unlock()
+	return held || r.record.Holds()
+}

@@ -1,0 +1,169 @@
+package rehearsal
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/rehearse-k8s/rehearse/api/rehearse/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/scenario"
+)
+
+// story does what users do, step by step.
+func (r *run) story() error {
+	for i := range r.arena.o.Scenario.Steps {
+		if err := r.step(&r.arena.o.Scenario.Steps[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *run) step(s *scenario.Step) (err error) {
+	switch s.Kind {
+	case scenario.Wait:
+		return r.wait(s)
+	case scenario.Settle:
+		// What faults keep back is kept back until the user has acted: lengths.settle is
+		// shorter than proxy.Quiet.
+		_, err = r.judge.await(s.Within, func() bool { return r.judge.calm() >= r.arena.lengths.settle })
+		return err
+	case scenario.Apply, scenario.Create:
+		for _, o := range s.Objects {
+			u := &unstructured.Unstructured{Object: o}
+			if s.Kind == scenario.Apply {
+				err = apply(r.ctx, r.user, r.arena.mapper, u)
+			} else {
+				err = r.create(u)
+			}
+			if err != nil {
+				break
+			}
+		}
+	case scenario.Delete:
+		err = r.each(s, func(to dynamic.ResourceInterface, name string) error {
+			return to.Delete(r.ctx, name, metav1.DeleteOptions{PropagationPolicy: &s.Propagation})
+		})
+	case scenario.Patch:
+		err = r.each(s, func(to dynamic.ResourceInterface, name string) error {
+			var sub []string
+			if s.Subresource != "" {
+				sub = []string{s.Subresource}
+			}
+			_, err := to.Patch(r.ctx, name, s.PatchType, s.PatchData, metav1.PatchOptions{FieldManager: "user"}, sub...)
+			return err
+		})
+	}
+	if err != nil && r.ctx.Err() == nil {
+		return &StoryError{fmt.Sprintf("%s:%d: %s: %v", r.arena.o.Scenario.File, s.Line, s, err)}
+	}
+	r.catchUp()
+	return err
+}
+
+// catchUp has the truth know what the step before has done: it is not calm because nobody
+// has heard of that yet.
+func (r *run) catchUp() {
+	if r.place.catchUp == nil {
+		return
+	}
+	r.place.catchUp(r.ctx, r.record.Revision())
+	r.judge.mu.Lock()
+	defer r.judge.mu.Unlock()
+	r.judge.take(r.elapsed())
+}
+
+// StoryError is a step of users that the API refused: the scenario is at fault.
+type StoryError struct{ Message string }
+
+func (e *StoryError) Error() string { return e.Message }
+
+func (r *run) create(u *unstructured.Unstructured) error {
+	to, err := resourceFor(r.user, r.arena.mapper, u)
+	if err != nil {
+		return err
+	}
+	_, err = to.Create(r.ctx, u.DeepCopy(), metav1.CreateOptions{FieldManager: "user"})
+	return err
+}
+
+// wait waits until a promise holds. In runs with faults, too, it has to.
+func (r *run) wait(s *scenario.Step) error {
+	var last error
+	held, err := r.judge.await(s.Within, func() bool {
+		last = r.judge.check(s.Promise)
+		return last == nil
+	})
+	if err != nil || held {
+		return err
+	}
+	r.judge.mu.Lock()
+	defer r.judge.mu.Unlock()
+	r.judge.fail(fmt.Sprintf("%s, within %s", s.Promise.Name, s.Within), last.Error())
+	return errOver
+}
+
+// each does something to the objects that a step is about. Objects that are not there are
+// left out: faults may have taken them away.
+func (r *run) each(s *scenario.Step, do func(dynamic.ResourceInterface, string) error) error {
+	to, err := r.resource(s.On)
+	if err != nil {
+		return err
+	}
+	names := []string{s.On.Name}
+	if s.On.Selector != "" {
+		list, err := to.List(r.ctx, metav1.ListOptions{LabelSelector: s.On.Selector})
+		if err != nil {
+			return err
+		}
+		names = nil
+		for _, o := range list.Items {
+			names = append(names, o.GetName())
+		}
+	}
+	for _, name := range names {
+		if err := do(to, name); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// resource is the client for what a reference names.
+func (r *run) resource(on v1alpha1.Reference) (dynamic.ResourceInterface, error) {
+	gvr, namespaced, err := r.served(on.Resource)
+	if err != nil {
+		return nil, err
+	}
+	return resourceIn(r.user, gvr, namespaced, on.Namespace), nil
+}
+
+// served finds a resource as kubectl writes it.
+func (r *run) served(resource string) (gvr schema.GroupVersionResource, namespaced bool, err error) {
+	return served(r.arena.mapper, resource)
+}
+
+func served(mapper meta.RESTMapper, resource string) (gvr schema.GroupVersionResource, namespaced bool, err error) {
+	if gvr, err = mapper.ResourceFor(schema.ParseGroupResource(resource).WithVersion("")); err != nil {
+		return gvr, false, fmt.Errorf("the API does not serve %q: %w", resource, err)
+	}
+	kind, err := mapper.KindFor(gvr)
+	if err != nil {
+		return gvr, false, err
+	}
+	m, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	return gvr, err == nil && m.Scope.Name() == meta.RESTScopeNameNamespace, err
+}
+
+// isNotServed tells an error of a kind that the API does not serve.
+func isNotServed(err error) bool {
+	var none *meta.NoKindMatchError
+	return errors.As(err, &none) || strings.Contains(err.Error(), "could not find the requested resource")
+}

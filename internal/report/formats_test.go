@@ -1,0 +1,257 @@
+package report_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/report"
+)
+
+func recorded(t testing.TB, name string) *history.Run {
+	t.Helper()
+	f, err := os.Open(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	run, err := history.Read(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+// secondPod is a failure as simtest keeps it, with its nearest run.
+func secondPod(t testing.TB) *report.Run {
+	t.Helper()
+	return report.Of("second-pod.jsonl", recorded(t, "second-pod.jsonl"), recorded(t, "second-pod.nearest.jsonl"))
+}
+
+func text(t *testing.T, r *report.Run) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := report.WriteText(&b, r, report.LaneOptions{Around: 12}); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestText(t *testing.T) { golden(t, "second-pod.txt", text(t, secondPod(t))) }
+
+func TestJSON(t *testing.T) {
+	var b bytes.Buffer
+	if err := report.WriteJSON(&b, report.New(secondPod(t))); err != nil {
+		t.Fatal(err)
+	}
+	// What programs rely on, read without our types.
+	var got struct {
+		APIVersion, Kind string
+		Runs             []struct {
+			Verdict struct {
+				Result string
+				Step   int
+			}
+			Departs int
+			Nearest struct{ Verdict struct{ Result string } }
+			Steps   []struct {
+				N        int
+				Actor    string
+				WokenBy  int
+				Behind   map[string]int
+				Delivery string
+			}
+		}
+	}
+	if err := json.Unmarshal(b.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	run := got.Runs[0]
+	if got.APIVersion != "rehearse-k8s.github.io/v1alpha1" || got.Kind != "Report" || run.Verdict.Result != "failed" || run.Verdict.Step != 31 ||
+		run.Departs != 26 || run.Nearest.Verdict.Result != "held" || run.Steps[31].Behind["job"] != 3 || run.Steps[31].WokenBy != 23 {
+		t.Errorf("got %+v", got)
+	}
+	b.Reset()
+	if err := report.WriteJSON(&b, report.New(report.Of("stale.jsonl", stale(), held()))); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "stale.json", b.String())
+	b.Reset()
+	if err := report.WriteJSON(&b, report.New()); err != nil || !strings.Contains(b.String(), `"runs": []`) {
+		t.Errorf("no runs: %s, %v", b.String(), err)
+	}
+}
+
+func TestJUnit(t *testing.T) {
+	hostile := lag()
+	hostile.Failure.Message = "\x00 ]]> <&\uFFFE"
+	all := report.New(report.Of("a/lag.jsonl", lag(), nil), report.Of("a/held.jsonl", held(), nil), report.Of("", replicas(), nil), report.Of("x", hostile, nil))
+	var b bytes.Buffer
+	if err := report.WriteJUnit(&b, all, report.LaneOptions{Around: 3}); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "junit.xml", b.String())
+	for dec := xml.NewDecoder(&b); ; {
+		if _, err := dec.Token(); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// stale: a controller decides twice before it sees its own writes, and is refused once.
+func stale() *history.Run {
+	r := record()
+	start := r.add(history.Step{Kind: history.Start, Actor: "job"})
+	r.informer("job", "pods", "", 1, start)
+	r.informer("job", "jobs.batch", "", 2, start)
+	job := r.write("user", "create", "jobs.batch", "a", "", "")
+	seen := r.frame("job", "ADDED", "jobs.batch", "a", 2, 11, "", job)
+	r.write("job", "create", "pods", "a-1", "", "", seen)
+	label := r.write("user", "patch", "jobs.batch", "a", "", "")
+	seen = r.frame("job", "MODIFIED", "jobs.batch", "a", 2, r.truth, "", label)
+	r.write("job", "create", "pods", "a-2", "", "", seen)
+	r.add(history.Step{Kind: history.Request, Actor: "job", Verb: "update", Object: thing("jobs.batch", "a"), Subresource: "status", Code: 409, Guarded: true}, seen)
+	return r.fail("at most 1 pod", "2 pods")
+}
+
+// TestStaleWrites: the table says what was decided too early and what came of it.
+func TestStaleWrites(t *testing.T) {
+	r := report.Of("", stale(), nil)
+	if len(r.StaleWrites) != 2 || !r.StaleWrites[0].Accepted || r.StaleWrites[0].Own != 7 || r.StaleWrites[1].Outcome != "refused: 409" {
+		t.Errorf("got %+v", r.StaleWrites)
+	}
+	golden(t, "stale.txt", text(t, r))
+	if got := report.StaleAnswer(r.StaleWrites[1:]); !strings.Contains(got, "1 write was decided") || !strings.Contains(got, "could refuse each") {
+		t.Errorf("got %q", got)
+	}
+	var many []report.StaleWrite
+	for range 60 {
+		many = append(many, r.StaleWrites[0])
+	}
+	var b bytes.Buffer
+	if err := report.WriteStale(&b, many, 0); err != nil || !strings.Contains(b.String(), "and 10 more") {
+		t.Errorf("got %v\n%s", err, b.String())
+	}
+}
+
+// TestPictureArrows: what is late, lost, twice, held or still open is drawn so.
+func TestPictureArrows(t *testing.T) {
+	for name, want := range map[string]string{
+		"lag": "5→6 7→8 9→16:late 11→17:late 13→14 15→18:late", "lost": "3→4 6→7:lost", "answer": "3→4 5→end:open",
+		"replicas": "6→7 | 6→8 14→15:twice",
+	} {
+		p := report.Of("", runs()[name], nil).Picture(1000)
+		var lanes []string
+		for i, l := range p.Lanes {
+			if !l.Cache {
+				continue
+			}
+			var arrows []string
+			seen := map[string]bool{}
+			for _, row := range p.Rows {
+				for _, m := range row.Cells[i].Marks {
+					if !m.From && !m.To || seen[m.Tell] {
+						continue
+					}
+					seen[m.Tell] = true
+					arrows = append(arrows, short(m))
+				}
+			}
+			lanes = append(lanes, strings.Join(arrows, " "))
+		}
+		if got := strings.Join(lanes, " | "); !strings.Contains(got, want) {
+			t.Errorf("%s: got %s, want %s", name, got, want)
+		}
+	}
+}
+
+// short is "7→8" or "9→16:late".
+func short(m report.Mark) string {
+	words := strings.Fields(strings.NewReplacer(",", "", ":", "").Replace(m.Tell))
+	text, numbers := "", 0
+	for i, w := range words {
+		if i > 0 && words[i-1] == "step" {
+			if numbers++; numbers == 2 {
+				text += "→"
+			}
+			text += w
+		}
+	}
+	if numbers == 1 {
+		text += "→end"
+	}
+	if m.How != "" {
+		text += ":" + m.How
+	}
+	return text
+}
+
+// TestDiffs: objects are followed through their changes, and beliefs through what was
+// told.
+func TestDiffs(t *testing.T) {
+	r := secondPod(t)
+	var got []string
+	for _, n := range []int{5, 14, 28, 31} {
+		for _, d := range r.Steps[n].Diffs {
+			line := []string{d.Of, d.Object.String()}
+			for _, f := range d.Fields[:min(2, len(d.Fields))] {
+				line = append(line, f.Op+f.Path)
+			}
+			got = append(got, strings.Join(line, " "))
+		}
+	}
+	want := []string{
+		"truth jobs.batch default/pi +apiVersion +kind",
+		"truth jobs.batch default/pi +metadata.labels.controller-uid +metadata.labels.job-name",
+		"belief pods default/pi-fnxlg -metadata.finalizers[0]",
+		"truth pods default/pi-s9w7k +apiVersion +kind",
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestFiles keeps the runs of these tests as files too, for those of other packages.
+func TestFiles(t *testing.T) {
+	for _, name := range []string{"lag", "lost", "replicas", "held"} {
+		var b bytes.Buffer
+		if err := history.Write(&b, runs()[name]); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, name+".jsonl", b.String())
+	}
+}
+
+// TestLongRun: what is believed is followed in about the time that reading takes.
+func TestLongRun(t *testing.T) {
+	run := &history.Run{}
+	run.Add(history.Step{Kind: history.Start, Actor: "job"})
+	run.Add(history.Step{Kind: history.Request, Actor: "job", Verb: "watch", Code: 200, Stream: 1, Object: history.Object{Resource: "pods"}})
+	for i := range 10_000 {
+		pod := history.Object{Resource: "pods", Namespace: "default", Name: fmt.Sprint("a-", i%100)}
+		w := run.Add(history.Step{Kind: history.Request, Actor: "job", Verb: "update", Code: 200, Revision: int64(i + 2), Before: int64(i + 1), Object: pod}).N
+		run.Add(history.Step{Kind: history.Frame, Actor: "job", Type: "MODIFIED", Stream: 1, Revision: int64(i + 2), Object: pod, Causes: []int{w}})
+	}
+	began := time.Now()
+	p := report.Of("", run, nil).Picture(1000)
+	if len(p.Rows) > 1000 || len(p.Rows)+p.LeftOut != len(run.Steps) {
+		t.Errorf("%d rows, %d left out", len(p.Rows), p.LeftOut)
+	}
+	if took := time.Since(began); took > time.Minute {
+		t.Errorf("20,000 steps took %s", took)
+	} else {
+		t.Logf("20,000 steps in %s", took)
+	}
+}

@@ -1,0 +1,294 @@
+package sim_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/sim"
+)
+
+// toy is a world without Kubernetes: an actor "a" that is told of three objects and
+// writes each once. breaks says when a promise is broken.
+type toy struct {
+	breaks func(p sim.Plan) bool
+	state  func(p sim.Plan) sim.State
+	err    error
+	odd    bool // every run goes a way of its own
+	played []sim.Plan
+}
+
+func (w *toy) Play(_ context.Context, p sim.Plan) (*sim.Outcome, error) {
+	if w.err != nil {
+		return nil, w.err
+	}
+	w.played = append(w.played, p)
+	plan := fault.NewPlan(p.Faults)
+	run := &history.Run{Header: history.Header{Format: history.Format, Seed: p.Seed, Faults: fault.Strings(p.Faults)}}
+	run.Add(history.Step{Kind: history.Start, Actor: "a"})
+	for n := range 3 {
+		object := history.Object{Resource: "pods", Namespace: "default", Name: fmt.Sprint("p", n)}
+		frame := history.Step{Kind: history.Frame, Actor: "a", Object: object, Type: "ADDED", Stream: 1, Revision: int64(2*n + 1), Causes: []int{0}}
+		for _, f := range plan.Meet(fault.Item{Class: fault.Event, Actor: "a", Resource: "pods", Object: object.Key(), Type: "ADDED"}) {
+			frame.Fault = f.String()
+		}
+		run.Add(frame)
+		write := history.Step{Kind: history.Request, Actor: "a", Verb: "update", Object: object, Subresource: "status", Code: 200, Revision: int64(2*n + 2), Before: int64(2*n + 1), Guarded: true, Causes: []int{len(run.Steps) - 1}}
+		for _, f := range plan.Meet(fault.Item{Class: fault.Call, Actor: "a", Verb: "update", Resource: "pods/status", Object: object.Key(), Write: true, Guarded: true}) {
+			write.Fault = f.String()
+		}
+		if w.odd {
+			write.Digest = fmt.Sprint(len(w.played))
+		}
+		run.Add(write)
+	}
+	out := &sim.Outcome{Run: run, Seen: map[string]bool{"something": len(p.Faults) > 1}}
+	if w.breaks != nil && w.breaks(p) {
+		run.Failure = &history.Failure{Oracle: "the toy holds", Message: "it does not", Step: 6}
+	}
+	if w.state != nil {
+		if s := w.state(p); p.Learn {
+			out.State = s
+		} else if p.Expect != nil && run.Failure == nil {
+			if err := p.Expect(s); err != nil {
+				run.Failure = &history.Failure{Oracle: "ends as without faults", Message: err.Error(), Step: 6}
+			}
+		}
+	}
+	return out, nil
+}
+
+func search(t *testing.T, w *toy, o sim.Options) *sim.Result {
+	t.Helper()
+	r, err := sim.Search(t.Context(), w, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func has(p sim.Plan, kind fault.Kind, object string) bool {
+	return slices.ContainsFunc(p.Faults, func(f fault.Fault) bool { return f.Kind == kind && (object == "" || f.Object == object) })
+}
+
+// TestSystematic: every single fault at every place is tried once, then several at once.
+func TestSystematic(t *testing.T) {
+	w := &toy{}
+	r := search(t, w, sim.Options{Seed: 1, Runs: 500})
+	if r.Failure != nil || r.Systematic != r.SystematicTotal || r.Systematic == 0 || r.Runs != 500 || r.Random != 500-3-r.Systematic {
+		t.Fatalf("%+v", r)
+	}
+	seen := map[string]bool{}
+	for _, p := range w.played[3 : 3+r.Systematic] {
+		text := strings.Join(fault.Strings(p.Faults), ";")
+		if len(p.Faults) != 1 || seen[text] {
+			t.Errorf("tried %q", text)
+		}
+		seen[text] = true
+		if err := p.Faults[0].Check(); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	for _, object := range []string{"default/p0", "default/p1", "default/p2"} {
+		for _, kind := range []string{"lag", "crash-after", "crash-before", "lost-answer", "conflict", "relist", "late-answer"} {
+			want := fmt.Sprintf("%s actor=a", kind)
+			if !slices.ContainsFunc(w.played, func(p sim.Plan) bool {
+				return len(p.Faults) == 1 && strings.HasPrefix(p.Faults[0].String(), want) && p.Faults[0].Object == object
+			}) {
+				t.Errorf("%s at %s was not tried alone", kind, object)
+			}
+		}
+	}
+	for _, p := range w.played {
+		for _, f := range p.Faults {
+			if f.Kind.Level() != fault.Legal {
+				t.Errorf("%s is not legal", f)
+			}
+		}
+	}
+	if unseen := r.Unseen(); len(unseen) != 0 || !r.Seen["something"] {
+		t.Errorf("unseen %q", unseen)
+	}
+	tried := map[string]bool{}
+	for _, p := range w.played[:500] {
+		texts := fault.Strings(p.Faults)
+		slices.Sort(texts)
+		text := fmt.Sprint(p.Seed, texts)
+		if tried[text] {
+			t.Fatalf("tried twice: %s", text)
+		}
+		tried[text] = true
+	}
+}
+
+// TestPatterns: nothing but what was asked for is tried.
+func TestPatterns(t *testing.T) {
+	w := &toy{}
+	search(t, w, sim.Options{Runs: 60, Patterns: []fault.Fault{fault.Lag("pods"), fault.Of(fault.KindLoseEvent)}})
+	kinds := map[fault.Kind]bool{}
+	for _, p := range w.played {
+		for _, f := range p.Faults {
+			kinds[f.Kind] = true
+		}
+	}
+	if len(kinds) != 2 || !kinds[fault.KindLag] || !kinds[fault.KindLoseEvent] {
+		t.Errorf("tried %v", kinds)
+	}
+	w = &toy{}
+	if r := search(t, w, sim.Options{Runs: 60, Patterns: []fault.Fault{}}); r.Runs != 3 {
+		t.Errorf("with no fault allowed there were %d runs", r.Runs)
+	}
+}
+
+// TestFound: a failure that needs one fault is found, confirmed, and told with the run
+// that is nearest to it.
+func TestFound(t *testing.T) {
+	w := &toy{breaks: func(p sim.Plan) bool { return has(p, fault.KindConflict, "default/p1") }}
+	r := search(t, w, sim.Options{Runs: 500})
+	f := r.Failure
+	if f == nil || len(f.Plan.Faults) != 1 || f.Plan.Faults[0].Kind != fault.KindConflict || f.Grade() != "3/3 identical" {
+		t.Fatalf("%+v", f)
+	}
+	if f.Nearest == nil || f.Nearest.Failure != nil {
+		t.Error("no nearest run")
+	}
+	if f.Plan.Expect != nil || f.Plan.Exempt != nil {
+		t.Error("the plan keeps what belongs to the search")
+	}
+}
+
+// TestShrunk: what does not matter is left out, and what is held back is held back for
+// a shorter time.
+func TestShrunk(t *testing.T) {
+	w := &toy{breaks: func(p sim.Plan) bool {
+		return has(p, fault.KindLag, "default/p0") && has(p, fault.KindCrashAfter, "default/p2")
+	}}
+	big, err := fault.ParseAll([]string{
+		"lag actor=a resource=pods object=default/p0 nth=1 for=6m",
+		"error actor=a nth=1",
+		"crash-after actor=a verb=update resource=pods/status object=default/p2 nth=1",
+		"relist actor=a resource=pods object=default/p1 nth=1",
+		"late-answer actor=a nth=2 for=20s",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := search(t, w, sim.Options{Runs: 500, First: []sim.Plan{{Seed: 1, Faults: big}}})
+	f := r.Failure
+	if f == nil || f.FoundAfter != 4 || f.FoundFaults != 5 {
+		t.Fatalf("%+v", f)
+	}
+	got := strings.Join(fault.Strings(f.Plan.Faults), "\n")
+	want := "lag actor=a resource=pods object=default/p0 nth=1\ncrash-after actor=a verb=update resource=pods/status object=default/p2 nth=1"
+	if got != want {
+		t.Errorf("made small to\n%s", got)
+	}
+}
+
+// TestSeveral: a failure that needs two faults is found too.
+func TestSeveral(t *testing.T) {
+	w := &toy{breaks: func(p sim.Plan) bool {
+		return has(p, fault.KindLag, "") && has(p, fault.KindCrashAfter, "")
+	}}
+	r := search(t, w, sim.Options{Runs: 2000})
+	if r.Failure == nil || len(r.Failure.Plan.Faults) != 2 || r.Random == 0 {
+		t.Fatalf("%+v", r)
+	}
+}
+
+// TestNoFaultNeeded: a broken controller is found in the first run.
+func TestNoFaultNeeded(t *testing.T) {
+	r := search(t, &toy{breaks: func(sim.Plan) bool { return true }}, sim.Options{})
+	if r.Failure == nil || r.Runs != 1 || len(r.Failure.Plan.Faults) != 0 {
+		t.Fatalf("%+v", r)
+	}
+}
+
+// TestUnreliable: a failure that does not come again says so.
+func TestUnreliable(t *testing.T) {
+	n := 0
+	w := &toy{odd: true, breaks: func(p sim.Plan) bool {
+		n++
+		return n == 5
+	}}
+	r := search(t, w, sim.Options{Runs: 20})
+	if r.Failure == nil || r.Failure.Same != 0 || r.Failure.Grade() == "3/3 identical" {
+		t.Fatalf("%+v", r.Failure)
+	}
+}
+
+// TestDrift: the first run is played again at the end.
+func TestDrift(t *testing.T) {
+	if r := search(t, &toy{}, sim.Options{Runs: 20}); r.Drift != nil {
+		t.Errorf("drift %+v", r.Drift)
+	}
+	if r := search(t, &toy{odd: true}, sim.Options{Runs: 20}); r.Drift == nil || r.Drift.Same || r.Drift.Step != 2 {
+		t.Errorf("drift %+v", r.Drift)
+	}
+}
+
+// TestLimits: runs, budget, interruption, and a world that cannot be built.
+func TestLimits(t *testing.T) {
+	if r := search(t, &toy{}, sim.Options{Runs: 7}); r.Runs != 7 || r.Stopped != "" {
+		t.Errorf("%d runs, %q", r.Runs, r.Stopped)
+	}
+	if r := search(t, &toy{}, sim.Options{Runs: 1 << 30, Budget: time.Nanosecond}); r.Stopped == "" || r.Runs > 1 {
+		t.Errorf("%d runs, %q", r.Runs, r.Stopped)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r, err := sim.Search(ctx, &toy{}, sim.Options{})
+	if err != nil || r.Stopped != "interrupted" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if _, err := sim.Search(t.Context(), &toy{err: errors.New("no world")}, sim.Options{}); err == nil || err.Error() != "no world" {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestEndState: a run that ends otherwise than those without faults fails, unless
+// somebody else deleted something.
+func TestEndState(t *testing.T) {
+	count := func(n int) sim.State {
+		return sim.NewState([]sim.Object{{Resource: "configmaps", Content: map[string]any{
+			"metadata": map[string]any{"name": "c", "namespace": "default"}, "data": map[string]any{"n": fmt.Sprint(n)},
+		}}})
+	}
+	for _, kind := range []fault.Kind{fault.KindLostAnswer, fault.KindEvict} {
+		w := &toy{state: func(p sim.Plan) sim.State {
+			if has(p, kind, "") {
+				return count(2)
+			}
+			return count(1)
+		}}
+		r := search(t, w, sim.Options{Runs: 300})
+		if kind == fault.KindEvict {
+			if r.Failure != nil {
+				t.Errorf("%s: %+v", kind, r.Failure.Run.Failure)
+			}
+			continue
+		}
+		if r.Failure == nil || r.Failure.Run.Failure.Message != `configmaps default/c: data.n is "2"; without faults "1"` {
+			t.Errorf("%s: %+v", kind, r.Failure)
+		}
+	}
+}
+
+// TestReplay judges a plan as the search did.
+func TestReplay(t *testing.T) {
+	w := &toy{breaks: func(p sim.Plan) bool { return has(p, fault.KindConflict, "") }}
+	outs, err := sim.Replay(t.Context(), w, sim.Options{Seed: 1}, sim.Plan{Seed: 5, Faults: []fault.Fault{fault.Of(fault.KindConflict)}}, 2)
+	if err != nil || len(outs) != 2 || outs[1].Run.Failure == nil || len(w.played) != 5 || w.played[4].Seed != 5 {
+		t.Errorf("%+v, %v, %d runs", outs, err, len(w.played))
+	}
+	w = &toy{breaks: func(p sim.Plan) bool { return true }}
+	if _, err := sim.Replay(t.Context(), w, sim.Options{Seed: 1}, sim.Plan{Faults: []fault.Fault{fault.Of(fault.KindConflict)}}, 1); err == nil || !strings.Contains(err.Error(), "without faults fails already") {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,190 @@
+package sim_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/rehearse-k8s/rehearse/internal/sim"
+)
+
+type content = map[string]any
+
+// world is a set of one owner and two pods of it, as one run might have left it.
+func world(run int, phase string) []sim.Object {
+	uid := func(n int) string { return fmt.Sprintf("%08d-0000-4000-8000-%012d", run, n) }
+	objects := []sim.Object{{Resource: "configmaps", Content: content{
+		"metadata": content{"name": "web", "namespace": "default", "uid": uid(0), "resourceVersion": fmt.Sprint(1000 + run), "creationTimestamp": "2000-01-01T00:00:00Z"},
+		"data":     content{"replicas": "2", "drawn": fmt.Sprint("seed-", run)},
+	}}}
+	for n := range 2 {
+		name := fmt.Sprintf("web-%x%x", run, 7*n+run)
+		objects = append(objects, sim.Object{Resource: "pods", Content: content{
+			"metadata": content{
+				"name": name, "namespace": "default", "generateName": "web-", "uid": uid(n + 1),
+				"labels":          content{"me": name, "rehearse-k8s.github.io/touched": fmt.Sprint(run)},
+				"ownerReferences": []any{content{"kind": "ConfigMap", "name": "web", "uid": uid(0), "controller": true}},
+			},
+			"status": content{"phase": phase, "startTime": fmt.Sprintf("2000-01-01T00:00:%02dZ", run), "index": int64(n)},
+		}})
+	}
+	// The order in which a run tells of its objects is of no meaning.
+	if run%2 == 0 {
+		objects[1], objects[2] = objects[2], objects[1]
+	}
+	return objects
+}
+
+// TestSameState: runs that differ in names, UIDs, times and what is drawn end alike.
+func TestSameState(t *testing.T) {
+	e := sim.Learn([]sim.State{sim.NewState(world(1, "Running")), sim.NewState(world(2, "Running")), sim.NewState(world(3, "Running"))})
+	for run := range 9 {
+		if err := e.Fits(sim.NewState(world(run, "Running"))); err != nil {
+			t.Errorf("run %d: %v", run, err)
+		}
+	}
+}
+
+// deployed is a Deployment with its ReplicaSet and a pod of it. In the second world the ReplicaSet of
+// an earlier Deployment was still there when this one's was made.
+func deployed(run int, hash, image string) []sim.Object {
+	owned := func(kind, name, by string, n int) content {
+		return content{
+			"name": name, "namespace": "default", "uid": fmt.Sprintf("%08d-0000-4000-8000-%012d", run, n), "labels": content{"app": "web", "pod-template-hash": hash},
+			"ownerReferences": []any{content{"kind": kind, "name": by, "uid": fmt.Sprintf("%08d-0000-4000-8000-%012d", run, n-1), "controller": true}},
+		}
+	}
+	status := content{"conditions": []any{content{"type": "Progressing", "status": "True", "message": fmt.Sprintf("ReplicaSet %q has successfully progressed.", "web-"+hash)}}}
+	if run > 1 {
+		status["collisionCount"] = int64(run - 1)
+	}
+	pod := owned("ReplicaSet", fmt.Sprintf("web-%s-%d", hash, run), "web-"+hash, 2)
+	return []sim.Object{
+		{Resource: "deployments.apps", Content: content{"metadata": content{"name": "web", "namespace": "default", "uid": fmt.Sprintf("%08d-0000-4000-8000-%012d", run, 0)}, "status": status}},
+		{Resource: "replicasets.apps", Content: content{"metadata": owned("Deployment", "web-"+hash, "web", 1), "spec": content{"selector": content{"pod-template-hash": hash}, "image": image}}},
+		{Resource: "pods", Content: content{"metadata": pod, "spec": content{"image": image}}},
+	}
+}
+
+// TestCollision: whether a ReplicaSet's name was still taken is no difference; what it runs is one.
+func TestCollision(t *testing.T) {
+	e := sim.Learn([]sim.State{sim.NewState(deployed(1, "7d9f6c8b5", "web:1")), sim.NewState(deployed(1, "7d9f6c8b5", "web:1"))})
+	if err := e.Fits(sim.NewState(deployed(2, "5f4c9d7ab", "web:1"))); err != nil {
+		t.Errorf("a ReplicaSet of another hash: %v", err)
+	}
+	// The same label on what no Deployment made is compared as it is.
+	labelled := func(hash string) sim.State {
+		return sim.NewState([]sim.Object{{Resource: "pods", Content: content{"metadata": content{"name": "bare", "namespace": "default", "labels": content{"pod-template-hash": hash}}}}})
+	}
+	if err := sim.Learn([]sim.State{labelled("1"), labelled("1")}).Fits(labelled("2")); err == nil {
+		t.Error("a label of somebody else's was passed over")
+	}
+	err := e.Fits(sim.NewState(deployed(2, "5f4c9d7ab", "web:2")))
+	if want := `pods of default/ReplicaSet web-<hash>: spec.image is "web:2"; without faults "web:1"`; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("another image: want %q, got %v", want, err)
+	}
+}
+
+// TestOtherStates: what matters is told, with what was expected.
+func TestOtherStates(t *testing.T) {
+	e := sim.Learn([]sim.State{sim.NewState(world(1, "Running")), sim.NewState(world(2, "Running"))})
+	for what, c := range map[string]struct {
+		change func([]sim.Object) []sim.Object
+		says   string
+	}{
+		"a field": {func(o []sim.Object) []sim.Object {
+			o[1].Content["status"].(content)["phase"] = "Pending"
+			return o
+		}, `pods of default/ConfigMap web: status.phase is "Pending"; without faults "Running"`},
+		"one too few":  {func(o []sim.Object) []sim.Object { return o[:2] }, "pods of default/ConfigMap web: 1 at the end; without faults 2"},
+		"one too many": {func(o []sim.Object) []sim.Object { return append(o, world(7, "Running")[1]) }, "3 at the end; without faults 2"},
+		"something new": {func(o []sim.Object) []sim.Object {
+			return append(o, sim.Object{Resource: "secrets", Content: content{"metadata": content{"name": "s", "namespace": "default"}}})
+		}, "secrets default/s: 1 at the end; without faults 0"},
+		"a field more": {func(o []sim.Object) []sim.Object {
+			o[0].Content["data"].(content)["more"] = "x"
+			return o
+		}, `data.more is "x"; without faults it is not there`},
+		"a finalizer": {func(o []sim.Object) []sim.Object {
+			o[0].Content["metadata"].(content)["finalizers"] = []any{"hold"}
+			return o
+		}, `metadata.finalizers[0] is "hold"`},
+	} {
+		err := e.Fits(sim.NewState(c.change(world(5, "Running"))))
+		if err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: want %q, got %v", what, c.says, err)
+		}
+	}
+}
+
+// TestLearnLoose: if runs without faults differ in how many objects there are, that is
+// not expected of others.
+func TestLearnLoose(t *testing.T) {
+	e := sim.Learn([]sim.State{sim.NewState(world(1, "Running")), sim.NewState(world(2, "Running")[:2])})
+	if err := e.Fits(sim.NewState(world(3, "Running")[:1])); err != nil {
+		t.Error(err)
+	}
+	if err := (*sim.Expectation)(nil).Fits(sim.NewState(world(1, "x"))); err != nil {
+		t.Error(err)
+	}
+	if sim.Learn(nil) != nil {
+		t.Error("something was learned of nothing")
+	}
+}
+
+// TestNamesOfChance: objects whose names follow from a UID or from the seed.
+func TestNamesOfChance(t *testing.T) {
+	named := func(names ...string) sim.State {
+		var objects []sim.Object
+		for _, name := range names {
+			resource, name, _ := strings.Cut(name, " ")
+			objects = append(objects, sim.Object{Resource: resource, Content: content{"metadata": content{"name": name, "namespace": "default"}}})
+		}
+		return sim.NewState(objects)
+	}
+	uid := func(n int) string { return fmt.Sprintf("%08d-0000-4000-8000-000000000000", n) }
+	e := sim.Learn([]sim.State{
+		named("secrets s-"+uid(1), "configmaps drawn-1", "configmaps fixed"),
+		named("secrets s-"+uid(2), "configmaps drawn-2", "configmaps fixed"),
+	})
+	if err := e.Fits(named("secrets s-"+uid(3), "configmaps drawn-3", "configmaps fixed")); err != nil {
+		t.Error(err)
+	}
+	for says, s := range map[string]sim.State{
+		"secrets default/s-<uid>: 2 at the end; without faults 1":                         named("secrets s-"+uid(3), "secrets s-"+uid(4), "configmaps drawn-3", "configmaps fixed"),
+		"configmaps of names that differ from run to run: 2 at the end; without faults 1": named("secrets s-"+uid(3), "configmaps drawn-3", "configmaps drawn-4", "configmaps fixed"),
+		"configmaps default/fixed: 0 at the end; without faults 1":                        named("secrets s-"+uid(3), "configmaps drawn-3"),
+	} {
+		if err := e.Fits(s); err == nil || err.Error() != says {
+			t.Errorf("want %q, got %v", says, err)
+		}
+	}
+}
+
+// TestConditions: type, status and reason of a condition matter, its place and what it tells
+// people do not.
+func TestConditions(t *testing.T) {
+	with := func(conditions ...any) sim.State {
+		return sim.NewState([]sim.Object{{Resource: "jobs.batch", Content: content{
+			"metadata": content{"name": "pi", "namespace": "default"}, "status": content{"conditions": conditions},
+		}}})
+	}
+	is := func(kind, status, reason, message string) any {
+		return content{"type": kind, "status": status, "reason": reason, "message": message}
+	}
+	ready, done := is("Ready", "True", "AllReady", "all of a, b"), is("Done", "False", "Busy", "")
+	e := sim.Learn([]sim.State{with(ready, done), with(ready, done)})
+	if err := e.Fits(with(done, is("Ready", "True", "AllReady", "all of c"))); err != nil {
+		t.Error(err)
+	}
+	for says, s := range map[string]sim.State{
+		`status.conditions.Done.status is "True"; without faults "False"`:      with(ready, is("Done", "True", "Busy", "")),
+		`status.conditions.Ready.reason is "Lucky"; without faults "AllReady"`: with(is("Ready", "True", "Lucky", ""), done),
+		`status.conditions.Done.reason is ""; without faults "Busy"`:           with(ready),
+		`status.conditions.More.reason is "x"; without faults it is not there`: with(ready, done, is("More", "True", "x", "")),
+	} {
+		if err := e.Fits(s); err == nil || !strings.HasSuffix(err.Error(), says) {
+			t.Errorf("want %q, got %v", says, err)
+		}
+	}
+}

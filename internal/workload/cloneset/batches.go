@@ -1,0 +1,385 @@
+package cloneset
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rehearse-k8s/rehearse/api/kruise"
+	"github.com/rehearse-k8s/rehearse/internal/workload"
+)
+
+// priorityVariable is Kruise's: containers of a higher number are updated before those of a
+// lower one.
+const priorityVariable = "KRUISE_CONTAINER_PRIORITY"
+
+// launchPriorities are those of a template's containers, as Kruise's webhook for pods finds them:
+// by the annotation in the order of the list, else by the variable, with 0 for a container that
+// has none. They are nil where all are the same.
+func launchPriorities(t *corev1.PodTemplateSpec) []int {
+	all := make([]int, len(t.Spec.Containers))
+	ordered := t.Annotations[kruise.AnnotationLaunchPriority] == kruise.LaunchOrdered
+	for i := range t.Spec.Containers {
+		if ordered {
+			all[i] = -i
+			continue
+		}
+		for _, e := range t.Spec.Containers[i].Env {
+			if n, err := strconv.Atoi(e.Value); e.Name == priorityVariable && err == nil {
+				all[i] = n
+			}
+		}
+	}
+	if len(all) == 0 || slices.Min(all) == slices.Max(all) {
+		return nil
+	}
+	return all
+}
+
+// finish is the second write: what was to be done. Containers of a lower launch priority
+// wait for those of a higher one.
+func (p *plan) finish(u *unit, todo *kruise.InPlaceUpdateSpec, c *change, state *kruise.InPlaceUpdateState, to *Revision) *workload.Action {
+	now, later := p.split(c, to)
+	s := *state
+	s.LastContainerStatuses = maps.Clone(state.LastContainerStatuses)
+	s.UpdateResources = state.UpdateResources || len(todo.ContainerResources) > 0
+	names := now.containers()
+	if len(todo.ContainerResources) > 0 {
+		names = slices.Concat(names, sorted(todo.ContainerResources))
+		slices.Sort(names)
+		names = slices.Compact(names)
+	}
+	p.note(u, &s, names, now, later)
+
+	b := now.patch(u)
+	b.Metadata.Annotations[kruise.AnnotationInPlaceGrace] = nil
+	b.Metadata.Annotations[kruise.AnnotationInPlaceState] = text{s}
+	a := b.write(u, updatedInPlace, "updated in place to "+to.name())
+	if len(todo.ContainerResources) == 0 {
+		return &a
+	}
+	resize := patch{Spec: &patchSpec{}}
+	for _, name := range u.inOrder(sorted(todo.ContainerResources)) {
+		resize.Spec.Containers = append(resize.Spec.Containers, patchContainer{Name: name, Resources: ptrTo(todo.ContainerResources[name])})
+	}
+	before := resize.write(u, resized, "its resources are those of "+to.name())
+	before.Subresource, before.Then = "resize", &a
+	return &before
+}
+
+// changeIn is the change that is still to be made.
+func changeIn(todo *kruise.InPlaceUpdateSpec, to *Revision) *change {
+	b := patch{}
+	_ = json.Unmarshal(todo.MetaDataPatch, &b) // Kruise's is of the same form; what cannot be read is nothing
+	c := &change{images: todo.ContainerImages, labels: b.Metadata.Labels, annotations: b.Metadata.Annotations}
+	if todo.UpdateEnvFromMetadata {
+		c.env = c.readers(to.Template)
+	}
+	return c
+}
+
+// parts are what of a change is made now and later. Many pods share them.
+type parts struct{ now, later *change }
+
+func (p *plan) split(c *change, to *Revision) (now, later *change) {
+	found, ok := p.splits[c]
+	if !ok {
+		found.now, found.later = c.split(to.Template)
+		if p.splits == nil {
+			p.splits = map[*change]parts{}
+		}
+		p.splits[c] = found
+	}
+	return found.now, found.later
+}
+
+// nextBatch changes the containers that waited for others, and tells whether there was
+// anything to do or to wait for.
+func (p *plan) nextBatch(u *unit) bool {
+	s := u.inPlaceState()
+	if s == nil || !hasNext(s) {
+		return false
+	}
+	if !p.batchDone(u, s) || s.PreCheckBeforeNext != nil && slices.ContainsFunc(s.PreCheckBeforeNext.ContainersRequiredReady, func(name string) bool {
+		is := u.status(name)
+		return is == nil || !is.Ready
+	}) {
+		return true
+	}
+	to := u.of
+	if to == nil {
+		return true
+	}
+	c := (&change{}).with(s, to.Template)
+	now, later := c.split(to.Template)
+	next := *s
+	next.LastContainerStatuses, next.UpdateEnvFromMetadata = nil, false
+	p.note(u, &next, now.containers(), now, later)
+	b := now.patch(u)
+	b.Metadata.Annotations[kruise.AnnotationInPlaceState] = text{next}
+	p.patch(u, b, nextContainers, "the containers before are ready")
+	return true
+}
+
+// hasNext tells whether containers wait for others.
+func hasNext(s *kruise.InPlaceUpdateState) bool {
+	return len(s.NextContainerImages)+len(s.NextContainerRefMetadata) > 0
+}
+
+// note puts down which containers are changed now (names, sorted), as they are, and what
+// is left. What stands there of containers before stays.
+func (p *plan) note(u *unit, s *kruise.InPlaceUpdateState, names []string, now, later *change) {
+	s.UpdateImages = len(now.images) > 0
+	s.UpdateEnvFromMetadata = s.UpdateEnvFromMetadata || len(now.env) > 0
+	if s.LastContainerStatuses == nil {
+		s.LastContainerStatuses = map[string]kruise.InPlaceContainerStatus{}
+	}
+	for _, name := range names {
+		is := u.before(name)
+		_, changed := now.images[name]
+		if before, unfinished := s.LastContainerStatuses[name]; !changed && (!unfinished || before.KeepsImage) {
+			is.Image, is.KeepsImage = "", true
+		}
+		s.LastContainerStatuses[name] = is
+	}
+	s.ContainerBatchesRecord = append(slices.Clone(s.ContainerBatchesRecord), kruise.InPlaceContainerBatch{Timestamp: metav1.NewTime(p.now), Containers: names})
+	s.NextContainerImages, s.NextContainerRefMetadata, s.PreCheckBeforeNext = nil, nil, nil
+	if len(later.containers()) == 0 {
+		return
+	}
+	s.NextContainerImages = later.images
+	s.PreCheckBeforeNext = &kruise.InPlacePreCheck{ContainersRequiredReady: now.containers()}
+	s.NextContainerRefMetadata = map[string]metav1.ObjectMeta{}
+	for _, name := range later.env {
+		m := metav1.ObjectMeta{Labels: map[string]string{}, Annotations: map[string]string{}}
+		for _, k := range later.keys[name] {
+			if value, ok := later.value(k); ok && k.annotation {
+				m.Annotations[k.name] = value
+			} else if ok {
+				m.Labels[k.name] = value
+			}
+		}
+		s.NextContainerRefMetadata[name] = m
+	}
+}
+
+// before is how a container is now.
+func (u *unit) before(name string) kruise.InPlaceContainerStatus {
+	if s := u.status(name); s != nil {
+		return kruise.InPlaceContainerStatus{ImageID: s.ImageID, ContainerID: s.ContainerID, Image: s.Image}
+	}
+	return kruise.InPlaceContainerStatus{}
+}
+
+// containers are those that begin anew, sorted. They are found once, and not changed.
+func (c *change) containers() []string {
+	if c.anew == nil {
+		names := append(sorted(c.images), c.env...)
+		slices.Sort(names)
+		c.anew = slices.Compact(names)
+	}
+	return c.anew
+}
+
+// patch is that of the metadata and the images of a pod.
+func (c *change) patch(u *unit) (b patch) {
+	b.Metadata.Labels, b.Metadata.Annotations = c.labels, map[string]any{}
+	maps.Copy(b.Metadata.Annotations, c.annotations)
+	if len(c.images) > 0 && (c.spec == nil || !u.hasInOrder(c.spec.Containers)) {
+		c.spec = &patchSpec{}
+		for _, name := range u.inOrder(sorted(c.images)) {
+			c.spec.Containers = append(c.spec.Containers, patchContainer{Name: name, Image: c.images[name]})
+		}
+	}
+	b.Spec = c.spec
+	return b
+}
+
+// inOrder brings names of containers into the order in which the pod has them. A merge puts
+// the list in the order of the patch, and the API refuses a pod whose containers have changed
+// places.
+func (u *unit) inOrder(names []string) []string {
+	place := func(name string) int {
+		return slices.IndexFunc(u.Containers, func(c Container) bool { return c.Name == name })
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(place(a), place(b)) })
+	return names
+}
+
+// hasInOrder tells whether a list made for another pod is in this one's order, as nearly always.
+func (u *unit) hasInOrder(all []patchContainer) bool {
+	found := 0
+	for i := range u.Containers {
+		if found < len(all) && all[found].Name == u.Containers[i].Name {
+			found++
+		}
+	}
+	return found == len(all)
+}
+
+// with is the change and what another has left to be done, as the template has that now.
+func (c *change) with(s *kruise.InPlaceUpdateState, to *corev1.PodTemplateSpec) *change {
+	if !hasNext(s) {
+		return c
+	}
+	sum := &change{images: map[string]string{}, resources: c.resources, labels: map[string]*string{}, annotations: map[string]any{}}
+	maps.Copy(sum.images, c.images)
+	for i := range to.Spec.Containers {
+		if container := &to.Spec.Containers[i]; s.NextContainerImages[container.Name] != "" {
+			sum.images[container.Name] = container.Image
+		}
+	}
+	for _, m := range s.NextContainerRefMetadata {
+		for key := range m.Labels {
+			sum.labelOf(to, key)
+		}
+		for key := range m.Annotations {
+			sum.annotationOf(to, key)
+		}
+	}
+	return sum.and(c, to)
+}
+
+// insteadOf is the change of a pod that another one was ordered for and not made: what it
+// still is counts, and what was ordered and is not wanted any more is not made.
+func (c *change) insteadOf(order *kruise.InPlaceUpdateSpec, u *unit, to *corev1.PodTemplateSpec) *change {
+	sum := &change{images: map[string]string{}, resources: map[string]corev1.ResourceRequirements{}, labels: map[string]*string{}, annotations: map[string]any{}}
+	for i := range to.Spec.Containers {
+		container := &to.Spec.Containers[i]
+		is := u.container(container.Name)
+		if has(order.ContainerImages, container.Name) || has(c.images, container.Name) {
+			if is == nil || is.Image != container.Image {
+				sum.images[container.Name] = container.Image
+			}
+		}
+		if has(order.ContainerResources, container.Name) || has(c.resources, container.Name) {
+			if next := inPod(container.Resources); is == nil || !equality.Semantic.DeepEqual(is.Resources, next) {
+				sum.resources[container.Name] = next
+			}
+		}
+	}
+	pending := changeIn(order, &Revision{Template: to})
+	for key := range pending.labels {
+		sum.labelOf(to, key)
+	}
+	for key := range pending.annotations {
+		sum.annotationOf(to, key)
+	}
+	sum.and(c, to)
+	for key, value := range sum.labels {
+		if is, ok := u.Labels[key]; ok == (value != nil) && (!ok || is == *value) {
+			delete(sum.labels, key)
+		}
+	}
+	for key := range pending.annotations { // of others it is not known what the pod has
+		value := sum.annotations[key]
+		if is, ok := u.Ordered[key]; ok == (value != nil) && (!ok || value == any(is)) {
+			delete(sum.annotations, key)
+		}
+	}
+	return sum.and(&change{}, to)
+}
+
+func has[V any](m map[string]V, key string) bool { _, ok := m[key]; return ok }
+
+// labelOf and annotationOf have a change bring what a template has for a key, if it has anything.
+func (c *change) labelOf(to *corev1.PodTemplateSpec, key string) {
+	c.labels[key] = nil
+	if value, ok := to.Labels[key]; ok {
+		c.labels[key] = &value
+	}
+}
+
+func (c *change) annotationOf(to *corev1.PodTemplateSpec, key string) {
+	c.annotations[key] = nil
+	if value, ok := to.Annotations[key]; ok {
+		c.annotations[key] = value
+	}
+}
+
+// and adds the metadata of another change, and works out what follows from it.
+func (c *change) and(other *change, to *corev1.PodTemplateSpec) *change {
+	maps.Copy(c.labels, other.labels)
+	maps.Copy(c.annotations, other.annotations)
+	var err error
+	if c.metadata, err = json.Marshal(patch{Metadata: patchMetadata{Labels: c.labels, Annotations: c.annotations}}); err != nil {
+		panic(err) // strings
+	}
+	c.env = c.readers(to)
+	return c
+}
+
+// split takes what can be changed now: the containers of the highest launch priority, and
+// those that read what one of these reads, which begin anew with it. The metadata that only
+// others read waits with them.
+func (c *change) split(t *corev1.PodTemplateSpec) (now, later *change) {
+	touched := c.containers()
+	keys := map[string][]metadataKey{}
+	priorities := launchPriorities(t)
+	priority, highest := map[string]int{}, math.MinInt
+	for i := range t.Spec.Containers {
+		container := &t.Spec.Containers[i]
+		if !slices.Contains(touched, container.Name) {
+			continue
+		}
+		if slices.Contains(c.env, container.Name) {
+			keys[container.Name] = c.reads(container)
+		}
+		if priorities != nil {
+			priority[container.Name], highest = priorities[i], max(highest, priorities[i])
+		}
+	}
+	waits := map[string]bool{}
+	for _, name := range touched {
+		if n, ok := priority[name]; ok && n < highest {
+			waits[name] = true
+		}
+	}
+	// A key that one reads who does not wait is changed now, and so is one that goes: what is
+	// left is kept as values.
+	kept := map[metadataKey]bool{}
+	for again := true; again; {
+		again = false
+		for _, name := range touched {
+			changed := slices.ContainsFunc(keys[name], func(k metadataKey) bool { _, ok := c.value(k); return kept[k] || !ok })
+			if waits[name] && changed {
+				delete(waits, name)
+				again = true
+			}
+			for _, k := range keys[name] {
+				if !waits[name] && !kept[k] {
+					kept[k], again = true, true
+				}
+			}
+		}
+	}
+	now = &change{images: map[string]string{}, labels: maps.Clone(c.labels), annotations: maps.Clone(c.annotations), keys: keys}
+	later = &change{images: map[string]string{}, labels: c.labels, annotations: c.annotations, keys: keys}
+	for _, name := range touched {
+		to := now
+		if waits[name] {
+			to = later
+			for _, k := range keys[name] {
+				if k.annotation {
+					delete(now.annotations, k.name)
+				} else {
+					delete(now.labels, k.name)
+				}
+			}
+		}
+		if image, ok := c.images[name]; ok {
+			to.images[name] = image
+		}
+		if slices.Contains(c.env, name) {
+			to.env = append(to.env, name)
+		}
+	}
+	return now, later
+}

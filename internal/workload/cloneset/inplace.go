@@ -1,0 +1,372 @@
+package cloneset
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rehearse-k8s/rehearse/api/kruise"
+)
+
+// An update in place is two writes, and a third when it has ended:
+//
+//  1. to the pod's status: not ready; state Updating, the new revision's labels, and what is
+//     still to be done (apps.AnnotationInPlaceGrace) ride along;
+//  2. to its spec, once the grace period is over: the images and metadata, and how the
+//     containers were before (apps.AnnotationInPlaceState);
+//  3. to its status, when the containers run what they are to run: ready again, and the
+//     next state.
+//
+// Each is for the pod as it was seen, or as the write before has left it, so that it
+// neither meets a pod that has become another (kruise #2276) nor one that it has changed
+// itself. Who stops in between is taken up by whoever reads the annotation.
+
+// inPlaceState is what the pod's last update in place has left, nil if nothing can be read.
+func (u *unit) inPlaceState() *kruise.InPlaceUpdateState {
+	if u.InPlaceState == "" {
+		return nil
+	}
+	if u.update == nil {
+		u.update = &kruise.InPlaceUpdateState{}
+		if json.Unmarshal([]byte(u.InPlaceState), u.update) != nil {
+			u.update = &kruise.InPlaceUpdateState{}
+		}
+	}
+	return u.update
+}
+
+// updateDone tells whether a pod's update in place has ended. A pod that is Updating
+// without any record of it has nothing to wait for.
+func (p *plan) updateDone(u *unit) bool {
+	s := u.inPlaceState()
+	return u.InPlaceGrace == "" && (s == nil || !hasNext(s) && p.batchDone(u, s))
+}
+
+// batchDone tells whether the containers that were changed run what they are to run.
+func (p *plan) batchDone(u *unit, s *kruise.InPlaceUpdateState) bool {
+	return len(p.unfinished(u, s)) == 0
+}
+
+// unfinished are the containers that do not run yet what they are to run, as they were
+// when they were changed.
+func (p *plan) unfinished(u *unit, s *kruise.InPlaceUpdateState) map[string]kruise.InPlaceContainerStatus {
+	left := map[string]kruise.InPlaceContainerStatus{}
+	for name, was := range s.LastContainerStatuses {
+		is, spec := u.status(name), u.container(name)
+		if spec == nil {
+			continue
+		}
+		if is == nil || !p.finished(u, s, was, is, spec) {
+			left[name] = was
+		}
+	}
+	return left
+}
+
+// finished tells whether a container runs what it is to run. That it is another container than
+// before does not say so: the one before may have crashed and been restarted from the spec
+// that the kubelet knew then.
+func (p *plan) finished(u *unit, s *kruise.InPlaceUpdateState, was kruise.InPlaceContainerStatus, is *Status, spec *Container) bool {
+	restarted := was.ContainerID != "" && is.ContainerID != was.ContainerID
+	otherImage := is.ImageID != was.ImageID
+	// Kruise notes the ID of a container's image, and not its name. A container that had not begun has neither.
+	byKruise := was.Image == "" && was.ImageID != ""
+	switch {
+	case u.Behind > 0,
+		was.ContainerID != "" && is.ContainerID == "",
+		s.UpdateEnvFromMetadata && was.ContainerID != "" && !restarted,
+		s.UpdateResources && is.Resources != nil && !equality.Semantic.DeepEqual(compute(*is.Resources), compute(spec.Resources)):
+		return false
+	case was.KeepsImage, sameImage(is.Image, spec.Image):
+		return true
+	case !otherImage && !restarted:
+		return false
+	case otherImage && (byKruise || was.Image != "" && !sameImage(is.Image, was.Image)):
+		return true // Kruise looks at the ID alone
+	}
+	// The runtime has two names for one image, or the tag was moved, or the container is from before the
+	// change: one that was restarted, or the first one, if none had begun.
+	// In that case the kubelet is terminating it, which takes no longer than the pod's grace period.
+	if is.Started.IsZero() {
+		return byKruise // nothing more is known of it
+	}
+	if wait := is.Started.Add(u.Grace + inDoubt).Sub(p.now); wait > 0 {
+		p.wake(wait)
+		return false
+	}
+	return true
+}
+
+// inDoubt is how long a container runs, beyond its pod's grace period, until it counts as one that
+// was started from the spec that its kubelet has observed, although its image does not say so.
+const inDoubt = 10 * time.Second
+
+// sameImage tells whether two names are of the same image. A runtime reports the whole name.
+func sameImage(a, b string) bool { return a == b || wholeName(a) == wholeName(b) }
+
+// wholeName is an image's name with the registry and the tag that it has if it names none.
+func wholeName(image string) string {
+	host, path, found := strings.Cut(image, "/")
+	switch {
+	case !found:
+		image = "docker.io/library/" + image
+	case host == "docker.io" && !strings.Contains(path, "/"):
+		image = "docker.io/library/" + path
+	case host != "localhost" && !strings.ContainsAny(host, ".:"):
+		image = "docker.io/" + image
+	}
+	if !strings.ContainsAny(image[strings.LastIndexByte(image, '/'):], ":@") {
+		image += ":latest"
+	}
+	return image
+}
+
+// compute is what of resources can be changed in a pod.
+func compute(r corev1.ResourceRequirements) (only corev1.ResourceRequirements) {
+	pick := func(from corev1.ResourceList) corev1.ResourceList {
+		to := corev1.ResourceList{}
+		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+			if q, ok := from[name]; ok {
+				to[name] = q
+			}
+		}
+		return to
+	}
+	only.Limits, only.Requests = pick(r.Limits), pick(r.Requests)
+	return only
+}
+
+func (u *unit) container(name string) *Container {
+	for i := range u.Containers {
+		if u.Containers[i].Name == name {
+			return &u.Containers[i]
+		}
+	}
+	return nil
+}
+
+// begin updates a pod in place. What an update before has not come to yet is a part of it.
+func (p *plan) begin(u *unit, to *Revision, c *change) {
+	p.decision.Tally.Updated++
+	state := kruise.InPlaceUpdateState{
+		Revision: to.name(), UpdateTimestamp: metav1.NewTime(p.now), LastContainerStatuses: map[string]kruise.InPlaceContainerStatus{},
+		PreparingNormal: u.early(),
+	}
+	if before := u.inPlaceState(); before != nil && u.state == kruise.StateUpdating {
+		c = c.with(before, to.Template)
+		if left := p.unfinished(u, before); len(left) > 0 {
+			state.LastContainerStatuses = left
+			state.UpdateEnvFromMetadata, state.UpdateResources = before.UpdateEnvFromMetadata, before.UpdateResources
+		}
+	}
+	if order := u.ordered(); order != nil {
+		c = c.insteadOf(order, u, to.Template)
+	} else if c.onlyMetadata() {
+		p.relabel(u, c, revisionLabels(to))
+		return
+	}
+	state.KeepsTraffic = p.keepsTraffic(u, c)
+	todo := kruise.InPlaceUpdateSpec{
+		Revision: to.name(), ContainerImages: c.images, ContainerResources: c.resources, UpdateEnvFromMetadata: len(c.env) > 0,
+	}
+	todo.MetaDataPatch = c.metadata
+	// Who goes back before its containers were changed has nothing to be drained for, and neither
+	// has who stays in traffic.
+	if s := p.set.Spec.UpdateStrategy.InPlaceUpdateStrategy; s != nil && !c.onlyMetadata() && !state.KeepsTraffic {
+		todo.GraceSeconds = s.GracePeriodSeconds
+	}
+	first := patch{}
+	first.Metadata.Labels = p.updatingLabels(to)
+	first.Metadata.Annotations = map[string]any{
+		kruise.AnnotationStateSince: p.stamp(), kruise.AnnotationInPlaceGrace: text{todo}, kruise.AnnotationInPlaceState: text{state},
+	}
+	if conditions := p.conditionsOf(u, kruise.StateUpdating, state.KeepsTraffic); len(conditions) > 0 {
+		first.Status = &patchStatus{Conditions: conditions}
+	}
+	u.acted = true
+	a := first.write(u, updatingInPlace, "it is to be updated in place to "+to.name())
+	if todo.GraceSeconds == 0 {
+		a.Then = p.finish(u, &todo, c, &state, to)
+	} else {
+		p.wake(time.Duration(todo.GraceSeconds) * time.Second)
+	}
+	p.act(a)
+}
+
+// keepsTraffic tells whether a pod stays in traffic while a change of it is made: one of cpu or
+// memory for which no container is restarted. A pod that is out of traffic already stays out.
+func (p *plan) keepsTraffic(u *unit, c *change) bool {
+	if len(c.resources) == 0 || len(c.images)+len(c.env) > 0 {
+		return false
+	}
+	if before := u.inPlaceState(); u.state == kruise.StateUpdating && (before == nil || !before.KeepsTraffic) {
+		return false
+	}
+	for name, next := range c.resources {
+		if is := u.container(name); is == nil || is.restartsFor(next) {
+			return false
+		}
+	}
+	return true
+}
+
+// restartsFor tells whether a container is restarted to get other resources.
+func (c *Container) restartsFor(next corev1.ResourceRequirements) bool {
+	return slices.ContainsFunc(c.ResizePolicy, func(policy corev1.ContainerResizePolicy) bool {
+		request, limit := c.Resources.Requests[policy.ResourceName], c.Resources.Limits[policy.ResourceName]
+		return policy.RestartPolicy == corev1.RestartContainer &&
+			(request.Cmp(next.Requests[policy.ResourceName]) != 0 || limit.Cmp(next.Limits[policy.ResourceName]) != 0)
+	})
+}
+
+// The codes of the writes that an update in place consists of.
+const (
+	updatingInPlace = "UpdatingPodInPlace" // it is taken out of traffic; after the grace period come the others
+	resized         = "Resized"
+	updatedInPlace  = "SuccessfulUpdatePodInPlace" // its spec, or all there is to change, is that of the revision
+	nextContainers  = "NextContainers"
+)
+
+// InPlace tells whether a reason's code is that of a write of an update in place.
+func InPlace(code string) bool {
+	switch code {
+	case updatingInPlace, resized, updatedInPlace, nextContainers:
+		return true
+	}
+	return false
+}
+
+// revisionLabels are those of a pod of a revision.
+func revisionLabels(to *Revision) map[string]*string {
+	return map[string]*string{kruise.LabelRevision: ptrTo(to.name()), kruise.LabelTemplateHash: ptrTo(shortHash(to.name()))}
+}
+
+// updatingLabels are those of pods that are being updated to a revision, which share them.
+func (p *plan) updatingLabels(to *Revision) map[string]*string {
+	all, ok := p.updating[to]
+	if !ok {
+		all = revisionLabels(to)
+		all[kruise.LabelState] = ptrTo(string(kruise.StateUpdating))
+		if p.updating == nil {
+			p.updating = map[*Revision]map[string]*string{}
+		}
+		p.updating[to] = all
+	}
+	return all
+}
+
+// relabel is an update that changes nothing but metadata: the pod stays in traffic.
+func (p *plan) relabel(u *unit, c *change, revision map[string]*string) {
+	b := patch{Metadata: patchMetadata{Labels: c.labels, Annotations: c.annotations}}
+	if b.Metadata.Labels == nil {
+		b.Metadata.Labels = map[string]*string{}
+	}
+	labels := map[string]*string{}
+	for _, from := range []map[string]*string{c.labels, revision} {
+		for key, value := range from {
+			labels[key] = value
+		}
+	}
+	b.Metadata.Labels = labels
+	if to := p.stateAfter(u); to != u.state {
+		b.Metadata.Labels[kruise.LabelState] = ptrTo(string(to))
+		b.Metadata.Annotations = maps.Clone(c.annotations)
+		b.Metadata.Annotations[kruise.AnnotationStateSince] = p.stamp()
+		if conditions := p.conditions(u, to); len(conditions) > 0 {
+			b.Status = &patchStatus{Conditions: conditions}
+		}
+	}
+	p.patch(u, b, updatedInPlace, "updated in place: only its metadata has changed")
+}
+
+// stateAfter is the state of a pod that was updated at once.
+func (p *plan) stateAfter(u *unit) kruise.LifecycleState {
+	switch {
+	case u.state == kruise.StatePreparingNormal, u.state == kruise.StateUpdating && !p.updateDone(u):
+		return u.state
+	case !complete(p.hooks().InPlaceUpdate, u.Pod):
+		return kruise.StateUpdated
+	case p.wasEarly(u):
+		return kruise.StatePreparingNormal
+	case u.state == "":
+		return ""
+	}
+	return kruise.StateNormal
+}
+
+// orderedAnnotations are those that an order is to change, as a pod has them.
+func orderedAnnotations(order string, all map[string]string) (are map[string]string) {
+	var todo kruise.InPlaceUpdateSpec
+	if json.Unmarshal([]byte(order), &todo) != nil || len(todo.MetaDataPatch) == 0 {
+		return nil
+	}
+	var b patch
+	_ = json.Unmarshal(todo.MetaDataPatch, &b) // what cannot be read is nothing
+	for key := range b.Metadata.Annotations {
+		if value, ok := all[key]; ok {
+			if are == nil {
+				are = map[string]string{}
+			}
+			are[key] = value
+		}
+	}
+	return are
+}
+
+// ordered is what a pod's update in place has still to change in its spec; nil if nothing.
+func (u *unit) ordered() *kruise.InPlaceUpdateSpec {
+	if u.InPlaceGrace == "" {
+		return nil
+	}
+	order := &kruise.InPlaceUpdateSpec{}
+	_ = json.Unmarshal([]byte(u.InPlaceGrace), order) // what cannot be read is nothing
+	return order
+}
+
+// finishOrders takes up updates that have still to change the spec. It comes after all that may
+// want pods for something else, such as another revision: an order that the API refuses, be
+// it for a typo or a quota, must not hold a pod for ever.
+func (p *plan) finishOrders() {
+	for i := range p.units {
+		if u := &p.units[i]; u.InPlaceGrace != "" && !u.acted && u.state != kruise.StatePreparingDelete {
+			p.finishGrace(u)
+		}
+	}
+}
+
+// finishGrace takes up an update that has still to change the pod's spec.
+func (p *plan) finishGrace(u *unit) {
+	var todo kruise.InPlaceUpdateSpec
+	err := json.Unmarshal([]byte(u.InPlaceGrace), &todo)
+	to := p.byLabel[todo.Revision]
+	if err != nil || to == nil || to != u.of {
+		drop := patch{Metadata: patchMetadata{Annotations: map[string]any{kruise.AnnotationInPlaceGrace: nil}}}
+		p.patch(u, drop, "Dropped", "what was still to be changed belongs to another revision")
+		return
+	}
+	state := kruise.InPlaceUpdateState{Revision: to.name(), UpdateTimestamp: metav1.NewTime(p.now)}
+	if s := u.inPlaceState(); s != nil { // without it nobody knows when it began, and it waits for nothing
+		state = *s
+		if left := state.UpdateTimestamp.Add(time.Duration(todo.GraceSeconds) * time.Second).Sub(p.now); left > 0 {
+			p.wake(left)
+			return
+		}
+	}
+	u.acted = true
+	p.act(*p.finish(u, &todo, changeIn(&todo, to), &state, to))
+}
+
+func sorted[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,117 @@
+package cloneset
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/internal/workload"
+)
+
+// claim adopts orphans that match and lets pods go that do not. It tells whether there
+// was anything to do; then that is the whole plan. What the API has refused to have changed is tried
+// again, and holds nothing up: the set goes on without it.
+func (p *plan) claim() bool {
+	match, err := Matcher(p.set)
+	if err != nil {
+		p.because("BadSelector", "spec.selector cannot be read: %s; the CloneSet is left alone", err)
+		return true
+	}
+	owner := map[string]any{
+		"apiVersion": kind.GroupVersion().String(), "kind": kind.Kind, "name": p.set.Name, "uid": p.set.UID,
+		"controller": true, "blockOwnerDeletion": true,
+	}
+	for _, pod := range p.Orphans {
+		if pod.active && pod.Controller == "" && match(pod.Labels) && !p.adoptClaims(pod, owner) {
+			p.own(pod, owner, "Adopted", "the selector matches and nobody controls the pod")
+		}
+	}
+	p.adoptLateClaims(owner)
+	for _, pod := range p.Pods {
+		if !match(pod.Labels) {
+			p.own(pod, map[string]any{"$patch": "delete", "uid": p.set.UID}, "Disowned", "the selector does not match any more")
+		}
+	}
+	fresh := func(a workload.Action) bool { return !p.Past.Refused[a.Object.GetUID()] }
+	if slices.ContainsFunc(p.decision.Actions, fresh) {
+		p.decision.Recheck = true
+		return true
+	}
+	if len(p.decision.Actions) > 0 {
+		apart := func(pod *Pod) bool { return !match(pod.Labels) }
+		p.apart = append(slices.Clone(p.Orphans), slices.DeleteFunc(slices.Clone(p.Pods), func(pod *Pod) bool { return !apart(pod) })...)
+		p.Pods = slices.DeleteFunc(slices.Clone(p.Pods), apart)
+	}
+	return false
+}
+
+// adoptLateClaims adopts claims that the cache shows only now, of pods that were adopted before. A
+// claim of a pod that this set has created was released by a user, and is left alone.
+func (p *plan) adoptLateClaims(owner map[string]any) {
+	if len(p.LooseClaims) == 0 {
+		return
+	}
+	for _, pod := range p.Pods {
+		if p.inherited(pod) {
+			p.adoptClaims(pod, owner)
+		}
+	}
+}
+
+// inherited tells whether a pod is of a set that this one has taken the place of: it is older than the
+// set, or as old, to the second, and has no instance-id that this set gives.
+func (p *plan) inherited(pod *Pod) bool {
+	if began := p.set.CreationTimestamp.Time; !pod.Created.Equal(began) {
+		return pod.Created.Before(began)
+	}
+	for slot := range len(p.Pods) + len(p.Claims) + len(p.LooseClaims) + len(p.Past.Taken) + len(p.Past.Failed) + 8 {
+		if instanceID(p.set.UID, slot) == pod.instance {
+			return false
+		}
+	}
+	return true
+}
+
+// adoptClaims adopts the claims that a pod has from a set of this name, one that was deleted and left
+// its pods behind. They come before the pod, if that is to be adopted too, so that who stops in
+// between leaves none.
+func (p *plan) adoptClaims(pod *Pod, owner map[string]any) (found bool) {
+	for _, c := range p.LooseClaims {
+		if c.Terminating || c.Instance != pod.instance || c.Instance == "" || !strings.HasSuffix(c.Name, "-"+p.set.Name+"-"+c.Instance) || len(p.decision.Actions) >= p.Limits.Pods {
+			continue
+		}
+		found = true
+		p.act(workload.Action{
+			Verb: workload.Patch, Object: c.object(), PatchType: types.StrategicMergePatchType, Exact: true,
+			Patch:  patch{Metadata: patchMetadata{OwnerReferences: []any{owner}}},
+			Reason: workload.Reason{Code: "Adopted", Text: "it is the claim of pod " + pod.Name},
+		})
+	}
+	return found
+}
+
+func (p *plan) own(pod *Pod, owner map[string]any, code, why string) {
+	if len(p.decision.Actions) == p.Limits.Pods {
+		return
+	}
+	u := &unit{Pod: pod}
+	p.patch(u, patch{Metadata: patchMetadata{OwnerReferences: []any{owner}}}, code, why)
+	p.because(code, "pod %s: %s", pod.Name, why)
+}
+
+// Matcher tells whether labels match the set's selector. An empty selector is
+// none: it would take every pod of the namespace, and an absent one would let all go.
+func Matcher(set *v1alpha1.CloneSet) (func(map[string]string) bool, error) {
+	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
+	if err != nil {
+		return nil, err
+	}
+	if set.Spec.Selector == nil || selector.Empty() {
+		return nil, fmt.Errorf("it is empty")
+	}
+	return workload.Matcher(set.Spec.Selector)
+}

@@ -1,0 +1,225 @@
+package cloneset
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/rehearse-k8s/rehearse/api/kruise"
+	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/internal/workload"
+)
+
+// AnnotationClaims on a ControllerRevision are the claim templates of the set when it was
+// made, as JSON. A pod of an old revision may mount a claim that the set does not have any
+// more (kruise #1872).
+const AnnotationClaims = "rehearse-k8s.github.io/volume-claim-templates"
+
+// body is what a ControllerRevision holds: Kruise's, so that either controller reads the
+// other's.
+type body struct {
+	Spec struct {
+		Template json.RawMessage `json:"template"`
+	} `json:"spec"`
+}
+
+// ReadRevision takes a ControllerRevision apart. defaulted fills in what the API would.
+func ReadRevision(o *appsv1.ControllerRevision, defaulted func(*corev1.PodTemplateSpec)) (*Revision, error) {
+	r := &Revision{Object: o, Template: &corev1.PodTemplateSpec{}}
+	var b body
+	if err := json.Unmarshal(o.Data.Raw, &b); err != nil {
+		return nil, fmt.Errorf("ControllerRevision %s/%s: data: %w", o.Namespace, o.Name, err)
+	}
+	if err := json.Unmarshal(b.Spec.Template, r.Template); err != nil {
+		return nil, fmt.Errorf("ControllerRevision %s/%s: data.spec.template: %w", o.Namespace, o.Name, err)
+	}
+	if text := o.Annotations[AnnotationClaims]; text != "" {
+		if err := json.Unmarshal([]byte(text), &r.Claims); err != nil {
+			return nil, fmt.Errorf("ControllerRevision %s/%s: annotation %s: %w", o.Namespace, o.Name, AnnotationClaims, err)
+		}
+	}
+	r.Defaulted = r.Template.DeepCopy()
+	defaulted(r.Defaulted)
+	r.Digest = Digest(r.Defaulted)
+	return r, nil
+}
+
+func (r *Revision) name() string { return r.Object.Name }
+
+// Made tells whether a set of this name, with so many collisions so far, would make the revision
+// under the very name that it bears. Those of other kinds of workloads look alike and bear
+// others.
+func (r *Revision) Made(set string, collisions int32) bool {
+	for n := range collisions + 1 {
+		if revisionName(set, r.Digest, n) == r.name() {
+			return true
+		}
+	}
+	return false
+}
+
+// revise finds the revisions of the template and of the pods that keep the old one. It
+// tells whether there are any: a revision that has to be made first is seen by the next
+// plan.
+func (p *plan) revise() bool {
+	highest := int64(0)
+	for _, r := range p.Revisions {
+		highest = max(highest, r.Object.Revision)
+		if r.Digest == p.Digest && (p.updated == nil || r.Object.Revision > p.updated.Object.Revision) {
+			p.updated = r
+		}
+	}
+	if p.updated == nil {
+		p.newRevision(highest + 1)
+		return false
+	}
+	if p.updated.Object.Revision < highest { // the template has gone back to an older one
+		metadata := []byte(`{}`)
+		if !sameClaims(p.updated.Claims, p.set.Spec.VolumeClaimTemplates) {
+			metadata = p.renewClaims()
+		}
+		p.act(workload.Action{
+			Verb: workload.Patch, Object: p.updated.Object, PatchType: types.MergePatchType, Exact: true,
+			Patch:  json.RawMessage(fmt.Appendf(nil, `{"metadata":%s,"revision":%d}`, metadata, highest+1)),
+			Reason: workload.Reason{Code: "RolledBack", Text: fmt.Sprintf("the template is that of revision %s again", p.updated.name())},
+		})
+	}
+	p.current = p.updated
+	p.byLabel = make(map[string]*Revision, 2*len(p.Revisions))
+	for _, r := range p.Revisions {
+		p.byLabel[r.name()], p.byLabel[shortHash(r.name())] = r, r
+		if r.name() == p.set.Status.CurrentRevision {
+			p.current = r
+		}
+	}
+	return true
+}
+
+// renewClaims gives the template's revision the claim templates that the set has now, for
+// pods are made with these, and returns the metadata of the patch that writes it down.
+func (p *plan) renewClaims() []byte {
+	r := *p.updated
+	r.Object, r.Claims = r.Object.DeepCopy(), p.set.Spec.VolumeClaimTemplates
+	marks := claimMarks(r.Claims)
+	if marks == nil {
+		marks = map[string]any{AnnotationClaims: nil, kruise.AnnotationClaimsHash: nil}
+	}
+	for key, value := range marks {
+		delete(r.Object.Annotations, key)
+		if text, ok := value.(string); ok {
+			metav1.SetMetaDataAnnotation(&r.Object.ObjectMeta, key, text)
+		}
+	}
+	p.Revisions = slices.Clone(p.Revisions)
+	p.Revisions[slices.Index(p.Revisions, p.updated)] = &r
+	p.updated = &r
+	metadata, err := json.Marshal(map[string]any{"annotations": marks})
+	if err != nil {
+		panic(err) // strings
+	}
+	return metadata
+}
+
+// claimMarks are a revision's annotations about claim templates, nil if there are none.
+func claimMarks(templates []corev1.PersistentVolumeClaim) map[string]any {
+	if len(templates) == 0 {
+		return nil
+	}
+	text, err := json.Marshal(templates)
+	if err != nil {
+		panic(err)
+	}
+	return map[string]any{AnnotationClaims: string(text), kruise.AnnotationClaimsHash: word(hashLength, string(text))}
+}
+
+func (p *plan) newRevision(number int64) {
+	template, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&p.set.Spec.Template)
+	if err != nil {
+		panic(err) // it was read from JSON
+	}
+	// The mark is Kruise's: applied as a strategic merge patch, the template replaces.
+	template["$patch"] = "replace"
+	// As a map, so that keys are sorted: the API compares the bytes, and whoever sends a
+	// strategic merge patch of something else, as the garbage collector does when it leaves
+	// dependents behind, sends the data through maps.
+	data, err := json.Marshal(map[string]any{"spec": map[string]any{"template": template}})
+	if err != nil {
+		panic(err)
+	}
+	name := revisionName(p.set.Name, p.Digest, ptr.Deref(p.set.Status.CollisionCount, 0))
+	o := &appsv1.ControllerRevision{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: p.set.Namespace, Name: name,
+			Labels:          maps.Clone(p.set.Spec.Template.Labels),
+			Annotations:     maps.Clone(p.set.Annotations), // rollout history shows kubernetes.io/change-cause
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(p.set, kind)},
+		},
+		Data: runtime.RawExtension{Raw: data}, Revision: number,
+	}
+	if o.Labels == nil {
+		o.Labels = map[string]string{}
+	}
+	o.Labels[kruise.LabelRevision] = shortHash(name)
+	if o.Annotations == nil {
+		o.Annotations = map[string]string{}
+	}
+	for key, value := range claimMarks(p.set.Spec.VolumeClaimTemplates) {
+		o.Annotations[key] = value.(string)
+	}
+	p.act(workload.Action{Verb: workload.Create, Object: o, Reason: workload.Reason{Code: "NewRevision", Text: "the template has no revision yet"}})
+	p.because("NewRevision", "the template has no revision yet: %s is made first", name)
+}
+
+var kind = v1alpha1.GroupVersion.WithKind("CloneSet")
+
+// revisionOf is the revision that a pod was made of or updated to, nil if that is gone. It
+// is nearly always one of two, and to compare costs less than to look something up.
+func (p *plan) revisionOf(pod *Pod) *Revision {
+	switch {
+	case p.updated != nil && p.updated.Object.Name == pod.revision:
+		return p.updated
+	case p.current != nil && p.current.Object.Name == pod.revision:
+		return p.current
+	}
+	return p.byLabel[pod.revision]
+}
+
+// forgetRevisions deletes the oldest revisions that nothing uses, beyond the limit.
+func (p *plan) forgetRevisions() {
+	limit := max(0, int(ptr.Deref(p.set.Spec.RevisionHistoryLimit, 10)))
+	if len(p.Revisions)-1 <= limit {
+		return // the template's own is in use
+	}
+	used := map[*Revision]bool{p.updated: true, p.current: true}
+	for i := range p.units {
+		used[p.units[i].of] = true
+	}
+	for _, pod := range p.inactive {
+		used[p.revisionOf(pod)] = true
+	}
+	var spare []*Revision
+	for _, r := range p.Revisions {
+		if !used[r] {
+			spare = append(spare, r)
+		}
+	}
+	surplus := len(spare) - limit
+	if surplus <= 0 {
+		return
+	}
+	slices.SortFunc(spare, func(a, b *Revision) int {
+		return cmp.Or(cmp.Compare(a.Object.Revision, b.Object.Revision), cmp.Compare(a.name(), b.name()))
+	})
+	for _, r := range spare[:surplus] {
+		p.act(workload.Action{Verb: workload.Delete, Object: r.Object, Exact: true, Reason: workload.Reason{Code: "OldRevision", Text: "beyond revisionHistoryLimit"}})
+	}
+}

@@ -1,0 +1,183 @@
+package cloneset
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rehearse-k8s/rehearse/api/kruise"
+	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
+)
+
+// turnBack finds the pods that wait for the inPlaceUpdate hook and whose update is not
+// wanted any more: the template is theirs again, or pods are not updated in place any
+// more, or the partition keeps more pods, or the update is paused. Who pauses does not want
+// to go without pods whose update nobody knows when to expect.
+func (p *plan) turnBack() {
+	kept := p.wanted.replicas - p.wanted.partition
+	updated := 0
+	for i := range p.units {
+		if u := &p.units[i]; u.isUpdated && u.state != kruise.StatePreparingUpdate && u.state != kruise.StatePreparingDelete {
+			updated++
+		}
+	}
+	for i := range p.units {
+		u := &p.units[i]
+		if u.state != kruise.StatePreparingUpdate {
+			continue
+		}
+		switch {
+		case u.of == p.updated, !p.inPlace(), p.set.Spec.UpdateStrategy.Paused, p.changeTo(u.of, p.updated).why != "", updated >= kept:
+			u.turnsBack = true
+		default:
+			updated++
+		}
+	}
+}
+
+// inPlace tells whether pods are updated in place, if they can be.
+func (p *plan) inPlace() bool {
+	t := p.set.Spec.UpdateStrategy.Type
+	return t == v1alpha1.InPlaceIfPossible || t == v1alpha1.InPlaceOnly
+}
+
+// rollOut updates pods: those whose hook does not hold them any more, and as many others
+// as are wanted and can be spared.
+func (p *plan) rollOut() {
+	u := &p.set.Spec.UpdateStrategy
+	if u.Type == v1alpha1.OnDelete || u.Paused {
+		return
+	}
+	p.goOnUpdating()
+	to, wanted := p.updated, p.diff.update
+	if wanted < 0 {
+		to, wanted = p.current, -wanted
+	}
+	if wanted == 0 {
+		return
+	}
+	unavailable := 0
+	var updated []*Pod
+	candidates := make([]*Pod, 0, max(p.old.all, p.young.all))
+	scatters := len(u.ScatterStrategy) > 0
+	for i := range p.units {
+		u := &p.units[i]
+		switch {
+		case u.of == to || u.isUpdated == (to == p.updated):
+			if !u.isAvailable {
+				unavailable++
+			}
+			if scatters {
+				updated = append(updated, u.Pod)
+			}
+		case u.acted, u.specified, u.state == kruise.StatePreparingDelete:
+		default:
+			candidates = append(candidates, u.Pod)
+		}
+	}
+	p.decision.Actions = slices.Grow(p.decision.Actions, min(wanted, p.diff.unavailable, p.Limits.Pods))
+	orderForUpdate(candidates, &p.set.Spec.UpdateStrategy, updated...)
+	for _, pod := range candidates {
+		if wanted == 0 || unavailable >= p.diff.unavailable || max(p.decision.Tally.Updated, p.decision.Tally.Deleted) >= p.Limits.Pods {
+			break
+		}
+		u := p.unitOf(pod)
+		if u.isAvailable && p.diff.spare == 0 {
+			continue
+		}
+		if !p.bring(u, to) {
+			continue
+		}
+		if u.isAvailable {
+			p.diff.spare--
+		}
+		wanted--
+		unavailable++
+	}
+}
+
+// goOnUpdating updates pods that waited for their hook. They are out of service already.
+func (p *plan) goOnUpdating() {
+	for i := range p.units {
+		u := &p.units[i]
+		if u.state == kruise.StatePreparingUpdate && !u.acted && !u.turnsBack && !held(p.hooks().InPlaceUpdate, u.Pod) && !u.specified {
+			p.begin(u, p.updated, p.changeTo(u.of, p.updated))
+		}
+	}
+}
+
+// bring takes the first step of a pod to a revision, and tells whether it could.
+func (p *plan) bring(u *unit, to *Revision) bool {
+	if !p.inPlace() || p.diff.replaced {
+		p.recreate(u, to)
+		return true
+	}
+	c := p.changeTo(u.of, to)
+	if c.why == "" && p.diff.update > 0 {
+		if p.diff.room <= 0 {
+			return false // this plan makes new ones in the place of those that are left
+		}
+		p.diff.room--
+	}
+	switch {
+	case c.why == "" && u.InPlaceGrace == "" && p.mustAsk(u): // for an order it was asked already
+		p.prepare(u)
+	case c.why == "":
+		p.begin(u, to, c)
+	case p.set.Spec.UpdateStrategy.Type == v1alpha1.InPlaceOnly:
+		p.decision.stuck = "pod " + u.Name + " cannot be updated in place: " + c.why
+		p.because("NotInPlace", "%s", p.decision.stuck)
+		return false
+	default:
+		p.recreate(u, to)
+	}
+	return true
+}
+
+// mustAsk tells whether the inPlaceUpdate hook is to be asked: it holds the pod, or the pod
+// is Updated, and its handlers have not all come back from the last time.
+func (p *plan) mustAsk(u *unit) bool {
+	h := p.hooks().InPlaceUpdate
+	return held(h, u.Pod) || u.state == kruise.StateUpdated && h != nil
+}
+
+// prepare has a pod wait for the inPlaceUpdate hook.
+func (p *plan) prepare(u *unit) {
+	p.decision.Tally.Moved++
+	b := patch{Metadata: patchMetadata{
+		Labels:      map[string]*string{kruise.LabelState: ptrTo(string(kruise.StatePreparingUpdate))},
+		Annotations: map[string]any{kruise.AnnotationStateSince: p.stamp()},
+	}}
+	if before := u.inPlaceState(); u.early() != (before != nil && before.PreparingNormal) {
+		record := kruise.InPlaceUpdateState{Revision: u.revision, UpdateTimestamp: metav1.NewTime(p.now), LastContainerStatuses: map[string]kruise.InPlaceContainerStatus{}}
+		if before != nil {
+			record = *before
+		}
+		record.PreparingNormal = u.early()
+		b.Metadata.Annotations[kruise.AnnotationInPlaceState] = text{record}
+	}
+	if u.state == kruise.StateUpdated {
+		h := p.hooks().InPlaceUpdate
+		for key, value := range h.LabelsHandler {
+			b.Metadata.Labels[key] = ptrTo(value)
+		}
+		b.Metadata.Finalizers = h.FinalizersHandler
+	}
+	conditions := p.conditions(u, kruise.StatePreparingUpdate)
+	if len(conditions) > 0 && len(b.Metadata.Finalizers) == 0 {
+		b.Status = &patchStatus{Conditions: conditions}
+	}
+	p.patch(u, b, string(kruise.StatePreparingUpdate), "it is to be updated in place")
+}
+
+// recreate deletes a pod so that one of the other revision takes its place.
+func (p *plan) recreate(u *unit, to *Revision) {
+	p.because("Recreates", "pod %s is deleted, for one of revision %s", u.Name, to.name())
+	n := len(p.decision.Actions)
+	p.remove(u, true, "one of revision "+to.name()+" takes its place")
+	for i := n; i < len(p.decision.Actions); i++ {
+		if a := &p.decision.Actions[i]; a.Object.GetUID() == u.UID { // its claims come later
+			a.Event = "SuccessfulUpdatePodReCreate"
+		}
+	}
+}

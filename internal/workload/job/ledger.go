@@ -1,0 +1,128 @@
+package job
+
+import (
+	"encoding/json"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/rehearse-k8s/rehearse/internal/workload"
+)
+
+// count is phase three: records of pods that nobody holds any more become counts.
+func (p *plan) count() {
+	u := ptr.Deref(p.status.UncountedTerminatedPods, batchv1.UncountedTerminatedPods{})
+	left := func(recorded []types.UID) (held []types.UID) {
+		for _, uid := range recorded {
+			if p.heldRecorded[uid] {
+				held = append(held, uid)
+			}
+		}
+		return held
+	}
+	succeeded, failed := left(u.Succeeded), left(u.Failed)
+	newlySucceeded, newlyFailed := len(u.Succeeded)-len(succeeded), len(u.Failed)-len(failed)
+	p.status.Succeeded += int32(newlySucceeded)
+	p.status.Failed += int32(newlyFailed)
+	p.status.UncountedTerminatedPods = &batchv1.UncountedTerminatedPods{Succeeded: succeeded, Failed: failed}
+	p.counted = newlySucceeded + newlyFailed
+	if p.counted > 0 {
+		p.because("Counts", "%d recorded pods are not held any more and are counted", p.counted)
+	}
+}
+
+// track is phases one and two: finished pods are recorded, and those that the Job
+// shows as recorded are let go.
+func (p *plan) track() {
+	u := p.status.UncountedTerminatedPods
+	room := p.Limits.Uncounted - len(u.Succeeded) - len(u.Failed)
+	var succeeded, failed []*corev1.Pod
+	for _, pod := range p.newSucceeded {
+		if p.indexed() {
+			succeeded = append(succeeded, pod)
+		} else if room > 0 {
+			u.Succeeded = append(u.Succeeded, pod.UID)
+			succeeded = append(succeeded, pod)
+			room--
+		}
+	}
+	for _, pod := range p.newFailed {
+		if room > 0 && !p.isLate(pod) {
+			u.Failed = append(u.Failed, pod.UID)
+			failed = append(failed, pod)
+			room--
+		}
+	}
+	p.recorded = len(succeeded) + len(failed)
+	if p.recorded > 0 {
+		p.because("Records", "%d pods succeeded and %d failed: that is recorded before they are let go", len(succeeded), len(failed))
+	}
+	p.recordedFailures = failed
+	p.trackIndexes()
+	// Failures that are ignored leave no record: they are told when they are let go.
+	p.handled(batchv1.PodFailurePolicyActionIgnore, min(len(p.free)+len(p.freeIgnored), p.Limits.Pods)-len(p.free))
+	p.letGo(append(p.free, p.freeIgnored...))
+}
+
+// trackIndexes writes the sets of indexes. They may become smaller when the Job does.
+func (p *plan) trackIndexes() {
+	if !p.indexed() {
+		return
+	}
+	p.status.CompletedIndexes = p.succeededNow.String()
+	p.status.Succeeded = int32(p.succeededNow.Len())
+	if !ptr.Equal(p.job.Spec.Completions, p.job.Spec.Parallelism) {
+		// Only of a Job that could just have been made smaller the API takes fewer.
+		p.status.Succeeded = max(p.status.Succeeded, p.job.Status.Succeeded)
+	}
+	if p.perIndex() {
+		p.status.FailedIndexes = ptr.To(p.failedNow.String())
+	}
+}
+
+// tellRecorded counts, for metrics, what the pod failure policy did with the failures that this
+// plan records.
+func (p *plan) tellRecorded() {
+	if p.job.Spec.PodFailurePolicy == nil {
+		return
+	}
+	for _, pod := range p.recordedFailures {
+		if h := handle(p.job.Spec.PodFailurePolicy, pod); h.action != "" {
+			p.handled(h.action, 1)
+		}
+	}
+}
+
+func (p *plan) handled(action batchv1.PodFailurePolicyAction, n int) {
+	if n <= 0 {
+		return
+	}
+	if p.decision.Tally.Handled == nil {
+		p.decision.Tally.Handled = map[batchv1.PodFailurePolicyAction]int{}
+	}
+	p.decision.Tally.Handled[action] += n
+}
+
+// letGo removes our finalizer from pods. One that has neither finished nor is recorded
+// counts for nothing, so it is let go only as it was when that was decided: it may have
+// succeeded meanwhile. Of a Job that has ended, or is being deleted, nothing counts.
+func (p *plan) letGo(pods []*corev1.Pod) {
+	over := p.job.DeletionTimestamp != nil || Ended(p.job)
+	for _, pod := range pods[:min(len(pods), p.Limits.Pods)] {
+		revision := ""
+		if !over && !isFinished(pod) && !p.heldRecorded[pod.UID] {
+			revision = pod.ResourceVersion
+		}
+		p.act(workload.Action{
+			Verb: workload.Patch, Object: pod, PatchType: types.StrategicMergePatchType, Patch: json.RawMessage(releasePatch(pod, revision)), Exact: revision != "",
+			Reason: workload.Reason{Code: "Released", Text: "what became of the pod is recorded, or need not be"},
+		})
+		p.decision.Tally.Released++
+	}
+	if len(pods) > 0 {
+		p.because("LetsGo", "%d pods that are recorded, or need not be, are let go", len(pods))
+	}
+}
+
+func (p *plan) act(a workload.Action) { p.decision.Actions = append(p.decision.Actions, a) }

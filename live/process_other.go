@@ -1,9 +1,0 @@
-//go:build !unix
-
-package live
-
-import "os/exec"
-
-func inGroup(*exec.Cmd) {}
-
-func killGroup(c *exec.Cmd) { _ = c.Process.Kill() }

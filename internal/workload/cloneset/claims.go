@@ -108,7 +108,7 @@ func (c *Claim) object() *corev1.PersistentVolumeClaim {
 
 // markClaim says on a claim that it goes with its pod, or with null that it does not.
 func (p *plan) markClaim(c *Claim, mark, why string) {
-	p.act(workload.Action{
+	p.decision.Act(workload.Action{
 		Verb: workload.Patch, Object: c.object(), PatchType: types.MergePatchType, Exact: true,
 		Patch:  json.RawMessage(fmt.Appendf(nil, `{"metadata":{"labels":{%q:%s}}}`, kruise.LabelSpecifiedDelete, mark)),
 		Reason: workload.Reason{Code: "Marked", Text: why},
@@ -134,7 +134,7 @@ func (p *plan) repairClaims() {
 			if !slices.Contains(u.Claims, c.Name) || p.claimOf(c.Name) != nil || p.Past.Taken[c.Name] || len(p.decision.Actions) >= 4*p.Limits.Pods {
 				continue
 			}
-			p.act(workload.Action{Verb: workload.Create, Object: c, Reason: workload.Reason{Code: "SuccessfulCreate", Text: "pod " + u.Name + " waits for it"}})
+			p.decision.Act(workload.Action{Verb: workload.Create, Object: c, Reason: workload.Reason{Code: "SuccessfulCreate", Text: "pod " + u.Name + " waits for it"}})
 		}
 	}
 }
@@ -169,7 +169,7 @@ func (p *plan) tidyClaims() {
 }
 
 func (p *plan) deleteClaim(c *Claim, why string) {
-	p.act(workload.Action{Verb: workload.Delete, Object: c.object(), Reason: workload.Reason{Code: "SuccessfulDelete", Text: why}})
+	p.decision.Act(workload.Action{Verb: workload.Delete, Object: c.object(), Reason: workload.Reason{Code: "SuccessfulDelete", Text: why}})
 }
 
 // tidyNames takes names out of podsToDelete whose pods are gone. It is a write of its own to
@@ -184,7 +184,7 @@ func (p *plan) tidyNames() {
 	if err != nil {
 		panic(err) // strings
 	}
-	p.act(workload.Action{
+	p.decision.Act(workload.Action{
 		Verb: workload.Patch, Object: p.set, PatchType: types.MergePatchType, Exact: true,
 		Patch:  json.RawMessage(fmt.Appendf(nil, `{"metadata":{},"spec":{"scaleStrategy":{"podsToDelete":%s}}}`, list)),
 		Reason: workload.Reason{Code: "Truncated", Text: "pods of podsToDelete are gone"},

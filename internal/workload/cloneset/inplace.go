@@ -97,7 +97,7 @@ func (p *plan) finished(u *unit, s *kruise.InPlaceUpdateState, was kruise.InPlac
 		return byKruise // nothing more is known of it
 	}
 	if wait := is.Started.Add(u.Grace + inDoubt).Sub(p.now); wait > 0 {
-		p.wake(wait)
+		p.decision.WakeIn(wait)
 		return false
 	}
 	return true
@@ -194,9 +194,9 @@ func (p *plan) begin(u *unit, to *Revision, c *change) {
 	if todo.GraceSeconds == 0 {
 		a.Then = p.finish(u, &todo, c, &state, to)
 	} else {
-		p.wake(time.Duration(todo.GraceSeconds) * time.Second)
+		p.decision.WakeIn(time.Duration(todo.GraceSeconds) * time.Second)
 	}
-	p.act(a)
+	p.decision.Act(a)
 }
 
 // keepsTraffic tells whether a pod stays in traffic while a change of it is made: one of cpu or
@@ -354,12 +354,12 @@ func (p *plan) finishGrace(u *unit) {
 	if s := u.inPlaceState(); s != nil { // without it nobody knows when it began, and it waits for nothing
 		state = *s
 		if left := state.UpdateTimestamp.Add(time.Duration(todo.GraceSeconds) * time.Second).Sub(p.now); left > 0 {
-			p.wake(left)
+			p.decision.WakeIn(left)
 			return
 		}
 	}
 	u.acted = true
-	p.act(*p.finish(u, &todo, changeIn(&todo, to), &state, to))
+	p.decision.Act(*p.finish(u, &todo, changeIn(&todo, to), &state, to))
 }
 
 func sorted[V any](m map[string]V) []string {

@@ -18,7 +18,7 @@ import (
 func (p *plan) claim() bool {
 	match, err := Matcher(p.set)
 	if err != nil {
-		p.because("BadSelector", "spec.selector cannot be read: %s; the CloneSet is left alone", err)
+		p.decision.Because("BadSelector", "spec.selector cannot be read: %s; the CloneSet is left alone", err)
 		return true
 	}
 	owner := map[string]any{
@@ -85,7 +85,7 @@ func (p *plan) adoptClaims(pod *Pod, owner map[string]any) (found bool) {
 			continue
 		}
 		found = true
-		p.act(workload.Action{
+		p.decision.Act(workload.Action{
 			Verb: workload.Patch, Object: c.object(), PatchType: types.StrategicMergePatchType, Exact: true,
 			Patch:  patch{Metadata: patchMetadata{OwnerReferences: []any{owner}}},
 			Reason: workload.Reason{Code: "Adopted", Text: "it is the claim of pod " + pod.Name},
@@ -100,7 +100,7 @@ func (p *plan) own(pod *Pod, owner map[string]any, code, why string) {
 	}
 	u := &unit{Pod: pod}
 	p.patch(u, patch{Metadata: patchMetadata{OwnerReferences: []any{owner}}}, code, why)
-	p.because(code, "pod %s: %s", pod.Name, why)
+	p.decision.Because(code, "pod %s: %s", pod.Name, why)
 }
 
 // Matcher tells whether labels match the set's selector. An empty selector is

@@ -87,5 +87,5 @@ func (p *plan) patch(u *unit, b patch, code, why string) {
 	u.acted = true
 	a := b.write(u, code, why)
 	a.Exact = p.set.Spec.Lifecycle != nil || b.Spec != nil || b.Metadata.OwnerReferences != nil
-	p.act(a)
+	p.decision.Act(a)
 }

@@ -1,7 +1,6 @@
 package cloneset
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -80,7 +79,7 @@ func Plan(now time.Time, s State) Decision {
 	p := &plan{State: s, now: now, set: s.Set}
 	p.decision.Past = s.Past
 	if s.Set.DeletionTimestamp != nil {
-		p.because("Deleting", "the CloneSet is being deleted: its pods are left to the garbage collector")
+		p.decision.Because("Deleting", "the CloneSet is being deleted: its pods are left to the garbage collector")
 		return p.decision
 	}
 	if p.claim() {
@@ -88,7 +87,7 @@ func Plan(now time.Time, s State) Decision {
 	}
 	p.wanted, p.unreadable = resolve(s.Set)
 	if p.unreadable != nil {
-		p.because("BadNumber", "%s", p.unreadable)
+		p.decision.Because("BadNumber", "%s", p.unreadable)
 	}
 	known := p.revise()
 	p.survey()
@@ -120,7 +119,7 @@ func Unreadable(now time.Time, set *v1alpha1.CloneSet, why string) (d Decision) 
 	is.ObservedGeneration = set.Generation
 	for _, kind := range []v1alpha1.CloneSetConditionType{v1alpha1.FailedScale, v1alpha1.FailedUpdate} {
 		if c := condition(is, kind); c == nil || c.Message != why {
-			d.Events = []Event{{Warning: true, Reason: "Unreadable", Message: why}}
+			d.Events = []workload.Event{{Warning: true, Reason: "Unreadable", Message: why}}
 		}
 		setCondition(is, v1alpha1.CloneSetCondition{Type: kind, Status: corev1.ConditionTrue, Reason: "Unreadable", Message: why}, now)
 	}
@@ -150,7 +149,7 @@ func (p *plan) survey() {
 		u.specified = pod.marked || len(p.toDelete) > 0 && p.toDelete[pod.Name]
 		var wait time.Duration
 		if u.isAvailable, wait = pod.available(p.now, minReady); wait > 0 {
-			p.wake(wait)
+			p.decision.WakeIn(wait)
 		}
 	}
 	p.units = units[:n]
@@ -210,7 +209,7 @@ func (p *plan) compare() {
 	}
 	p.diff = differ(p.wanted, *old, *updated, p.current == p.updated)
 	d := p.diff
-	p.because("Compared", "%d pods are active, %d of them updated, %d are wanted with a partition of %d: create %d, delete %d, update %d, at most %d that are available",
+	p.decision.Because("Compared", "%d pods are active, %d of them updated, %d are wanted with a partition of %d: create %d, delete %d, update %d, at most %d that are available",
 		old.all+updated.all, updated.all, p.wanted.replicas, p.wanted.partition, d.create, d.remove, d.update, d.spare)
 }
 
@@ -231,18 +230,6 @@ func (p *plan) recreates(u *unit) bool {
 		return p.changeTo(u.of, to).why != ""
 	}
 	return true
-}
-
-func (p *plan) act(a workload.Action) { p.decision.Actions = append(p.decision.Actions, a) }
-
-func (p *plan) wake(in time.Duration) { p.decision.Wake = workload.Soonest(p.decision.Wake, in) }
-
-func (p *plan) because(code, format string, args ...any) {
-	p.decision.Reasons = append(p.decision.Reasons, workload.Reason{Code: code, Text: fmt.Sprintf(format, args...)})
-}
-
-func (p *plan) tell(warning bool, reason, format string, args ...any) {
-	p.decision.Events = append(p.decision.Events, Event{Warning: warning, Reason: reason, Message: fmt.Sprintf(format, args...)})
 }
 
 // unitOf is the unit of an active pod.

@@ -87,7 +87,7 @@ func (p *plan) revise() bool {
 		if !sameClaims(p.updated.Claims, p.set.Spec.VolumeClaimTemplates) {
 			metadata = p.renewClaims()
 		}
-		p.act(workload.Action{
+		p.decision.Act(workload.Action{
 			Verb: workload.Patch, Object: p.updated.Object, PatchType: types.MergePatchType, Exact: true,
 			Patch:  json.RawMessage(fmt.Appendf(nil, `{"metadata":%s,"revision":%d}`, metadata, highest+1)),
 			Reason: workload.Reason{Code: "RolledBack", Text: fmt.Sprintf("the template is that of revision %s again", p.updated.name())},
@@ -175,8 +175,8 @@ func (p *plan) newRevision(number int64) {
 	for key, value := range claimMarks(p.set.Spec.VolumeClaimTemplates) {
 		o.Annotations[key] = value.(string)
 	}
-	p.act(workload.Action{Verb: workload.Create, Object: o, Reason: workload.Reason{Code: "NewRevision", Text: "the template has no revision yet"}})
-	p.because("NewRevision", "the template has no revision yet: %s is made first", name)
+	p.decision.Act(workload.Action{Verb: workload.Create, Object: o, Reason: workload.Reason{Code: "NewRevision", Text: "the template has no revision yet"}})
+	p.decision.Because("NewRevision", "the template has no revision yet: %s is made first", name)
 }
 
 var kind = v1alpha1.GroupVersion.WithKind("CloneSet")
@@ -220,6 +220,6 @@ func (p *plan) forgetRevisions() {
 		return cmp.Or(cmp.Compare(a.Object.Revision, b.Object.Revision), cmp.Compare(a.name(), b.name()))
 	})
 	for _, r := range spare[:surplus] {
-		p.act(workload.Action{Verb: workload.Delete, Object: r.Object, Exact: true, Reason: workload.Reason{Code: "OldRevision", Text: "beyond revisionHistoryLimit"}})
+		p.decision.Act(workload.Action{Verb: workload.Delete, Object: r.Object, Exact: true, Reason: workload.Reason{Code: "OldRevision", Text: "beyond revisionHistoryLimit"}})
 	}
 }

@@ -126,7 +126,7 @@ func (p *plan) bring(u *unit, to *Revision) bool {
 		p.begin(u, to, c)
 	case p.set.Spec.UpdateStrategy.Type == v1alpha1.InPlaceOnly:
 		p.decision.stuck = "pod " + u.Name + " cannot be updated in place: " + c.why
-		p.because("NotInPlace", "%s", p.decision.stuck)
+		p.decision.Because("NotInPlace", "%s", p.decision.stuck)
 		return false
 	default:
 		p.recreate(u, to)
@@ -172,7 +172,7 @@ func (p *plan) prepare(u *unit) {
 
 // recreate deletes a pod so that one of the other revision takes its place.
 func (p *plan) recreate(u *unit, to *Revision) {
-	p.because("Recreates", "pod %s is deleted, for one of revision %s", u.Name, to.name())
+	p.decision.Because("Recreates", "pod %s is deleted, for one of revision %s", u.Name, to.name())
 	n := len(p.decision.Actions)
 	p.remove(u, true, "one of revision "+to.name()+" takes its place")
 	for i := n; i < len(p.decision.Actions); i++ {

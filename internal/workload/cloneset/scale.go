@@ -216,7 +216,7 @@ func (p *plan) remove(u *unit, specified bool, why string) {
 	}
 	p.decision.Tally.Deleted++
 	u.acted = true
-	p.act(workload.Action{
+	p.decision.Act(workload.Action{
 		// Who is not available, or not held, may be by now: then it is decided again.
 		Verb: workload.Delete, Object: u.object(), Exact: !u.isAvailable || hook != nil,
 		Reason: workload.Reason{Code: "SuccessfulDelete", Text: why},
@@ -230,8 +230,8 @@ func (p *plan) grow() {
 	}
 	// Whoever changes the set has it tried at once: it may be what was wrong.
 	if wait := p.Past.RetryAt.Sub(p.now); wait > 0 && p.set.Generation == p.Past.RetryOf {
-		p.wake(wait)
-		p.because("WaitsAfterFailure", "%d pods are missing; the last ones could not be made, and the next is tried in %s", p.diff.create, wait.Round(time.Millisecond))
+		p.decision.WakeIn(wait)
+		p.decision.Because("WaitsAfterFailure", "%d pods are missing; the last ones could not be made, and the next is tried in %s", p.diff.create, wait.Round(time.Millisecond))
 		return
 	}
 	n := min(p.diff.createLimit, p.Limits.Pods)
@@ -239,8 +239,8 @@ func (p *plan) grow() {
 		if p.wanted.scaleMaxUnavailable == 0 {
 			p.decision.limited = fmt.Sprintf("%d pods are missing, and spec.scaleStrategy.maxUnavailable is 0: none may be made", p.diff.create)
 		}
-		p.because("ScaleUpLimited", "%d pods are missing; spec.scaleStrategy.maxUnavailable lets %d be made now", p.diff.create, p.diff.createLimit)
-		p.tell(true, "ScaleUpLimited", "%d pods are missing; spec.scaleStrategy.maxUnavailable allows to create %d now", p.diff.create, p.diff.createLimit)
+		p.decision.Because("ScaleUpLimited", "%d pods are missing; spec.scaleStrategy.maxUnavailable lets %d be made now", p.diff.create, p.diff.createLimit)
+		p.decision.Emit(true, "ScaleUpLimited", fmt.Sprintf("%d pods are missing; spec.scaleStrategy.maxUnavailable allows to create %d now", p.diff.create, p.diff.createLimit))
 	}
 	if p.Past.Batch > 0 {
 		n = min(n, p.Past.Batch)
@@ -272,7 +272,7 @@ func (p *plan) instances(n int) (ids []string) {
 		for _, pod := range p.inactive {
 			if !pod.marked && len(p.claimsOf(pod.instance)) > 0 {
 				n--
-				p.because("WaitsForClaims", "pod %s has to be gone before another takes its volumes", pod.Name)
+				p.decision.Because("WaitsForClaims", "pod %s has to be gone before another takes its volumes", pod.Name)
 			}
 		}
 	}
@@ -326,7 +326,7 @@ func (p *plan) create(from *Revision, instance string) {
 		}
 		made = &workload.Action{Verb: workload.Create, Object: c, Then: made, Reason: workload.Reason{Code: "SuccessfulCreate", Text: "pod " + pod.Name + " is to have it"}}
 	}
-	p.act(*made)
+	p.decision.Act(*made)
 }
 
 // podFrom is a pod of a revision.

@@ -139,33 +139,17 @@ var DefaultLimits = Limits{Pods: 250, StatusPause: time.Second, HookPatience: 30
 
 // Decision is what to do now.
 type Decision struct {
-	// Recheck says that the set is to be read from the API before anything is done: if it has
-	// changed since, nothing is.
-	Recheck bool
-	// Status is written first, if it is not nil. When the API refuses it because the set has
-	// changed, nothing else is done.
+	workload.Decision
+	// Status is written first, if it is not nil. If the API rejects it because the set has
+	// changed, nothing else is carried out.
 	Status *v1alpha1.CloneSetStatus
-	// Actions may be done in any order and at the same time.
-	Actions []workload.Action
-	// Events are told once the status is written.
-	Events []Event
-	// Past is to be remembered.
+	// Past is what the process remembers until the next plan.
 	Past Past
-	// Wake is when to look again although nothing has changed; zero for never.
-	Wake time.Duration
-	// Reasons explain the decision, in the order in which it was made.
-	Reasons []workload.Reason
 	// Tally is for metrics.
 	Tally Tally
 
-	// stuck is why a pod that is to be updated in place cannot be, limited why none is ever made.
+	// stuck is why a pod cannot be updated in place, limited why no pod ever can be.
 	stuck, limited string
-}
-
-// Event is one for `kubectl describe cloneset`.
-type Event struct {
-	Warning         bool
-	Reason, Message string
 }
 
 // Tally are the numbers of a decision that metrics tell.

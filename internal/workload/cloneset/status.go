@@ -45,8 +45,8 @@ func (p *plan) write(known bool) {
 		return
 	}
 	if wait := p.Limits.StatusPause - p.now.Sub(p.Past.StatusAt); !urgent && wait > 0 {
-		p.wake(wait)
-		p.because("WaitsWithStatus", "the status is written in %s, to tell more at once", wait.Round(time.Millisecond))
+		p.decision.WakeIn(wait)
+		p.decision.Because("WaitsWithStatus", "the status is written in %s, to tell more at once", wait.Round(time.Millisecond))
 		return
 	}
 	p.decision.Status = is
@@ -143,7 +143,7 @@ func (p *plan) progress(is *v1alpha1.CloneSetStatus) {
 		c.Message = fmt.Sprintf("nothing has moved for more than %.0f s", deadline.Seconds())
 	default:
 		c.Reason, c.Message = v1alpha1.ReasonUpdated, "the update goes on"
-		p.wake(left)
+		p.decision.WakeIn(left)
 	}
 	setCondition(is, c, p.now)
 }
@@ -229,7 +229,7 @@ func (p *plan) pending(is *v1alpha1.CloneSetStatus) {
 			since = u.Created
 		}
 		if left := since.Add(p.Limits.HookPatience).Sub(p.now); left > 0 {
-			p.wake(left)
+			p.decision.WakeIn(left)
 			continue
 		}
 		waiting = append(waiting, fmt.Sprintf("%s has been %s since %s: %s", u.Name, u.state, since.UTC().Format(time.RFC3339), why))
@@ -244,7 +244,7 @@ func (p *plan) pending(is *v1alpha1.CloneSetStatus) {
 		message += fmt.Sprintf("; and %d more", more)
 	}
 	if c := condition(is, HookPending); c == nil || c.Message != message {
-		p.tell(true, "HookPending", "%s", message)
+		p.decision.Emit(true, "HookPending", message)
 	}
 	setCondition(is, v1alpha1.CloneSetCondition{Type: HookPending, Status: corev1.ConditionTrue, Reason: "WaitsForHook", Message: message}, p.now)
 }

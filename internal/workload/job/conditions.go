@@ -75,14 +75,14 @@ func (p *plan) start() {
 		if setCondition(&p.status, c, p.now) {
 			p.status.StartTime = nil // a suspended Job's deadline does not pass
 			p.urgent = true
-			p.tell(false, "Suspended", "Job suspended")
+			p.decision.Emit(false, "Suspended", "Job suspended")
 		}
 	case old != nil:
 		c := batchv1.JobCondition{Type: batchv1.JobSuspended, Status: corev1.ConditionFalse, Reason: "JobResumed", Message: "Job resumed"}
 		if setCondition(&p.status, c, p.now) {
 			p.status.StartTime = ptr.To(metav1.NewTime(p.now))
 			p.urgent = true
-			p.tell(false, "Resumed", "Job resumed")
+			p.decision.Emit(false, "Resumed", "Job resumed")
 		}
 	}
 }
@@ -97,7 +97,7 @@ func (p *plan) end() {
 	u := p.status.UncountedTerminatedPods
 	open := len(u.Succeeded) + len(u.Failed)
 	if len(p.active) > 0 || p.terminating > 0 || p.held > 0 || open > 0 {
-		p.because("Ending", "the Job ends when nothing is left: %d pods are active, %d terminating, %d held, %d recorded and not counted",
+		p.decision.Because("Ending", "the Job ends when nothing is left: %d pods are active, %d terminating, %d held, %d recorded and not counted",
 			len(p.active), p.terminating, p.held, open)
 		return
 	}
@@ -110,17 +110,17 @@ func (p *plan) end() {
 	setCondition(&p.status, c, p.now)
 	p.urgent = true
 	p.decision.Tally.Ended, p.decision.Tally.Why = c.Type, c.Reason
-	p.because("Ends", "nothing is left: the Job is %s (%s)", c.Type, c.Reason)
+	p.decision.Because("Ends", "nothing is left: the Job is %s (%s)", c.Type, c.Reason)
 	if p.status.StartTime == nil && !(p.suspended() && p.job.Spec.Completions != nil && p.completions() == 0) {
 		p.status.StartTime = ptr.To(metav1.NewTime(p.now)) // the API wants one of a Job that has ended
 	}
 	if c.Type == batchv1.JobFailed {
-		p.tell(true, c.Reason, c.Message)
+		p.decision.Emit(true, c.Reason, c.Message)
 		return
 	}
 	p.status.CompletionTime = ptr.To(metav1.NewTime(p.now))
 	if p.job.Spec.Completions != nil && int(p.status.Succeeded) > p.completions() {
-		p.tell(true, "TooManySucceededPods", "Too many succeeded pods running after completion count reached")
+		p.decision.Emit(true, "TooManySucceededPods", "Too many succeeded pods running after completion count reached")
 	}
-	p.tell(false, "Completed", "Job completed")
+	p.decision.Emit(false, "Completed", "Job completed")
 }

@@ -28,7 +28,7 @@ func (p *plan) count() {
 	p.status.UncountedTerminatedPods = &batchv1.UncountedTerminatedPods{Succeeded: succeeded, Failed: failed}
 	p.counted = newlySucceeded + newlyFailed
 	if p.counted > 0 {
-		p.because("Counts", "%d recorded pods are not held any more and are counted", p.counted)
+		p.decision.Because("Counts", "%d recorded pods are not held any more and are counted", p.counted)
 	}
 }
 
@@ -56,7 +56,7 @@ func (p *plan) track() {
 	}
 	p.recorded = len(succeeded) + len(failed)
 	if p.recorded > 0 {
-		p.because("Records", "%d pods succeeded and %d failed: that is recorded before they are let go", len(succeeded), len(failed))
+		p.decision.Because("Records", "%d pods succeeded and %d failed: that is recorded before they are let go", len(succeeded), len(failed))
 	}
 	p.recordedFailures = failed
 	p.trackIndexes()
@@ -114,15 +114,13 @@ func (p *plan) letGo(pods []*corev1.Pod) {
 		if !over && !isFinished(pod) && !p.heldRecorded[pod.UID] {
 			revision = pod.ResourceVersion
 		}
-		p.act(workload.Action{
+		p.decision.Act(workload.Action{
 			Verb: workload.Patch, Object: pod, PatchType: types.StrategicMergePatchType, Patch: json.RawMessage(releasePatch(pod, revision)), Exact: revision != "",
 			Reason: workload.Reason{Code: "Released", Text: "what became of the pod is recorded, or need not be"},
 		})
 		p.decision.Tally.Released++
 	}
 	if len(pods) > 0 {
-		p.because("LetsGo", "%d pods that are recorded, or need not be, are let go", len(pods))
+		p.decision.Because("LetsGo", "%d pods that are recorded, or need not be, are let go", len(pods))
 	}
 }
-
-func (p *plan) act(a workload.Action) { p.decision.Actions = append(p.decision.Actions, a) }

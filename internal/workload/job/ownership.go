@@ -22,7 +22,7 @@ func (p *plan) claim() bool {
 	}
 	match, err := Matcher(p.job)
 	if err != nil {
-		p.because("BadSelector", "the selector cannot be read: %s; the Job is left alone", err)
+		p.decision.Because("BadSelector", "the selector cannot be read: %s; the Job is left alone", err)
 		return true
 	}
 	for _, pod := range p.Orphans {
@@ -47,7 +47,7 @@ func (p *plan) own(pod *corev1.Pod, patch []byte, code, why string) {
 		return
 	}
 	reason := workload.Reason{Code: code, Text: fmt.Sprintf("pod %s: %s", pod.Name, why)}
-	p.act(workload.Action{Verb: workload.Patch, Object: pod, PatchType: types.StrategicMergePatchType, Patch: json.RawMessage(patch), Exact: true, Reason: reason})
+	p.decision.Act(workload.Action{Verb: workload.Patch, Object: pod, PatchType: types.StrategicMergePatchType, Patch: json.RawMessage(patch), Exact: true, Reason: reason})
 	p.decision.Reasons = append(p.decision.Reasons, reason)
 }
 
@@ -95,7 +95,7 @@ func (p *plan) tidyUp(ended *batchv1.JobCondition) Decision {
 	}
 	p.remove(active, "the Job has ended")
 	p.letGo(held)
-	p.because("Ended", "the Job is %s; %d pods are left to be tidied up", ended.Type, len(active)+len(held))
+	p.decision.Because("Ended", "the Job is %s; %d pods are left to be tidied up", ended.Type, len(active)+len(held))
 	return p.decision
 }
 

@@ -1,7 +1,6 @@
 package job
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -9,8 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
-
-	"github.com/rehearse-k8s/rehearse/internal/workload"
 )
 
 // plan is a decision in the making.
@@ -47,8 +44,8 @@ func Plan(now time.Time, s State) Decision {
 		return p.tidyUp(ended)
 	}
 	if mode := s.Job.Spec.CompletionMode; mode != nil && *mode != batchv1.NonIndexedCompletion && *mode != batchv1.IndexedCompletion {
-		p.because("UnknownCompletionMode", "the completion mode %q is unknown; the Job is left alone", *mode)
-		p.tell(true, "UnknownCompletionMode", "Skipped Job sync because completion mode is unknown")
+		p.decision.Because("UnknownCompletionMode", "the completion mode %q is unknown; the Job is left alone", *mode)
+		p.decision.Emit(true, "UnknownCompletionMode", "Skipped Job sync because completion mode is unknown")
 		return p.decision
 	}
 	if p.claim() {
@@ -131,7 +128,7 @@ func (p *plan) judge() {
 	if p.verdict != nil {
 		setCondition(&p.status, *p.verdict, p.now)
 		p.urgent = true
-		p.because("Decided", "the Job ends: %s (%s)", p.verdict.Message, p.verdict.Reason)
+		p.decision.Because("Decided", "the Job ends: %s (%s)", p.verdict.Message, p.verdict.Reason)
 	}
 }
 
@@ -182,7 +179,7 @@ func (p *plan) pastDeadline() bool {
 	}
 	left := since.Add(time.Duration(*seconds) * time.Second).Sub(p.now)
 	if left > 0 {
-		p.wake(left)
+		p.decision.WakeIn(left)
 	}
 	return left <= 0
 }
@@ -206,14 +203,4 @@ func (p *plan) success() *batchv1.JobCondition {
 		return met(batchv1.JobReasonCompletionsReached, "Reached expected number of succeeded pods")
 	}
 	return nil
-}
-
-func (p *plan) wake(in time.Duration) { p.decision.Wake = workload.Soonest(p.decision.Wake, in) }
-
-func (p *plan) because(code, format string, args ...any) {
-	p.decision.Reasons = append(p.decision.Reasons, workload.Reason{Code: code, Text: fmt.Sprintf(format, args...)})
-}
-
-func (p *plan) tell(warning bool, reason, message string) {
-	p.decision.Events = append(p.decision.Events, Event{Warning: warning, Reason: reason, Message: message})
 }

@@ -38,17 +38,17 @@ func (p *plan) remove(pods []*corev1.Pod, why string) {
 		reason := workload.Reason{Code: "SuccessfulDelete", Text: why}
 		gone := workload.Action{Verb: workload.Delete, Object: pod, Exact: true, Reason: reason}
 		if hasFinalizer(pod) {
-			p.act(workload.Action{
+			p.decision.Act(workload.Action{
 				Verb: workload.Patch, Object: pod, PatchType: types.StrategicMergePatchType, Patch: p.removalPatch(pod),
 				Exact: true, Then: &gone, Reason: reason,
 			})
 		} else {
-			p.act(gone)
+			p.decision.Act(gone)
 		}
 		p.decision.Tally.Removed++
 	}
 	if len(pods) > 0 {
-		p.because("Removes", "%s: %d active pods are removed", why, len(pods))
+		p.decision.Because("Removes", "%s: %d active pods are removed", why, len(pods))
 	}
 }
 

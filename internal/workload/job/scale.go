@@ -16,7 +16,7 @@ import (
 func (p *plan) scale() {
 	switch {
 	case p.job.DeletionTimestamp != nil:
-		p.because("Deleting", "the Job is being deleted: no pod is made or removed")
+		p.decision.Because("Deleting", "the Job is being deleted: no pod is made or removed")
 	case p.verdict != nil:
 		// Pods are removed by a plan whose Job shows why.
 	case p.failureTarget != nil:
@@ -24,7 +24,7 @@ func (p *plan) scale() {
 	case p.successMet != nil:
 		p.remove(p.active, "the Job has succeeded")
 	case p.suspended():
-		p.because("Suspended", "the Job is suspended: no pod is made")
+		p.decision.Because("Suspended", "the Job is suspended: no pod is made")
 		p.remove(p.active, "the Job is suspended")
 	default:
 		p.fit()
@@ -36,11 +36,11 @@ func (p *plan) scale() {
 // only as it was, because it may have finished.
 func (p *plan) deleteAll() {
 	for _, pod := range p.active[:min(len(p.active), p.Limits.Pods)] {
-		p.act(workload.Action{Verb: workload.Delete, Object: pod, Exact: !hasFinalizer(pod), Reason: workload.Reason{Code: "SuccessfulDelete", Text: "the Job has failed"}})
+		p.decision.Act(workload.Action{Verb: workload.Delete, Object: pod, Exact: !hasFinalizer(pod), Reason: workload.Reason{Code: "SuccessfulDelete", Text: "the Job has failed"}})
 		p.decision.Tally.Removed++
 	}
 	if len(p.active) > 0 {
-		p.because("Removes", "the Job has failed: its %d active pods are deleted", len(p.active))
+		p.decision.Because("Removes", "the Job has failed: its %d active pods are deleted", len(p.active))
 	}
 }
 
@@ -57,7 +57,7 @@ func (p *plan) fit() {
 		missing -= p.terminating
 	}
 	if missing <= 0 {
-		p.because("Enough", "%d pods are active, %d are wanted; nothing to create", len(p.active), want)
+		p.decision.Because("Enough", "%d pods are active, %d are wanted; nothing to create", len(p.active), want)
 		return
 	}
 	if p.indexed() {
@@ -155,7 +155,7 @@ func (p *plan) createIndexes(pending func(func(int) bool), missing int) {
 		last := p.late[i]
 		if last != nil {
 			if left := p.Limits.remaining(p.now, failuresOf(last)+1, finishedAt(last)); left > 0 {
-				p.wake(left)
+				p.decision.WakeIn(left)
 				waiting++
 				continue
 			}
@@ -165,9 +165,9 @@ func (p *plan) createIndexes(pending func(func(int) bool), missing int) {
 	}
 	switch {
 	case waiting > 0:
-		p.because("WaitsForBackoff", "%d indexes wait after a failure", waiting)
+		p.decision.Because("WaitsForBackoff", "%d indexes wait after a failure", waiting)
 	case made == 0:
-		p.because("Enough", "every index has succeeded, failed or has a pod; nothing to create")
+		p.decision.Because("Enough", "every index has succeeded, failed or has a pod; nothing to create")
 	}
 	p.made(made, missing)
 }
@@ -197,8 +197,8 @@ func (p *plan) backsOff(missing int) bool {
 	if left <= 0 {
 		return false
 	}
-	p.wake(left)
-	p.because("WaitsForBackoff", "%d pods wait for %s after %d failures", missing, left.Round(time.Second), past.Failures)
+	p.decision.WakeIn(left)
+	p.decision.Because("WaitsForBackoff", "%d pods wait for %s after %d failures", missing, left.Round(time.Second), past.Failures)
 	return true
 }
 
@@ -208,13 +208,13 @@ func (p *plan) batch(missing int) int {
 }
 
 func (p *plan) create(pod *corev1.Pod) {
-	p.act(workload.Action{Verb: workload.Create, Object: pod, Reason: workload.Reason{Code: "SuccessfulCreate", Text: "there are fewer pods than are wanted"}})
+	p.decision.Act(workload.Action{Verb: workload.Create, Object: pod, Reason: workload.Reason{Code: "SuccessfulCreate", Text: "there are fewer pods than are wanted"}})
 }
 
 func (p *plan) made(n, missing int) {
 	p.decision.Tally.Created = n
 	p.decision.Tally.Replaces = p.failed > 0 || p.terminating > 0
 	if n > 0 {
-		p.because("Creates", "%d of %d missing pods are made", n, missing)
+		p.decision.Because("Creates", "%d of %d missing pods are made", n, missing)
 	}
 }

@@ -71,30 +71,14 @@ var DefaultLimits = Limits{
 
 // Decision is what to do now.
 type Decision struct {
-	// Status is written first, if it is not nil; when the API refuses it because the
-	// Job has changed, nothing else is done.
+	workload.Decision
+	// Status is written first, if it is not nil. If the API rejects it because the Job has
+	// changed, nothing else is carried out.
 	Status *batchv1.JobStatus
-	// Actions may be done in any order and at the same time.
-	Actions []workload.Action
-	// Events are emitted once the status is written; at once, if there is none to write.
-	Events []Event
-	// Past is to be remembered.
+	// Past is what the process remembers until the next plan.
 	Past Past
-	// Wake is when to look again although nothing has changed; zero for never.
-	Wake time.Duration
-	// Recheck says that the Job is to be read from the API before anything is done:
-	// if it has changed since, nothing is.
-	Recheck bool
-	// Reasons explain the decision, in the order in which it was made.
-	Reasons []workload.Reason
 	// Tally is for metrics.
 	Tally Tally
-}
-
-// Event is one for `kubectl describe job`.
-type Event struct {
-	Warning         bool
-	Reason, Message string
 }
 
 // Tally are the numbers of a decision that metrics tell.

@@ -26,8 +26,8 @@ func (p *plan) write() {
 		return
 	}
 	if wait := p.statusPause(); wait > 0 {
-		p.wake(wait)
-		p.because("WaitsWithStatus", "the status is written in %s, to tell more at once", wait.Round(time.Millisecond))
+		p.decision.WakeIn(wait)
+		p.decision.Because("WaitsWithStatus", "the status is written in %s, to tell more at once", wait.Round(time.Millisecond))
 		return
 	}
 	p.decision.Status = &p.status

@@ -95,9 +95,9 @@ func stored(after, before Object, deleted bool, now time.Time) Object {
 	return after
 }
 
-// AskDelete is the object after somebody asked to delete it, or nil where it
-// goes at once. A bound pod that has not ended is given its grace period.
-func AskDelete(o Object, now time.Time) Object {
+// RequestDeletion returns the object after a DELETE request, or nil if the API server removes it
+// at once. A bound pod that has not terminated gets its grace period.
+func RequestDeletion(o Object, now time.Time) Object {
 	if o.GetDeletionTimestamp() != nil {
 		return o
 	}

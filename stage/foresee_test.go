@@ -39,7 +39,7 @@ func TestForeseeIsPlay(t *testing.T) {
 			if played.Object == nil {
 				return
 			}
-			if got, want := Likeness(seen.After), Likeness(played.Object); got != want {
+			if got, want := EquivalenceKey(seen.After), EquivalenceKey(played.Object); got != want {
 				t.Errorf("(-played +foreseen)\n%s", cmp.Diff(want, got))
 			}
 		})
@@ -76,11 +76,11 @@ func TestOptionsAreWhatDecideDraws(t *testing.T) {
 func TestLifeAndDeletion(t *testing.T) {
 	set := mustBuiltin(t)
 	live := func(o Object, deleteAfter time.Duration) string {
-		beats, end := set.Life(Created(o, start), LifeOptions{
+		transitions, end := set.Life(Created(o, start), LifeOptions{
 			Start: start, For: time.Hour, MaxSteps: 20, DeleteAfter: deleteAfter, Facts: fixedFacts{}, Scene: Scene{NodeReady: true},
 		})
 		var out []string
-		for _, b := range beats {
+		for _, b := range transitions {
 			out = append(out, fmt.Sprint(b.At, " ", b.Decision.Stage))
 		}
 		return strings.Join(append(out, end), "; ")

@@ -63,9 +63,9 @@ func TestLeftOut(t *testing.T) {
 		}
 	}
 	for seed := range uint64(50) {
-		beats, end := set.Life(p, LifeOptions{Start: start, Seed: seed, For: time.Hour, MaxSteps: 5, DeleteAfter: -1})
-		if len(beats) == 0 || beats[0].Decision.Stage != "a" && beats[0].Decision.Stage != "b" {
-			t.Fatalf("seed %d: %v, %s", seed, beats, end)
+		transitions, end := set.Life(p, LifeOptions{Start: start, Seed: seed, For: time.Hour, MaxSteps: 5, DeleteAfter: -1})
+		if len(transitions) == 0 || transitions[0].Decision.Stage != "a" && transitions[0].Decision.Stage != "b" {
+			t.Fatalf("seed %d: %v, %s", seed, transitions, end)
 		}
 	}
 }
@@ -125,11 +125,11 @@ spec:
   selector: {matchExpressions: [{key: .status.phase, operator: In, values: [Running]}]}
   next: {statusTemplate: "phase: Pending"}
 `)
-	beats, _ := set.Life(newPod(), LifeOptions{Start: start, For: 10 * time.Second, MaxSteps: 1000, DeleteAfter: -1})
-	if got, want := len(beats), WriteBurst+10; got != want {
+	transitions, _ := set.Life(newPod(), LifeOptions{Start: start, For: 10 * time.Second, MaxSteps: 1000, DeleteAfter: -1})
+	if got, want := len(transitions), WriteBurst+10; got != want {
 		t.Errorf("%d writes in 10 s, want %d", got, want)
 	}
-	for i, b := range beats {
+	for i, b := range transitions {
 		if b.Decision.Slowed != (i >= WriteBurst) {
 			t.Errorf("write %d at %s: slowed %v", i, b.At, b.Decision.Slowed)
 		}

@@ -19,8 +19,8 @@ type LifeOptions struct {
 	Scene       Scene
 }
 
-// Beat is one thing that happens in a life.
-type Beat struct {
+// Transition is one change of an object in a simulated lifecycle: a stage that was played, or a DELETE request.
+type Transition struct {
 	// At is the virtual time since the start.
 	At time.Duration
 	// Decision is why; the zero Decision where somebody asked to delete the object.
@@ -37,7 +37,7 @@ type Beat struct {
 
 // Life plays an object from o on in virtual time. It returns what happens and
 // one sentence that says why the life ends there.
-func (s *Set) Life(o Object, opts LifeOptions) (beats []Beat, end string) {
+func (s *Set) Life(o Object, opts LifeOptions) (transitions []Transition, end string) {
 	now, until := opts.Start, opts.Start.Add(opts.For)
 	deleteAt := time.Time{}
 	if opts.DeleteAfter >= 0 {
@@ -47,8 +47,8 @@ func (s *Set) Life(o Object, opts LifeOptions) (beats []Beat, end string) {
 	askDelete := func() {
 		now = deleteAt
 		deleteAt = time.Time{}
-		after := AskDelete(o, now)
-		beats = append(beats, Beat{At: now.Sub(opts.Start), Before: o, After: after})
+		after := RequestDeletion(o, now)
+		transitions = append(transitions, Transition{At: now.Sub(opts.Start), Before: o, After: after})
 		o = after
 	}
 	played := 0
@@ -62,13 +62,13 @@ func (s *Set) Life(o Object, opts LifeOptions) (beats []Beat, end string) {
 			askDelete()
 			continue
 		case !d.Chosen():
-			return beats, d.String()
+			return transitions, d.String()
 		case d.Due.After(until):
-			return beats, fmt.Sprintf("%s is due at %s, after the %s that are played", d.Stage, d.Due.Sub(opts.Start), opts.For)
+			return transitions, fmt.Sprintf("%s is due at %s, after the %s that are played", d.Stage, d.Due.Sub(opts.Start), opts.For)
 		case played == opts.MaxSteps:
-			return beats, fmt.Sprintf("%d stages are played; %s would be next, at %s", played, d.Stage, d.Due.Sub(opts.Start))
+			return transitions, fmt.Sprintf("%d stages are played; %s would be next, at %s", played, d.Stage, d.Due.Sub(opts.Start))
 		}
-		b := Beat{Decision: d, Share: 1, Before: o}
+		b := Transition{Decision: d, Share: 1, Before: o}
 		for _, option := range s.Options(now, opts.Seed, o, before, opts.Scene) {
 			if option.Stage == d.Stage && d.Reason.Code == DrawnStage {
 				b.Share = option.Share
@@ -81,13 +81,13 @@ func (s *Set) Life(o Object, opts LifeOptions) (beats []Beat, end string) {
 		outcome, err := s.Foresee(now, o, d, opts.Facts)
 		if err != nil {
 			b.Problem, b.After = err.Error(), o
-			return append(beats, b), d.Stage + " cannot be played on this object"
+			return append(transitions, b), d.Stage + " cannot be played on this object"
 		}
 		b.Effects, b.After = outcome.Effects, outcome.After
-		beats = append(beats, b)
+		transitions = append(transitions, b)
 		past = past.After(&d, now, outcome.Writes())
 		o = outcome.After
 		played++
 	}
-	return beats, "the object is gone"
+	return transitions, "the object is gone"
 }

@@ -126,7 +126,7 @@ func setOf(kind Kind, list []*compiled) *Set {
 
 // visit notes a state that has not been seen.
 func (x *explorer) visit(o Object, at time.Time, instant int, reached bool) *state {
-	like := Likeness(o)
+	like := EquivalenceKey(o)
 	if s := x.known[like]; s != nil {
 		return s
 	}

@@ -213,7 +213,7 @@ func disturbances(o Object, kind Kind) []Object {
 	if o.GetDeletionTimestamp() == nil {
 		held := copied(o)
 		held.SetFinalizers(append(slices.Clone(o.GetFinalizers()), "example.com/hold"))
-		for _, one := range []Object{AskDelete(o, lintStart), AskDelete(held, lintStart)} {
+		for _, one := range []Object{RequestDeletion(o, lintStart), RequestDeletion(held, lintStart)} {
 			if one != nil {
 				out = append(out, one)
 			}

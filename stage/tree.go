@@ -45,7 +45,7 @@ type growing struct {
 }
 
 func (t *growing) grow(now time.Time, o Object, past Past, chance float64, depth int) []Branch {
-	state := Likeness(o)
+	state := EquivalenceKey(o)
 	t.onPath[state] = true
 	defer delete(t.onPath, state)
 	var out []Branch
@@ -85,7 +85,7 @@ func (t *growing) follow(b *Branch, now time.Time, past Past, depth int) {
 	switch {
 	case b.After == nil:
 		return
-	case outcome.Writes() && t.onPath[Likeness(b.After)]:
+	case outcome.Writes() && t.onPath[EquivalenceKey(b.After)]:
 		b.Again = true
 		return
 	}
@@ -101,9 +101,9 @@ func (b *Branch) Stage() string { return b.Option.Stage }
 
 var anyTime = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 
-// Likeness is equal for two states of an object that differ in times and
-// versions only.
-func Likeness(o Object) string {
+// EquivalenceKey returns a text that is equal for two states of an object that differ only in times
+// and versions.
+func EquivalenceKey(o Object) string {
 	values := jsonOf(o)
 	if metadata, ok := values["metadata"].(map[string]any); ok {
 		delete(metadata, "resourceVersion")

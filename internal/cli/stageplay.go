@@ -80,7 +80,7 @@ type life struct {
 	options  []stage.Option
 	first    []stage.Outcome // of each option
 	troubles []string        // of each option
-	beats    []stage.Beat
+	beats    []stage.Transition
 	end      string
 	branches []stage.Branch
 }

@@ -35,7 +35,7 @@ func (a *app) printLife(l *life, gap, all bool) {
 	}
 }
 
-func headline(b *stage.Beat) string {
+func headline(b *stage.Transition) string {
 	if b.Decision.Stage == "" {
 		return "(somebody asks to delete the object)"
 	}

@@ -7,7 +7,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/rehearse-k8s/rehearse/internal/controller/clonesets"
-	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
+	"github.com/rehearse-k8s/rehearse/internal/controller/podcache"
 )
 
 const (
@@ -18,7 +18,7 @@ const (
 )
 
 // startCloneSets prepares our CloneSet controller and returns its run function.
-func startCloneSets(config *rest.Config, pods *stages.PodFeed, m *metrics) (func(context.Context), error) {
+func startCloneSets(config *rest.Config, pods *podcache.Cache, m *metrics) (func(context.Context), error) {
 	c, err := clonesets.New(config, clonesets.Options{Events: config, Metrics: m.cloneSets, Pods: pods, Whole: true})
 	if err != nil {
 		return nil, err

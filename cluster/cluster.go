@@ -12,7 +12,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/rehearse-k8s/rehearse/internal/apiserver"
-	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
+	"github.com/rehearse-k8s/rehearse/internal/controller/podcache"
 	"github.com/rehearse-k8s/rehearse/internal/store"
 	"github.com/rehearse-k8s/rehearse/stage"
 )
@@ -104,7 +104,7 @@ func (c *Cluster) openBackend(ctx context.Context) (apiserver.Backend, string, e
 // is still at its post-start work, then makes the nodes.
 func (c *Cluster) startParts(ctx, workCtx context.Context, work *sync.WaitGroup, set *stage.Set, pki string) error {
 	list := c.options.Controllers
-	pods, err := stages.NewPodFeed(c.server.RESTConfig("rehearse:pods"))
+	pods, err := podcache.New(c.server.RESTConfig("rehearse:pods"))
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,8 @@ import (
 	"k8s.io/kubernetes/pkg/controller/serviceaccount"
 	serviceaccounttoken "k8s.io/kubernetes/pkg/serviceaccount"
 
-	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
+	"github.com/rehearse-k8s/rehearse/internal/controller/podcache"
+	"github.com/rehearse-k8s/rehearse/internal/controller/reconcile"
 )
 
 // controllerFlags are kube-controller-manager's flags that hold here. Leader
@@ -58,7 +59,7 @@ func controllerFlags(list []string, dir string) []string {
 // function that runs them until its context ends. It does what upstream's
 // kcm.Run does around them, without the parts that belong to a process of its
 // own (leader election, HTTP server, process-wide registration).
-func startControllers(ctx context.Context, config *rest.Config, pods *stages.PodFeed, list []string, dir string) (func(context.Context), error) {
+func startControllers(ctx context.Context, config *rest.Config, pods *podcache.Cache, list []string, dir string) (func(context.Context), error) {
 	settings, err := controllerSettings(list, dir)
 	if err != nil {
 		return nil, err
@@ -113,7 +114,7 @@ func controllerSettings(list []string, dir string) (*kcmconfig.Config, error) {
 
 // controllerContext is what upstream's controllers share: clients, informers,
 // the mapper from resources to kinds.
-func controllerContext(ctx context.Context, config *rest.Config, pods *stages.PodFeed, settings *kcmconfig.Config) (kcm.ControllerContext, error) {
+func controllerContext(ctx context.Context, config *rest.Config, pods *podcache.Cache, settings *kcmconfig.Config) (kcm.ControllerContext, error) {
 	builder := ownerVersions{clientbuilder.SimpleControllerClientBuilder{ClientConfig: config}}
 	client, err := kubernetes.NewForConfig(rest.AddUserAgent(config, "shared-informers"))
 	if err != nil {
@@ -131,8 +132,8 @@ func controllerContext(ctx context.Context, config *rest.Config, pods *stages.Po
 	// Resyncs of several hours apart for each controller, as upstream spreads them.
 	minimum := settings.ComponentConfig.Generic.MinResyncPeriod.Duration
 	resync := func() time.Duration { return time.Duration(float64(minimum) * (1 + rand.Float64())) }
-	typed := informers.NewSharedInformerFactoryWithOptions(pods.Client(client, "", nil), resync(), informers.WithTransform(stages.Trim))
-	untyped := metadatainformer.NewSharedInformerFactoryWithOptions(metadataClient, resync(), metadatainformer.WithTransform(stages.Trim))
+	typed := informers.NewSharedInformerFactoryWithOptions(pods.Client(client, "", nil), resync(), informers.WithTransform(reconcile.DropManagedFields))
+	untyped := metadatainformer.NewSharedInformerFactoryWithOptions(metadataClient, resync(), metadatainformer.WithTransform(reconcile.DropManagedFields))
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoveryClient))
 	go wait.Until(mapper.Reset, 30*time.Second, ctx.Done())
 

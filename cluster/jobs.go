@@ -10,7 +10,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-controller-manager/names"
 
 	"github.com/rehearse-k8s/rehearse/internal/controller/jobs"
-	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
+	"github.com/rehearse-k8s/rehearse/internal/controller/podcache"
 )
 
 const (
@@ -50,7 +50,7 @@ func withoutAlias(list []string) []string {
 
 // startJobs prepares our Job controller and returns its run function. It looks after
 // all Jobs: upstream's is not here.
-func startJobs(config *rest.Config, pods *stages.PodFeed, m *metrics) (func(context.Context), error) {
+func startJobs(config *rest.Config, pods *podcache.Cache, m *metrics) (func(context.Context), error) {
 	c, err := jobs.New(config, jobs.Options{All: true, Events: config, Metrics: m.jobs, Pods: pods})
 	if err != nil {
 		return nil, err

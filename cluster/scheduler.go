@@ -14,7 +14,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 
-	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
+	"github.com/rehearse-k8s/rehearse/internal/controller/podcache"
 )
 
 // unfinishedSelector is the scheduler's own selection of pods (pkg/scheduler, newPodInformer):
@@ -28,7 +28,7 @@ func unfinished(p *corev1.Pod) bool {
 
 // startScheduler prepares the real kube-scheduler with its default profile and
 // returns its run function.
-func startScheduler(ctx context.Context, config *rest.Config, pods *stages.PodFeed) (func(context.Context), error) {
+func startScheduler(ctx context.Context, config *rest.Config, pods *podcache.Cache) (func(context.Context), error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err

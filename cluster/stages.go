@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/rehearse-k8s/rehearse/internal/controller/podcache"
 	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
 	"github.com/rehearse-k8s/rehearse/stage"
 )
@@ -54,7 +55,7 @@ func loadStageFile(name string) ([]stage.Stage, error) {
 
 // startStages prepares the stage engine for the nodes that are marked as
 // simulated, and returns its run function.
-func startStages(config *rest.Config, set *stage.Set, pods *stages.PodFeed, m *metrics) (func(context.Context), error) {
+func startStages(config *rest.Config, set *stage.Set, pods *podcache.Cache, m *metrics) (func(context.Context), error) {
 	engine, err := stages.NewStageEngine(config, stages.StageOptions{
 		Stages: set, Watch: true, Logger: slog.Default(), Metrics: m.engine, Pods: pods,
 	})

@@ -23,6 +23,7 @@ var floors = map[string]int{
 	"internal/wire":                 2,
 	"internal/apiserver":            3,
 	"internal/controller/reconcile": 3,
+	"internal/controller/podcache":  3,
 	"internal/controller/stages":    3,
 	"internal/controller/jobs":      3,
 	"internal/controller/clonesets": 3,
@@ -60,8 +61,10 @@ var level = map[[2]string]bool{
 	{"internal/controller/jobs", "internal/controller/reconcile"}:      true,
 	{"internal/controller/clonesets", "internal/controller/reconcile"}: true,
 	{"internal/controller/stages", "internal/controller/reconcile"}:    true,
-	{"internal/controller/jobs", "internal/controller/stages"}:         true,
-	{"internal/controller/clonesets", "internal/controller/stages"}:    true,
+	{"internal/controller/podcache", "internal/controller/reconcile"}:  true,
+	{"internal/controller/jobs", "internal/controller/podcache"}:       true,
+	{"internal/controller/clonesets", "internal/controller/podcache"}:  true,
+	{"internal/controller/stages", "internal/controller/podcache"}:     true,
 }
 
 // never are imports that a floor would allow and that must not be, with the reason.

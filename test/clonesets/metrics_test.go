@@ -15,7 +15,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
 	"github.com/rehearse-k8s/rehearse/fault"
 	controller "github.com/rehearse-k8s/rehearse/internal/controller/clonesets"
-	shells "github.com/rehearse-k8s/rehearse/internal/controller/stages"
+	"github.com/rehearse-k8s/rehearse/internal/controller/podcache"
 	"github.com/rehearse-k8s/rehearse/invariant"
 	"github.com/rehearse-k8s/rehearse/simtest"
 	"github.com/rehearse-k8s/rehearse/test/clonesets"
@@ -85,7 +85,7 @@ func TestMetrics(t *testing.T) {
 // TestAudit loses the event of a pod's deletion for good, which no legal API does: the
 // audit finds it, and another pod is made. So it is when a feed of pods has lost it.
 func TestAudit(t *testing.T) {
-	audited := func(pods *shells.PodFeed) func(context.Context, *rest.Config) error {
+	audited := func(pods *podcache.Cache) func(context.Context, *rest.Config) error {
 		return controller.Runner(controller.Options{Workers: 1, Writes: 1, Audit: time.Minute, Pods: pods})
 	}
 	for name, runner := range map[string]func(context.Context, *rest.Config) error{"alone": audited(nil), "fed": family.Fed(audited)} {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
 	controller "github.com/rehearse-k8s/rehearse/internal/controller/clonesets"
-	shells "github.com/rehearse-k8s/rehearse/internal/controller/stages"
+	"github.com/rehearse-k8s/rehearse/internal/controller/podcache"
 	"github.com/rehearse-k8s/rehearse/simtest"
 	"github.com/rehearse-k8s/rehearse/test/clonesets"
 	"github.com/rehearse-k8s/rehearse/test/family"
@@ -20,7 +20,7 @@ import (
 var ours = controller.Runner(controller.Options{Workers: 1, Writes: 1, Audit: -1})
 
 // fed is the same as `rehearse up` runs it: pods come through a feed and are sent whole.
-var fed = family.Fed(func(pods *shells.PodFeed) func(context.Context, *rest.Config) error {
+var fed = family.Fed(func(pods *podcache.Cache) func(context.Context, *rest.Config) error {
 	return controller.Runner(controller.Options{Workers: 1, Writes: 1, Audit: -1, Pods: pods, Whole: true})
 })
 

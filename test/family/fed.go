@@ -8,7 +8,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/rehearse-k8s/rehearse/fault"
-	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
+	"github.com/rehearse-k8s/rehearse/internal/controller/podcache"
 )
 
 // pace of the feed: the controller does all that it can do between two events.
@@ -16,9 +16,9 @@ const pace = time.Millisecond
 
 // Fed is a controller as `rehearse up` runs it: it sees pods through a feed that the parts of
 // one process share. with makes its runner for a feed.
-func Fed(with func(pods *stages.PodFeed) func(context.Context, *rest.Config) error) func(context.Context, *rest.Config) error {
+func Fed(with func(pods *podcache.Cache) func(context.Context, *rest.Config) error) func(context.Context, *rest.Config) error {
 	return func(ctx context.Context, config *rest.Config) error {
-		feed, err := stages.NewPodFeed(config)
+		feed, err := podcache.New(config)
 		if err != nil {
 			return err
 		}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	controller "github.com/rehearse-k8s/rehearse/internal/controller/jobs"
-	shells "github.com/rehearse-k8s/rehearse/internal/controller/stages"
+	"github.com/rehearse-k8s/rehearse/internal/controller/podcache"
 	"github.com/rehearse-k8s/rehearse/invariant"
 	"github.com/rehearse-k8s/rehearse/simtest"
 	"github.com/rehearse-k8s/rehearse/test/family"
@@ -25,7 +25,7 @@ import (
 var ours = controller.Runner(controller.Options{All: true, Workers: 1, Writes: 1, Audit: -1})
 
 // fed is the same as `rehearse up` runs it.
-var fed = family.Fed(func(pods *shells.PodFeed) func(context.Context, *rest.Config) error {
+var fed = family.Fed(func(pods *podcache.Cache) func(context.Context, *rest.Config) error {
 	return controller.Runner(controller.Options{All: true, Workers: 1, Writes: 1, Audit: -1, Pods: pods})
 })
 

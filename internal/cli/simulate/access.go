@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
+	"github.com/rehearse-k8s/rehearse/internal/controller/reconcile"
 )
 
 // firstAnswer bounds the questions at the start. Later an API server that is
@@ -29,7 +29,7 @@ const askers = 8
 
 // preflight finds out whether the API answers and allows what will be asked of
 // it. Its error is one line that says what is missing.
-func preflight(ctx context.Context, config *rest.Config, needs []stages.Access) error {
+func preflight(ctx context.Context, config *rest.Config, needs []reconcile.Access) error {
 	ctx, cancel := context.WithTimeout(ctx, firstAnswer)
 	defer cancel()
 	client, err := kubernetes.NewForConfig(config)
@@ -57,7 +57,7 @@ func preflight(ctx context.Context, config *rest.Config, needs []stages.Access) 
 }
 
 // lacking is what of needs the API server would refuse.
-func lacking(ctx context.Context, client kubernetes.Interface, needs []stages.Access) ([]stages.Access, error) {
+func lacking(ctx context.Context, client kubernetes.Interface, needs []reconcile.Access) ([]reconcile.Access, error) {
 	refused := make([][]bool, len(needs))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(askers)
@@ -81,7 +81,7 @@ func lacking(ctx context.Context, client kubernetes.Interface, needs []stages.Ac
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	var out []stages.Access
+	var out []reconcile.Access
 	for i, need := range needs {
 		missing := need
 		missing.Verbs = nil
@@ -98,7 +98,7 @@ func lacking(ctx context.Context, client kubernetes.Interface, needs []stages.Ac
 }
 
 // rule prints a right as it stands in a Role.
-func rule(a stages.Access) string {
+func rule(a reconcile.Access) string {
 	text := fmt.Sprintf(`{apiGroups: [%q], resources: [%s], verbs: [%s]}`, a.Group, a.Resource, strings.Join(a.Verbs, ", "))
 	if a.Namespace != "" {
 		text += " in namespace " + a.Namespace
@@ -132,11 +132,11 @@ func unanswered(host string, err error) error {
 }
 
 // withElection adds the rights that leader election needs.
-func withElection(needs []stages.Access, e *Election) []stages.Access {
+func withElection(needs []reconcile.Access, e *Election) []reconcile.Access {
 	if e == nil {
 		return needs
 	}
-	return append(slices.Clone(needs), stages.Access{
+	return append(slices.Clone(needs), reconcile.Access{
 		Group: "coordination.k8s.io", Resource: "leases", Namespace: e.Namespace, Verbs: []string{"get", "create", "update"},
 	})
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/internal/controller/clonesets"
 	"github.com/rehearse-k8s/rehearse/internal/controller/jobs"
+	"github.com/rehearse-k8s/rehearse/internal/controller/reconcile"
 	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
 )
 
@@ -28,7 +29,7 @@ const system = "rehearse-system"
 // role is what runs in a Deployment of deploy/, with an account of its own.
 type role struct {
 	account, manifest string
-	needs             []stages.Access
+	needs             []reconcile.Access
 }
 
 var (

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/internal/controller/clonesets"
 	"github.com/rehearse-k8s/rehearse/internal/controller/jobs"
+	"github.com/rehearse-k8s/rehearse/internal/controller/reconcile"
 	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
 )
 
@@ -77,7 +78,7 @@ func (p parts) synced(ctx context.Context) <-chan struct{} {
 }
 
 // access lists the rights of all.
-func (s *simulation) access() (all []stages.Access) {
+func (s *simulation) access() (all []reconcile.Access) {
 	if s.Stage != nil {
 		all = s.Stage.Access()
 	}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
 	"github.com/rehearse-k8s/rehearse/internal/controller/reconcile"
-	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
 )
 
 // scheme knows CloneSets, and what Events are about.
@@ -59,7 +58,7 @@ func newSetsInformer(client dynamic.Interface, corrections *reconcile.Correction
 		if u, ok := obj.(*unstructured.Unstructured); ok {
 			obj = readSet(u)
 		}
-		return stages.Trim(obj)
+		return reconcile.DropManagedFields(obj)
 	}))
 }
 

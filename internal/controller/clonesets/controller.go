@@ -28,10 +28,10 @@ type Controller = reconcile.Controller
 func New(config *rest.Config, o Options) (*Controller, error) {
 	o.complete()
 	config = reconcile.Unlimited(config)
-	feed := o.Pods
+	pods := o.Pods
 	corrections := &reconcile.Corrections{}
 	departed := func(why error) {
-		feed.Relist()
+		pods.Relist()
 		o.Metrics.restarted(corrections.Note(why))
 	}
 	return reconcile.NewController(v1alpha1.Kind, o.Lead, departed, func() (reconcile.Life, error) {

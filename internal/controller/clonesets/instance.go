@@ -20,7 +20,6 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise"
 	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
 	"github.com/rehearse-k8s/rehearse/internal/controller/reconcile"
-	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
 )
 
 // instance is one life of the controller: caches, queue and memory.
@@ -94,7 +93,7 @@ func trim(obj any) (any, error) {
 			return &appsv1.ControllerRevision{ObjectMeta: m}, nil
 		}
 	}
-	return stages.Trim(obj)
+	return reconcile.DropManagedFields(obj)
 }
 
 // trimButPods is trim where pods are everybody's: their memory is shared.

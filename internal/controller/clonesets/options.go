@@ -9,7 +9,8 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/api/kruise"
 	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
-	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
+	"github.com/rehearse-k8s/rehearse/internal/controller/podcache"
+	"github.com/rehearse-k8s/rehearse/internal/controller/reconcile"
 	"github.com/rehearse-k8s/rehearse/internal/workload/cloneset"
 )
 
@@ -30,7 +31,7 @@ type Options struct {
 	// Pods, if it is not nil, are what the controller sees of pods, in place of a watch of its
 	// own, until an audit finds that a cache has departed from the API: from then on
 	// it reads for itself.
-	Pods *stages.PodFeed
+	Pods *podcache.Cache
 	// Whole sends pods whole (PUT) where plans say how they are afterwards, and patches where not
 	// and where somebody else wrote in between. The writes of an update in place cost the API
 	// server a quarter less (BenchmarkPodWrites in apiserver). A server of a newer version would
@@ -59,12 +60,12 @@ func (o *Options) complete() {
 }
 
 // Access lists the rights that the controller needs.
-func (o Options) Access() []stages.Access {
+func (o Options) Access() []reconcile.Access {
 	change := []string{"patch"}
 	if o.Whole {
 		change = append(change, "update")
 	}
-	return []stages.Access{
+	return []reconcile.Access{
 		{Group: kruise.GroupName, Resource: v1alpha1.Resource, Verbs: []string{"get", "list", "watch", "patch"}},
 		{Group: kruise.GroupName, Resource: v1alpha1.Resource + "/status", Verbs: []string{"update"}},
 		// The API may ask for it of those who make owners wait for what they own.

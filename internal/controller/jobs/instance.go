@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/rehearse-k8s/rehearse/internal/controller/reconcile"
-	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
 )
 
 // instance is one life of the controller: caches, queue and memory.
@@ -46,7 +45,7 @@ func newInstance(config *rest.Config, o Options, corrections *reconcile.Correcti
 	}
 	c := &instance{
 		options: o, client: client, metrics: o.Metrics, metadata: objects,
-		informers: informers.NewSharedInformerFactoryWithOptions(o.Pods.Client(client, "", nil), 0, informers.WithTransform(corrections.Transform(stages.Trim)), informers.WithTweakListOptions(reconcile.Consistent)),
+		informers: informers.NewSharedInformerFactoryWithOptions(o.Pods.Client(client, "", nil), 0, informers.WithTransform(corrections.Transform(reconcile.DropManagedFields)), informers.WithTweakListOptions(reconcile.Consistent)),
 	}
 	c.jobs, c.pods = c.informers.Batch().V1().Jobs().Informer(), c.informers.Core().V1().Pods().Informer()
 	if err := c.watch(); err != nil {

@@ -7,7 +7,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
-	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
+	"github.com/rehearse-k8s/rehearse/internal/controller/podcache"
 	"github.com/rehearse-k8s/rehearse/internal/workload/job"
 )
 
@@ -35,7 +35,7 @@ type Options struct {
 	// Pods, if it is not nil, are what the controller sees of pods, in place of a watch of its
 	// own, until an audit finds that a cache has departed from the API: from then on
 	// it reads for itself.
-	Pods *stages.PodFeed
+	Pods *podcache.Cache
 	// Metrics, if it is not nil, is told what happens.
 	Metrics *Metrics
 	// Lead, if it is not nil, is closed when this instance may begin. Only then does it

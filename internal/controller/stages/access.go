@@ -4,21 +4,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/internal/controller/reconcile"
 )
 
-// Access is a right that the engine needs from the API server, as a rule of
-// RBAC says it. An empty namespace means all of them.
-type Access struct {
-	Group, Resource, Namespace string
-	Verbs                      []string
-}
-
-// Access lists the rights that an engine with these options needs for nodes, pods
-// and what belongs to them. Stages may change or delete any object they are for, so
-// the root resources are in it. Stages for other kinds need rights for those kinds,
-// which only the API knows the resources of.
-func (o StageOptions) Access() []Access {
-	out := []Access{
+// Access lists the permissions that an engine with these options needs for nodes, pods and what
+// belongs to them. A stage may patch or delete any object that it selects, so the list has these verbs
+// for the resources themselves, not only for their status. Stages for other kinds need permissions for
+// those kinds, whose resources only API discovery knows.
+func (o StageOptions) Access() []reconcile.Access {
+	out := []reconcile.Access{
 		{Resource: "nodes", Verbs: []string{"get", "list", "watch", "update", "patch", "delete"}},
 		{Resource: "nodes/status", Verbs: []string{"update", "patch"}},
 		{Resource: "pods", Verbs: []string{"get", "list", "watch", "update", "patch", "delete"}},
@@ -27,11 +21,11 @@ func (o StageOptions) Access() []Access {
 	}
 	if o.Watch {
 		out = append(out,
-			Access{Group: v1alpha1.GroupVersion.Group, Resource: "stages", Verbs: []string{"get", "list", "watch"}},
-			Access{Group: v1alpha1.GroupVersion.Group, Resource: "stages/status", Verbs: []string{"patch"}})
+			reconcile.Access{Group: v1alpha1.GroupVersion.Group, Resource: "stages", Verbs: []string{"get", "list", "watch"}},
+			reconcile.Access{Group: v1alpha1.GroupVersion.Group, Resource: "stages/status", Verbs: []string{"patch"}})
 	}
 	if o.LeaseDuration >= 0 {
-		out = append(out, Access{
+		out = append(out, reconcile.Access{
 			Group: "coordination.k8s.io", Resource: "leases", Namespace: corev1.NamespaceNodeLease,
 			Verbs: []string{"get", "list", "create", "update"},
 		})
@@ -39,7 +33,7 @@ func (o StageOptions) Access() []Access {
 	return out
 }
 
-// Validate finds what NewStageEngine would refuse.
+// Validate returns the error that NewStageEngine would return for these options.
 func (o StageOptions) Validate() error {
 	_, _, err := o.complete()
 	return err

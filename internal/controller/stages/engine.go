@@ -24,6 +24,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
+	"github.com/rehearse-k8s/rehearse/internal/controller/podcache"
+	"github.com/rehearse-k8s/rehearse/internal/controller/reconcile"
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
@@ -39,7 +41,7 @@ type StageEngine struct {
 	addresses *addresses
 	started   time.Time
 	playing   time.Time // nothing was late before
-	sharer    sharer
+	interner  podcache.Interner
 	counters  counters
 
 	users    *users
@@ -173,7 +175,8 @@ func (e *StageEngine) Run(parent context.Context) error {
 	core := e.client.CoreV1()
 	nodes, err := e.informer(&corev1.Node{}, stage.KindNode, &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return core.Nodes().List(ctx, consistent(o))
+			reconcile.Consistent(&o)
+			return core.Nodes().List(ctx, o)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			return core.Nodes().Watch(ctx, o)
@@ -238,23 +241,14 @@ func (e *StageEngine) podInformer() (watching, error) {
 	return e.informer(&corev1.Pod{}, stage.KindPod, &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.FieldSelector = boundPods
-			return pods.List(ctx, consistent(o))
+			reconcile.Consistent(&o)
+			return pods.List(ctx, o)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.FieldSelector = boundPods
 			return pods.Watch(ctx, o)
 		},
 	})
-}
-
-// consistent makes a list read what is committed. The fallback list of client-go
-// asks for anything the server has, which after a restart may be older than what
-// this process wrote before.
-func consistent(o metav1.ListOptions) metav1.ListOptions {
-	if o.ResourceVersion == "0" {
-		o.ResourceVersion, o.ResourceVersionMatch = "", ""
-	}
-	return o
 }
 
 type watching struct {
@@ -287,8 +281,8 @@ func (e *StageEngine) smaller(o any) (any, error) {
 	switch {
 	case !ok:
 		withoutManagedFields(o)
-	case e.options.Pods == nil: // else it is small already, and everybody's
-		e.sharer.smaller(pod)
+	case e.options.Pods == nil: // pods of a shared cache are interned already
+		e.interner.Intern(pod)
 	}
 	return o, nil
 }

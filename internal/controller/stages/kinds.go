@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
+	"github.com/rehearse-k8s/rehearse/internal/controller/reconcile"
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
@@ -164,7 +165,8 @@ func (e *StageEngine) watchKindAt(ctx context.Context, kind stage.Kind, at place
 	client := e.dynamic.Resource(at.resource)
 	w, err := e.informer(&unstructured.Unstructured{}, kind, &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			list, err := client.List(ctx, consistent(o))
+			reconcile.Consistent(&o)
+			list, err := client.List(ctx, o)
 			seen(err)
 			return list, err
 		},

@@ -39,7 +39,10 @@ func testWritesAreSentOnce(t *testing.T) {
 	})
 	e, err := NewStageEngine(&rest.Config{Host: "http://x", Transport: refuse}, StageOptions{Stages: testSet(t, testStages)})
 	must(t, err)
-	pod := fedPod("p", 5, corev1.PodRunning)
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "uid-p", ResourceVersion: "5"},
+		Status:     corev1.PodStatus{Phase: corev1.PodRunning},
+	}
 	key := keyOf(pod)
 	own := stage.Request{
 		Verb: stage.VerbPatch, Kind: stage.KindPod, Namespace: "default", Name: "p", Own: true, UID: pod.UID,

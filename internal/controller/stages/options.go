@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/clock"
 
+	"github.com/rehearse-k8s/rehearse/internal/controller/podcache"
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
@@ -131,7 +132,7 @@ type StageOptions struct {
 	// Metrics, if set, counts what the engine does.
 	Metrics *Metrics
 	// Pods, if set, are what the engine sees of pods, in place of a watch of its own.
-	Pods *PodFeed
+	Pods *podcache.Cache
 	// Audit is how often what the engine knows is compared with the API, in case an
 	// event is lost for good; default 10 min, negative: never.
 	Audit time.Duration

@@ -1,4 +1,4 @@
-package stages
+package podcache
 
 import (
 	"fmt"
@@ -29,10 +29,10 @@ func templated(name string) *corev1.Pod {
 	}
 }
 
-// Sharing changes nothing that can be read, and takes over nothing that differs.
-func TestSharingChangesNothing(t *testing.T) {
-	var s sharer
-	s.pod(templated("a"))
+// TestInternKeepsContent: a pod reads the same after interning, whether it equals its sample or differs from it.
+func TestInternKeepsContent(t *testing.T) {
+	var s Interner
+	s.shareParts(templated("a"))
 	for name, change := range map[string]func(*corev1.Pod){
 		"equal":       func(*corev1.Pod) {},
 		"labels":      func(p *corev1.Pod) { p.Labels = map[string]string{"app": "other"} },
@@ -49,7 +49,7 @@ func TestSharingChangesNothing(t *testing.T) {
 			p := templated("b")
 			change(p)
 			want := p.DeepCopy()
-			s.pod(p)
+			s.shareParts(p)
 			if !equality.Semantic.DeepEqual(want, p) {
 				t.Errorf("got %+v, want %+v", p, want)
 			}
@@ -57,23 +57,24 @@ func TestSharingChangesNothing(t *testing.T) {
 	}
 }
 
-func TestSharingShares(t *testing.T) {
-	var s sharer
+// TestInternShares: equal parts share memory, names differ, and the number of samples is limited.
+func TestInternShares(t *testing.T) {
+	var s Interner
 	a, b := templated("a"), templated("b")
-	s.pod(a)
-	s.pod(b)
+	s.shareParts(a)
+	s.shareParts(b)
 	if &a.Spec.Tolerations[0] != &b.Spec.Tolerations[0] || a.Spec.Volumes[0].ConfigMap != b.Spec.Volumes[0].ConfigMap {
-		t.Error("equal parts stand in memory twice")
+		t.Error("equal parts do not share memory")
 	}
 	if b.Spec.Volumes[0].Name != "token-b" || b.Spec.Containers[0].VolumeMounts[0].Name != "token-b" {
-		t.Error("a name was taken over")
+		t.Error("a name was copied from the sample")
 	}
-	for i := range mostSamples + 10 {
+	for i := range maxSamples + 10 {
 		p := templated(fmt.Sprint(i))
 		p.OwnerReferences[0].UID = types.UID(p.Name)
-		s.pod(p)
+		s.shareParts(p)
 	}
-	if len(s.samples) > mostSamples {
-		t.Errorf("%d samples are kept", len(s.samples))
+	if len(s.samples) > maxSamples {
+		t.Errorf("%d samples, want at most %d", len(s.samples), maxSamples)
 	}
 }

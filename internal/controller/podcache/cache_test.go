@@ -1,4 +1,4 @@
-package stages
+package podcache
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -27,7 +28,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-func fedPod(name string, revision int, phase corev1.PodPhase) *corev1.Pod {
+func testPod(name string, revision int, phase corev1.PodPhase) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "default", Name: name, UID: types.UID("uid-" + name), ResourceVersion: fmt.Sprint(revision),
@@ -37,29 +38,29 @@ func fedPod(name string, revision int, phase corev1.PodPhase) *corev1.Pod {
 	}
 }
 
-// fedWith is a feed whose reflector has listed some pods.
-func fedWith(t *testing.T, revision int, pods ...any) feedStore {
-	f := feedStore{newPodFeed()}
-	if err := f.Replace(pods, fmt.Sprint(revision)); err != nil {
+// listed returns the store of a cache whose reflector has listed pods at a revision.
+func listed(t *testing.T, revision int, pods ...any) store {
+	s := store{newCache()}
+	if err := s.Replace(pods, fmt.Sprint(revision)); err != nil {
 		t.Fatal(err)
 	}
-	return f
+	return s
 }
 
 func running(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning }
 
 func everyPod(*corev1.Pod) bool { return true }
 
-var fromTheStart = metav1.ListOptions{SendInitialEvents: ptr.To(true)}
+var fromStart = metav1.ListOptions{SendInitialEvents: ptr.To(true)}
 
-// read takes n events of a watch, in words.
+// read receives n events of a watch and formats them.
 func read(t *testing.T, w watch.Interface, n int) []string {
 	t.Helper()
 	var out []string
 	for range n {
 		e, ok := <-w.ResultChan()
 		if !ok {
-			t.Fatalf("the watch ended after %v", out)
+			t.Fatalf("the watch ended after events %v", out)
 		}
 		p := e.Object.(*corev1.Pod)
 		if p.ManagedFields != nil {
@@ -77,21 +78,21 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestPodFeedReaders: one reader sees all pods and another those it keeps, each in the order
-// of the changes, and a third goes on after a revision.
-func TestPodFeedReaders(t *testing.T) {
-	f := fedWith(t, 5, fedPod("a", 3, corev1.PodRunning))
-	all, err := f.watch(t.Context(), everyPod, fromTheStart)
+// TestReaders: one reader observes all pods, another those that match its selector, each in the order of
+// the changes; a third starts after a given revision.
+func TestReaders(t *testing.T) {
+	s := listed(t, 5, testPod("a", 3, corev1.PodRunning))
+	all, err := s.watch(t.Context(), everyPod, fromStart)
 	must(t, err)
-	some, err := f.watch(t.Context(), running, fromTheStart)
+	some, err := s.watch(t.Context(), running, fromStart)
 	must(t, err)
-	must(t, f.Add(fedPod("b", 6, corev1.PodPending)))
-	must(t, f.Update(fedPod("b", 7, corev1.PodRunning)))
-	must(t, f.Update(fedPod("a", 8, corev1.PodSucceeded)))
-	must(t, f.Bookmark("9"))
-	must(t, f.Delete(fedPod("a", 10, corev1.PodSucceeded)))
-	must(t, f.Delete(fedPod("b", 11, corev1.PodFailed)))
-	later, err := f.watch(t.Context(), everyPod, metav1.ListOptions{ResourceVersion: "7"})
+	must(t, s.Add(testPod("b", 6, corev1.PodPending)))
+	must(t, s.Update(testPod("b", 7, corev1.PodRunning)))
+	must(t, s.Update(testPod("a", 8, corev1.PodSucceeded)))
+	must(t, s.Bookmark("9"))
+	must(t, s.Delete(testPod("a", 10, corev1.PodSucceeded)))
+	must(t, s.Delete(testPod("b", 11, corev1.PodFailed)))
+	later, err := s.watch(t.Context(), everyPod, metav1.ListOptions{ResourceVersion: "7"})
 	must(t, err)
 	for name, c := range map[string]struct {
 		w    watch.Interface
@@ -100,7 +101,7 @@ func TestPodFeedReaders(t *testing.T) {
 		"all": {all, []string{
 			"ADDED a 3 Running", "BOOKMARK  5 ", "ADDED b 6 Pending", "MODIFIED b 7 Running", "MODIFIED a 8 Succeeded", "BOOKMARK  9 ", "DELETED a 10 Succeeded", "DELETED b 11 Failed",
 		}},
-		// The API, too, shows what a selector matched before it is gone, with the revision of the end.
+		// The API, too, sends the last state that the selector matched, with the revision of the change.
 		"some":  {some, []string{"ADDED a 3 Running", "BOOKMARK  5 ", "ADDED b 7 Running", "DELETED a 8 Running", "BOOKMARK  9 ", "DELETED b 11 Failed"}},
 		"later": {later, []string{"MODIFIED a 8 Succeeded", "DELETED a 10 Succeeded", "DELETED b 11 Failed"}},
 	} {
@@ -108,50 +109,50 @@ func TestPodFeedReaders(t *testing.T) {
 			t.Errorf("%s: (-want +got)\n%s", name, diff)
 		}
 	}
-	list, err := f.list(t.Context(), everyPod)
+	list, err := s.list(t.Context(), everyPod)
 	if err != nil || len(list.Items) != 0 || list.ResourceVersion != "11" {
 		t.Errorf("%d pods at %s, %v", len(list.Items), list.ResourceVersion, err)
 	}
 }
 
-// TestPodFeedExpires: when the feed lists again and finds a difference, a reader that would see it gets an
-// error that its revision has expired, as from the API, and replaces its store with all pods at once. It cannot
-// resume from before that list. A reader that would see no difference goes on.
-func TestPodFeedExpires(t *testing.T) {
-	f := fedWith(t, 5, fedPod("a", 3, corev1.PodRunning), fedPod("same", 4, corev1.PodRunning))
-	all, err := f.watch(t.Context(), everyPod, metav1.ListOptions{ResourceVersion: "5"})
+// TestExpires: if the cache lists again and finds a difference, a reader that would observe it gets an error
+// that its revision has expired, as from the API, and replaces its store with all pods at once. It cannot
+// resume from before that list. A reader that would observe no difference continues.
+func TestExpires(t *testing.T) {
+	s := listed(t, 5, testPod("a", 3, corev1.PodRunning), testPod("same", 4, corev1.PodRunning))
+	all, err := s.watch(t.Context(), everyPod, metav1.ListOptions{ResourceVersion: "5"})
 	must(t, err)
-	failed, err := f.watch(t.Context(), func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed }, metav1.ListOptions{ResourceVersion: "5"})
+	failed, err := s.watch(t.Context(), func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed }, metav1.ListOptions{ResourceVersion: "5"})
 	must(t, err)
-	must(t, f.Add(fedPod("b", 6, corev1.PodPending)))
-	must(t, f.Add(fedPod("d", 7, corev1.PodPending)))
-	recreated := fedPod("d", 19, corev1.PodPending)
+	must(t, s.Add(testPod("b", 6, corev1.PodPending)))
+	must(t, s.Add(testPod("d", 7, corev1.PodPending)))
+	recreated := testPod("d", 19, corev1.PodPending)
 	recreated.UID = "another"
-	must(t, f.Replace([]any{fedPod("c", 20, corev1.PodPending), recreated, fedPod("same", 4, corev1.PodRunning), fedPod("b", 18, corev1.PodRunning)}, "21"))
+	must(t, s.Replace([]any{testPod("c", 20, corev1.PodPending), recreated, testPod("same", 4, corev1.PodRunning), testPod("b", 18, corev1.PodRunning)}, "21"))
 	expires(t, all)
 	if diff := cmp.Diff([]string{"BOOKMARK  21 "}, read(t, failed, 1)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	for _, revision := range []string{"7", "19", "22"} {
-		if _, err := f.watch(t.Context(), everyPod, metav1.ListOptions{ResourceVersion: revision}); !apierrors.IsResourceExpired(err) {
+		if _, err := s.watch(t.Context(), everyPod, metav1.ListOptions{ResourceVersion: revision}); !apierrors.IsResourceExpired(err) {
 			t.Errorf("resuming from revision %s: %v", revision, err)
 		}
 	}
 	// An event of before 21 was lost: a reader at 21 has not seen it either.
-	must(t, f.Replace([]any{fedPod("c", 20, corev1.PodPending), recreated, fedPod("b", 18, corev1.PodRunning)}, "21"))
-	if _, err := f.watch(t.Context(), everyPod, metav1.ListOptions{ResourceVersion: "21"}); !apierrors.IsResourceExpired(err) {
+	must(t, s.Replace([]any{testPod("c", 20, corev1.PodPending), recreated, testPod("b", 18, corev1.PodRunning)}, "21"))
+	if _, err := s.watch(t.Context(), everyPod, metav1.ListOptions{ResourceVersion: "21"}); !apierrors.IsResourceExpired(err) {
 		t.Errorf("resuming from a revision with two contents: %v", err)
 	}
-	must(t, f.Replace([]any{fedPod("c", 2, corev1.PodPending)}, "3"))
+	must(t, s.Replace([]any{testPod("c", 2, corev1.PodPending)}, "3"))
 	expires(t, failed) // the revisions are of another store
-	again, err := f.watch(t.Context(), everyPod, fromTheStart)
+	again, err := s.watch(t.Context(), everyPod, fromStart)
 	must(t, err)
 	if diff := cmp.Diff([]string{"ADDED c 2 Pending", "BOOKMARK  3 "}, read(t, again, 2)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
 
-// expires reads a watch to its end, which must be an error that the revision has expired.
+// expires reads a watch to its end, which must be a 410.
 func expires(t *testing.T, w watch.Interface) {
 	t.Helper()
 	var last watch.Event
@@ -162,26 +163,26 @@ func expires(t *testing.T, w watch.Interface) {
 	}
 }
 
-// TestPodFeedRevisions: a reader that has reached a revision has seen every write up to it, whenever it begins
-// and however often the feed misses writes and lists again. Freshness (workload.Freshness) relies on that.
-func TestPodFeedRevisions(t *testing.T) { synctest.Test(t, testPodFeedRevisions) }
+// TestRevisions: a reader that has reached a revision has observed every write up to it, whenever it starts
+// and however often the cache misses writes and lists again. Freshness (workload.Freshness) relies on that.
+func TestRevisions(t *testing.T) { synctest.Test(t, testRevisions) }
 
-func testPodFeedRevisions(t *testing.T) {
+func testRevisions(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	expired := 0
 	for range 300 {
-		f, revision, there := fedWith(t, 1), 1, map[string]int{}
+		s, revision, there := listed(t, 1), 1, map[string]int{}
 		contents := []map[string]int{{}, {}} // by revision: the revision of each pod
 		write := func() (p *corev1.Pod, verb func(any) error) {
 			name := string(rune('a' + r.IntN(4)))
 			revision++
-			p, verb = fedPod(name, revision, corev1.PodRunning), f.Update
+			p, verb = testPod(name, revision, corev1.PodRunning), s.Update
 			switch _, exists := there[name]; {
 			case !exists:
-				verb = f.Add
+				verb = s.Add
 				there[name] = revision
 			case r.IntN(3) == 0:
-				verb = f.Delete
+				verb = s.Delete
 				delete(there, name)
 			default:
 				there[name] = revision
@@ -189,7 +190,7 @@ func testPodFeedRevisions(t *testing.T) {
 			contents = append(contents, maps.Clone(there))
 			return p, verb
 		}
-		reader := feedReader{t: t, f: f, contents: func() []map[string]int { return contents }}
+		reader := simulatedReader{t: t, s: s, contents: func() []map[string]int { return contents }}
 		reader.begin()
 		for range 30 {
 			p, verb := write()
@@ -198,17 +199,17 @@ func testPodFeedRevisions(t *testing.T) {
 				reader.read(r.IntN(3))
 				continue
 			}
-			for range r.IntN(4) { // the watch of the feed has ended; nobody sees these
+			for range r.IntN(4) { // the cache's watch has ended: no event of these arrives
 				write()
 			}
 			var all []any
 			for name, at := range there {
-				all = append(all, fedPod(name, at, corev1.PodRunning))
+				all = append(all, testPod(name, at, corev1.PodRunning))
 			}
-			must(t, f.Replace(all, fmt.Sprint(revision)))
+			must(t, s.Replace(all, fmt.Sprint(revision)))
 			reader.read(r.IntN(3))
 		}
-		must(t, f.Bookmark(fmt.Sprint(revision+1)))
+		must(t, s.Bookmark(fmt.Sprint(revision+1)))
 		contents = append(contents, there)
 		for reader.revision <= revision {
 			reader.read(1)
@@ -216,16 +217,16 @@ func testPodFeedRevisions(t *testing.T) {
 		expired += reader.expired
 	}
 	if expired < 100 {
-		t.Errorf("readers were ended %d times: too few to show anything", expired)
+		t.Errorf("%d watches expired, want at least 100 for a meaningful test", expired)
 	}
 }
 
-// feedReader reads a feed as client-go does: it collects the pods of a watch-list, replaces its store with them at
+// simulatedReader reads the cache as client-go does: it collects the pods of a watch-list, replaces its store with them at
 // the closing bookmark, and then applies each event. After each step it compares the store with what the API
 // had at that revision.
-type feedReader struct {
+type simulatedReader struct {
 	t        *testing.T
-	f        feedStore
+	s        store
 	contents func() []map[string]int
 
 	w             watch.Interface
@@ -235,13 +236,13 @@ type feedReader struct {
 	expired       int
 }
 
-func (r *feedReader) begin() {
-	w, err := r.f.watch(r.t.Context(), everyPod, fromTheStart)
+func (r *simulatedReader) begin() {
+	w, err := r.s.watch(r.t.Context(), everyPod, fromStart)
 	must(r.t, err)
 	r.w, r.initial, r.listed = w, true, map[string]int{}
 }
 
-func (r *feedReader) read(n int) {
+func (r *simulatedReader) read(n int) {
 	for range n {
 		synctest.Wait()
 		select {
@@ -253,14 +254,14 @@ func (r *feedReader) read(n int) {
 	}
 }
 
-func (r *feedReader) apply(e watch.Event) {
+func (r *simulatedReader) apply(e watch.Event) {
 	p, ok := e.Object.(*corev1.Pod)
 	if !ok {
 		r.expired++
 		r.begin()
 		return
 	}
-	at := int(revisionOf(p))
+	at, _ := strconv.Atoi(p.ResourceVersion)
 	switch {
 	case r.initial && e.Type == watch.Bookmark:
 		r.store, r.initial, r.revision = r.listed, false, at
@@ -275,19 +276,19 @@ func (r *feedReader) apply(e watch.Event) {
 	r.revision = at
 	if all := r.contents(); at < len(all) {
 		if diff := cmp.Diff(all[at], r.store); diff != "" {
-			r.t.Fatalf("after %s %s the reader is at revision %d, and does not have what the API had then: (-want +got)\n%s", e.Type, p.Name, at, diff)
+			r.t.Fatalf("after %s %s the reader is at revision %d, and differs from the API at that revision: (-want +got)\n%s", e.Type, p.Name, at, diff)
 		}
 	}
 }
 
-// TestPodFeedSlowReader: one who does not read holds nobody up, and is ended when too much
-// waits for it.
-func TestPodFeedSlowReader(t *testing.T) {
-	f := fedWith(t, 5)
-	slow, err := f.watch(t.Context(), everyPod, fromTheStart)
+// TestSlowReader: a reader that does not read blocks nothing, and its watch ends when too many events wait
+// for it.
+func TestSlowReader(t *testing.T) {
+	s := listed(t, 5)
+	slow, err := s.watch(t.Context(), everyPod, fromStart)
 	must(t, err)
-	for i := range mostUnread + 2 {
-		must(t, f.Update(fedPod("a", 6+i, corev1.PodRunning)))
+	for i := range maxUnread + 2 {
+		must(t, s.Update(testPod("a", 6+i, corev1.PodRunning)))
 	}
 	n := 0
 	for e := range slow.ResultChan() {
@@ -295,31 +296,31 @@ func TestPodFeedSlowReader(t *testing.T) {
 			n++
 		}
 	}
-	if n != mostUnread {
-		t.Errorf("%d events came before the end, not %d", n, mostUnread)
+	if n != maxUnread {
+		t.Errorf("%d events before the end, want %d", n, maxUnread)
 	}
-	if _, err := f.watch(t.Context(), everyPod, metav1.ListOptions{ResourceVersion: fmt.Sprint(5 + n)}); err != nil {
-		t.Errorf("it cannot go on where it ended: %v", err)
+	if _, err := s.watch(t.Context(), everyPod, metav1.ListOptions{ResourceVersion: fmt.Sprint(5 + n)}); err != nil {
+		t.Errorf("resume after the last event: %v", err)
 	}
 }
 
-// TestPodFeedRemembers: one may go on after a revision that is remembered, and sees all that
-// came after it.
-func TestPodFeedRemembers(t *testing.T) {
-	f := fedWith(t, 5)
-	last := 5 + 3*mostPast
+// TestResume: a reader can start after each revision whose later changes the cache still has, and observes
+// all of them.
+func TestResume(t *testing.T) {
+	s := listed(t, 5)
+	last := 5 + 3*maxChanges
 	for i := 6; i <= last; i++ {
-		must(t, f.Update(fedPod("a", i, corev1.PodRunning)))
+		must(t, s.Update(testPod("a", i, corev1.PodRunning)))
 	}
-	since := int(f.since)
-	if since <= 5 || last-since < mostPast {
-		t.Fatalf("of %d changes those after %d are remembered", last, since)
+	since := int(s.since)
+	if since <= 5 || last-since < maxChanges {
+		t.Fatalf("of %d changes the cache has those after %d", last, since)
 	}
 	after := func(revision int) (watch.Interface, error) {
-		return f.watch(t.Context(), everyPod, metav1.ListOptions{ResourceVersion: fmt.Sprint(revision)})
+		return s.watch(t.Context(), everyPod, metav1.ListOptions{ResourceVersion: fmt.Sprint(revision)})
 	}
 	if _, err := after(since - 1); !apierrors.IsResourceExpired(err) {
-		t.Errorf("going on after what is forgotten: %v", err)
+		t.Errorf("resume after a revision that was dropped: %v", err)
 	}
 	for _, revision := range []int{since, since + 1, last - 1} {
 		w, err := after(revision)
@@ -328,46 +329,46 @@ func TestPodFeedRemembers(t *testing.T) {
 			t.Errorf("after %d comes %s", revision, got)
 		}
 	}
-	must(t, f.Bookmark(fmt.Sprint(last+7)))
+	must(t, s.Bookmark(fmt.Sprint(last+7)))
 	if _, err := after(last + 7); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestPodFeedForReaders: what readers share is one in memory, and asking it for bytes writes
-// to nothing that others read. List shows what keep takes.
-func TestPodFeedForReaders(t *testing.T) {
+// TestSharedPods: pods of different readers share memory, and encoding a pod does not write to it. List
+// returns the pods that keep selects.
+func TestSharedPods(t *testing.T) {
 	pod := func(name string, revision int, phase corev1.PodPhase) *corev1.Pod {
-		p, limit := fedPod(name, revision, phase), resource.NewQuantity(512<<20, resource.BinarySI)
+		p, limit := testPod(name, revision, phase), resource.NewQuantity(512<<20, resource.BinarySI)
 		p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: limit}}}}
 		return p
 	}
-	f := fedWith(t, 5, pod("a", 3, corev1.PodRunning), pod("b", 4, corev1.PodRunning))
-	must(t, f.Add(pod("c", 6, corev1.PodPending)))
-	list, err := f.list(t.Context(), everyPod)
+	s := listed(t, 5, pod("a", 3, corev1.PodRunning), pod("b", 4, corev1.PodRunning))
+	must(t, s.Add(pod("c", 6, corev1.PodPending)))
+	list, err := s.list(t.Context(), everyPod)
 	must(t, err)
 	var limits []*resource.Quantity
 	for i := range list.Items {
 		limit := list.Items[i].Spec.Volumes[0].EmptyDir.SizeLimit
 		before := *limit
 		if _, err := list.Items[i].Marshal(); err != nil || !reflect.DeepEqual(before, *limit) {
-			t.Errorf("Marshal has written to %s: %v", list.Items[i].Name, err)
+			t.Errorf("Marshal modified %s: %v", list.Items[i].Name, err)
 		}
 		limits = append(limits, limit)
 	}
 	if len(limits) != 3 || limits[0] != limits[1] || limits[1] != limits[2] {
-		t.Errorf("%d limits, not one in memory: %p", len(limits), limits)
+		t.Errorf("%d limits, which do not share memory: %p", len(limits), limits)
 	}
-	if list, err = f.list(t.Context(), running); err != nil || len(list.Items) != 2 {
-		t.Errorf("%d pods run, %v", len(list.Items), err)
+	if list, err = s.list(t.Context(), running); err != nil || len(list.Items) != 2 {
+		t.Errorf("%d running pods, %v", len(list.Items), err)
 	}
 }
 
-// TestPodFeedInformer: an informer over the feed sees every change, with and without
-// initial events in its watch, and a feed refuses to be asked for what it does not show.
-func TestPodFeedInformer(t *testing.T) {
-	f := fedWith(t, 5, fedPod("a", 3, corev1.PodRunning), fedPod("b", 4, corev1.PodPending))
-	client := f.Client(kubernetes.NewForConfigOrDie(&rest.Config{}), "status.phase=Running", running)
+// TestInformer: an informer over the cache observes every change, with and without initial events in its
+// watch; the cache rejects requests with another namespace or selector.
+func TestInformer(t *testing.T) {
+	s := listed(t, 5, testPod("a", 3, corev1.PodRunning), testPod("b", 4, corev1.PodPending))
+	client := s.Client(kubernetes.NewForConfigOrDie(&rest.Config{}), "status.phase=Running", running)
 	all := client.CoreV1().Pods("")
 	selected := func(o *metav1.ListOptions) { o.FieldSelector = "status.phase=Running" }
 	seen := make(chan string, 100)
@@ -395,12 +396,12 @@ func TestPodFeedInformer(t *testing.T) {
 			informer.RunWithContext(ctx)
 		}()
 		got := []string{<-seen}
-		at := int(f.revision)
-		must(t, f.Update(fedPod("b", at+1, corev1.PodRunning)))
+		at := int(s.revision)
+		must(t, s.Update(testPod("b", at+1, corev1.PodRunning)))
 		got = append(got, <-seen)
-		must(t, f.Update(fedPod("b", at+2, corev1.PodRunning)))
+		must(t, s.Update(testPod("b", at+2, corev1.PodRunning)))
 		got = append(got, <-seen)
-		must(t, f.Update(fedPod("b", at+3, corev1.PodPending)))
+		must(t, s.Update(testPod("b", at+3, corev1.PodPending)))
 		got = append(got, <-seen)
 		if diff := cmp.Diff([]string{"add a", "add b", "update b", "delete b"}, got); diff != "" {
 			t.Errorf("initial events %t: (-want +got)\n%s", supported, diff)
@@ -418,22 +419,22 @@ func TestPodFeedInformer(t *testing.T) {
 	}
 }
 
-// watchLists is a client that does, or does not, know initial events.
+// watchLists says whether a client supports initial events in a watch.
 type watchLists bool
 
 func (w watchLists) IsWatchListSemanticsUnSupported() bool { return !bool(w) }
 
-// TestPodFeedRelist: Relist has the feed list all pods again, and its readers get what it had missed.
-func TestPodFeedRelist(t *testing.T) {
-	f := newPodFeed()
+// TestRelist: after Relist the cache lists all pods again, and its readers get the changes that it had missed.
+func TestRelist(t *testing.T) {
+	s := newCache()
 	answers := make(chan []*corev1.Pod, 2)
 	source := &cache.ListWatch{
 		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
-			return nil, errors.New("initial events are asked for")
+			return nil, errors.New("want a watch with initial events, not a list")
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			if !ptr.Deref(o.SendInitialEvents, false) {
-				t.Errorf("a watch after revision %s, without the pods there are", o.ResourceVersion)
+				t.Errorf("a watch after revision %s, without initial events", o.ResourceVersion)
 			}
 			w := watch.NewFakeWithChanSize(10, false)
 			for _, p := range <-answers {
@@ -443,57 +444,56 @@ func TestPodFeedRelist(t *testing.T) {
 			return w, nil
 		},
 	}
-	f.reflector = cache.NewReflectorWithOptions(source, &corev1.Pod{}, feedStore{f}, cache.ReflectorOptions{})
+	s.reflector = cache.NewReflectorWithOptions(source, &corev1.Pod{}, store{s}, cache.ReflectorOptions{})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		f.Run(ctx)
+		s.Run(ctx)
 	}()
-	answers <- []*corev1.Pod{fedPod("a", 3, corev1.PodPending)}
-	w, err := f.watch(ctx, everyPod, fromTheStart)
+	answers <- []*corev1.Pod{testPod("a", 3, corev1.PodPending)}
+	w, err := s.watch(ctx, everyPod, fromStart)
 	must(t, err)
 	read(t, w, 2)
-	answers <- []*corev1.Pod{fedPod("a", 8, corev1.PodRunning)}
-	f.Relist()
+	answers <- []*corev1.Pod{testPod("a", 8, corev1.PodRunning)}
+	s.Relist()
 	expires(t, w)
-	w, err = f.watch(ctx, everyPod, fromTheStart)
+	w, err = s.watch(ctx, everyPod, fromStart)
 	must(t, err)
 	if diff := cmp.Diff([]string{"ADDED a 8 Running"}, read(t, w, 1)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	cancel()
 	<-done
-	(*PodFeed)(nil).Relist() // who has none asks too
+	(*Cache)(nil).Relist() // a controller without a pod cache calls it too
 }
 
-// TestPodFeedEnds: a watch ends with its context, and a feed that knows nothing yet lets
-// nobody wait for longer than they want to.
-func TestPodFeedEnds(t *testing.T) {
-	f := fedWith(t, 5)
+// TestEnds: a watch ends with its context, also while the cache has no list yet.
+func TestEnds(t *testing.T) {
+	s := listed(t, 5)
 	ctx, cancel := context.WithCancel(t.Context())
-	w, err := f.watch(ctx, everyPod, fromTheStart)
+	w, err := s.watch(ctx, everyPod, fromStart)
 	must(t, err)
 	cancel()
 	for range w.ResultChan() {
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(f.readers) > 0 {
-		t.Error("the feed has not forgotten who reads no more")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.readers) > 0 {
+		t.Error("the cache keeps a reader whose watch has ended")
 	}
-	if _, err := newPodFeed().watch(ctx, everyPod, fromTheStart); err == nil {
-		t.Error("a feed that knows nothing shows something")
+	if _, err := newCache().watch(ctx, everyPod, fromStart); err == nil {
+		t.Error("watch of a cache without a list: no error after the context ended")
 	}
 }
 
-// TestPodFeedAddsUp: whatever happens, and whenever a reader begins, what it has seen adds up
-// to the pods that there are, and every event fits those before it.
-func TestPodFeedAddsUp(t *testing.T) {
+// TestEventsAddUp: whatever happens, and whenever a reader starts, the sum of its events is the pods that
+// exist, and every event fits those before it.
+func TestEventsAddUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	phases := []corev1.PodPhase{corev1.PodPending, corev1.PodRunning, corev1.PodSucceeded}
 	for range 300 {
-		f, revision, there := fedWith(t, 1), 1, map[string]corev1.PodPhase{}
+		s, revision, there := listed(t, 1), 1, map[string]corev1.PodPhase{}
 		type reader struct {
 			w    watch.Interface
 			keep func(*corev1.Pod) bool
@@ -502,31 +502,31 @@ func TestPodFeedAddsUp(t *testing.T) {
 		for range 40 {
 			if r.IntN(8) == 0 {
 				keep := []func(*corev1.Pod) bool{everyPod, running}[r.IntN(2)]
-				w, err := f.watch(t.Context(), keep, fromTheStart)
+				w, err := s.watch(t.Context(), keep, fromStart)
 				must(t, err)
 				readers = append(readers, reader{w, keep})
 			}
 			name, phase := string(rune('a'+r.IntN(4))), phases[r.IntN(3)]
 			revision += 1 + r.IntN(3)
-			p := fedPod(name, revision, phase)
+			p := testPod(name, revision, phase)
 			switch _, exists := there[name]; {
 			case exists && r.IntN(3) == 0:
-				must(t, f.Delete(p))
+				must(t, s.Delete(p))
 				delete(there, name)
 			case exists:
-				must(t, f.Update(p))
+				must(t, s.Update(p))
 				there[name] = phase
 			default:
-				must(t, f.Add(p))
+				must(t, s.Add(p))
 				there[name] = phase
 			}
 		}
-		must(t, f.Add(fedPod("last", revision+1, corev1.PodRunning)))
+		must(t, s.Add(testPod("last", revision+1, corev1.PodRunning)))
 		there["last"] = corev1.PodRunning
 		for _, reader := range readers {
 			want := map[string]corev1.PodPhase{}
 			for name, phase := range there {
-				if reader.keep(fedPod(name, 0, phase)) {
+				if reader.keep(testPod(name, 0, phase)) {
 					want[name] = phase
 				}
 			}
@@ -537,7 +537,7 @@ func TestPodFeedAddsUp(t *testing.T) {
 	}
 }
 
-// fold adds events up until the pod "last" has come.
+// fold applies events until that of the pod "last".
 func fold(t *testing.T, w watch.Interface) map[string]corev1.PodPhase {
 	sum := map[string]corev1.PodPhase{}
 	for e := range w.ResultChan() {
@@ -547,7 +547,7 @@ func fold(t *testing.T, w watch.Interface) map[string]corev1.PodPhase {
 		case e.Type == watch.Bookmark:
 			continue
 		case known == (e.Type == watch.Added):
-			t.Fatalf("%s of %s, which is known: %t", e.Type, p.Name, known)
+			t.Fatalf("event %s of pod %s, present: %t", e.Type, p.Name, known)
 		case e.Type == watch.Deleted:
 			delete(sum, p.Name)
 		default:
@@ -561,14 +561,14 @@ func fold(t *testing.T, w watch.Interface) map[string]corev1.PodPhase {
 	return nil
 }
 
-// TestNewPodFeedRequiresRevisions: without client-go's AtomicFIFO its readers could not know what they have seen.
-func TestNewPodFeedRequiresRevisions(t *testing.T) {
-	if _, err := NewPodFeed(&rest.Config{}); err != nil {
+// TestNewRequiresRevisions: without client-go's AtomicFIFO readers could not compare revisions.
+func TestNewRequiresRevisions(t *testing.T) {
+	if _, err := New(&rest.Config{}); err != nil {
 		t.Error(err)
 	}
 	featurestesting.SetFeatureDuringTest(t, features.UnlockWhileProcessingFIFO, false)
 	featurestesting.SetFeatureDuringTest(t, features.AtomicFIFO, false)
-	if _, err := NewPodFeed(&rest.Config{}); err == nil || !strings.Contains(err.Error(), "create pod feed: ") {
+	if _, err := New(&rest.Config{}); err == nil || !strings.Contains(err.Error(), "create pod cache: ") {
 		t.Errorf("error %v", err)
 	}
 }

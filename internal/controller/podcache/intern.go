@@ -1,4 +1,4 @@
-package stages
+package podcache
 
 import (
 	"sync"
@@ -9,31 +9,30 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// mostSamples bounds what sharing itself may keep.
-const mostSamples = 4096
+// maxSamples is how many sample pods an Interner keeps.
+const maxSamples = 4096
 
-// sharer lets pods that came from one template share the parts that are equal:
-// of 100,000 pods of a hundred ReplicaSets all but a hundred then hold little
-// more than their name, addresses and times. It changes nothing that can be
-// read; shared parts are never written to, as nothing in the cache is.
-type sharer struct {
+// Interner makes pods of one template share the memory of their equal parts: of 100,000 pods of a
+// hundred ReplicaSets, each pod but the first hundred then holds little more than its name, addresses
+// and times. What is read from a pod does not change. Shared parts must not be modified, as nothing in
+// a cache may be. The zero value is ready for use.
+type Interner struct {
 	mu      sync.Mutex
 	samples map[types.UID]*corev1.Pod
 }
 
-// smaller makes a pod small before it is cached, and fit for readers who do not know of each
-// other: a quantity keeps its text when it is first asked for it, so that is done here
-// (Size asks all that can keep it), before anybody else has the pod.
-func (s *sharer) smaller(p *corev1.Pod) {
-	withoutManagedFields(p)
-	s.pod(p)
+// Intern drops the managed fields of p and lets p share memory with earlier pods. It also makes p safe
+// for concurrent readers: a quantity caches its text when that is first asked for, so Size, which asks
+// for all of them, is called before any reader has p.
+func (s *Interner) Intern(p *corev1.Pod) {
+	p.ManagedFields = nil
+	s.shareParts(p)
 	_ = p.Size()
 }
 
-// pod takes over equal parts from an earlier pod of the same controller, or of
-// the same namespace for pods without one. A pod that is being deleted will not
-// be there for long.
-func (s *sharer) pod(p *corev1.Pod) {
+// shareParts shares equal parts with an earlier pod of the same controller, or of the same namespace
+// for a pod without one. A pod that is being deleted is skipped, because it soon leaves the cache.
+func (s *Interner) shareParts(p *corev1.Pod) {
 	if p.DeletionTimestamp != nil {
 		return
 	}
@@ -44,7 +43,7 @@ func (s *sharer) pod(p *corev1.Pod) {
 	s.mu.Lock()
 	sample := s.samples[key]
 	if sample == nil {
-		if s.samples == nil || len(s.samples) >= mostSamples {
+		if s.samples == nil || len(s.samples) >= maxSamples {
 			s.samples = map[types.UID]*corev1.Pod{}
 		}
 		s.samples[key] = p
@@ -58,7 +57,7 @@ func (s *sharer) pod(p *corev1.Pod) {
 	shareStatus(&sample.Status, &p.Status)
 }
 
-// share makes *b be *a where the two are equal.
+// share sets *b to *a if the two are semantically equal, and reports whether they are.
 func share[T any](a, b *T) bool {
 	if !equality.Semantic.DeepEqual(*a, *b) {
 		return false
@@ -67,8 +66,8 @@ func share[T any](a, b *T) bool {
 	return true
 }
 
-// sharePointer, shareList and shareMap are share where there mostly is nothing,
-// which is seen without reflection.
+// sharePointer, shareList and shareMap call share only if there is something to share: most fields are
+// empty, and share uses reflection.
 func sharePointer[T any](a, b **T) {
 	if *a != nil && *b != nil {
 		share(a, b)
@@ -85,23 +84,23 @@ func shareMap[M ~map[K]V, K comparable, V any](a, b *M) {
 	}
 }
 
-// shareEach shares the elements of two slices one by one with each.
+// shareEach calls each for the elements of two slices in pairs.
 func shareEach[T any](a, b []T, each func(a, b *T)) {
 	for i := range min(len(a), len(b)) {
 		each(&a[i], &b[i])
 	}
 }
 
-// text shares strings.
-func text[T ~string](a, b *T) {
+// shareText shares the bytes of equal strings.
+func shareText[T ~string](a, b *T) {
 	if *a == *b {
 		*b = *a
 	}
 }
 
 func shareMeta(a, b *metav1.ObjectMeta) {
-	text(&a.GenerateName, &b.GenerateName)
-	text(&a.Namespace, &b.Namespace)
+	shareText(&a.GenerateName, &b.GenerateName)
+	shareText(&a.Namespace, &b.Namespace)
 	shareMap(&a.Labels, &b.Labels)
 	shareMap(&a.Annotations, &b.Annotations)
 	shareList(&a.OwnerReferences, &b.OwnerReferences)
@@ -109,13 +108,13 @@ func shareMeta(a, b *metav1.ObjectMeta) {
 }
 
 func shareSpec(a, b *corev1.PodSpec) {
-	text(&a.NodeName, &b.NodeName)
-	text(&a.ServiceAccountName, &b.ServiceAccountName)
-	text(&a.DeprecatedServiceAccount, &b.DeprecatedServiceAccount)
-	text(&a.SchedulerName, &b.SchedulerName)
-	text(&a.PriorityClassName, &b.PriorityClassName)
-	text(&a.DNSPolicy, &b.DNSPolicy)
-	text(&a.RestartPolicy, &b.RestartPolicy)
+	shareText(&a.NodeName, &b.NodeName)
+	shareText(&a.ServiceAccountName, &b.ServiceAccountName)
+	shareText(&a.DeprecatedServiceAccount, &b.DeprecatedServiceAccount)
+	shareText(&a.SchedulerName, &b.SchedulerName)
+	shareText(&a.PriorityClassName, &b.PriorityClassName)
+	shareText(&a.DNSPolicy, &b.DNSPolicy)
+	shareText(&a.RestartPolicy, &b.RestartPolicy)
 	shareMap(&a.NodeSelector, &b.NodeSelector)
 	sharePointer(&a.Affinity, &b.Affinity)
 	shareList(&a.Tolerations, &b.Tolerations)
@@ -132,8 +131,8 @@ func shareSpec(a, b *corev1.PodSpec) {
 	sharePointer(&a.EnableServiceLinks, &b.EnableServiceLinks)
 	sharePointer(&a.TerminationGracePeriodSeconds, &b.TerminationGracePeriodSeconds)
 	sharePointer(&a.ActiveDeadlineSeconds, &b.ActiveDeadlineSeconds)
-	// The name of the token volume is drawn for each pod, so volumes and
-	// containers are rarely equal as a whole.
+	// The name of the token volume is random for each pod, so volumes and containers are rarely equal as
+	// a whole.
 	if !shareList(&a.Volumes, &b.Volumes) {
 		shareEach(a.Volumes, b.Volumes, func(a, b *corev1.Volume) { share(&a.VolumeSource, &b.VolumeSource) })
 	}
@@ -146,12 +145,12 @@ func shareSpec(a, b *corev1.PodSpec) {
 }
 
 func shareContainer(a, b *corev1.Container) {
-	text(&a.Name, &b.Name)
-	text(&a.Image, &b.Image)
-	text(&a.WorkingDir, &b.WorkingDir)
-	text(&a.TerminationMessagePath, &b.TerminationMessagePath)
-	text(&a.TerminationMessagePolicy, &b.TerminationMessagePolicy)
-	text(&a.ImagePullPolicy, &b.ImagePullPolicy)
+	shareText(&a.Name, &b.Name)
+	shareText(&a.Image, &b.Image)
+	shareText(&a.WorkingDir, &b.WorkingDir)
+	shareText(&a.TerminationMessagePath, &b.TerminationMessagePath)
+	shareText(&a.TerminationMessagePolicy, &b.TerminationMessagePolicy)
+	shareText(&a.ImagePullPolicy, &b.ImagePullPolicy)
 	shareList(&a.Command, &b.Command)
 	shareList(&a.Args, &b.Args)
 	shareList(&a.Ports, &b.Ports)
@@ -167,27 +166,27 @@ func shareContainer(a, b *corev1.Container) {
 	sharePointer(&a.SecurityContext, &b.SecurityContext)
 	sharePointer(&a.RestartPolicy, &b.RestartPolicy)
 	if !shareList(&a.VolumeMounts, &b.VolumeMounts) {
-		shareEach(a.VolumeMounts, b.VolumeMounts, func(a, b *corev1.VolumeMount) { text(&a.MountPath, &b.MountPath) })
+		shareEach(a.VolumeMounts, b.VolumeMounts, func(a, b *corev1.VolumeMount) { shareText(&a.MountPath, &b.MountPath) })
 	}
 }
 
 func shareStatus(a, b *corev1.PodStatus) {
-	text(&a.Phase, &b.Phase)
-	text(&a.QOSClass, &b.QOSClass)
-	text(&a.HostIP, &b.HostIP)
+	shareText(&a.Phase, &b.Phase)
+	shareText(&a.QOSClass, &b.QOSClass)
+	shareText(&a.HostIP, &b.HostIP)
 	shareList(&a.HostIPs, &b.HostIPs)
 	shareEach(a.Conditions, b.Conditions, func(a, b *corev1.PodCondition) {
-		text(&a.Type, &b.Type)
-		text(&a.Status, &b.Status)
-		text(&a.Reason, &b.Reason)
+		shareText(&a.Type, &b.Type)
+		shareText(&a.Status, &b.Status)
+		shareText(&a.Reason, &b.Reason)
 	})
 	shareEach(a.InitContainerStatuses, b.InitContainerStatuses, shareContainerStatus)
 	shareEach(a.ContainerStatuses, b.ContainerStatuses, shareContainerStatus)
 }
 
 func shareContainerStatus(a, b *corev1.ContainerStatus) {
-	text(&a.Name, &b.Name)
-	text(&a.Image, &b.Image)
-	text(&a.ImageID, &b.ImageID)
+	shareText(&a.Name, &b.Name)
+	shareText(&a.Image, &b.Image)
+	shareText(&a.ImageID, &b.ImageID)
 	sharePointer(&a.Started, &b.Started)
 }

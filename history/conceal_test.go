@@ -2,8 +2,6 @@ package history_test
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -55,18 +53,5 @@ func TestConcealArguments(t *testing.T) {
 	keep := []string{"bin/manager", "--leader-elect=false", "--metrics-bind-address=127.0.0.1:{{port:metrics}}", "--kubeconfig={{kubeconfig}}", "https://example.com:443/x", "-v=4", "https://{{name}}/a@b"}
 	if got := history.ConcealArguments(keep); !slices.Equal(got, keep) {
 		t.Errorf("%q", got)
-	}
-}
-
-// TestFileMode: a record is for its owner alone.
-func TestFileMode(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "run.jsonl")
-	run := &history.Run{Header: history.Header{Format: history.Format}}
-	if err := history.WriteFile(file, run); err != nil {
-		t.Fatal(err)
-	}
-	info, err := os.Stat(file)
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v, %v", info.Mode(), err)
 	}
 }

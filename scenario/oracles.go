@@ -42,7 +42,7 @@ type parameters[P any] interface {
 
 // oracle makes an entry of the table: parameters of type P are decoded and checked, and what
 // is in order is made a promise.
-func oracle[P any, PP parameters[P]](name, sentence string, where place, make func(P) promise) entry {
+func oracle[P any, PP parameters[P]](name, sentence string, where place, build func(P) promise) entry {
 	return entry{name, sentence, where, reflect.TypeFor[P](), func(c *checker, with at) promise {
 		var params P
 		before := len(c.all)
@@ -55,13 +55,13 @@ func oracle[P any, PP parameters[P]](name, sentence string, where place, make fu
 		if len(c.all) > before {
 			return promise{}
 		}
-		return make(params)
+		return build(params)
 	}}
 }
 
 // simple is an oracle that does not follow a run.
-func simple[P any, PP parameters[P]](name, sentence string, where place, make func(P) invariant.Invariant) entry {
-	return oracle[P, PP](name, sentence, where, func(p P) promise { return steady(make(p)) })
+func simple[P any, PP parameters[P]](name, sentence string, where place, build func(P) invariant.Invariant) entry {
+	return oracle[P, PP](name, sentence, where, func(p P) promise { return steady(build(p)) })
 }
 
 // table has every oracle, in the order in which people are told of them. It is made by a

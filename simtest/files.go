@@ -37,13 +37,13 @@ func (p *player) keep(run, nearest *history.Run) (string, error) {
 		return "", err
 	}
 	file := filepath.Join(dir, run.Hash().String()+".jsonl")
-	if err := history.WriteFile(file, run); err != nil {
+	if err := report.WriteFile(file, run); err != nil {
 		return "", err
 	}
 	if nearest == nil {
 		return file, nil
 	}
-	return file, history.WriteFile(report.NearestFile(file), nearest)
+	return file, report.WriteFile(report.NearestFile(file), nearest)
 }
 
 // remembered are the plans of the runs that were kept. A file that cannot be read is

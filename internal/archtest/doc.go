@@ -1,10 +1,14 @@
-// Package archtest keeps the house in order: a test that reads `go list -json ./...` and fails, with the reason, when
-// an import goes up a floor, when a pure package reaches for a clock or a client, or when a file outgrows its reader.
+// Package archtest checks the architecture: a test reads `go list -deps -json ./...` and the sources, and fails with the
+// reason.
 //
-// The table of floors is in floors.go, and a new package has to be entered there: where it stands is a decision, not an
-// accident. Only what is built into the packages is judged; what their tests import is their own affair.
+// It reports imports that go up a floor, directly or through other packages; a clock, a client, a goroutine or a file in a
+// package that must not use one; long files and short package comments; declarations that hide a predeclared identifier;
+// exported API that mentions a type of internal/...; and words that docs/reference/glossary.md retires.
 //
-// It is not a linter for style; gofmt, go vet and staticcheck do that. Nothing imports it.
+// The table of floors is in floors.go. A new package must be entered there: its place is a decision. Only what is built
+// into the packages is checked; their tests may import what they need, and only the words of tests are checked.
 //
-// Floor: beside the house, tests only.
+// It is not a linter for style; gofmt, go vet and staticcheck are. No package imports it.
+//
+// Floor: outside the layers, tests only.
 package archtest

@@ -5,7 +5,7 @@ import "strings"
 // Module is the path that all our packages begin with.
 const Module = "github.com/rehearse-k8s/rehearse"
 
-// floors says where each part of the house stands. A package belongs to the longest entry that is its path or
+// floors maps each part of the module to its floor. A package belongs to the longest entry that is its path or
 // a parent of it; packages of the same entry may import each other.
 var floors = map[string]int{
 	"api":                           0,
@@ -45,10 +45,10 @@ var floors = map[string]int{
 	"test":                          outside,
 }
 
-// outside is beside the house: it may use everything, and nothing may use it.
+// outside is the floor of tests, examples and benchmarks: they may import everything, and no package may import them.
 const outside = 99
 
-// level are the imports between equals that are allowed; the reason is that one is made of the other.
+// level lists the imports that are allowed between packages of one floor, because one is built from the other.
 var level = map[[2]string]bool{
 	{"internal/cli", "cluster"}:                                        true,
 	{"internal/cli", "internal/rehearsal"}:                             true,
@@ -67,16 +67,16 @@ var level = map[[2]string]bool{
 	{"internal/controller/stages", "internal/controller/podcache"}:     true,
 }
 
-// never are imports that a floor would allow and that must not be, with the reason.
+// never lists imports that the floors would allow and that are wrong all the same, with the reason.
 var never = map[[2]string]string{
-	{"simtest", "cluster"}:                 "a user's test must not link a scheduler; upstream's controllers come through a package of their own",
-	{"internal/cli", "internal/apiserver"}: "the command line speaks to a cluster through package cluster and a kubeconfig",
+	{"simtest", "cluster"}:                 "a user's test must not link a scheduler; the upstream controllers have a package of their own, simtest/kubecontrollers",
+	{"internal/cli", "internal/apiserver"}: "the command line uses a cluster through package cluster and a kubeconfig",
 }
 
-// words that are no names of packages: they say where code was put, not what it does.
+// banned are words that are not names of packages: they do not name what the code does.
 var banned = []string{"util", "utils", "common", "helper", "helpers", "pkg", "misc", "shared", "base"}
 
-// place is the entry of floors that a package path belongs to.
+// place returns the entry of floors that a package path belongs to, and its floor.
 func place(path string) (entry string, floor int, ok bool) {
 	for e := strings.TrimPrefix(path, Module+"/"); ; {
 		if f, ok := floors[e]; ok {

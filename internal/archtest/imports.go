@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Package is what is used of an entry of `go list -json`.
+// Package holds the fields of an entry of `go list -json` that the checks read.
 type Package struct {
 	ImportPath   string
 	Dir          string
@@ -17,9 +17,10 @@ type Package struct {
 	TestGoFiles  []string
 	XTestGoFiles []string
 	Imports      []string
+	DepOnly      bool // listed only because a package of the module imports it
 }
 
-// ban is an import that some packages must do without.
+// ban is an import that some packages must not have.
 type ban struct {
 	prefix string // of the import path, at a path boundary
 	reason string
@@ -29,13 +30,13 @@ var (
 	clients = []ban{
 		{"k8s.io/client-go", "no client below F3: the seam is HTTP"},
 		{"sigs.k8s.io/controller-runtime", "no client below F3: the seam is HTTP"},
-		{"k8s.io/kubernetes", "upstream's programs are put together in apiserver and cluster"},
+		{"k8s.io/kubernetes", "the upstream programs are linked by internal/apiserver and cluster only"},
 	}
 	logs = []ban{
-		{"log", "F0 to F2 do not log: they return values, and whoever calls them decides what is worth a line"},
-		{"log/slog", "F0 to F2 do not log: they return values, and whoever calls them decides what is worth a line"},
-		{"k8s.io/klog", "F0 to F2 do not log: they return values, and whoever calls them decides what is worth a line"},
-		{"github.com/go-logr", "F0 to F2 do not log: they return values, and whoever calls them decides what is worth a line"},
+		{"log", "F0 to F2 do not log: they return values, and the caller decides what to log"},
+		{"log/slog", "F0 to F2 do not log: they return values, and the caller decides what to log"},
+		{"k8s.io/klog", "F0 to F2 do not log: they return values, and the caller decides what to log"},
+		{"github.com/go-logr", "F0 to F2 do not log: they return values, and the caller decides what to log"},
 	}
 	commandLine = []ban{
 		{"github.com/spf13/cobra", "flags and commands belong to internal/cli"},
@@ -46,7 +47,7 @@ var (
 	network = []ban{{"net", "no network on F0 and F1"}}
 	server  = []ban{{"k8s.io/apiserver", "of the packages below F3 only store speaks the API server's storage interface"}}
 	impure  = []ban{
-		{"context", "F1 is pure: nothing in it waits, so nothing can be cancelled"},
+		{"context", "F1 is pure: it never waits, so there is nothing to cancel"},
 		{"sync", "F1 is pure: one goroutine, no locks"},
 		{"os", "F1 is pure: no files, no environment"},
 		{"math/rand", "F1 is pure: math/rand/v2 with a keyed source, never a global one"},
@@ -55,7 +56,7 @@ var (
 	}
 )
 
-// bansFor are the imports that a place must do without.
+// bansFor returns the imports that the packages of an entry must not have.
 func bansFor(entry string, floor int) []ban {
 	if floor > 2 {
 		if entry == "internal/cli" || entry == "cmd/rehearse" || floor == outside {
@@ -80,23 +81,26 @@ func (b ban) hits(path string) bool {
 	return path == b.prefix || strings.HasPrefix(path, b.prefix+"/")
 }
 
-// CheckImports judges where packages stand and what they import.
+// CheckImports checks the names, the floors and the direct imports of packages.
 func CheckImports(packages []Package) (violations []string) {
 	for _, p := range packages {
+		if p.DepOnly {
+			continue
+		}
 		for _, part := range strings.Split(strings.TrimPrefix(p.ImportPath, Module), "/") {
 			if slices.Contains(banned, part) {
-				violations = append(violations, fmt.Sprintf("%s: %q is no name for a package: say what it does", p.ImportPath, part))
+				violations = append(violations, fmt.Sprintf("%s: %q is not a name for a package: name what it does", p.ImportPath, part))
 			}
 		}
 		entry, floor, ok := place(p.ImportPath)
 		if !ok {
-			violations = append(violations, fmt.Sprintf("%s stands on no floor: decide, and enter it in internal/archtest/floors.go", p.ImportPath))
+			violations = append(violations, fmt.Sprintf("%s has no floor: decide, and enter it in internal/archtest/floors.go", p.ImportPath))
 			continue
 		}
 		bans := bansFor(entry, floor)
 		for _, path := range p.Imports {
 			if strings.HasPrefix(path, Module+"/") {
-				if reason := judge(entry, floor, path); reason != "" {
+				if reason := checkImport(entry, floor, path); reason != "" {
 					violations = append(violations, fmt.Sprintf("%s imports %s: %s", p.ImportPath, path, reason))
 				}
 				continue
@@ -112,8 +116,8 @@ func CheckImports(packages []Package) (violations []string) {
 	return violations
 }
 
-// judge says what is wrong with an import of one of our packages, "" if nothing is.
-func judge(entry string, floor int, path string) string {
+// checkImport returns why an import of a package of this module is wrong, "" if it is right.
+func checkImport(entry string, floor int, path string) string {
 	to, toFloor, ok := place(path)
 	switch {
 	case !ok:
@@ -123,11 +127,11 @@ func judge(entry string, floor int, path string) string {
 	case never[[2]string{entry, to}] != "":
 		return never[[2]string{entry, to}]
 	case toFloor == outside:
-		return to + " is beside the house, and nothing in it may depend on that"
+		return to + " is outside the layers, and no package in them may import it"
 	case floor == outside || toFloor < floor || level[[2]string{entry, to}]:
 		return ""
 	case toFloor == floor:
-		return fmt.Sprintf("both are on F%d, and between equals only the edges listed in internal/archtest/floors.go are allowed", floor)
+		return fmt.Sprintf("both are on F%d, and on one floor only the imports listed in internal/archtest/floors.go are allowed", floor)
 	}
 	return fmt.Sprintf("that goes up from F%d to F%d; imports go down only", floor, toFloor)
 }

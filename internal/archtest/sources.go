@@ -21,19 +21,23 @@ const (
 
 var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
 
-// clock and dice are what a pure package must get as arguments.
 var (
+	// clock are the functions of package time that read or wait for a clock.
 	clock = []string{"Now", "Since", "Until", "After", "AfterFunc", "Sleep", "Tick", "NewTimer", "NewTicker"}
 	// seeded are the names of math/rand/v2 that do not touch the global source.
 	seeded = []string{"New", "NewPCG", "NewChaCha8", "NewZipf", "Rand", "Source", "PCG", "ChaCha8", "Zipf"}
-	// listeners open doors; below F3 there are none.
+	// files are the imports that open files.
+	files = []string{"os", "io/fs", "io/ioutil", "path/filepath"}
+	// listeners are names of net and net/http that listen on sockets, which only F3 and above may do.
 	listeners = []string{"ListenAndServe", "ListenAndServeTLS", "Serve", "ServeTLS", "Server", "Listen", "ListenTCP", "ListenPacket"}
 )
 
-// CheckSources judges the files of one package.
+// CheckSources checks the files of one package.
 func CheckSources(p Package) (violations []string, err error) {
 	entry, floor, _ := place(p.ImportPath)
 	comment := 0
+	set := token.NewFileSet()
+	var parsed []*ast.File
 	built := slices.Concat(p.GoFiles, p.CgoFiles, p.IgnoredFiles)
 	for _, name := range slices.Concat(built, p.TestGoFiles, p.XTestGoFiles) {
 		path := filepath.Join(p.Dir, name)
@@ -47,32 +51,37 @@ func CheckSources(p Package) (violations []string, err error) {
 		where := p.ImportPath + "/" + name
 		lines := strings.Count(string(src), "\n")
 		if lines > maxLines {
-			violations = append(violations, fmt.Sprintf("%s has %d lines; more than %d is more than one subject: split it", where, lines, maxLines))
+			violations = append(violations, fmt.Sprintf("%s has %d lines; at most %d are allowed: split it by subject", where, lines, maxLines))
 		}
 		if entry == "cmd/rehearse" && name == "main.go" && lines > maxMainLines {
-			violations = append(violations, fmt.Sprintf("%s has %d lines, not at most %d: code belongs where it can be tested", where, lines, maxMainLines))
+			violations = append(violations, fmt.Sprintf("%s has %d lines; at most %d are allowed: put code where it can be tested", where, lines, maxMainLines))
 		}
 		if !slices.Contains(built, name) {
 			continue
 		}
-		set := token.NewFileSet()
 		file, err := parser.ParseFile(set, path, src, parser.ParseComments)
 		if err != nil {
 			return nil, err
 		}
 		comment = max(comment, commentLines(file))
-		for _, v := range checkFile(set, file, floor) {
+		parsed = append(parsed, file)
+		for _, v := range checkFile(set, file, entry, floor) {
+			violations = append(violations, p.ImportPath+"/"+v)
+		}
+	}
+	if slices.Contains(public, entry) {
+		for _, v := range checkExported(set, parsed) {
 			violations = append(violations, p.ImportPath+"/"+v)
 		}
 	}
 	if len(built) > 0 && comment < minComment {
-		violations = append(violations, fmt.Sprintf("%s: its package comment has %d lines, not %d: say what it is, what it is not, and its floor",
+		violations = append(violations, fmt.Sprintf("%s: its package comment has %d lines; it needs %d: say what it is, what it is not, and its floor",
 			p.ImportPath, comment, minComment))
 	}
 	return violations, nil
 }
 
-// commentLines counts the lines of a package comment, blank ones and all.
+// commentLines counts the lines of a package comment, including blank ones.
 func commentLines(f *ast.File) int {
 	if f.Doc == nil {
 		return 0
@@ -84,21 +93,10 @@ func commentLines(f *ast.File) int {
 	return n
 }
 
-// checkFile finds the calls that a floor must do without.
-func checkFile(set *token.FileSet, f *ast.File, floor int) (violations []string) {
-	names := map[string]string{} // the name in this file -> import path
-	for _, i := range f.Imports {
-		path, _ := strconv.Unquote(i.Path.Value)
-		name := path[strings.LastIndexByte(path, '/')+1:]
-		if path == "math/rand/v2" {
-			name = "rand"
-		}
-		if i.Name != nil {
-			name = i.Name.Name
-		}
-		names[name] = path
-	}
-	complain := func(pos token.Pos, format string, args ...any) {
+// checkFile reports the calls, imports and declarations of a file that its floor must not have.
+func checkFile(set *token.FileSet, f *ast.File, entry string, floor int) (violations []string) {
+	names := importNames(f)
+	report := func(pos token.Pos, format string, args ...any) {
 		at := set.Position(pos)
 		violations = append(violations, fmt.Sprintf("%s:%d: ", filepath.Base(at.Filename), at.Line)+fmt.Sprintf(format, args...))
 	}
@@ -106,30 +104,37 @@ func checkFile(set *token.FileSet, f *ast.File, floor int) (violations []string)
 		switch n := n.(type) {
 		case *ast.GoStmt:
 			if floor == 1 {
-				complain(n.Pos(), "F1 is pure: no goroutines")
+				report(n.Pos(), "F1 is pure: no goroutines")
 			}
 		case *ast.SelectorExpr:
 			x, ok := n.X.(*ast.Ident)
 			if !ok || x.Obj != nil { // Obj: a local variable of that name
 				return true
 			}
-			if reason := checkSelector(names[x.Name], n.Sel.Name, floor); reason != "" {
-				complain(n.Pos(), "%s.%s: %s", x.Name, n.Sel.Name, reason)
+			if reason := checkSelector(names[x.Name], n.Sel.Name, entry, floor); reason != "" {
+				report(n.Pos(), "%s.%s: %s", x.Name, n.Sel.Name, reason)
 			}
 		}
 		return true
 	})
-	return violations
+	if entry == "history" {
+		for _, i := range f.Imports {
+			if path, _ := strconv.Unquote(i.Path.Value); slices.Contains(files, path) {
+				report(i.Pos(), "imports %s: history reads and writes streams; its callers open files", path)
+			}
+		}
+	}
+	return append(violations, checkBuiltins(set, f)...)
 }
 
-func checkSelector(path, name string, floor int) string {
+func checkSelector(path, name, entry string, floor int) string {
 	switch {
-	case path == "time" && floor <= 1 && slices.Contains(clock, name):
-		return "the time is an argument here, not something to be asked for"
+	case path == "time" && (floor <= 1 || entry == "internal/sim") && slices.Contains(clock, name):
+		return "the time is an argument here; do not read a clock"
 	case path == "math/rand/v2" && floor <= 1 && !slices.Contains(seeded, name):
-		return "that draws from the process's global source; randomness is keyed and comes as an argument"
+		return "this draws from the global source of the process; randomness is keyed and comes as an argument"
 	case (path == "net/http" || path == "net") && floor <= 2 && slices.Contains(listeners, name):
-		return "doors are opened on F3 and above"
+		return "listeners belong to F3 and above"
 	}
 	return ""
 }

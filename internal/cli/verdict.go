@@ -160,14 +160,14 @@ func (v *verdicts) keep(s *scenario.Scenario, command []string, f *sim.Failure) 
 	}
 	file := filepath.Join(dir, f.Run.Hash().String()+".jsonl")
 	f.Run.Command = command
-	if err := history.WriteFile(file, f.Run); err != nil {
+	if err := report.WriteFile(file, f.Run); err != nil {
 		return "", err
 	}
 	if f.Nearest == nil {
 		return file, nil
 	}
 	f.Nearest.Command = command
-	return file, history.WriteFile(report.NearestFile(file), f.Nearest)
+	return file, report.WriteFile(report.NearestFile(file), f.Nearest)
 }
 
 // tell prints the verdict of a scenario for people.

@@ -1,12 +1,11 @@
-// Package cli is the command line: cobra commands, streams, printers and exit codes.
+// Package cli is the command line: the root command, help topics and Main.
 //
-// Data goes to stdout and everything else to stderr; an error is one line that names the flag, file or value and says
-// what to do; the exit code is 0 (fine), 1 (failed), 2 (usage), 3 (nobody can tell) or 130 (interrupted), decided in one place (errors.go).
-// Streams, environment, signals and the way a cluster is started are fields of app, never globals, so that a whole
-// command can be run by a unit test.
+// Each family of commands has its package: cluster (up, down, list, kubectl), scale, simulate, stage (lint, explain, play)
+// and test (test, replay, report). Package console has what they share: streams, output formats, logs, errors, exit codes
+// and signals; package target finds the cluster that a command line means. Packages kubeconfig and statedir own the files
+// of a user's machine. The scripts in testdata test the whole command line with real processes.
 //
-// It decides nothing about Kubernetes: a cluster is package cluster's, kubeconfig files are package kubeconfig's, and
-// what is known about running clusters is package statedir's. Nothing imports this package but cmd/rehearse.
+// It decides nothing about Kubernetes; the public packages do. Nothing imports this package but cmd/rehearse.
 //
 // Floor: F4.
 package cli

@@ -14,6 +14,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/rehearse-k8s/rehearse/cluster"
+	clustercmd "github.com/rehearse-k8s/rehearse/internal/cli/cluster"
+	"github.com/rehearse-k8s/rehearse/internal/cli/target"
 )
 
 // fake stands in for a cluster where only the life of a process, its files and its signals matter: a TLS socket
@@ -29,7 +31,7 @@ type fake struct {
 
 // startFake does what the environment variable says:
 // "ok", "fail: MESSAGE", "usage: MESSAGE", "slow" (until the context ends), "break" (ends by itself), "die", "stuck".
-func startFake(ctx context.Context, o cluster.Options) (running, error) {
+func startFake(ctx context.Context, o cluster.Options) (clustercmd.Running, error) {
 	mode, message, _ := strings.Cut(os.Getenv("REHEARSE_TEST_FAKE"), ": ")
 	switch mode {
 	case "fail":
@@ -85,7 +87,7 @@ func (f *fake) Stop() {
 }
 
 func (f *fake) Kubeconfig() *clientcmdapi.Config {
-	name := contextName(f.name)
+	name := target.ContextName(f.name)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: f.server.Certificate().Raw})
 	c := clientcmdapi.NewConfig()
 	c.Clusters[name] = &clientcmdapi.Cluster{Server: f.URL(), CertificateAuthorityData: ca}

@@ -15,6 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/rehearse-k8s/rehearse/internal/cli/console"
 )
 
 // roomBytes is how large a file of the cluster may become in TestFullDisk: less
@@ -43,8 +45,8 @@ func TestFullDisk(t *testing.T) {
 		t.Fatalf("%d writes of 1 MB were acknowledged, and the limit of %d MB stopped none: %v", len(acknowledged), roomBytes>>20, ctx.Err())
 	}
 	_ = cluster.Wait()
-	if code := cluster.ProcessState.ExitCode(); code != exitFailed {
-		t.Errorf("exit code %d, want %d", code, exitFailed)
+	if code := cluster.ProcessState.ExitCode(); code != console.ExitFailed {
+		t.Errorf("exit code %d, want %d", code, console.ExitFailed)
 	}
 	said := strings.Split(strings.TrimSpace(cluster.Stderr.(*bytes.Buffer).String()), "\n")
 	if len(said) != 2 || !strings.Contains(said[1], "the embedded etcd stopped") || !strings.Contains(said[1], filepath.Join(home, "data")) {

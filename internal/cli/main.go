@@ -2,36 +2,25 @@ package cli
 
 import (
 	"context"
-	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/rehearse-k8s/rehearse/cluster"
+	clustercmd "github.com/rehearse-k8s/rehearse/internal/cli/cluster"
+	"github.com/rehearse-k8s/rehearse/internal/cli/console"
+	"github.com/rehearse-k8s/rehearse/internal/cli/scale"
+	"github.com/rehearse-k8s/rehearse/internal/cli/simulate"
+	"github.com/rehearse-k8s/rehearse/internal/cli/stage"
+	"github.com/rehearse-k8s/rehearse/internal/cli/test"
 	"github.com/rehearse-k8s/rehearse/internal/gcpace"
 	"github.com/rehearse-k8s/rehearse/internal/version"
 )
 
-// running is what a command needs of a started cluster; *cluster.Cluster is one.
-type running interface {
-	URL() string
-	Kubeconfig() *clientcmdapi.Config
-	Done() <-chan struct{}
-	Err() error
-	Stop()
-}
-
 // app is one run of the program with everything it touches outside itself.
 type app struct {
-	Streams
-	getenv     func(string) string
-	now        func() time.Time
-	start      func(context.Context, cluster.Options) (running, error)
-	signals    func() (<-chan os.Signal, func())
-	executable func() (string, error)
-	exit       func(int)
+	*console.Console
+	start clustercmd.Start
 
 	ran bool // a command's own code was reached: before that, every error is a usage error
 }
@@ -42,10 +31,8 @@ func init() { pflag.CommandLine = pflag.NewFlagSet("rehearse", pflag.ContinueOnE
 
 func newApp(streams Streams) *app {
 	return &app{
-		Streams: streams,
-		getenv:  os.Getenv,
-		now:     time.Now,
-		start: func(ctx context.Context, o cluster.Options) (running, error) {
+		Console: console.New(streams),
+		start: func(ctx context.Context, o cluster.Options) (clustercmd.Running, error) {
 			go gcpace.Run(ctx) // this process is a cluster from here on
 			c, err := cluster.Start(ctx, o)
 			if err != nil {
@@ -53,11 +40,14 @@ func newApp(streams Streams) *app {
 			}
 			return c, nil
 		},
-		signals:    notifySignals,
-		executable: os.Executable,
-		exit:       os.Exit,
 	}
 }
+
+// Streams are the three standard streams of a run.
+type Streams = console.Streams
+
+// StdStreams returns the streams of the process.
+func StdStreams() Streams { return console.StdStreams() }
 
 // Main runs the program with these arguments (without the program's name) and returns its exit code.
 func Main(ctx context.Context, args []string, streams Streams) int {
@@ -72,19 +62,19 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root.SetErr(a.Err)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
-		return exitOK
+		return console.ExitOK
 	}
-	if !a.ran && exitCode(err) == exitFailed {
-		err = &UsageError{parserMessage(err)}
+	if !a.ran && console.ExitCode(err) == console.ExitFailed {
+		err = console.ParserError(err)
 	}
-	a.report(err, cmd.CommandPath())
-	return exitCode(err)
+	a.Report(err, cmd.CommandPath())
+	return console.ExitCode(err)
 }
 
 func (a *app) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "rehearse",
-		Short: "Try Kubernetes controllers before they meet a real cluster",
+		Short: "Test Kubernetes controllers before they meet a real cluster",
 		Long: `rehearse runs a real Kubernetes API with simulated nodes and pods in one process.
 
 Start a cluster, use it with the kubectl that is built in or with your own, and stop it with Ctrl-C.`,
@@ -104,9 +94,11 @@ Start a cluster, use it with the kubectl that is built in or with your own, and 
 			root.AddCommand(c)
 		}
 	}
-	add("cluster", a.upCommand(), a.downCommand(), a.listCommand(), a.kubectlCommand(), a.scaleCommand(), a.simulateCommand())
-	add("tools", a.testCommand(), a.replayCommand(), a.stageCommand(), a.reportCommand(), a.versionCommand())
-	root.AddCommand(a.controllerCommand())
+	add("cluster", clustercmd.Commands(a.Console, a.start)...)
+	add("cluster", scale.Command(a.Console), simulate.Command(a.Console))
+	add("tools", test.Commands(a.Console)...)
+	add("tools", stage.Command(a.Console), a.versionCommand())
+	root.AddCommand(test.ControllerCommand(a.Console))
 	root.AddCommand(topics()...)
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

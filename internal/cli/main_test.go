@@ -16,6 +16,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/rehearse-k8s/rehearse/cluster"
+	clustercmd "github.com/rehearse-k8s/rehearse/internal/cli/cluster"
+	"github.com/rehearse-k8s/rehearse/internal/cli/console"
 	"github.com/rehearse-k8s/rehearse/internal/cli/statedir"
 )
 
@@ -23,7 +25,7 @@ import (
 type bench struct {
 	*app
 	home    string
-	signals chan os.Signal
+	signal  chan os.Signal
 	exits   chan int
 	out     *bytes.Buffer
 	err     *bufio.Reader
@@ -35,15 +37,15 @@ func newBench(t *testing.T) *bench {
 	t.Helper()
 	r, w := io.Pipe()
 	b := &bench{
-		home: t.TempDir(), signals: make(chan os.Signal), exits: make(chan int, 1),
+		home: t.TempDir(), signal: make(chan os.Signal), exits: make(chan int, 1),
 		out: &bytes.Buffer{}, err: bufio.NewReader(r), errEnd: w,
 	}
 	b.app = newApp(Streams{In: strings.NewReader(""), Out: b.out, Err: w})
-	b.getenv = func(k string) string { return map[string]string{"HOME": b.home}[k] }
-	b.app.signals = func() (<-chan os.Signal, func()) { return b.signals, func() {} }
-	b.exit = func(code int) { b.exits <- code }
-	b.now = func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
-	b.start = func(_ context.Context, o cluster.Options) (running, error) {
+	b.Getenv = func(k string) string { return map[string]string{"HOME": b.home}[k] }
+	b.Signals = func() (<-chan os.Signal, func()) { return b.signal, func() {} }
+	b.Exit = func(code int) { b.exits <- code }
+	b.Now = func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
+	b.start = func(_ context.Context, o cluster.Options) (clustercmd.Running, error) {
 		b.cluster = newFake(o.Name)
 		return b.cluster, nil
 	}
@@ -89,11 +91,11 @@ func TestUpAndCtrlC(t *testing.T) {
 	if e, _, err := root.Look("a"); err != nil || !e.Live || e.Record.URL != b.cluster.URL() {
 		t.Errorf("not recorded: %+v %v", e, err)
 	}
-	b.signals <- os.Interrupt
+	b.signal <- os.Interrupt
 	if got, want := b.line(t), `Cluster "a" has ended.`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if c := <-code; c != exitInterrupted {
+	if c := <-code; c != console.ExitInterrupted {
 		t.Errorf("exit code %d", c)
 	}
 	if after := readConfig(t, b.config()); after.CurrentContext != before.CurrentContext || len(after.Clusters)+len(after.AuthInfos) != 0 {
@@ -110,20 +112,20 @@ func TestUpAndCtrlC(t *testing.T) {
 func TestSecondCtrlCEndsAtOnce(t *testing.T) {
 	b := newBench(t)
 	stopping, release := make(chan struct{}), make(chan struct{})
-	b.start = func(_ context.Context, o cluster.Options) (running, error) {
+	b.start = func(_ context.Context, o cluster.Options) (clustercmd.Running, error) {
 		b.cluster = newFake(o.Name)
 		b.cluster.stop = func() { close(stopping); <-release }
 		return b.cluster, nil
 	}
 	code := b.begin("up")
 	_ = b.line(t)
-	b.signals <- os.Interrupt
+	b.signal <- os.Interrupt
 	<-stopping
 	if _, err := os.Stat(b.config()); !os.IsNotExist(err) {
 		t.Errorf("the kubeconfig is cleaned before anything that takes time: %v", err)
 	}
-	b.signals <- os.Interrupt
-	if c := <-b.exits; c != exitInterrupted {
+	b.signal <- os.Interrupt
+	if c := <-b.exits; c != console.ExitInterrupted {
 		t.Errorf("exit code %d", c)
 	}
 	close(release)
@@ -134,15 +136,15 @@ func TestSecondCtrlCEndsAtOnce(t *testing.T) {
 func TestInterruptDuringStart(t *testing.T) {
 	b := newBench(t)
 	started := make(chan struct{})
-	b.start = func(ctx context.Context, _ cluster.Options) (running, error) {
+	b.start = func(ctx context.Context, _ cluster.Options) (clustercmd.Running, error) {
 		close(started)
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
 	code := b.begin("up")
 	<-started
-	b.signals <- syscall.SIGTERM
-	if c := <-code; c != exitInterrupted {
+	b.signal <- syscall.SIGTERM
+	if c := <-code; c != console.ExitInterrupted {
 		t.Errorf("exit code %d", c)
 	}
 	if l := b.line(t); l != "" {
@@ -153,7 +155,7 @@ func TestInterruptDuringStart(t *testing.T) {
 func TestOptionsReachTheCluster(t *testing.T) {
 	b := newBench(t)
 	var got cluster.Options
-	b.start = func(_ context.Context, o cluster.Options) (running, error) {
+	b.start = func(_ context.Context, o cluster.Options) (clustercmd.Running, error) {
 		got = o
 		return nil, &cluster.UsageError{Message: "--controllers: no such"}
 	}
@@ -162,49 +164,13 @@ func TestOptionsReachTheCluster(t *testing.T) {
 	if l := b.line(t); l != "rehearse: --controllers: no such (see 'rehearse up --help')" {
 		t.Errorf("got %q", l)
 	}
-	if c := <-code; c != exitUsage {
+	if c := <-code; c != console.ExitUsage {
 		t.Errorf("exit code %d", c)
 	}
 	if got.Name != "x" || got.Nodes != 7 || got.DataDir != "d" || got.BindAddress != "::1" || got.Port != 6443 ||
 		strings.Join(got.Controllers, " ") != "* -job foo" || strings.Join(got.StageFiles, " ") != "a.yaml b.yaml" ||
 		got.Version == "" || !strings.HasSuffix(got.StateDir, "clusters/x") {
 		t.Errorf("%+v", got)
-	}
-}
-
-func TestChildArgs(t *testing.T) {
-	b := newBench(t)
-	cmd := b.upCommand()
-	if err := cmd.ParseFlags([]string{"--detach", "--nodes", "5", "-v2", `--stages=a,"b,c"`, "--etcd-servers", "http://x"}); err != nil {
-		t.Fatal(err)
-	}
-	want := "up --etcd-servers=http://x --nodes=5 --stages=a,\"b,c\" --verbosity=2 --name=rehearse"
-	if got := strings.Join(childArgs(cmd), " "); got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
-}
-
-func TestNamesCluster(t *testing.T) {
-	cases := map[string]bool{
-		"get pods":                        false,
-		"get pods --context x":            true,
-		"--context=x get pods":            true,
-		"get pods --kubeconfig=f":         true,
-		"get pods -s https://x":           true,
-		"get pods -shttps://x":            true,
-		"get pods --server=x":             true,
-		"get pods --cluster x":            true,
-		"exec p -- curl --context x":      false,
-		"get pods --selector=a":           false,
-		"create secret generic s":         false,
-		"logs -f --since=1h p":            false,
-		"get pods --show-labels":          false,
-		"label pod p context=x -n system": false,
-	}
-	for args, want := range cases {
-		if got := namesCluster(strings.Fields(args)); got != want {
-			t.Errorf("%s: %v", args, got)
-		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package statedir
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -74,4 +75,15 @@ func writeRecord(dir string, r Record) error {
 		return err
 	}
 	return os.Rename(tmp, filepath.Join(dir, recordFile))
+}
+
+// Checksums are the SHA-256, in hexadecimal, of those files that can be read.
+func Checksums(files []string) map[string]string {
+	out := map[string]string{}
+	for _, name := range files {
+		if data, err := os.ReadFile(name); err == nil {
+			out[name] = fmt.Sprintf("%x", sha256.Sum256(data))
+		}
+	}
+	return out
 }

@@ -1,0 +1,184 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rehearse-k8s/rehearse/internal/cli/console"
+	"github.com/rehearse-k8s/rehearse/internal/cli/statedir"
+	"github.com/rehearse-k8s/rehearse/internal/cli/target"
+)
+
+const (
+	// stopTimeout is how long a cluster may take to end in order.
+	stopTimeout = 30 * time.Second
+	// killTimeout is how long the kernel may take to end it.
+	killTimeout = 5 * time.Second
+	// recordTimeout is the moment between a claim and its record.
+	recordTimeout = 2 * time.Second
+)
+
+func (a *app) downCommand() *cobra.Command {
+	var name string
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "down [NAME...]",
+		Short: "Stop clusters",
+		Long: `Stop clusters, whether they run in the background or in another terminal.
+
+Their context and their state directory are removed; a --data-dir is never touched. A cluster that does not exist
+is not an error.`,
+		Example: `  rehearse down
+  rehearse down one two
+  rehearse down --all`,
+		ValidArgsFunction: target.Complete(a.Getenv),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			root, err := statedir.DefaultRoot(a.Getenv)
+			if err != nil {
+				return err
+			}
+			names, err := a.downNames(root, cmd, args, name, all)
+			if err != nil {
+				return err
+			}
+			var errs []error
+			for _, n := range names {
+				errs = append(errs, a.stop(root, n))
+			}
+			return errors.Join(errs...)
+		},
+	}
+	cmd.Flags().StringVar(&name, "name", target.DefaultName(a.Getenv), "name of the cluster")
+	cmd.Flags().BoolVar(&all, "all", false, "stop every cluster")
+	_ = cmd.RegisterFlagCompletionFunc("name", target.Complete(a.Getenv))
+	return cmd
+}
+
+// downNames are the clusters that the command line means.
+func (a *app) downNames(root statedir.Root, cmd *cobra.Command, args []string, name string, all bool) ([]string, error) {
+	if all {
+		if len(args) > 0 || cmd.Flags().Changed("name") {
+			return nil, console.Usagef("--all and names exclude each other")
+		}
+		entries, err := root.List()
+		if err == nil && len(entries) == 0 {
+			a.Say("No clusters are running.")
+		}
+		for _, e := range entries {
+			args = append(args, e.Name)
+		}
+		return args, err
+	}
+	if len(args) == 0 || cmd.Flags().Changed("name") {
+		args = append(args, name)
+	}
+	for _, n := range args {
+		if err := target.ValidateName(n); err != nil {
+			return nil, err
+		}
+	}
+	slices.Sort(args)
+	return slices.Compact(args), nil
+}
+
+// stop ends one cluster and clears up behind it.
+func (a *app) stop(root statedir.Root, name string) error {
+	e, ok, err := root.Look(name)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		if err := a.clearRest(root, name); err != nil {
+			return err
+		}
+		a.Say("Cluster %q is not running.", name)
+		return nil
+	}
+	if e.Live {
+		if err := end(root, name); err != nil {
+			return err
+		}
+	}
+	if err := a.clear(root, name, false); err != nil {
+		return err
+	}
+	a.Say("Cluster %q has ended.", name)
+	return nil
+}
+
+// clearRest removes the directory of a name that no cluster has: at most the log of one that failed. It takes the lock
+// first: a cluster may have begun to use the directory since it was looked at.
+func (a *app) clearRest(root statedir.Root, name string) error {
+	if _, err := os.Stat(root.Path(name)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return a.clear(root, name, false)
+}
+
+// end asks the cluster's process to end, and makes it end if it does not.
+func end(root statedir.Root, name string) error {
+	rec := awaitRecord(root, name)
+	if rec == nil {
+		return nil // gone in the meantime
+	}
+	if !rec.Alive() {
+		return fmt.Errorf("cluster %q is held by a process that cannot be seen from here (pid %d); stop it where it runs", name, rec.PID)
+	}
+	p, err := os.FindProcess(rec.PID)
+	if err == nil {
+		err = p.Signal(syscall.SIGTERM)
+	}
+	if errors.Is(err, os.ErrProcessDone) || err == nil && root.AwaitEnd(name, stopTimeout) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cluster %q (pid %d) cannot be stopped: %w", name, rec.PID, err)
+	}
+	if rec.Alive() {
+		_ = p.Kill()
+	}
+	if !root.AwaitEnd(name, killTimeout) {
+		return fmt.Errorf("cluster %q (pid %d): did not exit %s after SIGKILL", name, rec.PID, killTimeout)
+	}
+	return nil
+}
+
+// awaitRecord gives a cluster that is only just starting the moment it needs to say who it is.
+func awaitRecord(root statedir.Root, name string) *statedir.Record {
+	for deadline := time.Now().Add(recordTimeout); ; time.Sleep(10 * time.Millisecond) {
+		e, _, err := root.Look(name)
+		if err == nil && !e.Live {
+			return nil
+		}
+		if err == nil && e.Record != nil && e.Record.PID != 0 {
+			return e.Record
+		}
+		if time.Now().After(deadline) {
+			return &statedir.Record{Name: name}
+		}
+	}
+}
+
+// clear removes what a dead cluster left: its kubeconfig entries and its directory. When somebody has started it again
+// in the meantime, there is nothing to clear.
+func (a *app) clear(root statedir.Root, name string, keepLog bool) error {
+	dir, stale, err := root.Claim(name)
+	var live *statedir.LiveError
+	if errors.As(err, &live) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if stale != nil {
+		a.mend(*stale)
+	}
+	return dir.Release(keepLog)
+}

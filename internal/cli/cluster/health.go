@@ -1,0 +1,37 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/rehearse-k8s/rehearse/internal/cli/console"
+)
+
+// healthTimeout is for a server on this very machine.
+const healthTimeout = 5 * time.Second
+
+// healthy asks a cluster the way its users will: over the socket, with the kubeconfig.
+func healthy(ctx context.Context, kubeconfig string) error {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return err
+	}
+	config.Timeout = healthTimeout
+	config.UserAgent = console.UserAgent
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	body, err := client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
+	if err != nil {
+		return err
+	}
+	if string(body) != "ok" {
+		return fmt.Errorf("/readyz says %q", body)
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // as kubectl: kubeconfigs of other clusters may need them
+	"k8s.io/client-go/rest"
+	basecli "k8s.io/component-base/cli"
+	"k8s.io/component-base/logs"
+	kubectl "k8s.io/kubectl/pkg/cmd"
+	"k8s.io/kubectl/pkg/cmd/plugin"
+	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
+
+	"github.com/rehearse-k8s/rehearse/internal/cli/console"
+	"github.com/rehearse-k8s/rehearse/internal/cli/statedir"
+	"github.com/rehearse-k8s/rehearse/internal/cli/target"
+)
+
+func (a *app) kubectlCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "kubectl [ARGUMENTS...]",
+		Short: "Run the kubectl that is built in",
+		Long: `Run the real kubectl, which is built in, with these arguments.
+
+Unless the arguments name a cluster (--kubeconfig, --context, --cluster, --server), it speaks to the rehearse cluster that
+runs: the one that REHEARSE_NAME names, or the only one, or the one called "rehearse". Without any it does not fall
+back to the kubeconfig's current context: that could be somebody's production.
+
+Exit codes and output are kubectl's own.`,
+		Example: `  rehearse kubectl get nodes
+  rehearse kubectl create deployment web --image=nginx --replicas=10`,
+		DisableFlagParsing: true,
+		ValidArgsFunction:  a.completeKubectl,
+		RunE:               func(_ *cobra.Command, args []string) error { return a.kubectl(args) },
+	}
+}
+
+// kubectl does what kubectl's own main does. Errors of its commands end the process in there.
+func (a *app) kubectl(args []string) error {
+	refusal, err := a.aimKubectl(args)
+	if err != nil {
+		return err
+	}
+	setKubectlVersion()
+	// As upstream's main: klog is used while the command is still being built.
+	_, _ = logs.GlogSetter(kubectl.GetLogVerbosity(args))
+	var wrap func(*rest.Config) *rest.Config
+	if refusal != "" {
+		// kubectl asks for a client only where it needs a server, so that `kubectl kustomize` goes on working.
+		wrap = func(*rest.Config) *rest.Config {
+			a.Say("rehearse: %s", refusal)
+			a.Exit(console.ExitFailed)
+			return nil
+		}
+	}
+	cmd := a.buildKubectl(args, wrap)
+	if err := basecli.RunNoErrOutput(cmd); err != nil {
+		kubectlutil.CheckErr(err)
+	}
+	return nil
+}
+
+// buildKubectl makes the command; wrap, unless it is nil, changes each client's configuration.
+func (a *app) buildKubectl(args []string, wrap func(*rest.Config) *rest.Config) *cobra.Command {
+	streams := genericiooptions.IOStreams{In: a.In, Out: a.Out, ErrOut: a.Err}
+	flags := genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag().
+		WithDiscoveryBurst(300).WithDiscoveryQPS(50.0).WithWarningPrinter(streams)
+	if wrap != nil {
+		flags.WithWrapConfigFn(wrap)
+	}
+	cmd := kubectl.NewDefaultKubectlCommandWithArgs(kubectl.KubectlOptions{
+		PluginHandler: kubectl.NewDefaultPluginHandler(plugin.ValidPluginFilenamePrefixes),
+		Arguments:     append([]string{"kubectl"}, args...),
+		ConfigFlags:   flags,
+		IOStreams:     streams,
+	})
+	cmd.SetArgs(args)
+	return cmd
+}
+
+// aimKubectl points kubectl, and every plugin it may start, at a rehearse cluster, through the environment. When
+// there is none, it says why, for the moment when a server is needed.
+func (a *app) aimKubectl(args []string) (refusal string, err error) {
+	config := len(args) > 0 && args[0] == "config"
+	if !config && namesCluster(args) {
+		return "", nil
+	}
+	root, err := statedir.DefaultRoot(a.Getenv)
+	if err != nil {
+		return "", err
+	}
+	name, why, err := target.Default(root, a.Getenv)
+	if err != nil {
+		return "", err
+	}
+	if why == "" {
+		return "", os.Setenv("KUBECONFIG", root.KubeconfigPath(name))
+	}
+	if config {
+		return "", nil // it needs no server: the user's own file is meant, where all clusters are
+	}
+	return why, os.Setenv("KUBECONFIG", root.KubeconfigPath("-")) // a name that no cluster can have
+}
+
+// namesCluster reports whether kubectl's arguments say which cluster is meant. What follows "--" is for a
+// command in a container.
+func namesCluster(args []string) bool {
+	for _, arg := range args {
+		if arg == "--" {
+			return false
+		}
+		flag, _, _ := strings.Cut(arg, "=")
+		switch flag {
+		case "--kubeconfig", "--context", "--cluster", "--server", "-s":
+			return true
+		}
+		if strings.HasPrefix(arg, "-s") && strings.Contains(arg, "://") {
+			return true // -shttps://...
+		}
+	}
+	return false
+}
+
+// unreachable is the configuration of a client that has no server to ask: without a kubeconfig it
+// would ask whoever listens on kubectl's default, localhost:8080.
+func unreachable(c *rest.Config) *rest.Config {
+	c.Dial = func(context.Context, string, string) (net.Conn, error) {
+		return nil, errors.New("no cluster is meant")
+	}
+	return c
+}
+
+// completeKubectl lets kubectl complete its own arguments.
+func (a *app) completeKubectl(_ *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	refusal, err := a.aimKubectl(args)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var wrap func(*rest.Config) *rest.Config
+	if refusal != "" {
+		wrap = unreachable // commands and flags can be completed all the same
+	}
+	var out strings.Builder
+	quiet := *a
+	quiet.Streams = console.Streams{In: a.In, Out: &out, Err: &strings.Builder{}}
+	complete := append([]string{cobra.ShellCompRequestCmd}, append(args, toComplete)...)
+	cmd := quiet.buildKubectl(complete, wrap)
+	cmd.SetOut(&out)
+	cmd.SetErr(quiet.Err)
+	if err := cmd.Execute(); err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	lines := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
+	var directive cobra.ShellCompDirective
+	last := len(lines) - 1
+	if _, err := fmt.Sscanf(lines[last], ":%d", &directive); err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return lines[:last], directive
+}

@@ -1,0 +1,153 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/rehearse-k8s/rehearse/internal/cli/console"
+	"github.com/rehearse-k8s/rehearse/internal/cli/statedir"
+)
+
+// clusterList is what `list -o json` prints; its form is versioned like any Kubernetes kind.
+type clusterList struct {
+	APIVersion string        `json:"apiVersion"`
+	Kind       string        `json:"kind"`
+	Items      []clusterItem `json:"items"`
+}
+
+// clusterItem is one cluster of a list. Status is running, starting or unhealthy.
+type clusterItem struct {
+	Name       string    `json:"name"`
+	Status     string    `json:"status"`
+	URL        string    `json:"url,omitempty"`
+	Context    string    `json:"context,omitempty"`
+	Started    time.Time `json:"started"`
+	PID        int       `json:"pid"`
+	Kubeconfig string    `json:"kubeconfig,omitempty"`
+	DataDir    string    `json:"dataDir,omitempty"`
+	Log        string    `json:"log"`
+	Version    string    `json:"version,omitempty"`
+}
+
+func (a *app) listCommand() *cobra.Command {
+	out := console.NewOutput("", "json", "yaml", "wide", "name")
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List clusters",
+		Example: `  rehearse list
+  rehearse list -o json`,
+		Args: console.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			root, err := statedir.DefaultRoot(a.Getenv)
+			if err != nil {
+				return err
+			}
+			items, err := a.clusters(cmd.Context(), root)
+			if err != nil {
+				return err
+			}
+			return a.printClusters(&out, items)
+		},
+	}
+	out.AddFlag(cmd, "output")
+	return cmd
+}
+
+// clusters finds what runs, asks each for its health, and clears up behind those that were killed.
+func (a *app) clusters(ctx context.Context, root statedir.Root) ([]clusterItem, error) {
+	entries, err := root.List()
+	if err != nil {
+		return nil, err
+	}
+	found := make([]clusterItem, len(entries))
+	ended := make([]bool, len(entries))
+	var wg sync.WaitGroup
+	for i, e := range entries {
+		if ended[i] = !e.Live; ended[i] {
+			continue
+		}
+		it := &found[i]
+		if *it = a.item(root, e); it.Status == statedir.Running {
+			wg.Go(func() {
+				if healthy(ctx, root.KubeconfigPath(it.Name)) != nil {
+					it.Status = "unhealthy"
+					ended[i] = root.CheckFree(it.Name) == nil // a process that was just killed has its lock for a moment
+				}
+			})
+		}
+	}
+	wg.Wait()
+	items := []clusterItem{}
+	for i, e := range entries {
+		if !ended[i] {
+			items = append(items, found[i])
+			continue
+		}
+		if err := a.clear(root, e.Name, true); err != nil {
+			return nil, err
+		}
+		a.Say("Cluster %q was killed; what it left behind is removed (log: %s).", e.Name, root.LogPath(e.Name))
+	}
+	return items, nil
+}
+
+func (a *app) item(root statedir.Root, e statedir.Entry) clusterItem {
+	it := clusterItem{Name: e.Name, Status: statedir.Starting, Log: root.LogPath(e.Name)}
+	if r := e.Record; r != nil && r.PID != 0 {
+		it.Status, it.URL, it.Context, it.Started, it.PID = r.Status, r.URL, r.Context, r.Started, r.PID
+		it.Kubeconfig, it.DataDir, it.Version = r.KubeconfigPath, r.DataDir, r.Version
+	}
+	return it
+}
+
+func (a *app) printClusters(out *console.Output, items []clusterItem) error {
+	if out.IsMachineReadable() {
+		return out.Print(a.Out, clusterList{APIVersion: console.APIVersion, Kind: "ClusterList", Items: items})
+	}
+	if len(items) == 0 {
+		a.Say("No clusters are running; start one: rehearse up")
+		return nil
+	}
+	if out.String() == "name" {
+		for _, it := range items {
+			fmt.Fprintln(a.Out, it.Name)
+		}
+		return nil
+	}
+	return a.table(a.Out, items, out.String() == "wide")
+}
+
+func (a *app) table(to io.Writer, items []clusterItem, wide bool) error {
+	w := tabwriter.NewWriter(to, 0, 8, 3, ' ', 0)
+	head := "NAME\tSTATUS\tURL\tCONTEXT\tAGE"
+	if wide {
+		head += "\tPID\tDATA-DIR\tKUBECONFIG\tLOG"
+	}
+	fmt.Fprintln(w, head)
+	for _, it := range items {
+		age := "-"
+		if !it.Started.IsZero() {
+			age = duration.HumanDuration(a.Now().Sub(it.Started))
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s", it.Name, it.Status, dash(it.URL), dash(it.Context), age)
+		if wide {
+			fmt.Fprintf(w, "\t%d\t%s\t%s\t%s", it.PID, dash(it.DataDir), dash(it.Kubeconfig), it.Log)
+		}
+		fmt.Fprintln(w)
+	}
+	return w.Flush()
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

@@ -1,0 +1,190 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rehearse-k8s/rehearse/cluster"
+	"github.com/rehearse-k8s/rehearse/internal/cli/console"
+	"github.com/rehearse-k8s/rehearse/internal/cli/kubeconfig"
+	"github.com/rehearse-k8s/rehearse/internal/cli/target"
+	"github.com/rehearse-k8s/rehearse/internal/probes"
+	"github.com/rehearse-k8s/rehearse/internal/version"
+)
+
+// upOptions are the flags of up.
+type upOptions struct {
+	cluster    cluster.Options
+	kubeconfig string
+	detach     bool
+	readyFD    int
+	log        console.LogOptions
+}
+
+func (a *app) upCommand() *cobra.Command {
+	o := &upOptions{}
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Start a cluster",
+		Long: `Start a cluster and run it until Ctrl-C, or in the background with --detach.
+
+The context rehearse-NAME is merged into the kubeconfig and becomes the current one; at the end it is removed, and the
+current context is again what it was. Objects are kept in memory unless --data-dir or --etcd-servers says otherwise.
+
+Ctrl-C, SIGTERM and SIGHUP end the cluster in order; a second one ends the process at once, and the next up, list or
+down of that name clears up behind it.`,
+		Example: `  rehearse up
+  rehearse up --nodes 100 --detach
+  rehearse up --name other --data-dir ./other --port 6443`,
+		Args: console.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.validate(cmd); err != nil {
+				return err
+			}
+			if o.detach {
+				return a.detach(cmd.Context(), o, childArgs(cmd))
+			}
+			return a.upForeground(cmd.Context(), o)
+		},
+	}
+	o.addFlags(cmd, a)
+	return cmd
+}
+
+func (o *upOptions) addFlags(cmd *cobra.Command, a *app) {
+	f, c := cmd.Flags(), &o.cluster
+	f.StringVar(&c.Name, "name", target.DefaultName(a.Getenv), "name of the cluster")
+	f.IntVar(&c.Nodes, "nodes", 3, "simulated nodes (node-0, node-1, ...) to make where they are not there yet")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig to write to (default: the one kubectl uses)")
+	f.StringVar(&c.DataDir, "data-dir", "", "keep the objects in this directory, safe against kill -9 (default: in memory)")
+	f.StringSliceVar(&c.EtcdServers, "etcd-servers", nil, "keep the objects in this etcd cluster (URLs)")
+	f.StringVar(&c.EtcdCAFile, "etcd-cafile", "", "certificate authority of --etcd-servers")
+	f.StringVar(&c.EtcdCertFile, "etcd-certfile", "", "client certificate for --etcd-servers")
+	f.StringVar(&c.EtcdKeyFile, "etcd-keyfile", "", "client key for --etcd-servers")
+	f.StringVar(&c.BindAddress, "bind-address", "127.0.0.1", "IP address to listen on")
+	f.IntVar(&c.Port, "port", 0, "port to listen on (0: a free one)")
+	f.StringSliceVar(&c.Controllers, "controllers", []string{"*"},
+		"controllers to run: '*' is all that are on by default, 'foo' adds foo, '-foo' leaves it out")
+	f.StringSliceVar(&c.StageFiles, "stages", nil, "files of stages, directories or builtin:NAME, to play in place of the built-in ones")
+	f.StringVar(&c.MetricsAddress, "metrics-address", probes.Off, "serve the stage engine's /metrics, /healthz and /readyz here, as in 127.0.0.1:8080 (0: nowhere)")
+	f.BoolVar(&o.detach, "detach", false, "run in the background; 'rehearse down' ends it")
+	f.IntVar(&o.readyFD, "ready-fd", 0, "file descriptor to report to (used by --detach)")
+	_ = f.MarkHidden("ready-fd")
+	o.log.AddFlags(cmd, "show the logs of Kubernetes on stderr, up to this level")
+	_ = cmd.RegisterFlagCompletionFunc("name", cobra.NoFileCompletions)
+}
+
+// validate finds what cannot be right before anything is started; names of controllers and stages are checked by
+// package cluster, which knows them.
+func (o *upOptions) validate(cmd *cobra.Command) error {
+	c := &o.cluster
+	if err := target.ValidateName(c.Name); err != nil {
+		return err
+	}
+	err := console.RejectEmpty(cmd, "kubeconfig", "data-dir", "etcd-servers", "etcd-cafile", "etcd-certfile", "etcd-keyfile", "stages")
+	if err != nil {
+		return err
+	}
+	switch {
+	case c.Nodes < 0:
+		return console.Usagef("--nodes %d: must not be negative", c.Nodes)
+	case c.Port < 0 || c.Port > 65535:
+		return console.Usagef("--port %d: must be 0 to 65535", c.Port)
+	case net.ParseIP(c.BindAddress) == nil:
+		return console.Usagef("--bind-address %q: must be an IP address", c.BindAddress)
+	case c.DataDir != "" && len(c.EtcdServers) > 0:
+		return console.Usagef("--data-dir and --etcd-servers exclude each other")
+	}
+	if err := probes.CheckAddress(c.MetricsAddress); err != nil {
+		return console.Usagef("--metrics-address %v", err)
+	}
+	if err := o.validateEtcd(); err != nil {
+		return err
+	}
+	return o.log.Validate()
+}
+
+func (o *upOptions) validateEtcd() error {
+	c := &o.cluster
+	for _, s := range c.EtcdServers {
+		u, err := url.Parse(s)
+		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+			return console.Usagef("--etcd-servers %q: must be a URL like https://10.0.0.1:2379", s)
+		}
+	}
+	for _, f := range []struct{ flag, file string }{
+		{"etcd-cafile", c.EtcdCAFile}, {"etcd-certfile", c.EtcdCertFile}, {"etcd-keyfile", c.EtcdKeyFile},
+	} {
+		if f.file == "" {
+			continue
+		}
+		if len(c.EtcdServers) == 0 {
+			return console.Usagef("--%s needs --etcd-servers", f.flag)
+		}
+		if _, err := os.Stat(f.file); err != nil {
+			return console.Usagef("--%s: %v", f.flag, err)
+		}
+	}
+	if (c.EtcdCertFile == "") != (c.EtcdKeyFile == "") {
+		return console.Usagef("--etcd-certfile and --etcd-keyfile belong together")
+	}
+	return nil
+}
+
+// upForeground runs a cluster until it is interrupted, which is its normal end, or breaks.
+func (a *app) upForeground(parent context.Context, o *upOptions) (err error) {
+	tell := newReporter(o.readyFD)
+	defer func() { tell.ended(err) }()
+	ctx, stop := a.Interruptible(parent)
+	defer stop()
+	files, err := kubeconfig.Find(o.kubeconfig, a.Getenv)
+	if err != nil {
+		return err
+	}
+	// Whatever can be known before the start is found before the start. The record names the files of a
+	// directory, so that who changes one of them is told later on.
+	if o.cluster.StageFiles, err = cluster.StageFiles(o.cluster.StageFiles); err != nil {
+		return console.Usagef("--stages: %v", err)
+	}
+	if err := files.Check(target.ContextName(o.cluster.Name)); err != nil {
+		return err
+	}
+	s, err := a.openSession(o, files)
+	if err != nil {
+		return err
+	}
+	defer func() { s.close(err) }()
+	begin := a.Now()
+	if err := s.launch(ctx); err != nil {
+		return err
+	}
+	defer s.withdraw()
+	if err := s.publish(); err != nil {
+		return err
+	}
+	a.announce(s.record.Name, fmt.Sprintf("ready in %.1f s", a.Now().Sub(begin).Seconds()), "Ctrl-C ends it")
+	tell.ready()
+	return s.wait(ctx)
+}
+
+// announce is the one line that a ready cluster prints: what there is and what to type next.
+func (a *app) announce(name, state, end string) {
+	next := "rehearse kubectl get nodes"
+	if name != target.DefaultName(a.Getenv) {
+		next = fmt.Sprintf("kubectl --context %s get nodes", target.ContextName(name))
+	}
+	a.Say("Cluster %q is %s, context %q; try: %s (%s)", name, state, target.ContextName(name), next, end)
+}
+
+// clusterOptions are the options as package cluster wants them.
+func (s *session) clusterOptions() cluster.Options {
+	c := s.o.cluster
+	c.StateDir = s.dir.Path
+	c.Version = version.Get().Version
+	return c
+}

@@ -1,0 +1,250 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/rehearse-k8s/rehearse/cluster"
+	"github.com/rehearse-k8s/rehearse/internal/cli/console"
+	"github.com/rehearse-k8s/rehearse/internal/controller/clonesets"
+	"github.com/rehearse-k8s/rehearse/internal/controller/jobs"
+	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
+	"github.com/rehearse-k8s/rehearse/internal/probes"
+)
+
+// simulators are the controllers that simulate can run.
+var simulators = []string{cluster.StageController, jobController, cloneSetController}
+
+// What simulate's --controllers calls our controllers of workloads.
+const (
+	jobController      = "job"
+	cloneSetController = "cloneset"
+)
+
+// flags are the flags of
+type flags struct {
+	kubeconfig, context string
+	controllers         []string
+	stageFiles          []string
+	manage, shard       string
+	stage               stages.StageOptions
+	allJobs             bool
+	elect               bool
+	election            Election
+	metricsAddress      string
+	log                 console.LogOptions
+}
+
+// Command returns simulate.
+func Command(c *console.Console) *cobra.Command {
+	o := &flags{}
+	cmd := &cobra.Command{
+		Use:   "simulate",
+		Short: "Simulate nodes and pods on a cluster that you have",
+		Long: `Play stages on the nodes of a cluster that exists already, and on their pods: kind, a managed one, another rehearse.
+
+The cluster is the one kubectl would speak to (--kubeconfig, KUBECONFIG, ~/.kube/config), or in a pod without any of these
+the pod's own. Only nodes annotated kwok.x-k8s.io/node=fake and their pods are touched, unless --manage says otherwise.
+
+With --controllers=stage,job, or job alone, Jobs that name rehearse-k8s.github.io/job-controller in spec.managedBy are looked
+after too; with --all-jobs every Job is, for clusters whose own Job controller is off. With cloneset in the list CloneSets
+(apps.kruise.io) are looked after; OpenKruise's own controller must be off, and the cluster must know the kind (deploy/).
+
+With --leader-elect one of several replicas writes and the others stand by. With --shard I/N this process has one of N
+parts of the nodes; start one for each part. An API server that goes away is waited for.
+
+It runs until Ctrl-C, SIGTERM or SIGHUP; a second one ends the process at once.`,
+		Example: `  rehearse simulate
+  rehearse simulate --context kind-kind --stages builtin:node-fast,my-pods.yaml
+  rehearse simulate --controllers=stage,job
+  rehearse simulate --leader-elect --shard 0/3 --metrics-address :8080`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.validate(cmd); err != nil {
+				return err
+			}
+			return o.run(cmd.Context(), c)
+		},
+	}
+	o.addFlags(cmd)
+	return cmd
+}
+
+func (o *flags) addFlags(cmd *cobra.Command) {
+	f, s, e := cmd.Flags(), &o.stage, &o.election
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: the one kubectl uses, else the pod's own cluster)")
+	f.StringVar(&o.context, "context", "", "context of the kubeconfig (default: its current one)")
+	f.StringSliceVar(&o.controllers, "controllers", []string{cluster.StageController}, "controllers to run; there are: "+strings.Join(simulators, ", "))
+	f.BoolVar(&o.allJobs, "all-jobs", false, "with the job controller: look after all Jobs, not only those with spec.managedBy "+jobs.ManagedBy+"; upstream's must be off")
+	f.StringSliceVar(&o.stageFiles, "stages", nil, "files of stages, directories or builtin:NAME, to play in place of the built-in ones")
+	f.StringVar(&o.manage, "manage", stages.NodeFilter{}.String(), "nodes to simulate: annotation:KEY=VALUE, label:KEY=VALUE, or all, also those with a kubelet")
+	f.StringVar(&o.shard, "shard", "0/1", "part of the nodes that is simulated here: INDEX/COUNT, the index from 0")
+	f.Uint64Var(&s.Seed, "seed", 0, "seed of all randomness: stages, delays, addresses")
+	f.IntVar(&s.Workers, "workers", 16, "writes that may be under way at once, leases apart")
+	f.DurationVar(&s.LeaseDuration, "node-lease-duration", 40*time.Second, "duration of the nodes' leases, renewed every quarter of it; 0 keeps none")
+	f.StringVar(&s.NodeIP, "node-ip", "", "address of every node that has none (default: one each from --node-cidr)")
+	f.IntVar(&s.NodePort, "node-port", 0, "what the template function NodePort gives: the port of the nodes' kubelet endpoint (0: none)")
+	f.StringVar(&s.NodeCIDR, "node-cidr", "10.16.0.0/12", "range for the addresses of nodes")
+	f.StringVar(&s.PodCIDR, "pod-cidr", "10.128.0.0/9", "range for the addresses of pods on nodes without a spec.podCIDR")
+	f.BoolVar(&o.elect, "leader-elect", false, "let one of several replicas write")
+	f.StringVar(&e.Namespace, "leader-elect-namespace", "", "namespace of the lease (default: that of the context, or of the pod)")
+	f.StringVar(&e.Name, "leader-elect-name", "rehearse-simulate", "name of the lease; with --shard, -INDEX-of-COUNT is added")
+	f.DurationVar(&e.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long others wait for a leader that is silent")
+	f.DurationVar(&e.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "how long a leader may fail to renew before it stops")
+	f.DurationVar(&e.RetryPeriod, "leader-elect-retry-period", 2*time.Second, "time between attempts to get or renew the lease")
+	f.StringVar(&o.metricsAddress, "metrics-address", probes.Off, "serve /metrics, /healthz and /readyz here, as in :8080 (0: nowhere)")
+	o.log.AddFlags(cmd, "show logs on stderr up to this level; 0 shows warnings of our own")
+	_ = cmd.RegisterFlagCompletionFunc("controllers", cobra.FixedCompletions(simulators, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// validate reads the flags that are more than they look; nothing is sent before it is content.
+func (o *flags) validate(cmd *cobra.Command) (err error) {
+	err = console.RejectEmpty(cmd, "kubeconfig", "context", "controllers", "stages", "leader-elect-namespace", "leader-elect-name")
+	if err != nil {
+		return err
+	}
+	for _, c := range o.controllers {
+		if !slices.Contains(simulators, c) {
+			return console.Usagef("--controllers: no controller is named %q here; there are: %s", c, strings.Join(simulators, ", "))
+		}
+	}
+	runsJobs := slices.Contains(o.controllers, jobController)
+	runsWorkloads := runsJobs || slices.Contains(o.controllers, cloneSetController)
+	if o.allJobs && !runsJobs {
+		return console.Usagef("--all-jobs needs --controllers=job")
+	}
+	s := &o.stage
+	if s.Manage, err = stages.ParseNodeFilter(o.manage); err != nil {
+		return console.Usagef("--manage %q: must be all, annotation:KEY=VALUE or label:KEY=VALUE", o.manage)
+	}
+	if s.Shard, err = stages.ParseShard(o.shard); err != nil {
+		return console.Usagef("--shard: %v", err)
+	}
+	switch {
+	case runsWorkloads && s.Shard.Count > 1:
+		return console.Usagef("--shard %s: only nodes are divided; run --controllers=job,cloneset in a process of its own", o.shard)
+	case s.Workers < 1:
+		return console.Usagef("--workers %d: must be 1 or more", s.Workers)
+	case s.LeaseDuration != 0 && s.LeaseDuration < time.Second:
+		return console.Usagef("--node-lease-duration %s: must be 0 or at least a second", s.LeaseDuration)
+	case s.LeaseDuration == 0:
+		s.LeaseDuration = -1 // the engine's own zero is its default
+	}
+	if err := probes.CheckAddress(o.metricsAddress); err != nil {
+		return console.Usagef("--metrics-address %v", err)
+	}
+	if err := o.validateElection(cmd); err != nil {
+		return err
+	}
+	if s.Stages, err = cluster.LoadStages(o.stageFiles); err != nil {
+		return err
+	}
+	if err := o.validateAddresses(); err != nil {
+		return err
+	}
+	if err := s.Validate(); err != nil {
+		return console.Usagef("%v", err)
+	}
+	return o.log.Validate()
+}
+
+func (o *flags) validateAddresses() error {
+	s := &o.stage
+	if _, err := netip.ParseAddr(s.NodeIP); err != nil && s.NodeIP != "" {
+		return console.Usagef("--node-ip %s: must be an address such as 10.16.0.1", s.NodeIP)
+	}
+	if s.NodePort < 0 || s.NodePort > 65535 {
+		return console.Usagef("--node-port %d: must be 0 to 65535", s.NodePort)
+	}
+	for _, f := range []struct{ name, value, example string }{{"node-cidr", s.NodeCIDR, "10.16.0.0/12"}, {"pod-cidr", s.PodCIDR, "10.128.0.0/9"}} {
+		if _, err := netip.ParsePrefix(f.value); err != nil && f.value != "" {
+			return console.Usagef("--%s %s: must be a range of addresses such as %s", f.name, f.value, f.example)
+		}
+	}
+	return nil
+}
+
+func (o *flags) validateElection(cmd *cobra.Command) error {
+	for _, f := range []string{"namespace", "name", "lease-duration", "renew-deadline", "retry-period"} {
+		if !o.elect && cmd.Flags().Changed("leader-elect-"+f) {
+			return console.Usagef("--leader-elect-%s needs --leader-elect", f)
+		}
+	}
+	if err := o.election.Validate(); err != nil {
+		return console.Usagef("%v", err)
+	}
+	return nil
+}
+
+// simulate runs until it is interrupted, which is its normal end, or cannot begin.
+func (o *flags) run(parent context.Context, c *console.Console) error {
+	ctx, stop := c.Interruptible(parent)
+	defer stop()
+	config, namespace, err := o.target()
+	if err != nil {
+		return err
+	}
+	config.UserAgent = console.UserAgent
+	o.log.SetUp(io.Discard, c.Err)
+	options := Options{
+		Config: config, MetricsAddress: o.metricsAddress,
+		Log: o.log.StderrHandler(c.Err), Verbose: o.log.Verbosity > 0, Say: c.Say, Now: c.Now,
+	}
+	if slices.Contains(o.controllers, cluster.StageController) {
+		options.Stage = &o.stage
+	}
+	if slices.Contains(o.controllers, jobController) {
+		options.Jobs = &jobs.Options{All: o.allJobs}
+	}
+	if slices.Contains(o.controllers, cloneSetController) {
+		options.CloneSets = &clonesets.Options{}
+	}
+	if o.elect {
+		e := o.election
+		if e.Namespace == "" {
+			e.Namespace = namespace
+		}
+		options.Election = e.ForShard(o.stage.Shard)
+	}
+	err = Run(ctx, options)
+	if ctx.Err() != nil {
+		c.Say("The simulation has ended.")
+		return console.ErrInterrupted
+	}
+	return err
+}
+
+// target finds the cluster, as kubectl does, and the namespace of the context.
+func (o *flags) target() (*rest.Config, string, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.kubeconfig
+	rules.WarnIfAllMissing = false
+	if o.kubeconfig != "" {
+		if _, err := os.Stat(o.kubeconfig); err != nil {
+			return nil, "", console.Usagef("--kubeconfig: %v", err)
+		}
+	}
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.context})
+	config, err := loader.ClientConfig()
+	switch {
+	case clientcmd.IsEmptyConfig(err):
+		return nil, "", fmt.Errorf("no cluster is named: there is no kubeconfig with a current context, and this is no pod; use --kubeconfig or --context")
+	case err != nil:
+		return nil, "", fmt.Errorf("the kubeconfig cannot be used: %w", err)
+	}
+	namespace, _, err := loader.Namespace()
+	if err != nil {
+		return nil, "", fmt.Errorf("the kubeconfig cannot be used: %w", err)
+	}
+	return config, namespace, nil
+}

@@ -1,0 +1,131 @@
+package stage
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rehearse-k8s/rehearse/internal/cli/console"
+	"github.com/rehearse-k8s/rehearse/stage"
+)
+
+// app is the console, for the methods of this package.
+type app struct{ *console.Console }
+
+// Command returns stage with its subcommands lint, explain and play.
+func Command(c *console.Console) *cobra.Command {
+	a := &app{c}
+	cmd := &cobra.Command{
+		Use:   "stage",
+		Short: "Check stages, explain an object's next one, play a life without a cluster",
+		Long: `Tools for those who write stages (kind Stage of kwok.x-k8s.io/v1alpha1).
+
+  lint     says what is wrong with files of stages, and what will go wrong
+  explain  says which stage an object is in, why, when it is due and what it will write
+  play     plays an object's life in virtual time`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.stageLintCommand(), a.stageExplainCommand(), a.stagePlayCommand())
+	return cmd
+}
+
+// lintOptions are the flags of stage lint.
+type lintOptions struct {
+	out      console.Output
+	strict   bool
+	severity string
+}
+
+func (a *app) stageLintCommand() *cobra.Command {
+	o := &lintOptions{out: console.NewOutput("", "json", "yaml")}
+	cmd := &cobra.Command{
+		Use:   "lint FILE|DIR|builtin:NAME|-...",
+		Short: "Say what is wrong with stages",
+		Long: `Say everything that is wrong with stages, a line each: FILE:LINE:COLUMN: SEVERITY: stage NAME: FIELD: what.
+
+All arguments together are one set, as they would be played. Besides what is refused when stages are loaded, lint finds
+requirements that contradict each other, fields and values that the API does not have, templates that fail on sample objects
+of the kind or render what does not fit the API's types, stages that no other leads to, loops without a delay, and fields
+without effect.
+
+Errors make the exit code 1; warnings do with --strict. Older forms and the like are shown with --severity info.`,
+		Example: `  rehearse stage lint stages.yaml
+  rehearse stage lint builtin:pod-fast my-pods.yaml --strict
+  kubectl get stages -o yaml | yq '.items[] | split_doc' | rehearse stage lint -`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return console.Usagef("stage lint needs files, directories, builtin:NAME or -")
+			}
+			return nil
+		},
+		ValidArgsFunction: completeStages,
+		RunE:              func(_ *cobra.Command, args []string) error { return a.stageLint(o, args) },
+	}
+	o.out.AddFlag(cmd, "output")
+	cmd.Flags().BoolVar(&o.strict, "strict", false, "let warnings count as errors")
+	cmd.Flags().StringVar(&o.severity, "severity", string(stage.SeverityWarning), "least severity to show: info|warning|error")
+	_ = cmd.RegisterFlagCompletionFunc("severity", cobra.FixedCompletions([]string{"info", "warning", "error"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// lintReport is what `stage lint -o json` prints.
+type lintReport struct {
+	APIVersion string          `json:"apiVersion"`
+	Kind       string          `json:"kind"`
+	Stages     int             `json:"stages"`
+	Errors     int             `json:"errors"`
+	Warnings   int             `json:"warnings"`
+	Findings   []stage.Finding `json:"findings"`
+}
+
+func (a *app) stageLint(o *lintOptions, args []string) error {
+	levels := map[stage.Severity]int{stage.SeverityInfo: 0, stage.SeverityWarning: 1, stage.SeverityError: 2}
+	least, ok := levels[stage.Severity(o.severity)]
+	if !ok {
+		return console.Usagef("--severity %q: must be info, warning or error", o.severity)
+	}
+	files, err := a.stageFiles(args)
+	if err != nil {
+		return err
+	}
+	found := stage.Lint(files...)
+	report := lintReport{APIVersion: console.APIVersion, Kind: "StageLintReport", Stages: found.Stages, Findings: []stage.Finding{}}
+	hidden := 0
+	for _, f := range found.Findings {
+		if o.strict && f.Severity == stage.SeverityWarning {
+			f.Severity = stage.SeverityError
+		}
+		switch f.Severity {
+		case stage.SeverityError:
+			report.Errors++
+		case stage.SeverityWarning:
+			report.Warnings++
+		}
+		if levels[f.Severity] < least {
+			hidden++
+			continue
+		}
+		report.Findings = append(report.Findings, f)
+	}
+	if o.out.IsMachineReadable() {
+		err = o.out.Print(a.Out, report)
+	} else {
+		for _, f := range report.Findings {
+			fmt.Fprintln(a.Out, f)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	sum := fmt.Sprintf("%s in %s, %s", console.Count(report.Errors, "error"), console.Count(report.Stages, "stage"), console.Count(report.Warnings, "warning"))
+	if hidden > 0 {
+		sum += fmt.Sprintf("; %d more with --severity info", hidden)
+	}
+	if report.Errors > 0 {
+		return errors.New(sum)
+	}
+	a.Say("%s", sum)
+	return nil
+}

@@ -1,0 +1,237 @@
+package test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+
+	"github.com/rehearse-k8s/rehearse/cluster"
+	"github.com/rehearse-k8s/rehearse/internal/cli/console"
+	"github.com/rehearse-k8s/rehearse/internal/rehearsal"
+	"github.com/rehearse-k8s/rehearse/internal/sim"
+	"github.com/rehearse-k8s/rehearse/internal/version"
+	"github.com/rehearse-k8s/rehearse/scenario"
+	"github.com/rehearse-k8s/rehearse/stage"
+)
+
+// rehearsalOptions are the flags that test and replay have in common.
+type rehearsalOptions struct {
+	parallel int
+	logs     bool
+	log      console.LogOptions
+	target   targetOptions
+}
+
+func (o *rehearsalOptions) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.IntVar(&o.parallel, "parallel", defaultParallel(), "how many runs go on side by side; 1 for controllers that want a port of their own")
+	f.BoolVar(&o.logs, "logs", false, "show on stderr what the clients print")
+	o.log.AddFlags(cmd, "show the logs of Kubernetes on stderr, up to this level")
+	o.target.addFlags(f)
+}
+
+func (o *rehearsalOptions) validate(cmd *cobra.Command) error {
+	if o.parallel < 1 {
+		return console.Usagef("--parallel %d: must be at least 1", o.parallel)
+	}
+	if o.target.given() {
+		if cmd.Flags().Changed("parallel") && o.parallel > 1 {
+			return console.Usagef("--parallel %d: in a cluster that is there already one run goes on at a time", o.parallel)
+		}
+		o.parallel = 1
+	}
+	if err := o.target.validate(); err != nil {
+		return err
+	}
+	return o.log.Validate()
+}
+
+// openedRehearsal is an arena with the files and clusters it needs.
+type openedRehearsal struct {
+	arena *rehearsal.Arena
+	dir   string
+}
+
+// checkScenario refuses names of controllers that nothing here has.
+func checkScenario(s *scenario.Scenario) error {
+	if err := cluster.CheckControllers(s.Controllers); err != nil {
+		return s.Problem("spec.cluster.controllers", strings.TrimPrefix(err.Error(), "--controllers: "))
+	}
+	for i := range s.Clients {
+		if name := s.Clients[i].Builtin; name != "" {
+			if err := cluster.CheckControllers([]string{name}); err != nil || name == "*" || strings.HasPrefix(name, "-") {
+				return s.Problem(fmt.Sprintf("spec.clients[%d].builtin", i), "no controller has this name here")
+			}
+		}
+	}
+	return nil
+}
+
+// openRehearsal starts the API that a scenario is played against.
+func (a *app) openRehearsal(ctx context.Context, o *rehearsalOptions, s *scenario.Scenario) (*openedRehearsal, error) {
+	var logs io.Writer = io.Discard
+	o.log.SetUp(logs, a.Err)
+	dir, err := rehearsalDir()
+	if err != nil {
+		return nil, err
+	}
+	r := &openedRehearsal{dir: dir}
+	stages, err := a.stagesOf(s)
+	if err != nil {
+		_ = os.RemoveAll(dir)
+		return nil, err
+	}
+	target, err := a.targetOf(&o.target, s)
+	if err != nil {
+		_ = os.RemoveAll(dir)
+		return nil, err
+	}
+	r.arena, err = rehearsal.Open(ctx, rehearsal.Options{
+		Scenario: s, Target: target, QPS: o.target.qps, Dir: dir, Version: version.Get().Version, Conversions: cluster.Conversions(),
+		Kinds: func(ctx context.Context, c *rest.Config) error { return cluster.EnsureKinds(ctx, c, kindsOf(s)) },
+		Beside: func(ctx context.Context, config func(string) *rest.Config, pki string) (func(context.Context), error) {
+			return cluster.Beside(ctx, config, s.Controllers, pki, stages)
+		},
+		Builtin: a.builtinCommand,
+		Logs:    a.clientLogs(o),
+	})
+	if err != nil {
+		_ = os.RemoveAll(dir)
+		return nil, err
+	}
+	return r, nil
+}
+
+// rehearsalDir is a new directory, named after this process. Those of processes that were
+// killed are removed.
+func rehearsalDir() (string, error) {
+	const prefix = "rehearse-test-"
+	left, _ := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*"))
+	for _, dir := range left {
+		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), prefix), "-")
+		if n, err := strconv.Atoi(pid); err == nil && !alive(n) {
+			_ = os.RemoveAll(dir)
+		}
+	}
+	return os.MkdirTemp("", fmt.Sprintf("%s%d-", prefix, os.Getpid()))
+}
+
+func alive(pid int) bool {
+	p, err := os.FindProcess(pid)
+	return err == nil && !errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
+}
+
+// close ends the API, or gives the cluster back. Its error says what is not as it was.
+func (r *openedRehearsal) close() error {
+	err := r.arena.Close()
+	_ = os.RemoveAll(r.dir)
+	return err
+}
+
+func (a *app) stagesOf(s *scenario.Scenario) (*stage.Set, error) {
+	if len(s.Stages) == 0 {
+		return nil, nil
+	}
+	return cluster.LoadStages(s.Stages)
+}
+
+// kindsOf are the controllers whose kinds a scenario needs: a client may be one of them, or
+// take its place.
+func kindsOf(s *scenario.Scenario) []string {
+	kinds := slices.DeleteFunc(slices.Clone(s.Controllers), func(c string) bool { return c == cluster.StageController })
+	defined := false
+	for _, o := range s.Objects {
+		meta, _ := o["metadata"].(map[string]any)
+		defined = defined || meta["name"] == "clonesets.apps.kruise.io"
+	}
+	if !defined && mentionsCloneSets(s) {
+		kinds = append(kinds, cluster.CloneSet)
+	}
+	return kinds
+}
+
+func mentionsCloneSets(s *scenario.Scenario) bool {
+	for i := range s.Clients {
+		if s.Clients[i].Builtin == "cloneset" || s.Clients[i].Builtin == cluster.CloneSet {
+			return true
+		}
+	}
+	for i := range s.Steps {
+		for _, o := range s.Steps[i].Objects {
+			if o["kind"] == "CloneSet" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// clientLogs shows what clients print.
+func (a *app) clientLogs(o *rehearsalOptions) func(int64, string, string) {
+	if !o.logs {
+		return nil
+	}
+	var mu sync.Mutex
+	return func(run int64, client, line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		a.Say("[run %d] %s: %s", run, client, line)
+	}
+}
+
+// builtinCommand is how one of this program's own controllers is started as a client.
+func (a *app) builtinCommand(name string, gates map[string]bool) []string {
+	self, err := a.Executable()
+	if err != nil {
+		self = os.Args[0]
+	}
+	command := []string{self, "controller", name, "--kubeconfig={{kubeconfig}}"}
+	for gate, on := range gates {
+		command = append(command, fmt.Sprintf("--feature-gates=%s=%t", gate, on))
+	}
+	slices.Sort(command[4:])
+	return command
+}
+
+// searchProgress shows how far a search has come.
+type searchProgress struct {
+	*console.Progress
+	s     *scenario.Scenario
+	began time.Time
+	now   func() time.Time
+}
+
+func (a *app) newSearchProgress(s *scenario.Scenario) *searchProgress {
+	p := &searchProgress{Progress: a.NewProgress(), s: s, began: a.Now(), now: a.Now}
+	p.Show("%s: the first run, without faults", s.Name)
+	return p
+}
+
+// ran is told of each run.
+func (p *searchProgress) ran(so *sim.Result, last *sim.Outcome) {
+	if last.Run.Failure != nil {
+		p.Show("%s: run %d breaks a promise: it is repeated and made small", p.s.Name, so.Runs)
+		return
+	}
+	p.Show("%s: %d of %d runs, %d of %d single faults, %s left: %s", p.s.Name, so.Runs, p.s.Runs, so.Systematic, so.SystematicTotal,
+		p.left(so.Runs), strings.Join(last.Run.Faults, "; "))
+}
+
+// left is how long the search will still take at most.
+func (p *searchProgress) left(runs int) time.Duration {
+	gone := p.now().Sub(p.began)
+	left := time.Duration(float64(gone) / float64(max(1, runs)) * float64(p.s.Runs-runs))
+	return max(0, min(left, p.s.Budget-gone)).Round(time.Second)
+}

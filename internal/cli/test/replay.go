@@ -1,0 +1,191 @@
+package test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/cli/console"
+	"github.com/rehearse-k8s/rehearse/internal/report"
+	"github.com/rehearse-k8s/rehearse/internal/sim"
+)
+
+// replayOptions are the flags of replay.
+type replayOptions struct {
+	rehearsalOptions
+	scenario string
+	times    int
+}
+
+func (a *app) replayCommand() *cobra.Command {
+	o := &replayOptions{}
+	cmd := &cobra.Command{
+		Use:   "replay FILE [-- COMMAND]",
+		Short: "Run a recorded failure again, with the same program or a newer one",
+		Long: `Run a failure that 'rehearse test' has kept again, with the faults that it was made small to, and say whether it still fails.
+
+The scenario's file and the command are those of the record; a COMMAND takes the place of the recorded one. The runs without
+faults are played first, because the end of a run is judged by theirs.
+
+Exit code 0: it no longer fails; 1: it still fails, or breaks another promise; 3: nothing can be concluded.`,
+		Example: `  rehearse replay failures/job/8a7e0c51d2b3f604.jsonl
+  rehearse replay failures/job/8a7e0c51d2b3f604.jsonl -- ./my-job-controller-fixed --kubeconfig={{kubeconfig}}`,
+		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			files, command, err := beforeDash(cmd, args)
+			if err != nil {
+				return err
+			}
+			switch {
+			case len(files) != 1:
+				return console.Usagef("replay needs one FILE, as 'rehearse test' has written it")
+			case o.times < 1:
+				return console.Usagef("--times %d: must be at least 1", o.times)
+			}
+			if err := o.validate(cmd); err != nil {
+				return err
+			}
+			return a.replay(cmd.Context(), o, files[0], command)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.scenario, "scenario", "", "the scenario's file, if it is not where the record says")
+	f.IntVar(&o.times, "times", 3, "how often the run is played")
+	o.addFlags(cmd)
+	return cmd
+}
+
+// replay plays a kept run again.
+func (a *app) replay(ctx context.Context, o *replayOptions, file string, command []string) error {
+	recorded, err := a.readRun(file)
+	if err != nil {
+		return err
+	}
+	if !recorded.Live {
+		return console.Usagef("%s is a run of the Go test %s: play it with 'go test -run %s -simtest.replay=%s' in its package", file, recorded.Test, recorded.Test, file)
+	}
+	faults, err := fault.ParseAll(recorded.Faults)
+	if err != nil {
+		return &console.InconclusiveError{Message: fmt.Sprintf("%s: %v", file, err)}
+	}
+	name := recorded.Test
+	if o.scenario != "" {
+		name = o.scenario
+	}
+	if command == nil {
+		command = recorded.Command
+		for _, argument := range command {
+			if strings.Contains(argument, history.Hidden) {
+				return console.Usagef("%s: argument %q of the recorded command has a secret that is not recorded: give the command as in 'rehearse replay %s -- COMMAND'", file, argument, file)
+			}
+		}
+	}
+	s, err := a.readScenario(name, command)
+	if err == nil {
+		err = checkScenario(s)
+	}
+	if err != nil {
+		return console.Usagef("the scenario of %s: %v (--scenario says where it is now)", file, err)
+	}
+	if missing := s.NeedsCommand(); missing != "" {
+		return console.Usagef("%s: client %s has no command: give it as in 'rehearse replay %s -- COMMAND'", file, missing, file)
+	}
+	ctx, stop := a.Interruptible(ctx)
+	defer stop()
+	r, err := a.openRehearsal(ctx, &o.rehearsalOptions, s)
+	if ctx.Err() != nil {
+		return console.ErrInterrupted
+	}
+	if err != nil {
+		return open(err)
+	}
+	p := a.NewProgress()
+	p.Show("%s: three runs without faults, then %s with them", s.Name, console.Count(o.times, "run"))
+	outs, err := sim.Replay(ctx, r.arena, sim.Options{Seed: recorded.Seed, Live: true, Parallel: o.parallel}, sim.Plan{Seed: recorded.Seed, Faults: faults}, o.times)
+	p.Clear()
+	left := r.close()
+	if left != nil {
+		a.Say("rehearse: %s", console.Message(left))
+	}
+	if ctx.Err() != nil {
+		return console.ErrInterrupted
+	}
+	var baseline *sim.BaselineError
+	switch {
+	case errors.As(err, &baseline):
+		a.Say("%s: %v", file, err)
+		return a.drawn(baseline.Outcome.Run)
+	case err != nil:
+		return open(err)
+	}
+	if err := a.compare(file, recorded, outs); err != nil || left == nil {
+		return err
+	}
+	return &console.ExitError{Code: console.ExitInconclusive}
+}
+
+// open is an error that leaves open whether promises are kept, unless the command line is
+// wrong.
+func open(err error) error {
+	var usage *console.UsageError
+	if errors.As(err, &usage) {
+		return err
+	}
+	return &console.InconclusiveError{Message: err.Error()}
+}
+
+// compare says what came of the runs, and gives the exit code.
+func (a *app) compare(file string, recorded *history.Run, outs []*sim.Outcome) error {
+	var same, other []*history.Run
+	for _, out := range outs {
+		switch f := out.Run.Failure; {
+		case f == nil:
+		case recorded.Failure != nil && f.Oracle == recorded.Failure.Oracle:
+			same = append(same, out.Run)
+		default:
+			other = append(other, out.Run)
+		}
+	}
+	held := len(outs) - len(same) - len(other)
+	switch {
+	case len(same) > 0:
+		fmt.Fprintf(a.Out, "%s: still fails, %d of %d: %s: %s\n", file, len(same), len(outs), same[0].Failure.Oracle, same[0].Failure.Message)
+		return a.drawn(shortest(same))
+	case len(other) > 0:
+		fmt.Fprintf(a.Out, "%s: another promise is broken, %d of %d: %s: %s\n", file, len(other), len(outs), other[0].Failure.Oracle, other[0].Failure.Message)
+		return a.drawn(shortest(other))
+	case recorded.Failure == nil:
+		fmt.Fprintf(a.Out, "%s: held, as it was recorded, in %s\n", file, console.Count(held, "run"))
+	default:
+		fmt.Fprintf(a.Out, "%s: no longer fails: every promise held in %s\n", file, console.Count(held, "run"))
+	}
+	return nil
+}
+
+func shortest(runs []*history.Run) *history.Run {
+	return slices.MinFunc(runs, func(a, b *history.Run) int { return len(a.Steps) - len(b.Steps) })
+}
+
+// drawn draws a run that failed, and gives the exit code of one.
+func (a *app) drawn(run *history.Run) error {
+	if cause := report.Story(run); cause != "" {
+		fmt.Fprintf(a.Out, "cause: %s\n", cause)
+	}
+	fmt.Fprintf(a.Out, "broken at step %d, %s after the start\n", run.Failure.Step, run.Failure.At.Round(time.Millisecond))
+	for _, f := range run.Faults {
+		fmt.Fprintf(a.Out, "    %s\n", strings.TrimSpace(f))
+	}
+	fmt.Fprintln(a.Out)
+	lanes := report.LaneOptions{Around: around, Colour: a.Colour()}
+	if err := report.Lanes(a.Out, run, lanes); err != nil {
+		return err
+	}
+	return &console.ExitError{Code: console.ExitFailed}
+}

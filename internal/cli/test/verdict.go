@@ -1,0 +1,261 @@
+package test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/cli/console"
+	"github.com/rehearse-k8s/rehearse/internal/report"
+	"github.com/rehearse-k8s/rehearse/internal/sim"
+	"github.com/rehearse-k8s/rehearse/scenario"
+)
+
+// verdicts are what came of the scenarios of one command.
+type verdicts struct {
+	a       *app
+	o       *testOptions
+	all     []verdict
+	reports []*report.Run
+}
+
+// verdict is what came of one scenario, as programs read it.
+type verdict struct {
+	Scenario string `json:"scenario"`
+	File     string `json:"file"`
+	// Verdict is held, failed, inconclusive or interrupted.
+	Verdict string `json:"verdict"`
+	Reason  string `json:"reason,omitempty"`
+	Runs    int    `json:"runs"`
+	// SingleFaults of SingleFaultsTotal were tried, and SeveralFaults runs had more than one.
+	SingleFaults      int      `json:"singleFaults"`
+	SingleFaultsTotal int      `json:"singleFaultsTotal"`
+	SeveralFaults     int      `json:"severalFaults"`
+	Seconds           float64  `json:"seconds"`
+	NeverSeen         []string `json:"neverSeen,omitempty"`
+	StaleWriteRuns    int      `json:"staleWriteRuns"`
+	Failure           *failure `json:"failure,omitempty"`
+}
+
+// testResult is the output of test for programs.
+type testResult struct {
+	APIVersion string    `json:"apiVersion"`
+	Kind       string    `json:"kind"`
+	Scenarios  []verdict `json:"scenarios"`
+}
+
+// failure is what broke.
+type failure struct {
+	Promise string   `json:"promise"`
+	Message string   `json:"message"`
+	Cause   string   `json:"cause,omitempty"`
+	Faults  []string `json:"faults"`
+	Run     int      `json:"run"`
+	Grade   string   `json:"grade"`
+	File    string   `json:"file,omitempty"` // none: it could not be kept
+}
+
+// add takes in what came of a scenario. Its error is of this program, not of what it rehearses.
+func (v *verdicts) add(s *scenario.Scenario, command []string, r *sim.Result, err error) error {
+	one := verdict{Scenario: s.Name, File: s.File, Verdict: "held"}
+	var usage *console.UsageError
+	switch {
+	case errors.As(err, &usage):
+		return err
+	case errors.Is(err, context.Canceled):
+		one.Verdict = "interrupted"
+	case err != nil:
+		one.Verdict, one.Reason = "inconclusive", console.Message(err)
+		if asClientError(err) {
+			one.Reason = err.Error() // with its lines as they are
+		}
+	}
+	if r == nil {
+		r = &sim.Result{}
+	}
+	one.Runs, one.Seconds = r.Runs, r.Elapsed.Seconds()
+	one.SingleFaults, one.SingleFaultsTotal, one.SeveralFaults = r.Systematic, r.SystematicTotal, r.Random
+	one.StaleWriteRuns = r.Reported
+	switch f := r.Failure; {
+	case f != nil:
+		one.Verdict = "failed"
+		file, err := v.keep(s, command, f)
+		if err != nil { // what was found is told all the same
+			one.Reason = fmt.Sprintf("the failed run could not be kept: %v", err)
+			v.a.Say("rehearse: %s: %s", s.Name, one.Reason)
+			file = ""
+		}
+		one.Failure = &failure{
+			Promise: f.Run.Failure.Oracle, Message: f.Run.Failure.Message, Cause: report.Story(f.Run),
+			Faults: fault.Strings(f.Plan.Faults), Run: f.FoundAfter, Grade: f.Grade(), File: file,
+		}
+		v.reports = append(v.reports, report.Of(cmp.Or(file, s.Name), f.Run, f.Nearest))
+	case one.Verdict != "held":
+	case r.Baseline == nil:
+		one.Verdict, one.Reason = "inconclusive", r.Stopped
+	case r.Stopped == "interrupted":
+		one.Verdict = "interrupted"
+	case r.Stopped != "" && r.Runs < 4:
+		one.Verdict, one.Reason = "inconclusive", r.Stopped
+	default:
+		one.Reason = r.Stopped
+		if one.NeverSeen = r.Unseen(); len(one.NeverSeen) > 0 {
+			one.Verdict = "failed"
+			one.Reason = "never seen: " + strings.Join(one.NeverSeen, "; ") + ". The scenario does not bite, or the search is too short"
+		}
+	}
+	if r.Baseline != nil && r.Failure == nil {
+		v.reports = append(v.reports, report.Of(s.File, r.Baseline, nil))
+	}
+	v.all = append(v.all, one)
+	if v.o.format.String() == "text" {
+		return v.tell(&one, r)
+	}
+	return nil
+}
+
+// canKeep tells of a directory for failed runs that could not be written, without making it: who
+// finds out after the search has lost it.
+func canKeep(dir string) error {
+	at, err := filepath.Abs(dir)
+	for ; err == nil; at = filepath.Dir(at) {
+		var info os.FileInfo
+		if info, err = os.Stat(at); errors.Is(err, fs.ErrNotExist) && at != filepath.Dir(at) {
+			err = nil
+			continue
+		}
+		if err == nil && !info.IsDir() {
+			err = fmt.Errorf("%s is no directory", at)
+		}
+		break
+	}
+	if err != nil {
+		return err
+	}
+	probe, err := os.CreateTemp(at, ".rehearse-*")
+	if err != nil {
+		return fmt.Errorf("%s cannot be written to: %w", at, errors.Unwrap(err))
+	}
+	_ = probe.Close()
+	return os.Remove(probe.Name())
+}
+
+// keep writes a failed run, and the nearest one that held, into files.
+func (v *verdicts) keep(s *scenario.Scenario, command []string, f *sim.Failure) (string, error) {
+	dir := filepath.Join(v.o.failures, s.Name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	if v.o.target.given() {
+		command = history.ConcealArguments(command)
+	}
+	file := filepath.Join(dir, f.Run.Hash().String()+".jsonl")
+	f.Run.Command = command
+	if err := report.WriteFile(file, f.Run); err != nil {
+		return "", err
+	}
+	if f.Nearest == nil {
+		return file, nil
+	}
+	f.Nearest.Command = command
+	return file, report.WriteFile(report.NearestFile(file), f.Nearest)
+}
+
+// tell prints the verdict of a scenario for people.
+func (v *verdicts) tell(one *verdict, r *sim.Result) error {
+	var b bytes.Buffer
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	tried := fmt.Sprintf("%s in %s: %d of %d single faults, %d with several", console.Count(one.Runs, "run"),
+		r.Elapsed.Round(100*time.Millisecond), one.SingleFaults, one.SingleFaultsTotal, one.SeveralFaults)
+	switch one.Verdict {
+	case "held":
+		line("%s: held in %s", one.Scenario, tried)
+		if one.Reason != "" {
+			line("    %s", one.Reason)
+		}
+		v.tellStale(line, r)
+	case "failed":
+		if f := r.Failure; f != nil {
+			v.tellFailure(&b, one, f)
+		} else {
+			line("%s: %s (%s)", one.Scenario, one.Reason, tried)
+		}
+	case "interrupted":
+		line("%s: interrupted; held so far in %s", one.Scenario, tried)
+	}
+	_, err := v.a.Out.Write(b.Bytes())
+	return err
+}
+
+func (v *verdicts) tellStale(line func(string, ...any), r *sim.Result) {
+	if r.Reported == 0 {
+		return
+	}
+	line("    in %s a write was decided on a view older than the writer's own last write (inferred from the order of requests); the first, in run %d:",
+		console.Count(r.Reported, "run"), r.Report.Run)
+	line("      %s", r.Report.Text)
+}
+
+func (v *verdicts) tellFailure(b *bytes.Buffer, one *verdict, f *sim.Failure) {
+	line := func(format string, args ...any) { fmt.Fprintf(b, format+"\n", args...) }
+	line("%s: FAILED: %s: %s", one.Scenario, one.Failure.Promise, one.Failure.Message)
+	if one.Failure.Cause != "" {
+		line("cause: %s", one.Failure.Cause)
+	}
+	line("broken at step %d, %s after the start; found in run %d of %d, %s", f.Run.Failure.Step, f.Run.Failure.At.Round(time.Millisecond),
+		f.FoundAfter, one.Runs, one.Failure.Grade)
+	line("made small in %s: %s and %s; when found %s and %s", console.Count(f.ShrinkRuns, "run"), console.Count(len(f.Plan.Faults), "fault"),
+		console.Count(len(f.Run.Steps), "step"), console.Count(f.FoundFaults, "fault"), console.Count(f.FoundSteps, "step"))
+	for _, text := range one.Failure.Faults {
+		line("    %s", text)
+	}
+	b.WriteByte('\n')
+	lanes := report.LaneOptions{Around: around, Colour: v.a.Colour()}
+	if err := report.Lanes(b, f.Run, lanes); err != nil {
+		line("%v", err)
+	}
+	if one.Failure.File == "" {
+		return
+	}
+	line("\nreplay: rehearse replay %s", one.Failure.File)
+	line("draw: rehearse report %s -o html --output report.html", one.Failure.File)
+}
+
+// conclude prints what is for programs, and gives the exit code.
+func (v *verdicts) conclude(ctx context.Context) error {
+	switch v.o.format.String() {
+	case "json":
+		enc := json.NewEncoder(v.a.Out)
+		enc.SetIndent("", "  ")
+		if err := enc.Encode(testResult{APIVersion: console.APIVersion, Kind: "TestResult", Scenarios: v.all}); err != nil {
+			return err
+		}
+	case "junit":
+		if err := report.WriteJUnit(v.a.Out, report.New(v.reports...), report.LaneOptions{Around: around}); err != nil {
+			return err
+		}
+	}
+	worst := error(nil)
+	for i := range v.all {
+		switch one := &v.all[i]; one.Verdict {
+		case "failed":
+			return &console.ExitError{Code: console.ExitFailed}
+		case "inconclusive":
+			worst = &console.InconclusiveError{Message: fmt.Sprintf("%s: %s", one.Scenario, one.Reason)}
+		}
+	}
+	if ctx.Err() != nil {
+		return console.ErrInterrupted
+	}
+	return worst
+}

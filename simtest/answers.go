@@ -115,7 +115,7 @@ func (w *World) served(p *parked) *served {
 	if lasting && asked.code < http.StatusInternalServerError && asked.code != http.StatusTooManyRequests {
 		writes, err := w.store.Changes(w.truth.Read())
 		if err != nil {
-			return s // carryOut will say so
+			return s // serve reports it
 		}
 		s.writes, s.size = writes, int64(len(s.body))+512
 		for i := range writes {

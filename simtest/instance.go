@@ -37,8 +37,9 @@ type instance struct {
 	err     error
 	last    int // the last step that reached it
 	pause   *hold
-	told    map[string]int64 // the newest revision that watches of a resource have brought
 	streams []*stream
+	// delivered is the newest revision that watches of a resource have delivered.
+	delivered map[string]int64
 
 	// travel is the revision that lists of a time traveller are answered at; 0:
 	// the present.
@@ -94,18 +95,18 @@ func (w *World) begin(a *actor, name, because string) *instance {
 // kill ends an instance: nothing that it does from now on reaches anybody.
 func (w *World) kill(i *instance) {
 	i.cancel() // first, so that whoever hears of the end knows it for one
-	refused := func(q *request) bool {
+	fail := func(q *request) bool {
 		if q.from == i {
-			q.refuse(errDead)
+			q.fail(errDead)
 		}
 		return q.from == i
 	}
 	w.mu.Lock()
 	i.dead = true
-	w.inbox = slices.DeleteFunc(w.inbox, refused)
+	w.inbox = slices.DeleteFunc(w.inbox, fail)
 	w.mu.Unlock()
-	w.requests = slices.DeleteFunc(w.requests, func(p *parked) bool { return refused(p.request) })
-	w.answers = slices.DeleteFunc(w.answers, func(a *parkedAnswer) bool { return refused(a.request) })
+	w.requests = slices.DeleteFunc(w.requests, func(p *parked) bool { return fail(p.request) })
+	w.answers = slices.DeleteFunc(w.answers, func(a *parkedAnswer) bool { return fail(a.request) })
 	for _, s := range i.streams {
 		s.feed.cancel()
 		s.body.end(errDead)
@@ -113,9 +114,9 @@ func (w *World) kill(i *instance) {
 	i.streams = nil
 }
 
-// refuse answers a request with an error, unless it has an answer already: a request
+// fail answers a request with an error, unless it has an answer already: a request
 // may be met by several faults.
-func (q *request) refuse(err error) {
+func (q *request) fail(err error) {
 	select {
 	case q.reply <- reply{err: err}:
 	default:
@@ -154,6 +155,6 @@ func (w *World) reap() {
 			w.fail("controllers run until their context ends", i.name+" ended though nothing went wrong: "+note)
 			return
 		}
-		w.crash(i, "", "ended by itself: "+note, &hold{until: w.elapsed() + restartDelay<<min(i.n, 8)}, 0)
+		w.crash(i, "", "ended by itself: "+note, holdUntil(w.elapsed()+restartDelay<<min(i.n, 8)), 0)
 	}
 }

@@ -35,7 +35,7 @@ func (w *World) interfere(f fault.Fault, o history.Object, requested string) {
 		w.ask(f, http.MethodPatch, target, string(types.MergePatchType), `{"metadata":{"labels":{"rehearse-k8s.github.io/touched":"yes"}}}`)
 	case fault.KindFinalizer:
 		w.setFinalizer(f, o, target, true)
-		w.schedule(w.holdOf(f), len(w.record.Steps), func() { w.setFinalizer(f, o, target, false) })
+		w.schedule(w.newHold(f), len(w.record.Steps), func() { w.setFinalizer(f, o, target, false) })
 	}
 }
 

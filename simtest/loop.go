@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/fault/inject"
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/internal/wire"
 )
@@ -20,8 +21,10 @@ type parked struct {
 	age   int // the step after which it was there
 	cause int
 	hold  *hold
-	hits  []fault.Fault
+	hits  []fault.Fault // the faults that met it and are still to be applied
 	order string
+
+	delayedBy string // the fault that has held it, as text
 
 	wrote  []int64 // the revisions that it made
 	stream *stream // of a watch that began
@@ -197,7 +200,9 @@ func (w *World) take(inbox []*request) {
 			item := p.call.Item(p.from.name)
 			p.hits = w.faults.Meet(item)
 		}
-		p.hold = w.lateRequest(p)
+		if f, late := inject.Delay(p.hits); late {
+			p.hold, p.delayedBy = w.newHoldOf(f, p.from, w.truth.Read()), f.String()
+		}
 		w.requests = append(w.requests, p)
 	}
 }
@@ -237,7 +242,7 @@ func (w *World) arrive(s *stream, raw []byte) {
 		w.fail("watch events can be read", fmt.Sprintf("stream %d of %s: %v", s.n, s.to.name, err))
 		return
 	}
-	f, initial := &frame{raw: raw, event: event, age: len(w.record.Steps), cause: s.opened}, s.initial
+	f, initial := &frame{Delivery: inject.OnEvent(nil), raw: raw, event: event, age: len(w.record.Steps), cause: s.opened}, s.initial
 	if s.initial && event.InitialEnd {
 		s.initial = false
 	}
@@ -245,8 +250,9 @@ func (w *World) arrive(s *stream, raw []byte) {
 		f.cause = step
 	}
 	if s.to.actor != nil {
-		for _, hit := range w.faults.Meet(event.Item(s.to.name, s.call.Resource, initial)) {
-			w.meetFrame(s, f, hit)
+		f.Delivery = inject.OnEvent(w.faults.Meet(event.Item(s.to.name, s.call.Resource, initial)))
+		if f.Hold != nil {
+			f.hold = w.holdStream(s, f)
 		}
 	}
 	s.pending = append(s.pending, f)
@@ -318,65 +324,11 @@ func (w *World) next() func() {
 		if !w.held(p.hold) && !w.held(p.from.pause) {
 			offer(place{age: p.age, class: newRequest, order: p.order, number: n}, func() {
 				w.requests = slices.Delete(w.requests, n, n+1)
-				w.answerTo(p)
+				w.process(p)
 			})
 		}
 	}
 	return best
-}
-
-// longestHold is how many steps something is held back that waits for writes or for
-// rest.
-const longestHold = 300
-
-// held tells whether something is still kept back.
-func (w *World) held(h *hold) bool {
-	switch {
-	case h == nil || h.over:
-		return false
-	case h.until > 0:
-		h.over = w.elapsed() >= h.until
-	case h.writes > 0:
-		h.over = w.writes >= h.writes
-	case h.event.came():
-		h.over = true
-	}
-	// Two that undo each other's work while the event that would stop them is held
-	// back never let the world come to rest.
-	h.over = h.over || h.until == 0 && len(w.record.Steps) > h.since+longestHold
-	if h.over {
-		w.ending = 0 // the time that promises have begins anew
-	}
-	return !h.over
-}
-
-// holds calls visit with everything that is kept back now.
-func (w *World) holds(visit func(*hold)) {
-	see := func(h *hold) {
-		if w.held(h) {
-			visit(h)
-		}
-	}
-	for _, l := range w.later {
-		see(l.hold)
-	}
-	for _, a := range w.answers {
-		see(a.hold)
-	}
-	for _, i := range w.instances {
-		if i.dead {
-			continue
-		}
-		see(i.pause)
-		for _, s := range i.streams {
-			if len(s.pending) > 0 {
-				see(s.pending[0].hold)
-			}
-		}
-	}
-	for _, p := range w.requests {
-		see(p.hold)
-	}
 }
 
 // idle is for when nothing can happen now: something held back is let go, the story
@@ -384,16 +336,17 @@ func (w *World) holds(visit func(*hold)) {
 func (w *World) idle() {
 	var oldest *hold
 	held, limit := false, time.Hour
-	w.holds(func(h *hold) {
+	w.visitHolds(func(h *hold) {
 		held = true
-		if h.until > 0 {
-			limit = min(limit, h.until-w.elapsed())
+		if until, timed := h.Until(); timed {
+			limit = min(limit, until-w.elapsed())
 		} else if oldest == nil || h.since < oldest.since {
 			oldest = h
 		}
 	})
 	if oldest != nil {
-		oldest.over, w.ending = true, 0
+		oldest.End()
+		w.ending = 0
 		return
 	}
 	w.mu.Lock()

@@ -41,7 +41,7 @@ func (p *player) Play(_ context.Context, plan sim.Plan) (*sim.Outcome, error) {
 	w := &World{
 		server: p.server, config: p.config, run: run, plan: plan, faults: fault.NewPlan(plan.Faults),
 		record: &history.Run{Header: history.Header{Format: history.Format, Test: p.t.Name(), Seed: plan.Seed, Faults: fault.Strings(plan.Faults)}},
-		actors: map[string]*actor{}, wrote: map[int64]int{}, counts: map[string]int{}, expired: map[string]bool{}, seen: map[string]bool{},
+		actors: map[string]*actor{}, wrote: map[int64]int{}, counts: map[string]int{}, seen: map[string]bool{},
 	}
 	final := p.inBubble(w)
 	out := &sim.Outcome{Run: w.record, Restricted: w.restricted, Patterns: w.patterns, State: w.final, Seen: w.seen, Exempt: w.exempt, Reports: w.reports, Final: final || w.mistake}

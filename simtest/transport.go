@@ -7,8 +7,8 @@ import (
 	"io"
 	"net/http"
 	"sync"
-	"time"
 
+	"github.com/rehearse-k8s/rehearse/fault/inject"
 	"github.com/rehearse-k8s/rehearse/internal/wire"
 )
 
@@ -115,16 +115,12 @@ type stream struct {
 
 // frame is one watch event on its way.
 type frame struct {
-	raw    []byte
-	event  wire.Event
-	age    int
-	cause  int
-	hold   *hold
-	cut    bool // at its turn the stream ends instead
-	expire bool
-	lose   bool
-	twice  bool
-	fault  string
+	raw   []byte
+	event wire.Event
+	age   int
+	cause int
+	inject.Delivery
+	hold *hold
 }
 
 // body is what the client reads frames from.
@@ -210,25 +206,3 @@ func (b *body) over() bool {
 	defer b.mu.Unlock()
 	return b.closed || b.err != nil
 }
-
-// hold keeps something back: until a time, until so many writes have had effect, or
-// until nothing else can happen.
-type hold struct {
-	until  time.Duration // of the run's clock; 0: not by time
-	writes int           // the world's count of writes; 0: not by writes
-	since  int           // step at which it began
-	over   bool
-
-	// event ends it too; nil: none does.
-	event *awaited
-}
-
-// awaited is an event of some resource, at a revision or later, that a watch is to bring.
-type awaited struct {
-	to       *instance
-	resource string
-	revision int64
-}
-
-// came tells whether a watch has brought it.
-func (a *awaited) came() bool { return a != nil && a.to.told[a.resource] >= a.revision }

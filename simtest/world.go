@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/fault/inject"
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/internal/sim"
 	"github.com/rehearse-k8s/rehearse/internal/store"
@@ -74,7 +75,7 @@ type World struct {
 	lastWrite  time.Duration
 	wrote      map[int64]int // revision -> the step that made it
 	counts     map[string]int
-	expired    map[string]bool
+	expiries   inject.Expiries
 	lastTime   bool          // the last step was the clock's
 	lastPass   int           // the last step of the clock
 	bookmarks  time.Duration // when watches are sent bookmarks next

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 
+	"github.com/rehearse-k8s/rehearse/fault/inject"
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
@@ -24,6 +25,17 @@ type Answer struct {
 	Code   int
 	Header http.Header
 	Body   []byte
+}
+
+// Rejection is the answer by which a fault rejects a request.
+func Rejection(c Call, r inject.Rejection) Answer {
+	switch r.Code {
+	case http.StatusConflict:
+		return Conflict(c)
+	case http.StatusTooManyRequests:
+		return Throttled(r.RetryAfter)
+	}
+	return InternalError(c)
 }
 
 // Conflict is the answer to a write whose object has changed in between.

@@ -110,6 +110,9 @@ func patchNames(mediaType string, body []byte) bool {
 	return err == nil && o.names()
 }
 
+// Resumes reports whether the request is a watch that continues from a revision.
+func (c *Call) Resumes() bool { return c.Watch && c.FromRevision != "" && !c.SendInitialEvents }
+
 // Item is the request as faults see it.
 func (c *Call) Item(actor string) fault.Item {
 	resource := c.Resource

@@ -1,0 +1,167 @@
+package inject
+
+import (
+	"slices"
+	"time"
+
+	"github.com/rehearse-k8s/rehearse/fault"
+)
+
+// Delay returns the fault that holds a request before it is processed; ok is false if
+// none does. hits are the faults that met the request, in the order of the plan.
+func Delay(hits []fault.Fault) (f fault.Fault, ok bool) {
+	for _, f := range hits {
+		if f.Kind == fault.KindLateRequest {
+			return f, true
+		}
+	}
+	return fault.Fault{}, false
+}
+
+// Action is what happens to a request whose turn has come.
+type Action int
+
+const (
+	// Serve sends the request to the API server.
+	Serve Action = iota
+	// Pause stops the client: a [Hold] of the fault holds everything that the client sends
+	// and receives, this request too. After it, decide again, with Decision.Rest.
+	Pause
+	// Reject answers the request with Decision.Rejection. The request has no effect.
+	Reject
+	// Drop discards the request. It has no effect, and no answer until the client gives up.
+	Drop
+	// Crash terminates the client before the request has an effect.
+	Crash
+)
+
+// Rejection is the answer to a rejected request.
+type Rejection struct {
+	// Code is the HTTP status code: 409, 429 or 500.
+	Code int
+	// RetryAfter is how long the client is to wait; set for 429.
+	RetryAfter time.Duration
+}
+
+// Decision is what happens to a request before the API server sees it.
+type Decision struct {
+	Action Action
+	// Fault causes the action; zero for Serve.
+	Fault fault.Fault
+	// Rejection is the answer for Reject.
+	Rejection Rejection
+	// OldState says, for Crash, that the next instance lists an older state.
+	OldState bool
+	// Rest, for Pause, are the faults that are still to be applied.
+	Rest []fault.Fault
+}
+
+// Text is the text of the fault; empty for Serve.
+func (d *Decision) Text() string {
+	if d.Action == Serve {
+		return ""
+	}
+	return d.Fault.String()
+}
+
+// minRetryAfter is the smallest Retry-After that a header can express.
+const minRetryAfter = time.Second
+
+// BeforeServing decides on a request whose turn has come. The first fault of the plan that
+// keeps the request from the server, or pauses the client, determines the decision.
+func BeforeServing(hits []fault.Fault) Decision {
+	for _, f := range hits {
+		d := Decision{Fault: f}
+		switch f.Kind {
+		case fault.KindConflict:
+			d.Action, d.Rejection = Reject, Rejection{Code: 409}
+		case fault.KindThrottle:
+			d.Action, d.Rejection = Reject, Rejection{Code: 429, RetryAfter: max(f.For, minRetryAfter)}
+		case fault.KindError:
+			d.Action, d.Rejection = Reject, Rejection{Code: 500}
+		case fault.KindTimeout:
+			d.Action = Drop
+		case fault.KindCrashBefore, fault.KindCrash:
+			d.Action = Crash
+		case fault.KindTimeTravel:
+			d.Action, d.OldState = Crash, true
+		case fault.KindPause:
+			d.Action = Pause
+			d.Rest = slices.DeleteFunc(slices.Clone(hits), func(g fault.Fault) bool { return g == f })
+		default:
+			continue
+		}
+		return d
+	}
+	return Decision{Action: Serve}
+}
+
+// The values of history.Step.Reply: what became of an answer or event that does not reach the
+// client in its own step, once.
+const (
+	ReplyLost  = "lost"
+	ReplyLate  = "late"
+	ReplyTwice = "twice"
+)
+
+// Effect is what follows a request that was answered.
+type Effect int
+
+const (
+	// Terminate ends the client, which did not receive the answer, and starts it again.
+	Terminate Effect = iota
+	// StartSecond starts a second instance of the client; the first one continues for a while.
+	StartSecond
+	// Interfere changes the object that the request wrote, as another user.
+	Interfere
+)
+
+// Consequence is an effect, and the fault that causes it.
+type Consequence struct {
+	Effect Effect
+	Fault  fault.Fault
+}
+
+// Outcome is what happens to the answer of a request.
+type Outcome struct {
+	// Fault is the text of the fault that the request's step names; empty: none acted on
+	// the answer.
+	Fault string
+	// Reply is the Reply of the request's step.
+	Reply string
+	// Lost says that the client sees its connection break in place of the answer.
+	Lost bool
+	// Discarded says that nothing reaches the client: it terminates.
+	Discarded bool
+	// Delay is the fault that holds the answer; nil: none does.
+	Delay *fault.Fault
+	// Then is what follows, in this order.
+	Then []Consequence
+}
+
+// AfterServing decides on an answer. before is the decision on the request, which may have
+// been rejected or dropped; code is the HTTP status code of the answer.
+func AfterServing(hits []fault.Fault, before Decision, code int) Outcome {
+	o := Outcome{}
+	if before.Action == Drop {
+		o.Reply = ReplyLost
+	}
+	for _, f := range hits {
+		switch f.Kind {
+		case fault.KindLostAnswer:
+			o.Fault, o.Reply, o.Lost = f.String(), ReplyLost, true
+		case fault.KindLateAnswer:
+			o.Fault, o.Reply, o.Delay = f.String(), ReplyLate, &f
+		case fault.KindCrashAfter:
+			o.Reply, o.Discarded = ReplyLost, true
+			o.Then = append(o.Then, Consequence{Terminate, f})
+		case fault.KindOverlap:
+			o.Then = append(o.Then, Consequence{StartSecond, f})
+		case fault.KindDelete, fault.KindEvict, fault.KindLabel, fault.KindFinalizer:
+			if code/100 == 2 {
+				o.Then = append(o.Then, Consequence{Interfere, f})
+			}
+		}
+	}
+	return o
+}

@@ -1,0 +1,295 @@
+package simtest
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/fault/inject"
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/truth"
+	"github.com/rehearse-k8s/rehearse/internal/wire"
+)
+
+// clientTimeout is how long a client waits for an answer that does not come.
+const clientTimeout = 30 * time.Second
+
+// process takes a request whose turn has come: faults before serving, the API server,
+// faults after serving, the record, the client.
+func (w *World) process(p *parked) {
+	step := w.requestStep(p)
+	before := inject.BeforeServing(p.hits)
+	switch before.Action {
+	case inject.Pause:
+		w.pause(p, before)
+		return
+	case inject.Crash:
+		w.crashBefore(p, before)
+		return
+	}
+	x := w.answer(p, &step, before)
+	after := inject.AfterServing(p.hits, before, step.Code)
+	step.Fault, step.Reply = cmp.Or(after.Fault, before.Text(), step.Fault), after.Reply
+	if after.Lost {
+		x = answer{err: errLost}
+	}
+	late := w.lateness(p, before, after)
+	s := w.add(step)
+	for _, revision := range p.wrote {
+		w.wrote[revision] = s.N
+	}
+	switch {
+	case after.Discarded:
+	case late != nil:
+		w.answers = append(w.answers, &parkedAnswer{parked: p, answer: x, age: s.N, served: s.N, hold: late, fault: step.Fault})
+	default:
+		p.from.last = s.N
+		w.respond(p, x)
+	}
+	for _, c := range after.Then {
+		w.apply(c, p, step.Object)
+	}
+}
+
+// answer is the answer of the API server, or of the fault that keeps the request from it.
+func (w *World) answer(p *parked, step *history.Step, before inject.Decision) answer {
+	switch before.Action {
+	case inject.Reject:
+		a := answerOf(wire.Rejection(p.call, before.Rejection))
+		step.Code = a.code
+		return a
+	case inject.Drop:
+		return answer{err: timeoutError{}}
+	}
+	if a, ok := w.unavailable(p, step); ok {
+		return a
+	}
+	return w.serve(p, step)
+}
+
+// lateness is the hold of an answer; nil: the client receives it now.
+func (w *World) lateness(p *parked, before inject.Decision, after inject.Outcome) *hold {
+	switch {
+	case after.Delay != nil:
+		return w.newHoldOf(*after.Delay, p.from, w.truth.Read())
+	case before.Action == inject.Drop:
+		return &hold{Hold: inject.HoldUntil(w.elapsed() + clientTimeout), since: len(w.record.Steps)}
+	}
+	return nil
+}
+
+// pause stops an instance. The request waits for its turn again.
+func (w *World) pause(p *parked, d inject.Decision) {
+	p.hits = d.Rest
+	p.from.pause = w.newHold(d.Fault)
+	w.add(history.Step{Kind: history.Fault, Actor: p.from.name, Fault: d.Fault.String(), Note: "paused", Causes: []int{p.cause}})
+	w.requests = append(w.requests, p)
+}
+
+// oldRevisions is by how many revisions the lists of an instance lie back that reads an old
+// state.
+const oldRevisions = 3
+
+// crashBefore terminates an instance before its request has an effect.
+func (w *World) crashBefore(p *parked, d inject.Decision) {
+	away, travel := w.downtime(d.Fault), int64(0)
+	if d.OldState {
+		away, travel = nil, max(revision, w.truth.Read()-oldRevisions)
+	}
+	w.crash(p.from, d.Fault.String(), "before "+p.call.Verb+" "+p.call.String(), away, travel)
+	p.fail(errDead)
+}
+
+// apply carries out what follows a request that was answered. o is its object.
+func (w *World) apply(c inject.Consequence, p *parked, o history.Object) {
+	switch c.Effect {
+	case inject.Terminate:
+		w.crash(p.from, c.Fault.String(), "after "+p.call.Verb+" "+p.call.String(), w.downtime(c.Fault), 0)
+		p.fail(errDead)
+	case inject.StartSecond:
+		if !p.from.actor.single {
+			w.overlap(p.from, c.Fault)
+		}
+	case inject.Interfere:
+		w.interfere(c.Fault, o, p.url)
+	}
+}
+
+// downtime is how long a crashed process takes to start again; nil: it starts at once.
+func (w *World) downtime(f fault.Fault) *hold {
+	if f.For == 0 && f.Writes == 0 {
+		return nil
+	}
+	return w.newHold(f)
+}
+
+func (w *World) requestStep(p *parked) history.Step {
+	c := &p.call
+	step := history.Step{
+		Kind: history.Request, Actor: p.from.name, Verb: c.Verb, Object: c.Object,
+		Subresource: c.Subresource, Query: c.Query, Digest: c.Digest,
+		Guarded: p.conditional(),
+		Causes:  []int{p.cause},
+		Fault:   cmp.Or(p.delayedBy, p.because),
+	}
+	if step.Name == "" && c.GenerateName != "" {
+		step.Note = "named " + c.GenerateName + "…"
+	}
+	return step
+}
+
+// conditional reports whether the API rejects the write if what it was decided on has
+// changed. A create with a name of the caller's choice is rejected if it is repeated.
+func (p *parked) conditional() bool {
+	return p.call.Preconditioned || p.call.Verb == "create" && p.call.GenerateName == ""
+}
+
+func answerOf(a wire.Answer) answer { return answer{code: a.Code, header: a.Header, body: a.Body} }
+
+// unavailable is the answer to a watch that the API server cannot serve because of an
+// earlier fault.
+func (w *World) unavailable(p *parked, step *history.Step) (a answer, ok bool) {
+	c := &p.call
+	switch {
+	case w.expiries.Request(p.from.name, c.Verb, c.Resource, c.Namespace, c.Resumes()):
+		a = answerOf(wire.Expired())
+	case p.from.travel > 0 && c.Watch && c.SendInitialEvents:
+		// An older server has no watch-lists; the client falls back to a list.
+		a = unsupported()
+	default:
+		return a, false
+	}
+	step.Code, step.Note = a.code, "the watch has expired"
+	return a, true
+}
+
+// unsupported is how a server without watch-lists answers one.
+func unsupported() answer {
+	return answer{
+		code:   http.StatusUnprocessableEntity,
+		header: http.Header{"Content-Type": {"application/json"}},
+		body:   []byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422,"message":"sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"}`),
+	}
+}
+
+// serve has the API server process a request, and completes its step.
+func (w *World) serve(p *parked, step *history.Step) answer {
+	w.clock.set()
+	x := w.served(p)
+	step.Code = x.code
+	changes, err := w.truth.Follow()
+	if err != nil {
+		w.fail("the record is whole", err.Error())
+	}
+	if w.plan.Objects {
+		step.Changes = w.truth.Contents(changes)
+	}
+	for _, c := range changes {
+		p.wrote = append(p.wrote, c.Revision)
+		step.Before, step.Revision = c.Before, c.Revision
+		if !truth.Bookkeeping(c.Key) {
+			w.writes++
+			w.lastWrite = w.elapsed()
+		}
+	}
+	if x.feed != nil {
+		w.streams++
+		step.Stream = w.streams
+		p.stream = &stream{
+			n: w.streams, to: p.from, call: p.call, mediaType: x.header.Get("Content-Type"), feed: x.feed,
+			initial: p.call.SendInitialEvents, opened: len(w.record.Steps),
+		}
+		return x.answer
+	}
+	if x.described {
+		if step.Name == "" {
+			step.Name = x.object.Name
+		}
+		if p.call.Verb != "list" {
+			step.UID = x.object.UID
+		}
+		if len(changes) == 0 {
+			step.Revision = x.revision
+			if step.IsWrite() {
+				step.Before = x.revision // it changed nothing
+			}
+		}
+	}
+	return x.answer
+}
+
+// fill makes a parked request one of the server.
+func (w *World) fill(x *exchange, p *parked) {
+	*x = exchange{
+		done: x.done, out: x.out, door: w.server.door(p.from.user()), run: w.run,
+		method: p.method, url: p.url, header: p.header, body: p.body, watch: p.call.Watch, actor: p.from.user(),
+	}
+	if p.call.GenerateName != "" {
+		key := p.from.name + " " + p.call.Resource + " " + p.call.Namespace + " " + p.call.GenerateName
+		w.counts[key]++
+		x.names = int64(fault.Draw(w.plan.Seed, key, strconv.Itoa(w.counts[key]))>>1) | 1
+	}
+	if w.isService(p) {
+		x.body = w.withClusterIP(p)
+	}
+	if p.from.travel > 0 && p.call.Verb == "list" {
+		x.url = asOf(p.url, p.from.travel)
+	}
+}
+
+// asOf rewrites a list so that it is answered as of an older revision.
+func asOf(target string, revision int64) string {
+	u, err := url.Parse(target)
+	if err != nil {
+		return target
+	}
+	q := u.Query()
+	q.Set("resourceVersion", strconv.FormatInt(revision, 10))
+	q.Set("resourceVersionMatch", "Exact")
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+// respond hands an answer to the goroutine that waits for it.
+func (w *World) respond(p *parked, a answer) {
+	if p.reply == nil {
+		return
+	}
+	if p.stream == nil {
+		p.reply <- a.to(p.asker)
+		return
+	}
+	s := p.stream
+	s.body = newBody(p.asker.Context(), s.feed.cancel)
+	p.from.streams = append(p.from.streams, s)
+	r := a.to(p.asker)
+	if r.response != nil {
+		r.response.Body, r.response.ContentLength = s.body, -1
+	}
+	p.reply <- r
+}
+
+// deliverAnswer hands over an answer that was held.
+func (w *World) deliverAnswer(a *parkedAnswer) {
+	s := w.add(history.Step{
+		Kind: history.Answer, Actor: a.from.name, Verb: a.call.Verb, Object: a.call.Object, Subresource: a.call.Subresource,
+		Code: a.answer.code, Fault: a.fault, Causes: []int{a.served},
+	})
+	a.from.last = s.N
+	w.respond(a.parked, a.answer)
+}
+
+// overlap starts a second instance while the first one continues for a while.
+func (w *World) overlap(i *instance, f fault.Fault) {
+	h := w.newHold(f)
+	next := w.begin(i.actor, i.name+"+", f.String())
+	w.schedule(h, next.last, func() {
+		if !i.dead {
+			w.add(history.Step{Kind: history.Crash, Actor: i.name, Fault: f.String(), Note: "the old instance exits"})
+			w.kill(i)
+		}
+	})
+}

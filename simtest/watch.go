@@ -1,0 +1,63 @@
+package simtest
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/rehearse-k8s/rehearse/history"
+)
+
+// holdStream begins and records the hold of a stream, from an event on.
+func (w *World) holdStream(s *stream, f *frame) *hold {
+	object := f.event.Object
+	object.Resource = s.call.Resource
+	w.add(history.Step{
+		Kind: history.Fault, Actor: s.to.name, Object: object, Type: f.event.Type, Stream: s.n, Revision: f.event.Revision,
+		Fault: f.Fault, Note: "held, with all that follows on its stream", Causes: []int{f.cause},
+	})
+	return w.newHoldOf(*f.Hold, s.to, f.event.Revision)
+}
+
+// deliver delivers the oldest event of a stream, as its faults say.
+func (w *World) deliver(s *stream) {
+	f := s.pending[0]
+	if f.End {
+		note := "the stream ends"
+		if f.Expire {
+			w.expiries.Expire(s.to.name, s.call.Resource, s.call.Namespace)
+			note = fmt.Sprintf("the stream expires; %d events are left to the next list", len(s.pending))
+		}
+		w.cutStream(s, f.Fault, note)
+		return
+	}
+	s.pending = s.pending[1:]
+	step := history.Step{
+		Kind: history.Frame, Actor: s.to.name, Object: f.event.Object, Type: f.event.Type, Stream: s.n,
+		Revision: f.event.Revision, Code: int(f.event.Code), Digest: f.event.Digest, Fault: f.Fault, Reply: f.Reply(), Causes: []int{f.cause},
+	}
+	step.Resource = s.call.Resource
+	if f.event.InitialEnd {
+		step.Note = "the end of the initial events"
+	}
+	n := w.add(step).N
+	if f.Copies == 0 {
+		return
+	}
+	if s.to.delivered == nil {
+		s.to.delivered = map[string]int64{}
+	}
+	s.to.delivered[s.call.Resource] = max(s.to.delivered[s.call.Resource], f.event.Revision)
+	for range f.Copies {
+		s.body.push(f.raw)
+	}
+	s.to.last = n
+}
+
+// cutStream ends a watch for its client.
+func (w *World) cutStream(s *stream, because, note string) {
+	step := w.add(history.Step{Kind: history.Cut, Actor: s.to.name, Object: history.Object{Resource: s.call.Resource}, Stream: s.n, Fault: because, Note: note, Causes: []int{s.opened}})
+	s.to.last = step.N
+	s.pending, s.ended = nil, true
+	s.feed.cancel()
+	s.body.end(io.EOF)
+}

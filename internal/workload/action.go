@@ -85,11 +85,14 @@ func (a *Action) Body() []byte {
 	return text
 }
 
-// Named is a patch that begins with metadata, as it is sent: for the object of this UID
-// and, if revision is not empty, for that version of it only.
+// Named returns a patch that begins with metadata as it is sent: for the object with this UID and, if
+// revision is not empty, for that version of it only. A patch that begins with a UID is returned as it is.
 func Named(patch []byte, uid types.UID, revision string) []byte {
 	const begin = `{"metadata":{`
 	rest, ok := bytes.CutPrefix(patch, []byte(begin))
+	if bytes.HasPrefix(rest, []byte(`"uid":`)) {
+		return patch
+	}
 	if !ok {
 		panic("a patch that does not begin with metadata: " + string(patch))
 	}

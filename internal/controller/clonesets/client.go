@@ -18,7 +18,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/controller/reconcile"
 )
 
-// scheme knows CloneSets, and what Events are about.
+// scheme has CloneSets and the built-in kinds.
 var scheme = func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, clientscheme.AddToScheme} {
@@ -29,7 +29,7 @@ var scheme = func() *runtime.Scheme {
 	return s
 }()
 
-// newSetsClient is a client for CloneSets.
+// newSetsClient returns a client for CloneSets.
 func newSetsClient(config *rest.Config) (rest.Interface, error) {
 	config = rest.CopyConfig(config)
 	config.GroupVersion, config.APIPath = &v1alpha1.GroupVersion, "/apis"
@@ -38,9 +38,9 @@ func newSetsClient(config *rest.Config) (rest.Interface, error) {
 	return rest.RESTClientFor(config)
 }
 
-// newSetsInformer watches CloneSets. The API takes templates that are no pod templates, for no
-// schema says all that those may hold; so each set is read by itself, and one that cannot be
-// read holds up no other.
+// newSetsInformer returns an informer of CloneSets. The CRD's schema does not describe pod templates in full,
+// so the API accepts CloneSets that do not fit the Go type. Each object is therefore decoded by itself
+// (readSet), and one that cannot be decoded does not affect the others.
 func newSetsInformer(client dynamic.Interface, corrections *reconcile.Corrections) (cache.SharedIndexInformer, error) {
 	sets := client.Resource(v1alpha1.GroupVersion.WithResource(setsResource))
 	list := &cache.ListWatch{
@@ -62,7 +62,7 @@ func newSetsInformer(client dynamic.Interface, corrections *reconcile.Correction
 	}))
 }
 
-// liveSet reads a CloneSet from the API; nil if there is none.
+// liveSet reads a CloneSet from the API. It returns nil if it does not exist.
 func (c *instance) liveSet(ctx context.Context, namespace, name string) (*v1alpha1.CloneSet, error) {
 	set := &v1alpha1.CloneSet{}
 	err := c.sets.Get().Namespace(namespace).Resource(setsResource).Name(name).Do(ctx).Into(set)

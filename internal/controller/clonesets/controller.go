@@ -11,38 +11,36 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/controller/reconcile"
 )
 
-// key is what the queue holds.
+// key is an item of the queue.
 type key struct {
 	namespace, name string
 	uid             types.UID
 }
 
-// Ref implements shell.Key.
+// Ref implements reconcile.Key.
 func (k key) Ref() klog.ObjectRef { return klog.KRef(k.namespace, k.name) }
 
-// Controller looks after CloneSets. Without their definition in the API, it is that which
-// it waits for before it is synced.
+// Controller reconciles CloneSets. While the API does not have their CustomResourceDefinition, it waits for
+// that and is not synced.
 type Controller = reconcile.Controller
 
-// New builds the controller. Nothing is asked of the API before Run.
+// New creates the controller. It sends no request before Run.
 func New(config *rest.Config, o Options) (*Controller, error) {
 	o.complete()
 	config = reconcile.Unlimited(config)
 	pods := o.Pods
-	corrections := &reconcile.Corrections{}
-	departed := func(why error) {
+	restarted := func(corrected bool) {
 		pods.Relist()
-		o.Metrics.restarted(corrections.Note(why))
+		o.Metrics.restarted(corrected)
 	}
-	return reconcile.NewController(v1alpha1.Kind, o.Lead, departed, func() (reconcile.Life, error) {
-		life, err := newInstance(config, o, corrections)
-		o.Pods = nil // another life begins because a cache was wrong: it reads for itself
-		return life, err
+	return reconcile.NewController(v1alpha1.Kind, o.Lead, restarted, func(corrections *reconcile.Corrections) (reconcile.Instance, error) {
+		c, err := newInstance(config, o, corrections)
+		o.Pods = nil // the next instance, which replaces one with a wrong cache, reads pods itself
+		return c, err
 	})
 }
 
-// Runner is the controller as a function of its client, for worlds that start and end
-// it again and again.
+// Runner returns the controller as a function of its client. Tests restart it by calling that again.
 func Runner(o Options) func(context.Context, *rest.Config) error {
 	return reconcile.Runner(func(config *rest.Config) (*Controller, error) { return New(config, o) })
 }

@@ -2,7 +2,6 @@ package clonesets
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -22,7 +21,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/controller/reconcile"
 )
 
-// instance is one life of the controller: caches, queue and memory.
+// instance is a reconcile.Instance: the caches, the queue and the memory of a running controller.
 type instance struct {
 	options  Options
 	client   kubernetes.Interface
@@ -33,10 +32,11 @@ type instance struct {
 	informers informers.SharedInformerFactory
 	caches    map[string]cache.SharedIndexInformer // by resource
 	nodes     nodes
-	anySet    chan struct{} // closed when there is a set
+	anySet    chan struct{} // closed when there is a CloneSet
 	haveSet   sync.Once
 	queue     workqueue.TypedRateLimitingInterface[key]
 	memories  reconcile.Memories[key, memory]
+	writer    *reconcile.Writer
 	events    *reconcile.Events
 }
 
@@ -71,14 +71,15 @@ func newInstance(config *rest.Config, o Options, corrections *reconcile.Correcti
 		revisionsResource: c.informers.Apps().V1().ControllerRevisions().Informer(),
 	}
 	c.nodes.client = c.client
+	c.writer = c.newWriter()
 	if err := c.watch(); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// trim drops what nobody here reads: managed fields, and of objects that another kind
-// controls everything but who they are.
+// trim drops what the controller does not read: managed fields and, for an object that another kind
+// controls, everything but its identity.
 func trim(obj any) (any, error) {
 	o, ok := obj.(metav1.Object)
 	if !ok {
@@ -96,7 +97,7 @@ func trim(obj any) (any, error) {
 	return reconcile.DropManagedFields(obj)
 }
 
-// trimButPods is trim where pods are everybody's: their memory is shared.
+// trimButPods is trim for a shared pod cache, whose pods must not be modified.
 func trimButPods(obj any) (any, error) {
 	if _, ok := obj.(*corev1.Pod); ok {
 		return obj, nil
@@ -104,55 +105,57 @@ func trimButPods(obj any) (any, error) {
 	return trim(obj)
 }
 
-// Run implements shell.Life: it looks after sets until ctx ends or the audit finds that a
-// cache is wrong.
+// Run implements reconcile.Instance.
 func (c *instance) Run(ctx context.Context, synced func()) (err error) {
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
 	if c.events, err = reconcile.NewEvents(c.options.Events, scheme, "cloneset-controller"); err != nil {
 		return err
 	}
 	defer c.events.Shutdown()
 	c.queue = reconcile.NewQueue[key]("cloneset", nil)
-	defer context.AfterFunc(ctx, c.queue.ShutDown)()
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer stop(nil)
-	running.Go(func() { c.caches[setsResource].RunWithContext(ctx) })
+	loop := reconcile.Loop[key]{
+		Kind: v1alpha1.Kind, Queue: c.queue, Workers: c.options.Workers, Sync: c.work,
+		AuditEvery: c.options.Audit, Metadata: c.metadata, Audited: c.audited,
+	}
+	return loop.Run(ctx, func(ctx context.Context) (wait func(), ok bool) {
+		var running sync.WaitGroup
+		c.nodes.start = func() { running.Go(func() { c.nodes.run(ctx) }) }
+		running.Go(func() { c.caches[setsResource].RunWithContext(ctx) })
+		ok = c.startInformers(ctx, synced)
+		return func() {
+			c.informers.Shutdown()
+			running.Wait()
+		}, ok
+	})
+}
+
+// startInformers starts the informers of what CloneSets own, once there is a CloneSet, and waits until all
+// are synced. It returns false if ctx ends before.
+func (c *instance) startInformers(ctx context.Context, synced func()) bool {
 	if !cache.WaitForCacheSync(ctx.Done(), c.caches[setsResource].HasSynced) {
-		return nil
+		return false
 	}
 	if len(c.caches[setsResource].GetStore().ListKeys()) == 0 {
-		// Nobody has a CloneSet: to watch all pods would cost something and be for nothing.
+		// Without a CloneSet, a watch of all pods would be wasted.
 		synced()
 		select {
 		case <-c.anySet:
 		case <-ctx.Done():
-			return nil
+			return false
 		}
 	}
 	c.informers.Start(ctx.Done())
-	defer c.informers.Shutdown()
 	for _, informer := range c.caches {
 		if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-			return nil
+			return false
 		}
 	}
 	synced()
-	c.nodes.start = func() { running.Go(func() { c.nodes.run(ctx) }) }
-	if c.options.Audit > 0 {
-		running.Go(func() { stop(reconcile.Audit(ctx, c.options.Audit, c.metadata, c.audited, reconcile.First)) })
-	}
-	reconcile.Work(ctx, v1alpha1.Kind, c.queue, c.options.Workers, c.work)
-	if cause := context.Cause(ctx); errors.Is(cause, reconcile.ErrDeparted) {
-		return cause
-	}
-	return nil
+	return true
 }
 
-// audited are the sets, and of the rest what bears the marks of one.
+// audited returns what the audit compares: CloneSets, and the pods and claims with the label of one.
 func (c *instance) audited() []reconcile.Audited {
-	marked := func(resource, label string) reconcile.Audited {
+	labeled := func(resource, label string) reconcile.Audited {
 		a := reconcile.Audited{Resource: corev1.SchemeGroupVersion.WithResource(resource), Selector: label, Informer: c.caches[resource]}
 		a.Concerns = func(o metav1.Object) bool { _, ok := o.GetLabels()[label]; return ok }
 		return a
@@ -162,7 +165,7 @@ func (c *instance) audited() []reconcile.Audited {
 		set := &v1alpha1.CloneSet{}
 		return set, c.sets.Get().Namespace(namespace).Resource(setsResource).Name(name).Do(ctx).Into(set)
 	}
-	pods, claims := marked(podsResource, kruise.LabelInstanceID), marked(claimsResource, kruise.LabelInstanceID)
+	pods, claims := labeled(podsResource, kruise.LabelInstanceID), labeled(claimsResource, kruise.LabelInstanceID)
 	pods.Live = func(ctx context.Context, namespace, name string) (metav1.Object, error) {
 		return c.client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 	}
@@ -172,15 +175,15 @@ func (c *instance) audited() []reconcile.Audited {
 	return []reconcile.Audited{sets, pods, claims}
 }
 
-// work looks after one set, and says when to look again at the latest.
+// work reconciles one CloneSet and returns when to reconcile it again at the latest.
 func (c *instance) work(ctx context.Context, k key) (time.Duration, error) {
-	began := time.Now()
+	start := time.Now()
 	wake, err := c.sync(ctx, k)
-	c.metrics.synced(time.Since(began), err)
+	c.metrics.synced(time.Since(start), err)
 	return wake, err
 }
 
-// cached is an object that a cache shows, nil if it does not.
+// cached returns an object from a cache, nil if it is not there.
 func cached[T any](c *instance, resource, namespace, name string) *T {
 	obj, found, err := c.caches[resource].GetIndexer().GetByKey(namespace + "/" + name)
 	if err != nil || !found {
@@ -189,6 +192,7 @@ func cached[T any](c *instance, resource, namespace, name string) *T {
 	return obj.(*T)
 }
 
+// set returns the CloneSet of a key from the cache, nil if it is not there.
 func (c *instance) set(k key) *v1alpha1.CloneSet {
 	if set := cached[v1alpha1.CloneSet](c, setsResource, k.namespace, k.name); set != nil && set.UID == k.uid && k.uid != "" {
 		return set
@@ -196,5 +200,5 @@ func (c *instance) set(k key) *v1alpha1.CloneSet {
 	return nil
 }
 
-// store is the cache of a resource.
+// store returns the cache of a resource.
 func (c *instance) store(resource string) cache.Store { return c.caches[resource].GetStore() }

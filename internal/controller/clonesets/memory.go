@@ -14,98 +14,97 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload/cloneset"
 )
 
-// memory is what is remembered of one set. One worker at a time has it, but its
-// writes are made at the same time.
+// memory is what the controller remembers of one CloneSet. Only one worker at a time syncs the CloneSet,
+// but its writes are concurrent.
 type memory struct {
 	reconcile.Memory
 	past cloneset.Past
 
-	mu sync.Mutex // of what writes at the same time say
-	// taken are names that somebody else's objects bear, failed those of pods that could not
-	// be made.
+	mu sync.Mutex // of what concurrent writes record
+	// taken are names that objects of other owners have, failed the names of pods whose create failed.
 	taken, failed map[string]bool
-	// unanswered are those of the failed whose create had no answer: it may have had effect.
+	// unanswered are those in failed whose create had no answer: it may have had effect.
 	unanswered map[string]bool
-	// collides: the name of the revision of the template is somebody else's.
-	collides bool
-	// scaleError and updateError are those of the actions with the lowest number.
-	scaleError, updateError numbered
-	// creates is when pods are made again after one could not be, refusals when an object is
-	// written again that could not be.
-	creates  backoff
-	refusals map[types.UID]*refusal
+	// revisionCollides: the name of the template's revision belongs to another object.
+	revisionCollides bool
+	scaleError       firstError
+	updateError      firstError
+	// createBackoff is the wait after a failed create; failures are the objects whose last write failed.
+	createBackoff backoff
+	failures      map[types.UID]*failure
 
-	// What was read of objects is kept while they are the same.
+	// views and revisions are kept while their objects are unchanged, digest while generation is.
 	views      map[types.UID]*cloneset.Pod
 	revisions  map[types.UID]*cloneset.Revision
 	generation int64
 	digest     string
 }
 
-// numbered is an error of one action among many.
-type numbered struct {
+// firstError is the error of the action with the lowest number.
+type firstError struct {
 	number int
 	err    error
 }
 
-func (n *numbered) note(number int, err error) {
-	if n.err == nil || number < n.number {
-		*n = numbered{number, err}
+func (f *firstError) note(number int, err error) {
+	if f.err == nil || number < f.number {
+		*f = firstError{number, err}
 	}
 }
 
-func (n numbered) text() string {
-	if n.err == nil {
+func (f firstError) text() string {
+	if f.err == nil {
 		return ""
 	}
-	return n.err.Error()
+	return f.err.Error()
 }
 
-func (m *memory) note(what *map[string]bool, name string) {
+func (m *memory) note(names *map[string]bool, name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if *what == nil {
-		*what = map[string]bool{}
+	if *names == nil {
+		*names = map[string]bool{}
 	}
-	(*what)[name] = true
+	(*names)[name] = true
 }
 
-// backoff is how long to wait after failures in a row.
+// backoff is the wait after consecutive failures.
 type backoff struct{ last time.Duration }
 
-func (b *backoff) fails() time.Duration {
+// next returns the wait after one more failure.
+func (b *backoff) next() time.Duration {
 	b.last = min(max(2*b.last, reconcile.RetryFirst), reconcile.RetryMost)
 	return b.last
 }
 
-// refusal is an object that could not be written.
-type refusal struct {
+// failure is the last write of an object, which failed.
+type failure struct {
 	backoff
-	until time.Time
+	until time.Time // not written again before
 	err   error
 }
 
-// waits tells whether an object is to be left alone for now, because the last write of it
-// failed; and with what. Others need not wait for it.
+// waits reports whether the last write of an action's object failed and the object is still in backoff,
+// and returns that error. Other objects do not wait for it.
 func (m *memory) waits(a *workload.Action, now time.Time) (error, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if r := m.refusals[a.Object.GetUID()]; r != nil && now.Before(r.until) {
-		return r.err, true
+	if f := m.failures[a.Object.GetUID()]; f != nil && now.Before(f.until) {
+		return f.err, true
 	}
 	return nil, false
 }
 
-// refused are the objects that a plan cannot wait for: their last write was refused, or has failed
-// too often to be an accident.
-func (m *memory) refused() map[types.UID]bool {
+// blocked returns the objects that a plan must not wait for: the API rejected their last write, or it
+// failed too often in a row to be a transient error.
+func (m *memory) blocked() map[types.UID]bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var all map[types.UID]bool
-	for uid, r := range m.refusals {
-		if reconcile.Refused(r.err) || r.last >= notByAccident {
+	for uid, f := range m.failures {
+		if reconcile.Rejected(f.err) || f.last >= notTransient {
 			if all == nil {
-				all = make(map[types.UID]bool, len(m.refusals))
+				all = make(map[types.UID]bool, len(m.failures))
 			}
 			all[uid] = true
 		}
@@ -113,37 +112,36 @@ func (m *memory) refused() map[types.UID]bool {
 	return all
 }
 
-// notByAccident is how long a write must be put off that fails without being refused: after the
-// fifth time.
-const notByAccident = 16 * reconcile.RetryFirst
+// notTransient is the backoff of a write that has failed five times in a row.
+const notTransient = 16 * reconcile.RetryFirst
 
-// tried notes how the write of an object went.
-func (m *memory) tried(a *workload.Action, now time.Time, err error) {
+// recordAttempt records how the write of an object went.
+func (m *memory) recordAttempt(a *workload.Action, now time.Time, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	uid := a.Object.GetUID()
 	if err == nil || errors.Is(err, reconcile.ErrStale) {
-		delete(m.refusals, uid)
+		delete(m.failures, uid)
 		return
 	}
-	for uid, r := range m.refusals { // of objects that are gone, or that nobody wants to write any more
-		if now.Sub(r.until) > reconcile.RetryMost {
-			delete(m.refusals, uid)
+	for uid, f := range m.failures { // drop objects that are gone, or that no plan writes any more
+		if now.Sub(f.until) > reconcile.RetryMost {
+			delete(m.failures, uid)
 		}
 	}
-	r := m.refusals[uid]
-	if r == nil {
-		r = &refusal{}
-		if m.refusals == nil {
-			m.refusals = map[types.UID]*refusal{}
+	f := m.failures[uid]
+	if f == nil {
+		f = &failure{}
+		if m.failures == nil {
+			m.failures = map[types.UID]*failure{}
 		}
-		m.refusals[uid] = r
+		m.failures[uid] = f
 	}
-	r.until, r.err = now.Add(r.fails()), err
+	f.until, f.err = now.Add(f.next()), err
 }
 
-// tell keeps an error for the set's conditions.
-func (m *memory) tell(number int, a *workload.Action, err error) {
+// recordError records the error of an action for the conditions of the CloneSet.
+func (m *memory) recordError(number int, a *workload.Action, err error) {
 	if err == nil || errors.Is(err, reconcile.ErrStale) || errors.Is(err, context.Canceled) {
 		return
 	}
@@ -153,7 +151,7 @@ func (m *memory) tell(number int, a *workload.Action, err error) {
 	case workload.Patch:
 		m.updateError.note(number, err)
 	case workload.Create:
-		// Each try is for another name; what the condition says is the same.
+		// Each attempt has another name; the condition must not change with it.
 		m.scaleError.note(number, errors.New(strings.ReplaceAll(err.Error(), lastOf(a).Object.GetName(), "…")))
 	default:
 		m.scaleError.note(number, err)

@@ -12,30 +12,30 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload"
 )
 
-// TestRefusals: an object whose write failed is left alone, twice as long each time; others
-// are not, and a success ends it.
-func TestRefusals(t *testing.T) {
+// TestWriteBackoff: an object whose write failed is not written for a time that doubles with each failure;
+// other objects are, and a success resets the backoff.
+func TestWriteBackoff(t *testing.T) {
 	var m memory
 	now := time.Unix(0, 0)
 	a := &workload.Action{Verb: workload.Delete, Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a"}}}
 	b := &workload.Action{Verb: workload.Delete, Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "b"}}}
-	refused := errors.New("a webhook says no")
+	rejected := errors.New("a webhook says no")
 	for want := reconcile.RetryFirst; want < reconcile.RetryMost; want *= 2 {
-		m.tried(a, now, refused)
-		if err, waits := m.waits(a, now.Add(want-1)); !waits || !errors.Is(err, refused) {
-			t.Fatalf("after %s it is tried again: %v", want-1, err)
+		m.recordAttempt(a, now, rejected)
+		if err, waits := m.waits(a, now.Add(want-1)); !waits || !errors.Is(err, rejected) {
+			t.Fatalf("written again %s after the failure: %v", want-1, err)
 		}
 		if _, waits := m.waits(b, now); waits {
-			t.Fatal("another one waits too")
+			t.Fatal("another object waits too")
 		}
 		now = now.Add(want)
 		if _, waits := m.waits(a, now); waits {
-			t.Fatalf("after %s it waits still", want)
+			t.Fatalf("still in backoff after %s", want)
 		}
 	}
-	m.tried(a, now, reconcile.ErrStale)
-	m.tried(a, now, refused)
+	m.recordAttempt(a, now, reconcile.ErrStale)
+	m.recordAttempt(a, now, rejected)
 	if _, waits := m.waits(a, now.Add(reconcile.RetryFirst)); waits {
-		t.Error("it waits as if it had never been otherwise")
+		t.Error("the backoff was not reset")
 	}
 }

@@ -11,17 +11,17 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// nodes knows the labels of nodes, once somebody has asked for them: only sets with
-// topology spread constraints do.
+// nodes has the labels of nodes. It starts to watch nodes when it is first asked: only CloneSets with
+// topology spread constraints need it.
 type nodes struct {
 	client kubernetes.Interface
 	start  func()
 	once   sync.Once
 	mu     sync.Mutex
-	cache  cache.SharedIndexInformer // nil until it shows all
+	cache  cache.SharedIndexInformer // nil until it is synced
 }
 
-// labels are those of all nodes, or nil while nobody knows. They are not changed.
+// labels returns the labels of each node, or nil while the cache is not synced. They must not be modified.
 func (n *nodes) labels() map[string]map[string]string {
 	n.once.Do(n.start)
 	n.mu.Lock()

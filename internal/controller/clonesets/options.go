@@ -14,33 +14,31 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload/cloneset"
 )
 
-// Options say what the controller does. The zero value looks after all CloneSets.
+// Options configure the controller.
 type Options struct {
-	// Workers is how many sets are looked after at the same time (10).
+	// Workers is how many CloneSets are reconciled concurrently (10).
 	Workers int
-	// Writes is how many objects of one set are written at the same time (16).
+	// Writes is how many objects of one CloneSet are written concurrently (16).
 	Writes int
 	// Limits of plans (cloneset.DefaultLimits).
 	Limits cloneset.Limits
-	// Events is the client that Events are sent with, so that they have a budget of
-	// their own and hold up nothing; nil sends none.
+	// Events is the client for Events, which have a rate limit of their own; nil sends none.
 	Events *rest.Config
-	// Audit is how often the caches are compared with the API, for the day on which an
-	// event is lost for good (10 minutes; less than 0 for never).
+	// Audit is how often the caches are compared with the API, to detect an event that was lost for good
+	// (10 minutes; negative: never).
 	Audit time.Duration
-	// Pods, if it is not nil, are what the controller sees of pods, in place of a watch of its
-	// own, until an audit finds that a cache has departed from the API: from then on
-	// it reads for itself.
+	// Pods, if it is not nil, is the shared cache that pods are read from, instead of a watch of the
+	// controller's own. After an audit has found a wrong cache, the controller watches pods itself.
 	Pods *podcache.Cache
-	// Whole sends pods whole (PUT) where plans say how they are afterwards, and patches where not
-	// and where somebody else wrote in between. The writes of an update in place cost the API
-	// server a quarter less (BenchmarkPodWrites in apiserver). A server of a newer version would
-	// lose the fields that this program does not know, so it is for those of the same version.
+	// Whole sends whole pods (PUT) where the planner knows the result of a patch, and the patch only if
+	// another client has written meanwhile. An in-place update then costs the API server a quarter less
+	// (BenchmarkPodWrites in apiserver). Set it only if the API server has this program's version: of a
+	// newer one it would drop the fields that this program does not know.
 	Whole bool
-	// Metrics, if it is not nil, is told what happens.
+	// Metrics, if it is not nil, counts what the controller does.
 	Metrics *Metrics
-	// Lead, if it is not nil, is closed when this instance may begin. Only then does it
-	// read anything, so that it begins with all that the one before it has written.
+	// Lead, if it is not nil, is closed when this instance becomes the leader. The controller reads nothing
+	// before, so that it starts with all writes of the previous leader.
 	Lead <-chan struct{}
 }
 
@@ -57,9 +55,12 @@ func (o *Options) complete() {
 	if o.Limits == (cloneset.Limits{}) {
 		o.Limits = cloneset.DefaultLimits
 	}
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics()
+	}
 }
 
-// Access lists the rights that the controller needs.
+// Access lists the permissions that the controller needs.
 func (o Options) Access() []reconcile.Access {
 	change := []string{"patch"}
 	if o.Whole {
@@ -68,7 +69,7 @@ func (o Options) Access() []reconcile.Access {
 	return []reconcile.Access{
 		{Group: kruise.GroupName, Resource: v1alpha1.Resource, Verbs: []string{"get", "list", "watch", "patch"}},
 		{Group: kruise.GroupName, Resource: v1alpha1.Resource + "/status", Verbs: []string{"update"}},
-		// The API may ask for it of those who make owners wait for what they own.
+		// For blockOwnerDeletion, if the admission plugin OwnerReferencesPermissionEnforcement is on.
 		{Group: kruise.GroupName, Resource: v1alpha1.Resource + "/finalizers", Verbs: []string{"update"}},
 		{Group: appsv1.GroupName, Resource: revisionsResource, Verbs: []string{"get", "list", "watch", "create", "patch", "delete"}},
 		{Group: corev1.GroupName, Resource: podsResource, Verbs: append([]string{"get", "list", "watch", "create", "delete"}, change...)},

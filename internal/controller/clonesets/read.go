@@ -14,11 +14,11 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
 )
 
-// unreadable is an annotation in the cache, never in the API: why a set cannot be read.
+// unreadable is an annotation in the cache, never in the API: why a CloneSet cannot be decoded.
 const unreadable = "rehearse-k8s.github.io/unreadable"
 
-// readSet makes a set of what the API has. Of one that cannot be read it has who it is and
-// its status, and says why.
+// readSet decodes a CloneSet. If that fails, the result has only its metadata and status, and the reason in
+// the annotation unreadable.
 func readSet(u *unstructured.Unstructured) *v1alpha1.CloneSet {
 	set := &v1alpha1.CloneSet{}
 	err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, set)
@@ -36,9 +36,9 @@ func readSet(u *unstructured.Unstructured) *v1alpha1.CloneSet {
 		}
 	}
 	if failed := runtime.DefaultUnstructuredConverter.FromUnstructured(known, set); failed != nil {
-		set = &v1alpha1.CloneSet{} // a status that somebody else wrote
+		set = &v1alpha1.CloneSet{} // a status that another client wrote
 		delete(known, "status")
-		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(known, set) // the API has read its metadata
+		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(known, set) // cannot fail: the API has decoded the metadata
 	}
 	if set.Annotations == nil {
 		set.Annotations = map[string]string{}
@@ -47,7 +47,7 @@ func readSet(u *unstructured.Unstructured) *v1alpha1.CloneSet {
 	return set
 }
 
-// unfit finds the first field of a value that is none of a type, and says why; nil if all are.
+// unfit returns the first field of a value that does not fit its type, and the reason; nil if all fit.
 func unfit(t reflect.Type, value any) (field string, why error) {
 	text, err := json.Marshal(value)
 	if err != nil {

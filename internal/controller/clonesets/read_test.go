@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestReadSet: of a set that is none it has who it is and its status, and names the field and
+// TestReadSet: a CloneSet that cannot be decoded has its metadata and status, and names the field and
 // the value.
 func TestReadSet(t *testing.T) {
 	for container, want := range map[string]string{

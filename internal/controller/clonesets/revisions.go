@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	podtemplatedefaults "k8s.io/kubernetes/pkg/apis/core/v1"
@@ -23,8 +21,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload/cloneset"
 )
 
-// defaulted is a template with what the API server fills into pods: upstream's own
-// defaults, so that templates that mean the same are the same.
+// defaulted returns a template with the defaults that the API server sets in pods, so that equivalent
+// templates are equal.
 func defaulted(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 	filled := &corev1.PodTemplate{Template: *t.DeepCopy()}
 	podtemplatedefaults.SetObjectDefaults_PodTemplate(filled)
@@ -35,59 +33,49 @@ func readRevision(o *appsv1.ControllerRevision) (*cloneset.Revision, error) {
 	return cloneset.ReadRevision(o, func(t *corev1.PodTemplateSpec) { *t = *defaulted(t) })
 }
 
-// meetRevision looks at the ControllerRevision that bears the name that one was to be given:
-// it may be ours, or have been left behind by a set of the same name and template.
-func (c *instance) meetRevision(ctx context.Context, set *v1alpha1.CloneSet, m *memory, found *appsv1.ControllerRevision) error {
+// claimRevision decides on the ControllerRevision that already has the name of one that was to be created.
+// It may be ours, or have no controller since a CloneSet of the same name and template was deleted without
+// its dependents. Otherwise the hashes of two templates collide, and the next status update counts that.
+func (c *instance) claimRevision(ctx context.Context, set *v1alpha1.CloneSet, m *memory, found *appsv1.ControllerRevision) (ours bool, err error) {
 	r, err := readRevision(found)
 	same := err == nil && r.Digest == m.digest
-	owner := metav1.GetControllerOfNoCopy(found)
 	switch {
 	case metav1.IsControlledBy(found, set) && same:
-		m.Wrote(revisionsResource, found.ResourceVersion)
-		return nil
-	case owner == nil && same && found.DeletionTimestamp == nil:
-		return c.adoptRevision(ctx, set, m, found)
+		return true, nil
+	case metav1.GetControllerOfNoCopy(found) == nil && same && found.DeletionTimestamp == nil:
+		return true, c.adoptRevision(ctx, set, m, found)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.collides = true
-	return fmt.Errorf("ControllerRevision %s holds another template: %w", found.Name, reconcile.ErrStale)
+	m.revisionCollides = true
+	return false, fmt.Errorf("create revision %s: a ControllerRevision with another template has this name: %w", found.Name, reconcile.ErrStale)
 }
 
-// adoptRevision makes a ControllerRevision without a controller the set's. A merge patch leaves
-// its data as it is, byte for byte, which the API asks for.
+// adoptRevision makes the CloneSet the controller of a ControllerRevision without one. The merge patch
+// leaves its data unchanged, byte for byte, which the API requires.
 func (c *instance) adoptRevision(ctx context.Context, set *v1alpha1.CloneSet, m *memory, found *appsv1.ControllerRevision) error {
 	owners := append(slices.Clone(found.OwnerReferences), *metav1.NewControllerRef(set, v1alpha1.GroupVersion.WithKind(v1alpha1.Kind)))
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"ownerReferences": owners}})
 	if err != nil {
 		return err
 	}
-	if err := m.InTime(time.Now()); err != nil {
-		return err
-	}
-	adopted := &appsv1.ControllerRevision{}
-	err = c.client.AppsV1().RESTClient().Patch(types.MergePatchType).MaxRetries(0).Namespace(set.Namespace).Resource(revisionsResource).Name(found.Name).
-		Body(workload.Named(patch, found.UID, found.ResourceVersion)).Do(ctx).Into(adopted)
-	c.metrics.wrote(revisionsResource, "patch", err)
-	switch {
-	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+	adopt := &workload.Action{Verb: workload.Patch, Object: found, PatchType: types.MergePatchType, Patch: json.RawMessage(patch), Exact: true}
+	adopted, err := c.writer.Patch(ctx, &m.Memory, adopt, nil)
+	if err == nil && adopted == nil {
 		return reconcile.ErrStale
-	case err != nil:
-		return fmt.Errorf("adopting ControllerRevision %s: %w", found.Name, err)
 	}
-	m.Wrote(revisionsResource, adopted.ResourceVersion)
-	return nil
+	return err
 }
 
-// adoptRevisions takes over ControllerRevisions that a set of the same name has left behind:
-// without them nobody knows what the pods that it left were made of. It tells whether there
-// were any. One that cannot be had is told of, and holds nothing up.
-func (c *instance) adoptRevisions(ctx context.Context, set *v1alpha1.CloneSet, m *memory) (any bool, err error) {
+// adoptRevisions adopts the ControllerRevisions of a deleted CloneSet of the same name: without them the
+// revision of the pods that it left is unknown. It returns whether there were any. If one cannot be
+// adopted, it emits an Event and goes on with the next.
+func (c *instance) adoptRevisions(ctx context.Context, set *v1alpha1.CloneSet, m *memory) (adopted bool, err error) {
 	match, err := cloneset.Matcher(set)
 	if err != nil {
-		return false, nil // the plan says so
+		return false, nil // the plan reports it
 	}
-	found, _ := c.caches[revisionsResource].GetIndexer().ByIndex(byNobody, set.Namespace)
+	found, _ := c.caches[revisionsResource].GetIndexer().ByIndex(orphaned, set.Namespace)
 	for _, obj := range found {
 		r := obj.(*appsv1.ControllerRevision)
 		if r.DeletionTimestamp != nil || r.Labels[kruise.LabelRevision] == "" || !match(r.Labels) {
@@ -96,7 +84,7 @@ func (c *instance) adoptRevisions(ctx context.Context, set *v1alpha1.CloneSet, m
 		if read, err := readRevision(r); err != nil || !read.Made(set.Name, ptr.Deref(set.Status.CollisionCount, 0)) {
 			continue
 		}
-		if !any { // it is known that the set is there
+		if !adopted { // first check that the CloneSet still exists
 			live, err := c.liveSet(ctx, set.Namespace, set.Name)
 			if err != nil {
 				return false, err
@@ -107,12 +95,12 @@ func (c *instance) adoptRevisions(ctx context.Context, set *v1alpha1.CloneSet, m
 		}
 		switch err := c.adoptRevision(ctx, set, m, r); {
 		case err == nil:
-			any = true
+			adopted = true
 		case errors.Is(err, reconcile.ErrStale):
 			return true, err
 		case ctx.Err() == nil:
-			c.events.Tell(set, true, "FailedAdopt", err.Error())
+			c.events.Emit(set, true, "FailedAdopt", fmt.Sprintf("revision %s could not be adopted: %s", r.Name, err))
 		}
 	}
-	return any, nil
+	return adopted, nil
 }

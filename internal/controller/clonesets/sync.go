@@ -2,7 +2,6 @@ package clonesets
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -19,11 +18,10 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload/cloneset"
 )
 
-// sync looks after one set, and says when to look again at the latest.
+// sync reconciles one CloneSet and returns when to reconcile it again at the latest.
 func (c *instance) sync(ctx context.Context, k key) (wake time.Duration, err error) {
 	m := c.memories.Of(k)
-	live := func(resource, name string) (metav1.Object, error) { return c.live(ctx, resource, k.namespace, name) }
-	if err := m.Settle(live); err != nil {
+	if err := c.writer.Settle(ctx, &m.Memory, k.namespace); err != nil {
 		return 0, err
 	}
 	if c.behind(ctx, k, m) {
@@ -33,7 +31,7 @@ func (c *instance) sync(ctx context.Context, k key) (wake time.Duration, err err
 	set := c.set(k)
 	if set == nil || set.DeletionTimestamp != nil {
 		c.memories.Forget(k)
-		c.metrics.states(k, nil)
+		c.metrics.setPods(k, nil)
 		return 0, nil
 	}
 	if why := set.Annotations[unreadable]; why != "" {
@@ -41,7 +39,7 @@ func (c *instance) sync(ctx context.Context, k key) (wake time.Duration, err err
 		return 0, c.carryOut(ctx, set, m, &d)
 	}
 	if adopted, err := c.adoptRevisions(ctx, set, m); adopted || err != nil {
-		return reconcile.Fallback, err // the next plan sees them
+		return reconcile.Fallback, err // the next plan uses them
 	}
 	d := cloneset.Plan(time.Now(), c.state(ctx, k, set, m))
 	if log := klog.FromContext(ctx).V(4); log.Enabled() {
@@ -50,7 +48,7 @@ func (c *instance) sync(ctx context.Context, k key) (wake time.Duration, err err
 		}
 	}
 	m.past = d.Past
-	c.metrics.states(k, d.Tally.States)
+	c.metrics.setPods(k, d.Tally.States)
 	c.metrics.rolledOut(d.Tally.RolledOut)
 	err = c.carryOut(ctx, set, m, &d)
 	if len(d.Actions) > 0 {
@@ -59,10 +57,10 @@ func (c *instance) sync(ctx context.Context, k key) (wake time.Duration, err err
 	return d.Wake, err
 }
 
-// state is what the caches show of a set.
+// state returns the planner's input for a CloneSet, from the caches.
 func (c *instance) state(ctx context.Context, k key, set *v1alpha1.CloneSet, m *memory) cloneset.State {
 	s := cloneset.State{Set: set, Past: m.past, Limits: c.options.Limits}
-	s.Past.Refused = m.refused()
+	s.Past.Refused = m.blocked()
 	if m.digest == "" || m.generation != set.Generation {
 		m.generation, m.digest = set.Generation, cloneset.Digest(defaulted(&set.Spec.Template))
 	}
@@ -76,7 +74,7 @@ func (c *instance) state(ctx context.Context, k key, set *v1alpha1.CloneSet, m *
 	for _, obj := range owned {
 		pod := obj.(*corev1.Pod)
 		if pod.Namespace != k.namespace || metav1.GetControllerOfNoCopy(pod).Name != k.name {
-			continue // the API does not check that name and namespace belong to the UID
+			continue // the API does not check that namespace, name and UID belong together
 		}
 		view := m.views[pod.UID]
 		if view == nil || view.ResourceVersion != pod.ResourceVersion {
@@ -86,7 +84,7 @@ func (c *instance) state(ctx context.Context, k key, set *v1alpha1.CloneSet, m *
 		s.Pods = append(s.Pods, view)
 	}
 	slices.SortFunc(s.Pods, func(a, b *cloneset.Pod) int { return strings.Compare(a.Name, b.Name) })
-	c.memories.Sized(k, len(s.Pods))
+	c.memories.SetSize(k, len(s.Pods))
 
 	s.Orphans, s.LooseClaims = c.orphans(set), c.looseClaims(set)
 	claims, _ := c.caches[claimsResource].GetIndexer().ByIndex(byOwner, string(k.uid))
@@ -101,12 +99,13 @@ func (c *instance) state(ctx context.Context, k key, set *v1alpha1.CloneSet, m *
 	return s
 }
 
+// orphans returns the pods without a controller that match the selector.
 func (c *instance) orphans(set *v1alpha1.CloneSet) (orphans []*cloneset.Pod) {
 	match, err := cloneset.Matcher(set)
 	if err != nil {
 		return nil
 	}
-	found, _ := c.caches[podsResource].GetIndexer().ByIndex(byNobody, set.Namespace)
+	found, _ := c.caches[podsResource].GetIndexer().ByIndex(orphaned, set.Namespace)
 	for _, obj := range found {
 		if pod := obj.(*corev1.Pod); match(pod.Labels) {
 			orphans = append(orphans, cloneset.View(pod))
@@ -116,7 +115,7 @@ func (c *instance) orphans(set *v1alpha1.CloneSet) (orphans []*cloneset.Pod) {
 	return orphans
 }
 
-// looseClaims are the claims without a controller that were created for a pod of a set of this name.
+// looseClaims returns the claims without a controller that were created for a pod of a CloneSet of this name.
 func (c *instance) looseClaims(set *v1alpha1.CloneSet) (loose []*cloneset.Claim) {
 	found, _ := c.caches[claimsResource].GetIndexer().ByIndex(byFormer, set.Namespace+"/"+set.Name)
 	for _, obj := range found {
@@ -126,8 +125,8 @@ func (c *instance) looseClaims(set *v1alpha1.CloneSet) (loose []*cloneset.Claim)
 	return loose
 }
 
-// revisions reads a set's ControllerRevisions. One that cannot be read is passed over:
-// its pods are then of no known revision.
+// revisions decodes the ControllerRevisions of a CloneSet. It skips one that cannot be decoded: the revision
+// of its pods is then unknown.
 func (c *instance) revisions(ctx context.Context, k key, m *memory) (all []*cloneset.Revision) {
 	found, _ := c.caches[revisionsResource].GetIndexer().ByIndex(byOwner, string(k.uid))
 	kept := make(map[types.UID]*cloneset.Revision, len(found))
@@ -137,7 +136,7 @@ func (c *instance) revisions(ctx context.Context, k key, m *memory) (all []*clon
 		if r == nil || r.Object.ResourceVersion != o.ResourceVersion {
 			var err error
 			if r, err = readRevision(o); err != nil {
-				klog.FromContext(ctx).Error(err, "A revision cannot be read and is passed over", "cloneSet", k.Ref())
+				klog.FromContext(ctx).Error(err, "Decode ControllerRevision failed; its pods have no known revision", "cloneSet", k.Ref())
 				continue
 			}
 		}
@@ -149,27 +148,14 @@ func (c *instance) revisions(ctx context.Context, k key, m *memory) (all []*clon
 	return all
 }
 
-// behind tells whether a cache does not show yet what was written for a set.
+// behind reports whether a cache does not show this controller's own writes for a CloneSet yet.
 func (c *instance) behind(ctx context.Context, k key, m *memory) bool {
 	resource, why, waited := m.Behind(time.Now(), k.namespace, c.store)
 	if why == "" {
-		c.metrics.waited(waited)
+		c.metrics.Waited(waited)
 		return false
 	}
 	klog.FromContext(ctx).V(4).Info("CloneSet waits for its caches", "cloneSet", k.Ref(), "because", why)
-	c.metrics.waiting(resource)
+	c.metrics.StaleSync(resource)
 	return true
-}
-
-// live reads an object from the API.
-func (c *instance) live(ctx context.Context, resource, namespace, name string) (o metav1.Object, err error) {
-	switch resource {
-	case podsResource:
-		return c.client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
-	case claimsResource:
-		return c.client.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
-	case revisionsResource:
-		return c.client.AppsV1().ControllerRevisions(namespace).Get(ctx, name, metav1.GetOptions{})
-	}
-	return nil, errors.New("nothing is made of " + resource)
 }

@@ -1,8 +1,6 @@
 package clonesets
 
 import (
-	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -14,20 +12,20 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/api/kruise"
 	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/internal/controller/reconcile"
 	"github.com/rehearse-k8s/rehearse/internal/workload/cloneset"
 )
 
 // The indexes of the caches.
 const (
-	// byOwner of pods, claims and revisions is the UID of the CloneSet that controls an object.
+	// byOwner indexes pods, claims and revisions by the UID of the CloneSet that controls them.
 	byOwner = "owner"
-	// byNobody of pods and revisions is the namespace of an object without a controller.
-	byNobody = "nobody"
-	// byFormer of claims without a controller are the CloneSets that may have given them their
-	// names, as namespace/name.
+	// orphaned indexes pods and revisions without a controller by namespace.
+	orphaned = "orphaned"
+	// byFormer indexes claims without a controller by the CloneSets that may have created them, according to
+	// their names, as namespace/name.
 	byFormer = "former"
-	// bySelector of CloneSets is a label that the selector requires, as namespace/key=value, or
-	// namespace/ where it requires none.
+	// bySelector indexes CloneSets by a label that their selector requires (reconcile.SelectorKey).
 	bySelector = "selector"
 )
 
@@ -35,31 +33,31 @@ func isSet(ref *metav1.OwnerReference) bool {
 	return ref.Kind == v1alpha1.Kind && strings.HasPrefix(ref.APIVersion, kruise.GroupName+"/")
 }
 
-// watch has a set looked at when something changes that a plan of it could see.
+// watch registers handlers that queue a CloneSet when something changes that its plan reads.
 func (c *instance) watch() error {
 	sets := c.caches[setsResource]
 	_, err := sets.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: c.seeSet, DeleteFunc: c.seeSet,
+		AddFunc: c.enqueueSet, DeleteFunc: c.enqueueSet,
 		UpdateFunc: func(old, now any) {
-			if old.(*v1alpha1.CloneSet).UID != now.(*v1alpha1.CloneSet).UID { // deleted and made again in between
-				c.seeSet(old)
+			if old.(*v1alpha1.CloneSet).UID != now.(*v1alpha1.CloneSet).UID { // deleted and created again
+				c.enqueueSet(old)
 			}
-			c.seeSet(now)
+			c.enqueueSet(now)
 		},
 	})
 	if err == nil {
 		err = sets.AddIndexers(cache.Indexers{bySelector: selectorIndex})
 	}
 	for resource, indexes := range map[string]cache.Indexers{
-		podsResource:      {byOwner: ownerIndex, byNobody: nobodyIndex},
+		podsResource:      {byOwner: ownerIndex, orphaned: orphanIndex},
 		claimsResource:    {byOwner: ownerIndex, byFormer: formerIndex},
-		revisionsResource: {byOwner: ownerIndex, byNobody: nobodyIndex},
+		revisionsResource: {byOwner: ownerIndex, orphaned: orphanIndex},
 	} {
 		if err == nil {
 			err = c.caches[resource].AddIndexers(indexes)
 		}
 		if err == nil {
-			_, err = c.caches[resource].AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: c.see, DeleteFunc: c.see, UpdateFunc: c.seeUpdate})
+			_, err = c.caches[resource].AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: c.enqueue, DeleteFunc: c.enqueue, UpdateFunc: c.enqueueUpdate})
 		}
 	}
 	return err
@@ -72,7 +70,7 @@ func ownerIndex(obj any) ([]string, error) {
 	return nil, nil
 }
 
-func nobodyIndex(obj any) ([]string, error) {
+func orphanIndex(obj any) ([]string, error) {
 	if o := obj.(metav1.Object); metav1.GetControllerOfNoCopy(o) == nil {
 		return []string{o.GetNamespace()}, nil
 	}
@@ -89,28 +87,16 @@ func formerIndex(obj any) (keys []string, err error) {
 	return keys, nil
 }
 
-// selectorIndex chooses the label that tells a CloneSet from others most likely: one with the name of the
-// set, else the one with the longest value. A set whose selector cannot be read adopts nothing.
+// selectorIndex is the index bySelector. A CloneSet with an invalid selector adopts nothing.
 func selectorIndex(obj any) ([]string, error) {
 	set := obj.(*v1alpha1.CloneSet)
 	if _, err := cloneset.Matcher(set); err != nil {
 		return nil, nil
 	}
-	best, found := "", -1
-	for _, key := range slices.Sorted(maps.Keys(set.Spec.Selector.MatchLabels)) {
-		value := set.Spec.Selector.MatchLabels[key]
-		worth := len(value)
-		if value == set.Name {
-			worth = math.MaxInt
-		}
-		if worth > found {
-			best, found = key+"="+value, worth
-		}
-	}
-	return []string{set.Namespace + "/" + best}, nil
+	return []string{reconcile.SelectorKey(set, set.Spec.Selector)}, nil
 }
 
-func (c *instance) seeSet(obj any) {
+func (c *instance) enqueueSet(obj any) {
 	if t, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = t.Obj
 	}
@@ -124,7 +110,7 @@ func keyOf(set *v1alpha1.CloneSet) key {
 	return key{namespace: set.Namespace, name: set.Name, uid: set.UID}
 }
 
-func (c *instance) see(obj any) {
+func (c *instance) enqueue(obj any) {
 	if t, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = t.Obj
 	}
@@ -133,26 +119,26 @@ func (c *instance) see(obj any) {
 	}
 }
 
-// seeUpdate has the sets looked at to which an object matters now, unless none of their plans could tell
-// a difference, and those to which it mattered before.
-func (c *instance) seeUpdate(old, now any) {
-	was, is := c.keysOf(old), c.keysOf(now)
-	if slices.Equal(was, is) {
-		if len(is) > 0 && !same(old, now) {
-			c.see(now)
+// enqueueUpdate queues the CloneSets that an object belongs to now, unless their plans read nothing that has
+// changed, and those that it belonged to before.
+func (c *instance) enqueueUpdate(old, now any) {
+	before, after := c.keysOf(old), c.keysOf(now)
+	if slices.Equal(before, after) {
+		if len(after) > 0 && !same(old, now) {
+			c.enqueue(now)
 		}
 		return
 	}
-	for _, k := range was {
-		if !slices.Contains(is, k) {
+	for _, k := range before {
+		if !slices.Contains(after, k) {
 			c.add(k)
 		}
 	}
-	c.see(now)
+	c.enqueue(now)
 }
 
-// same tells whether no plan can see a difference between two versions of an object. Of revisions a
-// plan sees everything but who manages which field.
+// same reports whether a plan reads the same from two versions of an object. Of a revision it reads
+// everything but resourceVersion and managed fields.
 func same(old, now any) bool {
 	switch now := now.(type) {
 	case *corev1.Pod:
@@ -177,8 +163,8 @@ func (c *instance) add(k key) {
 	}
 }
 
-// keysOf are the sets that an object matters to, by name: the one that controls it, or those that
-// may adopt it.
+// keysOf returns the CloneSets that an object belongs to, sorted by name: the one that controls it, or those
+// that may adopt it.
 func (c *instance) keysOf(obj any) (keys []key) {
 	o, ok := obj.(metav1.Object)
 	if !ok {
@@ -199,18 +185,14 @@ func (c *instance) keysOf(obj any) (keys []key) {
 		}
 		return keys
 	}
-	consider := func(label string) {
-		found, _ := sets.ByIndex(bySelector, o.GetNamespace()+"/"+label)
+	for _, label := range reconcile.SelectorKeys(o) {
+		found, _ := sets.ByIndex(bySelector, label)
 		for _, obj := range found {
 			set := obj.(*v1alpha1.CloneSet)
 			if match, err := cloneset.Matcher(set); err == nil && match(o.GetLabels()) {
 				keys = append(keys, keyOf(set))
 			}
 		}
-	}
-	consider("")
-	for key, value := range o.GetLabels() {
-		consider(key + "=" + value)
 	}
 	slices.SortFunc(keys, func(a, b key) int { return strings.Compare(a.name, b.name) })
 	return keys

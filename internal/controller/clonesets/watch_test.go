@@ -107,7 +107,7 @@ func TestKeysOf(t *testing.T) {
 				}
 			}
 			if match, err := cloneset.Matcher(set); err == nil {
-				nobodys, _ := c.caches[revisionsResource].GetIndexer().ByIndex(byNobody, set.Namespace)
+				nobodys, _ := c.caches[revisionsResource].GetIndexer().ByIndex(orphaned, set.Namespace)
 				for _, o := range nobodys {
 					if o := o.(metav1.Object); match(o.GetLabels()) {
 						seen[set.Name+" "+string(o.GetUID())] = true

@@ -2,7 +2,6 @@ package clonesets
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
 	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
@@ -21,151 +19,139 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload/cloneset"
 )
 
-// carryOut does what was decided: the status first, and if the API refuses that because
-// the set has changed, nothing else. So two instances that run at once, because one
-// does not know yet that it has lost the lead, do no harm either.
+// newWriter returns the Writer of CloneSets and the objects that they own.
+func (c *instance) newWriter() *reconcile.Writer {
+	return reconcile.NewWriter(c.metrics.countWrite,
+		reconcile.Resource{
+			Name: setsResource, Kind: v1alpha1.Kind, Client: c.sets, JSON: true, Owner: true,
+			New: func() workload.Object { return &v1alpha1.CloneSet{} },
+		},
+		reconcile.Resource{Name: podsResource, Kind: "pod", Client: c.client.CoreV1().RESTClient(), New: func() workload.Object { return &corev1.Pod{} }},
+		reconcile.Resource{
+			Name: claimsResource, Kind: "claim", Client: c.client.CoreV1().RESTClient(),
+			New: func() workload.Object { return &corev1.PersistentVolumeClaim{} },
+		},
+		reconcile.Resource{
+			Name: revisionsResource, Kind: "revision", Client: c.client.AppsV1().RESTClient(),
+			New: func() workload.Object { return &appsv1.ControllerRevision{} },
+		})
+}
+
+// carryOut carries out a decision: first the status; if the API rejects that because the CloneSet has
+// changed, nothing else. So two instances that run at once, because one does not know yet that it has
+// lost the lease, do no harm either.
 func (c *instance) carryOut(ctx context.Context, set *v1alpha1.CloneSet, m *memory, d *cloneset.Decision) error {
 	if d.Recheck {
-		live, err := c.liveSet(ctx, set.Namespace, set.Name)
-		if err != nil {
+		if err := c.writer.Recheck(ctx, set); err != nil {
 			return err
 		}
-		if live == nil || live.UID != set.UID || live.ResourceVersion != set.ResourceVersion {
-			return reconcile.ErrStale
-		}
 	}
-	if m.collides {
+	if m.revisionCollides {
 		if d.Status == nil {
 			d.Status = set.Status.DeepCopy()
 		}
 		d.Status.CollisionCount = ptr.To(ptr.Deref(d.Status.CollisionCount, 0) + 1)
-		m.collides = false
+		m.revisionCollides = false
 	}
 	if d.Status != nil {
-		if err := c.writeStatus(ctx, set, m, d); err != nil {
+		next := *set // only the status is written
+		next.Status = *d.Status
+		if err := c.writer.UpdateStatus(ctx, &m.Memory, &next); err != nil {
 			return err
 		}
+		for _, e := range d.Events {
+			c.events.Emit(set, e.Warning, e.Reason, e.Message)
+		}
 	}
-	m.scaleError, m.updateError = numbered{}, numbered{}
+	m.scaleError, m.updateError = firstError{}, firstError{}
 	m.failed, m.unanswered = nil, nil
 	err := c.act(ctx, set, m, d.Actions)
-	m.remember(time.Now(), set.Generation, d, c.options.Limits.Pods)
+	m.finish(time.Now(), set.Generation, d, c.options.Limits.Pods)
 	return err
 }
 
-// remember keeps what writes have told for the next plan.
-func (m *memory) remember(now time.Time, generation int64, d *cloneset.Decision, most int) {
+// finish stores what the next plan needs to know of the writes of this one.
+func (m *memory) finish(now time.Time, generation int64, d *cloneset.Decision, most int) {
 	past := &m.past
 	past.UpdateError = m.updateError.text()
 	past.Taken = maps.Clone(m.taken)
 	if d.Tally.Created > 0 || now.After(past.RetryAt) || m.scaleError.err != nil {
-		past.ScaleError = m.scaleError.text() // while none is tried, the last one counts
+		past.ScaleError = m.scaleError.text() // without a new attempt the last error stays
 	}
 	if d.Tally.Created == 0 {
 		return
 	}
-	// A name whose create was not answered is the next one again: its claims may be there now,
-	// and under another name the pod would leave them behind.
+	// A name whose create had no answer is used again: its claims may exist, and a pod with another
+	// name would leave them behind.
 	past.Failed = maps.Clone(m.failed)
 	maps.DeleteFunc(past.Failed, func(name string, _ bool) bool { return m.unanswered[name] })
 	if len(m.failed) > 0 {
-		past.Batch, past.RetryAt, past.RetryOf = 1, now.Add(m.creates.fails()), generation
+		past.Batch, past.RetryAt, past.RetryOf = 1, now.Add(m.createBackoff.next()), generation
 		return
 	}
-	m.creates = backoff{}
+	m.createBackoff = backoff{}
 	past.RetryAt = time.Time{}
 	if past.Batch *= 2; past.Batch >= most {
 		past.Batch = 0
 	}
 }
 
-func (c *instance) writeStatus(ctx context.Context, set *v1alpha1.CloneSet, m *memory, d *cloneset.Decision) error {
-	if err := m.InTime(time.Now()); err != nil {
-		return err
-	}
-	next := *set // the status is all that is written, and all that is ours
-	next.Status = *d.Status
-	result := c.sets.Put().Namespace(set.Namespace).Resource(setsResource).Name(set.Name).SubResource("status").MaxRetries(0).Body(&next).Do(ctx)
-	// Of the answer no more is read than its version: the rest may be unreadable.
-	written := &metav1.PartialObjectMetadata{}
-	err := result.Error()
-	if body, _ := result.Raw(); err == nil {
-		err = json.Unmarshal(body, written)
-	}
-	c.metrics.wrote(setsResource, "update", err)
-	switch {
-	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		return reconcile.ErrStale
-	case err != nil:
-		return fmt.Errorf("status: %w", err)
-	}
-	m.Wrote(setsResource, written.ResourceVersion)
-	for _, e := range d.Events {
-		c.events.Tell(set, e.Warning, e.Reason, e.Message)
-	}
-	return nil
-}
-
-// act carries actions out, several at a time. Once a pod could not be made, no other one
-// is, because they would meet with the same; nothing else waits for anything.
+// act carries out actions, several at a time. Once the create of a pod has failed, no other create
+// starts, because it would fail for the same reason; other actions are independent of each other.
 func (c *instance) act(ctx context.Context, set *v1alpha1.CloneSet, m *memory, actions []workload.Action) error {
-	creates := func(i int) bool { return actions[i].Verb == workload.Create }
 	begin := func(i int, _ error) bool {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		return !creates(i) || len(m.failed) == 0
+		return actions[i].Verb != workload.Create || len(m.failed) == 0
 	}
 	return reconcile.Each(ctx, len(actions), c.options.Writes, begin, func(i int) error {
 		a := &actions[i]
 		if a.Verb == workload.Create {
 			err := c.do(ctx, set, m, a)
-			m.tell(i, a, err)
+			m.recordError(i, a, err)
 			return err
 		}
 		err, waits := m.waits(a, time.Now())
 		if !waits {
 			err = c.do(ctx, set, m, a)
-			m.tried(a, time.Now(), err)
+			m.recordAttempt(a, time.Now(), err)
 		}
-		m.tell(i, a, err)
+		m.recordError(i, a, err)
 		return err
 	})
 }
 
-// do carries one action out, and what follows it, unless that was decided too long ago.
+// do carries out one action, and the one that follows it.
 func (c *instance) do(ctx context.Context, set *v1alpha1.CloneSet, m *memory, a *workload.Action) error {
-	if err := m.InTime(time.Now()); err != nil {
-		return err
-	}
 	switch a.Verb {
 	case workload.Create:
-		if err := c.create(ctx, set, m, a); err != nil {
+		err := c.create(ctx, set, m, a)
+		if err != nil && !errors.Is(err, reconcile.ErrTooOld) {
 			name := lastOf(a).Object.GetName()
 			m.note(&m.failed, name)
-			if unanswered(err) {
+			if isUnanswered(err) {
 				m.note(&m.unanswered, name)
 			}
+		}
+		if err != nil || a.Then == nil {
 			return err
 		}
-		if a.Then != nil {
-			return c.do(ctx, set, m, a.Then)
-		}
-		return nil
+		return c.do(ctx, set, m, a.Then)
 	case workload.Delete:
 		return c.delete(ctx, set, m, a)
 	}
-	left, err := c.patch(ctx, set, m, a)
-	if err != nil || left == nil || a.Then == nil {
+	patched, err := c.patch(ctx, set, m, a)
+	if err != nil || patched == nil || a.Then == nil {
 		return err
 	}
 	then := *a.Then
-	then.Object = left
+	then.Object = patched
 	return c.do(ctx, set, m, &then)
 }
 
-// unanswered tells whether nobody knows if a write had effect: there was no answer, or one that
-// says no more than that it took too long.
-func unanswered(err error) bool {
+// isUnanswered reports whether a write may have had effect although it failed: there was no answer, or
+// the answer is a timeout.
+func isUnanswered(err error) bool {
 	if errors.Is(err, reconcile.ErrStale) {
 		return false
 	}
@@ -173,7 +159,7 @@ func unanswered(err error) bool {
 	return !errors.As(err, &status) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err)
 }
 
-// lastOf is what a chain of creates ends with: a pod, whose claims come before it.
+// lastOf returns the last action of a chain of creates: that of the pod, which follows its claims.
 func lastOf(a *workload.Action) *workload.Action {
 	for a.Then != nil {
 		a = a.Then
@@ -181,156 +167,83 @@ func lastOf(a *workload.Action) *workload.Action {
 	return a
 }
 
-// kind is what the API calls an object, and the client for it.
-func (c *instance) kind(o workload.Object) (resource, name string, client rest.Interface, blank workload.Object) {
-	switch o.(type) {
-	case *corev1.Pod:
-		return podsResource, "pod", c.client.CoreV1().RESTClient(), &corev1.Pod{}
-	case *corev1.PersistentVolumeClaim:
-		return claimsResource, "claim", c.client.CoreV1().RESTClient(), &corev1.PersistentVolumeClaim{}
-	case *appsv1.ControllerRevision:
-		return revisionsResource, "revision", c.client.AppsV1().RESTClient(), &appsv1.ControllerRevision{}
-	}
-	return setsResource, "CloneSet", c.sets, &v1alpha1.CloneSet{}
-}
-
-// create makes an object. Its name follows from what was decided, so one that bears it
-// already is the one that was to be made, or one that the cache does not show yet.
+// create creates an object.
 func (c *instance) create(ctx context.Context, set *v1alpha1.CloneSet, m *memory, a *workload.Action) error {
-	resource, kind, client, made := c.kind(a.Object)
-	name := a.Object.GetName()
-	// client-go would send it again by itself after a 429, some time after it was decided.
-	err := client.Post().MaxRetries(0).Namespace(set.Namespace).Resource(resource).Body(a.Object).Do(ctx).Into(made)
-	c.metrics.wrote(resource, "create", err)
-	switch {
-	case err == nil:
-		m.Wrote(resource, made.GetResourceVersion())
-		if resource != revisionsResource {
-			c.events.Tell(set, false, "SuccessfulCreate", fmt.Sprintf("created %s %s", kind, name))
+	created, err := c.writer.Create(ctx, &m.Memory, a.Object, func(found workload.Object) (bool, error) {
+		if r, ok := found.(*appsv1.ControllerRevision); ok {
+			return c.claimRevision(ctx, set, m, r)
 		}
-		return nil
-	case apierrors.IsAlreadyExists(err):
-		return c.meet(ctx, set, m, a, resource)
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return fmt.Errorf("nothing is made: %w", err) // the set goes with the namespace, some time
-	case !reconcile.Refused(err):
-		m.Unsettled(resource, name, "")
+		if metav1.IsControlledBy(found, set) {
+			return true, nil
+		}
+		m.note(&m.taken, lastOf(a).Object.GetName())
+		return false, nil
+	})
+	resource := c.writer.Resource(a.Object)
+	if created && resource.Name != revisionsResource {
+		c.events.Emit(set, false, "SuccessfulCreate", fmt.Sprintf("created %s %s", resource.Kind, a.Object.GetName()))
 	}
-	if ctx.Err() == nil {
-		c.events.Tell(set, true, "FailedCreate", fmt.Sprintf("%s %s could not be created: %s", kind, name, err))
-	}
-	return fmt.Errorf("creating %s %s: %w", kind, name, err)
+	c.emitFailure(ctx, set, "FailedCreate", "could not be created", err)
+	return err
 }
 
-// meet looks at the object that bears a name that was to be given.
-func (c *instance) meet(ctx context.Context, set *v1alpha1.CloneSet, m *memory, a *workload.Action, resource string) error {
-	found, err := c.live(ctx, resource, set.Namespace, a.Object.GetName())
-	switch {
-	case apierrors.IsNotFound(err):
-		return reconcile.ErrStale
-	case err != nil:
-		return err
-	}
-	if r, ok := found.(*appsv1.ControllerRevision); ok {
-		return c.meetRevision(ctx, set, m, r)
-	}
-	if metav1.IsControlledBy(found, set) {
-		m.Wrote(resource, found.GetResourceVersion())
-		return nil
-	}
-	m.note(&m.taken, lastOf(a).Object.GetName())
-	return fmt.Errorf("%s %s belongs to somebody else: %w", resource, found.GetName(), reconcile.ErrStale)
-}
-
-// patch changes an object, and returns what that has left.
+// patch changes an object and returns it after the change; nil if it does not exist any more.
 func (c *instance) patch(ctx context.Context, set *v1alpha1.CloneSet, m *memory, a *workload.Action) (workload.Object, error) {
-	resource, kind, client, left := c.kind(a.Object)
-	sent, err := c.putWhole(ctx, a, left)
-	if !sent {
-		revision := ""
-		if a.Exact {
-			revision = a.Object.GetResourceVersion()
-		}
-		request := client.Patch(a.PatchType).MaxRetries(0).Namespace(set.Namespace).Resource(resource).Name(a.Object.GetName())
-		if a.Subresource != "" {
-			request = request.SubResource(a.Subresource)
-		}
-		err = request.Body(workload.Named(a.Body(), a.Object.GetUID(), revision)).Do(ctx).Into(left)
-		c.metrics.wrote(resource, "patch", err)
-		err = reconcile.PatchError(err, resource, a.Object, func() (metav1.Object, error) {
-			return c.live(ctx, resource, set.Namespace, a.Object.GetName())
-		})
+	patched, err := c.writer.Patch(ctx, &m.Memory, a, c.whole(a))
+	if cloneset.InPlace(a.Reason.Code) {
+		c.emitFailure(ctx, set, "FailedUpdatePodInPlace", "could not be updated", err)
 	}
-	switch {
-	case apierrors.IsNotFound(err):
-		m.Gone(a.Object.GetUID(), reconcile.Touched{Resource: resource, Name: a.Object.GetName(), Until: reconcile.Absent})
-		return nil, nil
-	case apierrors.IsConflict(err):
-		return nil, reconcile.ErrStale // it is another one, or another version
-	case err != nil:
-		if !reconcile.Refused(err) && resource != setsResource {
-			m.Unsettled(resource, a.Object.GetName(), a.Object.GetUID())
+	if patched != nil {
+		if a.Reason.Code == updatedInPlace {
+			c.events.Emit(set, false, updatedInPlace, fmt.Sprintf("pod %s is %s", a.Object.GetName(), a.Reason.Text))
 		}
-		if cloneset.InPlace(a.Reason.Code) && ctx.Err() == nil {
-			c.events.Tell(set, true, "FailedUpdatePodInPlace", fmt.Sprintf("pod %s could not be updated: %s", a.Object.GetName(), err))
-		}
-		return nil, fmt.Errorf("patching %s %s: %w", kind, a.Object.GetName(), err)
+		c.emitPlanned(set, a)
 	}
-	left.SetManagedFields(nil) // as in the caches; the API knows them
-	m.Wrote(resource, left.GetResourceVersion())
-	if a.Reason.Code == updatedInPlace {
-		c.events.Tell(set, false, updatedInPlace, fmt.Sprintf("pod %s is %s", a.Object.GetName(), a.Reason.Text))
-	}
-	c.emit(set, a)
-	return left, nil
+	return patched, err
 }
 
-// emit emits the Event that a plan wants of a write that has had effect.
-func (c *instance) emit(set *v1alpha1.CloneSet, a *workload.Action) {
+const updatedInPlace = "SuccessfulUpdatePodInPlace"
+
+// emitPlanned emits the Event that the plan attached to an action.
+func (c *instance) emitPlanned(set *v1alpha1.CloneSet, a *workload.Action) {
 	if a.Event != "" {
-		c.events.Tell(set, false, a.Event, fmt.Sprintf("pod %s: %s", a.Object.GetName(), a.Reason.Text))
+		c.events.Emit(set, false, a.Event, fmt.Sprintf("pod %s: %s", a.Object.GetName(), a.Reason.Text))
 	}
 }
 
-// putWhole sends a pod as a patch would leave it, if that may be done and is known. It is
-// for the version that it was made from; if there is another one and the action is not for
-// exactly this version, nothing is as if it was sent.
-func (c *instance) putWhole(ctx context.Context, a *workload.Action, left workload.Object) (sent bool, err error) {
-	if !c.options.Whole {
-		return false, nil
+// emitFailure emits an Event about a CloneSet, if err is a failed write and the controller is not
+// stopping.
+func (c *instance) emitFailure(ctx context.Context, set *v1alpha1.CloneSet, reason, what string, err error) {
+	var failed *reconcile.WriteError
+	if errors.As(err, &failed) && ctx.Err() == nil {
+		c.events.Emit(set, true, reason, fmt.Sprintf("%s %s %s: %s", failed.Kind, failed.Name, what, failed.Err))
 	}
+}
+
+// whole returns the pod that the patch of an action results in; nil if pods are patched
+// (Options.Whole), or if that pod is not known.
+func (c *instance) whole(a *workload.Action) workload.Object {
 	patch, ok := a.Patch.(workload.Applier)
-	if !ok {
-		return false, nil
+	if !ok || !c.options.Whole {
+		return nil
 	}
 	pod := c.known(a)
 	if pod == nil {
-		return false, nil
+		return nil
 	}
-	next := patch.Applied(pod)
-	if next == nil {
-		return false, nil
-	}
-	request := c.client.CoreV1().RESTClient().Put().MaxRetries(0).Namespace(pod.Namespace).Resource(podsResource).Name(pod.Name)
-	if a.Subresource != "" {
-		request = request.SubResource(a.Subresource)
-	}
-	err = request.Body(next).Do(ctx).Into(left)
-	c.metrics.wrote(podsResource, "update", err)
-	return a.Exact || !apierrors.IsConflict(err), err
+	return patch.Applied(pod)
 }
 
-// known is the whole of the pod that a change is for: as a write has just left it, or as the
-// cache shows it. It is nil if that is not the version which the change is for, or, of a change
-// that is for any version, if the kubelet has yet to say that it runs: that one writes at the
-// same time.
+// known returns the pod that an action changes, with all its fields: as the last write returned it, or
+// from the cache. It returns nil if that is not the version that the action is for; or, for an action on
+// any version, if the pod is not Running: the kubelet then writes its status at the same time.
 func (c *instance) known(a *workload.Action) *corev1.Pod {
 	named, ok := a.Object.(*corev1.Pod)
 	if !ok {
 		return nil
 	}
 	pod := named
-	if len(named.Spec.Containers) == 0 { // plans name pods only
+	if len(named.Spec.Containers) == 0 { // plans only name pods
 		pod = cached[corev1.Pod](c, podsResource, named.Namespace, named.Name)
 	}
 	switch {
@@ -342,37 +255,15 @@ func (c *instance) known(a *workload.Action) *corev1.Pod {
 	return pod
 }
 
-const updatedInPlace = "SuccessfulUpdatePodInPlace"
-
+// delete deletes an object.
 func (c *instance) delete(ctx context.Context, set *v1alpha1.CloneSet, m *memory, a *workload.Action) error {
-	resource, kind, client, _ := c.kind(a.Object)
-	gone := reconcile.Touched{Resource: resource, Name: a.Object.GetName(), Until: reconcile.Terminating}
-	only := &metav1.Preconditions{UID: ptr.To(a.Object.GetUID())}
-	if a.Exact {
-		only.ResourceVersion = ptr.To(a.Object.GetResourceVersion())
-	}
-	err := client.Delete().MaxRetries(0).Namespace(set.Namespace).Resource(resource).Name(a.Object.GetName()).
-		Body(&metav1.DeleteOptions{Preconditions: only}).Do(ctx).Error()
-	c.metrics.wrote(resource, "delete", err)
-	switch {
-	case apierrors.IsNotFound(err):
-		gone.Until = reconcile.Absent
-	case apierrors.IsConflict(err):
-		return reconcile.ErrStale
-	case err != nil:
-		if !reconcile.Refused(err) {
-			m.Unsettled(resource, a.Object.GetName(), a.Object.GetUID())
-		}
-		if ctx.Err() == nil {
-			c.events.Tell(set, true, "FailedDelete", fmt.Sprintf("%s %s could not be deleted: %s", kind, a.Object.GetName(), err))
-		}
-		return fmt.Errorf("deleting %s %s: %w", kind, a.Object.GetName(), err)
-	default:
-		c.emit(set, a)
-		if resource != revisionsResource {
-			c.events.Tell(set, false, "SuccessfulDelete", fmt.Sprintf("deleted %s %s: %s", kind, a.Object.GetName(), a.Reason.Text))
+	deleted, err := c.writer.Delete(ctx, &m.Memory, a)
+	if deleted {
+		c.emitPlanned(set, a)
+		if resource := c.writer.Resource(a.Object); resource.Name != revisionsResource {
+			c.events.Emit(set, false, "SuccessfulDelete", fmt.Sprintf("deleted %s %s: %s", resource.Kind, a.Object.GetName(), a.Reason.Text))
 		}
 	}
-	m.Gone(a.Object.GetUID(), gone)
-	return nil
+	c.emitFailure(ctx, set, "FailedDelete", "could not be deleted", err)
+	return err
 }

@@ -6,12 +6,12 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/controller/reconcile"
 )
 
-// Access lists the rights that the controller needs.
+// Access lists the permissions that the controller needs.
 func (o Options) Access() []reconcile.Access {
 	return []reconcile.Access{
 		{Group: batchv1.GroupName, Resource: "jobs", Verbs: []string{"get", "list", "watch"}},
 		{Group: batchv1.GroupName, Resource: "jobs/status", Verbs: []string{"update"}},
-		// The API may ask for it of those who make owners wait for what they own.
+		// For blockOwnerDeletion, if the admission plugin OwnerReferencesPermissionEnforcement is on.
 		{Group: batchv1.GroupName, Resource: "jobs/finalizers", Verbs: []string{"update"}},
 		{Resource: "pods", Verbs: []string{"get", "list", "watch", "create", "patch", "delete"}},
 		{Resource: "events", Verbs: []string{"create", "patch"}},

@@ -10,41 +10,39 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/controller/reconcile"
 )
 
-// key is what the queue holds: a Job, or a pod that we hold and that belongs to nobody.
+// key is an item of the queue: a Job, or a pod with our finalizer that belongs to no Job.
 type key struct {
 	namespace, name string
 	uid             types.UID
 	pod             bool
 }
 
-// Ref implements shell.Key.
+// Ref implements reconcile.Key.
 func (k key) Ref() klog.ObjectRef { return klog.KRef(k.namespace, k.name) }
 
-// Controller looks after Jobs.
+// Controller reconciles Jobs.
 type Controller = reconcile.Controller
 
-// New builds the controller. Nothing is asked of the API before Run.
+// New creates the controller. It sends no request before Run.
 func New(config *rest.Config, o Options) (*Controller, error) {
 	o.complete()
 	config = reconcile.Unlimited(config)
 	pods := o.Pods
-	corrections := &reconcile.Corrections{}
-	departed := func(why error) {
+	restarted := func(corrected bool) {
 		pods.Relist()
-		o.Metrics.restarted(corrections.Note(why))
+		o.Metrics.Restarted(corrected)
 	}
-	return reconcile.NewController(kind, o.Lead, departed, func() (reconcile.Life, error) {
-		life, err := newInstance(config, o, corrections)
-		o.Pods = nil // another life begins because a cache was wrong: it reads for itself
-		return life, err
+	return reconcile.NewController(kind, o.Lead, restarted, func(corrections *reconcile.Corrections) (reconcile.Instance, error) {
+		c, err := newInstance(config, o, corrections)
+		o.Pods = nil // the next instance, which replaces one with a wrong cache, reads pods itself
+		return c, err
 	})
 }
 
-// kind is what logs and errors call what is looked after.
+// kind is the kind in logs and errors.
 const kind = "Job"
 
-// Runner is the controller as a function of its client, for worlds that start and end
-// it again and again.
+// Runner returns the controller as a function of its client. Tests restart it by calling that again.
 func Runner(o Options) func(context.Context, *rest.Config) error {
 	return reconcile.Runner(func(config *rest.Config) (*Controller, error) { return New(config, o) })
 }

@@ -2,8 +2,6 @@ package jobs
 
 import (
 	"context"
-	"errors"
-	"sync"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -20,7 +18,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/controller/reconcile"
 )
 
-// instance is one life of the controller: caches, queue and memory.
+// instance is a reconcile.Instance: the caches, the queue and the memory of a running controller.
 type instance struct {
 	options   Options
 	client    kubernetes.Interface
@@ -29,6 +27,7 @@ type instance struct {
 	pods      cache.SharedIndexInformer
 	queue     workqueue.TypedRateLimitingInterface[key]
 	memories  memories
+	writer    *reconcile.Writer
 	events    *reconcile.Events
 	metrics   *Metrics
 	metadata  metadata.Interface // for the audit
@@ -48,50 +47,43 @@ func newInstance(config *rest.Config, o Options, corrections *reconcile.Correcti
 		informers: informers.NewSharedInformerFactoryWithOptions(o.Pods.Client(client, "", nil), 0, informers.WithTransform(corrections.Transform(reconcile.DropManagedFields)), informers.WithTweakListOptions(reconcile.Consistent)),
 	}
 	c.jobs, c.pods = c.informers.Batch().V1().Jobs().Informer(), c.informers.Core().V1().Pods().Informer()
+	c.writer = c.newWriter()
 	if err := c.watch(); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// Run implements shell.Life: it looks after Jobs until ctx ends or the audit finds that a
-// cache is wrong.
+// Run implements reconcile.Instance.
 func (c *instance) Run(ctx context.Context, synced func()) error {
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
 	var err error
 	if c.events, err = reconcile.NewEvents(c.options.Events, scheme.Scheme, "job-controller"); err != nil {
 		return err
 	}
 	defer c.events.Shutdown()
-	c.queue = reconcile.NewQueue("job", newLanes(c.memories.urgent))
-	defer context.AfterFunc(ctx, c.queue.ShutDown)()
-	c.informers.Start(ctx.Done())
-	defer c.informers.Shutdown()
-	if !cache.WaitForCacheSync(ctx.Done(), c.jobs.HasSynced, c.pods.HasSynced) {
-		return nil
+	c.queue = reconcile.NewQueue("job", newLanes(c.memories.isUrgent))
+	loop := reconcile.Loop[key]{
+		Kind: kind, Queue: c.queue, Workers: c.options.Workers, Sync: c.work,
+		AuditEvery: c.options.Audit, Metadata: c.metadata, Audited: c.audited,
 	}
-	synced()
-	var audit sync.WaitGroup
-	if c.options.Audit > 0 {
-		audit.Go(func() { stop(reconcile.Audit(ctx, c.options.Audit, c.metadata, c.audited, reconcile.First)) })
-	}
-	reconcile.Work(ctx, kind, c.queue, c.options.Workers, c.work)
-	audit.Wait()
-	if cause := context.Cause(ctx); errors.Is(cause, reconcile.ErrDeparted) {
-		return cause
-	}
-	return nil
+	return loop.Run(ctx, func(ctx context.Context) (wait func(), ok bool) {
+		c.informers.Start(ctx.Done())
+		if ok = cache.WaitForCacheSync(ctx.Done(), c.jobs.HasSynced, c.pods.HasSynced); ok {
+			synced()
+		}
+		return c.informers.Shutdown, ok
+	})
 }
 
-// work looks after one key, and says when to look again at the latest.
+// work reconciles one key and returns when to reconcile it again at the latest.
 func (c *instance) work(ctx context.Context, k key) (time.Duration, error) {
-	began := time.Now()
+	start := time.Now()
 	o, err := c.sync(ctx, k)
-	c.metrics.synced(o, time.Since(began), err)
+	c.metrics.synced(o, time.Since(start), err)
 	return o.wake, err
 }
 
+// job returns the Job of a key from the cache, nil if it is not there.
 func (c *instance) job(k key) (*batchv1.Job, error) {
 	obj, found, err := c.jobs.GetIndexer().GetByKey(k.namespace + "/" + k.name)
 	if err != nil || !found {
@@ -103,6 +95,7 @@ func (c *instance) job(k key) (*batchv1.Job, error) {
 	return nil, nil
 }
 
+// pod returns a pod from the cache, nil if it is not there.
 func (c *instance) pod(namespace, name string) *corev1.Pod {
 	obj, found, err := c.pods.GetIndexer().GetByKey(namespace + "/" + name)
 	if err != nil || !found {
@@ -111,7 +104,7 @@ func (c *instance) pod(namespace, name string) *corev1.Pod {
 	return obj.(*corev1.Pod)
 }
 
-// store is the cache of a resource.
+// store returns the cache of a resource.
 func (c *instance) store(resource string) cache.Store {
 	if resource == jobsResource {
 		return c.jobs.GetStore()
@@ -124,8 +117,8 @@ const (
 	podsResource = "pods"
 )
 
-// audited are the Jobs, and the pods that bear the name of one; all pods where a Job has
-// a selector of the user's own, whose pods need not bear it.
+// audited returns what the audit compares: Jobs, and pods with the label job-name; all pods if a Job has
+// spec.manualSelector, because its pods need not have that label.
 func (c *instance) audited() []reconcile.Audited {
 	pods := reconcile.Audited{
 		Resource: corev1.SchemeGroupVersion.WithResource(podsResource), Selector: batchv1.JobNameLabel, Informer: c.pods,

@@ -2,19 +2,17 @@ package jobs
 
 import "slices"
 
-// slowTurns: of so many keys that are taken while both lanes have some, one is from the
-// slow lane.
+// slowTurns: while both lanes have keys, one of slowTurns keys comes from the slow lane.
 const slowTurns = 64
 
-// lanes is the order of the queue: Jobs with pods that have finished, or whose end is
-// decided, go before those that begin. So in a rush of new Jobs each one that has done
-// its work is Complete at once, and the places that it had are free; and neither lane
-// waits for ever. It implements workqueue.Queue, under that queue's lock.
+// lanes is the order of the queue: Jobs with finished pods that are not counted yet, or whose end is decided,
+// go before other Jobs. So when many Jobs are created at once, each finished Job becomes Complete at once and
+// frees its resources; and neither lane starves. It implements workqueue.Queue, whose lock guards it.
 type lanes struct {
 	urgent func(key) bool
 
 	fast, slow fifo
-	inFast     map[key]bool // of each key that is queued, whether it is in the fast lane
+	inFast     map[key]bool // for each queued key, whether it is in the fast lane
 	fastTurns  int
 	turns      int // slowTurns
 }
@@ -33,7 +31,7 @@ func (l *lanes) Push(k key) {
 func (l *lanes) Touch(k key) {
 	if fast, queued := l.inFast[k]; queued && !fast && l.urgent(k) {
 		l.inFast[k] = true
-		l.fast.push(k) // what is left of it in the slow lane is passed over
+		l.fast.push(k) // Pop skips its entry in the slow lane
 	}
 }
 
@@ -46,11 +44,11 @@ func (l *lanes) Pop() key {
 	for {
 		k, ok := l.lane(fromFast).pop()
 		if !ok {
-			fromFast = !fromFast // one of them has something: Pop is asked only then
+			fromFast = !fromFast // Pop is called only if a lane has a key
 			continue
 		}
 		if inFast, queued := l.inFast[k]; !queued || inFast != fromFast {
-			continue // it went by the other lane
+			continue // it was taken from the other lane
 		}
 		delete(l.inFast, k)
 		l.fastTurns++
@@ -68,8 +66,7 @@ func (l *lanes) lane(fast bool) *fifo {
 	return &l.slow
 }
 
-// fifo is a queue in two slices, which are given back to the collector when they are
-// empty.
+// fifo is a queue in two slices, which are freed when they are empty.
 type fifo struct{ in, out []key }
 
 func (f *fifo) push(k key) { f.in = append(f.in, k) }

@@ -7,21 +7,22 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload/job"
 )
 
-// memory is what is remembered of one Job. One worker at a time has it, but its
-// writes are made at the same time.
+// memory is what the controller remembers of one Job. Only one worker at a time syncs the Job, but its writes
+// are concurrent.
 type memory struct {
 	reconcile.Memory
 
-	mu   sync.Mutex // of past.Taken
-	past job.Past
-	mine bool // the Job was looked after here
-	// generation of the Job at the last plan that found no pod too many, and why the
-	// last one makes pods.
+	mu      sync.Mutex // of past.Taken
+	past    job.Past
+	managed bool // this process has reconciled the Job
+	// generation of the Job at the last plan without surplus pods; creates is the metric label for why the
+	// current plan creates pods.
 	generation int64
 	creates    string
 }
 
-func (m *memory) taken(name string) {
+// nameTaken records that another owner's pod has a name.
+func (m *memory) nameTaken(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.past.Taken == nil {
@@ -30,37 +31,36 @@ func (m *memory) taken(name string) {
 	m.past.Taken[name] = true
 }
 
-// memories are those of all Jobs.
+// memories holds the memory of each Job.
 type memories struct {
 	reconcile.Memories[key, memory]
 
-	mu   sync.Mutex
-	open map[key]bool
+	mu     sync.Mutex
+	urgent map[key]bool
 }
 
-// Forget forgets a Job.
+// Forget deletes the memory of a Job.
 func (m *memories) Forget(k key) {
 	m.Memories.Forget(k)
-	m.isOpen(k, false)
+	m.setUrgent(k, false)
 }
 
-// isOpen notes whether a Job has pods that have finished and are not counted, or an end
-// that is decided; urgent tells of it.
-func (m *memories) isOpen(k key, open bool) {
+// setUrgent records whether a Job has finished pods that are not counted, or an end that is decided.
+func (m *memories) setUrgent(k key, urgent bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !open {
-		delete(m.open, k)
+	if !urgent {
+		delete(m.urgent, k)
 		return
 	}
-	if m.open == nil {
-		m.open = map[key]bool{}
+	if m.urgent == nil {
+		m.urgent = map[key]bool{}
 	}
-	m.open[k] = true
+	m.urgent[k] = true
 }
 
-func (m *memories) urgent(k key) bool {
+func (m *memories) isUrgent(k key) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.open[k]
+	return m.urgent[k]
 }

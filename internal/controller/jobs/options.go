@@ -11,35 +11,33 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload/job"
 )
 
-// ManagedBy is the value of spec.managedBy by which a Job asks for this controller.
+// ManagedBy is the value of spec.managedBy that selects this controller.
 const ManagedBy = "rehearse-k8s.github.io/job-controller"
 
-// Options say what the controller does. The zero value looks after the Jobs that ask
-// for it by name.
+// Options configure the controller. With the zero value it reconciles the Jobs that name it in
+// spec.managedBy.
 type Options struct {
-	// All takes the place of upstream's controller too: Jobs without spec.managedBy,
-	// or with upstream's name there, are looked after. Only where upstream's is off.
+	// All replaces upstream's controller: Jobs without spec.managedBy, or with upstream's name there, are
+	// reconciled too. Set it only where upstream's controller does not run.
 	All bool
-	// Workers is how many Jobs are looked after at the same time (10).
+	// Workers is how many Jobs are reconciled concurrently (10).
 	Workers int
-	// Writes is how many pods of one Job are written at the same time (16).
+	// Writes is how many pods of one Job are written concurrently (16).
 	Writes int
 	// Limits of plans (job.DefaultLimits).
 	Limits job.Limits
-	// Events is the client that Events are sent with, so that they have a budget of
-	// their own and hold up nothing; nil sends none.
+	// Events is the client for Events, which have a rate limit of their own; nil sends none.
 	Events *rest.Config
-	// Audit is how often the caches are compared with the API, for the day on which an
-	// event is lost for good (10 minutes; less than 0 for never).
+	// Audit is how often the caches are compared with the API, to detect an event that was lost for good
+	// (10 minutes; negative: never).
 	Audit time.Duration
-	// Pods, if it is not nil, are what the controller sees of pods, in place of a watch of its
-	// own, until an audit finds that a cache has departed from the API: from then on
-	// it reads for itself.
+	// Pods, if it is not nil, is the shared cache that pods are read from, instead of a watch of the
+	// controller's own. After an audit has found a wrong cache, the controller watches pods itself.
 	Pods *podcache.Cache
-	// Metrics, if it is not nil, is told what happens.
+	// Metrics, if it is not nil, counts what the controller does.
 	Metrics *Metrics
-	// Lead, if it is not nil, is closed when this instance may begin. Only then does it
-	// read anything, so that it begins with all that the one before it has written.
+	// Lead, if it is not nil, is closed when this instance becomes the leader. The controller reads nothing
+	// before, so that it starts with all writes of the previous leader.
 	Lead <-chan struct{}
 }
 
@@ -56,10 +54,13 @@ func (o *Options) complete() {
 	if o.Limits == (job.Limits{}) {
 		o.Limits = job.DefaultLimits
 	}
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics()
+	}
 }
 
-// mine tells whether a Job is looked after here.
-func (o *Options) mine(j *batchv1.Job) bool {
+// manages reports whether this controller reconciles a Job.
+func (o *Options) manages(j *batchv1.Job) bool {
 	switch ptr.Deref(j.Spec.ManagedBy, batchv1.JobControllerName) {
 	case ManagedBy:
 		return true

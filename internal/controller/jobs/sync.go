@@ -15,13 +15,13 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload/job"
 )
 
-// sync looks after one key, and says when to look again at the latest.
+// sync reconciles one key.
 func (c *instance) sync(ctx context.Context, k key) (outcome, error) {
 	if k.pod {
-		return c.syncLone(ctx, k)
+		return c.syncOrphan(ctx, k)
 	}
 	m := c.memories.Of(k)
-	if err := m.Settle(c.livePod(ctx, k.namespace)); err != nil {
+	if err := c.writer.Settle(ctx, &m.Memory, k.namespace); err != nil {
 		return outcome{}, err
 	}
 	if c.behind(ctx, k, m) {
@@ -34,18 +34,18 @@ func (c *instance) sync(ctx context.Context, k key) (outcome, error) {
 		return outcome{}, err
 	case j == nil:
 		return c.syncGone(ctx, k, m)
-	case !c.options.mine(j):
+	case !c.options.manages(j):
 		c.memories.Forget(k)
 		return outcome{}, nil
 	}
 	return c.syncJob(ctx, k, j, m)
 }
 
-// syncJob asks for a plan and carries it out.
+// syncJob makes a plan for a Job and carries it out.
 func (c *instance) syncJob(ctx context.Context, k key, j *batchv1.Job, m *memory) (outcome, error) {
-	m.mine = true
+	m.managed = true
 	pods, orphans := c.podsOf(k, j)
-	c.memories.Sized(k, len(pods))
+	c.memories.SetSize(k, len(pods))
 	d := job.Plan(time.Now(), job.State{Job: j, Pods: pods, Orphans: orphans, Past: m.past, Limits: c.options.Limits})
 	if log := klog.FromContext(ctx).V(4); log.Enabled() {
 		for _, r := range d.Reasons {
@@ -54,17 +54,17 @@ func (c *instance) syncJob(ctx context.Context, k key, j *batchv1.Job, m *memory
 	}
 	o := outcome{wake: d.Wake, mode: mode(j), action: actionOf(&d)}
 	if job.Ended(j) && len(d.Actions) == 0 {
-		c.memories.Forget(k) // until something changes there is nothing to remember
+		c.memories.Forget(k) // nothing to remember until something changes
 		return o, nil
 	}
 	m.past = d.Past
-	c.memories.isOpen(k, d.Tally.Open)
+	c.memories.setUrgent(k, d.Tally.Open)
 	switch {
 	case d.Tally.Surplus == 0:
 		m.generation = j.Generation
-	case m.generation == j.Generation: // there were not too many, and nobody has asked for fewer
-		c.metrics.podsBeyond(d.Tally.Surplus)
-		m.generation = 0 // once is enough
+	case m.generation == j.Generation: // there was no surplus before, and the Job has not changed
+		c.metrics.surplusPods(d.Tally.Surplus)
+		m.generation = 0 // count it once
 	}
 	err := c.carryOut(ctx, j, m, &d)
 	if len(d.Actions) > 0 {
@@ -73,28 +73,28 @@ func (c *instance) syncJob(ctx context.Context, k key, j *batchv1.Job, m *memory
 	return o, err
 }
 
-// behind tells whether a cache does not show yet what was written for a Job.
+// behind reports whether a cache does not show this controller's own writes for a Job yet.
 func (c *instance) behind(ctx context.Context, k key, m *memory) bool {
 	resource, why, waited := m.Behind(time.Now(), k.namespace, c.store)
 	if why == "" {
-		c.metrics.waited(waited)
+		c.metrics.Waited(waited)
 		return false
 	}
 	klog.FromContext(ctx).V(4).Info("Job waits for its caches", "job", k.Ref(), "because", why)
 	if resource == jobsResource {
-		c.metrics.waiting(batchv1.GroupName, jobsResource)
+		c.metrics.StaleSync(batchv1.GroupName, jobsResource)
 	} else {
-		c.metrics.waiting("", podsResource)
+		c.metrics.StaleSync("", podsResource)
 	}
 	return true
 }
 
-// syncGone is for a Job that the cache does not show: pods that it left behind would be
-// held for ever. What the cache says is not enough to let a pod go uncounted.
+// syncGone removes our finalizer from the pods of a Job that is not in the cache: otherwise they would stay
+// terminating for ever. It first reads the Job from the API, because a pod without finalizer is not counted.
 func (c *instance) syncGone(ctx context.Context, k key, m *memory) (outcome, error) {
 	pods, orphans := c.podsOf(k, nil)
 	actions := job.Leftover(append(pods, orphans...), c.options.Limits.Pods)
-	if len(actions) == 0 || !c.options.All && !m.mine {
+	if len(actions) == 0 || !c.options.All && !m.managed {
 		c.memories.Forget(k)
 		return outcome{}, nil
 	}
@@ -108,8 +108,8 @@ func (c *instance) syncGone(ctx context.Context, k key, m *memory) (outcome, err
 	return outcome{wake: reconcile.Fallback}, c.act(ctx, nil, m, actions)
 }
 
-// syncLone is for a pod that we hold and that belongs to no Job.
-func (c *instance) syncLone(ctx context.Context, k key) (outcome, error) {
+// syncOrphan removes our finalizer from a pod that belongs to no Job.
+func (c *instance) syncOrphan(ctx context.Context, k key) (outcome, error) {
 	m := &memory{}
 	m.Decided(time.Now())
 	pod := c.pod(k.namespace, k.name)
@@ -128,18 +128,11 @@ func (c *instance) syncLone(ctx context.Context, k key) (outcome, error) {
 	return outcome{}, c.act(ctx, nil, m, job.Leftover([]*corev1.Pod{pod}, 1))
 }
 
-// liveJob reads a Job from the API; nil if there is none.
+// liveJob reads a Job from the API. It returns nil if the Job does not exist.
 func (c *instance) liveJob(ctx context.Context, namespace, name string) (*batchv1.Job, error) {
 	j, err := c.client.BatchV1().Jobs(namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	return j, err
-}
-
-// livePod reads pods from the API: all that is made, changed or deleted here.
-func (c *instance) livePod(ctx context.Context, namespace string) func(resource, name string) (metav1.Object, error) {
-	return func(_, name string) (metav1.Object, error) {
-		return c.client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
-	}
 }

@@ -10,25 +10,27 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
+	"github.com/rehearse-k8s/rehearse/internal/controller/reconcile"
 	"github.com/rehearse-k8s/rehearse/internal/workload/job"
 )
 
 // The indexes of the caches.
 const (
-	// byOwner of pods is the UID of the Job that controls them, or that the labels of a
-	// pod without a controller name.
+	// byOwner indexes pods by the UID of the Job that controls them or, for a pod without a controller, of
+	// the Job that its labels name.
 	byOwner = "owner"
-	// orphaned of pods is the namespace of those without a controller. A selector of the
-	// user's own may match any of them: those that another Job has left bear its UID as a label.
+	// orphaned indexes pods without a controller by namespace. A Job with spec.manualSelector may match any
+	// of them, also those whose labels name another Job.
 	orphaned = "orphaned"
-	// byUID of Jobs.
+	// byUID indexes Jobs by UID.
 	byUID = "uid"
-	// manual of Jobs is the namespace of those with spec.manualSelector.
+	// manual indexes Jobs with spec.manualSelector by a label that their selector requires
+	// (reconcile.SelectorKey).
 	manual = "manual"
 )
 
-// watch has everything that changes looked at. Nothing is filtered away: what a plan
-// does not depend on costs a plan, and what a filter forgets costs a Job.
+// watch registers handlers that queue the Jobs of each changed object. No event is filtered out: an
+// unnecessary plan is cheap, and a filter that misses an event would stop a Job.
 func (c *instance) watch() error {
 	err := c.pods.AddIndexers(cache.Indexers{byOwner: ownerIndex, orphaned: orphanIndex})
 	if err == nil {
@@ -37,32 +39,32 @@ func (c *instance) watch() error {
 	if err == nil {
 		_, err = c.jobs.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc: func(obj any) {
-				if j := obj.(*batchv1.Job); !c.options.mine(j) {
+				if j := obj.(*batchv1.Job); !c.options.manages(j) {
 					c.metrics.external(j)
 				}
-				c.seeJob(obj)
+				c.enqueueJob(obj)
 			},
 			DeleteFunc: func(obj any) {
-				c.seeJob(obj)
-				c.seeAbandoned(obj)
+				c.enqueueJob(obj)
+				c.enqueueAbandoned(obj)
 			},
 			UpdateFunc: func(old, now any) {
-				if old.(*batchv1.Job).UID != now.(*batchv1.Job).UID { // deleted and made again in between
-					c.seeJob(old)
+				if old.(*batchv1.Job).UID != now.(*batchv1.Job).UID { // deleted and created again
+					c.enqueueJob(old)
 				}
-				c.seeJob(now)
+				c.enqueueJob(now)
 			},
 		})
 	}
 	if err == nil {
 		_, err = c.pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc: c.seePod, DeleteFunc: c.seePod,
+			AddFunc: c.enqueuePod, DeleteFunc: c.enqueuePod,
 			UpdateFunc: func(old, now any) {
-				c.metrics.finalizer(job.HeldFinished(old.(*corev1.Pod)), job.HeldFinished(now.(*corev1.Pod)))
+				c.metrics.finalizerChanged(job.HeldFinished(old.(*corev1.Pod)), job.HeldFinished(now.(*corev1.Pod)))
 				if !slices.Equal(c.keysOf(old.(*corev1.Pod)), c.keysOf(now.(*corev1.Pod))) {
-					c.seePod(old)
+					c.enqueuePod(old)
 				}
-				c.seePod(now)
+				c.enqueuePod(now)
 			},
 		})
 	}
@@ -95,7 +97,7 @@ func uidIndex(obj any) ([]string, error) { return []string{string(obj.(*batchv1.
 
 func manualIndex(obj any) ([]string, error) {
 	if j := obj.(*batchv1.Job); ptr.Deref(j.Spec.ManualSelector, false) {
-		return []string{j.Namespace}, nil
+		return []string{reconcile.SelectorKey(j, j.Spec.Selector)}, nil
 	}
 	return nil, nil
 }
@@ -104,7 +106,7 @@ func isJob(ref *metav1.OwnerReference) bool {
 	return ref.Kind == "Job" && strings.HasPrefix(ref.APIVersion, batchv1.GroupName+"/")
 }
 
-func (c *instance) seeJob(obj any) {
+func (c *instance) enqueueJob(obj any) {
 	if t, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = t.Obj
 	}
@@ -113,9 +115,9 @@ func (c *instance) seeJob(obj any) {
 	}
 }
 
-// seeAbandoned queues the pods that a Job with spec.manualSelector may have left without an
-// owner: nothing in them names the Job.
-func (c *instance) seeAbandoned(obj any) {
+// enqueueAbandoned queues the pods that a deleted Job with spec.manualSelector may have left without an
+// owner: their labels need not name it.
+func (c *instance) enqueueAbandoned(obj any) {
 	if t, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = t.Obj
 	}
@@ -125,13 +127,13 @@ func (c *instance) seeAbandoned(obj any) {
 	}
 	found, _ := c.pods.GetIndexer().ByIndex(orphaned, j.Namespace)
 	for _, pod := range found {
-		c.seePod(pod)
+		c.enqueuePod(pod)
 	}
 }
 
 func keyOf(j *batchv1.Job) key { return key{namespace: j.Namespace, name: j.Name, uid: j.UID} }
 
-func (c *instance) seePod(obj any) {
+func (c *instance) enqueuePod(obj any) {
 	if t, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = t.Obj
 	}
@@ -141,7 +143,7 @@ func (c *instance) seePod(obj any) {
 	}
 	for _, k := range c.keysOf(pod) {
 		if job.HeldFinished(pod) && !k.pod {
-			c.memories.isOpen(k, true)
+			c.memories.setUrgent(k, true)
 		}
 		if pause := c.memories.Pause(k); pause > 0 {
 			c.queue.AddAfter(k, pause)
@@ -151,7 +153,7 @@ func (c *instance) seePod(obj any) {
 	}
 }
 
-// keysOf are the Jobs that a pod matters to.
+// keysOf returns the keys that a pod belongs to: its Job, or the Jobs that may adopt it.
 func (c *instance) keysOf(pod *corev1.Pod) (keys []key) {
 	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
 		if isJob(ref) {
@@ -168,25 +170,29 @@ func (c *instance) keysOf(pod *corev1.Pod) (keys []key) {
 	return keys
 }
 
-// matchingJobs are the Jobs whose selector matches a pod without a controller: the one that its
-// label names, and any with spec.manualSelector.
+// matchingJobs returns the Jobs whose selector matches a pod without a controller, sorted by name: the Job
+// that its label names, and Jobs with spec.manualSelector.
 func (c *instance) matchingJobs(pod *corev1.Pod) (matching []*batchv1.Job) {
-	found, _ := c.jobs.GetIndexer().ByIndex(manual, pod.Namespace)
-	if uid := pod.Labels[batchv1.ControllerUidLabel]; uid != "" {
-		named, _ := c.jobs.GetIndexer().ByIndex(byUID, uid)
-		found = append(slices.Clip(found), named...)
-	}
-	for _, obj := range found {
-		j := obj.(*batchv1.Job)
-		if match, err := job.Matcher(j); err == nil && j.Namespace == pod.Namespace && match(pod.Labels) {
-			matching = append(matching, j)
+	consider := func(index, value string) {
+		found, _ := c.jobs.GetIndexer().ByIndex(index, value)
+		for _, obj := range found {
+			j := obj.(*batchv1.Job)
+			if match, err := job.Matcher(j); err == nil && j.Namespace == pod.Namespace && match(pod.Labels) {
+				matching = append(matching, j)
+			}
 		}
+	}
+	for _, label := range reconcile.SelectorKeys(pod) {
+		consider(manual, label)
+	}
+	if uid := pod.Labels[batchv1.ControllerUidLabel]; uid != "" {
+		consider(byUID, uid)
 	}
 	slices.SortFunc(matching, func(a, b *batchv1.Job) int { return strings.Compare(a.Name, b.Name) })
 	return slices.Compact(matching)
 }
 
-// podsOf are the pods that a Job controls, by name, and those that it may adopt.
+// podsOf returns the pods that a Job controls and those that it may adopt, sorted by name.
 func (c *instance) podsOf(k key, j *batchv1.Job) (owned, orphans []*corev1.Pod) {
 	found, _ := c.pods.GetIndexer().ByIndex(byOwner, string(k.uid))
 	owned = make([]*corev1.Pod, 0, len(found))
@@ -196,12 +202,12 @@ func (c *instance) podsOf(k key, j *batchv1.Job) (owned, orphans []*corev1.Pod) 
 		case pod.Namespace != k.namespace:
 		case metav1.GetControllerOfNoCopy(pod) == nil:
 			orphans = append(orphans, pod)
-		case metav1.GetControllerOfNoCopy(pod).Name == k.name: // the API does not check that it belongs to the UID
+		case metav1.GetControllerOfNoCopy(pod).Name == k.name: // the API does not check that name and UID belong together
 			owned = append(owned, pod)
 		}
 	}
 	if j != nil && ptr.Deref(j.Spec.ManualSelector, false) {
-		orphans = nil // those by label are among these
+		orphans = nil // the index has these and others
 		found, _ := c.pods.GetIndexer().ByIndex(orphaned, k.namespace)
 		for _, obj := range found {
 			orphans = append(orphans, obj.(*corev1.Pod))

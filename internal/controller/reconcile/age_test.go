@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestInTime: a write may be sent for maxAge after its decision, and not later by either clock.
+// TestInTime: a write may be sent up to maxAge after its decision.
 func TestInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var m Memory

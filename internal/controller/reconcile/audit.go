@@ -22,55 +22,53 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload"
 )
 
-// ErrDeparted: a cache shows something else than the API, and will not come to.
-var ErrDeparted = errors.New("a cache has departed from the API")
+// ErrDiverged: a cache differs from the API, and no event will correct it.
+var ErrDiverged = errors.New("a cache differs from the API")
 
 const (
-	// settling is how long a cache may take to show what a read showed. One that is only
-	// slow, and taken for wrong, is filled again: that does no harm, and it is slow no more.
+	// settling is how long a cache may take to show what a read returned. A cache that is only slow and is
+	// taken for wrong lists again, which does no harm.
 	settling = 30 * time.Second
-	// auditReads is how many objects of a kind are read by name in one round: one a second at a
+	// auditReads is how many objects of a kind are read by name in one round: one per second if there is a
 	// round every ten minutes.
 	auditReads = 600
 )
 
-// Audited is a kind whose cache is compared with the API.
+// Audited is a resource whose cache is compared with the API.
 type Audited struct {
 	Resource schema.GroupVersionResource
-	// Selector of labels and Fields are of the objects that are listed, and Concerns tells whether
-	// an object of the cache is among them.
+	// Selector (labels) and Fields select the objects that are listed. Concerns reports whether they select
+	// an object of the cache.
 	Selector string
 	Fields   string
 	Informer cache.SharedIndexInformer
 	Concerns func(metav1.Object) bool
-	// Live reads an object as the cache would hold it, for Departed.Object. May be nil.
+	// Live reads an object in the form in which the cache stores it, for Divergence.Object. May be nil.
 	Live func(ctx context.Context, namespace, name string) (metav1.Object, error)
 }
 
-// All is for Audited.Concerns.
+// All is an Audited.Concerns for all objects of a resource.
 func All(metav1.Object) bool { return true }
 
-// Departed is an object that a cache shows wrong, or a kind whose cache has reached a revision that
-// the API has not. It is an ErrDeparted.
-type Departed struct {
+// Divergence is an object that is wrong in a cache, or a resource whose cache has a newer revision than the
+// API. It is an ErrDiverged.
+type Divergence struct {
 	Resource        schema.GroupVersionResource
 	Namespace, Name string
 	UID             types.UID
-	// Cached and Live are the revisions that the cache and the API have; empty for an object that is
-	// not there.
+	// Cached and Live are the revisions in the cache and in the API; empty if the object is absent there.
 	Cached, Live string
-	// Server is true if the API server's list shows what the cache shows: to fill the cache again
-	// does not help.
+	// Server is true if the API server's list returns the same wrong object: to list again does not help.
 	Server bool
 	// History is true if the API has an older revision than the cache: its store was restored from a
-	// backup, and revisions do not compare.
+	// backup, so revisions cannot be compared.
 	History bool
-	// Object is the object as Audited.Live has read it, if Server is true; nil if it is gone.
+	// Object is the object as Audited.Live read it, if Server is true; nil if it does not exist.
 	Object metav1.Object
 }
 
 // Error implements error.
-func (d *Departed) Error() string {
+func (d *Divergence) Error() string {
 	about := d.Resource.Resource
 	if d.Name != "" {
 		about += " " + cache.NewObjectName(d.Namespace, d.Name).String()
@@ -91,22 +89,22 @@ func (d *Departed) Error() string {
 	return text
 }
 
-// Is reports whether target is ErrDeparted.
-func (d *Departed) Is(target error) bool { return target == ErrDeparted }
+// Is reports whether target is ErrDiverged.
+func (d *Divergence) Is(target error) bool { return target == ErrDiverged }
 
-// Audit compares caches with the API once in so much time. Freshness says whether a cache
-// shows our own writes; an event of another client's write that is lost for good (etcd #17529,
-// #18089, #19179), with nothing after it on that object, only a read can tell.
+// Audit compares caches with the API at an interval. Freshness detects that a cache does not show the
+// controller's own writes. If the event of another client's write is lost for good (etcd #17529, #18089,
+// #19179) and no later event of that object follows, only a read detects it.
 //
-// It lists each kind, which shows what the cache does not have. But a list is served from the
-// watch cache of an API server, which may have lost the same event (kubernetes #123072); only
-// a read by name is of etcd. So each round also reads some objects of the cache by name: those
-// that should be gone by now, and then auditReads in turn. What an API server's watch cache does
-// not have at all is not found, because its name is unknown.
+// Audit lists each resource, which shows what the cache has missed. But an API server may serve a list from
+// its watch cache, which may have lost the same event (kubernetes #123072); only a read by name goes to etcd.
+// So each round also reads some objects of the cache by name: those whose deletion is overdue, and then
+// auditReads of the others in rotation. An object that the watch cache does not have at all is not found,
+// because its name is unknown.
 //
-// found is called for each object that is wrong, until it returns an error, which Audit returns. It returns
-// nil when ctx ends.
-func Audit(ctx context.Context, every time.Duration, client metadata.Interface, kinds func() []Audited, found func(*Departed) error) error {
+// Audit calls found for each wrong object, until found returns an error, which Audit returns. It returns nil
+// when ctx ends.
+func Audit(ctx context.Context, every time.Duration, client metadata.Interface, kinds func() []Audited, found func(*Divergence) error) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	last := map[schema.GroupVersionResource]string{} // the key that was read last
@@ -119,7 +117,7 @@ func Audit(ctx context.Context, every time.Duration, client metadata.Interface, 
 		for _, kind := range kinds() {
 			all, err := kind.compare(ctx, client, last)
 			if err != nil && ctx.Err() == nil {
-				klog.FromContext(ctx).V(2).Info("The caches could not be compared with the API", "resource", kind.Resource.Resource, "error", err)
+				klog.FromContext(ctx).V(2).Info("Failed to compare a cache with the API", "resource", kind.Resource.Resource, "error", err)
 			}
 			for _, d := range all {
 				if err := found(d); err != nil {
@@ -130,19 +128,19 @@ func Audit(ctx context.Context, every time.Duration, client metadata.Interface, 
 	}
 }
 
-// First is for Audit: it returns the first object that is wrong, as an error.
-func First(d *Departed) error { return d }
+// First is a found function for Audit that returns the first wrong object as an error.
+func First(d *Divergence) error { return d }
 
-// compare lists a kind's metadata and reads some objects, waits until the cache has had time to show
-// that, and returns what it does not show.
-func (a *Audited) compare(ctx context.Context, client metadata.Interface, last map[schema.GroupVersionResource]string) (all []*Departed, err error) {
+// compare lists the metadata of a resource and reads some objects by name, waits until the cache has had time
+// to show the same, and returns what it does not show.
+func (a *Audited) compare(ctx context.Context, client metadata.Interface, last map[schema.GroupVersionResource]string) (all []*Divergence, err error) {
 	reached := a.Informer.GetStore().LastStoreSyncResourceVersion()
 	listed, revision, err := a.list(ctx, client)
 	if err != nil {
 		return nil, err
 	}
 	if workload.Older(revision, reached) {
-		return []*Departed{{Resource: a.Resource, Cached: reached, Live: revision, History: true}}, nil
+		return []*Divergence{{Resource: a.Resource, Cached: reached, Live: revision, History: true}}, nil
 	}
 	reads := a.read(ctx, client, last)
 	wait := time.NewTimer(settling)
@@ -172,48 +170,49 @@ func (a *Audited) compare(ctx context.Context, client metadata.Interface, last m
 			continue
 		}
 		key := keyOf(cached)
-		now, there := listed[key]
+		now, exists := listed[key]
 		delete(listed, key)
-		d := a.departed(key, cached.GetUID(), cached.GetResourceVersion(), now.revision)
+		d := a.divergence(key, cached.GetUID(), cached.GetResourceVersion(), now.revision)
 		switch {
-		case !there && !workload.Older(revision, d.Cached) && !slices.ContainsFunc(all, d.same):
+		case !exists && !workload.Older(revision, d.Cached) && !slices.ContainsFunc(all, d.same):
 			all = append(all, d)
-		case there && workload.Older(d.Cached, now.revision):
+		case exists && workload.Older(d.Cached, now.revision):
 			all = append(all, d)
 		}
 	}
 	for key, now := range listed {
-		if _, there, _ := a.Informer.GetStore().GetByKey(key); !there && a.stillThere(ctx, client, key, now.uid) {
-			all = append(all, a.departed(key, now.uid, "", now.revision))
+		if _, cached, _ := a.Informer.GetStore().GetByKey(key); !cached && a.exists(ctx, client, key, now.uid) {
+			all = append(all, a.divergence(key, now.uid, "", now.revision))
 		}
 	}
-	slices.SortFunc(all, func(a, b *Departed) int {
+	slices.SortFunc(all, func(a, b *Divergence) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	return all, nil
 }
 
-func (a *Audited) departed(key string, uid types.UID, cached, live string) *Departed {
-	d := &Departed{Resource: a.Resource, UID: uid, Cached: cached, Live: live}
+func (a *Audited) divergence(key string, uid types.UID, cached, live string) *Divergence {
+	d := &Divergence{Resource: a.Resource, UID: uid, Cached: cached, Live: live}
 	d.Namespace, d.Name, _ = cache.SplitMetaNamespaceKey(key)
 	return d
 }
 
-func (d *Departed) same(other *Departed) bool { return d.UID == other.UID }
+func (d *Divergence) same(other *Divergence) bool { return d.UID == other.UID }
 
 // keyOf is the key of an object in a cache.
 func keyOf(o metav1.Object) string {
 	return cache.NewObjectName(o.GetNamespace(), o.GetName()).String()
 }
 
-// reading is an object of a cache and what a read by name showed of it.
+// reading is an object of a cache, and what a read by name returned.
 type reading struct {
 	key          string
 	uid          types.UID
-	cached, live string // revisions; no live one: it is gone
+	cached, live string // revisions; live is empty if the object does not exist
 }
 
-// read reads objects of the cache by name: those that should be gone, and some of the others in turn.
+// read reads objects of the cache by name: those whose deletion is overdue, and some of the others in
+// rotation.
 func (a *Audited) read(ctx context.Context, client metadata.Interface, last map[schema.GroupVersionResource]string) (all []reading) {
 	var overdue, others []reading
 	now := time.Now()
@@ -257,18 +256,18 @@ func (a *Audited) read(ctx context.Context, client metadata.Interface, last map[
 	return all
 }
 
-// check returns what is wrong with an object that was read, nil if the cache shows it by now. listed is
-// what the list showed of it.
-func (a *Audited) check(r reading, listed entry) *Departed {
-	obj, there, err := a.Informer.GetStore().GetByKey(r.key)
-	if err != nil || !there {
+// check returns how an object that was read differs from the cache, nil if it does not. listed is the
+// object's entry in the list.
+func (a *Audited) check(r reading, listed entry) *Divergence {
+	obj, cached, err := a.Informer.GetStore().GetByKey(r.key)
+	if err != nil || !cached {
 		return nil
 	}
 	o, err := meta.Accessor(obj)
 	if err != nil || o.GetUID() != r.uid {
 		return nil
 	}
-	d := a.departed(r.key, r.uid, o.GetResourceVersion(), r.live)
+	d := a.divergence(r.key, r.uid, o.GetResourceVersion(), r.live)
 	switch {
 	case r.live == "":
 		d.Server = listed.uid == r.uid
@@ -282,13 +281,13 @@ func (a *Audited) check(r reading, listed entry) *Departed {
 	return d
 }
 
-// entry is what the audit keeps of a listed object.
+// entry is the metadata of a listed object that the audit needs.
 type entry struct {
 	uid      types.UID
 	revision string
 }
 
-// list returns what the audit keeps of each object, and the revision of the list. It keeps no page.
+// list returns an entry for each object, and the revision of the list. It keeps only one page in memory.
 func (a *Audited) list(ctx context.Context, client metadata.Interface) (all map[string]entry, revision string, err error) {
 	pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		list, err := client.Resource(a.Resource).List(ctx, o)
@@ -309,9 +308,8 @@ func (a *Audited) list(ctx context.Context, client metadata.Interface) (all map[
 	return all, revision, err
 }
 
-// stillThere tells whether an object that was listed, and that the cache does not show,
-// exists: most were deleted since.
-func (a *Audited) stillThere(ctx context.Context, client metadata.Interface, key string, uid types.UID) bool {
+// exists reports whether a listed object that is not in the cache still exists: most were deleted since.
+func (a *Audited) exists(ctx context.Context, client metadata.Interface, key string, uid types.UID) bool {
 	namespace, name, _ := cache.SplitMetaNamespaceKey(key)
 	o, err := client.Resource(a.Resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	return err == nil && o.UID == uid

@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// fakeServer is an API server with a watch cache: lists show listed, at a revision, and reads by name show stored.
+// fakeServer is an API server with a watch cache: lists return listed, at a revision, and reads by name return stored.
 type fakeServer struct {
 	listed, stored map[string]metav1.ObjectMeta // by name
 	revision       string
@@ -60,8 +60,8 @@ func podMeta(name, revision string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name), ResourceVersion: revision}
 }
 
-// audits runs some rounds of an audit and returns what it found.
-func audits(t *testing.T, s *fakeServer, rounds int, reached string, cached ...metav1.ObjectMeta) (found []*Departed) {
+// audits runs rounds of an audit and returns what it found.
+func audits(t *testing.T, s *fakeServer, rounds int, reached string, cached ...metav1.ObjectMeta) (found []*Divergence) {
 	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
 	var all []any
 	for _, m := range cached {
@@ -87,7 +87,7 @@ func audits(t *testing.T, s *fakeServer, rounds int, reached string, cached ...m
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rounds)*10*time.Minute+time.Minute)
 	defer cancel()
-	if err := Audit(ctx, 10*time.Minute, client, kinds, func(d *Departed) error {
+	if err := Audit(ctx, 10*time.Minute, client, kinds, func(d *Divergence) error {
 		found = append(found, d)
 		return nil
 	}); err != nil {
@@ -96,7 +96,7 @@ func audits(t *testing.T, s *fakeServer, rounds int, reached string, cached ...m
 	return found
 }
 
-// TestAudit: what a list shows, and what only a read by name shows.
+// TestAudit: what a list detects, and what only a read by name detects.
 func TestAudit(t *testing.T) {
 	as := func(all ...metav1.ObjectMeta) map[string]metav1.ObjectMeta {
 		m := map[string]metav1.ObjectMeta{}
@@ -110,18 +110,18 @@ func TestAudit(t *testing.T) {
 	for name, c := range map[string]struct {
 		cached, listed, stored map[string]metav1.ObjectMeta
 		revision               string
-		want                   string // text of what is found
+		want                   string // part of the error that is found
 		corrected              bool
 	}{
-		"all are the same":          {as(old), as(old), as(old), "20", "", false},
+		"no difference":             {as(old), as(old), as(old), "20", "", false},
 		"the cache missed a change": {as(old), as(changed), as(changed), "20", "the cache is at revision 5, the API is at revision 9", false},
-		"the cache missed the end":  {as(old), as(), as(), "20", "the cache is at revision 5, the API does not have it", false},
-		"the cache missed the rest": {as(), as(old), as(old), "20", "the cache does not have it, the API is at revision 5", false},
+		"the cache missed a delete": {as(old), as(), as(), "20", "the cache is at revision 5, the API does not have it", false},
+		"the cache missed a create": {as(), as(old), as(old), "20", "the cache does not have it, the API is at revision 5", false},
 		"the server missed a change": {as(old), as(old), as(changed), "20",
 			"the cache is at revision 5, the API is at revision 9 when it is read by name, but lists what the cache has", true},
-		"the server missed the end": {as(old), as(old), as(), "20",
+		"the server missed a delete": {as(old), as(old), as(), "20",
 			"the cache is at revision 5, the API does not have it when it is read by name, but lists what the cache has", true},
-		"the server missed another one":  {as(old), as(old), as(other), "20", "lists what the cache has", true},
+		"the server missed a recreation": {as(old), as(old), as(other), "20", "lists what the cache has", true},
 		"the cache is newer than a list": {as(changed), as(old), as(changed), "20", "", false},
 		"the store was restored":         {as(changed), as(old), as(old), "7", "audit pods: the cache is at revision 20, the API is at revision 7, which is older", false},
 		"the store was restored, and the object too": {as(changed), as(old), as(old), "20",
@@ -140,7 +140,7 @@ func TestAudit(t *testing.T) {
 					}
 					return
 				}
-				if len(found) != 1 || !strings.Contains(found[0].Error(), c.want) || !errors.Is(found[0], ErrDeparted) {
+				if len(found) != 1 || !strings.Contains(found[0].Error(), c.want) || !errors.Is(found[0], ErrDiverged) {
 					t.Fatalf("found %v, want %s", found, c.want)
 				}
 				var corrections Corrections
@@ -155,13 +155,13 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// testTransform wants pod a at revision 5 to be taken as it is stored, and what is newer as it comes.
+// testTransform checks that pod a at revision 5 is replaced by what is stored, and newer objects are not.
 func testTransform(t *testing.T, c *Corrections, stored metav1.ObjectMeta) {
 	transform := c.Transform(func(obj any) (any, error) { return obj, nil })
 	shown := func(m metav1.ObjectMeta) metav1.ObjectMeta {
 		obj, err := transform(&corev1.Pod{ObjectMeta: m})
 		if err == nil {
-			obj, err = transform(obj) // client-go may do so
+			obj, err = transform(obj) // client-go may transform an object twice
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -177,14 +177,14 @@ func testTransform(t *testing.T, c *Corrections, stored metav1.ObjectMeta) {
 			t.Errorf("shown %+v, want %+v", got, want)
 		}
 	}
-	for _, m := range []metav1.ObjectMeta{podMeta("b", "5"), podMeta("a", "7"), podMeta("a", "5")} { // after 7 nothing is corrected
+	for _, m := range []metav1.ObjectMeta{podMeta("b", "5"), podMeta("a", "7"), podMeta("a", "5")} { // after revision 7 nothing is corrected
 		if got := shown(m); got.UID != m.UID || got.ResourceVersion != m.ResourceVersion {
 			t.Errorf("shown %+v, want %+v", got, m)
 		}
 	}
 }
 
-// TestAuditReads: each round reads what should be gone by now, and others in turn.
+// TestAuditReads: each round reads the objects whose deletion is overdue, and the others in rotation.
 func TestAuditReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &fakeServer{stored: map[string]metav1.ObjectMeta{}, revision: "20"}
@@ -206,7 +206,7 @@ func TestAuditReads(t *testing.T) {
 			times[name]++
 		}
 		if len(s.reads) != 3*auditReads || len(times) != len(cached) || times["pod-0700"] != 3 || s.reads[auditReads] != "pod-0700" {
-			t.Errorf("%d reads of %d objects, %d of the one that should be gone", len(s.reads), len(times), times["pod-0700"])
+			t.Errorf("%d reads of %d objects, %d of the overdue one", len(s.reads), len(times), times["pod-0700"])
 		}
 	})
 }

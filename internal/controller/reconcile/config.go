@@ -5,8 +5,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Unlimited lets the API server's own priority and fairness say who waits. A limit that
-// the caller has set stays.
+// Unlimited returns a copy of config without a client-side rate limit, so that the API server's priority
+// and fairness decides who waits, and with protobuf. A limit or content type that is set stays.
 func Unlimited(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	if config.QPS == 0 && config.RateLimiter == nil {
@@ -18,9 +18,9 @@ func Unlimited(config *rest.Config) *rest.Config {
 	return config
 }
 
-// Consistent makes the first list show all that was written before it: a process that
-// has just begun knows nothing of its predecessor's writes, and could not tell that a
-// list from some server's cache is older than they are.
+// Consistent makes a list return all that was written before it. client-go's first list accepts any
+// revision that the server has in its cache. A process that has just started does not know the writes
+// of the process before it, so it could not detect that such a list is older than they are.
 func Consistent(o *metav1.ListOptions) {
 	if o.ResourceVersion == "0" {
 		o.ResourceVersion, o.ResourceVersionMatch = "", ""

@@ -12,31 +12,32 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload"
 )
 
-// Corrections are the objects that the watch cache of an API server shows wrong, as reads by name have shown them.
-// A cache of ours that is filled again from that server is wrong again; so what it gets is corrected on the way in,
-// until the server shows something newer. The zero value corrects nothing.
+// Corrections are the objects that are wrong in the watch cache of an API server, as reads by name returned
+// them. An informer that lists again from that server is wrong again, so Transform replaces these objects
+// before they are stored, until the server returns something newer. The zero value corrects nothing.
 type Corrections struct {
 	mu  sync.Mutex
-	all map[types.UID]*Departed
+	all map[types.UID]*Divergence
 }
 
-// Note keeps what an audit has found, if the API server is wrong; it returns whether it is.
+// Note adds what an audit has found, if the API server's watch cache is wrong, and returns whether it is.
 func (c *Corrections) Note(err error) bool {
-	var d *Departed
+	var d *Divergence
 	if !errors.As(err, &d) || !d.Server {
 		return false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.all == nil {
-		c.all = map[types.UID]*Departed{}
+		c.all = map[types.UID]*Divergence{}
 	}
 	c.all[d.UID] = d
 	return true
 }
 
-// Transform is next, and corrects what that returns. An object that is gone becomes one of the same name without
-// UID, labels, owners and finalizers, because a transform cannot drop it: it is no owner's, and not that object.
+// Transform returns a function that calls next and corrects its result. An object that does not exist any
+// more is replaced by an empty object with its name, because a transform cannot drop it: without UID, labels,
+// owner references and finalizers, no controller takes it for the object that it was.
 func (c *Corrections) Transform(next cache.TransformFunc) cache.TransformFunc {
 	return func(obj any) (any, error) {
 		obj, err := next(obj)
@@ -51,8 +52,8 @@ func (c *Corrections) Transform(next cache.TransformFunc) cache.TransformFunc {
 		case d == nil, obj == any(d.Object): // client-go may transform an object twice
 			return obj, nil
 		case workload.Older(d.Cached, o.GetResourceVersion()):
-			// The server shows something newer. It is taken as it is, even if it is older than the
-			// read: the store takes the revision of an event for its own.
+			// The server returns something newer. It is stored unchanged even if it is older than the read,
+			// because the revision of an event becomes the revision of the store.
 			delete(c.all, o.GetUID())
 			return obj, nil
 		case d.Object != nil:

@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// The budget of Events, a second and at once. What exceeds it waits in the recorder's
-// own queue, and is dropped when that is full: it holds up nothing else.
+// The rate limit of Events. Further ones wait in the recorder's own queue and are dropped when that is full;
+// no write of the controller waits for them.
 const (
 	eventsQPS   = 50
 	eventsBurst = 100
@@ -24,8 +24,8 @@ type Events struct {
 	recorder    record.EventRecorder
 }
 
-// NewEvents begins to send Events with a client of their own, or none if config is nil.
-// Component is what `kubectl describe` shows as their source.
+// NewEvents starts a sender of Events with its own client; if config is nil, it sends none. component is what
+// `kubectl describe` shows as their source.
 func NewEvents(config *rest.Config, scheme *runtime.Scheme, component string) (*Events, error) {
 	if config == nil {
 		return &Events{}, nil
@@ -34,7 +34,7 @@ func NewEvents(config *rest.Config, scheme *runtime.Scheme, component string) (*
 	config.QPS, config.Burst, config.RateLimiter = eventsQPS, eventsBurst, nil
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("events: %w", err)
+		return nil, fmt.Errorf("create client for Events: %w", err)
 	}
 	e := &Events{broadcaster: record.NewBroadcaster()}
 	e.broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
@@ -42,8 +42,8 @@ func NewEvents(config *rest.Config, scheme *runtime.Scheme, component string) (*
 	return e, nil
 }
 
-// Tell sends an Event about an object.
-func (e *Events) Tell(about runtime.Object, warning bool, reason, message string) {
+// Emit sends an Event about an object.
+func (e *Events) Emit(about runtime.Object, warning bool, reason, message string) {
 	if e.recorder == nil {
 		return
 	}
@@ -54,7 +54,7 @@ func (e *Events) Tell(about runtime.Object, warning bool, reason, message string
 	e.recorder.Event(about, kind, reason, message)
 }
 
-// Shutdown ends it. What has not been sent is lost.
+// Shutdown stops the sender. Events that were not sent yet are lost.
 func (e *Events) Shutdown() {
 	if e.broadcaster != nil {
 		e.broadcaster.Shutdown()

@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// SmallOwner is how many pods an owner has whose pods' events each get a plan.
+// SmallOwner is the number of pods up to which each pod event of an owner gets a plan of its own.
 const SmallOwner = 64
 
-// pausePerPod: events of pods of a big owner share a plan. Finding, sorting and planning
-// for 10,000 pods takes some 10 ms; with this pause it is done at most 20 times a second.
+// pausePerPod is how long, per pod of a larger owner, events of its pods wait to share a plan. To list,
+// sort and plan 10,000 pods takes about 10 ms; with this pause that happens at most 20 times a second.
 const pausePerPod = 5 * time.Microsecond
 
-// Memories are what is remembered of each of many owners. The zero value is empty.
+// Memories holds one memory of type M for each owner. The zero value is empty.
 type Memories[K comparable, M any] struct {
 	mu    sync.Mutex
 	all   map[K]*M
-	sizes map[K]int // of big owners, in pods
+	sizes map[K]int // pods of owners that are not small
 }
 
-// Of is what is remembered of an owner.
+// Of returns the memory of an owner, and creates it if necessary.
 func (m *Memories[K, M]) Of(k K) *M {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -34,7 +34,7 @@ func (m *Memories[K, M]) Of(k K) *M {
 	return found
 }
 
-// Forget forgets an owner.
+// Forget deletes the memory of an owner.
 func (m *Memories[K, M]) Forget(k K) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -42,8 +42,8 @@ func (m *Memories[K, M]) Forget(k K) {
 	delete(m.sizes, k)
 }
 
-// Sized notes how many pods an owner has.
-func (m *Memories[K, M]) Sized(k K, pods int) {
+// SetSize records how many pods an owner has.
+func (m *Memories[K, M]) SetSize(k K, pods int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if pods <= SmallOwner {
@@ -56,7 +56,7 @@ func (m *Memories[K, M]) Sized(k K, pods int) {
 	m.sizes[k] = pods
 }
 
-// Pause is how long events of an owner's pods wait for others to share a plan with.
+// Pause returns how long an event of an owner's pod waits for others, to share a plan with them.
 func (m *Memories[K, M]) Pause(k K) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()

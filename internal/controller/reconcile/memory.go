@@ -15,44 +15,44 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload"
 )
 
-// Memory is what is remembered of the writes that were made for one owner, until the
-// caches show them. Writes may be made at the same time. The zero value is empty.
+// Memory records the writes for one owner until the caches show them. Its methods may be called
+// concurrently. The zero value is empty.
 type Memory struct {
 	mu    sync.Mutex
 	fresh workload.Freshness
-	// touched are the objects that fresh waits for by UID.
+	// touched has the objects that fresh waits for by UID.
 	touched map[types.UID]Touched
-	// unknown are the objects of writes whose answers were lost, by resource/name; one that
-	// was to be made has no UID.
+	// unknown has the objects of writes whose answers were lost, by resource/name. The UID is empty for a
+	// create.
 	unknown map[string]types.UID
 
-	since   time.Time // a cache is behind since then
-	decided time.Time // when what is being written was decided
+	since   time.Time // when a cache was first seen to be behind
+	decided time.Time // when the current decision was made
 }
 
-// Touched is an object that was deleted, or let go, by us, or that turned out not to be
-// there any more.
+// Touched is an object that this controller deleted or removed its finalizer from, or that does not exist
+// any more.
 type Touched struct {
 	Resource, Name string
 	Until          Until
-	// Finalizer is what Released has taken away.
+	// Finalizer is the finalizer that was removed, for Released.
 	Finalizer string
 }
 
-// Until is what a cache has to show of an object that was touched.
+// Until is what a cache must show of an object before it is fresh.
 type Until int
 
 const (
-	// Terminating: a delete was answered. It is being deleted, or is not there.
+	// Terminating: a delete succeeded, so the object is terminating or absent.
 	Terminating Until = iota
-	// Released: it does not bear the finalizer any more, or is not there.
+	// Released: the object does not have the finalizer any more, or is absent.
 	Released
-	// Absent: a read or a write was answered NotFound, so the object is not there.
+	// Absent: a read or a write returned NotFound.
 	Absent
 )
 
-// shown tells whether what a cache shows of the object is from before it was touched.
-func (t *Touched) shown(uid types.UID, o metav1.Object) bool {
+// isOutdated reports whether the state that a cache shows is from before the object was touched.
+func (t *Touched) isOutdated(uid types.UID, o metav1.Object) bool {
 	if o.GetUID() != uid {
 		return false
 	}
@@ -65,7 +65,7 @@ func (t *Touched) shown(uid types.UID, o metav1.Object) bool {
 	return true
 }
 
-// Gone notes that an object was deleted, or let go, or is not there.
+// Gone records that an object was deleted, released or found to be absent.
 func (m *Memory) Gone(uid types.UID, what Touched) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -80,16 +80,16 @@ func (m *Memory) gone(uid types.UID, what Touched) {
 	m.fresh.Gone(uid)
 }
 
-// Wrote notes the revision that the answer to a write of a resource carried.
+// Wrote records the revision in the answer to a write of a resource.
 func (m *Memory) Wrote(resource, revision string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.fresh.Wrote(resource, revision)
 }
 
-// Unsettled notes a write of which nobody knows whether it had effect: of an object that
-// was to be made, with no UID, or of one that was to be changed or deleted. Were that
-// forgotten, another object might be chosen in the place of this one, and both be gone.
+// Unsettled records a write whose answer was lost, so that it is unknown whether it had effect: a create (no
+// UID), or a change or delete of an object. Without this record the next plan might choose another object to
+// delete, and both would be deleted.
 func (m *Memory) Unsettled(resource, name string, uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -100,8 +100,8 @@ func (m *Memory) Unsettled(resource, name string, uid types.UID) {
 	m.fresh.Unsettled(resource + "/" + name)
 }
 
-// Settle finds out what became of unsettled writes: read asks the API for an object. After
-// an error, which is returned, the rest of them stay unsettled.
+// Settle finds out what happened to unsettled writes: read gets an object from the API. If read fails, Settle
+// returns its error, and the remaining writes stay unsettled.
 func (m *Memory) Settle(read func(resource, name string) (metav1.Object, error)) error {
 	for _, open := range m.open() {
 		resource, name, _ := strings.Cut(open, "/")
@@ -114,7 +114,7 @@ func (m *Memory) Settle(read func(resource, name string) (metav1.Object, error))
 	return nil
 }
 
-// open are the unsettled writes, in an order that is the same each time.
+// open returns the unsettled writes, sorted.
 func (m *Memory) open() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -123,23 +123,24 @@ func (m *Memory) open() []string {
 	return open
 }
 
-// settled takes in what a read has told of an unsettled write.
-func (m *Memory) settled(open string, absent Touched, o metav1.Object, there bool) {
+// settled records what a read returned about an unsettled write.
+func (m *Memory) settled(open string, absent Touched, o metav1.Object, exists bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	uid := m.unknown[open]
-	if there {
+	if exists {
 		m.fresh.Wrote(absent.Resource, o.GetResourceVersion())
 	}
-	if uid != "" && (!there || o.GetUID() != uid) {
+	if uid != "" && (!exists || o.GetUID() != uid) {
 		m.gone(uid, absent)
 	}
 	delete(m.unknown, open)
 	m.fresh.Settled(open)
 }
 
-// Behind says what the caches do not show yet of the owner's namespace, or "", and of which
-// resource. When they show everything again, waited is how long that has taken.
+// Behind returns which of the recorded writes the caches do not show yet, in words, and of which resource;
+// why is "" if they show all of them, and waited is then how long that took. Objects are looked up in the
+// namespace of the owner.
 func (m *Memory) Behind(now time.Time, namespace string, caches func(resource string) cache.Store) (resource, why string, waited time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -151,7 +152,7 @@ func (m *Memory) Behind(now time.Time, namespace string, caches func(resource st
 			return false
 		}
 		o, err := meta.Accessor(obj)
-		return err == nil && t.shown(uid, o)
+		return err == nil && t.isOutdated(uid, o)
 	})
 	switch {
 	case why == "":

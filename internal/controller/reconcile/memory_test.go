@@ -57,17 +57,17 @@ func missing(name string) error {
 	return apierrors.NewNotFound(schema.GroupResource{Resource: pods}, name)
 }
 
-// TestTouched: what a cache has to show of an object after a delete, a release, and an
-// answer that it is not there. One of the same name and another UID is another one.
+// TestTouched: what a cache must show of an object after a delete, a release, and a NotFound. An object of
+// the same name with another UID is another object.
 func TestTouched(t *testing.T) {
 	for name, c := range map[string]struct {
 		pod  *corev1.Pod
 		want [3]bool // behind, by Until
 	}{
 		"as it was":                {held("a", "uid-a", "9"), [3]bool{Terminating: true, Released: true, Absent: true}},
-		"let go":                   {released(held("a", "uid-a", "9")), [3]bool{Terminating: true, Absent: true}},
-		"being deleted":            {terminating(held("a", "uid-a", "9")), [3]bool{Released: true, Absent: true}},
-		"let go and being deleted": {terminating(released(held("a", "uid-a", "9"))), [3]bool{Absent: true}},
+		"released":                 {released(held("a", "uid-a", "9")), [3]bool{Terminating: true, Absent: true}},
+		"terminating":              {terminating(held("a", "uid-a", "9")), [3]bool{Released: true, Absent: true}},
+		"released and terminating": {terminating(released(held("a", "uid-a", "9"))), [3]bool{Absent: true}},
 		"another one":              {held("a", "uid-b", "9"), [3]bool{}},
 		"elsewhere":                {held("b", "uid-a", "9"), [3]bool{}},
 	} {
@@ -81,8 +81,8 @@ func TestTouched(t *testing.T) {
 	}
 }
 
-// TestUnsettled: after a patch or delete whose answer was lost nothing is decided until
-// somebody has looked, and then until the cache shows what was seen.
+// TestUnsettled: after a patch or delete whose answer was lost, nothing is decided before the object has been
+// read, and then before the cache shows what the read returned.
 func TestUnsettled(t *testing.T) {
 	asItWas := held("a", "uid-a", "9")
 	for name, c := range map[string]struct {
@@ -106,7 +106,7 @@ func TestUnsettled(t *testing.T) {
 				var m Memory
 				m.Unsettled(pods, "a", "uid-a")
 				if _, why, _ := m.Behind(time.Unix(0, 0), "default", shows(t, "99")); !strings.Contains(why, "pods/a") {
-					t.Fatalf("it may go on although nobody knows what became of a: %q", why)
+					t.Fatalf("not behind although the write of a is unsettled: %q", why)
 				}
 				if err := m.Settle(func(_, name string) (metav1.Object, error) {
 					if c.live == nil {
@@ -124,8 +124,8 @@ func TestUnsettled(t *testing.T) {
 	}
 }
 
-// TestSettle: the reads come in one order each time, what cannot be read stays unsettled,
-// and what was to be made and was not is nothing to wait for.
+// TestSettle: the order of the reads is deterministic, an object that cannot be read stays unsettled, and a
+// create without effect is not waited for.
 func TestSettle(t *testing.T) {
 	var m Memory
 	m.Unsettled(pods, "b", "")
@@ -159,7 +159,7 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// TestWaited: how long it took until the caches showed everything is said once.
+// TestWaited: the time until the caches show everything is returned once.
 func TestWaited(t *testing.T) {
 	var m Memory
 	at := func(second int64, revision string, want time.Duration, behind bool) {
@@ -177,24 +177,23 @@ func TestWaited(t *testing.T) {
 	at(5, "11", 0, false)
 }
 
-// TestMemories: events of pods of a big owner wait for each other, and what is forgotten
-// is forgotten.
+// TestMemories: each owner has its own memory until it is forgotten, and pod events of large owners wait.
 func TestMemories(t *testing.T) {
 	var all Memories[string, Memory]
 	first := all.Of("a")
 	if all.Of("a") != first || all.Of("b") == first {
-		t.Error("a memory is somebody else's")
+		t.Error("two owners share a memory, or one has two")
 	}
-	all.Sized("a", SmallOwner)
+	all.SetSize("a", SmallOwner)
 	if d := all.Pause("a"); d != 0 {
-		t.Errorf("a small owner waits for %s", d)
+		t.Errorf("a small owner pauses for %s", d)
 	}
-	all.Sized("a", 10_000)
+	all.SetSize("a", 10_000)
 	if d := all.Pause("a"); d != 50*time.Millisecond || all.Pause("b") != 0 {
-		t.Errorf("with 10,000 pods it waits for %s", d)
+		t.Errorf("an owner of 10,000 pods pauses for %s", d)
 	}
 	all.Forget("a")
 	if all.Of("a") == first || all.Pause("a") != 0 {
-		t.Error("it is not forgotten")
+		t.Error("the owner was not forgotten")
 	}
 }

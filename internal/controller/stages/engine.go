@@ -154,7 +154,7 @@ func (e *StageEngine) nodeChanged(uid types.UID, name string, n *corev1.Node, ma
 func (e *StageEngine) Synced() <-chan struct{} { return e.synced }
 
 // Run plays until ctx ends and returns nil then, after everything it started
-// has stopped. It returns an error that is a shell.ErrDeparted if the store of the API was
+// has stopped. It returns an error that is a reconcile.ErrDiverged if the store of the API was
 // restored from a backup: another engine begins with what is there. It may be called once.
 func (e *StageEngine) Run(parent context.Context) error {
 	ctx, end := context.WithCancelCause(parent)

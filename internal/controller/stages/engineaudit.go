@@ -58,12 +58,12 @@ func (e *StageEngine) audit(ctx context.Context) error {
 		}
 		return all
 	}
-	return reconcile.Audit(ctx, e.options.Audit, e.audits.client, kinds, func(d *reconcile.Departed) error { return e.doubt(ctx, d) })
+	return reconcile.Audit(ctx, e.options.Audit, e.audits.client, kinds, func(d *reconcile.Divergence) error { return e.doubt(ctx, d) })
 }
 
 // doubt has an object read live that the audit found wrong. The table takes what that read shows,
 // whatever the informer goes on to show.
-func (e *StageEngine) doubt(ctx context.Context, d *reconcile.Departed) error {
+func (e *StageEngine) doubt(ctx context.Context, d *reconcile.Divergence) error {
 	if d.Name == "" {
 		return d
 	}
@@ -89,7 +89,7 @@ func (e *StageEngine) doubt(ctx context.Context, d *reconcile.Departed) error {
 
 // ended is the error of an engine whose context has ended: nil, unless its audit ended it.
 func (e *StageEngine) ended(ctx context.Context) error {
-	if cause := context.Cause(ctx); errors.Is(cause, reconcile.ErrDeparted) {
+	if cause := context.Cause(ctx); errors.Is(cause, reconcile.ErrDiverged) {
 		return fmt.Errorf("stage engine: %w", cause)
 	}
 	return nil

@@ -11,13 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// ErrStale: the API knows something that the cache does not show yet. No harm was done;
-// it is decided again.
+// ErrStale: the API has a newer state than the cache that the decision was made from. Nothing was written;
+// the next plan decides again.
 var ErrStale = errors.New("the cache is behind the API")
 
-// Each does n things, several at a time, until begin says no or ctx ends, and waits for
-// those that were begun. The first error that is not ErrStale is returned, else ErrStale if
-// there was any. begin is asked before each with the errors so far.
+// Each calls do for 0 to n-1, atATime of them concurrently, and waits until all calls have returned. Before
+// each call it calls begin with the first error so far, and skips the call if begin returns false or ctx has
+// ended. It returns the first error that is not ErrStale, else ErrStale if a call returned that.
 func Each(ctx context.Context, n, atATime int, begin func(i int, failed error) bool, do func(i int) error) error {
 	var (
 		workers sync.WaitGroup
@@ -31,11 +31,11 @@ func Each(ctx context.Context, n, atATime int, begin func(i int, failed error) b
 			if i >= n {
 				return
 			}
-			var so error
+			var first error
 			if err := failed.Load(); err != nil {
-				so = *err
+				first = *err
 			}
-			if !begin(i, so) {
+			if !begin(i, first) {
 				continue
 			}
 			switch err := do(i); {
@@ -60,8 +60,8 @@ func Each(ctx context.Context, n, atATime int, begin func(i int, failed error) b
 	return nil
 }
 
-// Refused tells whether an error says that a write had no effect.
-func Refused(err error) bool {
+// Rejected reports whether an error is an answer of the API that says that a write had no effect.
+func Rejected(err error) bool {
 	switch {
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err), apierrors.IsNotFound(err),
 		apierrors.IsConflict(err), apierrors.IsTooManyRequests(err), apierrors.IsUnauthorized(err), apierrors.IsMethodNotSupported(err),
@@ -71,11 +71,11 @@ func Refused(err error) bool {
 	return false
 }
 
-// PatchError returns NotFound in place of the error of a patch that names the UID of an object whose name another object
-// has by now: the API server answers such a patch with 422 Invalid, because a UID is immutable
-// (apimachinery, pkg/api/validation/objectmeta.go), and not with 409. Other errors are returned as they are. live
-// reads the object that has the name.
-func PatchError(err error, resource string, patched metav1.Object, live func() (metav1.Object, error)) error {
+// patchError returns NotFound in place of the error of a patch whose UID is not that of the object that has
+// the name now: the API server answers such a patch with 422 Invalid, because a UID is immutable
+// (apimachinery, pkg/api/validation/objectmeta.go), and not with 409. It returns other errors unchanged.
+// live reads the object that has the name.
+func patchError(err error, resource string, patched metav1.Object, live func() (metav1.Object, error)) error {
 	if !apierrors.IsInvalid(err) {
 		return err
 	}

@@ -6,8 +6,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// RequireRevisions returns an error if the stores of client-go do not report their resourceVersion: without it
-// nothing shows whether a cache has this controller's own writes.
+// RequireRevisions returns an error if client-go's stores do not report their resourceVersion. A controller
+// needs it to know whether a cache has its own writes.
 func RequireRevisions() error {
 	s := cache.NewStore(cache.MetaNamespaceKeyFunc)
 	if s.Bookmark("1"); s.LastStoreSyncResourceVersion() == "1" {

@@ -7,7 +7,7 @@ import (
 
 // agenda says what is due when. A key stands in it at most once: setting it
 // again moves it, so no stale entry can ever come up. It is not safe for
-// concurrent use; whoever owns it holds the lock.
+// concurrent use; its owner holds the lock.
 type agenda[K comparable] struct {
 	items agendaHeap[K]
 	seq   uint64

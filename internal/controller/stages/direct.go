@@ -20,7 +20,7 @@ import (
 
 // direct sends requests that are made by the thousand, to paths that are known and
 // with answers in protobuf. client-go's builder spends more on such a request than all the rest
-// of the engine: it builds the path twice, once for metrics that nobody reads,
+// of the engine: it builds the path twice, once for metrics that are not used,
 // and finds a decoder for each answer. What guards, counts and authenticates
 // requests are transports, and those are the same here.
 type direct struct {
@@ -100,7 +100,7 @@ func readBody(answer *http.Response) ([]byte, error) {
 	return body, err
 }
 
-// failure is the error that an answer tells of: the Status in it, or what can be
+// failure is the error of an answer: the Status in it, or what can be
 // said of one that comes from something between us and the API server.
 func failure(method string, answer *http.Response, body []byte) error {
 	if answer.StatusCode >= 200 && answer.StatusCode < 300 {

@@ -116,8 +116,8 @@ func NewStageEngine(cfg *rest.Config, options StageOptions) (*StageEngine, error
 
 		hungry: hungry{stages: map[string]hungryStage{}},
 	}
-	e.table.wake = func() { poke(e.tableWake) }
-	e.leases.wake = func() { poke(e.leaseWake) }
+	e.table.wake = func() { notify(e.tableWake) }
+	e.leases.wake = func() { notify(e.leaseWake) }
 	e.table.nodeChanged = e.nodeChanged
 	e.table.podChanged = e.addresses.observePod
 	e.table.troubled = e.troubled
@@ -129,7 +129,7 @@ func NewStageEngine(cfg *rest.Config, options StageOptions) (*StageEngine, error
 	return e, nil
 }
 
-func poke(wake chan struct{}) {
+func notify(wake chan struct{}) {
 	select {
 	case wake <- struct{}{}:
 	default:
@@ -203,7 +203,7 @@ func (e *StageEngine) Run(parent context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), pods.handled.HasSynced) {
 		return nil
 	}
-	begin(func() { e.tellTroubles(ctx) })
+	begin(func() { e.recordTroubles(ctx) })
 	defer e.kinds.stop()
 	if e.options.Watch {
 		begin(func() { e.watchStages(ctx) })
@@ -280,19 +280,19 @@ func (e *StageEngine) smaller(o any) (any, error) {
 	pod, ok := o.(*corev1.Pod)
 	switch {
 	case !ok:
-		withoutManagedFields(o)
+		dropManagedFields(o)
 	case e.options.Pods == nil: // pods of a shared cache are interned already
 		e.interner.Intern(pod)
 	}
 	return o, nil
 }
 
-// withoutManagedFields drops what the engine never reads and what is about a
+// dropManagedFields drops what the engine never reads and what is about a
 // third of a small pod. It is safe to write such an object back: an update of a
 // status takes the managed fields of the live object, and so does any update
 // that names none (apimachinery, managedfields/internal/fieldmanager.go,
 // decodeLiveOrNew); only an empty list, not a missing one, resets them.
-func withoutManagedFields(o any) {
+func dropManagedFields(o any) {
 	switch o := o.(type) {
 	case *corev1.Pod:
 		o.ManagedFields = nil

@@ -30,7 +30,7 @@ func TestDispatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tab := newTable(testSet(t, testStages), 1, func(*corev1.Node) bool { return true })
 		wake := make(chan struct{}, 1)
-		tab.wake = func() { poke(wake) }
+		tab.wake = func() { notify(wake) }
 		ctx, cancel := context.WithCancel(t.Context())
 		due := make(chan types.UID)
 		var running sync.WaitGroup
@@ -74,11 +74,11 @@ func TestDispatch(t *testing.T) {
 
 // One object whose writes fail for ever must not hold up the others, even with
 // a single worker.
-func TestOneFailureStarvesNobody(t *testing.T) {
+func TestOneFailureStarvesNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tab := newTable(testSet(t, testStages), 1, func(*corev1.Node) bool { return true })
 		wake := make(chan struct{}, 1)
-		tab.wake = func() { poke(wake) }
+		tab.wake = func() { notify(wake) }
 		ctx, cancel := context.WithCancel(t.Context())
 		due := make(chan types.UID)
 		var running sync.WaitGroup
@@ -204,7 +204,7 @@ func TestNodeFilter(t *testing.T) {
 	}
 }
 
-// TestDeletes: every form in which an informer tells of a delete reaches the
+// TestDeletes: every form in which an informer delivers a delete reaches the
 // table.
 func TestDeletes(t *testing.T) {
 	e, err := NewStageEngine(&rest.Config{Host: "http://unreachable.invalid"}, StageOptions{Stages: testSet(t, testStages), LeaseDuration: -1})
@@ -231,7 +231,7 @@ func TestDeletes(t *testing.T) {
 func TestWithoutManagedFields(t *testing.T) {
 	p := testPod(1)
 	p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "x"}}
-	withoutManagedFields(p)
+	dropManagedFields(p)
 	if p.ManagedFields != nil {
 		t.Errorf("%v: it must be nil, an empty list would reset them", p.ManagedFields)
 	}

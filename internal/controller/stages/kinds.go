@@ -77,7 +77,7 @@ func (e *StageEngine) watchKinds(ctx context.Context, set *stage.Set) {
 	}
 }
 
-// found tells what is known of a kind that is watched here.
+// found returns what is known of a kind that is watched here.
 func (w *kindWatches) found(kind stage.Kind) int32 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -128,8 +128,8 @@ func (e *StageEngine) watchKind(ctx context.Context, kind stage.Kind, k *kindWat
 	}
 }
 
-// findKind waits for a kind to be there; false if ctx ends before. Who has made stages for it is told
-// what is known of it.
+// findKind waits until the API serves a kind; ok is false if ctx ends before. The status of the kind's stages
+// shows whether it is served.
 func (e *StageEngine) findKind(ctx context.Context, kind stage.Kind, k *kindWatch) (place, bool) {
 	for wait := lookFirst; ; wait = min(2*wait, lookMost) {
 		at, err := e.placeOf(kind)
@@ -138,7 +138,7 @@ func (e *StageEngine) findKind(ctx context.Context, kind stage.Kind, k *kindWatc
 			known = kindAbsent
 		}
 		if k.found.Swap(known) != known {
-			poke(e.stagesWake)
+			notify(e.stagesWake)
 		}
 		if err == nil {
 			return at, true

@@ -33,7 +33,7 @@ spec:
 	for b.Loop() {
 		t := newTable(testSet(b, stages), 1, func(*corev1.Node) bool { return true })
 		wake, due := make(chan struct{}, 1), make(chan types.UID)
-		t.wake = func() { poke(wake) }
+		t.wake = func() { notify(wake) }
 		t.observe(time.Now(), testNode(1), false)
 		for i := range many {
 			p := testPod(i+2, "go")
@@ -58,7 +58,7 @@ spec:
 					after := j.object.(*corev1.Pod).DeepCopy()
 					after.Labels, after.ResourceVersion = nil, strconv.FormatUint(revision(after.ResourceVersion)+many, 10)
 					t.done(time.Now(), j, outcome{kind: played, object: after, wrote: true})
-					t.observe(time.Now(), after.DeepCopy(), false) // the watch tells of it too
+					t.observe(time.Now(), after.DeepCopy(), false) // the watch delivers it too
 					mu.Lock()
 					late = append(late, now.Sub(j.decision.Due))
 					mu.Unlock()

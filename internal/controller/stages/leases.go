@@ -49,7 +49,7 @@ type nodeLease struct {
 	node string
 	// lease is the newest version known; nil asks to create it.
 	lease *coordinationv1.Lease
-	// reread asks for a live read before the next write: somebody else wrote.
+	// reread asks for a live read before the next write: another client wrote.
 	reread   bool
 	busy     bool
 	renewals uint64

@@ -20,7 +20,7 @@ import (
 // renew stands for the API.
 func renewing(ctx context.Context, b *leaseBook, workers int, renew func(nodeLease) renewal) *sync.WaitGroup {
 	wake := make(chan struct{}, 1)
-	b.wake = func() { poke(wake) }
+	b.wake = func() { notify(wake) }
 	due := make(chan types.UID)
 	var running sync.WaitGroup
 	running.Go(func() { dispatch(ctx, clock.RealClock{}, b.pop, wake, due) })
@@ -60,7 +60,7 @@ func TestRenewals(t *testing.T) {
 		for i := range nodes {
 			uid := types.UID(fmt.Sprint("uid-", i))
 			b.hold(time.Now(), uid, fmt.Sprint("node-", i))
-			b.hold(time.Now(), uid, fmt.Sprint("node-", i)) // told twice
+			b.hold(time.Now(), uid, fmt.Sprint("node-", i)) // delivered twice
 		}
 		begun := time.Now()
 		time.Sleep(run)
@@ -80,7 +80,7 @@ func TestRenewals(t *testing.T) {
 	})
 }
 
-// A process at rest is woken once for many renewals.
+// An idle process is woken once for many renewals.
 func TestRenewalsGoInRounds(t *testing.T) {
 	const nodes, run = 500, 10 * time.Minute
 	b := newLeaseBook(1, 40*time.Second)

@@ -11,10 +11,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/controller/reconcile"
 )
 
-// Metrics is what a StageEngine tells Prometheus. It is a prometheus.Collector
-// for a registry of the caller's, and outlives the engine: one that takes the
-// place of another (StageOptions.Metrics) goes on counting. A nil one counts
-// nothing.
+// Metrics are the metrics of a StageEngine, a prometheus.Collector. They outlive the engine: another engine
+// with the same Metrics (StageOptions.Metrics) continues to count. A nil *Metrics counts nothing.
 type Metrics struct {
 	engine atomic.Pointer[StageEngine]
 
@@ -31,7 +29,7 @@ type Metrics struct {
 	oldestRenewal *prometheus.Desc
 }
 
-// NewMetrics makes metrics that no engine feeds yet.
+// NewMetrics creates metrics without an engine.
 func NewMetrics() *Metrics {
 	return &Metrics{
 		played: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -92,7 +90,7 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
 	now := e.options.Clock.Now()
-	kinds, due, waiting := e.table.census(now)
+	kinds, due, waiting := e.table.countObjects(now)
 	for kind, n := range kinds {
 		gauge(m.objects, float64(n), kind)
 	}
@@ -144,9 +142,8 @@ func (m *Metrics) renewed(late time.Duration, err error) {
 	}
 }
 
-// census counts what the table holds: objects by kind, and what is due and what
-// waits among the planned.
-func (t *table) census(now time.Time) (kinds map[string]int, due, waiting int) {
+// countObjects counts the objects of the table by kind, and those with a planned stage: due, or waiting.
+func (t *table) countObjects(now time.Time) (kinds map[string]int, due, waiting int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	kinds = map[string]int{}

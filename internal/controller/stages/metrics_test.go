@@ -115,8 +115,8 @@ type wireFunc func(*http.Request) (*http.Response, error)
 
 func (f wireFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// The census counts what is due without looking at what is not.
-func TestCensus(t *testing.T) {
+// TestCountObjects: due objects are counted without a visit to those that are not due.
+func TestCountObjects(t *testing.T) {
 	tab := newTable(testSet(t, testStages), 1, func(*corev1.Node) bool { return true })
 	begin := time.Unix(1000, 0)
 	for i := range 100 {
@@ -124,7 +124,7 @@ func TestCensus(t *testing.T) {
 	}
 	tab.names[objectKey{kind: stage.KindPod, name: "a"}], tab.names[objectKey{kind: stage.KindNode, name: "a"}] = "1", "2"
 	for _, after := range []int{-1, 0, 41, 99} {
-		kinds, due, waiting := tab.census(begin.Add(time.Duration(after) * time.Second))
+		kinds, due, waiting := tab.countObjects(begin.Add(time.Duration(after) * time.Second))
 		if due != after+1 || waiting != 100-due || kinds["Pod"] != 1 || kinds["Node"] != 1 {
 			t.Errorf("after %d s: %v %d %d", after, kinds, due, waiting)
 		}

@@ -29,7 +29,7 @@ func TestWritesAreSentOnce(t *testing.T) { synctest.Test(t, testWritesAreSentOnc
 
 func testWritesAreSentOnce(t *testing.T) {
 	var sent []string // the bodies
-	refuse := wireFunc(func(r *http.Request) (*http.Response, error) {
+	unavailable := wireFunc(func(r *http.Request) (*http.Response, error) {
 		body, err := io.ReadAll(r.Body)
 		sent = append(sent, string(body))
 		return &http.Response{
@@ -37,7 +37,7 @@ func testWritesAreSentOnce(t *testing.T) {
 			Body: io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","status":"Failure","code":503}`)), Request: r,
 		}, err
 	})
-	e, err := NewStageEngine(&rest.Config{Host: "http://x", Transport: refuse}, StageOptions{Stages: testSet(t, testStages)})
+	e, err := NewStageEngine(&rest.Config{Host: "http://x", Transport: unavailable}, StageOptions{Stages: testSet(t, testStages)})
 	must(t, err)
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "uid-p", ResourceVersion: "5"},
@@ -49,7 +49,7 @@ func testWritesAreSentOnce(t *testing.T) {
 		Type: types.MergePatchType, Subresource: "status", Body: map[string]any{"status": map[string]any{"phase": "Failed"}},
 	}
 	as, test, other := own, own, own
-	as.As, test.Type, test.Body = "somebody", types.JSONPatchType, []any{}
+	as.As, test.Type, test.Body = "another-user", types.JSONPatchType, []any{}
 	other.Own, other.Verb, other.Subresource = false, stage.VerbApply, ""
 	for name, c := range map[string]struct {
 		write func(context.Context) error
@@ -62,16 +62,16 @@ func testWritesAreSentOnce(t *testing.T) {
 		"delete": {func(ctx context.Context) error {
 			return e.remove(ctx, key, &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID, ResourceVersion: ptr.To("5")}})
 		}, true},
-		"patch":             {func(ctx context.Context) error { _, _, err := e.send(ctx, &own, "5"); return err }, true},
-		"patch as somebody": {func(ctx context.Context) error { _, _, err := e.send(ctx, &as, "5"); return err }, true},
-		"JSON patch":        {func(ctx context.Context) error { _, _, err := e.send(ctx, &test, "5"); return err }, true},
-		"another object":    {func(ctx context.Context) error { _, _, err := e.send(ctx, &other, "5"); return err }, false},
+		"patch":                 {func(ctx context.Context) error { _, _, err := e.send(ctx, &own, "5"); return err }, true},
+		"patch as another user": {func(ctx context.Context) error { _, _, err := e.send(ctx, &as, "5"); return err }, true},
+		"JSON patch":            {func(ctx context.Context) error { _, _, err := e.send(ctx, &test, "5"); return err }, true},
+		"another object":        {func(ctx context.Context) error { _, _, err := e.send(ctx, &other, "5"); return err }, false},
 		"lease": {func(ctx context.Context) error {
 			return e.writeLease(ctx, &nodeLease{uid: "uid-n", node: "n"}).err
 		}, false},
 		"event": {func(ctx context.Context) error {
 			e.recordEvent(ctx, key, pod.UID, "5", 1, stage.Event{Reason: "r"})
-			return io.EOF // it tells nobody
+			return io.EOF // not an API error
 		}, false},
 	} {
 		sent = nil

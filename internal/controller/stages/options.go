@@ -40,9 +40,9 @@ func ParseNodeFilter(text string) (NodeFilter, error) {
 	case text == "all":
 		return NodeFilter{All: true}, nil
 	case !isPair || which != "annotation" && which != "label":
-		return NodeFilter{}, fmt.Errorf("node filter %q is none of all, annotation:KEY=VALUE, label:KEY=VALUE", text)
+		return NodeFilter{}, fmt.Errorf("node filter %q is not one of all, annotation:KEY=VALUE, label:KEY=VALUE", text)
 	}
-	// No node could carry what the API refuses, and a filter for it would take none without a word.
+	// The API rejects such keys and values, so a filter for them would silently select no node.
 	if problems := validation.IsQualifiedName(key); len(problems) > 0 {
 		return NodeFilter{}, fmt.Errorf("node filter %q: %q is no key of a %s: %s", text, key, which, problems[0])
 	}
@@ -93,7 +93,7 @@ type StageOptions struct {
 	Stages *stage.Set
 	// Watch plays the Stage objects of the API too: those that are added, changed
 	// or removed apply at once to the objects that are there. A bad one leaves the
-	// others running and is told so in its status.
+	// others running; its status shows the error.
 	Watch bool
 	// WatchWait is how long Run waits at its start for the API's stages, so that it
 	// does not begin with a part of them; default 5 s, negative: not at all.
@@ -126,7 +126,7 @@ type StageOptions struct {
 	Logger *slog.Logger
 	// Shard is the part of the nodes that is this engine's; default all.
 	Shard Shard
-	// Lead, if set, holds all writes back until it is closed. Meanwhile the
+	// Lead, if set, delays all writes until it is closed. Meanwhile the
 	// engine watches and plans, so that it can go on where another one stopped.
 	Lead <-chan struct{}
 	// Metrics, if set, counts what the engine does.

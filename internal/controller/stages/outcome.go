@@ -34,11 +34,10 @@ type outcome struct {
 	// operation step, failed.
 	stopped bool
 	step    int
-	// problem is why the write failed, in words for the object's user; refused
-	// says that trying the same again will not help. answered: the API has looked at
-	// the request and failed it, as it does where a webhook crashes.
-	problem           string
-	refused, answered bool
+	// problem is why the write failed, for the user. permanent: the same request will not succeed later.
+	// answered: the API failed the request with an internal error, as when a webhook crashes.
+	problem             string
+	permanent, answered bool
 	// overran is true where the stage itself does too much.
 	overran bool
 }
@@ -135,15 +134,15 @@ func (t *table) done(now time.Time, j job, o outcome) {
 	}
 	switch o.kind {
 	case played, deleted:
-		e.refusal = ""
-		delete(e.told, j.decision.Stage)
+		e.rejection = ""
+		delete(e.reported, j.decision.Stage)
 		e.failures, e.rejections, e.notBefore = 0, 0, time.Time{}
 		e.past = e.past.After(&j.decision, now, o.wrote || o.kind == deleted)
 		if o.kind == deleted && e.version == acted {
 			e.confirm = now.Add(confirmDelete)
 		}
 	case outdated:
-		e.refusal, e.refusedStage = o.problem, j.decision.Stage
+		e.rejection, e.rejectedStage = o.problem, j.decision.Stage
 		// Something newer is on its way; if it has come already, decide on it.
 		if e.version == acted {
 			e.confirm = now.Add(confirmAfter)
@@ -151,18 +150,18 @@ func (t *table) done(now time.Time, j job, o outcome) {
 	case failed:
 		e.failures++
 		e.notBefore, e.waits = now.Add(max(backoff(t.seed, e.uid, e.failures), o.retryAfter)), ""
-		if o.refused {
-			t.tell(e, j.decision.Stage, o.problem)
+		if o.permanent {
+			t.reportTrouble(e, j.decision.Stage, o.problem)
 		}
 		if o.overran {
 			t.overrun(e, j.decision.Stage, o.problem)
 		}
-		if o.refused || o.answered {
+		if o.permanent || o.answered {
 			t.rejected(e, j.decision.Stage)
 		}
 	case found:
 		e.confirm = time.Time{}
-		if !same || e.refusal == "" {
+		if !same || e.rejection == "" {
 			e.failures = 0
 			break
 		}
@@ -170,8 +169,8 @@ func (t *table) done(now time.Time, j job, o outcome) {
 		e.failures++
 		e.notBefore, e.waits = now.Add(backoff(t.seed, e.uid, e.failures)), ""
 		if e.failures > 1 {
-			t.tell(e, e.refusedStage, e.refusal)
-			t.rejected(e, e.refusedStage)
+			t.reportTrouble(e, e.rejectedStage, e.rejection)
+			t.rejected(e, e.rejectedStage)
 		}
 	case absent:
 		t.forgetLocked(j.id)
@@ -196,7 +195,7 @@ func (t *table) rejected(e *entry, stage string) {
 	}
 }
 
-// backoff is the wait after n failures in a row.
+// backoff returns the wait after n consecutive failures.
 func backoff(seed uint64, uid types.UID, n int) time.Duration {
 	wait := backoffMost
 	if n < 12 {

@@ -25,16 +25,16 @@ spec:
 // mostOverruns times; the others are played all along. One that was changed is played.
 func TestOverruns(t *testing.T) {
 	b := newBench(t, testStages+hungryStage1)
-	var told, left []string
-	b.table.troubled = func(t trouble) { told = append(told, t.stage+": "+t.text) }
+	var reported, left []string
+	b.table.troubled = func(t trouble) { reported = append(reported, t.stage+": "+t.text) }
 	b.table.leftOut = func(name, problem string) { left = append(left, name+": "+problem) }
 	for i := range 2 * mostOverruns {
 		p := testPod(2+i, "go")
 		p.Name, p.UID = strings.Repeat("p", i+1), types.UID(strings.Repeat("u", i+1))
 		b.see(p)
 	}
-	if len(told) != mostOverruns || !strings.Contains(told[0], "hungry: the program does too much") || len(left) != 1 {
-		t.Errorf("told %q, left out %q", told, left)
+	if len(reported) != mostOverruns || !strings.Contains(reported[0], "hungry: the program does too much") || len(left) != 1 {
+		t.Errorf("reported %q, left out %q", reported, left)
 	}
 	b.pass(20 * time.Second)
 	for range 2 * mostOverruns {
@@ -52,7 +52,7 @@ func TestTemplateOverruns(t *testing.T) {
 	b.see(testPod(2, "go"))
 	for range mostOverruns {
 		b.pass(time.Hour)
-		b.table.done(b.now, b.want("act"), outcome{kind: failed, refused: true, overran: true, problem: "too much"})
+		b.table.done(b.now, b.want("act"), outcome{kind: failed, permanent: true, overran: true, problem: "too much"})
 	}
 	b.pass(time.Hour)
 	b.wantNothing()

@@ -44,9 +44,9 @@ func pendingPod(version int, labels ...string) *corev1.Pod {
 func TestDeletionCancelsResume(t *testing.T) {
 	b := newBench(t, twoHalves)
 	b.see(pendingPod(2))
-	b.table.done(b.now, b.want("halves"), outcome{kind: failed, refused: true, problem: "no", stopped: true, step: 1, object: pendingPod(3, "half")})
+	b.table.done(b.now, b.want("halves"), outcome{kind: failed, permanent: true, problem: "no", stopped: true, step: 1, object: pendingPod(3, "half")})
 	b.pass(time.Second)
-	b.table.done(b.now, b.want("halves"), outcome{kind: failed, refused: true, problem: "no"})
+	b.table.done(b.now, b.want("halves"), outcome{kind: failed, permanent: true, problem: "no"})
 	deleted := pendingPod(4, "half")
 	at := metav1.NewTime(b.now)
 	deleted.DeletionTimestamp = &at
@@ -59,7 +59,7 @@ func TestRejectionsCancelResume(t *testing.T) {
 	for _, kind := range []outcomeKind{failed, outdated} {
 		b := newBench(t, twoHalves)
 		b.see(pendingPod(2))
-		b.table.done(b.now, b.want("halves"), outcome{kind: failed, refused: kind == failed, problem: "no", stopped: true, step: 1, object: pendingPod(3, "half")})
+		b.table.done(b.now, b.want("halves"), outcome{kind: failed, permanent: kind == failed, problem: "no", stopped: true, step: 1, object: pendingPod(3, "half")})
 		attempts := 0
 		for end := b.now.Add(time.Hour); b.now.Before(end); b.pass(time.Second) {
 			j, ok := b.take()
@@ -69,7 +69,7 @@ func TestRejectionsCancelResume(t *testing.T) {
 				b.table.done(b.now, j, outcome{kind: found, object: pendingPod(3, "half")})
 			default:
 				attempts++
-				b.table.done(b.now, j, outcome{kind: kind, refused: kind == failed, problem: "no"})
+				b.table.done(b.now, j, outcome{kind: kind, permanent: kind == failed, problem: "no"})
 			}
 		}
 		if attempts > mostRejections+1 {
@@ -90,7 +90,7 @@ func TestRejectionDrawsAfresh(t *testing.T) {
 	for end := b.now.Add(time.Hour); b.now.Before(end); b.pass(time.Second) {
 		if j, ok := b.take(); ok {
 			tried[j.decision.Stage]++
-			b.table.done(b.now, j, outcome{kind: failed, refused: true, problem: "no"})
+			b.table.done(b.now, j, outcome{kind: failed, permanent: true, problem: "no"})
 		}
 	}
 	if tried["act"] < 3 || tried["too"] < 3 {
@@ -118,8 +118,8 @@ spec:
   selector: {matchExpressions: [{key: .metadata.labels.half, operator: DoesNotExist}]}
   steps: [{patch: {type: merge, root: metadata, template: "labels: {half: 'yes'}"}}]
 `)
-	var told []trouble
-	b.table.troubled = func(t trouble) { told = append(told, t) }
+	var reported []trouble
+	b.table.troubled = func(t trouble) { reported = append(reported, t) }
 	version, half := 2, false
 	see := func() *corev1.Pod {
 		version++
@@ -143,14 +143,14 @@ spec:
 	if writes < 80 || writes > 100 {
 		t.Errorf("%d writes in a minute", writes)
 	}
-	if len(told) != 1 || !strings.Contains(told[0].text, "being down and up") {
-		t.Errorf("told %+v", told)
+	if len(reported) != 1 || !strings.Contains(reported[0].text, "being down and up") {
+		t.Errorf("reported %+v", reported)
 	}
 }
 
-// TestHeldIsTold: that a stage is left out of the draw for its delay is reported once, while
+// TestBlockedStageIsReported: that a stage is left out of the draw for its delay is reported once, while
 // another stage is played.
-func TestHeldIsTold(t *testing.T) {
+func TestBlockedStageIsReported(t *testing.T) {
 	b := newBench(t, testStages+`
 ---
 apiVersion: kwok.x-k8s.io/v1alpha1
@@ -163,14 +163,14 @@ spec:
   delay: {durationFrom: {jq: {expression: '"soon"'}}}
   next: {delete: true}
 `)
-	var told []trouble
-	b.table.troubled = func(t trouble) { told = append(told, t) }
+	var reported []trouble
+	b.table.troubled = func(t trouble) { reported = append(reported, t) }
 	b.see(testPod(2, "go"))
 	for i := range 3 {
 		b.pass(20 * time.Second)
 		b.play(b.want("act"), testPod(3+i, "go"))
 	}
-	if len(told) != 1 || told[0].stage != "never" || !strings.Contains(told[0].text, "soon") {
-		t.Errorf("told %+v", told)
+	if len(reported) != 1 || reported[0].stage != "never" || !strings.Contains(reported[0].text, "soon") {
+		t.Errorf("reported %+v", reported)
 	}
 }

@@ -103,10 +103,10 @@ func (e *StageEngine) placeOf(k stage.Kind) (place, error) {
 var errMoved = errors.New("the kind is served under another path now")
 
 // resetEvery is how often the API is asked at most where its kinds are, apart from kinds
-// that nobody has found yet.
+// that were not found yet.
 const resetEvery = 5 * time.Second
 
-// elsewhere tells of an error whether it came of asking at a place where a kind is not any more.
+// elsewhere returns errMoved in place of an error of a request to a path that does not serve the kind any more.
 func (e *StageEngine) elsewhere(err error, k stage.Kind, at place) error {
 	if !noResource(err) || k == stage.KindPod || k == stage.KindNode {
 		return err
@@ -126,8 +126,8 @@ func (e *StageEngine) lookAgain() {
 	}
 }
 
-// noResource tells whether the API has no such path. One that has not this object says which
-// it has not.
+// noResource reports whether the API does not serve the path. If only the object is missing, the error names
+// the object.
 func noResource(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
@@ -254,12 +254,12 @@ func decode(k stage.Kind, data []byte) (stage.Object, error) {
 		typed := key.empty()
 		err := json.Unmarshal(data, typed)
 		typed.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
-		withoutManagedFields(typed)
+		dropManagedFields(typed)
 		return typed, err
 	}
 	u := &unstructured.Unstructured{}
 	err := u.UnmarshalJSON(data)
-	withoutManagedFields(u)
+	dropManagedFields(u)
 	return u, err
 }
 

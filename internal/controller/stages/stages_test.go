@@ -105,41 +105,41 @@ func TestGoesOnWhereItStopped(t *testing.T) {
 
 // TestTroubleNamesItsStage once, also where the problem says it already.
 func TestTroubleNamesItsStage(t *testing.T) {
-	for _, text := range []string{"refused", "stage ready: refused"} {
-		if got := (&trouble{stage: "ready", text: text}).message(); got != "stage ready: refused" {
+	for _, text := range []string{"rejected", "stage ready: rejected"} {
+		if got := (&trouble{stage: "ready", text: text}).message(); got != "stage ready: rejected" {
 			t.Errorf("%q: %q", text, got)
 		}
 	}
 }
 
-// TestTold: a trouble is told once, until another one or a success comes.
-func TestTold(t *testing.T) {
+// TestTroubleIsReportedOnce: a trouble is reported once, until another one or a success follows.
+func TestTroubleIsReportedOnce(t *testing.T) {
 	b := newBench(t, widgetStages)
-	var told []string
-	b.table.troubled = func(t trouble) { told = append(told, t.text) }
+	var reported []string
+	b.table.troubled = func(t trouble) { reported = append(reported, t.text) }
 	b.see(testWidget("5", map[string]any{"wait": "soon"}))
 	b.see(testWidget("6", map[string]any{"wait": "soon", "x": "y"}))
-	if len(told) != 1 {
-		t.Fatalf("told %q", told)
+	if len(reported) != 1 {
+		t.Fatalf("reported %q", reported)
 	}
 	b.wantNothing()
 	b.see(testWidget("7", map[string]any{}))
 	for i := range 3 {
 		j := b.want("step")
-		b.table.done(b.now, j, outcome{kind: failed, refused: true, problem: fmt.Sprintf("no, not at %d:00", i)}) // a time that the template renders
+		b.table.done(b.now, j, outcome{kind: failed, permanent: true, problem: fmt.Sprintf("no, not at %d:00", i)}) // a time that the template renders
 		b.pass(time.Minute)
 	}
-	if len(told) != 2 || told[1] != "no, not at 0:00" {
-		t.Fatalf("told %q", told)
+	if len(reported) != 2 || reported[1] != "no, not at 0:00" {
+		t.Fatalf("reported %q", reported)
 	}
 }
 
-// TestRefusedAsOutdated: an answer that something is newer or gone, when nothing
-// is, is a failure like others: it backs off and is told of.
-func TestRefusedAsOutdated(t *testing.T) {
+// TestRejectedAsOutdated: an answer that something is newer or gone, when nothing
+// is, is a failure like others: it backs off and is reported.
+func TestRejectedAsOutdated(t *testing.T) {
 	b := newBench(t, widgetStages)
-	var told []string
-	b.table.troubled = func(t trouble) { told = append(told, t.text) }
+	var reported []string
+	b.table.troubled = func(t trouble) { reported = append(reported, t.text) }
 	b.see(testWidget("5", map[string]any{}))
 	attempts := 0
 	for end := b.now.Add(10 * time.Minute); b.now.Before(end); b.pass(100 * time.Millisecond) {
@@ -153,8 +153,8 @@ func TestRefusedAsOutdated(t *testing.T) {
 			b.table.done(b.now, j, outcome{kind: outdated, problem: "not found"})
 		}
 	}
-	if attempts < 5 || attempts > 40 || len(told) != 1 {
-		t.Errorf("%d attempts in ten minutes, told %q", attempts, told)
+	if attempts < 5 || attempts > 40 || len(reported) != 1 {
+		t.Errorf("%d attempts in ten minutes, reported %q", attempts, reported)
 	}
 }
 
@@ -168,14 +168,14 @@ func TestForgetKind(t *testing.T) {
 }
 
 // TestLastChangeOfOthers: delays of custom resources count, after a restart, from
-// what the objects themselves tell.
+// what the objects themselves show.
 func TestLastChangeOfOthers(t *testing.T) {
 	w := testWidget("5", map[string]any{})
 	w.Object["metadata"].(map[string]any)["managedFields"] = []any{
 		map[string]any{"manager": "a", "time": "2026-03-01T11:59:50Z", "fieldsV1": map[string]any{}},
 		map[string]any{"manager": "b", "time": "2026-03-01T11:59:40Z"},
 	}
-	withoutManagedFields(w)
+	dropManagedFields(w)
 	if got := stage.LastChange(w); !got.Equal(start.Add(-10 * time.Second)) {
 		t.Errorf("written last at %s", got)
 	}

@@ -22,12 +22,12 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
 	"github.com/rehearse-k8s/rehearse/internal/controller/reconcile"
+	"github.com/rehearse-k8s/rehearse/internal/workload"
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// Stage objects of the API are played from the moment they are seen. What is
-// played is made anew as a whole from all of them, so there is no state in which
-// one is half in.
+// Stage objects of the API are played as soon as they are observed. After each change the whole set is built
+// again from all of them, so no Stage is ever applied in part.
 
 // The condition of a Stage object and its reasons.
 const (
@@ -78,9 +78,9 @@ func (e *StageEngine) watchStages(ctx context.Context) {
 		},
 	}, e.client), &unstructured.Unstructured{}, 0, cache.Indexers{})
 	handled, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { poke(e.stagesWake) },
-		UpdateFunc: func(any, any) { poke(e.stagesWake) },
-		DeleteFunc: func(any) { poke(e.stagesWake) },
+		AddFunc:    func(any) { notify(e.stagesWake) },
+		UpdateFunc: func(any, any) { notify(e.stagesWake) },
+		DeleteFunc: func(any) { notify(e.stagesWake) },
 	})
 	if err != nil {
 		e.options.Logger.Error("stages of the API cannot be watched", "error", err)
@@ -130,35 +130,42 @@ const (
 	conditionMost  = 5 * time.Minute
 )
 
-// conditionRetries are the conditions that were not written, by the name of their stage.
+// conditionRetries has the last condition write of each stage, by name.
 type conditionRetries map[string]conditionRetry
 
 type conditionRetry struct {
-	version  string // of the Stage that it was to be written to
-	failures int
+	version  string // of the Stage that the write was for; after a success, the version that it created
+	failures int    // consecutive; 0 after a success
 	at       time.Time
 }
 
-// next is when the first of them is due; zero where there is none.
+// next returns when the first failed write is due again; zero if none is.
 func (r conditionRetries) next() (at time.Time) {
 	for _, retry := range r {
-		if at.IsZero() || retry.at.Before(at) {
+		if retry.failures > 0 && (at.IsZero() || retry.at.Before(at)) {
 			at = retry.at
 		}
 	}
 	return at
 }
 
-// waits tells whether it is too early to write the condition of a Stage again.
+// waits reports whether the condition of a Stage must not be written now: the last write failed and its backoff
+// lasts, or it succeeded and the cache does not show that yet. A write for the older version would conflict.
 func (r conditionRetries) waits(now time.Time, name, version string) bool {
-	retry, failed := r[name]
-	return failed && retry.version == version && now.Before(retry.at)
+	retry, ok := r[name]
+	if ok && retry.failures == 0 {
+		return workload.Older(version, retry.version)
+	}
+	return ok && retry.version == version && now.Before(retry.at)
 }
 
-// failed takes in that a condition was not written, and returns how long to wait.
+// wrote records a condition that was written, and the resourceVersion after it.
+func (r conditionRetries) wrote(name, version string) { r[name] = conditionRetry{version: version} }
+
+// failed records that a condition was not written, and returns how long to wait.
 func (r conditionRetries) failed(now time.Time, name, version string) time.Duration {
 	retry := r[name]
-	if retry.version != version {
+	if retry.version != version || retry.failures == 0 {
 		retry = conditionRetry{version: version}
 	}
 	wait := conditionMost
@@ -171,7 +178,7 @@ func (r conditionRetries) failed(now time.Time, name, version string) time.Durat
 	return wait
 }
 
-// keep forgets the stages that there are no more.
+// keep drops the stages that do not exist any more.
 func (r conditionRetries) keep(names map[string]bool) {
 	maps.DeleteFunc(r, func(name string, _ conditionRetry) bool { return !names[name] })
 }
@@ -185,7 +192,7 @@ type hungry struct {
 
 type hungryStage struct{ print, problem string }
 
-// leaveOut is told by the table, under its lock.
+// leaveOut records a stage that is left out. It is called under the lock of the table.
 func (h *hungry) leaveOut(name, problem string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -210,11 +217,10 @@ func (h *hungry) left(playing map[string]string) map[string]string {
 func (e *StageEngine) stageLeftOut(name, problem string) {
 	e.hungry.leaveOut(name, problem)
 	e.options.Logger.Error("stage does too much and is left out until it is changed", "stage", name, "times", mostOverruns, "problem", problem)
-	poke(e.stagesWake)
+	notify(e.stagesWake)
 }
 
-// takeStages makes what is in the store what is played, and says of each stage
-// whether it is. What could not be written is in retries.
+// takeStages plays the stages in the store, and writes the condition of each. retries has the condition writes.
 func (e *StageEngine) takeStages(ctx context.Context, store cache.Store, playing *string, retries conditionRetries) {
 	var all []v1alpha1.Stage
 	unread := map[string]string{}
@@ -284,20 +290,24 @@ func (e *StageEngine) takeStages(ctx context.Context, store cache.Store, playing
 			c.Status, c.Reason = "False", stageKindNotServed
 			c.Message = fmt.Sprintf("spec.resourceRef: the API serves no kind %s; the stage is played as soon as it does", kind)
 		} else if lookedFor[u.GetName()] {
-			continue // it is said when that is known, which wakes this
+			continue // the result of the search wakes watchStages again
 		}
 		name, version, now := u.GetName(), u.GetResourceVersion(), e.options.Clock.Now()
 		if retries.waits(now, name, version) {
 			continue
 		}
-		wrote, err := e.setCondition(ctx, u, c)
+		written, err := e.setCondition(ctx, u, c)
 		if err != nil {
 			wait := retries.failed(now, name, version)
 			e.options.Logger.Warn("condition of a stage not written, will be tried again", "stage", name, "after", wait, "error", err)
 			continue
 		}
-		delete(retries, name)
-		if _, ok := hungry[name]; ok && wrote {
+		if written == "" {
+			delete(retries, name)
+			continue
+		}
+		retries.wrote(name, written)
+		if _, ok := hungry[name]; ok {
 			h := fnv.New64a()
 			fmt.Fprintf(h, "%s %s", u.GetUID(), prints[name])
 			key := objectKey{kind: stage.Kind{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.StageKind}, name: name}
@@ -308,9 +318,9 @@ func (e *StageEngine) takeStages(ctx context.Context, store cache.Store, playing
 	}
 }
 
-// setCondition writes the condition of a stage where it is not so already, and reports
-// whether it did.
-func (e *StageEngine) setCondition(ctx context.Context, u *unstructured.Unstructured, c v1alpha1.Condition) (wrote bool, err error) {
+// setCondition writes the condition of a Stage and returns its resourceVersion after that; "" if the Stage has
+// the condition already.
+func (e *StageEngine) setCondition(ctx context.Context, u *unstructured.Unstructured, c v1alpha1.Condition) (written string, err error) {
 	var s v1alpha1.Stage
 	status, _, _ := unstructured.NestedMap(u.Object, "status")
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"status": status}, &s); err != nil {
@@ -318,28 +328,31 @@ func (e *StageEngine) setCondition(ctx context.Context, u *unstructured.Unstruct
 	}
 	c.LastTransitionTime = metav1.NewTime(e.options.Clock.Now().UTC().Truncate(time.Second))
 	c.Message = cut(c.Message)
-	var after []v1alpha1.Condition
+	var conditions []v1alpha1.Condition
 	for _, old := range s.Status.Conditions {
 		if old.Type != c.Type {
-			after = append(after, old)
+			conditions = append(conditions, old)
 			continue
 		}
 		if old.Status == c.Status {
 			c.LastTransitionTime = old.LastTransitionTime
 		}
 		if old.Status == c.Status && old.Reason == c.Reason && old.Message == c.Message {
-			return false, nil
+			return "", nil
 		}
 	}
 	body, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": u.GetUID(), "resourceVersion": u.GetResourceVersion()},
-		"status":   map[string]any{"conditions": append(after, c)},
+		"status":   map[string]any{"conditions": append(conditions, c)},
 	})
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	_, err = e.dynamic.Resource(stagesResource).Patch(ctx, u.GetName(), types.MergePatchType, body, metav1.PatchOptions{FieldManager: fieldManager}, "status")
-	return err == nil, err
+	after, err := e.dynamic.Resource(stagesResource).Patch(ctx, u.GetName(), types.MergePatchType, body, metav1.PatchOptions{FieldManager: fieldManager}, "status")
+	if err != nil {
+		return "", err
+	}
+	return after.GetResourceVersion(), nil
 }

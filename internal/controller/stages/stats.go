@@ -13,12 +13,10 @@ type Stats struct {
 	Plays int64
 	// Writes is updates, Deletes deletes that the API took.
 	Writes, Deletes int64
-	// Conflicts is writes refused because the object had changed or gone;
-	// Failures is all other errors.
+	// Conflicts is writes rejected because the object had changed or was deleted; Failures is all other errors.
 	Conflicts, Failures int64
-	// Troubles is how often a user was told, by an event on the object, of
-	// something that will not go away by itself: a template that fails, a patch
-	// that the API refuses, a delay that cannot be read.
+	// Troubles is how often a permanent problem was reported, as an Event on the object: a template that
+	// fails, a patch that the API rejects, a delay that cannot be parsed.
 	Troubles int64
 	// Late is the longest time from a stage falling due to its being played.
 	Late time.Duration

@@ -18,8 +18,8 @@ import (
 // Times of the table. Each is a trade between load and how soon a thing that
 // should not have happened is put right.
 const (
-	// confirmAfter is how long the informer may take to show what a conflict
-	// or a 404 told of before the object is read live.
+	// confirmAfter is how long the informer may take to show the reason of a conflict or a 404 before the
+	// object is read live.
 	confirmAfter = time.Second
 	// confirmDelete is the same after a delete that succeeded.
 	confirmDelete = 5 * time.Second
@@ -29,26 +29,23 @@ const (
 	backoffMost  = time.Minute
 )
 
-// table is everything the engine remembers of objects: one record per UID,
-// under one lock, and what is due when. It sends nothing and reads no clock;
-// the engine tells it the time.
+// table has the state of all objects: one entry per UID, under one lock, and a heap of due times. It sends no
+// requests and reads no clock; the engine passes the time in.
 //
-// Decisions are made without the lock, because the expressions of a stage may take long:
-// what changes an entry puts it into pending, and settle, which every method calls once it has
-// given the lock back, decides on what is there. A decision counts only if nothing that
-// it was made of has changed since.
+// Decisions are made without the lock, because the expressions of a stage may take long. A method that changes
+// an entry adds it to pending; settle, which each method calls after it has released the lock, decides on the
+// pending entries. A decision counts only if its inputs have not changed meanwhile.
 type table struct {
 	stages *stage.Set
 	seed   uint64
 	manage func(*corev1.Node) bool
-	// owns tells for an object of another kind, by its UID, whether it is ours.
+	// owns reports whether an object of another kind, given its UID, belongs to this engine's shard.
 	owns func(uid string) bool
-	// nodeChanged and podChanged tell the leases and the addresses; they are
-	// called under the lock, with nil for an object that is gone. May be nil.
+	// nodeChanged and podChanged notify the leases and the addresses. They are called under the lock, with
+	// nil for an object that was deleted.
 	nodeChanged func(uid types.UID, name string, node *corev1.Node, managed bool)
 	podChanged  func(uid types.UID, pod *corev1.Pod)
-	// troubled tells, under the lock, of something about an object that its user
-	// should know. It must not block.
+	// troubled is called, under the lock, with a trouble that the user should know of. It must not block.
 	troubled func(trouble)
 	// wake is called, under the lock, when the next due time may have moved
 	// forward. It must not block.
@@ -101,11 +98,10 @@ type entry struct {
 	// confirm is when the object is to be read live because the API said that
 	// what is known of it is old; zero when nothing is to be confirmed.
 	confirm time.Time
-	// refusal is why the API rejected the last write as outdated, and refusedStage
-	// whose it was. told has the trouble of each stage reported last, so that it is
-	// reported once.
-	refusal, refusedStage string
-	told                  map[string]uint64
+	// rejection is why the API rejected the last write as outdated, and rejectedStage the stage of that
+	// write. reported has a hash of the last reported trouble of each stage, so that each is reported once.
+	rejection, rejectedStage string
+	reported                 map[string]uint64
 }
 
 // trouble is what keeps a stage of an object from going as it should.
@@ -151,8 +147,8 @@ func idOf(o stage.Object) types.UID {
 // unordered is the revision of a resourceVersion that is no number.
 const unordered = 1<<64 - 1
 
-// revision is a resourceVersion as a number. Kubernetes promises that those of
-// one resource compare (KEP-5504); one that is no number counts as newest.
+// revision converts a resourceVersion to a number. Those of one resource can be compared (KEP-5504). One that
+// is not a number counts as newest.
 func revision(text string) uint64 {
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
@@ -341,8 +337,8 @@ func (q *question) decide(now time.Time) stage.Decision {
 	return d
 }
 
-// reconsider has an entry decided on, by whoever calls settle next. Every entry that is not
-// done ends up in the agenda, or is busy.
+// reconsider adds an entry to pending, for the next call of settle. Each entry that is not done ends up in the
+// heap of due times, or is busy.
 func (t *table) reconsider(e *entry) {
 	e.generation++
 	if !e.busy && !e.dirty {
@@ -407,7 +403,7 @@ const mostOverruns = 5
 
 // overrun takes in that a stage did too much on an object.
 func (t *table) overrun(e *entry, name, problem string) {
-	t.tell(e, name, problem)
+	t.reportTrouble(e, name, problem)
 	if t.overran[name]++; t.overran[name] != mostOverruns {
 		return
 	}
@@ -433,14 +429,14 @@ const spent = "write budget"
 // report passes on what is wrong with a decision.
 func (t *table) report(now time.Time, e *entry, d *stage.Decision) {
 	if d.Problem != "" {
-		t.tell(e, d.Stage, d.Problem)
+		t.reportTrouble(e, d.Stage, d.Problem)
 	}
 	for _, o := range d.Overran {
 		t.overrun(e, o.Stage, o.Problem)
 	}
 	for _, l := range d.LeftOut {
 		if l.Problem != "" {
-			t.tell(e, l.Stage, l.Problem)
+			t.reportTrouble(e, l.Stage, l.Problem)
 		}
 	}
 	switch {
@@ -449,32 +445,32 @@ func (t *table) report(now time.Time, e *entry, d *stage.Decision) {
 		if a > b {
 			a, b = b, a
 		}
-		t.tellAs(e, spent, d.Stage, fmt.Sprintf("%d stages wrote this object without a pause, the last two being %s and %s; "+
+		t.reportTroubleAs(e, spent, d.Stage, fmt.Sprintf("%d stages wrote this object without a pause, the last two being %s and %s; "+
 			"from now on one is played every %s: does each undo what the other did?", stage.WriteBurst, a, b, stage.WriteEvery))
 	case !e.past.Paid.After(now):
-		delete(e.told, spent)
+		delete(e.reported, spent)
 	}
 }
 
-// tell passes on a trouble with a stage, once until another one or a success comes. One
-// that differs in numbers only, such as the time that a template has rendered, is the same.
-func (t *table) tell(e *entry, stage, text string) { t.tellAs(e, stage, stage, text) }
+// reportTrouble reports a trouble with a stage once, until another trouble or a success follows. Troubles that differ
+// only in digits, such as a time that a template has rendered, are the same.
+func (t *table) reportTrouble(e *entry, stage, text string) { t.reportTroubleAs(e, stage, stage, text) }
 
-// tellAs is tell for a trouble that is filed under another name than its stage's.
-func (t *table) tellAs(e *entry, name, stage, text string) {
+// reportTroubleAs is reportTrouble for a trouble that is recorded under a name other than its stage's.
+func (t *table) reportTroubleAs(e *entry, name, stage, text string) {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(stage + "\x00" + strings.Map(withoutDigits, text)))
 	sum := h.Sum64()
 	if name != stage {
 		sum = 1 // about more than one stage
 	}
-	if told, ok := e.told[name]; ok && told == sum {
+	if last, ok := e.reported[name]; ok && last == sum {
 		return
 	}
-	if e.told == nil {
-		e.told = map[string]uint64{}
+	if e.reported == nil {
+		e.reported = map[string]uint64{}
 	}
-	e.told[name] = sum
+	e.reported[name] = sum
 	t.troubled(trouble{uid: e.uid, key: e.key, version: e.object.GetResourceVersion(), stage: stage, text: text})
 }
 
@@ -485,7 +481,7 @@ func withoutDigits(r rune) rune {
 	return r
 }
 
-// doubt has an object read live.
+// doubt makes the engine read an object live.
 func (t *table) doubt(now time.Time, key objectKey) {
 	defer t.settle(now)
 	t.mu.Lock()
@@ -500,7 +496,7 @@ func (t *table) doubt(now time.Time, key objectKey) {
 const batch = 1000
 
 // setStages makes set what is played from now on, also for the objects that are
-// there: each is decided on anew. A stage that stays chosen keeps its delay.
+// there: each is decided again. A stage that stays chosen keeps its delay.
 func (t *table) setStages(now time.Time, set *stage.Set) {
 	t.mu.Lock()
 	t.stages, t.overran = set, map[string]int{}

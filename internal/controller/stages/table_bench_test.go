@@ -11,7 +11,7 @@ import (
 )
 
 // BenchmarkWaiting is what the engine remembers of 100,000 pods that wait in delays,
-// beside the pods themselves: bytes a pod, and the time to take one in.
+// in addition to the pods themselves: bytes a pod, and the time to take one in.
 func BenchmarkWaiting(b *testing.B) {
 	const many = 100_000
 	pods := make([]*corev1.Pod, many)

@@ -191,7 +191,7 @@ func TestNoLongerMatching(t *testing.T) {
 	b.wantNothing()
 	b.see(testPod(4, "go"))
 	b.pass(19 * time.Second)
-	b.wantNothing() // its delay begins anew
+	b.wantNothing() // its delay starts again
 	b.pass(time.Second)
 	b.want("act")
 }
@@ -421,8 +421,8 @@ func TestDelete(t *testing.T) {
 	})
 	t.Run("of something unknown", func(t *testing.T) {
 		b := newBench(t, testStages)
-		b.table.forget(b.now, "nobody")
-		b.table.forgetName(b.now, objectKey{kind: stage.KindPod, name: "nobody"})
+		b.table.forget(b.now, "absent")
+		b.table.forgetName(b.now, objectKey{kind: stage.KindPod, name: "absent"})
 		b.wantEmpty()
 	})
 }
@@ -584,7 +584,7 @@ spec:
 		version := 2
 		for range 400 {
 			b.pass(50 * time.Millisecond)
-			if b.now.Sub(start)%time.Second == 0 && version < 20 { // somebody touches the pod all the time
+			if b.now.Sub(start)%time.Second == 0 && version < 20 { // another client writes the pod all the time
 				version++
 				p = p.DeepCopy()
 				p.ResourceVersion = strconv.Itoa(version)

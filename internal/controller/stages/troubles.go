@@ -15,13 +15,13 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// What will not go away by itself is told on the object, once, as an event:
-// whoever wrote the stage or the object reads those, and not an engine's log.
+// A trouble that will not go away by itself is recorded once as an Event on the object: the author of the
+// stage or the object reads Events, not the log of the engine.
 
-// mostTroubles is how many may wait to be told; more are counted only.
+// mostTroubles is how many troubles may wait to be recorded. Further ones are only counted.
 const mostTroubles = 1024
 
-// troubled takes in a trouble. It is called under the table's lock.
+// troubled queues a trouble. It is called under the lock of the table.
 func (e *StageEngine) troubled(t trouble) {
 	e.counters.troubles.Add(1)
 	select {
@@ -30,7 +30,8 @@ func (e *StageEngine) troubled(t trouble) {
 	}
 }
 
-func (e *StageEngine) tellTroubles(ctx context.Context) {
+// recordTroubles records troubles as Events until ctx ends.
+func (e *StageEngine) recordTroubles(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -46,7 +47,7 @@ func (e *StageEngine) tellTroubles(ctx context.Context) {
 	}
 }
 
-// message is what an event says. A problem with the stage itself names it already.
+// message is the text of the Event. A problem with the stage itself already names the stage.
 func (t *trouble) message() string {
 	if name := "stage " + t.stage + ": "; !strings.HasPrefix(t.text, name) {
 		return name + t.text
@@ -54,7 +55,7 @@ func (t *trouble) message() string {
 	return t.text
 }
 
-// cut keeps a text under what the API takes in an event.
+// cut limits a text to what the API accepts in an Event.
 func cut(text string) string {
 	const most = 1000
 	if len(text) <= most {
@@ -63,9 +64,9 @@ func cut(text string) string {
 	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
-// refused reports whether trying the same again cannot help: the stage fails on
-// this object, or the API says that what it asks for is wrong.
-func refused(err error) bool {
+// isPermanent reports whether the same request cannot succeed later: the stage fails on this object, or the API
+// rejects what it asks for.
+func isPermanent(err error) bool {
 	if errors.As(err, new(*stage.Error)) || meta.IsNoMatchError(err) {
 		return true
 	}
@@ -78,7 +79,7 @@ func refused(err error) bool {
 		http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
 		return true
 	case http.StatusInternalServerError:
-		// An apply that does not fit the schema; upstream answers with no better code.
+		// An apply that does not fit the schema: the API server has no better code for it.
 		return strings.Contains(err.Error(), "failed to create typed patch object")
 	}
 	return false

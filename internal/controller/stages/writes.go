@@ -72,12 +72,12 @@ func (e *StageEngine) work(ctx context.Context, uid types.UID, player *stage.Pla
 func (e *StageEngine) settle(ctx context.Context, j job, o outcome, err error) {
 	if err != nil {
 		o.kind = kindOf(err)
-		o.problem, o.refused, o.answered = err.Error(), refused(err), apierrors.IsInternalError(err)
+		o.problem, o.permanent, o.answered = err.Error(), isPermanent(err), apierrors.IsInternalError(err)
 		if bad := (*stage.Error)(nil); errors.As(err, &bad) {
 			o.overran = bad.Overran
 		}
 		if j.confirm {
-			o.problem, o.refused, o.answered = "", false, false
+			o.problem, o.permanent, o.answered = "", false, false
 		}
 		if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
 			o.retryAfter = time.Duration(seconds) * time.Second
@@ -85,8 +85,8 @@ func (e *StageEngine) settle(ctx context.Context, j job, o outcome, err error) {
 		if o.kind == failed {
 			e.counters.failures.Add(1)
 			e.options.Metrics.failed(err)
-			// What is refused is told of once, where the table tells of it.
-			if !o.refused && !errors.Is(ctx.Err(), context.Canceled) {
+			// A permanent failure is reported once, by the table.
+			if !o.permanent && !errors.Is(ctx.Err(), context.Canceled) {
 				e.options.Logger.Warn("stage not played, will be tried again", "object", j.key.String(), "stage", j.decision.Stage, "error", err)
 			}
 		} else {
@@ -223,7 +223,7 @@ func (e *StageEngine) sendAbout(ctx context.Context, k objectKey, c call) (stage
 		return nil, err
 	}
 	answer.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // as what informers bring
-	withoutManagedFields(answer)
+	dropManagedFields(answer)
 	return answer, nil
 }
 
@@ -245,12 +245,10 @@ func (e *StageEngine) confirm(ctx context.Context, j job) {
 	}
 }
 
-// recordEvents writes the events of a stage that was played. They are a
-// courtesy: one that fails is let go.
+// recordEvents writes the Events of a stage that was played. An Event that cannot be written is dropped.
 func (e *StageEngine) recordEvents(ctx context.Context, j job, events []stage.Event) {
 	for _, event := range events {
-		// The name depends on what happened to what, so that a repeat makes no
-		// second event.
+		// The name follows from the object and the stage, so that a repeated request creates no second Event.
 		place := stage.Draw(revision(j.decision.ResourceVersion), j.uid, j.decision.Stage, uint64(event.Step))
 		e.recordEvent(ctx, j.key, j.uid, j.decision.ResourceVersion, uint64(place*(1<<53)), event)
 	}

@@ -70,7 +70,7 @@ func (f *Freshness) Open() (names []string) {
 // cache shows an object as if nothing had been done to it.
 //
 // A cache that does not report its revision is taken as it is; our controllers do not
-// start with such caches (shell.RequireRevisions).
+// start with such caches (reconcile.RequireRevisions).
 func (f *Freshness) Behind(reached func(resource string) string, still func(types.UID) bool) (resource, why string) {
 	for name := range f.unsettled {
 		return "", "nobody knows yet what became of the last write of " + name

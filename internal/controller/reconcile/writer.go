@@ -200,10 +200,9 @@ func (w *Writer) resolveExisting(ctx context.Context, m *Memory, o workload.Obje
 	return nil
 }
 
-// Patch sends the patch of an action and returns the object after it; nil if there is no such object
-// any more. If whole is not nil, it is the object after the patch, and is sent first with PUT: that is
-// cheaper for the API server. If another client has written meanwhile and the action is not Exact, the
-// patch follows.
+// Patch sends the patch of an action and returns the object after it; nil if the object does not exist. If
+// whole is not nil, it is the object after the patch, and is sent first with PUT: that is cheaper for the API
+// server. If another client has written meanwhile and the action is not Exact, the patch follows.
 func (w *Writer) Patch(ctx context.Context, m *Memory, a *workload.Action, whole workload.Object) (workload.Object, error) {
 	if err := m.InTime(time.Now()); err != nil {
 		return nil, err
@@ -256,7 +255,7 @@ func (w *Writer) Patch(ctx context.Context, m *Memory, a *workload.Action, whole
 	return answer, nil
 }
 
-// Delete deletes the object of an action. deleted is false if there was no such object any more.
+// Delete deletes the object of an action. deleted is false if the object did not exist.
 func (w *Writer) Delete(ctx context.Context, m *Memory, a *workload.Action) (deleted bool, err error) {
 	if err := m.InTime(time.Now()); err != nil {
 		return false, err

@@ -155,7 +155,7 @@ func TestPodAddresses(t *testing.T) {
 
 func TestNodeAddresses(t *testing.T) {
 	a := newTestAddresses()
-	if _, err := a.nodeIPs("nobody"); err == nil {
+	if _, err := a.nodeIPs("unknown"); err == nil {
 		t.Error("an unknown node has an address")
 	}
 	a.observeNode("n", "n", nodeWith("n"))

@@ -45,7 +45,7 @@ func (a *agenda[K]) remove(key K) {
 }
 
 // pop takes out the key that is due first, if it is due at now. Otherwise next
-// is when the first one will be, and zero when there is none.
+// is when the first one will be, and zero if the agenda is empty.
 func (a *agenda[K]) pop(now time.Time) (key K, due time.Time, ok bool) {
 	if len(a.items.list) == 0 {
 		return key, time.Time{}, false
@@ -58,7 +58,7 @@ func (a *agenda[K]) pop(now time.Time) (key K, due time.Time, ok bool) {
 	return first.key, first.due, true
 }
 
-// first is when the next key is due; zero when there is none.
+// first is when the next key is due; zero if the agenda is empty.
 func (a *agenda[K]) first() time.Time {
 	if len(a.items.list) == 0 {
 		return time.Time{}

@@ -133,7 +133,7 @@ func (b *leaseBook) begin(uid types.UID) (nodeLease, bool) {
 
 // renewal is what became of a renewal.
 type renewal struct {
-	// lease is the version the API has now; nil when there is none or it is
+	// lease is the version the API has now; nil if it does not exist or it is
 	// not known.
 	lease *coordinationv1.Lease
 	// err is why it was not renewed; nil when it was.

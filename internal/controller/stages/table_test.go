@@ -91,7 +91,7 @@ func (b *bench) see(o stage.Object) { b.table.observe(b.now, o, false) }
 func (b *bench) pass(d time.Duration) { b.now = b.now.Add(d) }
 
 // take takes out the next job as the dispatcher and a worker would do together,
-// or says that there is none.
+// or that it has none.
 func (b *bench) take() (job, bool) {
 	b.Helper()
 	for {

@@ -1,12 +1,10 @@
-// Package webhook answers an API server that asks for a CloneSet in another version: a
-// ConversionReview of apiextensions.k8s.io/v1 comes in, one with the answer goes out.
+// Package webhook is the conversion webhook of CloneSets: it answers a ConversionReview of
+// apiextensions.k8s.io/v1 with the objects in the requested version.
 //
-// It knows no objects but those of the request, keeps nothing, and so any number of them
-// may run. How it is reached is for others to say: package apiserver hands requests to it
-// without a socket.
+// It keeps no state, so any number of instances may run. It opens no listener: package apiserver
+// passes requests to Handler without a socket.
 //
-// It is not the conversion itself (package api/apps/conversion), and admits or refuses
-// nothing.
+// It is not the conversion itself (package api/kruise/conversion), and it is no admission webhook.
 //
-// Floor: F3 (controller). Imports the API and upstream's review types.
+// Floor: F3. Imports the API types and upstream's review types.
 package webhook

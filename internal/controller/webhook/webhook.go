@@ -14,8 +14,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise/conversion"
 )
 
-// maxReview bounds what is read of a request. A list is converted in one review, so it is
-// far more than one object may have.
+// maxReview is the largest request that is read. A list is converted in one review, so this is much more than
+// the size limit of one object.
 const maxReview = 1 << 30
 
 // Handler answers conversion reviews.
@@ -38,12 +38,12 @@ func serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", runtime.ContentTypeJSON)
-	// Whoever asked and has gone needs no answer.
+	// An error means that the client has disconnected.
 	_ = json.NewEncoder(w).Encode(review)
 }
 
-// answer is the review that goes out. An object that cannot be converted is an answer too;
-// the error is for what is no review at all.
+// answer returns the review with the result. An object that cannot be converted is a result too; answer returns
+// an error only if the body is not a ConversionReview.
 func answer(body []byte) (*apiextensionsv1.ConversionReview, error) {
 	review := &apiextensionsv1.ConversionReview{}
 	if err := json.Unmarshal(body, review); err != nil {

@@ -46,7 +46,7 @@ func TestConverts(t *testing.T) {
 	}
 }
 
-// TestOneBadObject: the API server is told which one and why, and gets none of the others.
+// TestOneBadObject: the result says which one and why, and contains none of the others.
 func TestOneBadObject(t *testing.T) {
 	r := reviewed(t, post(head+object+`,{"apiVersion":"apps.kruise.io/v1beta1","kind":"CloneSet","spec":7}]}}`)).Response
 	if r.Result.Status != metav1.StatusFailure || r.Result.Message != "object 1: spec: want an object, got int64" || len(r.ConvertedObjects) != 0 {

@@ -40,7 +40,7 @@ func (l load) throughProxy(ctx context.Context, binary *string) error {
 	if err != nil {
 		return err
 	}
-	door, err := p.Open("client", config)
+	door, err := p.Listen("client", config)
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ type Decision struct {
 	Rejection Rejection
 	// OldState says, for Crash, that the next instance lists an older state.
 	OldState bool
-	// Rest, for Pause, are the faults that are still to be applied.
+	// Rest are the other faults: what to decide with after a pause.
 	Rest []fault.Fault
 }
 
@@ -87,10 +87,10 @@ func BeforeServing(hits []fault.Fault) Decision {
 			d.Action, d.OldState = Crash, true
 		case fault.KindPause:
 			d.Action = Pause
-			d.Rest = slices.DeleteFunc(slices.Clone(hits), func(g fault.Fault) bool { return g == f })
 		default:
 			continue
 		}
+		d.Rest = slices.DeleteFunc(slices.Clone(hits), func(g fault.Fault) bool { return g == f })
 		return d
 	}
 	return Decision{Action: Serve}

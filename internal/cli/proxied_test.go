@@ -59,7 +59,7 @@ func proxied(ts *testscript.TestScript, name string) *proxy.Run {
 	ts.Check(err)
 	p, err := proxy.New(config)
 	ts.Check(err)
-	door, err := p.Open("kubectl", config)
+	door, err := p.Listen("kubectl", config)
 	ts.Check(err)
 	ts.Defer(func() { _ = door.Close() })
 	run, err := p.Begin(history.Header{}, nil, proxy.Hooks{})

@@ -24,7 +24,7 @@ func ways(b *testing.B, do func(b *testing.B, client kubernetes.Interface)) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	d, err := p.Open("c", admin)
+	d, err := p.Listen("c", admin)
 	if err != nil {
 		b.Fatal(err)
 	}

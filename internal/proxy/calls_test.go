@@ -197,7 +197,7 @@ func TestHooks(t *testing.T) {
 		if (err == nil) != c.heard || exists(t, ns, "a") != c.effect {
 			t.Errorf("%s: heard %v, effect %t", c.kind, err, exists(t, ns, "a"))
 		}
-		if had := <-asked; had != (c.effect && c.kind != fault.KindOverlap) {
+		if had := <-asked; had != c.effect {
 			t.Errorf("%s: the hook was called with effect %t", c.kind, had)
 		}
 	}

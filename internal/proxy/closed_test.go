@@ -40,7 +40,7 @@ func TestClosedDoor(t *testing.T) {
 	})
 	p, err := proxy.New(config)
 	must(t, err)
-	door, err := p.Open("c", admin)
+	door, err := p.Listen("c", admin)
 	must(t, err)
 	client, err := kubernetes.NewForConfig(door.Config())
 	must(t, err)
@@ -69,7 +69,7 @@ func TestClosedDoor(t *testing.T) {
 	if err := create(t.Context(), client, ns, "b"); err == nil || exists(t, ns, "b") {
 		t.Errorf("a write went through a closed door: %v", err)
 	}
-	if door.Begins() {
+	if door.BeginWrite() {
 		t.Error("a write that was held when the door was closed would go on to the server")
 	}
 	run.End()

@@ -9,5 +9,5 @@ func (r *Run) HoldAtMost(d time.Duration) {
 	r.longest = d
 }
 
-// Begins tells whether a write that has come this far would go on to the server.
-func (d *Door) Begins() bool { return d.begins() }
+// BeginWrite reports whether a write that has come this far would be sent to the server.
+func (l *Listener) BeginWrite() bool { return l.beginWrite() }

@@ -40,7 +40,7 @@ func (r *Run) guarded(c *wire.Call, u *url.URL, header http.Header, body []byte)
 	return body, header, p, nil
 }
 
-// denies tells whether the API has found another object than the one that may be deleted.
+// denies reports whether the API has found another object than the one that may be deleted.
 func (p *Permit) denies(code int) bool { return p.Denied != nil && code == http.StatusConflict }
 
 // response is an answer as a transport returns it.

@@ -44,7 +44,7 @@ func TestIdentity(t *testing.T) {
 	must(t, err)
 	robot := rest.AnonymousClientConfig(admin)
 	robot.BearerToken = token.Status.Token
-	door, err := p.Open("alice", alice)
+	door, err := p.Listen("alice", alice)
 	must(t, err)
 	t.Cleanup(func() { must(t, door.Close()) })
 	withCertificateOf := func(who *rest.Config) *rest.Config {
@@ -56,14 +56,14 @@ func TestIdentity(t *testing.T) {
 	impersonating.Impersonate.UserName = "root"
 	boss, err := user("boss", "system:masters")
 	must(t, err)
-	bossDoor, err := p.Open("boss", boss)
+	bossDoor, err := p.Listen("boss", boss)
 	must(t, err)
 	t.Cleanup(func() { must(t, bossDoor.Close()) })
 	asJane := bossDoor.Config()
 	asJane.Impersonate = rest.ImpersonationConfig{UserName: "jane", Groups: []string{"visitors"}, Extra: map[string][]string{"example.com/why": {"a look"}}}
 	asAccount := bossDoor.Config()
 	asAccount.Impersonate.UserName = "system:serviceaccount:" + ns + ":robot"
-	robotsDoor, err := p.Open("robot", robot)
+	robotsDoor, err := p.Listen("robot", robot)
 	must(t, err)
 	t.Cleanup(func() { must(t, robotsDoor.Close()) })
 
@@ -104,7 +104,7 @@ func TestIdentity(t *testing.T) {
 // then sends no more of it, and hears the whole answer.
 func TestRefusedEarly(t *testing.T) {
 	p := newProxy(t)
-	d, err := p.Open("nobody", rest.AnonymousClientConfig(admin))
+	d, err := p.Listen("nobody", rest.AnonymousClientConfig(admin))
 	must(t, err)
 	t.Cleanup(func() { must(t, d.Close()) })
 	nobody, err := rest.HTTPClientFor(d.Config())
@@ -129,7 +129,7 @@ func TestKubeconfig(t *testing.T) {
 	p := newProxy(t)
 	alice, err := user("alice")
 	must(t, err)
-	d, err := p.Open("alice", alice)
+	d, err := p.Listen("alice", alice)
 	must(t, err)
 	defer func() { must(t, d.Close()) }()
 	file, err := d.Kubeconfig("there")
@@ -157,17 +157,17 @@ func TestImpersonationHeaders(t *testing.T) {
 	p := newProxy(t)
 	alice, err := user("alice")
 	must(t, err)
-	d, err := p.Open("alice", alice)
+	d, err := p.Listen("alice", alice)
 	must(t, err)
 	t.Cleanup(func() { must(t, d.Close()) })
 	boss, err := user("boss", "system:masters")
 	must(t, err)
-	bosses, err := p.Open("boss", boss)
+	bosses, err := p.Listen("boss", boss)
 	must(t, err)
 	t.Cleanup(func() { must(t, bosses.Close()) })
 	check := func(t *testing.T) {
 		for name, c := range map[string]struct {
-			door   *proxy.Door
+			door   *proxy.Listener
 			header http.Header
 			code   int
 			says   string

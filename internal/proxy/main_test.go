@@ -79,7 +79,7 @@ func user(name string, groups ...string) (*rest.Config, error) {
 // through is a client behind a door of its own.
 func through(t *testing.T, p *proxy.Proxy, name string, as *rest.Config) kubernetes.Interface {
 	t.Helper()
-	d, err := p.Open(name, as)
+	d, err := p.Listen(name, as)
 	must(t, err)
 	t.Cleanup(func() { must(t, d.Close()) })
 	client, err := kubernetes.NewForConfig(d.Config())

@@ -11,7 +11,7 @@ import (
 // TestOrder: writes stand in the order of their revisions, not in that in which they were
 // sent; who heard of one stands after it, and names it as a cause.
 func TestOrder(t *testing.T) {
-	r := &Run{plan: fault.NewPlan(nil), known: map[string]revisions{}, wrote: map[int64]int{}, told: map[watch]int64{}}
+	r := &Run{plan: fault.NewPlan(nil), known: map[string]revisions{}, wrote: map[int64]int{}, newestDelivered: map[watch]int64{}}
 	write := func(name string) history.Step {
 		return history.Step{Kind: history.Request, Actor: name, Verb: "create", Code: 201, Object: history.Object{Resource: "pods", Name: name}}
 	}

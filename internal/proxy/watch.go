@@ -1,62 +1,69 @@
 package proxy
 
 import (
-	"fmt"
+	"cmp"
+	"context"
 	"io"
 	"net/http"
+	"slices"
+	"sync"
 
-	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/fault/inject"
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/internal/wire"
 )
 
-// stream is a watch of the client.
+// stream is the body of a watch, as the client reads it: the frames that the server sends,
+// each one when its turn comes.
 type stream struct {
-	*exchange
-	number    int
+	*request
+	ctx       context.Context
 	mediaType string
-	initial   bool // the events that tell what existed are not over
-	flush     func() error
+	body      io.Closer     // of the server's answer
+	frames    <-chan []byte // from the server; nil once it has ended the stream
+	closed    chan struct{}
+	once      sync.Once // closes closed
 
-	held    *hold // frames are kept back
-	because fault.Fault
-	frames  []frame
+	initial   bool     // the initial events are not complete
+	pending   []*frame // in their order
+	buffer    []byte   // what the client is to read now
+	delivered []int64  // the revisions of the events in the buffer
+	ended     bool
 }
 
 // frame is one watch event on its way.
 type frame struct {
+	inject.Delivery
 	raw   []byte
 	event wire.Event
-	fault string
-	twice bool
-	apart bool // of an object that is not the run's
+	hold  *hold
+	// because is the fault that makes the event late, or changes it, as text.
+	because string
+	// initial says that the event shows an object which existed before the watch.
+	initial bool
+	// ignored says that the event meets no faults and is not recorded.
+	ignored bool
 }
 
-// watch passes a stream on, frame by frame.
-func (q *exchange) watch(resp *http.Response, step history.Step) {
-	s := &stream{exchange: q, mediaType: resp.Header.Get("Content-Type"), initial: q.call.SendInitialEvents, flush: http.NewResponseController(q.w).Flush}
-	q.run.mu.Lock()
-	q.run.streams++
-	s.number = q.run.streams
-	q.run.mu.Unlock()
-	step.Stream = s.number
-	q.note(step)
-	copyHeader(q.w.Header(), resp.Header)
-	q.w.WriteHeader(resp.StatusCode)
-	_ = s.flush()
-	splitter, err := wire.NewSplitter(s.mediaType)
-	if err != nil { // nobody here knows its frames: they are passed on as they come
-		s.copy(resp.Body)
-		return
+// newStream makes the body of a watch. A stream whose frames are in an unknown encoding
+// passes unchanged.
+func newStream(ctx context.Context, q *request, resp *http.Response) io.ReadCloser {
+	mediaType := resp.Header.Get("Content-Type")
+	splitter, err := wire.NewSplitter(mediaType)
+	if err != nil {
+		return resp.Body
 	}
-	frames, ended := make(chan []byte, 64), make(chan struct{})
-	defer close(ended)
-	go split(resp.Body, splitter, frames, ended)
-	s.pump(frames)
+	frames := make(chan []byte, 64)
+	s := &stream{
+		request: q, ctx: ctx, mediaType: mediaType, body: resp.Body, frames: frames, closed: make(chan struct{}),
+		initial: q.call.SendInitialEvents,
+	}
+	go split(resp.Body, splitter, frames, s.closed)
+	return s
 }
 
-// split reads frames until the server ends the stream or nobody wants more.
-func split(body io.Reader, splitter *wire.Splitter, frames chan<- []byte, ended <-chan struct{}) {
+// split reads frames until the server ends the stream or the client closes it.
+func split(body io.Reader, splitter *wire.Splitter, frames chan<- []byte, closed <-chan struct{}) {
 	defer close(frames)
 	b := buffers.Get()
 	defer buffers.Put(b)
@@ -74,7 +81,7 @@ func split(body io.Reader, splitter *wire.Splitter, frames chan<- []byte, ended 
 			}
 			select {
 			case frames <- raw:
-			case <-ended:
+			case <-closed:
 				return
 			}
 		}
@@ -84,108 +91,102 @@ func split(body io.Reader, splitter *wire.Splitter, frames chan<- []byte, ended 
 	}
 }
 
-// pump delivers frames until the stream ends.
-func (s *stream) pump(frames <-chan []byte) {
-	for {
-		var over <-chan struct{}
-		if s.held != nil {
-			over = s.held.done
-		}
-		select {
-		case raw, ok := <-frames:
-			if !ok {
-				if s.held != nil && !s.waitFor(s.held) {
-					return
-				}
-				s.letGo()
-				s.cut("", "the server ended it")
-				return
-			}
-			if !s.take(raw) {
-				return
-			}
-			for more := len(frames); more > 0; more-- { // one flush for those that are here
-				raw, ok := <-frames
-				if ok && !s.take(raw) {
-					return
-				}
-			}
-			if s.flush() != nil {
-				return
-			}
-		case <-over:
-			if !s.letGo() {
-				return
-			}
-		case <-s.r.Context().Done():
-			return
-		}
-	}
+// Close implements io.Closer.
+func (s *stream) Close() error {
+	s.once.Do(func() { close(s.closed) })
+	return s.body.Close()
 }
 
-// take has a frame meet the faults, and delivers it or keeps it back. It tells whether the
-// stream goes on.
-func (s *stream) take(raw []byte) bool {
-	e, err := wire.DescribeEvent(s.mediaType, raw)
-	if err != nil {
-		return s.write(raw)
-	}
-	f := frame{raw: raw, event: e, apart: s.apart(&e)}
-	if f.apart {
-		return s.pass(f)
-	}
-	s.seen(&e)
-	hits := s.run.meet(e.Item(s.door.name, s.call.Resource, s.initial))
-	if e.InitialEnd {
-		s.initial = false
-	}
-	for _, hit := range hits {
-		switch hit.Kind {
-		case fault.KindLag, fault.KindRelist:
-			if s.held == nil {
-				s.held, s.because = s.run.keep(hit, s.door.name, e.Revision), hit
-			}
-			f.fault = hit.String()
-		case fault.KindDisconnect:
-			s.cut(hit.String(), "")
-			return false
-		case fault.KindDropBookmark, fault.KindLoseEvent:
-			s.run.Add(s.stepOf(&f, hit.String(), "lost"))
-			return true
-		case fault.KindRepeatEvent:
-			f.fault, f.twice = hit.String(), true
+// Read implements io.Reader: it waits for the next event that is to be delivered.
+func (s *stream) Read(p []byte) (int, error) {
+	for len(s.buffer) == 0 {
+		s.observe() // what was in the buffer has been sent
+		if s.ended {
+			return 0, io.EOF
+		}
+		s.deliverPending()
+		if len(s.buffer) == 0 && !s.ended && !s.next() {
+			return 0, io.EOF
 		}
 	}
-	return s.pass(f)
+	n := copy(p, s.buffer)
+	s.buffer = s.buffer[n:]
+	return n, nil
 }
 
-// pass delivers a frame, or queues it behind those that are kept back.
-func (s *stream) pass(f frame) bool {
-	if s.held != nil {
-		if f.fault == "" {
-			f.fault = s.because.String()
-		}
-		s.frames = append(s.frames, f)
+// observe notes that the client has received the events that were in the buffer.
+func (s *stream) observe() {
+	for _, revision := range s.delivered {
+		s.run.delivered(s.listener.name, s.call.Resource, revision)
+	}
+	s.buffer, s.delivered = nil, s.delivered[:0]
+}
+
+// next waits for frames of the server, or for the end of the hold that blocks the stream; false
+// if the client has gone away.
+func (s *stream) next() bool {
+	if s.frames == nil && len(s.pending) == 0 {
+		s.cut("", "the server ended it")
 		return true
 	}
-	if h := s.door.standing(); h != nil && !s.waitFor(h) {
+	var over <-chan struct{}
+	if h := s.blockedBy(); h != nil {
+		over = h.done
+	}
+	select {
+	case raw, ok := <-s.frames:
+		for more := len(s.frames); ok; more-- {
+			s.accept(raw)
+			if more <= 0 {
+				return true
+			}
+			raw, ok = <-s.frames
+		}
+		s.frames = nil
+	case <-over:
+	case <-s.ctx.Done():
 		return false
 	}
-	return s.deliver(&f)
+	return true
 }
 
-// apart tells whether an event is of an object that is not the run's.
-func (s *stream) apart(e *wire.Event) bool {
-	if s.run.hooks.Apart == nil || e.Name == "" || e.Type == "BOOKMARK" || e.Type == "ERROR" {
+// accept describes a frame and decides what happens to it when its turn comes.
+func (s *stream) accept(raw []byte) {
+	f := &frame{raw: raw, initial: s.initial, ignored: true, Delivery: inject.OnEvent(nil)}
+	var because string // the fault that holds the event before this one, and so this one
+	if n := len(s.pending); n > 0 && !s.pending[n-1].hold.over() {
+		because, f.hold = s.pending[n-1].because, s.pending[n-1].hold
+	}
+	f.because = because
+	s.pending = append(s.pending, f)
+	var err error
+	if f.event, err = wire.DescribeEvent(s.mediaType, raw); err != nil || s.ignores(&f.event) {
+		return
+	}
+	f.ignored = false
+	s.noteRevision(&f.event)
+	f.Delivery = inject.OnEvent(s.run.meet(f.event.Item(s.listener.name, s.call.Resource, s.initial)))
+	if f.event.InitialEnd {
+		s.initial, f.initial = false, true
+	}
+	if f.Hold != nil {
+		f.hold = s.run.hold(*f.Hold, s.listener.name, f.event.Revision)
+	}
+	f.because = cmp.Or(f.Fault, because)
+}
+
+// ignores reports whether an event is of an object that is not the run's.
+func (s *stream) ignores(e *wire.Event) bool {
+	if s.run.hooks.Ignore == nil || e.Name == "" || e.Type == "BOOKMARK" || e.Type == "ERROR" {
 		return false
 	}
 	o := e.Object
 	o.Resource = s.call.Resource
-	return s.run.hooks.Apart(o)
+	return s.run.hooks.Ignore(o)
 }
 
-// seen notes the revision that an event shows of its object.
-func (s *stream) seen(e *wire.Event) {
+// noteRevision notes the revision that an event shows of its object.
+func (s *stream) noteRevision(e *wire.Event) {
 	if e.Type == "BOOKMARK" || e.Type == "ERROR" {
 		return
 	}
@@ -196,109 +197,88 @@ func (s *stream) seen(e *wire.Event) {
 	s.run.seen(o, e.Revision)
 }
 
-func (s *stream) stepOf(f *frame, because, reply string) history.Step {
-	step := history.Step{
-		Kind: history.Frame, Actor: s.door.name, Object: f.event.Object, Type: f.event.Type, Stream: s.number,
-		Code: int(f.event.Code), Revision: f.event.Revision, Digest: f.event.Digest, Fault: because, Reply: reply,
+// blockedBy is the hold of the oldest event, or of the client; nil: none.
+func (s *stream) blockedBy() *hold {
+	if len(s.pending) == 0 {
+		return nil
 	}
-	step.Resource = s.call.Resource
-	if s.initial || f.event.InitialEnd {
-		step.Note = "existed before the watch"
+	if h := s.pending[0].hold; !h.over() {
+		return h
 	}
-	return step
+	return s.listener.pausedBy()
 }
 
-// deliver gives a frame to the client, and tells whether the client took it.
-func (s *stream) deliver(f *frame) bool {
-	if f.apart {
-		return s.write(f.raw)
-	}
-	times := 1
-	if f.twice {
-		times = 2
-	}
-	for range times {
-		s.note(s.stepOf(f, f.fault, ""))
-		if !s.write(f.raw) {
-			return false
+// deliverPending puts the events whose turn has come into the buffer.
+func (s *stream) deliverPending() {
+	for len(s.pending) > 0 && s.blockedBy() == nil && !s.ended {
+		f := s.pending[0]
+		if f.End {
+			s.end(f)
+			return
 		}
-		s.run.tell(s.door.name, s.call.Resource, f.event.Revision)
+		s.pending = s.pending[1:]
+		s.deliver(f)
 	}
-	return true
 }
 
-func (s *stream) write(raw []byte) bool {
-	_, err := s.w.Write(raw)
-	return err == nil
+// deliver puts an event into the buffer, as often as its faults say.
+func (s *stream) deliver(f *frame) {
+	switch {
+	case f.ignored:
+		s.fill(f.raw)
+		return
+	case f.Copies == 0:
+		s.run.Add(s.frameStep(f, f.because, inject.ReplyLost))
+		return
+	}
+	for range f.Copies {
+		s.listener.observe(s.run, s.run.Add(s.frameStep(f, f.because, "")))
+		s.fill(f.raw)
+	}
+	s.delivered = append(s.delivered, f.event.Revision)
 }
 
-// letGo ends a hold: what was kept back arrives, or the watch has expired. It tells whether
-// the stream goes on.
-func (s *stream) letGo() bool {
-	frames, because, held := s.frames, s.because, s.held
-	s.frames, s.held = nil, nil
-	if held == nil {
-		return true
+// fill appends a frame to the buffer; one alone is not copied.
+func (s *stream) fill(raw []byte) {
+	if len(s.buffer) == 0 {
+		s.buffer = slices.Clip(raw)
+		return
 	}
-	if because.Kind == fault.KindRelist {
-		for i := range frames {
-			if !frames[i].apart {
-				s.run.Add(s.stepOf(&frames[i], because.String(), "lost"))
+	s.buffer = append(s.buffer, raw...)
+}
+
+// end ends the stream in place of an event.
+func (s *stream) end(f *frame) {
+	note := ""
+	if f.Expire {
+		note = "it has expired"
+		for _, lost := range s.pending {
+			if !lost.ignored {
+				s.run.Add(s.frameStep(lost, f.Fault, inject.ReplyLost))
 			}
 		}
-		s.door.expire(s.run, s.call.Resource, s.call.Namespace)
-		s.cut(because.String(), "it has expired")
-		return false
+		s.listener.expire(s.run, s.call.Resource, s.call.Namespace)
 	}
-	for i := range frames {
-		if !s.deliver(&frames[i]) {
-			return false
-		}
-	}
-	return s.flush() == nil
+	s.cut(f.Fault, note)
 }
 
 // cut records that the stream has ended.
 func (s *stream) cut(because, note string) {
-	s.note(history.Step{Kind: history.Cut, Actor: s.door.name, Object: history.Object{Resource: s.call.Resource}, Stream: s.number, Fault: because, Note: note})
+	s.ended = true
+	s.listener.observe(s.run, s.run.Add(history.Step{
+		Kind: history.Cut, Actor: s.listener.name, Object: history.Object{Resource: s.call.Resource}, Stream: s.step.Stream, Fault: because, Note: note,
+	}))
 }
 
-// copy passes a stream on whose frames nobody knows.
-func (s *stream) copy(body io.Reader) {
-	b := buffers.Get()
-	defer buffers.Put(b)
-	for {
-		n, err := body.Read(b)
-		if n > 0 && (!s.write(b[:n]) || s.flush() != nil) || err != nil {
-			return
-		}
+// frameStep is an event as the record has it.
+func (s *stream) frameStep(f *frame, because, reply string) history.Step {
+	step := history.Step{
+		Kind: history.Frame, Actor: s.listener.name, Object: f.event.Object, Type: f.event.Type, Stream: s.step.Stream,
+		Code: int(f.event.Code), Revision: f.event.Revision, Digest: f.event.Digest, Fault: because, Reply: reply,
 	}
-}
-
-// expire has the client's next watch of a resource from a revision be answered 410.
-func (d *Door) expire(r *Run, resource, namespace string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.expired[expiredKey(r, resource, namespace)] = true
-}
-
-// expires tells whether a request is such a watch. A list makes it unnecessary.
-func (d *Door) expires(q *exchange) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	c := &q.call
-	key := expiredKey(q.run, c.Resource, c.Namespace)
-	switch {
-	case c.Verb == "list":
-		delete(d.expired, key)
-	case c.Watch && c.FromRevision != "" && !c.SendInitialEvents && d.expired[key]:
-		delete(d.expired, key)
-		return true
+	step.Resource = s.call.Resource
+	if f.initial {
+		step.Note = "existed before the watch"
 	}
-	return false
-}
-
-// expiredKey names a watch of a run: one that has ended leaves nothing to the next.
-func expiredKey(r *Run, resource, namespace string) string {
-	return fmt.Sprintf("%d %s %s", r.start.UnixNano(), resource, namespace)
+	return step
 }

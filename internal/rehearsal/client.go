@@ -31,7 +31,7 @@ type client struct {
 	spec    *v1alpha1.Client
 	actor   string
 	command []string
-	door    *proxy.Door
+	door    *proxy.Listener
 	words   map[string]string
 	dir     string
 	printed *printed
@@ -90,7 +90,7 @@ func (r *run) newClient(spec *v1alpha1.Client, actor string, p *printed) (*clien
 	if spec.Builtin != "" {
 		c.command = r.arena.o.Builtin(spec.Builtin, spec.FeatureGates)
 	}
-	if c.door, err = r.proxy.Open(actor, who); err != nil {
+	if c.door, err = r.proxy.Listen(actor, who); err != nil {
 		return nil, err
 	}
 	var file string
@@ -197,7 +197,7 @@ func (c *client) trouble(what string) error {
 // works tells whether the client watches something, or has asked for something and done
 // without a watch for as long as only one does that asks again and again.
 func (c *client) works(since time.Time) (asked, works bool) {
-	asked, watches := c.door.Asked(since)
+	asked, watches := c.door.Requested(since)
 	return asked, watches || asked && time.Since(since) > c.run.arena.lengths.begin/10
 }
 

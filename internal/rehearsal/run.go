@@ -83,7 +83,7 @@ func (a *Arena) begin(ctx context.Context, p sim.Plan) (*run, error) {
 	header := history.Header{Tool: a.o.Version, Test: a.o.Scenario.File, Seed: p.Seed}
 	hooks := proxy.Hooks{Crash: r.crash, Overlap: r.overlap, Interfere: r.interfere, Guard: r.place.permit, Created: r.place.created}
 	if apart := r.place.apart; apart != nil {
-		hooks.Apart = func(o history.Object) bool { return apart(keyOfObject(o)) }
+		hooks.Ignore = func(o history.Object) bool { return apart(keyOfObject(o)) }
 	}
 	r.record, err = r.proxy.Begin(header, p.Faults, hooks)
 	if err != nil {

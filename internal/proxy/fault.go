@@ -1,0 +1,259 @@
+package proxy
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/fault/inject"
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/wire"
+)
+
+// request is one request of a run, on its way to the API server. It is the transport by which
+// the request is sent.
+type request struct {
+	listener *Listener
+	run      *Run
+	next     http.RoundTripper // to the API server
+	body     []byte
+	call     wire.Call
+
+	// number is that of the step if it was recorded before the request was sent; -1: it was not.
+	number int
+	step   history.Step
+}
+
+// clientTimeout is how long a request stays without an answer before its connection breaks, if
+// the client does not give up before: many clients have no timeout.
+const clientTimeout = 3 * time.Second
+
+// RoundTrip implements http.RoundTripper: faults before serving, the API server, faults after
+// serving, the record. When the client is to receive no answer, it panics with
+// http.ErrAbortHandler, which breaks the connection.
+func (q *request) RoundTrip(r *http.Request) (*http.Response, error) {
+	hits := q.run.meet(q.call.Item(q.listener.name))
+	q.step = requestStep(q.listener.name, &q.call)
+	if cause := q.listener.observed(q.run); cause > 0 {
+		q.step.Causes = []int{cause}
+	}
+	q.delay(r, hits)
+	before := q.decide(r, hits)
+	if q.isWrite() {
+		if !q.listener.beginWrite() {
+			abort()
+		}
+		defer q.listener.writing.Done()
+	}
+	resp, err := q.answer(r, before)
+	if err != nil {
+		return nil, err
+	}
+	after := inject.AfterServing(hits, before, q.step.Code)
+	q.step.Fault, q.step.Reply = cmp.Or(after.Fault, before.Text(), q.step.Fault), after.Reply
+	n := q.record()
+	for _, c := range after.Then {
+		q.apply(c)
+	}
+	if after.Discarded {
+		abort()
+	}
+	n = q.wait(r, before, after, n)
+	if after.Lost || resp == nil {
+		abort()
+	}
+	q.listener.observe(q.run, n)
+	if q.step.Stream != 0 {
+		resp.Body = newStream(r.Context(), q, resp)
+	}
+	return resp, nil
+}
+
+func (q *request) isWrite() bool { return history.IsWriteVerb(q.call.Verb) }
+
+// delay holds the request if a fault says so.
+func (q *request) delay(r *http.Request, hits []fault.Fault) {
+	if f, late := inject.Delay(hits); late {
+		q.step.Fault = f.String()
+		q.await(r, q.run.hold(f, q.listener.name, 0))
+	}
+}
+
+// decide is what happens to the request, after all pauses of the client.
+func (q *request) decide(r *http.Request, hits []fault.Fault) inject.Decision {
+	for {
+		q.awaitClient(r)
+		d := inject.BeforeServing(hits)
+		switch d.Action {
+		case inject.Pause:
+			hits = d.Rest
+			q.run.Add(history.Step{Kind: history.Fault, Actor: q.listener.name, Fault: d.Fault.String(), Note: "paused"})
+			q.listener.pause(q.run.hold(d.Fault, q.listener.name, 0))
+			continue
+		case inject.Crash:
+			if d.OldState { // no server here has an older state
+				hits = d.Rest
+				continue
+			}
+			q.crash(d.Fault, "before ")
+			abort()
+		}
+		return d
+	}
+}
+
+// answer is the answer of the API server, or of the fault or guard that keeps the request from it;
+// nil if there is none.
+func (q *request) answer(r *http.Request, before inject.Decision) (*http.Response, error) {
+	resp, err := q.rejection(r, before), error(nil)
+	if resp == nil && before.Action == inject.Serve {
+		resp, err = q.send(r)
+	}
+	if resp == nil || err != nil {
+		return nil, err
+	}
+	q.step.Code = resp.StatusCode
+	switch {
+	case q.call.Watch && resp.StatusCode == http.StatusOK:
+		q.step.Stream = q.run.newStream()
+	case q.number >= 0:
+		return q.readAnswer(resp), nil
+	}
+	return resp, nil
+}
+
+// rejection is the answer to a request that the API server does not see; nil if it does.
+func (q *request) rejection(r *http.Request, before inject.Decision) *http.Response {
+	if before.Action == inject.Reject {
+		return response(wire.Rejection(q.call, before.Rejection), r)
+	}
+	if before.Action == inject.Serve && q.listener.expired(q.run, &q.call) {
+		q.step.Note = "the watch has expired"
+		return response(wire.Expired(), r)
+	}
+	return nil
+}
+
+// send sends the request to the API server, if the guard permits it.
+func (q *request) send(r *http.Request) (*http.Response, error) {
+	body, header, permit, denied := q.run.guarded(&q.call, r.URL, r.Header, q.body)
+	if denied != nil {
+		return response(failed(denied), r), nil
+	}
+	ctx := r.Context()
+	if q.isWrite() {
+		ctx = context.WithoutCancel(ctx) // a write has its effect even if the client goes away
+		q.number = q.run.Add(q.step)     // its event may come before its answer
+	}
+	out := r.Clone(ctx)
+	out.Header = header.Clone()
+	if q.isWrite() {
+		out.Header.Del("Accept-Encoding") // the answer is read
+	}
+	out.Body, out.ContentLength = http.NoBody, int64(len(body))
+	if len(body) > 0 {
+		out.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	resp, err := q.next.RoundTrip(out)
+	if err == nil && permit.denies(resp.StatusCode) {
+		_ = resp.Body.Close()
+		resp = response(failed(permit.Denied), r)
+	}
+	return resp, err
+}
+
+// readAnswer reads the answer to a write and completes the step with it.
+func (q *request) readAnswer(resp *http.Response) *http.Response {
+	body, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	if err != nil {
+		abort()
+	}
+	q.run.describe(&q.step, resp.Header.Get("Content-Type"), body)
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return resp
+}
+
+// record records the request, and returns the number of its step.
+func (q *request) record() int {
+	if q.number >= 0 {
+		q.run.complete(q.number, q.step)
+		return q.number
+	}
+	return q.run.Add(q.step)
+}
+
+// apply carries out what follows a request that was answered.
+func (q *request) apply(c inject.Consequence) {
+	h := &q.run.hooks
+	switch c.Effect {
+	case inject.Terminate:
+		q.crash(c.Fault, "after ")
+	case inject.StartSecond:
+		if h.Overlap != nil {
+			h.Overlap(q.listener.name, c.Fault)
+		}
+	case inject.Interfere:
+		if h.Interfere != nil {
+			h.Interfere(c.Fault, q.step.Object)
+		}
+	}
+}
+
+// crash terminates the client.
+func (q *request) crash(f fault.Fault, when string) {
+	q.run.Add(history.Step{Kind: history.Crash, Actor: q.listener.name, Fault: f.String(), Note: when + q.call.Verb + " " + q.call.String()})
+	if q.run.hooks.Crash != nil {
+		q.run.hooks.Crash(q.listener.name, f)
+	}
+}
+
+// wait holds the answer as long as faults say, and returns the number of the step in which the
+// client receives it.
+func (q *request) wait(r *http.Request, before inject.Decision, after inject.Outcome, n int) int {
+	switch {
+	case after.Delay != nil:
+		q.await(r, q.run.hold(*after.Delay, q.listener.name, q.step.Revision))
+		q.awaitClient(r)
+		if !after.Lost {
+			n = q.run.Add(history.Step{
+				Kind: history.Answer, Actor: q.listener.name, Verb: q.call.Verb, Object: q.call.Object, Subresource: q.call.Subresource,
+				Code: q.step.Code, Fault: q.step.Fault, Causes: []int{n},
+			})
+		}
+	case before.Action == inject.Drop:
+		q.await(r, q.run.hold(fault.Fault{For: clientTimeout}, q.listener.name, 0))
+	default:
+		q.awaitClient(r)
+	}
+	return n
+}
+
+// await waits until a hold has ended. The request ends if the client does not wait as long.
+func (q *request) await(r *http.Request, h *hold) {
+	select {
+	case <-h.done:
+		if q.listener.isClosed() {
+			abort()
+		}
+	case <-r.Context().Done():
+		abort()
+	}
+}
+
+// awaitClient waits until the client is not paused.
+func (q *request) awaitClient(r *http.Request) {
+	if h := q.listener.pausedBy(); h != nil {
+		select {
+		case <-h.done:
+		case <-r.Context().Done():
+		}
+	}
+}
+
+// abort ends the request without an answer: the client sees its connection break.
+func abort() { panic(http.ErrAbortHandler) }

@@ -1,0 +1,102 @@
+package proxy
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rehearse-k8s/rehearse/history"
+)
+
+// soFar returns the record of the steps so far; the same one until there is another step. The
+// lock is held.
+func (r *Run) soFar() *history.Run {
+	if r.copy == nil {
+		r.copy = r.record()
+	}
+	return r.copy
+}
+
+// record makes a record of the steps. The lock is held.
+func (r *Run) record() *history.Run {
+	record := &history.Run{Header: r.header, Steps: make([]history.Step, 0, len(r.steps))}
+	order := r.order()
+	place := make([]int, len(order))
+	for n, old := range order {
+		place[old] = n
+	}
+	truth := int64(0)
+	for n, old := range order {
+		s := r.steps[old]
+		causes := s.Causes
+		// The event of a write may arrive before its answer, and so before the revision of the
+		// write is known.
+		if write, ok := r.wrote[s.Revision]; ok && s.Kind == history.Frame {
+			causes = append(slices.Clone(causes), write)
+		}
+		s.Causes = nil
+		for _, cause := range causes {
+			if place[cause] < n {
+				s.Causes = append(s.Causes, place[cause])
+			}
+		}
+		truth = max(truth, s.Revision)
+		s.Truth = truth
+		record.Add(s)
+	}
+	return record
+}
+
+// order returns the steps in the order of the record: in that in which they began, except that
+// writes are in the order of their revisions. A write that was sent first and carried out
+// second comes right after the other: no client can have observed it before. The lock is held.
+func (r *Run) order() []int {
+	var writes []int
+	for n := range r.steps {
+		if r.steps[n].Wrote() {
+			writes = append(writes, n)
+		}
+	}
+	slices.SortStableFunc(writes, func(a, b int) int { return cmp.Compare(r.steps[a].Revision, r.steps[b].Revision) })
+	at := make([]int, len(r.steps)) // after which of the steps as they began each one stands
+	turn := make([]int, len(r.steps))
+	for n := range at {
+		at[n] = n
+	}
+	last := -1
+	for k, n := range writes {
+		last = max(last, n)
+		at[n], turn[n] = last, k+1
+	}
+	order := make([]int, len(r.steps))
+	for n := range order {
+		order[n] = n
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(at[a], at[b]), cmp.Compare(turn[a], turn[b])) })
+	return order
+}
+
+// seen notes a revision of an object. The lock is held.
+func (r *Run) seen(o history.Object, revision int64) {
+	key := o.String()
+	if k := r.known[key]; revision > k.last {
+		r.known[key] = revisions{last: revision, before: k.last}
+	}
+}
+
+// before is the revision that an object had before a write whose answer has the revision now:
+// the newest that an answer or event has shown. The event of the write may have been seen
+// already; a write whose revision is that of an earlier write has changed nothing. The lock is
+// held.
+func (r *Run) before(o history.Object, now int64) int64 {
+	r.seen(o, now)
+	if _, old := r.wrote[now]; old {
+		return now
+	}
+	if k := r.known[o.String()]; k.last == now {
+		return k.before
+	}
+	return 0
+}
+
+// revisions are the last two revisions that were seen of an object.
+type revisions struct{ last, before int64 }

@@ -11,8 +11,8 @@ import (
 // verbs of requests.
 var verbs = []string{"create", "update", "patch", "delete", "deletecollection", "get", "list", "watch"}
 
-// Check refuses faults that make no sense, such as one that could never act on
-// anything. [Parse] has checked what it returns.
+// Check rejects a fault that makes no sense, such as one that could never act on
+// anything. Faults that [Parse] returns are checked.
 func (f Fault) Check() error {
 	if err := f.check(); err != nil {
 		return fmt.Errorf("fault %q: %w", f, err)
@@ -20,8 +20,8 @@ func (f Fault) Check() error {
 	return nil
 }
 
-// waits tells whether faults of the kind keep one event, request or answer back.
-func (k Kind) waits() bool {
+// isDelay reports whether faults of the kind hold one event, request or answer.
+func (k Kind) isDelay() bool {
 	switch k {
 	case KindLag, KindRelist, KindLateRequest, KindLateAnswer:
 		return true
@@ -33,32 +33,32 @@ func (f Fault) check() error {
 	t, ok := traitOf(f.Kind)
 	switch {
 	case !ok:
-		return fmt.Errorf("%q is none of %s", string(f.Kind), kindList())
+		return fmt.Errorf("unknown kind %q: want one of %s", string(f.Kind), kindList())
 	case f.Nth < 0:
-		return fmt.Errorf("nth=%d is not a number from 1", f.Nth)
+		return fmt.Errorf("nth=%d: want a number from 1", f.Nth)
 	case f.For < 0:
-		return fmt.Errorf("for=%s is not a duration such as 30s", f.For)
+		return fmt.Errorf("for=%s: want a duration such as 30s", f.For)
 	case f.Writes < 0:
-		return fmt.Errorf("writes=%d is not a number from 1", f.Writes)
+		return fmt.Errorf("writes=%d: want a number from 1", f.Writes)
 	case (f.For != 0 || f.Writes != 0) && !t.holds:
-		return fmt.Errorf("%s holds nothing; for and writes do not apply", f.Kind)
+		return fmt.Errorf("%s holds nothing: for and writes do not apply", f.Kind)
 	case f.For != 0 && f.Writes != 0, f.Until != "" && (f.For != 0 || f.Writes != 0):
-		return fmt.Errorf("for, writes and until exclude each other")
+		return fmt.Errorf("for, writes and until: want at most one of them")
 	case f.Until == "" && f.UntilRevision != 0, f.UntilRevision < 0, strings.ContainsAny(f.Until, "@/"):
-		return fmt.Errorf("until=%s@%d is not a resource, or one with a revision such as pods@1042", f.Until, f.UntilRevision)
-	case f.Until != "" && !f.Kind.waits():
-		return fmt.Errorf("%s keeps back no event, request or answer; until does not apply", f.Kind)
+		return fmt.Errorf("until=%s@%d: want a resource such as pods, or one with a revision such as pods@1042", f.Until, f.UntilRevision)
+	case f.Until != "" && !f.Kind.isDelay():
+		return fmt.Errorf("%s holds no event, request or answer: until does not apply", f.Kind)
 	case f.Verb != "" && t.class == Event:
-		return fmt.Errorf("%s acts on events, which have no verb", f.Kind)
-	// Of what is no resource the object is a path, and the verb any method.
+		return fmt.Errorf("%s acts on events, which have no verb: remove verb", f.Kind)
+	// For a request outside the resource API the object is its path, and the verb may be any HTTP method.
 	case f.Verb != "" && !slices.Contains(verbs, f.Verb) && !strings.HasPrefix(f.Object, "/"):
-		return fmt.Errorf("verb=%s is none of %s", f.Verb, strings.Join(verbs, ", "))
+		return fmt.Errorf("verb=%s: want one of %s", f.Verb, strings.Join(verbs, ", "))
 	case f.Verb != "" && !history.IsWriteVerb(f.Verb) && !f.Kind.Allows(Item{Class: Call}):
-		return fmt.Errorf("%s acts on writes, and %s is none", f.Kind, f.Verb)
+		return fmt.Errorf("%s acts on writes, and %s is a read", f.Kind, f.Verb)
 	case t.class == Event && strings.Contains(f.Resource, "/"):
-		return fmt.Errorf("%s acts on events, and resource=%s has a subresource, which has none", f.Kind, f.Resource)
+		return fmt.Errorf("%s acts on events, and resource=%s is a subresource, which has no events", f.Kind, f.Resource)
 	case f.Kind == KindDropBookmark && f.Object != "":
-		return fmt.Errorf("%s acts on bookmarks, which have no object", f.Kind)
+		return fmt.Errorf("%s acts on bookmarks, which have no object: remove object", f.Kind)
 	}
 	return nil
 }

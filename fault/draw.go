@@ -5,9 +5,8 @@ import (
 	"hash/fnv"
 )
 
-// Draw is keyed randomness: the same seed and key give the same 64 bits whatever
-// was drawn before. So a fault that is left out leaves the others where they
-// were, which is what makes shrinking work.
+// Draw returns 64 random bits that depend on the seed and the key alone, not on earlier
+// draws. So removing a fault does not change the others, which shrinking depends on.
 func Draw(seed uint64, key ...string) uint64 {
 	f := fnv.New64a()
 	var b [8]byte
@@ -22,7 +21,8 @@ func Draw(seed uint64, key ...string) uint64 {
 }
 
 // mix is the finalizer of splitmix64 (Steele, Lea, Flood: Fast splittable
-// pseudorandom number generators, 2014): FNV alone leaves neighbours alike.
+// pseudorandom number generators, 2014): the hashes of FNV of
+// similar keys are similar.
 func mix(z uint64) uint64 {
 	z ^= z >> 30
 	z *= 0xbf58476d1ce4e5b9
@@ -31,7 +31,7 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// Pick draws a number in [0, n). n must be above 0.
+// Pick draws a number in [0, n). n must be positive.
 func Pick(n int, seed uint64, key ...string) int {
 	return int(Draw(seed, key...) % uint64(n))
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/fault"
 )
 
-// TestDrawStays: a seed that somebody wrote down must mean the same next year.
+// TestDrawStays: a recorded seed must give the same draws in later versions.
 func TestDrawStays(t *testing.T) {
 	for _, tc := range []struct {
 		seed uint64

@@ -14,7 +14,7 @@ import (
 )
 
 // TestLevels holds the table of kinds against a file that people can read: a level
-// is a promise to users about who is to blame.
+// is a contract with users: it says whether a failing controller has a bug.
 func TestLevels(t *testing.T) {
 	classes := map[fault.Class]string{fault.Event: "event", fault.Call: "call", fault.Process: "process", fault.Interference: "interference"}
 	var b strings.Builder
@@ -36,7 +36,7 @@ func TestLevels(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(string(want), b.String()); d != "" {
-		t.Errorf("UPDATE_GOLDEN=1 writes it anew (-want +got)\n%s", d)
+		t.Errorf("UPDATE_GOLDEN=1 writes it again (-want +got)\n%s", d)
 	}
 }
 
@@ -62,7 +62,7 @@ func TestKinds(t *testing.T) {
 			t.Errorf("%s: %s, %v", l, back, err)
 		}
 	}
-	if _, err := fault.ParseLevel("ilegal"); err == nil || !strings.Contains(err.Error(), `"ilegal" is none of legal, seen, adversarial`) {
+	if _, err := fault.ParseLevel("ilegal"); err == nil || !strings.Contains(err.Error(), `"ilegal": want legal, seen or adversarial`) {
 		t.Errorf("got %v", err)
 	}
 	if got := fault.Level(9).String(); got != "Level(9)" {
@@ -100,36 +100,36 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseRejects(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                              "fault: empty",
 		" \t":                           "fault: empty",
 		"lagg":                          `"lagg" is none of lag, crash-after,`,
 		"lag pods":                      `"pods" is not field=value`,
 		"lag resource=":                 `"resource=" is not field=value`,
-		"lag kind=pods":                 "kind is none of actor, verb, resource, object, nth, for, writes, until",
+		"lag kind=pods":                 "unknown field kind: want one of actor, verb, resource, object, nth, for, writes, until",
 		"lag nth=1 nth=2":               "nth is given twice",
-		"lag nth=0":                     "nth=0 is not a number from 1",
-		"lag nth=-1":                    "nth=-1 is not a number from 1",
-		"lag nth=99999999999999999999":  "is not a number from 1",
-		"lag writes=x":                  "writes=x is not a number from 1",
-		"lag for=3":                     "for=3 is not a duration such as 30s",
-		"lag for=-3s":                   "for=-3s is not a duration",
-		"lag for=3s writes=1":           "for, writes and until exclude each other",
-		"lag for=3s until=pods":         "for, writes and until exclude each other",
-		"lag until=pods@x":              "until=pods@x is not a resource, or one with a revision",
-		"lag until=@3":                  "until=@3 is not a resource",
-		"pause until=pods":              "pause keeps back no event, request or answer",
+		"lag nth=0":                     "nth=0: want a number from 1",
+		"lag nth=-1":                    "nth=-1: want a number from 1",
+		"lag nth=99999999999999999999":  ": want a number from 1",
+		"lag writes=x":                  "writes=x: want a number from 1",
+		"lag for=3":                     "for=3: want a duration such as 30s",
+		"lag for=-3s":                   "for=-3s: want a duration",
+		"lag for=3s writes=1":           "for, writes and until: want at most one of them",
+		"lag for=3s until=pods":         "for, writes and until: want at most one of them",
+		"lag until=pods@x":              "until=pods@x: want a resource such as pods, or one with a revision",
+		"lag until=@3":                  "until=@3: want a resource",
+		"pause until=pods":              "pause holds no event, request or answer",
 		"conflict for=3s":               "conflict holds nothing",
 		"lag verb=update":               "lag acts on events, which have no verb",
-		"conflict verb=put":             "verb=put is none of create, update,",
-		"conflict verb=get":             "conflict acts on writes, and get is none",
-		"crash-after verb=list":         "crash-after acts on writes, and list is none",
-		"lag resource=pods/status":      "lag acts on events, and resource=pods/status has a subresource",
+		"conflict verb=put":             "verb=put: want one of create, update,",
+		"conflict verb=get":             "conflict acts on writes, and get is a read",
+		"crash-after verb=list":         "crash-after acts on writes, and list is a read",
+		"lag resource=pods/status":      "lag acts on events, and resource=pods/status is a subresource",
 		"drop-bookmark object=default/": "drop-bookmark acts on bookmarks",
-		"lag actor=a%2":                 "actor=a%2: %2 is not % and two hexadecimal digits",
-		"lag actor=%zz":                 "actor=%zz: %zz is not %",
-		"lag actor=%+1":                 "is not %",
+		"lag actor=a%2":                 "actor=a%2: %2: want % and two hexadecimal digits",
+		"lag actor=%zz":                 "actor=%zz: %zz: want %",
+		"lag actor=%+1":                 "want %",
 	} {
 		f, err := fault.Parse(text)
 		if err == nil || !strings.Contains(err.Error(), want) || f != (fault.Fault{}) {

@@ -2,7 +2,7 @@ package fault
 
 import "strings"
 
-// Item is a request or a watch event as faults see it.
+// Item describes a request or a watch event for the matching with faults.
 type Item struct {
 	Class    Class // Event or Call
 	Actor    string
@@ -11,15 +11,15 @@ type Item struct {
 	Object   string // namespace/name
 	// Type of an event: ADDED, MODIFIED, DELETED, BOOKMARK, ERROR.
 	Type string
-	// Initial marks events that tell what existed when the watch began, and the
-	// bookmark that ends them.
+	// Initial marks the initial events of a watch, which show the objects that existed when it
+	// began, and the bookmark that ends them.
 	Initial bool
 	// Write marks requests that write; Guarded those of them that carry a
 	// resourceVersion or UID, and patches.
 	Write, Guarded bool
 }
 
-// Allows tells whether a fault of this kind could act on the item at all.
+// Allows reports whether a fault of this kind can act on the item at all.
 func (k Kind) Allows(i Item) bool {
 	switch k {
 	case KindDropBookmark:
@@ -37,7 +37,7 @@ func (k Kind) Allows(i Item) bool {
 	}
 }
 
-// Matches tells whether the fields of the fault, apart from Nth, fit the item.
+// Matches reports whether the item has the fields that the fault asks for, apart from Nth.
 func (f Fault) Matches(i Item) bool {
 	return f.Kind.Allows(i) &&
 		matchActor(f.Actor, i.Actor) &&
@@ -46,18 +46,18 @@ func (f Fault) Matches(i Item) bool {
 		(f.Object == "" || f.Object == i.Object)
 }
 
-// matchActor: "job" is all of its replicas and instances, "job/1" is one replica,
-// "job+" the instance that overlaps another one.
+// matchActor matches actors: "job" stands for all its replicas and instances, "job/1" for one
+// replica, "job+" for the second instance of an overlap.
 func matchActor(want, have string) bool {
 	return want == "" || want == have || strings.HasPrefix(have, want+"/") || strings.HasPrefix(have, want+"+")
 }
 
-// matchResource: "pods" is its subresources too, "pods/status" is one.
+// matchResource matches resources: "pods" includes its subresources, "pods/status" is one of them.
 func matchResource(want, have string) bool {
 	return want == "" || want == have || strings.HasPrefix(have, want+"/")
 }
 
-// Allowed tells whether a concrete fault lies within one of the patterns.
+// Allowed reports whether a fault lies within one of the patterns.
 func Allowed(patterns []Fault, f Fault) bool {
 	for _, p := range patterns {
 		if p.covers(f) {
@@ -71,7 +71,7 @@ func (k Kind) covers(f Kind) bool {
 	return k == f || k == KindCrash && (f == KindCrashBefore || f == KindCrashAfter)
 }
 
-// covers tells whether everything f can do, the pattern p can do too.
+// covers reports whether the pattern p allows everything that f can do.
 func (p Fault) covers(f Fault) bool {
 	return p.Kind.covers(f.Kind) &&
 		matchActor(p.Actor, f.Actor) &&
@@ -84,20 +84,20 @@ func (p Fault) covers(f Fault) bool {
 		(p.Until == "" || p.Until == f.Until && (p.UntilRevision == 0 || p.UntilRevision == f.UntilRevision))
 }
 
-// Plan is the faults of one run, with a count of what each has met. It is not
-// safe for use by several goroutines.
+// Plan contains the faults of one run, and counts what each has matched. It is not safe for
+// concurrent use.
 type Plan struct {
 	faults []Fault
-	met    []int
+	met    []int // how many items each fault has matched
 }
 
-// NewPlan makes the plan of a run. A fault with Nth 0 acts at the first match.
+// NewPlan returns the plan of a run. A fault with Nth 0 acts at the first match.
 func NewPlan(faults []Fault) *Plan {
 	return &Plan{faults: faults, met: make([]int, len(faults))}
 }
 
-// Meet counts an item, once, when it comes into being, and returns the faults
-// that act on it, in the order of the plan.
+// Meet counts an item and returns the faults that act on it, in the order of the plan. It is
+// called once for each item, when the request or event arrives.
 func (p *Plan) Meet(i Item) (hits []Fault) {
 	for n := range p.faults {
 		f := &p.faults[n]

@@ -83,7 +83,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if err := parsed.Check(); err != nil {
-			t.Fatalf("%q is read and then refused: %v", text, err)
+			t.Fatalf("%q is parsed and then rejected: %v", text, err)
 		}
 		back, err := fault.Parse(parsed.String())
 		if err != nil || back != parsed {
@@ -97,12 +97,12 @@ func TestMatches(t *testing.T) {
 	bookmark := fault.Item{Class: fault.Event, Actor: "job/1", Resource: "pods", Type: "BOOKMARK"}
 	end := fault.Item{Class: fault.Event, Actor: "job/1", Resource: "pods", Type: "BOOKMARK", Initial: true}
 	first := fault.Item{Class: fault.Event, Actor: "job/1", Resource: "pods", Object: "n/a", Type: "ADDED", Initial: true}
-	refused := fault.Item{Class: fault.Event, Actor: "job/1", Resource: "pods", Type: "ERROR"}
+	errorFrame := fault.Item{Class: fault.Event, Actor: "job/1", Resource: "pods", Type: "ERROR"}
 	read := fault.Item{Class: fault.Call, Actor: "job/1", Verb: "get", Resource: "pods", Object: "n/a"}
 	create := fault.Item{Class: fault.Call, Actor: "job/1", Verb: "create", Resource: "pods", Object: "n/a", Write: true}
 	status := fault.Item{Class: fault.Call, Actor: "job/1", Verb: "update", Resource: "pods/status", Object: "n/a", Write: true, Guarded: true}
-	items := []fault.Item{event, bookmark, end, first, refused, read, create, status}
-	names := []string{"event", "bookmark", "end", "first", "refused", "read", "create", "status"}
+	items := []fault.Item{event, bookmark, end, first, errorFrame, read, create, status}
+	names := []string{"event", "bookmark", "end", "first", "error", "read", "create", "status"}
 	for text, want := range map[string][]string{
 		"lag":                        {"event", "bookmark", "end", "first"},
 		"relist":                     {"event", "bookmark", "end", "first"},

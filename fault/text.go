@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// String is the text form: the kind and the fields that are set, as in
-// "lag actor=cloneset resource=pods object=default/web-1 nth=2 for=30s". What would
-// end a word is written as %20. [Parse] reads it back.
+// String returns the text form: the kind and the fields that are set, as in
+// "lag actor=cloneset resource=pods object=default/web-1 nth=2 for=30s". Blanks in a value
+// are escaped as %20. [Parse] reads it back.
 func (f Fault) String() string {
 	var b strings.Builder
 	b.WriteString(string(f.Kind))
@@ -44,18 +44,18 @@ func (f Fault) String() string {
 	return b.String()
 }
 
-// Parse reads the text form of a fault. Errors name the word that is wrong.
+// Parse reads the text form of a fault. Its errors name the invalid word.
 func Parse(text string) (Fault, error) {
 	words := strings.Fields(text)
 	if len(words) == 0 {
-		return Fault{}, fmt.Errorf("fault: empty; want a kind and fields, as in %q", Fault{Kind: KindLag, Resource: "pods", Nth: 1})
+		return Fault{}, fmt.Errorf("fault: empty: want a kind and fields, as in %q", Fault{Kind: KindLag, Resource: "pods", Nth: 1})
 	}
 	f := Fault{Kind: Kind(words[0])}
 	seen := map[string]bool{}
 	for _, word := range words[1:] {
 		name, value, ok := strings.Cut(word, "=")
 		if !ok || value == "" {
-			return Fault{}, fmt.Errorf("fault %q: %q is not field=value", text, word)
+			return Fault{}, fmt.Errorf("fault %q: %q: want FIELD=VALUE", text, word)
 		}
 		if seen[name] {
 			return Fault{}, fmt.Errorf("fault %q: %s is given twice", text, name)
@@ -92,17 +92,17 @@ func (f *Fault) set(name, value string) (err error) {
 	case "for":
 		f.For, err = time.ParseDuration(value)
 		if err != nil || f.For <= 0 {
-			err = fmt.Errorf("for=%s is not a duration such as 30s", value)
+			err = fmt.Errorf("for=%s: want a duration such as 30s", value)
 		}
 	case "until":
 		err = f.setUntil(value)
 	default:
-		err = fmt.Errorf("%s is none of actor, verb, resource, object, nth, for, writes, until", name)
+		err = fmt.Errorf("unknown field %s: want one of actor, verb, resource, object, nth, for, writes, until", name)
 	}
 	return err
 }
 
-// setUntil reads a resource, and perhaps @ and a revision.
+// setUntil reads a resource, optionally with @ and a revision.
 func (f *Fault) setUntil(value string) error {
 	at := strings.LastIndexByte(value, '@')
 	if at < 0 {
@@ -111,7 +111,7 @@ func (f *Fault) setUntil(value string) error {
 	}
 	n, err := strconv.ParseInt(value[at+1:], 10, 64)
 	if err != nil || n < 1 || at == 0 {
-		return fmt.Errorf("until=%s is not a resource, or one with a revision such as pods@1042", value)
+		return fmt.Errorf("until=%s: want a resource such as pods, or one with a revision such as pods@1042", value)
 	}
 	f.Until, f.UntilRevision = value[:at], n
 	return nil
@@ -120,7 +120,7 @@ func (f *Fault) setUntil(value string) error {
 func positive(name, value string) (int, error) {
 	n, err := strconv.Atoi(value)
 	if err != nil || n < 1 {
-		return 0, fmt.Errorf("%s=%s is not a number from 1", name, value)
+		return 0, fmt.Errorf("%s=%s: want a number from 1", name, value)
 	}
 	return n, nil
 }
@@ -150,7 +150,7 @@ func unescape(value string) (string, error) {
 		}
 		c, err := strconv.ParseUint(after[:min(2, len(after))], 16, 8)
 		if err != nil || len(after) < 2 {
-			return "", fmt.Errorf("%s: %%%s is not %% and two hexadecimal digits", value, after[:min(2, len(after))])
+			return "", fmt.Errorf("%s: %%%s: want %% and two hexadecimal digits", value, after[:min(2, len(after))])
 		}
 		b.WriteByte(byte(c))
 		value = after[2:]
@@ -182,7 +182,7 @@ func ParseAll(lines []string) (faults []Fault, err error) {
 	return faults, nil
 }
 
-// Strings is the text form of each.
+// Strings returns the text form of each fault.
 func Strings(faults []Fault) []string {
 	texts := make([]string, len(faults))
 	for i, f := range faults {

@@ -104,9 +104,9 @@ func TestParseRejects(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                              "fault: empty",
 		" \t":                           "fault: empty",
-		"lagg":                          `"lagg" is none of lag, crash-after,`,
-		"lag pods":                      `"pods" is not field=value`,
-		"lag resource=":                 `"resource=" is not field=value`,
+		"lagg":                          `unknown kind "lagg": want one of lag, crash-after,`,
+		"lag pods":                      `"pods": want FIELD=VALUE`,
+		"lag resource=":                 `"resource=": want FIELD=VALUE`,
 		"lag kind=pods":                 "unknown field kind: want one of actor, verb, resource, object, nth, for, writes, until",
 		"lag nth=1 nth=2":               "nth is given twice",
 		"lag nth=0":                     "nth=0: want a number from 1",

@@ -2,7 +2,7 @@ package proxy
 
 import "sync"
 
-// bufferSize is what is copied at once, in bytes.
+// bufferSize is the size of a buffer for copying, in bytes.
 const bufferSize = 32 << 10
 
 // pool lends buffers for copying. It implements httputil.BufferPool.

@@ -16,7 +16,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/proxy"
 )
 
-// create makes a ConfigMap without client-go sending it again by itself.
+// create creates a ConfigMap; client-go does not repeat the request.
 func create(ctx context.Context, client kubernetes.Interface, ns, name string) error {
 	return client.CoreV1().RESTClient().Post().MaxRetries(0).Namespace(ns).Resource("configmaps").Body(configMap(name)).Do(ctx).Error()
 }
@@ -30,9 +30,9 @@ func exists(t *testing.T, ns, name string) bool {
 	return err == nil
 }
 
-// TestRefusals: what a fault refuses has no effect, the client hears what a server would
-// say, and the second try is served.
-func TestRefusals(t *testing.T) {
+// TestRejections: a rejected request has no effect, the client receives the answer that a server
+// would send, and the second request is served.
+func TestRejections(t *testing.T) {
 	for text, heard := range map[string]func(error) bool{
 		"throttle c verb=create configmaps": apierrors.IsTooManyRequests,
 		"error c verb=create configmaps":    apierrors.IsInternalError,
@@ -74,13 +74,13 @@ func faultText(t *testing.T, text string) string {
 	return f.String()
 }
 
-// TestConflict: only a write that names what it was decided on may be answered so.
+// TestConflict: only a write with a precondition is answered 409.
 func TestConflict(t *testing.T) {
 	p := newProxy(t)
 	c, ns := through(t, p, "c", admin), namespace(t)
 	must(t, create(t.Context(), c, ns, "a"))
 	begin(t, p, proxy.Hooks{}, faultText(t, "conflict c configmaps"))
-	must(t, create(t.Context(), c, ns, "b")) // a create names nothing
+	must(t, create(t.Context(), c, ns, "b")) // a create has no precondition
 	a, err := c.CoreV1().ConfigMaps(ns).Get(t.Context(), "a", metav1.GetOptions{})
 	must(t, err)
 	a.Data = map[string]string{"k": "v"}
@@ -91,13 +91,13 @@ func TestConflict(t *testing.T) {
 	must(t, err)
 }
 
-// TestLostAnswer: the write has effect, and the client hears nothing of it.
+// TestLostAnswer: the write has an effect, and the client receives no answer.
 func TestLostAnswer(t *testing.T) {
 	p := newProxy(t)
 	c, ns := through(t, p, "c", admin), namespace(t)
 	r := begin(t, p, proxy.Hooks{}, faultText(t, "lost-answer c verb=create configmaps"))
 	if err := create(t.Context(), c, ns, "a"); err == nil || apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
-		t.Errorf("the client heard %v", err)
+		t.Errorf("the client received %v", err)
 	}
 	if !exists(t, ns, "a") {
 		t.Error("it had no effect")
@@ -107,7 +107,7 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
-// TestTimeout: the write has no effect, and no answer comes until the client gives up.
+// TestTimeout: the write has no effect and no answer until the client times out.
 func TestTimeout(t *testing.T) {
 	p := newProxy(t)
 	c, ns := through(t, p, "c", admin), namespace(t)
@@ -115,7 +115,7 @@ func TestTimeout(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	if err := create(ctx, c, ns, "a"); err == nil {
-		t.Error("the client heard an answer")
+		t.Error("the client received an answer")
 	}
 	if exists(t, ns, "a") {
 		t.Error("it had effect")
@@ -133,15 +133,15 @@ func TestLate(t *testing.T) {
 	go func() { done <- create(t.Context(), c, ns, "first") }()
 	acted(t, r)
 	must(t, create(t.Context(), c, ns, "second"))
-	told := events(t, w, 1)
+	seen := events(t, w, 1)
 	r.End()
 	must(t, <-done)
-	if told = append(told, events(t, w, 1)...); !slices.Equal(told, []string{"ADDED second", "ADDED first"}) {
-		t.Errorf("told %q", told)
+	if seen = append(seen, events(t, w, 1)...); !slices.Equal(seen, []string{"ADDED second", "ADDED first"}) {
+		t.Errorf("observed %q", seen)
 	}
 }
 
-// TestLateAnswer: the event of a write overtakes its answer.
+// TestLateAnswer: the event of a write is delivered before its answer.
 func TestLateAnswer(t *testing.T) {
 	p := newProxy(t)
 	c, ns := through(t, p, "c", admin), namespace(t)
@@ -171,7 +171,7 @@ func TestLateAnswer(t *testing.T) {
 	}
 }
 
-// TestHooks: what the proxy cannot do itself is asked for, at the right moment.
+// TestHooks: the hooks are called at the right moment.
 func TestHooks(t *testing.T) {
 	for _, c := range []struct {
 		kind   fault.Kind
@@ -203,7 +203,7 @@ func TestHooks(t *testing.T) {
 	}
 }
 
-// TestPause: a client that stands still sends nothing and hears nothing; others go on.
+// TestPause: a paused client sends and receives nothing; other clients continue.
 func TestPause(t *testing.T) {
 	p := newProxy(t)
 	c, other, ns := through(t, p, "c", admin), through(t, p, "other", admin), namespace(t)
@@ -213,10 +213,10 @@ func TestPause(t *testing.T) {
 	go func() { done <- create(t.Context(), c, ns, "a") }()
 	acted(t, r)
 	must(t, create(t.Context(), other, ns, "b"))
-	told := events(t, w, 1)
+	seen := events(t, w, 1)
 	r.End()
 	must(t, <-done)
-	if told = append(told, events(t, w, 1)...); !slices.Equal(told, []string{"ADDED b", "ADDED a"}) {
-		t.Errorf("told %q", told)
+	if seen = append(seen, events(t, w, 1)...); !slices.Equal(seen, []string{"ADDED b", "ADDED a"}) {
+		t.Errorf("observed %q", seen)
 	}
 }

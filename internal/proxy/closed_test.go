@@ -28,10 +28,10 @@ func (g *gate) RoundTrip(r *http.Request) (*http.Response, error) {
 	return g.RoundTripper.RoundTrip(r)
 }
 
-// TestClosedDoor: a door is closed only when the last write of its client has had its effect or
-// never will, and then it forwards nothing: whoever judges the run, or cleans up behind it,
-// sees no write come later.
-func TestClosedDoor(t *testing.T) {
+// TestClosedListener: Close returns only when the last write of the client has had its effect or
+// never will, and then the listener forwards nothing: after the verdict on a run, and the
+// cleanup, there are no more writes.
+func TestClosedListener(t *testing.T) {
 	g := &gate{reached: make(chan struct{}), release: make(chan struct{})}
 	config := rest.CopyConfig(admin)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -40,9 +40,9 @@ func TestClosedDoor(t *testing.T) {
 	})
 	p, err := proxy.New(config)
 	must(t, err)
-	door, err := p.Listen("c", admin)
+	listener, err := p.Listen("c", admin)
 	must(t, err)
-	client, err := kubernetes.NewForConfig(door.Config())
+	client, err := kubernetes.NewForConfig(listener.Config())
 	must(t, err)
 	ns := namespace(t)
 	run := begin(t, p, proxy.Hooks{})
@@ -52,14 +52,14 @@ func TestClosedDoor(t *testing.T) {
 	closed, closing := make(chan struct{}), error(nil)
 	go func() {
 		defer close(closed)
-		closing = door.Close()
+		closing = listener.Close()
 	}()
 	if err := <-done; err == nil {
-		t.Error("the client heard an answer through a closed door")
+		t.Error("the client received an answer through a closed listener")
 	}
 	select {
 	case <-closed:
-		t.Error("the door was closed while a write was on its way")
+		t.Error("Close returned while a write was being sent")
 	case <-time.After(100 * time.Millisecond):
 	}
 	close(g.release)
@@ -67,13 +67,13 @@ func TestClosedDoor(t *testing.T) {
 	must(t, closing)
 	now := exists(t, ns, "a")
 	if err := create(t.Context(), client, ns, "b"); err == nil || exists(t, ns, "b") {
-		t.Errorf("a write went through a closed door: %v", err)
+		t.Errorf("a closed listener forwarded a write: %v", err)
 	}
-	if door.BeginWrite() {
-		t.Error("a write that was held when the door was closed would go on to the server")
+	if listener.BeginWrite() {
+		t.Error("a write that was held when the listener was closed would be sent to the server")
 	}
 	run.End()
 	if exists(t, ns, "a") != now {
-		t.Error("a write came after the door was closed")
+		t.Error("a write had its effect after Close")
 	}
 }

@@ -107,7 +107,7 @@ func (q *request) decide(r *http.Request, hits []fault.Fault) inject.Decision {
 }
 
 // answer is the answer of the API server, or of the fault or guard that keeps the request from it;
-// nil if there is none.
+// nil without one.
 func (q *request) answer(r *http.Request, before inject.Decision) (*http.Response, error) {
 	resp, err := q.rejection(r, before), error(nil)
 	if resp == nil && before.Action == inject.Serve {

@@ -11,17 +11,17 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/wire"
 )
 
-// Permit is what a guard allows a delete to do.
+// Permit is the decision of a guard on a delete.
 type Permit struct {
-	// Only is the UID of the one object that may be deleted: it is sent as a precondition, because
-	// by then the name may be another object's. Empty: the delete goes on as it is.
+	// Only is the UID of the one object that may be deleted. It is sent as a precondition, because
+	// the object may be replaced by another one of this name. Empty: the delete is sent unchanged.
 	Only types.UID
-	// Denied is the answer to a delete that may not be: at once without Only, otherwise if the API
-	// finds another object than Only.
+	// Denied is the answer to a delete that is not allowed: at once without Only, otherwise if the
+	// API finds another object than Only.
 	Denied error
 }
 
-// guarded applies a guard to a delete. It returns the body and headers to send; denied is set
+// guarded applies the guard to a delete. It returns the body and headers to send; denied is set
 // if nothing is to be sent.
 func (r *Run) guarded(c *wire.Call, u *url.URL, header http.Header, body []byte) (_ []byte, _ http.Header, p Permit, denied error) {
 	if r.hooks.Guard == nil || c.Verb != "delete" && c.Verb != "deletecollection" {
@@ -43,7 +43,7 @@ func (r *Run) guarded(c *wire.Call, u *url.URL, header http.Header, body []byte)
 // denies reports whether the API has found another object than the one that may be deleted.
 func (p *Permit) denies(code int) bool { return p.Denied != nil && code == http.StatusConflict }
 
-// response is an answer as a transport returns it.
+// response makes an answer the response of a transport.
 func response(a wire.Answer, r *http.Request) *http.Response {
 	return &http.Response{
 		Status: http.StatusText(a.Code), StatusCode: a.Code, Proto: "HTTP/2.0", ProtoMajor: 2,

@@ -19,9 +19,9 @@ import (
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 )
 
-// mayImpersonate asks the server whether a client with a certificate may speak for those
-// whom its request names. The proxy then speaks for them in its place: a server that was
-// asked by the client itself would have come to the same end.
+// mayImpersonate asks the API server whether a client with a certificate may impersonate the
+// user that its request names. The proxy then impersonates that user itself, with the same
+// result as if the client had sent the request to the server.
 func (p *Proxy) mayImpersonate(ctx context.Context, s *subject, header http.Header) error {
 	for _, attributes := range impersonated(header) {
 		allowed, err := p.review(ctx, s, attributes)
@@ -36,7 +36,7 @@ func (p *Proxy) mayImpersonate(ctx context.Context, s *subject, header http.Head
 	return nil
 }
 
-// impersonation begins the names of all headers by which a client asks to be somebody else.
+// impersonation is the prefix of all headers by which a client asks for impersonation.
 const impersonation = "Impersonate-"
 
 func isImpersonation(header string) bool {
@@ -44,9 +44,9 @@ func isImpersonation(header string) bool {
 }
 
 // impersonationHeaders are the headers of a request that ask for impersonation, by canonical name.
-// The API server ignores those that it does not know, and an empty user, and takes the
-// request for one of whoever sent it: of the proxy. So what is not exactly a user with groups, a
-// UID and extra fields is an error.
+// The API server ignores unknown ones, and an empty user, and processes the request as one of
+// its sender, which is the proxy. So anything but a user with groups, a UID and extra fields
+// is an error.
 func impersonationHeaders(header http.Header) (http.Header, error) {
 	all := http.Header{}
 	for name, values := range header {
@@ -77,7 +77,7 @@ func impersonationHeaders(header http.Header) (http.Header, error) {
 	return all, nil
 }
 
-// impersonated is what has to be allowed, as the API server itself asks its authorizer
+// impersonated returns what has to be allowed, as the API server itself asks its authorizer
 // (apiserver's endpoints/filters/impersonation).
 func impersonated(header http.Header) (all []authorizationv1.ResourceAttributes) {
 	add := func(a authorizationv1.ResourceAttributes) {
@@ -112,7 +112,7 @@ func impersonated(header http.Header) (all []authorizationv1.ResourceAttributes)
 	return all
 }
 
-// review asks the server's authorizer.
+// review asks the authorizer of the API server.
 func (p *Proxy) review(ctx context.Context, s *subject, a authorizationv1.ResourceAttributes) (bool, error) {
 	body, err := json.Marshal(&authorizationv1.SubjectAccessReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: authorizationv1.SchemeGroupVersion.String(), Kind: "SubjectAccessReview"},
@@ -136,7 +136,7 @@ func (p *Proxy) review(ctx context.Context, s *subject, a authorizationv1.Resour
 	defer resp.Body.Close()
 	var answer authorizationv1.SubjectAccessReview
 	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || resp.StatusCode/100 != 2 {
-		return false, fmt.Errorf("the server answered %s", resp.Status)
+		return false, fmt.Errorf("the API server answered %s", resp.Status)
 	}
 	return answer.Status.Allowed, nil
 }

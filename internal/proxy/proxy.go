@@ -17,36 +17,35 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 )
 
-// Proxy stands in front of one API server.
+// Proxy forwards requests to one API server.
 type Proxy struct {
 	target *url.URL
-	// plain speaks to the server as nobody: clients bring their tokens. trusted speaks as
-	// the proxy's own user. The other two are the same with HTTP/1.1 alone, for
-	// connections that are to become something else.
+	// plain has no credentials: clients send their tokens. trusted has those of the proxy's own
+	// user. The other two are the same with HTTP/1.1 only, for connections that are upgraded.
 	plain, trusted               http.RoundTripper
 	plainUpgrade, trustedUpgrade http.RoundTripper
 
-	shown
+	serverCertificate
 
 	run atomic.Pointer[Run]
 }
 
-// New makes a proxy in front of the API server of config, whose user must be allowed to
-// impersonate those clients that show a certificate. A config with a transport of its own,
-// as for a server in this process, is asked by that, and there a client without a
-// certificate is nobody: its tokens are not looked at.
+// New returns a proxy for the API server of config. Its user must be allowed to impersonate the
+// clients with certificates. If config has a Transport, as for a server in this process,
+// requests are sent by it; then a client without a certificate is anonymous, and its tokens
+// are ignored.
 func New(config *rest.Config) (*Proxy, error) {
 	target, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
 	}
 	p := &Proxy{target: target}
-	if p.shown, err = serving(); err != nil {
+	if p.serverCertificate, err = generateOnce(); err != nil {
 		return nil, err
 	}
 	if config.Transport != nil {
 		p.trusted, p.trustedUpgrade = config.Transport, config.Transport
-		p.plain, p.plainUpgrade = nobody{config.Transport}, nobody{config.Transport}
+		p.plain, p.plainUpgrade = anonymous{config.Transport}, anonymous{config.Transport}
 		return p, nil
 	}
 	for _, t := range []struct {
@@ -64,14 +63,14 @@ func New(config *rest.Config) (*Proxy, error) {
 	return p, nil
 }
 
-// shown is what the doors of this process show to their clients. To make it takes as long
-// as a short run, so there is one.
-type shown struct {
+// serverCertificate is the certificate of all listeners of this process. There is one, because
+// generating it takes as long as a short run.
+type serverCertificate struct {
 	certificate tls.Certificate
 	ca          []byte // PEM
 }
 
-var serving = sync.OnceValues(func() (s shown, err error) {
+var generateOnce = sync.OnceValues(func() (s serverCertificate, err error) {
 	var key []byte
 	if s.ca, key, err = certutil.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, []string{"localhost"}); err == nil {
 		s.certificate, err = tls.X509KeyPair(s.ca, key)
@@ -82,11 +81,11 @@ var serving = sync.OnceValues(func() (s shown, err error) {
 	return s, err
 })
 
-// nobody asks as an anonymous user.
-type nobody struct{ next http.RoundTripper }
+// anonymous sends requests as the anonymous user.
+type anonymous struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
-func (n nobody) RoundTrip(r *http.Request) (*http.Response, error) {
+func (a anonymous) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Del("Authorization")
 	for name := range r.Header {
@@ -95,10 +94,10 @@ func (n nobody) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	r.Header.Set("Impersonate-User", user.Anonymous)
-	return n.next.RoundTrip(r)
+	return a.next.RoundTrip(r)
 }
 
-// transport is a client of the API server that neither limits nor unpacks anything.
+// transport returns a client of the API server without rate limits and decompression.
 func transport(config *rest.Config, upgrade bool) (http.RoundTripper, error) {
 	tlsConfig, err := rest.TLSConfigFor(config)
 	if err != nil {
@@ -116,5 +115,5 @@ func transport(config *rest.Config, upgrade bool) (http.RoundTripper, error) {
 	return rest.HTTPWrappersForConfig(config, t)
 }
 
-// errOneRun: two runs at once would share their faults.
-var errOneRun = errors.New("proxy: a run has begun and not ended")
+// errOneRun is returned by Begin: two runs at once would share their faults.
+var errOneRun = errors.New("proxy: begin run: the last run has not ended")

@@ -11,13 +11,13 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/wire"
 )
 
-// Recorded is a transport whose writes are recorded as those of an actor that has no door
-// and meets no faults: a user, the kubelets.
+// Recorded returns a transport whose writes are recorded as those of an actor that has no
+// listener and meets no faults: a user, or the kubelets.
 func (p *Proxy) Recorded(actor string, next http.RoundTripper) http.RoundTripper {
 	return &recorder{proxy: p, actor: actor, next: next}
 }
 
-// Because says, to the transports of Recorded, which fault a request carries out.
+// Because marks the requests of ctx as caused by a fault, for the transports of Recorded.
 func Because(ctx context.Context, fault string) context.Context {
 	return context.WithValue(ctx, becauseKey{}, fault)
 }
@@ -30,8 +30,8 @@ type recorder struct {
 	next  http.RoundTripper
 }
 
-// longestWrite is how long an actor without a door waits for the answer to a write: as long as the
-// API server may take by default.
+// longestWrite is how long an actor without a listener waits for the answer to a write: the
+// default limit of the API server.
 const longestWrite = time.Minute
 
 // RoundTrip implements http.RoundTripper.
@@ -67,7 +67,7 @@ func (t *recorder) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Header, r.Body, r.ContentLength = header, io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	}
 	n := run.Add(step) // its event may come before its answer
-	// A write that was sent is carried out whoever goes away, and what it did has to be known.
+	// A write that was sent has its effect even if the client goes away, and it must be recorded.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), longestWrite)
 	defer cancel()
 	resp, err := t.next.RoundTrip(r.WithContext(ctx))
@@ -92,7 +92,7 @@ func (t *recorder) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// requestStep is a request as the record has it.
+// requestStep returns the step of a request.
 func requestStep(actor string, c *wire.Call) history.Step {
 	return history.Step{
 		Kind: history.Request, Actor: actor, Verb: c.Verb, Object: c.Object, Subresource: c.Subresource, Query: c.Query, Digest: c.Digest,
@@ -100,7 +100,7 @@ func requestStep(actor string, c *wire.Call) history.Step {
 	}
 }
 
-// describe completes the step of a write with what its answer tells.
+// describe adds to the step of a write what its answer contains.
 func (r *Run) describe(step *history.Step, contentType string, body []byte) {
 	if step.Code/100 != 2 {
 		return

@@ -270,7 +270,7 @@ func (s *stream) cut(because, note string) {
 	}))
 }
 
-// frameStep is an event as the record has it.
+// frameStep returns the step of an event.
 func (s *stream) frameStep(f *frame, because, reply string) history.Step {
 	step := history.Step{
 		Kind: history.Frame, Actor: s.listener.name, Object: f.event.Object, Type: f.event.Type, Stream: s.step.Stream,

@@ -20,7 +20,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
-// Answer is a whole response.
+// Answer is a complete response.
 type Answer struct {
 	Code   int
 	Header http.Header
@@ -38,14 +38,14 @@ func Rejection(c Call, r inject.Rejection) Answer {
 	return InternalError(c)
 }
 
-// Conflict is the answer to a write whose object has changed in between.
+// Conflict is the answer to a write whose object was changed by another client.
 func Conflict(c Call) Answer {
 	return Failure(apierrors.NewConflict(c.group(), c.Name,
 		errors.New("the object has been modified; please apply your changes to the latest version and try again")))
 }
 
-// Throttled is the answer of a server that has too much to do. Retry-After has
-// whole seconds, at least one.
+// Throttled is the answer of an overloaded server. Retry-After has whole seconds, at least
+// one.
 func Throttled(retryAfter time.Duration) Answer {
 	seconds := max(1, int((retryAfter+time.Second-1)/time.Second))
 	a := Failure(apierrors.NewTooManyRequests("Too many requests, please try again later.", seconds))
@@ -53,9 +53,9 @@ func Throttled(retryAfter time.Duration) Answer {
 	return a
 }
 
-// InternalError is the answer of a server that could not carry out a request.
+// InternalError is the answer of a server that failed to process a request.
 func InternalError(c Call) Answer {
-	return Failure(apierrors.NewInternalError(fmt.Errorf("a fault refused to %s %s", c.Verb, c.Object)))
+	return Failure(apierrors.NewInternalError(fmt.Errorf("a fault rejected %s %s", c.Verb, c.Object)))
 }
 
 // Expired is the answer to a watch or a list from a revision that the server no
@@ -66,15 +66,15 @@ func expired() *apierrors.StatusError {
 	return apierrors.NewResourceExpired("The resourceVersion for the provided watch is too old.")
 }
 
-// group is the resource as errors have it.
+// group is the resource as errors name it.
 func (c *Call) group() schema.GroupResource { return schema.ParseGroupResource(c.Resource) }
 
-// Failure is an error as a body in JSON, which every client can read whatever it asked for.
+// Failure encodes an error in JSON, which every client can read whatever encoding it accepts.
 func Failure(err *apierrors.StatusError) Answer {
 	status := statusOf(err)
 	body, encodeErr := json.Marshal(status)
 	if encodeErr != nil {
-		panic(encodeErr) // a Status holds nothing that JSON cannot say
+		panic(encodeErr) // a Status can always be encoded
 	}
 	return Answer{
 		Code: int(status.Code),
@@ -93,8 +93,8 @@ func statusOf(err *apierrors.StatusError) *metav1.Status {
 	return &status
 }
 
-// ExpiredFrame is the frame that ends a watch because the revisions it should go
-// on from are gone (410), in the encoding of its stream.
+// ExpiredFrame is the frame that ends a watch because its revision is no longer available
+// (410), in the encoding of the stream.
 func ExpiredFrame(contentType string) ([]byte, error) {
 	encoding, err := encodingOf(contentType)
 	if err != nil {
@@ -132,15 +132,15 @@ func ExpiredFrame(contentType string) ([]byte, error) {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(message))), message...), nil
 }
 
-// ReadAnswer reads what a successful answer tells of its object: name, namespace,
-// UID and revision; of a list the list's revision. The body must not be compressed.
+// ReadAnswer reads the name, namespace, UID and revision of the object in a successful
+// answer; of a list only the list's revision. The body must not be compressed.
 func ReadAnswer(contentType string, body []byte) (history.Object, int64, error) {
 	if _, err := encodingOf(contentType); err != nil {
 		return history.Object{}, 0, err
 	}
 	o, err := readObject(body)
 	if err != nil {
-		return history.Object{}, 0, fmt.Errorf("an answer of %d bytes: %w", len(body), err)
+		return history.Object{}, 0, fmt.Errorf("read answer of %d bytes: %w", len(body), err)
 	}
 	if strings.HasSuffix(o.kind, "List") && o.name == "" {
 		return history.Object{}, o.revision(), nil

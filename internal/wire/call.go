@@ -12,38 +12,37 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
-// Call is a request in the words of the Kubernetes API.
+// Call describes a request in terms of the Kubernetes API.
 type Call struct {
-	// Object is what the request is about, without its UID. The name of a create
-	// is the one in the body. A namespace has a name and no namespace. A request
-	// for something that is no resource has its path as Name and nothing else.
+	// Object is the object of the request, without its UID. The name of a create
+	// is the one in the body. A Namespace has a name and no namespace. For a request outside
+	// the resource API, Name is the path and the other fields are empty.
 	history.Object
-	// Verb is get, list, watch, create, update, patch, delete or
-	// deletecollection; of what is no resource the method in lower case.
+	// Verb is get, list, watch, create, update, patch, delete or deletecollection; outside
+	// the resource API the HTTP method in lower case.
 	Verb        string
 	Subresource string
-	// Query is the parameters that say what is asked for, in the order of their
-	// names and without escapes, as in "labelSelector=app=web&limit=500".
+	// Query contains the parameters that select objects, sorted by name and unescaped, as in
+	// "labelSelector=app=web&limit=500".
 	Query string
-	// Watch says that the answer is a stream of frames.
+	// Watch is true if the answer is a stream of frames.
 	Watch bool
-	// Preconditioned says that the write names a resourceVersion or UID, so that
-	// the API refuses it if the object is another by now.
+	// Preconditioned is true if the write contains a resourceVersion or UID, so that the API
+	// rejects it if the object has changed or was replaced.
 	Preconditioned bool
-	// Guarded says that the API may answer 409: the write is preconditioned, or it
-	// is a PATCH.
+	// Guarded is true if the API may answer 409: the write is preconditioned, or a PATCH.
 	Guarded bool
 	// FromRevision is the resourceVersion parameter of a read.
 	FromRevision string
-	// SendInitialEvents says that a watch asks to be told first what there is.
+	// SendInitialEvents is true if a watch asks for the existing objects first.
 	SendInitialEvents bool
 	GenerateName      string
-	// Digest is of the body (see [Digest]); empty if there is none.
+	// Digest is the digest of the body (see [Digest]); empty without a body.
 	Digest string
 }
 
-// DescribeCall reads a request. What a body in a form other than JSON or protobuf
-// says stays empty.
+// DescribeCall reads a request. Fields that come from the body stay empty if its encoding is
+// unknown.
 func DescribeCall(method string, u *url.URL, header http.Header, body []byte) Call {
 	var c Call
 	c.setPath(method, u.Path)
@@ -60,7 +59,7 @@ func DescribeCall(method string, u *url.URL, header http.Header, body []byte) Ca
 func (c *Call) setBody(mediaType string, body []byte) {
 	switch c.Verb {
 	case "patch":
-		c.Preconditioned = patchNames(mediaType, body)
+		c.Preconditioned = patchPreconditioned(mediaType, body)
 	case "create", "update":
 		o, err := readObject(body)
 		if err != nil {
@@ -72,9 +71,9 @@ func (c *Call) setBody(mediaType string, body []byte) {
 				c.GenerateName = ""
 			}
 		}
-		// The API ignores what a new object says of its UID.
+		// The API ignores the UID of a new object.
 		if c.Verb == "update" || c.Subresource != "" {
-			c.Preconditioned = o.names() || o.precondition
+			c.Preconditioned = o.versioned() || o.precondition
 		}
 	case "delete", "deletecollection":
 		o, err := readObject(body)
@@ -82,9 +81,9 @@ func (c *Call) setBody(mediaType string, body []byte) {
 	}
 }
 
-// patchNames tells whether a patch names a resourceVersion or UID. In a JSON patch
-// that is any operation on one of them: the API compares what comes out.
-func patchNames(mediaType string, body []byte) bool {
+// patchPreconditioned reports whether a patch contains a resourceVersion or UID. In a JSON patch
+// that is any operation on one of them: the API compares the result.
+func patchPreconditioned(mediaType string, body []byte) bool {
 	switch types.PatchType(mediaType) {
 	case types.JSONPatchType:
 		var operations []struct{ Path string }
@@ -107,13 +106,13 @@ func patchNames(mediaType string, body []byte) bool {
 		}
 	}
 	o, err := readObject(body)
-	return err == nil && o.names()
+	return err == nil && o.versioned()
 }
 
 // Resumes reports whether the request is a watch that continues from a revision.
 func (c *Call) Resumes() bool { return c.Watch && c.FromRevision != "" && !c.SendInitialEvents }
 
-// Item is the request as faults see it.
+// Item describes the request for the matching with faults.
 func (c *Call) Item(actor string) fault.Item {
 	resource := c.Resource
 	if c.Subresource != "" {

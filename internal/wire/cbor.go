@@ -13,12 +13,12 @@ import (
 
 var errCBOR = errors.New("wire: the message is not well-formed CBOR")
 
-// cborMagic begins every object in CBOR: the tag of self-described CBOR (RFC 8949, 3.4.6),
+// cborMagic is the prefix of every object in CBOR: the tag of self-described CBOR (RFC 8949, 3.4.6),
 // which the API server always writes.
 var cborMagic = []byte{0xd9, 0xd9, 0xf7}
 
-// jsonOfCBOR is the same in JSON. Few clients speak CBOR, and those that do are read at the
-// price of decoding all.
+// jsonOfCBOR converts CBOR to JSON. Few clients use CBOR; for them the whole object is
+// decoded.
 func jsonOfCBOR(body []byte) ([]byte, error) {
 	var v any
 	if err := direct.Unmarshal(body, &v); err != nil {
@@ -43,7 +43,7 @@ func readCBOR(body []byte) (o object, err error) {
 	return readJSON(text)
 }
 
-// cbor takes bytes up to the end of a frame: one data item of a sequence (RFC 8742).
+// cbor appends bytes up to the end of a frame: one data item of a sequence (RFC 8742).
 func (s *Splitter) cbor(p []byte) (rest []byte) {
 	s.buf = append(s.buf, p...)
 	size, err := cborItem(s.buf, 0)
@@ -69,10 +69,10 @@ func (s *Splitter) cbor(p []byte) (rest []byte) {
 // errUnfinished: the bytes end inside an item.
 var errUnfinished = errors.New("wire: the CBOR item has not ended")
 
-// maxDepth is how deep items may lie in items.
+// maxDepth is the maximum depth of nested items.
 const maxDepth = 256
 
-// cborItem is how many bytes the data item takes that begins here (RFC 8949, 3).
+// cborItem returns the length in bytes of the data item at the beginning of b (RFC 8949, 3).
 func cborItem(b []byte, depth int) (size int, err error) {
 	if depth > maxDepth {
 		return 0, fmt.Errorf("%w: it is nested more than %d deep", errCBOR, maxDepth)
@@ -149,5 +149,5 @@ func cborHead(b []byte) (major byte, value uint64, size int, indefinite bool, er
 	case info == 31 && major >= 2 && major <= 5:
 		return major, 0, 1, true, nil
 	}
-	return 0, 0, 0, false, fmt.Errorf("%w: a byte 0x%02x begins no item", errCBOR, b[0])
+	return 0, 0, 0, false, fmt.Errorf("%w: no item begins with byte 0x%02x", errCBOR, b[0])
 }

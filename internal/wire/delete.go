@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// OnlyUID returns the body, in JSON, of a delete that says what the given one says and may act
-// on the object with this UID alone. The options of a delete without a body are in its query.
+// OnlyUID returns the body of a delete, in JSON, with a precondition on the UID added. The
+// options of a delete without a body are in its query.
 func OnlyUID(body []byte, query url.Values, uid types.UID) ([]byte, error) {
 	options, err := deleteOptions(body, query)
 	if err != nil {
@@ -26,7 +26,7 @@ func OnlyUID(body []byte, query url.Values, uid types.UID) ([]byte, error) {
 	}
 	if had := options.Preconditions.UID; had == nil || *had == uid {
 		options.Preconditions.UID = &uid
-	} // else the object is already another than the client means
+	} // else the object was already replaced
 	options.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"}
 	return json.Marshal(options)
 }

@@ -9,10 +9,9 @@ import (
 
 const uuidSize = 36
 
-// Digest is 16 hexadecimal digits that are the same for bodies that differ only
-// in the UUIDs in them. Leader election and some controllers draw UUIDs outside of
-// anybody's control, and others (upstream's Job, its uncounted pods) write them in the
-// order of a Go map.
+// Digest returns 16 hexadecimal digits that are equal for bodies that differ only in the UUIDs
+// in them. Leader election and some controllers generate random UUIDs, and others (upstream's
+// Job controller, in uncountedTerminatedPods) write them in the order of a Go map.
 func Digest(body []byte) string {
 	h := fold(uint64(len(body)), 0)
 	done := 0 // hashed so far
@@ -34,8 +33,8 @@ func Digest(body []byte) string {
 	return fmt.Sprintf("%016x", add(h, body[done:]))
 }
 
-// add takes eight bytes at a time: every frame and body of a run goes through here,
-// and FNV, at one byte a multiplication, was half the cost of reading them.
+// add hashes eight bytes at a time: every frame and body of a run is hashed, and FNV, with a
+// multiplication for each byte, was half of the cost of reading them.
 func add(h uint64, b []byte) uint64 {
 	for ; len(b) >= 8; b = b[8:] {
 		h = fold(h, binary.LittleEndian.Uint64(b))
@@ -45,15 +44,15 @@ func add(h uint64, b []byte) uint64 {
 	return fold(fold(h, binary.LittleEndian.Uint64(last[:])), uint64(len(b)))
 }
 
-// fold multiplies to 128 bits and puts the halves together, so that every bit of
-// the word has a say in every bit of the hash. The constants are the first digits of
+// fold multiplies to 128 bits and combines the halves, so that every bit of the word
+// influences every bit of the hash. The constants are the first digits of
 // the golden ratio and of the square root of 2, made odd.
 func fold(h, word uint64) uint64 {
 	hi, lo := bits.Mul64(h^0x9e3779b97f4a7c15, word^0x6a09e667f3bcc909)
 	return hi ^ lo
 }
 
-// isUUID tells whether a UUID begins here: 8-4-4-4-12 hexadecimal digits.
+// isUUID reports whether b begins with a UUID: 8-4-4-4-12 hexadecimal digits.
 func isUUID(b []byte) bool {
 	if len(b) < uuidSize || b[8] != '-' || b[13] != '-' || b[18] != '-' || b[23] != '-' {
 		return false

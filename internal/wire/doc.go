@@ -1,14 +1,14 @@
-// Package wire takes the traffic of the Kubernetes API apart: requests into
-// [Call]s, watch streams into frames ([Splitter]) and frames into [Event]s; and it
-// makes the answers and frames by which faults of package fault are carried out.
+// Package wire reads the traffic of the Kubernetes API: it describes requests as [Call]s,
+// splits watch streams into frames ([Splitter]), describes frames as [Event]s, and encodes
+// the answers and frames that faults of package fault need.
 //
 // It reads JSON and protobuf as real clients and servers write them, and of every
-// object only its metadata: a frame costs microseconds. What it cannot read (YAML,
+// object only its metadata, so a frame takes microseconds. What it cannot read (YAML,
 // a resourceVersion that is not a number) leaves fields empty; it never panics.
 //
-// What it is not: it opens no connection, decides on no fault, and knows nothing of
-// virtual time or processes. simtest uses it in process, the fault proxy in front
+// It opens no connection, does not decide what a fault does (package fault/inject), and does
+// not depend on virtual time or processes. simtest uses it in process, internal/proxy in front
 // of a server.
 //
-// The floor is F2: it imports history, fault and k8s.io/apimachinery.
+// Floor: F2. Imports history, fault, fault/inject and k8s.io/apimachinery.
 package wire

@@ -8,7 +8,7 @@ import (
 
 var errProtobuf = errors.New("wire: the message is not well-formed protobuf")
 
-// encoding is how the objects of a body or stream are written.
+// encoding is the encoding of the objects of a body or stream.
 type encoding int
 
 const (
@@ -17,7 +17,7 @@ const (
 	cborEncoding
 )
 
-// encodingOf reads a Content-Type. An empty one is JSON, as the API server has it.
+// encodingOf reads a Content-Type. An empty one means JSON, as for the API server.
 func encodingOf(contentType string) (encoding, error) {
 	media, _, _ := strings.Cut(contentType, ";")
 	switch media := strings.TrimSpace(media); {
@@ -28,5 +28,5 @@ func encodingOf(contentType string) (encoding, error) {
 	case strings.EqualFold(media, "application/cbor"), strings.EqualFold(media, "application/cbor-seq"):
 		return cborEncoding, nil
 	}
-	return 0, fmt.Errorf("wire: content type %q is neither JSON nor Kubernetes protobuf nor CBOR; let the client accept one of them", contentType)
+	return 0, fmt.Errorf("wire: unsupported content type %q: want JSON, Kubernetes protobuf or CBOR", contentType)
 }

@@ -11,15 +11,14 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
-// Event is a watch frame in the words of the Kubernetes API.
+// Event describes a watch frame in terms of the Kubernetes API.
 type Event struct {
 	Type string // ADDED, MODIFIED, DELETED, BOOKMARK, ERROR
-	// Object has no Resource: a frame does not tell; the request of its stream does.
+	// Object has no Resource: only the request of the stream has it.
 	history.Object
-	// Revision is the resourceVersion of the object or bookmark; 0 if there is none.
+	// Revision is the resourceVersion of the object or bookmark; 0 if it is missing.
 	Revision int64
-	// InitialEnd marks the bookmark after which everything that existed when the
-	// watch began has been told.
+	// InitialEnd marks the bookmark that ends the initial events of a watch.
 	InitialEnd bool
 	// Code is the status code of an ERROR.
 	Code   int32
@@ -42,10 +41,10 @@ func DescribeEvent(contentType string, frame []byte) (e Event, err error) {
 		e.Type, o, err = jsonEvent(frame)
 	}
 	if err != nil {
-		return Event{}, fmt.Errorf("a watch frame of %d bytes: %w", len(frame), err)
+		return Event{}, fmt.Errorf("read watch frame of %d bytes: %w", len(frame), err)
 	}
 	if e.Type == "" {
-		return Event{}, fmt.Errorf("wire: a watch frame of %d bytes has no type", len(frame))
+		return Event{}, fmt.Errorf("read watch frame of %d bytes: the type is missing", len(frame))
 	}
 	e.Object, e.Revision = o.named(), o.revision()
 	e.InitialEnd = o.initialEnd && e.Type == "BOOKMARK"
@@ -54,8 +53,8 @@ func DescribeEvent(contentType string, frame []byte) (e Event, err error) {
 	return e, nil
 }
 
-// Item is the event as faults see it. initial says that the stream has not yet
-// told all that existed when it began.
+// Item describes the event for the matching with faults. initial says that the initial events
+// of the stream are not complete.
 func (e *Event) Item(actor, resource string, initial bool) fault.Item {
 	return fault.Item{
 		Class: fault.Event, Actor: actor, Resource: resource, Object: e.Key(), Type: e.Type,
@@ -94,7 +93,7 @@ func jsonEvent(frame []byte) (typ string, o object, err error) {
 // protobufEvent reads a length, a metav1.WatchEvent, and the RawExtension in it.
 func protobufEvent(frame []byte) (typ string, o object, err error) {
 	if len(frame) < lengthSize || int64(binary.BigEndian.Uint32(frame)) != int64(len(frame)-lengthSize) {
-		return "", o, errors.New("wire: its length is not the one it begins with")
+		return "", o, errors.New("wire: the length prefix does not match")
 	}
 	var raw []byte
 	var inner error
@@ -120,7 +119,7 @@ func protobufEvent(frame []byte) (typ string, o object, err error) {
 	return typ, o, err
 }
 
-// eventType saves the allocation of the names that all frames carry.
+// eventType returns the type without allocating the usual ones.
 func eventType(v []byte) string {
 	switch string(v) {
 	case "ADDED":

@@ -142,17 +142,17 @@ func TestOtherForms(t *testing.T) {
 	}
 }
 
-func TestEventsThatAreNone(t *testing.T) {
+func TestInvalidEvents(t *testing.T) {
 	for _, tc := range []struct{ contentType, frame, want string }{
 		{jsonType, ``, "well-formed JSON"},
 		{jsonType, `[]`, "well-formed JSON"},
 		{jsonType, `{"type":"ADDED","object":{"metadata":{"name":"a`, "well-formed JSON"},
-		{jsonType, `{}`, "has no type"},
+		{jsonType, `{}`, "the type is missing"},
 		{protobufType, "", "length"},
 		{protobufType, "\x00\x00\x00\x05ab", "length"},
 		{protobufType, "\x00\x00\x00\x01\xff", "well-formed protobuf"},
 		{"application/cbor-seq", "\xff", "CBOR"},
-		{"text/html; charset=utf-8", "", `"text/html; charset=utf-8" is neither`},
+		{"text/html; charset=utf-8", "", `unsupported content type "text/html; charset=utf-8"`},
 	} {
 		if _, err := wire.DescribeEvent(tc.contentType, []byte(tc.frame)); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s %q: got %v, want %q in it", tc.contentType, tc.frame, err, tc.want)
@@ -184,7 +184,7 @@ func TestAnswers(t *testing.T) {
 		{"conflict", wire.Conflict(c), apierrors.IsConflict, 409,
 			`Operation cannot be fulfilled on jobs.batch "j": the object has been modified; please apply your changes to the latest version and try again`},
 		{"throttled", wire.Throttled(1500 * time.Millisecond), apierrors.IsTooManyRequests, 429, "Too many requests, please try again later."},
-		{"internal error", wire.InternalError(c), apierrors.IsInternalError, 500, "Internal error occurred: a fault refused to update jobs.batch n/j"},
+		{"internal error", wire.InternalError(c), apierrors.IsInternalError, 500, "Internal error occurred: a fault rejected update jobs.batch n/j"},
 		{"expired", wire.Expired(), apierrors.IsResourceExpired, http.StatusGone, "The resourceVersion for the provided watch is too old."},
 	} {
 		o, _, err := scheme.Codecs.UniversalDeserializer().Decode(tc.answer.Body, nil, nil)

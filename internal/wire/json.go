@@ -9,9 +9,8 @@ import (
 
 var errJSON = errors.New("wire: the text is not well-formed JSON")
 
-// scan walks through a JSON text without decoding what nobody asks for. On text
-// that is well-formed it agrees with encoding/json; on other text it may or may
-// not return an error.
+// scan reads a JSON text and skips, without decoding, the values that are not asked for. On
+// well-formed text it agrees with encoding/json; on other text it may or may not return an error.
 type scan struct {
 	b []byte
 	i int
@@ -30,7 +29,7 @@ func (s *scan) space() byte {
 	return 0
 }
 
-// text reads a string. ok is false, and the value is skipped, when it is none.
+// text reads a string. If the value is not a string, it is skipped and ok is false.
 func (s *scan) text() (value []byte, ok bool, err error) {
 	if s.space() != '"' {
 		return nil, false, s.skip()

@@ -9,7 +9,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
-// object is what is read of an object, whatever its kind and encoding.
+// object contains the fields that are read of an object of any kind and encoding.
 type object struct {
 	kind, name, generateName, namespace, uid, resourceVersion string
 
@@ -18,15 +18,15 @@ type object struct {
 	precondition bool  // of DeleteOptions, or of an Eviction's
 }
 
-// names tells whether the object says which version of which object it is.
-func (o *object) names() bool { return o.resourceVersion != "" || o.uid != "" }
+// versioned reports whether the object has a resourceVersion or UID.
+func (o *object) versioned() bool { return o.resourceVersion != "" || o.uid != "" }
 
 func (o *object) named() history.Object {
 	return history.Object{Namespace: o.namespace, Name: o.name, UID: o.uid}
 }
 
-// revision is 0 when there is none or it is no number, as servers of other
-// people's APIs may have it.
+// revision returns the resourceVersion; 0 if it is missing or not a number, as aggregated API
+// servers may have it.
 func (o *object) revision() int64 {
 	n, err := strconv.ParseInt(o.resourceVersion, 10, 64)
 	if err != nil {
@@ -35,7 +35,7 @@ func (o *object) revision() int64 {
 	return n
 }
 
-// protobufMagic begins every object in protobuf.
+// protobufMagic is the prefix of every object in protobuf.
 var protobufMagic = []byte("k8s\x00")
 
 // readObject reads an object in any encoding.
@@ -105,7 +105,7 @@ func (o *object) scan(s *scan) error {
 	return err
 }
 
-// moreThanMetadata tells whether something outside the metadata of this kind matters.
+// moreThanMetadata reports whether fields outside the metadata of this kind are read.
 func moreThanMetadata(kind string) bool {
 	switch kind {
 	case "Status", "Table", "DeleteOptions", "Eviction":
@@ -114,7 +114,7 @@ func moreThanMetadata(kind string) bool {
 	return false
 }
 
-// scanRow reads the object that a row of a Table tells of.
+// scanRow reads the object of a row of a Table.
 func (o *object) scanRow(s *scan) error {
 	return s.object(func(key []byte) (bool, error) {
 		if string(key) != "object" {
@@ -171,7 +171,7 @@ func (o *object) scanPreconditions(s *scan) error {
 	})
 }
 
-// set reads a string into a field, which keeps its value if it is no string.
+// set reads a string into a field; the field is unchanged if the value is not a string.
 func (s *scan) set(field *string) error {
 	value, ok, err := s.text()
 	if ok {

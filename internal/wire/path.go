@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// DescribePath reads what the path of a request tells: its Verb, Resource,
-// Subresource, Namespace and Name, so far as they do not stand in query or body.
-// What stands before /api or /apis, as a proxy's prefix may, is left out.
+// DescribePath reads the path of a request: its Verb, Resource, Subresource, Namespace and
+// Name, as far as they do not depend on query or body. A prefix before /api or /apis, such as
+// that of a proxy, is ignored.
 func DescribePath(method, path string) Call {
 	var c Call
 	api, apis := strings.Index(path, "/api/"), strings.Index(path, "/apis/")
@@ -56,7 +56,7 @@ func (c *Call) setPath(method, path string) {
 	if c.Name == "" {
 		switch verb {
 		case "get":
-			verb = "list" // or watch; the query tells
+			verb = "list" // or watch, which depends on the query
 		case "delete":
 			verb = "deletecollection"
 		}
@@ -64,7 +64,7 @@ func (c *Call) setPath(method, path string) {
 	c.Verb = verb
 }
 
-// cutVersion takes /api/v1/ or /apis/GROUP/VERSION/ off a path.
+// cutVersion removes /api/v1/ or /apis/GROUP/VERSION/ from a path.
 func cutVersion(path string) (rest, group string, ok bool) {
 	path = strings.Trim(path, "/")
 	root, rest, _ := strings.Cut(path, "/")
@@ -91,8 +91,8 @@ func methodVerb(method string) string {
 	return strings.ToLower(method) // patch, delete
 }
 
-// how are the parameters that say how an answer is to be sent, and those that
-// have a field of their own.
+// how are the parameters that say how an answer is sent, and those that have their own field
+// in Call.
 var how = []string{"allowWatchBookmarks", "pretty", "resourceVersion", "timeout", "timeoutSeconds", "watch"}
 
 // setQuery reads the parameters; the path must have been read.

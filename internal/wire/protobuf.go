@@ -30,8 +30,7 @@ func readProtobuf(body []byte) (o object, err error) {
 	return o, o.message(raw)
 }
 
-// message reads the object itself. All kinds have their metadata in field 1,
-// but for those that have none.
+// message reads the object itself. All kinds with metadata have it in field 1.
 func (o *object) message(raw []byte) error {
 	var inner error
 	keep := func(err error) {
@@ -116,8 +115,8 @@ func (o *object) preconditions(v []byte) error {
 	})
 }
 
-// fields calls field with each field of a protobuf message: the bytes of those
-// that have bytes, the number of those that are varints.
+// fields calls field with each field of a protobuf message: with its bytes, or with its
+// number if it is a varint.
 func fields(message []byte, field func(n protowire.Number, v []byte, number uint64)) error {
 	for len(message) > 0 {
 		n, typ, size := protowire.ConsumeTag(message)

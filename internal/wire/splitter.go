@@ -5,16 +5,16 @@ import (
 	"fmt"
 )
 
-// MaxFrame is the largest frame in bytes: far above what etcd takes.
+// MaxFrame is the largest frame in bytes: far above what etcd accepts.
 const MaxFrame = 64 << 20
 
 const lengthSize = 4 // of a protobuf frame, big-endian, before it
 
-// Splitter takes a watch stream apart into frames, however its bytes arrive. It is
-// not safe for use by several goroutines.
+// Splitter splits a watch stream into frames, however its bytes arrive. It is not safe for
+// concurrent use.
 type Splitter struct {
 	encoding encoding
-	buf      []byte // of the frame that is not yet whole
+	buf      []byte // of the frame that is not yet complete
 	frames   [][]byte
 	err      error
 
@@ -23,7 +23,7 @@ type Splitter struct {
 	quoted, escape bool
 }
 
-// NewSplitter makes a splitter for a stream of this Content-Type.
+// NewSplitter returns a splitter for a stream of this Content-Type.
 func NewSplitter(contentType string) (*Splitter, error) {
 	encoding, err := encodingOf(contentType)
 	if err != nil {
@@ -32,9 +32,8 @@ func NewSplitter(contentType string) (*Splitter, error) {
 	return &Splitter{encoding: encoding}, nil
 }
 
-// Write takes the next bytes of the stream. After an error the stream makes no
-// sense any more, and every further Write returns it; whole frames from before can
-// still be had.
+// Write appends the next bytes of the stream. After an error the rest of the stream cannot be
+// read, and every further Write returns the error; Next still returns the frames before it.
 func (s *Splitter) Write(p []byte) (int, error) {
 	if s.err != nil {
 		return 0, s.err
@@ -53,9 +52,8 @@ func (s *Splitter) Write(p []byte) (int, error) {
 	return n - len(p), s.err
 }
 
-// Next returns the oldest frame not yet returned, with its delimiters: writing the
-// frames to a client one after another is writing the stream. A JSON frame ends
-// with exactly one newline. The frame is the caller's.
+// Next returns the oldest frame not yet returned, with its delimiters: all frames together are
+// the stream. A JSON frame ends with exactly one newline. The caller owns the frame.
 func (s *Splitter) Next() (frame []byte, ok bool) {
 	if len(s.frames) == 0 {
 		return nil, false
@@ -66,11 +64,11 @@ func (s *Splitter) Next() (frame []byte, ok bool) {
 	return frame, true
 }
 
-// Unfinished is the number of bytes of a frame whose end has not arrived. At the
-// end of a stream it says whether the stream was cut in the middle of one.
+// Unfinished is the number of bytes of an incomplete frame. At the end of a stream it says
+// whether the stream ended in the middle of a frame.
 func (s *Splitter) Unfinished() int { return len(s.buf) }
 
-// json takes bytes up to the end of a frame.
+// json appends bytes up to the end of a frame.
 func (s *Splitter) json(p []byte) (rest []byte) {
 	if len(s.buf) == 0 {
 		for len(p) > 0 && (p[0] == '\n' || p[0] == ' ' || p[0] == '\r' || p[0] == '\t') {
@@ -80,7 +78,7 @@ func (s *Splitter) json(p []byte) (rest []byte) {
 			return nil
 		}
 		if p[0] != '{' {
-			s.err = fmt.Errorf("wire: a watch frame begins with %q, not with {: the stream is not JSON frames", p[0])
+			s.err = fmt.Errorf("wire: watch frame begins with %q: want {; the stream does not consist of JSON frames", p[0])
 			return p
 		}
 	}
@@ -96,7 +94,7 @@ func (s *Splitter) json(p []byte) (rest []byte) {
 	return p[end:]
 }
 
-// endOfValue finds where the object ends that began at depth 0.
+// endOfValue finds the end of the object that began at depth 0.
 func (s *Splitter) endOfValue(p []byte) (end int, whole bool) {
 	for i, c := range p {
 		switch {
@@ -118,7 +116,7 @@ func (s *Splitter) endOfValue(p []byte) (end int, whole bool) {
 	return len(p), false
 }
 
-// protobuf takes bytes up to the end of a frame, or of the length before it.
+// protobuf appends bytes up to the end of a frame, or of the length before it.
 func (s *Splitter) protobuf(p []byte) (rest []byte) {
 	if missing := lengthSize - len(s.buf); missing > 0 {
 		n := min(missing, len(p))
@@ -145,11 +143,11 @@ func (s *Splitter) emit(tail ...byte) {
 	frame := make([]byte, 0, len(s.buf)+len(tail))
 	s.frames = append(s.frames, append(append(frame, s.buf...), tail...))
 	if cap(s.buf) > 1<<20 {
-		s.buf = nil // one large frame shall not be kept for the life of the stream
+		s.buf = nil // do not keep one large frame for the life of the stream
 	}
 	s.buf = s.buf[:0]
 }
 
 func tooLong(size string) error {
-	return fmt.Errorf("wire: a watch frame of %s bytes, and the limit is %d: the stream is not what its content type says, or an object is too large", size, MaxFrame)
+	return fmt.Errorf("wire: watch frame of %s bytes: the limit is %d; the stream does not have its content type, or an object is too large", size, MaxFrame)
 }

@@ -64,16 +64,16 @@ func TestSplitterJSON(t *testing.T) {
 	}
 }
 
-func TestSplitterRefuses(t *testing.T) {
+func TestSplitterRejects(t *testing.T) {
 	huge := binary.BigEndian.AppendUint32(nil, wire.MaxFrame+1)
 	for _, tc := range []struct {
 		contentType string
 		stream      []byte
 		want        string
 	}{
-		{jsonType, []byte("{}\nupgrade"), `begins with 'u', not with {`},
-		{protoStream, huge, "67108865 bytes, and the limit is 67108864"},
-		{protoStream, []byte(`{"type":"ADDED"}`), "not what its content type says"},
+		{jsonType, []byte("{}\nupgrade"), `begins with 'u': want {`},
+		{protoStream, huge, "67108865 bytes: the limit is 67108864"},
+		{protoStream, []byte(`{"type":"ADDED"}`), "does not have its content type"},
 	} {
 		s, err := wire.NewSplitter(tc.contentType)
 		if err != nil {

@@ -92,7 +92,7 @@ const (
 	KindDelete    Kind = "delete"
 	KindEvict     Kind = "evict"
 	KindLabel     Kind = "label"
-	KindFinalizer Kind = "finalizer" // adds ForeignFinalizer for a while
+	KindFinalizer Kind = "finalizer" // adds InterferenceFinalizer for a while
 
 	// KindLoseEvent loses the nth event of a stream (etcd #17529, #18089, #19179);
 	// KindRepeatEvent delivers it twice (etcd #17247).
@@ -104,8 +104,8 @@ const (
 	KindTimeTravel Kind = "time-travel"
 )
 
-// ForeignFinalizer is the finalizer of another owner that KindFinalizer adds.
-const ForeignFinalizer = "rehearse-k8s.github.io/somebody-else"
+// InterferenceFinalizer is the finalizer of another owner that KindFinalizer adds.
+const InterferenceFinalizer = "rehearse-k8s.github.io/somebody-else"
 
 // Class is what faults of a kind act on.
 type Class int

@@ -60,12 +60,12 @@ func (w *World) setFinalizer(f fault.Fault, o history.Object, target string, the
 	}
 	finalizers := []string{}
 	for _, have := range u.GetFinalizers() {
-		if have != fault.ForeignFinalizer {
+		if have != fault.InterferenceFinalizer {
 			finalizers = append(finalizers, have)
 		}
 	}
 	if there {
-		finalizers = append(finalizers, fault.ForeignFinalizer)
+		finalizers = append(finalizers, fault.InterferenceFinalizer)
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"finalizers": finalizers}})
 	if err != nil {

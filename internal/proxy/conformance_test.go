@@ -116,7 +116,7 @@ func interfere(t *testing.T, f fault.Fault, o history.Object) {
 	case fault.KindLabel:
 		err = patch(`{"metadata":{"labels":{"rehearse-k8s.github.io/touched":"yes"}}}`)
 	case fault.KindFinalizer:
-		err = patch(`{"metadata":{"finalizers":["` + fault.ForeignFinalizer + `"]}}`)
+		err = patch(`{"metadata":{"finalizers":["` + fault.InterferenceFinalizer + `"]}}`)
 		t.Cleanup(func() { _ = patchFinalizers(o) })
 	}
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/proxy"
 )
 
-// whoAmI is who the server takes a client for.
+// whoAmI returns the user and groups that the server sees.
 func whoAmI(t *testing.T, client kubernetes.Interface) (string, []string, error) {
 	t.Helper()
 	review, err := client.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
@@ -29,8 +29,8 @@ func whoAmI(t *testing.T, client kubernetes.Interface) (string, []string, error)
 	return review.Status.UserInfo.Username, review.Status.UserInfo.Groups, nil
 }
 
-// TestIdentity: who a client is survives, whether it shows a certificate or a token, during
-// a run and without one; and nobody becomes somebody else.
+// TestIdentity: a client keeps its user, with a certificate or a token, during a run and without
+// one; and no client becomes another user.
 func TestIdentity(t *testing.T) {
 	p := newProxy(t)
 	alice, err := user("alice", "team")
@@ -44,48 +44,48 @@ func TestIdentity(t *testing.T) {
 	must(t, err)
 	robot := rest.AnonymousClientConfig(admin)
 	robot.BearerToken = token.Status.Token
-	door, err := p.Listen("alice", alice)
+	listener, err := p.Listen("alice", alice)
 	must(t, err)
-	t.Cleanup(func() { must(t, door.Close()) })
+	t.Cleanup(func() { must(t, listener.Close()) })
 	withCertificateOf := func(who *rest.Config) *rest.Config {
-		c := door.Config()
+		c := listener.Config()
 		c.CertData, c.KeyData = who.CertData, who.KeyData
 		return c
 	}
-	impersonating := door.Config()
+	impersonating := listener.Config()
 	impersonating.Impersonate.UserName = "root"
 	boss, err := user("boss", "system:masters")
 	must(t, err)
-	bossDoor, err := p.Listen("boss", boss)
+	bossListener, err := p.Listen("boss", boss)
 	must(t, err)
-	t.Cleanup(func() { must(t, bossDoor.Close()) })
-	asJane := bossDoor.Config()
+	t.Cleanup(func() { must(t, bossListener.Close()) })
+	asJane := bossListener.Config()
 	asJane.Impersonate = rest.ImpersonationConfig{UserName: "jane", Groups: []string{"visitors"}, Extra: map[string][]string{"example.com/why": {"a look"}}}
-	asAccount := bossDoor.Config()
+	asAccount := bossListener.Config()
 	asAccount.Impersonate.UserName = "system:serviceaccount:" + ns + ":robot"
-	robotsDoor, err := p.Listen("robot", robot)
+	robotsListener, err := p.Listen("robot", robot)
 	must(t, err)
-	t.Cleanup(func() { must(t, robotsDoor.Close()) })
+	t.Cleanup(func() { must(t, robotsListener.Close()) })
 
 	check := func(t *testing.T) {
 		for name, c := range map[string]struct {
 			config     *rest.Config
 			user, with string
-			refused    func(error) bool
+			rejected   func(error) bool
 		}{
-			"a certificate":               {config: door.Config(), user: "alice", with: "team"},
-			"a token":                     {config: robotsDoor.Config(), user: "system:serviceaccount:" + ns + ":robot", with: "system:serviceaccounts"},
-			"somebody else's certificate": {config: withCertificateOf(bob), refused: apierrors.IsUnauthorized},
-			"nothing":                     {config: rest.AnonymousClientConfig(door.Config()), refused: apierrors.IsUnauthorized},
-			"impersonation by anybody":    {config: impersonating, refused: apierrors.IsForbidden},
-			"impersonation by who may":    {config: asJane, user: "jane", with: "visitors"},
-			"and of an account":           {config: asAccount, user: "system:serviceaccount:" + ns + ":robot", with: "system:serviceaccounts"},
+			"a certificate":                    {config: listener.Config(), user: "alice", with: "team"},
+			"a token":                          {config: robotsListener.Config(), user: "system:serviceaccount:" + ns + ":robot", with: "system:serviceaccounts"},
+			"another user's certificate":       {config: withCertificateOf(bob), rejected: apierrors.IsUnauthorized},
+			"nothing":                          {config: rest.AnonymousClientConfig(listener.Config()), rejected: apierrors.IsUnauthorized},
+			"impersonation without permission": {config: impersonating, rejected: apierrors.IsForbidden},
+			"impersonation with permission":    {config: asJane, user: "jane", with: "visitors"},
+			"and of an account":                {config: asAccount, user: "system:serviceaccount:" + ns + ":robot", with: "system:serviceaccounts"},
 		} {
 			client, err := kubernetes.NewForConfig(c.config)
 			must(t, err)
 			is, groups, err := whoAmI(t, client)
-			if c.refused != nil {
-				if !c.refused(err) {
+			if c.rejected != nil {
+				if !c.rejected(err) {
 					t.Errorf("%s: %q, %v", name, is, err)
 				}
 				continue
@@ -100,23 +100,23 @@ func TestIdentity(t *testing.T) {
 	t.Run("in a run", check)
 }
 
-// TestRefusedEarly: a server that refuses a client does not read what it sends. The client
-// then sends no more of it, and hears the whole answer.
-func TestRefusedEarly(t *testing.T) {
+// TestEarlyRejection: a server that rejects a client does not read its body. The client then stops
+// sending, and receives the whole answer.
+func TestEarlyRejection(t *testing.T) {
 	p := newProxy(t)
-	d, err := p.Listen("nobody", rest.AnonymousClientConfig(admin))
+	d, err := p.Listen("anonymous", rest.AnonymousClientConfig(admin))
 	must(t, err)
 	t.Cleanup(func() { must(t, d.Close()) })
-	nobody, err := rest.HTTPClientFor(d.Config())
+	client, err := rest.HTTPClientFor(d.Config())
 	must(t, err)
-	nobody.Timeout = 10 * time.Second
+	client.Timeout = 10 * time.Second
 	body, send := io.Pipe()
 	slowly := time.AfterFunc(200*time.Millisecond, func() {
-		_, _ = send.Write([]byte(`{}`)) // who has heard the answer does not want it
+		_, _ = send.Write([]byte(`{}`)) // a client that has the answer does not send it
 		_ = send.Close()
 	})
 	defer slowly.Stop()
-	resp, err := nobody.Post(d.URL()+"/api/v1/namespaces", "application/json", body)
+	resp, err := client.Post(d.URL()+"/api/v1/namespaces", "application/json", body)
 	must(t, err)
 	defer resp.Body.Close() //nolint:errcheck // it is read
 	if _, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusUnauthorized {
@@ -124,7 +124,7 @@ func TestRefusedEarly(t *testing.T) {
 	}
 }
 
-// TestKubeconfig: the file leads through the door, as the same user, to the namespace.
+// TestKubeconfig: the file has the address of the listener, the same user, and the namespace.
 func TestKubeconfig(t *testing.T) {
 	p := newProxy(t)
 	alice, err := user("alice")
@@ -151,8 +151,8 @@ func TestKubeconfig(t *testing.T) {
 	}
 }
 
-// TestImpersonationHeaders: headers that the API server ignores do not make a client the proxy's
-// own user, nor do those that it removes on the way.
+// TestImpersonationHeaders: a client does not become the proxy's own user by headers that the API
+// server ignores, or that are removed on the way.
 func TestImpersonationHeaders(t *testing.T) {
 	p := newProxy(t)
 	alice, err := user("alice")
@@ -167,10 +167,10 @@ func TestImpersonationHeaders(t *testing.T) {
 	t.Cleanup(func() { must(t, bosses.Close()) })
 	check := func(t *testing.T) {
 		for name, c := range map[string]struct {
-			door   *proxy.Listener
-			header http.Header
-			code   int
-			says   string
+			listener *proxy.Listener
+			header   http.Header
+			code     int
+			says     string
 		}{
 			"nothing":             {d, nil, 403, `User \"alice\" cannot list resource \"secrets\"`},
 			"an empty user":       {d, http.Header{"Impersonate-User": {""}}, 400, "header Impersonate-User: is empty"},
@@ -191,11 +191,11 @@ func TestImpersonationHeaders(t *testing.T) {
 			"of a master":         {bosses, http.Header{"Impersonate-User": {"jane"}, "Impersonate-Uid": {"1"}}, 403, `User \"jane\" cannot list`},
 			"of a master, listed": {bosses, http.Header{"Impersonate-User": {"jane"}, "Connection": {"Impersonate-User"}}, 403, `User \"jane\" cannot list`},
 		} {
-			config := c.door.Config()
+			config := c.listener.Config()
 			config.NextProtos = []string{"http/1.1"} // which has headers of a connection
 			client, err := rest.HTTPClientFor(config)
 			must(t, err)
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.door.URL()+"/api/v1/secrets", http.NoBody)
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.listener.URL()+"/api/v1/secrets", http.NoBody)
 			must(t, err)
 			maps.Copy(r.Header, c.header)
 			resp, err := client.Do(r)

@@ -67,7 +67,7 @@ func run(m *testing.M, code *int) error {
 	return nil
 }
 
-// user is a client with a certificate of its own.
+// user returns the configuration of a client with its own certificate.
 func user(name string, groups ...string) (*rest.Config, error) {
 	cert, key, err := server.ClientCertificate(name, groups...)
 	return &rest.Config{
@@ -76,7 +76,7 @@ func user(name string, groups ...string) (*rest.Config, error) {
 	}, err
 }
 
-// through is a client behind a door of its own.
+// through returns a client with its own listener.
 func through(t *testing.T, p *proxy.Proxy, name string, as *rest.Config) kubernetes.Interface {
 	t.Helper()
 	d, err := p.Listen(name, as)
@@ -94,7 +94,7 @@ func newProxy(t *testing.T) *proxy.Proxy {
 	return p
 }
 
-// begin begins a run with faults in text form; the record comes with its end.
+// begin begins a run with faults in text form.
 func begin(t *testing.T, p *proxy.Proxy, hooks proxy.Hooks, texts ...string) *proxy.Run {
 	t.Helper()
 	var faults []fault.Fault
@@ -109,13 +109,13 @@ func begin(t *testing.T, p *proxy.Proxy, hooks proxy.Hooks, texts ...string) *pr
 	return r
 }
 
-// acted waits until every fault of a run has met what it acts on.
+// acted waits until every fault of a run has acted.
 func acted(t *testing.T, r *proxy.Run) {
 	t.Helper()
 	late := time.Now().Add(10 * time.Second)
 	for len(r.Unmet()) > 0 {
 		if time.Now().After(late) {
-			t.Fatalf("not met: %v", r.Unmet())
+			t.Fatalf("faults that have not acted: %v", r.Unmet())
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -128,7 +128,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// namespace is a new one for the test.
+// namespace creates a namespace for the test.
 func namespace(t *testing.T) string {
 	t.Helper()
 	ns, err := direct.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "proxy-"}}, metav1.CreateOptions{})
@@ -140,25 +140,25 @@ func configMap(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-// events are what a watch tells, as "ADDED name", until it has told n or ended.
-func events(t *testing.T, w watch.Interface, n int) (told []string) {
+// events returns n events of a watch, as "ADDED name", or those until its end.
+func events(t *testing.T, w watch.Interface, n int) (seen []string) {
 	t.Helper()
 	late := time.NewTimer(10 * time.Second)
 	defer late.Stop()
-	for len(told) < n {
+	for len(seen) < n {
 		select {
 		case <-late.C:
-			t.Fatalf("told so far: %q", told)
+			t.Fatalf("observed so far: %q", seen)
 		case e, ok := <-w.ResultChan():
 			if !ok {
-				return append(told, "end")
+				return append(seen, "end")
 			}
 			o, ok := e.Object.(metav1.Object)
 			if !ok {
 				t.Fatalf("%s of %T", e.Type, e.Object)
 			}
-			told = append(told, string(e.Type)+" "+o.GetName())
+			seen = append(seen, string(e.Type)+" "+o.GetName())
 		}
 	}
-	return told
+	return seen
 }

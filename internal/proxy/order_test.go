@@ -8,8 +8,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
-// TestOrder: writes stand in the order of their revisions, not in that in which they were
-// sent; who heard of one stands after it, and names it as a cause.
+// TestOrder: writes are in the order of their revisions, not of their requests; the event of a
+// write comes after it, and has it as a cause.
 func TestOrder(t *testing.T) {
 	r := &Run{plan: fault.NewPlan(nil), known: map[string]revisions{}, wrote: map[int64]int{}, newestDelivered: map[watch]int64{}}
 	write := func(name string) history.Step {
@@ -41,6 +41,6 @@ func TestOrder(t *testing.T) {
 		t.Errorf("causes %d and %d", a, b)
 	}
 	if again := r.Record(); again != record {
-		t.Error("another record, though nothing has happened")
+		t.Error("another record without another step")
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/proxy"
 )
 
-// TestUntil: events of one kind are held until those of another one have passed them, and
-// not until any other time. Nothing is quiet for so long before.
+// TestUntil: events of one resource are held until those of another one have been delivered, and
+// not longer.
 func TestUntil(t *testing.T) {
 	p := newProxy(t)
 	c := through(t, p, "c", admin)
@@ -40,7 +40,7 @@ func TestUntil(t *testing.T) {
 	}
 }
 
-// TestLongest: a hold until nothing happens is over one day though something always does.
+// TestLongest: a hold that ends when nothing happens also ends if something always happens.
 func TestLongest(t *testing.T) {
 	p := newProxy(t)
 	c := through(t, p, "c", admin)
@@ -60,7 +60,7 @@ func TestLongest(t *testing.T) {
 			}
 			return
 		case <-late.C:
-			t.Fatal("it is held for good")
+			t.Fatal("it is held forever")
 		default:
 			_, err := c.CoreV1().ConfigMaps(ns).Get(t.Context(), "a", metav1.GetOptions{})
 			must(t, err)

@@ -15,10 +15,10 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/proxy"
 )
 
-// mine leaves out what the cluster makes by itself.
+// mine leaves out what the cluster creates by itself.
 var mine = metav1.ListOptions{FieldSelector: "metadata.name!=kube-root-ca.crt"}
 
-// follow begins a watch from now.
+// follow starts a watch from now.
 func follow(t *testing.T, c kubernetes.Interface, ns string) watch.Interface {
 	t.Helper()
 	list, err := direct.CoreV1().ConfigMaps(ns).List(t.Context(), metav1.ListOptions{})
@@ -38,8 +38,8 @@ func clients(t *testing.T, p *proxy.Proxy) map[string]kubernetes.Interface {
 	return map[string]kubernetes.Interface{"json": through(t, p, "json", admin), "protobuf": through(t, p, "protobuf", binary)}
 }
 
-// TestLag holds the second event until two more writes: it and what follows come then, in
-// order, and other clients' streams go on meanwhile.
+// TestLag holds the second event until two more writes: then it and the following events are
+// delivered in order. The streams of other clients continue meanwhile.
 func TestLag(t *testing.T) {
 	p := newProxy(t)
 	for name, c := range clients(t, p) {
@@ -49,8 +49,8 @@ func TestLag(t *testing.T) {
 		late, prompt := follow(t, c, ns), follow(t, other, ns)
 		must(t, create(t.Context(), other, ns, "a"))
 		must(t, create(t.Context(), other, ns, "b"))
-		if told := events(t, late, 1); !slices.Equal(told, []string{"ADDED a"}) {
-			t.Errorf("%s: told %q", name, told)
+		if seen := events(t, late, 1); !slices.Equal(seen, []string{"ADDED a"}) {
+			t.Errorf("%s: observed %q", name, seen)
 		}
 		must(t, create(t.Context(), other, ns, "c"))
 		_ = events(t, prompt, 3)
@@ -60,8 +60,8 @@ func TestLag(t *testing.T) {
 		default:
 		}
 		must(t, create(t.Context(), other, ns, "d"))
-		if told := events(t, late, 3); !slices.Equal(told, []string{"ADDED b", "ADDED c", "ADDED d"}) {
-			t.Errorf("%s: told %q", name, told)
+		if seen := events(t, late, 3); !slices.Equal(seen, []string{"ADDED b", "ADDED c", "ADDED d"}) {
+			t.Errorf("%s: observed %q", name, seen)
 		}
 		late.Stop()
 		prompt.Stop()
@@ -78,7 +78,7 @@ func TestLag(t *testing.T) {
 	}
 }
 
-// framesOf are the events of an object that a record has.
+// framesOf returns the events of an object in a record.
 func framesOf(run *history.Run, name string) (frames []history.Step) {
 	for _, s := range run.Steps {
 		if s.Kind == history.Frame && s.Name == name {
@@ -88,23 +88,23 @@ func framesOf(run *history.Run, name string) (frames []history.Step) {
 	return frames
 }
 
-// TestUntilQuiet: a hold without an end is over when nothing else happens.
+// TestUntilQuiet: a hold without a limit ends when nothing else happens.
 func TestUntilQuiet(t *testing.T) {
 	p := newProxy(t)
 	c, ns := through(t, p, "c", admin), namespace(t)
 	r := begin(t, p, proxy.Hooks{}, fault.Fault{Kind: fault.KindLag, Actor: "c", Resource: "configmaps"}.String())
 	w := follow(t, c, ns)
 	must(t, create(t.Context(), c, ns, "a"))
-	if told := events(t, w, 1); told[0] != "ADDED a" {
-		t.Errorf("told %q", told)
+	if seen := events(t, w, 1); seen[0] != "ADDED a" {
+		t.Errorf("observed %q", seen)
 	}
 	if frames := framesOf(r.End(), "a"); len(frames) != 1 || frames[0].Fault == "" || frames[0].At < proxy.Quiet {
 		t.Errorf("it was not held: %+v", frames)
 	}
 }
 
-// TestRelist: what was held is gone, the watch ends, and the next from a revision is told
-// that it has expired, once.
+// TestRelist: the held events are lost, the watch ends, and the next watch from a revision is
+// answered that it has expired, once.
 func TestRelist(t *testing.T) {
 	p := newProxy(t)
 	for name, c := range clients(t, p) {
@@ -113,8 +113,8 @@ func TestRelist(t *testing.T) {
 		w := follow(t, c, ns)
 		must(t, create(t.Context(), c, ns, "a"))
 		must(t, create(t.Context(), c, ns, "b"))
-		if told := events(t, w, 1); told[0] != "end" {
-			t.Errorf("%s: told %q", name, told)
+		if seen := events(t, w, 1); seen[0] != "end" {
+			t.Errorf("%s: observed %q", name, seen)
 		}
 		o := mine
 		o.ResourceVersion = "1"
@@ -123,15 +123,15 @@ func TestRelist(t *testing.T) {
 		}
 		w = follow(t, c, ns)
 		must(t, create(t.Context(), c, ns, "c"))
-		if told := events(t, w, 1); told[0] != "ADDED c" {
-			t.Errorf("%s: told %q", name, told)
+		if seen := events(t, w, 1); seen[0] != "ADDED c" {
+			t.Errorf("%s: observed %q", name, seen)
 		}
 		w.Stop()
 		r.End()
 	}
 }
 
-// TestStreamsAltered: a watch that is cut, an event that is lost, one that comes twice.
+// TestStreamsAltered: a watch that ends, an event that is lost, one that is delivered twice.
 func TestStreamsAltered(t *testing.T) {
 	for kind, want := range map[fault.Kind][]string{
 		fault.KindDisconnect:  {"ADDED a", "end"},
@@ -145,13 +145,13 @@ func TestStreamsAltered(t *testing.T) {
 		for _, name := range []string{"a", "b", "c"} {
 			must(t, create(t.Context(), c, ns, name))
 		}
-		if told := events(t, w, len(want)); !slices.Equal(told, want) {
-			t.Errorf("%s: told %q, want %q", kind, told, want)
+		if seen := events(t, w, len(want)); !slices.Equal(seen, want) {
+			t.Errorf("%s: observed %q, want %q", kind, seen, want)
 		}
 	}
 }
 
-// TestEndOfRun: what is held when a run ends arrives, and the next run knows nothing of it.
+// TestEndOfRun: what is held at the end of a run is delivered, and the next run is not affected.
 func TestEndOfRun(t *testing.T) {
 	p := newProxy(t)
 	c, ns := through(t, p, "c", admin), namespace(t)
@@ -165,12 +165,12 @@ func TestEndOfRun(t *testing.T) {
 	if frames := framesOf(r.End(), "a"); len(frames) != 0 {
 		t.Errorf("it was not held: %+v", frames)
 	}
-	if told := events(t, w, 1); told[0] != "ADDED a" {
-		t.Errorf("told %q", told)
+	if seen := events(t, w, 1); seen[0] != "ADDED a" {
+		t.Errorf("observed %q", seen)
 	}
 	begin(t, p, proxy.Hooks{})
 	must(t, create(t.Context(), c, ns, "b"))
-	if told := events(t, w, 1); told[0] != "ADDED b" {
-		t.Errorf("told %q", told)
+	if seen := events(t, w, 1); seen[0] != "ADDED b" {
+		t.Errorf("observed %q", seen)
 	}
 }

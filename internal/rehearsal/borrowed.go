@@ -70,7 +70,7 @@ func newBorrowed(a *Arena) *borrowed {
 	g := &borrowed{
 		limit: flowcontrol.NewTokenBucketRateLimiter(qps, max(1, int(2*qps))),
 		arena: a, mirror: newMirror(time.Now), namespaces: map[string]bool{},
-		touched: map[string][]write{}, created: newCreated(), finalizers: map[string]bool{fault.ForeignFinalizer: true},
+		touched: map[string][]write{}, created: newCreated(), finalizers: map[string]bool{fault.InterferenceFinalizer: true},
 	}
 	for _, ns := range a.o.Scenario.Namespaces() {
 		g.namespaces[ns] = true
@@ -126,20 +126,20 @@ func (g *borrowed) clearFinalizers(ctx context.Context) error {
 	}
 	cleared := false
 	for _, key := range slices.Sorted(maps.Keys(held)) {
-		if !bytes.Contains(held[key].Value, []byte(fault.ForeignFinalizer)) {
+		if !bytes.Contains(held[key].Value, []byte(fault.InterferenceFinalizer)) {
 			continue
 		}
 		o, err := objectOf(held[key])
 		if err != nil {
 			return err
 		}
-		if !slices.Contains(o.GetFinalizers(), fault.ForeignFinalizer) {
+		if !slices.Contains(o.GetFinalizers(), fault.InterferenceFinalizer) {
 			continue
 		}
 		resource, _ := g.mirror.ResourceOf(key)
 		to := resourceIn(g.client, g.mirror.version(resource), o.GetNamespace() != "", o.GetNamespace())
 		if err := setFinalizer(ctx, to, o.GetName(), o.GetUID(), false); err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("remove finalizer %s, which an earlier rehearsal left, from %s %s: %w", fault.ForeignFinalizer, resource, o.GetName(), err)
+			return fmt.Errorf("remove finalizer %s, which an earlier rehearsal left, from %s %s: %w", fault.InterferenceFinalizer, resource, o.GetName(), err)
 		}
 		cleared = true
 	}

@@ -471,9 +471,9 @@ func checkPrivate(t *testing.T, run *history.Run) {
 func TestLeftFinalizer(t *testing.T) {
 	t.Setenv("LIVE_TEST_CLIENT", "yes")
 	config, client := somebodys(t)
-	left := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "left", Finalizers: []string{fault.ForeignFinalizer, "their.example.com/f"}}}
+	left := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "left", Finalizers: []string{fault.InterferenceFinalizer, "their.example.com/f"}}}
 	create(t, client.CoreV1().ConfigMaps("elsewhere").Create, left)
-	going := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "going", Finalizers: []string{fault.ForeignFinalizer}}}
+	going := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "going", Finalizers: []string{fault.InterferenceFinalizer}}}
 	create(t, client.CoreV1().ConfigMaps("default").Create, going)
 	if err := client.CoreV1().ConfigMaps("default").Delete(t.Context(), "going", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)

@@ -171,12 +171,12 @@ func setFinalizer(ctx context.Context, to dynamic.ResourceInterface, name string
 		if u, err = to.Get(ctx, name, metav1.GetOptions{}); err != nil {
 			return err
 		}
-		if uid != "" && u.GetUID() != uid || slices.Contains(u.GetFinalizers(), fault.ForeignFinalizer) == there {
+		if uid != "" && u.GetUID() != uid || slices.Contains(u.GetFinalizers(), fault.InterferenceFinalizer) == there {
 			return nil
 		}
-		finalizers := slices.DeleteFunc(u.GetFinalizers(), func(f string) bool { return f == fault.ForeignFinalizer })
+		finalizers := slices.DeleteFunc(u.GetFinalizers(), func(f string) bool { return f == fault.InterferenceFinalizer })
 		if there {
-			finalizers = append(finalizers, fault.ForeignFinalizer)
+			finalizers = append(finalizers, fault.InterferenceFinalizer)
 		}
 		patch := metadataPatch(uid, map[string]any{"finalizers": append([]string{}, finalizers...), "resourceVersion": u.GetResourceVersion()})
 		if _, err = to.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}); !apierrors.IsConflict(err) {

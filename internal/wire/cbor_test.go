@@ -23,7 +23,7 @@ func cborEvent(t *testing.T, kind string, object any) []byte {
 	return frame
 }
 
-// TestCBOR: events, bodies and answers in CBOR tell the same as in JSON.
+// TestCBOR: events, bodies and answers in CBOR have the same fields as in JSON.
 func TestCBOR(t *testing.T) {
 	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{
 		Name: "a", Namespace: "ns", UID: "5c2a9d10-7d0c-4a40-9a3e-000000000001", ResourceVersion: "42", Labels: map[string]string{"k": "v"},

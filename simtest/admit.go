@@ -45,6 +45,6 @@ func (w *World) admit() {
 		w.mu.Unlock()
 		w.reseed(t.key)
 		close(t.wake)
-		w.settled()
+		w.waitBlocked()
 	}
 }

@@ -13,13 +13,12 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/wire"
 )
 
-// The runs of one test have long beginnings in common, and often more than that: the
-// same request, in the same state of the world, at the same second. The API server is
-// asked once; its answer and its writes are remembered and repeated for the other
-// runs. That is half of the work of a search.
+// The runs of one test have long prefixes in common: the same request, in the same state of the
+// world, in the same second. The API server processes it once; its answer and its writes are
+// cached and repeated in the other runs, which saves half of the work of a search.
 //
-// What the server does must follow from the run's world alone. Requests for which
-// that is not so are always served: see lasting.
+// That is correct only if the answer depends on nothing but the run's world. Other requests
+// are always sent to the server: see cacheable.
 
 // served is a request that the API has answered.
 type served struct {
@@ -34,21 +33,21 @@ type served struct {
 	size   int64
 }
 
-// answers remembers what the server answered.
+// answers is the cache of the server's answers.
 type answers struct {
 	mu    sync.Mutex
 	known map[question]*served
 	size  int64
-	hits  int // how often one was found
+	hits  int // how often an answer was found
 }
 
-// question is a request in a state of the world.
+// question is the key of an answer: a request in a state of the world.
 type question struct {
 	seed, past, request uint64
 	second              int64
 }
 
-// maxAnswers bounds the memory of answers, in bytes; beyond it all is forgotten.
+// maxAnswers is the maximum size of the cache in bytes. A larger one is emptied.
 const maxAnswers = 128 << 20
 
 func (a *answers) get(q question) *served {
@@ -77,14 +76,14 @@ func (a *answers) forget() {
 	a.known, a.size = nil, 0
 }
 
-// served has the API answer a request, or its memory.
+// served returns the answer to a request, from the cache or the API server.
 func (w *World) served(p *parked) *served {
 	var q question
-	lasting := !*flagAsk && lasting(p)
+	cached := !*flagAsk && cacheable(p)
 	var s *served
 	asked := w.server.do(func(x *exchange) {
 		w.fill(x, p)
-		if lasting {
+		if cached {
 			q = w.question(x)
 			if s = w.server.answers.get(q); s != nil {
 				x.known = true
@@ -94,7 +93,7 @@ func (w *World) served(p *parked) *served {
 	defer w.server.release(asked)
 	if s != nil {
 		if err := w.store.Repeat(s.writes); err != nil {
-			w.fail("what was answered can be answered again", err.Error())
+			w.fail("cached answers can be repeated", err.Error())
 		}
 		again := *s
 		again.header = again.header.Clone()
@@ -112,7 +111,7 @@ func (w *World) served(p *parked) *served {
 		o, revision, err := wire.ReadAnswer(asked.answer.Get("Content-Type"), s.body)
 		s.described, s.object, s.revision = err == nil, o, revision
 	}
-	if lasting && asked.code < http.StatusInternalServerError && asked.code != http.StatusTooManyRequests {
+	if cached && asked.code < http.StatusInternalServerError && asked.code != http.StatusTooManyRequests {
 		writes, err := w.store.Changes(w.truth.Read())
 		if err != nil {
 			return s // serve reports it
@@ -128,7 +127,7 @@ func (w *World) served(p *parked) *served {
 	return s
 }
 
-// question is what the server's answer follows from.
+// question returns the key of the answer to a request.
 func (w *World) question(x *exchange) question {
 	var h maphash.Hash
 	h.SetSeed(hashSeed)
@@ -150,16 +149,15 @@ func (w *World) question(x *exchange) question {
 	return question{seed: w.plan.Seed, past: w.truth.Past(), request: h.Sum64(), second: w.clock.now().Unix()}
 }
 
-// unlasting are resources about which the server knows more than the run's world, or
-// answers by chance: addresses and ports of Services, tokens, certificates, and what
-// configures the server itself.
-var unlasting = []string{
+// uncacheable are the resources for which the answer depends on more than the run's world:
+// addresses and ports of Services, tokens, certificates, and what configures the server itself.
+var uncacheable = []string{
 	"services", "serviceaccounts/token", "certificatesigningrequests", "customresourcedefinitions",
 	"webhookconfigurations", "admissionpolic", "reviews", "podcertificaterequests", "servicecidrs", "ipaddresses",
 }
 
-// lasting tells whether the answer to a request may be remembered.
-func lasting(p *parked) bool {
+// cacheable reports whether the answer to a request may be cached.
+func cacheable(p *parked) bool {
 	c := &p.call
 	if c.Watch || c.Resource == "" {
 		return false
@@ -169,7 +167,7 @@ func lasting(p *parked) bool {
 		plural, _, _ := strings.Cut(resource, ".")
 		resource = plural + "/" + c.Subresource
 	}
-	return !slices.ContainsFunc(unlasting, func(part string) bool { return strings.Contains(resource, part) })
+	return !slices.ContainsFunc(uncacheable, func(part string) bool { return strings.Contains(resource, part) })
 }
 
 var hashSeed = maphash.MakeSeed()

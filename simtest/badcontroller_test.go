@@ -101,7 +101,7 @@ func TestBadControllers(t *testing.T) {
 				}
 			}
 			return nil
-		}, "comes to rest", []string{"bad made"}},
+		}, "comes to rest", []string{"bad sent"}},
 		{"computes for ever", func(ctx context.Context, _ *rest.Config) error {
 			go culprit(func() {
 				for n := 0; ; n++ {
@@ -165,7 +165,7 @@ func TestNobodyRests(t *testing.T) {
 	if r.Failure == nil {
 		t.Fatal("nothing was found")
 	}
-	if f := r.Failure.Run.Failure; f.Oracle != "comes to rest" || !strings.Contains(f.Message, "bad made") {
+	if f := r.Failure.Run.Failure; f.Oracle != "comes to rest" || !strings.Contains(f.Message, "bad sent") {
 		t.Errorf("broken: %s: %s", f.Oracle, f.Message)
 	}
 }
@@ -252,7 +252,7 @@ func TestBadStories(t *testing.T) {
 			for {
 				w.Advance(time.Second)
 			}
-		}, "the story has not come to its end"},
+		}, "the test function has not returned"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := simtest.Explore(t, simtest.Seeds(5), c.story)

@@ -14,10 +14,9 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
-// guard watches, by the machine's clock and outside of all bubbles, that a run goes
-// on. A run does not when a goroutine of its bubble neither ends nor blocks on
-// something of the bubble: it computes for ever, or waits for a mutex, a socket, or a
-// channel that was made outside.
+// guard checks, by the machine's clock and outside all bubbles, that a run makes progress. It
+// does not if a goroutine of its bubble neither returns nor blocks on something of the bubble: it
+// computes forever, or waits for a mutex, a socket, or a channel that was created outside.
 type guard struct {
 	progress atomic.Int64
 
@@ -26,7 +25,7 @@ type guard struct {
 	limit time.Duration
 }
 
-// begin starts the watch. The channel receives the stacks of the culprits.
+// begin starts the guard. The channel receives the stacks of the running goroutines.
 func (g *guard) begin() <-chan string {
 	stuck := make(chan string, 1)
 	seen := g.progress.Load()
@@ -43,7 +42,7 @@ func (g *guard) begin() <-chan string {
 			g.timer.Reset(g.limit)
 			return
 		}
-		stuck <- culprits()
+		stuck <- runningStacks()
 	}
 	g.limit = *flagStuck
 	g.timer = time.AfterFunc(g.limit, check)
@@ -57,7 +56,7 @@ func (g *guard) end() {
 	g.timer = nil
 }
 
-// alive tells the guard that the run goes on.
+// alive reports progress to the guard.
 func (s *server) alive() { s.guard.progress.Add(1) }
 
 var goroutineHeader = regexp.MustCompile(`^goroutine \d+ \[([^\]]*)\]`)
@@ -84,8 +83,8 @@ func goroutines(choose func(state string) bool) (stacks []string) {
 
 var bubbleNumber = regexp.MustCompile(`synctest bubble (\d+)`)
 
-// newestBubble chooses the goroutines of the bubble that began last: others may live
-// on in bubbles that never ended.
+// newestBubble selects the goroutines of the bubble that was started last: bubbles that never
+// ended may have others.
 func newestBubble() func(state string) bool {
 	number := func(state string) int {
 		if m := bubbleNumber.FindStringSubmatch(state); m != nil {
@@ -102,8 +101,8 @@ func newestBubble() func(state string) bool {
 	return func(state string) bool { return number(state) == newest }
 }
 
-// culprits are the stacks of the goroutines that keep a bubble from coming to rest.
-func culprits() string {
+// runningStacks returns the stacks of the goroutines of the bubble that are not blocked in it.
+func runningStacks() string {
 	own := newestBubble()
 	stacks := goroutines(func(state string) bool {
 		return own(state) && !strings.Contains(state, "durable") && !strings.Contains(state, "synctest.Wait") && !strings.Contains(state, "synctest.Run")
@@ -111,10 +110,10 @@ func culprits() string {
 	return shorten(stacks)
 }
 
-// leaked are the stacks of goroutines that live on in a bubble whose run is over.
+// leaked returns the stacks of goroutines that have not returned after the run.
 func leaked() string { return shorten(goroutines(newestBubble())) }
 
-// shorten keeps a few stacks, and of each what a reader needs.
+// shorten keeps the first lines of a few stacks.
 func shorten(stacks []string) string {
 	const most, lines = 4, 24
 	var b strings.Builder
@@ -133,8 +132,7 @@ func shorten(stacks []string) string {
 	return b.String()
 }
 
-// frozen is a copy of a record that somebody may still be writing: what had been
-// recorded for certain.
+// frozen copies a record to which goroutines of a stuck run may still append.
 func frozen(r *history.Run) *history.Run {
 	c := *r
 	c.Steps = append([]history.Step(nil), r.Steps...)
@@ -144,7 +142,7 @@ func frozen(r *history.Run) *history.Run {
 func stuckFailure(r *history.Run, stacks string) *history.Failure {
 	return &history.Failure{
 		Oracle:  "everything comes to rest",
-		Message: fmt.Sprintf("for %s a goroutine has neither ended nor waited for anything in virtual time; it computes for ever, or waits for a mutex, a socket, the real clock or a channel made outside the run:\n%s", *flagStuck, stacks),
+		Message: fmt.Sprintf("for %s a goroutine has neither returned nor waited for anything in virtual time; it computes forever, or waits for a mutex, a socket, the real clock or a channel created outside the run:\n%s", *flagStuck, stacks),
 		Step:    max(len(r.Steps)-1, 0),
 	}
 }

@@ -15,12 +15,12 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/wire"
 )
 
-// interfere lets somebody else act on an object that a controller has just written,
-// with a request of its own that takes its turn like any other.
+// interfere sends a request of another user about an object that a controller has just
+// written. The request waits for its turn like any other.
 func (w *World) interfere(f fault.Fault, o history.Object, requested string) {
 	target := objectURL(requested, o.Name)
 	if w.finished(o) && (f.Kind == fault.KindDelete || f.Kind == fault.KindEvict) {
-		return // nobody makes such a pod again
+		return // its controller does not create such a pod again
 	}
 	switch f.Kind {
 	case fault.KindDelete:
@@ -39,7 +39,7 @@ func (w *World) interfere(f fault.Fault, o history.Object, requested string) {
 	}
 }
 
-// finished tells whether an object is a pod that has run to its end.
+// finished reports whether an object is a pod in a final phase.
 func (w *World) finished(o history.Object) bool {
 	if o.Resource != "pods" {
 		return false
@@ -52,7 +52,7 @@ func (w *World) finished(o history.Object) bool {
 	return phase == "Succeeded" || phase == "Failed"
 }
 
-// setFinalizer adds or takes away the foreign finalizer, leaving the others alone.
+// setFinalizer adds or removes the finalizer of the fault; the others stay.
 func (w *World) setFinalizer(f fault.Fault, o history.Object, target string, there bool) {
 	u := w.truth.Get(o.Resource, o.Namespace, o.Name)
 	if u == nil {
@@ -69,17 +69,17 @@ func (w *World) setFinalizer(f fault.Fault, o history.Object, target string, the
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"finalizers": finalizers}})
 	if err != nil {
-		w.fail("interference can be told", err.Error())
+		w.fail("interference can be encoded", err.Error())
 		return
 	}
 	w.ask(f, http.MethodPatch, target, string(types.MergePatchType), string(patch))
 }
 
-// ask parks a request of somebody else.
+// ask parks a request of the other user.
 func (w *World) ask(f fault.Fault, method, target, contentType, body string) {
 	u, err := url.Parse(target)
 	if err != nil {
-		w.fail("interference can be told", err.Error())
+		w.fail("interference can be encoded", err.Error())
 		return
 	}
 	header := http.Header{"Content-Type": {contentType}, "Accept": {"application/json"}}
@@ -90,7 +90,7 @@ func (w *World) ask(f fault.Fault, method, target, contentType, body string) {
 	w.park(q)
 }
 
-// objectURL is where an object lives, from the URL of a request about it.
+// objectURL is the URL of an object, from that of a request about it.
 func objectURL(requested, name string) string {
 	u, err := url.Parse(requested)
 	if err != nil {

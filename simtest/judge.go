@@ -31,11 +31,11 @@ func (w *World) fail(oracle, message string) {
 func (w *World) check(i invariant.Invariant) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			w.mistakeOf(fmt.Sprintf("the promise %q panicked: %v\n%s", i.Name, p, debug.Stack()))
+			w.failTest(fmt.Sprintf("the promise %q panicked: %v\n%s", i.Name, p, debug.Stack()))
 		}
 	}()
 	if i.Check == nil {
-		w.mistakeOf(fmt.Sprintf("the promise %q has no Check", i.Name))
+		w.failTest(fmt.Sprintf("the promise %q has no Check", i.Name))
 		return nil
 	}
 	return i.Check(w.truth)

@@ -18,7 +18,7 @@ import (
 // parked is a request that waits for its turn.
 type parked struct {
 	*request
-	age   int // the step after which it was there
+	age   int // the step after which it arrived
 	cause int
 	hold  *hold
 	hits  []fault.Fault // the faults that met it and are still to be applied
@@ -30,7 +30,7 @@ type parked struct {
 	stream *stream // of a watch that began
 }
 
-// parkedAnswer is an answer that was held back.
+// parkedAnswer is an answer that is held.
 type parkedAnswer struct {
 	*parked
 	answer answer
@@ -40,30 +40,30 @@ type parkedAnswer struct {
 	fault  string
 }
 
-// later is something that happens by itself at its time.
+// later is an action of the schedule itself.
 type later struct {
 	age  int
 	hold *hold
 	do   func()
 }
 
-// schedule lets something happen later; at once if hold is nil.
+// schedule adds an action that runs when the hold ends; at once if hold is nil.
 func (w *World) schedule(h *hold, age int, do func()) {
 	w.later = append(w.later, &later{age: age, hold: h, do: do})
 }
 
-// maxSteps ends a run that does not come to rest, and maxAtOnce one in which so much
-// happens without any time going by.
+// maxSteps is after how many steps a run fails that does not become quiescent, and maxAtOnce
+// after how many steps without passing time.
 const (
 	maxSteps  = 20_000
 	maxAtOnce = 2_000
 )
 
-// loop is the schedule: see what may happen next, choose the oldest, do it, until
-// the run is over.
+// loop is the schedule: it finds what may happen next, chooses the oldest of it, and does it,
+// until the run is over.
 func (w *World) loop() {
 	for !w.over {
-		w.settled()
+		w.waitBlocked()
 		w.admit()
 		w.server.alive()
 		if !w.collect() {
@@ -79,66 +79,65 @@ func (w *World) loop() {
 		} else {
 			w.idle()
 		}
-		w.restless()
+		w.checkLivelock()
 	}
 }
 
-// settled waits until every goroutine of the run waits for something. The guard looks
-// at the record if that never comes; to say so first is what allows it to.
-func (w *World) settled() {
+// waitBlocked waits until every goroutine of the run is blocked. If that never happens, the
+// guard reads the record; reporting progress first permits it to.
+func (w *World) waitBlocked() {
 	w.server.alive()
 	synctest.Wait()
 }
 
-// restless ends a run that goes on and on.
-func (w *World) restless() {
+// checkLivelock ends a run that does not become quiescent.
+func (w *World) checkLivelock() {
 	n := len(w.record.Steps)
 	if n <= maxSteps && n <= w.lastPass+maxAtOnce {
 		return
 	}
-	// A story that waits for calm has said all that it has to say for now: whoever
-	// keeps the world from coming to rest, it is not the story.
+	// A test that has ended, or that waits until nothing is written, is not the cause.
 	w.mu.Lock()
-	told := w.storyOver || w.waiting != nil && w.waiting.calm > 0
+	idle := w.storyOver || w.waiting != nil && w.waiting.calm > 0
 	w.mu.Unlock()
 	switch {
-	case n > maxSteps && !told:
-		w.mistakeOf(fmt.Sprintf("the story has not come to its end after %d steps, at %s: it goes on and on, or waits for something that nobody does", n, w.elapsed()))
+	case n > maxSteps && !idle:
+		w.failTest(fmt.Sprintf("the test function has not returned after %d steps, at %s: it does not end, or waits for something that does not happen", n, w.elapsed()))
 	case n > maxSteps:
-		w.fail("comes to rest", fmt.Sprintf("%d steps in %s and no end; %s", n, w.elapsed(), w.busiest(0)))
+		w.fail("comes to rest", fmt.Sprintf("%d steps in %s without becoming quiescent; %s", n, w.elapsed(), w.busiest(0)))
 	default:
-		w.fail("comes to rest", fmt.Sprintf("%d steps without a moment's rest, at %s; %s", n-w.lastPass, w.elapsed(), w.busiest(w.lastPass)))
+		w.fail("comes to rest", fmt.Sprintf("%d steps without passing time, at %s; %s", n-w.lastPass, w.elapsed(), w.busiest(w.lastPass)))
 	}
 }
 
-// storyOracle is what a test itself can break.
+// storyOracle is violated by errors of the test itself.
 const storyOracle = "the story can be told"
 
-// mistakeOf ends the run because of the test, not of a controller.
-func (w *World) mistakeOf(message string) {
+// failTest ends the run because of an error of the test, not of a controller.
+func (w *World) failTest(message string) {
 	w.mu.Lock()
 	w.mistake = true
 	w.mu.Unlock()
 	w.fail(storyOracle, message)
 }
 
-// busiest says who made most requests since a step.
+// busiest names the actor with most requests since a step.
 func (w *World) busiest(since int) string {
 	counts := map[string]int{}
-	var who string
+	var most string
 	for n := since; n < len(w.record.Steps); n++ {
 		if s := &w.record.Steps[n]; s.Kind == history.Request {
 			counts[s.Actor]++
-			if counts[s.Actor] > counts[who] {
-				who = s.Actor
+			if counts[s.Actor] > counts[most] {
+				most = s.Actor
 			}
 		}
 	}
-	return fmt.Sprintf("%s made %d requests", who, counts[who])
+	return fmt.Sprintf("%s sent %d requests", most, counts[most])
 }
 
-// collect takes in what the last step brought about: new requests, in an order that
-// does not depend on which goroutine was first, and what watches were told.
+// collect accepts what the last step has caused: new requests, in an order that does not depend
+// on which goroutine was first, and new watch events.
 func (w *World) collect() (ok bool) {
 	select {
 	case <-w.arrived:
@@ -169,22 +168,22 @@ func (w *World) collect() (ok bool) {
 	for _, begin := range newborn {
 		begin()
 	}
-	w.take(inbox)
+	w.accept(inbox)
 	for _, i := range w.instances {
 		if !i.dead {
-			w.listen(i)
+			w.receive(i)
 		}
 	}
 	if x != nil {
 		close(x.wake)
-		w.settled()
+		w.waitBlocked()
 		return w.collect()
 	}
 	return true
 }
 
-// take gives new requests their place and their faults.
-func (w *World) take(inbox []*request) {
+// accept matches new requests with faults and puts them into the queue.
+func (w *World) accept(inbox []*request) {
 	fresh := make([]*parked, 0, len(inbox))
 	for _, q := range inbox {
 		fresh = append(fresh, &parked{request: q, order: q.order()})
@@ -207,14 +206,14 @@ func (w *World) take(inbox []*request) {
 	}
 }
 
-// order is what sorts requests that came together.
+// order is the sort key of requests that arrived in the same step.
 func (q *request) order() string {
 	c := &q.call
 	return strings.Join([]string{q.from.name, c.Resource, c.Verb, c.Subresource, c.Key(), c.Query, c.Digest}, "\x00")
 }
 
-// listen takes in what the watches of an instance were told.
-func (w *World) listen(i *instance) {
+// receive accepts what the server has sent on the watches of an instance.
+func (w *World) receive(i *instance) {
 	open := i.streams[:0]
 	for _, s := range i.streams {
 		if s.body.over() {
@@ -228,15 +227,15 @@ func (w *World) listen(i *instance) {
 		frames, more := s.feed.take()
 		s.ended = !more
 		for _, raw := range frames {
-			w.arrive(s, raw)
+			w.acceptFrame(s, raw)
 		}
 	}
 	clear(i.streams[len(open):])
 	i.streams = open
 }
 
-// arrive describes a frame and gives it its faults.
-func (w *World) arrive(s *stream, raw []byte) {
+// acceptFrame describes a frame and matches it with faults.
+func (w *World) acceptFrame(s *stream, raw []byte) {
 	event, err := wire.DescribeEvent(s.mediaType, raw)
 	if err != nil {
 		w.fail("watch events can be read", fmt.Sprintf("stream %d of %s: %v", s.n, s.to.name, err))
@@ -258,9 +257,8 @@ func (w *World) arrive(s *stream, raw []byte) {
 	s.pending = append(s.pending, f)
 }
 
-// place is where something that may happen stands in the queue: what is older comes
-// first, and of what came together what has the lower class, then the lower order or
-// number.
+// place is the position of something in the queue: the older comes first, and at the same age
+// the lower class, then the lower order, then the lower number.
 type place struct {
 	age, class int
 	order      string
@@ -271,16 +269,15 @@ func (p place) before(q place) bool {
 	return cmp.Or(cmp.Compare(p.age, q.age), cmp.Compare(p.class, q.class), cmp.Compare(p.order, q.order), cmp.Compare(p.number, q.number)) < 0
 }
 
-// The classes of what may happen.
+// The classes of entries of the queue.
 const (
-	ofItself = iota
+	scheduled = iota
 	heldAnswer
 	watchEvent
 	newRequest
 )
 
-// next finds what may happen now and returns the oldest of it; nil if there is
-// nothing.
+// next returns the oldest of what may happen now; nil if nothing may.
 func (w *World) next() func() {
 	var best func()
 	var first place
@@ -291,7 +288,7 @@ func (w *World) next() func() {
 	}
 	for n, l := range w.later {
 		if !w.held(l.hold) {
-			offer(place{age: l.age, class: ofItself, number: n}, func() {
+			offer(place{age: l.age, class: scheduled, number: n}, func() {
 				w.later = slices.Delete(w.later, n, n+1)
 				l.do()
 			})
@@ -331,8 +328,8 @@ func (w *World) next() func() {
 	return best
 }
 
-// idle is for when nothing can happen now: something held back is let go, the story
-// goes on, the run ends, or time goes by.
+// idle is called when nothing can happen: the oldest hold without a time ends, the test continues,
+// the run ends, or time passes.
 func (w *World) idle() {
 	var oldest *hold
 	held, limit := false, time.Hour
@@ -377,12 +374,12 @@ func (w *World) idle() {
 	}
 }
 
-// bookmarkEvery is how often watches are sent a bookmark when there is no event for
-// them. A kube-apiserver does it about once a minute; here it is longer than a run
-// takes to end, so that it costs short runs nothing.
+// bookmarkEvery is how often the server sends a bookmark to watches without events. A
+// kube-apiserver sends them about once a minute; here the interval is longer than a short run,
+// which then has none.
 const bookmarkEvery = 90 * time.Second
 
-// pass lets the clock go on until somebody wants something, for a while at most.
+// pass lets time pass until a goroutine has a request, but not longer than limit.
 func (w *World) pass(limit time.Duration) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -402,7 +399,7 @@ func (w *World) pass(limit time.Duration) {
 func (w *World) add(s history.Step) *history.Step {
 	s.At = w.elapsed()
 	s.Truth = w.truth.Read()
-	// An actor that nothing has reached yet acts of itself.
+	// An actor that has received nothing yet acts without a cause.
 	s.Causes = slices.DeleteFunc(s.Causes, func(cause int) bool { return cause >= len(w.record.Steps) })
 	w.lastTime = false
 	return w.record.Add(s)

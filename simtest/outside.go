@@ -13,14 +13,14 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/wire"
 )
 
-// What is in this file runs outside the bubble. Channels here are made outside, so
-// to wait on one from the bubble does not let virtual time go on.
+// The code in this file runs outside the bubble. Its channels are created outside, so virtual
+// time does not pass while a goroutine of the bubble waits for one.
 
-// workers is how many requests may be served at once: one of the schedule and a
-// few reads of the story.
+// workers is how many requests may be served at once: one of the schedule and a few reads of the
+// test.
 const workers = 4
 
-// exchange is one request and its answer. It is made outside and used again.
+// exchange is one request and its answer. It is created outside and reused.
 type exchange struct {
 	door        apiserver.Door
 	run         string
@@ -30,7 +30,7 @@ type exchange struct {
 	names       int64 // seeds the names that the server generates; 0: it does not
 	watch       bool
 	actor       string
-	known       bool // the answer is known: there is nothing to do
+	known       bool // the answer is cached: the server is not asked
 
 	code    int
 	aborted bool // the server dropped the connection
@@ -59,7 +59,7 @@ func (s *server) serve() {
 	}
 }
 
-// do carries one exchange out. It may be called from a bubble.
+// do executes one exchange. It may be called from a bubble.
 func (s *server) do(fill func(*exchange)) *exchange {
 	x := <-s.idle
 	done, out := x.done, x.out
@@ -73,13 +73,13 @@ func (s *server) do(fill func(*exchange)) *exchange {
 	return x
 }
 
-// release gives the exchange back for the next request; its answer is void then.
+// release returns the exchange for reuse; its answer is invalid then.
 func (s *server) release(x *exchange) { s.idle <- x }
 
 func (x *exchange) request(ctx context.Context) *http.Request {
 	r, err := http.NewRequestWithContext(ctx, x.method, x.url, bytes.NewReader(x.body))
 	if err != nil {
-		// The URL was one when the client made its request of it.
+		// The client has parsed the URL before.
 		panic(err)
 	}
 	if x.header != nil {
@@ -112,8 +112,7 @@ func (x *exchange) Write(b []byte) (int, error) {
 // Flush implements http.Flusher.
 func (x *exchange) Flush() { x.WriteHeader(http.StatusOK) }
 
-// feed is a watch as the server writes it. Its frames wait here until the schedule
-// takes them.
+// feed is a watch as the server writes it. The schedule takes its frames.
 type feed struct {
 	probe  store.Probe
 	cancel context.CancelFunc
@@ -126,7 +125,7 @@ type feed struct {
 
 	mu     sync.Mutex
 	cut    *wire.Splitter
-	raw    []byte // of an answer that is no watch
+	raw    []byte // of an answer that is not a watch
 	frames [][]byte
 	count  int64 // of all frames that were written
 	ended  bool
@@ -178,7 +177,7 @@ func (f *feed) Write(b []byte) (int, error) {
 		f.frames = append(f.frames, frame)
 		f.count++
 	}
-	f.tell()
+	f.signal()
 	return len(b), nil
 }
 
@@ -193,13 +192,13 @@ func (f *feed) end() {
 	f.mu.Lock()
 	f.ended = true
 	f.mu.Unlock()
-	f.tell()
+	f.signal()
 	if f.code != http.StatusOK {
 		close(f.begun)
 	}
 }
 
-func (f *feed) tell() {
+func (f *feed) signal() {
 	select {
 	case f.wrote <- struct{}{}:
 	default:
@@ -212,8 +211,8 @@ func (f *feed) all() []byte {
 	return f.raw
 }
 
-// take waits until the server has written all that it owes by now and returns what
-// is new. more is false when the watch has ended.
+// take waits until the server has written all events that are due and returns the new frames.
+// more is false when the watch has ended.
 func (f *feed) take() (frames [][]byte, more bool) {
 	for {
 		f.mu.Lock()

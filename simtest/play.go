@@ -18,7 +18,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/truth"
 )
 
-// player plays the story of one test. It is the sim.World of simtest.
+// player runs the function of one test. It implements sim.World.
 type player struct {
 	t      testing.TB
 	server *server
@@ -26,16 +26,16 @@ type player struct {
 	story  func(*World)
 }
 
-// turnstile lets one run at a time through: generated names, jitter and the handlers
-// of errors are the process's.
-var turnstile sync.Mutex
+// oneRun is held during a run: generated names, jitter and error handlers are global to the
+// process.
+var oneRun sync.Mutex
 
 var runs atomic.Int64
 
 // Play implements sim.World.
 func (p *player) Play(_ context.Context, plan sim.Plan) (*sim.Outcome, error) {
-	turnstile.Lock()
-	defer turnstile.Unlock()
+	oneRun.Lock()
+	defer oneRun.Unlock()
 	run := "run-" + strconv.FormatInt(runs.Add(1), 10)
 	defer p.server.worlds.Drop(run)
 	w := &World{
@@ -48,12 +48,12 @@ func (p *player) Play(_ context.Context, plan sim.Plan) (*sim.Outcome, error) {
 	return out, w.broken
 }
 
-// inBubble plays the run and comes back when its bubble has ended; stuck is true if
-// it cannot end.
+// inBubble executes the run and returns when its bubble has ended; stuck is true if it cannot
+// end.
 func (p *player) inBubble(w *World) (stuck bool) {
 	t, ok := p.t.(*testing.T)
 	if !ok {
-		t = &testing.T{} // a benchmark: the bubble wants a test, and asks nothing of it
+		t = &testing.T{} // a benchmark: synctest needs a test, and does not use it
 	}
 	current.Store(w)
 	defer current.Store(nil)
@@ -79,7 +79,7 @@ func (p *player) inBubble(w *World) (stuck bool) {
 	}
 }
 
-// live is the life of a run, in its bubble.
+// live executes the run, in its bubble.
 func (w *World) live(story func(*World)) {
 	w.start, w.bookmarks = time.Now(), bookmarkEvery
 	w.record.Start = w.start
@@ -99,7 +99,7 @@ func (w *World) live(story func(*World)) {
 	w.someone = &instance{world: w, name: someoneName, cancel: func() {}}
 	w.instances = []*instance{w.user, w.someone}
 	w.reseed()
-	go w.tell(story)
+	go w.runTest(story)
 	w.loop()
 	w.look()
 	w.judgeRecord()
@@ -109,18 +109,18 @@ func (w *World) live(story func(*World)) {
 	w.end()
 }
 
-// tell runs the story on a goroutine of its own.
-func (w *World) tell(story func(*World)) {
-	told := false
+// runTest runs the function of the test, on its own goroutine.
+func (w *World) runTest(story func(*World)) {
+	returned := false
 	defer func() {
 		if p := recover(); p != nil {
-			w.panicked("the story", fmt.Sprintf("%v\n%s", p, debug.Stack()))
+			w.panicked("the test function", fmt.Sprintf("%v\n%s", p, debug.Stack()))
 			w.mu.Lock()
 			w.mistake = true
 			w.mu.Unlock()
 		}
 		w.mu.Lock()
-		if !told && w.mishap == nil && w.ctx.Err() == nil { // else the run ended before the story
+		if !returned && w.mishap == nil && w.ctx.Err() == nil { // else the run ended first
 			w.mishap, w.mistake = errStoryEnded, true
 		}
 		w.storyOver = true
@@ -128,14 +128,14 @@ func (w *World) tell(story func(*World)) {
 		w.poke()
 	}()
 	story(w)
-	told = true
+	returned = true
 }
 
-// farewell is how long goroutines have to end, of the run's clock, once the run is
-// over: longer than the longest usual back-off.
-const farewell = 10 * time.Minute
+// exitTimeout is how long goroutines have, of the run's clock, to return after the run: longer
+// than the longest usual back-off.
+const exitTimeout = 10 * time.Minute
 
-// end lets everything in the bubble come to its end.
+// end ends all goroutines of the bubble.
 func (w *World) end() {
 	w.cancel()
 	for _, i := range w.instances {
@@ -143,31 +143,31 @@ func (w *World) end() {
 			w.kill(i)
 		}
 	}
-	w.settled()
-	time.Sleep(farewell)
-	w.settled()
+	w.waitBlocked()
+	time.Sleep(exitTimeout)
+	w.waitBlocked()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, i := range w.instances {
 		if i.actor != nil && !i.ended && w.record.Failure == nil {
 			w.record.Failure = &history.Failure{
 				Oracle:  "controllers end when their context ends",
-				Message: fmt.Sprintf("the constructor of %s has not returned %s after its context ended", i.name, farewell),
+				Message: fmt.Sprintf("the constructor of %s has not returned %s after its context ended", i.name, exitTimeout),
 				Step:    len(w.record.Steps) - 1, At: w.elapsed(),
 			}
 		}
 	}
 }
 
-// current is the world of the run under way.
+// current is the world of the current run.
 var current atomic.Pointer[World]
 
-// bubbleFailure is what is wrong when a bubble could not end.
+// bubbleFailure is the failure of a run whose bubble could not end.
 func bubbleFailure(w *World, problem any) *history.Failure {
 	text := fmt.Sprint(problem)
 	f := &history.Failure{Oracle: "controllers leave nothing behind", Message: text, Step: max(len(w.record.Steps)-1, 0)}
 	if strings.Contains(text, "blocked goroutines remain") {
-		f.Message = "goroutines live on after the run:\n" + leaked()
+		f.Message = "goroutines have not returned after the run:\n" + leaked()
 	}
 	return f
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/wire"
 )
 
-// What is in this file runs in the bubble, on the goroutines of controllers: a
-// request is written down, parked, and waits for the schedule.
+// The code in this file runs in the bubble, on the goroutines of controllers: a request is
+// described, parked, and waits for the schedule.
 
-// errDead is what an instance that was ended hears of every request: nobody acts on
-// it any more, but its goroutines should come to their ends.
-var errDead = errors.New("simtest: this instance of the controller was ended")
+// errDead is the result of every request of a terminated instance, so that its goroutines can
+// return.
+var errDead = errors.New("simtest: this instance of the controller was terminated")
 
 // request is one request of an actor.
 type request struct {
@@ -27,11 +27,11 @@ type request struct {
 	header http.Header
 	body   []byte
 	call   wire.Call
-	reply  chan reply // room for one; nil when nobody waits (interference)
+	reply  chan reply // room for one; nil if no goroutine waits (interference)
 	asker  *http.Request
 
-	gone    bool   // the client gave up; guarded by the world's lock
-	because string // the fault that made it
+	gone    bool   // the client has given up; guarded by the world's lock
+	because string // the fault that caused it
 }
 
 // reply is what RoundTrip returns.
@@ -67,7 +67,7 @@ func (i *instance) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// timeoutError is what a client sees when it gave up waiting for an answer.
+// timeoutError is the error of a client that has waited for an answer until its timeout.
 type timeoutError struct{}
 
 func (timeoutError) Error() string {
@@ -76,11 +76,10 @@ func (timeoutError) Error() string {
 func (timeoutError) Timeout() bool   { return true }
 func (timeoutError) Temporary() bool { return true }
 
-// errLost is what a client sees when the connection breaks after it has sent its
-// request.
+// errLost is the error of a client whose connection breaks after it has sent a request.
 var errLost = errors.New("http2: client connection lost")
 
-// answer is what the API, or a fault in its place, says to a request.
+// answer is the answer of the API server, or of a fault, to a request.
 type answer struct {
 	code   int
 	header http.Header
@@ -98,8 +97,8 @@ func (a answer) to(r *http.Request) reply {
 	}}
 }
 
-// stream is a watch inside the bubble: the frames that the schedule has not released
-// yet, and the body that the client reads.
+// stream is a watch inside the bubble: the frames that the schedule has not delivered yet, and
+// the body that the client reads.
 type stream struct {
 	n         int // number of the stream in the run
 	to        *instance
@@ -108,7 +107,7 @@ type stream struct {
 	feed      *feed
 	body      *body
 	opened    int  // step of the watch request
-	initial   bool // the events that tell what existed are not over
+	initial   bool // the initial events are not complete
 	pending   []*frame
 	ended     bool // the server has ended it; all frames are in pending
 }
@@ -130,7 +129,7 @@ type body struct {
 	err    error // once buf is empty
 	closed bool
 	wake   chan struct{} // room for one
-	close  func()        // tells the server
+	close  func()        // ends the watch at the server
 }
 
 func newBody(ctx context.Context, cancel func()) *body {
@@ -147,7 +146,7 @@ func (b *body) push(frame []byte) {
 	b.poke()
 }
 
-// end lets the client read what is there and then err.
+// end lets the client read what is left, and then returns err.
 func (b *body) end(err error) {
 	b.mu.Lock()
 	if b.err == nil {
@@ -200,7 +199,7 @@ func (b *body) Close() error {
 	return nil
 }
 
-// over tells whether the client will read nothing more.
+// over reports whether the client reads nothing more.
 func (b *body) over() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

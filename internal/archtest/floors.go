@@ -8,6 +8,7 @@ const Module = "github.com/rehearse-k8s/rehearse"
 // floors maps each part of the module to its floor. A package belongs to the longest entry that is its path or
 // a parent of it; packages of the same entry may import each other.
 var floors = map[string]int{
+	".":                             0, // the map of the packages, without code
 	"api":                           0,
 	"history":                       0,
 	"internal/version":              0,
@@ -78,6 +79,9 @@ var banned = []string{"util", "utils", "common", "helper", "helpers", "pkg", "mi
 
 // place returns the entry of floors that a package path belongs to, and its floor.
 func place(path string) (entry string, floor int, ok bool) {
+	if path == Module {
+		path = "."
+	}
 	for e := strings.TrimPrefix(path, Module+"/"); ; {
 		if f, ok := floors[e]; ok {
 			return e, f, true

@@ -27,7 +27,7 @@ func TestBuiltinNames(t *testing.T) {
 // upstream are the controllers that the scenarios rely on.
 var upstream = []string{kcm.GarbageCollectorController, kcm.DeploymentController, kcm.ReplicaSetController}
 
-// TestScenarios reads each and shows what it would do.
+// TestBuiltinScenarios reads each and shows what it would do.
 func TestBuiltinScenarios(t *testing.T) {
 	for _, name := range scenario.BuiltinNames() {
 		data, err := scenario.ReadBuiltin(name)
@@ -40,14 +40,14 @@ func TestBuiltinScenarios(t *testing.T) {
 			continue
 		}
 		if s.Name != name || s.Spec.Description == "" || len(s.Clients) != 1 || s.NeedsCommand() != name {
-			t.Errorf("%s: is named %s, described %q, and %q needs a command", name, s.Name, s.Spec.Description, s.NeedsCommand())
+			t.Errorf("%s: has name %s and description %q, and %q needs a command", name, s.Name, s.Spec.Description, s.NeedsCommand())
 		}
 		for _, c := range s.Controllers {
 			if !slices.Contains(append(upstream, scenario.DefaultControllers()...), c) {
 				t.Errorf("%s: controller %s", name, c)
 			}
 		}
-		p := s.Promises()
+		p := s.Invariants()
 		if len(p.Always) == 0 || len(p.Eventually) == 0 || len(p.Sometimes) == 0 || len(s.Steps) == 0 {
 			t.Errorf("%s: %d steps, %d always, %d in the end, %d sometimes", name, len(s.Steps), len(p.Always), len(p.Eventually), len(p.Sometimes))
 		}

@@ -16,7 +16,7 @@ var reserved = []string{"user", "kubelet"}
 func (c *checker) clients(a at) {
 	s := c.s
 	if len(s.Spec.Clients) == 0 {
-		c.tell(a, "", "at least one client is needed: a program under test")
+		c.report(a, "", "at least one client is needed: a program under test")
 	}
 	names := map[string]bool{}
 	without := ""
@@ -24,35 +24,35 @@ func (c *checker) clients(a at) {
 		client, one := s.Spec.Clients[i], a.item(i)
 		switch wrong := validation.IsDNS1123Label(client.Name); {
 		case client.Name == "":
-			c.tell(one.field("name"), "", "is missing")
+			c.report(one.field("name"), "", "is missing")
 		case len(wrong) > 0:
-			c.tell(one.field("name"), client.Name, "must be lower case letters, digits and -, 63 at most")
+			c.report(one.field("name"), client.Name, "must be lower case letters, digits and -, 63 at most")
 		case names[client.Name]:
-			c.tell(one.field("name"), client.Name, "is the name of another client")
+			c.report(one.field("name"), client.Name, "is the name of another client")
 		case slices.Contains(reserved, client.Name) || slices.Contains(s.Controllers, client.Name):
-			c.tell(one.field("name"), client.Name, "is the name of somebody else in the record of a run; take another")
+			c.report(one.field("name"), client.Name, "names another actor of a recorded run; choose another name")
 		}
 		names[client.Name] = true
 		command, builtin := one.field("command").given(), one.field("builtin").given()
 		switch {
 		case command && builtin:
-			c.tell(one, "", "must not have both command and builtin")
+			c.report(one, "", "must not have both command and builtin")
 		case builtin:
 			c.builtin(one, &client)
 		case command:
 			c.command(one.field("command"), client.Command)
 		case without != "":
-			c.tell(one, "", "has neither command nor builtin, and neither has %s; only one command can be given on the command line", without)
+			c.report(one, "", "has neither command nor builtin, and neither has %s; only one command can be given on the command line", without)
 		default:
 			without = client.Name
 		}
 		if !builtin && len(client.FeatureGates) > 0 {
-			c.tell(one.field("featureGates"), "", "are those of a builtin; give them to a command as it wants them")
+			c.report(one.field("featureGates"), "", "are those of a builtin; give them to a command as it wants them")
 		}
 		c.environment(one.field("env"), client.Env)
 		c.identity(one.field("as"), client.As)
 		if client.Dir != "" {
-			client.Dir = c.beside(client.Dir)
+			client.Dir = c.resolve(client.Dir)
 		}
 		s.Clients = append(s.Clients, client)
 	}
@@ -65,23 +65,23 @@ func (c *checker) identity(a at, as *v1alpha1.Identity) {
 	}
 	account, user := a.field("serviceAccount"), a.field("user")
 	if (as.ServiceAccount == "") == (as.User == "") {
-		c.tell(a, "", "must have either serviceAccount or user; leave it out for a client that may do everything")
+		c.report(a, "", "must have either serviceAccount or user; leave it out for a client that may do everything")
 	}
 	if account.given() {
 		namespace, name, both := strings.Cut(as.ServiceAccount, "/")
 		if !both || len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
-			c.tell(account, as.ServiceAccount, "must be namespace/name of a ServiceAccount, such as default/operator")
+			c.report(account, as.ServiceAccount, "must be namespace/name of a ServiceAccount, such as default/operator")
 		}
 		if len(as.Groups) > 0 {
-			c.tell(a.field("groups"), strings.Join(as.Groups, ", "), "are for user; a ServiceAccount has the groups of its namespace")
+			c.report(a.field("groups"), strings.Join(as.Groups, ", "), "are for user; a ServiceAccount has the groups of its namespace")
 		}
 	}
 	if strings.HasPrefix(as.User, serviceAccountPrefix) {
-		c.tell(user, as.User, "is a ServiceAccount; write it as serviceAccount: namespace/name")
+		c.report(user, as.User, "is a ServiceAccount; write it as serviceAccount: namespace/name")
 	}
 	for i, group := range as.Groups {
 		if group == "" {
-			c.tell(a.field("groups").item(i), "", "must name a group")
+			c.report(a.field("groups").item(i), "", "must name a group")
 		}
 	}
 }
@@ -118,18 +118,18 @@ func Rights(c *v1alpha1.Client) string {
 
 func (c *checker) builtin(a at, client *v1alpha1.Client) {
 	if client.Builtin == "" {
-		c.tell(a.field("builtin"), "", "must name a controller")
+		c.report(a.field("builtin"), "", "must name a controller")
 	}
 	for _, name := range []string{"env", "dir"} {
 		if a.field(name).given() {
-			c.tell(a.field(name), "", "is for commands; a builtin has none")
+			c.report(a.field(name), "", "is for commands; a builtin has none")
 		}
 	}
 }
 
 func (c *checker) command(a at, command []string) {
 	if len(command) == 0 || command[0] == "" {
-		c.tell(a, "", "must begin with a program")
+		c.report(a, "", "must begin with a program")
 	}
 	for i, argument := range command {
 		c.wordsOf(a.item(i), argument)
@@ -142,11 +142,11 @@ func (c *checker) environment(a at, env []v1alpha1.EnvVar) {
 		one := a.item(i)
 		switch {
 		case e.Name == "" || strings.ContainsAny(e.Name, "=\x00"):
-			c.tell(one.field("name"), e.Name, "must be the name of a variable")
+			c.report(one.field("name"), e.Name, "must be the name of a variable")
 		case e.Name == "KUBECONFIG":
-			c.tell(one.field("name"), e.Name, "is set to {{kubeconfig}} for every command; leave it out")
+			c.report(one.field("name"), e.Name, "is set to {{kubeconfig}} for every command; leave it out")
 		case names[e.Name]:
-			c.tell(one.field("name"), e.Name, "is given twice")
+			c.report(one.field("name"), e.Name, "is given twice")
 		}
 		names[e.Name] = true
 		c.wordsOf(one.field("value"), e.Value)
@@ -156,17 +156,17 @@ func (c *checker) environment(a at, env []v1alpha1.EnvVar) {
 // wordsOf checks the words of a text; what they stand for is not known yet.
 func (c *checker) wordsOf(a at, text string) {
 	if strings.ContainsRune(text, 0) {
-		c.tell(a, "", "must not have a NUL")
+		c.report(a, "", "must not have a NUL")
 	}
 	if _, err := Expand(text, func(word string) (string, bool) { return "", isWord(word) }); err != nil {
-		c.tell(a, text, "%v", err)
+		c.report(a, text, "%v", err)
 	}
 }
 
 // Words are those that commands and their environment may use, for people.
 func Words() []string { return []string{"kubeconfig", "namespace", "dir", "port", "port:x", "name"} }
 
-// isWord tells whether a word has a meaning. Any number of ports may be had by name.
+// isWord reports whether a word is known. Any number of ports can be named.
 func isWord(word string) bool {
 	if port, ok := strings.CutPrefix(word, "port:"); ok {
 		return len(validation.IsDNS1123Label(port)) == 0

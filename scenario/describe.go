@@ -33,7 +33,7 @@ func (s *Scenario) Describe(w io.Writer) error {
 	if len(s.Steps) == 0 {
 		fmt.Fprintf(out, "  none: the clients are left to themselves\n")
 	}
-	s.describePromises(out)
+	s.describeInvariants(out)
 	s.describeSearch(out)
 	return out.Flush()
 }
@@ -95,9 +95,9 @@ func quoted(word string) string {
 	return word
 }
 
-func (s *Scenario) describePromises(out io.Writer) {
-	fmt.Fprintf(out, "\nPromises\n")
-	p := s.Promises()
+func (s *Scenario) describeInvariants(out io.Writer) {
+	fmt.Fprintf(out, "\nInvariants\n")
+	p := s.Invariants()
 	for _, i := range p.Always {
 		fmt.Fprintf(out, "  always: %s\n", i.Name)
 	}

@@ -17,7 +17,7 @@ type Error struct {
 	Path string
 	// Value is what stands there, empty where showing it would not help.
 	Value string
-	// Reason says why it is refused and what to do.
+	// Reason says why it is rejected and what to do.
 	Reason string
 }
 
@@ -60,13 +60,13 @@ func (e Errors) Unwrap() []error {
 // problems collects what is wrong while a scenario is read.
 type problems struct{ all Errors }
 
-// tell notes what is wrong with a value. Its text is cut: an error is a line.
-func (p *problems) tell(a at, value, format string, args ...any) {
+// report records what is wrong with a value. Its text is cut: an error is one line.
+func (p *problems) report(a at, value, format string, args ...any) {
 	reason := strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ")
 	p.all = append(p.all, &Error{File: a.file, Line: a.line, Path: cut(a.path, 120), Value: short(value), Reason: reason})
 }
 
-// err is everything that was told, main's file first; nil when nothing was.
+// err returns all reported errors, those of the main file first; nil without any.
 func (p *problems) err(main string) error {
 	if len(p.all) == 0 {
 		return nil
@@ -77,7 +77,7 @@ func (p *problems) err(main string) error {
 		}
 		return cmp.Or(-cmp.Compare(truth(a.File == main), truth(b.File == main)), strings.Compare(a.File, b.File))
 	})
-	// What is wrong in a file that is named twice is told once.
+	// An error in a file that is named twice is reported once.
 	return slices.CompactFunc(p.all, func(a, b *Error) bool { return *a == *b })
 }
 

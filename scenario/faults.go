@@ -13,13 +13,13 @@ func (c *checker) faults(a at) {
 	if faults.Level != "" {
 		level, err := fault.ParseLevel(faults.Level)
 		if err != nil {
-			c.tell(a.field("level"), faults.Level, "must be legal, seen or adversarial")
+			c.report(a.field("level"), faults.Level, "must be legal, seen or adversarial")
 		}
 		s.Level = level
 	}
 	if len(faults.Only) == 0 {
 		if a.field("only").given() {
-			c.tell(a.field("only"), "", "is empty; leave it out, or name what may go wrong")
+			c.report(a.field("only"), "", "is empty; leave it out, or name what may go wrong")
 		}
 		s.Patterns = fault.Any(s.Level)
 		return
@@ -28,11 +28,11 @@ func (c *checker) faults(a at) {
 		one := a.field("only").item(i)
 		f, err := fault.Parse(text)
 		if err != nil {
-			c.tell(one, text, "%s", strings.TrimPrefix(strings.TrimPrefix(err.Error(), fmt.Sprintf("fault %q: ", text)), "fault: "))
+			c.report(one, text, "%s", strings.TrimPrefix(strings.TrimPrefix(err.Error(), fmt.Sprintf("fault %q: ", text)), "fault: "))
 			continue
 		}
 		if err := within(s.Level, f); err != nil {
-			c.tell(one, text, "%v", err)
+			c.report(one, text, "%v", err)
 		}
 		if resource, _, _ := strings.Cut(f.Resource, "/"); resource != "" {
 			c.resource(one, resource)
@@ -42,7 +42,7 @@ func (c *checker) faults(a at) {
 	}
 }
 
-// within refuses a fault above a level.
+// within rejects a fault above a level.
 func within(level fault.Level, f fault.Fault) error {
 	if have := f.Kind.Level(); have > level {
 		return fmt.Errorf("%s is of level %s and the scenario's level is %s; set spec.faults.level to %s", f.Kind, have, level, have)
@@ -60,7 +60,7 @@ func (c *checker) actor(a at, actor string) {
 		names = append(names, c.s.Spec.Clients[i].Name)
 	}
 	if actor != "" && !slices.Contains(names, name) {
-		c.tell(a, a.text(), "no client is named %s; there is %s", name, oneOf(names))
+		c.report(a, a.text(), "no client is named %s; there is %s", name, oneOf(names))
 	}
 }
 

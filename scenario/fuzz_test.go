@@ -37,7 +37,7 @@ func FuzzRead(f *testing.F) {
 		var wrong scenario.Errors
 		switch {
 		case err == nil:
-			s.Promises()
+			s.Invariants()
 			_ = s.SetCommand([]string{"x"})
 		case !errors.As(err, &wrong) || len(wrong) == 0:
 			t.Fatalf("%T: %v", err, err)

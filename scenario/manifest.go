@@ -34,7 +34,7 @@ func (c *checker) manifest(a at, m *v1alpha1.Manifest, u use) (objects []map[str
 	file, object := a.field("file"), a.field("object")
 	switch {
 	case file.given() == object.given():
-		c.tell(a, "", "must have either file or object")
+		c.report(a, "", "must have either file or object")
 		return nil
 	case object.given():
 		return c.object(objects, object, u)
@@ -48,7 +48,7 @@ func (c *checker) manifest(a at, m *v1alpha1.Manifest, u use) (objects []map[str
 // documentsOf reads a file of objects, once.
 func (c *checker) documentsOf(a at, file string) []at {
 	if !isBuiltin(file) {
-		file = c.beside(file)
+		file = c.resolve(file)
 	}
 	docs, known := c.files[file]
 	if known {
@@ -57,7 +57,7 @@ func (c *checker) documentsOf(a at, file string) []at {
 	if data, ok := c.objectsIn(a, file); ok {
 		before := len(c.all)
 		if docs = c.documents(file, data); len(docs) == 0 && len(c.all) == before {
-			c.tell(a, a.text(), "holds no object")
+			c.report(a, a.text(), "holds no object")
 		}
 	}
 	c.files[file] = docs
@@ -71,7 +71,7 @@ func (c *checker) objectsIn(a at, file string) (data []byte, ok bool) {
 	case file == BuiltinObjects:
 		return bytes.Join([][]byte{crds.CloneSet(), crds.CloneSetPolicies()}, []byte("\n---\n")), true
 	}
-	c.tell(a, file, "there is no such built-in file; there is %s", BuiltinObjects)
+	c.report(a, file, "unknown built-in file; want %s", BuiltinObjects)
 	return nil, false
 }
 
@@ -80,7 +80,7 @@ func (c *checker) object(objects []map[string]any, a at, u use) []map[string]any
 	var head struct{ APIVersion, Kind string }
 	o, ok := value(a.node).(map[string]any)
 	if !ok {
-		c.tell(a, a.text(), "must be an object and is %s", called(a.node))
+		c.report(a, a.text(), "must be an object and is %s", called(a.node))
 		return objects
 	}
 	for _, one := range []struct {
@@ -88,17 +88,17 @@ func (c *checker) object(objects []map[string]any, a at, u use) []map[string]any
 		into *string
 	}{{a.field("apiVersion"), &head.APIVersion}, {a.field("kind"), &head.Kind}} {
 		if !one.given() {
-			c.tell(one.at, "", "is missing")
+			c.report(one.at, "", "is missing")
 		} else {
 			c.decode(one.at, one.into)
 		}
 	}
 	gv, err := schema.ParseGroupVersion(head.APIVersion)
 	if err != nil {
-		c.tell(a.field("apiVersion"), head.APIVersion, "is no group/version such as apps/v1")
+		c.report(a.field("apiVersion"), head.APIVersion, "is no group/version such as apps/v1")
 	}
 	if _, list := o["items"]; list && strings.HasSuffix(head.Kind, "List") {
-		c.tell(a.field("kind"), head.Kind, "lists are not read; write their items as documents of their own")
+		c.report(a.field("kind"), head.Kind, "lists are not read; write their items as documents of their own")
 		return objects
 	}
 	c.metadata(a.field("metadata"), u)
@@ -129,9 +129,9 @@ func (c *checker) metadata(a at, u use) {
 	switch {
 	case meta.Name != "":
 	case meta.GenerateName == "":
-		c.tell(a.field("name"), "", "is missing")
+		c.report(a.field("name"), "", "is missing")
 	case u == applied:
-		c.tell(a.field("generateName"), meta.GenerateName, "an object that is applied needs a name; use create, or give a name")
+		c.report(a.field("generateName"), meta.GenerateName, "an object that is applied needs a name; use create, or give a name")
 	}
 }
 

@@ -40,7 +40,7 @@ func (s *Scenario) Namespaces() []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// isInNone tells whether objects of a kind of Kubernetes itself are in no namespace.
+// isInNone reports whether objects of a built-in kind of Kubernetes are cluster-scoped.
 func isInNone(kind string) bool {
 	lower := strings.ToLower(kind)
 	for resource := range inNone {

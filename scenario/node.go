@@ -88,7 +88,7 @@ func (a at) follow(path string) at {
 	return a
 }
 
-// given tells whether there is a value other than null.
+// given reports whether there is a value other than null.
 func (a at) given() bool { return a.node != nil && a.node.ShortTag() != "!!null" }
 
 // text is a scalar as it was written, "" for everything else.
@@ -112,7 +112,7 @@ var yamlLine = regexp.MustCompile(`^(?:yaml: )?line (\d+): `)
 // Nothing is returned when something is wrong.
 func (p *problems) documents(file string, data []byte) (docs []at) {
 	if len(data) > mostBytes {
-		p.tell(at{file: file}, "", "is %d bytes long, more than %d", len(data), mostBytes)
+		p.report(at{file: file}, "", "is %d bytes long, more than %d", len(data), mostBytes)
 		return nil
 	}
 	for dec := yaml.NewDecoder(bytes.NewReader(data)); ; {
@@ -127,7 +127,7 @@ func (p *problems) documents(file string, data []byte) (docs []at) {
 				where.line, _ = strconv.Atoi(m[1])
 				text = text[len(m[0]):]
 			}
-			p.tell(where, "", "is no YAML: %s", strings.TrimPrefix(text, "yaml: "))
+			p.report(where, "", "is no YAML: %s", strings.TrimPrefix(text, "yaml: "))
 			return nil
 		}
 		if doc.Kind == yaml.DocumentNode && len(doc.Content) == 1 && doc.Content[0].ShortTag() != "!!null" {
@@ -145,11 +145,11 @@ func (p *problems) documents(file string, data []byte) (docs []at) {
 	return docs
 }
 
-// readable refuses what cannot be turned into JSON, and keys that are given twice.
+// readable rejects what has no JSON form, and duplicate keys.
 func (p *problems) readable(a at, deep int, left *int) {
 	switch *left--; {
 	case deep == 0 || *left == 0:
-		p.tell(a, "", "is too large or nested too deeply")
+		p.report(a, "", "is too large or nested too deeply")
 		*left = -1
 		return
 	case *left < 0:
@@ -162,13 +162,13 @@ func (p *problems) readable(a at, deep int, left *int) {
 			switch first := lines[key.Value]; {
 			case key.Kind != yaml.ScalarNode || key.ShortTag() == "!!null":
 				one.path = a.path
-				p.tell(one, "", "has a key that is no text")
+				p.report(one, "", "has a key that is no text")
 				continue
 			case key.ShortTag() == "!!merge":
-				p.tell(one, "", "merge keys are not read; write the fields out")
+				p.report(one, "", "merge keys are not read; write the fields out")
 				continue
 			case first > 0:
-				p.tell(one, "", "is given twice, first in line %d", first)
+				p.report(one, "", "is given twice, first in line %d", first)
 			}
 			lines[key.Value] = key.Line
 			p.readable(one, deep-1, left)
@@ -179,7 +179,7 @@ func (p *problems) readable(a at, deep int, left *int) {
 		}
 	case yaml.ScalarNode:
 		if _, err := scalar(a.node); err != nil {
-			p.tell(a, a.node.Value, "%v", err)
+			p.report(a, a.node.Value, "%v", err)
 		}
 	}
 }

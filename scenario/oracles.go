@@ -8,10 +8,10 @@ import (
 	"github.com/rehearse-k8s/rehearse/invariant"
 )
 
-// Oracle is a ready-made promise that a scenario calls by its name.
+// Oracle is a ready-made invariant that a scenario uses by its name.
 type Oracle struct {
 	Name string
-	// Sentence says what it promises.
+	// Sentence says what it requires.
 	Sentence string
 	Params   []Param
 	// Places are where it may be written: always, eventually, sometimes, wait, and inside Never.
@@ -31,7 +31,7 @@ type entry struct {
 	name, sentence string
 	where          place
 	params         reflect.Type
-	make           func(c *checker, with at) promise
+	make           func(c *checker, with at) bound
 }
 
 // parameters are decoded and then checked, in the place where they stand.
@@ -40,10 +40,10 @@ type parameters[P any] interface {
 	check(c *checker, with at)
 }
 
-// oracle makes an entry of the table: parameters of type P are decoded and checked, and what
-// is in order is made a promise.
-func oracle[P any, PP parameters[P]](name, sentence string, where place, build func(P) promise) entry {
-	return entry{name, sentence, where, reflect.TypeFor[P](), func(c *checker, with at) promise {
+// oracle makes an entry of the table: parameters of type P are decoded and checked,
+// and correct ones are bound to an invariant.
+func oracle[P any, PP parameters[P]](name, sentence string, where place, build func(P) bound) entry {
+	return entry{name, sentence, where, reflect.TypeFor[P](), func(c *checker, with at) bound {
 		var params P
 		before := len(c.all)
 		if c.decode(with, &params) {
@@ -53,7 +53,7 @@ func oracle[P any, PP parameters[P]](name, sentence string, where place, build f
 			PP(&params).check(c, with)
 		}
 		if len(c.all) > before {
-			return promise{}
+			return bound{}
 		}
 		return build(params)
 	}}
@@ -61,11 +61,11 @@ func oracle[P any, PP parameters[P]](name, sentence string, where place, build f
 
 // simple is an oracle that does not follow a run.
 func simple[P any, PP parameters[P]](name, sentence string, where place, build func(P) invariant.Invariant) entry {
-	return oracle[P, PP](name, sentence, where, func(p P) promise { return steady(build(p)) })
+	return oracle[P, PP](name, sentence, where, func(p P) bound { return steady(build(p)) })
 }
 
-// table has every oracle, in the order in which people are told of them. It is made by a
-// function since Never reads it.
+// table returns every oracle, in the order of the documentation. It is a function because
+// Never reads it.
 func table() []entry {
 	return []entry{
 		simple("AtMostPods", "an owner has at most count active pods: pods that neither ended nor are being deleted", anywhere,
@@ -98,22 +98,22 @@ func table() []entry {
 			func(p hotLoop) invariant.Invariant { return invariant.HotLoop(p.limit(), p.window()) }),
 		simple("Happened", "a step of a kind was made by, or befell, a client", anywhere&^inAlways,
 			func(p happened) invariant.Invariant { return invariant.Happened(p.kind(), p.Actor, p.Resource) }),
-		simple("Wrote", "somebody changed the world by a request", anywhere&^inAlways,
+		simple("Wrote", "a request of the actor changed an object", anywhere&^inAlways,
 			func(p wrote) invariant.Invariant { return invariant.Wrote(p.Actor, p.Verb, p.Resource) }),
 		simple("Stale", "a client decided a write while a cache of it lagged behind the truth", anywhere&^inAlways,
 			func(p stale) invariant.Invariant { return invariant.Stale(p.Actor) }),
-		oracle("Never", "another promise does not hold", anywhere&^inNever, func(p never) promise { return p.promise() }),
-		oracle("Stays", "another promise holds for good once it has held", inAlways, func(p stays) promise { return p.promise() }),
+		oracle("Never", "another invariant does not hold", anywhere&^inNever, func(p never) bound { return p.bind() }),
+		oracle("Stays", "another invariant stays satisfied once it holds", inAlways, func(p stays) bound { return p.bind() }),
 		oracle("Job", "a controller of batch/v1 Jobs does what it owes its user about one Job, at every moment and in the end", inAlways,
-			func(p follower) promise {
-				return p.promise(func(o invariant.Owner) (now []invariant.Invariant, ends invariant.Invariant) {
+			func(p follower) bound {
+				return p.bind(func(o invariant.Owner) (now []invariant.Invariant, ends invariant.Invariant) {
 					j := invariant.Job(o)
 					return j.Always, j.Ends
 				}, "Job")
 			}),
 		oracle("CloneSet", "a controller of CloneSets does what it owes its user about one CloneSet, at every moment and in the end", inAlways,
-			func(p follower) promise {
-				return p.promise(func(o invariant.Owner) (now []invariant.Invariant, ends invariant.Invariant) {
+			func(p follower) bound {
+				return p.bind(func(o invariant.Owner) (now []invariant.Invariant, ends invariant.Invariant) {
 					s := invariant.CloneSet(o)
 					return s.Always, s.Ends
 				}, "CloneSet")
@@ -138,18 +138,18 @@ func oracleNames() string {
 	return strings.Join(names, ", ")
 }
 
-// oracle makes the promise of an oracle by its name.
-func (c *checker) oracle(a at, name string, where place) promise {
+// oracle binds an oracle by its name.
+func (c *checker) oracle(a at, name string, where place) bound {
 	all := table()
 	i := slices.IndexFunc(all, func(e entry) bool { return e.name == name })
 	switch {
 	case i < 0:
-		c.tell(a.field("oracle"), name, "there is no such oracle; there are %s", oracleNames())
-		return promise{}
+		c.report(a.field("oracle"), name, "unknown oracle; want one of %s", oracleNames())
+		return bound{}
 	case all[i].where&where == 0:
 		places := all[i].where.names()
-		c.tell(a.field("oracle"), name, "says nothing in this place; it is for %s", oneOf(places))
-		return promise{}
+		c.report(a.field("oracle"), name, "says nothing in this place; it is for %s", oneOf(places))
+		return bound{}
 	}
 	return all[i].make(c, a.field("with"))
 }
@@ -162,13 +162,13 @@ func paramsOf(t reflect.Type) (params []Param) {
 	return params
 }
 
-// required tells what is missing of what must be given.
+// required reports the required fields that are missing.
 func (c *checker) required(with at, t reflect.Type) {
 	for _, f := range fieldsOf(t) {
 		one := with.field(nameOf(f))
 		// A value may be null on purpose.
 		if f.Tag.Get("must") != "" && (one.node == nil || !one.given() && f.Type != freeForm) {
-			c.tell(one, "", "is missing: %s", f.Tag.Get("says"))
+			c.report(one, "", "is missing: %s", f.Tag.Get("says"))
 		}
 	}
 }

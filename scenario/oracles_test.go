@@ -31,7 +31,7 @@ var examples = map[string]string{
 	"CloneSet":       "{namespace: other, name: web, within: 1m}",
 }
 
-// TestOracles makes every oracle in every place that it is for, and is refused in others.
+// TestOracles binds every oracle in every place that it is for, and is rejected in others.
 func TestOracles(t *testing.T) {
 	var names strings.Builder
 	for _, o := range scenario.Oracles() {
@@ -64,7 +64,7 @@ func TestOracles(t *testing.T) {
 			if err != nil {
 				continue
 			}
-			all := s.Promises()
+			all := s.Invariants()
 			for _, i := range all.Always {
 				fmt.Fprintf(&names, "%s, always: %s\n", o.Name, i.Name)
 			}

@@ -30,7 +30,7 @@ func (o owner) owner() invariant.Owner {
 func (o owner) check(c *checker, a at) {
 	for _, one := range []struct{ name, value, example string }{{"kind", o.Kind, "ReplicaSet"}, {"name", o.Name, "web"}} {
 		if one.value == "" {
-			c.tell(a.field(one.name), "", "is missing; write one such as %s", one.example)
+			c.report(a.field(one.name), "", "is missing; write one such as %s", one.example)
 		}
 	}
 }
@@ -51,7 +51,7 @@ type podCount struct {
 func (p *podCount) check(c *checker, with at) {
 	p.Owner.check(c, with.field("owner"))
 	if *p.Count < 0 {
-		c.tell(with.field("count"), fmt.Sprint(*p.Count), "must not be negative")
+		c.report(with.field("count"), fmt.Sprint(*p.Count), "must not be negative")
 	}
 }
 
@@ -95,7 +95,7 @@ func (p *condition) check(c *checker, with at) {
 	p.object.check(c, with)
 	c.nonEmpty(with.field("type"), p.Type)
 	if all := []string{"True", "False", "Unknown"}; !slices.Contains(all, p.status()) {
-		c.tell(with.field("status"), p.Status, "must be %s", oneOf(all))
+		c.report(with.field("status"), p.Status, "must be %s", oneOf(all))
 	}
 }
 
@@ -113,7 +113,7 @@ func (p *field) value() (out any) {
 func (p *field) check(c *checker, with at) {
 	p.object.check(c, with)
 	if err := invariant.CheckPath(p.Path); err != nil {
-		c.tell(with.field("path"), p.Path, "%v", err)
+		c.report(with.field("path"), p.Path, "%v", err)
 	}
 }
 
@@ -142,7 +142,7 @@ func (p *hotLoop) window() time.Duration {
 
 func (p *hotLoop) check(c *checker, with at) {
 	if p.limit() < 1 {
-		c.tell(with.field("limit"), fmt.Sprint(p.limit()), "must be at least 1")
+		c.report(with.field("limit"), fmt.Sprint(p.limit()), "must be at least 1")
 	}
 	c.duration(with.field("window"), p.Window, 10*time.Second)
 }
@@ -165,7 +165,7 @@ func (p *happened) check(c *checker, with at) {
 		for _, k := range stepsOfRecord {
 			names = append(names, string(k))
 		}
-		c.tell(with.field("kind"), p.Kind, "must be %s", oneOf(names))
+		c.report(with.field("kind"), p.Kind, "must be %s", oneOf(names))
 	}
 	c.actor(with.field("actor"), p.Actor)
 	if p.Resource != "" {
@@ -181,7 +181,7 @@ type wrote struct {
 
 func (p *wrote) check(c *checker, with at) {
 	if all := []string{"create", "update", "patch", "delete", "deletecollection"}; p.Verb != "" && !slices.Contains(all, p.Verb) {
-		c.tell(with.field("verb"), p.Verb, "must be %s", oneOf(all))
+		c.report(with.field("verb"), p.Verb, "must be %s", oneOf(all))
 	}
 	if !slices.Contains(reserved, p.Actor) && !slices.Contains(c.s.Controllers, p.Actor) {
 		c.actor(with.field("actor"), p.Actor)
@@ -197,33 +197,33 @@ type stale struct {
 
 func (p *stale) check(c *checker, with at) { c.actor(with.field("actor"), p.Actor) }
 
-// another has the fields of a promise.
+// another has the fields of an invariant.
 type another struct {
 	Name   string          `json:"name" says:"a sentence for people"`
 	CEL    string          `json:"cel" says:"an expression, or"`
 	Oracle string          `json:"oracle" says:"another oracle, with"`
 	With   json.RawMessage `json:"with" says:"its parameters"`
 
-	other promise
+	other bound
 }
 
 func (p *another) check(c *checker, with at) {
-	p.other = c.promise(with, &v1alpha1.Promise{Name: p.Name, CEL: p.CEL, Oracle: p.Oracle, With: p.With}, inNever)
+	p.other = c.bind(with, &v1alpha1.Promise{Name: p.Name, CEL: p.CEL, Oracle: p.Oracle, With: p.With}, inNever)
 }
 
-// never says that the other promise does not hold.
+// never holds while the other invariant does not.
 type never struct{ another }
 
-func (p *never) promise() promise {
+func (p *never) bind() bound {
 	now, _ := p.other.make()
 	return steady(invariant.Never(now[0]))
 }
 
-// stays says that the other promise goes on to hold. It follows the run.
+// stays requires that the other invariant stays satisfied. It follows the run.
 type stays struct{ another }
 
-func (p *stays) promise() promise {
-	return promise{make: func() (now, ends []invariant.Invariant) {
+func (p *stays) bind() bound {
+	return bound{make: func() (now, ends []invariant.Invariant) {
 		now, _ = p.other.make()
 		return []invariant.Invariant{invariant.Stays(now[0])}, nil
 	}}
@@ -243,9 +243,9 @@ func (p *follower) check(c *checker, with at) {
 	p.ends = c.duration(with.field("within"), p.Within, DefaultWithin)
 }
 
-func (p *follower) promise(of func(invariant.Owner) ([]invariant.Invariant, invariant.Invariant), kind string) promise {
+func (p *follower) bind(of func(invariant.Owner) ([]invariant.Invariant, invariant.Invariant), kind string) bound {
 	o := invariant.Owner{Kind: kind, Namespace: orDefault(p.Namespace), Name: p.Name}
-	return promise{within: p.ends, make: func() (now, ends []invariant.Invariant) {
+	return bound{within: p.ends, make: func() (now, ends []invariant.Invariant) {
 		now, end := of(o)
 		return now, []invariant.Invariant{end}
 	}}
@@ -253,6 +253,6 @@ func (p *follower) promise(of func(invariant.Owner) ([]invariant.Invariant, inva
 
 func (c *checker) nonEmpty(a at, text string) {
 	if text == "" {
-		c.tell(a, "", "must not be empty")
+		c.report(a, "", "must not be empty")
 	}
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // Resources of Kubernetes by whether they are in a namespace. What a scenario calls by a
-// name that nothing has would never be found, and a promise about it would hold for
+// name that nothing has would never be found, and an invariant about it would hold for
 // nothing; those of other groups are the caller's cluster's to know.
 var (
 	inNamespaces = words(`bindings configmaps endpoints events limitranges persistentvolumeclaims pods podtemplates
@@ -38,7 +38,7 @@ func words(text string) map[string]bool {
 	return out
 }
 
-// scope tells whether a resource is in namespaces, if that is known here.
+// scope reports whether a resource is namespaced, if that is known here.
 func (c *checker) scope(resource string) (namespaced, known bool) {
 	if namespaced, known = c.scopes[resource]; known {
 		return namespaced, true
@@ -51,13 +51,13 @@ func (c *checker) resource(a at, name string) bool {
 	_, known := c.scope(name)
 	switch {
 	case name == "":
-		c.tell(a, "", `is missing; write one such as "pods" or "jobs.batch"`)
+		c.report(a, "", `is missing; write one such as "pods" or "jobs.batch"`)
 	case known:
 		return true
 	case strings.ContainsAny(name, "/ ") || name != strings.ToLower(name):
-		c.tell(a, name, `is no resource; write one such as "pods" or "jobs.batch"`)
+		c.report(a, name, `is no resource; write one such as "pods" or "jobs.batch"`)
 	case !strings.Contains(name, "."):
-		c.tell(a, name, "%s", meant(name))
+		c.report(a, name, "%s", meant(name))
 	default:
 		return true
 	}
@@ -82,7 +82,7 @@ func (c *checker) namespace(a at, resource, given string) string {
 	namespaced, known := c.scope(resource)
 	switch {
 	case known && !namespaced && given != "":
-		c.tell(a, given, "%s are in no namespace; leave it out", resource)
+		c.report(a, given, "%s are in no namespace; leave it out", resource)
 	case known && namespaced && given == "":
 		return "default"
 	}

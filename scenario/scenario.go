@@ -31,7 +31,7 @@ type Scenario struct {
 	// Spec is what was written, but for what SetCommand and SetLevel changed.
 	Spec v1alpha1.ScenarioSpec
 
-	// Nodes, Controllers and Stages (files, beside the scenario's or built in) are of
+	// Nodes, Controllers and Stages (files next to the scenario's, or built in) are of
 	// the cluster, Objects exist in it from the beginning, in this order.
 	Nodes       int
 	Controllers []string
@@ -53,7 +53,7 @@ type Scenario struct {
 	Runs   int
 	Budget time.Duration
 
-	invariants compiledPromises
+	invariants boundInvariants
 	meta       metav1.ObjectMeta
 	root       at
 }
@@ -76,9 +76,9 @@ func Read(name string, data []byte, readFile func(string) ([]byte, error)) (*Sce
 	switch {
 	case len(c.all) > 0:
 	case len(docs) == 0:
-		c.tell(at{file: name}, "", "is empty and must hold one %s", v1alpha1.ScenarioKind)
+		c.report(at{file: name}, "", "is empty and must hold one %s", v1alpha1.ScenarioKind)
 	case len(docs) > 1:
-		c.tell(docs[1], "", "is a second document; a file holds one %s", v1alpha1.ScenarioKind)
+		c.report(docs[1], "", "is a second document; a file holds one %s", v1alpha1.ScenarioKind)
 	default:
 		c.scenario(docs[0])
 	}
@@ -92,7 +92,7 @@ func (c *checker) scenario(root at) {
 	c.s.root = root
 	version, kind := root.field("apiVersion"), root.field("kind")
 	if want := v1alpha1.GroupVersion.String(); version.text() != want || kind.text() != v1alpha1.ScenarioKind {
-		c.tell(kind, "", "this is kind %q of apiVersion %q; only kind %s of apiVersion %s is read",
+		c.report(kind, "", "this is kind %q of apiVersion %q; only kind %s of apiVersion %s is read",
 			kind.text(), version.text(), v1alpha1.ScenarioKind, want)
 		return
 	}
@@ -104,9 +104,9 @@ func (c *checker) scenario(root at) {
 	s.Name, s.meta, s.Spec = doc.Name, doc.ObjectMeta, doc.Spec
 	name := root.field("metadata").field("name")
 	if wrong := validation.IsDNS1123Subdomain(s.Name); s.Name == "" {
-		c.tell(name, "", "is missing")
+		c.report(name, "", "is missing")
 	} else if len(wrong) > 0 {
-		c.tell(name, s.Name, "must be lower case letters, digits, - and ., such as rolling-update")
+		c.report(name, s.Name, "must be lower case letters, digits, - and ., such as rolling-update")
 	}
 	s.EndsVary = s.Spec.Invariants.EndsVary
 	c.cluster(spec.field("cluster"))
@@ -123,7 +123,7 @@ func (c *checker) cluster(a at) {
 	if n := cluster.Nodes; n != nil {
 		s.Nodes = *n
 		if *n < 0 {
-			c.tell(a.field("nodes"), fmt.Sprint(*n), "must not be negative")
+			c.report(a.field("nodes"), fmt.Sprint(*n), "must not be negative")
 		}
 	}
 	s.Controllers = slices.Clone(cluster.Controllers)
@@ -134,15 +134,15 @@ func (c *checker) cluster(a at) {
 		one := a.field("controllers").item(i)
 		switch {
 		case name == "":
-			c.tell(one, "", "must name a controller")
+			c.report(one, "", "must name a controller")
 		case slices.Index(cluster.Controllers, name) < i:
-			c.tell(one, name, "is named twice")
+			c.report(one, name, "is named twice")
 		}
 	}
 	for i, file := range cluster.Stages {
 		one := a.field("stages").item(i)
 		if !isBuiltin(file) {
-			file = c.beside(file)
+			file = c.resolve(file)
 			c.read(one, file)
 		}
 		s.Stages = append(s.Stages, file)
@@ -156,7 +156,7 @@ func (c *checker) budget(a at) {
 	s, budget := c.s, &c.s.Spec.Budget
 	s.Runs, s.Budget = DefaultRuns, DefaultBudget
 	if n := budget.Runs; n < 0 {
-		c.tell(a.field("runs"), fmt.Sprint(n), "must not be negative")
+		c.report(a.field("runs"), fmt.Sprint(n), "must not be negative")
 	} else if n > 0 {
 		s.Runs = n
 	}
@@ -165,8 +165,8 @@ func (c *checker) budget(a at) {
 	}
 }
 
-// beside is a file that the scenario names, as the caller finds it.
-func (c *checker) beside(file string) string {
+// resolve returns the path of a file that the scenario names, as the caller finds it.
+func (c *checker) resolve(file string) string {
 	if file == "" || filepath.IsAbs(file) {
 		return file
 	}
@@ -176,7 +176,7 @@ func (c *checker) beside(file string) string {
 // read reads a file that the scenario names.
 func (c *checker) read(a at, file string) (data []byte, ok bool) {
 	if file == "" {
-		c.tell(a, "", "must name a file")
+		c.report(a, "", "must name a file")
 		return nil, false
 	}
 	err := error(nil)
@@ -186,7 +186,7 @@ func (c *checker) read(a at, file string) (data []byte, ok bool) {
 		data, err = c.readFile(file)
 	}
 	if err != nil {
-		c.tell(a, a.text(), "%v", err)
+		c.report(a, a.text(), "%v", err)
 		return nil, false
 	}
 	return data, true

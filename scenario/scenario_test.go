@@ -114,7 +114,7 @@ func TestWhole(t *testing.T) {
 	if d := cmp.Diff("testdata/files", s.Clients[0].Dir); d != "" {
 		t.Error(d)
 	}
-	p := s.Promises()
+	p := s.Invariants()
 	var all []string
 	for _, i := range p.Always {
 		all = append(all, "always "+i.Name)

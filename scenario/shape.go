@@ -18,7 +18,7 @@ var (
 	ownReader = reflect.TypeFor[json.Unmarshaler]()
 )
 
-// decode reads a value into a Go type, strictly. It is false, and the reasons are told,
+// decode reads a value into a Go type, strictly. It is false, and the reasons are reported,
 // when the value is not of that shape.
 func (p *problems) decode(a at, into any) bool {
 	before := len(p.all)
@@ -33,7 +33,7 @@ func (p *problems) decode(a at, into any) bool {
 		err = json.Unmarshal(data, into)
 	}
 	if err != nil {
-		p.tell(a, "", "cannot be read: %v", err)
+		p.report(a, "", "cannot be read: %v", err)
 	}
 	return err == nil
 }
@@ -50,7 +50,7 @@ func (p *problems) shape(a at, t reflect.Type) {
 	case t == duration:
 		if p.scalar(a, "a duration such as 30s", "!!str") {
 			if _, err := time.ParseDuration(a.node.Value); err != nil {
-				p.tell(a, a.node.Value, "is no duration; write one such as 30s or 5m")
+				p.report(a, a.node.Value, "is no duration; write one such as 30s or 5m")
 			}
 		}
 		return
@@ -60,7 +60,7 @@ func (p *problems) shape(a at, t reflect.Type) {
 			err = json.Unmarshal(data, reflect.New(t).Interface())
 		}
 		if err != nil {
-			p.tell(a, a.text(), "is no %s", t.Name())
+			p.report(a, a.text(), "is no %s", t.Name())
 		}
 		return
 	}
@@ -87,7 +87,7 @@ func (p *problems) shape(a at, t reflect.Type) {
 		p.scalar(a, "true or false", "!!bool")
 	case reflect.Int, reflect.Int32, reflect.Int64:
 		if p.scalar(a, "a whole number", "!!int") && a.node.Decode(reflect.New(t).Interface()) != nil {
-			p.tell(a, a.node.Value, "is too large a number")
+			p.report(a, a.node.Value, "is too large a number")
 		}
 	}
 }
@@ -115,9 +115,9 @@ func (p *problems) fields(a at, t reflect.Type) {
 		}
 		switch {
 		case len(names) > most || len(names) == 0:
-			p.tell(one, "", "there is no such field")
+			p.report(one, "", "unknown field")
 		default:
-			p.tell(one, "", "there is no such field; write %s", oneOf(names))
+			p.report(one, "", "unknown field; want %s", oneOf(names))
 		}
 	}
 }
@@ -142,7 +142,7 @@ func nameOf(f reflect.StructField) string {
 
 func (p *problems) kind(a at, kind yaml.Kind, what string) bool {
 	if a.node.Kind != kind {
-		p.tell(a, a.text(), "must be %s and is %s", what, called(a.node))
+		p.report(a, a.text(), "must be %s and is %s", what, called(a.node))
 		return false
 	}
 	return true
@@ -156,7 +156,7 @@ func (p *problems) scalar(a at, what string, tags ...string) bool {
 	if a.node.Kind == yaml.ScalarNode && slices.Contains(tags, "!!str") {
 		reason += fmt.Sprintf("; write %q", a.node.Value)
 	}
-	p.tell(a, a.text(), "%s", reason)
+	p.report(a, a.text(), "%s", reason)
 	return false
 }
 

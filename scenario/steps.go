@@ -39,7 +39,7 @@ type Step struct {
 	// Objects to apply or create, in this order.
 	Objects []map[string]any
 	// On is what is deleted or patched. Its namespace is filled in for resources that are
-	// known to be in one; for others, whoever knows the resource does that.
+	// known to be in one; for others, the caller, who knows the resource, does that.
 	On v1alpha1.Reference
 	// Propagation of a deletion, never empty.
 	Propagation metav1.DeletionPropagation
@@ -47,8 +47,8 @@ type Step struct {
 	PatchType   types.PatchType
 	PatchData   []byte
 	Subresource string
-	// Promise is what a wait waits for. It may be checked in several runs at once.
-	Promise invariant.Invariant
+	// Invariant is what a wait waits for. It may be checked in several runs at once.
+	Invariant invariant.Invariant
 	// Within bounds a wait and a settle.
 	Within time.Duration
 }
@@ -75,7 +75,7 @@ func (s Step) String() string {
 		}
 		return fmt.Sprintf("patch %s (%s): %s", referenceText(resource), patchName(s.PatchType), s.PatchData)
 	case Wait:
-		return fmt.Sprintf("wait, %s at most, until: %s", s.Within, s.Promise.Name)
+		return fmt.Sprintf("wait, %s at most, until: %s", s.Within, s.Invariant.Name)
 	}
 	return fmt.Sprintf("settle, %s at most", s.Within)
 }
@@ -125,7 +125,7 @@ func (c *checker) step(a at, written *v1alpha1.Step) Step {
 		if len(given) > 1 {
 			reason = "has " + strings.Join(given, " and ")
 		}
-		c.tell(a, "", "a step is one of %s (an empty one is written {}); this one %s", strings.Join(stepKinds, ", "), reason)
+		c.report(a, "", "a step is one of %s (an empty one is written {}); this one %s", strings.Join(stepKinds, ", "), reason)
 		return s
 	}
 	s.Kind = StepKind(given[0])
@@ -141,7 +141,7 @@ func (c *checker) step(a at, written *v1alpha1.Step) Step {
 	case Patch:
 		c.patch(a, written.Patch, &s)
 	case Wait:
-		s.Promise = c.waitFor(a, &written.Wait.Promise)
+		s.Invariant = c.waitFor(a, &written.Wait.Promise)
 		s.Within = c.duration(a.field("within"), written.Wait.Within, DefaultWithin)
 	case Settle:
 		s.Within = c.duration(a.field("within"), written.Settle.Within, DefaultWithin)
@@ -154,10 +154,10 @@ func (c *checker) reference(a at, r v1alpha1.Reference) v1alpha1.Reference {
 		r.Namespace = c.namespace(a.field("namespace"), r.Resource, r.Namespace)
 	}
 	if (r.Name == "") == (r.Selector == "") {
-		c.tell(a, "", "must have either name or selector")
+		c.report(a, "", "must have either name or selector")
 	}
 	if _, err := labels.Parse(r.Selector); err != nil {
-		c.tell(a.field("selector"), r.Selector, "is no selector of labels such as app=web: %v", err)
+		c.report(a.field("selector"), r.Selector, "is no selector of labels such as app=web: %v", err)
 	}
 	return r
 }
@@ -171,7 +171,7 @@ func (c *checker) propagation(a at, p metav1.DeletionPropagation) metav1.Deletio
 		return metav1.DeletePropagationBackground
 	}
 	if !slices.Contains(propagations, string(p)) {
-		c.tell(a, string(p), "must be %s", oneOf(propagations))
+		c.report(a, string(p), "must be %s", oneOf(propagations))
 	}
 	return p
 }
@@ -194,7 +194,7 @@ func (c *checker) patch(a at, p *v1alpha1.Patch, s *Step) {
 	s.On = c.reference(a, p.Reference)
 	s.Subresource = p.Subresource
 	if strings.ContainsAny(p.Subresource, "/ ") {
-		c.tell(a.field("subresource"), p.Subresource, "must be a name such as status or scale")
+		c.report(a.field("subresource"), p.Subresource, "must be a name such as status or scale")
 	}
 	name := p.Type
 	if name == "" {
@@ -202,13 +202,13 @@ func (c *checker) patch(a at, p *v1alpha1.Patch, s *Step) {
 	}
 	kind, known := patchTypes[name]
 	if !known {
-		c.tell(a.field("type"), name, "must be merge, strategic or json")
+		c.report(a.field("type"), name, "must be merge, strategic or json")
 		return
 	}
 	s.PatchType = kind
 	body := a.field("patch")
 	if !body.given() {
-		c.tell(body, "", "is missing")
+		c.report(body, "", "is missing")
 		return
 	}
 	if kind == types.JSONPatchType {
@@ -237,13 +237,13 @@ func (c *checker) jsonPatch(a at) {
 	for i, o := range operations {
 		one := a.item(i)
 		if !slices.Contains(ops, o.Op) {
-			c.tell(one.field("op"), o.Op, "must be %s", oneOf(ops))
+			c.report(one.field("op"), o.Op, "must be %s", oneOf(ops))
 		}
 		switch {
 		case o.Path == nil:
-			c.tell(one.field("path"), "", "is missing")
+			c.report(one.field("path"), "", "is missing")
 		case *o.Path != "" && !strings.HasPrefix(*o.Path, "/"):
-			c.tell(one.field("path"), *o.Path, "must begin with /")
+			c.report(one.field("path"), *o.Path, "must begin with /")
 		}
 	}
 }
@@ -254,7 +254,7 @@ func (c *checker) duration(a at, d *metav1.Duration, otherwise time.Duration) ti
 		return otherwise
 	}
 	if d.Duration <= 0 {
-		c.tell(a, a.text(), "must be more than 0; leave it out for %s", otherwise)
+		c.report(a, a.text(), "must be more than 0; leave it out for %s", otherwise)
 	}
 	return d.Duration
 }

@@ -20,8 +20,8 @@ func pod(name string, policy corev1.RestartPolicy) *corev1.Pod {
 	}
 }
 
-// TestLives plays a pod that stays, one that ends, and one that is deleted.
-func TestLives(t *testing.T) {
+// TestRun checks a pod that stays, one that succeeds, and one that is deleted.
+func TestRun(t *testing.T) {
 	verdict.Clean(t, 200, func(w *simtest.World) {
 		gone := pod("gone", corev1.RestartPolicyAlways)
 		w.Controller("kubelet", kubelet.Run)

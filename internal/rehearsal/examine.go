@@ -29,7 +29,7 @@ func (j *judge) examine(whole bool) *examination {
 	if x := j.last; whole && x != nil && x.of == record && x.taken == len(j.changes) {
 		return x // nothing has happened since
 	}
-	promises := j.run.arena.o.Scenario.Promises()
+	promises := j.run.arena.o.Scenario.Invariants()
 	x := &examination{of: record, record: record, taken: len(j.changes), promised: promises.Eventually, seen: map[string]bool{}}
 	if whole {
 		j.last = x

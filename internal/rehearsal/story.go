@@ -98,7 +98,7 @@ func (r *run) create(u *unstructured.Unstructured) error {
 func (r *run) wait(s *scenario.Step) error {
 	var last error
 	held, err := r.judge.await(s.Within, func() bool {
-		last = r.judge.check(s.Promise)
+		last = r.judge.check(s.Invariant)
 		return last == nil
 	})
 	if err != nil || held {
@@ -106,7 +106,7 @@ func (r *run) wait(s *scenario.Step) error {
 	}
 	r.judge.mu.Lock()
 	defer r.judge.mu.Unlock()
-	r.judge.fail(fmt.Sprintf("%s, within %s", s.Promise.Name, s.Within), last.Error())
+	r.judge.fail(fmt.Sprintf("%s, within %s", s.Invariant.Name, s.Within), last.Error())
 	return errOver
 }
 

@@ -8,17 +8,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
-	listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/workqueue"
-	podutil "k8s.io/kubernetes/pkg/util/pod"
 
+	"github.com/rehearse-k8s/rehearse/examples/kubelet"
 	"github.com/rehearse-k8s/rehearse/simtest"
 )
 
@@ -53,15 +48,11 @@ type Behaviour struct {
 // nodes is over how many nodes pods are spread.
 const nodes = 3
 
-// kubelet is one life of that of all nodes, and of the scheduler.
-type kubelet struct {
-	client    kubernetes.Interface
-	pods      listers.PodLister
-	queue     workqueue.TypedRateLimitingInterface[cache.ObjectName]
+// life is what the kubelet of all nodes, and the scheduler, do from a start to a crash.
+type life struct {
 	behaviour func(*corev1.Pod) Behaviour
 	runtime   *containerRuntime
-	// workers are what it knows of pods. Only its own goroutine uses them; after a crash the
-	// times count anew.
+	// workers are what it knows of pods. Only its own goroutine uses them; after a crash the times count again.
 	workers map[types.UID]*worker
 }
 
@@ -83,72 +74,30 @@ func Kubelet(behaviour func(*corev1.Pod) Behaviour) simtest.Constructor {
 	}
 	containers := newRuntime() // they run on when the kubelet crashes
 	return func(ctx context.Context, config *rest.Config) error {
-		client, err := kubernetes.NewForConfig(config)
-		if err != nil {
-			return err
-		}
-		factory := informers.NewSharedInformerFactory(client, 0)
-		pods := factory.Core().V1().Pods()
-		k := &kubelet{
-			client: client, pods: pods.Lister(), behaviour: behaviour, runtime: containers, workers: map[types.UID]*worker{},
-			queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
-		}
-		see := func(obj any) { k.queue.Add(cache.MetaObjectToName(obj.(*corev1.Pod))) }
-		if _, err := pods.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc:    see,
-			UpdateFunc: func(_, obj any) { see(obj) },
-		}); err != nil {
-			return err
-		}
-		defer context.AfterFunc(ctx, k.queue.ShutDown)()
-		factory.Start(ctx.Done())
-		defer factory.Shutdown()
-		factory.WaitForCacheSync(ctx.Done())
-		for k.work(ctx) {
-		}
-		return nil
+		return kubelet.Serve(ctx, config, &life{behaviour: behaviour, runtime: containers, workers: map[types.UID]*worker{}})
 	}
 }
 
-func (k *kubelet) work(ctx context.Context) bool {
-	key, quit := k.queue.Get()
-	if quit {
-		return false
-	}
-	defer k.queue.Done(key)
-	wake, err := k.sync(ctx, key)
-	if err != nil && !apierrors.IsNotFound(err) {
-		k.queue.AddRateLimited(key)
-		return true
-	}
-	k.queue.Forget(key)
-	if wake > 0 {
-		k.queue.AddAfter(key, wake)
-	}
-	return true
-}
+// Changed implements kubelet.Life.
+func (k *life) Changed(_, _ *corev1.Pod) {}
 
-// sync does what is due for a pod, and says how long the next thing is away.
-func (k *kubelet) sync(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
-	cached, err := k.pods.Pods(key.Namespace).Get(key.Name)
-	if err != nil {
-		return 0, err
-	}
+// Sync implements kubelet.Life.
+func (k *life) Sync(ctx context.Context, pods kubelet.Pods, cached *corev1.Pod) (time.Duration, error) {
 	b := k.behaviour(cached)
 	w := k.workers[cached.UID]
 	if w == nil {
 		w = &worker{}
 		k.workers[cached.UID] = w
 	}
-	ended := cached.Status.Phase == corev1.PodSucceeded || cached.Status.Phase == corev1.PodFailed
+	finished := kubelet.Finished(cached)
 	now := time.Now()
 	switch {
 	case cached.DeletionTimestamp != nil:
-		return k.stop(ctx, w, cached, ended, b)
-	case ended:
+		return k.stop(ctx, pods, w, cached, finished, b)
+	case finished:
 		return 0, nil
 	case cached.Spec.NodeName == "":
-		return 0, k.bind(ctx, cached, b)
+		return 0, bind(ctx, pods.Client, cached, b)
 	case cached.Status.Phase != corev1.PodRunning:
 		if wake := left(&w.starting, b.Start); wake > 0 {
 			return wake, nil
@@ -164,7 +113,7 @@ func (k *kubelet) sync(ctx context.Context, key cache.ObjectName) (time.Duration
 	if wait := left(&w.written, b.Report); wait > 0 {
 		return sooner(wake, wait), nil
 	}
-	return wake, k.write(ctx, w, cached, status)
+	return wake, write(ctx, pods, w, cached, status)
 }
 
 // notice takes over what has changed of a pod, once it is time, and says how long that is away.
@@ -200,46 +149,42 @@ func left(since *time.Time, of time.Duration) time.Duration {
 	return time.Until(since.Add(of))
 }
 
-func (k *kubelet) bind(ctx context.Context, pod *corev1.Pod, b Behaviour) error {
+func bind(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, b Behaviour) error {
 	if b.Unbound || len(pod.Spec.SchedulingGates) > 0 || pod.Spec.SchedulerName != corev1.DefaultSchedulerName {
 		return nil
 	}
 	h := fnv.New32a()
 	h.Write([]byte(pod.Name))
-	return k.client.CoreV1().Pods(pod.Namespace).Bind(ctx, &corev1.Binding{
+	return client.CoreV1().Pods(pod.Namespace).Bind(ctx, &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
 		Target:     corev1.ObjectReference{Kind: "Node", Name: fmt.Sprintf("node-%d", h.Sum32()%nodes)},
 	}, metav1.CreateOptions{})
 }
 
-// stop ends a pod that is being deleted, and lets it go. If a finalizer holds it, the API
-// server lets it go with the last one.
-func (k *kubelet) stop(ctx context.Context, w *worker, cached *corev1.Pod, ended bool, b Behaviour) (time.Duration, error) {
+// stop reports the exit of a pod that is being deleted, and then removes it. If a finalizer keeps it, the API server removes
+// it with the last one.
+func (k *life) stop(ctx context.Context, pods kubelet.Pods, w *worker, cached *corev1.Pod, finished bool, b Behaviour) (time.Duration, error) {
 	grace := time.Duration(0)
 	if s := cached.DeletionGracePeriodSeconds; s != nil {
 		grace = time.Duration(*s) * time.Second
 	}
-	if !ended {
+	if !finished {
 		if wake := left(&w.stopping, min(b.Stop, grace)); wake > 0 {
 			return wake, nil
 		}
 		pod := cached.DeepCopy()
 		end(pod, time.Now())
-		return 0, k.write(ctx, w, cached, &pod.Status)
+		return 0, write(ctx, pods, w, cached, &pod.Status)
 	}
 	if grace == 0 {
 		return 0, nil
 	}
-	return 0, k.client.CoreV1().Pods(cached.Namespace).Delete(ctx, cached.Name, metav1.DeleteOptions{
-		GracePeriodSeconds: new(int64),
-		Preconditions:      metav1.NewUIDPreconditions(string(cached.UID)),
-	})
+	return 0, pods.Remove(ctx, cached)
 }
 
-// write sends what differs from the status that the kubelet has seen, in the way of upstream's
-// status manager.
-func (k *kubelet) write(ctx context.Context, w *worker, was *corev1.Pod, status *corev1.PodStatus) error {
-	_, _, _, err := podutil.PatchPodStatus(ctx, k.client, was.Namespace, was.Name, was.UID, was.Status, *status)
+// write sends what differs from the status that the kubelet has observed.
+func write(ctx context.Context, pods kubelet.Pods, w *worker, observed *corev1.Pod, status *corev1.PodStatus) error {
+	err := pods.WriteStatus(ctx, observed, status)
 	if err == nil {
 		w.written = time.Time{}
 	}

@@ -182,7 +182,7 @@ func (c Case) outcome(pod *corev1.Pod) Outcome {
 	o := Outcome{
 		After: time.Duration(1+draw(4, "after")) * time.Second,
 		Stop:  time.Duration(draw(3, "stop")) * time.Second,
-		Heeds: draw(2, "heeds") == 0,
+		ExitsOnStop: draw(2, "heeds") == 0,
 	}
 	if c.Annotates {
 		o.Stop += 3 * time.Second

@@ -13,8 +13,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/invariant"
 )
 
-// Promises are what must hold in one run.
-type Promises struct {
+// Invariants are those of one run.
+type Invariants struct {
 	// Always is judged after every write of anybody.
 	Always []invariant.Invariant
 	// Eventually is judged when the steps are over.
@@ -23,16 +23,16 @@ type Promises struct {
 	Sometimes []invariant.Invariant
 }
 
-// Eventually is a promise that must hold within a time of the last step.
+// Eventually is an invariant that must hold within a time after the last step.
 type Eventually struct {
 	invariant.Invariant
 	Within time.Duration
 }
 
-// Promises makes the scenario's promises for one run. Some follow the run from its beginning,
+// Invariants returns the scenario's invariants for one run. Some follow the run from its beginning,
 // so each run has its own, made before its first step and judged by one goroutine.
-func (s *Scenario) Promises() Promises {
-	var out Promises
+func (s *Scenario) Invariants() Invariants {
+	var out Invariants
 	for _, p := range s.invariants.always {
 		now, ends := p.make()
 		out.Always = append(out.Always, now...)
@@ -53,22 +53,22 @@ func (s *Scenario) Promises() Promises {
 	return out
 }
 
-// compiledPromises are those of a scenario, by where they are.
-type compiledPromises struct{ always, eventually, sometimes []promise }
+// boundInvariants are those of a scenario, by where they are.
+type boundInvariants struct{ always, eventually, sometimes []bound }
 
-// promise makes what must hold now and, of oracles that follow a run, what must hold in the
-// end of it. The zero value stands for one that was refused.
-type promise struct {
+// bound makes the invariants of now and, of oracles that follow a run, those of its end. The zero
+// value is one that was rejected.
+type bound struct {
 	make   func() (now, ends []invariant.Invariant)
 	within time.Duration
 }
 
-// steady is a promise that does not follow a run.
-func steady(i invariant.Invariant) promise {
-	return promise{make: func() (now, ends []invariant.Invariant) { return []invariant.Invariant{i}, nil }}
+// steady is an invariant that does not follow a run.
+func steady(i invariant.Invariant) bound {
+	return bound{make: func() (now, ends []invariant.Invariant) { return []invariant.Invariant{i}, nil }}
 }
 
-// place is where a promise may be written.
+// place is where an invariant may be written.
 type place int
 
 const (
@@ -95,20 +95,20 @@ func (p place) names() (names []string) {
 func (c *checker) invariants(a at) {
 	written, out := &c.s.Spec.Invariants, &c.s.invariants
 	for i := range written.Always {
-		if p := c.promise(a.field("always").item(i), &written.Always[i], inAlways); p.make != nil {
+		if p := c.bind(a.field("always").item(i), &written.Always[i], inAlways); p.make != nil {
 			out.always = append(out.always, p)
 		}
 	}
 	for i := range written.Eventually {
 		one := a.field("eventually").item(i)
 		within := c.duration(one.field("within"), written.Eventually[i].Within, DefaultWithin)
-		if p := c.promise(one, &written.Eventually[i].Promise, inEventually); p.make != nil {
+		if p := c.bind(one, &written.Eventually[i].Promise, inEventually); p.make != nil {
 			p.within = within
 			out.eventually = append(out.eventually, p)
 		}
 	}
 	for i := range written.Sometimes {
-		if p := c.promise(a.field("sometimes").item(i), &written.Sometimes[i], inSometimes); p.make != nil {
+		if p := c.bind(a.field("sometimes").item(i), &written.Sometimes[i], inSometimes); p.make != nil {
 			out.sometimes = append(out.sometimes, p)
 		}
 	}
@@ -116,7 +116,7 @@ func (c *checker) invariants(a at) {
 
 // waitFor is what a step waits for.
 func (c *checker) waitFor(a at, written *v1alpha1.Promise) invariant.Invariant {
-	p := c.promise(a, written, inWait)
+	p := c.bind(a, written, inWait)
 	if p.make == nil {
 		return invariant.Invariant{}
 	}
@@ -124,15 +124,15 @@ func (c *checker) waitFor(a at, written *v1alpha1.Promise) invariant.Invariant {
 	return now[0]
 }
 
-func (c *checker) promise(a at, written *v1alpha1.Promise, where place) promise {
-	var p promise
+func (c *checker) bind(a at, written *v1alpha1.Promise, where place) bound {
+	var p bound
 	switch cel, oracle := a.field("cel"), a.field("oracle"); {
 	case cel.given() == oracle.given():
-		c.tell(a, "", "must have either cel (an expression) or oracle (one of %s)", oracleNames())
+		c.report(a, "", "must have either cel (an expression) or oracle (one of %s)", oracleNames())
 		return p
 	case cel.given():
 		if a.field("with").given() {
-			c.tell(a.field("with"), "", "is for oracles; an expression has no parameters")
+			c.report(a.field("with"), "", "is for oracles; an expression has no parameters")
 		}
 		p = c.cel(cel, written)
 	default:
@@ -144,8 +144,8 @@ func (c *checker) promise(a at, written *v1alpha1.Promise, where place) promise 
 	return p
 }
 
-// named gives a promise the name that its author has for it; one that is several keeps theirs.
-func (p promise) named(name string) promise {
+// named gives an invariant the name that its author chose; one that is several keeps their names.
+func (p bound) named(name string) bound {
 	rename := func(all []invariant.Invariant, alone bool) []invariant.Invariant {
 		for i := range all {
 			if alone {
@@ -167,11 +167,11 @@ func (p promise) named(name string) promise {
 
 var celLine = regexp.MustCompile(`^line (\d+), `)
 
-func (c *checker) cel(a at, written *v1alpha1.Promise) promise {
+func (c *checker) cel(a at, written *v1alpha1.Promise) bound {
 	expr := strings.TrimSpace(written.CEL)
 	if expr == "" {
-		c.tell(a, "", "is empty; write an expression that is true while the promise holds")
-		return promise{}
+		c.report(a, "", "is empty; write an expression that is true while the invariant holds")
+		return bound{}
 	}
 	// Its words as they were written, so that columns are those of the file.
 	i, err := invariant.CEL(short(expr), written.CEL)
@@ -185,8 +185,8 @@ func (c *checker) cel(a at, written *v1alpha1.Promise) promise {
 				text = text[len(m[0]):]
 			}
 		}
-		c.tell(a, expr, "%s", text)
-		return promise{}
+		c.report(a, expr, "%s", text)
+		return bound{}
 	}
 	return steady(i)
 }

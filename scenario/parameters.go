@@ -149,7 +149,7 @@ func (p *hotLoop) check(c *checker, with at) {
 
 type happened struct {
 	Kind     string `json:"kind" must:"true" says:"of the step: start, crash, request, answer, frame, cut, time or fault"`
-	Actor    string `json:"actor" says:"a client; default: anybody"`
+	Actor    string `json:"actor" says:"a client; default: any client"`
 	Resource string `json:"resource" says:"as kubectl writes it; default: any"`
 }
 
@@ -174,7 +174,7 @@ func (p *happened) check(c *checker, with at) {
 }
 
 type wrote struct {
-	Actor    string `json:"actor" says:"a client, or user; default: anybody"`
+	Actor    string `json:"actor" says:"a client, or user; default: any client"`
 	Verb     string `json:"verb" says:"create, update, patch, delete or deletecollection; default: any"`
 	Resource string `json:"resource" says:"as kubectl writes it; default: any"`
 }

@@ -180,8 +180,8 @@ func (c Case) outcome(pod *corev1.Pod) Outcome {
 	}
 	draw := func(of int, what string) int { return fault.Pick(of, uint64(c.Seed), key, what) }
 	o := Outcome{
-		After: time.Duration(1+draw(4, "after")) * time.Second,
-		Stop:  time.Duration(draw(3, "stop")) * time.Second,
+		After:       time.Duration(1+draw(4, "after")) * time.Second,
+		Stop:        time.Duration(draw(3, "stop")) * time.Second,
 		ExitsOnStop: draw(2, "heeds") == 0,
 	}
 	if c.Annotates {

@@ -68,7 +68,7 @@ func (c *controller) create(ctx context.Context, key cache.ObjectName, owner *co
 	if apierrors.IsAlreadyExists(err) {
 		written, err = pods.Get(ctx, pod.Name, metav1.GetOptions{})
 		if err == nil && !metav1.IsControlledBy(written, owner) {
-			err = fmt.Errorf("pod %s/%s exists and belongs to somebody else", pod.Namespace, pod.Name)
+			err = fmt.Errorf("pod %s/%s exists and belongs to another owner", pod.Namespace, pod.Name)
 		}
 	}
 	if err == nil {

@@ -30,11 +30,11 @@ func job(n int32, mode batchv1.CompletionMode) *batchv1.Job {
 	}
 }
 
-func story(j *batchv1.Job) func(*simtest.World) {
+func run(j *batchv1.Job) func(*simtest.World) {
 	return func(w *simtest.World) {
-		promises := invariant.Job(invariant.Owner{Kind: "Job", Namespace: "default", Name: "pi"})
-		w.Always(promises.Always...)
-		w.Eventually(5*time.Minute, promises.Ends)
+		invariants := invariant.Job(invariant.Owner{Kind: "Job", Namespace: "default", Name: "pi"})
+		w.Always(invariants.Always...)
+		w.Eventually(5*time.Minute, invariants.Ends)
 		w.Controller("job", onesyncjob.Run)
 		w.Controller("kubelet", kubelet.Run)
 		w.Create(j.DeepCopy())
@@ -43,7 +43,7 @@ func story(j *batchv1.Job) func(*simtest.World) {
 
 // TestSecondPod is the race of kubernetes 130103, found without a hint.
 func TestSecondPod(t *testing.T) {
-	verdict.Found(t, story(job(1, batchv1.NonIndexedCompletion)))
+	verdict.Found(t, run(job(1, batchv1.NonIndexedCompletion)))
 }
 
 // TestIndexAgain is the same for a Job with one index. A lost answer to a create is found
@@ -51,7 +51,7 @@ func TestSecondPod(t *testing.T) {
 func TestIndexAgain(t *testing.T) {
 	verdict.Found(t, func(w *simtest.World) {
 		w.Faults(fault.Lag("jobs.batch"))
-		story(job(1, batchv1.IndexedCompletion))(w)
+		run(job(1, batchv1.IndexedCompletion))(w)
 	})
 }
 
@@ -62,7 +62,7 @@ func TestWithoutFaults(t *testing.T) {
 			w.Faults()
 			w.Eventually(time.Minute, invariant.Condition("jobs.batch", "default", "pi", "Complete", "True"))
 			w.Eventually(time.Minute, invariant.Field("jobs.batch", "default", "pi", "status.succeeded", 3))
-			story(job(3, mode))(w)
+			run(job(3, mode))(w)
 		})
 		if r.Failure != nil {
 			t.Errorf("%s: %+v", mode, r.Failure.Run.Failure)

@@ -84,7 +84,7 @@ func TestOpensAtTheViolation(t *testing.T) {
 	}
 	held := open(t, write(t, report.Of("", record(t, "second-pod.nearest.jsonl"), nil)), wide)
 	if at, y := ask[string](held, selected), ask[float64](held, "scrollY"); at != "" || y != 0 {
-		t.Errorf("a run that held: opened at %q, %v down", at, y)
+		t.Errorf("a passing run: opened at %q, %v down", at, y)
 	}
 }
 
@@ -237,7 +237,7 @@ func TestHostile(t *testing.T) {
 		t.Errorf("%d scripts and the like on the page; one is ours", n)
 	}
 	if text := ask[string](b, `document.querySelector('.verdict').textContent`); !strings.Contains(text, evil) {
-		t.Errorf("the promise is shown as %q", text)
+		t.Errorf("the invariant is shown as %q", text)
 	}
 	if n := ask[int](b, opened); n != 1 {
 		t.Errorf("%d details are open", n)

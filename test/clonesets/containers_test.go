@@ -48,7 +48,7 @@ func TestRest(t *testing.T) {
 		t.Errorf("wake %s, %+v", wake, p.Status)
 	}
 	if conditionOf(p, "other") == nil {
-		t.Error("somebody else's condition is lost")
+		t.Error("the condition of another client is lost")
 	}
 }
 
@@ -76,7 +76,7 @@ func TestGates(t *testing.T) {
 	run(p, Behaviour{}, late)
 	want := `corresponding condition of pod readiness gate "gate" does not exist.`
 	if got := conditionOf(p, corev1.PodReady); got.Message != want {
-		t.Errorf("a gate nobody set: %q", got.Message)
+		t.Errorf("a gate that no client set: %q", got.Message)
 	}
 }
 

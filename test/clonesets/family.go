@@ -117,14 +117,14 @@ func (c Case) set() *v1alpha1.CloneSet {
 	return set
 }
 
-// Story tells the case with a controller. What goes wrong is one of some patterns; none
+// Test tells the case with a controller. What goes wrong is one of some patterns; none
 // stands for AnyFault.
-func (c Case) Story(controller simtest.Constructor, patterns ...fault.Fault) func(*simtest.World) {
+func (c Case) Test(controller simtest.Constructor, patterns ...fault.Fault) func(*simtest.World) {
 	if len(patterns) == 0 {
 		patterns = AnyFault()
 	}
 	return func(w *simtest.World) {
-		open(w, controller, c.behaviour, Patience)
+		open(w, controller, c.behaviour, Timeout)
 		if l := c.Spec.Lifecycle; l != nil {
 			w.Controller("hooks", Hooks{
 				PreDelete: l.PreDelete, InPlaceUpdate: l.InPlaceUpdate, PreNormal: l.PreNormal,

@@ -89,7 +89,7 @@ func TestClaimsFound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r := simtest.Explore(t, clonesets.Options().Seeds(5), clonesets.DrawBase(9722).Story(ours, faults...)); r.Failure != nil {
+		if r := simtest.Explore(t, clonesets.Options().Seeds(5), clonesets.DrawBase(9722).Test(ours, faults...)); r.Failure != nil {
 			t.Errorf("%s", said(r.Failure))
 		}
 	}

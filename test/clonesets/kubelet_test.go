@@ -91,7 +91,7 @@ func soundPod(o *unstructured.Unstructured) error {
 		last := s.LastTerminationState.Terminated
 		switch {
 		case s.RestartCount > 1:
-			return fmt.Errorf("container %s has begun anew %d times", s.Name, s.RestartCount)
+			return fmt.Errorf("container %s has restarted %d times", s.Name, s.RestartCount)
 		case s.RestartCount == 1 && (last == nil || last.ContainerID == s.ContainerID):
 			return fmt.Errorf("container %s does not say what it was before: %+v", s.Name, last)
 		case s.Ready && s.State.Running == nil:

@@ -107,7 +107,7 @@ func TestAudit(t *testing.T) {
 // TestAuditReadsByName: the watch cache of the API server has lost that a pod is deleted, so a list shows what the
 // controller's cache shows. The audit reads the pod by name, and another one is created.
 func TestAuditReadsByName(t *testing.T) {
-	story := func(audit time.Duration) func(*simtest.World) {
+	run := func(audit time.Duration) func(*simtest.World) {
 		return func(w *simtest.World) {
 			w.EndsVary()
 			w.Controller(clonesets.Actor, family.StaleServer(controller.Runner(controller.Options{Workers: 1, Writes: 1, Audit: audit})))
@@ -124,8 +124,8 @@ func TestAuditReadsByName(t *testing.T) {
 			}))
 		}
 	}
-	simtest.Run(t, clonesets.Options().Seeds(3), story(time.Minute))
-	if r := simtest.Explore(t, clonesets.Options().Seeds(3), story(-1)); r.Failure == nil {
+	simtest.Run(t, clonesets.Options().Seeds(3), run(time.Minute))
+	if r := simtest.Explore(t, clonesets.Options().Seeds(3), run(-1)); r.Failure == nil {
 		t.Error("another pod is created without the audit: this test does not bite")
 	}
 }

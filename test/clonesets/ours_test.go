@@ -38,7 +38,7 @@ func TestSmoke(t *testing.T) {
 				{After: 5 * time.Second, Patch: `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"web:2"}]}}}}`},
 				{After: 10 * time.Second, Patch: `{"spec":{"replicas":1}}`},
 			}
-			simtest.Run(t, clonesets.Options().Seeds(runs), c.Story(ours))
+			simtest.Run(t, clonesets.Options().Seeds(runs), c.Test(ours))
 		})
 	}
 }

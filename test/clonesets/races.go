@@ -41,8 +41,8 @@ type Race struct {
 	tell      func(w *simtest.World, set *v1alpha1.CloneSet) // what the user does after making it
 }
 
-// Story tells the race with a controller.
-func (r Race) Story(c simtest.Constructor) func(*simtest.World) {
+// Test tells the race with a controller.
+func (r Race) Test(c simtest.Constructor) func(*simtest.World) {
 	return func(w *simtest.World) {
 		open(w, c, r.behaviour, Repair)
 		if r.hooks != nil {
@@ -64,7 +64,7 @@ func (r Race) Story(c simtest.Constructor) func(*simtest.World) {
 // it has no more to try. It does not fail the test.
 func (r Race) Play(t testing.TB, c simtest.Constructor, runs int) *sim.Result {
 	t.Helper()
-	return simtest.Explore(t, Options().Seeds(runs), r.Story(c))
+	return simtest.Explore(t, Options().Seeds(runs), r.Test(c))
 }
 
 // lags holds back events of a resource on their way to the controller; lost lets them
@@ -202,7 +202,7 @@ func eventRaces() []Race {
 			},
 		},
 		{
-			Name: "1765", What: "a pod that the controller deletes is taken from its owner before it is gone: its end is nobody's",
+			Name: "1765", What: "a pod that the controller deletes is taken from its owner before it is gone: its end has no owner",
 			Faults: []fault.Fault{lost("pods"), lags("pods")}, Runs: 270, replicas: 2,
 			behaviour: func(*corev1.Pod) Behaviour { return Behaviour{Stop: time.Second} },
 			tell: func(w *simtest.World, set *v1alpha1.CloneSet) {
@@ -240,7 +240,7 @@ func writeRaces() []Race {
 			Faults: []fault.Fault{lags("pods"), lost("pods"), {Kind: fault.KindLateAnswer, Actor: Actor, Verb: "create", Resource: "pods"}}, Runs: 200, replicas: 2,
 		},
 		{
-			Name: "two at a time", What: "somebody asks for the deletion of one pod after the other, and the events of pods are late: both go at once",
+			Name: "two at a time", What: "a user asks for the deletion of one pod after the other, and the events of pods are late: both go at once",
 			Faults: []fault.Fault{lags("pods"), lost("pods")}, Runs: 480, replicas: 3, spec: inPlace,
 			tell: func(w *simtest.World, set *v1alpha1.CloneSet) {
 				w.Advance(2 * time.Second)

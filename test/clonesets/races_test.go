@@ -81,7 +81,7 @@ func TestNaiveFalls(t *testing.T) {
 	const ends = "has come to its end"
 	for name, c := range map[string]struct {
 		wrong   naiveclonesets.Switches
-		promise string
+		invariant string
 		// by are the faults by which a search of the whole race has found it, where that
 		// took long. They are tried first.
 		by []string
@@ -112,8 +112,8 @@ func TestNaiveFalls(t *testing.T) {
 				t.Fatalf("nothing was found in %d runs", r.Runs)
 			}
 			t.Logf("found in run %d: %s", r.Failure.FoundAfter, said(r.Failure))
-			if !strings.Contains(r.Failure.Run.Failure.Oracle, c.promise) {
-				t.Errorf("it is another promise than %q", c.promise)
+			if !strings.Contains(r.Failure.Run.Failure.Oracle, c.invariant) {
+				t.Errorf("the violated invariant is not %q", c.invariant)
 			}
 		})
 	}

@@ -113,13 +113,13 @@ func TestPatchFollows(t *testing.T) {
 		w.Patch(set, types.MergePatchType, `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"web:2"}]}}}}`)
 		w.Settle()
 		got := writesOf(w, since)
-		refused := slices.IndexFunc(got, func(s string) bool { return strings.HasSuffix(s, "409") })
-		if refused < 0 {
+		rejected := slices.IndexFunc(got, func(s string) bool { return strings.HasSuffix(s, "409") })
+		if rejected < 0 {
 			return
 		}
-		before := strings.Join(got[:refused], ",")
+		before := strings.Join(got[:rejected], ",")
 		met[before] = true
-		if then, ok := next[before]; !ok || !strings.HasPrefix(got[refused+1], then) {
+		if then, ok := next[before]; !ok || !strings.HasPrefix(got[rejected+1], then) {
 			w.Fatalf("%v", got)
 		}
 	})
@@ -127,7 +127,7 @@ func TestPatchFollows(t *testing.T) {
 		t.Error(said(result.Failure))
 	}
 	if len(met) < len(next) {
-		t.Errorf("refused were only %v", met)
+		t.Errorf("only %v were rejected", met)
 	}
 }
 
@@ -224,7 +224,7 @@ func TestUnreadableSet(t *testing.T) {
 
 // TestOneOfMany has one pod that cannot go on, in each of several ways; all others do.
 func TestOneOfMany(t *testing.T) {
-	for name, tell := range map[string]func(w *simtest.World, set *v1alpha1.CloneSet){
+	for name, act := range map[string]func(w *simtest.World, set *v1alpha1.CloneSet){
 		"a hook holds one that is to be deleted": func(w *simtest.World, set *v1alpha1.CloneSet) {
 			set.Spec.Lifecycle = &kruise.Lifecycle{PreDelete: &kruise.LifecycleHook{LabelsHandler: map[string]string{"held": "yes"}}}
 			w.Create(set)
@@ -237,7 +237,7 @@ func TestOneOfMany(t *testing.T) {
 			w.Eventually(time.Minute, setField("status.availableReplicas", 2))
 			w.Eventually(2*time.Minute, setField("status.conditions[0].type", "HookPending"))
 		},
-		"a claim's name is somebody else's": func(w *simtest.World, set *v1alpha1.CloneSet) {
+		"a claim's name belongs to another owner": func(w *simtest.World, set *v1alpha1.CloneSet) {
 			set.Spec.VolumeClaimTemplates = claims()
 			set.Spec.Replicas = ptr.To[int32](1)
 			w.Create(set)
@@ -268,7 +268,7 @@ func TestOneOfMany(t *testing.T) {
 				w.Controller(clonesets.Actor, ours)
 				w.Controller("kubelet", clonesets.Kubelet(nil))
 				w.Faults(clonesets.AnyFault()...)
-				tell(w, clonesets.SetOf(5, v1alpha1.CloneSetSpec{}))
+				act(w, clonesets.SetOf(5, v1alpha1.CloneSetSpec{}))
 			})
 		})
 	}
@@ -314,11 +314,11 @@ func TestOrphans(t *testing.T) {
 	})
 }
 
-// TestRefusedAdoption: a pod that nobody may change (a policy, a webhook that is away) is not adopted,
+// TestRejectedAdoption: a pod that nobody may change (a policy, a webhook that is away) is not adopted,
 // and the set says so and has its pods.
-func TestRefusedAdoption(t *testing.T) {
+func TestRejectedAdoption(t *testing.T) {
 	for name, answer := range map[string]*apierrors.StatusError{
-		"refused": apierrors.NewForbidden(corev1.Resource("pods"), "lone", errors.New("keep off")),
+		"forbidden": apierrors.NewForbidden(corev1.Resource("pods"), "lone", errors.New("keep off")),
 		"fails":   apierrors.NewInternalError(errors.New("keep off: the webhook is away")),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -389,7 +389,7 @@ func TestLeftBehind(t *testing.T) {
 			for _, u := range w.View().List(resource) {
 				if u.GetName() == other.Name {
 					if metav1.GetControllerOf(u) != nil {
-						w.Fatalf("somebody else's revision is controlled by %v", metav1.GetControllerOf(u))
+						w.Fatalf("another owner's revision is controlled by %v", metav1.GetControllerOf(u))
 					}
 					continue
 				}

@@ -26,18 +26,18 @@ const Actor = "cloneset"
 // setName is the name of every story's CloneSet.
 const setName = "web"
 
-// Patience is how long a CloneSet may take to come to its end once nothing goes wrong any
+// Timeout is how long a CloneSet may take to come to its end once nothing goes wrong any
 // more: its pods are updated one after the other, and each may be drained, start slowly
 // and have to be ready for a while.
-const Patience = 15 * time.Minute
+const Timeout = 15 * time.Minute
 
 // open puts into a world what every story has: the controller, the kubelet and the
-// promises, the last of which may take some time.
+// invariants, the last of which may take some time.
 func open(w *simtest.World, c simtest.Constructor, behaviour func(*corev1.Pod) Behaviour, patience time.Duration) {
-	promises := invariant.CloneSet(invariant.Owner{Kind: v1alpha1.Kind, Namespace: metav1.NamespaceDefault, Name: setName})
+	invariants := invariant.CloneSet(invariant.Owner{Kind: v1alpha1.Kind, Namespace: metav1.NamespaceDefault, Name: setName})
 	w.EndsVary() // the promises say what the end must be
-	w.Always(promises.Always...)
-	w.Eventually(patience, promises.Ends)
+	w.Always(invariants.Always...)
+	w.Eventually(patience, invariants.Ends)
 	w.Controller(Actor, c)
 	w.Controller("kubelet", Kubelet(behaviour))
 }

@@ -20,9 +20,9 @@ import (
 type Case interface {
 	// String is the case as people read it.
 	String() string
-	// Story tells it with a controller. What goes wrong is one of some patterns; without
+	// Test tells it with a controller. What goes wrong is one of some patterns; without
 	// any, whatever the family allows.
-	Story(controller simtest.Constructor, patterns ...fault.Fault) func(*simtest.World)
+	Test(controller simtest.Constructor, patterns ...fault.Fault) func(*simtest.World)
 }
 
 // Draws are the cases of n seeds from one on.
@@ -45,7 +45,7 @@ type Found[C Case] struct {
 func Rehearse[C Case](t testing.TB, o simtest.Options, controller simtest.Constructor, cases []C, patterns ...fault.Fault) (found []Found[C], played int) {
 	t.Helper()
 	for _, c := range cases {
-		r := simtest.Explore(t, o, c.Story(controller, patterns...))
+		r := simtest.Explore(t, o, c.Test(controller, patterns...))
 		played += r.Runs
 		if r.Failure != nil {
 			found = append(found, Found[C]{c, r})

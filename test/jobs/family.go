@@ -82,9 +82,9 @@ func (c Case) String() string {
 	return text
 }
 
-// Story tells the case with a controller. What goes wrong is one of some patterns; none
+// Test tells the case with a controller. What goes wrong is one of some patterns; none
 // stands for AnyFault.
-func (c Case) Story(controller simtest.Constructor, patterns ...fault.Fault) func(*simtest.World) {
+func (c Case) Test(controller simtest.Constructor, patterns ...fault.Fault) func(*simtest.World) {
 	if len(patterns) == 0 {
 		patterns = AnyFault()
 	}

@@ -126,7 +126,7 @@ func TestCases(t *testing.T) {
 			for _, end := range []string{"Complete", "Failed"} {
 				w.Sometimes(invariant.Condition("jobs.batch", "default", "pi", end, "True"))
 			}
-			c.Story(kubecontrollers.Job)(w)
+			c.Test(kubecontrollers.Job)(w)
 		})
 		if loses := c.Seed == upstreamLoses; (r.Failure != nil) != loses {
 			t.Errorf("case %d fails: %t\n%s", c.Seed, !loses, c)

@@ -41,18 +41,18 @@ func TestHandover(t *testing.T) {
 			w.Fatalf("%v", err)
 		}
 		w.Advance(time.Minute)
-		heir := pi(2, 2)
-		heir.Spec.ManualSelector = ptr.To(true)
-		heir.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{batchv1.ControllerUidLabel: string(j.UID)}}
-		heir.Spec.Template.Labels = heir.Spec.Selector.MatchLabels
-		w.Create(heir)
+		successor := pi(2, 2)
+		successor.Spec.ManualSelector = ptr.To(true)
+		successor.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{batchv1.ControllerUidLabel: string(j.UID)}}
+		successor.Spec.Template.Labels = successor.Spec.Selector.MatchLabels
+		w.Create(successor)
 		w.Eventually(5*time.Minute, invariant.Func("two pods of the new Job run", func(v invariant.View) error {
 			pods := v.List("pods")
 			if len(pods) != 2 {
 				return fmt.Errorf("there are %d pods", len(pods))
 			}
 			for _, p := range pods {
-				if !isHeld(p) || !metav1.IsControlledBy(p, heir) {
+				if !isHeld(p) || !metav1.IsControlledBy(p, successor) {
 					return fmt.Errorf("pod %s has finalizers %v and owners %v", p.GetName(), p.GetFinalizers(), p.GetOwnerReferences())
 				}
 			}

@@ -58,12 +58,12 @@ func TestThrottledWrites(t *testing.T) {
 			simtest.Run(t, simtest.Seeds(1), func(w *simtest.World) {
 				first, second := pi(2, 4), pi(1, 1)
 				second.Name = "second"
-				refused := 0
+				rejected := 0
 				w.Controller(jobs.Actor, intercepted(func(r *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
-					if refused > 0 || !match(r) {
+					if rejected > 0 || !match(r) {
 						return send(r)
 					}
-					refused++
+					rejected++
 					return &http.Response{
 						StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"600"}, "Content-Type": {"text/plain"}},
 						Body: io.NopCloser(bytes.NewReader([]byte("too many requests"))), Request: r,
@@ -78,7 +78,7 @@ func TestThrottledWrites(t *testing.T) {
 				w.Advance(10 * time.Second)                                        // pods succeed and are released
 				w.Create(second)
 				w.Advance(time.Minute)
-				if refused != 1 {
+				if rejected != 1 {
 					w.Fatalf("no %s was sent", what)
 				}
 				if o := w.View().Get("jobs.batch", "default", "second"); invariant.Condition("jobs.batch", "default", "second", "Complete", "True").Check(w.View()) != nil {

@@ -41,10 +41,10 @@ func isHeld(o *unstructured.Unstructured) bool {
 	return slices.Contains(o.GetFinalizers(), batchv1.JobTrackingFinalizer)
 }
 
-// TestForeignReference: the API does not check that an owner's name and UID belong
+// TestOtherOwnerReference: the API does not check that an owner's name and UID belong
 // together. A pod that names a Job's UID and another name makes that Job's pods no pods
 // of a Job that is gone.
-func TestForeignReference(t *testing.T) {
+func TestOtherOwnerReference(t *testing.T) {
 	simtest.Run(t, simtest.Seeds(50), func(w *simtest.World) {
 		j := pi(2, 2)
 		w.Controller("job", ours)
@@ -78,7 +78,7 @@ func TestLeftByManualSelector(t *testing.T) {
 		w.Controller("garbage-collector", kubecontrollers.GarbageCollectorOf("jobs.batch", "pods"))
 		w.Faults(fault.Lag("pods"), fault.Lag("jobs.batch"))
 		w.EndsVary()
-		w.Eventually(5*time.Minute, invariant.Func("the pods are nobody's", func(v invariant.View) error {
+		w.Eventually(5*time.Minute, invariant.Func("the pods have no controller", func(v invariant.View) error {
 			pods := v.List("pods")
 			if len(pods) != 2 {
 				return fmt.Errorf("there are %d", len(pods))

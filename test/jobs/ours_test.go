@@ -111,12 +111,12 @@ func TestOursWithKubelet(t *testing.T) {
 			simtest.Run(t, simtest.Seeds(150), func(w *simtest.World) {
 				j := pi(2, 3)
 				j.Spec.CompletionMode = &mode
-				promises := invariant.Job(invariant.OwnerOf(j))
+				invariants := invariant.Job(invariant.OwnerOf(j))
 				w.Controller("job", ours)
 				w.Kubelet()
 				w.Faults(jobs.AnyFault()...)
-				w.Always(promises.Always...)
-				w.Eventually(15*time.Minute, promises.Ends)
+				w.Always(invariants.Always...)
+				w.Eventually(15*time.Minute, invariants.Ends)
 				w.Eventually(15*time.Minute, invariant.All(done, invariant.Condition("jobs.batch", "default", "pi", "Complete", "True")))
 				w.Create(j)
 			})
@@ -127,7 +127,7 @@ func TestOursWithKubelet(t *testing.T) {
 // TestAudit loses events for good, which no revision can tell: the audit finds it, and
 // without it the Job waits for ever.
 func TestAudit(t *testing.T) {
-	story := func(audit time.Duration) func(*simtest.World) {
+	run := func(audit time.Duration) func(*simtest.World) {
 		return func(w *simtest.World) {
 			w.Controller("job", controller.Runner(controller.Options{All: true, Workers: 1, Writes: 1, Audit: audit}))
 			w.Kubelet()
@@ -137,8 +137,8 @@ func TestAudit(t *testing.T) {
 		}
 	}
 	seen := simtest.Seeds(60).Level(fault.Seen)
-	simtest.Run(t, seen, story(5*time.Minute))
-	if r := simtest.Explore(t, seen, story(-1)); r.Failure == nil {
+	simtest.Run(t, seen, run(5*time.Minute))
+	if r := simtest.Explore(t, seen, run(-1)); r.Failure == nil {
 		t.Error("nothing is lost without the audit: this test does not bite")
 	}
 }
@@ -147,7 +147,7 @@ func TestAudit(t *testing.T) {
 // controller's cache shows, and a cache that is filled again is wrong again. The audit reads the pod by name, and the
 // controller goes on from that.
 func TestAuditReadsByName(t *testing.T) {
-	story := func(audit time.Duration) func(*simtest.World) {
+	run := func(audit time.Duration) func(*simtest.World) {
 		return func(w *simtest.World) {
 			w.EndsVary()
 			w.Controller("job", family.StaleServer(controller.Runner(controller.Options{All: true, Workers: 1, Writes: 1, Audit: audit})))
@@ -163,8 +163,8 @@ func TestAuditReadsByName(t *testing.T) {
 			w.Eventually(time.Hour, invariant.Field("jobs.batch", "default", "pi", "status.succeeded", 1))
 		}
 	}
-	simtest.Run(t, simtest.Seeds(3), story(5*time.Minute))
-	if r := simtest.Explore(t, simtest.Seeds(3), story(-1)); r.Failure == nil {
+	simtest.Run(t, simtest.Seeds(3), run(5*time.Minute))
+	if r := simtest.Explore(t, simtest.Seeds(3), run(-1)); r.Failure == nil {
 		t.Error("the pod is seen to be gone without the audit: this test does not bite")
 	}
 }

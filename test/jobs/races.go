@@ -37,8 +37,8 @@ type Race struct {
 	tell    func(w *simtest.World, job *batchv1.Job) // what the user does; nil: makes the Job
 }
 
-// Story tells the race with a controller.
-func (r Race) Story(c simtest.Constructor) func(*simtest.World) {
+// Test tells the race with a controller.
+func (r Race) Test(c simtest.Constructor) func(*simtest.World) {
 	return func(w *simtest.World) {
 		begin(w, c, r.outcome)
 		w.Faults(r.Faults...)
@@ -55,7 +55,7 @@ func (r Race) Story(c simtest.Constructor) func(*simtest.World) {
 // try. It does not fail the test.
 func (r Race) Play(t testing.TB, c simtest.Constructor) *sim.Result {
 	t.Helper()
-	return simtest.Explore(t, simtest.Seeds(r.Runs), r.Story(c))
+	return simtest.Explore(t, simtest.Seeds(r.Runs), r.Test(c))
 }
 
 // lateJobs holds back the events of the Job on their way to the controller. Those of
@@ -107,7 +107,7 @@ func Races() []Race {
 			outcome: succeedsAfter(20 * time.Second),
 		},
 		{
-			Name: "R6", What: "the controller ends between two of its writes and begins anew; its events are late",
+			Name: "R6", What: "the controller crashes between two of its writes and restarts; its events are late",
 			Faults: []fault.Fault{
 				{Kind: fault.KindCrash, Actor: Actor},
 				{Kind: fault.KindLag, Actor: Actor, Resource: "jobs.batch"},

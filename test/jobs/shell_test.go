@@ -70,7 +70,7 @@ func TestSlowStart(t *testing.T) {
 			w.Fatalf("%d pods were tried in ten minutes", tries)
 		}
 		if !slices.ContainsFunc(w.View().List("events"), isAbout("FailedCreate")) {
-			w.Fatalf("no Event says that pods are refused")
+			w.Fatalf("no Event reports that pods are rejected")
 		}
 	})
 }
@@ -148,8 +148,8 @@ func TestEvents(t *testing.T) {
 	})
 }
 
-// TestRefusedPatch: a finalizer that the API does not let be taken off is told of.
-func TestRefusedPatch(t *testing.T) {
+// TestRejectedPatch: a finalizer that the API does not let be taken off is told of.
+func TestRejectedPatch(t *testing.T) {
 	simtest.Run(t, simtest.Seeds(1), func(w *simtest.World) {
 		j := pi(1, 1)
 		w.Controller("job", func(ctx context.Context, config *rest.Config) error {
@@ -160,7 +160,7 @@ func TestRefusedPatch(t *testing.T) {
 		w.Create(j)
 		w.Advance(time.Minute)
 		if !slices.ContainsFunc(w.View().List("events"), isAbout("FailedUpdatePod")) {
-			w.Fatalf("nobody is told")
+			w.Fatalf("no Event reports it")
 		}
 	})
 }
@@ -247,7 +247,7 @@ func TestPodsBeyondPlan(t *testing.T) {
 				Spec:       j.Spec.Template.Spec,
 			})
 		}
-		beyond("pods of somebody else", 4, 2)
+		beyond("pods of another owner", 4, 2)
 	})
 }
 

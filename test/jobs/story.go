@@ -16,21 +16,21 @@ import (
 // Actor is the name of the controller in every story, for patterns of faults.
 const Actor = "job"
 
-// Patience is how long a Job may take to come to its end once nothing goes wrong any
+// Timeout is how long a Job may take to come to its end once nothing goes wrong any
 // more. The API's back-off after failures of pods reaches 10 minutes; no story fails so
 // often.
-const Patience = 15 * time.Minute
+const Timeout = 15 * time.Minute
 
 // jobName is the name of every story's Job.
 const jobName = "pi"
 
 // begin puts into a world what every story has: the controller, the kubelet and the
-// promises.
+// invariants.
 func begin(w *simtest.World, c simtest.Constructor, outcome func(*corev1.Pod) Outcome) {
-	promises := invariant.Job(invariant.Owner{Kind: "Job", Namespace: metav1.NamespaceDefault, Name: jobName})
+	invariants := invariant.Job(invariant.Owner{Kind: "Job", Namespace: metav1.NamespaceDefault, Name: jobName})
 	w.EndsVary() // the promises say what the end must be
-	w.Always(promises.Always...)
-	w.Eventually(Patience, promises.Ends)
+	w.Always(invariants.Always...)
+	w.Eventually(Timeout, invariants.Ends)
 	w.Controller(Actor, c)
 	w.Controller("kubelet", Kubelet(outcome))
 }

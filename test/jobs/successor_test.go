@@ -36,10 +36,10 @@ func TestLateCommits(t *testing.T) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			simtest.Run(t, simtest.Seeds(1), func(w *simtest.World) {
 				j, writes := pi(2, 4), 0
-				promises := invariant.Job(invariant.OwnerOf(j))
+				invariants := invariant.Job(invariant.OwnerOf(j))
 				w.EndsVary()
-				w.Always(promises.Always...)
-				w.Eventually(15*time.Minute, promises.Ends)
+				w.Always(invariants.Always...)
+				w.Eventually(15*time.Minute, invariants.Ends)
 				w.Eventually(15*time.Minute, invariant.Condition("jobs.batch", "default", "pi", "Complete", "True"))
 				w.Controller("kubelet", jobs.Kubelet(func(*corev1.Pod) jobs.Outcome { return jobs.Outcome{After: 4 * time.Second} }))
 				w.Controller(jobs.Actor, intercepted(func(r *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
@@ -141,7 +141,7 @@ func TestJobSuccessor(t *testing.T) {
 	simtest.Run(t, simtest.Seeds(100), func(w *simtest.World) {
 		j := pi(1, 1)
 		again := j.DeepCopy()
-		promises := invariant.Job(invariant.OwnerOf(j))
+		invariants := invariant.Job(invariant.OwnerOf(j))
 		w.Controller(jobs.Actor, ours)
 		w.Controller("kubelet", jobs.Kubelet(func(*corev1.Pod) jobs.Outcome { return jobs.Outcome{After: 4 * time.Second} }))
 		w.Controller("garbage-collector", kubecontrollers.GarbageCollectorOf("jobs.batch", "pods"))
@@ -150,7 +150,7 @@ func TestJobSuccessor(t *testing.T) {
 			fault.Fault{Kind: fault.KindLag, Actor: jobs.Actor, Resource: "jobs.batch"},
 		)
 		w.EndsVary()
-		w.Always(promises.Always...)
+		w.Always(invariants.Always...)
 		w.Always(invariant.Func("a Job says nothing of the one before", func(v invariant.View) error {
 			o := v.Get("jobs.batch", "default", "pi")
 			if o == nil || again.UID == "" || o.GetUID() != again.UID {
@@ -180,12 +180,12 @@ func TestJobSuccessor(t *testing.T) {
 func TestTwoInstances(t *testing.T) {
 	simtest.Run(t, simtest.Seeds(300), func(w *simtest.World) {
 		j := pi(2, 3)
-		promises := invariant.Job(invariant.OwnerOf(j))
+		invariants := invariant.Job(invariant.OwnerOf(j))
 		w.Controller(jobs.Actor, ours)
 		w.Controller("kubelet", jobs.Kubelet(func(*corev1.Pod) jobs.Outcome { return jobs.Outcome{After: 4 * time.Second} }))
 		w.Faults(fault.Fault{Kind: fault.KindOverlap, Actor: jobs.Actor}, fault.Fault{Kind: fault.KindLag, Actor: jobs.Actor})
 		w.EndsVary()
-		for _, p := range promises.Always {
+		for _, p := range invariants.Always {
 			if !strings.Contains(p.Name, "counted twice") {
 				w.Always(p)
 			}

@@ -69,7 +69,7 @@ func playUpstream(t *testing.T, race jobs.Race, on bool, want string) {
 	f := r.Failure
 	switch {
 	case f == nil && want != "":
-		t.Errorf("nothing was found; expected that a promise is broken: %s", want)
+		t.Errorf("found nothing; want a violated invariant: %s", want)
 	case f == nil && r.Systematic < r.SystematicTotal:
 		t.Errorf("not every single fault was tried")
 	case f != nil:

@@ -156,13 +156,13 @@ func lanes(v verdict) string {
 // TestNaive: what is wrong with the naive examples is found from outside, by the default search.
 func TestNaive(t *testing.T) {
 	t.Parallel()
-	for name, promise := range map[string]string{
+	for name, violated := range map[string]string{
 		"expectations": "exactly 1 active pod of ConfigMap default/web",
 		"stalestatus":  "once it holds it stays so",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			found(t, rehearse(t, name+"/scenario.yaml", nil, []string{"bin/examples", name}), promise)
+			found(t, rehearse(t, name+"/scenario.yaml", nil, []string{"bin/examples", name}), violated)
 		})
 	}
 }

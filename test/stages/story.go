@@ -57,9 +57,9 @@ const (
 	toRecreate = 5 * time.Minute
 )
 
-// Story plays the case. What goes wrong is one of some patterns; none stands for all legal
+// Test plays the case. What goes wrong is one of some patterns; none stands for all legal
 // faults of the engine.
-func (c Case) Story(engine simtest.Constructor, patterns ...fault.Fault) func(*simtest.World) {
+func (c Case) Test(engine simtest.Constructor, patterns ...fault.Fault) func(*simtest.World) {
 	if len(patterns) == 0 {
 		patterns = family.AnyFault(actor)
 	}
@@ -340,13 +340,13 @@ type engineCase struct {
 	engine Engine
 }
 
-// Story implements family.Case; the engine is the case's own, as it depends on its stages.
-func (e engineCase) Story(_ simtest.Constructor, patterns ...fault.Fault) func(*simtest.World) {
+// Test implements family.Case; the engine is the case's own, as it depends on its stages.
+func (e engineCase) Test(_ simtest.Constructor, patterns ...fault.Fault) func(*simtest.World) {
 	set, err := e.Set()
 	if err != nil {
 		return func(w *simtest.World) { w.Fatalf("case %d: %v", e.Seed, err) }
 	}
-	return e.Case.Story(e.engine(set), patterns...)
+	return e.Case.Test(e.engine(set), patterns...)
 }
 
 // Search searches each of some cases for a number of runs, up to the first failure of

@@ -41,9 +41,9 @@ func findings(t *testing.T) (all []finding) {
 
 // TestPage: what the page says was found is what the runs show.
 func TestPage(t *testing.T) {
-	told := map[string]bool{}
+	listed := map[string]bool{}
 	for _, f := range findings(t) {
-		told[f.file], told[report.NearestFile(f.file)] = true, true
+		listed[f.file], listed[report.NearestFile(f.file)] = true, true
 		failed := read(t, f.file)
 		if failed.Failure == nil {
 			t.Errorf("%s: nothing failed in it", f.file)
@@ -62,16 +62,16 @@ func TestPage(t *testing.T) {
 			t.Errorf("%s: the nearest run failed too", f.file)
 		}
 	}
-	if len(told) == 0 {
-		t.Error("the page tells of no file")
+	if len(listed) == 0 {
+		t.Error("the page lists no file")
 	}
 	files, err := filepath.Glob("testdata/*.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, file := range files {
-		if !told[file] {
-			t.Errorf("%s: the page does not tell of it", file)
+		if !listed[file] {
+			t.Errorf("%s: the page does not list it", file)
 		}
 	}
 }

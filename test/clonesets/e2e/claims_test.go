@@ -157,7 +157,7 @@ func TestPreparingUpdateCounts(t *testing.T) {
 	s.see("one more of the old revision", all(states(kruise.StatePreparingUpdate, 1), states(kruise.StateNormal, 4), numbers(5, 5, 0, 0), kept(before.pods, 3)))
 
 	back := func(p *corev1.Pod) { p.Labels["e2e/hold"] = "true" }
-	s.editPod(waiting, letGo)
+	s.editPod(waiting, release)
 	s.see("it is updated, and waits for its hook", all(states(kruise.StateUpdated, 1), numbers(5, 5, 1, 1), kept(before.pods, 3)))
 	s.editPod(waiting, back)
 	s.see("it is back", all(states(kruise.StateNormal, 5), numbers(5, 5, 1, 1)))
@@ -166,7 +166,7 @@ func TestPreparingUpdateCounts(t *testing.T) {
 	v = s.see("the others wait", all(states(kruise.StatePreparingUpdate, 4), numbers(5, 5, 1, 1)))
 	for i := range v.pods {
 		if state(&v.pods[i]) == kruise.StatePreparingUpdate {
-			s.editPod(v.pods[i].Name, letGo)
+			s.editPod(v.pods[i].Name, release)
 		}
 	}
 	s.see("all are updated", all(states(kruise.StateUpdated, 4), allReady(5)))

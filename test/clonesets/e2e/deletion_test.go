@@ -18,7 +18,7 @@ func held(c *v1beta1.CloneSet) {
 	c.Spec.Template.Labels["e2e/hold"] = "true"
 }
 
-func letGo(p *corev1.Pod) { delete(p.Labels, "e2e/hold") }
+func release(p *corev1.Pod) { delete(p.Labels, "e2e/hold") }
 
 // TestSpecifiedDelete: upstream's "specific delete a Pod with excludePreparingDelete
 // disabled". A pod that waits for its hook counts, and is replaced when it is gone.
@@ -31,7 +31,7 @@ func TestSpecifiedDelete(t *testing.T) {
 	waits := all(states(kruise.StatePreparingDelete, 1), states(kruise.StateNormal, 2), numbers(3, 3, 3, 3), kept(before, 3))
 	s.see("the pod waits for its hook", all(waits, reason(v1alpha1.ReasonUpdated)))
 	s.stays("no other pod is made", waits)
-	s.editPod(name, letGo)
+	s.editPod(name, release)
 	s.see("another has taken its place", all(allReady(3), none, kept(before, 2), states(kruise.StateNormal, 3), reason(v1alpha1.ReasonAvailable), func(v view) error {
 		for _, p := range v.pods {
 			if p.UID == before[1].UID {
@@ -53,7 +53,7 @@ func TestSpecifiedScaleDown(t *testing.T) {
 	s.see("the pod waits for its hook", all(states(kruise.StatePreparingDelete, 1), states(kruise.StateNormal, 2), kept(before, 3)))
 	s.edit(replicas(3))
 	s.see("one more is made", all(numbers(4, 4, 4, 4), states(kruise.StatePreparingDelete, 1), states(kruise.StateNormal, 3), kept(before, 3)))
-	s.editPod(name, letGo)
+	s.editPod(name, release)
 	s.see("the pod is gone, and its name is in no list", all(allReady(3), none, kept(before, 2), reason(v1alpha1.ReasonAvailable), func(v view) error {
 		if names := v.set.Spec.ScaleStrategy.PodsToDelete; len(names) > 0 {
 			return fmt.Errorf("podsToDelete %v", names)

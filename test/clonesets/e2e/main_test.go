@@ -106,14 +106,14 @@ func connect(ctx context.Context, c *cluster.Cluster) error {
 	if caches, err = cache.New(config, cache.Options{Scheme: scheme, Mapper: mapper}); err != nil {
 		return err
 	}
-	tell := func(any) { happened.tell() }
+	notify := func(any) { happened.notify() }
 	for _, o := range []client.Object{&v1beta1.CloneSet{}, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &corev1.ServiceAccount{}} {
 		informer, err := caches.GetInformer(ctx, o, cache.BlockUntilSynced(false))
 		if err != nil {
 			return err
 		}
 		if _, err := informer.AddEventHandler(clientcache.ResourceEventHandlerFuncs{
-			AddFunc: tell, UpdateFunc: func(_, o any) { tell(o) }, DeleteFunc: tell,
+			AddFunc: notify, UpdateFunc: func(_, o any) { notify(o) }, DeleteFunc: notify,
 		}); err != nil {
 			return err
 		}

@@ -34,7 +34,7 @@ type news struct {
 	next chan struct{}
 }
 
-func (n *news) tell() {
+func (n *news) notify() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	close(n.next)
@@ -160,7 +160,7 @@ func (v view) agrees() error {
 		}
 	}
 	if s := &v.set.Status; int(s.Replicas) != len(v.pods) || int(s.UpdatedReplicas) != updated || int(s.ReadyReplicas) != up {
-		return fmt.Errorf("the status tells of %d pods, %d updated, %d ready; there are %d, %d, %d", s.Replicas, s.UpdatedReplicas, s.ReadyReplicas, len(v.pods), updated, up)
+		return fmt.Errorf("the status counts %d pods, %d updated, %d ready; there are %d, %d, %d", s.Replicas, s.UpdatedReplicas, s.ReadyReplicas, len(v.pods), updated, up)
 	}
 	return nil
 }

@@ -80,7 +80,7 @@ func atOnce(t *testing.T, x clonesets.Race, wrong naiveclonesets.Switches, by []
 func TestNaiveFalls(t *testing.T) {
 	const ends = "has come to its end"
 	for name, c := range map[string]struct {
-		wrong   naiveclonesets.Switches
+		wrong     naiveclonesets.Switches
 		invariant string
 		// by are the faults by which a search of the whole race has found it, where that
 		// took long. They are tried first.

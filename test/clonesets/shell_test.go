@@ -319,7 +319,7 @@ func TestOrphans(t *testing.T) {
 func TestRejectedAdoption(t *testing.T) {
 	for name, answer := range map[string]*apierrors.StatusError{
 		"forbidden": apierrors.NewForbidden(corev1.Resource("pods"), "lone", errors.New("keep off")),
-		"fails":   apierrors.NewInternalError(errors.New("keep off: the webhook is away")),
+		"fails":     apierrors.NewInternalError(errors.New("keep off: the webhook is away")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			simtest.Run(t, clonesets.Options().Seeds(1), func(w *simtest.World) {

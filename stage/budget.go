@@ -27,8 +27,6 @@ const (
 	mostItems = 100_000
 	// mostRandom is how many characters or bytes may be drawn at once.
 	mostRandom = 1 << 16
-	// costly is what a function costs that computes for a tenth of a second.
-	costly = mostSpent / 8
 
 	tick = "tick__"
 )

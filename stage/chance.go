@@ -83,7 +83,7 @@ var ascii = func() string {
 
 // chanceFunctions are sprig's, keyed.
 func (s *session) chanceFunctions() template.FuncMap {
-	f := template.FuncMap{
+	return template.FuncMap{
 		"randAlphaNum": func(n int) (string, error) { return s.random(n, letters+digits) },
 		"randAlpha":    func(n int) (string, error) { return s.random(n, letters) },
 		"randNumeric":  func(n int) (string, error) { return s.random(n, digits) },
@@ -117,8 +117,4 @@ func (s *session) chanceFunctions() template.FuncMap {
 			return fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
 		},
 	}
-	for name, function := range s.secretFunctions() {
-		f[name] = function
-	}
-	return f
 }

@@ -140,11 +140,11 @@ func (s *Set) and(sources []source) (*Set, []*Error) {
 			seen[c.name] = true
 		}
 	}
-	natives, expressions := builtinPatches(), &celCompiler{}
+	expressions := &celCompiler{}
 	var bad []*Error
 	for i := range sources {
 		src := &sources[i]
-		work := &compiling{source: src, natives: natives, cel: expressions}
+		work := &compiling{source: src, cel: expressions}
 		c, err := work.compile()
 		if err == nil && seen[src.stage.Name] {
 			err = problem("metadata.name", "another stage has this name")
@@ -183,7 +183,6 @@ func mapValues(m map[Kind][]*compiled) [][]*compiled {
 type compiling struct {
 	*source
 	kind     Kind
-	natives  map[string]nativePatch
 	cel      *celCompiler
 	warnings []*Error
 }

@@ -14,11 +14,29 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// refused are sprig functions that read something else than their arguments and
-// that nothing here can stand in for.
-var refused = map[string]string{
-	"env": "it reads the environment", "expandenv": "it reads the environment",
-	"getHostByName": "it asks the network",
+const (
+	readsEnvironment = "it reads the environment"
+	createsSecrets   = "stages create no keys, certificates or password hashes; create a Secret and refer to it"
+)
+
+// unsupported maps the sprig functions that a template must not call to the reason: they read more than
+// their arguments, or they create secrets from randomness that could not be replayed.
+var unsupported = map[string]string{
+	"env": readsEnvironment, "expandenv": readsEnvironment, "getHostByName": "it queries the network",
+	"bcrypt": createsSecrets, "htpasswd": createsSecrets, "derivePassword": createsSecrets, "encryptAES": createsSecrets,
+	"genPrivateKey": createsSecrets, "genCA": createsSecrets, "genCAWithKey": createsSecrets,
+	"genSelfSignedCert": createsSecrets, "genSelfSignedCertWithKey": createsSecrets,
+	"genSignedCert": createsSecrets, "genSignedCertWithKey": createsSecrets,
+}
+
+// healthyNode holds the conditions of a healthy node, with the reasons and messages of a kubelet
+// (pkg/kubelet/nodestatus/setters.go) and of a cloud route controller.
+var healthyNode = []corev1.NodeCondition{
+	{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "kubelet is posting ready status"},
+	{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientMemory", Message: "kubelet has sufficient memory available"},
+	{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasNoDiskPressure", Message: "kubelet has no disk pressure"},
+	{Type: corev1.NodePIDPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientPID", Message: "kubelet has sufficient PID available"},
+	{Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionFalse, Reason: "RouteCreated", Message: "RouteController created a route"},
 }
 
 // functions are all a template may call. Only those whose name is in the text

@@ -77,7 +77,7 @@ func ofJob(p *corev1.Pod) {
 
 // running is the pod after pod-ready.
 func running(p *corev1.Pod) {
-	if err := readyPod(p, moment{now: start.Add(-10 * time.Second), facts: fixedFacts{}}); err != nil {
+	if err := kubeletStep("run")(p, moment{now: start.Add(-10 * time.Second), facts: fixedFacts{}}); err != nil {
 		panic(err)
 	}
 }

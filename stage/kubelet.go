@@ -19,6 +19,8 @@ import (
 
 // kubeletSteps are the steps a template can ask for.
 var kubeletSteps = map[string]func(k *kubelet) error{
+	"run":              (*kubelet).runAtOnce,
+	"succeed":          (*kubelet).succeed,
 	"create":           (*kubelet).create,
 	"init-start":       (*kubelet).initStart,
 	"init-exit":        (*kubelet).initExit,
@@ -47,13 +49,13 @@ type kubelet struct {
 }
 
 // kubeletStep is a step as the code of a template.
-func kubeletStep(name string) nativePatch {
-	return func(o Object, m moment) error {
-		k := &kubelet{Pod: o.(*corev1.Pod), m: m, now: seconds(m.now)}
+func kubeletStep(name string) podStep {
+	return func(p *corev1.Pod, m moment) error {
+		k := &kubelet{Pod: p, m: m, now: seconds(m.now)}
 		k.Status.InitContainerStatuses = slices.Clone(k.Status.InitContainerStatuses)
 		k.Status.ContainerStatuses = slices.Clone(k.Status.ContainerStatuses)
 		k.Status.Conditions = ownConditions(k.Pod)
-		if !endsThePod[name] {
+		if !ignoresSpecChanges[name] {
 			k.takeIn()
 		}
 		k.Status.ObservedGeneration = k.Generation
@@ -61,12 +63,26 @@ func kubeletStep(name string) nativePatch {
 	}
 }
 
-// kubeletTemplate is a template that is nothing but one step; it needs no
-// rendering, in whatever stage it stands.
-var kubeletTemplate = regexp.MustCompile(`^\{\{ Kubelet "([a-z-]+)" \. \}\}\n?$`)
+// kubeletCall matches a template line that calls one step on the pod.
+var kubeletCall = regexp.MustCompile(`^\{\{ *Kubelet +"([a-z-]+)" +\. *\}\}$`)
 
-func kubeletStepOf(template string) nativePatch {
-	m := kubeletTemplate.FindStringSubmatch(template)
+// kubeletStepOf returns the step that a template calls if it does nothing else, comments aside, or nil. Such a
+// template needs no rendering: the step changes the status in place, with the same result.
+func kubeletStepOf(template string) podStep {
+	call := ""
+	for line := range strings.Lines(template) {
+		line = strings.TrimSpace(line)
+		comment := strings.HasPrefix(line, "#") && !strings.Contains(line, "{{") ||
+			strings.HasPrefix(line, "{{/*") && strings.HasSuffix(line, "*/}}") && strings.Count(line, "{{") == 1
+		switch {
+		case line == "" || comment:
+		case call != "":
+			return nil
+		default:
+			call = line
+		}
+	}
+	m := kubeletCall.FindStringSubmatch(call)
 	if m == nil || kubeletSteps[m[1]] == nil {
 		return nil
 	}

@@ -13,9 +13,10 @@ import (
 // environment. A container that must begin anew ends at once and waits; how long
 // is a matter of stages.
 
-// endsThePod are the steps after which no container runs: what has changed
-// under them does not matter any more.
-var endsThePod = map[string]bool{
+// ignoresSpecChanges holds the steps that replace or terminate all containers, so that a change of the spec
+// under running ones no longer matters.
+var ignoresSpecChanges = map[string]bool{
+	"run": true, "succeed": true,
 	"deadline": true, "evict": true, "end": true, "container-failed": true, "init-failed": true,
 }
 

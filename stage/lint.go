@@ -67,7 +67,7 @@ type Report struct {
 // one set: what Load refuses, and what is allowed and can be seen to go wrong.
 // For that it plays the stages on objects of its own making.
 func Lint(files ...File) Report {
-	l := &linter{natives: builtinPatches(), cel: &celCompiler{}, seen: map[Finding]bool{}}
+	l := &linter{cel: &celCompiler{}, seen: map[Finding]bool{}}
 	for _, f := range files {
 		l.file(f)
 	}
@@ -90,7 +90,6 @@ func Lint(files ...File) Report {
 }
 
 type linter struct {
-	natives  map[string]nativePatch
 	cel      *celCompiler
 	stages   []*linted
 	findings []Finding

@@ -2,7 +2,6 @@ package stage
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -15,26 +14,9 @@ const mostStates = 400
 // that is called a loop: something in the object grows and it never comes back.
 const mostInstant = 32
 
-// Each stage is played so often at most: its template may be slow, and what it
-// does shows before that. One that does too much is not played again.
-const (
-	mostPlays     = 100
-	mostSlowPlays = 3
-)
-
-// slowFunctions are template functions that compute for long by their nature.
-var slowFunctions = regexp.MustCompile(`\b(derivePassword|bcrypt|htpasswd|gen(PrivateKey|CA|SelfSignedCert|SignedCert)\w*)\b`)
-
-// playsOf is how often a stage may be played.
-func playsOf(c *compiled) int {
-	for i := range c.operations {
-		op := &c.operations[i]
-		if op.patch != nil && slowFunctions.MatchString(op.patch.template.text) || op.apply != nil && slowFunctions.MatchString(op.apply.template.text) {
-			return mostSlowPlays
-		}
-	}
-	return mostPlays
-}
+// mostPlays bounds how often each stage is played: its template may be slow, and what it does shows before
+// that. One that exceeds its budget is not played again.
+const mostPlays = 100
 
 // explorer plays all stages of one kind on sample objects, in every order.
 type explorer struct {
@@ -88,7 +70,7 @@ func (l *linter) kind(kind Kind) {
 		stages = append(stages, s)
 		x.stages[s.stage.Name] = s
 		list = append(list, s.compiled)
-		x.left[s.stage.Name] = playsOf(s.compiled)
+		x.left[s.stage.Name] = mostPlays
 	}
 	x.set = setOf(kind, list)
 	if !unsure {

@@ -16,7 +16,7 @@ const mostRepairs = 100
 // mistake is found too.
 func (l *linter) compile(s *linted) {
 	for range mostRepairs {
-		work := &compiling{source: s.source, natives: l.natives, cel: l.cel}
+		work := &compiling{source: s.source, cel: l.cel}
 		c, err := work.compile()
 		if err == nil {
 			for _, w := range work.warnings {

@@ -3,7 +3,6 @@ package stage
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -283,38 +282,55 @@ func sameAnswers(t *rapid.T, kind Kind, fast, slow *query) {
 	}
 }
 
-// TestBuiltinCodeSaysWhatItsTemplateSays renders the YAML of every built-in
-// stage that also exists as Go code and compares the two statuses.
-func TestBuiltinCodeSaysWhatItsTemplateSays(t *testing.T) {
-	seen := map[string]bool{}
-	for _, name := range BuiltinNames() {
-		stages, err := Builtin(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range stages {
-			if nativeOf(name, &stages[i]) == nil {
-				continue
+// TestKubeletStepEqualsItsRenderedTemplate: a template that only calls Kubelet is not rendered; the step must
+// change the status as the rendered template would.
+func TestKubeletStepEqualsItsRenderedTemplate(t *testing.T) {
+	for name := range kubeletSteps {
+		t.Run(name, func(t *testing.T) {
+			template, err := parseTemplate(`{{ Kubelet "`+name+`" . }}`, KindPod)
+			if err != nil {
+				t.Fatal(err)
 			}
-			seen[name+"/"+stages[i].Name] = true
-			t.Run(name+"/"+stages[i].Name, func(t *testing.T) {
-				c, wrong := (&compiling{source: &source{stage: &stages[i]}, natives: builtinPatches()}).compile()
-				if wrong != nil {
-					t.Fatal(wrong)
-				}
-				p := c.operations[len(c.operations)-1].patch
-				if p.native == nil {
-					t.Fatal("the stage does not run as Go code")
-				}
-				slow := patch{template: p.template, kind: p.kind}
-				rapid.Check(t, func(t *rapid.T) { samePatches(t, c.kind, p, &slow) })
-			})
+			slow := patch{template: template, kind: types.StrategicMergePatchType}
+			fast := slow
+			fast.step = kubeletStep(name)
+			rapid.Check(t, func(t *rapid.T) { samePatches(t, KindPod, &fast, &slow) })
+		})
+	}
+}
+
+// TestKubeletStepOf: comments do not keep a template that only calls Kubelet from running without rendering;
+// anything else does.
+func TestKubeletStepOf(t *testing.T) {
+	for template, want := range map[string]bool{
+		`{{ Kubelet "create" . }}`:                                   true,
+		"{{ Kubelet \"create\" . }}\n":                               true,
+		"# ours\n\n{{Kubelet \"create\" .}}\n# more\n":               true,
+		"{{/* ours */}}\n{{ Kubelet \"create\" . }}\n":               true,
+		"# {{ .x }}\n{{ Kubelet \"create\" . }}\n":                   false,
+		"{{ Kubelet \"create\" . }}\nphase: Running\n":               false,
+		"{{ Kubelet \"create\" . }}{{ .x }}":                         false,
+		"{{/* a */}}{{ .x }}{{/* b */}}\n{{ Kubelet \"create\" . }}": false,
+		`{{ Kubelet "nothing" . }}`:                                  false,
+		`{{ Kubelet "create" .spec }}`:                               false,
+		"":                                                           false,
+	} {
+		if got := kubeletStepOf(template) != nil; got != want {
+			t.Errorf("%q: step found: %v, want %v", template, got, want)
 		}
 	}
-	for file, stages := range nativeByStage {
-		for name := range stages {
-			if !seen[file+"/"+name] {
-				t.Errorf("no built-in stage is called %s/%s", file, name)
+}
+
+// TestBuiltinPodStagesCallKubelet: every status of a built-in pod stage comes from a Kubelet step, so there is
+// one source for each.
+func TestBuiltinPodStagesCallKubelet(t *testing.T) {
+	for _, name := range []string{"pod-fast", "pod-general", "pod-chaos"} {
+		set := mustBuiltin(t, name)
+		for _, c := range set.pods {
+			for _, op := range c.operations {
+				if op.patch != nil && op.patch.step == nil {
+					t.Errorf("%s: %s is rendered", name, c.name)
+				}
 			}
 		}
 	}
@@ -368,20 +384,4 @@ func TestPlayLeavesTheObjectAlone(t *testing.T) {
 			t.Fatalf("%s changed its object:\n%s", d.Stage, cmp.Diff(before, p))
 		}
 	})
-}
-
-func TestNativeOnlyForTheExactText(t *testing.T) {
-	data, err := BuiltinFile("pod-fast")
-	if err != nil {
-		t.Fatal(err)
-	}
-	changed := strings.Replace(string(data), "phase: Failed", "phase: Failed # mine", 1)
-	set := mustCompile(t, changed)
-	for _, c := range set.pods {
-		for _, op := range c.operations {
-			if op.patch != nil && (op.patch.native == nil) != (c.name == "pod-terminate") {
-				t.Errorf("%s: native is %v", c.name, op.patch.native != nil)
-			}
-		}
-	}
 }

@@ -158,8 +158,8 @@ type patch struct {
 	kind              types.PatchType
 	subresource, root string
 	as                string // who to act as; empty: ourselves
-	// native does in Go what a built-in stage's template says; nil for others.
-	native nativePatch
+	// step changes the status in place of the template, which does nothing but call it; nil for other templates.
+	step podStep
 }
 
 func (c *compiling) compilePatch(field string, p *v1alpha1.StagePatch) (*patch, *Error) {
@@ -206,18 +206,10 @@ func (c *compiling) compilePatch(field string, p *v1alpha1.StagePatch) (*patch, 
 	if out.template, err = c.compileTemplate(templateField, p.Template); err != nil {
 		return nil, err
 	}
-	if out.oneUpdateNative() {
-		if out.native = c.natives[p.Template]; out.native == nil && c.kind == KindPod {
-			if out.native = kubeletStepOf(p.Template); out.native == nil {
-				out.native = kwokPatchOf(p.Template)
-			}
-		}
+	if c.kind == KindPod && out.kind == types.StrategicMergePatchType && out.subresource == "status" && out.root == "status" && out.as == "" {
+		out.step = kubeletStepOf(p.Template)
 	}
 	return out, nil
-}
-
-func (p *patch) oneUpdateNative() bool {
-	return p.kind == types.StrategicMergePatchType && p.subresource == "status" && p.root == "status" && p.as == ""
 }
 
 // applying is a compiled apply: a whole object of any kind.

@@ -102,9 +102,9 @@ func playUpdate(d *Decision, o Object, m moment) (e Effects, step int, err error
 	return e, 0, nil
 }
 
-// nativePatch changes the status of a working copy. It replaces slices and maps
+// podStep changes the status of a working copy. It replaces slices and maps
 // and never changes what they hold, because the copy shares them.
-type nativePatch func(o Object, m moment) error
+type podStep func(p *corev1.Pod, m moment) error
 
 // shallow copies the object so that its status and finalizers can be replaced.
 func shallow(o Object) Object {
@@ -134,10 +134,8 @@ func sameStatus(a, b Object) bool {
 // applyToStatus renders the patch from the working copy and applies it to that,
 // so that several patches add up.
 func (p *patch) applyToStatus(work Object, kind Kind, m moment) error {
-	if p.native != nil {
-		if err := p.native(work, m); !errors.Is(err, errRender) {
-			return err
-		}
+	if pod, ok := work.(*corev1.Pod); ok && p.step != nil {
+		return p.step(pod, m)
 	}
 	rendered, err := p.template.render(m, work)
 	if err != nil {

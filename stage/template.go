@@ -112,14 +112,14 @@ func (p *program) bind(m moment) (*boundTemplate, error) {
 func parseTemplate(text string, kind Kind) (*program, error) {
 	p := &program{text: text, kind: kind, sprig: template.FuncMap{}, unnamed: map[string]bool{}}
 	for name, f := range sprig.TxtFuncMap() {
-		if refused[name] == "" && strings.Contains(text, name) {
+		if unsupported[name] == "" && strings.Contains(text, name) {
 			p.sprig[name] = f
 		}
 	}
 	s := &session{}
 	t, err := template.New("template").Funcs(s.functions(p)).Parse(text)
 	if err != nil {
-		for name, why := range refused {
+		for name, why := range unsupported {
 			if strings.Contains(err.Error(), fmt.Sprintf("function %q not defined", name)) {
 				return nil, fmt.Errorf("function %s may not be used: %s", name, why)
 			}

@@ -66,7 +66,7 @@ func TestTemplateFunctions(t *testing.T) {
 // TestNothingImpure: every function that is refused is refused with its reason,
 // and by name.
 func TestNothingImpure(t *testing.T) {
-	for name, why := range refused {
+	for name, why := range unsupported {
 		_, err := parseTemplate("{{ "+name+" }}", KindPod)
 		if err == nil || err.Error() != "function "+name+" may not be used: "+why {
 			t.Errorf("%s: %v", name, err)

@@ -20,10 +20,6 @@ var inputs = map[string]string{
 }
 
 func benchmark(b *testing.B, run func(*testing.B, both, stage.Object)) {
-	benchmarkAs(b, func(_ *testing.B, dir string) (string, error) { return dir, nil }, run)
-}
-
-func benchmarkAs(b *testing.B, as func(b *testing.B, dir string) (string, error), run func(*testing.B, both, stage.Object)) {
 	root, err := shipped()
 	if err != nil {
 		b.Fatal(err)
@@ -38,11 +34,7 @@ func benchmarkAs(b *testing.B, as func(b *testing.B, dir string) (string, error)
 		if err != nil {
 			b.Fatal(err)
 		}
-		dir, err := as(b, filepath.Dir(filepath.Dir(file)))
-		if err != nil {
-			b.Fatal(err)
-		}
-		set, err := load(dir)
+		set, err := load(filepath.Dir(filepath.Dir(file)))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -100,20 +92,8 @@ func BenchmarkPlayKWOK(b *testing.B) {
 	})
 }
 
-// BenchmarkPlayOurs is the same of ours, up to the bytes that are sent. The templates are
-// known.
+// BenchmarkPlayOurs is the same of ours, up to the bytes that are sent.
 func BenchmarkPlayOurs(b *testing.B) { benchmark(b, playOurs) }
-
-// BenchmarkPlayRendered is ours with templates that are not known: a comment more.
-func BenchmarkPlayRendered(b *testing.B) {
-	benchmarkAs(b, func(b *testing.B, dir string) (string, error) {
-		files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
-		if err != nil {
-			return "", err
-		}
-		return unknown(b, files)
-	}, playOurs)
-}
 
 func playOurs(b *testing.B, set both, o stage.Object) {
 	player := &stage.Player{} // as each worker of the engine has one

@@ -1,8 +1,12 @@
 package stage
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 )
 
@@ -45,48 +49,42 @@ func condition(p *corev1.Pod, t corev1.PodConditionType, status corev1.Condition
 	return corev1.PodCondition{Type: t, Status: status, Reason: reason, ObservedGeneration: p.Generation}
 }
 
-// readyPod is the template of pod-ready.
-func readyPod(p *corev1.Pod, m moment) error {
-	now := seconds(m.now)
-	nodeIPs, err := m.facts.NodeIPs(p.Spec.NodeName)
+// runAtOnce gives the pod its addresses and runs all its containers, the init containers as if they had succeeded.
+func (k *kubelet) runAtOnce() error {
+	p, status := k.Pod, &k.Status
+	nodeIPs, err := k.m.facts.NodeIPs(p.Spec.NodeName)
 	if err != nil {
 		return err
 	}
-	podIPs := nodeIPs
-	if !p.Spec.HostNetwork {
-		if podIPs, err = m.facts.PodIPs(p.UID, p.Spec.NodeName); err != nil {
-			return err
-		}
+	podIPs, err := k.m.podIPs(p.Spec.NodeName, p.Spec.HostNetwork, string(p.UID), p.Name, p.Namespace)
+	if err != nil {
+		return err
 	}
-	status := &p.Status
 	status.Phase = corev1.PodRunning
-	status.ObservedGeneration = p.Generation
 	if status.StartTime == nil || status.StartTime.IsZero() {
-		status.StartTime = &now
+		status.StartTime = &k.now
 	}
 	setIPs(status, nodeIPs, podIPs)
-
-	conditions := ownConditions(p)
-	ready := condition(p, corev1.PodReady, corev1.ConditionTrue, "")
-	if message := closedGates(p, conditions); message != "" {
-		ready = gatesNotReady(p, message)
-	}
+	gates := closedGates(p, status.Conditions)
 	for _, t := range [...]corev1.PodConditionType{
 		corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.ContainersReady, corev1.PodScheduled,
 	} {
-		conditions = setCondition(conditions, condition(p, t, corev1.ConditionTrue, ""), now)
+		k.set(t, corev1.ConditionTrue, "", "")
 	}
-	status.Conditions = setCondition(conditions, ready, now)
-
+	if gates != "" {
+		k.set(corev1.PodReady, corev1.ConditionFalse, reasonGatesNotReady, gates)
+	} else {
+		k.set(corev1.PodReady, corev1.ConditionTrue, "", "")
+	}
 	if n := len(p.Spec.InitContainers); n > 0 {
 		status.InitContainerStatuses = make([]corev1.ContainerStatus, n)
 		for i := range p.Spec.InitContainers {
-			status.InitContainerStatuses[i] = readyInit(p, &p.Spec.InitContainers[i], now)
+			status.InitContainerStatuses[i] = readyInit(p, &p.Spec.InitContainers[i], k.now)
 		}
 	}
 	status.ContainerStatuses = make([]corev1.ContainerStatus, len(p.Spec.Containers))
 	for i := range p.Spec.Containers {
-		status.ContainerStatuses[i] = runningContainer(p, &p.Spec.Containers[i], now)
+		status.ContainerStatuses[i] = runningContainer(p, &p.Spec.Containers[i], k.now)
 	}
 	return nil
 }
@@ -106,12 +104,6 @@ func setIPs(status *corev1.PodStatus, nodeIPs, podIPs []string) {
 			status.PodIPs[i].IP = ip
 		}
 	}
-}
-
-func gatesNotReady(p *corev1.Pod, message string) corev1.PodCondition {
-	c := condition(p, corev1.PodReady, corev1.ConditionFalse, reasonGatesNotReady)
-	c.Message = message
-	return c
 }
 
 func runningContainer(p *corev1.Pod, c *corev1.Container, now metav1.Time) corev1.ContainerStatus {
@@ -137,16 +129,13 @@ func readyInit(p *corev1.Pod, c *corev1.Container, now metav1.Time) corev1.Conta
 	return s
 }
 
-// completePod is the template of pod-complete.
-func completePod(p *corev1.Pod, m moment) error {
-	now := seconds(m.now)
-	status := &p.Status
-	status.Phase = corev1.PodSucceeded
-	status.ObservedGeneration = p.Generation
-	conditions := setCondition(ownConditions(p), condition(p, corev1.PodInitialized, corev1.ConditionTrue, reasonPodCompleted), now)
-	status.Conditions = terminalConditions(p, conditions, reasonPodCompleted, now)
-	status.InitContainerStatuses = completed(status.InitContainerStatuses, true, now)
-	status.ContainerStatuses = completed(status.ContainerStatuses, false, now)
+// succeed terminates all containers with exit code 0, and with them the pod.
+func (k *kubelet) succeed() error {
+	k.Status.Phase = corev1.PodSucceeded
+	k.set(corev1.PodInitialized, corev1.ConditionTrue, reasonPodCompleted, "")
+	k.Status.Conditions = terminalConditions(k.Pod, k.Status.Conditions, reasonPodCompleted, k.now)
+	k.Status.InitContainerStatuses = completed(k.Status.InitContainerStatuses, true, k.now)
+	k.Status.ContainerStatuses = completed(k.Status.ContainerStatuses, false, k.now)
 	return nil
 }
 
@@ -186,33 +175,6 @@ func startedAt(s *corev1.ContainerStatus, otherwise metav1.Time) metav1.Time {
 	return otherwise
 }
 
-// readyAgainPod is the template of pod-ready-again.
-func readyAgainPod(p *corev1.Pod, m moment) error {
-	p.Status.ObservedGeneration = p.Generation
-	p.Status.Conditions = setCondition(ownConditions(p), condition(p, corev1.PodReady, corev1.ConditionTrue, ""), seconds(m.now))
-	return nil
-}
-
-// gateClosedPod is the template of pod-gate-closed.
-func gateClosedPod(p *corev1.Pod, m moment) error {
-	p.Status.ObservedGeneration = p.Generation
-	conditions := ownConditions(p)
-	p.Status.Conditions = setCondition(conditions, gatesNotReady(p, closedGates(p, conditions)), seconds(m.now))
-	return nil
-}
-
-// terminatePod is the template of pod-terminate.
-func terminatePod(p *corev1.Pod, m moment) error {
-	now := seconds(m.now)
-	status := &p.Status
-	status.Phase = corev1.PodFailed
-	status.ObservedGeneration = p.Generation
-	status.Conditions = terminalConditions(p, ownConditions(p), reasonPodFailed, now)
-	status.InitContainerStatuses = killed(p.Spec.InitContainers, status.InitContainerStatuses, true, now)
-	status.ContainerStatuses = killed(p.Spec.Containers, status.ContainerStatuses, false, now)
-	return nil
-}
-
 // killed ends what runs, and says of what never started that it is not known,
 // as a kubelet does for a pod that is deleted.
 func killed(containers []corev1.Container, before []corev1.ContainerStatus, init bool, now metav1.Time) []corev1.ContainerStatus {
@@ -244,4 +206,15 @@ func killed(containers []corev1.Container, before []corev1.ContainerStatus, init
 		}
 	}
 	return out
+}
+
+// containerID is stable over restarts of the engine and different for every
+// container.
+func containerID(uid types.UID, container string) string {
+	const scheme = "rehearse://"
+	sum := sha256.Sum256([]byte(string(uid) + "/" + container))
+	var out [len(scheme) + 2*sha256.Size]byte
+	copy(out[:], scheme)
+	hex.Encode(out[len(scheme):], sum[:])
+	return string(out[:])
 }

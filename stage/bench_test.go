@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rehearse-k8s/rehearse/stage/internal/stagetest"
+	"github.com/rehearse-k8s/rehearse/stage/kubelet"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -26,8 +28,8 @@ spec:
   next: {delete: true}
 `)
 	general := mustFile(b, "general.yaml")
-	kubelet := mustBuiltin(b, "pod-general")
-	waiting := playedUntil(b, kubelet, "pod-container-restarted", newPod(said(annotationRunFor, "2s", annotationExitCode, "1")))
+	podGeneral := mustBuiltin(b, "pod-general")
+	waiting := playedUntil(b, podGeneral, "pod-container-restarted", stagetest.NewPod(said(kubelet.AnnotationRunFor, "2s", kubelet.AnnotationExitCode, "1")))
 	custom := mustCompile(b, widgetStage(`  weightFrom: {jq: {expression: .spec.weight}}
   delay: {durationFrom: {jq: {expression: .spec.delay}}}
   next: {delete: true}`)+"\n---\n"+strings.NewReplacer("name: s", "name: t", "{}", `{matchLabels: {a: b}, matchExpressions: [{key: '.status.conditions[] | select(.type == "Ready") | .status', operator: In, values: ["True"]}]}`).Replace(widgetStage("  next: {delete: true}")))
@@ -39,28 +41,31 @@ spec:
 		// json is true where the set needs the object's JSON.
 		json bool
 	}{
-		{"fast, pod at rest", set, newPod(running), false},
-		{"fast, pod pending", set, newPod(), false},
-		{"fast, pod of a job running", set, newPod(running, ofJob), false},
-		{"fast, pod deleting", set, newPod(running, deleting), false},
-		{"fast, node at rest", set, newNode(func(n *corev1.Node) { n.Status.Conditions = healthyNode; n.Status.Phase = "Running" }), false},
-		{"general, pod at rest", general, newPod(running), false},
-		{"general, pod pending", general, newPod(sidecar), false},
-		{"general, pod of a job running", general, newPod(running, ofJob), false},
-		{"general, pod deleting", general, newPod(running, deleting, sidecar), false},
-		{"pod-general, pod pending", kubelet, newPod(sidecar), false},
-		{"pod-general, pod starting", kubelet, playedUntil(b, kubelet, "pod-ready", newPod(sidecar)), false},
-		{"pod-general, pod at rest", kubelet, playedUntil(b, kubelet, "", newPod(sidecar)), false},
-		{"pod-general, pod of a job running", kubelet, playedUntil(b, kubelet, "pod-complete", newPod(ofJob)), false},
-		{"pod-general, pod crash looping", kubelet, waiting, false},
-		{"pod-general, pod deleting", kubelet, newPod(running, deleting, sidecar), false},
+		{"fast, pod at rest", set, stagetest.NewPod(stagetest.Running), false},
+		{"fast, pod pending", set, stagetest.NewPod(), false},
+		{"fast, pod of a job running", set, stagetest.NewPod(stagetest.Running, stagetest.OwnedByJob), false},
+		{"fast, pod deleting", set, stagetest.NewPod(stagetest.Running, stagetest.Deleting), false},
+		{"fast, node at rest", set, stagetest.NewNode(func(n *corev1.Node) {
+			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+			n.Status.Phase = "Running"
+		}), false},
+		{"general, pod at rest", general, stagetest.NewPod(stagetest.Running), false},
+		{"general, pod pending", general, stagetest.NewPod(sidecar), false},
+		{"general, pod of a job running", general, stagetest.NewPod(stagetest.Running, stagetest.OwnedByJob), false},
+		{"general, pod deleting", general, stagetest.NewPod(stagetest.Running, stagetest.Deleting, sidecar), false},
+		{"pod-general, pod pending", podGeneral, stagetest.NewPod(sidecar), false},
+		{"pod-general, pod starting", podGeneral, playedUntil(b, podGeneral, "pod-ready", stagetest.NewPod(sidecar)), false},
+		{"pod-general, pod at rest", podGeneral, playedUntil(b, podGeneral, "", stagetest.NewPod(sidecar)), false},
+		{"pod-general, pod of a job running", podGeneral, playedUntil(b, podGeneral, "pod-complete", stagetest.NewPod(stagetest.OwnedByJob)), false},
+		{"pod-general, pod crash looping", podGeneral, waiting, false},
+		{"pod-general, pod deleting", podGeneral, stagetest.NewPod(stagetest.Running, stagetest.Deleting, sidecar), false},
 		{"custom resource", custom, widget(b, "spec: {weight: 3, delay: 5s}\nstatus: {conditions: [{type: Ready, status: \"True\"}]}"), false},
-		{"pod, jq on JSON", slow, newPod(running), true},
-		{"pod, CEL", cel, newPod(running), true},
+		{"pod, jq on JSON", slow, stagetest.NewPod(stagetest.Running), true},
+		{"pod, CEL", cel, stagetest.NewPod(stagetest.Running), true},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
-			decide := func() { c.set.Decide(start, 1, c.object, Past{}, Scene{NodeReady: true}) }
+			decide := func() { c.set.Decide(stagetest.Start, 1, c.object, Past{}, Scene{NodeReady: true}) }
 			if n := testing.AllocsPerRun(100, decide); n > 0 && !c.json {
 				b.Errorf("%v allocations", n)
 			}
@@ -74,7 +79,7 @@ spec:
 // playedUntil is a pod for which a stage is next; "" for none.
 func playedUntil(t testing.TB, set *Set, next string, p *corev1.Pod) *corev1.Pod {
 	t.Helper()
-	now := start
+	now := stagetest.Start
 	for range 20 {
 		d := set.Decide(now, 1, p, Past{}, Scene{NodeReady: true})
 		if d.Stage == next {
@@ -83,7 +88,7 @@ func playedUntil(t testing.TB, set *Set, next string, p *corev1.Pod) *corev1.Pod
 		if d.Due.After(now) {
 			now = d.Due
 		}
-		e, err := set.Play(now, p, d, fixedFacts{})
+		e, err := set.Play(now, p, d, stagetest.Facts{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,20 +128,20 @@ func BenchmarkPlayGeneral(b *testing.B) {
 		stage string
 		pod   *corev1.Pod
 	}{
-		{"pod-create", newPod(sidecar)},
-		{"pod-init-container-running", newPod(sidecar)},
-		{"pod-init-container-completed", newPod(sidecar)},
-		{"pod-ready", newPod(sidecar)},
-		{"pod-complete", newPod(ofJob)},
-		{"pod-container-restarted", newPod(said(annotationRunFor, "2s", annotationExitCode, "1"))},
+		{"pod-create", stagetest.NewPod(sidecar)},
+		{"pod-init-container-running", stagetest.NewPod(sidecar)},
+		{"pod-init-container-completed", stagetest.NewPod(sidecar)},
+		{"pod-ready", stagetest.NewPod(sidecar)},
+		{"pod-complete", stagetest.NewPod(stagetest.OwnedByJob)},
+		{"pod-container-restarted", stagetest.NewPod(said(kubelet.AnnotationRunFor, "2s", kubelet.AnnotationExitCode, "1"))},
 	} {
 		p := playedUntil(b, set, c.stage, c.pod)
 		for name, set := range map[string]*Set{"step": set, "template": rendered} {
 			b.Run(c.stage+"/"+name, func(b *testing.B) {
-				d := set.Decide(start, 1, p, Past{}, Scene{})
+				d := set.Decide(stagetest.Start, 1, p, Past{}, Scene{})
 				b.ReportAllocs()
 				for b.Loop() {
-					if _, err := set.Play(start.Add(time.Hour), p, d, fixedFacts{}); err != nil {
+					if _, err := set.Play(stagetest.Start.Add(time.Hour), p, d, stagetest.Facts{}); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/rehearse-k8s/rehearse/stage/internal/stagetest"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
@@ -41,19 +42,19 @@ func TestGoldenNodeChaos(t *testing.T) {
 		node    *corev1.Node
 		disturb func(int, Object) Object
 	}{
-		"not-ready": {newNode(), func(step int, o Object) Object {
+		"not-ready": {stagetest.NewNode(), func(step int, o Object) Object {
 			o = nodeChanged(1, withLabel(notReadyLabel, "true", nil))(step, o)
 			return nodeChanged(3, unlabel)(step, o)
 		}},
-		"not-ready-duration": {newNode(), nodeChanged(1, withLabel(notReadyLabel, "true", map[string]string{
+		"not-ready-duration": {stagetest.NewNode(), nodeChanged(1, withLabel(notReadyLabel, "true", map[string]string{
 			notReadyLabel + "/type": "NetworkUnavailable", notReadyLabel + "/reason": "CableCut", notReadyLabel + "/message": "someone fell over it",
 			notReadyLabel + "/delay": "3s", notReadyLabel + "/duration": "30s",
 		}))},
-		"pressure": {newNode(), func(step int, o Object) Object {
+		"pressure": {stagetest.NewNode(), func(step int, o Object) Object {
 			o = nodeChanged(1, withLabel(pressureLabel, "MemoryPressure", nil))(step, o)
 			return nodeChanged(3, unlabel)(step, o)
 		}},
-		"pressure-duration": {newNode(), nodeChanged(1, withLabel(pressureLabel, "Frozen", map[string]string{pressureLabel + "/duration": "2m"}))},
+		"pressure-duration": {stagetest.NewNode(), nodeChanged(1, withLabel(pressureLabel, "Frozen", map[string]string{pressureLabel + "/duration": "2m"}))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			golden(t, "node-"+name, life(t, set, c.node, 5, c.disturb))

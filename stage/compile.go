@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/stage/expr"
+	"github.com/rehearse-k8s/rehearse/stage/internal/limit"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -140,7 +142,7 @@ func (s *Set) and(sources []source) (*Set, []*Error) {
 			seen[c.name] = true
 		}
 	}
-	expressions := &celCompiler{}
+	expressions := &expr.CELCompiler{}
 	var bad []*Error
 	for i := range sources {
 		src := &sources[i]
@@ -183,7 +185,7 @@ func mapValues(m map[Kind][]*compiled) [][]*compiled {
 type compiling struct {
 	*source
 	kind     Kind
-	cel      *celCompiler
+	cel      *expr.CELCompiler
 	warnings []*Error
 }
 
@@ -256,7 +258,7 @@ func (c *compiling) resolveKind() *Error {
 		return problem("spec.resourceRef.kind", "is required")
 	}
 	if strings.ContainsAny(ref.Kind, "/. ") {
-		return problem("spec.resourceRef.kind", fmt.Sprintf("%s is no name of a kind", short(ref.Kind)))
+		return problem("spec.resourceRef.kind", fmt.Sprintf("%s is no name of a kind", limit.Quote(ref.Kind)))
 	}
 	version := ref.APIGroup
 	if version == "" {
@@ -264,10 +266,10 @@ func (c *compiling) resolveKind() *Error {
 	}
 	gv, err := schema.ParseGroupVersion(version)
 	if err != nil || gv.Version == "" {
-		return problem("spec.resourceRef.apiGroup", fmt.Sprintf("%s is no group and version such as apps/v1", short(ref.APIGroup)))
+		return problem("spec.resourceRef.apiGroup", fmt.Sprintf("%s is no group and version such as apps/v1", limit.Quote(ref.APIGroup)))
 	}
 	if gv.Group == "" && gv.Version != "v1" {
-		return problem("spec.resourceRef.apiGroup", fmt.Sprintf("%s has no group; write group and version, such as apps/v1", short(ref.APIGroup)))
+		return problem("spec.resourceRef.apiGroup", fmt.Sprintf("%s has no group; write group and version, such as apps/v1", limit.Quote(ref.APIGroup)))
 	}
 	c.kind = properName(Kind{APIVersion: version, Kind: ref.Kind})
 	return nil

@@ -5,6 +5,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/stage/expr"
+	"github.com/rehearse-k8s/rehearse/stage/internal/stagetest"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -30,21 +32,21 @@ func TestConformanceQuery(t *testing.T) {
 		`.spec.paused`:   {false},
 		`.metadata.labels["tier"], .metadata.name`: {"web", "one"},
 	} {
-		q, err := compileQuery(program, Kind{APIVersion: "example.com/v1", Kind: "W"}, false)
+		q, err := expr.CompileJQ(program, expr.Unstructured, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, _ := q.results(&view{object: &unstructured.Unstructured{Object: pod}, now: start})
+		got, _ := q.Results(&expr.View{Object: &unstructured.Unstructured{Object: pod}, Now: stagetest.Start})
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", program, diff)
 		}
 	}
 	for program, exists := range map[string]bool{`.spec.empty`: true, `.spec.paused`: true, `.spec.list`: true, `.spec.none`: false} {
-		q, err := compileQuery(program, Kind{APIVersion: "example.com/v1", Kind: "W"}, false)
+		q, err := expr.CompileJQ(program, expr.Unstructured, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := q.exists(&view{object: &unstructured.Unstructured{Object: pod}}); got != exists {
+		if got := q.Exists(&expr.View{Object: &unstructured.Unstructured{Object: pod}}); got != exists {
 			t.Errorf("%s exists: %v", program, got)
 		}
 	}
@@ -76,30 +78,6 @@ func TestConformanceFinalizers(t *testing.T) {
 	} {
 		if diff := cmp.Diff(c.want, changedFinalizers(c.before, &c.change)); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", name, diff)
-		}
-	}
-}
-
-func TestConformanceRenderer(t *testing.T) {
-	for text, want := range map[string]any{
-		`a: {{ .metadata.name }}`:                    map[string]any{"a": "web"},
-		`{"a": {{ .metadata.generation }}}`:          map[string]any{"a": int64(1)},
-		`- {{ .metadata.name | Quote }}`:             []any{"web"},
-		`{{ YAML .spec.containers }}`:                []any{map[string]any{"name": "app", "image": "nginx:1.27", "resources": map[string]any{}}},
-		`{{ with .status.nothing }}a: b{{ end }}`:    nil,
-		`a: {{ .status.nothing | default "other" }}`: map[string]any{"a": "other"},
-		`a: "{{ Now }}"`:                             map[string]any{"a": "2026-03-01T12:00:00Z"},
-	} {
-		tpl, err := parseTemplate(text, KindPod)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := tpl.render(testMoment("s"), newPod())
-		if err != nil {
-			t.Errorf("%s: %v", text, err)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got)\n%s", text, diff)
 		}
 	}
 }

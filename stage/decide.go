@@ -2,9 +2,12 @@ package stage
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
+	"github.com/rehearse-k8s/rehearse/stage/expr"
+	"github.com/rehearse-k8s/rehearse/stage/render"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -186,10 +189,10 @@ type Overrun struct {
 }
 
 // took takes in whether an expression of a stage did too much since it was asked last.
-func (d *Decision) took(stage string, v *view) {
-	if v.over != nil {
-		d.Overran = append(d.Overran, Overrun{Stage: stage, Problem: v.over.Error()})
-		v.over = nil
+func (d *Decision) took(stage string, v *expr.View) {
+	if v.Exceeded != nil {
+		d.Overran = append(d.Overran, Overrun{Stage: stage, Problem: v.Exceeded.Error()})
+		v.Exceeded = nil
 	}
 }
 
@@ -251,7 +254,7 @@ func (d *Decision) String() string {
 // to delete the object since it began.
 func (s *Set) Decide(now time.Time, seed uint64, o Object, past Past, scene Scene) Decision {
 	uid, version := identity(o)
-	v := view{object: o, now: now, seed: seed, uid: uid, played: past.Played}
+	v := expr.View{Object: o, Now: now, Seed: seed, UID: uid, Played: past.Played}
 	d := Decision{UID: uid, ResourceVersion: version, seed: seed, played: past.Played}
 	if past.IdleAt == version {
 		d.idle = past.Idle
@@ -295,7 +298,7 @@ func (s *Set) Decide(now time.Time, seed uint64, o Object, past Past, scene Scen
 }
 
 // draw chooses among several stages that match. matching is the caller's own.
-func (d *Decision) draw(matching []*compiled, v *view, now time.Time, past Past) {
+func (d *Decision) draw(matching []*compiled, v *expr.View, now time.Time, past Past) {
 	eligible := matching[:0]
 	for _, c := range matching {
 		l, out := c.leftOut(v, now, past, d.ResourceVersion)
@@ -336,7 +339,7 @@ func (d *Decision) leave(l LeftOut) {
 
 // leftOut tells of a stage that matches whether it may not be drawn, as far as
 // that is known without playing it.
-func (c *compiled) leftOut(v *view, now time.Time, past Past, version string) (LeftOut, bool) {
+func (c *compiled) leftOut(v *expr.View, now time.Time, past Past, version string) (LeftOut, bool) {
 	if past.idle(c.name, version) {
 		return LeftOut{Stage: c.name, Code: NothingToDo}, true
 	}
@@ -348,16 +351,16 @@ func (c *compiled) leftOut(v *view, now time.Time, past Past, version string) (L
 		since = past.Since
 	}
 	at := *v
-	at.now = since
+	at.Now = since
 	_, _, held, trouble := c.delay.bounds(&at, since, c.name)
-	v.over = at.over
+	v.Exceeded = at.Exceeded
 	return LeftOut{Stage: c.name, Code: Held, Problem: trouble}, held
 }
 
 // changesNothing plays the chosen stage at its due time and reports that it would
 // neither write nor record anything. A stage that asks for facts which are not in the
 // object, such as an address, and one that fails, count as stages that do something.
-func (d *Decision) changesNothing(v *view) bool {
+func (d *Decision) changesNothing(v *expr.View) bool {
 	if !d.Chosen() {
 		return false
 	}
@@ -366,10 +369,10 @@ func (d *Decision) changesNothing(v *view) bool {
 	if d.chosen.oneUpdate {
 		play = playUpdate
 	}
-	object := v.object.(Object)
-	e, _, err := play(d, object, moment{
-		now: maxOf(d.Due, v.now), facts: askedFacts{&asked}, object: object,
-		chance: chanceOf{seed: v.seed, uid: v.uid, stage: d.Stage, played: v.played},
+	object := v.Object.(Object)
+	e, _, err := play(d, object, render.Moment{
+		Now: maxOf(d.Due, v.Now), Facts: askedFacts{&asked}, Object: object,
+		Chance: render.Chance{Seed: v.Seed, UID: v.UID, Stage: d.Stage, Played: v.Played},
 	})
 	return err == nil && !asked && e.Empty()
 }
@@ -391,7 +394,7 @@ func (a askedFacts) Version() string                            { *a.asked = tru
 func (a askedFacts) StartTime() time.Time                       { *a.asked = true; return time.Time{} }
 
 // choose makes a stage the chosen one, unless it has nothing to do or is held.
-func (d *Decision) choose(c *compiled, v *view, now time.Time, past Past, code Code) {
+func (d *Decision) choose(c *compiled, v *expr.View, now time.Time, past Past, code Code) {
 	d.Stage = c.name
 	d.Reason.Repeats = past.Last == c.name
 	if past.idle(c.name, d.ResourceVersion) {
@@ -403,9 +406,9 @@ func (d *Decision) choose(c *compiled, v *view, now time.Time, past Past, code C
 	if past.Stage == c.name {
 		d.Since = past.Since
 	}
-	v.now = d.Since
+	v.Now = d.Since
 	wait, held, trouble := c.delay.after(v, d.Since, c.name)
-	v.now = now
+	v.Now = now
 	d.took(c.name, v)
 	d.Problem = trouble
 	if held {
@@ -430,13 +433,13 @@ func (d *Decision) dueAfter(wait time.Duration, past Past) (due time.Time, slowe
 }
 
 // race returns the place of the stage that wins.
-func (d *Decision) race(of []*compiled, v *view) (won int) {
+func (d *Decision) race(of []*compiled, v *expr.View) (won int) {
 	var bestScore float64
 	var bestRank rank
 	for i, c := range of {
 		weight, rank := c.weigh(v)
 		d.took(c.name, v)
-		at := score(draw(v.seed, v.uid, c.name, v.played, drawChoice), weight)
+		at := score(expr.Draw(v.Seed, v.UID, c.name, v.Played, expr.ForChoice), weight)
 		if i == 0 || rank < bestRank || rank == bestRank && at < bestScore {
 			won, bestScore, bestRank = i, at, rank
 		}
@@ -444,7 +447,7 @@ func (d *Decision) race(of []*compiled, v *view) (won int) {
 	return won
 }
 
-func (c *compiled) matches(v *view, scene Scene) bool {
+func (c *compiled) matches(v *expr.View, scene Scene) bool {
 	if c.needsNodeReady && !scene.NodeReady {
 		return false
 	}
@@ -454,4 +457,17 @@ func (c *compiled) matches(v *view, scene Scene) bool {
 		}
 	}
 	return true
+}
+
+// Draw is the same for whoever else needs randomness about one object: a
+// uniform number in [0, 1) keyed by (seed, UID, actor, n) and by nothing else.
+func Draw(seed uint64, uid types.UID, actor string, n uint64) float64 {
+	return expr.Draw(seed, uid, actor, n, expr.ForOther)
+}
+
+// score turns a draw into a place in a weighted race: the stage with the least
+// score is chosen, and each wins with probability weight / sum of weights. A
+// stage that leaves the race changes the winner only if it was the winner.
+func score(u, weight float64) float64 {
+	return -math.Log1p(-u) / weight
 }

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/stage/internal/stagetest"
 )
 
 // podStage is a stage for pods with label go=yes.
@@ -42,26 +43,26 @@ func TestSelector(t *testing.T) {
 		want     bool
 		reason   string
 	}{
-		"empty":                    {`{}`, newPod(), true, "an empty selector takes all"},
-		"label":                    {`{matchLabels: {go: "yes"}}`, newPod(labelled), true, ""},
-		"label absent":             {`{matchLabels: {go: "yes"}}`, newPod(), false, ""},
-		"annotation":               {`{matchAnnotations: {a: b}}`, newPod(annotated("a", "b")), true, ""},
-		"annotation other":         {`{matchAnnotations: {a: b}}`, newPod(annotated("a", "c")), false, ""},
-		"flat form":                {`{matchExpressions: [{key: .status.phase, operator: In, values: [Pending]}]}`, newPod(), true, "the older way to write jq"},
-		"jq form":                  {`{matchExpressions: [{jq: {key: .status.phase, operator: In, values: [Running, Pending]}}]}`, newPod(), true, ""},
-		"not in":                   {`{matchExpressions: [{key: .status.phase, operator: NotIn, values: [Running]}]}`, newPod(), true, ""},
-		"not in, absent":           {`{matchExpressions: [{key: .status.podIP, operator: NotIn, values: [x]}]}`, newPod(), true, "what is absent is in nothing"},
-		"exists, absent":           {`{matchExpressions: [{key: .status.podIP, operator: Exists}]}`, newPod(), false, ""},
-		"exists, empty":            {`{matchExpressions: [{key: '""', operator: Exists}]}`, newPod(), true, "an empty string is there"},
-		"error is absent":          {`{matchExpressions: [{key: '.status.initContainerStatuses[].name', operator: DoesNotExist}]}`, newPod(), true, "iterating over null is an error in jq"},
-		"late error":               {`{matchExpressions: [{key: '1, error("x")', operator: Exists}]}`, newPod(), false, "an error makes the whole result empty"},
-		"endless":                  {`{matchExpressions: [{key: 'repeat(1)', operator: Exists}]}`, newPod(), false, "counts as an error"},
-		"number":                   {`{matchExpressions: [{key: .metadata.generation, operator: In, values: ["1"]}]}`, newPod(), true, "KWOK never matches this"},
-		"number made by jq":        {`{matchExpressions: [{key: '.spec.containers | length', operator: In, values: ["1"]}]}`, newPod(), true, ""},
-		"boolean":                  {`{matchExpressions: [{key: .spec.hostNetwork, operator: In, values: ["true"]}]}`, newPod(func(p *corev1.Pod) { p.Spec.HostNetwork = true }), true, ""},
-		"object equals no string":  {`{matchExpressions: [{key: .spec, operator: In, values: ["{}"]}]}`, newPod(), false, ""},
-		"all are ANDed":            {`{matchLabels: {go: "yes"}, matchExpressions: [{key: .status.phase, operator: In, values: [Running]}]}`, newPod(labelled), false, ""},
-		"no kind in typed objects": {`{matchExpressions: [{key: .kind, operator: DoesNotExist}]}`, newPod(), true, "as in KWOK"},
+		"empty":                    {`{}`, stagetest.NewPod(), true, "an empty selector takes all"},
+		"label":                    {`{matchLabels: {go: "yes"}}`, stagetest.NewPod(labelled), true, ""},
+		"label absent":             {`{matchLabels: {go: "yes"}}`, stagetest.NewPod(), false, ""},
+		"annotation":               {`{matchAnnotations: {a: b}}`, stagetest.NewPod(annotated("a", "b")), true, ""},
+		"annotation other":         {`{matchAnnotations: {a: b}}`, stagetest.NewPod(annotated("a", "c")), false, ""},
+		"flat form":                {`{matchExpressions: [{key: .status.phase, operator: In, values: [Pending]}]}`, stagetest.NewPod(), true, "the older way to write jq"},
+		"jq form":                  {`{matchExpressions: [{jq: {key: .status.phase, operator: In, values: [Running, Pending]}}]}`, stagetest.NewPod(), true, ""},
+		"not in":                   {`{matchExpressions: [{key: .status.phase, operator: NotIn, values: [Running]}]}`, stagetest.NewPod(), true, ""},
+		"not in, absent":           {`{matchExpressions: [{key: .status.podIP, operator: NotIn, values: [x]}]}`, stagetest.NewPod(), true, "what is absent is in nothing"},
+		"exists, absent":           {`{matchExpressions: [{key: .status.podIP, operator: Exists}]}`, stagetest.NewPod(), false, ""},
+		"exists, empty":            {`{matchExpressions: [{key: '""', operator: Exists}]}`, stagetest.NewPod(), true, "an empty string is there"},
+		"error is absent":          {`{matchExpressions: [{key: '.status.initContainerStatuses[].name', operator: DoesNotExist}]}`, stagetest.NewPod(), true, "iterating over null is an error in jq"},
+		"late error":               {`{matchExpressions: [{key: '1, error("x")', operator: Exists}]}`, stagetest.NewPod(), false, "an error makes the whole result empty"},
+		"endless":                  {`{matchExpressions: [{key: 'repeat(1)', operator: Exists}]}`, stagetest.NewPod(), false, "counts as an error"},
+		"number":                   {`{matchExpressions: [{key: .metadata.generation, operator: In, values: ["1"]}]}`, stagetest.NewPod(), true, "KWOK never matches this"},
+		"number made by jq":        {`{matchExpressions: [{key: '.spec.containers | length', operator: In, values: ["1"]}]}`, stagetest.NewPod(), true, ""},
+		"boolean":                  {`{matchExpressions: [{key: .spec.hostNetwork, operator: In, values: ["true"]}]}`, stagetest.NewPod(func(p *corev1.Pod) { p.Spec.HostNetwork = true }), true, ""},
+		"object equals no string":  {`{matchExpressions: [{key: .spec, operator: In, values: ["{}"]}]}`, stagetest.NewPod(), false, ""},
+		"all are ANDed":            {`{matchLabels: {go: "yes"}, matchExpressions: [{key: .status.phase, operator: In, values: [Running]}]}`, stagetest.NewPod(labelled), false, ""},
+		"no kind in typed objects": {`{matchExpressions: [{key: .kind, operator: DoesNotExist}]}`, stagetest.NewPod(), true, "as in KWOK"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			set := mustCompile(t, fmt.Sprintf(`
@@ -69,7 +70,7 @@ apiVersion: kwok.x-k8s.io/v1alpha1
 kind: Stage
 metadata: {name: s}
 spec: {resourceRef: {kind: Pod}, selector: %s, next: {delete: true}}`, c.selector))
-			d := set.Decide(start, 1, c.pod, Past{}, Scene{})
+			d := set.Decide(stagetest.Start, 1, c.pod, Past{}, Scene{})
 			if d.Chosen() != c.want {
 				t.Errorf("matches: %v, want %v (%s); %v", d.Chosen(), c.want, c.reason, set.Explain(c.pod, Scene{}))
 			}
@@ -85,30 +86,30 @@ func TestDelay(t *testing.T) {
 		least, most time.Duration
 		reason      string
 	}{
-		"none":                 {``, newPod(), 0, 0, ""},
-		"empty":                {`delay: {}`, newPod(), 0, 0, ""},
-		"duration":             {`delay: {durationMilliseconds: 1500}`, newPod(), sec(1.5), sec(1.5), ""},
-		"jitter":               {`delay: {durationMilliseconds: 1000, jitterDurationMilliseconds: 5000}`, newPod(), sec(1), sec(5), "uniform between the two"},
-		"jitter under it":      {`delay: {durationMilliseconds: 10000, jitterDurationMilliseconds: 5000}`, newPod(), sec(5), sec(5), "the bound is the delay (kwok #1146)"},
-		"negative":             {`delay: {durationMilliseconds: -5}`, newPod(), 0, 0, "never before now"},
-		"jitter negative":      {`delay: {durationMilliseconds: 5000, jitterDurationMilliseconds: -1}`, newPod(), 0, 0, ""},
-		"from duration":        {`delay: {durationMilliseconds: 9000, durationFrom: {expressionFrom: '.metadata.annotations.d'}}`, newPod(annotated("d", "3s")), sec(3), sec(3), ""},
-		"from jq":              {`delay: {durationFrom: {jq: {expression: '.metadata.annotations["d"]'}}}`, newPod(annotated("d", "1m")), sec(60), sec(60), ""},
-		"from absent":          {`delay: {durationMilliseconds: 9000, durationFrom: {expressionFrom: '.metadata.annotations.d'}}`, newPod(), sec(9), sec(9), "the fallback"},
-		"from nonsense":        {`delay: {durationMilliseconds: 9000, durationFrom: {expressionFrom: '.metadata.annotations.d'}}`, newPod(annotated("d", "soon")), sec(9), sec(9), "the fallback"},
-		"from empty":           {`delay: {durationMilliseconds: 9000, durationFrom: {expressionFrom: '.metadata.annotations.d'}}`, newPod(annotated("d", "")), 0, 0, "an empty string is no delay"},
-		"from number":          {`delay: {durationMilliseconds: 9000, durationFrom: {jq: {expression: '5'}}}`, newPod(), sec(9), sec(9), "numbers are no durations"},
-		"from time":            {`delay: {durationFrom: {jq: {expression: '.metadata.deletionTimestamp'}}}`, newPod(deleting), sec(20), sec(20), "counted from when the stage became the chosen one"},
-		"from past time":       {`delay: {durationFrom: {jq: {expression: '"2001-01-01T00:00:00Z"'}}}`, newPod(), 0, 0, ""},
-		"jitter from":          {`delay: {durationMilliseconds: 1000, jitterDurationFrom: {jq: {expression: '.metadata.deletionTimestamp'}}}`, newPod(deleting), sec(1), sec(20), "a moment in the grace period"},
-		"jitter from nonsense": {`delay: {durationMilliseconds: 1000, jitterDurationFrom: {jq: {expression: '"x"'}}}`, newPod(), sec(1), sec(1), ""},
-		"now":                  {`delay: {durationFrom: {jq: {expression: '(now + 4) | todate'}}}`, newPod(), sec(4), sec(4), "now is the decision's"},
-		"huge":                 {`delay: {durationMilliseconds: 9223372036854775807}`, newPod(), 1 << 62, 1<<63 - 1, "no overflow"},
+		"none":                 {``, stagetest.NewPod(), 0, 0, ""},
+		"empty":                {`delay: {}`, stagetest.NewPod(), 0, 0, ""},
+		"duration":             {`delay: {durationMilliseconds: 1500}`, stagetest.NewPod(), sec(1.5), sec(1.5), ""},
+		"jitter":               {`delay: {durationMilliseconds: 1000, jitterDurationMilliseconds: 5000}`, stagetest.NewPod(), sec(1), sec(5), "uniform between the two"},
+		"jitter under it":      {`delay: {durationMilliseconds: 10000, jitterDurationMilliseconds: 5000}`, stagetest.NewPod(), sec(5), sec(5), "the bound is the delay (kwok #1146)"},
+		"negative":             {`delay: {durationMilliseconds: -5}`, stagetest.NewPod(), 0, 0, "never before now"},
+		"jitter negative":      {`delay: {durationMilliseconds: 5000, jitterDurationMilliseconds: -1}`, stagetest.NewPod(), 0, 0, ""},
+		"from duration":        {`delay: {durationMilliseconds: 9000, durationFrom: {expressionFrom: '.metadata.annotations.d'}}`, stagetest.NewPod(annotated("d", "3s")), sec(3), sec(3), ""},
+		"from jq":              {`delay: {durationFrom: {jq: {expression: '.metadata.annotations["d"]'}}}`, stagetest.NewPod(annotated("d", "1m")), sec(60), sec(60), ""},
+		"from absent":          {`delay: {durationMilliseconds: 9000, durationFrom: {expressionFrom: '.metadata.annotations.d'}}`, stagetest.NewPod(), sec(9), sec(9), "the fallback"},
+		"from nonsense":        {`delay: {durationMilliseconds: 9000, durationFrom: {expressionFrom: '.metadata.annotations.d'}}`, stagetest.NewPod(annotated("d", "soon")), sec(9), sec(9), "the fallback"},
+		"from empty":           {`delay: {durationMilliseconds: 9000, durationFrom: {expressionFrom: '.metadata.annotations.d'}}`, stagetest.NewPod(annotated("d", "")), 0, 0, "an empty string is no delay"},
+		"from number":          {`delay: {durationMilliseconds: 9000, durationFrom: {jq: {expression: '5'}}}`, stagetest.NewPod(), sec(9), sec(9), "numbers are no durations"},
+		"from time":            {`delay: {durationFrom: {jq: {expression: '.metadata.deletionTimestamp'}}}`, stagetest.NewPod(stagetest.Deleting), sec(20), sec(20), "counted from when the stage became the chosen one"},
+		"from past time":       {`delay: {durationFrom: {jq: {expression: '"2001-01-01T00:00:00Z"'}}}`, stagetest.NewPod(), 0, 0, ""},
+		"jitter from":          {`delay: {durationMilliseconds: 1000, jitterDurationFrom: {jq: {expression: '.metadata.deletionTimestamp'}}}`, stagetest.NewPod(stagetest.Deleting), sec(1), sec(20), "a moment in the grace period"},
+		"jitter from nonsense": {`delay: {durationMilliseconds: 1000, jitterDurationFrom: {jq: {expression: '"x"'}}}`, stagetest.NewPod(), sec(1), sec(1), ""},
+		"now":                  {`delay: {durationFrom: {jq: {expression: '(now + 4) | todate'}}}`, stagetest.NewPod(), sec(4), sec(4), "now is the decision's"},
+		"huge":                 {`delay: {durationMilliseconds: 9223372036854775807}`, stagetest.NewPod(), 1 << 62, 1<<63 - 1, "no overflow"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			set := mustCompile(t, podStage("s", c.delay))
 			labelled(c.pod)
-			d := set.Decide(start, 1, c.pod, Past{}, Scene{})
+			d := set.Decide(stagetest.Start, 1, c.pod, Past{}, Scene{})
 			if !d.Chosen() {
 				t.Fatal("not chosen")
 			}
@@ -121,14 +122,14 @@ func TestDelay(t *testing.T) {
 
 func TestAnUpdateDoesNotRestartTheDelay(t *testing.T) {
 	set := mustCompile(t, podStage("s", "delay: {durationMilliseconds: 1000, jitterDurationMilliseconds: 9000}"))
-	p := newPod(labelled)
-	first := set.Decide(start, 7, p, Past{}, Scene{})
+	p := stagetest.NewPod(labelled)
+	first := set.Decide(stagetest.Start, 7, p, Past{}, Scene{})
 	p.ResourceVersion, p.Annotations = "11", map[string]string{"touched": "yes"}
-	second := set.Decide(start.Add(800*time.Millisecond), 7, p, Past{Stage: first.Stage, Since: first.Since}, Scene{})
+	second := set.Decide(stagetest.Start.Add(800*time.Millisecond), 7, p, Past{Stage: first.Stage, Since: first.Since}, Scene{})
 	if !second.Due.Equal(first.Due) || second.ResourceVersion != "11" {
 		t.Errorf("due at %s on version %s, was due at %s", second.Due, second.ResourceVersion, first.Due)
 	}
-	third := set.Decide(start.Add(time.Second), 7, p, Past{}, Scene{})
+	third := set.Decide(stagetest.Start.Add(time.Second), 7, p, Past{}, Scene{})
 	if third.Since.Equal(first.Since) {
 		t.Error("a stage that was not chosen meanwhile keeps its old delay")
 	}
@@ -136,26 +137,26 @@ func TestAnUpdateDoesNotRestartTheDelay(t *testing.T) {
 
 func TestRepeats(t *testing.T) {
 	set := mustCompile(t, podStage("s", ""))
-	p := newPod(labelled)
+	p := stagetest.NewPod(labelled)
 	for name, c := range map[string]struct {
 		past   Past
 		chosen bool
 		wait   time.Duration
 	}{
 		"first time":                   {Past{}, true, 0},
-		"just played":                  {Past{Last: "s", LastAt: start, Played: 1}, true, MinRepeat},
-		"played long ago":              {Past{Last: "s", LastAt: start.Add(-time.Hour), Played: 1}, true, 0},
-		"another was played":           {Past{Last: "o", LastAt: start, Played: 1}, true, 0},
-		"changed nothing here":         {Past{Last: "s", LastAt: start, IdleAt: "10", Idle: []string{"s"}, Played: 1}, false, 0},
-		"changed nothing on old state": {Past{Last: "s", LastAt: start.Add(-time.Hour), IdleAt: "9", Idle: []string{"s"}, Played: 1}, true, 0},
+		"just played":                  {Past{Last: "s", LastAt: stagetest.Start, Played: 1}, true, MinRepeat},
+		"played long ago":              {Past{Last: "s", LastAt: stagetest.Start.Add(-time.Hour), Played: 1}, true, 0},
+		"another was played":           {Past{Last: "o", LastAt: stagetest.Start, Played: 1}, true, 0},
+		"changed nothing here":         {Past{Last: "s", LastAt: stagetest.Start, IdleAt: "10", Idle: []string{"s"}, Played: 1}, false, 0},
+		"changed nothing on old state": {Past{Last: "s", LastAt: stagetest.Start.Add(-time.Hour), IdleAt: "9", Idle: []string{"s"}, Played: 1}, true, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := set.Decide(start, 1, p, c.past, Scene{})
+			d := set.Decide(stagetest.Start, 1, p, c.past, Scene{})
 			if d.Chosen() != c.chosen {
 				t.Fatalf("chosen: %v (%s)", d.Chosen(), d.String())
 			}
-			if c.chosen && d.Due.Sub(start) != c.wait {
-				t.Errorf("waits %s, want %s", d.Due.Sub(start), c.wait)
+			if c.chosen && d.Due.Sub(stagetest.Start) != c.wait {
+				t.Errorf("waits %s, want %s", d.Due.Sub(stagetest.Start), c.wait)
 			}
 		})
 	}
@@ -167,9 +168,9 @@ func TestWeights(t *testing.T) {
 		out := map[string]float64{}
 		const n = 20000
 		for i := range n {
-			p := newPod(labelled)
+			p := stagetest.NewPod(labelled)
 			p.UID = types.UID(fmt.Sprintf("uid-%d", i))
-			d := set.Decide(start, 42, p, Past{}, Scene{})
+			d := set.Decide(stagetest.Start, 42, p, Past{}, Scene{})
 			out[d.Stage] += 1.0 / n
 		}
 		return out
@@ -203,12 +204,12 @@ func TestLosersDoNotMatter(t *testing.T) {
 	all := mustCompile(t, podStage("a", "weight: 5")+podStage("b", "weight: 3")+podStage("c", "weight: 1"))
 	less := mustCompile(t, podStage("a", "weight: 5")+podStage("b", "weight: 3"))
 	rapid.Check(t, func(t *rapid.T) {
-		p := newPod(labelled)
+		p := stagetest.NewPod(labelled)
 		p.UID = types.UID(rapid.String().Draw(t, "uid"))
 		seed := rapid.Uint64().Draw(t, "seed")
 		past := Past{Played: rapid.Uint64Range(0, 5).Draw(t, "played")}
-		before := all.Decide(start, seed, p, past, Scene{})
-		after := less.Decide(start, seed, p, past, Scene{})
+		before := all.Decide(stagetest.Start, seed, p, past, Scene{})
+		after := less.Decide(stagetest.Start, seed, p, past, Scene{})
 		if before.Stage != "c" && before.Stage != after.Stage {
 			t.Fatalf("%s became %s when c went", before.Stage, after.Stage)
 		}
@@ -220,15 +221,15 @@ func TestDecisions(t *testing.T) {
 	sets := builtinSets(t)
 	rapid.Check(t, func(t *rapid.T) {
 		set := sets[rapid.SampledFrom([]string{"fast", "general"}).Draw(t, "set")]
-		var o Object = drawPod(t)
+		var o Object = stagetest.DrawPod(t)
 		if rapid.Bool().Draw(t, "node") {
-			o = drawNode(t)
+			o = stagetest.DrawNode(t)
 		}
-		now := start.Add(time.Duration(rapid.Int64Range(0, 1e12).Draw(t, "now")))
+		now := stagetest.Start.Add(time.Duration(rapid.Int64Range(0, 1e12).Draw(t, "now")))
 		seed := rapid.Uint64().Draw(t, "seed")
 		names := append([]string{""}, append(set.Names(KindPod), set.Names(KindNode)...)...)
 		past := Past{
-			Stage: rapid.SampledFrom(names).Draw(t, "past"), Since: start, Played: rapid.Uint64Range(0, 3).Draw(t, "played"),
+			Stage: rapid.SampledFrom(names).Draw(t, "past"), Since: stagetest.Start, Played: rapid.Uint64Range(0, 3).Draw(t, "played"),
 			Last: rapid.SampledFrom(names).Draw(t, "last"), IdleAt: rapid.SampledFrom([]string{"", "10", "5"}).Draw(t, "idle at"),
 			Idle: rapid.SliceOfN(rapid.SampledFrom(names), 0, 2).Draw(t, "idle"),
 		}
@@ -263,26 +264,26 @@ func TestDecisions(t *testing.T) {
 
 func TestNodeReadyAnnotation(t *testing.T) {
 	set := mustBuiltin(t, "pod-fast")
-	p := newPod(running)
+	p := stagetest.NewPod(stagetest.Running)
 	for i := range p.Status.Conditions {
 		if p.Status.Conditions[i].Type == corev1.PodReady {
 			p.Status.Conditions[i].Status = corev1.ConditionFalse
 		}
 	}
-	if d := set.Decide(start, 1, p, Past{}, Scene{NodeReady: false}); d.Chosen() {
+	if d := set.Decide(stagetest.Start, 1, p, Past{}, Scene{NodeReady: false}); d.Chosen() {
 		t.Errorf("%s although the node is not Ready", d.Stage)
 	}
-	if d := set.Decide(start, 1, p, Past{}, Scene{NodeReady: true}); d.Stage != "pod-ready-again" {
+	if d := set.Decide(stagetest.Start, 1, p, Past{}, Scene{NodeReady: true}); d.Stage != "pod-ready-again" {
 		t.Errorf("chose %q", d.Stage)
 	}
 }
 
 func TestOtherObjectsMatchNothing(t *testing.T) {
 	set := mustBuiltin(t)
-	if d := set.Decide(start, 1, &corev1.Service{}, Past{}, Scene{}); d.Chosen() {
+	if d := set.Decide(stagetest.Start, 1, &corev1.Service{}, Past{}, Scene{}); d.Chosen() {
 		t.Error("a Service is played")
 	}
-	e, err := set.Play(start, newPod(), Decision{}, fixedFacts{})
+	e, err := set.Play(stagetest.Start, stagetest.NewPod(), Decision{}, stagetest.Facts{})
 	if err != nil || !e.Empty() {
 		t.Errorf("a decision for nothing does %+v, %v", e, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/stage/expr"
 )
 
 // delay is the compiled spec.delay.
@@ -61,19 +62,19 @@ func (d *delay) mayHold() bool {
 // An expression that fails is told of in trouble. The stage then waits as long
 // as the fixed durations say; where there is none it is held, because no delay
 // is not what anybody asked for.
-func (d *delay) after(v *view, since time.Time, stage string) (wait time.Duration, held bool, trouble string) {
+func (d *delay) after(v *expr.View, since time.Time, stage string) (wait time.Duration, held bool, trouble string) {
 	least, most, held, trouble := d.bounds(v, since, stage)
 	if most > least {
 		// The distance may not fit a Duration; the sum always does.
 		distance := uint64(most) - uint64(least)
-		least = time.Duration(uint64(least) + uint64(draw(v.seed, v.uid, stage, v.played, drawDelay)*float64(distance)))
+		least = time.Duration(uint64(least) + uint64(expr.Draw(v.Seed, v.UID, stage, v.Played, expr.ForDelay)*float64(distance)))
 	}
 	return max(least, 0), held, trouble
 }
 
 // bounds are what the delay is drawn between; they are equal where nothing is
 // drawn. Either may be negative: the delay is not.
-func (d *delay) bounds(v *view, since time.Time, stage string) (least, most time.Duration, held bool, trouble string) {
+func (d *delay) bounds(v *expr.View, since time.Time, stage string) (least, most time.Duration, held bool, trouble string) {
 	if d == nil {
 		return 0, 0, false, ""
 	}
@@ -119,36 +120,36 @@ const (
 
 // duration reads a time, from since on, or a duration. err says what is there and
 // neither.
-func (x *expression) duration(v *view, since time.Time, stage string) (d time.Duration, f found, err string) {
+func (x *expression) duration(v *expr.View, since time.Time, stage string) (d time.Duration, f found, err string) {
 	got, failed := x.read(v, stage)
 	if failed != nil {
 		return 0, notSaid, failed.Error()
 	}
-	switch got.kind {
-	case valueNone:
+	switch got.Kind {
+	case expr.None:
 		return 0, notSaid, ""
-	case valueTime:
-		return got.at.Sub(since), given, ""
-	case valueSpan:
-		return got.span, given, ""
-	case valueNumber:
+	case expr.Time:
+		return got.Time.Sub(since), given, ""
+	case expr.Duration:
+		return got.Duration, given, ""
+	case expr.Number:
 		if x.cel != nil { // nanoseconds, as in KWOK
-			return nanoseconds(got.number), given, ""
+			return nanoseconds(got.Number), given, ""
 		}
-	case valueText:
-		if got.text == "" {
+	case expr.Text:
+		if got.Text == "" {
 			return 0, saidNone, ""
 		}
-		if looksLikeTime(got.text) {
-			if at, err := time.Parse(time.RFC3339, got.text); err == nil {
+		if looksLikeTime(got.Text) {
+			if at, err := time.Parse(time.RFC3339, got.Text); err == nil {
 				return at.Sub(since), given, ""
 			}
 		}
-		if d, err := time.ParseDuration(got.text); err == nil {
+		if d, err := time.ParseDuration(got.Text); err == nil {
 			return d, given, ""
 		}
 	}
-	return 0, notSaid, x.field + ": " + got.describe() + " is neither an RFC 3339 time nor a duration such as 5s"
+	return 0, notSaid, x.field + ": " + got.Describe() + " is neither an RFC 3339 time nor a duration such as 5s"
 }
 
 // looksLikeTime keeps durations, which come far more often, from being parsed as

@@ -1,25 +1,21 @@
-// Package stage decides what a Stage (kwok.x-k8s.io/v1alpha1) does to an
-// object: which stage is next, when it is due, and what it then writes.
+// Package stage decides what a Stage (kwok.x-k8s.io/v1alpha1) does to an object: which stage is next, when it is
+// due, and what it writes then.
 //
-// It is pure. Decide and Play read nothing but their arguments: no client, no
-// context, no logger, no clock, no goroutine and no global randomness. The same
-// (seed, object, past) gives the same decision on every machine, so a run can
-// be replayed. Everything is compiled when stages are loaded: a selector on one
-// of the usual fields becomes a closure on the typed object, any other jq
-// program runs on its JSON, and both give the same answer.
+// Load reads stages from YAML, Compile checks them and returns a Set. Decide chooses the next stage of an object,
+// Play computes its writes. Life and Tree play a whole lifecycle in virtual time, Explain says why a stage does not
+// match.
 //
-// It is not the engine: it sends nothing, keeps no table of objects and waits
-// for nothing. Package controller does.
+// It is pure: Decide and Play read nothing but their arguments. The same (seed, object, past) gives the same
+// decision on every machine, so a run can be replayed.
 //
-// The whole Stage API is played, for every kind of object; pods and nodes come as
-// Go structs, all others as unstructured objects. A field that means nothing
-// beside another one is a warning of the set, anything malformed an *Error with
-// file, line, stage and field; CompileGood and LoadGood go on with the other
-// stages. Nothing is ever silently left out.
+// It is not the engine: it sends nothing, keeps no table of objects and waits for nothing. Package
+// internal/controller/stages does.
 //
-// Expressions and templates are written by users and read objects of other
-// users, so their work is bounded, and one that fails concerns its own stage on
-// that object only.
+// Every field of the Stage API is supported, for every kind of object. Pods and nodes come as Go structs, all
+// others as unstructured objects. A field that has no effect next to another one is a warning of the Set, anything
+// malformed an *Error with file, line, stage and field; CompileGood and LoadGood continue with the other stages.
 //
-// Floor: F1. Imports api/v1alpha1, k8s.io/api and apimachinery, gojq, cel-go, sprig.
+// Sub-packages: expr evaluates jq and CEL, render renders templates, kubelet computes the status of simulated pods.
+//
+// Floor: F1, pure. Imports its sub-packages, api/kwok, k8s.io/api and apimachinery.
 package stage

@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"github.com/rehearse-k8s/rehearse/stage/expr"
 	"strings"
 	"time"
 )
@@ -21,7 +22,7 @@ type Explanation struct {
 // Explain says for every stage of the object's kind, by name, whether it
 // matches and, if not, the first requirement that does not hold.
 func (s *Set) Explain(o Object, scene Scene) []Explanation {
-	v := view{object: o, now: time.Unix(0, 0), uid: o.GetUID()}
+	v := expr.View{Object: o, Now: time.Unix(0, 0), UID: o.GetUID()}
 	var out []Explanation
 	for _, c := range s.stages(KindOf(o)) {
 		e := Explanation{Stage: c.name, Matches: true}
@@ -38,7 +39,7 @@ func (s *Set) Explain(o Object, scene Scene) []Explanation {
 			e.Problem = c.weightProblem(&v)
 		}
 		if e.Matches && e.Problem == "" {
-			_, _, e.Problem = c.delay.after(&v, v.now, c.name)
+			_, _, e.Problem = c.delay.after(&v, v.Now, c.name)
 		}
 		out = append(out, e)
 	}
@@ -46,14 +47,14 @@ func (s *Set) Explain(o Object, scene Scene) []Explanation {
 }
 
 // got is what the object has where a requirement looks, in one line.
-func (r *requirement) got(v *view) string {
+func (r *requirement) got(v *expr.View) string {
 	switch {
 	case r.cel != nil:
 		return ""
-	case r.query.code == nil:
-		return r.query.first(v).describe()
+	case !r.query.HasProgram():
+		return r.query.First(v).Describe()
 	}
-	all, err := r.query.results(v)
+	all, err := r.query.Results(v)
 	if err != nil || len(all) == 0 {
 		return "nothing"
 	}

@@ -4,13 +4,14 @@ import (
 	"fmt"
 
 	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/stage/expr"
 )
 
 // expression reads one value from an object, by jq or by CEL.
 type expression struct {
 	field string // where it stands in the stage
-	jq    *query
-	cel   *celProgram
+	jq    *expr.Query
+	cel   *expr.CEL
 }
 
 // compileFrom compiles weightFrom, durationFrom and jitterDurationFrom.
@@ -33,7 +34,7 @@ func (c *compiling) compileFrom(field string, from *v1alpha1.ExpressionFrom) (*e
 		if from.CEL.Expression == "" {
 			return nil, problem(field, "is empty")
 		}
-		program, err := c.cel.compile(from.CEL.Expression, true)
+		program, err := c.cel.Compile(from.CEL.Expression, true)
 		if err != nil {
 			return nil, problem(field, err.Error())
 		}
@@ -49,7 +50,7 @@ func (c *compiling) compileFrom(field string, from *v1alpha1.ExpressionFrom) (*e
 	if jq == "" {
 		return nil, problem(field, "is empty")
 	}
-	q, err := compileQuery(jq, c.kind, true)
+	q, err := expr.CompileJQ(jq, c.kind.form(), true)
 	if err != nil {
 		return nil, problem(field, err.Error())
 	}
@@ -58,26 +59,26 @@ func (c *compiling) compileFrom(field string, from *v1alpha1.ExpressionFrom) (*e
 
 // first evaluates the expression. The error of a jq program is no result; that
 // of a CEL expression is told.
-func (x *expression) first(v *view, stage string) (value, error) {
+func (x *expression) first(v *expr.View, stage string) (expr.Value, error) {
 	if x.jq != nil {
-		return x.jq.first(v), nil
+		return x.jq.First(v), nil
 	}
 	return x.read(v, stage)
 }
 
 // read is first for whom no result would be a wrong one: it tells of the error of a jq program
 // too, unless that is about something absent.
-func (x *expression) read(v *view, stage string) (value, error) {
+func (x *expression) read(v *expr.View, stage string) (expr.Value, error) {
 	if x.jq != nil {
-		got, err := x.jq.read(v)
+		got, err := x.jq.Read(v)
 		if err != nil {
 			err = fmt.Errorf("%s: %w", x.field, err)
 		}
 		return got, err
 	}
-	got, err := x.cel.first(v, stage)
+	got, err := x.cel.First(v, stage)
 	if err != nil {
-		return value{}, fmt.Errorf("%s: %w", x.field, err)
+		return expr.Value{}, fmt.Errorf("%s: %w", x.field, err)
 	}
 	return got, nil
 }

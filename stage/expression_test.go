@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rehearse-k8s/rehearse/stage/expr"
+	"github.com/rehearse-k8s/rehearse/stage/internal/stagetest"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
@@ -14,7 +16,7 @@ import (
 
 // TestCEL evaluates one condition on a pod each.
 func TestCEL(t *testing.T) {
-	p := newPod(labelled, running, func(p *corev1.Pod) {
+	p := stagetest.NewPod(labelled, stagetest.Running, func(p *corev1.Pod) {
 		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("1500m")}
 	})
 	for expression, want := range map[string]bool{
@@ -41,13 +43,13 @@ func TestCEL(t *testing.T) {
 		`self.spec.hostNetwork`:                                                                            false,
 		`'text'`:                                                                                           false,
 	} {
-		r, err := (&compiling{cel: &celCompiler{}}).compileCondition("f", expression)
+		r, err := (&compiling{cel: &expr.CELCompiler{}}).compileCondition("f", expression)
 		if err != nil {
 			t.Errorf("%s: %v", expression, err)
 			continue
 		}
-		if got := r.holds(&view{object: p, now: start}, "s"); got != want {
-			t.Errorf("%s: %v, want %v; %s", expression, got, want, r.problem(&view{object: p, now: start}, "s"))
+		if got := r.holds(&expr.View{Object: p, Now: stagetest.Start}, "s"); got != want {
+			t.Errorf("%s: %v, want %v; %s", expression, got, want, r.problem(&expr.View{Object: p, Now: stagetest.Start}, "s"))
 		}
 	}
 	w := widget(t, "spec: {num: 3, list: [a]}\nstatus: {ready: true}")
@@ -57,11 +59,11 @@ func TestCEL(t *testing.T) {
 		`has(self.spec.none)`:                                                   false,
 		`self.spec.none == 1`:                                                   false,
 	} {
-		r, err := (&compiling{cel: &celCompiler{}}).compileCondition("f", expression)
+		r, err := (&compiling{cel: &expr.CELCompiler{}}).compileCondition("f", expression)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := r.holds(&view{object: w, now: start}, "s"); got != want {
+		if got := r.holds(&expr.View{Object: w, Now: stagetest.Start}, "s"); got != want {
 			t.Errorf("%s: %v, want %v", expression, got, want)
 		}
 	}
@@ -77,8 +79,8 @@ spec:
   resourceRef: {kind: Pod}
   selector: {matchExpressions: [{cel: {expression: "self.metadata.labels.foo == 'x'"}}]}
   next: {delete: true}`)
-	p := newPod(labelled)
-	if d := set.Decide(start, 1, p, Past{}, Scene{}); d.Stage != "fine" || d.Reason.Matching != 1 {
+	p := stagetest.NewPod(labelled)
+	if d := set.Decide(stagetest.Start, 1, p, Past{}, Scene{}); d.Stage != "fine" || d.Reason.Matching != 1 {
 		t.Errorf("chose %q of %d", d.Stage, d.Reason.Matching)
 	}
 	for _, e := range set.Explain(p, Scene{}) {
@@ -119,7 +121,7 @@ func TestWeightFrom(t *testing.T) {
 			for i := range n {
 				p := c.pod.DeepCopy()
 				p.UID = types.UID(fmt.Sprint(i))
-				if set.Decide(start, 1, p, Past{}, Scene{}).Stage == "w" {
+				if set.Decide(stagetest.Start, 1, p, Past{}, Scene{}).Stage == "w" {
 					won++
 				}
 			}
@@ -130,7 +132,9 @@ func TestWeightFrom(t *testing.T) {
 	}
 }
 
-func annotatedPod(key, value string) *corev1.Pod { return newPod(labelled, annotated(key, value)) }
+func annotatedPod(key, value string) *corev1.Pod {
+	return stagetest.NewPod(labelled, annotated(key, value))
+}
 
 // TestWeightsInError: even among themselves, and after any that can be read.
 func TestWeightsInError(t *testing.T) {
@@ -140,9 +144,9 @@ func TestWeightsInError(t *testing.T) {
 	count := func(yaml string) map[string]int {
 		set, out := mustCompile(t, yaml), map[string]int{}
 		for i := range 2000 {
-			p := newPod(labelled)
+			p := stagetest.NewPod(labelled)
 			p.UID = types.UID(fmt.Sprint(i))
-			out[set.Decide(start, 1, p, Past{}, Scene{}).Stage]++
+			out[set.Decide(stagetest.Start, 1, p, Past{}, Scene{}).Stage]++
 		}
 		return out
 	}
@@ -192,7 +196,7 @@ func TestDelayExpressions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			set := mustCompile(t, podStage("s", "delay: "+c.delay))
-			d := set.Decide(start, 1, newPod(labelled), Past{}, Scene{})
+			d := set.Decide(stagetest.Start, 1, stagetest.NewPod(labelled), Past{}, Scene{})
 			if d.Chosen() == c.held || c.held && (d.Reason.Code != Held || !strings.HasPrefix(d.String(), "nothing: s is held: ")) {
 				t.Fatalf("held: %v; %s", !d.Chosen(), d.String())
 			}
@@ -209,19 +213,19 @@ func TestDelayExpressions(t *testing.T) {
 // TestEndlessPrograms: whatever a stage asks for, an answer comes.
 func TestEndlessPrograms(t *testing.T) {
 	for _, program := range []string{`def f: f; f`, `repeat(1)`, `[range(1e12)]`, `last(range(1e12))`, `until(false; .)`} {
-		q, err := compileQuery(program, KindPod, false)
+		q, err := expr.CompileJQ(program, expr.Pod, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := q.results(&view{object: newPod(), now: start}); err == nil {
+		if _, err := q.Results(&expr.View{Object: stagetest.NewPod(), Now: stagetest.Start}); err == nil {
 			t.Errorf("%s ended", program)
 		}
 	}
-	r, err := (&compiling{cel: &celCompiler{}}).compileCondition("f", `[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, [1,2,3,4,5,6,7,8,9,10].all(d, [1,2,3,4,5,6,7,8,9,10].all(e, [1,2,3,4,5,6,7,8,9,10].all(f, a + b + c + d + e + f > 0))))))`)
+	r, err := (&compiling{cel: &expr.CELCompiler{}}).compileCondition("f", `[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, [1,2,3,4,5,6,7,8,9,10].all(d, [1,2,3,4,5,6,7,8,9,10].all(e, [1,2,3,4,5,6,7,8,9,10].all(f, a + b + c + d + e + f > 0))))))`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.holds(&view{object: newPod()}, "s") || !strings.Contains(r.problem(&view{object: newPod()}, "s"), "cost limit") {
+	if r.holds(&expr.View{Object: stagetest.NewPod()}, "s") || !strings.Contains(r.problem(&expr.View{Object: stagetest.NewPod()}, "s"), "cost limit") {
 		t.Error("a million turns are not too many")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/rehearse-k8s/rehearse/stage/render"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -27,11 +28,11 @@ func (s *Set) Foresee(now time.Time, o Object, d Decision, facts Facts) (Outcome
 		return out, nil
 	}
 	if facts == nil {
-		facts = noFacts{}
+		facts = render.NoFacts{}
 	}
-	m := moment{
-		now: now, facts: facts, object: o,
-		chance: chanceOf{seed: d.seed, uid: d.UID, stage: d.Stage, played: d.played},
+	m := render.Moment{
+		Now: now, Facts: facts, Object: o,
+		Chance: render.Chance{Seed: d.seed, UID: d.UID, Stage: d.Stage, Played: d.played},
 	}
 	w := &working{object: o, kind: d.chosen.kind, values: jsonOf(o)}
 	e, step, err := playOn(w, &d, m)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rehearse-k8s/rehearse/stage/internal/stagetest"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,19 +18,19 @@ import (
 func TestForeseeIsPlay(t *testing.T) {
 	set := mustBuiltin(t)
 	for name, o := range map[string]Object{
-		"new": newPod(), "job": newPod(ofJob, running), "sidecar": newPod(sidecar), "gates": newPod(gates),
-		"held": newPod(running, deleting, held), "gone": newPod(running, deleting), "node": newNode(),
+		"new": stagetest.NewPod(), "job": stagetest.NewPod(stagetest.OwnedByJob, stagetest.Running), "sidecar": stagetest.NewPod(sidecar), "gates": stagetest.NewPod(gates),
+		"held": stagetest.NewPod(stagetest.Running, stagetest.Deleting, stagetest.WithFinalizer), "gone": stagetest.NewPod(stagetest.Running, stagetest.Deleting), "node": stagetest.NewNode(),
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := set.Decide(start, 1, o, Past{}, Scene{NodeReady: true})
+			d := set.Decide(stagetest.Start, 1, o, Past{}, Scene{NodeReady: true})
 			if !d.Chosen() {
 				t.Fatal(d.String())
 			}
-			played, err := set.Play(start, o, d, fixedFacts{})
+			played, err := set.Play(stagetest.Start, o, d, stagetest.Facts{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			seen, err := set.Foresee(start, o, d, fixedFacts{})
+			seen, err := set.Foresee(stagetest.Start, o, d, stagetest.Facts{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -55,12 +56,12 @@ func TestOptionsAreWhatDecideDraws(t *testing.T) {
 	drawn := map[string]int{}
 	var options []Option
 	for i := range n {
-		o := newPod(labelled, func(p *corev1.Pod) { p.UID = types.UID(fmt.Sprint("uid-", i)) })
-		options = set.Options(start, 7, o, Past{}, Scene{})
-		d := set.Decide(start, 7, o, Past{}, Scene{})
+		o := stagetest.NewPod(labelled, func(p *corev1.Pod) { p.UID = types.UID(fmt.Sprint("uid-", i)) })
+		options = set.Options(stagetest.Start, 7, o, Past{}, Scene{})
+		d := set.Decide(stagetest.Start, 7, o, Past{}, Scene{})
 		drawn[d.Stage]++
 		for _, option := range options {
-			wait := d.Due.Sub(start)
+			wait := d.Due.Sub(stagetest.Start)
 			if option.Stage == d.Stage && (wait < option.Least || wait > option.Most) {
 				t.Fatalf("%s waits %s, outside of %s to %s", d.Stage, wait, option.Least, option.Most)
 			}
@@ -76,8 +77,8 @@ func TestOptionsAreWhatDecideDraws(t *testing.T) {
 func TestLifeAndDeletion(t *testing.T) {
 	set := mustBuiltin(t)
 	live := func(o Object, deleteAfter time.Duration) string {
-		transitions, end := set.Life(Created(o, start), LifeOptions{
-			Start: start, For: time.Hour, MaxSteps: 20, DeleteAfter: deleteAfter, Facts: fixedFacts{}, Scene: Scene{NodeReady: true},
+		transitions, end := set.Life(Created(o, stagetest.Start), LifeOptions{
+			Start: stagetest.Start, For: time.Hour, MaxSteps: 20, DeleteAfter: deleteAfter, Facts: stagetest.Facts{}, Scene: Scene{NodeReady: true},
 		})
 		var out []string
 		for _, b := range transitions {
@@ -95,7 +96,7 @@ func TestLifeAndDeletion(t *testing.T) {
 		"left alone":    {pod, -1, "0s pod-ready; nothing: no stage matches"},
 		"deleted":       {pod, time.Minute, "0s pod-ready; 1m0s ; 1m0s pod-delete; the object is gone"},
 		"after the end": {pod, 2 * time.Hour, "0s pod-ready; nothing: no stage matches"},
-		"held":          {newPod(held), time.Minute, "0s pod-ready; 1m0s ; 1m0s pod-terminate; nothing: no stage matches"},
+		"held":          {stagetest.NewPod(stagetest.WithFinalizer), time.Minute, "0s pod-ready; 1m0s ; 1m0s pod-terminate; nothing: no stage matches"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := live(c.pod, c.deleteAfter); got != c.want {
@@ -120,7 +121,7 @@ func TestTreeIsBounded(t *testing.T) {
 		}
 		return n
 	}
-	branches := set.Tree(newPod(labelled), TreeOptions{Start: start, Facts: fixedFacts{}, MaxDepth: 5, MaxNodes: 100})
+	branches := set.Tree(stagetest.NewPod(labelled), TreeOptions{Start: stagetest.Start, Facts: stagetest.Facts{}, MaxDepth: 5, MaxNodes: 100})
 	if n := count(branches); n < 50 || n > 110 {
 		t.Errorf("%d branches", n)
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rehearse-k8s/rehearse/stage/internal/stagetest"
+	"github.com/rehearse-k8s/rehearse/stage/kubelet"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -14,11 +16,11 @@ import (
 
 // drawGeneralPod is a pod as the scheduler leaves it.
 func drawGeneralPod(t *rapid.T) *corev1.Pod {
-	p := newPod()
+	p := stagetest.NewPod()
 	p.Spec.RestartPolicy = rapid.SampledFrom([]corev1.RestartPolicy{corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever}).Draw(t, "restartPolicy")
 	p.Spec.HostNetwork = rapid.Bool().Draw(t, "hostNetwork")
 	if rapid.Bool().Draw(t, "job") {
-		ofJob(p)
+		stagetest.OwnedByJob(p)
 	}
 	if rapid.Bool().Draw(t, "gated") {
 		gates(p)
@@ -51,13 +53,13 @@ func drawGeneralAnnotation(t *rapid.T) func(*corev1.Pod) {
 	choose := func(values ...string) string { return rapid.SampledFrom(values).Draw(t, "value") }
 	switch rapid.SampledFrom([]string{"run-for", "exit-code", "pull", "evict", "delay", "none"}).Draw(t, "annotation") {
 	case "run-for":
-		return said(annotationRunFor+suffix, choose("0s", "1s", "30s", "11m", "soon"))
+		return said(kubelet.AnnotationRunFor+suffix, choose("0s", "1s", "30s", "11m", "soon"))
 	case "exit-code":
-		return said(annotationExitCode+suffix, choose("0", "1", "1,1,0", "OOMKilled", "x"))
+		return said(kubelet.AnnotationExitCode+suffix, choose("0", "1", "1,1,0", "OOMKilled", "x"))
 	case "pull":
-		return said(annotationPull, choose("true", "app-0", "nobody"))
+		return said(kubelet.AnnotationImagePullFails, choose("true", "app-0", "nobody"))
 	case "evict":
-		return said(annotationEvict, choose("memory", "true"))
+		return said(kubelet.AnnotationEvict, choose("memory", "true"))
 	case "delay":
 		name := choose("pod-create", "pod-ready", "pod-complete", "pod-delete", "pod-terminate", "pod-init-container-completed")
 		return said(name+".stage.kwok.x-k8s.io/"+choose("delay", "jitter-delay", "weight"), choose("0s", "10s", "-5", "10m", "never", "3"))
@@ -82,7 +84,7 @@ func (w *podWorld) interfere() {
 	case "hold":
 		w.edit("finalizer", func(p *corev1.Pod) {
 			if p.DeletionTimestamp == nil {
-				held(p)
+				stagetest.WithFinalizer(p)
 			}
 		})
 	case "release":
@@ -97,7 +99,7 @@ func (w *podWorld) interfere() {
 		status := rapid.SampledFrom([]corev1.ConditionStatus{"True", "False"}).Draw(t, "gate")
 		w.edit("gate", func(p *corev1.Pod) {
 			c := corev1.PodCondition{Type: "example.com/gate", Status: status}
-			p.Status.Conditions = setCondition(p.Status.Conditions, c, seconds(w.now))
+			p.Status.Conditions = kubelet.SetCondition(p.Status.Conditions, c, seconds(w.now))
 		})
 	case "gone bad":
 		w.edit("phase Failed", func(p *corev1.Pod) {
@@ -124,7 +126,7 @@ func (w *podWorld) interfere() {
 		})
 	case "update in place":
 		w.edit("update in place", func(p *corev1.Pod) {
-			if statusOf(p.Status.ContainerStatuses, "app-0") != nil {
+			if containerStatus(p.Status.ContainerStatuses, "app-0") != nil {
 				environment("app-0")(p)
 			}
 		})

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rehearse-k8s/rehearse/stage/internal/stagetest"
+	"github.com/rehearse-k8s/rehearse/stage/kubelet"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	podutil "k8s.io/kubernetes/pkg/api/pod"
@@ -90,7 +92,7 @@ func (w *podWorld) run(d time.Duration) {
 }
 
 func (w *podWorld) play(d Decision) {
-	e, err := w.set.Play(w.now, w.pod, d, fixedFacts{})
+	e, err := w.set.Play(w.now, w.pod, d, stagetest.Facts{})
 	w.past = w.past.After(&d, w.now, e.Writes())
 	if err != nil {
 		if !strings.Contains(err.Error(), "is no exit code") && !badTime(w.pod, err) {
@@ -145,7 +147,7 @@ func (w *podWorld) check(before, after *corev1.Pod) {
 	}
 	for _, l := range lists {
 		for i := range l[0] {
-			was, is := &l[0][i], statusOf(l[1], l[0][i].Name)
+			was, is := &l[0][i], containerStatus(l[1], l[0][i].Name)
 			switch {
 			case is == nil:
 				w.fatalf("the status of container %s is lost", was.Name)
@@ -153,7 +155,7 @@ func (w *podWorld) check(before, after *corev1.Pod) {
 				w.fatalf("container %s: restartCount %d after %d", was.Name, is.RestartCount, was.RestartCount)
 			case is.RestartCount > was.RestartCount+1:
 				w.fatalf("container %s: %d restarts in one write", was.Name, is.RestartCount-was.RestartCount)
-			case was.State.Waiting == nil && is.State.Waiting != nil && is.State.Waiting.Reason != reasonCrashLoop && !w.mayBeginAnew(was, after):
+			case was.State.Waiting == nil && is.State.Waiting != nil && is.State.Waiting.Reason != "CrashLoopBackOff" && !w.mayBeginAnew(was, after):
 				w.fatalf("container %s waits again: %s", was.Name, is.State.Waiting.Reason)
 			case is.RestartCount > was.RestartCount && is.ContainerID == was.ContainerID:
 				w.fatalf("container %s has begun anew and is the same: %s", was.Name, is.ContainerID)
@@ -176,7 +178,7 @@ func (w *podWorld) check(before, after *corev1.Pod) {
 			}
 		}
 	}
-	if conditionTrue(after.Status.Conditions, corev1.PodReady) != (conditionTrue(after.Status.Conditions, corev1.ContainersReady) && w.gatesOpen(after)) {
+	if kubelet.IsConditionTrue(after.Status.Conditions, corev1.PodReady) != (kubelet.IsConditionTrue(after.Status.Conditions, corev1.ContainersReady) && w.gatesOpen(after)) {
 		w.fatalf("Ready does not follow from ContainersReady and gates")
 	}
 	w.valid(before, after)
@@ -186,18 +188,18 @@ func (w *podWorld) check(before, after *corev1.Pod) {
 func (w *podWorld) mayBeginAnew(was *corev1.ContainerStatus, p *corev1.Pod) bool {
 	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range list {
-			if list[i].Name == was.Name && (list[i].Image != was.Image || resizeRestarts(&list[i], was)) {
+			if list[i].Name == was.Name && (list[i].Image != was.Image || kubelet.ResizeRestarts(&list[i], was)) {
 				return true
 			}
 		}
 	}
-	update, _ := restartAsked(w.pod)
-	return update.asks(was)
+	update, _ := kubelet.RestartRequested(w.pod)
+	return update.RestartsContainer(was)
 }
 
 func (w *podWorld) gatesOpen(p *corev1.Pod) bool {
 	for _, gate := range p.Spec.ReadinessGates {
-		if !conditionTrue(p.Status.Conditions, gate.ConditionType) {
+		if !kubelet.IsConditionTrue(p.Status.Conditions, gate.ConditionType) {
 			return false
 		}
 	}
@@ -222,7 +224,7 @@ func (w *podWorld) valid(before, after *corev1.Pod) {
 
 // checkEnd: a pod that nothing holds up has left Pending long ago.
 func (w *podWorld) checkEnd() {
-	if w.gone || w.pod.DeletionTimestamp != nil || w.failed == w.pod.ResourceVersion || w.pod.Annotations[annotationPull] != "" {
+	if w.gone || w.pod.DeletionTimestamp != nil || w.failed == w.pod.ResourceVersion || w.pod.Annotations[kubelet.AnnotationImagePullFails] != "" {
 		return
 	}
 	for i := range w.pod.Status.InitContainerStatuses {
@@ -237,16 +239,16 @@ func (w *podWorld) checkEnd() {
 		return
 	}
 	for i := range w.pod.Spec.Containers {
-		c, s := &w.pod.Spec.Containers[i], statusOf(w.pod.Status.ContainerStatuses, w.pod.Spec.Containers[i].Name)
+		c, s := &w.pod.Spec.Containers[i], containerStatus(w.pod.Status.ContainerStatuses, w.pod.Spec.Containers[i].Name)
 		switch {
 		case s == nil:
-		case s.State.Waiting != nil && s.State.Waiting.Reason != reasonCrashLoop:
+		case s.State.Waiting != nil && s.State.Waiting.Reason != "CrashLoopBackOff":
 			w.fatalf("container %s waits for ever: %+v", c.Name, s.State.Waiting)
 		case s.State.Running != nil && (s.Image != c.Image || s.Resources != nil && !equality.Semantic.DeepEqual(*s.Resources, c.Resources)):
 			w.fatalf("container %s runs with %s and %+v", c.Name, s.Image, s.Resources)
 		}
 	}
-	if _, asked := restartAsked(w.pod); asked || w.pod.Status.ObservedGeneration != w.pod.Generation {
+	if _, asked := kubelet.RestartRequested(w.pod); asked || w.pod.Status.ObservedGeneration != w.pod.Generation {
 		w.fatalf("what has changed is not taken in")
 	}
 }
@@ -256,7 +258,7 @@ func (w *podWorld) checkEnd() {
 func TestGeneralLivesGoForward(t *testing.T) {
 	set := mustBuiltin(t, "pod-general", "pod-chaos")
 	rapid.Check(t, func(t *rapid.T) {
-		w := &podWorld{t: t, set: set, pod: drawGeneralPod(t), now: start, nodeReady: true}
+		w := &podWorld{t: t, set: set, pod: drawGeneralPod(t), now: stagetest.Start, nodeReady: true}
 		for range rapid.IntRange(1, 25).Draw(t, "steps") {
 			if rapid.Bool().Draw(t, "wait") {
 				w.run(time.Duration(rapid.SampledFrom([]int{0, 1, 3, 10, 60, 700}).Draw(t, "seconds")) * time.Second)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rehearse-k8s/rehearse/stage/internal/stagetest"
+	"github.com/rehearse-k8s/rehearse/stage/kubelet"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -19,7 +21,7 @@ import (
 func said(pairs ...string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		for i := 0; i < len(pairs); i += 2 {
-			setAnnotation(p, pairs[i], pairs[i+1])
+			stagetest.SetAnnotation(p, pairs[i], pairs[i+1])
 		}
 	}
 }
@@ -55,7 +57,7 @@ func label(key, value string) func(*corev1.Pod) {
 
 func deleteAfter(d time.Duration) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
-		p.DeletionTimestamp, p.DeletionGracePeriodSeconds = ptr.To(metav1.NewTime(start.Add(d))), ptr.To(int64(30))
+		p.DeletionTimestamp, p.DeletionGracePeriodSeconds = ptr.To(metav1.NewTime(stagetest.Start.Add(d))), ptr.To(int64(30))
 	}
 }
 
@@ -66,9 +68,9 @@ func TestGoldenGeneralLives(t *testing.T) {
 		most    int
 		disturb func(step int, o Object) Object
 	}{
-		"plain": {pod: newPod(), most: 4},
-		"init":  {pod: newPod(inits), most: 9},
-		"gate": {pod: newPod(gates), most: 6, disturb: changed(map[int]func(*corev1.Pod){
+		"plain": {pod: stagetest.NewPod(), most: 4},
+		"init":  {pod: stagetest.NewPod(inits), most: 9},
+		"gate": {pod: stagetest.NewPod(gates), most: 6, disturb: changed(map[int]func(*corev1.Pod){
 			2: openGate,
 			3: func(p *corev1.Pod) {
 				p.Status.Conditions = setReady(p, "example.com/gate", "False", "9").(*corev1.Pod).Status.Conditions
@@ -77,55 +79,58 @@ func TestGoldenGeneralLives(t *testing.T) {
 				p.Status.Conditions = setReady(p, "example.com/gate", "True", "9").(*corev1.Pod).Status.Conditions
 			},
 		})},
-		"node-back": {pod: newPod(), most: 4, disturb: changed(map[int]func(*corev1.Pod){
+		"node-back": {pod: stagetest.NewPod(), most: 4, disturb: changed(map[int]func(*corev1.Pod){
 			2: func(p *corev1.Pod) {
 				p.Status.Conditions = setReady(p, corev1.PodReady, "False", "9").(*corev1.Pod).Status.Conditions
 			},
 		})},
-		"job":         {pod: newPod(ofJob, sidecar, policy("Never")), most: 9},
-		"job-fails":   {pod: newPod(ofJob, policy("OnFailure"), said(annotationExitCode, "1,1,0")), most: 9},
-		"job-run-for": {pod: newPod(ofJob, policy("Never"), said(annotationRunFor, "1m", annotationExitCode, "3")), most: 4},
-		"crash-loop":  {pod: newPod(said(annotationRunFor, "2s", annotationExitCode, "1")), most: 16},
-		"crash-loop-forgotten": {pod: newPod(said(annotationRunFor, "2s", annotationExitCode, "1")), most: 8, disturb: changed(map[int]func(*corev1.Pod){
-			5: said(annotationRunFor, "10m"),
+		"job":         {pod: stagetest.NewPod(stagetest.OwnedByJob, sidecar, policy("Never")), most: 9},
+		"job-fails":   {pod: stagetest.NewPod(stagetest.OwnedByJob, policy("OnFailure"), said(kubelet.AnnotationExitCode, "1,1,0")), most: 9},
+		"job-run-for": {pod: stagetest.NewPod(stagetest.OwnedByJob, policy("Never"), said(kubelet.AnnotationRunFor, "1m", kubelet.AnnotationExitCode, "3")), most: 4},
+		"crash-loop":  {pod: stagetest.NewPod(said(kubelet.AnnotationRunFor, "2s", kubelet.AnnotationExitCode, "1")), most: 16},
+		"crash-loop-forgotten": {pod: stagetest.NewPod(said(kubelet.AnnotationRunFor, "2s", kubelet.AnnotationExitCode, "1")), most: 8, disturb: changed(map[int]func(*corev1.Pod){
+			5: said(kubelet.AnnotationRunFor, "10m"),
 		})},
-		"oom": {pod: newPod(policy("Never"), said(annotationRunFor, "5s", annotationExitCode, "OOMKilled")), most: 4},
-		"two-containers": {pod: newPod(policy("OnFailure"), func(p *corev1.Pod) {
+		"oom": {pod: stagetest.NewPod(policy("Never"), said(kubelet.AnnotationRunFor, "5s", kubelet.AnnotationExitCode, "OOMKilled")), most: 4},
+		"two-containers": {pod: stagetest.NewPod(policy("OnFailure"), func(p *corev1.Pod) {
 			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "log", Image: "log"})
-		}, said(annotationRunFor+".app", "30s", annotationRunFor+".log", "50s", annotationExitCode+".log", "2,0")), most: 9},
-		"sidecar-restarts": {pod: newPod(sidecar, said(annotationRunFor+".proxy", "10s")), most: 9},
-		"init-fails":       {pod: newPod(inits, said(annotationExitCode+".setup", "1,1,0")), most: 7},
-		"init-fails-never": {pod: newPod(inits, policy("Never"), said(annotationExitCode+".setup", "1")), most: 5},
-		"image-pull": {pod: newPod(said(annotationPull, "true")), most: 7, disturb: changed(map[int]func(*corev1.Pod){
+		}, said(kubelet.AnnotationRunFor+".app", "30s", kubelet.AnnotationRunFor+".log", "50s", kubelet.AnnotationExitCode+".log", "2,0")), most: 9},
+		"sidecar-restarts": {pod: stagetest.NewPod(sidecar, said(kubelet.AnnotationRunFor+".proxy", "10s")), most: 9},
+		"init-fails":       {pod: stagetest.NewPod(inits, said(kubelet.AnnotationExitCode+".setup", "1,1,0")), most: 7},
+		"init-fails-never": {pod: stagetest.NewPod(inits, policy("Never"), said(kubelet.AnnotationExitCode+".setup", "1")), most: 5},
+		"image-pull": {pod: stagetest.NewPod(said(kubelet.AnnotationImagePullFails, "true")), most: 7, disturb: changed(map[int]func(*corev1.Pod){
 			5: func(p *corev1.Pod) { p.Annotations = nil },
 		})},
-		"deadline":         {pod: newPod(said(annotationRunFor, "1m"), func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = ptr.To(int64(90)) }), most: 9},
-		"deadline-pending": {pod: newPod(said(annotationPull, "app"), func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = ptr.To(int64(10)) }), most: 9},
-		"evicted":          {pod: newPod(sidecar), most: 6, disturb: changed(map[int]func(*corev1.Pod){4: said(annotationEvict, "ephemeral-storage")})},
-		"new-image": {pod: newPod(), most: 5, disturb: changed(map[int]func(*corev1.Pod){
+		"deadline":         {pod: stagetest.NewPod(said(kubelet.AnnotationRunFor, "1m"), func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = ptr.To(int64(90)) }), most: 9},
+		"deadline-pending": {pod: stagetest.NewPod(said(kubelet.AnnotationImagePullFails, "app"), func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = ptr.To(int64(10)) }), most: 9},
+		"evicted":          {pod: stagetest.NewPod(sidecar), most: 6, disturb: changed(map[int]func(*corev1.Pod){4: said(kubelet.AnnotationEvict, "ephemeral-storage")})},
+		"new-image": {pod: stagetest.NewPod(), most: 5, disturb: changed(map[int]func(*corev1.Pod){
 			2: func(p *corev1.Pod) { p.Generation, p.Spec.Containers[0].Image = 2, "nginx:1.28" },
 		})},
-		"new-image-not-there": {pod: newPod(), most: 8, disturb: changed(map[int]func(*corev1.Pod){
-			2: func(p *corev1.Pod) { image(0, "nginx:1.28")(p); setAnnotation(p, annotationPull, "true") },
+		"new-image-not-there": {pod: stagetest.NewPod(), most: 8, disturb: changed(map[int]func(*corev1.Pod){
+			2: func(p *corev1.Pod) {
+				image(0, "nginx:1.28")(p)
+				stagetest.SetAnnotation(p, kubelet.AnnotationImagePullFails, "true")
+			},
 			5: func(p *corev1.Pod) { p.Annotations = nil },
 		})},
-		"new-image-for-crash-loop": {pod: newPod(said(annotationRunFor, "2s", annotationExitCode, "1")), most: 8, disturb: changed(map[int]func(*corev1.Pod){
+		"new-image-for-crash-loop": {pod: stagetest.NewPod(said(kubelet.AnnotationRunFor, "2s", kubelet.AnnotationExitCode, "1")), most: 8, disturb: changed(map[int]func(*corev1.Pod){
 			4: func(p *corev1.Pod) { image(0, "nginx:1.28")(p); p.Annotations = nil },
 		})},
-		"new-image-of-sidecar": {pod: newPod(sidecar), most: 9, disturb: changed(map[int]func(*corev1.Pod){
+		"new-image-of-sidecar": {pod: stagetest.NewPod(sidecar), most: 9, disturb: changed(map[int]func(*corev1.Pod){
 			5: func(p *corev1.Pod) { p.Spec.InitContainers[1].Image, p.Generation = "envoy:2", 2 },
 		})},
-		"environment":      {pod: newPod(), most: 5, disturb: changed(map[int]func(*corev1.Pod){2: environment("app")})},
-		"deleted":          {pod: newPod(), most: 5, disturb: changed(map[int]func(*corev1.Pod){2: deleteAfter(30 * time.Second)})},
-		"deleted-starting": {pod: newPod(), most: 5, disturb: changed(map[int]func(*corev1.Pod){1: deleteAfter(30 * time.Second)})},
-		"deleted-held": {pod: newPod(held), most: 5, disturb: changed(map[int]func(*corev1.Pod){
+		"environment":      {pod: stagetest.NewPod(), most: 5, disturb: changed(map[int]func(*corev1.Pod){2: environment("app")})},
+		"deleted":          {pod: stagetest.NewPod(), most: 5, disturb: changed(map[int]func(*corev1.Pod){2: deleteAfter(30 * time.Second)})},
+		"deleted-starting": {pod: stagetest.NewPod(), most: 5, disturb: changed(map[int]func(*corev1.Pod){1: deleteAfter(30 * time.Second)})},
+		"deleted-held": {pod: stagetest.NewPod(stagetest.WithFinalizer), most: 5, disturb: changed(map[int]func(*corev1.Pod){
 			2: deleteAfter(30 * time.Second), 3: func(p *corev1.Pod) { p.Finalizers = nil },
 		})},
-		"delays": {pod: newPod(ofJob, said("pod-create.stage.kwok.x-k8s.io/delay", "20s", "pod-ready.stage.kwok.x-k8s.io/delay", "1s",
+		"delays": {pod: stagetest.NewPod(stagetest.OwnedByJob, said("pod-create.stage.kwok.x-k8s.io/delay", "20s", "pod-ready.stage.kwok.x-k8s.io/delay", "1s",
 			"pod-ready.stage.kwok.x-k8s.io/jitter-delay", "2s", "pod-complete.stage.kwok.x-k8s.io/delay", "1h")), most: 4},
-		"bad-annotation": {pod: newPod(ofJob, said(annotationExitCode, "often")), most: 4},
-		"chaos":          {pod: newPod(label("pod-container-running-failed.stage.kwok.x-k8s.io", "true"), said("pod-container-running-failed.stage.kwok.x-k8s.io/exit-code", "9")), most: 5},
-		"chaos-init":     {pod: newPod(inits, label("pod-init-container-running-failed.stage.kwok.x-k8s.io", "true")), most: 5},
+		"bad-annotation": {pod: stagetest.NewPod(stagetest.OwnedByJob, said(kubelet.AnnotationExitCode, "often")), most: 4},
+		"chaos":          {pod: stagetest.NewPod(label("pod-container-running-failed.stage.kwok.x-k8s.io", "true"), said("pod-container-running-failed.stage.kwok.x-k8s.io/exit-code", "9")), most: 5},
+		"chaos-init":     {pod: stagetest.NewPod(inits, label("pod-init-container-running-failed.stage.kwok.x-k8s.io", "true")), most: 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			golden(t, "general-"+name, life(t, general, c.pod, c.most, c.disturb))
@@ -138,11 +143,11 @@ func TestGoldenGeneralLives(t *testing.T) {
 func TestGeneralOverFast(t *testing.T) {
 	fast, general := mustBuiltin(t, "pod-fast"), mustBuiltin(t, "pod-general")
 	for name, p := range map[string]*corev1.Pod{
-		"running": newPod(sidecar, gates), "ended": newPod(ofJob, sidecar),
-		"failed": newPod(held, deleting),
+		"running": stagetest.NewPod(sidecar, gates), "ended": stagetest.NewPod(stagetest.OwnedByJob, sidecar),
+		"failed": stagetest.NewPod(stagetest.WithFinalizer, stagetest.Deleting),
 	} {
 		p = playedUntil(t, fast, "", p)
-		if d := general.Decide(start.Add(time.Hour), 1, p, Past{}, Scene{NodeReady: true}); d.Chosen() {
+		if d := general.Decide(stagetest.Start.Add(time.Hour), 1, p, Past{}, Scene{NodeReady: true}); d.Chosen() {
 			t.Errorf("%s: %s", name, d.String())
 		}
 	}
@@ -170,14 +175,14 @@ func golden(t *testing.T, name, got string) {
 func TestTimeToRun(t *testing.T) {
 	general := mustBuiltin(t, "pod-general")
 	for key, texts := range map[string]map[string]bool{
-		annotationRunFor:          {"90s": true, "1h30m": true, "0s": true, "soon": false, "1.5s": false, "30": false},
-		annotationRunFor + ".app": {"5m": true, "-5m": false},
-		annotationRunFor + "ever": {"soon": true}, // somebody else's
+		kubelet.AnnotationRunFor:          {"90s": true, "1h30m": true, "0s": true, "soon": false, "1.5s": false, "30": false},
+		kubelet.AnnotationRunFor + ".app": {"5m": true, "-5m": false},
+		kubelet.AnnotationRunFor + "ever": {"soon": true}, // somebody else's
 	} {
 		for text, ok := range texts {
-			pod := newPod(said(key, text))
-			decision := general.Decide(start, 1, pod, Past{}, Scene{NodeReady: true})
-			_, err := general.Play(decision.Due, pod, decision, fixedFacts{})
+			pod := stagetest.NewPod(said(key, text))
+			decision := general.Decide(stagetest.Start, 1, pod, Past{}, Scene{NodeReady: true})
+			_, err := general.Play(decision.Due, pod, decision, stagetest.Facts{})
 			if want := fmt.Sprintf("annotation %s: %q is no time in whole seconds", key, text); ok != (err == nil) || !ok && !strings.Contains(err.Error(), want) {
 				t.Errorf("%s %q: %s: %v", key, text, decision.Stage, err)
 			}
@@ -190,7 +195,7 @@ var timeToRun = regexp.MustCompile(`^([0-9]{1,5}h)?([0-9]{1,5}m)?([0-9]{1,9}s)?$
 // badTime tells whether an error is that of a pod which has a time to run that is none.
 func badTime(p *corev1.Pod, err error) bool {
 	for key, text := range p.Annotations {
-		if strings.HasPrefix(key, annotationRunFor) && !timeToRun.MatchString(text) {
+		if strings.HasPrefix(key, kubelet.AnnotationRunFor) && !timeToRun.MatchString(text) {
 			return strings.Contains(err.Error(), "is no time in whole seconds")
 		}
 	}

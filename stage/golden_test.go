@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rehearse-k8s/rehearse/stage/internal/stagetest"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -25,7 +26,7 @@ var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
 func life(t *testing.T, set *Set, o Object, most int, disturb func(step int, o Object) Object) string {
 	t.Helper()
 	var out bytes.Buffer
-	now, past := start, Past{}
+	now, past := stagetest.Start, Past{}
 	for step := range most {
 		if disturb != nil {
 			o = disturb(step, o)
@@ -40,7 +41,7 @@ func life(t *testing.T, set *Set, o Object, most int, disturb func(step int, o O
 			now = d.Due
 			fmt.Fprintf(&out, "%s due\n", now.Format("15:04:05.000"))
 		}
-		e, err := set.Play(now, o, d, fixedFacts{})
+		e, err := set.Play(now, o, d, stagetest.Facts{})
 		past = past.After(&d, now, e.Writes())
 		if err != nil {
 			fmt.Fprintf(&out, "  error: %v\n", err)
@@ -196,20 +197,20 @@ func TestGoldenLives(t *testing.T) {
 		pod     *corev1.Pod
 		disturb func(step int, o Object) Object
 	}{
-		"pod":                      {set: fast, pod: newPod()},
-		"pod-host-network":         {set: fast, pod: newPod(func(p *corev1.Pod) { p.Spec.HostNetwork, p.Spec.NodeName = true, "dual" })},
-		"pod-sidecar":              {set: fast, pod: newPod(sidecar)},
-		"pod-no-address":           {set: fast, pod: newPod(func(p *corev1.Pod) { p.UID = "homeless" })},
-		"pod-gate":                 {set: fast, pod: newPod(gates)},
-		"pod-job":                  {set: fast, pod: newPod(ofJob, sidecar)},
-		"pod-deleted":              {set: fast, pod: newPod(running, deleting)},
-		"pod-deleted-held":         {set: fast, pod: newPod(running, deleting, held, ofJob), disturb: releaseAt(2)},
-		"pod-deleted-held-pending": {set: fast, pod: newPod(deleting, held), disturb: releaseAt(2)},
-		"pod-gate-closed":          {set: fast, pod: newPod(openGate, running), disturb: closeGate},
-		"pod-marked-not-ready":     {set: fast, pod: newPod(running), disturb: markNotReady},
-		"finalizers-and-status":    {set: own("finalizers.yaml"), pod: newPod()},
-		"steps":                    {set: own("steps.yaml"), pod: newPod()},
-		"loop":                     {set: own("loop.yaml"), pod: newPod()},
+		"pod":                      {set: fast, pod: stagetest.NewPod()},
+		"pod-host-network":         {set: fast, pod: stagetest.NewPod(func(p *corev1.Pod) { p.Spec.HostNetwork, p.Spec.NodeName = true, "dual" })},
+		"pod-sidecar":              {set: fast, pod: stagetest.NewPod(sidecar)},
+		"pod-no-address":           {set: fast, pod: stagetest.NewPod(func(p *corev1.Pod) { p.UID = "homeless" })},
+		"pod-gate":                 {set: fast, pod: stagetest.NewPod(gates)},
+		"pod-job":                  {set: fast, pod: stagetest.NewPod(stagetest.OwnedByJob, sidecar)},
+		"pod-deleted":              {set: fast, pod: stagetest.NewPod(stagetest.Running, stagetest.Deleting)},
+		"pod-deleted-held":         {set: fast, pod: stagetest.NewPod(stagetest.Running, stagetest.Deleting, stagetest.WithFinalizer, stagetest.OwnedByJob), disturb: releaseAt(2)},
+		"pod-deleted-held-pending": {set: fast, pod: stagetest.NewPod(stagetest.Deleting, stagetest.WithFinalizer), disturb: releaseAt(2)},
+		"pod-gate-closed":          {set: fast, pod: stagetest.NewPod(openGate, stagetest.Running), disturb: closeGate},
+		"pod-marked-not-ready":     {set: fast, pod: stagetest.NewPod(stagetest.Running), disturb: markNotReady},
+		"finalizers-and-status":    {set: own("finalizers.yaml"), pod: stagetest.NewPod()},
+		"steps":                    {set: own("steps.yaml"), pod: stagetest.NewPod()},
+		"loop":                     {set: own("loop.yaml"), pod: stagetest.NewPod()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := life(t, c.set, c.pod, 6, c.disturb)
@@ -236,7 +237,7 @@ func setReady(o Object, t corev1.PodConditionType, status corev1.ConditionStatus
 	for i := range p.Status.Conditions {
 		if p.Status.Conditions[i].Type == t {
 			p.Status.Conditions[i].Status = status
-			p.Status.Conditions[i].LastTransitionTime = metav1.NewTime(start.Add(-time.Second))
+			p.Status.Conditions[i].LastTransitionTime = metav1.NewTime(stagetest.Start.Add(-time.Second))
 		}
 	}
 	return p

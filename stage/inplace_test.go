@@ -2,6 +2,7 @@ package stage
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -11,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/rehearse-k8s/rehearse/api/kruise"
+	"github.com/rehearse-k8s/rehearse/stage/internal/stagetest"
+	"github.com/rehearse-k8s/rehearse/stage/kubelet"
 )
 
 // rest plays a pod until nothing is left to do, and counts the writes.
@@ -26,7 +29,7 @@ func rest(t *testing.T, set *Set, p *corev1.Pod, now *time.Time) (*corev1.Pod, i
 		if d.Due.After(*now) {
 			*now = d.Due
 		}
-		e, err := set.Play(*now, p, d, fixedFacts{})
+		e, err := set.Play(*now, p, d, stagetest.Facts{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +67,7 @@ func image(i int, image string) func(*corev1.Pod) {
 func setGate(status corev1.ConditionStatus) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		c := corev1.PodCondition{Type: "example.com/gate", Status: status}
-		p.Status.Conditions = setCondition(ownConditions(p), c, seconds(start))
+		p.Status.Conditions = kubelet.SetCondition(slices.Clone(p.Status.Conditions), c, seconds(stagetest.Start))
 	}
 }
 
@@ -74,11 +77,11 @@ func environment(names ...string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		u := kruise.InPlaceUpdateState{UpdateEnvFromMetadata: true, LastContainerStatuses: map[string]kruise.InPlaceContainerStatus{}}
 		for _, name := range names {
-			s := statusOf(p.Status.ContainerStatuses, name)
+			s := containerStatus(p.Status.ContainerStatuses, name)
 			u.LastContainerStatuses[name] = kruise.InPlaceContainerStatus{ImageID: s.ImageID, ContainerID: s.ContainerID}
 		}
 		data, _ := json.Marshal(u)
-		setAnnotation(p, kruise.AnnotationInPlaceState, string(data))
+		stagetest.SetAnnotation(p, kruise.AnnotationInPlaceState, string(data))
 	}
 }
 
@@ -117,8 +120,8 @@ func TestInPlace(t *testing.T) {
 	} {
 		for file, most := range map[string]int{"pod-fast": c.fast, "pod-general": c.general} {
 			t.Run(name+" "+file, func(t *testing.T) {
-				set, now := mustBuiltin(t, file), start
-				before, _ := rest(t, set, newPod(twoContainers, openGate), &now)
+				set, now := mustBuiltin(t, file), stagetest.Start
+				before, _ := rest(t, set, stagetest.NewPod(twoContainers, openGate), &now)
 				p := before.DeepCopy()
 				for _, change := range c.changes {
 					change(p)
@@ -128,10 +131,10 @@ func TestInPlace(t *testing.T) {
 				if writes != most {
 					t.Errorf("%d writes, want %d", writes, most)
 				}
-				if conditionTrue(p.Status.Conditions, corev1.PodReady) != c.ready || !conditionTrue(p.Status.Conditions, corev1.ContainersReady) {
+				if kubelet.IsConditionTrue(p.Status.Conditions, corev1.PodReady) != c.ready || !kubelet.IsConditionTrue(p.Status.Conditions, corev1.ContainersReady) {
 					t.Errorf("conditions %+v", p.Status.Conditions)
 				}
-				if p.Status.ObservedGeneration != p.Generation || conditionTrue(p.Status.Conditions, "example.com/gate") != c.ready {
+				if p.Status.ObservedGeneration != p.Generation || kubelet.IsConditionTrue(p.Status.Conditions, "example.com/gate") != c.ready {
 					t.Errorf("generation %d is observed of %d", p.Status.ObservedGeneration, p.Generation)
 				}
 				for i := range p.Spec.Containers {
@@ -164,9 +167,9 @@ func sameAsSpec(t *testing.T, c *corev1.Container, was, is *corev1.ContainerStat
 // conditions of others are left alone.
 func TestGateOpensAndCloses(t *testing.T) {
 	for _, file := range []string{"pod-fast", "pod-general"} {
-		set, now := mustBuiltin(t, file), start
-		p, _ := rest(t, set, newPod(gates), &now)
-		if c := conditionOf(p, corev1.PodReady); c.Status != "False" || c.Reason != reasonGatesNotReady || p.Status.Phase != corev1.PodRunning {
+		set, now := mustBuiltin(t, file), stagetest.Start
+		p, _ := rest(t, set, stagetest.NewPod(gates), &now)
+		if c := conditionOf(p, corev1.PodReady); c.Status != "False" || c.Reason != "ReadinessGatesNotReady" || p.Status.Phase != corev1.PodRunning {
 			t.Errorf("%s: %+v", file, c)
 		}
 		for _, status := range []corev1.ConditionStatus{"True", "False", "Unknown", "True"} {
@@ -179,7 +182,7 @@ func TestGateOpensAndCloses(t *testing.T) {
 			if (is.Status == "True") != (status == "True") || (is.LastTransitionTime == was.LastTransitionTime) != (is.Status == was.Status) {
 				t.Errorf("%s: gate %s: %+v after %+v", file, status, is, was)
 			}
-			if c := conditionOf(p, "example.com/gate"); c.Status != status || !c.LastTransitionTime.Time.Equal(start) {
+			if c := conditionOf(p, "example.com/gate"); c.Status != status || !c.LastTransitionTime.Time.Equal(stagetest.Start) {
 				t.Errorf("%s: the gate is %+v, set %s", file, c, status)
 			}
 		}

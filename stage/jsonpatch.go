@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rehearse-k8s/rehearse/stage/internal/limit"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -65,7 +66,7 @@ func applyOperation(doc any, op map[string]any) (any, error) {
 		}
 		return putAt(doc, to, moved, true)
 	}
-	return nil, fmt.Errorf("op %s is not one of add, remove, replace, move, copy, test", short(name))
+	return nil, fmt.Errorf("op %s is not one of add, remove, replace, move, copy, test", limit.Quote(name))
 }
 
 var unescape = strings.NewReplacer("~1", "/", "~0", "~")
@@ -181,12 +182,12 @@ func removeAt(doc any, path []string) (any, error) {
 	return nil, missing(part)
 }
 
-func missing(part string) error { return fmt.Errorf("there is no %s", short(part)) }
+func missing(part string) error { return fmt.Errorf("there is no %s", limit.Quote(part)) }
 
 func index(part string, most int) (int, error) {
 	i, err := strconv.Atoi(part)
 	if err != nil || i < 0 || i > most || strconv.Itoa(i) != part {
-		return 0, fmt.Errorf("%s is no index of the list", short(part))
+		return 0, fmt.Errorf("%s is no index of the list", limit.Quote(part))
 	}
 	return i, nil
 }

@@ -3,6 +3,7 @@ package stage
 import (
 	"strings"
 
+	"github.com/rehearse-k8s/rehearse/stage/expr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -39,6 +40,17 @@ func (k Kind) GroupVersionKind() schema.GroupVersionKind {
 
 // typed reports whether objects of this kind come as Go structs.
 func (k Kind) typed() bool { return k == KindPod || k == KindNode }
+
+// form is the Go type that objects of this kind come as.
+func (k Kind) form() expr.Form {
+	switch k {
+	case KindPod:
+		return expr.Pod
+	case KindNode:
+		return expr.Node
+	}
+	return expr.Unstructured
+}
 
 // group is the API group; empty for the core group.
 func (k Kind) group() string {

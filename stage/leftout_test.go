@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rehearse-k8s/rehearse/stage/internal/stagetest"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -40,30 +41,30 @@ const (
 func TestLeftOut(t *testing.T) {
 	set := mustCompile(t, drawStage("idle", 1000, idleStep)+drawStage("idle-late", 1000, "delay: {durationMilliseconds: 3600000}\n  "+idleStep)+
 		drawStage("held", 1000, badDelay+"\n  "+otherNext)+drawStage("a", 3, phaseNext)+drawStage("b", 1, otherNext))
-	p := newPod(labelled)
+	p := stagetest.NewPod(labelled)
 	const draws = 2000
 	chosen := map[string]int{}
 	for seed := range uint64(draws) {
-		d := set.Decide(start, seed, p, Past{}, Scene{})
+		d := set.Decide(stagetest.Start, seed, p, Past{}, Scene{})
 		chosen[d.Stage]++
-		if d.Reason.Matching != 5 || !d.Due.Equal(start) {
+		if d.Reason.Matching != 5 || !d.Due.Equal(stagetest.Start) {
 			t.Fatalf("%s: %+v", d.String(), d)
 		}
-		if again := set.Decide(start, seed, p, Past{Stage: d.Stage, Since: d.Since, IdleAt: "10", Idle: d.idle}, Scene{}); again.Stage != d.Stage {
+		if again := set.Decide(stagetest.Start, seed, p, Past{Stage: d.Stage, Since: d.Since, IdleAt: "10", Idle: d.idle}, Scene{}); again.Stage != d.Stage {
 			t.Fatalf("%s, and asked again %s", d.Stage, again.Stage)
 		}
 	}
 	if len(chosen) != 2 || math.Abs(float64(chosen["a"])/draws-0.75) > 0.03 {
 		t.Errorf("drawn: %v", chosen)
 	}
-	for _, o := range set.Options(start, 1, p, Past{}, Scene{}) {
+	for _, o := range set.Options(stagetest.Start, 1, p, Past{}, Scene{}) {
 		want := map[string]float64{"a": 0.75, "b": 0.25}[o.Stage]
 		if o.Share != want || o.Idle != strings.HasPrefix(o.Stage, "idle") || o.Held != (o.Stage == "held") {
 			t.Errorf("%s: share %v, idle %v, held %v", o.Stage, o.Share, o.Idle, o.Held)
 		}
 	}
 	for seed := range uint64(50) {
-		transitions, end := set.Life(p, LifeOptions{Start: start, Seed: seed, For: time.Hour, MaxSteps: 5, DeleteAfter: -1})
+		transitions, end := set.Life(p, LifeOptions{Start: stagetest.Start, Seed: seed, For: time.Hour, MaxSteps: 5, DeleteAfter: -1})
 		if len(transitions) == 0 || transitions[0].Decision.Stage != "a" && transitions[0].Decision.Stage != "b" {
 			t.Fatalf("seed %d: %v, %s", seed, transitions, end)
 		}
@@ -73,7 +74,7 @@ func TestLeftOut(t *testing.T) {
 // TestNobodyLeft: where all that match are left out, the decision says so, and a problem
 // goes before idleness.
 func TestNobodyLeft(t *testing.T) {
-	p := newPod(labelled)
+	p := stagetest.NewPod(labelled)
 	for name, c := range map[string]struct {
 		yaml string
 		code Code
@@ -81,7 +82,7 @@ func TestNobodyLeft(t *testing.T) {
 		"idle":          {drawStage("a", 1, idleStep) + drawStage("b", 1, idleStep), NothingToDo},
 		"idle and held": {drawStage("a", 1, idleStep) + drawStage("b", 1, badDelay+"\n  "+otherNext), Held},
 	} {
-		d := mustCompile(t, c.yaml).Decide(start, 1, p, Past{}, Scene{})
+		d := mustCompile(t, c.yaml).Decide(stagetest.Start, 1, p, Past{}, Scene{})
 		if d.Chosen() || d.Reason.Code != c.code || d.Reason.Matching != 2 || len(d.LeftOut) != 1 {
 			t.Errorf("%s: %s, %+v", name, d.String(), d.LeftOut)
 		}
@@ -98,8 +99,8 @@ func TestIdleIsAboutTheDueTime(t *testing.T) {
 		"address": "next: {statusTemplate: 'phase: {{ PodIP | len | ternary \"Pending\" \"Pending\" }}'}",
 	} {
 		set := mustCompile(t, drawStage("a", 1000, step)+drawStage("b", 1, otherNext))
-		p := newPod(labelled, func(p *corev1.Pod) { at := metav1.NewTime(start); p.Status.StartTime = &at })
-		if d := set.Decide(start, 1, p, Past{}, Scene{}); d.Stage != "a" || len(d.LeftOut) != 0 {
+		p := stagetest.NewPod(labelled, func(p *corev1.Pod) { at := metav1.NewTime(stagetest.Start); p.Status.StartTime = &at })
+		if d := set.Decide(stagetest.Start, 1, p, Past{}, Scene{}); d.Stage != "a" || len(d.LeftOut) != 0 {
 			t.Errorf("%s: %s", name, d.String())
 		}
 	}
@@ -125,7 +126,7 @@ spec:
   selector: {matchExpressions: [{key: .status.phase, operator: In, values: [Running]}]}
   next: {statusTemplate: "phase: Pending"}
 `)
-	transitions, _ := set.Life(newPod(), LifeOptions{Start: start, For: 10 * time.Second, MaxSteps: 1000, DeleteAfter: -1})
+	transitions, _ := set.Life(stagetest.NewPod(), LifeOptions{Start: stagetest.Start, For: 10 * time.Second, MaxSteps: 1000, DeleteAfter: -1})
 	if got, want := len(transitions), WriteBurst+10; got != want {
 		t.Errorf("%d writes in 10 s, want %d", got, want)
 	}
@@ -134,8 +135,8 @@ spec:
 			t.Errorf("write %d at %s: slowed %v", i, b.At, b.Decision.Slowed)
 		}
 	}
-	past := Past{Paid: start.Add(WriteBurst * WriteEvery)}
-	if d := set.Decide(start.Add(WriteBurst*WriteEvery), 1, newPod(), past, Scene{}); d.Slowed {
+	past := Past{Paid: stagetest.Start.Add(WriteBurst * WriteEvery)}
+	if d := set.Decide(stagetest.Start.Add(WriteBurst*WriteEvery), 1, stagetest.NewPod(), past, Scene{}); d.Slowed {
 		t.Error("the budget is spent for good")
 	}
 }
@@ -163,10 +164,10 @@ func TestResumeIsDecidedAgain(t *testing.T) {
 	set := mustCompile(t, halves)
 	begun := widget(t, "spec: {}\nstatus: {phase: New}")
 	done := widget(t, "spec: {done: true}\nstatus: {phase: New}")
-	d := set.Decide(start, 1, begun, Past{}, Scene{})
+	d := set.Decide(stagetest.Start, 1, begun, Past{}, Scene{})
 	past := Past{Resume: d.Stopped(1, begun, done)}
 	deletedAt := func(u *unstructured.Unstructured) *unstructured.Unstructured {
-		at := metav1.NewTime(start)
+		at := metav1.NewTime(stagetest.Start)
 		u.SetDeletionTimestamp(&at)
 		u.SetFinalizers([]string{"example.com/hold"})
 		return u
@@ -183,7 +184,7 @@ func TestResumeIsDecidedAgain(t *testing.T) {
 		"somebody has deleted it":  {deletedAt(done.DeepCopy()), "gone after 0s: the only stage that matches"},
 		"deleted and moved on too": {deletedAt(widget(t, "spec: {done: true}\nstatus: {phase: Finished}")), "gone after 0s: the only stage that matches"},
 	} {
-		d := set.Decide(start, 1, c.now, past, Scene{})
+		d := set.Decide(stagetest.Start, 1, c.now, past, Scene{})
 		if d.String() != c.want {
 			t.Errorf("%s: %s, want %s", name, d.String(), c.want)
 		}
@@ -194,13 +195,39 @@ func TestResumeIsDecidedAgain(t *testing.T) {
 		}
 	}
 	edited := mustCompile(t, strings.Replace(halves, "phase: Working", "phase: Edited", 1))
-	if d := edited.Decide(start, 1, done, past, Scene{}); d.Chosen() {
+	if d := edited.Decide(stagetest.Start, 1, done, past, Scene{}); d.Chosen() {
 		t.Errorf("a stage that was edited since goes on: %s", d.String())
 	}
 	// A stage that ends a life was begun on an object that was being deleted.
 	ending := deletedAt(begun.DeepCopy())
 	past.Resume = d.Stopped(1, ending, deletedAt(done.DeepCopy()))
-	if d := set.Decide(start, 1, deletedAt(done.DeepCopy()), past, Scene{}); d.String() != "s goes on" {
+	if d := set.Decide(stagetest.Start, 1, deletedAt(done.DeepCopy()), past, Scene{}); d.String() != "s goes on" {
 		t.Errorf("got %s", d.String())
+	}
+}
+
+// TestOverrun: a stage that does too much is reported, is not chosen for its selector, also where
+// that is negated, and lets the others be.
+func TestOverrun(t *testing.T) {
+	for _, operator := range []string{"operator: Exists", "operator: DoesNotExist", "operator: In, values: [x]", "operator: NotIn, values: [x]"} {
+		set := mustCompile(t, drawStage("a", 1, phaseNext)+fmt.Sprintf(`
+---
+apiVersion: kwok.x-k8s.io/v1alpha1
+kind: Stage
+metadata: {name: hungry}
+spec:
+  resourceRef: {kind: Pod}
+  selector: {matchExpressions: [{key: 'reduce range(60) as $i ([1]; [.,.])', %s}]}
+  next: {delete: true}
+`, operator))
+		d := set.Decide(stagetest.Start, 1, stagetest.NewPod(labelled), Past{}, Scene{})
+		if d.Stage != "a" || d.Reason.Matching != 1 || len(d.Overran) != 1 || d.Overran[0].Stage != "hungry" {
+			t.Errorf("%s: %s %+v", operator, d.String(), d.Overran)
+		}
+		for _, e := range set.Explain(stagetest.NewPod(labelled), Scene{}) {
+			if e.Stage == "hungry" && !strings.Contains(e.Problem, "does too much") {
+				t.Errorf("explained: %+v", e)
+			}
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/stage/expr"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -67,7 +68,7 @@ type Report struct {
 // one set: what Load refuses, and what is allowed and can be seen to go wrong.
 // For that it plays the stages on objects of its own making.
 func Lint(files ...File) Report {
-	l := &linter{cel: &celCompiler{}, seen: map[Finding]bool{}}
+	l := &linter{cel: &expr.CELCompiler{}, seen: map[Finding]bool{}}
 	for _, f := range files {
 		l.file(f)
 	}
@@ -90,7 +91,7 @@ func Lint(files ...File) Report {
 }
 
 type linter struct {
-	cel      *celCompiler
+	cel      *expr.CELCompiler
 	stages   []*linted
 	findings []Finding
 	seen     map[Finding]bool
@@ -231,18 +232,6 @@ func decodeNode(n *yaml.Node) (*Stage, bool) {
 	}
 	out := &Stage{}
 	return out, json.Unmarshal(data, out) == nil
-}
-
-func scalar(n *yaml.Node, path ...string) string {
-	for _, part := range path {
-		if _, n = child(n, part); n == nil {
-			return ""
-		}
-	}
-	if n.Kind != yaml.ScalarNode {
-		return ""
-	}
-	return n.Value
 }
 
 func (l *linter) doubledNames() {

@@ -8,6 +8,7 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rehearse-k8s/rehearse/stage/expr"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -117,16 +118,16 @@ func (l *linter) jsonPatch(s *linted, field string, r *Request, t reflect.Type) 
 	for _, raw := range ops {
 		op, _ := raw.(map[string]any)
 		pointer, _ := op["path"].(string)
-		var steps []step
+		var steps []expr.Step
 		at := t
 		wrong := ""
 		for _, part := range strings.Split(strings.TrimPrefix(pointer, "/"), "/") {
 			part = strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
-			next := step{name: part}
-			if deref(at).Kind() == reflect.Slice {
-				next = step{op: stepIterate}
+			next := expr.Step{Name: part}
+			if expr.Deref(at).Kind() == reflect.Slice {
+				next = expr.Step{Op: expr.Iterate}
 			}
-			if at, wrong = typeAt(at, []step{next}); wrong != "" {
+			if at, wrong = typeAt(at, []expr.Step{next}); wrong != "" {
 				misfit = true
 				l.say(s, SeverityError, field, "writes %s: %s", pointer, wrong)
 				break

@@ -2,6 +2,8 @@ package stage
 
 import (
 	"fmt"
+	"github.com/rehearse-k8s/rehearse/stage/expr"
+	"github.com/rehearse-k8s/rehearse/stage/internal/limit"
 	"reflect"
 	"slices"
 	"strings"
@@ -17,38 +19,38 @@ func reflectType(k Kind) reflect.Type {
 }
 
 // typeAt follows a path through a type. wrong says which field is not there.
-func typeAt(t reflect.Type, steps []step) (at reflect.Type, wrong string) {
+func typeAt(t reflect.Type, steps []expr.Step) (at reflect.Type, wrong string) {
 	name := t.Name()
 	for _, s := range steps {
-		t = deref(t)
+		t = expr.Deref(t)
 		switch {
 		case t.Kind() == reflect.Interface:
 			return t, ""
-		case s.op == stepSelect:
-			if _, wrong := typeAt(t, s.sub); wrong != "" {
+		case s.Op == expr.Select:
+			if _, wrong := typeAt(t, s.Sub); wrong != "" {
 				return nil, wrong
 			}
 			continue
-		case s.op == stepIterate:
+		case s.Op == expr.Iterate:
 			if t.Kind() != reflect.Slice && t.Kind() != reflect.Map {
 				return nil, fmt.Sprintf("%s is no list", name)
 			}
 			t = t.Elem()
-			name = deref(t).Name()
+			name = expr.Deref(t).Name()
 			continue
-		case ownForm(t) || t.Kind() != reflect.Struct && t.Kind() != reflect.Map:
-			return nil, fmt.Sprintf("%s has no field %s", name, s.name)
+		case expr.HasOwnJSON(t) || t.Kind() != reflect.Struct && t.Kind() != reflect.Map:
+			return nil, fmt.Sprintf("%s has no field %s", name, s.Name)
 		case t.Kind() == reflect.Map:
 			t = t.Elem()
-			name = s.name
+			name = s.Name
 			continue
 		}
 		known := jsonFields(t)
-		next, ok := known[s.name]
+		next, ok := known[s.Name]
 		if !ok {
-			return nil, fmt.Sprintf("%s has no field %s%s", t.Name(), s.name, meant(s.name, known))
+			return nil, fmt.Sprintf("%s has no field %s%s", t.Name(), s.Name, meant(s.Name, known))
 		}
-		t, name = next, s.name
+		t, name = next, s.Name
 	}
 	return t, ""
 }
@@ -72,7 +74,7 @@ func (l *linter) expressions(s *linted) {
 	if d := s.compiled.delay; d != nil {
 		all = append(all, d.baseFrom, d.jitterFrom)
 	}
-	on := &view{object: samples(s.compiled.kind)[0], now: lintStart}
+	on := &expr.View{Object: samples(s.compiled.kind)[0], Now: lintStart}
 	for _, x := range all {
 		if x == nil {
 			continue
@@ -171,7 +173,7 @@ func (l *linter) useless(s *linted) {
 		case s.compiled.kind != KindPod:
 			warn(field, "%s is for stages of pods only", NodeReadyAnnotation)
 		case value != "true":
-			warn(field, "%s: %s has no effect, only \"true\" has", NodeReadyAnnotation, short(value))
+			warn(field, "%s: %s has no effect, only \"true\" has", NodeReadyAnnotation, limit.Quote(value))
 		}
 	}
 }

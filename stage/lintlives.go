@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"github.com/rehearse-k8s/rehearse/stage/expr"
 	"maps"
 	"slices"
 	"strings"
@@ -166,7 +167,7 @@ func (x *explorer) play(s *state, name string, d Decision, option Option) {
 	outcome, err := x.set.Foresee(now, s.object, d, StandIn{Start: lintStart})
 	misfits := x.l.shapes(linted, outcome.Requests)
 	if err != nil {
-		if strings.Contains(err.Error(), tooMuch) {
+		if failed, ok := err.(*Error); ok && failed.Overran {
 			x.left[name] = 0
 		}
 		x.failed[name]++
@@ -247,7 +248,7 @@ func (x *explorer) reachability(stages []*linted, matched map[string]bool) {
 			continue
 		}
 		all = append(all, lost{s, c, got})
-		own := len(c.steps) > 1 && x.written[c.steps[1].name]
+		own := len(c.steps) > 1 && x.written[c.steps[1].Name]
 		if !own || !x.kind.typed() && reflectType(x.kind) != nil {
 			severity, advice = SeverityInfo, "; lint it together with the files it is used with"
 		}
@@ -261,10 +262,10 @@ func (x *explorer) reachability(stages []*linted, matched map[string]bool) {
 // that comes nearest to it, and what all objects have there.
 func (x *explorer) nearest(s *linted) (because, got string) {
 	best, first := -1, 0
-	var views []*view
+	var views []*expr.View
 	for _, like := range slices.Sorted(maps.Keys(x.known)) {
 		o := x.known[like].object
-		v := &view{object: o, now: lintStart, uid: o.GetUID()}
+		v := &expr.View{Object: o, Now: lintStart, UID: o.GetUID()}
 		views = append(views, v)
 		holding, missing := 0, -1
 		for i := range s.compiled.requirements {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/itchyny/gojq"
 	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/stage/expr"
+	"github.com/rehearse-k8s/rehearse/stage/internal/limit"
 )
 
 // clause is one requirement in the form in which two can be compared.
@@ -17,12 +19,12 @@ type clause struct {
 	text  string
 	// path is the program in one spelling; two with one path read the same.
 	path  string
-	steps []step // nil where the program is no plain path
+	steps []expr.Step // nil where the program is no plain path
 	// single: the path has at most one result.
 	single bool
 	op     v1alpha1.SelectorOperator
 	values []string
-	cel    *celProgram
+	cel    *expr.CEL
 	celled string
 }
 
@@ -36,7 +38,7 @@ func clausesOf(s *linted, c *compiled) []clause {
 			if which == "annotations" {
 				title = "matchAnnotations"
 			}
-			steps := []step{{name: "metadata"}, {name: which}, {name: key}}
+			steps := []expr.Step{{Name: "metadata"}, {Name: which}, {Name: key}}
 			out = append(out, clause{field: "spec.selector." + title + "." + key, steps: steps, op: v1alpha1.SelectorOpIn, values: []string{want[key]}})
 		}
 	}
@@ -53,7 +55,7 @@ func clausesOf(s *linted, c *compiled) []clause {
 			cl.celled = e.CEL.Expression
 		} else if parsed, err := gojq.Parse(jq.Key); err == nil {
 			cl.path = parsed.String()
-			cl.steps, _ = parsePath(parsed)
+			cl.steps, _ = expr.ParsePath(parsed)
 		}
 		out = append(out, cl)
 	}
@@ -64,23 +66,23 @@ func clausesOf(s *linted, c *compiled) []clause {
 		}
 		if cl.steps != nil {
 			cl.path = spelled(cl.steps)
-			cl.single = !slices.ContainsFunc(cl.steps, func(s step) bool { return s.op == stepIterate })
+			cl.single = !slices.ContainsFunc(cl.steps, func(s expr.Step) bool { return s.Op == expr.Iterate })
 		}
 	}
 	return out
 }
 
 // spelled is a path in one spelling.
-func spelled(steps []step) string {
+func spelled(steps []expr.Step) string {
 	var b strings.Builder
 	for _, s := range steps {
-		switch s.op {
-		case stepField:
-			fmt.Fprintf(&b, ".%q", s.name)
-		case stepIterate:
+		switch s.Op {
+		case expr.Field:
+			fmt.Fprintf(&b, ".%q", s.Name)
+		case expr.Iterate:
 			b.WriteString("[]")
-		case stepSelect:
-			fmt.Fprintf(&b, "|select(%s %v %q)", spelled(s.sub), s.negate, s.text)
+		case expr.Select:
+			fmt.Fprintf(&b, "|select(%s %v %q)", spelled(s.Sub), s.Negate, s.Text)
 		}
 	}
 	return b.String()
@@ -128,7 +130,7 @@ func (l *linter) matching(s *linted) {
 		s.never = true
 	}
 	example := reflectType(s.compiled.kind)
-	first := &view{object: samples(s.compiled.kind)[0], now: lintStart}
+	first := &expr.View{Object: samples(s.compiled.kind)[0], Now: lintStart}
 	for i := range s.clauses {
 		a := &s.clauses[i]
 		if wrong := endless(s.compiled.requirements[i].query, first); wrong != "" {
@@ -165,13 +167,13 @@ func (l *linter) matching(s *linted) {
 
 // endless says of a program that it does not come to an end. It would be run on
 // every object, so once is enough to know.
-func endless(q *query, on *view) string {
-	if q == nil || q.code == nil || q.native != nil {
+func endless(q *expr.Query, on *expr.View) string {
+	if q == nil || !q.Interpreted() {
 		return ""
 	}
-	_, err := q.results(on)
-	on.over = nil
-	if errors.As(err, new(*overBudget)) {
+	_, err := q.Results(on)
+	on.Exceeded = nil
+	if errors.As(err, new(*limit.Exceeded)) {
 		return err.Error()
 	}
 	return ""
@@ -179,15 +181,14 @@ func endless(q *query, on *view) string {
 
 // constant looks for a condition that does not read the object.
 func (l *linter) constant(s *linted, a *clause, never func(string, string, ...any)) {
-	checked, issues := l.cel.env.Compile(a.celled)
-	if issues.Err() != nil || reads(checked, celSelf) {
+	if a.cel == nil || a.cel.ReadsObject {
 		return
 	}
-	if reads(checked, celRand) {
+	if a.cel.ReadsChance {
 		l.say(s, SeverityWarning, a.field, "does not read the object, only chance; use weights")
 		return
 	}
-	if holds, err := a.cel.holds(&view{}, s.stage.Name); err == nil && holds {
+	if holds, err := a.cel.Holds(&expr.View{}, s.stage.Name); err == nil && holds {
 		l.say(s, SeverityWarning, a.field, "holds of every object: it does not read it")
 	} else {
 		never(a.field, "%s does not read the object and does not hold", a.celled)
@@ -209,7 +210,7 @@ var conditionStatus = []string{"True", "False", "Unknown"}
 // values looks for values that a field never has.
 func (l *linter) values(s *linted, a *clause, never func(string, string, ...any)) {
 	known := enumerated[s.compiled.kind][a.path]
-	if n := len(a.steps); n > 2 && a.steps[n-1].name == "status" && strings.HasPrefix(a.path, `."status"."conditions"[]`) {
+	if n := len(a.steps); n > 2 && a.steps[n-1].Name == "status" && strings.HasPrefix(a.path, `."status"."conditions"[]`) {
 		known = conditionStatus
 	}
 	if known == nil {

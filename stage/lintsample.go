@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/stage/expr"
+	"github.com/rehearse-k8s/rehearse/stage/kubelet"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -90,8 +92,8 @@ func samplePods() []Object {
 }
 
 // ofUsers reports whether a path leads to what users write, and not controllers.
-func ofUsers(steps []step) bool {
-	return len(steps) > 0 && steps[0].op == stepField && steps[0].name != "status"
+func ofUsers(steps []expr.Step) bool {
+	return len(steps) > 0 && steps[0].Op == expr.Field && steps[0].Name != "status"
 }
 
 // satisfied changes an object so that requirements hold, as far as paths go;
@@ -106,7 +108,7 @@ func satisfied(o Object, kind Kind, s *linted, all bool) Object {
 		r := &s.compiled.requirements[i]
 		holds := func(values map[string]any) bool {
 			object, err := objectOf(runtime.DeepCopyJSON(values), kind)
-			return err == nil && r.holds(&view{object: object, now: lintStart, uid: o.GetUID()}, s.stage.Name)
+			return err == nil && r.holds(&expr.View{Object: object, Now: lintStart, UID: o.GetUID()}, s.stage.Name)
 		}
 		if holds(values) {
 			continue
@@ -152,24 +154,24 @@ func candidates(c *clause) []any {
 }
 
 // put sets what a path leads to, and makes what is missing on the way.
-func put(at any, steps []step, value any) any {
+func put(at any, steps []expr.Step, value any) any {
 	if len(steps) == 0 {
 		return value
 	}
 	s, rest := &steps[0], steps[1:]
-	switch s.op {
-	case stepField:
+	switch s.Op {
+	case expr.Field:
 		m, ok := at.(map[string]any)
 		if !ok {
 			m = map[string]any{}
 		}
-		if inner := put(m[s.name], rest, value); inner == (any)(absent{}) {
-			delete(m, s.name)
+		if inner := put(m[s.Name], rest, value); inner == (any)(absent{}) {
+			delete(m, s.Name)
 		} else {
-			m[s.name] = inner
+			m[s.Name] = inner
 		}
 		return m
-	case stepIterate:
+	case expr.Iterate:
 		list, _ := at.([]any)
 		return putInList(list, rest, value)
 	}
@@ -178,9 +180,9 @@ func put(at any, steps []step, value any) any {
 
 // putInList changes the item that the path selects, and adds one where none is
 // selected.
-func putInList(list []any, rest []step, value any) any {
+func putInList(list []any, rest []expr.Step, value any) any {
 	for i, item := range list {
-		if !slices.ContainsFunc(rest, func(s step) bool { return s.op == stepSelect && !selects(&s, item) }) {
+		if !slices.ContainsFunc(rest, func(s expr.Step) bool { return s.Op == expr.Select && !s.Selects(item) }) {
 			list[i] = put(item, rest, value)
 			return list
 		}
@@ -193,17 +195,11 @@ func putInList(list []any, rest []step, value any) any {
 		item = nil
 	}
 	for i := range rest {
-		if s := &rest[i]; s.op == stepSelect && !s.negate {
-			item = put(item, s.sub, s.text)
+		if s := &rest[i]; s.Op == expr.Select && !s.Negate {
+			item = put(item, s.Sub, s.Text)
 		}
 	}
 	return append(list, put(item, rest, value))
-}
-
-func selects(s *step, item any) bool {
-	var t tally
-	walk(item, s.sub, &t)
-	return (t.first.kind == valueText && t.first.text == s.text) != s.negate
 }
 
 // disturbances are what happens to an object without any stage: somebody deletes
@@ -258,10 +254,10 @@ func gatesTurned(o Object) Object {
 	p = p.DeepCopy()
 	for _, gate := range p.Spec.ReadinessGates {
 		c := corev1.PodCondition{Type: gate.ConditionType, Status: corev1.ConditionTrue}
-		if conditionTrue(p.Status.Conditions, gate.ConditionType) {
+		if kubelet.IsConditionTrue(p.Status.Conditions, gate.ConditionType) {
 			c.Status = corev1.ConditionFalse
 		}
-		p.Status.Conditions = setCondition(p.Status.Conditions, c, metav1.NewTime(lintStart))
+		p.Status.Conditions = kubelet.SetCondition(p.Status.Conditions, c, metav1.NewTime(lintStart))
 	}
 	return p
 }

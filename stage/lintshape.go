@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rehearse-k8s/rehearse/stage/expr"
+	"github.com/rehearse-k8s/rehearse/stage/internal/limit"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -36,8 +38,8 @@ func (s *shapeCheck) check(path string, n *yaml.Node, t reflect.Type) bool {
 	if n.Tag == "!!null" && n.Kind == yaml.ScalarNode {
 		return true
 	}
-	t = deref(t)
-	if ownForm(t) {
+	t = expr.Deref(t)
+	if expr.HasOwnJSON(t) {
 		return s.ownForm(path, n, t)
 	}
 	switch t.Kind() {
@@ -188,7 +190,7 @@ func called(n *yaml.Node) string {
 	case tag == "!!bool" || tag == "!!int" || tag == "!!float":
 		return n.Value
 	}
-	return "the text " + short(n.Value)
+	return "the text " + limit.Quote(n.Value)
 }
 
 // jsonFields are the fields of a struct by their JSON names, embedded ones
@@ -201,7 +203,7 @@ func jsonFields(t reflect.Type) map[string]reflect.Type {
 		switch {
 		case name == "-" || !f.IsExported():
 		case f.Anonymous && (name == "" || strings.Contains(options, "inline")):
-			for k, v := range jsonFields(deref(f.Type)) {
+			for k, v := range jsonFields(expr.Deref(f.Type)) {
 				out[k] = v
 			}
 		case name != "":

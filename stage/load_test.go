@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/stage/internal/stagetest"
 )
 
 const head = "apiVersion: kwok.x-k8s.io/v1alpha1\nkind: Stage\nmetadata: {name: s}\n"
@@ -127,7 +128,7 @@ func TestBuiltin(t *testing.T) {
 		for _, kind := range set.Kinds() {
 			for _, c := range set.stages(kind) {
 				for _, r := range c.requirements {
-					if r.query.native == nil {
+					if r.query.Interpreted() {
 						t.Errorf("%s: %s runs as jq", c.name, r.text)
 					}
 				}
@@ -136,7 +137,7 @@ func TestBuiltin(t *testing.T) {
 					from = append(from, c.delay.baseFrom, c.delay.jitterFrom)
 				}
 				for _, x := range from {
-					if x != nil && x.jq.native == nil {
+					if x != nil && x.jq.Interpreted() {
 						t.Errorf("%s: %s runs as jq", c.name, x.field)
 					}
 				}
@@ -149,7 +150,7 @@ func TestBuiltin(t *testing.T) {
 }
 
 func TestExplain(t *testing.T) {
-	got := mustBuiltin(t, "pod-fast").Explain(newPod(), Scene{})
+	got := mustBuiltin(t, "pod-fast").Explain(stagetest.NewPod(), Scene{})
 	want := []Explanation{
 		{Stage: "pod-complete", Because: `.status.phase In ["Running"]`, Got: "Pending"},
 		{Stage: "pod-delete", Because: ".metadata.deletionTimestamp Exists", Got: "nothing"},
@@ -190,9 +191,9 @@ func FuzzLoad(f *testing.F) {
 		if err != nil {
 			t.Fatalf("loaded, but does not compile: %v", err)
 		}
-		for _, o := range []Object{newPod(running), newNode(), widget(t, ``)} {
-			d := set.Decide(start, 1, o, Past{}, Scene{NodeReady: true})
-			if _, err := set.Play(start, o, d, fixedFacts{}); err != nil && !errors.As(err, new(*Error)) {
+		for _, o := range []Object{stagetest.NewPod(stagetest.Running), stagetest.NewNode(), widget(t, ``)} {
+			d := set.Decide(stagetest.Start, 1, o, Past{}, Scene{NodeReady: true})
+			if _, err := set.Play(stagetest.Start, o, d, stagetest.Facts{}); err != nil && !errors.As(err, new(*Error)) {
 				t.Fatalf("an error without its stage: %v", err)
 			}
 		}

@@ -2,7 +2,10 @@ package stage
 
 import (
 	"encoding/json"
+	"github.com/rehearse-k8s/rehearse/stage/internal/limit"
+	"maps"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -32,7 +35,7 @@ func misfit(path string, value any, t reflect.Type) (at, why string) {
 		if !ok {
 			return path, wanted("object", value)
 		}
-		for _, key := range sortedKeys(fields) {
+		for _, key := range slices.Sorted(maps.Keys(fields)) {
 			if f, ok := fieldNamed(t, key); ok {
 				if at, why = misfit(joinPath(path, key), fields[key], f); why != "" {
 					return at, why
@@ -44,7 +47,7 @@ func misfit(path string, value any, t reflect.Type) (at, why string) {
 		if !ok {
 			return path, wanted("object", value)
 		}
-		for _, key := range sortedKeys(items) {
+		for _, key := range slices.Sorted(maps.Keys(items)) {
 			if at, why = misfit(joinPath(path, key), items[key], t.Elem()); why != "" {
 				return at, why
 			}
@@ -111,7 +114,7 @@ func described(value any) string {
 	case int64, float64:
 		return "number " + brief(value)
 	case string:
-		return "string " + short(value)
+		return "string " + limit.Quote(value)
 	case []any:
 		return "list"
 	}

@@ -4,6 +4,9 @@ import (
 	"fmt"
 
 	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/stage/internal/limit"
+	"github.com/rehearse-k8s/rehearse/stage/kubelet"
+	"github.com/rehearse-k8s/rehearse/stage/render"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -154,12 +157,12 @@ func compileEventAndFinalizers(field string, e *v1alpha1.StageEvent, f *v1alpha1
 // patch is a compiled patch of the object.
 type patch struct {
 	field             string // of the template
-	template          *program
+	template          *render.Program
 	kind              types.PatchType
 	subresource, root string
 	as                string // who to act as; empty: ourselves
 	// step changes the status in place of the template, which does nothing but call it; nil for other templates.
-	step podStep
+	step kubelet.Step
 }
 
 func (c *compiling) compilePatch(field string, p *v1alpha1.StagePatch) (*patch, *Error) {
@@ -207,7 +210,7 @@ func (c *compiling) compilePatch(field string, p *v1alpha1.StagePatch) (*patch, 
 		return nil, err
 	}
 	if c.kind == KindPod && out.kind == types.StrategicMergePatchType && out.subresource == "status" && out.root == "status" && out.as == "" {
-		out.step = kubeletStepOf(p.Template)
+		out.step = kubelet.StepOf(p.Template)
 	}
 	return out, nil
 }
@@ -215,7 +218,7 @@ func (c *compiling) compilePatch(field string, p *v1alpha1.StagePatch) (*patch, 
 // applying is a compiled apply: a whole object of any kind.
 type applying struct {
 	field       string
-	template    *program
+	template    *render.Program
 	kind        types.PatchType
 	subresource string
 	as          string
@@ -248,8 +251,8 @@ func (c *compiling) compileApply(field string, a *v1alpha1.StageApply) (*applyin
 	return out, err
 }
 
-func (c *compiling) compileTemplate(field, text string) (*program, *Error) {
-	t, err := parseTemplate(text, c.kind)
+func (c *compiling) compileTemplate(field, text string) (*render.Program, *Error) {
+	t, err := render.Parse(text, c.kind.form())
 	if err != nil {
 		return nil, problem(field, err.Error())
 	}
@@ -271,7 +274,7 @@ func impersonated(field string, i *v1alpha1.ImpersonationConfig) (string, *Error
 func badPathPart(text string) string {
 	for _, r := range text {
 		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_' {
-			return short(text) + " has characters other than letters, digits, - and _"
+			return limit.Quote(text) + " has characters other than letters, digits, - and _"
 		}
 	}
 	return ""

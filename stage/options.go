@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"github.com/rehearse-k8s/rehearse/stage/expr"
 	"slices"
 	"time"
 )
@@ -38,11 +39,11 @@ func (o *Option) Decision() Decision { return o.decision }
 // Decide comes to each as often as its share says.
 func (s *Set) Options(now time.Time, seed uint64, o Object, past Past, scene Scene) []Option {
 	uid, version := identity(o)
-	v := view{object: o, now: now, seed: seed, uid: uid, played: past.Played}
+	v := expr.View{Object: o, Now: now, Seed: seed, UID: uid, Played: past.Played}
 	var drawn, timers []Option
 	for _, c := range s.stages(KindOf(o)) {
 		matches := c.matches(&v, scene)
-		v.over = nil
+		v.Exceeded = nil
 		if !matches {
 			continue
 		}
@@ -82,7 +83,7 @@ func (s *Set) Options(now time.Time, seed uint64, o Object, past Past, scene Sce
 }
 
 // delayed fills in when the stage is due.
-func (o *Option) delayed(c *compiled, v *view, now time.Time, past Past) {
+func (o *Option) delayed(c *compiled, v *expr.View, now time.Time, past Past) {
 	code := DrawnStage
 	if c.timer {
 		code = TimerStage
@@ -90,10 +91,10 @@ func (o *Option) delayed(c *compiled, v *view, now time.Time, past Past) {
 	d := &o.decision
 	d.choose(c, v, now, past, code)
 	since := *v
-	if since.now = now; !d.Since.IsZero() {
-		since.now = d.Since
+	if since.Now = now; !d.Since.IsZero() {
+		since.Now = d.Since
 	}
-	least, most, held, trouble := c.delay.bounds(&since, since.now, c.name)
+	least, most, held, trouble := c.delay.bounds(&since, since.Now, c.name)
 	o.Least, o.Most, o.Held, o.Problem = max(least, 0), max(most, 0), held, trouble
 	if d.Chosen() {
 		o.earliest, d.Slowed = d.dueAfter(o.Least, past)

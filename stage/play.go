@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/stage/internal/limit"
+	"github.com/rehearse-k8s/rehearse/stage/kubelet"
+	"github.com/rehearse-k8s/rehearse/stage/render"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
+
+// Facts answers what a template asks and the object does not say.
+type Facts = render.Facts
 
 // Play says what the chosen stage of a decision does to the object the decision
 // was made on; facts may be nil where no template asks. Each operation sees what
@@ -30,23 +36,23 @@ func (s *Set) Play(now time.Time, o Object, d Decision, facts Facts) (Effects, e
 // What is rendered is the same. The zero value is ready.
 type Player struct {
 	set   *Set // whose templates they are
-	bound map[*program]*boundTemplate
+	bound render.Cache
 }
 
 // Play is Set.Play.
 func (p *Player) Play(s *Set, now time.Time, o Object, d Decision, facts Facts) (Effects, error) {
 	if p.set != s {
-		p.set, p.bound = s, map[*program]*boundTemplate{}
+		p.set, p.bound = s, render.Cache{}
 	}
 	if d.chosen == nil {
 		return Effects{Stage: d.Stage, UID: d.UID, ResourceVersion: d.ResourceVersion}, nil
 	}
 	if facts == nil {
-		facts = noFacts{}
+		facts = render.NoFacts{}
 	}
-	m := moment{
-		now: now, facts: facts, object: o, bound: p.bound,
-		chance: chanceOf{seed: d.seed, uid: d.UID, stage: d.Stage, played: d.played},
+	m := render.Moment{
+		Now: now, Facts: facts, Object: o, Cache: p.bound,
+		Chance: render.Chance{Seed: d.seed, UID: d.UID, Stage: d.Stage, Played: d.played},
 	}
 	play := playRequests
 	if d.chosen.oneUpdate {
@@ -69,11 +75,11 @@ func (d *Decision) failed(step int, err error) *Error {
 	case op.apply != nil:
 		field = op.apply.field
 	}
-	return &Error{File: d.chosen.file, Line: op.line, Stage: d.Stage, Field: field, Problem: err.Error(), Overran: errors.As(err, new(*overBudget))}
+	return &Error{File: d.chosen.file, Line: op.line, Stage: d.Stage, Field: field, Problem: err.Error(), Overran: errors.As(err, new(*limit.Exceeded))}
 }
 
 // playUpdate puts everything into one update of a pod or a node.
-func playUpdate(d *Decision, o Object, m moment) (e Effects, step int, err error) {
+func playUpdate(d *Decision, o Object, m render.Moment) (e Effects, step int, err error) {
 	e = Effects{Stage: d.Stage, UID: d.UID, ResourceVersion: d.ResourceVersion}
 	work := shallow(o)
 	for i := d.step; i < len(d.chosen.operations); i++ {
@@ -87,7 +93,7 @@ func playUpdate(d *Decision, o Object, m moment) (e Effects, step int, err error
 		case op.finalizers != nil:
 			work.SetFinalizers(changedFinalizers(work.GetFinalizers(), op.finalizers))
 		case op.patch != nil:
-			m.step = i
+			m.Step = i
 			if err := op.patch.applyToStatus(work, d.chosen.kind, m); err != nil {
 				return Effects{}, i, err
 			}
@@ -101,10 +107,6 @@ func playUpdate(d *Decision, o Object, m moment) (e Effects, step int, err error
 	}
 	return e, 0, nil
 }
-
-// podStep changes the status of a working copy. It replaces slices and maps
-// and never changes what they hold, because the copy shares them.
-type podStep func(p *corev1.Pod, m moment) error
 
 // shallow copies the object so that its status and finalizers can be replaced.
 func shallow(o Object) Object {
@@ -133,11 +135,11 @@ func sameStatus(a, b Object) bool {
 
 // applyToStatus renders the patch from the working copy and applies it to that,
 // so that several patches add up.
-func (p *patch) applyToStatus(work Object, kind Kind, m moment) error {
+func (p *patch) applyToStatus(work Object, kind Kind, m render.Moment) error {
 	if pod, ok := work.(*corev1.Pod); ok && p.step != nil {
-		return p.step(pod, m)
+		return p.step(pod, kubelet.Moment{Now: m.Now, Addresses: m.Facts})
 	}
-	rendered, err := p.template.render(m, work)
+	rendered, err := p.template.Render(m, work)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rehearse-k8s/rehearse/stage/render"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,15 +17,15 @@ import (
 // playRequests makes an ordered list of requests. Every operation is carried out
 // on a copy of the object too, so that those after it see its result and one
 // that changes nothing is left out.
-func playRequests(d *Decision, o Object, m moment) (e Effects, step int, err error) {
+func playRequests(d *Decision, o Object, m render.Moment) (e Effects, step int, err error) {
 	return playOn(&working{object: o, kind: d.chosen.kind, values: jsonOf(o)}, d, m)
 }
 
-func playOn(w *working, d *Decision, m moment) (e Effects, step int, err error) {
+func playOn(w *working, d *Decision, m render.Moment) (e Effects, step int, err error) {
 	e = Effects{Stage: d.Stage, UID: d.UID, ResourceVersion: d.ResourceVersion}
 	for i := d.step; i < len(d.chosen.operations); i++ {
 		op := &d.chosen.operations[i]
-		m.step = i
+		m.Step = i
 		var r *Request
 		switch {
 		case op.event != nil:
@@ -103,8 +104,8 @@ func (w *working) changeFinalizers(op *operation) *Request {
 	return w.request(types.MergePatchType, map[string]any{"metadata": map[string]any{"finalizers": list}})
 }
 
-func (w *working) patch(p *patch, m moment) (*Request, error) {
-	rendered, err := p.template.render(m, w.values)
+func (w *working) patch(p *patch, m render.Moment) (*Request, error) {
+	rendered, err := p.template.Render(m, w.values)
 	if err != nil || rendered == nil {
 		return nil, err
 	}
@@ -235,8 +236,8 @@ func patched(target map[string]any, kind types.PatchType, body any, of Kind) (ma
 }
 
 // apply renders a whole object, of any kind.
-func (w *working) apply(a *applying, m moment) (*Request, error) {
-	rendered, err := a.template.render(m, w.values)
+func (w *working) apply(a *applying, m render.Moment) (*Request, error) {
+	rendered, err := a.template.Render(m, w.values)
 	if err != nil || rendered == nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rehearse-k8s/rehearse/stage/internal/stagetest"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
@@ -144,8 +145,8 @@ func TestRequests(t *testing.T) {
 			set := mustCompile(t, widgetStage(c.spec))
 			w := widget(t, c.object)
 			before := w.DeepCopy()
-			d := set.Decide(start, 1, w, Past{}, Scene{})
-			e, err := set.Play(start, w, d, fixedFacts{})
+			d := set.Decide(stagetest.Start, 1, w, Past{}, Scene{})
+			e, err := set.Play(stagetest.Start, w, d, stagetest.Facts{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -170,8 +171,8 @@ spec:
   - patch: {root: metadata, template: "labels: {a: b}"}
   - patch: {subresource: status, root: status, template: "conditions: [{type: Ready, status: {{ .metadata.labels.a | Quote }}}]"}
   - patch: {subresource: status, root: status, template: "conditions: [{type: PodScheduled, status: 'True'}]"}`)
-	p := newPod()
-	e, err := set.Play(start, p, set.Decide(start, 1, p, Past{}, Scene{}), fixedFacts{})
+	p := stagetest.NewPod()
+	e, err := set.Play(stagetest.Start, p, set.Decide(stagetest.Start, 1, p, Past{}, Scene{}), stagetest.Facts{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,15 +196,15 @@ spec:
   - patch: {subresource: status, root: status, template: "phase: Done"}
   - delete: true`)
 	w := widget(t, `spec: {done: true}`)
-	if d := set.Decide(start, 1, w, Past{}, Scene{}); d.Chosen() {
+	if d := set.Decide(stagetest.Start, 1, w, Past{}, Scene{}); d.Chosen() {
 		t.Fatal("chosen without having been begun")
 	}
 	past := Past{Resume: Resume{Stage: "s", Step: 1}}
-	d := set.Decide(start, 1, w, past, Scene{})
+	d := set.Decide(stagetest.Start, 1, w, past, Scene{})
 	if !d.Chosen() || d.Reason.Code != Resumed || d.String() != "s goes on" {
 		t.Fatalf("got %s", d.String())
 	}
-	e, err := set.Play(start, w, d, nil)
+	e, err := set.Play(stagetest.Start, w, d, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,11 +212,11 @@ spec:
 		t.Errorf("got %s", got)
 	}
 	done := widget(t, "spec: {done: true}\nstatus: {phase: Done}")
-	if e, err = set.Play(start, done, set.Decide(start, 1, done, past, Scene{}), nil); err != nil || told(t, e) != "2 delete\n" {
+	if e, err = set.Play(stagetest.Start, done, set.Decide(stagetest.Start, 1, done, past, Scene{}), nil); err != nil || told(t, e) != "2 delete\n" {
 		t.Errorf("what is done is done again: %s %v", told(t, e), err)
 	}
 	past.Resume.Stage = "gone"
-	if d := set.Decide(start, 1, w, past, Scene{}); d.Chosen() {
+	if d := set.Decide(stagetest.Start, 1, w, past, Scene{}); d.Chosen() {
 		t.Error("a stage that is no more goes on")
 	}
 }
@@ -237,7 +238,7 @@ func TestPlayRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			set := mustCompile(t, widgetStage(c.spec))
 			w := widget(t, ``)
-			_, err := set.Play(start, w, set.Decide(start, 1, w, Past{}, Scene{}), nil)
+			_, err := set.Play(stagetest.Start, w, set.Decide(stagetest.Start, 1, w, Past{}, Scene{}), nil)
 			if err == nil || err.Error() != c.want {
 				t.Errorf("got  %v\nwant %s", err, c.want)
 			}
@@ -258,13 +259,13 @@ func TestKinds(t *testing.T) {
 		t.Error(diff)
 	}
 	w := widget(t, ``)
-	if d := set.Decide(start, 1, w, Past{}, Scene{}); d.Stage != "s" {
+	if d := set.Decide(stagetest.Start, 1, w, Past{}, Scene{}); d.Stage != "s" {
 		t.Errorf("chose %q", d.Stage)
 	}
 	w.SetAPIVersion("v1")
 	w.SetKind("Pod")
 	w.SetLabels(map[string]string{"go": "yes"})
-	if d := set.Decide(start, 1, w, Past{}, Scene{}); d.Chosen() {
+	if d := set.Decide(stagetest.Start, 1, w, Past{}, Scene{}); d.Chosen() {
 		t.Error("an unstructured pod is played")
 	}
 }
@@ -327,3 +328,49 @@ func TestJSONPatch(t *testing.T) {
 }
 
 var _ Object = (*corev1.Pod)(nil)
+
+func TestPlayErrors(t *testing.T) {
+	for name, c := range map[string]struct{ template, want string }{
+		"the template fails": {`{{ fail "no" }}`, "no"},
+		"no mapping":         {`- a`, "does not render a YAML mapping"},
+		"does not fit":       {`phase: [1]`, "does not fit its type"},
+		"a list is none":     {`conditions: x`, "does not fit its type"},
+		"a number too large": {`containerStatuses: [{name: a, restartCount: 99999999999}]`, "does not fit its type"},
+		"no whole number":    {`containerStatuses: [{name: a, restartCount: 1.5}]`, "does not fit its type"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set := mustCompile(t, head+"spec: {resourceRef: {kind: Pod}, selector: {}, next: {statusTemplate: '"+c.template+"'}}")
+			p := stagetest.NewPod()
+			_, err := set.Play(stagetest.Start, p, set.Decide(stagetest.Start, 1, p, Past{}, Scene{}), stagetest.Facts{})
+			if err == nil || !strings.HasPrefix(err.Error(), "stage s: spec.next.statusTemplate: ") || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestMergePatch(t *testing.T) {
+	// RFC 7386, appendix A, the rows whose patch is an object.
+	obj := func(kv ...any) map[string]any {
+		out := map[string]any{}
+		for i := 0; i < len(kv); i += 2 {
+			out[kv[i].(string)] = kv[i+1]
+		}
+		return out
+	}
+	for _, c := range []struct{ target, patch, want map[string]any }{
+		{obj("a", "b"), obj("a", "c"), obj("a", "c")},
+		{obj("a", "b"), obj("b", "c"), obj("a", "b", "b", "c")},
+		{obj("a", "b"), obj("a", nil), obj()},
+		{obj("a", "b", "b", "c"), obj("a", nil), obj("b", "c")},
+		{obj("a", []any{"b"}), obj("a", "c"), obj("a", "c")},
+		{obj("a", "c"), obj("a", []any{"b"}), obj("a", []any{"b"})},
+		{obj("a", obj("b", "c")), obj("a", obj("b", "d", "c", nil)), obj("a", obj("b", "d"))},
+		{obj("a", "foo"), obj("a", obj("b", nil)), obj("a", obj())},
+		{obj(), obj("a", obj("bb", obj("ccc", nil))), obj("a", obj("bb", obj()))},
+	} {
+		if diff := cmp.Diff(c.want, mergePatch(c.target, c.patch)); diff != "" {
+			t.Errorf("%v with %v (-want +got)\n%s", c.target, c.patch, diff)
+		}
+	}
+}

@@ -1,6 +1,10 @@
 package stage
 
-import "reflect"
+import (
+	"reflect"
+
+	"github.com/rehearse-k8s/rehearse/stage/expr"
+)
 
 // Resume is a place in a stage that was begun and not finished.
 type Resume struct {
@@ -32,14 +36,14 @@ func (d *Decision) Stopped(step int, on, after Object) Resume {
 // still be begun: its selector is asked about the newest object without what the stage wrote
 // itself. So a stage goes on although its first half has made its selector fail, and
 // does not go on when somebody else has moved the object on or has asked to delete it.
-func (d *Decision) resume(stages []*compiled, v *view, past Past) bool {
+func (d *Decision) resume(stages []*compiled, v *expr.View, past Past) bool {
 	r := &past.Resume
 	for _, c := range stages {
 		if c.name != r.Stage || r.Step >= len(c.operations) || r.digest != 0 && r.digest != c.digest {
 			continue
 		}
 		if r.Begun != nil {
-			object := v.object
+			object := v.Object
 			if object.GetDeletionTimestamp() != nil && r.Begun.GetDeletionTimestamp() == nil {
 				return false
 			}
@@ -48,7 +52,7 @@ func (d *Decision) resume(stages []*compiled, v *view, past Past) bool {
 				return false
 			}
 			d.base = base
-			before := view{object: base, now: v.now, seed: v.seed, uid: v.uid, played: v.played}
+			before := expr.View{Object: base, Now: v.Now, Seed: v.Seed, UID: v.UID, Played: v.Played}
 			if !c.matches(&before, Scene{NodeReady: true}) {
 				d.base = nil
 				return false
@@ -56,7 +60,7 @@ func (d *Decision) resume(stages []*compiled, v *view, past Past) bool {
 		}
 		d.Stage, d.chosen, d.step = c.name, c, max(r.Step, 0)
 		d.Reason = Reason{Code: Resumed}
-		d.Since = v.now
+		d.Since = v.Now
 		if past.Stage == c.name {
 			d.Since = past.Since
 		}

@@ -6,47 +6,48 @@ import (
 	"slices"
 
 	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/stage/expr"
 )
 
 // requirement is one compiled condition on an object. All of a stage's
 // requirements must hold.
 type requirement struct {
 	text  string // for explanations
-	query *query
+	query *expr.Query
 	// values are of In and NotIn; nil for Exists and DoesNotExist.
 	values []string
 	negate bool
-	cel    *celProgram // in place of all the above
+	cel    *expr.CEL // in place of all the above
 }
 
 // holds evaluates the requirement. One that cannot be evaluated, and one that does too
 // much, does not hold, and says nothing about any other stage.
-func (r *requirement) holds(v *view, stage string) bool {
+func (r *requirement) holds(v *expr.View, stage string) bool {
 	var holds bool
 	switch {
 	case r.cel != nil:
-		answer, err := r.cel.holds(v, stage)
+		answer, err := r.cel.Holds(v, stage)
 		holds = err == nil && answer
 	case r.values == nil:
-		holds = r.query.exists(v) != r.negate
+		holds = r.query.Exists(v) != r.negate
 	default:
-		holds = r.query.in(v, r.values) != r.negate
+		holds = r.query.In(v, r.values) != r.negate
 	}
-	return holds && v.over == nil
+	return holds && v.Exceeded == nil
 }
 
 // problem says why the requirement could not be evaluated; empty when it could.
-func (r *requirement) problem(v *view, stage string) string {
+func (r *requirement) problem(v *expr.View, stage string) string {
 	if r.cel == nil {
-		if r.query.code != nil {
-			if _, err := r.query.results(v); v.over != nil {
-				v.over = nil
+		if r.query.HasProgram() {
+			if _, err := r.query.Results(v); v.Exceeded != nil {
+				v.Exceeded = nil
 				return err.Error()
 			}
 		}
 		return ""
 	}
-	if _, err := r.cel.holds(v, stage); err != nil {
+	if _, err := r.cel.Holds(v, stage); err != nil {
 		return err.Error()
 	}
 	return ""
@@ -73,16 +74,9 @@ func (c *compiling) equalities(which string, want map[string]string) []requireme
 	var out []requirement
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		value := want[key]
-		n := &native{steps: []step{{name: "metadata"}, {name: which}, {name: key}}}
-		if c.kind.typed() {
-			n = mapKey(labelsOf, key)
-			if which == "annotations" {
-				n = mapKey(annotationsOf, key)
-			}
-		}
 		out = append(out, requirement{
 			text:   fmt.Sprintf(".metadata.%s[%q] In [%q]", which, key, value),
-			query:  &query{native: n},
+			query:  expr.MetadataKey(c.kind.form(), which, key),
 			values: []string{value},
 		})
 	}
@@ -131,7 +125,7 @@ func (c *compiling) compileExpression(field string, e v1alpha1.SelectorExpressio
 		return requirement{}, problem(field+".operator", fmt.Sprintf("%q is not one of In, NotIn, Exists, DoesNotExist", jq.Operator))
 	}
 	var err error
-	if r.query, err = compileQuery(jq.Key, c.kind, false); err != nil {
+	if r.query, err = expr.CompileJQ(jq.Key, c.kind.form(), false); err != nil {
 		return requirement{}, problem(field+".key", err.Error())
 	}
 	return r, nil
@@ -141,7 +135,7 @@ func (c *compiling) compileCondition(field, text string) (requirement, *Error) {
 	if text == "" {
 		return requirement{}, problem(field, "is empty")
 	}
-	program, err := c.cel.compile(text, false)
+	program, err := c.cel.Compile(text, false)
 	if err != nil {
 		return requirement{}, problem(field, err.Error())
 	}

@@ -161,3 +161,16 @@ func documents(data []byte) []document {
 	}
 	return append(out, document{text: data[begin:], first: first})
 }
+
+// scalar returns the text of the scalar that a path of keys leads to, or "".
+func scalar(n *yaml.Node, path ...string) string {
+	for _, part := range path {
+		if _, n = child(n, part); n == nil {
+			return ""
+		}
+	}
+	if n.Kind != yaml.ScalarNode {
+		return ""
+	}
+	return n.Value
+}

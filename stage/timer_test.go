@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rehearse-k8s/rehearse/stage/internal/stagetest"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
@@ -34,8 +35,8 @@ func TestTimer(t *testing.T) {
 		{"2000", "2000", false, 2 * time.Second},
 	} {
 		set := mustCompile(t, timerStages(c.drawn, c.timer))
-		d := set.Decide(start, 1, newPod(), Past{}, Scene{})
-		if (d.Stage == "timer") != c.timerFirst || !d.Due.Equal(start.Add(c.due)) || d.Reason.Matching == 0 {
+		d := set.Decide(stagetest.Start, 1, stagetest.NewPod(), Past{}, Scene{})
+		if (d.Stage == "timer") != c.timerFirst || !d.Due.Equal(stagetest.Start.Add(c.due)) || d.Reason.Matching == 0 {
 			t.Errorf("drawn %s ms, timer %s ms: %s", c.drawn, c.timer, d.String())
 		}
 	}
@@ -45,13 +46,13 @@ func TestTimer(t *testing.T) {
 // hold the timer up, and two that change nothing do not take turns.
 func TestTimerGoesOnWhereTheRestRests(t *testing.T) {
 	set := mustCompile(t, timerStages("0", "5000"))
-	p := newPod()
-	past := Past{Last: "s", LastAt: start, IdleAt: p.ResourceVersion, Idle: []string{"s"}, Played: 1}
-	d := set.Decide(start, 1, p, past, Scene{})
-	if d.Stage != "timer" || !d.Due.Equal(start.Add(5*time.Second)) || d.Reason.Code != TimerStage {
+	p := stagetest.NewPod()
+	past := Past{Last: "s", LastAt: stagetest.Start, IdleAt: p.ResourceVersion, Idle: []string{"s"}, Played: 1}
+	d := set.Decide(stagetest.Start, 1, p, past, Scene{})
+	if d.Stage != "timer" || !d.Due.Equal(stagetest.Start.Add(5*time.Second)) || d.Reason.Code != TimerStage {
 		t.Errorf("got %s", d.String())
 	}
-	for _, o := range set.Options(start, 1, p, past, Scene{}) {
+	for _, o := range set.Options(stagetest.Start, 1, p, past, Scene{}) {
 		if want := map[string]float64{"s": 0, "timer": 1}[o.Stage]; o.Share != want {
 			t.Errorf("%s has a share of %.2f, want %.2f", o.Stage, o.Share, want)
 		}
@@ -90,7 +91,7 @@ func TestSharesWithTimers(t *testing.T) {
 		"alone":    {[]string{timed("t", true, 0, 2000, 2000), timed("u", true, 0, 1000, 1000)}, "t 0.00 u 1.00"},
 	} {
 		var got []string
-		for _, o := range mustCompile(t, strings.Join(c.stages, "")).Options(start, 1, newPod(), Past{}, Scene{}) {
+		for _, o := range mustCompile(t, strings.Join(c.stages, "")).Options(stagetest.Start, 1, stagetest.NewPod(), Past{}, Scene{}) {
 			got = append(got, fmt.Sprintf("%s %.2f", o.Stage, o.Share))
 			if o.Timer != (o.Stage == "t" || o.Stage == "u") || o.Timer && o.Weight != 0 {
 				t.Errorf("%s: %+v", name, o)
@@ -121,11 +122,11 @@ func TestSharesAreWhatDecideComesTo(t *testing.T) {
 		const n = 2000
 		came := map[string]float64{}
 		for i := range n {
-			p := newPod(func(p *corev1.Pod) { p.UID = types.UID(fmt.Sprint("uid-", i)) })
-			d := set.Decide(start, 7, p, Past{}, Scene{})
+			p := stagetest.NewPod(func(p *corev1.Pod) { p.UID = types.UID(fmt.Sprint("uid-", i)) })
+			d := set.Decide(stagetest.Start, 7, p, Past{}, Scene{})
 			came[d.Stage] += 1. / n
 		}
-		for _, o := range set.Options(start, 7, newPod(), Past{}, Scene{}) {
+		for _, o := range set.Options(stagetest.Start, 7, stagetest.NewPod(), Past{}, Scene{}) {
 			if math.Abs(came[o.Stage]-o.Share) > 0.06 { // more than five standard deviations
 				r.Fatalf("%s: played %.3f of the time, its share is %.3f\n%s", o.Stage, came[o.Stage], o.Share, strings.Join(all, ""))
 			}

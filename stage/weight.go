@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"github.com/rehearse-k8s/rehearse/stage/expr"
 	"math"
 	"strconv"
 	"strings"
@@ -21,14 +22,14 @@ const (
 const mostWeight = 1 << 53
 
 // weigh is a stage's weight on an object.
-func (c *compiled) weigh(v *view) (float64, rank) {
+func (c *compiled) weigh(v *expr.View) (float64, rank) {
 	weight := float64(c.weight)
 	if c.weightFrom != nil {
 		got, err := c.weightFrom.first(v, c.name)
 		if err != nil {
 			return 1, rankBroken
 		}
-		if got.kind != valueNone {
+		if got.Kind != expr.None {
 			n, ok := asWeight(got)
 			if !ok {
 				return 1, rankBroken
@@ -44,11 +45,11 @@ func (c *compiled) weigh(v *view) (float64, rank) {
 
 // asWeight reads a whole number, as KWOK does: fractions are cut off, texts may
 // be in any base that Go writes. Durations count in nanoseconds.
-func asWeight(v value) (float64, bool) {
-	n := v.number
-	switch v.kind {
-	case valueText:
-		text := strings.TrimSpace(v.text)
+func asWeight(v expr.Value) (float64, bool) {
+	n := v.Number
+	switch v.Kind {
+	case expr.Text:
+		text := strings.TrimSpace(v.Text)
 		if whole, err := strconv.ParseInt(text, 0, 64); err == nil {
 			return float64(whole), true
 		}
@@ -56,9 +57,9 @@ func asWeight(v value) (float64, bool) {
 		if n, err = strconv.ParseFloat(text, 64); err != nil {
 			return 0, false
 		}
-	case valueNumber, valueTruth:
-	case valueSpan:
-		n = float64(v.span)
+	case expr.Number, expr.Bool:
+	case expr.Duration:
+		n = float64(v.Duration)
 	default:
 		return 0, false
 	}
@@ -69,7 +70,7 @@ func asWeight(v value) (float64, bool) {
 }
 
 // weightProblem says why weightFrom could not be read; empty when it could.
-func (c *compiled) weightProblem(v *view) string {
+func (c *compiled) weightProblem(v *expr.View) string {
 	if c.weightFrom == nil {
 		return ""
 	}
@@ -77,8 +78,8 @@ func (c *compiled) weightProblem(v *view) string {
 	if err != nil {
 		return err.Error()
 	}
-	if _, ok := asWeight(got); !ok && got.kind != valueNone {
-		return c.weightFrom.field + ": " + got.describe() + " is no whole number"
+	if _, ok := asWeight(got); !ok && got.Kind != expr.None {
+		return c.weightFrom.field + ": " + got.Describe() + " is no whole number"
 	}
 	return ""
 }

@@ -2,12 +2,12 @@ package stage
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
 
+	"github.com/rehearse-k8s/rehearse/stage/internal/fieldpath"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -38,7 +38,7 @@ func Changes(before, after Object) []Change {
 	if after == nil {
 		return nil
 	}
-	a, b := jsonOf(before), jsonOf(after)
+	a, b := ValuesOf(before), ValuesOf(after)
 	for _, values := range []map[string]any{a, b} {
 		unstructured.RemoveNestedField(values, "metadata", "resourceVersion")
 		unstructured.RemoveNestedField(values, "metadata", "managedFields")
@@ -62,7 +62,7 @@ func changes(path string, before, after any, out *[]Change) {
 		}
 		slices.Sort(keys)
 		for _, k := range keys {
-			changes(joinPath(path, k), a[k], b[k], out)
+			changes(fieldpath.Join(path, k), a[k], b[k], out)
 		}
 		return
 	}
@@ -79,12 +79,12 @@ func changesOfLists(path string, before, after []any, out *[]Change) {
 	index := map[string]any{}
 	var order []string
 	for i, item := range before {
-		index[itemName(item, i)] = item
-		order = append(order, itemName(item, i))
+		index[fieldpath.Item(item, i)] = item
+		order = append(order, fieldpath.Item(item, i))
 	}
 	found := map[string]any{}
 	for i, item := range after {
-		name := itemName(item, i)
+		name := fieldpath.Item(item, i)
 		found[name] = item
 		if _, both := index[name]; !both {
 			order = append(order, name)
@@ -93,27 +93,6 @@ func changesOfLists(path string, before, after []any, out *[]Change) {
 	for _, name := range order {
 		changes(path+"["+name+"]", index[name], found[name], out)
 	}
-}
-
-func itemName(item any, i int) string {
-	m, _ := item.(map[string]any)
-	for _, key := range []string{"type", "name", "ip"} {
-		if name, ok := m[key].(string); ok && name != "" {
-			return name
-		}
-	}
-	return fmt.Sprint(i)
-}
-
-func joinPath(path, key string) string {
-	if strings.ContainsAny(key, "./[]") {
-		key = "[" + key + "]"
-		return path + key
-	}
-	if path == "" {
-		return key
-	}
-	return path + "." + key
 }
 
 // brief is a value in one line.

@@ -22,12 +22,12 @@ type Stage = v1alpha1.Stage
 // Set is a compiled set of stages. It never changes and may be used from any
 // number of goroutines.
 type Set struct {
-	pods, nodes []*compiled
-	other       map[Kind][]*compiled
+	pods, nodes []*Compiled
+	other       map[Kind][]*Compiled
 	warnings    []*Error
 }
 
-func (s *Set) stages(kind Kind) []*compiled {
+func (s *Set) stages(kind Kind) []*Compiled {
 	switch kind {
 	case KindPod:
 		return s.pods
@@ -41,7 +41,7 @@ func (s *Set) stages(kind Kind) []*compiled {
 func (s *Set) Names(kind Kind) []string {
 	var out []string
 	for _, c := range s.stages(kind) {
-		out = append(out, c.name)
+		out = append(out, c.Name)
 	}
 	return out
 }
@@ -66,17 +66,17 @@ func (s *Set) Kinds() []Kind {
 // which matches nothing, or a field that another one makes useless.
 func (s *Set) Warnings() []*Error { return s.warnings }
 
-// compiled is one stage, ready to be asked.
-type compiled struct {
-	name           string
-	kind           Kind
+// Compiled is one stage, ready to be asked.
+type Compiled struct {
+	Name           string
+	Kind           Kind
 	weight         int
-	weightFrom     *expression
+	weightFrom     *Expression
 	needsNodeReady bool
 	timer          bool
-	requirements   []requirement
+	Requirements   []Requirement
 	delay          *delay
-	operations     []operation
+	Operations     []Operation
 	// oneUpdate: all it writes fits one update of a pod or a node.
 	oneUpdate bool
 	file      string
@@ -97,9 +97,9 @@ func Compile(stages []Stage) (*Set, error) {
 // CompileGood is Compile for callers that go on with the stages that are in
 // order: it leaves out each bad one and says why.
 func CompileGood(stages []Stage) (*Set, []*Error) {
-	sources := make([]source, len(stages))
+	sources := make([]Source, len(stages))
 	for i := range stages {
-		sources[i].stage = &stages[i]
+		sources[i].Stage = &stages[i]
 	}
 	return compileAll(sources)
 }
@@ -107,19 +107,19 @@ func CompileGood(stages []Stage) (*Set, []*Error) {
 // With is a new set of all stages of s and of more. Names of s stay taken: one
 // of more that has such a name is left out like any other bad one.
 func (s *Set) With(more []Stage) (*Set, []*Error) {
-	sources := make([]source, len(more))
+	sources := make([]Source, len(more))
 	for i := range more {
-		sources[i].stage = &more[i]
+		sources[i].Stage = &more[i]
 	}
 	return s.and(sources)
 }
 
 // Without is the set less the stages of some names.
 func (s *Set) Without(names ...string) *Set {
-	named := func(c *compiled) bool { return slices.Contains(names, c.name) }
+	named := func(c *Compiled) bool { return slices.Contains(names, c.Name) }
 	set := &Set{
 		pods: slices.DeleteFunc(slices.Clone(s.pods), named), nodes: slices.DeleteFunc(slices.Clone(s.nodes), named),
-		other: map[Kind][]*compiled{}, warnings: s.warnings,
+		other: map[Kind][]*Compiled{}, warnings: s.warnings,
 	}
 	for kind, list := range s.other {
 		if left := slices.DeleteFunc(slices.Clone(list), named); len(left) > 0 {
@@ -129,52 +129,51 @@ func (s *Set) Without(names ...string) *Set {
 	return set
 }
 
-func compileAll(sources []source) (*Set, []*Error) { return (&Set{}).and(sources) }
+func compileAll(sources []Source) (*Set, []*Error) { return (&Set{}).and(sources) }
 
-func (s *Set) and(sources []source) (*Set, []*Error) {
-	set := &Set{pods: slices.Clone(s.pods), nodes: slices.Clone(s.nodes), other: map[Kind][]*compiled{}, warnings: slices.Clone(s.warnings)}
+func (s *Set) and(sources []Source) (*Set, []*Error) {
+	set := &Set{pods: slices.Clone(s.pods), nodes: slices.Clone(s.nodes), other: map[Kind][]*Compiled{}, warnings: slices.Clone(s.warnings)}
 	seen := map[string]bool{}
 	for kind, list := range s.other {
 		set.other[kind] = slices.Clone(list)
 	}
 	for _, kind := range set.Kinds() {
 		for _, c := range set.stages(kind) {
-			seen[c.name] = true
+			seen[c.Name] = true
 		}
 	}
 	expressions := &expr.CELCompiler{}
 	var bad []*Error
 	for i := range sources {
 		src := &sources[i]
-		work := &compiling{source: src, cel: expressions}
-		c, err := work.compile()
-		if err == nil && seen[src.stage.Name] {
+		c, warnings, err := CompileSource(src, expressions)
+		if err == nil && seen[src.Stage.Name] {
 			err = problem("metadata.name", "another stage has this name")
 		}
 		if err != nil {
 			bad = append(bad, src.place(err))
 			continue
 		}
-		seen[src.stage.Name] = true
-		set.warnings = append(set.warnings, work.warnings...)
+		seen[src.Stage.Name] = true
+		set.warnings = append(set.warnings, warnings...)
 		switch {
 		case c == nil:
-		case c.kind == KindPod:
+		case c.Kind == KindPod:
 			set.pods = append(set.pods, c)
-		case c.kind == KindNode:
+		case c.Kind == KindNode:
 			set.nodes = append(set.nodes, c)
 		default:
-			set.other[c.kind] = append(set.other[c.kind], c)
+			set.other[c.Kind] = append(set.other[c.Kind], c)
 		}
 	}
-	for _, list := range append([][]*compiled{set.pods, set.nodes}, mapValues(set.other)...) {
-		slices.SortFunc(list, func(a, b *compiled) int { return strings.Compare(a.name, b.name) })
+	for _, list := range append([][]*Compiled{set.pods, set.nodes}, mapValues(set.other)...) {
+		slices.SortFunc(list, func(a, b *Compiled) int { return strings.Compare(a.Name, b.Name) })
 	}
 	return set, bad
 }
 
-func mapValues(m map[Kind][]*compiled) [][]*compiled {
-	var out [][]*compiled
+func mapValues(m map[Kind][]*Compiled) [][]*Compiled {
+	var out [][]*Compiled
 	for _, list := range m {
 		out = append(out, list)
 	}
@@ -183,7 +182,7 @@ func mapValues(m map[Kind][]*compiled) [][]*compiled {
 
 // compiling is the work on one stage.
 type compiling struct {
-	*source
+	*Source
 	kind     Kind
 	cel      *expr.CELCompiler
 	warnings []*Error
@@ -194,8 +193,8 @@ func (c *compiling) warn(field, text string) {
 }
 
 // compile returns nil for a stage that can never be chosen.
-func (c *compiling) compile() (*compiled, *Error) {
-	s := c.stage
+func (c *compiling) compile() (*Compiled, *Error) {
+	s := c.Stage
 	if s.Name == "" {
 		return nil, problem("metadata.name", "is required")
 	}
@@ -208,8 +207,8 @@ func (c *compiling) compile() (*compiled, *Error) {
 	if s.Spec.Weight < 0 {
 		return nil, problem("spec.weight", "must not be negative")
 	}
-	out := &compiled{
-		name: s.Name, kind: c.kind, weight: s.Spec.Weight, file: c.file,
+	out := &Compiled{
+		Name: s.Name, Kind: c.kind, weight: s.Spec.Weight, file: c.File,
 		needsNodeReady: c.kind == KindPod && s.Annotations[NodeReadyAnnotation] == "true",
 		timer:          s.Annotations[TimerAnnotation] == "true",
 	}
@@ -221,7 +220,7 @@ func (c *compiling) compile() (*compiled, *Error) {
 		return nil, err
 	}
 	if s.Spec.Selector != nil {
-		if out.requirements, err = c.compileSelector(s.Spec.Selector); err != nil {
+		if out.Requirements, err = c.compileSelector(s.Spec.Selector); err != nil {
 			return nil, err
 		}
 	}
@@ -230,15 +229,44 @@ func (c *compiling) compile() (*compiled, *Error) {
 	}
 	// spec.immediateNextStage needs nothing: the engine always chooses the next
 	// stage from the answer to its own write.
-	if out.operations, err = c.compileOperations(); err != nil {
+	if out.Operations, err = c.compileOperations(); err != nil {
 		return nil, err
 	}
-	out.oneUpdate = c.kind.typed() && !slices.ContainsFunc(out.operations, func(o operation) bool { return !o.oneUpdate() })
+	out.oneUpdate = c.kind.typed() && !slices.ContainsFunc(out.Operations, func(o Operation) bool { return !o.oneUpdate() })
 	if s.Spec.Selector == nil {
 		c.warn("spec.selector", "a stage without a selector matches nothing; write {} to match every object")
 		return nil, nil
 	}
 	return out, nil
+}
+
+// CompileSource compiles one stage. It returns nil for a stage that can never be chosen, and what is allowed but
+// surely not meant.
+func CompileSource(src *Source, cel *expr.CELCompiler) (c *Compiled, warnings []*Error, err *Error) {
+	work := &compiling{Source: src, cel: cel}
+	c, err = work.compile()
+	return c, work.warnings, err
+}
+
+// SetOf returns the set of compiled stages of one kind.
+func SetOf(kind Kind, list []*Compiled) *Set {
+	slices.SortFunc(list, func(a, b *Compiled) int { return strings.Compare(a.Name, b.Name) })
+	switch kind {
+	case KindPod:
+		return &Set{pods: list}
+	case KindNode:
+		return &Set{nodes: list}
+	}
+	return &Set{other: map[Kind][]*Compiled{kind: list}}
+}
+
+// Expressions returns the expressions that compute a weight or a delay.
+func (c *Compiled) Expressions() []*Expression {
+	all := []*Expression{c.weightFrom}
+	if c.delay != nil {
+		all = append(all, c.delay.baseFrom, c.delay.jitterFrom)
+	}
+	return slices.DeleteFunc(all, func(x *Expression) bool { return x == nil })
 }
 
 // digestOf tells one spec from another.
@@ -253,7 +281,7 @@ func digestOf(spec *v1alpha1.StageSpec) (uint64, *Error) {
 }
 
 func (c *compiling) resolveKind() *Error {
-	ref := c.stage.Spec.ResourceRef
+	ref := c.Stage.Spec.ResourceRef
 	if ref.Kind == "" {
 		return problem("spec.resourceRef.kind", "is required")
 	}

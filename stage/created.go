@@ -73,7 +73,7 @@ func ObjectFrom(values map[string]any) (Object, error) {
 	if field, why := misfit("", values, example); why != "" {
 		return nil, fmt.Errorf("%s: %s", field, why)
 	}
-	return objectOf(values, kind)
+	return ObjectOf(values, kind)
 }
 
 // StandIn is Facts where there is no cluster: one address for every node and one

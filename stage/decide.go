@@ -167,7 +167,7 @@ type Decision struct {
 	UID             types.UID
 	ResourceVersion string
 
-	chosen *compiled
+	chosen *Compiled
 	seed   uint64
 	played uint64
 	step   int      // operation to begin with
@@ -263,13 +263,13 @@ func (s *Set) Decide(now time.Time, seed uint64, o Object, past Past, scene Scen
 	if past.Resume.Stage != "" && d.resume(stages, &v, past) {
 		return d
 	}
-	var few [8]*compiled
+	var few [8]*Compiled
 	matching := few[:0]
 	for _, c := range stages {
 		if !c.timer && c.matches(&v, scene) {
 			matching = append(matching, c)
 		}
-		d.took(c.name, &v)
+		d.took(c.Name, &v)
 	}
 	d.Reason.Matching = len(matching)
 	switch len(matching) {
@@ -281,7 +281,7 @@ func (s *Set) Decide(now time.Time, seed uint64, o Object, past Past, scene Scen
 	}
 	for _, c := range stages {
 		if !c.timer || !c.matches(&v, scene) {
-			d.took(c.name, &v)
+			d.took(c.Name, &v)
 			continue
 		}
 		t := Decision{UID: uid, ResourceVersion: version, Reason: Reason{Matching: len(matching) + 1}, seed: seed, played: past.Played, idle: d.idle}
@@ -291,18 +291,18 @@ func (s *Set) Decide(now time.Time, seed uint64, o Object, past Past, scene Scen
 			t.LeftOut, t.Overran = d.LeftOut, append(d.Overran, t.Overran...)
 			d = t
 		case t.Reason.Code == Held:
-			d.LeftOut = append(d.LeftOut, LeftOut{Stage: c.name, Code: Held, Problem: t.Problem})
+			d.LeftOut = append(d.LeftOut, LeftOut{Stage: c.Name, Code: Held, Problem: t.Problem})
 		}
 	}
 	return d
 }
 
 // draw chooses among several stages that match. matching is the caller's own.
-func (d *Decision) draw(matching []*compiled, v *expr.View, now time.Time, past Past) {
+func (d *Decision) draw(matching []*Compiled, v *expr.View, now time.Time, past Past) {
 	eligible := matching[:0]
 	for _, c := range matching {
 		l, out := c.leftOut(v, now, past, d.ResourceVersion)
-		d.took(c.name, v)
+		d.took(c.Name, v)
 		if out {
 			d.leave(l)
 			continue
@@ -314,11 +314,11 @@ func (d *Decision) draw(matching []*compiled, v *expr.View, now time.Time, past 
 		best := eligible[i]
 		d.choose(best, v, now, past, DrawnStage)
 		// What was chosen for this version before has been looked at.
-		if known := past.IdleAt == d.ResourceVersion && past.Stage == best.name; known || !d.changesNothing(v) {
+		if known := past.IdleAt == d.ResourceVersion && past.Stage == best.Name; known || !d.changesNothing(v) {
 			return
 		}
 		*d = Decision{UID: d.UID, ResourceVersion: d.ResourceVersion, Reason: Reason{Matching: d.Reason.Matching}, LeftOut: d.LeftOut, Overran: d.Overran, seed: d.seed, played: d.played, idle: d.idle}
-		d.leave(LeftOut{Stage: best.name, Code: NothingToDo})
+		d.leave(LeftOut{Stage: best.Name, Code: NothingToDo})
 		eligible = slices.Delete(eligible, i, i+1)
 	}
 	// Nothing may be drawn: the decision names one of those left out, one with a
@@ -339,22 +339,22 @@ func (d *Decision) leave(l LeftOut) {
 
 // leftOut tells of a stage that matches whether it may not be drawn, as far as
 // that is known without playing it.
-func (c *compiled) leftOut(v *expr.View, now time.Time, past Past, version string) (LeftOut, bool) {
-	if past.idle(c.name, version) {
-		return LeftOut{Stage: c.name, Code: NothingToDo}, true
+func (c *Compiled) leftOut(v *expr.View, now time.Time, past Past, version string) (LeftOut, bool) {
+	if past.idle(c.Name, version) {
+		return LeftOut{Stage: c.Name, Code: NothingToDo}, true
 	}
 	if !c.delay.mayHold() {
 		return LeftOut{}, false
 	}
 	since := now
-	if past.Stage == c.name {
+	if past.Stage == c.Name {
 		since = past.Since
 	}
 	at := *v
 	at.Now = since
-	_, _, held, trouble := c.delay.bounds(&at, since, c.name)
+	_, _, held, trouble := c.delay.bounds(&at, since, c.Name)
 	v.Exceeded = at.Exceeded
-	return LeftOut{Stage: c.name, Code: Held, Problem: trouble}, held
+	return LeftOut{Stage: c.Name, Code: Held, Problem: trouble}, held
 }
 
 // changesNothing plays the chosen stage at its due time and reports that it would
@@ -394,22 +394,22 @@ func (a askedFacts) Version() string                            { *a.asked = tru
 func (a askedFacts) StartTime() time.Time                       { *a.asked = true; return time.Time{} }
 
 // choose makes a stage the chosen one, unless it has nothing to do or is held.
-func (d *Decision) choose(c *compiled, v *expr.View, now time.Time, past Past, code Code) {
-	d.Stage = c.name
-	d.Reason.Repeats = past.Last == c.name
-	if past.idle(c.name, d.ResourceVersion) {
+func (d *Decision) choose(c *Compiled, v *expr.View, now time.Time, past Past, code Code) {
+	d.Stage = c.Name
+	d.Reason.Repeats = past.Last == c.Name
+	if past.idle(c.Name, d.ResourceVersion) {
 		d.Reason.Code = NothingToDo
 		return
 	}
 	d.Reason.Code = code
 	d.Since = now
-	if past.Stage == c.name {
+	if past.Stage == c.Name {
 		d.Since = past.Since
 	}
 	v.Now = d.Since
-	wait, held, trouble := c.delay.after(v, d.Since, c.name)
+	wait, held, trouble := c.delay.after(v, d.Since, c.Name)
 	v.Now = now
-	d.took(c.name, v)
+	d.took(c.Name, v)
 	d.Problem = trouble
 	if held {
 		d.Reason.Code = Held
@@ -433,13 +433,13 @@ func (d *Decision) dueAfter(wait time.Duration, past Past) (due time.Time, slowe
 }
 
 // race returns the place of the stage that wins.
-func (d *Decision) race(of []*compiled, v *expr.View) (won int) {
+func (d *Decision) race(of []*Compiled, v *expr.View) (won int) {
 	var bestScore float64
 	var bestRank rank
 	for i, c := range of {
 		weight, rank := c.weigh(v)
-		d.took(c.name, v)
-		at := score(expr.Draw(v.Seed, v.UID, c.name, v.Played, expr.ForChoice), weight)
+		d.took(c.Name, v)
+		at := score(expr.Draw(v.Seed, v.UID, c.Name, v.Played, expr.ForChoice), weight)
 		if i == 0 || rank < bestRank || rank == bestRank && at < bestScore {
 			won, bestScore, bestRank = i, at, rank
 		}
@@ -447,12 +447,12 @@ func (d *Decision) race(of []*compiled, v *expr.View) (won int) {
 	return won
 }
 
-func (c *compiled) matches(v *expr.View, scene Scene) bool {
+func (c *Compiled) matches(v *expr.View, scene Scene) bool {
 	if c.needsNodeReady && !scene.NodeReady {
 		return false
 	}
-	for i := range c.requirements {
-		if !c.requirements[i].holds(v, c.name) {
+	for i := range c.Requirements {
+		if !c.Requirements[i].Holds(v, c.Name) {
 			return false
 		}
 	}

@@ -11,10 +11,10 @@ import (
 type delay struct {
 	base       time.Duration
 	hasBase    bool
-	baseFrom   *expression
+	baseFrom   *Expression
 	jitter     time.Duration
 	hasJitter  bool
-	jitterFrom *expression
+	jitterFrom *Expression
 }
 
 func (c *compiling) compileDelay(d *v1alpha1.StageDelay) (*delay, *Error) {
@@ -120,7 +120,7 @@ const (
 
 // duration reads a time, from since on, or a duration. err says what is there and
 // neither.
-func (x *expression) duration(v *expr.View, since time.Time, stage string) (d time.Duration, f found, err string) {
+func (x *Expression) duration(v *expr.View, since time.Time, stage string) (d time.Duration, f found, err string) {
 	got, failed := x.read(v, stage)
 	if failed != nil {
 		return 0, notSaid, failed.Error()
@@ -149,7 +149,7 @@ func (x *expression) duration(v *expr.View, since time.Time, stage string) (d ti
 			return d, given, ""
 		}
 	}
-	return 0, notSaid, x.field + ": " + got.Describe() + " is neither an RFC 3339 time nor a duration such as 5s"
+	return 0, notSaid, x.Field + ": " + got.Describe() + " is neither an RFC 3339 time nor a duration such as 5s"
 }
 
 // looksLikeTime keeps durations, which come far more often, from being parsed as

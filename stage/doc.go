@@ -15,7 +15,8 @@
 // others as unstructured objects. A field that has no effect next to another one is a warning of the Set, anything
 // malformed an *Error with file, line, stage and field; CompileGood and LoadGood continue with the other stages.
 //
-// Sub-packages: expr evaluates jq and CEL, render renders templates, kubelet computes the status of simulated pods.
+// Sub-packages: expr evaluates jq and CEL, render renders templates, kubelet computes the status of simulated
+// pods, lint checks files of stages.
 //
 // Floor: F1, pure. Imports its sub-packages, api/kwok, k8s.io/api and apimachinery.
 package stage

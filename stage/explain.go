@@ -25,36 +25,36 @@ func (s *Set) Explain(o Object, scene Scene) []Explanation {
 	v := expr.View{Object: o, Now: time.Unix(0, 0), UID: o.GetUID()}
 	var out []Explanation
 	for _, c := range s.stages(KindOf(o)) {
-		e := Explanation{Stage: c.name, Matches: true}
+		e := Explanation{Stage: c.Name, Matches: true}
 		if c.needsNodeReady && !scene.NodeReady {
 			e.Matches, e.Because = false, "the pod's node is not Ready"
 		}
-		for i := 0; e.Matches && i < len(c.requirements); i++ {
-			if r := &c.requirements[i]; !r.holds(&v, c.name) {
-				e.Matches, e.Because, e.Problem = false, r.text, r.problem(&v, c.name)
-				e.Got = r.got(&v)
+		for i := 0; e.Matches && i < len(c.Requirements); i++ {
+			if r := &c.Requirements[i]; !r.Holds(&v, c.Name) {
+				e.Matches, e.Because, e.Problem = false, r.Text, r.problem(&v, c.Name)
+				e.Got = r.Got(&v)
 			}
 		}
 		if e.Matches {
 			e.Problem = c.weightProblem(&v)
 		}
 		if e.Matches && e.Problem == "" {
-			_, _, e.Problem = c.delay.after(&v, v.Now, c.name)
+			_, _, e.Problem = c.delay.after(&v, v.Now, c.Name)
 		}
 		out = append(out, e)
 	}
 	return out
 }
 
-// got is what the object has where a requirement looks, in one line.
-func (r *requirement) got(v *expr.View) string {
+// Got is what the object has where a requirement looks, in one line.
+func (r *Requirement) Got(v *expr.View) string {
 	switch {
-	case r.cel != nil:
+	case r.CEL != nil:
 		return ""
-	case !r.query.HasProgram():
-		return r.query.First(v).Describe()
+	case !r.Query.HasProgram():
+		return r.Query.First(v).Describe()
 	}
-	all, err := r.query.Results(v)
+	all, err := r.Query.Results(v)
 	if err != nil || len(all) == 0 {
 		return "nothing"
 	}

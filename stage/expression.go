@@ -7,15 +7,15 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage/expr"
 )
 
-// expression reads one value from an object, by jq or by CEL.
-type expression struct {
-	field string // where it stands in the stage
-	jq    *expr.Query
+// Expression reads one value from an object, by jq or by CEL.
+type Expression struct {
+	Field string // where it stands in the stage
+	JQ    *expr.Query
 	cel   *expr.CEL
 }
 
 // compileFrom compiles weightFrom, durationFrom and jitterDurationFrom.
-func (c *compiling) compileFrom(field string, from *v1alpha1.ExpressionFrom) (*expression, *Error) {
+func (c *compiling) compileFrom(field string, from *v1alpha1.ExpressionFrom) (*Expression, *Error) {
 	if from == nil {
 		return nil, nil
 	}
@@ -38,7 +38,7 @@ func (c *compiling) compileFrom(field string, from *v1alpha1.ExpressionFrom) (*e
 		if err != nil {
 			return nil, problem(field, err.Error())
 		}
-		return &expression{field: field, cel: program}, nil
+		return &Expression{Field: field, cel: program}, nil
 	case jq != "":
 		if from.CEL != nil {
 			c.warn(field+".cel", "is not used where there is expressionFrom; remove one of the two")
@@ -54,31 +54,31 @@ func (c *compiling) compileFrom(field string, from *v1alpha1.ExpressionFrom) (*e
 	if err != nil {
 		return nil, problem(field, err.Error())
 	}
-	return &expression{field: field, jq: q}, nil
+	return &Expression{Field: field, JQ: q}, nil
 }
 
 // first evaluates the expression. The error of a jq program is no result; that
 // of a CEL expression is told.
-func (x *expression) first(v *expr.View, stage string) (expr.Value, error) {
-	if x.jq != nil {
-		return x.jq.First(v), nil
+func (x *Expression) first(v *expr.View, stage string) (expr.Value, error) {
+	if x.JQ != nil {
+		return x.JQ.First(v), nil
 	}
 	return x.read(v, stage)
 }
 
 // read is first for whom no result would be a wrong one: it tells of the error of a jq program
 // too, unless that is about something absent.
-func (x *expression) read(v *expr.View, stage string) (expr.Value, error) {
-	if x.jq != nil {
-		got, err := x.jq.Read(v)
+func (x *Expression) read(v *expr.View, stage string) (expr.Value, error) {
+	if x.JQ != nil {
+		got, err := x.JQ.Read(v)
 		if err != nil {
-			err = fmt.Errorf("%s: %w", x.field, err)
+			err = fmt.Errorf("%s: %w", x.Field, err)
 		}
 		return got, err
 	}
 	got, err := x.cel.First(v, stage)
 	if err != nil {
-		return expr.Value{}, fmt.Errorf("%s: %w", x.field, err)
+		return expr.Value{}, fmt.Errorf("%s: %w", x.Field, err)
 	}
 	return got, nil
 }

@@ -48,7 +48,7 @@ func TestCEL(t *testing.T) {
 			t.Errorf("%s: %v", expression, err)
 			continue
 		}
-		if got := r.holds(&expr.View{Object: p, Now: stagetest.Start}, "s"); got != want {
+		if got := r.Holds(&expr.View{Object: p, Now: stagetest.Start}, "s"); got != want {
 			t.Errorf("%s: %v, want %v; %s", expression, got, want, r.problem(&expr.View{Object: p, Now: stagetest.Start}, "s"))
 		}
 	}
@@ -63,7 +63,7 @@ func TestCEL(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := r.holds(&expr.View{Object: w, Now: stagetest.Start}, "s"); got != want {
+		if got := r.Holds(&expr.View{Object: w, Now: stagetest.Start}, "s"); got != want {
 			t.Errorf("%s: %v, want %v", expression, got, want)
 		}
 	}
@@ -225,7 +225,7 @@ func TestEndlessPrograms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.holds(&expr.View{Object: stagetest.NewPod()}, "s") || !strings.Contains(r.problem(&expr.View{Object: stagetest.NewPod()}, "s"), "cost limit") {
+	if r.Holds(&expr.View{Object: stagetest.NewPod()}, "s") || !strings.Contains(r.problem(&expr.View{Object: stagetest.NewPod()}, "s"), "cost limit") {
 		t.Error("a million turns are not too many")
 	}
 }

@@ -34,7 +34,7 @@ func (s *Set) Foresee(now time.Time, o Object, d Decision, facts Facts) (Outcome
 		Now: now, Facts: facts, Object: o,
 		Chance: render.Chance{Seed: d.seed, UID: d.UID, Stage: d.Stage, Played: d.played},
 	}
-	w := &working{object: o, kind: d.chosen.kind, values: jsonOf(o)}
+	w := &working{object: o, kind: d.chosen.Kind, values: ValuesOf(o)}
 	e, step, err := playOn(w, &d, m)
 	if err != nil {
 		return out, d.failed(step, err)
@@ -52,8 +52,8 @@ func (s *Set) Foresee(now time.Time, o Object, d Decision, facts Facts) (Outcome
 		} else if !update.Delete {
 			out.Requests = nil
 		}
-	} else if after, err = objectOf(w.values, d.chosen.kind); err != nil {
-		return out, d.failed(max(len(d.chosen.operations)-1, 0), err)
+	} else if after, err = ObjectOf(w.values, d.chosen.Kind); err != nil {
+		return out, d.failed(max(len(d.chosen.Operations)-1, 0), err)
 	}
 	if !out.Writes() {
 		return out, nil
@@ -62,8 +62,8 @@ func (s *Set) Foresee(now time.Time, o Object, d Decision, facts Facts) (Outcome
 	return out, nil
 }
 
-// objectOf is the object that JSON values are.
-func objectOf(values map[string]any, kind Kind) (Object, error) {
+// ObjectOf is the object that JSON values are.
+func ObjectOf(values map[string]any, kind Kind) (Object, error) {
 	var typed Object
 	switch kind {
 	case KindPod:

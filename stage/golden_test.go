@@ -96,7 +96,7 @@ func request(t *testing.T, out *bytes.Buffer, o Object, r *Request) Object {
 	if !r.Own {
 		return o
 	}
-	values, err := patched(jsonOf(o), r.Type, r.Body, KindOf(o))
+	values, err := patched(ValuesOf(o), r.Type, r.Body, KindOf(o))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,9 +38,9 @@ func TestBuiltinPodStagesCallKubelet(t *testing.T) {
 	for _, name := range []string{"pod-fast", "pod-general", "pod-chaos"} {
 		set := mustBuiltin(t, name)
 		for _, c := range set.pods {
-			for _, op := range c.operations {
+			for _, op := range c.Operations {
 				if op.patch != nil && op.patch.step == nil {
-					t.Errorf("%s: %s is rendered", name, c.name)
+					t.Errorf("%s: %s is rendered", name, c.Name)
 				}
 			}
 		}

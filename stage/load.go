@@ -38,7 +38,7 @@ func Load(file string, data []byte) ([]Stage, error) {
 // that are, compiled and as they were written, and says of each other one why
 // it is left out. The set's own errors know their file and line.
 func LoadGood(files ...File) (*Set, []Stage, []*Error) {
-	var sources []source
+	var sources []Source
 	var bad []*Error
 	for _, f := range files {
 		found, wrong := decode(f.Name, f.Data)
@@ -54,8 +54,8 @@ func LoadGood(files ...File) (*Set, []Stage, []*Error) {
 		refused[e.of] = true
 	}
 	for i := range sources {
-		if !refused[sources[i].stage] {
-			stages = append(stages, *sources[i].stage)
+		if !refused[sources[i].Stage] {
+			stages = append(stages, *sources[i].Stage)
 		}
 	}
 	return set, stages, append(bad, wrong...)
@@ -64,12 +64,12 @@ func LoadGood(files ...File) (*Set, []Stage, []*Error) {
 // mostBytes bounds a document: the API takes no larger object either.
 const mostBytes = 3 << 20
 
-func decode(file string, data []byte) ([]source, []*Error) {
-	var out []source
+func decode(file string, data []byte) ([]Source, []*Error) {
+	var out []Source
 	var bad []*Error
-	for n, whole := range documents(data) {
-		for i, d := range whole.items() {
-			src, err := decodeOne(file, d)
+	for n, whole := range Documents(data) {
+		for i, d := range whole.Items() {
+			src, err := DecodeOne(file, d)
 			if err != nil {
 				err.File = file
 				switch {
@@ -92,16 +92,16 @@ func decode(file string, data []byte) ([]source, []*Error) {
 
 const noStage = "this is no object: a stage is a mapping of apiVersion, kind, metadata and spec"
 
-// decodeOne decodes one document; a document of comments only gives nil.
-func decodeOne(file string, d document) (*source, *Error) {
+// DecodeOne decodes one document; a document of comments only gives nil.
+func DecodeOne(file string, d Document) (*Source, *Error) {
 	if len(d.text) > mostBytes {
-		return nil, &Error{Line: d.line(), Problem: fmt.Sprintf("is over %d bytes", mostBytes)}
+		return nil, d.tooLarge()
 	}
 	asJSON, err := yaml.YAMLToJSONStrict(d.text)
 	if err != nil {
 		failed := yamlError(err, d.first)
 		if d.item != nil {
-			failed.Line = d.line() // the parser counts from the item's own beginning
+			failed.Line = d.Line() // the parser counts from the item's own beginning
 		}
 		return nil, failed
 	}
@@ -114,14 +114,14 @@ func decodeOne(file string, d document) (*source, *Error) {
 			Name string `json:"name"`
 		} `json:"metadata"`
 	}
-	src := d.source(file)
+	src := d.Source(file)
 	if !bytes.HasPrefix(asJSON, []byte("{")) {
 		return nil, src.place(&Error{Problem: noStage})
 	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(asJSON, &head); err != nil {
 		return nil, src.place(decodeError(err))
 	}
-	src.stage.Name = head.Metadata.Name
+	src.Stage.Name = head.Metadata.Name
 	if want := v1alpha1.GroupVersion.String(); head.Kind != v1alpha1.StageKind || head.APIVersion != want {
 		return nil, src.place(problem("kind", fmt.Sprintf("this is kind %q of apiVersion %q; only kind Stage of apiVersion %s is read", head.Kind, head.APIVersion, want)))
 	}
@@ -133,7 +133,7 @@ func decodeOne(file string, d document) (*source, *Error) {
 	if err != nil {
 		return nil, src.place(decodeError(err))
 	}
-	src.stage = stage
+	src.Stage = stage
 	return src, nil
 }
 

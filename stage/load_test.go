@@ -103,11 +103,11 @@ func TestEveryFieldDecodes(t *testing.T) {
 	if bad != nil {
 		t.Fatal(bad)
 	}
-	if len(stages) != 2 || stages[0].stage.Spec.Steps[0].Apply.Impersonation.Username != "me" {
+	if len(stages) != 2 || stages[0].Stage.Spec.Steps[0].Apply.Impersonation.Username != "me" {
 		t.Errorf("got %+v", stages)
 	}
-	copied := stages[0].stage.DeepCopyObject().(*v1alpha1.Stage)
-	if diff := cmp.Diff(stages[0].stage, copied); diff != "" {
+	copied := stages[0].Stage.DeepCopyObject().(*v1alpha1.Stage)
+	if diff := cmp.Diff(stages[0].Stage, copied); diff != "" {
 		t.Errorf("the copy differs: %s", diff)
 	}
 }
@@ -127,18 +127,18 @@ func TestBuiltin(t *testing.T) {
 	for _, set := range builtinSets(t) {
 		for _, kind := range set.Kinds() {
 			for _, c := range set.stages(kind) {
-				for _, r := range c.requirements {
-					if r.query.Interpreted() {
-						t.Errorf("%s: %s runs as jq", c.name, r.text)
+				for _, r := range c.Requirements {
+					if r.Query.Interpreted() {
+						t.Errorf("%s: %s runs as jq", c.Name, r.Text)
 					}
 				}
-				from := []*expression{c.weightFrom}
+				from := []*Expression{c.weightFrom}
 				if c.delay != nil {
 					from = append(from, c.delay.baseFrom, c.delay.jitterFrom)
 				}
 				for _, x := range from {
-					if x != nil && x.jq.Interpreted() {
-						t.Errorf("%s: %s runs as jq", c.name, x.field)
+					if x != nil && x.JQ.Interpreted() {
+						t.Errorf("%s: %s runs as jq", c.Name, x.Field)
 					}
 				}
 			}

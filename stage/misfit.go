@@ -2,6 +2,7 @@ package stage
 
 import (
 	"encoding/json"
+	"github.com/rehearse-k8s/rehearse/stage/internal/fieldpath"
 	"github.com/rehearse-k8s/rehearse/stage/internal/limit"
 	"maps"
 	"reflect"
@@ -37,7 +38,7 @@ func misfit(path string, value any, t reflect.Type) (at, why string) {
 		}
 		for _, key := range slices.Sorted(maps.Keys(fields)) {
 			if f, ok := fieldNamed(t, key); ok {
-				if at, why = misfit(joinPath(path, key), fields[key], f); why != "" {
+				if at, why = misfit(fieldpath.Join(path, key), fields[key], f); why != "" {
 					return at, why
 				}
 			}
@@ -48,7 +49,7 @@ func misfit(path string, value any, t reflect.Type) (at, why string) {
 			return path, wanted("object", value)
 		}
 		for _, key := range slices.Sorted(maps.Keys(items)) {
-			if at, why = misfit(joinPath(path, key), items[key], t.Elem()); why != "" {
+			if at, why = misfit(fieldpath.Join(path, key), items[key], t.Elem()); why != "" {
 				return at, why
 			}
 		}

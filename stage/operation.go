@@ -10,21 +10,32 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// operation is one thing a stage does. Exactly one of the pointers or delete is
+// Operation is one thing a stage does. Exactly one of the pointers or delete is
 // set.
-type operation struct {
-	field      string // where it stands, for errors
+type Operation struct {
+	Field      string // where it stands, for errors
 	line       int
-	event      *v1alpha1.StageEvent
-	finalizers *v1alpha1.StageFinalizers
-	delete     bool
+	Event      *v1alpha1.StageEvent
+	Finalizers *v1alpha1.StageFinalizers
+	Delete     bool
 	patch      *patch
 	apply      *applying
 }
 
+// TemplateField returns the field of the operation's template, "" for an operation without one.
+func (o *Operation) TemplateField() string {
+	switch {
+	case o.patch != nil:
+		return o.patch.field
+	case o.apply != nil:
+		return o.apply.field
+	}
+	return ""
+}
+
 // oneUpdate reports whether the operation fits the one update of a pod or a node
 // that carries status and finalizers.
-func (o *operation) oneUpdate() bool {
+func (o *Operation) oneUpdate() bool {
 	p := o.patch
 	return o.apply == nil && (p == nil || p.subresource == "status" && p.root == "status" && p.as == "" && p.kind != types.JSONPatchType)
 }
@@ -33,9 +44,9 @@ func (o *operation) oneUpdate() bool {
 // event, finalizers, delete, patch, apply; within next event, finalizers,
 // patches (or the status template), delete. Next counts only where there are no
 // steps. The stage itself is left as it is.
-func (c *compiling) compileOperations() ([]operation, *Error) {
-	s := &c.stage.Spec
-	var out []operation
+func (c *compiling) compileOperations() ([]Operation, *Error) {
+	s := &c.Stage.Spec
+	var out []Operation
 	var err *Error
 	switch {
 	case len(s.Steps) > 0:
@@ -57,32 +68,32 @@ func (c *compiling) compileOperations() ([]operation, *Error) {
 		}
 	}
 	for i := range out {
-		out[i].line = c.line(out[i].field)
+		out[i].line = c.line(out[i].Field)
 	}
 	return out, nil
 }
 
-func (c *compiling) compileStep(field string, s *v1alpha1.StageStep) ([]operation, *Error) {
+func (c *compiling) compileStep(field string, s *v1alpha1.StageStep) ([]Operation, *Error) {
 	out, err := compileEventAndFinalizers(field, s.Event, s.Finalizers)
 	if err != nil {
 		return nil, err
 	}
 	if s.Delete {
-		out = append(out, operation{field: field + ".delete", delete: true})
+		out = append(out, Operation{Field: field + ".delete", Delete: true})
 	}
 	if s.Patch != nil {
 		p, err := c.compilePatch(field+".patch", s.Patch)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, operation{field: field + ".patch", patch: p})
+		out = append(out, Operation{Field: field + ".patch", patch: p})
 	}
 	if s.Apply != nil {
 		a, err := c.compileApply(field+".apply", s.Apply)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, operation{field: field + ".apply", apply: a})
+		out = append(out, Operation{Field: field + ".apply", apply: a})
 	}
 	if len(out) == 0 {
 		return nil, problem(field, "is empty: it needs an event, finalizers, delete, patch or apply")
@@ -90,7 +101,7 @@ func (c *compiling) compileStep(field string, s *v1alpha1.StageStep) ([]operatio
 	return out, nil
 }
 
-func (c *compiling) compileNext(n *v1alpha1.StageNext) ([]operation, *Error) {
+func (c *compiling) compileNext(n *v1alpha1.StageNext) ([]Operation, *Error) {
 	out, err := compileEventAndFinalizers("spec.next", n.Event, n.Finalizers)
 	if err != nil {
 		return nil, err
@@ -114,7 +125,7 @@ func (c *compiling) compileNext(n *v1alpha1.StageNext) ([]operation, *Error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, operation{field: field, patch: p})
+		out = append(out, Operation{Field: field, patch: p})
 	}
 	for i := range n.Patches {
 		field := fmt.Sprintf("spec.next.patches[%d]", i)
@@ -122,21 +133,21 @@ func (c *compiling) compileNext(n *v1alpha1.StageNext) ([]operation, *Error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, operation{field: field, patch: p})
+		out = append(out, Operation{Field: field, patch: p})
 	}
 	if n.Delete {
-		out = append(out, operation{field: "spec.next.delete", delete: true})
+		out = append(out, Operation{Field: "spec.next.delete", Delete: true})
 	}
 	return out, nil
 }
 
-func compileEventAndFinalizers(field string, e *v1alpha1.StageEvent, f *v1alpha1.StageFinalizers) ([]operation, *Error) {
-	var out []operation
+func compileEventAndFinalizers(field string, e *v1alpha1.StageEvent, f *v1alpha1.StageFinalizers) ([]Operation, *Error) {
+	var out []Operation
 	if e != nil {
 		if e.Type != "" && e.Type != "Normal" && e.Type != "Warning" {
 			return nil, problem(field+".event.type", fmt.Sprintf("%q is not Normal or Warning", e.Type))
 		}
-		out = append(out, operation{field: field + ".event", event: e})
+		out = append(out, Operation{Field: field + ".event", Event: e})
 	}
 	if f != nil {
 		for i, item := range f.Add {
@@ -149,7 +160,7 @@ func compileEventAndFinalizers(field string, e *v1alpha1.StageEvent, f *v1alpha1
 				return nil, problem(fmt.Sprintf("%s.finalizers.remove[%d].value", field, i), "is required")
 			}
 		}
-		out = append(out, operation{field: field + ".finalizers", finalizers: f})
+		out = append(out, Operation{Field: field + ".finalizers", Finalizers: f})
 	}
 	return out, nil
 }

@@ -47,7 +47,7 @@ func (s *Set) Options(now time.Time, seed uint64, o Object, past Past, scene Sce
 		if !matches {
 			continue
 		}
-		option := Option{Stage: c.name, Timer: c.timer, decision: Decision{UID: uid, ResourceVersion: version, seed: seed, played: past.Played}}
+		option := Option{Stage: c.Name, Timer: c.timer, decision: Decision{UID: uid, ResourceVersion: version, seed: seed, played: past.Played}}
 		option.delayed(c, &v, now, past)
 		if c.timer {
 			timers = append(timers, option)
@@ -83,7 +83,7 @@ func (s *Set) Options(now time.Time, seed uint64, o Object, past Past, scene Sce
 }
 
 // delayed fills in when the stage is due.
-func (o *Option) delayed(c *compiled, v *expr.View, now time.Time, past Past) {
+func (o *Option) delayed(c *Compiled, v *expr.View, now time.Time, past Past) {
 	code := DrawnStage
 	if c.timer {
 		code = TimerStage
@@ -94,7 +94,7 @@ func (o *Option) delayed(c *compiled, v *expr.View, now time.Time, past Past) {
 	if since.Now = now; !d.Since.IsZero() {
 		since.Now = d.Since
 	}
-	least, most, held, trouble := c.delay.bounds(&since, since.Now, c.name)
+	least, most, held, trouble := c.delay.bounds(&since, since.Now, c.Name)
 	o.Least, o.Most, o.Held, o.Problem = max(least, 0), max(most, 0), held, trouble
 	if d.Chosen() {
 		o.earliest, d.Slowed = d.dueAfter(o.Least, past)

@@ -67,8 +67,8 @@ func (p *Player) Play(s *Set, now time.Time, o Object, d Decision, facts Facts) 
 
 // failed says which operation could not be played.
 func (d *Decision) failed(step int, err error) *Error {
-	op := &d.chosen.operations[step]
-	field := op.field
+	op := &d.chosen.Operations[step]
+	field := op.Field
 	switch {
 	case op.patch != nil:
 		field = op.patch.field
@@ -82,19 +82,19 @@ func (d *Decision) failed(step int, err error) *Error {
 func playUpdate(d *Decision, o Object, m render.Moment) (e Effects, step int, err error) {
 	e = Effects{Stage: d.Stage, UID: d.UID, ResourceVersion: d.ResourceVersion}
 	work := shallow(o)
-	for i := d.step; i < len(d.chosen.operations); i++ {
-		op := &d.chosen.operations[i]
+	for i := d.step; i < len(d.chosen.Operations); i++ {
+		op := &d.chosen.Operations[i]
 		switch {
-		case op.event != nil:
-			e.Events = append(e.Events, Event{Type: op.event.Type, Reason: op.event.Reason, Message: op.event.Message, Step: i})
+		case op.Event != nil:
+			e.Events = append(e.Events, Event{Type: op.Event.Type, Reason: op.Event.Reason, Message: op.Event.Message, Step: i})
 		case e.Delete: // after a delete only events are left
-		case op.delete:
+		case op.Delete:
 			e.Delete, e.DeleteStep = true, i
-		case op.finalizers != nil:
-			work.SetFinalizers(changedFinalizers(work.GetFinalizers(), op.finalizers))
+		case op.Finalizers != nil:
+			work.SetFinalizers(changedFinalizers(work.GetFinalizers(), op.Finalizers))
 		case op.patch != nil:
 			m.Step = i
-			if err := op.patch.applyToStatus(work, d.chosen.kind, m); err != nil {
+			if err := op.patch.applyToStatus(work, d.chosen.Kind, m); err != nil {
 				return Effects{}, i, err
 			}
 		}

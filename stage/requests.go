@@ -18,22 +18,22 @@ import (
 // on a copy of the object too, so that those after it see its result and one
 // that changes nothing is left out.
 func playRequests(d *Decision, o Object, m render.Moment) (e Effects, step int, err error) {
-	return playOn(&working{object: o, kind: d.chosen.kind, values: jsonOf(o)}, d, m)
+	return playOn(&working{object: o, kind: d.chosen.Kind, values: ValuesOf(o)}, d, m)
 }
 
 func playOn(w *working, d *Decision, m render.Moment) (e Effects, step int, err error) {
 	e = Effects{Stage: d.Stage, UID: d.UID, ResourceVersion: d.ResourceVersion}
-	for i := d.step; i < len(d.chosen.operations); i++ {
-		op := &d.chosen.operations[i]
+	for i := d.step; i < len(d.chosen.Operations); i++ {
+		op := &d.chosen.Operations[i]
 		m.Step = i
 		var r *Request
 		switch {
-		case op.event != nil:
-			e.Events = append(e.Events, Event{Type: op.event.Type, Reason: op.event.Reason, Message: op.event.Message, Step: i})
+		case op.Event != nil:
+			e.Events = append(e.Events, Event{Type: op.Event.Type, Reason: op.Event.Reason, Message: op.Event.Message, Step: i})
 		case e.Delete: // after a delete only events are left
-		case op.delete:
+		case op.Delete:
 			e.Delete, e.DeleteStep = true, i
-		case op.finalizers != nil:
+		case op.Finalizers != nil:
 			r = w.changeFinalizers(op)
 		case op.patch != nil:
 			r, err = w.patch(op.patch, m)
@@ -58,8 +58,8 @@ type working struct {
 	values map[string]any
 }
 
-// jsonOf is an object as JSON values with whole numbers kept, shared with nobody.
-func jsonOf(o Object) map[string]any {
+// ValuesOf is an object as JSON values with whole numbers kept, shared with nobody.
+func ValuesOf(o Object) map[string]any {
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		return runtime.DeepCopyJSON(u.Object)
 	}
@@ -80,14 +80,14 @@ func (w *working) request(kind types.PatchType, body any) *Request {
 
 // changeFinalizers writes the whole list: the resourceVersion it is bound to
 // makes that safe.
-func (w *working) changeFinalizers(op *operation) *Request {
+func (w *working) changeFinalizers(op *Operation) *Request {
 	metadata, _ := w.values["metadata"].(map[string]any)
 	if metadata == nil {
 		metadata = map[string]any{}
 		w.values["metadata"] = metadata
 	}
 	before, _, _ := unstructured.NestedStringSlice(w.values, "metadata", "finalizers")
-	after := changedFinalizers(before, op.finalizers)
+	after := changedFinalizers(before, op.Finalizers)
 	if slices.Equal(before, after) {
 		return nil
 	}

@@ -36,10 +36,10 @@ func (d *Decision) Stopped(step int, on, after Object) Resume {
 // still be begun: its selector is asked about the newest object without what the stage wrote
 // itself. So a stage goes on although its first half has made its selector fail, and
 // does not go on when somebody else has moved the object on or has asked to delete it.
-func (d *Decision) resume(stages []*compiled, v *expr.View, past Past) bool {
+func (d *Decision) resume(stages []*Compiled, v *expr.View, past Past) bool {
 	r := &past.Resume
 	for _, c := range stages {
-		if c.name != r.Stage || r.Step >= len(c.operations) || r.digest != 0 && r.digest != c.digest {
+		if c.Name != r.Stage || r.Step >= len(c.Operations) || r.digest != 0 && r.digest != c.digest {
 			continue
 		}
 		if r.Begun != nil {
@@ -47,7 +47,7 @@ func (d *Decision) resume(stages []*compiled, v *expr.View, past Past) bool {
 			if object.GetDeletionTimestamp() != nil && r.Begun.GetDeletionTimestamp() == nil {
 				return false
 			}
-			base, err := objectOf(r.without(jsonOf(object)), c.kind)
+			base, err := ObjectOf(r.without(ValuesOf(object)), c.Kind)
 			if err != nil {
 				return false
 			}
@@ -58,10 +58,10 @@ func (d *Decision) resume(stages []*compiled, v *expr.View, past Past) bool {
 				return false
 			}
 		}
-		d.Stage, d.chosen, d.step = c.name, c, max(r.Step, 0)
+		d.Stage, d.chosen, d.step = c.Name, c, max(r.Step, 0)
 		d.Reason = Reason{Code: Resumed}
 		d.Since = v.Now
-		if past.Stage == c.name {
+		if past.Stage == c.Name {
 			d.Since = past.Since
 		}
 		d.Due = d.Since
@@ -73,7 +73,7 @@ func (d *Decision) resume(stages []*compiled, v *expr.View, past Past) bool {
 // without is an object, as JSON values, less what the stage wrote: every field that
 // still is as the stage left it becomes what it was before.
 func (r *Resume) without(now map[string]any) map[string]any {
-	before, after := jsonOf(r.Begun), jsonOf(r.Done)
+	before, after := ValuesOf(r.Begun), ValuesOf(r.Done)
 	out, _ := undone(now, before, after).(map[string]any)
 	return out
 }

@@ -67,3 +67,20 @@ func noStrategic(k Kind) bool {
 	group := k.group()
 	return strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io") && strategicSchema(k) == nil
 }
+
+// GoType returns the Go type of a kind of Kubernetes, nil for all others.
+func GoType(k Kind) reflect.Type {
+	if example := strategicSchema(k); example != nil {
+		return reflect.TypeOf(example).Elem()
+	}
+	return nil
+}
+
+// KindNames returns the names of Kubernetes' own kinds in a group and version.
+func KindNames(apiVersion string) []string {
+	var out []string
+	for _, example := range builtinKinds[apiVersion] {
+		out = append(out, reflect.TypeOf(example).Elem().Name())
+	}
+	return out
+}

@@ -9,45 +9,45 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage/expr"
 )
 
-// requirement is one compiled condition on an object. All of a stage's
+// Requirement is one compiled condition on an object. All of a stage's
 // requirements must hold.
-type requirement struct {
-	text  string // for explanations
-	query *expr.Query
+type Requirement struct {
+	Text  string // for explanations
+	Query *expr.Query
 	// values are of In and NotIn; nil for Exists and DoesNotExist.
 	values []string
 	negate bool
-	cel    *expr.CEL // in place of all the above
+	CEL    *expr.CEL // in place of all the above
 }
 
-// holds evaluates the requirement. One that cannot be evaluated, and one that does too
+// Holds evaluates the requirement. One that cannot be evaluated, and one that does too
 // much, does not hold, and says nothing about any other stage.
-func (r *requirement) holds(v *expr.View, stage string) bool {
+func (r *Requirement) Holds(v *expr.View, stage string) bool {
 	var holds bool
 	switch {
-	case r.cel != nil:
-		answer, err := r.cel.Holds(v, stage)
+	case r.CEL != nil:
+		answer, err := r.CEL.Holds(v, stage)
 		holds = err == nil && answer
 	case r.values == nil:
-		holds = r.query.Exists(v) != r.negate
+		holds = r.Query.Exists(v) != r.negate
 	default:
-		holds = r.query.In(v, r.values) != r.negate
+		holds = r.Query.In(v, r.values) != r.negate
 	}
 	return holds && v.Exceeded == nil
 }
 
 // problem says why the requirement could not be evaluated; empty when it could.
-func (r *requirement) problem(v *expr.View, stage string) string {
-	if r.cel == nil {
-		if r.query.HasProgram() {
-			if _, err := r.query.Results(v); v.Exceeded != nil {
+func (r *Requirement) problem(v *expr.View, stage string) string {
+	if r.CEL == nil {
+		if r.Query.HasProgram() {
+			if _, err := r.Query.Results(v); v.Exceeded != nil {
 				v.Exceeded = nil
 				return err.Error()
 			}
 		}
 		return ""
 	}
-	if _, err := r.cel.Holds(v, stage); err != nil {
+	if _, err := r.CEL.Holds(v, stage); err != nil {
 		return err.Error()
 	}
 	return ""
@@ -55,8 +55,8 @@ func (r *requirement) problem(v *expr.View, stage string) string {
 
 // compileSelector compiles a selector; the error names the field. Labels and
 // annotations come first because they are the cheapest.
-func (c *compiling) compileSelector(s *v1alpha1.StageSelector) ([]requirement, *Error) {
-	var out []requirement
+func (c *compiling) compileSelector(s *v1alpha1.StageSelector) ([]Requirement, *Error) {
+	var out []Requirement
 	out = append(out, c.equalities("labels", s.MatchLabels)...)
 	out = append(out, c.equalities("annotations", s.MatchAnnotations)...)
 	for i, e := range s.MatchExpressions {
@@ -70,20 +70,20 @@ func (c *compiling) compileSelector(s *v1alpha1.StageSelector) ([]requirement, *
 	return out, nil
 }
 
-func (c *compiling) equalities(which string, want map[string]string) []requirement {
-	var out []requirement
+func (c *compiling) equalities(which string, want map[string]string) []Requirement {
+	var out []Requirement
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		value := want[key]
-		out = append(out, requirement{
-			text:   fmt.Sprintf(".metadata.%s[%q] In [%q]", which, key, value),
-			query:  expr.MetadataKey(c.kind.form(), which, key),
+		out = append(out, Requirement{
+			Text:   fmt.Sprintf(".metadata.%s[%q] In [%q]", which, key, value),
+			Query:  expr.MetadataKey(c.kind.form(), which, key),
 			values: []string{value},
 		})
 	}
 	return out
 }
 
-func (c *compiling) compileExpression(field string, e v1alpha1.SelectorExpression) (requirement, *Error) {
+func (c *compiling) compileExpression(field string, e v1alpha1.SelectorExpression) (Requirement, *Error) {
 	flat := e.Key != "" || e.Operator != "" || len(e.Values) > 0
 	jq := v1alpha1.SelectorJQ{Key: e.Key, Operator: e.Operator, Values: e.Values}
 	switch {
@@ -102,42 +102,42 @@ func (c *compiling) compileExpression(field string, e v1alpha1.SelectorExpressio
 	case e.CEL != nil:
 		return c.compileCondition(field+".cel.expression", e.CEL.Expression)
 	default:
-		return requirement{}, problem(field, "is empty: it needs jq or cel")
+		return Requirement{}, problem(field, "is empty: it needs jq or cel")
 	}
 	if jq.Key == "" {
-		return requirement{}, problem(field+".key", "is required")
+		return Requirement{}, problem(field+".key", "is required")
 	}
-	r := requirement{text: fmt.Sprintf("%s %s", jq.Key, jq.Operator)}
+	r := Requirement{Text: fmt.Sprintf("%s %s", jq.Key, jq.Operator)}
 	switch jq.Operator {
 	case v1alpha1.SelectorOpIn, v1alpha1.SelectorOpNotIn:
 		if len(jq.Values) == 0 {
-			return requirement{}, problem(field+".values", fmt.Sprintf("must not be empty for operator %s", jq.Operator))
+			return Requirement{}, problem(field+".values", fmt.Sprintf("must not be empty for operator %s", jq.Operator))
 		}
-		r.text = fmt.Sprintf("%s %q", r.text, jq.Values)
+		r.Text = fmt.Sprintf("%s %q", r.Text, jq.Values)
 		r.values = slices.Clone(jq.Values)
 		r.negate = jq.Operator == v1alpha1.SelectorOpNotIn
 	case v1alpha1.SelectorOpExists, v1alpha1.SelectorOpDoesNotExist:
 		if len(jq.Values) != 0 {
-			return requirement{}, problem(field+".values", fmt.Sprintf("must be empty for operator %s", jq.Operator))
+			return Requirement{}, problem(field+".values", fmt.Sprintf("must be empty for operator %s", jq.Operator))
 		}
 		r.negate = jq.Operator == v1alpha1.SelectorOpDoesNotExist
 	default:
-		return requirement{}, problem(field+".operator", fmt.Sprintf("%q is not one of In, NotIn, Exists, DoesNotExist", jq.Operator))
+		return Requirement{}, problem(field+".operator", fmt.Sprintf("%q is not one of In, NotIn, Exists, DoesNotExist", jq.Operator))
 	}
 	var err error
-	if r.query, err = expr.CompileJQ(jq.Key, c.kind.form(), false); err != nil {
-		return requirement{}, problem(field+".key", err.Error())
+	if r.Query, err = expr.CompileJQ(jq.Key, c.kind.form(), false); err != nil {
+		return Requirement{}, problem(field+".key", err.Error())
 	}
 	return r, nil
 }
 
-func (c *compiling) compileCondition(field, text string) (requirement, *Error) {
+func (c *compiling) compileCondition(field, text string) (Requirement, *Error) {
 	if text == "" {
-		return requirement{}, problem(field, "is empty")
+		return Requirement{}, problem(field, "is empty")
 	}
 	program, err := c.cel.Compile(text, false)
 	if err != nil {
-		return requirement{}, problem(field, err.Error())
+		return Requirement{}, problem(field, err.Error())
 	}
-	return requirement{text: text, cel: program}, nil
+	return Requirement{Text: text, CEL: program}, nil
 }

@@ -2,6 +2,7 @@ package stage
 
 import (
 	"bytes"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -10,10 +11,10 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
 )
 
-// source is one stage and where it was written.
-type source struct {
-	stage *Stage
-	file  string
+// Source is one stage and where it was written.
+type Source struct {
+	Stage *Stage
+	File  string
 	first int // line the document begins at, less one
 	// text is the document, parsed for the lines of fields only when one is asked for.
 	text []byte
@@ -21,23 +22,26 @@ type source struct {
 }
 
 // place completes an error with where the stage stands.
-func (s *source) place(e *Error) *Error {
-	e.File, e.Stage, e.of = s.file, s.stage.Name, s.stage
+func (s *Source) place(e *Error) *Error {
+	e.File, e.Stage, e.of = s.File, s.Stage.Name, s.Stage
 	if e.Line == 0 {
 		e.Line = s.line(e.Field)
 	}
 	return e
 }
 
+// LineOf returns the line of a node of the stage's document in the file.
+func (s *Source) LineOf(n *yaml.Node) int { return s.first + n.Line }
+
 // line is the line of a field, or of the nearest parent that is there.
-func (s *source) line(field string) int {
-	line, _, _ := s.position(field)
+func (s *Source) line(field string) int {
+	line, _, _ := s.Position(field)
 	return line
 }
 
-// position is line and column of a field, or of the nearest parent that is
+// Position is line and column of a field, or of the nearest parent that is
 // there, and its value.
-func (s *source) position(field string) (line, column int, value *yaml.Node) {
+func (s *Source) Position(field string) (line, column int, value *yaml.Node) {
 	if s.text == nil {
 		return 0, 0, nil
 	}
@@ -84,8 +88,8 @@ func child(node *yaml.Node, part string) (key, value *yaml.Node) {
 	return nil, nil
 }
 
-// document is one YAML document of a file, or one item of a List.
-type document struct {
+// Document is one YAML document of a file, or one item of a List.
+type Document struct {
 	text  []byte
 	first int
 	// item is where an item stands, nil for a whole document: its text is written anew, and
@@ -93,59 +97,75 @@ type document struct {
 	item *yaml.Node
 }
 
-// items are those of a document that is a List, as kubectl prints several objects; else the
+// Items are those of a document that is a List, as kubectl prints several objects; else the
 // document itself.
-func (d document) items() []document {
+func (d Document) Items() []Document {
 	root := &yaml.Node{}
 	if !bytes.Contains(d.text, []byte("items")) || yaml.Unmarshal(d.text, root) != nil || len(root.Content) == 0 {
-		return []document{d}
+		return []Document{d}
 	}
 	kind := scalar(root.Content[0], "kind")
 	_, list := child(root.Content[0], "items")
 	if kind != "List" && kind != v1alpha1.StageKind+"List" || list == nil || list.Kind != yaml.SequenceNode {
-		return []document{d}
+		return []Document{d}
 	}
-	var out []document
+	var out []Document
 	for _, n := range list.Content {
 		text, err := yaml.Marshal(n)
 		if err != nil {
-			return []document{d}
+			return []Document{d}
 		}
-		out = append(out, document{text: text, first: d.first, item: n})
+		out = append(out, Document{text: text, first: d.first, item: n})
 	}
 	return out
 }
 
-// root is the document, parsed.
-func (d document) root() (*yaml.Node, error) {
+// Root is the document, parsed.
+func (d Document) Root() (*yaml.Node, *Error) {
 	root := &yaml.Node{}
 	if d.item != nil {
 		root.Kind, root.Content = yaml.DocumentNode, []*yaml.Node{d.item}
 		return root, nil
 	}
-	return root, yaml.Unmarshal(d.text, root)
+	if len(d.text) > mostBytes {
+		return nil, d.tooLarge()
+	}
+	if err := yaml.Unmarshal(d.text, root); err != nil {
+		return nil, yamlError(err, d.first)
+	}
+	return root, nil
 }
 
-// line is where it begins.
-func (d document) line() int {
+func (d Document) tooLarge() *Error {
+	return &Error{Line: d.Line(), Problem: fmt.Sprintf("is over %d bytes", mostBytes)}
+}
+
+// LineOf returns the line of a node of the document in the file.
+func (d Document) LineOf(n *yaml.Node) int { return d.first + n.Line }
+
+// StageName returns the name in the metadata of a parsed document, or "".
+func StageName(root *yaml.Node) string { return scalar(root.Content[0], "metadata", "name") }
+
+// Line is where it begins.
+func (d Document) Line() int {
 	if d.item != nil {
 		return d.first + d.item.Line
 	}
 	return d.first + 1
 }
 
-// source is the one of a stage that stands in it.
-func (d document) source(file string) *source {
-	s := &source{stage: &Stage{}, file: file, first: d.first, text: d.text}
+// Source is the one of a stage that stands in it.
+func (d Document) Source(file string) *Source {
+	s := &Source{Stage: &Stage{}, File: file, first: d.first, text: d.text}
 	if d.item != nil {
-		s.root, _ = d.root()
+		s.root, _ = d.Root()
 	}
 	return s
 }
 
-// documents cuts a file at its "---" lines.
-func documents(data []byte) []document {
-	var out []document
+// Documents cuts a file at its "---" lines.
+func Documents(data []byte) []Document {
+	var out []Document
 	begin, first, line := 0, 0, 0
 	for at := 0; at < len(data); {
 		end := at + len(data[at:])
@@ -154,12 +174,12 @@ func documents(data []byte) []document {
 		}
 		line++
 		if text := strings.TrimRight(string(data[at:end]), " \t\r\n"); text == "---" || strings.HasPrefix(text, "--- ") {
-			out = append(out, document{text: data[begin:at], first: first})
+			out = append(out, Document{text: data[begin:at], first: first})
 			begin, first = at+len("---"), line-1
 		}
 		at = end
 	}
-	return append(out, document{text: data[begin:], first: first})
+	return append(out, Document{text: data[begin:], first: first})
 }
 
 // scalar returns the text of the scalar that a path of keys leads to, or "".

@@ -104,7 +104,7 @@ var anyTime = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 // EquivalenceKey returns a text that is equal for two states of an object that differ only in times
 // and versions.
 func EquivalenceKey(o Object) string {
-	values := jsonOf(o)
+	values := ValuesOf(o)
 	if metadata, ok := values["metadata"].(map[string]any); ok {
 		delete(metadata, "resourceVersion")
 		delete(metadata, "managedFields")

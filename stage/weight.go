@@ -22,10 +22,10 @@ const (
 const mostWeight = 1 << 53
 
 // weigh is a stage's weight on an object.
-func (c *compiled) weigh(v *expr.View) (float64, rank) {
+func (c *Compiled) weigh(v *expr.View) (float64, rank) {
 	weight := float64(c.weight)
 	if c.weightFrom != nil {
-		got, err := c.weightFrom.first(v, c.name)
+		got, err := c.weightFrom.first(v, c.Name)
 		if err != nil {
 			return 1, rankBroken
 		}
@@ -70,16 +70,16 @@ func asWeight(v expr.Value) (float64, bool) {
 }
 
 // weightProblem says why weightFrom could not be read; empty when it could.
-func (c *compiled) weightProblem(v *expr.View) string {
+func (c *Compiled) weightProblem(v *expr.View) string {
 	if c.weightFrom == nil {
 		return ""
 	}
-	got, err := c.weightFrom.first(v, c.name)
+	got, err := c.weightFrom.first(v, c.Name)
 	if err != nil {
 		return err.Error()
 	}
 	if _, ok := asWeight(got); !ok && got.Kind != expr.None {
-		return c.weightFrom.field + ": " + got.Describe() + " is no whole number"
+		return c.weightFrom.Field + ": " + got.Describe() + " is no whole number"
 	}
 	return ""
 }

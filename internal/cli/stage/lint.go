@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rehearse-k8s/rehearse/internal/cli/console"
-	"github.com/rehearse-k8s/rehearse/stage"
+	"github.com/rehearse-k8s/rehearse/stage/lint"
 )
 
 // app is the console, for the methods of this package.
@@ -65,24 +65,24 @@ Errors make the exit code 1; warnings do with --strict. Older forms and the like
 	}
 	o.out.AddFlag(cmd, "output")
 	cmd.Flags().BoolVar(&o.strict, "strict", false, "let warnings count as errors")
-	cmd.Flags().StringVar(&o.severity, "severity", string(stage.SeverityWarning), "least severity to show: info|warning|error")
+	cmd.Flags().StringVar(&o.severity, "severity", string(lint.Warning), "least severity to show: info|warning|error")
 	_ = cmd.RegisterFlagCompletionFunc("severity", cobra.FixedCompletions([]string{"info", "warning", "error"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
 // lintReport is what `stage lint -o json` prints.
 type lintReport struct {
-	APIVersion string          `json:"apiVersion"`
-	Kind       string          `json:"kind"`
-	Stages     int             `json:"stages"`
-	Errors     int             `json:"errors"`
-	Warnings   int             `json:"warnings"`
-	Findings   []stage.Finding `json:"findings"`
+	APIVersion string         `json:"apiVersion"`
+	Kind       string         `json:"kind"`
+	Stages     int            `json:"stages"`
+	Errors     int            `json:"errors"`
+	Warnings   int            `json:"warnings"`
+	Findings   []lint.Finding `json:"findings"`
 }
 
 func (a *app) stageLint(o *lintOptions, args []string) error {
-	levels := map[stage.Severity]int{stage.SeverityInfo: 0, stage.SeverityWarning: 1, stage.SeverityError: 2}
-	least, ok := levels[stage.Severity(o.severity)]
+	levels := map[lint.Severity]int{lint.Info: 0, lint.Warning: 1, lint.Error: 2}
+	least, ok := levels[lint.Severity(o.severity)]
 	if !ok {
 		return console.Usagef("--severity %q: must be info, warning or error", o.severity)
 	}
@@ -90,17 +90,17 @@ func (a *app) stageLint(o *lintOptions, args []string) error {
 	if err != nil {
 		return err
 	}
-	found := stage.Lint(files...)
-	report := lintReport{APIVersion: console.APIVersion, Kind: "StageLintReport", Stages: found.Stages, Findings: []stage.Finding{}}
+	found := lint.Files(files...)
+	report := lintReport{APIVersion: console.APIVersion, Kind: "StageLintReport", Stages: found.Stages, Findings: []lint.Finding{}}
 	hidden := 0
 	for _, f := range found.Findings {
-		if o.strict && f.Severity == stage.SeverityWarning {
-			f.Severity = stage.SeverityError
+		if o.strict && f.Severity == lint.Warning {
+			f.Severity = lint.Error
 		}
 		switch f.Severity {
-		case stage.SeverityError:
+		case lint.Error:
 			report.Errors++
-		case stage.SeverityWarning:
+		case lint.Warning:
 			report.Warnings++
 		}
 		if levels[f.Severity] < least {

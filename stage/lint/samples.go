@@ -1,4 +1,4 @@
-package stage
+package lint
 
 import (
 	"maps"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/stage"
 	"github.com/rehearse-k8s/rehearse/stage/expr"
 	"github.com/rehearse-k8s/rehearse/stage/kubelet"
 	batchv1 "k8s.io/api/batch/v1"
@@ -20,12 +21,12 @@ import (
 var lintStart = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // samples are new objects of a kind.
-func samples(k Kind) []Object {
+func samples(k stage.Kind) []stage.Object {
 	switch k {
-	case KindPod:
+	case stage.KindPod:
 		return samplePods()
-	case KindNode:
-		return []Object{Created(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "sample"}}, lintStart)}
+	case stage.KindNode:
+		return []stage.Object{stage.Created(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "sample"}}, lintStart)}
 	}
 	values := map[string]any{
 		"apiVersion": k.APIVersion, "kind": k.Kind,
@@ -34,16 +35,16 @@ func samples(k Kind) []Object {
 	if spec := sampleSpec(k); spec != nil {
 		values["spec"] = spec
 	}
-	return []Object{Created(&unstructured.Unstructured{Object: values}, lintStart)}
+	return []stage.Object{stage.Created(&unstructured.Unstructured{Object: values}, lintStart)}
 }
 
 // sampleSpec is the spec of the usual kinds, as far as stages may read it.
-func sampleSpec(k Kind) map[string]any {
+func sampleSpec(k stage.Kind) map[string]any {
 	template := map[string]any{
 		"metadata": map[string]any{"labels": map[string]any{"app": "sample"}},
 		"spec":     map[string]any{"containers": []any{map[string]any{"name": "app", "image": "app:1"}}},
 	}
-	switch k.Kind + "." + k.group() {
+	switch k.Kind + "." + k.GroupVersionKind().Group {
 	case "PersistentVolumeClaim.":
 		return map[string]any{
 			"accessModes": []any{"ReadWriteOnce"}, "storageClassName": "sample", "volumeMode": "Filesystem",
@@ -63,17 +64,17 @@ func sampleSpec(k Kind) map[string]any {
 	return nil
 }
 
-func samplePods() []Object {
-	pod := func(change func(p *corev1.Pod)) Object {
+func samplePods() []stage.Object {
+	pod := func(change func(p *corev1.Pod)) stage.Object {
 		p := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: "sample", Namespace: "default"},
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app:1"}}},
 		}
 		change(p)
-		return Created(p, lintStart)
+		return stage.Created(p, lintStart)
 	}
 	always := corev1.ContainerRestartPolicyAlways
-	return []Object{
+	return []stage.Object{
 		pod(func(*corev1.Pod) {}),
 		pod(func(p *corev1.Pod) { // as the controller of Jobs makes one of an Indexed Job
 			p.Spec.RestartPolicy = corev1.RestartPolicyNever
@@ -98,17 +99,17 @@ func ofUsers(steps []expr.Step) bool {
 
 // satisfied changes an object so that requirements hold, as far as paths go;
 // only those that users could bring about, or all.
-func satisfied(o Object, kind Kind, s *linted, all bool) Object {
-	values := jsonOf(o)
+func satisfied(o stage.Object, kind stage.Kind, s *linted, all bool) stage.Object {
+	values := stage.ValuesOf(o)
 	for i := range s.clauses {
 		cl := &s.clauses[i]
 		if cl.steps == nil || !all && !ofUsers(cl.steps) {
 			continue
 		}
-		r := &s.compiled.requirements[i]
+		r := &s.compiled.Requirements[i]
 		holds := func(values map[string]any) bool {
-			object, err := objectOf(runtime.DeepCopyJSON(values), kind)
-			return err == nil && r.holds(&expr.View{Object: object, Now: lintStart, UID: o.GetUID()}, s.stage.Name)
+			object, err := stage.ObjectOf(runtime.DeepCopyJSON(values), kind)
+			return err == nil && r.Holds(&expr.View{Object: object, Now: lintStart, UID: o.GetUID()}, s.Stage.Name)
 		}
 		if holds(values) {
 			continue
@@ -121,7 +122,7 @@ func satisfied(o Object, kind Kind, s *linted, all bool) Object {
 			}
 		}
 	}
-	out, err := objectOf(values, kind)
+	out, err := stage.ObjectOf(values, kind)
 	if err != nil {
 		return nil
 	}
@@ -204,12 +205,12 @@ func putInList(list []any, rest []expr.Step, value any) any {
 
 // disturbances are what happens to an object without any stage: somebody deletes
 // it, its finalizers go, its node is lost, its readiness gates open or close.
-func disturbances(o Object, kind Kind) []Object {
+func disturbances(o stage.Object, kind stage.Kind) []stage.Object {
 	out := foreignPhases(o, kind)
 	if o.GetDeletionTimestamp() == nil {
-		held := copied(o)
+		held := deepCopy(o)
 		held.SetFinalizers(append(slices.Clone(o.GetFinalizers()), "example.com/hold"))
-		for _, one := range []Object{RequestDeletion(o, lintStart), RequestDeletion(held, lintStart)} {
+		for _, one := range []stage.Object{stage.RequestDeletion(o, lintStart), stage.RequestDeletion(held, lintStart)} {
 			if one != nil {
 				out = append(out, one)
 			}
@@ -221,7 +222,7 @@ func disturbances(o Object, kind Kind) []Object {
 			out = append(out, turned)
 		}
 	} else if len(o.GetFinalizers()) > 0 {
-		free := copied(o)
+		free := deepCopy(o)
 		free.SetFinalizers(nil)
 		out = append(out, free)
 	}
@@ -230,13 +231,13 @@ func disturbances(o Object, kind Kind) []Object {
 
 // foreignPhases are the object with every phase that a controller of Kubernetes' own may
 // give it. Of pods and nodes the phase is the stages' own.
-func foreignPhases(o Object, kind Kind) []Object {
-	if kind.typed() {
+func foreignPhases(o stage.Object, kind stage.Kind) []stage.Object {
+	if typed(kind) {
 		return nil
 	}
-	var out []Object
+	var out []stage.Object
 	for _, phase := range enumerated[kind][`."status"."phase"`] {
-		values := jsonOf(o)
+		values := stage.ValuesOf(o)
 		if unstructured.SetNestedField(values, phase, "status", "phase") == nil {
 			out = append(out, &unstructured.Unstructured{Object: values})
 		}
@@ -246,7 +247,7 @@ func foreignPhases(o Object, kind Kind) []Object {
 
 // gatesTurned is a running pod whose readiness gates their owners have set, or set
 // otherwise.
-func gatesTurned(o Object) Object {
+func gatesTurned(o stage.Object) stage.Object {
 	p, ok := o.(*corev1.Pod)
 	if !ok || p.Status.Phase != corev1.PodRunning || len(p.Spec.ReadinessGates) == 0 {
 		return nil
@@ -264,11 +265,11 @@ func gatesTurned(o Object) Object {
 
 // notReady is the object with its Ready condition lost, which the node life
 // cycle controller does; nil where it is not Ready anyway.
-func notReady(o Object, kind Kind) Object {
-	if !kind.typed() {
+func notReady(o stage.Object, kind stage.Kind) stage.Object {
+	if !typed(kind) {
 		return nil
 	}
-	values := jsonOf(o)
+	values := stage.ValuesOf(o)
 	status, _ := values["status"].(map[string]any)
 	conditions, _ := status["conditions"].([]any)
 	for i, item := range conditions {
@@ -277,7 +278,7 @@ func notReady(o Object, kind Kind) Object {
 			c = maps.Clone(c)
 			c["status"] = "False"
 			conditions[i] = c
-			out, err := objectOf(values, kind)
+			out, err := stage.ObjectOf(values, kind)
 			if err != nil {
 				return nil
 			}
@@ -286,3 +287,8 @@ func notReady(o Object, kind Kind) Object {
 	}
 	return nil
 }
+
+// typed reports whether objects of a kind come as Go structs.
+func typed(k stage.Kind) bool { return k == stage.KindPod || k == stage.KindNode }
+
+func deepCopy(o stage.Object) stage.Object { return o.(runtime.Object).DeepCopyObject().(stage.Object) }

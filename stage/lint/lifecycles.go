@@ -1,6 +1,7 @@
-package stage
+package lint
 
 import (
+	"github.com/rehearse-k8s/rehearse/stage"
 	"github.com/rehearse-k8s/rehearse/stage/expr"
 	"maps"
 	"slices"
@@ -22,8 +23,8 @@ const mostPlays = 100
 // explorer plays all stages of one kind on sample objects, in every order.
 type explorer struct {
 	l      *linter
-	kind   Kind
-	set    *Set
+	kind   stage.Kind
+	set    *stage.Set
 	stages map[string]*linted
 	known  map[string]*state
 	queue  []*state
@@ -38,7 +39,7 @@ type explorer struct {
 
 // state is an object as some stages made it.
 type state struct {
-	object  Object
+	object  stage.Object
 	like    string
 	at      time.Time
 	instant int    // stages without a delay right before it
@@ -52,28 +53,28 @@ type edge struct {
 }
 
 // kind explores a kind and tells what it saw.
-func (l *linter) kind(kind Kind) {
+func (l *linter) kind(kind stage.Kind) {
 	x := &explorer{
 		l: l, kind: kind, stages: map[string]*linted{},
 		known: map[string]*state{}, written: map[string]bool{}, left: map[string]int{}, failed: map[string]int{}, played: map[string]int{}, failure: map[string]error{}, real: map[string]bool{},
 	}
 	var stages []*linted
-	var list []*compiled
+	var list []*stage.Compiled
 	unsure := false // a stage is missing, so nobody can say what is not there
 	for _, s := range l.stages {
 		switch {
-		case s.compiled == nil || s.compiled.kind != kind || s.never:
+		case s.compiled == nil || s.compiled.Kind != kind || s.never:
 			continue
 		case len(s.bad) > 0:
 			unsure = true
 			continue
 		}
 		stages = append(stages, s)
-		x.stages[s.stage.Name] = s
+		x.stages[s.Stage.Name] = s
 		list = append(list, s.compiled)
-		x.left[s.stage.Name] = mostPlays
+		x.left[s.Stage.Name] = mostPlays
 	}
-	x.set = setOf(kind, list)
+	x.set = stage.SetOf(kind, list)
 	if !unsure {
 		l.weights(stages)
 	}
@@ -95,21 +96,9 @@ func (l *linter) kind(kind Kind) {
 	x.failures(stages)
 }
 
-// setOf is a set for one kind.
-func setOf(kind Kind, list []*compiled) *Set {
-	slices.SortFunc(list, func(a, b *compiled) int { return strings.Compare(a.name, b.name) })
-	switch kind {
-	case KindPod:
-		return &Set{pods: list}
-	case KindNode:
-		return &Set{nodes: list}
-	}
-	return &Set{other: map[Kind][]*compiled{kind: list}}
-}
-
 // visit notes a state that has not been seen.
-func (x *explorer) visit(o Object, at time.Time, instant int, reached bool) *state {
-	like := EquivalenceKey(o)
+func (x *explorer) visit(o stage.Object, at time.Time, instant int, reached bool) *state {
+	like := stage.EquivalenceKey(o)
 	if s := x.known[like]; s != nil {
 		return s
 	}
@@ -138,11 +127,11 @@ func (x *explorer) run() {
 
 // follow plays every stage that may be next.
 func (x *explorer) follow(s *state) {
-	for _, option := range x.set.Options(s.at, 0, s.object, Past{}, Scene{NodeReady: true}) {
+	for _, option := range x.set.Options(s.at, 0, s.object, stage.Past{}, stage.Scene{NodeReady: true}) {
 		name := option.Stage
 		if option.Problem != "" {
 			field, text, _ := strings.Cut(option.Problem, ": ")
-			x.l.say(x.stages[name], SeverityWarning, field, "%s (on a sample object)", text)
+			x.l.say(x.stages[name], Warning, field, "%s (on a sample object)", text)
 		}
 		if option.Idle {
 			x.played[name]++
@@ -155,7 +144,7 @@ func (x *explorer) follow(s *state) {
 	}
 }
 
-func (x *explorer) play(s *state, name string, d Decision, option Option) {
+func (x *explorer) play(s *state, name string, d stage.Decision, option stage.Option) {
 	if x.left[name] == 0 {
 		x.over = true
 		return
@@ -164,10 +153,10 @@ func (x *explorer) play(s *state, name string, d Decision, option Option) {
 	linted := x.stages[name]
 	// Time goes on, so that what writes the time is seen to change the object.
 	now := s.at.Add(max(option.Least, time.Second))
-	outcome, err := x.set.Foresee(now, s.object, d, StandIn{Start: lintStart})
+	outcome, err := x.set.Foresee(now, s.object, d, stage.StandIn{Start: lintStart})
 	misfits := x.l.shapes(linted, outcome.Requests)
 	if err != nil {
-		if failed, ok := err.(*Error); ok && failed.Overran {
+		if failed, ok := err.(*stage.Error); ok && failed.Overran {
 			x.left[name] = 0
 		}
 		x.failed[name]++
@@ -180,7 +169,7 @@ func (x *explorer) play(s *state, name string, d Decision, option Option) {
 	if !outcome.Writes() || outcome.After == nil || option.Share == 0 && !option.Timer {
 		return
 	}
-	for _, c := range Changes(s.object, outcome.After) {
+	for _, c := range stage.Changes(s.object, outcome.After) {
 		x.written[statusField(c.Path)] = true
 	}
 	instant := 0
@@ -188,7 +177,7 @@ func (x *explorer) play(s *state, name string, d Decision, option Option) {
 		instant = s.instant + 1
 	}
 	if instant > mostInstant {
-		x.l.say(linted, SeverityError, "spec.delay", "the stage is played over and over without a delay, and the object never comes to rest")
+		x.l.say(linted, Error, "spec.delay", "the stage is played over and over without a delay, and the object never comes to rest")
 		return
 	}
 	next := x.visit(outcome.After, now, instant, s.reached)
@@ -202,7 +191,7 @@ func (x *explorer) play(s *state, name string, d Decision, option Option) {
 func (x *explorer) matched() map[string]bool {
 	out := map[string]bool{}
 	for _, s := range x.known {
-		for _, e := range x.set.Explain(s.object, Scene{NodeReady: true}) {
+		for _, e := range x.set.Explain(s.object, stage.Scene{NodeReady: true}) {
 			out[e.Stage] = out[e.Stage] || e.Matches
 		}
 	}
@@ -232,9 +221,9 @@ func (x *explorer) reachability(stages []*linted, matched map[string]bool) {
 		got string
 	}
 	var all []lost
-	severity, advice := SeverityWarning, ""
+	severity, advice := Warning, ""
 	for _, s := range stages {
-		if matched[s.stage.Name] {
+		if matched[s.Stage.Name] {
 			continue
 		}
 		because, got := x.nearest(s)
@@ -244,13 +233,13 @@ func (x *explorer) reachability(stages []*linted, matched map[string]bool) {
 		}
 		c := &s.clauses[i]
 		if c.steps == nil {
-			x.l.say(s, SeverityInfo, c.field, "the stage was not tried: %s holds of no sample object", because)
+			x.l.say(s, Info, c.field, "the stage was not tried: %s holds of no sample object", because)
 			continue
 		}
 		all = append(all, lost{s, c, got})
 		own := len(c.steps) > 1 && x.written[c.steps[1].Name]
-		if !own || !x.kind.typed() && reflectType(x.kind) != nil {
-			severity, advice = SeverityInfo, "; lint it together with the files it is used with"
+		if !own || !typed(x.kind) && reflectType(x.kind) != nil {
+			severity, advice = Info, "; lint it together with the files it is used with"
 		}
 	}
 	for _, s := range all {
@@ -268,8 +257,8 @@ func (x *explorer) nearest(s *linted) (because, got string) {
 		v := &expr.View{Object: o, Now: lintStart, UID: o.GetUID()}
 		views = append(views, v)
 		holding, missing := 0, -1
-		for i := range s.compiled.requirements {
-			if s.compiled.requirements[i].holds(v, s.stage.Name) {
+		for i := range s.compiled.Requirements {
+			if s.compiled.Requirements[i].Holds(v, s.Stage.Name) {
 				holding++
 			} else if missing < 0 {
 				missing = i
@@ -282,23 +271,23 @@ func (x *explorer) nearest(s *linted) (because, got string) {
 	if best < 0 {
 		return "", ""
 	}
-	r := &s.compiled.requirements[first]
+	r := &s.compiled.Requirements[first]
 	seen := map[string]bool{}
 	for _, v := range views {
-		seen[r.got(v)] = true
+		seen[r.Got(v)] = true
 	}
 	all := slices.Sorted(maps.Keys(seen))
 	const most = 6
 	if len(all) > most {
 		all = append(all[:most], "…")
 	}
-	return r.text, strings.Join(all, ", ")
+	return r.Text, strings.Join(all, ", ")
 }
 
 // madeUp plays the stages that nothing came to, on objects that are made to match.
 func (x *explorer) madeUp(stages []*linted, matched map[string]bool) {
 	for _, s := range stages {
-		if matched[s.stage.Name] {
+		if matched[s.Stage.Name] {
 			continue
 		}
 		for _, sample := range samples(x.kind) {
@@ -313,19 +302,19 @@ func (x *explorer) madeUp(stages []*linted, matched map[string]bool) {
 // failures tells of templates that failed.
 func (x *explorer) failures(stages []*linted) {
 	for _, s := range stages {
-		name := s.stage.Name
-		err, _ := x.failure[name].(*Error)
+		name := s.Stage.Name
+		err, _ := x.failure[name].(*stage.Error)
 		if err == nil {
 			continue
 		}
-		severity, on := SeverityWarning, "some sample objects that match"
+		severity, on := Warning, "some sample objects that match"
 		switch {
 		case !x.real[name]:
-			severity, on = SeverityInfo, "an object that was made up to match"
+			severity, on = Info, "an object that was made up to match"
 		case x.played[name] == 0:
 			on = "every sample object that matches"
-			if x.kind.typed() {
-				severity = SeverityError
+			if typed(x.kind) {
+				severity = Error
 			}
 		}
 		x.l.say(s, severity, err.Field, "%s (on %s)", err.Problem, on)
@@ -376,8 +365,8 @@ func (x *explorer) tell(loop []passed, told map[string]bool) {
 	told[key] = true
 	first := x.stages[names[0]]
 	if len(names) == 1 {
-		x.l.say(first, SeverityWarning, "spec.delay", "the stage matches its own result and has no delay: it is played once every %s for as long as the object lives (KWOK: as fast as the API answers)", MinRepeat)
+		x.l.say(first, Warning, "spec.delay", "the stage matches its own result and has no delay: it is played once every %s for as long as the object lives (KWOK: as fast as the API answers)", stage.MinRepeat)
 		return
 	}
-	x.l.say(first, SeverityError, "spec.delay", "a loop without a delay: %s -> %s", strings.Join(names, " -> "), names[0])
+	x.l.say(first, Error, "spec.delay", "a loop without a delay: %s -> %s", strings.Join(names, " -> "), names[0])
 }

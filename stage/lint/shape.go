@@ -1,4 +1,4 @@
-package stage
+package lint
 
 import (
 	"encoding/json"
@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/rehearse-k8s/rehearse/stage/expr"
+	"github.com/rehearse-k8s/rehearse/stage/internal/fieldpath"
 	"github.com/rehearse-k8s/rehearse/stage/internal/limit"
 	"go.yaml.in/yaml/v3"
 )
@@ -156,7 +157,7 @@ func (s *shapeCheck) entries(path string, n *yaml.Node, t reflect.Type) {
 	keep := n.Content[:0:0]
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
-		at := joinPath(path, key.Value)
+		at := fieldpath.Join(path, key.Value)
 		ok := true
 		switch {
 		case key.Tag == "!!merge", s.directives && strings.HasPrefix(key.Value, "$"):

@@ -1,4 +1,4 @@
-package stage
+package lint
 
 import (
 	"cmp"
@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/stage"
 	"github.com/rehearse-k8s/rehearse/stage/expr"
 	"go.yaml.in/yaml/v3"
 )
@@ -22,9 +23,9 @@ type Severity string
 // The severities. A stage with an error is refused or cannot do what it says; a
 // warning is allowed and surely not meant; info is worth knowing.
 const (
-	SeverityError   Severity = "error"
-	SeverityWarning Severity = "warning"
-	SeverityInfo    Severity = "info"
+	Error   Severity = "error"
+	Warning Severity = "warning"
+	Info    Severity = "info"
 )
 
 // Finding is something that Lint has to say.
@@ -64,10 +65,10 @@ type Report struct {
 	Stages int
 }
 
-// Lint looks for all that is wrong with the stages of files, which are taken as
+// Files looks for all that is wrong with the stages of files, which are taken as
 // one set: what Load refuses, and what is allowed and can be seen to go wrong.
 // For that it plays the stages on objects of its own making.
-func Lint(files ...File) Report {
+func Files(files ...stage.File) Report {
 	l := &linter{cel: &expr.CELCompiler{}, seen: map[Finding]bool{}}
 	for _, f := range files {
 		l.file(f)
@@ -99,11 +100,11 @@ type linter struct {
 
 // linted is one stage under the lens.
 type linted struct {
-	*source
-	written  *Stage   // as it stands in the file, source.stage is the repaired one
-	bad      []string // fields that are wrong; with any, it is not played
-	never    bool     // it cannot match
-	compiled *compiled
+	*stage.Source
+	written  *stage.Stage // as it stands in the file, source.stage is the repaired one
+	bad      []string     // fields that are wrong; with any, it is not played
+	never    bool         // it cannot match
+	compiled *stage.Compiled
 	clauses  []clause
 }
 
@@ -123,13 +124,13 @@ func (l *linter) say(s *linted, severity Severity, field, format string, args ..
 	if slices.ContainsFunc(s.bad, func(bad string) bool { return within(bad, field) || within(field, bad) }) {
 		return
 	}
-	f := Finding{File: s.file, Severity: severity, Stage: s.written.Name, Field: field, Message: fmt.Sprintf(format, args...)}
+	f := Finding{File: s.File, Severity: severity, Stage: s.written.Name, Field: field, Message: fmt.Sprintf(format, args...)}
 	var value *yaml.Node
-	f.Line, f.Column, value = s.position(field)
+	f.Line, f.Column, value = s.Position(field)
 	if m := templatePlace.FindStringSubmatch(f.Message); m != nil {
 		if value != nil && value.Style&yaml.LiteralStyle != 0 {
 			n, _ := strconv.Atoi(m[1])
-			f.Line, f.Column = s.first+value.Line+n, 0
+			f.Line, f.Column = s.LineOf(value)+n, 0
 		}
 		f.Message = f.Message[len(m[0]):]
 	}
@@ -143,19 +144,19 @@ func within(part, whole string) bool {
 }
 
 // file reads the stages of a file as far as they can be read.
-func (l *linter) file(f File) {
+func (l *linter) file(f stage.File) {
 	if at := invalidUTF8(f.Data); at > 0 {
-		l.add(Finding{File: f.Name, Line: at, Severity: SeverityError, Message: "is not UTF-8 text"})
+		l.add(Finding{File: f.Name, Line: at, Severity: Error, Message: "is not UTF-8 text"})
 		return
 	}
 	found := false
-	for _, whole := range documents(f.Data) {
-		for _, d := range whole.items() {
+	for _, whole := range stage.Documents(f.Data) {
+		for _, d := range whole.Items() {
 			found = l.document(f.Name, d) || found
 		}
 	}
 	if !found {
-		l.add(Finding{File: f.Name, Severity: SeverityError, Message: "no Stage in this file"})
+		l.add(Finding{File: f.Name, Severity: Error, Message: "no Stage in this file"})
 	}
 }
 
@@ -176,52 +177,49 @@ func invalidUTF8(data []byte) int {
 }
 
 // document reads one document; it reports whether there was anything in it.
-func (l *linter) document(file string, d document) bool {
-	bad := func(e *Error) bool {
-		l.add(Finding{File: file, Line: max(e.Line, d.line()), Severity: SeverityError, Stage: e.Stage, Field: e.Field, Message: e.Problem})
+func (l *linter) document(file string, d stage.Document) bool {
+	bad := func(e *stage.Error) bool {
+		l.add(Finding{File: file, Line: max(e.Line, d.Line()), Severity: Error, Stage: e.Stage, Field: e.Field, Message: e.Problem})
 		return true
 	}
-	if len(d.text) > mostBytes {
-		return bad(&Error{Problem: fmt.Sprintf("is over %d bytes", mostBytes)})
-	}
-	src, failed := decodeOne(file, d)
+	src, failed := stage.DecodeOne(file, d)
 	if failed == nil && src == nil {
 		return false
 	}
-	root, err := d.root()
+	root, err := d.Root()
 	if err != nil {
 		if failed == nil {
-			failed = yamlError(err, d.first)
+			failed = err
 		}
 		return bad(failed)
 	}
 	if failed != nil && (len(root.Content) == 0 || failed.Field == "kind" || root.Content[0].Kind != yaml.MappingNode) {
 		return bad(failed)
 	}
-	s := &linted{source: d.source(file)}
-	s.stage.Name = scalar(root.Content[0], "metadata", "name")
+	s := &linted{Source: d.Source(file)}
+	s.Stage.Name = stage.StageName(root)
 	shape := shapeCheck{prune: true, left: mostShapes, report: func(path string, n *yaml.Node, text string) {
 		s.bad = append(s.bad, path)
-		l.add(Finding{File: file, Line: d.first + n.Line, Column: n.Column, Severity: SeverityError, Stage: s.stage.Name, Field: path, Message: text})
+		l.add(Finding{File: file, Line: d.LineOf(n), Column: n.Column, Severity: Error, Stage: s.Stage.Name, Field: path, Message: text})
 	}}
 	shape.check("", root.Content[0], reflect.TypeFor[v1alpha1.Stage]())
 	if failed != nil && len(s.bad) == 0 {
 		return bad(failed)
 	}
 	if failed == nil {
-		s.stage = src.stage
+		s.Stage = src.Stage
 	} else if pruned, ok := decodeNode(root.Content[0]); ok {
-		s.stage = pruned
+		s.Stage = pruned
 	} else {
 		return true
 	}
-	s.written = s.stage.DeepCopy()
+	s.written = s.Stage.DeepCopy()
 	l.stages = append(l.stages, s)
 	return true
 }
 
 // decodeNode reads what is left of a document once what does not fit is gone.
-func decodeNode(n *yaml.Node) (*Stage, bool) {
+func decodeNode(n *yaml.Node) (*stage.Stage, bool) {
 	var values any
 	if n.Decode(&values) != nil {
 		return nil, false
@@ -230,17 +228,17 @@ func decodeNode(n *yaml.Node) (*Stage, bool) {
 	if err != nil {
 		return nil, false
 	}
-	out := &Stage{}
+	out := &stage.Stage{}
 	return out, json.Unmarshal(data, out) == nil
 }
 
 func (l *linter) doubledNames() {
 	first := map[string]*linted{}
 	for _, s := range l.stages {
-		name := s.stage.Name
+		name := s.Stage.Name
 		if other := first[name]; other != nil && name != "" {
-			line, _, _ := other.position("metadata.name")
-			l.say(s, SeverityError, "metadata.name", "another stage has this name, at %s:%d", other.file, line)
+			line, _, _ := other.Position("metadata.name")
+			l.say(s, Error, "metadata.name", "another stage has this name, at %s:%d", other.File, line)
 			s.bad = append(s.bad, "metadata.name")
 			continue
 		}
@@ -249,11 +247,11 @@ func (l *linter) doubledNames() {
 }
 
 // kinds are those that sound stages are for.
-func (l *linter) kinds() []Kind {
-	var out []Kind
+func (l *linter) kinds() []stage.Kind {
+	var out []stage.Kind
 	for _, s := range l.stages {
-		if s.compiled != nil && !slices.Contains(out, s.compiled.kind) {
-			out = append(out, s.compiled.kind)
+		if s.compiled != nil && !slices.Contains(out, s.compiled.Kind) {
+			out = append(out, s.compiled.Kind)
 		}
 	}
 	return out

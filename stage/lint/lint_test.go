@@ -1,30 +1,34 @@
-package stage
+package lint
 
 import (
+	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rehearse-k8s/rehearse/stage"
 )
+
+var rewriteLint = flag.Bool("rewrite", false, "write the golden files again")
 
 func lintedText(name string, data []byte) string {
 	var out strings.Builder
-	for _, f := range Lint(File{Name: name, Data: data}).Findings {
+	for _, f := range Files(stage.File{Name: name, Data: data}).Findings {
 		out.WriteString(f.String() + "\n")
 	}
 	return out.String()
 }
 
 func TestBuiltinStagesLintClean(t *testing.T) {
-	for _, name := range BuiltinNames() {
-		data, err := BuiltinFile(name)
+	for _, name := range stage.BuiltinNames() {
+		data, err := stage.BuiltinFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, f := range Lint(File{Name: name, Data: data}).Findings {
-			if f.Severity != SeverityInfo {
+		for _, f := range Files(stage.File{Name: name, Data: data}).Findings {
+			if f.Severity != Info {
 				t.Error(f)
 			}
 		}
@@ -33,7 +37,7 @@ func TestBuiltinStagesLintClean(t *testing.T) {
 
 // TestGoldenLint holds what is said of files full of mistakes.
 func TestGoldenLint(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join("testdata", "lint", "*.yaml"))
+	files, err := filepath.Glob(filepath.Join("testdata", "*.yaml"))
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
@@ -45,7 +49,7 @@ func TestGoldenLint(t *testing.T) {
 			}
 			got := lintedText(filepath.Base(file), data)
 			golden := strings.TrimSuffix(file, ".yaml") + ".txt"
-			if *rewrite {
+			if *rewriteLint {
 				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
 				}
@@ -66,7 +70,7 @@ func TestGoldenLint(t *testing.T) {
 
 // FuzzLint: whatever the bytes, lint says something or nothing, and ends.
 func FuzzLint(f *testing.F) {
-	for _, dir := range []string{"testdata/lint/*.yaml", "testdata/stages/*.yaml", "testdata/every-field.yaml", "builtin/*.yaml"} {
+	for _, dir := range []string{"testdata/*.yaml", "../testdata/stages/*.yaml", "../testdata/every-field.yaml", "../builtin/*.yaml"} {
 		files, err := filepath.Glob(dir)
 		if err != nil || len(files) == 0 {
 			f.Fatal(dir, err)
@@ -82,10 +86,10 @@ func FuzzLint(f *testing.F) {
 	f.Add([]byte("\xff\xfe"))
 	f.Add([]byte("a: &a [*a]"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		_, _, bad := LoadGood(File{Name: "f", Data: data})
+		_, _, bad := stage.LoadGood(stage.File{Name: "f", Data: data})
 		errors := 0
-		for _, finding := range Lint(File{Name: "f", Data: data}).Findings {
-			if finding.Severity == SeverityError {
+		for _, finding := range Files(stage.File{Name: "f", Data: data}).Findings {
+			if finding.Severity == Error {
 				errors++
 			}
 		}

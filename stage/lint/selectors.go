@@ -1,4 +1,4 @@
-package stage
+package lint
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/itchyny/gojq"
 	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/stage"
 	"github.com/rehearse-k8s/rehearse/stage/expr"
 	"github.com/rehearse-k8s/rehearse/stage/internal/limit"
 )
@@ -29,9 +30,9 @@ type clause struct {
 }
 
 // clausesOf takes a stage's requirements apart, in the order of its compiled ones.
-func clausesOf(s *linted, c *compiled) []clause {
+func clausesOf(s *linted, c *stage.Compiled) []clause {
 	var out []clause
-	selector := s.stage.Spec.Selector
+	selector := s.Stage.Spec.Selector
 	equal := func(which string, want map[string]string) {
 		for _, key := range slices.Sorted(maps.Keys(want)) {
 			title := "matchLabels"
@@ -61,8 +62,8 @@ func clausesOf(s *linted, c *compiled) []clause {
 	}
 	for i := range out {
 		cl := &out[i]
-		if i < len(c.requirements) {
-			cl.text, cl.cel = c.requirements[i].text, c.requirements[i].cel
+		if i < len(c.Requirements) {
+			cl.text, cl.cel = c.Requirements[i].Text, c.Requirements[i].CEL
 		}
 		if cl.steps != nil {
 			cl.path = spelled(cl.steps)
@@ -126,14 +127,14 @@ func neverTogether(a, b *linted) bool {
 // those that say nothing.
 func (l *linter) matching(s *linted) {
 	never := func(field, format string, args ...any) {
-		l.say(s, SeverityError, field, "the stage can never match: "+format, args...)
+		l.say(s, Error, field, "the stage can never match: "+format, args...)
 		s.never = true
 	}
-	example := reflectType(s.compiled.kind)
-	first := &expr.View{Object: samples(s.compiled.kind)[0], Now: lintStart}
+	example := reflectType(s.compiled.Kind)
+	first := &expr.View{Object: samples(s.compiled.Kind)[0], Now: lintStart}
 	for i := range s.clauses {
 		a := &s.clauses[i]
-		if wrong := endless(s.compiled.requirements[i].query, first); wrong != "" {
+		if wrong := endless(s.compiled.Requirements[i].Query, first); wrong != "" {
 			never(a.field, "%s", wrong)
 			continue
 		}
@@ -144,7 +145,7 @@ func (l *linter) matching(s *linted) {
 			case exclude(a, b):
 				never(a.field, "%s contradicts %s", a.text, b.text)
 			case a.text == b.text:
-				l.say(s, SeverityWarning, a.field, "%s stands here twice", a.text)
+				l.say(s, Warning, a.field, "%s stands here twice", a.text)
 			}
 		}
 		if a.celled != "" {
@@ -157,7 +158,7 @@ func (l *linter) matching(s *linted) {
 			if positive {
 				never(a.field, "%s", wrong)
 			} else {
-				l.say(s, SeverityWarning, a.field, "holds of every object: %s", wrong)
+				l.say(s, Warning, a.field, "holds of every object: %s", wrong)
 			}
 			continue
 		}
@@ -185,20 +186,20 @@ func (l *linter) constant(s *linted, a *clause, never func(string, string, ...an
 		return
 	}
 	if a.cel.ReadsChance {
-		l.say(s, SeverityWarning, a.field, "does not read the object, only chance; use weights")
+		l.say(s, Warning, a.field, "does not read the object, only chance; use weights")
 		return
 	}
-	if holds, err := a.cel.Holds(&expr.View{}, s.stage.Name); err == nil && holds {
-		l.say(s, SeverityWarning, a.field, "holds of every object: it does not read it")
+	if holds, err := a.cel.Holds(&expr.View{}, s.Stage.Name); err == nil && holds {
+		l.say(s, Warning, a.field, "holds of every object: it does not read it")
 	} else {
 		never(a.field, "%s does not read the object and does not hold", a.celled)
 	}
 }
 
 // enumerated are fields of which the API knows all values.
-var enumerated = map[Kind]map[string][]string{
-	KindPod:  {`."status"."phase"`: {"Pending", "Running", "Succeeded", "Failed", "Unknown"}},
-	KindNode: {`."status"."phase"`: {"Pending", "Running", "Terminated"}},
+var enumerated = map[stage.Kind]map[string][]string{
+	stage.KindPod:  {`."status"."phase"`: {"Pending", "Running", "Succeeded", "Failed", "Unknown"}},
+	stage.KindNode: {`."status"."phase"`: {"Pending", "Running", "Terminated"}},
 	{APIVersion: "v1", Kind: "PersistentVolumeClaim"}: {`."status"."phase"`: {"Pending", "Bound", "Lost"}},
 	{APIVersion: "v1", Kind: "PersistentVolume"}:      {`."status"."phase"`: {"Pending", "Available", "Bound", "Released", "Failed"}},
 	{APIVersion: "v1", Kind: "Namespace"}:             {`."status"."phase"`: {"Active", "Terminating"}},
@@ -209,7 +210,7 @@ var conditionStatus = []string{"True", "False", "Unknown"}
 
 // values looks for values that a field never has.
 func (l *linter) values(s *linted, a *clause, never func(string, string, ...any)) {
-	known := enumerated[s.compiled.kind][a.path]
+	known := enumerated[s.compiled.Kind][a.path]
 	if n := len(a.steps); n > 2 && a.steps[n-1].Name == "status" && strings.HasPrefix(a.path, `."status"."conditions"[]`) {
 		known = conditionStatus
 	}
@@ -230,7 +231,7 @@ func (l *linter) values(s *linted, a *clause, never func(string, string, ...any)
 		never(a.field, "%s", text)
 		return
 	}
-	l.say(s, SeverityWarning, a.field, "%s", text)
+	l.say(s, Warning, a.field, "%s", text)
 }
 
 // where is the path as it is written.

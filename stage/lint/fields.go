@@ -1,9 +1,11 @@
-package stage
+package lint
 
 import (
 	"fmt"
+	"github.com/rehearse-k8s/rehearse/stage"
 	"github.com/rehearse-k8s/rehearse/stage/expr"
 	"github.com/rehearse-k8s/rehearse/stage/internal/limit"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -11,11 +13,8 @@ import (
 )
 
 // reflectType is the Go type of a kind; nil where it is not one of Kubernetes'.
-func reflectType(k Kind) reflect.Type {
-	if o := strategicSchema(k); o != nil {
-		return reflect.TypeOf(o).Elem()
-	}
-	return nil
+func reflectType(k stage.Kind) reflect.Type {
+	return stage.GoType(k)
 }
 
 // typeAt follows a path through a type. wrong says which field is not there.
@@ -70,40 +69,38 @@ func (l *linter) static(s *linted) {
 
 // expressions looks for programs that read a weight or a delay and do not end.
 func (l *linter) expressions(s *linted) {
-	all := []*expression{s.compiled.weightFrom}
-	if d := s.compiled.delay; d != nil {
-		all = append(all, d.baseFrom, d.jitterFrom)
-	}
-	on := &expr.View{Object: samples(s.compiled.kind)[0], Now: lintStart}
-	for _, x := range all {
-		if x == nil {
-			continue
-		}
-		if wrong := endless(x.jq, on); wrong != "" {
-			l.say(s, SeverityError, x.field, "%s", wrong)
-			s.bad = append(s.bad, x.field) // and it is not played
+	on := &expr.View{Object: samples(s.compiled.Kind)[0], Now: lintStart}
+	for _, x := range s.compiled.Expressions() {
+		if wrong := endless(x.JQ, on); wrong != "" {
+			l.say(s, Error, x.Field, "%s", wrong)
+			s.bad = append(s.bad, x.Field) // and it is not played
 		}
 	}
 }
 
 // kindName looks for one of Kubernetes' own kinds that is misspelt.
 func (l *linter) kindName(s *linted) {
-	k := s.compiled.kind
+	k := s.compiled.Kind
 	known := map[string]bool{}
-	for _, example := range builtinKinds[k.APIVersion] {
-		known[reflect.TypeOf(example).Elem().Name()] = true
+	for _, name := range stage.KindNames(k.APIVersion) {
+		known[name] = true
 	}
 	// Kinds that are not in the list may be right; those that are nearly one of it are not.
 	if near := meant(k.Kind, known); len(s.bad) == 0 && !known[k.Kind] && near != "" {
-		l.say(s, SeverityWarning, "spec.resourceRef.kind", "Kubernetes has no kind %s in %s%s", k.Kind, k.APIVersion, near)
+		l.say(s, Warning, "spec.resourceRef.kind", "Kubernetes has no kind %s in %s%s", k.Kind, k.APIVersion, near)
 	}
 }
 
 // longDelay is where milliseconds were likely taken for something else.
 const longDelay = 7 * 24 * time.Hour
 
+// duration returns milliseconds as a duration, or the longest one.
+func duration(milliseconds int64) time.Duration {
+	return time.Duration(min(milliseconds, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
+}
+
 func (l *linter) delays(s *linted) {
-	d := s.stage.Spec.Delay
+	d := s.Stage.Spec.Delay
 	if d == nil {
 		return
 	}
@@ -117,24 +114,24 @@ func (l *linter) delays(s *linted) {
 		switch {
 		case f.value == nil:
 		case *f.value < 0:
-			l.say(s, SeverityError, f.field, "must not be negative: that is no delay at all")
-		case milliseconds(*f.value) > longDelay:
-			l.say(s, SeverityWarning, f.field, "is %s: these are milliseconds", milliseconds(*f.value).Round(time.Second))
+			l.say(s, Error, f.field, "must not be negative: that is no delay at all")
+		case duration(*f.value) > longDelay:
+			l.say(s, Warning, f.field, "is %s: these are milliseconds", duration(*f.value).Round(time.Second))
 		}
 	}
 	if d.DurationMilliseconds == nil && d.DurationFrom == nil && d.JitterDurationMilliseconds == nil && d.JitterDurationFrom == nil {
-		l.say(s, SeverityWarning, "spec.delay", "is empty: there is no delay")
+		l.say(s, Warning, "spec.delay", "is empty: there is no delay")
 	}
 	if d.DurationMilliseconds != nil && d.JitterDurationMilliseconds != nil && *d.DurationMilliseconds == *d.JitterDurationMilliseconds &&
 		d.DurationFrom == nil && d.JitterDurationFrom == nil {
-		l.say(s, SeverityWarning, "spec.delay.jitterDurationMilliseconds", "changes nothing: it is the upper bound of the whole delay, and equal to durationMilliseconds")
+		l.say(s, Warning, "spec.delay.jitterDurationMilliseconds", "changes nothing: it is the upper bound of the whole delay, and equal to durationMilliseconds")
 	}
 }
 
 // useless looks for fields that have no effect.
 func (l *linter) useless(s *linted) {
-	spec := &s.stage.Spec
-	warn := func(field, format string, args ...any) { l.say(s, SeverityWarning, field, format, args...) }
+	spec := &s.Stage.Spec
+	warn := func(field, format string, args ...any) { l.say(s, Warning, field, format, args...) }
 	if n := spec.Next; n != nil && len(spec.Steps) == 0 {
 		if n.StatusTemplate == "" || len(n.Patches) > 0 {
 			if n.StatusSubresource != nil {
@@ -146,42 +143,42 @@ func (l *linter) useless(s *linted) {
 		}
 	}
 	deleted := ""
-	for i := range s.compiled.operations {
-		op := &s.compiled.operations[i]
+	for i := range s.compiled.Operations {
+		op := &s.compiled.Operations[i]
 		switch {
-		case op.event != nil:
-			if op.event.Reason == "" {
-				warn(op.field, "has no reason: that is how events are found")
+		case op.Event != nil:
+			if op.Event.Reason == "" {
+				warn(op.Field, "has no reason: that is how events are found")
 			}
 			continue
 		case deleted != "":
-			warn(op.field, "is not played: the object is deleted by %s before", deleted)
-		case op.delete:
-			deleted = op.field
-		case op.finalizers != nil:
-			if op.finalizers.Empty && len(op.finalizers.Remove) > 0 {
-				warn(op.field+".remove", "changes nothing beside empty")
+			warn(op.Field, "is not played: the object is deleted by %s before", deleted)
+		case op.Delete:
+			deleted = op.Field
+		case op.Finalizers != nil:
+			if op.Finalizers.Empty && len(op.Finalizers.Remove) > 0 {
+				warn(op.Field+".remove", "changes nothing beside empty")
 			}
-			if !op.finalizers.Empty && len(op.finalizers.Add)+len(op.finalizers.Remove) == 0 {
-				warn(op.field, "changes nothing: it needs add, remove or empty")
+			if !op.Finalizers.Empty && len(op.Finalizers.Add)+len(op.Finalizers.Remove) == 0 {
+				warn(op.Field, "changes nothing: it needs add, remove or empty")
 			}
 		}
 	}
-	if value, ok := s.stage.Annotations[NodeReadyAnnotation]; ok {
+	if value, ok := s.Stage.Annotations[stage.NodeReadyAnnotation]; ok {
 		field := "metadata.annotations"
 		switch {
-		case s.compiled.kind != KindPod:
-			warn(field, "%s is for stages of pods only", NodeReadyAnnotation)
+		case s.compiled.Kind != stage.KindPod:
+			warn(field, "%s is for stages of pods only", stage.NodeReadyAnnotation)
 		case value != "true":
-			warn(field, "%s: %s has no effect, only \"true\" has", NodeReadyAnnotation, limit.Quote(value))
+			warn(field, "%s: %s has no effect, only \"true\" has", stage.NodeReadyAnnotation, limit.Quote(value))
 		}
 	}
 }
 
 // deprecated names the older forms, each once.
 func (l *linter) deprecated(s *linted) {
-	spec := &s.stage.Spec
-	info := func(field, format string, args ...any) { l.say(s, SeverityInfo, field, format, args...) }
+	spec := &s.Stage.Spec
+	info := func(field, format string, args ...any) { l.say(s, Info, field, format, args...) }
 	if s.written.Spec.Next != nil && len(spec.Steps) == 0 {
 		info("spec.next", "is the older form of steps, deprecated since KWOK 0.8")
 	}
@@ -210,11 +207,11 @@ func (l *linter) deprecated(s *linted) {
 // weights looks for weights that nobody ever compares.
 func (l *linter) weights(stages []*linted) {
 	for _, s := range stages {
-		weighed := s.stage.Spec.Weight > 0 || s.stage.Spec.WeightFrom != nil
-		field, severity := "spec.weight", SeverityWarning
-		if s.stage.Spec.WeightFrom != nil {
+		weighed := s.Stage.Spec.Weight > 0 || s.Stage.Spec.WeightFrom != nil
+		field, severity := "spec.weight", Warning
+		if s.Stage.Spec.WeightFrom != nil {
 			// It is there for users, who may have other stages beside.
-			field, severity = "spec.weightFrom", SeverityInfo
+			field, severity = "spec.weightFrom", Info
 		}
 		var rivals []*linted
 		for _, other := range stages {
@@ -224,13 +221,13 @@ func (l *linter) weights(stages []*linted) {
 		}
 		switch {
 		case weighed && len(stages) == 1:
-			l.say(s, SeverityInfo, field, "is not used: there is no other stage for %s in this set", s.compiled.kind)
+			l.say(s, Info, field, "is not used: there is no other stage for %s in this set", s.compiled.Kind)
 		case weighed && len(rivals) == 0:
 			l.say(s, severity, field, "is not used: no other stage matches an object that this one matches")
 		case !weighed:
 			for _, other := range rivals {
-				if other.stage.Spec.Weight > 0 && sameSelector(s, other) {
-					l.say(s, SeverityWarning, "spec.weight", "the stage is never drawn: its weight is 0, and %s, which matches the same objects, has %d", other.stage.Name, other.stage.Spec.Weight)
+				if other.Stage.Spec.Weight > 0 && sameSelector(s, other) {
+					l.say(s, Warning, "spec.weight", "the stage is never drawn: its weight is 0, and %s, which matches the same objects, has %d", other.Stage.Name, other.Stage.Spec.Weight)
 					break
 				}
 			}

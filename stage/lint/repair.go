@@ -1,4 +1,4 @@
-package stage
+package lint
 
 import (
 	"regexp"
@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/stage"
 )
 
 // mostRepairs bounds how many mistakes of one stage are found.
@@ -16,11 +17,10 @@ const mostRepairs = 100
 // mistake is found too.
 func (l *linter) compile(s *linted) {
 	for range mostRepairs {
-		work := &compiling{source: s.source, cel: l.cel}
-		c, err := work.compile()
+		c, warnings, err := stage.CompileSource(s.Source, l.cel)
 		if err == nil {
-			for _, w := range work.warnings {
-				l.say(s, SeverityWarning, w.Field, "%s", w.Problem)
+			for _, w := range warnings {
+				l.say(s, Warning, w.Field, "%s", w.Problem)
 			}
 			s.compiled = c
 			if c != nil {
@@ -28,9 +28,9 @@ func (l *linter) compile(s *linted) {
 			}
 			return
 		}
-		l.say(s, SeverityError, err.Field, "%s", err.Problem)
+		l.say(s, Error, err.Field, "%s", err.Problem)
 		s.bad = append(s.bad, err.Field)
-		if !repair(s.stage, err.Field) {
+		if !repair(s.Stage, err.Field) {
 			return
 		}
 	}
@@ -40,7 +40,7 @@ var indices = regexp.MustCompile(`\[(\d+)\]`)
 
 // repair puts something harmless in the place of a field, without moving any
 // other. It reports whether it could.
-func repair(s *Stage, field string) bool {
+func repair(s *stage.Stage, field string) bool {
 	at := func(n int) int {
 		m := indices.FindAllStringSubmatch(field, -1)
 		if n >= len(m) {

@@ -1,4 +1,4 @@
-package stage
+package lint
 
 import (
 	"reflect"
@@ -8,24 +8,21 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rehearse-k8s/rehearse/stage"
 	"github.com/rehearse-k8s/rehearse/stage/expr"
+	"github.com/rehearse-k8s/rehearse/stage/internal/fieldpath"
 	"go.yaml.in/yaml/v3"
 )
 
 // shapes holds what a stage writes against the API's types, where these are
 // known. It reports whether anything did not fit.
-func (l *linter) shapes(s *linted, requests []Request) bool {
+func (l *linter) shapes(s *linted, requests []stage.Request) bool {
 	misfit := false
 	for i := range requests {
 		r := &requests[i]
-		op := &s.compiled.operations[r.Step]
-		var field string
-		switch {
-		case op.patch != nil:
-			field = op.patch.field
-		case op.apply != nil:
-			field = op.apply.field
-		default:
+		op := &s.compiled.Operations[r.Step]
+		field := op.TemplateField()
+		if field == "" {
 			continue // finalizers
 		}
 		if t := writtenType(r); t != nil {
@@ -36,7 +33,7 @@ func (l *linter) shapes(s *linted, requests []Request) bool {
 }
 
 // writtenType is the type that a request's body has to fit; nil where unknown.
-func writtenType(r *Request) reflect.Type {
+func writtenType(r *stage.Request) reflect.Type {
 	switch r.Subresource {
 	case "", "status":
 		return reflectType(r.Kind)
@@ -46,7 +43,7 @@ func writtenType(r *Request) reflect.Type {
 	return nil
 }
 
-func (l *linter) body(s *linted, field string, r *Request, t reflect.Type) (misfit bool) {
+func (l *linter) body(s *linted, field string, r *stage.Request, t reflect.Type) (misfit bool) {
 	n := &yaml.Node{}
 	if r.Type == types.JSONPatchType {
 		return l.jsonPatch(s, field, r, t)
@@ -57,7 +54,7 @@ func (l *linter) body(s *linted, field string, r *Request, t reflect.Type) (misf
 	check := shapeCheck{directives: r.Type == types.StrategicMergePatchType, left: mostShapes}
 	check.report = func(path string, _ *yaml.Node, text string) {
 		misfit = true
-		l.say(s, SeverityError, field, "writes %s, which %s", path, does(text))
+		l.say(s, Error, field, "writes %s, which %s", path, does(text))
 	}
 	check.check("", n, t)
 	values, _ := r.Body.(map[string]any)
@@ -77,7 +74,7 @@ func does(text string) string {
 
 // unwritten looks for fields that the API leaves as they are: a subresource takes
 // only its own part.
-func (l *linter) unwritten(s *linted, field string, r *Request, t reflect.Type, values map[string]any) {
+func (l *linter) unwritten(s *linted, field string, r *stage.Request, t reflect.Type, values map[string]any) {
 	fields := jsonFields(t)
 	if _, ok := fields["status"]; !ok || fields["spec"] == nil {
 		return
@@ -85,19 +82,19 @@ func (l *linter) unwritten(s *linted, field string, r *Request, t reflect.Type, 
 	for key := range values {
 		switch {
 		case key == "status" && r.Subresource == "":
-			l.say(s, SeverityWarning, field, "writes status, which the API ignores without subresource: status")
+			l.say(s, Warning, field, "writes status, which the API ignores without subresource: status")
 		case key == "spec" && r.Subresource == "status":
-			l.say(s, SeverityWarning, field, "writes spec, which the API ignores in the subresource status")
+			l.say(s, Warning, field, "writes spec, which the API ignores in the subresource status")
 		}
 	}
 }
 
 // odd looks for values that the API or its clients do not know.
-func (l *linter) odd(s *linted, field string, kind Kind, values map[string]any) {
+func (l *linter) odd(s *linted, field string, kind stage.Kind, values map[string]any) {
 	status, _ := values["status"].(map[string]any)
 	if known := enumerated[kind][`."status"."phase"`]; known != nil {
 		if phase, ok := status["phase"].(string); ok && !slices.Contains(known, phase) {
-			l.say(s, SeverityWarning, field, "writes status.phase %q, which is none of %s", phase, strings.Join(known, ", "))
+			l.say(s, Warning, field, "writes status.phase %q, which is none of %s", phase, strings.Join(known, ", "))
 		}
 	}
 	if reflectType(kind) == nil {
@@ -107,13 +104,13 @@ func (l *linter) odd(s *linted, field string, kind Kind, values map[string]any) 
 	for i, item := range conditions {
 		c, _ := item.(map[string]any)
 		if text, ok := c["status"].(string); ok && !slices.Contains(conditionStatus, text) {
-			l.say(s, SeverityWarning, field, "writes status.conditions[%s].status %q, which is none of %s", itemName(item, i), text, strings.Join(conditionStatus, ", "))
+			l.say(s, Warning, field, "writes status.conditions[%s].status %q, which is none of %s", fieldpath.Item(item, i), text, strings.Join(conditionStatus, ", "))
 		}
 	}
 }
 
 // jsonPatch checks the paths of operations and the values they set.
-func (l *linter) jsonPatch(s *linted, field string, r *Request, t reflect.Type) (misfit bool) {
+func (l *linter) jsonPatch(s *linted, field string, r *stage.Request, t reflect.Type) (misfit bool) {
 	ops, _ := r.Body.([]any)
 	for _, raw := range ops {
 		op, _ := raw.(map[string]any)
@@ -129,7 +126,7 @@ func (l *linter) jsonPatch(s *linted, field string, r *Request, t reflect.Type) 
 			}
 			if at, wrong = typeAt(at, []expr.Step{next}); wrong != "" {
 				misfit = true
-				l.say(s, SeverityError, field, "writes %s: %s", pointer, wrong)
+				l.say(s, Error, field, "writes %s: %s", pointer, wrong)
 				break
 			}
 			steps = append(steps, next)
@@ -144,7 +141,7 @@ func (l *linter) jsonPatch(s *linted, field string, r *Request, t reflect.Type) 
 		}
 		check := shapeCheck{left: mostShapes, report: func(path string, _ *yaml.Node, text string) {
 			misfit = true
-			l.say(s, SeverityError, field, "writes %s, which %s", strings.TrimSuffix(pointer+"."+path, "."), does(text))
+			l.say(s, Error, field, "writes %s, which %s", strings.TrimSuffix(pointer+"."+path, "."), does(text))
 		}}
 		check.check("", n, at)
 	}

@@ -41,21 +41,21 @@ spec:
 		// json is true where the set needs the object's JSON.
 		json bool
 	}{
-		{"fast, pod at rest", set, stagetest.NewPod(stagetest.Running), false},
+		{"fast, pod idle", set, stagetest.NewPod(stagetest.Running), false},
 		{"fast, pod pending", set, stagetest.NewPod(), false},
 		{"fast, pod of a job running", set, stagetest.NewPod(stagetest.Running, stagetest.OwnedByJob), false},
 		{"fast, pod deleting", set, stagetest.NewPod(stagetest.Running, stagetest.Deleting), false},
-		{"fast, node at rest", set, stagetest.NewNode(func(n *corev1.Node) {
+		{"fast, node idle", set, stagetest.NewNode(func(n *corev1.Node) {
 			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 			n.Status.Phase = "Running"
 		}), false},
-		{"general, pod at rest", general, stagetest.NewPod(stagetest.Running), false},
+		{"general, pod idle", general, stagetest.NewPod(stagetest.Running), false},
 		{"general, pod pending", general, stagetest.NewPod(sidecar), false},
 		{"general, pod of a job running", general, stagetest.NewPod(stagetest.Running, stagetest.OwnedByJob), false},
 		{"general, pod deleting", general, stagetest.NewPod(stagetest.Running, stagetest.Deleting, sidecar), false},
 		{"pod-general, pod pending", podGeneral, stagetest.NewPod(sidecar), false},
 		{"pod-general, pod starting", podGeneral, playedUntil(b, podGeneral, "pod-ready", stagetest.NewPod(sidecar)), false},
-		{"pod-general, pod at rest", podGeneral, playedUntil(b, podGeneral, "", stagetest.NewPod(sidecar)), false},
+		{"pod-general, pod idle", podGeneral, playedUntil(b, podGeneral, "", stagetest.NewPod(sidecar)), false},
 		{"pod-general, pod of a job running", podGeneral, playedUntil(b, podGeneral, "pod-complete", stagetest.NewPod(stagetest.OwnedByJob)), false},
 		{"pod-general, pod crash looping", podGeneral, waiting, false},
 		{"pod-general, pod deleting", podGeneral, stagetest.NewPod(stagetest.Running, stagetest.Deleting, sidecar), false},

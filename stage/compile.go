@@ -286,7 +286,7 @@ func (c *compiling) resolveKind() *Error {
 		return problem("spec.resourceRef.kind", "is required")
 	}
 	if strings.ContainsAny(ref.Kind, "/. ") {
-		return problem("spec.resourceRef.kind", fmt.Sprintf("%s is no name of a kind", limit.Quote(ref.Kind)))
+		return problem("spec.resourceRef.kind", fmt.Sprintf("%s is not the name of a kind", limit.Quote(ref.Kind)))
 	}
 	version := ref.APIGroup
 	if version == "" {
@@ -294,7 +294,7 @@ func (c *compiling) resolveKind() *Error {
 	}
 	gv, err := schema.ParseGroupVersion(version)
 	if err != nil || gv.Version == "" {
-		return problem("spec.resourceRef.apiGroup", fmt.Sprintf("%s is no group and version such as apps/v1", limit.Quote(ref.APIGroup)))
+		return problem("spec.resourceRef.apiGroup", fmt.Sprintf("%s is not a group and version such as apps/v1", limit.Quote(ref.APIGroup)))
 	}
 	if gv.Group == "" && gv.Version != "v1" {
 		return problem("spec.resourceRef.apiGroup", fmt.Sprintf("%s has no group; write group and version, such as apps/v1", limit.Quote(ref.APIGroup)))

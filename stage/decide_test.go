@@ -181,7 +181,7 @@ func TestWeights(t *testing.T) {
 	}{
 		"proportional":   {podStage("a", "weight: 1") + podStage("b", "weight: 3"), map[string]float64{"a": 0.25, "b": 0.75}},
 		"all zero":       {podStage("a", "") + podStage("b", "") + podStage("c", ""), map[string]float64{"a": 1. / 3, "b": 1. / 3, "c": 1. / 3}},
-		"zero beside":    {podStage("a", "weight: 0") + podStage("b", "weight: 1"), map[string]float64{"b": 1}},
+		"zero and one":   {podStage("a", "weight: 0") + podStage("b", "weight: 1"), map[string]float64{"b": 1}},
 		"zero alone":     {podStage("a", "weight: 0"), map[string]float64{"a": 1}},
 		"zero, one, two": {podStage("a", "weight: 1") + podStage("b", "") + podStage("c", "weight: 2"), map[string]float64{"a": 1. / 3, "c": 2. / 3}},
 	} {

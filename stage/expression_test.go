@@ -154,10 +154,10 @@ func TestWeightsInError(t *testing.T) {
 		t.Errorf("two in error: %v", got)
 	}
 	if got := count(broken("a") + podStage("b", "") + podStage("c", "")); got["a"] != 0 || got["b"] < 800 || got["c"] < 800 {
-		t.Errorf("one in error beside two of 0: %v", got)
+		t.Errorf("one in error and two of 0: %v", got)
 	}
 	if got := count(broken("a") + podStage("b", "")); got["b"] != 2000 {
-		t.Errorf("one in error beside one of 0: %v", got)
+		t.Errorf("one in error and one of 0: %v", got)
 	}
 }
 

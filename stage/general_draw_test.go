@@ -57,7 +57,7 @@ func drawGeneralAnnotation(t *rapid.T) func(*corev1.Pod) {
 	case "exit-code":
 		return said(kubelet.AnnotationExitCode+suffix, choose("0", "1", "1,1,0", "OOMKilled", "x"))
 	case "pull":
-		return said(kubelet.AnnotationImagePullFails, choose("true", "app-0", "nobody"))
+		return said(kubelet.AnnotationImagePullFails, choose("true", "app-0", "none"))
 	case "evict":
 		return said(kubelet.AnnotationEvict, choose("memory", "true"))
 	case "delay":

@@ -35,16 +35,16 @@ type podWorld struct {
 	failed    string    // resourceVersion at which a stage could not be played
 	freed     time.Time // since when nothing but time keeps a deleted pod
 	atOnce    int
-	told      []string
+	log       []string
 }
 
 func (w *podWorld) fatalf(format string, args ...any) {
 	w.t.Helper()
-	w.t.Fatalf("%s\n%s", fmt.Sprintf(format, args...), strings.Join(w.told, "\n"))
+	w.t.Fatalf("%s\n%s", fmt.Sprintf(format, args...), strings.Join(w.log, "\n"))
 }
 
-func (w *podWorld) tell(format string, args ...any) {
-	w.told = append(w.told, w.now.Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
+func (w *podWorld) logf(format string, args ...any) {
+	w.log = append(w.log, w.now.Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
 }
 
 // edit is what somebody else does to the pod.
@@ -55,7 +55,7 @@ func (w *podWorld) edit(what string, change func(p *corev1.Pod)) {
 	p := w.pod.DeepCopy()
 	change(p)
 	w.renew(p)
-	w.tell("others: %s", what)
+	w.logf("others: %s", what)
 	if p.DeletionTimestamp != nil && len(p.Finalizers) == 0 && w.freed.IsZero() {
 		w.freed = w.now
 	}
@@ -95,19 +95,19 @@ func (w *podWorld) play(d Decision) {
 	e, err := w.set.Play(w.now, w.pod, d, stagetest.Facts{})
 	w.past = w.past.After(&d, w.now, e.Writes())
 	if err != nil {
-		if !strings.Contains(err.Error(), "is no exit code") && !badTime(w.pod, err) {
+		if !strings.Contains(err.Error(), "is not an exit code") && !badTime(w.pod, err) {
 			w.fatalf("%s: %v", d.Stage, err)
 		}
-		w.tell("%s: %v", d.Stage, err)
+		w.logf("%s: %v", d.Stage, err)
 		w.failed = w.pod.ResourceVersion
 		return
 	}
-	w.tell("%s", d.Stage)
+	w.logf("%s", d.Stage)
 	switch {
 	case e.Delete:
 		w.gone = true
 		if len(w.pod.Finalizers) > 0 || w.pod.DeletionTimestamp == nil {
-			w.fatalf("deleted what nobody deleted, or what a finalizer holds")
+			w.fatalf("removed without a DELETE request, or in spite of a finalizer")
 		}
 		if deadline := maxTime(w.pod.DeletionTimestamp.Time, w.freed.Add(MinRepeat)); w.now.After(deadline) {
 			w.fatalf("deleted %s after its deadline", w.now.Sub(deadline))
@@ -155,10 +155,10 @@ func (w *podWorld) check(before, after *corev1.Pod) {
 				w.fatalf("container %s: restartCount %d after %d", was.Name, is.RestartCount, was.RestartCount)
 			case is.RestartCount > was.RestartCount+1:
 				w.fatalf("container %s: %d restarts in one write", was.Name, is.RestartCount-was.RestartCount)
-			case was.State.Waiting == nil && is.State.Waiting != nil && is.State.Waiting.Reason != "CrashLoopBackOff" && !w.mayBeginAnew(was, after):
+			case was.State.Waiting == nil && is.State.Waiting != nil && is.State.Waiting.Reason != "CrashLoopBackOff" && !w.mayRestart(was, after):
 				w.fatalf("container %s waits again: %s", was.Name, is.State.Waiting.Reason)
 			case is.RestartCount > was.RestartCount && is.ContainerID == was.ContainerID:
-				w.fatalf("container %s has begun anew and is the same: %s", was.Name, is.ContainerID)
+				w.fatalf("container %s has restarted with the same ID: %s", was.Name, is.ContainerID)
 			}
 			states := 0
 			for _, there := range []bool{is.State.Waiting != nil, is.State.Running != nil, is.State.Terminated != nil} {
@@ -184,8 +184,8 @@ func (w *podWorld) check(before, after *corev1.Pod) {
 	w.valid(before, after)
 }
 
-// mayBeginAnew: its spec has changed, or an update in place asks for it.
-func (w *podWorld) mayBeginAnew(was *corev1.ContainerStatus, p *corev1.Pod) bool {
+// mayRestart: its spec has changed, or an update in place asks for it.
+func (w *podWorld) mayRestart(was *corev1.ContainerStatus, p *corev1.Pod) bool {
 	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range list {
 			if list[i].Name == was.Name && (list[i].Image != was.Image || kubelet.ResizeRestarts(&list[i], was)) {
@@ -218,7 +218,7 @@ func (w *podWorld) valid(before, after *corev1.Pod) {
 	was, is := internal(before), internal(after)
 	options := podutil.GetValidationOptionsFromPodSpecAndMeta(&is.Spec, &was.Spec, &is.ObjectMeta, &was.ObjectMeta)
 	if errs := validation.ValidatePodStatusUpdate(is, was, options); len(errs) > 0 {
-		w.fatalf("the API refuses the status: %v", errs)
+		w.fatalf("the API rejects the status: %v", errs)
 	}
 }
 

@@ -183,7 +183,7 @@ func TestTimeToRun(t *testing.T) {
 			pod := stagetest.NewPod(said(key, text))
 			decision := general.Decide(stagetest.Start, 1, pod, Past{}, Scene{NodeReady: true})
 			_, err := general.Play(decision.Due, pod, decision, stagetest.Facts{})
-			if want := fmt.Sprintf("annotation %s: %q is no time in whole seconds", key, text); ok != (err == nil) || !ok && !strings.Contains(err.Error(), want) {
+			if want := fmt.Sprintf("annotation %s: %q is not a time in whole seconds", key, text); ok != (err == nil) || !ok && !strings.Contains(err.Error(), want) {
 				t.Errorf("%s %q: %s: %v", key, text, decision.Stage, err)
 			}
 		}
@@ -196,7 +196,7 @@ var timeToRun = regexp.MustCompile(`^([0-9]{1,5}h)?([0-9]{1,5}m)?([0-9]{1,9}s)?$
 func badTime(p *corev1.Pod, err error) bool {
 	for key, text := range p.Annotations {
 		if strings.HasPrefix(key, kubelet.AnnotationRunFor) && !timeToRun.MatchString(text) {
-			return strings.Contains(err.Error(), "is no time in whole seconds")
+			return strings.Contains(err.Error(), "is not a time in whole seconds")
 		}
 	}
 	return false

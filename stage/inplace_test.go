@@ -109,7 +109,7 @@ func TestInPlace(t *testing.T) {
 		"another spec":            {[]func(*corev1.Pod){func(p *corev1.Pod) { p.Generation++ }}, [2]int32{}, false, true, 1, 1},
 		"image and gate":          {[]func(*corev1.Pod){setGate("False"), image(0, "nginx:1.28")}, [2]int32{1, 0}, true, false, 1, 2},
 		"gate":                    {[]func(*corev1.Pod){setGate("False")}, [2]int32{}, false, false, 1, 1},
-		"gate of nobody":          {[]func(*corev1.Pod){setGate("Unknown")}, [2]int32{}, false, false, 1, 1},
+		"unknown gate":            {[]func(*corev1.Pod){setGate("Unknown")}, [2]int32{}, false, false, 1, 1},
 		"environment":             {[]func(*corev1.Pod){environment("app")}, [2]int32{1, 0}, false, true, 1, 2},
 		"environment of both":     {[]func(*corev1.Pod){environment("app", "log")}, [2]int32{1, 1}, false, true, 1, 2},
 		"image and environment":   {[]func(*corev1.Pod){environment("app"), image(0, "nginx:1.28")}, [2]int32{1, 0}, true, true, 1, 2},

@@ -16,7 +16,7 @@ func applyJSONPatch(target any, ops []any) (any, error) {
 	for i, raw := range ops {
 		op, ok := raw.(map[string]any)
 		if !ok {
-			return nil, fmt.Errorf("operation %d is no mapping", i)
+			return nil, fmt.Errorf("operation %d is not a mapping", i)
 		}
 		var err error
 		if out, err = applyOperation(out, op); err != nil {
@@ -46,7 +46,7 @@ func applyOperation(doc any, op map[string]any) (any, error) {
 	case "test":
 		at, err := getAt(doc, to)
 		if err == nil && !reflect.DeepEqual(at, value) {
-			err = fmt.Errorf("%v is not what is tested for", op["path"])
+			err = fmt.Errorf("%v does not have the value that is tested for", op["path"])
 		}
 		return doc, err
 	case "move", "copy":
@@ -75,7 +75,7 @@ var unescape = strings.NewReplacer("~1", "/", "~0", "~")
 func pointer(op map[string]any, key string) ([]string, error) {
 	text, ok := op[key].(string)
 	if !ok || text != "" && text[0] != '/' {
-		return nil, fmt.Errorf("%s is no JSON pointer such as /status/phase", key)
+		return nil, fmt.Errorf("%s is not a JSON pointer such as /status/phase", key)
 	}
 	if text == "" {
 		return nil, nil
@@ -187,7 +187,7 @@ func missing(part string) error { return fmt.Errorf("there is no %s", limit.Quot
 func index(part string, most int) (int, error) {
 	i, err := strconv.Atoi(part)
 	if err != nil || i < 0 || i > most || strconv.Itoa(i) != part {
-		return 0, fmt.Errorf("%s is no index of the list", limit.Quote(part))
+		return 0, fmt.Errorf("%s is not an index of the list", limit.Quote(part))
 	}
 	return i, nil
 }

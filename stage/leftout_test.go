@@ -71,9 +71,9 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
-// TestNobodyLeft: where all that match are left out, the decision says so, and a problem
+// TestEveryStageLeftOut: where all that match are left out, the decision says so, and a problem
 // goes before idleness.
-func TestNobodyLeft(t *testing.T) {
+func TestEveryStageLeftOut(t *testing.T) {
 	p := stagetest.NewPod(labelled)
 	for name, c := range map[string]struct {
 		yaml string
@@ -181,7 +181,7 @@ func TestResumeIsDecidedAgain(t *testing.T) {
 		"moved on by another":      {widget(t, "spec: {done: true}\nstatus: {phase: Finished}"), "nothing: no stage matches"},
 		"first half undone":        {widget(t, "spec: {}\nstatus: {phase: New}"), "s goes on"},
 		"first half otherwise":     {widget(t, "spec: {done: false}\nstatus: {phase: New}"), "nothing: no stage matches"},
-		"somebody has deleted it":  {deletedAt(done.DeepCopy()), "gone after 0s: the only stage that matches"},
+		"deletion was requested":   {deletedAt(done.DeepCopy()), "gone after 0s: the only stage that matches"},
 		"deleted and moved on too": {deletedAt(widget(t, "spec: {done: true}\nstatus: {phase: Finished}")), "gone after 0s: the only stage that matches"},
 	} {
 		d := set.Decide(stagetest.Start, 1, c.now, past, Scene{})

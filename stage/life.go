@@ -78,7 +78,7 @@ func (s *Set) Life(o Object, opts LifeOptions) (transitions []Transition, end st
 			now = d.Due
 		}
 		b.At = now.Sub(opts.Start)
-		outcome, err := s.Foresee(now, o, d, opts.Facts)
+		outcome, err := s.Preview(now, o, d, opts.Facts)
 		if err != nil {
 			b.Problem, b.After = err.Error(), o
 			return append(transitions, b), d.Stage + " cannot be played on this object"

@@ -48,13 +48,13 @@ func LoadGood(files ...File) (*Set, []Stage, []*Error) {
 		sources, bad = append(sources, found...), append(bad, wrong...)
 	}
 	set, wrong := compileAll(sources)
-	refused := map[*Stage]bool{}
+	rejected := map[*Stage]bool{}
 	var stages []Stage
 	for _, e := range wrong {
-		refused[e.of] = true
+		rejected[e.of] = true
 	}
 	for i := range sources {
-		if !refused[sources[i].Stage] {
+		if !rejected[sources[i].Stage] {
 			stages = append(stages, *sources[i].Stage)
 		}
 	}
@@ -90,7 +90,7 @@ func decode(file string, data []byte) ([]Source, []*Error) {
 	return out, bad
 }
 
-const noStage = "this is no object: a stage is a mapping of apiVersion, kind, metadata and spec"
+const noStage = "not an object: a stage is a mapping of apiVersion, kind, metadata and spec"
 
 // DecodeOne decodes one document; a document of comments only gives nil.
 func DecodeOne(file string, d Document) (*Source, *Error) {
@@ -187,7 +187,7 @@ func BuiltinFile(name string) ([]byte, error) {
 	short := strings.TrimPrefix(name, BuiltinPrefix)
 	data, err := builtinFiles.ReadFile("builtin/" + short + ".yaml")
 	if err != nil {
-		return nil, &Error{File: BuiltinPrefix + short, Problem: "there is no such built-in file; there are " + strings.Join(BuiltinNames(), ", ")}
+		return nil, &Error{File: BuiltinPrefix + short, Problem: "unknown built-in file; known: " + strings.Join(BuiltinNames(), ", ")}
 	}
 	return data, nil
 }

@@ -19,7 +19,7 @@ const head = "apiVersion: kwok.x-k8s.io/v1alpha1\nkind: Stage\nmetadata: {name: 
 // fileLine is a file with its line, which TestLines is about.
 var fileLine = regexp.MustCompile(`^f\.yaml(:\d+)?:`)
 
-func TestLoadRefuses(t *testing.T) {
+func TestLoadRejects(t *testing.T) {
 	spec := func(text string) string { return head + "spec: {resourceRef: {kind: Pod}, " + text + "}" }
 	for name, c := range map[string]struct{ yaml, want string }{
 		"no yaml":             {"a: [", "f.yaml: yaml: did not find expected node content"},
@@ -34,18 +34,18 @@ func TestLoadRefuses(t *testing.T) {
 		"doubled name":        {spec("selector: {}, next: {delete: true}") + "\n---\n" + spec("selector: {}, next: {delete: true}"), "f.yaml: stage s: metadata.name: another stage has this name"},
 		"no kind":             {head + "spec: {selector: {}, next: {delete: true}}", "f.yaml: stage s: spec.resourceRef.kind: is required"},
 		"no group":            {head + "spec: {resourceRef: {apiGroup: v2, kind: Deployment}, selector: {}, next: {delete: true}}", `f.yaml: stage s: spec.resourceRef.apiGroup: "v2" has no group; write group and version, such as apps/v1`},
-		"no group version":    {head + "spec: {resourceRef: {apiGroup: a/b/c, kind: Deployment}, selector: {}, next: {delete: true}}", `f.yaml: stage s: spec.resourceRef.apiGroup: "a/b/c" is no group and version such as apps/v1`},
-		"no name of a kind":   {head + "spec: {resourceRef: {kind: Pod/x}, selector: {}, next: {delete: true}}", `f.yaml: stage s: spec.resourceRef.kind: "Pod/x" is no name of a kind`},
+		"no group version":    {head + "spec: {resourceRef: {apiGroup: a/b/c, kind: Deployment}, selector: {}, next: {delete: true}}", `f.yaml: stage s: spec.resourceRef.apiGroup: "a/b/c" is not a group and version such as apps/v1`},
+		"no name of a kind":   {head + "spec: {resourceRef: {kind: Pod/x}, selector: {}, next: {delete: true}}", `f.yaml: stage s: spec.resourceRef.kind: "Pod/x" is not the name of a kind`},
 		"cel":                 {spec("selector: {matchExpressions: [{cel: {expression: 'self.'}}]}, next: {delete: true}"), `f.yaml: stage s: spec.selector.matchExpressions[0].cel.expression: cel "self.": Syntax error: no viable alternative at input '.'`},
 		"cel reads the clock": {spec("selector: {matchExpressions: [{cel: {expression: 'self.SinceSecond() > 5.0'}}]}, next: {delete: true}"), `f.yaml: stage s: spec.selector.matchExpressions[0].cel.expression: cel "self.SinceSecond() > 5.0": the time may not be read in a selector: nothing wakes the object when time passes; use a delay`},
 		"cel empty":           {spec("selector: {matchExpressions: [{cel: {}}]}, next: {delete: true}"), "f.yaml: stage s: spec.selector.matchExpressions[0].cel.expression: is empty"},
 		"weight cel":          {spec("selector: {}, weightFrom: {cel: {expression: 'nope'}}, next: {delete: true}"), `f.yaml: stage s: spec.weightFrom.cel.expression: cel "nope": undeclared reference to 'nope' (in container '')`},
 		"apply type":          {spec("selector: {}, steps: [{apply: {template: 'x', type: json}}]"), `f.yaml: stage s: spec.steps[0].apply.type: "json" is not one of apply, merge, strategic`},
 		"apply template":      {spec("selector: {}, steps: [{apply: {}}]"), `f.yaml: stage s: spec.steps[0].apply.template: is required`},
-		"strategic":           {head + "spec: {resourceRef: {apiGroup: example.com/v1, kind: W}, selector: {}, steps: [{patch: {type: strategic, template: 'a: b'}}]}", `f.yaml: stage s: spec.steps[0].patch.type: the API knows no strategic merge of W.example.com/v1, which is a custom resource; write merge`},
+		"strategic":           {head + "spec: {resourceRef: {apiGroup: example.com/v1, kind: W}, selector: {}, steps: [{patch: {type: strategic, template: 'a: b'}}]}", `f.yaml: stage s: spec.steps[0].patch.type: the API does not support strategic merge patches of W.example.com/v1, a custom resource; use type merge`},
 		"root":                {spec("selector: {}, steps: [{patch: {root: a/b, template: 'a: b'}}]"), `f.yaml: stage s: spec.steps[0].patch.root: "a/b" has characters other than letters, digits, - and _`},
 		"user":                {spec("selector: {}, steps: [{patch: {template: 'a: b', impersonation: {username: ''}}}]"), `f.yaml: stage s: spec.steps[0].patch.impersonation.username: is required`},
-		"patch as nobody":     {spec("selector: {}, next: {statusTemplate: 'a: b', statusPatchAs: {username: ''}}"), `f.yaml: stage s: spec.next.statusPatchAs.username: is required`},
+		"empty user name":     {spec("selector: {}, next: {statusTemplate: 'a: b', statusPatchAs: {username: ''}}"), `f.yaml: stage s: spec.next.statusPatchAs.username: is required`},
 		"environment":         {spec("selector: {}, next: {statusTemplate: 'phase: {{ env \"HOME\" }}'}"), "f.yaml: stage s: spec.next.statusTemplate: function env may not be used: it reads the environment"},
 		"empty expression":    {spec("selector: {matchExpressions: [{}]}, next: {delete: true}"), "f.yaml: stage s: spec.selector.matchExpressions[0]: is empty: it needs jq or cel"},
 		"operator":            {spec("selector: {matchExpressions: [{key: .a, operator: Intersection, values: [x]}]}, next: {delete: true}"), `f.yaml: stage s: spec.selector.matchExpressions[0].operator: "Intersection" is not one of In, NotIn, Exists, DoesNotExist`},
@@ -84,7 +84,7 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-func TestLoadTellsOfEveryStage(t *testing.T) {
+func TestLoadReportsEveryStage(t *testing.T) {
 	bad := head + "spec: {resourceRef: {kind: Pod}, selector: {}, weight: -1, next: {delete: true}}"
 	_, err := Load("f.yaml", []byte(bad+"\n---\n"+strings.Replace(bad, "name: s", "name: other", 1)))
 	if err == nil || !strings.Contains(err.Error(), "stage s:") || !strings.Contains(err.Error(), "stage other:") {
@@ -144,7 +144,7 @@ func TestBuiltin(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Builtin("builtin:nope"); err == nil || err.Error() != "builtin:nope: there is no such built-in file; there are node-chaos, node-fast, node-heartbeat, pod-chaos, pod-fast, pod-general, volume-fast" {
+	if _, err := Builtin("builtin:nope"); err == nil || err.Error() != "builtin:nope: unknown built-in file; known: node-chaos, node-fast, node-heartbeat, pod-chaos, pod-fast, pod-general, volume-fast" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -203,7 +203,7 @@ func FuzzLoad(f *testing.F) {
 // TestList: stages that stand in a List, as kubectl prints them, are the same as alone; what is
 // wrong is said of the item, with the line of the file.
 func TestList(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join("testdata", "lint", "list.yaml"))
+	data, err := os.ReadFile(filepath.Join("lint", "testdata", "list.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -204,7 +204,7 @@ func (c *compiling) compilePatch(field string, p *v1alpha1.StagePatch) (*patch, 
 	case v1alpha1.StagePatchTypeStrategic:
 		out.kind = types.StrategicMergePatchType
 		if noStrategic(c.kind) {
-			return nil, problem(field+".type", fmt.Sprintf("the API knows no strategic merge of %s, which is a custom resource; write merge", c.kind))
+			return nil, problem(field+".type", fmt.Sprintf("the API does not support strategic merge patches of %s, a custom resource; use type merge", c.kind))
 		}
 	case "":
 		out.kind = types.MergePatchType

@@ -160,7 +160,7 @@ func rooted(rendered any, root string) (any, error) {
 	for i, raw := range ops {
 		op, ok := raw.(map[string]any)
 		if !ok {
-			return nil, fmt.Errorf("operation %d is no mapping", i)
+			return nil, fmt.Errorf("operation %d is not a mapping", i)
 		}
 		moved := map[string]any{}
 		for k, v := range op {
@@ -217,7 +217,7 @@ func patched(target map[string]any, kind types.PatchType, body any, of Kind) (ma
 		}
 		out, ok := after.(map[string]any)
 		if !ok {
-			return nil, errors.New("JSON patch: what is left is no object")
+			return nil, errors.New("JSON patch: the result is not an object")
 		}
 		return out, nil
 	case types.StrategicMergePatchType:
@@ -253,14 +253,14 @@ func (w *working) apply(a *applying, m render.Moment) (*Request, error) {
 	case kind == "":
 		return nil, errors.New("the object has no kind")
 	case name == "":
-		return nil, errors.New("the object has no metadata.name: one that is made up anew each time could not be repeated without harm")
+		return nil, errors.New("the object has no metadata.name: a generated name could not be repeated without creating a second object")
 	}
 	r := &Request{
 		Verb: VerbApply, Kind: Kind{APIVersion: apiVersion, Kind: kind}, Namespace: u.GetNamespace(), Name: name,
 		Subresource: a.subresource, Type: a.kind, As: a.as, Body: body,
 	}
 	if a.kind == types.StrategicMergePatchType && noStrategic(r.Kind) {
-		return nil, fmt.Errorf("the API knows no strategic merge of %s, which is a custom resource; write merge", r.Kind)
+		return nil, fmt.Errorf("the API does not support strategic merge patches of %s, a custom resource; use type merge", r.Kind)
 	}
 	if r.Namespace == "" {
 		r.Namespace = w.object.GetNamespace()

@@ -36,7 +36,7 @@ func widgetStage(spec string) string {
 }
 
 // told writes effects in lines.
-func told(t testing.TB, e Effects) string {
+func describe(t testing.TB, e Effects) string {
 	t.Helper()
 	var out strings.Builder
 	if e.Write != WriteNothing {
@@ -76,7 +76,7 @@ func TestRequests(t *testing.T) {
 		"nothing to change": {`status: {phase: Up}`, `  next: {statusTemplate: "phase: Up"}`, ``},
 		"status of the main resource": {``, `  next: {statusSubresource: "", statusTemplate: "phase: Up"}`,
 			`0 patch Widget.example.com/v1 team/w merge {"metadata":{` + bound + `,"status":{"phase":"Up"}}` + "\n"},
-		"somebody else": {``, `  next: {statusTemplate: "phase: Up", statusPatchAs: {username: carol}}`,
+		"another user": {``, `  next: {statusTemplate: "phase: Up", statusPatchAs: {username: carol}}`,
 			`0 patch Widget.example.com/v1 team/w status as carol merge {"metadata":{` + bound + `,"status":{"phase":"Up"}}` + "\n"},
 		"later steps see earlier ones": {`spec: {num: 1}`, `
   steps:
@@ -150,7 +150,7 @@ func TestRequests(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(c.want, told(t, e)); diff != "" {
+			if diff := cmp.Diff(c.want, describe(t, e)); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 			if diff := cmp.Diff(before, w); diff != "" {
@@ -179,7 +179,7 @@ spec:
 	want := `0 patch Pod default/web strategic-merge {"metadata":{"labels":{"a":"b"},"resourceVersion":"7","uid":"uid-web"}}
 1 patch Pod default/web status strategic-merge {"metadata":{"resourceVersion":"7","uid":"uid-web"},"status":{"conditions":[{"status":"b","type":"Ready"}]}}
 `
-	if diff := cmp.Diff(want, told(t, e)); diff != "" {
+	if diff := cmp.Diff(want, describe(t, e)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
@@ -208,12 +208,12 @@ spec:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := told(t, e); !strings.HasPrefix(got, "1 patch") || !strings.HasSuffix(got, "2 delete\n") {
+	if got := describe(t, e); !strings.HasPrefix(got, "1 patch") || !strings.HasSuffix(got, "2 delete\n") {
 		t.Errorf("got %s", got)
 	}
 	done := widget(t, "spec: {done: true}\nstatus: {phase: Done}")
-	if e, err = set.Play(stagetest.Start, done, set.Decide(stagetest.Start, 1, done, past, Scene{}), nil); err != nil || told(t, e) != "2 delete\n" {
-		t.Errorf("what is done is done again: %s %v", told(t, e), err)
+	if e, err = set.Play(stagetest.Start, done, set.Decide(stagetest.Start, 1, done, past, Scene{}), nil); err != nil || describe(t, e) != "2 delete\n" {
+		t.Errorf("what is done is done again: %s %v", describe(t, e), err)
 	}
 	past.Resume.Stage = "gone"
 	if d := set.Decide(stagetest.Start, 1, w, past, Scene{}); d.Chosen() {
@@ -221,7 +221,7 @@ spec:
 	}
 }
 
-func TestPlayRefuses(t *testing.T) {
+func TestPlayRejects(t *testing.T) {
 	for name, c := range map[string]struct{ spec, want string }{
 		"version": {`  next: {patches: [{template: "metadata: {resourceVersion: '1'}"}]}`,
 			"stage s: spec.next.patches[0].template: a patch must not set metadata.resourceVersion: it is how every write is bound to the version it was decided on"},
@@ -230,7 +230,7 @@ func TestPlayRefuses(t *testing.T) {
 		"json patch that fails": {`  next: {patches: [{type: json, template: "[{op: remove, path: /spec/x}]"}]}`,
 			`stage s: spec.next.patches[0].template: JSON patch: operation 0: there is no "spec"`},
 		"apply without a name": {`  steps: [{apply: {template: "{apiVersion: v1, kind: Pod, metadata: {generateName: a}}"}}]`,
-			"stage s: spec.steps[0].apply.template: the object has no metadata.name: one that is made up anew each time could not be repeated without harm"},
+			"stage s: spec.steps[0].apply.template: the object has no metadata.name: a generated name could not be repeated without creating a second object"},
 		"apply without a kind": {`  steps: [{apply: {template: "{apiVersion: v1, metadata: {name: a}}"}}]`, "stage s: spec.steps[0].apply.template: the object has no kind"},
 		"invalid UTF-8": {`  next: {statusTemplate: '{{ "gIA=" | b64dec }}'}`,
 			"stage s: spec.next.statusTemplate: the template does not render YAML: yaml: invalid leading UTF-8 octet"},
@@ -297,15 +297,15 @@ func TestJSONPatch(t *testing.T) {
 		"test":             {`{"a":[{"b":1}]}`, `[{"op":"test","path":"/a","value":[{"b":1}]}]`, `{"a":[{"b":1}]}`},
 		"escapes":          {`{"a/b":{"~":1}}`, `[{"op":"replace","path":"/a~1b/~0","value":2}]`, `{"a/b":{"~":2}}`},
 		"whole document":   {`{"a":1}`, `[{"op":"replace","path":"","value":{"b":1}}]`, `{"b":1}`},
-		"test fails":       {`{"a":1}`, `[{"op":"test","path":"/a","value":2}]`, `operation 0: /a is not what is tested for`},
+		"test fails":       {`{"a":1}`, `[{"op":"test","path":"/a","value":2}]`, `operation 0: /a does not have the value that is tested for`},
 		"replace absent":   {`{}`, `[{"op":"replace","path":"/a","value":2}]`, `operation 0: there is no "a"`},
 		"remove absent":    {`{}`, `[{"op":"remove","path":"/a"}]`, `operation 0: there is no "a"`},
-		"index too large":  {`{"a":[]}`, `[{"op":"add","path":"/a/1","value":2}]`, `operation 0: "1" is no index of the list`},
-		"index with zero":  {`{"a":[1]}`, `[{"op":"replace","path":"/a/00","value":2}]`, `operation 0: "00" is no index of the list`},
-		"no pointer":       {`{}`, `[{"op":"add","path":"a","value":2}]`, `operation 0: path is no JSON pointer such as /status/phase`},
+		"index too large":  {`{"a":[]}`, `[{"op":"add","path":"/a/1","value":2}]`, `operation 0: "1" is not an index of the list`},
+		"index with zero":  {`{"a":[1]}`, `[{"op":"replace","path":"/a/00","value":2}]`, `operation 0: "00" is not an index of the list`},
+		"no pointer":       {`{}`, `[{"op":"add","path":"a","value":2}]`, `operation 0: path is not a JSON pointer such as /status/phase`},
 		"no value":         {`{}`, `[{"op":"add","path":"/a"}]`, `operation 0: add needs a value`},
 		"unknown":          {`{}`, `[{"op":"frob","path":"/a"}]`, `operation 0: op "frob" is not one of add, remove, replace, move, copy, test`},
-		"operation is not": {`{}`, `[7]`, `operation 0 is no mapping`},
+		"operation is not": {`{}`, `[7]`, `operation 0 is not a mapping`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var doc, want any

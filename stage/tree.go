@@ -74,7 +74,7 @@ func (t *growing) follow(b *Branch, now time.Time, past Past, depth int) {
 	if d.Due.After(now) {
 		now = d.Due
 	}
-	outcome, err := t.set.Foresee(now, b.Before, d, t.Facts)
+	outcome, err := t.set.Preview(now, b.Before, d, t.Facts)
 	b.Effects = outcome.Effects
 	if err != nil {
 		b.Problem = err.Error()

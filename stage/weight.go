@@ -79,7 +79,7 @@ func (c *Compiled) weightProblem(v *expr.View) string {
 		return err.Error()
 	}
 	if _, ok := asWeight(got); !ok && got.Kind != expr.None {
-		return c.weightFrom.Field + ": " + got.Describe() + " is no whole number"
+		return c.weightFrom.Field + ": " + got.Describe() + " is not a whole number"
 	}
 	return ""
 }

@@ -137,12 +137,12 @@ func (s structValue) ConvertToNative(t reflect.Type) (any, error) {
 	if s.v.Type().AssignableTo(t) {
 		return s.v.Interface(), nil
 	}
-	return nil, fmt.Errorf("a struct is no %s", t)
+	return nil, fmt.Errorf("a struct is not a %s", t)
 }
 
 // ConvertToType implements ref.Val.
 func (s structValue) ConvertToType(t ref.Type) ref.Val {
-	return types.NewErr("a struct is no %s", t.TypeName())
+	return types.NewErr("a struct is not a %s", t.TypeName())
 }
 
 // Equal implements ref.Val.
@@ -165,7 +165,7 @@ func celTime(v ref.Val) (time.Time, error) {
 	case types.String:
 		return time.Parse(time.RFC3339, string(v))
 	}
-	return time.Time{}, fmt.Errorf("a %s is no time", v.Type().TypeName())
+	return time.Time{}, fmt.Errorf("a %s is not a time", v.Type().TypeName())
 }
 
 // createdAt reads when an object was created.
@@ -193,14 +193,14 @@ func parseQuantity(v ref.Val) ref.Val {
 	case types.String:
 		q, err := resource.ParseQuantity(string(v))
 		if err != nil {
-			return types.NewErr("%s is no quantity", limit.Quote(string(v)))
+			return types.NewErr("%s is not a quantity", limit.Quote(string(v)))
 		}
 		return quantityValue{q}
 	}
 	if n, ok := asFloat(v); ok {
 		return quantityOf(n)
 	}
-	return types.NewErr("a %s is no quantity", v.Type().TypeName())
+	return types.NewErr("a %s is not a quantity", v.Type().TypeName())
 }
 
 func quantityOf(n float64) quantityValue {
@@ -296,7 +296,7 @@ func (q quantityValue) ConvertToNative(t reflect.Type) (any, error) {
 	if t == reflect.TypeFor[resource.Quantity]() {
 		return q.Quantity, nil
 	}
-	return nil, fmt.Errorf("a quantity is no %s", t)
+	return nil, fmt.Errorf("a quantity is not a %s", t)
 }
 
 // ConvertToType implements ref.Val.
@@ -309,7 +309,7 @@ func (q quantityValue) ConvertToType(t ref.Type) ref.Val {
 	case types.IntType:
 		return types.Int(q.Quantity.Value())
 	}
-	return types.NewErr("a quantity is no %s", t.TypeName())
+	return types.NewErr("a quantity is not a %s", t.TypeName())
 }
 
 // Type implements ref.Val.

@@ -49,7 +49,7 @@ func (k *kubelet) checkTimes() error {
 			continue
 		}
 		if _, ok := wholeSeconds(k.Annotations[key]); !ok {
-			return fmt.Errorf("annotation %s: %s is no time in whole seconds, such as 30s, 5m or 1h30m", key, limit.Quote(k.Annotations[key]))
+			return fmt.Errorf("annotation %s: %s is not a time in whole seconds, such as 30s, 5m or 1h30m", key, limit.Quote(k.Annotations[key]))
 		}
 	}
 	return nil
@@ -84,7 +84,7 @@ func (k *kubelet) exitOf(name string, restarts int32, init bool) (code int32, re
 func exitNumber(text string) (int32, error) {
 	n, err := strconv.ParseUint(text, 10, 8)
 	if err != nil {
-		return 0, fmt.Errorf("%s is no exit code from 0 to 255", limit.Quote(text))
+		return 0, fmt.Errorf("%s is not an exit code from 0 to 255", limit.Quote(text))
 	}
 	return int32(n), nil
 }

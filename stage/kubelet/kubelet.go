@@ -125,7 +125,7 @@ func StepOf(template string) Step {
 // StatusAfter is the template function Kubelet.
 func StatusAfter(step string, object map[string]any, at Moment) (string, error) {
 	if stepFuncs[step] == nil {
-		return "", fmt.Errorf("there is no step %s; there are %s", limit.Quote(step), strings.Join(StepNames(), ", "))
+		return "", fmt.Errorf("unknown step %s; known: %s", limit.Quote(step), strings.Join(StepNames(), ", "))
 	}
 	data, err := json.Marshal(object)
 	if err != nil {
@@ -133,7 +133,7 @@ func StatusAfter(step string, object map[string]any, at Moment) (string, error) 
 	}
 	pod := &corev1.Pod{}
 	if err := json.Unmarshal(data, pod); err != nil {
-		return "", fmt.Errorf("what is given to it is no pod: %w", err)
+		return "", fmt.Errorf("its argument is not a pod: %w", err)
 	}
 	if err := NewStep(step)(pod, at); err != nil {
 		return "", err

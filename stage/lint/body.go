@@ -94,7 +94,7 @@ func (l *linter) odd(s *linted, field string, kind stage.Kind, values map[string
 	status, _ := values["status"].(map[string]any)
 	if known := enumerated[kind][`."status"."phase"`]; known != nil {
 		if phase, ok := status["phase"].(string); ok && !slices.Contains(known, phase) {
-			l.say(s, Warning, field, "writes status.phase %q, which is none of %s", phase, strings.Join(known, ", "))
+			l.say(s, Warning, field, "writes status.phase %q, which is not one of %s", phase, strings.Join(known, ", "))
 		}
 	}
 	if reflectType(kind) == nil {
@@ -104,7 +104,7 @@ func (l *linter) odd(s *linted, field string, kind stage.Kind, values map[string
 	for i, item := range conditions {
 		c, _ := item.(map[string]any)
 		if text, ok := c["status"].(string); ok && !slices.Contains(conditionStatus, text) {
-			l.say(s, Warning, field, "writes status.conditions[%s].status %q, which is none of %s", fieldpath.Item(item, i), text, strings.Join(conditionStatus, ", "))
+			l.say(s, Warning, field, "writes status.conditions[%s].status %q, which is not one of %s", fieldpath.Item(item, i), text, strings.Join(conditionStatus, ", "))
 		}
 	}
 }

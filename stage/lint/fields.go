@@ -32,7 +32,7 @@ func typeAt(t reflect.Type, steps []expr.Step) (at reflect.Type, wrong string) {
 			continue
 		case s.Op == expr.Iterate:
 			if t.Kind() != reflect.Slice && t.Kind() != reflect.Map {
-				return nil, fmt.Sprintf("%s is no list", name)
+				return nil, fmt.Sprintf("%s is not a list", name)
 			}
 			t = t.Elem()
 			name = expr.Deref(t).Name()
@@ -138,7 +138,7 @@ func (l *linter) useless(s *linted) {
 				warn("spec.next.statusSubresource", "is not used: there is no statusTemplate to send there")
 			}
 			if n.StatusPatchAs != nil {
-				warn("spec.next.statusPatchAs", "is not used: there is no statusTemplate to send as somebody")
+				warn("spec.next.statusPatchAs", "is not used: there is no statusTemplate to send as another user")
 			}
 		}
 	}
@@ -157,7 +157,7 @@ func (l *linter) useless(s *linted) {
 			deleted = op.Field
 		case op.Finalizers != nil:
 			if op.Finalizers.Empty && len(op.Finalizers.Remove) > 0 {
-				warn(op.Field+".remove", "changes nothing beside empty")
+				warn(op.Field+".remove", "has no effect next to empty")
 			}
 			if !op.Finalizers.Empty && len(op.Finalizers.Add)+len(op.Finalizers.Remove) == 0 {
 				warn(op.Field, "changes nothing: it needs add, remove or empty")

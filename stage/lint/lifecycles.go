@@ -153,7 +153,7 @@ func (x *explorer) play(s *state, name string, d stage.Decision, option stage.Op
 	linted := x.stages[name]
 	// Time goes on, so that what writes the time is seen to change the object.
 	now := s.at.Add(max(option.Least, time.Second))
-	outcome, err := x.set.Foresee(now, s.object, d, stage.StandIn{Start: lintStart})
+	outcome, err := x.set.Preview(now, s.object, d, stage.StandIn{Start: lintStart})
 	misfits := x.l.shapes(linted, outcome.Requests)
 	if err != nil {
 		if failed, ok := err.(*stage.Error); ok && failed.Overran {
@@ -177,7 +177,7 @@ func (x *explorer) play(s *state, name string, d stage.Decision, option stage.Op
 		instant = s.instant + 1
 	}
 	if instant > mostInstant {
-		x.l.say(linted, Error, "spec.delay", "the stage is played over and over without a delay, and the object never comes to rest")
+		x.l.say(linted, Error, "spec.delay", "the stage is played over and over without a delay, and the object never reaches a steady state")
 		return
 	}
 	next := x.visit(outcome.After, now, instant, s.reached)
@@ -233,7 +233,7 @@ func (x *explorer) reachability(stages []*linted, matched map[string]bool) {
 		}
 		c := &s.clauses[i]
 		if c.steps == nil {
-			x.l.say(s, Info, c.field, "the stage was not tried: %s holds of no sample object", because)
+			x.l.say(s, Info, c.field, "the stage was not tried: %s holds for no sample object", because)
 			continue
 		}
 		all = append(all, lost{s, c, got})
@@ -310,7 +310,7 @@ func (x *explorer) failures(stages []*linted) {
 		severity, on := Warning, "some sample objects that match"
 		switch {
 		case !x.real[name]:
-			severity, on = Info, "an object that was made up to match"
+			severity, on = Info, "an object created to match"
 		case x.played[name] == 0:
 			on = "every sample object that matches"
 			if typed(x.kind) {
@@ -323,25 +323,25 @@ func (x *explorer) failures(stages []*linted) {
 
 // loops tells of states from which stages lead back without a delay.
 func (x *explorer) loops() {
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	done := map[*state]bool{}
 	for _, like := range slices.Sorted(maps.Keys(x.known)) {
-		x.circle(x.known[like], nil, done, told)
+		x.circle(x.known[like], nil, done, reported)
 	}
 }
 
 // circle follows edges depth first. trail is how it came here: the states, each
 // with the edge that leads on.
-func (x *explorer) circle(s *state, trail []passed, done map[*state]bool, told map[string]bool) {
+func (x *explorer) circle(s *state, trail []passed, done map[*state]bool, reported map[string]bool) {
 	if done[s] {
 		return
 	}
 	if i := slices.IndexFunc(trail, func(p passed) bool { return p.state == s }); i >= 0 {
-		x.tell(trail[i:], told)
+		x.report(trail[i:], reported)
 		return
 	}
 	for _, e := range s.edges {
-		x.circle(e.to, append(slices.Clone(trail), passed{state: s, by: e.stage}), done, told)
+		x.circle(e.to, append(slices.Clone(trail), passed{state: s, by: e.stage}), done, reported)
 	}
 	done[s] = true
 }
@@ -351,7 +351,7 @@ type passed struct {
 	by    string
 }
 
-func (x *explorer) tell(loop []passed, told map[string]bool) {
+func (x *explorer) report(loop []passed, reported map[string]bool) {
 	var names []string
 	for _, e := range loop {
 		if !slices.Contains(names, e.by) {
@@ -359,10 +359,10 @@ func (x *explorer) tell(loop []passed, told map[string]bool) {
 		}
 	}
 	key := strings.Join(slices.Sorted(slices.Values(names)), " ")
-	if told[key] {
+	if reported[key] {
 		return
 	}
-	told[key] = true
+	reported[key] = true
 	first := x.stages[names[0]]
 	if len(names) == 1 {
 		x.l.say(first, Warning, "spec.delay", "the stage matches its own result and has no delay: it is played once every %s for as long as the object lives (KWOK: as fast as the API answers)", stage.MinRepeat)

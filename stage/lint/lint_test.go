@@ -94,7 +94,7 @@ func FuzzLint(f *testing.F) {
 			}
 		}
 		if len(bad) > 0 && errors == 0 {
-			t.Errorf("refused when loaded, and lint finds no error: %v", bad[0])
+			t.Errorf("rejected when loaded, and lint finds no error: %v", bad[0])
 		}
 	})
 }

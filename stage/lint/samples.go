@@ -86,7 +86,7 @@ func samplePods() []stage.Object {
 			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "sample", UID: "sample"}}
 		}),
 		pod(func(p *corev1.Pod) {
-			p.Spec.InitContainers = []corev1.Container{{Name: "first", Image: "first:1"}, {Name: "beside", Image: "beside:1", RestartPolicy: &always}}
+			p.Spec.InitContainers = []corev1.Container{{Name: "first", Image: "first:1"}, {Name: "sidecar", Image: "sidecar:1", RestartPolicy: &always}}
 			p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.com/gate"}}
 		}),
 	}
@@ -206,7 +206,7 @@ func putInList(list []any, rest []expr.Step, value any) any {
 // disturbances are what happens to an object without any stage: somebody deletes
 // it, its finalizers go, its node is lost, its readiness gates open or close.
 func disturbances(o stage.Object, kind stage.Kind) []stage.Object {
-	out := foreignPhases(o, kind)
+	out := controllerPhases(o, kind)
 	if o.GetDeletionTimestamp() == nil {
 		held := deepCopy(o)
 		held.SetFinalizers(append(slices.Clone(o.GetFinalizers()), "example.com/hold"))
@@ -229,9 +229,9 @@ func disturbances(o stage.Object, kind stage.Kind) []stage.Object {
 	return out
 }
 
-// foreignPhases are the object with every phase that a controller of Kubernetes' own may
+// controllerPhases are the object with every phase that a controller of Kubernetes' own may
 // give it. Of pods and nodes the phase is the stages' own.
-func foreignPhases(o stage.Object, kind stage.Kind) []stage.Object {
+func controllerPhases(o stage.Object, kind stage.Kind) []stage.Object {
 	if typed(kind) {
 		return nil
 	}

@@ -145,7 +145,7 @@ func (l *linter) matching(s *linted) {
 			case exclude(a, b):
 				never(a.field, "%s contradicts %s", a.text, b.text)
 			case a.text == b.text:
-				l.say(s, Warning, a.field, "%s stands here twice", a.text)
+				l.say(s, Warning, a.field, "%s is repeated", a.text)
 			}
 		}
 		if a.celled != "" {
@@ -158,7 +158,7 @@ func (l *linter) matching(s *linted) {
 			if positive {
 				never(a.field, "%s", wrong)
 			} else {
-				l.say(s, Warning, a.field, "holds of every object: %s", wrong)
+				l.say(s, Warning, a.field, "holds for every object: %s", wrong)
 			}
 			continue
 		}
@@ -190,7 +190,7 @@ func (l *linter) constant(s *linted, a *clause, never func(string, string, ...an
 		return
 	}
 	if holds, err := a.cel.Holds(&expr.View{}, s.Stage.Name); err == nil && holds {
-		l.say(s, Warning, a.field, "holds of every object: it does not read it")
+		l.say(s, Warning, a.field, "holds for every object: it does not read it")
 	} else {
 		never(a.field, "%s does not read the object and does not hold", a.celled)
 	}

@@ -73,7 +73,7 @@ func (s *shapeCheck) check(path string, n *yaml.Node, t reflect.Type) bool {
 
 func (s *shapeCheck) expect(path string, n *yaml.Node, kind yaml.Kind, what string, inside func()) bool {
 	if n.Kind != kind {
-		s.report(path, n, fmt.Sprintf("must be %s and is %s", what, called(n)))
+		s.report(path, n, fmt.Sprintf("must be %s, not %s", what, called(n)))
 		return false
 	}
 	inside()
@@ -88,7 +88,7 @@ func (s *shapeCheck) scalar(path string, n *yaml.Node, what string, tags ...stri
 	if n.Kind == yaml.ScalarNode && slices.Contains(tags, tag) {
 		return true
 	}
-	text := fmt.Sprintf("must be %s and is %s", what, called(n))
+	text := fmt.Sprintf("must be %s, not %s", what, called(n))
 	if what == "a text" && n.Kind == yaml.ScalarNode {
 		text += fmt.Sprintf("; write %q", n.Value)
 	}
@@ -117,7 +117,7 @@ func (s *shapeCheck) ownForm(path string, n *yaml.Node, t reflect.Type) bool {
 		err = json.Unmarshal(data, reflect.New(t).Interface())
 	}
 	if err != nil {
-		s.report(path, n, fmt.Sprintf("is %s and no %s", called(n), t.Name()))
+		s.report(path, n, fmt.Sprintf("is %s, not a %s", called(n), t.Name()))
 	}
 	return err == nil
 }
@@ -139,7 +139,7 @@ func (s *shapeCheck) fields(path string, n *yaml.Node, t reflect.Type) {
 		case !ok:
 			s.report(at, key, "unknown field"+meant(key.Value, known))
 		case seen[key.Value]:
-			s.report(at, key, "stands here twice")
+			s.report(at, key, "is repeated")
 			ok = false
 		default:
 			seen[key.Value] = true
@@ -162,7 +162,7 @@ func (s *shapeCheck) entries(path string, n *yaml.Node, t reflect.Type) {
 		switch {
 		case key.Tag == "!!merge", s.directives && strings.HasPrefix(key.Value, "$"):
 		case seen[key.Value]:
-			s.report(at, key, "stands here twice")
+			s.report(at, key, "is repeated")
 			ok = false
 		default:
 			seen[key.Value] = true
@@ -225,7 +225,7 @@ func meant[T any](name string, known map[string]T) string {
 	if best == "" || least >= len(name) {
 		return ""
 	}
-	return "; " + best + " is one"
+	return "; did you mean " + best + "?"
 }
 
 // distance is the number of letters to change, add or take away.

@@ -194,7 +194,7 @@ func explain(s *situation) *explanation {
 		if d.Due.After(at) {
 			at = d.Due
 		}
-		outcome, err := s.set.Foresee(at, s.object, d, s.facts)
+		outcome, err := s.set.Preview(at, s.object, d, s.facts)
 		trouble := e.options[i].Problem
 		if err != nil {
 			trouble = err.Error()

@@ -131,7 +131,7 @@ func (o *playOptions) play(set *stage.Set, n namedObject) life {
 	l.options = set.Options(playStart, o.seed, n.object, stage.Past{}, scene)
 	for i := range l.options {
 		d := l.options[i].Decision()
-		outcome, err := set.Foresee(d.Due, n.object, d, facts)
+		outcome, err := set.Preview(d.Due, n.object, d, facts)
 		trouble := l.options[i].Problem
 		if err != nil {
 			trouble = err.Error()

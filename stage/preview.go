@@ -19,10 +19,10 @@ type Outcome struct {
 	After Object
 }
 
-// Foresee plays the chosen stage of a decision and says what becomes of the
+// Preview plays the chosen stage of a decision and says what becomes of the
 // object. It is Play for tools: it always renders the templates, and it knows
 // nothing of what the API server's own checks would say.
-func (s *Set) Foresee(now time.Time, o Object, d Decision, facts Facts) (Outcome, error) {
+func (s *Set) Preview(now time.Time, o Object, d Decision, facts Facts) (Outcome, error) {
 	out := Outcome{Effects: Effects{Stage: d.Stage, UID: d.UID, ResourceVersion: d.ResourceVersion}, After: o}
 	if d.chosen == nil {
 		return out, nil

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestForeseeIsPlay: what tools show is what the engine writes.
-func TestForeseeIsPlay(t *testing.T) {
+// TestPreviewEqualsPlay: what tools show is what the engine writes.
+func TestPreviewEqualsPlay(t *testing.T) {
 	set := mustBuiltin(t)
 	for name, o := range map[string]Object{
 		"new": stagetest.NewPod(), "job": stagetest.NewPod(stagetest.OwnedByJob, stagetest.Running), "sidecar": stagetest.NewPod(sidecar), "gates": stagetest.NewPod(gates),
@@ -30,7 +30,7 @@ func TestForeseeIsPlay(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			seen, err := set.Foresee(stagetest.Start, o, d, stagetest.Facts{})
+			seen, err := set.Preview(stagetest.Start, o, d, stagetest.Facts{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -30,9 +30,9 @@ func (c Change) String() string {
 	return c.Path + ": " + brief(c.Before) + " -> " + brief(c.After)
 }
 
-// Changes lists what differs between two versions of an object, in the order of
-// the fields' names; resourceVersion is left out. Items of lists are named by
-// their type, name or ip where they have one. A nil After has no field at all.
+// Changes returns the differences between two versions of an object, in the order of the fields' names, without
+// resourceVersion. Items of lists are named by their type, name or ip where they have one. A nil After has no
+// fields.
 func Changes(before, after Object) []Change {
 	var out []Change
 	if after == nil {

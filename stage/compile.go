@@ -19,8 +19,7 @@ import (
 // Stage is a Stage object as users write it.
 type Stage = v1alpha1.Stage
 
-// Set is a compiled set of stages. It never changes and may be used from any
-// number of goroutines.
+// Set is a compiled set of stages. It is immutable and safe for concurrent use.
 type Set struct {
 	pods, nodes []*Compiled
 	other       map[Kind][]*Compiled
@@ -37,7 +36,7 @@ func (s *Set) stages(kind Kind) []*Compiled {
 	return s.other[kind]
 }
 
-// Names lists the stages for a kind, sorted.
+// Names returns the names of the stages for a kind, sorted.
 func (s *Set) Names(kind Kind) []string {
 	var out []string
 	for _, c := range s.stages(kind) {
@@ -46,7 +45,7 @@ func (s *Set) Names(kind Kind) []string {
 	return out
 }
 
-// Kinds lists the kinds there are stages for, sorted.
+// Kinds returns the kinds that the set has stages for, sorted.
 func (s *Set) Kinds() []Kind {
 	var out []Kind
 	if len(s.pods) > 0 {
@@ -62,11 +61,11 @@ func (s *Set) Kinds() []Kind {
 	return out
 }
 
-// Warnings are what is allowed and surely not meant: a stage without a selector,
-// which matches nothing, or a field that another one makes useless.
+// Warnings returns what is valid and surely a mistake: a stage without a selector, which matches nothing, or a
+// field that another one overrides.
 func (s *Set) Warnings() []*Error { return s.warnings }
 
-// Compiled is one stage, ready to be asked.
+// Compiled is one compiled stage.
 type Compiled struct {
 	Name           string
 	Kind           Kind
@@ -83,9 +82,8 @@ type Compiled struct {
 	digest    uint64 // of the spec
 }
 
-// Compile checks stages and makes them ready. It refuses, with one *Error per
-// stage joined together, everything that is malformed, and two stages with one
-// name.
+// Compile checks stages and compiles them into a Set. It rejects malformed stages and a second stage of one name,
+// with one *Error per stage, joined.
 func Compile(stages []Stage) (*Set, error) {
 	set, bad := CompileGood(stages)
 	if len(bad) > 0 {
@@ -94,8 +92,7 @@ func Compile(stages []Stage) (*Set, error) {
 	return set, nil
 }
 
-// CompileGood is Compile for callers that go on with the stages that are in
-// order: it leaves out each bad one and says why.
+// CompileGood compiles the valid stages and returns one *Error for each other one.
 func CompileGood(stages []Stage) (*Set, []*Error) {
 	sources := make([]Source, len(stages))
 	for i := range stages {
@@ -104,8 +101,8 @@ func CompileGood(stages []Stage) (*Set, []*Error) {
 	return compileAll(sources)
 }
 
-// With is a new set of all stages of s and of more. Names of s stay taken: one
-// of more that has such a name is left out like any other bad one.
+// With returns a new set of all stages of s and of more. Names of s stay taken: a stage of more with such a name
+// is left out, with an *Error.
 func (s *Set) With(more []Stage) (*Set, []*Error) {
 	sources := make([]Source, len(more))
 	for i := range more {
@@ -114,7 +111,7 @@ func (s *Set) With(more []Stage) (*Set, []*Error) {
 	return s.and(sources)
 }
 
-// Without is the set less the stages of some names.
+// Without returns the set without the stages of these names.
 func (s *Set) Without(names ...string) *Set {
 	named := func(c *Compiled) bool { return slices.Contains(names, c.Name) }
 	set := &Set{
@@ -180,7 +177,7 @@ func mapValues(m map[Kind][]*Compiled) [][]*Compiled {
 	return out
 }
 
-// compiling is the work on one stage.
+// compiling compiles one stage.
 type compiling struct {
 	*Source
 	kind     Kind
@@ -269,7 +266,7 @@ func (c *Compiled) Expressions() []*Expression {
 	return slices.DeleteFunc(all, func(x *Expression) bool { return x == nil })
 }
 
-// digestOf tells one spec from another.
+// digestOf returns a hash of a spec; another spec has another one.
 func digestOf(spec *v1alpha1.StageSpec) (uint64, *Error) {
 	data, err := json.Marshal(spec)
 	if err != nil {
@@ -303,9 +300,9 @@ func (c *compiling) resolveKind() *Error {
 	return nil
 }
 
-// properName is the kind that is meant by the name of its resource. KWOK asks the API for a
-// resource of the kind's name (controller.go, ResourceFor), so its files may also say configmaps
-// or configmap; here that is known of Kubernetes' own kinds.
+// properName returns the kind that the name of its resource stands for. KWOK asks the API for a resource of the
+// kind's name (controller.go, ResourceFor), so its files may also say configmaps or configmap; here that works for
+// Kubernetes' own kinds.
 func properName(k Kind) Kind {
 	name := strings.ToLower(k.Kind)
 	for _, example := range builtinKinds[k.APIVersion] {

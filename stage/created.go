@@ -12,9 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Created is a copy of an object out of a file, with what it lacks filled in as
-// the API server does when it is created, and a pod bound to a node. What the
-// object says already is kept.
+// Created returns a copy of an object from a file with the defaults that the API server sets on creation; a pod is
+// bound to a node. Fields that the object has are kept.
 func Created(o Object, now time.Time) Object {
 	out := copied(o)
 	if p, ok := out.(*corev1.Pod); ok {
@@ -52,14 +51,14 @@ func Created(o Object, now time.Time) Object {
 	return out
 }
 
-// madeUpUID is the same for the same kind, namespace and name.
+// madeUpUID returns a UID that is the same for the same kind, namespace and name.
 func madeUpUID(o Object) types.UID {
 	s := sha256.Sum256([]byte(KindOf(o).String() + "/" + o.GetNamespace() + "/" + o.GetName()))
 	return types.UID(fmt.Sprintf("%x-%x-%x-%x-%x", s[:4], s[4:6], s[6:8], s[8:10], s[10:16]))
 }
 
-// ObjectFrom is a Kubernetes object as the functions here take it: pods and
-// nodes as Go structs, which is an error where their fields do not fit.
+// ObjectFrom converts JSON values into an object as the functions of this package take it: pods and nodes become
+// Go structs, and a field that does not fit is an error.
 func ObjectFrom(values map[string]any) (Object, error) {
 	u := &unstructured.Unstructured{Object: values}
 	kind := Kind{APIVersion: u.GetAPIVersion(), Kind: u.GetKind()}
@@ -76,8 +75,7 @@ func ObjectFrom(values map[string]any) (Object, error) {
 	return ObjectOf(values, kind)
 }
 
-// StandIn is Facts where there is no cluster: one address for every node and one
-// for every pod.
+// StandIn implements Facts where there is no cluster: one address for every node and one for every pod.
 type StandIn struct{ Start time.Time }
 
 // NodeIPs implements Facts.
@@ -86,7 +84,7 @@ func (StandIn) NodeIPs(string) ([]string, error) { return []string{"10.16.0.1"},
 // PodIPs implements Facts.
 func (StandIn) PodIPs(types.UID, string) ([]string, error) { return []string{"10.128.0.1"}, nil }
 
-// NodePort implements Facts: an engine has none unless it is told one.
+// NodePort implements Facts: without configuration an engine serves no kubelet endpoint.
 func (StandIn) NodePort() int { return 0 }
 
 // Version implements Facts.

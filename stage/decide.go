@@ -11,22 +11,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// MinRepeat is the least time between two runs of one stage on one object with
-// no other stage in between. Without it a stage that matches its own result and
-// has no delay would write as fast as the API answers.
+// MinRepeat is the shortest time between two runs of one stage on one object with no other stage in between.
+// Without it, a stage that matches its own result and has no delay would write as fast as the API answers.
 const MinRepeat = time.Second
 
-// WriteBurst stages may write one object without a pause; from then on one more
-// may write every WriteEvery. Without it two stages that have no delay and undo one
-// another would write as fast as the API answers. A stage with several requests
-// counts once.
+// WriteBurst is how many stages may write one object without a pause; after that, one more may write every
+// WriteEvery. Without this budget, two stages without a delay that undo each other would write as fast as the API
+// answers. A stage with several requests counts once.
 const (
 	WriteBurst = 30
 	WriteEvery = time.Second
 )
 
-// Past is what must be remembered of an object between two decisions. The zero
-// value is an object nothing is known of. Decided and After keep it up to date.
+// Past is what the caller remembers of an object between two decisions. The zero value is an unknown object.
+// Decided and After update it.
 type Past struct {
 	// Stage was chosen by the last decision; empty for none.
 	Stage string
@@ -51,7 +49,7 @@ type Past struct {
 	Resume Resume
 }
 
-// Decided takes in a decision that was made with p.
+// Decided records a decision that was made with p.
 func (p *Past) Decided(d *Decision) {
 	p.Stage, p.Since = "", time.Time{}
 	if d.Chosen() {
@@ -63,8 +61,7 @@ func (p *Past) Decided(d *Decision) {
 	p.IdleAt, p.Idle = d.ResourceVersion, d.idle
 }
 
-// After is what is to be remembered once the stage of a decision was played. wrote
-// is false when it had nothing to change.
+// After returns the Past once the stage of a decision was played. wrote is false if it had nothing to change.
 func (p Past) After(d *Decision, at time.Time, wrote bool) Past {
 	next := Past{Played: p.Played + 1, Last: d.Stage, LastAt: at, Paid: p.Paid}
 	if !wrote {
@@ -78,36 +75,34 @@ func (p Past) After(d *Decision, at time.Time, wrote bool) Past {
 	return next
 }
 
-// GivenUp is what is to be remembered of a stage that the API rejects again and
-// again: what was left of it is not played, and the next stage is drawn afresh.
+// GivenUp returns the Past after the API rejected a stage repeatedly: the rest of that stage is not played, and
+// the next stage is drawn again.
 func (p Past) GivenUp() Past {
 	p.Resume = Resume{}
 	p.Played++
 	return p
 }
 
-// idle tells whether a stage is known to have nothing to change at a version.
+// idle reports whether a stage is known to change nothing at a version.
 func (p *Past) idle(stage, version string) bool {
 	return p.IdleAt != "" && p.IdleAt == version && slices.Contains(p.Idle, stage)
 }
 
-// Scene is what the choice of a stage may depend on outside the object.
+// Scene is what the choice of a stage depends on outside the object.
 type Scene struct {
 	// NodeReady is whether the node of a pod is Ready. Stages annotated with
 	// NodeReadyAnnotation are chosen only then.
 	NodeReady bool
 }
 
-// NodeReadyAnnotation on a Stage, with the value "true", keeps it from being
-// chosen for a pod whose node is not Ready.
+// NodeReadyAnnotation on a Stage, with the value "true", prevents that it is chosen for a pod whose node is not
+// Ready.
 const NodeReadyAnnotation = "rehearse-k8s.github.io/node-ready"
 
-// TimerAnnotation on a Stage, with the value "true", takes it out of the draw by
-// weight: of it and of the stage that was drawn, the one that is due first is
-// played. So something that is to happen at a given time (a deadline, the end of
-// a back-off) neither keeps anything else from happening nor is kept from it.
-// Its delay should come to a time that stands in the object: one that counts from
-// now begins anew whenever another stage was played.
+// TimerAnnotation on a Stage, with the value "true", excludes it from the draw by weight: of the timer and the
+// stage that was drawn, the one that is due first is played. So what is due at a given time (a deadline, the end
+// of a back-off) neither blocks other stages nor is blocked by them. The delay should lead to a time that the
+// object holds: a delay that counts from now restarts after each other stage.
 const TimerAnnotation = "rehearse-k8s.github.io/timer"
 
 // Code says in one word why a decision is what it is.
@@ -175,20 +170,20 @@ type Decision struct {
 	base   Object   // of a stage that goes on: the object without what it wrote
 }
 
-// LeftOut is a stage that matches and may not be drawn: it would change nothing
-// (NothingToDo), or its delay cannot be read (Held), which Problem explains.
+// LeftOut is a stage that matches and must not be drawn: it would change nothing (NothingToDo), or its delay
+// cannot be read (Held), as Problem explains.
 type LeftOut struct {
 	Stage   string
 	Code    Code
 	Problem string
 }
 
-// Overrun is a stage that does too much, and what in it does.
+// Overrun is a stage that exceeds its budget, and what in it does.
 type Overrun struct {
 	Stage, Problem string
 }
 
-// took takes in whether an expression of a stage did too much since it was asked last.
+// took records that an expression of a stage exceeded its budget since the last call.
 func (d *Decision) took(stage string, v *expr.View) {
 	if v.Exceeded != nil {
 		d.Overran = append(d.Overran, Overrun{Stage: stage, Problem: v.Exceeded.Error()})
@@ -235,23 +230,18 @@ func (d *Decision) String() string {
 	return fmt.Sprintf("%s after %s: %s", d.Stage, d.Due.Sub(d.Since), why)
 }
 
-// Decide says which stage is next for the newest version of an object, and when
-// it is due. It does not say whether it is due yet: compare Due with the clock.
-// Deciding again on a newer version keeps Since and so the due time as long as
-// the same stage stays chosen.
+// Decide returns which stage is next for the newest version of an object, and when it is due. It does not say
+// whether it is due yet: compare Due with the clock. Deciding again on a newer version keeps Since, and so the due
+// time, as long as the same stage stays chosen.
 //
-// Rules (KWOK's, except where said): all stages whose selector holds take part;
-// with one, its weight does not matter; with several, each is drawn in
-// proportion to its weight, and evenly when all weights are 0. Where several match,
-// those that would change nothing and those whose delay cannot be read are left out
-// of the draw (KWOK draws them too, and the object then waits for nothing). Timers
-// (TimerAnnotation) take no part in the draw. The draw is keyed
-// by (seed, UID, stage, number of stages played), so it is the same each time
-// it is made.
+// The rules are KWOK's, except where this says otherwise. All stages whose selector matches take part. One stage
+// alone is chosen whatever its weight. Of several, each is drawn in proportion to its weight, and evenly if all
+// weights are 0. Stages that would change nothing and stages whose delay cannot be read are left out of the draw
+// (KWOK draws them too, and the object then waits for nothing). Timers (TimerAnnotation) take no part in the draw.
+// The draw is keyed by (seed, UID, stage, number of stages played), so it is the same each time.
 //
-// A stage that was begun goes on (Past.Resume) as long as its selector still holds
-// for the object without what the stage itself wrote, and nobody has asked
-// to delete the object since it began.
+// A stage that was interrupted resumes (Past.Resume) as long as its selector matches the object without what the
+// stage itself wrote, and no deletion was requested since it began.
 func (s *Set) Decide(now time.Time, seed uint64, o Object, past Past, scene Scene) Decision {
 	uid, version := identity(o)
 	v := expr.View{Object: o, Now: now, Seed: seed, UID: uid, Played: past.Played}
@@ -337,8 +327,7 @@ func (d *Decision) leave(l LeftOut) {
 	}
 }
 
-// leftOut tells of a stage that matches whether it may not be drawn, as far as
-// that is known without playing it.
+// leftOut reports whether a stage that matches must not be drawn, as far as that is known without playing it.
 func (c *Compiled) leftOut(v *expr.View, now time.Time, past Past, version string) (LeftOut, bool) {
 	if past.idle(c.Name, version) {
 		return LeftOut{Stage: c.Name, Code: NothingToDo}, true
@@ -357,9 +346,9 @@ func (c *Compiled) leftOut(v *expr.View, now time.Time, past Past, version strin
 	return LeftOut{Stage: c.Name, Code: Held, Problem: trouble}, held
 }
 
-// changesNothing plays the chosen stage at its due time and reports that it would
-// neither write nor record anything. A stage that asks for facts which are not in the
-// object, such as an address, and one that fails, count as stages that do something.
+// changesNothing plays the chosen stage at its due time and reports whether it would neither write nor record
+// anything. A stage that asks for facts outside the object, such as an address, and one that fails, count as
+// stages that change something.
 func (d *Decision) changesNothing(v *expr.View) bool {
 	if !d.Chosen() {
 		return false
@@ -393,7 +382,7 @@ func (a askedFacts) NodePort() int                              { *a.asked = tru
 func (a askedFacts) Version() string                            { *a.asked = true; return "" }
 func (a askedFacts) StartTime() time.Time                       { *a.asked = true; return time.Time{} }
 
-// choose makes a stage the chosen one, unless it has nothing to do or is held.
+// choose sets the chosen stage, unless it has nothing to do or is held.
 func (d *Decision) choose(c *Compiled, v *expr.View, now time.Time, past Past, code Code) {
 	d.Stage = c.Name
 	d.Reason.Repeats = past.Last == c.Name
@@ -432,7 +421,7 @@ func (d *Decision) dueAfter(wait time.Duration, past Past) (due time.Time, slowe
 	return due, false
 }
 
-// race returns the place of the stage that wins.
+// race returns the index of the stage that wins the draw.
 func (d *Decision) race(of []*Compiled, v *expr.View) (won int) {
 	var bestScore float64
 	var bestRank rank
@@ -459,8 +448,8 @@ func (c *Compiled) matches(v *expr.View, scene Scene) bool {
 	return true
 }
 
-// Draw is the same for whoever else needs randomness about one object: a
-// uniform number in [0, 1) keyed by (seed, UID, actor, n) and by nothing else.
+// Draw returns a uniform number in [0, 1) for other components that need randomness about one object. It depends
+// on (seed, UID, actor, n) and on nothing else.
 func Draw(seed uint64, uid types.UID, actor string, n uint64) float64 {
 	return expr.Draw(seed, uid, actor, n, expr.ForOther)
 }

@@ -46,22 +46,21 @@ func milliseconds(n int64) time.Duration {
 	return time.Duration(min(max(n, -most), most)) * time.Millisecond
 }
 
-// mayHold tells whether the delay may be one that cannot be read and that no fixed
-// value stands in for.
+// mayHold reports whether an expression computes the delay and no fixed duration replaces it where the expression
+// fails.
 func (d *delay) mayHold() bool {
 	return d != nil && (d.baseFrom != nil && !d.hasBase || d.baseFrom == nil && d.jitterFrom != nil && !d.hasJitter && !d.hasBase)
 }
 
-// after is the delay counted from since, the moment the stage became the chosen
-// one. Rules as in KWOK: a bound at or below the duration is the delay itself,
-// otherwise the delay is uniform in [duration, bound). Never negative.
+// after returns the delay, counted from since, the moment the stage was chosen. The rules are KWOK's: a bound at
+// or below the duration is the delay itself, otherwise the delay is uniform in [duration, bound). It is never
+// negative.
 //
-// KWOK counts a time read from the object from now; here it is counted from
-// since, so that deciding again later gives the same due time.
+// KWOK counts a time that is read from the object from now; here it counts from since, so that deciding again
+// later gives the same due time.
 //
-// An expression that fails is told of in trouble. The stage then waits as long
-// as the fixed durations say; where there is none it is held, because no delay
-// is not what anybody asked for.
+// trouble is the error of an expression. The stage then waits as long as the fixed durations say; without one it
+// is held, because playing it at once is not what it asks for.
 func (d *delay) after(v *expr.View, since time.Time, stage string) (wait time.Duration, held bool, trouble string) {
 	least, most, held, trouble := d.bounds(v, since, stage)
 	if most > least {
@@ -72,8 +71,8 @@ func (d *delay) after(v *expr.View, since time.Time, stage string) (wait time.Du
 	return max(least, 0), held, trouble
 }
 
-// bounds are what the delay is drawn between; they are equal where nothing is
-// drawn. Either may be negative: the delay is not.
+// bounds returns the bounds of the delay; they are equal if nothing is drawn. Either may be negative, the delay is
+// not.
 func (d *delay) bounds(v *expr.View, since time.Time, stage string) (least, most time.Duration, held bool, trouble string) {
 	if d == nil {
 		return 0, 0, false, ""

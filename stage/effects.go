@@ -30,15 +30,13 @@ type Event struct {
 	Step int
 }
 
-// Effects is what one stage does to one version of one object, in this order:
-// at most one update, the requests, at most one delete; and events beside them.
-// A pod or a node whose stage patches only the status has the update, everything
-// else has requests.
+// Effects is what one stage does to one version of one object, in this order: at most one update, the requests, at
+// most one delete; and the events. A stage of a pod or a node that patches only the status has the update, every
+// other stage has requests.
 //
-// All of it is for the version it was decided on. When a part fails after
-// another one was done, the stage goes on where it stopped: give the step of the
-// failed part to Past.Resume and decide again on the newest version. Parts that
-// change nothing there are left out, so repeating is harmless.
+// All of it applies to the version that was decided on. If a part fails after another succeeded, the stage resumes
+// at the failed part: pass its step to Past.Resume and decide again on the newest version. Parts that change
+// nothing there are left out, so repeating is harmless.
 type Effects struct {
 	Stage string
 	// UID and ResourceVersion are the preconditions of every write.

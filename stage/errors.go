@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Error says what is wrong with a stage, and where.
+// Error is what is wrong with a stage, and where.
 type Error struct {
 	// File is the name given to Load; empty where stages did not come from a file.
 	File string
@@ -17,8 +17,7 @@ type Error struct {
 	Field string
 	// Problem is the sentence for the user.
 	Problem string
-	// Overran is true where the stage does too much: its template grows too large or
-	// loops too long.
+	// Overran is true if the stage exceeds its budget: its template grows too large or loops too long.
 	Overran bool
 
 	of *Stage // it is about

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Explanation says for one stage whether it matches an object.
+// Explanation reports whether one stage matches an object.
 type Explanation struct {
 	Stage   string
 	Matches bool
@@ -19,8 +19,8 @@ type Explanation struct {
 	Problem string
 }
 
-// Explain says for every stage of the object's kind, by name, whether it
-// matches and, if not, the first requirement that does not hold.
+// Explain reports for every stage of the object's kind, by name, whether it matches and, if not, the first
+// requirement that fails.
 func (s *Set) Explain(o Object, scene Scene) []Explanation {
 	v := expr.View{Object: o, Now: time.Unix(0, 0), UID: o.GetUID()}
 	var out []Explanation

@@ -57,8 +57,8 @@ func (c *compiling) compileFrom(field string, from *v1alpha1.ExpressionFrom) (*E
 	return &Expression{Field: field, JQ: q}, nil
 }
 
-// first evaluates the expression. The error of a jq program is no result; that
-// of a CEL expression is told.
+// first evaluates the expression. The error of a jq program counts as no result; that of a CEL expression is
+// returned.
 func (x *Expression) first(v *expr.View, stage string) (expr.Value, error) {
 	if x.JQ != nil {
 		return x.JQ.First(v), nil
@@ -66,8 +66,8 @@ func (x *Expression) first(v *expr.View, stage string) (expr.Value, error) {
 	return x.read(v, stage)
 }
 
-// read is first for whom no result would be a wrong one: it tells of the error of a jq program
-// too, unless that is about something absent.
+// read is first for callers for which no result would be a wrong one: it also returns the error of a jq program,
+// unless that is about an absent field.
 func (x *Expression) read(v *expr.View, stage string) (expr.Value, error) {
 	if x.JQ != nil {
 		got, err := x.JQ.Read(v)

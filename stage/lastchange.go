@@ -7,10 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// LastChange is the newest time an object itself tells of: when it was created,
-// when a condition or a container changed, when its deletion was asked for, or
-// else when a field was last written. The state it is in began then or later. It
-// is zero for an object that tells of none.
+// LastChange returns the newest time in an object: of its creation, of a change of a condition or a container, of
+// its deletion request, or else of the last write of a field. The state it is in began then or later. It is zero
+// for an object without any.
 func LastChange(o Object) time.Time {
 	var last newest
 	last.note(o.GetCreationTimestamp().Time)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// LifeOptions are what a life depends on beside the object and the stages.
+// LifeOptions are what a lifecycle depends on besides the object and the stages.
 type LifeOptions struct {
 	Start time.Time
 	Seed  uint64
@@ -13,7 +13,7 @@ type LifeOptions struct {
 	// are played at most.
 	For      time.Duration
 	MaxSteps int
-	// DeleteAfter is when somebody asks to delete the object; negative for never.
+	// DeleteAfter is when deletion is requested; negative for never.
 	DeleteAfter time.Duration
 	Facts       Facts
 	Scene       Scene
@@ -23,7 +23,7 @@ type LifeOptions struct {
 type Transition struct {
 	// At is the virtual time since the start.
 	At time.Duration
-	// Decision is why; the zero Decision where somebody asked to delete the object.
+	// Decision is why; the zero Decision for a deletion request.
 	Decision Decision
 	// Share is the chance that the stage had to be the next; 1 where nothing was drawn.
 	Share float64
@@ -35,8 +35,8 @@ type Transition struct {
 	Problem string
 }
 
-// Life plays an object from o on in virtual time. It returns what happens and
-// one sentence that says why the life ends there.
+// Life plays an object from o on in virtual time. It returns the transitions and one sentence that says why the
+// lifecycle ends there.
 func (s *Set) Life(o Object, opts LifeOptions) (transitions []Transition, end string) {
 	now, until := opts.Start, opts.Start.Add(opts.For)
 	deleteAt := time.Time{}

@@ -22,10 +22,9 @@ type File struct {
 	Data []byte
 }
 
-// Load reads the stages of a file: YAML or JSON, one or more documents, all of
-// kind Stage or lists of them. Decoding is strict: an unknown or doubled field is an error, as is
-// anything Compile would refuse. Errors are *Error values (joined when there
-// are several) that name file, line, stage and field.
+// Load reads the stages of a file: YAML or JSON, one or more documents, all of kind Stage or lists of them.
+// Decoding is strict: an unknown or repeated field is an error, as is everything that Compile rejects. Errors are
+// *Error values (joined if there are several) with file, line, stage and field.
 func Load(file string, data []byte) ([]Stage, error) {
 	_, stages, bad := LoadGood(File{Name: file, Data: data})
 	if len(bad) > 0 {
@@ -34,9 +33,8 @@ func Load(file string, data []byte) ([]Stage, error) {
 	return stages, nil
 }
 
-// LoadGood reads files and goes on with what is in order: it returns the stages
-// that are, compiled and as they were written, and says of each other one why
-// it is left out. The set's own errors know their file and line.
+// LoadGood reads files and continues with the valid stages: it returns them compiled and as they were written, and
+// one *Error for each other one. The set's own errors carry file and line.
 func LoadGood(files ...File) (*Set, []Stage, []*Error) {
 	var sources []Source
 	var bad []*Error

@@ -280,8 +280,7 @@ func impersonated(field string, i *v1alpha1.ImpersonationConfig) (string, *Error
 	return i.Username, nil
 }
 
-// badPathPart refuses what would lead elsewhere when it stands in a URL or a
-// JSON pointer.
+// badPathPart rejects what would lead elsewhere in a URL or a JSON pointer.
 func badPathPart(text string) string {
 	for _, r := range text {
 		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_' {

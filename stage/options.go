@@ -35,8 +35,8 @@ type Option struct {
 // Decision is what Decide would say were this option played, due after Least.
 func (o *Option) Decision() Decision { return o.decision }
 
-// Options lists every stage that may be next, by name, and after them the timers.
-// Decide comes to each as often as its share says.
+// Options returns every stage that may be next, by name, and after them the timers. Decide chooses each as often
+// as its Share says.
 func (s *Set) Options(now time.Time, seed uint64, o Object, past Past, scene Scene) []Option {
 	uid, version := identity(o)
 	v := expr.View{Object: o, Now: now, Seed: seed, UID: uid, Played: past.Played}

@@ -22,18 +22,16 @@ import (
 // Facts answers what a template asks and the object does not say.
 type Facts = render.Facts
 
-// Play says what the chosen stage of a decision does to the object the decision
-// was made on; facts may be nil where no template asks. Each operation sees what
-// the ones before it did, and those that change nothing are left out. An error,
-// always an *Error, means the stage cannot be played on this object: a template
-// that fails, a patch that does not fit, no free address.
+// Play returns what the chosen stage of a decision does to the object that the decision was made on; facts may be
+// nil if no template asks. Each operation sees what the ones before it did, and operations that change nothing are
+// left out. An error, always an *Error, means that the stage cannot be played on this object: a template fails, a
+// patch does not fit, no address is free.
 func (s *Set) Play(now time.Time, o Object, d Decision, facts Facts) (Effects, error) {
 	return new(Player).Play(s, now, o, d, facts)
 }
 
-// Player plays stages for one caller at a time and keeps, from one play to the next,
-// templates whose functions are bound: to bind them takes longer than most renderings.
-// What is rendered is the same. The zero value is ready.
+// Player plays stages for one caller at a time. From one play to the next it keeps templates whose functions are
+// bound: binding takes longer than most renderings. The result is the same. The zero value is ready.
 type Player struct {
 	set   *Set // whose templates they are
 	bound render.Cache
@@ -208,7 +206,7 @@ func fromValues(values map[string]any, out any) error {
 	return json.Unmarshal(data, out)
 }
 
-// small tells whether all numbers are whole and fit the least of the API's types.
+// small reports whether all numbers are whole and fit the smallest of the API's types.
 func small(value any) bool {
 	switch value := value.(type) {
 	case map[string]any:

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Outcome is a stage played where there is no API.
+// Outcome is a stage played without an API.
 type Outcome struct {
 	// Effects are what Play says, with every write as a request of its own.
 	Effects
@@ -19,9 +19,8 @@ type Outcome struct {
 	After Object
 }
 
-// Preview plays the chosen stage of a decision and says what becomes of the
-// object. It is Play for tools: it always renders the templates, and it knows
-// nothing of what the API server's own checks would say.
+// Preview plays the chosen stage of a decision and returns the object after it. It is Play for tools: it always
+// renders the templates, and it does not know what the API server would reject.
 func (s *Set) Preview(now time.Time, o Object, d Decision, facts Facts) (Outcome, error) {
 	out := Outcome{Effects: Effects{Stage: d.Stage, UID: d.UID, ResourceVersion: d.ResourceVersion}, After: o}
 	if d.chosen == nil {
@@ -76,8 +75,8 @@ func ObjectOf(values map[string]any, kind Kind) (Object, error) {
 	return typed, runtime.DefaultUnstructuredConverter.FromUnstructured(values, typed)
 }
 
-// stored does to a written object what the API server does: a new version, and
-// an end for one that is being deleted and that nothing holds.
+// stored does to a written object what the API server does: it sets a new version, and returns nil for one that is
+// being deleted and has no finalizers.
 func stored(after, before Object, deleted bool, now time.Time) Object {
 	n, _ := strconv.ParseUint(before.GetResourceVersion(), 10, 64)
 	after.SetResourceVersion(strconv.FormatUint(n+1, 10))

@@ -37,8 +37,8 @@ const (
 	// unobserved: the spec changed since the status was written.
 	unobserved = `select(.metadata.generation != .status.observedGeneration) | .metadata.uid`
 
-	// news: that, or an update in place asks for containers that begin anew and are still those that it has found
-	// (restartAsked).
+	// news: unobserved, or an update in place asks for containers that restart and have not restarted yet
+	// (kubelet.RestartRequested).
 	news = `(.metadata.annotations["apps.kruise.io/inplace-update-state"] // "null" | fromjson? // null | if type == "object" then . else {} end) as $u | select(.metadata.generation != .status.observedGeneration or $u.updateEnvFromMetadata == true and any(.status.containerStatuses[]?, .status.initContainerStatuses[]?; .state.running != null and .containerID != null and .containerID == ($u.lastContainerStatuses[.name].containerID? // null))) | .metadata.uid`
 )
 

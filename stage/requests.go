@@ -58,7 +58,7 @@ type working struct {
 	values map[string]any
 }
 
-// ValuesOf is an object as JSON values with whole numbers kept, shared with nobody.
+// ValuesOf returns an object as JSON values with whole numbers kept. They are the caller's own.
 func ValuesOf(o Object) map[string]any {
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		return runtime.DeepCopyJSON(u.Object)
@@ -134,8 +134,7 @@ func (w *working) patch(p *patch, m render.Moment) (*Request, error) {
 	return r, nil
 }
 
-// ownIdentity refuses a merge that would carry another name or version than the
-// object's: the preconditions stand there.
+// ownIdentity rejects a merge that carries a UID or resourceVersion: the preconditions stand there.
 func ownIdentity(values map[string]any) string {
 	metadata, _ := values["metadata"].(map[string]any)
 	for _, key := range []string{"uid", "resourceVersion"} {

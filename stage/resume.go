@@ -32,10 +32,9 @@ func (d *Decision) Stopped(step int, on, after Object) Resume {
 	return r
 }
 
-// resume goes on with a stage that was begun, if it is still there as it was and would
-// still be begun: its selector is asked about the newest object without what the stage wrote
-// itself. So a stage goes on although its first half has made its selector fail, and
-// does not go on when somebody else has moved the object on or has asked to delete it.
+// resume continues an interrupted stage, if it is unchanged and would still be chosen: its selector is evaluated
+// on the newest object without what the stage itself wrote. So a stage continues although its first half made its
+// selector fail, and does not continue if another writer has moved the object on or requested its deletion.
 func (d *Decision) resume(stages []*Compiled, v *expr.View, past Past) bool {
 	r := &past.Resume
 	for _, c := range stages {
@@ -96,7 +95,7 @@ func undone(now, before, after any) any {
 		}
 		out[key] = value
 	}
-	for key, was := range b { // what the stage took away and nobody has put back
+	for key, was := range b { // what the stage removed and no other writer has restored
 		_, left := a[key]
 		if _, there := n[key]; !left && !there {
 			out[key] = was

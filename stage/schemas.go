@@ -61,8 +61,7 @@ func strategicSchema(k Kind) any {
 	return nil
 }
 
-// noStrategic reports whether a kind is surely a custom resource, of which the
-// API refuses strategic merges.
+// noStrategic reports whether a kind is surely a custom resource, for which the API rejects strategic merges.
 func noStrategic(k Kind) bool {
 	group := k.group()
 	return strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io") && strategicSchema(k) == nil

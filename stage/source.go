@@ -92,8 +92,8 @@ func child(node *yaml.Node, part string) (key, value *yaml.Node) {
 type Document struct {
 	text  []byte
 	first int
-	// item is where an item stands, nil for a whole document: its text is written anew, and
-	// what was written has the lines.
+	// item is the node of an item of a list, nil for a whole document. The text of an item is marshalled again;
+	// item has the lines of what was written.
 	item *yaml.Node
 }
 

@@ -31,7 +31,7 @@ type TreeOptions struct {
 	MaxNodes int
 }
 
-// Tree is every way an object may go, each stage played after its least delay.
+// Tree returns every path of stages that an object may take, each stage played after its shortest delay.
 func (s *Set) Tree(o Object, opts TreeOptions) []Branch {
 	t := &growing{set: s, TreeOptions: opts, onPath: map[string]bool{}}
 	return t.grow(opts.Start, o, Past{}, 1, 0)

@@ -18,9 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// The variables a CEL expression is given beside self. Now and Rand are written
-// as functions and become variables, so that the decision's own time and chance
-// are read.
+// The variables of a CEL expression besides self. Now and Rand are written as functions and become variables, so
+// that the expression reads the time and the random number of its View.
 const (
 	celSelf = "self"
 	celNow  = "now__"
@@ -37,9 +36,8 @@ type CEL struct {
 	ReadsObject, ReadsChance bool
 }
 
-// newCELEnvironment has KWOK's functions Now, Rand, SinceSecond, UnixSecond and
-// Quantity, beside CEL's own. It is dear, so one is made for a whole set, and
-// only for one that has CEL in it.
+// newCELEnvironment returns an environment with CEL's own functions and KWOK's Now, Rand, SinceSecond, UnixSecond
+// and Quantity. It is expensive, so a set creates one, and only if it contains CEL.
 func newCELEnvironment() (*cel.Env, error) {
 	variable := func(name string) func(eh parser.ExprHelper, target ast.Expr, args []ast.Expr) (ast.Expr, *common.Error) {
 		return func(eh parser.ExprHelper, _ ast.Expr, _ []ast.Expr) (ast.Expr, *common.Error) {
@@ -154,7 +152,7 @@ func (v *View) celInput() ref.Val {
 
 // run evaluates the expression for a stage.
 func (p *CEL) run(v *View, stage string) (out ref.Val, err error) {
-	defer func() { // an overload on values nobody thought of must not end the process
+	defer func() { // an overload that panics on unexpected values must not crash the process
 		if r := recover(); r != nil {
 			err = fmt.Errorf("%v", r)
 		}

@@ -143,8 +143,8 @@ var impure = map[string]string{
 	"input_filename": "there is no input file",
 }
 
-// checkFunctions refuses programs that are not a function of the object, and
-// turns now into a variable so that the decision's own time is read.
+// checkFunctions rejects programs that read more than the object, and turns now into a variable, so that it is the
+// time of the decision.
 func checkFunctions(parsed *gojq.Query, mayReadNow bool) error {
 	var failed error
 	eachFunc(reflect.ValueOf(parsed), func(f *gojq.Func) {

@@ -180,8 +180,7 @@ func longest(v any) (n int) {
 	return n
 }
 
-// tooDeep tells of a path, or a list of paths, whether it leads further down or along than
-// values here may go.
+// tooDeep reports whether a path, or a list of paths, leads deeper or further along a list than values may extend.
 func tooDeep(path any) bool {
 	steps, _ := path.([]any)
 	if len(steps) > limit.Depth {

@@ -19,7 +19,7 @@ import (
 type native struct {
 	// at is the i-th result, until it says end.
 	at func(o metav1.Object, i int) (string, result)
-	// when is set where the only result is a time, so that nobody needs its text.
+	// when is set if the only result is a time; its text is then not needed.
 	when func(o metav1.Object) (time.Time, bool)
 
 	steps []Step      // of a path on unstructured objects

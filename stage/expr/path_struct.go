@@ -237,7 +237,7 @@ func resultTyped(v reflect.Value, t *tally) {
 		at := v.Addr().Interface().(*metav1.Time)
 		switch {
 		case at.IsZero():
-		case len(t.want) == 0: // nobody asks for the text
+		case len(t.want) == 0: // the text is not needed
 			t.resultNumber(Value{Kind: Time, Time: at.Time}, "")
 		default:
 			t.textResult(at.UTC().Format(time.RFC3339))

@@ -151,8 +151,8 @@ func (k *kubelet) evict() error {
 	return nil
 }
 
-// containerFailed and initFailed end one container and with it the pod, whatever
-// its restart policy, as pod-chaos promises. KWOK's annotations say which and how.
+// containerFailed and initFailed terminate one container and with it the pod, whatever its restart policy, as
+// pod-chaos documents. KWOK's annotations say which container and how.
 func (k *kubelet) containerFailed() error {
 	return k.chaos("pod-container-running-failed", k.Spec.Containers, k.Status.ContainerStatuses)
 }

@@ -41,8 +41,7 @@ const (
 	AnnotationEvict          = "rehearse-k8s.github.io/evict"
 )
 
-// checkTimes refuses times to run that are none. Nothing would ever come due by them, so it is
-// said before anything begins.
+// checkTimes rejects malformed times to run before anything starts: nothing would ever come due by them.
 func (k *kubelet) checkTimes() error {
 	for _, key := range slices.Sorted(maps.Keys(k.Annotations)) {
 		if key != AnnotationRunFor && !strings.HasPrefix(key, AnnotationRunFor+".") {
@@ -136,8 +135,8 @@ func (k *kubelet) endMain(which func(c *corev1.Container, s *corev1.ContainerSta
 	return nil
 }
 
-// stop ends a running container. One that comes back does so at once the first
-// time and after it has run for long; otherwise it waits.
+// stop terminates a running container. One that restarts does so at once the first time and after a long run;
+// otherwise it waits.
 func (k *kubelet) stop(c *corev1.Container, s *corev1.ContainerStatus, code int32, reason string) {
 	wait, ready := k.backOff(s), s.Ready
 	k.ended(s, code, reason)
@@ -156,7 +155,7 @@ func (k *kubelet) stop(c *corev1.Container, s *corev1.ContainerStatus, code int3
 	}}
 }
 
-// ended puts a running container into the state terminated.
+// ended sets the state of a running container to terminated.
 func (k *kubelet) ended(s *corev1.ContainerStatus, code int32, reason string) {
 	started := false
 	s.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
@@ -165,7 +164,7 @@ func (k *kubelet) ended(s *corev1.ContainerStatus, code int32, reason string) {
 	s.Ready, s.Started = false, &started
 }
 
-// begin starts a container that waits, for the first time or anew.
+// begin starts a waiting container, for the first time or again.
 func (k *kubelet) begin(c *corev1.Container, s *corev1.ContainerStatus) {
 	if s.ContainerID == "" {
 		k.run(c, s)
@@ -174,7 +173,7 @@ func (k *kubelet) begin(c *corev1.Container, s *corev1.ContainerStatus) {
 	k.again(c, s)
 }
 
-// again starts a container that has ended once more.
+// again restarts a container.
 func (k *kubelet) again(c *corev1.Container, s *corev1.ContainerStatus) {
 	if s.State.Terminated != nil {
 		s.LastTerminationState = s.State
@@ -203,8 +202,8 @@ func (k *kubelet) restart() error {
 	return nil
 }
 
-// backOff is how long a container that ends now waits. The wait before this run
-// says which step of the doubling it is; a long run begins it anew.
+// backOff returns how long a container that terminates now waits. The wait before this run tells the step of the
+// doubling; a long run resets it.
 func (k *kubelet) backOff(s *corev1.ContainerStatus) time.Duration {
 	began := startedAt(s, k.now)
 	last := s.LastTerminationState.Terminated
@@ -221,8 +220,7 @@ func (k *kubelet) backOff(s *corev1.ContainerStatus) time.Duration {
 	return min(wait, mostBackOff)
 }
 
-// comesBack reports whether a container is restarted after an exit: by its own
-// rules and policy, else by the pod's.
+// comesBack reports whether a container restarts after an exit: by its own rules and policy, else by the pod's.
 func (k *kubelet) comesBack(c *corev1.Container, code int32) bool {
 	for _, rule := range c.RestartPolicyRules {
 		if rule.Action != corev1.ContainerRestartRuleActionRestart || rule.ExitCodes == nil {

@@ -9,9 +9,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise"
 )
 
-// What changes under running containers: another image, other resources, another
-// environment. A container that must begin anew ends at once and waits; how long
-// is a matter of stages.
+// How running containers follow a change of the spec: another image, other resources, another environment. A
+// container that must restart terminates at once and waits; the stages decide how long.
 
 // ignoresSpecChanges holds the steps that replace or terminate all containers, so that a change of the spec
 // under running ones no longer matters.
@@ -20,8 +19,8 @@ var ignoresSpecChanges = map[string]bool{
 	"deadline": true, "evict": true, "end": true, "container-failed": true, "init-failed": true,
 }
 
-// takeIn brings the containers in line with the spec. Every step does so first,
-// because it also says that it has seen this generation of the spec.
+// takeIn aligns the containers with the spec. Every step does so first, because it also reports that it has
+// observed this generation of the spec.
 func (k *kubelet) takeIn() {
 	update, asked := RestartRequested(k.Pod)
 	if k.Generation == k.Status.ObservedGeneration && !asked {
@@ -50,8 +49,8 @@ func (k *kubelet) takeIn() {
 	look(k.Spec.Containers, k.Status.ContainerStatuses)
 }
 
-// down ends a container that is to begin anew. Its image and IDs stay until it
-// does: they are how others see that it has not yet.
+// down terminates a container that restarts. Its image and IDs stay until it does: they show others that it has
+// not restarted yet.
 func (k *kubelet) down(s *corev1.ContainerStatus) {
 	k.ended(s, 0, reasonCompleted)
 	s.LastTerminationState, s.State = s.State, corev1.ContainerState{
@@ -96,8 +95,8 @@ func resourcesOf(c *corev1.Container) (*corev1.ResourceRequirements, corev1.Reso
 	return &c.Resources, c.Resources.Requests
 }
 
-// ResizeRestarts reports whether a container has to begin anew because a resource
-// has changed for which it says so. One that nothing is known of does not.
+// ResizeRestarts reports whether a container has to restart because a resource has changed whose resize policy
+// says so. A container with unknown resources does not.
 func ResizeRestarts(c *corev1.Container, s *corev1.ContainerStatus) bool {
 	if s.Resources == nil {
 		return false
@@ -118,9 +117,8 @@ func ResizeRestarts(c *corev1.Container, s *corev1.ContainerStatus) bool {
 	return false
 }
 
-// EnvironmentUpdate is what an update in place says of containers whose
-// environment comes from the metadata it has changed. They have to begin anew,
-// once; on a real node OpenKruise's daemon sees to that.
+// EnvironmentUpdate is what the annotation of an update in place says of containers whose environment comes from
+// changed metadata. They restart once; on a real node OpenKruise's daemon does that.
 type EnvironmentUpdate map[string]any
 
 // SpecChanged reports whether the spec has changed since the status was written, or an update in place asks

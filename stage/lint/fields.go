@@ -204,13 +204,13 @@ func (l *linter) deprecated(s *linted) {
 	}
 }
 
-// weights looks for weights that nobody ever compares.
+// weights looks for weights that are never compared.
 func (l *linter) weights(stages []*linted) {
 	for _, s := range stages {
 		weighed := s.Stage.Spec.Weight > 0 || s.Stage.Spec.WeightFrom != nil
 		field, severity := "spec.weight", Warning
 		if s.Stage.Spec.WeightFrom != nil {
-			// It is there for users, who may have other stages beside.
+			// Users may have other stages.
 			field, severity = "spec.weightFrom", Info
 		}
 		var rivals []*linted

@@ -52,7 +52,7 @@ type edge struct {
 	to    *state
 }
 
-// kind explores a kind and tells what it saw.
+// kind explores a kind and reports what it found.
 func (l *linter) kind(kind stage.Kind) {
 	x := &explorer{
 		l: l, kind: kind, stages: map[string]*linted{},
@@ -60,7 +60,7 @@ func (l *linter) kind(kind stage.Kind) {
 	}
 	var stages []*linted
 	var list []*stage.Compiled
-	unsure := false // a stage is missing, so nobody can say what is not there
+	unsure := false // a stage is missing, so nothing can be said about absent ones
 	for _, s := range l.stages {
 		switch {
 		case s.compiled == nil || s.compiled.Kind != kind || s.never:
@@ -211,9 +211,8 @@ func statusField(path string) string {
 	return rest
 }
 
-// reachability tells of stages that no object came to. Where they ask for what
-// no stage here ever writes, the files are surely used with others, or with a
-// controller of Kubernetes' own.
+// reachability reports stages that no object came to match. If they ask for what no stage here writes, the files
+// are surely used with others, or with a controller of Kubernetes.
 func (x *explorer) reachability(stages []*linted, matched map[string]bool) {
 	type lost struct {
 		*linted
@@ -299,7 +298,7 @@ func (x *explorer) madeUp(stages []*linted, matched map[string]bool) {
 	x.run()
 }
 
-// failures tells of templates that failed.
+// failures reports templates that failed.
 func (x *explorer) failures(stages []*linted) {
 	for _, s := range stages {
 		name := s.Stage.Name
@@ -321,7 +320,7 @@ func (x *explorer) failures(stages []*linted) {
 	}
 }
 
-// loops tells of states from which stages lead back without a delay.
+// loops reports states from which stages lead back without a delay.
 func (x *explorer) loops() {
 	reported := map[string]bool{}
 	done := map[*state]bool{}

@@ -20,15 +20,15 @@ import (
 // Severity says how bad a finding is.
 type Severity string
 
-// The severities. A stage with an error is refused or cannot do what it says; a
-// warning is allowed and surely not meant; info is worth knowing.
+// The severities. A stage with an error is rejected or cannot do what it says; a warning is valid and surely a
+// mistake; info is good to know.
 const (
 	Error   Severity = "error"
 	Warning Severity = "warning"
 	Info    Severity = "info"
 )
 
-// Finding is something that Lint has to say.
+// Finding is one thing that Files found.
 type Finding struct {
 	File     string   `json:"file"`
 	Line     int      `json:"line,omitempty"`
@@ -58,16 +58,15 @@ func (f Finding) String() string {
 	return strings.Join(append(parts, f.Message), ": ")
 }
 
-// Report is what Lint found, in the order of the files.
+// Report is what Files found, in the order of the files.
 type Report struct {
 	Findings []Finding
 	// Stages is how many stages the files hold.
 	Stages int
 }
 
-// Files looks for all that is wrong with the stages of files, which are taken as
-// one set: what Load refuses, and what is allowed and can be seen to go wrong.
-// For that it plays the stages on objects of its own making.
+// Files finds all that is wrong with the stages of files, which are taken as one set: what loading rejects, and
+// what is valid and can be seen to go wrong. For that it plays the stages on sample objects.
 func Files(files ...stage.File) Report {
 	l := &linter{cel: &expr.CELCompiler{}, seen: map[Finding]bool{}}
 	for _, f := range files {
@@ -98,7 +97,7 @@ type linter struct {
 	seen     map[Finding]bool
 }
 
-// linted is one stage under the lens.
+// linted is one stage under examination.
 type linted struct {
 	*stage.Source
 	written  *stage.Stage // as it stands in the file, source.stage is the repaired one

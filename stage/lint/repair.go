@@ -12,9 +12,8 @@ import (
 // mostRepairs bounds how many mistakes of one stage are found.
 const mostRepairs = 100
 
-// compile compiles a stage and, where that fails, tells why, puts something
-// harmless in the place of what was wrong and tries again, so that the second
-// mistake is found too.
+// compile compiles a stage. If that fails, it reports why, replaces what was wrong by something harmless and tries
+// again, so that the second mistake is found too.
 func (l *linter) compile(s *linted) {
 	for range mostRepairs {
 		c, warnings, err := stage.CompileSource(s.Source, l.cel)

@@ -203,8 +203,8 @@ func putInList(list []any, rest []expr.Step, value any) any {
 	return append(list, put(item, rest, value))
 }
 
-// disturbances are what happens to an object without any stage: somebody deletes
-// it, its finalizers go, its node is lost, its readiness gates open or close.
+// disturbances returns what may happen to an object without any stage: its deletion is requested, its finalizers
+// are removed, its node is lost, its readiness gates change.
 func disturbances(o stage.Object, kind stage.Kind) []stage.Object {
 	out := controllerPhases(o, kind)
 	if o.GetDeletionTimestamp() == nil {

@@ -27,8 +27,8 @@ type shapeCheck struct {
 	report     func(path string, at *yaml.Node, text string)
 }
 
-// check reports whether a value is of a type; what is wrong inside it is told
-// and, where it is pruned, is no fault of the value.
+// check reports whether a value is of a type. What is wrong inside it is reported and, where it is pruned, does
+// not count against the value.
 func (s *shapeCheck) check(path string, n *yaml.Node, t reflect.Type) bool {
 	if s.left--; s.left < 0 {
 		return true

@@ -87,8 +87,8 @@ func (s *session) guarded(name string, f any) any {
 	return s.guardedSlowly(f, nil)
 }
 
-// guardedSlowly is guarded for any function. more, if set, is what a call costs beside its
-// arguments and its result.
+// guardedSlowly is guarded for any function. more, if set, returns what a call costs in addition to its arguments
+// and its result.
 func (s *session) guardedSlowly(f any, more func(*session, []reflect.Value) int) any {
 	function := reflect.ValueOf(f)
 	return reflect.MakeFunc(function.Type(), func(args []reflect.Value) []reflect.Value {
@@ -235,7 +235,7 @@ func notLonger(high, low, step int) {
 	}
 }
 
-// notMore refuses to repeat what would be larger than any output.
+// notMore rejects a repetition that would be larger than any output.
 func notMore(n, size int) {
 	if n < 0 {
 		panic(errors.New("a negative count"))

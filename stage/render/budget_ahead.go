@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// ahead are the functions whose result, or work, may be larger than what they are given by
-// more than a constant factor: what each call costs beside its arguments, told before the
-// work is done.
+// ahead holds the functions whose result, or work, may exceed their arguments by more than a constant factor. Each
+// entry returns, before the call, what it costs in addition to its arguments.
 var ahead = map[string]func(s *session, args []reflect.Value) int{
 	"join":    func(_ *session, a []reflect.Value) int { return limit.Product(lengthOf(a[1]), textOf(a[0])) },
 	"replace": replaceCost,
@@ -123,7 +122,7 @@ func yamlCost(s *session, a []reflect.Value) int {
 	return cost
 }
 
-// depthOf is how deep a value is nested; weightOf has refused those that have no end.
+// depthOf returns how deeply a value is nested; weightOf has rejected values without end.
 func depthOf(v reflect.Value, depth int) int {
 	most := depth
 	switch v = inner(v); v.Kind() {

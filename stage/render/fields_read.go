@@ -31,7 +31,7 @@ func readsOf(t *template.Template) fieldsRead {
 	return f.reads
 }
 
-// finding goes through a template. In it atRoot tells whether the dot is the object.
+// finding walks a template. atRoot says whether the dot is the object.
 type finding struct {
 	reads      fieldsRead
 	everything bool

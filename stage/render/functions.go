@@ -148,7 +148,7 @@ func quote(value any) (string, error) {
 	return string(data), err
 }
 
-// quotable tells whether JSON writes a text as it is, between quotes.
+// quotable reports whether JSON writes a text unchanged between quotes.
 func quotable(text string) bool {
 	for i := range len(text) {
 		switch c := text[i]; {

@@ -135,7 +135,7 @@ func (p *plain) nested(least, depth int) (any, bool) {
 	return p.block(p.lines[p.at].indent, depth+1)
 }
 
-// ended tells whether the block ends where it should: no line of it is indented more.
+// ended reports whether the block ends where it should: no following line is indented more.
 func (p *plain) ended(indent int) bool {
 	return p.at == len(p.lines) || p.lines[p.at].indent <= indent
 }
@@ -183,8 +183,7 @@ func plainNumber(text string) (any, bool) {
 	return n, err == nil && strings.Trim(text, "0123456789") == ""
 }
 
-// plainText tells whether a text that begins with a letter is a string and nothing
-// else.
+// plainText reports whether a text that begins with a letter is a string and nothing else.
 func plainText(text string) bool {
 	if reserved(text) {
 		return false
@@ -238,7 +237,7 @@ func plainKey(text string) int {
 	return 0
 }
 
-// colonAt tells whether a colon at i ends a key.
+// colonAt reports whether a colon at i ends a key.
 func colonAt(text string, i int) bool {
 	return i < len(text) && text[i] == ':' && (i+1 == len(text) || text[i+1] == ' ')
 }

@@ -37,7 +37,7 @@ type Facts interface {
 	StartTime() time.Time
 }
 
-// NoFacts answers where there is nobody to ask.
+// NoFacts implements Facts with no answers.
 type NoFacts struct{}
 
 func (NoFacts) NodeIPs(string) ([]string, error)           { return nil, nil }
@@ -71,7 +71,7 @@ type Program struct {
 	reads pickedParts
 }
 
-// names tells whether a function may be called. To be named in passing is enough.
+// names reports whether the template may call a function. A mention in the text is enough.
 func (p *Program) names(function string) bool {
 	if p.template == nil {
 		p.unnamed[function] = !strings.Contains(p.text, function)

@@ -66,8 +66,7 @@ func TestTemplateFunctions(t *testing.T) {
 	}
 }
 
-// TestNothingImpure: every function that is refused is refused with its reason,
-// and by name.
+// TestNothingImpure: a template that calls an unsupported function does not load, and the error says why.
 func TestNothingImpure(t *testing.T) {
 	for name, why := range unsupported {
 		_, err := Parse("{{ "+name+" }}", expr.Pod)

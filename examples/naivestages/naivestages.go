@@ -1,13 +1,11 @@
-// Package naivestages plays stages the naive way, to be found out: the planner is the
-// real one (package stage), and the shell around it is written as such shells have
-// been, with one flaw at a time.
+// Package naivestages plays stages in a naive way, so that tests can show what goes wrong: its planner is the real
+// one (package stage), and its shell is written as such shells have been, with one flaw at a time.
 //
-// The flaws are those that KWOK has had or has: see each [Flaw]. What they lead to is
-// told by the stories of the tests, in which the real engine (package controller)
-// holds. It is no engine to use.
+// KWOK has had or still has these flaws: see each [Flaw]. The scenarios of the tests show what each leads to; the real
+// engine (package internal/controller/stages) passes them. It is not an engine to use.
 //
-// Jobs wait in a map by namespace/name; each has a timer; when it fires, what was
-// decided then is written.
+// Jobs wait in a map by namespace/name. Each has a timer; when it fires, the engine writes what was decided when the
+// timer was set.
 package naivestages
 
 import (
@@ -41,7 +39,7 @@ const (
 	// Phantom leaves a job alone when its object matches nothing any more (kwok's
 	// repair of #958).
 	Phantom
-	// Restarted begins the delay anew at each update, whatever it is about.
+	// Restarted restarts the delay at each update, whatever it is about.
 	Restarted
 	// Unnamed writes without saying which object is meant: one of the same name will
 	// do.
@@ -261,7 +259,7 @@ func (e *engine) write(ctx context.Context, pod *corev1.Pod, effects *stage.Effe
 	return answer, nil
 }
 
-// named tells whether writes say which object they mean.
+// named reports whether writes name the UID of their object.
 func (e *engine) named() bool { return e.flaw != Unnamed && e.flaw != Stale && e.flaw != Phantom }
 
 func (e *engine) body(r *stage.Request, version string) ([]byte, error) {

@@ -1,6 +1,6 @@
 package naivestages_test
 
-// Stages of the stories. In each, one thing follows another and nothing comes back.
+// Stages of the scenarios. In each, one stage follows another and no state returns.
 
 const head = `
 ---

@@ -224,7 +224,7 @@ func (d *drawing) undoing() {
 	d.add("flop", at(rank)+", "+alive+", "+fmt.Sprintf(flip, "Exists"), 1+d.IntN(3), "", "  steps: [{patch: {type: merge, root: metadata, template: 'labels: {flip: null}'}}]\n")
 }
 
-// ends are the stages that delete a pod once somebody has asked to.
+// ends are the stages that delete a pod once its deletion was requested.
 func (d *drawing) ends() {
 	wait := []string{"", "  delay: {durationMilliseconds: 1500}\n"}[d.IntN(2)]
 	d.add("gone", deleting+", {key: .metadata.finalizers, operator: DoesNotExist}", 1, wait, "  next: {delete: true}\n")

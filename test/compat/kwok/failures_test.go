@@ -36,7 +36,7 @@ func ofText(t *testing.T, texts map[string]string) (both, []*stage.Error) {
 	return b, bad
 }
 
-// panics tells what KWOK's choice of a stage panics with, within so many tries.
+// panics returns what KWOK's choice of a stage panics with, within so many tries.
 func panics(lc lifecycle.Lifecycle, o stage.Object, tries int) (what any) {
 	defer func() { what = recover() }()
 	for range tries {
@@ -69,14 +69,14 @@ func TestNegativeWeight(t *testing.T) {
 }
 
 // TestMalformedStage: one stage that cannot be compiled ends KWOK's process at its
-// second object. Ours refuses that stage, and plays the other.
+// second object. Ours rejects that stage, and plays the other.
 func TestMalformedStage(t *testing.T) {
 	b, bad := ofText(t, map[string]string{
 		"bad":  "  selector: {matchExpressions: [{key: '.metadata.name', operator: Exists}, {key: '.a |', operator: Exists}]}\n  next: {delete: true}\n",
 		"good": "  selector: {}\n  next: {statusTemplate: 'message: x'}\n",
 	})
 	if len(bad) != 1 || bad[0].Stage != "bad" || bad[0].Line == 0 {
-		t.Errorf("refused: %v", bad)
+		t.Errorf("rejected: %v", bad)
 	}
 	if panics(b.kwok[stage.KindPod], aPod(nil), 2) == nil {
 		t.Error("kwok did not panic: this test has nothing to show any more")

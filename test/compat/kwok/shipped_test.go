@@ -189,7 +189,7 @@ func TestShippedStages(t *testing.T) {
 	}
 }
 
-// TestAllShippedAreTaken: no stage that KWOK ships is refused.
+// TestAllShippedAreTaken: every stage that KWOK ships loads.
 func TestAllShippedAreTaken(t *testing.T) {
 	root, err := shipped()
 	if err != nil {

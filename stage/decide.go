@@ -354,15 +354,18 @@ func (d *Decision) changesNothing(v *expr.View) bool {
 		return false
 	}
 	asked := false
-	play := playRequests
-	if d.chosen.oneUpdate {
-		play = playUpdate
-	}
-	object := v.Object.(Object)
-	e, _, err := play(d, object, render.Moment{
+	object := v.Object
+	m := render.Moment{
 		Now: maxOf(d.Due, v.Now), Facts: askedFacts{&asked}, Object: object,
 		Chance: render.Chance{Seed: v.Seed, UID: v.UID, Stage: d.Stage, Played: v.Played},
-	})
+	}
+	var e Effects
+	var err error
+	if d.chosen.oneUpdate { // direct calls keep the decision off the heap
+		e, _, err = playUpdate(d, object, m)
+	} else {
+		e, _, err = playRequests(d, object, m)
+	}
 	return err == nil && !asked && e.Empty()
 }
 

@@ -126,7 +126,7 @@ func checkImport(entry string, floor int, path string) string {
 		return ""
 	case never[[2]string{entry, to}] != "":
 		return never[[2]string{entry, to}]
-	case toFloor == outside:
+	case toFloor == outside && floor != outside:
 		return to + " is outside the layers, and no package in them may import it"
 	case floor == outside || toFloor < floor || level[[2]string{entry, to}]:
 		return ""

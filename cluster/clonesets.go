@@ -25,7 +25,7 @@ func startCloneSets(config *rest.Config, pods *podcache.Cache, m *metrics) (func
 	}
 	return func(ctx context.Context) {
 		if err := c.Run(ctx); err != nil {
-			slog.Error("the CloneSet controller ended", "error", err)
+			slog.Error("CloneSet controller stopped", "error", err)
 		}
 	}, nil
 }

@@ -21,7 +21,7 @@ import (
 type Cluster struct {
 	options Options
 	server  *apiserver.Server
-	etcd    *apiserver.EmbeddedEtcd // nil unless Options.DataDir was given
+	etcd    *apiserver.EmbeddedEtcd // nil without Options.DataDir
 
 	metrics *metrics
 
@@ -32,9 +32,8 @@ type Cluster struct {
 	err       error
 }
 
-// Start starts a cluster and returns when its API answers, its controllers run
-// and its nodes exist. What was started is stopped again when it fails; the
-// error is one line, a *UsageError when an option's value is the cause.
+// Start starts a cluster and returns when its API server answers, its controllers run and its nodes exist. If it fails, it
+// stops everything that it started. The error is one line, and a *UsageError if the value of an option is invalid.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -52,9 +51,8 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		c.metrics.close()
 		return nil, err
 	}
-	// The parts end in the opposite order of their start: writers before the API,
-	// the API before the disk. So each has a context of its own, and none hangs
-	// on the caller's.
+	// The parts stop in the reverse order of their start: controllers before the API server, the API server before the
+	// store. Therefore each has a context of its own, independent of the caller's.
 	base := context.WithoutCancel(ctx)
 	c.server, err = apiserver.Start(base, apiserver.Options{
 		Dir: pki, Backend: backend, BindAddress: o.BindAddress, Port: o.Port, Version: o.Version, WatchCache: true,
@@ -83,8 +81,8 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	return c, nil
 }
 
-// openBackend chooses where objects are kept, and with them the keys: a data
-// directory that outlives the process needs its certificates to do so too.
+// openBackend opens the store, and chooses the directory for the keys: with a data directory, which outlives the process, the
+// certificates must outlive it too.
 func (c *Cluster) openBackend(ctx context.Context) (apiserver.Backend, string, error) {
 	o := c.options
 	switch {
@@ -100,8 +98,8 @@ func (c *Cluster) openBackend(ctx context.Context) (apiserver.Backend, string, e
 	}
 }
 
-// startParts builds the controllers and makes the kinds known while the API server
-// is still at its post-start work, then makes the nodes.
+// startParts builds the controllers and installs the definitions of our kinds while the API server runs its post-start hooks,
+// then creates the nodes.
 func (c *Cluster) startParts(ctx, workCtx context.Context, work *sync.WaitGroup, set *stage.Set, pki string) error {
 	list := c.options.Controllers
 	pods, err := podcache.New(c.server.RESTConfig("rehearse:pods"))
@@ -128,8 +126,8 @@ func (c *Cluster) startParts(ctx, workCtx context.Context, work *sync.WaitGroup,
 		run(func() (func(context.Context), error) {
 			part, err := startControllers(workCtx, c.server.RESTConfig("system:kube-controller-manager"), pods, upstream, pki)
 			return func(ctx context.Context) {
-				// The garbage collector looks for kinds when it begins and every 30 s. What is left
-				// by an owner of a kind that it does not know it never finds.
+				// The garbage collector discovers kinds when it starts and every 30 s. It never deletes dependents of an
+				// owner whose kind it did not know when they lost the owner.
 				<-known
 				part(ctx)
 			}, err
@@ -167,7 +165,7 @@ func (c *Cluster) startParts(ctx, workCtx context.Context, work *sync.WaitGroup,
 	return ensureNodes(ctx, c.server.RESTConfig("rehearse:nodes"), c.options.Nodes)
 }
 
-// watchOver ends the cluster when one of its parts can no longer go on.
+// watchOver stops the cluster when one of its parts fails.
 func (c *Cluster) watchOver() {
 	var failed <-chan error
 	if c.etcd != nil {
@@ -175,7 +173,7 @@ func (c *Cluster) watchOver() {
 	}
 	select {
 	case err := <-failed:
-		c.fail(fmt.Errorf("the embedded etcd stopped: %w; what was acknowledged is in %s", err, c.options.DataDir))
+		c.fail(fmt.Errorf("the embedded etcd stopped: %w; acknowledged writes are in %s", err, c.options.DataDir))
 	case <-c.server.Done():
 		c.fail(c.server.Err())
 	case <-c.done:
@@ -198,11 +196,11 @@ func (c *Cluster) closeEtcd() {
 	}
 }
 
-// URL is where the API answers.
+// URL is the URL of the API server.
 func (c *Cluster) URL() string { return c.server.URL() }
 
-// Kubeconfig holds one cluster, user and context, all named rehearse-NAME, with
-// the administrator's client certificate.
+// Kubeconfig returns a kubeconfig with one cluster, user and context, all named rehearse-NAME, and the administrator's client
+// certificate.
 func (c *Cluster) Kubeconfig() *clientcmdapi.Config {
 	name := "rehearse-" + c.options.Name
 	config := clientcmdapi.NewConfig()
@@ -213,20 +211,20 @@ func (c *Cluster) Kubeconfig() *clientcmdapi.Config {
 	return config
 }
 
-// RESTConfig is the administrator's client through the in-process door.
+// RESTConfig returns the administrator's client configuration over the in-process transport, without a socket.
 func (c *Cluster) RESTConfig() *rest.Config { return c.server.RESTConfig("rehearse-admin") }
 
-// Done is closed when the cluster has ended, by Stop or by itself.
+// Done is closed when the cluster has stopped, by Stop or because it failed.
 func (c *Cluster) Done() <-chan struct{} { return c.done }
 
-// Err says why the cluster ended by itself; nil otherwise. It is valid after Done.
+// Err is the reason why the cluster failed, nil after Stop. It is valid after Done is closed.
 func (c *Cluster) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
 }
 
-// Stop ends the cluster and waits until everything has ended.
+// Stop stops the cluster and waits until all its parts have stopped.
 func (c *Cluster) Stop() {
 	c.stop()
 	<-c.done

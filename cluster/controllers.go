@@ -38,9 +38,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/controller/reconcile"
 )
 
-// controllerFlags are kube-controller-manager's flags that hold here. Leader
-// election has nobody to compete with, and its own HTTP server would be a second
-// door.
+// controllerFlags are the flags for kube-controller-manager: no leader election, because there is one instance, and no HTTP
+// server of its own.
 func controllerFlags(list []string, dir string) []string {
 	file := func(name string) string { return filepath.Join(dir, name) }
 	return []string{
@@ -69,7 +68,7 @@ func startControllers(ctx context.Context, config *rest.Config, pods *podcache.C
 		return nil, err
 	}
 	descriptors := kcm.NewControllerDescriptors()
-	// Upstream starts this one by hand too: it signs the tokens of others.
+	// Upstream starts this one separately too: it signs the tokens of the others.
 	delete(descriptors, names.ServiceAccountTokenController)
 	controllers, err := kcm.BuildControllers(ctx, c, descriptors, nil, noHealthz{})
 	if err != nil {
@@ -129,7 +128,7 @@ func controllerContext(ctx context.Context, config *rest.Config, pods *podcache.
 	if err != nil {
 		return kcm.ControllerContext{}, err
 	}
-	// Resyncs of several hours apart for each controller, as upstream spreads them.
+	// Each controller has a different resync period of several hours, as upstream.
 	minimum := settings.ComponentConfig.Generic.MinResyncPeriod.Duration
 	resync := func() time.Duration { return time.Duration(float64(minimum) * (1 + rand.Float64())) }
 	typed := informers.NewSharedInformerFactoryWithOptions(pods.Client(client, "", nil), resync(), informers.WithTransform(reconcile.DropManagedFields))
@@ -158,13 +157,12 @@ func controllerContext(ctx context.Context, config *rest.Config, pods *podcache.
 	return c, nil
 }
 
-// noHealthz takes the health checks of controllers that no HTTP server shows.
+// noHealthz ignores the health checks of controllers, because there is no HTTP server for them.
 type noHealthz struct{}
 
 func (noHealthz) AddHealthChecker(...healthz.HealthChecker) {}
 
-// tokens runs the controller that fills Secrets of the service account token
-// type, for users who still make them.
+// tokens runs the controller that fills Secrets of the service account token type, for users who still create them.
 type tokens struct {
 	controller *serviceaccount.TokensController
 	workers    int

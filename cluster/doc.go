@@ -1,15 +1,13 @@
-// Package cluster puts a whole Kubernetes cluster together in one process: the
-// real API server (package apiserver), the real kube-scheduler, the controllers
-// of the real kube-controller-manager, and our stage engine in the place of the
-// kubelets (package controller).
+// Package cluster runs a whole Kubernetes cluster in one process: the real API server (package apiserver), the real
+// kube-scheduler, the controllers of the real kube-controller-manager, and our stage engine instead of kubelets (package
+// stages). A test can use it instead of envtest.
 //
-// Start returns when the cluster answers and its nodes exist; Stop ends it. The
-// parts speak to the API server through its in-process door, so nothing but the
-// TLS socket for users is opened.
+// Start returns when the cluster answers and its nodes exist; Stop stops it. The parts use the in-process transport of the
+// API server; the only socket is the TLS listener for users.
 //
-// It decides nothing of its own: what a Deployment does is upstream's code, what
-// a simulated pod does is a stage. It is not a command: flags, kubeconfig files
-// and processes belong to internal/cli. It is not for tests in virtual time
-// either; simtest builds its worlds from apiserver and never imports this
-// package, so that a user's test links no scheduler. Floor F4.
+// It decides nothing: upstream code decides what a Deployment does, and stages decide what a simulated pod does. It is not a command: flags, kubeconfig files
+// and processes belong to internal/cli. It is not for tests in virtual time either: simtest uses
+// apiserver and never imports this package, so that a user's test does not link the scheduler.
+//
+// Floor: F4.
 package cluster

@@ -14,26 +14,25 @@ import (
 )
 
 const (
-	// Job is our Job controller. It takes upstream's place, and its names.
+	// Job is our Job controller. It replaces the upstream one and has its names.
 	Job = names.JobController
-	// UpstreamJob is kube-controller-manager's, off unless it is named: then it runs
-	// and ours does not.
+	// UpstreamJob is the Job controller of kube-controller-manager. It is off by default; if it is enabled, ours is off.
 	UpstreamJob = "upstream-job"
 
 	jobAlias = "job"
 )
 
-// jobsPicked tells whether our Job controller is on.
+// jobsPicked reports whether our Job controller is enabled.
 func jobsPicked(list []string) bool {
 	return !upstreamJobPicked(list) && picked(withoutAlias(list), Job)
 }
 
-// upstreamJobPicked tells whether upstream's is; "*" does not bring it.
+// upstreamJobPicked reports whether the upstream Job controller is enabled; "*" does not enable it.
 func upstreamJobPicked(list []string) bool {
 	return picked(slices.DeleteFunc(slices.Clone(list), func(c string) bool { return c == "*" }), UpstreamJob)
 }
 
-// withoutAlias writes short names in full.
+// withoutAlias replaces short names with full names.
 func withoutAlias(list []string) []string {
 	full := map[string]string{jobAlias: Job, cloneSetAlias: CloneSet}
 	out := slices.Clone(list)
@@ -48,8 +47,8 @@ func withoutAlias(list []string) []string {
 	return out
 }
 
-// startJobs prepares our Job controller and returns its run function. It looks after
-// all Jobs: upstream's is not here.
+// startJobs prepares our Job controller and returns its run function. It manages
+// all Jobs, because the upstream one is off.
 func startJobs(config *rest.Config, pods *podcache.Cache, m *metrics) (func(context.Context), error) {
 	c, err := jobs.New(config, jobs.Options{All: true, Events: config, Metrics: m.jobs, Pods: pods})
 	if err != nil {
@@ -57,7 +56,7 @@ func startJobs(config *rest.Config, pods *podcache.Cache, m *metrics) (func(cont
 	}
 	return func(ctx context.Context) {
 		if err := c.Run(ctx); err != nil {
-			slog.Error("the Job controller ended", "error", err)
+			slog.Error("Job controller stopped", "error", err)
 		}
 	}, nil
 }

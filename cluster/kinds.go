@@ -28,23 +28,22 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/controller/webhook"
 )
 
-// conversions answer for kinds of several versions.
+// conversions are the conversion webhooks of our kinds that have several versions.
 func conversions() map[types.NamespacedName]http.Handler {
 	return map[types.NamespacedName]http.Handler{
 		{Namespace: crds.ConversionNamespace, Name: crds.ConversionService}: webhook.Handler(),
 	}
 }
 
-// definitions are the resources that make the API know our kinds.
+// definitions are the resources that define our kinds.
 var definitions = map[string]schema.GroupVersionResource{
 	"CustomResourceDefinition":         apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"),
 	"ValidatingAdmissionPolicy":        admissionregistrationv1.SchemeGroupVersion.WithResource("validatingadmissionpolicies"),
 	"ValidatingAdmissionPolicyBinding": admissionregistrationv1.SchemeGroupVersion.WithResource("validatingadmissionpolicybindings"),
 }
 
-// ensureKinds makes the API know the kinds that the picked parts work on. Where the
-// CloneSet controller is left out its kind is too, so that OpenKruise's own may be
-// installed.
+// ensureKinds installs the definitions of the kinds that the selected controllers manage. Without the CloneSet controller its
+// kind is not installed either, so that OpenKruise's own definition can be.
 func ensureKinds(ctx context.Context, config *rest.Config, list []string) error {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -84,8 +83,7 @@ func ensureKinds(ctx context.Context, config *rest.Config, list []string) error 
 	return awaitKinds(parent, config, served)
 }
 
-// awaitKinds waits until discovery tells of kinds: it follows their definitions after a
-// moment.
+// awaitKinds waits until discovery lists the kinds, shortly after their definitions are created.
 func awaitKinds(ctx context.Context, config *rest.Config, versions []schema.GroupVersion) error {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {

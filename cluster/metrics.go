@@ -11,21 +11,19 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/probes"
 )
 
-// metrics is the door at Options.MetricsAddress: what the stage engine and our
-// controllers count, and whether stages are played. The API server has its own on its
-// own port.
+// metrics is the listener at Options.MetricsAddress: the metrics of the stage engine and of our controllers, and whether the
+// stage engine has synced. The API server serves its own metrics on its own port.
 type metrics struct {
-	engine    *stages.Metrics // nil when nobody can read it, as the next two
+	engine    *stages.Metrics // nil without a listener, as the next two
 	jobs      *jobs.Metrics
 	cloneSets *clonesets.Metrics
 	server    *probes.Server
 
 	mu     sync.Mutex
-	synced <-chan struct{} // nil before there is an engine
+	synced <-chan struct{} // nil before watch is called
 }
 
-// serveMetrics opens the door before anything else is started, so that an
-// address that is taken costs nothing.
+// serveMetrics opens the listener before anything else is started, so that an address in use fails early.
 func serveMetrics(address string) (*metrics, error) {
 	m := &metrics{}
 	if address == "" || address == probes.Off {
@@ -39,7 +37,7 @@ func serveMetrics(address string) (*metrics, error) {
 	return m, nil
 }
 
-// watch tells it which engine to wait for.
+// watch sets the engine whose sync the readiness check reports.
 func (m *metrics) watch(e *stages.StageEngine) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -53,7 +51,7 @@ func (m *metrics) ready() error {
 	case <-m.synced:
 		return nil
 	default:
-		return errors.New("the stage engine does not play")
+		return errors.New("the stage engine has not synced")
 	}
 }
 

@@ -14,11 +14,10 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
 )
 
-// nodeWriters is how many nodes are made at a time; more brings nothing on two
-// cores.
+// nodeWriters is the number of nodes that are created in parallel; more is not faster on two cores.
 const nodeWriters = 8
 
-// ensureNodes makes node-0 to node-(n-1) where they are missing.
+// ensureNodes creates those of node-0 to node-(n-1) that do not exist.
 func ensureNodes(ctx context.Context, config *rest.Config, n int) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -38,8 +37,8 @@ func ensureNodes(ctx context.Context, config *rest.Config, n int) error {
 	return group.Wait()
 }
 
-// simulatedNode carries the labels that a kubelet sets on its node and the role
-// that kubectl prints. Capacity and conditions come from the node's stages.
+// simulatedNode is a node with the labels that a kubelet sets and the role that kubectl prints. Its stages set capacity and
+// conditions.
 func simulatedNode(name string) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name:        name,

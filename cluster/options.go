@@ -13,56 +13,49 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/probes"
 )
 
-// Names of what runs here beside kube-controller-manager's controllers; they can
-// be picked and left out with Options.Controllers too.
+// Names of the parts that are not controllers of kube-controller-manager. Options.Controllers can enable and disable them
+// too.
 const (
-	// StageController plays the life of nodes and pods.
+	// StageController is the stage engine, which simulates nodes and pods.
 	StageController = "stage"
-	// Scheduler is the kube-scheduler, so that authors of schedulers can leave it
-	// out and run their own.
+	// Scheduler is the kube-scheduler. Authors of schedulers disable it and run their own.
 	Scheduler = "scheduler"
 )
 
-// Options says what cluster to start. The zero value is a cluster named
-// rehearse, without nodes, on the memory store.
+// Options are the options of Start. Only StateDir is required: the defaults are a cluster named rehearse, without nodes, with
+// an in-memory store and all controllers.
 type Options struct {
 	// Name of the cluster (a DNS label); default rehearse.
 	Name string
-	// Nodes is how many simulated nodes, node-0 and on, exist at the start. Nodes
-	// that are there already are left alone.
+	// Nodes is the number of simulated nodes (node-0, node-1, ...). Start creates missing ones and does not change
+	// existing ones.
 	Nodes int
-	// StateDir is where certificates are written when there is no DataDir (made
-	// with mode 0700). It must be given.
+	// StateDir is the directory for certificates if there is no DataDir. It is created with mode 0700. Required.
 	StateDir string
-	// DataDir keeps the objects in an embedded etcd that syncs every write to
-	// disk; empty: in memory.
+	// DataDir stores the objects in an embedded etcd in this directory, which syncs every write to disk. Empty: in memory.
 	DataDir string
-	// EtcdServers are the URLs of an etcd cluster to use in place of both.
+	// EtcdServers are the URLs of an external etcd cluster to store the objects in.
 	EtcdServers []string
-	// EtcdCAFile, EtcdCertFile and EtcdKeyFile secure the connection to it.
+	// EtcdCAFile, EtcdCertFile and EtcdKeyFile are the TLS files for EtcdServers.
 	EtcdCAFile, EtcdCertFile, EtcdKeyFile string
-	// BindAddress is the IP the API listens on; default 127.0.0.1.
+	// BindAddress is the IP address that the API server listens on. Default: 127.0.0.1.
 	BindAddress string
-	// Port the API listens on; 0: a free one.
+	// Port is the port that the API server listens on. 0: a free one.
 	Port int
-	// Controllers picks controllers as kube-controller-manager's flag does: "*"
-	// is every one that is on by default, "name" and "-name" add and leave out;
-	// the first match counts. Default: all. Beside upstream's names there are
-	// stage, scheduler, cloneset-controller (cloneset) and upstream-job; job-controller
-	// (job) is ours.
+	// Controllers selects controllers like the flag of kube-controller-manager: "*" stands for all that are on by
+	// default, "name" enables and "-name" disables one; the first match counts. Default: "*". Additional names are
+	// stage, scheduler, cloneset-controller (short: cloneset) and upstream-job; job-controller (short: job) is our Job
+	// controller.
 	Controllers []string
-	// StageFiles are files of stages to use in place of the built-in ones;
-	// "builtin:NAME" names one of those.
+	// StageFiles are the files of stages to play instead of the built-in ones; "builtin:NAME" is a built-in file.
 	StageFiles []string
-	// MetricsAddress serves the stage engine's /metrics, /healthz and /readyz;
-	// empty or 0: nowhere.
+	// MetricsAddress is the address for the stage engine's /metrics, /healthz and /readyz. Empty or "0": none.
 	MetricsAddress string
-	// Version is our own version, for the API server's /version.
+	// Version is appended to the API server's version at /version.
 	Version string
 }
 
-// UsageError is an option's value that cannot be right: the user has to change
-// the command, and trying again is of no use.
+// UsageError reports an invalid value of an option. A retry with the same options fails again.
 type UsageError struct{ Message string }
 
 func (e *UsageError) Error() string { return e.Message }
@@ -80,22 +73,22 @@ func (o *Options) complete() error {
 		return usage("--nodes %d: must not be negative", o.Nodes)
 	}
 	if o.StateDir == "" {
-		return usage("no state directory was given")
+		return usage("StateDir is required")
 	}
 	if o.DataDir != "" && len(o.EtcdServers) > 0 {
-		return usage("--data-dir and --etcd-servers exclude each other: objects are kept in one place")
+		return usage("--data-dir and --etcd-servers are mutually exclusive")
 	}
 	if (o.EtcdCertFile == "") != (o.EtcdKeyFile == "") {
-		return usage("--etcd-certfile and --etcd-keyfile belong together")
+		return usage("--etcd-certfile and --etcd-keyfile must be given together")
 	}
 	if len(o.EtcdServers) == 0 && (o.EtcdCAFile != "" || o.EtcdCertFile != "") {
-		return usage("--etcd-cafile, --etcd-certfile and --etcd-keyfile need --etcd-servers")
+		return usage("--etcd-cafile, --etcd-certfile and --etcd-keyfile require --etcd-servers")
 	}
 	if o.BindAddress == "" {
 		o.BindAddress = "127.0.0.1"
 	}
 	if net.ParseIP(o.BindAddress) == nil {
-		return usage("--bind-address %q: not an IP address", o.BindAddress)
+		return usage("--bind-address %q: must be an IP address", o.BindAddress)
 	}
 	if o.Port < 0 || o.Port > 65535 {
 		return usage("--port %d: must be 0 to 65535", o.Port)
@@ -109,8 +102,7 @@ func (o *Options) complete() error {
 	return validateControllers(o.Controllers)
 }
 
-// validateControllers refuses names that nothing here has, with upstream's list
-// to choose from.
+// validateControllers rejects unknown names; the error lists the known ones.
 func validateControllers(list []string) error {
 	known := append(kcm.KnownControllers(), StageController, Scheduler, UpstreamJob, CloneSet)
 	aliases := kcm.ControllerAliases()
@@ -120,13 +112,13 @@ func validateControllers(list []string) error {
 			continue
 		}
 		slices.Sort(known)
-		return usage("--controllers: no controller is named %q; there are: %s", name, strings.Join(known, ", "))
+		return usage("--controllers: unknown controller %q; known: %s", name, strings.Join(known, ", "))
 	}
 	return nil
 }
 
-// picked tells whether one of our own names is on: the first of NAME, -NAME and
-// * decides, as with kube-controller-manager.
+// picked reports whether one of our own names is enabled: NAME or -NAME decides, whichever comes first, otherwise *, as in
+// kube-controller-manager.
 func picked(list []string, name string) bool {
 	star := false
 	for _, c := range list {
@@ -142,8 +134,8 @@ func picked(list []string, name string) bool {
 	return star
 }
 
-// upstreamOnly is the list as kube-controller-manager may see it: without our own
-// names, and with its Job controller only if that was asked for by the name it has here.
+// upstreamOnly is the list for kube-controller-manager: without our own names, and with its Job controller only if the list has
+// upstream-job.
 func upstreamOnly(list []string) []string {
 	var out []string
 	for _, c := range withoutAlias(list) {

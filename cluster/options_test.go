@@ -9,7 +9,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-controller-manager/names"
 )
 
-func TestOptionsThatCannotBeRight(t *testing.T) {
+func TestInvalidOptions(t *testing.T) {
 	for name, c := range map[string]struct {
 		options Options
 		want    string
@@ -18,10 +18,10 @@ func TestOptionsThatCannotBeRight(t *testing.T) {
 		"nodes":               {Options{Nodes: -1}, "--nodes -1"},
 		"two places":          {Options{DataDir: "d", EtcdServers: []string{"http://x"}}, "--data-dir and --etcd-servers"},
 		"certificate, no key": {Options{EtcdServers: []string{"https://x"}, EtcdCertFile: "c"}, "--etcd-certfile and --etcd-keyfile"},
-		"TLS, no servers":     {Options{EtcdCAFile: "c"}, "need --etcd-servers"},
+		"TLS, no servers":     {Options{EtcdCAFile: "c"}, "require --etcd-servers"},
 		"address":             {Options{BindAddress: "localhost"}, `--bind-address "localhost"`},
 		"port":                {Options{Port: 70000}, "--port 70000"},
-		"controller":          {Options{Controllers: []string{"*", "-jobb"}}, `no controller is named "jobb"`},
+		"controller":          {Options{Controllers: []string{"*", "-jobb"}}, `unknown controller "jobb"`},
 		"stages":              {Options{StageFiles: []string{"no-such.yaml"}}, "no-such.yaml"},
 		"built-in stages":     {Options{StageFiles: []string{"builtin:no-such"}}, "no-such"},
 	} {
@@ -39,7 +39,7 @@ func TestOptionsThatCannotBeRight(t *testing.T) {
 	}
 }
 
-func TestControllersArePickedAsUpstreamDoes(t *testing.T) {
+func TestControllersAreSelectedAsUpstream(t *testing.T) {
 	for _, c := range []struct {
 		list                   []string
 		stage, scheduler, jobs bool

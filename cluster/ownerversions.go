@@ -12,13 +12,12 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise/v1beta1"
 )
 
-// ownerVersions shows upstream's garbage collector CloneSets in the version that owner
-// references to them name: v1alpha1, as in every released OpenKruise.
+// ownerVersions presents CloneSets to upstream's garbage collector in the version that owner references name: v1alpha1, as in
+// every released OpenKruise.
 //
-// The collector watches each kind in the version that the API prefers, which is v1beta1 by
-// the rule for versions' names. An owner that it knows under another version than a
-// reference says is doubtful to it (pkg/controller/garbagecollector, graph_builder.go,
-// addDependentToOwners), and it reads every new pod of such an owner again.
+// The collector watches each kind in the preferred version, which is v1beta1 by the ordering of version names. If an owner
+// reference names another version than the collector knows, it verifies the owner with a live read for each new pod
+// (pkg/controller/garbagecollector, graph_builder.go, addDependentToOwners).
 type ownerVersions struct {
 	clientbuilder.ControllerClientBuilder
 }
@@ -35,7 +34,7 @@ type ownerVersionsDiscovery struct{ discovery.DiscoveryInterface }
 func (d ownerVersionsDiscovery) ServerPreferredResources() ([]*metav1.APIResourceList, error) {
 	lists, err := d.DiscoveryInterface.ServerPreferredResources()
 	return inOwnerVersion(lists, func() bool {
-		// Whoever has put another definition in the place of ours may serve one version only.
+		// A user's definition that replaces ours may serve one version only.
 		served, err := d.ServerResourcesForGroupVersion(v1alpha1.GroupVersion.String())
 		if err != nil {
 			return !apierrors.IsNotFound(err) // the API is busy: nothing has changed
@@ -46,8 +45,7 @@ func (d ownerVersionsDiscovery) ServerPreferredResources() ([]*metav1.APIResourc
 
 func isCloneSets(r metav1.APIResource) bool { return r.Name == v1alpha1.Resource }
 
-// inOwnerVersion moves CloneSets from v1beta1 to v1alpha1 if that is served. What it is given
-// stays as it is.
+// inOwnerVersion moves CloneSets from v1beta1 to v1alpha1 if that is served. It does not modify its argument.
 func inOwnerVersion(lists []*metav1.APIResourceList, served func() bool) []*metav1.APIResourceList {
 	out := slices.Clone(lists)
 	for i, list := range out {

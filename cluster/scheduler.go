@@ -17,11 +17,11 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/controller/podcache"
 )
 
-// unfinishedSelector is the scheduler's own selection of pods (pkg/scheduler, newPodInformer):
-// those that have ended take no room on a node.
+// unfinishedSelector is the scheduler's selection of pods (pkg/scheduler, newPodInformer): finished pods use no resources of
+// a node.
 const unfinishedSelector = "status.phase!=Succeeded,status.phase!=Failed"
 
-// unfinished is the same.
+// unfinished is the same selection as a predicate.
 func unfinished(p *corev1.Pod) bool {
 	return p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
 }

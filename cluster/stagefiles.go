@@ -10,12 +10,10 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// LoadStages reads files of stages as Options.StageFiles are read, for whoever
-// plays them elsewhere. Its error is a *UsageError.
+// LoadStages reads files of stages like Options.StageFiles. Its error is a *UsageError.
 func LoadStages(files []string) (*stage.Set, error) { return loadStages(files) }
 
-// StageFiles are the files that names stand for: a directory for those in it that may hold stages or
-// other objects, anything else for itself. A directory has one such file at least.
+// StageFiles replaces directories in names with the YAML and JSON files in them. A directory without such a file is an error.
 func StageFiles(names []string) (files []string, err error) {
 	for _, name := range names {
 		in := []string{name}
@@ -43,7 +41,7 @@ func filesIn(dir string) ([]string, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("%s: there is no .yaml, .yml or .json file in this directory", dir)
+		return nil, fmt.Errorf("%s: the directory contains no .yaml, .yml or .json file", dir)
 	}
 	return out, nil
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// loadStages reads the stages to play: the built-in ones, or the user's files.
-// A file that cannot be used is the user's mistake and named with its reason.
+// loadStages reads the stages to play: the built-in ones, or the user's files. An invalid file is a *UsageError with the file
+// and the reason.
 func loadStages(files []string) (*stage.Set, error) {
 	if len(files) == 0 {
 		stages, err := stage.Builtin()
@@ -53,8 +53,7 @@ func loadStageFile(name string) ([]stage.Stage, error) {
 	return stage.Load(name, data)
 }
 
-// startStages prepares the stage engine for the nodes that are marked as
-// simulated, and returns its run function.
+// startStages prepares the stage engine for the nodes that are annotated as simulated, and returns its run function.
 func startStages(config *rest.Config, set *stage.Set, pods *podcache.Cache, m *metrics) (func(context.Context), error) {
 	engine, err := stages.NewStageEngine(config, stages.StageOptions{
 		Stages: set, Watch: true, Logger: slog.Default(), Metrics: m.engine, Pods: pods,
@@ -65,7 +64,7 @@ func startStages(config *rest.Config, set *stage.Set, pods *podcache.Cache, m *m
 	m.watch(engine)
 	return func(ctx context.Context) {
 		if err := engine.Run(ctx); err != nil {
-			slog.Error("the stage engine ended", "error", err)
+			slog.Error("stage engine stopped", "error", err)
 		}
 	}, nil
 }

@@ -8,17 +8,17 @@ import (
 	"testing"
 )
 
-// TestCompleteAsksNobody: without a cluster that is meant, kubectl's commands are completed, and whoever
-// listens where kubectl would ask by default is asked nothing.
-func TestCompleteAsksNobody(t *testing.T) {
-	somebody, err := net.Listen("tcp", "127.0.0.1:0")
+// TestCompleteSendsNoRequest: without a cluster, kubectl's commands are completed, and no request is sent to kubectl's default
+// server.
+func TestCompleteSendsNoRequest(t *testing.T) {
+	server, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	asked := make(chan struct{}, 16)
 	go func() {
 		for {
-			c, err := somebody.Accept()
+			c, err := server.Accept()
 			if err != nil {
 				close(asked)
 				return
@@ -30,7 +30,7 @@ func TestCompleteAsksNobody(t *testing.T) {
 	home := t.TempDir()
 	for _, args := range [][]string{{"get", "no"}, {"get", "nodes", ""}, {"descr"}} {
 		c := exec.Command("rehearse", append([]string{"__complete", "kubectl"}, args...)...)
-		c.Env = append(os.Environ(), "HOME="+home, "XDG_STATE_HOME="+home, "KUBECONFIG=", "REHEARSE_NAME=", "KUBERNETES_MASTER=http://"+somebody.Addr().String())
+		c.Env = append(os.Environ(), "HOME="+home, "XDG_STATE_HOME="+home, "KUBECONFIG=", "REHEARSE_NAME=", "KUBERNETES_MASTER=http://"+server.Addr().String())
 		out, err := c.Output()
 		if err != nil {
 			t.Errorf("%s: %v", args, err)
@@ -39,8 +39,8 @@ func TestCompleteAsksNobody(t *testing.T) {
 			t.Errorf("%s: %q", args, out)
 		}
 	}
-	_ = somebody.Close()
+	_ = server.Close()
 	if _, yes := <-asked; yes {
-		t.Error("somebody was asked")
+		t.Error("a request was sent")
 	}
 }

@@ -23,9 +23,8 @@ import (
 // kills is how often the cluster is killed in the middle of writes.
 const kills = 20
 
-// TestEveryAcknowledgedWriteSurvivesKill is the promise of --data-dir: a process
-// is killed with SIGKILL in mid-write, again and again, and whatever a client was
-// told is written is there afterwards, with the content it was told.
+// TestEveryAcknowledgedWriteSurvivesKill tests --data-dir: a process is killed with SIGKILL during writes, many times, and
+// every acknowledged write exists afterwards, with its content.
 func TestEveryAcknowledgedWriteSurvivesKill(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
@@ -67,7 +66,7 @@ func TestEveryAcknowledgedWriteSurvivesKill(t *testing.T) {
 // startDurable runs `rehearse up --data-dir` and waits for its context.
 func startDurable(t *testing.T, home, kubeconfig string) *exec.Cmd {
 	t.Helper()
-	_ = os.Remove(kubeconfig) // what the killed one left; `up` mends it too, which its own tests show
+	_ = os.Remove(kubeconfig) // left by the killed process; `up` replaces it too, which other tests show
 	c := exec.Command("rehearse", "up", "--nodes", "0", "--data-dir", filepath.Join(home, "data"),
 		"--kubeconfig", kubeconfig, "--controllers", "serviceaccount-controller")
 	var log bytes.Buffer

@@ -17,23 +17,23 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/version"
 )
 
-// app is one run of the program with everything it touches outside itself.
+// app is one run of the program.
 type app struct {
 	*console.Console
 	start clustercmd.Start
 
-	ran bool // a command's own code was reached: before that, every error is a usage error
+	ran bool // the code of a command has started; until then, every error is a usage error
 }
 
-// init drops the flags that the Kubernetes packages put into the process's global set, from where cobra would add them to
-// our root command: they would not work there, and one of them takes the name --version.
+// init removes the flags that the Kubernetes packages add to the global flag set: cobra would add them to our root command,
+// where they have no effect and one of them takes the name --version.
 func init() { pflag.CommandLine = pflag.NewFlagSet("rehearse", pflag.ContinueOnError) }
 
 func newApp(streams Streams) *app {
 	return &app{
 		Console: console.New(streams),
 		start: func(ctx context.Context, o cluster.Options) (clustercmd.Running, error) {
-			go gcpace.Run(ctx) // this process is a cluster from here on
+			go gcpace.Run(ctx) // from now on this process runs a cluster
 			c, err := cluster.Start(ctx, o)
 			if err != nil {
 				return nil, err // not a nil *Cluster in an interface
@@ -75,9 +75,10 @@ func (a *app) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "rehearse",
 		Short: "Test Kubernetes controllers before they meet a real cluster",
-		Long: `rehearse runs a real Kubernetes API with simulated nodes and pods in one process.
+		Long: `rehearse runs a real Kubernetes API with simulated nodes and pods in one process, and tests controllers against late, lost
+and reordered events.
 
-Start a cluster, use it with the kubectl that is built in or with your own, and stop it with Ctrl-C.`,
+Start a cluster, use it with the built-in kubectl or your own, and stop it with Ctrl-C.`,
 		Example: `  rehearse up
   rehearse kubectl get nodes`,
 		Version:       version.Get().Version,
@@ -102,14 +103,14 @@ Start a cluster, use it with the kubectl that is built in or with your own, and 
 	root.AddCommand(topics()...)
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
-		if c.Name() == "completion" { // with something to run, cobra looks at its arguments
+		if c.Name() == "completion" { // with a RunE, cobra rejects unknown arguments
 			c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 		}
 	}
 	return root
 }
 
-// wrap notes that the command line was understood, for the command and those below it.
+// wrap sets ran when the code of a command or of one of its subcommands starts.
 func (a *app) wrap(c *cobra.Command) {
 	if run := c.RunE; run != nil {
 		c.RunE = func(cmd *cobra.Command, args []string) error {

@@ -80,7 +80,7 @@ func TestUpAndCtrlC(t *testing.T) {
 	before := readConfig(t, b.config())
 	code := b.begin("up", "--name", "a")
 	if got, want := b.line(t),
-		`Cluster "a" is ready in 0.0 s, context "rehearse-a"; try: kubectl --context rehearse-a get nodes (Ctrl-C ends it)`; got != want {
+		`Cluster "a" is ready in 0.0 s, context "rehearse-a"; try: kubectl --context rehearse-a get nodes (Ctrl-C stops it)`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	during := readConfig(t, b.config())
@@ -92,7 +92,7 @@ func TestUpAndCtrlC(t *testing.T) {
 		t.Errorf("not recorded: %+v %v", e, err)
 	}
 	b.signal <- os.Interrupt
-	if got, want := b.line(t), `Cluster "a" has ended.`; got != want {
+	if got, want := b.line(t), `Cluster "a" has stopped.`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	if c := <-code; c != console.ExitInterrupted {

@@ -25,7 +25,7 @@ func TestStageBadBytes(t *testing.T) {
 	}{
 		"not UTF-8":          {stage + "# \xff\n", console.ExitFailed, console.ExitUsage, "f.yaml:5: error: is not UTF-8 text\n", ""},
 		"a picture":          {"\x89PNG\r\n\x1a\n\x00\x00", console.ExitFailed, console.ExitUsage, "f.yaml:1: error: is not UTF-8 text\n", ""},
-		"too large":          {strings.Repeat("# nothing\n", (16<<20)/10+1), console.ExitUsage, console.ExitUsage, "", "f.yaml: is over 16 MiB"},
+		"too large":          {strings.Repeat("# nothing\n", (16<<20)/10+1), console.ExitUsage, console.ExitUsage, "", "f.yaml: is larger than 16 MiB"},
 		"a large document":   {stage + "# " + strings.Repeat("x", 4<<20), console.ExitFailed, console.ExitUsage, "f.yaml:1: error: is over 3145728 bytes\n", ""},
 		"deep":               {stage + "extra: " + strings.Repeat("[", 20000), console.ExitFailed, console.ExitUsage, "", "1 error"},
 		"aliases of aliases": {"apiVersion: kwok.x-k8s.io/v1alpha1\nkind: Stage\n" + aliases, console.ExitFailed, console.ExitUsage, "", "error"},

@@ -13,7 +13,7 @@ func (a *app) versionCommand() *cobra.Command {
 	out := console.NewOutput("", "json", "yaml")
 	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Print the version, and the Kubernetes API level it serves",
+		Short: "Print the version, and the Kubernetes version of the API",
 		Example: `  rehearse version
   rehearse version -o json`,
 		Args: console.NoArgs,

@@ -22,10 +22,10 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/cli/target"
 )
 
-// startTimeout is how long a detached cluster may take. A start takes seconds; this is for a broken one.
+// startTimeout is how long the start of a detached cluster may take. A normal start takes seconds.
 const startTimeout = 2 * time.Minute
 
-// childReport is what a detached cluster tells the command that started it, as one line of JSON over a pipe.
+// childReport is what a detached cluster reports to the command that started it, as one line of JSON over a pipe.
 type childReport struct {
 	Ready bool   `json:"ready,omitempty"`
 	Error string `json:"error,omitempty"`
@@ -44,8 +44,8 @@ func newReporter(fd int) *reporter {
 
 func (r *reporter) ready() { r.send(childReport{Ready: true}) }
 
-// ended reports a failure, unless the parent has gone already because all was well.
-func (r *reporter) ended(err error) {
+// failed reports an error. After ready it does nothing.
+func (r *reporter) failed(err error) {
 	if err != nil {
 		r.send(childReport{Error: console.Message(err), Code: console.ExitCode(err)})
 	}
@@ -55,7 +55,7 @@ func (r *reporter) send(c childReport) {
 	if r.pipe == nil {
 		return
 	}
-	_ = json.NewEncoder(r.pipe).Encode(c) // the parent may be dead, and that is no reason to die
+	_ = json.NewEncoder(r.pipe).Encode(c) // without a parent the cluster runs on
 	_ = r.pipe.Close()
 	r.pipe = nil
 }
@@ -102,7 +102,7 @@ func (a *app) detach(parent context.Context, o *upOptions, args []string) error 
 			o.cluster.Name, err, log.Name(), o.cluster.Name)
 	}
 	a.announce(o.cluster.Name, fmt.Sprintf("ready in %.1f s", a.Now().Sub(begin).Seconds()),
-		"'"+strings.TrimSpace("rehearse down "+a.unlessDefault(o.cluster.Name))+"' ends it")
+		"'"+strings.TrimSpace("rehearse down "+a.unlessDefault(o.cluster.Name))+"' stops it")
 	return child.Process.Release()
 }
 
@@ -111,7 +111,7 @@ func awaitExit(child *exec.Cmd, timeout time.Duration) error {
 	exited := make(chan struct{})
 	go func() {
 		defer close(exited)
-		_ = child.Wait() // how it ended is in its report or in the log
+		_ = child.Wait() // the report or the log has the reason
 	}()
 	select {
 	case <-exited:
@@ -128,7 +128,7 @@ func awaitExit(child *exec.Cmd, timeout time.Duration) error {
 	}
 }
 
-// complain prints an error that does not change how the command ends.
+// complain prints an error that does not change the exit code.
 func (a *app) complain(err error) {
 	if err != nil {
 		a.Say("rehearse: %s", console.Message(err))
@@ -142,7 +142,7 @@ func (a *app) unlessDefault(name string) string {
 	return name
 }
 
-// precheck finds in the foreground what would end the child at once.
+// precheck finds errors in the foreground that would make the child exit at once.
 func (a *app) precheck(o *upOptions) (statedir.Root, error) {
 	files, err := kubeconfig.Find(o.kubeconfig, a.Getenv)
 	if err != nil {
@@ -181,7 +181,7 @@ func (a *app) spawn(args []string, log *os.File) (*exec.Cmd, *os.File, error) {
 	}
 	if err := child.Start(); err != nil {
 		_ = r.Close()
-		return nil, nil, fmt.Errorf("the background process did not start: %w", err)
+		return nil, nil, fmt.Errorf("start the background process: %w", err)
 	}
 	return child, r, nil
 }
@@ -218,7 +218,7 @@ func awaitReport(ctx context.Context, pipe *os.File) (childReport, error) {
 	}
 }
 
-// childError is the child's error as if it were ours.
+// childError is the child's error as an error of this command.
 func childError(r childReport) error {
 	switch r.Code {
 	case console.ExitUsage:
@@ -229,7 +229,7 @@ func childError(r childReport) error {
 	return errors.New(r.Error)
 }
 
-// showTail prints the last lines of the log of a child that died without giving a reason.
+// showTail prints the last lines of the log of a child that exited without a report.
 func (a *app) showTail(path string) {
 	data, err := os.ReadFile(path)
 	if err != nil {

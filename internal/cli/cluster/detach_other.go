@@ -8,7 +8,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/cli/console"
 )
 
-// ownSession needs what only Unix has: sessions, and file descriptors that a child inherits.
+// ownSession requires sessions and inherited file descriptors, which only Unix has.
 func ownSession(*exec.Cmd) error {
-	return console.Usagef("--detach does not work on this operating system; leave it out and keep the window open")
+	return console.Usagef("--detach is unsupported on this operating system; start the cluster without it and keep the terminal open")
 }

@@ -46,7 +46,7 @@ func TestDownLeavesAClusterThatStarts(t *testing.T) {
 	if err := dir.WriteKubeconfig([]byte("its own")); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.clearRest(root, "a"); err != nil {
+	if err := a.removeLeftovers(root, "a"); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(root.KubeconfigPath("a")); err != nil {
@@ -55,7 +55,7 @@ func TestDownLeavesAClusterThatStarts(t *testing.T) {
 	if err := dir.Release(true); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.clearRest(root, "a"); err != nil {
+	if err := a.removeLeftovers(root, "a"); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(root.Path("a")); !os.IsNotExist(err) {

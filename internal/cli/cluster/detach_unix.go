@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// ownSession takes the child out of the terminal's reach: neither Ctrl-C nor a hang-up meets it.
+// ownSession starts the child in a session of its own: it receives neither Ctrl-C nor SIGHUP from the terminal.
 func ownSession(c *exec.Cmd) error {
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return nil

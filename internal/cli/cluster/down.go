@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// stopTimeout is how long a cluster may take to end in order.
+	// stopTimeout is how long a clean stop of a cluster may take.
 	stopTimeout = 30 * time.Second
-	// killTimeout is how long the kernel may take to end it.
+	// killTimeout is how long a process may take to exit after SIGKILL.
 	killTimeout = 5 * time.Second
-	// recordTimeout is the moment between a claim and its record.
+	// recordTimeout is the longest time between a claim of a name and the record of the process that claims it.
 	recordTimeout = 2 * time.Second
 )
 
@@ -31,10 +31,10 @@ func (a *app) downCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "down [NAME...]",
 		Short: "Stop clusters",
-		Long: `Stop clusters, whether they run in the background or in another terminal.
+		Long: `Stop clusters that run in the background or in another terminal.
 
-Their context and their state directory are removed; a --data-dir is never touched. A cluster that does not exist
-is not an error.`,
+The cluster's context and state directory are removed; a --data-dir is never removed. It is not an error if the cluster
+does not exist.`,
 		Example: `  rehearse down
   rehearse down one two
   rehearse down --all`,
@@ -61,11 +61,11 @@ is not an error.`,
 	return cmd
 }
 
-// downNames are the clusters that the command line means.
+// downNames are the names of the clusters to stop.
 func (a *app) downNames(root statedir.Root, cmd *cobra.Command, args []string, name string, all bool) ([]string, error) {
 	if all {
 		if len(args) > 0 || cmd.Flags().Changed("name") {
-			return nil, console.Usagef("--all and names exclude each other")
+			return nil, console.Usagef("--all and names are mutually exclusive")
 		}
 		entries, err := root.List()
 		if err == nil && len(entries) == 0 {
@@ -88,48 +88,48 @@ func (a *app) downNames(root statedir.Root, cmd *cobra.Command, args []string, n
 	return slices.Compact(args), nil
 }
 
-// stop ends one cluster and clears up behind it.
+// stop stops one cluster and removes what it left.
 func (a *app) stop(root statedir.Root, name string) error {
 	e, ok, err := root.Look(name)
 	if err != nil {
 		return err
 	}
 	if !ok {
-		if err := a.clearRest(root, name); err != nil {
+		if err := a.removeLeftovers(root, name); err != nil {
 			return err
 		}
 		a.Say("Cluster %q is not running.", name)
 		return nil
 	}
 	if e.Live {
-		if err := end(root, name); err != nil {
+		if err := terminate(root, name); err != nil {
 			return err
 		}
 	}
 	if err := a.clear(root, name, false); err != nil {
 		return err
 	}
-	a.Say("Cluster %q has ended.", name)
+	a.Say("Cluster %q has stopped.", name)
 	return nil
 }
 
-// clearRest removes the directory of a name that no cluster has: at most the log of one that failed. It takes the lock
-// first: a cluster may have begun to use the directory since it was looked at.
-func (a *app) clearRest(root statedir.Root, name string) error {
+// removeLeftovers removes the directory of a name that no cluster has: at most the log of a cluster that failed. It takes
+// the lock first, because a cluster may have started to use the directory in the meantime.
+func (a *app) removeLeftovers(root statedir.Root, name string) error {
 	if _, err := os.Stat(root.Path(name)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	return a.clear(root, name, false)
 }
 
-// end asks the cluster's process to end, and makes it end if it does not.
-func end(root statedir.Root, name string) error {
+// terminate sends SIGTERM to the process of a cluster, and SIGKILL if it does not exit.
+func terminate(root statedir.Root, name string) error {
 	rec := awaitRecord(root, name)
 	if rec == nil {
-		return nil // gone in the meantime
+		return nil // it exited in the meantime
 	}
 	if !rec.Alive() {
-		return fmt.Errorf("cluster %q is held by a process that cannot be seen from here (pid %d); stop it where it runs", name, rec.PID)
+		return fmt.Errorf("cluster %q: its process (pid %d) is not visible from here; stop it in the container or on the machine where it runs", name, rec.PID)
 	}
 	p, err := os.FindProcess(rec.PID)
 	if err == nil {
@@ -139,7 +139,7 @@ func end(root statedir.Root, name string) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("cluster %q (pid %d) cannot be stopped: %w", name, rec.PID, err)
+		return fmt.Errorf("stop cluster %q (pid %d): %w", name, rec.PID, err)
 	}
 	if rec.Alive() {
 		_ = p.Kill()
@@ -150,7 +150,7 @@ func end(root statedir.Root, name string) error {
 	return nil
 }
 
-// awaitRecord gives a cluster that is only just starting the moment it needs to say who it is.
+// awaitRecord waits until a cluster that is starting has written its record.
 func awaitRecord(root statedir.Root, name string) *statedir.Record {
 	for deadline := time.Now().Add(recordTimeout); ; time.Sleep(10 * time.Millisecond) {
 		e, _, err := root.Look(name)
@@ -166,8 +166,8 @@ func awaitRecord(root statedir.Root, name string) *statedir.Record {
 	}
 }
 
-// clear removes what a dead cluster left: its kubeconfig entries and its directory. When somebody has started it again
-// in the meantime, there is nothing to clear.
+// clear removes what a dead cluster left: its kubeconfig entries and its directory. If the cluster was started again in
+// the meantime, it removes nothing.
 func (a *app) clear(root statedir.Root, name string, keepLog bool) error {
 	dir, stale, err := root.Claim(name)
 	var live *statedir.LiveError
@@ -178,7 +178,7 @@ func (a *app) clear(root statedir.Root, name string, keepLog bool) error {
 		return err
 	}
 	if stale != nil {
-		a.mend(*stale)
+		a.removeContext(*stale)
 	}
 	return dir.Release(keepLog)
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/cli/console"
 )
 
-// healthTimeout is for a server on this very machine.
+// healthTimeout is enough for a server on the same machine.
 const healthTimeout = 5 * time.Second
 
-// healthy asks a cluster the way its users will: over the socket, with the kubeconfig.
+// healthy checks a cluster as its clients reach it: over the socket, with the kubeconfig.
 func healthy(ctx context.Context, kubeconfig string) error {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -31,7 +31,7 @@ func healthy(ctx context.Context, kubeconfig string) error {
 		return err
 	}
 	if string(body) != "ok" {
-		return fmt.Errorf("/readyz says %q", body)
+		return fmt.Errorf("/readyz answered %q", body)
 	}
 	return nil
 }

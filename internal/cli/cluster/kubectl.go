@@ -27,14 +27,14 @@ import (
 func (a *app) kubectlCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "kubectl [ARGUMENTS...]",
-		Short: "Run the kubectl that is built in",
+		Short: "Run the built-in kubectl",
 		Long: `Run the real kubectl, which is built in, with these arguments.
 
-Unless the arguments name a cluster (--kubeconfig, --context, --cluster, --server), it speaks to the rehearse cluster that
-runs: the one that REHEARSE_NAME names, or the only one, or the one called "rehearse". Without any it does not fall
-back to the kubeconfig's current context: that could be somebody's production.
+Unless the arguments name a cluster (--kubeconfig, --context, --cluster, --server), kubectl uses the running rehearse
+cluster: the one that REHEARSE_NAME names, or the one called "rehearse", or the only one. If there is none, kubectl fails; it
+never uses the kubeconfig's current context, which could be a production cluster.
 
-Exit codes and output are kubectl's own.`,
+Output and exit codes are those of kubectl.`,
 		Example: `  rehearse kubectl get nodes
   rehearse kubectl create deployment web --image=nginx --replicas=10`,
 		DisableFlagParsing: true,
@@ -43,9 +43,9 @@ Exit codes and output are kubectl's own.`,
 	}
 }
 
-// kubectl does what kubectl's own main does. Errors of its commands end the process in there.
+// kubectl does what kubectl's own main does. Errors of its commands exit the process.
 func (a *app) kubectl(args []string) error {
-	refusal, err := a.aimKubectl(args)
+	reason, err := a.selectCluster(args)
 	if err != nil {
 		return err
 	}
@@ -53,10 +53,10 @@ func (a *app) kubectl(args []string) error {
 	// As upstream's main: klog is used while the command is still being built.
 	_, _ = logs.GlogSetter(kubectl.GetLogVerbosity(args))
 	var wrap func(*rest.Config) *rest.Config
-	if refusal != "" {
-		// kubectl asks for a client only where it needs a server, so that `kubectl kustomize` goes on working.
+	if reason != "" {
+		// kubectl creates a client only where it needs a server, so that `kubectl kustomize` works without one.
 		wrap = func(*rest.Config) *rest.Config {
-			a.Say("rehearse: %s", refusal)
+			a.Say("rehearse: %s", reason)
 			a.Exit(console.ExitFailed)
 			return nil
 		}
@@ -68,7 +68,7 @@ func (a *app) kubectl(args []string) error {
 	return nil
 }
 
-// buildKubectl makes the command; wrap, unless it is nil, changes each client's configuration.
+// buildKubectl builds the command; wrap, if set, changes the configuration of each client.
 func (a *app) buildKubectl(args []string, wrap func(*rest.Config) *rest.Config) *cobra.Command {
 	streams := genericiooptions.IOStreams{In: a.In, Out: a.Out, ErrOut: a.Err}
 	flags := genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag().
@@ -86,9 +86,9 @@ func (a *app) buildKubectl(args []string, wrap func(*rest.Config) *rest.Config) 
 	return cmd
 }
 
-// aimKubectl points kubectl, and every plugin it may start, at a rehearse cluster, through the environment. When
-// there is none, it says why, for the moment when a server is needed.
-func (a *app) aimKubectl(args []string) (refusal string, err error) {
+// selectCluster directs kubectl, and every plugin that it starts, to a rehearse cluster, through the environment. If there
+// is none, it returns the reason, which is reported when kubectl needs a server.
+func (a *app) selectCluster(args []string) (reason string, err error) {
 	config := len(args) > 0 && args[0] == "config"
 	if !config && namesCluster(args) {
 		return "", nil
@@ -97,21 +97,21 @@ func (a *app) aimKubectl(args []string) (refusal string, err error) {
 	if err != nil {
 		return "", err
 	}
-	name, why, err := target.Default(root, a.Getenv)
+	name, missing, err := target.Default(root, a.Getenv)
 	if err != nil {
 		return "", err
 	}
-	if why == "" {
+	if missing == "" {
 		return "", os.Setenv("KUBECONFIG", root.KubeconfigPath(name))
 	}
 	if config {
-		return "", nil // it needs no server: the user's own file is meant, where all clusters are
+		return "", nil // kubectl config needs no server; it edits the user's own kubeconfig
 	}
-	return why, os.Setenv("KUBECONFIG", root.KubeconfigPath("-")) // a name that no cluster can have
+	return missing, os.Setenv("KUBECONFIG", root.KubeconfigPath("-")) // a name that no cluster can have
 }
 
-// namesCluster reports whether kubectl's arguments say which cluster is meant. What follows "--" is for a
-// command in a container.
+// namesCluster reports whether kubectl's arguments name a cluster. Arguments after "--" are for a command in a
+// container.
 func namesCluster(args []string) bool {
 	for _, arg := range args {
 		if arg == "--" {
@@ -129,24 +129,24 @@ func namesCluster(args []string) bool {
 	return false
 }
 
-// unreachable is the configuration of a client that has no server to ask: without a kubeconfig it
-// would ask whoever listens on kubectl's default, localhost:8080.
+// unreachable makes every request of a client fail: without a kubeconfig it would use kubectl's default server,
+// localhost:8080.
 func unreachable(c *rest.Config) *rest.Config {
 	c.Dial = func(context.Context, string, string) (net.Conn, error) {
-		return nil, errors.New("no cluster is meant")
+		return nil, errors.New("no cluster is selected")
 	}
 	return c
 }
 
-// completeKubectl lets kubectl complete its own arguments.
+// completeKubectl completes arguments with kubectl's own completion.
 func (a *app) completeKubectl(_ *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-	refusal, err := a.aimKubectl(args)
+	reason, err := a.selectCluster(args)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
 	var wrap func(*rest.Config) *rest.Config
-	if refusal != "" {
-		wrap = unreachable // commands and flags can be completed all the same
+	if reason != "" {
+		wrap = unreachable // commands and flags need no server
 	}
 	var out strings.Builder
 	quiet := *a

@@ -10,8 +10,8 @@ import (
 )
 
 // Kubernetes releases get their version from the linker (-X), which `go run` and `go install` cannot pass on, and the
-// library's own setter only accepts 0.0.x for a build without it. Without a version kubectl says v0.0.0 and warns about
-// the skew to every server. So the linker is asked for the same three variables at compile time.
+// library's own setter only accepts 0.0.x for a build without it. Without a version kubectl reports v0.0.0 and warns about
+// version skew to every server. Therefore go:linkname gives access to the same three variables at compile time.
 
 //go:linkname kubeGitVersion k8s.io/component-base/version.gitVersion
 var kubeGitVersion string
@@ -30,5 +30,5 @@ func setKubectlVersion() {
 		return
 	}
 	kubeGitVersion, kubeGitMajor, kubeGitMinor = level, parts[0], parts[1]
-	_ = baseversion.SetDynamicVersion(level) // equal to gitVersion now, which it accepts
+	_ = baseversion.SetDynamicVersion(level) // it accepts a version that equals gitVersion
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/cli/statedir"
 )
 
-// clusterList is what `list -o json` prints; its form is versioned like any Kubernetes kind.
+// clusterList is the output of `list -o json`, versioned like a Kubernetes kind.
 type clusterList struct {
 	APIVersion string        `json:"apiVersion"`
 	Kind       string        `json:"kind"`
@@ -60,17 +60,17 @@ func (a *app) listCommand() *cobra.Command {
 	return cmd
 }
 
-// clusters finds what runs, asks each for its health, and clears up behind those that were killed.
+// clusters lists the running clusters with their health, and removes what killed ones left.
 func (a *app) clusters(ctx context.Context, root statedir.Root) ([]clusterItem, error) {
 	entries, err := root.List()
 	if err != nil {
 		return nil, err
 	}
 	found := make([]clusterItem, len(entries))
-	ended := make([]bool, len(entries))
+	dead := make([]bool, len(entries))
 	var wg sync.WaitGroup
 	for i, e := range entries {
-		if ended[i] = !e.Live; ended[i] {
+		if dead[i] = !e.Live; dead[i] {
 			continue
 		}
 		it := &found[i]
@@ -78,7 +78,7 @@ func (a *app) clusters(ctx context.Context, root statedir.Root) ([]clusterItem, 
 			wg.Go(func() {
 				if healthy(ctx, root.KubeconfigPath(it.Name)) != nil {
 					it.Status = "unhealthy"
-					ended[i] = root.CheckFree(it.Name) == nil // a process that was just killed has its lock for a moment
+					dead[i] = root.CheckFree(it.Name) == nil // the lock of a process outlives it for a moment
 				}
 			})
 		}
@@ -86,14 +86,14 @@ func (a *app) clusters(ctx context.Context, root statedir.Root) ([]clusterItem, 
 	wg.Wait()
 	items := []clusterItem{}
 	for i, e := range entries {
-		if !ended[i] {
+		if !dead[i] {
 			items = append(items, found[i])
 			continue
 		}
 		if err := a.clear(root, e.Name, true); err != nil {
 			return nil, err
 		}
-		a.Say("Cluster %q was killed; what it left behind is removed (log: %s).", e.Name, root.LogPath(e.Name))
+		a.Say("Cluster %q was killed; its context and files were removed (log: %s).", e.Name, root.LogPath(e.Name))
 	}
 	return items, nil
 }

@@ -16,9 +16,9 @@ const (
 	logParts = 3
 )
 
-// logFile is the log of a cluster: at most limit bytes, and as many in each of its older parts. The current part is
-// copied and truncated, not renamed, because the stdout and stderr of a detached cluster are this very file. Every
-// descriptor appends, so that after a truncation it writes at the new end.
+// logFile is the log of a cluster: at most limit bytes, and as many in each older part. Rotation copies and truncates the
+// current part instead of renaming it, because it is also the stdout and stderr of a detached cluster. Every descriptor
+// appends, so after a truncation it writes at the new end.
 type logFile struct {
 	*os.File
 	limit int64
@@ -27,7 +27,7 @@ type logFile struct {
 	mu sync.Mutex
 }
 
-// createLog opens the log of a cluster that starts, and removes what an earlier one wrote.
+// createLog opens the log of a cluster that starts, and removes the logs of earlier ones.
 func createLog(path string) (*logFile, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -55,7 +55,7 @@ func (l *logFile) part(i int) string {
 	return fmt.Sprintf("%s.%d", l.Name(), i)
 }
 
-// Write implements io.Writer. What others wrote to the file counts too.
+// Write implements io.Writer. Bytes that other descriptors wrote count towards the limit.
 func (l *logFile) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,8 +65,8 @@ func (l *logFile) Write(p []byte) (int, error) {
 	return l.File.Write(p)
 }
 
-// rotate makes the log the newest of its older parts. If that fails, as on a full disk, what it holds is dropped: the
-// log must not grow without a bound.
+// rotate copies the log to its newest older part and truncates it. If the copy fails, as on a full disk, the contents are
+// dropped: the log must not grow without bound.
 func (l *logFile) rotate() {
 	for i := l.parts - 1; i > 0; i-- {
 		_ = os.Rename(l.part(i), l.part(i+1))

@@ -21,7 +21,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// session is one cluster from the claim of its name to the removal of its traces.
+// session is one cluster from the claim of its name to the removal of its files.
 type session struct {
 	a      *app
 	o      *upOptions
@@ -33,7 +33,7 @@ type session struct {
 	c      Running
 }
 
-// openSession claims the name, clears up behind a dead holder, and opens the log.
+// openSession claims the name, removes what a killed cluster of that name left, and opens the log.
 func (a *app) openSession(o *upOptions, files kubeconfig.Target) (*session, error) {
 	root, err := statedir.DefaultRoot(a.Getenv)
 	if err != nil {
@@ -45,7 +45,7 @@ func (a *app) openSession(o *upOptions, files kubeconfig.Target) (*session, erro
 		return nil, err
 	}
 	if stale != nil {
-		a.mend(*stale)
+		a.removeContext(*stale)
 	}
 	s := &session{a: a, o: o, files: files, dir: dir, record: statedir.Self(name, a.Now())}
 	err = dir.Wipe()
@@ -67,11 +67,11 @@ func (a *app) openSession(o *upOptions, files kubeconfig.Target) (*session, erro
 	return s, nil
 }
 
-// catchFatal makes the end visible when the Kubernetes code in this process calls klog.Fatal, which would
-// otherwise be a line in a file that nobody looks at.
+// catchFatal reports on stderr that the Kubernetes code in this process called klog.Fatal, which otherwise is only a line in
+// the log file.
 func (s *session) catchFatal() {
 	klog.OsExit = func(int) {
-		s.a.Say("rehearse: cluster %q: the Kubernetes code ended the process; see %s", s.record.Name, s.log.Name())
+		s.a.Say("rehearse: cluster %q: the Kubernetes code terminated the process (log: %s)", s.record.Name, s.log.Name())
 		s.a.Exit(console.ExitFailed)
 	}
 }
@@ -89,15 +89,15 @@ func (s *session) launch(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return console.ErrInterrupted
 		}
-		s.logger.Error("the cluster did not start", "err", err)
+		s.logger.Error("start cluster", "err", err)
 		return err
 	}
 	s.c = c
 	return nil
 }
 
-// publish makes the cluster known: to this user's other commands first, so that a kill in between leaves a record
-// of what has to be removed, then to kubectl.
+// publish writes the record for this user's other commands, then the kubeconfig. In this order, a kill in between leaves a
+// record of what has to be removed.
 func (s *session) publish() error {
 	config := s.c.Kubeconfig()
 	data, err := clientcmd.Write(*config)
@@ -123,7 +123,7 @@ func (s *session) publish() error {
 	return s.files.Merge(r.Context, config)
 }
 
-// wait ends with the user's wish, or with the cluster's own failure.
+// wait returns when the user interrupts the command, or when the cluster fails.
 func (s *session) wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -131,26 +131,26 @@ func (s *session) wait(ctx context.Context) error {
 	case <-s.c.Done():
 		err := s.c.Err()
 		if err == nil {
-			err = errors.New("no reason was given")
+			err = errors.New("unknown reason")
 		}
-		s.logger.Error("the cluster ended by itself", "err", err)
-		return fmt.Errorf("cluster %q ended by itself: %w (log: %s)", s.record.Name, err, s.log.Name())
+		s.logger.Error("the cluster failed", "err", err)
+		return fmt.Errorf("cluster %q failed: %w (log: %s)", s.record.Name, err, s.log.Name())
 	}
 }
 
-// withdraw takes the entries out of the kubeconfig, then stops the cluster: in this order a second Ctrl-C during
-// the stop leaves only our own directory behind.
+// withdraw removes the kubeconfig entries, then stops the cluster. In this order, a second Ctrl-C during the stop leaves only
+// the state directory.
 func (s *session) withdraw() {
 	if err := s.files.Remove(target.ContextName(s.record.Name), s.c.URL()); err != nil {
 		s.a.Say("rehearse: %s", console.Message(err))
 	}
 	p := s.a.NewProgress()
-	p.Show("Stopping cluster %q ... (Ctrl-C again ends it at once)", s.record.Name)
+	p.Show("Stopping cluster %q ... (Ctrl-C again kills it)", s.record.Name)
 	s.c.Stop()
 	p.Clear()
 }
 
-// close gives the name back. The log of a cluster that failed stays.
+// close releases the name. The log of a cluster that failed is kept.
 func (s *session) close(err error) {
 	failed := err != nil && !errors.Is(err, console.ErrInterrupted)
 	_ = s.log.Close()
@@ -158,25 +158,25 @@ func (s *session) close(err error) {
 		s.a.Say("rehearse: state directory: %s", console.Message(err))
 	}
 	if s.c != nil && !failed {
-		s.a.Say("Cluster %q has ended.", s.record.Name)
+		s.a.Say("Cluster %q has stopped.", s.record.Name)
 	}
 }
 
-// mend removes what a cluster that was killed left in a kubeconfig. It complains and goes on: a kubeconfig that cannot be
-// read must not keep anyone from listing clusters.
-func (a *app) mend(r statedir.Record) {
+// removeContext removes what a killed cluster left in a kubeconfig. It reports an error and continues: an unreadable
+// kubeconfig must not prevent the user from listing clusters.
+func (a *app) removeContext(r statedir.Record) {
 	t := kubeconfig.Target{Files: r.KubeconfigFiles, Path: r.KubeconfigPath}
-	if r.PID == 0 { // its record was damaged: look where kubectl would
+	if r.PID == 0 { // its record is corrupt: look where kubectl does
 		var err error
 		if t, err = kubeconfig.Find("", a.Getenv); err != nil {
 			return
 		}
 	}
 	if t.Path == "" {
-		return // it never came as far as to write one
+		return // it was killed before it wrote one
 	}
 	if err := t.Remove(target.ContextName(r.Name), r.URL); err != nil {
-		a.Say("rehearse: cluster %q was killed; its context could not be removed: %s", r.Name, console.Message(err))
+		a.Say("rehearse: cluster %q was killed; remove its context: %s", r.Name, console.Message(err))
 	}
 }
 

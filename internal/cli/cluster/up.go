@@ -33,11 +33,11 @@ func (a *app) upCommand() *cobra.Command {
 		Short: "Start a cluster",
 		Long: `Start a cluster and run it until Ctrl-C, or in the background with --detach.
 
-The context rehearse-NAME is merged into the kubeconfig and becomes the current one; at the end it is removed, and the
-current context is again what it was. Objects are kept in memory unless --data-dir or --etcd-servers says otherwise.
+The context rehearse-NAME is merged into the kubeconfig and becomes the current context. When the cluster stops, the context is
+removed and the previous current context is restored. Objects are kept in memory, unless --data-dir or --etcd-servers is given.
 
-Ctrl-C, SIGTERM and SIGHUP end the cluster in order; a second one ends the process at once, and the next up, list or
-down of that name clears up behind it.`,
+Ctrl-C, SIGTERM and SIGHUP stop the cluster cleanly. A second signal kills the process at once; the next up, list or down
+of that name then removes what it left.`,
 		Example: `  rehearse up
   rehearse up --nodes 100 --detach
   rehearse up --name other --data-dir ./other --port 6443`,
@@ -59,28 +59,28 @@ down of that name clears up behind it.`,
 func (o *upOptions) addFlags(cmd *cobra.Command, a *app) {
 	f, c := cmd.Flags(), &o.cluster
 	f.StringVar(&c.Name, "name", target.DefaultName(a.Getenv), "name of the cluster")
-	f.IntVar(&c.Nodes, "nodes", 3, "simulated nodes (node-0, node-1, ...) to make where they are not there yet")
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig to write to (default: the one kubectl uses)")
-	f.StringVar(&c.DataDir, "data-dir", "", "keep the objects in this directory, safe against kill -9 (default: in memory)")
-	f.StringSliceVar(&c.EtcdServers, "etcd-servers", nil, "keep the objects in this etcd cluster (URLs)")
+	f.IntVar(&c.Nodes, "nodes", 3, "number of simulated nodes (node-0, node-1, ...); missing ones are created")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig to write to (default: the one that kubectl uses)")
+	f.StringVar(&c.DataDir, "data-dir", "", "store objects in this directory; they survive kill -9 (default: in memory)")
+	f.StringSliceVar(&c.EtcdServers, "etcd-servers", nil, "store objects in this etcd cluster (URLs)")
 	f.StringVar(&c.EtcdCAFile, "etcd-cafile", "", "certificate authority of --etcd-servers")
 	f.StringVar(&c.EtcdCertFile, "etcd-certfile", "", "client certificate for --etcd-servers")
 	f.StringVar(&c.EtcdKeyFile, "etcd-keyfile", "", "client key for --etcd-servers")
 	f.StringVar(&c.BindAddress, "bind-address", "127.0.0.1", "IP address to listen on")
 	f.IntVar(&c.Port, "port", 0, "port to listen on (0: a free one)")
 	f.StringSliceVar(&c.Controllers, "controllers", []string{"*"},
-		"controllers to run: '*' is all that are on by default, 'foo' adds foo, '-foo' leaves it out")
-	f.StringSliceVar(&c.StageFiles, "stages", nil, "files of stages, directories or builtin:NAME, to play in place of the built-in ones")
-	f.StringVar(&c.MetricsAddress, "metrics-address", probes.Off, "serve the stage engine's /metrics, /healthz and /readyz here, as in 127.0.0.1:8080 (0: nowhere)")
-	f.BoolVar(&o.detach, "detach", false, "run in the background; 'rehearse down' ends it")
+		"controllers to run: '*' stands for all that are on by default, 'foo' enables foo, '-foo' disables it")
+	f.StringSliceVar(&c.StageFiles, "stages", nil, "stages to play instead of the built-in ones: files, directories or builtin:NAME")
+	f.StringVar(&c.MetricsAddress, "metrics-address", probes.Off, "address for the stage engine's /metrics, /healthz and /readyz, such as 127.0.0.1:8080 (0: none)")
+	f.BoolVar(&o.detach, "detach", false, "run in the background; 'rehearse down' stops it")
 	f.IntVar(&o.readyFD, "ready-fd", 0, "file descriptor to report to (used by --detach)")
 	_ = f.MarkHidden("ready-fd")
-	o.log.AddFlags(cmd, "show the logs of Kubernetes on stderr, up to this level")
+	o.log.AddFlags(cmd, "show the logs of the Kubernetes code on stderr, up to this level")
 	_ = cmd.RegisterFlagCompletionFunc("name", cobra.NoFileCompletions)
 }
 
-// validate finds what cannot be right before anything is started; names of controllers and stages are checked by
-// package cluster, which knows them.
+// validate rejects invalid flags before anything is started. The public package cluster checks the names of controllers
+// and the stages, because it knows them.
 func (o *upOptions) validate(cmd *cobra.Command) error {
 	c := &o.cluster
 	if err := target.ValidateName(c.Name); err != nil {
@@ -98,7 +98,7 @@ func (o *upOptions) validate(cmd *cobra.Command) error {
 	case net.ParseIP(c.BindAddress) == nil:
 		return console.Usagef("--bind-address %q: must be an IP address", c.BindAddress)
 	case c.DataDir != "" && len(c.EtcdServers) > 0:
-		return console.Usagef("--data-dir and --etcd-servers exclude each other")
+		return console.Usagef("--data-dir and --etcd-servers are mutually exclusive")
 	}
 	if err := probes.CheckAddress(c.MetricsAddress); err != nil {
 		return console.Usagef("--metrics-address %v", err)
@@ -114,7 +114,7 @@ func (o *upOptions) validateEtcd() error {
 	for _, s := range c.EtcdServers {
 		u, err := url.Parse(s)
 		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-			return console.Usagef("--etcd-servers %q: must be a URL like https://10.0.0.1:2379", s)
+			return console.Usagef("--etcd-servers %q: must be a URL such as https://10.0.0.1:2379", s)
 		}
 	}
 	for _, f := range []struct{ flag, file string }{
@@ -124,30 +124,30 @@ func (o *upOptions) validateEtcd() error {
 			continue
 		}
 		if len(c.EtcdServers) == 0 {
-			return console.Usagef("--%s needs --etcd-servers", f.flag)
+			return console.Usagef("--%s requires --etcd-servers", f.flag)
 		}
 		if _, err := os.Stat(f.file); err != nil {
 			return console.Usagef("--%s: %v", f.flag, err)
 		}
 	}
 	if (c.EtcdCertFile == "") != (c.EtcdKeyFile == "") {
-		return console.Usagef("--etcd-certfile and --etcd-keyfile belong together")
+		return console.Usagef("--etcd-certfile and --etcd-keyfile must be given together")
 	}
 	return nil
 }
 
-// upForeground runs a cluster until it is interrupted, which is its normal end, or breaks.
-func (a *app) upForeground(parent context.Context, o *upOptions) (err error) {
-	tell := newReporter(o.readyFD)
-	defer func() { tell.ended(err) }()
-	ctx, stop := a.Interruptible(parent)
+// upForeground runs a cluster until it is interrupted, which is its normal end, or fails.
+func (a *app) upForeground(outer context.Context, o *upOptions) (err error) {
+	parent := newReporter(o.readyFD)
+	defer func() { parent.failed(err) }()
+	ctx, stop := a.Interruptible(outer)
 	defer stop()
 	files, err := kubeconfig.Find(o.kubeconfig, a.Getenv)
 	if err != nil {
 		return err
 	}
-	// Whatever can be known before the start is found before the start. The record names the files of a
-	// directory, so that who changes one of them is told later on.
+	// Errors that can be found before the start are found here. The record names the files of a directory, so that
+	// stage explain can report which of them changed.
 	if o.cluster.StageFiles, err = cluster.StageFiles(o.cluster.StageFiles); err != nil {
 		return console.Usagef("--stages: %v", err)
 	}
@@ -167,21 +167,21 @@ func (a *app) upForeground(parent context.Context, o *upOptions) (err error) {
 	if err := s.publish(); err != nil {
 		return err
 	}
-	a.announce(s.record.Name, fmt.Sprintf("ready in %.1f s", a.Now().Sub(begin).Seconds()), "Ctrl-C ends it")
-	tell.ready()
+	a.announce(s.record.Name, fmt.Sprintf("ready in %.1f s", a.Now().Sub(begin).Seconds()), "Ctrl-C stops it")
+	parent.ready()
 	return s.wait(ctx)
 }
 
-// announce is the one line that a ready cluster prints: what there is and what to type next.
-func (a *app) announce(name, state, end string) {
+// announce prints the one line of a ready cluster: its name, its context and the next command to type.
+func (a *app) announce(name, state, stop string) {
 	next := "rehearse kubectl get nodes"
 	if name != target.DefaultName(a.Getenv) {
 		next = fmt.Sprintf("kubectl --context %s get nodes", target.ContextName(name))
 	}
-	a.Say("Cluster %q is %s, context %q; try: %s (%s)", name, state, target.ContextName(name), next, end)
+	a.Say("Cluster %q is %s, context %q; try: %s (%s)", name, state, target.ContextName(name), next, stop)
 }
 
-// clusterOptions are the options as package cluster wants them.
+// clusterOptions are the options for the public package cluster.
 func (s *session) clusterOptions() cluster.Options {
 	c := s.o.cluster
 	c.StateDir = s.dir.Path

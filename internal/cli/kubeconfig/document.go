@@ -26,8 +26,7 @@ type document struct {
 	root *yaml.Node // the root mapping
 }
 
-// readDocument reads a file; one that is missing or empty gives an empty document.
-// existed tells the two apart, for whoever wants to remove what it created.
+// readDocument reads a file. For a missing or empty file it returns an empty document; existed distinguishes the two.
 func readDocument(path string) (d *document, existed bool, err error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -35,16 +34,16 @@ func readDocument(path string) (d *document, existed bool, err error) {
 		return d, false, err
 	}
 	if err != nil {
-		return nil, true, fmt.Errorf("kubeconfig cannot be read: %w", err)
+		return nil, true, fmt.Errorf("read kubeconfig: %w", err)
 	}
 	d, err = parseDocument(data)
 	if err != nil {
-		return nil, true, fmt.Errorf("kubeconfig %s is damaged: %s", path, oneLine(err))
+		return nil, true, fmt.Errorf("kubeconfig %s is corrupt: %s", path, oneLine(err))
 	}
 	return d, true, nil
 }
 
-// parseDocument accepts what kubectl accepts, and refuses what could not be written back whole.
+// parseDocument accepts what kubectl accepts, and rejects what cannot be written back unchanged.
 func parseDocument(data []byte) (*document, error) {
 	if _, err := clientcmd.Load(data); err != nil {
 		return nil, err
@@ -58,16 +57,16 @@ func parseDocument(data []byte) (*document, error) {
 		return nil, err
 	}
 	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, errors.New("it holds more than one YAML document")
+		return nil, errors.New("it contains more than one YAML document")
 	}
 	d := &document{doc: &doc, root: doc.Content[0]}
 	if d.root.Kind != yaml.MappingNode {
 		return nil, errors.New("it is not a mapping")
 	}
 	for i := 0; i < len(d.root.Content); i += 2 {
-		// A reader takes the last one, a human looks at the first: whichever we changed would be wrong.
+		// A parser uses the last one, a person sees the first one: changing either would be wrong.
 		if key := d.root.Content[i].Value; d.get(key) != d.root.Content[i+1] {
-			return nil, fmt.Errorf("%q is there twice", key)
+			return nil, fmt.Errorf("%q appears twice", key)
 		}
 	}
 	for _, s := range sections {
@@ -84,7 +83,7 @@ func emptyDocument() *document {
 	return &document{doc: &yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{root}}, root: root}
 }
 
-// encode gives the document's bytes in kubectl's own layout: two spaces, lists not indented.
+// encode encodes the document in kubectl's layout: two spaces, lists not indented.
 func (d *document) encode() ([]byte, error) {
 	var out bytes.Buffer
 	enc := yaml.NewEncoder(&out)
@@ -122,7 +121,7 @@ func (d *document) setCurrentContext(name string) {
 		return
 	}
 	if n := d.get("current-context"); n != nil && n.Kind == yaml.ScalarNode {
-		n.SetString(name) // in place: a comment behind it stays
+		n.SetString(name) // in place: a comment after it is preserved
 		return
 	}
 	setField(d.root, "current-context", scalar(name))
@@ -145,7 +144,7 @@ func (d *document) items(list string) []*yaml.Node {
 	return nil
 }
 
-// put replaces the entry of that name where it stands, or appends it.
+// put replaces the entry of that name in place, or appends it.
 func (d *document) put(list string, item *yaml.Node) {
 	seq := d.get(list)
 	if seq == nil || seq.Kind != yaml.SequenceNode {
@@ -159,12 +158,12 @@ func (d *document) put(list string, item *yaml.Node) {
 		}
 	}
 	if len(seq.Content) == 0 {
-		seq.Style = 0 // "[]" would make everything in it one long line
+		seq.Style = 0 // with the style "[]" the list would be one long line
 	}
 	seq.Content = append(seq.Content, item)
 }
 
-// drop takes the entry of that name out of a list.
+// drop removes the entry of that name from a list.
 func (d *document) drop(list, name string) {
 	seq := d.get(list)
 	if seq == nil {
@@ -179,7 +178,7 @@ func (d *document) drop(list, name string) {
 	seq.Content = kept
 }
 
-// blank reports that nothing is left that a user could miss.
+// blank reports whether the document has nothing that a user added.
 func (d *document) blank() bool {
 	c, err := d.config()
 	if err != nil || len(c.Clusters)+len(c.Contexts)+len(c.AuthInfos)+len(c.Extensions) > 0 || c.CurrentContext != "" {
@@ -202,7 +201,7 @@ func itemName(item *yaml.Node) string {
 	return ""
 }
 
-// field is the value of a mapping's key, nil when there is none.
+// field is the value of a mapping's key, nil if the key does not exist.
 func field(m *yaml.Node, key string) *yaml.Node {
 	if m == nil || m.Kind != yaml.MappingNode {
 		return nil
@@ -232,7 +231,7 @@ func scalar(s string) *yaml.Node {
 	return n
 }
 
-// mapping makes a mapping of strings.
+// mapping creates a mapping of strings.
 func mapping(pairs ...string) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode}
 	for _, p := range pairs {
@@ -243,5 +242,5 @@ func mapping(pairs ...string) *yaml.Node {
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// oneLine keeps the promise that an error is one line, whatever a YAML parser thinks.
+// oneLine is an error as one line; those of YAML parsers have several.
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }

@@ -125,10 +125,10 @@ func TestDanglingLinkAndLoop(t *testing.T) {
 	}
 }
 
-// A directory that takes no file: /proc refuses even root, which ignores permission bits.
+// /proc is not writable even for root, which ignores permission bits.
 func TestUnwritableDirectoryIsFoundByCheck(t *testing.T) {
 	path := "/proc/self/config"
-	if err := one(path).Check("rehearse-a"); err == nil || !strings.Contains(err.Error(), "kubeconfig cannot be") {
+	if err := one(path).Check("rehearse-a"); err == nil || !strings.Contains(err.Error(), "its directory is not writable") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -159,7 +159,7 @@ func TestKubectlsLockIsRespected(t *testing.T) {
 		defer close(released)
 		time.Sleep(50 * time.Millisecond) // as long as kubectl might take
 		if read(t, path) != handmade {
-			t.Error("written under somebody else's lock")
+			t.Error("written under another program's lock")
 		}
 		_ = os.Remove(path + ".lock")
 	}()
@@ -211,7 +211,7 @@ func TestManyProcesses(t *testing.T) {
 	c, err := clientcmd.LoadFromFile(path)
 	must(t, err)
 	if c.Clusters["prod"] == nil || c.AuthInfos["admin"] == nil {
-		t.Error("somebody's entries were lost")
+		t.Error("entries of others were lost")
 	}
 	for p := range processes {
 		name := fmt.Sprintf("rehearse-keep-%d", p)
@@ -266,7 +266,7 @@ func TestKilledWriters(t *testing.T) {
 		c, err := clientcmd.LoadFromFile(path)
 		must(t, err)
 		if c.Clusters["prod"] == nil || c.AuthInfos["admin"] == nil {
-			t.Fatal("somebody's entries were lost")
+			t.Fatal("entries of others were lost")
 		}
 	}
 	must(t, one(path).Merge("rehearse-z", entries("rehearse-z", "https://z")))

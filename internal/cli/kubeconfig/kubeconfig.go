@@ -13,16 +13,16 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Target is the kubeconfig a user works with: the files kubectl would read, and the one it would write.
+// Target is the kubeconfig of a user: the files that kubectl reads, and the one that it writes.
 type Target struct {
 	// Files are read in this order; for an entry of the same name the first one wins.
 	Files []string
-	// Path is where new entries go.
+	// Path is the file for new entries.
 	Path string
 }
 
-// Find follows kubectl's rules: the flag, else $KUBECONFIG (a list), else ~/.kube/config.
-// Of a list the first file that exists is written, and if none does, the last.
+// Find returns the target by kubectl's rules: the flag, else $KUBECONFIG (a list), else ~/.kube/config. In a list, the
+// first file that exists is written; if none exists, the last.
 func Find(flag string, getenv func(string) string) (Target, error) {
 	if flag != "" {
 		return newTarget([]string{flag})
@@ -36,7 +36,7 @@ func Find(flag string, getenv func(string) string) (Target, error) {
 	if len(files) == 0 {
 		home := getenv("HOME")
 		if home == "" {
-			return Target{}, errors.New("no place for the kubeconfig: HOME is not set; pass --kubeconfig FILE or set KUBECONFIG")
+			return Target{}, errors.New("find the kubeconfig: HOME is not set; pass --kubeconfig FILE or set KUBECONFIG")
 		}
 		files = []string{filepath.Join(home, clientcmd.RecommendedHomeDir, clientcmd.RecommendedFileName)}
 	}
@@ -62,8 +62,8 @@ func newTarget(files []string) (Target, error) {
 	return t, nil
 }
 
-// Check finds out before a cluster is started whether Merge could work after it: every file of the list parses,
-// the name is free, and the directory accepts a new file.
+// Check checks before the start of a cluster that Merge can succeed: every file of the list parses, the name is free, and
+// the directory is writable.
 func (t Target) Check(name string) error {
 	unlock, err := lockAll(t.Path)
 	if err != nil {
@@ -74,13 +74,13 @@ func (t Target) Check(name string) error {
 	return err
 }
 
-// read loads all files and sees that nobody else owns the name.
+// read loads all files and checks that no entry of that name is without our mark.
 func (t Target) read(name string) (map[string]*document, error) {
 	docs := map[string]*document{}
 	for _, f := range t.Files {
 		d, _, err := readDocument(f)
 		if err != nil {
-			return nil, fmt.Errorf("%w; mend it, or pass --kubeconfig with another file", err)
+			return nil, fmt.Errorf("%w; repair it, or pass --kubeconfig with another file", err)
 		}
 		for _, s := range sections {
 			item := d.item(s.list, name)
@@ -88,7 +88,7 @@ func (t Target) read(name string) (map[string]*document, error) {
 				continue
 			}
 			if _, ours := readMark(field(item, s.body)); !ours {
-				return nil, fmt.Errorf("kubeconfig %s has a %s %q that rehearse did not make; choose another --name",
+				return nil, fmt.Errorf("kubeconfig %s has a %s %q that rehearse did not create; choose another --name",
 					f, s.body, name)
 			}
 		}
@@ -97,8 +97,8 @@ func (t Target) read(name string) (map[string]*document, error) {
 	return docs, nil
 }
 
-// Merge puts the one cluster, user and context of c, all called name, into the kubeconfig and makes the
-// context the current one. Entries of ours that an earlier run left behind are replaced.
+// Merge adds the cluster, user and context of c, all called name, to the kubeconfig and makes the context the current one.
+// Marked entries that an earlier run left are replaced.
 func (t Target) Merge(name string, c *clientcmdapi.Config) error {
 	if err := t.clearOthers(name); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (t Target) Merge(name string, c *clientcmdapi.Config) error {
 	}
 	_, statErr := os.Stat(t.Path)
 	d := docs[t.Path]
-	old := t.take(d, name) // what a killed cluster left
+	old := t.take(d, name) // entries that a killed cluster left
 	m := mark{Created: old.Created || errors.Is(statErr, os.ErrNotExist), Previous: effectiveContext(t.Files, docs)}
 	if err := putEntries(d, name, c, m); err != nil {
 		return err
@@ -123,8 +123,8 @@ func (t Target) Merge(name string, c *clientcmdapi.Config) error {
 	return store(t.Path, d, name)
 }
 
-// clearOthers removes entries of ours from the files that are only read: in an earlier file they would hide the new
-// ones. Only a file that holds some is touched, because the others may well be somebody's read-only ones.
+// clearOthers removes marked entries from the files that are only read: in an earlier file they would hide the new ones.
+// Only a file that has such entries is written, because the others may be read-only.
 func (t Target) clearOthers(name string) error {
 	docs, err := t.read(name)
 	if err != nil {
@@ -140,7 +140,7 @@ func (t Target) clearOthers(name string) error {
 	return nil
 }
 
-// effectiveContext is the current context as kubectl sees it: the first file that sets one wins.
+// effectiveContext is the current context that kubectl uses: that of the first file that sets one.
 func effectiveContext(files []string, docs map[string]*document) string {
 	for _, f := range files {
 		if c := docs[f].currentContext(); c != "" {
@@ -150,7 +150,7 @@ func effectiveContext(files []string, docs map[string]*document) string {
 	return ""
 }
 
-// putEntries lets client-go write the entries and carries them over as YAML.
+// putEntries encodes the entries with client-go and copies them as YAML.
 func putEntries(d *document, name string, c *clientcmdapi.Config, m mark) error {
 	data, err := clientcmd.Write(*c)
 	if err != nil {
@@ -185,8 +185,8 @@ func dropEntries(d *document, name string) {
 	}
 }
 
-// Remove takes the entries called name out again. It does nothing when they lead to another server: then a later
-// cluster of that name has taken them over. The current context goes back to what it was, if it is still ours.
+// Remove removes the marked entries called name. It does nothing if they have another server: then they belong to a later
+// cluster of that name. If the removed context is the current one, the previous one is restored.
 func (t Target) Remove(name, server string) error {
 	if _, err := os.Stat(t.Path); errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -205,43 +205,44 @@ func (t Target) Remove(name, server string) error {
 		return nil
 	}
 	m := t.take(d, name)
-	if m.Created && !bequeath(d) && d.blank() {
+	if m.Created && !transferFileOwnership(d) && d.blank() {
 		return os.Remove(t.Path)
 	}
 	return store(t.Path, d, name)
 }
 
-// take removes our entries of that name from a document and gives what they remembered. The current context goes
-// back, and whoever came after this one will go back to what was before it.
+// take removes the marked entries of that name from a document and returns their mark. It restores the previous current
+// context, also in the marks of contexts that were added later.
 func (t Target) take(d *document, name string) mark {
-	var gone mark
+	var removed mark
 	if ctx := d.item("contexts", name); ctx != nil {
-		gone, _ = readMark(field(ctx, "context"))
+		removed, _ = readMark(field(ctx, "context"))
 	}
 	dropEntries(d, name)
 	if d.currentContext() == name && d.item("contexts", name) == nil {
-		d.setCurrentContext(t.stillThere(d, gone.Previous))
+		d.setCurrentContext(t.ifExists(d, removed.Previous))
 	}
 	eachOfOurs(d, func(m mark) (mark, bool) {
 		if m.Previous == name {
-			m.Previous = gone.Previous
+			m.Previous = removed.Previous
 		}
 		return m, true
 	})
-	return gone
+	return removed
 }
 
-// bequeath hands the duty to remove a file that we created to another context of ours, if there is one.
-func bequeath(d *document) (heir bool) {
+// transferFileOwnership marks another of our contexts, if there is one, as the creator of the file, so that its removal
+// also removes the file.
+func transferFileOwnership(d *document) (transferred bool) {
 	eachOfOurs(d, func(m mark) (mark, bool) {
-		heir = true
+		transferred = true
 		m.Created = true
 		return m, false
 	})
-	return heir
+	return transferred
 }
 
-// eachOfOurs rewrites the marks of our contexts, until change says that it is enough.
+// eachOfOurs rewrites the marks of our contexts until change returns more == false.
 func eachOfOurs(d *document, change func(mark) (next mark, more bool)) {
 	for _, item := range d.items("contexts") {
 		body := field(item, "context")
@@ -259,22 +260,22 @@ func eachOfOurs(d *document, change func(mark) (next mark, more bool)) {
 	}
 }
 
-// stillThere is name if a context of that name can be found in any of the files, and nothing otherwise.
-func (t Target) stillThere(d *document, name string) string {
+// ifExists returns name if any of the files has a context of that name, else "".
+func (t Target) ifExists(d *document, name string) string {
 	if d.item("contexts", name) != nil {
 		return name
 	}
 	for _, f := range t.Files {
 		other, _, err := readDocument(f)
 		if f != t.Path && err == nil && other.item("contexts", name) != nil {
-			// That file is not ours to lead: without a current context here, its own holds again.
+			// Without a current context in this file, that of the other file is effective.
 			return unlessSet(other, name)
 		}
 	}
 	return ""
 }
 
-// unlessSet leaves the word to the other file when that one says the same already.
+// unlessSet returns "" if the other file already sets this current context.
 func unlessSet(other *document, name string) string {
 	if other.currentContext() == name {
 		return ""
@@ -282,8 +283,7 @@ func unlessSet(other *document, name string) string {
 	return name
 }
 
-// store writes a document if it differs from what is in the file, after seeing that a reader of the new bytes
-// finds everybody else's entries as they were.
+// store writes a document if it differs from the file, after checking that all other entries stay the same.
 func store(path string, d *document, name string) error {
 	old, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -299,20 +299,20 @@ func store(path string, d *document, name string) error {
 	}
 	newConfig, err := clientcmd.Load(data)
 	if err != nil {
-		return fmt.Errorf("kubeconfig %s: the new text would not be readable, so nothing was written: %s", path, oneLine(err))
+		return fmt.Errorf("kubeconfig %s was not changed: the new contents cannot be parsed: %s", path, oneLine(err))
 	}
 	same := reflect.DeepEqual(others(oldConfig, ""), others(newConfig, ""))
 	if same || bytes.Equal(old, data) {
 		return nil
 	}
 	if !reflect.DeepEqual(others(oldConfig, name), others(newConfig, name)) {
-		return fmt.Errorf("kubeconfig %s: entries other than %q would change, so nothing was written", path, name)
+		return fmt.Errorf("kubeconfig %s was not changed: entries other than %q would change", path, name)
 	}
 	return replaceFile(path, data)
 }
 
-// others is a config without the entries called name; with a name, also without what we may change elsewhere:
-// the current context and the marks of our other entries.
+// others is a config without the entries called name; with a name, also without the other parts that we may change: the
+// current context and the marks of our other entries.
 func others(c *clientcmdapi.Config, name string) *clientcmdapi.Config {
 	c = c.DeepCopy()
 	if name == "" {

@@ -159,7 +159,7 @@ func TestOddFiles(t *testing.T) {
 	}
 }
 
-func TestDamagedFilesAreRefusedAndLeftAlone(t *testing.T) {
+func TestCorruptFilesAreRejectedAndUnchanged(t *testing.T) {
 	cases := map[string]string{
 		"not YAML":         "clusters: [\n",
 		"a list":           "- a\n- b\n",
@@ -191,7 +191,7 @@ func TestDamagedFilesAreRefusedAndLeftAlone(t *testing.T) {
 	}
 }
 
-func TestForeignEntriesOfTheSameNameAreRefused(t *testing.T) {
+func TestUnmarkedEntriesOfTheSameNameAreRejected(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config")
 	write(t, path, "apiVersion: v1\nkind: Config\nusers:\n- {name: rehearse-a, user: {token: mine}}\n")
 	before := read(t, path)
@@ -199,11 +199,11 @@ func TestForeignEntriesOfTheSameNameAreRefused(t *testing.T) {
 		t.Errorf("want an error that names the way out, got %v", err)
 	}
 	if err := one(path).Merge("rehearse-a", entries("rehearse-a", "https://x")); err == nil {
-		t.Error("merged over a foreign user")
+		t.Error("merged over an unmarked user")
 	}
 	must(t, one(path).Remove("rehearse-a", ""))
 	if read(t, path) != before {
-		t.Error("a foreign entry was removed")
+		t.Error("an unmarked entry was removed")
 	}
 }
 
@@ -266,7 +266,7 @@ func TestTwoClustersInEveryOrder(t *testing.T) {
 	}
 }
 
-func TestCreatedFileStaysWhenSomebodyUsesIt(t *testing.T) {
+func TestCreatedFileStaysWhenOthersUseIt(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sub", "config")
 	must(t, one(path).Merge("rehearse-a", entries("rehearse-a", "https://a")))
 	info, err := os.Stat(path)

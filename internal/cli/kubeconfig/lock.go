@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// lockMark begins a lock file of ours; the number of its process follows. kubectl's and kind's are empty.
+	// lockMark is the first word of our lock files; the process ID follows. Those of kubectl and kind are empty.
 	lockMark = "rehearse"
 	// lockTimeout is how long another program may hold the lock; kubectl holds it for milliseconds.
 	lockTimeout = 5 * time.Second
 	lockRetry   = 10 * time.Millisecond
 )
 
-// lockAll takes kubectl's lock (FILE.lock must not exist) of every file, and of the file that a symbolic link
-// leads to. The order is fixed, so that two of us cannot wait for each other.
+// lockAll takes kubectl's lock (it creates FILE.lock, which must not exist) of every file, and of the target of a symbolic
+// link. The order is fixed to prevent deadlocks.
 func lockAll(files ...string) (unlock func(), err error) {
 	var paths []string
 	for _, f := range files {
@@ -51,27 +51,26 @@ func lockAll(files ...string) (unlock func(), err error) {
 	return unlock, nil
 }
 
-// lockOne makes the lock file. To stay safe against kill -9 between making and removing it, the file appears
-// already marked as ours and already flocked (it is linked into place): whoever finds a marked file that is not
-// flocked knows that its maker is dead.
+// lockOne creates the lock file. A kill -9 can leave it behind. Therefore the file is marked and flocked before it is
+// linked into place: a marked file that is not flocked belongs to a dead process.
 func lockOne(path string) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, fmt.Errorf("kubeconfig cannot be locked: %w", err)
+		return nil, fmt.Errorf("lock kubeconfig: %w", err)
 	}
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".rehearse-lock-*")
 	if err != nil {
-		return nil, fmt.Errorf("kubeconfig cannot be written: its directory takes no new file: %w", err)
+		return nil, fmt.Errorf("write kubeconfig: its directory is not writable: %w", err)
 	}
 	defer func() { _ = os.Remove(tmp.Name()) }()
 	_, err = fmt.Fprintln(tmp, lockMark, os.Getpid())
 	if err = errors.Join(err, tmp.Close()); err != nil {
-		return nil, fmt.Errorf("kubeconfig cannot be locked: %w", err)
+		return nil, fmt.Errorf("lock kubeconfig: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lockTimeout)
 	defer cancel()
 	held := flock.New(tmp.Name())
 	if _, err := held.TryLockContext(ctx, lockRetry); err != nil {
-		return nil, fmt.Errorf("kubeconfig cannot be locked: %w", err)
+		return nil, fmt.Errorf("lock kubeconfig: %w", err)
 	}
 	for {
 		err := os.Link(tmp.Name(), path)
@@ -80,7 +79,7 @@ func lockOne(path string) (unlock func(), err error) {
 		}
 		if !errors.Is(err, fs.ErrExist) {
 			_ = held.Unlock()
-			return nil, fmt.Errorf("kubeconfig cannot be locked: %w", err)
+			return nil, fmt.Errorf("lock kubeconfig: %w", err)
 		}
 		if err := awaitRelease(ctx, path); err != nil {
 			_ = held.Unlock()
@@ -89,7 +88,7 @@ func lockOne(path string) (unlock func(), err error) {
 	}
 }
 
-// awaitRelease returns when it is worth trying again.
+// awaitRelease waits until another attempt to lock can succeed.
 func awaitRelease(ctx context.Context, path string) error {
 	content, err := os.ReadFile(path)
 	if owner, ours := strings.CutPrefix(string(content), lockMark); err == nil && ours {
@@ -98,11 +97,11 @@ func awaitRelease(ctx context.Context, path string) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("kubeconfig is locked: %s exists (its process is unknown); if no program is writing the kubeconfig, remove that file", path)
 	}
-	time.Sleep(lockRetry) // another program's lock file is not locked itself: there is nothing to wait for
+	time.Sleep(lockRetry) // lock files of other programs are not flocked, so there is no event to wait for
 	return nil
 }
 
-// awaitOurs waits until the process that made the lock file releases it, and removes the lock file of one that died.
+// awaitOurs waits until the process that created the lock file releases it, and removes the lock file of a dead process.
 func awaitOurs(ctx context.Context, path, pid string) error {
 	f := flock.New(path, flock.SetFlag(os.O_RDONLY)) // never create it: that would be a lock without a mark
 	if _, err := f.TryLockContext(ctx, lockRetry); err != nil {
@@ -112,7 +111,7 @@ func awaitOurs(ctx context.Context, path, pid string) error {
 		case errors.Is(err, context.DeadlineExceeded):
 			return fmt.Errorf("kubeconfig is locked: process %s has held %s for %s", pid, path, lockTimeout)
 		}
-		return fmt.Errorf("kubeconfig cannot be locked: %w", err)
+		return fmt.Errorf("lock kubeconfig: %w", err)
 	}
 	defer func() { _ = f.Unlock() }()
 	mine, err := f.Stat()

@@ -2,20 +2,20 @@ package kubeconfig
 
 import "go.yaml.in/yaml/v3"
 
-// markName is the extension that tells our entries from everybody else's.
-// Extensions are part of the kubeconfig format; kubectl and client-go carry them along unchanged.
+// markName is the extension that identifies our entries. Extensions are part of the kubeconfig format; kubectl and
+// client-go preserve them.
 const markName = "rehearse-k8s.github.io"
 
-// mark is what an entry of ours remembers about the file it was put into. It lives in the file and not beside
-// it, so that a cluster that was killed can be cleaned up by anyone who finds the entry.
+// mark is what our entries record about the file that they were added to. It is part of the file, so that the entries of a
+// killed cluster can be removed without other information.
 type mark struct {
-	// Previous was the current context before this one took its place.
+	// Previous is the current context before this one was added.
 	Previous string
-	// Created says that the file did not exist before.
+	// Created is true if the file did not exist before.
 	Created bool
 }
 
-// readMark gives the mark of an entry's body; ok is false for an entry that is not ours.
+// readMark returns the mark of an entry's body; ok is false for an entry that is not ours.
 func readMark(body *yaml.Node) (m mark, ok bool) {
 	list := field(body, "extensions")
 	if list == nil {

@@ -14,8 +14,8 @@ var writeAll = func(f *os.File, data []byte) error {
 	return err
 }
 
-// replaceFile swaps a file's contents in one step. A symbolic link stays and the file it leads to is replaced;
-// mode and owner stay; a new file is for its owner only. On any error the old file is as it was.
+// replaceFile replaces a file's contents atomically. Of a symbolic link, the target is replaced. Mode and owner are
+// preserved; a new file is accessible only by its owner. On an error the old file is unchanged.
 func replaceFile(path string, data []byte) (err error) {
 	path, err = resolve(path)
 	if err != nil {
@@ -44,7 +44,7 @@ func replaceFile(path string, data []byte) (err error) {
 	return os.Rename(tmp.Name(), path)
 }
 
-// likeOld gives the temporary file the mode and the owner of the file it will replace.
+// likeOld sets the mode and the owner of the temporary file to those of the file that it will replace.
 func likeOld(tmp *os.File, path string) error {
 	old, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -67,7 +67,7 @@ func resolve(path string) (string, error) {
 			return path, nil
 		}
 		if err != nil {
-			return "", fmt.Errorf("kubeconfig cannot be read: %w", err)
+			return "", fmt.Errorf("read kubeconfig: %w", err)
 		}
 		if info.IsDir() {
 			return "", fmt.Errorf("kubeconfig %s is a directory", path)

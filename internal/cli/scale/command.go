@@ -29,15 +29,15 @@ func Command(c *console.Console) *cobra.Command {
 	o := &flags{}
 	cmd := &cobra.Command{
 		Use:   "scale node|pod NAME --replicas N",
-		Short: "Make many simulated nodes or pods from a template",
-		Long: `Make NAME-0 to NAME-(N-1) from a template, in parallel, and delete the surplus when there are more.
+		Short: "Create many simulated nodes or pods from a template",
+		Long: `Create NAME-0 to NAME-(N-1) from a template, in parallel, and delete those with a higher number.
 
-Only objects that scale has made are deleted (label rehearse-k8s.github.io/scale=NAME). Pods are placed by the scheduler,
+Only objects that scale created are deleted (label rehearse-k8s.github.io/scale=NAME). The scheduler places the pods,
 unless --assign-nodes sets their nodes round robin.
 
-The built-in templates take these --param: cpu, memory, pods, arch, zone for nodes; image, cpu, memory, restartPolicy,
-grace for pods. A --template is a Go template of the object in YAML, with .Name, .Namespace, .Index and the functions
-param "NAME" "DEFAULT" and quote.`,
+The built-in templates accept these --param keys: cpu, memory, pods, arch, zone for nodes; image, cpu, memory,
+restartPolicy, grace for pods. A --template is a Go template of the object in YAML, with .Name, .Namespace, .Index and the
+functions param "NAME" "DEFAULT" and quote.`,
 		Example: `  rehearse scale node big --replicas 100 --param cpu=96 --param memory=768Gi
   rehearse scale pod web --replicas 1000
   rehearse scale pod web --replicas 0`,
@@ -52,12 +52,12 @@ param "NAME" "DEFAULT" and quote.`,
 		},
 	}
 	f, r := cmd.Flags(), &o.request
-	f.IntVar(&r.Replicas, "replicas", 0, "how many there are to be")
+	f.IntVar(&r.Replicas, "replicas", 0, "desired number of objects")
 	f.StringVarP(&r.Namespace, "namespace", "n", "default", "namespace of the pods")
 	f.StringToStringVar(&r.Params, "param", nil, "value for the template: KEY=VALUE")
-	f.StringVar(&o.template, "template", "", "file with a template of your own")
-	f.BoolVar(&r.AssignNodes, "assign-nodes", false, "set the pods' nodes round robin, past the scheduler")
-	f.StringVar(&o.cluster, "name", "", "name of the cluster (default: the one that runs)")
+	f.StringVar(&o.template, "template", "", "file with your own template")
+	f.BoolVar(&r.AssignNodes, "assign-nodes", false, "set the pods' nodes round robin, without the scheduler")
+	f.StringVar(&o.cluster, "name", "", "name of the cluster (default: the running one)")
 	_ = cmd.RegisterFlagCompletionFunc("name", target.Complete(c.Getenv))
 	return cmd
 }
@@ -65,7 +65,7 @@ param "NAME" "DEFAULT" and quote.`,
 func scaleArgs(_ *cobra.Command, args []string) error {
 	kinds := []Kind{Node, Pod}
 	if len(args) != 2 {
-		return console.Usagef("scale needs a kind (node or pod) and a NAME")
+		return console.Usagef("scale requires a kind (node or pod) and a NAME")
 	}
 	if !slices.Contains(kinds, Kind(args[0])) {
 		return console.Usagef("%q cannot be scaled: must be node or pod", args[0])
@@ -83,9 +83,9 @@ func (o *flags) validate(cmd *cobra.Command) error {
 	case r.Replicas < 0:
 		return console.Usagef("--replicas %d: must not be negative", r.Replicas)
 	case len(validation.IsDNS1123Label(r.Namespace)) > 0:
-		return console.Usagef("--namespace %q: is not a namespace's name", r.Namespace)
+		return console.Usagef("--namespace %q: must be a valid namespace name", r.Namespace)
 	case r.Kind == Node && (cmd.Flags().Changed("namespace") || r.AssignNodes):
-		return console.Usagef("--namespace and --assign-nodes are for pods")
+		return console.Usagef("--namespace and --assign-nodes apply to pods only")
 	}
 	if o.template == "" {
 		return nil
@@ -118,7 +118,7 @@ func (o *flags) run(parent context.Context, c *console.Console) error {
 	defer stop()
 	r := o.request
 	p := c.NewProgress()
-	r.Progress = everyTenth(func(done, total int) { p.Show("%s %s: %d/%d", r.Kind, r.Name, done, total) })
+	r.Progress = atMostTenPerSecond(func(done, total int) { p.Show("%s %s: %d/%d", r.Kind, r.Name, done, total) })
 	begin := c.Now()
 	result, err := Run(ctx, config, r)
 	p.Clear()
@@ -129,13 +129,13 @@ func (o *flags) run(parent context.Context, c *console.Console) error {
 	if errors.As(err, &bad) {
 		return console.Usagef("%v", bad)
 	}
-	c.Say("%s %s: %d created, %d deleted, %d were there already (%.1f s)", r.Kind, r.Name,
+	c.Say("%s %s: %d created, %d deleted, %d already existed (%.1f s)", r.Kind, r.Name,
 		result.Created, result.Deleted, result.Kept, c.Now().Sub(begin).Seconds())
 	return err
 }
 
-// everyTenth thins out a progress callback to ten calls a second, and one at a time.
-func everyTenth(f func(done, total int)) func(done, total int) {
+// atMostTenPerSecond limits a progress callback to ten calls per second, never concurrent.
+func atMostTenPerSecond(f func(done, total int)) func(done, total int) {
 	var last atomic.Int64
 	return func(done, total int) {
 		now := time.Now().UnixMilli()

@@ -1,10 +1,10 @@
-// Package scale makes many simulated objects from one template, and takes the surplus away again.
+// Package scale has the command scale: it creates many simulated objects from one template, and deletes surplus ones.
 //
-// The objects of one set are called NAME-0, NAME-1 and so on and carry a label with the set's name; only objects with
-// that label are ever deleted, and only under their UID. Writes go out in parallel and without client-side limits,
-// because the server at the other end is there to be loaded.
+// The objects of one set are called NAME-0, NAME-1 and so on and have a label with the set's name; only objects with
+// that label are deleted, with their UID as a precondition. Writes are sent in parallel and without client-side limits,
+// because load on the server is intended.
 //
-// It is not a controller: it makes the number right once and leaves. It prints nothing; progress is a callback.
+// It is not a controller: it creates and deletes once and returns.
 //
 // Floor: F4, a part of internal/cli.
 package scale

@@ -16,14 +16,14 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Label is on every object that was made here; its value is the set's name.
+// Label is on every object that scale created; its value is the set's name.
 const Label = "rehearse-k8s.github.io/scale"
 
-// writers is how many requests are under way at a time. It only has to hide the way there and back; a server on the same
-// machine is busy with fewer.
+// writers is the number of concurrent requests. It hides the round-trip time; a server on the same machine is busy with
+// fewer.
 const writers = 32
 
-// pageSize keeps a list of a hundred thousand objects from being one answer.
+// pageSize limits the answers to list requests, for sets of a hundred thousand objects.
 const pageSize = 2000
 
 // Kind is what can be scaled.
@@ -37,7 +37,7 @@ const (
 
 func (k Kind) resource() string { return string(k) + "s" }
 
-// Request says which set is to have how many members.
+// Request is the desired size of a set.
 type Request struct {
 	Kind      Kind
 	Name      string
@@ -45,16 +45,16 @@ type Request struct {
 	Replicas  int
 	Template  string            // empty: the built-in one
 	Params    map[string]string // for the template
-	// AssignNodes sets the pods' nodes round robin, past the scheduler.
+	// AssignNodes sets the pods' nodes round robin, without the scheduler.
 	AssignNodes bool
 	// Progress is called from several goroutines after each write.
 	Progress func(done, total int)
 }
 
-// Result is what was done.
+// Result counts the members that were created, deleted and kept.
 type Result struct{ Created, Deleted, Kept int }
 
-// scaler is one request under way.
+// scaler executes one request.
 type scaler struct {
 	Request
 	maker    *maker
@@ -65,7 +65,7 @@ type scaler struct {
 	total    int
 }
 
-// Run makes the number of members right and says what it took. A *TemplateError comes before anything is written.
+// Run creates missing members and deletes surplus ones. It returns a *TemplateError before anything is written.
 func Run(ctx context.Context, config *rest.Config, r Request) (Result, error) {
 	if r.Kind == Node {
 		r.Namespace = ""
@@ -85,7 +85,7 @@ func Run(ctx context.Context, config *rest.Config, r Request) (Result, error) {
 	var missing []int
 	for i := range r.Replicas {
 		name := s.member(i)
-		if m, ok := have[name]; ok && !m.ending {
+		if m, ok := have[name]; ok && !m.terminating {
 			delete(have, name)
 			continue
 		}
@@ -93,7 +93,7 @@ func Run(ctx context.Context, config *rest.Config, r Request) (Result, error) {
 		delete(have, name)
 	}
 	for name, m := range have {
-		if m.ending {
+		if m.terminating {
 			delete(have, name)
 		}
 	}
@@ -116,7 +116,7 @@ func Run(ctx context.Context, config *rest.Config, r Request) (Result, error) {
 	return result, err
 }
 
-// connect makes clients without limits of their own.
+// connect creates clients without client-side rate limits.
 func (s *scaler) connect(ctx context.Context, config *rest.Config) error {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
@@ -142,22 +142,22 @@ func (s *scaler) findNodes(ctx context.Context, meta metadata.Interface) error {
 	nodes := meta.Resource(corev1.SchemeGroupVersion.WithResource(Node.resource()))
 	err := eachPage(ctx, nodes, "", func(o *metav1.PartialObjectMetadata) { s.nodes = append(s.nodes, o.Name) })
 	if err == nil && len(s.nodes) == 0 {
-		err = fmt.Errorf("there is no node to assign pods to")
+		err = fmt.Errorf("the cluster has no node to assign pods to")
 	}
 	return err
 }
 
 // found is a member that exists.
 type found struct {
-	uid    types.UID
-	ending bool
+	uid         types.UID
+	terminating bool
 }
 
-// members are the objects of this set, whoever made them.
+// members are the objects with the label of this set.
 func (s *scaler) members(ctx context.Context) (map[string]found, error) {
 	out := map[string]found{}
 	err := eachPage(ctx, s.metadata, Label+"="+s.Name, func(o *metav1.PartialObjectMetadata) {
-		out[o.Name] = found{uid: o.UID, ending: o.DeletionTimestamp != nil}
+		out[o.Name] = found{uid: o.UID, terminating: o.DeletionTimestamp != nil}
 	})
 	return out, err
 }
@@ -180,7 +180,7 @@ func eachPage(ctx context.Context, r metadata.ResourceInterface, selector string
 
 func (s *scaler) member(i int) string { return fmt.Sprintf("%s-%d", s.Name, i) }
 
-// count notes a write that succeeded.
+// count counts a write that succeeded.
 func (s *scaler) count(n *atomic.Int64, err error) error {
 	if err != nil {
 		return err
@@ -212,8 +212,8 @@ func (s *scaler) create(ctx context.Context, i int) error {
 	}
 }
 
-// occupied looks at what stands in the way of a create: a member that somebody else has made is as good as ours, one
-// that is ending will be gone soon, and an object without our label is not ours to touch.
+// occupied reads the object that prevented a create. A member that another process created counts as ours; for one that is
+// terminating it waits and returns again == true; for an object without our label it returns an error.
 func (s *scaler) occupied(ctx context.Context, name string) (again bool, err error) {
 	o, err := s.metadata.Get(ctx, name, metav1.GetOptions{})
 	switch {
@@ -222,7 +222,7 @@ func (s *scaler) occupied(ctx context.Context, name string) (again bool, err err
 	case err != nil:
 		return false, err
 	case o.Labels[Label] != s.Name:
-		return false, fmt.Errorf("%s %q exists and was not made by scale; choose another name than %q", s.Kind, name, s.Name)
+		return false, fmt.Errorf("%s %q exists and was not created by scale; choose another name than %q", s.Kind, name, s.Name)
 	case o.DeletionTimestamp == nil:
 		return false, nil
 	}
@@ -237,7 +237,7 @@ func (s *scaler) occupied(ctx context.Context, name string) (again bool, err err
 func (s *scaler) remove(ctx context.Context, name string, uid types.UID) error {
 	err := s.metadata.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // somebody was faster, and what is there now is another object
+		return nil // it was deleted in between; an object of that name is a new one
 	}
 	return err
 }

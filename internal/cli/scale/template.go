@@ -16,14 +16,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Values is what a template sees.
+// Values is the data of a template.
 type Values struct {
 	Name      string
 	Namespace string
 	Index     int
 }
 
-// object is what both kinds are.
+// object is a node or a pod.
 type object interface {
 	runtime.Object
 	metav1.Object
@@ -70,16 +70,16 @@ spec:
   terminationGracePeriodSeconds: {{ param "grace" "30" }}
 `
 
-// maker turns a template into objects.
+// maker creates objects from a template.
 type maker struct {
 	kind   Kind
 	tmpl   *template.Template
 	params map[string]string
 	used   map[string]bool
-	fixed  object // set when the template gives the same for everybody
+	fixed  object // set if the template renders the same text for all objects
 }
 
-// TemplateError is a template, or a parameter for it, that cannot be right.
+// TemplateError reports an invalid template, or an unknown parameter.
 type TemplateError struct{ msg string }
 
 func (e *TemplateError) Error() string { return e.msg }
@@ -100,7 +100,7 @@ func newMaker(kind Kind, text string, params map[string]string) (*maker, error) 
 	return m, m.probe()
 }
 
-// param gives a parameter of the command line, or the template's own default.
+// param is the template function param: the parameter of the command line, or the template's default.
 func (m *maker) param(name, otherwise string) string {
 	m.used[name] = true
 	if v, ok := m.params[name]; ok {
@@ -109,8 +109,8 @@ func (m *maker) param(name, otherwise string) string {
 	return otherwise
 }
 
-// probe renders twice, to find mistakes before anything is written, to see which parameters there are, and to find out
-// whether one decoded object can stand for all: decoding YAML takes as long as writing the object.
+// probe renders the template twice: to find errors before anything is written, to find the parameters that it uses, and to
+// find out whether one decoded object serves for all. Decoding YAML takes as long as writing the object.
 func (m *maker) probe() error {
 	first, err := m.render(Values{Name: "a-0", Namespace: "a", Index: 0})
 	if err != nil {
@@ -123,7 +123,7 @@ func (m *maker) probe() error {
 	for name := range m.params {
 		if !m.used[name] {
 			known := slices.Sorted(maps.Keys(m.used))
-			return &TemplateError{fmt.Sprintf("--param %s: the template knows only: %s", name, strings.Join(known, ", "))}
+			return &TemplateError{fmt.Sprintf("--param %s: unknown parameter; the template uses: %s", name, strings.Join(known, ", "))}
 		}
 	}
 	obj, err := m.decode(first)
@@ -148,16 +148,16 @@ func (m *maker) decode(data []byte) (object, error) {
 	}
 	strict, err := parse(data, obj)
 	if err = errors.Join(err, strict); err != nil {
-		return nil, &TemplateError{fmt.Sprintf("the template does not give a %s: %v", m.kind, err)}
+		return nil, &TemplateError{fmt.Sprintf("the template does not render a %s: %v", m.kind, err)}
 	}
 	got := obj.GetObjectKind().GroupVersionKind()
 	if got.Kind != "" && !strings.EqualFold(got.Kind, string(m.kind)) {
-		return nil, &TemplateError{fmt.Sprintf("the template gives a %s, not a %s", got.Kind, m.kind)}
+		return nil, &TemplateError{fmt.Sprintf("the template renders a %s, not a %s", got.Kind, m.kind)}
 	}
 	return obj, nil
 }
 
-// parse reads YAML as the API server would, with the path of each field that does not exist.
+// parse decodes YAML as the API server does; unknown lists the paths of unknown fields.
 func parse(data []byte, into any) (unknown, err error) {
 	js, err := yaml.YAMLToJSONStrict(data)
 	if err != nil {
@@ -167,7 +167,7 @@ func parse(data []byte, into any) (unknown, err error) {
 	return errors.Join(fields...), err
 }
 
-// make gives one object of a set.
+// make creates one object of a set.
 func (m *maker) make(set string, v Values) (object, error) {
 	var obj object
 	if m.fixed != nil {

@@ -53,12 +53,12 @@ func TestTemplateErrors(t *testing.T) {
 		params map[string]string
 		want   string
 	}{
-		"unknown parameter": {kind: Pod, params: map[string]string{"cpus": "1"}, want: "--param cpus: the template knows only: cpu, grace, image"},
+		"unknown parameter": {kind: Pod, params: map[string]string{"cpus": "1"}, want: "--param cpus: unknown parameter; the template uses: cpu, grace, image"},
 		"not a template":    {kind: Pod, text: "{{", want: "template"},
 		"unknown value":     {kind: Pod, text: "{{ .Nmae }}", want: "Nmae"},
-		"not YAML":          {kind: Pod, text: "a: [", want: "does not give a pod"},
+		"not YAML":          {kind: Pod, text: "a: [", want: "does not render a pod"},
 		"unknown field":     {kind: Pod, text: "kind: Pod\nspec: {nodename: x}", want: `unknown field "spec.nodename"`},
-		"another kind":      {kind: Node, text: "kind: Pod", want: "gives a Pod, not a node"},
+		"another kind":      {kind: Node, text: "kind: Pod", want: "renders a Pod, not a node"},
 		"bad quantity":      {kind: Node, params: map[string]string{"cpu": "many"}, want: "quantities must match"},
 	}
 	for name, c := range cases {

@@ -27,14 +27,14 @@ const firstAnswer = 15 * time.Second
 // askers is how many questions are under way at once.
 const askers = 8
 
-// preflight finds out whether the API answers and allows what will be asked of
-// it. Its error is one line that says what is missing.
+// preflight checks that the API server answers and that the user has the permissions needed. The error is one line that
+// lists the missing ones.
 func preflight(ctx context.Context, config *rest.Config, needs []reconcile.Access) error {
 	ctx, cancel := context.WithTimeout(ctx, firstAnswer)
 	defer cancel()
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return fmt.Errorf("the kubeconfig cannot be used: %w", err)
+		return fmt.Errorf("load the kubeconfig: %w", err)
 	}
 	if err := client.Discovery().RESTClient().Get().AbsPath("/version").Do(ctx).Error(); err != nil && !apierrors.IsForbidden(err) {
 		return unanswered(config.Host, err)
@@ -42,7 +42,7 @@ func preflight(ctx context.Context, config *rest.Config, needs []reconcile.Acces
 	missing, err := lacking(ctx, client, needs)
 	switch {
 	case apierrors.IsForbidden(err) || apierrors.IsNotFound(err):
-		return nil // it does not say what is allowed: what is refused shows when it is
+		return nil // permissions cannot be checked; a missing one shows as a forbidden request
 	case err != nil:
 		return unanswered(config.Host, err)
 	case len(missing) == 0:
@@ -56,13 +56,13 @@ func preflight(ctx context.Context, config *rest.Config, needs []reconcile.Acces
 		self(ctx, client), config.Host, strings.Join(rules, ", "))
 }
 
-// lacking is what of needs the API server would refuse.
+// lacking is the part of needs that the API server would forbid.
 func lacking(ctx context.Context, client kubernetes.Interface, needs []reconcile.Access) ([]reconcile.Access, error) {
-	refused := make([][]bool, len(needs))
+	forbidden := make([][]bool, len(needs))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(askers)
 	for i, need := range needs {
-		refused[i] = make([]bool, len(need.Verbs))
+		forbidden[i] = make([]bool, len(need.Verbs))
 		for j, verb := range need.Verbs {
 			group.Go(func() error {
 				resource, sub, _ := strings.Cut(need.Resource, "/")
@@ -72,7 +72,7 @@ func lacking(ctx context.Context, client kubernetes.Interface, needs []reconcile
 					}},
 				}, metav1.CreateOptions{})
 				if err == nil {
-					refused[i][j] = !answer.Status.Allowed
+					forbidden[i][j] = !answer.Status.Allowed
 				}
 				return err
 			})
@@ -86,7 +86,7 @@ func lacking(ctx context.Context, client kubernetes.Interface, needs []reconcile
 		missing := need
 		missing.Verbs = nil
 		for j, verb := range need.Verbs {
-			if refused[i][j] {
+			if forbidden[i][j] {
 				missing.Verbs = append(missing.Verbs, verb)
 			}
 		}
@@ -97,7 +97,7 @@ func lacking(ctx context.Context, client kubernetes.Interface, needs []reconcile
 	return out, nil
 }
 
-// rule prints a right as it stands in a Role.
+// rule prints a permission in the form of a rule of a Role.
 func rule(a reconcile.Access) string {
 	text := fmt.Sprintf(`{apiGroups: [%q], resources: [%s], verbs: [%s]}`, a.Group, a.Resource, strings.Join(a.Verbs, ", "))
 	if a.Namespace != "" {
@@ -106,7 +106,7 @@ func rule(a reconcile.Access) string {
 	return text
 }
 
-// self is who the API server takes us for.
+// self is the user that the API server authenticates this process as.
 func self(ctx context.Context, client kubernetes.Interface) string {
 	review, err := client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil || review.Status.UserInfo.Username == "" {
@@ -115,14 +115,14 @@ func self(ctx context.Context, client kubernetes.Interface) string {
 	return fmt.Sprintf("user %q", review.Status.UserInfo.Username)
 }
 
-// unanswered says in one line why there was no answer.
+// unanswered is a one-line error with the reason why there was no answer.
 func unanswered(host string, err error) error {
 	var sent *url.Error
 	switch {
 	case errors.Is(err, context.Canceled):
 		return err
 	case apierrors.IsUnauthorized(err):
-		return fmt.Errorf("%s does not know the credentials of the kubeconfig (Unauthorized)", host)
+		return fmt.Errorf("%s rejects the credentials of the kubeconfig (Unauthorized)", host)
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%s did not answer within %s", host, firstAnswer)
 	case errors.As(err, &sent):
@@ -131,7 +131,7 @@ func unanswered(host string, err error) error {
 	return fmt.Errorf("%s does not answer: %w", host, err)
 }
 
-// withElection adds the rights that leader election needs.
+// withElection adds the permissions that leader election needs.
 func withElection(needs []reconcile.Access, e *Election) []reconcile.Access {
 	if e == nil {
 		return needs

@@ -31,7 +31,7 @@ func TestCloneSets(t *testing.T) {
 	w := newWorld(t, 2)
 	w.replica(w.asServiceAccount(stageRole), nil)
 	r := w.replica(w.asServiceAccount(cloneSetRole), func(o *Options) { o.Stage, o.CloneSets = nil, &clonesets.Options{} })
-	if line := r.hears("knows no CloneSets"); !strings.Contains(line, "deploy/clonesets") {
+	if line := r.hears("has no CloneSets"); !strings.Contains(line, "deploy/clonesets") {
 		t.Error(line)
 	}
 	client, err := dynamic.NewForConfig(w.admin)
@@ -47,7 +47,7 @@ func TestCloneSets(t *testing.T) {
 	if _, err := definitions.Create(t.Context(), crd, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	r.hears("Looking after CloneSets on ")
+	r.hears("Managing CloneSets on ")
 	sets := client.Resource(v1alpha1.GroupVersion.WithResource(v1alpha1.Resource)).Namespace("default")
 	_, err = sets.Create(t.Context(), parsed(t, []byte(`
 apiVersion: apps.kruise.io/v1alpha1

@@ -50,20 +50,21 @@ func Command(c *console.Console) *cobra.Command {
 	o := &flags{}
 	cmd := &cobra.Command{
 		Use:   "simulate",
-		Short: "Simulate nodes and pods on a cluster that you have",
-		Long: `Play stages on the nodes of a cluster that exists already, and on their pods: kind, a managed one, another rehearse.
+		Short: "Simulate nodes and pods in an existing cluster",
+		Long: `Play stages on the nodes of an existing cluster and on their pods: kind, a managed cluster, another rehearse cluster.
 
-The cluster is the one kubectl would speak to (--kubeconfig, KUBECONFIG, ~/.kube/config), or in a pod without any of these
-the pod's own. Only nodes annotated kwok.x-k8s.io/node=fake and their pods are touched, unless --manage says otherwise.
+The cluster is the one that kubectl uses (--kubeconfig, KUBECONFIG, ~/.kube/config), or, in a pod without any of these, the
+pod's own cluster. Only nodes with the annotation kwok.x-k8s.io/node=fake and their pods are changed, unless --manage
+selects others.
 
-With --controllers=stage,job, or job alone, Jobs that name rehearse-k8s.github.io/job-controller in spec.managedBy are looked
-after too; with --all-jobs every Job is, for clusters whose own Job controller is off. With cloneset in the list CloneSets
-(apps.kruise.io) are looked after; OpenKruise's own controller must be off, and the cluster must know the kind (deploy/).
+With job in --controllers, Jobs with rehearse-k8s.github.io/job-controller in spec.managedBy are managed; with --all-jobs all
+Jobs are, for clusters whose own Job controller is off. With cloneset in --controllers, CloneSets (apps.kruise.io) are
+managed; OpenKruise's own controller must be off, and the cluster must have the CustomResourceDefinition (deploy/).
 
-With --leader-elect one of several replicas writes and the others stand by. With --shard I/N this process has one of N
-parts of the nodes; start one for each part. An API server that goes away is waited for.
+With --leader-elect one of several replicas writes and the others are standbys. With --shard I/N this process simulates one
+of N parts of the nodes; start one process for each part. While the API server does not answer, simulate retries.
 
-It runs until Ctrl-C, SIGTERM or SIGHUP; a second one ends the process at once.`,
+It runs until Ctrl-C, SIGTERM or SIGHUP; a second signal exits the process at once.`,
 		Example: `  rehearse simulate
   rehearse simulate --context kind-kind --stages builtin:node-fast,my-pods.yaml
   rehearse simulate --controllers=stage,job
@@ -82,32 +83,32 @@ It runs until Ctrl-C, SIGTERM or SIGHUP; a second one ends the process at once.`
 
 func (o *flags) addFlags(cmd *cobra.Command) {
 	f, s, e := cmd.Flags(), &o.stage, &o.election
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: the one kubectl uses, else the pod's own cluster)")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: the one that kubectl uses; in a pod, its own cluster)")
 	f.StringVar(&o.context, "context", "", "context of the kubeconfig (default: its current one)")
-	f.StringSliceVar(&o.controllers, "controllers", []string{cluster.StageController}, "controllers to run; there are: "+strings.Join(simulators, ", "))
-	f.BoolVar(&o.allJobs, "all-jobs", false, "with the job controller: look after all Jobs, not only those with spec.managedBy "+jobs.ManagedBy+"; upstream's must be off")
-	f.StringSliceVar(&o.stageFiles, "stages", nil, "files of stages, directories or builtin:NAME, to play in place of the built-in ones")
-	f.StringVar(&o.manage, "manage", stages.NodeFilter{}.String(), "nodes to simulate: annotation:KEY=VALUE, label:KEY=VALUE, or all, also those with a kubelet")
-	f.StringVar(&o.shard, "shard", "0/1", "part of the nodes that is simulated here: INDEX/COUNT, the index from 0")
+	f.StringSliceVar(&o.controllers, "controllers", []string{cluster.StageController}, "controllers to run, from: "+strings.Join(simulators, ", "))
+	f.BoolVar(&o.allJobs, "all-jobs", false, "with the job controller: manage all Jobs, not only those with spec.managedBy "+jobs.ManagedBy+"; the upstream controller must be off")
+	f.StringSliceVar(&o.stageFiles, "stages", nil, "stages to play instead of the built-in ones: files, directories or builtin:NAME")
+	f.StringVar(&o.manage, "manage", stages.NodeFilter{}.String(), "nodes to simulate: annotation:KEY=VALUE, label:KEY=VALUE, or all (includes nodes that have a kubelet)")
+	f.StringVar(&o.shard, "shard", "0/1", "part of the nodes that this process simulates: INDEX/COUNT, the index from 0")
 	f.Uint64Var(&s.Seed, "seed", 0, "seed of all randomness: stages, delays, addresses")
-	f.IntVar(&s.Workers, "workers", 16, "writes that may be under way at once, leases apart")
-	f.DurationVar(&s.LeaseDuration, "node-lease-duration", 40*time.Second, "duration of the nodes' leases, renewed every quarter of it; 0 keeps none")
-	f.StringVar(&s.NodeIP, "node-ip", "", "address of every node that has none (default: one each from --node-cidr)")
-	f.IntVar(&s.NodePort, "node-port", 0, "what the template function NodePort gives: the port of the nodes' kubelet endpoint (0: none)")
+	f.IntVar(&s.Workers, "workers", 16, "maximum number of concurrent writes, not counting leases")
+	f.DurationVar(&s.LeaseDuration, "node-lease-duration", 40*time.Second, "duration of the nodes' leases, renewed after a quarter of it; 0: no leases")
+	f.StringVar(&s.NodeIP, "node-ip", "", "address of all nodes that have none (default: one address per node from --node-cidr)")
+	f.IntVar(&s.NodePort, "node-port", 0, "result of the template function NodePort: the port of the nodes' kubelet endpoint (0: none)")
 	f.StringVar(&s.NodeCIDR, "node-cidr", "10.16.0.0/12", "range for the addresses of nodes")
 	f.StringVar(&s.PodCIDR, "pod-cidr", "10.128.0.0/9", "range for the addresses of pods on nodes without a spec.podCIDR")
-	f.BoolVar(&o.elect, "leader-elect", false, "let one of several replicas write")
-	f.StringVar(&e.Namespace, "leader-elect-namespace", "", "namespace of the lease (default: that of the context, or of the pod)")
+	f.BoolVar(&o.elect, "leader-elect", false, "elect the one of several replicas that writes")
+	f.StringVar(&e.Namespace, "leader-elect-namespace", "", "namespace of the lease (default: the namespace of the context, or of the pod)")
 	f.StringVar(&e.Name, "leader-elect-name", "rehearse-simulate", "name of the lease; with --shard, -INDEX-of-COUNT is added")
-	f.DurationVar(&e.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long others wait for a leader that is silent")
-	f.DurationVar(&e.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "how long a leader may fail to renew before it stops")
-	f.DurationVar(&e.RetryPeriod, "leader-elect-retry-period", 2*time.Second, "time between attempts to get or renew the lease")
-	f.StringVar(&o.metricsAddress, "metrics-address", probes.Off, "serve /metrics, /healthz and /readyz here, as in :8080 (0: nowhere)")
-	o.log.AddFlags(cmd, "show logs on stderr up to this level; 0 shows warnings of our own")
+	f.DurationVar(&e.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long a standby waits after the last renewal before it takes over")
+	f.DurationVar(&e.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "how long a leader retries a renewal before it stops writing")
+	f.DurationVar(&e.RetryPeriod, "leader-elect-retry-period", 2*time.Second, "time between attempts to acquire or renew the lease")
+	f.StringVar(&o.metricsAddress, "metrics-address", probes.Off, "address for /metrics, /healthz and /readyz, such as :8080 (0: none)")
+	o.log.AddFlags(cmd, "show the logs of the Kubernetes code on stderr, up to this level; 0: only warnings of rehearse")
 	_ = cmd.RegisterFlagCompletionFunc("controllers", cobra.FixedCompletions(simulators, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// validate reads the flags that are more than they look; nothing is sent before it is content.
+// validate parses and checks the flags before anything is sent.
 func (o *flags) validate(cmd *cobra.Command) (err error) {
 	err = console.RejectEmpty(cmd, "kubeconfig", "context", "controllers", "stages", "leader-elect-namespace", "leader-elect-name")
 	if err != nil {
@@ -115,13 +116,13 @@ func (o *flags) validate(cmd *cobra.Command) (err error) {
 	}
 	for _, c := range o.controllers {
 		if !slices.Contains(simulators, c) {
-			return console.Usagef("--controllers: no controller is named %q here; there are: %s", c, strings.Join(simulators, ", "))
+			return console.Usagef("--controllers: unknown controller %q; known: %s", c, strings.Join(simulators, ", "))
 		}
 	}
 	runsJobs := slices.Contains(o.controllers, jobController)
 	runsWorkloads := runsJobs || slices.Contains(o.controllers, cloneSetController)
 	if o.allJobs && !runsJobs {
-		return console.Usagef("--all-jobs needs --controllers=job")
+		return console.Usagef("--all-jobs requires --controllers=job")
 	}
 	s := &o.stage
 	if s.Manage, err = stages.ParseNodeFilter(o.manage); err != nil {
@@ -132,13 +133,13 @@ func (o *flags) validate(cmd *cobra.Command) (err error) {
 	}
 	switch {
 	case runsWorkloads && s.Shard.Count > 1:
-		return console.Usagef("--shard %s: only nodes are divided; run --controllers=job,cloneset in a process of its own", o.shard)
+		return console.Usagef("--shard %s: only nodes are sharded; run --controllers=job,cloneset in a separate process", o.shard)
 	case s.Workers < 1:
 		return console.Usagef("--workers %d: must be 1 or more", s.Workers)
 	case s.LeaseDuration != 0 && s.LeaseDuration < time.Second:
-		return console.Usagef("--node-lease-duration %s: must be 0 or at least a second", s.LeaseDuration)
+		return console.Usagef("--node-lease-duration %s: must be 0 or at least 1s", s.LeaseDuration)
 	case s.LeaseDuration == 0:
-		s.LeaseDuration = -1 // the engine's own zero is its default
+		s.LeaseDuration = -1 // for the engine 0 means its default
 	}
 	if err := probes.CheckAddress(o.metricsAddress); err != nil {
 		return console.Usagef("--metrics-address %v", err)
@@ -177,7 +178,7 @@ func (o *flags) validateAddresses() error {
 func (o *flags) validateElection(cmd *cobra.Command) error {
 	for _, f := range []string{"namespace", "name", "lease-duration", "renew-deadline", "retry-period"} {
 		if !o.elect && cmd.Flags().Changed("leader-elect-"+f) {
-			return console.Usagef("--leader-elect-%s needs --leader-elect", f)
+			return console.Usagef("--leader-elect-%s requires --leader-elect", f)
 		}
 	}
 	if err := o.election.Validate(); err != nil {
@@ -186,7 +187,7 @@ func (o *flags) validateElection(cmd *cobra.Command) error {
 	return nil
 }
 
-// simulate runs until it is interrupted, which is its normal end, or cannot begin.
+// run simulates until it is interrupted, which is its normal end, or cannot start.
 func (o *flags) run(parent context.Context, c *console.Console) error {
 	ctx, stop := c.Interruptible(parent)
 	defer stop()
@@ -218,13 +219,13 @@ func (o *flags) run(parent context.Context, c *console.Console) error {
 	}
 	err = Run(ctx, options)
 	if ctx.Err() != nil {
-		c.Say("The simulation has ended.")
+		c.Say("The simulation has stopped.")
 		return console.ErrInterrupted
 	}
 	return err
 }
 
-// target finds the cluster, as kubectl does, and the namespace of the context.
+// target finds the cluster as kubectl does, and the namespace of the context.
 func (o *flags) target() (*rest.Config, string, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.kubeconfig
@@ -238,13 +239,13 @@ func (o *flags) target() (*rest.Config, string, error) {
 	config, err := loader.ClientConfig()
 	switch {
 	case clientcmd.IsEmptyConfig(err):
-		return nil, "", fmt.Errorf("no cluster is named: there is no kubeconfig with a current context, and this is no pod; use --kubeconfig or --context")
+		return nil, "", fmt.Errorf("no cluster: there is no kubeconfig with a current context, and this process does not run in a pod; use --kubeconfig or --context")
 	case err != nil:
-		return nil, "", fmt.Errorf("the kubeconfig cannot be used: %w", err)
+		return nil, "", fmt.Errorf("load the kubeconfig: %w", err)
 	}
 	namespace, _, err := loader.Namespace()
 	if err != nil {
-		return nil, "", fmt.Errorf("the kubeconfig cannot be used: %w", err)
+		return nil, "", fmt.Errorf("load the kubeconfig: %w", err)
 	}
 	return config, namespace, nil
 }

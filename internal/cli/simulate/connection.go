@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// tolerated is how long the API server may be silent before a user is told: a
-// connection that breaks is made again in less.
+// tolerated is how long the API server may not answer before the user is informed. Reconnecting after a broken connection
+// takes less.
 const tolerated = 2 * time.Second
 
-// connection notices that the API server goes away and comes back, from the
-// requests that are sent anyway, and says each once.
+// connection detects from the requests of the controllers when the API server stops answering and when it answers again,
+// and reports each once.
 type connection struct {
 	say func(format string, args ...any)
 	now func() time.Time
 
 	mu    sync.Mutex
 	since time.Time // of the first request in a row without an answer
-	told  bool
+	said  bool
 }
 
 // watch wraps a transport.
@@ -34,33 +34,33 @@ func (c *connection) watch(next http.RoundTripper) http.RoundTripper {
 	}}
 }
 
-// note takes in how a request went.
+// note records the result of a request.
 func (c *connection) note(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now()
 	switch {
 	case err == nil:
-		if c.told {
+		if c.said {
 			c.say("The API server answers again, after %.0f s.", now.Sub(c.since).Seconds())
 		}
-		c.since, c.told = time.Time{}, false
+		c.since, c.said = time.Time{}, false
 	case c.since.IsZero():
 		c.since = now
-	case !c.told && now.Sub(c.since) >= tolerated:
-		c.told = true
-		c.say("The API server does not answer: %v; trying again until it does.", err)
+	case !c.said && now.Sub(c.since) >= tolerated:
+		c.said = true
+		c.say("The API server does not answer: %v; retrying.", err)
 	}
 }
 
-// away tells whether the last request had no answer.
+// away reports whether the last request had no answer.
 func (c *connection) away() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.since.IsZero()
 }
 
-// transport is a RoundTripper made of a function, around another one.
+// transport is a RoundTripper that wraps another one with a function.
 type transport struct {
 	next  http.RoundTripper
 	round func(*http.Request) (*http.Response, error)

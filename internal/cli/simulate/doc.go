@@ -1,15 +1,11 @@
-// Package simulate runs the stage engine against a cluster that exists already.
+// Package simulate has the command simulate: it runs the stage engine and our controllers against an existing cluster.
 //
-// Run asks first whether the API answers and whether it may do what the engine
-// does (access.go), then runs the engine until its context ends. With leader
-// election it stands by, watching, until it holds the lease; when the lease is
-// lost no write leaves the process any more, not even one that was decided
-// before (election.go). An API server that goes away is waited for, and said
-// once (connection.go).
+// Run first checks that the API server answers and that the user has the permissions that the engine needs (access.go),
+// then runs the engine until its context ends. With leader election it watches as a standby until it holds the lease;
+// after the lease is lost the process sends no write, not even one that was decided before (election.go). While the
+// API server does not answer, it retries and reports that once (connection.go).
 //
-// It decides nothing about nodes and pods, which is package stage's, it starts
-// no cluster, which is package cluster's, and it reads no flags; internal/cli
-// does.
+// It decides nothing about nodes and pods (package stage does) and starts no cluster (package cluster does).
 //
 // Floor: F4, a part of internal/cli.
 package simulate

@@ -19,17 +19,16 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
 )
 
-// Election says how replicas agree on the one that writes.
+// Election configures how replicas elect the one that writes.
 type Election struct {
 	// Namespace and Name of the lease.
 	Namespace, Name string
-	// LeaseDuration is how long others wait for a leader that is silent,
-	// RenewDeadline how long a leader may fail to renew before it stops, and
-	// RetryPeriod the time between attempts.
+	// LeaseDuration is how long standbys wait after the last renewal, RenewDeadline how long a leader retries a renewal
+	// before it stops writing, and RetryPeriod the time between attempts.
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
 }
 
-// Validate finds durations with which two replicas could lead at once, or none.
+// Validate rejects durations with which two replicas could lead at the same time, or none could lead.
 func (e *Election) Validate() error {
 	switch {
 	case e.RetryPeriod <= 0:
@@ -39,13 +38,12 @@ func (e *Election) Validate() error {
 	case e.LeaseDuration <= e.RenewDeadline:
 		return fmt.Errorf("--leader-elect-lease-duration %s: must be longer than --leader-elect-renew-deadline (%s)", e.LeaseDuration, e.RenewDeadline)
 	case e.LeaseDuration < time.Second:
-		return fmt.Errorf("--leader-elect-lease-duration %s: must be a second or more", e.LeaseDuration)
+		return fmt.Errorf("--leader-elect-lease-duration %s: must be 1s or more", e.LeaseDuration)
 	}
 	return nil
 }
 
-// ForShard is the election among the replicas of one shard: its lease's name
-// says which.
+// ForShard is the election among the replicas of one shard, with a lease of its own.
 func (e Election) ForShard(s stages.Shard) *Election {
 	if s.Count > 1 {
 		e.Name = fmt.Sprintf("%s-%d-of-%d", e.Name, s.Index, s.Count)
@@ -56,7 +54,7 @@ func (e Election) ForShard(s stages.Shard) *Election {
 // String is namespace/name of the lease.
 func (e *Election) String() string { return e.Namespace + "/" + e.Name }
 
-// identity tells replicas apart, also two of one machine.
+// identity is unique per replica, also for two replicas on one machine.
 func identity() string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -65,12 +63,12 @@ func identity() string {
 	return host + "_" + string(uuid.NewUUID())
 }
 
-// candidate stands in one election until it loses or is done.
+// candidate takes part in one election until it loses or stops.
 type candidate struct {
 	elector *leaderelection.LeaderElector
-	// lead is closed when it has won.
+	// lead is closed when the candidate has won.
 	lead chan struct{}
-	// lost is closed when it leads no more.
+	// lost is closed when the candidate no longer leads.
 	lost chan struct{}
 
 	election *Election
@@ -78,9 +76,9 @@ type candidate struct {
 	as       string
 }
 
-// stand prepares a candidate; run lets it compete.
-func stand(config *rest.Config, e *Election, as string) (*candidate, error) {
-	// A request that hangs must not use up the time there is to renew.
+// newCandidate prepares a candidate; elector.Run starts it.
+func newCandidate(config *rest.Config, e *Election, as string) (*candidate, error) {
+	// A request that hangs must leave time for another renewal.
 	own := rest.CopyConfig(config)
 	own.Timeout = e.RenewDeadline / 2
 	client, err := coordinationclient.NewForConfig(own)
@@ -103,10 +101,9 @@ func stand(config *rest.Config, e *Election, as string) (*candidate, error) {
 	return c, err
 }
 
-// giveBack has the lease belong to nobody, if it is ours still. The elector tries that too,
-// once: a renewal that it broke off may reach the server in between, and then the next
-// replica would have to wait until the lease runs out.
-func (c *candidate) giveBack(ctx context.Context) {
+// release releases the lease, if this candidate still holds it. The elector tries that too, but only once: a canceled
+// renewal may reach the server in between, and then the next replica would wait until the lease expires.
+func (c *candidate) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, c.election.RenewDeadline)
 	defer cancel()
 	leases := c.client.Leases(c.election.Namespace)
@@ -121,12 +118,11 @@ func (c *candidate) giveBack(ctx context.Context) {
 	})
 }
 
-// errNotLeading refuses a write that was decided before the lease was lost.
+// errNotLeading rejects a write that was decided before the lease was lost.
 var errNotLeading = fmt.Errorf("this replica does not lead: %w", context.Canceled)
 
-// guard lets writes through only while the lease is surely held. The election
-// itself notices a loss late: after a process was stopped and goes on, and while
-// it tries to give the lease back.
+// guard forwards writes only while the lease is certainly held. The elector notices a loss late: after a process was
+// suspended and resumed, and while it tries to release the lease.
 type guard struct {
 	elector *leaderelection.LeaderElector
 	margin  time.Duration // from the renew deadline to when others may take over

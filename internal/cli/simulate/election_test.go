@@ -36,7 +36,7 @@ func TestLeaderThatCannotRenewStopsWriting(t *testing.T) {
 	first.hears("This replica leads")
 	w.awaitReadyNodes(1)
 	second := w.replica(w.admin, elect)
-	second.hears("standing by for the lease default/rehearse-simulate")
+	second.hears("standby for the lease default/rehearse-simulate")
 	if n := len(second.wire.written("/nodes/")) + len(second.wire.written("/kube-node-lease/")); n != 0 {
 		t.Errorf("%d writes of a replica that stands by", n)
 	}

@@ -53,7 +53,7 @@ func TestJobs(t *testing.T) {
 		})
 	}
 	first := start()
-	if line := first.hears("Looking after"); !strings.Contains(line, "Jobs with spec.managedBy rehearse-k8s.github.io/job-controller on ") {
+	if line := first.hears("Managing"); !strings.Contains(line, "Jobs with spec.managedBy rehearse-k8s.github.io/job-controller on ") {
 		t.Error(line)
 	}
 	first.hears("This replica leads")
@@ -67,7 +67,7 @@ func TestJobs(t *testing.T) {
 		}
 	}
 	second := start()
-	second.hears("Looking after")
+	second.hears("Managing")
 	first.end(nil)
 	second.hears("This replica leads")
 	w.job("later", jobs.ManagedBy)
@@ -89,7 +89,7 @@ func TestAllJobsAlone(t *testing.T) {
 	w := newWorld(t, 1)
 	stages := w.replica(w.admin, nil)
 	alone := w.replica(w.admin, func(o *Options) { o.Stage, o.Jobs = nil, &jobs.Options{All: true} })
-	if line := alone.hears("ready in"); !strings.HasPrefix(line, "Looking after all Jobs on ") {
+	if line := alone.hears("ready in"); !strings.HasPrefix(line, "Managing all Jobs on ") {
 		t.Error(line)
 	}
 	w.job("any", "")

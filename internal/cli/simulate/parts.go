@@ -12,7 +12,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
 )
 
-// parts are the controllers of one term. They lead together and end together.
+// parts are the controllers of one term. They start to write together and stop together.
 type parts []part
 
 // part is a controller.
@@ -21,8 +21,7 @@ type part interface {
 	Synced() <-chan struct{}
 }
 
-// build makes the controllers. They begin to write when lead is closed, at once if it
-// is nil.
+// build creates the controllers. They start to write when lead is closed, at once if lead is nil.
 func (s *simulation) build(config *rest.Config, lead <-chan struct{}) (p parts, err error) {
 	add := func(c part, err error) error {
 		p = append(p, c)
@@ -52,7 +51,7 @@ func (s *simulation) build(config *rest.Config, lead <-chan struct{}) (p parts, 
 	return p, nil
 }
 
-// run runs them until ctx ends; when one cannot go on, the others end too.
+// run runs the controllers until ctx ends; if one fails, the others stop too.
 func (p parts) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, c := range p {
@@ -61,7 +60,7 @@ func (p parts) run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// synced is closed when all know what there is, unless ctx ends before.
+// synced returns a channel that is closed when the caches of all controllers have synced, unless ctx ends before.
 func (p parts) synced(ctx context.Context) <-chan struct{} {
 	all := make(chan struct{})
 	go func() {
@@ -77,7 +76,7 @@ func (p parts) synced(ctx context.Context) <-chan struct{} {
 	return all
 }
 
-// access lists the rights of all.
+// access lists the permissions that the controllers need.
 func (s *simulation) access() (all []reconcile.Access) {
 	if s.Stage != nil {
 		all = s.Stage.Access()

@@ -7,22 +7,21 @@ import (
 	"time"
 )
 
-// A user who asked for no logs sees the engine's warnings, but no flood: one bad
-// stage can fail on a hundred thousand pods.
+// Without -v the engine's warnings are shown at a limited rate: one bad stage can fail on a hundred thousand pods.
 const (
 	quietMost  = 5
 	quietEvery = 10 * time.Second
 )
 
-// quiet lets a few records through in each span of time, and none while the API
-// server is away: that is said once, and then everything fails.
+// quiet passes a few records per interval, and none while the API server does not answer: connection reports that once, and
+// then every request fails.
 type quiet struct {
 	slog.Handler
 	away func() bool
 	pace *pace
 }
 
-// pace is shared by the handlers that quiet makes of itself.
+// pace is shared by the handlers that WithAttrs and WithGroup return.
 type pace struct {
 	mu      sync.Mutex
 	begin   time.Time

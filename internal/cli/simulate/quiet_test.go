@@ -51,7 +51,7 @@ func TestConnection(t *testing.T) {
 		time.Sleep(4 * time.Second)
 		c.note(nil)
 		c.note(nil)
-		if got := strings.Join(said, "|"); got != "The API server does not answer: refused; trying again until it does.|The API server answers again, after 7 s." || c.away() {
+		if got := strings.Join(said, "|"); got != "The API server does not answer: refused; retrying.|The API server answers again, after 7 s." || c.away() {
 			t.Error(got)
 		}
 	})

@@ -25,25 +25,25 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/probes"
 )
 
-// Options say what to simulate and where.
+// Options are the parameters of Run.
 type Options struct {
-	// Config is how to reach the API server.
+	// Config connects to the API server.
 	Config *rest.Config
-	// Stage is the engine's part, Jobs that of the Job controller, and CloneSets that of the
-	// CloneSet controller; nil runs none. Lead, Metrics and Events are set by Run.
+	// Stage, Jobs and CloneSets are the options of the stage engine, the Job controller and the CloneSet controller; nil
+	// does not run it. Run sets Lead, Metrics and Events.
 	Stage     *stages.StageOptions
 	Jobs      *jobs.Options
 	CloneSets *clonesets.Options
-	// Log is where the engine's records go; Verbose shows them all.
+	// Log handles the engine's records. Without Verbose they are rate-limited.
 	Log     slog.Handler
 	Verbose bool
-	// Election, if set, lets one of several replicas write.
+	// Election, if set, elects the one of several replicas that writes.
 	Election *Election
-	// MetricsAddress is where /metrics, /healthz and /readyz are; empty: nowhere.
+	// MetricsAddress is the address of /metrics, /healthz and /readyz; empty: none.
 	MetricsAddress string
-	// Say tells the user a line.
+	// Say prints a line for the user.
 	Say func(format string, args ...any)
-	// Now is the time for lines that tell durations.
+	// Now is the clock for lines with durations.
 	Now func() time.Time
 }
 
@@ -57,13 +57,12 @@ type simulation struct {
 	cloneSetMetrics *clonesets.Metrics
 	synced          atomic.Bool
 	leading         atomic.Bool
-	guard           atomic.Pointer[guard] // of the election there is, if any
+	guard           atomic.Pointer[guard] // of the current election, nil without one
 	begin           time.Time
 	announced       bool
 }
 
-// Run simulates until ctx ends, and returns nil then. An error means that it
-// never came to work.
+// Run simulates until ctx ends and then returns nil. It returns an error if it cannot start.
 func Run(ctx context.Context, o Options) error {
 	s := &simulation{Options: o, identity: identity(), begin: o.Now(), metrics: stages.NewMetrics(), jobMetrics: jobs.NewMetrics(), cloneSetMetrics: clonesets.NewMetrics()}
 	s.connection = &connection{say: o.Say, now: o.Now}
@@ -97,11 +96,11 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	if s.Stage != nil && !serves(s.Config, v1alpha1.GroupVersion, v1alpha1.StageKind) {
-		o.Say("This cluster knows no Stage objects (kwok.x-k8s.io); until it does, the stages that this process began with are played alone.")
+		o.Say("This cluster has no Stage objects (kwok.x-k8s.io); until it has, only the stages of this process are played.")
 		s.Stage.WatchWait = -1
 	}
 	if s.CloneSets != nil && !serves(s.Config, kruise.GroupVersion, kruise.Kind) {
-		o.Say("This cluster knows no CloneSets (apps.kruise.io); they are waited for: kubectl apply --server-side -k deploy/clonesets")
+		o.Say("This cluster has no CloneSets (apps.kruise.io); waiting for their definition: kubectl apply --server-side -k deploy/clonesets")
 	}
 	s.Config.Wrap(s.connection.watch)
 	for ctx.Err() == nil {
@@ -112,8 +111,8 @@ func Run(ctx context.Context, o Options) error {
 	return nil
 }
 
-// serves tells whether the cluster has the definition of a kind. Where it does not say, it
-// is taken to have it: who needs it waits a little and goes on.
+// serves reports whether the cluster has the definition of a kind. If discovery fails, it returns true: the controller then
+// waits for the kind.
 func serves(config *rest.Config, version schema.GroupVersion, kind string) bool {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
@@ -126,8 +125,7 @@ func serves(config *rest.Config, version schema.GroupVersion, kind string) bool 
 	return slices.ContainsFunc(all.APIResources, func(r metav1.APIResource) bool { return r.Kind == kind })
 }
 
-// ready is the readiness check. A replica that stands by is ready: it could take
-// over.
+// ready is the readiness check. A standby replica is ready: it can take over.
 func (s *simulation) ready() error {
 	if !s.synced.Load() {
 		return errors.New("the informers have not synced")
@@ -135,7 +133,7 @@ func (s *simulation) ready() error {
 	return nil
 }
 
-// writes tells whether this replica may write.
+// writes reports whether this replica may write.
 func (s *simulation) writes() bool {
 	g := s.guard.Load()
 	return s.leading.Load() && (g == nil || g.holds())
@@ -148,10 +146,9 @@ func (s *simulation) isLeading() float64 {
 	return 0
 }
 
-// term is the life of one engine: until ctx ends or the lease is lost.
+// term runs one engine until ctx ends or the lease is lost.
 func (s *simulation) term(ctx context.Context) error {
-	// The engine and the election end by themselves: the lease is given back
-	// only when nothing can be written any more.
+	// The engine and the election stop separately: the lease is released only when no write can be sent any more.
 	engineCtx, stopEngine := context.WithCancel(ctx)
 	defer stopEngine()
 	config := rest.CopyConfig(s.Config)
@@ -159,7 +156,7 @@ func (s *simulation) term(ctx context.Context) error {
 	var lead <-chan struct{}
 	if s.Election != nil {
 		var err error
-		if c, err = stand(s.Config, s.Election, s.identity); err != nil {
+		if c, err = newCandidate(s.Config, s.Election, s.identity); err != nil {
 			return err
 		}
 		g := &guard{elector: c.elector, margin: s.Election.LeaseDuration - s.Election.RenewDeadline}
@@ -195,8 +192,8 @@ func (s *simulation) campaign(ctx context.Context, c *candidate, stopEngine func
 	defer func() {
 		withdraw()
 		<-c.lost
-		if c.elector.IsLeader() { // it could not give the lease back
-			c.giveBack(context.WithoutCancel(ctx))
+		if c.elector.IsLeader() { // it could not release the lease
+			c.release(context.WithoutCancel(ctx))
 		}
 	}()
 	go c.elector.Run(electionCtx)
@@ -210,7 +207,7 @@ func (s *simulation) campaign(ctx context.Context, c *candidate, stopEngine func
 			s.Say("This replica leads (lease %s).", s.Election)
 		case <-c.lost:
 			s.leading.Store(false)
-			s.Say("The lease %s is lost: this replica has stopped writing and stands by.", s.Election)
+			s.Say("The lease %s is lost: this replica has stopped writing and is a standby.", s.Election)
 			stopEngine()
 			return <-ended
 		case err := <-ended:
@@ -219,7 +216,7 @@ func (s *simulation) campaign(ctx context.Context, c *candidate, stopEngine func
 	}
 }
 
-// announce is the one line that says that all is ready.
+// announce prints a line for each controller when all are ready.
 func (s *simulation) announce(all parts) {
 	if s.announced {
 		return
@@ -227,18 +224,18 @@ func (s *simulation) announce(all parts) {
 	s.announced = true
 	state := fmt.Sprintf("ready in %.1f s", s.Now().Sub(s.begin).Seconds())
 	if s.Election != nil {
-		state += fmt.Sprintf(", standing by for the lease %s", s.Election)
+		state += fmt.Sprintf(", standby for the lease %s", s.Election)
 	}
 	for _, c := range all {
 		if engine, ok := c.(*stages.StageEngine); ok {
-			s.Say("Simulating %s on %s: %s; %d objects known (Ctrl-C ends it)", s.whichNodes(), s.Config.Host, state, engine.Stats().Objects)
+			s.Say("Simulating %s on %s: %s; %d objects known (Ctrl-C stops it)", s.whichNodes(), s.Config.Host, state, engine.Stats().Objects)
 		}
 	}
 	if s.Jobs != nil {
-		s.Say("Looking after %s on %s: %s (Ctrl-C ends it)", whichJobs(s.Jobs), s.Config.Host, state)
+		s.Say("Managing %s on %s: %s (Ctrl-C stops it)", whichJobs(s.Jobs), s.Config.Host, state)
 	}
 	if s.CloneSets != nil {
-		s.Say("Looking after CloneSets on %s: %s (Ctrl-C ends it)", s.Config.Host, state)
+		s.Say("Managing CloneSets on %s: %s (Ctrl-C stops it)", s.Config.Host, state)
 	}
 }
 

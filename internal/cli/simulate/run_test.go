@@ -59,7 +59,7 @@ func TestOutage(t *testing.T) {
 	r := w.replica(w.admin, func(o *Options) { o.Stage.LeaseDuration = time.Second })
 	w.awaitReadyNodes(1)
 	r.wire.cut(everything)
-	r.hears("The API server does not answer: the wire is cut; trying again until it does.")
+	r.hears("The API server does not answer: the wire is cut; retrying.")
 	w.pod("meanwhile", "node-0")
 	r.wire.cut(nil)
 	r.hears("The API server answers again, after ")

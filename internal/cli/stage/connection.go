@@ -29,18 +29,17 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// connection is a cluster that is read.
+// connection is a cluster to read objects from.
 type connection struct {
 	client    dynamic.Interface
 	mapper    meta.RESTMapper
 	namespace string
-	ours      bool // a rehearse cluster
-	// started is how a cluster of ours on this machine was started, nil if that is not known.
+	ours      bool // its context is that of a rehearse cluster
+	// started is the record of a rehearse cluster on this machine, nil for other clusters.
 	started *statedir.Record
 }
 
-// connect reaches the cluster that is meant: the one of a kubeconfig or context
-// that is named, else a rehearse cluster, as for kubectl and scale.
+// connect connects to the cluster that --kubeconfig or --context names, else to a rehearse cluster, as kubectl and scale do.
 func (a *app) connect(o *explainOptions) (*connection, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	if o.kubeconfig == "" && o.context == "" {
@@ -54,7 +53,7 @@ func (a *app) connect(o *explainOptions) (*connection, error) {
 		}
 		rules = &clientcmd.ClientConfigLoadingRules{ExplicitPath: root.KubeconfigPath(name)}
 	} else if o.cluster != "" {
-		return nil, console.Usagef("--name and --kubeconfig or --context exclude each other")
+		return nil, console.Usagef("--name cannot be combined with --kubeconfig or --context")
 	}
 	if o.kubeconfig != "" {
 		rules.ExplicitPath = o.kubeconfig
@@ -65,7 +64,7 @@ func (a *app) connect(o *explainOptions) (*connection, error) {
 		return nil, console.Usagef("%v", err)
 	}
 	config.UserAgent = console.UserAgent
-	config.QPS = -1 // it asks for a handful of things
+	config.QPS = -1 // no limit: there are only a few requests
 	c := &connection{namespace: o.namespace}
 	if c.namespace == "" {
 		if c.namespace, _, err = loader.Namespace(); err != nil {
@@ -92,10 +91,9 @@ func (a *app) connect(o *explainOptions) (*connection, error) {
 	return c, nil
 }
 
-// clusterStages are the stages that play in a cluster: a base and, beside it, the
-// cluster's Stage objects. The base is what --stages says; without it, a cluster
-// of ours has what it was started with, and one without Stage objects the stages
-// that up plays.
+// clusterStages are the stages that play in a cluster: a base set and the cluster's Stage objects. The base set is that of
+// --stages; without it, the set that a rehearse cluster was started with; and for clusters without Stage objects, the set
+// that up plays by default.
 func (a *app) clusterStages(ctx context.Context, c *connection, base *stage.Set) (*stage.Set, error) {
 	served, where, err := a.served(ctx, c)
 	if err != nil {
@@ -106,30 +104,30 @@ func (a *app) clusterStages(ctx context.Context, c *connection, base *stage.Set)
 			return nil, err
 		}
 	} else if base == nil && (c.ours || len(served) == 0) {
-		a.Say("Note: %s, and the stages are taken that 'rehearse up' plays without --stages.", where)
+		a.Say("Note: %s; using the stages that 'rehearse up' plays by default.", where)
 		if base, err = a.stageSet(nil); err != nil {
 			return nil, err
 		}
 	} else if len(served) == 0 {
-		a.Say("Note: %s; the stages are those of --stages.", where)
+		a.Say("Note: %s; using the stages of --stages.", where)
 	}
 	if base == nil {
 		base = &stage.Set{}
 	}
 	set, bad := base.With(served)
 	for _, e := range bad {
-		a.Say("rehearse: left out: %v", e)
+		a.Say("rehearse: stage ignored: %v", e)
 	}
 	return set, nil
 }
 
-// startedStages are those that a cluster was started with, as the files are now.
+// startedStages are the stages that a cluster was started with, from the current contents of their files.
 func (a *app) startedStages(r *statedir.Record) (*stage.Set, error) {
-	a.Say("Note: the stages are those that the cluster was started with: --stages %s.", strings.Join(r.Stages, ","))
+	a.Say("Note: using the stages that the cluster was started with: --stages %s.", strings.Join(r.Stages, ","))
 	now := statedir.Checksums(r.Stages)
 	for _, name := range r.Stages {
 		if sum := now[name]; sum != "" && sum != r.StageSums[name] {
-			a.Say("Note: %s has changed since the cluster was started, which plays it as it was.", name)
+			a.Say("Note: %s has changed since the cluster was started; the cluster still plays the earlier version.", name)
 		}
 	}
 	set, err := a.stageSet(r.Stages)
@@ -139,7 +137,7 @@ func (a *app) startedStages(r *statedir.Record) (*stage.Set, error) {
 	return set, nil
 }
 
-// served reads the cluster's Stage objects, and says in words how many there are.
+// served reads the cluster's Stage objects, and returns their number as text.
 func (a *app) served(ctx context.Context, c *connection) (stages []stage.Stage, where string, err error) {
 	list, err := c.client.Resource(v1alpha1.GroupVersion.WithResource("stages")).List(ctx, metav1.ListOptions{})
 	if apierrors.IsNotFound(err) {
@@ -151,7 +149,7 @@ func (a *app) served(ctx context.Context, c *connection) (stages []stage.Stage, 
 	for i := range list.Items {
 		s := stage.Stage{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, &s); err != nil {
-			a.Say("rehearse: stage %s of the cluster is left out: %s", list.Items[i].GetName(), console.Message(err))
+			a.Say("rehearse: stage %s of the cluster is ignored: %s", list.Items[i].GetName(), console.Message(err))
 			continue
 		}
 		stages = append(stages, s)
@@ -196,8 +194,7 @@ func (c *connection) get(ctx context.Context, set *stage.Set, kind, name string)
 	return stage.ObjectFrom(found.Object)
 }
 
-// surroundings reads what a pod's stages depend on outside it, and notes what
-// keeps an engine from playing it at all.
+// surroundings reads what the stages of a pod depend on outside the pod, and notes the reasons why an engine would not play it.
 func (c *connection) surroundings(ctx context.Context, s *situation) error {
 	s.scene.NodeReady = true
 	s.facts = &clusterFacts{StandIn: stage.StandIn{Start: s.now}}
@@ -205,7 +202,7 @@ func (c *connection) surroundings(ctx context.Context, s *situation) error {
 	pod, isPod := s.object.(*corev1.Pod)
 	switch {
 	case isPod && pod.Spec.NodeName == "":
-		s.notes = append(s.notes, "the pod is not bound to a node; no stage is played before it is")
+		s.notes = append(s.notes, "the pod is not bound to a node; no stage is played until it is")
 	case isPod:
 		found, err := c.client.Resource(corev1.SchemeGroupVersion.WithResource("nodes")).Get(ctx, pod.Spec.NodeName, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
@@ -236,7 +233,7 @@ func (c *connection) surroundings(ctx context.Context, s *situation) error {
 	return nil
 }
 
-// clusterFacts are the addresses that objects have; others are stood in for.
+// clusterFacts returns the addresses that objects have, and stand-ins for the others.
 type clusterFacts struct {
 	stage.StandIn
 	node, pod []string

@@ -30,24 +30,23 @@ func (a *app) stageExplainCommand() *cobra.Command {
 	o := &explainOptions{out: console.NewOutput("", "json", "yaml", "wide")}
 	cmd := &cobra.Command{
 		Use:   "explain KIND/NAME|FILE",
-		Short: "Say which stage an object is in, why, when it is due and what it will write",
-		Long: `Say which stage an object is in, why, since when, when it is due, what it will write and what may follow; and of every other
-stage for its kind the first requirement that does not hold, with what the object has there.
+		Short: "Report which stage an object is in, why, when it is due and what it will write",
+		Long: `Report which stage an object is in, why, since when, when it is due, what it will write and which stages may follow; and for
+every other stage of the kind, the first requirement that does not match and the object's value there.
 
-The object is one of a cluster (KIND/NAME, as kubectl knows them) or of a file. The cluster is the rehearse cluster that
-runs, or what --name, --context or --kubeconfig says. Its Stage objects count, and beside them what --stages says. Without
---stages, that is what a rehearse cluster on this machine was started with, and for files, for other clusters of its kind and for
-clusters that have no Stage objects the stages that 'rehearse up' plays.
+The object is in a cluster (KIND/NAME, as for kubectl) or in a file. The cluster is the running rehearse cluster, or the one
+that --name, --context or --kubeconfig names. The stages are the cluster's Stage objects and those of --stages. Without
+--stages, the stages that a rehearse cluster on this machine was started with are used; for files, for rehearse clusters
+elsewhere and for clusters without Stage objects, the stages that 'rehearse up' plays by default.
 
-How long an object waits already is not kept in the cluster: it is counted from the newest time that the object itself
-tells of, as an engine does that was started anew. A delay that is drawn, or a stage that is drawn among several, is told as
-a range or with its chance.`,
+The cluster does not store how long an object has been waiting. The wait is counted from the newest timestamp in the object,
+as a restarted engine counts it. A random delay is shown as a range, and one of several possible stages with its probability.`,
 		Example: `  rehearse stage explain pod/web -n shop
   rehearse stage explain pod/web --context kind-kind --stages builtin:pod-fast
   kubectl get pod web -o yaml | rehearse stage explain -`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return console.Usagef("stage explain needs one KIND/NAME, FILE or -")
+				return console.Usagef("stage explain requires one KIND/NAME, FILE or -")
 			}
 			return nil
 		},
@@ -60,24 +59,24 @@ a range or with its chance.`,
 	}
 	f := cmd.Flags()
 	o.out.AddFlag(cmd, "output")
-	f.StringSliceVar(&o.stages, "stages", nil, "files of stages, directories or builtin:NAME")
+	f.StringSliceVar(&o.stages, "stages", nil, "stages: files, directories or builtin:NAME")
 	f.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the object (default: that of the context)")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster")
 	f.StringVar(&o.context, "context", "", "context of the kubeconfig")
-	f.StringVar(&o.cluster, "name", "", "name of the rehearse cluster (default: the one that runs)")
+	f.StringVar(&o.cluster, "name", "", "name of the rehearse cluster (default: the running one)")
 	_ = cmd.RegisterFlagCompletionFunc("name", target.Complete(a.Getenv))
 	_ = cmd.RegisterFlagCompletionFunc("stages", completeStages)
 	return cmd
 }
 
-// situation is an object and everything its next stage depends on.
+// situation is an object and everything that its next stage depends on.
 type situation struct {
 	object stage.Object
 	set    *stage.Set
 	scene  stage.Scene
 	facts  stage.Facts
 	now    time.Time
-	notes  []string // about the object, that its stages do not say
+	notes  []string // facts about the object that its stages do not show
 }
 
 func (a *app) stageExplain(cmd *cobra.Command, o *explainOptions, what string) error {
@@ -86,7 +85,7 @@ func (a *app) stageExplain(cmd *cobra.Command, o *explainOptions, what string) e
 	if isFile(what) {
 		for _, f := range []string{"kubeconfig", "context", "name", "namespace"} {
 			if cmd.Flags().Changed(f) {
-				return console.Usagef("--%s is for objects of a cluster, and %s is a file", f, what)
+				return console.Usagef("--%s applies to objects in a cluster, but %s is a file", f, what)
 			}
 		}
 		s, err = a.situationOfFile(o, what)
@@ -108,7 +107,7 @@ func (a *app) stageExplain(cmd *cobra.Command, o *explainOptions, what string) e
 	return nil
 }
 
-// isFile tells a file from KIND/NAME: it is there, or has the ending of one.
+// isFile distinguishes a file from KIND/NAME: it exists, or has the extension of one.
 func isFile(what string) bool {
 	if what == console.Stdin || slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(what)) {
 		return true
@@ -127,7 +126,7 @@ func (a *app) situationOfFile(o *explainOptions, file string) (*situation, error
 		return nil, err
 	}
 	if len(objects) > 1 {
-		return nil, console.Usagef("%s: holds %d objects; explain takes one", file, len(objects))
+		return nil, console.Usagef("%s: want one object, got %d", file, len(objects))
 	}
 	if err := stagesFor(set, objects[0]); err != nil {
 		return nil, err
@@ -142,7 +141,7 @@ func (a *app) situationOfFile(o *explainOptions, file string) (*situation, error
 func (a *app) situationInCluster(ctx context.Context, o *explainOptions, what string) (*situation, error) {
 	kind, name, found := strings.Cut(what, "/")
 	if !found || kind == "" || name == "" || strings.Contains(name, "/") {
-		return nil, console.Usagef("%q is no KIND/NAME, and there is no such file", what)
+		return nil, console.Usagef("%q: want KIND/NAME or an existing file", what)
 	}
 	var base *stage.Set
 	var err error
@@ -171,7 +170,7 @@ func (a *app) situationInCluster(ctx context.Context, o *explainOptions, what st
 	return s, nil
 }
 
-// explanation is what is known of an object's next stages.
+// explanation is what is known about the next stages of an object.
 type explanation struct {
 	*situation
 	since    time.Time

@@ -12,7 +12,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// printExplanation is an explanation on the terminal.
+// printExplanation prints an explanation as text.
 func (a *app) printExplanation(e *explanation, all bool) {
 	fmt.Fprintln(a.Out, title(e.object))
 	for _, note := range e.notes {
@@ -30,7 +30,7 @@ func (a *app) printExplanation(e *explanation, all bool) {
 	fmt.Fprintln(a.Out, "  stages that do not match:")
 	w := tabwriter.NewWriter(a.Out, 0, 8, 2, ' ', 0)
 	for _, one := range e.others {
-		fmt.Fprintf(w, "    %s\t%s\n", one.Stage, notHolding(one))
+		fmt.Fprintf(w, "    %s\t%s\n", one.Stage, mismatch(one))
 	}
 	_ = w.Flush()
 }
@@ -42,7 +42,7 @@ func (a *app) printOption(e *explanation, i int, all bool) {
 	case o.Timer:
 		why = fmt.Sprintf("a timer, played if it is due first, chance %s", percent(o.Share))
 	case len(e.options) > 1 && (o.Idle || o.Held):
-		why = fmt.Sprintf("one of %d that match, left out of the draw: ", len(e.options)) + left(o)
+		why = fmt.Sprintf("one of %d that match, left out of the draw: ", len(e.options)) + excluded(o)
 	case len(e.options) > 1:
 		why = fmt.Sprintf("one of %d that match, chance %s (weight %d)", len(e.options), percent(o.Share), o.Weight)
 	}
@@ -78,15 +78,15 @@ func (a *app) printOption(e *explanation, i int, all bool) {
 	}
 }
 
-// left says why a stage takes no part in the draw.
-func left(o *stage.Option) string {
+// excluded is the reason why a stage that matches is never chosen.
+func excluded(o *stage.Option) string {
 	if o.Idle {
 		return "it would change nothing"
 	}
 	return "its delay cannot be read"
 }
 
-// due says when a stage is played.
+// due is the text of when a stage is played.
 func (e *explanation) due(o *stage.Option) string {
 	earliest, latest := e.since.Add(o.Least), e.since.Add(o.Most)
 	switch {
@@ -107,10 +107,10 @@ func delayed(o *stage.Option) string {
 	return ""
 }
 
-func notHolding(one stage.Explanation) string {
+func mismatch(one stage.Explanation) string {
 	text := one.Because
 	if one.Got != "" {
-		text += " does not hold: the object has " + one.Got
+		text += " does not match: the object has " + one.Got
 	}
 	if one.Problem != "" {
 		text += " (" + one.Problem + ")"
@@ -118,7 +118,7 @@ func notHolding(one stage.Explanation) string {
 	return text
 }
 
-// explained is what `stage explain -o json` prints.
+// explained is the output of `stage explain -o json`.
 type explained struct {
 	APIVersion string           `json:"apiVersion"`
 	Kind       string           `json:"kind"`
@@ -139,8 +139,7 @@ type explainedObject struct {
 	ResourceVersion string `json:"resourceVersion"`
 }
 
-// explainedStage is a stage that may be next; Latest equals Earliest where
-// nothing is drawn.
+// explainedStage is a stage that may be next. Latest equals Earliest if the delay is not random.
 type explainedStage struct {
 	playStage
 	Held     bool            `json:"held,omitempty"`

@@ -19,8 +19,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// mostFile is how large a file may be that is read whole.
-const mostFile = 16 << 20
+// maxFileSize is the limit for input files, which are read into memory.
+const maxFileSize = 16 << 20
 
 // stageFiles reads files, directories, built-in files and standard input.
 func (a *app) stageFiles(args []string) ([]stage.File, error) {
@@ -32,7 +32,7 @@ func (a *app) stageFiles(args []string) ([]stage.File, error) {
 	seen := map[string]bool{}
 	for _, name := range names {
 		if seen[name] {
-			continue // one file twice is still one set
+			continue // a file that is named twice is read once
 		}
 		seen[name] = true
 		data, err := a.read(name)
@@ -58,18 +58,17 @@ func (a *app) read(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer from.Close()
-	data, err := io.ReadAll(io.LimitReader(from, mostFile+1))
+	data, err := io.ReadAll(io.LimitReader(from, maxFileSize+1))
 	switch {
 	case err != nil:
 		return nil, console.Usagef("%v", err)
-	case len(data) > mostFile:
-		return nil, console.Usagef("%s: is over %d MiB", name, mostFile>>20)
+	case len(data) > maxFileSize:
+		return nil, console.Usagef("%s: is larger than %d MiB", name, maxFileSize>>20)
 	}
 	return data, nil
 }
 
-// stageSet loads what --stages says, all of which has to be in order, or the
-// stages that up plays.
+// stageSet loads the stages of --stages, all of which must be valid, or without it the stages that up plays by default.
 func (a *app) stageSet(args []string) (*stage.Set, error) {
 	if len(args) == 0 {
 		args = defaultStages()
@@ -97,7 +96,7 @@ func defaultStages() []string {
 	return []string{stage.BuiltinPrefix + "node-fast", stage.BuiltinPrefix + "pod-fast"}
 }
 
-// namedObject is an object and the file it stands in.
+// namedObject is an object and the file that contains it.
 type namedObject struct {
 	file   string
 	object stage.Object
@@ -142,7 +141,7 @@ func objectsOf(data []byte) ([]stage.Object, error) {
 		}
 		var values map[string]any
 		if err := kjson.UnmarshalCaseSensitivePreserveInts(asJSON, &values); err != nil {
-			return nil, errors.New("this is no Kubernetes object: it is no mapping")
+			return nil, errors.New("want a Kubernetes object, got YAML that is not a mapping")
 		}
 		found, err := objectOrList(values)
 		if err != nil {
@@ -151,7 +150,7 @@ func objectsOf(data []byte) ([]stage.Object, error) {
 		out = append(out, found...)
 	}
 	if len(out) == 0 {
-		return nil, errors.New("there is no object in this file")
+		return nil, errors.New("the file contains no object")
 	}
 	return out, nil
 }
@@ -162,9 +161,9 @@ func objectOrList(values map[string]any) ([]stage.Object, error) {
 	items, isList := values["items"].([]any)
 	switch {
 	case kind == "" || version == "":
-		return nil, errors.New("this is no Kubernetes object: it needs apiVersion and kind")
+		return nil, errors.New("want a Kubernetes object, got a mapping without apiVersion or kind")
 	case kind == v1alpha1.StageKind && version == v1alpha1.GroupVersion.String():
-		return nil, errors.New("this is a Stage; stages are named with --stages")
+		return nil, errors.New("want an object to play, got a Stage; name stages with --stages")
 	case isList && strings.HasSuffix(kind, "List"):
 		var out []stage.Object
 		for _, item := range items {
@@ -180,7 +179,7 @@ func objectOrList(values map[string]any) ([]stage.Object, error) {
 	metadata, _ := values["metadata"].(map[string]any)
 	name, _ := metadata["name"].(string)
 	if name == "" {
-		return nil, fmt.Errorf("this %s has no metadata.name", kind)
+		return nil, fmt.Errorf("%s has no metadata.name", kind)
 	}
 	o, err := stage.ObjectFrom(values)
 	if err != nil {
@@ -189,7 +188,7 @@ func objectOrList(values map[string]any) ([]stage.Object, error) {
 	return []stage.Object{o}, nil
 }
 
-// completeStages completes built-in stage files beside the files of the directory.
+// completeStages completes the names of built-in stage files, in addition to files.
 func completeStages(_ *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 	var out []string
 	for _, name := range stage.BuiltinNames() {

@@ -18,12 +18,12 @@ func Command(c *console.Console) *cobra.Command {
 	a := &app{c}
 	cmd := &cobra.Command{
 		Use:   "stage",
-		Short: "Check stages, explain an object's next one, play a life without a cluster",
-		Long: `Tools for those who write stages (kind Stage of kwok.x-k8s.io/v1alpha1).
+		Short: "Check stages, explain an object's next stage, simulate a lifecycle without a cluster",
+		Long: `Tools for authors of stages (kind Stage of kwok.x-k8s.io/v1alpha1).
 
-  lint     says what is wrong with files of stages, and what will go wrong
-  explain  says which stage an object is in, why, when it is due and what it will write
-  play     plays an object's life in virtual time`,
+  lint     reports errors in files of stages, and stages that will not work as intended
+  explain  reports which stage an object is in, why, when it is due and what it will write
+  play     simulates the lifecycle of an object in virtual time`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -42,21 +42,21 @@ func (a *app) stageLintCommand() *cobra.Command {
 	o := &lintOptions{out: console.NewOutput("", "json", "yaml")}
 	cmd := &cobra.Command{
 		Use:   "lint FILE|DIR|builtin:NAME|-...",
-		Short: "Say what is wrong with stages",
-		Long: `Say everything that is wrong with stages, a line each: FILE:LINE:COLUMN: SEVERITY: stage NAME: FIELD: what.
+		Short: "Report errors in stages",
+		Long: `Report all findings in stages, one per line: FILE:LINE:COLUMN: SEVERITY: stage NAME: FIELD: finding.
 
-All arguments together are one set, as they would be played. Besides what is refused when stages are loaded, lint finds
-requirements that contradict each other, fields and values that the API does not have, templates that fail on sample objects
-of the kind or render what does not fit the API's types, stages that no other leads to, loops without a delay, and fields
-without effect.
+All arguments together are one set of stages. Besides the errors that loading the stages reports, lint finds contradictory
+requirements, fields and values that the API does not have, templates that fail on sample objects of the kind or render
+what does not match the API's types, stages that no other stage leads to, loops without a delay, and fields without effect.
 
-Errors make the exit code 1; warnings do with --strict. Older forms and the like are shown with --severity info.`,
+The exit code is 1 if there are errors, and with --strict also if there are warnings. Deprecated forms and similar findings
+are shown with --severity info.`,
 		Example: `  rehearse stage lint stages.yaml
   rehearse stage lint builtin:pod-fast my-pods.yaml --strict
   kubectl get stages -o yaml | yq '.items[] | split_doc' | rehearse stage lint -`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return console.Usagef("stage lint needs files, directories, builtin:NAME or -")
+				return console.Usagef("stage lint requires files, directories, builtin:NAME or -")
 			}
 			return nil
 		},
@@ -64,13 +64,13 @@ Errors make the exit code 1; warnings do with --strict. Older forms and the like
 		RunE:              func(_ *cobra.Command, args []string) error { return a.stageLint(o, args) },
 	}
 	o.out.AddFlag(cmd, "output")
-	cmd.Flags().BoolVar(&o.strict, "strict", false, "let warnings count as errors")
-	cmd.Flags().StringVar(&o.severity, "severity", string(lint.Warning), "least severity to show: info|warning|error")
+	cmd.Flags().BoolVar(&o.strict, "strict", false, "treat warnings as errors")
+	cmd.Flags().StringVar(&o.severity, "severity", string(lint.Warning), "lowest severity to show: info|warning|error")
 	_ = cmd.RegisterFlagCompletionFunc("severity", cobra.FixedCompletions([]string{"info", "warning", "error"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
-// lintReport is what `stage lint -o json` prints.
+// lintReport is the output of `stage lint -o json`.
 type lintReport struct {
 	APIVersion string         `json:"apiVersion"`
 	Kind       string         `json:"kind"`

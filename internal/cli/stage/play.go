@@ -24,21 +24,21 @@ func (a *app) stagePlayCommand() *cobra.Command {
 	o := &playOptions{out: console.NewOutput("", "json", "yaml", "wide")}
 	cmd := &cobra.Command{
 		Use:   "play FILE...",
-		Short: "Play the life of objects in virtual time, without a cluster",
-		Long: `Play objects out of files, of any kind, through the stages in virtual time, and print what happens and when.
+		Short: "Simulate the lifecycle of objects in virtual time, without a cluster",
+		Long: `Play stages on objects from files, of any kind, in virtual time, and print what happens and when.
 
-An object is played as the API server and the scheduler would leave it: what a file leaves out (UID, phase Pending, a node)
-is filled in, and the node counts as Ready. Without --stages, the stages are those that 'rehearse up' plays. Where several stages may be
-next, the timeline follows the one that --seed draws, and a tree shows them all with the chance of each.
+An object starts as the API server and the scheduler leave it: fields that the file omits (UID, phase Pending, a node) are
+set, and the node is Ready. Without --stages, the stages are those that 'rehearse up' plays by default. Where several stages
+may be next, the timeline follows the one that --seed selects, and a tree shows all of them with their probabilities.
 
--o json also lists every stage that may be next for the object as it stands in the file: weight, delay in nanoseconds ([D], or
+-o json also lists every stage that may be next for the object in the file: weight, delay in nanoseconds ([D], or
 [least, most]) and effects. -o wide shows every field that changes.`,
 		Example: `  rehearse stage play pod.yaml --delete-after 30s
   rehearse stage play pod.yaml --stages builtin:pod-fast,chaos.yaml --seed 7
   rehearse stage play widget.yaml --stages widgets.yaml --for 24h -o json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return console.Usagef("stage play needs a FILE with objects, or -")
+				return console.Usagef("stage play requires a FILE with objects, or -")
 			}
 			return nil
 		},
@@ -57,33 +57,33 @@ next, the timeline follows the one that --seed draws, and a tree shows them all 
 	}
 	f := cmd.Flags()
 	o.out.AddFlag(cmd, "output")
-	f.StringSliceVar(&o.stages, "stages", nil, "files of stages, directories or builtin:NAME (default: "+defaultStages()[0]+","+defaultStages()[1]+")")
+	f.StringSliceVar(&o.stages, "stages", nil, "stages: files, directories or builtin:NAME (default: "+defaultStages()[0]+","+defaultStages()[1]+")")
 	f.Uint64Var(&o.seed, "seed", 0, "seed of all randomness")
 	f.DurationVar(&o.span, "for", time.Hour, "virtual time to play")
-	f.IntVar(&o.steps, "max-steps", 100, "stages to play at most")
-	f.DurationVar(&o.deleteAfter, "delete-after", 0, "virtual time after which somebody asks to delete the object")
+	f.IntVar(&o.steps, "max-steps", 100, "maximum number of stages to play")
+	f.DurationVar(&o.deleteAfter, "delete-after", 0, "virtual time after which a user requests deletion of the object")
 	_ = cmd.RegisterFlagCompletionFunc("stages", completeStages)
 	return cmd
 }
 
-// The bounds of the tree of branches.
+// The limits of the tree of branches.
 const (
-	mostBranches = 200
-	mostDepth    = 12
+	maxBranches = 200
+	maxDepth    = 12
 )
 
-// playStart is when every life begins, so that the same life prints the same.
+// playStart is the start of every lifecycle, so that equal lifecycles print equal times.
 var playStart = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// life is an object played.
+// life is the lifecycle of one object.
 type life struct {
 	namedObject
-	options  []stage.Option
-	first    []stage.Outcome // of each option
-	troubles []string        // of each option
-	beats    []stage.Transition
-	end      string
-	branches []stage.Branch
+	options     []stage.Option
+	first       []stage.Outcome // of each option
+	troubles    []string        // of each option
+	transitions []stage.Transition
+	end         string
+	branches    []stage.Branch
 }
 
 func (a *app) stagePlay(o *playOptions, args []string) error {
@@ -111,7 +111,7 @@ func (a *app) stagePlay(o *playOptions, args []string) error {
 	return nil
 }
 
-// stagesFor refuses an object that no stage is for: a word misspelt, or stages forgotten.
+// stagesFor rejects an object whose kind no stage is for, because of a typing error or a missing --stages.
 func stagesFor(set *stage.Set, n namedObject) error {
 	kind := stage.KindOf(n.object)
 	if len(set.Names(kind)) > 0 {
@@ -121,7 +121,7 @@ func stagesFor(set *stage.Set, n namedObject) error {
 	for _, k := range set.Kinds() {
 		kinds = append(kinds, k.String())
 	}
-	return console.Usagef("%s: no stage is for kind %s; name stages for it with --stages (these are for %s)", n.file, kind, listed(kinds))
+	return console.Usagef("%s: no stage is for kind %s; name its stages with --stages (the loaded stages are for %s)", n.file, kind, listed(kinds))
 }
 
 func (o *playOptions) play(set *stage.Set, n namedObject) life {
@@ -142,11 +142,11 @@ func (o *playOptions) play(set *stage.Set, n namedObject) life {
 	if !o.deleted {
 		deleteAfter = -1
 	}
-	l.beats, l.end = set.Life(n.object, stage.LifeOptions{
+	l.transitions, l.end = set.Life(n.object, stage.LifeOptions{
 		Start: playStart, Seed: o.seed, For: o.span, MaxSteps: o.steps, DeleteAfter: deleteAfter, Facts: facts, Scene: scene,
 	})
 	l.branches = set.Tree(n.object, stage.TreeOptions{
-		Start: playStart, Seed: o.seed, Facts: facts, Scene: scene, MaxDepth: mostDepth, MaxNodes: mostBranches,
+		Start: playStart, Seed: o.seed, Facts: facts, Scene: scene, MaxDepth: maxDepth, MaxNodes: maxBranches,
 	})
 	return l
 }

@@ -8,23 +8,23 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// playList is what `stage play -o json` prints.
+// playList is the output of `stage play -o json`.
 type playList struct {
 	APIVersion string     `json:"apiVersion"`
 	Kind       string     `json:"kind"`
 	Items      []playItem `json:"items"`
 }
 
-// playItem is one object. Its first fields are those of KWOK's own test data.
+// playItem is one object. Its first fields are those of KWOK's test data.
 type playItem struct {
-	APIGroup  string       `json:"apiGroup"`
-	Kind      string       `json:"kind"`
-	Name      string       `json:"name"`
-	Namespace string       `json:"namespace,omitempty"`
-	Stages    []playStage  `json:"stages"`
-	Timeline  []playBeat   `json:"timeline"`
-	End       string       `json:"end"`
-	Branches  []playBranch `json:"branches"`
+	APIGroup  string           `json:"apiGroup"`
+	Kind      string           `json:"kind"`
+	Name      string           `json:"name"`
+	Namespace string           `json:"namespace,omitempty"`
+	Stages    []playStage      `json:"stages"`
+	Timeline  []playTransition `json:"timeline"`
+	End       string           `json:"end"`
+	Branches  []playBranch     `json:"branches"`
 }
 
 // playStage is a stage that may be next. Delay is [D], or [least, most].
@@ -49,9 +49,8 @@ type playEffect struct {
 	Data          any    `json:"data,omitempty"`
 }
 
-// playBeat is one moment of a timeline; Stage is empty where somebody asks to
-// delete the object.
-type playBeat struct {
+// playTransition is one transition of a timeline; Stage is empty where a user requests deletion of the object.
+type playTransition struct {
 	At      time.Duration  `json:"at"`
 	Stage   string         `json:"stage,omitempty"`
 	Share   float64        `json:"share,omitempty"`
@@ -61,7 +60,7 @@ type playBeat struct {
 	Problem string         `json:"problem,omitempty"`
 }
 
-// playBranch is a node of the tree of what may happen.
+// playBranch is a node of the tree of possible lifecycles.
 type playBranch struct {
 	Stage   string          `json:"stage"`
 	Share   float64         `json:"share"`
@@ -81,21 +80,21 @@ func playedList(lives []life) playList {
 		kind := stage.KindOf(l.object)
 		item := playItem{
 			APIGroup: kind.APIVersion, Kind: kind.Kind, Name: l.object.GetName(), Namespace: l.object.GetNamespace(),
-			Stages: []playStage{}, Timeline: []playBeat{}, End: l.end, Branches: branchesOf(l.branches),
+			Stages: []playStage{}, Timeline: []playTransition{}, End: l.end, Branches: branchesOf(l.branches),
 		}
 		for n := range l.options {
 			item.Stages = append(item.Stages, stageOf(&l.options[n], &l.first[n].Effects, l.troubles[n]))
 		}
-		for n := range l.beats {
-			b := &l.beats[n]
-			beat := playBeat{
+		for n := range l.transitions {
+			b := &l.transitions[n]
+			transition := playTransition{
 				At: b.At, Stage: b.Decision.Stage, Effects: effectsOf(&b.Effects), Gone: b.After == nil, Problem: b.Problem,
 				Changes: stage.Changes(b.Before, b.After),
 			}
-			if beat.Stage != "" {
-				beat.Share = b.Share
+			if transition.Stage != "" {
+				transition.Share = b.Share
 			}
-			item.Timeline = append(item.Timeline, beat)
+			item.Timeline = append(item.Timeline, transition)
 		}
 		list.Items = append(list.Items, item)
 	}
@@ -113,7 +112,7 @@ func delayOf(o *stage.Option) []time.Duration {
 	return []time.Duration{o.Least}
 }
 
-// effectsOf lists everything a stage does, in the order of its operations.
+// effectsOf lists the effects of a stage in the order of its operations.
 func effectsOf(e *stage.Effects) []playEffect {
 	type placed struct {
 		step int

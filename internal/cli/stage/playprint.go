@@ -10,17 +10,17 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// shownChanges is how many changed fields a step shows unless all are asked for.
+// shownChanges is the number of changed fields that a step shows without -o wide.
 const shownChanges = 4
 
-// printLife prints the timeline, and the tree where there is a choice in it.
+// printLife prints the timeline, and the tree if it has branches.
 func (a *app) printLife(l *life, gap, all bool) {
 	if gap {
 		fmt.Fprintln(a.Out)
 	}
 	fmt.Fprintf(a.Out, "%s (%s)\n", title(l.object), l.file)
-	for i := range l.beats {
-		b := &l.beats[i]
+	for i := range l.transitions {
+		b := &l.transitions[i]
 		fmt.Fprintf(a.Out, "%9s  %s\n", b.At.Round(time.Millisecond), headline(b))
 		if b.Problem != "" {
 			fmt.Fprintf(a.Out, "%9s    cannot be played: %s\n", "", b.Problem)
@@ -37,7 +37,7 @@ func (a *app) printLife(l *life, gap, all bool) {
 
 func headline(b *stage.Transition) string {
 	if b.Decision.Stage == "" {
-		return "(somebody asks to delete the object)"
+		return "(a user requests deletion of the object)"
 	}
 	why := "the only stage that matches"
 	switch b.Decision.Reason.Code {
@@ -55,11 +55,11 @@ func headline(b *stage.Transition) string {
 	return b.Decision.Stage + ": " + why
 }
 
-// printEffects prints what a stage does: fields of the object first.
+// printEffects prints the effects of a stage: changed fields of the object first.
 func printEffects(w io.Writer, indent string, e *stage.Effects, before, after stage.Object, all bool) {
 	changes := stage.Changes(before, after)
 	if !all {
-		changes = telling(changes)
+		changes = notable(changes)
 	}
 	for i, c := range changes {
 		if !all && i == shownChanges {
@@ -93,9 +93,8 @@ func verb(r *stage.Request) string {
 	return "patch of " + r.Kind.String()
 }
 
-// telling sorts changes so that those a reader looks for come first, and leaves
-// times of conditions and fields without a value out.
-func telling(all []stage.Change) []stage.Change {
+// notable sorts changes so that the most important ones come first, and omits times of conditions and fields without a value.
+func notable(all []stage.Change) []stage.Change {
 	rank := func(c stage.Change) int {
 		switch {
 		case strings.HasSuffix(c.Path, ".phase"):
@@ -116,13 +115,12 @@ func telling(all []stage.Change) []stage.Change {
 	return out
 }
 
-// choice reports whether the object may go more than one way anywhere.
+// choice reports whether there is more than one branch anywhere in the tree.
 func choice(branches []stage.Branch) bool {
 	return len(branches) > 1 || slices.ContainsFunc(branches, func(b stage.Branch) bool { return choice(b.Next) })
 }
 
-// printTree draws branches with the chance of each, from the root and at its
-// own fork.
+// printTree draws branches with the probability of each, at its fork and from the root.
 func printTree(w io.Writer, indent string, branches []stage.Branch) {
 	for i := range branches {
 		b := &branches[i]
@@ -132,7 +130,7 @@ func printTree(w io.Writer, indent string, branches []stage.Branch) {
 		}
 		line := fmt.Sprintf("%s %s", percent(b.Share), b.Stage())
 		if b.Chance != b.Share {
-			line += fmt.Sprintf(" (%s in all)", percent(b.Chance))
+			line += fmt.Sprintf(" (%s overall)", percent(b.Chance))
 		}
 		if d := span(b.Least, b.Most); d != "" {
 			line += " after " + d
@@ -147,13 +145,13 @@ func ending(b *stage.Branch) string {
 	case b.Problem != "":
 		return ": " + b.Problem
 	case b.Again:
-		return ", and the object is as it was before"
+		return ", and the object returns to an earlier state"
 	case b.Cut:
-		return ", and so on"
+		return ", and further stages"
 	case b.After == nil:
-		return ", the object is gone"
+		return ", the object is deleted"
 	case len(b.Next) == 0:
-		return ", and there it rests"
+		return ", no further stage"
 	}
 	return ""
 }
@@ -168,7 +166,7 @@ func percent(share float64) string {
 	return fmt.Sprintf("%.1f%%", share*100)
 }
 
-// span is a delay for a sentence; empty for none.
+// span is a delay as text, empty for none.
 func span(least, most time.Duration) string {
 	round := func(d time.Duration) string { return d.Round(time.Millisecond).String() }
 	switch {
@@ -180,7 +178,7 @@ func span(least, most time.Duration) string {
 	return round(least) + " to " + round(most)
 }
 
-// title is an object in a few words.
+// title is the kind and name of an object.
 func title(o stage.Object) string {
 	return stage.KindOf(o).String() + " " + strings.Trim(o.GetNamespace()+"/"+o.GetName(), "/")
 }

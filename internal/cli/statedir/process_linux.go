@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// processStart is the start time of a process in the kernel's own unit, "" if there is no such process.
+// processStart is the start time of a process in the kernel's own unit, "" if the process does not exist.
 func processStart(pid int) string {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

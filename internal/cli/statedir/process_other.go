@@ -2,7 +2,7 @@
 
 package statedir
 
-// processStart is unknown here; the lock alone tells then who lives.
+// processStart is unknown here; then only the lock shows whether the process runs.
 func processStart(int) string { return "" }
 
 // processExists is answered by the lock alone.

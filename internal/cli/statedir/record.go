@@ -20,7 +20,7 @@ const (
 type Record struct {
 	Name   string `json:"name"`
 	Status string `json:"status"`
-	// PID and ProcessStart belong together: a process with the same ID and another start is somebody else.
+	// PID and ProcessStart together identify the process: IDs are used again.
 	PID          int       `json:"pid"`
 	ProcessStart string    `json:"processStart,omitempty"`
 	Started      time.Time `json:"started"`
@@ -30,25 +30,25 @@ type Record struct {
 	KubeconfigFiles []string `json:"kubeconfigFiles,omitempty"`
 	KubeconfigPath  string   `json:"kubeconfigPath,omitempty"`
 	DataDir         string   `json:"dataDir,omitempty"`
-	// Stages is what --stages said, with files by their full paths.
+	// Stages is the value of --stages, with absolute paths.
 	Stages []string `json:"stages,omitempty"`
 	// StageSums are the SHA-256 of those files.
 	StageSums map[string]string `json:"stageSums,omitempty"`
 	Version   string            `json:"version,omitempty"`
 }
 
-// Self begins the record of the calling process.
+// Self returns the initial record of the calling process.
 func Self(name string, now time.Time) Record {
 	pid := os.Getpid()
 	return Record{Name: name, Status: Starting, PID: pid, ProcessStart: processStart(pid), Started: now.UTC().Truncate(time.Second)}
 }
 
-// Alive reports whether the very process that wrote the record still runs.
+// Alive reports whether the process that wrote the record still runs.
 func (r Record) Alive() bool {
 	return r.PID > 0 && processExists(r.PID) && processStart(r.PID) == r.ProcessStart
 }
 
-// readRecord gives nil for a directory that has none.
+// readRecord returns nil for a directory that has none.
 func readRecord(dir string) (*Record, error) {
 	data, err := os.ReadFile(filepath.Join(dir, recordFile))
 	if errors.Is(err, os.ErrNotExist) {
@@ -59,12 +59,12 @@ func readRecord(dir string) (*Record, error) {
 	}
 	var r Record
 	if err := json.Unmarshal(data, &r); err != nil {
-		return nil, fmt.Errorf("%s is damaged: %w", filepath.Join(dir, recordFile), err)
+		return nil, fmt.Errorf("%s is corrupt: %w", filepath.Join(dir, recordFile), err)
 	}
 	return &r, nil
 }
 
-// writeRecord replaces state.json in one step: readers take no lock.
+// writeRecord replaces state.json atomically, because readers take no lock.
 func writeRecord(dir string, r Record) error {
 	data, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {

@@ -20,14 +20,14 @@ const (
 	logFile        = "rehearse.log"
 	kubeconfigFile = "kubeconfig"
 
-	// dying is how long a process that was killed may keep its locks while the kernel takes it apart.
-	dying = 300 * time.Millisecond
-	// glimpse is longer than anyone who only looks holds the lock.
-	glimpse = 2 * time.Second
-	retry   = 20 * time.Millisecond
+	// killGrace is how long a killed process may keep its locks until the kernel has released them.
+	killGrace = 300 * time.Millisecond
+	// lookTimeout is longer than Look holds the lock.
+	lookTimeout = 2 * time.Second
+	retry       = 20 * time.Millisecond
 )
 
-// Root is the directory below which every cluster has its own.
+// Root is the directory that contains the directories of the clusters.
 type Root string
 
 // DefaultRoot follows the XDG rules: $XDG_STATE_HOME/rehearse, else ~/.local/state/rehearse.
@@ -37,26 +37,26 @@ func DefaultRoot(getenv func(string) string) (Root, error) {
 	}
 	home := getenv("HOME")
 	if home == "" {
-		return "", errors.New("no place for the state directory: neither XDG_STATE_HOME nor HOME is set")
+		return "", errors.New("find the state directory: neither XDG_STATE_HOME nor HOME is set")
 	}
 	return Root(filepath.Join(home, ".local", "state", "rehearse")), nil
 }
 
-// LiveError says that another process has the name. Record is nil while that one is only just starting.
+// LiveError reports that another process holds the name. Record is nil while that process is starting.
 type LiveError struct {
 	Name   string
 	Record *Record
-	// Lock is the file that the other process holds locked, PID the process that it names; 0: unknown.
+	// Lock is the file that the other process has locked. PID is that process's ID, 0 if unknown.
 	Lock string
 	PID  int
 }
 
-// Error tells who runs it and what to do.
+// Error names the process that holds the name, and what to do.
 func (e *LiveError) Error() string {
 	if e.Record == nil {
 		return fmt.Sprintf("cluster %q is being started by another process (%s, lock file %s); choose another --name", e.Name, e.holder(), e.Lock)
 	}
-	return fmt.Sprintf("cluster %q is running already (%s, lock file %s); choose another --name, or stop it: rehearse down %s",
+	return fmt.Sprintf("cluster %q is already running (%s, lock file %s); choose another --name, or stop it: rehearse down %s",
 		e.Name, e.holder(), e.Lock, e.Name)
 }
 
@@ -70,8 +70,8 @@ func (e *LiveError) holder() string {
 	return "pid unknown"
 }
 
-// liveError describes the holder of a name. The lock file is read once more: the holder writes its number into it
-// right after it has locked it.
+// liveError describes the holder of a name. It reads the lock file again: the holder writes its process ID to it right after
+// it has locked it.
 func (r Root) liveError(name string, rec *Record) *LiveError {
 	e := &LiveError{Name: name, Record: rec, Lock: filepath.Join(r.Path(name), lockFile)}
 	if data, err := os.ReadFile(e.Lock); err == nil {
@@ -80,7 +80,7 @@ func (r Root) liveError(name string, rec *Record) *LiveError {
 	return e
 }
 
-// Dir is the directory of one cluster, held by its lock.
+// Dir is the directory of one cluster, with its lock held.
 type Dir struct {
 	Path string
 	lock *flock.Flock
@@ -92,10 +92,10 @@ func (r Root) Path(name string) string { return filepath.Join(string(r), "cluste
 // LogPath is the log file of a name.
 func (r Root) LogPath(name string) string { return filepath.Join(r.Path(name), logFile) }
 
-// KubeconfigPath is the cluster's own kubeconfig, made for one cluster and nothing else.
+// KubeconfigPath is the kubeconfig in the directory of a name. It contains only that cluster.
 func (r Root) KubeconfigPath(name string) string { return filepath.Join(r.Path(name), kubeconfigFile) }
 
-// Prepare makes the directory, for its owner only.
+// Prepare creates the directory, accessible only by its owner.
 func (r Root) Prepare(name string) error {
 	if err := os.MkdirAll(r.Path(name), 0o700); err != nil {
 		return fmt.Errorf("state directory: %w", err)
@@ -106,11 +106,11 @@ func (r Root) Prepare(name string) error {
 	return nil
 }
 
-// Claim takes a name for the calling process: a *LiveError when a living process has it. The record that a
-// dead one left behind is returned, so that its traces elsewhere can be removed.
+// Claim takes a name for the calling process. It returns a *LiveError if a running process has it, and the record of a
+// dead process, so that the caller can remove its kubeconfig entries.
 func (r Root) Claim(name string) (d *Dir, stale *Record, err error) {
 	begin := time.Now()
-	for deadline := begin.Add(glimpse); ; {
+	for deadline := begin.Add(lookTimeout); ; {
 		d, err := r.tryClaim(name)
 		if err != nil && (!vanished(err) || time.Now().After(deadline)) {
 			return nil, nil, err
@@ -118,23 +118,23 @@ func (r Root) Claim(name string) (d *Dir, stale *Record, err error) {
 		if d != nil {
 			stale, err := readRecord(d.Path)
 			if err != nil {
-				stale = &Record{Name: name} // damaged: what it knew is lost, and the rest can still be cleared
+				stale = &Record{Name: name} // corrupt: the rest can still be removed
 			}
 			return d, stale, nil
 		}
 		rec, _ := readRecord(r.Path(name))
-		if rec != nil && rec.Alive() && time.Since(begin) > dying || time.Now().After(deadline) {
+		if rec != nil && rec.Alive() && time.Since(begin) > killGrace || time.Now().After(deadline) {
 			return nil, nil, r.liveError(name, rec)
 		}
-		time.Sleep(retry) // somebody looks at it, or is about to let go
+		time.Sleep(retry) // another process looks at it, or is about to release it
 	}
 }
 
-// vanished is an error of somebody under whose feet the directory was removed; that includes "exists" from a mkdir that
-// was overtaken twice.
+// vanished reports whether another process removed the directory at the same time. That includes "exists" from a mkdir
+// if the directory was removed and created in between.
 func vanished(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist) }
 
-// tryClaim gives nil when the lock is taken, or was taken away under our hands.
+// tryClaim returns nil if the lock is taken, or if the lock file was removed at the same time.
 func (r Root) tryClaim(name string) (*Dir, error) {
 	if err := r.Prepare(name); err != nil {
 		return nil, err
@@ -148,14 +148,14 @@ func (r Root) tryClaim(name string) (*Dir, error) {
 	if !got {
 		return nil, nil
 	}
-	// The holder before us may have removed the very file that we have just locked.
+	// The previous holder may have removed the file that this process has just locked.
 	held, err1 := lock.Stat()
 	there, err2 := os.Stat(path)
 	if err1 != nil || err2 != nil || !os.SameFile(held, there) {
 		_ = lock.Unlock()
 		return nil, nil
 	}
-	if err := os.WriteFile(path, fmt.Appendln(nil, os.Getpid()), 0o600); err != nil { // for who finds it locked
+	if err := os.WriteFile(path, fmt.Appendln(nil, os.Getpid()), 0o600); err != nil { // for those who find it locked
 		_ = lock.Unlock()
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
@@ -174,7 +174,7 @@ func (d *Dir) WriteKubeconfig(data []byte) error {
 	return os.Chmod(path, 0o600)
 }
 
-// Wipe removes everything but the lock and the log with its older parts.
+// Wipe removes everything except the lock and the log with its older parts.
 func (d *Dir) Wipe() error {
 	return d.removeAllBut(func(name string) bool { return name == lockFile || isLog(name) })
 }
@@ -196,12 +196,12 @@ func (d *Dir) removeAllBut(keep func(name string) bool) error {
 	return errors.Join(errs...)
 }
 
-// Release gives the name back and removes the directory; the log stays when it is still wanted.
+// Release releases the name and removes the directory, except for the log if keepLog is set.
 func (d *Dir) Release(keepLog bool) error {
 	err := d.removeAllBut(func(name string) bool { return name == lockFile || keepLog && isLog(name) })
-	// The lock goes last, while it is held: see tryClaim.
+	// The lock file is removed last, while it is locked: see tryClaim.
 	err = errors.Join(err, remove(filepath.Join(d.Path, lockFile)))
-	_ = os.Remove(d.Path) // fails when the log stays, or somebody is moving in
+	_ = os.Remove(d.Path) // fails if the log is kept, or if another process has just claimed the name
 	return errors.Join(err, d.lock.Unlock())
 }
 
@@ -212,14 +212,14 @@ func remove(path string) error {
 	return nil
 }
 
-// Entry is what an onlooker sees of a name.
+// Entry is the state of a name as another process sees it.
 type Entry struct {
 	Name   string
 	Live   bool
-	Record *Record // nil when nothing is known about it
+	Record *Record // nil if there is no record
 }
 
-// Look reads the state of one name without disturbing it; ok is false if there is nothing.
+// Look reads the state of one name without changing it; ok is false if nothing exists under the name.
 func (r Root) Look(name string) (e Entry, ok bool, err error) {
 	rec, err := readRecord(r.Path(name))
 	if err != nil {
@@ -238,7 +238,7 @@ func (r Root) Look(name string) (e Entry, ok bool, err error) {
 	return Entry{Name: name, Live: !free, Record: rec}, rec != nil || !free, nil
 }
 
-// List looks at every name, in order.
+// List returns the state of every name, sorted.
 func (r Root) List() ([]Entry, error) {
 	dirs, err := os.ReadDir(filepath.Join(string(r), "clusters"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -258,9 +258,9 @@ func (r Root) List() ([]Entry, error) {
 	return out, nil
 }
 
-// CheckFree gives the *LiveError that a claim would give, without taking the name.
+// CheckFree returns the *LiveError that Claim would return, without taking the name.
 func (r Root) CheckFree(name string) error {
-	if r.AwaitEnd(name, dying) {
+	if r.AwaitEnd(name, killGrace) {
 		return nil
 	}
 	e, _, err := r.Look(name)
@@ -270,7 +270,7 @@ func (r Root) CheckFree(name string) error {
 	return err
 }
 
-// AwaitEnd returns true when nobody holds the name any more, false when the time is over.
+// AwaitEnd waits until no process holds the name; it returns false on timeout.
 func (r Root) AwaitEnd(name string, timeout time.Duration) bool {
 	for deadline := time.Now().Add(timeout); ; time.Sleep(retry) {
 		e, _, err := r.Look(name)

@@ -93,7 +93,7 @@ func TestHolderIsNamed(t *testing.T) {
 	lock := filepath.Join(d.Path, lockFile)
 	for _, want := range []string{
 		fmt.Sprintf(`cluster "a" is being started by another process (pid %d, lock file %s)`, os.Getpid(), lock),
-		fmt.Sprintf(`cluster "a" is running already (pid %d, lock file %s)`, os.Getpid(), lock),
+		fmt.Sprintf(`cluster "a" is already running (pid %d, lock file %s)`, os.Getpid(), lock),
 	} {
 		if _, _, err := r.Claim("a"); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)

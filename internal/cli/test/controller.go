@@ -28,7 +28,7 @@ func ControllerCommand(c *console.Console) *cobra.Command {
 			if err != nil {
 				return console.Usagef("--kubeconfig: %v", err)
 			}
-			config.QPS, config.Burst = 20, 30 // as kube-controller-manager has them
+			config.QPS, config.Burst = 20, 30 // the defaults of kube-controller-manager
 			if err := cluster.SetFeatureGates(gates); err != nil {
 				return console.Usagef("--feature-gates: %v", err)
 			}
@@ -39,7 +39,7 @@ func ControllerCommand(c *console.Console) *cobra.Command {
 				return err
 			}
 			defer os.RemoveAll(dir)
-			run, err := cluster.Beside(ctx, func(string) *rest.Config { return config }, args, filepath.Join(dir, "pki"), nil)
+			run, err := cluster.NewControllers(ctx, func(string) *rest.Config { return config }, args, filepath.Join(dir, "pki"), nil)
 			if err != nil {
 				return err
 			}
@@ -49,7 +49,7 @@ func ControllerCommand(c *console.Console) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the cluster")
-	f.StringSliceVar(&gates, "feature-gates", nil, "Name=true|false, of kube-controller-manager")
-	log.AddFlags(cmd, "level of the logs")
+	f.StringSliceVar(&gates, "feature-gates", nil, "feature gates of kube-controller-manager: Name=true|false")
+	log.AddFlags(cmd, "log level")
 	return cmd
 }

@@ -36,9 +36,9 @@ type rehearsalOptions struct {
 
 func (o *rehearsalOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.IntVar(&o.parallel, "parallel", defaultParallel(), "how many runs go on side by side; 1 for controllers that want a port of their own")
-	f.BoolVar(&o.logs, "logs", false, "show on stderr what the clients print")
-	o.log.AddFlags(cmd, "show the logs of Kubernetes on stderr, up to this level")
+	f.IntVar(&o.parallel, "parallel", defaultParallel(), "number of concurrent runs; use 1 for a controller that listens on a fixed port")
+	f.BoolVar(&o.logs, "logs", false, "show the output of the clients on stderr")
+	o.log.AddFlags(cmd, "show the logs of the Kubernetes code on stderr, up to this level")
 	o.target.addFlags(f)
 }
 
@@ -48,7 +48,7 @@ func (o *rehearsalOptions) validate(cmd *cobra.Command) error {
 	}
 	if o.target.given() {
 		if cmd.Flags().Changed("parallel") && o.parallel > 1 {
-			return console.Usagef("--parallel %d: in a cluster that is there already one run goes on at a time", o.parallel)
+			return console.Usagef("--parallel %d: an existing cluster allows one run at a time", o.parallel)
 		}
 		o.parallel = 1
 	}
@@ -64,7 +64,7 @@ type openedRehearsal struct {
 	dir   string
 }
 
-// checkScenario refuses names of controllers that nothing here has.
+// checkScenario rejects unknown names of controllers.
 func checkScenario(s *scenario.Scenario) error {
 	if err := cluster.CheckControllers(s.Controllers); err != nil {
 		return s.Problem("spec.cluster.controllers", strings.TrimPrefix(err.Error(), "--controllers: "))
@@ -72,14 +72,14 @@ func checkScenario(s *scenario.Scenario) error {
 	for i := range s.Clients {
 		if name := s.Clients[i].Builtin; name != "" {
 			if err := cluster.CheckControllers([]string{name}); err != nil || name == "*" || strings.HasPrefix(name, "-") {
-				return s.Problem(fmt.Sprintf("spec.clients[%d].builtin", i), "no controller has this name here")
+				return s.Problem(fmt.Sprintf("spec.clients[%d].builtin", i), "unknown controller")
 			}
 		}
 	}
 	return nil
 }
 
-// openRehearsal starts the API that a scenario is played against.
+// openRehearsal starts or connects to the API that a scenario runs against.
 func (a *app) openRehearsal(ctx context.Context, o *rehearsalOptions, s *scenario.Scenario) (*openedRehearsal, error) {
 	var logs io.Writer = io.Discard
 	o.log.SetUp(logs, a.Err)
@@ -102,7 +102,7 @@ func (a *app) openRehearsal(ctx context.Context, o *rehearsalOptions, s *scenari
 		Scenario: s, Target: target, QPS: o.target.qps, Dir: dir, Version: version.Get().Version, Conversions: cluster.Conversions(),
 		Kinds: func(ctx context.Context, c *rest.Config) error { return cluster.EnsureKinds(ctx, c, kindsOf(s)) },
 		Beside: func(ctx context.Context, config func(string) *rest.Config, pki string) (func(context.Context), error) {
-			return cluster.Beside(ctx, config, s.Controllers, pki, stages)
+			return cluster.NewControllers(ctx, config, s.Controllers, pki, stages)
 		},
 		Builtin: a.builtinCommand,
 		Logs:    a.clientLogs(o),
@@ -114,8 +114,7 @@ func (a *app) openRehearsal(ctx context.Context, o *rehearsalOptions, s *scenari
 	return r, nil
 }
 
-// rehearsalDir is a new directory, named after this process. Those of processes that were
-// killed are removed.
+// rehearsalDir creates a directory that has the process ID in its name, and removes those of processes that were killed.
 func rehearsalDir() (string, error) {
 	const prefix = "rehearse-test-"
 	left, _ := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*"))
@@ -133,7 +132,7 @@ func alive(pid int) bool {
 	return err == nil && !errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }
 
-// close ends the API, or gives the cluster back. Its error says what is not as it was.
+// close stops the API, or resets the cluster. The error lists what could not be reset.
 func (r *openedRehearsal) close() error {
 	err := r.arena.Close()
 	_ = os.RemoveAll(r.dir)
@@ -147,8 +146,7 @@ func (a *app) stagesOf(s *scenario.Scenario) (*stage.Set, error) {
 	return cluster.LoadStages(s.Stages)
 }
 
-// kindsOf are the controllers whose kinds a scenario needs: a client may be one of them, or
-// take its place.
+// kindsOf are the controllers whose kinds a scenario needs: a client may be one of them, or replace one.
 func kindsOf(s *scenario.Scenario) []string {
 	kinds := slices.DeleteFunc(slices.Clone(s.Controllers), func(c string) bool { return c == cluster.StageController })
 	defined := false
@@ -178,7 +176,7 @@ func mentionsCloneSets(s *scenario.Scenario) bool {
 	return false
 }
 
-// clientLogs shows what clients print.
+// clientLogs prints the output of clients, nil if it is not wanted.
 func (a *app) clientLogs(o *rehearsalOptions) func(int64, string, string) {
 	if !o.logs {
 		return nil
@@ -191,7 +189,7 @@ func (a *app) clientLogs(o *rehearsalOptions) func(int64, string, string) {
 	}
 }
 
-// builtinCommand is how one of this program's own controllers is started as a client.
+// builtinCommand is the command that starts one of this program's controllers as a client.
 func (a *app) builtinCommand(name string, gates map[string]bool) []string {
 	self, err := a.Executable()
 	if err != nil {
@@ -205,7 +203,7 @@ func (a *app) builtinCommand(name string, gates map[string]bool) []string {
 	return command
 }
 
-// searchProgress shows how far a search has come.
+// searchProgress shows the progress of a search.
 type searchProgress struct {
 	*console.Progress
 	s     *scenario.Scenario
@@ -219,17 +217,17 @@ func (a *app) newSearchProgress(s *scenario.Scenario) *searchProgress {
 	return p
 }
 
-// ran is told of each run.
+// ran is called after each run.
 func (p *searchProgress) ran(so *sim.Result, last *sim.Outcome) {
 	if last.Run.Failure != nil {
-		p.Show("%s: run %d breaks a promise: it is repeated and made small", p.s.Name, so.Runs)
+		p.Show("%s: run %d violates an invariant; repeating and shrinking it", p.s.Name, so.Runs)
 		return
 	}
 	p.Show("%s: %d of %d runs, %d of %d single faults, %s left: %s", p.s.Name, so.Runs, p.s.Runs, so.Systematic, so.SystematicTotal,
 		p.left(so.Runs), strings.Join(last.Run.Faults, "; "))
 }
 
-// left is how long the search will still take at most.
+// left is the maximum remaining duration of the search.
 func (p *searchProgress) left(runs int) time.Duration {
 	gone := p.now().Sub(p.began)
 	left := time.Duration(float64(gone) / float64(max(1, runs)) * float64(p.s.Runs-runs))

@@ -28,13 +28,13 @@ func (a *app) replayCommand() *cobra.Command {
 	o := &replayOptions{}
 	cmd := &cobra.Command{
 		Use:   "replay FILE [-- COMMAND]",
-		Short: "Run a recorded failure again, with the same program or a newer one",
-		Long: `Run a failure that 'rehearse test' has kept again, with the faults that it was made small to, and say whether it still fails.
+		Short: "Run a recorded failure again, with the same controller or a newer one",
+		Long: `Run a failure that 'rehearse test' stored again, with the faults that it was shrunk to, and report whether it still fails.
 
-The scenario's file and the command are those of the record; a COMMAND takes the place of the recorded one. The runs without
-faults are played first, because the end of a run is judged by theirs.
+The scenario's file and the command are those of the record; a COMMAND replaces the recorded one. Runs without faults come
+first, because the final state of a run is compared with theirs.
 
-Exit code 0: it no longer fails; 1: it still fails, or breaks another promise; 3: nothing can be concluded.`,
+Exit code 0: it no longer fails; 1: it still fails, or another invariant is violated; 3: inconclusive.`,
 		Example: `  rehearse replay failures/job/8a7e0c51d2b3f604.jsonl
   rehearse replay failures/job/8a7e0c51d2b3f604.jsonl -- ./my-job-controller-fixed --kubeconfig={{kubeconfig}}`,
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault),
@@ -45,7 +45,7 @@ Exit code 0: it no longer fails; 1: it still fails, or breaks another promise; 3
 			}
 			switch {
 			case len(files) != 1:
-				return console.Usagef("replay needs one FILE, as 'rehearse test' has written it")
+				return console.Usagef("replay requires one FILE that 'rehearse test' wrote")
 			case o.times < 1:
 				return console.Usagef("--times %d: must be at least 1", o.times)
 			}
@@ -56,20 +56,20 @@ Exit code 0: it no longer fails; 1: it still fails, or breaks another promise; 3
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.scenario, "scenario", "", "the scenario's file, if it is not where the record says")
-	f.IntVar(&o.times, "times", 3, "how often the run is played")
+	f.StringVar(&o.scenario, "scenario", "", "the scenario's file, if it is not at the recorded path")
+	f.IntVar(&o.times, "times", 3, "number of runs with the recorded faults")
 	o.addFlags(cmd)
 	return cmd
 }
 
-// replay plays a kept run again.
+// replay runs a stored failure again.
 func (a *app) replay(ctx context.Context, o *replayOptions, file string, command []string) error {
 	recorded, err := a.readRun(file)
 	if err != nil {
 		return err
 	}
 	if !recorded.Live {
-		return console.Usagef("%s is a run of the Go test %s: play it with 'go test -run %s -simtest.replay=%s' in its package", file, recorded.Test, recorded.Test, file)
+		return console.Usagef("%s is a run of the Go test %s; replay it in the package of the test: go test -run %s -simtest.replay=%s", file, recorded.Test, recorded.Test, file)
 	}
 	faults, err := fault.ParseAll(recorded.Faults)
 	if err != nil {
@@ -83,7 +83,7 @@ func (a *app) replay(ctx context.Context, o *replayOptions, file string, command
 		command = recorded.Command
 		for _, argument := range command {
 			if strings.Contains(argument, history.Hidden) {
-				return console.Usagef("%s: argument %q of the recorded command has a secret that is not recorded: give the command as in 'rehearse replay %s -- COMMAND'", file, argument, file)
+				return console.Usagef("%s: argument %q of the recorded command contains a secret, which is not recorded; pass the command: rehearse replay %s -- COMMAND", file, argument, file)
 			}
 		}
 	}
@@ -92,10 +92,10 @@ func (a *app) replay(ctx context.Context, o *replayOptions, file string, command
 		err = checkScenario(s)
 	}
 	if err != nil {
-		return console.Usagef("the scenario of %s: %v (--scenario says where it is now)", file, err)
+		return console.Usagef("read the scenario of %s: %v; pass its path with --scenario", file, err)
 	}
 	if missing := s.NeedsCommand(); missing != "" {
-		return console.Usagef("%s: client %s has no command: give it as in 'rehearse replay %s -- COMMAND'", file, missing, file)
+		return console.Usagef("%s: client %s has no command; pass it: rehearse replay %s -- COMMAND", file, missing, file)
 	}
 	ctx, stop := a.Interruptible(ctx)
 	defer stop()
@@ -104,7 +104,7 @@ func (a *app) replay(ctx context.Context, o *replayOptions, file string, command
 		return console.ErrInterrupted
 	}
 	if err != nil {
-		return open(err)
+		return inconclusive(err)
 	}
 	p := a.NewProgress()
 	p.Show("%s: three runs without faults, then %s with them", s.Name, console.Count(o.times, "run"))
@@ -121,9 +121,9 @@ func (a *app) replay(ctx context.Context, o *replayOptions, file string, command
 	switch {
 	case errors.As(err, &baseline):
 		a.Say("%s: %v", file, err)
-		return a.drawn(baseline.Outcome.Run)
+		return a.printFailed(baseline.Outcome.Run)
 	case err != nil:
-		return open(err)
+		return inconclusive(err)
 	}
 	if err := a.compare(file, recorded, outs); err != nil || left == nil {
 		return err
@@ -131,9 +131,8 @@ func (a *app) replay(ctx context.Context, o *replayOptions, file string, command
 	return &console.ExitError{Code: console.ExitInconclusive}
 }
 
-// open is an error that leaves open whether promises are kept, unless the command line is
-// wrong.
-func open(err error) error {
+// inconclusive is an error that leaves the result open, unless it is a usage error.
+func inconclusive(err error) error {
 	var usage *console.UsageError
 	if errors.As(err, &usage) {
 		return err
@@ -141,7 +140,7 @@ func open(err error) error {
 	return &console.InconclusiveError{Message: err.Error()}
 }
 
-// compare says what came of the runs, and gives the exit code.
+// compare prints the result of the runs, and returns the error with the exit code.
 func (a *app) compare(file string, recorded *history.Run, outs []*sim.Outcome) error {
 	var same, other []*history.Run
 	for _, out := range outs {
@@ -153,18 +152,18 @@ func (a *app) compare(file string, recorded *history.Run, outs []*sim.Outcome) e
 			other = append(other, out.Run)
 		}
 	}
-	held := len(outs) - len(same) - len(other)
+	passed := len(outs) - len(same) - len(other)
 	switch {
 	case len(same) > 0:
 		fmt.Fprintf(a.Out, "%s: still fails, %d of %d: %s: %s\n", file, len(same), len(outs), same[0].Failure.Oracle, same[0].Failure.Message)
-		return a.drawn(shortest(same))
+		return a.printFailed(shortest(same))
 	case len(other) > 0:
-		fmt.Fprintf(a.Out, "%s: another promise is broken, %d of %d: %s: %s\n", file, len(other), len(outs), other[0].Failure.Oracle, other[0].Failure.Message)
-		return a.drawn(shortest(other))
+		fmt.Fprintf(a.Out, "%s: another invariant is violated, %d of %d: %s: %s\n", file, len(other), len(outs), other[0].Failure.Oracle, other[0].Failure.Message)
+		return a.printFailed(shortest(other))
 	case recorded.Failure == nil:
-		fmt.Fprintf(a.Out, "%s: held, as it was recorded, in %s\n", file, console.Count(held, "run"))
+		fmt.Fprintf(a.Out, "%s: passes, as recorded, in %s\n", file, console.Count(passed, "run"))
 	default:
-		fmt.Fprintf(a.Out, "%s: no longer fails: every promise held in %s\n", file, console.Count(held, "run"))
+		fmt.Fprintf(a.Out, "%s: no longer fails: every invariant holds in %s\n", file, console.Count(passed, "run"))
 	}
 	return nil
 }
@@ -173,12 +172,12 @@ func shortest(runs []*history.Run) *history.Run {
 	return slices.MinFunc(runs, func(a, b *history.Run) int { return len(a.Steps) - len(b.Steps) })
 }
 
-// drawn draws a run that failed, and gives the exit code of one.
-func (a *app) drawn(run *history.Run) error {
+// printFailed prints a run that failed, and returns the error with its exit code.
+func (a *app) printFailed(run *history.Run) error {
 	if cause := report.Story(run); cause != "" {
 		fmt.Fprintf(a.Out, "cause: %s\n", cause)
 	}
-	fmt.Fprintf(a.Out, "broken at step %d, %s after the start\n", run.Failure.Step, run.Failure.At.Round(time.Millisecond))
+	fmt.Fprintf(a.Out, "violated at step %d, %s after the start\n", run.Failure.Step, run.Failure.At.Round(time.Millisecond))
 	for _, f := range run.Faults {
 		fmt.Fprintf(a.Out, "    %s\n", strings.TrimSpace(f))
 	}

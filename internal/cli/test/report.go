@@ -32,22 +32,22 @@ func (a *app) reportCommand() *cobra.Command {
 	o := &reportOptions{format: console.NewOutput("text", "text", "html", "json", "junit")}
 	cmd := &cobra.Command{
 		Use:   "report FILE...",
-		Short: "Draw a recorded run: what was true, and what each controller believed",
-		Long: `Draw recorded runs, such as the failures that tests keep under testdata/simtest.
+		Short: "Show a recorded run: the state of the API, and each controller's view of it",
+		Long: `Show recorded runs, such as the failures that tests store under testdata/simtest.
 
   text   the lanes of belief on the terminal, as a failing test prints them
-  html   one page that needs nothing but itself: opens from a disk, at the broken promise; ? shows its keys
-  json   all of it, for programs (kind: Report)
+  html   one self-contained page that opens at the violated invariant; ? shows its keys
+  json   everything, for programs (kind: Report)
   junit  XML for a CI server
 
-The nearest run that held is drawn beside a failure when HASH.nearest.jsonl lies beside HASH.jsonl. With several files there is
-one report of all. A directory stands for the .jsonl files in it.`,
+A failure is shown together with the nearest passing run, if HASH.nearest.jsonl exists next to HASH.jsonl. Several files
+make one report. A directory stands for the .jsonl files in it.`,
 		Example: `  rehearse report testdata/simtest/TestScaleDown/8a7e0c51d2b3f604.jsonl
   rehearse report testdata/simtest/TestScaleDown -o html --output report.html
   rehearse report run.jsonl -o json | jq '.runs[0].staleWrites'`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return console.Usagef("report needs a FILE with a recorded run, or - for standard input")
+				return console.Usagef("report requires a FILE with a recorded run, or - for standard input")
 			}
 			return nil
 		},
@@ -55,29 +55,28 @@ one report of all. A directory stands for the .jsonl files in it.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			switch {
 			case o.format.Allows(o.file):
-				return console.Usagef("--output %s: names a file; the format is -o %s", o.file, o.file)
+				return console.Usagef("--output %s: expects a file name; for the format use -o %s", o.file, o.file)
 			case o.width < 0:
 				return console.Usagef("--width %d: must not be negative", o.width)
 			case o.nearest != "" && len(args) > 1:
-				return console.Usagef("--nearest belongs to one FILE, and there are %d", len(args))
+				return console.Usagef("--nearest applies to one FILE, got %d", len(args))
 			}
 			return a.drawRuns(o, args)
 		},
 	}
 	f := cmd.Flags()
 	o.format.AddFlag(cmd, "format")
-	f.StringVar(&o.file, "output", "", "write to this file in place of standard output")
-	f.StringVar(&o.nearest, "nearest", "", "a run that held, to be drawn beside the failure")
-	f.IntVar(&o.width, "width", 0, "columns of the text (default 120)")
-	f.BoolVar(&o.all, "all", false, "text and junit: every step, also those that lie far from the failure and did not lead to it")
+	f.StringVar(&o.file, "output", "", "write to this file instead of standard output")
+	f.StringVar(&o.nearest, "nearest", "", "a passing run to show alongside the failure")
+	f.IntVar(&o.width, "width", 0, "width of the text in columns (default 120)")
+	f.BoolVar(&o.all, "all", false, "text and junit: show every step, not only those that are near the failure or led to it")
 	return cmd
 }
 
-// around is how many steps before and after a failure are shown as text, beside those
-// that led to it.
+// around is the number of steps before and after a failure that are shown as text, in addition to those that led to it.
 const around = 12
 
-// drawRuns writes one report of all files, or none.
+// drawRuns writes one report of all files; on an error it writes nothing.
 func (a *app) drawRuns(o *reportOptions, args []string) error {
 	files, err := recordFiles(args)
 	if err != nil {
@@ -98,7 +97,7 @@ func (a *app) drawRuns(o *reportOptions, args []string) error {
 		}
 		runs = append(runs, report.Of(name, run, nearest))
 	}
-	// Whole in memory first: a file that could not be finished would pass for a report.
+	// The report is built in memory first: an incomplete file would look like a report.
 	var b bytes.Buffer
 	if err := a.writeReport(&b, o, report.New(runs...)); err != nil {
 		return err
@@ -111,7 +110,7 @@ func (a *app) drawRuns(o *reportOptions, args []string) error {
 		if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) && pathErr.Op == "open" {
 			return console.Usagef("--output: %v", err)
 		}
-		return fmt.Errorf("--output: %w", err) // a full disk is nobody's mistake
+		return fmt.Errorf("--output: %w", err) // a full disk is not a usage error
 	}
 	a.Say("%s: %s", o.file, console.Count(len(runs), "run"))
 	return nil
@@ -142,8 +141,8 @@ func (a *app) writeReport(w io.Writer, o *reportOptions, r *report.Report) error
 	return nil
 }
 
-// recordFiles are the files that the arguments name. Nearest runs are drawn beside
-// their failures, so that those in a directory are no files of their own.
+// recordFiles are the files that the arguments name. The nearest runs in a directory are shown with their failures, not on
+// their own.
 func recordFiles(args []string) (files []string, err error) {
 	for _, arg := range args {
 		info, err := os.Stat(arg)
@@ -157,7 +156,7 @@ func recordFiles(args []string) (files []string, err error) {
 		}
 		found = slices.DeleteFunc(found, report.IsNearestFile)
 		if len(found) == 0 {
-			return nil, console.Usagef("%s: there is no recorded run (.jsonl) in this directory", arg)
+			return nil, console.Usagef("%s: the directory contains no recorded run (.jsonl)", arg)
 		}
 		files = append(files, found...)
 	}
@@ -168,8 +167,7 @@ func escapeGlob(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// readRun reads a recorded run. What is no whole record of one allows no statement on
-// the run, which is the exit code 3.
+// readRun reads a recorded run. An incomplete record is an InconclusiveError.
 func (a *app) readRun(name string) (*history.Run, error) {
 	from, err := a.Open(name)
 	if err != nil {
@@ -186,7 +184,7 @@ func (a *app) readRun(name string) (*history.Run, error) {
 	return nil, &console.InconclusiveError{Message: fmt.Sprintf("%s: %s", name, strings.TrimPrefix(console.Message(err), "history: "))}
 }
 
-// nearestRun is the run to draw beside: the one that was named, or that lies beside.
+// nearestRun is the passing run to show with a failure: the one of --nearest, or the file next to the failure.
 func (a *app) nearestRun(o *reportOptions, name string) (*history.Run, error) {
 	if o.nearest != "" {
 		return a.readRun(o.nearest)
@@ -194,9 +192,9 @@ func (a *app) nearestRun(o *reportOptions, name string) (*history.Run, error) {
 	if name == console.Stdin || report.IsNearestFile(name) {
 		return nil, nil
 	}
-	beside := report.NearestFile(name)
-	if _, err := os.Stat(beside); errors.Is(err, fs.ErrNotExist) {
+	nearest := report.NearestFile(name)
+	if _, err := os.Stat(nearest); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	return a.readRun(beside)
+	return a.readRun(nearest)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/scenario"
 )
 
-// targetOptions name a cluster to rehearse in that is there already.
+// targetOptions name an existing cluster to test in.
 type targetOptions struct {
 	kubeconfig, context string
 	yes                 bool
@@ -22,13 +22,13 @@ type targetOptions struct {
 }
 
 func (o *targetOptions) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of a cluster to rehearse in; without it and --context one is started for it")
-	f.StringVar(&o.context, "context", "", "context of the kubeconfig, for a cluster to rehearse in")
-	f.BoolVar(&o.yes, "yes-this-cluster", false, "allow to delete, after each run, what is in the namespaces of the scenario, which must be empty before")
-	f.Float32Var(&o.qps, "qps", rehearsal.DefaultQPS, "requests a second that rehearse itself sends to a cluster to rehearse in, at most; the controller under test limits its own")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of an existing cluster to test in (default: start a cluster)")
+	f.StringVar(&o.context, "context", "", "context of the kubeconfig of an existing cluster to test in")
+	f.BoolVar(&o.yes, "yes-this-cluster", false, "allow the deletion, after each run, of everything in the namespaces of the scenario, which must be empty before")
+	f.Float32Var(&o.qps, "qps", rehearsal.DefaultQPS, "maximum requests per second that rehearse sends to an existing cluster, not counting those of the controller under test")
 }
 
-// given tells whether a cluster is named.
+// given reports whether a cluster is named.
 func (o *targetOptions) given() bool { return o.kubeconfig != "" || o.context != "" }
 
 func (o *targetOptions) validate() error {
@@ -36,13 +36,13 @@ func (o *targetOptions) validate() error {
 		return console.Usagef("--qps %g: must be more than 0", o.qps)
 	}
 	if o.yes && !o.given() {
-		return console.Usagef("--yes-this-cluster: no cluster is named: give --kubeconfig or --context, or leave it out for a cluster of its own")
+		return console.Usagef("--yes-this-cluster requires --kubeconfig or --context")
 	}
 	return nil
 }
 
-// targetOf is the cluster to rehearse in; nil if one is to be started. One that 'rehearse
-// up' has not started must be allowed in so many words.
+// targetOf is the existing cluster to test in, nil if none is named. One that 'rehearse up' did not start requires
+// --yes-this-cluster.
 func (a *app) targetOf(o *targetOptions, s *scenario.Scenario) (*rest.Config, error) {
 	if !o.given() {
 		return nil, nil
@@ -52,20 +52,20 @@ func (a *app) targetOf(o *targetOptions, s *scenario.Scenario) (*rest.Config, er
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.context})
 	config, err := loader.ClientConfig()
 	if err != nil {
-		return nil, console.Usagef("the cluster to rehearse in: %v", err)
+		return nil, console.Usagef("load the kubeconfig of the cluster: %v", err)
 	}
 	if o.yes || target.IsStartedHere(config, a.Getenv) {
-		a.Say("Note: %s: the nodes, kubelets and controllers are those of %s, not those of the scenario; after each run its namespaces (%s) are brought back.",
+		a.Say("Note: %s: the nodes, kubelets and controllers are those of %s, not those of the scenario; after each run its namespaces (%s) are reset.",
 			s.Name, config.Host, strings.Join(s.Namespaces(), ", "))
 		for i := range s.Clients {
-			a.Say("Note: %s: rights of client %s: %s.", s.Name, s.Clients[i].Name, scenario.Rights(&s.Clients[i]))
+			a.Say("Note: %s: permissions of client %s: %s.", s.Name, s.Clients[i].Name, scenario.Rights(&s.Clients[i]))
 		}
 		return config, nil
 	}
 	raw, err := loader.RawConfig()
 	if err != nil {
-		return nil, console.Usagef("the cluster to rehearse in: %v", err)
+		return nil, console.Usagef("load the kubeconfig of the cluster: %v", err)
 	}
-	return nil, console.Usagef("context %s (%s) is no cluster of rehearse: after each run everything is deleted in namespace %s there, which must be empty before. If you want that, say --yes-this-cluster",
+	return nil, console.Usagef("context %s (%s) is not a cluster that 'rehearse up' started: after each run everything in namespace %s is deleted, which must be empty before; to allow that, pass --yes-this-cluster",
 		cmp.Or(o.context, raw.CurrentContext), config.Host, strings.Join(s.Namespaces(), ", "))
 }

@@ -37,21 +37,20 @@ func (a *app) testCommand() *cobra.Command {
 	o := &testOptions{format: console.NewOutput("text", "text", "json", "junit")}
 	cmd := &cobra.Command{
 		Use:   "test SCENARIO... [-- COMMAND]",
-		Short: "Rehearse a controller, in any language: search the orders of events that break it",
-		Long: `Play a scenario again and again against a real Kubernetes API, with the controller under test as a process of its own.
+		Short: "Test a controller, in any language, against late, lost and reordered events",
+		Long: `Run a scenario many times against a real Kubernetes API, with the controller under test as a separate process.
 
-Between the controller and the API stands a proxy that shapes what this one client sees, within what Kubernetes allows:
-events that come late, watches that expire, answers that are lost, conflicts, crashes at a write. The first runs go
-without faults; then each fault is tried at each place where it could matter, then several at once. What fails is repeated,
-made small, told in lanes (what was true, what the controller believed), and kept in a file for 'rehearse replay' and
-'rehearse report'.
+A proxy between the controller and the API injects faults that Kubernetes allows: late events, expired watches, lost
+answers, conflicts, crashes at a write. The first runs have no faults. Then each fault is tried at each place where it can
+matter, then several faults together. A failure is repeated, shrunk to the faults that it needs, shown in lanes (the state of
+the API and the controller's view of it), and stored in a file for 'rehearse replay' and 'rehearse report'.
 
-SCENARIO is a file (docs/reference/scenario.md), or one that is built in: ` + strings.Join(scenario.BuiltinNames(), ", ") + `.
-COMMAND is the controller, for a scenario that leaves it open. In its arguments {{kubeconfig}} is the file by which it
-reaches the API, and {{port}} a free port; KUBECONFIG names the same file. Its leader election should be off: a process
-that was killed leaves a lease behind, and the next one waits for it.
+SCENARIO is a file (docs/reference/scenario.md), or a built-in scenario: ` + strings.Join(scenario.BuiltinNames(), ", ") + `.
+COMMAND starts the controller, if the scenario does not. In its arguments, {{kubeconfig}} is replaced with the path of the
+kubeconfig that the controller must use (also in the variable KUBECONFIG), and {{port}} with a free port. Disable leader
+election: a killed process leaves a lease, and the next one waits until it expires.
 
-Exit code 0: held; 1: a promise was broken; 2: usage; 3: nothing can be concluded; 130: interrupted.`,
+Exit code 0: passed; 1: an invariant was violated; 2: usage; 3: inconclusive; 130: interrupted.`,
 		Example: `  rehearse test job -- ./my-job-controller --kubeconfig={{kubeconfig}} --leader-elect=false
   rehearse test scenario.yaml
   rehearse test scenario.yaml --budget 10m --level seen -o junit > report.xml
@@ -70,15 +69,15 @@ Exit code 0: held; 1: a promise was broken; 2: usage; 3: nothing can be conclude
 	}
 	f := cmd.Flags()
 	o.format.AddFlag(cmd, "output")
-	f.IntVar(&o.runs, "runs", 0, "how many runs there are at most (default: what the scenario says, or 200)")
-	f.IntVar(&o.runs, "seeds", 0, "the same as --runs")
+	f.IntVar(&o.runs, "runs", 0, "maximum number of runs (default: as in the scenario, or 200)")
+	f.IntVar(&o.runs, "seeds", 0, "same as --runs")
 	_ = f.MarkHidden("seeds")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the first run")
-	f.StringVar(&o.level, "level", "", "faults up to legal, seen or adversarial (default: what the scenario says, or legal)")
+	f.StringVar(&o.level, "level", "", "highest level of faults: legal, seen or adversarial (default: as in the scenario, or legal)")
 	_ = cmd.RegisterFlagCompletionFunc("level", cobra.FixedCompletions([]string{"legal", "seen", "adversarial"}, cobra.ShellCompDirectiveNoFileComp))
-	f.DurationVar(&o.budget, "budget", 0, "how long the search takes at most (default: what the scenario says, or 5m)")
-	f.StringVar(&o.failures, "failures", "failures", "directory in which failed runs are kept, by scenario")
-	f.BoolVar(&o.dryRun, "dry-run", false, "only say what would run")
+	f.DurationVar(&o.budget, "budget", 0, "maximum duration of the search (default: as in the scenario, or 5m)")
+	f.StringVar(&o.failures, "failures", "failures", "directory to store failed runs in, by scenario")
+	f.BoolVar(&o.dryRun, "dry-run", false, "print what would run, and start nothing")
 	o.addFlags(cmd)
 	return cmd
 }
@@ -87,30 +86,30 @@ func (o *testOptions) validate(cmd *cobra.Command, files []string) error {
 	changed := cmd.Flags().Changed
 	switch {
 	case len(files) == 0:
-		return console.Usagef("test needs a SCENARIO: a file, or one of %s", strings.Join(scenario.BuiltinNames(), ", "))
+		return console.Usagef("test requires a SCENARIO: a file, or one of %s", strings.Join(scenario.BuiltinNames(), ", "))
 	case (changed("runs") || changed("seeds")) && o.runs < 1:
 		return console.Usagef("--runs %d: must be at least 1", o.runs)
 	case changed("budget") && o.budget <= 0:
-		return console.Usagef("--budget %s: must be longer than nothing", o.budget)
+		return console.Usagef("--budget %s: must be more than 0", o.budget)
 	case o.failures == "":
 		return console.Usagef("--failures is empty")
 	}
 	return o.rehearsalOptions.validate(cmd)
 }
 
-// beforeDash parts arguments from the COMMAND that follows "--"; nil: there is none.
+// beforeDash splits arguments at "--" and returns the COMMAND after it, nil if there is no "--".
 func beforeDash(cmd *cobra.Command, args []string) (before, command []string, err error) {
 	at := cmd.ArgsLenAtDash()
 	switch {
 	case at < 0:
 		return args, nil, nil
 	case at == len(args):
-		return nil, nil, console.Usagef("there is no COMMAND after --")
+		return nil, nil, console.Usagef("COMMAND is missing after --")
 	}
 	return args[:at], args[at:], nil
 }
 
-// test plays scenarios, one after the other.
+// test runs scenarios, one after another.
 func (a *app) test(ctx context.Context, o *testOptions, files, command []string) error {
 	var all []*scenario.Scenario
 	for _, name := range files {
@@ -129,7 +128,7 @@ func (a *app) test(ctx context.Context, o *testOptions, files, command []string)
 			return console.Usagef("%v", err)
 		}
 		if missing := s.NeedsCommand(); missing != "" && !o.dryRun {
-			return console.Usagef("%s: client %s has no command: give it as in 'rehearse test %s -- COMMAND'", s.File, missing, name)
+			return console.Usagef("%s: client %s has no command; pass it: rehearse test %s -- COMMAND", s.File, missing, name)
 		}
 		if o.runs > 0 {
 			s.Runs = o.runs
@@ -147,7 +146,7 @@ func (a *app) test(ctx context.Context, o *testOptions, files, command []string)
 		}
 		return nil
 	}
-	if err := canKeep(o.failures); err != nil {
+	if err := checkWritable(o.failures); err != nil {
 		return console.Usagef("--failures %s: %v", o.failures, err)
 	}
 	ctx, stop := a.Interruptible(ctx)
@@ -179,13 +178,13 @@ func (a *app) rehearse(ctx context.Context, o *testOptions, s *scenario.Scenario
 	p.Clear()
 	left := r.close()
 	if left != nil && (err != nil || ctx.Err() != nil || result.Failure != nil) {
-		a.Say("rehearse: %s", console.Message(left)) // the verdict is about something else
+		a.Say("rehearse: %s", console.Message(left)) // the verdict comes first
 		return result, err
 	}
 	return result, cmp.Or(err, left)
 }
 
-// readScenario reads a scenario by its file, or by the name of one that is built in.
+// readScenario reads a scenario from a file, or the built-in scenario of that name.
 func (a *app) readScenario(name string, command []string) (*scenario.Scenario, error) {
 	data, readFile, err := []byte(nil), os.ReadFile, error(nil)
 	if data, err = os.ReadFile(name); errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(name, `/\`) {
@@ -195,7 +194,7 @@ func (a *app) readScenario(name string, command []string) (*scenario.Scenario, e
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w; built in are: %s", err, strings.Join(scenario.BuiltinNames(), ", "))
+		return nil, fmt.Errorf("%w; built-in scenarios: %s", err, strings.Join(scenario.BuiltinNames(), ", "))
 	}
 	s, err := scenario.Read(name, data, readFile)
 	if err == nil && len(command) > 0 {
@@ -204,11 +203,11 @@ func (a *app) readScenario(name string, command []string) (*scenario.Scenario, e
 	return s, err
 }
 
-// defaultParallel is how many runs go on side by side: most of a run is waiting.
+// defaultParallel is the number of concurrent runs: a run mostly waits.
 func defaultParallel() int { return 4 * runtime.NumCPU() }
 
-// asClientError tells whether an error is about a client that cannot be rehearsed.
-func asClientError(err error) bool {
+// isClientError reports whether the client under test caused an error before the search could start.
+func isClientError(err error) bool {
 	var client *rehearsal.ClientError
 	var story *rehearsal.StoryError
 	return errors.As(err, &client) || errors.As(err, &story)

@@ -21,7 +21,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/scenario"
 )
 
-// verdicts are what came of the scenarios of one command.
+// verdicts are the results of the scenarios of one command.
 type verdicts struct {
 	a       *app
 	o       *testOptions
@@ -29,7 +29,7 @@ type verdicts struct {
 	reports []*report.Run
 }
 
-// verdict is what came of one scenario, as programs read it.
+// verdict is the result of one scenario, as programs read it.
 type verdict struct {
 	Scenario string `json:"scenario"`
 	File     string `json:"file"`
@@ -54,7 +54,7 @@ type testResult struct {
 	Scenarios  []verdict `json:"scenarios"`
 }
 
-// failure is what broke.
+// failure is the invariant that was violated.
 type failure struct {
 	Promise string   `json:"promise"`
 	Message string   `json:"message"`
@@ -62,10 +62,10 @@ type failure struct {
 	Faults  []string `json:"faults"`
 	Run     int      `json:"run"`
 	Grade   string   `json:"grade"`
-	File    string   `json:"file,omitempty"` // none: it could not be kept
+	File    string   `json:"file,omitempty"` // empty: it could not be stored
 }
 
-// add takes in what came of a scenario. Its error is of this program, not of what it rehearses.
+// add adds the result of a scenario. It returns errors of this program, not of the controller under test.
 func (v *verdicts) add(s *scenario.Scenario, command []string, r *sim.Result, err error) error {
 	one := verdict{Scenario: s.Name, File: s.File, Verdict: "held"}
 	var usage *console.UsageError
@@ -76,8 +76,8 @@ func (v *verdicts) add(s *scenario.Scenario, command []string, r *sim.Result, er
 		one.Verdict = "interrupted"
 	case err != nil:
 		one.Verdict, one.Reason = "inconclusive", console.Message(err)
-		if asClientError(err) {
-			one.Reason = err.Error() // with its lines as they are
+		if isClientError(err) {
+			one.Reason = err.Error() // with its line breaks
 		}
 	}
 	if r == nil {
@@ -89,9 +89,9 @@ func (v *verdicts) add(s *scenario.Scenario, command []string, r *sim.Result, er
 	switch f := r.Failure; {
 	case f != nil:
 		one.Verdict = "failed"
-		file, err := v.keep(s, command, f)
-		if err != nil { // what was found is told all the same
-			one.Reason = fmt.Sprintf("the failed run could not be kept: %v", err)
+		file, err := v.store(s, command, f)
+		if err != nil { // the failure is reported nevertheless
+			one.Reason = fmt.Sprintf("store the failed run: %v", err)
 			v.a.Say("rehearse: %s: %s", s.Name, one.Reason)
 			file = ""
 		}
@@ -111,7 +111,7 @@ func (v *verdicts) add(s *scenario.Scenario, command []string, r *sim.Result, er
 		one.Reason = r.Stopped
 		if one.NeverSeen = r.Unseen(); len(one.NeverSeen) > 0 {
 			one.Verdict = "failed"
-			one.Reason = "never seen: " + strings.Join(one.NeverSeen, "; ") + ". The scenario does not bite, or the search is too short"
+			one.Reason = "never observed: " + strings.Join(one.NeverSeen, "; ") + "; the scenario does not cause it, or the search is too short"
 		}
 	}
 	if r.Baseline != nil && r.Failure == nil {
@@ -119,14 +119,14 @@ func (v *verdicts) add(s *scenario.Scenario, command []string, r *sim.Result, er
 	}
 	v.all = append(v.all, one)
 	if v.o.format.String() == "text" {
-		return v.tell(&one, r)
+		return v.print(&one, r)
 	}
 	return nil
 }
 
-// canKeep tells of a directory for failed runs that could not be written, without making it: who
-// finds out after the search has lost it.
-func canKeep(dir string) error {
+// checkWritable checks that a directory for failed runs can be written, without creating it: after the search it is too
+// late to find out.
+func checkWritable(dir string) error {
 	at, err := filepath.Abs(dir)
 	for ; err == nil; at = filepath.Dir(at) {
 		var info os.FileInfo
@@ -135,7 +135,7 @@ func canKeep(dir string) error {
 			continue
 		}
 		if err == nil && !info.IsDir() {
-			err = fmt.Errorf("%s is no directory", at)
+			err = fmt.Errorf("%s is not a directory", at)
 		}
 		break
 	}
@@ -144,14 +144,14 @@ func canKeep(dir string) error {
 	}
 	probe, err := os.CreateTemp(at, ".rehearse-*")
 	if err != nil {
-		return fmt.Errorf("%s cannot be written to: %w", at, errors.Unwrap(err))
+		return fmt.Errorf("%s is not writable: %w", at, errors.Unwrap(err))
 	}
 	_ = probe.Close()
 	return os.Remove(probe.Name())
 }
 
-// keep writes a failed run, and the nearest one that held, into files.
-func (v *verdicts) keep(s *scenario.Scenario, command []string, f *sim.Failure) (string, error) {
+// store writes a failed run, and the nearest passing run, to files.
+func (v *verdicts) store(s *scenario.Scenario, command []string, f *sim.Failure) (string, error) {
 	dir := filepath.Join(v.o.failures, s.Name)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
@@ -171,50 +171,50 @@ func (v *verdicts) keep(s *scenario.Scenario, command []string, f *sim.Failure) 
 	return file, report.WriteFile(report.NearestFile(file), f.Nearest)
 }
 
-// tell prints the verdict of a scenario for people.
-func (v *verdicts) tell(one *verdict, r *sim.Result) error {
+// print prints the verdict of a scenario as text.
+func (v *verdicts) print(one *verdict, r *sim.Result) error {
 	var b bytes.Buffer
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	tried := fmt.Sprintf("%s in %s: %d of %d single faults, %d with several", console.Count(one.Runs, "run"),
+	tried := fmt.Sprintf("%s in %s: %d of %d single faults, %d with several faults", console.Count(one.Runs, "run"),
 		r.Elapsed.Round(100*time.Millisecond), one.SingleFaults, one.SingleFaultsTotal, one.SeveralFaults)
 	switch one.Verdict {
 	case "held":
-		line("%s: held in %s", one.Scenario, tried)
+		line("%s: passed %s", one.Scenario, tried)
 		if one.Reason != "" {
 			line("    %s", one.Reason)
 		}
-		v.tellStale(line, r)
+		v.printStale(line, r)
 	case "failed":
 		if f := r.Failure; f != nil {
-			v.tellFailure(&b, one, f)
+			v.printFailure(&b, one, f)
 		} else {
 			line("%s: %s (%s)", one.Scenario, one.Reason, tried)
 		}
 	case "interrupted":
-		line("%s: interrupted; held so far in %s", one.Scenario, tried)
+		line("%s: interrupted; passed %s", one.Scenario, tried)
 	}
 	_, err := v.a.Out.Write(b.Bytes())
 	return err
 }
 
-func (v *verdicts) tellStale(line func(string, ...any), r *sim.Result) {
+func (v *verdicts) printStale(line func(string, ...any), r *sim.Result) {
 	if r.Reported == 0 {
 		return
 	}
-	line("    in %s a write was decided on a view older than the writer's own last write (inferred from the order of requests); the first, in run %d:",
+	line("    in %s, a controller decided a write on a view that was older than its own last write (inferred from the order of requests); first in run %d:",
 		console.Count(r.Reported, "run"), r.Report.Run)
 	line("      %s", r.Report.Text)
 }
 
-func (v *verdicts) tellFailure(b *bytes.Buffer, one *verdict, f *sim.Failure) {
+func (v *verdicts) printFailure(b *bytes.Buffer, one *verdict, f *sim.Failure) {
 	line := func(format string, args ...any) { fmt.Fprintf(b, format+"\n", args...) }
 	line("%s: FAILED: %s: %s", one.Scenario, one.Failure.Promise, one.Failure.Message)
 	if one.Failure.Cause != "" {
 		line("cause: %s", one.Failure.Cause)
 	}
-	line("broken at step %d, %s after the start; found in run %d of %d, %s", f.Run.Failure.Step, f.Run.Failure.At.Round(time.Millisecond),
+	line("violated at step %d, %s after the start; found in run %d of %d, %s", f.Run.Failure.Step, f.Run.Failure.At.Round(time.Millisecond),
 		f.FoundAfter, one.Runs, one.Failure.Grade)
-	line("made small in %s: %s and %s; when found %s and %s", console.Count(f.ShrinkRuns, "run"), console.Count(len(f.Plan.Faults), "fault"),
+	line("shrunk in %s to %s and %s (found with %s and %s)", console.Count(f.ShrinkRuns, "run"), console.Count(len(f.Plan.Faults), "fault"),
 		console.Count(len(f.Run.Steps), "step"), console.Count(f.FoundFaults, "fault"), console.Count(f.FoundSteps, "step"))
 	for _, text := range one.Failure.Faults {
 		line("    %s", text)
@@ -228,10 +228,10 @@ func (v *verdicts) tellFailure(b *bytes.Buffer, one *verdict, f *sim.Failure) {
 		return
 	}
 	line("\nreplay: rehearse replay %s", one.Failure.File)
-	line("draw: rehearse report %s -o html --output report.html", one.Failure.File)
+	line("report: rehearse report %s -o html --output report.html", one.Failure.File)
 }
 
-// conclude prints what is for programs, and gives the exit code.
+// conclude prints the output for programs, and returns the error with the exit code.
 func (v *verdicts) conclude(ctx context.Context) error {
 	switch v.o.format.String() {
 	case "json":

@@ -16,23 +16,22 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// CheckControllers refuses names of controllers that nothing here has, and a list that
-// starts all of them with "*".
+// CheckControllers rejects unknown names of controllers. Its error is a *UsageError.
 func CheckControllers(list []string) error { return validateControllers(list) }
 
-// EnsureKinds makes an API know the kinds that the picked controllers work on.
+// EnsureKinds installs the definitions of the kinds that the selected controllers manage.
 func EnsureKinds(ctx context.Context, config *rest.Config, list []string) error {
 	return ensureKinds(ctx, config, list)
 }
 
-// Conversions answer for our kinds of several versions.
+// Conversions are the conversion webhooks of our kinds that have several versions, by the name of the service.
 func Conversions() map[types.NamespacedName]http.Handler { return conversions() }
 
-// Beside prepares controllers, named as in Options.Controllers, to run against an API that
-// somebody else has started, and returns what runs them until its context ends. Each is a
-// client of the config of its actor: kubelet for the stage engine, its own name for any
-// other. dir has the keys of the API server's certificates; set is nil for the built-in ones.
-func Beside(ctx context.Context, config func(actor string) *rest.Config, list []string, dir string, set *stage.Set) (func(context.Context), error) {
+// NewControllers prepares controllers, named as in Options.Controllers, for an API server that the caller runs. The function
+// that it returns runs them until its context ends. Each uses the configuration of its actor: "kubelet" for the stage
+// engine, its own name for others. dir contains the keys of the API server's certificates. The stage engine plays set, or
+// the built-in stages if set is nil.
+func NewControllers(ctx context.Context, config func(actor string) *rest.Config, list []string, dir string, set *stage.Set) (func(context.Context), error) {
 	var parts []func(context.Context)
 	add := func(part func(context.Context), err error) error {
 		if err == nil {
@@ -61,7 +60,7 @@ func Beside(ctx context.Context, config func(actor string) *rest.Config, list []
 		}
 	}
 	if picked(list, StageController) {
-		if err := add(kubelets(config("kubelet"), set)); err != nil {
+		if err := add(newKubelets(config("kubelet"), set)); err != nil {
 			return nil, err
 		}
 	}
@@ -74,8 +73,8 @@ func Beside(ctx context.Context, config func(actor string) *rest.Config, list []
 	}, nil
 }
 
-// kubelets play the life of all nodes and pods. Nodes keep no leases: nobody looks at them.
-func kubelets(config *rest.Config, set *stage.Set) (func(context.Context), error) {
+// newKubelets prepares the stage engine for all nodes and pods. Nodes have no leases, because no controller reads them.
+func newKubelets(config *rest.Config, set *stage.Set) (func(context.Context), error) {
 	if set == nil {
 		var err error
 		if set, err = loadStages(nil); err != nil {
@@ -90,13 +89,13 @@ func kubelets(config *rest.Config, set *stage.Set) (func(context.Context), error
 	}
 	return func(ctx context.Context) {
 		if err := engine.Run(ctx); err != nil && ctx.Err() == nil {
-			slog.Error("the stage engine ended", "error", err)
+			slog.Error("stage engine stopped", "error", err)
 		}
 	}, nil
 }
 
 // SetFeatureGates sets feature gates of Kubernetes for this process, each as in "Name=true".
-// It must come before anything is started.
+// Call it before anything is started.
 func SetFeatureGates(gates []string) error {
 	return utilfeature.DefaultMutableFeatureGate.Set(strings.Join(gates, ","))
 }

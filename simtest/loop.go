@@ -390,7 +390,7 @@ func (w *World) pass(limit time.Duration) {
 	w.lastPass = w.add(history.Step{Kind: history.Time}).N
 	w.lastTime = true
 	if w.elapsed() >= w.bookmarks {
-		w.store.TellProgress()
+		w.store.SendProgress()
 		w.bookmarks = w.elapsed() + bookmarkEvery
 	}
 }

@@ -22,7 +22,7 @@ const workers = 4
 
 // exchange is one request and its answer. It is created outside and reused.
 type exchange struct {
-	door        apiserver.Door
+	door        apiserver.ServeFunc
 	run         string
 	method, url string
 	header      http.Header

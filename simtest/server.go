@@ -41,7 +41,7 @@ type server struct {
 	// preferred is what the API serves, in the versions that it likes best.
 	preferred []*metav1.APIResourceList
 	crds      map[string]bool // plural.group that tests installed
-	doors     map[string]apiserver.Door
+	doors     map[string]apiserver.ServeFunc
 }
 
 var theServer = sync.OnceValues(startServer)
@@ -67,7 +67,7 @@ func startServer() (*server, error) {
 	s := &server{
 		worlds: worlds, api: api, config: api.RESTConfig("simtest"),
 		work: make(chan *exchange), idle: make(chan *exchange, workers),
-		crds: map[string]bool{}, doors: map[string]apiserver.Door{},
+		crds: map[string]bool{}, doors: map[string]apiserver.ServeFunc{},
 	}
 	for range workers {
 		s.idle <- &exchange{done: make(chan struct{}, 1)}
@@ -133,7 +133,7 @@ func (s *server) restMapper() meta.RESTMapper {
 }
 
 // door is the in-process door for an actor.
-func (s *server) door(actor string) apiserver.Door {
+func (s *server) door(actor string) apiserver.ServeFunc {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d := s.doors[actor]

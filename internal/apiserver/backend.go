@@ -65,7 +65,7 @@ func (g memoryGetter) GetRESTOptions(gr schema.GroupResource, example runtime.Ob
 	o.CountMetricPollPeriod = 0
 	o.Decorator = g.decorate
 	if g.watchCache {
-		o.Decorator = patient(o.Decorator)
+		o.Decorator = withBufferedWatches(o.Decorator)
 	}
 	return o, nil
 }
@@ -101,13 +101,13 @@ func (g memoryGetter) decorate(
 	return d, sync.OnceFunc(func() { d.Stop(); ca.Stop() }), nil
 }
 
-// etcdGetter leaves upstream's storage on etcd as it is, with patience over it.
+// etcdGetter is upstream's storage on etcd, with buffered watches.
 type etcdGetter struct{ next generic.RESTOptionsGetter }
 
 func (g etcdGetter) GetRESTOptions(gr schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
 	o, err := g.next.GetRESTOptions(gr, example)
 	if err == nil {
-		o.Decorator = patient(o.Decorator)
+		o.Decorator = withBufferedWatches(o.Decorator)
 	}
 	return o, err
 }

@@ -22,7 +22,7 @@ import (
 )
 
 // BenchmarkPodWrites is the floor under "Ready pods a second": the writes that a
-// pod needs to become Running, through the in-process door, with nobody watching
+// pod needs to become Running, through the in-process transport, with nobody watching
 // and no engine. What it costs is upstream's registry, admission and managed
 // fields, and our store. It uses all cores, as a busy cluster does; the CPU
 // figure holds on a busy machine too.

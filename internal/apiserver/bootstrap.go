@@ -25,7 +25,7 @@ const bootstrapHook = "rehearse/bootstrap-policy"
 // for an etcd that may not be there yet; our store is, and the second is half of
 // what a user waits for a cluster. What is made is upstream's, by upstream's
 // reconciliation.
-func bootstrapAtOnce(c *genericapiserver.Config, d *doors) error {
+func bootstrapAtOnce(c *genericapiserver.Config, d *handlers) error {
 	c.DisabledPostStartHooks.Insert(rbacrest.PostStartHookName, schedulingrest.PostStartHookName)
 	return c.AddPostStartHook(bootstrapHook, func(hook genericapiserver.PostStartHookContext) error {
 		client, err := kubernetes.NewForConfig(d.config("system:apiserver"))

@@ -11,13 +11,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// inProcessChain is what a request of the in-process door passes before it
-// reaches the API. Authentication, impersonation, authorization and audit stand
-// as they do for every other request, and admission, registry and managed fields
-// come after. Left out is what protects a server from the other end of a socket:
-// fairness between clients, the time-out that answers for a stuck handler on a
-// second goroutine, tracing, and headers for browsers. That is about a third of
-// the CPU of a small write.
+// inProcessChain is the handler chain of the in-process transport. Authentication, impersonation, authorization and audit are
+// as for all requests, and admission, registry and managed fields follow. It omits what protects a server from clients on a
+// socket: priority and fairness, the timeout that answers for a stuck handler on a second goroutine, tracing, and headers for
+// browsers. They use about a third of the CPU time of a small write.
 func inProcessChain(api http.Handler, c *genericapiserver.Config) http.Handler {
 	h := genericapifilters.WithAuthorization(api, c.Authorization.Authorizer, c.Serializer)
 	h = impersonation.WithImpersonation(h, c.Authorization.Authorizer, c.Serializer)
@@ -31,11 +28,11 @@ func inProcessChain(api http.Handler, c *genericapiserver.Config) http.Handler {
 	return genericapifilters.WithAuditInit(h)
 }
 
-// doors are the two handlers over one API.
-type doors struct{ socket, inProcess http.Handler }
+// handlers are the handlers of the two transports over one API.
+type handlers struct{ socket, inProcess http.Handler }
 
-// open builds both chains where upstream builds the socket's.
-func (d *doors) open(c *genericapiserver.Config) {
+// open builds both chains where upstream builds that of the socket.
+func (d *handlers) open(c *genericapiserver.Config) {
 	socketChain := c.BuildHandlerChainFunc
 	c.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
 		d.inProcess = inProcessChain(api, c)
@@ -44,10 +41,10 @@ func (d *doors) open(c *genericapiserver.Config) {
 	}
 }
 
-// config is a client through the in-process door, as the named component.
-func (d *doors) config(name string) *rest.Config {
+// config is a client configuration of the in-process transport, with the component as its user.
+func (d *handlers) config(name string) *rest.Config {
 	c := &rest.Config{
-		// A host that cannot be looked up: nothing may leave by mistake.
+		// A host name that never resolves, so that no request can leave the process by mistake.
 		Host:               "http://in-process.invalid",
 		Transport:          &RoundTripper{Handler: d.inProcess, User: component(name)},
 		DisableCompression: true,

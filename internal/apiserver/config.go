@@ -118,8 +118,8 @@ func completedOptions(ctx context.Context, o Options, p pki, l net.Listener) (op
 
 // newConfig puts upstream's three servers together. It follows the order of
 // kube-apiserver's own start (cmd/kube-apiserver/app.NewConfig), with our
-// backend, version, doors and service resolver in their places.
-func newConfig(o Options, opts options.CompletedOptions, d *doors, working *workingFor) (*app.Config, error) {
+// backend, version, handlers and service resolver in their places.
+func newConfig(o Options, opts options.CompletedOptions, d *handlers, working *workingFor) (*app.Config, error) {
 	generic, shared, storageFactory, err := controlplaneapiserver.BuildGenericConfig(
 		opts.CompletedOptions,
 		[]*runtime.Scheme{legacyscheme.Scheme, extensionsapiserver.Scheme, aggregatorscheme.Scheme},

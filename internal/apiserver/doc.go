@@ -2,18 +2,16 @@
 // this process: every built-in API, custom resources, admission, RBAC,
 // server-side apply, OpenAPI, the watch cache.
 //
-// It is upstream's own server chain (aggregator, kube-apiserver,
-// apiextensions) with four things put in from outside: where objects are kept
-// (Backend), who may speak without a socket (RoundTripper and RESTConfig), how a
-// webhook's Service is found when pods are simulated (ServiceResolver), and the
-// version it reports. Nothing of the API is written again here.
+// It is upstream's server chain (aggregator, kube-apiserver, apiextensions) with four replaceable parts: the store of the
+// objects (Backend), the in-process transport (RoundTripper and RESTConfig), the resolution of a webhook's Service when pods
+// are simulated (ServiceResolver), and the version it reports. No part of the API is reimplemented.
 //
-// There are two doors. A TLS socket with client certificates is for users. The
-// in-process door is for our own components: a request goes straight to the
-// handler, without a connection, TLS or HTTP framing, and carries its user in
-// the request's context, which nobody can reach from a socket.
+// There are two transports. Users connect to a TLS listener with client certificates. Our own components use the in-process
+// transport: a request goes directly to the handler, without a connection, TLS or HTTP framing. Its user is a value of the
+// request's context, which a request from a socket cannot set.
 //
 // It is not a fake, it starts no other process and downloads nothing. It does
-// not run controllers or a scheduler; package cluster does. Floor F3: it may
-// import store and what lies below, never cluster or internal/cli.
+// not run controllers or a scheduler; package cluster does.
+//
+// Floor F3: it may import store and lower packages, never cluster or internal/cli.
 package apiserver

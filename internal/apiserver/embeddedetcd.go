@@ -26,20 +26,20 @@ const quotaBytes = 8 << 30
 // startTimeout is how long an embedded etcd may take to replay its log.
 const startTimeout = 2 * time.Minute
 
-// brokenPatience is how long the end of an etcd that has broken, or has not begun, is waited for.
-const brokenPatience = time.Second
+// brokenCloseTimeout limits the wait for an etcd to close after it failed or before it was ready.
+const brokenCloseTimeout = time.Second
 
 // EmbeddedEtcd is an etcd in this process over a directory of the user's. It
-// syncs every write to disk before it is acknowledged, so what was acknowledged
-// survives kill -9. Clients reach it over Unix sockets that nobody else may open.
+// syncs every write to disk before it acknowledges it, so acknowledged writes survive kill -9. Clients connect over Unix
+// sockets that only the owner may open.
 type EmbeddedEtcd struct {
 	etcd   *embed.Etcd
 	dir    string // the data directory
 	lock   *flock.Flock
 	client string
 	failed chan error
-	ready  atomic.Bool // etcd has begun to serve
-	broken atomic.Bool // etcd lost a goroutine to what it calls fatal
+	ready  atomic.Bool // etcd serves requests
+	broken atomic.Bool // a goroutine of etcd exited with a fatal error
 	close  func()
 }
 
@@ -170,7 +170,7 @@ func (e *EmbeddedEtcd) start(ctx context.Context, dir string) error {
 // instance). Nothing acknowledged is lost then.
 func (e *EmbeddedEtcd) Failed() <-chan error { return e.failed }
 
-// Close ends etcd and lets the data directory go.
+// Close stops etcd and releases the data directory.
 func (e *EmbeddedEtcd) Close() { e.close() }
 
 func (e *EmbeddedEtcd) shutdown() {
@@ -180,14 +180,14 @@ func (e *EmbeddedEtcd) shutdown() {
 			e.etcd.Close()
 			close(closed)
 		}()
-		var patience <-chan time.Time // for ever, when all is well
+		var timeout <-chan time.Time // nil: wait until etcd is closed
 		if e.broken.Load() || !e.ready.Load() {
-			// Requests wait for the goroutine that is gone, or for a leader, and Close for them.
-			patience = time.After(brokenPatience)
+			// Close waits for requests, which wait for a goroutine that has exited, or for a leader.
+			timeout = time.After(brokenCloseTimeout)
 		}
 		select {
 		case <-closed:
-		case <-patience:
+		case <-timeout:
 		}
 	}
 	_ = removeSockets(e.dir)

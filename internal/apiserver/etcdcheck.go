@@ -14,9 +14,9 @@ import (
 	"go.uber.org/zap"
 )
 
-// boltPatience is how long the lock of etcd's database is waited for. Ours on the data directory is
+// databaseLockTimeout limits the wait for the lock of etcd's database. Ours on the data directory is
 // held already, so nobody should have it.
-const boltPatience = time.Second
+const databaseLockTimeout = time.Second
 
 // checkMember reads etcd's files before etcd does, and changes nothing. A record at the log's end that
 // a kill cut short is normal and passes; damage in the middle does not, nor a log that ends
@@ -86,7 +86,7 @@ func appliedIndex(file string) (index uint64, err error) {
 			err = fmt.Errorf("%v", p)
 		}
 	}()
-	db, err := bbolt.Open(file, 0o600, &bbolt.Options{ReadOnly: true, Timeout: boltPatience})
+	db, err := bbolt.Open(file, 0o600, &bbolt.Options{ReadOnly: true, Timeout: databaseLockTimeout})
 	if err != nil {
 		return 0, err
 	}

@@ -54,7 +54,7 @@ func (kv *etcdKV) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse
 // Range reads one key at the newest revision.
 func (kv *etcdKV) Range(_ context.Context, r *pb.RangeRequest) (*pb.RangeResponse, error) {
 	if len(r.RangeEnd) > 0 || r.Revision > 0 {
-		return nil, status.Errorf(codes.Unimplemented, "the memory store's etcd door reads single keys at the newest revision, not %q..%q at %d", r.Key, r.RangeEnd, r.Revision)
+		return nil, status.Errorf(codes.Unimplemented, "the memory store's etcd interface reads only single keys at the newest revision, not %q..%q at %d", r.Key, r.RangeEnd, r.Revision)
 	}
 	return kv.get(string(r.Key)), nil
 }
@@ -74,7 +74,7 @@ func (kv *etcdKV) get(key string) *pb.RangeResponse {
 func (kv *etcdKV) Txn(_ context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
 	if len(r.Compare) != 1 || len(r.Success) != 1 || r.Success[0].GetRequestPut() == nil ||
 		r.Compare[0].Target != pb.Compare_MOD || r.Compare[0].Result != pb.Compare_EQUAL {
-		return nil, status.Error(codes.Unimplemented, "the memory store's etcd door knows one transaction: put a key if its mod revision is unchanged")
+		return nil, status.Error(codes.Unimplemented, "the memory store's etcd interface supports only one transaction: put a key if its mod revision is unchanged")
 	}
 	put := r.Success[0].GetRequestPut()
 	rev, ok := kv.world.RawPut(string(put.Key), put.Value, r.Compare[0].GetModRevision())
@@ -88,7 +88,7 @@ func (kv *etcdKV) Txn(_ context.Context, r *pb.TxnRequest) (*pb.TxnResponse, err
 	for _, op := range r.Failure {
 		get := op.GetRequestRange()
 		if get == nil {
-			return nil, status.Error(codes.Unimplemented, "the memory store's etcd door can only read when a put's condition fails")
+			return nil, status.Error(codes.Unimplemented, "the memory store's etcd interface can only read when a put's condition fails")
 		}
 		out.Responses = append(out.Responses, &pb.ResponseOp{
 			Response: &pb.ResponseOp_ResponseRange{ResponseRange: kv.get(string(get.Key))},

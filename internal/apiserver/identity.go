@@ -13,14 +13,13 @@ import (
 
 type identityKey struct{}
 
-// withIdentity marks a request that came through the in-process door. A context
-// value cannot be sent over a socket, so nobody outside can claim it.
+// withIdentity marks a request that came through the in-process transport. A request
+// from a socket cannot set a context value.
 func withIdentity(ctx context.Context, u user.Info) context.Context {
 	return context.WithValue(ctx, identityKey{}, u)
 }
 
-// identityAuthenticator knows the users of the in-process door and leaves every
-// other request to next.
+// identityAuthenticator authenticates requests of the in-process transport, and passes all others to next.
 type identityAuthenticator struct{ next authenticator.Request }
 
 func (a identityAuthenticator) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
@@ -30,9 +29,8 @@ func (a identityAuthenticator) AuthenticateRequest(r *http.Request) (*authentica
 	return a.next.AuthenticateRequest(r)
 }
 
-// component is the user an own component acts as. system:masters spares our own
-// controllers the RBAC rules that a real cluster needs to contain its
-// components; the names stay those that audit logs of real clusters show.
+// component is the user of one of our own components. With system:masters it needs no RBAC rules; the names are those in the
+// audit logs of real clusters.
 func component(name string) user.Info {
 	return &user.DefaultInfo{Name: name, Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
 }

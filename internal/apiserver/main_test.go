@@ -62,7 +62,7 @@ func start(ctx context.Context, dir string, b apiserver.Backend) (*apiserver.Ser
 	return s, s.Ready(ctx)
 }
 
-// client speaks through the in-process door.
+// client speaks through the in-process transport.
 func client(t *testing.T, s *apiserver.Server) kubernetes.Interface {
 	t.Helper()
 	c, err := kubernetes.NewForConfig(s.RESTConfig("test"))

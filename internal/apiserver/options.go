@@ -14,18 +14,16 @@ import (
 // KubernetesVersion is the upstream release whose code this package runs.
 const KubernetesVersion = "v1.36.3"
 
-// Options says how one API server is to run. The zero value of a field means
-// its default; Dir and Backend must be given.
+// Options are the options of one API server. The zero value of a field is its default; Dir and Backend are required.
 type Options struct {
-	// Dir is where certificates and the service account key are kept (made with
-	// mode 0700). What is found there is used again, so that tokens and
-	// kubeconfigs outlive a restart.
+	// Dir is the directory of the certificates and the service account key, created with mode 0700. Existing files are
+	// used again, so that tokens and kubeconfigs stay valid after a restart.
 	Dir string
-	// Backend keeps the objects: Memory, Etcd or a started EmbeddedEtcd.
+	// Backend stores the objects: Memory, Etcd or a started EmbeddedEtcd.
 	Backend Backend
-	// BindAddress is the IP the TLS door listens on; default 127.0.0.1.
+	// BindAddress is the IP address of the TLS listener. Default: 127.0.0.1.
 	BindAddress string
-	// Port of the TLS door; 0 takes a free one.
+	// Port is the port of the TLS listener. 0: a free one.
 	Port int
 	// Version is our own version, added to the reported Kubernetes version as
 	// build metadata (v1.36.3+rehearse.VERSION).
@@ -43,7 +41,7 @@ type Options struct {
 	// Conversions answer, inside the process, for the Services that definitions of custom
 	// resources name as their conversion webhooks. The Services need not exist.
 	Conversions map[types.NamespacedName]http.Handler
-	// Listener, when given, is used in place of BindAddress and Port.
+	// Listener, if set, is used instead of BindAddress and Port.
 	Listener net.Listener
 }
 
@@ -69,7 +67,7 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// listen opens the TLS door's socket before anything else is built, so that a
+// listen opens the TLS listener's socket before anything else is built, so that a
 // port in use costs no time and gives one clear line.
 func (o *Options) listen() (net.Listener, error) {
 	if o.Listener != nil {

@@ -88,14 +88,14 @@ func (p *runNamespaces) Admit(ctx context.Context, a admission.Attributes, _ adm
 	if a.GetOperation() != admission.Create || namespace.Status.Phase != corev1.NamespaceTerminating {
 		return nil
 	}
-	refused := apierrors.NewForbidden(a.GetResource().GroupResource(), a.GetName(),
+	forbidden := apierrors.NewForbidden(a.GetResource().GroupResource(), a.GetName(),
 		fmt.Errorf("unable to create new content in namespace %s because it is being terminated", a.GetNamespace()))
-	refused.ErrStatus.Details.Causes = append(refused.ErrStatus.Details.Causes, metav1.StatusCause{
+	forbidden.ErrStatus.Details.Causes = append(forbidden.ErrStatus.Details.Causes, metav1.StatusCause{
 		Type:    corev1.NamespaceTerminatingCause,
 		Message: fmt.Sprintf("namespace %s is being terminated", a.GetNamespace()),
 		Field:   "metadata.namespace",
 	})
-	return refused
+	return forbidden
 }
 
 func immortal(namespace string) bool {
@@ -118,13 +118,11 @@ func (p *runNamespaces) namespace(ctx context.Context, name string) (*corev1.Nam
 	return namespace, nil
 }
 
-// Door serves one request. whole is false if the server dropped the connection in
-// mid-answer.
-type Door func(http.ResponseWriter, *http.Request) (whole bool)
+// ServeFunc serves one request. It returns complete == false if the server closed the connection during the answer.
+type ServeFunc func(http.ResponseWriter, *http.Request) (complete bool)
 
-// InProcess is the in-process door for a caller that brings its own response
-// writer, as user.
-func (s *Server) InProcess(user string) Door {
+// InProcess is the in-process transport for a caller with its own response writer. The requests have this user.
+func (s *Server) InProcess(user string) ServeFunc {
 	who := component(user)
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		t := RoundTripper{User: who}
@@ -132,7 +130,7 @@ func (s *Server) InProcess(user string) Door {
 		if run := store.RunFrom(r.Context()); run != "" && indirect(r) {
 			defer s.working.enter(run)()
 		}
-		return serve(s.doors.inProcess, w, r)
+		return serve(s.handlers.inProcess, w, r)
 	}
 }
 
@@ -193,7 +191,7 @@ func (a *workingFor) current() string {
 }
 
 // wrap lets the server's own client bring the run.
-func (a *workingFor) wrap(c *genericapiserver.Config, d *doors) {
+func (a *workingFor) wrap(c *genericapiserver.Config, d *handlers) {
 	c.LoopbackClientConfig = rest.CopyConfig(c.LoopbackClientConfig)
 	c.LoopbackClientConfig.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripperFunc(func(r *http.Request) (*http.Response, error) {

@@ -20,21 +20,20 @@ import (
 
 // Server is a running kube-apiserver.
 type Server struct {
-	address string
-	ca      *authority
-	doors   *doors
-	working *workingFor
-	cancel  context.CancelFunc
-	ready   atomic.Bool // it has been
-	done    chan struct{}
-	err     error
+	address  string
+	ca       *authority
+	handlers *handlers
+	working  *workingFor
+	cancel   context.CancelFunc
+	ready    atomic.Bool // it has been
+	done     chan struct{}
+	err      error
 }
 
-// startPatience is how long Stop waits for a server that is still starting.
-const startPatience = 10 * time.Second
+// stopWhileStartingTimeout limits how long Stop waits for a server that is still starting.
+const stopWhileStartingTimeout = 10 * time.Second
 
-// Start builds a server, opens its doors and returns; Ready waits until it
-// answers. The server runs until ctx ends or Stop is called. An error is one
+// Start builds a server, opens its listener and returns; Ready waits until it answers. The server runs until ctx ends or Stop is called. An error is one
 // line for a user (a port in use, a damaged certificate, …).
 func Start(ctx context.Context, o Options) (*Server, error) {
 	if err := o.complete(); err != nil {
@@ -78,7 +77,7 @@ func build(ctx context.Context, o Options, l net.Listener) (*Server, func(contex
 	if err != nil {
 		return nil, nil, err
 	}
-	d, working := &doors{}, &workingFor{}
+	d, working := &handlers{}, &workingFor{}
 	config, err := newConfig(o, opts, d, working)
 	if err != nil {
 		return nil, nil, err
@@ -96,11 +95,11 @@ func build(ctx context.Context, o Options, l net.Listener) (*Server, func(contex
 		return nil, nil, err
 	}
 	s := &Server{
-		address: dialable(l.Addr().(*net.TCPAddr)),
-		ca:      ca,
-		doors:   d,
-		working: working,
-		done:    make(chan struct{}),
+		address:  dialable(l.Addr().(*net.TCPAddr)),
+		ca:       ca,
+		handlers: d,
+		working:  working,
+		done:     make(chan struct{}),
 	}
 	return s, prepared.Run, nil
 }
@@ -135,7 +134,7 @@ func dialable(a *net.TCPAddr) string {
 	return net.JoinHostPort(ip.String(), fmt.Sprint(a.Port))
 }
 
-// URL is where the TLS door answers.
+// URL is the URL of the TLS listener.
 func (s *Server) URL() string { return "https://" + s.address }
 
 // CA is the PEM encoded certificate of the authority that signed the server's
@@ -151,16 +150,15 @@ func (s *Server) ClientCertificate(user string, groups ...string) (cert, key []b
 
 // Handler serves the whole API. A request must bring its own credentials; own
 // components use RESTConfig.
-func (s *Server) Handler() http.Handler { return s.doors.socket }
+func (s *Server) Handler() http.Handler { return s.handlers.socket }
 
-// RESTConfig is the in-process door for one of our own components: protobuf
-// where the kind has it, no socket, no client-side rate limit. The name is the
-// user that the API server sees (system:kube-scheduler, …).
-func (s *Server) RESTConfig(name string) *rest.Config { return s.doors.config(name) }
+// RESTConfig is the in-process client configuration of one of our own components: protobuf where the kind supports it, no
+// socket, no client-side rate limit. The name is the user of its requests (system:kube-scheduler, …).
+func (s *Server) RESTConfig(name string) *rest.Config { return s.handlers.config(name) }
 
 // Ready waits until /readyz is good, or until the server or ctx ends.
 func (s *Server) Ready(ctx context.Context) error {
-	c := http.Client{Transport: &RoundTripper{Handler: s.doors.inProcess, User: component("system:apiserver")}}
+	c := http.Client{Transport: &RoundTripper{Handler: s.handlers.inProcess, User: component("system:apiserver")}}
 	var last string
 	// /readyz has no notification to wait for.
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -177,25 +175,24 @@ func (s *Server) Ready(ctx context.Context) error {
 		select {
 		case <-tick.C:
 		case <-s.done:
-			return errors.Join(errors.New("the API server ended before it was ready"), s.err)
+			return errors.Join(errors.New("the API server stopped before it was ready"), s.err)
 		case <-ctx.Done():
 			return fmt.Errorf("the API server is not ready: %w\n%s", ctx.Err(), last)
 		}
 	}
 }
 
-// Done is closed when the server has ended; Err then says why, nil after Stop.
+// Done is closed when the server has stopped. Err is then the reason, nil after Stop.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
 // Err is valid after Done.
 func (s *Server) Err() error { return s.err }
 
-// Stop ends the server and waits until it has ended. One that is still starting is let come
-// to the end of that first: a hook of upstream's that is broken off ends the whole process
-// (klog.Fatalf in k8s.io/apiserver/pkg/server/hooks.go).
+// Stop stops the server and waits until it has stopped. It first waits for a server that is still starting: an interrupted
+// post-start hook of upstream exits the whole process (klog.Fatalf in k8s.io/apiserver/pkg/server/hooks.go).
 func (s *Server) Stop() {
 	if !s.ready.Load() {
-		ctx, cancel := context.WithTimeout(context.Background(), startPatience)
+		ctx, cancel := context.WithTimeout(context.Background(), stopWhileStartingTimeout)
 		_ = s.Ready(ctx)
 		cancel()
 	}

@@ -29,7 +29,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/store"
 )
 
-// outside is a client over the TLS door with a certificate of its own.
+// outside is a client over the TLS listener with a certificate of its own.
 func outside(t *testing.T, s *apiserver.Server, user string, groups ...string) *rest.Config {
 	t.Helper()
 	cert, key, err := s.ClientCertificate(user, groups...)
@@ -56,7 +56,7 @@ func TestVersionIsComparable(t *testing.T) {
 	}
 }
 
-func TestNobodyEntersWithoutCredentials(t *testing.T) {
+func TestRequestsWithoutCredentialsAreRejected(t *testing.T) {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(shared.CA())
 	c := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
@@ -219,8 +219,8 @@ func TestManagedFieldsAndApply(t *testing.T) {
 	}
 }
 
-// TestInformerOverBothDoors uses watch-list informers as client-go makes them.
-func TestInformerOverBothDoors(t *testing.T) {
+// TestInformerOverBothTransports uses watch-list informers as client-go makes them.
+func TestInformerOverBothTransports(t *testing.T) {
 	writer := client(t, shared)
 	for name, config := range map[string]*rest.Config{
 		"in-process": shared.RESTConfig("test"),

@@ -14,16 +14,15 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// RoundTripper is the in-process door: client-go uses it as its transport and
-// each request goes straight to the server's handler.
+// RoundTripper is the in-process transport: client-go uses it as its transport, and each request goes directly to the server's
+// handler.
 //
-// An ordinary request runs on the caller's goroutine and its answer is held in
-// memory. A request whose answer has no end (watch, log, proxy) runs on a
-// goroutine of its own and its answer is piped as it is written.
+// An ordinary request runs on the caller's goroutine, and its answer is buffered in memory. A request with a streaming answer
+// (watch, log, proxy) runs on a goroutine of its own, and its answer is piped.
 type RoundTripper struct {
 	// Handler serves the requests.
 	Handler http.Handler
-	// User is who speaks; nil leaves authentication to the request's headers.
+	// User is the user of the requests. If nil, their headers authenticate them.
 	User user.Info
 }
 
@@ -45,8 +44,7 @@ func (t *RoundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.response(r), nil
 }
 
-// errAborted is what a client of a socket sees when the server drops the
-// connection in mid-answer (http.ErrAbortHandler).
+// errAborted corresponds to a connection that the server closes during the answer (http.ErrAbortHandler).
 var errAborted = errors.New("the API server aborted the answer")
 
 // serve runs the handler and reports whether it came to its end. A panic with

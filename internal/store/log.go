@@ -15,7 +15,7 @@ const changeOverhead = 256
 // of the past for a budget of 64 MB.
 const decodedFactor = 4
 
-// change is one write as watchers are told of it. A watcher is also told of
+// change is one write as it is delivered to watchers. A watcher also observes
 // things that are no write; those never enter the log.
 type change struct {
 	kind changeKind
@@ -34,7 +34,7 @@ type changeKind uint8
 const (
 	written    changeKind = iota // a write, a delete or an expiry
 	found                        // an object that existed when the watch began
-	progressed                   // everything up to rev has been told
+	progressed                   // everything up to rev has been delivered
 	initialEnd                   // the same, and it ends the initial objects
 	failed                       // the watch ends with err
 )

@@ -158,8 +158,8 @@ func TestChangesForgotten(t *testing.T) {
 	}
 }
 
-// TestRepeatIsTold: watches of the world that repeats hear of it.
-func TestRepeatIsTold(t *testing.T) {
+// TestRepeatIsDelivered: watches of the world that repeats hear of it.
+func TestRepeatIsDelivered(t *testing.T) {
 	ws := New(Options{})
 	s := pods(t, ws, nil)
 	for _, run := range []string{"a", "b"} {
@@ -177,6 +177,6 @@ func TestRepeatIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	if event := <-watching.ResultChan(); rvOf(t, event.Object) != 11 || event.Object.(*example.Pod).Name != "a" {
-		t.Errorf("it was told %+v", event)
+		t.Errorf("it received %+v", event)
 	}
 }

@@ -23,7 +23,7 @@ func TestWorldsNeverMeet(t *testing.T) {
 		t.Errorf("the first writes are of revisions %s and %s", a.ResourceVersion, b.ResourceVersion)
 	}
 	if event := <-watchTwo.ResultChan(); event.Type != watch.Added || rvOf(t, event.Object) != 2 {
-		t.Errorf("world two was told %+v", event)
+		t.Errorf("world two received %+v", event)
 	}
 	if got := mustList(t, two, s, storage.ListOptions{Predicate: storage.Everything}); len(got.Items) != 1 || len(got.Items[0].Labels) != 0 {
 		t.Errorf("world two lists %+v", got.Items)
@@ -61,7 +61,7 @@ func TestWorldsNeverMeetUnderLoad(t *testing.T) {
 				mustCreate(t, ctx, s, p)
 				event := <-w.ResultChan()
 				if rvOf(t, event.Object) != i+2 || event.Object.(*example.Pod).Labels["world"] != fmt.Sprint(n) {
-					t.Errorf("world %d was told %+v", n, event.Object)
+					t.Errorf("world %d received %+v", n, event.Object)
 					return
 				}
 			}
@@ -84,7 +84,7 @@ func TestDrop(t *testing.T) {
 
 	ws.Drop("run")
 	if event, open := <-w.ResultChan(); open {
-		t.Errorf("a watch of a dropped run was told %+v", event)
+		t.Errorf("a watch of a dropped run received %+v", event)
 	}
 	ws.Drop("run") // again, and nothing happens
 	if got := ws.World("run"); got == old || got.Revision() != 1 {
@@ -99,6 +99,6 @@ func TestDrop(t *testing.T) {
 	late.begin(1, plan{})
 	go late.run()
 	if event, open := <-late.ResultChan(); open {
-		t.Errorf("a late watch was told %+v", event)
+		t.Errorf("a late watch received %+v", event)
 	}
 }

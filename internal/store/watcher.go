@@ -34,7 +34,7 @@ type watcher struct {
 	queue    []notice // first what the watch began with, then what happened since
 	starting bool     // what is pushed now is what the watch begins with
 	initial  int      // how many in the queue are that; a slow reader is not to blame
-	known    int64    // the reader has been told everything up to here
+	known    int64    // everything up to here has been delivered to the reader
 	ended    bool     // nothing more is taken in
 }
 
@@ -101,7 +101,7 @@ func (w *watcher) overflow() {
 	w.enqueue(&change{kind: failed, err: errTooFarBehind()})
 }
 
-// knows tells whether the reader has been told everything up to rev.
+// knows reports whether everything up to rev has been delivered to the reader.
 func (w *watcher) knows(rev int64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -172,7 +172,7 @@ func (w *watcher) send(n notice) bool {
 		var err error
 		if event, err = w.event(n.change); err != nil {
 			if w.ctx.Err() != nil {
-				return false // the reader has left; that is no error to tell him
+				return false // the reader has stopped the watch: not an error to report
 			}
 			event = errorEvent(err)
 		}

@@ -51,8 +51,8 @@ func nextFails(t testing.TB, w watch.Interface) error {
 	return apierrors.FromObject(event.Object)
 }
 
-// TestSlowReaderIsTold: a reader too far behind gets 410 and no gap before it.
-func TestSlowReaderIsTold(t *testing.T) {
+// TestSlowReaderGetsAnError: a reader too far behind gets 410 and no gap before it.
+func TestSlowReaderGetsAnError(t *testing.T) {
 	ws := New(Options{})
 	ws.queueLimit = 50
 	s := pods(t, ws, nil)

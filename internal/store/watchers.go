@@ -1,10 +1,10 @@
 package store
 
-// watchers is who has to be told of what. The world's lock guards it.
+// watchers are the watches of a world, by what they observe. The world's lock guards it.
 type watchers struct {
 	byKey    map[string][]*watcher // of one key
 	byPrefix map[string][]*watcher // of all keys below a prefix, which ends in a slash
-	progress map[string][]*watcher // who asked for progress, by the resource's directory
+	progress map[string][]*watcher // watches with progress, by the resource's directory
 }
 
 func newWatchers() watchers {
@@ -65,9 +65,8 @@ func (ws *watchers) all() (all []*watcher) {
 	return all
 }
 
-// tell hands a change to the watches of its key and of the directories above it.
-// It asks the maps once per slash, not every watch of the world.
-func (ws *watchers) tell(c *change) {
+// deliver sends a change to the watches of its key and of the directories above it, with one map lookup per slash.
+func (ws *watchers) deliver(c *change) {
 	for _, w := range ws.byKey[c.key] {
 		w.push(c)
 	}
@@ -78,10 +77,9 @@ func (ws *watchers) tell(c *change) {
 	})
 }
 
-// requestProgress tells all progress watches of the world its revision.
+// requestProgress sends the world's revision to all its progress watches.
 func (w *World) requestProgress() {
-	// Shared is enough: no write can come between the revision and the queues,
-	// and each queue has a lock of its own.
+	// The read lock is enough: no write can occur between the revision and the queues, and each queue has a lock of its own.
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	for _, list := range w.watchers.progress {
@@ -89,28 +87,27 @@ func (w *World) requestProgress() {
 	}
 }
 
-// TellProgress tells the watches of the world that take bookmarks its revision,
-// unless they know it. It is for the worlds of runs, which have no background that
-// would do it from time to time.
-func (w *World) TellProgress() {
+// SendProgress sends the world's revision to its watches that accept bookmarks, unless they have received it. It is for the
+// worlds of runs, which have no background task that sends progress periodically.
+func (w *World) SendProgress() {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	for _, list := range w.watchers.progress {
-		pushNews(list, w.rev)
+		pushNewProgress(list, w.rev)
 	}
 }
 
-// revisionWithProgress returns the revision and tells it to the progress watches
-// of one resource, unless they know it.
+// revisionWithProgress returns the revision and sends it to the progress watches of one resource, unless they have received
+// it.
 func (w *World) revisionWithProgress(directory string) int64 {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	pushNews(w.watchers.progress[directory], w.rev)
+	pushNewProgress(w.watchers.progress[directory], w.rev)
 	return w.rev
 }
 
-// pushNews is pushProgress to those that do not know it.
-func pushNews(list []*watcher, rev int64) {
+// pushNewProgress is pushProgress to the watches that have not received the revision.
+func pushNewProgress(list []*watcher, rev int64) {
 	for _, w := range list {
 		if !w.knows(rev) {
 			w.push(&change{kind: progressed, rev: rev})

@@ -184,7 +184,7 @@ func (w *World) commit(key string, before, next *version, now time.Time) {
 	}
 	c := &change{key: key, rev: w.rev, cur: next, prev: before, at: now.UnixNano()}
 	w.log.add(c)
-	w.watchers.tell(c)
+	w.watchers.deliver(c)
 	w.keepBudget(c.at)
 }
 

@@ -17,7 +17,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 )
 
-func TestRawDoors(t *testing.T) {
+func TestRawAccess(t *testing.T) {
 	w := New(Options{}).World("run")
 	put := func(key, value string, if_ int64, rev int64, ok bool) {
 		t.Helper()

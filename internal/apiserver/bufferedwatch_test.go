@@ -24,12 +24,12 @@ func number(t *testing.T, e watch.Event) (i int) {
 	return i
 }
 
-// TestPatientWatchKeepsAllInOrder writes without a reader, as a burst does, into a
+// TestBufferedWatchKeepsAllInOrder writes without a reader, as a burst does, into a
 // source without any room: the naive hand-over would block at the first event.
-func TestPatientWatchKeepsAllInOrder(t *testing.T) {
+func TestBufferedWatchKeepsAllInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := watch.NewFake()
-		w := newPatientWatch(source, "", nil, nil, maxPatience)
+		w := newBufferedWatch(source, "", nil, nil, maxBufferedEvents)
 		const n = 10_000
 		for i := range n {
 			source.Action(event(i).Type, event(i).Object)
@@ -47,12 +47,12 @@ func TestPatientWatchKeepsAllInOrder(t *testing.T) {
 	})
 }
 
-// TestPatientWatchEnds covers a source that ends (what it sent is delivered), and
+// TestBufferedWatchEnds covers a source that ends (what it sent is delivered), and
 // readers that stop with events waiting; the bubble fails on goroutines left.
-func TestPatientWatchEnds(t *testing.T) {
+func TestBufferedWatchEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := watch.NewFake()
-		w := newPatientWatch(source, "", nil, nil, maxPatience)
+		w := newBufferedWatch(source, "", nil, nil, maxBufferedEvents)
 		source.Add(event(0).Object)
 		source.Stop()
 		if e, ok := <-w.ResultChan(); !ok || number(t, e) != 0 {
@@ -65,7 +65,7 @@ func TestPatientWatchEnds(t *testing.T) {
 		w.Stop()
 
 		source = watch.NewFake()
-		w = newPatientWatch(source, "", nil, nil, maxPatience)
+		w = newBufferedWatch(source, "", nil, nil, maxBufferedEvents)
 		source.Add(event(0).Object)
 		synctest.Wait()
 		w.Stop()
@@ -73,15 +73,15 @@ func TestPatientWatchEnds(t *testing.T) {
 	})
 }
 
-// TestPatienceHasAnEnd: a reader too far behind is sent what was queued and then
+// TestBufferIsLimited: a reader too far behind is sent what was queued and then
 // the end, so that it starts again from the last event it saw; nothing is skipped.
-func TestPatienceHasAnEnd(t *testing.T) {
+func TestBufferIsLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		source := watch.NewFakeWithChanSize(maxPatience+100, false)
-		for i := range maxPatience + 100 {
+		source := watch.NewFakeWithChanSize(maxBufferedEvents+100, false)
+		for i := range maxBufferedEvents + 100 {
 			source.Add(event(i).Object)
 		}
-		w := newPatientWatch(source, "", nil, nil, maxPatience)
+		w := newBufferedWatch(source, "", nil, nil, maxBufferedEvents)
 		synctest.Wait()
 		seen := 0
 		for e := range w.ResultChan() {
@@ -90,8 +90,8 @@ func TestPatienceHasAnEnd(t *testing.T) {
 			}
 			seen++
 		}
-		if seen != maxPatience {
-			t.Errorf("%d events, want %d", seen, maxPatience)
+		if seen != maxBufferedEvents {
+			t.Errorf("%d events, want %d", seen, maxBufferedEvents)
 		}
 	})
 }
@@ -115,10 +115,10 @@ func ended(events ...watch.Event) watch.Interface {
 	return w
 }
 
-// TestPatientWatchGoesOn: the cache may end a watch as often as it likes; the reader sees
+// TestBufferedWatchGoesOn: the cache may end a watch as often as it likes; the reader sees
 // every event once. A watch ends after an error event, and when its sources yield no
 // further event.
-func TestPatientWatchGoesOn(t *testing.T) {
+func TestBufferedWatchGoesOn(t *testing.T) {
 	added, modified := func(i int) watch.Event { return revised(watch.Added, i) }, func(i int) watch.Event { return revised(watch.Modified, i) }
 	bookmark := func(i int) watch.Event { return revised(watch.Bookmark, i) }
 	failed := watch.Event{Type: watch.Error, Object: &metav1.Status{Code: 410}}
@@ -126,7 +126,7 @@ func TestPatientWatchGoesOn(t *testing.T) {
 	for name, c := range map[string]struct {
 		sources []watch.Interface // then, an error
 		events  int
-		after   []string // where it was begun again
+		after   []string // where it was restarted
 	}{
 		"after events":     {[]watch.Interface{ended(), ended(added(2), modified(3)), ended(added(4))}, 3, []string{"1", "3", "4"}},
 		"after a bookmark": {[]watch.Interface{ended(added(2), bookmark(9)), ended(modified(10))}, 3, []string{"9", "10"}},
@@ -136,7 +136,7 @@ func TestPatientWatchGoesOn(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var after []string
 				next := c.sources[1:]
-				w := newPatientWatch(c.sources[0], "1", nil, func(revision string) (watch.Interface, error) {
+				w := newBufferedWatch(c.sources[0], "1", nil, func(revision string) (watch.Interface, error) {
 					after = append(after, revision)
 					if len(next) == 0 {
 						return nil, gone
@@ -144,25 +144,25 @@ func TestPatientWatchGoesOn(t *testing.T) {
 					source := next[0]
 					next = next[1:]
 					return source, nil
-				}, maxPatience)
+				}, maxBufferedEvents)
 				events := 0
 				for range w.ResultChan() {
 					events++
 				}
 				if events != c.events || !slices.Equal(after, c.after) {
-					t.Errorf("%d events, begun again after %v; want %d, %v", events, after, c.events, c.after)
+					t.Errorf("%d events, restarted after %v; want %d, %v", events, after, c.events, c.after)
 				}
 			})
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
 		times := 0
-		w := newPatientWatch(ended(), "1", nil, func(string) (watch.Interface, error) {
+		w := newBufferedWatch(ended(), "1", nil, func(string) (watch.Interface, error) {
 			times++
 			return ended(), nil
-		}, maxPatience)
-		if _, ok := <-w.ResultChan(); ok || times != mostVain {
-			t.Errorf("begun again %d times without coming any further, want %d and the end", times, mostVain)
+		}, maxBufferedEvents)
+		if _, ok := <-w.ResultChan(); ok || times != maxEmptyRestarts {
+			t.Errorf("restarted %d times without coming any further, want %d and the end", times, maxEmptyRestarts)
 		}
 	})
 }
@@ -172,17 +172,17 @@ func TestPatientWatchGoesOn(t *testing.T) {
 // ends the source of the watch in the meantime.
 func TestInitialEventsDoNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const present = maxPatience + 100
+		const present = maxBufferedEvents + 100
 		initial := &initialEvents{end: revised(watch.Bookmark, present).Object}
 		for i := range present {
 			initial.objects = append(initial.objects, event(i).Object)
 		}
 		sources := []watch.Interface{ended(revised(watch.Modified, present+1)), watch.NewFake()}
-		w := newPatientWatch(ended(), fmt.Sprint(present), initial, func(string) (watch.Interface, error) {
+		w := newBufferedWatch(ended(), fmt.Sprint(present), initial, func(string) (watch.Interface, error) {
 			source := sources[0]
 			sources = sources[1:]
 			return source, nil
-		}, maxPatience)
+		}, maxBufferedEvents)
 		synctest.Wait()
 		for i := range present + 2 {
 			want := watch.Added

@@ -93,7 +93,7 @@ func (m *modelCache) Watch(_ context.Context, _ string, o storage.ListOptions) (
 // revision it saw, or from the start if it has not seen the end of the initial events.
 type modelReader struct {
 	rt    *rapid.T
-	s     patientStorage
+	s     bufferedStorage
 	w     watch.Interface
 	known map[string]int
 	fresh map[string]int // what the initial events tell, until their end
@@ -160,15 +160,15 @@ func (r *modelReader) take() (more bool) {
 	return true
 }
 
-// TestPatientWatchProperty: whatever the reader's pace, however little may wait for it and
+// TestBufferedWatchProperty: whatever the reader's pace, however little may wait for it and
 // whenever the cache ends its watches, a watch that starts with the objects that exist
 // finishes its start, each later event comes once and in its order, and in the end the
 // reader knows what there is.
-func TestPatientWatchProperty(t *testing.T) {
+func TestBufferedWatchProperty(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rapid.SyncTest(rt, func(rt *rapid.T) {
 			m := &modelCache{rt: rt, objects: map[string]int{}, live: map[chan watch.Event]bool{}}
-			s := patientStorage{
+			s := bufferedStorage{
 				m, func() runtime.Object { return &corev1.ConfigMap{} }, func() runtime.Object { return &corev1.ConfigMapList{} },
 				rapid.IntRange(1, 6).Draw(rt, "limit"),
 			}

@@ -17,23 +17,19 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// patient puts a queue between the watch cache and each watch's reader.
+// withBufferedWatches adds a queue between the watch cache and the reader of each watch.
 //
-// Upstream's cache gives a watch room for ten events and ends it when its reader
-// has made the cache wait for 50 ms in a second. On one machine that also runs
-// the readers, a burst of writes ends watches by the dozen: each reader starts
-// again, is sent its history once more, copied object by object, after a pause of
-// a second. With the queue a watch falls behind for a moment instead. And because the
-// goroutines between the cache and the queue may wait for a processor longer than that
-// too, a watch that the cache has ended continues after its last event: its reader
-// does not notice. A reader who is behind by more than maxPatience is ended as upstream
-// ends it: it starts again from the last event it saw.
+// Upstream's cache buffers ten events per watch, and ends a watch whose reader has blocked the cache for 50 ms within a
+// second. On one machine that also runs the readers, a burst of writes ends dozens of watches: each reader starts again after
+// a second, and receives its history once more, copied object by object. With the queue, a watch only lags for a moment. The
+// goroutines between the cache and the queue may wait for a processor longer than that too; therefore a watch that the cache
+// ended continues after its last event, and its reader does not notice. A watch whose reader lags by more than maxBufferedEvents
+// events ends as upstream ends it, and the reader starts again from the last event that it received.
 //
-// A watch that starts with the objects that exist would never finish so if these
-// counted, or if the cache ended it while they are being sent: the reader has nothing
-// yet that it could continue from, and starts again from nothing. So these objects come
-// from a list, at the reader's pace, while the queue takes what changes after that list.
-func patient(d generic.StorageDecorator) generic.StorageDecorator {
+// A watch with initial events would never complete if these counted, or if the cache ended it while they are sent: the reader
+// has no revision to continue from, and starts from the beginning. Therefore the initial events come from a list, at the
+// reader's pace, while the queue buffers the changes after that list.
+func withBufferedWatches(d generic.StorageDecorator) generic.StorageDecorator {
 	return func(c *storagebackend.ConfigForResource, prefix string, keyFunc func(runtime.Object) (string, error),
 		newFunc, newListFunc func() runtime.Object, attrs storage.AttrFunc, triggers storage.IndexerFuncs, indexers *cache.Indexers,
 	) (storage.Interface, factory.DestroyFunc, error) {
@@ -41,19 +37,19 @@ func patient(d generic.StorageDecorator) generic.StorageDecorator {
 		if err != nil {
 			return nil, nil, err
 		}
-		return patientStorage{s, newFunc, newListFunc, maxPatience}, destroy, nil
+		return bufferedStorage{s, newFunc, newListFunc, maxBufferedEvents}, destroy, nil
 	}
 }
 
-type patientStorage struct {
+type bufferedStorage struct {
 	storage.Interface
 	newFunc, newListFunc func() runtime.Object
-	limit                int // maxPatience; lowered by tests
+	limit                int // maxBufferedEvents; lowered by tests
 }
 
-// Watch implements storage.Interface. What upstream answers within the stream (a
-// revision from the future, an error of storage) is answered so here.
-func (s patientStorage) Watch(ctx context.Context, key string, o storage.ListOptions) (watch.Interface, error) {
+// Watch implements storage.Interface. Errors that upstream sends within the stream (a revision in the future, an error of the
+// storage) are sent within the stream here too.
+func (s bufferedStorage) Watch(ctx context.Context, key string, o storage.ListOptions) (watch.Interface, error) {
 	initial, err := s.start(ctx, key, &o)
 	switch {
 	case apierrors.IsTooManyRequests(err): // the cache is not ready: upstream rejects the request
@@ -73,12 +69,12 @@ func (s patientStorage) Watch(ctx context.Context, key string, o storage.ListOpt
 	if err != nil {
 		return nil, err
 	}
-	return newPatientWatch(source, o.ResourceVersion, initial, from, s.limit), nil
+	return newBufferedWatch(source, o.ResourceVersion, initial, from, s.limit), nil
 }
 
-// start returns the events that the watch starts with, nil if it starts with none,
-// and changes the options to those of a watch for what happens after them.
-func (s patientStorage) start(ctx context.Context, key string, o *storage.ListOptions) (*initialEvents, error) {
+// start returns the initial events of the watch, nil if it has none, and changes the options to those of a watch for the
+// changes after them.
+func (s bufferedStorage) start(ctx context.Context, key string, o *storage.ListOptions) (*initialEvents, error) {
 	asked := *o
 	o.SendInitialEvents, o.ResourceVersionMatch = nil, ""
 	exact := asked.ResourceVersion != "" && asked.ResourceVersion != "0"
@@ -89,7 +85,7 @@ func (s patientStorage) start(ctx context.Context, key string, o *storage.ListOp
 		now, err := s.GetCurrentResourceVersion(ctx)
 		o.ResourceVersion = strconv.FormatUint(now, 10)
 		return nil, err
-	case send == nil: // older than WatchList: the cache as it is, whatever its age
+	case send == nil: // the form before WatchList: the cache at any revision
 		asked.ResourceVersion = "0"
 		return s.list(ctx, key, asked, o)
 	case exact:
@@ -100,9 +96,8 @@ func (s patientStorage) start(ctx context.Context, key string, o *storage.ListOp
 	return s.list(ctx, key, asked, o)
 }
 
-// list reads the objects that a watch starts with, and sets the revision of the list
-// as the one that the watch goes on from.
-func (s patientStorage) list(ctx context.Context, key string, asked storage.ListOptions, o *storage.ListOptions) (*initialEvents, error) {
+// list reads the initial objects of a watch, and sets the revision of the list as the start of the watch.
+func (s bufferedStorage) list(ctx context.Context, key string, asked storage.ListOptions, o *storage.ListOptions) (*initialEvents, error) {
 	asked.Predicate.Limit, asked.Predicate.Continue = 0, ""
 	marked := asked.SendInitialEvents != nil && asked.Predicate.AllowWatchBookmarks
 	asked.SendInitialEvents = nil
@@ -126,8 +121,8 @@ func (s patientStorage) list(ctx context.Context, key string, asked storage.List
 	return initial, err
 }
 
-// initialEnd makes the bookmark that ends the initial events.
-func (s patientStorage) initialEnd(revision string) (runtime.Object, error) {
+// initialEnd creates the bookmark that ends the initial events.
+func (s bufferedStorage) initialEnd(revision string) (runtime.Object, error) {
 	end := s.newFunc()
 	m, err := meta.Accessor(end)
 	if err != nil {
@@ -137,15 +132,15 @@ func (s patientStorage) initialEnd(revision string) (runtime.Object, error) {
 	return end, storage.AnnotateInitialEventsEndBookmark(end)
 }
 
-// initialEvents are the events that a watch starts with.
+// initialEvents are the initial events of a watch.
 type initialEvents struct {
 	objects []runtime.Object
-	end     runtime.Object // the bookmark after them; nil: none was asked for
+	end     runtime.Object // the bookmark after them, nil if it was not requested
 }
 
-// next returns the next event; ok is false after the last. An object of a list shares
-// with the cache what lies behind its pointers, and an encoder may change an object for
-// a moment, so each event gets a copy, which is made when its turn comes.
+// next returns the next event; ok is false after the last. The objects of a list share
+// memory with the cache, and an encoder may modify an object temporarily. Therefore each event contains a copy, which is
+// created when the event is sent.
 func (i *initialEvents) next() (e watch.Event, ok bool) {
 	switch {
 	case i == nil:

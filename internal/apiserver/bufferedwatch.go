@@ -1,0 +1,123 @@
+package apiserver
+
+import (
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// maxBufferedEvents is the number of events of one watch that may wait for its reader. They are pointers to objects that the watch
+// cache contains anyway. Initial events do not count: they are created when the reader receives them.
+const maxBufferedEvents = 50_000
+
+// bufferedWatch delivers the events of a watch in order, and buffers new ones while its reader is busy.
+type bufferedWatch struct {
+	source watch.Interface
+	// initial are the events before those of the source, nil if there are none.
+	initial *initialEvents
+	// at is the revision up to which the events are complete. restart opens a new source after it.
+	at      string
+	restart func(revision string) (watch.Interface, error)
+	// limit is the number of events of the source that may wait for the reader.
+	limit int
+	// emptyRestarts counts the sources in a row that ended without an event.
+	emptyRestarts int
+	result        chan watch.Event
+	stop          chan struct{}
+}
+
+// maxEmptyRestarts is the number of sources in a row that may end without an event before the watch ends.
+const maxEmptyRestarts = 20
+
+func newBufferedWatch(source watch.Interface, at string, initial *initialEvents, restart func(revision string) (watch.Interface, error), limit int) *bufferedWatch {
+	w := &bufferedWatch{source: source, initial: initial, at: at, restart: restart, limit: limit, result: make(chan watch.Event), stop: make(chan struct{}, 1)}
+	go w.run()
+	return w
+}
+
+// ResultChan implements watch.Interface.
+func (w *bufferedWatch) ResultChan() <-chan watch.Event { return w.result }
+
+// Stop implements watch.Interface.
+func (w *bufferedWatch) Stop() {
+	select {
+	case w.stop <- struct{}{}:
+	default:
+	}
+}
+
+func (w *bufferedWatch) run() {
+	defer close(w.result)
+	defer func() { w.source.Stop() }()
+	in := w.source.ResultChan()
+	var queue []watch.Event
+	first, starting := w.initial.next()
+	for in != nil || starting || len(queue) > 0 {
+		var out chan watch.Event
+		switch {
+		case starting:
+			out = w.result
+		case len(queue) > 0:
+			out, first = w.result, queue[0]
+		}
+		select {
+		case e, ok := <-in:
+			switch {
+			case !ok:
+				in = w.resume()
+				continue
+			case len(queue) >= w.limit:
+				in = nil // the queued events are sent before the watch ends
+				w.source.Stop()
+				continue
+			}
+			w.note(e)
+			queue = append(queue, e)
+		case out <- first:
+			if starting {
+				first, starting = w.initial.next()
+				continue
+			}
+			queue[0] = watch.Event{}
+			if queue = queue[1:]; len(queue) == 0 {
+				queue = nil // release the memory of a burst
+			}
+		case <-w.stop:
+			return
+		}
+	}
+}
+
+// note records the revision of an event of the source.
+func (w *bufferedWatch) note(e watch.Event) {
+	w.emptyRestarts = 0
+	if e.Type == watch.Error {
+		w.restart = nil // an ERROR event ends the watch
+		return
+	}
+	if o, err := meta.Accessor(e.Object); err == nil {
+		w.at = o.GetResourceVersion()
+	}
+}
+
+// resume opens a new source where the last one ended, and returns nil if that is impossible.
+func (w *bufferedWatch) resume() <-chan watch.Event {
+	w.source.Stop()
+	if w.restart == nil || w.emptyRestarts == maxEmptyRestarts {
+		return nil
+	}
+	w.emptyRestarts++
+	source, err := w.restart(w.at)
+	if err != nil {
+		return nil // the reader's next request gets the error
+	}
+	w.source = source
+	return source.ResultChan()
+}
+
+// failedWatch is a watch that sends one ERROR event and ends.
+func failedWatch(err error) watch.Interface {
+	events := make(chan watch.Event, 1)
+	events <- watch.Event{Type: watch.Error, Object: statusOf(err)}
+	close(events)
+	return watch.NewProxyWatcher(events)
+}

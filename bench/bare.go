@@ -26,7 +26,7 @@ import (
 )
 
 // bareClusterCommand serves an API that a bare kubelet lives in, through the
-// in-process door: what is left of `up` when everything is taken away that its
+// in-process transport: what is left of `up` when everything is taken away that its
 // pods do not need to become Ready and to go. Hidden: `pods --bare` starts it.
 func bareClusterCommand() *cobra.Command {
 	var o cluster.Options
@@ -170,7 +170,7 @@ func (b *bare) watch(ctx context.Context, pods chan<- *corev1.Pod) error {
 	return nil
 }
 
-// due tells whether what a watch tells of a pod asks for a request: it is placed and not
+// due reports whether what a watch tells of a pod asks for a request: it is placed and not
 // yet running, or it was told to go.
 func due(kind string, pod *corev1.Pod) bool {
 	switch {
@@ -194,7 +194,7 @@ func podEvent(frame []byte) (kind string, pod *corev1.Pod, err error) {
 		return "", nil, err
 	}
 	if object.Kind != "Pod" {
-		return "", nil, fmt.Errorf("the watch of pods tells of a %s (%s)", object.Kind, event.Type)
+		return "", nil, fmt.Errorf("the watch of pods sent a %s (%s)", object.Kind, event.Type)
 	}
 	return event.Type, pod, pod.Unmarshal(object.Raw)
 }

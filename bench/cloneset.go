@@ -171,7 +171,7 @@ func (l setLoad) phase(ctx context.Context, client kubernetes.Interface, s *serv
 	return nil
 }
 
-// rolledOut tells whether a set shows that all its pods are updated and available.
+// rolledOut reports whether a set shows that all its pods are updated and available.
 func rolledOut(o runtime.Object, was string, pods int) (bool, error) {
 	u, ok := o.(*unstructured.Unstructured)
 	if !ok {

@@ -14,14 +14,14 @@ func holdCommand(binary *string) *cobra.Command {
 	var rest time.Duration
 	c := &cobra.Command{
 		Use:   "hold [-- UP-FLAGS]",
-		Short: "Fill a cluster, then read its memory and CPU at rest",
+		Short: "Fill a cluster, then read its idle memory and CPU",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l.args = args
 			return l.hold(cmd.Context(), binary, rest)
 		},
 	}
 	l.addFlags(c, 1000, 100000, 32)
-	c.Flags().DurationVar(&rest, "rest", time.Minute, "how long to watch it at rest")
+	c.Flags().DurationVar(&rest, "rest", time.Minute, "how long to measure the idle cluster")
 	return c
 }
 
@@ -69,7 +69,7 @@ func (l load) hold(ctx context.Context, binary *string, rest time.Duration) erro
 			return err
 		}
 		after := s.use()
-		fmt.Printf("at rest: %s, %.1f %% of a core\n", mb(after.rssBytes), 100*(after.cpu-before.cpu).Seconds()/(rest.Seconds()/3))
+		fmt.Printf("idle: %s, %.1f %% of a core\n", mb(after.rssBytes), 100*(after.cpu-before.cpu).Seconds()/(rest.Seconds()/3))
 	}
 	return nil
 }

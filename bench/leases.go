@@ -21,7 +21,7 @@ func leasesCommand(binary *string) *cobra.Command {
 	var bare bool
 	c := &cobra.Command{
 		Use:   "leases [-- UP-FLAGS]",
-		Short: "The stage engine in a process of its own that keeps the leases of nodes, at rest",
+		Short: "The stage engine in a process of its own that keeps the leases of nodes, idle",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l.args = args
 			s, client, err := l.connect(cmd.Context(), binary)
@@ -54,7 +54,7 @@ func leasesCommand(binary *string) *cobra.Command {
 		},
 	}
 	c.Flags().IntVar(&l.nodes, "nodes", 5000, "simulated nodes")
-	c.Flags().DurationVar(&rest, "rest", 40*time.Second, "how long to watch it at rest")
+	c.Flags().DurationVar(&rest, "rest", 40*time.Second, "how long to measure the idle cluster")
 	c.Flags().BoolVar(&bare, "bare", false, "measure too what sends the same renewals and does nothing else")
 	return c
 }

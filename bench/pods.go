@@ -98,7 +98,7 @@ func (l load) connect(ctx context.Context, binary *string) (*server, kubernetes.
 	return nil, nil, err
 }
 
-// unattended tells whether nobody looks after the nodes.
+// unattended reports whether nobody looks after the nodes.
 func (l load) unattended() bool { return l.noEngine || l.bare }
 
 // makeRoom gives nodes that no engine looks after room for pods.
@@ -176,7 +176,7 @@ func (l load) lifecycle(ctx context.Context, client kubernetes.Interface, s *ser
 	}
 	var options metav1.DeleteOptions
 	if l.noEngine {
-		options.GracePeriodSeconds = new(int64) // nobody would finish a graceful deletion
+		options.GracePeriodSeconds = new(int64) // no kubelet would finish a graceful deletion
 	}
 	return phase("gone", &seen.deleted, func(ctx context.Context, i int) error {
 		return pods.Delete(ctx, l.pod(i).Name, options)

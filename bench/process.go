@@ -92,11 +92,11 @@ func (s *server) stop() {
 		return
 	}
 	_ = s.command.Process.Signal(syscall.SIGTERM)
-	patience := time.NewTimer(10 * time.Second)
-	defer patience.Stop()
+	timeout := time.NewTimer(10 * time.Second)
+	defer timeout.Stop()
 	select {
 	case <-s.ended:
-	case <-patience.C:
+	case <-timeout.C:
 		_ = s.command.Process.Kill()
 		<-s.ended
 	}

@@ -73,7 +73,7 @@ var (
 )
 
 // goTest runs the tests of a package and prints the lines that say what was seen. A
-// test that fails is told whole.
+// test that fails is printed completely.
 func goTest(ctx context.Context, said *regexp.Regexp, args ...string) error {
 	began := time.Now()
 	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-count=1", "-v", "-timeout", "2h"}, args...)...)

@@ -14,7 +14,7 @@ func startupCommand(binary *string) *cobra.Command {
 	var runs int
 	c := &cobra.Command{
 		Use:   "startup [-- UP-FLAGS]",
-		Short: "Time `up` to the first answered `get ns`, and memory at rest",
+		Short: "Time `up` to the first answered `get ns`, and idle memory",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return startup(cmd.Context(), binary, runs, args)
 		},
@@ -52,7 +52,7 @@ func startup(ctx context.Context, binary *string, runs int, args []string) error
 			case <-ctx.Done():
 			}
 			after := s.use()
-			fmt.Printf("at rest after 15 s: %s, %.1f %% of a core\n", mb(after.rssBytes), 100*(after.cpu-before.cpu).Seconds()/15)
+			fmt.Printf("idle after 15 s: %s, %.1f %% of a core\n", mb(after.rssBytes), 100*(after.cpu-before.cpu).Seconds()/15)
 		}
 		fmt.Printf("run %d: context written after %.2f s, `get ns` answered after %.2f s\n", i+1, ready.Seconds(), took.Seconds())
 		s.stop()

@@ -84,7 +84,7 @@ func reconcileClusterRoleBinding(client kubernetes.Interface, binding *rbacv1.Cl
 }
 
 // bootstrapNamespaced makes the few roles that live in kube-system and
-// kube-public, and those namespaces if nobody has made them yet.
+// kube-public, and those namespaces if they do not exist yet.
 func bootstrapNamespaced(client kubernetes.Interface) error {
 	for namespace, roles := range bootstrappolicy.NamespaceRoles() {
 		for _, role := range roles {

@@ -59,7 +59,7 @@ func flags(o Options, p pki) []string {
 }
 
 // advertised is the address the server calls its own. A loopback address is
-// refused by upstream where it would be published; nothing publishes it here, so
+// rejected by upstream where it would be published; nothing publishes it here, so
 // one from the documentation range (RFC 5737) stands in for it.
 func advertised(bind string) string {
 	ip := net.ParseIP(bind)
@@ -167,7 +167,7 @@ func newConfig(o Options, opts options.CompletedOptions, d *handlers, working *w
 	}
 	// Requests enter at the aggregator and are handed on without further filters.
 	d.open(&aggregator.GenericConfig.Config)
-	// The two servers beside the main one make storage options of their own.
+	// The two servers besides the main one create storage options of their own.
 	for _, g := range []*genericapiserver.Config{&extensions.GenericConfig.Config, &aggregator.GenericConfig.Config} {
 		g.RESTOptionsGetter = o.Backend.getter(g.RESTOptionsGetter, o.WatchCache)
 	}

@@ -44,7 +44,7 @@ type EmbeddedEtcd struct {
 }
 
 // StartEmbeddedEtcd opens, or makes, a data directory. A directory that another
-// process holds, or whose contents etcd cannot read, is refused with one line
+// process holds, or whose contents etcd cannot read, is rejected with one line
 // and left as it was.
 func StartEmbeddedEtcd(ctx context.Context, dir string) (*EmbeddedEtcd, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {

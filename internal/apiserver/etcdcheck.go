@@ -82,7 +82,7 @@ func appliedIndex(file string) (index uint64, err error) {
 	// A page that is not there any more would end the process.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
-		if p := recover(); p != nil { // that is how it tells of a page it cannot read
+		if p := recover(); p != nil { // that is how it reports a page that it cannot read
 			err = fmt.Errorf("%v", p)
 		}
 	}()

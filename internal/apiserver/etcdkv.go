@@ -45,7 +45,7 @@ func (kv *etcdKV) header() *pb.ResponseHeader {
 	return &pb.ResponseHeader{Revision: kv.world.Revision()}
 }
 
-// Status tells the storage layer, which asks every etcd, that this one is as new
+// Status reports to the storage layer, which asks every etcd, that this one is as new
 // as the one it was built with.
 func (kv *etcdKV) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, error) {
 	return &pb.StatusResponse{Header: kv.header(), Version: etcdversion.Version}, nil

@@ -40,7 +40,7 @@ func component(name string) user.Info {
 // certificate is kept as long as upstream keeps those for tokens.
 const (
 	certificateTTL  = 10 * time.Second
-	certificatesMax = 1024 // connections; beyond it all are verified anew
+	certificatesMax = 1024 // connections; beyond it all are verified again
 )
 
 // certificateCache remembers who a connection's client certificate belongs to.

@@ -163,7 +163,7 @@ func certificate(name pkix.Name, validity time.Duration) *x509.Certificate {
 	return &x509.Certificate{
 		SerialNumber: serial,
 		Subject:      name,
-		NotBefore:    now.Add(-5 * time.Minute), // a clock that is a little behind must not refuse it
+		NotBefore:    now.Add(-5 * time.Minute), // a clock that is a little behind must not reject it
 		NotAfter:     now.Add(validity),
 		KeyUsage:     x509.KeyUsageDigitalSignature,
 	}

@@ -60,7 +60,7 @@ func useRunAdmission(o *options.ServerRunOptions, worlds *store.Worlds) {
 	a.RecommendedPluginOrder = append([]string{runNamespacesPlugin}, a.RecommendedPluginOrder...)
 }
 
-// runNamespaces refuses writes into namespaces that do not exist and creates in
+// runNamespaces rejects writes into namespaces that do not exist and creates in
 // those that are being deleted, as upstream's NamespaceLifecycle does, from the
 // world that the request speaks of.
 type runNamespaces struct {
@@ -147,12 +147,12 @@ func (s *Server) RunConfig(run, user string) *rest.Config {
 	return c
 }
 
-// indirect tells whether the server may serve a request by requests of its own.
+// indirect reports whether the server may serve a request by requests of its own.
 func indirect(r *http.Request) bool {
 	return r.Method != http.MethodGet && (strings.Contains(r.URL.Path, "/services") || strings.HasSuffix(r.URL.Path, "/eviction"))
 }
 
-// ownRequest tells whether a request of the server's own client may belong to one
+// ownRequest reports whether a request of the server's own client may belong to one
 // that is indirect: the allocator of Service addresses keeps IPAddress objects, an
 // eviction looks into PodDisruptionBudgets and writes their status.
 func ownRequest(r *http.Request) bool {

@@ -21,7 +21,7 @@ const LocalPortAnnotation = "rehearse-k8s.github.io/local-port"
 
 // serviceResolver finds the address behind a Service reference of a webhook or
 // an APIService. Pods here are simulated and listen nowhere, so a cluster IP
-// would only ever time out; what is not annotated is refused at once, with the
+// would only ever time out; what is not annotated is rejected at once, with the
 // annotation to set.
 type serviceResolver struct {
 	services corelisters.ServiceLister

@@ -129,7 +129,7 @@ func (w *bufferedResponse) response(r *http.Request) *http.Response {
 	}
 }
 
-// stream runs the handler beside the caller and answers as soon as the handler
+// stream runs the handler concurrently with the caller and answers as soon as the handler
 // has written its status.
 func (t *RoundTripper) stream(r *http.Request) (*http.Response, error) {
 	w := newStreamedResponse(r.Context())
@@ -153,7 +153,7 @@ func (t *RoundTripper) stream(r *http.Request) (*http.Response, error) {
 }
 
 // maxBuffered is how many bytes of a stream may wait for its reader before the
-// writer is held back, as a socket's buffers would.
+// writer blocks, as with the buffers of a socket.
 const maxBuffered = 1 << 20
 
 // streamedResponse is both ends of a stream: the handler's writer and the

@@ -1,9 +1,9 @@
 // Package gcpace sets the garbage collector's pace by what the process does: a
-// cluster under load trades memory for speed, a cluster at rest gives the memory
+// cluster under load trades memory for speed, an idle cluster gives the memory
 // back.
 //
 // Creating pods allocates hundreds of megabytes a second, and at Go's default
-// pace a fifth of the CPU goes to the collector; at rest nothing is allocated and
+// pace a fifth of the CPU goes to the collector; idle, nothing is allocated and
 // a heap that once was large would stay with the process. Two paces and the
 // allocation rate are enough; there is no model of the heap here.
 //
@@ -62,7 +62,7 @@ func (p pace) next(allocated uint64) (after pace, changed bool) {
 	}
 }
 
-// giveBack tells whether memory should go back to the system now: that collects
+// giveBack reports whether memory should go back to the system now: that collects
 // the whole heap, seconds of CPU for 100,000 pods, so a single burst is not
 // reason enough.
 func (p pace) giveBack() bool { return !p.busy && p.work >= workPeriods }
@@ -116,7 +116,7 @@ func Run(ctx context.Context) {
 	}
 }
 
-// machineMemory is the memory of the machine in bytes, 0 where it cannot be told.
+// machineMemory is the memory of the machine in bytes, 0 where it is unknown.
 func machineMemory() uint64 {
 	data, err := os.ReadFile("/proc/meminfo")
 	if err != nil {

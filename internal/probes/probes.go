@@ -1,8 +1,8 @@
 // Package probes is the small HTTP server that a long-running command shows to
-// whoever watches over it: /healthz, /readyz and /metrics.
+// whatever monitors it: /healthz, /readyz and /metrics.
 //
 // /healthz answers as soon as the server does: the process lives. /readyz
-// answers 200 once everything it was told to wait for is so, and before that
+// answers 200 once everything that it waits for is ready, and before that
 // 503 with the reason, one a line. /metrics is a registry of the caller's,
 // never Prometheus' global one, so that two engines of one process cannot meet
 // in it.
@@ -10,7 +10,7 @@
 // It is not the API server's own health endpoint, it knows nothing of
 // Kubernetes, and it decides nothing: what is ready is said by the caller.
 //
-// Floor: F3, because it opens a door; it imports nothing of ours.
+// Floor: F3, because it opens a listener; it imports no other package of ours.
 package probes
 
 import (
@@ -40,7 +40,7 @@ type Server struct {
 	done     chan struct{}
 }
 
-// Registry is a new registry that tells about the Go process, and what is given.
+// Registry is a new registry with the metrics of the Go process and those given.
 func Registry(more ...prometheus.Collector) *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

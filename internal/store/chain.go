@@ -28,7 +28,7 @@ type decoded struct {
 
 // chain is the history of one key, oldest first, never empty while it is in the
 // tree. A dead version stays in it until compaction, so that a read at an older
-// revision can tell "deleted" from "not yet made".
+// revision distinguishes "deleted" from "not yet created".
 type chain struct {
 	key      string
 	versions []*version
@@ -67,7 +67,7 @@ func (c *chain) compact(rev int64) (empty bool) {
 	return len(c.versions) == 0
 }
 
-// unseen tells whether the oldest version is invisible from rev on: it was
+// unseen reports whether the oldest version is invisible from rev on: it was
 // replaced by then, or it says that the key did not exist.
 func (c *chain) unseen(rev int64) bool {
 	if len(c.versions) > 1 && c.versions[1].rev <= rev {

@@ -11,7 +11,7 @@ import (
 // maxCorrupt is how many unreadable objects a list reports before it gives up.
 const maxCorrupt = 100
 
-// goesOnAfter notes an object that cannot be read and tells whether the list should
+// goesOnAfter notes an object that cannot be read and reports whether the list should
 // look further, so that an administrator who may delete such objects sees which
 // they are. Without that permission the first one fails the list.
 func (l *lister) goesOnAfter(key string, err error) bool {

@@ -45,7 +45,7 @@ func (s *objects) newVersion(ctx context.Context, key string, data []byte) (*ver
 }
 
 // plain returns the bytes of a version before the transformer, and whether the
-// transformer wants them written anew.
+// transformer wants them written again.
 func (s *objects) plain(ctx context.Context, key string, v *version) (data []byte, stale bool, err error) {
 	if s.transformer == nil {
 		return v.value, false, nil
@@ -72,7 +72,7 @@ func setRevision(obj runtime.Object, rev int64) {
 }
 
 // stamp gives the decoded object the version's revision, when it is known at last.
-// Nobody else sees the object yet.
+// No other goroutine uses the object yet.
 func (v *version) stamp() {
 	if d := v.decoded.Load(); d != nil {
 		setRevision(d.obj, v.rev)
@@ -145,13 +145,13 @@ func (s *objects) read(ctx context.Context, key string, v *version, out runtime.
 	return nil
 }
 
-// readable tells whether out may turn out to be of the type that is shared. It
+// readable reports whether out may turn out to be of the type that is shared. It
 // spares the decoding of an object that would then be decoded again.
 func (s *objects) readable(out runtime.Object) bool {
 	return s.newFunc == nil || reflect.TypeOf(out) == s.goType
 }
 
-// sameType tells whether out can take the shared object as it is. An unstructured
+// sameType reports whether out can take the shared object as it is. An unstructured
 // object says in its contents which version it wants to be; only if that is the
 // version of the shared one would the codec do nothing else.
 func sameType(shared, out runtime.Object) bool {

@@ -29,7 +29,7 @@ func (d *directories) note(resource schema.GroupResource, directory string) {
 }
 
 // Directory is the beginning of all keys of a resource, with its last slash; "" if
-// nobody has asked for storage of it.
+// no storage was requested for it.
 func (ws *Worlds) Directory(resource schema.GroupResource) string {
 	d := &ws.directories
 	d.mu.RLock()

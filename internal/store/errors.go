@@ -62,7 +62,7 @@ func errorEvent(err error) *watch.Event {
 	return &watch.Event{Type: watch.Error, Object: &status}
 }
 
-// unsafeDeletion tells whether objects that cannot be read may be deleted.
+// unsafeDeletion reports whether objects that cannot be read may be deleted.
 func unsafeDeletion() bool {
 	return utilfeature.DefaultFeatureGate.Enabled(features.AllowUnsafeMalformedObjectDeletion)
 }
@@ -76,7 +76,7 @@ func corrupt(key string, err error) error {
 	return storage.NewCorruptObjError(key, err)
 }
 
-// corruptDelete is what a watch is told of the deletion of an object that cannot
+// corruptDelete is the event of a watch for the deletion of an object that cannot
 // be read.
 func (s *objects) corruptDelete(err error) error {
 	if !unsafeDeletion() {

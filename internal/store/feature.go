@@ -11,7 +11,7 @@ var consistentReads sync.Once
 
 // EnableConsistentReads tells the API server of this process that its storage
 // supports progress requests, so that its watch cache may answer consistent reads.
-// Upstream finds that out by asking etcd; there is none to ask. It sets a variable
+// Upstream detects that by asking etcd, which does not exist here. It sets a variable
 // of the process, so call it before the server is built; calling it again changes
 // nothing. Servers of the process that are on etcd lose nothing by it: every etcd
 // that Kubernetes 1.36 supports has the feature.

@@ -55,7 +55,7 @@ type stored struct {
 	rev   int64
 }
 
-// step tells whether a reply is right for a call in a state, and what comes after.
+// step reports whether a reply is right for a call in a state, and what comes after.
 func (m model) step(c call, r reply) (bool, model) {
 	at, exists := m.keys[c.key]
 	switch c.kind {

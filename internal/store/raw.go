@@ -2,7 +2,7 @@ package store
 
 import "bytes"
 
-// KV is a key and its value as etcd tells of them.
+// KV is a key and its value as etcd returns them.
 type KV struct {
 	Key   string
 	Value []byte // shared; not to be changed

@@ -160,7 +160,7 @@ func (s *objects) key(key string, recursive bool) (string, error) {
 	return key, nil
 }
 
-// atLeast refuses an answer that is older than the caller demands.
+// atLeast rejects an answer that is older than the caller demands.
 func (s *objects) atLeast(demanded string, have int64) error {
 	if demanded == "" {
 		return nil

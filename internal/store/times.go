@@ -70,7 +70,7 @@ func visitTimes(v reflect.Value, replace func(metav1.Time) (metav1.Time, bool)) 
 
 var timesIn sync.Map // reflect.Type -> bool
 
-// holdsTimes tells whether values of a type can hold times that visitTimes reaches.
+// holdsTimes reports whether values of a type can hold times that visitTimes reaches.
 func holdsTimes(t reflect.Type) bool {
 	if known, ok := timesIn.Load(t); ok {
 		return known.(bool)

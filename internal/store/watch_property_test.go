@@ -201,7 +201,7 @@ func (g *gate) open(rev int64) {
 	close(g.done)
 }
 
-// passed tells whether rev is the last one.
+// passed reports whether rev is the last one.
 func (g *gate) passed(rev int64) bool {
 	select {
 	case <-g.done:

@@ -23,7 +23,7 @@ type watcher struct {
 	progress  bool // bookmarks of the store are wanted
 	after     int64
 	selector  selector
-	probe     *Probe // nil: nobody counts
+	probe     *Probe // nil: no counting
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -161,7 +161,7 @@ func (w *watcher) run() {
 	}
 }
 
-// send sends the event of one notice, if it has one, and tells whether the watch
+// send sends the event of one notice, if it has one, and reports whether the watch
 // goes on.
 func (w *watcher) send(n notice) bool {
 	if w.ctx.Err() != nil {

@@ -59,7 +59,7 @@ func (w *World) Revision() int64 {
 }
 
 // CompactRevision returns the revision of the last compaction; 0 if there was
-// none. Reads and watches from earlier revisions are refused.
+// none. Reads and watches from earlier revisions are rejected.
 func (w *World) CompactRevision() int64 {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -107,7 +107,7 @@ func (w *World) keepBudget(now int64) {
 	}
 }
 
-// forgetOld applies the budget at a time when nobody writes.
+// forgetOld applies the budget at a time without writes.
 func (w *World) forgetOld(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -173,7 +173,7 @@ func (w *World) append(key string, before, next *version, now time.Time) {
 }
 
 // commit makes a version, which has its revision, the newest of its key and of the
-// world, and tells the watchers.
+// world, and delivers it to the watchers.
 func (w *World) commit(key string, before, next *version, now time.Time) {
 	w.rev = next.rev
 	w.count(key, next)
@@ -246,7 +246,7 @@ func prefixEnd(prefix string) string {
 	return toTheEnd
 }
 
-// close ends all watches and refuses new ones.
+// close ends all watches and rejects new ones.
 func (w *World) close() {
 	w.mu.Lock()
 	w.closed = true

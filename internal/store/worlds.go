@@ -20,7 +20,7 @@ const (
 
 // Options are the settings of a [Worlds]. The zero value is ready for use.
 type Options struct {
-	// Clock tells when an object's time to live has ended and how old history
+	// Clock decides when an object's time to live has expired and how old history
 	// is. The default is the real clock. If it can make timers (clock.Clock),
 	// [Worlds.Run] sleeps by it, otherwise by the real clock.
 	Clock clock.PassiveClock
@@ -34,7 +34,7 @@ type Options struct {
 	// is five minutes, as a kube-apiserver has it. The tighter bound wins.
 	HistoryAge time.Duration
 
-	// ProgressInterval is how often [Worlds.Run] tells the watches that asked for
+	// ProgressInterval is how often [Worlds.Run] sends the watches that asked for
 	// progress which revision they have reached. The default is five seconds.
 	// The watch cache does not wait for it; see GetCurrentResourceVersion.
 	ProgressInterval time.Duration
@@ -61,7 +61,7 @@ func (o Options) withDefaults() Options {
 type Worlds struct {
 	options    Options
 	queueLimit int           // lowered by tests
-	wake       chan struct{} // tells Run that something falls due earlier
+	wake       chan struct{} // wakes Run because something is due earlier
 
 	directories directories
 

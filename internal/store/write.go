@@ -13,7 +13,7 @@ import (
 )
 
 // Create implements storage.Interface. An object that its codec cannot read back is
-// refused and not stored.
+// rejected and not stored.
 func (s *objects) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
 	key, err := s.key(key, false)
 	if err != nil {
@@ -68,7 +68,7 @@ type state struct {
 	obj     runtime.Object // the caller's to change
 	rev     int64          // 0: the key does not exist
 	data    []byte         // before the transformer
-	stale   bool           // the transformer wants the value written anew
+	stale   bool           // the transformer wants the value written again
 	current bool           // read just now, not suggested by the caller
 	version *version       // nil if suggested or absent
 }
@@ -120,7 +120,7 @@ func newLike(obj runtime.Object) runtime.Object {
 // suggested makes a state of the object that the caller has at hand. If it is of
 // the revision that the key is at, the stored bytes need not be made again and the
 // state is as good as read. With a transformer they have to: only a read tells
-// whether it wants a value written anew.
+// whether it wants a value written again.
 func (r reader) suggested(ctx context.Context, obj runtime.Object) (*state, error) {
 	rv, err := r.objects.versioner.ObjectResourceVersion(obj)
 	if err != nil {

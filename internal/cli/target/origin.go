@@ -12,7 +12,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/cli/statedir"
 )
 
-// StartRecord returns the record of the running cluster on this machine with this name and URL, nil if there is none.
+// StartRecord returns the record of the running cluster on this machine with this name and URL, nil if it does not exist.
 func StartRecord(name, url string, getenv func(string) string) *statedir.Record {
 	root, err := statedir.DefaultRoot(getenv)
 	if err != nil {

@@ -11,18 +11,17 @@ import (
 	"strings"
 )
 
-// Change is what a step did to one object. Records have changes when whoever made
-// them asked for it: most runs of a search are judged and forgotten, and only the one
-// that is kept for people needs the contents of objects. They are no part of the
-// hash, which has the digests.
+// Change is what a step did to one object. A record has changes only if its caller asked for them: a
+// search drops most of its runs, and only the run that people read needs the contents of objects.
+// Changes are not part of the hash, which covers the digests.
 type Change struct {
 	Object
 	Revision int64 `json:"rev"`
-	// Was is the object as it was before; only where no earlier change of the run
-	// says it: the object was there from the start.
+	// Was is the object before the step. It is set only if no earlier change of the run has it: the
+	// object existed when the run began.
 	Was json.RawMessage `json:"was,omitempty"`
-	// Patch is a JSON merge patch (RFC 7386) from what was to what is. Gone says that
-	// nothing is any more.
+	// Patch is a JSON merge patch (RFC 7386) from the object before to the object after the step. Gone
+	// says that the object was deleted.
 	Patch json.RawMessage `json:"patch,omitempty"`
 	Gone  bool            `json:"gone,omitempty"`
 }
@@ -77,10 +76,10 @@ func (c *Change) Before() map[string]any {
 	return was
 }
 
-// check refuses what no writer of ours writes.
+// check rejects what ChangeOf does not return.
 func (c *Change) check() error {
 	if c.Gone != (c.Patch == nil) {
-		return errors.New("a change has a patch or is gone, one of the two")
+		return errors.New("a change must have either a patch or gone")
 	}
 	for _, raw := range []*json.RawMessage{&c.Was, &c.Patch} {
 		if *raw == nil {
@@ -88,7 +87,7 @@ func (c *Change) check() error {
 		}
 		var b bytes.Buffer
 		if err := json.Compact(&b, *raw); err != nil || b.Bytes()[0] != '{' {
-			return errors.New("was and patch are JSON objects")
+			return errors.New("was and patch must be JSON objects")
 		}
 		*raw = b.Bytes()
 	}
@@ -103,14 +102,18 @@ func marshal(v map[string]any) (json.RawMessage, error) {
 	return bytes.TrimSpace(b.Bytes()), err
 }
 
-// unmarshal keeps numbers as they are written: a large revision is no float.
+// unmarshal keeps numbers as they are written: a float64 cannot represent every revision.
 func unmarshal(raw json.RawMessage, into *map[string]any) error {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	return dec.Decode(into)
 }
 
-// mergePatch is RFC 7386's patch that makes is of was.
+// mergePatch returns the patch (RFC 7386) that turns was into is.
+//
+// This and merged are written here because the library evanphx/json-patch, which the API server uses,
+// creates a patch by decoding all numbers to float64, which changes large ones, and applies a patch by
+// decoding and encoding the whole object, where a report applies thousands that change a few fields.
 func mergePatch(was, is map[string]any) map[string]any {
 	patch := map[string]any{}
 	for _, k := range slices.Sorted(maps.Keys(is)) {
@@ -134,7 +137,7 @@ func mergePatch(was, is map[string]any) map[string]any {
 	return patch
 }
 
-// merged applies a patch and shares with before what it leaves alone.
+// merged applies a patch. The result shares with before what the patch does not change.
 func merged(before, patch map[string]any) map[string]any {
 	out := maps.Clone(before)
 	if out == nil {
@@ -154,7 +157,7 @@ func merged(before, patch map[string]any) map[string]any {
 	return out
 }
 
-// presentable copies an object without what the record leaves out.
+// presentable copies an object without the fields that a record leaves out.
 func presentable(o Object, object map[string]any) map[string]any {
 	if object == nil {
 		return nil
@@ -162,7 +165,7 @@ func presentable(o Object, object map[string]any) map[string]any {
 	out, _ := withoutNulls(object).(map[string]any)
 	if meta, ok := out["metadata"].(map[string]any); ok {
 		delete(meta, "managedFields")
-		// kubectl's copy of the whole object says everything twice, Secrets included.
+		// kubectl's copy of the whole object repeats everything, including the values of a Secret.
 		if notes, ok := meta["annotations"].(map[string]any); ok {
 			delete(notes, "kubectl.kubernetes.io/last-applied-configuration")
 		}

@@ -103,7 +103,7 @@ func small() *history.Run {
 	return run
 }
 
-var update = flag.Bool("update", os.Getenv("UPDATE_GOLDEN") != "", "write the golden file anew")
+var update = flag.Bool("update", os.Getenv("UPDATE_GOLDEN") != "", "write the golden file again")
 
 // TestFormat keeps files that people have in their repositories readable: when it
 // fails, either the change is wrong or Format must go up.
@@ -120,11 +120,11 @@ func TestFormat(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(string(want), string(got)); d != "" {
-		t.Errorf("UPDATE_GOLDEN=1 writes it anew (-want +got)\n%s", d)
+		t.Errorf("UPDATE_GOLDEN=1 writes it again (-want +got)\n%s", d)
 	}
 }
 
-func TestReadRefuses(t *testing.T) {
+func TestReadRejects(t *testing.T) {
 	lines := strings.SplitAfter(string(write(t, small())), "\n") // header, 3 steps, verdict, ""
 	with := func(n int, old, new string) string {
 		l := append([]string(nil), lines...)
@@ -162,9 +162,9 @@ func TestReadRefuses(t *testing.T) {
 		{"two verdicts", with(5, `{"failure"`, `{"held":true,"failure"`), "line 5: neither a step (kind) nor a verdict"},
 		{"no verdict but a line", with(5, lines[4], "{}\n"), "line 5: neither a step (kind) nor a verdict"},
 		{"step and verdict", with(2, `"kind"`, `"held":true,"kind"`), "line 2: it is a step (kind) and a verdict"},
-		{"a change of nothing", with(3, `"causes"`, `"changes":[{"rev":1}],"causes"`), "line 3: changes: a change has a patch or is gone"},
-		{"a change and gone", with(3, `"causes"`, `"changes":[{"rev":1,"patch":{},"gone":true}],"causes"`), "line 3: changes: a change has a patch or is gone"},
-		{"a patch of a list", with(3, `"causes"`, `"changes":[{"rev":1,"patch":[1]}],"causes"`), "line 3: changes: was and patch are JSON objects"},
+		{"a change of nothing", with(3, `"causes"`, `"changes":[{"rev":1}],"causes"`), "line 3: changes: a change must have either a patch or gone"},
+		{"a change and gone", with(3, `"causes"`, `"changes":[{"rev":1,"patch":{},"gone":true}],"causes"`), "line 3: changes: a change must have either a patch or gone"},
+		{"a patch of a list", with(3, `"causes"`, `"changes":[{"rev":1,"patch":[1]}],"causes"`), "line 3: changes: was and patch must be JSON objects"},
 		{"unknown field of a change", with(3, `"causes"`, `"changes":[{"rev":1,"past":{}}],"causes"`), `line 3: unknown field "past"`},
 		{"failure at no step", with(5, `"step":1`, `"step":3`), "line 5: failure.step is 3, and the last step is 2"},
 		{"endless line", strings.Repeat("x", 5<<20), "line 1: longer than 4194304 bytes"},
@@ -185,7 +185,7 @@ type fails struct{ err error }
 func (f fails) Read([]byte) (int, error)  { return 0, f.err }
 func (f fails) Write([]byte) (int, error) { return 0, f.err }
 
-func TestWriteRefuses(t *testing.T) {
+func TestWriteRejects(t *testing.T) {
 	run := small()
 	run.Inconclusive = "both"
 	if err := history.Write(&bytes.Buffer{}, run); err == nil || !strings.Contains(err.Error(), "set one of Failure and Inconclusive") {

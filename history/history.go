@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// Format is the version of the record. A reader refuses any other.
+// Format is the version of the record. Read rejects any other.
 const Format = 1
 
-// Run is one run, from its first step to its verdict.
+// Run is one run, from its first step to its result.
 type Run struct {
 	Header
 	Steps []Step
-	// Failure says what broke; nil when everything held.
+	// Failure is the violated invariant; nil if the run passed.
 	Failure *Failure
-	// Inconclusive says why the run could not be judged (a budget ran out, it
-	// departed from what it was to repeat); empty otherwise.
+	// Inconclusive says why the run has no result (a budget ran out, a replay diverged); empty
+	// otherwise.
 	Inconclusive string
 }
 
@@ -25,25 +25,25 @@ type Header struct {
 	Format int    `json:"format"`
 	Tool   string `json:"tool,omitempty"` // version of rehearse
 	Test   string `json:"test,omitempty"` // the test's name, or the scenario's file
-	// Command is what was rehearsed of a scenario that leaves that to the command line.
+	// Command is the command under test, if the scenario leaves it to the command line.
 	Command []string `json:"command,omitempty"`
 	Seed    uint64   `json:"seed"`
-	// Faults is what went wrong on purpose, in the text form of package fault.
+	// Faults are the injected faults, in the text form of package fault.
 	Faults []string `json:"faults,omitempty"`
 	// Start is the run's clock at step 0.
 	Start time.Time `json:"start"`
-	// Live says that real processes ran by the machine's clock. Which step led to a
-	// request is then inferred from their order.
+	// Live says that real processes ran on the machine's clock. The causes of a request are then
+	// inferred from the order of steps.
 	Live bool `json:"live,omitempty"`
 }
 
-// Failure is a promise that was broken.
+// Failure is an invariant that was violated.
 type Failure struct {
-	// Oracle names the promise, as in "at most 3 pods of CloneSet default/web".
+	// Oracle names the invariant, as in "at most 3 pods of CloneSet default/web".
 	Oracle string `json:"oracle"`
-	// Message says what was seen instead.
+	// Message says what was observed instead.
 	Message string `json:"message"`
-	// Step is the last step before it was seen.
+	// Step is the last step before the violation was observed.
 	Step int           `json:"step"`
 	At   time.Duration `json:"at"`
 }
@@ -53,32 +53,31 @@ type Kind string
 
 // The kinds of steps.
 const (
-	// Start: an actor begins, with empty caches. Crash: it ends in the middle of
-	// whatever it did. Its later words reach nobody.
+	// Start: an actor starts, with empty caches. Crash: it terminates; its later requests are
+	// dropped.
 	Start Kind = "start"
 	Crash Kind = "crash"
-	// Request: the API served (or a fault refused) a request of an actor. Unless
-	// Answer says otherwise the actor got the answer in the same step.
+	// Request: the API served (or a fault rejected) a request of an actor. Unless an Answer follows,
+	// the actor received the answer in the same step.
 	Request Kind = "request"
-	// Answer: the answer of an earlier request, held until now, reaches its actor.
+	// Answer: the answer to an earlier request, delayed until now, is delivered.
 	Answer Kind = "answer"
-	// Frame: one watch event reaches an actor.
+	// Frame: one watch event is delivered to an actor.
 	Frame Kind = "frame"
 	// Cut: a watch stream of an actor ends.
 	Cut Kind = "cut"
 	// Time: the run's clock went on; nothing else could happen.
 	Time Kind = "time"
-	// Fault: something that goes wrong by itself, belonging to no request or
-	// event: it begins or ends.
+	// Fault: a fault that belongs to no request or event begins or ends.
 	Fault Kind = "fault"
 )
 
-// Step is one thing that happened. Which fields are set depends on the Kind.
+// Step is one event of a run. Which fields are set depends on its Kind.
 type Step struct {
 	N    int           `json:"n"`
 	At   time.Duration `json:"at"` // the run's clock since its start, in nanoseconds
 	Kind Kind          `json:"kind"`
-	// Actor is who made the request or received the event: a controller, "user",
+	// Actor sent the request or received the event: a controller, "user",
 	// "kubelet". Two replicas are "name/0" and "name/1".
 	Actor string `json:"actor,omitempty"`
 
@@ -97,15 +96,14 @@ type Step struct {
 
 	// Code is the HTTP status that the API (or the fault) answered with.
 	Code int `json:"code,omitempty"`
-	// Reply says what became of the answer if it did not reach the actor in this
-	// step: "lost" or "late".
+	// Reply is "lost" or "late" if the answer was not delivered in this step.
 	Reply string `json:"reply,omitempty"`
 	// Revision is what the object has after this write or read, or what the frame
 	// carries. Before is what the written object had before; 0: it did not exist,
 	// or the request wrote nothing.
 	Revision int64 `json:"rev,omitempty"`
 	Before   int64 `json:"before,omitempty"`
-	// Truth is the newest revision of the world after this step.
+	// Truth is the API's newest revision after this step.
 	Truth int64 `json:"truth,omitempty"`
 	// Guarded says that the write named the resourceVersion or UID it was decided on.
 	Guarded bool `json:"guarded,omitempty"`
@@ -114,12 +112,11 @@ type Step struct {
 
 	// Fault is the fault that acted here, in text form.
 	Fault string `json:"fault,omitempty"`
-	// Note explains the step to people. It is no part of the hash.
+	// Note explains the step to people. It is not part of the hash.
 	Note string `json:"note,omitempty"`
 	// Causes are the steps without which this one would not have happened.
 	Causes []int `json:"causes,omitempty"`
-	// Changes is what a write did to objects, if the record has that. It is no part
-	// of the hash.
+	// Changes is what a write did to objects, if the record has it. It is not part of the hash.
 	Changes []Change `json:"changes,omitempty"`
 	// Hash is the running hash of all steps up to this one.
 	Hash Hash `json:"hash"`
@@ -145,16 +142,16 @@ func (o Object) Key() string {
 // String is "pods default/web-1".
 func (o Object) String() string { return strings.TrimSpace(o.Resource + " " + o.Key()) }
 
-// Wrote tells whether the step is a request that changed the world.
+// Wrote reports whether the step is a request that changed an object.
 func (s *Step) Wrote() bool {
 	return s.Kind == Request && s.IsWrite() && s.Revision != 0 && s.Revision != s.Before && s.Code/100 == 2
 }
 
-// IsWrite tells whether the step is a request of a verb that writes, whether or
-// not it did.
+// IsWrite reports whether the step is a request of a verb that writes, whether or not it changed an
+// object.
 func (s *Step) IsWrite() bool { return IsWriteVerb(s.Verb) }
 
-// IsWriteVerb tells whether requests of this verb change objects.
+// IsWriteVerb reports whether requests of this verb change objects.
 func IsWriteVerb(verb string) bool {
 	switch verb {
 	case "create", "update", "patch", "delete", "deletecollection":
@@ -163,20 +160,20 @@ func IsWriteVerb(verb string) bool {
 	return false
 }
 
-// Bookkeeping tells a resource whose writes say nothing about what a controller wants:
-// Events, and the leases of nodes and of leaders.
+// Bookkeeping reports whether writes of a resource say nothing about a controller's goal: Events, and
+// the Leases of nodes and of leaders.
 func Bookkeeping(resource string) bool {
 	return resource == "events" || resource == "events.events.k8s.io" || resource == "leases.coordination.k8s.io"
 }
 
-// LastWriter says who wrote last and what, bookkeeping aside; "nobody" if nobody did.
+// LastWriter names the last writer and its write, bookkeeping aside; "no actor" if there is none.
 func (r *Run) LastWriter() string {
 	for n := len(r.Steps) - 1; n >= 0; n-- {
 		if s := &r.Steps[n]; s.Wrote() && !Bookkeeping(s.Resource) {
 			return fmt.Sprintf("%s %ss %s (step %d, at %s)", s.Actor, s.Verb, s.Object, s.N, s.At)
 		}
 	}
-	return "nobody"
+	return "no actor"
 }
 
 // Controllers are the actors that were started in this run, in the order of
@@ -192,7 +189,7 @@ func (r *Run) Controllers() (names []string) {
 	return names
 }
 
-// Hash of the last step: two runs with the same one went the same way.
+// Hash of the last step: two runs with the same hash have the same steps.
 func (r *Run) Hash() Hash {
 	if len(r.Steps) == 0 {
 		return seedHash
@@ -200,8 +197,8 @@ func (r *Run) Hash() Hash {
 	return r.Steps[len(r.Steps)-1].Hash
 }
 
-// Add appends a step: it gets its number and its hash. Bytes that are no UTF-8 are
-// replaced, as JSON would: a hash must survive being written down.
+// Add appends a step and sets its number and its hash. Bytes that are not UTF-8 are replaced, as JSON
+// does: the hash must be the same after the record was written and read.
 func (r *Run) Add(s Step) *Step {
 	s.N = len(r.Steps)
 	for _, t := range [...]*string{

@@ -112,7 +112,7 @@ func (w *World) served(p *parked) *served {
 		s.described, s.object, s.revision = err == nil, o, revision
 	}
 	if cached && asked.code < http.StatusInternalServerError && asked.code != http.StatusTooManyRequests {
-		writes, err := w.store.Changes(w.truth.Read())
+		writes, err := w.store.Changes(w.truth.Revision())
 		if err != nil {
 			return s // serve reports it
 		}
@@ -146,7 +146,7 @@ func (w *World) question(x *exchange) question {
 	}
 	maphash.WriteComparable(&h, x.names)
 	_, _ = h.Write(x.body)
-	return question{seed: w.plan.Seed, past: w.truth.Past(), request: h.Sum64(), second: w.clock.now().Unix()}
+	return question{seed: w.plan.Seed, past: w.truth.WritesHash(), request: h.Sum64(), second: w.clock.now().Unix()}
 }
 
 // uncacheable are the resources for which the answer depends on more than the run's world:

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/internal/verdict"
 	"github.com/rehearse-k8s/rehearse/invariant"
 	"github.com/rehearse-k8s/rehearse/simtest"
 )
@@ -101,7 +102,7 @@ func TestBadControllers(t *testing.T) {
 				}
 			}
 			return nil
-		}, "comes to rest", []string{"bad sent"}},
+		}, verdict.QuiescenceOracle, []string{"bad sent"}},
 		{"computes for ever", func(ctx context.Context, _ *rest.Config) error {
 			go culprit(func() {
 				for n := 0; ; n++ {
@@ -165,7 +166,7 @@ func TestNobodyRests(t *testing.T) {
 	if r.Failure == nil {
 		t.Fatal("nothing was found")
 	}
-	if f := r.Failure.Run.Failure; f.Oracle != "comes to rest" || !strings.Contains(f.Message, "bad sent") {
+	if f := r.Failure.Run.Failure; f.Oracle != verdict.QuiescenceOracle || !strings.Contains(f.Message, "bad sent") {
 		t.Errorf("broken: %s: %s", f.Oracle, f.Message)
 	}
 }
@@ -240,14 +241,14 @@ func TestBadStories(t *testing.T) {
 		{"no time", func(w *simtest.World) { w.Advance(0) }, "Advance"},
 		{"fatal", func(w *simtest.World) { w.Fatalf("enough: %d", 3) }, "enough: 3"},
 		{"panic", func(*simtest.World) { panic("oh") }, "oh"},
-		{"a promise that panics", func(w *simtest.World) {
+		{"an invariant that panics", func(w *simtest.World) {
 			w.Always(invariant.Func("mine", func(invariant.View) error { panic("ah") }))
 			w.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
-		}, `promise "mine" panicked: ah`},
-		{"a promise without a check", func(w *simtest.World) {
+		}, `invariant "mine" panicked: ah`},
+		{"an invariant without a check", func(w *simtest.World) {
 			w.Always(invariant.Invariant{Name: "empty"})
 			w.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
-		}, `promise "empty" has no Check`},
+		}, `invariant "empty" has no Check`},
 		{"without end", func(w *simtest.World) {
 			for {
 				w.Advance(time.Second)

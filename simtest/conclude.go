@@ -11,33 +11,33 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/sim"
 )
 
-// conclude turns what a search found into the verdict of a test.
+// conclude reports what a search found as the result of a test.
 func (p *player) conclude(t testing.TB, r *sim.Result) {
 	t.Helper()
 	if r.Failure != nil && r.Failure.Run.Failure.Oracle == storyOracle {
-		// A mistake of the test, not a find: there is nothing to keep or to draw.
+		// The test is at fault, not a controller: there is nothing to store or to draw.
 		t.Error(r.Failure.Run.Failure.Message)
 		return
 	}
 	if r.Failure != nil {
 		file, err := p.keep(r.Failure.Run, r.Failure.Nearest)
 		if err != nil {
-			t.Errorf("the failed run could not be kept: %v", err)
+			t.Errorf("store the failed run: %v", err)
 		}
-		t.Error(p.tell(r, file))
+		t.Error(p.describeFailure(r, file))
 		return
 	}
 	if r.Stopped != "" && r.Runs < 3 {
-		t.Errorf("nothing was learned: %s after %d runs", r.Stopped, r.Runs)
+		t.Errorf("inconclusive: %s after %d runs", r.Stopped, r.Runs)
 	}
 	for _, name := range r.Unseen() {
-		t.Errorf("never seen in %d runs: %s. The story does not bite, or the search is too short (-simtest.seeds, -simtest.budget)", r.Runs, name)
+		t.Errorf("never seen in %d runs: %s. The test does not reach it, or the search is too short (-simtest.seeds, -simtest.budget)", r.Runs, name)
 	}
 	if d := r.Drift; d != nil && d.Same {
-		t.Errorf("the first run, played again after %d others, goes another way from step %d on: %s. A controller keeps something from one run to the next, in a variable of a package perhaps; then a crash in a run is not what it is in life. Keep it in what the constructor makes, or rehearse the controller as a process of its own (rehearse test)",
+		t.Errorf("the first run, played again after %d others, differs from step %d on: %s. A controller keeps state from one run to the next, perhaps in a package variable; then a crash in a run does not lose it, as a real crash does. Keep the state in what the constructor creates, or test the controller as a process of its own (rehearse test)",
 			r.Runs-1, d.Step, stepText(r.Baseline, d.Step))
 	} else if d != nil {
-		t.Logf("runs of this story do not repeat: the first one departs at step %d (%s). Something in a controller is drawn at random", d.Step, stepText(r.Baseline, d.Step))
+		t.Logf("runs of this test do not repeat: the first one differs from step %d on (%s). A controller uses randomness that the seed does not control", d.Step, stepText(r.Baseline, d.Step))
 	}
 	t.Log(summary(r))
 	if r.Reported > 0 {
@@ -45,10 +45,10 @@ func (p *player) conclude(t testing.TB, r *sim.Result) {
 	}
 }
 
-// reported tells of the first write that was decided on a stale view and that the API
-// could refuse, or that was about something else.
+// reported describes the first stale own-write that the API could reject, or that was about another
+// object.
 func reported(r *sim.Result) string {
-	text := fmt.Sprintf("in %s a write was decided on a view older than the writer's own last write; the API could refuse it, or it was about something else. The first, in run %d:\n    %s",
+	text := fmt.Sprintf("in %s a write was decided on a view older than the writer's own last write; the API could reject it, or it was about another object. The first, in run %d:\n    %s",
 		count(r.Reported, "run"), r.Report.Run, r.Report.Text)
 	for _, f := range r.Report.Plan.Faults {
 		text += "\n    with " + f.String()
@@ -66,29 +66,13 @@ func summary(r *sim.Result) string {
 	return text
 }
 
-// tell is the whole story of a failure, for people.
-func (p *player) tell(r *sim.Result, file string) string {
+// describeFailure is the text of a failure: what was violated, why, its lanes, and how to replay it.
+func (p *player) describeFailure(r *sim.Result, file string) string {
 	f := r.Failure
-	broken := f.Run.Failure
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	line("%s: %s", broken.Oracle, broken.Message)
-	if cause := causeOf(f.Run); cause != "" {
-		line("cause: %s", cause)
-	}
-	line("broken at step %d, %s after the start; found in run %d of %d distinct ones, %s",
-		broken.Step, broken.At, f.FoundAfter, r.Distinct, f.Grade())
-	line("made small in %d runs: %s and %s; when found %s and %s",
-		f.ShrinkRuns, count(len(f.Plan.Faults), "fault"), count(len(f.Run.Steps), "step"),
-		count(f.FoundFaults, "fault"), count(f.FoundSteps, "step"))
-	for _, text := range f.Run.Faults {
-		line("    %s", text)
-	}
-	if f.Nearest != nil {
-		if step, departs := history.Diverged(f.Nearest, f.Run); departs && step < len(f.Run.Steps) {
-			line("the nearest run that held goes the same way up to step %d", step)
-		}
-	}
+	line("%s: %s", f.Run.Failure.Oracle, f.Run.Failure.Message)
+	b.WriteString(f.Summary(causeOf(f.Run), fmt.Sprintf("%d distinct ones", r.Distinct)).String())
 	b.WriteByte('\n')
 	b.WriteString(lanesOf(f.Run))
 	if file != "" {
@@ -105,7 +89,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// command plays a kept run again. Test binaries run in the directory of their
+// command is the command that replays a stored run. Test binaries run in the directory of their
 // package, so the file's path is right wherever the command is typed.
 func (p *player) command(file string) string {
 	pkg := "."
@@ -119,7 +103,7 @@ func (p *player) command(file string) string {
 	return fmt.Sprintf("go test %s -run '%s' -simtest.replay=%s", pkg, strings.Join(names, "/"), file)
 }
 
-// replay plays a kept run again and says whether it went the same way.
+// replay plays a stored run again and reports whether it takes the same steps.
 func (p *player) replay(t testing.TB, file string) {
 	t.Helper()
 	recorded, err := readRun(file)
@@ -139,28 +123,28 @@ func (p *player) replay(t testing.TB, file string) {
 	}
 	out := outs[0]
 	if step, diverged := history.Diverged(recorded, out.Run); diverged {
-		t.Fatalf("diverged at step %d: %s\nrecorded: %s\nnow:      %s\nThe controller, its libraries or the test have changed since the run was kept; if they have not, something in the controller is drawn at random.\n%s",
-			step, file, stepText(recorded, step), stepText(out.Run, step), verdictOf(out.Run))
+		t.Fatalf("diverged at step %d: %s\nrecorded: %s\nnow:      %s\nThe controller, its libraries or the test have changed since the run was stored; if they have not, the controller uses randomness that the seed does not control.\n%s",
+			step, file, stepText(recorded, step), stepText(out.Run, step), resultOf(out.Run))
 	}
 	if out.Run.Failure == nil {
-		t.Logf("%s: the same %d steps, and every promise held", file, len(out.Run.Steps))
+		t.Logf("%s: the same %d steps, and no invariant was violated", file, len(out.Run.Steps))
 		return
 	}
 	t.Errorf("%s: the same %d steps again\n%s", file, len(out.Run.Steps),
-		p.tell(&sim.Result{Failure: &sim.Failure{Plan: plan, Run: out.Run, FoundFaults: len(plan.Faults), FoundSteps: len(out.Run.Steps), Same: 3, Identical: 3}}, file))
+		p.describeFailure(&sim.Result{Failure: &sim.Failure{Plan: plan, Run: out.Run, FoundFaults: len(plan.Faults), FoundSteps: len(out.Run.Steps), Same: 3, Identical: 3}}, file))
 }
 
 func stepText(r *history.Run, n int) string {
 	if n >= len(r.Steps) {
-		return "the run is over"
+		return "the run has ended"
 	}
 	s := &r.Steps[n]
 	return strings.Join(strings.Fields(fmt.Sprintf("at %s %s %s %s %s %s %s rev %d code %d content %s %s", s.At, s.Actor, s.Kind, s.Verb, s.Type, s.Object, s.Subresource, s.Revision, s.Code, s.Digest, s.Fault)), " ")
 }
 
-func verdictOf(r *history.Run) string {
+func resultOf(r *history.Run) string {
 	if r.Failure != nil {
 		return "This time it fails too: " + r.Failure.Oracle + ": " + r.Failure.Message
 	}
-	return "This time every promise held."
+	return "This time no invariant was violated."
 }

@@ -3,122 +3,88 @@ package simtest
 import (
 	"fmt"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/verdict"
 	"github.com/rehearse-k8s/rehearse/invariant"
 )
 
-// endCalm is how long nobody may have written anything before a run counts as come
-// to rest.
-const endCalm = time.Minute
+// quiet is how long nothing may have been written before a run counts as quiescent.
+const quiet = time.Minute
 
-// defaultPatience is how long after the story a world may take to come to the state
-// of a run without faults.
-const defaultPatience = 10 * time.Minute
+// endTimeout is how long after the test function a run may take to become quiescent and to reach the
+// state of a run without faults.
+const endTimeout = 10 * time.Minute
 
-// fail ends the run with its verdict.
-func (w *World) fail(oracle, message string) {
-	if w.over {
-		return
+// followStore begins to follow what the API of the run stores.
+func (w *World) followStore() error {
+	revision := w.store.Revision()
+	kvs, _, _, err := w.store.RawRange("", "\x00", 0, 0)
+	if err != nil {
+		return err
 	}
-	w.over = true
-	w.record.Failure = &history.Failure{Oracle: oracle, Message: message, Step: max(len(w.record.Steps)-1, 0), At: w.elapsed()}
+	initial := make([]verdict.Write, len(kvs))
+	for n, kv := range kvs {
+		initial[n] = verdict.Write{Key: kv.Key, Value: kv.Value, Revision: kv.ModRevision}
+	}
+	w.truth = verdict.NewObjects(verdict.ObjectsOptions{
+		Resources: w.server.worlds, Decodings: w.server.decoded,
+		Now: time.Now, Elapsed: w.elapsed, Run: func() *history.Run { return w.record },
+	}, revision, initial)
+	return nil
 }
 
-// check asks one promise. One that panics is a mistake of the test.
+// takeWrites takes the writes since the last call, and returns them.
+func (w *World) takeWrites() (changes []verdict.Change, err error) {
+	writes, err := w.store.Changes(w.truth.Revision())
+	for _, c := range writes {
+		changes = append(changes, w.truth.Take(verdict.Write{Key: c.Key, Value: c.Value, Revision: c.Revision}))
+	}
+	return changes, err
+}
+
+// fail ends the run, unless it has ended, with a failure at its last step.
+func (w *World) fail(oracle, message string) {
+	w.failWith(&history.Failure{Oracle: oracle, Message: message, Step: max(len(w.record.Steps)-1, 0), At: w.elapsed()})
+}
+
+// failWith ends the run, unless it has ended, with a failure.
+func (w *World) failWith(f *history.Failure) {
+	if !w.over {
+		w.over, w.record.Failure = true, f
+	}
+}
+
+// check asks one invariant. One that panics is a mistake of the test.
 func (w *World) check(i invariant.Invariant) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			w.failTest(fmt.Sprintf("the promise %q panicked: %v\n%s", i.Name, p, debug.Stack()))
+			w.failTest(fmt.Sprintf("the invariant %q panicked: %v\n%s", i.Name, p, debug.Stack()))
 		}
 	}()
 	if i.Check == nil {
-		w.failTest(fmt.Sprintf("the promise %q has no Check", i.Name))
+		w.failTest(fmt.Sprintf("the invariant %q has no Check", i.Name))
 		return nil
 	}
 	return i.Check(w.truth)
 }
 
-// judge looks at the promises that must always hold.
-func (w *World) judge() {
-	if w.judgedAt == w.truth.Read() {
+// checkAlways checks the invariants that must always hold, once per revision.
+func (w *World) checkAlways() {
+	if w.checkedAt == w.truth.Revision() {
 		return
 	}
-	w.judgedAt = w.truth.Read()
-	for _, i := range w.always {
-		if err := w.check(i); err != nil {
-			w.fail(i.Name, err.Error())
-			return
-		}
+	w.checkedAt = w.truth.Revision()
+	if f := verdict.FirstViolated(w.always, w.check, len(w.record.Steps)-1, w.elapsed()); f != nil {
+		w.failWith(f)
+		return
 	}
-	w.look()
+	w.checkSometimes()
 }
 
-// judgeRecord looks at what must hold for the record as a whole, once it is whole.
-func (w *World) judgeRecord() {
-	for _, i := range w.config.record {
-		if w.record.Failure != nil {
-			return
-		}
-		if err := w.check(i); err != nil {
-			w.over = false
-			w.fail(i.Name, err.Error())
-		}
-	}
-	w.judgeViews()
-}
-
-// staleOracle is broken by a write that nothing stood in the way of.
-const staleOracle = "no write is decided on a view older than the writer's own last write, unless the API can refuse it"
-
-// judgeViews looks for writes that a controller decided before it had seen its own
-// last write. They are reported. The run fails if the API accepted one that is about
-// the same thing and named no precondition.
-func (w *World) judgeViews() {
-	for _, stale := range invariant.StaleWrites(w.record) {
-		if stale.Accepted && w.record.Failure == nil && sameMatter(w.record, &w.record.Steps[stale.Step], &w.record.Steps[stale.Own]) {
-			w.over = false
-			w.fail(staleOracle, stale.String())
-			w.record.Failure.Step, w.record.Failure.At = stale.Step, w.record.Steps[stale.Step].At
-			continue
-		}
-		w.reports = append(w.reports, stale.String())
-	}
-}
-
-// generated is how many characters the API appends to a generateName.
-const generated = 5
-
-// sameMatter tells whether two writes are about the same object, or make objects of
-// the same generated name, that is, for the same owner. A controller that works for
-// many owners need not have seen what it did for others.
-func sameMatter(run *history.Run, write, own *history.Step) bool {
-	if write.Resource != own.Resource || write.Namespace != own.Namespace {
-		return false
-	}
-	if write.Verb != "create" || len(write.Name) <= generated {
-		return write.Name == own.Name
-	}
-	prefix := write.Name[:len(write.Name)-generated]
-	return strings.HasPrefix(own.Name, prefix) && !ownerMade(run, write.Namespace, prefix, own.N, write.N)
-}
-
-// ownerMade tells whether an object after which a generated name may be called was
-// made between two steps: it is another owner then, of the name of one before.
-func ownerMade(run *history.Run, namespace, prefix string, since, until int) bool {
-	for n := since + 1; n < until; n++ {
-		s := &run.Steps[n]
-		if s.Verb == "create" && s.Wrote() && s.Subresource == "" && s.Namespace == namespace && strings.HasPrefix(prefix, s.Name+"-") {
-			return true
-		}
-	}
-	return false
-}
-
-// look notes what should be seen sometimes.
-func (w *World) look() {
+// checkSometimes notes which of the invariants of Sometimes hold now.
+func (w *World) checkSometimes() {
 	for _, i := range w.sometimes {
 		if !w.seen[i.Name] && w.check(i) == nil {
 			w.seen[i.Name] = true
@@ -126,97 +92,84 @@ func (w *World) look() {
 	}
 }
 
-// rest decides, once the story is over and nothing can happen now, whether the run
-// is over too, and otherwise how long to wait. held says that a fault keeps
-// something back: the time that promises have begins when faults have ended, and is
-// longer by as much as they kept things back. A controller whose tries failed for so
-// long may rightly wait as long again until the next: waits that double are about as
-// long as all that went before them.
-func (w *World) rest(held bool) (left time.Duration) {
+// checkRecord checks what must hold for the record as a whole, once it is complete.
+func (w *World) checkRecord() {
+	if w.record.Failure == nil {
+		w.replaceFailure(verdict.WholeRecord(w.check, len(w.record.Steps)-1, w.elapsed()))
+	}
+	stale, reports := verdict.StaleOwnWrites(w.record)
+	w.replaceFailure(stale)
+	w.reports = append(w.reports, reports...)
+}
+
+// replaceFailure fails a run that is over already; nil: nothing failed.
+func (w *World) replaceFailure(f *history.Failure) {
+	if f != nil {
+		w.over = false
+		w.failWith(f)
+	}
+}
+
+// checkLivelock ends a run that goes on without end.
+func (w *World) checkLivelock() {
+	// A test function that waits for quiescence has done all that it can for now.
+	w.mu.Lock()
+	waiting := w.storyOver || w.waiting != nil && w.waiting.calm > 0
+	w.mu.Unlock()
+	switch l := verdict.FindLivelock(w.record, w.lastPass, w.elapsed(), waiting); {
+	case l == nil:
+	case l.Test:
+		w.failTest(l.Message)
+	default:
+		w.fail(l.Oracle, l.Message)
+	}
+}
+
+// checkQuiescence decides, once the test function has returned and nothing can happen now, whether
+// the run is over, and otherwise returns how long to wait at most. holding says that a fault holds
+// something back: timeouts begin when the faults have ended.
+func (w *World) checkQuiescence(holding bool) (wait time.Duration) {
 	now := w.elapsed()
-	if w.ending == 0 || held {
+	if w.ending == 0 || holding {
 		w.ending = max(now, 1)
 	}
-	calm := w.lastWrite + endCalm - now
-	broken := w.unkept()
-	if calm <= 0 && len(broken) == 0 && !held {
+	final := w.finalRules()
+	rules := verdict.Quiescence{Quiet: quiet, Timeout: final.Longest()}
+	d := rules.Decide(verdict.Moment{Now: now, Ended: w.ending, LastWrite: w.lastWrite, Held: w.heldFor, Holding: holding},
+		func() (unmet []verdict.Unmet) {
+			unmet, w.exempt = final.Unmet(w.check)
+			return unmet
+		}, w.record.LastWriter)
+	switch {
+	case d.Failure != nil:
+		w.fail(d.Failure.Oracle, d.Failure.Message)
+		return 0
+	case d.Over:
 		w.over = true
 		return 0
 	}
-	left = time.Hour
-	for _, b := range broken {
-		due := w.ending + b.within + w.heldFor - now
-		if due <= 0 {
-			w.fail(b.oracle, b.message)
-			return 0
-		}
-		left = min(left, due)
-	}
-	if calm > 0 {
-		if now >= w.ending+max(w.longest(), defaultPatience)+w.heldFor {
-			w.fail("comes to rest", fmt.Sprintf("somebody still writes %s after the story: %s", now-w.ending, w.record.LastWriter()))
-			return 0
-		}
-		left = min(left, calm)
-	}
-	return left
+	return d.Wait
 }
 
-// asExpected compares the state with that of runs without faults. Most runs end in a
-// state that an earlier one ended in.
-func (w *World) asExpected() error {
-	f := w.truth.Fingerprint()
-	if w.config.fitting[f] {
+// finalRules are what must hold at the end of the run.
+func (w *World) finalRules() verdict.Final {
+	f := verdict.Final{Eventually: w.eventually, Timeout: endTimeout, Learn: w.plan.Learn, Exempt: w.plan.Exempt}
+	if w.plan.Expect != nil && !w.differentOutcomes {
+		f.Baseline = w.compareToBaseline
+	}
+	return f
+}
+
+// compareToBaseline compares the state with that of runs without faults. Most runs end in a state in
+// which an earlier run ended.
+func (w *World) compareToBaseline() error {
+	hash := w.truth.StateHash()
+	if w.config.matching[hash] {
 		return nil
 	}
 	err := w.plan.Expect(w.truth.State())
 	if err == nil {
-		w.config.fitting[f] = true
+		w.config.matching[hash] = true
 	}
 	return err
-}
-
-// longest is the longest that a promise may take.
-func (w *World) longest() (d time.Duration) {
-	for _, p := range w.eventually {
-		d = max(d, p.within)
-	}
-	return d
-}
-
-// broken is a promise that does not hold at rest, and how long it may yet take.
-type broken struct {
-	oracle, message string
-	within          time.Duration
-}
-
-func (w *World) unkept() (all []broken) {
-	w.exempt = nil // what was broken at an earlier rest may hold at the last one
-	for _, p := range w.eventually {
-		if err := w.check(p.Invariant); err != nil {
-			all = append(all, broken{fmt.Sprintf("%s, within %s", p.Name, p.within), err.Error(), p.within})
-		}
-	}
-	patience := max(defaultPatience, w.longest())
-	for _, i := range w.config.atRest {
-		if err := w.check(i); err != nil {
-			all = append(all, broken{i.Name, err.Error(), patience})
-		}
-	}
-	for _, i := range w.config.unless {
-		err := w.check(i)
-		switch {
-		case err == nil:
-		case w.plan.Learn:
-			w.exempt = append(w.exempt, i.Name)
-		case !w.plan.Exempt[i.Name]:
-			all = append(all, broken{i.Name, err.Error(), patience})
-		}
-	}
-	if w.plan.Expect != nil && !w.endsVary && len(all) == 0 {
-		if err := w.asExpected(); err != nil {
-			all = append(all, broken{"ends as without faults", err.Error(), patience})
-		}
-	}
-	return all
 }

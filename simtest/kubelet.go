@@ -23,7 +23,7 @@ const (
 // two kubelets at a time. Options change what the stage engine is made with.
 //
 // If the story has made no nodes yet, Kubelet makes one.
-func (w *World) Kubelet(options ...func(*stages.StageOptions)) {
+func (w *World) Kubelet(options ...func(*KubeletOptions)) {
 	if w.nodes == 0 {
 		w.Nodes(1)
 	}

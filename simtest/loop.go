@@ -52,13 +52,6 @@ func (w *World) schedule(h *hold, age int, do func()) {
 	w.later = append(w.later, &later{age: age, hold: h, do: do})
 }
 
-// maxSteps is after how many steps a run fails that does not become quiescent, and maxAtOnce
-// after how many steps without passing time.
-const (
-	maxSteps  = 20_000
-	maxAtOnce = 2_000
-)
-
 // loop is the schedule: it finds what may happen next, chooses the oldest of it, and does it,
 // until the run is over.
 func (w *World) loop() {
@@ -69,7 +62,7 @@ func (w *World) loop() {
 		if !w.collect() {
 			return
 		}
-		w.judge()
+		w.checkAlways()
 		if w.over {
 			return
 		}
@@ -90,26 +83,6 @@ func (w *World) waitBlocked() {
 	synctest.Wait()
 }
 
-// checkLivelock ends a run that does not become quiescent.
-func (w *World) checkLivelock() {
-	n := len(w.record.Steps)
-	if n <= maxSteps && n <= w.lastPass+maxAtOnce {
-		return
-	}
-	// A test that has ended, or that waits until nothing is written, is not the cause.
-	w.mu.Lock()
-	idle := w.storyOver || w.waiting != nil && w.waiting.calm > 0
-	w.mu.Unlock()
-	switch {
-	case n > maxSteps && !idle:
-		w.failTest(fmt.Sprintf("the test function has not returned after %d steps, at %s: it does not end, or waits for something that does not happen", n, w.elapsed()))
-	case n > maxSteps:
-		w.fail("comes to rest", fmt.Sprintf("%d steps in %s without becoming quiescent; %s", n, w.elapsed(), w.busiest(0)))
-	default:
-		w.fail("comes to rest", fmt.Sprintf("%d steps without passing time, at %s; %s", n-w.lastPass, w.elapsed(), w.busiest(w.lastPass)))
-	}
-}
-
 // storyOracle is violated by errors of the test itself.
 const storyOracle = "the story can be told"
 
@@ -119,21 +92,6 @@ func (w *World) failTest(message string) {
 	w.mistake = true
 	w.mu.Unlock()
 	w.fail(storyOracle, message)
-}
-
-// busiest names the actor with most requests since a step.
-func (w *World) busiest(since int) string {
-	counts := map[string]int{}
-	var most string
-	for n := since; n < len(w.record.Steps); n++ {
-		if s := &w.record.Steps[n]; s.Kind == history.Request {
-			counts[s.Actor]++
-			if counts[s.Actor] > counts[most] {
-				most = s.Actor
-			}
-		}
-	}
-	return fmt.Sprintf("%s sent %d requests", most, counts[most])
 }
 
 // collect accepts what the last step has caused: new requests, in an order that does not depend
@@ -200,7 +158,7 @@ func (w *World) accept(inbox []*request) {
 			p.hits = w.faults.Meet(item)
 		}
 		if f, late := inject.Delay(p.hits); late {
-			p.hold, p.delayedBy = w.newHoldOf(f, p.from, w.truth.Read()), f.String()
+			p.hold, p.delayedBy = w.newHoldOf(f, p.from, w.truth.Revision()), f.String()
 		}
 		w.requests = append(w.requests, p)
 	}
@@ -361,7 +319,7 @@ func (w *World) idle() {
 		}
 		limit = min(limit, left)
 	case storyOver:
-		left := w.rest(held)
+		left := w.checkQuiescence(held)
 		if w.over {
 			return
 		}
@@ -398,7 +356,7 @@ func (w *World) pass(limit time.Duration) {
 // add records a step.
 func (w *World) add(s history.Step) *history.Step {
 	s.At = w.elapsed()
-	s.Truth = w.truth.Read()
+	s.Truth = w.truth.Revision()
 	// An actor that has received nothing yet acts without a cause.
 	s.Causes = slices.DeleteFunc(s.Causes, func(cause int) bool { return cause >= len(w.record.Steps) })
 	w.lastTime = false

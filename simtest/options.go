@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/rehearse-k8s/rehearse/fault"
-	"github.com/rehearse-k8s/rehearse/invariant"
 )
 
 // Options say how a test searches. The zero value is ready for use; each method
@@ -76,25 +75,15 @@ func (o Options) check() error {
 // settings are the options with their defaults.
 type settings struct {
 	Options
-	scheme *runtime.Scheme
-	atRest []invariant.Invariant // must hold when a run has come to rest
-	unless []invariant.Invariant // the same, but for those that are broken without faults
-	record []invariant.Invariant // must hold for the record of every run
-
-	fitting map[uint64]bool // fingerprints of states that were as expected
+	scheme   *runtime.Scheme
+	matching map[uint64]bool // hashes of states that are as the baseline expects
 }
 
 func (o Options) settings() *settings {
 	if o.seed == 0 {
 		o.seed = 1
 	}
-	s := &settings{
-		Options: o, scheme: o.scheme, fitting: map[uint64]bool{},
-		atRest: []invariant.Invariant{invariant.Deleted(), invariant.UniqueOwnerUID()},
-		// Without a garbage collector in the world, orphans are nobody's fault.
-		unless: []invariant.Invariant{invariant.NoOrphans()},
-		record: []invariant.Invariant{invariant.DefaultHotLoop},
-	}
+	s := &settings{Options: o, scheme: o.scheme, matching: map[uint64]bool{}}
 	if s.scheme == nil {
 		s.scheme = scheme.Scheme
 	}

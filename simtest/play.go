@@ -15,7 +15,6 @@ import (
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/internal/sim"
-	"github.com/rehearse-k8s/rehearse/internal/truth"
 )
 
 // player runs the function of one test. It implements sim.World.
@@ -87,10 +86,7 @@ func (w *World) live(story func(*World)) {
 	if w.store, w.broken = w.server.fork(w.run, w.plan.Seed, w.clock.now); w.broken != nil {
 		return
 	}
-	if w.truth, w.broken = truth.New(truth.Options{
-		Source: truth.Stored{Worlds: w.server.worlds, World: w.store}, Decodings: &w.server.decoded,
-		Now: time.Now, Elapsed: w.elapsed, Run: func() *history.Run { return w.record },
-	}); w.broken != nil {
+	if w.broken = w.followStore(); w.broken != nil {
 		return
 	}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
@@ -101,8 +97,8 @@ func (w *World) live(story func(*World)) {
 	w.reseed()
 	go w.runTest(story)
 	w.loop()
-	w.look()
-	w.judgeRecord()
+	w.checkSometimes()
+	w.checkRecord()
 	if w.record.Failure == nil && w.plan.Learn {
 		w.final = w.truth.State()
 	}

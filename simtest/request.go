@@ -10,7 +10,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/fault/inject"
 	"github.com/rehearse-k8s/rehearse/history"
-	"github.com/rehearse-k8s/rehearse/internal/truth"
+	"github.com/rehearse-k8s/rehearse/internal/verdict"
 	"github.com/rehearse-k8s/rehearse/internal/wire"
 )
 
@@ -74,7 +74,7 @@ func (w *World) answer(p *parked, step *history.Step, before inject.Decision) an
 func (w *World) lateness(p *parked, before inject.Decision, after inject.Outcome) *hold {
 	switch {
 	case after.Delay != nil:
-		return w.newHoldOf(*after.Delay, p.from, w.truth.Read())
+		return w.newHoldOf(*after.Delay, p.from, w.truth.Revision())
 	case before.Action == inject.Drop:
 		return &hold{Hold: inject.HoldUntil(w.elapsed() + clientTimeout), since: len(w.record.Steps)}
 	}
@@ -97,7 +97,7 @@ const oldRevisions = 3
 func (w *World) crashBefore(p *parked, d inject.Decision) {
 	away, travel := w.downtime(d.Fault), int64(0)
 	if d.OldState {
-		away, travel = nil, max(revision, w.truth.Read()-oldRevisions)
+		away, travel = nil, max(revision, w.truth.Revision()-oldRevisions)
 	}
 	w.crash(p.from, d.Fault.String(), "before "+p.call.Verb+" "+p.call.String(), away, travel)
 	p.fail(errDead)
@@ -180,7 +180,7 @@ func (w *World) serve(p *parked, step *history.Step) answer {
 	w.clock.set()
 	x := w.served(p)
 	step.Code = x.code
-	changes, err := w.truth.Follow()
+	changes, err := w.takeWrites()
 	if err != nil {
 		w.fail("the record is whole", err.Error())
 	}
@@ -190,7 +190,7 @@ func (w *World) serve(p *parked, step *history.Step) answer {
 	for _, c := range changes {
 		p.wrote = append(p.wrote, c.Revision)
 		step.Before, step.Revision = c.Before, c.Revision
-		if !truth.Bookkeeping(c.Key) {
+		if !verdict.Bookkeeping(c.Key) {
 			w.writes++
 			w.lastWrite = w.elapsed()
 		}

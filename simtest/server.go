@@ -20,7 +20,7 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/internal/apiserver"
 	"github.com/rehearse-k8s/rehearse/internal/store"
-	"github.com/rehearse-k8s/rehearse/internal/truth"
+	"github.com/rehearse-k8s/rehearse/internal/verdict"
 )
 
 // server is the process's API server. It is started by the first run and lives as
@@ -33,7 +33,7 @@ type server struct {
 	idle   chan *exchange
 	guard  guard
 
-	decoded truth.Decodings
+	decoded *verdict.Decodings
 	answers answers
 
 	mu     sync.Mutex
@@ -65,7 +65,7 @@ func startServer() (*server, error) {
 		return nil, fmt.Errorf("simtest: %w", err)
 	}
 	s := &server{
-		worlds: worlds, api: api, config: api.RESTConfig("simtest"),
+		worlds: worlds, api: api, config: api.RESTConfig("simtest"), decoded: verdict.NewDecodings(apiserver.DecodeStored),
 		work: make(chan *exchange), idle: make(chan *exchange, workers),
 		crds: map[string]bool{}, doors: map[string]apiserver.ServeFunc{},
 	}

@@ -25,7 +25,7 @@ func Run(t testing.TB, o Options, story func(*World)) {
 
 // Explore is Run for those who want to look at what was found: it does not fail the
 // test because of a controller. It writes and reads no files.
-func Explore(t testing.TB, o Options, story func(*World)) *sim.Result {
+func Explore(t testing.TB, o Options, story func(*World)) *Result {
 	t.Helper()
 	return explore(t, o, story, false)
 }

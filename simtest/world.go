@@ -19,7 +19,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/internal/sim"
 	"github.com/rehearse-k8s/rehearse/internal/store"
-	"github.com/rehearse-k8s/rehearse/internal/truth"
+	"github.com/rehearse-k8s/rehearse/internal/verdict"
 	"github.com/rehearse-k8s/rehearse/invariant"
 )
 
@@ -38,10 +38,10 @@ type World struct {
 	run    string
 	store  *store.World
 	plan   sim.Plan
-	final  sim.State
+	final  verdict.State
 	broken error // the world could not be built
 	faults *fault.Plan
-	truth  *truth.Truth
+	truth  *verdict.Objects
 	record *history.Run
 	start  time.Time
 	clock  outsideClock
@@ -66,39 +66,33 @@ type World struct {
 	storyOver bool
 
 	// What follows is the schedule's own.
-	instances  []*instance
-	requests   []*parked
-	answers    []*parkedAnswer
-	later      []*later
-	streams    int
-	writes     int
-	lastWrite  time.Duration
-	wrote      map[int64]int // revision -> the step that made it
-	counts     map[string]int
-	expiries   inject.Expiries
-	lastTime   bool          // the last step was the clock's
-	lastPass   int           // the last step of the clock
-	bookmarks  time.Duration // when watches are sent bookmarks next
-	judgedAt   int64
-	over       bool
-	ending     time.Duration // when the story was over and nothing could happen
-	heldFor    time.Duration // how long faults kept something back, in all
-	always     []invariant.Invariant
-	eventually []promise
-	sometimes  []invariant.Invariant
-	seen       map[string]bool
-	exempt     []string // promises that are broken though nothing goes wrong
-	reports    []string // what is worth telling and breaks no promise
-	restricted bool     // the story called Faults
-	endsVary   bool     // the story called EndsVary
-	nodes      int      // that the story made with Nodes
-	patterns   []fault.Fault
-}
-
-// promise is something that must come true.
-type promise struct {
-	invariant.Invariant
-	within time.Duration
+	instances         []*instance
+	requests          []*parked
+	answers           []*parkedAnswer
+	later             []*later
+	streams           int
+	writes            int
+	lastWrite         time.Duration
+	wrote             map[int64]int // revision -> the step that made it
+	counts            map[string]int
+	expiries          inject.Expiries
+	lastTime          bool          // the last step was the clock's
+	lastPass          int           // the last step of the clock
+	bookmarks         time.Duration // when watches are sent bookmarks next
+	checkedAt         int64
+	over              bool
+	ending            time.Duration // when the story was over and nothing could happen
+	heldFor           time.Duration // how long faults kept something back, in all
+	always            []invariant.Invariant
+	eventually        []verdict.Eventually
+	sometimes         []invariant.Invariant
+	seen              map[string]bool
+	exempt            []string // promises that are broken though nothing goes wrong
+	reports           []string // what is worth telling and breaks no promise
+	restricted        bool     // the story called Faults
+	differentOutcomes bool     // the test called AllowDifferentOutcomes
+	nodes             int      // that the story made with Nodes
+	patterns          []fault.Fault
 }
 
 // waiting is the story's goroutine waiting for calm.
@@ -190,7 +184,7 @@ func (w *World) Always(all ...invariant.Invariant) { w.always = append(w.always,
 // Eventually adds a promise that must hold once the story is over and this much time
 // of the run's clock has gone by since, and stay so.
 func (w *World) Eventually(within time.Duration, i invariant.Invariant) {
-	w.eventually = append(w.eventually, promise{i, within})
+	w.eventually = append(w.eventually, verdict.Eventually{Invariant: i, Within: within})
 }
 
 // Sometimes adds something that must be seen in at least one run: it shows that the
@@ -202,10 +196,10 @@ func (w *World) Sometimes(all ...invariant.Invariant) {
 	}
 }
 
-// EndsVary says that this story may rightly end in another state when something goes
-// wrong: what comes of it depends on which pod is first, say. Runs are then judged by
-// promises alone, and not compared with those without faults.
-func (w *World) EndsVary() { w.endsVary = true }
+// AllowDifferentOutcomes says that runs with faults may legitimately end in another state than runs
+// without: the outcome depends on which pod is first, say. Runs are then judged by the invariants
+// alone, and not compared with the runs without faults.
+func (w *World) AllowDifferentOutcomes() { w.differentOutcomes = true }
 
 // Advance lets time of the run's clock go by, with everything that happens meanwhile.
 func (w *World) Advance(d time.Duration) {

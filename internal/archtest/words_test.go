@@ -28,7 +28,6 @@ var wordsPending = []string{
 	"internal/report",
 	"internal/sim",
 	"internal/store",
-	"internal/truth",
 	"internal/workload",
 	"invariant",
 	"simtest",

@@ -217,7 +217,7 @@ spec:
 `
 
 // meddlingScenario has its objects in default alone: what it says of elsewhere must not make that its own.
-func meddlingScenario(t *testing.T, config *rest.Config, sent *requests) *Arena {
+func meddlingScenario(t *testing.T, config *rest.Config, sent *requests) *Harness {
 	t.Helper()
 	t.Setenv("LIVE_TEST_CLIENT", "meddler")
 	s, err := scenario.Read("meddling.yaml", []byte(meddling), nil)
@@ -231,13 +231,13 @@ func meddlingScenario(t *testing.T, config *rest.Config, sent *requests) *Arena 
 	s.Steps = slices.Delete(slices.Clone(s.Steps), 1, 3)
 	target := rest.CopyConfig(config)
 	target.Wrap(func(next http.RoundTripper) http.RoundTripper { return sent.through(next) })
-	a, err := Open(t.Context(), Options{Scenario: s, Dir: filepath.Join(t.TempDir(), "arena"), Target: target})
+	a, err := Open(t.Context(), Options{Scenario: s, Dir: filepath.Join(t.TempDir(), "harness"), Target: target})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Steps = slices.Insert(s.Steps, 1, elsewhere...)
-	a.lengths.calm, a.lengths.patience, a.lengths.clinging, a.lengths.restless = 100*time.Millisecond, 3*time.Second, 100*time.Millisecond, time.Second
-	a.lengths.restoring = 20 * time.Second
+	a.timeouts.quiet, a.timeouts.end, a.timeouts.finalizer, a.timeouts.writes = 100*time.Millisecond, 3*time.Second, 100*time.Millisecond, time.Second
+	a.timeouts.restore = 20 * time.Second
 	return a
 }
 
@@ -478,7 +478,7 @@ func TestLeftFinalizer(t *testing.T) {
 	if err := client.CoreV1().ConfigMaps("default").Delete(t.Context(), "going", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	a, err := borrow(t, config, story)
+	a, err := openExternal(t, config, story)
 	if err != nil {
 		t.Fatal(err)
 	}

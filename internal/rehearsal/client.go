@@ -88,7 +88,7 @@ func (r *run) newClient(spec *v1alpha1.Client, actor string, p *printed) (*clien
 	}
 	c := &client{run: r, spec: spec, actor: actor, command: spec.Command, dir: filepath.Join(r.dir, actor), printed: p}
 	if spec.Builtin != "" {
-		c.command = r.arena.o.Builtin(spec.Builtin, spec.FeatureGates)
+		c.command = r.harness.o.Builtin(spec.Builtin, spec.FeatureGates)
 	}
 	if c.door, err = r.proxy.Listen(actor, who); err != nil {
 		return nil, err
@@ -116,8 +116,8 @@ func (c *client) start(because, note string) error {
 	c.run.record.Add(history.Step{Kind: history.Start, Actor: c.actor, Fault: because, Note: note})
 	p, err := launch(c.spec, c.command, c.words, c.dir, func(line string) {
 		c.printed.add(line)
-		if c.run.arena.o.Logs != nil {
-			c.run.arena.o.Logs(c.run.number, c.actor, line)
+		if c.run.harness.o.Logs != nil {
+			c.run.harness.o.Logs(c.run.number, c.actor, line)
 		}
 	})
 	if err != nil {
@@ -198,14 +198,14 @@ func (c *client) trouble(what string) error {
 // without a watch for as long as only one does that asks again and again.
 func (c *client) works(since time.Time) (asked, works bool) {
 	asked, watches := c.door.Requested(since)
-	return asked, watches || asked && time.Since(since) > c.run.arena.lengths.begin/10
+	return asked, watches || asked && time.Since(since) > c.run.harness.timeouts.firstRequest/10
 }
 
 // begins tells whether the process lives but does not work yet, and may still come to it.
 func (c *client) begins() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.now == nil || time.Since(c.since) > c.run.arena.lengths.begin {
+	if c.now == nil || time.Since(c.since) > c.run.harness.timeouts.firstRequest {
 		return false
 	}
 	_, works := c.works(c.since)

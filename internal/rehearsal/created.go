@@ -66,7 +66,7 @@ func (c *created) in(resource schema.GroupResource) map[string]types.UID {
 
 // removeLeases deletes the leases that clients have created: the mirror does not follow them, and
 // a lease that is left keeps the next process waiting.
-func (g *borrowed) removeLeases(ctx context.Context) error {
+func (g *externalCluster) removeLeases(ctx context.Context) error {
 	leases := coordinationv1.SchemeGroupVersion.WithResource("leases")
 	var errs []error
 	for key, uid := range g.created.in(leases.GroupResource()) {
@@ -98,7 +98,7 @@ const noObject = types.UID("not-created-by-the-rehearsal")
 // permit decides on a delete of a client or the user. Outside of the scenario's namespaces it may act
 // only on what the rehearsal has created: what is deleted with another object, and
 // its UID, cannot be restored.
-func (g *borrowed) permit(c *wire.Call) proxy.Permit {
+func (g *externalCluster) permit(c *wire.Call) proxy.Permit {
 	if c.Resource == "" || c.Subresource != "" || c.Namespace != "" && g.namespaces[c.Namespace] {
 		return proxy.Permit{}
 	}
@@ -136,14 +136,14 @@ func lost(resource string) string {
 
 // owns tells whether an object was created by the rehearsal, or is controlled by one that was, in
 // the scenario's namespaces.
-func (g *borrowed) owns(ctx context.Context, o history.Object) bool {
+func (g *externalCluster) owns(ctx context.Context, o history.Object) bool {
 	if o.UID == "" {
 		return false
 	}
 	if g.created.has(types.UID(o.UID)) {
 		return true
 	}
-	gvr, namespaced, err := served(g.arena.mapper, o.Resource)
+	gvr, namespaced, err := served(g.harness.mapper, o.Resource)
 	if err != nil || !namespaced || !g.namespaces[o.Namespace] {
 		return false
 	}
@@ -164,7 +164,7 @@ func (g *borrowed) owns(ctx context.Context, o history.Object) bool {
 		of.SetAPIVersion(owner.APIVersion)
 		of.SetKind(owner.Kind)
 		of.SetNamespace(o.Namespace)
-		to, err := resourceFor(g.client, g.arena.mapper, of)
+		to, err := resourceFor(g.client, g.harness.mapper, of)
 		if err != nil {
 			return false
 		}

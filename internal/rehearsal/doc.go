@@ -10,5 +10,5 @@
 // It chooses no faults, keeps no files and prints nothing: internal/cli does. It knows no
 // upstream controller: who calls it brings them (Options.Beside).
 //
-// Floor: F4. Imports apiserver, proxy, truth, scenario and what is below them.
+// Floor: F4. Imports apiserver, proxy, verdict, scenario and what is below them.
 package rehearsal

@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/apiserver"
 	"github.com/rehearse-k8s/rehearse/internal/store"
-	"github.com/rehearse-k8s/rehearse/internal/truth"
+	"github.com/rehearse-k8s/rehearse/internal/verdict"
 )
 
 // TestKnown: a record is judged up to the first write of which nobody knows yet what it did.
@@ -35,11 +36,11 @@ func TestKnown(t *testing.T) {
 }
 
 // changes are writes of the pods whose names are given, at revisions 2, 3 and so on.
-func changes(t *testing.T, names ...string) (*truth.Truth, []truth.Change) {
+func changes(t *testing.T, names ...string) (*verdict.Objects, []verdict.Change) {
 	t.Helper()
 	worlds := store.New(store.Options{})
 	world := worlds.World("run")
-	of, err := truth.New(truth.Options{Source: truth.Stored{Worlds: worlds, World: world}, Decodings: &truth.Decodings{}, Now: time.Now})
+	of, err := newFollower(storeSource{worlds, world}, verdict.ObjectsOptions{Decodings: verdict.NewDecodings(apiserver.DecodeStored), Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,11 +52,11 @@ func changes(t *testing.T, names ...string) (*truth.Truth, []truth.Change) {
 			t.Fatalf("%s is not written", name)
 		}
 	}
-	all, err := of.Follow()
+	all, err := of.follow()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return of, all
+	return of.Objects, all
 }
 
 // TestMakers: each change belongs to the step that made it, also where the answer did not
@@ -111,12 +112,12 @@ func TestMakers(t *testing.T) {
 }
 
 // assigned are the steps of changes; "-": it has none.
-func assigned(all []truth.Change, made map[int][]truth.Change) string {
+func assigned(all []verdict.Change, made map[int][]verdict.Change) string {
 	var words []string
 	for _, c := range all {
 		word := "-"
 		for n, some := range made {
-			if slices.ContainsFunc(some, func(x truth.Change) bool { return x.Revision == c.Revision }) {
+			if slices.ContainsFunc(some, func(x verdict.Change) bool { return x.Revision == c.Revision }) {
 				word = fmt.Sprint(n)
 			}
 		}

@@ -109,7 +109,7 @@ type finalized struct {
 
 // removeFinalizers removes the foreign finalizer from all objects on which faults have put it.
 func (r *run) removeFinalizers() {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), r.arena.lengths.restoring)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), r.harness.timeouts.restore)
 	defer cancel()
 	for _, o := range r.finalized {
 		_ = setFinalizer(ctx, o.to, o.name, o.uid, false) // the restore that follows reports what is left

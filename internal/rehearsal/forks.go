@@ -17,7 +17,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/apiserver"
 	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
 	"github.com/rehearse-k8s/rehearse/internal/store"
-	"github.com/rehearse-k8s/rehearse/internal/truth"
+	"github.com/rehearse-k8s/rehearse/internal/verdict"
 )
 
 // forks are an API server of our own and the world that runs begin with: each has a fork
@@ -120,7 +120,7 @@ func (g *forks) keeps(key string) bool {
 			return true
 		}
 	}
-	return g.began[key] && !truth.Bookkeeping(key)
+	return g.began[key] && !verdict.Bookkeeping(key)
 }
 
 // firstRevision is where the world of every run begins.
@@ -134,7 +134,7 @@ func (g *forks) enter(_ context.Context, run string, seed uint64) (*place, error
 	}
 	return &place{
 		config: func(actor string) *rest.Config { return g.server.RunConfig(run, "rehearse:"+actor) },
-		source: truth.Stored{Worlds: g.worlds, World: world},
+		source: storeSource{g.worlds, world},
 		leave:  func(*history.Run, map[string][]write) { g.worlds.Drop(run) },
 		pki:    g.pki(),
 	}, nil

@@ -8,7 +8,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/internal/proxy"
-	"github.com/rehearse-k8s/rehearse/internal/truth"
+	"github.com/rehearse-k8s/rehearse/internal/verdict"
 	"github.com/rehearse-k8s/rehearse/invariant"
 )
 
@@ -22,8 +22,8 @@ type judge struct {
 	over chan struct{} // closed with the verdict
 
 	mu        sync.Mutex
-	truth     *truth.Truth
-	changes   []truth.Change
+	objects   *follower
+	changes   []verdict.Change
 	failure   *history.Failure
 	writes    int // of anybody, but for bookkeeping
 	lastWrite time.Duration
@@ -43,8 +43,8 @@ type waiting struct {
 	writes int           // 0: not by writes
 }
 
-func newJudge(r *run, t *truth.Truth) *judge {
-	return &judge{run: r, over: make(chan struct{}), truth: t}
+func newJudge(r *run, objects *follower) *judge {
+	return &judge{run: r, over: make(chan struct{}), objects: objects}
 }
 
 // pace is how often the world is looked at. Nothing is overseen in between.
@@ -92,12 +92,12 @@ const examined = 300 * time.Millisecond
 
 // take takes in what was written. The lock is held.
 func (j *judge) take(now time.Duration) {
-	changes, err := j.truth.Follow()
+	changes, err := j.objects.follow()
 	if err != nil {
 		j.fail("the record is whole", err.Error())
 	}
 	for _, c := range changes {
-		if !truth.Bookkeeping(c.Key) && (j.run.place.others == nil || !j.run.place.others(c.Key)) {
+		if !verdict.Bookkeeping(c.Key) && (j.run.place.others == nil || !j.run.place.others(c.Key)) {
 			j.writes++
 			j.lastWrite = now
 		}
@@ -150,7 +150,7 @@ func (j *judge) check(i invariant.Invariant) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.take(j.run.elapsed()) // what the step before has done is not to be overlooked
-	return i.Check(j.truth)
+	return i.Check(j.objects)
 }
 
 // calm is for how long nobody has written anything.

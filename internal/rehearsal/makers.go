@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/rehearse-k8s/rehearse/history"
-	"github.com/rehearse-k8s/rehearse/internal/truth"
+	"github.com/rehearse-k8s/rehearse/internal/verdict"
 )
 
 // makers are the steps that made changes, -1 where none is known to. The answer to a write
@@ -12,7 +12,7 @@ import (
 // object away is answered with the object as it was, one that deletes many or binds a pod
 // tells none. Such a change belongs to the first write of that object, since the change
 // before, of which nothing else is known.
-func makers(record *history.Run, changes []truth.Change, t *truth.Truth) []int {
+func makers(record *history.Run, changes []verdict.Change, objects *verdict.Objects) []int {
 	byRevision := map[int64]int{}
 	for n := range record.Steps {
 		if s := &record.Steps[n]; s.Wrote() {
@@ -23,7 +23,7 @@ func makers(record *history.Run, changes []truth.Change, t *truth.Truth) []int {
 	count := map[int]int{}            // of changes, by step
 	after := map[history.Object]int{} // of each object, the step after that of its last change
 	for i, c := range changes {
-		o := t.ObjectOf(c)
+		o := objects.ObjectOf(c)
 		o.UID = ""
 		n, ok := byRevision[c.Revision]
 		if !ok {
@@ -55,7 +55,7 @@ func unexplained(record *history.Run, o history.Object, from int, count map[int]
 // answerless attributes changes to writes whose answer never came: the first of the object that
 // nobody else is known to have made. Whether such a write took effect nobody can know, and what it
 // may have done must be reverted.
-func answerless(record *history.Run, changes []truth.Change, steps []int) {
+func answerless(record *history.Run, changes []verdict.Change, steps []int) {
 	for n := range record.Steps {
 		s := &record.Steps[n]
 		if s.Kind != history.Request || !s.IsWrite() || s.Code != 0 {
@@ -73,7 +73,7 @@ func answerless(record *history.Run, changes []truth.Change, steps []int) {
 // byStep are the changes of each step. None is later than that of a later change: changes
 // stay in their order. What is nobody's is taken as made together with the next change, if
 // the run is over.
-func byStep(record *history.Run, changes []truth.Change, steps []int, whole bool) map[int][]truth.Change {
+func byStep(record *history.Run, changes []verdict.Change, steps []int, whole bool) map[int][]verdict.Change {
 	next := -1
 	if whole {
 		next = len(record.Steps) - 1
@@ -86,7 +86,7 @@ func byStep(record *history.Run, changes []truth.Change, steps []int, whole bool
 			next = steps[i]
 		}
 	}
-	made := map[int][]truth.Change{}
+	made := map[int][]verdict.Change{}
 	for i, n := range steps {
 		if n >= 0 {
 			made[n] = append(made[n], changes[i])
@@ -101,7 +101,7 @@ const cluster = "cluster"
 // withOthers is the record with the writes of those that it knows nothing of, each before the
 // first step that has heard of it, and the steps of the changes in it. While a run goes on,
 // what nobody has heard of may yet turn out to be a client's. What is apart is not recorded.
-func withOthers(record *history.Run, changes []truth.Change, steps []int, t *truth.Truth, apart func(key string) bool, whole bool) (*history.Run, []int) {
+func withOthers(record *history.Run, changes []verdict.Change, steps []int, objects *verdict.Objects, apart func(key string) bool, whole bool) (*history.Run, []int) {
 	var others []int // changes, in the order of revisions
 	for i, n := range steps {
 		if n < 0 && !apart(changes[i].Key) {
@@ -117,7 +117,7 @@ func withOthers(record *history.Run, changes []truth.Change, steps []int, t *tru
 	later := slices.Clone(steps)
 	tell := func(upTo int64, at *history.Step) {
 		for len(others) > 0 && changes[others[0]].Revision <= upTo {
-			s := otherStep(changes[others[0]], t)
+			s := otherStep(changes[others[0]], objects)
 			s.At, s.Truth = at.At, changes[others[0]].Revision
 			s.N = grown.Add(s).N
 			wrote[s.Revision], later[others[0]] = s.N, s.N
@@ -151,13 +151,13 @@ func withOthers(record *history.Run, changes []truth.Change, steps []int, t *tru
 }
 
 // otherStep is a write of the cluster.
-func otherStep(c truth.Change, t *truth.Truth) history.Step {
+func otherStep(c verdict.Change, objects *verdict.Objects) history.Step {
 	verb := "update"
 	switch {
 	case c.Before == 0:
 		verb = "create"
-	case c.Gone():
+	case c.Deleted():
 		verb = "delete"
 	}
-	return history.Step{Kind: history.Request, Actor: cluster, Verb: verb, Object: t.ObjectOf(c), Revision: c.Revision, Before: c.Before, Code: 200}
+	return history.Step{Kind: history.Request, Actor: cluster, Verb: verb, Object: objects.ObjectOf(c), Revision: c.Revision, Before: c.Before, Code: 200}
 }

@@ -21,7 +21,6 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 
 	"github.com/rehearse-k8s/rehearse/internal/store"
-	"github.com/rehearse-k8s/rehearse/internal/truth"
 )
 
 // mirror knows what a cluster holds by its watches, one of each resource, and tells of
@@ -52,7 +51,7 @@ type arrival struct {
 // ripe is how long a write is kept before it is told.
 const ripe = 100 * time.Millisecond
 
-var _ truth.Source = (*mirror)(nil)
+var _ source = (*mirror)(nil)
 
 func newMirror(now func() time.Time) *mirror {
 	return &mirror{now: now, resources: map[schema.GroupResource]schema.GroupVersionResource{}, held: map[string]store.KV{}, moved: make(chan struct{})}
@@ -186,8 +185,8 @@ func keyOf(resource schema.GroupResource, namespace, name string) string {
 
 func directoryOf(resource schema.GroupResource) string { return "/" + resource.String() + "/" }
 
-// Held implements truth.Source. What was told before is forgotten.
-func (m *mirror) Held() (kvs []store.KV, revision, cursor int64, err error) {
+// current implements source. What was told before is forgotten.
+func (m *mirror) current() (kvs []store.KV, revision, cursor int64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.forgotten += int64(len(m.told) + len(m.waiting))
@@ -195,8 +194,8 @@ func (m *mirror) Held() (kvs []store.KV, revision, cursor int64, err error) {
 	return slices.Collect(maps.Values(m.held)), m.revision, m.forgotten, m.broken
 }
 
-// Changes implements truth.Source.
-func (m *mirror) Changes(cursor int64) (changes []store.Change, next int64, err error) {
+// changes implements source.
+func (m *mirror) changes(cursor int64) (changes []store.Change, next int64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.tell()
@@ -222,7 +221,7 @@ func (m *mirror) tell() {
 	}
 }
 
-// Directory implements truth.Source.
+// Directory implements verdict.Resources.
 func (m *mirror) Directory(resource schema.GroupResource) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -232,7 +231,7 @@ func (m *mirror) Directory(resource schema.GroupResource) string {
 	return directoryOf(resource)
 }
 
-// ResourceOf implements truth.Source.
+// ResourceOf implements verdict.Resources.
 func (m *mirror) ResourceOf(key string) (schema.GroupResource, bool) {
 	name, _, _ := strings.Cut(strings.TrimPrefix(key, "/"), "/")
 	resource := schema.ParseGroupResource(name)

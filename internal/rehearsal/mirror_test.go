@@ -26,7 +26,7 @@ func hears(m *mirror, resource schema.GroupResource, kind watch.EventType, name 
 // told are the revisions of changes, with a - for what is gone.
 func told(t *testing.T, m *mirror, cursor *int64) string {
 	t.Helper()
-	changes, next, err := m.Changes(*cursor)
+	changes, next, err := m.changes(*cursor)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestMirrorOrder(t *testing.T) {
 	now := time.Unix(0, 0)
 	m := newMirror(func() time.Time { return now })
 	hears(m, configMaps, watch.Added, "a", 3)
-	_, revision, cursor, err := m.Held()
+	_, revision, cursor, err := m.current()
 	if revision != 3 || err != nil {
 		t.Fatal(revision, err)
 	}
@@ -69,7 +69,7 @@ func TestMirrorOrder(t *testing.T) {
 	if got := told(t, m, &cursor); got != "9-" {
 		t.Errorf("in the end: %s", got)
 	}
-	kvs, revision, later, err := m.Held()
+	kvs, revision, later, err := m.current()
 	if len(kvs) != 2 || revision != 9 || later != cursor || err != nil {
 		t.Errorf("%d objects at %d, cursor %d not %d, %v", len(kvs), revision, later, cursor, err)
 	}
@@ -78,18 +78,18 @@ func TestMirrorOrder(t *testing.T) {
 // TestMirrorBreaks: a watch that ends for good is no silence.
 func TestMirrorBreaks(t *testing.T) {
 	m := newMirror(time.Now)
-	_, _, cursor, _ := m.Held()
+	_, _, cursor, _ := m.current()
 	watcher := watch.NewFake()
 	watcher.Stop()
 	m.hear(t.Context(), configMaps, watcher)
-	if _, _, err := m.Changes(cursor); err == nil || !strings.Contains(err.Error(), "the watch of configmaps has ended") {
+	if _, _, err := m.changes(cursor); err == nil || !strings.Contains(err.Error(), "the watch of configmaps has ended") {
 		t.Error(err)
 	}
 	calm := newMirror(time.Now)
 	ended, stop := context.WithCancel(t.Context())
 	stop()
 	calm.hear(ended, configMaps, watcher)
-	if _, _, _, err := calm.Held(); err != nil {
+	if _, _, _, err := calm.current(); err != nil {
 		t.Error(err)
 	}
 }

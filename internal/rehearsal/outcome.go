@@ -10,6 +10,7 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/internal/sim"
+	"github.com/rehearse-k8s/rehearse/internal/verdict"
 	"github.com/rehearse-k8s/rehearse/invariant"
 )
 
@@ -26,25 +27,23 @@ func (r *run) outcome() *sim.Outcome {
 	x := j.examine(true)
 	record := x.record
 	for n, changes := range x.changes {
-		record.Steps[n].Changes = j.truth.Contents(changes)
+		record.Steps[n].Changes = j.objects.Contents(changes)
 	}
-	record.Failure = verdict(x, j.failure)
+	record.Failure = firstFailure(x, j.failure)
 	out := &sim.Outcome{Run: record, Seen: x.seen, Exempt: j.exempt}
 	if r.plan.Learn && record.Failure == nil {
-		out.State = j.truth.State(byChance...)
+		out.State = j.objects.State(schedulingPaths...)
 		if who := r.idle(record); who != "" {
 			record.Inconclusive = fmt.Sprintf("client %s wrote nothing in a run without faults: there is nothing to rehearse. Do the steps of the scenario give it work?", who)
 		}
 	}
-	for _, stale := range invariant.StaleWrites(record) {
-		out.Reports = append(out.Reports, stale.String())
-	}
+	_, out.Reports = verdict.StaleOwnWrites(record)
 	return out
 }
 
-// verdict is the first promise that was broken: one that must always hold, at the step that
+// firstFailure is the first promise that was broken: one that must always hold, at the step that
 // broke it, or what was seen at rest, or what the record as a whole shows.
-func verdict(x *examination, atRest *history.Failure) *history.Failure {
+func firstFailure(x *examination, atRest *history.Failure) *history.Failure {
 	last := max(0, len(x.record.Steps)-1)
 	switch {
 	case x.failure != nil:
@@ -55,16 +54,17 @@ func verdict(x *examination, atRest *history.Failure) *history.Failure {
 		}
 		return &f
 	}
-	if err := invariant.DefaultHotLoop.Check(x.end); err != nil {
-		return &history.Failure{Oracle: invariant.DefaultHotLoop.Name, Message: err.Error(), Step: last, At: x.record.Steps[last].At}
+	if len(x.record.Steps) == 0 {
+		return nil
 	}
-	return nil
+	check := func(i invariant.Invariant) error { return i.Check(x.end) }
+	return verdict.WholeRecord(check, last, x.record.Steps[last].At)
 }
 
 // idle is a client that has written nothing.
 func (r *run) idle(record *history.Run) string {
-	for i := range r.arena.o.Scenario.Clients {
-		name := r.arena.o.Scenario.Clients[i].Name
+	for i := range r.harness.o.Scenario.Clients {
+		name := r.harness.o.Scenario.Clients[i].Name
 		if !slices.ContainsFunc(record.Steps, func(s history.Step) bool { return s.Actor == name && s.Wrote() }) {
 			return name
 		}

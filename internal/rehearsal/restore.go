@@ -29,8 +29,8 @@ type removal struct {
 }
 
 // restore brings the cluster back to what it was before the first run.
-func (g *borrowed) restore(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, g.arena.lengths.restoring)
+func (g *externalCluster) restore(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, g.harness.timeouts.restore)
 	defer cancel()
 	asked := &removal{when: map[types.UID]time.Time{}, keys: map[string]types.UID{}}
 	stamp, since := int64(-1), time.Now()
@@ -66,7 +66,7 @@ func (g *borrowed) restore(ctx context.Context) error {
 }
 
 // notRestored says what there is left to do, when there is no time left.
-func (g *borrowed) notRestored(left []string, err error) error {
+func (g *externalCluster) notRestored(left []string, err error) error {
 	if len(left) == 0 {
 		left = []string{"something still happens in the namespaces of the scenario"}
 	}
@@ -74,7 +74,7 @@ func (g *borrowed) notRestored(left []string, err error) error {
 }
 
 // stamp changes with anything that happens in the namespaces of the scenario.
-func (g *borrowed) stamp(held map[string]store.KV) (stamp int64) {
+func (g *externalCluster) stamp(held map[string]store.KV) (stamp int64) {
 	for key, kv := range held {
 		if g.namespaces[namespaceOf(key)] {
 			stamp += kv.ModRevision // revisions are never used twice
@@ -85,7 +85,7 @@ func (g *borrowed) stamp(held map[string]store.KV) (stamp int64) {
 
 // restoreOnce does what can be done now, and returns what is left to do. What fails is left, and does not
 // keep the rest from being done.
-func (g *borrowed) restoreOnce(ctx context.Context, held map[string]store.KV, asked *removal) (left []string) {
+func (g *externalCluster) restoreOnce(ctx context.Context, held map[string]store.KV, asked *removal) (left []string) {
 	waiting, left := g.revertAll(ctx, held)
 	extra, err := g.extra(held, asked)
 	if err != nil {
@@ -118,7 +118,7 @@ func (g *borrowed) restoreOnce(ctx context.Context, held map[string]store.KV, as
 			continue
 		}
 		text := strings.TrimPrefix(key, "/") + " is not what it was"
-		if err := g.putBack(ctx, key, held[key], asked); err != nil {
+		if err := g.restoreObject(ctx, key, held[key], asked); err != nil {
 			text += ": " + err.Error()
 		}
 		left = append(left, text)
@@ -128,10 +128,10 @@ func (g *borrowed) restoreOnce(ctx context.Context, held map[string]store.KV, as
 
 // revertAll reverts what clients and users have written into objects that the rehearsal did not create,
 // and returns what is left to do, and the owners that such objects have until then.
-func (g *borrowed) revertAll(ctx context.Context, held map[string]store.KV) (owners map[types.UID]bool, left []string) {
+func (g *externalCluster) revertAll(ctx context.Context, held map[string]store.KV) (owners map[types.UID]bool, left []string) {
 	owners = map[types.UID]bool{}
 	for _, key := range slices.Sorted(maps.Keys(g.touched)) {
-		if g.isMade(key) {
+		if g.isCreated(key) {
 			continue
 		}
 		is, done, err := g.revertObject(ctx, key, held[key])
@@ -168,7 +168,7 @@ func keepOwners(waiting map[types.UID]bool, extra []*unstructured.Unstructured) 
 
 // revertObject reverts what clients and users have written into one object, and tells whether nothing of that is
 // left. now is empty if there is no such object.
-func (g *borrowed) revertObject(ctx context.Context, key string, now store.KV) (is *unstructured.Unstructured, done bool, err error) {
+func (g *externalCluster) revertObject(ctx context.Context, key string, now store.KV) (is *unstructured.Unstructured, done bool, err error) {
 	if now.Value == nil {
 		return nil, true, g.recreate(ctx, key)
 	}
@@ -182,7 +182,7 @@ func (g *borrowed) revertObject(ctx context.Context, key string, now store.KV) (
 	if reflect.DeepEqual(want.Object, is.Object) {
 		return is, true, nil
 	}
-	to, err := resourceFor(g.client, g.arena.mapper, is)
+	to, err := resourceFor(g.client, g.harness.mapper, is)
 	if err != nil {
 		return is, false, err
 	}
@@ -204,7 +204,7 @@ func writesOf(writes []write, uid types.UID) []write {
 
 // recreate creates an object again that was there before a run and that the run has deleted, or had deleted
 // by giving it an owner. What others have deleted stays deleted.
-func (g *borrowed) recreate(ctx context.Context, key string) error {
+func (g *externalCluster) recreate(ctx context.Context, key string) error {
 	all := g.touched[key]
 	if len(all) == 0 {
 		return nil
@@ -226,7 +226,7 @@ func (g *borrowed) recreate(ctx context.Context, key string) error {
 		return nil
 	}
 	o = &unstructured.Unstructured{Object: revert(writes, state)}
-	to, err := resourceFor(g.client, g.arena.mapper, o)
+	to, err := resourceFor(g.client, g.harness.mapper, o)
 	if err != nil {
 		return err
 	}
@@ -239,12 +239,12 @@ func (g *borrowed) recreate(ctx context.Context, key string) error {
 
 // extra is what was not there before: what clients and users have made, and all else in the
 // namespaces of the scenario, but for what follows from objects of the beginning.
-func (g *borrowed) extra(held map[string]store.KV, asked *removal) (all []*unstructured.Unstructured, err error) {
+func (g *externalCluster) extra(held map[string]store.KV, asked *removal) (all []*unstructured.Unstructured, err error) {
 	var fresh []*unstructured.Unstructured
 	begun := map[types.UID]bool{} // what no run has touched, and what follows from it
 	for _, key := range slices.Sorted(maps.Keys(held)) {
 		_, touched := g.touched[key]
-		if !g.namespaces[namespaceOf(key)] && !touched && !g.isMade(key) {
+		if !g.namespaces[namespaceOf(key)] && !touched && !g.isCreated(key) {
 			continue // a cluster may hold very many, and this is done at each change
 		}
 		kv := held[key]
@@ -286,9 +286,9 @@ func (r *removal) again(key string, uid types.UID) bool {
 }
 
 // remove deletes an object, and takes what nobody will take any more off one that clings.
-func (g *borrowed) remove(ctx context.Context, o *unstructured.Unstructured, asked *removal) error {
+func (g *externalCluster) remove(ctx context.Context, o *unstructured.Unstructured, asked *removal) error {
 	kind := o.GroupVersionKind()
-	m, err := g.arena.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	m, err := g.harness.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil {
 		return err
 	}
@@ -300,9 +300,9 @@ func (g *borrowed) remove(ctx context.Context, o *unstructured.Unstructured, ask
 		asked.when[uid] = time.Now()
 		asked.keys[keyOf(m.Resource.GroupResource(), o.GetNamespace(), o.GetName())] = uid
 		err = deleteWithin(ctx, to, o, 1)
-	case o.GetDeletionTimestamp() != nil && time.Since(when) > g.arena.lengths.clinging:
+	case o.GetDeletionTimestamp() != nil && time.Since(when) > g.harness.timeouts.finalizer:
 		asked.when[uid] = time.Now()
-		if err = g.letGo(ctx, to, o); err == nil {
+		if err = g.removeFinalizers(ctx, to, o); err == nil {
 			err = deleteWithin(ctx, to, o, 0) // a pod whose kubelet does not answer
 		}
 	}
@@ -318,9 +318,9 @@ func deleteWithin(ctx context.Context, to dynamic.ResourceInterface, o *unstruct
 	return to.Delete(ctx, o.GetName(), metav1.DeleteOptions{GracePeriodSeconds: &seconds, PropagationPolicy: &background, Preconditions: &metav1.Preconditions{UID: &uid}})
 }
 
-// letGo takes those finalizers off an object that clients and users of runs put there: they
+// removeFinalizers takes those finalizers off an object that clients and users of runs put there: they
 // are gone. What others guard with theirs may be outside of the cluster.
-func (g *borrowed) letGo(ctx context.Context, to dynamic.ResourceInterface, o *unstructured.Unstructured) error {
+func (g *externalCluster) removeFinalizers(ctx context.Context, to dynamic.ResourceInterface, o *unstructured.Unstructured) error {
 	keep := slices.DeleteFunc(o.GetFinalizers(), func(f string) bool { return g.finalizers[f] })
 	if len(keep) == len(o.GetFinalizers()) {
 		return nil
@@ -333,15 +333,15 @@ func (g *borrowed) letGo(ctx context.Context, to dynamic.ResourceInterface, o *u
 	return err
 }
 
-// putBack makes an object of the beginning what it was: anew, without what others have written into its
+// restoreObject makes an object of the beginning what it was: anew, without what others have written into its
 // status. now is empty if it is gone.
-func (g *borrowed) putBack(ctx context.Context, key string, now store.KV, asked *removal) error {
+func (g *externalCluster) restoreObject(ctx context.Context, key string, now store.KV, asked *removal) error {
 	want, to, err := g.object(g.found[key])
 	if err != nil {
 		return err
 	}
 	if now.Value == nil {
-		return g.makeAnew(ctx, key, want, to)
+		return g.recreateObject(ctx, key, want, to)
 	}
 	have, err := objectOf(now)
 	if err != nil {
@@ -363,8 +363,8 @@ func asNew(o *unstructured.Unstructured) *unstructured.Unstructured {
 	return o
 }
 
-// makeAnew creates an object that is gone, and notes who takes its place.
-func (g *borrowed) makeAnew(ctx context.Context, key string, want *unstructured.Unstructured, to dynamic.ResourceInterface) error {
+// recreateObject creates an object that is gone, and notes who takes its place.
+func (g *externalCluster) recreateObject(ctx context.Context, key string, want *unstructured.Unstructured, to dynamic.ResourceInterface) error {
 	made, err := to.Create(ctx, asNew(want), metav1.CreateOptions{FieldManager: "rehearse"})
 	if apierrors.IsAlreadyExists(err) {
 		return nil // the mirror will tell

@@ -51,7 +51,7 @@ func TestRights(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					a, err := Open(t.Context(), Options{Scenario: s, Dir: filepath.Join(t.TempDir(), "arena"), Target: config})
+					a, err := Open(t.Context(), Options{Scenario: s, Dir: filepath.Join(t.TempDir(), "harness"), Target: config})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -60,7 +60,7 @@ func TestRights(t *testing.T) {
 							t.Error(err)
 						}
 					}()
-					a.lengths.calm, a.lengths.patience = 100*time.Millisecond, time.Second
+					a.timeouts.quiet, a.timeouts.end = 100*time.Millisecond, time.Second
 					s.Steps[1].Within = time.Second
 					run := play(t, a)
 					got := 0
@@ -106,7 +106,7 @@ func TestPages(t *testing.T) {
 		c.RoundTripper = next
 		return c
 	})
-	a, err := borrow(t, config, story)
+	a, err := openExternal(t, config, story)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestPages(t *testing.T) {
 	if len(c.lists) != 1 || c.lists["500"] != 3 {
 		t.Errorf("lists of ConfigMaps by their limit: %v", c.lists)
 	}
-	g, ok := a.ground.(*borrowed)
+	g, ok := a.environment.(*externalCluster)
 	if !ok || !g.mirror.has("/configmaps/elsewhere/many-0") || !g.mirror.has(fmt.Sprintf("/configmaps/elsewhere/many-%d", many-1)) {
 		t.Error("not all was read")
 	}

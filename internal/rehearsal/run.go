@@ -17,20 +17,20 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/internal/proxy"
 	"github.com/rehearse-k8s/rehearse/internal/sim"
-	"github.com/rehearse-k8s/rehearse/internal/truth"
+	"github.com/rehearse-k8s/rehearse/internal/verdict"
 )
 
 // run is one run under way.
 type run struct {
-	arena  *Arena
-	number int64
-	name   string // of its world
-	plan   sim.Plan
-	dir    string
-	began  time.Time
-	ctx    context.Context
-	cancel context.CancelFunc
-	place  *place
+	harness *Harness
+	number  int64
+	name    string // of its world
+	plan    sim.Plan
+	dir     string
+	began   time.Time
+	ctx     context.Context
+	cancel  context.CancelFunc
+	place   *place
 
 	proxy    *proxy.Proxy
 	record   *proxy.Run
@@ -49,7 +49,7 @@ type run struct {
 }
 
 // Play implements sim.World.
-func (a *Arena) Play(ctx context.Context, p sim.Plan) (*sim.Outcome, error) {
+func (a *Harness) Play(ctx context.Context, p sim.Plan) (*sim.Outcome, error) {
 	r, err := a.begin(ctx, p)
 	if r != nil {
 		defer r.close()
@@ -67,13 +67,13 @@ func (a *Arena) Play(ctx context.Context, p sim.Plan) (*sim.Outcome, error) {
 }
 
 // begin makes the world of a run, and has everything in it but the clients begin.
-func (a *Arena) begin(ctx context.Context, p sim.Plan) (*run, error) {
+func (a *Harness) begin(ctx context.Context, p sim.Plan) (*run, error) {
 	n := a.runs.Add(1)
-	r := &run{arena: a, number: n, name: fmt.Sprintf("run-%d", n), plan: p, began: time.Now(), clients: map[string]*client{}}
+	r := &run{harness: a, number: n, name: fmt.Sprintf("run-%d", n), plan: p, began: time.Now(), clients: map[string]*client{}}
 	r.dir = filepath.Join(a.o.Dir, r.name)
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	var err error
-	if r.place, err = a.ground.enter(ctx, r.name, p.Seed); err != nil {
+	if r.place, err = a.environment.enter(ctx, r.name, p.Seed); err != nil {
 		r.cancel()
 		return nil, err
 	}
@@ -89,14 +89,14 @@ func (a *Arena) begin(ctx context.Context, p sim.Plan) (*run, error) {
 	if err != nil {
 		return r, err
 	}
-	t, err := truth.New(truth.Options{
-		Source: r.place.source, Apart: r.place.others, Private: a.o.Target != nil, Decodings: &a.decodings,
+	objects, err := newFollower(r.place.source, verdict.ObjectsOptions{
+		Ignored: r.place.others, Private: a.o.Target != nil, Decodings: a.decodings,
 		Now: time.Now, Elapsed: r.elapsed, Run: r.record.Record,
 	})
 	if err != nil {
 		return r, err
 	}
-	r.judge = newJudge(r, t)
+	r.judge = newJudge(r, objects)
 	if r.user, err = dynamic.NewForConfig(r.config("user")); err == nil {
 		r.somebody, err = dynamic.NewForConfig(r.config("somebody"))
 	}
@@ -108,10 +108,10 @@ func (a *Arena) begin(ctx context.Context, p sim.Plan) (*run, error) {
 
 // beginBeside starts the controllers that run beside the clients.
 func (r *run) beginBeside() error {
-	if r.arena.o.Beside == nil || r.arena.o.Target != nil {
+	if r.harness.o.Beside == nil || r.harness.o.Target != nil {
 		return nil
 	}
-	run, err := r.arena.o.Beside(r.ctx, r.config, r.place.pki)
+	run, err := r.harness.o.Beside(r.ctx, r.config, r.place.pki)
 	if err == nil {
 		r.beside.Go(func() { run(r.ctx) })
 	}
@@ -171,12 +171,12 @@ func (r *run) writes(record *history.Run) map[string][]write {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.take(r.elapsed())
-	steps := makers(record, j.changes, j.truth)
+	steps := makers(record, j.changes, j.objects.Objects)
 	answerless(record, j.changes, steps)
 	all := map[string][]write{}
 	for i, c := range j.changes {
 		if steps[i] >= 0 {
-			was, is := j.truth.States(c)
+			was, is := j.objects.BeforeAndAfter(c)
 			all[c.Key] = append(all[c.Key], write{was, is})
 		}
 	}
@@ -197,7 +197,7 @@ func (r *run) play() error {
 		err = r.story()
 	}
 	if err == nil {
-		r.rest()
+		r.awaitEnd()
 	}
 	r.cancel()
 	<-following
@@ -211,8 +211,8 @@ func (r *run) play() error {
 // startClients starts the clients and waits until each has asked for something.
 func (r *run) startClients() error {
 	p := map[string]*printed{}
-	for i := range r.arena.o.Scenario.Clients {
-		spec := &r.arena.o.Scenario.Clients[i]
+	for i := range r.harness.o.Scenario.Clients {
+		spec := &r.harness.o.Scenario.Clients[i]
 		p[spec.Name] = &printed{}
 		c, err := r.newClient(spec, spec.Name, p[spec.Name])
 		if err != nil {
@@ -225,8 +225,8 @@ func (r *run) startClients() error {
 			return &ClientError{Message: err.Error()}
 		}
 	}
-	for i := range r.arena.o.Scenario.Clients {
-		if err := r.awaitFirst(r.client(r.arena.o.Scenario.Clients[i].Name)); err != nil {
+	for i := range r.harness.o.Scenario.Clients {
+		if err := r.awaitFirst(r.client(r.harness.o.Scenario.Clients[i].Name)); err != nil {
 			return err
 		}
 	}
@@ -238,7 +238,7 @@ const maxEnds = 2
 
 // awaitFirst waits until a client works.
 func (r *run) awaitFirst(c *client) error {
-	deadline := time.Now().Add(r.arena.lengths.begin)
+	deadline := time.Now().Add(r.harness.timeouts.firstRequest)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -252,7 +252,7 @@ func (r *run) awaitFirst(c *client) error {
 		case ends > maxEnds && !asked:
 			return c.trouble("ends at once")
 		case time.Now().After(deadline):
-			return c.trouble(fmt.Sprintf("has asked for nothing through its kubeconfig in %s: give it {{kubeconfig}}, or let it read KUBECONFIG", r.arena.lengths.begin))
+			return c.trouble(fmt.Sprintf("has asked for nothing through its kubeconfig in %s: give it {{kubeconfig}}, or let it read KUBECONFIG", r.harness.timeouts.firstRequest))
 		}
 		select {
 		case <-tick.C:

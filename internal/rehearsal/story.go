@@ -13,13 +13,14 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/rehearse-k8s/rehearse/api/rehearse/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/internal/verdict"
 	"github.com/rehearse-k8s/rehearse/scenario"
 )
 
 // story does what users do, step by step.
 func (r *run) story() error {
-	for i := range r.arena.o.Scenario.Steps {
-		if err := r.step(&r.arena.o.Scenario.Steps[i]); err != nil {
+	for i := range r.harness.o.Scenario.Steps {
+		if err := r.step(&r.harness.o.Scenario.Steps[i]); err != nil {
 			return err
 		}
 	}
@@ -31,15 +32,15 @@ func (r *run) step(s *scenario.Step) (err error) {
 	case scenario.Wait:
 		return r.wait(s)
 	case scenario.Settle:
-		// What faults keep back is kept back until the user has acted: lengths.settle is
+		// What faults keep back is kept back until the user has acted: timeouts.settle is
 		// shorter than proxy.Quiet.
-		_, err = r.judge.await(s.Within, func() bool { return r.judge.calm() >= r.arena.lengths.settle })
+		_, err = r.judge.await(s.Within, func() bool { return r.judge.calm() >= r.harness.timeouts.settle })
 		return err
 	case scenario.Apply, scenario.Create:
 		for _, o := range s.Objects {
 			u := &unstructured.Unstructured{Object: o}
 			if s.Kind == scenario.Apply {
-				err = apply(r.ctx, r.user, r.arena.mapper, u)
+				err = apply(r.ctx, r.user, r.harness.mapper, u)
 			} else {
 				err = r.create(u)
 			}
@@ -62,7 +63,7 @@ func (r *run) step(s *scenario.Step) (err error) {
 		})
 	}
 	if err != nil && r.ctx.Err() == nil {
-		return &StoryError{fmt.Sprintf("%s:%d: %s: %v", r.arena.o.Scenario.File, s.Line, s, err)}
+		return &StoryError{fmt.Sprintf("%s:%d: %s: %v", r.harness.o.Scenario.File, s.Line, s, err)}
 	}
 	r.catchUp()
 	return err
@@ -86,7 +87,7 @@ type StoryError struct{ Message string }
 func (e *StoryError) Error() string { return e.Message }
 
 func (r *run) create(u *unstructured.Unstructured) error {
-	to, err := resourceFor(r.user, r.arena.mapper, u)
+	to, err := resourceFor(r.user, r.harness.mapper, u)
 	if err != nil {
 		return err
 	}
@@ -106,7 +107,7 @@ func (r *run) wait(s *scenario.Step) error {
 	}
 	r.judge.mu.Lock()
 	defer r.judge.mu.Unlock()
-	r.judge.fail(fmt.Sprintf("%s, within %s", s.Invariant.Name, s.Within), last.Error())
+	r.judge.fail(verdict.Eventually{Invariant: s.Invariant, Within: s.Within}.Oracle(), last.Error())
 	return errOver
 }
 
@@ -147,7 +148,7 @@ func (r *run) resource(on v1alpha1.Reference) (dynamic.ResourceInterface, error)
 
 // served finds a resource as kubectl writes it.
 func (r *run) served(resource string) (gvr schema.GroupVersionResource, namespaced bool, err error) {
-	return served(r.arena.mapper, resource)
+	return served(r.harness.mapper, resource)
 }
 
 func served(mapper meta.RESTMapper, resource string) (gvr schema.GroupVersionResource, namespaced bool, err error) {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/verdict"
 )
 
 // New makes a report of runs.
@@ -14,7 +15,7 @@ func New(runs ...*Run) *Report {
 	return &Report{APIVersion: APIVersion, Kind: Kind, Runs: runs}
 }
 
-// Of derives what a report says of a run. nearest is the most similar run that held;
+// Of derives what a report says of a run. nearest is the most similar passing run;
 // nil if none is known.
 func Of(file string, run, nearest *history.Run) *Run {
 	r := of(run)
@@ -60,7 +61,7 @@ func stepsOf(run *history.Run) []Step {
 	objects := newArchive(run)
 	led := map[int]bool{}
 	if run.Failure != nil {
-		led = causes(run, run.Failure.Step)
+		led = verdict.Causes(run, run.Failure.Step)
 	}
 	controllers := run.Controllers()
 	for n := range run.Steps {
@@ -83,7 +84,7 @@ func stepsOf(run *history.Run) []Step {
 			if mine {
 				s.Believes = p.beliefs(from.Actor)
 			}
-			s.Diffs = objects.told(from, before)
+			s.Diffs = objects.observed(from, before)
 		}
 		if from.Wrote() {
 			s.Became = p.became(from)

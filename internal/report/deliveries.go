@@ -24,7 +24,7 @@ func (p *Picture) deliveries(d *drawing) {
 	var arrows []arrow
 	for i, l := range d.lanes {
 		if l.kind == cacheLane {
-			arrows = append(arrows, d.told(i, l.actor)...)
+			arrows = append(arrows, d.deliveries(i, l.actor)...)
 			arrows = append(arrows, d.untold(i, l.actor)...)
 		}
 	}
@@ -36,7 +36,7 @@ func (p *Picture) deliveries(d *drawing) {
 }
 
 // told are the arrows of what a controller was told of.
-func (d *drawing) told(lane int, actor string) (arrows []arrow) {
+func (d *drawing) deliveries(lane int, actor string) (arrows []arrow) {
 	// What lies behind a held event on its stream is late too.
 	standing := map[int]history.Step{} // by stream: the fault that holds it
 	released := map[int]int{}          // by stream: when it was let go
@@ -81,7 +81,7 @@ func (d *drawing) origin(s *history.Step) int {
 // untold are the arrows of what a controller had not been told of in the end.
 func (d *drawing) untold(lane int, actor string) (arrows []arrow) {
 	d.to(len(d.run.Steps))
-	t := &teller{replay: d.replay}
+	t := &narrator{replay: d.replay}
 	var holds []*history.Step
 	for i := range d.run.Steps {
 		if s := &d.run.Steps[i]; s.Kind == history.Fault && s.Actor == actor {
@@ -129,7 +129,7 @@ func (p *Picture) draw(a arrow, ends map[int][]int) {
 	}
 	ends[a.lane] = tracks
 	p.Lanes[a.lane].Tracks = max(p.Lanes[a.lane].Tracks, track+1)
-	tell := a.tell()
+	tell := a.describe()
 	for i := first; i <= last; i++ {
 		n := p.Rows[i].Step.N
 		m := Mark{Track: track, From: n == a.from, To: n == a.to || i == last && a.to > n, How: a.how, Tell: tell}
@@ -138,16 +138,16 @@ func (p *Picture) draw(a arrow, ends map[int][]int) {
 }
 
 // tell is what the arrow means.
-func (a arrow) tell() string {
+func (a arrow) describe() string {
 	switch a.how {
 	case stillOpen:
-		return fmt.Sprintf("the write of step %d, not told by the end of the run", a.from)
+		return fmt.Sprintf("the write of step %d, not delivered by the end of the run", a.from)
 	case stillHeld:
-		return fmt.Sprintf("the write of step %d, held back to the end of the run", a.from)
+		return fmt.Sprintf("the write of step %d, delayed beyond the end of the run", a.from)
 	case "":
-		return fmt.Sprintf("the write of step %d, told at step %d", a.from, a.to)
+		return fmt.Sprintf("the write of step %d, delivered at step %d", a.from, a.to)
 	case lost:
 		return fmt.Sprintf("the write of step %d, lost at step %d", a.from, a.to)
 	}
-	return fmt.Sprintf("the write of step %d, told at step %d: %s", a.from, a.to, a.how)
+	return fmt.Sprintf("the write of step %d, delivered at step %d: %s", a.from, a.to, a.how)
 }

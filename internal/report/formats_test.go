@@ -110,7 +110,7 @@ func TestJUnit(t *testing.T) {
 	}
 }
 
-// stale: a controller decides twice before it sees its own writes, and is refused once.
+// stale: a controller decides twice before it sees its own writes, and is rejected once.
 func stale() *history.Run {
 	r := record()
 	start := r.add(history.Step{Kind: history.Start, Actor: "job"})
@@ -129,11 +129,11 @@ func stale() *history.Run {
 // TestStaleWrites: the table says what was decided too early and what came of it.
 func TestStaleWrites(t *testing.T) {
 	r := report.Of("", stale(), nil)
-	if len(r.StaleWrites) != 2 || !r.StaleWrites[0].Accepted || r.StaleWrites[0].Own != 7 || r.StaleWrites[1].Outcome != "refused: 409" {
+	if len(r.StaleWrites) != 2 || !r.StaleWrites[0].Accepted || r.StaleWrites[0].Own != 7 || r.StaleWrites[1].Outcome != "rejected: 409" {
 		t.Errorf("got %+v", r.StaleWrites)
 	}
 	golden(t, "stale.txt", text(t, r))
-	if got := report.StaleAnswer(r.StaleWrites[1:]); !strings.Contains(got, "1 write was decided") || !strings.Contains(got, "could refuse each") {
+	if got := report.StaleAnswer(r.StaleWrites[1:]); !strings.Contains(got, "1 write was decided") || !strings.Contains(got, "could reject each") {
 		t.Errorf("got %q", got)
 	}
 	var many []report.StaleWrite

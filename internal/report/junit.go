@@ -68,7 +68,7 @@ func WriteJUnit(w io.Writer, r *Report, lanes LaneOptions) error {
 		all.Tests++
 		switch v := run.Verdict; v.Result {
 		case Failed:
-			c.Failure = &junitProblem{Message: v.Promise + ": " + v.Message, Type: "broken promise", Text: text.String()}
+			c.Failure = &junitProblem{Message: v.Promise + ": " + v.Message, Type: "violated invariant", Text: text.String()}
 			suite.Failures++
 			all.Failures++
 		case Inconclusive:

@@ -285,11 +285,11 @@ func noted(s *history.Step) string {
 func (d *drawing) verdict() {
 	switch f := d.run.Failure; {
 	case f != nil:
-		d.line(Clean(fmt.Sprintf("broken at step %d, %s: %s", f.Step, clock(f.At), f.Oracle)), red)
+		d.line(Clean(fmt.Sprintf("violated at step %d, %s: %s", f.Step, clock(f.At), f.Oracle)), red)
 		d.line(Clean("seen: "+f.Message), normal)
 	case d.run.Inconclusive != "":
 		d.line(Clean("inconclusive: "+d.run.Inconclusive), yellow)
 	default:
-		d.line("every promise held", bold)
+		d.line("no invariant was violated", bold)
 	}
 }

@@ -30,7 +30,7 @@ func golden(t *testing.T, name, got string) {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(string(want), got); d != "" {
-		t.Errorf("%s (UPDATE_GOLDEN=1 writes it anew)\n%s", path, d)
+		t.Errorf("%s (UPDATE_GOLDEN=1 writes it again)\n%s", path, d)
 	}
 }
 
@@ -105,7 +105,7 @@ func TestHostile(t *testing.T) {
 			t.Errorf("an escape came through: %q", text)
 		}
 	}
-	if got := draw(t, &history.Run{}, report.LaneOptions{}); !strings.Contains(got, "every promise held") {
+	if got := draw(t, &history.Run{}, report.LaneOptions{}); !strings.Contains(got, "no invariant was violated") {
 		t.Errorf("an empty run: %s", got)
 	}
 }

@@ -40,7 +40,7 @@ type Run struct {
 	// StaleWrites are the writes that were decided on a view older than the writer's
 	// own last write.
 	StaleWrites []StaleWrite `json:"staleWrites"`
-	// Nearest is the most similar run that held, and Departs the first step of this
+	// Nearest is the most similar passing run, and Departs the first step of this
 	// run that went another way than there.
 	Nearest *Run `json:"nearest,omitempty"`
 	Departs *int `json:"departs,omitempty"`

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// Kept failures lie in files HASH.jsonl, and the nearest run that held, where one is
+// Kept failures lie in files HASH.jsonl, and the nearest passing run, where one is
 // known, beside its failure in HASH.nearest.jsonl.
 const (
 	keptSuffix    = ".jsonl"
 	nearestSuffix = ".nearest" + keptSuffix
 )
 
-// NearestFile is where the nearest run that held lies, beside the file of a failure.
+// NearestFile is where the nearest passing run lies, beside the file of a failure.
 func NearestFile(failure string) string {
 	return strings.TrimSuffix(failure, keptSuffix) + nearestSuffix
 }

@@ -98,7 +98,7 @@ func (a archive) believed(p *replay, s *history.Step) version {
 
 // told is the difference that an event made to what its actor believed, and what is
 // left between that and the truth.
-func (a archive) told(s *history.Step, before version) (diffs []Diff) {
+func (a archive) observed(s *history.Step, before version) (diffs []Diff) {
 	if s.Kind != history.Frame || s.Type == "BOOKMARK" || s.Revision == 0 {
 		return nil
 	}

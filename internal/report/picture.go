@@ -282,9 +282,9 @@ func (n namer) inLine(s *history.Step) string {
 	case history.Answer:
 		text = "the answer of an earlier request"
 	case history.Frame:
-		text = "is told: " + s.Type + " " + n.object(s)
+		text = "observes: " + s.Type + " " + n.object(s)
 		if s.Type == "BOOKMARK" {
-			text = fmt.Sprintf("is told: bookmark at %d", s.Revision)
+			text = fmt.Sprintf("observes: bookmark at %d", s.Revision)
 		}
 	case history.Cut:
 		text = "a watch of " + short(s.Resource) + " ends"

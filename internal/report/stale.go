@@ -27,19 +27,19 @@ func staleWrites(run *history.Run) []StaleWrite {
 func outcome(s *history.Step, accepted bool) string {
 	switch {
 	case accepted:
-		return "accepted, and nothing could have refused it"
+		return "accepted without a precondition"
 	case s.Wrote():
-		return "accepted; the API could have refused it"
+		return "accepted with a precondition"
 	case s.Code/100 == 2:
 		return "changed nothing"
 	case s.Code != 0:
-		return "refused: " + strconv.Itoa(s.Code)
+		return "rejected: " + strconv.Itoa(s.Code)
 	}
 	return "had no effect"
 }
 
 // StaleQuestion is the heading of the table of stale writes.
-const StaleQuestion = "Does my controller need read-your-own-writes?"
+const StaleQuestion = "Stale own-writes"
 
 // StaleAnswer says in a sentence what the table of stale writes comes to.
 func StaleAnswer(writes []StaleWrite) string {
@@ -51,11 +51,11 @@ func StaleAnswer(writes []StaleWrite) string {
 	}
 	switch {
 	case len(writes) == 0:
-		return "Not by this run: no reconcile that wrote began on a view older than its controller's own last write."
+		return "None in this run: each reconcile that wrote had observed the last write of its controller."
 	case accepted == 0:
-		return fmt.Sprintf("%s decided on a view older than the writer's own last write; the API could refuse each.", were(len(writes)))
+		return fmt.Sprintf("%s decided before the controller had observed its own last write; the API could reject each.", were(len(writes)))
 	}
-	return fmt.Sprintf("Yes: %s decided on a view older than the writer's own last write, and %d changed the world with nothing that could refuse it.", were(len(writes)), accepted)
+	return fmt.Sprintf("%s decided before the controller had observed its own last write, and %d changed an object without a precondition.", were(len(writes)), accepted)
 }
 
 func were(n int) string {

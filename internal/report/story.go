@@ -7,6 +7,7 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/verdict"
 )
 
 // Story says in one sentence how a run came to its verdict: what a controller
@@ -17,22 +18,22 @@ func Story(run *history.Run) string {
 	case f == nil && run.Inconclusive != "":
 		return Clean("inconclusive: " + run.Inconclusive)
 	case f == nil:
-		return "every promise held"
+		return "no invariant was violated"
 	case f.Step < 0 || f.Step >= len(run.Steps):
 		return Clean(f.Message)
 	}
-	t := &teller{replay: newReplay(run), controllers: run.Controllers()}
-	return Clean(t.tell())
+	t := &narrator{replay: newReplay(run), controllers: run.Controllers()}
+	return Clean(t.sentence())
 }
 
-// teller finds the words. The replay is moved to the step that is told of.
-type teller struct {
+// narrator composes the sentence. It moves the replay to the step that the sentence is about.
+type narrator struct {
 	namer // whole names: a sentence stands alone
 	*replay
 	controllers []string
 }
 
-func (t *teller) tell() string {
+func (t *narrator) sentence() string {
 	end := t.run.Failure.Step
 	s := &t.run.Steps[end]
 	if w := t.breaking(end); w != nil {
@@ -40,7 +41,7 @@ func (t *teller) tell() string {
 	}
 	t.to(end + 1)
 	if s.Wrote() {
-		return t.did(s) + " and broke the promise" + t.lastFault(s.N)
+		return t.did(s) + " and violated the invariant" + t.lastFault(s.N)
 	}
 	return t.stuck(end)
 }
@@ -48,7 +49,7 @@ func (t *teller) tell() string {
 // breaking is the write of a controller that broke the promise: the step at which
 // that was seen, or else the last one that led to it. A promise that was not kept in
 // time was broken by no write.
-func (t *teller) breaking(end int) *history.Step {
+func (t *narrator) breaking(end int) *history.Step {
 	s := &t.run.Steps[end]
 	if s.Wrote() || s.Kind == history.Time {
 		if s.Kind == history.Time || !slices.Contains(t.controllers, s.Actor) {
@@ -56,7 +57,7 @@ func (t *teller) breaking(end int) *history.Step {
 		}
 		return s
 	}
-	led := causes(t.run, end)
+	led := verdict.Causes(t.run, end)
 	for n := end; n >= 0; n-- {
 		if s := &t.run.Steps[n]; led[n] && s.Wrote() && slices.Contains(t.controllers, s.Actor) {
 			return s
@@ -66,7 +67,7 @@ func (t *teller) breaking(end int) *history.Step {
 }
 
 // did is "job created pods a-2 (step 31)".
-func (t *teller) did(s *history.Step) string {
+func (t *narrator) did(s *history.Step) string {
 	what := s.Verb + "d"
 	switch s.Verb {
 	case "patch":
@@ -79,7 +80,7 @@ func (t *teller) did(s *history.Step) string {
 
 // why compares what the writer believed with what was true: when it decided, right
 // after the step that led to the write, or else when the write was carried out.
-func (t *teller) why(w *history.Step) string {
+func (t *narrator) why(w *history.Step) string {
 	at := w.N
 	if len(w.Causes) > 0 {
 		at = w.Causes[0] + 1
@@ -111,7 +112,7 @@ func (t *teller) why(w *history.Step) string {
 
 // blind is the cache of an actor that has not been told of everything, with what it
 // was not told: of the resource that was written if there is one, else any.
-func (t *teller) blind(actor, resource string) (found *view, unseen []*history.Step) {
+func (t *narrator) blind(actor, resource string) (found *view, unseen []*history.Step) {
 	for _, v := range t.of(actor) {
 		u := t.unseen(v)
 		if len(u) == 0 || found != nil && v.resource != resource {
@@ -136,7 +137,7 @@ func (t *teller) blind(actor, resource string) (found *view, unseen []*history.S
 }
 
 // against is "at revision 14 and the truth at 19", before step n.
-func (t *teller) against(v *view, n int) string {
+func (t *narrator) against(v *view, n int) string {
 	truth := int64(0)
 	for i := range n {
 		truth = max(truth, t.run.Steps[i].Truth)
@@ -148,7 +149,7 @@ func (t *teller) against(v *view, n int) string {
 }
 
 // events names the first of the writes that were not seen, and counts the others.
-func (t *teller) events(actor string, unseen []*history.Step) string {
+func (t *narrator) events(actor string, unseen []*history.Step) string {
 	s := unseen[0]
 	whose := possessive(s.Actor)
 	if s.Actor == actor {
@@ -170,7 +171,7 @@ func possessive(name string) string {
 
 // heldBy names the fault that kept a cache behind: the one that acted on the event,
 // or else one of the run that acts on such events.
-func (t *teller) heldBy(v *view, write *history.Step, before int) string {
+func (t *narrator) heldBy(v *view, write *history.Step, before int) string {
 	for i := range t.run.Steps {
 		s := &t.run.Steps[i]
 		if s.Fault == "" || s.Actor != v.actor {
@@ -191,7 +192,7 @@ func (t *teller) heldBy(v *view, write *history.Step, before int) string {
 }
 
 // acts tells whether a fault could keep events from a view.
-func (t *teller) acts(text string, v *view) bool {
+func (t *narrator) acts(text string, v *view) bool {
 	f, err := fault.Parse(text)
 	if err != nil {
 		return false
@@ -207,7 +208,7 @@ func (t *teller) acts(text string, v *view) bool {
 }
 
 // lastFault names the fault that acted last before a step.
-func (t *teller) lastFault(before int) string {
+func (t *narrator) lastFault(before int) string {
 	for n := before; n >= 0; n-- {
 		s := &t.run.Steps[n]
 		if s.Fault != "" && n == before {
@@ -221,7 +222,7 @@ func (t *teller) lastFault(before int) string {
 }
 
 // stuck tells of a promise that was not kept in time.
-func (t *teller) stuck(end int) string {
+func (t *narrator) stuck(end int) string {
 	text := "no controller wrote anything"
 	last := -1
 	for _, n := range t.writes {

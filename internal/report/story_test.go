@@ -31,7 +31,7 @@ func TestStory(t *testing.T) {
 			r.write("jobs", "deletecollection", "pods", "", "", "", start)
 			return r.fail("pods stay", "gone")
 		}, []string{"jobs deleted all pods in default (step 4) while its cache of pods was at revision 10 and the truth at 11",
-			"it had not seen user's create of pods default/a (step 3); the controller stood still for a while (pause actor=jobs"}},
+			"it had not seen user's create of pods default/a (step 3); the controller paused for a while (pause actor=jobs"}},
 		"an empty cache of another resource": {func() *history.Run {
 			r, start := begin()
 			r.add(history.Step{Kind: history.Request, Actor: "jobs", Verb: "watch", Object: history.Object{Resource: "nodes"}, Code: 200, Stream: 2}, start)

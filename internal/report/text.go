@@ -23,7 +23,7 @@ func WriteText(w io.Writer, r *Run, lanes LaneOptions) error {
 		t.line("cause: "+r.Story, normal)
 	}
 	if r.Departs != nil {
-		t.line(fmt.Sprintf("the nearest run that held goes the same way up to step %d", *r.Departs), normal)
+		t.line(fmt.Sprintf("the nearest passing run has the same steps up to step %d", *r.Departs), normal)
 	}
 	if t.out.Len() > 0 {
 		t.out.WriteByte('\n')
@@ -58,7 +58,7 @@ func (r *Run) other(w io.Writer, width int) error {
 		return Clean(newNamer(run).inLine(&run.Steps[*r.Departs]))
 	}
 	t.hang(fmt.Sprintf("step %d here: ", *r.Departs), line(r.record), dim)
-	t.hang("and in the nearest run that held: ", line(r.Nearest.record), dim)
+	t.hang("in the nearest passing run: ", line(r.Nearest.record), dim)
 	_, err := io.WriteString(w, t.out.String())
 	return err
 }

@@ -8,27 +8,26 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
-// Candidates are the single faults worth trying in a run like this one, the
-// promising ones first: at each write what can happen to a write, at each event
-// that a later request could depend on what can happen to an event. patterns say
-// what is allowed, pace for how long things are held back.
+// Candidates returns the single faults to try in a run like this one, the most promising first: at
+// each write the faults of writes, at each event on which a later request can depend the faults of
+// events. Only faults that patterns allow are returned; pace has the durations to try.
 func Candidates(run *history.Run, patterns []fault.Fault, pace Pace) []fault.Fault {
-	c := candidates{run: run, patterns: patterns, pace: pace, seen: map[fault.Fault]bool{}, last: map[string]int{}, made: map[string]bool{}, chance: map[string]bool{}, counts: counts{}}
+	c := candidates{run: run, patterns: patterns, pace: pace, seen: map[fault.Fault]bool{}, last: map[string]int{}, created: map[string]bool{}, randomNames: map[string]bool{}, counts: counts{}}
 	for n := range run.Steps {
 		switch s := &run.Steps[n]; s.Kind {
 		case history.Start:
 			c.controllers = append(c.controllers, s.Actor)
 		case history.Request:
 			c.last[s.Actor] = n
-			if pace.chance && s.Verb == "create" && s.Wrote() && !s.Guarded {
-				c.chance[s.Object.String()] = true
+			if pace.randomNames && s.Verb == "create" && s.Wrote() && !s.Guarded {
+				c.randomNames[s.Object.String()] = true
 			}
 		}
 	}
 	for n := range run.Steps {
 		s := &run.Steps[n]
 		c.counts.add(s)
-		if !slices.Contains(c.controllers, s.Actor) || pace.chance && history.Bookkeeping(s.Resource) { // real processes make many of those
+		if !slices.Contains(c.controllers, s.Actor) || pace.randomNames && history.Bookkeeping(s.Resource) { // real processes write many of these
 			continue
 		}
 		switch {
@@ -48,7 +47,7 @@ func Candidates(run *history.Run, patterns []fault.Fault, pace Pace) []fault.Fau
 	return out
 }
 
-// existed is in the note of events that tell what was there before the watch.
+// existed is in the note of events for objects that existed before the watch.
 const existed = "existed"
 
 type ranked struct {
@@ -62,8 +61,8 @@ type candidates struct {
 	pace        Pace
 	controllers []string
 	last        map[string]int  // the last request of each actor
-	made        map[string]bool // objects that controllers created
-	chance      map[string]bool // objects that have another name in every run
+	created     map[string]bool // objects that controllers created
+	randomNames map[string]bool // objects whose names differ between runs
 	counts      counts
 	seen        map[fault.Fault]bool
 	found       []ranked
@@ -82,7 +81,7 @@ func (c *candidates) vary(rank int, f fault.Fault, lengths []fault.Fault) {
 		f.For, f.Writes = l.For, l.Writes
 		c.add(rank+n, f)
 	}
-	// An order of two kinds is tried if somebody asks for it.
+	// An order of two kinds is tried only if a pattern asks for it.
 	f.For, f.Writes = 0, 0
 	for _, p := range c.patterns {
 		if f.Until, f.UntilRevision = p.Until, p.UntilRevision; p.Until != "" && f.Check() == nil {
@@ -91,9 +90,8 @@ func (c *candidates) vary(rank int, f fault.Fault, lengths []fault.Fault) {
 	}
 }
 
-// site is the place of a step: the same actor, verb, resource and object. For the how
-// manyth time depends on the kind of the fault. An object whose name the server made up is
-// not named.
+// site returns a fault with the actor, verb, resource and object of a step, without a kind or Nth. An
+// object whose name the server generated is not named.
 func (c *candidates) site(s *history.Step) fault.Fault {
 	f := fault.Fault{Actor: s.Actor, Resource: s.Resource}
 	if s.Subresource != "" {
@@ -102,14 +100,14 @@ func (c *candidates) site(s *history.Step) fault.Fault {
 	if s.Kind == history.Request {
 		f.Verb = s.Verb
 	}
-	if (s.Verb != "create" || s.Guarded) && !c.chance[s.Object.String()] {
+	if (s.Verb != "create" || s.Guarded) && !c.randomNames[s.Object.String()] {
 		f.Object = s.Key()
 	}
 	return f
 }
 
 func (c *candidates) atEvent(s *history.Step) {
-	// An event after which its actor asks for nothing more decides nothing.
+	// No request depends on an event after the last request of its actor.
 	if c.last[s.Actor] < s.N {
 		return
 	}
@@ -158,16 +156,16 @@ func (c *candidates) atWrite(s *history.Step) {
 	f.Kind = fault.KindOverlap
 	c.vary(3, f, c.pace.whiles)
 	if !s.Wrote() || s.Name == "" {
-		if !c.pace.chance { // a live server cannot go back
+		if !c.pace.randomNames { // a real server cannot serve an older state
 			at(4, fault.KindTimeTravel)
 		}
 		return
 	}
-	if s.Verb == "create" && s.Subresource == "" { // a binding makes nothing
-		c.made[s.Object.String()] = true
+	if s.Verb == "create" && s.Subresource == "" { // a binding creates no object
+		c.created[s.Object.String()] = true
 	}
-	// What somebody deletes comes again only if a controller made it.
-	if s.Verb != "delete" && c.made[s.Object.String()] {
+	// A deleted object is created again only if a controller created it.
+	if s.Verb != "delete" && c.created[s.Object.String()] {
 		at(2, fault.KindDelete)
 		if s.Resource == "pods" && s.Subresource == "" {
 			at(4, fault.KindEvict)
@@ -178,7 +176,7 @@ func (c *candidates) atWrite(s *history.Step) {
 		f.Kind = fault.KindFinalizer
 		c.vary(4, f, c.pace.whiles)
 	}
-	if !c.pace.chance {
+	if !c.pace.randomNames {
 		at(4, fault.KindTimeTravel)
 	}
 }

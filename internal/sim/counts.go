@@ -7,19 +7,18 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
-// counts say how often something happened that a fault could have acted on, counted as
-// fault.Plan does: bookmarks do not count for a fault that acts on objects, and what is
-// done to pods/status counts as done to pods.
+// counts counts how often each place occurred at which a fault can act, as fault.Plan does:
+// bookmarks do not count for a fault that acts on objects, and a request to pods/status counts for
+// pods as well.
 type counts map[place]int
 
-// place is what faults of a class, apart from their Nth, have in common. Their fields may
-// be empty.
+// place identifies where faults of a class act, apart from their Nth. Fields may be empty.
 type place struct {
-	class                         fault.Kind // one of those that act on the same items
+	class                         fault.Kind // stands for all kinds that act on the same items
 	actor, verb, resource, object string
 }
 
-// classes stand for all kinds that act on the same items.
+// classes has one kind for each set of kinds that act on the same items.
 var classes = [...]fault.Kind{fault.KindLag, fault.KindLoseEvent, fault.KindDropBookmark, fault.KindConflict, fault.KindError, fault.KindCrashAfter}
 
 func classOf(k fault.Kind) fault.Kind {
@@ -73,7 +72,7 @@ func (c counts) add(s *history.Step) {
 	}
 }
 
-// of is for the how manyth time a fault's place has come up.
+// of returns how often the place of a fault has occurred.
 func (c counts) of(f fault.Fault) int {
 	return c[place{classOf(f.Kind), f.Actor, f.Verb, f.Resource, f.Object}]
 }

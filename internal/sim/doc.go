@@ -1,7 +1,10 @@
-// Package sim searches: which faults to try in which run, when to stop, how to make
-// a failure small and to say what it was.
+// Package sim searches for failures: it chooses the faults of each run, decides when to stop,
+// shrinks a failing plan, and replays plans.
 //
-// It knows nothing of virtual time or of Go controllers. Whoever can carry out a
-// [Plan] and tell what happened as a history.Run is a [World]: simtest in virtual
-// time, the fault proxy with live processes.
+// It knows nothing about virtual time or Go controllers. A [World] plays a [Plan] and returns the
+// record of the run as a history.Run: simtest in virtual time, internal/rehearsal with real
+// processes. What a run means (quiescence, comparison with the runs without faults, the summary of a
+// failure) is decided by package verdict.
+//
+// Floor: F2. Imports fault, history and verdict.
 package sim

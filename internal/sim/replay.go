@@ -4,15 +4,16 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"github.com/rehearse-k8s/rehearse/internal/verdict"
 )
 
-// Replay plays one plan again, so many times, judged as the search that found it judged
-// it: by the runs without faults, which begin with the seed of the options. Of those
-// Seed, Live and Parallel count.
+// Replay plays one plan several times and compares each run with the runs without faults, as the
+// search did that found it. Of the options it uses Seed, Live and Parallel.
 func Replay(ctx context.Context, world World, o Options, p Plan, times int) ([]*Outcome, error) {
 	s := &search{world: world, options: o}
 	if len(p.Faults) > 0 {
-		var states []State
+		var states []verdict.State
 		for n := range baselines {
 			out, err := s.play(ctx, Plan{Seed: baselineSeed(o.Seed, n), Learn: true})
 			if err != nil {
@@ -23,14 +24,14 @@ func Replay(ctx context.Context, world World, o Options, p Plan, times int) ([]*
 			}
 			states = s.learn(states, out)
 		}
-		s.expect = Learn(states)
+		s.baseline = verdict.NewBaseline(states)
 	}
 	p.Learn = len(p.Faults) == 0
 	return s.playAll(ctx, slices.Repeat([]Plan{p}, times))
 }
 
-// BaselineError says that a run fails without any fault: then what a fault does cannot be
-// told.
+// BaselineError reports that a run fails without any fault, so that the effect of a fault cannot be
+// judged.
 type BaselineError struct{ Outcome *Outcome }
 
 func (e *BaselineError) Error() string {

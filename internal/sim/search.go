@@ -16,6 +16,7 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/verdict"
 )
 
 // Options say how far a search goes.
@@ -30,39 +31,39 @@ type Options struct {
 	Level fault.Level
 	// Patterns restrict the faults; nil: all of the level.
 	Patterns []fault.Fault
-	// First are plans to try before all others: failures of earlier times.
+	// First are plans to try before all others: earlier failures.
 	First []Plan
 	// Parallel is how many runs are played at the same time (1). The world must allow it.
 	Parallel int
-	// Live says that the world is one of real processes: things are held back for short
-	// times only, and no two runs are expected to be the same step by step.
+	// Live says that the world runs real processes: faults are short, and no two runs are expected
+	// to have the same steps.
 	Live bool
-	// Progress is told of every run, of one at a time; nil: nobody is.
+	// Progress, if set, is called after each run, never concurrently.
 	Progress func(so *Result, last *Outcome)
 }
 
 // Result is what a search found.
 type Result struct {
-	// Runs is how many runs there were, Distinct how many went different ways.
+	// Runs is how many runs were played, Distinct how many had different steps.
 	Runs, Distinct int
-	// Systematic of SystematicTotal single faults at the places of the run without
-	// faults were tried; Random are the runs beyond, with several faults.
+	// Systematic of SystematicTotal single faults at the places of the run without faults were
+	// tried; Random is the number of further runs, with several faults.
 	Systematic, SystematicTotal, Random int
 	// Elapsed is by the machine's clock.
 	Elapsed time.Duration
-	// Failure is what was found; nil if everything held.
+	// Failure is what was found; nil if no run failed.
 	Failure *Failure
-	// Seen are the things that should happen sometimes, and whether they did in some
-	// run.
+	// Seen has the names of the invariants that must hold sometimes, and whether they did in
+	// some run.
 	Seen map[string]bool
 	// Baseline is the first run, without faults.
 	Baseline *history.Run
-	// Drift is set when the first run, played again after all others, went another way.
+	// Drift is set when the first run, played again after all others, had other steps.
 	Drift *Drift
 	// Reported is the number of runs with reports, and Report the first one.
 	Reported int
 	Report   *Report
-	// Stopped says why the search ended before its end; empty otherwise.
+	// Stopped says why the search stopped early; empty otherwise.
 	Stopped string
 }
 
@@ -70,21 +71,20 @@ type Result struct {
 type Drift struct {
 	// Step is the first that differed.
 	Step int
-	// Same says that a dozen repeats all went the same way, which is not the first
-	// run's: that is hardly an accident, but something that the process has kept from
-	// earlier runs.
+	// Same says that a dozen repeats all had the same steps, other than those of the first run:
+	// the process probably keeps state from earlier runs.
 	Same bool
 }
 
-// Report is something worth telling that broke no promise.
+// Report is an observation that violated no invariant.
 type Report struct {
-	// Text says it; Run is the number of the run, from 1.
+	// Text describes it; Run is the number of the run, from 1.
 	Text string
 	Run  int
 	Plan Plan
 }
 
-// Unseen are the things that should happen sometimes and never did, by name.
+// Unseen returns the names of the invariants that must hold sometimes and never did.
 func (r *Result) Unseen() (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(r.Seen)) {
 		if !r.Seen[name] {
@@ -94,7 +94,7 @@ func (r *Result) Unseen() (names []string) {
 	return names
 }
 
-// Failure is a run in which a promise was broken, made small.
+// Failure is a run that violated an invariant, shrunk.
 type Failure struct {
 	Plan Plan
 	Run  *history.Run
@@ -102,18 +102,18 @@ type Failure struct {
 	FoundAfter int
 	// FoundFaults and FoundSteps are its size when it was found.
 	FoundFaults, FoundSteps int
-	// Same and Identical are how many of three repeats of the found run broke the
-	// same promise, and took the same steps.
+	// Same and Identical are how many of three repeats of the found run violated the same
+	// invariant, and had the same steps.
 	Same, Identical int
-	// ShrinkRuns is how many runs it took to make it small.
+	// ShrinkRuns is how many runs shrinking took.
 	ShrinkRuns int
-	// Live says that the runs are by the machine's clock: no two are identical.
+	// Live says that the runs use the machine's clock: no two are identical.
 	Live bool
-	// Nearest is the most similar run in which everything held; nil if none is known.
+	// Nearest is the most similar passing run; nil if none is known.
 	Nearest *history.Run
 }
 
-// Grade says how reliably the failure comes again.
+// Grade says how reliably the failure reproduces.
 func (f *Failure) Grade() string {
 	if f.ShrinkRuns == 0 && f.Same == 0 && f.Nearest == nil {
 		return "not repeated"
@@ -127,37 +127,44 @@ func (f *Failure) Grade() string {
 	return fmt.Sprintf("%d/%d the same failure, %d/%d identical", f.Same, repeats, f.Identical, repeats)
 }
 
+// Summary is what the search knows about the failure, for people. cause says in a sentence how it came
+// about, and of says how many runs there were.
+func (f *Failure) Summary(cause, of string) verdict.Summary {
+	return verdict.Summary{
+		Run: f.Run, Nearest: f.Nearest, Cause: cause, FoundIn: f.FoundAfter, Of: of, Grade: f.Grade(),
+		ShrinkRuns: f.ShrinkRuns, FoundFaults: f.FoundFaults, FoundSteps: f.FoundSteps,
+	}
+}
+
 const (
 	defaultRuns = 200
 	baselines   = 3
 	repeats     = 3
 )
 
-// search is one search under way.
+// search is the state of one search.
 type search struct {
 	world   World
 	options Options
 	pace    Pace
 	until   time.Time
 
-	// What follows is for one goroutine at a time, which the runs of a search that plays
-	// several at once take turns to be.
-	mu     sync.Mutex
-	result *Result
-	begun  int      // runs, also those that are under way
-	found  *Outcome // in which a promise was broken
-	expect *Expectation
-	exempt map[string]bool
-	hashes map[history.Hash]bool
-	tried  map[string]bool
-	single map[fault.Fault]bool // the faults of the systematic part that were not tried yet
-	corpus []*Outcome           // runs that went a way of their own and held
+	// The fields below are guarded by mu while several runs are played at once.
+	mu       sync.Mutex
+	result   *Result
+	begun    int      // runs, including those in progress
+	found    *Outcome // the run that failed
+	baseline *verdict.Baseline
+	exempt   map[string]bool
+	hashes   map[history.Hash]bool
+	tried    map[string]bool
+	single   map[fault.Fault]bool // the faults of the systematic part that were not tried yet
+	corpus   []*Outcome           // passing runs with distinct steps
 }
 
-// Search plays a world again and again: first without faults, then with each fault
-// that could matter at each place of that run, then with several at once. It stops
-// at the first failure, confirms it, and makes it small. An error is about the
-// world, not about what it rehearses.
+// Search plays a world many times: first without faults, then with each single fault that can
+// matter at each place of that run, then with several at once. It stops at the first failure,
+// repeats it, and shrinks it. An error is about the world, not about the controllers under test.
 func Search(ctx context.Context, world World, o Options) (*Result, error) {
 	if o.Runs <= 0 {
 		o.Runs = defaultRuns
@@ -175,7 +182,7 @@ func Search(ctx context.Context, world World, o Options) (*Result, error) {
 		err = nil
 	}
 	if err == nil && s.found != nil {
-		s.result.Failure, err = s.small(ctx, s.found)
+		s.result.Failure, err = s.confirmAndShrink(ctx, s.found)
 	}
 	if err == nil && ctx.Err() == nil && s.found == nil && s.result.Runs > 1 && !o.Live {
 		err = s.drift(ctx)
@@ -184,11 +191,10 @@ func Search(ctx context.Context, world World, o Options) (*Result, error) {
 	return s.result, err
 }
 
-// driftRepeats make a coin that falls on one side by chance an unlikely thing.
+// driftRepeats is large enough that a random choice between two outcomes rarely repeats each time.
 const driftRepeats = 12
 
-// drift plays the first run again, to see whether the process has kept something from
-// the others.
+// drift plays the first run again, to find out whether the process keeps state from other runs.
 func (s *search) drift(ctx context.Context) error {
 	var other *history.Run
 	for range driftRepeats {
@@ -237,8 +243,8 @@ func (s *search) search(ctx context.Context) error {
 	return s.tryAll(ctx, s.plans(single, patterns))
 }
 
-// plans are those to be tried: failures of earlier times, each fault alone, then several.
-// It is asked for one at a time, and so may look at what came of those before.
+// plans yields the plans to try: earlier failures, each fault alone, then several faults. It is read
+// one plan at a time, so later plans can depend on the outcomes of earlier ones.
 func (s *search) plans(single, patterns []fault.Fault) iter.Seq[Plan] {
 	return func(yield func(Plan) bool) {
 		for _, p := range s.options.First {
@@ -248,7 +254,7 @@ func (s *search) plans(single, patterns []fault.Fault) iter.Seq[Plan] {
 		}
 		for _, f := range single {
 			p := Plan{Seed: s.options.Seed, Faults: []fault.Fault{f}}
-			// As a failure of earlier times it may have been tried.
+			// It may have been tried as an earlier failure.
 			if !s.tried[identity(p)] && !yield(p) {
 				return
 			}
@@ -268,21 +274,20 @@ func (s *search) plans(single, patterns []fault.Fault) iter.Seq[Plan] {
 	}
 }
 
-// redraws is how many random plans may have been tried before, in a small space,
-// until the search gives up.
+// redraws is how many random plans may repeat earlier ones until the search of a small space stops.
 const redraws = 1000
 
-// identity is the same for plans that are alike.
+// identity is the same for plans with the same seed and faults.
 func identity(p Plan) string {
 	texts := fault.Strings(p.Faults)
 	slices.Sort(texts)
 	return strconv.FormatUint(p.Seed, 10) + " " + strings.Join(texts, ";")
 }
 
-// withoutFaults plays the runs from which the rest is learned.
+// withoutFaults plays the runs from which the baseline is learned.
 func (s *search) withoutFaults(ctx context.Context) (*Outcome, error) {
 	var first *Outcome
-	var states []State
+	var states []verdict.State
 	for n := range baselines {
 		out, err := s.try(ctx, Plan{Seed: baselineSeed(s.options.Seed, n), Learn: true})
 		if err != nil {
@@ -294,12 +299,12 @@ func (s *search) withoutFaults(ctx context.Context) (*Outcome, error) {
 		}
 		states = s.learn(states, out)
 	}
-	s.expect = Learn(states)
+	s.baseline = verdict.NewBaseline(states)
 	return first, nil
 }
 
-// learn takes in what a run without faults shows.
-func (s *search) learn(states []State, out *Outcome) []State {
+// learn adds the outcome of a run without faults.
+func (s *search) learn(states []verdict.State, out *Outcome) []verdict.State {
 	for _, name := range out.Exempt {
 		if s.exempt == nil {
 			s.exempt = map[string]bool{}
@@ -351,7 +356,7 @@ func (s *search) tryAll(ctx context.Context, plans iter.Seq[Plan]) error {
 				}
 				out, err := s.play(ctx, p)
 				s.mu.Lock()
-				if err == nil && !over { // what comes after the end is not looked at
+				if err == nil && !over { // outcomes after the end are ignored
 					err = s.account(ctx, out)
 				}
 				over = over || err != nil
@@ -365,7 +370,7 @@ func (s *search) tryAll(ctx context.Context, plans iter.Seq[Plan]) error {
 	return workers.Wait()
 }
 
-// admit says whether a plan may be played yet.
+// admit returns errStop if no further plan may be played.
 func (s *search) admit(ctx context.Context, p Plan) error {
 	switch {
 	case ctx.Err() != nil:
@@ -382,16 +387,16 @@ func (s *search) admit(ctx context.Context, p Plan) error {
 	return nil
 }
 
-// account takes in what came of a run.
+// account adds the outcome of a run to the result.
 func (s *search) account(ctx context.Context, out *Outcome) error {
 	if ctx.Err() != nil && s.options.Live {
-		s.result.Stopped = "interrupted" // the run was broken off and says nothing
+		s.result.Stopped = "interrupted" // the run was interrupted and has no result
 		return errStop
 	}
 	s.result.Runs++
 	switch faults := out.Plan.Faults; {
 	case len(faults) == 1 && s.single[faults[0]]:
-		delete(s.single, faults[0]) // with another seed it is one of the others
+		delete(s.single, faults[0]) // with another seed it counts as random
 		s.result.Systematic++
 	case len(faults) > 0:
 		s.result.Random++
@@ -426,10 +431,10 @@ func (s *search) account(ctx context.Context, out *Outcome) error {
 	return nil
 }
 
-// maxCorpus bounds the runs from which further ones are made.
+// maxCorpus bounds the runs from which further plans are derived.
 const maxCorpus = 256
 
-// remember keeps a run that held; when there are enough, in the place of another one.
+// remember adds a passing run to the corpus; a full corpus drops another one.
 func (s *search) remember(out *Outcome) {
 	if len(s.corpus) < maxCorpus {
 		s.corpus = append(s.corpus, out)
@@ -439,10 +444,10 @@ func (s *search) remember(out *Outcome) {
 }
 
 func (s *search) play(ctx context.Context, p Plan) (*Outcome, error) {
-	if s.expect != nil {
+	if s.baseline != nil {
 		p.Exempt = s.exempt
-		if comparable(p.Faults) {
-			p.Expect = s.expect.Fits
+		if verdict.ComparableToBaseline(p.Faults) {
+			p.Expect = s.baseline.Compare
 		}
 	}
 	out, err := s.world.Play(ctx, p)
@@ -453,16 +458,8 @@ func (s *search) play(ctx context.Context, p Plan) (*Outcome, error) {
 	return out, nil
 }
 
-// comparable tells whether a run with these faults should end as one without. What
-// somebody else deletes may rightly leave a mark: a Job counts the pod as failed.
-func comparable(faults []fault.Fault) bool {
-	return !slices.ContainsFunc(faults, func(f fault.Fault) bool {
-		return f.Kind == fault.KindDelete || f.Kind == fault.KindEvict
-	})
-}
-
-// several draws the nth plan with more than one fault: a run that went a way of its
-// own, and one fault more at a place of that run.
+// several returns the nth plan with more than one fault: the faults of a run with distinct steps, and
+// one or two more at places of that run.
 func (s *search) several(n int, patterns []fault.Fault) Plan {
 	draw := func(of int, what string) int { return fault.Pick(of, s.options.Seed, "several", strconv.Itoa(n), what) }
 	base := s.corpus[draw(len(s.corpus), "base")]

@@ -12,13 +12,14 @@ import (
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/internal/sim"
+	"github.com/rehearse-k8s/rehearse/internal/verdict"
 )
 
 // toy is a world without Kubernetes: an actor "a" that is told of three objects and
 // writes each once. breaks says when a promise is broken.
 type toy struct {
 	breaks func(p sim.Plan) bool
-	state  func(p sim.Plan) sim.State
+	state  func(p sim.Plan) verdict.State
 	err    error
 	odd    bool // every run goes a way of its own
 	played []sim.Plan
@@ -255,13 +256,13 @@ func TestLimits(t *testing.T) {
 // TestEndState: a run that ends otherwise than those without faults fails, unless
 // somebody else deleted something.
 func TestEndState(t *testing.T) {
-	count := func(n int) sim.State {
-		return sim.NewState([]sim.Object{{Resource: "configmaps", Content: map[string]any{
+	count := func(n int) verdict.State {
+		return verdict.NewState([]verdict.Object{{Resource: "configmaps", Content: map[string]any{
 			"metadata": map[string]any{"name": "c", "namespace": "default"}, "data": map[string]any{"n": fmt.Sprint(n)},
 		}}})
 	}
 	for _, kind := range []fault.Kind{fault.KindLostAnswer, fault.KindEvict} {
-		w := &toy{state: func(p sim.Plan) sim.State {
+		w := &toy{state: func(p sim.Plan) verdict.State {
 			if has(p, kind, "") {
 				return count(2)
 			}

@@ -7,14 +7,15 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/verdict"
 )
 
 // maxShrinkRuns bounds the work on one failure.
 const maxShrinkRuns = 200
 
-// small confirms a failure and makes it small: without the faults that do not
-// matter, each held back as short as it can be, in as few steps as possible.
-func (s *search) small(ctx context.Context, found *Outcome) (*Failure, error) {
+// confirmAndShrink repeats a failure, and shrinks it: it removes the faults that are not needed,
+// shortens the others, and prefers runs with fewer steps.
+func (s *search) confirmAndShrink(ctx context.Context, found *Outcome) (*Failure, error) {
 	p := found.Plan
 	f := &Failure{
 		Plan: p, Run: found.Run, FoundAfter: s.result.Runs, Live: s.options.Live,
@@ -29,7 +30,7 @@ func (s *search) small(ctx context.Context, found *Outcome) (*Failure, error) {
 		return f, err
 	}
 	for _, again := range repeated {
-		if sameFailure(found.Run, again.Run) {
+		if verdict.SameFailure(found.Run, again.Run) {
 			f.Same++
 			if again.Run.Hash() == found.Run.Hash() {
 				f.Identical++
@@ -45,8 +46,7 @@ func (s *search) small(ctx context.Context, found *Outcome) (*Failure, error) {
 	return f, nil
 }
 
-// playAll plays plans, several at a time if the options say so, and returns what came of
-// them in their order.
+// playAll plays plans, Options.Parallel at a time, and returns their outcomes in order.
 func (s *search) playAll(ctx context.Context, plans []Plan) ([]*Outcome, error) {
 	outs := make([]*Outcome, len(plans))
 	var workers errgroup.Group
@@ -60,9 +60,8 @@ func (s *search) playAll(ctx context.Context, plans []Plan) ([]*Outcome, error) 
 	return outs, workers.Wait()
 }
 
-// illustrate plays the failure, and the run that comes nearest to it, once more for
-// records that have the contents of objects. A run that does not come again as it was
-// stays as it is.
+// illustrate plays the failure and its nearest passing run once more, for records with the contents
+// of objects. The record of a run that does not repeat stays as it is.
 func (s *search) illustrate(ctx context.Context, f *Failure) error {
 	again := func(p Plan, run *history.Run) (*history.Run, error) {
 		p.Objects = true
@@ -82,12 +81,7 @@ func (s *search) illustrate(ctx context.Context, f *Failure) error {
 	return err
 }
 
-// sameFailure tells whether two runs broke the same promise.
-func sameFailure(a, b *history.Run) bool {
-	return a.Failure != nil && b.Failure != nil && a.Failure.Oracle == b.Failure.Oracle
-}
-
-// shrink replaces the failure's plan by smaller ones as long as they fail alike.
+// shrink replaces the failure's plan by smaller ones as long as they violate the same invariant.
 func (s *search) shrink(ctx context.Context, f *Failure) error {
 	for again := true; again; {
 		again = false
@@ -103,7 +97,7 @@ func (s *search) shrink(ctx context.Context, f *Failure) error {
 			for n, out := range outs {
 				if out.Run.Failure == nil {
 					s.remember(out)
-				} else if !again && sameFailure(f.Run, out.Run) && simpler(plans[n], out.Run, f.Plan, f.Run) {
+				} else if !again && verdict.SameFailure(f.Run, out.Run) && simpler(plans[n], out.Run, f.Plan, f.Run) {
 					f.Plan, f.Run, again = plans[n], out.Run, true
 				}
 			}
@@ -136,9 +130,8 @@ func smallerPlans(p Plan, pace Pace) (plans []Plan) {
 	return plans
 }
 
-// simpler tells whether plan a with run x, which is one of the smaller plans of b, is
-// to be preferred to b with run y: fewer faults, or what is held back shorter in no
-// more steps.
+// simpler reports whether plan a with run x, which is one of the smaller plans of b, is preferable to
+// b with run y: it has fewer faults, or shorter ones and not more steps.
 func simpler(a Plan, x *history.Run, b Plan, y *history.Run) bool {
 	if len(a.Faults) != len(b.Faults) {
 		return len(a.Faults) < len(b.Faults)
@@ -146,7 +139,7 @@ func simpler(a Plan, x *history.Run, b Plan, y *history.Run) bool {
 	return len(x.Steps) <= len(y.Steps)
 }
 
-// nearest is the run that held and shares the longest beginning with a failed one.
+// nearest returns the passing run that shares the longest prefix of steps with a failed one.
 func (s *search) nearest(failed *history.Run) (best *Outcome) {
 	longest := -1
 	for _, out := range s.corpus {

@@ -5,48 +5,45 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/verdict"
 )
 
-// Plan is what one run is to be like. The same plan gives the same run, as far as
-// the world can make it so.
+// Plan describes one run. The same plan gives the same run, as far as the world is deterministic.
 type Plan struct {
 	// Seed decides everything that is random: names, UIDs, jitter.
 	Seed uint64
-	// Faults is what goes wrong.
+	// Faults are injected.
 	Faults []fault.Fault
-	// Expect judges the state in which the run comes to rest; nil accepts any. A
-	// run goes on until it is satisfied, within its patience.
-	Expect func(State) error
-	// Learn marks a run without faults from which the others are judged.
+	// Expect checks the state of the quiescent run; nil accepts any. A run goes on until it is
+	// satisfied, within its timeout.
+	Expect func(verdict.State) error
+	// Learn marks a run without faults with which the others are compared.
 	Learn bool
-	// Exempt are names of promises that are broken without faults already, by the
-	// nature of the world.
+	// Exempt has the names of invariants that runs without faults already violate.
 	Exempt map[string]bool
-	// Objects asks for a record that has the contents of objects (history.Change), for
-	// people to read. It does not change how the run goes.
+	// Objects asks for a record with the contents of objects (history.Change), for people to read.
+	// It does not change the steps of the run.
 	Objects bool
 }
 
-// Outcome is what a run came to.
+// Outcome is the result of a run.
 type Outcome struct {
 	Run *history.Run
-	// State is the world's at the end of a run to learn from; nil if it was broken off.
-	State State
-	// Restricted says that the run's story allows only the faults of Patterns.
+	// State is the final state of a run to learn from; nil if the run was interrupted.
+	State verdict.State
+	// Restricted says that the test or scenario allows only the faults of Patterns.
 	Restricted bool
 	Patterns   []fault.Fault
-	// Seen are the names of those things that should happen sometimes, and whether
-	// they did.
+	// Seen has the names of the invariants that must hold sometimes, and whether they did.
 	Seen map[string]bool
 
-	// Final says that to play the plan again would do harm (it cannot be stopped): the
-	// failure is neither confirmed nor made small.
+	// Final says that the plan must not be played again (the run cannot be stopped): the failure is
+	// neither repeated nor shrunk.
 	Final bool
-	// Exempt are the names of promises that may be broken by the nature of the world
-	// and were; of runs without faults only.
+	// Exempt has, for a run without faults, the names of the exemptible invariants that it violated.
 	Exempt []string
 
-	// Reports are things worth telling that break no promise, a line each.
+	// Reports are observations that violate no invariant, a line each.
 	Reports []string
 
 	// Plan is filled in by the search.
@@ -55,9 +52,9 @@ type Outcome struct {
 	candidates []fault.Fault
 }
 
-// World carries out plans, as many at a time as Options.Parallel says.
+// World plays plans, as many at a time as Options.Parallel says.
 type World interface {
-	// Play carries out one plan. An error is about the world itself (it could not
-	// be built), never about a controller: that is in the outcome's Run.
+	// Play plays one plan. An error is about the world itself (it could not be built); what a
+	// controller does wrong is in the outcome's Run.
 	Play(ctx context.Context, p Plan) (*Outcome, error)
 }

@@ -264,7 +264,7 @@ func TestOneOfMany(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			simtest.Run(t, clonesets.Options().Seeds(100), func(w *simtest.World) {
-				w.EndsVary()
+				w.AllowDifferentOutcomes()
 				w.Controller(clonesets.Actor, ours)
 				w.Controller("kubelet", clonesets.Kubelet(nil))
 				w.Faults(clonesets.AnyFault()...)

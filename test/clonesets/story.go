@@ -35,7 +35,7 @@ const Timeout = 15 * time.Minute
 // invariants, the last of which may take some time.
 func open(w *simtest.World, c simtest.Constructor, behaviour func(*corev1.Pod) Behaviour, patience time.Duration) {
 	invariants := invariant.CloneSet(invariant.Owner{Kind: v1alpha1.Kind, Namespace: metav1.NamespaceDefault, Name: setName})
-	w.EndsVary() // the promises say what the end must be
+	w.AllowDifferentOutcomes() // the promises say what the end must be
 	w.Always(invariants.Always...)
 	w.Eventually(patience, invariants.Ends)
 	w.Controller(Actor, c)

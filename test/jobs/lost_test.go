@@ -21,7 +21,7 @@ import (
 func TestLostDelete(t *testing.T) {
 	simtest.Run(t, simtest.Seeds(200), func(w *simtest.World) {
 		j := pi(3, 20)
-		w.EndsVary()
+		w.AllowDifferentOutcomes()
 		w.Controller(jobs.Actor, ours)
 		w.Controller("kubelet", jobs.Kubelet(func(*corev1.Pod) jobs.Outcome { return jobs.Outcome{} }))
 		w.Faults(

@@ -92,7 +92,7 @@ func TestTerminatingNamespace(t *testing.T) {
 		j := pi(1, 1)
 		j.Namespace, j.Spec.Suspend = "going", ptr.To(true)
 		w.Controller("job", ours)
-		w.EndsVary()
+		w.AllowDifferentOutcomes()
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "going"}}
 		w.Create(namespace, j)
 		w.Settle()
@@ -228,7 +228,7 @@ func TestPodsBeyondPlan(t *testing.T) {
 		limits.Pods = 2
 		w.Controller("job", controller.Runner(controller.Options{All: true, Workers: 1, Writes: 1, Audit: -1, Metrics: metrics, Limits: limits}))
 		w.Controller("kubelet", jobs.Kubelet(func(*corev1.Pod) jobs.Outcome { return jobs.Outcome{} }))
-		w.EndsVary()
+		w.AllowDifferentOutcomes()
 		beyond := func(what string, want float64, pods int) {
 			w.Settle()
 			got := gathered(w.Fatalf, registry)["job_controller_pods_beyond_plan_total "]

@@ -64,7 +64,7 @@ func (c Case) Test(engine simtest.Constructor, patterns ...fault.Fault) func(*si
 		patterns = family.AnyFault(actor)
 	}
 	return func(w *simtest.World) {
-		w.EndsVary()
+		w.AllowDifferentOutcomes()
 		w.Faults(patterns...)
 		w.Nodes(1)
 		rate := &rates{}

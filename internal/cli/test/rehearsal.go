@@ -60,7 +60,7 @@ func (o *rehearsalOptions) validate(cmd *cobra.Command) error {
 
 // openedRehearsal is an arena with the files and clusters it needs.
 type openedRehearsal struct {
-	arena *rehearsal.Arena
+	arena *rehearsal.Harness
 	dir   string
 }
 

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -209,16 +210,7 @@ func (v *verdicts) printStale(line func(string, ...any), r *sim.Result) {
 func (v *verdicts) printFailure(b *bytes.Buffer, one *verdict, f *sim.Failure) {
 	line := func(format string, args ...any) { fmt.Fprintf(b, format+"\n", args...) }
 	line("%s: FAILED: %s: %s", one.Scenario, one.Failure.Promise, one.Failure.Message)
-	if one.Failure.Cause != "" {
-		line("cause: %s", one.Failure.Cause)
-	}
-	line("violated at step %d, %s after the start; found in run %d of %d, %s", f.Run.Failure.Step, f.Run.Failure.At.Round(time.Millisecond),
-		f.FoundAfter, one.Runs, one.Failure.Grade)
-	line("shrunk in %s to %s and %s (found with %s and %s)", console.Count(f.ShrinkRuns, "run"), console.Count(len(f.Plan.Faults), "fault"),
-		console.Count(len(f.Run.Steps), "step"), console.Count(f.FoundFaults, "fault"), console.Count(f.FoundSteps, "step"))
-	for _, text := range one.Failure.Faults {
-		line("    %s", text)
-	}
+	b.WriteString(f.Summary(one.Failure.Cause, strconv.Itoa(one.Runs)).String())
 	b.WriteByte('\n')
 	lanes := report.LaneOptions{Around: around, Colour: v.a.Colour()}
 	if err := report.Lanes(b, f.Run, lanes); err != nil {

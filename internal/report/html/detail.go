@@ -47,7 +47,7 @@ func detailOf(r *report.Run, s *report.Step, z size) *detailView {
 		add("revision", revisions(&s.Step))
 	}
 	if s.IsWrite() && s.Guarded {
-		add("precondition", "it named the revision or UID it was decided on, so that the API could refuse it")
+		add("precondition", "it named the revision or UID it was decided on, so that the API can reject it")
 	} else if s.Wrote() {
 		add("precondition", "none")
 	}
@@ -102,7 +102,7 @@ func belief(b report.Belief) string {
 		text += fmt.Sprintf(": @%d", b.Reached)
 	}
 	if b.Behind > 0 {
-		text += fmt.Sprintf("; not told of %s: %s", plural(b.Behind, "write"), stepList(b.Unseen))
+		text += fmt.Sprintf("; has not observed %s: %s", plural(b.Behind, "write"), stepList(b.Unseen))
 	}
 	return text
 }

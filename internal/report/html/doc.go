@@ -4,7 +4,7 @@
 //
 // The page needs nothing but itself: it opens from a disk, asks for nothing on any
 // network (its own policy forbids it), reads without its script, prints, and is no
-// longer than [Limit] whatever the run was. It opens at the broken promise.
+// longer than [Limit] whatever the run was. It opens at the violated invariant.
 //
 // It decides nothing about runs: all it shows is in report.Run and report.Picture.
 //

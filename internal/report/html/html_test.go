@@ -65,7 +65,7 @@ func TestPage(t *testing.T) {
 			t.Fatal(err)
 		}
 		if d := cmp.Diff(string(want), rest); d != "" {
-			t.Errorf("%s (UPDATE_GOLDEN=1 writes it anew)\n%s", path, d)
+			t.Errorf("%s (UPDATE_GOLDEN=1 writes it again)\n%s", path, d)
 		}
 	}
 }
@@ -121,7 +121,7 @@ func TestLimit(t *testing.T) {
 	}
 	long.Failure = &history.Failure{Oracle: name, Message: name, Step: len(long.Steps) - 1}
 	got := write(t, report.Of(name, long, nil))
-	if len(got) > Limit || !strings.Contains(got, "Cut short to stay below") || !strings.Contains(got, "left out") || !strings.Contains(got, "broken after step 2999") {
+	if len(got) > Limit || !strings.Contains(got, "Cut short to stay below") || !strings.Contains(got, "left out") || !strings.Contains(got, "violated after step 2999") {
 		t.Errorf("a long run: %d bytes", len(got))
 	}
 	t.Logf("a long run: %d bytes", len(got))

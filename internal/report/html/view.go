@@ -93,11 +93,11 @@ func viewOf(r *report.Run, id string, s size) runView {
 func verdictOf(r *report.Run) string {
 	switch r.Verdict.Result {
 	case report.Failed:
-		return "Broken: " + clean(r.Verdict.Promise, 500)
+		return "Violated: " + clean(r.Verdict.Promise, 500)
 	case report.Inconclusive:
 		return "Inconclusive: " + clean(r.Verdict.Message, 500)
 	}
-	return "Every promise held"
+	return "Passed: no invariant was violated"
 }
 
 // facts are what was run, in a line.
@@ -186,7 +186,7 @@ func (v *lanesView) row(r *report.Run, p *report.Picture, row *report.Row, s siz
 	var classes []string
 	if row.Broken {
 		classes = append(classes, "broken")
-		out.Broken = "✗ broken after step " + strconv.Itoa(row.Step.N) + ": " + clean(r.Verdict.Promise, 500) + ". Seen: " + clean(r.Verdict.Message, 1500)
+		out.Broken = "✗ violated after step " + strconv.Itoa(row.Step.N) + ": " + clean(r.Verdict.Promise, 500) + ". Seen: " + clean(r.Verdict.Message, 1500)
 	}
 	if row.Step.Story {
 		classes = append(classes, "led")

@@ -59,8 +59,8 @@ func create[O any](t *testing.T, do func(context.Context, O, metav1.CreateOption
 	return made
 }
 
-// borrow makes an arena of somebody's cluster.
-func borrow(t *testing.T, config *rest.Config, text string) (*Arena, error) {
+// openExternal opens a harness of somebody's cluster.
+func openExternal(t *testing.T, config *rest.Config, text string) (*Harness, error) {
 	t.Helper()
 	s, err := scenario.Read("copies.yaml", []byte(text), nil)
 	if err == nil {
@@ -69,16 +69,16 @@ func borrow(t *testing.T, config *rest.Config, text string) (*Arena, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := Open(t.Context(), Options{Scenario: s, Dir: filepath.Join(t.TempDir(), "arena"), Target: config})
+	a, err := Open(t.Context(), Options{Scenario: s, Dir: filepath.Join(t.TempDir(), "harness"), Target: config})
 	if err == nil {
-		a.lengths.calm, a.lengths.patience, a.lengths.clinging = 300*time.Millisecond, 3*time.Second, 100*time.Millisecond
+		a.timeouts.quiet, a.timeouts.end, a.timeouts.finalizer = 300*time.Millisecond, 3*time.Second, 100*time.Millisecond
 	}
 	return a, err
 }
 
-// TestBorrowed: in a cluster of somebody else faults do the same, each run begins as the
+// TestExternalCluster: in a cluster of somebody else faults do the same, each run begins as the
 // first one did, and in the end everything is there that was, and nothing else.
-func TestBorrowed(t *testing.T) {
+func TestExternalCluster(t *testing.T) {
 	t.Setenv("LIVE_TEST_CLIENT", "yes")
 	config, client := somebodys(t)
 	before := objects(t, client)
@@ -89,7 +89,7 @@ func TestBorrowed(t *testing.T) {
 	changing = strings.Replace(changing, "controllers: []", `controllers: [], objects: [
     {object: {apiVersion: v1, kind: ConfigMap, metadata: {name: settings, namespace: default}, data: {k: v}}},
     {object: {apiVersion: v1, kind: ConfigMap, metadata: {name: spare, namespace: default}, data: {k: v}}}]`, 1)
-	a, err := borrow(t, config, changing)
+	a, err := openExternal(t, config, changing)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,9 +140,9 @@ func objects(t *testing.T, client kubernetes.Interface) (all []string) {
 	return all
 }
 
-// TestBorrowedThings: where something of somebody's lives nothing is played, and what was
+// TestExternalObjects: where something of somebody's lives nothing is played, and what was
 // made before that was seen is taken away again.
-func TestBorrowedThings(t *testing.T) {
+func TestExternalObjects(t *testing.T) {
 	config, client := somebodys(t)
 	role := `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: theirs}}`
 	create(t, client.RbacV1().ClusterRoles().Create, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}})
@@ -151,7 +151,7 @@ func TestBorrowedThings(t *testing.T) {
 		t.Helper()
 		before := objects(t, client)
 		var e *StoryError
-		if _, err := borrow(t, config, text); !errors.As(err, &e) || !strings.Contains(err.Error(), why) {
+		if _, err := openExternal(t, config, text); !errors.As(err, &e) || !strings.Contains(err.Error(), why) {
 			t.Errorf("%v, want %s", err, why)
 		}
 		if after := objects(t, client); !slices.Equal(before, after) {
@@ -179,13 +179,13 @@ func (f failing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return f.RoundTripper.RoundTrip(r)
 }
 
-// TestBorrowedBadly: while it is not known what there was, nothing is brought back.
-func TestBorrowedBadly(t *testing.T) {
+// TestExternalUnknownState: while it is not known what there was, nothing is brought back.
+func TestExternalUnknownState(t *testing.T) {
 	config, client := somebodys(t)
 	create(t, client.CoreV1().ConfigMaps("default").Create, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "precious"}})
 	before := objects(t, client)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return failing{next} })
-	if _, err := borrow(t, config, story); err == nil || !strings.Contains(err.Error(), "list replicasets.apps: ") {
+	if _, err := openExternal(t, config, story); err == nil || !strings.Contains(err.Error(), "list replicasets.apps: ") {
 		t.Error(err)
 	}
 	if after := objects(t, client); !slices.Equal(before, after) {
@@ -193,8 +193,8 @@ func TestBorrowedBadly(t *testing.T) {
 	}
 }
 
-// TestBorrowedCalm: a world is not at rest because what the user did has not been heard of.
-func TestBorrowedCalm(t *testing.T) {
+// TestExternalSettle: a world is not at rest because what the user did has not been heard of.
+func TestExternalSettle(t *testing.T) {
 	t.Setenv("LIVE_TEST_CLIENT", "yes")
 	config, _ := somebodys(t)
 	from, to := strings.Index(story, "  - wait:"), strings.Index(story, "  invariants:")
@@ -205,11 +205,11 @@ func TestBorrowedCalm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := Open(t.Context(), Options{Scenario: s, Dir: filepath.Join(t.TempDir(), "arena"), Target: config})
+	a, err := Open(t.Context(), Options{Scenario: s, Dir: filepath.Join(t.TempDir(), "harness"), Target: config})
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.lengths.calm = 300 * time.Millisecond
+	a.timeouts.quiet = 300 * time.Millisecond
 	run := play(t, a)
 	if !slices.ContainsFunc(writes(run), func(s history.Step) bool { return s.Actor == "copier" && len(s.Changes) == 1 }) {
 		t.Errorf("the run was over before the world had heard of what the client wrote: %d steps", len(run.Steps))
@@ -219,10 +219,10 @@ func TestBorrowedCalm(t *testing.T) {
 	}
 }
 
-// TestBorrowedOthers: what others make meanwhile stays if it belongs to what there was at the
+// TestExternalOtherActors: what others make meanwhile stays if it belongs to what there was at the
 // beginning, or is in no namespace; what runs have changed of theirs is put back, and what
 // they guard is not let go.
-func TestBorrowedOthers(t *testing.T) {
+func TestExternalOtherActors(t *testing.T) {
 	t.Setenv("LIVE_TEST_CLIENT", "yes")
 	config, client := somebodys(t)
 	ctx := t.Context()
@@ -233,7 +233,7 @@ func TestBorrowedOthers(t *testing.T) {
   invariants:`, 1)
 	touching = strings.Replace(touching, "controllers: []", `controllers: [], objects: [{object: {apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: app, namespace: default},
     spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: a}]}}}}}]`, 1)
-	a, err := borrow(t, config, touching)
+	a, err := openExternal(t, config, touching)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +256,7 @@ func TestBorrowedOthers(t *testing.T) {
 	}
 	guarded := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "guarded", Finalizers: []string{"cloud.example.com/balancer"}}, Spec: corev1.ServiceSpec{ClusterIP: "None"}}
 	create(t, client.CoreV1().Services("default").Create, guarded)
-	a.lengths.restoring = 5 * time.Second
+	a.timeouts.restore = 5 * time.Second
 	if err := a.Close(); err == nil || !strings.Contains(err.Error(), "Service guarded, which is being deleted and waits for its finalizers [cloud.example.com/balancer]") {
 		t.Error(err)
 	}
@@ -275,7 +275,7 @@ func TestBorrowedOthers(t *testing.T) {
 // TestApart: what is not the run's is what was there before or is in another namespace, but
 // for what we have made.
 func TestApart(t *testing.T) {
-	g := &borrowed{
+	g := &externalCluster{
 		namespaces: map[string]bool{"mine": true}, found: map[string]store.KV{"/nodes/n": {Value: []byte("{}")}, "/classes.example.com/ours": {Value: []byte("{}")}},
 		made: []madeObject{{key: "/classes.example.com/ours"}},
 	}

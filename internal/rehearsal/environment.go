@@ -9,12 +9,11 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/internal/proxy"
-	"github.com/rehearse-k8s/rehearse/internal/truth"
 	"github.com/rehearse-k8s/rehearse/internal/wire"
 )
 
-// ground is where runs take place: forks of a world of our own, or a cluster of somebody else.
-type ground interface {
+// environment is where runs take place: forks of a world in this process, or an external cluster.
+type environment interface {
 	// config is a client of what all runs begin with.
 	config(actor string) *rest.Config
 	// before comes before the objects of the beginning are made, after comes after.
@@ -32,7 +31,7 @@ type ground interface {
 type place struct {
 	// config is a client of it.
 	config func(actor string) *rest.Config
-	source truth.Source
+	source source
 	// apart tells keys of objects that are not the run's, and that faults leave alone; nil: there
 	// are none.
 	apart func(key string) bool

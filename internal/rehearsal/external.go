@@ -30,12 +30,12 @@ import (
 	"github.com/rehearse-k8s/rehearse/scenario"
 )
 
-// borrowed is a cluster of somebody else. It cannot be forked: between runs it is brought
+// externalCluster is a cluster that the user provides. It cannot be forked: between runs it is brought
 // back by writes, to what it was when the first one began. Other things may live in it, so
 // the namespaces of the scenario must be empty at first; elsewhere only that is brought back
 // which the record says that clients and users have written.
-type borrowed struct {
-	arena      *Arena
+type externalCluster struct {
+	harness    *Harness
 	namespaces map[string]bool
 	mirror     *mirror
 	client     dynamic.Interface
@@ -65,11 +65,11 @@ type madeObject struct {
 	definition bool
 }
 
-func newBorrowed(a *Arena) *borrowed {
+func newExternalCluster(a *Harness) *externalCluster {
 	qps := cmp.Or(a.o.QPS, DefaultQPS)
-	g := &borrowed{
-		limit: flowcontrol.NewTokenBucketRateLimiter(qps, max(1, int(2*qps))),
-		arena: a, mirror: newMirror(time.Now), namespaces: map[string]bool{},
+	g := &externalCluster{
+		limit:   flowcontrol.NewTokenBucketRateLimiter(qps, max(1, int(2*qps))),
+		harness: a, mirror: newMirror(time.Now), namespaces: map[string]bool{},
 		touched: map[string][]write{}, created: newCreated(), finalizers: map[string]bool{fault.InterferenceFinalizer: true},
 	}
 	for _, ns := range a.o.Scenario.Namespaces() {
@@ -79,20 +79,20 @@ func newBorrowed(a *Arena) *borrowed {
 }
 
 // config is a client of the cluster, as whom the kubeconfig says.
-func (g *borrowed) config(actor string) *rest.Config {
-	c := rest.CopyConfig(g.arena.o.Target)
+func (g *externalCluster) config(actor string) *rest.Config {
+	c := rest.CopyConfig(g.harness.o.Target)
 	c.UserAgent = "rehearse:" + actor
 	c.RateLimiter, c.WarningHandler = g.limit, rest.NoWarnings{}
 	return c
 }
 
-func (g *borrowed) refuse(format string, args ...any) error {
-	return &StoryError{g.arena.o.Scenario.File + ": " + fmt.Sprintf(format, args...)}
+func (g *externalCluster) refuse(format string, args ...any) error {
+	return &StoryError{g.harness.o.Scenario.File + ": " + fmt.Sprintf(format, args...)}
 }
 
 // before makes sure that there is a cluster, and that the namespaces of the scenario are free
 // in it.
-func (g *borrowed) before(ctx context.Context) (err error) {
+func (g *externalCluster) before(ctx context.Context) (err error) {
 	for namespace := range g.namespaces {
 		if strings.HasPrefix(namespace, "kube-") {
 			return g.refuse("namespace %s is the cluster's own: what a rehearsal deletes there the cluster may need", namespace)
@@ -119,7 +119,7 @@ func (g *borrowed) before(ctx context.Context) (err error) {
 
 // clearFinalizers removes the finalizers that faults of a rehearsal have put on objects which was
 // killed before it removed them. Its name is their mark: nothing else has it.
-func (g *borrowed) clearFinalizers(ctx context.Context) error {
+func (g *externalCluster) clearFinalizers(ctx context.Context) error {
 	held, _, err := g.mirror.snapshot()
 	if err != nil {
 		return err
@@ -150,7 +150,7 @@ func (g *borrowed) clearFinalizers(ctx context.Context) error {
 }
 
 // follow begins to follow the resources that it does not follow yet.
-func (g *borrowed) follow(ctx context.Context) error {
+func (g *externalCluster) follow(ctx context.Context) error {
 	lists, err := discovery.ServerPreferredResources(g.discovery)
 	if len(lists) == 0 {
 		return err // what a broken aggregated API serves is left out, as kubectl does
@@ -189,7 +189,7 @@ func watchable(lists []*metav1.APIResourceList) (all []schema.GroupVersionResour
 
 // free refuses namespaces in which something of somebody's lives: that might be taken for a
 // run's.
-func (g *borrowed) free() error {
+func (g *externalCluster) free() error {
 	held, _, err := g.mirror.snapshot()
 	if err != nil {
 		return err
@@ -240,10 +240,10 @@ func ofEveryNamespace(o *unstructured.Unstructured) bool {
 
 // make creates an object of the beginning. One that is there already is somebody's, but a
 // kind may well be defined, and a namespace be there.
-func (g *borrowed) make(ctx context.Context, to dynamic.ResourceInterface, o *unstructured.Unstructured) error {
+func (g *externalCluster) make(ctx context.Context, to dynamic.ResourceInterface, o *unstructured.Unstructured) error {
 	kind := o.GroupVersionKind()
 	definition := kind.Kind == "CustomResourceDefinition" || kind.Kind == "Namespace"
-	m, err := g.arena.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	m, err := g.harness.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil {
 		return err
 	}
@@ -268,7 +268,7 @@ func (g *borrowed) make(ctx context.Context, to dynamic.ResourceInterface, o *un
 
 // after looks what there is once the objects of the beginning, and what follows from them,
 // are there.
-func (g *borrowed) after(ctx context.Context) error {
+func (g *externalCluster) after(ctx context.Context) error {
 	if err := g.follow(ctx); err != nil { // kinds that they define
 		return err
 	}
@@ -287,14 +287,14 @@ func (g *borrowed) after(ctx context.Context) error {
 }
 
 // settle waits until nothing has moved for a while in the namespaces of the scenario.
-func (g *borrowed) settle(ctx context.Context) error {
+func (g *externalCluster) settle(ctx context.Context) error {
 	for {
 		held, _, err := g.mirror.snapshot()
 		if err != nil {
 			return err
 		}
 		select {
-		case <-time.After(g.arena.lengths.calm):
+		case <-time.After(g.harness.timeouts.quiet):
 		case <-ctx.Done():
 			return fmt.Errorf("namespace %s of the cluster does not come to rest: %w", strings.Join(slices.Sorted(maps.Keys(g.namespaces)), ", "), ctx.Err())
 		}
@@ -307,18 +307,18 @@ func (g *borrowed) settle(ctx context.Context) error {
 
 // fits refuses steps that would take away what cannot be given back as it was: objects in
 // no namespace that were there before.
-func (g *borrowed) fits(found map[string]store.KV) error {
-	for i := range g.arena.o.Scenario.Steps {
-		s := &g.arena.o.Scenario.Steps[i]
+func (g *externalCluster) fits(found map[string]store.KV) error {
+	for i := range g.harness.o.Scenario.Steps {
+		s := &g.harness.o.Scenario.Steps[i]
 		if s.Kind != scenario.Delete || s.On.Namespace != "" {
 			continue
 		}
-		gvr, namespaced, err := served(g.arena.mapper, s.On.Resource)
+		gvr, namespaced, err := served(g.harness.mapper, s.On.Resource)
 		if err != nil || namespaced {
 			continue // the story will say so itself
 		}
 		_, there := found[keyOf(gvr.GroupResource(), "", s.On.Name)]
-		if (there || s.On.Selector != "") && !g.isMade(keyOf(gvr.GroupResource(), "", s.On.Name)) {
+		if (there || s.On.Selector != "") && !g.isCreated(keyOf(gvr.GroupResource(), "", s.On.Name)) {
 			return g.refuse("line %d: %s: that is the cluster's own, and cannot be given back as it was", s.Line, s)
 		}
 	}
@@ -326,7 +326,7 @@ func (g *borrowed) fits(found map[string]store.KV) error {
 }
 
 // enter brings the cluster back. There is one run at a time.
-func (g *borrowed) enter(ctx context.Context, _ string, _ uint64) (*place, error) {
+func (g *externalCluster) enter(ctx context.Context, _ string, _ uint64) (*place, error) {
 	if err := g.restore(ctx); err != nil {
 		return nil, err
 	}
@@ -338,24 +338,24 @@ func (g *borrowed) enter(ctx context.Context, _ string, _ uint64) (*place, error
 
 // apart tells what is not the run's: what is not in the namespaces of the scenario, but for
 // what we have made there.
-func (g *borrowed) apart(key string) bool {
+func (g *externalCluster) apart(key string) bool {
 	namespace := namespaceOf(key)
-	return !g.namespaces[namespace] && !g.isMade(key) && (namespace != "" || g.found[key].Value != nil)
+	return !g.namespaces[namespace] && !g.isCreated(key) && (namespace != "" || g.found[key].Value != nil)
 }
 
 // others tells what is not the run's once its creates have been answered: what is apart, and objects in no
 // namespace that others have created since.
-func (g *borrowed) others(key string) bool {
+func (g *externalCluster) others(key string) bool {
 	return g.apart(key) || namespaceOf(key) == "" && g.created.at(key) == ""
 }
 
-// isMade tells whether an object of the beginning is ours to make anew.
-func (g *borrowed) isMade(key string) bool {
+// isCreated tells whether an object of the beginning is ours to make anew.
+func (g *externalCluster) isCreated(key string) bool {
 	return slices.ContainsFunc(g.made, func(o madeObject) bool { return o.key == key && !o.definition })
 }
 
 // leave notes what a run has written, or may have.
-func (g *borrowed) leave(record *history.Run, writes map[string][]write) {
+func (g *externalCluster) leave(record *history.Run, writes map[string][]write) {
 	for i := range record.Steps {
 		s := &record.Steps[i]
 		if s.Kind != history.Request || !s.IsWrite() || s.Code/100 != 2 && s.Code != 0 || history.Bookkeeping(s.Resource) {
@@ -382,14 +382,14 @@ func finalizersOf(o map[string]any) []string {
 }
 
 // touch notes that a run may have written an object.
-func (g *borrowed) touch(key string) {
+func (g *externalCluster) touch(key string) {
 	if _, ok := g.touched[key]; !ok {
 		g.touched[key] = nil
 	}
 }
 
 // close leaves the cluster as it was found.
-func (g *borrowed) close() error {
+func (g *externalCluster) close() error {
 	if g.stop == nil {
 		return nil
 	}
@@ -398,14 +398,14 @@ func (g *borrowed) close() error {
 	if g.found != nil {
 		err = g.restore(context.Background())
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), g.arena.lengths.restoring)
+	ctx, cancel := context.WithTimeout(context.Background(), g.harness.timeouts.restore)
 	defer cancel()
-	return errors.Join(err, g.unmake(ctx))
+	return errors.Join(err, g.deleteCreated(ctx))
 }
 
-// unmake deletes the objects of the beginning that we made, the last one first, and waits
+// deleteCreated deletes the objects of the beginning that we made, the last one first, and waits
 // until they are gone.
-func (g *borrowed) unmake(ctx context.Context) error {
+func (g *externalCluster) deleteCreated(ctx context.Context) error {
 	var errs []error
 	for _, o := range slices.Backward(g.made) {
 		background := metav1.DeletePropagationBackground
@@ -418,7 +418,7 @@ func (g *borrowed) unmake(ctx context.Context) error {
 }
 
 // gone waits until nothing of what we made is there any more.
-func (g *borrowed) gone(ctx context.Context) error {
+func (g *externalCluster) gone(ctx context.Context) error {
 	for {
 		held, moved, err := g.mirror.snapshot()
 		if err != nil {
@@ -442,12 +442,12 @@ func (g *borrowed) gone(ctx context.Context) error {
 }
 
 // object is what a mirror holds, and the client for it.
-func (g *borrowed) object(kv store.KV) (*unstructured.Unstructured, dynamic.ResourceInterface, error) {
+func (g *externalCluster) object(kv store.KV) (*unstructured.Unstructured, dynamic.ResourceInterface, error) {
 	o, err := objectOf(kv)
 	if err != nil {
 		return nil, nil, err
 	}
-	to, err := resourceFor(g.client, g.arena.mapper, o)
+	to, err := resourceFor(g.client, g.harness.mapper, o)
 	return o, to, err
 }
 

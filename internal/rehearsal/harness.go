@@ -21,7 +21,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 
-	"github.com/rehearse-k8s/rehearse/internal/truth"
+	"github.com/rehearse-k8s/rehearse/internal/apiserver"
+	"github.com/rehearse-k8s/rehearse/internal/verdict"
 	"github.com/rehearse-k8s/rehearse/scenario"
 )
 
@@ -56,26 +57,26 @@ type Options struct {
 // DefaultQPS is how many requests a second a rehearsal sends to a cluster that is not its own.
 const DefaultQPS = 50
 
-// Arena is where runs are played: an API, and what all runs begin with.
-type Arena struct {
-	o         Options
-	ground    ground
-	mapper    meta.RESTMapper
-	decodings truth.Decodings
-	runs      atomic.Int64
-	lengths   lengths
+// Harness is where runs are played: an API, and what all runs begin with.
+type Harness struct {
+	o           Options
+	environment environment
+	mapper      meta.RESTMapper
+	decodings   *verdict.Decodings
+	runs        atomic.Int64
+	timeouts    timeouts
 }
 
 // Open starts the server, or reaches for the target, and prepares what runs begin with.
-func Open(ctx context.Context, o Options) (*Arena, error) {
-	a := &Arena{o: o, lengths: defaultLengths}
+func Open(ctx context.Context, o Options) (*Harness, error) {
+	a := &Harness{o: o, timeouts: defaultTimeouts, decodings: verdict.NewDecodings(apiserver.DecodeStored)}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, err
 	}
 	var err error
 	if o.Target != nil {
-		a.ground = newBorrowed(a)
-	} else if a.ground, err = startForks(ctx, o); err != nil {
+		a.environment = newExternalCluster(a)
+	} else if a.environment, err = startForks(ctx, o); err != nil {
 		return nil, err
 	}
 	if err := a.prepare(ctx); err != nil {
@@ -86,16 +87,16 @@ func Open(ctx context.Context, o Options) (*Arena, error) {
 
 // Close ends the server, or leaves the target as it was found. No run may be under way. An
 // error says what could not be brought back.
-func (a *Arena) Close() error { return a.ground.close() }
+func (a *Harness) Close() error { return a.environment.close() }
 
 // prepare makes the objects that every run begins with.
-func (a *Arena) prepare(ctx context.Context) error {
+func (a *Harness) prepare(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	if err := a.ground.before(ctx); err != nil {
+	if err := a.environment.before(ctx); err != nil {
 		return err
 	}
-	config := a.ground.config("prepare")
+	config := a.environment.config("prepare")
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return err
@@ -108,12 +109,12 @@ func (a *Arena) prepare(ctx context.Context) error {
 	if err := a.discover(ctx, config); err != nil {
 		return err
 	}
-	return a.ground.after(ctx)
+	return a.environment.after(ctx)
 }
 
 // discover waits until the API serves the kinds that objects of the beginning define: it
 // does a moment after.
-func (a *Arena) discover(ctx context.Context, config *rest.Config) error {
+func (a *Harness) discover(ctx context.Context, config *rest.Config) error {
 	var missing error
 	served := func(context.Context) (bool, error) {
 		if a.mapper == nil {
@@ -149,7 +150,7 @@ func isDefined(mapper meta.RESTMapper, o map[string]any) error {
 }
 
 // put applies an object of the beginning. The kind may have been made known a moment ago.
-func (a *Arena) put(ctx context.Context, config *rest.Config, client dynamic.Interface, o *unstructured.Unstructured) error {
+func (a *Harness) put(ctx context.Context, config *rest.Config, client dynamic.Interface, o *unstructured.Unstructured) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, 15*time.Second, true, func(ctx context.Context) (bool, error) {
 		if a.mapper == nil {
@@ -175,12 +176,12 @@ func (a *Arena) put(ctx context.Context, config *rest.Config, client dynamic.Int
 	return err
 }
 
-func (a *Arena) putOnce(ctx context.Context, client dynamic.Interface, o *unstructured.Unstructured) error {
+func (a *Harness) putOnce(ctx context.Context, client dynamic.Interface, o *unstructured.Unstructured) error {
 	to, err := resourceFor(client, a.mapper, o)
 	if err != nil {
 		return err
 	}
-	return a.ground.make(ctx, to, o)
+	return a.environment.make(ctx, to, o)
 }
 
 func discovered(config *rest.Config) (meta.RESTMapper, error) {

@@ -102,8 +102,8 @@ spec:
       within: 5s
 `
 
-// open makes an arena for a story and a command.
-func open(t *testing.T, text string, command ...string) *Arena {
+// open makes an harness for a story and a command.
+func open(t *testing.T, text string, command ...string) *Harness {
 	t.Helper()
 	s, err := scenario.Read("copies.yaml", []byte(text), nil)
 	if err == nil {
@@ -112,7 +112,7 @@ func open(t *testing.T, text string, command ...string) *Arena {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := Open(t.Context(), Options{Scenario: s, Dir: filepath.Join(t.TempDir(), "arena")})
+	a, err := Open(t.Context(), Options{Scenario: s, Dir: filepath.Join(t.TempDir(), "harness")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,11 +121,11 @@ func open(t *testing.T, text string, command ...string) *Arena {
 			t.Error(err)
 		}
 	})
-	a.lengths.calm, a.lengths.patience = 300*time.Millisecond, 3*time.Second
+	a.timeouts.quiet, a.timeouts.end = 300*time.Millisecond, 3*time.Second
 	return a
 }
 
-func play(t *testing.T, a *Arena, faults ...string) *history.Run {
+func play(t *testing.T, a *Harness, faults ...string) *history.Run {
 	t.Helper()
 	all, err := fault.ParseAll(faults)
 	if err != nil {
@@ -186,7 +186,7 @@ func TestPlay(t *testing.T) {
 func TestSlowStart(t *testing.T) {
 	t.Setenv("LIVE_TEST_CLIENT", "yes")
 	a := open(t, strings.ReplaceAll(story, "within: 5s", "within: 500ms"), "sh", "-c", `sleep 2; exec "$0"`, os.Args[0])
-	a.lengths.patience = 500 * time.Millisecond
+	a.timeouts.end = 500 * time.Millisecond
 	if run := play(t, a, "crash-before actor=copier verb=create object=default/copy-b"); run.Failure != nil {
 		t.Errorf("%+v", run.Failure)
 	}
@@ -250,7 +250,7 @@ func TestNoClient(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := open(t, story, c.command...)
-			a.lengths.begin = c.begin
+			a.timeouts.firstRequest = c.begin
 			_, err := a.Play(t.Context(), sim.Plan{Seed: 1, Learn: true})
 			var client *ClientError
 			if !errors.As(err, &client) || !strings.Contains(err.Error(), c.says) {

@@ -1,25 +1,25 @@
-package sim_test
+package verdict_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/rehearse-k8s/rehearse/internal/sim"
+	"github.com/rehearse-k8s/rehearse/internal/verdict"
 )
 
 type content = map[string]any
 
 // world is a set of one owner and two pods of it, as one run might have left it.
-func world(run int, phase string) []sim.Object {
+func world(run int, phase string) []verdict.Object {
 	uid := func(n int) string { return fmt.Sprintf("%08d-0000-4000-8000-%012d", run, n) }
-	objects := []sim.Object{{Resource: "configmaps", Content: content{
+	objects := []verdict.Object{{Resource: "configmaps", Content: content{
 		"metadata": content{"name": "web", "namespace": "default", "uid": uid(0), "resourceVersion": fmt.Sprint(1000 + run), "creationTimestamp": "2000-01-01T00:00:00Z"},
 		"data":     content{"replicas": "2", "drawn": fmt.Sprint("seed-", run)},
 	}}}
 	for n := range 2 {
 		name := fmt.Sprintf("web-%x%x", run, 7*n+run)
-		objects = append(objects, sim.Object{Resource: "pods", Content: content{
+		objects = append(objects, verdict.Object{Resource: "pods", Content: content{
 			"metadata": content{
 				"name": name, "namespace": "default", "generateName": "web-", "uid": uid(n + 1),
 				"labels":          content{"me": name, "rehearse-k8s.github.io/touched": fmt.Sprint(run)},
@@ -37,9 +37,9 @@ func world(run int, phase string) []sim.Object {
 
 // TestSameState: runs that differ in names, UIDs, times and what is drawn end alike.
 func TestSameState(t *testing.T) {
-	e := sim.Learn([]sim.State{sim.NewState(world(1, "Running")), sim.NewState(world(2, "Running")), sim.NewState(world(3, "Running"))})
+	e := verdict.NewBaseline([]verdict.State{verdict.NewState(world(1, "Running")), verdict.NewState(world(2, "Running")), verdict.NewState(world(3, "Running"))})
 	for run := range 9 {
-		if err := e.Fits(sim.NewState(world(run, "Running"))); err != nil {
+		if err := e.Compare(verdict.NewState(world(run, "Running"))); err != nil {
 			t.Errorf("run %d: %v", run, err)
 		}
 	}
@@ -47,7 +47,7 @@ func TestSameState(t *testing.T) {
 
 // deployed is a Deployment with its ReplicaSet and a pod of it. In the second world the ReplicaSet of
 // an earlier Deployment was still there when this one's was made.
-func deployed(run int, hash, image string) []sim.Object {
+func deployed(run int, hash, image string) []verdict.Object {
 	owned := func(kind, name, by string, n int) content {
 		return content{
 			"name": name, "namespace": "default", "uid": fmt.Sprintf("%08d-0000-4000-8000-%012d", run, n), "labels": content{"app": "web", "pod-template-hash": hash},
@@ -59,113 +59,113 @@ func deployed(run int, hash, image string) []sim.Object {
 		status["collisionCount"] = int64(run - 1)
 	}
 	pod := owned("ReplicaSet", fmt.Sprintf("web-%s-%d", hash, run), "web-"+hash, 2)
-	return []sim.Object{
+	return []verdict.Object{
 		{Resource: "deployments.apps", Content: content{"metadata": content{"name": "web", "namespace": "default", "uid": fmt.Sprintf("%08d-0000-4000-8000-%012d", run, 0)}, "status": status}},
 		{Resource: "replicasets.apps", Content: content{"metadata": owned("Deployment", "web-"+hash, "web", 1), "spec": content{"selector": content{"pod-template-hash": hash}, "image": image}}},
 		{Resource: "pods", Content: content{"metadata": pod, "spec": content{"image": image}}},
 	}
 }
 
-// TestCollision: whether a ReplicaSet's name was still taken is no difference; what it runs is one.
-func TestCollision(t *testing.T) {
-	e := sim.Learn([]sim.State{sim.NewState(deployed(1, "7d9f6c8b5", "web:1")), sim.NewState(deployed(1, "7d9f6c8b5", "web:1"))})
-	if err := e.Fits(sim.NewState(deployed(2, "5f4c9d7ab", "web:1"))); err != nil {
+// TestTemplateHashCollision: whether a ReplicaSet's name was still taken is no difference; what it runs is one.
+func TestTemplateHashCollision(t *testing.T) {
+	e := verdict.NewBaseline([]verdict.State{verdict.NewState(deployed(1, "7d9f6c8b5", "web:1")), verdict.NewState(deployed(1, "7d9f6c8b5", "web:1"))})
+	if err := e.Compare(verdict.NewState(deployed(2, "5f4c9d7ab", "web:1"))); err != nil {
 		t.Errorf("a ReplicaSet of another hash: %v", err)
 	}
 	// The same label on what no Deployment made is compared as it is.
-	labelled := func(hash string) sim.State {
-		return sim.NewState([]sim.Object{{Resource: "pods", Content: content{"metadata": content{"name": "bare", "namespace": "default", "labels": content{"pod-template-hash": hash}}}}})
+	labelled := func(hash string) verdict.State {
+		return verdict.NewState([]verdict.Object{{Resource: "pods", Content: content{"metadata": content{"name": "bare", "namespace": "default", "labels": content{"pod-template-hash": hash}}}}})
 	}
-	if err := sim.Learn([]sim.State{labelled("1"), labelled("1")}).Fits(labelled("2")); err == nil {
-		t.Error("a label of somebody else's was passed over")
+	if err := verdict.NewBaseline([]verdict.State{labelled("1"), labelled("1")}).Compare(labelled("2")); err == nil {
+		t.Error("a label of another owner was not compared")
 	}
-	err := e.Fits(sim.NewState(deployed(2, "5f4c9d7ab", "web:2")))
+	err := e.Compare(verdict.NewState(deployed(2, "5f4c9d7ab", "web:2")))
 	if want := `pods of default/ReplicaSet web-<hash>: spec.image is "web:2"; without faults "web:1"`; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("another image: want %q, got %v", want, err)
 	}
 }
 
-// TestOtherStates: what matters is told, with what was expected.
-func TestOtherStates(t *testing.T) {
-	e := sim.Learn([]sim.State{sim.NewState(world(1, "Running")), sim.NewState(world(2, "Running"))})
+// TestDifferences: each difference is reported with the expected value.
+func TestDifferences(t *testing.T) {
+	e := verdict.NewBaseline([]verdict.State{verdict.NewState(world(1, "Running")), verdict.NewState(world(2, "Running"))})
 	for what, c := range map[string]struct {
-		change func([]sim.Object) []sim.Object
+		change func([]verdict.Object) []verdict.Object
 		says   string
 	}{
-		"a field": {func(o []sim.Object) []sim.Object {
+		"a field": {func(o []verdict.Object) []verdict.Object {
 			o[1].Content["status"].(content)["phase"] = "Pending"
 			return o
 		}, `pods of default/ConfigMap web: status.phase is "Pending"; without faults "Running"`},
-		"one too few":  {func(o []sim.Object) []sim.Object { return o[:2] }, "pods of default/ConfigMap web: 1 at the end; without faults 2"},
-		"one too many": {func(o []sim.Object) []sim.Object { return append(o, world(7, "Running")[1]) }, "3 at the end; without faults 2"},
-		"something new": {func(o []sim.Object) []sim.Object {
-			return append(o, sim.Object{Resource: "secrets", Content: content{"metadata": content{"name": "s", "namespace": "default"}}})
+		"one too few":  {func(o []verdict.Object) []verdict.Object { return o[:2] }, "pods of default/ConfigMap web: 1 at the end; without faults 2"},
+		"one too many": {func(o []verdict.Object) []verdict.Object { return append(o, world(7, "Running")[1]) }, "3 at the end; without faults 2"},
+		"something new": {func(o []verdict.Object) []verdict.Object {
+			return append(o, verdict.Object{Resource: "secrets", Content: content{"metadata": content{"name": "s", "namespace": "default"}}})
 		}, "secrets default/s: 1 at the end; without faults 0"},
-		"a field more": {func(o []sim.Object) []sim.Object {
+		"a field more": {func(o []verdict.Object) []verdict.Object {
 			o[0].Content["data"].(content)["more"] = "x"
 			return o
-		}, `data.more is "x"; without faults it is not there`},
-		"a finalizer": {func(o []sim.Object) []sim.Object {
+		}, `data.more is "x"; without faults it is not set`},
+		"a finalizer": {func(o []verdict.Object) []verdict.Object {
 			o[0].Content["metadata"].(content)["finalizers"] = []any{"hold"}
 			return o
 		}, `metadata.finalizers[0] is "hold"`},
 	} {
-		err := e.Fits(sim.NewState(c.change(world(5, "Running"))))
+		err := e.Compare(verdict.NewState(c.change(world(5, "Running"))))
 		if err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: want %q, got %v", what, c.says, err)
 		}
 	}
 }
 
-// TestLearnLoose: if runs without faults differ in how many objects there are, that is
+// TestVaryingCounts: if runs without faults differ in how many objects there are, that is
 // not expected of others.
-func TestLearnLoose(t *testing.T) {
-	e := sim.Learn([]sim.State{sim.NewState(world(1, "Running")), sim.NewState(world(2, "Running")[:2])})
-	if err := e.Fits(sim.NewState(world(3, "Running")[:1])); err != nil {
+func TestVaryingCounts(t *testing.T) {
+	e := verdict.NewBaseline([]verdict.State{verdict.NewState(world(1, "Running")), verdict.NewState(world(2, "Running")[:2])})
+	if err := e.Compare(verdict.NewState(world(3, "Running")[:1])); err != nil {
 		t.Error(err)
 	}
-	if err := (*sim.Expectation)(nil).Fits(sim.NewState(world(1, "x"))); err != nil {
+	if err := (*verdict.Baseline)(nil).Compare(verdict.NewState(world(1, "x"))); err != nil {
 		t.Error(err)
 	}
-	if sim.Learn(nil) != nil {
+	if verdict.NewBaseline(nil) != nil {
 		t.Error("something was learned of nothing")
 	}
 }
 
-// TestNamesOfChance: objects whose names follow from a UID or from the seed.
-func TestNamesOfChance(t *testing.T) {
-	named := func(names ...string) sim.State {
-		var objects []sim.Object
+// TestGeneratedNames: objects whose names follow from a UID or from the seed.
+func TestGeneratedNames(t *testing.T) {
+	named := func(names ...string) verdict.State {
+		var objects []verdict.Object
 		for _, name := range names {
 			resource, name, _ := strings.Cut(name, " ")
-			objects = append(objects, sim.Object{Resource: resource, Content: content{"metadata": content{"name": name, "namespace": "default"}}})
+			objects = append(objects, verdict.Object{Resource: resource, Content: content{"metadata": content{"name": name, "namespace": "default"}}})
 		}
-		return sim.NewState(objects)
+		return verdict.NewState(objects)
 	}
 	uid := func(n int) string { return fmt.Sprintf("%08d-0000-4000-8000-000000000000", n) }
-	e := sim.Learn([]sim.State{
+	e := verdict.NewBaseline([]verdict.State{
 		named("secrets s-"+uid(1), "configmaps drawn-1", "configmaps fixed"),
 		named("secrets s-"+uid(2), "configmaps drawn-2", "configmaps fixed"),
 	})
-	if err := e.Fits(named("secrets s-"+uid(3), "configmaps drawn-3", "configmaps fixed")); err != nil {
+	if err := e.Compare(named("secrets s-"+uid(3), "configmaps drawn-3", "configmaps fixed")); err != nil {
 		t.Error(err)
 	}
-	for says, s := range map[string]sim.State{
-		"secrets default/s-<uid>: 2 at the end; without faults 1":                         named("secrets s-"+uid(3), "secrets s-"+uid(4), "configmaps drawn-3", "configmaps fixed"),
-		"configmaps of names that differ from run to run: 2 at the end; without faults 1": named("secrets s-"+uid(3), "configmaps drawn-3", "configmaps drawn-4", "configmaps fixed"),
-		"configmaps default/fixed: 0 at the end; without faults 1":                        named("secrets s-"+uid(3), "configmaps drawn-3"),
+	for says, s := range map[string]verdict.State{
+		"secrets default/s-<uid>: 2 at the end; without faults 1":                       named("secrets s-"+uid(3), "secrets s-"+uid(4), "configmaps drawn-3", "configmaps fixed"),
+		"configmaps whose names differ from run to run: 2 at the end; without faults 1": named("secrets s-"+uid(3), "configmaps drawn-3", "configmaps drawn-4", "configmaps fixed"),
+		"configmaps default/fixed: 0 at the end; without faults 1":                      named("secrets s-"+uid(3), "configmaps drawn-3"),
 	} {
-		if err := e.Fits(s); err == nil || err.Error() != says {
+		if err := e.Compare(s); err == nil || err.Error() != says {
 			t.Errorf("want %q, got %v", says, err)
 		}
 	}
 }
 
-// TestConditions: type, status and reason of a condition matter, its place and what it tells
+// TestConditions: type, status and reason of a condition matter, its place and its message
 // people do not.
 func TestConditions(t *testing.T) {
-	with := func(conditions ...any) sim.State {
-		return sim.NewState([]sim.Object{{Resource: "jobs.batch", Content: content{
+	with := func(conditions ...any) verdict.State {
+		return verdict.NewState([]verdict.Object{{Resource: "jobs.batch", Content: content{
 			"metadata": content{"name": "pi", "namespace": "default"}, "status": content{"conditions": conditions},
 		}}})
 	}
@@ -173,17 +173,17 @@ func TestConditions(t *testing.T) {
 		return content{"type": kind, "status": status, "reason": reason, "message": message}
 	}
 	ready, done := is("Ready", "True", "AllReady", "all of a, b"), is("Done", "False", "Busy", "")
-	e := sim.Learn([]sim.State{with(ready, done), with(ready, done)})
-	if err := e.Fits(with(done, is("Ready", "True", "AllReady", "all of c"))); err != nil {
+	e := verdict.NewBaseline([]verdict.State{with(ready, done), with(ready, done)})
+	if err := e.Compare(with(done, is("Ready", "True", "AllReady", "all of c"))); err != nil {
 		t.Error(err)
 	}
-	for says, s := range map[string]sim.State{
+	for says, s := range map[string]verdict.State{
 		`status.conditions.Done.status is "True"; without faults "False"`:      with(ready, is("Done", "True", "Busy", "")),
 		`status.conditions.Ready.reason is "Lucky"; without faults "AllReady"`: with(is("Ready", "True", "Lucky", ""), done),
 		`status.conditions.Done.reason is ""; without faults "Busy"`:           with(ready),
-		`status.conditions.More.reason is "x"; without faults it is not there`: with(ready, done, is("More", "True", "x", "")),
+		`status.conditions.More.reason is "x"; without faults it is not set`:   with(ready, done, is("More", "True", "x", "")),
 	} {
-		if err := e.Fits(s); err == nil || !strings.HasSuffix(err.Error(), says) {
+		if err := e.Compare(s); err == nil || !strings.HasSuffix(err.Error(), says) {
 			t.Errorf("want %q, got %v", says, err)
 		}
 	}

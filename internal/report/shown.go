@@ -1,24 +1,9 @@
 package report
 
-import "github.com/rehearse-k8s/rehearse/history"
-
-// causes are the steps without which the one would not have happened, and itself.
-func causes(run *history.Run, step int) map[int]bool {
-	found := map[int]bool{}
-	if step < 0 || step >= len(run.Steps) {
-		return found
-	}
-	for open := []int{step}; len(open) > 0; {
-		n := open[len(open)-1]
-		open = open[:len(open)-1]
-		if n < 0 || n >= len(run.Steps) || found[n] {
-			continue
-		}
-		found[n] = true
-		open = append(open, run.Steps[n].Causes...)
-	}
-	return found
-}
+import (
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/verdict"
+)
 
 // shown are the steps that are drawn: all, or those near the failure, those that led
 // to it, the last writes before it, faults, and writes that its actor had not seen.
@@ -27,7 +12,7 @@ func shown(run *history.Run, around int) (steps []int) {
 	if run.Failure != nil {
 		end = max(0, min(run.Failure.Step, end))
 	}
-	story := causes(run, end)
+	story := verdict.Causes(run, end)
 	if around > 0 && len(run.Steps) > 0 {
 		p := newReplay(run)
 		p.to(end)

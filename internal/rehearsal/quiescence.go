@@ -1,0 +1,74 @@
+package rehearsal
+
+import (
+	"time"
+
+	"github.com/rehearse-k8s/rehearse/internal/verdict"
+	"github.com/rehearse-k8s/rehearse/invariant"
+)
+
+// schedulingPaths depend on chance in a run on the machine's clock: the node to which a pod is bound,
+// and its addresses there. A pod that must be on one node has an affinity, which is compared.
+var schedulingPaths = []string{".spec.nodeName", ".status.hostIP", ".status.hostIPs", ".status.podIP", ".status.podIPs"}
+
+// unmet returns the rules that do not hold at the end of a run as it is now. The lock is held.
+func (j *judge) unmet() []verdict.Unmet {
+	x := j.examine(true)
+	if f := x.failure; f != nil {
+		return []verdict.Unmet{{Oracle: f.Oracle, Message: f.Message}}
+	}
+	final := verdict.Final{Timeout: j.run.harness.timeouts.end, Learn: j.run.plan.Learn, Exempt: j.run.plan.Exempt}
+	for _, e := range x.eventually {
+		final.Eventually = append(final.Eventually, verdict.Eventually(e))
+	}
+	if expect := j.run.plan.Expect; expect != nil && !j.run.harness.o.Scenario.EndsVary {
+		final.Baseline = func() error { return expect(j.objects.State(schedulingPaths...)) }
+	}
+	var unmet []verdict.Unmet
+	unmet, j.exempt = final.Unmet(func(i invariant.Invariant) error { return i.Check(x.end) })
+	return unmet
+}
+
+// awaitEnd waits, once the scenario has ended, until the run is over or has failed.
+func (r *run) awaitEnd() {
+	ending := r.elapsed()
+	tick := time.NewTicker(10 * pace)
+	defer tick.Stop()
+	var asked, took time.Duration
+	for {
+		select {
+		case <-tick.C:
+		case <-r.judge.over:
+			return
+		case <-r.ctx.Done():
+			return
+		}
+		if r.held() {
+			ending = r.elapsed()
+			continue
+		}
+		now := r.elapsed()
+		if now < asked+10*took { // to look takes a tenth of the time at most
+			continue
+		}
+		if r.isOver(ending) {
+			return
+		}
+		asked = r.elapsed()
+		took = asked - now
+	}
+}
+
+// isOver decides whether a run whose scenario ended at a time is over.
+func (r *run) isOver(ended time.Duration) bool {
+	j := r.judge
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	rules := verdict.Quiescence{Quiet: r.harness.timeouts.quiet, Timeout: r.harness.timeouts.writes, QuietFirst: true}
+	d := rules.Decide(verdict.Moment{Now: r.elapsed(), Ended: ended, LastWrite: j.lastWrite, Held: j.heldFor},
+		j.unmet, func() string { return j.examine(true).record.LastWriter() })
+	if d.Failure != nil {
+		j.fail(d.Failure.Oracle, d.Failure.Message)
+	}
+	return d.Over || d.Failure != nil
+}

@@ -1,0 +1,189 @@
+package verdict
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/history"
+)
+
+// Baseline is the final state of runs without faults. What differs between those runs is not
+// expected of others.
+type Baseline struct {
+	state          State           // of the first run, only the IDs that all runs have
+	varyingFields  map[string]bool // by ID and path: fields whose values differ between the runs
+	varyingCounts  map[string]bool // IDs whose number of objects differs between the runs
+	unexpected     map[string]int  // by resource: objects of the first run whose ID some other run does not have
+	varyingUnknown map[string]bool // resources whose number of such objects differs between the runs
+}
+
+// NewBaseline learns a baseline from the final states of runs without faults; nil if there are none.
+func NewBaseline(states []State) *Baseline {
+	if len(states) == 0 {
+		return nil
+	}
+	b := &Baseline{state: State{}, varyingFields: map[string]bool{}, varyingCounts: map[string]bool{}, varyingUnknown: map[string]bool{}}
+	for id, objects := range states[0] {
+		if !slices.ContainsFunc(states, func(s State) bool { return len(s[id]) == 0 }) {
+			b.state[id] = objects
+		}
+	}
+	b.unexpected = b.unexpectedObjects(states[0])
+	for _, s := range states[1:] {
+		unexpected := b.unexpectedObjects(s)
+		for resource := range unionKeys(b.unexpected, unexpected) {
+			if b.unexpected[resource] != unexpected[resource] {
+				b.varyingUnknown[resource] = true
+			}
+		}
+		for id, objects := range b.state {
+			if len(objects) != len(s[id]) {
+				b.varyingCounts[id] = true
+				continue
+			}
+			b.learnFields(id, b.sorted(id, objects), b.sorted(id, s[id]))
+		}
+	}
+	return b
+}
+
+// unexpectedObjects counts, by resource, the objects whose IDs are not in the baseline.
+func (b *Baseline) unexpectedObjects(s State) map[string]int {
+	counts := map[string]int{}
+	for id, objects := range s {
+		if _, ok := b.state[id]; !ok {
+			resource, _, _ := strings.Cut(id, " ")
+			counts[resource] += len(objects)
+		}
+	}
+	return counts
+}
+
+func unionKeys[V any](a, b map[string]V) map[string]bool {
+	keys := map[string]bool{}
+	for k := range a {
+		keys[k] = true
+	}
+	for k := range b {
+		keys[k] = true
+	}
+	return keys
+}
+
+func (b *Baseline) learnFields(id string, first, other []fields) {
+	for n := range first {
+		for path, value := range first[n] {
+			if other[n][path] != value {
+				b.varyingFields[id+path] = true
+			}
+		}
+		for path := range other[n] {
+			if _, ok := first[n][path]; !ok {
+				b.varyingFields[id+path] = true
+			}
+		}
+	}
+}
+
+// sorted returns the objects of one ID in an order that does not depend on their names.
+func (b *Baseline) sorted(id string, objects []fields) []fields {
+	type keyed struct {
+		key string
+		f   fields
+	}
+	list := make([]keyed, len(objects))
+	for n, f := range objects {
+		list[n] = keyed{b.sortKey(id, f), f}
+	}
+	sort.Slice(list, func(i, j int) bool { return list[i].key < list[j].key })
+	out := make([]fields, len(objects))
+	for n := range list {
+		out[n] = list[n].f
+	}
+	return out
+}
+
+func (b *Baseline) sortKey(id string, f fields) string {
+	var key strings.Builder
+	for _, path := range slices.Sorted(maps.Keys(f)) {
+		if !b.varyingFields[id+path] {
+			fmt.Fprintf(&key, "%s=%s\n", path, f[path])
+		}
+	}
+	return key.String()
+}
+
+// Compare returns nil if a final state is as the baseline expects, and otherwise the first
+// difference. A nil baseline expects nothing.
+func (b *Baseline) Compare(got State) error {
+	if b == nil {
+		return nil
+	}
+	for _, id := range slices.Sorted(maps.Keys(b.state)) {
+		if b.varyingCounts[id] {
+			continue
+		}
+		want, have := b.state[id], got[id]
+		if len(want) != len(have) {
+			return fmt.Errorf("%s: %d at the end; without faults %d", id, len(have), len(want))
+		}
+		sortedWant, sortedHave := b.sorted(id, want), b.sorted(id, have)
+		for n := range sortedWant {
+			if err := b.compareFields(id, sortedWant[n], sortedHave[n]); err != nil {
+				return err
+			}
+		}
+	}
+	unexpected := b.unexpectedObjects(got)
+	for _, resource := range slices.Sorted(maps.Keys(unionKeys(b.unexpected, unexpected))) {
+		if b.varyingUnknown[resource] || unexpected[resource] == b.unexpected[resource] {
+			continue
+		}
+		return fmt.Errorf("%s: %d at the end; without faults %d", b.example(resource, got), unexpected[resource], b.unexpected[resource])
+	}
+	return nil
+}
+
+// example names a resource by one of its unexpected objects.
+func (b *Baseline) example(resource string, got State) string {
+	if b.unexpected[resource] == 0 {
+		for _, id := range slices.Sorted(maps.Keys(got)) {
+			if _, known := b.state[id]; !known && strings.HasPrefix(id, resource+" ") {
+				return id
+			}
+		}
+	}
+	return resource + " whose names differ from run to run"
+}
+
+func (b *Baseline) compareFields(id string, want, have fields) error {
+	for _, path := range slices.Sorted(maps.Keys(want)) {
+		if v, ok := have[path]; !b.varyingFields[id+path] && (!ok || v != want[path]) {
+			return fmt.Errorf("%s: %s is %s; without faults %s", id, strings.TrimPrefix(path, "."), shown(v), shown(want[path]))
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(have)) {
+		if _, ok := want[path]; !b.varyingFields[id+path] && !ok {
+			return fmt.Errorf("%s: %s is %s; without faults it is not set", id, strings.TrimPrefix(path, "."), shown(have[path]))
+		}
+	}
+	return nil
+}
+
+// ComparableToBaseline reports whether a run with these faults should end in the same state as runs
+// without faults. Deleting or evicting an object may legitimately leave a trace: a Job counts the
+// pod as failed.
+func ComparableToBaseline(faults []fault.Fault) bool {
+	return !slices.ContainsFunc(faults, func(f fault.Fault) bool {
+		return f.Kind == fault.KindDelete || f.Kind == fault.KindEvict
+	})
+}
+
+// SameFailure reports whether two runs failed and violated the same invariant.
+func SameFailure(a, b *history.Run) bool {
+	return a.Failure != nil && b.Failure != nil && a.Failure.Oracle == b.Failure.Oracle
+}

@@ -1,0 +1,53 @@
+package verdict
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/rehearse-k8s/rehearse/history"
+)
+
+const (
+	// maxSteps fails a run in virtual time that does not become quiescent.
+	maxSteps = 20_000
+	// maxStepsAtOnce fails one in which so many steps happen without any time passing.
+	maxStepsAtOnce = 2_000
+)
+
+// Livelock is a run that goes on without end.
+type Livelock struct {
+	Oracle, Message string
+	// Test says that the test itself does not end, so that no controller is at fault.
+	Test bool
+}
+
+// FindLivelock looks for a livelock in a run in virtual time; nil if there is none. lastTime is the
+// last step at which time passed. waiting says that the test has ended, or waits until the run is
+// quiescent: then the controllers are at fault.
+func FindLivelock(run *history.Run, lastTime int, now time.Duration, waiting bool) *Livelock {
+	n := len(run.Steps)
+	switch {
+	case n > maxSteps && !waiting:
+		return &Livelock{Message: fmt.Sprintf("the test function has not returned after %d steps, at %s: it loops, or waits for something that no actor does", n, now), Test: true}
+	case n > maxSteps:
+		return &Livelock{Oracle: QuiescenceOracle, Message: fmt.Sprintf("not quiescent after %d steps in %s; %s", n, now, busiest(run, 0))}
+	case n > lastTime+maxStepsAtOnce:
+		return &Livelock{Oracle: QuiescenceOracle, Message: fmt.Sprintf("%d steps without any time passing, at %s; %s", n-lastTime, now, busiest(run, lastTime))}
+	}
+	return nil
+}
+
+// busiest names the actor with the most requests since a step.
+func busiest(run *history.Run, since int) string {
+	counts := map[string]int{}
+	var actor string
+	for n := since; n < len(run.Steps); n++ {
+		if s := &run.Steps[n]; s.Kind == history.Request {
+			counts[s.Actor]++
+			if counts[s.Actor] > counts[actor] {
+				actor = s.Actor
+			}
+		}
+	}
+	return fmt.Sprintf("%s sent %d requests", actor, counts[actor])
+}

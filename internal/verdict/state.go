@@ -1,0 +1,224 @@
+package verdict
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rehearse-k8s/rehearse/history"
+)
+
+// Object is one object of a final state.
+type Object struct {
+	Resource string
+	Content  map[string]any // as JSON has it
+	// Private says that messages leave out more of its values than those of a Secret (see
+	// [history.Confidential]).
+	Private bool
+}
+
+// State is the final state of a run in a form that can be compared with other runs: without UIDs,
+// revisions, times and generated names. The key identifies objects: an object with a controller is
+// identified by its owner, not by its name.
+type State map[string][]fields
+
+// fields maps the paths of an object's leaves to their values.
+type fields map[string]string
+
+// ownPrefix begins the labels and finalizers that interference faults leave behind.
+const ownPrefix = "rehearse-k8s.github.io/"
+
+// NewState returns the state of objects, which it does not change. It leaves out the paths in
+// without, such as ".spec.nodeName", and everything below them.
+func NewState(objects []Object, without ...string) State {
+	known := map[string]string{} // by UID: the text that replaces it
+	hashes := map[string]bool{}
+	for _, o := range objects {
+		m, _ := o.Content["metadata"].(map[string]any)
+		if hash := templateHash(o.Resource, m); hash != "" {
+			hashes[hash] = true
+		}
+		if uid, ok := m["uid"].(string); ok {
+			known[uid] = "<uid of " + o.Resource + ">"
+		}
+	}
+	r := &replacements{known: known, hashes: slices.Sorted(maps.Keys(hashes)), without: without}
+	s := State{}
+	for _, o := range objects {
+		m, _ := o.Content["metadata"].(map[string]any)
+		name, _ := m["name"].(string)
+		namespace, _ := m["namespace"].(string)
+		id := o.Resource + " " + strings.TrimPrefix(namespace+"/"+withoutUUIDs(name), "/")
+		switch owner := controller(m); {
+		case owner != "":
+			id = o.Resource + " of " + strings.TrimPrefix(namespace+"/", "/") + owner
+		case m["generateName"] != nil:
+			id = fmt.Sprintf("%s %s/%v*", o.Resource, namespace, m["generateName"])
+		default:
+			name = "" // the user chose this name: it is the same in each run
+		}
+		f := fields{}
+		f.add("", o.Content, objectReplacements{replacements: r, name: name})
+		for path, value := range f {
+			if history.Confidential(o.Resource, path, o.Private) {
+				f[path] = confidential + value
+			}
+		}
+		if o.Resource == "deployments.apps" {
+			delete(f, ".status.collisionCount")
+		}
+		id = r.withoutHashes(id)
+		s[id] = append(s[id], f)
+	}
+	return s
+}
+
+// confidential prefixes values that messages must not show. The API server accepts no text with it.
+const confidential = "\x00"
+
+// shown returns a value as messages show it.
+func shown(value string) string {
+	if value, ok := strings.CutPrefix(value, confidential); ok {
+		return fmt.Sprintf("a value (%d characters)", len(value))
+	}
+	return strconv.Quote(value)
+}
+
+// controller returns the kind and name of an object's controller; "" if it has none.
+func controller(metadata map[string]any) string {
+	refs, _ := metadata["ownerReferences"].([]any)
+	for _, r := range refs {
+		if ref, ok := r.(map[string]any); ok && ref["controller"] == true {
+			return fmt.Sprintf("%v %v", ref["kind"], ref["name"])
+		}
+	}
+	return ""
+}
+
+// alwaysVarying are the paths whose values differ between any two runs.
+var alwaysVarying = map[string]bool{
+	".metadata.uid": true, ".metadata.resourceVersion": true, ".metadata.creationTimestamp": true,
+	".metadata.managedFields": true, ".metadata.generation": true, ".status.observedGeneration": true,
+	".metadata.deletionTimestamp": true,
+}
+
+// podTemplateHash is the label by which a Deployment distinguishes its ReplicaSets; its value is part
+// of their names. If the ReplicaSet of a deleted Deployment still exists when a new Deployment of the
+// same name creates its own, the new one counts a collision and uses another hash. That depends only
+// on the speed of the garbage collector, so the hash is replaced; the template itself is compared.
+const podTemplateHash = "pod-template-hash"
+
+// templateHash returns the hash in the name of a Deployment's ReplicaSet; "" for any other object.
+func templateHash(resource string, metadata map[string]any) string {
+	labels, _ := metadata["labels"].(map[string]any)
+	hash, _ := labels[podTemplateHash].(string)
+	deployment, ok := strings.CutPrefix(controller(metadata), "Deployment ")
+	if resource != "replicasets.apps" || hash == "" || !ok || metadata["name"] != deployment+"-"+hash {
+		return ""
+	}
+	return hash
+}
+
+// replacements replace what differs from run to run in the strings of a state.
+type replacements struct {
+	known   map[string]string
+	hashes  []string
+	without []string
+}
+
+func (r *replacements) withoutHashes(s string) string {
+	for _, hash := range r.hashes {
+		s = strings.ReplaceAll(s, hash, "<hash>")
+	}
+	return s
+}
+
+// objectReplacements also replace the generated name of the object itself.
+type objectReplacements struct {
+	*replacements
+	name string
+}
+
+func (r objectReplacements) text(s string) string {
+	if k, ok := r.known[s]; ok {
+		return k
+	}
+	if len(s) >= len("2000-01-01T00:00:00Z") && s[4] == '-' {
+		if _, err := time.Parse(time.RFC3339, s); err == nil {
+			return "<time>"
+		}
+	}
+	if r.name != "" {
+		s = strings.ReplaceAll(s, r.name, "<name>")
+	}
+	return withoutUUIDs(r.withoutHashes(s))
+}
+
+var uuid = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+
+// withoutUUIDs replaces UUIDs in texts derived from an object's UID, such as the name of a
+// provisioned volume.
+func withoutUUIDs(s string) string {
+	if len(s) < 36 || strings.Count(s, "-") < 4 {
+		return s
+	}
+	return uuid.ReplaceAllString(s, "<uid>")
+}
+
+func (f fields) add(path string, value any, r objectReplacements) {
+	if alwaysVarying[path] || slices.Contains(r.without, path) {
+		return
+	}
+	switch v := value.(type) {
+	case map[string]any:
+		for k, inner := range v {
+			if !strings.HasPrefix(k, ownPrefix) {
+				f.add(path+"."+k, inner, r)
+			}
+		}
+	case []any:
+		if conditions := byType(path, v); conditions != nil {
+			f.add(path, conditions, r)
+			return
+		}
+		n := 0
+		for _, inner := range v {
+			if s, ok := inner.(string); ok && strings.HasPrefix(s, ownPrefix) {
+				continue
+			}
+			f.add(fmt.Sprintf("%s[%d]", path, n), inner, r)
+			n++
+		}
+	case string:
+		f[path] = r.text(v)
+	case nil:
+	default:
+		f[path] = fmt.Sprint(v)
+	}
+}
+
+// byType returns the conditions of an object by their type; nil if the list does not contain
+// conditions. Their order and messages depend on the course of a run and are left out; type, status
+// and reason describe its end.
+func byType(path string, list []any) map[string]any {
+	if !strings.HasSuffix(path, ".conditions") {
+		return nil
+	}
+	conditions := make(map[string]any, len(list))
+	for _, one := range list {
+		c, _ := one.(map[string]any)
+		kind, _ := c["type"].(string)
+		if _, twice := conditions[kind]; kind == "" || twice {
+			return nil
+		}
+		c = maps.Clone(c)
+		delete(c, "type")
+		delete(c, "message")
+		conditions[kind] = c
+	}
+	return conditions
+}

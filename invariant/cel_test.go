@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/rehearse-k8s/rehearse/invariant"
+	"github.com/rehearse-k8s/rehearse/invariant/internal/viewtest"
 )
 
 func TestCEL(t *testing.T) {
-	w := newWorld(t, twoJobs)
-	w.elapsed = 90 * time.Second
+	w := viewtest.NewWorld(t, twoJobs)
+	w.Clock = 90 * time.Second
 	for expr, want := range map[string]string{
 		`list("pods").size() == 7`:          "",
 		`list("pods", "other").size() == 1`: "",
@@ -39,7 +40,7 @@ func TestCEL(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		check(t, i, w, want)
+		viewtest.Check(t, i, w, want)
 	}
 }
 
@@ -80,13 +81,13 @@ func TestCELThatDoesNotCompile(t *testing.T) {
 // TestOneExpressionInTwoWorlds: what is compiled once may be used by many runs.
 func TestOneExpressionInTwoWorlds(t *testing.T) {
 	i := invariant.MustCEL("there are pods", `list("pods").size() > 0`)
-	full, empty := newWorld(t, twoJobs), newWorld(t, "")
+	full, empty := viewtest.NewWorld(t, twoJobs), viewtest.NewWorld(t, "")
 	for range 4 {
 		t.Run("", func(t *testing.T) {
 			t.Parallel()
 			for range 100 {
-				check(t, i, full, "")
-				check(t, i, empty, "it is false")
+				viewtest.Check(t, i, full, "")
+				viewtest.Check(t, i, empty, "it is false")
 			}
 		})
 	}
@@ -97,7 +98,7 @@ func FuzzCEL(f *testing.F) {
 	for _, expr := range []string{`list("pods").size() > 1`, `get("pods","a","b").x`, `steps[0].at`, `now`, `list(`, `list(list("pods"))`} {
 		f.Add(expr)
 	}
-	w := newWorld(f, twoJobs)
+	w := viewtest.NewWorld(f, twoJobs)
 	f.Fuzz(func(_ *testing.T, expr string) {
 		if i, err := invariant.CEL("fuzz", expr); err == nil {
 			_ = i.Check(w)
@@ -107,7 +108,7 @@ func FuzzCEL(f *testing.F) {
 
 func BenchmarkCEL(b *testing.B) {
 	i := invariant.MustCEL("few pods", `list("pods", "default").filter(p, p.?status.phase.orValue("") == "Running").size() <= 9`)
-	w := newWorld(b, twoJobs)
+	w := viewtest.NewWorld(b, twoJobs)
 	for b.Loop() {
 		if err := i.Check(w); err != nil {
 			b.Fatal(err)

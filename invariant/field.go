@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+
+	"github.com/rehearse-k8s/rehearse/invariant/internal/inspect"
 )
 
 // Field holds while a field of an object has a value. The path is dotted, with
@@ -21,7 +23,7 @@ func Field(resource, namespace, name, path string, want any) Invariant {
 	}
 	want = asJSON(want)
 	return Invariant{
-		Name: fmt.Sprintf("%s %s has %s = %s", resource, key(namespace, name), path, show(want)),
+		Name: fmt.Sprintf("%s %s has %s = %s", resource, inspect.Key(namespace, name), path, show(want)),
 		Check: func(v View) error {
 			o := v.Get(resource, namespace, name)
 			if o == nil {

@@ -5,11 +5,13 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/rehearse-k8s/rehearse/invariant/internal/inspect"
 )
 
 // Exists holds while an object is there.
 func Exists(resource, namespace, name string) Invariant {
-	return Invariant{Name: fmt.Sprintf("%s %s exists", resource, key(namespace, name)), Check: func(v View) error {
+	return Invariant{Name: fmt.Sprintf("%s %s exists", resource, inspect.Key(namespace, name)), Check: func(v View) error {
 		if v.Get(resource, namespace, name) == nil {
 			return errMissing
 		}
@@ -19,7 +21,7 @@ func Exists(resource, namespace, name string) Invariant {
 
 // Gone holds while an object is not there.
 func Gone(resource, namespace, name string) Invariant {
-	return Invariant{Name: fmt.Sprintf("%s %s is gone", resource, key(namespace, name)), Check: func(v View) error {
+	return Invariant{Name: fmt.Sprintf("%s %s is gone", resource, inspect.Key(namespace, name)), Check: func(v View) error {
 		o := v.Get(resource, namespace, name)
 		switch {
 		case o == nil:
@@ -37,7 +39,7 @@ func Gone(resource, namespace, name string) Invariant {
 // ("True", "False" or "Unknown").
 func Condition(resource, namespace, name, typ, status string) Invariant {
 	return Invariant{
-		Name: fmt.Sprintf("%s %s has condition %s=%s", resource, key(namespace, name), typ, status),
+		Name: fmt.Sprintf("%s %s has condition %s=%s", resource, inspect.Key(namespace, name), typ, status),
 		Check: func(v View) error {
 			o := v.Get(resource, namespace, name)
 			if o == nil {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/invariant/internal/inspect"
 )
 
 // Grace is how long the garbage collector may take: dependants of an owner that has
@@ -26,7 +27,7 @@ func Deleted() Invariant {
 			for _, o := range v.List(resource) {
 				if at := o.GetDeletionTimestamp(); at != nil {
 					return fmt.Errorf("%s %s is being deleted since %s and waits for %v",
-						resource, keyOf(o), v.Now().Sub(at.Time).Round(time.Second), o.GetFinalizers())
+						resource, inspect.KeyOf(o), v.Now().Sub(at.Time).Round(time.Second), o.GetFinalizers())
 				}
 			}
 		}
@@ -51,7 +52,7 @@ func NoOrphans() Invariant {
 				return nil
 			}
 			return fmt.Errorf("%s %s is controlled by %s %s (%s), which is gone since %s",
-				resource, keyOf(o), ref.Kind, ref.Name, ref.UID, v.Now().Sub(since).Round(time.Second))
+				resource, inspect.KeyOf(o), ref.Kind, ref.Name, ref.UID, v.Now().Sub(since).Round(time.Second))
 		})
 	}}
 }
@@ -71,7 +72,7 @@ func UniqueOwnerUID() Invariant {
 				return nil
 			}
 			return fmt.Errorf("%s %s is controlled by %s %s (%s), but the living one is %s",
-				resource, keyOf(o), ref.Kind, ref.Name, ref.UID, bearer.GetUID())
+				resource, inspect.KeyOf(o), ref.Kind, ref.Name, ref.UID, bearer.GetUID())
 		})
 	}}
 }

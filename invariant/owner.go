@@ -9,13 +9,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/rehearse-k8s/rehearse/invariant/internal/inspect"
 )
 
 // Owner names an object that controls others.
 type Owner struct{ Kind, Namespace, Name string }
 
 // String is "CloneSet default/web".
-func (o Owner) String() string { return o.Kind + " " + key(o.Namespace, o.Name) }
+func (o Owner) String() string { return o.Kind + " " + inspect.Key(o.Namespace, o.Name) }
 
 // OwnerOf names an object as an owner. The kind is the one the object carries;
 // objects of the typed clients carry none, and there it is the name of the Go type.
@@ -89,12 +91,3 @@ func guessResource(ref *metav1.OwnerReference) string {
 	plural, _ := meta.UnsafeGuessKindToResource(gv.WithKind(ref.Kind))
 	return plural.GroupResource().String()
 }
-
-func key(namespace, name string) string {
-	if namespace == "" {
-		return name
-	}
-	return namespace + "/" + name
-}
-
-func keyOf(o *unstructured.Unstructured) string { return key(o.GetNamespace(), o.GetName()) }

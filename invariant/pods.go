@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/rehearse-k8s/rehearse/invariant/internal/inspect"
 )
 
 // AtMostPods holds while an owner has at most n active pods: pods that neither
@@ -53,9 +55,9 @@ func NoDuplicates(owner Owner, label string) Invariant {
 				continue
 			}
 			if other, ok := first[value]; ok {
-				return fmt.Errorf("%s and %s both have %q", other, keyOf(p), value)
+				return fmt.Errorf("%s and %s both have %q", other, inspect.KeyOf(p), value)
 			}
-			first[value] = keyOf(p)
+			first[value] = inspect.KeyOf(p)
 		}
 		return nil
 	}}
@@ -78,7 +80,7 @@ func names(objects []*unstructured.Unstructured) string {
 	const most = 5
 	var keys []string
 	for _, o := range objects[:min(most, len(objects))] {
-		keys = append(keys, keyOf(o))
+		keys = append(keys, inspect.KeyOf(o))
 	}
 	if len(objects) > most {
 		keys = append(keys, fmt.Sprintf("and %d more", len(objects)-most))

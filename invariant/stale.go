@@ -3,9 +3,9 @@ package invariant
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/invariant/internal/inspect"
 )
 
 // StaleWrite is a write that was decided on a view older than the writer's own last
@@ -96,61 +96,12 @@ func decisionsOf(run *history.Run) map[int][]decision {
 	decisions := map[int][]decision{}
 	for i := range run.Steps {
 		if s := &run.Steps[i]; s.Kind == history.Request && s.IsWrite() && controllers[s.Actor] {
-			if root, reads := begin(run, i); root < i { // what has no cause cannot be judged
+			if root, reads := inspect.ReconcileStart(run, i); root < i { // what has no cause cannot be judged
 				decisions[root] = append(decisions[root], decision{i, reads})
 			}
 		}
 	}
 	return decisions
-}
-
-// begin follows a request back, from answer to request, to what began the reconcile.
-// Lists and watches that come before anything else are the informers' own, and so
-// the reconcile begins with what they brought.
-func begin(run *history.Run, write int) (root int, reads []int) {
-	var answers []int // the chain's, from the write backwards
-	root = write
-	for at := write; len(run.Steps[at].Causes) > 0; {
-		root = run.Steps[at].Causes[0]
-		if root >= at { // not a record of ours
-			return write, nil
-		}
-		at = root
-		if run.Steps[at].Kind == history.Answer && len(run.Steps[at].Causes) > 0 {
-			at = run.Steps[at].Causes[0]
-		}
-		if run.Steps[at].Kind != history.Request {
-			break
-		}
-		answers = append(answers, root)
-		reads = append(reads, at)
-	}
-	for n := len(reads) - 1; n >= 0; n-- {
-		if verb := run.Steps[reads[n]].Verb; verb != "list" && verb != "watch" {
-			break
-		}
-		root = answers[n]
-		reads = reads[:n]
-	}
-	return root, reads
-}
-
-// inFlight is how long a real process may take from an event on its connection to the
-// request that takes account of it: those that were decided before wait for a processor,
-// or for the client's own limit of requests.
-const inFlight = time.Second
-
-// viewed is the step whose view of the world a write may have been decided on: where its
-// reconcile began. In a live run that is inferred from the order on the wire, and what came
-// a moment before the write may have come too late for it.
-func viewed(run *history.Run, write int) int {
-	root, _ := begin(run, write)
-	if run.Live {
-		for root > 0 && run.Steps[root].At > run.Steps[write].At-inFlight {
-			root--
-		}
-	}
-	return root
 }
 
 // read tells whether the decision's own reads have shown it an earlier write: a get

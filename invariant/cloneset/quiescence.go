@@ -1,4 +1,4 @@
-package invariant
+package cloneset
 
 import (
 	"fmt"
@@ -11,16 +11,18 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/api/kruise"
 	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/invariant"
+	"github.com/rehearse-k8s/rehearse/invariant/internal/inspect"
 )
 
-// setEnd is a CloneSet in a world at rest.
-type setEnd struct {
+// finalState is a CloneSet in a world at rest.
+type finalState struct {
 	*setSpec
 	record *setRecord
 	now    time.Time
 	// all are the active pods, updated those of the status's updateRevision, available
 	// those that users can count on, preparing those that wait for their preDelete hook.
-	all                           []*setPod
+	all                           []*podRecord
 	updated, available, preparing int
 	ready, updatedReady           int
 	updatedAvailable              int
@@ -29,12 +31,12 @@ type setEnd struct {
 // ended tells what is left undone in a world at rest: what was not tidied away, pods that
 // are in a state that they could leave, too many or too few of them, too few of the
 // newest revision, and a status that tells something else than what there is.
-func (f *setFollower) ended(v View) error {
+func (f *follower) checkQuiescence(v invariant.View) error {
 	o := v.Get(setsResource, f.owner.Namespace, f.owner.Name)
 	if o == nil || o.GetDeletionTimestamp() != nil || f.sets[o.GetUID()] == nil || f.sets[o.GetUID()].set == nil {
 		return nil
 	}
-	e := &setEnd{record: f.sets[o.GetUID()], now: v.Now()}
+	e := &finalState{record: f.sets[o.GetUID()], now: v.Now()}
 	e.setSpec = e.record.spec()
 	for _, p := range f.of(e.record.uid) {
 		now := p.now()
@@ -59,9 +61,9 @@ func (f *setFollower) ended(v View) error {
 			e.updatedAvailable += updated
 		}
 	}
-	for _, check := range [...]func(*setEnd) error{
-		f.tidyPods, func(e *setEnd) error { return f.tidyClaims(v, e) }, func(e *setEnd) error { return f.tidyRevisions(v, e) },
-		f.movedOn, (*setEnd).enough, (*setEnd).upToDate, (*setEnd).told,
+	for _, check := range [...]func(*finalState) error{
+		f.tidyPods, func(e *finalState) error { return f.tidyClaims(v, e) }, func(e *finalState) error { return f.tidyRevisions(v, e) },
+		f.movedOn, (*finalState).enough, (*finalState).upToDate, (*finalState).statusMatches,
 	} {
 		if err := check(e); err != nil {
 			return err
@@ -71,19 +73,19 @@ func (f *setFollower) ended(v View) error {
 }
 
 // movedOn tells whether every pod is available or waits for somebody else.
-func (f *setFollower) movedOn(e *setEnd) error {
+func (f *follower) movedOn(e *finalState) error {
 	for _, p := range e.all {
 		now := p.now()
 		if !now.available(e.record.uid, e.minReady, e.now) && e.waitsFor(now) == "" {
 			return fmt.Errorf("%s is %q and not available, and waits for nobody else (labels %v, finalizers %v, conditions %s)", p.name, now.state,
-				now.pod.Labels, now.pod.Finalizers, conditionText(conditionsOf(p.object)))
+				now.pod.Labels, now.pod.Finalizers, inspect.ConditionText(inspect.Conditions(p.object)))
 		}
 	}
 	return nil
 }
 
 // waitsFor says what a pod waits for that others have to do, "" if nothing.
-func (e *setEnd) waitsFor(p *podVersion) string {
+func (e *finalState) waitsFor(p *podVersion) string {
 	switch p.state {
 	case kruise.StatePreparingNormal:
 		if e.hooks.PreNormal != nil && !p.complete(e.hooks.PreNormal) {
@@ -119,10 +121,10 @@ func (e *setEnd) waitsFor(p *podVersion) string {
 }
 
 // spare is how many available pods may be taken out of service.
-func (e *setEnd) spare() int { return max(e.available-(e.replicas-e.maxUnavailable), 0) }
+func (e *finalState) spare() int { return max(e.available-(e.replicas-e.maxUnavailable), 0) }
 
 // enough tells whether there are as many pods as are wanted.
-func (e *setEnd) enough() error {
+func (e *finalState) enough() error {
 	counted := len(e.all)
 	if e.excludes {
 		counted -= e.preparing
@@ -154,7 +156,7 @@ func (e *setEnd) enough() error {
 
 // upToDate tells whether as many pods are of the newest revision as are to be, and
 // whether they are what it says.
-func (e *setEnd) upToDate() error {
+func (e *finalState) upToDate() error {
 	spec := &e.record.set.Spec
 	for _, p := range e.all {
 		now := p.now()
@@ -170,7 +172,7 @@ func (e *setEnd) upToDate() error {
 	if e.updated >= e.replicas-e.partition || spec.UpdateStrategy.Type == v1alpha1.OnDelete || spec.UpdateStrategy.Paused || len(e.all) < e.replicas {
 		return nil
 	}
-	var left []*setPod
+	var left []*podRecord
 	kept := 0
 	for _, p := range e.all {
 		now := p.now()
@@ -200,7 +202,7 @@ func (e *setEnd) upToDate() error {
 }
 
 // held says which hook keeps a pod as it is.
-func (e *setEnd) held(p *podVersion) string {
+func (e *finalState) held(p *podVersion) string {
 	switch p.state {
 	case kruise.StatePreparingUpdate, kruise.StatePreparingDelete, kruise.StateUpdating:
 		return e.waitsFor(p)
@@ -209,7 +211,7 @@ func (e *setEnd) held(p *podVersion) string {
 }
 
 // told tells whether the status says what there is.
-func (e *setEnd) told() error {
+func (e *finalState) statusMatches() error {
 	status := &e.record.set.Status
 	for _, number := range [...]struct {
 		name       string
@@ -243,7 +245,7 @@ func (e *setEnd) told() error {
 	return nil
 }
 
-func podNames(pods []*setPod) string {
+func podNames(pods []*podRecord) string {
 	var names []string
 	for _, p := range pods {
 		names = append(names, p.name)

@@ -1,4 +1,4 @@
-package invariant
+package cloneset
 
 import (
 	"encoding/json"
@@ -10,10 +10,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rehearse-k8s/rehearse/api/kruise"
+	"github.com/rehearse-k8s/rehearse/invariant"
 )
 
 // tidyPods tells whether anything of ours is left on pods that no step of their life needs.
-func (f *setFollower) tidyPods(e *setEnd) error {
+func (f *follower) tidyPods(e *finalState) error {
 	for _, p := range f.of(e.record.uid) {
 		now := p.now()
 		if now.gone {
@@ -68,9 +69,9 @@ func (p *podVersion) keptBack() string {
 
 // tidyClaims tells whether a claim is left of a pod that a controller has deleted, or,
 // where claims are not used again, of any that is gone; and whether pods have their claims.
-func (f *setFollower) tidyClaims(v View, e *setEnd) error {
+func (f *follower) tidyClaims(v invariant.View, e *finalState) error {
 	there := map[string]bool{}
-	mounted := map[string]*setPod{}
+	mounted := map[string]*podRecord{}
 	for _, p := range e.all {
 		for _, volume := range p.now().pod.Spec.Volumes {
 			if volume.PersistentVolumeClaim != nil {
@@ -117,7 +118,7 @@ func (f *setFollower) tidyClaims(v View, e *setEnd) error {
 }
 
 // tidyRevisions tells whether more old revisions are kept than are wanted.
-func (f *setFollower) tidyRevisions(v View, e *setEnd) error {
+func (f *follower) tidyRevisions(v invariant.View, e *finalState) error {
 	status := &e.record.set.Status
 	used := map[string]bool{status.UpdateRevision: true, status.CurrentRevision: true}
 	for _, p := range f.of(e.record.uid) {

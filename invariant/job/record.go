@@ -1,54 +1,53 @@
-package invariant
+package job
 
 import (
-	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/invariant/internal/inspect"
 )
 
-// jobRecord is what has become known of one Job.
+// jobRecord is what the run has shown of one Job.
 type jobRecord struct {
 	uid    types.UID
 	object *unstructured.Unstructured
-	specs  []jobSpec // all that were in force, the newest last
-	// decided is the step in which a controller wrote that the Job has succeeded or
-	// failed, and succeeded the one in which it wrote the first success.
+	specs  []jobSpec // all specs so far, the newest last
+	// decided is the step in which a controller wrote that the Job has succeeded or failed,
+	// succeeded the step in which it wrote the first succeeded pod.
 	decided, succeeded *history.Step
 	conditions         map[string]string
-	begun              bool // it had pods when it was first looked at
+	begun              bool // it had pods when the record began
 }
 
-// jobSpec is what a spec says about how many pods there may be.
+// jobSpec is the part of a spec that limits the number of pods.
 type jobSpec struct {
 	revision                 int64
 	parallelism, completions int64
 	endless                  bool // completions is nil
 	indexed                  bool
-	waits                    bool // pods are replaced once they have failed, not when they are deleted
+	replacesFailed           bool // podReplacementPolicy is Failed: a deleted pod is replaced after it has finished
 }
 
 func specOf(o *unstructured.Unstructured) jobSpec {
 	spec, _ := o.Object["spec"].(map[string]any)
-	s := jobSpec{revision: revisionOf(o), parallelism: number(spec, "parallelism"), completions: number(spec, "completions")}
+	s := jobSpec{revision: inspect.Revision(o), parallelism: number(spec, "parallelism"), completions: number(spec, "completions")}
 	_, some := spec["completions"]
 	s.endless = !some
 	s.indexed = spec["completionMode"] == "Indexed"
-	s.waits = spec["podReplacementPolicy"] == "Failed"
+	s.replacesFailed = spec["podReplacementPolicy"] == "Failed"
 	if suspended, _ := spec["suspend"].(bool); suspended {
 		s.parallelism = 0
 	}
 	return s
 }
 
-// takeJob takes in what the Job is now; nil if there is none.
-func (f *jobFollower) takeJob(o *unstructured.Unstructured) {
+// observeJob reads the current Job; nil if there is none.
+func (f *follower) observeJob(o *unstructured.Unstructured) {
 	if o == nil {
 		return
 	}
@@ -67,7 +66,7 @@ func (f *jobFollower) takeJob(o *unstructured.Unstructured) {
 		f.drop(j.uid, spec)
 	}
 	before := j.conditions
-	j.conditions = conditionsOf(o)
+	j.conditions = inspect.Conditions(o)
 	if s := f.byController(jobsResource, o); s != nil {
 		if j.decided == nil && (j.has("SuccessCriteriaMet") || j.has("FailureTarget") || j.finished()) {
 			j.decided = s
@@ -76,27 +75,27 @@ func (f *jobFollower) takeJob(o *unstructured.Unstructured) {
 			j.succeeded = s
 		}
 	}
-	f.judgeConditions(j, before)
-	f.judgeCounts(j)
+	f.checkConditions(j, before)
+	f.checkCounts(j)
 }
 
-// drop forgets what has ended for indexes that a spec does not have. It need not be
-// counted, and when there is room for them again they may run again.
-func (f *jobFollower) drop(job types.UID, spec jobSpec) {
+// drop marks the finished pods of indexes that a spec does not have. They need not be counted, and
+// their indexes may run again if completions grows again.
+func (f *follower) drop(job types.UID, spec jobSpec) {
 	for _, p := range f.pods {
-		if p.job == job && p.ended() && spec.drops(p.index) {
+		if p.job == job && p.finished() && spec.drops(p.index) {
 			p.dropped = true
 		}
 	}
 }
 
-// drops tells whether an index is none of the Job's.
+// drops reports whether an index is outside the Job's completions.
 func (s jobSpec) drops(index string) bool {
 	n, err := strconv.ParseInt(index, 10, 64)
 	return s.indexed && (err != nil || n >= s.completions)
 }
 
-// spec is the one in force.
+// spec returns the spec in force.
 func (j *jobRecord) spec() jobSpec { return j.specs[len(j.specs)-1] }
 
 func (s jobSpec) differs(o jobSpec) bool {
@@ -104,7 +103,7 @@ func (s jobSpec) differs(o jobSpec) bool {
 	return s != o
 }
 
-// inForce are the specs that were in force at some moment since a revision.
+// inForce returns the specs that were in force at some moment since a revision.
 func (j *jobRecord) inForce(since int64) []jobSpec {
 	n := len(j.specs) - 1
 	for n > 0 && j.specs[n].revision > since {
@@ -117,52 +116,52 @@ func (j *jobRecord) has(condition string) bool { return j.conditions[condition] 
 
 func (j *jobRecord) finished() bool { return j.has("Complete") || j.has("Failed") }
 
-// podRecord is what has become known of one pod.
+// podRecord is what the run has shown of one pod.
 type podRecord struct {
 	uid, job types.UID
 	name     string
 	index    string // "" if the Job is not indexed
-	made     int    // the step in which a controller made it; -1: somebody else did
+	created  int    // the step in which a controller created it; -1: another client did
 	object   *unstructured.Unstructured
 
 	phase                 string
-	terminating, tracked  bool // as it is now
-	listed, gone, deleted bool // deleted: it was, or is being
+	terminating, tracked  bool // the current state; tracked: it has the tracking finalizer
+	listed, gone, deleted bool // deleted: it is terminating or gone
 	succeeded, failed     bool // it has been in this phase
-	clean                 bool // it ended by itself, with its finalizer on or before it was removed
-	beforeEnd             bool // it ended when its Job had not
-	dropped               bool // when it had ended its index was none of the Job's, then or later
-	removed               bool // a controller removed it, or its finalizer, before it had ended
-	putBack               int  // how often somebody put the finalizer back
+	clean                 bool // it finished before it was deleted, with its finalizer or before the finalizer was removed
+	beforeEnd             bool // it finished before its Job did
+	dropped               bool // it had finished while its index was outside the Job's completions
+	removed               bool // a controller deleted it, or removed its finalizer, before it had finished
+	finalizerAdded        int  // how often another client put the finalizer back
 }
 
 const indexAnnotation = "batch.kubernetes.io/job-completion-index"
 
-func (f *jobFollower) newPod(o *unstructured.Unstructured, job types.UID) *podRecord {
-	p := &podRecord{uid: o.GetUID(), job: job, name: keyOf(o), made: -1}
+func (f *follower) newPod(o *unstructured.Unstructured, job types.UID) *podRecord {
+	p := &podRecord{uid: o.GetUID(), job: job, name: inspect.KeyOf(o), created: -1}
 	annotations, _, _ := unstructured.NestedFieldNoCopy(o.Object, "metadata", "annotations")
 	if m, ok := annotations.(map[string]any); ok {
 		p.index, _ = m[indexAnnotation].(string)
 	}
-	if step, ok := f.made[p.uid]; ok {
-		p.made = step
+	if step, ok := f.created[p.uid]; ok {
+		p.created = step
 	}
 	return p
 }
 
-// take takes in what a pod of a Job is now, and whether a controller wrote that.
-func (p *podRecord) take(o *unstructured.Unstructured, byController bool, j *jobRecord) {
+// observe reads the current version of a pod, and whether a controller wrote it.
+func (p *podRecord) observe(o *unstructured.Unstructured, byController bool, j *jobRecord) {
 	first := p.object == nil
 	p.object = o
-	ended := p.ended()
+	finished := p.finished()
 	p.phase, _, _ = unstructured.NestedString(o.Object, "status", "phase")
 	p.succeeded = p.succeeded || p.phase == "Succeeded"
 	p.failed = p.failed || p.phase == "Failed"
 	was := p.tracked
-	p.tracked = slices.Contains(o.GetFinalizers(), TrackingFinalizer)
-	if !ended && p.ended() {
+	p.tracked = slices.Contains(o.GetFinalizers(), trackingFinalizer)
+	if !finished && p.finished() {
 		ref := metav1.GetControllerOfNoCopy(o)
-		early := p.removed && !p.terminating && ref != nil && ref.UID == p.job // before the delete that was to follow
+		early := p.removed && !p.terminating && ref != nil && ref.UID == p.job // the controller had removed the finalizer and not yet deleted the pod
 		p.removed = p.removed && !early
 		p.clean = (was || early || first && p.tracked) && !p.terminating
 		p.beforeEnd = j == nil || !j.finished()
@@ -171,22 +170,22 @@ func (p *podRecord) take(o *unstructured.Unstructured, byController bool, j *job
 	p.terminating = o.GetDeletionTimestamp() != nil
 	p.deleted = p.deleted || p.terminating
 	switch {
-	case was && !p.tracked && !ended && byController:
+	case was && !p.tracked && !finished && byController:
 		p.removed = true
 	case !first && !was && p.tracked && !byController:
-		p.putBack++
+		p.finalizerAdded++
 	}
 }
 
-func (p *podRecord) ended() bool { return p.phase == "Succeeded" || p.phase == "Failed" }
+func (p *podRecord) finished() bool { return p.phase == "Succeeded" || p.phase == "Failed" }
 
-// running tells whether it counts as active.
-func (p *podRecord) running() bool { return !p.ended() && !p.deleted }
+// running reports whether the pod counts as active.
+func (p *podRecord) running() bool { return !p.finished() && !p.deleted }
 
-// stopping tells whether it is being deleted and has not ended yet.
-func (p *podRecord) stopping() bool { return p.terminating && !p.gone && !p.ended() }
+// stopping reports whether the pod is being deleted and has not finished.
+func (p *podRecord) stopping() bool { return p.terminating && !p.gone && !p.finished() }
 
-// counts are the figures of a Job's status.
+// counts are the numbers in a Job's status.
 type counts struct {
 	active, succeeded, failed, terminating int64
 	uncountedSucceeded, uncountedFailed    int64
@@ -206,39 +205,12 @@ func countsOf(o *unstructured.Unstructured) counts {
 	return c
 }
 
-// conditionsOf are the statuses of all conditions by type.
-func conditionsOf(o *unstructured.Unstructured) map[string]string {
-	found := map[string]string{}
-	conditions, _, _ := unstructured.NestedFieldNoCopy(o.Object, "status", "conditions")
-	list, _ := conditions.([]any)
-	for _, c := range list {
-		if c, ok := c.(map[string]any); ok {
-			typ, _ := c["type"].(string)
-			found[typ], _ = c["status"].(string)
-		}
-	}
-	return found
-}
-
-func conditionText(c map[string]string) string {
-	var texts []string
-	for _, typ := range slices.Sorted(maps.Keys(c)) {
-		texts = append(texts, typ+"="+c[typ])
-	}
-	return strings.Join(texts, " ")
-}
-
 func number(m map[string]any, field string) int64 {
 	switch n := m[field].(type) {
 	case int64:
 		return n
-	case float64: // of an object that was read from YAML
+	case float64: // the object was read from YAML
 		return int64(n)
 	}
 	return 0
-}
-
-func revisionOf(o *unstructured.Unstructured) int64 {
-	n, _ := strconv.ParseInt(o.GetResourceVersion(), 10, 64)
-	return n
 }

@@ -1,4 +1,4 @@
-package invariant
+package cloneset
 
 import (
 	"cmp"
@@ -13,6 +13,8 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/api/kruise"
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/invariant"
+	"github.com/rehearse-k8s/rehearse/invariant/internal/inspect"
 )
 
 // Where CloneSets are, and what they control.
@@ -22,45 +24,45 @@ const (
 	revisionsResource = "controllerrevisions.apps"
 )
 
-// setFollower follows one CloneSet through one run: which steps made what of it and of its
+// follower follows one CloneSet through one run: which steps made what of it and of its
 // pods. Each step is looked at once.
-type setFollower struct {
-	owner  Owner
+type follower struct {
+	owner  invariant.Owner
 	run    *history.Run
 	steps  int // of the run that have been taken in
 	since  int // what was there before this step cannot be judged
 	writer *history.Step
 	// views are the revisions that the caches of an actor have from a step on, by actor
 	// and resource, in the order of steps.
-	views map[[2]string][]setView
+	views map[[2]string][]cacheView
 	sets  map[types.UID]*setRecord
-	pods  map[types.UID]*setPod
+	pods  map[types.UID]*podRecord
 	// last is the pod that had an instance-id last.
-	last    map[string]*setPod
+	last    map[string]*podRecord
 	started map[string]bool // actors
 	// controllers are those of CloneSets among them.
 	controllers map[string]bool
 	// unclaimed are the claims that a controller deleted by name, with the step.
-	unclaimed map[string]int
-	broken    map[setPromise]error
+	unclaimed  map[string]int
+	violations map[invariantID]error
 }
 
-type setView struct {
+type cacheView struct {
 	step     int
 	revision int64
 }
 
-func newSetFollower(owner Owner) *setFollower {
-	f := &setFollower{owner: owner}
+func newFollower(owner invariant.Owner) *follower {
+	f := &follower{owner: owner}
 	f.reset(nil)
 	return f
 }
 
-func (f *setFollower) reset(run *history.Run) {
-	*f = setFollower{
-		owner: f.owner, run: run, views: map[[2]string][]setView{}, sets: map[types.UID]*setRecord{}, pods: map[types.UID]*setPod{},
-		last: map[string]*setPod{}, started: map[string]bool{}, controllers: map[string]bool{}, unclaimed: map[string]int{},
-		broken: map[setPromise]error{},
+func (f *follower) reset(run *history.Run) {
+	*f = follower{
+		owner: f.owner, run: run, views: map[[2]string][]cacheView{}, sets: map[types.UID]*setRecord{}, pods: map[types.UID]*podRecord{},
+		last: map[string]*podRecord{}, started: map[string]bool{}, controllers: map[string]bool{}, unclaimed: map[string]int{},
+		violations: map[invariantID]error{},
 	}
 	if run != nil {
 		f.since = len(run.Steps) - 1
@@ -69,7 +71,7 @@ func (f *setFollower) reset(run *history.Run) {
 
 // follow takes in what has happened since the last time. Whoever plays the run asks
 // after every step that wrote something, so that there is one write to take in.
-func (f *setFollower) follow(v View) {
+func (f *follower) follow(v invariant.View) {
 	run := v.Run()
 	if run != f.run || len(run.Steps) < f.steps {
 		f.reset(run)
@@ -79,13 +81,13 @@ func (f *setFollower) follow(v View) {
 	}
 	f.writer = nil
 	for ; f.steps < len(run.Steps); f.steps++ {
-		f.take(f.steps)
+		f.observeStep(f.steps)
 	}
 	if o := v.Get(setsResource, f.owner.Namespace, f.owner.Name); o != nil {
 		if f.sets[o.GetUID()] == nil {
 			f.sets[o.GetUID()] = &setRecord{uid: o.GetUID()}
 		}
-		f.sets[o.GetUID()].take(o)
+		f.sets[o.GetUID()].observe(o)
 		if s := f.writer; s != nil && f.started[s.Actor] && s.Resource == setsResource && s.Name == f.owner.Name && s.Namespace == f.owner.Namespace {
 			f.controllers[s.Actor] = true
 		}
@@ -95,11 +97,11 @@ func (f *setFollower) follow(v View) {
 			f.controllers[s.Actor] = true
 		}
 	}
-	f.takePods(v)
+	f.observePods(v)
 }
 
 // take takes in one step of the record.
-func (f *setFollower) take(n int) {
+func (f *follower) observeStep(n int) {
 	s := &f.run.Steps[n]
 	switch s.Kind {
 	case history.Start:
@@ -129,22 +131,22 @@ func (f *setFollower) take(n int) {
 }
 
 // listed takes in a list that has reached its actor.
-func (f *setFollower) listed(s *history.Step, at int) {
+func (f *follower) listed(s *history.Step, at int) {
 	if s.Kind == history.Request && s.Verb == "list" && s.Code/100 == 2 {
 		f.sees(s.Actor, s.Resource, at, cmp.Or(s.Revision, s.Truth))
 	}
 }
 
-func (f *setFollower) sees(actor, resource string, step int, revision int64) {
+func (f *follower) sees(actor, resource string, step int, revision int64) {
 	if resource != setsResource && resource != "pods" {
 		return
 	}
 	k := [2]string{actor, resource}
-	f.views[k] = append(f.views[k], setView{step, revision})
+	f.views[k] = append(f.views[k], cacheView{step, revision})
 }
 
 // view is the revision that an actor's cache of a resource had at a step.
-func (f *setFollower) view(actor, resource string, step int) int64 {
+func (f *follower) view(actor, resource string, step int) int64 {
 	views := f.views[[2]string{actor, resource}]
 	for n := len(views) - 1; n >= 0; n-- {
 		if views[n].step <= step {
@@ -155,7 +157,7 @@ func (f *setFollower) view(actor, resource string, step int) int64 {
 }
 
 // owns is the UID of the CloneSet of the name that controls an object, "" if none does.
-func (f *setFollower) owns(o *unstructured.Unstructured) types.UID {
+func (f *follower) owns(o *unstructured.Unstructured) types.UID {
 	if ref := metav1.GetControllerOfNoCopy(o); ref != nil && ref.Kind == f.owner.Kind && ref.Name == f.owner.Name {
 		return ref.UID
 	}
@@ -163,7 +165,7 @@ func (f *setFollower) owns(o *unstructured.Unstructured) types.UID {
 }
 
 // wrote is the step that has just written an object, if a controller of CloneSets made it.
-func (f *setFollower) wrote(resource, namespace, name string) *history.Step {
+func (f *follower) wrote(resource, namespace, name string) *history.Step {
 	s := f.writer
 	if s == nil || !f.controllers[s.Actor] || s.Resource != resource || s.Namespace != namespace || s.Name != name {
 		return nil
@@ -171,13 +173,13 @@ func (f *setFollower) wrote(resource, namespace, name string) *history.Step {
 	return s
 }
 
-// takePods takes in the pods that the CloneSet controls or has controlled, and judges what
+// observePods takes in the pods that the CloneSet controls or has controlled, and judges what
 // was done to them.
-func (f *setFollower) takePods(v View) {
+func (f *follower) observePods(v invariant.View) {
 	for _, p := range f.pods {
 		p.listed = false
 	}
-	var changed []*setPod
+	var changed []*podRecord
 	for _, o := range v.List("pods") {
 		if o.GetNamespace() != f.owner.Namespace {
 			continue
@@ -188,14 +190,14 @@ func (f *setFollower) takePods(v View) {
 			if set == "" {
 				continue
 			}
-			p = &setPod{uid: o.GetUID(), name: o.GetName(), made: -1}
+			p = &podRecord{uid: o.GetUID(), name: o.GetName(), made: -1}
 			f.pods[p.uid] = p
 			if s := f.writer; s != nil && f.started[s.Actor] && s.Resource == "pods" && s.Verb == "create" && s.Name == p.name {
 				f.controllers[s.Actor] = true
 			}
 		}
 		p.listed = true
-		if p.object != o && f.takePod(p, o, set) {
+		if p.object != o && f.observePod(p, o, set) {
 			changed = append(changed, p)
 		}
 	}
@@ -211,19 +213,19 @@ func (f *setFollower) takePods(v View) {
 		changed = append(changed, p)
 	}
 	for _, p := range changed {
-		f.judge(v, p)
+		f.check(v, p)
 	}
 }
 
-// takePod takes in one more version of a pod.
-func (f *setFollower) takePod(p *setPod, o *unstructured.Unstructured, set types.UID) bool {
+// observePod takes in one more version of a pod.
+func (f *follower) observePod(p *podRecord, o *unstructured.Unstructured, set types.UID) bool {
 	pod := &corev1.Pod{}
 	if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, pod) != nil {
 		return false // no pod that an API server would have taken
 	}
 	p.object = o
 	version := podVersion{
-		revision: revisionOf(o), writer: f.wrote("pods", pod.Namespace, pod.Name), set: set, pod: pod,
+		revision: inspect.Revision(o), writer: f.wrote("pods", pod.Namespace, pod.Name), set: set, pod: pod,
 		terminating: pod.DeletionTimestamp != nil, ended: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
 		state: kruise.LifecycleState(pod.Labels[kruise.LabelState]),
 	}
@@ -235,19 +237,19 @@ func (f *setFollower) takePod(p *setPod, o *unstructured.Unstructured, set types
 }
 
 // of are the pods that a CloneSet controls, those that are gone too, sorted by name.
-func (f *setFollower) of(set types.UID) (pods []*setPod) {
+func (f *follower) of(set types.UID) (pods []*podRecord) {
 	for _, p := range f.pods {
 		if now := p.now(); now.gone && p.before() != nil && p.before().set == set || now.set == set {
 			pods = append(pods, p)
 		}
 	}
-	slices.SortFunc(pods, func(a, b *setPod) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.uid, b.uid)) })
+	slices.SortFunc(pods, func(a, b *podRecord) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.uid, b.uid)) })
 	return pods
 }
 
 // breaks notes the first time that a promise is broken.
-func (f *setFollower) breaks(p setPromise, format string, args ...any) {
-	if f.broken[p] == nil {
-		f.broken[p] = fmt.Errorf(format, args...)
+func (f *follower) violate(p invariantID, format string, args ...any) {
+	if f.violations[p] == nil {
+		f.violations[p] = fmt.Errorf(format, args...)
 	}
 }

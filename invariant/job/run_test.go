@@ -1,7 +1,8 @@
-package invariant_test
+package job_test
 
 import (
 	"fmt"
+	batchv1 "k8s.io/api/batch/v1"
 	"maps"
 	"slices"
 	"strings"
@@ -10,70 +11,72 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/invariant"
+	"github.com/rehearse-k8s/rehearse/invariant/internal/viewtest"
+	"github.com/rehearse-k8s/rehearse/invariant/job"
 )
 
-// jobRun plays a run of one Job by hand: each act is a write, after which the promises
+// run plays a run of one Job by hand: each act is a write, after which the promises
 // are looked at, as simtest does.
-type jobRun struct {
-	*script
-	promises invariant.JobPromises
-	job      map[string]any
-	pods     map[string]map[string]any
-	broken   []string
+type run struct {
+	*viewtest.Script
+	invariants invariant.Set
+	object     map[string]any
+	pods       map[string]map[string]any
+	violations []string
 }
 
-func newJobRun(spec map[string]any) *jobRun {
-	r := &jobRun{script: newScript(), promises: invariant.Job(invariant.Owner{Kind: "Job", Namespace: "default", Name: "pi"}), pods: map[string]map[string]any{}}
+func newRun(spec map[string]any) *run {
+	r := &run{Script: viewtest.NewScript(), invariants: job.Invariants(invariant.Owner{Kind: "Job", Namespace: "default", Name: "pi"}), pods: map[string]map[string]any{}}
 	r.look()
 	r.make("J", spec)
 	return r
 }
 
 // make makes the Job, or another one of its name; the controller sees it.
-func (r *jobRun) make(uid string, spec map[string]any) {
-	r.job = map[string]any{"metadata": map[string]any{"namespace": "default", "name": "pi", "uid": uid}, "spec": spec, "status": map[string]any{}}
+func (r *run) make(uid string, spec map[string]any) {
+	r.object = map[string]any{"metadata": map[string]any{"namespace": "default", "name": "pi", "uid": uid}, "spec": spec, "status": map[string]any{}}
 	r.see(r.wrote("user", "create", "jobs.batch", "", "pi", uid, 0))
 }
 
 // wrote notes a write, gives its object the revision, and looks at the promises.
-func (r *jobRun) wrote(actor, verb, resource, sub, name, uid string, cause int) int {
-	n := r.add(history.Step{Kind: history.Request, Actor: actor, Verb: verb, Code: 200, Before: 1, Revision: r.revision + 1, Subresource: sub,
+func (r *run) wrote(actor, verb, resource, sub, name, uid string, cause int) int {
+	n := r.Add(history.Step{Kind: history.Request, Actor: actor, Verb: verb, Code: 200, Before: 1, Revision: r.Revision + 1, Subresource: sub,
 		Object: history.Object{Resource: resource, Namespace: "default", Name: name, UID: uid}}, cause)
-	of := r.job
+	of := r.object
 	if resource == "pods" {
 		of = r.pods[name]
 	}
 	if of != nil {
-		of["metadata"].(map[string]any)["resourceVersion"] = fmt.Sprint(r.revision)
+		of["metadata"].(map[string]any)["resourceVersion"] = fmt.Sprint(r.Revision)
 	}
 	r.look()
 	return n
 }
 
 // look shows the promises what there is now, as objects of their own.
-func (r *jobRun) look() {
-	r.objects = map[string][]*unstructured.Unstructured{}
-	if r.job != nil {
-		r.objects["jobs.batch"] = []*unstructured.Unstructured{(&unstructured.Unstructured{Object: r.job}).DeepCopy()}
+func (r *run) look() {
+	r.Objects = map[string][]*unstructured.Unstructured{}
+	if r.object != nil {
+		r.Objects["jobs.batch"] = []*unstructured.Unstructured{(&unstructured.Unstructured{Object: r.object}).DeepCopy()}
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.pods)) {
-		r.objects["pods"] = append(r.objects["pods"], (&unstructured.Unstructured{Object: r.pods[name]}).DeepCopy())
+		r.Objects["pods"] = append(r.Objects["pods"], (&unstructured.Unstructured{Object: r.pods[name]}).DeepCopy())
 	}
-	for _, i := range r.promises.Always {
+	for _, i := range r.invariants.Always {
 		if err := i.Check(r); err != nil {
 			text := i.Name + ": " + err.Error()
-			if !slices.Contains(r.broken, text) {
-				r.broken = append(r.broken, text)
+			if !slices.Contains(r.violations, text) {
+				r.violations = append(r.violations, text)
 			}
 		}
 	}
 }
 
 // see brings the controller the event of a write of the Job, and is the step.
-func (r *jobRun) see(write int) int { return r.frame(2, write) }
+func (r *run) see(write int) int { return r.Frame(2, write) }
 
 // pod lets the controller make a pod, decided at a step. An index of "" is none.
-func (r *jobRun) pod(name, index string, decided int) {
+func (r *run) pod(name, index string, decided int) {
 	annotations := map[string]any{}
 	if index != "" {
 		annotations["batch.kubernetes.io/job-completion-index"] = index
@@ -81,9 +84,9 @@ func (r *jobRun) pod(name, index string, decided int) {
 	r.pods[name] = map[string]any{
 		"metadata": map[string]any{
 			"namespace": "default", "name": name, "uid": "uid-" + name, "annotations": annotations,
-			"finalizers": []any{invariant.TrackingFinalizer},
+			"finalizers": []any{batchv1.JobTrackingFinalizer},
 			"ownerReferences": []any{map[string]any{
-				"apiVersion": "batch/v1", "kind": "Job", "name": "pi", "uid": r.job["metadata"].(map[string]any)["uid"], "controller": true,
+				"apiVersion": "batch/v1", "kind": "Job", "name": "pi", "uid": r.object["metadata"].(map[string]any)["uid"], "controller": true,
 			}},
 		},
 		"status": map[string]any{"phase": "Pending"},
@@ -93,7 +96,7 @@ func (r *jobRun) pod(name, index string, decided int) {
 
 // orphan lets the user create a pod without a controller, or take the controller away. Its label
 // is the one that the Job's selector names.
-func (r *jobRun) orphan(name string) int {
+func (r *run) orphan(name string) int {
 	r.pods[name] = map[string]any{
 		"metadata": map[string]any{"namespace": "default", "name": name, "uid": "uid-" + name, "labels": map[string]any{"job": "pi"}},
 		"status":   map[string]any{"phase": "Running"},
@@ -102,34 +105,34 @@ func (r *jobRun) orphan(name string) int {
 }
 
 // adopt lets the controller adopt a pod.
-func (r *jobRun) adopt(name string) {
+func (r *run) adopt(name string) {
 	metadata := r.pods[name]["metadata"].(map[string]any)
-	metadata["finalizers"] = []any{invariant.TrackingFinalizer}
+	metadata["finalizers"] = []any{batchv1.JobTrackingFinalizer}
 	metadata["ownerReferences"] = []any{map[string]any{
-		"apiVersion": "batch/v1", "kind": "Job", "name": "pi", "uid": r.job["metadata"].(map[string]any)["uid"], "controller": true,
+		"apiVersion": "batch/v1", "kind": "Job", "name": "pi", "uid": r.object["metadata"].(map[string]any)["uid"], "controller": true,
 	}}
 	r.wrote("c", "patch", "pods", "", name, "uid-"+name, 0)
 }
 
-func (r *jobRun) phase(name, phase string) {
+func (r *run) phase(name, phase string) {
 	r.pods[name]["status"] = map[string]any{"phase": phase}
 	r.wrote("kubelet", "update", "pods", "status", name, "uid-"+name, 0)
 }
 
-func (r *jobRun) finalizers(actor, name string, finalizers ...any) {
+func (r *run) finalizers(actor, name string, finalizers ...any) {
 	r.pods[name]["metadata"].(map[string]any)["finalizers"] = finalizers
 	r.wrote(actor, "patch", "pods", "", name, "uid-"+name, 0)
 }
 
 // remove lets somebody delete a pod, which its finalizer holds.
-func (r *jobRun) remove(actor, name string) {
+func (r *run) remove(actor, name string) {
 	r.pods[name]["metadata"].(map[string]any)["deletionTimestamp"] = "2000-01-01T00:00:00Z"
 	r.wrote(actor, "delete", "pods", "", name, "uid-"+name, 0)
 }
 
 // status lets the controller write one, given as field, value, …; conditions are those
 // that are true.
-func (r *jobRun) status(conditions string, fields ...any) int {
+func (r *run) status(conditions string, fields ...any) int {
 	status := map[string]any{}
 	for n := 0; n < len(fields); n += 2 {
 		status[fields[n].(string)] = fields[n+1]
@@ -139,17 +142,17 @@ func (r *jobRun) status(conditions string, fields ...any) int {
 		list = append(list, map[string]any{"type": typ, "status": "True"})
 	}
 	status["conditions"] = list
-	r.job["status"] = status
+	r.object["status"] = status
 	return r.wrote("c", "update", "jobs.batch", "status", "pi", "J", 0)
 }
 
-func (r *jobRun) spec(field string, value any) int {
-	r.job["spec"].(map[string]any)[field] = value
+func (r *run) spec(field string, value any) int {
+	r.object["spec"].(map[string]any)[field] = value
 	return r.wrote("user", "patch", "jobs.batch", "", "pi", "J", 0)
 }
 
 // now is a step after which a reconcile may begin.
-func (r *jobRun) now() int { return r.add(history.Step{Kind: history.Time}) }
+func (r *run) now() int { return r.Add(history.Step{Kind: history.Time}) }
 
 func nonIndexed(parallelism, completions int) map[string]any {
 	spec := map[string]any{"parallelism": int64(parallelism), "completionMode": "NonIndexed"}

@@ -1,4 +1,4 @@
-package invariant_test
+package cloneset_test
 
 import (
 	"fmt"
@@ -10,6 +10,8 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/invariant"
+	"github.com/rehearse-k8s/rehearse/invariant/cloneset"
+	"github.com/rehearse-k8s/rehearse/invariant/internal/viewtest"
 )
 
 // The keys that a CloneSet's pods bear.
@@ -22,26 +24,26 @@ const (
 	preNormal     = "hook/pre-normal"
 )
 
-// setRun plays a run of one CloneSet by hand: each act is a write, after which the
+// run plays a run of one CloneSet by hand: each act is a write, after which the
 // promises are looked at, as simtest does.
-type setRun struct {
-	*script
-	promises  invariant.CloneSetPromises
-	set       map[string]any
-	pods      map[string]map[string]any
-	others    map[string][]*unstructured.Unstructured // claims and revisions
-	broken    []string
-	instances int
+type run struct {
+	*viewtest.Script
+	invariants invariant.Set
+	set        map[string]any
+	pods       map[string]map[string]any
+	others     map[string][]*unstructured.Unstructured // claims and revisions
+	violations []string
+	instances  int
 }
 
-func newSetRun(spec map[string]any) *setRun {
-	r := &setRun{
-		script:   newScript(),
-		promises: invariant.CloneSet(invariant.Owner{Kind: "CloneSet", Namespace: "default", Name: "web"}),
-		pods:     map[string]map[string]any{}, others: map[string][]*unstructured.Unstructured{},
+func newRun(spec map[string]any) *run {
+	r := &run{
+		Script:     viewtest.NewScript(),
+		invariants: cloneset.Invariants(invariant.Owner{Kind: "CloneSet", Namespace: "default", Name: "web"}),
+		pods:       map[string]map[string]any{}, others: map[string][]*unstructured.Unstructured{},
 	}
-	r.watch(3, "clonesets.apps.kruise.io", "")
-	r.add(history.Step{Kind: history.Start, Actor: "kubelet"})
+	r.Watch(3, "clonesets.apps.kruise.io", "")
+	r.Add(history.Step{Kind: history.Start, Actor: "kubelet"})
 	r.look()
 	r.make("S", spec)
 	return r
@@ -49,7 +51,7 @@ func newSetRun(spec map[string]any) *setRun {
 
 // make makes the CloneSet, or another one of its name; the controller sees it, and writes
 // a first status.
-func (r *setRun) make(uid string, spec map[string]any) {
+func (r *run) make(uid string, spec map[string]any) {
 	r.set = map[string]any{
 		"metadata": map[string]any{"namespace": "default", "name": "web", "uid": uid, "generation": int64(1)}, "spec": spec,
 		"status": map[string]any{"updateRevision": "web-1", "currentRevision": "web-1"},
@@ -60,47 +62,47 @@ func (r *setRun) make(uid string, spec map[string]any) {
 }
 
 // owned is an object of the CloneSet.
-func (r *setRun) owned(name string) *unstructured.Unstructured {
+func (r *run) owned(name string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{
 		"namespace": "default", "name": name, "uid": "uid-" + name, "ownerReferences": r.ref(), "labels": map[string]any{},
 	}}}
 }
 
-func (r *setRun) ref() []any {
+func (r *run) ref() []any {
 	return []any{map[string]any{
 		"apiVersion": "apps.kruise.io/v1alpha1", "kind": "CloneSet", "name": "web", "uid": r.set["metadata"].(map[string]any)["uid"], "controller": true,
 	}}
 }
 
 // wrote notes a write, gives its object the revision, and looks at the promises.
-func (r *setRun) wrote(actor, verb, resource, sub, name, uid string, cause int) int {
-	n := r.add(history.Step{Kind: history.Request, Actor: actor, Verb: verb, Code: 200, Before: 1, Revision: r.revision + 1, Subresource: sub,
+func (r *run) wrote(actor, verb, resource, sub, name, uid string, cause int) int {
+	n := r.Add(history.Step{Kind: history.Request, Actor: actor, Verb: verb, Code: 200, Before: 1, Revision: r.Revision + 1, Subresource: sub,
 		Object: history.Object{Resource: resource, Namespace: "default", Name: name, UID: uid}}, cause)
 	of := r.pods[name]
 	if resource == "clonesets.apps.kruise.io" {
 		of = r.set
 	}
 	if of != nil {
-		of["metadata"].(map[string]any)["resourceVersion"] = fmt.Sprint(r.revision)
+		of["metadata"].(map[string]any)["resourceVersion"] = fmt.Sprint(r.Revision)
 	}
 	r.look()
 	return n
 }
 
 // look shows the promises what there is now, as objects of their own.
-func (r *setRun) look() {
-	r.objects = maps.Clone(r.others)
+func (r *run) look() {
+	r.Objects = maps.Clone(r.others)
 	if r.set != nil {
-		r.objects["clonesets.apps.kruise.io"] = []*unstructured.Unstructured{(&unstructured.Unstructured{Object: r.set}).DeepCopy()}
+		r.Objects["clonesets.apps.kruise.io"] = []*unstructured.Unstructured{(&unstructured.Unstructured{Object: r.set}).DeepCopy()}
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.pods)) {
-		r.objects["pods"] = append(r.objects["pods"], (&unstructured.Unstructured{Object: r.pods[name]}).DeepCopy())
+		r.Objects["pods"] = append(r.Objects["pods"], (&unstructured.Unstructured{Object: r.pods[name]}).DeepCopy())
 	}
-	for _, i := range r.promises.Always {
+	for _, i := range r.invariants.Always {
 		if err := i.Check(r); err != nil {
 			text := i.Name + ": " + err.Error()
-			if !slices.Contains(r.broken, text) {
-				r.broken = append(r.broken, text)
+			if !slices.Contains(r.violations, text) {
+				r.violations = append(r.violations, text)
 			}
 		}
 	}
@@ -108,23 +110,23 @@ func (r *setRun) look() {
 
 // see brings the controller the event of a write of the CloneSet, seePods that of a pod,
 // and is the step.
-func (r *setRun) see(write int) int     { return r.frame(3, write) }
-func (r *setRun) seePods(write int) int { return r.frame(1, write) }
+func (r *run) see(write int) int     { return r.Frame(3, write) }
+func (r *run) seePods(write int) int { return r.Frame(1, write) }
 
 // now is a step after which a reconcile may begin.
-func (r *setRun) now() int { return r.add(history.Step{Kind: history.Time}) }
+func (r *run) now() int { return r.Add(history.Step{Kind: history.Time}) }
 
 // fresh lets the controller see all pods, and is the step.
-func (r *setRun) fresh() int {
-	for n := len(r.run.Steps) - 1; ; n-- {
-		if s := &r.run.Steps[n]; s.Wrote() && s.Resource == "pods" {
+func (r *run) fresh() int {
+	for n := len(r.Record.Steps) - 1; ; n-- {
+		if s := &r.Record.Steps[n]; s.Wrote() && s.Resource == "pods" {
 			return r.seePods(n)
 		}
 	}
 }
 
 // pod lets the controller make a pod, decided at a step; "name@revision" has a revision.
-func (r *setRun) pod(name string, decided int) int {
+func (r *run) pod(name string, decided int) int {
 	name, revision, some := strings.Cut(name, "@")
 	if !some {
 		revision = "web-1"
@@ -145,7 +147,7 @@ func (r *setRun) pod(name string, decided int) int {
 }
 
 // ready brings a pod up: on a node, running, Normal and Ready since now.
-func (r *setRun) ready(pods ...string) {
+func (r *run) ready(pods ...string) {
 	for _, name := range pods {
 		r.pods[name]["spec"].(map[string]any)["nodeName"] = "node"
 		r.status(name, "PodScheduled=True", "InPlaceUpdateReady=True", "ContainersReady=True", "Ready=True")
@@ -158,7 +160,7 @@ func (r *setRun) ready(pods ...string) {
 }
 
 // status sets conditions of a pod, without a write.
-func (r *setRun) status(pod string, conditions ...string) {
+func (r *run) status(pod string, conditions ...string) {
 	status := r.pods[pod]["status"].(map[string]any)
 	list, _ := status["conditions"].([]any)
 	for _, c := range conditions {
@@ -166,48 +168,48 @@ func (r *setRun) status(pod string, conditions ...string) {
 		value, message, _ := strings.Cut(value, " ")
 		list = slices.DeleteFunc(list, func(c any) bool { return c.(map[string]any)["type"] == kind })
 		list = append(list, map[string]any{"type": kind, "status": value, "message": message,
-			"lastTransitionTime": start.Add(r.elapsed).Format("2006-01-02T15:04:05Z")})
+			"lastTransitionTime": viewtest.Start.Add(r.Clock).Format("2006-01-02T15:04:05Z")})
 	}
 	status["conditions"] = list
 }
 
 // label sets a label of a pod, without a write; "" takes it away.
-func (r *setRun) label(pod, label, value string) {
+func (r *run) label(pod, label, value string) {
 	labels := r.pods[pod]["metadata"].(map[string]any)["labels"].(map[string]any)
 	if delete(labels, label); value != "" {
 		labels[label] = value
 	}
 }
 
-func (r *setRun) image(pod, image string) {
+func (r *run) image(pod, image string) {
 	r.pods[pod]["spec"].(map[string]any)["containers"] = []any{map[string]any{"name": "main", "image": image}}
 }
 
 // state lets the controller bring a pod to another state, with some conditions.
-func (r *setRun) state(pod, state string, decided int, conditions ...string) {
+func (r *run) state(pod, state string, decided int, conditions ...string) {
 	r.label(pod, stateLabel, state)
 	r.status(pod, conditions...)
 	r.wrote("c", "patch", "pods", "status", pod, "uid-"+pod, decided)
 }
 
 // patch lets an actor write a pod as it has been made.
-func (r *setRun) patch(actor, pod string, decided int) int {
+func (r *run) patch(actor, pod string, decided int) int {
 	return r.wrote(actor, "patch", "pods", "", pod, "uid-"+pod, decided)
 }
 
 // remove lets somebody delete a pod; gone takes it away.
-func (r *setRun) remove(actor, pod string, decided int) int {
+func (r *run) remove(actor, pod string, decided int) int {
 	r.pods[pod]["metadata"].(map[string]any)["deletionTimestamp"] = "2000-01-01T00:00:00Z"
 	return r.wrote(actor, "delete", "pods", "", pod, "uid-"+pod, decided)
 }
 
-func (r *setRun) gone(pod string) int {
+func (r *run) gone(pod string) int {
 	delete(r.pods, pod)
 	return r.wrote("kubelet", "delete", "pods", "", pod, "uid-"+pod, 0)
 }
 
 // spec changes a field of the spec, "a.b" one of an object in it.
-func (r *setRun) spec(field string, value any) int {
+func (r *run) spec(field string, value any) int {
 	in := r.set["spec"].(map[string]any)
 	path := strings.Split(field, ".")
 	for _, name := range path[:len(path)-1] {
@@ -222,7 +224,7 @@ func (r *setRun) spec(field string, value any) int {
 }
 
 // tell lets the controller write a status that says what there is, but for some fields.
-func (r *setRun) tell(pods, available int, fields ...any) {
+func (r *run) tell(pods, available int, fields ...any) {
 	n, a := int64(pods), int64(available)
 	status := map[string]any{
 		"observedGeneration": r.set["metadata"].(map[string]any)["generation"], "updateRevision": "web-1", "currentRevision": "web-1",
@@ -258,7 +260,7 @@ func hooked(spec map[string]any) map[string]any {
 }
 
 // up lets the controller make pods, and brings them up.
-func (r *setRun) up(pods ...string) {
+func (r *run) up(pods ...string) {
 	for _, name := range pods {
 		r.pod(name, r.now())
 		name, _, _ = strings.Cut(name, "@")

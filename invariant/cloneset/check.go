@@ -1,4 +1,4 @@
-package invariant
+package cloneset
 
 import (
 	"encoding/json"
@@ -12,11 +12,13 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/api/kruise"
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/invariant"
+	"github.com/rehearse-k8s/rehearse/invariant/internal/inspect"
 )
 
-// setWrite is a controller's write to a pod, and what the controller could know.
-type setWrite struct {
-	*setPod
+// podWrite is a controller's write to a pod, and what the controller could know.
+type podWrite struct {
+	*podRecord
 	step *history.Step
 	set  *setRecord
 	// root is the step at which its reconcile began, specs and pods what its caches had then.
@@ -27,7 +29,7 @@ type setWrite struct {
 }
 
 // judge judges the newest version of a pod, if a controller wrote it.
-func (f *setFollower) judge(v View, p *setPod) {
+func (f *follower) check(v invariant.View, p *podRecord) {
 	was, is := p.before(), p.now()
 	defer p.remember(was, is)
 	s := is.writer
@@ -42,10 +44,10 @@ func (f *setFollower) judge(v View, p *setPod) {
 	if set == nil || len(set.specs) == 0 {
 		return // it has gone or is not known: then any view of it is an old one
 	}
-	root := viewed(f.run, s.N)
+	root := inspect.DecidedAt(f.run, s.N)
 	view := f.view(s.Actor, setsResource, root)
-	w := &setWrite{
-		setPod: p, step: s, set: set, root: root, specs: set.inForce(view), pods: f.view(s.Actor, "pods", root),
+	w := &podWrite{
+		podRecord: p, step: s, set: set, root: root, specs: set.inForce(view), pods: f.view(s.Actor, "pods", root),
 	}
 	w.saw = fmt.Sprintf("step %d, %s %s, decided at step %d with the CloneSet at revision %d and pods at %d", s.N, s.Verb, p.name, root, view, w.pods)
 	if was == nil || was.set != uid {
@@ -53,25 +55,25 @@ func (f *setFollower) judge(v View, p *setPod) {
 	}
 	switch {
 	case was == nil:
-		f.judgeSurge(w)
+		f.checkSurge(w)
 		return
 	case was.gone || was.set != uid:
 		return
 	}
-	f.judgeAvailable(v, w, was, is)
-	f.judgeHooks(w, was, is)
+	f.checkAvailable(v, w, was, is)
+	f.checkHooks(w, was, is)
 	if is.gone {
 		return
 	}
-	f.judgeImage(w, was, is)
-	f.judgeReturn(w, was, is)
-	f.judgeRegret(w, was, is)
-	f.judgeResize(w, was, is)
-	f.judgePartition(w, was, is)
+	f.checkImage(w, was, is)
+	f.checkBackInTraffic(w, was, is)
+	f.checkCancelledDeletion(w, was, is)
+	f.checkResize(w, was, is)
+	f.checkPartition(w, was, is)
 }
 
 // remember notes what the end wants to know of the past.
-func (p *setPod) remember(was, is *podVersion) {
+func (p *podRecord) remember(was, is *podVersion) {
 	switch {
 	case is.gone || is.terminating:
 		p.removed = p.removed || is.writer != nil && was != nil && was.active()
@@ -88,8 +90,8 @@ func (p *setPod) remember(was, is *podVersion) {
 	}
 }
 
-// judgeSurge judges the decision to make a pod.
-func (f *setFollower) judgeSurge(w *setWrite) {
+// checkSurge judges the decision to make a pod.
+func (f *follower) checkSurge(w *podWrite) {
 	excludes, most := false, 0
 	var named []string
 	for _, s := range w.specs {
@@ -110,12 +112,12 @@ func (f *setFollower) judgeSurge(w *setWrite) {
 		most = max(most, s.replicas+s.maxSurge+min(s.scaleSurge, asked))
 	}
 	if len(there) > most {
-		f.breaks(withinSurge, "%s: now there are %d (%s), and %d may be", w.saw, len(there), strings.Join(there, ", "), most)
+		f.violate(withinSurge, "%s: now there are %d (%s), and %d may be", w.saw, len(there), strings.Join(there, ", "), most)
 	}
 }
 
-// judgeAvailable judges the decision to take a pod out of service.
-func (f *setFollower) judgeAvailable(v View, w *setWrite, was, is *podVersion) {
+// checkAvailable judges the decision to take a pod out of service.
+func (f *follower) checkAvailable(v invariant.View, w *podWrite, was, is *podVersion) {
 	slowest, quickest, need := w.specs[0].minReady, w.specs[0].minReady, w.specs[0].replicas
 	for _, s := range w.specs {
 		slowest, quickest = max(slowest, s.minReady), min(quickest, s.minReady)
@@ -130,18 +132,18 @@ func (f *setFollower) judgeAvailable(v View, w *setWrite, was, is *podVersion) {
 	}
 	var others []string
 	for _, p := range f.of(w.set.uid) {
-		if p != w.setPod && p.countsOn(w.set.uid, quickest, v.Now(), w.pods) {
+		if p != w.podRecord && p.countsOn(w.set.uid, quickest, v.Now(), w.pods) {
 			others = append(others, p.name)
 		}
 	}
 	if len(others) < need {
-		f.breaks(keepsAvailable, "%s: it was available, besides it %d are (%s), and %d are wanted", w.saw, len(others), strings.Join(others, ", "), need)
+		f.violate(keepsAvailable, "%s: it was available, besides it %d are (%s), and %d are wanted", w.saw, len(others), strings.Join(others, ", "), need)
 	}
 }
 
 // countsOn tells whether a controller may count on a pod: it is available, or a cache of a
 // revision shows it so and it was not a controller that took it out of service since.
-func (p *setPod) countsOn(set types.UID, minReady time.Duration, now time.Time, revision int64) bool {
+func (p *podRecord) countsOn(set types.UID, minReady time.Duration, now time.Time, revision int64) bool {
 	if p.now().available(set, minReady, now) {
 		return true
 	}
@@ -158,14 +160,14 @@ func (p *setPod) countsOn(set types.UID, minReady time.Duration, now time.Time, 
 	return true
 }
 
-// judgeHooks judges whether hooks were asked before a step of a pod's life.
-func (f *setFollower) judgeHooks(w *setWrite, was, is *podVersion) {
+// checkHooks judges whether hooks were asked before a step of a pod's life.
+func (f *follower) checkHooks(w *podWrite, was, is *podVersion) {
 	each := func(hook func(*kruise.Lifecycle) *kruise.LifecycleHook, broken func(*kruise.LifecycleHook) bool) bool {
 		return !slices.ContainsFunc(w.specs, func(s setSpec) bool { return !broken(hook(&s.hooks)) })
 	}
 	if w.step.Verb == "delete" && !was.terminating && (is.gone || is.terminating) &&
 		each(func(l *kruise.Lifecycle) *kruise.LifecycleHook { return l.PreDelete }, was.held) {
-		f.breaks(asksPreDelete, "%s: it bears a handler (labels %v, finalizers %v)", w.saw, was.pod.Labels, was.pod.Finalizers)
+		f.violate(asksPreDelete, "%s: it bears a handler (labels %v, finalizers %v)", w.saw, was.pod.Labels, was.pod.Finalizers)
 	}
 	if is.gone {
 		return
@@ -173,47 +175,47 @@ func (f *setFollower) judgeHooks(w *setWrite, was, is *podVersion) {
 	begins := is.state == kruise.StateUpdating && was.state != kruise.StateUpdating && was.state != kruise.StatePreparingDelete ||
 		was.state != kruise.StateUpdating && len(imagesChanged(was, is)) > 0
 	if begins && each(func(l *kruise.Lifecycle) *kruise.LifecycleHook { return l.InPlaceUpdate }, was.held) {
-		f.breaks(asksInPlaceUpdate, "%s: it bears a handler (labels %v, finalizers %v)", w.saw, was.pod.Labels, was.pod.Finalizers)
+		f.violate(asksInPlaceUpdate, "%s: it bears a handler (labels %v, finalizers %v)", w.saw, was.pod.Labels, was.pod.Finalizers)
 	}
 	if is.normal() && !was.normal() && (was.state == kruise.StatePreparingNormal || !w.wasNormal) &&
 		each(func(l *kruise.Lifecycle) *kruise.LifecycleHook { return l.PreNormal }, func(h *kruise.LifecycleHook) bool { return !is.complete(h) }) {
-		f.breaks(asksPreNormal, "%s: it was %s and is %s, and lacks a handler (labels %v, finalizers %v)", w.saw, was.state, is.state, is.pod.Labels, is.pod.Finalizers)
+		f.violate(asksPreNormal, "%s: it was %s and is %s, and lacks a handler (labels %v, finalizers %v)", w.saw, was.state, is.state, is.pod.Labels, is.pod.Finalizers)
 	}
 }
 
-// judgeImage judges a change of an image.
-func (f *setFollower) judgeImage(w *setWrite, was, is *podVersion) {
+// checkImage judges a change of an image.
+func (f *follower) checkImage(w *podWrite, was, is *podVersion) {
 	if !was.gated(kruise.ConditionInPlaceUpdateReady) || was.is(kruise.ConditionInPlaceUpdateReady) != "True" {
 		return
 	}
 	if changed := imagesChanged(was, is); len(changed) > 0 {
-		f.breaks(imageBehindGate, "%s: %s is changed while InPlaceUpdateReady is True", w.saw, strings.Join(changed, ", "))
+		f.violate(imageBehindGate, "%s: %s is changed while InPlaceUpdateReady is True", w.saw, strings.Join(changed, ", "))
 	}
 }
 
-// judgeReturn judges the end of an update in place.
-func (f *setFollower) judgeReturn(w *setWrite, was, is *podVersion) {
+// checkBackInTraffic judges the end of an update in place.
+func (f *follower) checkBackInTraffic(w *podWrite, was, is *podVersion) {
 	if was.is(kruise.ConditionInPlaceUpdateReady) != "False" || is.is(kruise.ConditionInPlaceUpdateReady) != "True" {
 		return
 	}
 	for i := range is.pod.Spec.Containers {
 		c := &is.pod.Spec.Containers[i]
 		if began := w.began(c.Name, is.containerID(c.Name)); began != nil && began.image(c.Name) != c.Image {
-			f.breaks(beginsAnew, "%s: container %s is to run %q and still is the one that began with %q", w.saw, c.Name, c.Image, began.image(c.Name))
+			f.violate(restartsContainers, "%s: container %s is to run %q and still is the one that began with %q", w.saw, c.Name, c.Image, began.image(c.Name))
 		}
 		if runs := is.statusImage(c.Name); runs != c.Image && w.ran(c.Name, runs) {
-			f.breaks(beginsAnew, "%s: container %s is to run %q and runs %q, from a spec before", w.saw, c.Name, c.Image, runs)
+			f.violate(restartsContainers, "%s: container %s is to run %q and runs %q, from a spec before", w.saw, c.Name, c.Image, runs)
 		}
 	}
 }
 
 // ran tells whether an earlier version of the pod's spec had an image for a container.
-func (p *setPod) ran(container, image string) bool {
+func (p *podRecord) ran(container, image string) bool {
 	return slices.ContainsFunc(p.versions, func(v podVersion) bool { return !v.gone && image != "" && v.image(container) == image })
 }
 
-// judgeRegret judges a return from PreparingDelete.
-func (f *setFollower) judgeRegret(w *setWrite, was, is *podVersion) {
+// checkCancelledDeletion judges a return from PreparingDelete.
+func (f *follower) checkCancelledDeletion(w *podWrite, was, is *podVersion) {
 	if was.state != kruise.StatePreparingDelete || is.state == kruise.StatePreparingDelete || is.terminating {
 		return
 	}
@@ -223,11 +225,11 @@ func (f *setFollower) judgeRegret(w *setWrite, was, is *podVersion) {
 			return
 		}
 	}
-	f.breaks(keepsPreparing, "%s: it was %s and is %s", w.saw, was.state, is.state)
+	f.violate(keepsPreparing, "%s: it was %s and is %s", w.saw, was.state, is.state)
 }
 
-// judgeResize judges the first write of an update in place, which says what is to be changed.
-func (f *setFollower) judgeResize(w *setWrite, was, is *podVersion) {
+// checkResize judges the first write of an update in place, which says what is to be changed.
+func (f *follower) checkResize(w *podWrite, was, is *podVersion) {
 	if was.is(kruise.ConditionInPlaceUpdateReady) != "True" || is.is(kruise.ConditionInPlaceUpdateReady) != "False" {
 		return
 	}
@@ -247,11 +249,11 @@ func (f *setFollower) judgeResize(w *setWrite, was, is *podVersion) {
 			}
 		}
 	}
-	f.breaks(resizesInTraffic, "%s: it is to get other resources, and InPlaceUpdateReady is False", w.saw)
+	f.violate(resizesInTraffic, "%s: it is to get other resources, and InPlaceUpdateReady is False", w.saw)
 }
 
 // began is the version with which a container of an ID began, nil if none is known.
-func (p *setPod) began(container, id string) *podVersion {
+func (p *podRecord) began(container, id string) *podVersion {
 	for i := range p.versions {
 		if v := &p.versions[i]; id != "" && !v.gone && v.containerID(container) == id {
 			return v
@@ -291,8 +293,8 @@ func imagesChanged(was, is *podVersion) (changed []string) {
 	return changed
 }
 
-// judgePartition judges the decision to update a pod in place.
-func (f *setFollower) judgePartition(w *setWrite, was, is *podVersion) {
+// checkPartition judges the decision to update a pod in place.
+func (f *follower) checkPartition(w *podWrite, was, is *podVersion) {
 	to := is.pod.Labels[kruise.LabelRevision]
 	if to == "" || to == was.pod.Labels[kruise.LabelRevision] {
 		return
@@ -311,6 +313,6 @@ func (f *setFollower) judgePartition(w *setWrite, was, is *podVersion) {
 		}
 	}
 	if len(have) > most {
-		f.breaks(withinPartition, "%s: now %d are of %s (%s), and %d are to be", w.saw, len(have), to, strings.Join(have, ", "), most)
+		f.violate(withinPartition, "%s: now %d are of %s (%s), and %d are to be", w.saw, len(have), to, strings.Join(have, ", "), most)
 	}
 }

@@ -1,4 +1,4 @@
-package invariant
+package cloneset
 
 import (
 	"math"
@@ -14,6 +14,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise"
 	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/invariant/internal/inspect"
 )
 
 // setRecord is what has become known of one CloneSet.
@@ -43,7 +44,7 @@ type setSpec struct {
 // goesBackAnnotation is that of our controller; Kruise has a feature gate for it.
 const goesBackAnnotation = "rehearse-k8s.github.io/partition-rollback"
 
-func (s *setRecord) take(o *unstructured.Unstructured) {
+func (s *setRecord) observe(o *unstructured.Unstructured) {
 	if s.object == o {
 		return
 	}
@@ -53,7 +54,7 @@ func (s *setRecord) take(o *unstructured.Unstructured) {
 	}
 	s.object, s.set = o, set
 	next := setSpecOf(set)
-	next.revision = revisionOf(o)
+	next.revision = inspect.Revision(o)
 	if len(s.specs) == 0 || s.spec().generation != next.generation || s.spec().excludes != next.excludes || s.spec().goesBack != next.goesBack {
 		s.specs = append(s.specs, next)
 	}
@@ -114,8 +115,8 @@ func (s *setRecord) inForce(since int64) []setSpec {
 	return s.specs[max(n, 0):]
 }
 
-// setPod is what has become known of one pod.
-type setPod struct {
+// podRecord is what has become known of one pod.
+type podRecord struct {
 	uid  types.UID
 	name string
 	// made is the step in which a controller made or adopted it; -1: nobody did.
@@ -142,10 +143,10 @@ type podVersion struct {
 	state              kruise.LifecycleState
 }
 
-func (p *setPod) now() *podVersion { return &p.versions[len(p.versions)-1] }
+func (p *podRecord) now() *podVersion { return &p.versions[len(p.versions)-1] }
 
 // before is the version before the newest, nil if there is none.
-func (p *setPod) before() *podVersion {
+func (p *podRecord) before() *podVersion {
 	if len(p.versions) < 2 {
 		return nil
 	}
@@ -153,7 +154,7 @@ func (p *setPod) before() *podVersion {
 }
 
 // wasMarked tells whether somebody has ever asked for its deletion by label.
-func (p *setPod) wasMarked() bool {
+func (p *podRecord) wasMarked() bool {
 	return slices.ContainsFunc(p.versions, func(v podVersion) bool {
 		if v.pod == nil {
 			return false
@@ -165,7 +166,7 @@ func (p *setPod) wasMarked() bool {
 
 // since are the versions from the one on that a cache of a revision shows. It shows none
 // of a pod that was made later.
-func (p *setPod) since(revision int64) (shown *podVersion, later []podVersion) {
+func (p *podRecord) since(revision int64) (shown *podVersion, later []podVersion) {
 	n := len(p.versions)
 	for n > 0 && p.versions[n-1].revision > revision {
 		n--

@@ -167,7 +167,7 @@ func TestNoHop(t *testing.T) {
 	w.edit(image("web:2"))
 	w.expect("create revision")
 	w.expect("UpdatingPodInPlace 0 then SuccessfulUpdatePodInPlace 0")
-	w.live()
+	w.runKubelet()
 	w.expect("Normal 0")
 	w.settle()
 	w.expect("")
@@ -225,7 +225,7 @@ func TestHooksThatAreTakenAway(t *testing.T) {
 			w.settle()
 			pods := w.active()
 			if len(pods) != 1 || pods[0].state != kruise.StateNormal || !pods[0].ready() || w.updatedPods() != 1 {
-				t.Errorf("pods %s, %d updated", w.lives(), w.updatedPods())
+				t.Errorf("pods %s, %d updated", w.states(), w.updatedPods())
 			}
 		})
 	}

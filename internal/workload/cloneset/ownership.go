@@ -12,10 +12,10 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload"
 )
 
-// claim adopts orphans that match and lets pods go that do not. It tells whether there
-// was anything to do; then that is the whole plan. What the API has refused to have changed is tried
-// again, and holds nothing up: the set goes on without it.
-func (p *plan) claim() bool {
+// claimOwnership adopts orphans that match the selector and releases pods that do not. If it
+// returns true, it has decided the whole plan. A change that the API has rejected before is tried
+// again, but does not block the plan: the other steps run without that object.
+func (p *plan) claimOwnership() bool {
 	match, err := Matcher(p.set)
 	if err != nil {
 		p.decision.Because("BadSelector", "spec.selector cannot be read: %s; the CloneSet is left alone", err)
@@ -42,9 +42,9 @@ func (p *plan) claim() bool {
 		return true
 	}
 	if len(p.decision.Actions) > 0 {
-		apart := func(pod *Pod) bool { return !match(pod.Labels) }
-		p.apart = append(slices.Clone(p.Orphans), slices.DeleteFunc(slices.Clone(p.Pods), func(pod *Pod) bool { return !apart(pod) })...)
-		p.Pods = slices.DeleteFunc(slices.Clone(p.Pods), apart)
+		unmatched := func(pod *Pod) bool { return !match(pod.Labels) }
+		p.unadoptable = append(slices.Clone(p.Orphans), slices.DeleteFunc(slices.Clone(p.Pods), func(pod *Pod) bool { return !unmatched(pod) })...)
+		p.Pods = slices.DeleteFunc(slices.Clone(p.Pods), unmatched)
 	}
 	return false
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
 )
 
-// turnBack finds the pods that wait for the inPlaceUpdate hook and whose update is not
+// cancelUpdates finds the pods that wait for the inPlaceUpdate hook and whose update is not
 // wanted any more: the template is theirs again, or pods are not updated in place any
 // more, or the partition keeps more pods, or the update is paused. Who pauses does not want
 // to go without pods whose update nobody knows when to expect.
-func (p *plan) turnBack() {
+func (p *plan) cancelUpdates() {
 	kept := p.wanted.replicas - p.wanted.partition
 	updated := 0
 	for i := range p.units {
@@ -27,8 +27,8 @@ func (p *plan) turnBack() {
 			continue
 		}
 		switch {
-		case u.of == p.updated, !p.inPlace(), p.set.Spec.UpdateStrategy.Paused, p.changeTo(u.of, p.updated).why != "", updated >= kept:
-			u.turnsBack = true
+		case u.of == p.updateRevision, !p.inPlace(), p.set.Spec.UpdateStrategy.Paused, p.changeTo(u.of, p.updateRevision).why != "", updated >= kept:
+			u.cancelsUpdate = true
 		default:
 			updated++
 		}
@@ -48,22 +48,22 @@ func (p *plan) rollOut() {
 	if u.Type == v1alpha1.OnDelete || u.Paused {
 		return
 	}
-	p.goOnUpdating()
-	to, wanted := p.updated, p.diff.update
+	p.continueUpdates()
+	to, wanted := p.updateRevision, p.diff.update
 	if wanted < 0 {
-		to, wanted = p.current, -wanted
+		to, wanted = p.currentRevision, -wanted
 	}
 	if wanted == 0 {
 		return
 	}
 	unavailable := 0
 	var updated []*Pod
-	candidates := make([]*Pod, 0, max(p.old.all, p.young.all))
+	candidates := make([]*Pod, 0, max(p.outdated.all, p.updated.all))
 	scatters := len(u.ScatterStrategy) > 0
 	for i := range p.units {
 		u := &p.units[i]
 		switch {
-		case u.of == to || u.isUpdated == (to == p.updated):
+		case u.of == to || u.isUpdated == (to == p.updateRevision):
 			if !u.isAvailable {
 				unavailable++
 			}
@@ -85,7 +85,7 @@ func (p *plan) rollOut() {
 		if u.isAvailable && p.diff.spare == 0 {
 			continue
 		}
-		if !p.bring(u, to) {
+		if !p.updatePod(u, to) {
 			continue
 		}
 		if u.isAvailable {
@@ -96,18 +96,18 @@ func (p *plan) rollOut() {
 	}
 }
 
-// goOnUpdating updates pods that waited for their hook. They are out of service already.
-func (p *plan) goOnUpdating() {
+// continueUpdates updates pods that waited for their hook. They are out of service already.
+func (p *plan) continueUpdates() {
 	for i := range p.units {
 		u := &p.units[i]
-		if u.state == kruise.StatePreparingUpdate && !u.acted && !u.turnsBack && !held(p.hooks().InPlaceUpdate, u.Pod) && !u.specified {
-			p.begin(u, p.updated, p.changeTo(u.of, p.updated))
+		if u.state == kruise.StatePreparingUpdate && !u.acted && !u.cancelsUpdate && !held(p.hooks().InPlaceUpdate, u.Pod) && !u.specified {
+			p.startInPlaceUpdate(u, p.updateRevision, p.changeTo(u.of, p.updateRevision))
 		}
 	}
 }
 
 // bring takes the first step of a pod to a revision, and tells whether it could.
-func (p *plan) bring(u *unit, to *Revision) bool {
+func (p *plan) updatePod(u *unit, to *Revision) bool {
 	if !p.inPlace() || p.diff.replaced {
 		p.recreate(u, to)
 		return true
@@ -121,9 +121,9 @@ func (p *plan) bring(u *unit, to *Revision) bool {
 	}
 	switch {
 	case c.why == "" && u.InPlaceGrace == "" && p.mustAsk(u): // for an order it was asked already
-		p.prepare(u)
+		p.askHook(u)
 	case c.why == "":
-		p.begin(u, to, c)
+		p.startInPlaceUpdate(u, to, c)
 	case p.set.Spec.UpdateStrategy.Type == v1alpha1.InPlaceOnly:
 		p.decision.stuck = "pod " + u.Name + " cannot be updated in place: " + c.why
 		p.decision.Because("NotInPlace", "%s", p.decision.stuck)
@@ -141,8 +141,8 @@ func (p *plan) mustAsk(u *unit) bool {
 	return held(h, u.Pod) || u.state == kruise.StateUpdated && h != nil
 }
 
-// prepare has a pod wait for the inPlaceUpdate hook.
-func (p *plan) prepare(u *unit) {
+// askHook has a pod wait for the inPlaceUpdate hook.
+func (p *plan) askHook(u *unit) {
 	p.decision.Tally.Moved++
 	b := patch{Metadata: patchMetadata{
 		Labels:      map[string]*string{kruise.LabelState: ptrTo(string(kruise.StatePreparingUpdate))},

@@ -12,21 +12,10 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload"
 )
 
-// scale decides which pods are made and which are deleted. Nothing of it waits for
-// anything else of it: a pod that cannot be made, or that a hook holds, is alone.
-func (p *plan) scale() {
-	p.cancel()
-	p.replaceFailed()
-	p.goOn()
-	p.deleteSpecified()
-	p.shrink()
-	p.grow()
-}
-
-// cancel takes pods back that wait for their preDelete hook and are needed again. One
+// cancelDeletions takes pods back that wait for their preDelete hook and are needed again. One
 // whose deletion somebody asked for is not. With markPodNotReady none is, as with Kruise: others
 // know by then that the pod is on its way out.
-func (p *plan) cancel() {
+func (p *plan) cancelDeletions() {
 	if hooks := p.hooks(); marks(hooks.PreDelete) || marks(hooks.InPlaceUpdate) {
 		return
 	}
@@ -73,9 +62,9 @@ func (p *plan) cancel() {
 	}
 }
 
-// replaceFailed deletes pods that have finished: others take their places. Their claims
+// replaceFinished deletes pods that have finished: others take their places. Their claims
 // stay for those, but where the set says that claims are not used again.
-func (p *plan) replaceFailed() {
+func (p *plan) replaceFinished() {
 	for _, pod := range p.inactive {
 		if !pod.Terminating {
 			p.remove(&unit{Pod: pod, of: p.revisionOf(pod)}, false, "it has finished")
@@ -83,8 +72,8 @@ func (p *plan) replaceFailed() {
 	}
 }
 
-// goOn deletes pods that wait for their preDelete hook and are not held any more.
-func (p *plan) goOn() {
+// continueDeletions deletes pods that wait for their preDelete hook and are not held any more.
+func (p *plan) continueDeletions() {
 	for i := range p.units {
 		if u := &p.units[i]; u.state == kruise.StatePreparingDelete && !u.acted {
 			p.remove(u, u.specified, "its preDelete hook does not hold it any more")
@@ -127,11 +116,11 @@ func (p *plan) spared(u *unit) bool {
 
 // shrink deletes pods beyond what is wanted, those of the old revision first as far as
 // they are beyond the partition.
-func (p *plan) shrink() {
+func (p *plan) scaleDown() {
 	if p.diff.remove == 0 {
 		return
 	}
-	old, updated := make([]*Pod, 0, p.old.all), make([]*Pod, 0, p.young.all)
+	outdated, updated := make([]*Pod, 0, p.outdated.all), make([]*Pod, 0, p.updated.all)
 	for i := range p.units {
 		u := &p.units[i]
 		if u.specified || u.state == kruise.StatePreparingDelete {
@@ -140,18 +129,18 @@ func (p *plan) shrink() {
 		if u.isUpdated {
 			updated = append(updated, u.Pod)
 		} else {
-			old = append(old, u.Pod)
+			outdated = append(outdated, u.Pod)
 		}
 	}
 	minReady := time.Duration(p.set.Spec.MinReadySeconds) * time.Second
 	spread := Spread{Constraints: p.set.Spec.Template.Spec.TopologySpreadConstraints, Nodes: p.Nodes}
-	fromOld := min(p.diff.remove, p.diff.removeOld, len(old))
-	fromUpdated := min(p.diff.remove-fromOld, len(updated))
-	fromOld = min(p.diff.remove-fromUpdated, len(old)) // if there are not enough of the others
+	fromOutdated := min(p.diff.remove, p.diff.removeOutdated, len(outdated))
+	fromUpdated := min(p.diff.remove-fromOutdated, len(updated))
+	fromOutdated = min(p.diff.remove-fromUpdated, len(outdated)) // if there are not enough of the others
 	for _, group := range []struct {
 		pods []*Pod
 		take int
-	}{{old, fromOld}, {updated, fromUpdated}} {
+	}{{outdated, fromOutdated}, {updated, fromUpdated}} {
 		if group.take < len(group.pods) {
 			rankForDeletion(p.now, group.pods, minReady, spread)
 		}
@@ -224,7 +213,7 @@ func (p *plan) remove(u *unit, specified bool, why string) {
 }
 
 // grow makes the pods that are missing, those of the old revision first.
-func (p *plan) grow() {
+func (p *plan) scaleUp() {
 	if p.diff.create == 0 {
 		return
 	}
@@ -242,14 +231,14 @@ func (p *plan) grow() {
 		p.decision.Because("ScaleUpLimited", "%d pods are missing; spec.scaleStrategy.maxUnavailable lets %d be made now", p.diff.create, p.diff.createLimit)
 		p.decision.Emit(true, "ScaleUpLimited", fmt.Sprintf("%d pods are missing; spec.scaleStrategy.maxUnavailable allows to create %d now", p.diff.create, p.diff.createLimit))
 	}
-	if p.Past.Batch > 0 {
-		n = min(n, p.Past.Batch)
+	if p.Past.CreateLimit > 0 {
+		n = min(n, p.Past.CreateLimit)
 	}
-	old := min(p.diff.createOld, n)
+	outdated := min(p.diff.createOutdated, n)
 	for i, instance := range p.instances(n) {
-		from := p.updated
-		if i < old {
-			from = p.current
+		from := p.updateRevision
+		if i < outdated {
+			from = p.currentRevision
 		} else {
 			p.diff.room--
 		}
@@ -262,7 +251,7 @@ func (p *plan) grow() {
 // place: its successor has its name. Those that failed the last time come last.
 func (p *plan) instances(n int) (ids []string) {
 	borne := make(map[string]bool, len(p.Pods))
-	for _, pods := range [][]*Pod{p.Pods, p.apart} {
+	for _, pods := range [][]*Pod{p.Pods, p.unadoptable} {
 		for _, pod := range pods {
 			borne[pod.instance] = true
 		}

@@ -97,12 +97,12 @@ type Revision struct {
 type Past struct {
 	// StatusAt is when the status was last written.
 	StatusAt time.Time
-	// Batch is how many pods one plan may make, 0 for Limits.Pods: one after a failure,
-	// twice as many each time that it works. None is made before RetryAt, of the set as it was
-	// in generation RetryOf.
-	Batch   int
-	RetryAt time.Time
-	RetryOf int64
+	// CreateLimit is how many pods one plan may create, 0 for Limits.Pods: 1 after a create has
+	// failed, then twice as many after each plan whose creates succeed. While the set has
+	// generation RetryOf, no pod is created before RetryAt.
+	CreateLimit int
+	RetryAt     time.Time
+	RetryOf     int64
 	// Taken are names that somebody else's objects bear. Failed are names of pods that
 	// could not be made; they are tried after others.
 	Taken, Failed map[string]bool

@@ -96,9 +96,9 @@ func (p *plan) end() {
 	}
 	u := p.status.UncountedTerminatedPods
 	open := len(u.Succeeded) + len(u.Failed)
-	if len(p.active) > 0 || p.terminating > 0 || p.held > 0 || open > 0 {
+	if len(p.active) > 0 || p.terminating > 0 || p.tracked > 0 || open > 0 {
 		p.decision.Because("Ending", "the Job ends when nothing is left: %d pods are active, %d terminating, %d held, %d recorded and not counted",
-			len(p.active), p.terminating, p.held, open)
+			len(p.active), p.terminating, p.tracked, open)
 		return
 	}
 	c := batchv1.JobCondition{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}

@@ -13,10 +13,10 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload"
 )
 
-// claim adopts orphans that match, disowns pods that do not, and tracks pods again that finished
+// claimOwnership adopts orphans that match, disowns pods that do not, and tracks pods again that finished
 // before they could be deleted. It tells whether there was anything to do; then that is the
 // whole plan.
-func (p *plan) claim() bool {
+func (p *plan) claimOwnership() bool {
 	if p.job.DeletionTimestamp != nil {
 		return false
 	}
@@ -81,9 +81,9 @@ func Held(pod *corev1.Pod) bool { return hasFinalizer(pod) }
 // HeldFinished tells whether a pod has finished and waits for its Job controller.
 func HeldFinished(pod *corev1.Pod) bool { return isFinished(pod) && hasFinalizer(pod) }
 
-// tidyUp is the plan for a Job that has ended. A pod that turns up late, because it was
+// cleanUp is the plan for a Job that has ended. A pod that turns up late, because it was
 // made by somebody who had not seen the end, is removed; it counts for nothing.
-func (p *plan) tidyUp(ended *batchv1.JobCondition) Decision {
+func (p *plan) cleanUp(ended *batchv1.JobCondition) Decision {
 	var held, active []*corev1.Pod
 	for _, pod := range p.Pods {
 		switch {
@@ -94,7 +94,7 @@ func (p *plan) tidyUp(ended *batchv1.JobCondition) Decision {
 		}
 	}
 	p.remove(active, "the Job has ended")
-	p.letGo(held)
+	p.removeFinalizers(held)
 	p.decision.Because("Ended", "the Job is %s; %d pods are left to be tidied up", ended.Type, len(active)+len(held))
 	return p.decision
 }

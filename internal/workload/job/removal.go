@@ -56,7 +56,7 @@ func (p *plan) remove(pods []*corev1.Pod, why string) {
 // changed back, kubernetes #125410) is counted by that record, and the end of a Job that has
 // ended is not changed by any pod: neither is marked.
 func (p *plan) removalPatch(pod *corev1.Pod) json.RawMessage {
-	if p.heldRecorded[pod.UID] || Ended(p.job) {
+	if p.trackedRecorded[pod.UID] || Ended(p.job) {
 		return releasePatch(pod, pod.ResourceVersion)
 	}
 	return fmt.Appendf(nil, `{"metadata":{"uid":%q%s,"annotations":{%q:"true"},"$deleteFromPrimitiveList/finalizers":[%q]}}`,

@@ -89,7 +89,7 @@ func (p *plan) surplus(atLeast int) (surplus []*corev1.Pod) {
 	}
 	if atLeast > len(surplus) {
 		left = slices.Clone(left)
-		slices.SortFunc(left, byWorth)
+		slices.SortFunc(left, byRemovalOrder)
 		surplus = append(surplus, left[:min(len(left), atLeast-len(surplus))]...)
 	}
 	return surplus
@@ -106,7 +106,7 @@ func (p *plan) oneOfEach() (keep, surplus []*corev1.Pod) {
 	}
 	all := slices.Clone(p.active)
 	slices.SortFunc(all, func(a, b *corev1.Pod) int {
-		return cmp.Or(cmp.Compare(completionIndex(a), completionIndex(b)), byWorth(b, a))
+		return cmp.Or(cmp.Compare(completionIndex(a), completionIndex(b)), byRemovalOrder(b, a))
 	})
 	last := noIndex
 	for _, pod := range all {
@@ -152,7 +152,7 @@ func (p *plan) createIndexes(pending func(func(int) bool), missing int) {
 		if made == most {
 			break
 		}
-		last := p.late[i]
+		last := p.lastFailed[i]
 		if last != nil {
 			if left := p.Limits.remaining(p.now, failuresOf(last)+1, finishedAt(last)); left > 0 {
 				p.decision.WakeIn(left)

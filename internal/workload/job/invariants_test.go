@@ -75,7 +75,7 @@ func (w *world) ours(p *corev1.Pod) bool {
 
 // letGo looks at a pod whose finalizer is removed. One that has not finished counts for
 // nothing from then on, unless the Job has recorded it.
-func (w *world) letGo(p *corev1.Pod, removed bool) {
+func (w *world) removeFinalizers(p *corev1.Pod, removed bool) {
 	u := ptr.Deref(w.job().Status.UncountedTerminatedPods, batchv1.UncountedTerminatedPods{})
 	if removed && isFinished(p) {
 		w.broken("%s has finished and is removed", p.UID)

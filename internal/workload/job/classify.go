@@ -10,26 +10,26 @@ import (
 )
 
 // census is what one pass over the pods finds.
-type census struct {
+type podClasses struct {
 	active      []*corev1.Pod
 	ready       int
 	terminating int
 	restarts    int // of pods that are pending or running
-	held        int // pods with our finalizer
-	// heldRecorded are those of them that are recorded in uncountedTerminatedPods.
-	heldRecorded map[types.UID]bool
+	tracked     int // pods with our finalizer
+	// trackedRecorded are those of them that are recorded in uncountedTerminatedPods.
+	trackedRecorded map[types.UID]bool
 
 	// Of pods with our finalizer:
 	newSucceeded, newFailed []*corev1.Pod // finished and not recorded; failures that count
-	freeIgnored             []*corev1.Pod // failures that do not, and may be let go
-	free                    []*corev1.Pod // recorded, or not to be recorded: may be let go
+	releasableIgnored       []*corev1.Pod // failures that do not, and may be let go
+	releasable              []*corev1.Pod // recorded, or not to be recorded: may be let go
 	// late are failed pods by index that are the last of it: they are let go once
 	// another pod carries on the count of failures.
-	late map[int]*corev1.Pod
+	lastFailed map[int]*corev1.Pod
 
 	// For the record of failures: finished pods that we hold, and in a process that has
 	// just begun all others too.
-	wereSuccesses, wereFailures, wereHeld []*corev1.Pod
+	wereSuccesses, wereFailures, wereTracked []*corev1.Pod
 
 	failJob   string // the message of the pod failure policy
 	succeeded int    // counted, recorded and new
@@ -39,15 +39,15 @@ type census struct {
 }
 
 // survey makes the census.
-func (p *plan) survey() {
+func (p *plan) classify() {
 	p.active = make([]*corev1.Pod, 0, len(p.Pods))
 	if p.indexed() {
 		p.activeAt = make(numbers, 0, len(p.Pods))
 	}
-	p.heldRecorded = map[types.UID]bool{}
+	p.trackedRecorded = map[types.UID]bool{}
 	var failed []*corev1.Pod // with our finalizer, not recorded
 	for _, pod := range p.Pods {
-		p.look(pod)
+		p.classifyPod(pod)
 		held := hasFinalizer(pod)
 		if held || !p.Past.Seeded {
 			p.remember(pod, held)
@@ -55,31 +55,31 @@ func (p *plan) survey() {
 		if !held {
 			continue
 		}
-		p.held++
+		p.tracked++
 		switch {
 		case p.recordedSucceeded[pod.UID] || p.recordedFailed[pod.UID]:
 			// What is recorded stays, whatever the pod says now (kubernetes #125410).
 			// One that is active again is held until it is not.
-			p.heldRecorded[pod.UID] = true
+			p.trackedRecorded[pod.UID] = true
 			if !isActive(pod) || p.job.DeletionTimestamp != nil {
-				p.free = append(p.free, pod)
+				p.releasable = append(p.releasable, pod)
 			}
 		case pod.Status.Phase == corev1.PodSucceeded:
-			p.hasSucceeded(pod)
+			p.classifySucceeded(pod)
 		case p.countsAsFailed(pod):
 			failed = append(failed, pod)
-		case p.mayGoUnfinished(pod):
-			p.free = append(p.free, pod)
+		case p.mayReleaseUnfinished(pod):
+			p.releasable = append(p.releasable, pod)
 		}
 	}
 	slices.Sort(p.activeAt)
 	slices.Sort(p.endingAt)
-	p.hasFailed(failed)
+	p.classifyFailed(failed)
 	p.sum()
 }
 
 // look takes in what does not depend on the finalizer.
-func (p *plan) look(pod *corev1.Pod) {
+func (p *plan) classifyPod(pod *corev1.Pod) {
 	switch {
 	case isActive(pod):
 		p.active = append(p.active, pod)
@@ -114,13 +114,13 @@ func (p *plan) remember(pod *corev1.Pod, held bool) {
 		return
 	}
 	if held {
-		p.wereHeld = append(p.wereHeld, pod)
+		p.wereTracked = append(p.wereTracked, pod)
 	}
 }
 
-// hasSucceeded takes in a succeeded pod with our finalizer. The record of an Indexed
+// classifySucceeded takes in a succeeded pod with our finalizer. The record of an Indexed
 // Job is the index.
-func (p *plan) hasSucceeded(pod *corev1.Pod) {
+func (p *plan) classifySucceeded(pod *corev1.Pod) {
 	if !p.indexed() {
 		p.newSucceeded = append(p.newSucceeded, pod)
 		return
@@ -128,9 +128,9 @@ func (p *plan) hasSucceeded(pod *corev1.Pod) {
 	i := completionIndex(pod)
 	switch {
 	case !p.isIndex(i), p.failedNow.Has(i): // an index that has failed stays so
-		p.free = append(p.free, pod)
+		p.releasable = append(p.releasable, pod)
 	case p.completed.Has(i):
-		p.free = append(p.free, pod)
+		p.releasable = append(p.releasable, pod)
 	default:
 		p.newSucceeded = append(p.newSucceeded, pod)
 		p.succeededNow = p.succeededNow.With(Span{i, i})
@@ -142,15 +142,15 @@ func (p *plan) countsAsFailed(pod *corev1.Pod) bool {
 	return isFailed(p.job, pod) || p.failureTarget != nil && !isActive(pod)
 }
 
-// mayGoUnfinished: a Job that is being deleted holds nobody, and one that has
+// mayReleaseUnfinished: a Job that is being deleted holds nobody, and one that has
 // succeeded does not hold those that it removes.
-func (p *plan) mayGoUnfinished(pod *corev1.Pod) bool {
+func (p *plan) mayReleaseUnfinished(pod *corev1.Pod) bool {
 	return p.job.DeletionTimestamp != nil || p.successMet != nil && isTerminating(pod)
 }
 
-// hasFailed sorts out failed pods with our finalizer that are not recorded. An index
+// classifyFailed sorts out failed pods with our finalizer that are not recorded. An index
 // fails by itself, not with its Job.
-func (p *plan) hasFailed(pods []*corev1.Pod) {
+func (p *plan) classifyFailed(pods []*corev1.Pod) {
 	if p.perIndex() {
 		for _, pod := range pods {
 			if p.failureTarget != nil && pod.DeletionTimestamp != nil {
@@ -160,15 +160,15 @@ func (p *plan) hasFailed(pods []*corev1.Pod) {
 				p.failedNow = p.failedNow.With(Span{i, i})
 			}
 		}
-		p.findLate(pods)
+		p.findLastFailed(pods)
 	}
 	for _, pod := range pods {
 		switch {
 		case p.indexed() && !p.isIndex(completionIndex(pod)):
-			p.free = append(p.free, pod)
+			p.releasable = append(p.releasable, pod)
 		case !handle(p.job.Spec.PodFailurePolicy, pod).counts():
-			if !p.isLate(pod) {
-				p.freeIgnored = append(p.freeIgnored, pod)
+			if !p.isLastFailed(pod) {
+				p.releasableIgnored = append(p.releasableIgnored, pod)
 			}
 		default:
 			p.newFailed = append(p.newFailed, pod)
@@ -186,16 +186,16 @@ func (p *plan) failsIndex(pod *corev1.Pod) bool {
 	return h.action == batchv1.PodFailurePolicyActionFailIndex || h.counts() && counted >= int(*p.job.Spec.BackoffLimitPerIndex)
 }
 
-// findLate finds for each index that is to be tried again its last failed pod.
-func (p *plan) findLate(failed []*corev1.Pod) {
-	p.late = map[int]*corev1.Pod{}
+// findLastFailed finds for each index that is to be tried again its last failed pod.
+func (p *plan) findLastFailed(failed []*corev1.Pod) {
+	p.lastFailed = map[int]*corev1.Pod{}
 	for _, pod := range failed {
 		i := completionIndex(pod)
 		if !p.isIndex(i) || p.succeededNow.Has(i) || p.failedNow.Has(i) || p.activeAt.has(i) {
 			continue
 		}
-		if last := p.late[i]; last == nil || failedLater(pod, last) {
-			p.late[i] = pod
+		if last := p.lastFailed[i]; last == nil || failedLater(pod, last) {
+			p.lastFailed[i] = pod
 		}
 	}
 }
@@ -211,13 +211,13 @@ func failuresOf(pod *corev1.Pod) int {
 	return counted + ignored
 }
 
-// isLate: the pod is the last of its index and somebody has yet to carry its count on.
+// isLastFailed: the pod is the last of its index and somebody has yet to carry its count on.
 // When the Job ends, nobody will.
-func (p *plan) isLate(pod *corev1.Pod) bool {
+func (p *plan) isLastFailed(pod *corev1.Pod) bool {
 	if p.ending() || p.job.DeletionTimestamp != nil {
 		return false
 	}
-	last := p.late[completionIndex(pod)]
+	last := p.lastFailed[completionIndex(pod)]
 	return last != nil && last.UID == pod.UID
 }
 

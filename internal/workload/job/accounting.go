@@ -15,7 +15,7 @@ func (p *plan) count() {
 	u := ptr.Deref(p.status.UncountedTerminatedPods, batchv1.UncountedTerminatedPods{})
 	left := func(recorded []types.UID) (held []types.UID) {
 		for _, uid := range recorded {
-			if p.heldRecorded[uid] {
+			if p.trackedRecorded[uid] {
 				held = append(held, uid)
 			}
 		}
@@ -48,7 +48,7 @@ func (p *plan) track() {
 		}
 	}
 	for _, pod := range p.newFailed {
-		if room > 0 && !p.isLate(pod) {
+		if room > 0 && !p.isLastFailed(pod) {
 			u.Failed = append(u.Failed, pod.UID)
 			failed = append(failed, pod)
 			room--
@@ -61,8 +61,8 @@ func (p *plan) track() {
 	p.recordedFailures = failed
 	p.trackIndexes()
 	// Failures that are ignored leave no record: they are told when they are let go.
-	p.handled(batchv1.PodFailurePolicyActionIgnore, min(len(p.free)+len(p.freeIgnored), p.Limits.Pods)-len(p.free))
-	p.letGo(append(p.free, p.freeIgnored...))
+	p.handled(batchv1.PodFailurePolicyActionIgnore, min(len(p.releasable)+len(p.releasableIgnored), p.Limits.Pods)-len(p.releasable))
+	p.removeFinalizers(append(p.releasable, p.releasableIgnored...))
 }
 
 // trackIndexes writes the sets of indexes. They may become smaller when the Job does.
@@ -81,9 +81,9 @@ func (p *plan) trackIndexes() {
 	}
 }
 
-// tellRecorded counts, for metrics, what the pod failure policy did with the failures that this
+// tallyHandled counts, for metrics, what the pod failure policy did with the failures that this
 // plan records.
-func (p *plan) tellRecorded() {
+func (p *plan) tallyHandled() {
 	if p.job.Spec.PodFailurePolicy == nil {
 		return
 	}
@@ -107,11 +107,11 @@ func (p *plan) handled(action batchv1.PodFailurePolicyAction, n int) {
 // letGo removes our finalizer from pods. One that has neither finished nor is recorded
 // counts for nothing, so it is let go only as it was when that was decided: it may have
 // succeeded meanwhile. Of a Job that has ended, or is being deleted, nothing counts.
-func (p *plan) letGo(pods []*corev1.Pod) {
+func (p *plan) removeFinalizers(pods []*corev1.Pod) {
 	over := p.job.DeletionTimestamp != nil || Ended(p.job)
 	for _, pod := range pods[:min(len(pods), p.Limits.Pods)] {
 		revision := ""
-		if !over && !isFinished(pod) && !p.heldRecorded[pod.UID] {
+		if !over && !isFinished(pod) && !p.trackedRecorded[pod.UID] {
 			revision = pod.ResourceVersion
 		}
 		p.decision.Act(workload.Action{

@@ -8,11 +8,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// byWorth orders active pods, those that are removed first at the beginning: those whose removal has
+// byRemovalOrder orders active pods, those that are removed first at the beginning: those whose removal has
 // begun, so that no other pod is removed in their place; then not yet on a node, pending, not ready, ready for a shorter time, restarted more often,
 // younger. It is the order of upstream's ActivePods (pkg/controller/controller_utils.go),
 // made total by names.
-func byWorth(a, b *corev1.Pod) int {
+func byRemovalOrder(a, b *corev1.Pod) int {
 	if markedA, markedB := markedForRemoval(a), markedForRemoval(b); markedA != markedB {
 		if markedA {
 			return -1
@@ -22,7 +22,7 @@ func byWorth(a, b *corev1.Pod) int {
 	if c := cmp.Compare(onNode(a), onNode(b)); c != 0 {
 		return c
 	}
-	if c := cmp.Compare(phaseWorth(a), phaseWorth(b)); c != 0 {
+	if c := cmp.Compare(phaseRank(a), phaseRank(b)); c != 0 {
 		return c
 	}
 	readyA, readyB := isReady(a), isReady(b)
@@ -68,7 +68,7 @@ func onNode(p *corev1.Pod) int {
 	return 1
 }
 
-func phaseWorth(p *corev1.Pod) int {
+func phaseRank(p *corev1.Pod) int {
 	switch p.Status.Phase {
 	case corev1.PodRunning:
 		return 2

@@ -13,35 +13,35 @@ import (
 // worth is what pods are compared by: two numbers, the first of which counts more.
 // Whatever is less goes first. They are taken from a pod once and then sorted as numbers,
 // because 10,000 pods are compared with each other more than 100,000 times.
-type worth struct {
+type sortKey struct {
 	first, second uint64
 	// at is the place where the pod is found. A pointer would cost as much as the sorting.
 	at int32
 }
 
-// worths are those of pods, at their places.
-func worths(pods []*Pod) []worth {
-	all := make([]worth, len(pods))
+// sortKeys are those of pods, at their places.
+func sortKeys(pods []*Pod) []sortKey {
+	all := make([]sortKey, len(pods))
 	for i, p := range pods {
-		all[i] = worthOf(p)
+		all[i] = sortKeyOf(p)
 		all[i].at = int32(i)
 	}
 	return all
 }
 
-// arrange puts pods into the order of their worths.
-func arrange(pods []*Pod, order []worth) {
+// arrange puts pods into the order of their sortKeys.
+func arrange(pods []*Pod, order []sortKey) {
 	from := slices.Clone(pods)
 	for i := range order {
 		pods[i] = from[order[i].at]
 	}
 }
 
-// worthOf holds, in this order: whether it is on a node (1 bit), its phase (2), whether it
+// sortKeyOf holds, in this order: whether it is on a node (1 bit), its phase (2), whether it
 // is available (1) and ready (1), what its deletion costs (32), how long it is ready (32),
 // how few restarts it has had (27), how old it is (32). Availability and costs are for who
 // deletes; they are left out.
-func worthOf(p *Pod) worth {
+func sortKeyOf(p *Pod) sortKey {
 	var class, ready uint64
 	if p.Node != "" {
 		class |= 1 << 36
@@ -58,7 +58,7 @@ func worthOf(p *Pod) worth {
 	}
 	const most = 1<<27 - 1
 	spotless := uint64(most - min(p.restarts(), most))
-	return worth{first: class<<classShift | ready>>5, second: ready<<59 | spotless<<32 | age(p.Created)}
+	return sortKey{first: class<<classShift | ready>>5, second: ready<<59 | spotless<<32 | age(p.Created)}
 }
 
 // classShift is where, in first, those begin that count more than neighbours do.
@@ -73,18 +73,18 @@ func age(t time.Time) uint64 {
 	return uint64(math.MaxUint32 - max(0, min(t.Unix(), math.MaxUint32-1)))
 }
 
-// sortByWorth sorts, and those that are worth the same by their names: else, who goes
+// sortByKey sorts, and those that are worth the same by their names: else, who goes
 // first would be the order in which a cache happens to list them. A plan has them sorted by
 // name already; that is kept.
-func sortByWorth(all []worth, pods []*Pod, spare *[]worth) {
-	byName := func(a, b worth) int { return strings.Compare(pods[a.at].Name, pods[b.at].Name) }
+func sortByKey(all []sortKey, pods []*Pod, spare *[]sortKey) {
+	byName := func(a, b sortKey) int { return strings.Compare(pods[a.at].Name, pods[b.at].Name) }
 	if !slices.IsSortedFunc(all, byName) {
 		slices.SortFunc(all, byName)
 	}
 	sortNumbers(all, spare)
 }
 
-func compareNumbers(a, b worth) int {
+func compareNumbers(a, b sortKey) int {
 	if c := cmp.Compare(a.first, b.first); c != 0 {
 		return c
 	}
@@ -94,7 +94,7 @@ func compareNumbers(a, b worth) int {
 // sortNumbers sorts by the numbers alone and leaves what is the same in its order. Many
 // are sorted byte by byte, the last first; most bytes are the same in all and cost nothing.
 // spare is as much memory again, made when it is needed and kept for the next one.
-func sortNumbers(all []worth, spare *[]worth) {
+func sortNumbers(all []sortKey, spare *[]sortKey) {
 	if len(all) < 200 {
 		slices.SortStableFunc(all, compareNumbers)
 		return
@@ -108,10 +108,10 @@ func sortNumbers(all []worth, spare *[]worth) {
 		return
 	}
 	if len(*spare) < len(all) {
-		*spare = make([]worth, len(all))
+		*spare = make([]sortKey, len(all))
 	}
 	from, to := all, (*spare)[:len(all)]
-	pass := func(differ uint64, number func(*worth) uint64) {
+	pass := func(differ uint64, number func(*sortKey) uint64) {
 		for shift := 0; differ>>shift != 0; shift += 8 {
 			if differ>>shift&0xff == 0 {
 				continue
@@ -132,8 +132,8 @@ func sortNumbers(all []worth, spare *[]worth) {
 			from, to = to, from
 		}
 	}
-	pass(second, func(w *worth) uint64 { return w.second })
-	pass(first, func(w *worth) uint64 { return w.first })
+	pass(second, func(w *sortKey) uint64 { return w.second })
+	pass(first, func(w *sortKey) uint64 { return w.first })
 	if &from[0] != &all[0] {
 		copy(all, from)
 	}

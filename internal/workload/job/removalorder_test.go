@@ -22,7 +22,7 @@ func TestByWorth(t *testing.T) {
 	}
 	for i, a := range pods {
 		for k, b := range pods {
-			if got, want := byWorth(a, b), i-k; got > 0 != (want > 0) || got < 0 != (want < 0) {
+			if got, want := byRemovalOrder(a, b), i-k; got > 0 != (want > 0) || got < 0 != (want < 0) {
 				t.Errorf("%s and %s: %d", a.Name, b.Name, got)
 			}
 		}
@@ -53,8 +53,8 @@ func TestByWorthIsAnOrder(t *testing.T) {
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		a, b, c := draw.Draw(t, "a"), draw.Draw(t, "b"), draw.Draw(t, "c")
-		ab, ba, bc, ac := byWorth(a, b), byWorth(b, a), byWorth(b, c), byWorth(a, c)
-		if byWorth(a, a) != 0 || ab > 0 != (ba < 0) || ab == 0 != (ba == 0) {
+		ab, ba, bc, ac := byRemovalOrder(a, b), byRemovalOrder(b, a), byRemovalOrder(b, c), byRemovalOrder(a, c)
+		if byRemovalOrder(a, a) != 0 || ab > 0 != (ba < 0) || ab == 0 != (ba == 0) {
 			t.Fatalf("a b %d, b a %d", ab, ba)
 		}
 		if ab <= 0 && bc <= 0 && ac > 0 || ab < 0 && bc <= 0 && ac >= 0 {
@@ -91,7 +91,7 @@ func TestRemovalTakesTheLeastWorth(t *testing.T) {
 		}
 		for _, a := range pods {
 			for _, b := range pods {
-				if gone[a.Name] && !gone[b.Name] && byWorth(a, b) > 0 {
+				if gone[a.Name] && !gone[b.Name] && byRemovalOrder(a, b) > 0 {
 					t.Fatalf("%s goes, %s stays", a.Name, b.Name)
 				}
 			}

@@ -16,18 +16,18 @@ func TestCEL(t *testing.T) {
 		`list("pods").size() == 7`:          "",
 		`list("pods", "other").size() == 1`: "",
 		`list("nothing").size() == 0`:       "",
-		`list("pods", "default").filter(p, p.status.phase == "Running").size() <= 3`:                        "it is false",
+		`list("pods", "default").filter(p, p.status.phase == "Running").size() <= 3`:                        "the expression is false",
 		`get("jobs.batch", "default", "pi").status.succeeded <= 1`:                                          "",
 		`get("jobs.batch", "default", "e") == null`:                                                         "",
 		`get("jobs.batch", "default", "pi").status.conditions.exists(c, c.type == "Complete")`:              "",
 		`get("jobs.batch", "default", "pi").spec.parallelism > 0`:                                           "cannot be evaluated: no such key: spec",
 		`get("jobs.batch", "default", "pi").?spec.parallelism.orValue(1) == 1`:                              "",
-		`has(get("jobs.batch", "default", "pi").status.failed)`:                                             "it is false",
+		`has(get("jobs.batch", "default", "pi").status.failed)`:                                             "the expression is false",
 		`get("jobs.batch", "default", "pi").status.succeeded`:                                               ", not true or false",
 		`now == timestamp("2000-01-01T00:01:30Z") && elapsed > duration("1m")`:                              "",
 		`steps.filter(s, s.actor == "user" && s.verb == "create" && s.resource == "pods").size() == 7`:      "",
 		`steps.all(s, s.wrote && s.code == 201 && s.at == 0.0 && s.kind == "request")`:                      "",
-		`steps.exists(s, s.fault != "")`:                                                                    "it is false",
+		`steps.exists(s, s.fault != "")`:                                                                    "the expression is false",
 		`list("pods").all(a, list("pods").all(b, list("pods").all(c, steps.all(s, steps.all(r, r == r)))))`: "",
 		`[1, 2, 3].sum() == 6 && [].sum() == 0 && [0.5, 1.0].sum() == 1.5`:                                  "",
 		`list("jobs.batch", "default").map(j, j.?status.succeeded.orValue(0)).sum() >= 1`:                   "",
@@ -87,7 +87,7 @@ func TestOneExpressionInTwoWorlds(t *testing.T) {
 			t.Parallel()
 			for range 100 {
 				viewtest.Check(t, i, full, "")
-				viewtest.Check(t, i, empty, "it is false")
+				viewtest.Check(t, i, empty, "the expression is false")
 			}
 		})
 	}

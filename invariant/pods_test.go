@@ -76,13 +76,13 @@ func TestPods(t *testing.T) {
 		{invariant.Exists("jobs.batch", "default", "pi"), "jobs.batch default/pi exists", ""},
 		{invariant.Exists("jobs.batch", "default", "e"), "jobs.batch default/e exists", "does not exist"},
 		{invariant.Gone("pods", "default", "nobody"), "pods default/nobody is gone", ""},
-		{invariant.Gone("pods", "default", "a"), "pods default/a is gone", "nobody has deleted it"},
+		{invariant.Gone("pods", "default", "a"), "pods default/a is gone", "its deletion was not requested"},
 		{invariant.Gone("pods", "default", "going"), "pods default/going is gone", "waits for [x/y]"},
 		{invariant.Condition("jobs.batch", "default", "pi", "Complete", "True"), "jobs.batch default/pi has condition Complete=True", ""},
 		{invariant.Condition("jobs.batch", "default", "pi", "Complete", "False"), "jobs.batch default/pi has condition Complete=False", "Complete is True"},
 		{invariant.Condition("jobs.batch", "default", "pi", "Failed", "True"), "jobs.batch default/pi has condition Failed=True", "no condition Failed"},
 		{invariant.Condition("jobs.batch", "default", "e", "Failed", "True"), "jobs.batch default/e has condition Failed=True", "does not exist"},
-		{invariant.Never(invariant.Exists("pods", "default", "a")), "never pods default/a exists", "it holds"},
+		{invariant.Never(invariant.Exists("pods", "default", "a")), "never pods default/a exists", "it is true"},
 		{invariant.Never(invariant.AtMostPods(pi, 1)), "never at most 1 active pod of Job default/pi", ""},
 		{
 			invariant.All(invariant.AtMostPods(pi, 1), invariant.Exists("pods", "default", "a")),
@@ -179,28 +179,28 @@ func TestStays(t *testing.T) {
 		if (err == nil) != step.holds {
 			t.Errorf("step %d, %s: %v", n, step.phase, err)
 		}
-		if err != nil && !strings.Contains(err.Error(), "it held at 1s") {
-			t.Errorf("it does not say when it held: %v", err)
+		if err != nil && !strings.Contains(err.Error(), "it was true at 1s") {
+			t.Errorf("the message does not say when it was true: %v", err)
 		}
 	}
 }
 
 func TestOwned(t *testing.T) {
 	w := viewtest.NewWorld(t, twoJobs)
-	viewtest.Check(t, invariant.Deleted(), w, "pods default/going is being deleted since 0s and waits for [x/y]")
+	viewtest.Check(t, invariant.Deleted(), w, "pods default/going has been terminating for 0s and waits for [x/y]")
 	w.Clock = invariant.Grace
 	viewtest.Check(t, invariant.NoOrphans(), w, "")
 	viewtest.Check(t, invariant.UniqueOwnerUID(), w, "")
 	w.Clock += time.Second
-	viewtest.Check(t, invariant.NoOrphans(), w, "pods default/earlier is controlled by Job pi (J1), which is gone since 1m1s")
-	viewtest.Check(t, invariant.UniqueOwnerUID(), w, "pods default/earlier is controlled by Job pi (J1), but the living one is J2")
+	viewtest.Check(t, invariant.NoOrphans(), w, "pods default/earlier is controlled by Job pi (J1), which was deleted 1m1s ago")
+	viewtest.Check(t, invariant.UniqueOwnerUID(), w, "pods default/earlier is controlled by Job pi (J1), but the existing one is J2")
 	if got := viewtest.NewWorld(t, ""); got != nil {
 		viewtest.Check(t, invariant.All(invariant.Deleted(), invariant.NoOrphans(), invariant.UniqueOwnerUID()), got, "")
 	}
 }
 
-// TestOrphanSinceItsOwnerWent counts the grace from the owner's end.
-func TestOrphanSinceItsOwnerWent(t *testing.T) {
+// TestOrphanAfterOwnerDeletion counts the grace from the owner's end.
+func TestOrphanAfterOwnerDeletion(t *testing.T) {
 	w := viewtest.NewWorld(t, `
 resource: pods
 metadata: {namespace: default, name: a, ownerReferences: [{apiVersion: example.com/v1, kind: Matrix, name: m, uid: M, controller: true}]}
@@ -210,5 +210,5 @@ metadata: {namespace: default, name: a, ownerReferences: [{apiVersion: example.c
 	w.Clock = end + 30*time.Second
 	viewtest.Check(t, invariant.NoOrphans(), w, "")
 	w.Clock = end + 2*time.Minute
-	viewtest.Check(t, invariant.NoOrphans(), w, "gone since 2m0s")
+	viewtest.Check(t, invariant.NoOrphans(), w, "was deleted 2m0s ago")
 }

@@ -145,12 +145,12 @@ func TestStaleWrites(t *testing.T) {
 			if got != c.stale {
 				t.Errorf("stale %q, want %q", got, c.stale)
 			}
-			want := "every write was decided on a cache that had reached the truth"
+			want := "each write was decided on a cache that was up to date"
 			if c.lags {
 				want = ""
 			}
 			viewtest.Check(t, invariant.Stale("c"), s, want)
-			viewtest.Check(t, invariant.Stale("somebody"), s, "every write")
+			viewtest.Check(t, invariant.Stale("somebody"), s, "each write")
 		})
 	}
 }
@@ -232,13 +232,13 @@ func TestHotLoop(t *testing.T) {
 				get(s, "a", 0)
 				s.Write("user", "nodes", "b", true, 0)
 			}
-		}, "c made 4 requests"},
+		}, "c sent 4 requests"},
 		"with its own writes in between": {func(s *viewtest.Script) {
 			for n := range 9 {
 				s.Write("c", "pods", fmt.Sprint(n), true, 0)
 				get(s, "a", 0)
 			}
-		}, "c made 4 requests"},
+		}, "c sent 4 requests"},
 		"of somebody who is no controller": {func(s *viewtest.Script) {
 			for range 9 {
 				s.Write("user", "pods", "a", true, 0)
@@ -272,7 +272,7 @@ func TestHappened(t *testing.T) {
 		{invariant.Happened(history.Crash, "jo", ""), "crash jo happened", "no such step"},
 		{invariant.Happened(history.Cut, "", "pods"), "cut pods happened", "no such step"},
 		{invariant.Wrote("job/1", "patch", "pods"), "job/1 wrote patch pods", ""},
-		{invariant.Wrote("", "", ""), "somebody wrote", ""},
+		{invariant.Wrote("", "", ""), "any actor wrote", ""},
 		{invariant.Wrote("job", "create", "pods"), "job wrote create pods", "no such write"},
 		{invariant.Wrote("c", "", ""), "c wrote", "no such write"},
 	} {

@@ -96,7 +96,7 @@ func table() []entry {
 			func(none) invariant.Invariant { return invariant.UniqueOwnerUID() }),
 		simple("Deleted", "nothing waits to be deleted", inEventually|inWait,
 			func(none) invariant.Invariant { return invariant.Deleted() }),
-		simple("HotLoop", "no controller makes more than limit like requests in a window without news", inEventually,
+		simple("HotLoop", "no controller sends more than limit equal requests in a window while nothing changes", inEventually,
 			func(p hotLoop) invariant.Invariant { return invariant.HotLoop(p.limit(), p.window()) }),
 		simple("Happened", "a step of a kind was made by, or befell, a client", anywhere&^inAlways,
 			func(p happened) invariant.Invariant { return invariant.Happened(p.kind(), p.Actor, p.Resource) }),

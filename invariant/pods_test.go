@@ -152,8 +152,8 @@ func FuzzField(f *testing.F) {
 		f.Add(path)
 	}
 	f.Fuzz(func(t *testing.T, path string) {
-		i, refused := field(path)
-		if refused {
+		i, rejected := field(path)
+		if rejected {
 			return // it says so when the test is written, not when it runs
 		}
 		w := viewtest.NewWorld(t, twoJobs)
@@ -161,8 +161,8 @@ func FuzzField(f *testing.F) {
 	})
 }
 
-func field(path string) (i invariant.Invariant, refused bool) {
-	defer func() { refused = recover() != nil }()
+func field(path string) (i invariant.Invariant, rejected bool) {
+	defer func() { rejected = recover() != nil }()
 	return invariant.Field("pods", "default", "a", path, 1), false
 }
 

@@ -81,7 +81,7 @@ func TestStaleWrites(t *testing.T) {
 				Object: history.Object{Resource: "jobs.batch", Namespace: "default", Name: "k"}}, again)
 			s.Write("c", "pods", "b", false, got)
 		}, "9<5!", true},
-		"a bookmark tells it how far it is": {func(s *viewtest.Script) {
+		"a bookmark reports the revision": {func(s *viewtest.Script) {
 			begin := s.Frame(1, s.Write("user", "pods", "a", true, 0))
 			s.Write("c", "jobs.batch", "j", true, begin)
 			mark := s.Add(history.Step{Kind: history.Frame, Actor: "c", Stream: 2, Type: "BOOKMARK", Revision: s.Revision,
@@ -150,7 +150,7 @@ func TestStaleWrites(t *testing.T) {
 				want = ""
 			}
 			viewtest.Check(t, invariant.Stale("c"), s, want)
-			viewtest.Check(t, invariant.Stale("somebody"), s, "each write")
+			viewtest.Check(t, invariant.Stale("nameless"), s, "each write")
 		})
 	}
 }
@@ -210,7 +210,7 @@ func TestHotLoop(t *testing.T) {
 			for n := range 4 {
 				get(s, "a", time.Duration(n)*time.Second)
 			}
-		}, `c made 4 requests like "get pods default/a" within 3s, up to step 6`},
+		}, `c sent 4 requests "get pods default/a" within 3s, up to step 6`},
 		"slowly": {func(s *viewtest.Script) {
 			for n := range 9 {
 				get(s, "a", time.Duration(n)*4*time.Second)
@@ -239,7 +239,7 @@ func TestHotLoop(t *testing.T) {
 				get(s, "a", 0)
 			}
 		}, "c sent 4 requests"},
-		"of somebody who is no controller": {func(s *viewtest.Script) {
+		"of an actor that is not a controller": {func(s *viewtest.Script) {
 			for range 9 {
 				s.Write("user", "pods", "a", true, 0)
 			}

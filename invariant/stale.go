@@ -57,7 +57,7 @@ func StaleWrites(run *history.Run) (stale []StaleWrite) {
 }
 
 // Stale returns an invariant that holds once an actor has decided a write while one of its caches was
-// behind the API, whoever had changed the API. As a Sometimes it shows that a test creates stale
+// behind the API, no matter which actor had changed the API. As a Sometimes it shows that a test creates stale
 // caches at all.
 func Stale(actor string) Invariant {
 	name := fmt.Sprintf("%s decides a write while its cache lags", or(actor, "some controller"))

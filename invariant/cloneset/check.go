@@ -16,19 +16,20 @@ import (
 	"github.com/rehearse-k8s/rehearse/invariant/internal/inspect"
 )
 
-// podWrite is a controller's write to a pod, and what the controller could know.
+// podWrite is a controller's write to a pod, and what the controller had observed.
 type podWrite struct {
 	*podRecord
 	step *history.Step
 	set  *setRecord
-	// root is the step at which its reconcile began, specs and pods what its caches had then.
+	// root is the step at which its reconcile started; specs and pods are the specs and the revision
+	// of pods that its caches had then.
 	root  int
 	specs []setSpec
 	pods  int64
 	saw   string
 }
 
-// judge judges the newest version of a pod, if a controller wrote it.
+// check checks the newest version of a pod, if a controller wrote it.
 func (f *follower) check(v invariant.View, p *podRecord) {
 	was, is := p.before(), p.now()
 	defer p.remember(was, is)
@@ -42,7 +43,7 @@ func (f *follower) check(v invariant.View, p *podRecord) {
 	}
 	set := f.sets[uid]
 	if set == nil || len(set.specs) == 0 {
-		return // it has gone or is not known: then any view of it is an old one
+		return // the CloneSet is deleted or unknown: each view of it is an old one
 	}
 	root := inspect.DecidedAt(f.run, s.N)
 	view := f.view(s.Actor, setsResource, root)
@@ -51,7 +52,7 @@ func (f *follower) check(v invariant.View, p *podRecord) {
 	}
 	w.saw = fmt.Sprintf("step %d, %s %s, decided at step %d with the CloneSet at revision %d and pods at %d", s.N, s.Verb, p.name, root, view, w.pods)
 	if was == nil || was.set != uid {
-		p.made = s.N
+		p.owned = s.N
 	}
 	switch {
 	case was == nil:
@@ -72,7 +73,7 @@ func (f *follower) check(v invariant.View, p *podRecord) {
 	f.checkPartition(w, was, is)
 }
 
-// remember notes what the end wants to know of the past.
+// remember records what checkQuiescence needs of the past.
 func (p *podRecord) remember(was, is *podVersion) {
 	switch {
 	case is.gone || is.terminating:
@@ -90,7 +91,7 @@ func (p *podRecord) remember(was, is *podVersion) {
 	}
 }
 
-// checkSurge judges the decision to make a pod.
+// checkSurge checks the decision to create a pod.
 func (f *follower) checkSurge(w *podWrite) {
 	excludes, most := false, 0
 	var named []string
@@ -101,7 +102,7 @@ func (f *follower) checkSurge(w *podWrite) {
 	var there []string
 	asked := 0
 	for _, p := range f.of(w.set.uid) {
-		if now := p.now(); p.made >= 0 && now.active() && !(excludes && now.state == kruise.StatePreparingDelete) {
+		if now := p.now(); p.owned >= 0 && now.active() && !(excludes && now.state == kruise.StatePreparingDelete) {
 			there = append(there, p.name)
 			if slices.Contains(named, p.name) || p.wasMarked() {
 				asked++
@@ -112,11 +113,11 @@ func (f *follower) checkSurge(w *podWrite) {
 		most = max(most, s.replicas+s.maxSurge+min(s.scaleSurge, asked))
 	}
 	if len(there) > most {
-		f.violate(withinSurge, "%s: now there are %d (%s), and %d may be", w.saw, len(there), strings.Join(there, ", "), most)
+		f.violate(withinSurge, "%s: now there are %d (%s), and at most %d are allowed", w.saw, len(there), strings.Join(there, ", "), most)
 	}
 }
 
-// checkAvailable judges the decision to take a pod out of service.
+// checkAvailable checks the decision to make an available pod unavailable.
 func (f *follower) checkAvailable(v invariant.View, w *podWrite, was, is *podVersion) {
 	slowest, quickest, need := w.specs[0].minReady, w.specs[0].minReady, w.specs[0].replicas
 	for _, s := range w.specs {
@@ -137,12 +138,12 @@ func (f *follower) checkAvailable(v invariant.View, w *podWrite, was, is *podVer
 		}
 	}
 	if len(others) < need {
-		f.violate(keepsAvailable, "%s: it was available, besides it %d are (%s), and %d are wanted", w.saw, len(others), strings.Join(others, ", "), need)
+		f.violate(keepsAvailable, "%s: it was available, %d others are (%s), and %d must be", w.saw, len(others), strings.Join(others, ", "), need)
 	}
 }
 
-// countsOn tells whether a controller may count on a pod: it is available, or a cache of a
-// revision shows it so and it was not a controller that took it out of service since.
+// countsOn reports whether a controller may count a pod as available: it is available, or a cache at
+// a revision shows it as available and no controller has made it unavailable since.
 func (p *podRecord) countsOn(set types.UID, minReady time.Duration, now time.Time, revision int64) bool {
 	if p.now().available(set, minReady, now) {
 		return true
@@ -160,30 +161,30 @@ func (p *podRecord) countsOn(set types.UID, minReady time.Duration, now time.Tim
 	return true
 }
 
-// checkHooks judges whether hooks were asked before a step of a pod's life.
+// checkHooks checks that no hook blocks what was done to a pod.
 func (f *follower) checkHooks(w *podWrite, was, is *podVersion) {
-	each := func(hook func(*kruise.Lifecycle) *kruise.LifecycleHook, broken func(*kruise.LifecycleHook) bool) bool {
-		return !slices.ContainsFunc(w.specs, func(s setSpec) bool { return !broken(hook(&s.hooks)) })
+	each := func(hook func(*kruise.Lifecycle) *kruise.LifecycleHook, violates func(*kruise.LifecycleHook) bool) bool {
+		return !slices.ContainsFunc(w.specs, func(s setSpec) bool { return !violates(hook(&s.hooks)) })
 	}
 	if w.step.Verb == "delete" && !was.terminating && (is.gone || is.terminating) &&
-		each(func(l *kruise.Lifecycle) *kruise.LifecycleHook { return l.PreDelete }, was.held) {
-		f.violate(asksPreDelete, "%s: it bears a handler (labels %v, finalizers %v)", w.saw, was.pod.Labels, was.pod.Finalizers)
+		each(func(l *kruise.Lifecycle) *kruise.LifecycleHook { return l.PreDelete }, was.blocked) {
+		f.violate(asksPreDelete, "%s: it has a handler of the hook (labels %v, finalizers %v)", w.saw, was.pod.Labels, was.pod.Finalizers)
 	}
 	if is.gone {
 		return
 	}
 	begins := is.state == kruise.StateUpdating && was.state != kruise.StateUpdating && was.state != kruise.StatePreparingDelete ||
 		was.state != kruise.StateUpdating && len(imagesChanged(was, is)) > 0
-	if begins && each(func(l *kruise.Lifecycle) *kruise.LifecycleHook { return l.InPlaceUpdate }, was.held) {
-		f.violate(asksInPlaceUpdate, "%s: it bears a handler (labels %v, finalizers %v)", w.saw, was.pod.Labels, was.pod.Finalizers)
+	if begins && each(func(l *kruise.Lifecycle) *kruise.LifecycleHook { return l.InPlaceUpdate }, was.blocked) {
+		f.violate(asksInPlaceUpdate, "%s: it has a handler of the hook (labels %v, finalizers %v)", w.saw, was.pod.Labels, was.pod.Finalizers)
 	}
 	if is.normal() && !was.normal() && (was.state == kruise.StatePreparingNormal || !w.wasNormal) &&
 		each(func(l *kruise.Lifecycle) *kruise.LifecycleHook { return l.PreNormal }, func(h *kruise.LifecycleHook) bool { return !is.complete(h) }) {
-		f.violate(asksPreNormal, "%s: it was %s and is %s, and lacks a handler (labels %v, finalizers %v)", w.saw, was.state, is.state, is.pod.Labels, is.pod.Finalizers)
+		f.violate(asksPreNormal, "%s: it was %s and is %s, and a handler of the hook is missing (labels %v, finalizers %v)", w.saw, was.state, is.state, is.pod.Labels, is.pod.Finalizers)
 	}
 }
 
-// checkImage judges a change of an image.
+// checkImage checks a change of an image.
 func (f *follower) checkImage(w *podWrite, was, is *podVersion) {
 	if !was.gated(kruise.ConditionInPlaceUpdateReady) || was.is(kruise.ConditionInPlaceUpdateReady) != "True" {
 		return
@@ -193,7 +194,7 @@ func (f *follower) checkImage(w *podWrite, was, is *podVersion) {
 	}
 }
 
-// checkBackInTraffic judges the end of an update in place.
+// checkBackInTraffic checks the end of an update in place.
 func (f *follower) checkBackInTraffic(w *podWrite, was, is *podVersion) {
 	if was.is(kruise.ConditionInPlaceUpdateReady) != "False" || is.is(kruise.ConditionInPlaceUpdateReady) != "True" {
 		return
@@ -201,20 +202,20 @@ func (f *follower) checkBackInTraffic(w *podWrite, was, is *podVersion) {
 	for i := range is.pod.Spec.Containers {
 		c := &is.pod.Spec.Containers[i]
 		if began := w.began(c.Name, is.containerID(c.Name)); began != nil && began.image(c.Name) != c.Image {
-			f.violate(restartsContainers, "%s: container %s is to run %q and still is the one that began with %q", w.saw, c.Name, c.Image, began.image(c.Name))
+			f.violate(restartsContainers, "%s: container %s must run %q and is still the one that was started with %q", w.saw, c.Name, c.Image, began.image(c.Name))
 		}
 		if runs := is.statusImage(c.Name); runs != c.Image && w.ran(c.Name, runs) {
-			f.violate(restartsContainers, "%s: container %s is to run %q and runs %q, from a spec before", w.saw, c.Name, c.Image, runs)
+			f.violate(restartsContainers, "%s: container %s must run %q and runs %q, which an earlier spec names", w.saw, c.Name, c.Image, runs)
 		}
 	}
 }
 
-// ran tells whether an earlier version of the pod's spec had an image for a container.
+// ran reports whether an earlier version of the pod's spec names an image for a container.
 func (p *podRecord) ran(container, image string) bool {
 	return slices.ContainsFunc(p.versions, func(v podVersion) bool { return !v.gone && image != "" && v.image(container) == image })
 }
 
-// checkCancelledDeletion judges a return from PreparingDelete.
+// checkCancelledDeletion checks a return from PreparingDelete.
 func (f *follower) checkCancelledDeletion(w *podWrite, was, is *podVersion) {
 	if was.state != kruise.StatePreparingDelete || is.state == kruise.StatePreparingDelete || is.terminating {
 		return
@@ -228,7 +229,7 @@ func (f *follower) checkCancelledDeletion(w *podWrite, was, is *podVersion) {
 	f.violate(keepsPreparing, "%s: it was %s and is %s", w.saw, was.state, is.state)
 }
 
-// checkResize judges the first write of an update in place, which says what is to be changed.
+// checkResize checks the first write of an update in place, which contains what will be changed.
 func (f *follower) checkResize(w *podWrite, was, is *podVersion) {
 	if was.is(kruise.ConditionInPlaceUpdateReady) != "True" || is.is(kruise.ConditionInPlaceUpdateReady) != "False" {
 		return
@@ -249,10 +250,10 @@ func (f *follower) checkResize(w *podWrite, was, is *podVersion) {
 			}
 		}
 	}
-	f.violate(resizesInTraffic, "%s: it is to get other resources, and InPlaceUpdateReady is False", w.saw)
+	f.violate(resizesInTraffic, "%s: only its resources change, and InPlaceUpdateReady is False", w.saw)
 }
 
-// began is the version with which a container of an ID began, nil if none is known.
+// began returns the version of the pod that first shows a container ID, nil if none does.
 func (p *podRecord) began(container, id string) *podVersion {
 	for i := range p.versions {
 		if v := &p.versions[i]; id != "" && !v.gone && v.containerID(container) == id {
@@ -271,7 +272,7 @@ func (p *podVersion) containerID(name string) string {
 	return ""
 }
 
-// statusImage is the image that a container runs, as its kubelet says.
+// statusImage returns the image that a container runs according to its kubelet.
 func (p *podVersion) statusImage(name string) string {
 	for i := range p.pod.Status.ContainerStatuses {
 		if s := &p.pod.Status.ContainerStatuses[i]; s.Name == name && s.State.Running != nil {
@@ -293,7 +294,7 @@ func imagesChanged(was, is *podVersion) (changed []string) {
 	return changed
 }
 
-// checkPartition judges the decision to update a pod in place.
+// checkPartition checks the decision to update a pod in place.
 func (f *follower) checkPartition(w *podWrite, was, is *podVersion) {
 	to := is.pod.Labels[kruise.LabelRevision]
 	if to == "" || to == was.pod.Labels[kruise.LabelRevision] {
@@ -308,11 +309,11 @@ func (f *follower) checkPartition(w *podWrite, was, is *podVersion) {
 	}
 	var have []string
 	for _, p := range f.of(w.set.uid) {
-		if now := p.now(); p.made >= 0 && now.active() && now.state != kruise.StatePreparingDelete && now.pod.Labels[kruise.LabelRevision] == to {
+		if now := p.now(); p.owned >= 0 && now.active() && now.state != kruise.StatePreparingDelete && now.pod.Labels[kruise.LabelRevision] == to {
 			have = append(have, p.name)
 		}
 	}
 	if len(have) > most {
-		f.violate(withinPartition, "%s: now %d are of %s (%s), and %d are to be", w.saw, len(have), to, strings.Join(have, ", "), most)
+		f.violate(withinPartition, "%s: now %d have revision %s (%s), and at most %d may have it", w.saw, len(have), to, strings.Join(have, ", "), most)
 	}
 }

@@ -19,7 +19,7 @@ const (
 	beyondBounds = "no pod of CloneSet default/web is updated in place beyond the partition"
 )
 
-// TestAlways plays right and wrong controllers. What must hold always is broken as
+// TestAlways plays right and wrong controllers. What must hold always is violated as
 // it says, at once, and nothing else is.
 func TestAlways(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -34,7 +34,7 @@ func TestAlways(t *testing.T) {
 		"one too many": {replicas(1), func(r *run) {
 			r.pod("a", r.now())
 			r.pod("b", r.now())
-		}, []string{tooMany + ": step 12, create b, decided at step 11 with the CloneSet at revision 11 and pods at 0: now there are 2 (a, b), and 1 may be"}},
+		}, []string{tooMany + ": step 12, create b, decided at step 11 with the CloneSet at revision 11 and pods at 0: now there are 2 (a, b), and at most 1 are allowed"}},
 		"one more for the update": {replicas(1, "maxSurge", int64(1)), func(r *run) {
 			r.pod("a", r.now())
 			r.pod("b", r.now())
@@ -93,9 +93,9 @@ func TestAlways(t *testing.T) {
 			r.state("a", "PreparingDelete", r.fresh())
 			r.pod("b", r.fresh())
 		}, nil},
-		"the next CloneSet of the name begins anew": {replicas(1), func(r *run) {
+		"the next CloneSet of the name starts from scratch": {replicas(1), func(r *run) {
 			r.pod("a", r.now())
-			r.make("S2", replicas(1))
+			r.create("S2", replicas(1))
 			r.pod("b", r.now())
 		}, nil},
 
@@ -108,19 +108,19 @@ func TestAlways(t *testing.T) {
 			decided := r.fresh()
 			r.state("a", "Updating", decided, "InPlaceUpdateReady=False")
 			r.remove("c", "b", decided)
-		}, []string{tooFew + ": step 23, delete b, decided at step 21 with the CloneSet at revision 11 and pods at 21: it was available, besides it 1 are (c), and 2 are wanted"}},
+		}, []string{tooFew + ": step 23, delete b, decided at step 21 with the CloneSet at revision 11 and pods at 21: it was available, 1 others are (c), and 2 must be"}},
 		"the first is late": {replicas(3), func(r *run) {
 			r.up("a", "b", "c")
 			r.state("a", "Updating", r.fresh(), "InPlaceUpdateReady=False")
 			r.state("b", "Updating", r.now(), "InPlaceUpdateReady=False")
 		}, []string{tooFew}},
-		"somebody took another one away, and the controller has not seen it": {replicas(3), func(r *run) {
+		"a user deleted another one, and the controller has not seen it": {replicas(3), func(r *run) {
 			r.up("a", "b", "c")
 			r.fresh()
 			r.remove("someone", "a", 0)
 			r.remove("c", "b", r.now())
 		}, nil},
-		"somebody took another one away, and the controller has seen it": {replicas(3), func(r *run) {
+		"a user deleted another one, and the controller has seen it": {replicas(3), func(r *run) {
 			r.up("a", "b", "c")
 			r.seePods(r.remove("someone", "a", 0))
 			r.remove("c", "b", r.now())
@@ -162,7 +162,7 @@ func TestAlways(t *testing.T) {
 			r.patch("someone", "a", 0)
 			r.remove("c", "a", r.fresh())
 		}, nil},
-		"somebody else need not ask the hook": {hooked(replicas(1)), func(r *run) {
+		"another client need not ask the hook": {hooked(replicas(1)), func(r *run) {
 			r.pod("a", r.now())
 			r.label("a", preDelete, "yes")
 			r.patch("someone", "a", 0)
@@ -235,7 +235,7 @@ func TestAlways(t *testing.T) {
 			r.patch("c", "a", r.fresh())
 			r.state("a", "Normal", r.fresh(), "InPlaceUpdateReady=True")
 		}, []string{tooSoon}},
-		"it was taken back, and no container has to begin anew": {replicas(1), func(r *run) {
+		"it was taken back, and no container has to restart": {replicas(1), func(r *run) {
 			r.up("a")
 			r.state("a", "Updating", r.fresh(), "InPlaceUpdateReady=False", "Ready=False")
 			r.image("a", "web:2")
@@ -272,11 +272,11 @@ func TestAlways(t *testing.T) {
 			r := newRun(c.spec)
 			c.play(r)
 			if len(r.violations) != len(c.want) {
-				t.Fatalf("broken: %q, want %q", r.violations, c.want)
+				t.Fatalf("violated: %q, want %q", r.violations, c.want)
 			}
 			for n, want := range c.want {
 				if !strings.HasPrefix(r.violations[n], want) {
-					t.Errorf("broken: %q, want %q", r.violations[n], want)
+					t.Errorf("violated: %q, want %q", r.violations[n], want)
 				}
 			}
 		})
@@ -295,128 +295,128 @@ func TestQuiescence(t *testing.T) {
 		want string
 	}{
 		"nothing was done":    {replicas(1), func(*run) {}, "there are 0 active pods (), and 1 are wanted"},
-		"all is well":         {replicas(2), func(r *run) { r.up("a", "b"); r.tell(2, 2) }, ""},
-		"it says other":       {replicas(2), func(r *run) { r.up("a", "b"); r.tell(2, 1) }, "its status says readyReplicas 1, and it is 2"},
-		"of an older spec":    {replicas(1), func(r *run) { r.up("a"); r.tell(1, 1); r.spec("paused", true) }, "observedGeneration"},
-		"one is too many":     {replicas(1), func(r *run) { r.up("a", "b"); r.tell(2, 2) }, "there are 2 active pods (a, b), and 1 are wanted"},
-		"a pod has no node":   {replicas(1), func(r *run) { r.pod("a", r.now()); r.tell(1, 0) }, ""},
-		"it has one":          {replicas(1), func(r *run) { r.up("a"); r.label("a", stateLabel, "PreparingNormal"); r.tell(1, 0) }, `a is "PreparingNormal" and not available`},
-		"InPlaceUpdateReady":  {replicas(1), func(r *run) { r.up("a"); r.status("a", "InPlaceUpdateReady=False"); r.tell(1, 0) }, `a is Normal, and InPlaceUpdateReady is "False"`},
-		"its containers wait": {replicas(1), func(r *run) { r.up("a"); r.status("a", "ContainersReady=False", "Ready=False"); r.tell(1, 0) }, ""},
+		"all is well":         {replicas(2), func(r *run) { r.up("a", "b"); r.setStatus(2, 2) }, ""},
+		"it says other":       {replicas(2), func(r *run) { r.up("a", "b"); r.setStatus(2, 1) }, "its status shows readyReplicas 1 instead of 2"},
+		"of an older spec":    {replicas(1), func(r *run) { r.up("a"); r.setStatus(1, 1); r.spec("paused", true) }, "observedGeneration"},
+		"one is too many":     {replicas(1), func(r *run) { r.up("a", "b"); r.setStatus(2, 2) }, "there are 2 active pods (a, b), and 1 are wanted"},
+		"a pod has no node":   {replicas(1), func(r *run) { r.pod("a", r.now()); r.setStatus(1, 0) }, ""},
+		"it has one":          {replicas(1), func(r *run) { r.up("a"); r.label("a", stateLabel, "PreparingNormal"); r.setStatus(1, 0) }, `a is "PreparingNormal" and not available`},
+		"InPlaceUpdateReady":  {replicas(1), func(r *run) { r.up("a"); r.status("a", "InPlaceUpdateReady=False"); r.setStatus(1, 0) }, `a is Normal, and InPlaceUpdateReady is "False"`},
+		"its containers wait": {replicas(1), func(r *run) { r.up("a"); r.status("a", "ContainersReady=False", "Ready=False"); r.setStatus(1, 0) }, ""},
 		"a key of ours is left": {replicas(1), func(r *run) {
 			r.up("a")
 			r.status("a", `KruisePodReady=False [{"userAgent":"Lifecycle","key":"preUpdateHook"}]`, "Ready=False")
-			r.tell(1, 0)
-		}, "the hook's key preUpdateHook keeps it from traffic"},
-		"a key of somebody else": {replicas(1), func(r *run) {
+			r.setStatus(1, 0)
+		}, "the hook's key preUpdateHook keeps it out of traffic"},
+		"a key of another controller": {replicas(1), func(r *run) {
 			r.up("a")
-			r.status("a", `KruisePodReady=False [{"userAgent":"somebody","key":"mine"}]`, "Ready=False")
-			r.tell(1, 0)
+			r.status("a", `KruisePodReady=False [{"userAgent":"other","key":"mine"}]`, "Ready=False")
+			r.setStatus(1, 0)
 		}, ""},
 		"a hook does not come": {hooked(replicas(1)), func(r *run) {
 			r.pod("a", r.now())
 			r.ready("a")
 			r.label("a", stateLabel, "PreparingNormal")
-			r.tell(1, 0, "readyReplicas", int64(1), "updatedReadyReplicas", int64(1))
+			r.setStatus(1, 0, "readyReplicas", int64(1), "updatedReadyReplicas", int64(1))
 		}, ""},
 		"it let the pod go": {hooked(replicas(1)), func(r *run) {
 			r.up("a")
 			r.state("a", "PreparingDelete", r.fresh())
-			r.tell(1, 0)
+			r.setStatus(1, 0)
 		}, `a is "PreparingDelete" and not available`},
 		"a finalizer is left": {hooked(replicas(1)), func(r *run) {
 			r.up("a")
 			r.pods["a"]["metadata"].(map[string]any)["finalizers"] = []any{inPlace}
 			r.patch("c", "a", r.fresh())
 			r.spec("lifecycle", nil)
-			r.tell(1, 1)
-		}, "a controller has put the finalizer hook/in-place on a"},
-		"old pods are left": {replicas(2), func(r *run) { r.up("a@web-0", "b"); r.tell(2, 2, "updatedReplicas", int64(1)) },
-			"1 pods are updated and 2 are to be"},
+			r.setStatus(1, 1)
+		}, "a controller added the finalizer hook/in-place to a"},
+		"old pods are left": {replicas(2), func(r *run) { r.up("a@web-0", "b"); r.setStatus(2, 2, "updatedReplicas", int64(1)) },
+			"1 pods are updated and 2 must be"},
 		"while it is paused": {replicas(2, "paused", true), func(r *run) {
 			r.up("a@web-0", "b")
-			r.tell(2, 2, "updatedReplicas", int64(1), "updatedReadyReplicas", int64(1), "updatedAvailableReplicas", int64(1))
+			r.setStatus(2, 2, "updatedReplicas", int64(1), "updatedReadyReplicas", int64(1), "updatedAvailableReplicas", int64(1))
 		}, ""},
 		"the one to be updated waits for its hook": {hooked(replicas(2, "partition", int64(1), "maxUnavailable", int64(2))), func(r *run) {
 			r.up("a@web-0", "b@web-0")
 			r.label("a", preDelete, "yes")
 			r.state("a", "PreparingDelete", r.fresh())
-			r.tell(2, 1, "readyReplicas", int64(2), "updatedReplicas", int64(0), "updatedReadyReplicas", int64(0), "updatedAvailableReplicas", int64(0),
+			r.setStatus(2, 1, "readyReplicas", int64(2), "updatedReplicas", int64(0), "updatedReadyReplicas", int64(0), "updatedAvailableReplicas", int64(0),
 				"expectedUpdatedReplicas", int64(1))
 		}, ""},
 		"it waits for its hook, and another one is to be updated too": {hooked(replicas(3, "partition", int64(1), "maxUnavailable", int64(2))), func(r *run) {
 			r.up("a@web-0", "b@web-0", "c@web-0")
 			r.label("a", preDelete, "yes")
 			r.state("a", "PreparingDelete", r.fresh())
-			r.tell(3, 2, "updatedReplicas", int64(0))
-		}, "0 pods are updated and 2 are to be; 1 are available and may be spared, b, c could be updated"},
+			r.setStatus(3, 2, "updatedReplicas", int64(0))
+		}, "0 pods are updated and 2 must be; 1 available ones may become unavailable, and b, c could be updated"},
 		"it waits for an update that is paused": {hooked(replicas(1, "paused", true)), func(r *run) {
 			r.up("a@web-0")
 			r.state("a", "PreparingUpdate", r.fresh())
-			r.tell(1, 0)
+			r.setStatus(1, 0)
 		}, `a is "PreparingUpdate" and not available`},
 		"the update cannot go on": {replicas(2), func(r *run) {
 			r.up("a@web-0")
 			r.pod("b", r.fresh())
-			r.tell(2, 1, "updatedReplicas", int64(1), "updatedReadyReplicas", int64(0), "updatedAvailableReplicas", int64(0))
+			r.setStatus(2, 1, "updatedReplicas", int64(1), "updatedReadyReplicas", int64(0), "updatedAvailableReplicas", int64(0))
 		}, ""},
-		"the label lies": {replicas(1), func(r *run) { r.up("a"); r.image("a", "web:0"); r.tell(1, 1) }, `container main has image "web:0" instead of "web:1"`},
+		"the label lies": {replicas(1), func(r *run) { r.up("a"); r.image("a", "web:0"); r.setStatus(1, 1) }, `container main has image "web:0" instead of "web:1"`},
 		"its deletion was asked for": {replicas(1), func(r *run) {
 			r.up("a")
 			r.label("a", "apps.kruise.io/specified-delete", "")
 			r.spec("scaleStrategy.podsToDelete", []any{"a"})
-			r.tell(1, 1)
-		}, "a is there, and somebody asked for its deletion"},
+			r.setStatus(1, 1)
+		}, "a exists, and a user asked for its deletion"},
 		"a claim is kept": {replicas(1), func(r *run) {
 			r.up("a", "b")
 			claim(r, "b")
 			r.remove("someone", "b", 0)
 			r.gone("b")
-			r.tell(1, 1)
+			r.setStatus(1, 1)
 		}, ""},
 		"a claim is left": {replicas(1), func(r *run) {
 			r.up("a", "b")
 			claim(r, "b")
 			r.remove("c", "b", r.fresh())
 			r.gone("b")
-			r.tell(1, 1)
-		}, "claim data-b is left, and a controller has deleted its pod b"},
+			r.setStatus(1, 1)
+		}, "claim data-b is left, and a controller deleted its pod b"},
 		"a claim is left that is not used again": {replicas(1), func(r *run) {
 			r.spec("scaleStrategy.disablePVCReuse", true)
 			r.up("a", "b")
 			claim(r, "b")
 			r.remove("someone", "b", 0)
 			r.gone("b")
-			r.tell(1, 1)
-		}, "claim data-b is left, its pod is gone, and claims are not used again"},
+			r.setStatus(1, 1)
+		}, "claim data-b is left, its pod is deleted, and claims are not reused"},
 		"a claim of a pod that runs is gone": {replicas(1), func(r *run) {
 			r.up("a")
 			r.pods["a"]["spec"].(map[string]any)["volumes"] = []any{map[string]any{"name": "data", "persistentVolumeClaim": map[string]any{"claimName": "data-a"}}}
 			r.wrote("c", "delete", "persistentvolumeclaims", "", "data-a", "x", r.fresh())
-			r.tell(1, 1)
+			r.setStatus(1, 1)
 		}, "a runs, and a controller deleted its claim data-a"},
 		"a claim of a pod without a node is gone": {replicas(1), func(r *run) {
 			r.pod("a", r.now())
 			r.pods["a"]["spec"].(map[string]any)["volumes"] = []any{map[string]any{"name": "data", "persistentVolumeClaim": map[string]any{"claimName": "data-a"}}}
-			r.tell(1, 0)
-		}, "a waits for a node, and its claim data-a is gone"},
-		"somebody else's claim is gone": {replicas(1), func(r *run) {
+			r.setStatus(1, 0)
+		}, "a waits for a node, and its claim data-a does not exist"},
+		"the claim of another owner is gone": {replicas(1), func(r *run) {
 			r.pod("a", r.now())
 			r.pods["a"]["spec"].(map[string]any)["volumes"] = []any{map[string]any{"name": "data", "persistentVolumeClaim": map[string]any{"claimName": "shared"}}}
-			r.tell(1, 0)
+			r.setStatus(1, 0)
 		}, ""},
 		"old revisions are left": {replicas(1), func(r *run) {
 			r.spec("revisionHistoryLimit", int64(1))
 			r.up("a")
 			r.others["controllerrevisions.apps"] = append(r.others["controllerrevisions.apps"], r.owned("web-x"), r.owned("web-y"))
-			r.tell(1, 1)
-		}, "2 revisions are kept that nothing uses (web-x, web-y), and 1 are to be"},
-		"there is no condition": {replicas(1), func(r *run) { r.spec("progressDeadlineSeconds", int64(60)); r.up("a"); r.tell(1, 1) }, "progressDeadlineSeconds is set"},
+			r.setStatus(1, 1)
+		}, "2 unused revisions exist (web-x, web-y), and at most 1 may"},
+		"there is no condition": {replicas(1), func(r *run) { r.spec("progressDeadlineSeconds", int64(60)); r.up("a"); r.setStatus(1, 1) }, "progressDeadlineSeconds is set"},
 		"its condition says other": {replicas(1), func(r *run) {
 			r.spec("progressDeadlineSeconds", int64(60))
 			r.up("a")
-			r.tell(1, 1, "conditions", []any{map[string]any{"type": "Progressing", "status": "True", "reason": "CloneSetUpdated"}})
-		}, "Progressing says CloneSetUpdated"},
+			r.setStatus(1, 1, "conditions", []any{map[string]any{"type": "Progressing", "status": "True", "reason": "CloneSetUpdated"}})
+		}, "the reason of Progressing is CloneSetUpdated"},
 		"it is being deleted": {replicas(1), func(r *run) {
 			r.set["metadata"].(map[string]any)["deletionTimestamp"] = "2000-01-01T00:00:00Z"
 			r.wrote("user", "delete", "clonesets.apps.kruise.io", "", "web", "S", 0)
@@ -425,7 +425,7 @@ func TestQuiescence(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRun(c.spec)
 			c.play(r)
-			r.look()
+			r.check()
 			viewtest.Check(t, r.invariants.AtQuiescence, r, c.want)
 		})
 	}

@@ -17,30 +17,30 @@ import (
 	"github.com/rehearse-k8s/rehearse/invariant/internal/inspect"
 )
 
-// Where CloneSets are, and what they control.
+// The resources of CloneSets and of what they control.
 const (
 	setsResource      = "clonesets.apps.kruise.io"
 	claimsResource    = "persistentvolumeclaims"
 	revisionsResource = "controllerrevisions.apps"
 )
 
-// follower follows one CloneSet through one run: which steps made what of it and of its
-// pods. Each step is looked at once.
+// follower reads the record of one run step by step, each step once, and keeps what has happened to
+// one CloneSet and its pods.
 type follower struct {
 	owner  invariant.Owner
 	run    *history.Run
-	steps  int // of the run that have been taken in
-	since  int // what was there before this step cannot be judged
+	steps  int // the number of steps that have been read
+	since  int // nothing before this step can be checked
 	writer *history.Step
-	// views are the revisions that the caches of an actor have from a step on, by actor
-	// and resource, in the order of steps.
+	// views are the revisions that the caches of an actor have, by actor and resource, in the
+	// order of steps.
 	views map[[2]string][]cacheView
 	sets  map[types.UID]*setRecord
 	pods  map[types.UID]*podRecord
-	// last is the pod that had an instance-id last.
+	// last is the latest pod with an instance-id.
 	last    map[string]*podRecord
 	started map[string]bool // actors
-	// controllers are those of CloneSets among them.
+	// controllers are the started actors that are controllers of CloneSets.
 	controllers map[string]bool
 	// unclaimed are the claims that a controller deleted by name, with the step.
 	unclaimed  map[string]int
@@ -69,8 +69,8 @@ func (f *follower) reset(run *history.Run) {
 	}
 }
 
-// follow takes in what has happened since the last time. Whoever plays the run asks
-// after every step that wrote something, so that there is one write to take in.
+// follow reads the steps since the last call. It must be called after each step that wrote
+// something, so that there is at most one write to attribute.
 func (f *follower) follow(v invariant.View) {
 	run := v.Run()
 	if run != f.run || len(run.Steps) < f.steps {
@@ -100,7 +100,7 @@ func (f *follower) follow(v invariant.View) {
 	f.observePods(v)
 }
 
-// take takes in one step of the record.
+// observeStep reads one step of the record.
 func (f *follower) observeStep(n int) {
 	s := &f.run.Steps[n]
 	switch s.Kind {
@@ -130,7 +130,7 @@ func (f *follower) observeStep(n int) {
 	}
 }
 
-// listed takes in a list that has reached its actor.
+// listed reads a list that an actor has received.
 func (f *follower) listed(s *history.Step, at int) {
 	if s.Kind == history.Request && s.Verb == "list" && s.Code/100 == 2 {
 		f.sees(s.Actor, s.Resource, at, cmp.Or(s.Revision, s.Truth))
@@ -145,7 +145,7 @@ func (f *follower) sees(actor, resource string, step int, revision int64) {
 	f.views[k] = append(f.views[k], cacheView{step, revision})
 }
 
-// view is the revision that an actor's cache of a resource had at a step.
+// view returns the revision that an actor's cache of a resource had at a step.
 func (f *follower) view(actor, resource string, step int) int64 {
 	views := f.views[[2]string{actor, resource}]
 	for n := len(views) - 1; n >= 0; n-- {
@@ -156,7 +156,7 @@ func (f *follower) view(actor, resource string, step int) int64 {
 	return 0
 }
 
-// owns is the UID of the CloneSet of the name that controls an object, "" if none does.
+// owns returns the UID of the CloneSet with the owner's name that controls an object, "" if none does.
 func (f *follower) owns(o *unstructured.Unstructured) types.UID {
 	if ref := metav1.GetControllerOfNoCopy(o); ref != nil && ref.Kind == f.owner.Kind && ref.Name == f.owner.Name {
 		return ref.UID
@@ -164,7 +164,7 @@ func (f *follower) owns(o *unstructured.Unstructured) types.UID {
 	return ""
 }
 
-// wrote is the step that has just written an object, if a controller of CloneSets made it.
+// wrote returns the last write if a controller of CloneSets sent it and it wrote this object, else nil.
 func (f *follower) wrote(resource, namespace, name string) *history.Step {
 	s := f.writer
 	if s == nil || !f.controllers[s.Actor] || s.Resource != resource || s.Namespace != namespace || s.Name != name {
@@ -173,8 +173,8 @@ func (f *follower) wrote(resource, namespace, name string) *history.Step {
 	return s
 }
 
-// observePods takes in the pods that the CloneSet controls or has controlled, and judges what
-// was done to them.
+// observePods reads the pods that the CloneSet controls or has controlled, and checks what was done
+// to them.
 func (f *follower) observePods(v invariant.View) {
 	for _, p := range f.pods {
 		p.listed = false
@@ -190,7 +190,7 @@ func (f *follower) observePods(v invariant.View) {
 			if set == "" {
 				continue
 			}
-			p = &podRecord{uid: o.GetUID(), name: o.GetName(), made: -1}
+			p = &podRecord{uid: o.GetUID(), name: o.GetName(), owned: -1}
 			f.pods[p.uid] = p
 			if s := f.writer; s != nil && f.started[s.Actor] && s.Resource == "pods" && s.Verb == "create" && s.Name == p.name {
 				f.controllers[s.Actor] = true
@@ -217,11 +217,11 @@ func (f *follower) observePods(v invariant.View) {
 	}
 }
 
-// observePod takes in one more version of a pod.
+// observePod reads a new version of a pod, and reports whether it could be decoded.
 func (f *follower) observePod(p *podRecord, o *unstructured.Unstructured, set types.UID) bool {
 	pod := &corev1.Pod{}
 	if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, pod) != nil {
-		return false // no pod that an API server would have taken
+		return false // no API server would accept such a pod
 	}
 	p.object = o
 	version := podVersion{
@@ -236,7 +236,7 @@ func (f *follower) observePod(p *podRecord, o *unstructured.Unstructured, set ty
 	return true
 }
 
-// of are the pods that a CloneSet controls, those that are gone too, sorted by name.
+// of returns the pods that a CloneSet controls or controlled until they were deleted, sorted by name.
 func (f *follower) of(set types.UID) (pods []*podRecord) {
 	for _, p := range f.pods {
 		if now := p.now(); now.gone && p.before() != nil && p.before().set == set || now.set == set {
@@ -247,7 +247,7 @@ func (f *follower) of(set types.UID) (pods []*podRecord) {
 	return pods
 }
 
-// breaks notes the first time that a promise is broken.
+// violate records the first violation of an invariant.
 func (f *follower) violate(p invariantID, format string, args ...any) {
 	if f.violations[p] == nil {
 		f.violations[p] = fmt.Errorf(format, args...)

@@ -13,8 +13,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/invariant"
 )
 
-// tidyPods tells whether anything of ours is left on pods that no step of their life needs.
-func (f *follower) tidyPods(e *finalState) error {
+// checkPods checks that nothing of the controller is left on pods whose state does not need it.
+func (f *follower) checkPods(e *finalState) error {
 	for _, p := range f.of(e.record.uid) {
 		now := p.now()
 		if now.gone {
@@ -22,7 +22,7 @@ func (f *follower) tidyPods(e *finalState) error {
 		}
 		for _, finalizer := range p.added {
 			if slices.Contains(now.pod.Finalizers, finalizer) && !hooksName(&e.hooks, finalizer) {
-				return fmt.Errorf("a controller has put the finalizer %s on %s, and no hook has it any more", finalizer, p.name)
+				return fmt.Errorf("a controller added the finalizer %s to %s, and no hook names it any more", finalizer, p.name)
 			}
 		}
 		if !now.active() {
@@ -31,23 +31,23 @@ func (f *follower) tidyPods(e *finalState) error {
 		if now.normal() && now.gated(kruise.ConditionInPlaceUpdateReady) && now.pod.Spec.NodeName != "" && now.is(kruise.ConditionInPlaceUpdateReady) != corev1.ConditionTrue {
 			return fmt.Errorf("%s is Normal, and InPlaceUpdateReady is %q", p.name, now.is(kruise.ConditionInPlaceUpdateReady))
 		}
-		if key := now.keptBack(); key != "" {
-			return fmt.Errorf("%s is %q, and the hook's key %s keeps it from traffic", p.name, now.state, key)
+		if key := now.staleKey(); key != "" {
+			return fmt.Errorf("%s is %q, and the hook's key %s keeps it out of traffic", p.name, now.state, key)
 		}
 	}
 	return nil
 }
 
-// hooksName tells whether a hook has a finalizer for handler.
+// hooksName reports whether a hook names a finalizer as a handler.
 func hooksName(l *kruise.Lifecycle, finalizer string) bool {
 	return slices.ContainsFunc([]*kruise.LifecycleHook{l.PreDelete, l.InPlaceUpdate, l.PreNormal}, func(h *kruise.LifecycleHook) bool {
 		return h != nil && slices.Contains(h.FinalizersHandler, finalizer)
 	})
 }
 
-// keptBack is the key of a hook that keeps a pod from traffic although the pod is in no
-// step of that hook.
-func (p *podVersion) keptBack() string {
+// staleKey returns the key of a hook that keeps a pod out of traffic although the pod is in no state
+// of that hook.
+func (p *podVersion) staleKey() string {
 	c := p.condition(kruise.ConditionPodReady)
 	if c == nil || c.Status != corev1.ConditionFalse {
 		return ""
@@ -67,9 +67,9 @@ func (p *podVersion) keptBack() string {
 	return ""
 }
 
-// tidyClaims tells whether a claim is left of a pod that a controller has deleted, or,
-// where claims are not used again, of any that is gone; and whether pods have their claims.
-func (f *follower) tidyClaims(v invariant.View, e *finalState) error {
+// checkClaims checks that no claim is left of a pod that a controller has deleted or, if claims are
+// not reused, of any deleted pod; and that pods have their claims.
+func (f *follower) checkClaims(v invariant.View, e *finalState) error {
 	there := map[string]bool{}
 	mounted := map[string]*podRecord{}
 	for _, p := range e.all {
@@ -95,9 +95,9 @@ func (f *follower) tidyClaims(v invariant.View, e *finalState) error {
 		switch {
 		case p != nil && !p.now().gone:
 		case e.record.set.Spec.ScaleStrategy.DisablePVCReuse:
-			return fmt.Errorf("claim %s is left, its pod is gone, and claims are not used again", o.GetName())
+			return fmt.Errorf("claim %s is left, its pod is deleted, and claims are not reused", o.GetName())
 		case p != nil && p.removed:
-			return fmt.Errorf("claim %s is left, and a controller has deleted its pod %s", o.GetName(), p.name)
+			return fmt.Errorf("claim %s is left, and a controller deleted its pod %s", o.GetName(), p.name)
 		}
 	}
 	for _, p := range e.all {
@@ -105,20 +105,20 @@ func (f *follower) tidyClaims(v invariant.View, e *finalState) error {
 			if volume.PersistentVolumeClaim == nil || there[volume.PersistentVolumeClaim.ClaimName] {
 				continue
 			}
-			if n, ok := f.unclaimed[volume.PersistentVolumeClaim.ClaimName]; ok && n > p.made {
+			if n, ok := f.unclaimed[volume.PersistentVolumeClaim.ClaimName]; ok && n > p.owned {
 				return fmt.Errorf("%s runs, and a controller deleted its claim %s at step %d", p.name, volume.PersistentVolumeClaim.ClaimName, n)
 			}
 			_, going := there[volume.PersistentVolumeClaim.ClaimName]
 			if p.now().pod.Spec.NodeName == "" && p.now().state != kruise.StatePreparingDelete && !going && strings.HasSuffix(volume.PersistentVolumeClaim.ClaimName, "-"+p.name) {
-				return fmt.Errorf("%s waits for a node, and its claim %s is gone", p.name, volume.PersistentVolumeClaim.ClaimName)
+				return fmt.Errorf("%s waits for a node, and its claim %s does not exist", p.name, volume.PersistentVolumeClaim.ClaimName)
 			}
 		}
 	}
 	return nil
 }
 
-// tidyRevisions tells whether more old revisions are kept than are wanted.
-func (f *follower) tidyRevisions(v invariant.View, e *finalState) error {
+// checkRevisions checks that no more old revisions exist than revisionHistoryLimit.
+func (f *follower) checkRevisions(v invariant.View, e *finalState) error {
 	status := &e.record.set.Status
 	used := map[string]bool{status.UpdateRevision: true, status.CurrentRevision: true}
 	for _, p := range f.of(e.record.uid) {
@@ -143,9 +143,9 @@ func (f *follower) tidyRevisions(v invariant.View, e *finalState) error {
 	}
 	switch {
 	case len(unused) > limit:
-		return fmt.Errorf("%d revisions are kept that nothing uses (%s), and %d are to be", len(unused), strings.Join(unused, ", "), limit)
+		return fmt.Errorf("%d unused revisions exist (%s), and at most %d may", len(unused), strings.Join(unused, ", "), limit)
 	case !newest:
-		return fmt.Errorf("there is no revision %q, which is to be the newest", status.UpdateRevision)
+		return fmt.Errorf("the update revision %q does not exist", status.UpdateRevision)
 	}
 	return nil
 }

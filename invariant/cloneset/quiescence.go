@@ -15,22 +15,22 @@ import (
 	"github.com/rehearse-k8s/rehearse/invariant/internal/inspect"
 )
 
-// finalState is a CloneSet in a world at rest.
+// finalState is a CloneSet in a quiescent run.
 type finalState struct {
 	*setSpec
 	record *setRecord
 	now    time.Time
-	// all are the active pods, updated those of the status's updateRevision, available
-	// those that users can count on, preparing those that wait for their preDelete hook.
+	// all are the active pods. updated counts those with the status's updateRevision, available the
+	// available ones, preparing those that wait for their preDelete hook.
 	all                           []*podRecord
 	updated, available, preparing int
 	ready, updatedReady           int
 	updatedAvailable              int
 }
 
-// ended tells what is left undone in a world at rest: what was not tidied away, pods that
-// are in a state that they could leave, too many or too few of them, too few of the
-// newest revision, and a status that tells something else than what there is.
+// checkQuiescence returns what the controller has left undone although the run is quiescent: leftover
+// finalizers, claims and revisions, pods in a state that they could leave, too many or too few pods,
+// too few with the update revision, and a status that differs from the pods.
 func (f *follower) checkQuiescence(v invariant.View) error {
 	o := v.Get(setsResource, f.owner.Namespace, f.owner.Name)
 	if o == nil || o.GetDeletionTimestamp() != nil || f.sets[o.GetUID()] == nil || f.sets[o.GetUID()].set == nil {
@@ -62,8 +62,8 @@ func (f *follower) checkQuiescence(v invariant.View) error {
 		}
 	}
 	for _, check := range [...]func(*finalState) error{
-		f.tidyPods, func(e *finalState) error { return f.tidyClaims(v, e) }, func(e *finalState) error { return f.tidyRevisions(v, e) },
-		f.movedOn, (*finalState).enough, (*finalState).upToDate, (*finalState).statusMatches,
+		f.checkPods, func(e *finalState) error { return f.checkClaims(v, e) }, func(e *finalState) error { return f.checkRevisions(v, e) },
+		f.checkStates, (*finalState).checkReplicas, (*finalState).checkUpdated, (*finalState).checkStatus,
 	} {
 		if err := check(e); err != nil {
 			return err
@@ -72,19 +72,19 @@ func (f *follower) checkQuiescence(v invariant.View) error {
 	return nil
 }
 
-// movedOn tells whether every pod is available or waits for somebody else.
-func (f *follower) movedOn(e *finalState) error {
+// checkStates checks that each pod is available or waits for others.
+func (f *follower) checkStates(e *finalState) error {
 	for _, p := range e.all {
 		now := p.now()
 		if !now.available(e.record.uid, e.minReady, e.now) && e.waitsFor(now) == "" {
-			return fmt.Errorf("%s is %q and not available, and waits for nobody else (labels %v, finalizers %v, conditions %s)", p.name, now.state,
+			return fmt.Errorf("%s is %q and not available, and waits for nothing (labels %v, finalizers %v, conditions %s)", p.name, now.state,
 				now.pod.Labels, now.pod.Finalizers, inspect.ConditionText(inspect.Conditions(p.object)))
 		}
 	}
 	return nil
 }
 
-// waitsFor says what a pod waits for that others have to do, "" if nothing.
+// waitsFor returns what a pod waits for that others must do, "" if nothing.
 func (e *finalState) waitsFor(p *podVersion) string {
 	switch p.state {
 	case kruise.StatePreparingNormal:
@@ -92,7 +92,7 @@ func (e *finalState) waitsFor(p *podVersion) string {
 			return "its preNormal hook"
 		}
 	case kruise.StatePreparingUpdate:
-		if p.held(e.hooks.InPlaceUpdate) {
+		if p.blocked(e.hooks.InPlaceUpdate) {
 			return "its inPlaceUpdate hook"
 		}
 		return ""
@@ -102,7 +102,7 @@ func (e *finalState) waitsFor(p *podVersion) string {
 		}
 		return ""
 	case kruise.StatePreparingDelete:
-		if p.held(e.hooks.PreDelete) {
+		if p.blocked(e.hooks.PreDelete) {
 			return "its preDelete hook"
 		}
 		return ""
@@ -111,20 +111,20 @@ func (e *finalState) waitsFor(p *podVersion) string {
 	case p.pod.Spec.NodeName == "":
 		return "a node"
 	case p.state == kruise.StatePreparingNormal:
-		return "" // it needs a node, and its containers need not be ready
+		return "" // it only needs a node; its containers need not be ready
 	case p.pod.Status.Phase != corev1.PodRunning, p.is(string(corev1.ContainersReady)) != corev1.ConditionTrue:
 		return "its containers"
 	case p.gated(kruise.ConditionPodReady) && p.is(kruise.ConditionPodReady) == corev1.ConditionFalse:
-		return "who keeps it from traffic" // that it is not us, tidyPods tells
+		return "what keeps it out of traffic" // checkPods has checked that it is not the controller
 	}
 	return ""
 }
 
-// spare is how many available pods may be taken out of service.
+// spare returns how many available pods may become unavailable.
 func (e *finalState) spare() int { return max(e.available-(e.replicas-e.maxUnavailable), 0) }
 
-// enough tells whether there are as many pods as are wanted.
-func (e *finalState) enough() error {
+// checkReplicas checks the number of pods.
+func (e *finalState) checkReplicas() error {
 	counted := len(e.all)
 	if e.excludes {
 		counted -= e.preparing
@@ -135,7 +135,7 @@ func (e *finalState) enough() error {
 	}
 	most := e.replicas
 	if waiting > 0 {
-		most += e.maxSurge // the update waits, and so do they
+		most += e.maxSurge // the update waits, so the surge pods stay
 	}
 	if have := len(e.all) - e.preparing; have > most && (e.spare() > 0 || waiting == 0) {
 		return fmt.Errorf("there are %d active pods (%s), and %d are wanted", have, podNames(e.all), most)
@@ -148,15 +148,15 @@ func (e *finalState) enough() error {
 		_, asked := now.pod.Labels[kruise.LabelSpecifiedDelete]
 		asked = asked || slices.Contains(e.record.set.Spec.ScaleStrategy.PodsToDelete, now.pod.Name)
 		if asked && now.state != kruise.StatePreparingDelete {
-			return fmt.Errorf("%s is there, and somebody asked for its deletion", p.name)
+			return fmt.Errorf("%s exists, and a user asked for its deletion", p.name)
 		}
 	}
 	return nil
 }
 
-// upToDate tells whether as many pods are of the newest revision as are to be, and
-// whether they are what it says.
-func (e *finalState) upToDate() error {
+// checkUpdated checks that enough pods have the update revision, and that their images are those of
+// the template.
+func (e *finalState) checkUpdated() error {
 	spec := &e.record.set.Spec
 	for _, p := range e.all {
 		now := p.now()
@@ -165,7 +165,7 @@ func (e *finalState) upToDate() error {
 		}
 		for i := range spec.Template.Spec.Containers {
 			if c := &spec.Template.Spec.Containers[i]; now.image(c.Name) != c.Image {
-				return fmt.Errorf("%s bears the label of the newest revision, and container %s has image %q instead of %q", p.name, c.Name, now.image(c.Name), c.Image)
+				return fmt.Errorf("%s has the label of the update revision, and container %s has image %q instead of %q", p.name, c.Name, now.image(c.Name), c.Image)
 			}
 		}
 	}
@@ -182,14 +182,14 @@ func (e *finalState) upToDate() error {
 		if now.state != kruise.StatePreparingDelete {
 			kept++
 		}
-		if e.held(now) == "" {
+		if e.blockedBy(now) == "" {
 			left = append(left, p)
 		}
 	}
 	if kept <= e.partition {
-		// What is missing are the successors of pods that wait for their preDelete hook. Who
-		// updated another one meanwhile would take one away that the partition keeps, and would
-		// have to make it again when the hook comes.
+		// Only the successors of pods that wait for their preDelete hook are missing. A controller that
+		// updated another pod meanwhile would take one that the partition keeps, and would have to
+		// create it again once the hook is answered.
 		return nil
 	}
 	impossible := spec.UpdateStrategy.Type == v1alpha1.InPlaceOnly && slices.ContainsFunc(e.record.set.Status.Conditions, func(c v1alpha1.CloneSetCondition) bool {
@@ -198,11 +198,11 @@ func (e *finalState) upToDate() error {
 	if len(left) == 0 || e.spare() == 0 || impossible {
 		return nil
 	}
-	return fmt.Errorf("%d pods are updated and %d are to be; %d are available and may be spared, %s could be updated", e.updated, e.replicas-e.partition, e.spare(), podNames(left))
+	return fmt.Errorf("%d pods are updated and %d must be; %d available ones may become unavailable, and %s could be updated", e.updated, e.replicas-e.partition, e.spare(), podNames(left))
 }
 
-// held says which hook keeps a pod as it is.
-func (e *finalState) held(p *podVersion) string {
+// blockedBy returns what a pod in a state of a hook waits for, "" if nothing.
+func (e *finalState) blockedBy(p *podVersion) string {
 	switch p.state {
 	case kruise.StatePreparingUpdate, kruise.StatePreparingDelete, kruise.StateUpdating:
 		return e.waitsFor(p)
@@ -210,8 +210,8 @@ func (e *finalState) held(p *podVersion) string {
 	return ""
 }
 
-// told tells whether the status says what there is.
-func (e *finalState) statusMatches() error {
+// checkStatus checks that the status agrees with the pods.
+func (e *finalState) checkStatus() error {
 	status := &e.record.set.Status
 	for _, number := range [...]struct {
 		name       string
@@ -227,7 +227,7 @@ func (e *finalState) statusMatches() error {
 		{"expectedUpdatedReplicas", int(status.ExpectedUpdatedReplicas), e.replicas - e.partition},
 	} {
 		if number.says != number.want {
-			return fmt.Errorf("its status says %s %d, and it is %d", number.name, number.says, number.want)
+			return fmt.Errorf("its status shows %s %d instead of %d", number.name, number.says, number.want)
 		}
 	}
 	if status.UpdateRevision == "" {
@@ -238,9 +238,9 @@ func (e *finalState) statusMatches() error {
 	i := slices.IndexFunc(status.Conditions, func(c v1alpha1.CloneSetCondition) bool { return c.Type == v1alpha1.Progressing })
 	switch {
 	case wanted != (i >= 0):
-		return fmt.Errorf("progressDeadlineSeconds is set: %t, and there is a condition Progressing: %t", wanted, i >= 0)
+		return fmt.Errorf("progressDeadlineSeconds is set: %t; condition Progressing exists: %t", wanted, i >= 0)
 	case wanted && e.partition == 0 && len(e.all) == e.replicas && e.updatedAvailable == e.replicas && status.Conditions[i].Reason != v1alpha1.ReasonAvailable:
-		return fmt.Errorf("all pods are updated and available, and Progressing says %s", status.Conditions[i].Reason)
+		return fmt.Errorf("all pods are updated and available, and the reason of Progressing is %s", status.Conditions[i].Reason)
 	}
 	return nil
 }

@@ -17,12 +17,12 @@ import (
 	"github.com/rehearse-k8s/rehearse/invariant/internal/inspect"
 )
 
-// setRecord is what has become known of one CloneSet.
+// setRecord is what the run has shown of one CloneSet.
 type setRecord struct {
 	uid    types.UID
 	object *unstructured.Unstructured
 	set    *v1alpha1.CloneSet
-	specs  []setSpec // all that were in force, the newest last
+	specs  []setSpec // all specs so far, the newest last
 }
 
 // setSpec is a spec with its numbers resolved.
@@ -30,18 +30,18 @@ type setSpec struct {
 	revision, generation                          int64
 	replicas, partition, maxUnavailable, maxSurge int
 	scaleMaxUnavailable                           int
-	// scaleSurge is how many pods there may be beyond those, if as many are to be deleted
-	// because somebody asked for it; named are those asked for by name.
+	// scaleSurge is how many more pods are allowed if a user has asked for the deletion of as many;
+	// named are those that the user asked for by name.
 	scaleSurge int
 	named      []string
 	minReady   time.Duration
 	hooks      kruise.Lifecycle
-	// excludes: pods that wait for their preDelete hook are no replicas. goesBack: pods
-	// beyond the partition return to the old revision.
+	// excludes: pods that wait for their preDelete hook do not count as replicas. goesBack: pods
+	// beyond the partition are updated back to the current revision.
 	excludes, goesBack bool
 }
 
-// goesBackAnnotation is that of our controller; Kruise has a feature gate for it.
+// goesBackAnnotation is an annotation of our controller; Kruise has a feature gate instead.
 const goesBackAnnotation = "rehearse-k8s.github.io/partition-rollback"
 
 func (s *setRecord) observe(o *unstructured.Unstructured) {
@@ -50,7 +50,7 @@ func (s *setRecord) observe(o *unstructured.Unstructured) {
 	}
 	set := &v1alpha1.CloneSet{}
 	if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, set) != nil {
-		return // no CloneSet as its definition has it
+		return // it cannot be decoded as a CloneSet
 	}
 	s.object, s.set = o, set
 	next := setSpecOf(set)
@@ -74,7 +74,7 @@ func setSpecOf(set *v1alpha1.CloneSet) setSpec {
 	}
 	s.partition = min(s.number(u.Partition, 0, true), s.replicas)
 	if p := u.Partition; p != nil && p.Type == intstr.String && p.StrVal != "100%" && s.replicas > 1 && s.partition == s.replicas {
-		s.partition-- // what is only not 100% leaves one pod to be updated
+		s.partition-- // a partition below 100% leaves at least one pod to be updated
 	}
 	switch {
 	case u.Type == v1alpha1.InPlaceOnly:
@@ -103,10 +103,10 @@ func (s *setSpec) number(v *intstr.IntOrString, otherwise int, up bool) int {
 	return n
 }
 
-// spec is the one in force.
+// spec returns the spec in force.
 func (s *setRecord) spec() *setSpec { return &s.specs[len(s.specs)-1] }
 
-// inForce are the specs that were in force at some moment since a revision.
+// inForce returns the specs that were in force at some moment since a revision.
 func (s *setRecord) inForce(since int64) []setSpec {
 	n := len(s.specs) - 1
 	for n > 0 && s.specs[n].revision > since {
@@ -119,22 +119,22 @@ func (s *setRecord) inForce(since int64) []setSpec {
 type podRecord struct {
 	uid  types.UID
 	name string
-	// made is the step in which a controller made or adopted it; -1: nobody did.
-	made   int
+	// owned is the step in which a controller created or adopted it; -1: none did.
+	owned  int
 	object *unstructured.Unstructured
-	// versions are all that it had, the newest last.
+	// versions are all its versions, the newest last.
 	versions []podVersion
 	listed   bool
-	// wasNormal: it was Normal once. removed: a controller deleted it when it was active.
+	// wasNormal: it has been Normal. removed: a controller deleted it while it was active.
 	wasNormal, removed bool
-	// added are finalizers that a controller put on it.
+	// added are the finalizers that a controller has added to it.
 	added []string
 }
 
-// podVersion is a pod at one moment. Of one that is gone only the first three are set.
+// podVersion is one version of a pod. If it is gone, only the first three fields are set.
 type podVersion struct {
 	revision int64
-	writer   *history.Step // the controller's write that made it so, nil if somebody else did
+	writer   *history.Step // the controller's write that created this version, nil if another client did
 	gone     bool
 
 	set                types.UID // that controls it
@@ -145,7 +145,7 @@ type podVersion struct {
 
 func (p *podRecord) now() *podVersion { return &p.versions[len(p.versions)-1] }
 
-// before is the version before the newest, nil if there is none.
+// before returns the version before the newest, nil if there is none.
 func (p *podRecord) before() *podVersion {
 	if len(p.versions) < 2 {
 		return nil
@@ -153,7 +153,7 @@ func (p *podRecord) before() *podVersion {
 	return &p.versions[len(p.versions)-2]
 }
 
-// wasMarked tells whether somebody has ever asked for its deletion by label.
+// wasMarked reports whether the pod has ever been labelled for deletion.
 func (p *podRecord) wasMarked() bool {
 	return slices.ContainsFunc(p.versions, func(v podVersion) bool {
 		if v.pod == nil {
@@ -164,8 +164,8 @@ func (p *podRecord) wasMarked() bool {
 	})
 }
 
-// since are the versions from the one on that a cache of a revision shows. It shows none
-// of a pod that was made later.
+// since returns the version that a cache at a revision shows, nil if the pod was created later, and
+// all newer versions.
 func (p *podRecord) since(revision int64) (shown *podVersion, later []podVersion) {
 	n := len(p.versions)
 	for n > 0 && p.versions[n-1].revision > revision {
@@ -186,7 +186,7 @@ func (p *podVersion) ready() bool {
 		p.is(kruise.ConditionInPlaceUpdateReady) != corev1.ConditionFalse
 }
 
-// available tells whether users can count on a pod of a CloneSet.
+// available reports whether a pod of a CloneSet is available.
 func (p *podVersion) available(set types.UID, minReady time.Duration, at time.Time) bool {
 	if !p.active() || p.set != set || !p.normal() || !p.ready() {
 		return false
@@ -203,7 +203,7 @@ func (p *podVersion) condition(kind string) *corev1.PodCondition {
 	return nil
 }
 
-// is the status of a condition, "" if there is none.
+// is returns the status of a condition, "" if there is none.
 func (p *podVersion) is(kind string) corev1.ConditionStatus {
 	if c := p.condition(kind); c != nil {
 		return c.Status
@@ -224,30 +224,32 @@ func (p *podVersion) image(container string) string {
 	return ""
 }
 
-// bears tells how many handlers of a hook a pod bears, and how many there are.
-func (p *podVersion) bears(h *kruise.LifecycleHook) (borne, all int) {
+// handlers returns how many handlers of a hook a pod has, and how many the hook has.
+func (p *podVersion) handlers(h *kruise.LifecycleHook) (present, all int) {
 	if h == nil {
 		return 0, 0
 	}
 	for key, value := range h.LabelsHandler {
 		if got, ok := p.pod.Labels[key]; ok && got == value {
-			borne++
+			present++
 		}
 	}
 	for _, f := range h.FinalizersHandler {
 		if slices.Contains(p.pod.Finalizers, f) {
-			borne++
+			present++
 		}
 	}
-	return borne, len(h.LabelsHandler) + len(h.FinalizersHandler)
+	return present, len(h.LabelsHandler) + len(h.FinalizersHandler)
 }
 
-func (p *podVersion) held(h *kruise.LifecycleHook) bool {
-	borne, _ := p.bears(h)
-	return borne > 0
+// blocked reports whether a pod has any handler of a hook.
+func (p *podVersion) blocked(h *kruise.LifecycleHook) bool {
+	present, _ := p.handlers(h)
+	return present > 0
 }
 
+// complete reports whether a pod has all handlers of a hook.
 func (p *podVersion) complete(h *kruise.LifecycleHook) bool {
-	borne, all := p.bears(h)
-	return borne == all
+	present, all := p.handlers(h)
+	return present == all
 }

@@ -25,7 +25,7 @@ const (
 )
 
 // run plays a run of one CloneSet by hand: each act is a write, after which the
-// promises are looked at, as simtest does.
+// invariants are checked, as simtest does.
 type run struct {
 	*viewtest.Script
 	invariants invariant.Set
@@ -44,14 +44,14 @@ func newRun(spec map[string]any) *run {
 	}
 	r.Watch(3, "clonesets.apps.kruise.io", "")
 	r.Add(history.Step{Kind: history.Start, Actor: "kubelet"})
-	r.look()
-	r.make("S", spec)
+	r.check()
+	r.create("S", spec)
 	return r
 }
 
-// make makes the CloneSet, or another one of its name; the controller sees it, and writes
+// create creates the CloneSet, or another one of its name; the controller sees it, and writes
 // a first status.
-func (r *run) make(uid string, spec map[string]any) {
+func (r *run) create(uid string, spec map[string]any) {
 	r.set = map[string]any{
 		"metadata": map[string]any{"namespace": "default", "name": "web", "uid": uid, "generation": int64(1)}, "spec": spec,
 		"status": map[string]any{"updateRevision": "web-1", "currentRevision": "web-1"},
@@ -74,7 +74,7 @@ func (r *run) ref() []any {
 	}}
 }
 
-// wrote notes a write, gives its object the revision, and looks at the promises.
+// wrote notes a write, gives its object the revision, and checks the invariants.
 func (r *run) wrote(actor, verb, resource, sub, name, uid string, cause int) int {
 	n := r.Add(history.Step{Kind: history.Request, Actor: actor, Verb: verb, Code: 200, Before: 1, Revision: r.Revision + 1, Subresource: sub,
 		Object: history.Object{Resource: resource, Namespace: "default", Name: name, UID: uid}}, cause)
@@ -85,12 +85,12 @@ func (r *run) wrote(actor, verb, resource, sub, name, uid string, cause int) int
 	if of != nil {
 		of["metadata"].(map[string]any)["resourceVersion"] = fmt.Sprint(r.Revision)
 	}
-	r.look()
+	r.check()
 	return n
 }
 
-// look shows the promises what there is now, as objects of their own.
-func (r *run) look() {
+// check lists copies of the current objects and checks the invariants.
+func (r *run) check() {
 	r.Objects = maps.Clone(r.others)
 	if r.set != nil {
 		r.Objects["clonesets.apps.kruise.io"] = []*unstructured.Unstructured{(&unstructured.Unstructured{Object: r.set}).DeepCopy()}
@@ -125,7 +125,7 @@ func (r *run) fresh() int {
 	}
 }
 
-// pod lets the controller make a pod, decided at a step; "name@revision" has a revision.
+// pod has the controller create a pod, decided at a step; "name@revision" has a revision.
 func (r *run) pod(name string, decided int) int {
 	name, revision, some := strings.Cut(name, "@")
 	if !some {
@@ -155,7 +155,7 @@ func (r *run) ready(pods ...string) {
 		r.pods[name]["status"].(map[string]any)["containerStatuses"] = []any{map[string]any{"name": "main", "containerID": "first"}}
 		r.wrote("kubelet", "patch", "pods", "status", name, "uid-"+name, 0)
 		r.label(name, stateLabel, "Normal")
-		r.wrote("kubelet", "patch", "pods", "", name, "uid-"+name, 0) // whoever; it is not what is judged here
+		r.wrote("kubelet", "patch", "pods", "", name, "uid-"+name, 0) // the kubelet is never checked
 	}
 }
 
@@ -197,7 +197,7 @@ func (r *run) patch(actor, pod string, decided int) int {
 	return r.wrote(actor, "patch", "pods", "", pod, "uid-"+pod, decided)
 }
 
-// remove lets somebody delete a pod; gone takes it away.
+// remove has an actor delete a pod; gone removes it.
 func (r *run) remove(actor, pod string, decided int) int {
 	r.pods[pod]["metadata"].(map[string]any)["deletionTimestamp"] = "2000-01-01T00:00:00Z"
 	return r.wrote(actor, "delete", "pods", "", pod, "uid-"+pod, decided)
@@ -223,8 +223,8 @@ func (r *run) spec(field string, value any) int {
 	return r.wrote("user", "patch", "clonesets.apps.kruise.io", "", "web", "S", 0)
 }
 
-// tell lets the controller write a status that says what there is, but for some fields.
-func (r *run) tell(pods, available int, fields ...any) {
+// setStatus lets the controller write a status that says what there is, but for some fields.
+func (r *run) setStatus(pods, available int, fields ...any) {
 	n, a := int64(pods), int64(available)
 	status := map[string]any{
 		"observedGeneration": r.set["metadata"].(map[string]any)["generation"], "updateRevision": "web-1", "currentRevision": "web-1",

@@ -19,7 +19,7 @@ const (
 	ordered = "the conditions of Job default/pi change in a legal order"
 )
 
-// TestAlways plays right and wrong controllers. What must hold always is broken as
+// TestAlways plays right and wrong controllers. What must hold always is violated as
 // it says, at once, and nothing else is.
 func TestAlways(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -147,7 +147,7 @@ func TestAlways(t *testing.T) {
 		"a pod of the Job before is adopted": {selecting(nonIndexed(1, 1)), func(r *run) {
 			r.pod("a", "", r.now())
 			r.orphan("a")
-			r.make("J2", selecting(nonIndexed(1, 1)))
+			r.create("J2", selecting(nonIndexed(1, 1)))
 			r.see(r.wrote("user", "patch", "pods", "", "a", "uid-a", 0))
 			r.adopt("a")
 			r.phase("a", "Succeeded")
@@ -190,7 +190,7 @@ func TestAlways(t *testing.T) {
 			r.phase("a", "Succeeded")
 			r.status("", "failed", int64(1), "succeeded", int64(1))
 		}, []string{once + ": the status shows 1 succeeded (0 not counted yet) and 1 failed (0), but 1 have finished or were deleted"}},
-		"somebody put the finalizer back": {nonIndexed(2, 3), func(r *run) {
+		"a user put the finalizer back": {nonIndexed(2, 3), func(r *run) {
 			r.pod("a", "", r.now())
 			r.phase("a", "Failed")
 			r.status("", "failed", int64(1))
@@ -214,11 +214,11 @@ func TestAlways(t *testing.T) {
 		"complete without why": {nonIndexed(1, 1), func(r *run) { r.status("Complete") }, []string{ordered + ": it finished without SuccessCriteriaMet or FailureTarget: Complete=True"}},
 		"failed with pods": {nonIndexed(1, 1), func(r *run) { r.status("FailureTarget Failed", "active", int64(1)) },
 			[]string{ordered + ": Failed=True FailureTarget=True, but 1 active, 0 terminating and 0 not counted pods"}},
-		"the next Job of the name begins anew": {indexed(1), func(r *run) {
+		"the next Job of the name starts from scratch": {indexed(1), func(r *run) {
 			r.pod("a", "0", r.now())
 			r.phase("a", "Succeeded")
 			r.status("SuccessCriteriaMet Complete", "succeeded", int64(1))
-			r.make("J2", indexed(1))
+			r.create("J2", indexed(1))
 			r.pod("b", "0", r.now())
 			r.phase("b", "Succeeded")
 			r.status("SuccessCriteriaMet Complete", "succeeded", int64(1))
@@ -228,11 +228,11 @@ func TestAlways(t *testing.T) {
 			r := newRun(c.spec)
 			c.play(r)
 			if len(r.violations) != len(c.want) {
-				t.Fatalf("broken: %q, want %q", r.violations, c.want)
+				t.Fatalf("violated: %q, want %q", r.violations, c.want)
 			}
 			for n, want := range c.want {
 				if !strings.HasPrefix(r.violations[n], want) {
-					t.Errorf("broken: %q, want %q", r.violations[n], want)
+					t.Errorf("violated: %q, want %q", r.violations[n], want)
 				}
 			}
 		})
@@ -316,7 +316,7 @@ func TestQuiescence(t *testing.T) {
 // TestInFlight: in a run of real processes, a pod that was decided on before an event
 // came, and is on its way, is no offence; one that is made long after it is.
 func TestInFlight(t *testing.T) {
-	for at, broken := range map[time.Duration]bool{300 * time.Millisecond: false, 3 * time.Second: true} {
+	for at, violated := range map[time.Duration]bool{300 * time.Millisecond: false, 3 * time.Second: true} {
 		r := newRun(map[string]any{"parallelism": int64(2), "completions": int64(2)})
 		r.Record.Live = true
 		r.Clock = 2 * time.Second
@@ -326,8 +326,8 @@ func TestInFlight(t *testing.T) {
 		seen := r.see(r.wrote("user", "patch", "jobs.batch", "", "pi", "J", 0))
 		r.Clock += at
 		r.pod("b", "", seen)
-		if got := len(r.violations) > 0; got != broken {
-			t.Errorf("%s after the event: broken is %t, %q", at, got, r.violations)
+		if got := len(r.violations) > 0; got != violated {
+			t.Errorf("%s after the event: violated is %t, %q", at, got, r.violations)
 		}
 	}
 }

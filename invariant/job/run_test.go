@@ -15,8 +15,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/invariant/job"
 )
 
-// run plays a run of one Job by hand: each act is a write, after which the promises
-// are looked at, as simtest does.
+// run plays a run of one Job by hand: each act is a write, after which the
+// invariants are checked, as simtest does.
 type run struct {
 	*viewtest.Script
 	invariants invariant.Set
@@ -27,18 +27,18 @@ type run struct {
 
 func newRun(spec map[string]any) *run {
 	r := &run{Script: viewtest.NewScript(), invariants: job.Invariants(invariant.Owner{Kind: "Job", Namespace: "default", Name: "pi"}), pods: map[string]map[string]any{}}
-	r.look()
-	r.make("J", spec)
+	r.check()
+	r.create("J", spec)
 	return r
 }
 
-// make makes the Job, or another one of its name; the controller sees it.
-func (r *run) make(uid string, spec map[string]any) {
+// create creates the Job, or another one of its name; the controller sees it.
+func (r *run) create(uid string, spec map[string]any) {
 	r.object = map[string]any{"metadata": map[string]any{"namespace": "default", "name": "pi", "uid": uid}, "spec": spec, "status": map[string]any{}}
 	r.see(r.wrote("user", "create", "jobs.batch", "", "pi", uid, 0))
 }
 
-// wrote notes a write, gives its object the revision, and looks at the promises.
+// wrote notes a write, gives its object the revision, and checks the invariants.
 func (r *run) wrote(actor, verb, resource, sub, name, uid string, cause int) int {
 	n := r.Add(history.Step{Kind: history.Request, Actor: actor, Verb: verb, Code: 200, Before: 1, Revision: r.Revision + 1, Subresource: sub,
 		Object: history.Object{Resource: resource, Namespace: "default", Name: name, UID: uid}}, cause)
@@ -49,12 +49,12 @@ func (r *run) wrote(actor, verb, resource, sub, name, uid string, cause int) int
 	if of != nil {
 		of["metadata"].(map[string]any)["resourceVersion"] = fmt.Sprint(r.Revision)
 	}
-	r.look()
+	r.check()
 	return n
 }
 
-// look shows the promises what there is now, as objects of their own.
-func (r *run) look() {
+// check lists copies of the current objects and checks the invariants.
+func (r *run) check() {
 	r.Objects = map[string][]*unstructured.Unstructured{}
 	if r.object != nil {
 		r.Objects["jobs.batch"] = []*unstructured.Unstructured{(&unstructured.Unstructured{Object: r.object}).DeepCopy()}
@@ -75,7 +75,7 @@ func (r *run) look() {
 // see brings the controller the event of a write of the Job, and is the step.
 func (r *run) see(write int) int { return r.Frame(2, write) }
 
-// pod lets the controller make a pod, decided at a step. An index of "" is none.
+// pod has the controller create a pod, decided at a step. An index of "" is none.
 func (r *run) pod(name, index string, decided int) {
 	annotations := map[string]any{}
 	if index != "" {
@@ -124,13 +124,13 @@ func (r *run) finalizers(actor, name string, finalizers ...any) {
 	r.wrote(actor, "patch", "pods", "", name, "uid-"+name, 0)
 }
 
-// remove lets somebody delete a pod, which its finalizer holds.
+// remove has an actor delete a pod, which keeps its finalizer.
 func (r *run) remove(actor, name string) {
 	r.pods[name]["metadata"].(map[string]any)["deletionTimestamp"] = "2000-01-01T00:00:00Z"
 	r.wrote(actor, "delete", "pods", "", name, "uid-"+name, 0)
 }
 
-// status lets the controller write one, given as field, value, …; conditions are those
+// status has the controller write one, given as field, value, …; conditions are those
 // that are true.
 func (r *run) status(conditions string, fields ...any) int {
 	status := map[string]any{}

@@ -10,16 +10,16 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload"
 )
 
-// count is phase three: records of pods that nobody holds any more become counts.
+// count is phase three: recorded pods that have lost the tracking finalizer are counted.
 func (p *plan) count() {
 	u := ptr.Deref(p.status.UncountedTerminatedPods, batchv1.UncountedTerminatedPods{})
-	left := func(recorded []types.UID) (held []types.UID) {
+	left := func(recorded []types.UID) (tracked []types.UID) {
 		for _, uid := range recorded {
 			if p.trackedRecorded[uid] {
-				held = append(held, uid)
+				tracked = append(tracked, uid)
 			}
 		}
-		return held
+		return tracked
 	}
 	succeeded, failed := left(u.Succeeded), left(u.Failed)
 	newlySucceeded, newlyFailed := len(u.Succeeded)-len(succeeded), len(u.Failed)-len(failed)
@@ -28,12 +28,12 @@ func (p *plan) count() {
 	p.status.UncountedTerminatedPods = &batchv1.UncountedTerminatedPods{Succeeded: succeeded, Failed: failed}
 	p.counted = newlySucceeded + newlyFailed
 	if p.counted > 0 {
-		p.decision.Because("Counts", "%d recorded pods are not held any more and are counted", p.counted)
+		p.decision.Because("Counts", "%d recorded pods have lost the finalizer and are counted", p.counted)
 	}
 }
 
-// track is phases one and two: finished pods are recorded, and those that the Job
-// shows as recorded are let go.
+// track is phases one and two: it records finished pods, and releases those that the Job shows as
+// recorded.
 func (p *plan) track() {
 	u := p.status.UncountedTerminatedPods
 	room := p.Limits.Uncounted - len(u.Succeeded) - len(u.Failed)
@@ -56,16 +56,16 @@ func (p *plan) track() {
 	}
 	p.recorded = len(succeeded) + len(failed)
 	if p.recorded > 0 {
-		p.decision.Because("Records", "%d pods succeeded and %d failed: that is recorded before they are let go", len(succeeded), len(failed))
+		p.decision.Because("Records", "%d pods succeeded and %d failed: the status records them before they are released", len(succeeded), len(failed))
 	}
 	p.recordedFailures = failed
 	p.trackIndexes()
-	// Failures that are ignored leave no record: they are told when they are let go.
+	// Ignored failures are not recorded: the metrics count them when the pods are released.
 	p.handled(batchv1.PodFailurePolicyActionIgnore, min(len(p.releasable)+len(p.releasableIgnored), p.Limits.Pods)-len(p.releasable))
 	p.removeFinalizers(append(p.releasable, p.releasableIgnored...))
 }
 
-// trackIndexes writes the sets of indexes. They may become smaller when the Job does.
+// trackIndexes writes the sets of indexes. They may shrink when completions does.
 func (p *plan) trackIndexes() {
 	if !p.indexed() {
 		return
@@ -73,7 +73,7 @@ func (p *plan) trackIndexes() {
 	p.status.CompletedIndexes = p.succeededNow.String()
 	p.status.Succeeded = int32(p.succeededNow.Len())
 	if !ptr.Equal(p.job.Spec.Completions, p.job.Spec.Parallelism) {
-		// Only of a Job that could just have been made smaller the API takes fewer.
+		// The API accepts a lower number only if completions equals parallelism and may have been lowered.
 		p.status.Succeeded = max(p.status.Succeeded, p.job.Status.Succeeded)
 	}
 	if p.perIndex() {
@@ -81,8 +81,8 @@ func (p *plan) trackIndexes() {
 	}
 }
 
-// tallyHandled counts, for metrics, what the pod failure policy did with the failures that this
-// plan records.
+// tallyHandled counts, for metrics, the failures that this plan records by the action of the pod
+// failure policy.
 func (p *plan) tallyHandled() {
 	if p.job.Spec.PodFailurePolicy == nil {
 		return
@@ -104,9 +104,9 @@ func (p *plan) handled(action batchv1.PodFailurePolicyAction, n int) {
 	p.decision.Tally.Handled[action] += n
 }
 
-// letGo removes our finalizer from pods. One that has neither finished nor is recorded
-// counts for nothing, so it is let go only as it was when that was decided: it may have
-// succeeded meanwhile. Of a Job that has ended, or is being deleted, nothing counts.
+// removeFinalizers removes the tracking finalizer from pods. For a pod that has neither
+// finished nor been recorded, the write is for the observed version only: the pod may have
+// succeeded meanwhile. For a Job that has ended or is being deleted, that does not matter.
 func (p *plan) removeFinalizers(pods []*corev1.Pod) {
 	over := p.job.DeletionTimestamp != nil || Ended(p.job)
 	for _, pod := range pods[:min(len(pods), p.Limits.Pods)] {
@@ -116,11 +116,11 @@ func (p *plan) removeFinalizers(pods []*corev1.Pod) {
 		}
 		p.decision.Act(workload.Action{
 			Verb: workload.Patch, Object: pod, PatchType: types.StrategicMergePatchType, Patch: json.RawMessage(releasePatch(pod, revision)), Exact: revision != "",
-			Reason: workload.Reason{Code: "Released", Text: "what became of the pod is recorded, or need not be"},
+			Reason: workload.Reason{Code: "Released", Text: "the result of the pod is recorded, or need not be"},
 		})
 		p.decision.Tally.Released++
 	}
 	if len(pods) > 0 {
-		p.decision.Because("LetsGo", "%d pods that are recorded, or need not be, are let go", len(pods))
+		p.decision.Because("Releases", "%d pods that are recorded, or need not be, are released", len(pods))
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// census is what one pass over the pods finds.
+// podClasses is the result of one pass over the pods.
 type podClasses struct {
 	active      []*corev1.Pod
 	ready       int
@@ -21,14 +21,14 @@ type podClasses struct {
 
 	// Of pods with our finalizer:
 	newSucceeded, newFailed []*corev1.Pod // finished and not recorded; failures that count
-	releasableIgnored       []*corev1.Pod // failures that do not, and may be let go
-	releasable              []*corev1.Pod // recorded, or not to be recorded: may be let go
-	// late are failed pods by index that are the last of it: they are let go once
-	// another pod carries on the count of failures.
+	releasableIgnored       []*corev1.Pod // ignored failures, which may be released
+	releasable              []*corev1.Pod // recorded, or need not be: may be released
+	// lastFailed is the last failed pod of each index that will be retried. It is released once
+	// another pod of the index carries the number of failures.
 	lastFailed map[int]*corev1.Pod
 
-	// For the record of failures: finished pods that we hold, and in a process that has
-	// just begun all others too.
+	// For Past: finished pods with the tracking finalizer and, in a process that has just started,
+	// all other finished pods.
 	wereSuccesses, wereFailures, wereTracked []*corev1.Pod
 
 	failJob   string // the message of the pod failure policy
@@ -38,7 +38,7 @@ type podClasses struct {
 	endingAt  numbers // indexes of terminating pods
 }
 
-// survey makes the census.
+// classify computes the podClasses.
 func (p *plan) classify() {
 	p.active = make([]*corev1.Pod, 0, len(p.Pods))
 	if p.indexed() {
@@ -48,18 +48,18 @@ func (p *plan) classify() {
 	var failed []*corev1.Pod // with our finalizer, not recorded
 	for _, pod := range p.Pods {
 		p.classifyPod(pod)
-		held := hasFinalizer(pod)
-		if held || !p.Past.Seeded {
-			p.remember(pod, held)
+		tracked := hasFinalizer(pod)
+		if tracked || !p.Past.Seeded {
+			p.remember(pod, tracked)
 		}
-		if !held {
+		if !tracked {
 			continue
 		}
 		p.tracked++
 		switch {
 		case p.recordedSucceeded[pod.UID] || p.recordedFailed[pod.UID]:
-			// What is recorded stays, whatever the pod says now (kubernetes #125410).
-			// One that is active again is held until it is not.
+			// A record stays, whatever the pod's phase is now (kubernetes #125410). A pod that is
+			// active again keeps the finalizer until it is not.
 			p.trackedRecorded[pod.UID] = true
 			if !isActive(pod) || p.job.DeletionTimestamp != nil {
 				p.releasable = append(p.releasable, pod)
@@ -78,7 +78,7 @@ func (p *plan) classify() {
 	p.sum()
 }
 
-// look takes in what does not depend on the finalizer.
+// classifyPod reads what does not depend on the finalizer.
 func (p *plan) classifyPod(pod *corev1.Pod) {
 	switch {
 	case isActive(pod):
@@ -103,23 +103,23 @@ func (p *plan) classifyPod(pod *corev1.Pod) {
 	}
 }
 
-// remember takes in a pod for the record of failures.
-func (p *plan) remember(pod *corev1.Pod, held bool) {
+// remember reads a pod for Past.
+func (p *plan) remember(pod *corev1.Pod, tracked bool) {
 	switch {
 	case pod.Status.Phase == corev1.PodSucceeded:
 		p.wereSuccesses = append(p.wereSuccesses, pod)
-	case pod.Status.Phase == corev1.PodFailed, held && isFailed(p.job, pod):
+	case pod.Status.Phase == corev1.PodFailed, tracked && isFailed(p.job, pod):
 		p.wereFailures = append(p.wereFailures, pod)
 	default:
 		return
 	}
-	if held {
+	if tracked {
 		p.wereTracked = append(p.wereTracked, pod)
 	}
 }
 
-// classifySucceeded takes in a succeeded pod with our finalizer. The record of an Indexed
-// Job is the index.
+// classifySucceeded classifies a succeeded pod with the tracking finalizer. An Indexed Job records the
+// index instead of the pod.
 func (p *plan) classifySucceeded(pod *corev1.Pod) {
 	if !p.indexed() {
 		p.newSucceeded = append(p.newSucceeded, pod)
@@ -127,7 +127,7 @@ func (p *plan) classifySucceeded(pod *corev1.Pod) {
 	}
 	i := completionIndex(pod)
 	switch {
-	case !p.isIndex(i), p.failedNow.Has(i): // an index that has failed stays so
+	case !p.isIndex(i), p.failedNow.Has(i): // a failed index stays failed
 		p.releasable = append(p.releasable, pod)
 	case p.completed.Has(i):
 		p.releasable = append(p.releasable, pod)
@@ -137,24 +137,24 @@ func (p *plan) classifySucceeded(pod *corev1.Pod) {
 	}
 }
 
-// countsAsFailed: it has failed, or the Job has and it did not finish in time.
+// countsAsFailed reports whether a pod has failed, or its Job has failed while the pod was active.
 func (p *plan) countsAsFailed(pod *corev1.Pod) bool {
 	return isFailed(p.job, pod) || p.failureTarget != nil && !isActive(pod)
 }
 
-// mayReleaseUnfinished: a Job that is being deleted holds nobody, and one that has
-// succeeded does not hold those that it removes.
+// mayReleaseUnfinished reports whether a pod may be released before it has finished: a Job that is
+// being deleted releases all pods, a Job that has succeeded those that it deletes.
 func (p *plan) mayReleaseUnfinished(pod *corev1.Pod) bool {
 	return p.job.DeletionTimestamp != nil || p.successMet != nil && isTerminating(pod)
 }
 
-// classifyFailed sorts out failed pods with our finalizer that are not recorded. An index
-// fails by itself, not with its Job.
+// classifyFailed classifies failed pods with the tracking finalizer that are not recorded. An index
+// fails by itself, not together with its Job.
 func (p *plan) classifyFailed(pods []*corev1.Pod) {
 	if p.perIndex() {
 		for _, pod := range pods {
 			if p.failureTarget != nil && pod.DeletionTimestamp != nil {
-				continue // it goes because the Job has failed
+				continue // it is deleted because the Job has failed
 			}
 			if i := completionIndex(pod); p.isIndex(i) && !p.completed.Has(i) && p.failsIndex(pod) && !p.succeededNow.Has(i) {
 				p.failedNow = p.failedNow.With(Span{i, i})
@@ -176,7 +176,8 @@ func (p *plan) classifyFailed(pods []*corev1.Pod) {
 	}
 }
 
-// failsIndex: the policy says so, or the index has failed too often.
+// failsIndex reports whether a pod fails its index: by the policy, or because the index has failed too
+// often.
 func (p *plan) failsIndex(pod *corev1.Pod) bool {
 	if !isFailed(p.job, pod) {
 		return false
@@ -186,7 +187,7 @@ func (p *plan) failsIndex(pod *corev1.Pod) bool {
 	return h.action == batchv1.PodFailurePolicyActionFailIndex || h.counts() && counted >= int(*p.job.Spec.BackoffLimitPerIndex)
 }
 
-// findLastFailed finds for each index that is to be tried again its last failed pod.
+// findLastFailed finds the last failed pod of each index that will be retried.
 func (p *plan) findLastFailed(failed []*corev1.Pod) {
 	p.lastFailed = map[int]*corev1.Pod{}
 	for _, pod := range failed {
@@ -200,7 +201,7 @@ func (p *plan) findLastFailed(failed []*corev1.Pod) {
 	}
 }
 
-// failedLater compares failed pods of one index.
+// failedLater reports whether one failed pod of an index failed later than another.
 func failedLater(pod, than *corev1.Pod) bool {
 	a, b := failuresOf(pod), failuresOf(than)
 	return a > b || a == b && finishedAt(pod).After(finishedAt(than))
@@ -211,8 +212,8 @@ func failuresOf(pod *corev1.Pod) int {
 	return counted + ignored
 }
 
-// isLastFailed: the pod is the last of its index and somebody has yet to carry its count on.
-// When the Job ends, nobody will.
+// isLastFailed reports whether a pod is the last failed pod of its index and its number of failures has
+// yet to be copied to a successor. A Job that ends creates no successors.
 func (p *plan) isLastFailed(pod *corev1.Pod) bool {
 	if p.ending() || p.job.DeletionTimestamp != nil {
 		return false
@@ -223,7 +224,7 @@ func (p *plan) isLastFailed(pod *corev1.Pod) bool {
 
 func (p *plan) isIndex(i int) bool { return i != noIndex && i < p.completions() }
 
-// sum adds up what the Job has counted and recorded, and what is new.
+// sum adds the pods that the Job has counted, those it has recorded, and the new ones.
 func (p *plan) sum() {
 	s, u := &p.job.Status, ptr.Deref(p.job.Status.UncountedTerminatedPods, batchv1.UncountedTerminatedPods{})
 	p.failed = int(s.Failed) + len(u.Failed) + len(p.newFailed)

@@ -288,7 +288,7 @@ func (w *world) counted() {
 		case w.removed[uid], w.stray[uid], w.disowned[uid], w.dropped[uid], !w.ours(p), w.recordedFailed[uid], w.recordedSucceeded[uid]:
 		case w.indexed() && (i == noIndex || i >= int(*j.Spec.Completions)):
 		case w.succeeded[uid] && w.indexed() && (completed.Has(i) || w.touchedAt[i] || j.Spec.BackoffLimitPerIndex != nil):
-		case w.changed[uid] && j.Spec.PodFailurePolicy != nil: // it was ignored when it was let go
+		case w.changed[uid] && j.Spec.PodFailurePolicy != nil: // it was ignored when it was released
 		case w.failed[uid] && !handle(j.Spec.PodFailurePolicy, p).counts():
 		case p.DeletionTimestamp != nil && !w.succeeded[uid] && trueCondition(&j.Status, batchv1.JobComplete) != nil:
 		default:

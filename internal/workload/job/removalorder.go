@@ -33,8 +33,8 @@ func byRemovalOrder(a, b *corev1.Pod) int {
 		return 1
 	}
 	if readyA {
-		// The one that has been ready for longer is worth more; a time that is not
-		// known is worth least.
+		// A pod that became ready later comes first; one whose time is unknown comes first of
+		// all.
 		if c := byAge(readySince(a), readySince(b)); c != 0 {
 			return c
 		}

@@ -10,9 +10,9 @@ import (
 )
 
 // cancelUpdates finds the pods that wait for the inPlaceUpdate hook and whose update is not
-// wanted any more: the template is theirs again, or pods are not updated in place any
-// more, or the partition keeps more pods, or the update is paused. Who pauses does not want
-// to go without pods whose update nobody knows when to expect.
+// wanted any more: the template is that of the pod again, pods are not updated in place any more, the
+// partition keeps more pods, or the update is paused (a paused set should not have pods that are
+// unavailable for an unknown time).
 func (p *plan) cancelUpdates() {
 	kept := p.wanted.replicas - p.wanted.partition
 	updated := 0
@@ -35,14 +35,14 @@ func (p *plan) cancelUpdates() {
 	}
 }
 
-// inPlace tells whether pods are updated in place, if they can be.
+// inPlace reports whether pods are updated in place where possible.
 func (p *plan) inPlace() bool {
 	t := p.set.Spec.UpdateStrategy.Type
 	return t == v1alpha1.InPlaceIfPossible || t == v1alpha1.InPlaceOnly
 }
 
-// rollOut updates pods: those whose hook does not hold them any more, and as many others
-// as are wanted and can be spared.
+// rollOut updates pods: those whose hook does not block them any more, and as many others as the
+// budgets allow.
 func (p *plan) rollOut() {
 	u := &p.set.Spec.UpdateStrategy
 	if u.Type == v1alpha1.OnDelete || u.Paused {
@@ -96,7 +96,7 @@ func (p *plan) rollOut() {
 	}
 }
 
-// continueUpdates updates pods that waited for their hook. They are out of service already.
+// continueUpdates updates pods that have waited for their hook. They are unavailable already.
 func (p *plan) continueUpdates() {
 	for i := range p.units {
 		u := &p.units[i]
@@ -106,7 +106,7 @@ func (p *plan) continueUpdates() {
 	}
 }
 
-// bring takes the first step of a pod to a revision, and tells whether it could.
+// updatePod starts the update of a pod to a revision, and reports whether it could.
 func (p *plan) updatePod(u *unit, to *Revision) bool {
 	if !p.inPlace() || p.diff.replaced {
 		p.recreate(u, to)
@@ -115,12 +115,12 @@ func (p *plan) updatePod(u *unit, to *Revision) bool {
 	c := p.changeTo(u.of, to)
 	if c.why == "" && p.diff.update > 0 {
 		if p.diff.room <= 0 {
-			return false // this plan makes new ones in the place of those that are left
+			return false // this plan creates enough pods of the revision already
 		}
 		p.diff.room--
 	}
 	switch {
-	case c.why == "" && u.InPlaceGrace == "" && p.mustAsk(u): // for an order it was asked already
+	case c.why == "" && u.InPlaceGrace == "" && p.mustAsk(u): // the hook was asked before the update was ordered
 		p.askHook(u)
 	case c.why == "":
 		p.startInPlaceUpdate(u, to, c)
@@ -134,8 +134,8 @@ func (p *plan) updatePod(u *unit, to *Revision) bool {
 	return true
 }
 
-// mustAsk tells whether the inPlaceUpdate hook is to be asked: it holds the pod, or the pod
-// is Updated, and its handlers have not all come back from the last time.
+// mustAsk reports whether the inPlaceUpdate hook must be asked: it blocks the pod, or the pod is Updated
+// and the handlers of the last update are not complete.
 func (p *plan) mustAsk(u *unit) bool {
 	h := p.hooks().InPlaceUpdate
 	return held(h, u.Pod) || u.state == kruise.StateUpdated && h != nil
@@ -167,7 +167,7 @@ func (p *plan) askHook(u *unit) {
 	if len(conditions) > 0 && len(b.Metadata.Finalizers) == 0 {
 		b.Status = &patchStatus{Conditions: conditions}
 	}
-	p.patch(u, b, string(kruise.StatePreparingUpdate), "it is to be updated in place")
+	p.patch(u, b, string(kruise.StatePreparingUpdate), "it will be updated in place")
 }
 
 // recreate deletes a pod so that one of the other revision takes its place.

@@ -10,16 +10,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// worth is what pods are compared by: two numbers, the first of which counts more.
-// Whatever is less goes first. They are taken from a pod once and then sorted as numbers,
-// because 10,000 pods are compared with each other more than 100,000 times.
+// sortKey is what pods are sorted by: two numbers, first before second, in ascending order. It is
+// computed once for each pod, because sorting 10,000 pods takes more than 100,000 comparisons.
 type sortKey struct {
 	first, second uint64
-	// at is the place where the pod is found. A pointer would cost as much as the sorting.
+	// at is the position of the pod. A pointer would cost as much as the sorting.
 	at int32
 }
 
-// sortKeys are those of pods, at their places.
+// sortKeys returns the keys of pods.
 func sortKeys(pods []*Pod) []sortKey {
 	all := make([]sortKey, len(pods))
 	for i, p := range pods {
@@ -37,10 +36,10 @@ func arrange(pods []*Pod, order []sortKey) {
 	}
 }
 
-// sortKeyOf holds, in this order: whether it is on a node (1 bit), its phase (2), whether it
-// is available (1) and ready (1), what its deletion costs (32), how long it is ready (32),
-// how few restarts it has had (27), how old it is (32). Availability and costs are for who
-// deletes; they are left out.
+// sortKeyOf returns a key with, in this order: whether the pod is on a node (1 bit), its phase (2), its
+// availability (1) and readiness (1), its deletion cost (32), the time it has been ready (32), how few
+// restarts it has had (27), its age (32). Availability and deletion cost are left zero:
+// rankForDeletion sets them.
 func sortKeyOf(p *Pod) sortKey {
 	var class, ready uint64
 	if p.Node != "" {
@@ -61,11 +60,11 @@ func sortKeyOf(p *Pod) sortKey {
 	return sortKey{first: class<<classShift | ready>>5, second: ready<<59 | spotless<<32 | age(p.Created)}
 }
 
-// classShift is where, in first, those begin that count more than neighbours do.
+// classShift is the lowest bit, in first, of what counts more than the number of neighbours.
 const classShift = 27
 
-// age is more for earlier times, to the second (the API keeps no more). One that is not
-// known is later than any other.
+// age returns larger numbers for earlier times, in seconds (the precision of the API). An unknown time
+// is later than all others.
 func age(t time.Time) uint64 {
 	if t.IsZero() {
 		return 0
@@ -73,9 +72,9 @@ func age(t time.Time) uint64 {
 	return uint64(math.MaxUint32 - max(0, min(t.Unix(), math.MaxUint32-1)))
 }
 
-// sortByKey sorts, and those that are worth the same by their names: else, who goes
-// first would be the order in which a cache happens to list them. A plan has them sorted by
-// name already; that is kept.
+// sortByKey sorts by key, and equal keys by name: otherwise the result would depend on the order in
+// which a cache lists pods. Pods that are already sorted by name, as in a plan, are not sorted by name
+// again.
 func sortByKey(all []sortKey, pods []*Pod, spare *[]sortKey) {
 	byName := func(a, b sortKey) int { return strings.Compare(pods[a.at].Name, pods[b.at].Name) }
 	if !slices.IsSortedFunc(all, byName) {
@@ -91,9 +90,8 @@ func compareNumbers(a, b sortKey) int {
 	return cmp.Compare(a.second, b.second)
 }
 
-// sortNumbers sorts by the numbers alone and leaves what is the same in its order. Many
-// are sorted byte by byte, the last first; most bytes are the same in all and cost nothing.
-// spare is as much memory again, made when it is needed and kept for the next one.
+// sortNumbers is a stable sort by the numbers alone. Long lists are sorted with a radix sort, which
+// skips bytes that are equal in all keys. spare is a buffer, allocated when needed and reused.
 func sortNumbers(all []sortKey, spare *[]sortKey) {
 	if len(all) < 200 {
 		slices.SortStableFunc(all, compareNumbers)

@@ -15,7 +15,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
 )
 
-// HookPending is ours: pods have waited for a hook for longer than Limits.HookPatience.
+// HookPending is ours: pods have waited for a hook for longer than Limits.HookTimeout.
 const HookPending v1alpha1.CloneSetConditionType = "HookPending"
 
 // writeStatus computes the status and decides whether it is written now.
@@ -228,7 +228,7 @@ func (p *plan) pending(is *v1alpha1.CloneSetStatus) {
 		if err != nil {
 			since = u.Created
 		}
-		if left := since.Add(p.Limits.HookPatience).Sub(p.now); left > 0 {
+		if left := since.Add(p.Limits.HookTimeout).Sub(p.now); left > 0 {
 			p.decision.WakeIn(left)
 			continue
 		}

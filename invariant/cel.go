@@ -10,29 +10,28 @@ import (
 	"github.com/google/cel-go/ext"
 )
 
-// costLimit bounds the work of one check, in the units of CEL, which are about its
-// steps: a quarter of a second at most.
+// costLimit bounds the work of one check, in CEL's cost units, which are approximately evaluation
+// steps: at most a quarter of a second.
 const costLimit = 1_000_000
 
-// CEL makes an invariant of an expression that is true while it holds:
+// CEL returns an invariant that holds while an expression is true:
 //
 //	list("pods", "default").filter(p, p.?status.phase.orValue("") == "Running").size() <= 3
 //	get("jobs.batch", "default", "pi").status.succeeded <= 1
 //	steps.filter(s, s.actor == "job" && s.verb == "create" && s.resource == "pods").size() < 10
 //
-// list(resource) and list(resource, namespace) are the objects of a resource;
-// get(resource, namespace, name) is one of them, or null. now is the run's clock and
-// elapsed how far it has gone. steps is the record: of each step its kind, actor,
-// verb, resource, namespace, name, subresource, type, code, wrote, fault and at (in
-// seconds); reading it costs time with every step of the run, so an expression with
-// steps is better judged at the end.
+// list(resource) and list(resource, namespace) return the objects of a resource;
+// get(resource, namespace, name) returns one object, or null. now is the time on the run's clock and
+// elapsed the time since the run started. steps is the record: each step has kind, actor, verb,
+// resource, namespace, name, subresource, type, code, wrote, fault and at (in seconds). Reading
+// steps takes time in proportion to the length of the run, so check such an expression at the end.
 //
-// sum() of a list of numbers is there too, and 0 of an empty one:
+// sum() adds the numbers of a list; the sum of an empty list is 0:
 //
 //	list("replicasets.apps").map(r, r.spec.replicas).sum() <= 4
 //
-// What the expression cannot find (no such key) breaks the invariant; the optional
-// syntax .?field and orValue, and has(), say what is to be taken instead.
+// A missing key violates the invariant; the optional syntax .?field with orValue, and has(), avoid
+// that.
 func CEL(name, expr string) (Invariant, error) {
 	env, err := environment()
 	if err != nil {
@@ -59,14 +58,13 @@ func CEL(name, expr string) (Invariant, error) {
 		case out == types.True:
 			return nil
 		case out == types.False:
-			return errors.New("it is false")
+			return errors.New("the expression is false")
 		}
 		return fmt.Errorf("the expression gives %s, not true or false", out.Type().TypeName())
 	}}, nil
 }
 
-// MustCEL is CEL for expressions that are part of a test: it panics when the
-// expression does not compile.
+// MustCEL is like CEL but panics if the expression does not compile.
 func MustCEL(name, expr string) Invariant {
 	i, err := CEL(name, expr)
 	if err != nil {
@@ -75,7 +73,7 @@ func MustCEL(name, expr string) Invariant {
 	return i
 }
 
-// where is the first thing that is wrong with an expression, and its place.
+// where formats the first error of an expression, with its position.
 func where(issues *cel.Issues) string {
 	all := issues.Errors()
 	if len(all) == 0 {
@@ -89,8 +87,8 @@ func where(issues *cel.Issues) string {
 	return place + ": " + first.Message
 }
 
-// environment is the language: CEL's own functions, those that are at hand in
-// Kubernetes too, and ours.
+// environment returns the CEL environment: CEL's own functions, the libraries that Kubernetes
+// enables, and ours.
 func environment() (*cel.Env, error) {
 	return cel.NewEnv(
 		cel.OptionalTypes(),
@@ -99,9 +97,8 @@ func environment() (*cel.Env, error) {
 		cel.Variable("now", cel.TimestampType),
 		cel.Variable("elapsed", cel.DurationType),
 		cel.Variable("steps", cel.ListType(cel.MapType(cel.StringType, cel.DynType))),
-		// list and get read the view of this evaluation, which reaches them as a
-		// variable that no expression can name: so one compiled expression may be
-		// checked in several worlds at once.
+		// list and get read the View of the evaluation from a variable that no expression can
+		// name, so that one compiled expression can be evaluated on several Views concurrently.
 		cel.Variable(hidden, viewType),
 		cel.Macros(
 			cel.GlobalMacro("list", 1, ofView),

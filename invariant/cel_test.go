@@ -6,27 +6,28 @@ import (
 	"time"
 
 	"github.com/rehearse-k8s/rehearse/invariant"
+	"github.com/rehearse-k8s/rehearse/invariant/internal/viewtest"
 )
 
 func TestCEL(t *testing.T) {
-	w := newWorld(t, twoJobs)
-	w.elapsed = 90 * time.Second
+	w := viewtest.NewWorld(t, twoJobs)
+	w.Clock = 90 * time.Second
 	for expr, want := range map[string]string{
 		`list("pods").size() == 7`:          "",
 		`list("pods", "other").size() == 1`: "",
 		`list("nothing").size() == 0`:       "",
-		`list("pods", "default").filter(p, p.status.phase == "Running").size() <= 3`:                        "it is false",
+		`list("pods", "default").filter(p, p.status.phase == "Running").size() <= 3`:                        "the expression is false",
 		`get("jobs.batch", "default", "pi").status.succeeded <= 1`:                                          "",
 		`get("jobs.batch", "default", "e") == null`:                                                         "",
 		`get("jobs.batch", "default", "pi").status.conditions.exists(c, c.type == "Complete")`:              "",
 		`get("jobs.batch", "default", "pi").spec.parallelism > 0`:                                           "cannot be evaluated: no such key: spec",
 		`get("jobs.batch", "default", "pi").?spec.parallelism.orValue(1) == 1`:                              "",
-		`has(get("jobs.batch", "default", "pi").status.failed)`:                                             "it is false",
+		`has(get("jobs.batch", "default", "pi").status.failed)`:                                             "the expression is false",
 		`get("jobs.batch", "default", "pi").status.succeeded`:                                               ", not true or false",
 		`now == timestamp("2000-01-01T00:01:30Z") && elapsed > duration("1m")`:                              "",
 		`steps.filter(s, s.actor == "user" && s.verb == "create" && s.resource == "pods").size() == 7`:      "",
 		`steps.all(s, s.wrote && s.code == 201 && s.at == 0.0 && s.kind == "request")`:                      "",
-		`steps.exists(s, s.fault != "")`:                                                                    "it is false",
+		`steps.exists(s, s.fault != "")`:                                                                    "the expression is false",
 		`list("pods").all(a, list("pods").all(b, list("pods").all(c, steps.all(s, steps.all(r, r == r)))))`: "",
 		`[1, 2, 3].sum() == 6 && [].sum() == 0 && [0.5, 1.0].sum() == 1.5`:                                  "",
 		`list("jobs.batch", "default").map(j, j.?status.succeeded.orValue(0)).sum() >= 1`:                   "",
@@ -39,7 +40,7 @@ func TestCEL(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		check(t, i, w, want)
+		viewtest.Check(t, i, w, want)
 	}
 }
 
@@ -80,13 +81,13 @@ func TestCELThatDoesNotCompile(t *testing.T) {
 // TestOneExpressionInTwoWorlds: what is compiled once may be used by many runs.
 func TestOneExpressionInTwoWorlds(t *testing.T) {
 	i := invariant.MustCEL("there are pods", `list("pods").size() > 0`)
-	full, empty := newWorld(t, twoJobs), newWorld(t, "")
+	full, empty := viewtest.NewWorld(t, twoJobs), viewtest.NewWorld(t, "")
 	for range 4 {
 		t.Run("", func(t *testing.T) {
 			t.Parallel()
 			for range 100 {
-				check(t, i, full, "")
-				check(t, i, empty, "it is false")
+				viewtest.Check(t, i, full, "")
+				viewtest.Check(t, i, empty, "the expression is false")
 			}
 		})
 	}
@@ -97,7 +98,7 @@ func FuzzCEL(f *testing.F) {
 	for _, expr := range []string{`list("pods").size() > 1`, `get("pods","a","b").x`, `steps[0].at`, `now`, `list(`, `list(list("pods"))`} {
 		f.Add(expr)
 	}
-	w := newWorld(f, twoJobs)
+	w := viewtest.NewWorld(f, twoJobs)
 	f.Fuzz(func(_ *testing.T, expr string) {
 		if i, err := invariant.CEL("fuzz", expr); err == nil {
 			_ = i.Check(w)
@@ -107,7 +108,7 @@ func FuzzCEL(f *testing.F) {
 
 func BenchmarkCEL(b *testing.B) {
 	i := invariant.MustCEL("few pods", `list("pods", "default").filter(p, p.?status.phase.orValue("") == "Running").size() <= 9`)
-	w := newWorld(b, twoJobs)
+	w := viewtest.NewWorld(b, twoJobs)
 	for b.Loop() {
 		if err := i.Check(w); err != nil {
 			b.Fatal(err)

@@ -13,7 +13,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
-// hidden is the view's variable. An expression cannot name it: @ is no letter.
+// hidden is the variable that contains the View. Expressions cannot name it, because identifiers
+// contain no @.
 const hidden = "@view"
 
 var (
@@ -21,13 +22,13 @@ var (
 	objectsType = cel.ListType(cel.DynType)
 )
 
-// celView is a View as a value of CEL that can be passed on and nothing else.
+// celView is a View as an opaque CEL value.
 type celView struct{ View }
 
 func (celView) ConvertToNative(t reflect.Type) (any, error) {
-	return nil, errors.New("a view is not to be converted")
+	return nil, errors.New("a view cannot be converted")
 }
-func (celView) ConvertToType(ref.Type) ref.Val { return types.NewErr("a view is not to be converted") }
+func (celView) ConvertToType(ref.Type) ref.Val { return types.NewErr("a view cannot be converted") }
 func (celView) Equal(ref.Val) ref.Val          { return types.False }
 func (celView) Type() ref.Type                 { return viewType }
 func (c celView) Value() any                   { return c.View }
@@ -41,7 +42,7 @@ func ofView(f cel.MacroExprFactory, _ ast.Expr, args []ast.Expr) (ast.Expr, *cel
 	return f.NewMemberCall(name, f.NewIdent(hidden), args...), nil
 }
 
-// variables of one evaluation. The steps are only made when they are asked for.
+// variables returns the variables of one evaluation. steps is built only if the expression uses it.
 func variables(v View) map[string]any {
 	return map[string]any{
 		hidden:    celView{v},
@@ -73,7 +74,7 @@ func get(args ...ref.Val) ref.Val {
 	return types.NullValue
 }
 
-// sum adds what is in a list; CEL by itself cannot.
+// sum adds the numbers of a list, which CEL has no function for.
 func sum(list ref.Val) ref.Val {
 	var total ref.Val = types.IntZero
 	for i := list.(traits.Lister).Iterator(); i.HasNext() == types.True; {

@@ -1,10 +1,13 @@
-// Package invariant says what must hold in a run: promises about the world at one
-// moment (so many pods, this condition, nothing orphaned), oracles that need no
-// specification because they read the record of the run (hot loops, writes decided
-// on a view older than the writer's own last write), and the same in CEL.
+// Package invariant provides what must hold in a run: invariants about the objects at one
+// moment (so many pods, this condition, no orphans), oracles that need no specification
+// because they read only the record of the run (hot loops, writes decided on a view older
+// than the writer's own last write), and invariants written in CEL.
 //
-// An [Invariant] is a sentence and a pure function of a [View]; whether it must
-// hold always, eventually or sometimes is for whoever runs the world to say. The
-// package makes no runs and knows no API server. It stands on floor 1: no clock, no
-// client, no goroutine.
+// An [Invariant] is a name and a pure function of a [View]. Whether it must hold always,
+// eventually or sometimes is for the caller to say: see simtest.World and the Scenario kind.
+// The invariants of Job and CloneSet controllers are in packages invariant/job and
+// invariant/cloneset.
+//
+// The package runs nothing and knows no API server. Floor: F1. Imports history, cel-go and
+// apimachinery; no clock, no client, no goroutine.
 package invariant

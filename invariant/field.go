@@ -6,14 +6,16 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+
+	"github.com/rehearse-k8s/rehearse/invariant/internal/inspect"
 )
 
-// Field holds while a field of an object has a value. The path is dotted, with
+// Field returns an invariant that holds while a field of an object has a value. The path is dotted, with
 // brackets for list entries and for keys that contain dots, as in
 // "status.succeeded", "spec.containers[0].image" or
 // "metadata.labels[app.kubernetes.io/name]". Values are compared as JSON, so that 3
-// equals int64(3); nil means that the field is not there. A path that cannot be read
-// panics: it is a mistake in the test.
+// equals int64(3); nil means that the field is absent. Field panics if the path cannot be parsed,
+// because that is a mistake in the test.
 func Field(resource, namespace, name, path string, want any) Invariant {
 	steps, err := parsePath(path)
 	if err != nil {
@@ -21,7 +23,7 @@ func Field(resource, namespace, name, path string, want any) Invariant {
 	}
 	want = asJSON(want)
 	return Invariant{
-		Name: fmt.Sprintf("%s %s has %s = %s", resource, key(namespace, name), path, show(want)),
+		Name: fmt.Sprintf("%s %s has %s = %s", resource, inspect.Key(namespace, name), path, show(want)),
 		Check: func(v View) error {
 			o := v.Get(resource, namespace, name)
 			if o == nil {
@@ -35,21 +37,21 @@ func Field(resource, namespace, name, path string, want any) Invariant {
 	}
 }
 
-// CheckPath refuses a path that [Field] could not read, for those who do not write it
-// themselves.
+// CheckPath returns an error if [Field] could not parse a path, for callers that do not write the
+// path themselves.
 func CheckPath(path string) error {
 	_, err := parsePath(path)
 	return err
 }
 
-// parsePath takes a path apart into names of fields, which are strings, and
-// positions in lists, which are ints.
+// parsePath splits a path into names of fields, which are strings, and positions in lists, which are
+// ints.
 func parsePath(path string) (steps []any, err error) {
 	for rest := path; rest != ""; {
 		if rest[0] == '[' {
 			end := strings.IndexByte(rest, ']')
 			if end < 2 {
-				return nil, fmt.Errorf("path %q: no ] after a [", path)
+				return nil, fmt.Errorf("path %q: missing ] after [", path)
 			}
 			inside := rest[1:end]
 			if n, err := strconv.Atoi(inside); err == nil && n >= 0 {
@@ -65,7 +67,7 @@ func parsePath(path string) (steps []any, err error) {
 			end = len(rest)
 		}
 		if end == 0 {
-			return nil, fmt.Errorf("path %q: a name is missing before %q", path, rest)
+			return nil, fmt.Errorf("path %q: missing name before %q", path, rest)
 		}
 		steps = append(steps, rest[:end])
 		rest = strings.TrimPrefix(rest[end:], ".")
@@ -76,12 +78,12 @@ func parsePath(path string) (steps []any, err error) {
 	return steps, nil
 }
 
-// lookUp follows a path; nil when it leads nowhere.
+// lookUp returns the value at a path, nil if there is none.
 func lookUp(value any, steps []any) any {
 	for _, s := range steps {
 		switch v := value.(type) {
 		case map[string]any:
-			// A key of digits, as in labels[7], is a key all the same.
+			// A key that consists of digits, as in labels[7], is a key too.
 			value = v[fmt.Sprint(s)]
 		case []any:
 			n, ok := s.(int)
@@ -96,7 +98,8 @@ func lookUp(value any, steps []any) any {
 	return value
 }
 
-// asJSON gives values that are equal in JSON the same Go types.
+// asJSON converts a value to the Go types of decoded JSON, so that values that are equal in JSON are
+// deeply equal.
 func asJSON(value any) any {
 	data, err := json.Marshal(value)
 	if err != nil {

@@ -11,76 +11,77 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
-// View is the truth of a world at one moment, not what some controller believes.
-// A resource is named as kubectl writes it: "pods" or "jobs.batch". Objects are
-// shared and must not be changed.
+// View is the state of the API at one moment, not what a controller's cache contains. Resources are
+// named as in kubectl: "pods" or "jobs.batch". Objects are shared and must not be changed.
 type View interface {
-	// Now is the run's clock, Elapsed how far it has gone since the run began.
+	// Now is the time on the run's clock, Elapsed the time since the run started.
 	Now() time.Time
 	Elapsed() time.Duration
 	// List returns all objects of a resource, sorted by namespace and name.
 	List(resource string) []*unstructured.Unstructured
 	// Get returns one object, or nil.
 	Get(resource, namespace, name string) *unstructured.Unstructured
-	// Run is the record up to this moment.
+	// Run returns the record of the run up to this moment.
 	Run() *history.Run
 }
 
-// Invariant is a promise about a world. Check returns nil when it holds, and
-// otherwise what was seen instead. It may be called from several goroutines.
+// Invariant is a statement about a View that must be true.
 type Invariant struct {
 	// Name is a sentence: "at most 3 active pods of CloneSet default/web".
-	Name  string
+	Name string
+	// Check returns nil if the invariant holds, and otherwise an error that says what was found
+	// instead. It is safe for concurrent use unless the constructor says otherwise.
 	Check func(View) error
 }
 
-// Func is an invariant of one's own.
+// Func returns an invariant with a check of the caller's own.
 func Func(name string, check func(View) error) Invariant {
 	return Invariant{Name: name, Check: check}
 }
 
-// Never holds as long as another one does not.
+// Never returns an invariant that holds while another one does not.
 func Never(i Invariant) Invariant {
 	return Invariant{Name: "never " + i.Name, Check: func(v View) error {
 		if i.Check(v) == nil {
-			return errors.New("it holds")
+			return errors.New("it is true")
 		}
 		return nil
 	}}
 }
 
-// Stays holds until another promise that has held does not any more. It remembers that,
-// so each run needs one of its own, and asks it from one goroutine.
+// Stays returns an invariant that is violated when another one does not hold any more after it has
+// held. It records when that one first held, so each run needs its own, and its Check is not safe
+// for concurrent use.
 func Stays(i Invariant) Invariant {
 	held := time.Duration(-1)
-	return Invariant{Name: "once it holds it stays so: " + i.Name, Check: func(v View) error {
+	return Invariant{Name: "once true, stays true: " + i.Name, Check: func(v View) error {
 		err := i.Check(v)
 		switch {
 		case err == nil && held < 0:
 			held = v.Elapsed()
 		case err != nil && held >= 0:
-			return fmt.Errorf("it held at %s, and now: %w", held.Round(time.Millisecond), err)
+			return fmt.Errorf("it was true at %s, and now: %w", held.Round(time.Millisecond), err)
 		}
 		return nil
 	}}
 }
 
-// All holds when each of several does, and says which do not.
+// All returns an invariant that holds if each of several holds. Its error lists those that do not.
 func All(all ...Invariant) Invariant {
 	names := make([]string, len(all))
 	for n, i := range all {
 		names[n] = i.Name
 	}
 	return Invariant{Name: strings.Join(names, ", and "), Check: func(v View) error {
-		var broken []string
+		var violated []string
 		for _, i := range all {
 			if err := i.Check(v); err != nil {
-				broken = append(broken, fmt.Sprintf("%s: %v", i.Name, err))
+				violated = append(violated, fmt.Sprintf("%s: %v", i.Name, err))
 			}
 		}
-		if len(broken) == 0 {
+		if len(violated) == 0 {
 			return nil
 		}
-		return errors.New(strings.Join(broken, "; "))
+		return errors.New(strings.Join(violated, "; "))
 	}}
 }

@@ -5,11 +5,13 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/rehearse-k8s/rehearse/invariant/internal/inspect"
 )
 
-// Exists holds while an object is there.
+// Exists returns an invariant that holds while an object exists.
 func Exists(resource, namespace, name string) Invariant {
-	return Invariant{Name: fmt.Sprintf("%s %s exists", resource, key(namespace, name)), Check: func(v View) error {
+	return Invariant{Name: fmt.Sprintf("%s %s exists", resource, inspect.Key(namespace, name)), Check: func(v View) error {
 		if v.Get(resource, namespace, name) == nil {
 			return errMissing
 		}
@@ -17,15 +19,15 @@ func Exists(resource, namespace, name string) Invariant {
 	}}
 }
 
-// Gone holds while an object is not there.
+// Gone returns an invariant that holds while an object does not exist.
 func Gone(resource, namespace, name string) Invariant {
-	return Invariant{Name: fmt.Sprintf("%s %s is gone", resource, key(namespace, name)), Check: func(v View) error {
+	return Invariant{Name: fmt.Sprintf("%s %s is gone", resource, inspect.Key(namespace, name)), Check: func(v View) error {
 		o := v.Get(resource, namespace, name)
 		switch {
 		case o == nil:
 			return nil
 		case o.GetDeletionTimestamp() == nil:
-			return errors.New("it is there, and nobody has deleted it")
+			return errors.New("it exists, and its deletion was not requested")
 		case len(o.GetFinalizers()) > 0:
 			return fmt.Errorf("it is being deleted and waits for %v", o.GetFinalizers())
 		}
@@ -33,11 +35,11 @@ func Gone(resource, namespace, name string) Invariant {
 	}}
 }
 
-// Condition holds while an object has a condition of this type with this status
-// ("True", "False" or "Unknown").
+// Condition returns an invariant that holds while an object has a condition of this type with this
+// status ("True", "False" or "Unknown").
 func Condition(resource, namespace, name, typ, status string) Invariant {
 	return Invariant{
-		Name: fmt.Sprintf("%s %s has condition %s=%s", resource, key(namespace, name), typ, status),
+		Name: fmt.Sprintf("%s %s has condition %s=%s", resource, inspect.Key(namespace, name), typ, status),
 		Check: func(v View) error {
 			o := v.Get(resource, namespace, name)
 			if o == nil {
@@ -57,7 +59,7 @@ func Condition(resource, namespace, name, typ, status string) Invariant {
 
 var errMissing = errors.New("it does not exist")
 
-// conditionStatus is the status of a condition, "" when there is none of that type.
+// conditionStatus returns the status of a condition, "" if the object has none of that type.
 func conditionStatus(o *unstructured.Unstructured, typ string) string {
 	conditions, _, _ := unstructured.NestedFieldNoCopy(o.Object, "status", "conditions")
 	list, _ := conditions.([]any)

@@ -9,16 +9,18 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/rehearse-k8s/rehearse/invariant/internal/inspect"
 )
 
 // Owner names an object that controls others.
 type Owner struct{ Kind, Namespace, Name string }
 
 // String is "CloneSet default/web".
-func (o Owner) String() string { return o.Kind + " " + key(o.Namespace, o.Name) }
+func (o Owner) String() string { return o.Kind + " " + inspect.Key(o.Namespace, o.Name) }
 
-// OwnerOf names an object as an owner. The kind is the one the object carries;
-// objects of the typed clients carry none, and there it is the name of the Go type.
+// OwnerOf returns the Owner that names an object. Its kind is that of the object; objects of typed
+// clients have no kind set, and for them it is the name of the Go type.
 func OwnerOf(obj interface {
 	metav1.Object
 	runtime.Object
@@ -34,8 +36,8 @@ func OwnerOf(obj interface {
 	return Owner{Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName()}
 }
 
-// pods are the living world's pods that the owner controls. Pods of an earlier
-// owner of the same name are not its own.
+// pods returns the existing pods that the owner controls, without those of an earlier owner of the
+// same name.
 func (o Owner) pods(v View) (pods []*unstructured.Unstructured) {
 	for _, p := range v.List("pods") {
 		if o.Namespace != "" && p.GetNamespace() != o.Namespace {
@@ -45,7 +47,7 @@ func (o Owner) pods(v View) (pods []*unstructured.Unstructured) {
 		if ref == nil || ref.Kind != o.Kind || ref.Name != o.Name {
 			continue
 		}
-		if living := namedBy(v, p.GetNamespace(), ref); living != nil && living.GetUID() != ref.UID {
+		if existing := namedBy(v, p.GetNamespace(), ref); existing != nil && existing.GetUID() != ref.UID {
 			continue
 		}
 		pods = append(pods, p)
@@ -53,7 +55,7 @@ func (o Owner) pods(v View) (pods []*unstructured.Unstructured) {
 	return pods
 }
 
-// active are the owner's pods that neither ended nor are on their way out.
+// active returns the owner's pods that have not finished and are not being deleted.
 func (o Owner) active(v View) (pods []*unstructured.Unstructured) {
 	for _, p := range o.pods(v) {
 		if isActive(p) {
@@ -68,8 +70,8 @@ func isActive(pod *unstructured.Unstructured) bool {
 	return phase != "Succeeded" && phase != "Failed" && pod.GetDeletionTimestamp() == nil
 }
 
-// namedBy is the living object of the kind and name in an owner reference, whatever
-// its UID. An owner is in the namespace of what it owns, or in none.
+// namedBy returns the existing object with the kind and name in an owner reference, whatever its
+// UID. An owner is in the namespace of its dependants, or is cluster-scoped.
 func namedBy(v View, namespace string, ref *metav1.OwnerReference) *unstructured.Unstructured {
 	resource := guessResource(ref)
 	if o := v.Get(resource, namespace, ref.Name); o != nil {
@@ -78,9 +80,8 @@ func namedBy(v View, namespace string, ref *metav1.OwnerReference) *unstructured
 	return v.Get(resource, "", ref.Name)
 }
 
-// guessResource is the usual resource of a kind: references carry kinds, views are
-// asked for resources. An unusual plural is not found, so that nothing may be
-// concluded from its absence alone.
+// guessResource returns the usual resource of a kind: references contain kinds, but a View lists
+// resources. An irregular plural is not found, so the absence of an object alone proves nothing.
 func guessResource(ref *metav1.OwnerReference) string {
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {
@@ -89,12 +90,3 @@ func guessResource(ref *metav1.OwnerReference) string {
 	plural, _ := meta.UnsafeGuessKindToResource(gv.WithKind(ref.Kind))
 	return plural.GroupResource().String()
 }
-
-func key(namespace, name string) string {
-	if namespace == "" {
-		return name
-	}
-	return namespace + "/" + name
-}
-
-func keyOf(o *unstructured.Unstructured) string { return key(o.GetNamespace(), o.GetName()) }

@@ -5,10 +5,12 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/rehearse-k8s/rehearse/invariant/internal/inspect"
 )
 
-// AtMostPods holds while an owner has at most n active pods: pods that neither
-// ended nor are being deleted.
+// AtMostPods returns an invariant that holds while an owner has at most n active pods: pods that have
+// not finished and are not being deleted.
 func AtMostPods(owner Owner, n int) Invariant {
 	return Invariant{Name: fmt.Sprintf("at most %s of %s", count(n, "active pod"), owner), Check: func(v View) error {
 		if pods := owner.active(v); len(pods) > n {
@@ -18,14 +20,14 @@ func AtMostPods(owner Owner, n int) Invariant {
 	}}
 }
 
-// ExactlyPods holds while an owner has n active pods.
+// ExactlyPods returns an invariant that holds while an owner has n active pods.
 func ExactlyPods(owner Owner, n int) Invariant {
 	return Invariant{Name: fmt.Sprintf("exactly %s of %s", count(n, "active pod"), owner), Check: func(v View) error {
 		return exactly(owner.active(v), n)
 	}}
 }
 
-// Ready holds while n active pods of an owner are ready.
+// Ready returns an invariant that holds while exactly n active pods of an owner are ready.
 func Ready(owner Owner, n int) Invariant {
 	return Invariant{Name: fmt.Sprintf("%s of %s", count(n, "ready pod"), owner), Check: func(v View) error {
 		var ready []*unstructured.Unstructured
@@ -42,8 +44,8 @@ func Ready(owner Owner, n int) Invariant {
 	}}
 }
 
-// NoDuplicates holds while no two active pods of an owner have the same value of a
-// label, such as batch.kubernetes.io/job-completion-index.
+// NoDuplicates returns an invariant that holds while no two active pods of an owner have the same
+// value of a label, such as batch.kubernetes.io/job-completion-index.
 func NoDuplicates(owner Owner, label string) Invariant {
 	return Invariant{Name: fmt.Sprintf("no two active pods of %s with the same %s", owner, label), Check: func(v View) error {
 		first := map[string]string{}
@@ -53,9 +55,9 @@ func NoDuplicates(owner Owner, label string) Invariant {
 				continue
 			}
 			if other, ok := first[value]; ok {
-				return fmt.Errorf("%s and %s both have %q", other, keyOf(p), value)
+				return fmt.Errorf("%s and %s both have %q", other, inspect.KeyOf(p), value)
 			}
-			first[value] = keyOf(p)
+			first[value] = inspect.KeyOf(p)
 		}
 		return nil
 	}}
@@ -73,12 +75,12 @@ func exactly(pods []*unstructured.Unstructured, n int) error {
 	return fmt.Errorf("there are %d: %s", len(pods), names(pods))
 }
 
-// names lists the keys of objects, the first few of many.
+// names formats the keys of objects, only the first few if there are many.
 func names(objects []*unstructured.Unstructured) string {
 	const most = 5
 	var keys []string
 	for _, o := range objects[:min(most, len(objects))] {
-		keys = append(keys, keyOf(o))
+		keys = append(keys, inspect.KeyOf(o))
 	}
 	if len(objects) > most {
 		keys = append(keys, fmt.Sprintf("and %d more", len(objects)-most))

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/rehearse-k8s/rehearse/invariant"
+	"github.com/rehearse-k8s/rehearse/invariant/internal/viewtest"
 )
 
 const twoJobs = `
@@ -57,7 +58,7 @@ status: {phase: Running}
 `
 
 func TestPods(t *testing.T) {
-	w := newWorld(t, twoJobs)
+	w := viewtest.NewWorld(t, twoJobs)
 	pi := invariant.Owner{Kind: "Job", Namespace: "default", Name: "pi"}
 	for _, c := range []struct {
 		i    invariant.Invariant
@@ -75,13 +76,13 @@ func TestPods(t *testing.T) {
 		{invariant.Exists("jobs.batch", "default", "pi"), "jobs.batch default/pi exists", ""},
 		{invariant.Exists("jobs.batch", "default", "e"), "jobs.batch default/e exists", "does not exist"},
 		{invariant.Gone("pods", "default", "nobody"), "pods default/nobody is gone", ""},
-		{invariant.Gone("pods", "default", "a"), "pods default/a is gone", "nobody has deleted it"},
+		{invariant.Gone("pods", "default", "a"), "pods default/a is gone", "its deletion was not requested"},
 		{invariant.Gone("pods", "default", "going"), "pods default/going is gone", "waits for [x/y]"},
 		{invariant.Condition("jobs.batch", "default", "pi", "Complete", "True"), "jobs.batch default/pi has condition Complete=True", ""},
 		{invariant.Condition("jobs.batch", "default", "pi", "Complete", "False"), "jobs.batch default/pi has condition Complete=False", "Complete is True"},
 		{invariant.Condition("jobs.batch", "default", "pi", "Failed", "True"), "jobs.batch default/pi has condition Failed=True", "no condition Failed"},
 		{invariant.Condition("jobs.batch", "default", "e", "Failed", "True"), "jobs.batch default/e has condition Failed=True", "does not exist"},
-		{invariant.Never(invariant.Exists("pods", "default", "a")), "never pods default/a exists", "it holds"},
+		{invariant.Never(invariant.Exists("pods", "default", "a")), "never pods default/a exists", "it is true"},
 		{invariant.Never(invariant.AtMostPods(pi, 1)), "never at most 1 active pod of Job default/pi", ""},
 		{
 			invariant.All(invariant.AtMostPods(pi, 1), invariant.Exists("pods", "default", "a")),
@@ -91,7 +92,7 @@ func TestPods(t *testing.T) {
 		if c.i.Name != c.name {
 			t.Errorf("name %q, want %q", c.i.Name, c.name)
 		}
-		check(t, c.i, w, c.want)
+		viewtest.Check(t, c.i, w, c.want)
 	}
 }
 
@@ -107,7 +108,7 @@ func TestOwnerOf(t *testing.T) {
 }
 
 func TestField(t *testing.T) {
-	w := newWorld(t, `
+	w := viewtest.NewWorld(t, `
 resource: pods
 metadata: {namespace: default, name: a, labels: {app.kubernetes.io/name: web, "7": seven}}
 spec: {containers: [{image: nginx}], priority: 3}
@@ -130,9 +131,9 @@ status: {}
 		{"metadata.name", nil, `it is "a"`},
 		{"metadata.labels", map[string]string{"app.kubernetes.io/name": "web", "7": "seven"}, ""},
 	} {
-		check(t, invariant.Field("pods", "default", "a", c.path, c.want), w, c.says)
+		viewtest.Check(t, invariant.Field("pods", "default", "a", c.path, c.want), w, c.says)
 	}
-	check(t, invariant.Field("pods", "default", "b", "status", nil), w, "does not exist")
+	viewtest.Check(t, invariant.Field("pods", "default", "b", "status", nil), w, "does not exist")
 	for _, path := range []string{"", "a[", "a[]", ".a", "a..b"} {
 		func() {
 			defer func() {
@@ -151,63 +152,63 @@ func FuzzField(f *testing.F) {
 		f.Add(path)
 	}
 	f.Fuzz(func(t *testing.T, path string) {
-		i, refused := field(path)
-		if refused {
+		i, rejected := field(path)
+		if rejected {
 			return // it says so when the test is written, not when it runs
 		}
-		w := newWorld(t, twoJobs)
+		w := viewtest.NewWorld(t, twoJobs)
 		_ = i.Check(w)
 	})
 }
 
-func field(path string) (i invariant.Invariant, refused bool) {
-	defer func() { refused = recover() != nil }()
+func field(path string) (i invariant.Invariant, rejected bool) {
+	defer func() { rejected = recover() != nil }()
 	return invariant.Field("pods", "default", "a", path, 1), false
 }
 
 func TestStays(t *testing.T) {
-	w := newWorld(t, "resource: pods\nmetadata: {namespace: default, name: web}\n")
+	w := viewtest.NewWorld(t, "resource: pods\nmetadata: {namespace: default, name: web}\n")
 	i := invariant.Stays(invariant.Field("pods", "default", "web", "status.phase", "Running"))
 	for n, step := range []struct {
 		phase string
 		holds bool
 	}{{"Pending", true}, {"Running", true}, {"Running", true}, {"Pending", false}, {"Running", true}} {
-		w.elapsed = time.Duration(n) * time.Second
-		w.objects["pods"][0].Object["status"] = map[string]any{"phase": step.phase}
+		w.Clock = time.Duration(n) * time.Second
+		w.Objects["pods"][0].Object["status"] = map[string]any{"phase": step.phase}
 		err := i.Check(w)
 		if (err == nil) != step.holds {
 			t.Errorf("step %d, %s: %v", n, step.phase, err)
 		}
-		if err != nil && !strings.Contains(err.Error(), "it held at 1s") {
-			t.Errorf("it does not say when it held: %v", err)
+		if err != nil && !strings.Contains(err.Error(), "it was true at 1s") {
+			t.Errorf("the message does not say when it was true: %v", err)
 		}
 	}
 }
 
 func TestOwned(t *testing.T) {
-	w := newWorld(t, twoJobs)
-	check(t, invariant.Deleted(), w, "pods default/going is being deleted since 0s and waits for [x/y]")
-	w.elapsed = invariant.Grace
-	check(t, invariant.NoOrphans(), w, "")
-	check(t, invariant.UniqueOwnerUID(), w, "")
-	w.elapsed += time.Second
-	check(t, invariant.NoOrphans(), w, "pods default/earlier is controlled by Job pi (J1), which is gone since 1m1s")
-	check(t, invariant.UniqueOwnerUID(), w, "pods default/earlier is controlled by Job pi (J1), but the living one is J2")
-	if got := newWorld(t, ""); got != nil {
-		check(t, invariant.All(invariant.Deleted(), invariant.NoOrphans(), invariant.UniqueOwnerUID()), got, "")
+	w := viewtest.NewWorld(t, twoJobs)
+	viewtest.Check(t, invariant.Deleted(), w, "pods default/going has been terminating for 0s and waits for [x/y]")
+	w.Clock = invariant.Grace
+	viewtest.Check(t, invariant.NoOrphans(), w, "")
+	viewtest.Check(t, invariant.UniqueOwnerUID(), w, "")
+	w.Clock += time.Second
+	viewtest.Check(t, invariant.NoOrphans(), w, "pods default/earlier is controlled by Job pi (J1), which was deleted 1m1s ago")
+	viewtest.Check(t, invariant.UniqueOwnerUID(), w, "pods default/earlier is controlled by Job pi (J1), but the existing one is J2")
+	if got := viewtest.NewWorld(t, ""); got != nil {
+		viewtest.Check(t, invariant.All(invariant.Deleted(), invariant.NoOrphans(), invariant.UniqueOwnerUID()), got, "")
 	}
 }
 
-// TestOrphanSinceItsOwnerWent counts the grace from the owner's end.
-func TestOrphanSinceItsOwnerWent(t *testing.T) {
-	w := newWorld(t, `
+// TestOrphanAfterOwnerDeletion counts the grace from the owner's end.
+func TestOrphanAfterOwnerDeletion(t *testing.T) {
+	w := viewtest.NewWorld(t, `
 resource: pods
 metadata: {namespace: default, name: a, ownerReferences: [{apiVersion: example.com/v1, kind: Matrix, name: m, uid: M, controller: true}]}
 `)
 	const end = 10 * time.Minute
-	w.run.Add(deletion("user", "matrices.example.com", "m", "M", end))
-	w.elapsed = end + 30*time.Second
-	check(t, invariant.NoOrphans(), w, "")
-	w.elapsed = end + 2*time.Minute
-	check(t, invariant.NoOrphans(), w, "gone since 2m0s")
+	w.Record.Add(deletion("user", "matrices.example.com", "m", "M", end))
+	w.Clock = end + 30*time.Second
+	viewtest.Check(t, invariant.NoOrphans(), w, "")
+	w.Clock = end + 2*time.Minute
+	viewtest.Check(t, invariant.NoOrphans(), w, "was deleted 2m0s ago")
 }

@@ -9,48 +9,10 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/invariant"
+	"github.com/rehearse-k8s/rehearse/invariant/cloneset"
+	"github.com/rehearse-k8s/rehearse/invariant/internal/viewtest"
+	"github.com/rehearse-k8s/rehearse/invariant/job"
 )
-
-// script writes a record by hand: a controller "c" that watches pods and jobs.
-type script struct {
-	world
-	revision int64
-}
-
-func newScript() *script {
-	s := &script{revision: 10}
-	s.run.Start = start
-	s.add(history.Step{Kind: history.Start, Actor: "c"})
-	s.watch(1, "pods", "")
-	s.watch(2, "jobs.batch", "")
-	return s
-}
-
-// add appends a step and returns its number.
-func (s *script) add(step history.Step, causes ...int) int {
-	step.Causes, step.Truth = causes, max(step.Revision, s.revision)
-	s.revision = step.Truth
-	step.At = max(step.At, s.elapsed)
-	s.elapsed = step.At
-	return s.run.Add(step).N
-}
-
-func (s *script) watch(stream int, resource, query string) {
-	s.add(history.Step{Kind: history.Request, Actor: "c", Verb: "watch", Stream: stream, Code: 200, Query: query,
-		Object: history.Object{Resource: resource}}, 0)
-}
-
-// write is a write that had effect; the actor has its answer at once.
-func (s *script) write(actor, resource, name string, guarded bool, cause int) int {
-	return s.add(history.Step{Kind: history.Request, Actor: actor, Verb: "patch", Code: 200, Before: 1, Revision: s.revision + 1, Guarded: guarded,
-		Object: history.Object{Resource: resource, Namespace: "default", Name: name}}, cause)
-}
-
-// frame brings the actor c the event of a write.
-func (s *script) frame(stream, write int) int {
-	w := s.run.Steps[write]
-	return s.add(history.Step{Kind: history.Frame, Actor: "c", Stream: stream, Type: "MODIFIED", Object: w.Object, Revision: w.Revision}, write)
-}
 
 func deletion(actor, resource, name, uid string, at time.Duration) history.Step {
 	return history.Step{Kind: history.Request, At: at, Actor: actor, Verb: "delete", Code: 200, Before: 1, Revision: 99,
@@ -59,119 +21,119 @@ func deletion(actor, resource, name, uid string, at time.Duration) history.Step 
 
 func TestStaleWrites(t *testing.T) {
 	for name, c := range map[string]struct {
-		play  func(s *script)
+		play  func(s *viewtest.Script)
 		stale string // the stale writes, as step<own, and ! for accepted
 		lags  bool   // whether the cache lagged behind anybody's write
 	}{
-		"its own write has been seen": {func(s *script) {
-			begin := s.frame(1, s.write("user", "pods", "a", true, 0))
-			own := s.write("c", "jobs.batch", "j", true, begin)
-			s.write("c", "pods", "b", false, s.frame(2, own))
+		"its own write has been seen": {func(s *viewtest.Script) {
+			begin := s.Frame(1, s.Write("user", "pods", "a", true, 0))
+			own := s.Write("c", "jobs.batch", "j", true, begin)
+			s.Write("c", "pods", "b", false, s.Frame(2, own))
 		}, "", false},
-		"its own write has not been seen": {func(s *script) {
-			begin := s.frame(1, s.write("user", "pods", "a", true, 0))
-			s.write("c", "jobs.batch", "j", true, begin)
-			again := s.frame(1, s.write("user", "pods", "a", true, 0))
-			s.write("c", "pods", "b", false, again)
+		"its own write has not been seen": {func(s *viewtest.Script) {
+			begin := s.Frame(1, s.Write("user", "pods", "a", true, 0))
+			s.Write("c", "jobs.batch", "j", true, begin)
+			again := s.Frame(1, s.Write("user", "pods", "a", true, 0))
+			s.Write("c", "pods", "b", false, again)
 		}, "8<5!", true},
-		"the same, with a precondition": {func(s *script) {
-			begin := s.frame(1, s.write("user", "pods", "a", true, 0))
-			s.write("c", "jobs.batch", "j", true, begin)
-			again := s.frame(1, s.write("user", "pods", "a", true, 0))
-			s.write("c", "pods", "b", true, again)
+		"the same, with a precondition": {func(s *viewtest.Script) {
+			begin := s.Frame(1, s.Write("user", "pods", "a", true, 0))
+			s.Write("c", "jobs.batch", "j", true, begin)
+			again := s.Frame(1, s.Write("user", "pods", "a", true, 0))
+			s.Write("c", "pods", "b", true, again)
 		}, "8<5", true},
-		"two writes of one reconcile": {func(s *script) {
-			begin := s.frame(1, s.write("user", "pods", "a", true, 0))
-			first := s.write("c", "jobs.batch", "j", true, begin)
-			s.write("c", "pods", "b", false, first)
+		"two writes of one reconcile": {func(s *viewtest.Script) {
+			begin := s.Frame(1, s.Write("user", "pods", "a", true, 0))
+			first := s.Write("c", "jobs.batch", "j", true, begin)
+			s.Write("c", "pods", "b", false, first)
 		}, "", false},
-		"two writes of one reconcile, the answer held": {func(s *script) {
-			begin := s.frame(1, s.write("user", "pods", "a", true, 0))
-			first := s.write("c", "jobs.batch", "j", true, begin)
-			s.run.Steps[first].Reply = "late"
-			answer := s.add(history.Step{Kind: history.Answer, Actor: "c"}, first)
-			s.write("c", "pods", "b", false, answer)
+		"two writes of one reconcile, the answer held": {func(s *viewtest.Script) {
+			begin := s.Frame(1, s.Write("user", "pods", "a", true, 0))
+			first := s.Write("c", "jobs.batch", "j", true, begin)
+			s.Record.Steps[first].Reply = "late"
+			answer := s.Add(history.Step{Kind: history.Answer, Actor: "c"}, first)
+			s.Write("c", "pods", "b", false, answer)
 		}, "", false},
-		"others' writes make a cache lag, not a stale write": {func(s *script) {
-			begin := s.frame(1, s.write("user", "pods", "a", true, 0))
-			s.write("user", "jobs.batch", "j", true, 0)
-			again := s.add(history.Step{Kind: history.Time, Actor: "", At: time.Second}, begin)
-			s.write("c", "pods", "b", false, again)
+		"others' writes make a cache lag, not a stale write": {func(s *viewtest.Script) {
+			begin := s.Frame(1, s.Write("user", "pods", "a", true, 0))
+			s.Write("user", "jobs.batch", "j", true, 0)
+			again := s.Add(history.Step{Kind: history.Time, Actor: "", At: time.Second}, begin)
+			s.Write("c", "pods", "b", false, again)
 		}, "", true},
-		"it does not watch what it wrote": {func(s *script) {
-			begin := s.frame(1, s.write("user", "pods", "a", true, 0))
-			s.write("c", "leases.coordination.k8s.io", "l", true, begin)
-			s.write("c", "pods", "b", false, s.frame(1, s.write("user", "pods", "a", true, 0)))
+		"it does not watch what it wrote": {func(s *viewtest.Script) {
+			begin := s.Frame(1, s.Write("user", "pods", "a", true, 0))
+			s.Write("c", "leases.coordination.k8s.io", "l", true, begin)
+			s.Write("c", "pods", "b", false, s.Frame(1, s.Write("user", "pods", "a", true, 0)))
 		}, "", false},
-		"it reads the object from the API first": {func(s *script) {
-			begin := s.frame(1, s.write("user", "pods", "a", true, 0))
-			s.write("c", "jobs.batch", "j", true, begin)
-			again := s.frame(1, s.write("user", "pods", "a", true, 0))
-			got := s.add(history.Step{Kind: history.Request, Actor: "c", Verb: "get", Code: 200, Revision: 3,
+		"it reads the object from the API first": {func(s *viewtest.Script) {
+			begin := s.Frame(1, s.Write("user", "pods", "a", true, 0))
+			s.Write("c", "jobs.batch", "j", true, begin)
+			again := s.Frame(1, s.Write("user", "pods", "a", true, 0))
+			got := s.Add(history.Step{Kind: history.Request, Actor: "c", Verb: "get", Code: 200, Revision: 3,
 				Object: history.Object{Resource: "jobs.batch", Namespace: "default", Name: "j"}}, again)
-			s.write("c", "pods", "b", false, got)
+			s.Write("c", "pods", "b", false, got)
 		}, "", true},
-		"it reads another object first": {func(s *script) {
-			begin := s.frame(1, s.write("user", "pods", "a", true, 0))
-			s.write("c", "jobs.batch", "j", true, begin)
-			again := s.frame(1, s.write("user", "pods", "a", true, 0))
-			got := s.add(history.Step{Kind: history.Request, Actor: "c", Verb: "get", Code: 200, Revision: 3,
+		"it reads another object first": {func(s *viewtest.Script) {
+			begin := s.Frame(1, s.Write("user", "pods", "a", true, 0))
+			s.Write("c", "jobs.batch", "j", true, begin)
+			again := s.Frame(1, s.Write("user", "pods", "a", true, 0))
+			got := s.Add(history.Step{Kind: history.Request, Actor: "c", Verb: "get", Code: 200, Revision: 3,
 				Object: history.Object{Resource: "jobs.batch", Namespace: "default", Name: "k"}}, again)
-			s.write("c", "pods", "b", false, got)
+			s.Write("c", "pods", "b", false, got)
 		}, "9<5!", true},
-		"a bookmark tells it how far it is": {func(s *script) {
-			begin := s.frame(1, s.write("user", "pods", "a", true, 0))
-			s.write("c", "jobs.batch", "j", true, begin)
-			mark := s.add(history.Step{Kind: history.Frame, Actor: "c", Stream: 2, Type: "BOOKMARK", Revision: s.revision,
+		"a bookmark reports the revision": {func(s *viewtest.Script) {
+			begin := s.Frame(1, s.Write("user", "pods", "a", true, 0))
+			s.Write("c", "jobs.batch", "j", true, begin)
+			mark := s.Add(history.Step{Kind: history.Frame, Actor: "c", Stream: 2, Type: "BOOKMARK", Revision: s.Revision,
 				Object: history.Object{Resource: "jobs.batch"}}, 2)
-			s.write("c", "pods", "b", false, mark)
+			s.Write("c", "pods", "b", false, mark)
 		}, "", false},
-		"after a restart what counts is the new list": {func(s *script) {
-			begin := s.frame(1, s.write("user", "pods", "a", true, 0))
-			s.write("c", "jobs.batch", "j", true, begin)
-			s.add(history.Step{Kind: history.Crash, Actor: "c"})
-			again := s.add(history.Step{Kind: history.Start, Actor: "c"})
-			pods := s.add(history.Step{Kind: history.Request, Actor: "c", Verb: "list", Code: 200, Revision: s.revision,
+		"after a restart what counts is the new list": {func(s *viewtest.Script) {
+			begin := s.Frame(1, s.Write("user", "pods", "a", true, 0))
+			s.Write("c", "jobs.batch", "j", true, begin)
+			s.Add(history.Step{Kind: history.Crash, Actor: "c"})
+			again := s.Add(history.Step{Kind: history.Start, Actor: "c"})
+			pods := s.Add(history.Step{Kind: history.Request, Actor: "c", Verb: "list", Code: 200, Revision: s.Revision,
 				Object: history.Object{Resource: "pods"}}, again)
-			jobs := s.add(history.Step{Kind: history.Request, Actor: "c", Verb: "list", Code: 200, Revision: s.revision,
+			jobs := s.Add(history.Step{Kind: history.Request, Actor: "c", Verb: "list", Code: 200, Revision: s.Revision,
 				Object: history.Object{Resource: "jobs.batch"}}, pods)
-			s.write("c", "pods", "b", false, jobs)
+			s.Write("c", "pods", "b", false, jobs)
 		}, "", false},
-		"a list in pages is the same cache as the watch": {func(s *script) {
-			begin := s.frame(1, s.write("user", "pods", "a", true, 0))
-			s.write("c", "pods", "a", true, begin)
-			s.add(history.Step{Kind: history.Crash, Actor: "c"})
-			again := s.add(history.Step{Kind: history.Start, Actor: "c"})
-			s.add(history.Step{Kind: history.Request, Actor: "c", Verb: "list", Code: 200, Revision: s.revision, Query: "limit=500",
+		"a list in pages is the same cache as the watch": {func(s *viewtest.Script) {
+			begin := s.Frame(1, s.Write("user", "pods", "a", true, 0))
+			s.Write("c", "pods", "a", true, begin)
+			s.Add(history.Step{Kind: history.Crash, Actor: "c"})
+			again := s.Add(history.Step{Kind: history.Start, Actor: "c"})
+			s.Add(history.Step{Kind: history.Request, Actor: "c", Verb: "list", Code: 200, Revision: s.Revision, Query: "limit=500",
 				Object: history.Object{Resource: "pods"}}, again)
-			s.watch(3, "pods", "")
-			s.write("c", "pods", "b", false, s.add(history.Step{Kind: history.Time, At: time.Second}))
+			s.Watch(3, "pods", "")
+			s.Write("c", "pods", "b", false, s.Add(history.Step{Kind: history.Time, At: time.Second}))
 		}, "", false},
-		"a selector may leave its own write out": {func(s *script) {
-			s.watch(3, "configmaps", "labelSelector=x")
-			begin := s.frame(1, s.write("user", "pods", "a", true, 0))
-			s.write("c", "configmaps", "m", true, begin)
-			s.write("c", "pods", "b", false, s.frame(1, s.write("user", "pods", "a", true, 0)))
+		"a selector may leave its own write out": {func(s *viewtest.Script) {
+			s.Watch(3, "configmaps", "labelSelector=x")
+			begin := s.Frame(1, s.Write("user", "pods", "a", true, 0))
+			s.Write("c", "configmaps", "m", true, begin)
+			s.Write("c", "pods", "b", false, s.Frame(1, s.Write("user", "pods", "a", true, 0)))
 		}, "", false},
-		"a selector does not leave it out": {func(s *script) {
-			s.watch(3, "configmaps", "labelSelector=x")
-			begin := s.frame(1, s.write("user", "pods", "a", true, 0))
-			own := s.write("c", "configmaps", "m", true, begin)
-			s.write("c", "pods", "b", false, s.frame(1, s.write("user", "pods", "a", true, 0)))
-			s.frame(3, own)
+		"a selector does not leave it out": {func(s *viewtest.Script) {
+			s.Watch(3, "configmaps", "labelSelector=x")
+			begin := s.Frame(1, s.Write("user", "pods", "a", true, 0))
+			own := s.Write("c", "configmaps", "m", true, begin)
+			s.Write("c", "pods", "b", false, s.Frame(1, s.Write("user", "pods", "a", true, 0)))
+			s.Frame(3, own)
 		}, "9<6!", true},
-		"what has no cause is not judged": {func(s *script) {
-			begin := s.frame(1, s.write("user", "pods", "a", true, 0))
-			s.write("c", "jobs.batch", "j", true, begin)
-			n := s.write("c", "pods", "b", false, 0)
-			s.run.Steps[n].Causes = nil
+		"what has no cause is not judged": {func(s *viewtest.Script) {
+			begin := s.Frame(1, s.Write("user", "pods", "a", true, 0))
+			s.Write("c", "jobs.batch", "j", true, begin)
+			n := s.Write("c", "pods", "b", false, 0)
+			s.Record.Steps[n].Causes = nil
 		}, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScript()
+			s := viewtest.NewScript()
 			c.play(s)
 			got := ""
-			for _, w := range invariant.StaleWrites(&s.run) {
+			for _, w := range invariant.StaleWrites(&s.Record) {
 				got += fmt.Sprintf("%d<%d", w.Step, w.Own)
 				if w.Accepted {
 					got += "!"
@@ -183,12 +145,12 @@ func TestStaleWrites(t *testing.T) {
 			if got != c.stale {
 				t.Errorf("stale %q, want %q", got, c.stale)
 			}
-			want := "every write was decided on a cache that had reached the truth"
+			want := "each write was decided on a cache that was up to date"
 			if c.lags {
 				want = ""
 			}
-			check(t, invariant.Stale("c"), s, want)
-			check(t, invariant.Stale("somebody"), s, "every write")
+			viewtest.Check(t, invariant.Stale("c"), s, want)
+			viewtest.Check(t, invariant.Stale("nameless"), s, "each write")
 		})
 	}
 }
@@ -199,7 +161,7 @@ func TestOraclesTakeAnyRecord(t *testing.T) {
 	kinds := []history.Kind{history.Start, history.Crash, history.Request, history.Answer, history.Frame, history.Cut, history.Time, history.Fault}
 	verbs := []string{"", "get", "list", "watch", "create", "update", "patch", "delete"}
 	rapid.Check(t, func(t *rapid.T) {
-		w := &world{}
+		w := &viewtest.World{}
 		for n := range rapid.IntRange(0, 40).Draw(t, "steps") {
 			step := history.Step{
 				Kind:     rapid.SampledFrom(kinds).Draw(t, "kind"),
@@ -216,10 +178,10 @@ func TestOraclesTakeAnyRecord(t *testing.T) {
 			if n > 0 {
 				step.Causes = rapid.SliceOfN(rapid.IntRange(0, n-1), 0, 1).Draw(t, "causes")
 			}
-			w.run.Add(step)
+			w.Record.Add(step)
 		}
-		for _, s := range invariant.StaleWrites(&w.run) {
-			if s.Own > s.Decided || s.Decided >= s.Step || w.run.Steps[s.Own].Actor != s.Actor || !w.run.Steps[s.Own].Wrote() {
+		for _, s := range invariant.StaleWrites(&w.Record) {
+			if s.Own > s.Decided || s.Decided >= s.Step || w.Record.Steps[s.Own].Actor != s.Actor || !w.Record.Steps[s.Own].Wrote() {
 				t.Fatalf("%+v", s)
 			}
 		}
@@ -228,78 +190,78 @@ func TestOraclesTakeAnyRecord(t *testing.T) {
 		} {
 			_ = i.Check(w)
 		}
-		job := invariant.Job(invariant.Owner{Kind: "Job", Name: "a"})
-		set := invariant.CloneSet(invariant.Owner{Kind: "CloneSet", Name: "a"})
-		for _, i := range append(set.Always, set.Ends) {
-			_ = i.Check(w)
-		}
-		for _, i := range append(job.Always, job.Ends) {
-			_ = i.Check(w)
+		for _, set := range []invariant.Set{
+			job.Invariants(invariant.Owner{Kind: "Job", Name: "a"}),
+			cloneset.Invariants(invariant.Owner{Kind: "CloneSet", Name: "a"}),
+		} {
+			for _, i := range append(set.Always, set.AtQuiescence) {
+				_ = i.Check(w)
+			}
 		}
 	})
 }
 
 func TestHotLoop(t *testing.T) {
 	for name, c := range map[string]struct {
-		play func(s *script)
+		play func(s *viewtest.Script)
 		want string
 	}{
-		"the same request again and again": {func(s *script) {
+		"the same request again and again": {func(s *viewtest.Script) {
 			for n := range 4 {
-				s.get("a", time.Duration(n)*time.Second)
+				get(s, "a", time.Duration(n)*time.Second)
 			}
-		}, `c made 4 requests like "get pods default/a" within 3s, up to step 6`},
-		"slowly": {func(s *script) {
+		}, `c sent 4 requests "get pods default/a" within 3s, up to step 6`},
+		"slowly": {func(s *viewtest.Script) {
 			for n := range 9 {
-				s.get("a", time.Duration(n)*4*time.Second)
+				get(s, "a", time.Duration(n)*4*time.Second)
 			}
 		}, ""},
-		"for different objects": {func(s *script) {
+		"for different objects": {func(s *viewtest.Script) {
 			for n := range 9 {
-				s.get(fmt.Sprint(n), 0)
+				get(s, fmt.Sprint(n), 0)
 			}
 		}, ""},
-		"with news of others in between": {func(s *script) {
+		"with news of others in between": {func(s *viewtest.Script) {
 			for range 9 {
-				s.get("a", 0)
-				s.write("user", "pods", "b", true, 0)
+				get(s, "a", 0)
+				s.Write("user", "pods", "b", true, 0)
 			}
 		}, ""},
-		"with news of what it does not watch": {func(s *script) {
+		"with news of what it does not watch": {func(s *viewtest.Script) {
 			for range 9 {
-				s.get("a", 0)
-				s.write("user", "nodes", "b", true, 0)
+				get(s, "a", 0)
+				s.Write("user", "nodes", "b", true, 0)
 			}
-		}, "c made 4 requests"},
-		"with its own writes in between": {func(s *script) {
+		}, "c sent 4 requests"},
+		"with its own writes in between": {func(s *viewtest.Script) {
 			for n := range 9 {
-				s.write("c", "pods", fmt.Sprint(n), true, 0)
-				s.get("a", 0)
+				s.Write("c", "pods", fmt.Sprint(n), true, 0)
+				get(s, "a", 0)
 			}
-		}, "c made 4 requests"},
-		"of somebody who is no controller": {func(s *script) {
+		}, "c sent 4 requests"},
+		"of an actor that is not a controller": {func(s *viewtest.Script) {
 			for range 9 {
-				s.write("user", "pods", "a", true, 0)
+				s.Write("user", "pods", "a", true, 0)
 			}
 		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScript()
+			s := viewtest.NewScript()
 			c.play(s)
-			check(t, invariant.HotLoop(3, 10*time.Second), s, c.want)
+			viewtest.Check(t, invariant.HotLoop(3, 10*time.Second), s, c.want)
 		})
 	}
 }
 
-func (s *script) get(name string, at time.Duration) {
-	s.add(history.Step{Kind: history.Request, Actor: "c", Verb: "get", Code: 200, At: at,
+func get(s *viewtest.Script, name string, at time.Duration) {
+	s.Add(history.Step{Kind: history.Request, Actor: "c", Verb: "get", Code: 200, At: at,
 		Object: history.Object{Resource: "pods", Namespace: "default", Name: name}}, 0)
 }
 
 func TestHappened(t *testing.T) {
-	s := newScript()
-	s.write("job/1", "pods", "a", true, 0)
-	s.add(history.Step{Kind: history.Crash, Actor: "job/1"})
+	s := viewtest.NewScript()
+	s.Write("job/1", "pods", "a", true, 0)
+	s.Add(history.Step{Kind: history.Crash, Actor: "job/1"})
 	for _, c := range []struct {
 		i    invariant.Invariant
 		name string
@@ -310,13 +272,13 @@ func TestHappened(t *testing.T) {
 		{invariant.Happened(history.Crash, "jo", ""), "crash jo happened", "no such step"},
 		{invariant.Happened(history.Cut, "", "pods"), "cut pods happened", "no such step"},
 		{invariant.Wrote("job/1", "patch", "pods"), "job/1 wrote patch pods", ""},
-		{invariant.Wrote("", "", ""), "somebody wrote", ""},
+		{invariant.Wrote("", "", ""), "any actor wrote", ""},
 		{invariant.Wrote("job", "create", "pods"), "job wrote create pods", "no such write"},
 		{invariant.Wrote("c", "", ""), "c wrote", "no such write"},
 	} {
 		if c.i.Name != c.name {
 			t.Errorf("name %q, want %q", c.i.Name, c.name)
 		}
-		check(t, c.i, s, c.want)
+		viewtest.Check(t, c.i, s, c.want)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
-// Happened holds once a step of a kind was made by, or befell, an actor; an empty
-// actor or resource is any. A name with replicas, "job", is "job/0" too.
+// Happened returns an invariant that holds once the run has a step of a kind by or about an actor; an
+// empty actor or resource matches all. An actor "job" also matches its replicas, such as "job/0".
 func Happened(kind history.Kind, actor, resource string) Invariant {
 	name := strings.Join(strings.Fields(fmt.Sprintf("%s %s %s happened", kind, actor, resource)), " ")
 	return atLeastOne(name, "no such step", func(s *history.Step) bool {
@@ -18,10 +18,10 @@ func Happened(kind history.Kind, actor, resource string) Invariant {
 	})
 }
 
-// Wrote holds once an actor changed the world by a request of a verb; an empty
-// actor, verb or resource is any.
+// Wrote returns an invariant that holds once an actor changed an object by a request with a verb; an
+// empty actor, verb or resource matches all.
 func Wrote(actor, verb, resource string) Invariant {
-	name := strings.Join(strings.Fields(fmt.Sprintf("%s wrote %s %s", or(actor, "somebody"), verb, resource)), " ")
+	name := strings.Join(strings.Fields(fmt.Sprintf("%s wrote %s %s", or(actor, "any actor"), verb, resource)), " ")
 	return atLeastOne(name, "no such write", func(s *history.Step) bool {
 		return s.Wrote() && isActor(actor, s.Actor) && (verb == "" || verb == s.Verb) && (resource == "" || resource == s.Resource)
 	})
@@ -39,7 +39,7 @@ func atLeastOne(name, otherwise string, is func(*history.Step) bool) Invariant {
 	}}
 }
 
-// isActor tells whether a step's actor is the one that is meant, or a replica of it.
+// isActor reports whether a step's actor is the wanted one, or a replica of it.
 func isActor(want, have string) bool {
 	return want == "" || want == have || strings.HasPrefix(have, want+"/")
 }
@@ -51,22 +51,21 @@ func or(text, otherwise string) string {
 	return text
 }
 
-// DefaultHotLoop allows for what work queues do by themselves: with the usual back-off
-// from 5 ms a key that fails is tried 11 times in 10 s.
+// DefaultHotLoop tolerates what work queues do by design: with the default back-off, which starts at
+// 5 ms, a failing key is retried 11 times in 10 s.
 var DefaultHotLoop = HotLoop(50, 10*time.Second)
 
-// HotLoop holds while no controller makes more than limit like requests (one verb,
-// one object) within a window of the run's clock in which nothing that it watches was
-// changed by others. It reads the whole record, so it is a promise to be judged at
-// the end of a run.
+// HotLoop returns an invariant that is violated when a controller sends more than limit equal
+// requests (same verb and object) within a window of the run's clock in which others changed nothing
+// that it watches. It reads the whole record, so it is meant for the end of a run.
 func HotLoop(limit int, window time.Duration) Invariant {
-	name := fmt.Sprintf("no controller makes more than %d like requests in %s without news", limit, window)
+	name := fmt.Sprintf("no controller sends more than %d equal requests in %s while nothing changes", limit, window)
 	return Invariant{Name: name, Check: func(v View) error {
 		return hotLoop(v.Run(), limit, window)
 	}}
 }
 
-// target is what like requests have in common.
+// target is what equal requests have in common.
 type target struct {
 	verb, sub, query string
 	history.Object
@@ -75,7 +74,7 @@ type target struct {
 func hotLoop(run *history.Run, limit int, window time.Duration) error {
 	type loop struct {
 		watches map[string]bool
-		times   map[target][]time.Duration // of the requests since the last news
+		times   map[target][]time.Duration // of the requests since the last change
 	}
 	loops := map[string]*loop{}
 	for i := range run.Steps {
@@ -101,14 +100,14 @@ func hotLoop(run *history.Run, limit int, window time.Duration) error {
 			l.watches[s.Resource] = true
 		}
 		t := target{verb: s.Verb, sub: s.Subresource, query: s.Query, Object: s.Object}
-		t.UID = "" // a request that was refused has none
+		t.UID = "" // a request that was rejected has none
 		times := append(l.times[t], s.At)
 		for len(times) > 0 && s.At-times[0] > window {
 			times = times[1:]
 		}
 		l.times[t] = times
 		if len(times) > limit {
-			return fmt.Errorf("%s made %d requests like %q within %s, up to step %d, and nothing it watches was changed by others",
+			return fmt.Errorf("%s sent %d requests %q within %s, up to step %d, and others changed nothing that it watches",
 				s.Actor, len(times), strings.TrimSpace(s.Verb+" "+s.Object.String()), s.At-times[0], s.N)
 		}
 	}

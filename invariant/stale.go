@@ -3,42 +3,40 @@ package invariant
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/invariant/internal/inspect"
 )
 
-// StaleWrite is a write that was decided on a view older than the writer's own last
-// write.
+// StaleWrite is a write that was decided on a view older than the writer's own last write.
 type StaleWrite struct {
-	// Step is the write, Decided the step at which its reconcile began, and Own the
-	// earlier write of the same actor that its cache had not seen by then.
+	// Step is the write, Decided the step at which its reconcile started, and Own the earlier write
+	// of the same actor that its cache had not observed by then.
 	Step, Decided, Own int
 	Actor              string
 	// Resource is the kind whose cache lagged; Reached is the revision it had.
 	Resource string
 	Reached  int64
-	// Accepted says that the write changed the world and named no revision or UID, so
-	// that nothing stood between the stale view and its effect.
+	// Accepted: the write changed an object and named neither a revision nor a UID, so the API
+	// could not reject it for being stale.
 	Accepted bool
 }
 
-// String says it in one sentence.
+// String describes the write in one sentence.
 func (w StaleWrite) String() string {
-	return fmt.Sprintf("step %d: %s decided at step %d, on %s at revision %d, before it had seen its own write of step %d",
+	return fmt.Sprintf("step %d: %s decided at step %d, on %s at revision %d, before it had observed its own write of step %d",
 		w.Step, w.Actor, w.Decided, w.Resource, w.Reached, w.Own)
 }
 
-// StaleWrites finds the writes that were decided on a view older than the writer's
-// own last write. Several writes of one reconcile are one decision and not stale
-// against each other, and what a reconcile read from the API itself before it wrote
-// is known to it. An actor that watches through a selector is only blamed for events
-// that the watch did bring, sooner or later.
+// StaleWrites returns the writes that were decided on a view older than the writer's own last write.
+// The writes of one reconcile are one decision and not stale against each other, and a reconcile
+// knows what it read from the API itself before the write. For an actor that watches with a
+// selector, only events that the watch delivers at some time count.
 func StaleWrites(run *history.Run) (stale []StaleWrite) {
 	decisions := decisionsOf(run)
 	t := newTracker(run)
 	for i := range run.Steps {
-		t.take(i)
+		t.observe(i)
 		for _, d := range decisions[i] {
 			actor := run.Steps[d.write].Actor
 			own, cache, ok := t.behind(actor, func(s *history.Step) bool {
@@ -58,8 +56,9 @@ func StaleWrites(run *history.Run) (stale []StaleWrite) {
 	return stale
 }
 
-// Stale holds once an actor decided a write while a cache of it lagged behind the
-// truth, whoever made that truth. As a Sometimes it shows that a test bites.
+// Stale returns an invariant that holds once an actor has decided a write while one of its caches was
+// behind the API, no matter which actor had changed the API. As a Sometimes it shows that a test creates stale
+// caches at all.
 func Stale(actor string) Invariant {
 	name := fmt.Sprintf("%s decides a write while its cache lags", or(actor, "some controller"))
 	return Invariant{Name: name, Check: func(v View) error {
@@ -67,7 +66,7 @@ func Stale(actor string) Invariant {
 		decisions := decisionsOf(run)
 		t := newTracker(run)
 		for i := range run.Steps {
-			t.take(i)
+			t.observe(i)
 			for _, d := range decisions[i] {
 				if who := run.Steps[d.write].Actor; isActor(actor, who) {
 					if _, _, ok := t.behind(who, func(*history.Step) bool { return true }); ok {
@@ -76,18 +75,18 @@ func Stale(actor string) Invariant {
 				}
 			}
 		}
-		return errors.New("every write was decided on a cache that had reached the truth")
+		return errors.New("each write was decided on a cache that was up to date")
 	}}
 }
 
-// decision is a write and what its reconcile read from the API before it.
+// decision is a write, and the requests by which its reconcile read from the API before it.
 type decision struct {
 	write int
 	reads []int
 }
 
-// decisionsOf gives the writes of all controllers by the step at which they were
-// decided: the frame or the step of time that began the reconcile.
+// decisionsOf returns the writes of all controllers by the step at which they were decided: the frame
+// or the step of time that started the reconcile.
 func decisionsOf(run *history.Run) map[int][]decision {
 	controllers := map[string]bool{}
 	for _, name := range run.Controllers() {
@@ -96,7 +95,7 @@ func decisionsOf(run *history.Run) map[int][]decision {
 	decisions := map[int][]decision{}
 	for i := range run.Steps {
 		if s := &run.Steps[i]; s.Kind == history.Request && s.IsWrite() && controllers[s.Actor] {
-			if root, reads := begin(run, i); root < i { // what has no cause cannot be judged
+			if root, reads := inspect.ReconcileStart(run, i); root < i { // a write without a cause cannot be checked
 				decisions[root] = append(decisions[root], decision{i, reads})
 			}
 		}
@@ -104,57 +103,8 @@ func decisionsOf(run *history.Run) map[int][]decision {
 	return decisions
 }
 
-// begin follows a request back, from answer to request, to what began the reconcile.
-// Lists and watches that come before anything else are the informers' own, and so
-// the reconcile begins with what they brought.
-func begin(run *history.Run, write int) (root int, reads []int) {
-	var answers []int // the chain's, from the write backwards
-	root = write
-	for at := write; len(run.Steps[at].Causes) > 0; {
-		root = run.Steps[at].Causes[0]
-		if root >= at { // not a record of ours
-			return write, nil
-		}
-		at = root
-		if run.Steps[at].Kind == history.Answer && len(run.Steps[at].Causes) > 0 {
-			at = run.Steps[at].Causes[0]
-		}
-		if run.Steps[at].Kind != history.Request {
-			break
-		}
-		answers = append(answers, root)
-		reads = append(reads, at)
-	}
-	for n := len(reads) - 1; n >= 0; n-- {
-		if verb := run.Steps[reads[n]].Verb; verb != "list" && verb != "watch" {
-			break
-		}
-		root = answers[n]
-		reads = reads[:n]
-	}
-	return root, reads
-}
-
-// inFlight is how long a real process may take from an event on its connection to the
-// request that takes account of it: those that were decided before wait for a processor,
-// or for the client's own limit of requests.
-const inFlight = time.Second
-
-// viewed is the step whose view of the world a write may have been decided on: where its
-// reconcile began. In a live run that is inferred from the order on the wire, and what came
-// a moment before the write may have come too late for it.
-func viewed(run *history.Run, write int) int {
-	root, _ := begin(run, write)
-	if run.Live {
-		for root > 0 && run.Steps[root].At > run.Steps[write].At-inFlight {
-			root--
-		}
-	}
-	return root
-}
-
-// read tells whether the decision's own reads have shown it an earlier write: a get
-// of that object, or a list that has it.
+// read reports whether the decision's own reads have shown it an earlier write: by a get of that
+// object, or a list that contains it.
 func (d decision) read(run *history.Run, own *history.Step) bool {
 	for _, i := range d.reads {
 		r := &run.Steps[i]

@@ -6,39 +6,39 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
-// scope is what one cache of an actor holds: a resource, in a namespace or in all,
-// perhaps of one selector.
+// scope is what one cache of an actor contains: a resource, in one namespace or in all, possibly
+// restricted by a selector.
 type scope struct{ actor, resource, namespace, selector string }
 
-// cache is how far one cache of an actor has come.
+// cache is the revision that one cache of an actor has reached.
 type cache struct {
 	scope
 	reached int64
 }
 
-// event is one event as some cache is told of it.
+// event is one event as a cache receives it.
 type event struct {
 	scope
 	revision int64
 }
 
-// tracker follows a run, step by step, and knows what each cache has reached.
+// tracker reads a run step by step, and knows which revision each cache has reached.
 type tracker struct {
 	run *history.Run
-	// caches of an actor, in the order in which they began.
+	// caches are the caches of an actor, in the order in which they started.
 	caches map[string][]*cache
-	// streams are the scopes of watch streams by number.
+	// streams are the scopes of watch streams, by stream number.
 	streams map[int]scope
-	// writes of the run so far that changed the world, by resource, newest last.
+	// writes are the writes so far that changed an object, by resource, the newest last.
 	writes map[string][]int
 	// mixed are resources whose writes are not in the order of their revisions.
 	mixed map[string]bool
-	// comes are the events that some watch with a selector brings, now or later.
-	comes map[event]bool
+	// delivered are the events that a watch with a selector delivers, at any time of the run.
+	delivered map[event]bool
 }
 
 func newTracker(run *history.Run) *tracker {
-	t := &tracker{run: run, caches: map[string][]*cache{}, streams: map[int]scope{}, writes: map[string][]int{}, mixed: map[string]bool{}, comes: map[event]bool{}}
+	t := &tracker{run: run, caches: map[string][]*cache{}, streams: map[int]scope{}, writes: map[string][]int{}, mixed: map[string]bool{}, delivered: map[event]bool{}}
 	for i := range run.Steps {
 		if s := &run.Steps[i]; s.Kind == history.Request && s.Verb == "watch" && s.Stream != 0 {
 			t.streams[s.Stream] = scopeOf(s)
@@ -46,7 +46,7 @@ func newTracker(run *history.Run) *tracker {
 	}
 	for i := range run.Steps {
 		if s := &run.Steps[i]; s.Kind == history.Frame && s.Type != "BOOKMARK" {
-			t.comes[event{t.streamOf(s), s.Revision}] = true
+			t.delivered[event{t.streamOf(s), s.Revision}] = true
 		}
 	}
 	return t
@@ -55,7 +55,7 @@ func newTracker(run *history.Run) *tracker {
 func scopeOf(s *history.Step) scope {
 	var selectors []string
 	for part := range strings.SplitSeq(s.Query, "&") {
-		// The rest, such as limit=500, is how a list is asked for.
+		// The others, such as limit=500, do not restrict what a list contains.
 		if strings.HasPrefix(part, "labelSelector=") || strings.HasPrefix(part, "fieldSelector=") {
 			selectors = append(selectors, part)
 		}
@@ -63,8 +63,8 @@ func scopeOf(s *history.Step) scope {
 	return scope{s.Actor, s.Resource, s.Namespace, strings.Join(selectors, "&")}
 }
 
-// streamOf is the scope of the stream of a frame. Frames carry the namespace of their
-// object, which is not that of the watch.
+// streamOf returns the scope of the stream of a frame. A frame has the namespace of its object, which
+// may differ from that of the watch.
 func (t *tracker) streamOf(s *history.Step) scope {
 	if c, ok := t.streams[s.Stream]; ok {
 		return c
@@ -72,8 +72,8 @@ func (t *tracker) streamOf(s *history.Step) scope {
 	return scope{actor: s.Actor, resource: s.Resource}
 }
 
-// take follows one more step.
-func (t *tracker) take(i int) {
+// observe reads the next step.
+func (t *tracker) observe(i int) {
 	s := &t.run.Steps[i]
 	switch s.Kind {
 	case history.Start, history.Crash:
@@ -102,7 +102,7 @@ func (t *tracker) wrote(i int, s *history.Step) {
 	t.writes[s.Resource] = append(earlier, i)
 }
 
-// answer is what an answered list or watch says about a cache.
+// answer reads an answered list or watch.
 func (t *tracker) answer(s *history.Step) {
 	if s.Code/100 != 2 {
 		return
@@ -111,7 +111,7 @@ func (t *tracker) answer(s *history.Step) {
 	case "watch":
 		t.reach(scopeOf(s), 0)
 	case "list":
-		// A list of a reconcile's own is no cache, but then the reconcile has seen it.
+		// A list by a reconcile itself fills no cache, but the reconcile has observed its objects.
 		at := s.Revision
 		if at == 0 {
 			at = s.Truth
@@ -130,16 +130,16 @@ func (t *tracker) reach(c scope, revision int64) {
 	t.caches[c.actor] = append(t.caches[c.actor], &cache{c, revision})
 }
 
-// behind finds the newest of some writes that an actor's caches have not reached,
-// although it watches that resource. Of several caches one that has it is enough.
+// behind returns the newest write, of those that match, that an actor watches and that none of its
+// caches has reached.
 func (t *tracker) behind(actor string, of func(*history.Step) bool) (write int, lagging cache, ok bool) {
 	write = -1
-	for resource, floor := range t.floors(actor) {
+	for resource, lowerBound := range t.lowerBounds(actor) {
 		writes := t.writes[resource]
 		for n := len(writes) - 1; n >= 0 && writes[n] > write; n-- {
 			s := &t.run.Steps[writes[n]]
-			if s.Revision <= floor && !t.mixed[resource] {
-				break // every cache has this one, and so all that came before
+			if s.Revision <= lowerBound && !t.mixed[resource] {
+				break // each cache has reached this write, and so all earlier ones
 			}
 			if c := t.unseen(actor, s); c != nil && of(s) {
 				write, lagging, ok = writes[n], *c, true
@@ -150,19 +150,19 @@ func (t *tracker) behind(actor string, of func(*history.Step) bool) (write int, 
 	return max(write, 0), lagging, ok
 }
 
-// floors are the resources that an actor watches, and the revision that all its caches of
-// each have reached.
-func (t *tracker) floors(actor string) map[string]int64 {
-	floors := map[string]int64{}
+// lowerBounds returns, for each resource that an actor watches, the revision that all its caches of
+// the resource have reached.
+func (t *tracker) lowerBounds(actor string) map[string]int64 {
+	bounds := map[string]int64{}
 	for _, c := range t.caches[actor] {
-		if floor, some := floors[c.resource]; !some || c.reached < floor {
-			floors[c.resource] = c.reached
+		if bound, some := bounds[c.resource]; !some || c.reached < bound {
+			bounds[c.resource] = c.reached
 		}
 	}
-	return floors
+	return bounds
 }
 
-// unseen is the last cache of an actor that is to learn of a write, if none of them has yet.
+// unseen returns the last cache of an actor that receives a write, nil if one has received it.
 func (t *tracker) unseen(actor string, s *history.Step) (last *cache) {
 	for _, c := range t.caches[actor] {
 		if !t.covers(c, s) {
@@ -176,11 +176,11 @@ func (t *tracker) unseen(actor string, s *history.Step) (last *cache) {
 	return last
 }
 
-// covers tells whether a cache is to learn of a write. What a selector lets through
-// cannot be told from a step, so there the event itself is the proof.
+// covers reports whether a cache receives a write. A step does not show whether an object matches a
+// selector, so for a cache with a selector the delivered event decides.
 func (t *tracker) covers(c *cache, s *history.Step) bool {
 	if c.resource != s.Resource || (c.namespace != "" && c.namespace != s.Namespace) {
 		return false
 	}
-	return c.selector == "" || t.comes[event{c.scope, s.Revision}]
+	return c.selector == "" || t.delivered[event{c.scope, s.Revision}]
 }

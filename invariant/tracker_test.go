@@ -64,7 +64,7 @@ func TestBehind(t *testing.T) {
 		}
 		tr := newTracker(run)
 		for i := range run.Steps {
-			tr.take(i)
+			tr.observe(i)
 			for name, of := range map[string]func(*history.Step) bool{
 				"any": func(*history.Step) bool { return true },
 				"own": func(s *history.Step) bool { return s.Actor == "c" },

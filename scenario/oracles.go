@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/rehearse-k8s/rehearse/invariant"
+	"github.com/rehearse-k8s/rehearse/invariant/cloneset"
+	"github.com/rehearse-k8s/rehearse/invariant/job"
 )
 
 // Oracle is a ready-made invariant that a scenario uses by its name.
@@ -94,7 +96,7 @@ func table() []entry {
 			func(none) invariant.Invariant { return invariant.UniqueOwnerUID() }),
 		simple("Deleted", "nothing waits to be deleted", inEventually|inWait,
 			func(none) invariant.Invariant { return invariant.Deleted() }),
-		simple("HotLoop", "no controller makes more than limit like requests in a window without news", inEventually,
+		simple("HotLoop", "no controller sends more than limit equal requests in a window while nothing changes", inEventually,
 			func(p hotLoop) invariant.Invariant { return invariant.HotLoop(p.limit(), p.window()) }),
 		simple("Happened", "a step of a kind was made by, or befell, a client", anywhere&^inAlways,
 			func(p happened) invariant.Invariant { return invariant.Happened(p.kind(), p.Actor, p.Resource) }),
@@ -107,15 +109,15 @@ func table() []entry {
 		oracle("Job", "a controller of batch/v1 Jobs does what it owes its user about one Job, at every moment and in the end", inAlways,
 			func(p follower) bound {
 				return p.bind(func(o invariant.Owner) (now []invariant.Invariant, ends invariant.Invariant) {
-					j := invariant.Job(o)
-					return j.Always, j.Ends
+					j := job.Invariants(o)
+					return j.Always, j.AtQuiescence
 				}, "Job")
 			}),
 		oracle("CloneSet", "a controller of CloneSets does what it owes its user about one CloneSet, at every moment and in the end", inAlways,
 			func(p follower) bound {
 				return p.bind(func(o invariant.Owner) (now []invariant.Invariant, ends invariant.Invariant) {
-					s := invariant.CloneSet(o)
-					return s.Always, s.Ends
+					s := cloneset.Invariants(o)
+					return s.Always, s.AtQuiescence
 				}, "CloneSet")
 			}),
 	}

@@ -7,4 +7,8 @@
 // (apis/apps/pub, apis/apps/v1alpha1); https://openkruise.io/docs has their description.
 //
 // Floor: F0 (api). Imports k8s.io/api and apimachinery only.
+//
+// +kubebuilder:object:generate=true
 package kruise
+
+//go:generate go tool -modfile=../../tools/go.mod controller-gen object paths=./...

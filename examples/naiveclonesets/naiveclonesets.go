@@ -217,7 +217,7 @@ func (c *controller) of(key cache.ObjectName) *memory {
 // state is what the caches show of a set.
 func (c *controller) state(set *v1alpha1.CloneSet, m *memory) (cloneset.State, error) {
 	s := cloneset.State{Set: set, Digest: cloneset.Digest(&set.Spec.Template), Past: m.past}
-	s.Limits = cloneset.Limits{Pods: 500, HookPatience: 24 * time.Hour}
+	s.Limits = cloneset.Limits{Pods: 500, HookTimeout: 24 * time.Hour}
 	for _, resource := range []string{"pods", "persistentvolumeclaims", "controllerrevisions"} {
 		for _, obj := range c.caches[resource].GetStore().List() {
 			if !metav1.IsControlledBy(obj.(metav1.Object), set) {

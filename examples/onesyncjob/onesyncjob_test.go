@@ -14,11 +14,12 @@ import (
 	"github.com/rehearse-k8s/rehearse/examples/verdict"
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/invariant"
+	"github.com/rehearse-k8s/rehearse/invariant/job"
 	"github.com/rehearse-k8s/rehearse/simtest"
 )
 
-// job is one with parallelism and completions of n.
-func job(n int32, mode batchv1.CompletionMode) *batchv1.Job {
+// newJob returns a Job with parallelism and completions of n.
+func newJob(n int32, mode batchv1.CompletionMode) *batchv1.Job {
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pi"},
 		Spec: batchv1.JobSpec{
@@ -32,9 +33,9 @@ func job(n int32, mode batchv1.CompletionMode) *batchv1.Job {
 
 func run(j *batchv1.Job) func(*simtest.World) {
 	return func(w *simtest.World) {
-		invariants := invariant.Job(invariant.Owner{Kind: "Job", Namespace: "default", Name: "pi"})
+		invariants := job.Invariants(invariant.Owner{Kind: "Job", Namespace: "default", Name: "pi"})
 		w.Always(invariants.Always...)
-		w.Eventually(5*time.Minute, invariants.Ends)
+		w.Eventually(5*time.Minute, invariants.AtQuiescence)
 		w.Controller("job", onesyncjob.Run)
 		w.Controller("kubelet", kubelet.Run)
 		w.Create(j.DeepCopy())
@@ -43,7 +44,7 @@ func run(j *batchv1.Job) func(*simtest.World) {
 
 // TestSecondPod is the race of kubernetes 130103, found without a hint.
 func TestSecondPod(t *testing.T) {
-	verdict.Found(t, run(job(1, batchv1.NonIndexedCompletion)))
+	verdict.Found(t, run(newJob(1, batchv1.NonIndexedCompletion)))
 }
 
 // TestIndexAgain is the same for a Job with one index. A lost answer to a create is found
@@ -51,7 +52,7 @@ func TestSecondPod(t *testing.T) {
 func TestIndexAgain(t *testing.T) {
 	verdict.Found(t, func(w *simtest.World) {
 		w.Faults(fault.Lag("jobs.batch"))
-		run(job(1, batchv1.IndexedCompletion))(w)
+		run(newJob(1, batchv1.IndexedCompletion))(w)
 	})
 }
 
@@ -62,7 +63,7 @@ func TestWithoutFaults(t *testing.T) {
 			w.Faults()
 			w.Eventually(time.Minute, invariant.Condition("jobs.batch", "default", "pi", "Complete", "True"))
 			w.Eventually(time.Minute, invariant.Field("jobs.batch", "default", "pi", "status.succeeded", 3))
-			run(job(3, mode))(w)
+			run(newJob(3, mode))(w)
 		})
 		if r.Failure != nil {
 			t.Errorf("%s: %+v", mode, r.Failure.Run.Failure)

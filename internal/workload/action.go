@@ -27,35 +27,33 @@ const (
 	Delete Verb = "delete"
 )
 
-// Action is one write that was decided, or several on one object that follow each
-// other.
+// Action is one decided write, or several writes that follow each other.
 type Action struct {
 	Verb Verb
-	// Object is what is made or, of the other verbs, what was decided on.
+	// Object is the object to create or, for other verbs, the observed object.
 	Object Object
-	// PatchType and Patch are the body of a Patch. It names the UID itself, or leaves that
-	// to Named. It is encoded when it is sent: a plan may hold hundreds.
+	// PatchType and Patch are the body of a patch. The body contains the UID, or Named adds it. It is
+	// encoded when it is sent, because a plan may contain hundreds.
 	PatchType types.PatchType
 	Patch     json.Marshaler
-	// Subresource is what a Patch is sent to, "" for the object itself.
+	// Subresource is the subresource that a patch is sent to, "" for the object itself.
 	Subresource string
-	// Exact says that the write is for no other version of the object than the one
-	// that was decided on. Its UID always counts.
+	// Exact: the write has the observed resourceVersion as a precondition. The UID is always one.
 	Exact bool
-	// Then is done to what the write leaves, if it leaves anything and had effect.
+	// Then is the next write, carried out after this one has succeeded, on the object that it returned.
 	Then *Action
 	// Reason is why.
 	Reason Reason
-	// Event is the reason of an Event that is emitted about the owner when the write has had effect,
-	// "" for none but those that every write of its kind emits.
+	// Event is the reason of an Event that is emitted about the owner after the write has succeeded, in
+	// addition to those that each write of its kind emits; "" for none.
 	Event string
 }
 
-// Applier is a Patch that can say what it makes of an object. Whoever sends that one whole
-// saves the API server the work of merging.
+// Applier is a Patch that can compute the patched object. A controller that sends the whole object
+// saves the API server the merge.
 type Applier interface {
-	// Applied is the object after the patch, nil if only the API can tell. The object that it is
-	// given stays as it is; what the patch does not change is shared with it.
+	// Applied returns the object after the patch, nil if only the API can compute it. It does not
+	// change its argument; the result shares with it what the patch does not change.
 	Applied(Object) Object
 }
 
@@ -68,7 +66,7 @@ type Reason struct {
 	Text string
 }
 
-// Soonest is the earlier of two waits; zero is none.
+// Soonest returns the shorter of two waits; zero means none.
 func Soonest(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b
@@ -76,17 +74,17 @@ func Soonest(a, b time.Duration) time.Duration {
 	return a
 }
 
-// Body is the Patch, encoded.
+// Body encodes the Patch.
 func (a *Action) Body() []byte {
 	text, err := a.Patch.MarshalJSON()
 	if err != nil {
-		panic(err) // planners put in what can be encoded
+		panic(err) // planners create only patches that can be encoded
 	}
 	return text
 }
 
-// Named returns a patch that begins with metadata as it is sent: for the object with this UID and, if
-// revision is not empty, for that version of it only. A patch that begins with a UID is returned as it is.
+// Named adds the preconditions to a patch whose first field is metadata: the UID and, if it is not
+// empty, the resourceVersion. It returns a patch that already starts with a UID unchanged.
 func Named(patch []byte, uid types.UID, revision string) []byte {
 	const begin = `{"metadata":{`
 	rest, ok := bytes.CutPrefix(patch, []byte(begin))
@@ -94,7 +92,7 @@ func Named(patch []byte, uid types.UID, revision string) []byte {
 		return patch
 	}
 	if !ok {
-		panic("a patch that does not begin with metadata: " + string(patch))
+		panic("workload: the first field of a patch must be metadata: " + string(patch))
 	}
 	named := fmt.Appendf(nil, `%s"uid":%q`, begin, uid)
 	if revision != "" {

@@ -7,25 +7,24 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
-// Freshness is what the caches must show before a decision may be made from them:
-// the effect of the last writes that were made for one owner.
+// Freshness records what the caches must show before a controller decides again: the effect of its
+// last writes for one owner.
 //
-// It counts no events. A revision is reached by any event of its kind, a bookmark or
-// a new list, and what was deleted or released is looked up by UID, because the
-// answer to a DELETE, and to a PATCH that removes the last finalizer of an object that
-// is being deleted, carries no revision that could be waited for. So an event that
-// never comes, or comes twice, can neither block it nor deceive it.
+// It does not count expected events. Any event of the resource, a bookmark or a new list reaches a
+// revision. Deleted and released objects are looked up by UID, because the answer to a DELETE, and to
+// a PATCH that removes the last finalizer of a terminating object, contains no revision to wait for.
+// So a lost or repeated event can neither block nor mislead the controller.
 //
-// It is kept by the UID of the owner: an owner of the same name inherits nothing.
-// The zero value is fresh.
+// Each owner UID has its own Freshness; a new owner with the same name inherits nothing. The zero
+// value is fresh.
 type Freshness struct {
 	revisions map[string]string
 	gone      map[types.UID]bool
 	unsettled map[string]bool
 }
 
-// Wrote notes the revision that the answer to a write of a resource carried. Answers
-// of writes that were made at the same time may come in any order.
+// Wrote records the revision in the answer to a write of a resource. The answers to concurrent writes
+// may arrive in any order.
 func (f *Freshness) Wrote(resource, revision string) {
 	if f.revisions == nil {
 		f.revisions = map[string]string{}
@@ -35,8 +34,8 @@ func (f *Freshness) Wrote(resource, revision string) {
 	}
 }
 
-// Gone notes that an object was deleted, or that what held it was removed: it is
-// waited for until the cache shows that.
+// Gone records that an object was deleted or that its finalizer was removed. The cache is behind until
+// it shows that.
 func (f *Freshness) Gone(uid types.UID) {
 	if f.gone == nil {
 		f.gone = map[types.UID]bool{}
@@ -44,8 +43,7 @@ func (f *Freshness) Gone(uid types.UID) {
 	f.gone[uid] = true
 }
 
-// Unsettled notes a write of which nobody knows whether it had effect; Settled that
-// a read has told since.
+// Unsettled records a write whose result is unknown. The cache is behind until Settled is called.
 func (f *Freshness) Unsettled(name string) {
 	if f.unsettled == nil {
 		f.unsettled = map[string]bool{}
@@ -53,10 +51,10 @@ func (f *Freshness) Unsettled(name string) {
 	f.unsettled[name] = true
 }
 
-// Settled ends what Unsettled began.
+// Settled records that a live read has shown the result of an Unsettled write.
 func (f *Freshness) Settled(name string) { delete(f.unsettled, name) }
 
-// Open are the names of unsettled writes, in no order.
+// Open returns the names of unsettled writes, in no order.
 func (f *Freshness) Open() (names []string) {
 	for name := range f.unsettled {
 		names = append(names, name)
@@ -64,16 +62,16 @@ func (f *Freshness) Open() (names []string) {
 	return names
 }
 
-// Behind says what a cache does not show yet, or "", and of which resource; "" is that
-// of the objects that were made, deleted or let go. reached is the revision that
-// the cache of a resource has reached, "" if it does not tell; still tells whether the
-// cache shows an object as if nothing had been done to it.
+// Behind returns why a cache is behind the controller's own writes, "" if none is, and the resource of
+// that cache; an empty resource stands for that of the objects that were created, deleted or
+// released. reached returns the revision that the cache of a resource has reached, "" if it reports
+// none; still reports whether the cache shows an object as it was before the write.
 //
-// A cache that does not report its revision is taken as it is; our controllers do not
-// start with such caches (reconcile.RequireRevisions).
+// A cache that does not report its revision counts as fresh; our controllers do not start with such
+// caches (reconcile.RequireRevisions).
 func (f *Freshness) Behind(reached func(resource string) string, still func(types.UID) bool) (resource, why string) {
 	for name := range f.unsettled {
-		return "", "nobody knows yet what became of the last write of " + name
+		return "", "the result of this write is not known yet: " + name
 	}
 	for resource, wrote := range f.revisions {
 		if at := reached(resource); Older(at, wrote) {
@@ -90,8 +88,8 @@ func (f *Freshness) Behind(reached func(resource string) string, still func(type
 	return "", ""
 }
 
-// Older tells whether a is known to be an older revision than b (KEP-5504). What
-// cannot be compared is not known to be.
+// Older reports whether a is an older revision than b (KEP-5504). Revisions that cannot be compared
+// are not older.
 func Older(a, b string) bool {
 	if a == "" || b == "" {
 		return false

@@ -39,7 +39,7 @@ func TestFreshness(t *testing.T) {
 	expect("")
 
 	f.Unsettled("pi-x")
-	expect("nobody knows yet what became of the last write of pi-x")
+	expect("the result of this write is not known yet: pi-x")
 	if open := f.Open(); len(open) != 1 || open[0] != "pi-x" {
 		t.Errorf("open: %v", open)
 	}

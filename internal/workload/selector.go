@@ -5,13 +5,13 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Matcher tells whether labels match a selector: none matches nothing, an empty one
-// everything. Labels alone are compared as they stand, whether or not the API would take
-// them; what cannot be read of expressions is an error.
+// Matcher returns a function that reports whether labels match a selector: nil matches nothing, an
+// empty selector everything. matchLabels are compared without validation; invalid matchExpressions
+// are an error.
 func Matcher(s *metav1.LabelSelector) (func(map[string]string) bool, error) {
 	if s != nil && len(s.MatchExpressions) == 0 && len(s.MatchLabels) > 0 {
-		// As most are, and as fast as ten thousand pods want it: to go through a map costs
-		// more than to look something up in one.
+		// Most selectors have only matchLabels, and are matched with tens of thousands of pods:
+		// iterating over a slice costs less than iterating over a map.
 		type label struct{ key, value string }
 		wanted := make([]label, 0, len(s.MatchLabels))
 		for key, value := range s.MatchLabels {

@@ -5,7 +5,7 @@
 // [Races] are known ways to be fooled, each as one small story in which only that may go
 // wrong. [Draw] makes CloneSets of a family: random specs, with what pods and hooks do and
 // what the user changes in the middle. Both take the controller as a constructor and ask
-// for nothing but what invariant.CloneSet promises to the user.
+// only for what invariant/cloneset checks.
 //
 // Pods are played by [Kubelet], smaller than the stage engine and with more to choose
 // from: how long a container takes to begin, which of them never become ready, how long a

@@ -78,7 +78,7 @@ func atOnce(t *testing.T, x clonesets.Race, wrong naiveclonesets.Switches, by []
 // TestNaiveFalls: each way to be wrong is found in a race that is about it, by the promise
 // that it breaks; and without the switch nothing is found there.
 func TestNaiveFalls(t *testing.T) {
-	const ends = "has come to its end"
+	const ends = "has converged, or waits"
 	for name, c := range map[string]struct {
 		wrong     naiveclonesets.Switches
 		invariant string
@@ -94,7 +94,7 @@ func TestNaiveFalls(t *testing.T) {
 		"1785 same name":     {naiveclonesets.Switches{Expects: true}, ends, []string{"relist actor=cloneset resource=pods object=default/web-z9h9r4t6 nth=2 for=3s"}},
 		"1785 same set":      {naiveclonesets.Switches{Expects: true}, ends, nil},
 		"1765":               {naiveclonesets.Switches{Expects: true}, ends, nil},
-		"two instead of one": {naiveclonesets.Switches{Stale: true, Draws: true}, "is made beyond replicas and maxSurge", nil},
+		"two instead of one": {naiveclonesets.Switches{Stale: true, Draws: true}, "is created beyond replicas and maxSurge", nil},
 		"two at a time":      {naiveclonesets.Switches{Stale: true}, "is taken out of service", []string{"relist actor=cloneset resource=pods object=default/web-z9h9r4t6 nth=6"}},
 		"2276":               {naiveclonesets.Switches{ImageFirst: true}, "is changed while it takes traffic", nil},
 		"claims":             {naiveclonesets.Switches{ClaimsFirst: true}, ends, nil},

@@ -16,6 +16,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/invariant"
+	"github.com/rehearse-k8s/rehearse/invariant/cloneset"
 	"github.com/rehearse-k8s/rehearse/simtest"
 	"github.com/rehearse-k8s/rehearse/test/family"
 )
@@ -34,10 +35,10 @@ const Timeout = 15 * time.Minute
 // open puts into a world what every story has: the controller, the kubelet and the
 // invariants, the last of which may take some time.
 func open(w *simtest.World, c simtest.Constructor, behaviour func(*corev1.Pod) Behaviour, patience time.Duration) {
-	invariants := invariant.CloneSet(invariant.Owner{Kind: v1alpha1.Kind, Namespace: metav1.NamespaceDefault, Name: setName})
+	invariants := cloneset.Invariants(invariant.Owner{Kind: v1alpha1.Kind, Namespace: metav1.NamespaceDefault, Name: setName})
 	w.AllowDifferentOutcomes() // the promises say what the end must be
 	w.Always(invariants.Always...)
-	w.Eventually(patience, invariants.Ends)
+	w.Eventually(patience, invariants.AtQuiescence)
 	w.Controller(Actor, c)
 	w.Controller("kubelet", Kubelet(behaviour))
 }

@@ -5,8 +5,8 @@
 // each as one small story in which only that may go wrong, at every place and for
 // several lengths of time. [Draw] makes Jobs of a family: random valid specs, with what
 // their pods do and what their user changes in the middle. A story takes the
-// controller as a constructor and asks for nothing but what the API promises to the
-// Job's user, in the words of invariant.Job.
+// controller as a constructor and checks only the invariants
+// that invariant/job states.
 //
 //	for _, r := range jobs.Races() {
 //		if f := r.Play(t, mine.Run).Failure; f != nil { … }

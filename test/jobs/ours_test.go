@@ -15,6 +15,7 @@ import (
 	controller "github.com/rehearse-k8s/rehearse/internal/controller/jobs"
 	"github.com/rehearse-k8s/rehearse/internal/controller/podcache"
 	"github.com/rehearse-k8s/rehearse/invariant"
+	"github.com/rehearse-k8s/rehearse/invariant/job"
 	"github.com/rehearse-k8s/rehearse/simtest"
 	"github.com/rehearse-k8s/rehearse/test/family"
 	"github.com/rehearse-k8s/rehearse/test/jobs"
@@ -111,12 +112,12 @@ func TestOursWithKubelet(t *testing.T) {
 			simtest.Run(t, simtest.Seeds(150), func(w *simtest.World) {
 				j := pi(2, 3)
 				j.Spec.CompletionMode = &mode
-				invariants := invariant.Job(invariant.OwnerOf(j))
+				invariants := job.Invariants(invariant.OwnerOf(j))
 				w.Controller("job", ours)
 				w.Kubelet()
 				w.Faults(jobs.AnyFault()...)
 				w.Always(invariants.Always...)
-				w.Eventually(15*time.Minute, invariants.Ends)
+				w.Eventually(15*time.Minute, invariants.AtQuiescence)
 				w.Eventually(15*time.Minute, invariant.All(done, invariant.Condition("jobs.batch", "default", "pi", "Complete", "True")))
 				w.Create(j)
 			})

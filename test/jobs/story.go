@@ -9,6 +9,7 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/invariant"
+	"github.com/rehearse-k8s/rehearse/invariant/job"
 	"github.com/rehearse-k8s/rehearse/simtest"
 	"github.com/rehearse-k8s/rehearse/test/family"
 )
@@ -27,10 +28,10 @@ const jobName = "pi"
 // begin puts into a world what every story has: the controller, the kubelet and the
 // invariants.
 func begin(w *simtest.World, c simtest.Constructor, outcome func(*corev1.Pod) Outcome) {
-	invariants := invariant.Job(invariant.Owner{Kind: "Job", Namespace: metav1.NamespaceDefault, Name: jobName})
+	invariants := job.Invariants(invariant.Owner{Kind: "Job", Namespace: metav1.NamespaceDefault, Name: jobName})
 	w.AllowDifferentOutcomes() // the promises say what the end must be
 	w.Always(invariants.Always...)
-	w.Eventually(Timeout, invariants.Ends)
+	w.Eventually(Timeout, invariants.AtQuiescence)
 	w.Controller(Actor, c)
 	w.Controller("kubelet", Kubelet(outcome))
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/fault"
 	controller "github.com/rehearse-k8s/rehearse/internal/controller/jobs"
 	"github.com/rehearse-k8s/rehearse/invariant"
+	"github.com/rehearse-k8s/rehearse/invariant/job"
 	"github.com/rehearse-k8s/rehearse/simtest"
 	"github.com/rehearse-k8s/rehearse/simtest/kubecontrollers"
 	"github.com/rehearse-k8s/rehearse/test/jobs"
@@ -36,10 +37,10 @@ func TestLateCommits(t *testing.T) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			simtest.Run(t, simtest.Seeds(1), func(w *simtest.World) {
 				j, writes := pi(2, 4), 0
-				invariants := invariant.Job(invariant.OwnerOf(j))
+				invariants := job.Invariants(invariant.OwnerOf(j))
 				w.AllowDifferentOutcomes()
 				w.Always(invariants.Always...)
-				w.Eventually(15*time.Minute, invariants.Ends)
+				w.Eventually(15*time.Minute, invariants.AtQuiescence)
 				w.Eventually(15*time.Minute, invariant.Condition("jobs.batch", "default", "pi", "Complete", "True"))
 				w.Controller("kubelet", jobs.Kubelet(func(*corev1.Pod) jobs.Outcome { return jobs.Outcome{After: 4 * time.Second} }))
 				w.Controller(jobs.Actor, intercepted(func(r *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
@@ -141,7 +142,7 @@ func TestJobSuccessor(t *testing.T) {
 	simtest.Run(t, simtest.Seeds(100), func(w *simtest.World) {
 		j := pi(1, 1)
 		again := j.DeepCopy()
-		invariants := invariant.Job(invariant.OwnerOf(j))
+		invariants := job.Invariants(invariant.OwnerOf(j))
 		w.Controller(jobs.Actor, ours)
 		w.Controller("kubelet", jobs.Kubelet(func(*corev1.Pod) jobs.Outcome { return jobs.Outcome{After: 4 * time.Second} }))
 		w.Controller("garbage-collector", kubecontrollers.GarbageCollectorOf("jobs.batch", "pods"))
@@ -180,7 +181,7 @@ func TestJobSuccessor(t *testing.T) {
 func TestTwoInstances(t *testing.T) {
 	simtest.Run(t, simtest.Seeds(300), func(w *simtest.World) {
 		j := pi(2, 3)
-		invariants := invariant.Job(invariant.OwnerOf(j))
+		invariants := job.Invariants(invariant.OwnerOf(j))
 		w.Controller(jobs.Actor, ours)
 		w.Controller("kubelet", jobs.Kubelet(func(*corev1.Pod) jobs.Outcome { return jobs.Outcome{After: 4 * time.Second} }))
 		w.Faults(fault.Fault{Kind: fault.KindOverlap, Actor: jobs.Actor}, fault.Fault{Kind: fault.KindLag, Actor: jobs.Actor})

@@ -27,9 +27,9 @@ func consistency(t *testing.T, on bool) {
 
 // What the promises are called that upstream's controller breaks, without the Job's name.
 const (
-	enough    = "is made when enough have succeeded or run"
-	beyond    = "is made beyond its parallelism"
-	endsNever = "has come to its end, or waits for pods that run"
+	enough    = "is created when enough have succeeded or run"
+	beyond    = "is created beyond its parallelism"
+	endsNever = "has finished, or waits for running pods"
 )
 
 // TestUpstreamRaces plays the seven with Kubernetes 1.36.3's own controller, as it is and

@@ -158,7 +158,7 @@ func TestNaive(t *testing.T) {
 	t.Parallel()
 	for name, violated := range map[string]string{
 		"expectations": "exactly 1 active pod of ConfigMap default/web",
-		"stalestatus":  "once it holds it stays so",
+		"stalestatus":  "once true, stays true",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

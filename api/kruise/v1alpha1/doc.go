@@ -5,4 +5,6 @@
 // to v1beta1 (package v1beta1).
 //
 // Floor: F0 (api). Imports k8s.io/api and apimachinery only.
+//
+// +kubebuilder:object:generate=true
 package v1alpha1

@@ -7,4 +7,6 @@
 // conversion). Nothing of ours works on this version; it is for its users' sake.
 //
 // Floor: F0 (api). Imports k8s.io/api and apimachinery only.
+//
+// +kubebuilder:object:generate=true
 package v1beta1

@@ -17,6 +17,8 @@ type (
 )
 
 // CloneSet keeps a number of pods that are made of one template.
+//
+// +kubebuilder:object:root=true
 type CloneSet struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -26,6 +28,8 @@ type CloneSet struct {
 }
 
 // CloneSetList is a list of CloneSets.
+//
+// +kubebuilder:object:root=true
 type CloneSetList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`

@@ -8,4 +8,8 @@
 // supported is decided by package stage.
 //
 // Floor: F0 (api). It imports apimachinery and nothing else.
+//
+// +kubebuilder:object:generate=true
 package v1alpha1
+
+//go:generate go tool -modfile=../../../tools/go.mod controller-gen object paths=./...

@@ -7,6 +7,8 @@ import (
 // Stage says how one kind of object goes on from one state to the next: which
 // objects it takes (selector), how long they wait (delay), and what is written
 // then (steps, or the older next). Stages are cluster-scoped.
+//
+// +kubebuilder:object:root=true
 type Stage struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -16,6 +18,8 @@ type Stage struct {
 }
 
 // StageList is a list of stages.
+//
+// +kubebuilder:object:root=true
 type StageList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`

@@ -86,13 +86,13 @@ func (m *memory) finish(now time.Time, generation int64, d *cloneset.Decision, m
 	past.Failed = maps.Clone(m.failed)
 	maps.DeleteFunc(past.Failed, func(name string, _ bool) bool { return m.unanswered[name] })
 	if len(m.failed) > 0 {
-		past.Batch, past.RetryAt, past.RetryOf = 1, now.Add(m.createBackoff.next()), generation
+		past.CreateLimit, past.RetryAt, past.RetryOf = 1, now.Add(m.createBackoff.next()), generation
 		return
 	}
 	m.createBackoff = backoff{}
 	past.RetryAt = time.Time{}
-	if past.Batch *= 2; past.Batch >= most {
-		past.Batch = 0
+	if past.CreateLimit *= 2; past.CreateLimit >= most {
+		past.CreateLimit = 0
 	}
 }
 

@@ -180,12 +180,12 @@ func (u *unit) before(name string) kruise.InPlaceContainerStatus {
 
 // containers are those that begin anew, sorted. They are found once, and not changed.
 func (c *change) containers() []string {
-	if c.anew == nil {
+	if c.restarted == nil {
 		names := append(sorted(c.images), c.env...)
 		slices.Sort(names)
-		c.anew = slices.Compact(names)
+		c.restarted = slices.Compact(names)
 	}
-	return c.anew
+	return c.restarted
 }
 
 // patch is that of the metadata and the images of a pod.

@@ -30,8 +30,8 @@ type change struct {
 
 	// What many pods' writes share is made once: the containers that begin anew, and the
 	// images in a patch.
-	anew []string
-	spec *patchSpec
+	restarted []string
+	spec      *patchSpec
 }
 
 func (c *change) onlyMetadata() bool {

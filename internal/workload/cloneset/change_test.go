@@ -80,7 +80,7 @@ func TestWhatCanBeChanged(t *testing.T) {
 			w.settle()
 			pods := w.active()
 			if len(pods) != 1 || w.updatedPods() != 1 {
-				t.Fatalf("pods %s", w.lives())
+				t.Fatalf("pods %s", w.states())
 			}
 			if kept := pods[0].UID == uid; kept != (c.why == "") {
 				t.Errorf("it is the same pod: %t", kept)
@@ -177,9 +177,9 @@ func TestRefusedOrder(t *testing.T) {
 			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.annotations['read']"}}}}
 	}
 	for name, c := range map[string]struct {
-		next []func(*v1alpha1.CloneSetSpec)
-		runs string
-		anew bool
+		next      []func(*v1alpha1.CloneSetSpec)
+		runs      string
+		restarted bool
 	}{
 		"back":         {[]func(*v1alpha1.CloneSetSpec){image("web:1"), resources("cpu=1"), annotated("1")}, "web:1 restarts=0", false},
 		"on":           {[]func(*v1alpha1.CloneSetSpec){image("web:3")}, "web:3 restarts=1", false},
@@ -196,7 +196,7 @@ func TestRefusedOrder(t *testing.T) {
 			w.refuses = func(a *workload.Action) bool { return strings.Contains(asJSON(a.Patch), `"image":"bad"`) }
 			w.edit(image("bad"), resources("cpu=2"), annotated("2"))
 			for range 6 {
-				w.live()
+				w.runKubelet()
 				w.carryOut(w.plan())
 			}
 			w.edit(c.next...)
@@ -204,7 +204,7 @@ func TestRefusedOrder(t *testing.T) {
 			wanted := w.set.Spec.Template.Spec.Containers[0].Resources.Requests.Cpu()
 			for _, p := range w.active() {
 				kept := before[p.UID]
-				if kept == c.anew || p.state != kruise.StateNormal || p.InPlaceGrace != "" || p.Ready.Status != corev1.ConditionTrue ||
+				if kept == c.restarted || p.state != kruise.StateNormal || p.InPlaceGrace != "" || p.Ready.Status != corev1.ConditionTrue ||
 					p.Containers[0].Resources.Requests.Cpu().Cmp(*wanted) != 0 || w.set.Status.UpdatedReadyReplicas != 2 {
 					t.Errorf("%s: kept %t, state %s, order %q, status %+v", p.Name, kept, p.state, p.InPlaceGrace, w.set.Status)
 				}

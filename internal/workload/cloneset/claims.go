@@ -126,7 +126,7 @@ func (p *plan) repairClaims() {
 		}
 		from := u.of
 		if from == nil {
-			from = p.updated
+			from = p.updateRevision
 		}
 		templates := p.claimTemplates(from)
 		for i := range templates {

@@ -127,7 +127,7 @@ func TestClaimsAreUsedAgain(t *testing.T) {
 		t.Errorf("reasons %v", d.Reasons)
 	}
 	stays = false
-	w.live()
+	w.runKubelet()
 	w.expect("create 0")
 	if c := w.claims["data-web-"+instanceID("set", 0)]; c == nil || c.UID != was || len(w.claims) != 2 {
 		t.Errorf("claims %v", sorted(w.claims))
@@ -135,7 +135,7 @@ func TestClaimsAreUsedAgain(t *testing.T) {
 	w.settle()
 	w.fail(1)
 	w.expect("delete 1")
-	w.live()
+	w.runKubelet()
 	w.expect("create 1")
 }
 
@@ -148,7 +148,7 @@ func TestClaimsAreNotUsedAgain(t *testing.T) {
 	w.remove(0)
 	w.expect("create claim data-web-2 then create 2") // nobody waits for its claims
 	stays = false
-	w.live()
+	w.runKubelet()
 	if d := w.plan(); !strings.Contains(w.acts(d), "delete claim data-web-0") {
 		t.Errorf("%s", w.acts(d))
 	}
@@ -297,13 +297,13 @@ func TestClaimTemplates(t *testing.T) {
 	w.settle()
 	pods := w.active()
 	if len(pods) != 1 || pods[0].UID == uid || w.claims["data-web-"+pods[0].instance].Spec.Resources.Requests.Storage().String() != "2Gi" {
-		t.Errorf("pods %s, claims %s", w.lives(), asJSON(w.claims))
+		t.Errorf("pods %s, claims %s", w.states(), asJSON(w.claims))
 	}
 	w.edit(strategy(v1alpha1.InPlaceOnly), size("3Gi"), image("web:3"))
 	uid = pods[0].UID
 	w.settle()
 	if pods = w.active(); len(pods) != 1 || pods[0].UID != uid || w.updatedPods() != 1 {
-		t.Errorf("pods %s", w.lives())
+		t.Errorf("pods %s", w.states())
 	}
 }
 
@@ -326,7 +326,7 @@ func TestClaimTemplatesThatMeanTheSame(t *testing.T) {
 			w.settle()
 			pods := w.active()
 			if len(pods) != 1 || pods[0].UID == uid {
-				t.Fatalf("%s", w.lives())
+				t.Fatalf("%s", w.states())
 			}
 			uid = pods[0].UID
 			w.edit(image("web:1"))
@@ -337,7 +337,7 @@ func TestClaimTemplatesThatMeanTheSame(t *testing.T) {
 		}
 		w.settle()
 		if pods := w.active(); len(pods) != 1 || w.updatedPods() != 1 || (pods[0].UID == uid) != (name != "size") {
-			t.Errorf("%s: %s", name, w.lives())
+			t.Errorf("%s: %s", name, w.states())
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // fake is a pod as far as numbers go.
 type fake struct {
-	old       bool
+	outdated  bool
 	available bool
 	inPlace   bool // it can be updated in place
 	specified bool // its deletion was asked for
@@ -36,7 +36,7 @@ func (f *fakes) String() string {
 	var words []string
 	for _, p := range f.pods {
 		word := "n"
-		if p.old {
+		if p.outdated {
 			word = "o"
 		}
 		for _, is := range []struct {
@@ -55,7 +55,7 @@ func (f *fakes) String() string {
 func (f *fakes) groups() (old, updated group) {
 	for _, p := range f.pods {
 		g := &updated
-		if p.old {
+		if p.outdated {
 			g = &old
 		}
 		g.all++
@@ -66,7 +66,7 @@ func (f *fakes) groups() (old, updated group) {
 		case p.specified:
 			g.toDelete++
 			if !p.available {
-				g.useless++
+				g.unavailableToDelete++
 			}
 		case !p.available:
 			g.unavailable++
@@ -91,8 +91,8 @@ func (f *fakes) available() int {
 	return f.count(func(p *fake) bool { return p.available && !p.preparing })
 }
 
-// step is one thing that a plan does.
-type step struct {
+// operation is one thing that a plan does.
+type operation struct {
 	what string
 	do   func()
 	// takes: the pod counted as available until then.
@@ -100,7 +100,7 @@ type step struct {
 }
 
 // plan is what a plan does with a difference: all of it at once.
-func (f *fakes) plan() (steps []step) {
+func (f *fakes) plan() (steps []operation) {
 	old, updated := f.groups()
 	d := differ(f.wanted, old, updated, f.same)
 	acted := map[*fake]bool{}
@@ -112,7 +112,7 @@ func (f *fakes) plan() (steps []step) {
 			d.spare--
 		}
 		acted[p] = true
-		steps = append(steps, step{why, func() {
+		steps = append(steps, operation{why, func() {
 			if p.hooked {
 				p.preparing = true
 			} else {
@@ -133,28 +133,28 @@ func (f *fakes) plan() (steps []step) {
 	})
 	shrink := func(n int, of bool) (left int) {
 		for _, p := range byUse {
-			if n > 0 && p.old == of && !acted[p] && !p.specified && !p.preparing {
+			if n > 0 && p.outdated == of && !acted[p] && !p.specified && !p.preparing {
 				n--
 				remove(p, "deletes what is too many")
 			}
 		}
 		return n
 	}
-	shrink(shrink(min(d.remove, d.removeOld), true)+d.remove-min(d.remove, d.removeOld), false)
+	shrink(shrink(min(d.remove, d.removeOutdated), true)+d.remove-min(d.remove, d.removeOutdated), false)
 	for i := range d.createLimit {
-		made := &fake{old: i < d.createOld && !f.same, inPlace: f.inPlaceNow(), hooked: f.hookNow()}
-		steps = append(steps, step{"makes one", func() { f.pods = append(f.pods, made) }, false})
+		made := &fake{outdated: i < d.createOutdated && !f.same, inPlace: f.inPlaceNow(), hooked: f.hookNow()}
+		steps = append(steps, operation{"makes one", func() { f.pods = append(f.pods, made) }, false})
 	}
 	left, fromOld := d.update, true
 	if left < 0 {
 		left, fromOld = -left, false
 	}
-	unavailable := f.count(func(p *fake) bool { return p.old != fromOld && !(p.available && !p.preparing) })
+	unavailable := f.count(func(p *fake) bool { return p.outdated != fromOld && !(p.available && !p.preparing) })
 	for _, p := range byUse {
 		if left == 0 || unavailable >= d.unavailable {
 			break
 		}
-		if p.old != fromOld || acted[p] || p.specified || p.preparing {
+		if p.outdated != fromOld || acted[p] || p.specified || p.preparing {
 			continue
 		}
 		if p.inPlace {
@@ -165,7 +165,7 @@ func (f *fakes) plan() (steps []step) {
 				d.spare--
 			}
 			acted[p] = true
-			steps = append(steps, step{"updates in place", func() { p.old, p.available = !fromOld, false }, p.available})
+			steps = append(steps, operation{"updates in place", func() { p.outdated, p.available = !fromOld, false }, p.available})
 		} else if !remove(p, "deletes what is old") {
 			continue
 		}
@@ -177,11 +177,11 @@ func (f *fakes) plan() (steps []step) {
 
 // carryOut does steps, as far as they can be done, and checks what must hold whichever
 // they are.
-func (f *fakes) carryOut(t *rapid.T, steps []step) {
+func (f *fakes) carryOut(t *rapid.T, steps []operation) {
 	before := f.String()
 	total := len(f.pods) - f.excluded()
 	of := func(old bool) func(*fake) bool {
-		return func(p *fake) bool { return p.old == old && !p.specified && !p.preparing }
+		return func(p *fake) bool { return p.outdated == old && !p.specified && !p.preparing }
 	}
 	old, updated := f.count(of(true)), f.count(of(false))
 	takes := false
@@ -243,14 +243,14 @@ func TestDifferenceConverges(t *testing.T) {
 		f.inPlaceNow = func() bool { return mixed(inPlace) }
 		f.hookNow = func() bool { return hooks && flag("hook", 2) }
 		for range number("pods", 0, 12) {
-			p := &fake{old: flag("old", 2), available: !flag("broken", 4), specified: flag("specified", 8), inPlace: f.inPlaceNow(), hooked: f.hookNow()}
+			p := &fake{outdated: flag("old", 2), available: !flag("broken", 4), specified: flag("specified", 8), inPlace: f.inPlaceNow(), hooked: f.hookNow()}
 			p.preparing = p.hooked && flag("preparing", 3)
 			f.pods = append(f.pods, p)
 		}
 
 		for range number("plans", 0, 25) {
 			steps := f.plan()
-			steps = slices.DeleteFunc(steps, func(step) bool { return flag("fails", 3) })
+			steps = slices.DeleteFunc(steps, func(operation) bool { return flag("fails", 3) })
 			f.carryOut(t, steps)
 			for _, p := range f.pods {
 				switch number("becomes", 0, 9) {
@@ -284,7 +284,7 @@ func TestDifferenceConverges(t *testing.T) {
 			}
 			f.pods = slices.DeleteFunc(f.pods, func(p *fake) bool { return p.gone })
 		}
-		old := f.count(func(p *fake) bool { return p.old })
+		old := f.count(func(p *fake) bool { return p.outdated })
 		switch {
 		case rounds == 100, len(f.pods) != f.replicas, f.count(func(p *fake) bool { return p.specified }) > 0,
 			old > f.partition, old != f.partition && f.rollback && !f.same:
@@ -296,13 +296,13 @@ func TestDifferenceConverges(t *testing.T) {
 // kruisesPlan is what a plan of Kruise does: the first of scaling up, deleting what was
 // asked for, scaling down and updating that has anything to do. It updates what it makes
 // anew by asking for its deletion.
-func (f *fakes) kruisesPlan() (steps []step) {
+func (f *fakes) kruisesPlan() (steps []operation) {
 	old, updated := f.groups()
 	d := kruisesDifference(f.wanted, old, updated, f.same)
-	add := func(do func()) { steps = append(steps, step{do: do}) }
+	add := func(do func()) { steps = append(steps, operation{do: do}) }
 	if d.create > 0 {
 		for i := range d.createLimit {
-			add(func() { f.pods = append(f.pods, &fake{old: i < d.createOld, inPlace: f.inPlaceNow()}) })
+			add(func() { f.pods = append(f.pods, &fake{outdated: i < d.createOutdated, inPlace: f.inPlaceNow()}) })
 		}
 		return steps
 	}
@@ -325,9 +325,9 @@ func (f *fakes) kruisesPlan() (steps []step) {
 	}
 	if old.toDelete+updated.toDelete == 0 {
 		for _, p := range f.pods {
-			if p.old && d.remove > 0 && d.removeOld > 0 || !p.old && d.remove > d.removeOld {
+			if p.outdated && d.remove > 0 && d.removeOutdated > 0 || !p.outdated && d.remove > d.removeOutdated {
 				d.remove--
-				d.removeOld -= min(d.removeOld, map[bool]int{true: 1}[p.old])
+				d.removeOutdated -= min(d.removeOutdated, map[bool]int{true: 1}[p.outdated])
 				remove(p)
 			}
 		}
@@ -336,12 +336,12 @@ func (f *fakes) kruisesPlan() (steps []step) {
 		return steps
 	}
 	unavailable := f.count(func(p *fake) bool { return !p.available })
-	begun := f.count(func(p *fake) bool { return !p.old && !p.available })
+	begun := f.count(func(p *fake) bool { return !p.outdated && !p.available })
 	for _, p := range f.pods {
 		if d.update <= 0 || begun >= d.unavailable {
 			break
 		}
-		if !p.old || p.available && unavailable >= d.unavailable {
+		if !p.outdated || p.available && unavailable >= d.unavailable {
 			continue
 		}
 		d.update--
@@ -351,7 +351,7 @@ func (f *fakes) kruisesPlan() (steps []step) {
 		}
 		switch {
 		case p.inPlace:
-			add(func() { p.old, p.available = false, false })
+			add(func() { p.outdated, p.available = false, false })
 		case !p.specified:
 			add(func() { p.specified = true })
 		}
@@ -362,9 +362,9 @@ func (f *fakes) kruisesPlan() (steps []step) {
 // rollOut tells how long it takes until replicas pods are updated and there are no others,
 // and how many were made. A pod takes ten units of time to become ready, but every third
 // one takes longer, each by another time. From another on, another revision is wanted.
-func (f *fakes) rollOut(t *testing.T, another int, plan func() []step) (now, made int) {
+func (f *fakes) rollOut(t *testing.T, another int, plan func() []operation) (now, made int) {
 	for range f.replicas {
-		f.pods = append(f.pods, &fake{old: true, available: true, inPlace: f.inPlaceNow()})
+		f.pods = append(f.pods, &fake{outdated: true, available: true, inPlace: f.inPlaceNow()})
 	}
 	readyAt := map[*fake]int{}
 	begun := 0
@@ -372,7 +372,7 @@ func (f *fakes) rollOut(t *testing.T, another int, plan func() []step) (now, mad
 		if another > 0 && now >= another {
 			another = 0
 			for _, p := range f.pods {
-				p.old = true
+				p.outdated = true
 			}
 		}
 		for steps := plan(); len(steps) > 0; steps = plan() {
@@ -408,7 +408,7 @@ func (f *fakes) rollOut(t *testing.T, another int, plan func() []step) (now, mad
 			}
 		}
 	}
-	if len(f.pods) != f.replicas || f.count(func(p *fake) bool { return p.old }) > 0 {
+	if len(f.pods) != f.replicas || f.count(func(p *fake) bool { return p.outdated }) > 0 {
 		t.Fatalf("it ends like this: %s", f)
 	}
 	return now, made
@@ -444,12 +444,12 @@ func TestSurgeKeepsItsWidth(t *testing.T) {
 		{replicas: 10, surge: 3, inPlace: true, ours: result{52, 3}, kruises: result{52, 3}},
 	} {
 		t.Run(fmt.Sprintf("%d replicas, surge %d, %d may be missed, another revision after %d, in place %t", c.replicas, c.surge, c.missed, c.another, c.inPlace), func(t *testing.T) {
-			run := func(plan func(*fakes) []step) (r result) {
+			run := func(plan func(*fakes) []operation) (r result) {
 				f := &fakes{
 					wanted:     wanted{replicas: c.replicas, maxSurge: c.surge, maxUnavailable: c.missed, scaleMaxUnavailable: math.MaxInt32},
 					inPlaceNow: func() bool { return c.inPlace }, hookNow: func() bool { return false },
 				}
-				r.time, r.made = f.rollOut(t, c.another, func() []step { return plan(f) })
+				r.time, r.made = f.rollOut(t, c.another, func() []operation { return plan(f) })
 				return r
 			}
 			if got := run((*fakes).plan); got != c.ours {

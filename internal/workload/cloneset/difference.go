@@ -24,12 +24,12 @@ type wanted struct {
 
 // group are the active pods of one revision, or of all others.
 type group struct {
-	all         int // with those that wait for their preDelete hook
-	preparing   int // those
-	toDelete    int // of the others: somebody asked for their deletion by name
-	useless     int // of those: not available anyway
-	unavailable int // of the rest
-	// recreated are those that can only come to the other revision as new pods.
+	all                 int // including those that wait for their preDelete hook
+	preparing           int // of all: they wait for their preDelete hook
+	toDelete            int // of the others: a user asked for their deletion
+	unavailableToDelete int // of those: not available
+	unavailable         int // of the remaining ones: not available
+	// recreated counts the pods that can get the other revision only by being recreated.
 	recreated int
 }
 
@@ -38,17 +38,17 @@ func (g group) current() int { return g.all - g.preparing }
 // difference is how far the pods are from what is wanted. Numbers are 0 or more, but
 // for update.
 type difference struct {
-	// create pods, createOld of them of the old revision (which may be more than create),
+	// create pods, createOutdated of them of the old revision (which may be more than create),
 	// createLimit of them now.
-	create, createOld, createLimit int
-	// remove pods, beside those whose deletion has begun or was asked for; removeOld of
+	create, createOutdated, createLimit int
+	// remove pods, beside those whose deletion has begun or was asked for; removeOutdated of
 	// them of the old revision (which may be more than remove).
-	remove, removeOld int
+	remove, removeOutdated int
 	// spare is how many available pods may be taken away now.
 	spare int
-	// surge is how many pods there may be beyond replicas, surgeOld of them of the old
+	// surge is how many pods there may be beyond replicas, surgeOutdated of them of the old
 	// revision.
-	surge, surgeOld int
+	surge, surgeOutdated int
 	// update pods to the update revision, or, less than 0, to the current one.
 	update int
 	// replaced: enough of the other revision have been made already, so that those that are
@@ -122,47 +122,47 @@ const AnnotationPartitionRollback = "rehearse-k8s.github.io/partition-rollback"
 //   - pods are updated, however few there are, if they are of no use anyway (#2385);
 //   - a pod whose deletion was asked for has its successor made first, if there may be surge,
 //     also while the update is paused: with maxUnavailable 0 it would never go otherwise.
-func differ(w wanted, old, updated group, same bool) (d difference) {
-	all := old.all + updated.all
-	preparing := old.preparing + updated.preparing
-	toDelete := old.toDelete + updated.toDelete
-	unavailable := preparing + old.unavailable + updated.unavailable
+func differ(w wanted, outdated, updated group, same bool) (d difference) {
+	all := outdated.all + updated.all
+	preparing := outdated.preparing + updated.preparing
+	toDelete := outdated.toDelete + updated.toDelete
+	unavailable := preparing + outdated.unavailable + updated.unavailable
 
-	oldDiff := old.current() - w.partition
-	newDiff := updated.current() - (w.replicas - w.partition)
+	outdatedDiff := outdated.current() - w.partition
+	updatedDiff := updated.current() - (w.replicas - w.partition)
 	if same || !w.rollback {
-		oldDiff, newDiff = max(oldDiff, 0), min(newDiff, 0)
+		outdatedDiff, updatedDiff = max(outdatedDiff, 0), min(updatedDiff, 0)
 	}
 
 	if w.maxSurge > 0 {
-		d.surge, d.surgeOld = surge(w, old, updated, oldDiff, newDiff, unavailable)
+		d.surge, d.surgeOutdated = surge(w, outdated, updated, outdatedDiff, updatedDiff, unavailable)
 	}
-	total, totalOld := all, old.all
+	total, totalOutdated := all, outdated.all
 	if w.excludePreparingDelete {
-		total, totalOld = total-preparing, totalOld-old.preparing
+		total, totalOutdated = total-preparing, totalOutdated-outdated.preparing
 	}
 	if d.create = max(w.replicas+d.surge-total, 0); d.create > 0 {
-		d.createOld = max(w.partition+d.surgeOld-totalOld, 0)
+		d.createOutdated = max(w.partition+d.surgeOutdated-totalOutdated, 0)
 		d.createLimit = min(d.create, max(w.scaleMaxUnavailable-unavailable, 0))
 	}
 	if d.remove = max(all-preparing-toDelete-(w.replicas+d.surge), 0); d.remove > 0 {
-		d.removeOld = max(old.current()-old.toDelete-(w.partition+d.surgeOld), 0)
+		d.removeOutdated = max(outdated.current()-outdated.toDelete-(w.partition+d.surgeOutdated), 0)
 	}
-	d.room = max(-newDiff, 0)
-	available := all - unavailable - old.useless - updated.useless
+	d.room = max(-updatedDiff, 0)
+	available := all - unavailable - outdated.unavailableToDelete - updated.unavailableToDelete
 	d.spare = max(available-(w.replicas-w.maxUnavailable), 0)
 
 	// What is left when those are gone that go anyway.
-	removeOld := min(d.remove, d.removeOld)
-	oldLeft := oldDiff - old.toDelete - removeOld
-	newLeft := newDiff - updated.toDelete - (d.remove - removeOld)
+	removeOutdated := min(d.remove, d.removeOutdated)
+	outdatedLeft := outdatedDiff - outdated.toDelete - removeOutdated
+	updatedLeft := updatedDiff - updated.toDelete - (d.remove - removeOutdated)
 	switch {
-	case oldDiff > 0 && newDiff >= 0 && d.surge > 0:
-		d.update, d.replaced = max(oldLeft, 0), true
-	case oldDiff > 0 && newLeft < 0:
-		d.update = max(min(oldLeft, -newLeft), 0)
-	case oldDiff < 0 && newDiff > 0:
-		d.update = min(max(oldLeft, -newLeft), 0)
+	case outdatedDiff > 0 && updatedDiff >= 0 && d.surge > 0:
+		d.update, d.replaced = max(outdatedLeft, 0), true
+	case outdatedDiff > 0 && updatedLeft < 0:
+		d.update = max(min(outdatedLeft, -updatedLeft), 0)
+	case outdatedDiff < 0 && updatedDiff > 0:
+		d.update = min(max(outdatedLeft, -updatedLeft), 0)
 	}
 	if d.update != 0 {
 		d.unavailable = max(w.maxUnavailable+all-w.replicas, 1)
@@ -176,34 +176,34 @@ func (d *difference) takeBack(updated bool) {
 	d.create = max(d.create-1, 0)
 	d.createLimit = min(d.createLimit, d.create)
 	if !updated {
-		d.createOld = max(d.createOld-1, 0)
+		d.createOutdated = max(d.createOutdated-1, 0)
 	}
 }
 
 // surge is how many pods there may be beyond replicas: for those whose deletion somebody
 // asked for and that may not be missed, or for the update, whichever is more.
-func surge(w wanted, old, updated group, oldDiff, newDiff, unavailable int) (all, ofOld int) {
-	toDelete := old.toDelete + updated.toDelete
+func surge(w wanted, outdated, updated group, outdatedDiff, updatedDiff, unavailable int) (all, ofOutdated int) {
+	toDelete := outdated.toDelete + updated.toDelete
 	forScale := min(max(unavailable+toDelete-w.maxUnavailable, 0), toDelete)
-	forUpdate, updateOld := 0, 0
+	forUpdate, updateOutdated := 0, 0
 	switch {
 	case w.still:
-	case oldDiff > 0:
-		forUpdate = min(oldDiff, old.recreated)
+	case outdatedDiff > 0:
+		forUpdate = min(outdatedDiff, outdated.recreated)
 		if w.maxUnavailable == 0 {
-			forUpdate = max(forUpdate, min(oldDiff, -newDiff))
+			forUpdate = max(forUpdate, min(outdatedDiff, -updatedDiff))
 		}
-	case oldDiff < 0 && newDiff > 0: // back to the old revision
-		forUpdate = min(newDiff, updated.recreated)
+	case outdatedDiff < 0 && updatedDiff > 0: // back to the old revision
+		forUpdate = min(updatedDiff, updated.recreated)
 		if w.maxUnavailable == 0 {
-			forUpdate = max(forUpdate, min(newDiff, -oldDiff))
+			forUpdate = max(forUpdate, min(updatedDiff, -outdatedDiff))
 		}
-		updateOld = forUpdate
+		updateOutdated = forUpdate
 	}
 	if forScale >= forUpdate {
 		all = min(w.maxSurge, forScale)
 		return all, min(all, max(forScale-updated.toDelete, 0))
 	}
 	all = min(w.maxSurge, forUpdate)
-	return all, min(all, updateOld)
+	return all, min(all, updateOutdated)
 }

@@ -20,8 +20,8 @@ func (d difference) String() string {
 		name string
 		n    int
 	}{
-		{"create", d.create}, {"createOld", d.createOld}, {"now", d.createLimit}, {"remove", d.remove}, {"removeOld", d.removeOld},
-		{"spare", d.spare}, {"surge", d.surge}, {"surgeOld", d.surgeOld}, {"update", d.update}, {"most", d.unavailable},
+		{"create", d.create}, {"createOutdated", d.createOutdated}, {"now", d.createLimit}, {"remove", d.remove}, {"removeOutdated", d.removeOutdated},
+		{"spare", d.spare}, {"surge", d.surge}, {"surgeOutdated", d.surgeOutdated}, {"update", d.update}, {"most", d.unavailable},
 	} {
 		if n.n != 0 {
 			words = append(words, fmt.Sprintf("%s=%d", n.name, n.n))
@@ -89,7 +89,7 @@ func groupsOf(words string, inPlace bool) (old, updated group) {
 		case strings.Contains(is, "d"):
 			g.toDelete += n
 			if strings.Contains(is, "-") {
-				g.useless += n
+				g.unavailableToDelete += n
 			}
 		case strings.ContainsAny(is, "-u"):
 			g.unavailable += n
@@ -155,26 +155,26 @@ func TestDifference(t *testing.T) {
 		{"the one is gone", "r=5 mu=0 ms=1", "5n", "", "", ""},
 
 		{"in place, with surge", "r=5 p=3 mu=1 ms=1 in-place", "5o", "spare=1 update=2 most=1", "create=1 now=1 surge=1 update=2 most=1", inPlace},
-		{"in place: one was made", "r=5 p=3 mu=1 ms=1 in-place", "5o n-", "remove=1 removeOld=2 spare=1 update=1 most=2", "surge=1 update=1 most=2", inPlace},
-		{"in place: one is updated", "r=5 p=3 mu=1 ms=1 in-place", "4o 2n-", "remove=1 removeOld=1", "", ""},
-		{"in place: it is ready", "r=5 p=3 mu=1 ms=1 in-place", "4o n n-", "remove=1 removeOld=1 spare=1", "", ""},
+		{"in place: one was made", "r=5 p=3 mu=1 ms=1 in-place", "5o n-", "remove=1 removeOutdated=2 spare=1 update=1 most=2", "surge=1 update=1 most=2", inPlace},
+		{"in place: one is updated", "r=5 p=3 mu=1 ms=1 in-place", "4o 2n-", "remove=1 removeOutdated=1", "", ""},
+		{"in place: it is ready", "r=5 p=3 mu=1 ms=1 in-place", "4o n n-", "remove=1 removeOutdated=1 spare=1", "", ""},
 
 		{"anew, with surge", "r=5 p=3 mu=1 ms=1", "5o", "create=1 now=1 spare=1 surge=1 update=2 most=1", "", ""},
 		{"anew: one is made", "r=5 p=3 mu=1 ms=1", "5o n-", "spare=1 surge=1 update=1 most=2", "", ""},
-		{"anew: one is to go", "r=5 p=3 mu=1 ms=1", "4o od n-", "spare=1 surge=1 update=1 most=2", "spare=1 surge=1 surgeOld=1 update=1 most=2", wide},
+		{"anew: one is to go", "r=5 p=3 mu=1 ms=1", "4o od n-", "spare=1 surge=1 update=1 most=2", "spare=1 surge=1 surgeOutdated=1 update=1 most=2", wide},
 		{"anew: it is gone", "r=5 p=3 mu=1 ms=1", "4o n-", "create=1 now=1 surge=1 update=1 most=1", "", ""},
-		{"anew: another is made", "r=5 p=3 mu=1 ms=1", "4o 2n-", "surge=1 update=1 most=2", "remove=1 removeOld=1", wide},
-		{"anew: one is ready", "r=5 p=3 mu=1 ms=1", "4o n n-", "spare=1 surge=1 update=1 most=2", "remove=1 removeOld=1 spare=1", wide},
+		{"anew: another is made", "r=5 p=3 mu=1 ms=1", "4o 2n-", "surge=1 update=1 most=2", "remove=1 removeOutdated=1", wide},
+		{"anew: one is ready", "r=5 p=3 mu=1 ms=1", "4o n n-", "spare=1 surge=1 update=1 most=2", "remove=1 removeOutdated=1 spare=1", wide},
 		{"anew: the other is gone", "r=5 p=3 mu=1 ms=1", "3o 2n", "spare=1", "", ""},
 
 		{"partition 99% is four of five", "r=5 p=99% mu=3 ms=2", "5o", "create=1 now=1 spare=3 surge=1 update=1 most=3", "", ""},
-		{"one is made", "r=5 p=99% mu=3 ms=2", "5o n-", "spare=3 surge=1 update=1 most=4", "remove=1 removeOld=1 spare=3", wide},
+		{"one is made", "r=5 p=99% mu=3 ms=2", "5o n-", "spare=3 surge=1 update=1 most=4", "remove=1 removeOutdated=1 spare=3", wide},
 		{"one is gone", "r=5 p=99% mu=3 ms=2", "4o n-", "spare=2", "", ""},
 		{"percentages: 2 and 2", "r=5 p=99% mu=40% ms=30%", "5o", "create=1 now=1 spare=2 surge=1 update=1 most=2", "", ""},
-		{"percentages: one is made", "r=5 p=99% mu=40% ms=30%", "5o n-", "spare=2 surge=1 update=1 most=3", "remove=1 removeOld=1 spare=2", wide},
+		{"percentages: one is made", "r=5 p=99% mu=40% ms=30%", "5o n-", "spare=2 surge=1 update=1 most=3", "remove=1 removeOutdated=1 spare=2", wide},
 		{"percentages: one is gone", "r=5 p=99% mu=40% ms=30%", "4o n-", "spare=1", "", ""},
 		{"percentages: 1 and 2", "r=5 p=99% mu=30% ms=30%", "5o", "create=1 now=1 spare=1 surge=1 update=1 most=1", "", ""},
-		{"percentages: one is made, again", "r=5 p=99% mu=30% ms=30%", "5o n-", "spare=1 surge=1 update=1 most=2", "remove=1 removeOld=1 spare=1", wide},
+		{"percentages: one is made, again", "r=5 p=99% mu=30% ms=30%", "5o n-", "spare=1 surge=1 update=1 most=2", "remove=1 removeOutdated=1 spare=1", wide},
 		{"percentages: one is gone, again", "r=5 p=99% mu=30% ms=30%", "4o n-", "", "", ""},
 
 		{"one revision: all are of it", "r=5 mu=1 rollback same", "5n", "spare=1", "", ""},
@@ -182,7 +182,7 @@ func TestDifference(t *testing.T) {
 		{"one revision: fewer old pods than the partition", "r=5 p=3 mu=1 rollback same", "2o 3n", "spare=1", "", ""},
 		{"one revision: more old pods", "r=5 p=1 mu=1 rollback same", "3o 2n", "spare=1 update=2 most=1", "", ""},
 		{"updates do not wait for pods that cannot be made", "r=5 p=1 mu=2 rollback same", "2o 2n", "create=1 now=1 spare=1 update=1 most=1", "", ""},
-		{"updates do not wait for pods that cannot be removed", "r=5 p=1 mu=1 rollback same", "3o 3n", "remove=1 removeOld=2 spare=2 update=1 most=2", "", ""},
+		{"updates do not wait for pods that cannot be removed", "r=5 p=1 mu=1 rollback same", "3o 3n", "remove=1 removeOutdated=2 spare=2 update=1 most=2", "", ""},
 		{"nothing goes back unless asked", "r=5 p=4 mu=1", "o 4n", "spare=1", "", ""},
 
 		{"only two at a time", "r=5 mu=1 smu=2", "", "create=5 now=2", "", ""},
@@ -211,30 +211,30 @@ func TestDifference(t *testing.T) {
 		{"one is made", "r=3 mu=1 exclude", "2n np n-", "", "", ""},
 		{"the old one is gone", "r=3 mu=1 exclude", "2n n-", "", "", ""},
 
-		{"one prepares to be updated: the missing one is old", "r=4 p=90% mu=1 exclude rollback", "ou 2o", "create=1 createOld=1 now=1", "", ""},
+		{"one prepares to be updated: the missing one is old", "r=4 p=90% mu=1 exclude rollback", "ou 2o", "create=1 createOutdated=1 now=1", "", ""},
 		{"one prepares to be updated: the missing one is new", "r=4 p=2 mu=1 exclude rollback", "ou 2o", "create=1 now=1", "", ""},
 
 		{"paused: more", "r=5 mu=0 ms=3 paused", "3o", "create=2 now=2 update=3 most=1", "create=2 now=2 update=3 most=-2", least},
-		{"paused: fewer", "r=3 mu=0 ms=3 paused", "5o", "remove=2 removeOld=5 spare=2 update=3 most=2", "", ""},
-		{"paused: what surge made goes", "r=5 mu=0 ms=3 paused", "5o 3n-", "remove=3 removeOld=5 update=2 most=3", "", ""},
-		{"paused: with a partition", "r=5 p=2 mu=0 ms=3 paused", "5o 3n-", "remove=3 removeOld=3", "", ""},
+		{"paused: fewer", "r=3 mu=0 ms=3 paused", "5o", "remove=2 removeOutdated=5 spare=2 update=3 most=2", "", ""},
+		{"paused: what surge made goes", "r=5 mu=0 ms=3 paused", "5o 3n-", "remove=3 removeOutdated=5 update=2 most=3", "", ""},
+		{"paused: with a partition", "r=5 p=2 mu=0 ms=3 paused", "5o 3n-", "remove=3 removeOutdated=3", "", ""},
 
 		// Ours.
 		{"three wide: at the start", "r=8 mu=0 ms=3", "8o", "create=3 now=3 surge=3 update=8 most=1", "create=3 now=3 surge=3 update=8", least},
 		{"three wide: three are ready", "r=8 mu=0 ms=3", "8o 3n", "spare=3 surge=3 update=5 most=3", "", ""},
 		{"three wide: three are gone", "r=8 mu=0 ms=3", "5o 3n", "create=3 now=3 surge=3 update=5 most=1", "create=3 now=3 surge=3 update=5", least},
-		{"three wide: six are ready", "r=8 mu=0 ms=3", "5o 6n", "spare=3 surge=3 update=2 most=3", "remove=1 removeOld=5 spare=3 surge=2 update=2 most=3", wide},
+		{"three wide: six are ready", "r=8 mu=0 ms=3", "5o 6n", "spare=3 surge=3 update=2 most=3", "remove=1 removeOutdated=5 spare=3 surge=2 update=2 most=3", wide},
 		{"three wide: two are gone", "r=8 mu=0 ms=3", "3o 6n", "create=2 now=2 spare=1 surge=3 update=2 most=1", "create=1 now=1 surge=2 update=2 most=1", wide},
-		{"three wide: all are ready", "r=8 mu=0 ms=3", "3o 8n", "spare=3 surge=3 update=3 most=3", "remove=3 removeOld=3 spare=3", wide},
+		{"three wide: all are ready", "r=8 mu=0 ms=3", "3o 8n", "spare=3 surge=3 update=3 most=3", "remove=3 removeOutdated=3 spare=3", wide},
 		{"three wide: the end", "r=8 mu=0 ms=3", "8n", "", "", ""},
 
 		{"in place, none may be missed", "r=4 mu=0 ms=1 in-place", "4o", "create=1 now=1 surge=1 update=4 most=1", "create=1 now=1 surge=1 update=4", least},
 		{"in place: one was made, and one can be updated", "r=4 mu=0 ms=1 in-place", "4o n", "spare=1 surge=1 update=3 most=1", "", ""},
-		{"in place: the last one goes", "r=4 mu=0 ms=1 in-place", "o 4n", "remove=1 removeOld=1 spare=1", "", ""},
+		{"in place: the last one goes", "r=4 mu=0 ms=1 in-place", "o 4n", "remove=1 removeOutdated=1 spare=1", "", ""},
 		{"in place, two may be missed", "r=4 mu=2 ms=1 in-place", "4o", "spare=2 update=4 most=2", "create=1 now=1 surge=1 update=4 most=2", inPlace},
 
-		{"paused: one is to go, and none may be missed", "r=3 mu=0 ms=1 paused", "2o od", "create=1 now=1 surge=1 surgeOld=1 update=2 most=1", "update=3", asked},
-		{"paused: its successor is there", "r=3 mu=0 ms=1 paused", "2o od n", "spare=1 surge=1 surgeOld=1 update=2 most=1", "spare=1 update=2 most=1", asked},
+		{"paused: one is to go, and none may be missed", "r=3 mu=0 ms=1 paused", "2o od", "create=1 now=1 surge=1 surgeOutdated=1 update=2 most=1", "update=3", asked},
+		{"paused: its successor is there", "r=3 mu=0 ms=1 paused", "2o od n", "spare=1 surge=1 surgeOutdated=1 update=2 most=1", "spare=1 update=2 most=1", asked},
 
 		{"two that do not work are to go: none else can", "r=4 mu=1", "2od- 3o", "update=3 most=2", "spare=2 update=4 most=2", useless},
 		{"one that works is to go with them", "r=4 mu=1", "2nd- nd 2n", "", "spare=2", useless},
@@ -242,9 +242,9 @@ func TestDifference(t *testing.T) {
 		{"one is to go: the others are updated", "r=5 p=3 mu=1", "4o od", "spare=1 update=1 most=1", "spare=1 update=2 most=1", gone},
 		{"one is to go: its place is for a new one", "r=5 p=4 mu=1", "5o nd", "spare=2 update=1 most=2", "spare=2", gone},
 		{"an updated one is to go, and others back", "r=5 p=4 mu=3 rollback", "3n nd o", "spare=3 update=-2 most=3", "spare=3 update=-3 most=3", gone},
-		{"three are too many: the partition stays", "r=5 p=1 mu=1 ms=2", "3o 5n", "remove=1 removeOld=2 spare=4 surge=2 update=1 most=4", "remove=3 removeOld=2 spare=4", wide},
-		{"too many of both", "r=5 p=3 mu=1 rollback", "4o 3n", "remove=2 removeOld=1 spare=3", "remove=2 removeOld=1 spare=3 update=1 most=3", ways},
-		{"too few of both", "r=5 p=2 mu=1 rollback", "o n", "create=3 createOld=1 now=3", "create=3 createOld=1 now=3 update=-1 most=-2", ways},
+		{"three are too many: the partition stays", "r=5 p=1 mu=1 ms=2", "3o 5n", "remove=1 removeOutdated=2 spare=4 surge=2 update=1 most=4", "remove=3 removeOutdated=2 spare=4", wide},
+		{"too many of both", "r=5 p=3 mu=1 rollback", "4o 3n", "remove=2 removeOutdated=1 spare=3", "remove=2 removeOutdated=1 spare=3 update=1 most=3", ways},
+		{"too few of both", "r=5 p=2 mu=1 rollback", "o n", "create=3 createOutdated=1 now=3", "create=3 createOutdated=1 now=3 update=-1 most=-2", ways},
 		{"one prepares, and is the one too many", "r=5 mu=1", "5n np", "spare=1", "remove=1 spare=1", held},
 		{"no more can be made, and none works: one is updated", "r=5 mu=1", "3o-", "create=2 now=2 update=3 most=1", "create=2 now=2 update=3 most=-1", least},
 		{"more may be missed than there are", "r=2 mu=5", "2o", "spare=5 update=2 most=5", "", ""},
@@ -303,18 +303,18 @@ func kruisesDifference(w wanted, old, updated group, same bool) (d difference) {
 			forUpdate, ofOld = forScale, max(forScale-updated.toDelete, 0)
 		}
 		d.surge = min(w.maxSurge, forUpdate)
-		d.surgeOld = min(d.surge, ofOld)
+		d.surgeOutdated = min(d.surge, ofOld)
 	}
 	total, totalOld := all, old.all
 	if w.excludePreparingDelete {
 		total, totalOld = total-preparing, totalOld-old.preparing
 	}
 	if d.create = max(w.replicas+d.surge-total, 0); d.create > 0 {
-		d.createOld = max(w.partition+d.surgeOld-totalOld, 0)
+		d.createOutdated = max(w.partition+d.surgeOutdated-totalOld, 0)
 		d.createLimit = min(d.create, max(w.scaleMaxUnavailable-unavailable, 0))
 	}
 	if d.remove = max(total-toDelete-w.replicas-d.surge, 0); d.remove > 0 {
-		d.removeOld = max(totalOld-old.toDelete-w.partition-d.surgeOld, 0)
+		d.removeOutdated = max(totalOld-old.toDelete-w.partition-d.surgeOutdated, 0)
 	}
 	if toDelete+d.remove > 0 {
 		d.spare = max(w.maxUnavailable+all-w.replicas-unavailable, 0)

@@ -152,7 +152,7 @@ func (u *unit) container(name string) *Container {
 }
 
 // begin updates a pod in place. What an update before has not come to yet is a part of it.
-func (p *plan) begin(u *unit, to *Revision, c *change) {
+func (p *plan) startInPlaceUpdate(u *unit, to *Revision, c *change) {
 	p.decision.Tally.Updated++
 	state := kruise.InPlaceUpdateState{
 		Revision: to.name(), UpdateTimestamp: metav1.NewTime(p.now), LastContainerStatuses: map[string]kruise.InPlaceContainerStatus{},

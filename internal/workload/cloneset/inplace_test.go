@@ -194,7 +194,7 @@ func TestTwoWritesAndOne(t *testing.T) {
 	if p.Labels[kruise.LabelRevision] != w.set.Status.UpdateRevision || w.stateOf(0) != kruise.StateUpdating || p.Spec.Containers[0].Image != "web:2" {
 		t.Errorf("labels %v", p.Labels)
 	}
-	w.live()
+	w.runKubelet()
 	w.expect("Normal 0")
 	w.settle()
 	w.expect("")

@@ -189,8 +189,8 @@ func (w *world) obey(name string) bool {
 	return true
 }
 
-// live lets kubelets do everything that is due, and tells whether anything was.
-func (w *world) live() (any bool) {
+// runKubelet does everything that is due for kubelets, and reports whether anything was.
+func (w *world) runKubelet() (any bool) {
 	for again := true; again; {
 		again = w.tidy()
 		for _, name := range sorted(w.pods) {
@@ -209,7 +209,7 @@ const rounds = 300
 func (w *world) settle() {
 	w.t.Helper()
 	for range rounds {
-		lived := w.live()
+		lived := w.runKubelet()
 		d := w.plan()
 		if !lived && len(d.Actions) == 0 && d.Status == nil {
 			return

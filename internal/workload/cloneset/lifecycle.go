@@ -27,7 +27,7 @@ const gone kruise.LifecycleState = "(deleted)"
 // of them; without the hook it is neither held nor is anything missing.
 var transitions = []transition{
 	{[]kruise.LifecycleState{kruise.StatePreparingNormal}, kruise.StateNormal,
-		"it is on a node, or there is a preNormal hook; and the hook is complete", (*plan).mayBegin},
+		"it is on a node, or there is a preNormal hook; and the hook is complete", (*plan).mayBecomeNormal},
 
 	{[]kruise.LifecycleState{"", kruise.StatePreparingNormal, kruise.StateNormal, kruise.StateUpdated}, kruise.StatePreparingUpdate,
 		"chosen to be updated in place, and held by the inPlaceUpdate hook (an Updated pod gets the handlers again)", nil},
@@ -38,22 +38,22 @@ var transitions = []transition{
 	{[]kruise.LifecycleState{kruise.StatePreparingUpdate}, kruise.StateUpdating,
 		"not held any more, and the update is wanted still", nil},
 	{[]kruise.LifecycleState{kruise.StatePreparingUpdate}, kruise.StateUpdated,
-		"the update is not wanted any more, and the inPlaceUpdate hook is not complete", (*plan).turnsBackHooked},
+		"the update is not wanted any more, and the inPlaceUpdate hook is not complete", (*plan).cancelsUpdateHooked},
 	{[]kruise.LifecycleState{kruise.StatePreparingUpdate}, kruise.StatePreparingNormal,
-		"the update is not wanted any more, and the pod had not been Normal before", (*plan).turnsBackEarly},
+		"the update is not wanted any more, and the pod had not been Normal before", (*plan).cancelsUpdateEarly},
 	{[]kruise.LifecycleState{kruise.StatePreparingUpdate}, kruise.StateNormal,
-		"the update is not wanted any more", (*plan).turnsBack},
+		"the update is not wanted any more", (*plan).cancelsUpdate},
 
 	{[]kruise.LifecycleState{kruise.StateUpdating}, kruise.StateUpdated,
-		"the containers run what they are to run, and the inPlaceUpdate hook is not complete", (*plan).isUpdatedHooked},
+		"the containers run what they are to run, and the inPlaceUpdate hook is not complete", (*plan).updateDoneHooked},
 	{[]kruise.LifecycleState{kruise.StateUpdating}, kruise.StatePreparingNormal,
-		"the containers run what they are to run, and the pod had not been Normal before", (*plan).isUpdatedEarly},
+		"the containers run what they are to run, and the pod had not been Normal before", (*plan).updateDoneEarly},
 	{[]kruise.LifecycleState{kruise.StateUpdating}, kruise.StateNormal,
-		"the containers run what they are to run", (*plan).isUpdated},
+		"the containers run what they are to run", (*plan).updateDone},
 	{[]kruise.LifecycleState{kruise.StateUpdated}, kruise.StatePreparingNormal,
-		"the inPlaceUpdate hook is complete, and the pod had not been Normal before", (*plan).isBackEarly},
+		"the inPlaceUpdate hook is complete, and the pod had not been Normal before", (*plan).hookCompleteEarly},
 	{[]kruise.LifecycleState{kruise.StateUpdated}, kruise.StateNormal,
-		"the inPlaceUpdate hook is complete", (*plan).isBack},
+		"the inPlaceUpdate hook is complete", (*plan).hookComplete},
 
 	{[]kruise.LifecycleState{"", kruise.StatePreparingNormal, kruise.StateNormal, kruise.StatePreparingUpdate, kruise.StateUpdating, kruise.StateUpdated}, kruise.StatePreparingDelete,
 		"chosen to be deleted, and held by the preDelete hook", nil},
@@ -135,25 +135,24 @@ func (p *plan) hooks() *kruise.Lifecycle {
 	return p.set.Spec.Lifecycle
 }
 
-func (p *plan) mayBegin(u *unit) bool {
+func (p *plan) mayBecomeNormal(u *unit) bool {
 	if h := p.hooks().PreNormal; h != nil {
 		return complete(h, u.Pod)
 	}
 	return u.Node != ""
 }
 
-func (p *plan) turnsBack(u *unit) bool { return u.turnsBack }
-func (p *plan) turnsBackHooked(u *unit) bool {
-	return u.turnsBack && !complete(p.hooks().InPlaceUpdate, u.Pod)
+func (p *plan) cancelsUpdate(u *unit) bool { return u.cancelsUpdate }
+func (p *plan) cancelsUpdateHooked(u *unit) bool {
+	return u.cancelsUpdate && !complete(p.hooks().InPlaceUpdate, u.Pod)
 }
-func (p *plan) turnsBackEarly(u *unit) bool { return u.turnsBack && p.wasEarly(u) }
-func (p *plan) isUpdated(u *unit) bool      { return p.updateDone(u) }
-func (p *plan) isUpdatedEarly(u *unit) bool { return p.updateDone(u) && p.wasEarly(u) }
-func (p *plan) isUpdatedHooked(u *unit) bool {
+func (p *plan) cancelsUpdateEarly(u *unit) bool { return u.cancelsUpdate && p.wasEarly(u) }
+func (p *plan) updateDoneEarly(u *unit) bool    { return p.updateDone(u) && p.wasEarly(u) }
+func (p *plan) updateDoneHooked(u *unit) bool {
 	return p.updateDone(u) && !complete(p.hooks().InPlaceUpdate, u.Pod)
 }
-func (p *plan) isBack(u *unit) bool      { return complete(p.hooks().InPlaceUpdate, u.Pod) }
-func (p *plan) isBackEarly(u *unit) bool { return p.isBack(u) && p.wasEarly(u) }
+func (p *plan) hookComplete(u *unit) bool      { return complete(p.hooks().InPlaceUpdate, u.Pod) }
+func (p *plan) hookCompleteEarly(u *unit) bool { return p.hookComplete(u) && p.wasEarly(u) }
 
 // wasEarly tells whether a pod was taken for an update in place before it had been Normal:
 // its preNormal hook is still to be honoured.
@@ -172,8 +171,15 @@ func (u *unit) early() bool {
 	return false
 }
 
-// live moves a pod on in its life, and keeps its conditions in order.
-func (p *plan) live(u *unit) {
+// advanceAll advances each pod's lifecycle.
+func (p *plan) advanceAll() {
+	for i := range p.units {
+		p.advance(&p.units[i])
+	}
+}
+
+// advance moves a pod to the next state of its lifecycle, and updates its conditions.
+func (p *plan) advance(u *unit) {
 	if u.acted || u.settled() {
 		return
 	}

@@ -167,7 +167,7 @@ func TestNoHop(t *testing.T) {
 	w.edit(image("web:2"))
 	w.expect("create revision")
 	w.expect("UpdatingPodInPlace 0 then SuccessfulUpdatePodInPlace 0")
-	w.live()
+	w.runKubelet()
 	w.expect("Normal 0")
 	w.settle()
 	w.expect("")
@@ -225,7 +225,7 @@ func TestHooksThatAreTakenAway(t *testing.T) {
 			w.settle()
 			pods := w.active()
 			if len(pods) != 1 || pods[0].state != kruise.StateNormal || !pods[0].ready() || w.updatedPods() != 1 {
-				t.Errorf("pods %s, %d updated", w.lives(), w.updatedPods())
+				t.Errorf("pods %s, %d updated", w.states(), w.updatedPods())
 			}
 		})
 	}
@@ -234,10 +234,10 @@ func TestHooksThatAreTakenAway(t *testing.T) {
 // TestHookPending: who has waited for long is named in the status, with what it waits for.
 func TestHookPending(t *testing.T) {
 	w := grown(t, 1, lifecycle(kruise.Lifecycle{PreNormal: &kruise.LifecycleHook{FinalizersHandler: []string{"in/it"}}}))
-	if d := w.plan(); d.Wake != w.limits.HookPatience {
+	if d := w.plan(); d.Wake != w.limits.HookTimeout {
 		t.Errorf("wake %s", d.Wake)
 	}
-	w.pass(w.limits.HookPatience)
+	w.pass(w.limits.HookTimeout)
 	c := condition(&w.set.Status, HookPending)
 	if c == nil || !strings.Contains(c.Message, w.name(0)+" has been PreparingNormal since") || !strings.Contains(c.Message, "finalizer in/it is to be set") || !slices.Contains(w.events, "HookPending") {
 		t.Fatalf("condition %+v, events %v", c, w.events)

@@ -22,8 +22,8 @@ import (
 // how far the scattering has come: without them, each plan would begin it anew with what
 // is left.
 func orderForUpdate(pods []*Pod, strategy *v1alpha1.CloneSetUpdateStrategy, others ...*Pod) {
-	order := worths(pods)
-	sortByWorth(order, pods, new([]worth))
+	order := sortKeys(pods)
+	sortByKey(order, pods, new([]sortKey))
 	arrange(pods, order)
 	prioritize(pods, strategy.PriorityStrategy)
 	scatter(pods, others, strategy.ScatterStrategy)

@@ -12,10 +12,10 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload"
 )
 
-// claim adopts orphans that match and lets pods go that do not. It tells whether there
-// was anything to do; then that is the whole plan. What the API has refused to have changed is tried
-// again, and holds nothing up: the set goes on without it.
-func (p *plan) claim() bool {
+// claimOwnership adopts orphans that match the selector and releases pods that do not. If it
+// returns true, it has decided the whole plan. A change that the API has rejected before is tried
+// again, but does not block the plan: the other steps run without that object.
+func (p *plan) claimOwnership() bool {
 	match, err := Matcher(p.set)
 	if err != nil {
 		p.decision.Because("BadSelector", "spec.selector cannot be read: %s; the CloneSet is left alone", err)
@@ -27,7 +27,7 @@ func (p *plan) claim() bool {
 	}
 	for _, pod := range p.Orphans {
 		if pod.active && pod.Controller == "" && match(pod.Labels) && !p.adoptClaims(pod, owner) {
-			p.own(pod, owner, "Adopted", "the selector matches and nobody controls the pod")
+			p.own(pod, owner, "Adopted", "the selector matches and the pod has no controller")
 		}
 	}
 	p.adoptLateClaims(owner)
@@ -42,15 +42,15 @@ func (p *plan) claim() bool {
 		return true
 	}
 	if len(p.decision.Actions) > 0 {
-		apart := func(pod *Pod) bool { return !match(pod.Labels) }
-		p.apart = append(slices.Clone(p.Orphans), slices.DeleteFunc(slices.Clone(p.Pods), func(pod *Pod) bool { return !apart(pod) })...)
-		p.Pods = slices.DeleteFunc(slices.Clone(p.Pods), apart)
+		unmatched := func(pod *Pod) bool { return !match(pod.Labels) }
+		p.unadoptable = append(slices.Clone(p.Orphans), slices.DeleteFunc(slices.Clone(p.Pods), func(pod *Pod) bool { return !unmatched(pod) })...)
+		p.Pods = slices.DeleteFunc(slices.Clone(p.Pods), unmatched)
 	}
 	return false
 }
 
-// adoptLateClaims adopts claims that the cache shows only now, of pods that were adopted before. A
-// claim of a pod that this set has created was released by a user, and is left alone.
+// adoptLateClaims adopts claims of pods that were adopted before the cache showed the claims. A claim
+// of a pod that this set has created was released by a user and stays without a controller.
 func (p *plan) adoptLateClaims(owner map[string]any) {
 	if len(p.LooseClaims) == 0 {
 		return
@@ -62,8 +62,8 @@ func (p *plan) adoptLateClaims(owner map[string]any) {
 	}
 }
 
-// inherited tells whether a pod is of a set that this one has taken the place of: it is older than the
-// set, or as old, to the second, and has no instance-id that this set gives.
+// inherited reports whether a pod was created by an earlier set of the same name: it is older than this
+// set, or was created in the same second with an instance-id that this set does not assign.
 func (p *plan) inherited(pod *Pod) bool {
 	if began := p.set.CreationTimestamp.Time; !pod.Created.Equal(began) {
 		return pod.Created.Before(began)
@@ -76,9 +76,9 @@ func (p *plan) inherited(pod *Pod) bool {
 	return true
 }
 
-// adoptClaims adopts the claims that a pod has from a set of this name, one that was deleted and left
-// its pods behind. They come before the pod, if that is to be adopted too, so that who stops in
-// between leaves none.
+// adoptClaims adopts the claims that a pod has from an earlier set of the same name, which was deleted
+// without its pods. Claims are adopted before their pod, so that a crash in between leaves no claim
+// without a controller. It reports whether there were any.
 func (p *plan) adoptClaims(pod *Pod, owner map[string]any) (found bool) {
 	for _, c := range p.LooseClaims {
 		if c.Terminating || c.Instance != pod.instance || c.Instance == "" || !strings.HasSuffix(c.Name, "-"+p.set.Name+"-"+c.Instance) || len(p.decision.Actions) >= p.Limits.Pods {
@@ -103,15 +103,16 @@ func (p *plan) own(pod *Pod, owner map[string]any, code, why string) {
 	p.decision.Because(code, "pod %s: %s", pod.Name, why)
 }
 
-// Matcher tells whether labels match the set's selector. An empty selector is
-// none: it would take every pod of the namespace, and an absent one would let all go.
+// Matcher returns a function that reports whether labels match the set's selector. An empty selector is
+// an error, because it would adopt all pods of the namespace; so is a missing one, because it would
+// release all pods.
 func Matcher(set *v1alpha1.CloneSet) (func(map[string]string) bool, error) {
 	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
 	if err != nil {
 		return nil, err
 	}
 	if set.Spec.Selector == nil || selector.Empty() {
-		return nil, fmt.Errorf("it is empty")
+		return nil, fmt.Errorf("the selector is empty")
 	}
 	return workload.Matcher(set.Spec.Selector)
 }

@@ -14,59 +14,61 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload"
 )
 
-// plan is a decision in the making.
+// plan is a decision while it is made.
 type plan struct {
 	State
 	now    time.Time
 	set    *v1alpha1.CloneSet
 	wanted wanted
-	// unreadable is what of the numbers of the spec cannot be read.
+	// unreadable is the error about a number of the spec that cannot be read.
 	unreadable error
 
-	// updated is the revision of the template, current that of pods that keep the old one.
-	updated, current *Revision
-	byLabel          map[string]*Revision
-	changes          map[[2]*Revision]*change
-	lastKey          [2]*Revision // of changes, with what is there
-	lastChange       *change
-	splits           map[*change]parts
-	updating         map[*Revision]map[string]*string
-	stamped          string // now, as annotations have it
+	// updateRevision is the revision of the template, nil while it does not exist yet.
+	// currentRevision is that of the pods that the partition keeps.
+	updateRevision, currentRevision *Revision
+	byLabel                         map[string]*Revision
+	changes                         map[[2]*Revision]*change
+	lastKey                         [2]*Revision // the last key of changes, with its value
+	lastChange                      *change
+	splits                          map[*change]parts
+	updating                        map[*Revision]map[string]*string
+	stamped                         string // now, formatted for annotations
 
 	toDelete map[string]bool // the names in podsToDelete
 
-	// apart are pods that cannot be adopted or let go: not the set's, but they have their names.
-	apart []*Pod
+	// unadoptable are pods that could not be adopted or released. They are not the set's, but
+	// their names are in use.
+	unadoptable []*Pod
 
 	units    []unit // the active pods
-	inactive []*Pod // the others
+	inactive []*Pod // the other pods
 	claimsBy map[string][]*Claim
-	marks    int // pods that are marked for deletion, or whose claims are
+	marks    int // the pods and claims that this plan marks for deletion
 	diff     difference
-	// old and young are the active pods, young those that are updated.
-	old, young group
+	// outdated and updated partition the active pods by whether they run the update revision.
+	outdated, updated group
 
 	decision Decision
 }
 
-// unit is an active pod, and what this plan makes of it.
+// unit is an active pod, and what this plan does to it.
 type unit struct {
 	*Pod
-	of *Revision // its own, nil if nobody knows it
-	// isUpdated: it is of the template's revision, or on its way there.
+	of *Revision // the pod's revision, nil if it is unknown
+	// isUpdated: the pod has the update revision, or waits for its hook to be updated to it.
 	isUpdated, isAvailable bool
-	// specified: somebody asked for its deletion, by name or label.
+	// specified: a user asked for the pod's deletion, by name or label.
 	specified bool
-	// turnsBack: it waits for an update that is not wanted any more.
-	turnsBack bool
-	// acted: something is done to it already.
+	// cancelsUpdate: the pod waits for an update that is not wanted any more.
+	cancelsUpdate bool
+	// acted: a step of this plan has claimed the pod.
 	acted bool
 
 	update *kruise.InPlaceUpdateState
 	named  *corev1.Pod
 }
 
-// object is as much of the pod as a write names.
+// object returns the part of the pod that a write needs.
 func (u *unit) object() *corev1.Pod {
 	if u.named == nil {
 		u.named = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: u.Namespace, Name: u.Name, UID: u.UID, ResourceVersion: u.ResourceVersion}}
@@ -74,46 +76,81 @@ func (u *unit) object() *corev1.Pod {
 	return u.named
 }
 
+// step is one step of a plan.
+type step struct {
+	name string
+	run  func(*plan)
+	// claims: the step may claim a pod. A plan does at most one thing to a pod, so a step skips the
+	// pods that an earlier step has claimed.
+	claims bool
+	// spends names the budgets that the step takes from; later steps get what is left. Budgets are
+	// fields of difference, of Limits and of Past.
+	spends string
+	// withoutRevision: the step also runs while the update revision does not exist yet.
+	withoutRevision bool
+}
+
+// steps are the steps of a plan, in their order.
+var steps = []step{
+	{name: "compare pods with the spec", run: (*plan).compare},
+	{name: "cancel unwanted updates", run: (*plan).cancelUpdates},
+	{name: "advance lifecycles", run: (*plan).advanceAll, claims: true, spends: "4×Limits.Pods actions"},
+	{name: "cancel unneeded deletions", run: (*plan).cancelDeletions, claims: true, spends: "create"},
+	{name: "replace finished pods", run: (*plan).replaceFinished, spends: "Limits.Pods deletions"},
+	{name: "continue deletions after the hook", run: (*plan).continueDeletions, claims: true, spends: "Limits.Pods deletions"},
+	{name: "delete specified pods", run: (*plan).deleteSpecified, claims: true, spends: "spare, Limits.Pods deletions"},
+	{name: "scale down", run: (*plan).scaleDown, claims: true, spends: "remove, spare, Limits.Pods deletions"},
+	{name: "scale up", run: (*plan).scaleUp, spends: "createLimit, Past.CreateLimit, room"},
+	{name: "roll out", run: (*plan).rollOut, claims: true, spends: "update, unavailable, spare, room, Limits.Pods updates"},
+	{name: "finish ordered updates", run: (*plan).finishOrders, claims: true},
+	{name: "create missing claims", run: (*plan).repairClaims, spends: "4×Limits.Pods actions"},
+	{name: "delete unused claims", run: (*plan).tidyClaims, spends: "4×Limits.Pods actions"},
+	{name: "delete old revisions", run: (*plan).deleteRevisions},
+	{name: "write the status", run: (*plan).writeStatus, withoutRevision: true},
+	{name: "remove names from podsToDelete", run: (*plan).tidyNames, withoutRevision: true},
+}
+
 // Plan decides what is next. It is pure: the same state gives the same decision.
 func Plan(now time.Time, s State) Decision {
-	p := &plan{State: s, now: now, set: s.Set}
-	p.decision.Past = s.Past
+	p := newPlan(now, s)
 	if s.Set.DeletionTimestamp != nil {
 		p.decision.Because("Deleting", "the CloneSet is being deleted: its pods are left to the garbage collector")
 		return p.decision
 	}
-	if p.claim() {
+	if p.claimOwnership() {
 		return p.decision
 	}
-	p.wanted, p.unreadable = resolve(s.Set)
-	if p.unreadable != nil {
-		p.decision.Because("BadNumber", "%s", p.unreadable)
-	}
-	known := p.revise()
-	p.survey()
-	if known {
-		p.compare()
-		p.turnBack()
-		for i := range p.units {
-			p.live(&p.units[i])
+	p.prepare()
+	for _, step := range steps {
+		if step.withoutRevision || p.updateRevision != nil {
+			step.run(p)
 		}
-		p.scale()
-		p.rollOut()
-		p.finishOrders()
-		p.repairClaims()
-		p.tidyClaims()
-		p.forgetRevisions()
 	}
-	p.write(known)
-	p.tidyNames()
-	// A status that the API accepts shows that the set is as it was seen. Without one,
-	// somebody else (another instance, a user) may know better.
-	p.decision.Recheck = p.decision.Status == nil && (!known || p.decision.Tally.Created+p.decision.Tally.Deleted+p.decision.Tally.Updated > 0)
+	// If the API accepts a status, the set is as the cache shows it. Without a status, another
+	// instance or a user may have changed the set.
+	acts := p.decision.Tally.Created+p.decision.Tally.Deleted+p.decision.Tally.Updated > 0
+	p.decision.Recheck = p.decision.Status == nil && (p.updateRevision == nil || acts)
 	return p.decision
 }
 
-// Unreadable is the decision about a set that is no CloneSet, although the API takes it: to
-// say so. Its pods are left as they are.
+func newPlan(now time.Time, s State) *plan {
+	p := &plan{State: s, now: now, set: s.Set}
+	p.decision.Past = s.Past
+	return p
+}
+
+// prepare reads the spec, the revisions and the pods.
+func (p *plan) prepare() {
+	p.wanted, p.unreadable = resolve(p.set)
+	if p.unreadable != nil {
+		p.decision.Because("BadNumber", "%s", p.unreadable)
+	}
+	p.findRevisions()
+	p.classify()
+}
+
+// Unreadable returns the decision about a CloneSet that the API accepts but that cannot be
+// decoded: the status reports why, and the pods stay as they are.
 func Unreadable(now time.Time, set *v1alpha1.CloneSet, why string) (d Decision) {
 	is := set.Status.DeepCopy()
 	is.ObservedGeneration = set.Generation
@@ -129,8 +166,8 @@ func Unreadable(now time.Time, set *v1alpha1.CloneSet, why string) (d Decision) 
 	return d
 }
 
-// survey sorts the pods out.
-func (p *plan) survey() {
+// classify separates active from inactive pods and derives what steps read of each active pod.
+func (p *plan) classify() {
 	p.toDelete = make(map[string]bool, len(p.set.Spec.ScaleStrategy.PodsToDelete))
 	for _, name := range p.set.Spec.ScaleStrategy.PodsToDelete {
 		p.toDelete[name] = true
@@ -142,10 +179,10 @@ func (p *plan) survey() {
 			p.inactive = append(p.inactive, pod)
 			continue
 		}
-		u := &units[n] // filled where it is: to copy one costs more than to look at a pod
+		u := &units[n] // filled in place: a copy costs more than reading the pod
 		n++
 		u.Pod, u.of = pod, p.revisionOf(pod)
-		u.isUpdated = p.updated != nil && u.of == p.updated || pod.state == kruise.StatePreparingUpdate
+		u.isUpdated = p.updateRevision != nil && u.of == p.updateRevision || pod.state == kruise.StatePreparingUpdate
 		u.specified = pod.marked || len(p.toDelete) > 0 && p.toDelete[pod.Name]
 		var wait time.Duration
 		if u.isAvailable, wait = pod.available(p.now, minReady); wait > 0 {
@@ -156,13 +193,13 @@ func (p *plan) survey() {
 	p.tallyStates()
 }
 
-// tallyStates counts the pods in each state of their life. Neighbours are mostly in the
-// same one, and are counted together.
+// tallyStates counts the pods by the state of their lifecycle. Most neighbours in the list are in
+// the same state, so they are counted together.
 func (p *plan) tallyStates() {
 	p.decision.Tally.States = map[string]int{}
 	var last kruise.LifecycleState
 	run := 0
-	note := func() {
+	flush := func() {
 		if run > 0 {
 			p.decision.Tally.States[string(last)] += run
 		}
@@ -173,22 +210,21 @@ func (p *plan) tallyStates() {
 			state = kruise.StateNormal
 		}
 		if state != last {
-			note()
+			flush()
 			last, run = state, 0
 		}
 		run++
 	}
-	note()
+	flush()
 }
 
-// compare works out how far the pods are from what is wanted.
+// compare computes the difference between the pods and the spec.
 func (p *plan) compare() {
-	old, updated := &p.old, &p.young
 	for i := range p.units {
 		u := &p.units[i]
-		g := old
+		g := &p.outdated
 		if u.isUpdated {
-			g = updated
+			g = &p.updated
 		}
 		g.all++
 		switch {
@@ -198,7 +234,7 @@ func (p *plan) compare() {
 		case u.specified:
 			g.toDelete++
 			if !u.isAvailable {
-				g.useless++
+				g.unavailableToDelete++
 			}
 		case !u.isAvailable:
 			g.unavailable++
@@ -207,20 +243,19 @@ func (p *plan) compare() {
 			g.recreated++
 		}
 	}
-	p.diff = differ(p.wanted, *old, *updated, p.current == p.updated)
+	p.diff = differ(p.wanted, p.outdated, p.updated, p.currentRevision == p.updateRevision)
 	d := p.diff
 	p.decision.Because("Compared", "%d pods are active, %d of them updated, %d are wanted with a partition of %d: create %d, delete %d, update %d, at most %d that are available",
-		old.all+updated.all, updated.all, p.wanted.replicas, p.wanted.partition, d.create, d.remove, d.update, d.spare)
+		p.outdated.all+p.updated.all, p.updated.all, p.wanted.replicas, p.wanted.partition, d.create, d.remove, d.update, d.spare)
 }
 
-// recreates tells whether a pod can only come to its other revision as a new one.
+// recreates reports whether a pod can get its other revision only by being recreated.
 func (p *plan) recreates(u *unit) bool {
-	to := p.updated
+	to := p.updateRevision
 	if u.isUpdated {
-		to = p.current
+		to = p.currentRevision
 	}
-	switch {
-	case u.of == to, u.state == kruise.StatePreparingUpdate:
+	if u.of == to || u.state == kruise.StatePreparingUpdate {
 		return false
 	}
 	switch p.set.Spec.UpdateStrategy.Type {
@@ -232,13 +267,13 @@ func (p *plan) recreates(u *unit) bool {
 	return true
 }
 
-// unitOf is the unit of an active pod.
+// unitOf returns the unit of an active pod.
 func (p *plan) unitOf(pod *Pod) *unit {
 	i, _ := slices.BinarySearchFunc(p.units, pod.Name, func(u unit, name string) int { return strings.Compare(u.Name, name) })
 	return &p.units[i]
 }
 
-// bears tells whether a pod of the set has a name.
+// bears reports whether a pod of the set has a name.
 func (p *plan) bears(name string) bool {
 	_, ok := slices.BinarySearchFunc(p.Pods, name, func(pod *Pod, name string) int { return strings.Compare(pod.Name, name) })
 	return ok

@@ -65,7 +65,7 @@ func TestOwnership(t *testing.T) {
 		t.Errorf("owners %v", owners)
 	}
 	w.change(0, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: w.now}; p.Labels["app"] = "web" })
-	w.live()
+	w.runKubelet()
 	if d := w.plan(); strings.Contains(w.acts(d), "Adopted") {
 		t.Errorf("a pod that goes is adopted: %s", w.acts(d))
 	}
@@ -103,14 +103,14 @@ func TestBadSelector(t *testing.T) {
 func TestRecheck(t *testing.T) {
 	w := grown(t, 2)
 	w.remove(0)
-	w.live()
+	w.runKubelet()
 	if d := w.expect("create 0"); d.Status == nil || d.Recheck {
 		t.Errorf("recheck %t with status %v", d.Recheck, d.Status)
 	}
 	w.settle()
 	w.past.StatusAt, w.limits.StatusPause = w.now, time.Minute // and so none is written
 	w.remove(0)
-	w.live()
+	w.runKubelet()
 	if d := w.expect("create 0"); d.Status != nil || !d.Recheck {
 		t.Errorf("recheck %t with status %v", d.Recheck, d.Status)
 	}
@@ -150,7 +150,7 @@ func TestPast(t *testing.T) {
 	w.expect("create 2, create 3, create 4")
 	w = newWorld(t, 2)
 	w.expect("create revision")
-	w.past = Past{Failed: map[string]bool{w.name(0): true, w.name(1): true}, Batch: 1}
+	w.past = Past{Failed: map[string]bool{w.name(0): true, w.name(1): true}, CreateLimit: 1}
 	if d := w.plan(); d.Tally.Created != 1 {
 		t.Errorf("%s", w.acts(d))
 	}
@@ -223,7 +223,7 @@ func strange(data []byte) State {
 		spec.Lifecycle = &kruise.Lifecycle{PreDelete: hook, InPlaceUpdate: hook, PreNormal: hook}
 	}
 	set.Status.CurrentRevision = []string{"", "web-1", "none"}[choose(3)]
-	s := State{Set: set, Digest: Digest(&spec.Template), Limits: DefaultLimits, Past: Past{Batch: choose(3)}}
+	s := State{Set: set, Digest: Digest(&spec.Template), Limits: DefaultLimits, Past: Past{CreateLimit: choose(3)}}
 	for i := range choose(4) {
 		t := spec.Template.DeepCopy()
 		t.Spec.Containers[0].Image = fmt.Sprint("web:", i)

@@ -13,17 +13,16 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise"
 )
 
-// Pod is all that a plan reads of a pod, and there is nothing else that it could read. So
-// an update that leaves it the same (Same) cannot change a plan, and needs to wake nobody:
-// what others filter by a list of cases (kruise #2057, #2473) holds here by
-// construction.
+// Pod contains everything that a plan can read of a pod. An update that leaves it unchanged (Same)
+// cannot change a plan, so the controller ignores it. Kruise filters events by a list of cases, which
+// has been incomplete (kruise #2057, #2473); here nothing can be missing.
 //
-// Maps and slices are those of the object that it was made from, and are not changed.
+// Maps and slices are those of the object and must not be changed.
 type Pod struct {
 	Namespace, Name string
 	UID             types.UID
-	// ResourceVersion is for the preconditions of writes. Nothing is decided by it, and
-	// Same does not look at it.
+	// ResourceVersion is for the preconditions of writes. No decision depends on it, and Same ignores
+	// it.
 	ResourceVersion string
 
 	// Controller is the UID of the pod's controller, "" if it has none.
@@ -33,23 +32,23 @@ type Pod struct {
 	Created     time.Time
 	Terminating bool
 
-	// The annotations, as they are.
+	// The values of annotations.
 	DeletionCost, InPlaceState, InPlaceGrace, StateSince string
-	// Ordered are the annotations that the InPlaceGrace is to change, as they are.
+	// Ordered are the current values of the annotations that InPlaceGrace will change.
 	Ordered map[string]string
 
 	Node string
-	// Claims are the names of those that a pod without a node mounts: of one that has a node,
-	// the API keeps them from being deleted.
+	// Claims are the names of the claims that a pod without a node mounts. The API protects those of a
+	// pod with a node from deletion.
 	Claims     []string
 	Phase      corev1.PodPhase
 	Gates      []string
 	Containers []Container
 	Statuses   []Status
-	// Behind is by how many generations the kubelet's status is older than the spec; 0 also where
-	// kubelets do not report that.
+	// Behind is by how many generations the kubelet's status is older than the spec; also 0 if the
+	// kubelet does not report the observed generation.
 	Behind int64
-	// Grace is the time that a container gets to terminate.
+	// Grace is the pod's termination grace period.
 	Grace   time.Duration
 	Ready   Condition
 	InPlace Condition // apps.ConditionInPlaceUpdateReady
@@ -58,14 +57,14 @@ type Pod struct {
 	read
 }
 
-// read is what follows from the rest, worked out once: plans look at it many times, and to
-// look something up in a map costs more.
+// read contains values derived from the other fields once, because plans read them often and a map
+// lookup costs more.
 type read struct {
 	state                kruise.LifecycleState
 	instance, revision   string
-	marked               bool // somebody asked for its deletion, by label
+	marked               bool // a user asked for the pod's deletion, by label
 	inPlaceGate, traffic bool
-	// active: it counts, because it has neither finished nor is being deleted.
+	// active: the pod has not finished and is not being deleted.
 	active bool
 }
 
@@ -81,19 +80,19 @@ type Status struct {
 	Name, Image, ImageID, ContainerID string
 	Ready                             bool
 	Restarts                          int
-	// Started is when the container that runs started; zero if none runs.
+	// Started is when the running container started; zero if none runs.
 	Started   time.Time
 	Resources *corev1.ResourceRequirements
 }
 
-// Condition is a condition of a pod; one that it does not have is the zero value.
+// Condition is a condition of a pod, the zero value if the pod does not have it.
 type Condition struct {
 	Status  corev1.ConditionStatus
 	Since   time.Time
 	Message string
 }
 
-// View makes the Pod of an object.
+// View returns the Pod of an object.
 func View(o *corev1.Pod) *Pod {
 	p := &Pod{
 		Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
@@ -163,30 +162,29 @@ func View(o *corev1.Pod) *Pod {
 	return p
 }
 
-// Same tells whether a plan can see no difference between two.
+// Same reports whether two pods are equal for every plan.
 func (p *Pod) Same(q *Pod) bool {
 	a, b := *p, *q
 	a.ResourceVersion, b.ResourceVersion = "", ""
 	return reflect.DeepEqual(a, b)
 }
 
-// normal tells whether a pod is in no step of its life: one that bears no state is
-// Kruise's of before the states, or was adopted.
+// normal reports whether a pod is Normal. A pod without a state was adopted, or created by a Kruise
+// that had no states yet.
 func (p *Pod) normal() bool { return p.state == "" || p.state == kruise.StateNormal }
 
-// settled tells whether nothing of a pod's life is due and its readiness gates say what they
-// are to say. It is that of most pods, and sees that sooner than those who know what to do.
+// settled reports whether no transition of the pod's lifecycle is due and its readiness gates have the
+// right status. It is a fast check that is true for most pods.
 func (p *Pod) settled() bool {
 	return p.normal() && p.InPlaceGrace == "" && !p.traffic && (!p.inPlaceGate || p.InPlace.Status == corev1.ConditionTrue)
 }
 
-// ready tells whether a pod is up and not being updated.
+// ready reports whether a pod is running and Ready and not being updated.
 func (p *Pod) ready() bool {
 	return p.Phase == corev1.PodRunning && p.Ready.Status == corev1.ConditionTrue && p.InPlace.Status != corev1.ConditionFalse
 }
 
-// available tells whether users can count on a pod, and if it is only a matter of time,
-// how long that is.
+// available reports whether a pod is available and, if it becomes so by time alone, after how long.
 func (p *Pod) available(now time.Time, minReady time.Duration) (bool, time.Duration) {
 	if !p.ready() || !p.normal() {
 		return false, 0
@@ -198,8 +196,8 @@ func (p *Pod) available(now time.Time, minReady time.Duration) (bool, time.Durat
 	return left <= 0, max(left, 0)
 }
 
-// deletionCost is 0 for what is no number, as with ReplicaSets (KEP-2255); there, neither a
-// plus nor zeros may lead.
+// deletionCost returns the pod's deletion cost, 0 if the annotation is not a number in the form that
+// ReplicaSets accept (KEP-2255): without a leading plus or zero.
 func (p *Pod) deletionCost() int64 {
 	cost := p.DeletionCost
 	if cost == "" || cost[0] == '+' || cost[0] == '0' {
@@ -212,7 +210,7 @@ func (p *Pod) deletionCost() int64 {
 	return n
 }
 
-// restarts are those of the container that has had most.
+// restarts returns the largest number of restarts of a container.
 func (p *Pod) restarts() (most int) {
 	for i := range p.Statuses {
 		most = max(most, p.Statuses[i].Restarts)

@@ -102,7 +102,7 @@ func drawStep(t *rapid.T, w *world) {
 			w.kubelet(name)
 		}
 	case 13:
-		w.live()
+		w.runKubelet()
 	case 14:
 		if name := any("obeys"); name != "" {
 			w.obey(name)
@@ -188,7 +188,7 @@ func trouble(t *rapid.T, w *world, name string) {
 func (w *world) checkedPlan() Decision {
 	w.t.Helper()
 	d := w.plan()
-	w.story = append(w.story, fmt.Sprintf("%s: %s; %s; wake %s", w.now.Format(time.TimeOnly), w.lives(), w.acts(d), d.Wake))
+	w.story = append(w.story, fmt.Sprintf("%s: %s; %s; wake %s", w.now.Format(time.TimeOnly), w.states(), w.acts(d), d.Wake))
 	s := w.state()
 	want, err := resolve(s.Set)
 	if err != nil {
@@ -287,7 +287,7 @@ func numbers(n int) (all []int) {
 func (w *world) converge() {
 	w.t.Helper()
 	for range rounds {
-		any := w.live()
+		any := w.runKubelet()
 		for _, name := range sorted(w.pods) {
 			any = w.obey(name) || any
 		}
@@ -311,8 +311,8 @@ func (w *world) told() string {
 	return "the last plans were\n" + strings.Join(w.story[max(0, len(w.story)-15):], "\n")
 }
 
-// lives are the states of pods.
-func (w *world) lives() string {
+// states are the states of pods.
+func (w *world) states() string {
 	var all []string
 	for _, p := range w.state().Pods {
 		text := fmt.Sprintf("%s %s", w.nameOf(p.Name), p.state)

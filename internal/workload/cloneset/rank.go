@@ -22,7 +22,7 @@ type Spread struct {
 // that have more neighbours, that became ready later, restarted more often, are younger;
 // and for good, by name. The order is Kruise's (ActivePodsWithRanks).
 func rankForDeletion(now time.Time, pods []*Pod, minReady time.Duration, spread Spread) {
-	all := worths(pods)
+	all := sortKeys(pods)
 	for i, p := range pods {
 		class := uint64(uint32(p.deletionCost()) ^ 1<<31) // less than 0 comes first
 		if ok, _ := p.available(now, minReady); ok {
@@ -30,8 +30,8 @@ func rankForDeletion(now time.Time, pods []*Pod, minReady time.Duration, spread 
 		}
 		all[i].first |= class << classShift
 	}
-	var spare []worth
-	sortByWorth(all, pods, &spare)
+	var spare []sortKey
+	sortByKey(all, pods, &spare)
 	n := neighboursOf(all, pods)
 	ranks := make([]float64, len(all))
 	for i, place := range n.places(nil, n.nodes, len(n.names)) {
@@ -49,11 +49,11 @@ func rankForDeletion(now time.Time, pods []*Pod, minReady time.Duration, spread 
 
 // byRank has neighbours count after the class and before all else. What is at a place is
 // then a position: where the pod would be if nobody had neighbours.
-func byRank(all []worth, ranks []float64, spare *[]worth) []worth {
-	order := make([]worth, len(all))
+func byRank(all []sortKey, ranks []float64, spare *[]sortKey) []sortKey {
+	order := make([]sortKey, len(all))
 	for i, w := range all {
 		// The bits of numbers that are not negative are in the numbers' order.
-		order[i] = worth{first: w.first >> classShift, second: ^math.Float64bits(ranks[i]), at: int32(i)}
+		order[i] = sortKey{first: w.first >> classShift, second: ^math.Float64bits(ranks[i]), at: int32(i)}
 	}
 	sortNumbers(order, spare)
 	return order
@@ -68,7 +68,7 @@ type neighbours struct {
 
 const none = -1
 
-func neighboursOf(all []worth, pods []*Pod) (n neighbours) {
+func neighboursOf(all []sortKey, pods []*Pod) (n neighbours) {
 	numbers := make(map[string]int32, len(all)/8) // some pods to a node
 	n.of = make([]int32, len(all))
 	for i := range all {
@@ -90,7 +90,7 @@ func neighboursOf(all []worth, pods []*Pod) (n neighbours) {
 
 // places tells of each pod which place it has in its domain, by position: the last in the
 // order (nil: by position) has 1, the one before it 2. Who is in no domain has 0.
-func (n *neighbours) places(order []worth, domains []int32, count int) []int32 {
+func (n *neighbours) places(order []sortKey, domains []int32, count int) []int32 {
 	seen := make([]int32, count)
 	places := make([]int32, len(n.of))
 	for i := len(n.of) - 1; i >= 0; i-- {
@@ -111,7 +111,7 @@ func (n *neighbours) places(order []worth, domains []int32, count int) []int32 {
 // topologyRanks adds up a pod's places under all constraints. They count the more, the
 // more domains there are. Within domains of several nodes, pods that have neighbours on
 // their node go first.
-func (n *neighbours) topologyRanks(byNode []worth, spread Spread) []float64 {
+func (n *neighbours) topologyRanks(byNode []sortKey, spread Spread) []float64 {
 	ranks := make([]float64, len(n.of))
 	domains := make([]int32, len(n.names))
 	for _, c := range spread.Constraints {

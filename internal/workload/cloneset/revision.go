@@ -67,47 +67,45 @@ func (r *Revision) Made(set string, collisions int32) bool {
 	return false
 }
 
-// revise finds the revisions of the template and of the pods that keep the old one. It
-// tells whether there are any: a revision that has to be made first is seen by the next
-// plan.
-func (p *plan) revise() bool {
+// findRevisions finds the update revision and the current revision. If the template has no revision
+// yet, it creates one, which the next plan observes, and leaves both nil.
+func (p *plan) findRevisions() {
 	highest := int64(0)
 	for _, r := range p.Revisions {
 		highest = max(highest, r.Object.Revision)
-		if r.Digest == p.Digest && (p.updated == nil || r.Object.Revision > p.updated.Object.Revision) {
-			p.updated = r
+		if r.Digest == p.Digest && (p.updateRevision == nil || r.Object.Revision > p.updateRevision.Object.Revision) {
+			p.updateRevision = r
 		}
 	}
-	if p.updated == nil {
-		p.newRevision(highest + 1)
-		return false
+	if p.updateRevision == nil {
+		p.createRevision(highest + 1)
+		return
 	}
-	if p.updated.Object.Revision < highest { // the template has gone back to an older one
+	if p.updateRevision.Object.Revision < highest { // the template has gone back to an older one
 		metadata := []byte(`{}`)
-		if !sameClaims(p.updated.Claims, p.set.Spec.VolumeClaimTemplates) {
+		if !sameClaims(p.updateRevision.Claims, p.set.Spec.VolumeClaimTemplates) {
 			metadata = p.renewClaims()
 		}
 		p.decision.Act(workload.Action{
-			Verb: workload.Patch, Object: p.updated.Object, PatchType: types.MergePatchType, Exact: true,
+			Verb: workload.Patch, Object: p.updateRevision.Object, PatchType: types.MergePatchType, Exact: true,
 			Patch:  json.RawMessage(fmt.Appendf(nil, `{"metadata":%s,"revision":%d}`, metadata, highest+1)),
-			Reason: workload.Reason{Code: "RolledBack", Text: fmt.Sprintf("the template is that of revision %s again", p.updated.name())},
+			Reason: workload.Reason{Code: "RolledBack", Text: fmt.Sprintf("the template is that of revision %s again", p.updateRevision.name())},
 		})
 	}
-	p.current = p.updated
+	p.currentRevision = p.updateRevision
 	p.byLabel = make(map[string]*Revision, 2*len(p.Revisions))
 	for _, r := range p.Revisions {
 		p.byLabel[r.name()], p.byLabel[shortHash(r.name())] = r, r
 		if r.name() == p.set.Status.CurrentRevision {
-			p.current = r
+			p.currentRevision = r
 		}
 	}
-	return true
 }
 
 // renewClaims gives the template's revision the claim templates that the set has now, for
 // pods are made with these, and returns the metadata of the patch that writes it down.
 func (p *plan) renewClaims() []byte {
-	r := *p.updated
+	r := *p.updateRevision
 	r.Object, r.Claims = r.Object.DeepCopy(), p.set.Spec.VolumeClaimTemplates
 	marks := claimMarks(r.Claims)
 	if marks == nil {
@@ -120,8 +118,8 @@ func (p *plan) renewClaims() []byte {
 		}
 	}
 	p.Revisions = slices.Clone(p.Revisions)
-	p.Revisions[slices.Index(p.Revisions, p.updated)] = &r
-	p.updated = &r
+	p.Revisions[slices.Index(p.Revisions, p.updateRevision)] = &r
+	p.updateRevision = &r
 	metadata, err := json.Marshal(map[string]any{"annotations": marks})
 	if err != nil {
 		panic(err) // strings
@@ -141,7 +139,7 @@ func claimMarks(templates []corev1.PersistentVolumeClaim) map[string]any {
 	return map[string]any{AnnotationClaims: string(text), kruise.AnnotationClaimsHash: word(hashLength, string(text))}
 }
 
-func (p *plan) newRevision(number int64) {
+func (p *plan) createRevision(number int64) {
 	template, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&p.set.Spec.Template)
 	if err != nil {
 		panic(err) // it was read from JSON
@@ -185,21 +183,21 @@ var kind = v1alpha1.GroupVersion.WithKind("CloneSet")
 // is nearly always one of two, and to compare costs less than to look something up.
 func (p *plan) revisionOf(pod *Pod) *Revision {
 	switch {
-	case p.updated != nil && p.updated.Object.Name == pod.revision:
-		return p.updated
-	case p.current != nil && p.current.Object.Name == pod.revision:
-		return p.current
+	case p.updateRevision != nil && p.updateRevision.Object.Name == pod.revision:
+		return p.updateRevision
+	case p.currentRevision != nil && p.currentRevision.Object.Name == pod.revision:
+		return p.currentRevision
 	}
 	return p.byLabel[pod.revision]
 }
 
-// forgetRevisions deletes the oldest revisions that nothing uses, beyond the limit.
-func (p *plan) forgetRevisions() {
+// deleteRevisions deletes the oldest revisions that nothing uses, beyond the limit.
+func (p *plan) deleteRevisions() {
 	limit := max(0, int(ptr.Deref(p.set.Spec.RevisionHistoryLimit, 10)))
 	if len(p.Revisions)-1 <= limit {
 		return // the template's own is in use
 	}
-	used := map[*Revision]bool{p.updated: true, p.current: true}
+	used := map[*Revision]bool{p.updateRevision: true, p.currentRevision: true}
 	for i := range p.units {
 		used[p.units[i].of] = true
 	}

@@ -164,6 +164,6 @@ func TestLostRevision(t *testing.T) {
 	w.expect("delete 0")
 	w.settle()
 	if w.updatedPods() != 1 {
-		t.Errorf("pods %s", w.lives())
+		t.Errorf("pods %s", w.states())
 	}
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
 )
 
-// turnBack finds the pods that wait for the inPlaceUpdate hook and whose update is not
-// wanted any more: the template is theirs again, or pods are not updated in place any
-// more, or the partition keeps more pods, or the update is paused. Who pauses does not want
-// to go without pods whose update nobody knows when to expect.
-func (p *plan) turnBack() {
+// cancelUpdates finds the pods that wait for the inPlaceUpdate hook and whose update is not
+// wanted any more: the template is that of the pod again, pods are not updated in place any more, the
+// partition keeps more pods, or the update is paused (a paused set should not have pods that are
+// unavailable for an unknown time).
+func (p *plan) cancelUpdates() {
 	kept := p.wanted.replicas - p.wanted.partition
 	updated := 0
 	for i := range p.units {
@@ -27,43 +27,43 @@ func (p *plan) turnBack() {
 			continue
 		}
 		switch {
-		case u.of == p.updated, !p.inPlace(), p.set.Spec.UpdateStrategy.Paused, p.changeTo(u.of, p.updated).why != "", updated >= kept:
-			u.turnsBack = true
+		case u.of == p.updateRevision, !p.inPlace(), p.set.Spec.UpdateStrategy.Paused, p.changeTo(u.of, p.updateRevision).why != "", updated >= kept:
+			u.cancelsUpdate = true
 		default:
 			updated++
 		}
 	}
 }
 
-// inPlace tells whether pods are updated in place, if they can be.
+// inPlace reports whether pods are updated in place where possible.
 func (p *plan) inPlace() bool {
 	t := p.set.Spec.UpdateStrategy.Type
 	return t == v1alpha1.InPlaceIfPossible || t == v1alpha1.InPlaceOnly
 }
 
-// rollOut updates pods: those whose hook does not hold them any more, and as many others
-// as are wanted and can be spared.
+// rollOut updates pods: those whose hook does not block them any more, and as many others as the
+// budgets allow.
 func (p *plan) rollOut() {
 	u := &p.set.Spec.UpdateStrategy
 	if u.Type == v1alpha1.OnDelete || u.Paused {
 		return
 	}
-	p.goOnUpdating()
-	to, wanted := p.updated, p.diff.update
+	p.continueUpdates()
+	to, wanted := p.updateRevision, p.diff.update
 	if wanted < 0 {
-		to, wanted = p.current, -wanted
+		to, wanted = p.currentRevision, -wanted
 	}
 	if wanted == 0 {
 		return
 	}
 	unavailable := 0
 	var updated []*Pod
-	candidates := make([]*Pod, 0, max(p.old.all, p.young.all))
+	candidates := make([]*Pod, 0, max(p.outdated.all, p.updated.all))
 	scatters := len(u.ScatterStrategy) > 0
 	for i := range p.units {
 		u := &p.units[i]
 		switch {
-		case u.of == to || u.isUpdated == (to == p.updated):
+		case u.of == to || u.isUpdated == (to == p.updateRevision):
 			if !u.isAvailable {
 				unavailable++
 			}
@@ -85,7 +85,7 @@ func (p *plan) rollOut() {
 		if u.isAvailable && p.diff.spare == 0 {
 			continue
 		}
-		if !p.bring(u, to) {
+		if !p.updatePod(u, to) {
 			continue
 		}
 		if u.isAvailable {
@@ -96,18 +96,18 @@ func (p *plan) rollOut() {
 	}
 }
 
-// goOnUpdating updates pods that waited for their hook. They are out of service already.
-func (p *plan) goOnUpdating() {
+// continueUpdates updates pods that have waited for their hook. They are unavailable already.
+func (p *plan) continueUpdates() {
 	for i := range p.units {
 		u := &p.units[i]
-		if u.state == kruise.StatePreparingUpdate && !u.acted && !u.turnsBack && !held(p.hooks().InPlaceUpdate, u.Pod) && !u.specified {
-			p.begin(u, p.updated, p.changeTo(u.of, p.updated))
+		if u.state == kruise.StatePreparingUpdate && !u.acted && !u.cancelsUpdate && !held(p.hooks().InPlaceUpdate, u.Pod) && !u.specified {
+			p.startInPlaceUpdate(u, p.updateRevision, p.changeTo(u.of, p.updateRevision))
 		}
 	}
 }
 
-// bring takes the first step of a pod to a revision, and tells whether it could.
-func (p *plan) bring(u *unit, to *Revision) bool {
+// updatePod starts the update of a pod to a revision, and reports whether it could.
+func (p *plan) updatePod(u *unit, to *Revision) bool {
 	if !p.inPlace() || p.diff.replaced {
 		p.recreate(u, to)
 		return true
@@ -115,15 +115,15 @@ func (p *plan) bring(u *unit, to *Revision) bool {
 	c := p.changeTo(u.of, to)
 	if c.why == "" && p.diff.update > 0 {
 		if p.diff.room <= 0 {
-			return false // this plan makes new ones in the place of those that are left
+			return false // this plan creates enough pods of the revision already
 		}
 		p.diff.room--
 	}
 	switch {
-	case c.why == "" && u.InPlaceGrace == "" && p.mustAsk(u): // for an order it was asked already
-		p.prepare(u)
+	case c.why == "" && u.InPlaceGrace == "" && p.mustAsk(u): // the hook was asked before the update was ordered
+		p.askHook(u)
 	case c.why == "":
-		p.begin(u, to, c)
+		p.startInPlaceUpdate(u, to, c)
 	case p.set.Spec.UpdateStrategy.Type == v1alpha1.InPlaceOnly:
 		p.decision.stuck = "pod " + u.Name + " cannot be updated in place: " + c.why
 		p.decision.Because("NotInPlace", "%s", p.decision.stuck)
@@ -134,15 +134,15 @@ func (p *plan) bring(u *unit, to *Revision) bool {
 	return true
 }
 
-// mustAsk tells whether the inPlaceUpdate hook is to be asked: it holds the pod, or the pod
-// is Updated, and its handlers have not all come back from the last time.
+// mustAsk reports whether the inPlaceUpdate hook must be asked: it blocks the pod, or the pod is Updated
+// and the handlers of the last update are not complete.
 func (p *plan) mustAsk(u *unit) bool {
 	h := p.hooks().InPlaceUpdate
 	return held(h, u.Pod) || u.state == kruise.StateUpdated && h != nil
 }
 
-// prepare has a pod wait for the inPlaceUpdate hook.
-func (p *plan) prepare(u *unit) {
+// askHook has a pod wait for the inPlaceUpdate hook.
+func (p *plan) askHook(u *unit) {
 	p.decision.Tally.Moved++
 	b := patch{Metadata: patchMetadata{
 		Labels:      map[string]*string{kruise.LabelState: ptrTo(string(kruise.StatePreparingUpdate))},
@@ -167,7 +167,7 @@ func (p *plan) prepare(u *unit) {
 	if len(conditions) > 0 && len(b.Metadata.Finalizers) == 0 {
 		b.Status = &patchStatus{Conditions: conditions}
 	}
-	p.patch(u, b, string(kruise.StatePreparingUpdate), "it is to be updated in place")
+	p.patch(u, b, string(kruise.StatePreparingUpdate), "it will be updated in place")
 }
 
 // recreate deletes a pod so that one of the other revision takes its place.

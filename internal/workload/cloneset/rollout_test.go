@@ -80,7 +80,7 @@ func TestSurge(t *testing.T) {
 			t.Errorf("two are made at a time, not: %s", w.acts(d))
 		}
 		w.carryOut(w.checkedPlan())
-		w.live()
+		w.runKubelet()
 		if rounds++; rounds > 40 {
 			t.Fatal("it takes too long")
 		}
@@ -301,7 +301,7 @@ func TestSuccessorIsTheUpdatedOne(t *testing.T) {
 		}
 		w.obedient()
 		if w.pod(0) != nil || w.pod(1) == nil || w.pod(1).UID != kept || w.updatedPods() != 1 || len(w.active()) != 2 {
-			t.Errorf("excludes %t: pods %s, %d of them updated", excludes, w.lives(), w.updatedPods())
+			t.Errorf("excludes %t: pods %s, %d of them updated", excludes, w.states(), w.updatedPods())
 		}
 	}
 }

@@ -12,21 +12,10 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload"
 )
 
-// scale decides which pods are made and which are deleted. Nothing of it waits for
-// anything else of it: a pod that cannot be made, or that a hook holds, is alone.
-func (p *plan) scale() {
-	p.cancel()
-	p.replaceFailed()
-	p.goOn()
-	p.deleteSpecified()
-	p.shrink()
-	p.grow()
-}
-
-// cancel takes pods back that wait for their preDelete hook and are needed again. One
-// whose deletion somebody asked for is not. With markPodNotReady none is, as with Kruise: others
-// know by then that the pod is on its way out.
-func (p *plan) cancel() {
+// cancelDeletions takes back pods that wait for their preDelete hook and are needed again, except
+// those whose deletion a user asked for. With markPodNotReady it takes back none, as with Kruise:
+// clients may have observed that the pod is not ready.
+func (p *plan) cancelDeletions() {
 	if hooks := p.hooks(); marks(hooks.PreDelete) || marks(hooks.InPlaceUpdate) {
 		return
 	}
@@ -42,7 +31,7 @@ func (p *plan) cancel() {
 			waiting = append(waiting, u)
 		}
 	}
-	// So many are there without those that are to be deleted in any case.
+	// Pods whose deletion a user asked for do not count.
 	needed := p.wanted.replicas - (unspecified - len(waiting))
 	slices.SortFunc(waiting, func(a, b *unit) int {
 		if a.isUpdated != b.isUpdated {
@@ -73,9 +62,9 @@ func (p *plan) cancel() {
 	}
 }
 
-// replaceFailed deletes pods that have finished: others take their places. Their claims
-// stay for those, but where the set says that claims are not used again.
-func (p *plan) replaceFailed() {
+// replaceFinished deletes pods that have finished; new pods replace them. Their claims
+// stay for those, unless the set does not reuse claims.
+func (p *plan) replaceFinished() {
 	for _, pod := range p.inactive {
 		if !pod.Terminating {
 			p.remove(&unit{Pod: pod, of: p.revisionOf(pod)}, false, "it has finished")
@@ -83,17 +72,17 @@ func (p *plan) replaceFailed() {
 	}
 }
 
-// goOn deletes pods that wait for their preDelete hook and are not held any more.
-func (p *plan) goOn() {
+// continueDeletions deletes pods in PreparingDelete that their preDelete hook does not block any more.
+func (p *plan) continueDeletions() {
 	for i := range p.units {
 		if u := &p.units[i]; u.state == kruise.StatePreparingDelete && !u.acted {
-			p.remove(u, u.specified, "its preDelete hook does not hold it any more")
+			p.remove(u, u.specified, "its preDelete hook does not block it any more")
 		}
 	}
 }
 
-// deleteSpecified deletes pods whose deletion was asked for: those that are not available
-// at once, the others as far as they can be spared.
+// deleteSpecified deletes pods whose deletion a user asked for: unavailable ones at once, available ones
+// within the budget spare.
 func (p *plan) deleteSpecified() {
 	for i := range p.units {
 		if u := &p.units[i]; u.specified && u.state != kruise.StatePreparingDelete && p.spared(u) {
@@ -102,8 +91,8 @@ func (p *plan) deleteSpecified() {
 	}
 }
 
-// whySpecified says who wants a pod deleted. The mark may be our own: a pod with claims gets
-// it first, whatever it is deleted for.
+// whySpecified returns why a pod is specified for deletion. The label may be the controller's own: a pod
+// with claims gets it before it is deleted, for whatever reason.
 func (p *plan) whySpecified(u *unit) string {
 	if p.toDelete[u.Name] {
 		return "spec.scaleStrategy.podsToDelete names it"
@@ -111,7 +100,7 @@ func (p *plan) whySpecified(u *unit) string {
 	return "it is marked with " + kruise.LabelSpecifiedDelete
 }
 
-// spared tells whether a pod can be taken away now, and takes it off what can.
+// spared reports whether a pod may be deleted now, and spends the budget spare for an available one.
 func (p *plan) spared(u *unit) bool {
 	switch {
 	case u.acted:
@@ -125,13 +114,12 @@ func (p *plan) spared(u *unit) bool {
 	return true
 }
 
-// shrink deletes pods beyond what is wanted, those of the old revision first as far as
-// they are beyond the partition.
-func (p *plan) shrink() {
+// scaleDown deletes surplus pods: first outdated ones, as far as they are beyond the partition.
+func (p *plan) scaleDown() {
 	if p.diff.remove == 0 {
 		return
 	}
-	old, updated := make([]*Pod, 0, p.old.all), make([]*Pod, 0, p.young.all)
+	outdated, updated := make([]*Pod, 0, p.outdated.all), make([]*Pod, 0, p.updated.all)
 	for i := range p.units {
 		u := &p.units[i]
 		if u.specified || u.state == kruise.StatePreparingDelete {
@@ -140,18 +128,18 @@ func (p *plan) shrink() {
 		if u.isUpdated {
 			updated = append(updated, u.Pod)
 		} else {
-			old = append(old, u.Pod)
+			outdated = append(outdated, u.Pod)
 		}
 	}
 	minReady := time.Duration(p.set.Spec.MinReadySeconds) * time.Second
 	spread := Spread{Constraints: p.set.Spec.Template.Spec.TopologySpreadConstraints, Nodes: p.Nodes}
-	fromOld := min(p.diff.remove, p.diff.removeOld, len(old))
-	fromUpdated := min(p.diff.remove-fromOld, len(updated))
-	fromOld = min(p.diff.remove-fromUpdated, len(old)) // if there are not enough of the others
+	fromOutdated := min(p.diff.remove, p.diff.removeOutdated, len(outdated))
+	fromUpdated := min(p.diff.remove-fromOutdated, len(updated))
+	fromOutdated = min(p.diff.remove-fromUpdated, len(outdated)) // if there are not enough updated ones
 	for _, group := range []struct {
 		pods []*Pod
 		take int
-	}{{old, fromOld}, {updated, fromUpdated}} {
+	}{{outdated, fromOutdated}, {updated, fromUpdated}} {
 		if group.take < len(group.pods) {
 			rankForDeletion(p.now, group.pods, minReady, spread)
 		}
@@ -160,16 +148,16 @@ func (p *plan) shrink() {
 				return // the next plan goes on
 			}
 			if u := p.unitOf(pod); p.spared(u) {
-				p.remove(u, false, "there are more pods than are wanted")
+				p.remove(u, false, "there are more pods than wanted")
 			}
 		}
 	}
 }
 
-// remove takes the next step of a pod's deletion: its hook is asked, then it is deleted. Of
-// a pod with claims of its own the deletion is marked first, on it and then on them, so that
-// no claim is left behind by who stops in between; none is deleted before its pod is, which
-// may stay after all. specified says that the pod is to go in any case.
+// remove takes the next step of a pod's deletion: the hook is asked, then the pod is deleted. If the pod
+// has claims, first the pod and then the claims are marked, so that a crash in between leaves no claim
+// behind; no claim is deleted before its pod, because the deletion may be cancelled. specified: a user
+// asked for the deletion.
 func (p *plan) remove(u *unit, specified bool, why string) {
 	hook := p.hooks().PreDelete
 	mark := patch{Metadata: patchMetadata{Labels: map[string]*string{}}}
@@ -179,7 +167,7 @@ func (p *plan) remove(u *unit, specified bool, why string) {
 	if held(hook, u.Pod) {
 		if u.state == kruise.StatePreparingDelete {
 			u.acted = true
-			return // what it waits for, the status says
+			return // the status reports what it waits for
 		}
 		mark.Metadata.Labels[kruise.LabelState] = ptrTo(string(kruise.StatePreparingDelete))
 		mark.Metadata.Annotations = map[string]any{kruise.AnnotationStateSince: p.stamp()}
@@ -217,39 +205,40 @@ func (p *plan) remove(u *unit, specified bool, why string) {
 	p.decision.Tally.Deleted++
 	u.acted = true
 	p.decision.Act(workload.Action{
-		// Who is not available, or not held, may be by now: then it is decided again.
+		// The pod may have become available or blocked meanwhile; then the write fails and the next plan
+		// decides again.
 		Verb: workload.Delete, Object: u.object(), Exact: !u.isAvailable || hook != nil,
 		Reason: workload.Reason{Code: "SuccessfulDelete", Text: why},
 	})
 }
 
-// grow makes the pods that are missing, those of the old revision first.
-func (p *plan) grow() {
+// scaleUp creates the missing pods: first those of the current revision.
+func (p *plan) scaleUp() {
 	if p.diff.create == 0 {
 		return
 	}
-	// Whoever changes the set has it tried at once: it may be what was wrong.
+	// A change of the set is tried at once: it may fix the cause of the failure.
 	if wait := p.Past.RetryAt.Sub(p.now); wait > 0 && p.set.Generation == p.Past.RetryOf {
 		p.decision.WakeIn(wait)
-		p.decision.Because("WaitsAfterFailure", "%d pods are missing; the last ones could not be made, and the next is tried in %s", p.diff.create, wait.Round(time.Millisecond))
+		p.decision.Because("WaitsAfterFailure", "%d pods are missing; the last creates failed, and the next one is tried in %s", p.diff.create, wait.Round(time.Millisecond))
 		return
 	}
 	n := min(p.diff.createLimit, p.Limits.Pods)
 	if n < p.diff.create && p.diff.createLimit < p.diff.create {
 		if p.wanted.scaleMaxUnavailable == 0 {
-			p.decision.limited = fmt.Sprintf("%d pods are missing, and spec.scaleStrategy.maxUnavailable is 0: none may be made", p.diff.create)
+			p.decision.limited = fmt.Sprintf("%d pods are missing, and spec.scaleStrategy.maxUnavailable is 0: no pod may be created", p.diff.create)
 		}
-		p.decision.Because("ScaleUpLimited", "%d pods are missing; spec.scaleStrategy.maxUnavailable lets %d be made now", p.diff.create, p.diff.createLimit)
+		p.decision.Because("ScaleUpLimited", "%d pods are missing; spec.scaleStrategy.maxUnavailable allows to create %d now", p.diff.create, p.diff.createLimit)
 		p.decision.Emit(true, "ScaleUpLimited", fmt.Sprintf("%d pods are missing; spec.scaleStrategy.maxUnavailable allows to create %d now", p.diff.create, p.diff.createLimit))
 	}
-	if p.Past.Batch > 0 {
-		n = min(n, p.Past.Batch)
+	if p.Past.CreateLimit > 0 {
+		n = min(n, p.Past.CreateLimit)
 	}
-	old := min(p.diff.createOld, n)
+	outdated := min(p.diff.createOutdated, n)
 	for i, instance := range p.instances(n) {
-		from := p.updated
-		if i < old {
-			from = p.current
+		from := p.updateRevision
+		if i < outdated {
+			from = p.currentRevision
 		} else {
 			p.diff.room--
 		}
@@ -257,12 +246,12 @@ func (p *plan) grow() {
 	}
 }
 
-// instances are so many free instance-ids: first those whose claims wait for a pod, then
-// new ones. A pod that is still there, and whose claims are to be used again, keeps a
-// place: its successor has its name. Those that failed the last time come last.
+// instances returns n free instance-ids: first those whose claims wait for a pod, then new ones, and
+// last those whose creates failed. A finished pod whose claims will be reused takes one of the n
+// places until it is deleted, because its successor gets its name.
 func (p *plan) instances(n int) (ids []string) {
 	borne := make(map[string]bool, len(p.Pods))
-	for _, pods := range [][]*Pod{p.Pods, p.apart} {
+	for _, pods := range [][]*Pod{p.Pods, p.unadoptable} {
 		for _, pod := range pods {
 			borne[pod.instance] = true
 		}
@@ -272,15 +261,15 @@ func (p *plan) instances(n int) (ids []string) {
 		for _, pod := range p.inactive {
 			if !pod.marked && len(p.claimsOf(pod.instance)) > 0 {
 				n--
-				p.decision.Because("WaitsForClaims", "pod %s has to be gone before another takes its volumes", pod.Name)
+				p.decision.Because("WaitsForClaims", "pod %s must be deleted before another pod uses its volumes", pod.Name)
 			}
 		}
 	}
 	var failed []string
 	take := func(id string) bool {
 		name := podName(p.set.Name, id)
-		// A name in podsToDelete is one of a pod that is gone: its successor would be
-		// deleted, and the next one too, until the list is tidied up.
+		// A pod with a name in podsToDelete would be deleted, and each successor too, until the name is
+		// removed from the list.
 		if p.Past.Taken[name] || p.bears(name) || p.toDelete[name] {
 			return false
 		}
@@ -301,7 +290,7 @@ func (p *plan) instances(n int) (ids []string) {
 			take(c.Instance)
 		}
 	}
-	tried := len(failed) // so many slots are passed over, and then tried after all
+	tried := len(failed) // these slots are skipped first, and tried at the end
 	for slot := 0; len(ids) < n && slot < len(p.Pods)+len(p.Claims)+len(p.Past.Taken)+len(p.toDelete)+n+tried+len(p.Past.Failed)+1; slot++ {
 		if id := instanceID(p.set.UID, slot); !borne[id] && !unclaimed[id] {
 			take(id)
@@ -313,23 +302,23 @@ func (p *plan) instances(n int) (ids []string) {
 	return ids
 }
 
-// create makes a pod, and its claims before it.
+// create creates a pod, and its claims before it.
 func (p *plan) create(from *Revision, instance string) {
 	pod := p.podFrom(from, instance)
 	p.decision.Tally.Created++
-	made := &workload.Action{Verb: workload.Create, Object: pod, Reason: workload.Reason{Code: "SuccessfulCreate", Text: "it is missing"}}
+	made := &workload.Action{Verb: workload.Create, Object: pod, Reason: workload.Reason{Code: "SuccessfulCreate", Text: "there are fewer pods than wanted"}}
 	templates := p.claimTemplates(from)
 	for i := len(templates) - 1; i >= 0; i-- {
 		c := p.claimFrom(&templates[i], instance)
 		if is := p.claimOf(c.Name); is != nil && !is.Terminating {
 			continue
 		}
-		made = &workload.Action{Verb: workload.Create, Object: c, Then: made, Reason: workload.Reason{Code: "SuccessfulCreate", Text: "pod " + pod.Name + " is to have it"}}
+		made = &workload.Action{Verb: workload.Create, Object: c, Then: made, Reason: workload.Reason{Code: "SuccessfulCreate", Text: "pod " + pod.Name + " will mount it"}}
 	}
 	p.decision.Act(*made)
 }
 
-// podFrom is a pod of a revision.
+// podFrom returns a new pod of a revision.
 func (p *plan) podFrom(from *Revision, instance string) *corev1.Pod {
 	t := from.Template.DeepCopy()
 	pod := &corev1.Pod{Spec: t.Spec}
@@ -338,7 +327,7 @@ func (p *plan) podFrom(from *Revision, instance string) *corev1.Pod {
 	if pod.Labels == nil {
 		pod.Labels = map[string]string{}
 	}
-	delete(pod.Labels, kruise.LabelSpecifiedDelete) // it would be deleted again, and its successor, for ever
+	delete(pod.Labels, kruise.LabelSpecifiedDelete) // the pod and each successor would be deleted
 	pod.OwnerReferences = ownedBy(p.set)
 	pod.Labels[kruise.LabelInstanceID] = instance
 	pod.Labels[kruise.LabelRevision] = from.name()

@@ -27,7 +27,7 @@ func TestSuccessorOfANamedPod(t *testing.T) {
 	w := grown(t, 2)
 	w.edit(toDelete(w.name(0)))
 	w.expect("delete 0")
-	w.live()
+	w.runKubelet()
 	w.expect("create 2")
 	w.settle()
 	if names := w.set.Spec.ScaleStrategy.PodsToDelete; len(names) > 0 {
@@ -187,7 +187,7 @@ func TestHeldPodsAreCancelled(t *testing.T) {
 	w.expect("") // it counts until it is gone
 	w.change(1, func(p *corev1.Pod) { delete(p.Labels, "hold") })
 	w.expect("delete 1")
-	w.live()
+	w.runKubelet()
 	w.expect("create 1")
 	w.settle()
 
@@ -223,14 +223,14 @@ func TestMarkedPodsAreNotCancelled(t *testing.T) {
 		}
 		w.edit(replicas(2))
 		w.expect("")
-		w.live()
+		w.runKubelet()
 		w.expect("")
 		if c := conditionOf(w.pod(1), kruise.ConditionPodReady); c.Status != want {
 			t.Errorf("condition %+v", c)
 		}
 		w.change(1, func(p *corev1.Pod) { delete(p.Labels, "hold") })
 		w.expect("delete 1")
-		w.live()
+		w.runKubelet()
 		w.expect("create 1")
 	}
 }
@@ -315,8 +315,8 @@ func TestChangeIsTriedAtOnce(t *testing.T) {
 	w.edit(replicas(2))
 	w.settle()
 	w.remove(1)
-	w.live()
-	w.past.RetryAt, w.past.RetryOf, w.past.Batch = w.now.Add(time.Hour), w.set.Generation, 1
+	w.runKubelet()
+	w.past.RetryAt, w.past.RetryOf, w.past.CreateLimit = w.now.Add(time.Hour), w.set.Generation, 1
 	w.expect("")
 	w.edit(image("web:2"))
 	if d := w.plan(); !strings.Contains(w.acts(d), "create revision") {
@@ -335,7 +335,7 @@ func TestMarkInTheTemplate(t *testing.T) {
 	w := newWorld(t, 1, withLabel(kruise.LabelSpecifiedDelete, "true"))
 	w.settle()
 	if pods := w.active(); len(pods) != 1 || pods[0].marked {
-		t.Errorf("%s", w.lives())
+		t.Errorf("%s", w.states())
 	}
 }
 
@@ -350,6 +350,6 @@ func TestNoneMayBeMade(t *testing.T) {
 	w.edit(func(s *v1alpha1.CloneSetSpec) { s.ScaleStrategy.MaxUnavailable = nil })
 	w.settle()
 	if c := condition(&w.set.Status, v1alpha1.FailedScale); c != nil || len(w.active()) != 2 {
-		t.Errorf("%+v, %s", c, w.lives())
+		t.Errorf("%+v, %s", c, w.states())
 	}
 }

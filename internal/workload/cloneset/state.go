@@ -14,20 +14,21 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload"
 )
 
-// State is what a plan is made from. Objects are shared and not changed.
+// State is the input of a plan. Its objects are shared and must not be changed.
 type State struct {
-	// Set as the cache shows it, with the API's defaults, and the digest of its template.
+	// Set is the CloneSet as the cache shows it, with the API's defaults. Digest is that of its
+	// template.
 	Set    *v1alpha1.CloneSet
 	Digest string
-	// Pods are all that the set controls, sorted by name; Orphans are those of the namespace
-	// without a controller that may match.
+	// Pods are all pods that the set controls, sorted by name; Orphans are the pods of the namespace
+	// that have no controller and may match the selector.
 	Pods, Orphans []*Pod
-	// Claims are those that the set controls, sorted by name; LooseClaims are those of the
-	// namespace without a controller whose names a set of this name has given (ClaimedBy).
+	// Claims are the claims that the set controls, sorted by name; LooseClaims are those of the
+	// namespace that have no controller and whose names are those of claims of this set (ClaimedBy).
 	Claims, LooseClaims []*Claim
-	// Revisions are those that the set controls, in any order.
+	// Revisions are the revisions that the set controls, in any order.
 	Revisions []*Revision
-	// Nodes are the labels of nodes, for topology spread constraints; nil if nobody knows.
+	// Nodes are the labels of nodes, for topology spread constraints; nil if unknown.
 	Nodes map[string]map[string]string
 
 	Past   Past
@@ -43,11 +44,11 @@ type Claim struct {
 	Controller types.UID
 	// Instance is the pod's instance-id.
 	Instance string
-	// Marked says that it goes when its pod does: that one is to be deleted.
+	// Marked: the claim is deleted after its pod.
 	Marked, Terminating bool
 }
 
-// ViewClaim makes the Claim of an object.
+// ViewClaim returns the Claim of an object.
 func ViewClaim(o *corev1.PersistentVolumeClaim) *Claim {
 	_, marked := o.Labels[kruise.LabelSpecifiedDelete]
 	c := &Claim{
@@ -60,7 +61,7 @@ func ViewClaim(o *corev1.PersistentVolumeClaim) *Claim {
 	return c
 }
 
-// ClaimedBy are the names of the sets that may have given a claim its name, the longest last.
+// ClaimedBy returns the names of the sets that may have named the claim, the longest last.
 func (c *Claim) ClaimedBy() (sets []string) {
 	if c.Instance == "" {
 		return nil
@@ -74,68 +75,68 @@ func (c *Claim) ClaimedBy() (sets []string) {
 	return sets
 }
 
-// Same tells whether a plan can see no difference between two.
+// Same reports whether two claims are equal for every plan.
 func (c *Claim) Same(d *Claim) bool {
 	a, b := *c, *d
 	a.ResourceVersion, b.ResourceVersion = "", ""
 	return a == b
 }
 
-// Revision is a ControllerRevision, read.
+// Revision is a decoded ControllerRevision.
 type Revision struct {
 	Object *appsv1.ControllerRevision
-	// Template is what it holds, Defaulted the same with what the API fills in; Digest is
+	// Template is the recorded template, Defaulted the template with the API's defaults, and Digest
 	// that of Defaulted.
 	Template, Defaulted *corev1.PodTemplateSpec
 	Digest              string
-	// Claims are the claim templates that were in the set when it was made.
+	// Claims are the claim templates of the set at the time when the revision was created.
 	Claims []corev1.PersistentVolumeClaim
 }
 
-// Past is what one process remembers of a set. The zero value is that of a process that
-// has just begun.
+// Past is what one process remembers of a set. The zero value is that of a process that has just
+// started.
 type Past struct {
 	// StatusAt is when the status was last written.
 	StatusAt time.Time
-	// Batch is how many pods one plan may make, 0 for Limits.Pods: one after a failure,
-	// twice as many each time that it works. None is made before RetryAt, of the set as it was
-	// in generation RetryOf.
-	Batch   int
-	RetryAt time.Time
-	RetryOf int64
-	// Taken are names that somebody else's objects bear. Failed are names of pods that
-	// could not be made; they are tried after others.
+	// CreateLimit is how many pods one plan may create, 0 for Limits.Pods: 1 after a create has
+	// failed, then twice as many after each plan whose creates succeed. While the set has
+	// generation RetryOf, no pod is created before RetryAt.
+	CreateLimit int
+	RetryAt     time.Time
+	RetryOf     int64
+	// Taken are names in use by objects of others. Failed are names of pods whose create failed; they
+	// are tried after other names.
 	Taken, Failed map[string]bool
-	// Refused are objects whose last write the API refused, or that could not be written for long.
+	// Refused are the objects whose last write the API has rejected, or that could not be written for
+	// a long time.
 	Refused map[types.UID]bool
-	// Rollout is that of the template's revision, for metrics.
+	// Rollout is the rollout of the update revision, for metrics.
 	Rollout Rollout
-	// ScaleError and UpdateError are why writes failed the last time, "" if they did not.
+	// ScaleError and UpdateError are the errors of the last writes, "" if they succeeded.
 	ScaleError, UpdateError string
 }
 
-// Rollout is how far a revision has come.
+// Rollout is the progress of a revision.
 type Rollout struct {
 	Revision string
 	Began    time.Time
-	// Over: all pods were updated and available.
+	// Over: all pods have been updated and available.
 	Over bool
 }
 
-// Limits are the numbers that tests want to change.
+// Limits are constants that tests change.
 type Limits struct {
-	// Pods is how many pods one plan makes, deletes, updates and moves on at most, of each.
-	// It is what one set may hold a worker for while others wait (250).
+	// Pods is the maximal number of pods that one plan creates, deletes, updates and advances, of
+	// each. It bounds how long one set occupies a worker (250).
 	Pods int
-	// StatusPause is the time between two status writes that tell of nothing but numbers of
-	// pods (1 s).
+	// StatusPause is the time between two status writes that change only numbers of pods (1 s).
 	StatusPause time.Duration
-	// HookPatience is how long a pod waits for a hook before the status says so (30 s).
-	HookPatience time.Duration
+	// HookTimeout is how long a pod waits for a hook before the status reports it (30 s).
+	HookTimeout time.Duration
 }
 
-// DefaultLimits are what the controller uses unless told otherwise.
-var DefaultLimits = Limits{Pods: 250, StatusPause: time.Second, HookPatience: 30 * time.Second}
+// DefaultLimits are the limits that the controller uses by default.
+var DefaultLimits = Limits{Pods: 250, StatusPause: time.Second, HookTimeout: 30 * time.Second}
 
 // Decision is what to do now.
 type Decision struct {
@@ -152,13 +153,13 @@ type Decision struct {
 	stuck, limited string
 }
 
-// Tally are the numbers of a decision that metrics tell.
+// Tally contains the numbers of a decision that the metrics report.
 type Tally struct {
-	// Created, Deleted, Updated and Moved are pods in Actions: made, deleted, updated in
-	// place, and brought to another state of their life.
+	// Created, Deleted, Updated and Moved are numbers of pods in Actions: created, deleted, updated
+	// in place, and moved to another state of their lifecycle.
 	Created, Deleted, Updated, Moved int
-	// States are active pods by the state of their life.
+	// States counts the active pods by the state of their lifecycle.
 	States map[string]int
-	// RolledOut is how long the update took that ends with this status, 0 if none does.
+	// RolledOut is the duration of the rollout that ends with this status, 0 if none does.
 	RolledOut time.Duration
 }

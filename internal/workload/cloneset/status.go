@@ -15,12 +15,12 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
 )
 
-// HookPending is ours: pods have waited for a hook for longer than Limits.HookPatience.
+// HookPending is ours: pods have waited for a hook for longer than Limits.HookTimeout.
 const HookPending v1alpha1.CloneSetConditionType = "HookPending"
 
-// write decides what the status says, and whether it is written now. Without known, the
-// revision of the template is still to be made.
-func (p *plan) write(known bool) {
+// writeStatus computes the status and decides whether it is written now.
+func (p *plan) writeStatus() {
+	known := p.updateRevision != nil
 	was := &p.set.Status
 	is := was.DeepCopy()
 	p.count(is)
@@ -78,7 +78,7 @@ func (p *plan) count(is *v1alpha1.CloneSetStatus) {
 	for i := range p.units {
 		u := &p.units[i]
 		updated := int32(0)
-		if p.updated != nil && u.of == p.updated {
+		if p.updateRevision != nil && u.of == p.updateRevision {
 			updated = 1
 		}
 		is.UpdatedReplicas += updated
@@ -98,9 +98,9 @@ func (p *plan) count(is *v1alpha1.CloneSetStatus) {
 // pods alone, and a partition has no effect any more after replicas went down and up
 // (#1545).
 func (p *plan) nameRevisions(is *v1alpha1.CloneSetStatus) {
-	is.UpdateRevision, is.CurrentRevision = p.updated.name(), p.current.name()
+	is.UpdateRevision, is.CurrentRevision = p.updateRevision.name(), p.currentRevision.name()
 	if p.wanted.partition == 0 && int(is.UpdatedReplicas) == p.wanted.replicas && is.Replicas == is.UpdatedReplicas {
-		is.CurrentRevision = p.updated.name()
+		is.CurrentRevision = p.updateRevision.name()
 	}
 }
 
@@ -161,7 +161,7 @@ func (p *plan) timeRollout(is *v1alpha1.CloneSetStatus) {
 	if past.Rollout.Revision != is.UpdateRevision {
 		began := p.now
 		if past.Rollout.Revision == "" { // who has just begun did not see it begin
-			began = p.updated.Object.CreationTimestamp.Time
+			began = p.updateRevision.Object.CreationTimestamp.Time
 		}
 		was := &p.set.Status
 		past.Rollout = Rollout{Revision: is.UpdateRevision, Began: began, Over: was.UpdateRevision == is.UpdateRevision && p.rolledOut(was)}
@@ -228,7 +228,7 @@ func (p *plan) pending(is *v1alpha1.CloneSetStatus) {
 		if err != nil {
 			since = u.Created
 		}
-		if left := since.Add(p.Limits.HookPatience).Sub(p.now); left > 0 {
+		if left := since.Add(p.Limits.HookTimeout).Sub(p.now); left > 0 {
 			p.decision.WakeIn(left)
 			continue
 		}

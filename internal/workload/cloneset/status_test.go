@@ -194,7 +194,7 @@ func TestStatusPause(t *testing.T) {
 	if d := w.expect(""); d.Status == nil || d.Status.ReadyReplicas != 2 {
 		t.Errorf("status %s", asJSON(d.Status))
 	}
-	w.live()
+	w.runKubelet()
 	if d := w.expect(""); d.Status == nil || d.Status.ReadyReplicas != 3 {
 		t.Errorf("all are available, and the status says so later: %s", asJSON(d.Status))
 	}

@@ -45,7 +45,7 @@ func (w *world) carryOut(a *workload.Action, pod *corev1.Pod) *corev1.Pod {
 		if !hasFinalizer(p) {
 			return p
 		}
-		w.letGo(p, a.Then != nil)
+		w.removeFinalizers(p, a.Then != nil)
 		p.Finalizers = nil
 		delete(p.Annotations, removalAnnotation)
 		if bytes.Contains(a.Body(), fmt.Appendf(nil, `%q:"true"`, removalAnnotation)) && !w.naive.noMark {

@@ -8,8 +8,8 @@ import (
 )
 
 // with takes finished pods into the record that are not in it yet. A success forgets
-// the failures up to it. held are the pods that will be shown again.
-func (p Past) with(succeeded, failed, held []*corev1.Pod) Past {
+// the failures up to it. tracked are the pods that later plans will get again.
+func (p Past) with(succeeded, failed, tracked []*corev1.Pod) Past {
 	isNew := func(pods []*corev1.Pod) (unseen []*corev1.Pod) {
 		for _, pod := range pods {
 			if !p.Seen[pod.UID] {
@@ -39,17 +39,17 @@ func (p Past) with(succeeded, failed, held []*corev1.Pod) Past {
 		}
 	}
 	p.Seeded, p.Seen = true, nil
-	for _, pod := range held {
+	for _, pod := range tracked {
 		if p.Seen == nil {
-			p.Seen = make(map[types.UID]bool, len(held))
+			p.Seen = make(map[types.UID]bool, len(tracked))
 		}
 		p.Seen[pod.UID] = true
 	}
 	return p
 }
 
-// wait is how long after the last of n failures a pod is made again: base after the
-// first, twice as long after each further one, most at most.
+// wait returns the pause after the last of n failures: base after the first, doubled with each
+// further one, at most most.
 func (l Limits) wait(n int) time.Duration {
 	if n <= 0 {
 		return 0

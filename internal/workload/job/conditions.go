@@ -9,7 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// endOf is the condition that says that the Job has ended, nil if it has not.
+// endOf returns the condition Complete or Failed, nil if the Job has neither.
 func endOf(j *batchv1.Job) *batchv1.JobCondition {
 	if c := trueCondition(&j.Status, batchv1.JobComplete); c != nil {
 		return c
@@ -17,7 +17,7 @@ func endOf(j *batchv1.Job) *batchv1.JobCondition {
 	return trueCondition(&j.Status, batchv1.JobFailed)
 }
 
-// Ended tells whether a Job is Complete or Failed.
+// Ended reports whether a Job is Complete or Failed.
 func Ended(j *batchv1.Job) bool { return endOf(j) != nil }
 
 func trueCondition(s *batchv1.JobStatus, t batchv1.JobConditionType) *batchv1.JobCondition {
@@ -36,7 +36,7 @@ func conditionOf(s *batchv1.JobStatus, t batchv1.JobConditionType) *batchv1.JobC
 	return nil
 }
 
-// setCondition writes a condition, and tells whether that changed anything.
+// setCondition sets a condition, and reports whether that changed anything.
 func setCondition(s *batchv1.JobStatus, c batchv1.JobCondition, now time.Time) bool {
 	c.LastProbeTime, c.LastTransitionTime = metav1.NewTime(now), metav1.NewTime(now)
 	old := conditionOf(s, c.Type)
@@ -51,7 +51,7 @@ func setCondition(s *batchv1.JobStatus, c batchv1.JobCondition, now time.Time) b
 	return true
 }
 
-// began is when this process first planned for the Job.
+// began returns when this process first planned for the Job.
 func (p *plan) began() time.Time {
 	if p.Past.Began.IsZero() {
 		return p.now
@@ -59,11 +59,11 @@ func (p *plan) began() time.Time {
 	return p.Past.Began
 }
 
-// start writes when the Job began, and whether it is suspended.
+// start sets the start time and the condition Suspended.
 func (p *plan) start() {
 	if p.status.StartTime == nil && !p.suspended() {
-		// It is written with what else there is to tell soon: most Jobs of one pod have
-		// more to tell within a second.
+		// It is not urgent: most Jobs of one pod have more changes within a second, and one write
+		// contains them all.
 		p.status.StartTime = ptr.To(metav1.NewTime(p.began()))
 	}
 	if p.ending() || p.job.DeletionTimestamp != nil {
@@ -73,7 +73,7 @@ func (p *plan) start() {
 	case p.suspended():
 		c := batchv1.JobCondition{Type: batchv1.JobSuspended, Status: corev1.ConditionTrue, Reason: "JobSuspended", Message: "Job suspended"}
 		if setCondition(&p.status, c, p.now) {
-			p.status.StartTime = nil // a suspended Job's deadline does not pass
+			p.status.StartTime = nil // the deadline of a suspended Job is reset
 			p.urgent = true
 			p.decision.Emit(false, "Suspended", "Job suspended")
 		}
@@ -87,8 +87,7 @@ func (p *plan) start() {
 	}
 }
 
-// end writes the condition that ends the Job, once nothing is left that could change
-// what it counted.
+// end sets the condition that ends the Job, once no pod is left that could change its counts.
 func (p *plan) end() {
 	p.start()
 	if !p.ending() {
@@ -96,9 +95,9 @@ func (p *plan) end() {
 	}
 	u := p.status.UncountedTerminatedPods
 	open := len(u.Succeeded) + len(u.Failed)
-	if len(p.active) > 0 || p.terminating > 0 || p.held > 0 || open > 0 {
-		p.decision.Because("Ending", "the Job ends when nothing is left: %d pods are active, %d terminating, %d held, %d recorded and not counted",
-			len(p.active), p.terminating, p.held, open)
+	if len(p.active) > 0 || p.terminating > 0 || p.tracked > 0 || open > 0 {
+		p.decision.Because("Ending", "the Job ends when no pod is left: %d pods are active, %d terminating, %d have the finalizer, %d are recorded and not counted",
+			len(p.active), p.terminating, p.tracked, open)
 		return
 	}
 	c := batchv1.JobCondition{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}
@@ -110,9 +109,9 @@ func (p *plan) end() {
 	setCondition(&p.status, c, p.now)
 	p.urgent = true
 	p.decision.Tally.Ended, p.decision.Tally.Why = c.Type, c.Reason
-	p.decision.Because("Ends", "nothing is left: the Job is %s (%s)", c.Type, c.Reason)
+	p.decision.Because("Ends", "no pod is left: the Job is %s (%s)", c.Type, c.Reason)
 	if p.status.StartTime == nil && !(p.suspended() && p.job.Spec.Completions != nil && p.completions() == 0) {
-		p.status.StartTime = ptr.To(metav1.NewTime(p.now)) // the API wants one of a Job that has ended
+		p.status.StartTime = ptr.To(metav1.NewTime(p.now)) // the API requires a start time for a finished Job
 	}
 	if c.Type == batchv1.JobFailed {
 		p.decision.Emit(true, c.Reason, c.Message)

@@ -1,39 +1,34 @@
-// Package job decides what is next for a batch/v1 Job: Plan gets the Job and its pods
-// as the caches show them and says which pods are made, removed or let go, and what
-// the status says.
+// Package job plans for batch/v1 Jobs: Plan gets the Job and its pods as the caches show them, and
+// returns which pods are created, deleted or released, and the status.
 //
-// # One order of decisions
+// # The order of decisions
 //
-//  0. Whether the Job is known: one with a completionMode of a later release is left alone.
-//  1. Whose pods: pods that match are adopted, pods that do not are released, pods that
-//     finished before they could be deleted are tracked again, and nothing else is decided in
-//     that plan.
-//  2. What is decided already: Complete or Failed (only leftovers are tidied up),
-//     FailureTarget, SuccessCriteriaMet.
-//  3. Failure: pod failure policy, backoffLimit (pods, then restarts), the deadline,
-//     failed indexes.
+//  1. Nothing but leftovers for a Job that is Complete or Failed; nothing at all for one whose
+//     completionMode is of a later release.
+//  2. Ownership: pods that match are adopted, pods that do not are released, pods that finished
+//     before they could be deleted are tracked again. If there are any, that is the whole plan.
+//  3. Failure, if the end is not decided yet: pod failure policy, backoffLimit (pods, then
+//     restarts), the deadline, failed indexes.
 //  4. Success: the success policy, then completions.
-//  5. Bookkeeping, in three phases (below).
-//  6. Pods: none is made or removed in a plan that decides the end; removals go before
-//     creations.
-//  7. The condition that ends the Job, once nothing is active, terminating, held or
-//     uncounted.
+//  5. Accounting, in three phases (below).
+//  6. Pods: a plan that decides the end creates and deletes none; deletions precede creations.
+//  7. The condition that ends the Job, once no pod is active, terminating, tracked or uncounted.
 //
 // # Three phases
 //
 // A pod that has finished is (i) recorded in the status: its UID in
-// uncountedTerminatedPods, or its index in completedIndexes; (ii) let go, its finalizer
+// uncountedTerminatedPods, or its index in completedIndexes; (ii) released, its finalizer
 // removed, by a plan whose Job shows that record; (iii) counted by a plan whose pods
-// show that the finalizer is gone. No phase is entered in the plan of the one before.
-// Upstream does all in one sync, which is how kubernetes #130103 came about: whoever sees
-// the second write and not yet the first believes that the pod never ran.
+// show that the finalizer is removed. A phase never starts in the plan of the phase before.
+// Upstream does all three in one sync, which caused kubernetes #130103: a controller that observes
+// the second write before the first concludes that the pod never ran.
 //
-// Counting is right for every combination of caches that only move forward, and needs
-// no memory. What Past holds makes things faster or gentler (back-off, slow start,
-// fewer status writes) and may be lost at any time.
+// The counts are correct for every combination of caches that only move forward, without any
+// memory. Past makes a controller faster or reduces its load (back-off, slow start, fewer status
+// writes) and may be lost at any time.
 //
-// The package makes no requests, reads no clock and draws nothing: names of pods
-// follow from the Job's UID. It is not the controller; that is in controller/jobs.
+// The package sends no requests, reads no clock and uses no random numbers: names of pods are
+// derived from the Job's UID. It is not the controller, which is in internal/controller/jobs.
 //
 // Floor: F1. Imports workload, k8s.io/api and apimachinery.
 package job

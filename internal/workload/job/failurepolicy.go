@@ -16,7 +16,7 @@ type handled struct {
 	failJob string
 }
 
-// counts tells whether the failure counts towards the limits.
+// counts reports whether the failure counts towards the limits.
 func (h handled) counts() bool { return h.action != batchv1.PodFailurePolicyActionIgnore }
 
 // handle asks the policy about a failed pod: the first rule that matches decides.
@@ -55,7 +55,7 @@ func handle(policy *batchv1.PodFailurePolicy, p *corev1.Pod) handled {
 	return handled{}
 }
 
-// known tells whether an action is one of this version's; rules of others match nothing.
+// known reports whether this version knows an action; rules with other actions match nothing.
 func known(action batchv1.PodFailurePolicyAction) bool {
 	switch action {
 	case batchv1.PodFailurePolicyActionFailJob, batchv1.PodFailurePolicyActionFailIndex, batchv1.PodFailurePolicyActionIgnore, batchv1.PodFailurePolicyActionCount:

@@ -83,7 +83,7 @@ func (x Indexes) at(i int) int {
 	return low
 }
 
-// Has tells whether an index is in the set.
+// Has reports whether the set contains an index.
 func (x Indexes) Has(i int) bool {
 	n := x.at(i)
 	return n < len(x) && x[n].First <= i
@@ -91,7 +91,7 @@ func (x Indexes) Has(i int) bool {
 
 // With is the set and one more span. It may change x.
 func (x Indexes) With(s Span) Indexes {
-	from := x.at(s.First - 1) // a span that ends right before is made longer
+	from := x.at(s.First - 1) // a span that ends right before s is extended
 	to := from
 	for to < len(x) && x[to].First <= s.Last+1 {
 		s.First, s.Last = min(s.First, x[to].First), max(s.Last, x[to].Last)

@@ -10,14 +10,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Names of pods follow from the Job's UID, the slot and the attempt: who decides the
-// same thing twice, on old caches, after a lost answer or after a restart, makes
-// the same name twice, and the API refuses the second pod.
+// Names of pods are derived from the Job's UID, the slot and the attempt: a controller that decides
+// the same thing twice (on a stale cache, after a lost answer or after a restart) uses the same name
+// twice, and the API rejects the second pod.
 //
 // Slots of an Indexed Job are its indexes; an attempt is the lowest whose name no
-// pod bears. Slots of another Job are numbered, and the first ones are taken that no pod
+// pod has. Slots of another Job are numbered, and the first ones are taken that no pod
 // bears, from the number of pods on that have finished and are recorded or counted. So a
-// pod whose create is still on its way, of which nobody knows, keeps its number, and
+// pod whose create is still in flight keeps its number, and
 // numbers that were given before pods finished are not given again.
 
 const (

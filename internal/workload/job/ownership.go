@@ -13,10 +13,10 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload"
 )
 
-// claim adopts orphans that match, disowns pods that do not, and tracks pods again that finished
-// before they could be deleted. It tells whether there was anything to do; then that is the
-// whole plan.
-func (p *plan) claim() bool {
+// claimOwnership adopts orphans that match the selector, releases pods that do not, and puts the
+// tracking finalizer back on pods that finished before they could be deleted. If it returns true, it
+// has decided the whole plan.
+func (p *plan) claimOwnership() bool {
 	if p.job.DeletionTimestamp != nil {
 		return false
 	}
@@ -27,7 +27,7 @@ func (p *plan) claim() bool {
 	}
 	for _, pod := range p.Orphans {
 		if pod.DeletionTimestamp == nil && metav1.GetControllerOfNoCopy(pod) == nil && match(pod.Labels) {
-			p.own(pod, adoptPatch(p.job, pod), "Adopted", "the selector matches and nobody controls the pod")
+			p.own(pod, adoptPatch(p.job, pod), "Adopted", "the selector matches and the pod has no controller")
 		}
 	}
 	for _, pod := range p.Pods {
@@ -51,14 +51,14 @@ func (p *plan) own(pod *corev1.Pod, patch []byte, code, why string) {
 	p.decision.Reasons = append(p.decision.Reasons, reason)
 }
 
-// Matcher tells whether labels match the Job's selector.
+// Matcher returns a function that reports whether labels match the Job's selector.
 func Matcher(j *batchv1.Job) (func(map[string]string) bool, error) {
 	return workload.Matcher(j.Spec.Selector)
 }
 
-// Leftover is what is to be done with pods of a Job that does not exist any more: our
-// finalizer would hold them for ever. It is removed only from the version that was seen: another
-// Job, with spec.manualSelector, may have adopted the pod since and count on it.
+// Leftover returns the actions for pods of a Job that does not exist any more: the tracking finalizer
+// would keep them forever. It is removed only from the observed version: another Job, with
+// spec.manualSelector, may have adopted the pod since and needs the finalizer.
 func Leftover(pods []*corev1.Pod, most int) (actions []workload.Action) {
 	for _, pod := range pods {
 		if !hasFinalizer(pod) {
@@ -75,33 +75,33 @@ func Leftover(pods []*corev1.Pod, most int) (actions []workload.Action) {
 	return actions
 }
 
-// Held tells whether a pod waits for its Job controller.
+// Held reports whether a pod has the tracking finalizer.
 func Held(pod *corev1.Pod) bool { return hasFinalizer(pod) }
 
-// HeldFinished tells whether a pod has finished and waits for its Job controller.
+// HeldFinished reports whether a pod has finished and has the tracking finalizer.
 func HeldFinished(pod *corev1.Pod) bool { return isFinished(pod) && hasFinalizer(pod) }
 
-// tidyUp is the plan for a Job that has ended. A pod that turns up late, because it was
-// made by somebody who had not seen the end, is removed; it counts for nothing.
-func (p *plan) tidyUp(ended *batchv1.JobCondition) Decision {
-	var held, active []*corev1.Pod
+// cleanUp is the plan for a Job that has ended. It deletes active pods, which a controller created
+// before it had observed the end; they do not count.
+func (p *plan) cleanUp(ended *batchv1.JobCondition) Decision {
+	var tracked, active []*corev1.Pod
 	for _, pod := range p.Pods {
 		switch {
 		case isActive(pod) && p.job.DeletionTimestamp == nil:
 			active = append(active, pod)
 		case hasFinalizer(pod):
-			held = append(held, pod)
+			tracked = append(tracked, pod)
 		}
 	}
 	p.remove(active, "the Job has ended")
-	p.letGo(held)
-	p.decision.Because("Ended", "the Job is %s; %d pods are left to be tidied up", ended.Type, len(active)+len(held))
+	p.removeFinalizers(tracked)
+	p.decision.Because("Ended", "the Job is %s; %d pods are left to be released or deleted", ended.Type, len(active)+len(tracked))
 	return p.decision
 }
 
-// releasePatch removes our finalizer, and names a revision if it is to be for that one
-// only. A mark of a removal that was not carried out goes too, or the pod would count twice. UIDs and revisions are JSON strings without anything to escape, as the API
-// makes them; %q is for those that somebody else made.
+// releasePatch removes the tracking finalizer, only from one revision if one is given. It also removes
+// the mark of a removal that was not carried out, or the pod would count twice. UIDs and revisions
+// that the API creates need no escapes in JSON; %q is for those of other origin.
 func releasePatch(pod *corev1.Pod, revision string) []byte {
 	unmark := ""
 	if pod.Annotations[removalAnnotation] != "" {

@@ -61,8 +61,8 @@ func TestLate(t *testing.T) {
 			p := &plan{State: State{Job: j, Pods: newPods(c.pods), Limits: atOnce()}, now: noon, job: j}
 			p.read()
 			var late []string
-			for _, pod := range p.late {
-				if p.isLate(pod) {
+			for _, pod := range p.lastFailed {
+				if p.isLastFailed(pod) {
 					late = append(late, string(pod.UID))
 				}
 			}

@@ -10,28 +10,28 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// plan is a decision in the making.
+// plan is a decision while it is made.
 type plan struct {
 	State
 	now time.Time
 	job *batchv1.Job
 
-	// What is decided already, as the Job shows it.
+	// successMet and failureTarget are the conditions that the Job already has.
 	successMet, failureTarget *batchv1.JobCondition
-	// verdict is the condition by which this plan decides the end, if it does.
+	// verdict is the condition by which this plan decides that the Job ends, nil if it does not.
 	verdict *batchv1.JobCondition
 
 	recordedSucceeded, recordedFailed map[types.UID]bool
-	completed                         Indexes // as the Job shows them
-	succeededNow, failedNow           Indexes // with those of pods that are not recorded yet
+	completed                         Indexes // as the status has them
+	succeededNow, failedNow           Indexes // including those of pods that are not recorded yet
 
-	census
-	status batchv1.JobStatus // what it should be
-	// urgent says that the status holds more than new numbers of pods.
+	podClasses
+	status batchv1.JobStatus // the desired status
+	// urgent: the status contains more than new numbers of pods.
 	urgent   bool
-	counted  int // pods whose records became counts
-	recorded int // pods that were recorded
-	// recordedFailures are those of them that have failed.
+	counted  int // the recorded pods that this plan counts
+	recorded int // the pods that this plan records
+	// recordedFailures are the failed ones of the recorded pods.
 	recordedFailures []*corev1.Pod
 	decision         Decision
 }
@@ -41,31 +41,31 @@ func Plan(now time.Time, s State) Decision {
 	p := &plan{State: s, now: now, job: s.Job}
 	p.decision.Past = s.Past
 	if ended := endOf(s.Job); ended != nil {
-		return p.tidyUp(ended)
+		return p.cleanUp(ended)
 	}
 	if mode := s.Job.Spec.CompletionMode; mode != nil && *mode != batchv1.NonIndexedCompletion && *mode != batchv1.IndexedCompletion {
 		p.decision.Because("UnknownCompletionMode", "the completion mode %q is unknown; the Job is left alone", *mode)
 		p.decision.Emit(true, "UnknownCompletionMode", "Skipped Job sync because completion mode is unknown")
 		return p.decision
 	}
-	if p.claim() {
+	if p.claimOwnership() {
 		return p.decision
 	}
 	p.read()
+	p.decide()
 	p.count()
-	p.judge()
 	p.track()
 	p.scale()
 	p.end()
-	p.write()
-	p.decision.Tally.Open = p.ending() || len(p.wereHeld) > 0 || len(p.recordedSucceeded)+len(p.recordedFailed) > 0
-	// A status that the API accepts shows that the Job is as it was seen. Without one,
-	// somebody else (another instance, a user) may know better.
+	p.writeStatus()
+	p.decision.Tally.Open = p.ending() || len(p.wereTracked) > 0 || len(p.recordedSucceeded)+len(p.recordedFailed) > 0
+	// If the API accepts a status, the Job is as the cache shows it. Without a status, another
+	// instance or a user may have changed the Job.
 	p.decision.Recheck = p.decision.Status == nil && p.decision.Tally.Created+p.decision.Tally.Removed > 0
 	return p.decision
 }
 
-// read takes the Job's own record apart and makes the census of its pods.
+// read reads the Job's status and classifies its pods.
 func (p *plan) read() {
 	j := p.job
 	p.status = *j.Status.DeepCopy()
@@ -75,14 +75,14 @@ func (p *plan) read() {
 		p.recordedSucceeded, p.recordedFailed = setOf(u.Succeeded), setOf(u.Failed)
 	}
 	if p.indexed() {
-		// A status that cannot be read was not written by a Job controller; the API
-		// refuses it. What can be read of it counts.
+		// The API rejects a status that cannot be parsed, so no Job controller wrote this one. The
+		// part that can be parsed counts.
 		p.completed, _ = ParseIndexes(j.Status.CompletedIndexes, p.completions())
 		p.succeededNow = slices.Clone(p.completed)
 		p.failedNow, _ = ParseIndexes(ptr.Deref(j.Status.FailedIndexes, ""), p.completions())
 	}
-	p.survey()
-	p.decision.Past = p.Past.with(p.wereSuccesses, p.wereFailures, p.wereHeld)
+	p.classify()
+	p.decision.Past = p.Past.with(p.wereSuccesses, p.wereFailures, p.wereTracked)
 	if !p.suspended() {
 		p.decision.Past.Began = p.began()
 	}
@@ -107,16 +107,16 @@ func (p *plan) perIndex() bool { return p.job.Spec.BackoffLimitPerIndex != nil }
 
 func (p *plan) suspended() bool { return ptr.Deref(p.job.Spec.Suspend, false) }
 
-// completions is spec.completions, 0 if there is none.
+// completions returns spec.completions, 0 if it is not set.
 func (p *plan) completions() int { return int(ptr.Deref(p.job.Spec.Completions, 0)) }
 
-// ending tells whether the end of the Job is decided, in this plan or before.
+// ending reports whether it is decided that the Job ends, in this plan or before.
 func (p *plan) ending() bool {
 	return p.successMet != nil || p.failureTarget != nil || p.verdict != nil
 }
 
-// judge decides whether the Job ends, in the order that the package comment gives.
-func (p *plan) judge() {
+// decide decides whether the Job ends: failure before success, as the package comment says.
+func (p *plan) decide() {
 	if p.ending() {
 		return
 	}
@@ -132,7 +132,7 @@ func (p *plan) judge() {
 	}
 }
 
-// failure is the condition by which the Job fails now, nil if it does not.
+// failure returns the condition by which the Job fails now, nil if it does not fail.
 func (p *plan) failure() *batchv1.JobCondition {
 	spec := &p.job.Spec
 	fails := func(reason, message string) *batchv1.JobCondition {
@@ -155,7 +155,7 @@ func (p *plan) failure() *batchv1.JobCondition {
 	return nil
 }
 
-// restartedTooOften is for pods that are restarted in place (restartPolicy OnFailure).
+// restartedTooOften applies to pods that are restarted in place (restartPolicy OnFailure).
 func (p *plan) restartedTooOften() bool {
 	if p.job.Spec.Template.Spec.RestartPolicy != corev1.RestartPolicyOnFailure {
 		return false
@@ -163,16 +163,16 @@ func (p *plan) restartedTooOften() bool {
 	return p.restarts > 0 && p.restarts >= int(ptr.Deref(p.job.Spec.BackoffLimit, 6))
 }
 
-// pastDeadline tells whether the Job has been active for too long, and wakes it when
-// it will have been.
+// pastDeadline reports whether the Job has been active for longer than activeDeadlineSeconds. If it
+// has not, the plan wakes when the deadline passes.
 func (p *plan) pastDeadline() bool {
 	seconds := p.job.Spec.ActiveDeadlineSeconds
 	if seconds == nil || p.suspended() {
 		return false
 	}
-	since := p.began() // of a Job that begins
+	since := p.began() // the Job has not started yet
 	if trueCondition(&p.job.Status, batchv1.JobSuspended) != nil {
-		since = p.now // it is resumed
+		since = p.now // the Job is resumed
 	}
 	if start := p.job.Status.StartTime; start != nil && trueCondition(&p.job.Status, batchv1.JobSuspended) == nil {
 		since = start.Time
@@ -184,7 +184,7 @@ func (p *plan) pastDeadline() bool {
 	return left <= 0
 }
 
-// success is the condition by which the Job has succeeded, nil if it has not.
+// success returns the condition by which the Job succeeds now, nil if it does not succeed.
 func (p *plan) success() *batchv1.JobCondition {
 	met := func(reason, message string) *batchv1.JobCondition {
 		return &batchv1.JobCondition{Type: batchv1.JobSuccessCriteriaMet, Status: corev1.ConditionTrue, Reason: reason, Message: message}
@@ -196,9 +196,9 @@ func (p *plan) success() *batchv1.JobCondition {
 	}
 	enough := p.succeeded >= p.completions()
 	if p.job.Spec.Completions == nil {
-		enough = p.succeeded > 0 // any success tells that the work is done; the others may finish
+		enough = p.succeeded > 0 // one success means that the work is done; the other pods may finish
 	}
-	// Those that run on would be removed if the Job is suspended; then it has ended instead.
+	// A suspended Job deletes its running pods; if enough have succeeded, it ends instead.
 	if enough && (len(p.active) == 0 || p.suspended()) {
 		return met(batchv1.JobReasonCompletionsReached, "Reached expected number of succeeded pods")
 	}

@@ -12,7 +12,7 @@ import (
 // noIndex is the completion index of a pod that has none, or one that cannot be read.
 const noIndex = -1
 
-// hasFinalizer tells whether the Job has yet to count the pod.
+// hasFinalizer reports whether the pod has the tracking finalizer: the Job has yet to count it.
 func hasFinalizer(p *corev1.Pod) bool {
 	return slices.Contains(p.Finalizers, batchv1.JobTrackingFinalizer)
 }
@@ -45,7 +45,7 @@ func replacesOnlyFailed(j *batchv1.Job) bool {
 	return j.Spec.PodFailurePolicy != nil || j.Spec.PodReplacementPolicy != nil && *j.Spec.PodReplacementPolicy == batchv1.Failed
 }
 
-// isFailed tells whether a pod counts as a failure of its Job now.
+// isFailed reports whether a pod counts as a failure of its Job now.
 func isFailed(j *batchv1.Job, p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodFailed || isTerminating(p) && !replacesOnlyFailed(j)
 }
@@ -81,8 +81,8 @@ func annotatedCount(p *corev1.Pod, key string) int {
 }
 
 // finishedAt is when a pod finished: when the last of its containers and sidecars
-// did; else when it ceased to be ready; else when its deletion was asked for; else
-// when it was made.
+// did; else when it became unready; else when its deletion was requested; else when it was
+// created.
 func finishedAt(p *corev1.Pod) time.Time {
 	if t := containersFinishedAt(p); !t.IsZero() {
 		return t

@@ -12,11 +12,11 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload"
 )
 
-// scale decides which pods are made and which are removed.
+// scale decides which pods are created and which are removed.
 func (p *plan) scale() {
 	switch {
 	case p.job.DeletionTimestamp != nil:
-		p.decision.Because("Deleting", "the Job is being deleted: no pod is made or removed")
+		p.decision.Because("Deleting", "the Job is being deleted: no pod is created or removed")
 	case p.verdict != nil:
 		// Pods are removed by a plan whose Job shows why.
 	case p.failureTarget != nil:
@@ -24,16 +24,16 @@ func (p *plan) scale() {
 	case p.successMet != nil:
 		p.remove(p.active, "the Job has succeeded")
 	case p.suspended():
-		p.decision.Because("Suspended", "the Job is suspended: no pod is made")
+		p.decision.Because("Suspended", "the Job is suspended: no pod is created")
 		p.remove(p.active, "the Job is suspended")
 	default:
 		p.fit()
 	}
 }
 
-// deleteAll deletes all active pods of a Job that has failed. They keep our finalizer, because
-// they are failures now and will be recorded; one that has lost it, to be removed, is deleted
-// only as it was, because it may have finished.
+// deleteAll deletes all active pods of a Job that has failed. They keep the tracking finalizer,
+// because they count as failed and will be recorded. For a pod without it (its removal has started)
+// the delete is for the observed version only, because the pod may have finished.
 func (p *plan) deleteAll() {
 	for _, pod := range p.active[:min(len(p.active), p.Limits.Pods)] {
 		p.decision.Act(workload.Action{Verb: workload.Delete, Object: pod, Exact: !hasFinalizer(pod), Reason: workload.Reason{Code: "SuccessfulDelete", Text: "the Job has failed"}})
@@ -44,7 +44,7 @@ func (p *plan) deleteAll() {
 	}
 }
 
-// fit makes as many pods active as there should be.
+// fit creates or removes pods until as many are active as wanted.
 func (p *plan) fit() {
 	want := p.wanted()
 	if surplus := p.surplus(len(p.active) - want); len(surplus) > 0 {
@@ -67,21 +67,21 @@ func (p *plan) fit() {
 	}
 }
 
-// wanted is how many pods should be active.
+// wanted returns how many pods should be active.
 func (p *plan) wanted() int {
 	parallelism := int(ptr.Deref(p.job.Spec.Parallelism, 1))
 	switch {
 	case p.job.Spec.Completions != nil:
 		return max(0, min(parallelism, p.completions()-p.succeeded))
 	case p.succeeded > 0:
-		return len(p.active) // the work is done; those that run may finish
+		return len(p.active) // the work is done; the running pods may finish
 	default:
 		return parallelism
 	}
 }
 
-// surplus are the pods to remove, at least so many: first those of no index or one
-// that another pod has too, then those of least worth.
+// surplus returns at least so many pods to remove: first those without a valid index and those whose
+// index another pod has too, then the first in removal order.
 func (p *plan) surplus(atLeast int) (surplus []*corev1.Pod) {
 	left := p.active
 	if p.indexed() {
@@ -89,13 +89,13 @@ func (p *plan) surplus(atLeast int) (surplus []*corev1.Pod) {
 	}
 	if atLeast > len(surplus) {
 		left = slices.Clone(left)
-		slices.SortFunc(left, byWorth)
+		slices.SortFunc(left, byRemovalOrder)
 		surplus = append(surplus, left[:min(len(left), atLeast-len(surplus))]...)
 	}
 	return surplus
 }
 
-// oneOfEach keeps of each index the active pod of most worth.
+// oneOfEach keeps, of each index, the active pod that is last in removal order.
 func (p *plan) oneOfEach() (keep, surplus []*corev1.Pod) {
 	again := false
 	for k, i := range p.activeAt {
@@ -106,7 +106,7 @@ func (p *plan) oneOfEach() (keep, surplus []*corev1.Pod) {
 	}
 	all := slices.Clone(p.active)
 	slices.SortFunc(all, func(a, b *corev1.Pod) int {
-		return cmp.Or(cmp.Compare(completionIndex(a), completionIndex(b)), byWorth(b, a))
+		return cmp.Or(cmp.Compare(completionIndex(a), completionIndex(b)), byRemovalOrder(b, a))
 	})
 	last := noIndex
 	for _, pod := range all {
@@ -120,10 +120,10 @@ func (p *plan) oneOfEach() (keep, surplus []*corev1.Pod) {
 	return keep, surplus
 }
 
-// pending are the indexes that have neither succeeded nor failed nor a pod. A Job may
-// ask for billions of them: what there is is stepped over.
+// pending yields the indexes that have neither succeeded nor failed and have no pod. A Job may have
+// billions of indexes, so it skips finished spans at once.
 func (p *plan) pending() func(yield func(int) bool) {
-	waitsForEnd := replacesOnlyFailed(p.job)
+	waitsForTermination := replacesOnlyFailed(p.job)
 	return func(yield func(int) bool) {
 		for i := 0; i < p.completions(); i++ {
 			switch {
@@ -131,7 +131,7 @@ func (p *plan) pending() func(yield func(int) bool) {
 				i = p.succeededNow[p.succeededNow.at(i)].Last
 			case p.failedNow.Has(i):
 				i = p.failedNow[p.failedNow.at(i)].Last
-			case p.activeAt.has(i), waitsForEnd && p.endingAt.has(i):
+			case p.activeAt.has(i), waitsForTermination && p.endingAt.has(i):
 			default:
 				if !yield(i) {
 					return
@@ -141,18 +141,18 @@ func (p *plan) pending() func(yield func(int) bool) {
 	}
 }
 
-// createIndexes makes the pods of the first indexes that need not wait. One that waits
-// after a failure of its own does not hold up those after it.
+// createIndexes creates the pods of the first indexes that need not wait. An index that waits after
+// its own failure does not block those after it.
 func (p *plan) createIndexes(pending func(func(int) bool), missing int) {
 	if !p.perIndex() && p.backsOff(missing) {
 		return
 	}
-	most, made, waiting := p.batch(missing), 0, 0
+	most, created, waiting := p.batch(missing), 0, 0
 	for i := range pending {
-		if made == most {
+		if created == most {
 			break
 		}
-		last := p.late[i]
+		last := p.lastFailed[i]
 		if last != nil {
 			if left := p.Limits.remaining(p.now, failuresOf(last)+1, finishedAt(last)); left > 0 {
 				p.decision.WakeIn(left)
@@ -161,19 +161,19 @@ func (p *plan) createIndexes(pending func(func(int) bool), missing int) {
 			}
 		}
 		p.create(podFrom(p.job, p.freeName(i, i), i, last))
-		made++
+		created++
 	}
 	switch {
 	case waiting > 0:
 		p.decision.Because("WaitsForBackoff", "%d indexes wait after a failure", waiting)
-	case made == 0:
+	case created == 0:
 		p.decision.Because("Enough", "every index has succeeded, failed or has a pod; nothing to create")
 	}
-	p.made(made, missing)
+	p.tallyCreated(created, missing)
 }
 
-// createSlots makes pods of a Job without indexes, of the first slots that no pod bears
-// after those that were finished: see names.go.
+// createSlots creates pods of a Job without indexes, in the first slots that no pod uses after those
+// of finished pods: see names.go.
 func (p *plan) createSlots(missing int) {
 	if p.backsOff(missing) {
 		return
@@ -181,16 +181,16 @@ func (p *plan) createSlots(missing int) {
 	u := ptr.Deref(p.job.Status.UncountedTerminatedPods, batchv1.UncountedTerminatedPods{})
 	slot := int(p.job.Status.Succeeded+p.job.Status.Failed) + len(u.Succeeded) + len(u.Failed)
 	n := p.batch(missing)
-	for made := 0; made < n; slot++ {
+	for created := 0; created < n; slot++ {
 		if name := podName(p.job, noIndex, slot, 0); !p.bears(name) && !p.Past.Taken[name] {
 			p.create(podFrom(p.job, name, noIndex, nil))
-			made++
+			created++
 		}
 	}
-	p.made(n, missing)
+	p.tallyCreated(n, missing)
 }
 
-// backsOff tells whether pods have to wait because others failed.
+// backsOff reports whether creations wait because pods have failed.
 func (p *plan) backsOff(missing int) bool {
 	past := p.decision.Past
 	left := p.Limits.remaining(p.now, past.Failures, past.LastFailure)
@@ -202,7 +202,7 @@ func (p *plan) backsOff(missing int) bool {
 	return true
 }
 
-// batch is how many of the missing pods are made in this plan.
+// batch returns how many of the missing pods this plan creates.
 func (p *plan) batch(missing int) int {
 	return min(missing, p.Limits.Pods, max(1, p.Past.Batch))
 }
@@ -211,10 +211,10 @@ func (p *plan) create(pod *corev1.Pod) {
 	p.decision.Act(workload.Action{Verb: workload.Create, Object: pod, Reason: workload.Reason{Code: "SuccessfulCreate", Text: "there are fewer pods than are wanted"}})
 }
 
-func (p *plan) made(n, missing int) {
+func (p *plan) tallyCreated(n, missing int) {
 	p.decision.Tally.Created = n
 	p.decision.Tally.Replaces = p.failed > 0 || p.terminating > 0
 	if n > 0 {
-		p.decision.Because("Creates", "%d of %d missing pods are made", n, missing)
+		p.decision.Because("Creates", "%d of %d missing pods are created", n, missing)
 	}
 }

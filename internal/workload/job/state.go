@@ -10,59 +10,63 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload"
 )
 
-// State is what a plan is made from. Objects are shared and not changed.
+// State is the input of a plan. Its objects are shared and must not be changed.
 type State struct {
 	// Job as the cache shows it, with the API's defaults.
 	Job *batchv1.Job
-	// Pods are all that the Job controls, sorted by name.
+	// Pods are all pods that the Job controls, sorted by name.
 	Pods []*corev1.Pod
-	// Orphans are pods of the namespace without a controller that may match.
+	// Orphans are pods of the namespace that have no controller and may match the selector.
 	Orphans []*corev1.Pod
 
 	Past   Past
 	Limits Limits
 }
 
-// Past is what one process remembers of a Job. The zero value is that of a process
-// that has just begun.
+// Past is what one process remembers of a Job. The zero value is that of a process that has just
+// started.
 type Past struct {
-	// Failures is how many pods failed since the last that succeeded, LastFailure
-	// when the last of them did.
+	// Failures is the number of pods that have failed since one succeeded, LastFailure the time
+	// of the last failure.
 	Failures    int
 	LastFailure time.Time
-	// Seen are the finished pods among these that still have our finalizer. Seeded
-	// says that what is older was read from the pods that there are.
+	// Seen are the finished pods that Failures takes into account and that still have the tracking
+	// finalizer. Seeded: Failures also takes the pods into account that finished before the process
+	// started, as far as they exist.
 	Seen   map[types.UID]bool
 	Seeded bool
-	// Began is when the first plan was made: the Job's start, until its status says so.
+	// Began is when this process first planned: the Job's start time until the status has one.
 	Began time.Time
 	// StatusWrites counts status writes, StatusAt is when the last one was.
 	StatusWrites int
 	StatusAt     time.Time
-	// Batch is how many pods may be made in one plan: it doubles while that works,
-	// and falls back to one when it fails.
+	// Batch limits how many pods one plan creates: 0 until a create was tried (the limit is 1), 1
+	// after a create has failed, and twice as many after each plan whose creates succeed.
 	Batch int
-	// Taken are names of pods that somebody else's pods bear.
+	// Taken are pod names that are in use by pods of others.
 	Taken map[string]bool
 }
 
-// Limits are the numbers that upstream fixes and tests want to change.
+// createFailed reports whether a create of the last plan that created pods has failed.
+func (p *Past) createFailed() bool { return p.Batch == 1 }
+
+// Limits are numbers that are constants upstream and that tests change.
 type Limits struct {
-	// Backoff is waited after the first failure, twice as long after each
-	// further one, BackoffMax at most (10 s and 10 min, as upstream).
+	// Backoff is the pause after the first failure. It doubles with each further failure, up to
+	// BackoffMax (10 s and 10 min, as upstream).
 	Backoff, BackoffMax time.Duration
-	// Uncounted is how many pods uncountedTerminatedPods holds at most (500).
+	// Uncounted is the maximal number of pods in uncountedTerminatedPods (500).
 	Uncounted int
-	// Pods is how many pods one plan makes, removes and lets go at most, of each. It
-	// is what one Job may hold a worker for while others wait (200).
+	// Pods is the maximal number of pods that one plan creates, deletes and releases, of each. It
+	// bounds how long one Job occupies a worker (200).
 	Pods int
-	// StatusPause is the time between two status writes that tell of nothing but
-	// numbers of active, ready and terminating pods (1 s), and CountPause between
-	// two that count pods, once a Job has used up its writes (250 ms).
+	// StatusPause is the time between two status writes that change only the numbers of active,
+	// ready and terminating pods (1 s), CountPause that between two writes that count pods, after
+	// the Job has used up its free writes (250 ms).
 	StatusPause, CountPause time.Duration
 }
 
-// DefaultLimits are what the controller uses unless told otherwise.
+// DefaultLimits are the limits that the controller uses by default.
 var DefaultLimits = Limits{
 	Backoff: 10 * time.Second, BackoffMax: 10 * time.Minute,
 	Uncounted: 500, Pods: 200,
@@ -81,20 +85,21 @@ type Decision struct {
 	Tally Tally
 }
 
-// Tally are the numbers of a decision that metrics tell.
+// Tally contains the numbers of a decision that the metrics report.
 type Tally struct {
-	// Created, Removed and Released are pods in Actions; Surplus are those that are
-	// removed because there are more than the Job asks for.
+	// Created, Removed and Released are numbers of pods in Actions; Surplus is the number of those
+	// that are removed because there are more than the Job wants.
 	Created, Removed, Released, Surplus int
-	// Handled are new failures by the action of the pod failure policy: those that the
-	// status records, and ignored ones that are let go, with or without a status.
+	// Handled counts new failures by the action of the pod failure policy: those that the status
+	// records, and ignored ones that are released, with or without a status.
 	Handled map[batchv1.PodFailurePolicyAction]int
-	// Open says that pods have finished and are not counted yet, or that the Job's end is
-	// decided: somebody waits for the next plan.
+	// Open: pods have finished and are not counted yet, or it is decided that the Job ends. Its user
+	// waits for the next plan.
 	Open bool
-	// Replaces says that pods are made after others failed or began to terminate.
+	// Replaces: pods are created after others failed or started to terminate.
 	Replaces bool
-	// Ended is the condition that ends the Job with this status, "" if none does.
+	// Ended is the condition with which this status ends the Job, "" if it does not; Why is its
+	// reason.
 	Ended batchv1.JobConditionType
 	Why   string
 }

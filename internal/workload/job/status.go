@@ -7,17 +7,17 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// A Job may always write its status so often, and once more for so many pods. After
-// that, what it counts waits for CountPause, so that many pods share one write.
+// A Job may write its status freeWrites times plus once per podsPerWrite pods without waiting. After
+// that, counted pods wait for CountPause, so that many pods share one write.
 const (
 	freeWrites   = 6
 	podsPerWrite = 25
 )
 
-// write decides whether the status is written now.
-func (p *plan) write() {
+// writeStatus decides whether the status is written now.
+func (p *plan) writeStatus() {
 	p.status.Active = int32(len(p.active))
-	if p.Past.Batch != 1 { // the last that were to be made were not refused
+	if !p.Past.createFailed() {
 		p.status.Active += int32(p.decision.Tally.Created)
 	}
 	p.status.Ready = ptr.To(int32(p.ready))
@@ -27,17 +27,17 @@ func (p *plan) write() {
 	}
 	if wait := p.statusPause(); wait > 0 {
 		p.decision.WakeIn(wait)
-		p.decision.Because("WaitsWithStatus", "the status is written in %s, to tell more at once", wait.Round(time.Millisecond))
+		p.decision.Because("WaitsWithStatus", "the status is written in %s, with more changes at once", wait.Round(time.Millisecond))
 		return
 	}
 	p.decision.Status = &p.status
-	p.tellRecorded()
+	p.tallyHandled()
 	past := &p.decision.Past
 	past.StatusWrites++
 	past.StatusAt = p.now
 }
 
-// statusPause is how long the status may wait: not at all when somebody waits for it.
+// statusPause returns how long the status may wait: not at all if it is urgent.
 func (p *plan) statusPause() time.Duration {
 	last := p.Past.StatusAt
 	if last.IsZero() {
@@ -48,7 +48,7 @@ func (p *plan) statusPause() time.Duration {
 	case p.urgent:
 		return 0
 	case p.recorded+p.counted > 0 || p.indexesChanged():
-		pods := int(p.job.Status.Succeeded+p.job.Status.Failed) + p.held
+		pods := int(p.job.Status.Succeeded+p.job.Status.Failed) + p.tracked
 		if p.Past.StatusWrites <= freeWrites+pods/podsPerWrite {
 			return 0
 		}

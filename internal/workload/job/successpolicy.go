@@ -25,7 +25,7 @@ func satisfies(rule *batchv1.SuccessPolicyRule, succeeded Indexes, completions i
 	if rule.SucceededIndexes == nil {
 		return rule.SucceededCount != nil && succeeded.Len() >= int(*rule.SucceededCount)
 	}
-	// The API has refused what cannot be read.
+	// The API rejects what cannot be parsed.
 	named, _ := ParseIndexes(*rule.SucceededIndexes, completions)
 	if len(named) == 0 {
 		return false

@@ -9,12 +9,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// indexVariable is the environment variable that tells a container its index.
+// indexVariable is the environment variable that contains the index of a container's pod.
 const indexVariable = "JOB_COMPLETION_INDEX"
 
 // podFrom is a pod of the Job's template. index is noIndex for Jobs that are not
 // Indexed; before is the failed pod of the index that it takes the place of, nil if
-// there is none or nobody counts.
+// there is none.
 func podFrom(j *batchv1.Job, name string, index int, before *corev1.Pod) *corev1.Pod {
 	t := j.Spec.Template.DeepCopy()
 	pod := &corev1.Pod{
@@ -37,7 +37,7 @@ func podFrom(j *batchv1.Job, name string, index int, before *corev1.Pod) *corev1
 	pod.Spec.Hostname = j.Name + "-" + number
 	for _, all := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range all {
-			tellIndex(&all[i])
+			addIndexVariable(&all[i])
 		}
 	}
 	if j.Spec.BackoffLimitPerIndex != nil {
@@ -58,8 +58,8 @@ func with(m map[string]string, key, value string) map[string]string {
 	return m
 }
 
-// tellIndex adds the variable, unless the template has one of that name.
-func tellIndex(c *corev1.Container) {
+// addIndexVariable adds the variable, unless the template has one of that name.
+func addIndexVariable(c *corev1.Container) {
 	for i := range c.Env {
 		if c.Env[i].Name == indexVariable {
 			return

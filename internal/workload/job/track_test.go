@@ -9,18 +9,18 @@ import (
 )
 
 // phases says what one plan of each phase does, for pods in words: what the status
-// records, who is let go, what is counted. Upstream's
+// records, what is released, what is counted. Upstream's
 // TestTrackJobStatusAndRemoveFinalizers says it of one sync that does all three.
-func phases(t *testing.T, job, pods string) (told []string) {
+func phases(t *testing.T, job, pods string) (got []string) {
 	t.Helper()
 	s := newStage(t, newJob(job), newPods(pods))
 	for range 10 {
 		before := s.released
 		more := s.step()
 		u := s.job.Status.UncountedTerminatedPods
-		told = append(told, fmt.Sprintf("s%v f%v let go %d counted %d/%d", u.Succeeded, u.Failed, s.released-before, s.job.Status.Succeeded, s.job.Status.Failed))
+		got = append(got, fmt.Sprintf("s%v f%v released %d counted %d/%d", u.Succeeded, u.Failed, s.released-before, s.job.Status.Succeeded, s.job.Status.Failed))
 		if !more {
-			return told[:len(told)-1]
+			return got[:len(got)-1]
 		}
 	}
 	t.Fatal("no end of it")
@@ -33,36 +33,36 @@ func TestPhases(t *testing.T) {
 		want            []string
 	}{
 		{"finished pods", "p=0", "a: S, b: F, c: S terminating, d: F terminating, e: P terminating, x: S free", []string{
-			"s[a c] f[b d e] let go 0 counted 0/0",
-			"s[a c] f[b d e] let go 5 counted 0/0",
-			"s[] f[] let go 0 counted 2/3",
+			"s[a c] f[b d e] released 0 counted 0/0",
+			"s[a c] f[b d e] released 5 counted 0/0",
+			"s[] f[] released 0 counted 2/3",
 		}},
 		{"past and new", "p=0 succeeded=2 failed=3 uncounted-succeeded=a,e uncounted-failed=b,f",
 			"e: S free, F free, a: S, b: F, c: S, d: F", []string{
 				// e and f are held by nobody any more.
-				"s[a c] f[b d] let go 2 counted 3/4",
-				"s[c] f[d] let go 2 counted 4/5",
-				"s[] f[] let go 0 counted 5/6",
+				"s[a c] f[b d] released 2 counted 3/4",
+				"s[c] f[d] released 2 counted 4/5",
+				"s[] f[] released 0 counted 5/6",
 			}},
 		{"a record is never lost while the pod is held", "p=0 uncounted-succeeded=a", "a: S", []string{
-			"s[a] f[] let go 1 counted 0/0",
-			"s[] f[] let go 0 counted 1/0",
+			"s[a] f[] released 1 counted 0/0",
+			"s[] f[] released 0 counted 1/0",
 		}},
 		{"the pod is gone", "p=0 uncounted-succeeded=a uncounted-failed=b", "", []string{
-			"s[] f[] let go 0 counted 1/1",
+			"s[] f[] released 0 counted 1/1",
 		}},
 		{"failed, then succeeded (125410)", "p=2 c=2 target=X uncounted-failed=a,b started=9", "a: F, b: S", []string{
-			"s[] f[a b] let go 2 counted 0/0",
-			"s[] f[] let go 0 counted 0/2",
+			"s[] f[a b] released 2 counted 0/0",
+			"s[] f[] released 0 counted 0/2",
 		}},
 		{"an indexed success is recorded by its index", "p=0 c=6 indexed", "a: S #1, b: S #3, c: S #3, d: S", []string{
-			"s[] f[] let go 1 counted 2/0",
-			"s[] f[] let go 3 counted 2/0",
+			"s[] f[] released 1 counted 2/0",
+			"s[] f[] released 3 counted 2/0",
 		}},
 		{"indexed failures are recorded by UID", "p=0 c=6 indexed", "a: F #1, b: F #3, c: F #3, d: F", []string{
-			"s[] f[a b c] let go 1 counted 0/0",
-			"s[] f[a b c] let go 3 counted 0/0",
-			"s[] f[] let go 0 counted 0/3",
+			"s[] f[a b c] released 1 counted 0/0",
+			"s[] f[a b c] released 3 counted 0/0",
+			"s[] f[] released 0 counted 0/3",
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

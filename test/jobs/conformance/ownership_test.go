@@ -58,7 +58,7 @@ var ownershipCases = []behaviour{
 	{
 		name: "a Job is deleted while there is no controller", after: "TestOrphanPodsFinalizersClearedOnRestart",
 		differs: &difference{
-			what: "Pods whose Job was deleted while no controller ran", upstream: "are held until something touches them", ours: "are let go when a controller begins",
+			what: "Pods whose Job was deleted while no controller ran", upstream: "keep the finalizer until something changes them", ours: "are released when a controller starts",
 			why: "upstream's handler of new pods passes over those whose Job is gone; the garbage collector's delete wakes it",
 		},
 		story: func(p *play) {

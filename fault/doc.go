@@ -6,7 +6,7 @@
 // is a pattern: what a search may try.
 //
 // The package is pure. What a fault does to a request or event is decided by package
-// fault/inject, and carried out by simtest and internal/proxy.
+// internal/inject, and carried out by simtest and internal/proxy.
 //
 // Floor: F1. Imports history.
 package fault

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/rehearse-k8s/rehearse/fault"
-	"github.com/rehearse-k8s/rehearse/fault/inject"
+	"github.com/rehearse-k8s/rehearse/internal/inject"
 )
 
 // hold delays something: a request, an answer, a stream, an instance or an action.

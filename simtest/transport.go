@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/rehearse-k8s/rehearse/fault/inject"
+	"github.com/rehearse-k8s/rehearse/internal/inject"
 	"github.com/rehearse-k8s/rehearse/internal/wire"
 )
 

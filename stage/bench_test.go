@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rehearse-k8s/rehearse/stage/internal/stagetest"
-	"github.com/rehearse-k8s/rehearse/stage/kubelet"
+	"github.com/rehearse-k8s/rehearse/internal/stage/kubelet"
+	"github.com/rehearse-k8s/rehearse/internal/stage/stagetest"
 	corev1 "k8s.io/api/core/v1"
 )
 

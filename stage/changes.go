@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rehearse-k8s/rehearse/stage/internal/fieldpath"
+	"github.com/rehearse-k8s/rehearse/internal/stage/fieldpath"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 

@@ -5,8 +5,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/internal/stage/stagetest"
 	"github.com/rehearse-k8s/rehearse/stage/expr"
-	"github.com/rehearse-k8s/rehearse/stage/internal/stagetest"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rehearse-k8s/rehearse/internal/stage/render"
 	"github.com/rehearse-k8s/rehearse/stage/expr"
-	"github.com/rehearse-k8s/rehearse/stage/render"
 	"k8s.io/apimachinery/pkg/types"
 )
 

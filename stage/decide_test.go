@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
-	"github.com/rehearse-k8s/rehearse/stage/internal/stagetest"
+	"github.com/rehearse-k8s/rehearse/internal/stage/stagetest"
 )
 
 // podStage is a stage for pods with label go=yes.

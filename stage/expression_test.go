@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rehearse-k8s/rehearse/internal/stage/stagetest"
 	"github.com/rehearse-k8s/rehearse/stage/expr"
-	"github.com/rehearse-k8s/rehearse/stage/internal/stagetest"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"

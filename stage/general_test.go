@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/rehearse-k8s/rehearse/stage/internal/stagetest"
-	"github.com/rehearse-k8s/rehearse/stage/kubelet"
+	"github.com/rehearse-k8s/rehearse/internal/stage/kubelet"
+	"github.com/rehearse-k8s/rehearse/internal/stage/stagetest"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/rehearse-k8s/rehearse/api/kruise"
-	"github.com/rehearse-k8s/rehearse/stage/internal/stagetest"
-	"github.com/rehearse-k8s/rehearse/stage/kubelet"
+	"github.com/rehearse-k8s/rehearse/internal/stage/kubelet"
+	"github.com/rehearse-k8s/rehearse/internal/stage/stagetest"
 )
 
 // rest plays a pod until nothing is left to do, and counts the writes.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rehearse-k8s/rehearse/stage/internal/limit"
+	"github.com/rehearse-k8s/rehearse/internal/stage/limit"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 

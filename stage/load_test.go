@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
-	"github.com/rehearse-k8s/rehearse/stage/internal/stagetest"
+	"github.com/rehearse-k8s/rehearse/internal/stage/stagetest"
 )
 
 const head = "apiVersion: kwok.x-k8s.io/v1alpha1\nkind: Stage\nmetadata: {name: s}\n"

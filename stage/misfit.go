@@ -2,8 +2,8 @@ package stage
 
 import (
 	"encoding/json"
-	"github.com/rehearse-k8s/rehearse/stage/internal/fieldpath"
-	"github.com/rehearse-k8s/rehearse/stage/internal/limit"
+	"github.com/rehearse-k8s/rehearse/internal/stage/fieldpath"
+	"github.com/rehearse-k8s/rehearse/internal/stage/limit"
 	"maps"
 	"reflect"
 	"slices"

@@ -4,9 +4,9 @@ import (
 	"fmt"
 
 	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
-	"github.com/rehearse-k8s/rehearse/stage/internal/limit"
-	"github.com/rehearse-k8s/rehearse/stage/kubelet"
-	"github.com/rehearse-k8s/rehearse/stage/render"
+	"github.com/rehearse-k8s/rehearse/internal/stage/kubelet"
+	"github.com/rehearse-k8s/rehearse/internal/stage/limit"
+	"github.com/rehearse-k8s/rehearse/internal/stage/render"
 	"k8s.io/apimachinery/pkg/types"
 )
 

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
-	"github.com/rehearse-k8s/rehearse/stage/internal/limit"
-	"github.com/rehearse-k8s/rehearse/stage/kubelet"
-	"github.com/rehearse-k8s/rehearse/stage/render"
+	"github.com/rehearse-k8s/rehearse/internal/stage/kubelet"
+	"github.com/rehearse-k8s/rehearse/internal/stage/limit"
+	"github.com/rehearse-k8s/rehearse/internal/stage/render"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/rehearse-k8s/rehearse/stage/render"
+	"github.com/rehearse-k8s/rehearse/internal/stage/render"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"

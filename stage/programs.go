@@ -3,8 +3,8 @@ package stage
 import (
 	"time"
 
+	"github.com/rehearse-k8s/rehearse/internal/stage/kubelet"
 	"github.com/rehearse-k8s/rehearse/stage/expr"
-	"github.com/rehearse-k8s/rehearse/stage/kubelet"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )

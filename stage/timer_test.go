@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rehearse-k8s/rehearse/stage/internal/stagetest"
+	"github.com/rehearse-k8s/rehearse/internal/stage/stagetest"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"

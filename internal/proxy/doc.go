@@ -17,9 +17,9 @@
 // forwarded unchanged. Between Begin and End faults act and requests and events are recorded; at
 // other times the proxy only forwards.
 //
-// It does not decide what a fault does (package fault/inject), checks no invariant, searches
+// It does not decide what a fault does (package internal/inject), checks no invariant, searches
 // nothing and starts no process: its callers do (see Hooks). It listens only on the loopback
 // interface and writes credentials only into the kubeconfigs that it is asked for.
 //
-// Floor: F3. Imports wire, fault, fault/inject and history.
+// Floor: F3. Imports wire, fault, internal/inject and history.
 package proxy

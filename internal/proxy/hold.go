@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/rehearse-k8s/rehearse/fault"
-	"github.com/rehearse-k8s/rehearse/fault/inject"
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/inject"
 )
 
 // Quiet is how long nothing must happen until a hold without a time ends: then only time

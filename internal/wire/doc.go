@@ -6,9 +6,9 @@
 // object only its metadata, so a frame takes microseconds. What it cannot read (YAML,
 // a resourceVersion that is not a number) leaves fields empty; it never panics.
 //
-// It opens no connection, does not decide what a fault does (package fault/inject), and does
+// It opens no connection, does not decide what a fault does (package internal/inject), and does
 // not depend on virtual time or processes. simtest uses it in process, internal/proxy in front
 // of a server.
 //
-// Floor: F2. Imports history, fault, fault/inject and k8s.io/apimachinery.
+// Floor: F2. Imports history, fault, internal/inject and k8s.io/apimachinery.
 package wire

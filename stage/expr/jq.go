@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/itchyny/gojq"
-	"github.com/rehearse-k8s/rehearse/stage/internal/limit"
+	"github.com/rehearse-k8s/rehearse/internal/stage/limit"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"

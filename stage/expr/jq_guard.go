@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/itchyny/gojq"
-	"github.com/rehearse-k8s/rehearse/stage/internal/limit"
+	"github.com/rehearse-k8s/rehearse/internal/stage/limit"
 )
 
 // A jq program comes from a user and runs on objects of other users. gojq bounds neither
@@ -392,7 +392,7 @@ func (g *guarding) call(f *gojq.Func, base *gojq.Term) *gojq.Query {
 	if strings.HasPrefix(name, "$") || name == jqGuard || g.own[name] || stepwise[name] {
 		return nil
 	}
-	if _, refused := unbounded[name]; refused {
+	if _, found := unbounded[name]; found {
 		g.failed = fmt.Errorf("%s may not be used: nothing bounds what it costs", name)
 		return nil
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/itchyny/gojq"
-	"github.com/rehearse-k8s/rehearse/stage/internal/stagetest"
+	"github.com/rehearse-k8s/rehearse/internal/stage/stagetest"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rehearse-k8s/rehearse/internal/stage/stagetest"
 	"github.com/rehearse-k8s/rehearse/stage/expr"
-	"github.com/rehearse-k8s/rehearse/stage/internal/stagetest"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 )

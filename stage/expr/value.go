@@ -3,7 +3,7 @@ package expr
 import (
 	"encoding/json"
 	"fmt"
-	"github.com/rehearse-k8s/rehearse/stage/internal/limit"
+	"github.com/rehearse-k8s/rehearse/internal/stage/limit"
 	"math"
 	"strconv"
 	"time"

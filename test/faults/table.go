@@ -75,7 +75,7 @@ var Table = []Row{
 
 // Elsewhere are the kinds that the table leaves out, with the reason.
 var Elsewhere = map[fault.Kind]string{
-	fault.KindDropBookmark: "a server sends the first bookmark after a minute: fault/inject and simtest test it",
+	fault.KindDropBookmark: "a server sends the first bookmark after a minute: internal/inject and simtest test it",
 	fault.KindEvict:        "acts on pods; it differs from delete only in its request: simtest and internal/rehearsal test it",
 	fault.KindTimeTravel:   "needs a server with an older state, which only simtest has",
 }

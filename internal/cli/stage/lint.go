@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rehearse-k8s/rehearse/internal/cli/console"
-	"github.com/rehearse-k8s/rehearse/stage/lint"
+	"github.com/rehearse-k8s/rehearse/internal/stage/lint"
 )
 
 // app is the console, for the methods of this package.

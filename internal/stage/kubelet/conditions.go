@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rehearse-k8s/rehearse/stage/internal/limit"
+	"github.com/rehearse-k8s/rehearse/internal/stage/limit"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 )

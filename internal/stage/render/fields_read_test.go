@@ -10,13 +10,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rehearse-k8s/rehearse/internal/stage/stagetest"
 	"github.com/rehearse-k8s/rehearse/stage/expr"
-	"github.com/rehearse-k8s/rehearse/stage/internal/stagetest"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestReads: what a template reads is found wherever it stands, and whoever hands on the
+// TestReads: what a template reads is found wherever it stands, and a template that passes on the
 // object itself reads everything.
 func TestReads(t *testing.T) {
 	part := func(fields ...string) map[string]bool {

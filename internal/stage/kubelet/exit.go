@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rehearse-k8s/rehearse/stage/internal/limit"
+	"github.com/rehearse-k8s/rehearse/internal/stage/limit"
 	corev1 "k8s.io/api/core/v1"
 )
 

@@ -3,7 +3,7 @@ package render
 import (
 	"errors"
 	"fmt"
-	"github.com/rehearse-k8s/rehearse/stage/internal/limit"
+	"github.com/rehearse-k8s/rehearse/internal/stage/limit"
 	"reflect"
 	"slices"
 	"strings"

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/Masterminds/sprig/v3"
+	"github.com/rehearse-k8s/rehearse/internal/stage/limit"
 	"github.com/rehearse-k8s/rehearse/stage/expr"
-	"github.com/rehearse-k8s/rehearse/stage/internal/limit"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/internal/stage/kubelet"
 	"github.com/rehearse-k8s/rehearse/stage"
 	"github.com/rehearse-k8s/rehearse/stage/expr"
-	"github.com/rehearse-k8s/rehearse/stage/kubelet"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"

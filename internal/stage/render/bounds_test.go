@@ -3,8 +3,8 @@ package render
 import (
 	"errors"
 	"fmt"
+	"github.com/rehearse-k8s/rehearse/internal/stage/stagetest"
 	"github.com/rehearse-k8s/rehearse/stage/expr"
-	"github.com/rehearse-k8s/rehearse/stage/internal/stagetest"
 	"os"
 	"path/filepath"
 	"reflect"

@@ -9,8 +9,8 @@ import (
 	"text/template"
 	"time"
 
+	"github.com/rehearse-k8s/rehearse/internal/stage/kubelet"
 	"github.com/rehearse-k8s/rehearse/stage/expr"
-	"github.com/rehearse-k8s/rehearse/stage/kubelet"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"

@@ -9,9 +9,9 @@ import (
 
 	"github.com/itchyny/gojq"
 	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/internal/stage/limit"
 	"github.com/rehearse-k8s/rehearse/stage"
 	"github.com/rehearse-k8s/rehearse/stage/expr"
-	"github.com/rehearse-k8s/rehearse/stage/internal/limit"
 )
 
 // clause is one requirement in the form in which two can be compared.

@@ -12,7 +12,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rehearse-k8s/rehearse/stage/kubelet"
+	"github.com/rehearse-k8s/rehearse/internal/stage/kubelet"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"

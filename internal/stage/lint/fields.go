@@ -2,9 +2,9 @@ package lint
 
 import (
 	"fmt"
+	"github.com/rehearse-k8s/rehearse/internal/stage/limit"
 	"github.com/rehearse-k8s/rehearse/stage"
 	"github.com/rehearse-k8s/rehearse/stage/expr"
-	"github.com/rehearse-k8s/rehearse/stage/internal/limit"
 	"math"
 	"reflect"
 	"slices"

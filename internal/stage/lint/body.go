@@ -8,9 +8,9 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rehearse-k8s/rehearse/internal/stage/fieldpath"
 	"github.com/rehearse-k8s/rehearse/stage"
 	"github.com/rehearse-k8s/rehearse/stage/expr"
-	"github.com/rehearse-k8s/rehearse/stage/internal/fieldpath"
 	"go.yaml.in/yaml/v3"
 )
 

@@ -1,7 +1,7 @@
 package render
 
 import (
-	"github.com/rehearse-k8s/rehearse/stage/internal/limit"
+	"github.com/rehearse-k8s/rehearse/internal/stage/limit"
 	"math"
 	"reflect"
 	"regexp"

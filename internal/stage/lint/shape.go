@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rehearse-k8s/rehearse/internal/stage/fieldpath"
+	"github.com/rehearse-k8s/rehearse/internal/stage/limit"
 	"github.com/rehearse-k8s/rehearse/stage/expr"
-	"github.com/rehearse-k8s/rehearse/stage/internal/fieldpath"
-	"github.com/rehearse-k8s/rehearse/stage/internal/limit"
 	"go.yaml.in/yaml/v3"
 )
 

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/rehearse-k8s/rehearse/api/kruise"
-	"github.com/rehearse-k8s/rehearse/stage/kubelet"
+	"github.com/rehearse-k8s/rehearse/internal/stage/kubelet"
 )
 
 // DrawPod draws pods that differ in everything the built-in stages read.

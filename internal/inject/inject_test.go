@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rehearse-k8s/rehearse/fault"
-	"github.com/rehearse-k8s/rehearse/fault/inject"
+	"github.com/rehearse-k8s/rehearse/internal/inject"
 )
 
 func of(kinds ...fault.Kind) (faults []fault.Fault) {

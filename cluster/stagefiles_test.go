@@ -15,7 +15,7 @@ import (
 // nothing that is none.
 func TestStageDirectory(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := cluster.LoadStages([]string{dir}); err == nil || !strings.Contains(err.Error(), "there is no .yaml") {
+	if _, err := cluster.LoadStages([]string{dir}); err == nil || !strings.Contains(err.Error(), "the directory contains no .yaml") {
 		t.Errorf("of an empty directory: %v", err)
 	}
 	for file, builtin := range map[string]string{"node.yaml": "node-fast", "pod.yml": "pod-fast"} {

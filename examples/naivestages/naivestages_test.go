@@ -73,7 +73,7 @@ func TestFlaws(t *testing.T) {
 			deleteNow(w, "p")
 			w.Create(pod("p", map[string]string{"gen": "two"}))
 		}},
-		{"a delete that only a new list shows", naivestages.Forgotten, expire, "like requests", func(w *simtest.World) {
+		{"a delete that only a new list shows", naivestages.Forgotten, expire, "equal requests", func(w *simtest.World) {
 			w.Create(pod("p", map[string]string{"expire": "yes"}))
 			w.Advance(5 * time.Second)
 			deleteNow(w, "p")

@@ -75,7 +75,7 @@ func podAt(revision string, change ...func(*corev1.Pod)) *corev1.Pod {
 func TestWriter(t *testing.T) {
 	const (
 		settled = ""
-		lost    = "nobody knows"
+		lost    = "the result of this write is not known yet"
 		wrote9  = "last own write at 9"
 		touched = "as it was before"
 	)

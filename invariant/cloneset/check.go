@@ -201,7 +201,9 @@ func (f *follower) checkBackInTraffic(w *podWrite, was, is *podVersion) {
 	}
 	for i := range is.pod.Spec.Containers {
 		c := &is.pod.Spec.Containers[i]
-		if began := w.began(c.Name, is.containerID(c.Name)); began != nil && began.image(c.Name) != c.Image {
+		// A kubelet may restart a container from the spec that it has observed, which is older than the
+		// one of the API: if it reports the wanted image from the beginning, the container has it.
+		if began := w.began(c.Name, is.containerID(c.Name)); began != nil && began.image(c.Name) != c.Image && began.statusImage(c.Name) != c.Image {
 			f.violate(restartsContainers, "%s: container %s must run %q and is still the one that was started with %q", w.saw, c.Name, c.Image, began.image(c.Name))
 		}
 		if runs := is.statusImage(c.Name); runs != c.Image && w.ran(c.Name, runs) {

@@ -235,6 +235,30 @@ func TestAlways(t *testing.T) {
 			r.patch("c", "a", r.fresh())
 			r.state("a", "Normal", r.fresh(), "InPlaceUpdateReady=True")
 		}, []string{tooSoon}},
+		"it was taken back, and a crash between restarted the container from the old spec": {replicas(1), func(r *run) {
+			r.up("a")
+			r.state("a", "Updating", r.fresh(), "InPlaceUpdateReady=False", "Ready=False")
+			r.image("a", "web:2")
+			r.patch("c", "a", r.fresh())
+			r.pods["a"]["status"].(map[string]any)["containerStatuses"] = []any{map[string]any{
+				"name": "main", "containerID": "second", "image": "web:1", "state": map[string]any{"running": map[string]any{}},
+			}}
+			r.patch("kubelet", "a", 0)
+			r.image("a", "web:1")
+			r.patch("c", "a", r.fresh())
+			r.state("a", "Normal", r.fresh(), "InPlaceUpdateReady=True")
+		}, nil},
+		"a crash restarted the container from the old spec": {replicas(1), func(r *run) {
+			r.up("a")
+			r.state("a", "Updating", r.fresh(), "InPlaceUpdateReady=False", "Ready=False")
+			r.image("a", "web:2")
+			r.patch("c", "a", r.fresh())
+			r.pods["a"]["status"].(map[string]any)["containerStatuses"] = []any{map[string]any{
+				"name": "main", "containerID": "second", "image": "web:1", "state": map[string]any{"running": map[string]any{}},
+			}}
+			r.patch("kubelet", "a", 0)
+			r.state("a", "Normal", r.fresh(), "InPlaceUpdateReady=True")
+		}, []string{tooSoon}},
 		"it was taken back, and no container has to restart": {replicas(1), func(r *run) {
 			r.up("a")
 			r.state("a", "Updating", r.fresh(), "InPlaceUpdateReady=False", "Ready=False")

@@ -186,7 +186,7 @@ func TestImpersonationHeaders(t *testing.T) {
 			"two users":           {d, http.Header{"Impersonate-User": {"alice", "root"}}, 400, "header Impersonate-User: has 2 values"},
 			"as of a connection":  {d, http.Header{"Connection": {"Impersonate-User, Impersonate-Group"}}, 403, `User \"alice\" cannot list`},
 			"with an upgrade":     {d, http.Header{"Connection": {"Upgrade, Impersonate-User"}, "Upgrade": {"none"}}, 403, `User \"alice\" cannot list`},
-			"a user who may not":  {d, http.Header{"Impersonate-User": {"root"}}, 403, `User \"alice\" cannot impersonate resource \"users\"`},
+			"a user who may not":  {d, http.Header{"Impersonate-User": {"root"}}, 403, `user \"alice\" cannot impersonate resource \"users\"`},
 			"empty, of a master":  {bosses, http.Header{"Impersonate-User": {""}}, 400, "header Impersonate-User: is empty"},
 			"of a master":         {bosses, http.Header{"Impersonate-User": {"jane"}, "Impersonate-Uid": {"1"}}, 403, `User \"jane\" cannot list`},
 			"of a master, listed": {bosses, http.Header{"Impersonate-User": {"jane"}, "Connection": {"Impersonate-User"}}, 403, `User \"jane\" cannot list`},

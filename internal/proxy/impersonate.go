@@ -30,7 +30,7 @@ func (p *Proxy) mayImpersonate(ctx context.Context, s *subject, header http.Head
 			return apierrors.NewInternalError(fmt.Errorf("impersonate %s %q as user %q: %w", attributes.Resource, attributes.Name, s.user, err))
 		case !allowed:
 			return apierrors.NewForbidden(schema.GroupResource{Group: attributes.Group, Resource: attributes.Resource}, attributes.Name,
-				fmt.Errorf("User %q cannot impersonate resource %q", s.user, attributes.Resource))
+				fmt.Errorf("user %q cannot impersonate resource %q", s.user, attributes.Resource))
 		}
 	}
 	return nil

@@ -74,7 +74,7 @@ func TestStaleWritesAreReported(t *testing.T) {
 	if r.Failure != nil {
 		t.Fatal(r.Failure.Run.Failure)
 	}
-	if r.Reported == 0 || r.Report == nil || !strings.Contains(r.Report.Text, "before it had seen its own write of step") {
+	if r.Reported == 0 || r.Report == nil || !strings.Contains(r.Report.Text, "before it had observed its own write of step") {
 		t.Errorf("%d runs reported; the first: %+v", r.Reported, r.Report)
 	}
 }

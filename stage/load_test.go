@@ -203,7 +203,7 @@ func FuzzLoad(f *testing.F) {
 // TestList: stages that stand in a List, as kubectl prints them, are the same as alone; what is
 // wrong is said of the item, with the line of the file.
 func TestList(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join("lint", "testdata", "list.yaml"))
+	data, err := os.ReadFile(filepath.Join("..", "internal", "stage", "lint", "testdata", "list.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

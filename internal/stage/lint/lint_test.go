@@ -70,7 +70,7 @@ func TestGoldenLint(t *testing.T) {
 
 // FuzzLint: whatever the bytes, lint says something or nothing, and ends.
 func FuzzLint(f *testing.F) {
-	for _, dir := range []string{"testdata/*.yaml", "../testdata/stages/*.yaml", "../testdata/every-field.yaml", "../builtin/*.yaml"} {
+	for _, dir := range []string{"testdata/*.yaml", "../../../stage/testdata/stages/*.yaml", "../../../stage/testdata/every-field.yaml", "../../../stage/builtin/*.yaml"} {
 		files, err := filepath.Glob(dir)
 		if err != nil || len(files) == 0 {
 			f.Fatal(dir, err)

@@ -129,7 +129,7 @@ func FuzzTemplate(f *testing.F) {
 	} {
 		f.Add(text)
 	}
-	files, err := filepath.Glob("../builtin/*.yaml")
+	files, err := filepath.Glob("../../../stage/builtin/*.yaml")
 	if err != nil || len(files) == 0 {
 		f.Fatal(files, err)
 	}

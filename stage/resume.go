@@ -39,7 +39,7 @@ func (d *Decision) resume(stages []*compiled, v *view, past Past) bool {
 			continue
 		}
 		if r.Begun != nil {
-			object := v.object.(Object)
+			object := v.object
 			if object.GetDeletionTimestamp() != nil && r.Begun.GetDeletionTimestamp() == nil {
 				return false
 			}

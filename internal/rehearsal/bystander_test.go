@@ -127,7 +127,7 @@ func meddle(ctx context.Context, client dynamic.Interface) {
 // bystanders is a cluster in which others live: namespaces with content, volumes, nodes, kinds, objects with finalizers.
 func bystanders(t *testing.T) (*rest.Config, kubernetes.Interface) {
 	t.Helper()
-	config, client := somebodys(t)
+	config, client := existingCluster(t)
 	create(t, client.CoreV1().ConfigMaps("elsewhere").Create, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "guarded", Finalizers: []string{"their.example.com/f", "their.example.com/g"}}, Data: map[string]string{"k": "v"}})
 	create(t, client.CoreV1().ConfigMaps("elsewhere").Create, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "adopted"}})
@@ -470,7 +470,7 @@ func checkPrivate(t *testing.T, run *history.Run) {
 // TestLeftFinalizer: a finalizer that a rehearsal left which was killed is removed by the next one.
 func TestLeftFinalizer(t *testing.T) {
 	t.Setenv("LIVE_TEST_CLIENT", "yes")
-	config, client := somebodys(t)
+	config, client := existingCluster(t)
 	left := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "left", Finalizers: []string{fault.InterferenceFinalizer, "their.example.com/f"}}}
 	create(t, client.CoreV1().ConfigMaps("elsewhere").Create, left)
 	going := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "going", Finalizers: []string{fault.InterferenceFinalizer}}}
@@ -478,7 +478,7 @@ func TestLeftFinalizer(t *testing.T) {
 	if err := client.CoreV1().ConfigMaps("default").Delete(t.Context(), "going", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	a, err := openExternal(t, config, story)
+	a, err := openExternal(t, config, copyScenario)
 	if err != nil {
 		t.Fatal(err)
 	}

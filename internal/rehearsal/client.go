@@ -27,21 +27,21 @@ import (
 // client is a client under test in one run: its door, and its process, one life after
 // another. A second instance of a client is a client of its own.
 type client struct {
-	run     *run
-	spec    *v1alpha1.Client
-	actor   string
-	command []string
-	door    *proxy.Listener
-	words   map[string]string
-	dir     string
-	printed *printed
+	run          *run
+	spec         *v1alpha1.Client
+	actor        string
+	command      []string
+	listener     *proxy.Listener
+	placeholders map[string]string
+	dir          string
+	output       *output
 
-	mu    sync.Mutex
-	now   *process  // nil while it is away
-	since time.Time // when it began
-	over  bool      // the run has ended, or this instance for good
-	ends  int       // how often it ended by itself
-	error error     // it could not be started
+	mu             sync.Mutex
+	process        *process  // nil while it is away
+	processStarted time.Time // when it began
+	stopped        bool      // the run has ended, or this instance for good
+	exits          int       // how often it ended by itself
+	startErr       error     // it could not be started
 }
 
 // identities are who clients are to the API. A certificate for each is made once.
@@ -71,38 +71,38 @@ func newIdentity(name string, groups []string) (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	private, err := keyutil.MarshalPrivateKeyToPEM(key)
+	keyPEM, err := keyutil.MarshalPrivateKeyToPEM(key)
 	if err != nil {
 		return nil, err
 	}
 	return &rest.Config{TLSClientConfig: rest.TLSClientConfig{
-		CertData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw}), KeyData: private,
+		CertData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw}), KeyData: keyPEM,
 	}}, nil
 }
 
 // newClient opens the door of a client. Its process is not started yet.
-func (r *run) newClient(spec *v1alpha1.Client, actor string, p *printed) (*client, error) {
+func (r *run) newClient(spec *v1alpha1.Client, actor string, p *output) (*client, error) {
 	who, err := identityOf(spec)
 	if err != nil {
 		return nil, err
 	}
-	c := &client{run: r, spec: spec, actor: actor, command: spec.Command, dir: filepath.Join(r.dir, actor), printed: p}
+	c := &client{run: r, spec: spec, actor: actor, command: spec.Command, dir: filepath.Join(r.dir, actor), output: p}
 	if spec.Builtin != "" {
 		c.command = r.harness.o.Builtin(spec.Builtin, spec.FeatureGates)
 	}
-	if c.door, err = r.proxy.Listen(actor, who); err != nil {
+	if c.listener, err = r.proxy.Listen(actor, who); err != nil {
 		return nil, err
 	}
 	var file string
-	config, err := c.door.Kubeconfig(metav1.NamespaceDefault)
+	config, err := c.listener.Kubeconfig(metav1.NamespaceDefault)
 	if err == nil {
 		file, err = writeKubeconfig(c.dir, config)
 	}
 	if err != nil {
-		_ = c.door.Close()
+		_ = c.listener.Close()
 		return nil, err
 	}
-	c.words = map[string]string{"kubeconfig": file, "namespace": metav1.NamespaceDefault, "dir": c.dir, "name": actor}
+	c.placeholders = map[string]string{"kubeconfig": file, "namespace": metav1.NamespaceDefault, "dir": c.dir, "name": actor}
 	return c, nil
 }
 
@@ -110,48 +110,48 @@ func (r *run) newClient(spec *v1alpha1.Client, actor string, p *printed) (*clien
 func (c *client) start(because, note string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.over || c.now != nil {
+	if c.stopped || c.process != nil {
 		return nil
 	}
 	c.run.record.Add(history.Step{Kind: history.Start, Actor: c.actor, Fault: because, Note: note})
-	p, err := launch(c.spec, c.command, c.words, c.dir, func(line string) {
-		c.printed.add(line)
+	p, err := launch(c.spec, c.command, c.placeholders, c.dir, func(line string) {
+		c.output.add(line)
 		if c.run.harness.o.Logs != nil {
 			c.run.harness.o.Logs(c.run.number, c.actor, line)
 		}
 	})
 	if err != nil {
-		c.error = err
+		c.startErr = err
 		return err
 	}
-	c.now, c.since = p, time.Now()
+	c.process, c.processStarted = p, time.Now()
 	c.run.watchers.Go(func() { c.watch(p) })
 	return nil
 }
 
 // backOff is how long a client that ended by itself is away, as with a kubelet: longer each time.
-const backOff = 500 * time.Millisecond
+const restartDelay = 500 * time.Millisecond
 
 // watch starts a process again that has ended by itself.
 func (c *client) watch(p *process) {
-	<-p.ended
+	<-p.exited
 	if p.wasKilled() {
 		return
 	}
 	c.mu.Lock()
-	if c.over || c.now != p {
+	if c.stopped || c.process != p {
 		c.mu.Unlock()
 		return
 	}
-	c.now = nil
-	c.ends++
-	ends := c.ends
+	c.process = nil
+	c.exits++
+	ends := c.exits
 	c.mu.Unlock()
-	c.run.record.Add(history.Step{Kind: history.Crash, Actor: c.actor, Note: "ended by itself: " + endOf(p.err)})
-	c.run.after(time.Duration(ends)*backOff, func() { _ = c.start("", "begins anew") })
+	c.run.record.Add(history.Step{Kind: history.Crash, Actor: c.actor, Note: "ended by itself: " + exitReason(p.err)})
+	c.run.afterDelay(time.Duration(ends)*restartDelay, func() { _ = c.start("", "begins anew") })
 }
 
-func endOf(err error) string {
+func exitReason(err error) string {
 	if err == nil {
 		return "exit status 0"
 	}
@@ -161,8 +161,8 @@ func endOf(err error) string {
 // crash kills the process, as a fault says, and tells whether there was one.
 func (c *client) crash() bool {
 	c.mu.Lock()
-	p := c.now
-	c.now = nil
+	p := c.process
+	c.process = nil
 	c.mu.Unlock()
 	if p == nil {
 		return false
@@ -172,18 +172,18 @@ func (c *client) crash() bool {
 }
 
 // end kills the process for good.
-func (c *client) end() {
+func (c *client) stop() {
 	c.mu.Lock()
-	c.over = true
+	c.stopped = true
 	c.mu.Unlock()
 	c.crash()
 }
 
 // trouble says what is wrong with a client that has not begun to work, in one line and with
 // its last words.
-func (c *client) trouble(what string) error {
+func (c *client) clientError(what string) error {
 	text := fmt.Sprintf("client %s (%s) %s", c.actor, c.command[0], what)
-	if lines := c.printed.last(5); len(lines) > 0 {
+	if lines := c.output.tail(5); len(lines) > 0 {
 		text += "; it printed last:"
 		for _, l := range lines {
 			text += "\n    " + l
@@ -196,19 +196,19 @@ func (c *client) trouble(what string) error {
 
 // works tells whether the client watches something, or has asked for something and done
 // without a watch for as long as only one does that asks again and again.
-func (c *client) works(since time.Time) (asked, works bool) {
-	asked, watches := c.door.Requested(since)
+func (c *client) isWorking(since time.Time) (asked, works bool) {
+	asked, watches := c.listener.Requested(since)
 	return asked, watches || asked && time.Since(since) > c.run.harness.timeouts.firstRequest/10
 }
 
 // begins tells whether the process lives but does not work yet, and may still come to it.
-func (c *client) begins() bool {
+func (c *client) isStarting() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.now == nil || time.Since(c.since) > c.run.harness.timeouts.firstRequest {
+	if c.process == nil || time.Since(c.processStarted) > c.run.harness.timeouts.firstRequest {
 		return false
 	}
-	_, works := c.works(c.since)
+	_, works := c.isWorking(c.processStarted)
 	return !works
 }
 
@@ -216,7 +216,7 @@ func (c *client) begins() bool {
 func (c *client) state() (ends int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.ends, c.error
+	return c.exits, c.startErr
 }
 
 // ClientError says that a client cannot be rehearsed: it does not start, or has nothing to

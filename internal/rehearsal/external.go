@@ -43,21 +43,21 @@ type externalCluster struct {
 	following  context.Context
 	stop       context.CancelFunc
 	limit      flowcontrol.RateLimiter // of all requests but those of the clients under test
-	made       []madeObject            // objects of the beginning that we made
+	initial    []initialObject         // objects of the beginning that we made
 
 	// found is what there was before the first run; nil until that is known, and nothing is
 	// brought back before.
-	found map[string]store.KV
+	initialState map[string]store.KV
 	// touched are the keys of what runs may have written since all was brought back last, and
 	// what they wrote.
-	touched map[string][]write
+	written map[string][]write
 	created *created
 	// finalizers are those that they have put on objects: nobody takes them off any more.
-	finalizers map[string]bool
+	runFinalizers map[string]bool
 }
 
 // madeObject is an object of the beginning that we made.
-type madeObject struct {
+type initialObject struct {
 	to        dynamic.ResourceInterface
 	key, name string
 	uid       types.UID
@@ -70,7 +70,7 @@ func newExternalCluster(a *Harness) *externalCluster {
 	g := &externalCluster{
 		limit:   flowcontrol.NewTokenBucketRateLimiter(qps, max(1, int(2*qps))),
 		harness: a, mirror: newMirror(time.Now), namespaces: map[string]bool{},
-		touched: map[string][]write{}, created: newCreated(), finalizers: map[string]bool{fault.InterferenceFinalizer: true},
+		written: map[string][]write{}, created: newCreated(), runFinalizers: map[string]bool{fault.InterferenceFinalizer: true},
 	}
 	for _, ns := range a.o.Scenario.Namespaces() {
 		g.namespaces[ns] = true
@@ -86,16 +86,16 @@ func (g *externalCluster) config(actor string) *rest.Config {
 	return c
 }
 
-func (g *externalCluster) refuse(format string, args ...any) error {
-	return &StoryError{g.harness.o.Scenario.File + ": " + fmt.Sprintf(format, args...)}
+func (g *externalCluster) reject(format string, args ...any) error {
+	return &ScenarioError{g.harness.o.Scenario.File + ": " + fmt.Sprintf(format, args...)}
 }
 
 // before makes sure that there is a cluster, and that the namespaces of the scenario are free
 // in it.
-func (g *externalCluster) before(ctx context.Context) (err error) {
+func (g *externalCluster) setUp(ctx context.Context) (err error) {
 	for namespace := range g.namespaces {
 		if strings.HasPrefix(namespace, "kube-") {
-			return g.refuse("namespace %s is the cluster's own: what a rehearsal deletes there the cluster may need", namespace)
+			return g.reject("namespace %s is the cluster's own: what a rehearsal deletes there the cluster may need", namespace)
 		}
 	}
 	if g.discovery, err = discovery.NewDiscoveryClientForConfig(g.config("borrower")); err != nil {
@@ -114,7 +114,7 @@ func (g *externalCluster) before(ctx context.Context) (err error) {
 	if err := g.clearFinalizers(ctx); err != nil {
 		return err
 	}
-	return g.free()
+	return g.checkEmpty()
 }
 
 // clearFinalizers removes the finalizers that faults of a rehearsal have put on objects which was
@@ -189,7 +189,7 @@ func watchable(lists []*metav1.APIResourceList) (all []schema.GroupVersionResour
 
 // free refuses namespaces in which something of somebody's lives: that might be taken for a
 // run's.
-func (g *externalCluster) free() error {
+func (g *externalCluster) checkEmpty() error {
 	held, _, err := g.mirror.snapshot()
 	if err != nil {
 		return err
@@ -202,8 +202,8 @@ func (g *externalCluster) free() error {
 		if err != nil {
 			return err
 		}
-		if !ofEveryNamespace(o) {
-			return g.refuse("namespace %s of the cluster is not empty: it has %s. A rehearsal deletes what comes and goes there: give the scenario a namespace of its own, or delete it (kubectl delete -n %s %s %s)",
+		if !isNamespaceDefault(o) {
+			return g.reject("namespace %s of the cluster is not empty: it has %s. A rehearsal deletes what comes and goes there: give the scenario a namespace of its own, or delete it (kubectl delete -n %s %s %s)",
 				o.GetNamespace(), describe(o), o.GetNamespace(), strings.ToLower(o.GetKind()), o.GetName())
 		}
 	}
@@ -221,7 +221,7 @@ func describe(o *unstructured.Unstructured) string {
 
 // ofEveryNamespace tells what a namespace has by itself, and gets again: of Kubernetes, of
 // OpenShift, of a service mesh.
-func ofEveryNamespace(o *unstructured.Unstructured) bool {
+func isNamespaceDefault(o *unstructured.Unstructured) bool {
 	name := o.GetName()
 	switch o.GetKind() {
 	case "ServiceAccount":
@@ -240,7 +240,7 @@ func ofEveryNamespace(o *unstructured.Unstructured) bool {
 
 // make creates an object of the beginning. One that is there already is somebody's, but a
 // kind may well be defined, and a namespace be there.
-func (g *externalCluster) make(ctx context.Context, to dynamic.ResourceInterface, o *unstructured.Unstructured) error {
+func (g *externalCluster) createInitial(ctx context.Context, to dynamic.ResourceInterface, o *unstructured.Unstructured) error {
 	kind := o.GroupVersionKind()
 	definition := kind.Kind == "CustomResourceDefinition" || kind.Kind == "Namespace"
 	m, err := g.harness.mapper.RESTMapping(kind.GroupKind(), kind.Version)
@@ -256,38 +256,38 @@ func (g *externalCluster) make(ctx context.Context, to dynamic.ResourceInterface
 	case apierrors.IsAlreadyExists(err) && definition:
 		return nil
 	case apierrors.IsAlreadyExists(err):
-		return g.refuse("the cluster has a %s %s already, and a rehearsal would change it: give the scenario another name, or delete it", o.GetKind(), o.GetName())
+		return g.reject("the cluster has a %s %s already, and a rehearsal would change it: give the scenario another name, or delete it", o.GetKind(), o.GetName())
 	case err != nil:
 		return fmt.Errorf("create %s %s: %w", o.GetKind(), o.GetName(), err)
 	}
 	key := keyOf(m.Resource.GroupResource(), namespace, o.GetName())
 	g.created.add(key, made.GetUID())
-	g.made = append(g.made, madeObject{to: to, key: key, name: o.GetName(), uid: made.GetUID(), definition: definition})
+	g.initial = append(g.initial, initialObject{to: to, key: key, name: o.GetName(), uid: made.GetUID(), definition: definition})
 	return nil
 }
 
 // after looks what there is once the objects of the beginning, and what follows from them,
 // are there.
-func (g *externalCluster) after(ctx context.Context) error {
+func (g *externalCluster) captureInitial(ctx context.Context) error {
 	if err := g.follow(ctx); err != nil { // kinds that they define
 		return err
 	}
-	if err := g.settle(ctx); err != nil {
+	if err := g.awaitQuiet(ctx); err != nil {
 		return err
 	}
 	found, _, err := g.mirror.snapshot()
 	if err != nil {
 		return err
 	}
-	if err := g.fits(found); err != nil {
+	if err := g.checkSteps(found); err != nil {
 		return err
 	}
-	g.found = found
+	g.initialState = found
 	return nil
 }
 
 // settle waits until nothing has moved for a while in the namespaces of the scenario.
-func (g *externalCluster) settle(ctx context.Context) error {
+func (g *externalCluster) awaitQuiet(ctx context.Context) error {
 	for {
 		held, _, err := g.mirror.snapshot()
 		if err != nil {
@@ -299,7 +299,7 @@ func (g *externalCluster) settle(ctx context.Context) error {
 			return fmt.Errorf("namespace %s of the cluster does not come to rest: %w", strings.Join(slices.Sorted(maps.Keys(g.namespaces)), ", "), ctx.Err())
 		}
 		now, _, err := g.mirror.snapshot()
-		if err != nil || g.stamp(held) == g.stamp(now) {
+		if err != nil || g.revisionSum(held) == g.revisionSum(now) {
 			return err
 		}
 	}
@@ -307,7 +307,7 @@ func (g *externalCluster) settle(ctx context.Context) error {
 
 // fits refuses steps that would take away what cannot be given back as it was: objects in
 // no namespace that were there before.
-func (g *externalCluster) fits(found map[string]store.KV) error {
+func (g *externalCluster) checkSteps(found map[string]store.KV) error {
 	for i := range g.harness.o.Scenario.Steps {
 		s := &g.harness.o.Scenario.Steps[i]
 		if s.Kind != scenario.Delete || s.On.Namespace != "" {
@@ -318,57 +318,57 @@ func (g *externalCluster) fits(found map[string]store.KV) error {
 			continue // the story will say so itself
 		}
 		_, there := found[keyOf(gvr.GroupResource(), "", s.On.Name)]
-		if (there || s.On.Selector != "") && !g.isCreated(keyOf(gvr.GroupResource(), "", s.On.Name)) {
-			return g.refuse("line %d: %s: that is the cluster's own, and cannot be given back as it was", s.Line, s)
+		if (there || s.On.Selector != "") && !g.isInitial(keyOf(gvr.GroupResource(), "", s.On.Name)) {
+			return g.reject("line %d: %s: that is the cluster's own, and cannot be given back as it was", s.Line, s)
 		}
 	}
 	return nil
 }
 
 // enter brings the cluster back. There is one run at a time.
-func (g *externalCluster) enter(ctx context.Context, _ string, _ uint64) (*place, error) {
+func (g *externalCluster) newWorld(ctx context.Context, _ string, _ uint64) (*runWorld, error) {
 	if err := g.restore(ctx); err != nil {
 		return nil, err
 	}
-	return &place{
-		config: g.config, source: g.mirror, apart: g.apart, others: g.others, catchUp: g.mirror.catchUp, leave: g.leave,
+	return &runWorld{
+		config: g.config, source: g.mirror, excluded: g.excluded, unrecorded: g.unrecorded, catchUp: g.mirror.catchUp, drop: g.drop,
 		permit: g.permit, owns: g.owns, created: func(o history.Object) { g.created.add(keyOfObject(o), types.UID(o.UID)) },
 	}, nil
 }
 
 // apart tells what is not the run's: what is not in the namespaces of the scenario, but for
 // what we have made there.
-func (g *externalCluster) apart(key string) bool {
+func (g *externalCluster) excluded(key string) bool {
 	namespace := namespaceOf(key)
-	return !g.namespaces[namespace] && !g.isCreated(key) && (namespace != "" || g.found[key].Value != nil)
+	return !g.namespaces[namespace] && !g.isInitial(key) && (namespace != "" || g.initialState[key].Value != nil)
 }
 
 // others tells what is not the run's once its creates have been answered: what is apart, and objects in no
 // namespace that others have created since.
-func (g *externalCluster) others(key string) bool {
-	return g.apart(key) || namespaceOf(key) == "" && g.created.at(key) == ""
+func (g *externalCluster) unrecorded(key string) bool {
+	return g.excluded(key) || namespaceOf(key) == "" && g.created.uidOf(key) == ""
 }
 
 // isCreated tells whether an object of the beginning is ours to make anew.
-func (g *externalCluster) isCreated(key string) bool {
-	return slices.ContainsFunc(g.made, func(o madeObject) bool { return o.key == key && !o.definition })
+func (g *externalCluster) isInitial(key string) bool {
+	return slices.ContainsFunc(g.initial, func(o initialObject) bool { return o.key == key && !o.definition })
 }
 
 // leave notes what a run has written, or may have.
-func (g *externalCluster) leave(record *history.Run, writes map[string][]write) {
+func (g *externalCluster) drop(record *history.Run, writes map[string][]write) {
 	for i := range record.Steps {
 		s := &record.Steps[i]
 		if s.Kind != history.Request || !s.IsWrite() || s.Code/100 != 2 && s.Code != 0 || history.Bookkeeping(s.Resource) {
 			continue
 		}
-		g.touch(keyOfObject(s.Object))
+		g.markWritten(keyOfObject(s.Object))
 	}
 	for key, all := range writes {
-		g.touched[key] = append(g.touched[key], all...)
+		g.written[key] = append(g.written[key], all...)
 		for _, w := range all {
 			had := finalizersOf(w.was)
 			for _, f := range finalizersOf(w.is) {
-				g.finalizers[f] = g.finalizers[f] || !slices.Contains(had, f)
+				g.runFinalizers[f] = g.runFinalizers[f] || !slices.Contains(had, f)
 			}
 		}
 	}
@@ -382,9 +382,9 @@ func finalizersOf(o map[string]any) []string {
 }
 
 // touch notes that a run may have written an object.
-func (g *externalCluster) touch(key string) {
-	if _, ok := g.touched[key]; !ok {
-		g.touched[key] = nil
+func (g *externalCluster) markWritten(key string) {
+	if _, ok := g.written[key]; !ok {
+		g.written[key] = nil
 	}
 }
 
@@ -395,7 +395,7 @@ func (g *externalCluster) close() error {
 	}
 	defer g.stop()
 	var err error
-	if g.found != nil {
+	if g.initialState != nil {
 		err = g.restore(context.Background())
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), g.harness.timeouts.restore)
@@ -407,25 +407,25 @@ func (g *externalCluster) close() error {
 // until they are gone.
 func (g *externalCluster) deleteCreated(ctx context.Context) error {
 	var errs []error
-	for _, o := range slices.Backward(g.made) {
+	for _, o := range slices.Backward(g.initial) {
 		background := metav1.DeletePropagationBackground
 		err := o.to.Delete(ctx, o.name, metav1.DeleteOptions{PropagationPolicy: &background, Preconditions: &metav1.Preconditions{UID: &o.uid}})
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			errs = append(errs, fmt.Errorf("%s, which the rehearsal made, is still there: %w", o.name, err))
 		}
 	}
-	return errors.Join(append(errs, g.gone(ctx))...)
+	return errors.Join(append(errs, g.awaitDeleted(ctx))...)
 }
 
 // gone waits until nothing of what we made is there any more.
-func (g *externalCluster) gone(ctx context.Context) error {
+func (g *externalCluster) awaitDeleted(ctx context.Context) error {
 	for {
 		held, moved, err := g.mirror.snapshot()
 		if err != nil {
 			return err
 		}
 		left := ""
-		for _, o := range g.made {
+		for _, o := range g.initial {
 			if kv, there := held[o.key]; there && uidOf(kv) == o.uid {
 				left = o.key
 			}
@@ -442,7 +442,7 @@ func (g *externalCluster) gone(ctx context.Context) error {
 }
 
 // object is what a mirror holds, and the client for it.
-func (g *externalCluster) object(kv store.KV) (*unstructured.Unstructured, dynamic.ResourceInterface, error) {
+func (g *externalCluster) decode(kv store.KV) (*unstructured.Unstructured, dynamic.ResourceInterface, error) {
 	o, err := objectOf(kv)
 	if err != nil {
 		return nil, nil, err

@@ -29,7 +29,7 @@ import (
 )
 
 // somebodys is a cluster of somebody else, with things in it.
-func somebodys(t *testing.T) (*rest.Config, kubernetes.Interface) {
+func existingCluster(t *testing.T) (*rest.Config, kubernetes.Interface) {
 	t.Helper()
 	s, err := apiserver.Start(t.Context(), apiserver.Options{Dir: t.TempDir(), Backend: apiserver.Memory{Worlds: store.New(store.Options{})}})
 	if err != nil {
@@ -80,9 +80,9 @@ func openExternal(t *testing.T, config *rest.Config, text string) (*Harness, err
 // first one did, and in the end everything is there that was, and nothing else.
 func TestExternalCluster(t *testing.T) {
 	t.Setenv("LIVE_TEST_CLIENT", "yes")
-	config, client := somebodys(t)
+	config, client := existingCluster(t)
 	before := objects(t, client)
-	changing := strings.Replace(story, "  invariants:", `  - patch: {resource: configmaps, namespace: default, name: settings, patch: {data: {k: other}}}
+	changing := strings.Replace(copyScenario, "  invariants:", `  - patch: {resource: configmaps, namespace: default, name: settings, patch: {data: {k: other}}}
   - delete: {resource: configmaps, namespace: default, name: spare}
   invariants:`, 1)
 	changing = strings.Replace(changing, "metadata: {name: copy-b, namespace: default}", "metadata: {name: copy-b, namespace: default, finalizers: [example.com/nobodys]}", 1)
@@ -143,14 +143,14 @@ func objects(t *testing.T, client kubernetes.Interface) (all []string) {
 // TestExternalObjects: where something of somebody's lives nothing is played, and what was
 // made before that was seen is taken away again.
 func TestExternalObjects(t *testing.T) {
-	config, client := somebodys(t)
+	config, client := existingCluster(t)
 	role := `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: theirs}}`
 	create(t, client.RbacV1().ClusterRoles().Create, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}})
-	with := func(old, text string) string { return strings.Replace(story, old, text, 1) }
-	refused := func(text, why string) {
+	with := func(old, text string) string { return strings.Replace(copyScenario, old, text, 1) }
+	checkRejected := func(text, why string) {
 		t.Helper()
 		before := objects(t, client)
-		var e *StoryError
+		var e *ScenarioError
 		if _, err := openExternal(t, config, text); !errors.As(err, &e) || !strings.Contains(err.Error(), why) {
 			t.Errorf("%v, want %s", err, why)
 		}
@@ -158,15 +158,15 @@ func TestExternalObjects(t *testing.T) {
 			t.Errorf("before\n%s\nafter\n%s", strings.Join(before, "\n"), strings.Join(after, "\n"))
 		}
 	}
-	refused(strings.ReplaceAll(story, "namespace: default", "namespace: elsewhere"), "namespace elsewhere of the cluster is not empty: it has ConfigMap mine")
-	refused(strings.ReplaceAll(story, "namespace: default", "namespace: kube-system"), "namespace kube-system is the cluster's own")
-	refused(with("controllers: []", `controllers: [], objects: [{object: {apiVersion: v1, kind: ConfigMap, metadata: {name: fresh, namespace: default}}}, {object: `+role+`}]`), "the cluster has a ClusterRole theirs already")
-	refused(with("  invariants:", "  - delete: {resource: clusterroles.rbac.authorization.k8s.io, name: theirs}\n  invariants:"), "that is the cluster's own")
+	checkRejected(strings.ReplaceAll(copyScenario, "namespace: default", "namespace: elsewhere"), "namespace elsewhere of the cluster is not empty: it has ConfigMap mine")
+	checkRejected(strings.ReplaceAll(copyScenario, "namespace: default", "namespace: kube-system"), "namespace kube-system is the cluster's own")
+	checkRejected(with("controllers: []", `controllers: [], objects: [{object: {apiVersion: v1, kind: ConfigMap, metadata: {name: fresh, namespace: default}}}, {object: `+role+`}]`), "the cluster has a ClusterRole theirs already")
+	checkRejected(with("  invariants:", "  - delete: {resource: clusterroles.rbac.authorization.k8s.io, name: theirs}\n  invariants:"), "that is the cluster's own")
 	create(t, client.CoreV1().ConfigMaps("default").Create, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "going", Finalizers: []string{"example.com/f"}}})
 	if err := client.CoreV1().ConfigMaps("default").Delete(t.Context(), "going", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	refused(story, "ConfigMap going, which is being deleted and waits for its finalizers [example.com/f]")
+	checkRejected(copyScenario, "ConfigMap going, which is being deleted and waits for its finalizers [example.com/f]")
 }
 
 // failing is a connection on which one resource cannot be listed.
@@ -181,11 +181,11 @@ func (f failing) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // TestExternalUnknownState: while it is not known what there was, nothing is brought back.
 func TestExternalUnknownState(t *testing.T) {
-	config, client := somebodys(t)
+	config, client := existingCluster(t)
 	create(t, client.CoreV1().ConfigMaps("default").Create, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "precious"}})
 	before := objects(t, client)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return failing{next} })
-	if _, err := openExternal(t, config, story); err == nil || !strings.Contains(err.Error(), "list replicasets.apps: ") {
+	if _, err := openExternal(t, config, copyScenario); err == nil || !strings.Contains(err.Error(), "list replicasets.apps: ") {
 		t.Error(err)
 	}
 	if after := objects(t, client); !slices.Equal(before, after) {
@@ -196,9 +196,9 @@ func TestExternalUnknownState(t *testing.T) {
 // TestExternalSettle: a world is not at rest because what the user did has not been heard of.
 func TestExternalSettle(t *testing.T) {
 	t.Setenv("LIVE_TEST_CLIENT", "yes")
-	config, _ := somebodys(t)
-	from, to := strings.Index(story, "  - wait:"), strings.Index(story, "  invariants:")
-	s, err := scenario.Read("copies.yaml", []byte(story[:from]+story[to:strings.Index(story, "    eventually:")]), nil)
+	config, _ := existingCluster(t)
+	from, to := strings.Index(copyScenario, "  - wait:"), strings.Index(copyScenario, "  invariants:")
+	s, err := scenario.Read("copies.yaml", []byte(copyScenario[:from]+copyScenario[to:strings.Index(copyScenario, "    eventually:")]), nil)
 	if err == nil {
 		err = s.SetCommand([]string{"sh", "-c", `sleep 1; exec "$0"`, os.Args[0]})
 	}
@@ -224,10 +224,10 @@ func TestExternalSettle(t *testing.T) {
 // they guard is not let go.
 func TestExternalOtherActors(t *testing.T) {
 	t.Setenv("LIVE_TEST_CLIENT", "yes")
-	config, client := somebodys(t)
+	config, client := existingCluster(t)
 	ctx := t.Context()
 	create(t, client.CoreV1().Nodes().Create, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}})
-	touching := strings.Replace(story, "  invariants:", `  - patch: {resource: nodes, name: theirs, patch: {metadata: {labels: {touched: "yes"}}}}
+	touching := strings.Replace(copyScenario, "  invariants:", `  - patch: {resource: nodes, name: theirs, patch: {metadata: {labels: {touched: "yes"}}}}
   - patch: {resource: nodes, name: joined, patch: {metadata: {labels: {touched: "yes"}}}}
   - create: {object: {apiVersion: v1, kind: Node, metadata: {name: ours}}}
   invariants:`, 1)
@@ -274,15 +274,15 @@ func TestExternalOtherActors(t *testing.T) {
 
 // TestApart: what is not the run's is what was there before or is in another namespace, but
 // for what we have made.
-func TestApart(t *testing.T) {
+func TestExcluded(t *testing.T) {
 	g := &externalCluster{
-		namespaces: map[string]bool{"mine": true}, found: map[string]store.KV{"/nodes/n": {Value: []byte("{}")}, "/classes.example.com/ours": {Value: []byte("{}")}},
-		made: []madeObject{{key: "/classes.example.com/ours"}},
+		namespaces: map[string]bool{"mine": true}, initialState: map[string]store.KV{"/nodes/n": {Value: []byte("{}")}, "/classes.example.com/ours": {Value: []byte("{}")}},
+		initial: []initialObject{{key: "/classes.example.com/ours"}},
 	}
 	for key, want := range map[string]bool{
 		"/pods/mine/a": false, "/pods/other/a": true, "/nodes/n": true, "/nodes/new": false, "/classes.example.com/ours": false,
 	} {
-		if got := g.apart(key); got != want {
+		if got := g.excluded(key); got != want {
 			t.Errorf("%s: %t", key, got)
 		}
 	}

@@ -31,7 +31,7 @@ func (r *run) crash(actor string, f fault.Fault) {
 		r.watchers.Go(again)
 		return
 	}
-	r.later(f, again)
+	r.afterFault(f, again)
 }
 
 // overlap begins a second instance of a client; the first ends when the fault's time is over.
@@ -40,7 +40,7 @@ func (r *run) overlap(actor string, f fault.Fault) {
 	if c == nil || r.client(actor+"+") != nil {
 		return
 	}
-	next, err := r.newClient(c.spec, actor+"+", c.printed)
+	next, err := r.newClient(c.spec, actor+"+", c.output)
 	if err != nil {
 		r.record.Add(history.Step{Kind: history.Crash, Actor: actor + "+", Fault: f.String(), Note: "a second instance could not begin: " + err.Error()})
 		return
@@ -48,9 +48,9 @@ func (r *run) overlap(actor string, f fault.Fault) {
 	r.mu.Lock()
 	r.clients[next.actor] = next
 	r.mu.Unlock()
-	r.later(f, func() {
+	r.afterFault(f, func() {
 		r.record.Add(history.Step{Kind: history.Crash, Actor: actor, Fault: f.String(), Note: "the old instance ends"})
-		c.end()
+		c.stop()
 	})
 	_ = next.start(f.String(), "a second instance begins")
 }
@@ -61,18 +61,18 @@ func (r *run) interfere(f fault.Fault, o history.Object) {
 	if err != nil {
 		return
 	}
-	if apart := r.place.apart; apart != nil && apart(keyOf(gvr.GroupResource(), o.Namespace, o.Name)) {
+	if excluded := r.world.excluded; excluded != nil && excluded(keyOf(gvr.GroupResource(), o.Namespace, o.Name)) {
 		return
 	}
-	if owns := r.place.owns; owns != nil && !owns(r.ctx, o) {
+	if owns := r.world.owns; owns != nil && !owns(r.ctx, o) {
 		return
 	}
-	to := resourceIn(r.somebody, gvr, namespaced, o.Namespace)
+	to := resourceIn(r.otherUser, gvr, namespaced, o.Namespace)
 	ctx := proxy.Because(r.ctx, f.String())
 	uid := types.UID(o.UID)
 	switch f.Kind {
 	case fault.KindDelete, fault.KindEvict:
-		if r.finished(ctx, to, o) {
+		if r.isFinishedPod(ctx, to, o) {
 			return // nobody makes such a pod again
 		}
 		if f.Kind == fault.KindEvict {
@@ -80,23 +80,23 @@ func (r *run) interfere(f fault.Fault, o history.Object) {
 			return
 		}
 		background := metav1.DeletePropagationBackground
-		_ = to.Delete(ctx, o.Name, metav1.DeleteOptions{PropagationPolicy: &background, Preconditions: only(uid)})
+		_ = to.Delete(ctx, o.Name, metav1.DeleteOptions{PropagationPolicy: &background, Preconditions: uidPrecondition(uid)})
 	case fault.KindLabel:
 		_, _ = to.Patch(ctx, o.Name, types.MergePatchType, metadataPatch(uid, map[string]any{"labels": map[string]any{"rehearse-k8s.github.io/touched": "yes"}}), metav1.PatchOptions{})
 	case fault.KindFinalizer:
-		r.hold(ctx, f, to, o.Name, uid)
+		r.addFinalizer(ctx, f, to, o.Name, uid)
 	}
 }
 
 // hold puts the foreign finalizer on an object for the time of a fault. However that ends, the end of
 // the run removes it.
-func (r *run) hold(ctx context.Context, f fault.Fault, to dynamic.ResourceInterface, name string, uid types.UID) {
+func (r *run) addFinalizer(ctx context.Context, f fault.Fault, to dynamic.ResourceInterface, name string, uid types.UID) {
 	// What is sent and not answered may have been carried out.
 	r.mu.Lock()
 	r.finalized = append(r.finalized, finalized{to, name, uid})
 	r.mu.Unlock()
 	if setFinalizer(ctx, to, name, uid, true) == nil {
-		r.later(f, func() { _ = setFinalizer(ctx, to, name, uid, false) })
+		r.afterFault(f, func() { _ = setFinalizer(ctx, to, name, uid, false) })
 	}
 }
 
@@ -117,7 +117,7 @@ func (r *run) removeFinalizers() {
 }
 
 // only is the precondition that an object has a UID; none if that is not known.
-func only(uid types.UID) *metav1.Preconditions {
+func uidPrecondition(uid types.UID) *metav1.Preconditions {
 	if uid == "" {
 		return nil
 	}
@@ -142,7 +142,7 @@ func (r *run) evict(ctx context.Context, to dynamic.ResourceInterface, o history
 	}
 	u, err := toUnstructured(&policyv1.Eviction{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "policy/v1", Kind: "Eviction"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name}, DeleteOptions: &metav1.DeleteOptions{Preconditions: only(types.UID(o.UID))},
+		ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name}, DeleteOptions: &metav1.DeleteOptions{Preconditions: uidPrecondition(types.UID(o.UID))},
 	})
 	if err == nil {
 		_, _ = to.Create(ctx, u, metav1.CreateOptions{}, "eviction")
@@ -150,7 +150,7 @@ func (r *run) evict(ctx context.Context, to dynamic.ResourceInterface, o history
 }
 
 // finished tells whether an object is a pod that has run to its end.
-func (r *run) finished(ctx context.Context, to dynamic.ResourceInterface, o history.Object) bool {
+func (r *run) isFinishedPod(ctx context.Context, to dynamic.ResourceInterface, o history.Object) bool {
 	if o.Resource != "pods" {
 		return false
 	}

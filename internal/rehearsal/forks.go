@@ -23,15 +23,15 @@ import (
 // forks are an API server of our own and the world that runs begin with: each has a fork
 // of it, and many may go on side by side.
 type forks struct {
-	o      Options
-	worlds *store.Worlds
-	server *apiserver.Server
-	own    map[string]bool // keys that the server makes by itself
-	began  map[string]bool // keys that the prepared world has beyond those
+	o            Options
+	worlds       *store.Worlds
+	server       *apiserver.Server
+	serverKeys   map[string]bool // keys that the server makes by itself
+	preparedKeys map[string]bool // keys that the prepared world has beyond those
 }
 
 func startForks(ctx context.Context, o Options) (*forks, error) {
-	g := &forks{o: o, worlds: store.New(store.Options{}), began: map[string]bool{}}
+	g := &forks{o: o, worlds: store.New(store.Options{}), preparedKeys: map[string]bool{}}
 	var err error
 	g.server, err = apiserver.Start(context.WithoutCancel(ctx), apiserver.Options{
 		Dir: g.pki(), Backend: apiserver.Memory{Worlds: g.worlds}, Runs: true, Version: o.Version, Conversions: o.Conversions,
@@ -52,12 +52,12 @@ func (g *forks) close() error {
 func (g *forks) config(actor string) *rest.Config { return g.server.RESTConfig("rehearse:" + actor) }
 
 // before makes the kinds known, and the nodes.
-func (g *forks) before(ctx context.Context) error {
+func (g *forks) setUp(ctx context.Context) error {
 	if err := g.server.Ready(ctx); err != nil {
 		return err
 	}
 	var err error
-	if g.own, err = g.keys(); err != nil {
+	if g.serverKeys, err = g.keys(); err != nil {
 		return err
 	}
 	config := g.config("prepare")
@@ -66,25 +66,25 @@ func (g *forks) before(ctx context.Context) error {
 			return err
 		}
 	}
-	return g.nodes(ctx, config)
+	return g.createNodes(ctx, config)
 }
 
 // after remembers what the world has that all runs begin with.
-func (g *forks) after(context.Context) error {
+func (g *forks) captureInitial(context.Context) error {
 	keys, err := g.keys()
 	for key := range keys {
-		g.began[key] = !g.own[key]
+		g.preparedKeys[key] = !g.serverKeys[key]
 	}
 	return err
 }
 
 // make applies it: what the server has made by itself may be said more exactly.
-func (g *forks) make(ctx context.Context, to dynamic.ResourceInterface, o *unstructured.Unstructured) error {
+func (g *forks) createInitial(ctx context.Context, to dynamic.ResourceInterface, o *unstructured.Unstructured) error {
 	return applyTo(ctx, to, o)
 }
 
 // nodes makes the simulated nodes, ready from the beginning.
-func (g *forks) nodes(ctx context.Context, config *rest.Config) error {
+func (g *forks) createNodes(ctx context.Context, config *rest.Config) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
@@ -114,28 +114,28 @@ func (g *forks) keys() (map[string]bool, error) {
 
 // keeps tells whether a run begins with a key: what was prepared, and what the API server
 // cannot do without.
-func (g *forks) keeps(key string) bool {
+func (g *forks) isInherited(key string) bool {
 	for _, prefix := range [...]string{"/namespaces/", "/priorityclasses/", "/servicecidrs/"} {
 		if strings.HasPrefix(key, prefix) {
 			return true
 		}
 	}
-	return g.began[key] && !verdict.Bookkeeping(key)
+	return g.preparedKeys[key] && !verdict.Bookkeeping(key)
 }
 
 // firstRevision is where the world of every run begins.
 const firstRevision = 10_000
 
 // enter makes the world of a run.
-func (g *forks) enter(_ context.Context, run string, seed uint64) (*place, error) {
-	world, err := g.worlds.Fork(run, store.RunOptions{Seed: seed, Revision: firstRevision, Keep: g.keeps})
+func (g *forks) newWorld(_ context.Context, run string, seed uint64) (*runWorld, error) {
+	world, err := g.worlds.Fork(run, store.RunOptions{Seed: seed, Revision: firstRevision, Keep: g.isInherited})
 	if err != nil {
 		return nil, err
 	}
-	return &place{
+	return &runWorld{
 		config: func(actor string) *rest.Config { return g.server.RunConfig(run, "rehearse:"+actor) },
 		source: storeSource{g.worlds, world},
-		leave:  func(*history.Run, map[string][]write) { g.worlds.Drop(run) },
+		drop:   func(*history.Run, map[string][]write) { g.worlds.Drop(run) },
 		pki:    g.pki(),
 	}, nil
 }

@@ -40,7 +40,7 @@ type Options struct {
 	// Beside prepares the controllers that run beside the clients, in each run, and returns
 	// what runs them until its context ends. They are clients of config, by the name under which
 	// their writes are recorded; dir has the keys of the API server.
-	Beside func(ctx context.Context, config func(actor string) *rest.Config, dir string) (func(context.Context), error)
+	NewControllers func(ctx context.Context, config func(actor string) *rest.Config, dir string) (func(context.Context), error)
 	// Builtin is the command of a client that is one of this program's own controllers.
 	Builtin func(name string, gates map[string]bool) []string
 	// Target is a cluster of somebody else to play in, one run at a time; nil: a server is
@@ -93,7 +93,7 @@ func (a *Harness) Close() error { return a.environment.close() }
 func (a *Harness) prepare(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	if err := a.environment.before(ctx); err != nil {
+	if err := a.environment.setUp(ctx); err != nil {
 		return err
 	}
 	config := a.environment.config("prepare")
@@ -109,7 +109,7 @@ func (a *Harness) prepare(ctx context.Context) error {
 	if err := a.discover(ctx, config); err != nil {
 		return err
 	}
-	return a.environment.after(ctx)
+	return a.environment.captureInitial(ctx)
 }
 
 // discover waits until the API serves the kinds that objects of the beginning define: it
@@ -181,7 +181,7 @@ func (a *Harness) putOnce(ctx context.Context, client dynamic.Interface, o *unst
 	if err != nil {
 		return err
 	}
-	return a.environment.make(ctx, to, o)
+	return a.environment.createInitial(ctx, to, o)
 }
 
 func discovered(config *rest.Config) (meta.RESTMapper, error) {

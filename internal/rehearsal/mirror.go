@@ -33,28 +33,28 @@ type mirror struct {
 
 	mu        sync.Mutex
 	resources map[schema.GroupResource]schema.GroupVersionResource
-	held      map[string]store.KV
+	objects   map[string]store.KV
 	revision  int64 // the newest
-	waiting   []arrival
-	told      []store.Change
-	forgotten int64         // how many were told before those
-	moved     chan struct{} // closed at the next change
-	broken    error
+	pending   []pendingWrite
+	ordered   []store.Change
+	dropped   int64         // how many were told before those
+	changed   chan struct{} // closed at the next change
+	err       error
 }
 
 // arrival is a write that was heard of, and when.
-type arrival struct {
+type pendingWrite struct {
 	store.Change
 	at time.Time
 }
 
 // ripe is how long a write is kept before it is told.
-const ripe = 100 * time.Millisecond
+const orderDelay = 100 * time.Millisecond
 
 var _ source = (*mirror)(nil)
 
 func newMirror(now func() time.Time) *mirror {
-	return &mirror{now: now, resources: map[schema.GroupResource]schema.GroupVersionResource{}, held: map[string]store.KV{}, moved: make(chan struct{})}
+	return &mirror{now: now, resources: map[schema.GroupResource]schema.GroupVersionResource{}, objects: map[string]store.KV{}, changed: make(chan struct{})}
 }
 
 // follow begins to watch a resource, until following ends. What is there already has no order.
@@ -71,10 +71,10 @@ func (m *mirror) follow(ctx, following context.Context, gvr schema.GroupVersionR
 	m.mu.Lock()
 	m.resources[resource] = gvr
 	for i := range list.Items {
-		m.note(resource, &list.Items[i], false)
+		m.observe(resource, &list.Items[i], false)
 	}
 	m.mu.Unlock()
-	go m.hear(following, resource, w)
+	go m.receive(following, resource, w)
 	return nil
 }
 
@@ -110,68 +110,68 @@ func (w watched) WatchWithContext(ctx context.Context, o metav1.ListOptions) (wa
 var _ cache.WatcherWithContext = watched{}
 
 // hear takes in the events of a watch.
-func (m *mirror) hear(ctx context.Context, resource schema.GroupResource, w watch.Interface) {
+func (m *mirror) receive(ctx context.Context, resource schema.GroupResource, w watch.Interface) {
 	defer w.Stop()
 	for e := range w.ResultChan() {
-		m.event(resource, e)
+		m.handle(resource, e)
 	}
 	if ctx.Err() == nil {
-		m.breakOff(fmt.Errorf("the watch of %s has ended", resource))
+		m.fail(fmt.Errorf("the watch of %s has ended", resource))
 	}
 }
 
-func (m *mirror) event(resource schema.GroupResource, e watch.Event) {
+func (m *mirror) handle(resource schema.GroupResource, e watch.Event) {
 	switch o := e.Object.(type) {
 	case *unstructured.Unstructured:
 		if e.Type == watch.Bookmark {
 			return
 		}
 		m.mu.Lock()
-		m.note(resource, o, e.Type == watch.Deleted)
+		m.observe(resource, o, e.Type == watch.Deleted)
 		m.mu.Unlock()
 	case *metav1.Status:
-		m.breakOff(fmt.Errorf("the watch of %s has ended: %s", resource, o.Message))
+		m.fail(fmt.Errorf("the watch of %s has ended: %s", resource, o.Message))
 	}
 }
 
 // breakOff says that not all is known any more.
-func (m *mirror) breakOff(err error) {
+func (m *mirror) fail(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.broken = cmp.Or(m.broken, err)
-	m.move()
+	m.err = cmp.Or(m.err, err)
+	m.signal()
 }
 
 // note takes in an object as it is since a revision. The lock is held.
-func (m *mirror) note(resource schema.GroupResource, o *unstructured.Unstructured, deleted bool) {
+func (m *mirror) observe(resource schema.GroupResource, o *unstructured.Unstructured, deleted bool) {
 	revision, err := strconv.ParseInt(o.GetResourceVersion(), 10, 64)
 	if err != nil {
-		m.broken = cmp.Or(m.broken, fmt.Errorf("%s %s has resource version %q, which is no number", resource, o.GetName(), o.GetResourceVersion()))
+		m.err = cmp.Or(m.err, fmt.Errorf("%s %s has resource version %q, which is no number", resource, o.GetName(), o.GetResourceVersion()))
 		return
 	}
 	key := keyOf(resource, o.GetNamespace(), o.GetName())
-	if had, ok := m.held[key]; ok && had.ModRevision >= revision {
+	if had, ok := m.objects[key]; ok && had.ModRevision >= revision {
 		return
 	}
 	m.revision = max(m.revision, revision)
 	c := store.Change{Key: key, Revision: revision}
 	if deleted {
-		delete(m.held, key)
+		delete(m.objects, key)
 	} else {
 		if c.Value, err = o.MarshalJSON(); err != nil {
-			m.broken = cmp.Or(m.broken, fmt.Errorf("%s %s: %w", resource, o.GetName(), err))
+			m.err = cmp.Or(m.err, fmt.Errorf("%s %s: %w", resource, o.GetName(), err))
 			return
 		}
-		m.held[key] = store.KV{Key: key, Value: c.Value, ModRevision: revision}
+		m.objects[key] = store.KV{Key: key, Value: c.Value, ModRevision: revision}
 	}
-	m.waiting = append(m.waiting, arrival{c, m.now()})
-	m.move()
+	m.pending = append(m.pending, pendingWrite{c, m.now()})
+	m.signal()
 }
 
 // move wakes those who wait for a change. The lock is held.
-func (m *mirror) move() {
-	close(m.moved)
-	m.moved = make(chan struct{})
+func (m *mirror) signal() {
+	close(m.changed)
+	m.changed = make(chan struct{})
 }
 
 // keyOf is the key of an object.
@@ -189,35 +189,35 @@ func directoryOf(resource schema.GroupResource) string { return "/" + resource.S
 func (m *mirror) current() (kvs []store.KV, revision, cursor int64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.forgotten += int64(len(m.told) + len(m.waiting))
-	m.told, m.waiting = nil, nil
-	return slices.Collect(maps.Values(m.held)), m.revision, m.forgotten, m.broken
+	m.dropped += int64(len(m.ordered) + len(m.pending))
+	m.ordered, m.pending = nil, nil
+	return slices.Collect(maps.Values(m.objects)), m.revision, m.dropped, m.err
 }
 
 // changes implements source.
 func (m *mirror) changes(cursor int64) (changes []store.Change, next int64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.tell()
-	next = m.forgotten + int64(len(m.told))
-	if cursor < m.forgotten {
+	m.orderPending()
+	next = m.dropped + int64(len(m.ordered))
+	if cursor < m.dropped {
 		return nil, next, store.ErrCompacted
 	}
-	return m.told[cursor-m.forgotten:], next, m.broken
+	return m.ordered[cursor-m.dropped:], next, m.err
 }
 
 // tell tells of the writes that have waited long enough, and of older ones. The lock is held.
-func (m *mirror) tell() {
+func (m *mirror) orderPending() {
 	newest := int64(-1)
-	for _, a := range m.waiting {
-		if m.now().Sub(a.at) >= ripe {
+	for _, a := range m.pending {
+		if m.now().Sub(a.at) >= orderDelay {
 			newest = max(newest, a.Revision)
 		}
 	}
-	slices.SortStableFunc(m.waiting, func(a, b arrival) int { return cmp.Compare(a.Revision, b.Revision) })
-	for len(m.waiting) > 0 && m.waiting[0].Revision <= newest {
-		m.told = append(m.told, m.waiting[0].Change)
-		m.waiting = m.waiting[1:]
+	slices.SortStableFunc(m.pending, func(a, b pendingWrite) int { return cmp.Compare(a.Revision, b.Revision) })
+	for len(m.pending) > 0 && m.pending[0].Revision <= newest {
+		m.ordered = append(m.ordered, m.pending[0].Change)
+		m.pending = m.pending[1:]
 	}
 }
 
@@ -249,21 +249,21 @@ func (m *mirror) version(resource schema.GroupResource) schema.GroupVersionResou
 func (m *mirror) has(key string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	_, ok := m.held[key]
+	_, ok := m.objects[key]
 	return ok
 }
 
 // behind is how long a write that a client was told of may take to be heard of here. Not
 // every resource is watched: after that nothing is expected any more.
-const behind = time.Second
+const catchUpTimeout = time.Second
 
 // catchUp waits until everything up to a revision was heard of and is told.
 func (m *mirror) catchUp(ctx context.Context, revision int64) {
-	limit := time.NewTimer(behind)
+	limit := time.NewTimer(catchUpTimeout)
 	defer limit.Stop()
 	for {
 		m.mu.Lock()
-		moved, there := m.moved, m.revision >= revision
+		moved, there := m.changed, m.revision >= revision
 		m.mu.Unlock()
 		if there {
 			break
@@ -277,7 +277,7 @@ func (m *mirror) catchUp(ctx context.Context, revision int64) {
 		}
 	}
 	select {
-	case <-time.After(ripe):
+	case <-time.After(orderDelay):
 	case <-ctx.Done():
 	}
 }
@@ -286,5 +286,5 @@ func (m *mirror) catchUp(ctx context.Context, revision int64) {
 func (m *mirror) snapshot() (held map[string]store.KV, moved <-chan struct{}, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return maps.Clone(m.held), m.moved, m.broken
+	return maps.Clone(m.objects), m.changed, m.err
 }

@@ -15,16 +15,16 @@ import (
 var configMaps, secrets = schema.GroupResource{Resource: "configmaps"}, schema.GroupResource{Resource: "secrets"}
 
 // hears tells a mirror of an object at a revision.
-func hears(m *mirror, resource schema.GroupResource, kind watch.EventType, name string, revision int) {
+func observe(m *mirror, resource schema.GroupResource, kind watch.EventType, name string, revision int) {
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Thing"}}
 	o.SetNamespace("default")
 	o.SetName(name)
 	o.SetResourceVersion(fmt.Sprint(revision))
-	m.event(resource, watch.Event{Type: kind, Object: o})
+	m.handle(resource, watch.Event{Type: kind, Object: o})
 }
 
 // told are the revisions of changes, with a - for what is gone.
-func told(t *testing.T, m *mirror, cursor *int64) string {
+func orderedRevisions(t *testing.T, m *mirror, cursor *int64) string {
 	t.Helper()
 	changes, next, err := m.changes(*cursor)
 	if err != nil {
@@ -47,26 +47,26 @@ func told(t *testing.T, m *mirror, cursor *int64) string {
 func TestMirrorOrder(t *testing.T) {
 	now := time.Unix(0, 0)
 	m := newMirror(func() time.Time { return now })
-	hears(m, configMaps, watch.Added, "a", 3)
+	observe(m, configMaps, watch.Added, "a", 3)
 	_, revision, cursor, err := m.current()
 	if revision != 3 || err != nil {
 		t.Fatal(revision, err)
 	}
-	hears(m, configMaps, watch.Added, "b", 7)
-	now = now.Add(ripe / 2)
-	hears(m, secrets, watch.Added, "b", 6)
-	hears(m, secrets, watch.Deleted, "a", 5)
-	hears(m, configMaps, watch.Deleted, "a", 9)
-	if got := told(t, m, &cursor); got != "" {
+	observe(m, configMaps, watch.Added, "b", 7)
+	now = now.Add(orderDelay / 2)
+	observe(m, secrets, watch.Added, "b", 6)
+	observe(m, secrets, watch.Deleted, "a", 5)
+	observe(m, configMaps, watch.Deleted, "a", 9)
+	if got := orderedRevisions(t, m, &cursor); got != "" {
 		t.Errorf("too early: %s", got)
 	}
-	now = now.Add(ripe / 2)
-	if got := told(t, m, &cursor); got != "5- 6 7" {
+	now = now.Add(orderDelay / 2)
+	if got := orderedRevisions(t, m, &cursor); got != "5- 6 7" {
 		t.Errorf("after a while: %s", got)
 	}
-	hears(m, configMaps, watch.Modified, "b", 7) // again, as after a watch that was broken off
-	now = now.Add(ripe)
-	if got := told(t, m, &cursor); got != "9-" {
+	observe(m, configMaps, watch.Modified, "b", 7) // again, as after a watch that was broken off
+	now = now.Add(orderDelay)
+	if got := orderedRevisions(t, m, &cursor); got != "9-" {
 		t.Errorf("in the end: %s", got)
 	}
 	kvs, revision, later, err := m.current()
@@ -76,19 +76,19 @@ func TestMirrorOrder(t *testing.T) {
 }
 
 // TestMirrorBreaks: a watch that ends for good is no silence.
-func TestMirrorBreaks(t *testing.T) {
+func TestMirrorFailure(t *testing.T) {
 	m := newMirror(time.Now)
 	_, _, cursor, _ := m.current()
 	watcher := watch.NewFake()
 	watcher.Stop()
-	m.hear(t.Context(), configMaps, watcher)
+	m.receive(t.Context(), configMaps, watcher)
 	if _, _, err := m.changes(cursor); err == nil || !strings.Contains(err.Error(), "the watch of configmaps has ended") {
 		t.Error(err)
 	}
 	calm := newMirror(time.Now)
 	ended, stop := context.WithCancel(t.Context())
 	stop()
-	calm.hear(ended, configMaps, watcher)
+	calm.receive(ended, configMaps, watcher)
 	if _, _, _, err := calm.current(); err != nil {
 		t.Error(err)
 	}

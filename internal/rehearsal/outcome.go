@@ -16,15 +16,15 @@ import (
 
 // outcome is what came of a run. Nothing of it goes on by now.
 func (r *run) outcome() *sim.Outcome {
-	if r.place.catchUp != nil {
-		r.place.catchUp(context.WithoutCancel(r.ctx), r.record.Revision())
+	if r.world.catchUp != nil {
+		r.world.catchUp(context.WithoutCancel(r.ctx), r.record.Revision())
 	}
 	r.record.End()
-	j := r.judge
+	j := r.monitor
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.take(r.elapsed()) // a last write of somebody who is gone by now
-	x := j.examine(true)
+	j.takeWrites(r.elapsed()) // a last write of somebody who is gone by now
+	x := j.evaluate(true)
 	record := x.record
 	for n, changes := range x.changes {
 		record.Steps[n].Changes = j.objects.Contents(changes)
@@ -33,7 +33,7 @@ func (r *run) outcome() *sim.Outcome {
 	out := &sim.Outcome{Run: record, Seen: x.seen, Exempt: j.exempt}
 	if r.plan.Learn && record.Failure == nil {
 		out.State = j.objects.State(schedulingPaths...)
-		if who := r.idle(record); who != "" {
+		if who := r.idleClient(record); who != "" {
 			record.Inconclusive = fmt.Sprintf("client %s wrote nothing in a run without faults: there is nothing to rehearse. Do the steps of the scenario give it work?", who)
 		}
 	}
@@ -43,13 +43,13 @@ func (r *run) outcome() *sim.Outcome {
 
 // firstFailure is the first promise that was broken: one that must always hold, at the step that
 // broke it, or what was seen at rest, or what the record as a whole shows.
-func firstFailure(x *examination, atRest *history.Failure) *history.Failure {
+func firstFailure(x *evaluation, atEnd *history.Failure) *history.Failure {
 	last := max(0, len(x.record.Steps)-1)
 	switch {
 	case x.failure != nil:
 		return x.failure
-	case atRest != nil:
-		f := *atRest
+	case atEnd != nil:
+		f := *atEnd
 		for f.Step = last; f.Step > 0 && x.record.Steps[f.Step].At > f.At; f.Step-- {
 		}
 		return &f
@@ -62,7 +62,7 @@ func firstFailure(x *examination, atRest *history.Failure) *history.Failure {
 }
 
 // idle is a client that has written nothing.
-func (r *run) idle(record *history.Run) string {
+func (r *run) idleClient(record *history.Run) string {
 	for i := range r.harness.o.Scenario.Clients {
 		name := r.harness.o.Scenario.Clients[i].Name
 		if !slices.ContainsFunc(record.Steps, func(s history.Step) bool { return s.Actor == name && s.Wrote() }) {

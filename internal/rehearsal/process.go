@@ -24,21 +24,21 @@ const tailLines = 40
 
 // process is one life of a client's process.
 type process struct {
-	cmd   *exec.Cmd
-	ended chan struct{} // closed when it has, and then err says how
-	err   error
+	cmd    *exec.Cmd
+	exited chan struct{} // closed when it has, and then err says how
+	err    error
 
 	mu     sync.Mutex
 	killed bool
 }
 
 // printed is what a client has printed last, over all its lives in a run.
-type printed struct {
+type output struct {
 	mu    sync.Mutex
 	lines []string
 }
 
-func (p *printed) add(line string) {
+func (p *output) add(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lines = append(p.lines, line)
@@ -48,7 +48,7 @@ func (p *printed) add(line string) {
 }
 
 // last are the last lines, at most n.
-func (p *printed) last(n int) []string {
+func (p *output) tail(n int) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.lines[max(0, len(p.lines)-n):])
@@ -76,7 +76,7 @@ func launch(c *v1alpha1.Client, command []string, words map[string]string, dir s
 			return nil, err
 		}
 	}
-	p := &process{cmd: exec.Command(args[0], args[1:]...), ended: make(chan struct{})} //nolint:gosec // the user's own command
+	p := &process{cmd: exec.Command(args[0], args[1:]...), exited: make(chan struct{})} //nolint:gosec // the user's own command
 	p.cmd.Dir = c.Dir
 	p.cmd.Env = append(os.Environ(), "KUBECONFIG="+words["kubeconfig"], "TMPDIR="+dir)
 	for _, e := range c.Env {
@@ -86,7 +86,7 @@ func launch(c *v1alpha1.Client, command []string, words map[string]string, dir s
 		}
 		p.cmd.Env = append(p.cmd.Env, e.Name+"="+value)
 	}
-	inGroup(p.cmd)
+	setProcessGroup(p.cmd)
 	read, write := io.Pipe()
 	p.cmd.Stdout, p.cmd.Stderr = write, write
 	if err := p.cmd.Start(); err != nil {
@@ -108,7 +108,7 @@ func launch(c *v1alpha1.Client, command []string, words map[string]string, dir s
 		p.err = p.cmd.Wait()
 		_ = write.Close()
 		reader.Wait()
-		close(p.ended)
+		close(p.exited)
 	}()
 	return p, nil
 }
@@ -120,7 +120,7 @@ func (p *process) kill() {
 	p.mu.Unlock()
 	killGroup(p.cmd)
 	select {
-	case <-p.ended:
+	case <-p.exited:
 	case <-time.After(5 * time.Second): // a grandchild holds its output open
 	}
 }

@@ -5,9 +5,9 @@ import (
 	"syscall"
 )
 
-// inGroup has a process lead a group of its own, so that a signal of the terminal does not
+// setProcessGroup has a process lead a group of its own, so that a signal of the terminal does not
 // reach it and its children end with it; and die with us, also if we are killed.
-func inGroup(c *exec.Cmd) {
+func setProcessGroup(c *exec.Cmd) {
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 

@@ -4,6 +4,6 @@ package rehearsal
 
 import "os/exec"
 
-func inGroup(*exec.Cmd) {}
+func setProcessGroup(*exec.Cmd) {}
 
 func killGroup(c *exec.Cmd) { _ = c.Process.Kill() }

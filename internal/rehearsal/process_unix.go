@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// inGroup has a process lead a group of its own, so that a signal of the terminal does not
+// setProcessGroup has a process lead a group of its own, so that a signal of the terminal does not
 // reach it and its children end with it.
-func inGroup(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+func setProcessGroup(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
 func killGroup(c *exec.Cmd) { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }

@@ -12,8 +12,8 @@ import (
 var schedulingPaths = []string{".spec.nodeName", ".status.hostIP", ".status.hostIPs", ".status.podIP", ".status.podIPs"}
 
 // unmet returns the rules that do not hold at the end of a run as it is now. The lock is held.
-func (j *judge) unmet() []verdict.Unmet {
-	x := j.examine(true)
+func (j *monitor) unmet() []verdict.Unmet {
+	x := j.evaluate(true)
 	if f := x.failure; f != nil {
 		return []verdict.Unmet{{Oracle: f.Oracle, Message: f.Message}}
 	}
@@ -32,18 +32,18 @@ func (j *judge) unmet() []verdict.Unmet {
 // awaitEnd waits, once the scenario has ended, until the run is over or has failed.
 func (r *run) awaitEnd() {
 	ending := r.elapsed()
-	tick := time.NewTicker(10 * pace)
+	tick := time.NewTicker(10 * pollInterval)
 	defer tick.Stop()
 	var asked, took time.Duration
 	for {
 		select {
 		case <-tick.C:
-		case <-r.judge.over:
+		case <-r.monitor.decided:
 			return
 		case <-r.ctx.Done():
 			return
 		}
-		if r.held() {
+		if r.isHolding() {
 			ending = r.elapsed()
 			continue
 		}
@@ -61,12 +61,12 @@ func (r *run) awaitEnd() {
 
 // isOver decides whether a run whose scenario ended at a time is over.
 func (r *run) isOver(ended time.Duration) bool {
-	j := r.judge
+	j := r.monitor
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	rules := verdict.Quiescence{Quiet: r.harness.timeouts.quiet, Timeout: r.harness.timeouts.writes, QuietFirst: true}
 	d := rules.Decide(verdict.Moment{Now: r.elapsed(), Ended: ended, LastWrite: j.lastWrite, Held: j.heldFor},
-		j.unmet, func() string { return j.examine(true).record.LastWriter() })
+		j.unmet, func() string { return j.evaluate(true).record.LastWriter() })
 	if d.Failure != nil {
 		j.fail(d.Failure.Oracle, d.Failure.Message)
 	}

@@ -81,7 +81,7 @@ func copied(ctx context.Context, client kubernetes.Interface, name string) {
 	}
 }
 
-const story = `
+const copyScenario = `
 apiVersion: rehearse-k8s.github.io/v1alpha1
 kind: Scenario
 metadata: {name: copies}
@@ -141,7 +141,7 @@ func play(t *testing.T, a *Harness, faults ...string) *history.Run {
 // TestPlay: what faults do to a real process, and that each run begins anew.
 func TestPlay(t *testing.T) {
 	t.Setenv("LIVE_TEST_CLIENT", "yes")
-	a := open(t, story, os.Args[0])
+	a := open(t, copyScenario, os.Args[0])
 	for name, c := range map[string]struct {
 		fault string
 		shows func(s *history.Step) bool
@@ -185,7 +185,7 @@ func TestPlay(t *testing.T) {
 // for having been ended.
 func TestSlowStart(t *testing.T) {
 	t.Setenv("LIVE_TEST_CLIENT", "yes")
-	a := open(t, strings.ReplaceAll(story, "within: 5s", "within: 500ms"), "sh", "-c", `sleep 2; exec "$0"`, os.Args[0])
+	a := open(t, strings.ReplaceAll(copyScenario, "within: 5s", "within: 500ms"), "sh", "-c", `sleep 2; exec "$0"`, os.Args[0])
 	a.timeouts.end = 500 * time.Millisecond
 	if run := play(t, a, "crash-before actor=copier verb=create object=default/copy-b"); run.Failure != nil {
 		t.Errorf("%+v", run.Failure)
@@ -212,7 +212,7 @@ func firstWrite(run *history.Run) *history.Step {
 
 // TestBroken: a promise is broken at the step that breaks it, seen while the run goes on;
 // what does not come in time is broken at rest; a wait is a promise, too.
-func TestBroken(t *testing.T) {
+func TestViolated(t *testing.T) {
 	t.Setenv("LIVE_TEST_CLIENT", "yes")
 	for name, c := range map[string]struct{ from, to, oracle string }{
 		"always":     {`get("configmaps", "default", s.metadata.name) != null`, `s.metadata.name != "copy-a"`, "a copy is never without its original"},
@@ -221,8 +221,8 @@ func TestBroken(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			text := strings.Replace(story, c.from, c.to, 1)
-			if text == story {
+			text := strings.Replace(copyScenario, c.from, c.to, 1)
+			if text == copyScenario {
 				t.Fatal("nothing was replaced")
 			}
 			run := play(t, open(t, text, os.Args[0]))
@@ -249,7 +249,7 @@ func TestNoClient(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := open(t, story, c.command...)
+			a := open(t, copyScenario, c.command...)
 			a.timeouts.firstRequest = c.begin
 			_, err := a.Play(t.Context(), sim.Plan{Seed: 1, Learn: true})
 			var client *ClientError
@@ -261,12 +261,12 @@ func TestNoClient(t *testing.T) {
 }
 
 // TestStoryRefused: a step that the API refuses is a mistake of the scenario, with its line.
-func TestStoryRefused(t *testing.T) {
+func TestRejectedStep(t *testing.T) {
 	t.Setenv("LIVE_TEST_CLIENT", "yes")
-	a := open(t, strings.Replace(story, "name: copy-a, namespace: default}", "name: copy-a, namespace: nowhere}", 1), os.Args[0])
+	a := open(t, strings.Replace(copyScenario, "name: copy-a, namespace: default}", "name: copy-a, namespace: nowhere}", 1), os.Args[0])
 	_, err := a.Play(t.Context(), sim.Plan{Seed: 1, Learn: true})
-	var told *StoryError
-	if !errors.As(err, &told) || !strings.Contains(err.Error(), "copies.yaml:9: create ConfigMap nowhere/copy-a") || !strings.Contains(err.Error(), `namespaces "nowhere" not found`) {
+	var rejected *ScenarioError
+	if !errors.As(err, &rejected) || !strings.Contains(err.Error(), "copies.yaml:9: create ConfigMap nowhere/copy-a") || !strings.Contains(err.Error(), `namespaces "nowhere" not found`) {
 		t.Error(err)
 	}
 }
@@ -274,7 +274,7 @@ func TestStoryRefused(t *testing.T) {
 // TestKill: a process ends at once, and with it those that it has started.
 func TestKill(t *testing.T) {
 	lines := make(chan string, 10)
-	s, err := scenario.Read("copies.yaml", []byte(story), nil)
+	s, err := scenario.Read("copies.yaml", []byte(copyScenario), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +290,7 @@ func TestKill(t *testing.T) {
 	// The child has its output from the process, which ends only when that is closed.
 	p.kill()
 	select {
-	case <-p.ended:
+	case <-p.exited:
 	default:
 		t.Error("the child lives on")
 	}

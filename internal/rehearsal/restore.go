@@ -20,19 +20,19 @@ import (
 )
 
 // restored is how long a cluster has to stay as it was before.
-const restored = 300 * time.Millisecond
+const stableTime = 300 * time.Millisecond
 
 // removal is what was asked to be deleted in one restore.
-type removal struct {
-	when map[types.UID]time.Time
-	keys map[string]types.UID
+type removals struct {
+	deletedAt map[types.UID]time.Time
+	uids      map[string]types.UID
 }
 
 // restore brings the cluster back to what it was before the first run.
 func (g *externalCluster) restore(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, g.harness.timeouts.restore)
 	defer cancel()
-	asked := &removal{when: map[types.UID]time.Time{}, keys: map[string]types.UID{}}
+	asked := &removals{deletedAt: map[types.UID]time.Time{}, uids: map[string]types.UID{}}
 	stamp, since := int64(-1), time.Now()
 	if err := g.removeLeases(ctx); err != nil {
 		return fmt.Errorf("the cluster could not be brought back to what it was: %w", err)
@@ -46,14 +46,14 @@ func (g *externalCluster) restore(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return g.notRestored(left, ctx.Err())
 		}
-		if now := g.stamp(held); now != stamp || len(left) > 0 {
+		if now := g.revisionSum(held); now != stamp || len(left) > 0 {
 			stamp, since = now, time.Now()
 		}
-		if time.Since(since) >= restored {
-			clear(g.touched)
+		if time.Since(since) >= stableTime {
+			clear(g.written)
 			return nil
 		}
-		next := time.NewTimer(restored / 3)
+		next := time.NewTimer(stableTime / 3)
 		select {
 		case <-moved:
 		case <-next.C:
@@ -74,7 +74,7 @@ func (g *externalCluster) notRestored(left []string, err error) error {
 }
 
 // stamp changes with anything that happens in the namespaces of the scenario.
-func (g *externalCluster) stamp(held map[string]store.KV) (stamp int64) {
+func (g *externalCluster) revisionSum(held map[string]store.KV) (stamp int64) {
 	for key, kv := range held {
 		if g.namespaces[namespaceOf(key)] {
 			stamp += kv.ModRevision // revisions are never used twice
@@ -85,9 +85,9 @@ func (g *externalCluster) stamp(held map[string]store.KV) (stamp int64) {
 
 // restoreOnce does what can be done now, and returns what is left to do. What fails is left, and does not
 // keep the rest from being done.
-func (g *externalCluster) restoreOnce(ctx context.Context, held map[string]store.KV, asked *removal) (left []string) {
+func (g *externalCluster) restoreOnce(ctx context.Context, held map[string]store.KV, asked *removals) (left []string) {
 	waiting, left := g.revertAll(ctx, held)
-	extra, err := g.extra(held, asked)
+	extra, err := g.unexpectedObjects(held, asked)
 	if err != nil {
 		return append(left, err.Error())
 	}
@@ -101,7 +101,7 @@ func (g *externalCluster) restoreOnce(ctx context.Context, held map[string]store
 		// What others control goes with them, or after them. What owns an object that does not
 		// have its own owners back would take that with it.
 		if owner := metav1.GetControllerOf(o); !waiting[o.GetUID()] && (owner == nil || !there[owner.UID]) {
-			if err := g.remove(ctx, o, asked); err != nil {
+			if err := g.deleteObject(ctx, o, asked); err != nil {
 				text += ": " + err.Error()
 			}
 		}
@@ -110,11 +110,11 @@ func (g *externalCluster) restoreOnce(ctx context.Context, held map[string]store
 	if len(left) > 0 { // what is made anew needs the room
 		return left
 	}
-	for i := range g.made {
-		key := g.made[i].key
+	for i := range g.initial {
+		key := g.initial[i].key
 		_, is := held[key]
-		_, touched := g.touched[key]
-		if g.made[i].definition || g.found[key].Value == nil || is && !touched {
+		_, touched := g.written[key]
+		if g.initial[i].definition || g.initialState[key].Value == nil || is && !touched {
 			continue
 		}
 		text := strings.TrimPrefix(key, "/") + " is not what it was"
@@ -130,8 +130,8 @@ func (g *externalCluster) restoreOnce(ctx context.Context, held map[string]store
 // and returns what is left to do, and the owners that such objects have until then.
 func (g *externalCluster) revertAll(ctx context.Context, held map[string]store.KV) (owners map[types.UID]bool, left []string) {
 	owners = map[types.UID]bool{}
-	for _, key := range slices.Sorted(maps.Keys(g.touched)) {
-		if g.isCreated(key) {
+	for _, key := range slices.Sorted(maps.Keys(g.written)) {
+		if g.isInitial(key) {
 			continue
 		}
 		is, done, err := g.revertObject(ctx, key, held[key])
@@ -175,10 +175,10 @@ func (g *externalCluster) revertObject(ctx context.Context, key string, now stor
 	if is, err = objectOf(now); err != nil {
 		return nil, false, err
 	}
-	if uidOf(g.found[key]) != is.GetUID() && (g.created.has(is.GetUID()) || g.namespaces[is.GetNamespace()]) {
+	if uidOf(g.initialState[key]) != is.GetUID() && (g.created.has(is.GetUID()) || g.namespaces[is.GetNamespace()]) {
 		return is, true, nil // it is removed
 	}
-	want := &unstructured.Unstructured{Object: revert(writesOf(g.touched[key], is.GetUID()), is.Object)}
+	want := &unstructured.Unstructured{Object: revert(writesOf(g.written[key], is.GetUID()), is.Object)}
 	if reflect.DeepEqual(want.Object, is.Object) {
 		return is, true, nil
 	}
@@ -205,7 +205,7 @@ func writesOf(writes []write, uid types.UID) []write {
 // recreate creates an object again that was there before a run and that the run has deleted, or had deleted
 // by giving it an owner. What others have deleted stays deleted.
 func (g *externalCluster) recreate(ctx context.Context, key string) error {
-	all := g.touched[key]
+	all := g.written[key]
 	if len(all) == 0 {
 		return nil
 	}
@@ -233,18 +233,18 @@ func (g *externalCluster) recreate(ctx context.Context, key string) error {
 	if _, err = to.Create(ctx, asNew(o), metav1.CreateOptions{FieldManager: "rehearse"}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
-	delete(g.touched, key)
+	delete(g.written, key)
 	return nil
 }
 
 // extra is what was not there before: what clients and users have made, and all else in the
 // namespaces of the scenario, but for what follows from objects of the beginning.
-func (g *externalCluster) extra(held map[string]store.KV, asked *removal) (all []*unstructured.Unstructured, err error) {
+func (g *externalCluster) unexpectedObjects(held map[string]store.KV, asked *removals) (all []*unstructured.Unstructured, err error) {
 	var fresh []*unstructured.Unstructured
 	begun := map[types.UID]bool{} // what no run has touched, and what follows from it
 	for _, key := range slices.Sorted(maps.Keys(held)) {
-		_, touched := g.touched[key]
-		if !g.namespaces[namespaceOf(key)] && !touched && !g.isCreated(key) {
+		_, touched := g.written[key]
+		if !g.namespaces[namespaceOf(key)] && !touched && !g.isInitial(key) {
 			continue // a cluster may hold very many, and this is done at each change
 		}
 		kv := held[key]
@@ -252,15 +252,15 @@ func (g *externalCluster) extra(held map[string]store.KV, asked *removal) (all [
 		if err != nil {
 			return nil, err
 		}
-		was, there := g.found[key]
+		was, there := g.initialState[key]
 		switch {
 		case there && uidOf(was) == o.GetUID():
 			begun[o.GetUID()] = !touched
 		case g.created.has(o.GetUID()):
 			all = append(all, o)
-		case !g.namespaces[o.GetNamespace()] || ofEveryNamespace(o):
-		case asked.again(key, o.GetUID()):
-			g.found[key] = kv // whoever makes it anew at once would do so for ever
+		case !g.namespaces[o.GetNamespace()] || isNamespaceDefault(o):
+		case asked.isReplacement(key, o.GetUID()):
+			g.initialState[key] = kv // whoever makes it anew at once would do so for ever
 		default:
 			fresh = append(fresh, o)
 		}
@@ -280,13 +280,13 @@ func (g *externalCluster) extra(held map[string]store.KV, asked *removal) (all [
 }
 
 // again tells whether another object of the same name was deleted in this restore.
-func (r *removal) again(key string, uid types.UID) bool {
-	deleted, ok := r.keys[key]
+func (r *removals) isReplacement(key string, uid types.UID) bool {
+	deleted, ok := r.uids[key]
 	return ok && deleted != uid
 }
 
 // remove deletes an object, and takes what nobody will take any more off one that clings.
-func (g *externalCluster) remove(ctx context.Context, o *unstructured.Unstructured, asked *removal) error {
+func (g *externalCluster) deleteObject(ctx context.Context, o *unstructured.Unstructured, asked *removals) error {
 	kind := o.GroupVersionKind()
 	m, err := g.harness.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil {
@@ -294,14 +294,14 @@ func (g *externalCluster) remove(ctx context.Context, o *unstructured.Unstructur
 	}
 	to := resourceIn(g.client, m.Resource, o.GetNamespace() != "", o.GetNamespace())
 	uid := o.GetUID()
-	when, before := asked.when[uid]
+	when, before := asked.deletedAt[uid]
 	switch {
 	case !before:
-		asked.when[uid] = time.Now()
-		asked.keys[keyOf(m.Resource.GroupResource(), o.GetNamespace(), o.GetName())] = uid
+		asked.deletedAt[uid] = time.Now()
+		asked.uids[keyOf(m.Resource.GroupResource(), o.GetNamespace(), o.GetName())] = uid
 		err = deleteWithin(ctx, to, o, 1)
 	case o.GetDeletionTimestamp() != nil && time.Since(when) > g.harness.timeouts.finalizer:
-		asked.when[uid] = time.Now()
+		asked.deletedAt[uid] = time.Now()
 		if err = g.removeFinalizers(ctx, to, o); err == nil {
 			err = deleteWithin(ctx, to, o, 0) // a pod whose kubelet does not answer
 		}
@@ -321,7 +321,7 @@ func deleteWithin(ctx context.Context, to dynamic.ResourceInterface, o *unstruct
 // removeFinalizers takes those finalizers off an object that clients and users of runs put there: they
 // are gone. What others guard with theirs may be outside of the cluster.
 func (g *externalCluster) removeFinalizers(ctx context.Context, to dynamic.ResourceInterface, o *unstructured.Unstructured) error {
-	keep := slices.DeleteFunc(o.GetFinalizers(), func(f string) bool { return g.finalizers[f] })
+	keep := slices.DeleteFunc(o.GetFinalizers(), func(f string) bool { return g.runFinalizers[f] })
 	if len(keep) == len(o.GetFinalizers()) {
 		return nil
 	}
@@ -335,8 +335,8 @@ func (g *externalCluster) removeFinalizers(ctx context.Context, to dynamic.Resou
 
 // restoreObject makes an object of the beginning what it was: anew, without what others have written into its
 // status. now is empty if it is gone.
-func (g *externalCluster) restoreObject(ctx context.Context, key string, now store.KV, asked *removal) error {
-	want, to, err := g.object(g.found[key])
+func (g *externalCluster) restoreObject(ctx context.Context, key string, now store.KV, asked *removals) error {
+	want, to, err := g.decode(g.initialState[key])
 	if err != nil {
 		return err
 	}
@@ -348,10 +348,10 @@ func (g *externalCluster) restoreObject(ctx context.Context, key string, now sto
 		return err
 	}
 	if want.GetUID() != have.GetUID() {
-		delete(g.touched, key) // somebody else has made it anew: it is theirs
+		delete(g.written, key) // somebody else has made it anew: it is theirs
 		return nil
 	}
-	return g.remove(ctx, have, asked)
+	return g.deleteObject(ctx, have, asked)
 }
 
 // asNew is an object as it has to be sent to be created.
@@ -372,16 +372,16 @@ func (g *externalCluster) recreateObject(ctx context.Context, key string, want *
 	if err != nil {
 		return err
 	}
-	delete(g.touched, key)
+	delete(g.written, key)
 	g.created.add(key, made.GetUID())
-	for i := range g.made {
-		if g.made[i].key == key {
-			g.made[i].uid = made.GetUID()
+	for i := range g.initial {
+		if g.initial[i].key == key {
+			g.initial[i].uid = made.GetUID()
 		}
 	}
 	want.SetUID(made.GetUID())
-	was := g.found[key]
+	was := g.initialState[key]
 	was.Value, err = want.MarshalJSON()
-	g.found[key] = was
+	g.initialState[key] = was
 	return err
 }

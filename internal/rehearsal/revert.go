@@ -175,14 +175,14 @@ func keyOfItems(edits []edit, now []any) (string, bool) {
 		}
 	}
 	for _, key := range itemKeys {
-		if !slices.ContainsFunc(states, func(list []any) bool { return !tellsApart(list, key) }) {
+		if !slices.ContainsFunc(states, func(list []any) bool { return !distinguishes(list, key) }) {
 			return key, true
 		}
 	}
 	return "", false
 }
 
-func tellsApart(list []any, key string) bool {
+func distinguishes(list []any, key string) bool {
 	seen := map[string]bool{}
 	for _, item := range list {
 		name, ok := nameOfItem(item, key)

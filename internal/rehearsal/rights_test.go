@@ -21,20 +21,20 @@ import (
 )
 
 // limited is the story of the copier with the rights to read, and to create a copy of one name only.
-var limited = strings.NewReplacer(
+var limitedScenario = strings.NewReplacer(
 	"clients: [{name: copier}]", "clients: [{name: copier, as: AS}]",
 	"controllers: []", `controllers: [], objects: [
     {object: {apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: copier, namespace: default}, rules: [
       {apiGroups: [""], resources: [configmaps], verbs: [get, list, watch]}, {apiGroups: [""], resources: [secrets], verbs: [VERB]}]}},
     {object: {apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: copier, namespace: default},
       roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: copier}, subjects: [SUBJECT]}}]`,
-).Replace(story)
+).Replace(copyScenario)
 
 // TestRights: a client has the rights of the ServiceAccount or the user that the scenario names, and no others,
 // in process and in a cluster that is there already.
 func TestRights(t *testing.T) {
 	t.Setenv("LIVE_TEST_CLIENT", "yes")
-	target, _ := somebodys(t)
+	target, _ := existingCluster(t)
 	for where, config := range map[string]*rest.Config{"in process": nil, "in a cluster": target} {
 		for who, c := range map[string]struct{ as, subject string }{
 			"an account": {"{serviceAccount: default/copier}", "{kind: ServiceAccount, name: copier, namespace: default}"},
@@ -43,7 +43,7 @@ func TestRights(t *testing.T) {
 		} {
 			for verb, code := range map[string]int{"create": http.StatusCreated, "get": http.StatusForbidden} {
 				t.Run(fmt.Sprintf("%s, %s, %s", where, who, verb), func(t *testing.T) {
-					text := strings.NewReplacer("AS", c.as, "VERB", verb, "SUBJECT", c.subject).Replace(limited)
+					text := strings.NewReplacer("AS", c.as, "VERB", verb, "SUBJECT", c.subject).Replace(limitedScenario)
 					s, err := scenario.Read("copies.yaml", []byte(text), nil)
 					if err == nil {
 						err = s.SetCommand([]string{os.Args[0]})
@@ -96,7 +96,7 @@ func (c counted) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // TestPages: what a cluster holds is read in pages, at a limited rate.
 func TestPages(t *testing.T) {
-	config, client := somebodys(t)
+	config, client := existingCluster(t)
 	const many = 1100
 	for i := range many {
 		create(t, client.CoreV1().ConfigMaps("elsewhere").Create, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("many-%d", i)}})
@@ -106,7 +106,7 @@ func TestPages(t *testing.T) {
 		c.RoundTripper = next
 		return c
 	})
-	a, err := openExternal(t, config, story)
+	a, err := openExternal(t, config, copyScenario)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,25 +27,25 @@ type run struct {
 	name    string // of its world
 	plan    sim.Plan
 	dir     string
-	began   time.Time
+	started time.Time
 	ctx     context.Context
 	cancel  context.CancelFunc
-	place   *place
+	world   *runWorld
 
-	proxy    *proxy.Proxy
-	record   *proxy.Run
-	user     dynamic.Interface
-	somebody dynamic.Interface
-	beside   sync.WaitGroup
-	watchers sync.WaitGroup // of processes, and of what is to happen later
+	proxy       *proxy.Proxy
+	record      *proxy.Run
+	user        dynamic.Interface
+	otherUser   dynamic.Interface
+	controllers sync.WaitGroup
+	watchers    sync.WaitGroup // of processes, and of what is to happen later
 
-	mu      sync.Mutex
-	clients map[string]*client
-	pending int // things that are to happen later, because of faults
+	mu             sync.Mutex
+	clients        map[string]*client
+	pendingActions int // things that are to happen later, because of faults
 	// finalized are the objects on which faults have put a finalizer.
 	finalized []finalized
 
-	judge *judge
+	monitor *monitor
 }
 
 // Play implements sim.World.
@@ -69,58 +69,58 @@ func (a *Harness) Play(ctx context.Context, p sim.Plan) (*sim.Outcome, error) {
 // begin makes the world of a run, and has everything in it but the clients begin.
 func (a *Harness) begin(ctx context.Context, p sim.Plan) (*run, error) {
 	n := a.runs.Add(1)
-	r := &run{harness: a, number: n, name: fmt.Sprintf("run-%d", n), plan: p, began: time.Now(), clients: map[string]*client{}}
+	r := &run{harness: a, number: n, name: fmt.Sprintf("run-%d", n), plan: p, started: time.Now(), clients: map[string]*client{}}
 	r.dir = filepath.Join(a.o.Dir, r.name)
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	var err error
-	if r.place, err = a.environment.enter(ctx, r.name, p.Seed); err != nil {
+	if r.world, err = a.environment.newWorld(ctx, r.name, p.Seed); err != nil {
 		r.cancel()
 		return nil, err
 	}
-	if r.proxy, err = proxy.New(r.place.config("proxy")); err != nil {
+	if r.proxy, err = proxy.New(r.world.config("proxy")); err != nil {
 		return r, err
 	}
 	header := history.Header{Tool: a.o.Version, Test: a.o.Scenario.File, Seed: p.Seed}
-	hooks := proxy.Hooks{Crash: r.crash, Overlap: r.overlap, Interfere: r.interfere, Guard: r.place.permit, Created: r.place.created}
-	if apart := r.place.apart; apart != nil {
-		hooks.Ignore = func(o history.Object) bool { return apart(keyOfObject(o)) }
+	hooks := proxy.Hooks{Crash: r.crash, Overlap: r.overlap, Interfere: r.interfere, Guard: r.world.permit, Created: r.world.created}
+	if excluded := r.world.excluded; excluded != nil {
+		hooks.Ignore = func(o history.Object) bool { return excluded(keyOfObject(o)) }
 	}
 	r.record, err = r.proxy.Begin(header, p.Faults, hooks)
 	if err != nil {
 		return r, err
 	}
-	objects, err := newFollower(r.place.source, verdict.ObjectsOptions{
-		Ignored: r.place.others, Private: a.o.Target != nil, Decodings: a.decodings,
+	objects, err := newFollower(r.world.source, verdict.ObjectsOptions{
+		Ignored: r.world.unrecorded, Private: a.o.Target != nil, Decodings: a.decodings,
 		Now: time.Now, Elapsed: r.elapsed, Run: r.record.Record,
 	})
 	if err != nil {
 		return r, err
 	}
-	r.judge = newJudge(r, objects)
+	r.monitor = newMonitor(r, objects)
 	if r.user, err = dynamic.NewForConfig(r.config("user")); err == nil {
-		r.somebody, err = dynamic.NewForConfig(r.config("somebody"))
+		r.otherUser, err = dynamic.NewForConfig(r.config("somebody"))
 	}
 	if err != nil {
 		return r, err
 	}
-	return r, r.beginBeside()
+	return r, r.startControllers()
 }
 
 // beginBeside starts the controllers that run beside the clients.
-func (r *run) beginBeside() error {
-	if r.harness.o.Beside == nil || r.harness.o.Target != nil {
+func (r *run) startControllers() error {
+	if r.harness.o.NewControllers == nil || r.harness.o.Target != nil {
 		return nil
 	}
-	run, err := r.harness.o.Beside(r.ctx, r.config, r.place.pki)
+	run, err := r.harness.o.NewControllers(r.ctx, r.config, r.world.pki)
 	if err == nil {
-		r.beside.Go(func() { run(r.ctx) })
+		r.controllers.Go(func() { run(r.ctx) })
 	}
 	return err
 }
 
 // config is a client of the run's world, whose writes are recorded as those of an actor.
 func (r *run) config(actor string) *rest.Config {
-	c := r.place.config(actor)
+	c := r.world.config(actor)
 	recorded := func(next http.RoundTripper) http.RoundTripper { return r.proxy.Recorded(actor, next) }
 	if c.Transport != nil {
 		c.Transport = recorded(c.Transport)
@@ -133,46 +133,46 @@ func (r *run) config(actor string) *rest.Config {
 // close ends everything. What the run wrote is forgotten.
 func (r *run) close() {
 	r.cancel()
-	r.endClients()
+	r.stopClients()
 	record := &history.Run{}
 	if r.record != nil {
 		record = r.record.End()
 	}
 	r.watchers.Wait()
-	r.beside.Wait()
-	if r.place.owns != nil {
+	r.controllers.Wait()
+	if r.world.owns != nil {
 		r.removeFinalizers()
 	}
-	r.place.leave(record, r.writes(record))
+	r.world.drop(record, r.writes(record))
 	_ = os.RemoveAll(r.dir)
 }
 
 // endClients kills the clients. What they have sent is done when it returns, or never will be.
-func (r *run) endClients() {
+func (r *run) stopClients() {
 	r.mu.Lock()
 	clients := r.clients
 	r.clients = map[string]*client{}
 	r.mu.Unlock()
 	for _, c := range clients {
-		c.end()
+		c.stop()
 	}
 	for _, c := range clients {
-		_ = c.door.Close()
+		_ = c.listener.Close()
 	}
 }
 
 // writes are what clients and users did in this run to objects that are not made for it, by key.
 func (r *run) writes(record *history.Run) map[string][]write {
-	if r.place.owns == nil || r.judge == nil {
+	if r.world.owns == nil || r.monitor == nil {
 		return nil
 	}
-	r.place.catchUp(context.WithoutCancel(r.ctx), r.record.Revision())
-	j := r.judge
+	r.world.catchUp(context.WithoutCancel(r.ctx), r.record.Revision())
+	j := r.monitor
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.take(r.elapsed())
-	steps := makers(record, j.changes, j.objects.Objects)
-	answerless(record, j.changes, steps)
+	j.takeWrites(r.elapsed())
+	steps := attributeChanges(record, j.changes, j.objects.Objects)
+	attributeUnanswered(record, j.changes, steps)
 	all := map[string][]write{}
 	for i, c := range j.changes {
 		if steps[i] >= 0 {
@@ -183,26 +183,26 @@ func (r *run) writes(record *history.Run) map[string][]write {
 	return all
 }
 
-func (r *run) elapsed() time.Duration { return time.Since(r.began) }
+func (r *run) elapsed() time.Duration { return time.Since(r.started) }
 
 // play starts the clients, tells the story, and waits until everything has come to rest.
 func (r *run) play() error {
 	following := make(chan struct{})
 	go func() {
 		defer close(following)
-		r.judge.follow(r.ctx)
+		r.monitor.follow(r.ctx)
 	}()
 	err := r.startClients()
 	if err == nil {
-		err = r.story()
+		err = r.runSteps()
 	}
 	if err == nil {
 		r.awaitEnd()
 	}
 	r.cancel()
 	<-following
-	r.endClients() // what they still write would belong to no run
-	if errors.Is(err, errOver) {
+	r.stopClients() // what they still write would belong to no run
+	if errors.Is(err, errRunOver) {
 		return nil
 	}
 	return err
@@ -210,10 +210,10 @@ func (r *run) play() error {
 
 // startClients starts the clients and waits until each has asked for something.
 func (r *run) startClients() error {
-	p := map[string]*printed{}
+	p := map[string]*output{}
 	for i := range r.harness.o.Scenario.Clients {
 		spec := &r.harness.o.Scenario.Clients[i]
-		p[spec.Name] = &printed{}
+		p[spec.Name] = &output{}
 		c, err := r.newClient(spec, spec.Name, p[spec.Name])
 		if err != nil {
 			return err
@@ -226,7 +226,7 @@ func (r *run) startClients() error {
 		}
 	}
 	for i := range r.harness.o.Scenario.Clients {
-		if err := r.awaitFirst(r.client(r.harness.o.Scenario.Clients[i].Name)); err != nil {
+		if err := r.awaitFirstRequest(r.client(r.harness.o.Scenario.Clients[i].Name)); err != nil {
 			return err
 		}
 	}
@@ -234,30 +234,30 @@ func (r *run) startClients() error {
 }
 
 // maxEnds is how often a client may end by itself before its first request.
-const maxEnds = 2
+const maxExits = 2
 
 // awaitFirst waits until a client works.
-func (r *run) awaitFirst(c *client) error {
+func (r *run) awaitFirstRequest(c *client) error {
 	deadline := time.Now().Add(r.harness.timeouts.firstRequest)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		ends, err := c.state()
-		asked, works := c.works(r.began)
+		asked, works := c.isWorking(r.started)
 		switch {
 		case err != nil:
 			return &ClientError{Message: err.Error()}
 		case works:
 			return nil
-		case ends > maxEnds && !asked:
-			return c.trouble("ends at once")
+		case ends > maxExits && !asked:
+			return c.clientError("ends at once")
 		case time.Now().After(deadline):
-			return c.trouble(fmt.Sprintf("has asked for nothing through its kubeconfig in %s: give it {{kubeconfig}}, or let it read KUBECONFIG", r.harness.timeouts.firstRequest))
+			return c.clientError(fmt.Sprintf("has asked for nothing through its kubeconfig in %s: give it {{kubeconfig}}, or let it read KUBECONFIG", r.harness.timeouts.firstRequest))
 		}
 		select {
 		case <-tick.C:
-		case <-r.judge.over:
-			return errOver
+		case <-r.monitor.decided:
+			return errRunOver
 		case <-r.ctx.Done():
 			return r.ctx.Err()
 		}
@@ -271,14 +271,14 @@ func (r *run) client(actor string) *client {
 }
 
 // errOver ends the story of a run that has its verdict.
-var errOver = errors.New("the run is over")
+var errRunOver = errors.New("the run is over")
 
 // later has something happen when a fault's time is over, and counts as something that is kept back.
-func (r *run) later(f fault.Fault, do func()) {
+func (r *run) afterFault(f fault.Fault, do func()) {
 	r.mu.Lock()
-	r.pending++
+	r.pendingActions++
 	r.mu.Unlock()
-	until := r.judge.heldBy(f)
+	until := r.monitor.released(f)
 	r.watchers.Go(func() {
 		select {
 		case <-until:
@@ -288,13 +288,13 @@ func (r *run) later(f fault.Fault, do func()) {
 			do()
 		}
 		r.mu.Lock()
-		r.pending--
+		r.pendingActions--
 		r.mu.Unlock()
 	})
 }
 
 // after has something happen after a time.
-func (r *run) after(d time.Duration, do func()) {
+func (r *run) afterDelay(d time.Duration, do func()) {
 	r.watchers.Go(func() {
 		t := time.NewTimer(d)
 		defer t.Stop()
@@ -308,11 +308,11 @@ func (r *run) after(d time.Duration, do func()) {
 
 // held tells whether faults keep anything back: also a client that was ended by one and
 // does not work again yet. What takes a second to begin should not be blamed for it.
-func (r *run) held() bool {
+func (r *run) isHolding() bool {
 	r.mu.Lock()
-	held := r.pending > 0
+	held := r.pendingActions > 0
 	for _, c := range r.clients {
-		held = held || c.begins()
+		held = held || c.isStarting()
 	}
 	r.mu.Unlock()
 	return held || r.record.Holds()

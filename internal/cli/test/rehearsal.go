@@ -101,7 +101,7 @@ func (a *app) openRehearsal(ctx context.Context, o *rehearsalOptions, s *scenari
 	r.arena, err = rehearsal.Open(ctx, rehearsal.Options{
 		Scenario: s, Target: target, QPS: o.target.qps, Dir: dir, Version: version.Get().Version, Conversions: cluster.Conversions(),
 		Kinds: func(ctx context.Context, c *rest.Config) error { return cluster.EnsureKinds(ctx, c, kindsOf(s)) },
-		Beside: func(ctx context.Context, config func(string) *rest.Config, pki string) (func(context.Context), error) {
+		NewControllers: func(ctx context.Context, config func(string) *rest.Config, pki string) (func(context.Context), error) {
 			return cluster.NewControllers(ctx, config, s.Controllers, pki, stages)
 		},
 		Builtin: a.builtinCommand,

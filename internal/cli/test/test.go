@@ -209,6 +209,6 @@ func defaultParallel() int { return 4 * runtime.NumCPU() }
 // isClientError reports whether the client under test caused an error before the search could start.
 func isClientError(err error) bool {
 	var client *rehearsal.ClientError
-	var story *rehearsal.StoryError
+	var story *rehearsal.ScenarioError
 	return errors.As(err, &client) || errors.As(err, &story)
 }

@@ -12,7 +12,7 @@ import (
 // object away is answered with the object as it was, one that deletes many or binds a pod
 // tells none. Such a change belongs to the first write of that object, since the change
 // before, of which nothing else is known.
-func makers(record *history.Run, changes []verdict.Change, objects *verdict.Objects) []int {
+func attributeChanges(record *history.Run, changes []verdict.Change, objects *verdict.Objects) []int {
 	byRevision := map[int64]int{}
 	for n := range record.Steps {
 		if s := &record.Steps[n]; s.Wrote() {
@@ -27,7 +27,7 @@ func makers(record *history.Run, changes []verdict.Change, objects *verdict.Obje
 		o.UID = ""
 		n, ok := byRevision[c.Revision]
 		if !ok {
-			n = unexplained(record, o, after[o], count)
+			n = unattributedWrite(record, o, after[o], count)
 		}
 		if steps[i] = n; n >= 0 {
 			count[n]++
@@ -39,7 +39,7 @@ func makers(record *history.Run, changes []verdict.Change, objects *verdict.Obje
 
 // unexplained is the first write of an object that had effect and made nothing that is known;
 // -1 if there is none.
-func unexplained(record *history.Run, o history.Object, from int, count map[int]int) int {
+func unattributedWrite(record *history.Run, o history.Object, from int, count map[int]int) int {
 	for n := from; n < len(record.Steps); n++ {
 		s := &record.Steps[n]
 		if s.Kind != history.Request || !s.IsWrite() || s.Code/100 != 2 || s.Wrote() || s.Resource != o.Resource || s.Namespace != o.Namespace {
@@ -55,7 +55,7 @@ func unexplained(record *history.Run, o history.Object, from int, count map[int]
 // answerless attributes changes to writes whose answer never came: the first of the object that
 // nobody else is known to have made. Whether such a write took effect nobody can know, and what it
 // may have done must be reverted.
-func answerless(record *history.Run, changes []verdict.Change, steps []int) {
+func attributeUnanswered(record *history.Run, changes []verdict.Change, steps []int) {
 	for n := range record.Steps {
 		s := &record.Steps[n]
 		if s.Kind != history.Request || !s.IsWrite() || s.Code != 0 {
@@ -73,7 +73,7 @@ func answerless(record *history.Run, changes []verdict.Change, steps []int) {
 // byStep are the changes of each step. None is later than that of a later change: changes
 // stay in their order. What is nobody's is taken as made together with the next change, if
 // the run is over.
-func byStep(record *history.Run, changes []verdict.Change, steps []int, whole bool) map[int][]verdict.Change {
+func changesByStep(record *history.Run, changes []verdict.Change, steps []int, whole bool) map[int][]verdict.Change {
 	next := -1
 	if whole {
 		next = len(record.Steps) - 1
@@ -86,40 +86,40 @@ func byStep(record *history.Run, changes []verdict.Change, steps []int, whole bo
 			next = steps[i]
 		}
 	}
-	made := map[int][]verdict.Change{}
+	changesOf := map[int][]verdict.Change{}
 	for i, n := range steps {
 		if n >= 0 {
-			made[n] = append(made[n], changes[i])
+			changesOf[n] = append(changesOf[n], changes[i])
 		}
 	}
-	return made
+	return changesOf
 }
 
 // cluster is the actor of what a cluster of somebody else does by itself.
-const cluster = "cluster"
+const clusterActor = "cluster"
 
 // withOthers is the record with the writes of those that it knows nothing of, each before the
 // first step that has heard of it, and the steps of the changes in it. While a run goes on,
 // what nobody has heard of may yet turn out to be a client's. What is apart is not recorded.
-func withOthers(record *history.Run, changes []verdict.Change, steps []int, objects *verdict.Objects, apart func(key string) bool, whole bool) (*history.Run, []int) {
+func addClusterWrites(record *history.Run, changes []verdict.Change, steps []int, objects *verdict.Objects, unrecorded func(key string) bool, whole bool) (*history.Run, []int) {
 	var others []int // changes, in the order of revisions
 	for i, n := range steps {
-		if n < 0 && !apart(changes[i].Key) {
+		if n < 0 && !unrecorded(changes[i].Key) {
 			others = append(others, i)
 		}
 	}
 	if len(others) == 0 || len(record.Steps) == 0 {
 		return record, steps
 	}
-	grown := &history.Run{Header: record.Header}
-	place := make([]int, len(record.Steps))
+	extended := &history.Run{Header: record.Header}
+	newIndex := make([]int, len(record.Steps))
 	wrote := map[int64]int{}
 	later := slices.Clone(steps)
-	tell := func(upTo int64, at *history.Step) {
+	insert := func(upTo int64, at *history.Step) {
 		for len(others) > 0 && changes[others[0]].Revision <= upTo {
-			s := otherStep(changes[others[0]], objects)
+			s := clusterStep(changes[others[0]], objects)
 			s.At, s.Truth = at.At, changes[others[0]].Revision
-			s.N = grown.Add(s).N
+			s.N = extended.Add(s).N
 			wrote[s.Revision], later[others[0]] = s.N, s.N
 			others = others[1:]
 		}
@@ -128,30 +128,30 @@ func withOthers(record *history.Run, changes []verdict.Change, steps []int, obje
 	for n := range record.Steps {
 		s := record.Steps[n]
 		truth = max(truth, s.Truth)
-		tell(truth, &s)
+		insert(truth, &s)
 		causes := make([]int, 0, len(s.Causes))
 		for _, cause := range s.Causes {
-			causes = append(causes, place[cause])
+			causes = append(causes, newIndex[cause])
 		}
 		if maker, ok := wrote[s.Revision]; ok && s.Kind == history.Frame {
 			causes = append(causes, maker)
 		}
 		s.Causes = causes
-		place[n] = grown.Add(s).N
+		newIndex[n] = extended.Add(s).N
 	}
 	if whole {
-		tell(changes[len(changes)-1].Revision, &record.Steps[len(record.Steps)-1])
+		insert(changes[len(changes)-1].Revision, &record.Steps[len(record.Steps)-1])
 	}
 	for i, n := range steps {
 		if n >= 0 {
-			later[i] = place[n]
+			later[i] = newIndex[n]
 		}
 	}
-	return grown, later
+	return extended, later
 }
 
 // otherStep is a write of the cluster.
-func otherStep(c verdict.Change, objects *verdict.Objects) history.Step {
+func clusterStep(c verdict.Change, objects *verdict.Objects) history.Step {
 	verb := "update"
 	switch {
 	case c.Before == 0:
@@ -159,5 +159,5 @@ func otherStep(c verdict.Change, objects *verdict.Objects) history.Step {
 	case c.Deleted():
 		verb = "delete"
 	}
-	return history.Step{Kind: history.Request, Actor: cluster, Verb: verb, Object: objects.ObjectOf(c), Revision: c.Revision, Before: c.Before, Code: 200}
+	return history.Step{Kind: history.Request, Actor: clusterActor, Verb: verb, Object: objects.ObjectOf(c), Revision: c.Revision, Before: c.Before, Code: 200}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // TestKnown: a record is judged up to the first write of which nobody knows yet what it did.
-func TestKnown(t *testing.T) {
+func TestAnsweredPrefix(t *testing.T) {
 	request := func(verb string, code int, reply, note string) history.Step {
 		return history.Step{Kind: history.Request, Verb: verb, Code: code, Reply: reply, Note: note}
 	}
@@ -29,7 +29,7 @@ func TestKnown(t *testing.T) {
 		"one that went wrong": {[]history.Step{request("create", 0, "", "the server has gone"), request("get", 200, "", "")}, 2},
 	} {
 		run := &history.Run{Steps: c.steps}
-		if got := len(known(run).Steps); got != c.want {
+		if got := len(answeredPrefix(run).Steps); got != c.want {
 			t.Errorf("%s: %d steps, want %d", name, got, c.want)
 		}
 	}
@@ -61,7 +61,7 @@ func changes(t *testing.T, names ...string) (*verdict.Objects, []verdict.Change)
 
 // TestMakers: each change belongs to the step that made it, also where the answer did not
 // tell its revision, and changes stay in their order.
-func TestMakers(t *testing.T) {
+func TestAttributeChanges(t *testing.T) {
 	write := func(verb, name string, revision int64, code int) history.Step {
 		return history.Step{Kind: history.Request, Verb: verb, Object: history.Object{Namespace: "default", Name: name}, Revision: revision, Code: code}
 	}
@@ -103,7 +103,7 @@ func TestMakers(t *testing.T) {
 				c.whole = c.want
 			}
 			for whole, want := range map[bool]string{false: c.want, true: c.whole} {
-				if got := assigned(all, byStep(record, all, makers(record, all, of), whole)); got != want {
+				if got := assigned(all, changesByStep(record, all, attributeChanges(record, all, of), whole)); got != want {
 					t.Errorf("over %t: %s, want %s", whole, got, want)
 				}
 			}
@@ -128,7 +128,7 @@ func assigned(all []verdict.Change, made map[int][]verdict.Change) string {
 
 // TestWithOthers: what a cluster does by itself stands in the record before the first step
 // that has heard of it, and causes the events that tell of it.
-func TestWithOthers(t *testing.T) {
+func TestAddClusterWrites(t *testing.T) {
 	of, all := changes(t, "a", "b", "a", "c") // at 2, 3, 4 and 5
 	pod := history.Object{Namespace: "default", Name: "a"}
 	record := &history.Run{}
@@ -140,8 +140,8 @@ func TestWithOthers(t *testing.T) {
 		false: "client create 2 | client frame 2 of 0 | cluster create 3 | cluster update 4 | client frame 4 of 3 | client get 0 of 4 / 0 2 3 -",
 		true:  "client create 2 | client frame 2 of 0 | cluster create 3 | cluster update 4 | client frame 4 of 3 | client get 0 of 4 | cluster create 5 / 0 2 3 6",
 	} {
-		steps := makers(record, all, of)
-		grown, steps := withOthers(record, all, steps, of, func(string) bool { return false }, whole)
+		steps := attributeChanges(record, all, of)
+		grown, steps := addClusterWrites(record, all, steps, of, func(string) bool { return false }, whole)
 		var words []string
 		for n := range grown.Steps {
 			s := &grown.Steps[n]
@@ -155,7 +155,7 @@ func TestWithOthers(t *testing.T) {
 			}
 			words = append(words, text)
 		}
-		got := strings.Join(words, " | ") + " / " + assigned(all, byStep(grown, all, steps, whole))
+		got := strings.Join(words, " | ") + " / " + assigned(all, changesByStep(grown, all, steps, whole))
 		if got != want {
 			t.Errorf("over %t:\n got %s\nwant %s", whole, got, want)
 		}

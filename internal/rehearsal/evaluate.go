@@ -8,11 +8,11 @@ import (
 )
 
 // examination is what comes of showing a run to its promises.
-type examination struct {
-	of      *history.Run // what was recorded, and how many changes of the world were known
-	taken   int
-	record  *history.Run
-	changes map[int][]verdict.Change
+type evaluation struct {
+	source      *history.Run // what was recorded, and how many changes of the world were known
+	changeCount int
+	record      *history.Run
+	changes     map[int][]verdict.Change
 	// failure is the first promise that was broken, of those that must always hold; nil if
 	// none was.
 	failure *history.Failure
@@ -25,36 +25,36 @@ type examination struct {
 
 // examine shows the run to its promises from the beginning. While it goes on, what comes
 // after a write whose answer is not known yet is left out. The lock is held.
-func (j *judge) examine(whole bool) *examination {
+func (j *monitor) evaluate(whole bool) *evaluation {
 	record := j.run.record.Record()
-	if x := j.last; whole && x != nil && x.of == record && x.taken == len(j.changes) {
+	if x := j.lastEvaluation; whole && x != nil && x.source == record && x.changeCount == len(j.changes) {
 		return x // nothing has happened since
 	}
-	promises := j.run.harness.o.Scenario.Invariants()
-	x := &examination{of: record, record: record, taken: len(j.changes), eventually: promises.Eventually, seen: map[string]bool{}}
+	invariants := j.run.harness.o.Scenario.Invariants()
+	x := &evaluation{source: record, record: record, changeCount: len(j.changes), eventually: invariants.Eventually, seen: map[string]bool{}}
 	if whole {
-		j.last = x
+		j.lastEvaluation = x
 	} else {
-		x.record = known(x.record)
+		x.record = answeredPrefix(x.record)
 	}
-	steps := makers(x.record, j.changes, j.objects.Objects)
+	steps := attributeChanges(x.record, j.changes, j.objects.Objects)
 	if j.run.harness.o.Target != nil {
-		x.record, steps = withOthers(x.record, j.changes, steps, j.objects.Objects, j.run.place.others, whole)
+		x.record, steps = addClusterWrites(x.record, j.changes, steps, j.objects.Objects, j.run.world.unrecorded, whole)
 	}
-	x.changes = byStep(x.record, j.changes, steps, whole)
-	for _, i := range promises.Sometimes {
+	x.changes = changesByStep(x.record, j.changes, steps, whole)
+	for _, i := range invariants.Sometimes {
 		x.seen[i.Name] = false
 	}
 	x.end = j.objects.Walk(x.record, x.changes, func(v *verdict.Objects) bool {
 		at := len(v.Run().Steps) - 1
-		for _, i := range promises.Sometimes {
+		for _, i := range invariants.Sometimes {
 			if !x.seen[i.Name] && i.Check(v) == nil {
 				x.seen[i.Name] = true
 			}
 		}
 		if x.failure == nil {
 			check := func(i invariant.Invariant) error { return i.Check(v) }
-			x.failure = verdict.FirstViolated(promises.Always, check, at, v.Run().Steps[at].At)
+			x.failure = verdict.FirstViolated(invariants.Always, check, at, v.Run().Steps[at].At)
 		}
 		return x.failure == nil
 	})
@@ -62,7 +62,7 @@ func (j *judge) examine(whole bool) *examination {
 }
 
 // known is a record up to the first write of which nobody knows yet what it did.
-func known(record *history.Run) *history.Run {
+func answeredPrefix(record *history.Run) *history.Run {
 	for n := range record.Steps {
 		if s := &record.Steps[n]; s.Kind == history.Request && s.IsWrite() && s.Code == 0 && s.Reply == "" && s.Note == "" {
 			return &history.Run{Header: record.Header, Steps: record.Steps[:n]}

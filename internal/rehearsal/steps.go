@@ -18,7 +18,7 @@ import (
 )
 
 // story does what users do, step by step.
-func (r *run) story() error {
+func (r *run) runSteps() error {
 	for i := range r.harness.o.Scenario.Steps {
 		if err := r.step(&r.harness.o.Scenario.Steps[i]); err != nil {
 			return err
@@ -34,7 +34,7 @@ func (r *run) step(s *scenario.Step) (err error) {
 	case scenario.Settle:
 		// What faults keep back is kept back until the user has acted: timeouts.settle is
 		// shorter than proxy.Quiet.
-		_, err = r.judge.await(s.Within, func() bool { return r.judge.calm() >= r.harness.timeouts.settle })
+		_, err = r.monitor.await(s.Within, func() bool { return r.monitor.quietFor() >= r.harness.timeouts.settle })
 		return err
 	case scenario.Apply, scenario.Create:
 		for _, o := range s.Objects {
@@ -63,7 +63,7 @@ func (r *run) step(s *scenario.Step) (err error) {
 		})
 	}
 	if err != nil && r.ctx.Err() == nil {
-		return &StoryError{fmt.Sprintf("%s:%d: %s: %v", r.harness.o.Scenario.File, s.Line, s, err)}
+		return &ScenarioError{fmt.Sprintf("%s:%d: %s: %v", r.harness.o.Scenario.File, s.Line, s, err)}
 	}
 	r.catchUp()
 	return err
@@ -72,19 +72,19 @@ func (r *run) step(s *scenario.Step) (err error) {
 // catchUp has the truth know what the step before has done: it is not calm because nobody
 // has heard of that yet.
 func (r *run) catchUp() {
-	if r.place.catchUp == nil {
+	if r.world.catchUp == nil {
 		return
 	}
-	r.place.catchUp(r.ctx, r.record.Revision())
-	r.judge.mu.Lock()
-	defer r.judge.mu.Unlock()
-	r.judge.take(r.elapsed())
+	r.world.catchUp(r.ctx, r.record.Revision())
+	r.monitor.mu.Lock()
+	defer r.monitor.mu.Unlock()
+	r.monitor.takeWrites(r.elapsed())
 }
 
 // StoryError is a step of users that the API refused: the scenario is at fault.
-type StoryError struct{ Message string }
+type ScenarioError struct{ Message string }
 
-func (e *StoryError) Error() string { return e.Message }
+func (e *ScenarioError) Error() string { return e.Message }
 
 func (r *run) create(u *unstructured.Unstructured) error {
 	to, err := resourceFor(r.user, r.harness.mapper, u)
@@ -98,17 +98,17 @@ func (r *run) create(u *unstructured.Unstructured) error {
 // wait waits until a promise holds. In runs with faults, too, it has to.
 func (r *run) wait(s *scenario.Step) error {
 	var last error
-	held, err := r.judge.await(s.Within, func() bool {
-		last = r.judge.check(s.Invariant)
+	held, err := r.monitor.await(s.Within, func() bool {
+		last = r.monitor.check(s.Invariant)
 		return last == nil
 	})
 	if err != nil || held {
 		return err
 	}
-	r.judge.mu.Lock()
-	defer r.judge.mu.Unlock()
-	r.judge.fail(verdict.Eventually{Invariant: s.Invariant, Within: s.Within}.Oracle(), last.Error())
-	return errOver
+	r.monitor.mu.Lock()
+	defer r.monitor.mu.Unlock()
+	r.monitor.fail(verdict.Eventually{Invariant: s.Invariant, Within: s.Within}.Oracle(), last.Error())
+	return errRunOver
 }
 
 // each does something to the objects that a step is about. Objects that are not there are

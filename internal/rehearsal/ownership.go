@@ -45,14 +45,14 @@ func (c *created) has(uid types.UID) bool {
 }
 
 // at is the object that was created last with a key; "" if none was.
-func (c *created) at(key string) types.UID {
+func (c *created) uidOf(key string) types.UID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.last[key]
 }
 
 // in are the objects of a resource, by key.
-func (c *created) in(resource schema.GroupResource) map[string]types.UID {
+func (c *created) inResource(resource schema.GroupResource) map[string]types.UID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := map[string]types.UID{}
@@ -69,9 +69,9 @@ func (c *created) in(resource schema.GroupResource) map[string]types.UID {
 func (g *externalCluster) removeLeases(ctx context.Context) error {
 	leases := coordinationv1.SchemeGroupVersion.WithResource("leases")
 	var errs []error
-	for key, uid := range g.created.in(leases.GroupResource()) {
+	for key, uid := range g.created.inResource(leases.GroupResource()) {
 		name := key[strings.LastIndexByte(key, '/')+1:]
-		err := g.client.Resource(leases).Namespace(namespaceOf(key)).Delete(ctx, name, metav1.DeleteOptions{Preconditions: only(uid)})
+		err := g.client.Resource(leases).Namespace(namespaceOf(key)).Delete(ctx, name, metav1.DeleteOptions{Preconditions: uidPrecondition(uid)})
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			errs = append(errs, fmt.Errorf("delete lease %s/%s: %w", namespaceOf(key), name, err))
 			continue
@@ -93,7 +93,7 @@ func keyOfObject(o history.Object) string {
 }
 
 // noObject is the UID of no object.
-const noObject = types.UID("not-created-by-the-rehearsal")
+const noUID = types.UID("not-created-by-the-rehearsal")
 
 // permit decides on a delete of a client or the user. Outside of the scenario's namespaces it may act
 // only on what the rehearsal has created: what is deleted with another object, and
@@ -108,19 +108,19 @@ func (g *externalCluster) permit(c *wire.Call) proxy.Permit {
 			"in a cluster that is not its own a rehearsal may delete only what it created, one object at a time, outside of the scenario's namespaces"))}
 	}
 	key := keyOfObject(c.Object)
-	if uid := g.created.at(key); uid != "" {
+	if uid := g.created.uidOf(key); uid != "" {
 		return proxy.Permit{Only: uid}
 	}
 	p := proxy.Permit{Denied: apierrors.NewForbidden(resource, c.Name, fmt.Errorf(
-		"the rehearsal did not create it, and %s; delete only what the scenario or its clients create, or rehearse in a cluster of its own (without --kubeconfig and --context)", lost(c.Resource)))}
+		"the rehearsal did not create it, and %s; delete only what the scenario or its clients create, or rehearse in a cluster of its own (without --kubeconfig and --context)", lostByDelete(c.Resource)))}
 	if !g.mirror.has(key) {
-		p.Only = noObject // most likely it does not exist: the API knows
+		p.Only = noUID // most likely it does not exist: the API knows
 	}
 	return p
 }
 
 // lost says what of a deleted object cannot be restored.
-func lost(resource string) string {
+func lostByDelete(resource string) string {
 	switch resource {
 	case "namespaces":
 		return "every object in it would be deleted with it"

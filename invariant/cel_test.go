@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rehearse-k8s/rehearse/internal/viewtest"
 	"github.com/rehearse-k8s/rehearse/invariant"
-	"github.com/rehearse-k8s/rehearse/invariant/internal/viewtest"
 )
 
 func TestCEL(t *testing.T) {

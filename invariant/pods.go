@@ -14,7 +14,7 @@ import (
 func AtMostPods(owner Owner, n int) Invariant {
 	return Invariant{Name: fmt.Sprintf("at most %s of %s", count(n, "active pod"), owner), Check: func(v View) error {
 		if pods := owner.active(v); len(pods) > n {
-			return fmt.Errorf("there are %d: %s", len(pods), names(pods))
+			return exactly(pods, n)
 		}
 		return nil
 	}}

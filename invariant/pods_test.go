@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/rehearse-k8s/rehearse/internal/viewtest"
 	"github.com/rehearse-k8s/rehearse/invariant"
-	"github.com/rehearse-k8s/rehearse/invariant/internal/viewtest"
 )
 
 const twoJobs = `

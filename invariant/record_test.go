@@ -8,9 +8,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/viewtest"
 	"github.com/rehearse-k8s/rehearse/invariant"
 	"github.com/rehearse-k8s/rehearse/invariant/cloneset"
-	"github.com/rehearse-k8s/rehearse/invariant/internal/viewtest"
 	"github.com/rehearse-k8s/rehearse/invariant/job"
 )
 

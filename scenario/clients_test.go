@@ -32,7 +32,6 @@ func TestExpand(t *testing.T) {
 }
 
 func TestSetCommand(t *testing.T) {
-	const head = "apiVersion: rehearse-k8s.github.io/v1alpha1\nkind: Scenario\nmetadata: {name: s}\nspec:\n  clients: "
 	for _, c := range []struct{ clients, command, want string }{
 		{"[{name: a}]", "./x --port={{port}}", "a: ./x --port={{port}}"},
 		{"[{name: a, command: [old]}]", "./x", "a: ./x"},
@@ -43,7 +42,7 @@ func TestSetCommand(t *testing.T) {
 		{"[{name: a, builtin: job}]", "./x", "error: s.yaml: every client is a builtin, and a command cannot take its place; leave out what follows --"},
 		{"[{name: a, command: [x]}, {name: b, command: [x]}]", "./x", "error: s.yaml: clients a, b have commands, and one after -- could be meant for any; leave it out, or take the command of the one that is meant out of the scenario"},
 	} {
-		s, err := scenario.Read("s.yaml", []byte(head+c.clients), nil)
+		s, err := scenario.Read("s.yaml", []byte(head+"  clients: "+c.clients), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,16 +3,13 @@ package scenario_test
 import (
 	"slices"
 	"testing"
-
-	"github.com/rehearse-k8s/rehearse/scenario"
 )
 
 // TestNamespaces: those of objects and of what steps act on, and default only where
 // something is in it.
 func TestNamespaces(t *testing.T) {
-	const head = "apiVersion: rehearse-k8s.github.io/v1alpha1\nkind: Scenario\nmetadata: {name: a}\nspec:\n  clients: [{name: c, command: [c]}]\n"
 	for name, c := range map[string]struct {
-		rest string
+		spec string
 		want []string
 	}{
 		"nothing":            {"", []string{"default"}},
@@ -24,7 +21,7 @@ func TestNamespaces(t *testing.T) {
 			"  steps: [{delete: {resource: pods, namespace: b, name: x}}]\n", []string{"b"}},
 		"several": {"  steps: [{create: {object: {apiVersion: example.com/v1, kind: Thing, metadata: {name: a}}}}, {delete: {resource: pods, namespace: b, name: x}}]\n", []string{"b", "default"}},
 	} {
-		s, err := scenario.Read("a.yaml", []byte(head+c.rest), nil)
+		s, err := parse(c.spec, nil)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue

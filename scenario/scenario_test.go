@@ -15,22 +15,6 @@ import (
 	"github.com/rehearse-k8s/rehearse/scenario"
 )
 
-// files are those that the scenarios of testdata name.
-func files(name string) ([]byte, error) { return os.ReadFile(name) }
-
-func read(t testing.TB, name string) *scenario.Scenario {
-	t.Helper()
-	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := scenario.Read(name, data, files)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
 // TestBad shows every scenario under testdata/bad with what is said about it.
 func TestBad(t *testing.T) {
 	names, err := filepath.Glob("testdata/bad/*.yaml")
@@ -55,23 +39,6 @@ func TestBad(t *testing.T) {
 			}
 			golden(t, strings.TrimSuffix(name, ".yaml")+".txt", err.Error()+"\n")
 		})
-	}
-}
-
-// golden compares a text with a file; UPDATE_GOLDEN=1 writes the file.
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), got); d != "" {
-		t.Error(d)
 	}
 }
 

@@ -26,6 +26,7 @@ var floors = map[string]int{
 	"invariant":                     1,
 	"invariant/job":                 1,
 	"invariant/cloneset":            1,
+	"internal/viewtest":             1,
 	"scenario":                      1,
 	"internal/store":                2,
 	"internal/sim":                  2,
@@ -83,6 +84,7 @@ var level = map[[2]string]bool{
 	{"internal/stage", "internal/stage/kubelet"}:                       true, // of stagetest, which runs pods for tests
 	{"scenario", "invariant/job"}:                                      true,
 	{"scenario", "invariant/cloneset"}:                                 true,
+	{"internal/viewtest", "invariant"}:                                 true, // imported by tests alone
 	{"invariant/job", "invariant"}:                                     true,
 	{"invariant/cloneset", "invariant"}:                                true,
 	{"internal/workload/job", "internal/workload"}:                     true,

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rehearse-k8s/rehearse/invariant/internal/viewtest"
+	"github.com/rehearse-k8s/rehearse/internal/viewtest"
 )
 
 const (

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/viewtest"
 	"github.com/rehearse-k8s/rehearse/invariant"
 	"github.com/rehearse-k8s/rehearse/invariant/cloneset"
-	"github.com/rehearse-k8s/rehearse/invariant/internal/viewtest"
 )
 
 // The keys that a CloneSet's pods bear.

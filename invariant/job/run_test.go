@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/viewtest"
 	"github.com/rehearse-k8s/rehearse/invariant"
-	"github.com/rehearse-k8s/rehearse/invariant/internal/viewtest"
 	"github.com/rehearse-k8s/rehearse/invariant/job"
 )
 

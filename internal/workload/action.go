@@ -38,11 +38,11 @@ type Action struct {
 	Patch     json.Marshaler
 	// Subresource is the subresource that a patch is sent to, "" for the object itself.
 	Subresource string
-	// Exact: the write has the observed resourceVersion as a precondition. The UID is always one.
+	// Exact makes the observed resourceVersion a precondition of the write. The UID is always one.
 	Exact bool
 	// Then is the next write, carried out after this one has succeeded, on the object that it returned.
 	Then *Action
-	// Reason is why.
+	// Reason explains why the planner decided the write.
 	Reason Reason
 	// Event is the reason of an Event that is emitted about the owner after the write has succeeded, in
 	// addition to those that each write of its kind emits; "" for none.

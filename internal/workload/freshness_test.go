@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestFreshness: a cache is believed when it has reached every own write, shows that
-// what was deleted is, and nothing is left that nobody knows about.
+// TestFreshness checks that a cache counts as fresh only when it has reached every own write, shows every own
+// delete, and no write has an unknown result.
 func TestFreshness(t *testing.T) {
 	at := map[string]string{"pods": "10", "jobs": "10"}
 	there := map[types.UID]bool{}
@@ -25,7 +25,7 @@ func TestFreshness(t *testing.T) {
 	}
 	expect("")
 	f.Wrote("pods", "12")
-	f.Wrote("pods", "11") // answers come in any order
+	f.Wrote("pods", "11") // answers may arrive in any order
 	expect("the cache of pods is at revision 10, the last own write at 12")
 	at["pods"] = "11"
 	expect("the cache of pods")
@@ -47,7 +47,7 @@ func TestFreshness(t *testing.T) {
 	expect("")
 
 	f.Wrote("pods", "100")
-	at["pods"] = "" // a cache that does not tell
+	at["pods"] = "" // a cache that does not report its revision
 	expect("")
 }
 

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestMatcher: whatever the selector, it matches what the API's own reading of it does.
+// TestMatcher compares Matcher with the conversion of apimachinery for random selectors and labels.
 func TestMatcher(t *testing.T) {
 	word := rapid.SampledFrom([]string{"a", "b", "c"})
 	few := rapid.MapOfN(word, word, 0, 3)

@@ -113,7 +113,7 @@ func (c *instance) syncOrphan(ctx context.Context, k key) (outcome, error) {
 	m := &memory{}
 	m.Decided(time.Now())
 	pod := c.pod(k.namespace, k.name)
-	if pod == nil || pod.UID != k.uid || !job.Held(pod) || metav1.GetControllerOfNoCopy(pod) != nil || len(c.matchingJobs(pod)) > 0 || !c.options.All {
+	if pod == nil || pod.UID != k.uid || !job.HasFinalizer(pod) || metav1.GetControllerOfNoCopy(pod) != nil || len(c.matchingJobs(pod)) > 0 || !c.options.All {
 		return outcome{}, nil
 	}
 	if name := pod.Labels[batchv1.JobNameLabel]; name != "" {

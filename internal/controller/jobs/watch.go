@@ -60,7 +60,7 @@ func (c *instance) watch() error {
 		_, err = c.pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc: c.enqueuePod, DeleteFunc: c.enqueuePod,
 			UpdateFunc: func(old, now any) {
-				c.metrics.finalizerChanged(job.HeldFinished(old.(*corev1.Pod)), job.HeldFinished(now.(*corev1.Pod)))
+				c.metrics.finalizerChanged(job.FinishedWithFinalizer(old.(*corev1.Pod)), job.FinishedWithFinalizer(now.(*corev1.Pod)))
 				if !slices.Equal(c.keysOf(old.(*corev1.Pod)), c.keysOf(now.(*corev1.Pod))) {
 					c.enqueuePod(old)
 				}
@@ -142,7 +142,7 @@ func (c *instance) enqueuePod(obj any) {
 		return
 	}
 	for _, k := range c.keysOf(pod) {
-		if job.HeldFinished(pod) && !k.pod {
+		if job.FinishedWithFinalizer(pod) && !k.pod {
 			c.memories.setUrgent(k, true)
 		}
 		if pause := c.memories.Pause(k); pause > 0 {
@@ -164,7 +164,7 @@ func (c *instance) keysOf(pod *corev1.Pod) (keys []key) {
 	for _, j := range c.matchingJobs(pod) {
 		keys = append(keys, keyOf(j))
 	}
-	if len(keys) == 0 && job.Held(pod) {
+	if len(keys) == 0 && job.HasFinalizer(pod) {
 		keys = append(keys, key{namespace: pod.Namespace, name: pod.Name, uid: pod.UID, pod: true})
 	}
 	return keys

@@ -10,7 +10,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload"
 )
 
-// count is phase three: recorded pods that have lost the tracking finalizer are counted.
+// count is phase three: it counts recorded pods that have lost the tracking finalizer.
 func (p *plan) count() {
 	u := ptr.Deref(p.status.UncountedTerminatedPods, batchv1.UncountedTerminatedPods{})
 	left := func(recorded []types.UID) (tracked []types.UID) {

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestUnchangedPodsCostNothing: a plan for ten times as many pods, with as much to do,
+// TestUnchangedPodsCostNothing checks that a plan for ten times as many pods, with the same work to do,
 // allocates as often.
 func TestUnchangedPodsCostNothing(t *testing.T) {
 	for _, indexed := range []bool{false, true} {
@@ -28,8 +28,8 @@ func TestUnchangedPodsCostNothing(t *testing.T) {
 	}
 }
 
-// TestManyCompletions: a Job may ask for two billion completions by index; that is not to
-// cost memory.
+// TestManyCompletions checks that an Indexed Job with two billion completions does not need memory in
+// proportion.
 func TestManyCompletions(t *testing.T) {
 	s := State{Job: newJob("p=2 c=2147483647 indexed completed=0-2000000000,2000000002 started=9"), Pods: newPods("R #2000000001"), Limits: atOnce()}
 	var before, after runtime.MemStats

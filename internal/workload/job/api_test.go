@@ -13,7 +13,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload"
 )
 
-// carryOut is the API.
+// carryOut applies an action as the API server does, and returns the pod after it.
 func (w *world) carryOut(a *workload.Action, pod *corev1.Pod) *corev1.Pod {
 	if a.Verb == workload.Create {
 		return w.create(pod)
@@ -27,7 +27,7 @@ func (w *world) carryOut(a *workload.Action, pod *corev1.Pod) *corev1.Pod {
 		if p.DeletionTimestamp == nil {
 			p.DeletionTimestamp = ptr.To(metav1.NewTime(w.now))
 			w.putPod(p)
-			w.say("delete %s", p.UID)
+			w.logf("delete %s", p.UID)
 		}
 		w.reap(p)
 		return p
@@ -36,11 +36,11 @@ func (w *world) carryOut(a *workload.Action, pod *corev1.Pod) *corev1.Pod {
 	case bytes.Contains(a.Body(), []byte(`"controller":true`)):
 		p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(w.job(), batchJob)}
 		p.Finalizers = []string{trackingFinalizer}
-		w.say("adopt %s", p.UID)
+		w.logf("adopt %s", p.UID)
 	case bytes.Contains(a.Body(), []byte(`"$patch":"delete"`)):
 		p.OwnerReferences, p.Finalizers = nil, nil
 		w.disowned[p.UID] = true
-		w.say("disown %s", p.UID)
+		w.logf("disown %s", p.UID)
 	case bytes.Contains(a.Body(), []byte("$deleteFromPrimitiveList/finalizers")):
 		if !hasFinalizer(p) {
 			return p
@@ -51,11 +51,11 @@ func (w *world) carryOut(a *workload.Action, pod *corev1.Pod) *corev1.Pod {
 		if bytes.Contains(a.Body(), fmt.Appendf(nil, `%q:"true"`, removalAnnotation)) && !w.naive.noMark {
 			p.Annotations = with(p.Annotations, removalAnnotation, "true")
 		}
-		w.say("release %s (%s)", p.UID, p.Status.Phase)
+		w.logf("release %s (%s)", p.UID, p.Status.Phase)
 	case bytes.Contains(a.Body(), []byte(`"finalizers"`)):
 		p.Finalizers = []string{trackingFinalizer}
 		delete(p.Annotations, removalAnnotation)
-		w.say("track %s again", p.UID)
+		w.logf("track %s again", p.UID)
 	default:
 		w.t.Fatalf("unexpected patch %s", a.Body())
 	}
@@ -72,7 +72,7 @@ func (w *world) create(pod *corev1.Pod) *corev1.Pod {
 	switch old := w.pods[name]; {
 	case old == nil:
 	case w.ours(old):
-		return old // the shell reads it and finds that it is its own
+		return old // the shell reads the pod and finds that it created it itself
 	default:
 		if w.past.Taken == nil {
 			w.past.Taken = map[string]bool{}
@@ -83,24 +83,24 @@ func (w *world) create(pod *corev1.Pod) *corev1.Pod {
 	p := pod.DeepCopy()
 	p.Name, p.UID, p.CreationTimestamp = name, types.UID(fmt.Sprintf("pod-%d", w.revision+1)), metav1.NewTime(w.now)
 	p.Status.Phase = corev1.PodPending
-	if w.landing { // it was right when it was sent, and nobody can call it back
+	if w.landing { // the decision was correct when the request was sent, and a sent request cannot be cancelled
 		w.stray[p.UID], w.touchedAt[completionIndex(p)] = true, true
 	} else {
-		w.mayMake(p)
+		w.checkCreate(p)
 	}
 	w.putPod(p)
-	w.say("create %s %s index %d", p.Name, p.UID, completionIndex(p))
+	w.logf("create %s %s index %d", p.Name, p.UID, completionIndex(p))
 	return p
 }
 
-// reap removes what nobody holds: a finished pod that is being deleted.
+// reap removes a finished, terminating pod that has no finalizer.
 func (w *world) reap(p *corev1.Pod) {
 	if p.DeletionTimestamp != nil && isFinished(p) && len(p.Finalizers) == 0 {
 		w.dropPod(p)
 	}
 }
 
-// somePod is one of those that there are and that fit, nil if there is none.
+// somePod returns a random pod that fits accepts, nil if no pod fits.
 func (w *world) somePod(fits func(*corev1.Pod) bool) *corev1.Pod {
 	var names []string
 	for name, p := range w.pods {
@@ -115,7 +115,7 @@ func (w *world) somePod(fits func(*corev1.Pod) bool) *corev1.Pod {
 	return w.pods[names[w.rng.IntN(len(names))]].DeepCopy()
 }
 
-// kubelet lets a pod go one step; so many in a hundred fail.
+// kubelet moves a random unfinished pod one step ahead. failing is the percentage of pods that fail.
 func (w *world) kubelet(failing int) {
 	p := w.somePod(func(p *corev1.Pod) bool { return !isFinished(p) })
 	if p == nil {
@@ -135,11 +135,11 @@ func (w *world) kubelet(failing int) {
 		w.finishPod(p, fails)
 	}
 	w.putPod(p)
-	w.say("kubelet %s %s", p.UID, p.Status.Phase)
+	w.logf("kubelet %s %s", p.UID, p.Status.Phase)
 	w.reap(p)
 }
 
-// finishPod ends a pod's containers, with an exit code from 1 to 4 if it fails.
+// finishPod terminates a pod's containers, with an exit code from 1 to 4 if it fails.
 func (w *world) finishPod(p *corev1.Pod, failed bool) {
 	code := int32(0)
 	p.Status.Phase = corev1.PodSucceeded

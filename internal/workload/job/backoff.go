@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// with takes finished pods into the record that are not in it yet. A success forgets
+// with returns a Past that also takes into account finished pods that are not in Seen yet. A success resets
 // the failures up to it. tracked are the pods that later plans will get again.
 func (p Past) with(succeeded, failed, tracked []*corev1.Pod) Past {
 	isNew := func(pods []*corev1.Pod) (unseen []*corev1.Pod) {
@@ -61,7 +61,7 @@ func (l Limits) wait(n int) time.Duration {
 	return min(d, l.BackoffMax)
 }
 
-// remaining is how much of the wait after n failures is left.
+// remaining returns how much of the wait after n failures is left.
 func (l Limits) remaining(now time.Time, n int, last time.Time) time.Duration {
 	if n <= 0 {
 		return 0

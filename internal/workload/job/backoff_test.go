@@ -12,19 +12,19 @@ import (
 
 func after(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
 
-// finishedIn is a pod whose container finished so many seconds after noon.
+// finishedIn returns a failed pod whose container finished so many seconds after noon.
 func finishedIn(n, seconds int) *corev1.Pod {
 	p := newPod(n, "F exit=1")
 	p.Status.ContainerStatuses[0].State.Terminated.FinishedAt = metav1.NewTime(after(seconds))
 	return p
 }
 
-// TestRecordOfFailures has upstream's TestNewBackoffRecord; differences are marked.
+// TestRecordOfFailures contains the cases of upstream's TestNewBackoffRecord; comments mark the differences.
 func TestRecordOfFailures(t *testing.T) {
 	for _, c := range []struct {
 		name              string
 		before            Past
-		succeeded, failed []int // when, in seconds after noon
+		succeeded, failed []int // finish times in seconds after noon
 		failures, last    int
 	}{
 		{name: "one failure", failed: []int{0}, failures: 1, last: 0},
@@ -35,9 +35,9 @@ func TestRecordOfFailures(t *testing.T) {
 		{name: "success and failure at the same time", failed: []int{0}, succeeded: []int{0}},
 		{name: "nothing"},
 		{name: "a success", succeeded: []int{0}},
-		{name: "a success forgets", before: Past{Failures: 3, LastFailure: after(-5)}, succeeded: []int{0}},
-		// Upstream forgets the failure because it hears of the success later.
-		{name: "a success before the last failure, heard of later", before: Past{Failures: 3, LastFailure: after(0)}, succeeded: []int{-5}, failures: 3, last: 0},
+		{name: "a success resets the count", before: Past{Failures: 3, LastFailure: after(-5)}, succeeded: []int{0}},
+		// Upstream resets the count because it observes the success later.
+		{name: "a success before the last failure, observed later", before: Past{Failures: 3, LastFailure: after(0)}, succeeded: []int{-5}, failures: 3, last: 0},
 		{name: "an old failure does not move the last", before: Past{Failures: 1, LastFailure: after(0)}, failed: []int{-9}, failures: 2, last: 0},
 	} {
 		var succeeded, failed []*corev1.Pod
@@ -58,14 +58,14 @@ func TestRecordOfFailures(t *testing.T) {
 	}
 }
 
-// TestFinishedAt has upstream's TestGetFinishedTime.
+// TestFinishedAt contains the cases of upstream's TestGetFinishedTime.
 func TestFinishedAt(t *testing.T) {
 	done := func(seconds int) corev1.ContainerStatus {
 		return corev1.ContainerStatus{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: metav1.NewTime(after(seconds))}}}
 	}
 	named := func(name string, s corev1.ContainerStatus) corev1.ContainerStatus { s.Name = name; return s }
 	running := corev1.ContainerStatus{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
-	untold := corev1.ContainerStatus{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}}
+	withoutTime := corev1.ContainerStatus{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}}
 	ready := func(is corev1.ConditionStatus, seconds int) corev1.PodCondition {
 		return corev1.PodCondition{Type: corev1.PodReady, Status: is, LastTransitionTime: metav1.NewTime(after(seconds))}
 	}
@@ -80,12 +80,12 @@ func TestFinishedAt(t *testing.T) {
 		want       int
 	}{
 		{name: "the last container", containers: all{done(-1), done(0), done(-2)}, want: 0},
-		{name: "one runs: its deletion", containers: all{done(-1), running}, deleted: ptr.To(7), want: 7},
-		{name: "less the grace", containers: all{running}, deleted: ptr.To(7), grace: 30, want: -23},
-		{name: "when it ceased to be ready", containers: all{untold}, condition: ptr.To(ready(corev1.ConditionFalse, 3)), deleted: ptr.To(7), want: 3},
-		{name: "not when it became ready", containers: all{untold}, condition: ptr.To(ready(corev1.ConditionTrue, 3)), deleted: ptr.To(7), want: 7},
-		{name: "when it was made", containers: all{untold}, want: -2000},
-		{name: "nothing at all", want: -2000},
+		{name: "one runs: the time of the deletion", containers: all{done(-1), running}, deleted: ptr.To(7), want: 7},
+		{name: "less the grace period", containers: all{running}, deleted: ptr.To(7), grace: 30, want: -23},
+		{name: "when it ceased to be ready", containers: all{withoutTime}, condition: ptr.To(ready(corev1.ConditionFalse, 3)), deleted: ptr.To(7), want: 3},
+		{name: "not when it became ready", containers: all{withoutTime}, condition: ptr.To(ready(corev1.ConditionTrue, 3)), deleted: ptr.To(7), want: 7},
+		{name: "when it was created", containers: all{withoutTime}, want: -2000},
+		{name: "no status at all", want: -2000},
 		{name: "a sidecar finishes last", containers: all{done(-1)}, inits: all{named("sidecar", done(0))}, want: 0},
 		{name: "a sidecar runs", containers: all{done(-1)}, inits: all{named("sidecar", running)}, condition: ptr.To(ready(corev1.ConditionFalse, 3)), want: 3},
 		{name: "init containers do not matter", containers: all{done(-1)}, inits: all{named("init", done(5))}, want: -1},
@@ -106,7 +106,7 @@ func TestFinishedAt(t *testing.T) {
 	}
 }
 
-// TestRemaining has upstream's TestGetRemainingBackoffTime.
+// TestRemaining contains the cases of upstream's TestGetRemainingBackoffTime.
 func TestRemaining(t *testing.T) {
 	l := Limits{Backoff: 5 * time.Second, BackoffMax: 700 * time.Second}
 	for _, c := range []struct{ failures, since, want int }{
@@ -118,12 +118,12 @@ func TestRemaining(t *testing.T) {
 	}
 }
 
-// TestBackoffGrows plays a pod that fails again and again: the time until the next one
-// doubles; a restart of the controller forgets nothing that pods still tell; a success
-// forgets all.
+// TestBackoffGrows checks, for a pod that fails again and again, that the wait doubles with each failure, that
+// a restart of the controller loses only the failures whose pods are deleted, and that a success resets the
+// wait.
 func TestBackoffGrows(t *testing.T) {
 	for _, restart := range []bool{false, true} {
-		s := newStage(t, newJob("p=1 c=9 backoff=99"), nil)
+		s := newHarness(t, newJob("p=1 c=9 backoff=99"), nil)
 		var waited []string
 		for n := range 8 {
 			s.settle()
@@ -143,8 +143,8 @@ func TestBackoffGrows(t *testing.T) {
 				s.past = Past{Batch: 1000}
 			}
 			failed := s.now
-			before := s.made
-			for s.settle(); s.made == before; s.settle() {
+			before := s.created
+			for s.settle(); s.created == before; s.settle() {
 				s.now = s.now.Add(s.last.Wake)
 			}
 			waited = append(waited, s.now.Sub(failed).String())

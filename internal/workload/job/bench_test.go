@@ -13,8 +13,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// big is a Job of so many pods, active of them running and fresh succeeded but not
-// recorded yet; the rest has succeeded and was counted. It has nothing else to do.
+// big returns a Job with so many pods: active of them run, fresh of them have succeeded and are not recorded,
+// and the others are counted. Nothing else is to be done.
 func big(indexed bool, all, active, fresh int) State {
 	words := fmt.Sprintf("p=%d c=%d started=90", active+fresh, all)
 	if indexed {
@@ -63,7 +63,7 @@ func big(indexed bool, all, active, fresh int) State {
 
 var benchmarked Decision
 
-// processorTime is what this process has used of it so far.
+// processorTime returns the CPU time that this process has used.
 func processorTime() time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
@@ -87,7 +87,7 @@ func BenchmarkPlan(b *testing.B) {
 				for b.Loop() {
 					benchmarked = Plan(noon, s)
 				}
-				// What others do on the machine is not in this one.
+				// The CPU time of this process excludes the load of other processes.
 				b.ReportMetric(float64(processorTime()-before)/float64(b.N), "cpu-ns/op")
 			})
 		}

@@ -18,15 +18,14 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload"
 )
 
-// noon is the time at which tables are played.
+// noon is the time of the first plan of each test case.
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// newJob is a Job in words: p=2 c=5 backoff=6 (0 to be none), indexed, perindex=1,
-// maxfailed=1, suspend, replace=Failed, deadline=10, deleting, restarts (OnFailure).
-// Without c= it has no completions. Of its status: started=15 (seconds ago),
-// was-suspended, succeeded=1, failed=1, completed=0-2, failed-indexes=1,
-// uncounted-succeeded=a,b uncounted-failed=c, and met=REASON or target=REASON for
-// SuccessCriteriaMet and FailureTarget.
+// newJob builds a Job from words: p=2 c=5 backoff=6, indexed, perindex=1, maxfailed=1, suspend,
+// replace=Failed, deadline=10, deleting, restarts (OnFailure). Without c= it has no completions. Words for its
+// status: started=15 (seconds ago), was-suspended, succeeded=1, failed=1, completed=0-2, failed-indexes=1,
+// uncounted-succeeded=a,b uncounted-failed=c, and met=REASON or target=REASON for SuccessCriteriaMet and
+// FailureTarget.
 func newJob(words string, change ...func(*batchv1.Job)) *batchv1.Job {
 	j := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pi", UID: "job", ResourceVersion: "1"},
@@ -112,11 +111,11 @@ func uids(text string) (all []types.UID) {
 	return all
 }
 
-// newPod is a pod of such a Job in words, its UID first if it has one ("a:"): the phase
-// by its first letter (P, R, S, F, U), #0 for its index, ready, terminating, free
-// (without our finalizer), fails=1 ignored=1 (annotations), restarts=2, exit=5 init-exit=5
-// (codes), cond=DisruptionTarget (True; =False with !), marked (for removal), ago=20 (seconds since it finished;
-// 1000 unless told), age=5 (since it was made), node, alien (labels that do not match).
+// newPod builds a pod of such a Job from words, first its UID if it has one ("a:"): the first letter of its
+// phase (P, R, S, F, U), #0 for its index, ready, terminating, untracked (without the tracking finalizer),
+// fails=1 ignored=1 (annotations), restarts=2, exit=5 init-exit=5 (codes), cond=DisruptionTarget (True; =False
+// with !), marked (for removal), ago=20 (seconds since it finished; 1000 by default), age=5 (seconds since it
+// was created), node, unmatched (labels that the selector does not match).
 func newPod(n int, words string) *corev1.Pod {
 	uid, rest, named := strings.Cut(words, ": ")
 	if !named {
@@ -145,13 +144,13 @@ func newPod(n int, words string) *corev1.Pod {
 			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
 		case word == "terminating":
 			p.DeletionTimestamp = ptr.To(metav1.NewTime(noon.Add(-1000 * time.Second)))
-		case word == "free":
+		case word == "untracked":
 			p.Finalizers = nil
 		case word == "marked":
 			annotate(removalAnnotation, "true")
 		case word == "node":
 			p.Spec.NodeName = "node"
-		case word == "alien":
+		case word == "unmatched":
 			p.Labels = map[string]string{"job": "another"}
 		case key == "fails":
 			annotate(batchv1.JobIndexFailureCountAnnotation, value)
@@ -186,7 +185,7 @@ func newPod(n int, words string) *corev1.Pod {
 	return p
 }
 
-// newPods are pods in words, one after each comma; "3 R ready" are three.
+// newPods builds pods from words, separated by commas; "3 R ready" are three.
 func newPods(words string) (pods []*corev1.Pod) {
 	for one := range strings.SplitSeq(words, ",") {
 		one = strings.TrimSpace(one)
@@ -205,16 +204,16 @@ func newPods(words string) (pods []*corev1.Pod) {
 	return pods
 }
 
-// atOnce are limits that hold nothing up.
+// atOnce returns limits without pauses and without a small batch.
 func atOnce() Limits {
 	l := DefaultLimits
 	l.StatusPause, l.CountPause, l.Pods = 0, 0, 1000
 	return l
 }
 
-// stage is a Job and its pods, with an API that does at once what a plan says. Nobody
-// else acts: pods stay as they are, and those that are deleted stay terminating.
-type stage struct {
+// harness has a Job and its pods, and an API that applies a plan at once. No other actor changes anything:
+// pods keep their phase, and deleted pods stay terminating.
+type harness struct {
 	t      *testing.T
 	now    time.Time
 	job    *batchv1.Job
@@ -222,27 +221,27 @@ type stage struct {
 	past   Past
 	limits Limits
 
-	made, removed, released int
-	indexes                 []int
-	events                  []string
-	handled                 map[batchv1.PodFailurePolicyAction]int
-	last                    Decision
+	created, removed, released int
+	indexes                    []int
+	events                     []string
+	handled                    map[batchv1.PodFailurePolicyAction]int
+	last                       Decision
 }
 
-func newStage(t *testing.T, j *batchv1.Job, pods []*corev1.Pod) *stage {
-	return &stage{t: t, now: noon, job: j, pods: pods, past: Past{Batch: 1000}, limits: atOnce(), handled: map[batchv1.PodFailurePolicyAction]int{}}
+func newHarness(t *testing.T, j *batchv1.Job, pods []*corev1.Pod) *harness {
+	return &harness{t: t, now: noon, job: j, pods: pods, past: Past{Batch: 1000}, limits: atOnce(), handled: map[batchv1.PodFailurePolicyAction]int{}}
 }
 
-// step makes one plan and does it; it tells whether there was anything to do.
-func (s *stage) step() bool {
+// step makes one plan and applies it. It reports whether the plan contained anything.
+func (s *harness) step() bool {
 	s.t.Helper()
 	d := Plan(s.now, State{Job: s.job, Pods: s.pods, Past: s.past, Limits: s.limits})
 	s.past, s.last = d.Past, d
 	if d.Status != nil {
 		next := s.job.DeepCopy()
 		next.Status = *d.Status
-		for _, why := range refusals(s.job, next) {
-			s.t.Errorf("the API would refuse the status: %s", why)
+		for _, why := range rejections(s.job, next) {
+			s.t.Errorf("the API would reject the status: %s", why)
 		}
 		s.job = next
 		for _, e := range d.Events {
@@ -253,24 +252,24 @@ func (s *stage) step() bool {
 		s.handled[action] += n
 	}
 	for i := range d.Actions {
-		s.do(&d.Actions[i])
+		s.apply(&d.Actions[i])
 	}
 	slices.SortFunc(s.pods, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	return d.Status != nil || len(d.Actions) > 0
 }
 
-// settle makes plans until nothing is left to do at this time.
-func (s *stage) settle() {
+// settle makes plans until one contains nothing to do at this time.
+func (s *harness) settle() {
 	s.t.Helper()
 	for range 200 {
 		if !s.step() {
 			return
 		}
 	}
-	s.t.Fatalf("no end of it: %+v", s.last.Reasons)
+	s.t.Fatalf("200 plans were not enough: %+v", s.last.Reasons)
 }
 
-func (s *stage) do(a *workload.Action) {
+func (s *harness) apply(a *workload.Action) {
 	pod := a.Object.(*corev1.Pod).DeepCopy()
 	at := slices.IndexFunc(s.pods, func(p *corev1.Pod) bool { return p.Name == pod.Name })
 	switch {
@@ -278,9 +277,9 @@ func (s *stage) do(a *workload.Action) {
 		if at >= 0 {
 			s.t.Fatalf("the name %s is taken", pod.Name)
 		}
-		pod.UID, pod.CreationTimestamp = types.UID(fmt.Sprintf("made-%d", s.made)), metav1.NewTime(s.now)
+		pod.UID, pod.CreationTimestamp = types.UID(fmt.Sprintf("created-%d", s.created)), metav1.NewTime(s.now)
 		pod.Status.Phase = corev1.PodPending
-		s.made++
+		s.created++
 		if i := completionIndex(pod); i != noIndex {
 			s.indexes = append(s.indexes, i)
 		}
@@ -305,12 +304,12 @@ func (s *stage) do(a *workload.Action) {
 	if a.Then != nil {
 		then := *a.Then
 		then.Object = pod
-		s.do(&then)
+		s.apply(&then)
 	}
 }
 
-// String is what became of it all: what is not zero.
-func (s *stage) String() string {
+// String returns the state in words, without what is zero.
+func (s *harness) String() string {
 	var out []string
 	add := func(name string, n int) {
 		if n != 0 {
@@ -332,7 +331,7 @@ func (s *stage) String() string {
 	if u := st.UncountedTerminatedPods; u != nil {
 		add("uncounted", len(u.Succeeded)+len(u.Failed))
 	}
-	add("made", s.made)
+	add("created", s.created)
 	if s.indexes != nil {
 		slices.Sort(s.indexes)
 		out = append(out, strings.ReplaceAll(fmt.Sprint(s.indexes), " ", ","))

@@ -96,7 +96,7 @@ func (p *plan) classifyPod(pod *corev1.Pod) {
 		}
 	}
 	if pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodPending {
-		p.restarts += restarts(pod)
+		p.restarts += restartsOf(pod)
 	}
 	if p.failJob == "" && p.job.Spec.PodFailurePolicy != nil && isFailed(p.job, pod) {
 		p.failJob = handle(p.job.Spec.PodFailurePolicy, pod).failJob

@@ -3,8 +3,8 @@
 //
 // # The order of decisions
 //
-//  1. Nothing but leftovers for a Job that is Complete or Failed; nothing at all for one whose
-//     completionMode is of a later release.
+//  1. A Job that is Complete or Failed: the plan only releases or deletes its leftover pods. A Job
+//     with an unknown completionMode: the plan is empty.
 //  2. Ownership: pods that match are adopted, pods that do not are released, pods that finished
 //     before they could be deleted are tracked again. If there are any, that is the whole plan.
 //  3. Failure, if the end is not decided yet: pod failure policy, backoffLimit (pods, then

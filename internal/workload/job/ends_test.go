@@ -10,26 +10,26 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestDeadline has upstream's TestSyncJobPastDeadline.
+// TestDeadline contains the cases of upstream's TestSyncJobPastDeadline.
 func TestDeadline(t *testing.T) {
 	play(t, []played{
 		{name: "shorter than one pod", job: "p=1 c=1 deadline=10 started=15", pods: "R", want: "terminating=1 failed=1 removed=1 released=1 FailureTarget(DeadlineExceeded)"},
 		{name: "between two pods", job: "p=1 c=2 deadline=10 started=15", pods: "R, S", want: "terminating=1 succeeded=1 failed=1 removed=1 released=2 FailureTarget(DeadlineExceeded)"},
 		{name: "before any pod", job: "p=1 c=1 deadline=10 started=10", want: "FailureTarget(DeadlineExceeded) Failed(DeadlineExceeded)"},
-		{name: "the backoff limit goes first", job: "p=1 c=1 backoff=0 deadline=1 started=10", pods: "F", want: "failed=1 released=1 FailureTarget(BackoffLimitExceeded) Failed(BackoffLimitExceeded)"},
+		{name: "the backoff limit precedes the deadline", job: "p=1 c=1 backoff=0 deadline=1 started=10", pods: "F", want: "failed=1 released=1 FailureTarget(BackoffLimitExceeded) Failed(BackoffLimitExceeded)"},
 		{name: "not while suspended", job: "p=1 c=2 deadline=10 started=15 suspend", want: "Suspended(JobSuspended)"},
-		{name: "no time at all", job: "p=1 c=1 deadline=0", want: "FailureTarget(DeadlineExceeded) Failed(DeadlineExceeded)"},
-		{name: "it begins again when the Job is resumed", job: "p=1 c=1 deadline=10 started=15 was-suspended", want: "active=1 made=1 Suspended=False(JobResumed)"},
-		{name: "success goes after", job: "p=1 c=1 deadline=10 started=15", pods: "S", want: "succeeded=1 released=1 FailureTarget(DeadlineExceeded) Failed(DeadlineExceeded)"},
+		{name: "a deadline of zero", job: "p=1 c=1 deadline=0", want: "FailureTarget(DeadlineExceeded) Failed(DeadlineExceeded)"},
+		{name: "the deadline restarts when the Job is resumed", job: "p=1 c=1 deadline=10 started=15 was-suspended", want: "active=1 created=1 Suspended=False(JobResumed)"},
+		{name: "the deadline precedes success", job: "p=1 c=1 deadline=10 started=15", pods: "S", want: "succeeded=1 released=1 FailureTarget(DeadlineExceeded) Failed(DeadlineExceeded)"},
 	})
-	s := newStage(t, newJob("p=1 c=1 deadline=10 started=4"), newPods("R"))
+	s := newHarness(t, newJob("p=1 c=1 deadline=10 started=4"), newPods("R"))
 	s.settle()
 	if s.last.Wake != 6*time.Second {
 		t.Errorf("wakes in %s, the deadline is in 6s", s.last.Wake)
 	}
 }
 
-// TestRestarts has upstream's TestJobBackoffForOnFailure: restarts count while pods run.
+// TestRestarts contains the cases of upstream's TestJobBackoffForOnFailure: restarts count while pods run.
 func TestRestarts(t *testing.T) {
 	failed := "failed=1 removed=1 released=1 FailureTarget(BackoffLimitExceeded)"
 	play(t, []played{
@@ -40,25 +40,25 @@ func TestRestarts(t *testing.T) {
 		{name: "pending", job: "p=1 c=1 backoff=1 restarts", pods: "P restarts=1", want: "terminating=1 " + failed},
 		{name: "the sum", job: "p=2 c=5 backoff=3 restarts", pods: "R restarts=1, P restarts=2", want: "terminating=2 failed=2 removed=2 released=2 FailureTarget(BackoffLimitExceeded)"},
 		{name: "not enough", job: "p=2 c=5 backoff=3 restarts", pods: "R restarts=1, R restarts=1", want: "active=2"},
-		{name: "of what has finished they do not count", job: "p=2 c=5 backoff=3 restarts", pods: "R restarts=1, R, S restarts=9", want: "active=2 succeeded=1 released=1"},
-		{name: "nor with restartPolicy Never", job: "p=1 c=1 backoff=1", pods: "R restarts=9", want: "active=1"},
+		{name: "restarts of finished pods do not count", job: "p=2 c=5 backoff=3 restarts", pods: "R restarts=1, R, S restarts=9", want: "active=2 succeeded=1 released=1"},
+		{name: "restartPolicy Never", job: "p=1 c=1 backoff=1", pods: "R restarts=9", want: "active=1"},
 		{name: "suspended", job: "p=4 c=4 backoff=6 restarts suspend", pods: "R restarts=1", want: "terminating=1 removed=1 Suspended(JobSuspended)"},
 	})
 }
 
-// TestBackoffLimit has upstream's TestJobBackoffOnRestartPolicyNever.
+// TestBackoffLimit contains the cases of upstream's TestJobBackoffOnRestartPolicyNever.
 func TestBackoffLimit(t *testing.T) {
 	play(t, []played{
 		{name: "0, none failed", job: "p=1 c=1 backoff=0", pods: "R", want: "active=1"},
-		{name: "1, one failed", job: "p=1 c=1 backoff=1", pods: "F", want: "active=1 failed=1 made=1 released=1"},
+		{name: "1, one failed", job: "p=1 c=1 backoff=1", pods: "F", want: "active=1 failed=1 created=1 released=1"},
 		{name: "1, two failed", job: "p=1 c=1 backoff=1", pods: "2 F", want: "failed=2 released=2 FailureTarget(BackoffLimitExceeded) Failed(BackoffLimitExceeded)"},
-		{name: "6, six failed", job: "p=2 c=2 backoff=6", pods: "R, 6 F ago=800", want: "active=2 failed=6 made=1 released=6"},
+		{name: "6, six failed", job: "p=2 c=2 backoff=6", pods: "R, 6 F ago=800", want: "active=2 failed=6 created=1 released=6"},
 		{name: "6, seven failed", job: "p=2 c=2 backoff=6", pods: "7 F", want: "failed=7 released=7 FailureTarget(BackoffLimitExceeded) Failed(BackoffLimitExceeded)"},
-		{name: "all that was recorded and counted", job: "p=1 c=1 backoff=2 failed=1 uncounted-failed=a", pods: "a: F, F", want: "failed=3 released=2 FailureTarget(BackoffLimitExceeded) Failed(BackoffLimitExceeded)"},
+		{name: "recorded and counted failures", job: "p=1 c=1 backoff=2 failed=1 uncounted-failed=a", pods: "a: F, F", want: "failed=3 released=2 FailureTarget(BackoffLimitExceeded) Failed(BackoffLimitExceeded)"},
 	})
 }
 
-// TestSuccessPolicySync has upstream's TestSyncJobWithJobSuccessPolicy.
+// TestSuccessPolicySync contains the cases of upstream's TestSyncJobWithJobSuccessPolicy.
 func TestSuccessPolicySync(t *testing.T) {
 	oneOf := successPolicy("0,1/1")
 	all := func(f ...func(*batchv1.Job)) func(*batchv1.Job) {
@@ -75,15 +75,15 @@ func TestSuccessPolicySync(t *testing.T) {
 			want: "terminating=2 succeeded=1 failed=1 completed=1 removed=2 released=2 SuccessCriteriaMet(SuccessPolicy)"},
 		{name: "failure policy does not match", job: "p=2 c=2 indexed", pods: "R #0, S #1", change: all(oneOf, disrupted),
 			want: "terminating=1 succeeded=1 completed=1 removed=1 released=1 SuccessCriteriaMet(SuccessPolicy)"},
-		{name: "all is over", job: "p=2 c=2 indexed met=SuccessPolicy started=9 succeeded=1 completed=1", pods: "R #0 terminating free, S #1 free", change: any1,
+		{name: "the policy is satisfied, a pod terminates", job: "p=2 c=2 indexed met=SuccessPolicy started=9 succeeded=1 completed=1", pods: "R #0 terminating untracked, S #1 untracked", change: any1,
 			want: "terminating=1 succeeded=1 completed=1 SuccessCriteriaMet(SuccessPolicy)"},
-		{name: "all is over and gone", job: "p=2 c=2 indexed met=SuccessPolicy started=9 succeeded=1 completed=1", pods: "S #1", change: any1,
+		{name: "the policy is satisfied, no pod is left", job: "p=2 c=2 indexed met=SuccessPolicy started=9 succeeded=1 completed=1", pods: "S #1", change: any1,
 			want: "succeeded=1 completed=1 released=1 SuccessCriteriaMet(SuccessPolicy) Complete(SuccessPolicy)"},
-		{name: "failure policy goes first", job: "p=2 c=2 indexed", pods: "F #0 cond=DisruptionTarget, S #1", change: all(any1, disrupted),
+		{name: "failure policy precedes success policy", job: "p=2 c=2 indexed", pods: "F #0 cond=DisruptionTarget, S #1", change: all(any1, disrupted),
 			want: "succeeded=1 failed=1 completed=1 released=2 FailureTarget(PodFailurePolicy) Failed(PodFailurePolicy)"},
-		{name: "failed indexes go first", job: "p=2 c=2 indexed perindex=0", pods: "F #0, S #1", change: any1,
+		{name: "failed indexes precede success policy", job: "p=2 c=2 indexed perindex=0", pods: "F #0, S #1", change: any1,
 			want: "succeeded=1 failed=1 completed=1 failed-indexes=0 released=2 FailureTarget(FailedIndexes) Failed(FailedIndexes)"},
-		{name: "backoffLimit goes first", job: "p=2 c=2 indexed backoff=0", pods: "F #0, S #1", change: any1,
+		{name: "backoffLimit precedes success policy", job: "p=2 c=2 indexed backoff=0", pods: "F #0, S #1", change: any1,
 			want: "succeeded=1 failed=1 completed=1 released=2 FailureTarget(BackoffLimitExceeded) Failed(BackoffLimitExceeded)"},
 		{name: "met stays met: failure policy", job: "p=2 c=2 indexed met=SuccessPolicy started=9 succeeded=1 completed=1", pods: "F #0 cond=DisruptionTarget, S #1", change: all(any1, disrupted),
 			want: "succeeded=1 failed=1 completed=1 released=2 SuccessCriteriaMet(SuccessPolicy) Complete(SuccessPolicy)"},
@@ -91,15 +91,16 @@ func TestSuccessPolicySync(t *testing.T) {
 			want: "succeeded=1 failed=1 completed=1 released=2 SuccessCriteriaMet(SuccessPolicy) Complete(SuccessPolicy)"},
 		{name: "met stays met: failed indexes", job: "p=2 c=2 indexed perindex=0 met=SuccessPolicy started=9 succeeded=1 completed=1", pods: "F #0, S #1", change: any1,
 			want: "succeeded=1 failed=1 completed=1 failed-indexes=0 released=2 SuccessCriteriaMet(SuccessPolicy) Complete(SuccessPolicy)"},
-		{name: "a failure stays one", job: "p=2 c=2 indexed target=PodFailurePolicy started=9", pods: "F #0, S #1", change: any1,
+		{name: "FailureTarget stays", job: "p=2 c=2 indexed target=PodFailurePolicy started=9", pods: "F #0, S #1", change: any1,
 			want: "succeeded=1 failed=1 completed=1 released=2 FailureTarget(PodFailurePolicy) Failed(PodFailurePolicy)"},
-		{name: "none", job: "p=1 c=1 indexed", pods: "S #0",
+		{name: "no success policy", job: "p=1 c=1 indexed", pods: "S #0",
 			want: "succeeded=1 completed=0 released=1 SuccessCriteriaMet(CompletionsReached) Complete(CompletionsReached)"},
 	})
 }
 
-// TestStories are what people and their tools read: the order of conditions and events.
-func TestStories(t *testing.T) {
+// TestConditionsAndEvents checks the order of the conditions and of the events that users and their tools
+// read.
+func TestConditionsAndEvents(t *testing.T) {
 	for _, c := range []struct{ job, pods, events, conditions string }{
 		{"p=2 c=4 suspend", "2 R", "Suspended", "Suspended"},
 		{"p=2 c=4 was-suspended", "", "Resumed", "Suspended"},
@@ -109,7 +110,7 @@ func TestStories(t *testing.T) {
 		{"p=1 c=1 deadline=1 started=2", "", "DeadlineExceeded", "FailureTarget Failed"},
 		{"p=1 c=2", "R, S", "", ""},
 	} {
-		s := newStage(t, newJob(c.job), newPods(c.pods))
+		s := newHarness(t, newJob(c.job), newPods(c.pods))
 		s.settle()
 		var conditions []string
 		for _, c := range s.job.Status.Conditions {
@@ -127,10 +128,10 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// TestTimes: completionTime is that of Complete, startTime goes while a Job is suspended
-// and comes with the condition that says that it is not.
+// TestTimes checks that completionTime is the transition time of Complete, and that startTime is removed while
+// a Job is suspended and set with the condition Suspended=False.
 func TestTimes(t *testing.T) {
-	s := newStage(t, newJob("p=1 c=1"), nil)
+	s := newHarness(t, newJob("p=1 c=1"), nil)
 	s.settle()
 	if s.job.Status.StartTime == nil || !s.job.Status.StartTime.Time.Equal(noon) {
 		t.Fatalf("startTime %v", s.job.Status.StartTime)

@@ -10,8 +10,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// TestIndexesFailByThemselves: pods that are removed because their Job has failed count
-// as failures of the Job; their indexes have not failed. One that has failed by itself has.
+// TestIndexesFailByThemselves checks that pods removed because their Job has failed count as failures of the
+// Job but do not fail their indexes, and that a pod that failed by itself fails its index.
 func TestIndexesFailByThemselves(t *testing.T) {
 	j := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "work", UID: "job"},

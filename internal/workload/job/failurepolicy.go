@@ -8,26 +8,26 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// handled is what the pod failure policy says of a failed pod.
+// handled is the result of the pod failure policy for a failed pod.
 type handled struct {
-	// action of the first rule that matches; "" if none does, which counts.
+	// action is that of the first rule that matches; "" if no rule matches, in which case the failure counts.
 	action batchv1.PodFailurePolicyAction
-	// failJob is the message of a FailJob rule.
+	// failJob is the message of a FailJob rule, "" for other actions.
 	failJob string
 }
 
 // counts reports whether the failure counts towards the limits.
 func (h handled) counts() bool { return h.action != batchv1.PodFailurePolicyActionIgnore }
 
-// handle asks the policy about a failed pod: the first rule that matches decides.
-// Messages are upstream's; scripts read them.
+// handle applies the policy to a failed pod: the first rule that matches decides. The messages are the same as
+// upstream's, because scripts read them.
 func handle(policy *batchv1.PodFailurePolicy, p *corev1.Pod) handled {
 	if policy == nil {
 		return handled{}
 	}
 	for i := range policy.Rules {
 		rule := &policy.Rules[i]
-		if !known(rule.Action) {
+		if !isSupported(rule.Action) {
 			continue
 		}
 		message := ""
@@ -55,8 +55,8 @@ func handle(policy *batchv1.PodFailurePolicy, p *corev1.Pod) handled {
 	return handled{}
 }
 
-// known reports whether this version knows an action; rules with other actions match nothing.
-func known(action batchv1.PodFailurePolicyAction) bool {
+// isSupported reports whether this version supports an action; rules with other actions match nothing.
+func isSupported(action batchv1.PodFailurePolicyAction) bool {
 	switch action {
 	case batchv1.PodFailurePolicyActionFailJob, batchv1.PodFailurePolicyActionFailIndex, batchv1.PodFailurePolicyActionIgnore, batchv1.PodFailurePolicyActionCount:
 		return true
@@ -64,8 +64,8 @@ func known(action batchv1.PodFailurePolicyAction) bool {
 	return false
 }
 
-// exitMatch is the container whose exit code matches; containers go before init
-// containers. An exit code of 0 never does.
+// exitMatch returns the container whose exit code matches; containers precede init containers. An exit code of
+// 0 never matches.
 func exitMatch(p *corev1.Pod, rule *batchv1.PodFailurePolicyOnExitCodesRequirement) *corev1.ContainerStatus {
 	for _, all := range [][]corev1.ContainerStatus{p.Status.ContainerStatuses, p.Status.InitContainerStatuses} {
 		for i := range all {

@@ -14,9 +14,9 @@ type Indexes []Span
 // Span is the indexes from First to Last, both included.
 type Span struct{ First, Last int }
 
-// ParseIndexes reads the text of a status or a success policy. Indexes from below on
-// are left out: the Job was made smaller since. What cannot be read is an error that
-// names it; all that can is returned nevertheless.
+// ParseIndexes parses the text of a status or a success policy. It leaves out indexes from below on, because
+// completions may have decreased since. If a part cannot be parsed, the error names it, and the set contains
+// all other parts.
 func ParseIndexes(text string, below int) (set Indexes, err error) {
 	if text == "" {
 		return nil, nil
@@ -40,7 +40,7 @@ func ParseIndexes(text string, below int) (set Indexes, err error) {
 	return set, err
 }
 
-// String is the text form: two indexes that follow each other are written apart.
+// String returns the text form. Two consecutive indexes are written separately.
 func (x Indexes) String() string {
 	b := make([]byte, 0, 12*len(x))
 	for i, s := range x {
@@ -61,7 +61,7 @@ func (x Indexes) String() string {
 	return string(b)
 }
 
-// Len is how many indexes there are.
+// Len returns the number of indexes.
 func (x Indexes) Len() (n int) {
 	for _, s := range x {
 		n += s.Last - s.First + 1
@@ -69,7 +69,7 @@ func (x Indexes) Len() (n int) {
 	return n
 }
 
-// at is the position of the first span that does not end before i.
+// at returns the position of the first span that does not end before i.
 func (x Indexes) at(i int) int {
 	low, high := 0, len(x)
 	for low < high {
@@ -89,7 +89,7 @@ func (x Indexes) Has(i int) bool {
 	return n < len(x) && x[n].First <= i
 }
 
-// With is the set and one more span. It may change x.
+// With returns the set with one more span. It may change x.
 func (x Indexes) With(s Span) Indexes {
 	from := x.at(s.First - 1) // a span that ends right before s is extended
 	to := from
@@ -107,7 +107,7 @@ func (x Indexes) With(s Span) Indexes {
 	return append(x[:from+1], x[to:]...)
 }
 
-// Common is how many indexes two sets have in common.
+// Common returns how many indexes both sets contain.
 func (x Indexes) Common(y Indexes) (n int) {
 	for i, k := 0, 0; i < len(x) && k < len(y); {
 		n += max(0, min(x[i].Last, y[k].Last)-max(x[i].First, y[k].First)+1)
@@ -120,7 +120,7 @@ func (x Indexes) Common(y Indexes) (n int) {
 	return n
 }
 
-// numbers are the completion indexes of pods, sorted; there may be some twice.
+// numbers are the completion indexes of pods, sorted; an index may occur several times.
 type numbers []int
 
 func (n numbers) has(i int) bool {

@@ -11,8 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestParseIndexes has upstream's TestCalculateSucceededIndexes and what it says of
-// text that nobody should have written.
+// TestParseIndexes contains the cases of upstream's TestCalculateSucceededIndexes, and malformed text.
 func TestParseIndexes(t *testing.T) {
 	for _, c := range []struct {
 		text  string
@@ -24,7 +23,7 @@ func TestParseIndexes(t *testing.T) {
 		{"1,3-5,7,8", 9, "1,3-5,7,8", false},
 		{"0", 1, "0", false},
 		{"0-2", 9, "0-2", false},
-		{"0-2,4,6,7", 7, "0-2,4,6", false}, // a smaller Job
+		{"0-2,4,6,7", 7, "0-2,4,6", false}, // completions has decreased
 		{"3", 2, "", false},
 		{"0-9", 0, "", false},
 		{"1-2,3-4", 9, "1-4", false},
@@ -48,7 +47,7 @@ func TestParseIndexes(t *testing.T) {
 	}
 }
 
-// members are indexes one by one.
+// members returns the indexes one by one.
 func members(x Indexes) (all []int) {
 	for _, s := range x {
 		for i := s.First; i <= s.Last; i++ {
@@ -58,7 +57,7 @@ func members(x Indexes) (all []int) {
 	return all
 }
 
-// TestIndexesAsSets: they behave as a set does, and are written in one way.
+// TestIndexesAsSets compares Indexes with a map, and checks that equal sets have equal text.
 func TestIndexesAsSets(t *testing.T) {
 	spans := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Span {
 		first := rapid.IntRange(0, 60).Draw(t, "first")
@@ -111,8 +110,8 @@ func TestIndexesAsSets(t *testing.T) {
 	})
 }
 
-// FuzzParseIndexes: whatever the text, what is returned is a set below the limit, and
-// written and read again it is the same.
+// FuzzParseIndexes checks for any text that the result is a set of indexes below the limit, and that its text
+// parses to the same set.
 func FuzzParseIndexes(f *testing.F) {
 	for _, seed := range []string{"", "1,3-5,7,8", "5-3", "1-2-3", "0-2147483647", ",,", "-1", "007", "+1"} {
 		f.Add(seed, 10)
@@ -131,7 +130,7 @@ func FuzzParseIndexes(f *testing.F) {
 	})
 }
 
-// TestPending has upstream's TestFirstPendingIndexes.
+// TestPending contains the cases of upstream's TestFirstPendingIndexes.
 func TestPending(t *testing.T) {
 	for _, c := range []struct{ job, pods, want string }{
 		{"p=5 c=3 indexed", "", "[0 1 2]"},
@@ -142,7 +141,7 @@ func TestPending(t *testing.T) {
 		{"c=10 indexed perindex=1 completed=1,5,9 failed-indexes=2,6,7", "P #3, P #9", "[0 4 8]"},
 		{"c=4 indexed", "R terminating #1", "[0 1 2 3]"},
 		{"c=4 indexed replace=Failed", "R terminating #1", "[0 2 3]"},
-		{"c=4 indexed", "S #1, F #2, R #9, S free #3", "[0 2 3]"},
+		{"c=4 indexed", "S #1, F #2, R #9, S untracked #3", "[0 2 3]"},
 		{"c=2 indexed completed=0,1", "", "[]"},
 	} {
 		j := newJob(c.job)
@@ -154,8 +153,8 @@ func TestPending(t *testing.T) {
 	}
 }
 
-// TestDuplicates has upstream's TestAppendDuplicatedIndexPodsForRemoval: the UIDs of pods
-// that go because another of their index is worth more, or because they have none.
+// TestDuplicates contains the cases of upstream's TestAppendDuplicatedIndexPodsForRemoval: the UIDs of the
+// pods that are removed because another pod of their index is kept or because they have no index.
 func TestDuplicates(t *testing.T) {
 	for _, c := range []struct{ pods, want string }{
 		{"a: P, b: P #2, c: R #5, d: R #6", "a d"},

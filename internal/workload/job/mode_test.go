@@ -7,12 +7,12 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// TestUnknownCompletionMode: a Job with a completionMode of a later release is left alone, pods
-// that match or do not match included, and an Event says so.
+// TestUnknownCompletionMode checks that a Job with a completionMode of a later release is left alone,
+// including pods that match or do not match, and that an Event reports it.
 func TestUnknownCompletionMode(t *testing.T) {
 	unknown := func(j *batchv1.Job) { j.Spec.CompletionMode = ptr.To(batchv1.CompletionMode("Quantum")) }
 	for _, words := range []string{"p=2 c=3", "p=2 c=3 suspend", "p=2 c=3 deleting", "p=1 c=3 failed=9 backoff=1"} {
-		s := State{Job: newJob(words, unknown), Pods: newPods("R, S, F, R alien"), Limits: atOnce()}
+		s := State{Job: newJob(words, unknown), Pods: newPods("R, S, F, R unmatched"), Limits: atOnce()}
 		d := Plan(noon, s)
 		if d.Status != nil || len(d.Actions) > 0 || d.Wake != 0 || d.Recheck {
 			t.Errorf("%s: %+v", words, d)

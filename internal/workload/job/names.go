@@ -14,16 +14,15 @@ import (
 // the same thing twice (on a stale cache, after a lost answer or after a restart) uses the same name
 // twice, and the API rejects the second pod.
 //
-// Slots of an Indexed Job are its indexes; an attempt is the lowest whose name no
-// pod has. Slots of another Job are numbered, and the first ones are taken that no pod
-// bears, from the number of pods on that have finished and are recorded or counted. So a
-// pod whose create is still in flight keeps its number, and
-// numbers that were given before pods finished are not given again.
+// Slots of an Indexed Job are its indexes; an attempt is the lowest whose name no pod has. Slots of another
+// Job are numbers: the first ones that no pod uses, starting at the number of pods that have finished and are
+// recorded or counted. So a pod whose create is still in flight keeps its number, and numbers that were used
+// before pods finished are not used again.
 
 const (
 	suffixLength = 10
-	// letters have neither vowels nor digits that look like letters, as the suffixes
-	// that the API makes.
+	// letters contain neither vowels nor digits that look like letters, as in the suffixes that the API
+	// generates.
 	letters = "bcdfghjklmnpqrstvwxz2456789"
 	// longestName leaves the name of a pod a DNS label, so that it can be a hostname.
 	longestName = 63
@@ -54,16 +53,16 @@ func podName(j *batchv1.Job, index, slot, attempt int) string {
 	return prefix + middle + string(suffix[:])
 }
 
-// mixed spreads the differences of similar keys, which FNV leaves in the low bits,
-// over all bits (the finalizer of MurmurHash3).
+// mixed spreads the differences of similar keys, which FNV leaves in the low bits, over all bits (the
+// finalizer of MurmurHash3).
 func mixed(n uint64) uint64 {
 	n = (n ^ n>>33) * 0xff51afd7ed558ccd
 	n = (n ^ n>>33) * 0xc4ceb9fe1a85ec53
 	return n ^ n>>33
 }
 
-// freeName is the name for the next pod of a slot: none that a pod of this Job bears,
-// and none that is taken.
+// freeName returns the name for the next pod of a slot: one that no pod of this Job has and that is not known
+// to be taken.
 func (p *plan) freeName(index, slot int) string {
 	for attempt := 0; ; attempt++ {
 		if name := podName(p.job, index, slot, attempt); !p.bears(name) && !p.Past.Taken[name] {

@@ -75,11 +75,11 @@ func Leftover(pods []*corev1.Pod, most int) (actions []workload.Action) {
 	return actions
 }
 
-// Held reports whether a pod has the tracking finalizer.
-func Held(pod *corev1.Pod) bool { return hasFinalizer(pod) }
+// HasFinalizer reports whether a pod has the tracking finalizer.
+func HasFinalizer(pod *corev1.Pod) bool { return hasFinalizer(pod) }
 
-// HeldFinished reports whether a pod has finished and has the tracking finalizer.
-func HeldFinished(pod *corev1.Pod) bool { return isFinished(pod) && hasFinalizer(pod) }
+// FinishedWithFinalizer reports whether a pod has finished and has the tracking finalizer.
+func FinishedWithFinalizer(pod *corev1.Pod) bool { return isFinished(pod) && hasFinalizer(pod) }
 
 // cleanUp is the plan for a Job that has ended. It deletes active pods, which a controller created
 // before it had observed the end; they do not count.

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// patched is what the API makes of a pod and a patch.
+// patched returns a pod after a patch, applied as the API server does.
 func patched(t *testing.T, p *corev1.Pod, patch []byte) *corev1.Pod {
 	t.Helper()
 	old, err := json.Marshal(p)
@@ -31,7 +31,8 @@ func patched(t *testing.T, p *corev1.Pod, patch []byte) *corev1.Pod {
 	return &out
 }
 
-// TestClaim has upstream's TestGetPodsForJob: WORD POD for each action of the plan.
+// TestClaim contains the cases of upstream's TestGetPodsForJob. want has REASON POD for each action of the
+// plan.
 func TestClaim(t *testing.T) {
 	orphan := func(words string) *corev1.Pod {
 		p := newPod(50, words)
@@ -49,12 +50,12 @@ func TestClaim(t *testing.T) {
 		{"all match", "p=1 c=1", "R", nil, ""},
 		{"one is adopted", "p=1 c=1", "R", orphan("R"), "Adopted orphan"},
 		{"finished ones too", "p=1 c=1", "R", orphan("S"), "Adopted orphan"},
-		{"not one that does not match", "p=1 c=1", "R", orphan("R alien"), ""},
-		{"not one that terminates", "p=1 c=1", "R", orphan("R terminating"), ""},
+		{"not one that does not match", "p=1 c=1", "R", orphan("R unmatched"), ""},
+		{"not one that is terminating", "p=1 c=1", "R", orphan("R terminating"), ""},
 		{"not one that has another controller", "p=1 c=1", "R", another, ""},
-		{"one is let go", "p=2 c=2", "R, R alien", nil, "Disowned pod-0001"},
-		{"both", "p=2 c=2", "R, R alien", orphan("R"), "Adopted orphan, Disowned pod-0001"},
-		{"not while the Job is deleted", "p=2 c=2 deleting", "R free, R free alien", orphan("R"), ""},
+		{"one is released", "p=2 c=2", "R, R unmatched", nil, "Disowned pod-0001"},
+		{"both", "p=2 c=2", "R, R unmatched", orphan("R"), "Adopted orphan, Disowned pod-0001"},
+		{"not while the Job is deleted", "p=2 c=2 deleting", "R untracked, R untracked unmatched", orphan("R"), ""},
 	} {
 		var orphans []*corev1.Pod
 		if c.orphan != nil {
@@ -75,7 +76,7 @@ func TestClaim(t *testing.T) {
 	}
 }
 
-// TestClaimHasLimits: a Job whose selector matches many orphans takes a few at a time.
+// TestClaimHasLimits checks that one plan adopts a limited number of the orphans that the selector matches.
 func TestClaimHasLimits(t *testing.T) {
 	var orphans []*corev1.Pod
 	for i := range 9 {
@@ -90,7 +91,7 @@ func TestClaimHasLimits(t *testing.T) {
 	}
 }
 
-// TestPatches: what patches make of pods.
+// TestPatches checks pods after the patches of ownership.
 func TestPatches(t *testing.T) {
 	j := newJob("p=1 c=1")
 	p := newPod(0, "R")
@@ -116,7 +117,7 @@ func TestPatches(t *testing.T) {
 	}
 }
 
-// TestMatcher: the short way agrees with the long one.
+// TestMatcher compares the fast matcher with the selector of apimachinery.
 func TestMatcher(t *testing.T) {
 	for _, s := range []*metav1.LabelSelector{
 		nil, {}, {MatchLabels: map[string]string{"a": "1"}}, {MatchLabels: map[string]string{"a": "1", "b": ""}},
@@ -150,25 +151,25 @@ func (l labelSet) Has(key string) bool              { _, ok := l[key]; return ok
 func (l labelSet) Get(key string) string            { return l[key] }
 func (l labelSet) Lookup(key string) (string, bool) { v, ok := l[key]; return v, ok }
 
-// TestTidyUp: a Job that has ended lets go of what it holds and removes what turned up
-// late; it counts nothing and writes nothing.
+// TestTidyUp checks that a Job that has ended releases its pods and deletes active ones that appeared late,
+// and that the plan neither counts pods nor writes a status.
 func TestTidyUp(t *testing.T) {
 	for _, c := range []struct{ job, pods, want string }{
-		{"p=1 c=1", "S, F, R terminating, R free, S free", "released 3 removed 1"},
+		{"p=1 c=1", "S, F, R terminating, R untracked, S untracked", "released 3 removed 1"},
 		{"p=1 c=1", "R", "released 0 removed 1"},
-		{"p=1 c=1 deleting", "R, S, R free", "released 2 removed 0"},
-		{"p=1 c=1", "S free", "released 0 removed 0"},
+		{"p=1 c=1 deleting", "R, S, R untracked", "released 2 removed 0"},
+		{"p=1 c=1", "S untracked", "released 0 removed 0"},
 	} {
 		j := newJob(c.job, func(j *batchv1.Job) {
 			j.Status.Conditions = []batchv1.JobCondition{condition(batchv1.JobSuccessCriteriaMet, "X", ""), condition(batchv1.JobComplete, "X", "")}
 		})
-		s := newStage(t, j, newPods(c.pods))
+		s := newHarness(t, j, newPods(c.pods))
 		s.settle()
 		if got := fmt.Sprintf("released %d removed %d", s.released, s.removed); got != c.want || s.job != j {
 			t.Errorf("%s: %s: %s, want %s", c.job, c.pods, got, c.want)
 		}
 	}
-	if got := Leftover(newPods("S, R, S free, F"), 2); len(got) != 2 {
+	if got := Leftover(newPods("S, R, S untracked, F"), 2); len(got) != 2 {
 		t.Errorf("left over: %v", got)
 	}
 }

@@ -11,37 +11,37 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestPerIndex has upstream's TestSyncJobWithJobBackoffLimitPerIndex.
+// TestPerIndex contains the cases of upstream's TestSyncJobWithJobBackoffLimitPerIndex.
 func TestPerIndex(t *testing.T) {
 	const in = batchv1.PodFailurePolicyOnExitCodesOpIn
 	play(t, []played{
 		{name: "success after one failure", job: "p=2 c=2 indexed perindex=1", pods: "F #0 fails=0, S #0 fails=1, S #1 fails=0",
 			want: "succeeded=2 failed=1 completed=0,1 failed-indexes= released=3 SuccessCriteriaMet(CompletionsReached) Complete(CompletionsReached)"},
-		{name: "not counted until it is replaced", job: "p=2 c=2 indexed perindex=1", pods: "F #0 fails=0 ago=1", want: "active=1 failed-indexes= made=1 [1]"},
-		{name: "replaced", job: "p=2 c=2 indexed perindex=1", pods: "F #0 fails=0, P #0 fails=1", want: "active=2 failed=1 failed-indexes= made=1 [1] released=1"},
+		{name: "a failure is not counted until the pod is replaced", job: "p=2 c=2 indexed perindex=1", pods: "F #0 fails=0 ago=1", want: "active=1 failed-indexes= created=1 [1]"},
+		{name: "replaced", job: "p=2 c=2 indexed perindex=1", pods: "F #0 fails=0, P #0 fails=1", want: "active=2 failed=1 failed-indexes= created=1 [1] released=1"},
 		{name: "back-off while another runs (139428)", job: "p=2 c=2 indexed perindex=1", pods: "R ready #0 fails=0, F #1 fails=0 ago=0", want: "active=1 ready=1 failed-indexes="},
-		{name: "an index fails, the Job goes on", job: "p=2 c=2 indexed perindex=1", pods: "F #0 fails=1", want: "active=1 failed=1 failed-indexes=0 made=1 [1] released=1"},
-		{name: "FailIndex", job: "p=2 c=2 indexed perindex=1", pods: "F #0 fails=0 exit=3", change: failurePolicy(onExit("FailIndex", in, 3)), want: "active=1 failed=1 failed-indexes=0 made=1 [1] released=1"},
+		{name: "an index fails, the Job goes on", job: "p=2 c=2 indexed perindex=1", pods: "F #0 fails=1", want: "active=1 failed=1 failed-indexes=0 created=1 [1] released=1"},
+		{name: "FailIndex", job: "p=2 c=2 indexed perindex=1", pods: "F #0 fails=0 exit=3", change: failurePolicy(onExit("FailIndex", in, 3)), want: "active=1 failed=1 failed-indexes=0 created=1 [1] released=1"},
 		{name: "FailJob", job: "p=2 c=2 indexed perindex=1", pods: "F #0 fails=0 exit=3", change: failurePolicy(onExit("FailJob", in, 3)), want: "failed=1 failed-indexes= released=1 FailureTarget(PodFailurePolicy) Failed(PodFailurePolicy)"},
-		{name: "ignored", job: "p=2 c=2 indexed perindex=0", pods: "F #0 fails=0 exit=3", change: failurePolicy(onExit("Ignore", in, 3)), want: "active=2 failed-indexes= made=2 [0,1] released=1"},
-		{name: "backoffLimit goes first", job: "p=2 c=2 indexed backoff=1 perindex=1", pods: "F #0 fails=0, F #0 fails=1, F #1 fails=0",
+		{name: "ignored", job: "p=2 c=2 indexed perindex=0", pods: "F #0 fails=0 exit=3", change: failurePolicy(onExit("Ignore", in, 3)), want: "active=2 failed-indexes= created=2 [0,1] released=1"},
+		{name: "backoffLimit precedes", job: "p=2 c=2 indexed backoff=1 perindex=1", pods: "F #0 fails=0, F #0 fails=1, F #1 fails=0",
 			want: "failed=3 failed-indexes=0 released=3 FailureTarget(BackoffLimitExceeded) Failed(BackoffLimitExceeded)"},
 		{name: "all have failed or succeeded", job: "p=2 c=2 indexed perindex=1", pods: "F #0 fails=1, S #1",
 			want: "succeeded=1 failed=1 completed=1 failed-indexes=0 released=2 FailureTarget(FailedIndexes) Failed(FailedIndexes)"},
 		{name: "too many have failed", job: "p=2 c=4 indexed perindex=1 maxfailed=1", pods: "F #0 fails=1, F #1 fails=1, R #2",
 			want: "terminating=1 failed=3 failed-indexes=0,1 removed=1 released=3 FailureTarget(MaxFailedIndexesExceeded)"},
-		{name: "as many as may fail", job: "p=2 c=4 indexed perindex=0 maxfailed=2", pods: "F #0, F #1, R #2",
-			want: "active=2 failed=2 failed-indexes=0,1 made=1 [3] released=2"},
-		{name: "a failed index is not tried again", job: "p=3 c=3 indexed perindex=0 failed=1 failed-indexes=0", pods: "F free #0, R #1", want: "active=2 failed=1 failed-indexes=0 made=1 [2]"},
+		{name: "as many failed indexes as allowed", job: "p=2 c=4 indexed perindex=0 maxfailed=2", pods: "F #0, F #1, R #2",
+			want: "active=2 failed=2 failed-indexes=0,1 created=1 [3] released=2"},
+		{name: "a failed index gets no other pod", job: "p=3 c=3 indexed perindex=0 failed=1 failed-indexes=0", pods: "F untracked #0, R #1", want: "active=2 failed=1 failed-indexes=0 created=1 [2]"},
 	})
 }
 
-// TestLate has upstream's TestGetPodsWithDelayedDeletionPerIndex: the UIDs of failed pods
-// that stay held, so that somebody can read how often their index failed.
+// TestLate contains the cases of upstream's TestGetPodsWithDelayedDeletionPerIndex: the UIDs of failed pods
+// that keep the finalizer, because the next pod of their index must copy the number of failures.
 func TestLate(t *testing.T) {
 	for _, c := range []struct{ name, job, pods, want string }{
 		{"of indexes that have not failed", "p=3 c=3 indexed perindex=1", "a: F #0 fails=0, b: F #1 fails=1, c: F #2 fails=0", "a c"},
-		{"held by nobody", "p=2 c=2 indexed perindex=1", "a: F free #0 fails=0", ""},
+		{"without finalizer", "p=2 c=2 indexed perindex=1", "a: F untracked #0 fails=0", ""},
 		{"recorded", "p=2 c=2 indexed perindex=1 uncounted-failed=a", "a: F #0 fails=0", ""},
 		{"index out of range", "p=2 c=2 indexed perindex=1", "a: F #4 fails=0", ""},
 		{"no index", "p=2 c=2 indexed perindex=1", "a: F fails=0", ""},
@@ -50,8 +50,8 @@ func TestLate(t *testing.T) {
 		{"the one that failed most", "p=2 c=2 indexed perindex=4", "a1: F #0 fails=0, a3: F #0 fails=2, a2: F #0 fails=1", "a3"},
 		{"ignored failures count for that", "p=2 c=2 indexed perindex=4", "a1: F #0 fails=1 ignored=3, a3: F #0 fails=2", "a1"},
 		{"the last", "p=2 c=2 indexed perindex=4", "a1: F #0 fails=1 ago=3, a3: F #0 fails=1 ago=1, a2: F #0 fails=1 ago=2", "a3"},
-		{"it terminates, and has not failed yet", "p=2 c=2 indexed perindex=4 replace=Failed", "a1: F #0 fails=0, a2: R terminating #0 fails=1", "a1"},
-		{"it terminates, which is a failure", "p=2 c=2 indexed perindex=4", "a1: F #0 fails=0, a2: R terminating #0 fails=1", "a2"},
+		{"a terminating pod that has not failed yet", "p=2 c=2 indexed perindex=4 replace=Failed", "a1: F #0 fails=0, a2: R terminating #0 fails=1", "a1"},
+		{"a terminating pod that counts as failed", "p=2 c=2 indexed perindex=4", "a1: F #0 fails=0, a2: R terminating #0 fails=1", "a2"},
 		{"the Job fails", "p=2 c=2 indexed perindex=4 target=X started=9", "a: F #0 fails=0, R #1", ""},
 		{"the Job is being deleted", "p=2 c=2 indexed perindex=4 deleting", "a: F #0 fails=0", ""},
 		{"no limit by index", "p=2 c=2 indexed", "a: F #0", ""},
@@ -74,8 +74,8 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// TestFailureCounts has upstream's TestGetNewIndexFailureCountValue and
-// TestGetIndexFailureCount: what the pod after a failed one says of its index.
+// TestFailureCounts contains the cases of upstream's TestGetNewIndexFailureCountValue and
+// TestGetIndexFailureCount: the annotations of the pod that replaces a failed one.
 func TestFailureCounts(t *testing.T) {
 	for _, c := range []struct{ before, want string }{
 		{"", "0 and 0"},
@@ -99,19 +99,18 @@ func TestFailureCounts(t *testing.T) {
 		if got := fmt.Sprintf("%d and %d", counted, ignored); got != c.want {
 			t.Errorf("after %q: %s, want %s", c.before, got, c.want)
 		}
-		if _, told := pod.Annotations[batchv1.JobIndexIgnoredFailureCountAnnotation]; told != (ignored > 0) {
-			t.Errorf("after %q: ignored failures are told: %t", c.before, told)
+		if _, annotated := pod.Annotations[batchv1.JobIndexIgnoredFailureCountAnnotation]; annotated != (ignored > 0) {
+			t.Errorf("after %q: annotation of ignored failures: %t", c.before, annotated)
 		}
 	}
 }
 
-// TestIndexesWaitAlone: each index waits for its own back-off, and none for that of
-// another.
+// TestIndexesWaitAlone checks that each index waits for its own back-off and not for that of another.
 func TestIndexesWaitAlone(t *testing.T) {
-	s := newStage(t, newJob("p=4 c=4 indexed perindex=6"), newPods("F #0 fails=2 ago=3, F #1 fails=0 ago=3, F #2 fails=1 ignored=1 ago=50"))
+	s := newHarness(t, newJob("p=4 c=4 indexed perindex=6"), newPods("F #0 fails=2 ago=3, F #1 fails=0 ago=3, F #2 fails=1 ignored=1 ago=50"))
 	s.settle()
 	// 40 s after three failures, 10 s after one.
-	if got, want := s.String(), "active=2 failed=1 failed-indexes= made=2 [2,3] released=1"; got != want {
+	if got, want := s.String(), "active=2 failed=1 failed-indexes= created=2 [2,3] released=1"; got != want {
 		t.Errorf("at once: %s, want %s", got, want)
 	}
 	if s.last.Wake != 7*time.Second {
@@ -124,7 +123,7 @@ func TestIndexesWaitAlone(t *testing.T) {
 	}
 	s.now = s.now.Add(30 * time.Second)
 	s.settle()
-	if got, want := s.String(), "active=4 failed=3 failed-indexes= made=4 [0,1,2,3] released=3"; got != want {
+	if got, want := s.String(), "active=4 failed=3 failed-indexes= created=4 [0,1,2,3] released=3"; got != want {
 		t.Errorf("in the end: %s, want %s", got, want)
 	}
 	for _, pod := range s.pods {

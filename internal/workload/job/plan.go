@@ -10,7 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// plan is a decision while it is made.
+// plan is the state of one decision while Plan computes it.
 type plan struct {
 	State
 	now time.Time
@@ -18,25 +18,25 @@ type plan struct {
 
 	// successMet and failureTarget are the conditions that the Job already has.
 	successMet, failureTarget *batchv1.JobCondition
-	// verdict is the condition by which this plan decides that the Job ends, nil if it does not.
+	// verdict is the condition by which this plan ends the Job, nil if it does not end it.
 	verdict *batchv1.JobCondition
 
 	recordedSucceeded, recordedFailed map[types.UID]bool
-	completed                         Indexes // as the status has them
+	completed                         Indexes // as in the observed status
 	succeededNow, failedNow           Indexes // including those of pods that are not recorded yet
 
 	podClasses
 	status batchv1.JobStatus // the desired status
-	// urgent: the status contains more than new numbers of pods.
+	// urgent: the status contains more than changed numbers of pods, so that it does not wait.
 	urgent   bool
 	counted  int // the recorded pods that this plan counts
 	recorded int // the pods that this plan records
-	// recordedFailures are the failed ones of the recorded pods.
+	// recordedFailures is how many of the recorded pods have failed.
 	recordedFailures []*corev1.Pod
 	decision         Decision
 }
 
-// Plan decides what is next. It is pure: the same state gives the same decision.
+// Plan decides the next writes. It is pure: the same state gives the same decision.
 func Plan(now time.Time, s State) Decision {
 	p := &plan{State: s, now: now, job: s.Job}
 	p.decision.Past = s.Past
@@ -65,7 +65,7 @@ func Plan(now time.Time, s State) Decision {
 	return p.decision
 }
 
-// read reads the Job's status and classifies its pods.
+// read parses the Job's status and classifies its pods.
 func (p *plan) read() {
 	j := p.job
 	p.status = *j.Status.DeepCopy()

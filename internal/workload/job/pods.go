@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// noIndex is the completion index of a pod that has none, or one that cannot be read.
+// noIndex is the completion index of a pod that has no index or whose index cannot be parsed.
 const noIndex = -1
 
 // hasFinalizer reports whether the pod has the tracking finalizer: the Job has yet to count it.
@@ -39,8 +39,8 @@ func podCondition(p *corev1.Pod, t corev1.PodConditionType) *corev1.PodCondition
 	return nil
 }
 
-// replacesOnlyFailed: pods that are terminating are neither failures nor replaced
-// until they have failed (podReplacementPolicy Failed, or any podFailurePolicy).
+// replacesOnlyFailed reports whether terminating pods count as failed, and are replaced, only after they have
+// failed (podReplacementPolicy Failed, or any podFailurePolicy).
 func replacesOnlyFailed(j *batchv1.Job) bool {
 	return j.Spec.PodFailurePolicy != nil || j.Spec.PodReplacementPolicy != nil && *j.Spec.PodReplacementPolicy == batchv1.Failed
 }
@@ -50,7 +50,7 @@ func isFailed(j *batchv1.Job, p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodFailed || isTerminating(p) && !replacesOnlyFailed(j)
 }
 
-// completionIndex is the pod's index, noIndex if it has none.
+// completionIndex returns the pod's index, noIndex if it has none.
 func completionIndex(p *corev1.Pod) int {
 	text, ok := p.Annotations[batchv1.JobCompletionIndexAnnotation]
 	if !ok {
@@ -62,8 +62,8 @@ func completionIndex(p *corev1.Pod) int {
 	return noIndex
 }
 
-// indexFailures are the failures of its index before this pod: those that count
-// and those that were ignored. Annotations that cannot be read are 0.
+// indexFailures returns how often the index had failed before this pod: the failures that count and those that
+// were ignored. Annotations that cannot be parsed are 0.
 func indexFailures(p *corev1.Pod) (counted, ignored int) {
 	return annotatedCount(p, batchv1.JobIndexFailureCountAnnotation), annotatedCount(p, batchv1.JobIndexIgnoredFailureCountAnnotation)
 }
@@ -80,9 +80,8 @@ func annotatedCount(p *corev1.Pod, key string) int {
 	return int(n)
 }
 
-// finishedAt is when a pod finished: when the last of its containers and sidecars
-// did; else when it became unready; else when its deletion was requested; else when it was
-// created.
+// finishedAt returns when a pod finished: when the last of its containers and sidecars did; otherwise when it
+// became unready, when its deletion was requested, or when it was created.
 func finishedAt(p *corev1.Pod) time.Time {
 	if t := containersFinishedAt(p); !t.IsZero() {
 		return t
@@ -100,7 +99,7 @@ func finishedAt(p *corev1.Pod) time.Time {
 	return p.CreationTimestamp.Time
 }
 
-// containersFinishedAt is zero unless all containers and sidecars have finished.
+// containersFinishedAt returns when the last container or sidecar finished, zero unless all have finished.
 func containersFinishedAt(p *corev1.Pod) (last time.Time) {
 	finished := func(s *corev1.ContainerStatus) bool {
 		if s.State.Terminated == nil || s.State.Terminated.FinishedAt.IsZero() {
@@ -135,8 +134,8 @@ func isSidecar(p *corev1.Pod, name string) bool {
 	return false
 }
 
-// restarts of a pod's containers that are running or will be.
-func restarts(p *corev1.Pod) (n int) {
+// restartsOf returns how often a pod's containers that run, or will run, have restarted.
+func restartsOf(p *corev1.Pod) (n int) {
 	for i := range p.Status.InitContainerStatuses {
 		n += int(p.Status.InitContainerStatuses[i].RestartCount)
 	}

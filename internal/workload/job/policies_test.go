@@ -9,7 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// successPolicy is one in words: INDEXES/COUNT for each rule, either may be left out.
+// successPolicy builds a policy from words: INDEXES/COUNT for each rule; either may be left out.
 func successPolicy(rules ...string) func(*batchv1.Job) {
 	return func(j *batchv1.Job) {
 		j.Spec.SuccessPolicy = &batchv1.SuccessPolicy{}
@@ -27,7 +27,7 @@ func successPolicy(rules ...string) func(*batchv1.Job) {
 	}
 }
 
-// TestMatchSuccess has upstream's TestMatchSuccessPolicy.
+// TestMatchSuccess contains the cases of upstream's TestMatchSuccessPolicy.
 func TestMatchSuccess(t *testing.T) {
 	for _, c := range []struct{ rules, succeeded, want string }{
 		{"", "0", ""},
@@ -55,7 +55,7 @@ func TestMatchSuccess(t *testing.T) {
 		{"1,3-5,8", "0-9", "0"},
 		{"1-4,6-8", "2-4,6-8", ""},
 		{"1-4,6-8/6", "2-4,6-8", "0"},
-		{"0-12", "0-9", "0"}, // indexes there are none of cannot be asked for
+		{"0-12", "0-9", "0"}, // indexes beyond completions cannot be required
 		{"12", "0-9", ""},
 	} {
 		j := newJob("p=1 c=10 indexed", successPolicy(strings.Fields(c.rules)...))
@@ -76,7 +76,7 @@ func TestMatchSuccess(t *testing.T) {
 	}
 }
 
-// TestHandle has upstream's TestMatchPodFailurePolicy: ACTION, or ACTION and its message.
+// TestHandle contains the cases of upstream's TestMatchPodFailurePolicy: ACTION, or ACTION and its message.
 func TestHandle(t *testing.T) {
 	const (
 		ignore, count      = batchv1.PodFailurePolicyActionIgnore, batchv1.PodFailurePolicyActionCount
@@ -103,8 +103,8 @@ func TestHandle(t *testing.T) {
 		{"below zero (Windows)", rules{onExit(ignore, in, -1)}, "F exit=-1", "Ignore"},
 		{"fails the Job", rules{onExit(failJob, in, 2)}, "F exit=2",
 			"FailJob Container main for pod default/pod-0000 failed with exit code 2 matching FailJob rule at index 0"},
-		{"zero is no failure", rules{onExit(failJob, notIn, 5)}, "F exit=0", ""},
-		{"the one that failed", rules{onExit(failIndex, notIn, 5)}, "F exit=0 exit=3", "FailIndex"},
+		{"exit code zero is not a failure", rules{onExit(failJob, notIn, 5)}, "F exit=0", ""},
+		{"the container that failed", rules{onExit(failIndex, notIn, 5)}, "F exit=0 exit=3", "FailIndex"},
 		{"NotIn", rules{onExit(ignore, notIn, 5)}, "F exit=5", ""},
 		{"second rule", rules{onExit(ignore, in, 1), onExit(failJob, in, 6)}, "F exit=6",
 			"FailJob Container main for pod default/pod-0000 failed with exit code 6 matching FailJob rule at index 1"},
@@ -112,17 +112,17 @@ func TestHandle(t *testing.T) {
 		{"another container", rules{of("other", onExit(ignore, in, 1))}, "F exit=1", ""},
 		{"this container", rules{of("main", onExit(ignore, in, 1))}, "F exit=1", "Ignore"},
 		{"init container", rules{onExit(ignore, in, 1)}, "F init-exit=1", "Ignore"},
-		{"containers go before init containers", rules{onExit(failJob, in, 1, 2)}, "F init-exit=1 exit=2",
+		{"containers precede init containers", rules{onExit(failJob, in, 1, 2)}, "F init-exit=1 exit=2",
 			"FailJob Container main for pod default/pod-0000 failed with exit code 2 matching FailJob rule at index 0"},
 		{"condition, index", rules{onCondition(failIndex, "DisruptionTarget")}, "F cond=DisruptionTarget", "FailIndex"},
 		{"condition, ignored", rules{onCondition(ignore, "DisruptionTarget")}, "F cond=DisruptionTarget", "Ignore"},
 		{"condition that is false", rules{onCondition(ignore, "!Healthy")}, "F cond=!Healthy", "Ignore"},
-		{"False is wanted, True it is", rules{onCondition(ignore, "!Healthy")}, "F cond=Healthy", ""},
-		{"True is wanted, False it is", rules{onCondition(ignore, "DisruptionTarget")}, "F cond=!DisruptionTarget", ""},
+		{"want False, is True", rules{onCondition(ignore, "!Healthy")}, "F cond=Healthy", ""},
+		{"want True, is False", rules{onCondition(ignore, "DisruptionTarget")}, "F cond=!DisruptionTarget", ""},
 		{"condition, job", rules{onCondition(failJob, "DisruptionTarget")}, "F cond=DisruptionTarget",
 			"FailJob Pod default/pod-0000 has condition DisruptionTarget matching FailJob rule at index 0"},
 		{"condition, counts", rules{onCondition(count, "DisruptionTarget"), onCondition(failJob, "DisruptionTarget")}, "F cond=DisruptionTarget", "Count"},
-		{"neither", rules{onCondition(count, "DisruptionTarget"), onExit(ignore, in, 9)}, "F exit=8", ""},
+		{"no rule matches", rules{onCondition(count, "DisruptionTarget"), onExit(ignore, in, 9)}, "F exit=8", ""},
 		{"a container that has not ended", rules{onExit(ignore, notIn, 9)}, "F restarts=1", ""},
 	} {
 		h := handle(&batchv1.PodFailurePolicy{Rules: c.rules}, newPod(0, c.pod))
@@ -142,7 +142,7 @@ func TestHandle(t *testing.T) {
 	}
 }
 
-// TestFailurePolicySync has upstream's TestSyncJobWithJobPodFailurePolicy.
+// TestFailurePolicySync contains the cases of upstream's TestSyncJobWithJobPodFailurePolicy.
 func TestFailurePolicySync(t *testing.T) {
 	const in, notIn = batchv1.PodFailurePolicyOnExitCodesOpIn, batchv1.PodFailurePolicyOnExitCodesOpNotIn
 	codes := failurePolicy(onExit("Ignore", in, 1, 2, 3), onExit("FailJob", in, 5, 6, 7))
@@ -154,17 +154,17 @@ func TestFailurePolicySync(t *testing.T) {
 		{name: "failing already", job: "p=1 c=1 target=PodFailurePolicy started=9", pods: "F exit=5", change: codes, want: "failed=1 released=1 " + fails + " Failed(PodFailurePolicy)"},
 		{name: "failing already, the pod is gone", job: "p=1 c=1 target=PodFailurePolicy started=9 failed=1", change: codes, want: "failed=1 " + fails + " Failed(PodFailurePolicy)"},
 		{name: "others run", job: "p=2 c=2", pods: "R, F exit=5", change: codes, want: "terminating=1 failed=2 removed=1 released=2 " + fails},
-		{name: "one that nobody holds tells too", job: "p=2 c=2", pods: "R, F free exit=5", change: codes, want: "terminating=1 failed=1 removed=1 released=1 " + fails},
+		{name: "a pod without finalizer fails the Job too", job: "p=2 c=2", pods: "R, F untracked exit=5", change: codes, want: "terminating=1 failed=1 removed=1 released=1 " + fails},
 		{name: "indexed", job: "p=2 c=2 indexed", pods: "R #1, F #0 exit=5", change: codes, want: "terminating=1 failed=2 removed=1 released=2 " + fails},
 		{name: "NotIn", job: "p=1 c=1", pods: "F exit=42", change: failurePolicy(onExit("FailJob", notIn, 5)), want: "failed=1 released=1 " + fails + " Failed(PodFailurePolicy)"},
-		{name: "NotIn, in", job: "p=1 c=1", pods: "F exit=5", change: failurePolicy(onExit("FailJob", notIn, 5)), want: "active=1 failed=1 made=1 released=1"},
-		{name: "ignored, the first rule", job: "p=1 c=1 backoff=0", pods: "F exit=2", change: failurePolicy(onExit("Ignore", in, 2), onExit("FailJob", in, 2)), want: "active=1 made=1 released=1"},
-		{name: "ignored", job: "p=1 c=1 backoff=0", pods: "F exit=2", change: codes, want: "active=1 made=1 released=1"},
+		{name: "NotIn, in", job: "p=1 c=1", pods: "F exit=5", change: failurePolicy(onExit("FailJob", notIn, 5)), want: "active=1 failed=1 created=1 released=1"},
+		{name: "ignored, the first rule", job: "p=1 c=1 backoff=0", pods: "F exit=2", change: failurePolicy(onExit("Ignore", in, 2), onExit("FailJob", in, 2)), want: "active=1 created=1 released=1"},
+		{name: "ignored", job: "p=1 c=1 backoff=0", pods: "F exit=2", change: codes, want: "active=1 created=1 released=1"},
 		{name: "no rule matches", job: "p=1 c=1 backoff=0", pods: "F exit=10", change: codes, want: "failed=1 released=1 FailureTarget(BackoffLimitExceeded) Failed(BackoffLimitExceeded)"},
 		{name: "counts, the first rule", job: "p=1 c=1 backoff=0", pods: "F exit=2", change: failurePolicy(onExit("Count", in, 2), onExit("Ignore", in, 2)), want: "failed=1 released=1 FailureTarget(BackoffLimitExceeded) Failed(BackoffLimitExceeded)"},
-		{name: "ignored by condition", job: "p=1 c=1 backoff=0", pods: "F cond=DisruptionTarget", change: disruption, want: "active=1 made=1 released=1"},
-		{name: "what is ignored delays too", job: "p=1 c=1 backoff=0", pods: "F cond=DisruptionTarget ago=1", change: disruption, want: "released=1"},
-		{name: "what terminates has not failed", job: "p=1 c=1", pods: "R terminating cond=DisruptionTarget", change: failurePolicy(onCondition("FailJob", "DisruptionTarget")), want: "terminating=1"},
-		{name: "and is ignored when it has", job: "p=1 c=1 backoff=0", pods: "F terminating cond=DisruptionTarget", change: disruption, want: "active=1 made=1 released=1"},
+		{name: "ignored by condition", job: "p=1 c=1 backoff=0", pods: "F cond=DisruptionTarget", change: disruption, want: "active=1 created=1 released=1"},
+		{name: "ignored failures delay too", job: "p=1 c=1 backoff=0", pods: "F cond=DisruptionTarget ago=1", change: disruption, want: "released=1"},
+		{name: "a terminating pod has not failed", job: "p=1 c=1", pods: "R terminating cond=DisruptionTarget", change: failurePolicy(onCondition("FailJob", "DisruptionTarget")), want: "terminating=1"},
+		{name: "a terminating pod that has failed is ignored", job: "p=1 c=1 backoff=0", pods: "F terminating cond=DisruptionTarget", change: disruption, want: "active=1 created=1 released=1"},
 	})
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload"
 )
 
-// drawState is any state that the API could hold, reached or not: late caches and
-// other people's hands make more of them than one would think.
+// drawState draws any state that the API could store, whether or not a controller can reach it: late caches
+// and other clients produce many of them.
 func drawState(t *rapid.T) State {
 	word := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
 	indexed := rapid.Bool().Draw(t, "indexed")
@@ -63,7 +63,7 @@ func drawState(t *rapid.T) State {
 	for i := range rapid.IntRange(0, 9).Draw(t, "pods") {
 		phase := word("phase", "P", "R", "R ready", "R ready node", "S", "S", "F", "F exit=1", "F exit=3", "F exit=4", "F cond=DisruptionTarget", "U")
 		index := word("index", "", "#0", "#0", "#1", "#1", "#2", "#3", "#9", "#x")
-		more := word("more", "", "", "", "", "terminating", "terminating", "free", "free", "terminating free", "restarts=1", "alien", "marked free", "marked free terminating", "marked")
+		more := word("more", "", "", "", "", "terminating", "terminating", "untracked", "untracked", "terminating untracked", "restarts=1", "unmatched", "marked untracked", "marked untracked terminating", "marked")
 		fails := word("fails", "", "", "fails=1", "fails=2 ignored=1")
 		ago := fmt.Sprintf("ago=%d", rapid.IntRange(0, 40).Draw(t, "ago"))
 		p := newPod(i, strings.Join([]string{word("uid", "a: ", "b: ", "c: ", "d: ", ""), phase, index, more, fails, ago}, " "))
@@ -89,7 +89,7 @@ func drawState(t *rapid.T) State {
 	return s
 }
 
-// copyOf is a state that shares nothing with another.
+// copyOf returns a deep copy of a state.
 func copyOf(s State) State {
 	s.Job = s.Job.DeepCopy()
 	deep := func(pods []*corev1.Pod) (all []*corev1.Pod) {
@@ -102,29 +102,29 @@ func copyOf(s State) State {
 	return s
 }
 
-// TestPlanAlways is what holds of each decision, whatever the state.
+// TestPlanAlways checks properties of every decision, for any state.
 func TestPlanAlways(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawState(t)
-		if len(refusals(s.Job, s.Job)) > 0 {
-			t.Skip("the API would not hold that")
+		if len(rejections(s.Job, s.Job)) > 0 {
+			t.Skip("the API would reject this object")
 		}
 		before := copyOf(s)
 		d := Plan(noon, s)
 		if !equality.Semantic.DeepEqual(before.Job, s.Job) || !equality.Semantic.DeepEqual(before.Pods, s.Pods) {
-			t.Fatal("what caches share was changed")
+			t.Fatal("the plan changed an object of the cache")
 		}
 		if again := Plan(noon, s); !reflect.DeepEqual(d, again) {
-			t.Fatalf("decided twice:\n%+v\n%+v", d, again)
+			t.Fatalf("two decisions for the same state:\n%+v\n%+v", d, again)
 		}
 		if d.Status != nil {
 			next := s.Job.DeepCopy()
 			next.Status = *d.Status
-			for _, why := range refusals(s.Job, next) {
-				t.Errorf("the API would refuse the status: %s", why)
+			for _, why := range rejections(s.Job, next) {
+				t.Errorf("the API would reject the status: %s", why)
 			}
 			if equality.Semantic.DeepEqual(&s.Job.Status, d.Status) {
-				t.Error("the status says what the Job says already")
+				t.Error("the status is written without a change")
 			}
 		} else if len(d.Events) > 0 || d.Tally.Ended != "" {
 			t.Errorf("events %v, ended %q, and no status", d.Events, d.Tally.Ended)
@@ -133,7 +133,7 @@ func TestPlanAlways(t *testing.T) {
 			return a.Reason.Code == "Adopted" || a.Reason.Code == "Disowned" || a.Reason.Code == "TrackedAgain"
 		})
 		if blind := d.Status == nil && d.Tally.Created+d.Tally.Removed > 0 && !Ended(s.Job); d.Recheck != (claims || blind) {
-			t.Errorf("the Job is read again: %t; pods are claimed: %t, made or removed without a status: %t", d.Recheck, claims, blind)
+			t.Errorf("the Job is read again: %t; pods are claimed: %t, created or removed without a status: %t", d.Recheck, claims, blind)
 		}
 		checkActions(t, s, &d)
 		if len(d.Reasons) == 0 {
@@ -143,8 +143,8 @@ func TestPlanAlways(t *testing.T) {
 	})
 }
 
-// checkWake: who has nothing to do is woken when there is something to do, and no earlier
-// is there any.
+// checkWake checks that a plan without actions wakes when the next action is due, and that no action is due
+// earlier.
 func checkWake(t *rapid.T, s State, d *Decision) {
 	if d.Wake < 0 {
 		t.Errorf("wakes in %s", d.Wake)
@@ -159,7 +159,7 @@ func checkWake(t *rapid.T, s State, d *Decision) {
 	}
 	for _, in := range []time.Duration{time.Nanosecond, until / 2, until - 1} {
 		if d := Plan(noon.Add(in), s); d.Status != nil || len(d.Actions) > 0 {
-			t.Errorf("there is something to do in %s already, it wakes in %s", in, d.Wake)
+			t.Errorf("an action is due in %s, the plan wakes in %s", in, d.Wake)
 		}
 	}
 }
@@ -182,7 +182,7 @@ func checkActions(t *rapid.T, s State, d *Decision) {
 		a := &d.Actions[i]
 		name := a.Object.GetName()
 		if names[name] {
-			t.Errorf("%s is named twice", name)
+			t.Errorf("%s has two actions", name)
 		}
 		names[name] = true
 		if a.Reason.Code == "" || a.Reason.Text == "" {
@@ -192,14 +192,15 @@ func checkActions(t *rapid.T, s State, d *Decision) {
 		case a.Verb == workload.Create:
 			n.Created++
 			if taken[name] != nil {
-				t.Errorf("%s is there already", name)
+				t.Errorf("%s exists already", name)
 			}
 		case a.Verb == workload.Delete || a.Then != nil:
 			n.Removed++
 			if !isActive(taken[name]) {
 				t.Errorf("%s is removed and is not active", name)
 			}
-			// A pod that is no failure goes only as it was, or its success could be lost.
+			// A pod that does not count as failed is deleted only in the observed version, or its success
+			// could be lost.
 			if fails := trueCondition(&j.Status, batchv1.JobFailureTarget) != nil && hasFinalizer(taken[name]); a.Exact == fails && !Ended(j) || a.Then != nil && (a.Then.Verb != workload.Delete || !a.Then.Exact) {
 				t.Errorf("%s is removed, exact: %t", name, a.Exact)
 			}
@@ -209,10 +210,10 @@ func checkActions(t *rapid.T, s State, d *Decision) {
 		}
 	}
 	if n.Created != d.Tally.Created || n.Removed != d.Tally.Removed || n.Released != d.Tally.Released {
-		t.Errorf("actions %+v, told %+v", n, d.Tally)
+		t.Errorf("actions %+v, tally %+v", n, d.Tally)
 	}
 	if n.Created > 0 && n.Removed > 0 {
-		t.Error("pods are made and removed in one decision")
+		t.Error("pods are created and removed in one decision")
 	}
 	if n.Created > s.Limits.Pods || n.Removed > s.Limits.Pods || n.Released > s.Limits.Pods {
 		t.Errorf("more than %d: %+v", s.Limits.Pods, n)
@@ -225,19 +226,19 @@ func checkActions(t *rapid.T, s State, d *Decision) {
 		most -= terminating
 	}
 	if n.Created > max(0, most-active) {
-		t.Errorf("%d are made, %d are active, %d terminating", n.Created, active, terminating)
+		t.Errorf("%d are created, %d are active, %d terminating", n.Created, active, terminating)
 	}
 	met, target := trueCondition(&j.Status, batchv1.JobSuccessCriteriaMet), trueCondition(&j.Status, batchv1.JobFailureTarget)
 	ends := met != nil || target != nil || d.Status != nil && (trueCondition(d.Status, batchv1.JobSuccessCriteriaMet) != nil || trueCondition(d.Status, batchv1.JobFailureTarget) != nil)
 	if n.Created > 0 && (ends || ptr.Deref(j.Spec.Suspend, false) || j.DeletionTimestamp != nil) {
-		t.Error("a pod is made for a Job that ends, is suspended or is being deleted")
+		t.Error("a pod is created for a Job that ends, is suspended or is being deleted")
 	}
 	if n.Removed > 0 && ends && met == nil && target == nil {
 		t.Error("a pod is removed in the plan that decides why")
 	}
 }
 
-// mayGo checks that nothing is lost when a pod is let go.
+// mayGo checks that removing a pod's finalizer loses no result.
 func mayGo(t *rapid.T, j *batchv1.Job, p *corev1.Pod) {
 	u := ptr.Deref(j.Status.UncountedTerminatedPods, batchv1.UncountedTerminatedPods{})
 	done, _ := ParseIndexes(j.Status.CompletedIndexes, int(ptr.Deref(j.Spec.Completions, 0)))
@@ -246,7 +247,7 @@ func mayGo(t *rapid.T, j *batchv1.Job, p *corev1.Pod) {
 	indexed := j.Spec.CompletionMode != nil
 	switch {
 	case !hasFinalizer(p):
-		t.Errorf("%s is let go and was not held", p.UID)
+		t.Errorf("%s is released and had no finalizer", p.UID)
 	case slices.Contains(u.Succeeded, p.UID), slices.Contains(u.Failed, p.UID):
 	case indexed && (i == noIndex || i >= int(*j.Spec.Completions)):
 	case indexed && p.Status.Phase == corev1.PodSucceeded && (done.Has(i) || bad.Has(i)):
@@ -255,6 +256,6 @@ func mayGo(t *rapid.T, j *batchv1.Job, p *corev1.Pod) {
 	case trueCondition(&j.Status, batchv1.JobSuccessCriteriaMet) != nil && isTerminating(p):
 	case trueCondition(&j.Status, batchv1.JobFailureTarget) != nil && isTerminating(p) && !handle(j.Spec.PodFailurePolicy, p).counts():
 	default:
-		t.Errorf("%s (%s) is let go and nobody has recorded it", p.UID, p.Status.Phase)
+		t.Errorf("%s (%s) is released and is not recorded", p.UID, p.Status.Phase)
 	}
 }

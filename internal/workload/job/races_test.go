@@ -16,7 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// run plays one run; the violation is "" if everything held.
+// run executes one run and returns the violation, "" if there is none.
 func run(t testing.TB, seed uint64, n naive) (what string) {
 	defer func() {
 		switch v := recover().(type) {
@@ -31,7 +31,7 @@ func run(t testing.TB, seed uint64, n naive) (what string) {
 	w := newWorld(t, seed, drawJob(rng))
 	w.naive = n
 	likely, failing := rng.IntN(30), rng.IntN(40)
-	meddles := rng.IntN(len(meddlers)+1) * rng.IntN(2) // half of the users do little
+	meddles := rng.IntN(len(userActions)+1) * rng.IntN(2) // half of the users do little
 	for range 30 + rng.IntN(150) {
 		switch w.rng.IntN(13) {
 		case 0, 1, 2:
@@ -46,7 +46,7 @@ func run(t testing.TB, seed uint64, n naive) (what string) {
 			w.now = w.now.Add(time.Duration(w.rng.IntN(15)) * time.Second)
 		case 11:
 			if w.rng.IntN(2) == 0 {
-				meddlers[w.rng.IntN(2+max(0, meddles-2))](w)
+				userActions[w.rng.IntN(2+max(0, meddles-2))](w)
 			}
 		case 12:
 			w.land()
@@ -57,7 +57,7 @@ func run(t testing.TB, seed uint64, n naive) (what string) {
 	return ""
 }
 
-// drawJob is a Job of any kind.
+// drawJob draws a Job of any kind.
 func drawJob(rng *rand.Rand) *batchv1.Job {
 	j := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pi"},
@@ -127,9 +127,9 @@ func drawRules(rng *rand.Rand, perIndex bool) (rules []batchv1.PodFailurePolicyR
 	return rules
 }
 
-// meddlers are what users do, the usual first.
-var meddlers = []func(*world){
-	(*world).deletePod, (*world).toggle, (*world).rescale, (*world).resize, (*world).bringPod, (*world).relabel, (*world).changeBack,
+// userActions are what users do, the most frequent first.
+var userActions = []func(*world){
+	(*world).deletePod, (*world).toggle, (*world).rescale, (*world).resize, (*world).createOrphan, (*world).relabel, (*world).changeBack,
 }
 
 func (w *world) deletePod() {
@@ -143,10 +143,10 @@ func (w *world) deletePod() {
 	}
 	w.touchedAt[completionIndex(p)] = true
 	w.putPod(p)
-	w.say("user deletes %s", p.UID)
+	w.logf("user deletes %s", p.UID)
 }
 
-// change lets the user change the spec of a Job that has not ended.
+// change applies a user's change to the spec of a Job that has not ended.
 func (w *world) change(what string, f func(*batchv1.JobSpec)) {
 	if Ended(w.job()) {
 		return
@@ -154,11 +154,11 @@ func (w *world) change(what string, f func(*batchv1.JobSpec)) {
 	j := w.job().DeepCopy()
 	f(&j.Spec)
 	w.putJob(j)
-	w.say("user sets %s: suspend %t, parallelism %d, completions %d", what, ptr.Deref(j.Spec.Suspend, false), *j.Spec.Parallelism, ptr.Deref(j.Spec.Completions, -1))
+	w.logf("user sets %s: suspend %t, parallelism %d, completions %d", what, ptr.Deref(j.Spec.Suspend, false), *j.Spec.Parallelism, ptr.Deref(j.Spec.Completions, -1))
 	if !w.indexed() {
 		return
 	}
-	for _, p := range w.made {
+	for _, p := range w.allPods {
 		if completionIndex(p) >= int(*j.Spec.Completions) {
 			w.dropped[p.UID], w.touchedAt[completionIndex(p)] = true, true
 		}
@@ -173,7 +173,7 @@ func (w *world) rescale() {
 	w.change("parallelism", func(s *batchv1.JobSpec) { s.Parallelism = ptr.To(w.rng.Int32N(6)) })
 }
 
-// resize is for elastic Indexed Jobs: completions go with parallelism.
+// resize changes completions together with parallelism, for elastic Indexed Jobs.
 func (w *world) resize() {
 	if s := &w.job().Spec; w.indexed() && ptr.Equal(s.Completions, s.Parallelism) {
 		w.change("size", func(s *batchv1.JobSpec) {
@@ -183,40 +183,40 @@ func (w *world) resize() {
 	}
 }
 
-// bringPod makes a pod that the Job's selector matches.
-func (w *world) bringPod() {
+// createOrphan creates a pod without owner that the Job's selector matches.
+func (w *world) createOrphan() {
 	p := newPod(0, fmt.Sprintf("P #%d", w.rng.IntN(6)))
 	p.Name, p.UID, p.CreationTimestamp = fmt.Sprintf("user-%d", w.revision), types.UID(fmt.Sprintf("user-%d", w.revision+1)), metav1.NewTime(w.now)
 	p.OwnerReferences, p.Finalizers, p.Status = nil, nil, corev1.PodStatus{Phase: corev1.PodPending}
 	w.touchedAt[completionIndex(p)] = true
 	w.putPod(p)
-	w.say("user brings %s index %d", p.UID, completionIndex(p))
+	w.logf("user creates %s index %d", p.UID, completionIndex(p))
 }
 
-// relabel takes a pod out of the Job's selector.
+// relabel changes a pod's labels so that the Job's selector does not match.
 func (w *world) relabel() {
 	if p := w.somePod(w.ours); p != nil {
 		p.Labels = map[string]string{"job": "another"}
 		w.touchedAt[completionIndex(p)] = true
 		w.putPod(p)
-		w.say("user relabels %s", p.UID)
+		w.logf("user relabels %s", p.UID)
 	}
 }
 
-// changeBack lets a finished pod turn out to have finished otherwise (125410).
+// changeBack changes a finished pod from Succeeded to Failed or back (kubernetes #125410).
 func (w *world) changeBack() {
 	if p := w.somePod(func(p *corev1.Pod) bool { return isFinished(p) && hasFinalizer(p) }); p != nil {
 		w.finishPod(p, p.Status.Phase == corev1.PodSucceeded)
 		w.changed[p.UID], w.touchedAt[completionIndex(p)] = true, true
 		w.putPod(p)
-		w.say("%s is %s after all", p.UID, p.Status.Phase)
+		w.logf("%s is %s after all", p.UID, p.Status.Phase)
 	}
 }
 
-// resume lets the user want the Job to end.
+// resume changes the spec so that the Job can end.
 func (w *world) resume() {
 	if s := &w.job().Spec; ptr.Deref(s.Suspend, false) || *s.Parallelism == 0 {
-		w.change("everything right", func(s *batchv1.JobSpec) {
+		w.change("resume", func(s *batchv1.JobSpec) {
 			elastic := w.indexed() && ptr.Equal(s.Completions, s.Parallelism)
 			s.Suspend, s.Parallelism = ptr.To(false), ptr.To(max(1, *s.Parallelism))
 			if elastic {
@@ -226,8 +226,8 @@ func (w *world) resume() {
 	}
 }
 
-// TestRaces plays many runs with late events, crashes, lost answers, and users who do
-// all that users do. REHEARSE_SEEDS says how many, and REHEARSE_SEED where to begin.
+// TestRaces executes many runs with late events, crashes, lost answers and users who change everything.
+// REHEARSE_SEEDS is the number of runs, REHEARSE_SEED the first seed.
 func TestRaces(t *testing.T) {
 	runs, first := uint64(6000), uint64(0)
 	if testing.Short() {
@@ -246,13 +246,14 @@ func TestRaces(t *testing.T) {
 	}
 }
 
-// TestRacesBite plays the same runs with what others do: each is found out.
+// TestRacesBite executes the same runs with errors that other controllers have had: a run detects each of
+// them.
 func TestRacesBite(t *testing.T) {
 	for name, n := range map[string]naive{
-		"caches are believed as they are":           {noFreshness: true, noRecheck: true, randomNames: true},
-		"recorded, let go and counted in one sync":  {noFreshness: true, noRecheck: true, oneSync: true},
-		"a lost answer means that nothing was made": {randomNames: true},
-		"a pod is not marked before it is deleted":  {noMark: true},
+		"no freshness check":                               {noFreshness: true, noRecheck: true, randomNames: true},
+		"recorded, released and counted in one sync":       {noFreshness: true, noRecheck: true, oneSync: true},
+		"a lost answer to a create is taken for a failure": {randomNames: true},
+		"no mark before a pod is deleted":                  {noMark: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(3000) {
@@ -261,7 +262,7 @@ func TestRacesBite(t *testing.T) {
 					return
 				}
 			}
-			t.Error("nothing was found")
+			t.Error("no run detected the error")
 		})
 	}
 }

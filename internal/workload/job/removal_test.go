@@ -7,8 +7,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload"
 )
 
-// TestRemovalMark: a pod that is removed is marked, unless it is counted already or its Job has
-// ended; the release of a pod that was to be removed takes the mark away.
+// TestRemovalMark checks that a pod that is removed gets the mark, unless it is counted already or its Job has
+// ended, and that releasing a pod removes its mark.
 func TestRemovalMark(t *testing.T) {
 	for name, c := range map[string]struct {
 		job, pods     string
@@ -44,23 +44,23 @@ func TestRemovalMark(t *testing.T) {
 	}
 }
 
-// TestFinishedBeforeDelete: a pod that finished between the two writes of its removal gets its
-// finalizer back and is counted; one that finished because it was deleted is not, and neither is
-// one whose Job has ended.
+// TestFinishedBeforeDelete checks that a pod that finished between the two writes of its removal gets its
+// finalizer back and is counted. A pod that finished because it was deleted is not counted, and neither is a
+// pod whose Job has ended.
 func TestFinishedBeforeDelete(t *testing.T) {
 	for name, c := range map[string]struct {
 		job, pods, want string
 	}{
-		"succeeded":              {"p=1 c=1", "S free marked", "succeeded=1 released=1 SuccessCriteriaMet(CompletionsReached) Complete(CompletionsReached)"},
-		"failed":                 {"p=1 c=1 backoff=0", "F free marked", "failed=1 released=1 FailureTarget(BackoffLimitExceeded) Failed(BackoffLimitExceeded)"},
-		"of an index":            {"p=1 c=1 indexed", "S #0 free marked", "succeeded=1 completed=0 released=1 SuccessCriteriaMet(CompletionsReached) Complete(CompletionsReached)"},
-		"suspended meanwhile":    {"p=1 c=2 suspend", "S free marked", "succeeded=1 released=1 Suspended(JobSuspended)"},
-		"deleted, then finished": {"p=1 c=1 suspend", "S free marked terminating", "Suspended(JobSuspended)"},
-		"counted already":        {"p=1 c=2 suspend succeeded=1", "S free", "succeeded=1 Suspended(JobSuspended)"},
-		"the Job is deleted":     {"p=1 c=1 deleting", "S free marked", ""},
+		"succeeded":              {"p=1 c=1", "S untracked marked", "succeeded=1 released=1 SuccessCriteriaMet(CompletionsReached) Complete(CompletionsReached)"},
+		"failed":                 {"p=1 c=1 backoff=0", "F untracked marked", "failed=1 released=1 FailureTarget(BackoffLimitExceeded) Failed(BackoffLimitExceeded)"},
+		"of an index":            {"p=1 c=1 indexed", "S #0 untracked marked", "succeeded=1 completed=0 released=1 SuccessCriteriaMet(CompletionsReached) Complete(CompletionsReached)"},
+		"suspended meanwhile":    {"p=1 c=2 suspend", "S untracked marked", "succeeded=1 released=1 Suspended(JobSuspended)"},
+		"deleted, then finished": {"p=1 c=1 suspend", "S untracked marked terminating", "Suspended(JobSuspended)"},
+		"counted already":        {"p=1 c=2 suspend succeeded=1", "S untracked", "succeeded=1 Suspended(JobSuspended)"},
+		"the Job is deleted":     {"p=1 c=1 deleting", "S untracked marked", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t, newJob(c.job), newPods(c.pods))
+			s := newHarness(t, newJob(c.job), newPods(c.pods))
 			s.settle()
 			if got := s.String(); got != c.want {
 				t.Errorf("%s, want %s", got, c.want)
@@ -69,11 +69,10 @@ func TestFinishedBeforeDelete(t *testing.T) {
 	}
 }
 
-// TestRemovalIsFinished: among active pods the one whose removal has begun is the next to be
-// removed, whatever has become of the others since: its patch may have been answered 504 and be
-// in effect.
+// TestRemovalIsFinished checks that the next pod to be removed is one whose removal has begun, even if other
+// pods now precede it in removal order: its patch may have been answered 504 and be in effect.
 func TestRemovalIsFinished(t *testing.T) {
-	pods := newPods("P, R ready node free marked, R")
+	pods := newPods("P, R ready node untracked marked, R")
 	d := Plan(noon, State{Job: newJob("p=2 c=5"), Pods: pods, Limits: atOnce()})
 	if len(d.Actions) != 1 || d.Actions[0].Object.GetName() != pods[1].Name || d.Actions[0].Verb != workload.Delete || !d.Actions[0].Exact {
 		t.Errorf("%+v", d.Actions)

@@ -8,10 +8,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// byRemovalOrder orders active pods, those that are removed first at the beginning: those whose removal has
-// begun, so that no other pod is removed in their place; then not yet on a node, pending, not ready, ready for a shorter time, restarted more often,
-// younger. It is the order of upstream's ActivePods (pkg/controller/controller_utils.go),
-// made total by names.
+// byRemovalOrder orders active pods, the first to be removed at the beginning: pods whose removal has begun,
+// so that no other pod is removed in their place; then pods that are not on a node, pending, not ready, ready
+// for a shorter time, restarted more often, younger. It is the order of upstream's ActivePods
+// (pkg/controller/controller_utils.go), made total by names.
 func byRemovalOrder(a, b *corev1.Pod) int {
 	if markedA, markedB := markedForRemoval(a), markedForRemoval(b); markedA != markedB {
 		if markedA {
@@ -48,7 +48,7 @@ func byRemovalOrder(a, b *corev1.Pod) int {
 	return strings.Compare(a.Name, b.Name)
 }
 
-// byAge puts the later time first, and one that is not known before it.
+// byAge orders the later time first; an unknown time precedes all others.
 func byAge(a, b time.Time) int {
 	switch {
 	case a.Equal(b):

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestByWorth: the order in which pods are removed, each before the next.
-func TestByWorth(t *testing.T) {
+// TestByRemovalOrder lists pods in removal order, each before the next.
+func TestByRemovalOrder(t *testing.T) {
 	pods := []*corev1.Pod{
 		newPod(0, "P"), newPod(1, "U"), newPod(2, "R ready"), // on no node
 		newPod(3, "P node"), newPod(4, "U node"),
@@ -34,8 +34,8 @@ func readyFor(p *corev1.Pod, seconds int) *corev1.Pod {
 	return p
 }
 
-// TestByWorthIsAnOrder: total, antisymmetric, transitive.
-func TestByWorthIsAnOrder(t *testing.T) {
+// TestByRemovalOrderIsTotal checks that the order is total, antisymmetric and transitive.
+func TestByRemovalOrderIsTotal(t *testing.T) {
 	draw := rapid.Custom(func(t *rapid.T) *corev1.Pod {
 		words := rapid.SampledFrom([]string{"P", "R", "U", "R ready", "P ready"}).Draw(t, "phase")
 		if rapid.Bool().Draw(t, "node") {
@@ -61,14 +61,14 @@ func TestByWorthIsAnOrder(t *testing.T) {
 			t.Fatalf("a b %d, b c %d, a c %d", ab, bc, ac)
 		}
 		if ab == 0 && a.Name != b.Name {
-			t.Fatal("two pods are worth the same")
+			t.Fatal("two different pods compare as equal")
 		}
 	})
 }
 
-// TestRemovalTakesTheLeastWorth: of many, those that go are not worth more than any that
-// stay; the plan leaves the slices it was given as they were.
-func TestRemovalTakesTheLeastWorth(t *testing.T) {
+// TestRemovalTakesTheFirst checks that no removed pod comes after a kept one in removal order, and that the
+// plan does not reorder its input.
+func TestRemovalTakesTheFirst(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var pods []*corev1.Pod
 		for i := range rapid.IntRange(0, 12).Draw(t, "pods") {
@@ -78,7 +78,7 @@ func TestRemovalTakesTheLeastWorth(t *testing.T) {
 		parallelism := rapid.IntRange(0, 12).Draw(t, "parallelism")
 		d := Plan(noon, State{Job: newJob(fmt.Sprintf("p=%d c=99 started=9", parallelism)), Pods: pods, Limits: atOnce()})
 		if !slices.Equal(before, pods) {
-			t.Fatal("the pods were put into another order")
+			t.Fatal("the plan has reordered its input")
 		}
 		gone := map[string]bool{}
 		for _, a := range d.Actions {
@@ -87,12 +87,12 @@ func TestRemovalTakesTheLeastWorth(t *testing.T) {
 			}
 		}
 		if len(gone) != max(0, len(pods)-parallelism) {
-			t.Fatalf("%d of %d go, parallelism %d", len(gone), len(pods), parallelism)
+			t.Fatalf("%d of %d are removed, parallelism %d", len(gone), len(pods), parallelism)
 		}
 		for _, a := range pods {
 			for _, b := range pods {
 				if gone[a.Name] && !gone[b.Name] && byRemovalOrder(a, b) > 0 {
-					t.Fatalf("%s goes, %s stays", a.Name, b.Name)
+					t.Fatalf("%s is removed, %s is kept", a.Name, b.Name)
 				}
 			}
 		}

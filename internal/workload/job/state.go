@@ -73,7 +73,7 @@ var DefaultLimits = Limits{
 	StatusPause: time.Second, CountPause: 250 * time.Millisecond,
 }
 
-// Decision is what to do now.
+// Decision is the decision for one Job: the writes, the status, and what the process remembers.
 type Decision struct {
 	workload.Decision
 	// Status is written first, if it is not nil. If the API rejects it because the Job has

@@ -6,8 +6,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 )
 
-// matchSuccess is the message of the first rule of the success policy that the
-// succeeded indexes satisfy, "" if none does (KEP-3998).
+// matchSuccess returns the message of the first rule of the success policy that the succeeded indexes satisfy,
+// "" if none does (KEP-3998).
 func matchSuccess(j *batchv1.Job, succeeded Indexes) string {
 	if j.Spec.SuccessPolicy == nil || len(succeeded) == 0 {
 		return ""
@@ -20,12 +20,13 @@ func matchSuccess(j *batchv1.Job, succeeded Indexes) string {
 	return ""
 }
 
-// satisfies: so many of the named indexes, or all of them; so many of any.
+// satisfies reports whether enough of the rule's indexes have succeeded: succeededCount of them, or all if it
+// is not set; without succeededIndexes, succeededCount of any.
 func satisfies(rule *batchv1.SuccessPolicyRule, succeeded Indexes, completions int) bool {
 	if rule.SucceededIndexes == nil {
 		return rule.SucceededCount != nil && succeeded.Len() >= int(*rule.SucceededCount)
 	}
-	// The API rejects what cannot be parsed.
+	// The API rejects a rule that cannot be parsed.
 	named, _ := ParseIndexes(*rule.SucceededIndexes, completions)
 	if len(named) == 0 {
 		return false

@@ -10,8 +10,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// TestSuspendedWhenDone: a Job whose work is done, and of which a pod still runs, ends
-// when it is suspended, as that takes the pod away. It is not called suspended first.
+// TestSuspendedWhenDone checks that a Job that has enough successes while a pod still runs ends when it is
+// suspended, because a suspension deletes the pod. It does not become Suspended first.
 func TestSuspendedWhenDone(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	j := &batchv1.Job{
@@ -31,10 +31,10 @@ func TestSuspendedWhenDone(t *testing.T) {
 	}
 	d := Plan(now, State{Job: j, Pods: []*corev1.Pod{runs}, Limits: DefaultLimits})
 	if d.Status == nil || len(d.Status.Conditions) != 1 || d.Status.Conditions[0].Type != batchv1.JobSuccessCriteriaMet {
-		t.Fatalf("conditions are to be %+v, want SuccessCriteriaMet alone", d.Status)
+		t.Fatalf("conditions %+v, want only SuccessCriteriaMet", d.Status)
 	}
 	j.Status = *d.Status
 	if d = Plan(now, State{Job: j, Pods: []*corev1.Pod{runs}, Limits: DefaultLimits}); d.Tally.Removed != 1 {
-		t.Errorf("the plan that sees it does %v", d.Actions)
+		t.Errorf("the plan that observes the condition has actions %v", d.Actions)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 )
 
-// TestHandledOnce: what the pod failure policy did with a failure is told once, with
-// the record of it, or when a pod whose failure is ignored is let go.
+// TestHandledOnce checks that the tally counts the action of the pod failure policy for a failure once: when
+// the status records the failure, or when the pod of an ignored failure is released.
 func TestHandledOnce(t *testing.T) {
 	const in = batchv1.PodFailurePolicyOnExitCodesOpIn
 	codes := failurePolicy(onExit("Ignore", in, 1), onExit("Count", in, 2), onExit("FailIndex", in, 3), onExit("FailJob", in, 4))
@@ -18,10 +18,10 @@ func TestHandledOnce(t *testing.T) {
 		{"p=9 c=9", "F exit=1, F exit=2, F exit=2, F exit=9", "map[Count:2 Ignore:1]"},
 		{"p=2 c=2", "F exit=4, R", "map[FailJob:1]"},
 		{"p=2 c=2 indexed perindex=3", "F #0 exit=3, F #1 exit=1 ago=1", "map[FailIndex:1]"}, // index 1 waits
-		{"p=1 c=1", "F free exit=2", "map[]"},
+		{"p=1 c=1", "F untracked exit=2", "map[]"},
 		{"p=1 c=1", "S", "map[]"},
 	} {
-		s := newStage(t, newJob(c.job, codes), newPods(c.pods))
+		s := newHarness(t, newJob(c.job, codes), newPods(c.pods))
 		s.settle()
 		if got := fmt.Sprint(s.handled); got != c.want {
 			t.Errorf("%s: %s: %s, want %s", c.job, c.pods, got, c.want)
@@ -29,9 +29,9 @@ func TestHandledOnce(t *testing.T) {
 	}
 }
 
-// TestHandledLater: while the status is kept back, nothing of it is told.
+// TestHandledLater checks that failures are not tallied while the status waits.
 func TestHandledLater(t *testing.T) {
-	s := newStage(t, newJob("p=1 c=1 started=9", failurePolicy(onExit("Count", "In", 1))), newPods("F exit=1 ago=1"))
+	s := newHarness(t, newJob("p=1 c=1 started=9", failurePolicy(onExit("Count", "In", 1))), newPods("F exit=1 ago=1"))
 	s.limits.CountPause = time.Hour
 	s.past = Past{StatusWrites: 1000, StatusAt: noon}
 	if s.step() || len(s.last.Tally.Handled) > 0 || s.last.Wake == 0 {
@@ -39,52 +39,52 @@ func TestHandledLater(t *testing.T) {
 	}
 }
 
-// TestLateFailuresAreToldOnce: a failed pod by index that is ignored is looked at in
-// each plan until its index is tried again.
-func TestLateFailuresAreToldOnce(t *testing.T) {
-	s := newStage(t, newJob("p=1 c=1 indexed perindex=3", failurePolicy(onExit("Ignore", "In", 1))), newPods("F #0 exit=1 ago=1"))
+// TestLateFailuresAreTalliedOnce checks an ignored failure of an index: each plan classifies it until another
+// pod of the index is created, but it is tallied once.
+func TestLateFailuresAreTalliedOnce(t *testing.T) {
+	s := newHarness(t, newJob("p=1 c=1 indexed perindex=3", failurePolicy(onExit("Ignore", "In", 1))), newPods("F #0 exit=1 ago=1"))
 	s.settle()
 	for range 3 {
 		s.now = s.now.Add(time.Second)
 		s.settle()
 		s.step()
 		if len(s.last.Tally.Handled) > 0 {
-			t.Fatalf("told while it waits: %v", s.last.Tally.Handled)
+			t.Fatalf("tallied while the index waits: %v", s.last.Tally.Handled)
 		}
 	}
 	s.now = s.now.Add(time.Minute)
 	s.settle()
-	if got := fmt.Sprint(s.handled, s.made, s.released); got != "map[Ignore:1] 1 1" {
-		t.Errorf("handled, made, released: %s", got)
+	if got := fmt.Sprint(s.handled, s.created, s.released); got != "map[Ignore:1] 1 1" {
+		t.Errorf("handled, created, released: %s", got)
 	}
 }
 
-// TestTally has what upstream's metrics tell of creations.
+// TestTally checks the numbers of creations that upstream's metrics report.
 func TestTally(t *testing.T) {
 	for _, c := range []struct {
 		job, pods string
 		want      string
 	}{
-		{"p=2 c=5", "", "made 2 removed 0 released 0 replaces false ended  "},
-		{"p=2 c=5 failed=1", "R", "made 1 removed 0 released 0 replaces true ended  "},
-		{"p=2 c=5", "R terminating free", "made 2 removed 0 released 0 replaces true ended  "},
-		{"p=2 c=5", "4 R", "made 0 removed 2 released 0 replaces false ended  "},
-		{"p=1 c=2 uncounted-succeeded=a", "a: S, R", "made 0 removed 0 released 1 replaces false ended  "},
-		{"p=1 c=1 succeeded=1", "", "made 0 removed 0 released 0 replaces false ended Complete CompletionsReached"},
-		{"p=1 c=1 target=X started=9", "S free", "made 0 removed 0 released 0 replaces false ended Failed X"},
+		{"p=2 c=5", "", "created 2 removed 0 released 0 replaces false ended  "},
+		{"p=2 c=5 failed=1", "R", "created 1 removed 0 released 0 replaces true ended  "},
+		{"p=2 c=5", "R terminating untracked", "created 2 removed 0 released 0 replaces true ended  "},
+		{"p=2 c=5", "4 R", "created 0 removed 2 released 0 replaces false ended  "},
+		{"p=1 c=2 uncounted-succeeded=a", "a: S, R", "created 0 removed 0 released 1 replaces false ended  "},
+		{"p=1 c=1 succeeded=1", "", "created 0 removed 0 released 0 replaces false ended Complete CompletionsReached"},
+		{"p=1 c=1 target=X started=9", "S untracked", "created 0 removed 0 released 0 replaces false ended Failed X"},
 	} {
-		s := newStage(t, newJob(c.job), newPods(c.pods))
+		s := newHarness(t, newJob(c.job), newPods(c.pods))
 		s.step()
 		n := s.last.Tally
-		if got := fmt.Sprintf("made %d removed %d released %d replaces %t ended %s %s", n.Created, n.Removed, n.Released, n.Replaces, n.Ended, n.Why); got != c.want {
+		if got := fmt.Sprintf("created %d removed %d released %d replaces %t ended %s %s", n.Created, n.Removed, n.Released, n.Replaces, n.Ended, n.Why); got != c.want {
 			t.Errorf("%s: %s\n got %s\nwant %s", c.job, c.pods, got, c.want)
 		}
 	}
 }
 
-// TestStartIsToldWithMore: a Job that has begun waits a second with saying so; what
-// is said then is when it began, not when it was said.
-func TestStartIsToldWithMore(t *testing.T) {
+// TestStartIsWrittenWithMore checks that the start of a Job waits a second for other changes of the status,
+// and that startTime is then the time of the start, not of the write.
+func TestStartIsWrittenWithMore(t *testing.T) {
 	first := Plan(noon, State{Job: newJob("p=1 c=2"), Limits: DefaultLimits})
 	if first.Status != nil || first.Wake != time.Second || len(first.Actions) != 1 || !first.Recheck {
 		t.Fatalf("at first: status %v, wake %s, %d actions, read again %t", first.Status, first.Wake, len(first.Actions), first.Recheck)
@@ -95,9 +95,9 @@ func TestStartIsToldWithMore(t *testing.T) {
 	}
 }
 
-// TestStatusPauses: numbers of pods wait a second for others; what is recorded or counted
-// is written at once while a Job has writes left, then 250 ms after the last; what is
-// decided never waits.
+// TestStatusPauses checks how long the status waits: numbers of pods wait a second for other changes; pods
+// that are recorded or counted are written at once while the Job has free writes, then 250 ms after the last
+// write; decisions never wait.
 func TestStatusPauses(t *testing.T) {
 	for _, c := range []struct {
 		name, job, pods string

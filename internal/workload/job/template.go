@@ -12,9 +12,8 @@ import (
 // indexVariable is the environment variable that contains the index of a container's pod.
 const indexVariable = "JOB_COMPLETION_INDEX"
 
-// podFrom is a pod of the Job's template. index is noIndex for Jobs that are not
-// Indexed; before is the failed pod of the index that it takes the place of, nil if
-// there is none.
+// podFrom returns a pod of the Job's template. index is noIndex for Jobs that are not Indexed; before is the
+// failed pod of the index that it replaces, nil if there was none.
 func podFrom(j *batchv1.Job, name string, index int, before *corev1.Pod) *corev1.Pod {
 	t := j.Spec.Template.DeepCopy()
 	pod := &corev1.Pod{
@@ -70,7 +69,7 @@ func addIndexVariable(c *corev1.Container) {
 	}})
 }
 
-// failuresWith are the failures of an index, that of its last pod included.
+// failuresWith returns the failures of an index including that of its last pod.
 func failuresWith(j *batchv1.Job, last *corev1.Pod) (counted, ignored int) {
 	if last == nil {
 		return 0, 0

@@ -15,8 +15,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestPodOfTemplate: a pod is its template, an owner and our finalizer, and of an Indexed
-// Job all that tells it its index.
+// TestPodOfTemplate checks that a pod consists of its template, an owner and the tracking finalizer and, for
+// an Indexed Job, of everything that contains its index.
 func TestPodOfTemplate(t *testing.T) {
 	j := newJob("p=2 c=3 indexed perindex=2", func(j *batchv1.Job) {
 		spec := &j.Spec.Template.Spec
@@ -68,8 +68,8 @@ func TestPodOfTemplate(t *testing.T) {
 	}
 }
 
-// TestNames: pods' names are DNS labels that begin as upstream's do, each slot and
-// attempt of each Job has its own, and always the same.
+// TestNames checks that pod names are DNS labels with the same prefix as upstream's, unique per Job, slot and
+// attempt, and always the same.
 func TestNames(t *testing.T) {
 	for _, c := range []struct {
 		job          string
@@ -109,8 +109,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestNamesArePassedOver: a name that a pod bears, or that was found taken, is not given.
-func TestNamesArePassedOver(t *testing.T) {
+// TestTakenNamesAreSkipped checks that a name that a pod has, or that is known to be taken, is not used again.
+func TestTakenNamesAreSkipped(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		j := newJob("p=1 c=9 indexed")
 		p := &plan{State: State{Job: j}, job: j}
@@ -132,9 +132,9 @@ func TestNamesArePassedOver(t *testing.T) {
 	})
 }
 
-// TestSlotsStay: while nothing is made, a Job without indexes gives the next pod the same
-// name whatever becomes of the bookkeeping: finished, recorded, let go, counted. And a
-// number that is not borne, because a create is still on its way, is given again.
+// TestSlotsStay checks that, while no pod is created, a Job without indexes gives the next pod the same name
+// in all phases: finished, recorded, released, counted. A number that no pod has, because its create is in
+// flight, is used again.
 func TestSlotsStay(t *testing.T) {
 	next := func(job, pods string) string {
 		j, all := newJob(job), newPods(pods)
@@ -148,7 +148,7 @@ func TestSlotsStay(t *testing.T) {
 				return a.Object.GetName()
 			}
 		}
-		t.Fatalf("%s: %s: none is made", job, pods)
+		t.Fatalf("%s: %s: no pod is created", job, pods)
 		return ""
 	}
 	slot := func(n int) string { return podName(newJob("p=9 c=9"), noIndex, n, 0) }
@@ -159,12 +159,12 @@ func TestSlotsStay(t *testing.T) {
 		{"p=9 c=9", "a: R, b: R, c: R", 3},
 		{"p=9 c=9", "a: S, b: F, c: R", 3},
 		{"p=9 c=9 uncounted-succeeded=a uncounted-failed=b", "a: S, b: F, c: R", 3},
-		{"p=9 c=9 uncounted-succeeded=a uncounted-failed=b", "a: S free, b: F free, c: R", 3},
-		{"p=9 c=9 uncounted-failed=b succeeded=1", "a: S free, b: F, c: R", 3},
-		{"p=9 c=9 succeeded=1 failed=1", "a: S free, b: F free, c: R", 3},
+		{"p=9 c=9 uncounted-succeeded=a uncounted-failed=b", "a: S untracked, b: F untracked, c: R", 3},
+		{"p=9 c=9 uncounted-failed=b succeeded=1", "a: S untracked, b: F, c: R", 3},
+		{"p=9 c=9 succeeded=1 failed=1", "a: S untracked, b: F untracked, c: R", 3},
 		{"p=9 c=9 succeeded=1 failed=1", "c: R", 3},
 		{"p=9 c=9", "b: R, c: R", 0},
-		{"p=9 c=9 succeeded=1", "a: S free, c: R", 1},
+		{"p=9 c=9 succeeded=1", "a: S untracked, c: R", 1},
 	} {
 		if got := next(c.job, c.pods); got != slot(c.slot) {
 			t.Errorf("%s: %s: %s, want %s", c.job, c.pods, got, slot(c.slot))

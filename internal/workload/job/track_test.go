@@ -8,12 +8,12 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 )
 
-// phases says what one plan of each phase does, for pods in words: what the status
-// records, what is released, what is counted. Upstream's
-// TestTrackJobStatusAndRemoveFinalizers says it of one sync that does all three.
+// phases returns what the plan of each phase does, for pods in words: what the status records, how many pods
+// are released, how many are counted. Upstream's TestTrackJobStatusAndRemoveFinalizers expects it of one sync
+// that does all three.
 func phases(t *testing.T, job, pods string) (got []string) {
 	t.Helper()
-	s := newStage(t, newJob(job), newPods(pods))
+	s := newHarness(t, newJob(job), newPods(pods))
 	for range 10 {
 		before := s.released
 		more := s.step()
@@ -23,7 +23,7 @@ func phases(t *testing.T, job, pods string) (got []string) {
 			return got[:len(got)-1]
 		}
 	}
-	t.Fatal("no end of it")
+	t.Fatal("the Job has not settled")
 	return nil
 }
 
@@ -32,19 +32,19 @@ func TestPhases(t *testing.T) {
 		name, job, pods string
 		want            []string
 	}{
-		{"finished pods", "p=0", "a: S, b: F, c: S terminating, d: F terminating, e: P terminating, x: S free", []string{
+		{"finished pods", "p=0", "a: S, b: F, c: S terminating, d: F terminating, e: P terminating, x: S untracked", []string{
 			"s[a c] f[b d e] released 0 counted 0/0",
 			"s[a c] f[b d e] released 5 counted 0/0",
 			"s[] f[] released 0 counted 2/3",
 		}},
-		{"past and new", "p=0 succeeded=2 failed=3 uncounted-succeeded=a,e uncounted-failed=b,f",
-			"e: S free, F free, a: S, b: F, c: S, d: F", []string{
-				// e and f are held by nobody any more.
+		{"recorded before and new", "p=0 succeeded=2 failed=3 uncounted-succeeded=a,e uncounted-failed=b,f",
+			"e: S untracked, F untracked, a: S, b: F, c: S, d: F", []string{
+				// e and f have no finalizer any more.
 				"s[a c] f[b d] released 2 counted 3/4",
 				"s[c] f[d] released 2 counted 4/5",
 				"s[] f[] released 0 counted 5/6",
 			}},
-		{"a record is never lost while the pod is held", "p=0 uncounted-succeeded=a", "a: S", []string{
+		{"a record is kept while the pod has the finalizer", "p=0 uncounted-succeeded=a", "a: S", []string{
 			"s[a] f[] released 1 counted 0/0",
 			"s[] f[] released 0 counted 1/0",
 		}},
@@ -81,19 +81,19 @@ func TestTrack(t *testing.T) {
 			want: "succeeded=1 failed=1 completed=0 released=2 SuccessCriteriaMet(SuccessPolicy) Complete(SuccessPolicy)"},
 		{name: "failing: a running pod is a failure", job: "p=3 c=3 target=X started=9", pods: "S, F, R",
 			want: "terminating=1 succeeded=1 failed=2 removed=1 released=3 FailureTarget(X)"},
-		{name: "being deleted: a running pod is none", job: "p=3 c=3 deleting", pods: "S, F, R",
+		{name: "being deleted: a running pod is not a failure", job: "p=3 c=3 deleting", pods: "S, F, R",
 			want: "active=1 succeeded=1 failed=1 released=3"},
 		{name: "failed and recorded", job: "p=1 c=1 target=X uncounted-failed=a started=9", pods: "a: F",
 			want: "failed=1 released=1 FailureTarget(X) Failed(X)"},
-		{name: "the end waits for what terminates", job: "p=1 c=1 target=X uncounted-failed=a started=9", pods: "a: R terminating free",
+		{name: "a failed Job waits for terminating pods", job: "p=1 c=1 target=X uncounted-failed=a started=9", pods: "a: R terminating untracked",
 			want: "terminating=1 failed=1 FailureTarget(X)"},
-		{name: "so does success", job: "p=1 c=1 met=X uncounted-failed=a uncounted-succeeded=b started=9", pods: "a: R terminating free",
+		{name: "a successful Job waits for terminating pods", job: "p=1 c=1 met=X uncounted-failed=a uncounted-succeeded=b started=9", pods: "a: R terminating untracked",
 			want: "terminating=1 succeeded=1 failed=1 SuccessCriteriaMet(X)"},
 		{name: "completed indexes out of range", job: "p=2 c=2 indexed succeeded=1 completed=3", pods: "R #0, R #1", want: "active=2"},
 		{name: "one more in range", job: "p=2 c=2 indexed succeeded=1 completed=3", pods: "R #0, S #1",
 			want: "active=1 succeeded=1 completed=1 released=1"},
-		{name: "past and new indexes", job: "p=0 c=7 indexed failed=2 succeeded=5 completed=0-2,4,6,7",
-			pods: "S free #0, F free #1, S #1, S #3, F #2, F #5", want: "succeeded=6 failed=4 completed=0-4,6 released=4"},
+		{name: "completed before and new indexes", job: "p=0 c=7 indexed failed=2 succeeded=5 completed=0-2,4,6,7",
+			pods: "S untracked #0, F untracked #1, S #1, S #3, F #2, F #5", want: "succeeded=6 failed=4 completed=0-4,6 released=4"},
 		{name: "an index that succeeds does not fail", job: "p=2 c=2 indexed perindex=0", pods: "F #0, S #0, R #1",
 			want: "active=1 succeeded=1 failed=1 completed=0 failed-indexes= released=2"},
 		{name: "an index that has failed does not succeed", job: "p=2 c=2 indexed perindex=0 failed=1 failed-indexes=0", pods: "S #0, R #1",
@@ -101,21 +101,21 @@ func TestTrack(t *testing.T) {
 	})
 }
 
-// TestUncountedIsBounded: the status holds no more UIDs than it may, what does not fit
-// is held and recorded later, and the Job does not end before.
+// TestUncountedIsBounded checks that the status has at most the maximal number of UIDs, that other pods keep
+// the finalizer and are recorded later, and that the Job does not end before.
 func TestUncountedIsBounded(t *testing.T) {
-	s := newStage(t, newJob("p=2 c=503 uncounted-failed=a,b"), append(newPods("501 S"), newPod(900, "b: F")))
+	s := newHarness(t, newJob("p=2 c=503 uncounted-failed=a,b"), append(newPods("501 S"), newPod(900, "b: F")))
 	s.limits.Uncounted = 500
 	s.step()
 	if u := s.job.Status.UncountedTerminatedPods; len(u.Succeeded) != 499 || len(u.Failed) != 1 || s.job.Status.Failed != 1 {
 		t.Errorf("%d and %d are recorded, %d failures counted", len(u.Succeeded), len(u.Failed), s.job.Status.Failed)
 	}
 	s.settle()
-	if got, want := s.String(), "active=2 succeeded=501 failed=2 made=2 released=502"; got != want {
+	if got, want := s.String(), "active=2 succeeded=501 failed=2 created=2 released=502"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 
-	s = newStage(t, newJob("p=2 c=501 indexed"), nil)
+	s = newHarness(t, newJob("p=2 c=501 indexed"), nil)
 	for i := range 501 {
 		s.pods = append(s.pods, newPod(i, fmt.Sprintf("S #%d", i)))
 	}
@@ -125,8 +125,8 @@ func TestUncountedIsBounded(t *testing.T) {
 	}
 }
 
-// TestNothingIsDecidedTwice: a plan that decides the end neither makes nor removes a
-// pod; the next one, whose Job shows the decision, does.
+// TestNothingIsDecidedTwice checks that a plan that decides the end neither creates nor removes a pod, and
+// that the next plan, whose Job shows the decision, removes pods.
 func TestNothingIsDecidedTwice(t *testing.T) {
 	for _, c := range []struct {
 		job, pods string
@@ -136,9 +136,9 @@ func TestNothingIsDecidedTwice(t *testing.T) {
 		{"p=1 c=1 deadline=5 started=6", "2 R", batchv1.JobFailureTarget},
 		{"p=2 c=2 indexed perindex=0", "F #0, F #1, R #1", batchv1.JobFailureTarget},
 	} {
-		s := newStage(t, newJob(c.job), newPods(c.pods))
+		s := newHarness(t, newJob(c.job), newPods(c.pods))
 		s.step()
-		if trueCondition(&s.job.Status, c.t) == nil || s.made+s.removed+s.released > 0 {
+		if trueCondition(&s.job.Status, c.t) == nil || s.created+s.removed+s.released > 0 {
 			t.Errorf("%s: %s after one plan", c.job, s)
 		}
 		s.step()
@@ -148,10 +148,10 @@ func TestNothingIsDecidedTwice(t *testing.T) {
 	}
 }
 
-// TestUnfinishedAreLetGoExactly: a pod that has not finished and counts for nothing may
-// have succeeded since that was decided, so its finalizer goes only if it has not
-// changed. What is recorded, or belongs to a Job that is over, may change.
-func TestUnfinishedAreLetGoExactly(t *testing.T) {
+// TestUnfinishedAreReleasedExactly checks that an unfinished pod that does not count is released only in the
+// observed version, because it may have succeeded since. A pod that is recorded, or whose Job is being
+// deleted, may have changed.
+func TestUnfinishedAreReleasedExactly(t *testing.T) {
 	ignored := failurePolicy(onCondition("Ignore", "DisruptionTarget"))
 	for _, c := range []struct {
 		job, pod string
@@ -170,14 +170,14 @@ func TestUnfinishedAreLetGoExactly(t *testing.T) {
 	}
 }
 
-// TestNothingIsHeldAtTheEnd: a Job ends when it has let go of all its pods.
-func TestNothingIsHeldAtTheEnd(t *testing.T) {
+// TestNoFinalizerAtTheEnd checks that a Job ends only after it has released all its pods.
+func TestNoFinalizerAtTheEnd(t *testing.T) {
 	for _, c := range [][2]string{{"p=1 c=1 indexed", "S #0"}, {"p=1 c=1", "S"}, {"p=1 c=1 backoff=0", "F"}, {"p=2 c=1", "S, F"}} {
-		s := newStage(t, newJob(c[0]), newPods(c[1]))
+		s := newHarness(t, newJob(c[0]), newPods(c[1]))
 		for s.step() {
 			for _, p := range s.pods {
 				if Ended(s.job) && hasFinalizer(p) {
-					t.Errorf("%s: %s: it ended with pods that it holds", c[0], c[1])
+					t.Errorf("%s: %s: it ended while a pod still has the finalizer", c[0], c[1])
 				}
 			}
 		}

@@ -17,10 +17,10 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload"
 )
 
-// world is the least that Plan can be tried in: objects with revisions, a cache of Jobs
-// and one of pods that move forward each at its own pace, a kubelet, and a shell that
-// may crash at any write and lose any answer. It plays ten thousand runs in the time
-// in which package simtest, which has the real API, plays ten.
+// world is the smallest environment that Plan can be tested in: objects with revisions, a cache of Jobs and
+// one of pods that move forward independently, a kubelet, and a shell that may crash at any write and lose any
+// answer. It executes ten thousand runs in the time in which package simtest, which has the real API, executes
+// ten.
 type world struct {
 	t   testing.TB
 	rng *rand.Rand
@@ -31,25 +31,25 @@ type world struct {
 	pods     map[string]*corev1.Pod
 	log      []change // every version of every pod
 
-	jobSeen, logSeen int // how far the caches are
+	jobSeen, logSeen int // how many events the caches have received
 	cache            map[string]*corev1.Pod
 
 	limits Limits
 	past   Past
 	fresh  workload.Freshness
 
-	touched map[types.UID]bool // what fresh waits for; true if it was deleted
+	touched map[types.UID]bool // UIDs that fresh waits for; true if the object was deleted
 
-	// inFlight are writes that were answered 504 and are still to be carried out.
+	// inFlight are writes that were answered 504 and are carried out later.
 	inFlight []func()
 	landing  bool
 
 	truth
-	story []string
+	trace []string
 	naive naive
 }
 
-// naive are ways to do it wrong; each must be found out.
+// naive selects errors of a controller; the runs must detect each of them.
 type naive struct{ noFreshness, noRecheck, oneSync, randomNames, noMark bool }
 
 type change struct {
@@ -86,7 +86,7 @@ func (w *world) putPod(p *corev1.Pod) {
 	w.revision++
 	p.ResourceVersion = fmt.Sprint(w.revision)
 	w.pods[p.Name] = p
-	w.happened(p)
+	w.observe(p)
 	w.log = append(w.log, change{w.revision, p, false})
 }
 
@@ -96,7 +96,7 @@ func (w *world) dropPod(p *corev1.Pod) {
 	w.log = append(w.log, change{w.revision, p, true})
 }
 
-// restart is a new process: it lists everything and remembers nothing.
+// restart starts a new process: it lists everything and remembers nothing.
 func (w *world) restart() {
 	w.jobSeen, w.logSeen, w.cache = len(w.jobs), len(w.log), map[string]*corev1.Pod{}
 	for name, p := range w.pods {
@@ -127,7 +127,7 @@ func (w *world) deliverPod() bool {
 	return true
 }
 
-// reached is the revision of a cache; its store knows no more than the events it got.
+// reached returns the revision of a cache: that of the last event it got.
 func (w *world) reached(resource string) string {
 	if resource == "jobs" {
 		return w.jobs[w.jobSeen-1].ResourceVersion
@@ -147,26 +147,26 @@ func (w *world) still(uid types.UID) bool {
 	return false
 }
 
-// mishap is what befalls a write.
-type mishap int
+// fault is what happens to a write.
+type fault int
 
 const (
-	none mishap = iota
-	refused
+	none fault = iota
+	rejected
 	lost
 	crashBefore
 	crashAfter
-	late // answered 504, and carried out some time later
+	delayed // answered 504, and carried out some time later
 )
 
-func (w *world) mishap(likely int) mishap {
+func (w *world) fault(likely int) fault {
 	if likely == 0 || w.rng.IntN(100) >= likely {
 		return none
 	}
-	return mishap(1 + w.rng.IntN(5))
+	return fault(1 + w.rng.IntN(5))
 }
 
-// land carries out a write that was late, if there is one.
+// land carries out a delayed write, if there is one.
 func (w *world) land() bool {
 	if len(w.inFlight) == 0 {
 		return false
@@ -174,12 +174,12 @@ func (w *world) land() bool {
 	n := w.rng.IntN(len(w.inFlight))
 	write := w.inFlight[n]
 	w.inFlight = slices.Delete(w.inFlight, n, n+1)
-	w.say("a late write lands")
+	w.logf("a delayed write is carried out")
 	write()
 	return true
 }
 
-// sync is the shell.
+// sync is one sync of the shell.
 func (w *world) sync(likely int) {
 	for _, name := range w.fresh.Open() {
 		if p := w.pods[name]; p != nil {
@@ -206,13 +206,13 @@ func (w *world) sync(likely int) {
 	d := Plan(w.now, s)
 	w.past = d.Past
 	if d.Recheck && j.ResourceVersion != w.job().ResourceVersion && !w.naive.noRecheck {
-		w.say("the Job has changed")
+		w.logf("the Job has changed")
 		return
 	}
 	if w.naive.oneSync {
 		d = oneSync(s, d)
 	}
-	if d.Status != nil && !w.putStatus(j, d.Status, w.mishap(likely)) {
+	if d.Status != nil && !w.putStatus(j, d.Status, w.fault(likely)) {
 		return
 	}
 	if d.Tally.Created > 0 {
@@ -225,8 +225,8 @@ func (w *world) sync(likely int) {
 	}
 }
 
-// oneSync is what upstream did before 1.34: what is recorded is let go and counted
-// in the same sync, and nobody waits to see any of it.
+// oneSync changes a decision to what upstream did before 1.34: it releases and counts the recorded pods in the
+// same sync, without waiting for the cache.
 func oneSync(s State, d Decision) Decision {
 	if d.Status == nil || d.Status.UncountedTerminatedPods == nil {
 		return d
@@ -243,12 +243,11 @@ func oneSync(s State, d Decision) Decision {
 	return d
 }
 
-func (w *world) say(format string, args ...any) {
-	w.story = append(w.story, fmt.Sprintf(format, args...))
+func (w *world) logf(format string, args ...any) {
+	w.trace = append(w.trace, fmt.Sprintf(format, args...))
 }
 
-// landStatus is a status that was late. The end of the Job may come when there is a pod that was
-// adopted meanwhile.
+// landStatus carries out a delayed status write. A pod may have been adopted before it ends the Job.
 func (w *world) landStatus(on *batchv1.Job, s *batchv1.JobStatus) {
 	ended := Ended(w.job())
 	w.putStatus(on, s, lost)
@@ -260,36 +259,36 @@ func (w *world) landStatus(on *batchv1.Job, s *batchv1.JobStatus) {
 	}
 }
 
-// putStatus reports whether the shell goes on.
-func (w *world) putStatus(on *batchv1.Job, s *batchv1.JobStatus, m mishap) bool {
+// putStatus writes a status and reports whether the shell continues.
+func (w *world) putStatus(on *batchv1.Job, s *batchv1.JobStatus, m fault) bool {
 	if m == crashBefore {
-		w.say("crash before the status")
+		w.logf("crash before the status")
 		w.restart()
 		return false
 	}
-	if m == late {
-		w.say("the status is late")
+	if m == delayed {
+		w.logf("the status is delayed")
 		w.inFlight = append(w.inFlight, func() { w.landStatus(on, s) })
 		return false
 	}
-	if m == refused || on.ResourceVersion != w.job().ResourceVersion {
-		w.say("status refused")
+	if m == rejected || on.ResourceVersion != w.job().ResourceVersion {
+		w.logf("status rejected")
 		return false
 	}
 	j := on.DeepCopy()
 	j.Status = *s.DeepCopy()
-	for _, why := range refusals(w.job(), j) {
-		w.broken("a status the API refuses: %s", why)
+	for _, why := range rejections(w.job(), j) {
+		w.failf("a status that the API rejects: %s", why)
 	}
 	w.putJob(j)
-	w.record(j)
-	w.say("status %s: succeeded %d failed %d uncounted %d indexes %q", j.ResourceVersion, s.Succeeded, s.Failed, len(s.UncountedTerminatedPods.Succeeded)+len(s.UncountedTerminatedPods.Failed), s.CompletedIndexes)
+	w.checkStatus(j)
+	w.logf("status %s: succeeded %d failed %d uncounted %d indexes %q", j.ResourceVersion, s.Succeeded, s.Failed, len(s.UncountedTerminatedPods.Succeeded)+len(s.UncountedTerminatedPods.Failed), s.CompletedIndexes)
 	switch m {
 	case lost:
-		w.say("lost the answer to the status")
+		w.logf("lost the answer to the status")
 		return false
 	case crashAfter:
-		w.say("crash after the status")
+		w.logf("crash after the status")
 		w.restart()
 		return false
 	}
@@ -298,18 +297,18 @@ func (w *world) putStatus(on *batchv1.Job, s *batchv1.JobStatus, m mishap) bool 
 }
 
 func (w *world) do(a *workload.Action, likely int) bool {
-	m := w.mishap(likely)
+	m := w.fault(likely)
 	if m == crashBefore {
-		w.say("crash before %s", a.Verb)
+		w.logf("crash before %s", a.Verb)
 		w.restart()
 		return false
 	}
-	if m == refused {
+	if m == rejected {
 		return false
 	}
 	pod := a.Object.(*corev1.Pod)
-	if m == late {
-		w.say("%s %s is late", a.Verb, pod.Name)
+	if m == delayed {
+		w.logf("%s %s is delayed", a.Verb, pod.Name)
 		w.inFlight = append(w.inFlight, func() {
 			w.landing = true
 			w.carryOut(a, pod)
@@ -321,11 +320,11 @@ func (w *world) do(a *workload.Action, likely int) bool {
 	left := w.carryOut(a, pod)
 	switch m {
 	case crashAfter:
-		w.say("crash after %s", a.Verb)
+		w.logf("crash after %s", a.Verb)
 		w.restart()
 		return false
 	case lost:
-		w.say("lost the answer to %s %s", a.Verb, pod.Name)
+		w.logf("lost the answer to %s %s", a.Verb, pod.Name)
 		if a.Verb == workload.Create {
 			w.fresh.Unsettled(pod.Name)
 		}
@@ -346,7 +345,7 @@ func (w *world) do(a *workload.Action, likely int) bool {
 	}
 	then := *a.Then
 	then.Object = left
-	// Others write between the two as well, and so do late events and crashes.
+	// Other actors also write between the two writes.
 	for w.rng.IntN(3) == 0 {
 		w.kubelet(25)
 	}

@@ -29,8 +29,8 @@ func simtestCommand() *cobra.Command {
 	return c
 }
 
-// searches is the long run of simtest. It runs `go test` as a user does and reads
-// what the tests log.
+// searches are the long runs of simtest. They execute `go test` as a user does and read the tests'
+// logs.
 type searches struct {
 	seeds, repeats int
 	benchtime      string
@@ -38,8 +38,8 @@ type searches struct {
 
 // The examples of this repository.
 var (
-	naive = []string{"delayedaction", "stalestatus", "finalizerfilter", "expectations", "countandunfinalize", "naivestages"}
-	right = []string{"careful", "operator", "kubelet"}
+	naive   = []string{"delayedaction", "stalestatus", "finalizerfilter", "expectations", "countandunfinalize", "naivestages"}
+	correct = []string{"careful", "operator", "kubelet"}
 )
 
 func (s searches) run(ctx context.Context) error {
@@ -49,32 +49,32 @@ func (s searches) run(ctx context.Context) error {
 			return err
 		}
 	}
-	fmt.Printf("\nright controllers, %d runs:\n", s.seeds)
-	for _, name := range right {
-		if err := goTest(ctx, held, "./examples/"+name, "-simtest.seeds="+strconv.Itoa(s.seeds)); err != nil {
+	fmt.Printf("\ncorrect controllers, %d runs:\n", s.seeds)
+	for _, name := range correct {
+		if err := goTest(ctx, passed, "./examples/"+name, "-simtest.seeds="+strconv.Itoa(s.seeds)); err != nil {
 			return err
 		}
 	}
 	fmt.Println("\nthe same seed, the same hash:")
-	if err := goTest(ctx, departed, "./simtest", "-run", "TestSameSeed", "-repeats="+strconv.Itoa(s.repeats)); err != nil {
+	if err := goTest(ctx, differing, "./simtest", "-run", "TestSameSeed", "-repeats="+strconv.Itoa(s.repeats)); err != nil {
 		return err
 	}
 	fmt.Println("\nruns a second, on one processor:")
 	return goTest(ctx, speed, "./simtest", "-run", "^$", "-bench", ".", "-benchtime", s.benchtime)
 }
 
-// What is read from the tests' words.
+// The parts of the tests' logs that goTest prints.
 var (
-	testName = regexp.MustCompile(`^=== (?:RUN|NAME) +(\S+)`)
-	found    = regexp.MustCompile(`found in run .*`)
-	held     = regexp.MustCompile(`held in .*`)
-	departed = regexp.MustCompile(`\d+ of \d+ runs departed`)
-	speed    = regexp.MustCompile(`^Benchmark.* ns/op.*`)
+	testName  = regexp.MustCompile(`^=== (?:RUN|NAME) +(\S+)`)
+	found     = regexp.MustCompile(`found in run .*`)
+	passed    = regexp.MustCompile(`\d+ runs passed.*`)
+	differing = regexp.MustCompile(`\d+ of \d+ runs differ`)
+	speed     = regexp.MustCompile(`^Benchmark.* ns/op.*`)
 )
 
-// goTest runs the tests of a package and prints the lines that say what was seen. A
-// test that fails is printed completely.
-func goTest(ctx context.Context, said *regexp.Regexp, args ...string) error {
+// goTest runs the tests of a package and prints the lines that match result. It prints the whole
+// output of a test that fails.
+func goTest(ctx context.Context, result *regexp.Regexp, args ...string) error {
 	began := time.Now()
 	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-count=1", "-v", "-timeout", "2h"}, args...)...)
 	cmd.Stderr = os.Stderr
@@ -93,7 +93,7 @@ func goTest(ctx context.Context, said *regexp.Regexp, args ...string) error {
 		if m := testName.FindStringSubmatch(lines.Text()); m != nil {
 			test = m[1]
 		}
-		if text := said.FindString(lines.Text()); text != "" {
+		if text := result.FindString(lines.Text()); text != "" {
 			fmt.Printf("  %-30s %-20s %s\n", args[0], test, text)
 		}
 	}

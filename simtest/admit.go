@@ -6,17 +6,17 @@ import (
 	"slices"
 )
 
-// waiter is a goroutine of the run that waits to go on alone.
+// waiter is a goroutine of the run that waits until every other goroutine is blocked.
 type waiter struct {
 	key  string
 	wake chan struct{}
 }
 
-// oneByOne waits until nothing else of the run goes on; of all that wait, the one with the least
-// key goes first. Whatever starts goroutines of its own at a moment when others are awake
-// needs it: what they draw from math/rand, and so when they try again, would otherwise follow the
-// order in which Go's scheduler takes them, which no seed decides (a build with the
-// race detector even makes it random).
+// oneByOne waits until every other goroutine of the run is blocked. Of the goroutines that wait
+// here, the one with the lowest key continues first. Code that starts several goroutines at once
+// calls it: otherwise the numbers that they draw from math/rand, and so their retries, depend on
+// the order in which Go's scheduler runs them, which no seed determines (a build with the race
+// detector even randomizes it).
 func (w *World) oneByOne(ctx context.Context, key string) {
 	t := waiter{key: key, wake: make(chan struct{})}
 	w.mu.Lock()
@@ -30,8 +30,8 @@ func (w *World) oneByOne(ctx context.Context, key string) {
 	}
 }
 
-// admit lets all go on that wait so, one at a time. It draws anew for each,
-// and is no step: nothing reaches the API by it.
+// admit lets the waiters continue one after another, and seeds math/rand for each. It records no
+// step, because no request reaches the API.
 func (w *World) admit() {
 	for {
 		w.mu.Lock()

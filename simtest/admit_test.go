@@ -21,14 +21,14 @@ import (
 	"github.com/rehearse-k8s/rehearse/simtest"
 )
 
-// TestOneByOne starts goroutines in an order that no seed decides, as the race detector's
-// build does with all of them: what each draws must not depend on it. One of them has nobody who
-// ends it, and must not keep the run.
+// TestOneByOne starts goroutines in an order that no seed determines, as a build with the race
+// detector does: the numbers that each draws must not depend on this order. One goroutine still
+// waits when the run is over, and must not block it.
 func TestOneByOne(t *testing.T) {
 	var first map[int]int64
 	for n := range 10 {
 		drawn := map[int]int64{}
-		held(t, simtest.Play(t, simtest.Options{}, sim.Plan{Seed: 1}, func(w *simtest.World) {
+		passed(t, simtest.Play(t, simtest.Options{}, sim.Plan{Seed: 1}, func(w *simtest.World) {
 			w.Controller("many", func(ctx context.Context, _ *rest.Config) error {
 				var all sync.WaitGroup
 				var mu sync.Mutex
@@ -56,13 +56,13 @@ func TestOneByOne(t *testing.T) {
 	}
 }
 
-// TestInformersOneByOne: in whichever order a manager's parts ask for informers, they are made
-// in one order.
+// TestInformersOneByOne checks that informers are created in the same order, whatever the order in
+// which the parts of a manager ask for them.
 func TestInformersOneByOne(t *testing.T) {
 	want := []string{"*v1.ConfigMap", "*v1.Pod", "*v1.Secret", "*v1.Service"}
 	for range 5 {
 		var made []string
-		held(t, simtest.Play(t, simtest.Options{}, sim.Plan{Seed: 1}, func(w *simtest.World) {
+		passed(t, simtest.Play(t, simtest.Options{}, sim.Plan{Seed: 1}, func(w *simtest.World) {
 			w.Manager("many", func(mgr ctrl.Manager) error {
 				return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 					var all sync.WaitGroup
@@ -86,7 +86,7 @@ func TestInformersOneByOne(t *testing.T) {
 			w.Settle()
 		}))
 		if !slices.Equal(made, want) {
-			t.Fatalf("made in the order %v, want %v", made, want)
+			t.Fatalf("created in the order %v, want %v", made, want)
 		}
 	}
 }

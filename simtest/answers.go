@@ -23,9 +23,9 @@ import (
 // served is a request that the API has answered.
 type served struct {
 	answer
-	feed *feed // of a watch that began
+	feed *feed // of a watch that has started
 
-	described bool // of a successful answer:
+	described bool // whether object and revision were read from a successful answer
 	object    history.Object
 	revision  int64
 
@@ -99,7 +99,7 @@ func (w *World) served(p *parked) *served {
 		again.header = again.header.Clone()
 		return &again
 	}
-	w.reseed() // the server has drawn from the same source as the controllers will
+	w.reseed() // the server has drawn from the source that the controllers draw from
 	s = &served{answer: answer{code: asked.code, header: asked.answer, body: slices.Clone(asked.out.Bytes())}}
 	switch {
 	case asked.aborted:
@@ -114,7 +114,7 @@ func (w *World) served(p *parked) *served {
 	if cached && asked.code < http.StatusInternalServerError && asked.code != http.StatusTooManyRequests {
 		writes, err := w.store.Changes(w.truth.Revision())
 		if err != nil {
-			return s // serve reports it
+			return s // serve reports the error
 		}
 		s.writes, s.size = writes, int64(len(s.body))+512
 		for i := range writes {

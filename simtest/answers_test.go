@@ -12,10 +12,10 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/sim"
 )
 
-// TestRememberedAnswers plays a search twice, once with the API server asked each time
-// and once from what is remembered: each run goes the same way.
-func TestRememberedAnswers(t *testing.T) {
-	story := func(w *World) {
+// TestCachedAnswers runs a search twice, without and with the cache of the server's answers: each
+// run takes the same steps.
+func TestCachedAnswers(t *testing.T) {
+	test := func(w *World) {
 		w.Kubelet()
 		for n := range 2 {
 			w.Create(&corev1.Pod{
@@ -30,7 +30,7 @@ func TestRememberedAnswers(t *testing.T) {
 	}
 	search := func(ask string) (runs []*history.Run) {
 		must(t, flag.Set("simtest.ask", ask))
-		p, err := newPlayer(t, Options{}, story)
+		p, err := newPlayer(t, Options{}, test)
 		must(t, err)
 		r, err := sim.Search(t.Context(), p, sim.Options{Seed: 3, Runs: 150, Progress: func(_ *sim.Result, out *sim.Outcome) { runs = append(runs, out.Run) }})
 		must(t, err)
@@ -45,7 +45,7 @@ func TestRememberedAnswers(t *testing.T) {
 	before := s.answers.hits
 	asked := search("true")
 	if n := s.answers.hits - before; n != 0 {
-		t.Errorf("%d answers were remembered although the server was to be asked", n)
+		t.Errorf("%d answers came from the cache, which is off", n)
 	}
 	remembered := search("false")
 	requests := 0
@@ -57,14 +57,14 @@ func TestRememberedAnswers(t *testing.T) {
 		}
 	}
 	if n := s.answers.hits - before; 2*n < requests {
-		t.Errorf("of %d requests only %d were answered from memory", requests, n)
+		t.Errorf("only %d of %d requests were answered from the cache", n, requests)
 	}
 	if len(asked) != len(remembered) || len(asked) != 150 {
 		t.Fatalf("%d and %d runs", len(asked), len(remembered))
 	}
 	for n := range asked {
 		if step, diverged := history.Diverged(asked[n], remembered[n]); diverged {
-			t.Fatalf("run %d with faults %q departs at step %d:\nasked      %s\nremembered %s", n, asked[n].Faults, step, stepText(asked[n], step), stepText(remembered[n], step))
+			t.Fatalf("run %d with faults %q differs at step %d:\nserver %s\ncache  %s", n, asked[n].Faults, step, stepText(asked[n], step), stepText(remembered[n], step))
 		}
 	}
 }

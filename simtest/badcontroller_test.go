@@ -22,14 +22,15 @@ import (
 	"github.com/rehearse-k8s/rehearse/simtest"
 )
 
-// outside is a channel that no bubble made.
+// outside is a channel created outside of all bubbles.
 var outside = make(chan struct{})
 
-// culprit is in every controller's stack below, so that the test can see that the
-// right one is named.
+// culprit is in the stack of each goroutine that is at fault below, so that the test can check that
+// the failure names it.
 func culprit(wait func()) { wait() }
 
-// TestBadControllers: each is found and named, none hangs.
+// TestBadControllers checks that the search reports each faulty controller by its name or its
+// stack, and does not hang.
 func TestBadControllers(t *testing.T) {
 	must(t, flag.Set("simtest.stuck", "500ms"))
 	t.Cleanup(func() { must(t, flag.Set("simtest.stuck", "10s")) })
@@ -48,8 +49,8 @@ func TestBadControllers(t *testing.T) {
 			go func() { <-over; mu.Unlock() }()
 			culprit(mu.Lock)
 			return nil
-		}, "everything comes to rest", []string{"culprit"}},
-		{"waits for a channel made outside", func(context.Context, *rest.Config) error {
+		}, "every goroutine makes progress", []string{"culprit"}},
+		{"waits for a channel created outside", func(context.Context, *rest.Config) error {
 			culprit(func() {
 				select {
 				case <-outside:
@@ -57,7 +58,7 @@ func TestBadControllers(t *testing.T) {
 				}
 			})
 			return nil
-		}, "everything comes to rest", []string{"culprit"}},
+		}, "every goroutine makes progress", []string{"culprit"}},
 		{"waits for a socket", func(context.Context, *rest.Config) error {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
@@ -66,7 +67,7 @@ func TestBadControllers(t *testing.T) {
 			go func() { <-over; _ = l.Close() }()
 			culprit(func() { _, _ = l.Accept() })
 			return nil
-		}, "everything comes to rest", []string{"culprit"}},
+		}, "every goroutine makes progress", []string{"culprit"}},
 		{"leaves a goroutine behind", func(ctx context.Context, _ *rest.Config) error {
 			go culprit(func() { select {} })
 			<-ctx.Done()
@@ -76,13 +77,13 @@ func TestBadControllers(t *testing.T) {
 			culprit(func() { time.Sleep(24 * time.Hour) })
 			return nil
 		}, "controllers end when their context ends", []string{"bad"}},
-		{"gives up", func(context.Context, *rest.Config) error {
+		{"returns an error", func(context.Context, *rest.Config) error {
 			return context.DeadlineExceeded
 		}, "controllers run until their context ends", []string{"bad", "deadline exceeded"}},
 		{"panics", func(context.Context, *rest.Config) error {
 			panic("no pods")
 		}, "nothing panics", []string{"bad panicked", "no pods"}},
-		{"panics where apimachinery looks", func(ctx context.Context, _ *rest.Config) error {
+		{"panics under HandleCrash", func(ctx context.Context, _ *rest.Config) error {
 			go func() {
 				defer utilruntime.HandleCrashWithContext(ctx)
 				culprit(func() { panic("no nodes") })
@@ -90,7 +91,7 @@ func TestBadControllers(t *testing.T) {
 			<-ctx.Done()
 			return nil
 		}, "nothing panics", []string{"no nodes", "culprit"}},
-		{"writes for ever", func(ctx context.Context, config *rest.Config) error {
+		{"writes forever", func(ctx context.Context, config *rest.Config) error {
 			client, err := kubernetes.NewForConfig(config)
 			if err != nil {
 				return err
@@ -103,7 +104,7 @@ func TestBadControllers(t *testing.T) {
 			}
 			return nil
 		}, verdict.QuiescenceOracle, []string{"bad sent"}},
-		{"computes for ever", func(ctx context.Context, _ *rest.Config) error {
+		{"computes forever", func(ctx context.Context, _ *rest.Config) error {
 			go culprit(func() {
 				for n := 0; ; n++ {
 					if n%1024 == 0 {
@@ -117,29 +118,29 @@ func TestBadControllers(t *testing.T) {
 			})
 			<-ctx.Done()
 			return nil
-		}, "everything comes to rest", []string{"culprit", "500ms"}},
+		}, "every goroutine makes progress", []string{"culprit", "500ms"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := simtest.Explore(t, simtest.Seeds(5), func(w *simtest.World) { w.Controller("bad", c.controller) })
 			if r.Failure == nil {
-				t.Fatal("nothing was found")
+				t.Fatal("no failure was found")
 			}
 			f := r.Failure.Run.Failure
 			if !strings.Contains(f.Oracle, c.oracle) {
-				t.Errorf("broken: %s: %s", f.Oracle, f.Message)
+				t.Errorf("violated: %s: %s", f.Oracle, f.Message)
 			}
 			for _, want := range c.says {
 				if !strings.Contains(f.Message, want) {
-					t.Errorf("the message does not say %q: %s", want, f.Message)
+					t.Errorf("the message does not contain %q: %s", want, f.Message)
 				}
 			}
 		})
 	}
 }
 
-// TestNobodyRests: a controller that writes every other second is to blame for a story
-// that waits for rest, not the story.
-func TestNobodyRests(t *testing.T) {
+// TestPeriodicWrites checks that a controller that writes every two seconds, and not the test that
+// waits in Settle, is reported.
+func TestPeriodicWrites(t *testing.T) {
 	r := simtest.Explore(t, simtest.Seeds(5), func(w *simtest.World) {
 		w.Controller("bad", func(ctx context.Context, config *rest.Config) error {
 			client, err := kubernetes.NewForConfig(config)
@@ -149,7 +150,7 @@ func TestNobodyRests(t *testing.T) {
 			tick := time.NewTicker(2 * time.Second)
 			defer tick.Stop()
 			for n := 0; ; n++ {
-				cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "beat"}, Data: map[string]string{"n": strconv.Itoa(n)}}
+				cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "heartbeat"}, Data: map[string]string{"n": strconv.Itoa(n)}}
 				maps := client.CoreV1().ConfigMaps("default")
 				if _, err := maps.Create(ctx, cm, metav1.CreateOptions{}); err != nil {
 					_, _ = maps.Update(ctx, cm, metav1.UpdateOptions{})
@@ -164,16 +165,16 @@ func TestNobodyRests(t *testing.T) {
 		w.Settle()
 	})
 	if r.Failure == nil {
-		t.Fatal("nothing was found")
+		t.Fatal("no failure was found")
 	}
 	if f := r.Failure.Run.Failure; f.Oracle != verdict.QuiescenceOracle || !strings.Contains(f.Message, "bad sent") {
-		t.Errorf("broken: %s: %s", f.Oracle, f.Message)
+		t.Errorf("violated: %s: %s", f.Oracle, f.Message)
 	}
 }
 
-// TestBrokenInMidStory: a promise that is broken while the story is still being told is
-// confirmed like any other.
-func TestBrokenInMidStory(t *testing.T) {
+// TestViolationBeforeTestReturns checks that a violation that happens while the test function still
+// runs is confirmed like any other.
+func TestViolationBeforeTestReturns(t *testing.T) {
 	r := simtest.Explore(t, simtest.Seeds(5), func(w *simtest.World) {
 		w.Always(invariant.Gone("pods", "default", "p"))
 		w.Advance(time.Second)
@@ -185,10 +186,10 @@ func TestBrokenInMidStory(t *testing.T) {
 	}
 }
 
-// remembered outlives every run, which is what TestPackageVariables is about.
-var remembered int
+// callCount keeps its value from run to run, which TestPackageVariables reports.
+var callCount int
 
-// TestPackageVariables: a controller that keeps something from run to run is noticed.
+// TestPackageVariables checks that a controller that keeps state from run to run is reported.
 func TestPackageVariables(t *testing.T) {
 	r := simtest.Explore(t, simtest.Seeds(8), func(w *simtest.World) {
 		w.Controller("bad", func(ctx context.Context, config *rest.Config) error {
@@ -196,8 +197,8 @@ func TestPackageVariables(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			remembered++
-			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "count"}, Data: map[string]string{"many": strconv.FormatBool(remembered > 3)}}
+			callCount++
+			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "count"}, Data: map[string]string{"many": strconv.FormatBool(callCount > 3)}}
 			if _, err := client.CoreV1().ConfigMaps("default").Create(ctx, cm, metav1.CreateOptions{}); err != nil && ctx.Err() == nil {
 				<-ctx.Done()
 			}
@@ -221,24 +222,24 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestBadStories: what a story gets wrong is said in one line.
-func TestBadStories(t *testing.T) {
+// TestInvalidTests checks that an error of the test itself is reported in one line, after one run.
+func TestInvalidTests(t *testing.T) {
 	idle := func(ctx context.Context, _ *rest.Config) error { <-ctx.Done(); return nil }
 	for _, c := range []struct {
-		name  string
-		story func(*simtest.World)
-		says  string
+		name string
+		test func(*simtest.World)
+		says string
 	}{
 		{"invalid object", func(w *simtest.World) { w.Create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}) }, "spec.containers"},
-		{"no such namespace", func(w *simtest.World) {
+		{"missing namespace", func(w *simtest.World) {
 			p := pod("p")
 			p.Namespace = "nowhere"
 			w.Create(p)
 		}, `namespaces "nowhere" not found`},
-		{"twice the same name", func(w *simtest.World) { w.Controller("a", idle); w.Controller("a", idle) }, "the name is taken"},
-		{"a name that faults could not say", func(w *simtest.World) { w.Controller("a b", idle) }, "a b"},
-		{"a fault that is none", func(w *simtest.World) { w.Faults(fault.Fault{Kind: "lagg"}) }, "lagg"},
-		{"no time", func(w *simtest.World) { w.Advance(0) }, "Advance"},
+		{"duplicate controller name", func(w *simtest.World) { w.Controller("a", idle); w.Controller("a", idle) }, "the name is taken"},
+		{"a controller name with a blank", func(w *simtest.World) { w.Controller("a b", idle) }, "a b"},
+		{"an unknown fault kind", func(w *simtest.World) { w.Faults(fault.Fault{Kind: "lagg"}) }, "lagg"},
+		{"zero duration", func(w *simtest.World) { w.Advance(0) }, "Advance"},
 		{"fatal", func(w *simtest.World) { w.Fatalf("enough: %d", 3) }, "enough: 3"},
 		{"panic", func(*simtest.World) { panic("oh") }, "oh"},
 		{"an invariant that panics", func(w *simtest.World) {
@@ -249,19 +250,19 @@ func TestBadStories(t *testing.T) {
 			w.Always(invariant.Invariant{Name: "empty"})
 			w.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
 		}, `invariant "empty" has no Check`},
-		{"without end", func(w *simtest.World) {
+		{"a test that does not return", func(w *simtest.World) {
 			for {
 				w.Advance(time.Second)
 			}
 		}, "the test function has not returned"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := simtest.Explore(t, simtest.Seeds(5), c.story)
+			r := simtest.Explore(t, simtest.Seeds(5), c.test)
 			if r.Failure == nil || !strings.Contains(r.Failure.Run.Failure.Message, c.says) {
 				t.Fatalf("want %q, got %+v", c.says, r.Failure)
 			}
 			if r.Runs != 1 {
-				t.Errorf("it took %d runs", r.Runs)
+				t.Errorf("there were %d runs, want 1", r.Runs)
 			}
 		})
 	}

@@ -18,13 +18,13 @@ import (
 	"github.com/rehearse-k8s/rehearse/simtest"
 )
 
-// BenchmarkJob3 is upstream's Job controller with three pods and the kubelet's stages.
-func BenchmarkJob3(b *testing.B) { benchRuns(b, simtest.Options{}, jobStory) }
+// BenchmarkJob3 measures upstream's Job controller with three pods and the kubelet's stages.
+func BenchmarkJob3(b *testing.B) { benchRuns(b, simtest.Options{}, jobTest) }
 
-// BenchmarkOperator is a controller-runtime operator of three kinds.
-func BenchmarkOperator(b *testing.B) { benchRuns(b, simtest.Options{}, operatorStory) }
+// BenchmarkOperator measures a controller-runtime operator of three kinds.
+func BenchmarkOperator(b *testing.B) { benchRuns(b, simtest.Options{}, operatorTest) }
 
-func operatorStory(w *simtest.World) {
+func operatorTest(w *simtest.World) {
 	w.Manager("operator", operator)
 	w.Create(configMap("app", "v1"))
 	w.Settle()
@@ -34,7 +34,7 @@ func operatorStory(w *simtest.World) {
 		invariant.Field("deployments.apps", "default", "app", "spec.template.metadata.annotations.text", "v2")))
 }
 
-// operator keeps a Secret and a Deployment for each ConfigMap.
+// operator manages a Secret and a Deployment for each ConfigMap.
 func operator(mgr ctrl.Manager) error {
 	c := mgr.GetClient()
 	return ctrl.NewControllerManagedBy(mgr).Named("operator").

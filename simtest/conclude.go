@@ -14,7 +14,7 @@ import (
 // conclude reports what a search found as the result of a test.
 func (p *player) conclude(t testing.TB, r *sim.Result) {
 	t.Helper()
-	if r.Failure != nil && r.Failure.Run.Failure.Oracle == storyOracle {
+	if r.Failure != nil && r.Failure.Run.Failure.Oracle == testOracle {
 		// The test is at fault, not a controller: there is nothing to store or to draw.
 		t.Error(r.Failure.Run.Failure.Message)
 		return
@@ -58,7 +58,7 @@ func reported(r *sim.Result) string {
 
 // summary says how much was tried.
 func summary(r *sim.Result) string {
-	text := fmt.Sprintf("held in %d runs, %d of them different, in %s: %d of %d single faults, %d runs with several",
+	text := fmt.Sprintf("%d runs passed, %d of them different, in %s: %d of %d single faults, %d runs with several",
 		r.Runs, r.Distinct, r.Elapsed.Round(time.Millisecond), r.Systematic, r.SystematicTotal, r.Random)
 	if r.Stopped != "" {
 		text += "; " + r.Stopped

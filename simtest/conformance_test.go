@@ -11,8 +11,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/test/faults"
 )
 
-// TestFaultConformance: in process and in virtual time, a client observes of each kind of fault
-// what the table says.
+// TestFaultConformance checks the table of package test/faults, that is what a client observes of
+// each kind of fault, in process and in virtual time.
 func TestFaultConformance(t *testing.T) {
 	for _, row := range faults.Table {
 		t.Run(row.Text, func(t *testing.T) {

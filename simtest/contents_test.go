@@ -12,7 +12,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/invariant"
 )
 
-// TestContents: the record of a failure has what each write did to its object.
+// TestContents checks that the record of a failure contains what each write changed in its object.
 func TestContents(t *testing.T) {
 	r := Explore(t, Seeds(5), func(w *World) {
 		c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Data: map[string]string{"k": "one"}}
@@ -28,14 +28,14 @@ func TestContents(t *testing.T) {
 		w.Always(invariant.Never(invariant.Exists("configmaps", "default", "bad")))
 	})
 	if r.Failure == nil {
-		t.Fatal("nothing was found")
+		t.Fatal("no failure was found")
 	}
 	var object map[string]any
 	var values []any
 	for _, s := range r.Failure.Run.Steps {
 		for _, c := range s.Changes {
 			if c.Resource == "namespaces" && (c.Before() == nil || c.Name != "default") {
-				t.Errorf("what was there from the start: %+v", c)
+				t.Errorf("change of an object that existed before the run: %+v", c)
 			}
 			if c.Resource != "configmaps" || c.Name != "a" {
 				continue
@@ -56,14 +56,14 @@ func TestContents(t *testing.T) {
 	}
 }
 
-// TestKeepNearest: the nearest run lies beside the failure, and is none of the runs to
-// be tried first.
+// TestKeepNearest checks that the nearest passing run is stored next to the failure and is not one
+// of the first runs of the next search.
 func TestKeepNearest(t *testing.T) {
 	t.Chdir(t.TempDir())
 	p := &player{t: t}
 	failed := &history.Run{Header: history.Header{Format: history.Format, Test: t.Name(), Seed: 1}, Failure: &history.Failure{Oracle: "o"}}
-	held := &history.Run{Header: history.Header{Format: history.Format, Test: t.Name(), Seed: 2}}
-	file, err := p.keep(failed, held)
+	passed := &history.Run{Header: history.Header{Format: history.Format, Test: t.Name(), Seed: 2}}
+	file, err := p.keep(failed, passed)
 	must(t, err)
 	for name, seed := range map[string]uint64{file: 1, report.NearestFile(file): 2} {
 		run, err := readRun(name)
@@ -72,7 +72,7 @@ func TestKeepNearest(t *testing.T) {
 		}
 	}
 	files, _ := filepath.Glob(filepath.Join(p.directory(), "*"))
-	if plans := p.remembered(t); len(plans) != 1 || plans[0].Seed != 1 || len(files) != 2 {
-		t.Errorf("to be tried first: %+v, of %q", plans, files)
+	if plans := p.storedPlans(t); len(plans) != 1 || plans[0].Seed != 1 || len(files) != 2 {
+		t.Errorf("plans of stored runs: %+v, of %q", plans, files)
 	}
 }

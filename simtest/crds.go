@@ -13,13 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// install applies CRDs to the process's world, waits until they are served, and lets
-// the runs begin with them.
+// install applies CRDs in the world that the runs are forked from, and waits until the server
+// serves them.
 func (s *server) install(ctx context.Context, crds []*apiextensionsv1.CustomResourceDefinition) error {
 	if len(crds) == 0 {
 		return nil
 	}
-	s.answers.forget() // what the server answers depends on its CRDs
+	s.answers.forget() // the server's answers depend on its CRDs
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	for _, crd := range crds {
@@ -31,7 +31,7 @@ func (s *server) install(ctx context.Context, crds []*apiextensionsv1.CustomReso
 		}
 		url := "http://rehearse.invalid/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + crd.Name
 		x := s.do(func(x *exchange) {
-			x.door, x.method, x.url, x.body = s.door("simtest"), http.MethodPatch, url+"?fieldManager=simtest&force=true", body
+			x.handler, x.method, x.url, x.body = s.handler("simtest"), http.MethodPatch, url+"?fieldManager=simtest&force=true", body
 			x.header = http.Header{"Content-Type": {string(types.ApplyYAMLPatchType)}, "Accept": {"application/json"}}
 		})
 		code, answer := x.code, x.out.String()
@@ -53,8 +53,8 @@ func (s *server) install(ctx context.Context, crds []*apiextensionsv1.CustomReso
 	return s.awaitDiscovered(ctx, crds)
 }
 
-// awaitDiscovered discovers anew until the CRDs' kinds are known: discovery follows a
-// little behind what is served.
+// awaitDiscovered repeats discovery until it has the kinds of the CRDs: discovery is updated a
+// little later than the endpoints.
 func (s *server) awaitDiscovered(ctx context.Context, crds []*apiextensionsv1.CustomResourceDefinition) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -69,7 +69,7 @@ func (s *server) awaitDiscovered(ctx context.Context, crds []*apiextensionsv1.Cu
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("CRD %s: discovery does not know it after 30 s", missing)
+			return fmt.Errorf("CRD %s: not in discovery after 30 s", missing)
 		}
 	}
 }
@@ -87,14 +87,15 @@ func (s *server) undiscovered(crds []*apiextensionsv1.CustomResourceDefinition) 
 	return ""
 }
 
-// awaitServed asks until the resource is there: the server has no other word for it.
+// awaitServed repeats a list until the server serves the resource; the server offers no other
+// signal.
 func (s *server) awaitServed(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, version string) error {
 	url := strings.Join([]string{"http://rehearse.invalid/apis", crd.Spec.Group, version, crd.Spec.Names.Plural}, "/")
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		x := s.do(func(x *exchange) {
-			x.door, x.method, x.url = s.door("simtest"), http.MethodGet, url
+			x.handler, x.method, x.url = s.handler("simtest"), http.MethodGet, url
 			x.header = http.Header{"Accept": {"application/json"}}
 		})
 		code := x.code

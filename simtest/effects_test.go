@@ -22,16 +22,16 @@ import (
 	"github.com/rehearse-k8s/rehearse/simtest"
 )
 
-// witness is a controller that writes down what it lives through, with the time since
-// the run began. What faults do is judged by its word and by the truth, not by the
-// record of the run.
+// witness is a controller that records what its client observes, with the virtual time. The effects
+// of faults are checked against these records and the API's contents, not against the record of the
+// run.
 type witness struct {
 	mu    sync.Mutex
 	since time.Time
 	lived []string
 }
 
-// note writes something down, unless the witness has been ended.
+// note appends a line, unless the witness has been terminated.
 func (x *witness) note(ctx context.Context, format string, args ...any) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -84,7 +84,7 @@ func word(err error) string {
 	return text[strings.LastIndex(text, ": ")+1:]
 }
 
-// watch watches on from the last revision that it saw, until that has expired.
+// watch watches from the last observed revision on, until that has expired.
 func (x *witness) watch(ctx context.Context, maps clientcorev1.ConfigMapInterface, revision string) {
 	for ctx.Err() == nil {
 		events, err := maps.Watch(ctx, metav1.ListOptions{ResourceVersion: revision, AllowWatchBookmarks: true})
@@ -109,10 +109,10 @@ func (x *witness) watch(ctx context.Context, maps clientcorev1.ConfigMapInterfac
 	}
 }
 
-// TestWhatFaultsDo plays one fault of each kind in front of a witness.
-func TestWhatFaultsDo(t *testing.T) {
+// TestFaultEffects injects one fault of each kind into the requests and watches of a witness.
+func TestFaultEffects(t *testing.T) {
 	for _, c := range []struct {
-		fault string // empty: none
+		fault string // empty: no fault
 		lived string
 		truth string
 	}{
@@ -183,7 +183,7 @@ func TestWhatFaultsDo(t *testing.T) {
 				w.Update(a)
 				w.Advance(time.Second)
 				w.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "b"}})
-				w.Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "c"}}) // what bookmarks are there for
+				w.Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "c"}}) // an object of another kind, so that bookmarks have a newer revision
 				w.Advance(3 * time.Minute)
 				for _, o := range w.View().List("configmaps") {
 					text := o.GetName()
@@ -199,7 +199,7 @@ func TestWhatFaultsDo(t *testing.T) {
 			if out.Run.Failure != nil {
 				t.Error(out.Run.Failure)
 			}
-			slices.Sort(x.lived) // by time; what two goroutines do at once has no order
+			slices.Sort(x.lived) // by time; lines of two goroutines at the same time have no order
 			lived := strings.Join(x.lived, ";")
 			if lived != c.lived || strings.Join(truth, ", ") != c.truth {
 				t.Errorf("\n\t\t\tlived %q\n\t\t\twant  %q\n\t\t\ttruth %q\n\t\t\twant  %q", lived, c.lived, strings.Join(truth, ", "), c.truth)

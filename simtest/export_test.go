@@ -7,10 +7,10 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/sim"
 )
 
-// Play plays one plan of a story, for tests that look at single runs.
-func Play(t testing.TB, o Options, plan sim.Plan, story func(*World)) *sim.Outcome {
+// Play executes one plan of a test, for tests that check single runs.
+func Play(t testing.TB, o Options, plan sim.Plan, test func(*World)) *sim.Outcome {
 	t.Helper()
-	p, err := newPlayer(t, o, story)
+	p, err := newPlayer(t, o, test)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,5 +21,5 @@ func Play(t testing.TB, o Options, plan sim.Plan, story func(*World)) *sim.Outco
 	return out
 }
 
-// OneByOne is what the parts of a manager wait with before they go on.
+// OneByOne exports oneByOne, which the parts of a manager call before they continue.
 func OneByOne(ctx context.Context, w *World, key string) { w.oneByOne(ctx, key) }

@@ -18,9 +18,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// carefulStory has everything that a fault can act on: creates, updates and patches,
-// pods of an owner, events, and time.
-func carefulStory(w *simtest.World) {
+// carefulTest has everything that a fault can act on: creates, updates and patches, pods of an
+// owner, watch events, and virtual time.
+func carefulTest(w *simtest.World) {
 	set := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{careful.Label: "yes"}},
 		Data:       map[string]string{"replicas": "2"},
@@ -34,8 +34,8 @@ func carefulStory(w *simtest.World) {
 	w.Eventually(5*time.Minute, invariant.Ready(invariant.OwnerOf(set), 2))
 }
 
-// TestEveryFault plays a run with one fault of each kind. It acts, it is recorded, and
-// a controller that is right stands it, but for what no controller can stand.
+// TestEveryFault runs a test with one fault of each kind. The fault takes effect, a step records
+// it, and a correct controller passes if the fault is legal.
 func TestEveryFault(t *testing.T) {
 	for _, kind := range fault.Kinds(fault.Adversarial) {
 		t.Run(string(kind), func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestEveryFault(t *testing.T) {
 			case fault.KindDropBookmark:
 				f.Actor, f.Resource = "", ""
 			}
-			run := simtest.Play(t, simtest.Options{}, sim.Plan{Faults: []fault.Fault{f}}, carefulStory).Run
+			run := simtest.Play(t, simtest.Options{}, sim.Plan{Faults: []fault.Fault{f}}, carefulTest).Run
 			if run.Failure != nil && kind.Level() == fault.Legal {
 				t.Errorf("%s: %s", run.Failure.Oracle, run.Failure.Message)
 			}
@@ -55,14 +55,14 @@ func TestEveryFault(t *testing.T) {
 				acted = acted || s.Fault == f.String() && (kind != fault.KindEvict || s.Subresource == "eviction" && s.Code == 201)
 			}
 			if !acted {
-				t.Errorf("%s: no step of %d tells of it", f, len(run.Steps))
+				t.Errorf("%s: none of the %d steps records it", f, len(run.Steps))
 			}
 		})
 	}
 }
 
-// TestStaleWritesAreReported: a right controller is late sometimes too; the API refuses
-// what it then writes, and the search says so without failing.
+// TestStaleWritesAreReported checks that the search reports, and does not fail for, stale
+// own-writes that the API rejects: a correct controller has some.
 func TestStaleWritesAreReported(t *testing.T) {
 	r := simtest.Explore(t, simtest.Seeds(30), func(w *simtest.World) {
 		w.Manager("operator", sites.SetupWithManager)
@@ -79,10 +79,10 @@ func TestStaleWritesAreReported(t *testing.T) {
 	}
 }
 
-// TestTimeTravel: the next instance lists a state that lies back.
+// TestTimeTravel checks that the next instance lists an older revision.
 func TestTimeTravel(t *testing.T) {
 	f := fault.Fault{Kind: fault.KindTimeTravel, Actor: "careful", Verb: "create", Nth: 2}
-	run := simtest.Play(t, simtest.Options{}, sim.Plan{Faults: []fault.Fault{f}}, carefulStory).Run
+	run := simtest.Play(t, simtest.Options{}, sim.Plan{Faults: []fault.Fault{f}}, carefulTest).Run
 	crashed := false
 	for _, s := range run.Steps {
 		crashed = crashed || s.Kind == history.Crash
@@ -96,8 +96,9 @@ func TestTimeTravel(t *testing.T) {
 	t.Error("nothing was listed after the crash")
 }
 
-// TestServiceOfAnySeed: addresses follow from the seed, and no run is blamed for that.
-func TestServiceOfAnySeed(t *testing.T) {
+// TestServiceAddressFromSeed checks that Service addresses follow from the seed, and that different
+// addresses do not count as different outcomes.
+func TestServiceAddressFromSeed(t *testing.T) {
 	simtest.Run(t, simtest.Seeds(120), func(w *simtest.World) {
 		w.Controller("runner", runner)
 		w.Create(pod("p0"), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}})

@@ -15,10 +15,10 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/sim"
 )
 
-// Failed runs are kept beside the test and are the first to be tried the next time,
-// as the fuzzing of package testing does it. They belong into version control.
+// Failed runs are stored next to the test and are the first runs of the next search, like the
+// failing inputs of Go's fuzzing. They belong in version control.
 
-// directory is where the runs of a test are kept.
+// directory is where the failed runs of the test are stored.
 func (p *player) directory() string {
 	name := strings.Map(func(r rune) rune {
 		if r == '/' || r == '\\' || r == ':' {
@@ -29,8 +29,8 @@ func (p *player) directory() string {
 	return filepath.Join("testdata", "simtest", name)
 }
 
-// keep writes a failed run down, and beside it the nearest one that held, if there is
-// one; it returns the failure's file.
+// keep stores a failed run, and next to it the nearest passing run if nearest is not nil. It
+// returns the file of the failed run.
 func (p *player) keep(run, nearest *history.Run) (string, error) {
 	dir := p.directory()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -46,9 +46,9 @@ func (p *player) keep(run, nearest *history.Run) (string, error) {
 	return file, report.WriteFile(report.NearestFile(file), nearest)
 }
 
-// remembered are the plans of the runs that were kept. A file that cannot be read is
-// told and left alone.
-func (p *player) remembered(t testing.TB) (plans []sim.Plan) {
+// storedPlans returns the plans of the stored runs. It reports a file that cannot be read as an
+// error of the test, and does not change it.
+func (p *player) storedPlans(t testing.TB) (plans []sim.Plan) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(p.directory(), "*.jsonl"))
 	if err != nil {
@@ -75,7 +75,7 @@ func (p *player) remembered(t testing.TB) (plans []sim.Plan) {
 func readRun(file string) (*history.Run, error) {
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s is not there; paths are relative to the directory of the package", file)
+		return nil, fmt.Errorf("%s does not exist; paths are relative to the directory of the package", file)
 	}
 	if err != nil {
 		return nil, err

@@ -14,9 +14,9 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
-// guard checks, by the machine's clock and outside all bubbles, that a run makes progress. It
-// does not if a goroutine of its bubble neither returns nor blocks on something of the bubble: it
-// computes forever, or waits for a mutex, a socket, or a channel that was created outside.
+// guard checks, in real time and outside all bubbles, that a run makes progress. A run does not if
+// a goroutine of its bubble neither returns nor blocks on something of the bubble: it computes
+// forever, or it waits for a mutex, a socket, or a channel that was created outside.
 type guard struct {
 	progress atomic.Int64
 	// checking is true while simtest itself reads a long record: that is no goroutine of the controller.
@@ -58,13 +58,13 @@ func (g *guard) end() {
 	g.timer = nil
 }
 
-// alive reports progress to the guard.
-func (s *server) alive() { s.guard.progress.Add(1) }
+// reportProgress restarts the guard's timeout.
+func (s *server) reportProgress() { s.guard.progress.Add(1) }
 
 var goroutineHeader = regexp.MustCompile(`^goroutine \d+ \[([^\]]*)\]`)
 
-// goroutines returns the stacks of goroutines whose state, as in "select (durable),
-// synctest bubble 7", is chosen.
+// goroutines returns the stacks of the goroutines for whose state, such as "select (durable),
+// synctest bubble 7", choose returns true.
 func goroutines(choose func(state string) bool) (stacks []string) {
 	buf := make([]byte, 1<<20)
 	for {
@@ -85,8 +85,8 @@ func goroutines(choose func(state string) bool) (stacks []string) {
 
 var bubbleNumber = regexp.MustCompile(`synctest bubble (\d+)`)
 
-// newestBubble selects the goroutines of the bubble that was started last: bubbles that never
-// ended may have others.
+// newestBubble selects the goroutines of the bubble that was started last. Bubbles of earlier stuck
+// runs may still have goroutines.
 func newestBubble() func(state string) bool {
 	number := func(state string) int {
 		if m := bubbleNumber.FindStringSubmatch(state); m != nil {
@@ -112,10 +112,10 @@ func runningStacks() string {
 	return shorten(stacks)
 }
 
-// leaked returns the stacks of goroutines that have not returned after the run.
+// leaked returns the stacks of the goroutines that have not returned after the run.
 func leaked() string { return shorten(goroutines(newestBubble())) }
 
-// shorten keeps the first lines of a few stacks.
+// shorten returns the first lines of the first stacks.
 func shorten(stacks []string) string {
 	const most, lines = 4, 24
 	var b strings.Builder
@@ -134,16 +134,19 @@ func shorten(stacks []string) string {
 	return b.String()
 }
 
-// frozen copies a record to which goroutines of a stuck run may still append.
+// frozen copies a record that goroutines of a stuck run may still append to.
 func frozen(r *history.Run) *history.Run {
 	c := *r
 	c.Steps = append([]history.Step(nil), r.Steps...)
 	return &c
 }
 
+// stuckOracle names the rule that every goroutine of a run makes progress.
+const stuckOracle = "every goroutine makes progress"
+
 func stuckFailure(r *history.Run, stacks string) *history.Failure {
 	return &history.Failure{
-		Oracle:  "everything comes to rest",
+		Oracle:  stuckOracle,
 		Message: fmt.Sprintf("for %s a goroutine has neither returned nor waited for anything in virtual time; it computes forever, or waits for a mutex, a socket, the real clock or a channel created outside the run:\n%s", *flagStuck, stacks),
 		Step:    max(len(r.Steps)-1, 0),
 	}

@@ -11,12 +11,12 @@ import (
 type hold struct {
 	inject.Hold
 	since int       // the step at which it began
-	to    *instance // whose request, answer or event is held; nil: no event ends the hold
+	to    *instance // the instance whose request, answer or event is delayed; nil: no event ends the hold
 }
 
-// maxHoldSteps is after how many steps a hold ends that does not end by time. Two
-// controllers that undo each other's work while the event that would stop them is held never
-// become quiescent.
+// maxHoldSteps is the number of steps after which a hold without a time limit ends. Without this
+// limit, two controllers that undo each other's work while the event that would stop them is
+// delayed never become quiescent.
 const maxHoldSteps = 300
 
 // newHold begins the hold of a fault.
@@ -24,8 +24,8 @@ func (w *World) newHold(f fault.Fault) *hold {
 	return &hold{Hold: inject.NewHold(f, w.progress(nil), 0), since: len(w.record.Steps)}
 }
 
-// newHoldOf begins the hold of something that an instance has sent or is to receive;
-// revision is that of what is held.
+// newHoldOf begins the hold of a request, answer or event of an instance; revision is that of the
+// delayed object.
 func (w *World) newHoldOf(f fault.Fault, to *instance, revision int64) *hold {
 	return &hold{Hold: inject.NewHold(f, w.progress(to), revision), since: len(w.record.Steps), to: to}
 }
@@ -33,7 +33,7 @@ func (w *World) newHoldOf(f fault.Fault, to *instance, revision int64) *hold {
 // holdUntil is a hold that ends at a time of the run.
 func holdUntil(t time.Duration) *hold { return &hold{Hold: inject.HoldUntil(t)} }
 
-// progress is what holds depend on.
+// progress is the state of the run that ends holds.
 func (w *World) progress(to *instance) inject.Progress {
 	return inject.Progress{Elapsed: w.elapsed(), Writes: w.writes, Delivered: func(resource string) int64 {
 		if to == nil {
@@ -43,7 +43,7 @@ func (w *World) progress(to *instance) inject.Progress {
 	}}
 }
 
-// held reports whether a hold has not ended; there may be none.
+// held reports whether a hold has not ended. It is false for nil.
 func (w *World) held(h *hold) bool {
 	if h == nil {
 		return false
@@ -55,7 +55,7 @@ func (w *World) held(h *hold) bool {
 		h.End()
 	}
 	if h.Over(w.progress(h.to)) {
-		w.ending = 0 // the time that eventual invariants have begins again
+		w.ending = 0 // the timeouts of eventual invariants start again
 		return false
 	}
 	return true

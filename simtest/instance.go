@@ -10,44 +10,44 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
-// Constructor makes and runs a controller: it builds everything anew (clients,
-// informers, queues) and returns when ctx has ended and its goroutines are over. A
-// restart is honest only if it keeps nothing in variables of the package.
+// Constructor builds and runs a controller: it creates its clients, informers and queues, and
+// returns when ctx has ended and its goroutines have returned. It must not keep state in package
+// variables: the state would survive a simulated restart, and not a real one.
 type Constructor func(ctx context.Context, config *rest.Config) error
 
 // actor is a controller by name, with its replicas.
 type actor struct {
-	name  string
-	start Constructor
-	made  int // instances, of all replicas
+	name    string
+	start   Constructor
+	started int // the number of instances started, of all replicas
 
-	// single: there are never two at a time, whatever goes wrong.
+	// single: two instances never run at the same time, whatever the faults.
 	single bool
 }
 
-// instance is one life of one replica of an actor.
+// instance is one process of one replica of an actor: a restart creates a new instance.
 type instance struct {
 	world   *World
-	actor   *actor // nil: the user and others that are no controllers
+	actor   *actor // nil: not a controller, but the user or another user
 	name    string // "job", or "job/1"
-	n       int    // the how manyth instance of the actor
+	n       int    // the number of the instance among those of its actor, from 1
 	cancel  context.CancelFunc
-	dead    bool // guarded by the world's lock
-	ended   bool // its constructor has returned; guarded by the world's lock
+	dead    bool // guarded by World.mu
+	ended   bool // its constructor has returned; guarded by World.mu
 	err     error
-	last    int // the last step that reached it
+	last    int // the last step whose result reached the instance
 	pause   *hold
 	streams []*stream
-	// delivered is the newest revision that watches of a resource have delivered.
+	// delivered maps a resource to the newest revision that a watch has delivered.
 	delivered map[string]int64
 
-	// travel is the revision that lists of a time traveller are answered at; 0:
-	// the present.
+	// travel is the old revision as of which the lists of this instance are answered (fault
+	// time-travel); 0: the current revision.
 	travel int64
 }
 
-// config is a client of this instance, as client-go makes it by default but for the
-// rate limit: it would only stretch virtual time.
+// config returns the client configuration of this instance. Unlike client-go's default it has no
+// rate limit, which would only add virtual time.
 func (i *instance) config() *rest.Config {
 	return &rest.Config{
 		Host:      "http://rehearse.invalid",
@@ -57,7 +57,8 @@ func (i *instance) config() *rest.Config {
 	}
 }
 
-// user is whom the API sees: the controller, whichever replica or instance of it.
+// user is the name that the API server authenticates: that of the controller, the same for all
+// replicas and instances.
 func (i *instance) user() string {
 	if i.actor == nil {
 		return i.name
@@ -68,10 +69,10 @@ func (i *instance) user() string {
 // begin starts an instance of a replica.
 func (w *World) begin(a *actor, name, because string) *instance {
 	ctx, cancel := context.WithCancel(w.ctx)
-	a.made++
-	i := &instance{world: w, actor: a, name: name, n: a.made, cancel: cancel}
+	a.started++
+	i := &instance{world: w, actor: a, name: name, n: a.started, cancel: cancel}
 	step := history.Step{Kind: history.Start, Actor: name, Fault: because}
-	if a.made > 1 {
+	if a.started > 1 {
 		step.Note = "with empty caches"
 	}
 	i.last = w.add(step).N
@@ -92,9 +93,9 @@ func (w *World) begin(a *actor, name, because string) *instance {
 	return i
 }
 
-// kill ends an instance: nothing that it does from now on reaches anybody.
+// kill terminates an instance: none of its later requests reaches the API, and nothing reaches it.
 func (w *World) kill(i *instance) {
-	i.cancel() // first, so that whoever hears of the end knows it for one
+	i.cancel() // first, so that a goroutine that gets errDead sees that its context has ended
 	fail := func(q *request) bool {
 		if q.from == i {
 			q.fail(errDead)
@@ -114,8 +115,8 @@ func (w *World) kill(i *instance) {
 	i.streams = nil
 }
 
-// fail answers a request with an error, unless it has an answer already: a request
-// may be met by several faults.
+// fail answers a request with an error, unless it has been answered: several faults may apply to
+// one request.
 func (q *request) fail(err error) {
 	select {
 	case q.reply <- reply{err: err}:
@@ -123,10 +124,10 @@ func (q *request) fail(err error) {
 	}
 }
 
-// restartDelay is how long a process that ended is away.
+// restartDelay is how long a process that exited by itself takes to start again, the first time.
 const restartDelay = time.Second
 
-// crash ends an instance and lets the next one begin.
+// crash terminates an instance and schedules the start of the next one.
 func (w *World) crash(i *instance, because, note string, away *hold, travel int64) {
 	s := w.add(history.Step{Kind: history.Crash, Actor: i.name, Fault: because, Note: note, Causes: []int{i.last}})
 	w.kill(i)
@@ -136,8 +137,8 @@ func (w *World) crash(i *instance, because, note string, away *hold, travel int6
 	})
 }
 
-// reap looks after constructors that returned though nobody ended them, as a process
-// does that gives up (a manager that lost its lease): it is started again.
+// reap restarts the instances whose constructors returned before they were terminated, like a
+// process that exits (a manager that lost its lease).
 func (w *World) reap() {
 	w.mu.Lock()
 	exits := w.exits

@@ -15,12 +15,12 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/wire"
 )
 
-// interfere sends a request of another user about an object that a controller has just
-// written. The request waits for its turn like any other.
+// interfere sends a request of another user about an object that a controller has just written. The
+// schedule orders it like any other request.
 func (w *World) interfere(f fault.Fault, o history.Object, requested string) {
 	target := objectURL(requested, o.Name)
 	if w.finished(o) && (f.Kind == fault.KindDelete || f.Kind == fault.KindEvict) {
-		return // its controller does not create such a pod again
+		return // the controller would not create such a pod again
 	}
 	switch f.Kind {
 	case fault.KindDelete:
@@ -52,7 +52,7 @@ func (w *World) finished(o history.Object) bool {
 	return phase == "Succeeded" || phase == "Failed"
 }
 
-// setFinalizer adds or removes the finalizer of the fault; the others stay.
+// setFinalizer adds or removes the fault's finalizer, and keeps the others.
 func (w *World) setFinalizer(f fault.Fault, o history.Object, target string, there bool) {
 	u := w.truth.Get(o.Resource, o.Namespace, o.Name)
 	if u == nil {
@@ -83,14 +83,14 @@ func (w *World) ask(f fault.Fault, method, target, contentType, body string) {
 		return
 	}
 	header := http.Header{"Content-Type": {contentType}, "Accept": {"application/json"}}
-	q := &request{from: w.someone, method: method, url: target, header: header, body: []byte(body)}
+	q := &request{from: w.otherUser, method: method, url: target, header: header, body: []byte(body)}
 	q.call = wire.DescribeCall(method, u, header, q.body)
-	w.someone.last = len(w.record.Steps) - 1
+	w.otherUser.last = len(w.record.Steps) - 1
 	q.because = f.String()
 	w.park(q)
 }
 
-// objectURL is the URL of an object, from that of a request about it.
+// objectURL returns the URL of an object, derived from the URL of a request about it.
 func objectURL(requested, name string) string {
 	u, err := url.Parse(requested)
 	if err != nil {

@@ -10,14 +10,14 @@ import (
 	"github.com/rehearse-k8s/rehearse/invariant"
 )
 
-// quiet is how long nothing may have been written before a run counts as quiescent.
+// quiet is the time without a write after which a run counts as quiescent.
 const quiet = time.Minute
 
-// endTimeout is how long after the test function a run may take to become quiescent and to reach the
-// state of a run without faults.
+// endTimeout is how long after the test function has returned a run may take to become quiescent
+// and to reach the state of a run without faults.
 const endTimeout = 10 * time.Minute
 
-// followStore begins to follow what the API of the run stores.
+// followStore starts to follow the contents of the run's store.
 func (w *World) followStore() error {
 	revision := w.store.Revision()
 	kvs, _, _, err := w.store.RawRange("", "\x00", 0, 0)
@@ -35,7 +35,7 @@ func (w *World) followStore() error {
 	return nil
 }
 
-// takeWrites takes the writes since the last call, and returns them.
+// takeWrites applies the writes since the last call to w.truth, and returns them.
 func (w *World) takeWrites() (changes []verdict.Change, err error) {
 	writes, err := w.store.Changes(w.truth.Revision())
 	for _, c := range writes {
@@ -56,7 +56,7 @@ func (w *World) failWith(f *history.Failure) {
 	}
 }
 
-// check asks one invariant. One that panics is a mistake of the test.
+// check evaluates one invariant. An invariant that panics is an error of the test.
 func (w *World) check(i invariant.Invariant) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -83,7 +83,7 @@ func (w *World) checkAlways() {
 	w.checkSometimes()
 }
 
-// checkSometimes notes which of the invariants of Sometimes hold now.
+// checkSometimes records which of the invariants of Sometimes hold now.
 func (w *World) checkSometimes() {
 	for _, i := range w.sometimes {
 		if !w.seen[i.Name] && w.check(i) == nil {
@@ -92,7 +92,7 @@ func (w *World) checkSometimes() {
 	}
 }
 
-// checkRecord checks what must hold for the record as a whole, once it is complete.
+// checkRecord checks the rules about the record as a whole, once it is complete.
 func (w *World) checkRecord() {
 	if w.record.Failure == nil {
 		w.replaceFailure(verdict.WholeRecord(w.check, len(w.record.Steps)-1, w.elapsed()))
@@ -100,13 +100,13 @@ func (w *World) checkRecord() {
 	// A record of 2,000 writes takes longer than a stuck goroutine is given, with the race detector.
 	w.server.guard.checking.Store(true)
 	stale, reports := verdict.StaleOwnWrites(w.record)
-	w.server.alive()
+	w.server.reportProgress()
 	w.server.guard.checking.Store(false)
 	w.replaceFailure(stale)
 	w.reports = append(w.reports, reports...)
 }
 
-// replaceFailure fails a run that is over already; nil: nothing failed.
+// replaceFailure fails a run that is already over; it does nothing if f is nil.
 func (w *World) replaceFailure(f *history.Failure) {
 	if f != nil {
 		w.over = false
@@ -114,11 +114,11 @@ func (w *World) replaceFailure(f *history.Failure) {
 	}
 }
 
-// checkLivelock ends a run that goes on without end.
+// checkLivelock ends a run that does not become quiescent.
 func (w *World) checkLivelock() {
-	// A test function that waits for quiescence has done all that it can for now.
+	// A test function that waits in Settle can do nothing more for now.
 	w.mu.Lock()
-	waiting := w.storyOver || w.waiting != nil && w.waiting.calm > 0
+	waiting := w.testReturned || w.waiting != nil && w.waiting.calm > 0
 	w.mu.Unlock()
 	switch l := verdict.FindLivelock(w.record, w.lastPass, w.elapsed(), waiting); {
 	case l == nil:
@@ -129,9 +129,9 @@ func (w *World) checkLivelock() {
 	}
 }
 
-// checkQuiescence decides, once the test function has returned and nothing can happen now, whether
-// the run is over, and otherwise returns how long to wait at most. holding says that a fault holds
-// something back: timeouts begin when the faults have ended.
+// checkQuiescence decides, once the test function has returned and no action may happen now,
+// whether the run is over. If it is not, wait is the maximum time to wait. holding reports that a
+// fault still delays something: timeouts begin when the faults have ended.
 func (w *World) checkQuiescence(holding bool) (wait time.Duration) {
 	now := w.elapsed()
 	if w.ending == 0 || holding {
@@ -164,8 +164,8 @@ func (w *World) finalRules() verdict.Final {
 	return f
 }
 
-// compareToBaseline compares the state with that of runs without faults. Most runs end in a state in
-// which an earlier run ended.
+// compareToBaseline compares the state with that of the runs without faults. It caches the hashes
+// of matching states, because most runs end in the state of an earlier run.
 func (w *World) compareToBaseline() error {
 	hash := w.truth.StateHash()
 	if w.config.matching[hash] {

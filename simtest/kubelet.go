@@ -16,30 +16,29 @@ const (
 	schedulerName = "scheduler"
 )
 
-// Kubelet lets pods live: an actor "scheduler" binds those without a node, and an
-// actor "kubelet" plays stages on all of them, by default the built-in ones: pods
-// run and are ready, pods of Jobs succeed, pods that are being deleted go. Both are
-// controllers like others and may be slow, crash and come back; but no pod ever has
-// two kubelets at a time. Options change what the stage engine is made with.
+// Kubelet starts two controllers: an actor "scheduler" that binds pods to nodes, and an actor
+// "kubelet" that plays stages on all pods, by default the built-in ones: pods start and become
+// ready, pods of Jobs succeed, deleted pods terminate. Faults may delay, crash and restart both,
+// but the kubelet never has two instances at a time. Options change the stage engine's options.
 //
-// If the story has made no nodes yet, Kubelet makes one.
+// If the test has created no nodes, Kubelet creates one.
 func (w *World) Kubelet(options ...func(*KubeletOptions)) {
 	if w.nodes == 0 {
 		w.Nodes(1)
 	}
 	w.Controller(schedulerName, scheduler(w.plan.Seed))
-	w.enlist(&actor{name: kubeletName, start: kubelet(w.plan.Seed, options), single: true}, 1)
+	w.addActor(&actor{name: kubeletName, start: kubelet(w.plan.Seed, options), single: true}, 1)
 }
 
-// Nodes makes simulated nodes, node-0, node-1, …, until there are n. They are ready
-// from the beginning, as after a kubelet has registered itself.
+// Nodes creates simulated nodes, node-0, node-1, …, until there are n. They are ready at once, as
+// if a kubelet had registered them.
 func (w *World) Nodes(n int) {
 	for ; w.nodes < n; w.nodes++ {
 		w.Create(stages.ReadyNode(fmt.Sprintf("node-%d", w.nodes), w.Now()))
 	}
 }
 
-// builtinStages are compiled once in the process; a set does not change.
+// builtinStages compiles the built-in stages once per process; a compiled set is immutable.
 var builtinStages = sync.OnceValues(func() (*stage.Set, error) {
 	stages, err := stage.Builtin()
 	if err != nil {
@@ -48,8 +47,8 @@ var builtinStages = sync.OnceValues(func() (*stage.Set, error) {
 	return stage.Compile(stages)
 })
 
-// kubelet is the constructor of the stage engine. Nodes keep no leases: nobody in a
-// world looks at them, and each renewal would be a step. It has no audit, which is for
+// kubelet returns the constructor of the stage engine. Nodes have no leases: no client in a world
+// reads them, and each renewal would be a step. The engine has no audit, which is only needed for
 // faults that are not legal.
 func kubelet(seed uint64, options []func(*stages.StageOptions)) Constructor {
 	return func(ctx context.Context, config *rest.Config) error {

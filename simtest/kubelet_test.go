@@ -14,8 +14,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/simtest"
 )
 
-// lives is the life of two pods: one is deleted when it runs, one succeeds.
-func lives(w *simtest.World) {
+// podLifecycles creates two pods: the first is deleted while it runs, the second succeeds.
+func podLifecycles(w *simtest.World) {
 	w.Nodes(2)
 	w.Kubelet()
 	server, task := pod("server"), pod("task")
@@ -28,10 +28,10 @@ func lives(w *simtest.World) {
 }
 
 func TestKubelet(t *testing.T) {
-	simtest.Run(t, simtest.Seeds(60), lives)
+	simtest.Run(t, simtest.Seeds(60), podLifecycles)
 }
 
-func TestKubeletRepeats(t *testing.T) { repeats(t, simtest.Options{}, lives) }
+func TestKubeletRepeats(t *testing.T) { repeats(t, simtest.Options{}, podLifecycles) }
 
 func TestSlowKubelet(t *testing.T) {
 	slow := fault.Fault{Kind: fault.KindPause, Actor: "kubelet", Verb: "update", Resource: "pods/status", Nth: 1, For: time.Minute}
@@ -41,18 +41,18 @@ func TestSlowKubelet(t *testing.T) {
 		w.Advance(30 * time.Second)
 		p := pod("p")
 		if w.Get(p); p.Status.Phase != corev1.PodPending {
-			w.Fatalf("the pod is %s though its kubelet stands still", p.Status.Phase)
+			w.Fatalf("the pod is %s although its kubelet is paused", p.Status.Phase)
 		}
 		w.Eventually(2*time.Minute, invariant.Field("pods", "default", "p", "status.phase", "Running"))
 	})
-	run := held(t, out)
+	run := passed(t, out)
 	if who := writers(run, "pods"); !strings.Contains(who, "user scheduler kubelet") {
 		t.Errorf("pods were written by %q", who)
 	}
 }
 
 func TestKubeletMakesANode(t *testing.T) {
-	held(t, simtest.Play(t, simtest.Options{}, sim.Plan{Seed: 1}, func(w *simtest.World) {
+	passed(t, simtest.Play(t, simtest.Options{}, sim.Plan{Seed: 1}, func(w *simtest.World) {
 		w.Kubelet()
 		p := pod("p")
 		w.Create(p)
@@ -68,10 +68,10 @@ func TestKubeletMakesANode(t *testing.T) {
 	}))
 }
 
-// TestKubeletAudit loses an event of a pod's deletion for good: the engine's audit finds the pod, which would terminate
-// for ever.
+// TestKubeletAudit loses the event of a pod's deletion: the engine's audit finds the pod, which
+// would otherwise stay Terminating.
 func TestKubeletAudit(t *testing.T) {
-	story := func(audit time.Duration) func(*simtest.World) {
+	test := func(audit time.Duration) func(*simtest.World) {
 		return func(w *simtest.World) {
 			w.Kubelet(func(o *stages.StageOptions) { o.Audit = audit })
 			w.Faults(fault.Fault{Kind: fault.KindLoseEvent, Actor: "kubelet", Resource: "pods"})
@@ -82,8 +82,8 @@ func TestKubeletAudit(t *testing.T) {
 		}
 	}
 	seen := simtest.Seeds(30).Level(fault.Seen)
-	simtest.Run(t, seen, story(5*time.Minute))
-	if r := simtest.Explore(t, seen, story(-1)); r.Failure == nil {
-		t.Error("the pod goes without the audit: this test does not bite")
+	simtest.Run(t, seen, test(5*time.Minute))
+	if r := simtest.Explore(t, seen, test(-1)); r.Failure == nil {
+		t.Error("the pod is deleted without the audit: this test does not test the audit")
 	}
 }

@@ -7,11 +7,11 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/report"
 )
 
-// around is how many steps before and after the failure are shown of a long run,
-// beside those that led to it.
+// around is how many steps before and after the failure the lanes show, in addition to the steps
+// that caused it.
 const around = 12
 
-// lanesOf draws a run as text.
+// lanesOf returns the lanes of a run as text.
 func lanesOf(run *history.Run) string {
 	var b strings.Builder
 	if err := report.Lanes(&b, run, report.LaneOptions{Around: around}); err != nil {
@@ -20,5 +20,5 @@ func lanesOf(run *history.Run) string {
 	return b.String()
 }
 
-// causeOf is one sentence on why a promise was broken.
+// causeOf returns one sentence that explains why an invariant was violated.
 func causeOf(run *history.Run) string { return report.Story(run) }

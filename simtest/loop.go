@@ -15,22 +15,22 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/wire"
 )
 
-// parked is a request that waits for its turn.
+// parked is a request that waits until the schedule chooses it.
 type parked struct {
 	*request
 	age   int // the step after which it arrived
 	cause int
 	hold  *hold
-	hits  []fault.Fault // the faults that met it and are still to be applied
+	hits  []fault.Fault // the faults that matched the request and are still to be applied
 	order string
 
-	delayedBy string // the fault that has held it, as text
+	delayedBy string // the fault that delayed the request, as text
 
-	wrote  []int64 // the revisions that it made
-	stream *stream // of a watch that began
+	wrote  []int64 // the revisions that the request wrote
+	stream *stream // the stream of a watch that has started
 }
 
-// parkedAnswer is an answer that is held.
+// parkedAnswer is an answer whose delivery is delayed.
 type parkedAnswer struct {
 	*parked
 	answer answer
@@ -40,25 +40,25 @@ type parkedAnswer struct {
 	fault  string
 }
 
-// later is an action of the schedule itself.
+// later is an action that the schedule itself takes.
 type later struct {
 	age  int
 	hold *hold
 	do   func()
 }
 
-// schedule adds an action that runs when the hold ends; at once if hold is nil.
+// schedule adds an action that is due when the hold ends, or at once if h is nil.
 func (w *World) schedule(h *hold, age int, do func()) {
 	w.later = append(w.later, &later{age: age, hold: h, do: do})
 }
 
-// loop is the schedule: it finds what may happen next, chooses the oldest of it, and does it,
-// until the run is over.
+// loop is the schedule. Until the run is over, it chooses the oldest action that may happen next,
+// and executes it.
 func (w *World) loop() {
 	for !w.over {
 		w.waitBlocked()
 		w.admit()
-		w.server.alive()
+		w.server.reportProgress()
 		if !w.collect() {
 			return
 		}
@@ -76,34 +76,35 @@ func (w *World) loop() {
 	}
 }
 
-// waitBlocked waits until every goroutine of the run is blocked. If that never happens, the
-// guard reads the record; reporting progress first permits it to.
+// waitBlocked waits until every goroutine of the run is blocked. If that never happens, the guard
+// reports the run as stuck and copies the record; reportProgress orders these reads after the
+// writes up to now.
 func (w *World) waitBlocked() {
-	w.server.alive()
+	w.server.reportProgress()
 	synctest.Wait()
 }
 
-// storyOracle is violated by errors of the test itself.
-const storyOracle = "the story can be told"
+// testOracle names the rule that errors of the test itself violate.
+const testOracle = "the test itself has no error"
 
 // failTest ends the run because of an error of the test, not of a controller.
 func (w *World) failTest(message string) {
 	w.mu.Lock()
-	w.mistake = true
+	w.byTest = true
 	w.mu.Unlock()
-	w.fail(storyOracle, message)
+	w.fail(testOracle, message)
 }
 
-// collect accepts what the last step has caused: new requests, in an order that does not depend
-// on which goroutine was first, and new watch events.
+// collect accepts what the last step caused: new requests, in an order that does not depend on
+// which goroutine sent first, and new watch events. It returns false if the run is over.
 func (w *World) collect() (ok bool) {
 	select {
 	case <-w.arrived:
 	default:
 	}
 	w.mu.Lock()
-	mishap, mistake, newborn, inbox, x := w.mishap, w.mistake, w.newborn, w.inbox, w.waiting
-	w.newborn, w.inbox = nil, nil
+	runErr, byTest, toStart, inbox, x := w.runErr, w.byTest, w.toStart, w.inbox, w.waiting
+	w.toStart, w.inbox = nil, nil
 	if x != nil && x.calm < 0 {
 		w.waiting = nil
 	} else {
@@ -111,19 +112,19 @@ func (w *World) collect() (ok bool) {
 	}
 	w.requests = slices.DeleteFunc(w.requests, func(p *parked) bool { return p.gone })
 	w.mu.Unlock()
-	if mishap != nil {
+	if runErr != nil {
 		oracle := "nothing panics"
-		if mistake {
-			oracle = storyOracle
+		if byTest {
+			oracle = testOracle
 		}
-		w.fail(oracle, mishap.Error())
+		w.fail(oracle, runErr.Error())
 		return false
 	}
 	w.reap()
 	if w.over {
 		return false
 	}
-	for _, begin := range newborn {
+	for _, begin := range toStart {
 		begin()
 	}
 	w.accept(inbox)
@@ -140,7 +141,7 @@ func (w *World) collect() (ok bool) {
 	return true
 }
 
-// accept matches new requests with faults and puts them into the queue.
+// accept matches new requests with the faults of the run and puts them into the queue.
 func (w *World) accept(inbox []*request) {
 	fresh := make([]*parked, 0, len(inbox))
 	for _, q := range inbox {
@@ -215,8 +216,8 @@ func (w *World) acceptFrame(s *stream, raw []byte) {
 	s.pending = append(s.pending, f)
 }
 
-// place is the position of something in the queue: the older comes first, and at the same age
-// the lower class, then the lower order, then the lower number.
+// place is the position of an entry in the queue. Entries are ordered by age (a lower one first),
+// then class, then order, then number.
 type place struct {
 	age, class int
 	order      string
@@ -235,7 +236,7 @@ const (
 	newRequest
 )
 
-// next returns the oldest of what may happen now; nil if nothing may.
+// next returns the oldest action that may happen now, or nil.
 func (w *World) next() func() {
 	var best func()
 	var first place
@@ -286,8 +287,8 @@ func (w *World) next() func() {
 	return best
 }
 
-// idle is called when nothing can happen: the oldest hold without a time ends, the test continues,
-// the run ends, or time passes.
+// idle is called when no action may happen. It ends the oldest hold that has no time limit, or
+// wakes the test function, or ends the run, or lets time pass.
 func (w *World) idle() {
 	var oldest *hold
 	held, limit := false, time.Hour
@@ -305,7 +306,7 @@ func (w *World) idle() {
 		return
 	}
 	w.mu.Lock()
-	x, storyOver := w.waiting, w.storyOver
+	x, testReturned := w.waiting, w.testReturned
 	w.mu.Unlock()
 	switch {
 	case x != nil:
@@ -318,7 +319,7 @@ func (w *World) idle() {
 			return
 		}
 		limit = min(limit, left)
-	case storyOver:
+	case testReturned:
 		left := w.checkQuiescence(held)
 		if w.over {
 			return

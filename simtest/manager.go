@@ -23,10 +23,9 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// Manager starts a controller-runtime manager. setup adds its controllers, as main
-// does in production; after a crash it is called again with a new manager. Options
-// change what the manager is made with: by default it serves no metrics, elects no
-// leader, and its scheme is that of the test's options.
+// Manager starts a controller-runtime manager. setup adds its controllers, as main does in
+// production; after a crash, setup is called with a new manager. By default the manager serves no
+// metrics and elects no leader, and its scheme is that of the test's options; options change this.
 func (w *World) Manager(name string, setup func(ctrl.Manager) error, options ...func(*ctrl.Options)) {
 	if setup == nil {
 		w.fatal("manager %s: want a function that adds its controllers", name)
@@ -34,8 +33,8 @@ func (w *World) Manager(name string, setup func(ctrl.Manager) error, options ...
 	w.Controller(name, w.managed(name, setup, options))
 }
 
-// ManagerReplicas starts several replicas of one manager, "name/0", "name/1", …, of
-// which the one that holds the Lease default/NAME works.
+// ManagerReplicas starts n replicas of one manager, "name/0", "name/1", …. Only the replica that
+// holds the Lease default/NAME is active.
 func (w *World) ManagerReplicas(name string, n int, setup func(ctrl.Manager) error, options ...func(*ctrl.Options)) {
 	if setup == nil {
 		w.fatal("manager %s: want a function that adds its controllers", name)
@@ -44,7 +43,7 @@ func (w *World) ManagerReplicas(name string, n int, setup func(ctrl.Manager) err
 	w.Replicas(name, n, w.managed(name, setup, append([]func(*ctrl.Options){elect}, options...)))
 }
 
-// managed is the constructor of a manager.
+// managed returns the constructor of a manager.
 func (w *World) managed(name string, setup func(ctrl.Manager) error, options []func(*ctrl.Options)) Constructor {
 	return func(ctx context.Context, config *rest.Config) error {
 		o := w.managerOptions(name)
@@ -65,8 +64,8 @@ func (w *World) managed(name string, setup func(ctrl.Manager) error, options []f
 	}
 }
 
-// managerOptions leave out what a manager does for the world outside, and what it
-// would only ask the API for: which kinds there are.
+// managerOptions returns options without endpoints outside of the process, and with a REST mapper
+// that needs no discovery requests.
 func (w *World) managerOptions(name string) ctrl.Options {
 	o := ctrl.Options{
 		Scheme:                  w.config.scheme,
@@ -80,12 +79,12 @@ func (w *World) managerOptions(name string) ctrl.Options {
 			return w.server.restMapper(), nil
 		},
 	}
-	// The names of controllers are checked, by default, against all that the process
-	// has ever seen.
+	// controller-runtime rejects a controller name that the process has used before; every run uses
+	// the same names.
 	o.Controller.SkipNameValidation = ptr.To(true)
-	// controller-runtime's priority queue (v0.24.1, handleReadyItems) may hand out an item
-	// while it holds its lock and the one that waited has left because of the shutdown: it
-	// then never ends, and no more does the run. client-go's queue is used instead.
+	// controller-runtime's priority queue (v0.24.1, handleReadyItems) can block forever during
+	// shutdown: it hands out an item while it holds its lock, and the receiver has already left.
+	// The run would not end either, so managers use client-go's queue.
 	o.Controller.UsePriorityQueue = ptr.To(false)
 	o.NewCache = func(config *rest.Config, options cache.Options) (cache.Cache, error) {
 		c, err := cache.New(config, options)
@@ -93,7 +92,7 @@ func (w *World) managerOptions(name string) ctrl.Options {
 		if i, ok := config.Transport.(*instance); ok {
 			replica = i.name
 		}
-		return orderly{c, w, replica}, err
+		return orderedCache{c, w, replica}, err
 	}
 	if *flagVerbose {
 		o.Logger = klog.Background().WithName(name)
@@ -101,8 +100,8 @@ func (w *World) managerOptions(name string) ctrl.Options {
 	return o
 }
 
-// electByName gives a manager that elects a leader a lock whose holder is named after
-// the instance. By default it is the machine's name and a random number.
+// electByName replaces the leader-election lock of a manager by one whose holder identity is the
+// name of the instance. The default identity contains the host name and a random number.
 func electByName(config *rest.Config, o *ctrl.Options) error {
 	i, ok := config.Transport.(*instance)
 	if !o.LeaderElection || o.LeaderElectionResourceLockInterface != nil || !ok {
@@ -110,7 +109,7 @@ func electByName(config *rest.Config, o *ctrl.Options) error {
 	}
 	const renewDeadline = 10 * time.Second // controller-runtime's default
 	own := rest.CopyConfig(config)
-	// As controller-runtime does: one request that hangs should not cost the lease.
+	// Like controller-runtime: one request without an answer must not lose the lease.
 	own.Timeout = max(ptr.Deref(o.RenewDeadline, renewDeadline)/2, time.Second)
 	client, err := coordinationv1client.NewForConfig(own)
 	if err != nil {
@@ -125,24 +124,24 @@ func electByName(config *rest.Config, o *ctrl.Options) error {
 	return nil
 }
 
-// orderly is a manager's cache whose informers get their handlers before they have
-// synced. By default they get them afterwards, and client-go then tells them of what
-// there is in the order of a Go map, which no seed decides. Informers are made one after the
-// other, each when nothing else of the run goes on.
-type orderly struct {
+// orderedCache is a manager's cache that adds event handlers to informers before they have synced.
+// By default handlers are added afterwards, and client-go then delivers the cached objects in the
+// order of a Go map, which no seed determines. Informers are created one after another, each while
+// every other goroutine of the run is blocked.
+type orderedCache struct {
 	cache.Cache
 	world   *World
 	replica string
 }
 
 // GetInformer implements cache.Informers.
-func (c orderly) GetInformer(ctx context.Context, o client.Object, options ...cache.InformerGetOption) (cache.Informer, error) {
+func (c orderedCache) GetInformer(ctx context.Context, o client.Object, options ...cache.InformerGetOption) (cache.Informer, error) {
 	c.world.oneByOne(ctx, fmt.Sprintf("%s informer %T %s", c.replica, o, o.GetObjectKind().GroupVersionKind()))
 	return c.Cache.GetInformer(ctx, o, append(options, cache.BlockUntilSynced(false))...)
 }
 
 // GetInformerForKind implements cache.Informers.
-func (c orderly) GetInformerForKind(ctx context.Context, kind schema.GroupVersionKind, options ...cache.InformerGetOption) (cache.Informer, error) {
+func (c orderedCache) GetInformerForKind(ctx context.Context, kind schema.GroupVersionKind, options ...cache.InformerGetOption) (cache.Informer, error) {
 	c.world.oneByOne(ctx, fmt.Sprintf("%s informer %s", c.replica, kind))
 	return c.Cache.GetInformerForKind(ctx, kind, append(options, cache.BlockUntilSynced(false))...)
 }

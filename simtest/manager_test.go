@@ -20,7 +20,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/simtest"
 )
 
-// copier is a small operator: it keeps a Secret with the contents of each ConfigMap.
+// copier is a small operator: for each ConfigMap it manages a Secret with the same contents.
 func copier(mgr ctrl.Manager) error {
 	c := mgr.GetClient()
 	return ctrl.NewControllerManagedBy(mgr).Named("copier").For(&corev1.ConfigMap{}).Owns(&corev1.Secret{}).
@@ -43,7 +43,7 @@ func configMap(name, text string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"text": text}}
 }
 
-func copierStory(w *simtest.World) {
+func copierTest(w *simtest.World) {
 	w.Manager("copier", copier)
 	w.Apply(configMap("a", "one"))
 	w.Settle()
@@ -52,41 +52,41 @@ func copierStory(w *simtest.World) {
 }
 
 func TestManager(t *testing.T) {
-	simtest.Run(t, simtest.Seeds(40), copierStory)
+	simtest.Run(t, simtest.Seeds(40), copierTest)
 }
 
-func leaderStory(w *simtest.World) {
+func leaderTest(w *simtest.World) {
 	w.ManagerReplicas("copier", 2, copier)
 	w.Apply(configMap("a", "one"))
 	w.Eventually(2*time.Minute, invariant.Field("secrets", "default", "a", "data.copy", "b25l"))
 }
 
 func TestManagerReplicas(t *testing.T) {
-	alone := held(t, simtest.Play(t, simtest.Options{}, sim.Plan{Seed: 1}, leaderStory))
+	alone := passed(t, simtest.Play(t, simtest.Options{}, sim.Plan{Seed: 1}, leaderTest))
 	if who := writers(alone, "secrets"); who != "copier/0" {
 		t.Errorf("secrets were written by %q; want the first replica alone", who)
 	}
 
-	// The leader stands still at its first secret, for longer than its lease.
+	// Pause the leader at its first secret, for longer than its lease.
 	f := fault.Fault{Kind: fault.KindPause, Actor: "copier/0", Verb: "create", Resource: "secrets", Nth: 1, For: time.Minute}
-	paused := held(t, simtest.Play(t, simtest.Options{}, sim.Plan{Seed: 1, Faults: []fault.Fault{f}}, leaderStory))
+	paused := passed(t, simtest.Play(t, simtest.Options{}, sim.Plan{Seed: 1, Faults: []fault.Fault{f}}, leaderTest))
 	if who := writers(paused, "secrets"); !strings.HasPrefix(who, "copier/1") {
 		t.Errorf("secrets were written by %q; want the second replica first", who)
 	}
 }
 
-// TestLateAnswerOfTheDead lets two faults meet one request: its answer is held back, and
-// who asked is ended.
-func TestLateAnswerOfTheDead(t *testing.T) {
+// TestLateAnswerAfterCrash applies two faults to one request: its answer is delayed, and its
+// instance is terminated.
+func TestLateAnswerAfterCrash(t *testing.T) {
 	at := fault.Fault{Actor: "copier", Verb: "create", Resource: "secrets", Nth: 1}
 	late, crash := at, at
 	late.Kind, late.For = fault.KindLateAnswer, 20*time.Second
 	crash.Kind = fault.KindCrashAfter
-	held(t, simtest.Play(t, simtest.Options{}, sim.Plan{Seed: 1, Faults: []fault.Fault{late, crash}}, copierStory))
+	passed(t, simtest.Play(t, simtest.Options{}, sim.Plan{Seed: 1, Faults: []fault.Fault{late, crash}}, copierTest))
 }
 
-// held is a run in which every promise was kept.
-func held(t *testing.T, out *sim.Outcome) *history.Run {
+// passed returns a run in which every invariant holds, and fails the test otherwise.
+func passed(t *testing.T, out *sim.Outcome) *history.Run {
 	t.Helper()
 	if f := out.Run.Failure; f != nil {
 		for i := range out.Run.Steps {
@@ -97,13 +97,12 @@ func held(t *testing.T, out *sim.Outcome) *history.Run {
 	return out.Run
 }
 
-// line is a step for the log of a test that failed.
+// line formats a step for the log of a failed test.
 func line(s *history.Step) string {
 	return fmt.Sprintf("%4d %9s %-8s %-12s %s%s %s %s %s %d rev %d/%d %s %s %s", s.N, s.At, s.Kind, s.Actor, s.Verb, s.Type, s.Object, s.Subresource, s.Query, s.Code, s.Revision, s.Truth, s.Digest, s.Fault, s.Note)
 }
 
-// writers are the actors whose writes to a resource had effect, in order, with
-// blanks between them.
+// writers returns the actors whose writes changed a resource, in order, separated by blanks.
 func writers(r *history.Run, resource string) string {
 	var all []string
 	for i := range r.Steps {
@@ -114,24 +113,24 @@ func writers(r *history.Run, resource string) string {
 	return strings.Join(all, " ")
 }
 
-func TestManagerRepeats(t *testing.T) { repeats(t, simtest.Options{}, copierStory) }
+func TestManagerRepeats(t *testing.T) { repeats(t, simtest.Options{}, copierTest) }
 
-func TestManagerReplicasRepeat(t *testing.T) { repeats(t, simtest.Options{}, leaderStory) }
+func TestManagerReplicasRepeat(t *testing.T) { repeats(t, simtest.Options{}, leaderTest) }
 
-// repeats plays a story twenty times with one seed: every run must go the same way.
-func repeats(t *testing.T, o simtest.Options, story func(*simtest.World), faults ...fault.Fault) *history.Run {
+// repeats executes a test twenty times with one seed: every run must have the same steps.
+func repeats(t *testing.T, o simtest.Options, test func(*simtest.World), faults ...fault.Fault) *history.Run {
 	t.Helper()
 	plan := sim.Plan{Seed: 7, Faults: faults}
-	first := held(t, simtest.Play(t, o, plan, story))
+	first := passed(t, simtest.Play(t, o, plan, test))
 	for n := range 19 {
-		again := held(t, simtest.Play(t, o, plan, story))
+		again := passed(t, simtest.Play(t, o, plan, test))
 		if again.Hash() == first.Hash() {
 			continue
 		}
 		for i := range again.Steps {
 			a, b := again.Steps[i], first.Steps[min(i, len(first.Steps)-1)]
 			if a.Hash != b.Hash {
-				t.Fatalf("repeat %d departs at step %d:\n%s\nwas\n%s", n+1, i, line(&a), line(&b))
+				t.Fatalf("repeat %d differs at step %d:\n%s\nwas\n%s", n+1, i, line(&a), line(&b))
 			}
 		}
 		t.Fatalf("repeat %d ends after %d steps; the first run had %d", n+1, len(again.Steps), len(first.Steps))

@@ -19,8 +19,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
-// Apply applies objects as `kubectl apply --server-side --force-conflicts` does:
-// those that do not exist are made. Each one becomes what the API answered.
+// Apply applies objects as `kubectl apply --server-side --force-conflicts` does: it creates those
+// that do not exist. Each object is replaced by the API's answer.
 func (w *World) Apply(objects ...Object) {
 	for _, o := range objects {
 		w.prepare(o)
@@ -29,7 +29,7 @@ func (w *World) Apply(objects ...Object) {
 	}
 }
 
-// Create makes objects. Each one becomes what the API answered.
+// Create creates objects. Each object is replaced by the API's answer.
 func (w *World) Create(objects ...Object) {
 	for _, o := range objects {
 		w.prepare(o)
@@ -38,22 +38,21 @@ func (w *World) Create(objects ...Object) {
 	}
 }
 
-// Update writes an object over the one that exists, which must be at the same
-// resourceVersion if the object carries one. With "status" it is the status that is
-// written.
+// Update replaces an existing object. If o has a resourceVersion, it must be the current one. With
+// "status" it replaces only the status.
 func (w *World) Update(o Object, subresource ...string) {
 	w.prepare(o)
 	w.send("update", o, http.MethodPut, w.urlOf(o, path.Join(subresource...), ""), "application/json", w.encode(o))
 }
 
-// Patch patches an object, which becomes what the API answered.
+// Patch patches an object, and replaces o by the API's answer.
 func (w *World) Patch(o Object, kind types.PatchType, patch string, subresource ...string) {
 	w.prepare(o)
 	w.send("patch", o, http.MethodPatch, w.urlOf(o, path.Join(subresource...), ""), string(kind), []byte(patch))
 }
 
-// Delete deletes an object by its name, in the background, as kubectl does. One that
-// is not there is no failure.
+// Delete deletes an object by its name, with background propagation, as kubectl does. It ignores an
+// object that does not exist.
 func (w *World) Delete(o Object) {
 	w.prepare(o)
 	body := []byte(`{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Background"}`)
@@ -63,8 +62,8 @@ func (w *World) Delete(o Object) {
 	}
 }
 
-// Get reads the truth into o, by its namespace and name; false if there is no such
-// object. It is no step of the run.
+// Get reads an object from the store into o, by its namespace and name. It returns false if the
+// object does not exist. It sends no request and records no step.
 func (w *World) Get(o Object) bool {
 	w.prepare(o)
 	w.turn()
@@ -82,7 +81,7 @@ func (w *World) Get(o Object) bool {
 	return true
 }
 
-// prepare completes what the API wants to know of an object.
+// prepare sets the apiVersion, kind and namespace of an object where they are empty.
 func (w *World) prepare(o Object) {
 	if o.GetObjectKind().GroupVersionKind().Empty() {
 		kinds, _, err := w.config.scheme.ObjectKinds(o)
@@ -126,8 +125,8 @@ func (w *World) urlOf(o Object, subresource, query string) string {
 	return u.String()
 }
 
-// encode is the object as a manifest has it: what only the API sets is left out, as
-// zero values of Go types would otherwise be taken for the user's wish.
+// encode returns the object as a manifest. It omits the fields that only the API sets: their zero
+// values in Go types would otherwise be sent as the user's values.
 func (w *World) encode(o Object) []byte {
 	content, err := kruntime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err == nil {
@@ -147,7 +146,7 @@ func (w *World) encode(o Object) []byte {
 	return nil
 }
 
-// send carries a write of the story out; the object becomes the answer.
+// send sends a write of the test function and replaces o by the answer.
 func (w *World) send(verb string, o Object, method, url, contentType string, body []byte) {
 	code, answer, err := w.request(method, url, contentType, body)
 	if err != nil || code/100 != 2 {

@@ -14,8 +14,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/fault"
 )
 
-// Options say how a test searches. The zero value is ready for use; each method
-// returns a copy with one thing changed, so that they can be strung together:
+// Options configure the search of a test. The zero value is ready for use. Each method returns a
+// copy with one change, so calls can be chained:
 //
 //	simtest.Seeds(200).Budget(10 * time.Second)
 type Options struct {
@@ -27,33 +27,32 @@ type Options struct {
 	crds   []*apiextensionsv1.CustomResourceDefinition
 }
 
-// Seeds is how many runs there are at most, those without faults included. The
+// Seeds returns options with a maximum number of runs, which includes those without faults. The
 // default is 200. The flag -simtest.seeds overrides it.
 func Seeds(n int) Options { return Options{}.Seeds(n) }
 
-// Seeds sets how many runs there are at most.
+// Seeds sets the maximum number of runs.
 func (o Options) Seeds(n int) Options { o.runs = n; return o }
 
-// Budget sets how long the search may take, by the machine's clock. The flag
-// -simtest.budget overrides it.
+// Budget limits the duration of the search in real time. The flag -simtest.budget overrides it.
 func (o Options) Budget(d time.Duration) Options { o.budget = d; return o }
 
 // Seed sets the seed of the first run; the default is 1.
 func (o Options) Seed(n uint64) Options { o.seed = n; return o }
 
-// Level sets what may go wrong; the default is fault.Legal.
+// Level sets the level of the faults that may be injected; the default is fault.Legal.
 func (o Options) Level(l fault.Level) Options { o.level = l; return o }
 
-// Scheme tells the kinds of the story's own Go types.
+// Scheme sets the scheme with the kinds of the Go types that the test uses.
 func (o Options) Scheme(s *runtime.Scheme) Options { o.scheme = s; return o }
 
-// CRDs are installed, once in the process, before the first run.
+// CRDs adds CRDs that are installed once per process, before the first run.
 func (o Options) CRDs(crds ...*apiextensionsv1.CustomResourceDefinition) Options {
 	o.crds = append(o.crds[:len(o.crds):len(o.crds)], crds...)
 	return o
 }
 
-// check refuses what makes no sense, in the options and in the flags.
+// check returns an error for invalid options and flags.
 func (o Options) check() error {
 	switch {
 	case o.runs < 0:
@@ -76,7 +75,7 @@ func (o Options) check() error {
 type settings struct {
 	Options
 	scheme   *runtime.Scheme
-	matching map[uint64]bool // hashes of states that are as the baseline expects
+	matching map[uint64]bool // hashes of final states that match the baseline
 }
 
 func (o Options) settings() *settings {
@@ -91,10 +90,10 @@ func (o Options) settings() *settings {
 }
 
 var (
-	flagSeeds   = flag.Int("simtest.seeds", 0, "how many runs a simtest makes at most; 0: what the test says")
-	flagBudget  = flag.Duration("simtest.budget", 0, "how long a simtest searches at most, as in 5m; 0: what the test says")
-	flagReplay  = flag.String("simtest.replay", "", "play the run of this file again, and nothing else")
+	flagSeeds   = flag.Int("simtest.seeds", 0, "the maximum number of runs of a search; 0: the number in the test's options")
+	flagBudget  = flag.Duration("simtest.budget", 0, "the maximum duration of a search, such as 5m; 0: the duration in the test's options")
+	flagReplay  = flag.String("simtest.replay", "", "replay the run in this file, and run no search")
 	flagVerbose = flag.Bool("simtest.v", false, "show every run, and the logs of the API server and of controllers")
-	flagAsk     = flag.Bool("simtest.ask", false, "ask the API server each time, also what it has answered before in the same state")
-	flagStuck   = flag.Duration("simtest.stuck", 10*time.Second, "how long a run may stand still, by the machine's clock, before it counts as stuck")
+	flagAsk     = flag.Bool("simtest.ask", false, "send every request to the API server, even if its answer in the same state is cached")
+	flagStuck   = flag.Duration("simtest.stuck", 10*time.Second, "the real time after which a run that makes no progress is reported as stuck")
 )

@@ -15,7 +15,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/simtest"
 )
 
-// diary makes an object in each of its lives, so that its end tells how often it crashed.
+// diary creates an object each time it starts, so that the final state depends on the number of
+// crashes.
 func diary(ctx context.Context, config *rest.Config) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -26,8 +27,8 @@ func diary(ctx context.Context, config *rest.Config) error {
 	return err
 }
 
-// TestAllowDifferentOutcomes: what only the end of a run tells is not held against a controller whose
-// story says that its end may be another one.
+// TestAllowDifferentOutcomes checks that the final state is compared with that of the runs without
+// faults, unless the test allows different outcomes.
 func TestAllowDifferentOutcomes(t *testing.T) {
 	for _, vary := range []bool{false, true} {
 		r := simtest.Explore(t, simtest.Seeds(10), func(w *simtest.World) {
@@ -39,9 +40,9 @@ func TestAllowDifferentOutcomes(t *testing.T) {
 		})
 		switch {
 		case vary && r.Failure != nil:
-			t.Errorf("the end was judged: %+v", r.Failure.Run.Failure)
+			t.Errorf("the final state was compared: %+v", r.Failure.Run.Failure)
 		case !vary && (r.Failure == nil || !strings.HasPrefix(r.Failure.Run.Failure.Oracle, verdict.BaselineOracle)):
-			t.Errorf("the end was not judged: %+v", r.Failure)
+			t.Errorf("the final state was not compared: %+v", r.Failure)
 		}
 	}
 }

@@ -13,30 +13,30 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/wire"
 )
 
-// The code in this file runs outside the bubble. Its channels are created outside, so virtual
-// time does not pass while a goroutine of the bubble waits for one.
+// The code in this file runs outside the bubble. Its channels are created outside, so virtual time
+// does not pass while a goroutine of the bubble waits on one.
 
-// workers is how many requests may be served at once: one of the schedule and a few reads of the
+// workers is how many requests can be served at once: one of the schedule and a few reads of the
 // test.
 const workers = 4
 
 // exchange is one request and its answer. It is created outside and reused.
 type exchange struct {
-	door        apiserver.ServeFunc
+	handler     apiserver.ServeFunc
 	run         string
 	method, url string
 	header      http.Header
 	body        []byte
-	names       int64 // seeds the names that the server generates; 0: it does not
+	names       int64 // seed of the names that the server generates; 0: it generates none
 	watch       bool
 	actor       string
-	known       bool // the answer is cached: the server is not asked
+	known       bool // the answer is cached: no request is sent
 
 	code    int
 	aborted bool // the server dropped the connection
 	answer  http.Header
 	out     bytes.Buffer
-	feed    *feed // of a watch that began
+	feed    *feed // of a watch that has started
 	done    chan struct{}
 }
 
@@ -53,7 +53,7 @@ func (s *server) serve() {
 			if x.names != 0 {
 				utilrand.Seed(x.names)
 			}
-			x.aborted = !x.door(x, x.request(store.WithRun(context.Background(), x.run)))
+			x.aborted = !x.handler(x, x.request(store.WithRun(context.Background(), x.run)))
 		}
 		x.done <- struct{}{}
 	}
@@ -79,7 +79,7 @@ func (s *server) release(x *exchange) { s.idle <- x }
 func (x *exchange) request(ctx context.Context) *http.Request {
 	r, err := http.NewRequestWithContext(ctx, x.method, x.url, bytes.NewReader(x.body))
 	if err != nil {
-		// The client has parsed the URL before.
+		// The client has already parsed this URL.
 		panic(err)
 	}
 	if x.header != nil {
@@ -112,7 +112,7 @@ func (x *exchange) Write(b []byte) (int, error) {
 // Flush implements http.Flusher.
 func (x *exchange) Flush() { x.WriteHeader(http.StatusOK) }
 
-// feed is a watch as the server writes it. The schedule takes its frames.
+// feed is a watch response as the server writes it. The schedule takes its frames.
 type feed struct {
 	probe  store.Probe
 	cancel context.CancelFunc
@@ -121,13 +121,13 @@ type feed struct {
 	code   int
 	begun  chan struct{}
 	once   sync.Once
-	wrote  chan struct{} // something has changed below; room for one
+	wrote  chan struct{} // the fields below have changed; room for one
 
 	mu     sync.Mutex
 	cut    *wire.Splitter
-	raw    []byte // of an answer that is not a watch
+	raw    []byte // the body of a response that is not a watch
 	frames [][]byte
-	count  int64 // of all frames that were written
+	count  int64 // the number of frames written since the start
 	ended  bool
 }
 
@@ -135,10 +135,10 @@ func startFeed(x *exchange) *feed {
 	ctx, cancel := context.WithCancel(store.WithRun(context.Background(), x.run))
 	f := &feed{cancel: cancel, header: http.Header{}, begun: make(chan struct{}), wrote: make(chan struct{}, 1)}
 	r := x.request(store.WithProbe(ctx, &f.probe))
-	door := x.door
+	handler := x.handler
 	go func() {
 		defer f.end()
-		door(f, r) // a watch that is dropped ends, as one whose server went away
+		handler(f, r) // a watch whose connection the server drops ends, as with a real server
 	}()
 	<-f.begun
 	return f
@@ -152,7 +152,7 @@ func (f *feed) WriteHeader(code int) {
 	f.once.Do(func() {
 		f.code, f.sent = code, f.header.Clone()
 		if code == http.StatusOK {
-			// An encoding that is not known ends the watch at its first frame.
+			// A watch in an unknown encoding ends at its first frame.
 			f.cut, _ = wire.NewSplitter(f.header.Get("Content-Type"))
 			close(f.begun)
 		}
@@ -184,7 +184,7 @@ func (f *feed) Write(b []byte) (int, error) {
 // Flush implements http.Flusher.
 func (f *feed) Flush() { f.WriteHeader(http.StatusOK) }
 
-// CloseNotify implements http.CloseNotifier, which the watch handler asks for.
+// CloseNotify implements http.CloseNotifier, which the watch handler requires.
 func (f *feed) CloseNotify() <-chan bool { return nil }
 
 func (f *feed) end() {

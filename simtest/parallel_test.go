@@ -7,15 +7,15 @@ import (
 	"github.com/rehearse-k8s/rehearse/simtest"
 )
 
-// TestParallel: tests that run beside each other wait for each other's runs, and leave
-// the process as it was.
+// TestParallel checks that parallel tests execute their runs one after another, and restore
+// GOMAXPROCS.
 func TestParallel(t *testing.T) {
 	before := runtime.GOMAXPROCS(0)
 	t.Run("together", func(t *testing.T) {
 		for _, name := range []string{"a", "b", "c"} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				simtest.Run(t, simtest.Seeds(20), podStory(2))
+				simtest.Run(t, simtest.Seeds(20), podTest(2))
 			})
 		}
 	})

@@ -17,16 +17,16 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/sim"
 )
 
-// player runs the function of one test. It implements sim.World.
+// player executes the runs of one test. It implements sim.World.
 type player struct {
 	t      testing.TB
 	server *server
 	config *settings
-	story  func(*World)
+	test   func(*World)
 }
 
-// oneRun is held during a run: generated names, jitter and error handlers are global to the
-// process.
+// oneRun is locked during a run, because name generation, jitter and error handlers are global to
+// the process.
 var oneRun sync.Mutex
 
 var runs atomic.Int64
@@ -43,16 +43,16 @@ func (p *player) Play(_ context.Context, plan sim.Plan) (*sim.Outcome, error) {
 		actors: map[string]*actor{}, wrote: map[int64]int{}, counts: map[string]int{}, seen: map[string]bool{},
 	}
 	final := p.inBubble(w)
-	out := &sim.Outcome{Run: w.record, Restricted: w.restricted, Patterns: w.patterns, State: w.final, Seen: w.seen, Exempt: w.exempt, Reports: w.reports, Final: final || w.mistake}
+	out := &sim.Outcome{Run: w.record, Restricted: w.restricted, Patterns: w.patterns, State: w.final, Seen: w.seen, Exempt: w.exempt, Reports: w.reports, Final: final || w.byTest}
 	return out, w.broken
 }
 
-// inBubble executes the run and returns when its bubble has ended; stuck is true if it cannot
-// end.
+// inBubble executes the run and returns when its bubble has ended, or when the guard reports that
+// the bubble is stuck.
 func (p *player) inBubble(w *World) (stuck bool) {
 	t, ok := p.t.(*testing.T)
 	if !ok {
-		t = &testing.T{} // a benchmark: synctest needs a test, and does not use it
+		t = &testing.T{} // a benchmark: synctest needs a *testing.T, which it does not use
 	}
 	current.Store(w)
 	defer current.Store(nil)
@@ -61,7 +61,7 @@ func (p *player) inBubble(w *World) (stuck bool) {
 	done := make(chan any, 1)
 	go func() {
 		defer func() { done <- recover() }()
-		synctest.Test(t, func(*testing.T) { w.live(p.story) })
+		synctest.Test(t, func(*testing.T) { w.execute(p.test) })
 	}()
 	select {
 	case problem := <-done:
@@ -70,16 +70,15 @@ func (p *player) inBubble(w *World) (stuck bool) {
 		}
 		return false
 	case stacks := <-alarm:
-		// The goroutines of the bubble cannot be stopped. They hold nothing that
-		// another run needs.
+		// The goroutines of the bubble cannot be stopped. They hold nothing that another run needs.
 		w.record = frozen(w.record)
 		w.record.Failure = stuckFailure(w.record, stacks)
 		return true
 	}
 }
 
-// live executes the run, in its bubble.
-func (w *World) live(story func(*World)) {
+// execute executes the run. It runs in the bubble.
+func (w *World) execute(test func(*World)) {
 	w.start, w.bookmarks = time.Now(), bookmarkEvery
 	w.record.Start = w.start
 	w.clock.set()
@@ -92,10 +91,10 @@ func (w *World) live(story func(*World)) {
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	w.arrived = make(chan struct{}, 1)
 	w.user = &instance{world: w, name: userName, cancel: func() {}}
-	w.someone = &instance{world: w, name: someoneName, cancel: func() {}}
-	w.instances = []*instance{w.user, w.someone}
+	w.otherUser = &instance{world: w, name: otherUserName, cancel: func() {}}
+	w.instances = []*instance{w.user, w.otherUser}
 	w.reseed()
-	go w.runTest(story)
+	go w.runTest(test)
 	w.loop()
 	w.checkSometimes()
 	w.checkRecord()
@@ -105,33 +104,33 @@ func (w *World) live(story func(*World)) {
 	w.end()
 }
 
-// runTest runs the function of the test, on its own goroutine.
-func (w *World) runTest(story func(*World)) {
+// runTest calls the test function on its own goroutine.
+func (w *World) runTest(test func(*World)) {
 	returned := false
 	defer func() {
 		if p := recover(); p != nil {
 			w.panicked("the test function", fmt.Sprintf("%v\n%s", p, debug.Stack()))
 			w.mu.Lock()
-			w.mistake = true
+			w.byTest = true
 			w.mu.Unlock()
 		}
 		w.mu.Lock()
-		if !returned && w.mishap == nil && w.ctx.Err() == nil { // else the run ended first
-			w.mishap, w.mistake = errStoryEnded, true
+		if !returned && w.runErr == nil && w.ctx.Err() == nil { // else the run ended first
+			w.runErr, w.byTest = errTestExited, true
 		}
-		w.storyOver = true
+		w.testReturned = true
 		w.mu.Unlock()
 		w.poke()
 	}()
-	story(w)
+	test(w)
 	returned = true
 }
 
-// exitTimeout is how long goroutines have, of the run's clock, to return after the run: longer
-// than the longest usual back-off.
+// exitTimeout is the virtual time in which goroutines must return after the run. It is longer than
+// the usual maximum back-off.
 const exitTimeout = 10 * time.Minute
 
-// end ends all goroutines of the bubble.
+// end terminates all instances, and fails the run if a constructor does not return.
 func (w *World) end() {
 	w.cancel()
 	for _, i := range w.instances {
@@ -155,10 +154,10 @@ func (w *World) end() {
 	}
 }
 
-// current is the world of the current run.
+// current is the World of the current run; nil: no run executes.
 var current atomic.Pointer[World]
 
-// bubbleFailure is the failure of a run whose bubble could not end.
+// bubbleFailure returns the failure of a run whose bubble ended with a panic.
 func bubbleFailure(w *World, problem any) *history.Failure {
 	text := fmt.Sprint(problem)
 	f := &history.Failure{Oracle: "controllers leave nothing behind", Message: text, Step: max(len(w.record.Steps)-1, 0)}

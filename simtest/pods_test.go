@@ -18,7 +18,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/simtest"
 )
 
-// runner writes the status of each pod once: the smallest controller there is.
+// runner is a minimal controller: it sets the status of each pod once.
 func runner(ctx context.Context, config *rest.Config) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -64,7 +64,7 @@ func pod(name string) *corev1.Pod {
 	}
 }
 
-func podStory(n int) func(*simtest.World) {
+func podTest(n int) func(*simtest.World) {
 	return func(w *simtest.World) {
 		w.Controller("runner", runner)
 		for i := range n {
@@ -77,5 +77,5 @@ func podStory(n int) func(*simtest.World) {
 }
 
 func TestPods(t *testing.T) {
-	simtest.Run(t, simtest.Seeds(50), podStory(3))
+	simtest.Run(t, simtest.Seeds(50), podTest(3))
 }

@@ -13,40 +13,39 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// takeOver sets what is the process's and not a run's. It comes before everything
-// else: the API server's goroutines read some of it.
-func takeOver() {
-	quietLogs()
-	collectLess()
+// configureProcess sets what is global to the process. It runs before everything else, because
+// goroutines of the API server read some of it.
+func configureProcess() {
+	discardLogs()
+	relaxGC()
 	allowSeeding()
-	takeOverErrors()
-	listPlainly()
+	replaceErrorHandlers()
+	disableWatchList()
 }
 
-// quietLogs lets upstream's server keep its many lines to itself, unless the test
-// asked for words.
-func quietLogs() {
+// discardLogs discards the logs of the API server and of client-go, unless -simtest.v is set.
+func discardLogs() {
 	if !*flagVerbose {
 		klog.SetLogger(logr.Discard())
 	}
 }
 
-// memoryLimit is from where on the collector runs as often as it has to, in bytes.
+// memoryLimit is the heap size in bytes from which the garbage collector runs as often as
+// necessary.
 const memoryLimit = 768 << 20
 
-// collectLess lets the garbage collector run less often than by default, unless
-// somebody has said how often: the server's own objects are 100 MB that live for ever,
-// and a run makes little that lives.
-func collectLess() {
+// relaxGC lets the garbage collector run less often than by default, unless GOGC or GOMEMLIMIT is
+// set: the server's own objects take 100 MB for the life of the process, and little of what a run
+// allocates stays reachable.
+func relaxGC() {
 	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetGCPercent(400)
 		debug.SetMemoryLimit(memoryLimit)
 	}
 }
 
-// allowSeeding lets a run seed what the libraries of controllers draw from:
-// math/rand's global source (jitter of client-go). GODEBUG has to allow it; that is
-// read again whenever it is set.
+// allowSeeding permits seeding the global source of math/rand, which client-go draws jitter from.
+// GODEBUG has to allow it; the Go runtime reads GODEBUG again whenever it is set.
 func allowSeeding() {
 	setting := "randseednop=0"
 	if old := os.Getenv("GODEBUG"); old != "" {
@@ -55,10 +54,10 @@ func allowSeeding() {
 	_ = os.Setenv("GODEBUG", setting)
 }
 
-// takeOverErrors replaces apimachinery's handlers. The default one sleeps between
-// errors by a clock that began outside the bubble, which is 26 years inside; and a
-// panic in a controller is to be told, not to end the test binary.
-func takeOverErrors() {
+// replaceErrorHandlers replaces apimachinery's handlers. The default error handler sleeps between
+// errors, and its clock started outside the bubble, so in the bubble it would sleep for 26 years. A
+// panic in a controller must fail the run, not terminate the test binary.
+func replaceErrorHandlers() {
 	utilruntime.ErrorHandlers = nil
 	utilruntime.ReallyCrash = false
 	utilruntime.PanicHandlers = []func(context.Context, any){func(_ context.Context, p any) {
@@ -68,14 +67,13 @@ func takeOverErrors() {
 	}}
 }
 
-// listPlainly makes informers begin with a list and a watch instead of a watch that
-// tells first what there is. What comes that way goes through a map on its way into
-// the informer (client-go tools/cache/reflector.go, watchList), so that handlers would
-// hear of it in an order that no seed decides.
-func listPlainly() {
+// disableWatchList makes informers start with a list and a watch instead of a watch-list. A
+// watch-list passes the initial objects through a Go map (client-go tools/cache/reflector.go,
+// watchList), so handlers would receive them in an order that no seed determines.
+func disableWatchList() {
 	if gates, ok := features.FeatureGates().(interface {
 		Set(features.Feature, bool) error
 	}); ok {
-		_ = gates.Set(features.WatchListClient, false) // an error: the feature is gone
+		_ = gates.Set(features.WatchListClient, false) // an error means that the feature gate no longer exists
 	}
 }

@@ -27,17 +27,17 @@ import (
 	"github.com/rehearse-k8s/rehearse/simtest/kubecontrollers"
 )
 
-// What a world can do at all, each thing in a run of its own that repeats.
+// Each test shows one capability of a world, in a run that repeats.
 
 func TestProofCustomResource(t *testing.T) {
 	run := repeats(t, simtest.Options{}.CRDs(widgets()), func(w *simtest.World) {
 		x := widget("x", 3)
 		w.Create(x)
 		if size, _, _ := unstructured.NestedInt64(x.Object, "spec", "size"); size != 3 || x.GetUID() == "" {
-			w.Fatalf("the widget came back as %v", x.Object)
+			w.Fatalf("the API answered %v", x.Object)
 		}
 		if y := x.GetCreationTimestamp().Year(); y != 2000 {
-			w.Fatalf("the widget was made in %d; want the run's clock", y)
+			w.Fatalf("the creationTimestamp has the year %d; want virtual time", y)
 		}
 		w.Advance(time.Hour)
 		unstructured.SetNestedField(x.Object, int64(5), "spec", "size")
@@ -48,7 +48,7 @@ func TestProofCustomResource(t *testing.T) {
 		w.Eventually(time.Minute, invariant.Field("widgets.proof.example.com", "default", "x", "spec.size", 5))
 	})
 	if len(run.Steps) == 0 {
-		t.Error("nothing was recorded")
+		t.Error("the record has no steps")
 	}
 }
 
@@ -80,14 +80,14 @@ func widget(name string, size int64) *unstructured.Unstructured {
 
 func TestProofServiceAddress(t *testing.T) {
 	address := func(seed uint64) (ip string) {
-		held(t, simtest.Play(t, simtest.Options{}, sim.Plan{Seed: seed}, func(w *simtest.World) {
+		passed(t, simtest.Play(t, simtest.Options{}, sim.Plan{Seed: seed}, func(w *simtest.World) {
 			s := service("web")
 			w.Create(s)
 			ip = s.Spec.ClusterIP
 			again := service("web2")
 			again.Spec.ClusterIP = ip
 			if err := tryCreate(w, again); err == nil {
-				w.Fatalf("the address %s was given twice", ip)
+				w.Fatalf("the address %s was assigned twice", ip)
 			}
 		}))
 		return ip
@@ -112,7 +112,7 @@ func service(name string) *corev1.Service {
 	}}
 }
 
-// tryCreate creates a Service with a client of the story's own.
+// tryCreate creates a Service with a client of the test function.
 func tryCreate(w *simtest.World, s *corev1.Service) error {
 	client, err := kubernetes.NewForConfig(w.Config())
 	if err != nil {
@@ -141,7 +141,7 @@ func TestProofGarbageCollector(t *testing.T) {
 }
 
 func TestProofGarbageCollectorOfAll(t *testing.T) {
-	held(t, simtest.Play(t, simtest.Options{}.CRDs(widgets()), sim.Plan{Seed: 1}, func(w *simtest.World) {
+	passed(t, simtest.Play(t, simtest.Options{}.CRDs(widgets()), sim.Plan{Seed: 1}, func(w *simtest.World) {
 		w.Controller("gc", kubecontrollers.GarbageCollector)
 		owner := widget("owner", 1)
 		w.Create(owner)
@@ -155,9 +155,9 @@ func TestProofGarbageCollectorOfAll(t *testing.T) {
 }
 
 func TestProofNamespace(t *testing.T) {
-	// Upstream's controller goes through the resources in the order of a Go map, which
-	// no seed decides.
-	held(t, simtest.Play(t, simtest.Options{}, sim.Plan{Seed: 1}, func(w *simtest.World) {
+	// Upstream's controller deletes the resources in the order of a Go map, which no seed
+	// determines.
+	passed(t, simtest.Play(t, simtest.Options{}, sim.Plan{Seed: 1}, func(w *simtest.World) {
 		w.Controller("namespace", kubecontrollers.Namespace)
 		team := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}
 		w.Create(team)
@@ -172,7 +172,7 @@ func TestProofNamespace(t *testing.T) {
 			w.Fatalf("%v", err)
 		}
 		if _, err := client.CoreV1().ConfigMaps("team").Create(context.Background(), late, metav1.CreateOptions{}); err == nil {
-			w.Fatalf("something was made in a namespace that is being deleted")
+			w.Fatalf("the API created an object in a terminating namespace")
 		}
 		w.Eventually(time.Minute, invariant.All(
 			invariant.Gone("configmaps", "team", "inside"), invariant.Gone("namespaces", "", "team")))
@@ -190,7 +190,7 @@ func replicaSet(name string, n int32) *appsv1.ReplicaSet {
 	}}
 }
 
-func replicaSetStory(w *simtest.World) {
+func replicaSetTest(w *simtest.World) {
 	w.Kubelet()
 	w.Controller("replicaset", kubecontrollers.ReplicaSet)
 	w.Create(replicaSet("web", 3))
@@ -198,8 +198,8 @@ func replicaSetStory(w *simtest.World) {
 }
 
 func TestProofReplicaSet(t *testing.T) {
-	run := repeats(t, simtest.Options{}, replicaSetStory)
-	again := held(t, simtest.Play(t, simtest.Options{}, sim.Plan{Seed: run.Seed}, replicaSetStory))
+	run := repeats(t, simtest.Options{}, replicaSetTest)
+	again := passed(t, simtest.Play(t, simtest.Options{}, sim.Plan{Seed: run.Seed}, replicaSetTest))
 	for i := range run.Steps {
 		if run.Steps[i].UID != again.Steps[i].UID {
 			t.Fatalf("step %d: UID %q, then %q", i, run.Steps[i].UID, again.Steps[i].UID)
@@ -217,7 +217,7 @@ func jobOf(name string, n int32) *batchv1.Job {
 	}}
 }
 
-func jobStory(w *simtest.World) {
+func jobTest(w *simtest.World) {
 	w.Kubelet()
 	w.Controller("job", kubecontrollers.Job)
 	w.Create(jobOf("task", 3))
@@ -225,15 +225,15 @@ func jobStory(w *simtest.World) {
 }
 
 func TestProofJob(t *testing.T) {
-	held(t, simtest.Play(t, simtest.Options{}, sim.Plan{Seed: 1}, func(w *simtest.World) {
-		jobStory(w)
+	passed(t, simtest.Play(t, simtest.Options{}, sim.Plan{Seed: 1}, func(w *simtest.World) {
+		jobTest(w)
 		job := jobOf("task", 3)
 		if !w.Get(job) || job.Spec.Selector.MatchLabels[batchv1.ControllerUidLabel] != string(job.UID) {
 			w.Fatalf("job %s selects %v", job.UID, job.Spec.Selector)
 		}
 	}))
-	// With more than one pod upstream's controller goes through them in the order of a
-	// Go map, which no seed decides.
+	// With more than one pod, upstream's controller processes the pods in the order of a Go map,
+	// which no seed determines.
 	repeats(t, simtest.Options{}, func(w *simtest.World) {
 		w.Kubelet()
 		w.Controller("job", kubecontrollers.Job)
@@ -243,7 +243,7 @@ func TestProofJob(t *testing.T) {
 }
 
 func TestProofOthers(t *testing.T) {
-	held(t, simtest.Play(t, simtest.Options{}, sim.Plan{Seed: 1}, func(w *simtest.World) {
+	passed(t, simtest.Play(t, simtest.Options{}, sim.Plan{Seed: 1}, func(w *simtest.World) {
 		w.Kubelet()
 		w.Controller("deployment", kubecontrollers.Deployment)
 		w.Controller("replicaset", kubecontrollers.ReplicaSet)
@@ -271,10 +271,9 @@ func TestProofOthers(t *testing.T) {
 	}))
 }
 
-// TestProofParked lets another controller write while a reconcile is between two of
-// its requests.
+// TestProofParked delays a request of one controller until another controller has written twice.
 func TestProofParked(t *testing.T) {
-	story := func(w *simtest.World) {
+	test := func(w *simtest.World) {
 		w.Create(configMap("shared", "old"))
 		w.Controller("first", func(ctx context.Context, config *rest.Config) error {
 			client, err := kubernetes.NewForConfig(config)
@@ -308,7 +307,7 @@ func TestProofParked(t *testing.T) {
 		})
 	}
 	late := fault.Fault{Kind: fault.KindLateRequest, Actor: "first", Verb: "update", Resource: "configmaps", Nth: 1, Writes: 2}
-	run := repeats(t, simtest.Options{}, story, late)
+	run := repeats(t, simtest.Options{}, test, late)
 	order := ""
 	for i := range run.Steps {
 		if s := &run.Steps[i]; s.Kind == history.Request && s.Actor != "user" {
@@ -320,7 +319,7 @@ func TestProofParked(t *testing.T) {
 	}
 }
 
-// TestProofEviction evicts two pods of a budget that lets one go.
+// TestProofEviction evicts two pods of a PodDisruptionBudget that permits one eviction.
 func TestProofEviction(t *testing.T) {
 	repeats(t, simtest.Options{}, func(w *simtest.World) {
 		w.Kubelet()
@@ -333,7 +332,7 @@ func TestProofEviction(t *testing.T) {
 			MinAvailable: ptr.To(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: labels},
 		}}
 		w.Create(budget)
-		// What the disruption controller would write.
+		// Set the status as the disruption controller would.
 		budget.Status = policyv1.PodDisruptionBudgetStatus{
 			ObservedGeneration: budget.Generation, DisruptionsAllowed: 1, CurrentHealthy: 2, DesiredHealthy: 1, ExpectedPods: 2,
 		}
@@ -353,7 +352,7 @@ func TestProofEviction(t *testing.T) {
 		}
 		w.Get(budget)
 		if at := budget.Status.DisruptedPods["a"]; at.Year() != 2000 {
-			w.Fatalf("the budget lets pod a go at %s: %+v", at, budget.Status)
+			w.Fatalf("the budget lists pod a as disrupted at %s: %+v", at, budget.Status)
 		}
 		w.Eventually(time.Minute, invariant.All(invariant.Gone("pods", "default", "a"), invariant.Exists("pods", "default", "b")))
 	})

@@ -15,10 +15,10 @@ import (
 	"github.com/rehearse-k8s/rehearse/simtest"
 )
 
-var repeatFlag = flag.Int("repeats", 100, "how often TestSameSeedSameHash plays each plan")
+var repeatFlag = flag.Int("repeats", 100, "how often TestSameSeedSameHash executes each plan")
 
-// TestSameSeedSameHash plays the same plans over and over, in turns, so that what one
-// run leaves in the process would show in the next.
+// TestSameSeedSameHash executes several plans in turns, many times: state that one run leaves in
+// the process would change the steps of the next.
 func TestSameSeedSameHash(t *testing.T) {
 	var plans []sim.Plan
 	for _, lines := range [][]string{
@@ -33,17 +33,17 @@ func TestSameSeedSameHash(t *testing.T) {
 		plans = append(plans, sim.Plan{Seed: 7, Faults: faults})
 	}
 	first := make([]*history.Run, len(plans))
-	departed := 0
+	differing := 0
 	for n := range *repeatFlag {
 		for i, plan := range plans {
-			run := simtest.Play(t, simtest.Options{}, plan, podStory(3)).Run
+			run := simtest.Play(t, simtest.Options{}, plan, podTest(3)).Run
 			if first[i] == nil {
 				first[i] = run
 				continue
 			}
 			if step, diverged := history.Diverged(first[i], run); diverged {
-				departed++
-				t.Logf("repeat %d of plan %d departs at step %d: %s", n, i, step, line(&run.Steps[min(step, len(run.Steps)-1)]))
+				differing++
+				t.Logf("repeat %d of plan %d differs at step %d: %s", n, i, step, line(&run.Steps[min(step, len(run.Steps)-1)]))
 			}
 		}
 	}
@@ -52,21 +52,21 @@ func TestSameSeedSameHash(t *testing.T) {
 		hashes[run.Hash()] = true
 	}
 	if len(hashes) != len(plans) {
-		t.Errorf("%d different plans took %d different ways", len(plans), len(hashes))
+		t.Errorf("%d different plans have %d different hashes", len(plans), len(hashes))
 	}
 	total := *repeatFlag * len(plans)
-	t.Logf("%d of %d runs departed", departed, total)
-	// One in a thousand is what the Go runtime may still decide by itself (timers of
-	// the same instant, select).
-	if departed > total/1000 {
-		t.Errorf("%d of %d runs of the same seed went another way", departed, total)
+	t.Logf("%d of %d runs differ", differing, total)
+	// The Go runtime still decides some things at random (the order of timers of the same instant,
+	// select): allow one run in a thousand.
+	if differing > total/1000 {
+		t.Errorf("%d of %d runs of the same seed have different steps", differing, total)
 	}
 }
 
-// TestAnotherSeed: the seed decides names and UIDs.
-func TestAnotherSeed(t *testing.T) {
+// TestDifferentSeeds checks that generated names and UIDs depend on the seed.
+func TestDifferentSeeds(t *testing.T) {
 	uids := func(seed uint64) (all []string) {
-		for _, s := range simtest.Play(t, simtest.Options{}, sim.Plan{Seed: seed}, podStory(2)).Run.Steps {
+		for _, s := range simtest.Play(t, simtest.Options{}, sim.Plan{Seed: seed}, podTest(2)).Run.Steps {
 			if s.UID != "" && !slices.Contains(all, s.UID) {
 				all = append(all, s.UID)
 			}
@@ -75,13 +75,14 @@ func TestAnotherSeed(t *testing.T) {
 	}
 	a, b := uids(1), uids(2)
 	if len(a) != 2 || len(b) != 2 || slices.Contains(b, a[0]) {
-		t.Errorf("seed 1 made %v, seed 2 %v", a, b)
+		t.Errorf("UIDs with seed 1: %v, with seed 2: %v", a, b)
 	}
 }
 
-// TestBookmarks: watches are sent bookmarks while time goes by, and one can be lost.
+// TestBookmarks checks that watches receive bookmarks while time passes, and that a fault can drop
+// one.
 func TestBookmarks(t *testing.T) {
-	story := func(w *simtest.World) {
+	test := func(w *simtest.World) {
 		w.Controller("runner", runner)
 		w.Create(pod("p0"))
 		w.Settle()
@@ -90,7 +91,7 @@ func TestBookmarks(t *testing.T) {
 		w.Create(pod("p1"))
 	}
 	bookmarks := func(faults ...fault.Fault) (replies []string) {
-		run := held(t, simtest.Play(t, simtest.Options{}, sim.Plan{Faults: faults}, story))
+		run := passed(t, simtest.Play(t, simtest.Options{}, sim.Plan{Faults: faults}, test))
 		for _, s := range run.Steps {
 			if s.Type == "BOOKMARK" {
 				replies = append(replies, s.Reply)

@@ -14,9 +14,9 @@ import (
 	"github.com/rehearse-k8s/rehearse/invariant"
 )
 
-// TestStoryForChildren fails in a child process, and only there, in the way that its
-// environment says.
-func TestStoryForChildren(t *testing.T) {
+// TestChildProcess creates the ConfigMaps named in SIMTEST_CHILD. TestKeptFailures runs it in a
+// child process, where it fails if one is named bad.
+func TestChildProcess(t *testing.T) {
 	name := os.Getenv("SIMTEST_CHILD")
 	if name == "" {
 		name = "whole"
@@ -30,26 +30,26 @@ func TestStoryForChildren(t *testing.T) {
 	})
 }
 
-// child runs TestStoryForChildren in a directory of its own.
-func child(t *testing.T, dir, story string, args ...string) (output string, ok bool) {
+// child runs TestChildProcess in a child process, with dir as its directory.
+func child(t *testing.T, dir, names string, args ...string) (output string, ok bool) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], append([]string{"-test.run=^TestStoryForChildren$", "-test.v"}, args...)...)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), "SIMTEST_CHILD="+story)
+	cmd := exec.CommandContext(t.Context(), os.Args[0], append([]string{"-test.run=^TestChildProcess$", "-test.v"}, args...)...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "SIMTEST_CHILD="+names)
 	out, err := cmd.CombinedOutput()
 	return string(out), err == nil
 }
 
 func kept(t *testing.T, dir string) []string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "testdata", "simtest", "TestStoryForChildren", "*"))
+	files, err := filepath.Glob(filepath.Join(dir, "testdata", "simtest", "TestChildProcess", "*"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return files
 }
 
-// TestKeptFailures: a failure is written down, played again by the command that was
-// printed, tried first the next time, and noticed when it has changed.
+// TestKeptFailures checks that a failure is stored, that the printed command replays it, that it is
+// the first run of the next search, and that a replay reports a changed test.
 func TestKeptFailures(t *testing.T) {
 	dir := t.TempDir()
 	out, ok := child(t, dir, "good bad")
@@ -58,9 +58,9 @@ func TestKeptFailures(t *testing.T) {
 		t.Fatalf("ok %v, kept %v:\n%s", ok, files, out)
 	}
 	file, _ := filepath.Rel(dir, files[0])
-	for _, want := range []string{"never configmaps default/bad exists", "3/3 identical", "-simtest.replay=" + file, "-run '^TestStoryForChildren$'", "create configmaps bad", "draw: rehearse report " + file} {
+	for _, want := range []string{"never configmaps default/bad exists", "3/3 identical", "-simtest.replay=" + file, "-run '^TestChildProcess$'", "create configmaps bad", "draw: rehearse report " + file} {
 		if !strings.Contains(out, want) {
-			t.Errorf("the failure does not say %q:\n%s", want, out)
+			t.Errorf("the failure does not contain %q:\n%s", want, out)
 		}
 	}
 
@@ -70,11 +70,11 @@ func TestKeptFailures(t *testing.T) {
 	}
 	changed, ok := child(t, dir, "good better bad", "-simtest.replay="+file)
 	if ok || !strings.Contains(changed, "diverged at step 1") || !strings.Contains(changed, "create configmaps default/better") {
-		t.Errorf("replay of a changed story, ok %v:\n%s", ok, changed)
+		t.Errorf("replay of a changed test, ok %v:\n%s", ok, changed)
 	}
-	mended, ok := child(t, dir, "good")
+	fixed, ok := child(t, dir, "good")
 	if !ok || len(kept(t, dir)) != 1 {
-		t.Errorf("the mended story, ok %v, kept %v:\n%s", ok, kept(t, dir), mended)
+		t.Errorf("the fixed test, ok %v, kept %v:\n%s", ok, kept(t, dir), fixed)
 	}
 
 	data, err := os.ReadFile(files[0])
@@ -96,9 +96,9 @@ func TestKeptFailures(t *testing.T) {
 			t.Errorf("%s: want %q, got %v", what, c.says, err)
 		}
 	}
-	other := strings.Replace(string(data), `"test":"TestStoryForChildren"`, `"test":"TestOther"`, 1)
+	other := strings.Replace(string(data), `"test":"TestChildProcess"`, `"test":"TestOther"`, 1)
 	must(t, os.WriteFile(bad, []byte(other), 0o600))
-	for file, says := range map[string]string{"bad.jsonl": "is a run of TestOther", "nothing.jsonl": "nothing.jsonl is not there"} {
+	for file, says := range map[string]string{"bad.jsonl": "is a run of TestOther", "nothing.jsonl": "nothing.jsonl does not exist"} {
 		if out, ok := child(t, dir, "good", "-simtest.replay="+file); ok || !strings.Contains(out, says) {
 			t.Errorf("ok %v, want %q:\n%s", ok, says, out)
 		}
@@ -112,7 +112,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestSometimes: a test that does not bite says so.
+// TestSometimes checks that an invariant of Sometimes that never holds is reported.
 func TestSometimes(t *testing.T) {
 	result := Explore(t, Seeds(5), func(w *World) {
 		w.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}})

@@ -17,7 +17,7 @@ import (
 // clientTimeout is how long a client waits for an answer that does not come.
 const clientTimeout = 30 * time.Second
 
-// process takes a request whose turn has come: faults before serving, the API server,
+// process executes the request that the schedule has chosen: faults before serving, the API server,
 // faults after serving, the record, the client.
 func (w *World) process(p *parked) {
 	step := w.requestStep(p)
@@ -54,7 +54,7 @@ func (w *World) process(p *parked) {
 	}
 }
 
-// answer is the answer of the API server, or of the fault that keeps the request from it.
+// answer returns the answer of the API server, or of a fault in its place.
 func (w *World) answer(p *parked, step *history.Step, before inject.Decision) answer {
 	switch before.Action {
 	case inject.Reject:
@@ -70,7 +70,7 @@ func (w *World) answer(p *parked, step *history.Step, before inject.Decision) an
 	return w.serve(p, step)
 }
 
-// lateness is the hold of an answer; nil: the client receives it now.
+// lateness returns the hold of a delayed answer; nil: the client receives the answer now.
 func (w *World) lateness(p *parked, before inject.Decision, after inject.Outcome) *hold {
 	switch {
 	case after.Delay != nil:
@@ -81,7 +81,7 @@ func (w *World) lateness(p *parked, before inject.Decision, after inject.Outcome
 	return nil
 }
 
-// pause stops an instance. The request waits for its turn again.
+// pause stops an instance for a time. The request returns to the queue.
 func (w *World) pause(p *parked, d inject.Decision) {
 	p.hits = d.Rest
 	p.from.pause = w.newHold(d.Fault)
@@ -89,8 +89,8 @@ func (w *World) pause(p *parked, d inject.Decision) {
 	w.requests = append(w.requests, p)
 }
 
-// oldRevisions is by how many revisions the lists of an instance lie back that reads an old
-// state.
+// oldRevisions is how many revisions the lists of an instance are behind after the fault
+// time-travel.
 const oldRevisions = 3
 
 // crashBefore terminates an instance before its request has an effect.
@@ -103,7 +103,7 @@ func (w *World) crashBefore(p *parked, d inject.Decision) {
 	p.fail(errDead)
 }
 
-// apply carries out what follows a request that was answered. o is its object.
+// apply executes a consequence of a request that was answered. o is the request's object.
 func (w *World) apply(c inject.Consequence, p *parked, o history.Object) {
 	switch c.Effect {
 	case inject.Terminate:
@@ -118,7 +118,7 @@ func (w *World) apply(c inject.Consequence, p *parked, o history.Object) {
 	}
 }
 
-// downtime is how long a crashed process takes to start again; nil: it starts at once.
+// downtime returns the hold that delays the restart of a crashed process; nil: it restarts at once.
 func (w *World) downtime(f fault.Fault) *hold {
 	if f.For == 0 && f.Writes == 0 {
 		return nil
@@ -141,23 +141,23 @@ func (w *World) requestStep(p *parked) history.Step {
 	return step
 }
 
-// conditional reports whether the API rejects the write if what it was decided on has
-// changed. A create with a name of the caller's choice is rejected if it is repeated.
+// conditional reports whether the API rejects the write if the object has changed since the client
+// read it. A create with a fixed name counts: if it is repeated, the API answers AlreadyExists.
 func (p *parked) conditional() bool {
 	return p.call.Preconditioned || p.call.Verb == "create" && p.call.GenerateName == ""
 }
 
 func answerOf(a wire.Answer) answer { return answer{code: a.Code, header: a.Header, body: a.Body} }
 
-// unavailable is the answer to a watch that the API server cannot serve because of an
-// earlier fault.
+// unavailable returns the answer to a watch that the API server cannot serve because of an earlier
+// fault.
 func (w *World) unavailable(p *parked, step *history.Step) (a answer, ok bool) {
 	c := &p.call
 	switch {
 	case w.expiries.Request(p.from.name, c.Verb, c.Resource, c.Namespace, c.Resumes()):
 		a = answerOf(wire.Expired())
 	case p.from.travel > 0 && c.Watch && c.SendInitialEvents:
-		// An older server has no watch-lists; the client falls back to a list.
+		// A server of an older release has no watch-lists; the client falls back to a list.
 		a = unsupported()
 	default:
 		return a, false
@@ -166,7 +166,7 @@ func (w *World) unavailable(p *parked, step *history.Step) (a answer, ok bool) {
 	return a, true
 }
 
-// unsupported is how a server without watch-lists answers one.
+// unsupported returns the answer of a server without watch-lists to a watch-list.
 func unsupported() answer {
 	return answer{
 		code:   http.StatusUnprocessableEntity,
@@ -175,7 +175,7 @@ func unsupported() answer {
 	}
 }
 
-// serve has the API server process a request, and completes its step.
+// serve sends a request to the API server, and completes its step.
 func (w *World) serve(p *parked, step *history.Step) answer {
 	w.clock.set()
 	x := w.served(p)
@@ -214,17 +214,17 @@ func (w *World) serve(p *parked, step *history.Step) answer {
 		if len(changes) == 0 {
 			step.Revision = x.revision
 			if step.IsWrite() {
-				step.Before = x.revision // it changed nothing
+				step.Before = x.revision // the write changed nothing
 			}
 		}
 	}
 	return x.answer
 }
 
-// fill makes a parked request one of the server.
+// fill turns a parked request into an exchange with the server.
 func (w *World) fill(x *exchange, p *parked) {
 	*x = exchange{
-		done: x.done, out: x.out, door: w.server.door(p.from.user()), run: w.run,
+		done: x.done, out: x.out, handler: w.server.handler(p.from.user()), run: w.run,
 		method: p.method, url: p.url, header: p.header, body: p.body, watch: p.call.Watch, actor: p.from.user(),
 	}
 	if p.call.GenerateName != "" {
@@ -240,7 +240,7 @@ func (w *World) fill(x *exchange, p *parked) {
 	}
 }
 
-// asOf rewrites a list so that it is answered as of an older revision.
+// asOf rewrites a list's URL so that the server answers as of an older revision.
 func asOf(target string, revision int64) string {
 	u, err := url.Parse(target)
 	if err != nil {
@@ -253,7 +253,7 @@ func asOf(target string, revision int64) string {
 	return u.String()
 }
 
-// respond hands an answer to the goroutine that waits for it.
+// respond passes an answer to the goroutine that waits for it.
 func (w *World) respond(p *parked, a answer) {
 	if p.reply == nil {
 		return
@@ -272,7 +272,7 @@ func (w *World) respond(p *parked, a answer) {
 	p.reply <- r
 }
 
-// deliverAnswer hands over an answer that was held.
+// deliverAnswer delivers a delayed answer.
 func (w *World) deliverAnswer(a *parkedAnswer) {
 	s := w.add(history.Step{
 		Kind: history.Answer, Actor: a.from.name, Verb: a.call.Verb, Object: a.call.Object, Subresource: a.call.Subresource,

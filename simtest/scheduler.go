@@ -19,23 +19,22 @@ import (
 	"github.com/rehearse-k8s/rehearse/fault"
 )
 
-// binder gives each pod that has no node one of those there are. It knows nothing of
-// resources, affinity or taints: upstream's scheduler is too large for a test binary
-// that did not ask for it.
+// binder binds each pod without a node to an existing node. It ignores resources, affinity and
+// taints. It replaces upstream's scheduler, which is too large to be part of every test binary.
 type binder struct {
-	seed   uint64
-	client *corev1client.CoreV1Client
-	pods   cache.Store
-	queue  workqueue.TypedRateLimitingInterface[cache.ObjectName]
-	nodes  []string // as of the last look
-	looked time.Time
+	seed     uint64
+	client   *corev1client.CoreV1Client
+	pods     cache.Store
+	queue    workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	nodes    []string // as of listedAt
+	listedAt time.Time
 }
 
-// lookAgain is how old the list of nodes may be. To watch them would cost a step for
-// each node in every run.
-const lookAgain = 10 * time.Second
+// maxNodesAge is the maximum age of the list of nodes. A watch of nodes would add a step per node
+// to every run.
+const maxNodesAge = 10 * time.Second
 
-var errNoNode = errors.New("there is no node to bind pods to")
+var errNoNode = errors.New("no schedulable node exists")
 
 func scheduler(seed uint64) Constructor {
 	return func(ctx context.Context, config *rest.Config) error {
@@ -78,8 +77,7 @@ func (b *binder) run(ctx context.Context) error {
 	}
 }
 
-// unbound lists and watches the pods that have no node: a pod that gets one is gone
-// from here.
+// unbound lists and watches the pods without a node: a pod that gets a node leaves this view.
 func (b *binder) unbound() cache.ListerWatcher {
 	selector := fields.OneTermEqualSelector("spec.nodeName", "").String()
 	pods := b.client.Pods(metav1.NamespaceAll)
@@ -95,8 +93,8 @@ func (b *binder) unbound() cache.ListerWatcher {
 	}, b.client)
 }
 
-// bind binds a pod; an error asks to try again. A binding names the pod's UID, so one
-// that was decided on an old view does no harm.
+// bind binds a pod; after an error the caller retries. A binding contains the pod's UID, so a
+// decision on an old view does no harm.
 func (b *binder) bind(ctx context.Context, key cache.ObjectName) error {
 	o, exists, err := b.pods.GetByKey(key.String())
 	if err != nil || !exists {
@@ -106,7 +104,7 @@ func (b *binder) bind(ctx context.Context, key cache.ObjectName) error {
 	if pod.DeletionTimestamp != nil || len(pod.Spec.SchedulingGates) > 0 || pod.Spec.SchedulerName != corev1.DefaultSchedulerName {
 		return nil
 	}
-	if err := b.look(ctx); err != nil {
+	if err := b.refreshNodes(ctx); err != nil {
 		return err
 	}
 	err = b.client.Pods(key.Namespace).Bind(ctx, &corev1.Binding{
@@ -116,19 +114,19 @@ func (b *binder) bind(ctx context.Context, key cache.ObjectName) error {
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	return err // a pod that has a node by now will have left the view
+	return err // a pod that got a node meanwhile leaves the view
 }
 
-// look lists the nodes, if it has not done so lately.
-func (b *binder) look(ctx context.Context) error {
-	if len(b.nodes) > 0 && time.Since(b.looked) < lookAgain {
+// refreshNodes lists the nodes if the last list is older than maxNodesAge.
+func (b *binder) refreshNodes(ctx context.Context) error {
+	if len(b.nodes) > 0 && time.Since(b.listedAt) < maxNodesAge {
 		return nil
 	}
 	list, err := b.client.Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
-	b.nodes, b.looked = b.nodes[:0], time.Now()
+	b.nodes, b.listedAt = b.nodes[:0], time.Now()
 	for i := range list.Items {
 		if n := &list.Items[i]; !n.Spec.Unschedulable && n.DeletionTimestamp == nil {
 			b.nodes = append(b.nodes, n.Name)

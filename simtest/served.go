@@ -8,14 +8,14 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Served tells a constructor what the API serves, as ServerPreferredResources of a
-// discovery client does, and how kinds map to resources: without requests, which
-// would be the most expensive ones of a run. config is the one that the constructor
-// was given. What is returned is shared and must not be changed.
+// Served returns the resources that the API serves, like ServerPreferredResources of a discovery
+// client, and a REST mapper. It sends no requests; discovery requests would be the most expensive
+// ones of a run. config is the argument of the constructor. The results are shared and must not be
+// changed.
 func Served(config *rest.Config) ([]*metav1.APIResourceList, meta.RESTMapper, error) {
 	i, ok := config.Transport.(*instance)
 	if !ok {
-		return nil, nil, errors.New("simtest: this client was not made for a constructor")
+		return nil, nil, errors.New("simtest: Served: this config is not the one that a constructor received")
 	}
 	s := i.world.server
 	s.mu.Lock()

@@ -23,12 +23,12 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/verdict"
 )
 
-// server is the process's API server. It is started by the first run and lives as
-// long as the process; no bubble ever touches what it shares between requests.
+// server is the process's API server. The first run starts it, and it runs until the process exits.
+// What it shares between requests is created outside all bubbles.
 type server struct {
 	worlds *store.Worlds
 	api    *apiserver.Server
-	config *rest.Config // the process's own world, outside of runs
+	config *rest.Config // the configuration of a client of the world that runs are forked from
 	work   chan *exchange
 	idle   chan *exchange
 	guard  guard
@@ -38,16 +38,16 @@ type server struct {
 
 	mu     sync.Mutex
 	mapper meta.RESTMapper
-	// preferred is what the API serves, in the versions that it likes best.
+	// preferred lists the resources that the API serves, each in its preferred version.
 	preferred []*metav1.APIResourceList
-	crds      map[string]bool // plural.group that tests installed
-	doors     map[string]apiserver.ServeFunc
+	crds      map[string]bool // PLURAL.GROUP of the CRDs that tests installed
+	handlers  map[string]apiserver.ServeFunc
 }
 
 var theServer = sync.OnceValues(startServer)
 
 func startServer() (*server, error) {
-	takeOver()
+	configureProcess()
 	dir, err := serverDir()
 	if err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func startServer() (*server, error) {
 	s := &server{
 		worlds: worlds, api: api, config: api.RESTConfig("simtest"), decoded: verdict.NewDecodings(apiserver.DecodeStored),
 		work: make(chan *exchange), idle: make(chan *exchange, workers),
-		crds: map[string]bool{}, doors: map[string]apiserver.ServeFunc{},
+		crds: map[string]bool{}, handlers: map[string]apiserver.ServeFunc{},
 	}
 	for range workers {
 		s.idle <- &exchange{done: make(chan struct{}, 1)}
@@ -76,36 +76,34 @@ func startServer() (*server, error) {
 	return s, s.discover()
 }
 
-// serverDir is where the server's certificates lie while the process lives. A test
-// binary has no end at which it could clean up, so each start removes what dead
-// processes left.
+// serverDir returns the directory of the server's certificates. A test binary cannot clean up when
+// it exits, so each start removes the directories of processes that have exited.
 func serverDir() (string, error) {
 	const prefix = "rehearse-simtest-"
 	left, _ := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*"))
 	for _, dir := range left {
 		pid, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(dir), prefix))
-		if err == nil && !alive(pid) {
+		if err == nil && !processExists(pid) {
 			_ = os.RemoveAll(dir)
 		}
 	}
 	dir := filepath.Join(os.TempDir(), prefix+strconv.Itoa(os.Getpid()))
-	// A directory of our own number is of a process that had it before us.
+	// A directory with our own PID belongs to an earlier process.
 	if err := os.RemoveAll(dir); err != nil {
 		return "", fmt.Errorf("simtest: %w", err)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("simtest: a directory for certificates: %w", err)
+		return "", fmt.Errorf("simtest: create the directory for certificates: %w", err)
 	}
 	return dir, nil
 }
 
-func alive(pid int) bool {
+func processExists(pid int) bool {
 	p, err := os.FindProcess(pid)
 	return err == nil && !errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }
 
-// discover learns which resources are served. It is repeated when a CRD is
-// installed.
+// discover reads which resources the API serves. It is repeated when a CRD is installed.
 func (s *server) discover() error {
 	client, err := discovery.NewDiscoveryClientForConfig(s.config)
 	if err != nil {
@@ -125,31 +123,30 @@ func (s *server) discover() error {
 	return nil
 }
 
-// restMapper knows all served kinds, without a request.
+// restMapper returns a mapper of all served kinds, which sends no requests.
 func (s *server) restMapper() meta.RESTMapper {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mapper
 }
 
-// door is the in-process door for an actor.
-func (s *server) door(actor string) apiserver.ServeFunc {
+// handler returns the in-process handler of the requests of an actor.
+func (s *server) handler(actor string) apiserver.ServeFunc {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d := s.doors[actor]
+	d := s.handlers[actor]
 	if d == nil {
 		d = s.api.InProcess(actor)
-		s.doors[actor] = d
+		s.handlers[actor] = d
 	}
 	return d
 }
 
-// revision is where every run's world begins, so that revisions of two runs can be
-// compared.
+// revision is the first revision of every run, so that the revisions of two runs can be compared.
 const revision = 1000
 
-// fork makes the world of a run: namespaces, priority classes, address ranges and
-// the CRDs that tests installed, and nothing else.
+// fork creates the world of a run. It contains namespaces, priority classes, address ranges and the
+// CRDs that tests installed, and nothing else.
 func (s *server) fork(run string, seed uint64, now func() time.Time) (*store.World, error) {
 	return s.worlds.Fork(run, store.RunOptions{Seed: seed, Now: now, Revision: revision, Keep: s.keeps})
 }

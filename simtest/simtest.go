@@ -11,34 +11,33 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/sim"
 )
 
-// Run rehearses a story: it is told again and again, from an empty world, each time
-// with another order of events and other faults. The test fails at the first run in
-// which a promise is broken, with the reason, the shortest run that shows it, and the
-// command that plays it again.
+// Run calls the test function once per run, each time in an empty World and with another order of
+// events and other faults. Run fails t at the first run that violates an invariant, and reports the
+// cause, the shrunk run and the command that replays it.
 //
-// The story is told on a goroutine of its own in each run, so it must not keep
-// anything outside, and not call t.
-func Run(t testing.TB, o Options, story func(*World)) {
+// In each run the function has its own goroutine. It must not change variables outside of it, and
+// must not call t.
+func Run(t testing.TB, o Options, test func(*World)) {
 	t.Helper()
-	explore(t, o, story, true)
+	explore(t, o, test, true)
 }
 
-// Explore is Run for those who want to look at what was found: it does not fail the
-// test because of a controller. It writes and reads no files.
-func Explore(t testing.TB, o Options, story func(*World)) *Result {
+// Explore searches as Run does and returns what it found. It does not fail t because of a
+// controller, and it neither reads nor writes files.
+func Explore(t testing.TB, o Options, test func(*World)) *Result {
 	t.Helper()
-	return explore(t, o, story, false)
+	return explore(t, o, test, false)
 }
 
-func explore(t testing.TB, o Options, story func(*World), verdict bool) *sim.Result {
+func explore(t testing.TB, o Options, test func(*World), verdict bool) *sim.Result {
 	t.Helper()
 	if err := o.check(); err != nil {
 		t.Fatal(err)
 	}
-	if story == nil {
-		t.Fatal("simtest: the story is nil")
+	if test == nil {
+		t.Fatal("simtest: the test function is nil")
 	}
-	p, err := newPlayer(t, o, story)
+	p, err := newPlayer(t, o, test)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,11 +58,11 @@ func explore(t testing.TB, o Options, story func(*World), verdict bool) *sim.Res
 	}
 	if *flagVerbose {
 		search.Progress = func(so *sim.Result, out *sim.Outcome) {
-			t.Logf("run %d: %d steps, %s, hash %s, faults %v", so.Runs, len(out.Run.Steps), lasted(out), out.Run.Hash(), out.Run.Faults)
+			t.Logf("run %d: %d steps, %s, hash %s, faults %v", so.Runs, len(out.Run.Steps), duration(out), out.Run.Hash(), out.Run.Faults)
 		}
 	}
 	if verdict {
-		search.First = p.remembered(t)
+		search.First = p.storedPlans(t)
 	}
 	result, err := sim.Search(t.Context(), p, search)
 	if err != nil {
@@ -75,16 +74,16 @@ func explore(t testing.TB, o Options, story func(*World), verdict bool) *sim.Res
 	return result
 }
 
-// processors is what to go back to when the last search ends.
+// processors counts the concurrent searches, and holds the GOMAXPROCS that the last one restores.
 var processors struct {
 	sync.Mutex
 	searches, before int
 }
 
-// oneProcessor lets the process use one processor until the returned function is
-// called. One thing happens at a time in a run, so that a second one only costs the
-// hand-over: with two a run takes a quarter longer.
-func oneProcessor() (goBack func()) {
+// oneProcessor sets GOMAXPROCS to 1 until the returned function is called. A run executes one
+// goroutine at a time, so a second processor only adds the cost of moving work between threads:
+// with two, a run takes a quarter longer.
+func oneProcessor() (restore func()) {
 	p := &processors
 	p.Lock()
 	defer p.Unlock()
@@ -100,14 +99,14 @@ func oneProcessor() (goBack func()) {
 	}
 }
 
-func lasted(out *sim.Outcome) time.Duration {
+func duration(out *sim.Outcome) time.Duration {
 	if n := len(out.Run.Steps); n > 0 {
 		return out.Run.Steps[n-1].At
 	}
 	return 0
 }
 
-func newPlayer(t testing.TB, o Options, story func(*World)) (*player, error) {
+func newPlayer(t testing.TB, o Options, test func(*World)) (*player, error) {
 	s, err := theServer()
 	if err != nil {
 		return nil, err
@@ -115,5 +114,5 @@ func newPlayer(t testing.TB, o Options, story func(*World)) (*player, error) {
 	if err := s.install(context.Background(), o.crds); err != nil {
 		return nil, fmt.Errorf("simtest: %w", err)
 	}
-	return &player{t: t, server: s, config: o.settings(), story: story}, nil
+	return &player{t: t, server: s, config: o.settings(), test: test}, nil
 }

@@ -30,7 +30,7 @@ type request struct {
 	reply  chan reply // room for one; nil if no goroutine waits (interference)
 	asker  *http.Request
 
-	gone    bool   // the client has given up; guarded by the world's lock
+	gone    bool   // the client has given up; guarded by World.mu
 	because string // the fault that caused it
 }
 
@@ -79,12 +79,12 @@ func (timeoutError) Temporary() bool { return true }
 // errLost is the error of a client whose connection breaks after it has sent a request.
 var errLost = errors.New("http2: client connection lost")
 
-// answer is the answer of the API server, or of a fault, to a request.
+// answer is the API server's answer to a request, or that of a fault.
 type answer struct {
 	code   int
 	header http.Header
 	body   []byte
-	err    error // in place of an answer
+	err    error // returned to the client instead of an answer
 }
 
 func (a answer) to(r *http.Request) reply {
@@ -109,10 +109,10 @@ type stream struct {
 	opened    int  // step of the watch request
 	initial   bool // the initial events are not complete
 	pending   []*frame
-	ended     bool // the server has ended it; all frames are in pending
+	ended     bool // the server has ended the watch; all frames are in pending
 }
 
-// frame is one watch event on its way.
+// frame is a watch event that has not been delivered.
 type frame struct {
 	raw   []byte
 	event wire.Event
@@ -126,7 +126,7 @@ type frame struct {
 type body struct {
 	mu     sync.Mutex
 	buf    []byte
-	err    error // once buf is empty
+	err    error // returned when buf is empty
 	closed bool
 	wake   chan struct{} // room for one
 	close  func()        // ends the watch at the server
@@ -146,7 +146,7 @@ func (b *body) push(frame []byte) {
 	b.poke()
 }
 
-// end lets the client read what is left, and then returns err.
+// end makes Read return err once the client has read the buffered frames.
 func (b *body) end(err error) {
 	b.mu.Lock()
 	if b.err == nil {

@@ -18,7 +18,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/simtest"
 )
 
-// TestUntil: an event of one kind is held until one of another kind has passed it.
+// TestUntil checks that an event of one kind is delayed until an event of another kind has been
+// delivered.
 func TestUntil(t *testing.T) {
 	for text, want := range map[string][]string{
 		"lag actor=a resource=configmaps object=default/c nth=1 until=secrets":       {"secrets s", "configmaps c", "secrets t"},

@@ -7,7 +7,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
-// holdStream begins and records the hold of a stream, from an event on.
+// holdStream begins and records the hold of a stream, starting with an event.
 func (w *World) holdStream(s *stream, f *frame) *hold {
 	object := f.event.Object
 	object.Resource = s.call.Resource
@@ -18,7 +18,7 @@ func (w *World) holdStream(s *stream, f *frame) *hold {
 	return w.newHoldOf(*f.Hold, s.to, f.event.Revision)
 }
 
-// deliver delivers the oldest event of a stream, as its faults say.
+// deliver delivers the oldest event of a stream, or applies its faults.
 func (w *World) deliver(s *stream) {
 	f := s.pending[0]
 	if f.End {

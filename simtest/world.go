@@ -29,9 +29,9 @@ type Object interface {
 	kruntime.Object
 }
 
-// World is one run as its story sees it: the API, the controllers, the clock. Its
-// methods are for the goroutine that the story runs on. What cannot be done ends
-// the story and the run fails with the reason.
+// World is one run as the test function sees it: the API, the controllers and the clock. Only the
+// goroutine of the test function may call its methods. A method that fails ends that goroutine, and
+// the run fails with the reason.
 type World struct {
 	server *server
 	config *settings
@@ -46,26 +46,26 @@ type World struct {
 	start  time.Time
 	clock  outsideClock
 
-	ctx     context.Context
-	cancel  context.CancelFunc
-	arrived chan struct{} // a goroutine has something for the schedule; room for one
-	user    *instance
-	someone *instance // who interferes
+	ctx       context.Context
+	cancel    context.CancelFunc
+	arrived   chan struct{} // a goroutine has something for the schedule; room for one
+	user      *instance
+	otherUser *instance // runs the requests of fault kinds such as delete and label
 
-	// mu guards what the goroutines of controllers and the schedule share. Nobody
-	// holds it while waiting.
-	mu        sync.Mutex
-	inbox     []*request
-	mishap    error
-	mistake   bool // the mishap is the story's own
-	exits     []*instance
-	waiters   []waiter
-	actors    map[string]*actor
-	newborn   []func() // controllers that the story added
-	waiting   *waiting
-	storyOver bool
+	// mu guards the fields that the goroutines of controllers share with the schedule. No goroutine
+	// blocks while it holds mu.
+	mu           sync.Mutex
+	inbox        []*request
+	runErr       error
+	byTest       bool // whether the test caused runErr
+	exits        []*instance
+	waiters      []waiter
+	actors       map[string]*actor
+	toStart      []func() // start the controllers that the test has added
+	waiting      *waiting
+	testReturned bool
 
-	// What follows is the schedule's own.
+	// The schedule's goroutine owns the fields below.
 	instances         []*instance
 	requests          []*parked
 	answers           []*parkedAnswer
@@ -73,61 +73,61 @@ type World struct {
 	streams           int
 	writes            int
 	lastWrite         time.Duration
-	wrote             map[int64]int // revision -> the step that made it
+	wrote             map[int64]int // revision -> the step that wrote it
 	counts            map[string]int
 	expiries          inject.Expiries
-	lastTime          bool          // the last step was the clock's
-	lastPass          int           // the last step of the clock
-	bookmarks         time.Duration // when watches are sent bookmarks next
+	lastTime          bool          // whether the last step was a passage of time
+	lastPass          int           // the last step that was a passage of time
+	bookmarks         time.Duration // when the server sends the next bookmarks
 	checkedAt         int64
 	over              bool
-	ending            time.Duration // when the story was over and nothing could happen
-	heldFor           time.Duration // how long faults kept something back, in all
+	ending            time.Duration // when the test function had returned and nothing could happen
+	heldFor           time.Duration // for how long in total faults delayed something
 	always            []invariant.Invariant
 	eventually        []verdict.Eventually
 	sometimes         []invariant.Invariant
 	seen              map[string]bool
-	exempt            []string // promises that are broken though nothing goes wrong
-	reports           []string // what is worth telling and breaks no promise
-	restricted        bool     // the story called Faults
-	differentOutcomes bool     // the test called AllowDifferentOutcomes
-	nodes             int      // that the story made with Nodes
+	exempt            []string // eventual invariants that runs without faults violate
+	reports           []string // observations that violate no invariant
+	restricted        bool     // whether the test called Faults
+	differentOutcomes bool     // whether the test called AllowDifferentOutcomes
+	nodes             int      // how many nodes the test created with Nodes
 	patterns          []fault.Fault
 }
 
-// waiting is the story's goroutine waiting for calm.
+// waiting is the state of the test function's goroutine while it waits for the schedule (calm is
+// negative), or until no client has written for the duration calm.
 type waiting struct {
 	calm time.Duration
 	wake chan struct{}
 }
 
-// fatal ends the story, and the run fails.
+// fatal ends the goroutine of the test function and fails the run.
 func (w *World) fatal(format string, args ...any) {
 	w.mu.Lock()
-	if w.mishap == nil && w.ctx.Err() == nil { // what comes after the run is nobody's mistake
-		w.mishap, w.mistake = fmt.Errorf(format, args...), true
+	if w.runErr == nil && w.ctx.Err() == nil { // a run that is over cannot fail
+		w.runErr, w.byTest = fmt.Errorf(format, args...), true
 	}
 	w.mu.Unlock()
 	runtime.Goexit()
 }
 
-// Fatalf ends the story and fails the run, as t.Fatalf does for a test.
+// Fatalf ends the test function and fails the run, as t.Fatalf does for a test.
 func (w *World) Fatalf(format string, args ...any) { w.fatal(format, args...) }
 
-// Controller starts a controller that is plain client-go. After a crash it is
-// constructed anew. The name is how faults and reports speak of it.
+// Controller starts a client-go controller. After a crash its constructor is called again. Faults
+// and reports use the name.
 func (w *World) Controller(name string, c Constructor) { w.Replicas(name, 1, c) }
 
-// Replicas starts several replicas of one controller, "name/0", "name/1", …, which
-// should elect a leader.
+// Replicas starts n replicas of one controller, "name/0", "name/1", …, which should elect a leader.
 func (w *World) Replicas(name string, n int, c Constructor) {
-	w.enlist(&actor{name: name, start: c}, n)
+	w.addActor(&actor{name: name, start: c}, n)
 }
 
-func (w *World) enlist(a *actor, n int) {
+func (w *World) addActor(a *actor, n int) {
 	name, c := a.name, a.start
-	if name == "" || strings.ContainsAny(name, " =/") || name == userName || name == someoneName {
-		w.fatal("controller name %q: want a word without blanks, = and /, other than %s and %s", name, userName, someoneName)
+	if name == "" || strings.ContainsAny(name, " =/") || name == userName || name == otherUserName {
+		w.fatal("controller name %q: want a word without blanks, = and /, other than %s and %s", name, userName, otherUserName)
 	}
 	if n < 1 || c == nil {
 		w.fatal("controller %s: want at least one replica and a constructor", name)
@@ -141,7 +141,7 @@ func (w *World) enlist(a *actor, n int) {
 			if n > 1 {
 				replica = name + "/" + strconv.Itoa(i)
 			}
-			w.newborn = append(w.newborn, func() { w.begin(a, replica, "") })
+			w.toStart = append(w.toStart, func() { w.begin(a, replica, "") })
 		}
 	}
 	w.mu.Unlock()
@@ -151,7 +151,7 @@ func (w *World) enlist(a *actor, n int) {
 	w.turn()
 }
 
-// turn lets the schedule take in what the story did, and comes back when it has.
+// turn waits until the schedule has accepted what the test function did.
 func (w *World) turn() { w.wait(&waiting{calm: -1}) }
 
 func (w *World) wait(x *waiting) {
@@ -167,8 +167,8 @@ func (w *World) wait(x *waiting) {
 	}
 }
 
-// Faults restricts what may go wrong to these patterns. Without it everything of the
-// run's level may. Called with nothing it allows no fault at all.
+// Faults restricts the faults to those that match these patterns. Without it, the search may inject
+// every fault of the run's level. Without arguments it allows no fault.
 func (w *World) Faults(patterns ...fault.Fault) {
 	for _, p := range patterns {
 		if err := p.Check(); err != nil {
@@ -178,17 +178,17 @@ func (w *World) Faults(patterns ...fault.Fault) {
 	w.restricted, w.patterns = true, append(w.patterns, patterns...)
 }
 
-// Always adds promises that must hold at every moment from now on.
+// Always adds invariants that must hold after every step from now on.
 func (w *World) Always(all ...invariant.Invariant) { w.always = append(w.always, all...) }
 
-// Eventually adds a promise that must hold once the story is over and this much time
-// of the run's clock has gone by since, and stay so.
+// Eventually adds an invariant that must hold at the end. It has the duration within, in virtual
+// time, from when the test function has returned and the faults have ended.
 func (w *World) Eventually(within time.Duration, i invariant.Invariant) {
 	w.eventually = append(w.eventually, verdict.Eventually{Invariant: i, Within: within})
 }
 
-// Sometimes adds something that must be seen in at least one run: it shows that the
-// test bites.
+// Sometimes adds invariants that must each hold at least once in at least one run: this shows that
+// the test reaches the situation it is written for.
 func (w *World) Sometimes(all ...invariant.Invariant) {
 	w.sometimes = append(w.sometimes, all...)
 	for _, i := range all {
@@ -201,7 +201,7 @@ func (w *World) Sometimes(all ...invariant.Invariant) {
 // alone, and not compared with the runs without faults.
 func (w *World) AllowDifferentOutcomes() { w.differentOutcomes = true }
 
-// Advance lets time of the run's clock go by, with everything that happens meanwhile.
+// Advance lets d of virtual time pass; the schedule continues meanwhile.
 func (w *World) Advance(d time.Duration) {
 	if d <= 0 {
 		w.fatal("Advance(%s): want a time above zero", d)
@@ -214,25 +214,25 @@ func (w *World) Advance(d time.Duration) {
 	w.turn()
 }
 
-// Settle waits until nobody has written anything for ten seconds of the run's clock.
-// Leases and Events do not count.
+// Settle waits until no client has written for ten seconds of virtual time. Writes of Leases and
+// Events do not count.
 func (w *World) Settle() { w.wait(&waiting{calm: settleCalm}) }
 
 const settleCalm = 10 * time.Second
 
-// Now is the run's clock.
+// Now returns the virtual time.
 func (w *World) Now() time.Time { return time.Now() }
 
-// Config is a client for the story itself: its requests take part in the schedule
-// as those of a controller do, but nothing goes wrong with them.
+// Config returns the client configuration of the test function. The schedule orders its requests
+// like those of a controller, but no fault applies to them.
 func (w *World) Config() *rest.Config { return w.user.config() }
 
-// View is the truth, for the story to look at.
+// View returns the objects that the API stores.
 func (w *World) View() invariant.View {
 	return w.truth
 }
 
-// elapsed is how far the run's clock has gone.
+// elapsed is the virtual time since the run began.
 func (w *World) elapsed() time.Duration { return time.Since(w.start) }
 
 func (w *World) poke() {
@@ -242,7 +242,8 @@ func (w *World) poke() {
 	}
 }
 
-// park takes a request in; false if its instance is dead.
+// park puts a request into the inbox of the schedule. It returns false if the request's instance is
+// dead.
 func (w *World) park(q *request) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -254,7 +255,7 @@ func (w *World) park(q *request) bool {
 	return true
 }
 
-// withdraw forgets a request whose client has given up.
+// withdraw marks a request whose client has given up.
 func (w *World) withdraw(q *request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -264,15 +265,15 @@ func (w *World) withdraw(q *request) {
 func (w *World) panicked(who string, what any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.mishap == nil {
-		w.mishap = fmt.Errorf("%s panicked: %v", who, what)
+	if w.runErr == nil {
+		w.runErr = fmt.Errorf("%s panicked: %v", who, what)
 	}
 	w.poke()
 }
 
 const (
-	userName    = "user"
-	someoneName = "someone"
+	userName      = "user"
+	otherUserName = "someone"
 )
 
-var errStoryEnded = errors.New("the story ended before it was told; it must not call t, but w.Fatalf")
+var errTestExited = errors.New("the test function ended its goroutine before it returned; it must not call t.FailNow or runtime.Goexit: use w.Fatalf")

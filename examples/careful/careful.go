@@ -1,21 +1,16 @@
-// Package careful does what the naive examples do, right: a ConfigMap with the label
-// [Label] is a job ("completions" pods have to succeed) or a set ("replicas" pods are
-// to be there), and no order of events that Kubernetes may produce makes it do harm.
+// Package careful is the correct counterpart of the naive examples: a ConfigMap with the label
+// [Label] is a job ("completions" pods must succeed) or a set (there must be "replicas" pods), and
+// the controller tolerates every order of events that Kubernetes may produce.
 //
 // What it does differently:
-//   - It counts no events. It remembers the revision of its own last write and waits
-//     until the caches have reached it. A new list reaches it too, and having made a pod
-//     it looks again though no event has come, so it cannot hang.
-//   - Pods have names derived from (owner's UID, slot). A create that is repeated, or
-//     decided on a cache without the pod, meets AlreadyExists.
-//   - Counting is in slots, not in pods, so that counting twice is counting once.
-//   - Three phases, each only from a snapshot that shows the one before: write down
-//     which slots succeeded; release their pods; say that the job is complete.
-//   - Pods are read before their owner, and before a pod is made or deleted the owner is
-//     read once more, live.
-//   - Every write names the UID and revision it was decided on.
+//   - It counts no events. It records the revision of its own last write and waits until the caches have reached it. A relist reaches it too, and after it has created a pod the controller checks again even if no event arrives, so it cannot hang.
+//   - Pod names are derived from (owner's UID, slot). A create that is repeated, or decided on a cache without the pod, is answered AlreadyExists.
+//   - It counts slots, not pods, so counting twice has no effect.
+//   - It has three phases, each decided only on a snapshot that shows the previous one: record which slots succeeded; release their pods; report that the job is complete.
+//   - It reads pods before their owner, and before it creates or deletes a pod it reads the owner again, live.
+//   - Every write carries the UID and revision that it was decided on.
 //
-// It answers kubernetes 130103, kruise 1785 and what they have in common with others.
+// It avoids the bugs kubernetes 130103 and kruise 1785, and others of the same kind.
 package careful
 
 import (
@@ -33,11 +28,11 @@ import (
 )
 
 const (
-	// Label marks the ConfigMaps that are looked after.
+	// Label marks the ConfigMaps that the controller manages.
 	Label = "rehearse.example/careful"
-	// Slot is the label of a pod that says which of its owner's pods it is.
+	// Slot is the label of a pod with its number among its owner's pods.
 	Slot = "rehearse.example/slot"
-	// Finalizer holds a job's pods until they are counted.
+	// Finalizer keeps a job's pods until they are counted.
 	Finalizer = "rehearse.example/careful"
 )
 
@@ -77,7 +72,7 @@ func Run(ctx context.Context, config *rest.Config) error {
 	return nil
 }
 
-// see has the owner of whatever changed looked at. Nothing is filtered.
+// see enqueues the owner of any changed object. It filters nothing.
 func (c *controller) see(obj any) {
 	if t, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = t.Obj

@@ -43,7 +43,7 @@ func TestJob(t *testing.T) {
 	})
 }
 
-// TestReplicas scales a set down and up again, and somebody deletes a pod.
+// TestReplicas scales a set down and up again, while another client deletes a pod.
 func TestReplicas(t *testing.T) {
 	verdict.Clean(t, 300, func(w *simtest.World) {
 		set := configMap("web", "replicas", "3")

@@ -7,7 +7,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// freshness knows whether the caches show what this controller wrote.
+// freshness reports whether the caches show what this controller wrote.
 type freshness struct {
 	owners, pods cache.Store
 
@@ -38,7 +38,7 @@ func (f *freshness) wrotePod(key cache.ObjectName, revision string) {
 	f.wrote[key] = r
 }
 
-// behind tells whether a cache has not reached an own write on behalf of an owner.
+// behind reports whether a cache has not reached the controller's own write for an owner.
 func (f *freshness) behind(key cache.ObjectName) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -57,9 +57,9 @@ func newer(a, b string) string {
 	return a
 }
 
-// older tells whether a is known to be an older revision than b. A cache that does not
-// tell its revision (the client's feature AtomicFIFO is off) is taken as it is: what is
-// written does no harm, waiting for good would.
+// older reports whether a is known to be an older revision than b. A cache that does not report its
+// revision (the client's feature AtomicFIFO is off) is used as it is: the writes stay harmless,
+// whereas waiting could last forever.
 func older(a, b string) bool {
 	if a == "" || b == "" {
 		return false

@@ -14,16 +14,16 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// soon is when to look again at what no event may announce: a cache that lags.
+// soon is when to check again after a change that no event may announce: a cache that lags.
 const soon = time.Second
 
-// sync does one phase of an owner's work, and says when to look again.
+// sync executes one phase for an owner, and returns when to sync again.
 func (c *controller) sync(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
 	if c.fresh.behind(key) {
 		return soon, nil
 	}
-	// Pods first. A pod that is absent here was counted before, if it succeeded, and
-	// so everything that is read of the owner from now on says so.
+	// List pods before reading the owner. A pod that is absent here and had succeeded was counted
+	// earlier, so every later read of the owner shows it as counted.
 	pods, err := c.podsNamed(key)
 	if err != nil {
 		return 0, err
@@ -60,12 +60,12 @@ func (c *controller) reconcile(ctx context.Context, key cache.ObjectName, owner 
 			counted = append(counted, slot)
 		}
 	}
-	// Phase 1: write down who succeeded.
+	// Phase 1: record the slots that succeeded.
 	if len(counted) > len(done) {
 		slices.Sort(counted)
 		return 0, c.write(ctx, key, owner, "succeeded", strings.Join(counted, " "))
 	}
-	// Phase 2: what is written down, or ended without success, need not be held.
+	// Phase 2: release the pods that are recorded, or that ended without success.
 	for _, pod := range pods {
 		ended := isEnded(pod) || pod.DeletionTimestamp != nil
 		if ended && slices.Contains(pod.Finalizers, Finalizer) {
@@ -74,7 +74,7 @@ func (c *controller) reconcile(ctx context.Context, key cache.ObjectName, owner 
 			}
 		}
 	}
-	// Phase 3: everything is written down and nothing is held.
+	// Phase 3: all pods are recorded and released.
 	if isJob && len(done) >= want && !held {
 		return 0, c.write(ctx, key, owner, "complete", "true")
 	}
@@ -97,7 +97,7 @@ func (c *controller) reconcile(ctx context.Context, key cache.ObjectName, owner 
 	return c.scale(ctx, key, owner, missing, surplus)
 }
 
-// scale makes and deletes pods, if the owner is still what it was decided on.
+// scale creates and deletes pods, if the owner has not changed since it was read.
 func (c *controller) scale(ctx context.Context, key cache.ObjectName, owner *corev1.ConfigMap, missing []string, surplus []*corev1.Pod) (time.Duration, error) {
 	if len(missing)+len(surplus) == 0 {
 		return 0, nil
@@ -107,7 +107,7 @@ func (c *controller) scale(ctx context.Context, key cache.ObjectName, owner *cor
 		return 0, err
 	}
 	if live.UID != owner.UID || live.ResourceVersion != owner.ResourceVersion {
-		return soon, nil // the cache will know, and then it is decided again
+		return soon, nil // decide again when the cache has the change
 	}
 	for _, slot := range missing {
 		if err := c.create(ctx, key, owner, slot); err != nil {
@@ -120,14 +120,14 @@ func (c *controller) scale(ctx context.Context, key cache.ObjectName, owner *cor
 		}
 	}
 	if len(missing) > 0 {
-		// A pod that is gone again before any list or watch has shown it brings no event: the
-		// caches will have passed it in silence, and then it is decided again.
+		// A pod that is deleted before any list or watch has shown it causes no event: the caches
+		// pass its revision silently. Decide again after a while.
 		return soon, nil
 	}
 	return 0, nil
 }
 
-// releaseOrphans lets the pods of an owner go that does not exist any more.
+// releaseOrphans removes the finalizer from the pods of an owner that no longer exists.
 func (c *controller) releaseOrphans(ctx context.Context, key cache.ObjectName, pods []*corev1.Pod) (time.Duration, error) {
 	for _, pod := range pods {
 		if !slices.Contains(pod.Finalizers, Finalizer) {
@@ -147,7 +147,7 @@ func (c *controller) releaseOrphans(ctx context.Context, key cache.ObjectName, p
 	return 0, nil
 }
 
-// podsNamed are the pods of all owners that have, or had, this name.
+// podsNamed returns the pods of all owners that have, or had, this name.
 func (c *controller) podsNamed(key cache.ObjectName) (pods []*corev1.Pod, err error) {
 	all, err := c.pods.Pods(key.Namespace).List(labels.Everything())
 	for _, pod := range all {
@@ -155,7 +155,7 @@ func (c *controller) podsNamed(key cache.ObjectName) (pods []*corev1.Pod, err er
 			pods = append(pods, pod)
 		}
 	}
-	// The lister's order is that of a map.
+	// The lister returns pods in the order of a map.
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	return pods, err
 }

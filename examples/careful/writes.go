@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// write sets a field of the owner's status, at the revision it was decided on.
+// write sets a field of the owner's status, at the revision that it was decided on.
 func (c *controller) write(ctx context.Context, key cache.ObjectName, owner *corev1.ConfigMap, field, value string) error {
 	changed := owner.DeepCopy()
 	changed.Data[field] = value
@@ -27,8 +27,8 @@ func (c *controller) write(ctx context.Context, key cache.ObjectName, owner *cor
 	return nil
 }
 
-// release removes the finalizer, at the revision that it was decided on: a pod that was
-// about to be given up may have succeeded meanwhile.
+// release removes the finalizer, at the revision that it was decided on: a pod that the controller
+// gave up may have succeeded meanwhile.
 func (c *controller) release(ctx context.Context, key cache.ObjectName, pod *corev1.Pod) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid":             pod.UID,
@@ -48,7 +48,7 @@ func (c *controller) release(ctx context.Context, key cache.ObjectName, pod *cor
 	return err
 }
 
-// delete deletes this pod and none that has its name later.
+// delete deletes this pod, and no later pod of the same name.
 func (c *controller) delete(ctx context.Context, pod *corev1.Pod) error {
 	err := c.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion},
@@ -59,8 +59,8 @@ func (c *controller) delete(ctx context.Context, pod *corev1.Pod) error {
 	return err
 }
 
-// create makes the pod of a slot. If there is one already it is ours, made by a create
-// whose answer was lost or that the cache does not show yet.
+// create creates the pod of a slot. If the pod exists, this controller created it: the answer to
+// that create was lost, or the cache does not show the pod yet.
 func (c *controller) create(ctx context.Context, key cache.ObjectName, owner *corev1.ConfigMap, slot string) error {
 	pod := podOf(owner, slot)
 	pods := c.client.CoreV1().Pods(owner.Namespace)

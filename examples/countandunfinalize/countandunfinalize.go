@@ -1,16 +1,13 @@
-// Package countandunfinalize is written the naive way, to be found out: one sync counts
-// finished pods in the status and takes away the finalizers by which they could be told
-// from uncounted ones.
+// Package countandunfinalize has a deliberate bug: one sync counts finished pods in the status and
+// removes the finalizers that distinguish uncounted pods from counted ones.
 //
-// It stands for kubernetes issue 130103 (the Job controller up to 1.33): with late
-// events of the Job, the next sync saw a pod without finalizer, which it took for
-// counted, and a status in which it was not counted, and made a second pod although
-// parallelism and completions were 1.
+// It reproduces kubernetes issue 130103 (the Job controller up to 1.33): with late events of the
+// Job, the next sync observed a pod without the finalizer, which it took for counted, and a status
+// in which it was not counted. It created a second pod although parallelism and completions were 1.
 //
-// A ConfigMap with the label [Label] is the job: "completions" is how many pods have to
-// succeed; "succeeded" and "uncounted" are its status, as the Job's fields of the same
-// names. It writes down who finished, removes the finalizers, and counts, as the Job
-// controller does, in one go.
+// A ConfigMap with the label [Label] is the job: "completions" is how many pods must succeed;
+// "succeeded" and "uncounted" are its status, like the Job's fields of the same names. As in the
+// Job controller, one sync records which pods finished, removes the finalizers, and counts.
 package countandunfinalize
 
 import (
@@ -36,7 +33,7 @@ import (
 const (
 	// Label marks the ConfigMaps that are jobs.
 	Label = "rehearse.example/completions"
-	// Finalizer holds pods that have not been counted.
+	// Finalizer keeps pods that have not been counted.
 	Finalizer = "rehearse.example/uncounted"
 )
 
@@ -115,7 +112,7 @@ func (c *controller) sync(ctx context.Context, key cache.ObjectName) error {
 		return err
 	}
 	active := 0
-	var finished []*corev1.Pod // and not counted, as far as the finalizer tells
+	var finished []*corev1.Pod // finished and, judging by the finalizer, not counted
 	for _, pod := range all {
 		switch {
 		case !metav1.IsControlledBy(pod, job):

@@ -14,8 +14,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/simtest"
 )
 
-// one is the promise of parallelism 1, completions 1: once a pod has succeeded, no
-// other one runs.
+// one is the invariant of parallelism 1, completions 1: once a pod has succeeded, no other pod
+// runs.
 var one = invariant.MustCEL("no pod runs once one has succeeded", `
 	!(list("pods", "default").exists(p, p.status.phase == "Succeeded") || get("configmaps", "default", "pi").?data.succeeded.orValue("0") != "0")
 	|| !list("pods", "default").exists(p, p.status.phase in ["Pending", "Running"])`)

@@ -1,15 +1,15 @@
-// Package delayedaction is written the naive way, to be found out: actions on pods wait
-// in a table, are cancelled when the pod changes, and their entries stay behind.
+// Package delayedaction has a deliberate bug: actions on pods wait in a table and are cancelled
+// when the pod changes, but their entries stay in the table.
 //
-// It stands for kwok issue 958 (v0.5.0): the job of a delayed stage was cancelled, its
-// entry in the queue's side map survived, later events of the pod were skipped because
-// of it, and pods hung in Terminating for good.
+// It reproduces kwok issue 958 (v0.5.0): the job of a delayed stage was cancelled, its entry in a
+// map beside the queue remained, later events of the pod were skipped because of it, and pods
+// stayed Terminating.
 //
-// The controller plays the life of pods that carry its finalizer: ready two seconds
-// after they were seen, released five seconds after they were deleted. All is well
-// until an answer is lost: the release is carried out and waits to be tried again, the
-// pod's end cancels that, and the entry "release" lives on. When a pod of the same name
-// is deleted one day, as those of a StatefulSet are, its release seems queued already.
+// The controller simulates the lifecycle of pods that have its finalizer: a pod is ready two
+// seconds after it was observed, and released five seconds after it was deleted. The bug appears
+// when an answer is lost: the release takes effect and is scheduled for a retry, the end of the pod
+// cancels the retry, and the entry "release" stays. When a later pod of the same name is deleted,
+// as with a StatefulSet, its release seems to be queued already.
 package delayedaction
 
 import (
@@ -31,7 +31,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Finalizer marks the pods that are played, and holds them until they are released.
+// Finalizer marks the pods that the controller manages, and keeps them until it releases them.
 const Finalizer = "rehearse.example/played"
 
 const (
@@ -39,19 +39,19 @@ const (
 	release = "release"
 )
 
-// Delays are how long actions wait.
+// Delays are how long actions are delayed.
 type Delays struct{ Ready, Release, Retry time.Duration }
 
-// Usual are those of the story above.
+// Usual are the delays that the package comment describes.
 var Usual = Delays{Ready: 2 * time.Second, Release: 5 * time.Second, Retry: 3 * time.Second}
 
-// entry is where an action waits.
+// entry is the key of a scheduled action.
 type entry struct {
 	pod  cache.ObjectName
 	kind string
 }
 
-// action is what waits to be done.
+// action is a scheduled action.
 type action struct {
 	timer     *time.Timer
 	cancelled bool
@@ -108,7 +108,7 @@ func (d Delays) Run(ctx context.Context, config *rest.Config) error {
 	return nil
 }
 
-// next is what is to be done to a pod after a while; "" if nothing is.
+// next returns the next action of a pod; "" for none.
 func next(pod *corev1.Pod) string {
 	switch {
 	case !slices.Contains(pod.Finalizers, Finalizer):
@@ -121,19 +121,19 @@ func next(pod *corev1.Pod) string {
 	return ""
 }
 
-// observe queues what is to be done to a pod, and cancels what was.
+// observe schedules the next action of a pod, and cancels the previous one.
 func (c *controller) observe(pod cache.ObjectName, kind string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for other := range c.delays {
 		if a := c.table[entry{pod, other}]; a != nil && other != kind {
-			a.cancelled = true // but it stays in the table
+			a.cancelled = true // the bug: the entry stays in the table
 			a.timer.Stop()
 		}
 	}
 	e := entry{pod, kind}
 	if kind == "" || c.table[e] != nil {
-		return // nothing to do, or it waits already
+		return // no action is due, or it is already scheduled
 	}
 	c.table[e] = &action{timer: time.AfterFunc(c.delays[kind], func() { c.queue.Add(e) })}
 }
@@ -177,7 +177,7 @@ func (c *controller) do(ctx context.Context, key cache.ObjectName, kind string) 
 	return err
 }
 
-// stop leaves no timer behind.
+// stop stops all timers.
 func (c *controller) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -28,7 +28,7 @@ func TestPodsHang(t *testing.T) {
 			w.Delete(pod)
 			for wait := 10 * time.Second; w.Get(pod); wait *= 2 {
 				if wait > 10*time.Minute {
-					return // it hangs already
+					return // the pod already hangs
 				}
 				w.Advance(wait)
 			}

@@ -1,13 +1,13 @@
-// Package expectations is written the naive way, to be found out: it counts the events
-// that it expects of its own writes, and does nothing until they have come.
+// Package expectations has a deliberate bug: it counts the events that its own writes should cause,
+// and does nothing until it has received them.
 //
-// It stands for kruise issue 1785 (open; the fix 1829 is off by default): a pod was
-// created and deleted while the watch was away, the new list did not have it, neither
-// event ever came, and the CloneSet waited until somebody restarted the controller. The
-// counters are those of the ReplicaSet controller, without its timeout of five minutes.
+// It reproduces kruise issue 1785 (open; the fix 1829 is off by default): a pod was created and
+// deleted while the watch was disconnected, and the new list did not contain it. Neither event ever
+// arrived, and the CloneSet waited until a user restarted the controller. The counters are those of
+// the ReplicaSet controller, without its timeout of five minutes.
 //
-// A ConfigMap with the label [Label] is the set, its key "replicas" says how many pods
-// there are to be.
+// A ConfigMap with the label [Label] is the set, and its key "replicas" is the wanted number of
+// pods.
 package expectations
 
 import (
@@ -32,7 +32,7 @@ import (
 // Label marks the ConfigMaps that are sets of pods.
 const Label = "rehearse.example/replicas"
 
-// expected is how many events of own writes have not been seen.
+// expected counts the events of own writes that have not been observed.
 type expected struct{ creates, deletes int }
 
 type controller struct {
@@ -134,7 +134,7 @@ func (c *controller) sync(ctx context.Context, key cache.ObjectName) error {
 		return err
 	}
 	if set.Labels[Label] == "" || !c.satisfied(key) {
-		return nil // an event will come, and with it the next sync
+		return nil // an event should arrive and cause the next sync
 	}
 	want, err := strconv.Atoi(set.Data["replicas"])
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/simtest"
 )
 
-// TestWaitsForEver lets somebody delete the only pod of a set.
+// TestWaitsForEver deletes the only pod of a set as another client.
 func TestWaitsForEver(t *testing.T) {
 	verdict.Found(t, func(w *simtest.World) {
 		set := &corev1.ConfigMap{

@@ -1,15 +1,13 @@
-// Package finalizerfilter is written the naive way, to be found out: to save work it
-// drops updates in which nothing of interest changed, and forgets that finalizers are
-// of interest.
+// Package finalizerfilter has a deliberate bug: to save work it drops updates that change nothing
+// it decides on, and its filter omits finalizers.
 //
-// It stands for kruise issue 2057 (since 1.4): with CloneSetEventHandlerOptimization
-// the event filter dropped the change that the PreNormal hook waits for, a finalizer
-// put by somebody else, and pods stayed PreparingNormal.
+// It reproduces kruise issue 2057 (since 1.4): with CloneSetEventHandlerOptimization the event
+// filter dropped the change that the PreNormal hook waits for, a finalizer that another client
+// added, and pods stayed PreparingNormal.
 //
-// The controller marks pods Normal once they are registered: another controller, [Hook],
-// puts a finalizer to say so. As a rule that happens before the pod runs, and then the
-// event of its running brings the finalizer along. When the hook is slow, no event that
-// passes the filter ever comes.
+// The controller marks pods as Normal once another controller, [Hook], has registered them by
+// adding a finalizer. Usually that happens before the pod runs, so the event of the pod's start
+// carries the finalizer too. When the hook is slow, no event passes the filter any more.
 package finalizerfilter
 
 import (
@@ -30,18 +28,18 @@ import (
 )
 
 const (
-	// State is the label of the pods that the controller looks after.
+	// State is the label of the pods that the controller manages.
 	State = "rehearse.example/state"
-	// Preparing is a pod's state until it is registered, Normal afterwards.
+	// Preparing is a pod's state until it is registered, Normal its state afterwards.
 	Preparing = "PreparingNormal"
 	Normal    = "Normal"
-	// Registered is the finalizer that says so.
+	// Registered is the finalizer of registered pods.
 	Registered = "rehearse.example/registered"
 )
 
 // Run runs the controller until ctx ends.
 func Run(ctx context.Context, config *rest.Config) error {
-	return run(ctx, config, worthwhile, func(pod *corev1.Pod) map[string]any {
+	return run(ctx, config, relevant, func(pod *corev1.Pod) map[string]any {
 		if pod.Labels[State] != Preparing || !slices.Contains(pod.Finalizers, Registered) {
 			return nil
 		}
@@ -49,7 +47,7 @@ func Run(ctx context.Context, config *rest.Config) error {
 	})
 }
 
-// Hook runs the controller that registers pods: it filters nothing.
+// Hook runs the controller that registers pods. It filters nothing.
 func Hook(ctx context.Context, config *rest.Config) error {
 	everything := func(_, _ *corev1.Pod) bool { return true }
 	return run(ctx, config, everything, func(pod *corev1.Pod) map[string]any {
@@ -60,17 +58,16 @@ func Hook(ctx context.Context, config *rest.Config) error {
 	})
 }
 
-// worthwhile tells whether an update is worth a look: it should ask about everything
-// that the controller decides on, and finalizers are missing.
-func worthwhile(old, pod *corev1.Pod) bool {
+// relevant reports whether an update causes a sync. It must compare everything that the controller
+// decides on; finalizers are missing.
+func relevant(old, pod *corev1.Pod) bool {
 	return !maps.Equal(old.Labels, pod.Labels) ||
 		old.Generation != pod.Generation ||
 		old.Status.Phase != pod.Status.Phase ||
 		(old.DeletionTimestamp == nil) != (pod.DeletionTimestamp == nil)
 }
 
-// run is what both have in common: see a pod, decide on a change of its metadata,
-// patch it.
+// run is the loop of both controllers: observe a pod, decide on a change of its metadata, patch it.
 func run(ctx context.Context, config *rest.Config, filter func(old, pod *corev1.Pod) bool, decide func(*corev1.Pod) map[string]any) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -111,7 +108,7 @@ func run(ctx context.Context, config *rest.Config, filter func(old, pod *corev1.
 	}
 }
 
-// change patches a pod's metadata, unless the pod is another one by now.
+// change patches a pod's metadata, unless the pod has been replaced by another one.
 func change(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, metadata map[string]any) error {
 	if metadata == nil {
 		return nil

@@ -1,16 +1,14 @@
-// Package naiveclonesets is written the naive way, to be found out: what it decides about
-// CloneSets is right (it has the planner of workload/cloneset), and how it sees and writes
-// is not. Each way to be wrong is a switch, so that a test can show which story and
-// which promise finds which.
+// Package naiveclonesets is a controller of CloneSets with deliberate bugs. Its planner is correct
+// (that of workload/cloneset); how it observes and writes is not. Each bug is a switch, so that a
+// test can show which scenario and which invariant find it.
 //
-// The switches stand for kruise's issues 2057 and 2473 (an event filter that forgets
-// something), 1785 and 1765 (counting the events that own writes should bring, by name),
-// 2276 (traffic while an image is changed), and for two things that Kruise does: it draws
-// the names of pods, so that who decides twice makes two, and deletes claims and pods in
-// two writes that nothing holds together.
+// The switches reproduce kruise's issues 2057 and 2473 (an event filter that omits a field), 1785
+// and 1765 (counting by name the events that own writes should cause), 2276 (traffic while an image
+// is changed), and two things that Kruise does: it generates random names for pods, so that a
+// decision made twice creates two pods, and it deletes claims and pods in two separate writes.
 //
-// Without a switch it is only as careful as that needs: what becomes of a write whose
-// answer is lost it does not know.
+// Without a switch the controller is only as careful as these tests need: it does not handle lost
+// answers to writes.
 package naiveclonesets
 
 import (
@@ -39,25 +37,27 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload/cloneset"
 )
 
-// Switches are the ways to be wrong.
+// Switches turn the bugs on.
 type Switches struct {
-	// ForgetsFinalizers and ForgetsPhase filter events of pods, and have left something out.
+	// ForgetsFinalizers and ForgetsPhase filter events of pods with a filter that omits these
+	// fields.
 	ForgetsFinalizers, ForgetsPhase bool
 	// Expects waits for the events of its own creations and deletions, by name.
 	Expects bool
 	// Stale decides on caches that do not show its own writes.
 	Stale bool
-	// Draws the names of pods, so that who decides the same thing twice makes two.
+	// Draws generates random names for pods, so that a decision made twice creates two pods.
 	Draws bool
-	// ImageFirst changes images and then takes the pod out of traffic.
+	// ImageFirst changes images before it takes the pod out of traffic.
 	ImageFirst bool
-	// ClaimsFirst deletes the claims of a pod and then the pod, and leaves no mark on it.
+	// ClaimsFirst deletes the claims of a pod and then the pod, and does not record the decision on
+	// the pod.
 	ClaimsFirst bool
 }
 
 var setsResource = v1alpha1.GroupVersion.WithResource(v1alpha1.Resource)
 
-// controller is one life of it.
+// controller is one instance of the controller.
 type controller struct {
 	Switches
 	client kubernetes.Interface
@@ -67,18 +67,18 @@ type controller struct {
 	memory map[cache.ObjectName]*memory
 }
 
-// memory is what it knows of its own writes.
+// memory records the controller's own writes.
 type memory struct {
-	// wrote are the revisions of the newest ones by resource, gone the pods that it deleted.
+	// wrote maps a resource to the revision of the newest write, gone contains the deleted pods.
 	wrote map[string]string
 	gone  map[types.UID]string
-	// creates and deletes are names of pods and claims whose events are awaited.
+	// creates and deletes are the names of pods and claims whose events are expected.
 	creates, deletes map[string]bool
 	drawn            int
 	past             cloneset.Past
 }
 
-// Run is the constructor.
+// Run returns the constructor of a controller with these bugs.
 func (s Switches) Run(ctx context.Context, config *rest.Config) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -104,7 +104,7 @@ func (s Switches) Run(ctx context.Context, config *rest.Config) error {
 		handler := cache.ResourceEventHandlerFuncs{
 			AddFunc: func(obj any) { c.seen(resource, obj, "add") },
 			UpdateFunc: func(old, obj any) {
-				if resource != "pods" || c.worthwhile(old.(*corev1.Pod), obj.(*corev1.Pod)) {
+				if resource != "pods" || c.relevant(old.(*corev1.Pod), obj.(*corev1.Pod)) {
 					c.seen(resource, obj, "update")
 				}
 			},
@@ -125,8 +125,8 @@ func (s Switches) Run(ctx context.Context, config *rest.Config) error {
 	return nil
 }
 
-// worthwhile tells whether a change of a pod is worth a look.
-func (c *controller) worthwhile(old, pod *corev1.Pod) bool {
+// relevant reports whether a change of a pod causes a sync.
+func (c *controller) relevant(old, pod *corev1.Pod) bool {
 	if !c.ForgetsFinalizers && !c.ForgetsPhase {
 		return true
 	}
@@ -147,7 +147,7 @@ func (c *controller) worthwhile(old, pod *corev1.Pod) bool {
 	return !same
 }
 
-// seen takes in an event: the set that it is about is looked at.
+// seen handles an event and enqueues the set that it belongs to.
 func (c *controller) seen(resource string, obj any, event string) {
 	if t, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = t.Obj
@@ -166,7 +166,7 @@ func (c *controller) seen(resource string, obj any, event string) {
 	}
 	key := cache.NewObjectName(o.GetNamespace(), ref.Name)
 	if c.Expects {
-		c.queue.Add(cache.NewObjectName(event+" "+o.GetName(), key.String())) // for the worker, who alone has the memory
+		c.queue.Add(cache.NewObjectName(event+" "+o.GetName(), key.String())) // only the worker uses the memory
 	}
 	c.queue.Add(key)
 }
@@ -194,7 +194,7 @@ func (c *controller) work(ctx context.Context) bool {
 	return true
 }
 
-// observe counts an event that may have been awaited.
+// observe removes an event from those that are expected.
 func (c *controller) observe(event, name, set string) {
 	namespace, set, _ := strings.Cut(set, "/")
 	m := c.of(cache.NewObjectName(namespace, set))
@@ -214,7 +214,7 @@ func (c *controller) of(key cache.ObjectName) *memory {
 	return c.memory[key]
 }
 
-// state is what the caches show of a set.
+// state returns what the caches show of a set.
 func (c *controller) state(set *v1alpha1.CloneSet, m *memory) (cloneset.State, error) {
 	s := cloneset.State{Set: set, Digest: cloneset.Digest(&set.Spec.Template), Past: m.past}
 	s.Limits = cloneset.Limits{Pods: 500, HookTimeout: 24 * time.Hour}
@@ -254,7 +254,7 @@ func (c *controller) sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	m := c.of(key)
 	switch {
 	case c.Expects && len(m.creates)+len(m.deletes) > 0:
-		return 0, nil // the events will come, and then it is looked at again
+		return 0, nil // the expected events cause the next sync
 	case !c.Expects && !c.Stale && c.behind(key, m):
 		return time.Second, nil
 	}

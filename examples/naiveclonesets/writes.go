@@ -20,7 +20,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload"
 )
 
-// behind tells whether a cache does not show yet what was written.
+// behind reports whether a cache does not show an own write yet.
 func (c *controller) behind(key cache.ObjectName, m *memory) bool {
 	for resource, revision := range m.wrote {
 		reached := c.caches[resource].GetStore().LastStoreSyncResourceVersion()
@@ -53,7 +53,7 @@ func (c *controller) writeStatus(ctx context.Context, set *v1alpha1.CloneSet, m 
 	return err
 }
 
-// kind is what the API calls an object, and the client for it.
+// kind is the API's name of a kind of object, and the client for it.
 func (c *controller) kind(o workload.Object) (string, rest.Interface, workload.Object) {
 	switch o.(type) {
 	case *corev1.Pod:
@@ -66,7 +66,7 @@ func (c *controller) kind(o workload.Object) (string, rest.Interface, workload.O
 	return "clonesets", nil, nil
 }
 
-// act carries an action out, and what follows it.
+// act executes an action and the actions that follow it.
 func (c *controller) act(ctx context.Context, set *v1alpha1.CloneSet, m *memory, a *workload.Action) error {
 	resource, client, left := c.kind(a.Object)
 	name := a.Object.GetName()
@@ -117,7 +117,7 @@ func (c *controller) act(ctx context.Context, set *v1alpha1.CloneSet, m *memory,
 func (c *controller) create(ctx context.Context, set *v1alpha1.CloneSet, m *memory, a *workload.Action) error {
 	resource, client, made := c.kind(a.Object)
 	if pod, ok := a.Object.(*corev1.Pod); ok && c.Draws {
-		m.drawn++ // a draw that a run repeats
+		m.drawn++ // deterministic, so that a run repeats
 		id := fmt.Sprintf("%d-%d", time.Now().UnixMilli()%100_000, m.drawn)
 		pod.Name, pod.Labels[kruise.LabelInstanceID] = set.Name+"-"+id, id
 	}
@@ -152,8 +152,8 @@ func (c *controller) delete(ctx context.Context, set *v1alpha1.CloneSet, m *memo
 	return err
 }
 
-// deleteWithClaims deletes a pod's claims and then the pod. Who stops in between has
-// forgotten, when it comes back, that the pod was to go.
+// deleteWithClaims deletes a pod's claims and then the pod. A controller that crashes in between
+// does not know after its restart that the pod was to be deleted.
 func (c *controller) deleteWithClaims(ctx context.Context, set *v1alpha1.CloneSet, m *memory, pod workload.Object) error {
 	instance := ""
 	if obj, found, _ := c.caches["pods"].GetStore().GetByKey(pod.GetNamespace() + "/" + pod.GetName()); found {

@@ -30,36 +30,35 @@ import (
 type Flaw int
 
 const (
-	// Lost stops the timer of a job when its object changes, and leaves the job in
-	// the map: the version that it was for counts as queued for ever (kwok #958).
+	// Lost stops the timer of a job when its object changes, and leaves the job in the map: its
+	// object counts as queued from then on (kwok #958).
 	Lost Flaw = iota + 1
-	// Stale lets a job that was replaced fire too, with the object it was made for
-	// (kwok #1002).
+	// Stale executes a job even if it was replaced, with the object that it was created for (kwok
+	// #1002).
 	Stale
-	// Phantom leaves a job alone when its object matches nothing any more (kwok's
-	// repair of #958).
+	// Phantom does not cancel a job when its object no longer matches any stage (as after kwok's
+	// fix of #958).
 	Phantom
-	// Restarted restarts the delay at each update, whatever it is about.
+	// Restarted restarts the delay at each update, whatever the update changes.
 	Restarted
-	// Unnamed writes without saying which object is meant: one of the same name will
-	// do.
+	// Unnamed writes without the object's UID: the write also applies to a later object of the same
+	// name.
 	Unnamed
-	// Forgotten takes no notice of a delete that a new list made known.
+	// Forgotten ignores a deletion that is only visible in a new list.
 	Forgotten
-	// Dropped lets a job go whose write failed, unless the server said when to come
-	// again (kwok #816).
+	// Dropped drops a job whose write failed, unless the server sent Retry-After (kwok #816).
 	Dropped
-	// Displacing puts a job that failed back in the place of whatever waits by then.
+	// Displacing reschedules a failed job in the place of the job that was scheduled meanwhile.
 	Displacing
 )
 
-// Times of the shell.
+// Delays of the shell.
 const (
 	retryAfter = time.Second
 	hurry      = 100 * time.Millisecond
 )
 
-// New is a constructor of an engine that plays stages on all pods.
+// New returns the constructor of an engine that plays stages on all pods.
 func New(stages *stage.Set, flaw Flaw) func(context.Context, *rest.Config) error {
 	return func(ctx context.Context, config *rest.Config) error {
 		client, err := kubernetes.NewForConfig(config)
@@ -99,7 +98,7 @@ type engine struct {
 	jobs map[string]*job
 }
 
-// job is a stage that waits for its time.
+// job is a stage that is scheduled for an object.
 type job struct {
 	key      string
 	pod      *corev1.Pod
@@ -141,7 +140,7 @@ func (e *engine) observe(ctx context.Context, pod *corev1.Pod) {
 	e.wait(ctx, &job{key: key, pod: pod, decision: d}, d.Due.Sub(now))
 }
 
-// wait puts a job where it waits. The lock is held.
+// wait adds a job to the map. The caller holds the lock.
 func (e *engine) wait(ctx context.Context, j *job, d time.Duration) {
 	e.jobs[j.key] = j
 	j.timer = time.AfterFunc(d, func() {
@@ -172,14 +171,14 @@ func (e *engine) deleted(o any) {
 	}
 }
 
-// play writes what a job's stage does.
+// play sends the writes of a job's stage.
 func (e *engine) play(ctx context.Context, j *job) {
 	e.mu.Lock()
 	if e.jobs[j.key] == j {
 		delete(e.jobs, j.key)
 	} else if e.flaw != Stale {
 		e.mu.Unlock()
-		return // it was replaced as its timer fired
+		return // the job was replaced while its timer fired
 	}
 	pod, d := j.pod, j.decision
 	e.mu.Unlock()
@@ -193,7 +192,7 @@ func (e *engine) play(ctx context.Context, j *job) {
 		return
 	}
 	if answer != nil && e.flaw == Lost {
-		e.observe(ctx, answer) // the next stage need not wait for the watch
+		e.observe(ctx, answer) // the next stage does not wait for the watch
 	}
 }
 
@@ -220,7 +219,7 @@ func (e *engine) failed(ctx context.Context, j *job, err error) {
 	e.wait(ctx, j, after)
 }
 
-// write sends the effects one by one.
+// write sends the effects one after another.
 func (e *engine) write(ctx context.Context, pod *corev1.Pod, effects *stage.Effects) (answer *corev1.Pod, err error) {
 	pods := e.client.CoreV1().Pods(pod.Namespace)
 	version := pod.ResourceVersion

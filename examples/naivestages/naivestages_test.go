@@ -21,8 +21,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// The searches of each flaw: the naive engine is found out in so many runs at most,
-// and the real one stands as many.
+// The maximum number of runs in which the search must find each flaw of the naive engine, and in
+// which the real engine must pass.
 const (
 	found = 600
 	held  = 150
@@ -33,12 +33,12 @@ func TestFlaws(t *testing.T) {
 		name   string
 		flaw   naivestages.Flaw
 		stages string
-		oracle string // that the naive engine breaks
-		story  func(*simtest.World)
+		oracle string // the rule that the naive engine violates
+		test   func(*simtest.World)
 	}{
 		{"a delayed stage that never runs, kwok 958", naivestages.Lost, prepareThenFinish, "status.phase", func(w *simtest.World) {
-			// A crash between the two writes of prepare leaves a pod that no stage is
-			// for; that is the stages' own doing.
+			// A crash between the two writes of prepare leaves a pod that no stage matches: the
+			// stages cause that, not the engine.
 			w.Faults(fault.Lag("pods"), fault.Relist("pods"))
 			w.Create(pod("p", nil))
 			w.Eventually(time.Minute, phase("Succeeded"))
@@ -104,16 +104,16 @@ func TestFlaws(t *testing.T) {
 				return func(w *simtest.World) {
 					w.Nodes(1)
 					w.Controller("stages", engine)
-					c.story(w)
+					c.test(w)
 				}
 			}
 			r := simtest.Explore(t, simtest.Seeds(found), with(naivestages.New(set, c.flaw)))
 			if r.Failure == nil {
-				t.Errorf("the naive engine was not found out in %d runs", r.Runs)
+				t.Errorf("no flaw of the naive engine was found in %d runs", r.Runs)
 			} else {
 				f := r.Failure
 				if !strings.Contains(f.Run.Failure.Oracle, c.oracle) {
-					t.Errorf("the naive engine broke something else: %s", f.Run.Failure.Oracle)
+					t.Errorf("the naive engine violated another rule: %s", f.Run.Failure.Oracle)
 				}
 				t.Logf("naive: found in run %d, %s, %d steps: %s: %s\n%q", f.FoundAfter, f.Grade(), len(f.Run.Steps), f.Run.Failure.Oracle, f.Run.Failure.Message, f.Run.Faults)
 			}
@@ -122,7 +122,7 @@ func TestFlaws(t *testing.T) {
 	}
 }
 
-// real is the constructor of the real engine.
+// real returns the constructor of the real engine.
 func real(set *stage.Set) simtest.Constructor {
 	return func(ctx context.Context, config *rest.Config) error {
 		e, err := stages.NewStageEngine(config, stages.StageOptions{
@@ -146,7 +146,7 @@ func phase(want string) invariant.Invariant {
 	return invariant.Field("pods", "default", "p", "status.phase", want)
 }
 
-// deleteNow deletes a pod without grace.
+// deleteNow deletes a pod with a grace period of 0.
 func deleteNow(w *simtest.World, name string) {
 	client, err := kubernetes.NewForConfig(w.Config())
 	if err != nil {

@@ -1,6 +1,6 @@
 package naivestages_test
 
-// Stages of the scenarios. In each, one stage follows another and no state returns.
+// The stages of the scenarios. In each, the stages follow one another and no state repeats.
 
 const head = `
 ---

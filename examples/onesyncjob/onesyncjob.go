@@ -1,16 +1,15 @@
-// Package onesyncjob is a controller of batch/v1 Jobs written the naive way, to be found
-// out: one sync writes down which pods have finished, takes away their finalizers, and
-// counts them.
+// Package onesyncjob is a controller of batch/v1 Jobs with a deliberate bug: one sync records which
+// pods have finished, removes their finalizers, and counts them.
 //
-// It stands for kubernetes issue 130103: the Job controller did so up to 1.33. With late
-// events of the Job, the next sync saw a pod without finalizer, which it took for
-// counted, and a status in which it was not counted, and made a second pod although
-// parallelism and completions were 1. What that controller did against late events is
-// here too: pods it expects to see by counting events, and finalizers it has removed by
-// UID. Neither says anything of the Job.
+// It reproduces kubernetes issue 130103: the Job controller did so up to 1.33. With late events of
+// the Job, the next sync observed a pod without the finalizer, which it took for counted, and a
+// status in which it was not counted. It created a second pod although parallelism and completions
+// were 1. The protection of that controller against late events is here too: it counts the events
+// of pods that it expects, and it records removed finalizers by UID. Neither covers events of the
+// Job.
 //
-// It knows parallelism, completions, both completion modes and backoffLimit, and leaves
-// out what the race does not need: back-off, policies, suspension, adoption.
+// It supports parallelism, completions, both completion modes and backoffLimit, and omits what the
+// race does not need: back-off, policies, suspension, adoption.
 package onesyncjob
 
 import (
@@ -38,9 +37,9 @@ type controller struct {
 	queue  workqueue.TypedRateLimitingInterface[cache.ObjectName]
 
 	mu sync.Mutex
-	// creates and deletes are how many events of own writes have not come yet.
+	// creates and deletes count the events of own writes that have not arrived.
 	creates, deletes map[cache.ObjectName]int
-	// released are pods whose finalizer is gone though the cache may still show it.
+	// released are pods whose finalizer was removed although the cache may still show it.
 	released map[types.UID]bool
 }
 
@@ -87,14 +86,14 @@ func Run(ctx context.Context, config *rest.Config) error {
 	defer context.AfterFunc(ctx, c.queue.ShutDown)()
 	factory.Start(ctx.Done())
 	defer factory.Shutdown()
-	// The events of the first lists must not be taken for those of own writes.
+	// Events of the initial lists do not count as events of own writes.
 	cache.WaitForCacheSync(ctx.Done(), jobEvents.HasSynced, podEvents.HasSynced)
 	for c.work(ctx) {
 	}
 	return nil
 }
 
-// seen takes in an event of a Job's pod, and that it was expected.
+// seen counts an event of a Job's pod if it was expected, and enqueues the Job.
 func (c *controller) seen(obj any, expected map[cache.ObjectName]int) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {

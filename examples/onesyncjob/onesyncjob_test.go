@@ -42,13 +42,13 @@ func run(j *batchv1.Job) func(*simtest.World) {
 	}
 }
 
-// TestSecondPod is the race of kubernetes 130103, found without a hint.
+// TestSecondPod finds the race of kubernetes 130103 without restricting the faults.
 func TestSecondPod(t *testing.T) {
 	verdict.Found(t, run(newJob(1, batchv1.NonIndexedCompletion)))
 }
 
-// TestIndexAgain is the same for a Job with one index. A lost answer to a create is found
-// first if it is allowed: names that the server makes up are another weakness.
+// TestIndexAgain finds the same race for a Job with one index. It excludes lost answers to creates:
+// they would find another weakness first, the names that the server generates.
 func TestIndexAgain(t *testing.T) {
 	verdict.Found(t, func(w *simtest.World) {
 		w.Faults(fault.Lag("jobs.batch"))
@@ -56,7 +56,7 @@ func TestIndexAgain(t *testing.T) {
 	})
 }
 
-// TestWithoutFaults: it does its work when nothing goes wrong.
+// TestWithoutFaults checks that the controller completes Jobs when there are no faults.
 func TestWithoutFaults(t *testing.T) {
 	for _, mode := range []batchv1.CompletionMode{batchv1.NonIndexedCompletion, batchv1.IndexedCompletion} {
 		r := simtest.Explore(t, simtest.Seeds(3), func(w *simtest.World) {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// createPods makes n pods, and expects their events.
+// createPods creates n pods, and expects their events.
 func (c *controller) createPods(ctx context.Context, v *view, n int) error {
 	for ; n > 0; n-- {
 		pod, ok := v.next()
@@ -24,7 +24,7 @@ func (c *controller) createPods(ctx context.Context, v *view, n int) error {
 		c.expect(c.creates, v.key, 1)
 		pod, err := c.client.CoreV1().Pods(v.job.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 		if err != nil {
-			c.expect(c.creates, v.key, -1) // it will not come
+			c.expect(c.creates, v.key, -1) // no event will arrive
 			return err
 		}
 		v.active = append(v.active, pod)
@@ -32,7 +32,7 @@ func (c *controller) createPods(ctx context.Context, v *view, n int) error {
 	return nil
 }
 
-// next is the pod to make next; of an indexed Job, for the first index that is free.
+// next returns the pod to create next; for an indexed Job that of the first free index.
 func (v *view) next() (*corev1.Pod, bool) {
 	template := v.job.Spec.Template.DeepCopy()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
@@ -61,7 +61,7 @@ func (v *view) next() (*corev1.Pod, bool) {
 	return nil, false
 }
 
-// deletePods deletes n of the active pods, the last ones first.
+// deletePods deletes n of the active pods, the newest first.
 func (c *controller) deletePods(ctx context.Context, v *view, n int) error {
 	for ; n > 0; n-- {
 		last := len(v.active) - 1
@@ -80,7 +80,7 @@ func (c *controller) deletePods(ctx context.Context, v *view, n int) error {
 	return nil
 }
 
-// releaseAll takes the finalizer off pods.
+// releaseAll removes the finalizer from pods.
 func (c *controller) releaseAll(ctx context.Context, pods []*corev1.Pod) error {
 	for _, pod := range pods {
 		rest := slices.DeleteFunc(slices.Clone(pod.Finalizers), func(f string) bool { return f == batchv1.JobTrackingFinalizer })

@@ -13,15 +13,15 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// view is a Job and its pods as one sync sees them.
+// view is a Job and its pods as one sync observes them.
 type view struct {
 	key         cache.ObjectName
 	job         *batchv1.Job
 	active      []*corev1.Pod
 	terminating int
-	finished    []*corev1.Pod // not counted, as far as the finalizer tells
-	held        []*corev1.Pod // all that have the finalizer
-	indexes     []int         // that have succeeded
+	finished    []*corev1.Pod // not counted, judging by the finalizer
+	held        []*corev1.Pod // all pods with the finalizer
+	indexes     []int         // of pods that have succeeded
 }
 
 func (c *controller) sync(ctx context.Context, key cache.ObjectName) error {
@@ -30,7 +30,7 @@ func (c *controller) sync(ctx context.Context, key cache.ObjectName) error {
 		return err
 	}
 	if !c.satisfied(key) {
-		return nil // an event will come, and with it the next sync
+		return nil // an event should arrive and cause the next sync
 	}
 	v, err := c.look(key, job.DeepCopy())
 	if err != nil {
@@ -56,7 +56,7 @@ func (c *controller) sync(ctx context.Context, key cache.ObjectName) error {
 	return c.countAndRelease(ctx, v)
 }
 
-// look sorts the pods of a Job.
+// look classifies the pods of a Job.
 func (c *controller) look(key cache.ObjectName, job *batchv1.Job) (*view, error) {
 	pods, err := c.pods.Pods(key.Namespace).List(labels.Everything())
 	if err != nil {
@@ -88,7 +88,7 @@ func (c *controller) look(key cache.ObjectName, job *batchv1.Job) (*view, error)
 	return v, nil
 }
 
-// record writes down, in memory yet, which pods have finished.
+// record adds the finished pods to the status in memory.
 func (v *view) record() {
 	status := &v.job.Status
 	if status.UncountedTerminatedPods == nil {
@@ -124,8 +124,8 @@ func (v *view) failed() int {
 	return int(v.job.Status.Failed) + len(v.job.Status.UncountedTerminatedPods.Failed)
 }
 
-// decide says whether the Job has succeeded or failed, and otherwise makes the pods that
-// are missing or deletes those that are too many.
+// decide decides whether the Job has succeeded or failed, and otherwise creates missing pods or
+// deletes surplus ones.
 func (c *controller) decide(ctx context.Context, v *view) error {
 	spec, missing := &v.job.Spec, 0
 	switch n := len(v.active); {
@@ -150,14 +150,14 @@ func (c *controller) decide(ctx context.Context, v *view) error {
 	return c.createPods(ctx, v, missing)
 }
 
-// mayEnd tells whether nothing is left to be done for a Job that is decided.
+// mayEnd reports whether a decided Job has no pods left to count or release.
 func (v *view) mayEnd() bool {
 	decided := has(v.job, batchv1.JobFailureTarget) || has(v.job, batchv1.JobSuccessCriteriaMet)
 	return decided && len(v.active) == 0 && v.terminating == 0
 }
 
-// countAndRelease is the one sync: what was written down is stored, the finalizers go,
-// and the pods are counted.
+// countAndRelease is the bug: one sync stores the record, removes the finalizers, and counts the
+// pods.
 func (c *controller) countAndRelease(ctx context.Context, v *view) error {
 	job, err := c.client.BatchV1().Jobs(v.job.Namespace).UpdateStatus(ctx, v.job, metav1.UpdateOptions{})
 	if err != nil {
@@ -219,8 +219,8 @@ func indexOf(pod *corev1.Pod) int {
 	return n
 }
 
-// parse and format read and write completed indexes, such as "0,2-4". Writing each one
-// by itself is allowed, if long.
+// parse and format read and write completed indexes, such as "0,2-4". format lists each index
+// separately, which the API permits.
 func parse(text string) (indexes []int) {
 	for part := range strings.SplitSeq(text, ",") {
 		first, last, _ := strings.Cut(part, "-")

@@ -1,13 +1,13 @@
-// Package operator is a plain controller-runtime operator, written by the book: it must
-// stay clean in every order of events that Kubernetes may produce.
+// Package operator is a controller-runtime operator that follows the usual recommendations: it must
+// tolerate every order of events that Kubernetes may produce.
 //
-// A ConfigMap with the label [Label] is a site. The operator gives it a Secret and a
-// Deployment, which it owns, and says in an annotation what it has made. A finalizer
-// lets it take both away when the site is deleted; so it needs no garbage collector.
+// A ConfigMap with the label [Label] is a site. The operator creates a Secret and a Deployment,
+// which the site owns, and records in an annotation what it created. With a finalizer it deletes
+// both when the site is deleted, so it needs no garbage collector.
 //
-// By the book means: CreateOrUpdate with names derived from the owner's, which makes a
-// repeated create harmless; updates and patches with the revision they were decided on;
-// deletes with the UID; the site itself read from the API; no state but the API's.
+// The recommendations are: CreateOrUpdate with names derived from the owner's, so that a repeated
+// create is harmless; updates and patches with the revision they were decided on; deletes with the
+// UID; a live read of the site; no state outside of the API.
 package operator
 
 import (
@@ -31,13 +31,13 @@ import (
 const (
 	// Label marks the ConfigMaps that are sites.
 	Label = "rehearse.example/site"
-	// Made is the annotation that says which data the site's objects were made for.
+	// Made is the annotation with the data that the site's objects were created for.
 	Made = "rehearse.example/made"
-	// Finalizer holds a site until its objects are gone.
+	// Finalizer keeps a site until its objects are deleted.
 	Finalizer = "rehearse.example/site"
 
-	// again is when to look once more whether they are: their events may not come, if
-	// the watch was away while they came and went.
+	// again is when to check again whether they are deleted: there are no events if they were
+	// created and deleted while the watch was disconnected.
 	again = 2 * time.Second
 )
 
@@ -52,21 +52,21 @@ func SetupWithManager(mgr ctrl.Manager) error {
 		Complete(&Reconciler{mgr.GetClient(), mgr.GetAPIReader()})
 }
 
-// Reconciler brings a site about.
+// Reconciler creates, updates and deletes the objects of sites.
 type Reconciler struct {
 	client.Client
 	// Live reads from the API, not from a cache.
 	Live client.Reader
 }
 
-// Reconcile brings one site nearer to what it is to be.
+// Reconcile executes the next step for one site.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	// Live, because for a while there may be two managers, and one whose cache lags would
-	// make anew, again and again, what the other takes away.
+	// Live, because two managers may run for a while, and one whose cache lags would create again
+	// what the other deletes.
 	var site corev1.ConfigMap
 	err := r.Live.Get(ctx, request.NamespacedName, &site)
 	if apierrors.IsNotFound(err) {
-		// A create that was held up may have come after the site's end.
+		// A delayed create may have taken effect after the site was deleted.
 		_, err := r.deleteMade(ctx, request.NamespacedName)
 		return ctrl.Result{}, err
 	}
@@ -74,7 +74,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, err
 	}
 	if site.Labels[Label] == "" && !controllerutil.ContainsFinalizer(&site, Finalizer) {
-		return ctrl.Result{}, nil // something of another ConfigMap's changed
+		return ctrl.Result{}, nil // an object of another ConfigMap changed
 	}
 	if site.DeletionTimestamp != nil {
 		return r.takeAway(ctx, &site)
@@ -103,8 +103,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, r.patch(ctx, &site, func() { metav1.SetMetaDataAnnotation(&site.ObjectMeta, Made, made) })
 }
 
-// describe sets what the operator has to say about the Deployment and leaves alone what
-// the API's defaults and others said.
+// describe sets the fields of the Deployment that the operator manages, and leaves those of the
+// API's defaults and of other clients.
 func describe(d *appsv1.Deployment, site *corev1.ConfigMap, made string) {
 	labels := map[string]string{Label: site.Name}
 	replicas, _ := strconv.ParseInt(site.Data["replicas"], 10, 32)
@@ -118,8 +118,9 @@ func describe(d *appsv1.Deployment, site *corev1.ConfigMap, made string) {
 	d.Spec.Template.Spec.Containers[0].Image = site.Data["image"]
 }
 
-// takeAway deletes what the site owns, and lets it go when that is gone. A cache may
-// not show yet what was made a moment ago, and would let the site go too soon.
+// takeAway deletes what the site owns, and removes the site's finalizer when that is deleted. It
+// reads live: a cache may not show an object created a moment ago, and the site would be released
+// too early.
 func (r *Reconciler) takeAway(ctx context.Context, site *corev1.ConfigMap) (ctrl.Result, error) {
 	if !controllerutil.ContainsFinalizer(site, Finalizer) {
 		return ctrl.Result{}, nil
@@ -134,8 +135,8 @@ func (r *Reconciler) takeAway(ctx context.Context, site *corev1.ConfigMap) (ctrl
 	return ctrl.Result{}, r.patch(ctx, site, func() { controllerutil.RemoveFinalizer(site, Finalizer) })
 }
 
-// deleteMade deletes what was made for a site of this name, and says whether there was
-// anything left.
+// deleteMade deletes what was created for a site of this name, and reports whether any object was
+// left.
 func (r *Reconciler) deleteMade(ctx context.Context, site client.ObjectKey) (left bool, err error) {
 	for _, o := range []client.Object{&appsv1.Deployment{}, &corev1.Secret{}} {
 		err := r.Live.Get(ctx, site, o)
@@ -156,7 +157,7 @@ func (r *Reconciler) deleteMade(ctx context.Context, site client.ObjectKey) (lef
 	return left, nil
 }
 
-// patch changes the site, unless somebody else did since it was read.
+// patch changes the site, unless another client has changed it since it was read.
 func (r *Reconciler) patch(ctx context.Context, site *corev1.ConfigMap, change func()) error {
 	before := site.DeepCopy()
 	change()

@@ -22,12 +22,12 @@ func site(name string) *corev1.ConfigMap {
 	}
 }
 
-// classicQueue does without controller-runtime's priority queue: in 0.24.1 its goroutines
-// may block each other for good when the manager ends (handleReadyItems hands an item to
-// a worker that has gone, and holds the queue's lock meanwhile).
+// classicQueue turns off controller-runtime's priority queue: in 0.24.1 its goroutines may deadlock
+// when the manager stops (handleReadyItems hands an item to a worker that has returned, and holds
+// the queue's lock).
 func classicQueue(o *ctrl.Options) { o.Controller.UsePriorityQueue = new(false) }
 
-// TestTwoSites changes one site and takes another away.
+// TestTwoSites changes one site and deletes another.
 func TestTwoSites(t *testing.T) {
 	verdict.Clean(t, 150, func(w *simtest.World) {
 		w.Manager("operator", operator.SetupWithManager, classicQueue)

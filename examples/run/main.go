@@ -1,11 +1,10 @@
-// Command run runs one of the example controllers as a program of its own, as
-// `rehearse test` wants it:
+// Command run runs one of the example controllers as a process, as the command of `rehearse test`:
 //
 //	go build -o bin/examples ./examples/run
 //	rehearse test examples/expectations/scenario.yaml -- bin/examples expectations
 //
-// It reads the kubeconfig that KUBECONFIG names, and ends when it is killed. Those that
-// wait for seconds wait for tenths of them here: a real process has no virtual time.
+// It uses the kubeconfig in KUBECONFIG, and runs until it is killed. The examples' delays of
+// seconds are tenths of seconds here, because a real process has no virtual time.
 package main
 
 import (
@@ -47,8 +46,8 @@ var controllers = map[string]func(context.Context, *rest.Config) error{
 	"webs":               manages(webs.SetupWithManager),
 }
 
-// manages runs an operator in a manager, as its own program would: no leader election,
-// since who is killed leaves its lease behind, and no port, since several run side by side.
+// manages runs an operator in a manager without leader election, because a killed process does not
+// release its lease, and without ports, because several runs execute concurrently.
 func manages(setUp func(ctrl.Manager) error) func(context.Context, *rest.Config) error {
 	return func(ctx context.Context, config *rest.Config) error {
 		ctrl.SetLogger(logr.Discard())
@@ -78,7 +77,7 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	config.QPS = -1 // the API server says how fast
+	config.QPS = -1 // the API server limits the rate
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return controllers[args[0]](ctx, config)

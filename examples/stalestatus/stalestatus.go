@@ -1,13 +1,13 @@
-// Package stalestatus is written the naive way, to be found out: a status that was
-// rendered from a remembered pod is written later, without a resourceVersion.
+// Package stalestatus has a deliberate bug: it renders a status from a cached pod, and writes it
+// later, without a resourceVersion.
 //
-// It stands for kwok issue 1002 (v0.4.0): an older queued stage fired late and put a
-// Running pod back to ContainerCreating. There as here what waits in the queue is the
-// pod as it once was, and nothing takes it out when the pod has gone on.
+// It reproduces kwok issue 1002 (v0.4.0): an older queued stage ran late and set a Running pod back
+// to ContainerCreating. In both, the queue contains the pod as it was when the write was queued,
+// and a change of the pod does not remove it from the queue.
 //
-// Pods here are ContainerCreating after a second and Running two seconds later. A write
-// that failed is tried again after five seconds, and that is one way to come late: it was carried
-// out after all, only its answer was lost, and meanwhile the pod is Running.
+// Pods are ContainerCreating after a second and Running two seconds later. A failed write is
+// retried after five seconds, and that is how a write can be late: the first attempt took effect,
+// only its answer was lost, and meanwhile the pod is Running.
 package stalestatus
 
 import (
@@ -31,14 +31,15 @@ const (
 	statusPending = "ContainerCreating"
 )
 
-// Delays are how long writes wait: of the first status, of the second, and after a failure.
+// Delays are how long writes are delayed: that of the first status, that of the second, and a
+// retry.
 type Delays struct{ Creating, Running, Retry time.Duration }
 
-// Usual are those of the story above.
+// Usual are the delays that the package comment describes.
 var Usual = Delays{Creating: time.Second, Running: 2 * time.Second, Retry: 5 * time.Second}
 
-// write is a status that waits to be written. Queues compare what they hold, and
-// pointers are never equal: a newer one does not take the place of an older one.
+// write is a status to be written. The queue compares its items, and pointers to different writes
+// are never equal: a newer write does not replace an older one.
 type write struct {
 	namespace, name string
 	status          corev1.PodStatus
@@ -76,7 +77,7 @@ func (d Delays) Run(ctx context.Context, config *rest.Config) error {
 	return nil
 }
 
-// observe queues the status that follows the one seen.
+// observe queues the status that follows the observed one.
 func (c *controller) observe(pod *corev1.Pod) {
 	w := &write{namespace: pod.Namespace, name: pod.Name}
 	switch {

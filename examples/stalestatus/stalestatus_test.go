@@ -29,7 +29,7 @@ func TestRunningGoesBack(t *testing.T) {
 	})
 }
 
-// neverBack remembers which pods ran, so it is made anew in every run.
+// neverBack records which pods have run, so each run needs a new one.
 func neverBack() invariant.Invariant {
 	ran := map[types.UID]bool{}
 	return invariant.Func("a pod that runs is never ContainerCreating again", func(v invariant.View) error {

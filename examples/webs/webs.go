@@ -1,10 +1,10 @@
-// Package webs is the operator that scenarios/operator.yaml describes: a Web of n replicas
-// has one Deployment of its name. It shows that the scenario can be played as it stands, and
-// what the least is that an operator of a kind of its own has to do.
+// Package webs is the operator that scenarios/operator.yaml describes: a Web of n replicas has one
+// Deployment of the same name. It shows that the scenario can be used unchanged, and what an
+// operator of a custom kind has to do at least.
 //
-// It deletes nothing: what a Web leaves behind is the garbage collector's. So a Web that is
-// made again under its name may find the Deployment of the one before, which it must leave
-// alone until that is gone.
+// It deletes nothing: the garbage collector deletes the Deployment of a deleted Web. A Web that is
+// created again under the same name may therefore find the previous Web's Deployment, which it must
+// not change until it is deleted.
 package webs
 
 import (
@@ -21,11 +21,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
-// Kind is what the operator works on.
+// Kind is the kind of the operator's custom resource.
 var Kind = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Web"}
 
-// again is when to look once more whether the Deployment of an earlier Web is gone: the event
-// may not come, if the watch was away meanwhile.
+// again is when to check again whether the Deployment of an earlier Web is deleted: there may be no
+// event if the watch was disconnected meanwhile.
 const again = 500 * time.Millisecond
 
 // SetupWithManager adds the operator to a manager.
@@ -36,18 +36,18 @@ func SetupWithManager(mgr ctrl.Manager) error {
 		Complete(&Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader()})
 }
 
-// Reconciler brings a Web about.
+// Reconciler creates and updates the Deployments of Webs.
 type Reconciler struct {
 	client.Client
 	// Live reads from the API, not from a cache.
 	Live client.Reader
 }
 
-// Reconcile makes the Deployment of a Web, or makes it what the Web says.
+// Reconcile creates the Deployment of a Web, or updates it to match the Web.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	web := &unstructured.Unstructured{}
 	web.SetGroupVersionKind(Kind)
-	// Live: a cache may still have the Web that was there before under this name.
+	// Live: a cache may still contain an earlier Web of this name.
 	if err := r.Live.Get(ctx, request.NamespacedName, web); err != nil || web.GetDeletionTimestamp() != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -67,7 +67,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, err
 }
 
-// describe sets what the Web says and leaves alone what the API's defaults said.
+// describe sets the fields that the Web determines, and leaves those of the API's defaults.
 func describe(d *appsv1.Deployment, web *unstructured.Unstructured) {
 	labels := map[string]string{"app": web.GetName()}
 	replicas, _, _ := unstructured.NestedInt64(web.Object, "spec", "replicas")

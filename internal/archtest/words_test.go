@@ -17,7 +17,6 @@ var wordsPending = []string{
 	"bench",
 	"cluster",
 	"docs",
-	"examples",
 	"history",
 	"internal/apiserver",
 	"internal/cli",
@@ -30,7 +29,6 @@ var wordsPending = []string{
 	"internal/store",
 	"internal/workload",
 	"invariant",
-	"simtest",
 	"stage",
 	"test",
 }

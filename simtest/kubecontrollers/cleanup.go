@@ -20,15 +20,15 @@ import (
 	"github.com/rehearse-k8s/rehearse/simtest"
 )
 
-// GarbageCollector deletes objects whose owners are gone, of all resources that the
-// API serves. It watches each of them, which is more than a hundred steps at the
-// beginning of every run; see GarbageCollectorOf.
+// GarbageCollector deletes objects whose owners no longer exist, of all resources that the API
+// serves. It watches each of them, which adds more than a hundred steps to every run; see
+// GarbageCollectorOf.
 func GarbageCollector(ctx context.Context, config *rest.Config) error {
 	return collect(ctx, config, nil)
 }
 
-// GarbageCollectorOf is the garbage collector for some resources only ("pods",
-// "replicasets.apps"): those of owners and of what they own.
+// GarbageCollectorOf returns a garbage collector for some resources only, such as "pods" and
+// "replicasets.apps": those of the owners and of their dependents.
 func GarbageCollectorOf(resources ...string) simtest.Constructor {
 	only := map[schema.GroupResource]bool{}
 	for _, r := range resources {
@@ -71,10 +71,10 @@ func collect(ctx context.Context, config *rest.Config, only map[schema.GroupReso
 	return nil
 }
 
-// initialSync is how long the collector waits for its informers, as by default.
+// initialSync is upstream's default for how long the collector waits for its informers.
 const initialSync = 30 * time.Second
 
-// choose leaves out of lists what is not wanted.
+// choose returns the lists with the wanted resources; all of them if only is nil.
 func choose(lists []*metav1.APIResourceList, only map[schema.GroupResource]bool) []*metav1.APIResourceList {
 	if only == nil {
 		return lists
@@ -98,13 +98,13 @@ func choose(lists []*metav1.APIResourceList, only map[schema.GroupResource]bool)
 	return chosen
 }
 
-// fixedMapper is a mapper that has no reason to look again.
+// fixedMapper is a REST mapper that never repeats discovery.
 type fixedMapper struct{ meta.RESTMapper }
 
 // Reset implements meta.ResettableRESTMapper.
 func (fixedMapper) Reset() {}
 
-// fixedDiscovery answers the one question that the collector has.
+// fixedDiscovery answers the one discovery request of the collector from memory.
 type fixedDiscovery struct {
 	discovery.ServerResourcesInterface
 	lists []*metav1.APIResourceList
@@ -115,7 +115,7 @@ func (d fixedDiscovery) ServerPreferredResources() ([]*metav1.APIResourceList, e
 	return d.lists, nil
 }
 
-// metadataOnly watches the metadata of objects, of every kind.
+// metadataOnly returns informers of the metadata of objects, for every kind.
 type metadataOnly struct {
 	metadatainformer.SharedInformerFactory
 }
@@ -125,7 +125,7 @@ func (f metadataOnly) ForResource(r schema.GroupVersionResource) (informers.Gene
 	return f.SharedInformerFactory.ForResource(r), nil
 }
 
-// Namespace deletes what is in namespaces that are being deleted, and then them.
+// Namespace deletes the contents of terminating namespaces, and then the namespaces.
 func Namespace(ctx context.Context, config *rest.Config) error {
 	lists, _, err := simtest.Served(config)
 	if err != nil {

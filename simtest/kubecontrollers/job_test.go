@@ -14,14 +14,14 @@ import (
 	"github.com/rehearse-k8s/rehearse/simtest/kubecontrollers"
 )
 
-// TestUpstreamJobRunsTwice rehearses Kubernetes 1.36.3's own Job controller, with a Job
-// of one pod and no hint. It finds, under legal faults, what the mitigations of 1.35 and
-// 1.36 leave open: the answer to the create of a pod is lost and the pod's event is late,
-// so the controller makes another one, under another generated name. Both succeed, and
-// the Job of one completion has two.
+// TestUpstreamJobRunsTwice tests the Job controller of Kubernetes 1.36.3 with a Job of one pod,
+// without restricting the faults. Under legal faults the search finds what the mitigations of 1.35
+// and 1.36 leave open: the answer to the create of a pod is lost and the pod's event is late, so
+// the controller creates a second pod with another generated name. Both succeed, and the Job of one
+// completion has two.
 //
-// The test is about this release. When it fails because nothing is found, upstream has
-// mended it, and the limits in docs/design/simtest.md should say so.
+// The test documents this release. When the search finds nothing, upstream has fixed the bug, and
+// the limits in docs/design/simtest.md must be updated.
 func TestUpstreamJobRunsTwice(t *testing.T) {
 	r := simtest.Explore(t, simtest.Seeds(3000), func(w *simtest.World) {
 		w.Controller("job", kubecontrollers.Job)
@@ -53,11 +53,11 @@ func TestUpstreamJobRunsTwice(t *testing.T) {
 		}
 	}
 	if !lost || created < 2 {
-		t.Errorf("another failure than is told above: %d pods were created", created)
+		t.Errorf("the failure is not the one described above: %d pods were created", created)
 	}
 }
 
-// changesAnswer tells whether a fault can keep the answer to a create from its caller.
+// changesAnswer reports whether a fault can keep the answer to a create from its client.
 func changesAnswer(f fault.Fault) bool {
 	switch f.Kind {
 	case fault.KindLostAnswer, fault.KindCrashAfter, fault.KindOverlap, fault.KindLateAnswer:

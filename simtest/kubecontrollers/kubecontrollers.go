@@ -16,7 +16,7 @@ import (
 	"k8s.io/kubernetes/pkg/controller/statefulset"
 )
 
-// parts is what most controllers are made of.
+// parts is what most controllers are built from.
 type parts struct {
 	client    kubernetes.Interface
 	informers informers.SharedInformerFactory
@@ -27,7 +27,7 @@ type runner interface {
 	Run(ctx context.Context, workers int)
 }
 
-// run builds a controller and runs it, until ctx ends and its goroutines have ended.
+// run builds a controller and runs it until ctx ends and its goroutines have returned.
 func run(ctx context.Context, config *rest.Config, build func(parts) (runner, error)) error {
 	client, err := kubernetes.NewForConfig(withoutEvents(config))
 	if err != nil {
@@ -44,7 +44,7 @@ func run(ctx context.Context, config *rest.Config, build func(parts) (runner, er
 	return nil
 }
 
-// ReplicaSet keeps the pods of ReplicaSets.
+// ReplicaSet manages the pods of ReplicaSets.
 func ReplicaSet(ctx context.Context, config *rest.Config) error {
 	return run(ctx, config, func(p parts) (runner, error) {
 		apps, core := p.informers.Apps().V1(), p.informers.Core().V1()
@@ -52,7 +52,7 @@ func ReplicaSet(ctx context.Context, config *rest.Config) error {
 	})
 }
 
-// Deployment keeps the ReplicaSets of Deployments.
+// Deployment manages the ReplicaSets of Deployments.
 func Deployment(ctx context.Context, config *rest.Config) error {
 	return run(ctx, config, func(p parts) (runner, error) {
 		apps, core := p.informers.Apps().V1(), p.informers.Core().V1()
@@ -60,7 +60,7 @@ func Deployment(ctx context.Context, config *rest.Config) error {
 	})
 }
 
-// StatefulSet keeps the pods and volume claims of StatefulSets.
+// StatefulSet manages the pods and volume claims of StatefulSets.
 func StatefulSet(ctx context.Context, config *rest.Config) error {
 	return run(ctx, config, func(p parts) (runner, error) {
 		apps, core := p.informers.Apps().V1(), p.informers.Core().V1()
@@ -68,18 +68,18 @@ func StatefulSet(ctx context.Context, config *rest.Config) error {
 	})
 }
 
-// Job keeps the pods of Jobs.
+// Job manages the pods of Jobs.
 func Job(ctx context.Context, config *rest.Config) error {
 	return run(ctx, config, func(p parts) (runner, error) {
-		// The last two are for a feature that is off by default.
+		// The last two informers are for a feature that is off by default.
 		return job.NewController(ctx, p.client, p.informers.Core().V1().Pods(), p.informers.Batch().V1().Jobs(), nil, nil)
 	})
 }
 
-// maxEndpoints is how many endpoints an EndpointSlice has at most, as by default.
+// maxEndpoints is upstream's default for the maximum number of endpoints in an EndpointSlice.
 const maxEndpoints = 100
 
-// EndpointSlice keeps the EndpointSlices of Services.
+// EndpointSlice manages the EndpointSlices of Services.
 func EndpointSlice(ctx context.Context, config *rest.Config) error {
 	return run(ctx, config, func(p parts) (runner, error) {
 		core := p.informers.Core().V1()
@@ -88,11 +88,11 @@ func EndpointSlice(ctx context.Context, config *rest.Config) error {
 	})
 }
 
-// period is how often controllers look for new resources and at everything anew. In
-// a run no resources come, and what is missed is to be found, not mended.
+// period is how often controllers repeat discovery and full resyncs. It is longer than a run: no
+// resources are added during a run, and a resync would hide a missed event, which a test must find.
 const period = 12 * time.Hour
 
-// withoutEvents answers the creation and change of Events in place of the API.
+// withoutEvents returns a configuration whose client answers writes of Events itself.
 func withoutEvents(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return eventsNowhere{next} })
@@ -107,7 +107,7 @@ func (e eventsNowhere) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !isEvent || r.Method == http.MethodGet {
 		return e.next.RoundTrip(r)
 	}
-	// What was sent is what was stored.
+	// Echo the request as the stored Event.
 	return &http.Response{
 		Status: http.StatusText(http.StatusCreated), StatusCode: http.StatusCreated, Proto: "HTTP/2.0", ProtoMajor: 2,
 		Header: http.Header{"Content-Type": r.Header["Content-Type"]}, Body: r.Body, ContentLength: r.ContentLength, Request: r,

@@ -18,9 +18,9 @@ import (
 	"github.com/rehearse-k8s/rehearse/simtest"
 )
 
-// backingOff makes "done" once its cache has "go", and asks after waits that double.
-// A wait that is not to double is given.
-func backingOff(fixed time.Duration) simtest.Constructor {
+// createDone returns a controller that creates "done" once its cache contains "go". It checks after
+// waits that double, or after fixed waits if fixed is not 0.
+func createDone(fixed time.Duration) simtest.Constructor {
 	return func(ctx context.Context, config *rest.Config) error {
 		client, err := kubernetes.NewForConfig(config)
 		if err != nil {
@@ -52,21 +52,21 @@ func backingOff(fixed time.Duration) simtest.Constructor {
 	}
 }
 
-// TestPatience: a promise has longer where faults kept something back for long, by
-// that time and no more.
-func TestPatience(t *testing.T) {
-	const promised = "configmaps default/done exists, within 1m0s"
+// TestEventuallyWithFaults checks that the timeout of an eventual invariant is extended by the time
+// for which faults delay something, and by no more.
+func TestEventuallyWithFaults(t *testing.T) {
+	const oracle = "configmaps default/done exists, within 1m0s"
 	for name, c := range map[string]struct {
-		fault  string
-		wait   time.Duration // of the controller; 0: it backs off
-		before time.Duration // that goes by before there is anything to do
-		broken bool
+		fault    string
+		wait     time.Duration // of the controller; 0: it backs off
+		before   time.Duration // passes before the object is created
+		violated bool
 	}{
-		// It asks at 255 s and 511 s.
+		// The controller checks at 255 s and 511 s.
 		"a back-off as long as the lag":     {"lag actor=late resource=configmaps object=default/go for=6m", 0, 0, false},
 		"no lag, and a wait of two minutes": {"", 2 * time.Minute, 0, true},
 		"a wait much longer than the lag":   {"lag actor=late resource=configmaps object=default/go for=10s", 10 * time.Minute, 0, true},
-		// Nothing was kept back in the hour between.
+		// Faults delay nothing in the hour in between.
 		"a short lag long ago": {"late-request actor=late verb=list nth=1 for=10s", 65 * time.Minute, time.Hour, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestPatience(t *testing.T) {
 				faults = append(faults, f)
 			}
 			run := simtest.Play(t, simtest.Options{}, sim.Plan{Seed: 1, Faults: faults}, func(w *simtest.World) {
-				w.Controller("late", backingOff(c.wait))
+				w.Controller("late", createDone(c.wait))
 				if c.before > 0 {
 					w.Advance(c.before)
 				}
@@ -85,10 +85,10 @@ func TestPatience(t *testing.T) {
 				w.Eventually(time.Minute, invariant.Exists("configmaps", "default", "done"))
 			}).Run
 			switch {
-			case !c.broken && run.Failure != nil:
+			case !c.violated && run.Failure != nil:
 				t.Error(run.Failure)
-			case c.broken && (run.Failure == nil || !strings.HasPrefix(run.Failure.Oracle, promised)):
-				t.Errorf("broken: %+v", run.Failure)
+			case c.violated && (run.Failure == nil || !strings.HasPrefix(run.Failure.Oracle, oracle)):
+				t.Errorf("violated: %+v", run.Failure)
 			}
 		})
 	}

@@ -17,6 +17,7 @@ import (
 	controller "github.com/rehearse-k8s/rehearse/internal/controller/jobs"
 	"github.com/rehearse-k8s/rehearse/invariant"
 	"github.com/rehearse-k8s/rehearse/simtest"
+	"github.com/rehearse-k8s/rehearse/test/family"
 	"github.com/rehearse-k8s/rehearse/test/jobs"
 )
 
@@ -59,7 +60,7 @@ func TestThrottledWrites(t *testing.T) {
 				first, second := pi(2, 4), pi(1, 1)
 				second.Name = "second"
 				rejected := 0
-				w.Controller(jobs.Actor, intercepted(func(r *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
+				w.Controller(jobs.Actor, family.Through(ours, func(r *http.Request, send family.Send) (*http.Response, error) {
 					if rejected > 0 || !match(r) {
 						return send(r)
 					}
@@ -97,7 +98,7 @@ func TestUnknownCompletionMode(t *testing.T) {
 	simtest.Run(t, simtest.Seeds(1), func(w *simtest.World) {
 		w.Controller(jobs.Actor, func(ctx context.Context, config *rest.Config) error {
 			run := controller.Runner(controller.Options{All: true, Workers: 1, Writes: 1, Audit: -1, Events: config})
-			return through(run, func(r *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
+			return family.Through(run, func(r *http.Request, send family.Send) (*http.Response, error) {
 				answer, err := send(r)
 				if err == nil && r.Method == http.MethodGet {
 					answer.Body = renamed{answer.Body}
@@ -124,28 +125,4 @@ func (r renamed) Read(p []byte) (int, error) {
 	n, err := r.ReadCloser.Read(p)
 	copy(p, bytes.ReplaceAll(p[:n], []byte("NonIndexed"), []byte("SomeOthers")))
 	return n, err
-}
-
-// intercepted is our controller with something between its client and the API.
-func intercepted(between func(r *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error)) func(context.Context, *rest.Config) error {
-	return through(ours, between)
-}
-
-// through is a controller with something between its client and the API.
-func through(run simtest.Constructor, between func(r *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error)) simtest.Constructor {
-	return func(ctx context.Context, config *rest.Config) error {
-		config = rest.CopyConfig(config)
-		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return interceptor{next, between} })
-		return run(ctx, config)
-	}
-}
-
-type interceptor struct {
-	next    http.RoundTripper
-	between func(r *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error)
-}
-
-// RoundTrip implements http.RoundTripper.
-func (i interceptor) RoundTrip(r *http.Request) (*http.Response, error) {
-	return i.between(r, i.next.RoundTrip)
 }

@@ -1,19 +1,14 @@
 package jobs_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -25,6 +20,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/invariant/job"
 	"github.com/rehearse-k8s/rehearse/simtest"
 	"github.com/rehearse-k8s/rehearse/simtest/kubecontrollers"
+	"github.com/rehearse-k8s/rehearse/test/family"
 	"github.com/rehearse-k8s/rehearse/test/jobs"
 )
 
@@ -36,22 +32,14 @@ func TestLateCommits(t *testing.T) {
 	for n := 1; n <= 24; n++ {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			simtest.Run(t, simtest.Seeds(1), func(w *simtest.World) {
-				j, writes := pi(2, 4), 0
+				j := pi(2, 4)
 				invariants := job.Invariants(invariant.OwnerOf(j))
 				w.AllowDifferentOutcomes()
 				w.Always(invariants.Always...)
 				w.Eventually(15*time.Minute, invariants.AtQuiescence)
 				w.Eventually(15*time.Minute, invariant.Condition("jobs.batch", "default", "pi", "Complete", "True"))
 				w.Controller("kubelet", jobs.Kubelet(func(*corev1.Pod) jobs.Outcome { return jobs.Outcome{After: 4 * time.Second} }))
-				w.Controller(jobs.Actor, intercepted(func(r *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
-					if r.Method != http.MethodGet {
-						writes++
-					}
-					if writes != n || r.Method == http.MethodGet {
-						return send(r)
-					}
-					return timedOut(r, send)
-				}))
+				w.Controller(jobs.Actor, family.LateCommit(ours, n))
 				w.Create(j)
 				w.Advance(6 * time.Second) // the second pods run
 				w.Patch(j, types.MergePatchType, `{"spec":{"parallelism":1}}`)
@@ -62,33 +50,6 @@ func TestLateCommits(t *testing.T) {
 			})
 		})
 	}
-}
-
-// timedOut answers a request 504 and sends it seven seconds later.
-func timedOut(r *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
-	later := r.Clone(context.WithoutCancel(r.Context()))
-	if r.GetBody != nil {
-		body, err := r.GetBody()
-		if err != nil {
-			return nil, err
-		}
-		later.Body = body
-	}
-	after := 7 * time.Second
-	if r.Method == http.MethodPost {
-		after = 300 * time.Millisecond
-	}
-	time.AfterFunc(after, func() {
-		if answer, err := send(later); err == nil {
-			_ = answer.Body.Close()
-		}
-	})
-	status := apierrors.NewTimeoutError("request did not complete within requested timeout", 0).ErrStatus
-	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
-	body, err := json.Marshal(status)
-	return &http.Response{
-		StatusCode: http.StatusGatewayTimeout, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)), Request: r,
-	}, err
 }
 
 // TestPodSuccessor replaces a pod by another one of its name while a patch of the first is on its way, as it

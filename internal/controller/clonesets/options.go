@@ -30,8 +30,7 @@ type Options struct {
 	// Pods, if it is not nil, is the shared cache that pods are read from, instead of a watch of the
 	// controller's own. After an audit has found a wrong cache, the controller watches pods itself.
 	Pods *podcache.Cache
-	// Whole sends whole pods (PUT) where the planner knows the result of a patch, and the patch only if
-	// another client has written meanwhile. An in-place update then costs the API server a quarter less
+	// Whole sends whole pods (PUT) where the planner knows the result of a patch. An in-place update then costs the API server a quarter less
 	// (BenchmarkPodWrites in apiserver). Set it only if the API server has this program's version: of a
 	// newer one it would drop the fields that this program does not know.
 	Whole bool

@@ -235,8 +235,7 @@ func (c *instance) whole(a *workload.Action) workload.Object {
 }
 
 // known returns the pod that an action changes, with all its fields: as the last write returned it, or
-// from the cache. It returns nil if that is not the version that the action is for; or, for an action on
-// any version, if the pod is not Running: the kubelet then writes its status at the same time.
+// from the cache. It returns nil if that is not the version that the action is for.
 func (c *instance) known(a *workload.Action) *corev1.Pod {
 	named, ok := a.Object.(*corev1.Pod)
 	if !ok {
@@ -249,7 +248,7 @@ func (c *instance) known(a *workload.Action) *corev1.Pod {
 	switch {
 	case pod == nil || pod.UID != named.UID || len(pod.Spec.Containers) == 0:
 		return nil
-	case a.Exact && pod.ResourceVersion != named.ResourceVersion, !a.Exact && pod.Status.Phase != corev1.PodRunning:
+	case !a.Exact || pod.ResourceVersion != named.ResourceVersion:
 		return nil
 	}
 	return pod

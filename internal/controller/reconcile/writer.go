@@ -201,8 +201,8 @@ func (w *Writer) resolveExisting(ctx context.Context, m *Memory, o workload.Obje
 }
 
 // Patch sends the patch of an action and returns the object after it; nil if the object does not exist. If
-// whole is not nil, it is the object after the patch, and is sent first with PUT: that is cheaper for the API
-// server. If another client has written meanwhile and the action is not Exact, the patch follows.
+// whole is not nil, it is the object after the patch, with the observed resourceVersion, and is sent with PUT
+// instead of the patch: that is cheaper for the API server.
 func (w *Writer) Patch(ctx context.Context, m *Memory, a *workload.Action, whole workload.Object) (workload.Object, error) {
 	if err := m.InTime(time.Now()); err != nil {
 		return nil, err
@@ -219,12 +219,9 @@ func (w *Writer) Patch(ctx context.Context, m *Memory, a *workload.Action, whole
 		return err
 	}
 	var err error
-	sent := false
 	if whole != nil {
 		err = send(r.Client.Put(), "update", whole)
-		sent = a.Exact || !apierrors.IsConflict(err)
-	}
-	if !sent {
+	} else {
 		revision := ""
 		if a.Exact {
 			revision = a.Object.GetResourceVersion()

@@ -80,12 +80,11 @@ func (b patch) write(u *unit, code, why string) workload.Action {
 	return a
 }
 
-// patch is the one thing that this plan does to a pod. Where nobody else has a say in
-// the pod's life, it is for the pod as it may have become: kubelets write at the same time,
-// and nothing that they write would change it.
+// patch decides the only write of this plan to a pod. It names the observed resourceVersion, although kubelets write the
+// same object all the time: an API server may commit a write seconds after it answered 504, and without the
+// resourceVersion such a patch could land in the middle of the pod's next update (TestLateCommits). A conflict costs
+// one more plan.
 func (p *plan) patch(u *unit, b patch, code, why string) {
 	u.acted = true
-	a := b.write(u, code, why)
-	a.Exact = p.set.Spec.Lifecycle != nil || b.Spec != nil || b.Metadata.OwnerReferences != nil
-	p.decision.Act(a)
+	p.decision.Act(b.write(u, code, why))
 }

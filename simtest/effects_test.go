@@ -159,7 +159,7 @@ func TestFaultEffects(t *testing.T) {
 		{"label actor=witness verb=create",
 			"  0s creates: ok;  0s lists a;  0s sees ADDED mark;  0s sees MODIFIED mark;  0s starts;  0s updates: Conflict; 10s sees MODIFIED a1; 11s sees ADDED b;191s sees a bookmark", "a, b, mark rehearse-k8s.github.io/touched"},
 		{"finalizer actor=witness verb=create for=1h",
-			"  0s creates: ok;  0s lists a;  0s sees ADDED mark;  0s sees MODIFIED mark;  0s starts;  0s updates: Conflict; 10s sees MODIFIED a1; 11s sees ADDED b;191s sees a bookmark;3600s sees MODIFIED mark", "a, b, mark rehearse-k8s.github.io/somebody-else"},
+			"  0s creates: ok;  0s lists a;  0s sees ADDED mark;  0s sees MODIFIED mark;  0s starts;  0s updates: Conflict; 10s sees MODIFIED a1; 11s sees ADDED b;191s sees a bookmark;3600s sees MODIFIED mark", "a, b, mark " + fault.InterferenceFinalizer},
 		{"finalizer actor=witness verb=create for=20s",
 			"  0s creates: ok;  0s lists a;  0s sees ADDED mark;  0s sees MODIFIED mark;  0s starts;  0s updates: Conflict; 10s sees MODIFIED a1; 11s sees ADDED b; 20s sees MODIFIED mark", "a, b, mark"},
 		{"time-travel actor=witness verb=update",

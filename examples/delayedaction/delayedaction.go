@@ -2,7 +2,7 @@
 // when the pod changes, but their entries stay in the table.
 //
 // It reproduces kwok issue 958 (v0.5.0): the job of a delayed stage was cancelled, its entry in a
-// map beside the queue remained, later events of the pod were skipped because of it, and pods
+// map next to the queue remained, later events of the pod were skipped because of it, and pods
 // stayed Terminating.
 //
 // The controller simulates the lifecycle of pods that have its finalizer: a pod is ready two

@@ -27,7 +27,6 @@ var wordsPending = []string{
 	"internal/report",
 	"internal/sim",
 	"internal/store",
-	"internal/workload",
 	"invariant",
 	"stage",
 	"test",

@@ -8,7 +8,7 @@ import (
 // Decision is what a planner returns whatever the kind of the workload is. Each planner embeds
 // it in a Decision of its own, which adds the Status, the Past and the Tally of that kind.
 type Decision struct {
-	// Recheck tells the shell to read the owner from the API before it carries anything out. If
+	// Recheck makes the shell read the owner from the API before it carries anything out. If
 	// the owner has changed since, the shell carries nothing out.
 	Recheck bool
 	// Actions may be carried out in any order and concurrently.

@@ -81,7 +81,7 @@ func (c *instance) adoptRevisions(ctx context.Context, set *v1alpha1.CloneSet, m
 		if r.DeletionTimestamp != nil || r.Labels[kruise.LabelRevision] == "" || !match(r.Labels) {
 			continue
 		}
-		if read, err := readRevision(r); err != nil || !read.Made(set.Name, ptr.Deref(set.Status.CollisionCount, 0)) {
+		if read, err := readRevision(r); err != nil || !read.IsNamedBy(set.Name, ptr.Deref(set.Status.CollisionCount, 0)) {
 			continue
 		}
 		if !adopted { // first check that the CloneSet still exists

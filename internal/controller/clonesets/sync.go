@@ -60,7 +60,7 @@ func (c *instance) sync(ctx context.Context, k key) (wake time.Duration, err err
 // state returns the planner's input for a CloneSet, from the caches.
 func (c *instance) state(ctx context.Context, k key, set *v1alpha1.CloneSet, m *memory) cloneset.State {
 	s := cloneset.State{Set: set, Past: m.past, Limits: c.options.Limits}
-	s.Past.Refused = m.blocked()
+	s.Past.Rejected = m.blocked()
 	if m.digest == "" || m.generation != set.Generation {
 		m.generation, m.digest = set.Generation, cloneset.Digest(defaulted(&set.Spec.Template))
 	}

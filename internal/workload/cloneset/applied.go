@@ -10,9 +10,9 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload"
 )
 
-// Applied implements workload.Applier for what plans write to pods most: labels,
-// annotations, images and conditions. The rest is left to the API, which knows how owners,
-// finalizers and resources are merged.
+// Applied implements workload.Applier for the fields that plans patch most often: labels, annotations, images
+// and conditions. It returns nil for other patches, because only the API server merges owners, finalizers and
+// resources.
 func (b patch) Applied(o workload.Object) workload.Object {
 	from, ok := o.(*corev1.Pod)
 	if !ok || b.Metadata.Finalizers != nil || b.Metadata.OwnerReferences != nil {
@@ -36,7 +36,7 @@ func (b patch) Applied(o workload.Object) workload.Object {
 	return &to
 }
 
-// changed is a map with changes, of which nil takes a key away.
+// changed returns a copy of a map with changes; nil deletes a key.
 func changed(from map[string]string, changes map[string]*string) map[string]string {
 	if len(changes) == 0 {
 		return from
@@ -53,7 +53,7 @@ func changed(from map[string]string, changes map[string]*string) map[string]stri
 	return to
 }
 
-// texts are the annotations of a patch as the API would read them; false if it would not.
+// texts returns the annotations of a patch as strings, and false if one is neither null nor a string.
 func texts(annotations map[string]any) (map[string]*string, bool) {
 	all := make(map[string]*string, len(annotations))
 	for key, value := range annotations {
@@ -75,7 +75,7 @@ func texts(annotations map[string]any) (map[string]*string, bool) {
 	return all, true
 }
 
-// withImages are containers with the images of a patch; false if there is more in it.
+// withImages returns containers with the images of a patch, and false if the patch changes more than images.
 func withImages(from []corev1.Container, changes []patchContainer) ([]corev1.Container, bool) {
 	to := slices.Clone(from)
 	for _, change := range changes {
@@ -90,7 +90,7 @@ func withImages(from []corev1.Container, changes []patchContainer) ([]corev1.Con
 	return to, true
 }
 
-// withConditions are conditions with those of a patch, each in the place where it was.
+// withConditions returns conditions with those of a patch, each at its former position.
 func withConditions(from []corev1.PodCondition, changes []patchCondition) []corev1.PodCondition {
 	to := slices.Clone(from)
 	for _, change := range changes {

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawnPod has some of the names that drawn patches have, too.
+// drawnPod draws a pod that shares some names with drawn patches.
 func drawnPod(t *rapid.T) *corev1.Pod {
 	some := func(name string) []string {
 		return rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c"}), 0, 3, rapid.ID).Draw(t, name)
@@ -40,7 +40,7 @@ func drawnPod(t *rapid.T) *corev1.Pod {
 	return pod
 }
 
-// drawnPatch is any of those that plans make.
+// drawnPatch draws a patch that a plan may create.
 func drawnPatch(t *rapid.T, pod *corev1.Pod) (b patch) {
 	some := func(name string) []string {
 		return rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "d"}), 0, 3, rapid.ID).Draw(t, name)
@@ -60,7 +60,7 @@ func drawnPatch(t *rapid.T, pod *corev1.Pod) (b patch) {
 	}
 	if len(pod.Spec.Containers) > 0 && rapid.Bool().Draw(t, "spec") {
 		b.Spec = &patchSpec{}
-		for _, c := range pod.Spec.Containers { // in its order, as inOrder does: a merge would change it
+		for _, c := range pod.Spec.Containers { // in the order of the pod, as inOrder does: a merge would reorder the containers
 			if rapid.Bool().Draw(t, "image") {
 				b.Spec.Containers = append(b.Spec.Containers, patchContainer{Name: c.Name, Image: text1("image")})
 			}
@@ -77,8 +77,8 @@ func drawnPatch(t *rapid.T, pod *corev1.Pod) (b patch) {
 	return b
 }
 
-// TestAppliedIsWhatTheAPIMakes: a pod that is sent whole is the one that the API makes of
-// the patch, and the one in the cache stays as it was.
+// TestAppliedIsWhatTheAPIMakes checks that Applied returns the same pod as the API server's merge, and does
+// not change the pod in the cache.
 func TestAppliedIsWhatTheAPIMakes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pod := drawnPod(t)
@@ -105,7 +105,7 @@ func TestAppliedIsWhatTheAPIMakes(t *testing.T) {
 			t.Fatalf("%s: not applied", body)
 		}
 		if !equality.Semantic.DeepEqual(pod, was) {
-			t.Fatalf("%s: the pod that it was made from has changed", body)
+			t.Fatalf("%s: Applied has changed its argument", body)
 		}
 		if !same(got, &want) {
 			t.Fatalf("%s\nof %s\ngives %+v\nwant  %+v", body, before, got, &want)
@@ -113,7 +113,7 @@ func TestAppliedIsWhatTheAPIMakes(t *testing.T) {
 	})
 }
 
-// TestNotApplied: what only the API merges is left to it.
+// TestNotApplied checks that Applied returns nil for patches that only the API server can merge.
 func TestNotApplied(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main"}}}}
 	for name, b := range map[string]patch{

@@ -16,13 +16,12 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload"
 )
 
-// priorityVariable is Kruise's: containers of a higher number are updated before those of a
-// lower one.
+// priorityVariable is Kruise's: containers with a higher number are updated before those with a lower one.
 const priorityVariable = "KRUISE_CONTAINER_PRIORITY"
 
-// launchPriorities are those of a template's containers, as Kruise's webhook for pods finds them:
-// by the annotation in the order of the list, else by the variable, with 0 for a container that
-// has none. They are nil where all are the same.
+// launchPriorities returns the launch priorities of a template's containers as Kruise's webhook for pods
+// computes them: with the annotation, by the order of the list; otherwise by the variable, 0 for a container
+// without one. It returns nil if all are equal.
 func launchPriorities(t *corev1.PodTemplateSpec) []int {
 	all := make([]int, len(t.Spec.Containers))
 	ordered := t.Annotations[kruise.AnnotationLaunchPriority] == kruise.LaunchOrdered
@@ -43,8 +42,8 @@ func launchPriorities(t *corev1.PodTemplateSpec) []int {
 	return all
 }
 
-// finish is the second write: what was to be done. Containers of a lower launch priority
-// wait for those of a higher one.
+// finish returns the second write of an update, which changes the spec. Containers with a lower launch
+// priority wait for those with a higher one.
 func (p *plan) finish(u *unit, todo *kruise.InPlaceUpdateSpec, c *change, state *kruise.InPlaceUpdateState, to *Revision) *workload.Action {
 	now, later := p.split(c, to)
 	s := *state
@@ -56,7 +55,7 @@ func (p *plan) finish(u *unit, todo *kruise.InPlaceUpdateSpec, c *change, state 
 		slices.Sort(names)
 		names = slices.Compact(names)
 	}
-	p.note(u, &s, names, now, later)
+	p.recordBatch(u, &s, names, now, later)
 
 	b := now.patch(u)
 	b.Metadata.Annotations[kruise.AnnotationInPlaceGrace] = nil
@@ -74,10 +73,10 @@ func (p *plan) finish(u *unit, todo *kruise.InPlaceUpdateSpec, c *change, state 
 	return &before
 }
 
-// changeIn is the change that is still to be made.
+// changeIn returns the change that an ordered update has still to make.
 func changeIn(todo *kruise.InPlaceUpdateSpec, to *Revision) *change {
 	b := patch{}
-	_ = json.Unmarshal(todo.MetaDataPatch, &b) // Kruise's is of the same form; what cannot be read is nothing
+	_ = json.Unmarshal(todo.MetaDataPatch, &b) // Kruise's patch has the same form; one that cannot be parsed changes nothing
 	c := &change{images: todo.ContainerImages, labels: b.Metadata.Labels, annotations: b.Metadata.Annotations}
 	if todo.UpdateEnvFromMetadata {
 		c.env = c.readers(to.Template)
@@ -85,7 +84,7 @@ func changeIn(todo *kruise.InPlaceUpdateSpec, to *Revision) *change {
 	return c
 }
 
-// parts are what of a change is made now and later. Many pods share them.
+// parts are the parts of a change that are made now and later. Many pods share them.
 type parts struct{ now, later *change }
 
 func (p *plan) split(c *change, to *Revision) (now, later *change) {
@@ -100,8 +99,8 @@ func (p *plan) split(c *change, to *Revision) (now, later *change) {
 	return found.now, found.later
 }
 
-// nextBatch changes the containers that waited for others, and tells whether there was
-// anything to do or to wait for.
+// nextBatch changes the containers that have waited for others. It reports whether it did, or whether
+// containers still wait.
 func (p *plan) nextBatch(u *unit) bool {
 	s := u.inPlaceState()
 	if s == nil || !hasNext(s) {
@@ -117,32 +116,32 @@ func (p *plan) nextBatch(u *unit) bool {
 	if to == nil {
 		return true
 	}
-	c := (&change{}).with(s, to.Template)
+	c := (&change{}).withPending(s, to.Template)
 	now, later := c.split(to.Template)
 	next := *s
 	next.LastContainerStatuses, next.UpdateEnvFromMetadata = nil, false
-	p.note(u, &next, now.containers(), now, later)
+	p.recordBatch(u, &next, now.containers(), now, later)
 	b := now.patch(u)
 	b.Metadata.Annotations[kruise.AnnotationInPlaceState] = text{next}
 	p.patch(u, b, nextContainers, "the containers before are ready")
 	return true
 }
 
-// hasNext tells whether containers wait for others.
+// hasNext reports whether containers wait for others.
 func hasNext(s *kruise.InPlaceUpdateState) bool {
 	return len(s.NextContainerImages)+len(s.NextContainerRefMetadata) > 0
 }
 
-// note puts down which containers are changed now (names, sorted), as they are, and what
-// is left. What stands there of containers before stays.
-func (p *plan) note(u *unit, s *kruise.InPlaceUpdateState, names []string, now, later *change) {
+// recordBatch records which containers are changed now (names, sorted), with their status, and the part of the change
+// that is made later. It keeps the records of earlier containers.
+func (p *plan) recordBatch(u *unit, s *kruise.InPlaceUpdateState, names []string, now, later *change) {
 	s.UpdateImages = len(now.images) > 0
 	s.UpdateEnvFromMetadata = s.UpdateEnvFromMetadata || len(now.env) > 0
 	if s.LastContainerStatuses == nil {
 		s.LastContainerStatuses = map[string]kruise.InPlaceContainerStatus{}
 	}
 	for _, name := range names {
-		is := u.before(name)
+		is := u.containerBefore(name)
 		_, changed := now.images[name]
 		if before, unfinished := s.LastContainerStatuses[name]; !changed && (!unfinished || before.KeepsImage) {
 			is.Image, is.KeepsImage = "", true
@@ -170,15 +169,16 @@ func (p *plan) note(u *unit, s *kruise.InPlaceUpdateState, names []string, now, 
 	}
 }
 
-// before is how a container is now.
-func (u *unit) before(name string) kruise.InPlaceContainerStatus {
+// containerBefore returns the status of a container before its update.
+func (u *unit) containerBefore(name string) kruise.InPlaceContainerStatus {
 	if s := u.status(name); s != nil {
 		return kruise.InPlaceContainerStatus{ImageID: s.ImageID, ContainerID: s.ContainerID, Image: s.Image}
 	}
 	return kruise.InPlaceContainerStatus{}
 }
 
-// containers are those that begin anew, sorted. They are found once, and not changed.
+// containers returns the names of the containers that the change restarts, sorted. They are computed once and
+// must not be changed.
 func (c *change) containers() []string {
 	if c.restarted == nil {
 		names := append(sorted(c.images), c.env...)
@@ -188,7 +188,7 @@ func (c *change) containers() []string {
 	return c.restarted
 }
 
-// patch is that of the metadata and the images of a pod.
+// patch returns the patch of a pod's metadata and images.
 func (c *change) patch(u *unit) (b patch) {
 	b.Metadata.Labels, b.Metadata.Annotations = c.labels, map[string]any{}
 	maps.Copy(b.Metadata.Annotations, c.annotations)
@@ -202,9 +202,8 @@ func (c *change) patch(u *unit) (b patch) {
 	return b
 }
 
-// inOrder brings names of containers into the order in which the pod has them. A merge puts
-// the list in the order of the patch, and the API refuses a pod whose containers have changed
-// places.
+// inOrder sorts names of containers in the pod's order. A merge takes over the order of the patch, and the API
+// rejects a pod whose containers are reordered.
 func (u *unit) inOrder(names []string) []string {
 	place := func(name string) int {
 		return slices.IndexFunc(u.Containers, func(c Container) bool { return c.Name == name })
@@ -213,7 +212,8 @@ func (u *unit) inOrder(names []string) []string {
 	return names
 }
 
-// hasInOrder tells whether a list made for another pod is in this one's order, as nearly always.
+// hasInOrder reports whether a list that was computed for another pod is in this pod's order, as it nearly
+// always is.
 func (u *unit) hasInOrder(all []patchContainer) bool {
 	found := 0
 	for i := range u.Containers {
@@ -224,8 +224,9 @@ func (u *unit) hasInOrder(all []patchContainer) bool {
 	return found == len(all)
 }
 
-// with is the change and what another has left to be done, as the template has that now.
-func (c *change) with(s *kruise.InPlaceUpdateState, to *corev1.PodTemplateSpec) *change {
+// withPending returns the change extended by what an earlier update has left to do, with the template's current
+// values.
+func (c *change) withPending(s *kruise.InPlaceUpdateState, to *corev1.PodTemplateSpec) *change {
 	if !hasNext(s) {
 		return c
 	}
@@ -244,12 +245,12 @@ func (c *change) with(s *kruise.InPlaceUpdateState, to *corev1.PodTemplateSpec) 
 			sum.annotationOf(to, key)
 		}
 	}
-	return sum.and(c, to)
+	return sum.withMetadata(c, to)
 }
 
-// insteadOf is the change of a pod that another one was ordered for and not made: what it
-// still is counts, and what was ordered and is not wanted any more is not made.
-func (c *change) insteadOf(order *kruise.InPlaceUpdateSpec, u *unit, to *corev1.PodTemplateSpec) *change {
+// replacingOrder returns the change of a pod for which another update was ordered but not made: parts of the order
+// that are not wanted any more are left out, and the others are kept.
+func (c *change) replacingOrder(order *kruise.InPlaceUpdateSpec, u *unit, to *corev1.PodTemplateSpec) *change {
 	sum := &change{images: map[string]string{}, resources: map[string]corev1.ResourceRequirements{}, labels: map[string]*string{}, annotations: map[string]any{}}
 	for i := range to.Spec.Containers {
 		container := &to.Spec.Containers[i]
@@ -272,24 +273,24 @@ func (c *change) insteadOf(order *kruise.InPlaceUpdateSpec, u *unit, to *corev1.
 	for key := range pending.annotations {
 		sum.annotationOf(to, key)
 	}
-	sum.and(c, to)
+	sum.withMetadata(c, to)
 	for key, value := range sum.labels {
 		if is, ok := u.Labels[key]; ok == (value != nil) && (!ok || is == *value) {
 			delete(sum.labels, key)
 		}
 	}
-	for key := range pending.annotations { // of others it is not known what the pod has
+	for key := range pending.annotations { // the values of other annotations in the pod are unknown
 		value := sum.annotations[key]
 		if is, ok := u.Ordered[key]; ok == (value != nil) && (!ok || value == any(is)) {
 			delete(sum.annotations, key)
 		}
 	}
-	return sum.and(&change{}, to)
+	return sum.withMetadata(&change{}, to)
 }
 
 func has[V any](m map[string]V, key string) bool { _, ok := m[key]; return ok }
 
-// labelOf and annotationOf have a change bring what a template has for a key, if it has anything.
+// labelOf and annotationOf make a change set a key to the template's value, if the template has one.
 func (c *change) labelOf(to *corev1.PodTemplateSpec, key string) {
 	c.labels[key] = nil
 	if value, ok := to.Labels[key]; ok {
@@ -304,21 +305,21 @@ func (c *change) annotationOf(to *corev1.PodTemplateSpec, key string) {
 	}
 }
 
-// and adds the metadata of another change, and works out what follows from it.
-func (c *change) and(other *change, to *corev1.PodTemplateSpec) *change {
+// and adds the metadata of another change, and recomputes what depends on it.
+func (c *change) withMetadata(other *change, to *corev1.PodTemplateSpec) *change {
 	maps.Copy(c.labels, other.labels)
 	maps.Copy(c.annotations, other.annotations)
 	var err error
 	if c.metadata, err = json.Marshal(patch{Metadata: patchMetadata{Labels: c.labels, Annotations: c.annotations}}); err != nil {
-		panic(err) // strings
+		panic(err) // strings can always be encoded
 	}
 	c.env = c.readers(to)
 	return c
 }
 
-// split takes what can be changed now: the containers of the highest launch priority, and
-// those that read what one of these reads, which begin anew with it. The metadata that only
-// others read waits with them.
+// split returns the part of a change that can be made now: the containers with the highest launch priority,
+// and those that read metadata that one of these reads, because they restart with it. Metadata that only other
+// containers read waits with them.
 func (c *change) split(t *corev1.PodTemplateSpec) (now, later *change) {
 	touched := c.containers()
 	keys := map[string][]metadataKey{}
@@ -342,8 +343,8 @@ func (c *change) split(t *corev1.PodTemplateSpec) (now, later *change) {
 			waits[name] = true
 		}
 	}
-	// A key that one reads who does not wait is changed now, and so is one that goes: what is
-	// left is kept as values.
+	// A key that a container of this batch reads is changed now, and so is a key that is deleted: the record
+	// of what is left contains only values.
 	kept := map[metadataKey]bool{}
 	for again := true; again; {
 		again = false

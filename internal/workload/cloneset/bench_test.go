@@ -15,8 +15,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
 )
 
-// BenchmarkPlan is what one plan costs for a set of 10,000 pods: at rest, in the middle of
-// an update in place, of one with new pods, and when half of them are too many.
+// BenchmarkPlan measures one plan for a set of 10,000 pods: in the steady state, during an update in place,
+// during one that recreates pods, and when half of the pods are surplus.
 func BenchmarkPlan(b *testing.B) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	const n = 10_000
@@ -42,7 +42,7 @@ func BenchmarkPlan(b *testing.B) {
 	}
 }
 
-// bigState is a set with two revisions and n available pods, so many of them updated.
+// bigState returns a set with two revisions and n available pods, the given number of which are updated.
 func bigState(now time.Time, n, updated int) State {
 	set := &v1alpha1.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "set", Generation: 2}}
 	set.Spec.Replicas = ptr.To(int32(n))

@@ -23,10 +23,10 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload"
 )
 
-// world is a CloneSet and its objects in memory: as much of an API server as decisions are
-// carried out on. What kubelets do is in kubelet_test.go. Nothing happens by itself.
+// world is a CloneSet and its objects in memory, with the part of an API server that carries decisions out.
+// kubelet_test.go simulates the kubelets. Nothing happens by itself.
 //
-// Every plan that is made in it is held to what holds of every plan (see plan).
+// Every plan in a world is checked for what must hold for all plans (see plan).
 type world struct {
 	t         tb
 	now       time.Time
@@ -37,17 +37,17 @@ type world struct {
 	nodes     map[string]map[string]string
 	past      Past
 	limits    Limits
-	writes    int // each has its revision
+	writes    int // each write has its own revision
 	uids      int
-	events    []string // reasons of events that were told
-	story     []string // plans that were made, for failures
-	// behaves is how a pod lives; without it, at once and well.
+	events    []string // reasons of the emitted Events
+	trace     []string // plans, for messages of failures
+	// behaves returns how a pod behaves; if it is nil, all pods start at once without errors.
 	behaves func(*corev1.Pod) behaviour
-	// refuses is what the API says of a patch.
-	refuses func(a *workload.Action) bool
+	// rejects reports whether the API rejects a patch.
+	rejects func(a *workload.Action) bool
 }
 
-// tb is what testing.T and rapid.T have in common.
+// tb contains the methods that testing.T and rapid.T have in common.
 type tb interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -57,7 +57,7 @@ type tb interface {
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// newWorld has a set of so many pods, as the API fills it in, and no pod yet.
+// newWorld returns a world with a set of so many replicas, with the API's defaults, and without pods.
 func newWorld(t tb, replicas int, change ...func(*v1alpha1.CloneSetSpec)) *world {
 	set := &v1alpha1.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "set", Generation: 1}}
 	set.Spec.Replicas = ptr.To(int32(replicas))
@@ -78,14 +78,14 @@ func newWorld(t tb, replicas int, change ...func(*v1alpha1.CloneSetSpec)) *world
 	return w
 }
 
-// grown is a world whose pods run.
-func grown(t tb, replicas int, change ...func(*v1alpha1.CloneSetSpec)) *world {
+// newRunningWorld returns a world whose pods run.
+func newRunningWorld(t tb, replicas int, change ...func(*v1alpha1.CloneSetSpec)) *world {
 	w := newWorld(t, replicas, change...)
 	w.settle()
 	return w
 }
 
-// Changes of a spec that many tests make.
+// Changes of a spec that many tests use.
 func image(i string) func(*v1alpha1.CloneSetSpec) {
 	return func(s *v1alpha1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = i }
 }
@@ -118,7 +118,7 @@ func claim(name string) func(*v1alpha1.CloneSetSpec) {
 
 var number, percent = intstr.FromInt32, intstr.FromString
 
-// edit is what a user does to the spec.
+// edit is a user's change of the spec.
 func (w *world) edit(change ...func(*v1alpha1.CloneSetSpec)) {
 	w.set = w.set.DeepCopy()
 	for _, f := range change {
@@ -128,12 +128,12 @@ func (w *world) edit(change ...func(*v1alpha1.CloneSetSpec)) {
 	w.wrote(w.set)
 }
 
-// change is what anybody does to a pod.
+// change is another actor's change of a pod.
 func (w *world) change(slot int, f func(*corev1.Pod)) {
 	w.t.Helper()
 	p := w.pod(slot)
 	if p == nil {
-		w.t.Fatalf("there is no pod %d", slot)
+		w.t.Fatalf("pod %d does not exist", slot)
 	}
 	p = p.DeepCopy()
 	f(p)
@@ -141,7 +141,7 @@ func (w *world) change(slot int, f func(*corev1.Pod)) {
 	w.pods[p.Name] = p
 }
 
-// pod is that of a slot, nil if there is none.
+// pod returns the pod of a slot, nil if it does not exist.
 func (w *world) pod(slot int) *corev1.Pod { return w.pods[w.name(slot)] }
 
 func (w *world) name(slot int) string { return podName(w.set.Name, instanceID(w.set.UID, slot)) }
@@ -151,7 +151,7 @@ func (w *world) wrote(o metav1.Object) {
 	o.SetResourceVersion(fmt.Sprint(w.writes))
 }
 
-// fill is what an API fills into templates.
+// fill sets the API's defaults in a template.
 func fill(t *corev1.PodTemplateSpec) {
 	if t.Spec.RestartPolicy == "" {
 		t.Spec.RestartPolicy = corev1.RestartPolicyAlways
@@ -169,7 +169,7 @@ func withDefaults(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 	return t
 }
 
-// state is what caches show that are up to date. It shares nothing with anything.
+// state returns the state that up-to-date caches show, as a deep copy.
 func (w *world) state() State {
 	s := State{Set: w.set.DeepCopy(), Digest: Digest(withDefaults(&w.set.Spec.Template)), Limits: w.limits, Nodes: w.nodes, Past: w.past}
 	s.Past.Taken, s.Past.Failed = maps.Clone(w.past.Taken), maps.Clone(w.past.Failed)
@@ -199,25 +199,24 @@ func (w *world) state() State {
 	return s
 }
 
-// plan makes a plan and holds it to what holds of all: it changes nothing of what it was
-// made from, it is the same when it is made again, and it does at most one thing to an
-// object.
+// plan makes a plan and checks it: it changes nothing of its input, the same input gives the same plan, and
+// there is at most one action for an object.
 func (w *world) plan() Decision {
 	w.t.Helper()
 	s := w.state()
 	before := asJSON(s)
 	d := Plan(w.now, s)
 	if after := asJSON(s); after != before {
-		w.t.Fatalf("the plan has changed what it was made from:\n%s\n%s", before, after)
+		w.t.Fatalf("the plan has changed its input:\n%s\n%s", before, after)
 	}
 	if first, second := asJSON(d), asJSON(Plan(w.now, w.state())); first != second {
-		w.t.Fatalf("two plans of one state:\n%s\n%s", first, second)
+		w.t.Fatalf("two plans of the same state differ:\n%s\n%s", first, second)
 	}
 	seen := map[string]bool{}
 	for i := range d.Actions {
 		a := &d.Actions[i]
 		if key := fmt.Sprintf("%T %s", a.Object, a.Object.GetName()); seen[key] {
-			w.t.Fatalf("two things are done to one object: %s", w.acts(d))
+			w.t.Fatalf("two actions for one object: %s", w.acts(d))
 		} else {
 			seen[key] = true
 		}
@@ -233,8 +232,7 @@ func asJSON(v any) string {
 	return string(text)
 }
 
-// acts is what a decision does, in words: "create 0", "PreparingDelete 2". Pods are named by
-// their slots.
+// acts returns a decision in words: "create 0", "PreparingDelete 2". Pods are named by their slots.
 func (w *world) acts(d Decision) string {
 	var all []string
 	for i := range d.Actions {
@@ -263,7 +261,7 @@ func (w *world) act(a *workload.Action) string {
 	return verb + " " + name
 }
 
-// nameOf has the number of a slot in place of an instance-id.
+// nameOf replaces the instance-id in a name by the number of its slot.
 func (w *world) nameOf(name string) string {
 	for slot := range 20 {
 		if id := instanceID(w.set.UID, slot); strings.HasSuffix(name, id) {
@@ -273,23 +271,23 @@ func (w *world) nameOf(name string) string {
 	return name
 }
 
-// expect has the next plan do exactly this, carries it out, and returns it.
+// expect checks that the next plan does exactly this, carries it out, and returns it.
 func (w *world) expect(want string) Decision {
 	w.t.Helper()
 	d := w.plan()
 	if got := w.acts(d); got != want {
-		w.t.Fatalf("the plan is\n\t%s\nwant\n\t%s\nbecause %v", got, want, d.Reasons)
+		w.t.Fatalf("the plan is\n\t%s\nwant\n\t%s\nreasons %v", got, want, d.Reasons)
 	}
 	w.carryOut(d)
 	return d
 }
 
-// carryOut does everything that was decided, in order.
+// carryOut carries out the whole decision, in order.
 func (w *world) carryOut(d Decision) {
 	w.past = d.Past
 	w.writeStatus(d)
 	for i := range d.Actions {
-		w.do(&d.Actions[i])
+		w.apply(&d.Actions[i])
 	}
 }
 
@@ -306,14 +304,14 @@ func (w *world) writeStatus(d Decision) {
 }
 
 var (
-	errConflict = errors.New("it is another one, or another version")
-	errGone     = errors.New("it is not there")
-	errRefused  = errors.New("the API does not take it")
+	errConflict = errors.New("the UID or the resourceVersion differs")
+	errGone     = errors.New("not found")
+	errRejected = errors.New("rejected")
 )
 
-// do carries an action out, and what follows it if it had effect.
-func (w *world) do(a *workload.Action) error {
-	left, err := w.doOne(a)
+// do carries out an action and, if it had an effect, the one that follows it.
+func (w *world) apply(a *workload.Action) error {
+	left, err := w.applyOne(a)
 	if err != nil || a.Then == nil {
 		return err
 	}
@@ -321,10 +319,10 @@ func (w *world) do(a *workload.Action) error {
 	if then.Verb != workload.Create {
 		then.Object = left
 	}
-	return w.do(&then)
+	return w.apply(&then)
 }
 
-func (w *world) doOne(a *workload.Action) (workload.Object, error) {
+func (w *world) applyOne(a *workload.Action) (workload.Object, error) {
 	name := a.Object.GetName()
 	is := w.find(a.Object)
 	if a.Verb == workload.Create {
@@ -349,13 +347,13 @@ func (w *world) doOne(a *workload.Action) (workload.Object, error) {
 		w.delete(is)
 		return nil, nil
 	}
-	if w.refuses != nil && w.refuses(a) {
-		return nil, errRefused
+	if w.rejects != nil && w.rejects(a) {
+		return nil, errRejected
 	}
 	return w.patch(is, a), nil
 }
 
-// find is the object of this name and kind that is there, nil if none is.
+// find returns the stored object with the name and kind of o, nil if there is none.
 func (w *world) find(o workload.Object) workload.Object {
 	switch o.(type) {
 	case *corev1.Pod:
@@ -400,7 +398,7 @@ func (w *world) put(o workload.Object) {
 	}
 }
 
-// delete marks pods and claims, for kubelets and others to let them go.
+// delete sets the deletionTimestamp of pods and claims; the kubelet and tidy remove them later.
 func (w *world) delete(o workload.Object) {
 	if r, ok := o.(*appsv1.ControllerRevision); ok {
 		delete(w.revisions, r.Name)
@@ -414,14 +412,14 @@ func (w *world) delete(o workload.Object) {
 	w.put(o)
 }
 
-// patch changes an object as the API does it: what a subresource does not have stays.
+// patch changes an object as the API server does: fields outside the subresource stay.
 func (w *world) patch(is workload.Object, a *workload.Action) workload.Object {
 	was, err := json.Marshal(is)
 	if err != nil {
 		panic(err)
 	}
 	body := asJSON(a.Patch)
-	// A merge patch without lists of objects means the same as a strategic one.
+	// A merge patch without lists of objects is equivalent to a strategic one.
 	text, err := strategicpatch.StrategicMergePatch(was, []byte(body), is)
 	if err != nil {
 		w.t.Fatalf("%s: %v", body, err)
@@ -436,7 +434,7 @@ func (w *world) patch(is workload.Object, a *workload.Action) workload.Object {
 		}
 		for i := range next.Spec.Containers {
 			if next.Spec.Containers[i].Name != left.Spec.Containers[i].Name {
-				w.t.Fatalf("%s: containers change places, which the API refuses", body)
+				w.t.Fatalf("%s: the API rejects reordered containers", body)
 			}
 		}
 		switch a.Subresource {
@@ -463,13 +461,13 @@ func (w *world) patch(is workload.Object, a *workload.Action) workload.Object {
 		w.read(text, left)
 	}
 	if from, to := is.GetLabels()[kruise.LabelState], left.GetLabels()[kruise.LabelState]; from != to && !inTable(kruise.LifecycleState(from), kruise.LifecycleState(to)) {
-		w.t.Errorf("from %q to %q: the table has no such way", from, to)
+		w.t.Errorf("from %q to %q: the table has no such transition", from, to)
 	}
 	w.put(left)
 	return left
 }
 
-// same compares pods. Conditions are a map by type: their order says nothing.
+// same compares pods. Conditions are a map by type, so their order does not matter.
 func same(a, b *corev1.Pod) bool {
 	a, b = a.DeepCopy(), b.DeepCopy()
 	for _, p := range []*corev1.Pod{a, b} {
@@ -484,12 +482,12 @@ func (w *world) read(text []byte, into any) {
 	}
 }
 
-// active are the pods that count, by name.
+// active returns the active pods, sorted by name.
 func (w *world) active() (pods []*Pod) {
 	return slices.DeleteFunc(w.state().Pods, func(p *Pod) bool { return !p.active })
 }
 
-// lastOf is what a chain of actions ends with, if that is a pod.
+// lastOf returns the object of the last action of a chain, nil if it is not a pod.
 func lastOf(a *workload.Action) *corev1.Pod {
 	for a.Then != nil {
 		a = a.Then

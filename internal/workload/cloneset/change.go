@@ -13,23 +13,23 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
 )
 
-// change is what leads from one template to another in a pod that exists.
+// change is the difference between two templates, as it is applied to an existing pod.
 type change struct {
-	// why it cannot be made, "" if it can.
+	// why is the reason why the change is impossible in an existing pod, "" if it is possible.
 	why         string
 	images      map[string]string
 	resources   map[string]corev1.ResourceRequirements
 	labels      map[string]*string // nil deletes, as in annotations
 	annotations map[string]any
-	// metadata is the patch of both.
+	// metadata is the patch of labels and annotations.
 	metadata []byte
-	// env are containers with environment variables from metadata that changes: they have
-	// to begin anew. keys are, in a part of a change, what those read.
+	// env are containers that have environment variables from changed metadata and therefore restart. keys
+	// are, in a part of a change, the metadata that those read.
 	env  []string
 	keys map[string][]metadataKey
 
-	// What many pods' writes share is made once: the containers that begin anew, and the
-	// images in a patch.
+	// Values that the writes of many pods share, computed once: the containers that restart, and the images in
+	// a patch.
 	restarted []string
 	spec      *patchSpec
 }
@@ -38,14 +38,14 @@ func (c *change) onlyMetadata() bool {
 	return len(c.images) == 0 && len(c.resources) == 0 && len(c.env) == 0
 }
 
-// changeTo is what leads from a pod's revision to another. Many pods share an answer.
+// changeTo returns the change from a pod's revision to another. Many pods share a result.
 func (p *plan) changeTo(from, to *Revision) *change {
 	if from == nil {
-		return &change{why: "the revision that the pod was made of is gone"}
+		return &change{why: "the revision of the pod does not exist any more"}
 	}
 	key := [2]*Revision{from, to}
 	if p.lastChange != nil && p.lastKey == key {
-		return p.lastChange // as nearly always
+		return p.lastChange // nearly always the same pair
 	}
 	c, ok := p.changes[key]
 	if !ok {
@@ -62,28 +62,28 @@ func (p *plan) changeTo(from, to *Revision) *change {
 func (p *plan) newChange(from, to *Revision) *change {
 	c := changeOf(from.Template, to.Template)
 	if c.why != "" {
-		// What the API fills in may tell less: a template that says imagePullPolicy and one
-		// that does not mean the same.
+		// The digest of the defaulted template decides: imagePullPolicy may be missing in one template and
+		// have the default value in the other.
 		if filled := changeOf(from.Defaulted, to.Defaulted); filled.why == "" {
 			c = filled
 		}
 	}
 	if c.why == "" && p.set.Spec.UpdateStrategy.Type != v1alpha1.InPlaceOnly && claimsDiffer(from, to) {
-		return &change{why: "spec.volumeClaimTemplates is another"}
+		return &change{why: "spec.volumeClaimTemplates has changed"}
 	}
 	return c
 }
 
-// claimsDiffer tells whether the claim templates of two revisions are known to differ.
-// Kruise's revisions do not have them.
+// claimsDiffer reports whether the claim templates of two revisions are known to differ. Kruise's revisions do
+// not contain claim templates.
 func claimsDiffer(a, b *Revision) bool {
 	known := func(r *Revision) bool { _, ok := r.Object.Annotations[AnnotationClaims]; return ok }
 	return known(a) && known(b) && !sameClaims(a.Claims, b.Claims)
 }
 
-// sameClaims tells whether claims of two lists of templates would be the same. As with
-// Kruise (pkg/util/volumeclaimtemplate), names and specs count, and neither order nor labels;
-// what the API fills in is filled in.
+// sameClaims reports whether two lists of templates give the same claims. As with Kruise
+// (pkg/util/volumeclaimtemplate), it compares names and specs, ignores order and labels, and applies the API's
+// defaults first.
 func sameClaims(a, b []corev1.PersistentVolumeClaim) bool {
 	specs := func(templates []corev1.PersistentVolumeClaim) map[string]corev1.PersistentVolumeClaimSpec {
 		all := make(map[string]corev1.PersistentVolumeClaimSpec, len(templates))
@@ -99,8 +99,7 @@ func sameClaims(a, b []corev1.PersistentVolumeClaim) bool {
 	return equality.Semantic.DeepEqual(specs(a), specs(b))
 }
 
-// changeOf compares two templates. In a pod, only metadata, images, and cpu and memory may
-// be changed.
+// changeOf compares two templates. In an existing pod, only metadata, images, and cpu and memory can change.
 func changeOf(a, b *corev1.PodTemplateSpec) *change {
 	if why := unchangeable(a, b); why != "" {
 		return &change{why: why}
@@ -117,7 +116,7 @@ func changeOf(a, b *corev1.PodTemplateSpec) *change {
 	}
 	var err error
 	if c.metadata, err = json.Marshal(patch{Metadata: patchMetadata{Labels: c.labels, Annotations: c.annotations}}); err != nil {
-		panic(err) // strings
+		panic(err) // strings can always be encoded
 	}
 	for i := range a.Spec.Containers {
 		was, is := &a.Spec.Containers[i], &b.Spec.Containers[i]
@@ -130,22 +129,22 @@ func changeOf(a, b *corev1.PodTemplateSpec) *change {
 	}
 	c.env = c.readers(b)
 	if len(c.resources) > 0 && qosClass(&a.Spec) != qosClass(&b.Spec) {
-		return &change{why: "spec.template.spec.containers[*].resources: the pod would be of another quality of service"}
+		return &change{why: "spec.template.spec.containers[*].resources: the pod's QoS class would change"}
 	}
 	return c
 }
 
-// unchangeable is the first thing that differs and cannot be changed in a pod.
+// unchangeable returns the first difference that an existing pod cannot get, "" if there is none.
 func unchangeable(a, b *corev1.PodTemplateSpec) string {
 	if len(a.Spec.Containers) != len(b.Spec.Containers) {
-		return "spec.template.spec.containers: another number of containers"
+		return "spec.template.spec.containers: the number of containers has changed"
 	}
 	if !equality.Semantic.DeepEqual(a.Finalizers, b.Finalizers) {
-		return "spec.template.metadata.finalizers: they are for pods that are made"
+		return "spec.template.metadata.finalizers: they apply only to new pods"
 	}
 	rest := func(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 		t = t.DeepCopy()
-		t.ObjectMeta = metav1.ObjectMeta{} // labels and annotations are changed, the rest is no pod's
+		t.ObjectMeta = metav1.ObjectMeta{} // labels and annotations can change; other metadata does not apply to pods
 		for i := range t.Spec.Containers {
 			t.Spec.Containers[i].Image, t.Spec.Containers[i].Resources = "", corev1.ResourceRequirements{}
 		}
@@ -154,21 +153,20 @@ func unchangeable(a, b *corev1.PodTemplateSpec) string {
 	restA, restB := rest(a), rest(b)
 	for i := range restA.Spec.Containers {
 		if !equality.Semantic.DeepEqual(restA.Spec.Containers[i], restB.Spec.Containers[i]) {
-			return "spec.template.spec.containers[" + strconv.Itoa(i) + "]: more than image and resources"
+			return "spec.template.spec.containers[" + strconv.Itoa(i) + "]: more than image and resources has changed"
 		}
 		if !onlyCompute(inPod(a.Spec.Containers[i].Resources), inPod(b.Spec.Containers[i].Resources)) {
-			return "spec.template.spec.containers[" + strconv.Itoa(i) + "].resources: more than cpu and memory"
+			return "spec.template.spec.containers[" + strconv.Itoa(i) + "].resources: more than cpu and memory has changed"
 		}
 	}
 	restA.Spec.Containers, restB.Spec.Containers = nil, nil
 	if !equality.Semantic.DeepEqual(restA, restB) {
-		return "spec.template.spec: more than containers"
+		return "spec.template.spec: more than containers has changed"
 	}
 	return ""
 }
 
-// onlyCompute tells whether resources differ in cpu and memory at most, and none of them
-// is taken away (KEP-1287).
+// onlyCompute reports whether resources differ at most in cpu and memory, and none is removed (KEP-1287).
 func onlyCompute(a, b corev1.ResourceRequirements) bool {
 	if !equality.Semantic.DeepEqual(a.Claims, b.Claims) {
 		return false
@@ -188,10 +186,9 @@ func onlyCompute(a, b corev1.ResourceRequirements) bool {
 	return same(a.Requests, b.Requests) && same(a.Limits, b.Limits)
 }
 
-// inPod are a template's resources as a pod that is made of it has them: where there is a
-// limit and no request, the limit is the request (SetDefaults_Pod in
-// k8s.io/kubernetes/pkg/apis/core/v1). A pod that exists has its requests already, and
-// nobody would bring them after another limit.
+// inPod returns a template's resources as a new pod gets them: a limit without a request is also the request
+// (SetDefaults_Pod in k8s.io/kubernetes/pkg/apis/core/v1). An existing pod has requests already, and the API
+// server does not adjust them when a limit changes.
 func inPod(r corev1.ResourceRequirements) corev1.ResourceRequirements {
 	requests := maps.Clone(r.Requests)
 	for name, limit := range r.Limits {
@@ -233,13 +230,13 @@ func keysChanged(a, b map[string]string) map[string]*string {
 
 var metadataField = regexp.MustCompile(`^metadata\.(labels|annotations)\['(.+)'\]$`)
 
-// metadataKey is a label or an annotation.
+// metadataKey is the key of a label or an annotation.
 type metadataKey struct {
 	annotation bool
 	name       string
 }
 
-// value is what a key is changed to; without one, it goes.
+// value returns the new value of a key, and false if the key is deleted.
 func (c *change) value(k metadataKey) (string, bool) {
 	if !k.annotation {
 		value := c.labels[k.name]
@@ -252,7 +249,7 @@ func (c *change) value(k metadataKey) (string, bool) {
 	return value, ok
 }
 
-// reads are the keys that change and that a container has variables from.
+// reads returns the changed keys that a container has environment variables from.
 func (c *change) reads(container *corev1.Container) (keys []metadataKey) {
 	for _, e := range container.Env {
 		if e.ValueFrom == nil || e.ValueFrom.FieldRef == nil {
@@ -274,7 +271,7 @@ func (c *change) reads(container *corev1.Container) (keys []metadataKey) {
 	return keys
 }
 
-// readers are the containers of a template that have variables from what changes.
+// readers returns the containers of a template that have environment variables from changed keys.
 func (c *change) readers(t *corev1.PodTemplateSpec) (names []string) {
 	for i := range t.Spec.Containers {
 		if container := &t.Spec.Containers[i]; len(c.reads(container)) > 0 {
@@ -284,9 +281,9 @@ func (c *change) readers(t *corev1.PodTemplateSpec) (names []string) {
 	return names
 }
 
-// qosClass is the class of a pod's containers (k8s.io/kubernetes/pkg/apis/core/v1/helper/qos):
-// Guaranteed with limits that are the requests, of cpu and memory and of all containers,
-// BestEffort with neither, else Burstable.
+// qosClass returns the QoS class of a pod's containers (k8s.io/kubernetes/pkg/apis/core/v1/helper/qos):
+// Guaranteed if all containers have limits for cpu and memory that equal the requests, BestEffort if none has
+// either, otherwise Burstable.
 func qosClass(spec *corev1.PodSpec) corev1.PodQOSClass {
 	compute := []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 	none, guaranteed := true, true

@@ -15,7 +15,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload"
 )
 
-// amounts of a container: "cpu=100m memory=1Gi", limits after a slash.
+// amounts parses the resources of a container: "cpu=100m memory=1Gi", limits after a slash.
 func amounts(words string) corev1.ResourceRequirements {
 	list := func(words string) corev1.ResourceList {
 		l := corev1.ResourceList{}
@@ -33,8 +33,8 @@ func resources(words string) func(*v1alpha1.CloneSetSpec) {
 	return func(s *v1alpha1.CloneSetSpec) { s.Template.Spec.Containers[0].Resources = amounts(words) }
 }
 
-// TestWhatCanBeChanged: of a template only metadata, images, and cpu and memory can be
-// changed in a pod that exists, and the reason why something else cannot names it.
+// TestWhatCanBeChanged checks that only metadata, images, and cpu and memory can be changed in an existing
+// pod, and that the reason names any other field that has changed.
 func TestWhatCanBeChanged(t *testing.T) {
 	type edit = func(*v1alpha1.CloneSetSpec)
 	main := func(f func(*corev1.Container)) edit {
@@ -46,24 +46,24 @@ func TestWhatCanBeChanged(t *testing.T) {
 	}{
 		"image":                 {nil, image("web:2"), ""},
 		"label":                 {nil, withLabel("a", "b"), ""},
-		"a label less":          {withLabel("a", "b"), func(s *v1alpha1.CloneSetSpec) { delete(s.Template.Labels, "a") }, ""},
+		"a label removed":       {withLabel("a", "b"), func(s *v1alpha1.CloneSetSpec) { delete(s.Template.Labels, "a") }, ""},
 		"annotation":            {nil, func(s *v1alpha1.CloneSetSpec) { s.Template.Annotations = map[string]string{"a": "b"} }, ""},
 		"what the API fills in": {nil, func(s *v1alpha1.CloneSetSpec) { fill(&s.Template); image("web:2")(s) }, ""},
 		"cpu":                   {resources("cpu=1/cpu=2"), resources("cpu=2/cpu=3"), ""},
 		"memory":                {resources("memory=1Gi/memory=2Gi"), resources("memory=2Gi/memory=3Gi"), ""},
 		"the same amount":       {resources("cpu=1"), resources("cpu=1000m"), ""},
-		"more quality":          {resources("cpu=1 memory=1Gi/cpu=2 memory=1Gi"), resources("cpu=2 memory=1Gi/cpu=2 memory=1Gi"), "quality of service"},
-		"less quality":          {resources("/cpu=2 memory=1Gi"), resources("cpu=1/cpu=2 memory=1Gi"), "quality of service"},
-		"from nothing":          {nil, resources("cpu=1"), "quality of service"},
-		"a resource taken away": {resources("cpu=1 memory=1Gi"), resources("cpu=1"), "more than cpu and memory"},
+		"Guaranteed":            {resources("cpu=1 memory=1Gi/cpu=2 memory=1Gi"), resources("cpu=2 memory=1Gi/cpu=2 memory=1Gi"), "QoS class"},
+		"no longer Guaranteed":  {resources("/cpu=2 memory=1Gi"), resources("cpu=1/cpu=2 memory=1Gi"), "QoS class"},
+		"from BestEffort":       {nil, resources("cpu=1"), "QoS class"},
+		"a resource removed":    {resources("cpu=1 memory=1Gi"), resources("cpu=1"), "more than cpu and memory"},
 		"storage":               {resources("cpu=1 ephemeral-storage=1Gi"), resources("cpu=1 ephemeral-storage=2Gi"), "more than cpu and memory"},
 		"a device":              {resources("cpu=1"), resources("cpu=1 gpu=1"), "more than cpu and memory"},
 		"command":               {nil, main(func(c *corev1.Container) { c.Command = []string{"x"} }), "spec.template.spec.containers[0]: more than image and resources"},
 		"environment":           {nil, main(func(c *corev1.Container) { c.Env = []corev1.EnvVar{{Name: "A", Value: "b"}} }), "spec.template.spec.containers[0]"},
 		"name":                  {nil, main(func(c *corev1.Container) { c.Name = "other" }), "spec.template.spec.containers[0]"},
-		"a container more": {nil, func(s *v1alpha1.CloneSetSpec) {
+		"one more container": {nil, func(s *v1alpha1.CloneSetSpec) {
 			s.Template.Spec.Containers = append(s.Template.Spec.Containers, corev1.Container{Name: "b"})
-		}, "another number of containers"},
+		}, "the number of containers has changed"},
 		"an init container": {nil, func(s *v1alpha1.CloneSetSpec) { s.Template.Spec.InitContainers = []corev1.Container{{Name: "b"}} }, "spec.template.spec: more than containers"},
 		"a node selector":   {nil, func(s *v1alpha1.CloneSetSpec) { s.Template.Spec.NodeSelector = map[string]string{"a": "b"} }, "spec.template.spec: more than containers"},
 		"finalizer":         {nil, func(s *v1alpha1.CloneSetSpec) { s.Template.Finalizers = []string{"a/b"} }, "spec.template.metadata.finalizers"},
@@ -74,7 +74,7 @@ func TestWhatCanBeChanged(t *testing.T) {
 			if was == nil {
 				was = func(*v1alpha1.CloneSetSpec) {}
 			}
-			w := grown(t, 1, inPlace, was)
+			w := newRunningWorld(t, 1, inPlace, was)
 			uid := w.pod(0).UID
 			w.edit(c.is)
 			w.settle()
@@ -83,11 +83,11 @@ func TestWhatCanBeChanged(t *testing.T) {
 				t.Fatalf("pods %s", w.states())
 			}
 			if kept := pods[0].UID == uid; kept != (c.why == "") {
-				t.Errorf("it is the same pod: %t", kept)
+				t.Errorf("the pod is kept: %t", kept)
 			}
-			w.matches(pods[0])
+			w.checkTemplate(pods[0])
 
-			w = grown(t, 1, strategy(v1alpha1.InPlaceOnly), was)
+			w = newRunningWorld(t, 1, strategy(v1alpha1.InPlaceOnly), was)
 			w.edit(c.is)
 			w.settle()
 			f := condition(&w.set.Status, v1alpha1.FailedUpdate)
@@ -98,9 +98,9 @@ func TestWhatCanBeChanged(t *testing.T) {
 	}
 }
 
-// TestRelabel: a change of nothing but metadata leaves a pod in traffic.
+// TestRelabel checks that a pod stays ready when only metadata changes.
 func TestRelabel(t *testing.T) {
-	w := grown(t, 1, inPlace, withLabel("old", "yes"))
+	w := newRunningWorld(t, 1, inPlace, withLabel("old", "yes"))
 	w.edit(withLabel("new", "yes"), func(s *v1alpha1.CloneSetSpec) {
 		delete(s.Template.Labels, "old")
 		s.Template.Annotations = map[string]string{"note": "x"}
@@ -116,15 +116,15 @@ func TestRelabel(t *testing.T) {
 	}
 }
 
-// TestContainersKeepTheirOrder: what is written about several containers comes in their order,
-// and not in that of their names.
+// TestContainersKeepTheirOrder checks that a patch of several containers has their order, not that of their
+// names.
 func TestContainersKeepTheirOrder(t *testing.T) {
 	agent := func(image, cpu string) func(*v1alpha1.CloneSetSpec) {
 		return second(corev1.Container{Name: "agent", Image: image, Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)},
 		}})
 	}
-	w := grown(t, 2, inPlace, resources("cpu=1"), agent("agent:1", "1"))
+	w := newRunningWorld(t, 2, inPlace, resources("cpu=1"), agent("agent:1", "1"))
 	w.edit(image("web:2"), agent("agent:2", "1"))
 	w.settle()
 	w.edit(resources("cpu=2"), agent("agent:2", "2"))
@@ -137,25 +137,25 @@ func TestContainersKeepTheirOrder(t *testing.T) {
 	}
 }
 
-// TestLimitsAreRequests: a template with limits alone makes pods whose requests are the limits,
-// and another limit brings other requests.
+// TestLimitsAreRequests checks that a template with limits only gives pods whose requests equal the limits,
+// and that another limit changes the requests too.
 func TestLimitsAreRequests(t *testing.T) {
 	for name, c := range map[string]struct{ was, is, want string }{
-		"more":                  {"/cpu=1 memory=1Gi", "/cpu=2 memory=1Gi", "cpu=2 memory=1Gi/cpu=2 memory=1Gi"},
-		"less":                  {"/cpu=2", "/cpu=1", "cpu=1/cpu=1"},
-		"spelled out":           {"/cpu=2", "cpu=2/cpu=2", "cpu=2/cpu=2"},
-		"not spelled out":       {"cpu=2/cpu=2", "/cpu=3", "cpu=3/cpu=3"},
-		"requests of their own": {"cpu=1/cpu=2", "/cpu=2 memory=1Gi", ""},
+		"more":              {"/cpu=1 memory=1Gi", "/cpu=2 memory=1Gi", "cpu=2 memory=1Gi/cpu=2 memory=1Gi"},
+		"less":              {"/cpu=2", "/cpu=1", "cpu=1/cpu=1"},
+		"requests added":    {"/cpu=2", "cpu=2/cpu=2", "cpu=2/cpu=2"},
+		"requests removed":  {"cpu=2/cpu=2", "/cpu=3", "cpu=3/cpu=3"},
+		"explicit requests": {"cpu=1/cpu=2", "/cpu=2 memory=1Gi", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := grown(t, 1, inPlace, resources(c.was))
+			w := newRunningWorld(t, 1, inPlace, resources(c.was))
 			before := w.pod(0).UID
-			w.change(0, func(p *corev1.Pod) { p.Spec.Containers[0].Resources = inPod(p.Spec.Containers[0].Resources) }) // as the API has made it
+			w.change(0, func(p *corev1.Pod) { p.Spec.Containers[0].Resources = inPod(p.Spec.Containers[0].Resources) }) // as the API server has created it
 			w.edit(resources(c.is))
 			w.settle()
 			if c.want == "" {
 				if w.pod(0) != nil && w.pod(0).UID == before {
-					t.Error("a resource more cannot be given to a pod that exists")
+					t.Error("an existing pod cannot get an additional resource")
 				}
 				return
 			}
@@ -166,9 +166,9 @@ func TestLimitsAreRequests(t *testing.T) {
 	}
 }
 
-// TestRefusedOrder: a pod whose spec the API does not let be changed as was ordered goes where
-// the template goes next, and does not try for ever.
-func TestRefusedOrder(t *testing.T) {
+// TestRejectedOrder checks that a pod whose ordered change the API rejects gets the next template, and that
+// the controller does not retry the order forever.
+func TestRejectedOrder(t *testing.T) {
 	annotated := func(value string) func(*v1alpha1.CloneSetSpec) {
 		return func(s *v1alpha1.CloneSetSpec) { s.Template.Annotations = map[string]string{"read": value} }
 	}
@@ -181,8 +181,8 @@ func TestRefusedOrder(t *testing.T) {
 		runs      string
 		restarted bool
 	}{
-		"back":         {[]func(*v1alpha1.CloneSetSpec){image("web:1"), resources("cpu=1"), annotated("1")}, "web:1 restarts=0", false},
-		"on":           {[]func(*v1alpha1.CloneSetSpec){image("web:3")}, "web:3 restarts=1", false},
+		"rollback":     {[]func(*v1alpha1.CloneSetSpec){image("web:1"), resources("cpu=1"), annotated("1")}, "web:1 restarts=0", false},
+		"next image":   {[]func(*v1alpha1.CloneSetSpec){image("web:3")}, "web:3 restarts=1", false},
 		"other pods":   {[]func(*v1alpha1.CloneSetSpec){image("web:3"), strategy(v1alpha1.ReCreate)}, "web:3 restarts=0", true},
 		"half of it":   {[]func(*v1alpha1.CloneSetSpec){image("web:1"), annotated("1")}, "web:1 restarts=0", false},
 		"another half": {[]func(*v1alpha1.CloneSetSpec){image("web:1")}, "web:1 restarts=1", false},
@@ -191,16 +191,16 @@ func TestRefusedOrder(t *testing.T) {
 		}}, "web:1 restarts=0", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := grown(t, 2, inPlace, resources("cpu=1"), annotated("1"), reads, withLabel("held", "yes"), maxUnavailable(intstr.FromInt32(1)))
+			w := newRunningWorld(t, 2, inPlace, resources("cpu=1"), annotated("1"), reads, withLabel("held", "yes"), maxUnavailable(intstr.FromInt32(1)))
 			before := map[types.UID]bool{w.pod(0).UID: true, w.pod(1).UID: true}
-			w.refuses = func(a *workload.Action) bool { return strings.Contains(asJSON(a.Patch), `"image":"bad"`) }
+			w.rejects = func(a *workload.Action) bool { return strings.Contains(asJSON(a.Patch), `"image":"bad"`) }
 			w.edit(image("bad"), resources("cpu=2"), annotated("2"))
 			for range 6 {
 				w.runKubelet()
 				w.carryOut(w.plan())
 			}
 			w.edit(c.next...)
-			w.obedient()
+			w.settleWithHooks()
 			wanted := w.set.Spec.Template.Spec.Containers[0].Resources.Requests.Cpu()
 			for _, p := range w.active() {
 				kept := before[p.UID]
@@ -218,9 +218,9 @@ func TestRefusedOrder(t *testing.T) {
 	}
 }
 
-// TestResize: resources go to their own subresource, before anything else.
+// TestResize checks that resources are patched through their own subresource, before anything else.
 func TestResize(t *testing.T) {
-	w := grown(t, 1, inPlace, resources("cpu=1"))
+	w := newRunningWorld(t, 1, inPlace, resources("cpu=1"))
 	w.edit(resources("cpu=2"), image("web:2"))
 	w.expect("create revision")
 	w.expect("UpdatingPodInPlace 0 then Resized 0 then SuccessfulUpdatePodInPlace 0")

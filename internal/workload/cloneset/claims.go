@@ -20,7 +20,7 @@ func ownedBy(set *v1alpha1.CloneSet) []metav1.OwnerReference {
 	return []metav1.OwnerReference{*metav1.NewControllerRef(set, kind)}
 }
 
-// claimsOf are the claims of one pod.
+// claimsOf returns the claims of one pod.
 func (p *plan) claimsOf(instance string) (claims []*Claim) {
 	if instance == "" || len(p.Claims) == 0 {
 		return nil
@@ -34,7 +34,7 @@ func (p *plan) claimsOf(instance string) (claims []*Claim) {
 	return slices.Clone(p.claimsBy[instance])
 }
 
-// claimOf is the claim of a name, nil if there is none.
+// claimOf returns the claim with a name, nil if it does not exist.
 func (p *plan) claimOf(name string) *Claim {
 	i, ok := slices.BinarySearchFunc(p.Claims, name, func(c *Claim, name string) int { return strings.Compare(c.Name, name) })
 	if !ok {
@@ -43,8 +43,8 @@ func (p *plan) claimOf(name string) *Claim {
 	return p.Claims[i]
 }
 
-// claimTemplates are those of the set as it is, and of those that it had when a revision
-// was made the ones that the revision's containers mount and that the set has no more.
+// claimTemplates returns the set's current claim templates and, of those at the time when a revision was
+// created, the ones that the revision's containers mount and that the set does not have any more.
 func (p *plan) claimTemplates(from *Revision) []corev1.PersistentVolumeClaim {
 	templates := p.set.Spec.VolumeClaimTemplates
 	if len(from.Claims) == 0 {
@@ -87,7 +87,7 @@ func (p *plan) claimFrom(template *corev1.PersistentVolumeClaim, instance string
 	return c
 }
 
-// mountClaims has a pod's volumes of the names of claim templates be its claims.
+// mountClaims replaces the pod's volumes that have the names of claim templates by volumes of its claims.
 func (p *plan) mountClaims(spec *corev1.PodSpec, from *Revision, instance string) {
 	for _, t := range p.claimTemplates(from) {
 		volume := corev1.Volume{Name: t.Name, VolumeSource: corev1.VolumeSource{
@@ -101,12 +101,12 @@ func (p *plan) mountClaims(spec *corev1.PodSpec, from *Revision, instance string
 	}
 }
 
-// object is as much of the claim as a write names.
+// object returns the part of the claim that a write needs.
 func (c *Claim) object() *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name, UID: c.UID, ResourceVersion: c.ResourceVersion}}
 }
 
-// markClaim says on a claim that it goes with its pod, or with null that it does not.
+// markClaim sets the label that a claim is deleted with its pod, or with null removes the label.
 func (p *plan) markClaim(c *Claim, mark, why string) {
 	p.decision.Act(workload.Action{
 		Verb: workload.Patch, Object: c.object(), PatchType: types.MergePatchType, Exact: true,
@@ -115,9 +115,9 @@ func (p *plan) markClaim(c *Claim, mark, why string) {
 	})
 }
 
-// repairClaims makes claims again that are gone, of pods that have no node yet: somebody
-// deleted them before there was a pod to be kept for, and no scheduler takes the pod without.
-// One that is still going is waited for.
+// repairClaims creates missing claims again, for pods that have no node yet: a claim may have been deleted
+// before its pod protected it, and the scheduler does not bind a pod without its claims. A claim that is still
+// terminating is waited for.
 func (p *plan) repairClaims() {
 	for i := range p.units {
 		u := &p.units[i]
@@ -139,9 +139,9 @@ func (p *plan) repairClaims() {
 	}
 }
 
-// tidyClaims deletes claims whose pod is gone or going: those that were marked with it, and
-// all that are without one where claims are not used again. A claim whose pod is to stay
-// after all, because somebody took its mark away, loses its own.
+// tidyClaims deletes claims whose pod is gone or terminating: those that were marked with it, and all without
+// a pod if claims are not reused. The claims of a pod that stays after all, because its mark was removed, lose
+// theirs.
 func (p *plan) tidyClaims() {
 	if len(p.Claims) == 0 {
 		return
@@ -152,7 +152,7 @@ func (p *plan) tidyClaims() {
 	}
 	for _, c := range p.Claims {
 		if len(p.decision.Actions) >= 4*p.Limits.Pods {
-			return // the next plan goes on
+			return // the next plan continues
 		}
 		pod := pods[c.Instance]
 		switch {
@@ -172,17 +172,17 @@ func (p *plan) deleteClaim(c *Claim, why string) {
 	p.decision.Act(workload.Action{Verb: workload.Delete, Object: c.object(), Reason: workload.Reason{Code: "SuccessfulDelete", Text: why}})
 }
 
-// tidyNames takes names out of podsToDelete whose pods are gone. It is a write of its own to
-// the set, for no other version of it than this.
+// tidyNames removes names from podsToDelete whose pods are gone. It is a separate write to the set, with the
+// observed resourceVersion as a precondition.
 func (p *plan) tidyNames() {
 	names := p.set.Spec.ScaleStrategy.PodsToDelete
-	left := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !p.bears(name) })
+	left := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !p.hasPodNamed(name) })
 	if len(left) == len(names) || p.decision.Status != nil {
 		return
 	}
 	list, err := json.Marshal(left)
 	if err != nil {
-		panic(err) // strings
+		panic(err) // strings can always be encoded
 	}
 	p.decision.Act(workload.Action{
 		Verb: workload.Patch, Object: p.set, PatchType: types.MergePatchType, Exact: true,

@@ -17,7 +17,8 @@ import (
 
 func noReuse(s *v1alpha1.CloneSetSpec) { s.ScaleStrategy.DisablePVCReuse = true }
 
-// TestClaims: a pod's claims are made before it, are the set's, and bear its instance-id.
+// TestClaims checks that a pod's claims are created before it, are controlled by the set, and have the pod's
+// instance-id.
 func TestClaims(t *testing.T) {
 	w := newWorld(t, 1, claim("data"), claim("logs"))
 	w.expect("create revision")
@@ -35,20 +36,20 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// TestClaimsAreRepaired: a claim that somebody deletes before its pod has a node is made
-// again once it is gone, but not if the pod is to go too.
+// TestClaimsAreRepaired checks that a claim that is deleted before its pod has a node is created again once it
+// is gone, unless the pod will be deleted too.
 func TestClaimsAreRepaired(t *testing.T) {
 	w := newWorld(t, 1, claim("data"), claim("logs"))
 	w.behaves = func(*corev1.Pod) behaviour { return behaviour{unbound: true} }
 	w.settle()
 	name := "data-web-" + instanceID("set", 0)
 	w.delete(w.claims[name])
-	w.expect("") // it is there still
+	w.expect("") // it still exists
 	delete(w.claims, name)
 	w.expect("create claim data-web-0")
 	w.expect("")
 	delete(w.claims, name)
-	w.past.Taken = map[string]bool{name: true} // and is somebody else's now
+	w.past.Taken = map[string]bool{name: true} // and another owner has the name now
 	w.expect("")
 	w.past.Taken = nil
 	w.edit(replicas(0))
@@ -60,17 +61,17 @@ func TestClaimsAreRepaired(t *testing.T) {
 		t.Errorf("claims %v", sorted(w.claims))
 	}
 
-	w = grown(t, 1, claim("data"))
-	delete(w.claims, name) // whatever happened, the pod has its volume
+	w = newRunningWorld(t, 1, claim("data"))
+	delete(w.claims, name) // from here on the pod has its volume
 	w.expect("")
 }
 
-// TestClaimsGoWithTheirPod: of a pod that is deleted first it is marked, then its claims
-// are, and they are deleted when it is: who stops in between leaves nothing behind, and
-// no pod that runs has a claim that goes.
+// TestClaimsGoWithTheirPod checks the order of a deletion: the pod is marked, then its claims, and the claims
+// are deleted after the pod. So a crash in between leaves nothing behind, and no running pod has a terminating
+// claim.
 func TestClaimsGoWithTheirPod(t *testing.T) {
-	for _, stays := range []bool{true, false} { // for a while, or not
-		w := grown(t, 2, claim("data"))
+	for _, stays := range []bool{true, false} { // whether the pod stays terminating for a while
+		w := newRunningWorld(t, 2, claim("data"))
 		w.behaves = func(*corev1.Pod) behaviour { return behaviour{stays: stays} }
 		w.change(1, func(p *corev1.Pod) { p.Annotations[kruise.AnnotationDeletionCost] = "-1" })
 		w.edit(replicas(1))
@@ -81,14 +82,14 @@ func TestClaimsGoWithTheirPod(t *testing.T) {
 		w.expect("Marked claim data-web-1")
 		w.expect("delete 1")
 		if !stays {
-			w.vanish(w.name(1))
-			w.edit(replicas(2)) // nobody takes a claim that is to go
+			w.removePod(w.name(1))
+			w.edit(replicas(2)) // a claim that will be deleted is not reused
 			w.expect("create claim data-web-2 then create 2, delete claim data-web-1")
 			continue
 		}
 		w.expect("delete claim data-web-1")
 		w.expect("")
-		w.vanish(w.name(1))
+		w.removePod(w.name(1))
 		w.settle()
 		if len(w.claims) != 1 || len(w.pods) != 1 {
 			t.Errorf("claims %v, pods %v", sorted(w.claims), sorted(w.pods))
@@ -96,11 +97,11 @@ func TestClaimsGoWithTheirPod(t *testing.T) {
 	}
 }
 
-// TestClaimsStayWithTheirPod: while a pod that is to be deleted has to stay, because no other
-// is available, its claims stay too; and they are kept when somebody takes its mark away.
-// Found by the search (case 9722): a template that never runs came between.
+// TestClaimsStayWithTheirPod checks that the claims of a pod that is specified for deletion stay while the pod
+// stays, because no other pod is available, and that they are kept when a user removes the pod's mark. Found
+// by the search (case 9722): meanwhile the template changes to one that never runs.
 func TestClaimsStayWithTheirPod(t *testing.T) {
-	w := grown(t, 2, claim("data"), maxUnavailable(number(1)))
+	w := newRunningWorld(t, 2, claim("data"), maxUnavailable(number(1)))
 	w.specify(0)
 	w.expect("Marked claim data-web-0")
 	w.change(1, func(p *corev1.Pod) {
@@ -115,10 +116,10 @@ func TestClaimsStayWithTheirPod(t *testing.T) {
 	}
 }
 
-// TestClaimsAreUsedAgain: who takes the place of a pod that somebody else deleted has its
-// instance-id, its name and its claims; until that one is gone its place is kept.
+// TestClaimsAreUsedAgain checks that the successor of a pod that another client deleted has its instance-id,
+// its name and its claims, and that the place is kept until the pod is gone.
 func TestClaimsAreUsedAgain(t *testing.T) {
-	w := grown(t, 2, claim("data"))
+	w := newRunningWorld(t, 2, claim("data"))
 	was := w.claims["data-web-"+instanceID("set", 0)].UID
 	stays := true
 	w.behaves = func(*corev1.Pod) behaviour { return behaviour{stays: stays} }
@@ -139,14 +140,14 @@ func TestClaimsAreUsedAgain(t *testing.T) {
 	w.expect("create 1")
 }
 
-// TestClaimsAreNotUsedAgain: where that is not wanted the claims of a pod that is gone go
-// too, and its successor has others.
+// TestClaimsAreNotUsedAgain checks that, if claims are not reused, those of a deleted pod are deleted too, and
+// its successor has others.
 func TestClaimsAreNotUsedAgain(t *testing.T) {
-	w := grown(t, 2, claim("data"), noReuse)
+	w := newRunningWorld(t, 2, claim("data"), noReuse)
 	stays := true
 	w.behaves = func(*corev1.Pod) behaviour { return behaviour{stays: stays} }
 	w.remove(0)
-	w.expect("create claim data-web-2 then create 2") // nobody waits for its claims
+	w.expect("create claim data-web-2 then create 2") // its claims block no other pod
 	stays = false
 	w.runKubelet()
 	if d := w.plan(); !strings.Contains(w.acts(d), "delete claim data-web-0") {
@@ -159,9 +160,9 @@ func TestClaimsAreNotUsedAgain(t *testing.T) {
 	}
 }
 
-// TestClaimsOfAReleasedPod: a pod whose labels do not match any more leaves its claims to the
-// set. Where claims are not used again they are deleted, which the API does once the pod
-// is gone; else they wait for whoever may bear the pod's name next.
+// TestClaimsOfAReleasedPod checks that a pod whose labels do not match any more leaves its claims to the set.
+// If claims are not reused they are deleted, which the API server completes once the pod is gone; otherwise
+// they wait for the next pod with that name.
 func TestClaimsOfAReleasedPod(t *testing.T) {
 	for again, want := range map[bool]string{true: "create 0", false: "create claim data-web-1 then create 1, delete claim data-web-0"} {
 		w := newWorld(t, 1, claim("data"))
@@ -173,36 +174,36 @@ func TestClaimsOfAReleasedPod(t *testing.T) {
 		if !again {
 			continue
 		}
-		if w.past.Taken[w.name(0)] != true { // it bears its name still
+		if w.past.Taken[w.name(0)] != true { // the released pod still has the name
 			t.Errorf("%s had effect, pods %v", w.acts(d), sorted(w.pods))
 		}
 		w.expect("create claim data-web-1 then create 1")
 		w.settle()
-		w.vanish(w.name(0))
+		w.removePod(w.name(0))
 		w.past.Taken = nil
 		w.edit(replicas(2))
 		w.expect("create 0") // with the claim
 	}
 }
 
-// TestClaimsOfAnAdoptedPod: a pod that a set of the same name left behind is adopted with its
-// claims, these first; a claim that somebody lets go, or that is of another set, is left alone.
+// TestClaimsOfAnAdoptedPod checks that a pod of an earlier set with the same name is adopted after its claims;
+// a claim without instance-id, or one of another set, is left alone.
 func TestClaimsOfAnAdoptedPod(t *testing.T) {
-	w := grown(t, 1, claim("data"), claim("logs"))
-	letGo := func(o metav1.Object) { o.SetOwnerReferences(nil) }
+	w := newRunningWorld(t, 1, claim("data"), claim("logs"))
+	withoutOwner := func(o metav1.Object) { o.SetOwnerReferences(nil) }
 	loose := w.claims["logs-web-"+instanceID("set", 0)].DeepCopy()
-	letGo(loose)
+	withoutOwner(loose)
 	w.put(loose)
 	w.expect("") // its pod stays
 	for _, c := range w.claims {
 		c = c.DeepCopy()
-		letGo(c)
+		withoutOwner(c)
 		w.put(c)
 	}
 	other := loose.DeepCopy()
 	other.Name = "data-other-" + instanceID("set", 0)
 	w.put(other)
-	w.change(0, func(p *corev1.Pod) { letGo(p) })
+	w.change(0, func(p *corev1.Pod) { withoutOwner(p) })
 	w.expect("Adopted claim data-web-0, Adopted claim logs-web-0")
 	w.expect("Adopted 0")
 	w.expect("")
@@ -211,12 +212,12 @@ func TestClaimsOfAnAdoptedPod(t *testing.T) {
 	}
 }
 
-// TestClaimsAfterTheirPod: a claim that the cache shows when its pod was adopted already is adopted too;
-// one that was released, of a pod that the set has created, is not.
+// TestClaimsAfterTheirPod checks that a claim that the cache shows after its pod was adopted is adopted too,
+// and that a released claim of a pod that the set has created is not.
 func TestClaimsAfterTheirPod(t *testing.T) {
 	for name, age := range map[string]time.Duration{"older than the set": -time.Minute, "as old": 0, "younger": time.Minute} {
 		t.Run(name, func(t *testing.T) {
-			w := grown(t, 1, claim("data"), claim("logs"))
+			w := newRunningWorld(t, 1, claim("data"), claim("logs"))
 			w.set.CreationTimestamp = metav1.NewTime(w.now)
 			w.put(w.set)
 			id := "before"
@@ -257,13 +258,13 @@ func TestClaimedBy(t *testing.T) {
 	}
 }
 
-// TestPoisonedClaims: claims that go, or whose pod's name is somebody else's, hold up nobody
-// (kruise #1099, #1433).
+// TestPoisonedClaims checks that terminating claims, and claims whose pod name another owner uses, block no
+// other pod (kruise #1099, #1433).
 func TestPoisonedClaims(t *testing.T) {
-	w := grown(t, 1, claim("data"))
+	w := newRunningWorld(t, 1, claim("data"))
 	stay := w.claims["data-web-"+instanceID("set", 0)].DeepCopy()
 	w.specify(0)
-	w.settle() // there is another
+	w.settle() // there is another pod
 	stay.DeletionTimestamp, stay.Name = &metav1.Time{Time: w.now}, "data-web-"+instanceID("set", 7)
 	stay.Labels[kruise.LabelInstanceID] = instanceID("set", 7)
 	w.put(stay)
@@ -278,15 +279,15 @@ func TestPoisonedClaims(t *testing.T) {
 	}
 }
 
-// TestClaimTemplates: other claim templates alone make no revision; with another template
-// pods are made anew to have them, but where they are to be changed in place only.
+// TestClaimTemplates checks that changed claim templates alone create no revision. With another pod template,
+// pods are recreated to get them, unless the type is InPlaceOnly.
 func TestClaimTemplates(t *testing.T) {
 	size := func(size string) func(*v1alpha1.CloneSetSpec) {
 		return func(s *v1alpha1.CloneSetSpec) {
 			s.VolumeClaimTemplates[0].Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
 		}
 	}
-	w := grown(t, 1, inPlace, claim("data"), size("1Gi"))
+	w := newRunningWorld(t, 1, inPlace, claim("data"), size("1Gi"))
 	w.edit(size("2Gi"))
 	w.settle()
 	if len(w.revisions) != 1 {
@@ -307,8 +308,8 @@ func TestClaimTemplates(t *testing.T) {
 	}
 }
 
-// TestClaimTemplatesThatMeanTheSame: another order, another label, what the API fills in, and
-// templates that a rollback leaves as they are cost no pod its place, nor its volumes.
+// TestClaimTemplatesThatMeanTheSame checks that claim templates in another order, with another label, with the
+// API's defaults, or equal after a rollback recreate no pod.
 func TestClaimTemplatesThatMeanTheSame(t *testing.T) {
 	for name, edit := range map[string]func(*v1alpha1.CloneSetSpec){
 		"order": func(s *v1alpha1.CloneSetSpec) { slices.Reverse(s.VolumeClaimTemplates) },
@@ -319,9 +320,9 @@ func TestClaimTemplatesThatMeanTheSame(t *testing.T) {
 		"size":     func(s *v1alpha1.CloneSetSpec) { s.VolumeClaimTemplates[0].Spec.StorageClassName = ptrTo("fast") },
 		"rollback": nil,
 	} {
-		w := grown(t, 1, inPlace, claim("data"), claim("logs"))
+		w := newRunningWorld(t, 1, inPlace, claim("data"), claim("logs"))
 		uid := w.pod(0).UID
-		if edit == nil { // others with the second template, and then the first one again, and a third
+		if edit == nil { // the second template, then the first one again, then a third
 			w.edit(image("web:2"), func(s *v1alpha1.CloneSetSpec) { s.VolumeClaimTemplates[0].Spec.StorageClassName = ptrTo("fast") })
 			w.settle()
 			pods := w.active()
@@ -342,10 +343,10 @@ func TestClaimTemplatesThatMeanTheSame(t *testing.T) {
 	}
 }
 
-// TestClaimsOfTheOldRevision: pods that keep the old template have the claims that it
-// mounts, although the set has them no more (kruise #1872).
+// TestClaimsOfTheOldRevision checks that new pods of an old revision have the claims that its template mounts,
+// although the set does not have them any more (kruise #1872).
 func TestClaimsOfTheOldRevision(t *testing.T) {
-	w := grown(t, 2, claim("data"))
+	w := newRunningWorld(t, 2, claim("data"))
 	w.edit(func(s *v1alpha1.CloneSetSpec) {
 		s.VolumeClaimTemplates, s.Template.Spec.Containers[0].VolumeMounts = nil, nil
 	}, partition(number(2)))

@@ -11,23 +11,23 @@ import (
 	"pgregory.net/rapid"
 )
 
-// fake is a pod as far as numbers go.
+// fake contains the properties of a pod that the numbers depend on.
 type fake struct {
 	outdated  bool
 	available bool
-	inPlace   bool // it can be updated in place
+	inPlace   bool // a user asked for its deletion
 	specified bool // its deletion was asked for
-	hooked    bool // a preDelete hook holds it
-	preparing bool // for that hook
+	hooked    bool // a preDelete hook blocks it
+	preparing bool // it waits for that hook
 	gone      bool
 }
 
-// fakes is a set whose pods change as differences say.
+// fakes is a set whose pods change as differences demand.
 type fakes struct {
 	wanted
 	same bool
 	pods []*fake
-	// inPlaceNow says whether a pod that is made can be updated in place later.
+	// inPlaceNow reports whether a new pod can be updated in place later.
 	inPlaceNow func() bool
 	hookNow    func() bool
 }
@@ -52,11 +52,11 @@ func (f *fakes) String() string {
 	return fmt.Sprintf("%+v same=%t: %s", f.wanted, f.same, strings.Join(words, " "))
 }
 
-func (f *fakes) groups() (old, updated group) {
+func (f *fakes) groups() (outdated, updated group) {
 	for _, p := range f.pods {
 		g := &updated
 		if p.outdated {
-			g = &old
+			g = &outdated
 		}
 		g.all++
 		switch {
@@ -75,7 +75,7 @@ func (f *fakes) groups() (old, updated group) {
 			g.recreated++
 		}
 	}
-	return old, updated
+	return outdated, updated
 }
 
 func (f *fakes) count(is func(*fake) bool) (n int) {
@@ -91,18 +91,18 @@ func (f *fakes) available() int {
 	return f.count(func(p *fake) bool { return p.available && !p.preparing })
 }
 
-// operation is one thing that a plan does.
+// operation is one change of a plan.
 type operation struct {
 	what string
 	do   func()
-	// takes: the pod counted as available until then.
+	// takes: the operation makes an available pod unavailable.
 	takes bool
 }
 
-// plan is what a plan does with a difference: all of it at once.
+// plan returns all operations that a plan derives from the difference.
 func (f *fakes) plan() (steps []operation) {
-	old, updated := f.groups()
-	d := differ(f.wanted, old, updated, f.same)
+	outdated, updated := f.groups()
+	d := differ(f.wanted, outdated, updated, f.same)
 	acted := map[*fake]bool{}
 	remove := func(p *fake, why string) bool {
 		if p.available {
@@ -123,7 +123,7 @@ func (f *fakes) plan() (steps []operation) {
 	}
 	for _, p := range f.pods {
 		if p.specified && !p.preparing {
-			remove(p, "deletes what was asked for")
+			remove(p, "deletes a specified pod")
 		}
 	}
 	byUse := slices.Clone(f.pods)
@@ -135,7 +135,7 @@ func (f *fakes) plan() (steps []operation) {
 		for _, p := range byUse {
 			if n > 0 && p.outdated == of && !acted[p] && !p.specified && !p.preparing {
 				n--
-				remove(p, "deletes what is too many")
+				remove(p, "deletes a surplus pod")
 			}
 		}
 		return n
@@ -143,7 +143,7 @@ func (f *fakes) plan() (steps []operation) {
 	shrink(shrink(min(d.remove, d.removeOutdated), true)+d.remove-min(d.remove, d.removeOutdated), false)
 	for i := range d.createLimit {
 		made := &fake{outdated: i < d.createOutdated && !f.same, inPlace: f.inPlaceNow(), hooked: f.hookNow()}
-		steps = append(steps, operation{"makes one", func() { f.pods = append(f.pods, made) }, false})
+		steps = append(steps, operation{"creates a pod", func() { f.pods = append(f.pods, made) }, false})
 	}
 	left, fromOld := d.update, true
 	if left < 0 {
@@ -166,7 +166,7 @@ func (f *fakes) plan() (steps []operation) {
 			}
 			acted[p] = true
 			steps = append(steps, operation{"updates in place", func() { p.outdated, p.available = !fromOld, false }, p.available})
-		} else if !remove(p, "deletes what is old") {
+		} else if !remove(p, "recreates a pod") {
 			continue
 		}
 		left--
@@ -175,15 +175,14 @@ func (f *fakes) plan() (steps []operation) {
 	return steps
 }
 
-// carryOut does steps, as far as they can be done, and checks what must hold whichever
-// they are.
+// carryOut carries out operations and checks what must hold for every selection of them.
 func (f *fakes) carryOut(t *rapid.T, steps []operation) {
 	before := f.String()
 	total := len(f.pods) - f.excluded()
-	of := func(old bool) func(*fake) bool {
-		return func(p *fake) bool { return p.outdated == old && !p.specified && !p.preparing }
+	of := func(outdated bool) func(*fake) bool {
+		return func(p *fake) bool { return p.outdated == outdated && !p.specified && !p.preparing }
 	}
-	old, updated := f.count(of(true)), f.count(of(false))
+	outdated, updated := f.count(of(true)), f.count(of(false))
 	takes := false
 	var done []string
 	for _, s := range steps {
@@ -198,16 +197,16 @@ func (f *fakes) carryOut(t *rapid.T, steps []operation) {
 	if now := f.available(); takes && now < f.replicas-f.maxUnavailable {
 		t.Fatalf("%s\n%s: now %d are available\n%s", before, done, now, f)
 	}
-	// Nobody asked for those to go, so each revision keeps its share.
-	if now := f.count(of(true)); now < min(old, f.partition) {
-		t.Fatalf("%s\n%s: now %d are old\n%s", before, done, now, f)
+	// Users asked for the deletion of other pods only, so each revision keeps its share.
+	if now := f.count(of(true)); now < min(outdated, f.partition) {
+		t.Fatalf("%s\n%s: now %d are outdated\n%s", before, done, now, f)
 	}
 	if now := f.count(of(false)); now < min(updated, f.replicas-f.partition) {
 		t.Fatalf("%s\n%s: now %d are updated\n%s", before, done, now, f)
 	}
 }
 
-// excluded are pods that do not count as such.
+// excluded returns the number of pods that do not count towards replicas.
 func (f *fakes) excluded() int {
 	if !f.excludePreparingDelete {
 		return 0
@@ -215,10 +214,10 @@ func (f *fakes) excluded() int {
 	return f.count(func(p *fake) bool { return p.preparing })
 }
 
-// TestDifferenceConverges: whatever there is, whichever part of each plan is carried out,
-// whatever becomes of pods in between: there are never more pods than surge allows, no
-// plan takes away more than may be missed, and once the world is fair, what is wanted
-// comes to be, and then nothing more is done.
+// TestDifferenceConverges checks, for any pods, any part of each plan that is carried out and any change of
+// pods in between, that there are never more pods than surge allows, that no plan makes more pods unavailable
+// than maxUnavailable allows, and that once pods become ready and all operations succeed, the set converges
+// and the plans are empty.
 func TestDifferenceConverges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := func(name string, from, to int) int { return rapid.IntRange(from, to).Draw(t, name) }
@@ -231,7 +230,7 @@ func TestDifferenceConverges(t *testing.T) {
 		}
 		f.maxSurge, f.maxUnavailable = number("surge", 0, 4), number("missed", 0, 3)
 		if f.maxSurge == 0 && f.maxUnavailable == 0 {
-			f.maxUnavailable = 1 // the API refuses a set without either
+			f.maxUnavailable = 1 // the API rejects a set without either
 		}
 		f.scaleMaxUnavailable = math.MaxInt32
 		if flag("slowly", 4) {
@@ -284,21 +283,20 @@ func TestDifferenceConverges(t *testing.T) {
 			}
 			f.pods = slices.DeleteFunc(f.pods, func(p *fake) bool { return p.gone })
 		}
-		old := f.count(func(p *fake) bool { return p.outdated })
+		outdated := f.count(func(p *fake) bool { return p.outdated })
 		switch {
 		case rounds == 100, len(f.pods) != f.replicas, f.count(func(p *fake) bool { return p.specified }) > 0,
-			old > f.partition, old != f.partition && f.rollback && !f.same:
+			outdated > f.partition, outdated != f.partition && f.rollback && !f.same:
 			t.Fatalf("from %s\nto   %s in %d rounds", start, f, rounds)
 		}
 	})
 }
 
-// kruisesPlan is what a plan of Kruise does: the first of scaling up, deleting what was
-// asked for, scaling down and updating that has anything to do. It updates what it makes
-// anew by asking for its deletion.
+// kruisesPlan returns the operations of a plan of Kruise: those of the first step that has any, in the order
+// scale up, delete specified pods, scale down, update. To recreate a pod it specifies it for deletion.
 func (f *fakes) kruisesPlan() (steps []operation) {
-	old, updated := f.groups()
-	d := kruisesDifference(f.wanted, old, updated, f.same)
+	outdated, updated := f.groups()
+	d := kruisesDifference(f.wanted, outdated, updated, f.same)
 	add := func(do func()) { steps = append(steps, operation{do: do}) }
 	if d.create > 0 {
 		for i := range d.createLimit {
@@ -323,7 +321,7 @@ func (f *fakes) kruisesPlan() (steps []operation) {
 	if len(steps) > 0 {
 		return steps
 	}
-	if old.toDelete+updated.toDelete == 0 {
+	if outdated.toDelete+updated.toDelete == 0 {
 		for _, p := range f.pods {
 			if p.outdated && d.remove > 0 && d.removeOutdated > 0 || !p.outdated && d.remove > d.removeOutdated {
 				d.remove--
@@ -359,9 +357,9 @@ func (f *fakes) kruisesPlan() (steps []operation) {
 	return steps
 }
 
-// rollOut tells how long it takes until replicas pods are updated and there are no others,
-// and how many were made. A pod takes ten units of time to become ready, but every third
-// one takes longer, each by another time. From another on, another revision is wanted.
+// rollOut returns how long it takes until exactly replicas pods exist and all are updated, and how many were
+// created. A pod takes ten units of time to become ready, and every third one a varying time more. At the time
+// another, the update revision changes.
 func (f *fakes) rollOut(t *testing.T, another int, plan func() []operation) (now, made int) {
 	for range f.replicas {
 		f.pods = append(f.pods, &fake{outdated: true, available: true, inPlace: f.inPlaceNow()})
@@ -409,18 +407,17 @@ func (f *fakes) rollOut(t *testing.T, another int, plan func() []operation) (now
 		}
 	}
 	if len(f.pods) != f.replicas || f.count(func(p *fake) bool { return p.outdated }) > 0 {
-		t.Fatalf("it ends like this: %s", f)
+		t.Fatalf("the rollout stops at: %s", f)
 	}
 	return now, made
 }
 
-// TestSurgeKeepsItsWidth: how long a rollout takes. Pods never become ready all at once,
-// and then less and less of Kruise's surge is left towards the end (#2491, #1442): it has
-// only as many pods under way as are still to be made. We have as many as surge lets,
-// until the last one was made.
+// TestSurgeKeepsItsWidth compares the duration of rollouts. Pods never become ready all at the same time, so
+// that Kruise has less and less surge left towards the end (#2491, #1442): it creates only as many pods as are
+// still missing. This plan keeps maxSurge pods until the last one is created.
 //
-// Where pods are updated in place, Kruise makes pods for surge and deletes them again
-// (#2369). We do that only if none may be missed; else it takes longer and moves no pod.
+// Where pods are updated in place, Kruise creates surge pods and deletes them again (#2369). This plan does so
+// only if maxUnavailable is 0; otherwise the update takes longer and moves no pod.
 func TestSurgeKeepsItsWidth(t *testing.T) {
 	type result struct{ time, made int }
 	for _, c := range []struct {
@@ -443,7 +440,7 @@ func TestSurgeKeepsItsWidth(t *testing.T) {
 		{replicas: 10, surge: 3, missed: 2, inPlace: true, ours: result{58, 0}, kruises: result{32, 3}},
 		{replicas: 10, surge: 3, inPlace: true, ours: result{52, 3}, kruises: result{52, 3}},
 	} {
-		t.Run(fmt.Sprintf("%d replicas, surge %d, %d may be missed, another revision after %d, in place %t", c.replicas, c.surge, c.missed, c.another, c.inPlace), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d replicas, surge %d, %d may be unavailable, another revision after %d, in place %t", c.replicas, c.surge, c.missed, c.another, c.inPlace), func(t *testing.T) {
 			run := func(plan func(*fakes) []operation) (r result) {
 				f := &fakes{
 					wanted:     wanted{replicas: c.replicas, maxSurge: c.surge, maxUnavailable: c.missed, scaleMaxUnavailable: math.MaxInt32},
@@ -459,7 +456,7 @@ func TestSurgeKeepsItsWidth(t *testing.T) {
 				t.Errorf("Kruise's %+v, want %+v", got, c.kruises)
 			}
 			if at := run((*fakes).plan).time; !c.inPlace && c.surge > 0 && c.another == 0 && at > 16*((c.replicas+c.surge-1)/c.surge) {
-				t.Errorf("%d is longer than so many rounds as it takes", at)
+				t.Errorf("%d is not before the end of the rollout", at)
 			}
 		})
 	}

@@ -11,14 +11,14 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
 )
 
-// wanted are the numbers of a spec, resolved.
+// wanted are the resolved numbers of a spec.
 type wanted struct {
 	replicas, partition              int
 	maxUnavailable, maxSurge         int
 	scaleMaxUnavailable              int
 	excludePreparingDelete, rollback bool
-	// still: no pod is updated now, and none is made for it. Those whose deletion was asked
-	// for are replaced all the same: that is another wish than the update.
+	// still: the update is paused or OnDelete, so no pod is updated, and none is created for an update. Pods
+	// that a user specified for deletion are replaced all the same, because that is independent of the update.
 	still bool
 }
 
@@ -35,33 +35,32 @@ type group struct {
 
 func (g group) current() int { return g.all - g.preparing }
 
-// difference is how far the pods are from what is wanted. Numbers are 0 or more, but
-// for update.
+// difference is the difference between the pods and the spec. All numbers are 0 or more, except update.
 type difference struct {
-	// create pods, createOutdated of them of the old revision (which may be more than create),
-	// createLimit of them now.
+	// create is how many pods are missing, createOutdated how many of them are of the old revision (which may
+	// be more than create), and createLimit how many may be created now.
 	create, createOutdated, createLimit int
-	// remove pods, beside those whose deletion has begun or was asked for; removeOutdated of
-	// them of the old revision (which may be more than remove).
+	// remove is how many pods are surplus, without those that are specified for deletion or whose deletion has
+	// begun; removeOutdated is how many of them are of the old revision (which may be more than remove).
 	remove, removeOutdated int
-	// spare is how many available pods may be taken away now.
+	// spare is how many available pods may become unavailable now.
 	spare int
-	// surge is how many pods there may be beyond replicas, surgeOutdated of them of the old
+	// surge is how many pods there may be beyond replicas, surgeOutdated how many of them are of the old
 	// revision.
 	surge, surgeOutdated int
-	// update pods to the update revision, or, less than 0, to the current one.
+	// update is how many pods are to get the update revision or, if negative, the current revision.
 	update int
-	// replaced: enough of the other revision have been made already, so that those that are
-	// to be updated only go.
+	// replaced: there are enough pods of the other revision already, so that the pods to be updated are only
+	// deleted.
 	replaced bool
-	// room is how many more pods there are to be of the update revision.
+	// room is how many more pods of the update revision there may be.
 	room int
-	// unavailable is how many pods of the revision that is updated to may be unavailable.
+	// unavailable is how many pods of the target revision may be unavailable.
 	unavailable int
 }
 
-// resolve takes the numbers of a spec. The error names what cannot be read; the number
-// is then the careful one: nothing is updated, or nothing may be missed.
+// resolve resolves the numbers of a spec. The error names a number that cannot be read, which is replaced by
+// the cautious value: no pod is updated, or none may be unavailable.
 func resolve(set *v1alpha1.CloneSet) (w wanted, err error) {
 	spec, u := &set.Spec, &set.Spec.UpdateStrategy
 	w.replicas = 1
@@ -73,14 +72,14 @@ func resolve(set *v1alpha1.CloneSet) (w wanted, err error) {
 			return otherwise
 		}
 		n, e := intstr.GetScaledValueFromIntOrPercent(v, w.replicas, up)
-		if e != nil || strings.HasPrefix(v.String(), "-") { // of a few pods, -5% is none
+		if e != nil || strings.HasPrefix(v.String(), "-") { // of a few pods, -5% rounds to 0
 			err = fmt.Errorf("%s: %q is neither a number of pods nor a percentage", field, v.String())
 			return careful
 		}
 		return n
 	}
 	w.partition = read("spec.updateStrategy.partition", u.Partition, 0, w.replicas, true)
-	// A partition that is only not 100% leaves one pod to be updated.
+	// A partition of less than 100% updates at least one pod.
 	if p := u.Partition; p != nil && p.Type == intstr.String && p.StrVal != "100%" && w.replicas > 1 && w.partition == w.replicas && err == nil {
 		w.partition--
 	}
@@ -99,29 +98,28 @@ func resolve(set *v1alpha1.CloneSet) (w wanted, err error) {
 	return w, err
 }
 
-// AnnotationPartitionRollback with "true" on a CloneSet has pods that are beyond the
-// partition go back to the current revision (Kruise's feature gate
-// CloneSetPartitionRollback).
+// AnnotationPartitionRollback with the value "true" on a CloneSet moves pods beyond the partition back to the
+// current revision (Kruise's feature gate CloneSetPartitionRollback).
 const AnnotationPartitionRollback = "rehearse-k8s.github.io/partition-rollback"
 
-// differ compares what there is, of the update revision and of all others, with what is
-// wanted. same says that the current revision is the update revision.
+// differ compares the pods of the update revision and all others with the spec. same: the current revision is
+// the update revision.
 //
-// The numbers are Kruise's (calculateDiffsWithExpectation), but that
-//   - surge keeps its width to the end: as long as pods of the old revision are left to be
-//     replaced, so many pods may be beyond replicas. Kruise's shrinks with the number of
-//     pods that are still to be made, and its last pods go one by one (#2491, #1442);
-//   - only pods that cannot be updated in place need surge (#2369), or those that may not
-//     be missed for a moment: without surge nothing would move when maxUnavailable is 0;
-//   - pods that wait for a preDelete hook do not have others removed in their place, so
-//     that nothing needs to stop while one waits;
-//   - pods whose deletion was asked for are as little available as they are: who counts
-//     them as available until they are gone takes away too many others;
-//   - what is removed, or is to be deleted anyway, is not updated as well, or more pods of
-//     the old revision would go than the partition lets;
-//   - pods are updated, however few there are, if they are of no use anyway (#2385);
-//   - a pod whose deletion was asked for has its successor made first, if there may be surge,
-//     also while the update is paused: with maxUnavailable 0 it would never go otherwise.
+// The numbers are Kruise's (calculateDiffsWithExpectation), with these differences:
+//   - Surge keeps its width to the end: while outdated pods are left to be replaced, maxSurge pods
+//     may be beyond replicas. Kruise's surge shrinks with the number of missing pods, and its last
+//     pods are updated one by one (#2491, #1442).
+//   - Only pods that cannot be updated in place need surge (#2369), or all if maxUnavailable is 0:
+//     without surge the update would never start.
+//   - While pods wait for a preDelete hook, no other pods are deleted in their place, so a hook
+//     blocks only its pod.
+//   - Pods specified for deletion count as available only if they are. Counting them as available
+//     until they are gone makes too many others unavailable.
+//   - Pods that are surplus or specified for deletion are not updated as well, or more outdated
+//     pods would go than the partition allows.
+//   - Unavailable pods are updated even if too few pods are available (#2385).
+//   - The successor of a pod specified for deletion is created first if surge is allowed, also
+//     while the update is paused: with maxUnavailable 0 the pod would never be deleted otherwise.
 func differ(w wanted, outdated, updated group, same bool) (d difference) {
 	all := outdated.all + updated.all
 	preparing := outdated.preparing + updated.preparing
@@ -152,7 +150,7 @@ func differ(w wanted, outdated, updated group, same bool) (d difference) {
 	available := all - unavailable - outdated.unavailableToDelete - updated.unavailableToDelete
 	d.spare = max(available-(w.replicas-w.maxUnavailable), 0)
 
-	// What is left when those are gone that go anyway.
+	// The numbers without the pods that are deleted in any case.
 	removeOutdated := min(d.remove, d.removeOutdated)
 	outdatedLeft := outdatedDiff - outdated.toDelete - removeOutdated
 	updatedLeft := updatedDiff - updated.toDelete - (d.remove - removeOutdated)
@@ -170,8 +168,8 @@ func differ(w wanted, outdated, updated group, same bool) (d difference) {
 	return d
 }
 
-// takeBack takes a pod into account that is needed again, and was not counted because it
-// waited for its preDelete hook: one less is to be made.
+// takeBack counts a pod whose deletion is cancelled: it did not count while it waited for its preDelete hook,
+// so one pod less is missing.
 func (d *difference) takeBack(updated bool) {
 	d.create = max(d.create-1, 0)
 	d.createLimit = min(d.createLimit, d.create)
@@ -180,8 +178,8 @@ func (d *difference) takeBack(updated bool) {
 	}
 }
 
-// surge is how many pods there may be beyond replicas: for those whose deletion somebody
-// asked for and that may not be missed, or for the update, whichever is more.
+// surge returns how many pods there may be beyond replicas: for pods that are specified for deletion and must
+// not become unavailable, or for the update, whichever is more.
 func surge(w wanted, outdated, updated group, outdatedDiff, updatedDiff, unavailable int) (all, ofOutdated int) {
 	toDelete := outdated.toDelete + updated.toDelete
 	forScale := min(max(unavailable+toDelete-w.maxUnavailable, 0), toDelete)
@@ -193,7 +191,7 @@ func surge(w wanted, outdated, updated group, outdatedDiff, updatedDiff, unavail
 		if w.maxUnavailable == 0 {
 			forUpdate = max(forUpdate, min(outdatedDiff, -updatedDiff))
 		}
-	case outdatedDiff < 0 && updatedDiff > 0: // back to the old revision
+	case outdatedDiff < 0 && updatedDiff > 0: // a rollback to the current revision
 		forUpdate = min(updatedDiff, updated.recreated)
 		if w.maxUnavailable == 0 {
 			forUpdate = max(forUpdate, min(updatedDiff, -outdatedDiff))

@@ -13,7 +13,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
 )
 
-// String is what of a difference is not nothing.
+// String returns the parts of a difference that are not zero.
 func (d difference) String() string {
 	var words []string
 	for _, n := range []struct {
@@ -30,9 +30,9 @@ func (d difference) String() string {
 	return strings.Join(words, " ")
 }
 
-// setOf makes a CloneSet of words: r(eplicas), p(artition), mu (maxUnavailable), ms
-// (maxSurge) and smu (scaleStrategy.maxUnavailable) with numbers or percentages, "paused",
-// "exclude" (pods that wait for their preDelete hook), "rollback", or the type of update.
+// setOf builds a CloneSet from words: r(eplicas), p(artition), mu (maxUnavailable), ms (maxSurge) and smu
+// (scaleStrategy.maxUnavailable) with numbers or percentages, "paused", "exclude" (pods that wait for their
+// preDelete hook), "rollback", or the type of update.
 func setOf(words string) *v1alpha1.CloneSet {
 	set := &v1alpha1.CloneSet{}
 	set.Labels, set.Annotations = map[string]string{}, map[string]string{}
@@ -65,11 +65,10 @@ func setOf(words string) *v1alpha1.CloneSet {
 	return set
 }
 
-// groupsOf counts pods. A word is how many (or one), o(ld) or n(ew), and what else is to be
-// said of them: d(eletion was asked for), p(reparing for it), - (not available), u (old,
-// preparing for an update: of the new revision as far as numbers go). inPlace says that all
-// can be updated in place.
-func groupsOf(words string, inPlace bool) (old, updated group) {
+// groupsOf counts pods. A word is how many (or one), o(utdated) or n(ew), and properties: d (specified for
+// deletion), p (waits for the preDelete hook), - (not available), u (outdated and waits for the inPlaceUpdate
+// hook: it counts as updated). inPlace: all can be updated in place.
+func groupsOf(words string, inPlace bool) (outdated, updated group) {
 	for _, word := range strings.Fields(words) {
 		digits := len(word) - len(strings.TrimLeft(word, "0123456789"))
 		n, err := strconv.Atoi(word[:digits])
@@ -77,7 +76,7 @@ func groupsOf(words string, inPlace bool) (old, updated group) {
 			n = 1
 		}
 		is := word[digits:]
-		g := &old
+		g := &outdated
 		if is[0] == 'n' || strings.Contains(is, "u") {
 			g = &updated
 		}
@@ -98,25 +97,25 @@ func groupsOf(words string, inPlace bool) (old, updated group) {
 			g.recreated += n
 		}
 	}
-	return old, updated
+	return outdated, updated
 }
 
-// TestDifference has the cases of Kruise's TestCalculateDiffsWithExpectation, in its order,
-// and after them those of our own. Steps of one story stand below each other.
+// TestDifference contains the cases of Kruise's TestCalculateDiffsWithExpectation, in its order, followed by
+// other cases. The steps of one scenario are on consecutive lines.
 //
-// Where kruise is set, Kruise expects that, and why says why we do not. Else it expects the
-// same, but that its deleteReadyLimit (spare) is 0 unless something is to be deleted.
-// What is said of Kruise is checked against its formulas, written down in kruisesDifference.
+// If kruise is set, Kruise expects that difference, and why explains the deviation. Otherwise it expects the
+// same, except that its deleteReadyLimit (spare) is 0 unless a pod is to be deleted. kruisesDifference
+// contains Kruise's formulas, and the test compares each case with it.
 func TestDifference(t *testing.T) {
 	const (
-		gone    = "what goes anyway is not updated as well, and does not count as if it stayed"
-		ways    = "where pods are made or removed in any case, none is updated to the same end"
-		held    = "one that a hook holds is on its way; none goes in its place"
-		wide    = "surge keeps its width until the last old pod is gone"
-		inPlace = "what is updated in place needs no surge"
-		useless = "what is not available is not available, although its deletion was asked for"
-		least   = "as many as may be missed, but at least one: whoever is of no use anyway can be updated"
-		asked   = "what was asked for by name or label is no part of the update, and goes also while that is paused"
+		gone    = "pods that are deleted in any case are not updated as well and do not count as kept"
+		ways    = "while pods are created or removed, none is updated for the same purpose"
+		held    = "no other pod is deleted in place of one that waits for its hook"
+		wide    = "surge keeps its width until the last outdated pod is gone"
+		inPlace = "updates in place need no surge"
+		useless = "a pod specified for deletion counts as available only if it is"
+		least   = "maxUnavailable, but at least one: a pod that is unavailable anyway can be updated"
+		asked   = "a deletion that a user specified is independent of the update, also while that is paused"
 	)
 	for _, c := range []struct {
 		name, set, pods, want string
@@ -124,102 +123,102 @@ func TestDifference(t *testing.T) {
 	}{
 		{"nothing", "r=0 mu=1", "", "spare=1", "", ""},
 		{"five are missing", "r=5 mu=1", "", "create=5 now=5", "", ""},
-		{"none is", "r=5 mu=1", "5n", "spare=1", "", ""},
+		{"none is missing", "r=5 mu=1", "5n", "spare=1", "", ""},
 
-		{"one is to go", "r=5 mu=1", "nd 4n", "spare=1", "", ""},
+		{"one is specified", "r=5 mu=1", "nd 4n", "spare=1", "", ""},
 		{"is gone", "r=5 mu=1", "4n", "create=1 now=1", "", ""},
 		{"is replaced", "r=5 mu=1", "5n", "spare=1", "", ""},
 
-		{"two are to go", "r=5 mu=1", "2nd 3n", "spare=1", "", ""},
+		{"two are specified", "r=5 mu=1", "2nd 3n", "spare=1", "", ""},
 		{"one is gone", "r=5 mu=1", "nd 3n", "create=1 now=1", "", ""},
 		{"its place is taken", "r=5 mu=1", "nd 3n n-", "", "", ""},
 		{"that one is ready", "r=5 mu=1", "nd 4n", "spare=1", "", ""},
 		{"the other is gone", "r=5 mu=1", "4n", "create=1 now=1", "", ""},
 		{"both are replaced", "r=5 mu=1", "5n", "spare=1", "", ""},
 
-		{"two are to go, one is to be replaced", "r=4 mu=1", "2nd- 3n", "", "spare=2", useless},
+		{"two are specified, one is to be replaced", "r=4 mu=1", "2nd- 3n", "", "spare=2", useless},
 		{"both are gone", "r=4 mu=1", "3n", "create=1 now=1", "", ""},
 		{"one is replaced", "r=4 mu=1", "4n", "spare=1", "", ""},
 
 		{"partition 3: none is updated", "r=5 p=3 mu=1", "5o", "spare=1 update=2 most=1", "", ""},
-		{"partition 3: one is", "r=5 p=3 mu=1", "n 4o", "spare=1 update=1 most=1", "", ""},
-		{"partition 3: both are", "r=5 p=3 mu=1", "2n 3o", "spare=1", "", ""},
+		{"partition 3: one is updated", "r=5 p=3 mu=1", "n 4o", "spare=1 update=1 most=1", "", ""},
+		{"partition 3: both are updated", "r=5 p=3 mu=1", "2n 3o", "spare=1", "", ""},
 
 		{"back to partition 4", "r=5 p=4 mu=2 rollback", "4n o", "spare=2 update=-3 most=2", "", ""},
-		{"back to partition 4: two are", "r=5 p=4 mu=2 rollback", "2n 3o", "spare=2 update=-1 most=2", "", ""},
-		{"back to partition 4: all are", "r=5 p=4 mu=2 rollback", "n 4o", "spare=2", "", ""},
+		{"back to partition 4: two are rolled back", "r=5 p=4 mu=2 rollback", "2n 3o", "spare=2 update=-1 most=2", "", ""},
+		{"back to partition 4: all are rolled back", "r=5 p=4 mu=2 rollback", "n 4o", "spare=2", "", ""},
 
-		{"one is to go, and may not be missed", "r=5 mu=0 ms=1", "nd 4n", "create=1 now=1 surge=1", "", ""},
-		{"another is made", "r=5 mu=0 ms=1", "nd 4n n-", "surge=1", "", ""},
+		{"one is specified, maxUnavailable is 0", "r=5 mu=0 ms=1", "nd 4n", "create=1 now=1 surge=1", "", ""},
+		{"another is created", "r=5 mu=0 ms=1", "nd 4n n-", "surge=1", "", ""},
 		{"the other is ready", "r=5 mu=0 ms=1", "nd 5n", "spare=1 surge=1", "", ""},
-		{"the one is gone", "r=5 mu=0 ms=1", "5n", "", "", ""},
+		{"the first is gone", "r=5 mu=0 ms=1", "5n", "", "", ""},
 
 		{"in place, with surge", "r=5 p=3 mu=1 ms=1 in-place", "5o", "spare=1 update=2 most=1", "create=1 now=1 surge=1 update=2 most=1", inPlace},
-		{"in place: one was made", "r=5 p=3 mu=1 ms=1 in-place", "5o n-", "remove=1 removeOutdated=2 spare=1 update=1 most=2", "surge=1 update=1 most=2", inPlace},
+		{"in place: one was created", "r=5 p=3 mu=1 ms=1 in-place", "5o n-", "remove=1 removeOutdated=2 spare=1 update=1 most=2", "surge=1 update=1 most=2", inPlace},
 		{"in place: one is updated", "r=5 p=3 mu=1 ms=1 in-place", "4o 2n-", "remove=1 removeOutdated=1", "", ""},
 		{"in place: it is ready", "r=5 p=3 mu=1 ms=1 in-place", "4o n n-", "remove=1 removeOutdated=1 spare=1", "", ""},
 
-		{"anew, with surge", "r=5 p=3 mu=1 ms=1", "5o", "create=1 now=1 spare=1 surge=1 update=2 most=1", "", ""},
-		{"anew: one is made", "r=5 p=3 mu=1 ms=1", "5o n-", "spare=1 surge=1 update=1 most=2", "", ""},
-		{"anew: one is to go", "r=5 p=3 mu=1 ms=1", "4o od n-", "spare=1 surge=1 update=1 most=2", "spare=1 surge=1 surgeOutdated=1 update=1 most=2", wide},
-		{"anew: it is gone", "r=5 p=3 mu=1 ms=1", "4o n-", "create=1 now=1 surge=1 update=1 most=1", "", ""},
-		{"anew: another is made", "r=5 p=3 mu=1 ms=1", "4o 2n-", "surge=1 update=1 most=2", "remove=1 removeOutdated=1", wide},
-		{"anew: one is ready", "r=5 p=3 mu=1 ms=1", "4o n n-", "spare=1 surge=1 update=1 most=2", "remove=1 removeOutdated=1 spare=1", wide},
-		{"anew: the other is gone", "r=5 p=3 mu=1 ms=1", "3o 2n", "spare=1", "", ""},
+		{"recreate, with surge", "r=5 p=3 mu=1 ms=1", "5o", "create=1 now=1 spare=1 surge=1 update=2 most=1", "", ""},
+		{"recreate: one is created", "r=5 p=3 mu=1 ms=1", "5o n-", "spare=1 surge=1 update=1 most=2", "", ""},
+		{"recreate: one is specified", "r=5 p=3 mu=1 ms=1", "4o od n-", "spare=1 surge=1 update=1 most=2", "spare=1 surge=1 surgeOutdated=1 update=1 most=2", wide},
+		{"recreate: it is gone", "r=5 p=3 mu=1 ms=1", "4o n-", "create=1 now=1 surge=1 update=1 most=1", "", ""},
+		{"recreate: another is created", "r=5 p=3 mu=1 ms=1", "4o 2n-", "surge=1 update=1 most=2", "remove=1 removeOutdated=1", wide},
+		{"recreate: one is ready", "r=5 p=3 mu=1 ms=1", "4o n n-", "spare=1 surge=1 update=1 most=2", "remove=1 removeOutdated=1 spare=1", wide},
+		{"recreate: the other is gone", "r=5 p=3 mu=1 ms=1", "3o 2n", "spare=1", "", ""},
 
 		{"partition 99% is four of five", "r=5 p=99% mu=3 ms=2", "5o", "create=1 now=1 spare=3 surge=1 update=1 most=3", "", ""},
-		{"one is made", "r=5 p=99% mu=3 ms=2", "5o n-", "spare=3 surge=1 update=1 most=4", "remove=1 removeOutdated=1 spare=3", wide},
+		{"one is created", "r=5 p=99% mu=3 ms=2", "5o n-", "spare=3 surge=1 update=1 most=4", "remove=1 removeOutdated=1 spare=3", wide},
 		{"one is gone", "r=5 p=99% mu=3 ms=2", "4o n-", "spare=2", "", ""},
 		{"percentages: 2 and 2", "r=5 p=99% mu=40% ms=30%", "5o", "create=1 now=1 spare=2 surge=1 update=1 most=2", "", ""},
-		{"percentages: one is made", "r=5 p=99% mu=40% ms=30%", "5o n-", "spare=2 surge=1 update=1 most=3", "remove=1 removeOutdated=1 spare=2", wide},
+		{"percentages: one is created", "r=5 p=99% mu=40% ms=30%", "5o n-", "spare=2 surge=1 update=1 most=3", "remove=1 removeOutdated=1 spare=2", wide},
 		{"percentages: one is gone", "r=5 p=99% mu=40% ms=30%", "4o n-", "spare=1", "", ""},
 		{"percentages: 1 and 2", "r=5 p=99% mu=30% ms=30%", "5o", "create=1 now=1 spare=1 surge=1 update=1 most=1", "", ""},
-		{"percentages: one is made, again", "r=5 p=99% mu=30% ms=30%", "5o n-", "spare=1 surge=1 update=1 most=2", "remove=1 removeOutdated=1 spare=1", wide},
+		{"percentages: one is created, again", "r=5 p=99% mu=30% ms=30%", "5o n-", "spare=1 surge=1 update=1 most=2", "remove=1 removeOutdated=1 spare=1", wide},
 		{"percentages: one is gone, again", "r=5 p=99% mu=30% ms=30%", "4o n-", "", "", ""},
 
 		{"one revision: all are of it", "r=5 mu=1 rollback same", "5n", "spare=1", "", ""},
 		{"one revision: the partition does not matter", "r=5 p=3 mu=1 rollback same", "5n", "spare=1", "", ""},
-		{"one revision: fewer old pods than the partition", "r=5 p=3 mu=1 rollback same", "2o 3n", "spare=1", "", ""},
-		{"one revision: more old pods", "r=5 p=1 mu=1 rollback same", "3o 2n", "spare=1 update=2 most=1", "", ""},
-		{"updates do not wait for pods that cannot be made", "r=5 p=1 mu=2 rollback same", "2o 2n", "create=1 now=1 spare=1 update=1 most=1", "", ""},
+		{"one revision: fewer outdated pods than the partition", "r=5 p=3 mu=1 rollback same", "2o 3n", "spare=1", "", ""},
+		{"one revision: more outdated pods", "r=5 p=1 mu=1 rollback same", "3o 2n", "spare=1 update=2 most=1", "", ""},
+		{"updates do not wait for pods that cannot be created", "r=5 p=1 mu=2 rollback same", "2o 2n", "create=1 now=1 spare=1 update=1 most=1", "", ""},
 		{"updates do not wait for pods that cannot be removed", "r=5 p=1 mu=1 rollback same", "3o 3n", "remove=1 removeOutdated=2 spare=2 update=1 most=2", "", ""},
-		{"nothing goes back unless asked", "r=5 p=4 mu=1", "o 4n", "spare=1", "", ""},
+		{"no rollback without the annotation", "r=5 p=4 mu=1", "o 4n", "spare=1", "", ""},
 
 		{"only two at a time", "r=5 mu=1 smu=2", "", "create=5 now=2", "", ""},
 		{"only one more", "r=6 mu=1 smu=2", "2n n-", "create=3 now=1", "", ""},
-		{"none more for now", "r=6 mu=1 smu=2", "n 2n-", "create=3", "", ""},
+		{"no more for now", "r=6 mu=1 smu=2", "n 2n-", "create=3", "", ""},
 
-		{"hook: one is to go", "r=3 mu=1", "2n nd", "spare=1", "", ""},
-		{"hook: it prepares", "r=3 mu=1", "2n np", "", "", ""},
+		{"hook: one is specified", "r=3 mu=1", "2n nd", "spare=1", "", ""},
+		{"hook: it waits", "r=3 mu=1", "2n np", "", "", ""},
 		{"hook: it is gone", "r=3 mu=1", "2n", "create=1 now=1", "", ""},
 		{"hook: it is replaced", "r=3 mu=1", "2n n-", "", "", ""},
-		{"exclude: one is to go", "r=3 mu=1 exclude", "2n nd", "spare=1", "", ""},
-		{"exclude: it prepares, and is replaced", "r=3 mu=1 exclude", "2n np", "create=1 now=1", "", ""},
-		{"exclude: another is made", "r=3 mu=1 exclude", "2n np n-", "", "", ""},
+		{"exclude: one is specified", "r=3 mu=1 exclude", "2n nd", "spare=1", "", ""},
+		{"exclude: it waits, and is replaced", "r=3 mu=1 exclude", "2n np", "create=1 now=1", "", ""},
+		{"exclude: another is created", "r=3 mu=1 exclude", "2n np n-", "", "", ""},
 		{"exclude: nothing more to do", "r=3 mu=1 exclude", "2n np n-", "", "", ""},
 
-		{"cancelled: one is to go", "r=3 mu=1 exclude", "2n nd", "spare=1", "", ""},
-		{"cancelled: it prepares", "r=3 mu=1 exclude", "2n np", "create=1 now=1", "", ""},
-		{"cancelled: another is made", "r=3 mu=1 exclude", "2n np n-", "", "", ""},
-		{"cancelled: it stays, the other is too many", "r=3 mu=1 exclude", "3n n-", "remove=1 spare=1", "", ""},
-		{"cancelled: all is as it was", "r=3 mu=1 exclude", "3n", "spare=1", "", ""},
+		{"cancelled: one is specified", "r=3 mu=1 exclude", "2n nd", "spare=1", "", ""},
+		{"cancelled: it waits", "r=3 mu=1 exclude", "2n np", "create=1 now=1", "", ""},
+		{"cancelled: another is created", "r=3 mu=1 exclude", "2n np n-", "", "", ""},
+		{"cancelled: it stays, the other is surplus", "r=3 mu=1 exclude", "3n n-", "remove=1 spare=1", "", ""},
+		{"cancelled: the initial state again", "r=3 mu=1 exclude", "3n", "spare=1", "", ""},
 
 		{"three", "r=3 mu=1 exclude", "3n", "spare=1", "", ""},
 		{"two are enough", "r=2 mu=1 exclude", "2n nd", "spare=2", "", ""},
-		{"one prepares", "r=2 mu=1 exclude", "2n np", "spare=1", "", ""},
+		{"one waits", "r=2 mu=1 exclude", "2n np", "spare=1", "", ""},
 		{"three again", "r=3 mu=1 exclude", "2n np", "create=1 now=1", "", ""},
-		{"one is made", "r=3 mu=1 exclude", "2n np n-", "", "", ""},
-		{"the old one is gone", "r=3 mu=1 exclude", "2n n-", "", "", ""},
+		{"one is created", "r=3 mu=1 exclude", "2n np n-", "", "", ""},
+		{"the first one is gone", "r=3 mu=1 exclude", "2n n-", "", "", ""},
 
-		{"one prepares to be updated: the missing one is old", "r=4 p=90% mu=1 exclude rollback", "ou 2o", "create=1 createOutdated=1 now=1", "", ""},
-		{"one prepares to be updated: the missing one is new", "r=4 p=2 mu=1 exclude rollback", "ou 2o", "create=1 now=1", "", ""},
+		{"one waits for its update: the missing one is outdated", "r=4 p=90% mu=1 exclude rollback", "ou 2o", "create=1 createOutdated=1 now=1", "", ""},
+		{"one waits for its update: the missing one is new", "r=4 p=2 mu=1 exclude rollback", "ou 2o", "create=1 now=1", "", ""},
 
 		{"paused: more", "r=5 mu=0 ms=3 paused", "3o", "create=2 now=2 update=3 most=1", "create=2 now=2 update=3 most=-2", least},
 		{"paused: fewer", "r=3 mu=0 ms=3 paused", "5o", "remove=2 removeOutdated=5 spare=2 update=3 most=2", "", ""},
-		{"paused: what surge made goes", "r=5 mu=0 ms=3 paused", "5o 3n-", "remove=3 removeOutdated=5 update=2 most=3", "", ""},
+		{"paused: surge pods are deleted", "r=5 mu=0 ms=3 paused", "5o 3n-", "remove=3 removeOutdated=5 update=2 most=3", "", ""},
 		{"paused: with a partition", "r=5 p=2 mu=0 ms=3 paused", "5o 3n-", "remove=3 removeOutdated=3", "", ""},
 
-		// Ours.
+		// Cases without an equivalent in Kruise.
 		{"three wide: at the start", "r=8 mu=0 ms=3", "8o", "create=3 now=3 surge=3 update=8 most=1", "create=3 now=3 surge=3 update=8", least},
 		{"three wide: three are ready", "r=8 mu=0 ms=3", "8o 3n", "spare=3 surge=3 update=5 most=3", "", ""},
 		{"three wide: three are gone", "r=8 mu=0 ms=3", "5o 3n", "create=3 now=3 surge=3 update=5 most=1", "create=3 now=3 surge=3 update=5", least},
@@ -228,27 +227,27 @@ func TestDifference(t *testing.T) {
 		{"three wide: all are ready", "r=8 mu=0 ms=3", "3o 8n", "spare=3 surge=3 update=3 most=3", "remove=3 removeOutdated=3 spare=3", wide},
 		{"three wide: the end", "r=8 mu=0 ms=3", "8n", "", "", ""},
 
-		{"in place, none may be missed", "r=4 mu=0 ms=1 in-place", "4o", "create=1 now=1 surge=1 update=4 most=1", "create=1 now=1 surge=1 update=4", least},
-		{"in place: one was made, and one can be updated", "r=4 mu=0 ms=1 in-place", "4o n", "spare=1 surge=1 update=3 most=1", "", ""},
-		{"in place: the last one goes", "r=4 mu=0 ms=1 in-place", "o 4n", "remove=1 removeOutdated=1 spare=1", "", ""},
-		{"in place, two may be missed", "r=4 mu=2 ms=1 in-place", "4o", "spare=2 update=4 most=2", "create=1 now=1 surge=1 update=4 most=2", inPlace},
+		{"in place, maxUnavailable 0", "r=4 mu=0 ms=1 in-place", "4o", "create=1 now=1 surge=1 update=4 most=1", "create=1 now=1 surge=1 update=4", least},
+		{"in place: one was created, and one can be updated", "r=4 mu=0 ms=1 in-place", "4o n", "spare=1 surge=1 update=3 most=1", "", ""},
+		{"in place: the last one is deleted", "r=4 mu=0 ms=1 in-place", "o 4n", "remove=1 removeOutdated=1 spare=1", "", ""},
+		{"in place, maxUnavailable 2", "r=4 mu=2 ms=1 in-place", "4o", "spare=2 update=4 most=2", "create=1 now=1 surge=1 update=4 most=2", inPlace},
 
-		{"paused: one is to go, and none may be missed", "r=3 mu=0 ms=1 paused", "2o od", "create=1 now=1 surge=1 surgeOutdated=1 update=2 most=1", "update=3", asked},
-		{"paused: its successor is there", "r=3 mu=0 ms=1 paused", "2o od n", "spare=1 surge=1 surgeOutdated=1 update=2 most=1", "spare=1 update=2 most=1", asked},
+		{"paused: one is specified, maxUnavailable 0", "r=3 mu=0 ms=1 paused", "2o od", "create=1 now=1 surge=1 surgeOutdated=1 update=2 most=1", "update=3", asked},
+		{"paused: its successor exists", "r=3 mu=0 ms=1 paused", "2o od n", "spare=1 surge=1 surgeOutdated=1 update=2 most=1", "spare=1 update=2 most=1", asked},
 
-		{"two that do not work are to go: none else can", "r=4 mu=1", "2od- 3o", "update=3 most=2", "spare=2 update=4 most=2", useless},
-		{"one that works is to go with them", "r=4 mu=1", "2nd- nd 2n", "", "spare=2", useless},
-		{"one is to go: the partition has its share", "r=5 p=3 mu=1", "3o od n", "spare=1", "spare=1 update=1 most=1", gone},
-		{"one is to go: the others are updated", "r=5 p=3 mu=1", "4o od", "spare=1 update=1 most=1", "spare=1 update=2 most=1", gone},
-		{"one is to go: its place is for a new one", "r=5 p=4 mu=1", "5o nd", "spare=2 update=1 most=2", "spare=2", gone},
-		{"an updated one is to go, and others back", "r=5 p=4 mu=3 rollback", "3n nd o", "spare=3 update=-2 most=3", "spare=3 update=-3 most=3", gone},
-		{"three are too many: the partition stays", "r=5 p=1 mu=1 ms=2", "3o 5n", "remove=1 removeOutdated=2 spare=4 surge=2 update=1 most=4", "remove=3 removeOutdated=2 spare=4", wide},
-		{"too many of both", "r=5 p=3 mu=1 rollback", "4o 3n", "remove=2 removeOutdated=1 spare=3", "remove=2 removeOutdated=1 spare=3 update=1 most=3", ways},
-		{"too few of both", "r=5 p=2 mu=1 rollback", "o n", "create=3 createOutdated=1 now=3", "create=3 createOutdated=1 now=3 update=-1 most=-2", ways},
-		{"one prepares, and is the one too many", "r=5 mu=1", "5n np", "spare=1", "remove=1 spare=1", held},
-		{"no more can be made, and none works: one is updated", "r=5 mu=1", "3o-", "create=2 now=2 update=3 most=1", "create=2 now=2 update=3 most=-1", least},
-		{"more may be missed than there are", "r=2 mu=5", "2o", "spare=5 update=2 most=5", "", ""},
-		{"none may be missed, one is not ready", "r=3 mu=0 ms=1", "2o o-", "create=1 now=1 surge=1 update=3 most=1", "create=1 now=1 surge=1 update=3", least},
+		{"two unavailable pods are specified: no other can be deleted", "r=4 mu=1", "2od- 3o", "update=3 most=2", "spare=2 update=4 most=2", useless},
+		{"an available pod is specified too", "r=4 mu=1", "2nd- nd 2n", "", "spare=2", useless},
+		{"one is specified: the partition is full", "r=5 p=3 mu=1", "3o od n", "spare=1", "spare=1 update=1 most=1", gone},
+		{"one is specified: the others are updated", "r=5 p=3 mu=1", "4o od", "spare=1 update=1 most=1", "spare=1 update=2 most=1", gone},
+		{"one is specified: its place is for a new one", "r=5 p=4 mu=1", "5o nd", "spare=2 update=1 most=2", "spare=2", gone},
+		{"an updated one is specified, others are rolled back", "r=5 p=4 mu=3 rollback", "3n nd o", "spare=3 update=-2 most=3", "spare=3 update=-3 most=3", gone},
+		{"three are surplus: the partition is kept", "r=5 p=1 mu=1 ms=2", "3o 5n", "remove=1 removeOutdated=2 spare=4 surge=2 update=1 most=4", "remove=3 removeOutdated=2 spare=4", wide},
+		{"too many of both revisions", "r=5 p=3 mu=1 rollback", "4o 3n", "remove=2 removeOutdated=1 spare=3", "remove=2 removeOutdated=1 spare=3 update=1 most=3", ways},
+		{"too few of both revisions", "r=5 p=2 mu=1 rollback", "o n", "create=3 createOutdated=1 now=3", "create=3 createOutdated=1 now=3 update=-1 most=-2", ways},
+		{"one waits, and is the surplus one", "r=5 mu=1", "5n np", "spare=1", "remove=1 spare=1", held},
+		{"no pod can be created, and none is available: one is updated", "r=5 mu=1", "3o-", "create=2 now=2 update=3 most=1", "create=2 now=2 update=3 most=-1", least},
+		{"maxUnavailable is larger than replicas", "r=2 mu=5", "2o", "spare=5 update=2 most=5", "", ""},
+		{"maxUnavailable 0, one is not ready", "r=3 mu=0 ms=1", "2o o-", "create=1 now=1 surge=1 update=3 most=1", "create=1 now=1 surge=1 update=3", least},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			words := strings.NewReplacer("same", "", "in-place", "").Replace(c.set)
@@ -256,20 +255,20 @@ func TestDifference(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			old, updated := groupsOf(c.pods, strings.Contains(c.set, "in-place"))
+			outdated, updated := groupsOf(c.pods, strings.Contains(c.set, "in-place"))
 			same := strings.Contains(c.set, "same")
-			d := differ(w, old, updated, same)
+			d := differ(w, outdated, updated, same)
 			if got := d.String(); got != c.want {
 				t.Errorf("%s\nwant %s", got, c.want)
 			}
-			theirs := kruisesDifference(w, old, updated, same).String()
+			theirs := kruisesDifference(w, outdated, updated, same).String()
 			switch {
 			case (c.kruise == "") != (c.why == ""):
-				t.Error("a difference needs a reason")
+				t.Error("a deviation from Kruise needs a reason")
 			case c.kruise != "" && theirs != c.kruise:
 				t.Errorf("Kruise's is %s\nwant        %s", theirs, c.kruise)
 			case c.kruise == "":
-				if d.remove == 0 && old.toDelete+updated.toDelete == 0 {
+				if d.remove == 0 && outdated.toDelete+updated.toDelete == 0 {
 					d.spare = 0
 				}
 				if theirs != d.String() {
@@ -280,13 +279,13 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-// kruisesDifference is what Kruise 1.8 makes of the same numbers.
-func kruisesDifference(w wanted, old, updated group, same bool) (d difference) {
+// kruisesDifference computes the same numbers as Kruise 1.8.
+func kruisesDifference(w wanted, outdated, updated group, same bool) (d difference) {
 	sign := func(n int) int { return min(max(n, -1), 1) }
 	size := func(n int) int { return max(n, -n) }
-	toDelete, preparing := old.toDelete+updated.toDelete, old.preparing+updated.preparing
-	all, unavailable := old.all+updated.all, preparing+old.unavailable+updated.unavailable
-	oldDiff, newDiff := old.current()-w.partition, updated.current()-(w.replicas-w.partition)
+	toDelete, preparing := outdated.toDelete+updated.toDelete, outdated.preparing+updated.preparing
+	all, unavailable := outdated.all+updated.all, preparing+outdated.unavailable+updated.unavailable
+	oldDiff, newDiff := outdated.current()-w.partition, updated.current()-(w.replicas-w.partition)
 	if same || !w.rollback {
 		oldDiff, newDiff = max(oldDiff, 0), min(newDiff, 0)
 	}
@@ -305,16 +304,16 @@ func kruisesDifference(w wanted, old, updated group, same bool) (d difference) {
 		d.surge = min(w.maxSurge, forUpdate)
 		d.surgeOutdated = min(d.surge, ofOld)
 	}
-	total, totalOld := all, old.all
+	total, totalOld := all, outdated.all
 	if w.excludePreparingDelete {
-		total, totalOld = total-preparing, totalOld-old.preparing
+		total, totalOld = total-preparing, totalOld-outdated.preparing
 	}
 	if d.create = max(w.replicas+d.surge-total, 0); d.create > 0 {
 		d.createOutdated = max(w.partition+d.surgeOutdated-totalOld, 0)
 		d.createLimit = min(d.create, max(w.scaleMaxUnavailable-unavailable, 0))
 	}
 	if d.remove = max(total-toDelete-w.replicas-d.surge, 0); d.remove > 0 {
-		d.removeOutdated = max(totalOld-old.toDelete-w.partition-d.surgeOutdated, 0)
+		d.removeOutdated = max(totalOld-outdated.toDelete-w.partition-d.surgeOutdated, 0)
 	}
 	if toDelete+d.remove > 0 {
 		d.spare = max(w.maxUnavailable+all-w.replicas-unavailable, 0)
@@ -328,7 +327,7 @@ func kruisesDifference(w wanted, old, updated group, same bool) (d difference) {
 	return d
 }
 
-// TestResolve: the numbers of a spec. What cannot be read is the careful number.
+// TestResolve checks the numbers of a spec, and the cautious value for a number that cannot be read.
 func TestResolve(t *testing.T) {
 	const all = math.MaxInt32
 	for _, c := range []struct {
@@ -342,7 +341,7 @@ func TestResolve(t *testing.T) {
 		{"r=7 smu=3", wanted{replicas: 7, maxUnavailable: 2, scaleMaxUnavailable: 3}, ""},
 		{"r=7 smu=20%", wanted{replicas: 7, maxUnavailable: 2, scaleMaxUnavailable: 2}, ""},
 
-		// maxUnavailable is rounded up, but down where there is surge.
+		// maxUnavailable is rounded up, but down if there is surge.
 		{"r=7 mu=30%", wanted{replicas: 7, maxUnavailable: 3, scaleMaxUnavailable: all}, ""},
 		{"r=7 mu=30% ms=1", wanted{replicas: 7, maxUnavailable: 2, maxSurge: 1, scaleMaxUnavailable: all}, ""},
 		{"r=7 mu=30% ms=0", wanted{replicas: 7, maxUnavailable: 3, scaleMaxUnavailable: all}, ""},
@@ -351,13 +350,13 @@ func TestResolve(t *testing.T) {
 		{"r=7 mu=0 ms=20%", wanted{replicas: 7, maxSurge: 2, scaleMaxUnavailable: all}, ""},
 		{"r=7 mu=100% ms=200%", wanted{replicas: 7, maxUnavailable: 7, maxSurge: 14, scaleMaxUnavailable: all}, ""},
 
-		// While nothing is replaced, nothing is made for it.
+		// While no pod is updated, no pod is created for an update.
 		{"r=7 mu=30% ms=1 paused", wanted{replicas: 7, maxUnavailable: 3, maxSurge: 1, scaleMaxUnavailable: all, still: true}, ""},
 		{"r=7 mu=30% ms=1 OnDelete", wanted{replicas: 7, maxUnavailable: 3, maxSurge: 1, scaleMaxUnavailable: all, still: true}, ""},
 		{"r=7 mu=0 ms=1 InPlaceOnly", wanted{replicas: 7, maxSurge: 1, scaleMaxUnavailable: all}, ""},
 		{"r=7 mu=0 ms=1 InPlaceIfPossible", wanted{replicas: 7, maxSurge: 1, scaleMaxUnavailable: all}, ""},
 
-		// The partition is rounded up, but what is not 100% is not all.
+		// The partition is rounded up, but less than 100% is less than all.
 		{"r=7 p=3 mu=1", wanted{replicas: 7, partition: 3, maxUnavailable: 1, scaleMaxUnavailable: all}, ""},
 		{"r=7 p=9 mu=1", wanted{replicas: 7, partition: 7, maxUnavailable: 1, scaleMaxUnavailable: all}, ""},
 		{"r=7 p=7 mu=1", wanted{replicas: 7, partition: 7, maxUnavailable: 1, scaleMaxUnavailable: all}, ""},

@@ -17,11 +17,12 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload"
 )
 
-// What the search of test/clonesets has found, each as the one plan that was wrong.
+// Errors that the search of test/clonesets has found, each reduced to the one plan that was wrong.
 
 var foundAt = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// patched is what a decision writes to a pod, without what follows; nil if nothing.
+// patched returns the patch with which a decision writes to a pod, without the actions that follow; nil if
+// there is none.
 func patched(t *testing.T, d Decision, name string) *patch {
 	t.Helper()
 	for _, a := range d.Actions {
@@ -40,13 +41,13 @@ func stateOf(b *patch) kruise.LifecycleState {
 	return kruise.LifecycleState(*b.Metadata.Labels[kruise.LabelState])
 }
 
-// recordOf is the record of an update in place that a patch writes.
+// recordOf returns the record of an update in place that a patch writes.
 func recordOf(t *testing.T, b *patch) string {
 	t.Helper()
 	return annotation(t, b.Metadata.Annotations[kruise.AnnotationInPlaceState])
 }
 
-// annotation is a value as the API reads it.
+// annotation returns an annotation of a patch as the API server decodes it.
 func annotation(t *testing.T, v any) (s string) {
 	t.Helper()
 	encoded, err := json.Marshal(v)
@@ -59,14 +60,14 @@ func annotation(t *testing.T, v any) (s string) {
 	return s
 }
 
-// in puts a pod into a state.
+// in sets the lifecycle state of a pod.
 func in(p *Pod, state kruise.LifecycleState) {
 	p.Labels[kruise.LabelState], p.state = string(state), state
 }
 
-// TestPausedStatusRests: who measures progress from now on as long as an update is paused
-// writes the status again every second.
-func TestPausedStatusRests(t *testing.T) {
+// TestPausedStatusIsWrittenOnce checks that a paused update does not write its status again every second
+// because the time of the last progress changes.
+func TestPausedStatusIsWrittenOnce(t *testing.T) {
 	s := bigState(foundAt, 2, 0)
 	s.Set.Spec.UpdateStrategy.Paused, s.Set.Spec.ProgressDeadlineSeconds = true, ptr.To[int32](60)
 	d := Plan(foundAt, s)
@@ -80,13 +81,14 @@ func TestPausedStatusRests(t *testing.T) {
 	s.Set.Spec.UpdateStrategy.Paused = false
 	later := foundAt.Add(5 * time.Minute)
 	if d := Plan(later, s); d.Status == nil || !condition(d.Status, v1alpha1.Progressing).LastUpdateTime.Time.Equal(later) {
-		t.Errorf("when it goes on, the deadline does not begin anew: %+v", d.Status)
+		t.Errorf("after the pause the deadline does not restart: %+v", d.Status)
 	}
 }
 
-// TestConditionsSayWhatIsEmpty: a strategic merge patch leaves what it does not name, and
-// the message of before would be taken away for ever.
-func TestConditionsSayWhatIsEmpty(t *testing.T) {
+// TestEmptyFieldsOfConditionsAreWritten checks that a patch of a condition contains an empty message: a
+// strategic merge patch keeps fields that it does not contain, and each plan would remove the old message
+// again.
+func TestEmptyFieldsOfConditionsAreWritten(t *testing.T) {
 	s := bigState(foundAt, 1, 1)
 	pod := s.Pods[0]
 	pod.Gates, pod.traffic = append(pod.Gates, kruise.ConditionPodReady), true
@@ -99,8 +101,8 @@ func TestConditionsSayWhatIsEmpty(t *testing.T) {
 	t.Error("the condition's message stays")
 }
 
-// TestPreNormalAfterInPlaceUpdate: a pod that has not been Normal comes back to its
-// preNormal hook, whatever way an update in place takes it.
+// TestPreNormalAfterInPlaceUpdate checks that a pod that has not been Normal returns to its preNormal hook,
+// however its update in place ends.
 func TestPreNormalAfterInPlaceUpdate(t *testing.T) {
 	fresh := func() (State, *Pod) {
 		s := bigState(foundAt, 1, 0)
@@ -116,7 +118,7 @@ func TestPreNormalAfterInPlaceUpdate(t *testing.T) {
 	s, pod := fresh()
 	b := patched(t, Plan(foundAt, s), pod.Name)
 	if stateOf(b) != kruise.StatePreparingUpdate || b.Metadata.Annotations[kruise.AnnotationInPlaceState] == nil {
-		t.Fatalf("it is to wait for the hook, and that it was PreparingNormal is to be remembered: %+v", b)
+		t.Fatalf("want PreparingUpdate, and a record that the pod was PreparingNormal: %+v", b)
 	}
 	record := recordOf(t, b)
 	for name, turn := range map[string]func(*State){
@@ -140,20 +142,20 @@ func TestPreNormalAfterInPlaceUpdate(t *testing.T) {
 	in(pod, kruise.StatePreparingUpdate)
 	b = patched(t, Plan(foundAt, s), pod.Name)
 	if b == nil || !strings.Contains(recordOf(t, b), `"preparingNormal":true`) {
-		t.Errorf("the update begins and forgets: %+v", b)
+		t.Errorf("the update starts without the record: %+v", b)
 	}
-	// The record of an update long ago says nothing about a pod that is Normal.
+	// The record of an earlier update does not apply to a pod that is Normal.
 	s, pod = fresh()
 	pod.InPlaceState = record
 	in(pod, kruise.StateNormal)
 	b = patched(t, Plan(foundAt, s), pod.Name)
 	if stateOf(b) != kruise.StatePreparingUpdate || strings.Contains(recordOf(t, b), "preparingNormal") {
-		t.Errorf("a Normal pod is taken for one that has not been so: %+v", b)
+		t.Errorf("a Normal pod counts as one that has never been Normal: %+v", b)
 	}
 }
 
-// TestUpdatingStaysUpdating: a change of metadata alone does not end an update whose
-// containers have still to begin anew.
+// TestUpdatingStaysUpdating checks that a change of metadata alone does not end an update whose containers
+// have not restarted yet.
 func TestUpdatingStaysUpdating(t *testing.T) {
 	s := bigState(foundAt, 1, 0)
 	s.Set.Spec.UpdateStrategy.Type = v1alpha1.InPlaceIfPossible
@@ -171,13 +173,13 @@ func TestUpdatingStaysUpdating(t *testing.T) {
 	}
 }
 
-// TestReplacedPodsOnlyGo: when as many have been made anew as are to be updated, no other
-// one is updated in place as well.
+// TestReplacedPodsOnlyGo checks that, when as many pods have been created as are to be updated, no other pod
+// is updated in place as well.
 func TestReplacedPodsOnlyGo(t *testing.T) {
 	s := bigState(foundAt, 3, 1)
 	s.Set.Spec.Replicas, s.Set.Spec.UpdateStrategy.Type = ptr.To[int32](2), v1alpha1.InPlaceIfPossible
 	s.Set.Spec.UpdateStrategy.Partition, s.Set.Spec.UpdateStrategy.MaxSurge = ptr.To(intstr.FromInt32(1)), ptr.To(intstr.FromInt32(1))
-	// One of the old pods can only come to the new revision as another pod.
+	// One outdated pod can only be recreated.
 	other := *s.Revisions[0]
 	other.Template = other.Template.DeepCopy()
 	other.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A", Value: "b"}}
@@ -192,10 +194,10 @@ func TestReplacedPodsOnlyGo(t *testing.T) {
 	}
 }
 
-// TestRevisionAfterTheEnd: a set may have been deleted, which is late, and the garbage
-// collector deletes its revision: who makes it again without a look does so as often as
-// that one deletes it.
-func TestRevisionAfterTheEnd(t *testing.T) {
+// TestRevisionAfterDeletion checks that a plan that creates a revision reads the set from the API first: the
+// set may have been deleted, and the garbage collector would delete each revision that the controller creates
+// again.
+func TestRevisionAfterDeletion(t *testing.T) {
 	s := bigState(foundAt, 1, 1)
 	s.Set.Status = *Plan(foundAt, s).Status
 	s.Revisions = s.Revisions[:1]
@@ -209,9 +211,9 @@ func TestRevisionAfterTheEnd(t *testing.T) {
 	}
 }
 
-// TestNeededAgainIsNotMadeToo: with pods that wait for their preDelete hook excluded, one
-// that is taken back and one that is made would both fill the same place.
-func TestNeededAgainIsNotMadeToo(t *testing.T) {
+// TestCancelledDeletionCountsAsCreation checks, with pods that wait for their preDelete hook excluded, that a
+// plan that cancels a deletion does not also create a pod for the same place.
+func TestCancelledDeletionCountsAsCreation(t *testing.T) {
 	s := bigState(foundAt, 2, 2)
 	s.Set.Labels = map[string]string{kruise.LabelExcludePreparingDelete: "true"}
 	s.Set.Spec.Lifecycle = &kruise.Lifecycle{PreDelete: &kruise.LifecycleHook{LabelsHandler: map[string]string{"undrained": "yes"}}}
@@ -219,19 +221,19 @@ func TestNeededAgainIsNotMadeToo(t *testing.T) {
 	in(s.Pods[1], kruise.StatePreparingDelete)
 	d := Plan(foundAt, s)
 	if got := stateOf(patched(t, d, s.Pods[1].Name)); got != kruise.StatePreparingNormal || d.Tally.Created != 0 {
-		t.Errorf("it becomes %q, and %d are made", got, d.Tally.Created)
+		t.Errorf("it becomes %q, and %d pods are created", got, d.Tally.Created)
 	}
 }
 
-// TestSurgeMakesRoom: a plan that makes a pod of the new revision for an update does not
-// update another one in place instead of it.
+// TestSurgeMakesRoom checks that a plan that creates a pod of the new revision for an update does not also
+// update another pod in place.
 func TestSurgeMakesRoom(t *testing.T) {
 	s := bigState(foundAt, 3, 0)
 	s.Set.Spec.UpdateStrategy = v1alpha1.CloneSetUpdateStrategy{
 		Type: v1alpha1.InPlaceIfPossible, Partition: ptr.To(intstr.FromInt32(2)), MaxUnavailable: ptr.To(intstr.FromInt32(0)), MaxSurge: ptr.To(intstr.FromInt32(1)),
 	}
-	s.Pods[2].Ready.Status = corev1.ConditionFalse // it is of no use, and may be updated at once
+	s.Pods[2].Ready.Status = corev1.ConditionFalse // it is unavailable, so that it can be updated at once
 	if d := Plan(foundAt, s); d.Tally.Created+d.Tally.Updated != 1 {
-		t.Errorf("%d are made and %d updated in place, and 1 is to be of the new revision", d.Tally.Created, d.Tally.Updated)
+		t.Errorf("%d created and %d updated in place, want 1 pod of the new revision", d.Tally.Created, d.Tally.Updated)
 	}
 }

@@ -14,20 +14,19 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise"
 )
 
-// An update in place is two writes, and a third when it has ended:
+// An update in place consists of two writes, and a third when it has ended:
 //
-//  1. to the pod's status: not ready; state Updating, the new revision's labels, and what is
-//     still to be done (apps.AnnotationInPlaceGrace) ride along;
-//  2. to its spec, once the grace period is over: the images and metadata, and how the
-//     containers were before (apps.AnnotationInPlaceState);
-//  3. to its status, when the containers run what they are to run: ready again, and the
-//     next state.
+//  1. to the pod's status: not ready. The same write contains the state Updating, the new revision's
+//    labels, and what is still to be done (apps.AnnotationInPlaceGrace);
+//  2. to its spec, once the grace period is over: the images and metadata, and the previous status
+//    of the containers (apps.AnnotationInPlaceState);
+//  3. to its status, when the containers run the new spec: ready again, and the next state.
 //
-// Each is for the pod as it was seen, or as the write before has left it, so that it
-// neither meets a pod that has become another (kruise #2276) nor one that it has changed
-// itself. Who stops in between is taken up by whoever reads the annotation.
+// Each write is for the observed version of the pod, or for the version that the write before has created, so
+// that it changes neither another pod of the same name (kruise #2276) nor a version that the plan has not
+// seen. After a crash in between, the next plan continues from the annotation.
 
-// inPlaceState is what the pod's last update in place has left, nil if nothing can be read.
+// inPlaceState returns the record of the pod's last update in place, nil if there is none that can be read.
 func (u *unit) inPlaceState() *kruise.InPlaceUpdateState {
 	if u.InPlaceState == "" {
 		return nil
@@ -41,20 +40,19 @@ func (u *unit) inPlaceState() *kruise.InPlaceUpdateState {
 	return u.update
 }
 
-// updateDone tells whether a pod's update in place has ended. A pod that is Updating
-// without any record of it has nothing to wait for.
+// updateDone reports whether a pod's update in place has ended. A pod that is Updating without a record has
+// nothing to wait for.
 func (p *plan) updateDone(u *unit) bool {
 	s := u.inPlaceState()
 	return u.InPlaceGrace == "" && (s == nil || !hasNext(s) && p.batchDone(u, s))
 }
 
-// batchDone tells whether the containers that were changed run what they are to run.
+// batchDone reports whether the changed containers run their new spec.
 func (p *plan) batchDone(u *unit, s *kruise.InPlaceUpdateState) bool {
 	return len(p.unfinished(u, s)) == 0
 }
 
-// unfinished are the containers that do not run yet what they are to run, as they were
-// when they were changed.
+// unfinished returns the containers that do not run their new spec yet, with their status before the change.
 func (p *plan) unfinished(u *unit, s *kruise.InPlaceUpdateState) map[string]kruise.InPlaceContainerStatus {
 	left := map[string]kruise.InPlaceContainerStatus{}
 	for name, was := range s.LastContainerStatuses {
@@ -69,13 +67,13 @@ func (p *plan) unfinished(u *unit, s *kruise.InPlaceUpdateState) map[string]krui
 	return left
 }
 
-// finished tells whether a container runs what it is to run. That it is another container than
-// before does not say so: the one before may have crashed and been restarted from the spec
-// that the kubelet knew then.
+// finished reports whether a container runs its new spec. A new container ID alone does not prove it: the old
+// container may have crashed and been restarted from the spec that the kubelet had observed by then.
 func (p *plan) finished(u *unit, s *kruise.InPlaceUpdateState, was kruise.InPlaceContainerStatus, is *Status, spec *Container) bool {
 	restarted := was.ContainerID != "" && is.ContainerID != was.ContainerID
 	otherImage := is.ImageID != was.ImageID
-	// Kruise notes the ID of a container's image, and not its name. A container that had not begun has neither.
+	// Kruise records the ID of a container's image, but not its name. For a container that had not started,
+	// both are empty.
 	byKruise := was.Image == "" && was.ImageID != ""
 	switch {
 	case u.Behind > 0,
@@ -88,29 +86,29 @@ func (p *plan) finished(u *unit, s *kruise.InPlaceUpdateState, was kruise.InPlac
 	case !otherImage && !restarted:
 		return false
 	case otherImage && (byKruise || was.Image != "" && !sameImage(is.Image, was.Image)):
-		return true // Kruise looks at the ID alone
+		return true // Kruise compares only the ID
 	}
-	// The runtime has two names for one image, or the tag was moved, or the container is from before the
-	// change: one that was restarted, or the first one, if none had begun.
-	// In that case the kubelet is terminating it, which takes no longer than the pod's grace period.
+	// The runtime has two names for one image, or the tag was moved, or the container was started before the
+	// kubelet had observed the change: after a restart, or as the first container if none had started. In the
+	// last case the kubelet is terminating it, which takes at most the pod's grace period.
 	if is.Started.IsZero() {
-		return byKruise // nothing more is known of it
+		return byKruise // nothing more is known of the container
 	}
-	if wait := is.Started.Add(u.Grace + inDoubt).Sub(p.now); wait > 0 {
+	if wait := is.Started.Add(u.Grace + startMargin).Sub(p.now); wait > 0 {
 		p.decision.WakeIn(wait)
 		return false
 	}
 	return true
 }
 
-// inDoubt is how long a container runs, beyond its pod's grace period, until it counts as one that
-// was started from the spec that its kubelet has observed, although its image does not say so.
-const inDoubt = 10 * time.Second
+// startMargin is how long a container must run, beyond its pod's grace period, to count as started from the newest
+// spec that its kubelet has observed, if its image does not show it.
+const startMargin = 10 * time.Second
 
-// sameImage tells whether two names are of the same image. A runtime reports the whole name.
+// sameImage reports whether two names mean the same image. A runtime reports the whole name.
 func sameImage(a, b string) bool { return a == b || wholeName(a) == wholeName(b) }
 
-// wholeName is an image's name with the registry and the tag that it has if it names none.
+// wholeName returns an image's name with the default registry and tag added.
 func wholeName(image string) string {
 	host, path, found := strings.Cut(image, "/")
 	switch {
@@ -127,7 +125,7 @@ func wholeName(image string) string {
 	return image
 }
 
-// compute is what of resources can be changed in a pod.
+// compute returns the resources that can be changed in an existing pod.
 func compute(r corev1.ResourceRequirements) (only corev1.ResourceRequirements) {
 	pick := func(from corev1.ResourceList) corev1.ResourceList {
 		to := corev1.ResourceList{}
@@ -151,22 +149,22 @@ func (u *unit) container(name string) *Container {
 	return nil
 }
 
-// begin updates a pod in place. What an update before has not come to yet is a part of it.
+// startInPlaceUpdate updates a pod in place, including the parts of an earlier update that were not made yet.
 func (p *plan) startInPlaceUpdate(u *unit, to *Revision, c *change) {
 	p.decision.Tally.Updated++
 	state := kruise.InPlaceUpdateState{
 		Revision: to.name(), UpdateTimestamp: metav1.NewTime(p.now), LastContainerStatuses: map[string]kruise.InPlaceContainerStatus{},
-		PreparingNormal: u.early(),
+		PreparingNormal: u.neverNormal(),
 	}
 	if before := u.inPlaceState(); before != nil && u.state == kruise.StateUpdating {
-		c = c.with(before, to.Template)
+		c = c.withPending(before, to.Template)
 		if left := p.unfinished(u, before); len(left) > 0 {
 			state.LastContainerStatuses = left
 			state.UpdateEnvFromMetadata, state.UpdateResources = before.UpdateEnvFromMetadata, before.UpdateResources
 		}
 	}
 	if order := u.ordered(); order != nil {
-		c = c.insteadOf(order, u, to.Template)
+		c = c.replacingOrder(order, u, to.Template)
 	} else if c.onlyMetadata() {
 		p.relabel(u, c, revisionLabels(to))
 		return
@@ -176,8 +174,8 @@ func (p *plan) startInPlaceUpdate(u *unit, to *Revision, c *change) {
 		Revision: to.name(), ContainerImages: c.images, ContainerResources: c.resources, UpdateEnvFromMetadata: len(c.env) > 0,
 	}
 	todo.MetaDataPatch = c.metadata
-	// Who goes back before its containers were changed has nothing to be drained for, and neither
-	// has who stays in traffic.
+	// A pod whose containers were not changed yet and that returns to its revision needs no grace period, and
+	// neither does a pod that stays ready.
 	if s := p.set.Spec.UpdateStrategy.InPlaceUpdateStrategy; s != nil && !c.onlyMetadata() && !state.KeepsTraffic {
 		todo.GraceSeconds = s.GracePeriodSeconds
 	}
@@ -199,8 +197,8 @@ func (p *plan) startInPlaceUpdate(u *unit, to *Revision, c *change) {
 	p.decision.Act(a)
 }
 
-// keepsTraffic tells whether a pod stays in traffic while a change of it is made: one of cpu or
-// memory for which no container is restarted. A pod that is out of traffic already stays out.
+// keepsTraffic reports whether a pod stays ready during a change: one of cpu or memory that restarts no
+// container. A pod that is not ready already stays so.
 func (p *plan) keepsTraffic(u *unit, c *change) bool {
 	if len(c.resources) == 0 || len(c.images)+len(c.env) > 0 {
 		return false
@@ -216,7 +214,7 @@ func (p *plan) keepsTraffic(u *unit, c *change) bool {
 	return true
 }
 
-// restartsFor tells whether a container is restarted to get other resources.
+// restartsFor reports whether the kubelet restarts a container to change its resources.
 func (c *Container) restartsFor(next corev1.ResourceRequirements) bool {
 	return slices.ContainsFunc(c.ResizePolicy, func(policy corev1.ContainerResizePolicy) bool {
 		request, limit := c.Resources.Requests[policy.ResourceName], c.Resources.Limits[policy.ResourceName]
@@ -225,15 +223,15 @@ func (c *Container) restartsFor(next corev1.ResourceRequirements) bool {
 	})
 }
 
-// The codes of the writes that an update in place consists of.
+// The reason codes of the writes of an update in place.
 const (
-	updatingInPlace = "UpdatingPodInPlace" // it is taken out of traffic; after the grace period come the others
+	updatingInPlace = "UpdatingPodInPlace" // the pod becomes not ready; the other writes follow after the grace period
 	resized         = "Resized"
-	updatedInPlace  = "SuccessfulUpdatePodInPlace" // its spec, or all there is to change, is that of the revision
+	updatedInPlace  = "SuccessfulUpdatePodInPlace" // the spec, or the only change, is that of the revision
 	nextContainers  = "NextContainers"
 )
 
-// InPlace tells whether a reason's code is that of a write of an update in place.
+// InPlace reports whether a reason code is that of a write of an update in place.
 func InPlace(code string) bool {
 	switch code {
 	case updatingInPlace, resized, updatedInPlace, nextContainers:
@@ -242,12 +240,12 @@ func InPlace(code string) bool {
 	return false
 }
 
-// revisionLabels are those of a pod of a revision.
+// revisionLabels returns the labels of a pod of a revision.
 func revisionLabels(to *Revision) map[string]*string {
 	return map[string]*string{kruise.LabelRevision: ptrTo(to.name()), kruise.LabelTemplateHash: ptrTo(shortHash(to.name()))}
 }
 
-// updatingLabels are those of pods that are being updated to a revision, which share them.
+// updatingLabels returns the labels of pods that are being updated to a revision; the pods share the map.
 func (p *plan) updatingLabels(to *Revision) map[string]*string {
 	all, ok := p.updating[to]
 	if !ok {
@@ -261,7 +259,7 @@ func (p *plan) updatingLabels(to *Revision) map[string]*string {
 	return all
 }
 
-// relabel is an update that changes nothing but metadata: the pod stays in traffic.
+// relabel makes an update that changes only metadata: the pod stays ready.
 func (p *plan) relabel(u *unit, c *change, revision map[string]*string) {
 	b := patch{Metadata: patchMetadata{Labels: c.labels, Annotations: c.annotations}}
 	if b.Metadata.Labels == nil {
@@ -285,14 +283,14 @@ func (p *plan) relabel(u *unit, c *change, revision map[string]*string) {
 	p.patch(u, b, updatedInPlace, "updated in place: only its metadata has changed")
 }
 
-// stateAfter is the state of a pod that was updated at once.
+// stateAfter returns the state of a pod after an update of metadata only.
 func (p *plan) stateAfter(u *unit) kruise.LifecycleState {
 	switch {
 	case u.state == kruise.StatePreparingNormal, u.state == kruise.StateUpdating && !p.updateDone(u):
 		return u.state
 	case !complete(p.hooks().InPlaceUpdate, u.Pod):
 		return kruise.StateUpdated
-	case p.wasEarly(u):
+	case p.startedBeforeNormal(u):
 		return kruise.StatePreparingNormal
 	case u.state == "":
 		return ""
@@ -300,14 +298,14 @@ func (p *plan) stateAfter(u *unit) kruise.LifecycleState {
 	return kruise.StateNormal
 }
 
-// orderedAnnotations are those that an order is to change, as a pod has them.
+// orderedAnnotations returns the current values of the annotations that an ordered update will change.
 func orderedAnnotations(order string, all map[string]string) (are map[string]string) {
 	var todo kruise.InPlaceUpdateSpec
 	if json.Unmarshal([]byte(order), &todo) != nil || len(todo.MetaDataPatch) == 0 {
 		return nil
 	}
 	var b patch
-	_ = json.Unmarshal(todo.MetaDataPatch, &b) // what cannot be read is nothing
+	_ = json.Unmarshal(todo.MetaDataPatch, &b) // an order that cannot be parsed changes nothing
 	for key := range b.Metadata.Annotations {
 		if value, ok := all[key]; ok {
 			if are == nil {
@@ -319,19 +317,19 @@ func orderedAnnotations(order string, all map[string]string) (are map[string]str
 	return are
 }
 
-// ordered is what a pod's update in place has still to change in its spec; nil if nothing.
+// ordered returns what an update in place has still to change in the pod's spec, nil if nothing.
 func (u *unit) ordered() *kruise.InPlaceUpdateSpec {
 	if u.InPlaceGrace == "" {
 		return nil
 	}
 	order := &kruise.InPlaceUpdateSpec{}
-	_ = json.Unmarshal([]byte(u.InPlaceGrace), order) // what cannot be read is nothing
+	_ = json.Unmarshal([]byte(u.InPlaceGrace), order) // an order that cannot be parsed changes nothing
 	return order
 }
 
-// finishOrders takes up updates that have still to change the spec. It comes after all that may
-// want pods for something else, such as another revision: an order that the API refuses, be
-// it for a typo or a quota, must not hold a pod for ever.
+// finishOrders continues updates that have still to change the spec. It runs after all steps that may claim
+// the pod for something else, such as another revision: an order that the API rejects, because of a typo or a
+// quota, must not block a pod forever.
 func (p *plan) finishOrders() {
 	for i := range p.units {
 		if u := &p.units[i]; u.InPlaceGrace != "" && !u.acted && u.state != kruise.StatePreparingDelete {
@@ -340,18 +338,18 @@ func (p *plan) finishOrders() {
 	}
 }
 
-// finishGrace takes up an update that has still to change the pod's spec.
+// finishGrace continues an update that has still to change the pod's spec.
 func (p *plan) finishGrace(u *unit) {
 	var todo kruise.InPlaceUpdateSpec
 	err := json.Unmarshal([]byte(u.InPlaceGrace), &todo)
 	to := p.byLabel[todo.Revision]
 	if err != nil || to == nil || to != u.of {
 		drop := patch{Metadata: patchMetadata{Annotations: map[string]any{kruise.AnnotationInPlaceGrace: nil}}}
-		p.patch(u, drop, "Dropped", "what was still to be changed belongs to another revision")
+		p.patch(u, drop, "Dropped", "the ordered change belongs to another revision")
 		return
 	}
 	state := kruise.InPlaceUpdateState{Revision: to.name(), UpdateTimestamp: metav1.NewTime(p.now)}
-	if s := u.inPlaceState(); s != nil { // without it nobody knows when it began, and it waits for nothing
+	if s := u.inPlaceState(); s != nil { // without it the start is unknown, and the update does not wait
 		state = *s
 		if left := state.UpdateTimestamp.Add(time.Duration(todo.GraceSeconds) * time.Second).Sub(p.now); left > 0 {
 			p.decision.WakeIn(left)

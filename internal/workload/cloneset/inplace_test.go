@@ -19,8 +19,8 @@ import (
 
 var inPlace = strategy(v1alpha1.InPlaceIfPossible)
 
-// containers of a template: "main=1 redis=10" are two with launch priorities, "app" has
-// none. Each has a variable from the label that bears its name.
+// containers sets the containers of a template: "main=1 redis=10" are two with launch priorities, "app" has
+// none. Each has an environment variable from the label with its own name.
 func containers(words string) func(*v1alpha1.CloneSetSpec) {
 	return func(s *v1alpha1.CloneSetSpec) {
 		s.Template.Spec.Containers = nil
@@ -48,7 +48,7 @@ func withLabel(key, value string) func(*v1alpha1.CloneSetSpec) {
 	return func(s *v1alpha1.CloneSetSpec) { s.Template.Labels[key] = value }
 }
 
-// record is what the last update in place has left in a pod.
+// record returns the record of a pod's last update in place.
 func (w *world) record(slot int) (s kruise.InPlaceUpdateState) {
 	w.t.Helper()
 	if err := json.Unmarshal([]byte(w.pod(slot).Annotations[kruise.AnnotationInPlaceState]), &s); err != nil {
@@ -57,7 +57,7 @@ func (w *world) record(slot int) (s kruise.InPlaceUpdateState) {
 	return s
 }
 
-// batches are the containers that were changed together, "redis main".
+// batches returns the containers of each batch, such as "redis main".
 func batches(s kruise.InPlaceUpdateState) string {
 	var all []string
 	for _, b := range s.ContainerBatchesRecord {
@@ -66,7 +66,7 @@ func batches(s kruise.InPlaceUpdateState) string {
 	return strings.Join(all, " ")
 }
 
-// runs is what a pod's containers run: "main:2 restarts=1".
+// runs returns the images and restarts of a pod's containers: "main:2 restarts=1".
 func (w *world) runs(slot int) string {
 	var all []string
 	for _, c := range w.pod(slot).Status.ContainerStatuses {
@@ -79,20 +79,20 @@ func (w *world) stateOf(slot int) kruise.LifecycleState {
 	return kruise.LifecycleState(w.pod(slot).Labels[kruise.LabelState])
 }
 
-// stuckAt has containers not begin anew, until it is called again.
+// stuckAt makes the kubelet not restart these containers, until it is called again.
 func (w *world) stuckAt(names ...string) {
 	w.behaves = func(*corev1.Pod) behaviour { return behaviour{stuck: names} }
 }
 
-// TestUpdateOverAnUpdate: what one update has begun and not ended is waited for by the next
-// one too, be it an image or an environment.
+// TestUpdateOverAnUpdate checks that a second update also waits for the unfinished restarts of the first one,
+// whether for an image or for an environment.
 func TestUpdateOverAnUpdate(t *testing.T) {
 	for name, first := range map[string]func(*v1alpha1.CloneSetSpec){
 		"environment": withLabel("main", "new"), "image": imageOf("main", "main:2"),
 	} {
 		for _, grace := range []int32{0, 5} {
 			t.Run(fmt.Sprint(name, grace), func(t *testing.T) {
-				w := grown(t, 1, inPlace, containers("main other"), func(s *v1alpha1.CloneSetSpec) {
+				w := newRunningWorld(t, 1, inPlace, containers("main other"), func(s *v1alpha1.CloneSetSpec) {
 					s.UpdateStrategy.InPlaceUpdateStrategy = &kruise.InPlaceUpdateStrategy{GracePeriodSeconds: grace}
 				})
 				w.stuckAt("main")
@@ -103,7 +103,7 @@ func TestUpdateOverAnUpdate(t *testing.T) {
 				w.settle()
 				w.pass(6 * time.Second)
 				if got := w.stateOf(0); got != kruise.StateUpdating {
-					t.Errorf("main has not begun anew, and the pod is %s: %s", got, w.runs(0))
+					t.Errorf("main has not restarted, and the pod is %s: %s", got, w.runs(0))
 				}
 				w.stuckAt()
 				w.settle()
@@ -115,10 +115,10 @@ func TestUpdateOverAnUpdate(t *testing.T) {
 	}
 }
 
-// TestPriorities: containers of a higher launch priority are changed first, the others when
-// those are ready; their environment is a part of it.
+// TestPriorities checks that containers with a higher launch priority are changed first and the others when
+// those are ready, and that their environment changes with them.
 func TestPriorities(t *testing.T) {
-	w := grown(t, 1, inPlace, containers("main=1 redis=10"), withLabel("main", "one"), withLabel("redis", "one"))
+	w := newRunningWorld(t, 1, inPlace, containers("main=1 redis=10"), withLabel("main", "one"), withLabel("redis", "one"))
 	w.edit(imageOf("main", "main:2"), imageOf("redis", "redis:2"), withLabel("main", "two"), withLabel("redis", "two"))
 	w.behaves = func(*corev1.Pod) behaviour { return behaviour{unready: []string{"redis"}} }
 	w.settle()
@@ -137,10 +137,10 @@ func TestPriorities(t *testing.T) {
 	}
 }
 
-// TestPrioritiesShareALabel: who reads the same label as a container before it cannot wait:
-// its environment changes with that one's.
+// TestPrioritiesShareALabel checks that a container that reads the same label as a container of an earlier
+// batch does not wait, because its environment changes at the same time.
 func TestPrioritiesShareALabel(t *testing.T) {
-	w := grown(t, 1, inPlace, containers("main=1 redis=10"), func(s *v1alpha1.CloneSetSpec) {
+	w := newRunningWorld(t, 1, inPlace, containers("main=1 redis=10"), func(s *v1alpha1.CloneSetSpec) {
 		for i := range s.Template.Spec.Containers {
 			s.Template.Spec.Containers[i].Env[0].ValueFrom.FieldRef.FieldPath = "metadata.labels['shared']"
 		}
@@ -152,10 +152,10 @@ func TestPrioritiesShareALabel(t *testing.T) {
 	}
 }
 
-// TestNextBatchIsNotLost: an update that comes while containers wait for others changes those
-// too: their images, and their environment.
+// TestNextBatchIsNotLost checks that an update that starts while containers wait for others also changes the
+// waiting ones: their images and their environment.
 func TestNextBatchIsNotLost(t *testing.T) {
-	w := grown(t, 1, inPlace, containers("main=1 redis=10"), withLabel("main", "one"))
+	w := newRunningWorld(t, 1, inPlace, containers("main=1 redis=10"), withLabel("main", "one"))
 	w.behaves = func(*corev1.Pod) behaviour { return behaviour{unready: []string{"redis"}} }
 	w.edit(imageOf("main", "main:2"), imageOf("redis", "redis:2"), withLabel("main", "two"))
 	w.settle()
@@ -172,10 +172,10 @@ func TestNextBatchIsNotLost(t *testing.T) {
 	}
 }
 
-// TestTwoWritesAndOne: an update in place is a write to the status, one to the spec, and
-// one to the status at the end; meanwhile the pod is not ready by its gate.
-func TestTwoWritesAndOne(t *testing.T) {
-	w := grown(t, 1, inPlace)
+// TestWritesOfInPlaceUpdate checks the three writes of an update in place, to the status, to the spec and to
+// the status, and that the readiness gate is false in between.
+func TestWritesOfInPlaceUpdate(t *testing.T) {
+	w := newRunningWorld(t, 1, inPlace)
 	w.edit(image("web:2"))
 	w.expect("create revision")
 	d := w.expect("UpdatingPodInPlace 0 then SuccessfulUpdatePodInPlace 0")
@@ -200,13 +200,14 @@ func TestTwoWritesAndOne(t *testing.T) {
 	w.expect("")
 }
 
-// TestTakenUp: who stops between the two writes is taken up by the next plan.
-func TestTakenUp(t *testing.T) {
-	w := grown(t, 1, inPlace)
+// TestInterruptedUpdateContinues checks that the next plan continues after a crash between the first two
+// writes.
+func TestInterruptedUpdateContinues(t *testing.T) {
+	w := newRunningWorld(t, 1, inPlace)
 	w.edit(image("web:2"))
 	w.expect("create revision")
 	d := w.plan()
-	d.Actions[0].Then = nil // lost
+	d.Actions[0].Then = nil // the second write is lost
 	w.carryOut(d)
 	if got := w.pod(0).Spec.Containers[0].Image; got != "web:1" || w.stateOf(0) != kruise.StateUpdating {
 		t.Fatalf("image %s, state %s", got, w.stateOf(0))
@@ -218,9 +219,9 @@ func TestTakenUp(t *testing.T) {
 	}
 }
 
-// TestGracePeriod: a pod is not ready for so long before its spec is changed.
+// TestGracePeriod checks that a pod is not ready for gracePeriodSeconds before its spec is changed.
 func TestGracePeriod(t *testing.T) {
-	w := grown(t, 1, inPlace, func(s *v1alpha1.CloneSetSpec) {
+	w := newRunningWorld(t, 1, inPlace, func(s *v1alpha1.CloneSetSpec) {
 		s.UpdateStrategy.InPlaceUpdateStrategy = &kruise.InPlaceUpdateStrategy{GracePeriodSeconds: 10}
 	})
 	w.edit(image("web:2"))
@@ -239,9 +240,9 @@ func TestGracePeriod(t *testing.T) {
 	}
 }
 
-// TestGraceOfNoBeginning: an order whose beginning somebody has removed waits for nothing.
-func TestGraceOfNoBeginning(t *testing.T) {
-	w := grown(t, 1, inPlace, func(s *v1alpha1.CloneSetSpec) {
+// TestGraceWithoutStart checks that an ordered update whose start time was removed does not wait.
+func TestGraceWithoutStart(t *testing.T) {
+	w := newRunningWorld(t, 1, inPlace, func(s *v1alpha1.CloneSetSpec) {
 		s.UpdateStrategy.InPlaceUpdateStrategy = &kruise.InPlaceUpdateStrategy{GracePeriodSeconds: 10}
 	})
 	w.edit(image("web:2"))
@@ -253,10 +254,10 @@ func TestGraceOfNoBeginning(t *testing.T) {
 	}
 }
 
-// TestBackWithinGrace: a template that is put back before the containers were changed has nothing to
-// wait for.
+// TestBackWithinGrace checks that a rollback before the containers were changed does not wait for the grace
+// period.
 func TestBackWithinGrace(t *testing.T) {
-	w := grown(t, 1, inPlace, func(s *v1alpha1.CloneSetSpec) {
+	w := newRunningWorld(t, 1, inPlace, func(s *v1alpha1.CloneSetSpec) {
 		s.UpdateStrategy.InPlaceUpdateStrategy = &kruise.InPlaceUpdateStrategy{GracePeriodSeconds: 10}
 	})
 	w.edit(image("web:2"))
@@ -269,16 +270,16 @@ func TestBackWithinGrace(t *testing.T) {
 	}
 }
 
-// TestGraceOfAnotherRevision: what was still to be changed is dropped when the pod is of
-// another revision by then, and the pod comes to the right one.
+// TestGraceOfAnotherRevision checks that an ordered change is dropped if the pod has another revision by then,
+// and that the pod gets the right revision.
 func TestGraceOfAnotherRevision(t *testing.T) {
-	w := grown(t, 1, inPlace, func(s *v1alpha1.CloneSetSpec) {
+	w := newRunningWorld(t, 1, inPlace, func(s *v1alpha1.CloneSetSpec) {
 		s.UpdateStrategy.InPlaceUpdateStrategy = &kruise.InPlaceUpdateStrategy{GracePeriodSeconds: 10}
 	})
 	first := w.pod(0).Labels[kruise.LabelRevision]
 	w.edit(image("web:2"))
 	w.settle()
-	w.change(0, func(p *corev1.Pod) { p.Labels[kruise.LabelRevision] = first }) // somebody, who knows why
+	w.change(0, func(p *corev1.Pod) { p.Labels[kruise.LabelRevision] = first }) // another client changes the revision
 	paused := func(is bool) func(*v1alpha1.CloneSetSpec) {
 		return func(s *v1alpha1.CloneSetSpec) { s.UpdateStrategy.Paused = is }
 	}
@@ -292,11 +293,11 @@ func TestGraceOfAnotherRevision(t *testing.T) {
 	}
 }
 
-// TestRollbackWhileUpdating: the template of before comes back while a container has not
-// begun anew, or has: the pod runs it in the end and is Normal.
+// TestRollbackWhileUpdating checks a rollback before and after a container has restarted: in the end the pod
+// runs the old template and is Normal.
 func TestRollbackWhileUpdating(t *testing.T) {
 	for _, begun := range []bool{false, true} {
-		w := grown(t, 1, inPlace)
+		w := newRunningWorld(t, 1, inPlace)
 		w.behaves = func(p *corev1.Pod) behaviour {
 			if begun {
 				return behaviour{unready: []string{"main"}}
@@ -315,11 +316,11 @@ func TestRollbackWhileUpdating(t *testing.T) {
 	}
 }
 
-// TestSameImageID: a container whose new image has the ID of the old one has begun anew when
-// its image says so; or its containerID, once a container from before would be terminated
-// (kruise #635).
+// TestSameImageID checks a container whose new image has the same ID as the old one: it counts as restarted
+// when the status has the new image name, or when the container ID has changed and an old container would have
+// been terminated by then (kruise #635).
 func TestSameImageID(t *testing.T) {
-	w := grown(t, 1, inPlace)
+	w := newRunningWorld(t, 1, inPlace)
 	w.stuckAt("main")
 	w.edit(image("web:2"))
 	w.settle()
@@ -329,13 +330,13 @@ func TestSameImageID(t *testing.T) {
 		p.Status.ContainerStatuses[0].State.Running = &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(w.now)}
 	})
 	w.expect("")
-	if d := w.plan(); d.Wake != 20*time.Second+inDoubt {
+	if d := w.plan(); d.Wake != 20*time.Second+startMargin {
 		t.Errorf("wake in %s", d.Wake)
 	}
-	w.now = w.now.Add(20*time.Second + inDoubt)
+	w.now = w.now.Add(20*time.Second + startMargin)
 	w.expect("Normal 0")
 
-	w = grown(t, 1, inPlace)
+	w = newRunningWorld(t, 1, inPlace)
 	w.stuckAt("main")
 	w.edit(image("web:2"))
 	w.settle()
@@ -343,9 +344,9 @@ func TestSameImageID(t *testing.T) {
 	w.expect("Normal 0")
 }
 
-// TestCrashOfTheOldContainer: a container that crashes after its image was changed, and that a kubelet
-// restarts which has not seen the change, has another ID and runs the old image: the pod stays out of
-// traffic until the new one runs.
+// TestCrashOfTheOldContainer checks a container that crashes after its image was changed and that the kubelet
+// restarts before it has observed the change: it has another ID and runs the old image. The pod stays not
+// ready until the new image runs.
 func TestCrashOfTheOldContainer(t *testing.T) {
 	for name, crashed := range map[string]func(p *corev1.Pod, s *corev1.ContainerStatus){
 		"the same image":    func(*corev1.Pod, *corev1.ContainerStatus) {},
@@ -354,11 +355,11 @@ func TestCrashOfTheOldContainer(t *testing.T) {
 		"being created":     func(_ *corev1.Pod, s *corev1.ContainerStatus) { s.Image, s.ImageID, s.ContainerID = "web:2", "", "" },
 		"the kubelet is behind": func(p *corev1.Pod, s *corev1.ContainerStatus) {
 			p.Generation, p.Status.ObservedGeneration = 2, 1
-			s.Image, s.ImageID = "web:2", "id of web:2" // whatever it says
+			s.Image, s.ImageID = "web:2", "id of web:2" // whatever the status reports
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := grown(t, 1, inPlace)
+			w := newRunningWorld(t, 1, inPlace)
 			w.stuckAt("main")
 			w.edit(image("web:2"))
 			w.settle()
@@ -379,10 +380,10 @@ func TestCrashOfTheOldContainer(t *testing.T) {
 	}
 }
 
-// TestUpdateBeforeTheFirstContainer: a pod whose image changes before its kubelet has reported any
-// container does not return to traffic when the first one that is reported runs the old image.
+// TestUpdateBeforeTheFirstContainer checks that a pod whose image changes before its kubelet has reported a
+// container does not become ready when the first reported container runs the old image.
 func TestUpdateBeforeTheFirstContainer(t *testing.T) {
-	w := grown(t, 1, inPlace)
+	w := newRunningWorld(t, 1, inPlace)
 	w.stuckAt("main")
 	w.change(0, func(p *corev1.Pod) { p.Status.ContainerStatuses = nil })
 	w.edit(image("web:2"))
@@ -426,8 +427,8 @@ func TestSameImage(t *testing.T) {
 	}
 }
 
-// TestResizeKeepsTraffic: a pod whose cpu or memory changes stays ready, unless the resizePolicy of what
-// changes asks for a restart, or an image changes too; it is not Normal until the kubelet has done it.
+// TestResizeKeepsTraffic checks that a pod whose cpu or memory changes stays ready, unless its resizePolicy
+// demands a restart or an image changes too, and that it is not Normal until the kubelet has resized it.
 func TestResizeKeepsTraffic(t *testing.T) {
 	resources := func(cpu, memory string) func(*v1alpha1.CloneSetSpec) {
 		return func(s *v1alpha1.CloneSetSpec) {
@@ -451,7 +452,7 @@ func TestResizeKeepsTraffic(t *testing.T) {
 		"cpu and image": {[]func(*v1alpha1.CloneSetSpec){resources("2", "1Gi"), image("web:2")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := grown(t, 1, inPlace, resources("1", "1Gi"), grace)
+			w := newRunningWorld(t, 1, inPlace, resources("1", "1Gi"), grace)
 			w.edit(c.change...)
 			w.expect("create revision")
 			d := w.plan()
@@ -476,18 +477,18 @@ func TestResizeKeepsTraffic(t *testing.T) {
 		})
 	}
 
-	w := grown(t, 1, inPlace, resources("1", "1Gi"))
+	w := newRunningWorld(t, 1, inPlace, resources("1", "1Gi"))
 	w.stuckAt("main")
 	w.edit(image("web:2"))
 	w.settle()
 	w.edit(resources("2", "1Gi"))
 	w.settle()
 	if w.stateOf(0) != kruise.StateUpdating || conditionOf(w.pod(0), kruise.ConditionInPlaceUpdateReady).Status != corev1.ConditionFalse {
-		t.Errorf("a resize brings the pod back to traffic before its image is changed: %s", w.stateOf(0))
+		t.Errorf("a resize makes the pod ready before its image is changed: %s", w.stateOf(0))
 	}
 }
 
-// TestLaunchPriorities: they are those that Kruise's webhook finds.
+// TestLaunchPriorities compares launchPriorities with what Kruise's webhook computes.
 func TestLaunchPriorities(t *testing.T) {
 	for words, want := range map[string]string{
 		"main redis": "[]", "main": "[]", "main=5": "[]", "main=0 redis=0": "[]", "main=3 redis=3": "[]", "main=x redis": "[]",
@@ -504,7 +505,7 @@ func TestLaunchPriorities(t *testing.T) {
 			t.Errorf("%s, Ordered: %s, want %s", words, got, ordered)
 		}
 	}
-	w := grown(t, 1, inPlace, containers("main=1 redis"))
+	w := newRunningWorld(t, 1, inPlace, containers("main=1 redis"))
 	w.behaves = func(*corev1.Pod) behaviour { return behaviour{unready: []string{"main"}} }
 	w.edit(imageOf("main", "main:2"), imageOf("redis", "redis:2"))
 	w.settle()
@@ -518,13 +519,13 @@ func TestLaunchPriorities(t *testing.T) {
 	}
 }
 
-// TestPrioritiesOfAnnotations: what a container reads of annotations waits with it; what
-// goes cannot wait, as there is no value to be kept for later.
+// TestPrioritiesOfAnnotations checks that the annotations that a container reads change together with it. A
+// deleted annotation cannot wait, because the record of the next batch contains only values.
 func TestPrioritiesOfAnnotations(t *testing.T) {
 	note := func(value string) func(*v1alpha1.CloneSetSpec) {
 		return func(s *v1alpha1.CloneSetSpec) { s.Template.Annotations = map[string]string{"note": value} }
 	}
-	w := grown(t, 1, inPlace, containers("main=1 redis=10"), note("one"), func(s *v1alpha1.CloneSetSpec) {
+	w := newRunningWorld(t, 1, inPlace, containers("main=1 redis=10"), note("one"), func(s *v1alpha1.CloneSetSpec) {
 		s.Template.Spec.Containers[0].Env[0].ValueFrom.FieldRef.FieldPath = "metadata.annotations['note']"
 	})
 	w.behaves = func(*corev1.Pod) behaviour { return behaviour{unready: []string{"redis"}} }
@@ -533,7 +534,7 @@ func TestPrioritiesOfAnnotations(t *testing.T) {
 	if got := w.pod(0).Annotations["note"]; got != "one" || w.runs(0) != "main:1 restarts=0, redis:2 restarts=1" {
 		t.Errorf("annotation %q, %s", got, w.runs(0))
 	}
-	w.edit(note("three")) // while it waits
+	w.edit(note("three")) // while the container waits
 	w.settle()
 	w.behaves = nil
 	w.settle()

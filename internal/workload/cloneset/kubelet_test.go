@@ -13,11 +13,11 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise"
 )
 
-// behaviour is how a pod lives.
+// behaviour is how the scheduler and the kubelet treat a pod.
 type behaviour struct {
-	// unbound: no scheduler has a node for it. stays: it does not go when it is deleted.
+	// unbound: no scheduler binds the pod. stays: it stays terminating.
 	unbound, stays bool
-	// unready are containers that run and are not ready, stuck those that do not begin anew.
+	// unready are containers that run and are not ready, stuck those that do not restart.
 	unready, stuck []string
 }
 
@@ -28,8 +28,8 @@ func (w *world) behaviour(p *corev1.Pod) behaviour {
 	return w.behaves(p)
 }
 
-// kubelet does what is due for a pod, and tells whether anything was: it is bound, its
-// containers run, it is Ready when they and its gates are, it goes when it is deleted.
+// kubelet does the next step of a pod and reports whether there was one: it binds the pod, starts its
+// containers, updates its Ready condition, or removes it if it is terminating.
 func (w *world) kubelet(name string) bool {
 	is := w.pods[name]
 	b := w.behaviour(is)
@@ -37,7 +37,7 @@ func (w *world) kubelet(name string) bool {
 		if b.stays || len(is.Finalizers) > 0 {
 			return false
 		}
-		w.vanish(name)
+		w.removePod(name)
 		return true
 	}
 	if is.Status.Phase == corev1.PodFailed || is.Status.Phase == corev1.PodSucceeded || is.Spec.NodeName == "" && b.unbound {
@@ -69,8 +69,8 @@ func (w *world) kubelet(name string) bool {
 	return true
 }
 
-// container is what one does now: it begins anew when its image is another, or when its
-// environment is and that was asked for.
+// container returns the next status of a container. It restarts if its image has changed, or if its
+// environment has and the update demands it.
 func (w *world) container(p *corev1.Pod, i int, b behaviour) corev1.ContainerStatus {
 	c := &p.Spec.Containers[i]
 	s := corev1.ContainerStatus{Name: c.Name, RestartCount: -1}
@@ -85,7 +85,7 @@ func (w *world) container(p *corev1.Pod, i int, b behaviour) corev1.ContainerSta
 	if s.RestartCount < 0 || !slices.Contains(b.stuck, c.Name) && (s.Image != c.Image || asked()) {
 		s.RestartCount++
 		s.Image, s.ImageID = c.Image, "id of "+c.Image
-		s.ContainerID = fmt.Sprintf("%s/%s/%d/%s", p.UID, c.Name, s.RestartCount, p.Labels["v"]) // and what its environment says
+		s.ContainerID = fmt.Sprintf("%s/%s/%d/%s", p.UID, c.Name, s.RestartCount, p.Labels["v"]) // with the value of its environment variable
 	}
 	s.Ready = !slices.Contains(b.unready, c.Name)
 	if len(c.Resources.Requests)+len(c.Resources.Limits) > 0 {
@@ -110,8 +110,8 @@ func (w *world) condition(p *corev1.Pod, kind corev1.PodConditionType, is bool) 
 	p.Status.Conditions = append(p.Status.Conditions, c)
 }
 
-// vanish is the end of a pod; claims that waited for it go too.
-func (w *world) vanish(name string) {
+// removePod removes a pod, and terminating claims that were protected by it.
+func (w *world) removePod(name string) {
 	id := w.pods[name].Labels[kruise.LabelInstanceID]
 	delete(w.pods, name)
 	for _, c := range w.claims {
@@ -121,8 +121,8 @@ func (w *world) vanish(name string) {
 	}
 }
 
-// tidy lets claims go that are deleted and that no pod has, and tells whether any were.
-func (w *world) tidy() (any bool) {
+// removeUnusedClaims removes terminating claims that no pod uses, and reports whether there were any.
+func (w *world) removeUnusedClaims() (any bool) {
 	for _, c := range w.claims {
 		used := false
 		for _, p := range w.pods {
@@ -136,9 +136,9 @@ func (w *world) tidy() (any bool) {
 	return any
 }
 
-// obey does what hooks wait for: it takes away what holds a pod, and gives what is
-// missing. It tells whether there was anything.
-func (w *world) obey(name string) bool {
+// completeHooks does what a pod's hook waits for: it removes the handlers that block the pod, or adds the missing ones.
+// It reports whether there were any.
+func (w *world) completeHooks(name string) bool {
 	is := w.pods[name]
 	hooks := w.set.Spec.Lifecycle
 	if hooks == nil {
@@ -169,7 +169,7 @@ func (w *world) obey(name string) bool {
 	}
 	switch state := kruise.LifecycleState(p.Labels[kruise.LabelState]); {
 	case p.DeletionTimestamp != nil:
-		// Who was deleted by others has its finalizers taken away too.
+		// If another client has deleted the pod, its finalizers are removed too.
 		for _, h := range []*kruise.LifecycleHook{hooks.PreDelete, hooks.InPlaceUpdate, hooks.PreNormal} {
 			take(h)
 		}
@@ -189,10 +189,10 @@ func (w *world) obey(name string) bool {
 	return true
 }
 
-// runKubelet does everything that is due for kubelets, and reports whether anything was.
+// runKubelet takes all steps of kubelets, and reports whether there were any.
 func (w *world) runKubelet() (any bool) {
 	for again := true; again; {
-		again = w.tidy()
+		again = w.removeUnusedClaims()
 		for _, name := range sorted(w.pods) {
 			again = w.kubelet(name) || again
 		}
@@ -201,11 +201,10 @@ func (w *world) runKubelet() (any bool) {
 	return any
 }
 
-// rounds is within how many plans a world comes to rest, or never does.
+// rounds is how many plans a world may take to converge.
 const rounds = 300
 
-// settle goes on until there is nothing more to do without time going by, or anybody
-// obeying a hook.
+// settle continues until there is nothing to do at this time and without completing hooks.
 func (w *world) settle() {
 	w.t.Helper()
 	for range rounds {
@@ -217,33 +216,33 @@ func (w *world) settle() {
 		w.carryOut(d)
 	}
 	d := w.plan()
-	w.t.Fatalf("the world does not come to rest: %s; status %s; because %v", w.acts(d), asJSON(d.Status), d.Reasons)
+	w.t.Fatalf("the world does not converge: %s; status %s; reasons %v", w.acts(d), asJSON(d.Status), d.Reasons)
 }
 
-// obedient settles, with all hooks obeyed.
-func (w *world) obedient() {
+// settleWithHooks settles and completes all hooks.
+func (w *world) settleWithHooks() {
 	w.t.Helper()
 	for range rounds {
 		w.settle()
 		any := false
 		for _, name := range sorted(w.pods) {
-			any = w.obey(name) || any
+			any = w.completeHooks(name) || any
 		}
 		if !any {
 			return
 		}
 	}
-	w.t.Fatalf("hooks are never content")
+	w.t.Fatalf("hooks are not complete after all rounds")
 }
 
-// pass lets time go by, and settles.
+// pass advances the time, and settles.
 func (w *world) pass(d time.Duration) {
 	w.t.Helper()
 	w.now = w.now.Add(d)
 	w.settle()
 }
 
-// fail ends a pod.
+// fail makes a pod Failed.
 func (w *world) fail(slot int) {
 	w.change(slot, func(p *corev1.Pod) {
 		p.Status.Phase = corev1.PodFailed
@@ -251,7 +250,7 @@ func (w *world) fail(slot int) {
 	})
 }
 
-// remove is what a user does who deletes a pod; it is gone when live is called.
+// remove is a user's deletion of a pod; kubelet removes it later.
 func (w *world) remove(slot int) {
 	w.change(slot, func(p *corev1.Pod) { p.DeletionTimestamp = ptr.To(metav1.NewTime(w.now)) })
 }

@@ -11,32 +11,33 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise"
 )
 
-// transition is one way from a state of a pod's life to another.
+// transition is a transition between lifecycle states of a pod.
 type transition struct {
 	from []kruise.LifecycleState
 	to   kruise.LifecycleState
-	// when is for readers; due decides, and is nil of what update or scale chooses.
+	// when is for the documentation. due decides; it is nil for transitions that update and scale steps
+	// choose.
 	when string
 	due  func(*plan, *unit) bool
 }
 
 const gone kruise.LifecycleState = "(deleted)"
 
-// transitions is the life of a pod. Of those that are due, the first is taken.
-// "Held" means that the pod bears any handler of the hook, "complete" that it bears all
-// of them; without the hook it is neither held nor is anything missing.
+// transitions are those of a pod's lifecycle; the first one that is due is taken. A hook "blocks" a pod that
+// has any of its handlers, and is "complete" for a pod that has all of them. A missing hook blocks nothing and
+// is complete.
 var transitions = []transition{
 	{[]kruise.LifecycleState{kruise.StatePreparingNormal}, kruise.StateNormal,
-		"it is on a node, or there is a preNormal hook; and the hook is complete", (*plan).mayBecomeNormal},
+		"the pod is on a node or has a preNormal hook, and the hook is complete", (*plan).mayBecomeNormal},
 
 	{[]kruise.LifecycleState{"", kruise.StatePreparingNormal, kruise.StateNormal, kruise.StateUpdated}, kruise.StatePreparingUpdate,
-		"chosen to be updated in place, and held by the inPlaceUpdate hook (an Updated pod gets the handlers again)", nil},
+		"selected for an update in place, and the inPlaceUpdate hook blocks the pod (an Updated pod gets the handlers again)", nil},
 	{[]kruise.LifecycleState{"", kruise.StatePreparingNormal, kruise.StateNormal, kruise.StateUpdating, kruise.StateUpdated}, kruise.StateUpdating,
-		"chosen to be updated in place, and not held", nil},
+		"selected for an update in place, and no hook blocks the pod", nil},
 	{[]kruise.LifecycleState{"", kruise.StateNormal}, kruise.StateUpdated,
-		"chosen to be updated in place, which changes nothing but metadata, and the inPlaceUpdate hook is not complete", nil},
+		"selected for an update in place of metadata only, and the inPlaceUpdate hook is not complete", nil},
 	{[]kruise.LifecycleState{kruise.StatePreparingUpdate}, kruise.StateUpdating,
-		"not held any more, and the update is wanted still", nil},
+		"the hook does not block the pod any more, and the update is still wanted", nil},
 	{[]kruise.LifecycleState{kruise.StatePreparingUpdate}, kruise.StateUpdated,
 		"the update is not wanted any more, and the inPlaceUpdate hook is not complete", (*plan).cancelsUpdateHooked},
 	{[]kruise.LifecycleState{kruise.StatePreparingUpdate}, kruise.StatePreparingNormal,
@@ -45,27 +46,27 @@ var transitions = []transition{
 		"the update is not wanted any more", (*plan).cancelsUpdate},
 
 	{[]kruise.LifecycleState{kruise.StateUpdating}, kruise.StateUpdated,
-		"the containers run what they are to run, and the inPlaceUpdate hook is not complete", (*plan).updateDoneHooked},
+		"the containers run their new spec, and the inPlaceUpdate hook is not complete", (*plan).updateDoneHooked},
 	{[]kruise.LifecycleState{kruise.StateUpdating}, kruise.StatePreparingNormal,
-		"the containers run what they are to run, and the pod had not been Normal before", (*plan).updateDoneEarly},
+		"the containers run their new spec, and the pod had not been Normal before", (*plan).updateDoneEarly},
 	{[]kruise.LifecycleState{kruise.StateUpdating}, kruise.StateNormal,
-		"the containers run what they are to run", (*plan).updateDone},
+		"the containers run their new spec", (*plan).updateDone},
 	{[]kruise.LifecycleState{kruise.StateUpdated}, kruise.StatePreparingNormal,
 		"the inPlaceUpdate hook is complete, and the pod had not been Normal before", (*plan).hookCompleteEarly},
 	{[]kruise.LifecycleState{kruise.StateUpdated}, kruise.StateNormal,
 		"the inPlaceUpdate hook is complete", (*plan).hookComplete},
 
 	{[]kruise.LifecycleState{"", kruise.StatePreparingNormal, kruise.StateNormal, kruise.StatePreparingUpdate, kruise.StateUpdating, kruise.StateUpdated}, kruise.StatePreparingDelete,
-		"chosen to be deleted, and held by the preDelete hook", nil},
+		"selected for deletion, and the preDelete hook blocks the pod", nil},
 	{[]kruise.LifecycleState{kruise.StatePreparingDelete}, kruise.StatePreparingNormal,
-		"it is needed again, nobody asked for its deletion, and neither the preDelete nor the inPlaceUpdate hook has markPodNotReady", nil},
+		"the pod is needed again, no user has specified its deletion, and neither the preDelete nor the inPlaceUpdate hook has markPodNotReady", nil},
 	{[]kruise.LifecycleState{kruise.StatePreparingDelete}, kruise.StateUpdating,
-		"the same, and its update in place has not ended", nil},
+		"the same conditions, and its update in place has not ended", nil},
 	{[]kruise.LifecycleState{"", kruise.StatePreparingNormal, kruise.StateNormal, kruise.StatePreparingUpdate, kruise.StateUpdating, kruise.StateUpdated, kruise.StatePreparingDelete}, gone,
-		"chosen to be deleted, and not held any more", nil},
+		"selected for deletion, and no hook blocks the pod any more", nil},
 }
 
-// dueFrom are the transitions that may be due, by the state that they lead from.
+// dueFrom are the transitions that may be due, by the state before them.
 var dueFrom = func() map[kruise.LifecycleState][]*transition {
 	all := map[kruise.LifecycleState][]*transition{}
 	for i := range transitions {
@@ -78,8 +79,8 @@ var dueFrom = func() map[kruise.LifecycleState][]*transition {
 	return all
 }()
 
-// held tells whether a pod bears any handler of a hook, complete whether it bears all.
-func held(h *kruise.LifecycleHook, p *Pod) bool {
+// blocks reports whether a pod has any handler of a hook, and complete whether it has all of them.
+func blocks(h *kruise.LifecycleHook, p *Pod) bool {
 	if h == nil {
 		return false
 	}
@@ -93,7 +94,7 @@ func held(h *kruise.LifecycleHook, p *Pod) bool {
 
 func complete(h *kruise.LifecycleHook, p *Pod) bool { return len(missing(h, p)) == 0 }
 
-// missing are the handlers of a hook that a pod does not bear, as people write them.
+// missing returns the handlers of a hook that a pod does not have, as text.
 func missing(h *kruise.LifecycleHook, p *Pod) (handlers []string) {
 	if h == nil {
 		return nil
@@ -112,8 +113,8 @@ func missing(h *kruise.LifecycleHook, p *Pod) (handlers []string) {
 	return handlers
 }
 
-// borne are the handlers of a hook that a pod bears.
-func borne(h *kruise.LifecycleHook, p *Pod) (handlers []string) {
+// present returns the handlers of a hook that a pod has, as text.
+func present(h *kruise.LifecycleHook, p *Pod) (handlers []string) {
 	for key, value := range h.LabelsHandler {
 		if got, ok := p.Labels[key]; ok && got == value {
 			handlers = append(handlers, "label "+key+"="+value)
@@ -146,21 +147,23 @@ func (p *plan) cancelsUpdate(u *unit) bool { return u.cancelsUpdate }
 func (p *plan) cancelsUpdateHooked(u *unit) bool {
 	return u.cancelsUpdate && !complete(p.hooks().InPlaceUpdate, u.Pod)
 }
-func (p *plan) cancelsUpdateEarly(u *unit) bool { return u.cancelsUpdate && p.wasEarly(u) }
-func (p *plan) updateDoneEarly(u *unit) bool    { return p.updateDone(u) && p.wasEarly(u) }
+func (p *plan) cancelsUpdateEarly(u *unit) bool { return u.cancelsUpdate && p.startedBeforeNormal(u) }
+func (p *plan) updateDoneEarly(u *unit) bool    { return p.updateDone(u) && p.startedBeforeNormal(u) }
 func (p *plan) updateDoneHooked(u *unit) bool {
 	return p.updateDone(u) && !complete(p.hooks().InPlaceUpdate, u.Pod)
 }
 func (p *plan) hookComplete(u *unit) bool      { return complete(p.hooks().InPlaceUpdate, u.Pod) }
-func (p *plan) hookCompleteEarly(u *unit) bool { return p.hookComplete(u) && p.wasEarly(u) }
+func (p *plan) hookCompleteEarly(u *unit) bool { return p.hookComplete(u) && p.startedBeforeNormal(u) }
 
-// wasEarly tells whether a pod was taken for an update in place before it had been Normal:
-// its preNormal hook is still to be honoured.
-func (p *plan) wasEarly(u *unit) bool { return p.hooks().PreNormal != nil && u.early() }
+// startedBeforeNormal reports whether the update in place of a pod started before it had been Normal, so that its
+// preNormal hook is still to be completed.
+func (p *plan) startedBeforeNormal(u *unit) bool {
+	return p.hooks().PreNormal != nil && u.neverNormal()
+}
 
-// early tells whether a pod has not been Normal yet. In a step of an update in place, its
-// record remembers; in others the record may be that of an update long ago.
-func (u *unit) early() bool {
+// neverNormal reports whether a pod has never been Normal. During an update in place, the record of the update
+// contains it; at other times the record may be that of an earlier update.
+func (u *unit) neverNormal() bool {
 	switch u.state {
 	case kruise.StatePreparingNormal:
 		return true
@@ -184,7 +187,7 @@ func (p *plan) advance(u *unit) {
 		return
 	}
 	if u.InPlaceGrace != "" && u.state != kruise.StatePreparingDelete {
-		return // finishOrders has its turn
+		return // finishOrders runs later
 	}
 	if u.state == kruise.StateUpdating && p.nextBatch(u) {
 		return
@@ -198,11 +201,11 @@ func (p *plan) advance(u *unit) {
 		}
 	}
 	if c := p.conditions(u, u.state); len(c) > 0 {
-		p.patch(u, patch{Status: &patchStatus{Conditions: c}}, "Conditions", "its readiness gates are to say how it is")
+		p.patch(u, patch{Status: &patchStatus{Conditions: c}}, "Conditions", "its readiness gates have the wrong status")
 	}
 }
 
-// move brings a pod to another state.
+// move patches a pod to another state.
 func (p *plan) move(u *unit, to kruise.LifecycleState, why string) {
 	if len(p.decision.Actions) >= 4*p.Limits.Pods {
 		return
@@ -224,9 +227,8 @@ func (p *plan) stamp() string {
 	return p.stamped
 }
 
-// conditions are those of a pod's readiness gates that are not as they should be in a
-// state. A key that was set on the way into a hook is gone as soon as the pod is on no such
-// way, whatever way it left.
+// conditions returns the conditions of a pod's readiness gates that must change for a state. The key of a hook
+// in their message is removed as soon as the pod is not in a state of that hook, whichever transition it took.
 func (p *plan) conditions(u *unit, in kruise.LifecycleState) (changed []patchCondition) {
 	keepsTraffic := false
 	if in == kruise.StateUpdating {
@@ -236,8 +238,7 @@ func (p *plan) conditions(u *unit, in kruise.LifecycleState) (changed []patchCon
 	return p.conditionsOf(u, in, keepsTraffic)
 }
 
-// conditionsOf is conditions of a pod of which it is known whether its update in place keeps it in
-// traffic.
+// conditionsOf is like conditions, for a pod of which it is known whether its update in place keeps it ready.
 func (p *plan) conditionsOf(u *unit, in kruise.LifecycleState, keepsTraffic bool) (changed []patchCondition) {
 	set := func(kind string, is Condition, status corev1.ConditionStatus, reason, message string) {
 		if is.Status == status && (kind != kruise.ConditionPodReady || is.Message == message) {
@@ -250,7 +251,7 @@ func (p *plan) conditionsOf(u *unit, in kruise.LifecycleState, keepsTraffic bool
 	if u.inPlaceGate && u.Node != "" {
 		switch {
 		case in == kruise.StatePreparingDelete && u.InPlace.Status != "":
-			// It is as it was, in case it is needed again.
+			// The condition stays as it is, because the pod may be needed again.
 		case in == kruise.StateUpdating && !keepsTraffic:
 			set(kruise.ConditionInPlaceUpdateReady, u.InPlace, corev1.ConditionFalse, "StartInPlaceUpdate", "")
 		default:
@@ -267,7 +268,7 @@ func (p *plan) conditionsOf(u *unit, in kruise.LifecycleState, keepsTraffic bool
 	}
 	notReady := func(c patchCondition) bool { return c.Status == corev1.ConditionFalse }
 	if u.Ready.Status == corev1.ConditionTrue && slices.ContainsFunc(changed, notReady) {
-		// The kubelet will say the same; traffic need not wait for it.
+		// The kubelet will write the same; setting it now makes the pod ready earlier.
 		changed = append(changed, patchCondition{
 			Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "ReadinessGatesNotReady", LastTransitionTime: metav1.NewTime(p.now),
 		})
@@ -275,26 +276,26 @@ func (p *plan) conditionsOf(u *unit, in kruise.LifecycleState, keepsTraffic bool
 	return changed
 }
 
-// The keys of hooks that keep a pod from traffic, and who we are among those who do.
+// The keys of hooks that make a pod not ready, and the user agent of this controller in the message.
 const (
 	preDeleteKey = "preDeleteHook"
 	preUpdateKey = "preUpdateHook"
 	userAgent    = "Lifecycle"
 )
 
-// notReady is the message of ConditionPodReady in a state: who keeps the pod from
-// traffic, "" if nobody does. Others' entries stay.
+// notReady returns the message of ConditionPodReady for a state: which hooks make the pod not ready, "" if
+// none does. It keeps the entries of other user agents.
 func (p *plan) notReady(u *unit, in kruise.LifecycleState, keepsTraffic bool) string {
 	var all []kruise.NotReadyMessage
 	if u.Traffic.Message != "" {
-		// What cannot be read was not written by anybody who knows the format.
+		// A message that cannot be parsed was not written by a client that uses this format.
 		_ = json.Unmarshal([]byte(u.Traffic.Message), &all)
 	}
 	all = slices.DeleteFunc(all, func(m kruise.NotReadyMessage) bool { return m.UserAgent == userAgent })
 	switch {
-	case in == kruise.StatePreparingDelete && marks(p.hooks().PreDelete):
+	case in == kruise.StatePreparingDelete && marksNotReady(p.hooks().PreDelete):
 		all = append(all, kruise.NotReadyMessage{UserAgent: userAgent, Key: preDeleteKey})
-	case (in == kruise.StatePreparingUpdate || in == kruise.StateUpdating && !keepsTraffic) && marks(p.hooks().InPlaceUpdate):
+	case (in == kruise.StatePreparingUpdate || in == kruise.StateUpdating && !keepsTraffic) && marksNotReady(p.hooks().InPlaceUpdate):
 		all = append(all, kruise.NotReadyMessage{UserAgent: userAgent, Key: preUpdateKey})
 	}
 	if len(all) == 0 {
@@ -302,12 +303,12 @@ func (p *plan) notReady(u *unit, in kruise.LifecycleState, keepsTraffic bool) st
 	}
 	text, err := json.Marshal(all)
 	if err != nil {
-		panic(err) // strings
+		panic(err) // strings can always be encoded
 	}
 	return string(text)
 }
 
-// marks tells whether pods that wait for a hook are kept from traffic.
-func marks(h *kruise.LifecycleHook) bool { return h != nil && h.MarkPodNotReady }
+// marksNotReady reports whether a hook makes pods that wait for it not ready.
+func marksNotReady(h *kruise.LifecycleHook) bool { return h != nil && h.MarkPodNotReady }
 
 func ptrTo[T any](v T) *T { return &v }

@@ -15,7 +15,7 @@ func lifecycle(l kruise.Lifecycle) func(*v1alpha1.CloneSetSpec) {
 	return func(s *v1alpha1.CloneSetSpec) { s.Lifecycle = l.DeepCopy() }
 }
 
-// conditionOf is a condition of a pod, empty if it has none.
+// conditionOf returns a condition of a pod, the zero value if the pod does not have it.
 func conditionOf(p *corev1.Pod, kind string) (c corev1.PodCondition) {
 	i := slices.IndexFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return string(c.Type) == kind })
 	if i >= 0 {
@@ -24,11 +24,11 @@ func conditionOf(p *corev1.Pod, kind string) (c corev1.PodCondition) {
 	return c
 }
 
-// TestConditionsAreCleared: when a pod is in traffic again its conditions say nothing of
-// why it was not, and no plan tries again to take that away.
+// TestConditionsAreCleared checks that the conditions of a pod that is ready again have no message left, and
+// that no plan removes the message again.
 func TestConditionsAreCleared(t *testing.T) {
 	hook := &kruise.LifecycleHook{LabelsHandler: map[string]string{"hold": "yes"}, MarkPodNotReady: true}
-	w := grown(t, 1, strategy(v1alpha1.InPlaceIfPossible), lifecycle(kruise.Lifecycle{InPlaceUpdate: hook}), func(s *v1alpha1.CloneSetSpec) {
+	w := newRunningWorld(t, 1, strategy(v1alpha1.InPlaceIfPossible), lifecycle(kruise.Lifecycle{InPlaceUpdate: hook}), func(s *v1alpha1.CloneSetSpec) {
 		s.Template.Labels["hold"] = "yes"
 	})
 	w.edit(image("web:2"))
@@ -36,7 +36,7 @@ func TestConditionsAreCleared(t *testing.T) {
 	if c := conditionOf(w.pod(0), kruise.ConditionPodReady); c.Status != corev1.ConditionFalse || c.Message == "" {
 		t.Fatalf("condition %+v", c)
 	}
-	w.obedient()
+	w.settleWithHooks()
 	for _, kind := range []string{kruise.ConditionPodReady, kruise.ConditionInPlaceUpdateReady} {
 		if c := conditionOf(w.pod(0), kind); c.Status != corev1.ConditionTrue || c.Message != "" || c.Reason != "" {
 			t.Errorf("condition %+v", c)
@@ -45,7 +45,7 @@ func TestConditionsAreCleared(t *testing.T) {
 	w.expect("")
 }
 
-// TestPreNormal: a new pod waits for all handlers of its hook, or without a hook for a node.
+// TestPreNormal checks that a new pod waits for all handlers of its hook or, without a hook, for a node.
 func TestPreNormal(t *testing.T) {
 	w := newWorld(t, 1)
 	w.behaves = func(*corev1.Pod) behaviour { return behaviour{unbound: true} }
@@ -59,7 +59,7 @@ func TestPreNormal(t *testing.T) {
 		t.Errorf("on a node it is %s", w.stateOf(0))
 	}
 
-	w = grown(t, 1, lifecycle(kruise.Lifecycle{PreNormal: &kruise.LifecycleHook{LabelsHandler: map[string]string{"in": "yes"}, FinalizersHandler: []string{"in/it"}}}))
+	w = newRunningWorld(t, 1, lifecycle(kruise.Lifecycle{PreNormal: &kruise.LifecycleHook{LabelsHandler: map[string]string{"in": "yes"}, FinalizersHandler: []string{"in/it"}}}))
 	for _, step := range []func(*corev1.Pod){
 		func(p *corev1.Pod) { p.Labels["in"] = "no" },
 		func(p *corev1.Pod) { p.Finalizers = []string{"in/it"} },
@@ -67,21 +67,21 @@ func TestPreNormal(t *testing.T) {
 		w.change(0, step)
 		w.settle()
 		if w.stateOf(0) != kruise.StatePreparingNormal || w.set.Status.AvailableReplicas != 0 || w.set.Status.ReadyReplicas != 1 {
-			t.Errorf("with a part of its hook it is %s, status %+v", w.stateOf(0), w.set.Status)
+			t.Errorf("with an incomplete hook it is %s, status %+v", w.stateOf(0), w.set.Status)
 		}
 	}
 	w.change(0, func(p *corev1.Pod) { p.Labels["in"] = "yes" })
 	w.settle()
 	if w.stateOf(0) != kruise.StateNormal || w.set.Status.AvailableReplicas != 1 {
-		t.Errorf("with all of its hook it is %s, status %+v", w.stateOf(0), w.set.Status)
+		t.Errorf("with a complete hook it is %s, status %+v", w.stateOf(0), w.set.Status)
 	}
 }
 
-// TestInPlaceHook: a pod is held by any handler before its update, and until it has all of
-// them after it; by label and by finalizer.
+// TestInPlaceHook checks that any handler blocks a pod before its update, and that after the update the pod
+// waits for all of them; for labels and finalizers.
 func TestInPlaceHook(t *testing.T) {
 	hook := &kruise.LifecycleHook{LabelsHandler: map[string]string{"hold": "yes"}, FinalizersHandler: []string{"hold/it"}}
-	w := grown(t, 1, inPlace, lifecycle(kruise.Lifecycle{InPlaceUpdate: hook}), func(s *v1alpha1.CloneSetSpec) {
+	w := newRunningWorld(t, 1, inPlace, lifecycle(kruise.Lifecycle{InPlaceUpdate: hook}), func(s *v1alpha1.CloneSetSpec) {
 		s.Template.Labels["hold"], s.Template.Finalizers = "yes", []string{"hold/it"}
 	})
 	w.edit(image("web:2"))
@@ -104,20 +104,20 @@ func TestInPlaceHook(t *testing.T) {
 	}
 }
 
-// TestPausedReleases: while an update is paused no pod is out of service for it: whether its
-// hook holds it still, has let it go, or is gone itself.
+// TestPausedReleases checks that no pod stays unavailable for a paused update: neither one that the hook
+// blocks, nor one that it does not block any more, nor one whose hook was removed.
 func TestPausedReleases(t *testing.T) {
 	for name, c := range map[string]struct {
 		before func(*world)
 		state  kruise.LifecycleState
 	}{
 		"held":     {func(*world) {}, kruise.StateNormal},
-		"let go":   {func(w *world) { w.change(0, func(p *corev1.Pod) { delete(p.Labels, "hold") }) }, kruise.StateUpdated},
+		"released": {func(w *world) { w.change(0, func(p *corev1.Pod) { delete(p.Labels, "hold") }) }, kruise.StateUpdated},
 		"unhooked": {func(w *world) { w.edit(lifecycle(kruise.Lifecycle{})) }, kruise.StateNormal},
 	} {
 		t.Run(name, func(t *testing.T) {
 			hook := &kruise.LifecycleHook{LabelsHandler: map[string]string{"hold": "yes"}, MarkPodNotReady: true}
-			w := grown(t, 1, inPlace, lifecycle(kruise.Lifecycle{InPlaceUpdate: hook}), func(s *v1alpha1.CloneSetSpec) { s.Template.Labels["hold"] = "yes" })
+			w := newRunningWorld(t, 1, inPlace, lifecycle(kruise.Lifecycle{InPlaceUpdate: hook}), func(s *v1alpha1.CloneSetSpec) { s.Template.Labels["hold"] = "yes" })
 			w.edit(image("web:2"))
 			w.settle()
 			w.edit(paused(true))
@@ -126,12 +126,12 @@ func TestPausedReleases(t *testing.T) {
 			if w.stateOf(0) != c.state || conditionOf(w.pod(0), kruise.ConditionPodReady).Status != corev1.ConditionTrue {
 				t.Errorf("it is %s, conditions %s", w.stateOf(0), asJSON(w.pod(0).Status.Conditions))
 			}
-			w.obedient()
+			w.settleWithHooks()
 			if w.runs(0) != "web:1 restarts=0" || w.set.Status.AvailableReplicas != 1 {
 				t.Errorf("it runs %s, %d are available", w.runs(0), w.set.Status.AvailableReplicas)
 			}
 			w.edit(paused(false))
-			w.obedient()
+			w.settleWithHooks()
 			if w.runs(0) != "web:2 restarts=1" || w.set.Status.AvailableReplicas != 1 {
 				t.Errorf("it runs %s, %d are available", w.runs(0), w.set.Status.AvailableReplicas)
 			}
@@ -139,11 +139,11 @@ func TestPausedReleases(t *testing.T) {
 	}
 }
 
-// TestUpdatedIsAskedAgain: a pod that has not all its handlers back, and is to be updated
-// once more, gets them again first.
+// TestUpdatedIsAskedAgain checks that an Updated pod without all its handlers gets them again before its next
+// update.
 func TestUpdatedIsAskedAgain(t *testing.T) {
 	hook := &kruise.LifecycleHook{LabelsHandler: map[string]string{"hold": "yes"}, FinalizersHandler: []string{"hold/it"}}
-	w := grown(t, 1, inPlace, lifecycle(kruise.Lifecycle{InPlaceUpdate: hook}))
+	w := newRunningWorld(t, 1, inPlace, lifecycle(kruise.Lifecycle{InPlaceUpdate: hook}))
 	w.edit(image("web:2"))
 	w.settle()
 	if w.stateOf(0) != kruise.StateUpdated {
@@ -154,16 +154,16 @@ func TestUpdatedIsAskedAgain(t *testing.T) {
 	if p := w.pod(0); w.stateOf(0) != kruise.StatePreparingUpdate || p.Labels["hold"] != "yes" || !slices.Equal(p.Finalizers, []string{"hold/it"}) {
 		t.Errorf("it is %s with labels %v and finalizers %v", w.stateOf(0), p.Labels, p.Finalizers)
 	}
-	w.obedient()
+	w.settleWithHooks()
 	if w.stateOf(0) != kruise.StateNormal || w.runs(0) != "web:3 restarts=2" {
 		t.Errorf("it is %s and runs %s", w.stateOf(0), w.runs(0))
 	}
 }
 
-// TestNoHop: without an inPlaceUpdate hook a pod goes from Updating to Normal, whatever
-// other hooks there are.
+// TestNoHop checks that without an inPlaceUpdate hook a pod goes from Updating to Normal, whichever other
+// hooks exist.
 func TestNoHop(t *testing.T) {
-	w := grown(t, 1, inPlace, lifecycle(kruise.Lifecycle{PreDelete: &kruise.LifecycleHook{FinalizersHandler: []string{"x/y"}}}))
+	w := newRunningWorld(t, 1, inPlace, lifecycle(kruise.Lifecycle{PreDelete: &kruise.LifecycleHook{FinalizersHandler: []string{"x/y"}}}))
 	w.edit(image("web:2"))
 	w.expect("create revision")
 	w.expect("UpdatingPodInPlace 0 then SuccessfulUpdatePodInPlace 0")
@@ -173,14 +173,14 @@ func TestNoHop(t *testing.T) {
 	w.expect("")
 }
 
-// TestNotReadyKeys: a pod that its hook takes out of traffic is back in it on every way
-// out of the hook's states, and entries of others stay.
+// TestNotReadyKeys checks that a pod that its hook makes not ready becomes ready on every transition out of
+// the hook's states, and that entries of other user agents stay.
 func TestNotReadyKeys(t *testing.T) {
-	const others = `[{"userAgent":"somebody","key":"theirs"}]`
+	const others = `[{"userAgent":"other","key":"theirs"}]`
 	marks := func(name string) *kruise.LifecycleHook {
 		return &kruise.LifecycleHook{LabelsHandler: map[string]string{name: "yes"}, MarkPodNotReady: true}
 	}
-	w := grown(t, 1, inPlace, lifecycle(kruise.Lifecycle{InPlaceUpdate: marks("update"), PreDelete: marks("delete")}), withLabel("update", "yes"), withLabel("delete", "yes"))
+	w := newRunningWorld(t, 1, inPlace, lifecycle(kruise.Lifecycle{InPlaceUpdate: marks("update"), PreDelete: marks("delete")}), withLabel("update", "yes"), withLabel("delete", "yes"))
 	w.change(0, func(p *corev1.Pod) {
 		for i := range p.Status.Conditions {
 			if c := &p.Status.Conditions[i]; c.Type == kruise.ConditionPodReady {
@@ -195,12 +195,12 @@ func TestNotReadyKeys(t *testing.T) {
 	}
 	w.edit(image("web:2"))
 	w.settle()
-	if want := `[{"userAgent":"somebody","key":"theirs"},{"userAgent":"Lifecycle","key":"preUpdateHook"}]`; message() != want {
+	if want := `[{"userAgent":"other","key":"theirs"},{"userAgent":"Lifecycle","key":"preUpdateHook"}]`; message() != want {
 		t.Errorf("message %q", message())
 	}
 	w.specify(0)
 	w.settle()
-	if want := `[{"userAgent":"somebody","key":"theirs"},{"userAgent":"Lifecycle","key":"preDeleteHook"}]`; message() != want {
+	if want := `[{"userAgent":"other","key":"theirs"},{"userAgent":"Lifecycle","key":"preDeleteHook"}]`; message() != want {
 		t.Errorf("message %q", message())
 	}
 	w.change(0, func(p *corev1.Pod) { delete(p.Labels, kruise.LabelSpecifiedDelete) })
@@ -210,12 +210,13 @@ func TestNotReadyKeys(t *testing.T) {
 	}
 }
 
-// TestHooksThatAreTakenAway: when the set has no hook any more, who waits for one goes on.
+// TestHooksThatAreTakenAway checks that pods continue when the hook that they wait for is removed from the
+// set.
 func TestHooksThatAreTakenAway(t *testing.T) {
 	hook := &kruise.LifecycleHook{LabelsHandler: map[string]string{"hold": "yes"}, MarkPodNotReady: true}
 	for name, l := range map[string]kruise.Lifecycle{"preNormal": {PreNormal: &kruise.LifecycleHook{LabelsHandler: map[string]string{"never": "yes"}}}, "inPlaceUpdate": {InPlaceUpdate: hook}, "preDelete": {PreDelete: hook}} {
 		t.Run(name, func(t *testing.T) {
-			w := grown(t, 1, inPlace, lifecycle(l), withLabel("hold", "yes"))
+			w := newRunningWorld(t, 1, inPlace, lifecycle(l), withLabel("hold", "yes"))
 			if name == "preDelete" {
 				w.specify(0)
 			}
@@ -231,15 +232,15 @@ func TestHooksThatAreTakenAway(t *testing.T) {
 	}
 }
 
-// TestHookPending: who has waited for long is named in the status, with what it waits for.
+// TestHookPending checks that the status names a pod that has waited for a long time, and what it waits for.
 func TestHookPending(t *testing.T) {
-	w := grown(t, 1, lifecycle(kruise.Lifecycle{PreNormal: &kruise.LifecycleHook{FinalizersHandler: []string{"in/it"}}}))
+	w := newRunningWorld(t, 1, lifecycle(kruise.Lifecycle{PreNormal: &kruise.LifecycleHook{FinalizersHandler: []string{"in/it"}}}))
 	if d := w.plan(); d.Wake != w.limits.HookTimeout {
 		t.Errorf("wake %s", d.Wake)
 	}
 	w.pass(w.limits.HookTimeout)
 	c := condition(&w.set.Status, HookPending)
-	if c == nil || !strings.Contains(c.Message, w.name(0)+" has been PreparingNormal since") || !strings.Contains(c.Message, "finalizer in/it is to be set") || !slices.Contains(w.events, "HookPending") {
+	if c == nil || !strings.Contains(c.Message, w.name(0)+" has been PreparingNormal since") || !strings.Contains(c.Message, "waits for finalizer in/it to be added") || !slices.Contains(w.events, "HookPending") {
 		t.Fatalf("condition %+v, events %v", c, w.events)
 	}
 	if d := w.plan(); d.Wake != 0 || d.Status != nil {
@@ -252,10 +253,10 @@ func TestHookPending(t *testing.T) {
 	}
 }
 
-// TestStatesOfBefore: a pod without the label is Normal, as Kruise's of before the states
-// are, and is updated and deleted as others are.
+// TestStatesOfBefore checks that a pod without the state label, such as one of an old Kruise, is Normal, and
+// is updated and deleted as other pods are.
 func TestStatesOfBefore(t *testing.T) {
-	w := grown(t, 2, inPlace)
+	w := newRunningWorld(t, 2, inPlace)
 	for slot := range 2 {
 		w.change(slot, func(p *corev1.Pod) { delete(p.Labels, kruise.LabelState) })
 	}

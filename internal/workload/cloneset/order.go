@@ -13,14 +13,12 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
 )
 
-// orderForUpdate puts those first that are to be updated first: those of least use, as
-// Kubernetes has it (ActivePods); of all those the ones that the user gave priority; and
-// then what is to be scattered is. Neither costs of deletion nor availability nor
-// neighbours count.
+// orderForUpdate sorts pods in the order in which they are updated: first by readiness, as Kubernetes sorts
+// ActivePods; within each class by the user's priorities; then it scatters pods. Deletion cost, availability
+// and neighbours have no influence.
 //
-// others are the active pods that are up to date. How many of them were scattered tells
-// how far the scattering has come: without them, each plan would begin it anew with what
-// is left.
+// others are the active pods that are already updated. scatter needs them to know how far the scattering has
+// come; without them each plan would start again with the remaining pods.
 func orderForUpdate(pods []*Pod, strategy *v1alpha1.CloneSetUpdateStrategy, others ...*Pod) {
 	order := sortKeys(pods)
 	sortByKey(order, pods, new([]sortKey))
@@ -29,8 +27,8 @@ func orderForUpdate(pods []*Pod, strategy *v1alpha1.CloneSetUpdateStrategy, othe
 	scatter(pods, others, strategy.ScatterStrategy)
 }
 
-// prioritize sorts by weights or, if there are none, by the order of keys. What is the
-// same stays in its order, which Kruise turns around.
+// prioritize sorts by weights or, if there are none, by the order of keys. Equal pods keep their order, which
+// Kruise reverses.
 func prioritize(pods []*Pod, strategy *kruise.UpdatePriorityStrategy) {
 	if strategy == nil || len(strategy.WeightPriority)+len(strategy.OrderPriority) == 0 {
 		return
@@ -59,8 +57,7 @@ func prioritize(pods []*Pod, strategy *kruise.UpdatePriorityStrategy) {
 	}
 }
 
-// byWeight adds up the weights of all terms that match. A selector that cannot be read
-// matches nothing.
+// byWeight adds up the weights of all terms that match. A selector that cannot be parsed matches nothing.
 func byWeight(terms []kruise.UpdatePriorityWeightTerm) func(labels.Set) (level, weight int64) {
 	selectors := make([]labels.Selector, len(terms))
 	for i := range terms {
@@ -80,7 +77,7 @@ func byWeight(terms []kruise.UpdatePriorityWeightTerm) func(labels.Set) (level, 
 	}
 }
 
-// byKeys looks at the first key that is there. Without any, a pod is before all others.
+// byKeys uses the first key that the pod has. A pod without any key precedes all others.
 func byKeys(terms []kruise.UpdatePriorityOrderTerm) func(labels.Set) (level, number int64) {
 	return func(set labels.Set) (int64, int64) {
 		for i, term := range terms {
@@ -92,8 +89,7 @@ func byKeys(terms []kruise.UpdatePriorityOrderTerm) func(labels.Set) (level, num
 	}
 }
 
-// trailingNumber is the number that a text ends with, 0 if there is none or if it is too
-// large to be one.
+// trailingNumber returns the number at the end of a text, 0 if there is none or if it is too large.
 func trailingNumber(s string) int64 {
 	n, err := strconv.ParseInt(s[len(strings.TrimRight(s, "0123456789")):], 10, 64)
 	if err != nil {
@@ -102,9 +98,8 @@ func trailingNumber(s string) int64 {
 	return n
 }
 
-// scatter spreads the pods that have a label among those that have not, for one label
-// after the other. The label of most pods is first, so that the others do not undo more
-// than they must.
+// scatter spreads the pods that have a label among those that do not, for one label after the other. It starts
+// with the label of most pods, so that the others undo as little as possible.
 func scatter(pods, others []*Pod, terms []kruise.UpdateScatterTerm) {
 	type term struct {
 		kruise.UpdateScatterTerm
@@ -146,15 +141,14 @@ func count(pods []*Pod, t kruise.UpdateScatterTerm) (n int) {
 	return n
 }
 
-// scatterThese puts pods with a label among those without it so that of both, always as
-// large a part is left to be updated as of the other, and the last one with the label at
-// the end: there it is represented among the old pods for as long as there are any. Of
-// all pods, also those that are up to date, allWith have the label and allWithout have not.
+// scatterThese merges pods with a label into those without it so that, at each point, the same share of both
+// is left, and the last pod with the label is at the end: there are outdated pods with the label as long as
+// there are outdated pods at all. Of all pods, updated ones included, allWith have the label and allWithout do
+// not.
 //
-// What comes next depends on what is left and on all there is, not on how often this was
-// asked; an update of one pod after the other takes them in the same order as one at once.
-// Kruise makes groups of one size, and begins anew whenever those with the label are
-// behind.
+// The next pod depends only on what is left and on all pods, not on earlier calls: updating the pods one by
+// one gives the same order as all at once. Kruise builds groups of one size and restarts whenever the pods
+// with the label lag behind.
 func scatterThese(to, with, without []*Pod, allWith, allWithout int) {
 	if len(with) == 0 || allWith < 2 || allWithout < 2 {
 		return

@@ -13,9 +13,9 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
 )
 
-// labelled makes a pod of each word, in the order in which they would be updated without a
-// strategy. A word is the pod's labels, "zone=a,disk=ssd"; a letter alone is a label whose
-// value is "yes", and "." is a pod without labels.
+// labelled creates a pod for each word, in the order in which they would be updated without a strategy. A word
+// contains the pod's labels, "zone=a,disk=ssd"; a single letter is a label with the value "yes", and "." is a
+// pod without labels.
 func labelled(words string) (pods []*Pod) {
 	for i, word := range strings.Fields(words) {
 		p := &Pod{Name: fmt.Sprintf("p%03d", i), Labels: map[string]string{}}
@@ -31,7 +31,7 @@ func labelled(words string) (pods []*Pod) {
 	return pods
 }
 
-// numbersOf tells which pods these are.
+// numbersOf returns the numbers of pods.
 func numbersOf(pods []*Pod) string {
 	words := make([]string, 0, len(pods))
 	for _, p := range pods {
@@ -40,7 +40,7 @@ func numbersOf(pods []*Pod) string {
 	return strings.Join(words, " ")
 }
 
-// TestOrderByPriority: what Kruise's priority_sort_test.go asserts, and stability.
+// TestOrderByPriority contains the cases of Kruise's priority_sort_test.go, and checks stability.
 func TestOrderByPriority(t *testing.T) {
 	weights := func(words ...string) *kruise.UpdatePriorityStrategy {
 		s := &kruise.UpdatePriorityStrategy{}
@@ -75,31 +75,31 @@ func TestOrderByPriority(t *testing.T) {
 		pods     string
 		want     string
 	}{
-		{"none", nil, ". a=1 .", "0 1 2"},
-		{"an empty one", &kruise.UpdatePriorityStrategy{}, ". a=1 .", "0 1 2"},
+		{"no strategy", nil, ". a=1 .", "0 1 2"},
+		{"an empty strategy", &kruise.UpdatePriorityStrategy{}, ". a=1 .", "0 1 2"},
 
-		{"alike", weights("k=foo:20", "k=bar:10"), ". .", "0 1"},
+		{"equal pods", weights("k=foo:20", "k=bar:10"), ". .", "0 1"},
 		{"the same label", weights("k=foo:20", "k=bar:10"), "k=foo k=foo", "0 1"},
 		{"the heavier is first", weights("k=foo:20", "k=bar:10"), "k=bar k=foo", "1 0"},
 		{"no weight is last", weights("k=foo:20", "k=bar:10"), ". k=bar k=foo", "2 1 0"},
 		{"weights add up to more", weights("k1=foo:20", "k2=bar:10", "k3=baz:15"), "k1=foo k2=bar,k3=baz", "1 0"},
 		{"weights add up to less", weights("k1=foo:20", "k2=bar:10", "k3=baz:5"), "k2=bar,k3=baz k1=foo", "1 0"},
-		{"weights: those alike stay in their order", weights("k=foo:20"), ". k=foo . k=foo . k=foo", "1 3 5 0 2 4"},
-		{"a selector that cannot be read matches nothing", broken, ". a=1 a=2", "1 0 2"},
+		{"weights: equal pods keep their order", weights("k=foo:20"), ". k=foo . k=foo . k=foo", "1 3 5 0 2 4"},
+		{"a selector that cannot be parsed matches nothing", broken, ". a=1 a=2", "1 0 2"},
 
 		{"no key", keys("k1", "k2"), ". .", "0 1"},
 		{"the larger number is first", keys("k1", "k2"), "k1=o-5 k1=o-10", "1 0"},
 		{"the same number", keys("k1", "k2"), "k1=o-10 k1=o-10", "0 1"},
-		{"the first key is before the second", keys("k1", "k2"), "k2=o-20 k1=o-10", "1 0"},
+		{"the first key precedes the second", keys("k1", "k2"), "k2=o-20 k1=o-10", "1 0"},
 		{"numbers of the second key", keys("k1", "k2"), "k2=o-20 k2=o-10", "0 1"},
-		{"no key is before all keys", keys("k1", "k2"), "k1=o-9 k2=o-9 .", "2 0 1"},
+		{"a pod without keys precedes all others", keys("k1", "k2"), "k1=o-9 k2=o-9 .", "2 0 1"},
 		{"the first key of two counts", keys("k1", "k2"), "k2=9,k1=1 k1=2", "1 0"},
-		{"what ends with no number is 0", keys("k"), "k=x k=1 k=2x k=3", "3 1 0 2"},
-		{"what is too large is 0", keys("k"), "k=1 k=99999999999999999999", "0 1"},
+		{"no number at the end is 0", keys("k"), "k=x k=1 k=2x k=3", "3 1 0 2"},
+		{"a number that is too large is 0", keys("k"), "k=1 k=99999999999999999999", "0 1"},
 		{"a number alone", keys("k"), "k=007 k=8", "1 0"},
-		{"keys: those alike stay in their order", keys("k"), "k=1 . k=1 . k=1", "1 3 0 2 4"},
+		{"keys: equal pods keep their order", keys("k"), "k=1 . k=1 . k=1", "1 3 0 2 4"},
 
-		{"weights are before keys", both, "a=o-9 a=o-1 .", "1 0 2"},
+		{"weights precede keys", both, "a=o-9 a=o-1 .", "1 0 2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			pods := labelled(c.pods)
@@ -112,10 +112,10 @@ func TestOrderByPriority(t *testing.T) {
 	}
 }
 
-// TestScatter: what Kruise's scatter_sort_test.go asserts. done are pods that are up to
-// date already. Where kruise is set, that is what is expected there: groups of one size,
-// rounded, that leave at an end what does not divide. (Its test is of several minds itself:
-// that of v1alpha1 has "2 3 0 4 1 5" for four among two, that of v1beta1 what we have.)
+// TestScatter contains the cases of Kruise's scatter_sort_test.go. done are pods that are already updated. If
+// kruise is set, Kruise expects that order: groups of one size, rounded, with the remainder at one end.
+// (Kruise's tests differ: that of v1alpha1 expects "2 3 0 4 1 5" for four among two, that of v1beta1 the same
+// as this one.)
 func TestScatter(t *testing.T) {
 	for _, c := range []struct {
 		name, terms, pods, done, want, kruise string
@@ -154,7 +154,7 @@ func TestScatter(t *testing.T) {
 		{"going on, one is done", "a", ". . . . a a", "a", "0 1 4 2 3 5", ""},
 		{"going on, three are done", "a", "a a . . . . .", ". . a", "2 3 0 4 5 6 1", "2 0 3 4 5 6 1"},
 
-		// One pod after the other; the order is what it was at the start.
+		// One pod after the other, in the same order as at the start.
 		{"going on: at the start", "a", ". . . . . . a a a", "", "6 0 1 2 7 3 4 5 8", ""},
 		{"going on: after one", "a", ". . . . . . a a", "a", "0 1 2 6 3 4 5 7", ""},
 		{"going on: after two", "a", ". . . . . a a", "a .", "0 1 5 2 3 4 6", ""},
@@ -178,9 +178,9 @@ func TestScatter(t *testing.T) {
 	}
 }
 
-// TestScatterIsEven: whatever there is and has been done, nothing is lost; the last pod
-// with the label is the last of all; those with it and those without are as nearly in step
-// as whole pods can be; and who asks again after each pod takes them in the same order.
+// TestScatterIsEven checks for random pods that no pod is lost, that the last pod with the label is the last
+// of all, that pods with and without it alternate as evenly as possible, and that repeated calls after each
+// update give the same order.
 func TestScatterIsEven(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(name string) string {
@@ -206,7 +206,7 @@ func TestScatterIsEven(t *testing.T) {
 			return
 		}
 		if !matches(pods[len(pods)-1], term) {
-			t.Fatal("the last one has not the label")
+			t.Fatal("the last pod does not have the label")
 		}
 		if len(done) == 0 {
 			m, n := 0, 0

@@ -36,7 +36,7 @@ func (p *plan) claimOwnership() bool {
 			p.own(pod, map[string]any{"$patch": "delete", "uid": p.set.UID}, "Disowned", "the selector does not match any more")
 		}
 	}
-	fresh := func(a workload.Action) bool { return !p.Past.Refused[a.Object.GetUID()] }
+	fresh := func(a workload.Action) bool { return !p.Past.Rejected[a.Object.GetUID()] }
 	if slices.ContainsFunc(p.decision.Actions, fresh) {
 		p.decision.Recheck = true
 		return true

@@ -14,7 +14,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload"
 )
 
-// plan is a decision while it is made.
+// plan is the state of one decision while Plan computes it.
 type plan struct {
 	State
 	now    time.Time
@@ -51,7 +51,7 @@ type plan struct {
 	decision Decision
 }
 
-// unit is an active pod, and what this plan does to it.
+// unit is an active pod, and what this plan has decided for it.
 type unit struct {
 	*Pod
 	of *Revision // the pod's revision, nil if it is unknown
@@ -110,7 +110,7 @@ var steps = []step{
 	{name: "remove names from podsToDelete", run: (*plan).tidyNames, withoutRevision: true},
 }
 
-// Plan decides what is next. It is pure: the same state gives the same decision.
+// Plan decides the next writes. It is pure: the same state gives the same decision.
 func Plan(now time.Time, s State) Decision {
 	p := newPlan(now, s)
 	if s.Set.DeletionTimestamp != nil {
@@ -273,8 +273,8 @@ func (p *plan) unitOf(pod *Pod) *unit {
 	return &p.units[i]
 }
 
-// bears reports whether a pod of the set has a name.
-func (p *plan) bears(name string) bool {
+// hasPodNamed reports whether a pod of the set has a name.
+func (p *plan) hasPodNamed(name string) bool {
 	_, ok := slices.BinarySearchFunc(p.Pods, name, func(pod *Pod, name string) int { return strings.Compare(pod.Name, name) })
 	return ok
 }

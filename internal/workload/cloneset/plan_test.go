@@ -19,7 +19,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
 )
 
-// TestFirstPlans: a set begins with its revision, then come pods, and then nothing.
+// TestFirstPlans checks the first plans of a set: one creates the revision, the next one the pods, and then
+// there is nothing to do.
 func TestFirstPlans(t *testing.T) {
 	w := newWorld(t, 2)
 	w.expect("create revision")
@@ -44,18 +45,19 @@ func TestFirstPlans(t *testing.T) {
 	}
 }
 
-// TestDeletedSetIsLeftAlone: what a set owned is the garbage collector's when it goes.
+// TestDeletedSetIsLeftAlone checks that a plan for a terminating set does nothing, because the garbage
+// collector deletes what the set owns.
 func TestDeletedSetIsLeftAlone(t *testing.T) {
-	w := grown(t, 2)
+	w := newRunningWorld(t, 2)
 	w.set.DeletionTimestamp = &metav1.Time{Time: w.now}
 	w.edit(replicas(5), image("web:2"))
 	w.expect("")
 }
 
-// TestOwnership: a pod that matches and that nobody controls is adopted, one that does not
-// match is let go, and nothing else is decided in such a plan.
+// TestOwnership checks that a matching pod without a controller is adopted, that a pod that does not match is
+// released, and that such a plan contains nothing else.
 func TestOwnership(t *testing.T) {
-	w := grown(t, 2)
+	w := newRunningWorld(t, 2)
 	w.edit(replicas(3))
 	w.change(0, func(p *corev1.Pod) { p.OwnerReferences = nil })
 	w.expect("Adopted 0")
@@ -67,28 +69,28 @@ func TestOwnership(t *testing.T) {
 	w.change(0, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: w.now}; p.Labels["app"] = "web" })
 	w.runKubelet()
 	if d := w.plan(); strings.Contains(w.acts(d), "Adopted") {
-		t.Errorf("a pod that goes is adopted: %s", w.acts(d))
+		t.Errorf("a terminating pod is adopted: %s", w.acts(d))
 	}
 }
 
-// TestRefusedOwnership: a pod that the API lets nobody adopt, or let go, is tried again, and the set goes
-// on as if it was not there.
-func TestRefusedOwnership(t *testing.T) {
-	w := grown(t, 2)
-	w.past.Refused = map[types.UID]bool{w.pod(0).UID: true}
+// TestRejectedOwnership checks that a pod whose adoption or release the API server has rejected is tried
+// again, and that the other steps run without it.
+func TestRejectedOwnership(t *testing.T) {
+	w := newRunningWorld(t, 2)
+	w.past.Rejected = map[types.UID]bool{w.pod(0).UID: true}
 	w.change(0, func(p *corev1.Pod) { p.OwnerReferences = nil })
 	if d := w.plan(); w.acts(d) != "Adopted 0, create 2" || d.Status == nil || d.Status.Replicas != 1 {
 		t.Errorf("%s, status %+v", w.acts(d), d.Status)
 	}
-	w = grown(t, 2)
-	w.past.Refused = map[types.UID]bool{w.pod(0).UID: true}
+	w = newRunningWorld(t, 2)
+	w.past.Rejected = map[types.UID]bool{w.pod(0).UID: true}
 	w.change(0, func(p *corev1.Pod) { p.Labels["app"] = "other" })
 	if d := w.plan(); w.acts(d) != "Disowned 0, create 2" || d.Status == nil || d.Status.Replicas != 1 {
 		t.Errorf("%s, status %+v", w.acts(d), d.Status)
 	}
 }
 
-// TestBadSelector: a set whose selector cannot be read, or takes everything, is left alone.
+// TestBadSelector checks that a set whose selector cannot be parsed or is empty is left alone.
 func TestBadSelector(t *testing.T) {
 	for _, selector := range []*metav1.LabelSelector{nil, {}, {MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}} {
 		w := newWorld(t, 2, func(s *v1alpha1.CloneSetSpec) { s.Selector = selector })
@@ -98,17 +100,16 @@ func TestBadSelector(t *testing.T) {
 	}
 }
 
-// TestRecheck: what adds or takes pods without a status that the API has accepted looks at
-// the set again.
+// TestRecheck checks that a plan that creates or deletes pods without writing a status rechecks the set.
 func TestRecheck(t *testing.T) {
-	w := grown(t, 2)
+	w := newRunningWorld(t, 2)
 	w.remove(0)
 	w.runKubelet()
 	if d := w.expect("create 0"); d.Status == nil || d.Recheck {
 		t.Errorf("recheck %t with status %v", d.Recheck, d.Status)
 	}
 	w.settle()
-	w.past.StatusAt, w.limits.StatusPause = w.now, time.Minute // and so none is written
+	w.past.StatusAt, w.limits.StatusPause = w.now, time.Minute // so that no status is written
 	w.remove(0)
 	w.runKubelet()
 	if d := w.expect("create 0"); d.Status != nil || !d.Recheck {
@@ -116,7 +117,8 @@ func TestRecheck(t *testing.T) {
 	}
 }
 
-// TestLimits: one plan does so much and no more of each thing, and the next goes on.
+// TestLimits checks that one plan contains at most the configured number of each action, and that the next
+// plan continues.
 func TestLimits(t *testing.T) {
 	w := newWorld(t, 5, maxUnavailable(percent("100%")))
 	w.limits.Pods = 2
@@ -141,8 +143,8 @@ func TestLimits(t *testing.T) {
 	w.settle()
 }
 
-// TestPast: what failed the last time is tried after others, names that are somebody else's
-// are passed over, and a small batch makes few pods.
+// TestPast checks that names whose create failed are tried after others, that names of other owners are
+// skipped, and that a small batch creates few pods.
 func TestPast(t *testing.T) {
 	w := newWorld(t, 3)
 	w.expect("create revision")
@@ -156,7 +158,8 @@ func TestPast(t *testing.T) {
 	}
 }
 
-// TestBadNumbers: what cannot be read is told, and nothing is made of it.
+// TestBadNumbers checks that the status reports a number that cannot be read, and that it updates or deletes
+// no pod.
 func TestBadNumbers(t *testing.T) {
 	for name, change := range map[string]func(*v1alpha1.CloneSetSpec){
 		"partition":            partition(percent("half")),
@@ -166,7 +169,7 @@ func TestBadNumbers(t *testing.T) {
 		"scale maxUnavailable": func(s *v1alpha1.CloneSetSpec) { s.ScaleStrategy.MaxUnavailable = ptrTo(percent("x%")) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := grown(t, 2, change)
+			w := newRunningWorld(t, 2, change)
 			c := condition(&w.set.Status, v1alpha1.FailedUpdate)
 			if c == nil || c.Reason != "BadNumber" || !strings.Contains(c.Message, "neither a number of pods nor a percentage") {
 				t.Fatalf("condition %+v", c)
@@ -180,10 +183,10 @@ func TestBadNumbers(t *testing.T) {
 	}
 }
 
-// strange fills a state with what nobody should ever write, and makes some of it fit, so
-// that plans get beyond the first look.
-func strange(data []byte) State {
-	// The first bytes choose, the rest fills.
+// malformedState fills a state with values that no controller should write, some of them consistent with each other
+// so that plans do not stop at the first check.
+func malformedState(data []byte) State {
+	// The first bytes select, the others fill.
 	choose := func(n int) int {
 		if len(data) == 0 {
 			return 0
@@ -260,7 +263,7 @@ func strange(data []byte) State {
 	return s
 }
 
-// FuzzPlan: no state makes a plan panic, or make another decision when it is made again.
+// FuzzPlan checks that no state makes a plan panic, and that the same state gives the same plan.
 func FuzzPlan(f *testing.F) {
 	for i := range 64 {
 		seed := make([]byte, 200)
@@ -270,9 +273,9 @@ func FuzzPlan(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		first, second := Plan(start, strange(data)), Plan(start, strange(data))
+		first, second := Plan(start, malformedState(data)), Plan(start, malformedState(data))
 		if a, b := asJSON(first), asJSON(second); a != b {
-			t.Errorf("two plans of one state:\n%s\n%s", a, b)
+			t.Errorf("two plans of the same state differ:\n%s\n%s", a, b)
 		}
 		if first.Wake < 0 {
 			t.Errorf("wake %s", first.Wake)

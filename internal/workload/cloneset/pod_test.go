@@ -18,25 +18,25 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise"
 )
 
-// sight is whether a plan can see a field.
-type sight int
+// visibility is whether a plan can see a field.
+type visibility int
 
 const (
-	unseen sight = iota + 1 // what is more is seen
+	unseen visibility = iota + 1 // a plan sees no change of the field
 	seen
-	// there: a plan sees whether it is there, and no more.
-	there
+	// presenceOnly: a plan sees only whether the field is set.
+	presenceOnly
 )
 
-// projection is what a plan sees of a pod, and what it does not, field by field: a field
-// that Kubernetes gets is in neither until somebody has decided. A row holds for all that
-// is below it, but for what has a row itself. Elements of lists have no number; conditions
-// have their type, and owners whether they are the controller.
+// projection lists which fields of a pod a plan can see, and which not. A field that a later Kubernetes adds
+// is in neither list until a developer has decided. A row applies to all fields below it, except those with a
+// row of their own. Elements of lists have no number; conditions have their type, and owners whether they are
+// the controller.
 var projection = table(
 	unseen, "apiVersion kind",
 
 	seen, "metadata: name namespace uid labels finalizers creationTimestamp",
-	there, "metadata: deletionTimestamp",
+	presenceOnly, "metadata: deletionTimestamp",
 	unseen, "metadata: resourceVersion", // for the preconditions of writes
 	seen, "metadata: generation", // with status.observedGeneration: their difference
 	unseen, "metadata: generateName selfLink deletionGracePeriodSeconds managedFields annotations",
@@ -72,9 +72,9 @@ var projection = table(
 	unseen, "status: qosClass ephemeralContainerStatuses resize resourceClaimStatuses extendedResourceClaimStatus allocatedResources resources nodeAllocatableResourceClaimStatuses",
 )
 
-// table makes rows of "path: field field [key]".
-func table(cells ...any) map[string]sight {
-	rows := map[string]sight{}
+// table builds rows from "path: field field [key]".
+func table(cells ...any) map[string]visibility {
+	rows := map[string]visibility{}
 	for i := 0; i < len(cells); i += 2 {
 		path, fields, ok := strings.Cut(cells[i+1].(string), ": ")
 		if !ok {
@@ -87,14 +87,14 @@ func table(cells ...any) map[string]sight {
 			if _, twice := rows[path+field]; twice {
 				panic(path + field + " has two rows")
 			}
-			rows[path+field] = cells[i].(sight)
+			rows[path+field] = cells[i].(visibility)
 		}
 	}
 	return rows
 }
 
-// sightOf is the row of a path, or the next one above it.
-func sightOf(path string) sight {
+// visibilityOf returns the row of a path, or of the nearest path above it.
+func visibilityOf(path string) visibility {
 	for path != "" {
 		if s, ok := projection[path]; ok {
 			return s
@@ -104,10 +104,9 @@ func sightOf(path string) sight {
 	return 0
 }
 
-// visible tells whether a plan sees it when something appears or goes: it does if it sees
-// anything of it.
+// visible reports whether a plan sees that a field appears or disappears: it does if it sees any part of it.
 func visible(path string) bool {
-	if sightOf(path) >= seen {
+	if visibilityOf(path) >= seen {
 		return true
 	}
 	for row, s := range projection {
@@ -118,18 +117,18 @@ func visible(path string) bool {
 	return false
 }
 
-// mutation is one way in which a pod can be changed, and back.
+// mutation is a change of a pod that can be undone.
 type mutation struct {
 	path string
-	// field tells that a value is another one; else something appears or goes.
+	// field: a value changes; otherwise something appears or disappears.
 	field bool
 	do    func() (undo func())
 }
 
-// sees is looked up: it is asked some thousand times of each pod.
-func (m mutation) sees() bool {
+// isSeen is precomputed, because it is called thousands of times for each pod.
+func (m mutation) isSeen() bool {
 	if m.field {
-		return sightOf(m.path) == seen
+		return visibilityOf(m.path) == seen
 	}
 	sees, known := visibles[m.path]
 	if !known {
@@ -141,7 +140,7 @@ func (m mutation) sees() bool {
 
 var visibles = map[string]bool{}
 
-// mutations are all that can be done to a pod as it is.
+// mutations returns all single changes of a pod.
 func mutations(pod *corev1.Pod) (all []mutation) {
 	add := func(path string, field bool, do func() func()) { all = append(all, mutation{path, field, do}) }
 	var walk func(path string, v reflect.Value)
@@ -155,7 +154,7 @@ func mutations(pod *corev1.Pod) (all []mutation) {
 	}
 	walk = func(path string, v reflect.Value) {
 		if isValue(v.Type()) {
-			add(path, true, set(v, func() reflect.Value { return another(v) }))
+			add(path, true, set(v, func() reflect.Value { return differentValue(v) }))
 			return
 		}
 		switch v.Kind() {
@@ -163,7 +162,7 @@ func mutations(pod *corev1.Pod) (all []mutation) {
 			for i := range v.NumField() {
 				name, ok := jsonName(v.Type().Field(i))
 				if path+name == "metadata.ownerReferences[other].controller" {
-					continue // the API lets only one be that
+					continue // the API allows only one controller
 				}
 				if ok {
 					walk(strings.TrimPrefix(path+name, "."), v.Field(i))
@@ -199,7 +198,7 @@ func mutations(pod *corev1.Pod) (all []mutation) {
 				return func() func() {
 					was := reflect.New(v.Type()).Elem()
 					was.Set(v)
-					changed := reflect.MakeMap(v.Type()) // the old one is the view's
+					changed := reflect.MakeMap(v.Type()) // the view uses the old map
 					for _, k := range keys {
 						changed.SetMapIndex(k, v.MapIndex(k))
 					}
@@ -214,10 +213,10 @@ func mutations(pod *corev1.Pod) (all []mutation) {
 				if !isValue(v.Type().Elem()) {
 					panic("no way into the map " + path)
 				}
-				add(name, true, put(key, func() reflect.Value { return another(v.MapIndex(key)) }))
+				add(name, true, put(key, func() reflect.Value { return differentValue(v.MapIndex(key)) }))
 			}
 			key := reflect.ValueOf("one-more").Convert(v.Type().Key())
-			if !v.MapIndex(key).IsValid() { // another one of the same value would be no change
+			if !v.MapIndex(key).IsValid() { // a second entry with the same value would not be a change
 				add(path+"[one-more]", false, put(key, func() reflect.Value { return filled(v.Type().Elem()) }))
 			}
 		default:
@@ -228,7 +227,7 @@ func mutations(pod *corev1.Pod) (all []mutation) {
 	return all
 }
 
-// isValue tells whether something is changed as a whole.
+// isValue reports whether a type is changed as a whole.
 func isValue(t reflect.Type) bool {
 	switch t {
 	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime](), reflect.TypeFor[resource.Quantity](), reflect.TypeFor[intstr.IntOrString](), reflect.TypeFor[[]byte]():
@@ -241,8 +240,8 @@ func isValue(t reflect.Type) bool {
 	return false
 }
 
-// another is another value.
-func another(v reflect.Value) reflect.Value {
+// differentValue returns a different value.
+func differentValue(v reflect.Value) reflect.Value {
 	var other any
 	switch is := v.Interface().(type) {
 	case metav1.Time:
@@ -271,7 +270,7 @@ func another(v reflect.Value) reflect.Value {
 	return reflect.ValueOf(other).Convert(v.Type())
 }
 
-// filled is a value of which nothing is empty.
+// filled returns a value without empty fields.
 func filled(t reflect.Type) reflect.Value {
 	v := reflect.New(t).Elem()
 	switch t {
@@ -314,7 +313,7 @@ func filled(t reflect.Type) reflect.Value {
 	return v
 }
 
-// jsonName is what a field adds to a path; nothing if it is inlined.
+// jsonName returns what a field adds to a path; "" if it is inlined.
 func jsonName(f reflect.StructField) (string, bool) {
 	name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 	switch {
@@ -326,7 +325,7 @@ func jsonName(f reflect.StructField) (string, bool) {
 	return "." + name, true
 }
 
-// element is how an element of a list is named in a path.
+// element returns the name of a list element in a path.
 func element(v reflect.Value) string {
 	switch is := v.Interface().(type) {
 	case corev1.PodCondition:
@@ -343,7 +342,7 @@ func element(v reflect.Value) string {
 	return "[]"
 }
 
-// fullPod is a pod that has everything.
+// fullPod returns a pod with all fields set.
 func fullPod() *corev1.Pod {
 	pod := filled(reflect.TypeFor[corev1.Pod]()).Addr().Interface().(*corev1.Pod)
 	for path := range projection {
@@ -366,16 +365,16 @@ func fullPod() *corev1.Pod {
 	return pod
 }
 
-// TestProjection: each field of a pod, changed alone, is seen or not as projection says,
-// and no field is forgotten there.
+// TestProjection changes each field of a pod alone, and checks that the plan sees it or not as projection
+// says, and that projection contains every field.
 func TestProjection(t *testing.T) {
-	pod := fullPod().DeepCopy() // shares nothing with itself
+	pod := fullPod().DeepCopy() // shares nothing with the original
 	before := View(pod.DeepCopy())
 	used := map[string]bool{}
 	all := mutations(pod)
 	for _, m := range all {
-		if sightOf(m.path) == 0 && m.field {
-			t.Errorf("nobody has decided whether a plan sees %s", m.path)
+		if visibilityOf(m.path) == 0 && m.field {
+			t.Errorf("projection does not contain %s", m.path)
 			continue
 		}
 		for path := m.path; path != ""; path = path[:max(strings.LastIndexAny(path, ".["), 0)] {
@@ -383,8 +382,8 @@ func TestProjection(t *testing.T) {
 		}
 		undo := m.do()
 		after := View(pod)
-		if same := before.Same(after); same == m.sees() || after.Same(before) != same {
-			t.Errorf("%s is changed (its value: %t): same %t", m.path, m.field, same)
+		if same := before.Same(after); same == m.isSeen() || after.Same(before) != same {
+			t.Errorf("%s has changed (its value: %t): Same is %t", m.path, m.field, same)
 		}
 		undo()
 		if !before.Same(View(pod)) {
@@ -399,8 +398,7 @@ func TestProjection(t *testing.T) {
 	t.Logf("%d changes", len(all))
 }
 
-// TestSameIsAllThatCanBeSeen: pods that have this and not that, changed in many ways at
-// once.
+// TestSameIsAllThatCanBeSeen changes many fields of pods that have some of the optional fields.
 func TestSameIsAllThatCanBeSeen(t *testing.T) {
 	full := fullPod()
 	rapid.Check(t, func(t *rapid.T) {
@@ -411,16 +409,16 @@ func TestSameIsAllThatCanBeSeen(t *testing.T) {
 		}
 		before := View(pod.DeepCopy())
 		for range rapid.IntRange(1, 6).Draw(t, "changes") {
-			m := pick("change", slices.DeleteFunc(mutations(pod), mutation.sees))
+			m := pick("change", slices.DeleteFunc(mutations(pod), mutation.isSeen))
 			m.do()
 			if after := View(pod); !before.Same(after) {
-				t.Fatalf("%s was changed, which nobody sees:\n%+v\n%+v", m.path, before, after)
+				t.Fatalf("Same sees the change of %s:\n%+v\n%+v", m.path, before, after)
 			}
 		}
-		m := pick("the change", slices.DeleteFunc(mutations(pod), func(m mutation) bool { return !m.sees() }))
+		m := pick("the change", slices.DeleteFunc(mutations(pod), func(m mutation) bool { return !m.isSeen() }))
 		m.do()
 		if before.Same(View(pod)) {
-			t.Fatalf("%s was changed, and nobody sees it", m.path)
+			t.Fatalf("Same does not see the change of %s", m.path)
 		}
 	})
 }

@@ -17,11 +17,10 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload"
 )
 
-// TestConverges plays random sets: users change them and their pods, some of what a plan
-// decides is lost and the rest done in any order, kubelets and who obeys hooks come late.
-// Meanwhile there are never more pods than replicas and maxSurge allow, and no plan takes
-// available pods away that are needed. Then everybody does what they should, and the
-// set becomes what it is to be, where a plan does nothing at all.
+// TestConverges executes random scenarios: users change the set and its pods, some actions of a plan are lost
+// and the others are carried out in any order, and kubelets and hooks act late. Meanwhile there are never more
+// pods than replicas and maxSurge allow, and no plan makes available pods unavailable that are needed. Then
+// all actors do their work, and the set converges to its spec, where a plan does nothing.
 func TestConverges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
@@ -29,7 +28,7 @@ func TestConverges(t *testing.T) {
 			drawStep(t, w)
 		}
 		w.converge()
-		w.isDone()
+		w.checkConverged()
 	})
 }
 
@@ -85,7 +84,7 @@ func drawWorld(t *rapid.T) *world {
 	return w
 }
 
-// drawStep is anything that anybody does.
+// drawStep draws a step of any actor.
 func drawStep(t *rapid.T, w *world) {
 	any := func(what string) string { // pod
 		names := sorted(w.pods)
@@ -95,7 +94,7 @@ func drawStep(t *rapid.T, w *world) {
 		return rapid.SampledFrom(names).Draw(t, what)
 	}
 	switch what := rapid.IntRange(0, 19).Draw(t, "step"); what {
-	default: // a plan, some of it lost
+	default: // a plan, some of whose actions are lost
 		w.carryOutSome(t, w.checkedPlan())
 	case 10, 11, 12:
 		if name := any("kubelet of"); name != "" {
@@ -105,13 +104,13 @@ func drawStep(t *rapid.T, w *world) {
 		w.runKubelet()
 	case 14:
 		if name := any("obeys"); name != "" {
-			w.obey(name)
+			w.completeHooks(name)
 		}
 	case 15:
 		w.now = w.now.Add(time.Duration(rapid.IntRange(1, 20).Draw(t, "seconds")) * time.Second)
 	case 16:
 		if name := any("troubled"); name != "" {
-			trouble(t, w, name)
+			disrupt(t, w, name)
 		}
 	case 17, 18:
 		drawTemplate(t, w)
@@ -156,8 +155,8 @@ func drawTemplate(t *rapid.T, w *world) {
 	})
 }
 
-// trouble is what befalls a pod.
-func trouble(t *rapid.T, w *world, name string) {
+// disrupt draws a disruption of a pod.
+func disrupt(t *rapid.T, w *world, name string) {
 	p := w.pods[name].DeepCopy()
 	switch rapid.IntRange(0, 4).Draw(t, "trouble") {
 	case 0:
@@ -174,7 +173,7 @@ func trouble(t *rapid.T, w *world, name string) {
 		}
 		return
 	case 3:
-		if p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodFailed { // nobody looks after those
+		if p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodFailed { // no kubelet acts on those
 			p.OwnerReferences = nil
 		}
 	case 4:
@@ -183,12 +182,12 @@ func trouble(t *rapid.T, w *world, name string) {
 	w.put(p)
 }
 
-// checkedPlan is a plan that takes no available pod away that is needed, and makes none
-// that is too many.
+// checkedPlan makes a plan and checks that it deletes no available pod that is needed, and creates no surplus
+// pod.
 func (w *world) checkedPlan() Decision {
 	w.t.Helper()
 	d := w.plan()
-	w.story = append(w.story, fmt.Sprintf("%s: %s; %s; wake %s", w.now.Format(time.TimeOnly), w.states(), w.acts(d), d.Wake))
+	w.trace = append(w.trace, fmt.Sprintf("%s: %s; %s; wake %s", w.now.Format(time.TimeOnly), w.states(), w.acts(d), d.Wake))
 	s := w.state()
 	want, err := resolve(s.Set)
 	if err != nil {
@@ -205,7 +204,7 @@ func (w *world) checkedPlan() Decision {
 		}
 	}
 	was := len(available)
-	w.honoured(s, d)
+	w.checkHooksAndClaims(s, d)
 	for i := range d.Actions {
 		a := &d.Actions[i]
 		switch {
@@ -218,18 +217,17 @@ func (w *world) checkedPlan() Decision {
 		}
 	}
 	if need := want.replicas - want.maxUnavailable; len(available) < min(was, need) {
-		w.t.Fatalf("of %d available pods %d are left, %d are needed; %s", was, len(available), need, w.told())
+		w.t.Fatalf("%d pods were available, %d are left, %d are needed; %s", was, len(available), need, w.lastPlans())
 	}
 	if made > 0 && active+made > want.replicas+want.maxSurge {
-		w.t.Fatalf("%d pods and %d new ones are more than %d and %d; %s", active, made, want.replicas, want.maxSurge, w.told())
+		w.t.Fatalf("%d pods and %d new ones are more than %d and %d; %s", active, made, want.replicas, want.maxSurge, w.lastPlans())
 	}
 	return d
 }
 
-// honoured holds a plan to what hooks and claims are owed: no pod is deleted or changed
-// that its hook holds, or begins that its hook has not let in, and no claim goes whose pod
-// stays.
-func (w *world) honoured(s State, d Decision) {
+// checkHooksAndClaims checks that a plan respects hooks and claims: it deletes or changes no pod that a hook blocks,
+// makes no pod Normal whose hook is not complete, and deletes no claim whose pod stays.
+func (w *world) checkHooksAndClaims(s State, d Decision) {
 	w.t.Helper()
 	hooks := (&plan{set: s.Set}).hooks()
 	pods, instances := map[string]*Pod{}, map[string]*Pod{}
@@ -240,7 +238,7 @@ func (w *world) honoured(s State, d Decision) {
 		a := &d.Actions[i]
 		if c, ok := a.Object.(*corev1.PersistentVolumeClaim); ok && a.Verb == workload.Delete {
 			if p := instances[w.claims[c.Name].Labels[kruise.LabelInstanceID]]; p != nil && !p.Terminating {
-				w.t.Fatalf("claim %s is deleted before its pod is; %s", c.Name, w.told())
+				w.t.Fatalf("claim %s is deleted before its pod; %s", c.Name, w.lastPlans())
 			}
 		}
 		p := pods[a.Object.GetName()]
@@ -248,17 +246,17 @@ func (w *world) honoured(s State, d Decision) {
 			continue
 		}
 		switch {
-		case a.Verb == workload.Delete && p.active && held(hooks.PreDelete, p):
-			w.t.Fatalf("pod %s is deleted, and its hook holds it; %s", w.nameOf(p.Name), w.told())
-		case (a.Reason.Code == "UpdatingPodInPlace" || a.Reason.Code == "SuccessfulUpdatePodInPlace") && p.state != kruise.StateUpdating && held(hooks.InPlaceUpdate, p):
-			w.t.Fatalf("pod %s is updated, and its hook holds it; %s", w.nameOf(p.Name), w.told())
+		case a.Verb == workload.Delete && p.active && blocks(hooks.PreDelete, p):
+			w.t.Fatalf("pod %s is deleted although its hook blocks it; %s", w.nameOf(p.Name), w.lastPlans())
+		case (a.Reason.Code == "UpdatingPodInPlace" || a.Reason.Code == "SuccessfulUpdatePodInPlace") && p.state != kruise.StateUpdating && blocks(hooks.InPlaceUpdate, p):
+			w.t.Fatalf("pod %s is updated although its hook blocks it; %s", w.nameOf(p.Name), w.lastPlans())
 		case a.Reason.Code == string(kruise.StateNormal) && p.state == kruise.StatePreparingNormal && !complete(hooks.PreNormal, p):
-			w.t.Fatalf("pod %s begins, and nobody has let it in; %s", w.nameOf(p.Name), w.told())
+			w.t.Fatalf("pod %s becomes Normal although its hook is not complete; %s", w.nameOf(p.Name), w.lastPlans())
 		}
 	}
 }
 
-// carryOutSome does some of a decision in any order.
+// carryOutSome carries out some actions of a decision, in any order.
 func (w *world) carryOutSome(t *rapid.T, d Decision) {
 	if oneOf(t, "conflict", true, false, false, false) {
 		return
@@ -268,10 +266,10 @@ func (w *world) carryOutSome(t *rapid.T, d Decision) {
 	for _, i := range rapid.Permutation(numbers(len(d.Actions))).Draw(t, "order") {
 		switch a := d.Actions[i]; oneOf(t, "fate", "done", "done", "lost", "half") {
 		case "done":
-			_ = w.do(&a)
-		case "half": // what follows is lost
+			_ = w.apply(&a)
+		case "half": // the following actions are lost
 			a.Then = nil
-			_ = w.do(&a)
+			_ = w.apply(&a)
 		}
 	}
 }
@@ -283,19 +281,19 @@ func numbers(n int) (all []int) {
 	return all
 }
 
-// converge lets everybody do what they should, and time go by, until nothing happens.
+// converge lets all actors do their work and advances the time, until nothing happens.
 func (w *world) converge() {
 	w.t.Helper()
 	for range rounds {
 		any := w.runKubelet()
 		for _, name := range sorted(w.pods) {
-			any = w.obey(name) || any
+			any = w.completeHooks(name) || any
 		}
 		d := w.checkedPlan()
 		if !any && len(d.Actions) == 0 && d.Status == nil {
-			// Somebody else's event may have it looked at at any time: that leads to nothing.
+			// The event of another object may cause a plan at any time; it must do nothing.
 			w.now = w.now.Add(max(d.Wake, time.Minute))
-			if d.Wake == 0 && w.isAtRest() {
+			if d.Wake == 0 && w.isQuiescent() {
 				return
 			}
 			continue
@@ -303,15 +301,15 @@ func (w *world) converge() {
 		w.carryOut(d)
 	}
 	d := w.plan()
-	w.t.Fatalf("it never ends: %s; status %s; because %v; %s", w.acts(d), asJSON(d.Status), d.Reasons, w.told())
+	w.t.Fatalf("the world does not converge: %s; status %s; reasons %v; %s", w.acts(d), asJSON(d.Status), d.Reasons, w.lastPlans())
 }
 
-// told are the last plans that were made.
-func (w *world) told() string {
-	return "the last plans were\n" + strings.Join(w.story[max(0, len(w.story)-15):], "\n")
+// lastPlans returns the last plans.
+func (w *world) lastPlans() string {
+	return "the last plans were\n" + strings.Join(w.trace[max(0, len(w.trace)-15):], "\n")
 }
 
-// states are the states of pods.
+// states returns the states of pods.
 func (w *world) states() string {
 	var all []string
 	for _, p := range w.state().Pods {
@@ -332,15 +330,15 @@ func (w *world) states() string {
 	return strings.Join(all, ", ")
 }
 
-// isAtRest: a plan does nothing, and has nothing to say.
-func (w *world) isAtRest() bool {
+// isQuiescent reports whether a plan has neither actions nor a status nor a wake.
+func (w *world) isQuiescent() bool {
 	w.t.Helper()
 	d := w.checkedPlan()
 	return len(d.Actions) == 0 && d.Status == nil && d.Wake == 0
 }
 
-// isDone is what a set is to be in the end.
-func (w *world) isDone() {
+// checkConverged checks the state to which a set must converge.
+func (w *world) checkConverged() {
 	w.t.Helper()
 	s := w.state()
 	want, _ := resolve(s.Set)
@@ -348,37 +346,37 @@ func (w *world) isDone() {
 	for _, p := range s.Pods {
 		switch {
 		case !p.active:
-			w.t.Errorf("pod %s is there, and counts nowhere", p.Name)
+			w.t.Errorf("pod %s exists and does not count", p.Name)
 		case !p.normal() || !p.ready():
 			w.t.Errorf("pod %s is %s, ready %t: %s", p.Name, p.state, p.ready(), asJSON(p))
 		case p.InPlaceGrace != "":
-			w.t.Errorf("pod %s has something left to be changed", p.Name)
+			w.t.Errorf("pod %s has an unfinished update", p.Name)
 		case p.marked:
-			w.t.Errorf("pod %s was to be deleted", p.Name)
+			w.t.Errorf("pod %s is specified for deletion", p.Name)
 		}
 		if p.revision == s.Set.Status.UpdateRevision {
 			updated++
-			w.matches(p)
+			w.checkTemplate(p)
 		}
 	}
 	if len(s.Pods) != want.replicas {
 		w.t.Errorf("%d pods, not %d", len(s.Pods), want.replicas)
 	}
 	if s.Set.Spec.UpdateStrategy.Type != v1alpha1.OnDelete && s.Set.Spec.UpdateStrategy.Type != v1alpha1.InPlaceOnly && !s.Set.Spec.UpdateStrategy.Paused && updated < want.replicas-want.partition {
-		w.t.Errorf("%d are updated, %d are to be", updated, want.replicas-want.partition)
+		w.t.Errorf("%d pods are updated, want %d", updated, want.replicas-want.partition)
 	}
 	if len(w.claims) > 0 && s.Set.Spec.ScaleStrategy.DisablePVCReuse && len(w.claims) != len(s.Pods) {
 		w.t.Errorf("%d claims of %d pods", len(w.claims), len(s.Pods))
 	}
 	if got := int(s.Set.Status.AvailableReplicas); got != want.replicas {
-		w.t.Errorf("the status says that %d are available", got)
+		w.t.Errorf("the status counts %d available pods", got)
 	}
 	if s.Set.Status.ObservedGeneration != s.Set.Generation {
 		w.t.Errorf("the status is of generation %d, not %d", s.Set.Status.ObservedGeneration, s.Set.Generation)
 	}
 }
 
-// container is the status of a container.
+// container returns the status of a container.
 func container(p *corev1.Pod, name string) (s corev1.ContainerStatus) {
 	for i := range p.Status.ContainerStatuses {
 		if p.Status.ContainerStatuses[i].Name == name {
@@ -388,20 +386,20 @@ func container(p *corev1.Pod, name string) (s corev1.ContainerStatus) {
 	return s
 }
 
-// matches holds an updated pod to the template.
-func (w *world) matches(p *Pod) {
+// checkTemplate compares an updated pod with the template.
+func (w *world) checkTemplate(p *Pod) {
 	w.t.Helper()
 	o, t := w.pods[p.Name], &w.set.Spec.Template
 	for i := range t.Spec.Containers {
 		is, want := &o.Spec.Containers[i], &t.Spec.Containers[i]
 		if is.Image != want.Image || is.Resources.Requests.Cpu().Cmp(*want.Resources.Requests.Cpu()) != 0 {
-			w.t.Errorf("pod %s says it is updated and has %s with %v, not %s with %v", p.Name, is.Image, is.Resources, want.Image, want.Resources)
+			w.t.Errorf("pod %s has the update revision and %s with %v, not %s with %v", p.Name, is.Image, is.Resources, want.Image, want.Resources)
 		}
 	}
 	if is := container(o, t.Spec.Containers[0].Name); is.ContainerID[strings.LastIndexByte(is.ContainerID, '/')+1:] != t.Labels["v"] || is.Image != t.Spec.Containers[0].Image {
-		w.t.Errorf("pod %s says it is updated to v=%s, and runs %s from %s", p.Name, t.Labels["v"], is.ContainerID, is.Image)
+		w.t.Errorf("pod %s has the update revision with v=%s and runs %s from %s", p.Name, t.Labels["v"], is.ContainerID, is.Image)
 	}
 	if o.Labels["v"] != t.Labels["v"] || o.Annotations["note"] != t.Annotations["note"] {
-		w.t.Errorf("pod %s says it is updated and has labels %v and annotations %v", p.Name, o.Labels, o.Annotations)
+		w.t.Errorf("pod %s has the update revision and labels %v and annotations %v", p.Name, o.Labels, o.Annotations)
 	}
 }

@@ -7,24 +7,23 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Spread is what tells where pods stand close to each other, so that those go first that
-// have most neighbours.
+// Spread contains what is needed to find pods that are close to each other, so that those with most neighbours
+// are deleted first.
 type Spread struct {
 	// Constraints are those of the template.
 	Constraints []corev1.TopologySpreadConstraint
-	// Nodes are the labels of nodes by their names. If it is nil they are not known, and
-	// only pods on the same node are neighbours.
+	// Nodes are the labels of nodes by their names. If it is nil, they are unknown, and only pods on the same
+	// node are neighbours.
 	Nodes map[string]map[string]string
 }
 
-// rankForDeletion puts those first that are to be deleted first: not on a node, not
-// running, not available, not ready; of those alike the ones whose deletion costs less,
-// that have more neighbours, that became ready later, restarted more often, are younger;
-// and for good, by name. The order is Kruise's (ActivePodsWithRanks).
+// rankForDeletion sorts pods in the order in which they are deleted: not on a node, not running, not
+// available, not ready first; then lower deletion cost, more neighbours, ready for a shorter time, more
+// restarts, younger, and finally by name. The order is Kruise's (ActivePodsWithRanks).
 func rankForDeletion(now time.Time, pods []*Pod, minReady time.Duration, spread Spread) {
 	all := sortKeys(pods)
 	for i, p := range pods {
-		class := uint64(uint32(p.deletionCost()) ^ 1<<31) // less than 0 comes first
+		class := uint64(uint32(p.deletionCost()) ^ 1<<31) // negative costs come first
 		if ok, _ := p.available(now, minReady); ok {
 			class |= 1 << 33
 		}
@@ -35,7 +34,7 @@ func rankForDeletion(now time.Time, pods []*Pod, minReady time.Duration, spread 
 	n := neighboursOf(all, pods)
 	ranks := make([]float64, len(all))
 	for i, place := range n.places(nil, n.nodes, len(n.names)) {
-		ranks[i] = float64(max(place-1, 0)) // only others on the node count
+		ranks[i] = float64(max(place-1, 0)) // only other pods on the node count
 	}
 	order := byRank(all, ranks, &spare)
 	if len(spread.Constraints) > 0 && spread.Nodes != nil {
@@ -47,19 +46,19 @@ func rankForDeletion(now time.Time, pods []*Pod, minReady time.Duration, spread 
 	arrange(pods, order)
 }
 
-// byRank has neighbours count after the class and before all else. What is at a place is
-// then a position: where the pod would be if nobody had neighbours.
+// byRank inserts the number of neighbours after the class and before all other criteria. The at fields are
+// then positions in the order without neighbours.
 func byRank(all []sortKey, ranks []float64, spare *[]sortKey) []sortKey {
 	order := make([]sortKey, len(all))
 	for i, w := range all {
-		// The bits of numbers that are not negative are in the numbers' order.
+		// The bits of non-negative floats have the same order as the numbers.
 		order[i] = sortKey{first: w.first >> classShift, second: ^math.Float64bits(ranks[i]), at: int32(i)}
 	}
 	sortNumbers(order, spare)
 	return order
 }
 
-// neighbours are the nodes of pods as numbers. A pod is known by its position.
+// neighbours contains the nodes of pods as numbers. A pod is identified by its position.
 type neighbours struct {
 	names []string
 	nodes []int32 // each its own number: the domains of the pods on the same node
@@ -69,7 +68,7 @@ type neighbours struct {
 const none = -1
 
 func neighboursOf(all []sortKey, pods []*Pod) (n neighbours) {
-	numbers := make(map[string]int32, len(all)/8) // some pods to a node
+	numbers := make(map[string]int32, len(all)/8) // several pods per node
 	n.of = make([]int32, len(all))
 	for i := range all {
 		name := pods[all[i].at].Node
@@ -88,8 +87,8 @@ func neighboursOf(all []sortKey, pods []*Pod) (n neighbours) {
 	return n
 }
 
-// places tells of each pod which place it has in its domain, by position: the last in the
-// order (nil: by position) has 1, the one before it 2. Who is in no domain has 0.
+// places returns each pod's place in its domain, by position: the last pod in the order (nil: by position) has
+// 1, the one before it 2. A pod in no domain has 0.
 func (n *neighbours) places(order []sortKey, domains []int32, count int) []int32 {
 	seen := make([]int32, count)
 	places := make([]int32, len(n.of))
@@ -108,9 +107,8 @@ func (n *neighbours) places(order []sortKey, domains []int32, count int) []int32
 	return places
 }
 
-// topologyRanks adds up a pod's places under all constraints. They count the more, the
-// more domains there are. Within domains of several nodes, pods that have neighbours on
-// their node go first.
+// topologyRanks adds up a pod's places under all constraints. A constraint weighs more the more domains it
+// has. Within domains of several nodes, pods with neighbours on their node come first.
 func (n *neighbours) topologyRanks(byNode []sortKey, spread Spread) []float64 {
 	ranks := make([]float64, len(n.of))
 	domains := make([]int32, len(n.names))

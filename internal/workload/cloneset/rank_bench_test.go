@@ -15,8 +15,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
 )
 
-// fleet is a set of running pods, ten on each node, ten nodes in each zone, sorted by name
-// as a plan has them. They were made in batches.
+// fleet returns running pods, ten on each node, ten nodes in each zone, sorted by name as in a plan. They were
+// created in batches.
 func fleet(n int) ([]*Pod, Spread) {
 	spread := Spread{Nodes: map[string]map[string]string{}}
 	pods := make([]*Pod, n)

@@ -21,8 +21,8 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// rankedPod makes a pod of words: its phase (P, U, R), "on=NODE", "ready" or "ready=SECONDS"
-// ago, "restarts=N" of one container, "cost=X", "age=SECONDS", "updating", "preparing".
+// rankedPod creates a pod from words: its phase (P, U, R), "on=NODE", "ready" or "ready=SECONDS" ago,
+// "restarts=N" of one container, "cost=X", "age=SECONDS", "updating", "preparing".
 func rankedPod(name, words string) *Pod {
 	p := &Pod{Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{}}
 	for _, word := range strings.Fields(words) {
@@ -69,7 +69,7 @@ func names(pods []*Pod) string {
 	return strings.Join(all, " ")
 }
 
-// checkChain checks that pods are put into the order in which they are given, from any.
+// checkChain checks that pods are sorted into the given order from any other order.
 func checkChain(t *testing.T, words []string, order func([]*Pod)) {
 	t.Helper()
 	var pods []*Pod
@@ -87,24 +87,24 @@ func checkChain(t *testing.T, words []string, order func([]*Pod)) {
 	}
 }
 
-// TestRankForDeletion: each goes before the next. All that Kruise's pod_sorter_test.go
-// asserts of pairs is in it.
+// TestRankForDeletion checks a chain of pods, each deleted before the next. It contains all pairs of Kruise's
+// pod_sorter_test.go.
 func TestRankForDeletion(t *testing.T) {
 	t.Run("one after the other", func(t *testing.T) {
 		checkChain(t, []string{
 			"P", "U", "R", "R ready=90", // on no node
-			"P on=n", "P on=n", // alike: by name
+			"P on=n", "P on=n", // equal: by name
 			"U on=n",
 			"R on=n cost=-5", "R on=n restarts=3", "R on=n restarts=1 restarts=2",
-			"R on=n ready=9 updating", // not ready: its readiness gate is closed
+			"R on=n ready=9 updating", // not ready: its readiness gate is false
 			"R on=n age=5", "R on=n age=9", "R on=n cost=5",
 			"R on=n ready=10 age=99", "R on=n ready=29", // for less than half a minute
-			"R on=n ready=99 preparing",                                              // for longer, but it is not Normal
-			"R on=n ready cost=-10", "R on=n ready=99 cost=-9", "R on=n ready age=9", // for nobody knows how long
+			"R on=n ready=99 preparing",                                              // for longer, but not Normal
+			"R on=n ready cost=-10", "R on=n ready=99 cost=-9", "R on=n ready age=9", // for an unknown time
 			"R on=n ready=31 restarts=9001 age=31", "R on=n ready=31 age=31", "R on=n ready=31 age=60", "R on=n ready=60 age=60",
 			"R on=n ready=31 cost=10", "R on=n ready=31 cost=100",
 		}, func(pods []*Pod) {
-			// What is on the node is in its order anyway: the order of the neighbours.
+			// Pods on the same node are in their order in any case: that of the neighbours.
 			rankForDeletion(noon, pods, 30*time.Second, Spread{})
 		})
 	})
@@ -116,8 +116,8 @@ func TestRankForDeletion(t *testing.T) {
 	t.Run("none", func(*testing.T) { rankForDeletion(noon, nil, 0, Spread{}) })
 }
 
-// TestOrderByUse: without a strategy, neither availability nor costs nor neighbours count
-// for who is updated first.
+// TestOrderByUse checks that, without a strategy, availability, deletion cost and neighbours have no influence
+// on the order of updates.
 func TestOrderByUse(t *testing.T) {
 	checkChain(t, []string{
 		"P", "U", "R", "R ready=90", "P on=n", "U on=n",
@@ -129,7 +129,7 @@ func TestOrderByUse(t *testing.T) {
 	})
 }
 
-// stacked makes pods of words: "n:3" is three on node n, ":2" two on none.
+// stacked creates pods from words: "n:3" is three on node n, ":2" two on no node.
 func stacked(words string) (pods []*Pod) {
 	for _, word := range strings.Fields(words) {
 		node, many, _ := strings.Cut(word, ":")
@@ -147,9 +147,8 @@ func stacked(words string) (pods []*Pod) {
 	return pods
 }
 
-// TestNeighboursGoFirst: what Kruise's pod_sorter_test.go asserts of the ranks of pods that
-// are otherwise alike. Its case of a topology with only some of the values is missing: a
-// template cannot say that.
+// TestNeighboursGoFirst contains the cases of Kruise's pod_sorter_test.go about ranks of otherwise equal pods,
+// except the topology with only some of the values, which a template cannot express.
 func TestNeighboursGoFirst(t *testing.T) {
 	nodes := map[string]map[string]string{"a": {}}
 	for zone, in := range map[string]string{"z1": "bcd", "z2": "efg", "z3": "hi"} {
@@ -192,8 +191,8 @@ func TestNeighboursGoFirst(t *testing.T) {
 	}
 }
 
-// TestNeighboursComeAfterTheClass: a pod that is alone and not ready goes before one of
-// many that is; of those alike, the one with neighbours goes although it is older.
+// TestNeighboursComeAfterTheClass checks that an unready pod without neighbours precedes a ready one with
+// many, and that of otherwise equal pods the one with neighbours comes first although it is older.
 func TestNeighboursComeAfterTheClass(t *testing.T) {
 	pods := []*Pod{
 		rankedPod("old-neighbour", "R on=n ready=99 age=99"), rankedPod("oldest", "R on=n ready=100 age=100"),
@@ -205,8 +204,8 @@ func TestNeighboursComeAfterTheClass(t *testing.T) {
 	}
 }
 
-// naiveWorth is byWorth as one would write it down, two pods at a time.
-func naiveWorth(now time.Time, minReady time.Duration, deleting bool, rank map[*Pod]float64) func(p, q *Pod) int {
+// naiveOrder compares two pods directly, criterion by criterion.
+func naiveOrder(now time.Time, minReady time.Duration, deleting bool, rank map[*Pod]float64) func(p, q *Pod) int {
 	flag := func(b bool) int {
 		if b {
 			return 1
@@ -244,7 +243,7 @@ func naiveWorth(now time.Time, minReady time.Duration, deleting bool, rank map[*
 	}
 }
 
-// naiveRanks looks at each pair of pods.
+// naiveRanks compares all pairs of pods.
 func naiveRanks(pods []*Pod, spread Spread, alone func(p, q *Pod) int) map[*Pod]float64 {
 	place := func(p *Pod, together func(p, q *Pod) bool, compare func(p, q *Pod) int) (n int) {
 		for _, q := range pods {
@@ -272,7 +271,7 @@ func naiveRanks(pods []*Pod, spread Spread, alone func(p, q *Pod) int) map[*Pod]
 		}
 		compare := alone
 		if c.TopologyKey != corev1.LabelHostname {
-			compare = naiveWorth(noon, time.Minute, true, ranks)
+			compare = naiveOrder(noon, time.Minute, true, ranks)
 		}
 		for _, p := range pods {
 			n := place(p, func(p, q *Pod) bool { return domain(p) != "" && domain(p) == domain(q) }, compare)
@@ -282,8 +281,9 @@ func naiveRanks(pods []*Pod, spread Spread, alone func(p, q *Pod) int) map[*Pod]
 	return sums
 }
 
-// TestWorthIsWhatOneWouldWriteDown: few pods and many, sorted as numbers and pair by pair.
-func TestWorthIsWhatOneWouldWriteDown(t *testing.T) {
+// TestSortKeysMatchNaiveOrder compares the sort by keys with a direct comparison of pods, for short and long
+// lists.
+func TestSortKeysMatchNaiveOrder(t *testing.T) {
 	nodes := map[string]map[string]string{
 		"a": {corev1.LabelHostname: "a", "zone": "1"}, "b": {corev1.LabelHostname: "b", "zone": "1"}, "c": {corev1.LabelHostname: "c", "zone": "2"}, "d": {},
 	}
@@ -309,10 +309,10 @@ func TestWorthIsWhatOneWouldWriteDown(t *testing.T) {
 		}
 
 		want := slices.Clone(pods)
-		ranks := naiveRanks(pods, spread, naiveWorth(noon, time.Minute, true, nil))
-		slices.SortFunc(want, naiveWorth(noon, time.Minute, true, ranks))
+		ranks := naiveRanks(pods, spread, naiveOrder(noon, time.Minute, true, nil))
+		slices.SortFunc(want, naiveOrder(noon, time.Minute, true, ranks))
 		got := slices.Clone(pods)
-		if rapid.Bool().Draw(t, "by name") { // as a plan has them
+		if rapid.Bool().Draw(t, "by name") { // as in a plan
 			slices.SortFunc(got, func(p, q *Pod) int { return strings.Compare(p.Name, q.Name) })
 		}
 		rankForDeletion(noon, got, time.Minute, spread)
@@ -320,7 +320,7 @@ func TestWorthIsWhatOneWouldWriteDown(t *testing.T) {
 			t.Fatalf("to be deleted: %s\nwant %s", names(got), names(want))
 		}
 
-		slices.SortFunc(want, naiveWorth(noon, time.Minute, false, nil))
+		slices.SortFunc(want, naiveOrder(noon, time.Minute, false, nil))
 		orderForUpdate(got, &v1alpha1.CloneSetUpdateStrategy{})
 		if !slices.Equal(got, want) {
 			t.Fatalf("to be updated: %s\nwant %s", names(got), names(want))

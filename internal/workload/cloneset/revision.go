@@ -19,20 +19,19 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload"
 )
 
-// AnnotationClaims on a ControllerRevision are the claim templates of the set when it was
-// made, as JSON. A pod of an old revision may mount a claim that the set does not have any
-// more (kruise #1872).
+// AnnotationClaims on a ControllerRevision contains, as JSON, the set's claim templates when the revision was
+// created. A pod of an old revision may mount a claim that the set does not have any more (kruise #1872).
 const AnnotationClaims = "rehearse-k8s.github.io/volume-claim-templates"
 
-// body is what a ControllerRevision holds: Kruise's, so that either controller reads the
-// other's.
+// body is the data of a ControllerRevision, in Kruise's format, so that both controllers can read the
+// revisions of the other.
 type body struct {
 	Spec struct {
 		Template json.RawMessage `json:"template"`
 	} `json:"spec"`
 }
 
-// ReadRevision takes a ControllerRevision apart. defaulted fills in what the API would.
+// ReadRevision decodes a ControllerRevision. defaulted applies the API's defaults.
 func ReadRevision(o *appsv1.ControllerRevision, defaulted func(*corev1.PodTemplateSpec)) (*Revision, error) {
 	r := &Revision{Object: o, Template: &corev1.PodTemplateSpec{}}
 	var b body
@@ -55,10 +54,9 @@ func ReadRevision(o *appsv1.ControllerRevision, defaulted func(*corev1.PodTempla
 
 func (r *Revision) name() string { return r.Object.Name }
 
-// Made tells whether a set of this name, with so many collisions so far, would make the revision
-// under the very name that it bears. Those of other kinds of workloads look alike and bear
-// others.
-func (r *Revision) Made(set string, collisions int32) bool {
+// IsNamedBy reports whether a set of this name, after so many collisions, would give the revision the name that it
+// has. Revisions of other kinds of workloads have other names.
+func (r *Revision) IsNamedBy(set string, collisions int32) bool {
 	for n := range collisions + 1 {
 		if revisionName(set, r.Digest, n) == r.name() {
 			return true
@@ -81,7 +79,7 @@ func (p *plan) findRevisions() {
 		p.createRevision(highest + 1)
 		return
 	}
-	if p.updateRevision.Object.Revision < highest { // the template has gone back to an older one
+	if p.updateRevision.Object.Revision < highest { // the template has been rolled back
 		metadata := []byte(`{}`)
 		if !sameClaims(p.updateRevision.Claims, p.set.Spec.VolumeClaimTemplates) {
 			metadata = p.renewClaims()
@@ -102,8 +100,8 @@ func (p *plan) findRevisions() {
 	}
 }
 
-// renewClaims gives the template's revision the claim templates that the set has now, for
-// pods are made with these, and returns the metadata of the patch that writes it down.
+// renewClaims updates the claim templates of the template's revision to the set's current ones, with which
+// pods are created, and returns the metadata of the patch that stores them, nil if nothing has changed.
 func (p *plan) renewClaims() []byte {
 	r := *p.updateRevision
 	r.Object, r.Claims = r.Object.DeepCopy(), p.set.Spec.VolumeClaimTemplates
@@ -122,12 +120,12 @@ func (p *plan) renewClaims() []byte {
 	p.updateRevision = &r
 	metadata, err := json.Marshal(map[string]any{"annotations": marks})
 	if err != nil {
-		panic(err) // strings
+		panic(err) // strings can always be encoded
 	}
 	return metadata
 }
 
-// claimMarks are a revision's annotations about claim templates, nil if there are none.
+// claimMarks returns a revision's annotations about claim templates, nil if there are none.
 func claimMarks(templates []corev1.PersistentVolumeClaim) map[string]any {
 	if len(templates) == 0 {
 		return nil
@@ -136,19 +134,19 @@ func claimMarks(templates []corev1.PersistentVolumeClaim) map[string]any {
 	if err != nil {
 		panic(err)
 	}
-	return map[string]any{AnnotationClaims: string(text), kruise.AnnotationClaimsHash: word(hashLength, string(text))}
+	return map[string]any{AnnotationClaims: string(text), kruise.AnnotationClaimsHash: hashLetters(hashLength, string(text))}
 }
 
 func (p *plan) createRevision(number int64) {
 	template, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&p.set.Spec.Template)
 	if err != nil {
-		panic(err) // it was read from JSON
+		panic(err) // a template that was decoded from JSON can be encoded
 	}
-	// The mark is Kruise's: applied as a strategic merge patch, the template replaces.
+	// The $patch directive is Kruise's: applied as a strategic merge patch, the template replaces the old one.
 	template["$patch"] = "replace"
-	// As a map, so that keys are sorted: the API compares the bytes, and whoever sends a
-	// strategic merge patch of something else, as the garbage collector does when it leaves
-	// dependents behind, sends the data through maps.
+	// A map, so that keys are sorted: the API server compares bytes, and a client that sends a strategic merge
+	// patch of another field, such as the garbage collector when it orphans dependents, encodes the data from
+	// maps.
 	data, err := json.Marshal(map[string]any{"spec": map[string]any{"template": template}})
 	if err != nil {
 		panic(err)
@@ -174,13 +172,13 @@ func (p *plan) createRevision(number int64) {
 		o.Annotations[key] = value.(string)
 	}
 	p.decision.Act(workload.Action{Verb: workload.Create, Object: o, Reason: workload.Reason{Code: "NewRevision", Text: "the template has no revision yet"}})
-	p.decision.Because("NewRevision", "the template has no revision yet: %s is made first", name)
+	p.decision.Because("NewRevision", "the template has no revision yet: %s is created first", name)
 }
 
 var kind = v1alpha1.GroupVersion.WithKind("CloneSet")
 
-// revisionOf is the revision that a pod was made of or updated to, nil if that is gone. It
-// is nearly always one of two, and to compare costs less than to look something up.
+// revisionOf returns the revision that a pod was created from or updated to, nil if it does not exist any
+// more. It is nearly always one of two, and a comparison costs less than a lookup.
 func (p *plan) revisionOf(pod *Pod) *Revision {
 	switch {
 	case p.updateRevision != nil && p.updateRevision.Object.Name == pod.revision:
@@ -195,7 +193,7 @@ func (p *plan) revisionOf(pod *Pod) *Revision {
 func (p *plan) deleteRevisions() {
 	limit := max(0, int(ptr.Deref(p.set.Spec.RevisionHistoryLimit, 10)))
 	if len(p.Revisions)-1 <= limit {
-		return // the template's own is in use
+		return // the template's revision is in use
 	}
 	used := map[*Revision]bool{p.updateRevision: true, p.currentRevision: true}
 	for i := range p.units {

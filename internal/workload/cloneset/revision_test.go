@@ -15,11 +15,11 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
 )
 
-// TestRevisionIsSemantic: a template that means the same has no other revision: what the
-// API fills in, null and empty make no difference. So a set that another controller, or
-// one built with older libraries, has looked after does not update all its pods.
+// TestRevisionIsSemantic checks that semantically equal templates have the same revision: the API's defaults,
+// null and empty values make no difference. So a set that another controller, or one built with older
+// libraries, has managed does not update all its pods.
 func TestRevisionIsSemantic(t *testing.T) {
-	w := grown(t, 1)
+	w := newRunningWorld(t, 1)
 	name := w.set.Status.UpdateRevision
 	w.edit(fillSpec, func(s *v1alpha1.CloneSetSpec) { s.Template.Annotations = map[string]string{} })
 	w.settle()
@@ -33,12 +33,11 @@ func TestRevisionIsSemantic(t *testing.T) {
 
 func fillSpec(s *v1alpha1.CloneSetSpec) { fill(&s.Template) }
 
-// TestKruisesRevisions: what Kruise has written is read, with its mark of a strategic
-// merge patch and creationTimestamp null, and its pods are of it by the whole name and by
-// the short hash.
+// TestKruisesRevisions checks that revisions that Kruise has written can be read, with the $patch directive
+// and creationTimestamp null, and that pods refer to them by the whole name or by the short hash.
 func TestKruisesRevisions(t *testing.T) {
 	for _, label := range []string{"web-5c7d9f8b6d", "5c7d9f8b6d"} {
-		w := grown(t, 1)
+		w := newRunningWorld(t, 1)
 		for name := range w.revisions {
 			delete(w.revisions, name)
 		}
@@ -48,7 +47,7 @@ func TestKruisesRevisions(t *testing.T) {
 				`"spec":{"containers":[{"image":"web:1","imagePullPolicy":"IfNotPresent","name":"main","resources":{}}],"restartPolicy":"Always"}}}}`)},
 		})
 		w.change(0, func(p *corev1.Pod) { p.Labels[kruise.LabelRevision] = label })
-		w.expect("") // but for the status
+		w.expect("") // except for the status
 		w.settle()
 		if w.set.Status.UpdateRevision != "web-5c7d9f8b6d" || w.updatedOf("web-5c7d9f8b6d") != 1 {
 			t.Errorf("status %+v", w.set.Status)
@@ -56,7 +55,7 @@ func TestKruisesRevisions(t *testing.T) {
 	}
 }
 
-// updatedOf are the updated pods that the status tells of, if it names this revision.
+// updatedOf returns the number of updated pods in the status, if it names this revision.
 func (w *world) updatedOf(revision string) int {
 	if w.set.Status.UpdateRevision != revision {
 		return -1
@@ -64,7 +63,7 @@ func (w *world) updatedOf(revision string) int {
 	return int(w.set.Status.UpdatedReplicas)
 }
 
-// TestRevisionCanBeReadByKruise: what is written holds what Kruise applies.
+// TestRevisionCanBeReadByKruise checks that a revision contains what Kruise applies.
 func TestRevisionCanBeReadByKruise(t *testing.T) {
 	w := newWorld(t, 1)
 	w.set.Annotations = map[string]string{"kubernetes.io/change-cause": "first"}
@@ -82,9 +81,9 @@ func TestRevisionCanBeReadByKruise(t *testing.T) {
 	}
 }
 
-// TestRollback: a template of before is of its old revision, which becomes the newest.
+// TestRollback checks that an earlier template uses its old revision, which becomes the newest.
 func TestRollback(t *testing.T) {
-	w := grown(t, 2, inPlace)
+	w := newRunningWorld(t, 2, inPlace)
 	first := w.set.Status.UpdateRevision
 	w.edit(image("web:2"))
 	w.settle()
@@ -97,12 +96,12 @@ func TestRollback(t *testing.T) {
 	w.expect("")
 }
 
-// TestHistory: revisions that nothing uses are kept up to the limit, the newest of them;
-// those of pods, and the current one, always.
+// TestHistory checks that the newest unused revisions are kept up to the limit, and those of pods and the
+// current one always.
 func TestHistory(t *testing.T) {
 	for limit, want := range map[int32]int{0: 1, 2: 3, -1: 1} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
-			w := grown(t, 1, inPlace, func(s *v1alpha1.CloneSetSpec) { s.RevisionHistoryLimit = &limit })
+			w := newRunningWorld(t, 1, inPlace, func(s *v1alpha1.CloneSetSpec) { s.RevisionHistoryLimit = &limit })
 			for i := range 5 {
 				w.edit(image(fmt.Sprint("web:", i+2)))
 				w.settle()
@@ -124,8 +123,8 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestCollision: a name that another template's revision bears is left to it; the count in
-// the status makes another.
+// TestCollision checks that a revision of another template keeps its name, and that the collision count of the
+// status gives another name.
 func TestCollision(t *testing.T) {
 	w := newWorld(t, 1)
 	first := w.plan().Actions[0].Object.GetName()
@@ -135,10 +134,10 @@ func TestCollision(t *testing.T) {
 	}
 }
 
-// TestCurrentRevision: it stays what the pods below the partition have, although for a
-// moment all pods there are happen to be updated (kruise #1545).
+// TestCurrentRevision checks that the current revision stays that of the pods below the partition, even if all
+// existing pods happen to be updated for a moment (kruise #1545).
 func TestCurrentRevision(t *testing.T) {
-	w := grown(t, 3)
+	w := newRunningWorld(t, 3)
 	first := w.set.Status.CurrentRevision
 	w.edit(image("web:2"), partition(number(2)))
 	w.settle()
@@ -157,9 +156,10 @@ func TestCurrentRevision(t *testing.T) {
 	}
 }
 
-// TestLostRevision: a pod whose revision is gone is made anew, as nobody knows what it is.
+// TestLostRevision checks that a pod whose revision does not exist any more is recreated, because its template
+// is unknown.
 func TestLostRevision(t *testing.T) {
-	w := grown(t, 1, inPlace)
+	w := newRunningWorld(t, 1, inPlace)
 	w.change(0, func(p *corev1.Pod) { p.Labels[kruise.LabelRevision] = "web-gone" })
 	w.expect("delete 0")
 	w.settle()

@@ -100,7 +100,7 @@ func (p *plan) rollOut() {
 func (p *plan) continueUpdates() {
 	for i := range p.units {
 		u := &p.units[i]
-		if u.state == kruise.StatePreparingUpdate && !u.acted && !u.cancelsUpdate && !held(p.hooks().InPlaceUpdate, u.Pod) && !u.specified {
+		if u.state == kruise.StatePreparingUpdate && !u.acted && !u.cancelsUpdate && !blocks(p.hooks().InPlaceUpdate, u.Pod) && !u.specified {
 			p.startInPlaceUpdate(u, p.updateRevision, p.changeTo(u.of, p.updateRevision))
 		}
 	}
@@ -120,8 +120,8 @@ func (p *plan) updatePod(u *unit, to *Revision) bool {
 		p.diff.room--
 	}
 	switch {
-	case c.why == "" && u.InPlaceGrace == "" && p.mustAsk(u): // the hook was asked before the update was ordered
-		p.askHook(u)
+	case c.why == "" && u.InPlaceGrace == "" && p.mustWaitForHook(u): // the hook was asked before the update was ordered
+		p.startWaitForHook(u)
 	case c.why == "":
 		p.startInPlaceUpdate(u, to, c)
 	case p.set.Spec.UpdateStrategy.Type == v1alpha1.InPlaceOnly:
@@ -134,26 +134,26 @@ func (p *plan) updatePod(u *unit, to *Revision) bool {
 	return true
 }
 
-// mustAsk reports whether the inPlaceUpdate hook must be asked: it blocks the pod, or the pod is Updated
+// mustWaitForHook reports whether the inPlaceUpdate hook must be asked: it blocks the pod, or the pod is Updated
 // and the handlers of the last update are not complete.
-func (p *plan) mustAsk(u *unit) bool {
+func (p *plan) mustWaitForHook(u *unit) bool {
 	h := p.hooks().InPlaceUpdate
-	return held(h, u.Pod) || u.state == kruise.StateUpdated && h != nil
+	return blocks(h, u.Pod) || u.state == kruise.StateUpdated && h != nil
 }
 
-// askHook has a pod wait for the inPlaceUpdate hook.
-func (p *plan) askHook(u *unit) {
+// startWaitForHook has a pod wait for the inPlaceUpdate hook.
+func (p *plan) startWaitForHook(u *unit) {
 	p.decision.Tally.Moved++
 	b := patch{Metadata: patchMetadata{
 		Labels:      map[string]*string{kruise.LabelState: ptrTo(string(kruise.StatePreparingUpdate))},
 		Annotations: map[string]any{kruise.AnnotationStateSince: p.stamp()},
 	}}
-	if before := u.inPlaceState(); u.early() != (before != nil && before.PreparingNormal) {
+	if before := u.inPlaceState(); u.neverNormal() != (before != nil && before.PreparingNormal) {
 		record := kruise.InPlaceUpdateState{Revision: u.revision, UpdateTimestamp: metav1.NewTime(p.now), LastContainerStatuses: map[string]kruise.InPlaceContainerStatus{}}
 		if before != nil {
 			record = *before
 		}
-		record.PreparingNormal = u.early()
+		record.PreparingNormal = u.neverNormal()
 		b.Metadata.Annotations[kruise.AnnotationInPlaceState] = text{record}
 	}
 	if u.state == kruise.StateUpdated {

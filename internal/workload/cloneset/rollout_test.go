@@ -12,7 +12,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
 )
 
-// updatedPods are how many active pods are of the template's revision.
+// updatedPods returns how many active pods have the template's revision.
 func (w *world) updatedPods() (n int) {
 	for _, p := range w.active() {
 		if p.revision == w.set.Status.UpdateRevision {
@@ -22,15 +22,15 @@ func (w *world) updatedPods() (n int) {
 	return n
 }
 
-// TestPartition: so many pods keep the old template, a percentage rounded up, but one that
-// is not 100% leaves one pod to be updated.
+// TestPartition checks that partition pods keep the old template, with percentages rounded up, and that less
+// than 100% updates at least one pod.
 func TestPartition(t *testing.T) {
 	for _, c := range []struct {
 		partition intstr.IntOrString
 		updated   int
 	}{{number(0), 5}, {number(2), 3}, {number(5), 0}, {number(9), 0}, {percent("40%"), 3}, {percent("41%"), 2}, {percent("99%"), 1}, {percent("100%"), 0}, {percent("0%"), 5}} {
 		for _, kind := range []v1alpha1.CloneSetUpdateStrategyType{v1alpha1.ReCreate, v1alpha1.InPlaceIfPossible} {
-			w := grown(t, 5, strategy(kind))
+			w := newRunningWorld(t, 5, strategy(kind))
 			w.edit(image("web:2"), partition(c.partition))
 			w.settle()
 			if got := w.updatedPods(); got != c.updated || int(w.set.Status.ExpectedUpdatedReplicas) != c.updated {
@@ -40,9 +40,9 @@ func TestPartition(t *testing.T) {
 	}
 }
 
-// TestPartitionOfNewPods: pods that are made keep to the partition.
+// TestPartitionOfNewPods checks that new pods respect the partition.
 func TestPartitionOfNewPods(t *testing.T) {
-	w := grown(t, 4)
+	w := newRunningWorld(t, 4)
 	w.edit(image("web:2"), partition(number(2)))
 	w.settle()
 	w.edit(replicas(6), partition(number(3)))
@@ -52,11 +52,11 @@ func TestPartitionOfNewPods(t *testing.T) {
 	}
 }
 
-// TestPartitionRollback: pods beyond the partition go back where that is wanted, and else
-// stay as they are.
+// TestPartitionRollback checks that pods beyond the partition return to the current revision with the
+// annotation, and stay as they are without it.
 func TestPartitionRollback(t *testing.T) {
 	for back, want := range map[string]int{"": 3, "true": 1} {
-		w := grown(t, 4, inPlace)
+		w := newRunningWorld(t, 4, inPlace)
 		w.set.Annotations = map[string]string{AnnotationPartitionRollback: back}
 		w.edit(image("web:2"), partition(number(1)))
 		w.settle()
@@ -68,16 +68,16 @@ func TestPartitionRollback(t *testing.T) {
 	}
 }
 
-// TestSurge: as many pods more as maxSurge says are made before old ones go, from the
-// beginning to the end of the update.
+// TestSurge checks that maxSurge additional pods are created before old ones are deleted, from the start to
+// the end of the update.
 func TestSurge(t *testing.T) {
-	w := grown(t, 6, maxUnavailable(number(0)), maxSurge(number(2)))
+	w := newRunningWorld(t, 6, maxUnavailable(number(0)), maxSurge(number(2)))
 	w.edit(image("web:2"))
 	w.expect("create revision")
 	rounds := 0
 	for w.updatedPods() < 6 || len(w.active()) > 6 {
 		if d := w.plan(); d.Tally.Created != 0 && d.Tally.Created != 2 {
-			t.Errorf("two are made at a time, not: %s", w.acts(d))
+			t.Errorf("want two creates at a time, got: %s", w.acts(d))
 		}
 		w.carryOut(w.checkedPlan())
 		w.runKubelet()
@@ -87,10 +87,9 @@ func TestSurge(t *testing.T) {
 	}
 }
 
-// TestNoSurgeInPlace: pods that can be updated in place need no others in their places,
-// but where none may be missed.
+// TestNoSurgeInPlace checks that updates in place need no surge, unless maxUnavailable is 0.
 func TestNoSurgeInPlace(t *testing.T) {
-	w := grown(t, 3, inPlace, maxUnavailable(number(1)), maxSurge(number(1)))
+	w := newRunningWorld(t, 3, inPlace, maxUnavailable(number(1)), maxSurge(number(1)))
 	w.edit(image("web:2"))
 	w.expect("create revision")
 	if d := w.plan(); d.Tally.Created != 0 || d.Tally.Updated != 1 {
@@ -109,8 +108,8 @@ func TestNoSurgeInPlace(t *testing.T) {
 	}
 }
 
-// TestMaxUnavailableOfUpdates: no more pods are updated than may be missed, those that are
-// not available before all others.
+// TestMaxUnavailableOfUpdates checks that an update makes at most maxUnavailable pods unavailable, and updates
+// unavailable pods first.
 func TestMaxUnavailableOfUpdates(t *testing.T) {
 	for _, kind := range []v1alpha1.CloneSetUpdateStrategyType{v1alpha1.ReCreate, v1alpha1.InPlaceIfPossible} {
 		w := newWorld(t, 4, strategy(kind), maxUnavailable(number(2)))
@@ -134,8 +133,8 @@ func TestMaxUnavailableOfUpdates(t *testing.T) {
 	}
 }
 
-// TestStuckUpdateStops: new pods that never come up end the update until they do; another
-// template helps, and goes on with those that do not work.
+// TestStuckUpdateStops checks that an update stops while its new pods do not become available, and that
+// another template continues it with those pods first.
 func TestStuckUpdateStops(t *testing.T) {
 	for _, kind := range []v1alpha1.CloneSetUpdateStrategyType{v1alpha1.ReCreate, v1alpha1.InPlaceIfPossible} {
 		w := newWorld(t, 5, strategy(kind), maxUnavailable(number(2)))
@@ -159,9 +158,9 @@ func TestStuckUpdateStops(t *testing.T) {
 	}
 }
 
-// TestPaused: a paused set updates nothing, and goes on making and deleting pods.
+// TestPaused checks that a paused set updates no pod, and still creates and deletes pods.
 func TestPaused(t *testing.T) {
-	w := grown(t, 3, paused(true))
+	w := newRunningWorld(t, 3, paused(true))
 	w.edit(image("web:2"))
 	w.settle()
 	if w.updatedPods() != 0 {
@@ -181,9 +180,9 @@ func TestPaused(t *testing.T) {
 	}
 }
 
-// TestOnDelete: pods are of the new template when somebody else has deleted the old ones.
+// TestOnDelete checks that pods get the new template when another client has deleted the old ones.
 func TestOnDelete(t *testing.T) {
-	w := grown(t, 3, strategy(v1alpha1.OnDelete))
+	w := newRunningWorld(t, 3, strategy(v1alpha1.OnDelete))
 	w.edit(image("web:2"))
 	w.settle()
 	if w.updatedPods() != 0 {
@@ -201,10 +200,10 @@ func TestOnDelete(t *testing.T) {
 	}
 }
 
-// TestInPlaceOnly: what cannot be changed in a pod is told, and nothing is deleted; with a
-// template that can, the condition goes.
+// TestInPlaceOnly checks that a condition reports a change that cannot be made in place and that no pod is
+// deleted, and that the condition is removed with a template that can.
 func TestInPlaceOnly(t *testing.T) {
-	w := grown(t, 2, strategy(v1alpha1.InPlaceOnly))
+	w := newRunningWorld(t, 2, strategy(v1alpha1.InPlaceOnly))
 	w.edit(func(s *v1alpha1.CloneSetSpec) { s.Template.Spec.Containers[0].Command = []string{"run"} })
 	w.settle()
 	c := condition(&w.set.Status, v1alpha1.FailedUpdate)
@@ -218,13 +217,13 @@ func TestInPlaceOnly(t *testing.T) {
 	}
 }
 
-// TestRolledBackWhilePreparing: a pod that waits for its update, which is not wanted any
-// more, goes back, held by the hook or not, and is in traffic again (kruise #1156).
+// TestRolledBackWhilePreparing checks that a pod that waits for an update that is not wanted any more returns
+// to its state, whether the hook blocks it or not, and is ready again (kruise #1156).
 func TestRolledBackWhilePreparing(t *testing.T) {
-	for name, obeys := range map[string]bool{"held": false, "let go": true} {
+	for name, obeys := range map[string]bool{"blocked": false, "released": true} {
 		t.Run(name, func(t *testing.T) {
 			hook := &kruise.LifecycleHook{LabelsHandler: map[string]string{"hold": "yes"}, MarkPodNotReady: true}
-			w := grown(t, 2, inPlace, lifecycle(kruise.Lifecycle{InPlaceUpdate: hook}), withLabel("hold", "yes"))
+			w := newRunningWorld(t, 2, inPlace, lifecycle(kruise.Lifecycle{InPlaceUpdate: hook}), withLabel("hold", "yes"))
 			w.edit(image("web:2"))
 			w.settle()
 			var waits string
@@ -237,7 +236,7 @@ func TestRolledBackWhilePreparing(t *testing.T) {
 				t.Fatalf("pod %q, condition %+v", waits, c)
 			}
 			if obeys {
-				w.obey(waits)
+				w.completeHooks(waits)
 			}
 			w.edit(image("web:1"))
 			w.settle()
@@ -249,7 +248,7 @@ func TestRolledBackWhilePreparing(t *testing.T) {
 			if c := conditionOf(p, kruise.ConditionPodReady); p.Labels[kruise.LabelState] != string(want) || c.Status != corev1.ConditionTrue || c.Message != "" {
 				t.Errorf("state %s, condition %+v", p.Labels[kruise.LabelState], c)
 			}
-			w.obedient()
+			w.settleWithHooks()
 			if p := w.pods[waits]; p.Labels[kruise.LabelState] != string(kruise.StateNormal) || p.Status.ContainerStatuses[0].RestartCount != 0 || conditionOf(p, string(corev1.PodReady)).Status != corev1.ConditionTrue {
 				t.Errorf("the pod is %s with %+v", p.Labels[kruise.LabelState], p.Status)
 			}
@@ -257,13 +256,13 @@ func TestRolledBackWhilePreparing(t *testing.T) {
 	}
 }
 
-// TestWakesInTime: a pod that will be available is looked at when it is, not a whole
-// minReadySeconds later.
+// TestWakesInTime checks that the plan wakes when a pod becomes available, and not a whole minReadySeconds
+// later.
 func TestWakesInTime(t *testing.T) {
-	w := grown(t, 2, maxUnavailable(number(1)), func(s *v1alpha1.CloneSetSpec) { s.MinReadySeconds = 10 })
+	w := newRunningWorld(t, 2, maxUnavailable(number(1)), func(s *v1alpha1.CloneSetSpec) { s.MinReadySeconds = 10 })
 	w.pass(10 * time.Second)
 	w.edit(image("web:2"))
-	w.settle() // one is new, and ready
+	w.settle() // one pod is new, and ready
 	w.now = w.now.Add(3 * time.Second)
 	if d := w.expect(""); d.Wake != 7*time.Second {
 		t.Errorf("wake %s", d.Wake)
@@ -274,14 +273,13 @@ func TestWakesInTime(t *testing.T) {
 	}
 }
 
-// TestSuccessorIsTheUpdatedOne: a pod that waits for its preDelete hook is not of those that
-// the partition keeps, and its successor is the one that is to be updated: no other pod
-// goes meanwhile, however long the hook takes. Only a set that does not count such pods has
-// the successor at once.
+// TestSuccessorIsTheUpdatedOne checks that a pod that waits for its preDelete hook does not count as one that
+// the partition keeps, and that its successor is the updated pod: no other pod is deleted meanwhile, however
+// long the hook takes. Only a set that excludes such pods creates the successor at once.
 func TestSuccessorIsTheUpdatedOne(t *testing.T) {
 	for _, excludes := range []bool{false, true} {
 		hook := &kruise.LifecycleHook{LabelsHandler: map[string]string{"undrained": "yes"}}
-		w := grown(t, 2, partition(percent("99%")), maxUnavailable(percent("100%")), lifecycle(kruise.Lifecycle{PreDelete: hook}), func(s *v1alpha1.CloneSetSpec) {
+		w := newRunningWorld(t, 2, partition(percent("99%")), maxUnavailable(percent("100%")), lifecycle(kruise.Lifecycle{PreDelete: hook}), func(s *v1alpha1.CloneSetSpec) {
 			s.Template.Labels["undrained"] = "yes"
 		})
 		if excludes {
@@ -299,7 +297,7 @@ func TestSuccessorIsTheUpdatedOne(t *testing.T) {
 		if got := w.stateOf(0); got != kruise.StatePreparingDelete || w.updatedPods() != updated {
 			t.Errorf("excludes %t: it is %s, and %d pods are updated", excludes, got, w.updatedPods())
 		}
-		w.obedient()
+		w.settleWithHooks()
 		if w.pod(0) != nil || w.pod(1) == nil || w.pod(1).UID != kept || w.updatedPods() != 1 || len(w.active()) != 2 {
 			t.Errorf("excludes %t: pods %s, %d of them updated", excludes, w.states(), w.updatedPods())
 		}

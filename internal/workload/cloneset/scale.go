@@ -16,7 +16,7 @@ import (
 // those whose deletion a user asked for. With markPodNotReady it takes back none, as with Kruise:
 // clients may have observed that the pod is not ready.
 func (p *plan) cancelDeletions() {
-	if hooks := p.hooks(); marks(hooks.PreDelete) || marks(hooks.InPlaceUpdate) {
+	if hooks := p.hooks(); marksNotReady(hooks.PreDelete) || marksNotReady(hooks.InPlaceUpdate) {
 		return
 	}
 	unspecified := 0
@@ -164,7 +164,7 @@ func (p *plan) remove(u *unit, specified bool, why string) {
 	if specified && !u.marked {
 		mark.Metadata.Labels[kruise.LabelSpecifiedDelete] = ptrTo("true")
 	}
-	if held(hook, u.Pod) {
+	if blocks(hook, u.Pod) {
 		if u.state == kruise.StatePreparingDelete {
 			u.acted = true
 			return // the status reports what it waits for
@@ -270,7 +270,7 @@ func (p *plan) instances(n int) (ids []string) {
 		name := podName(p.set.Name, id)
 		// A pod with a name in podsToDelete would be deleted, and each successor too, until the name is
 		// removed from the list.
-		if p.Past.Taken[name] || p.bears(name) || p.toDelete[name] {
+		if p.Past.Taken[name] || p.hasPodNamed(name) || p.toDelete[name] {
 			return false
 		}
 		if p.Past.Failed[name] {

@@ -15,16 +15,16 @@ func toDelete(names ...string) func(*v1alpha1.CloneSetSpec) {
 	return func(s *v1alpha1.CloneSetSpec) { s.ScaleStrategy.PodsToDelete = names }
 }
 
-// specify asks for the deletion of a pod, by its label.
+// specify specifies a pod for deletion by its label.
 func (w *world) specify(slot int) {
 	w.t.Helper()
 	w.change(slot, func(p *corev1.Pod) { p.Labels[kruise.LabelSpecifiedDelete] = "true" })
 }
 
-// TestSuccessorOfANamedPod: a pod of podsToDelete is replaced by one of another name. One of
-// the same name would be deleted too, for as long as the name is in the list.
+// TestSuccessorOfANamedPod checks that a pod in podsToDelete is replaced by one with another name. One with
+// the same name would be deleted too while the name is in the list.
 func TestSuccessorOfANamedPod(t *testing.T) {
-	w := grown(t, 2)
+	w := newRunningWorld(t, 2)
 	w.edit(toDelete(w.name(0)))
 	w.expect("delete 0")
 	w.runKubelet()
@@ -37,12 +37,12 @@ func TestSuccessorOfANamedPod(t *testing.T) {
 		t.Errorf("pods %v", sorted(w.pods))
 	}
 	w.edit(replicas(3))
-	w.expect("create 0") // the name is free again
+	w.expect("create 0") // the name is not in the list any more
 }
 
-// TestUselessAreNotCountedOn: pods whose deletion was asked for and that are not available
-// are not among those that may be missed twice.
-func TestUselessAreNotCountedOn(t *testing.T) {
+// TestUnavailableAreNotCountedTwice checks that unavailable pods that are specified for deletion do not
+// increase the number of pods that may become unavailable.
+func TestUnavailableAreNotCountedTwice(t *testing.T) {
 	w := newWorld(t, 3, maxUnavailable(number(1)))
 	w.behaves = func(p *corev1.Pod) behaviour {
 		if p.Name == w.name(0) {
@@ -53,11 +53,11 @@ func TestUselessAreNotCountedOn(t *testing.T) {
 	w.settle()
 	w.specify(0)
 	w.specify(1)
-	w.expect("delete 0") // and 1 when another is there for it
+	w.expect("delete 0") // and 1 after its successor is available
 }
 
-// TestSpecifiedDelete: the label and the list ask for the same. With the number as it is
-// the pod is replaced; with one less it is the one that goes.
+// TestSpecifiedDelete checks that the label and the list have the same effect: with unchanged replicas the pod
+// is replaced; with one replica less it is the one that is deleted.
 func TestSpecifiedDelete(t *testing.T) {
 	for name, ask := range map[string]func(*world){
 		"label": func(w *world) { w.specify(1) },
@@ -65,14 +65,14 @@ func TestSpecifiedDelete(t *testing.T) {
 		"both":  func(w *world) { w.specify(1); w.edit(toDelete(w.name(1))) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := grown(t, 3)
+			w := newRunningWorld(t, 3)
 			ask(w)
 			w.expect("delete 1")
 			w.settle()
 			if len(w.active()) != 3 || w.pod(0) == nil || w.pod(2) == nil {
 				t.Errorf("pods %v", sorted(w.pods))
 			}
-			w = grown(t, 3)
+			w = newRunningWorld(t, 3)
 			ask(w)
 			w.edit(replicas(2))
 			w.expect("delete 1")
@@ -84,17 +84,17 @@ func TestSpecifiedDelete(t *testing.T) {
 	}
 }
 
-// TestSpecifiedDeleteKeepsTheOthers: as many available pods stay as maxUnavailable asks for,
-// and with surge the successor is made first.
+// TestSpecifiedDeleteKeepsTheOthers checks that maxUnavailable also limits deletions that a user specified,
+// and that with surge the successor is created first.
 func TestSpecifiedDeleteKeepsTheOthers(t *testing.T) {
-	w := grown(t, 3, maxUnavailable(number(1)))
+	w := newRunningWorld(t, 3, maxUnavailable(number(1)))
 	w.specify(0)
 	w.specify(1)
 	d := w.plan()
 	if d.Tally.Deleted != 1 {
-		t.Errorf("of two at most one can be missed: %s", w.acts(d))
+		t.Errorf("want at most one of two deleted: %s", w.acts(d))
 	}
-	w = grown(t, 3, maxUnavailable(number(0)), maxSurge(number(1)))
+	w = newRunningWorld(t, 3, maxUnavailable(number(0)), maxSurge(number(1)))
 	w.specify(0)
 	w.expect("create 3")
 	w.settle()
@@ -103,15 +103,15 @@ func TestSpecifiedDeleteKeepsTheOthers(t *testing.T) {
 	}
 }
 
-// TestSpecifiedDeleteWhilePaused: an update that is paused, or left to deletions, does not
-// keep a pod whose deletion was asked for; and no pod is made for the update.
+// TestSpecifiedDeleteWhilePaused checks that a paused or OnDelete update does not block the deletion that a
+// user specified, and that no pod is created for the update.
 func TestSpecifiedDeleteWhilePaused(t *testing.T) {
 	for name, still := range map[string]func(*v1alpha1.CloneSetSpec){
 		"paused":   paused(true),
 		"OnDelete": strategy(v1alpha1.OnDelete),
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := grown(t, 3, maxUnavailable(number(0)), maxSurge(number(2)), still)
+			w := newRunningWorld(t, 3, maxUnavailable(number(0)), maxSurge(number(2)), still)
 			w.edit(image("web:2"))
 			w.settle()
 			if len(w.active()) != 3 {
@@ -127,8 +127,8 @@ func TestSpecifiedDeleteWhilePaused(t *testing.T) {
 	}
 }
 
-// TestOrderOfDeletions: of too many pods those go first that are of least use: without a
-// node, pending, not ready, cheap, and of the old revision as far as the partition lets.
+// TestOrderOfDeletions checks the order in which surplus pods are deleted: without a node, pending, not ready,
+// low deletion cost, and outdated ones as far as the partition allows.
 func TestOrderOfDeletions(t *testing.T) {
 	w := newWorld(t, 5, maxUnavailable(percent("100%")))
 	bad := map[string]behaviour{w.name(1): {unready: []string{"main"}}, w.name(3): {unbound: true}}
@@ -145,7 +145,7 @@ func TestOrderOfDeletions(t *testing.T) {
 		w.settle()
 	}
 
-	w = grown(t, 4)
+	w = newRunningWorld(t, 4)
 	w.edit(image("web:2"), partition(number(2)))
 	w.settle()
 	w.edit(replicas(3))
@@ -161,15 +161,14 @@ func TestOrderOfDeletions(t *testing.T) {
 	}
 }
 
-// TestHeldPodsAreCancelled: a pod that waits for its preDelete hook, and is needed again,
-// comes back, but not if somebody asked for its deletion; an update in place that had not
-// ended goes on.
-func TestHeldPodsAreCancelled(t *testing.T) {
+// TestBlockedPodsAreCancelled checks that the deletion of a pod that waits for its preDelete hook is cancelled
+// if the pod is needed again, unless a user specified it, and that an unfinished update in place continues.
+func TestBlockedPodsAreCancelled(t *testing.T) {
 	hold := func(s *v1alpha1.CloneSetSpec) {
 		s.Template.Labels["hold"] = "yes"
 		s.Lifecycle = &kruise.Lifecycle{PreDelete: &kruise.LifecycleHook{LabelsHandler: map[string]string{"hold": "yes"}}}
 	}
-	w := grown(t, 2, hold)
+	w := newRunningWorld(t, 2, hold)
 	w.change(1, func(p *corev1.Pod) { p.Annotations[kruise.AnnotationDeletionCost] = "-1" })
 	w.edit(replicas(1))
 	w.expect("PreparingDelete 1")
@@ -191,7 +190,7 @@ func TestHeldPodsAreCancelled(t *testing.T) {
 	w.expect("create 1")
 	w.settle()
 
-	w = grown(t, 1, hold, inPlace)
+	w = newRunningWorld(t, 1, hold, inPlace)
 	w.stuckAt("main")
 	w.edit(image("web:2"))
 	w.settle()
@@ -206,14 +205,14 @@ func TestHeldPodsAreCancelled(t *testing.T) {
 	}
 }
 
-// TestMarkedPodsAreNotCancelled: with markPodNotReady in either hook a pod that waits for its preDelete
-// hook goes, as with Kruise, although it is needed again; it is replaced when it is gone.
+// TestMarkedPodsAreNotCancelled checks that with markPodNotReady in either hook a pod that waits for its
+// preDelete hook is deleted although it is needed again, as with Kruise, and is replaced when it is gone.
 func TestMarkedPodsAreNotCancelled(t *testing.T) {
 	for _, l := range []kruise.Lifecycle{
 		{PreDelete: &kruise.LifecycleHook{LabelsHandler: map[string]string{"hold": "yes"}, MarkPodNotReady: true}},
 		{PreDelete: &kruise.LifecycleHook{LabelsHandler: map[string]string{"hold": "yes"}}, InPlaceUpdate: &kruise.LifecycleHook{MarkPodNotReady: true}},
 	} {
-		w := grown(t, 2, lifecycle(l), func(s *v1alpha1.CloneSetSpec) { s.Template.Labels["hold"] = "yes" })
+		w := newRunningWorld(t, 2, lifecycle(l), func(s *v1alpha1.CloneSetSpec) { s.Template.Labels["hold"] = "yes" })
 		w.change(1, func(p *corev1.Pod) { p.Annotations[kruise.AnnotationDeletionCost] = "-1" })
 		w.edit(replicas(1))
 		w.expect("PreparingDelete 1")
@@ -235,9 +234,9 @@ func TestMarkedPodsAreNotCancelled(t *testing.T) {
 	}
 }
 
-// TestHookHoldsNobodyUp: while one pod waits for its hook others are made and deleted.
-func TestHookHoldsNobodyUp(t *testing.T) {
-	w := grown(t, 3, lifecycle(kruise.Lifecycle{PreDelete: &kruise.LifecycleHook{FinalizersHandler: []string{"hold/it"}}}))
+// TestHookBlocksOnlyItsPod checks that other pods are created and deleted while one pod waits for its hook.
+func TestHookBlocksOnlyItsPod(t *testing.T) {
+	w := newRunningWorld(t, 3, lifecycle(kruise.Lifecycle{PreDelete: &kruise.LifecycleHook{FinalizersHandler: []string{"hold/it"}}}))
 	w.change(0, func(p *corev1.Pod) {
 		p.Finalizers = []string{"hold/it"}
 		p.Labels[kruise.LabelSpecifiedDelete] = "true"
@@ -251,10 +250,10 @@ func TestHookHoldsNobodyUp(t *testing.T) {
 	w.expect("create 1, create 3")
 }
 
-// TestExcludePreparingDelete: then pods that wait for their hook do not count, and others
-// are made at once.
+// TestExcludePreparingDelete checks that, with exclusion, pods that wait for their hook do not count, and
+// others are created at once.
 func TestExcludePreparingDelete(t *testing.T) {
-	w := grown(t, 2, func(s *v1alpha1.CloneSetSpec) {
+	w := newRunningWorld(t, 2, func(s *v1alpha1.CloneSetSpec) {
 		s.Template.Labels["hold"] = "yes"
 		s.Lifecycle = &kruise.Lifecycle{PreDelete: &kruise.LifecycleHook{LabelsHandler: map[string]string{"hold": "yes"}}}
 	})
@@ -268,8 +267,8 @@ func TestExcludePreparingDelete(t *testing.T) {
 	}
 }
 
-// TestScaleMaxUnavailable: so many pods at most are unavailable while others are made, and
-// the plan wakes when one of them is available.
+// TestScaleMaxUnavailable checks that at most so many pods are unavailable while pods are created, and that
+// the plan wakes when one of them becomes available.
 func TestScaleMaxUnavailable(t *testing.T) {
 	w := newWorld(t, 3, func(s *v1alpha1.CloneSetSpec) {
 		s.ScaleStrategy.MaxUnavailable, s.MinReadySeconds = ptrTo(number(1)), 10
@@ -288,9 +287,9 @@ func TestScaleMaxUnavailable(t *testing.T) {
 	w.expect("create 1")
 }
 
-// TestFailedPods: a pod that has finished is deleted, and another takes its place.
+// TestFailedPods checks that a finished pod is deleted and replaced.
 func TestFailedPods(t *testing.T) {
-	w := grown(t, 2)
+	w := newRunningWorld(t, 2)
 	w.fail(0)
 	w.expect("delete 0, create 2")
 	w.settle()
@@ -299,19 +298,18 @@ func TestFailedPods(t *testing.T) {
 	}
 }
 
-// TestHooksOfDeletedPods: who is deleted by others goes through no hook, and is replaced
-// while it still stops.
+// TestHooksOfDeletedPods checks that a pod that another client deletes passes no hook, and is replaced while
+// it is terminating.
 func TestHooksOfDeletedPods(t *testing.T) {
-	w := grown(t, 2, lifecycle(kruise.Lifecycle{PreDelete: &kruise.LifecycleHook{LabelsHandler: map[string]string{"app": "web"}}}))
+	w := newRunningWorld(t, 2, lifecycle(kruise.Lifecycle{PreDelete: &kruise.LifecycleHook{LabelsHandler: map[string]string{"app": "web"}}}))
 	w.behaves = func(*corev1.Pod) behaviour { return behaviour{stays: true} }
 	w.remove(0)
 	w.expect("create 2")
 }
 
-// TestChangeIsTriedAtOnce: pods that could not be made are waited with, but not once somebody
-// has changed the set.
+// TestChangeIsTriedAtOnce checks that failed creates wait, but are tried at once after the set has changed.
 func TestChangeIsTriedAtOnce(t *testing.T) {
-	w := grown(t, 1)
+	w := newRunningWorld(t, 1)
 	w.edit(replicas(2))
 	w.settle()
 	w.remove(1)
@@ -325,12 +323,12 @@ func TestChangeIsTriedAtOnce(t *testing.T) {
 		w.carryOut(d)
 	}
 	if d := w.plan(); d.Tally.Created != 1 {
-		t.Errorf("%s, because %v", w.acts(d), d.Reasons)
+		t.Errorf("%s, reasons %v", w.acts(d), d.Reasons)
 	}
 }
 
-// TestMarkInTheTemplate: a template that says of its pods that they are to be deleted has pods
-// made nevertheless, without that: else they would be made and deleted for ever.
+// TestMarkInTheTemplate checks that a template with the label for deletion creates pods without the label:
+// otherwise they would be deleted and created forever.
 func TestMarkInTheTemplate(t *testing.T) {
 	w := newWorld(t, 1, withLabel(kruise.LabelSpecifiedDelete, "true"))
 	w.settle()
@@ -339,8 +337,8 @@ func TestMarkInTheTemplate(t *testing.T) {
 	}
 }
 
-// TestNoneMayBeMade: a set that lets no pod be made says so.
-func TestNoneMayBeMade(t *testing.T) {
+// TestNoPodMayBeCreated checks that the status reports that the spec allows no pod to be created.
+func TestNoPodMayBeCreated(t *testing.T) {
 	none := func(s *v1alpha1.CloneSetSpec) { s.ScaleStrategy.MaxUnavailable = ptrTo(number(0)) }
 	w := newWorld(t, 2, none)
 	w.settle()

@@ -107,9 +107,9 @@ type Past struct {
 	// Taken are names in use by objects of others. Failed are names of pods whose create failed; they
 	// are tried after other names.
 	Taken, Failed map[string]bool
-	// Refused are the objects whose last write the API has rejected, or that could not be written for
+	// Rejected are the objects whose last write the API has rejected, or that could not be written for
 	// a long time.
-	Refused map[types.UID]bool
+	Rejected map[types.UID]bool
 	// Rollout is the rollout of the update revision, for metrics.
 	Rollout Rollout
 	// ScaleError and UpdateError are the errors of the last writes, "" if they succeeded.
@@ -138,7 +138,7 @@ type Limits struct {
 // DefaultLimits are the limits that the controller uses by default.
 var DefaultLimits = Limits{Pods: 250, StatusPause: time.Second, HookTimeout: 30 * time.Second}
 
-// Decision is what to do now.
+// Decision is the decision for one CloneSet: the writes, the status, and what the process remembers.
 type Decision struct {
 	workload.Decision
 	// Status is written first, if it is not nil. If the API rejects it because the set has
@@ -149,7 +149,7 @@ type Decision struct {
 	// Tally is for metrics.
 	Tally Tally
 
-	// stuck is why a pod cannot be updated in place, limited why no pod ever can be.
+	// stuck is why a pod cannot be updated in place, limited why no pod can be created.
 	stuck, limited string
 }
 

@@ -15,7 +15,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
 )
 
-// HookPending is ours: pods have waited for a hook for longer than Limits.HookTimeout.
+// HookPending is a condition that Kruise does not have: pods have waited for a hook for longer than
+// Limits.HookTimeout.
 const HookPending v1alpha1.CloneSetConditionType = "HookPending"
 
 // writeStatus computes the status and decides whether it is written now.
@@ -46,14 +47,14 @@ func (p *plan) writeStatus() {
 	}
 	if wait := p.Limits.StatusPause - p.now.Sub(p.Past.StatusAt); !urgent && wait > 0 {
 		p.decision.WakeIn(wait)
-		p.decision.Because("WaitsWithStatus", "the status is written in %s, to tell more at once", wait.Round(time.Millisecond))
+		p.decision.Because("WaitsWithStatus", "the status is written in %s, with more changes at once", wait.Round(time.Millisecond))
 		return
 	}
 	p.decision.Status = is
 	p.decision.Past.StatusAt = p.now
 }
 
-// conditionsOf are the conditions without the times at which nothing but time changes.
+// conditionsOf returns the conditions without the times that change without any other change.
 func conditionsOf(s *v1alpha1.CloneSetStatus) (all []v1alpha1.CloneSetCondition) {
 	for _, c := range s.Conditions {
 		c.LastUpdateTime = metav1.Time{}
@@ -62,9 +63,9 @@ func conditionsOf(s *v1alpha1.CloneSetStatus) (all []v1alpha1.CloneSetCondition)
 	return all
 }
 
-// sameBut tells whether two statuses differ in numbers of pods at most.
+// sameBut reports whether two statuses differ at most in numbers of pods.
 func (p *plan) sameBut(a, b *v1alpha1.CloneSetStatus) bool {
-	// All updated and available is what people wait for.
+	// Users wait for all pods to be updated and available.
 	if a.UpdatedAvailableReplicas != b.UpdatedAvailableReplicas && int(a.UpdatedAvailableReplicas) == p.wanted.replicas {
 		return false
 	}
@@ -93,10 +94,9 @@ func (p *plan) count(is *v1alpha1.CloneSetStatus) {
 	}
 }
 
-// nameRevisions says which revisions the set has. The current one becomes that of the
-// template when all pods are of it and none is to keep another: Kruise looks at numbers of
-// pods alone, and a partition has no effect any more after replicas went down and up
-// (#1545).
+// nameRevisions sets the revisions of the status. The update revision becomes the current revision when all
+// pods have it and the partition keeps none at another. Kruise compares only numbers of pods, so that a
+// partition loses its effect when replicas decrease and increase again (#1545).
 func (p *plan) nameRevisions(is *v1alpha1.CloneSetStatus) {
 	is.UpdateRevision, is.CurrentRevision = p.updateRevision.name(), p.currentRevision.name()
 	if p.wanted.partition == 0 && int(is.UpdatedReplicas) == p.wanted.replicas && is.Replicas == is.UpdatedReplicas {
@@ -104,10 +104,10 @@ func (p *plan) nameRevisions(is *v1alpha1.CloneSetStatus) {
 	}
 }
 
-// progress sets the condition Progressing. Its time is when something moved, and the
-// deadline runs from there; a new revision begins anew. Kruise measures from the beginning,
-// and says DeadlineExceeded of a new revision too. What somebody asked to be waited for is not
-// counted: a grace period comes on top, and with OnDelete pods of the old template are nobody's delay.
+// progress sets the condition Progressing. Its time is that of the last progress, at which the deadline
+// starts; a new revision restarts it. Kruise measures from the start of the update and reports
+// DeadlineExceeded for a new revision too. Waits that the user configured do not count: a grace period is
+// added to the deadline, and with OnDelete old pods do not delay the update.
 func (p *plan) progress(is *v1alpha1.CloneSetStatus) {
 	seconds := p.set.Spec.ProgressDeadlineSeconds
 	if seconds == nil || *seconds == math.MaxInt32 {
@@ -137,30 +137,29 @@ func (p *plan) progress(is *v1alpha1.CloneSetStatus) {
 	case expected < replicas && expected <= is.UpdatedAvailableReplicas && is.Replicas >= replicas:
 		c.Reason, c.Message = v1alpha1.ReasonPartitionAvailable, fmt.Sprintf("%d pods are updated and available, as the partition asks", expected)
 	case u.Type == v1alpha1.OnDelete && is.AvailableReplicas >= replicas:
-		c.Reason, c.Message = v1alpha1.ReasonUpdated, "pods of the old template stay until somebody deletes them"
+		c.Reason, c.Message = v1alpha1.ReasonUpdated, "pods of the old template stay until a client deletes them"
 	case left <= 0:
 		c.Status, c.Reason = corev1.ConditionFalse, v1alpha1.ReasonDeadlineExceeded
-		c.Message = fmt.Sprintf("nothing has moved for more than %.0f s", deadline.Seconds())
+		c.Message = fmt.Sprintf("no progress for more than %.0f s", deadline.Seconds())
 	default:
-		c.Reason, c.Message = v1alpha1.ReasonUpdated, "the update goes on"
+		c.Reason, c.Message = v1alpha1.ReasonUpdated, "the update continues"
 		p.decision.WakeIn(left)
 	}
 	setCondition(is, c, p.now)
 }
 
-// rolledOut tells whether all pods are there, updated and available.
+// rolledOut reports whether all pods exist and are updated and available.
 func (p *plan) rolledOut(s *v1alpha1.CloneSetStatus) bool {
 	replicas := int32(p.wanted.replicas)
 	return p.wanted.partition == 0 && s.UpdatedAvailableReplicas == replicas && s.Replicas == replicas
 }
 
-// timeRollout tells once for each revision, and each time that the template goes back to
-// one, how long it took until all pods were there.
+// timeRollout tallies the duration of a rollout once for each revision, and once for each rollback to it.
 func (p *plan) timeRollout(is *v1alpha1.CloneSetStatus) {
 	past := &p.decision.Past
 	if past.Rollout.Revision != is.UpdateRevision {
 		began := p.now
-		if past.Rollout.Revision == "" { // who has just begun did not see it begin
+		if past.Rollout.Revision == "" { // a process that has just started uses the age of the revision
 			began = p.updateRevision.Object.CreationTimestamp.Time
 		}
 		was := &p.set.Status
@@ -172,8 +171,8 @@ func (p *plan) timeRollout(is *v1alpha1.CloneSetStatus) {
 	}
 }
 
-// moved tells whether the status shows progress since the last one: more pods of the
-// update revision, more of them up, or fewer of the others.
+// moved reports whether the status shows progress since the last one: more pods of the update revision, more
+// of them ready or available, or fewer others.
 func (p *plan) moved(is *v1alpha1.CloneSetStatus) bool {
 	was := &p.set.Status
 	return is.UpdatedReplicas > was.UpdatedReplicas || is.UpdatedReadyReplicas > was.UpdatedReadyReplicas ||
@@ -181,8 +180,7 @@ func (p *plan) moved(is *v1alpha1.CloneSetStatus) bool {
 		is.Replicas-is.UpdatedReplicas < was.Replicas-was.UpdatedReplicas
 }
 
-// failures sets the conditions FailedScale and FailedUpdate while writes fail, and drops
-// them when they do not.
+// failures sets the conditions FailedScale and FailedUpdate while writes fail, and removes them afterwards.
 func (p *plan) failures(is *v1alpha1.CloneSetStatus) {
 	for _, f := range []struct {
 		kind         v1alpha1.CloneSetConditionType
@@ -216,7 +214,7 @@ func (p *plan) pending(is *v1alpha1.CloneSetStatus) {
 	var waiting []string
 	units := p.units
 	if p.set.Spec.Lifecycle == nil {
-		units = nil // nobody waits for a hook
+		units = nil // no pod waits for a hook
 	}
 	for i := range units {
 		u := &units[i]
@@ -249,20 +247,20 @@ func (p *plan) pending(is *v1alpha1.CloneSetStatus) {
 	setCondition(is, v1alpha1.CloneSetCondition{Type: HookPending, Status: corev1.ConditionTrue, Reason: "WaitsForHook", Message: message}, p.now)
 }
 
-// waitsFor says what a pod waits for that somebody else has to do, "" if nothing.
+// waitsFor returns which change by another client a pod waits for, "" if none.
 func (p *plan) waitsFor(u *unit) string {
 	hooks := p.hooks()
 	gone := func(h *kruise.LifecycleHook) string {
-		if !held(h, u.Pod) {
+		if !blocks(h, u.Pod) {
 			return ""
 		}
-		return strings.Join(borne(h, u.Pod), ", ") + " is to be taken away"
+		return "waits for " + strings.Join(present(h, u.Pod), ", ") + " to be removed"
 	}
 	come := func(h *kruise.LifecycleHook) string {
 		if complete(h, u.Pod) {
 			return ""
 		}
-		return strings.Join(missing(h, u.Pod), ", ") + " is to be set"
+		return "waits for " + strings.Join(missing(h, u.Pod), ", ") + " to be added"
 	}
 	switch u.state {
 	case kruise.StatePreparingNormal:

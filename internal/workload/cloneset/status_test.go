@@ -20,7 +20,7 @@ func paused(is bool) func(*v1alpha1.CloneSetSpec) {
 	return func(s *v1alpha1.CloneSetSpec) { s.UpdateStrategy.Paused = is }
 }
 
-// progressing is the reason of the condition Progressing, "" if there is none.
+// progressing returns the reason of the condition Progressing, "" if there is none.
 func (w *world) progressing() string {
 	if c := condition(&w.set.Status, v1alpha1.Progressing); c != nil {
 		return c.Reason
@@ -28,9 +28,9 @@ func (w *world) progressing() string {
 	return ""
 }
 
-// TestPausedIsQuiet: while a set is paused its status does not tell of the time.
-func TestPausedIsQuiet(t *testing.T) {
-	w := grown(t, 2, deadline(60))
+// TestPausedStatusIgnoresTime checks that the status of a paused set does not change with the time.
+func TestPausedStatusIgnoresTime(t *testing.T) {
+	w := newRunningWorld(t, 2, deadline(60))
 	w.edit(paused(true), image("web:2"))
 	w.settle()
 	if got := w.progressing(); got != v1alpha1.ReasonPaused {
@@ -41,14 +41,14 @@ func TestPausedIsQuiet(t *testing.T) {
 		t.Errorf("status %s, wake %s", asJSON(d.Status), d.Wake)
 	}
 	w.edit(paused(false))
-	w.expect("delete 1") // and the deadline runs from now
+	w.expect("delete 1") // the deadline starts now
 	if got := w.progressing(); got != v1alpha1.ReasonUpdated {
 		t.Errorf("reason %q", got)
 	}
 }
 
-// TestProgressDeadline: it runs from the last progress, not from the beginning, and what
-// is exceeded is over when something moves.
+// TestProgressDeadline checks that the deadline starts at the last progress, not at the start of the update,
+// and that DeadlineExceeded ends with the next progress.
 func TestProgressDeadline(t *testing.T) {
 	w := newWorld(t, 3, deadline(60), maxUnavailable(number(1)))
 	good := map[types.UID]bool{}
@@ -72,10 +72,10 @@ func TestProgressDeadline(t *testing.T) {
 	for _, p := range w.active() {
 		good[p.UID] = true
 	}
-	w.settle() // the first has come up, the second is made
+	w.settle() // the first pod is ready, the second is created
 	w.pass(59 * time.Second)
 	if got := w.progressing(); got != v1alpha1.ReasonUpdated {
-		t.Errorf("reason %q, although something moved 59 s ago", got)
+		t.Errorf("reason %q, although there was progress 59 s ago", got)
 	}
 	w.pass(time.Second)
 	if c := condition(&w.set.Status, v1alpha1.Progressing); c.Reason != v1alpha1.ReasonDeadlineExceeded || c.Status != corev1.ConditionFalse {
@@ -88,7 +88,7 @@ func TestProgressDeadline(t *testing.T) {
 	w.expect("create revision")
 	w.carryOut(w.plan())
 	if c := condition(&w.set.Status, v1alpha1.Progressing); c.Reason != v1alpha1.ReasonUpdated || c.Status != corev1.ConditionTrue {
-		t.Errorf("a new template begins anew: condition %+v", c)
+		t.Errorf("a new template does not restart the deadline: condition %+v", c)
 	}
 	w.settle()
 	if got := w.progressing(); got != v1alpha1.ReasonAvailable {
@@ -96,10 +96,10 @@ func TestProgressDeadline(t *testing.T) {
 	}
 }
 
-// TestNoProgressDeadline: without one, or with the largest number, there is no condition,
-// and one that was there goes.
+// TestNoProgressDeadline checks that there is no condition without a deadline or with the largest number, and
+// that an existing condition is removed.
 func TestNoProgressDeadline(t *testing.T) {
-	w := grown(t, 1, deadline(60))
+	w := newRunningWorld(t, 1, deadline(60))
 	w.edit(deadline(math.MaxInt32))
 	w.settle()
 	if got := w.progressing(); got != "" {
@@ -114,16 +114,16 @@ func TestNoProgressDeadline(t *testing.T) {
 	}
 }
 
-// TestDeadlineAllowsForWaits: what the user asks to be waited for is not taken for a lack of progress.
+// TestDeadlineAllowsForWaits checks that waits that the user configured do not count as a lack of progress.
 func TestDeadlineAllowsForWaits(t *testing.T) {
-	w := grown(t, 2, deadline(6), func(s *v1alpha1.CloneSetSpec) { s.UpdateStrategy.Type = v1alpha1.OnDelete })
+	w := newRunningWorld(t, 2, deadline(6), func(s *v1alpha1.CloneSetSpec) { s.UpdateStrategy.Type = v1alpha1.OnDelete })
 	w.edit(image("web:2"))
 	w.settle()
 	w.pass(time.Hour)
 	if c := condition(&w.set.Status, v1alpha1.Progressing); c.Reason != v1alpha1.ReasonUpdated || c.Status != corev1.ConditionTrue {
 		t.Errorf("OnDelete: %+v", c)
 	}
-	w = grown(t, 1, deadline(6), inPlace, func(s *v1alpha1.CloneSetSpec) {
+	w = newRunningWorld(t, 1, deadline(6), inPlace, func(s *v1alpha1.CloneSetSpec) {
 		s.UpdateStrategy.InPlaceUpdateStrategy = &kruise.InPlaceUpdateStrategy{GracePeriodSeconds: 20}
 	})
 	w.edit(image("web:2"))
@@ -138,10 +138,10 @@ func TestDeadlineAllowsForWaits(t *testing.T) {
 	}
 }
 
-// TestPartitionAvailable: as many as the partition asks for are updated and available, and
-// there the deadline ends.
+// TestPartitionAvailable checks that the deadline ends when as many pods as the partition allows are updated
+// and available.
 func TestPartitionAvailable(t *testing.T) {
-	w := grown(t, 4, deadline(60))
+	w := newRunningWorld(t, 4, deadline(60))
 	w.edit(image("web:2"), partition(percent("50%")))
 	w.settle()
 	if got := w.progressing(); got != v1alpha1.ReasonPartitionAvailable {
@@ -157,9 +157,9 @@ func TestPartitionAvailable(t *testing.T) {
 	}
 }
 
-// TestFailures: what could not be written is told, and not any more when it could.
+// TestFailures checks that the status reports failed writes, and stops when they succeed.
 func TestFailures(t *testing.T) {
-	w := grown(t, 1)
+	w := newRunningWorld(t, 1)
 	w.past.ScaleError, w.past.UpdateError = "no quota", "no luck"
 	w.settle()
 	for kind, message := range map[v1alpha1.CloneSetConditionType]string{v1alpha1.FailedScale: "no quota", v1alpha1.FailedUpdate: "no luck"} {
@@ -179,10 +179,10 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestStatusPause: numbers of pods are told once in a while; what people wait for is told
+// TestStatusPause checks that changed numbers of pods wait, and that changes that users wait for are written
 // at once.
 func TestStatusPause(t *testing.T) {
-	w := grown(t, 3)
+	w := newRunningWorld(t, 3)
 	w.limits.StatusPause = time.Second
 	w.past.StatusAt = w.now
 	w.change(0, func(p *corev1.Pod) { w.condition(p, corev1.PodReady, false) })
@@ -196,16 +196,16 @@ func TestStatusPause(t *testing.T) {
 	}
 	w.runKubelet()
 	if d := w.expect(""); d.Status == nil || d.Status.ReadyReplicas != 3 {
-		t.Errorf("all are available, and the status says so later: %s", asJSON(d.Status))
+		t.Errorf("all are available, and the status waits: %s", asJSON(d.Status))
 	}
 	w.edit(image("web:2"))
 	if d := w.plan(); d.Status == nil || d.Status.ObservedGeneration != w.set.Generation {
-		t.Errorf("another generation is seen, and the status says so later: %s", asJSON(d.Status))
+		t.Errorf("a new generation is observed, and the status waits: %s", asJSON(d.Status))
 	}
 }
 
-// TestStatusCounts: pods that have finished or are being deleted count nowhere; ready ones
-// that are not Normal, or not for long enough, are not available.
+// TestStatusCounts checks that finished and terminating pods do not count, and that ready pods that are not
+// Normal, or ready for too short a time, are not available.
 func TestStatusCounts(t *testing.T) {
 	w := newWorld(t, 5, func(s *v1alpha1.CloneSetSpec) { s.MinReadySeconds = 10 })
 	w.behaves = func(*corev1.Pod) behaviour { return behaviour{stays: true} }

@@ -15,7 +15,7 @@ const (
 	lifeLast  = "<!-- end of transitions -->\n"
 )
 
-// lifeTable is the table transitions for people, as a table and as a diagram.
+// lifeTable returns the transitions as a table and as a diagram.
 func lifeTable() string {
 	named := func(s kruise.LifecycleState) string {
 		if s == "" {
@@ -24,14 +24,14 @@ func lifeTable() string {
 		return string(s)
 	}
 	var table, diagram strings.Builder
-	table.WriteString("| From | To | When |\n|---|---|---|\n| | PreparingNormal | it is made |\n")
+	table.WriteString("| From | To | When |\n|---|---|---|\n| | PreparingNormal | the pod is created |\n")
 	diagram.WriteString("```mermaid\nstateDiagram-v2\n    [*] --> PreparingNormal\n")
 	arrow := map[string]bool{}
 	for _, t := range transitions {
 		var from []string
 		for _, state := range t.from {
 			from = append(from, named(state))
-			// A pod without the label is Normal, and is drawn so.
+			// A pod without the label is Normal and is drawn as such.
 			a, b := state, string(t.to)
 			if a == "" {
 				a = kruise.StateNormal
@@ -50,7 +50,7 @@ func lifeTable() string {
 	return table.String() + "\n" + diagram.String()
 }
 
-// TestLifecyclePage keeps the documentation in step with the table.
+// TestLifecyclePage checks that the documentation matches the transitions.
 func TestLifecyclePage(t *testing.T) {
 	text, err := os.ReadFile(lifePage)
 	if err != nil {
@@ -59,7 +59,7 @@ func TestLifecyclePage(t *testing.T) {
 	before, rest, begins := strings.Cut(string(text), lifeFirst)
 	_, after, ends := strings.Cut(rest, lifeLast)
 	if !begins || !ends {
-		t.Fatalf("%s has no place for the table", lifePage)
+		t.Fatalf("%s has no markers for the table", lifePage)
 	}
 	want := before + lifeFirst + lifeTable() + lifeLast + after
 	switch {
@@ -69,11 +69,11 @@ func TestLifecyclePage(t *testing.T) {
 			t.Fatal(err)
 		}
 	default:
-		t.Errorf("%s is not what the table says; UPDATE_GOLDEN=1 writes it:\n%s", lifePage, lifeTable())
+		t.Errorf("%s differs from the transitions; UPDATE_GOLDEN=1 updates it:\n%s", lifePage, lifeTable())
 	}
 }
 
-// inTable tells whether the table has a way from a state to another.
+// inTable reports whether transitions contains a transition between two states.
 func inTable(from, to kruise.LifecycleState) bool {
 	for _, t := range transitions {
 		for _, f := range t.from {

@@ -65,13 +65,13 @@ func mixed(n uint64) uint64 {
 // to be taken.
 func (p *plan) freeName(index, slot int) string {
 	for attempt := 0; ; attempt++ {
-		if name := podName(p.job, index, slot, attempt); !p.bears(name) && !p.Past.Taken[name] {
+		if name := podName(p.job, index, slot, attempt); !p.hasPodNamed(name) && !p.Past.Taken[name] {
 			return name
 		}
 	}
 }
 
-func (p *plan) bears(name string) bool {
+func (p *plan) hasPodNamed(name string) bool {
 	_, ok := slices.BinarySearchFunc(p.Pods, name, func(pod *corev1.Pod, name string) int { return strings.Compare(pod.Name, name) })
 	return ok
 }

@@ -182,7 +182,7 @@ func (p *plan) createSlots(missing int) {
 	slot := int(p.job.Status.Succeeded+p.job.Status.Failed) + len(u.Succeeded) + len(u.Failed)
 	n := p.batch(missing)
 	for created := 0; created < n; slot++ {
-		if name := podName(p.job, noIndex, slot, 0); !p.bears(name) && !p.Past.Taken[name] {
+		if name := podName(p.job, noIndex, slot, 0); !p.hasPodNamed(name) && !p.Past.Taken[name] {
 			p.create(podFrom(p.job, name, noIndex, nil))
 			created++
 		}

@@ -7,11 +7,11 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/verdict"
 )
 
-// makers are the steps that made changes, -1 where none is known to. The answer to a write
-// does not always tell the revision that it made: one that takes the last finalizer of an
-// object away is answered with the object as it was, one that deletes many or binds a pod
-// tells none. Such a change belongs to the first write of that object, since the change
-// before, of which nothing else is known.
+// attributeChanges returns, for each change, the index of the step that wrote it, or -1 if no step is known
+// to have written it. An answer does not always contain the revision of the write: the answer to removing the
+// last finalizer contains the object as it was, and the answers to a deletecollection or a binding contain
+// none. Such a change is attributed to the first write of that object after the object's previous change that
+// has no change of its own.
 func attributeChanges(record *history.Run, changes []verdict.Change, objects *verdict.Objects) []int {
 	byRevision := map[int64]int{}
 	for n := range record.Steps {
@@ -20,8 +20,8 @@ func attributeChanges(record *history.Run, changes []verdict.Change, objects *ve
 		}
 	}
 	steps := make([]int, len(changes))
-	count := map[int]int{}            // of changes, by step
-	after := map[history.Object]int{} // of each object, the step after that of its last change
+	count := map[int]int{}            // number of changes, by step
+	after := map[history.Object]int{} // of each object: the step after that of its last change
 	for i, c := range changes {
 		o := objects.ObjectOf(c)
 		o.UID = ""
@@ -37,8 +37,7 @@ func attributeChanges(record *history.Run, changes []verdict.Change, objects *ve
 	return steps
 }
 
-// unexplained is the first write of an object that had effect and made nothing that is known;
-// -1 if there is none.
+// unattributedWrite returns the first successful write of an object to which no change is attributed, or -1.
 func unattributedWrite(record *history.Run, o history.Object, from int, count map[int]int) int {
 	for n := from; n < len(record.Steps); n++ {
 		s := &record.Steps[n]
@@ -52,9 +51,9 @@ func unattributedWrite(record *history.Run, o history.Object, from int, count ma
 	return -1
 }
 
-// answerless attributes changes to writes whose answer never came: the first of the object that
-// nobody else is known to have made. Whether such a write took effect nobody can know, and what it
-// may have done must be reverted.
+// attributeUnanswered attributes changes to writes without an answer: each gets the first change of its
+// object that no other step wrote. Such a write may or may not have taken effect, so its possible effect must
+// be reverted.
 func attributeUnanswered(record *history.Run, changes []verdict.Change, steps []int) {
 	for n := range record.Steps {
 		s := &record.Steps[n]
@@ -70,9 +69,9 @@ func attributeUnanswered(record *history.Run, changes []verdict.Change, steps []
 	}
 }
 
-// byStep are the changes of each step. None is later than that of a later change: changes
-// stay in their order. What is nobody's is taken as made together with the next change, if
-// the run is over.
+// changesByStep returns the changes of each step. It preserves the order of changes: no change belongs to a
+// later step than a later change. If the run is over, a change without a step is merged into the step of the
+// next change.
 func changesByStep(record *history.Run, changes []verdict.Change, steps []int, whole bool) map[int][]verdict.Change {
 	next := -1
 	if whole {
@@ -95,14 +94,14 @@ func changesByStep(record *history.Run, changes []verdict.Change, steps []int, w
 	return changesOf
 }
 
-// cluster is the actor of what a cluster of somebody else does by itself.
+// clusterActor is the actor of writes by an external cluster itself.
 const clusterActor = "cluster"
 
-// withOthers is the record with the writes of those that it knows nothing of, each before the
-// first step that has heard of it, and the steps of the changes in it. While a run goes on,
-// what nobody has heard of may yet turn out to be a client's. What is apart is not recorded.
+// addClusterWrites returns the record extended by the writes that no recorded actor sent, each before the
+// first step that observed it, and the new step of each change. During a run, a write that no actor has
+// observed is left out: it may be a client's. Changes of unrecorded objects are left out.
 func addClusterWrites(record *history.Run, changes []verdict.Change, steps []int, objects *verdict.Objects, unrecorded func(key string) bool, whole bool) (*history.Run, []int) {
-	var others []int // changes, in the order of revisions
+	var others []int // indices of changes, in the order of revisions
 	for i, n := range steps {
 		if n < 0 && !unrecorded(changes[i].Key) {
 			others = append(others, i)
@@ -150,7 +149,7 @@ func addClusterWrites(record *history.Run, changes []verdict.Change, steps []int
 	return extended, later
 }
 
-// otherStep is a write of the cluster.
+// clusterStep returns a write by the cluster itself.
 func clusterStep(c verdict.Change, objects *verdict.Objects) history.Step {
 	verb := "update"
 	switch {

@@ -38,8 +38,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/scenario"
 )
 
-// meddler is a client that may do everything and does: it deletes, changes and adopts what belongs to
-// others, and creates objects of its own among theirs.
+// meddler is a client with all rights that uses them: it deletes, changes and adopts objects of others, and
+// creates its own objects among theirs.
 func meddler(ctx context.Context) error {
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
 	if err != nil {
@@ -50,7 +50,7 @@ func meddler(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// What fails is tried again from the beginning: faults may have been the reason.
+	// Faults may fail a request, so the client repeats all of them.
 	for try := 0; ; try++ {
 		meddle(ctx, client)
 		done := object("v1", "ConfigMap", "default", fmt.Sprintf("done-%d", try))
@@ -59,7 +59,7 @@ func meddler(ctx context.Context) error {
 	}
 }
 
-// things are the resources of bystanders that a meddler acts on.
+// things are the resources of bystanders that a meddler changes.
 var things = map[string]schema.GroupVersionResource{
 	"namespaces":                {Version: "v1", Resource: "namespaces"},
 	"configmaps":                {Version: "v1", Resource: "configmaps"},
@@ -82,7 +82,7 @@ func object(apiVersion, kind, namespace, name string) *unstructured.Unstructured
 	return o
 }
 
-// deletes are what a meddler would delete.
+// deletes are the objects that a meddler tries to delete.
 var deletes = []history.Object{
 	{Resource: "namespaces", Name: "elsewhere"}, {Resource: "customresourcedefinitions", Name: "things.example.com"},
 	{Resource: "persistentvolumes", Name: "theirs"}, {Resource: "persistentvolumeclaims", Namespace: "elsewhere", Name: "theirs"},
@@ -124,7 +124,8 @@ func meddle(ctx context.Context, client dynamic.Interface) {
 	_ = in("nodes", "").Delete(ctx, "meddlers", metav1.DeleteOptions{})
 }
 
-// bystanders is a cluster in which others live: namespaces with content, volumes, nodes, kinds, objects with finalizers.
+// bystanders starts a cluster that others use: it has namespaces with objects, volumes, nodes, kinds, and
+// objects with finalizers.
 func bystanders(t *testing.T) (*rest.Config, kubernetes.Interface) {
 	t.Helper()
 	config, client := existingCluster(t)
@@ -156,7 +157,7 @@ func bystanders(t *testing.T) (*rest.Config, kubernetes.Interface) {
 	return config, client
 }
 
-// definition is a kind of others.
+// definition returns a CustomResourceDefinition of another user.
 func definition(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
 	preserve := true
@@ -174,7 +175,7 @@ func definition(t *testing.T) *unstructured.Unstructured {
 	return u
 }
 
-// everything is what a cluster holds of things, by its path.
+// everything returns the objects of a cluster, by resource and name.
 func everything(t *testing.T, config *rest.Config) map[string]*unstructured.Unstructured {
 	t.Helper()
 	client, err := dynamic.NewForConfig(config)
@@ -190,7 +191,7 @@ func everything(t *testing.T, config *rest.Config) map[string]*unstructured.Unst
 		for i := range list.Items {
 			o := &list.Items[i]
 			if o.GetKind() == "ServiceAccount" || o.GetNamespace() == "kube-system" || strings.HasPrefix(o.GetName(), "system:") || o.GetLabels()["kubernetes.io/bootstrapping"] != "" {
-				continue // the server's own, made by the server when it likes
+				continue // the server creates its own objects at any time
 			}
 			all[name+" "+o.GetNamespace()+"/"+o.GetName()] = o
 		}
@@ -216,7 +217,8 @@ spec:
   invariants: {endsVary: true}
 `
 
-// meddlingScenario has its objects in default alone: what it says of elsewhere must not make that its own.
+// meddlingScenario opens a harness whose scenario has its objects in default alone: the steps in elsewhere
+// are added after Open, so that the harness does not take that namespace as its own.
 func meddlingScenario(t *testing.T, config *rest.Config, sent *requests) *Harness {
 	t.Helper()
 	t.Setenv("LIVE_TEST_CLIENT", "meddler")
@@ -241,7 +243,7 @@ func meddlingScenario(t *testing.T, config *rest.Config, sent *requests) *Harnes
 	return a
 }
 
-// requests are what a rehearsal itself has sent, in order: "DELETE /api/v1/nodes/a".
+// requests records the requests of the harness itself, in order: "DELETE /api/v1/nodes/a".
 type requests struct {
 	mu  sync.Mutex
 	all []string
@@ -260,7 +262,8 @@ func (s *requests) through(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// bystander writes into its own objects while runs go on, and returns what they must hold in the end.
+// bystander writes into its own objects during runs, and updates expected with what they must contain at the
+// end.
 func bystander(ctx context.Context, client kubernetes.Interface, seed uint64, expected map[string]*unstructured.Unstructured) {
 	rnd := rand.New(rand.NewPCG(seed, 7))
 	for n := 0; ctx.Err() == nil; n++ {
@@ -280,7 +283,7 @@ func bystander(ctx context.Context, client kubernetes.Interface, seed uint64, ex
 	}
 }
 
-// cancelOnce calls cancel once a ConfigMap is there.
+// cancelOnce calls cancel once a ConfigMap exists.
 func cancelOnce(t *testing.T, client kubernetes.Interface, name string, cancel func()) {
 	t.Helper()
 	w, err := client.CoreV1().ConfigMaps("elsewhere").Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
@@ -294,7 +297,7 @@ func cancelOnce(t *testing.T, client kubernetes.Interface, name string, cancel f
 	}()
 }
 
-// same compares two objects but for what each write of anybody changes.
+// same compares two objects without the fields that every write changes.
 func same(a, b *unstructured.Unstructured) bool {
 	bare := func(o *unstructured.Unstructured) string {
 		o = o.DeepCopy()
@@ -307,12 +310,12 @@ func same(a, b *unstructured.Unstructured) bool {
 	return bare(a) == bare(b)
 }
 
-// TestBystanders: whatever a client tries, and whenever the rehearsal is interrupted, in the end there is
-// everything that was there before, with what its owners wrote meanwhile, and nothing else.
+// TestBystanders: whatever a client does, and whenever the rehearsal is interrupted, the cluster finally
+// contains every object that existed before, with the writes of its owners, and no other object.
 func TestBystanders(t *testing.T) {
 	for seed, c := range []struct {
 		interrupt time.Duration
-		once      string // a ConfigMap of elsewhere: interrupt when it is there
+		once      string // name of a ConfigMap in elsewhere: interrupt when it exists
 		faults    []string
 	}{
 		{},
@@ -327,7 +330,7 @@ func TestBystanders(t *testing.T) {
 			config, client := bystanders(t)
 			sent := &requests{}
 			a := meddlingScenario(t, config, sent)
-			create(t, client.CoreV1().Nodes().Create, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "joined"}}) // after the beginning
+			create(t, client.CoreV1().Nodes().Create, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "joined"}}) // after the initial state was captured
 			before := everything(t, config)
 			expected := map[string]*unstructured.Unstructured{}
 			for key, o := range before {
@@ -377,7 +380,7 @@ func TestBystanders(t *testing.T) {
 				}
 			}
 			if before["secrets elsewhere/untouched"].GetResourceVersion() != after["secrets elsewhere/untouched"].GetResourceVersion() {
-				t.Error("what nobody has touched was written")
+				t.Error("an object that no actor changed was written")
 			}
 			if out != nil {
 				if acted := checkInterference(t, out.Run); !interrupted && len(c.faults) > 1 && acted != 2 {
@@ -393,7 +396,8 @@ func TestBystanders(t *testing.T) {
 	}
 }
 
-// checkDenied: the record has each delete of what others own as forbidden, and of what is not there as not found.
+// checkDenied: the record shows each delete of another user's object as forbidden, and of a missing object as
+// not found.
 func checkDenied(t *testing.T, run *history.Run) {
 	t.Helper()
 	codes := map[string]int{}
@@ -421,7 +425,8 @@ func checkDenied(t *testing.T, run *history.Run) {
 	}
 }
 
-// checkInterference: faults act as somebody else on the run's own objects alone, each known by its UID.
+// checkInterference: faults write, as another user, only objects that the run created, with their UID as
+// precondition. It returns the number of such writes.
 func checkInterference(t *testing.T, run *history.Run) (acted int) {
 	t.Helper()
 	created := map[string]bool{}
@@ -430,17 +435,17 @@ func checkInterference(t *testing.T, run *history.Run) (acted int) {
 		if s.Code == http.StatusCreated {
 			created[s.Object.String()] = true
 		}
-		if s.Actor == "somebody" && s.IsWrite() && (!created[s.Object.String()] || !s.Guarded) {
-			t.Errorf("step %d: somebody %s %s, guarded %t", s.N, s.Verb, s.Object, s.Guarded)
+		if s.Actor == "other-user" && s.IsWrite() && (!created[s.Object.String()] || !s.Guarded) {
+			t.Errorf("step %d: other-user %s %s, guarded %t", s.N, s.Verb, s.Object, s.Guarded)
 		}
-		if s.Actor == "somebody" && s.IsWrite() {
+		if s.Actor == "other-user" && s.IsWrite() {
 			acted++
 		}
 	}
 	return acted
 }
 
-// checkOrder: what a client has given an owner loses that before the owner is deleted.
+// checkOrder: an object that a client gave an owner loses that owner before the owner is deleted.
 func checkOrder(t *testing.T, sent []string) {
 	t.Helper()
 	released := slices.Index(sent, "PUT /api/v1/namespaces/elsewhere/configmaps/adopted")
@@ -450,7 +455,7 @@ func checkOrder(t *testing.T, sent []string) {
 	}
 }
 
-// checkPrivate: the record has what the run did, and nothing that is the users' own affair.
+// checkPrivate: the record contains the writes of the run, and no data of other users.
 func checkPrivate(t *testing.T, run *history.Run) {
 	t.Helper()
 	var record bytes.Buffer
@@ -467,7 +472,7 @@ func checkPrivate(t *testing.T, run *history.Run) {
 	}
 }
 
-// TestLeftFinalizer: a finalizer that a rehearsal left which was killed is removed by the next one.
+// TestLeftFinalizer: a rehearsal removes the finalizer that an earlier, killed rehearsal left.
 func TestLeftFinalizer(t *testing.T) {
 	t.Setenv("LIVE_TEST_CLIENT", "yes")
 	config, client := existingCluster(t)

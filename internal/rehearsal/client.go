@@ -24,8 +24,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/scenario"
 )
 
-// client is a client under test in one run: its door, and its process, one life after
-// another. A second instance of a client is a client of its own.
+// client is a client under test in one run: its listener and its current process. A second instance of a
+// client is another client.
 type client struct {
 	run          *run
 	spec         *v1alpha1.Client
@@ -37,17 +37,17 @@ type client struct {
 	output       *output
 
 	mu             sync.Mutex
-	process        *process  // nil while it is away
-	processStarted time.Time // when it began
-	stopped        bool      // the run has ended, or this instance for good
-	exits          int       // how often it ended by itself
-	startErr       error     // it could not be started
+	process        *process  // nil while no process runs
+	processStarted time.Time // when process started
+	stopped        bool      // the client must not start again
+	exits          int       // how often the process exited by itself
+	startErr       error     // why the process could not be started
 }
 
-// identities are who clients are to the API. A certificate for each is made once.
+// identities caches the certificate of each user.
 var identities sync.Map // of func() (*rest.Config, error), by user and groups
 
-// identityOf is a client's own, as its scenario says.
+// identityOf returns the identity that the scenario gives a client.
 func identityOf(c *v1alpha1.Client) (*rest.Config, error) {
 	name, groups := scenario.User(c)
 	once, _ := identities.LoadOrStore(strings.Join(append([]string{name}, groups...), "\x00"),
@@ -55,8 +55,8 @@ func identityOf(c *v1alpha1.Client) (*rest.Config, error) {
 	return once.(func() (*rest.Config, error))()
 }
 
-// newIdentity is a certificate of a user. Nobody signs it: whose it is the door knows, which was
-// given it, and the proxy impersonates that user.
+// newIdentity returns a self-signed certificate of a user. No authority signs it: the listener knows its
+// owner, and the proxy impersonates that user.
 func newIdentity(name string, groups []string) (*rest.Config, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -80,7 +80,7 @@ func newIdentity(name string, groups []string) (*rest.Config, error) {
 	}}, nil
 }
 
-// newClient opens the door of a client. Its process is not started yet.
+// newClient opens the listener of a client. It does not start a process.
 func (r *run) newClient(spec *v1alpha1.Client, actor string, p *output) (*client, error) {
 	who, err := identityOf(spec)
 	if err != nil {
@@ -106,7 +106,7 @@ func (r *run) newClient(spec *v1alpha1.Client, actor string, p *output) (*client
 	return c, nil
 }
 
-// start starts the client's process, with empty caches.
+// start starts the client's process, whose caches are empty.
 func (c *client) start(because, note string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,10 +129,11 @@ func (c *client) start(because, note string) error {
 	return nil
 }
 
-// backOff is how long a client that ended by itself is away, as with a kubelet: longer each time.
+// restartDelay is the delay before a client that exited by itself is started again, multiplied by the number
+// of its exits, as a kubelet does.
 const restartDelay = 500 * time.Millisecond
 
-// watch starts a process again that has ended by itself.
+// watch restarts a process that exited by itself.
 func (c *client) watch(p *process) {
 	<-p.exited
 	if p.wasKilled() {
@@ -147,8 +148,8 @@ func (c *client) watch(p *process) {
 	c.exits++
 	ends := c.exits
 	c.mu.Unlock()
-	c.run.record.Add(history.Step{Kind: history.Crash, Actor: c.actor, Note: "ended by itself: " + exitReason(p.err)})
-	c.run.afterDelay(time.Duration(ends)*restartDelay, func() { _ = c.start("", "begins anew") })
+	c.run.record.Add(history.Step{Kind: history.Crash, Actor: c.actor, Note: "exited by itself: " + exitReason(p.err)})
+	c.run.afterDelay(time.Duration(ends)*restartDelay, func() { _ = c.start("", "restarted") })
 }
 
 func exitReason(err error) string {
@@ -158,7 +159,7 @@ func exitReason(err error) string {
 	return err.Error()
 }
 
-// crash kills the process, as a fault says, and tells whether there was one.
+// crash kills the process because of a fault. It reports whether a process was running.
 func (c *client) crash() bool {
 	c.mu.Lock()
 	p := c.process
@@ -171,7 +172,7 @@ func (c *client) crash() bool {
 	return true
 }
 
-// end kills the process for good.
+// stop kills the process and prevents another start.
 func (c *client) stop() {
 	c.mu.Lock()
 	c.stopped = true
@@ -179,29 +180,29 @@ func (c *client) stop() {
 	c.crash()
 }
 
-// trouble says what is wrong with a client that has not begun to work, in one line and with
-// its last words.
+// clientError returns an error about a client that did not start to work, with the last lines that it
+// printed.
 func (c *client) clientError(what string) error {
 	text := fmt.Sprintf("client %s (%s) %s", c.actor, c.command[0], what)
 	if lines := c.output.tail(5); len(lines) > 0 {
-		text += "; it printed last:"
+		text += ". Its last output:"
 		for _, l := range lines {
 			text += "\n    " + l
 		}
 	} else {
-		text += "; it has printed nothing"
+		text += ". It printed nothing"
 	}
 	return &ClientError{Message: text}
 }
 
-// works tells whether the client watches something, or has asked for something and done
-// without a watch for as long as only one does that asks again and again.
+// isWorking reports whether the client sent a request since a time (asked), and whether it watches a
+// resource, or has gone without a watch for long enough to be a client that polls (works).
 func (c *client) isWorking(since time.Time) (asked, works bool) {
 	asked, watches := c.listener.Requested(since)
 	return asked, watches || asked && time.Since(since) > c.run.harness.timeouts.firstRequest/10
 }
 
-// begins tells whether the process lives but does not work yet, and may still come to it.
+// isStarting reports whether the process runs, does not work yet, and still has time to start.
 func (c *client) isStarting() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -212,15 +213,15 @@ func (c *client) isStarting() bool {
 	return !works
 }
 
-// state is how often the process has ended by itself, and why it could not be started.
+// state returns how often the process exited by itself, and why it could not be started.
 func (c *client) state() (ends int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.exits, c.startErr
 }
 
-// ClientError says that a client cannot be rehearsed: it does not start, or has nothing to
-// do with the API it was given.
+// ClientError reports a client that cannot be tested: it does not start, or it does not use the API that it
+// was given.
 type ClientError struct{ Message string }
 
 func (e *ClientError) Error() string { return e.Message }

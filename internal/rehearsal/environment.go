@@ -12,43 +12,43 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/wire"
 )
 
-// environment is where runs take place: forks of a world in this process, or an external cluster.
+// environment is where runs take place: forked worlds in this process, or an external cluster.
 type environment interface {
-	// config is a client of what all runs begin with.
+	// config returns a client configuration for the world that every run begins with.
 	config(actor string) *rest.Config
-	// before comes before the objects of the beginning are made, after comes after.
+	// setUp is called before the initial objects are created, captureInitial after that.
 	setUp(ctx context.Context) error
 	captureInitial(ctx context.Context) error
-	// make makes an object of the beginning.
+	// createInitial creates an initial object.
 	createInitial(ctx context.Context, to dynamic.ResourceInterface, o *unstructured.Unstructured) error
-	// enter makes everything as it was at the beginning, for a run.
+	// newWorld returns the world of a run, in the initial state.
 	newWorld(ctx context.Context, run string, seed uint64) (*runWorld, error)
-	// close ends it all, when no run is under way.
+	// close releases the environment. No run may be in progress.
 	close() error
 }
 
-// place is the world of one run.
+// runWorld is the world of one run.
 type runWorld struct {
-	// config is a client of it.
+	// config returns a client configuration for the world.
 	config func(actor string) *rest.Config
 	source source
-	// apart tells keys of objects that are not the run's, and that faults leave alone; nil: there
-	// are none.
+	// excluded reports keys of objects that do not belong to the run, and that faults do not change. nil:
+	// there are no such objects.
 	excluded func(key string) bool
-	// others tells keys of objects that are not to be recorded and do not count: those that are apart, and
-	// what others have created in no namespace; nil: there are none.
+	// unrecorded reports keys of objects that are neither recorded nor counted: the excluded ones, and
+	// cluster-scoped objects that others created. nil: there are no such objects.
 	unrecorded func(key string) bool
-	// catchUp waits until the source has told of what a client has been told already, up to
-	// a revision; nil: it always has.
+	// catchUp waits until the source has returned every write up to a revision that a client has observed.
+	// nil: the source is never behind.
 	catchUp func(ctx context.Context, revision int64)
-	// leave forgets the world, of which a record tells what was done to it; writes are what clients and
-	// users wrote, by key.
+	// drop discards the world. record holds the requests of the run, writes what clients and users wrote, by
+	// key.
 	drop func(record *history.Run, writes map[string][]write)
-	// permit decides on deletes, owns tells objects on which faults may act, and created is called
-	// for what clients and users create; nil: everything is the run's.
+	// permit decides on deletes, owns reports the objects that faults may change, and created is called for
+	// each object that a client or the user creates. nil: every object belongs to the run.
 	permit  func(c *wire.Call) proxy.Permit
 	owns    func(ctx context.Context, o history.Object) bool
 	created func(o history.Object)
-	// pki is a directory with the keys of the API server; "" if they are not known.
+	// pki is a directory with the keys of the API server, or "" if the harness does not have them.
 	pki string
 }

@@ -7,28 +7,27 @@ import (
 	"github.com/rehearse-k8s/rehearse/scenario"
 )
 
-// examination is what comes of showing a run to its promises.
+// evaluation is the result of checking a run against its invariants.
 type evaluation struct {
-	source      *history.Run // what was recorded, and how many changes of the world were known
+	source      *history.Run // the record that was checked, and how many changes of the world were known then
 	changeCount int
 	record      *history.Run
 	changes     map[int][]verdict.Change
-	// failure is the first promise that was broken, of those that must always hold; nil if
-	// none was.
+	// failure is the first violated invariant of those that must always hold, or nil.
 	failure *history.Failure
-	// end is the world after the last step, and eventually what must hold in it.
+	// end is the world after the last step, and eventually are the invariants that must hold in it.
 	end        *verdict.Objects
 	eventually []scenario.Eventually
-	// seen are the things that should be seen sometimes, and whether they were.
+	// seen reports which "sometimes" conditions were observed.
 	seen map[string]bool
 }
 
-// examine shows the run to its promises from the beginning. While it goes on, what comes
-// after a write whose answer is not known yet is left out. The lock is held.
+// evaluate replays the run against its invariants, from the first step. Unless whole is set, it ignores the
+// steps that follow a write without an answer. The caller holds the lock.
 func (j *monitor) evaluate(whole bool) *evaluation {
 	record := j.run.record.Record()
 	if x := j.lastEvaluation; whole && x != nil && x.source == record && x.changeCount == len(j.changes) {
-		return x // nothing has happened since
+		return x // the record has not changed since
 	}
 	invariants := j.run.harness.o.Scenario.Invariants()
 	x := &evaluation{source: record, record: record, changeCount: len(j.changes), eventually: invariants.Eventually, seen: map[string]bool{}}
@@ -61,7 +60,7 @@ func (j *monitor) evaluate(whole bool) *evaluation {
 	return x
 }
 
-// known is a record up to the first write of which nobody knows yet what it did.
+// answeredPrefix returns the record up to the first write whose effect is not known yet.
 func answeredPrefix(record *history.Run) *history.Run {
 	for n := range record.Steps {
 		if s := &record.Steps[n]; s.Kind == history.Request && s.IsWrite() && s.Code == 0 && s.Reply == "" && s.Note == "" {

@@ -13,7 +13,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/verdict"
 )
 
-// TestKnown: a record is judged up to the first write of which nobody knows yet what it did.
+// TestAnsweredPrefix: a record is checked up to the first write whose effect is not known yet.
 func TestAnsweredPrefix(t *testing.T) {
 	request := func(verb string, code int, reply, note string) history.Step {
 		return history.Step{Kind: history.Request, Verb: verb, Code: code, Reply: reply, Note: note}
@@ -35,7 +35,7 @@ func TestAnsweredPrefix(t *testing.T) {
 	}
 }
 
-// changes are writes of the pods whose names are given, at revisions 2, 3 and so on.
+// changes writes the named pods, at revisions 2, 3 and so on, and returns the changes.
 func changes(t *testing.T, names ...string) (*verdict.Objects, []verdict.Change) {
 	t.Helper()
 	worlds := store.New(store.Options{})
@@ -59,17 +59,17 @@ func changes(t *testing.T, names ...string) (*verdict.Objects, []verdict.Change)
 	return of.Objects, all
 }
 
-// TestMakers: each change belongs to the step that made it, also where the answer did not
-// tell its revision, and changes stay in their order.
+// TestAttributeChanges: each change belongs to the step that wrote it, also if the answer contains no
+// revision, and changes keep their order.
 func TestAttributeChanges(t *testing.T) {
 	write := func(verb, name string, revision int64, code int) history.Step {
 		return history.Step{Kind: history.Request, Verb: verb, Object: history.Object{Namespace: "default", Name: name}, Revision: revision, Code: code}
 	}
 	for name, c := range map[string]struct {
-		changes []string // the first is at revision 2
+		changes []string // the first change has revision 2
 		steps   []history.Step
-		want    string // of each change its step
-		whole   string // the same once the run is over, if that is something else
+		want    string // the step of each change
+		whole   string // the same once the run is over, if it differs
 	}{
 		"by revision": {
 			[]string{"a", "b"}, []history.Step{write("create", "a", 2, 201), write("create", "b", 3, 201)}, "0 1", "",
@@ -77,7 +77,7 @@ func TestAttributeChanges(t *testing.T) {
 		"without a revision, by name": {
 			[]string{"a", "b"}, []history.Step{write("delete", "b", 0, 200), write("delete", "a", 0, 200), write("create", "c", 9, 201)}, "0 0", "",
 		},
-		"not to a write that was refused": {
+		"not to a rejected write": {
 			[]string{"a"}, []history.Step{write("delete", "a", 0, 404), write("delete", "a", 0, 200)}, "1", "",
 		},
 		"two writes of one object": {
@@ -86,10 +86,10 @@ func TestAttributeChanges(t *testing.T) {
 		"many by one": {
 			[]string{"a", "b", "c"}, []history.Step{write("deletecollection", "", 0, 200), write("create", "c", 4, 201)}, "0 0 1", "",
 		},
-		"nobody's goes with the next": {
+		"a change without a step belongs to the next step": {
 			[]string{"x", "a"}, []history.Step{write("create", "b", 9, 201), write("create", "a", 3, 201)}, "1 1", "",
 		},
-		"nobody's at the end waits for the end": {
+		"a last change without a step is attributed at the end": {
 			[]string{"a", "x"}, []history.Step{write("create", "a", 2, 201), write("create", "b", 9, 409)}, "0 -", "0 1",
 		},
 	} {
@@ -111,7 +111,7 @@ func TestAttributeChanges(t *testing.T) {
 	}
 }
 
-// assigned are the steps of changes; "-": it has none.
+// assigned returns the step of each change; "-": it has none.
 func assigned(all []verdict.Change, made map[int][]verdict.Change) string {
 	var words []string
 	for _, c := range all {
@@ -126,10 +126,10 @@ func assigned(all []verdict.Change, made map[int][]verdict.Change) string {
 	return strings.Join(words, " ")
 }
 
-// TestWithOthers: what a cluster does by itself stands in the record before the first step
-// that has heard of it, and causes the events that tell of it.
+// TestAddClusterWrites: a write by the cluster itself is recorded before the first step that observes it, and
+// causes the events about it.
 func TestAddClusterWrites(t *testing.T) {
-	of, all := changes(t, "a", "b", "a", "c") // at 2, 3, 4 and 5
+	of, all := changes(t, "a", "b", "a", "c") // revisions 2, 3, 4 and 5
 	pod := history.Object{Namespace: "default", Name: "a"}
 	record := &history.Run{}
 	record.Add(history.Step{Kind: history.Request, Verb: "create", Object: pod, Revision: 2, Code: 201, Truth: 2, Actor: "client"})

@@ -30,10 +30,10 @@ import (
 	"github.com/rehearse-k8s/rehearse/scenario"
 )
 
-// externalCluster is a cluster that the user provides. It cannot be forked: between runs it is brought
-// back by writes, to what it was when the first one began. Other things may live in it, so
-// the namespaces of the scenario must be empty at first; elsewhere only that is brought back
-// which the record says that clients and users have written.
+// externalCluster is a cluster that the user provides. It cannot be forked: before each run, the harness
+// writes objects until the cluster is in its initial state again. Other users may work in it. So the
+// namespaces of the scenario must be empty at first; elsewhere the harness restores only what clients and
+// users have written according to the record.
 type externalCluster struct {
 	harness    *Harness
 	namespaces map[string]bool
@@ -42,26 +42,25 @@ type externalCluster struct {
 	discovery  discovery.DiscoveryInterface
 	following  context.Context
 	stop       context.CancelFunc
-	limit      flowcontrol.RateLimiter // of all requests but those of the clients under test
-	initial    []initialObject         // objects of the beginning that we made
+	limit      flowcontrol.RateLimiter // of all requests except those of the clients under test
+	initial    []initialObject         // initial objects that the harness created
 
-	// found is what there was before the first run; nil until that is known, and nothing is
-	// brought back before.
+	// initialState holds the objects that existed before the first run. It is nil until they are known; until
+	// then nothing is restored.
 	initialState map[string]store.KV
-	// touched are the keys of what runs may have written since all was brought back last, and
-	// what they wrote.
+	// written holds the keys of objects that runs may have written since the last restore, and the writes.
 	written map[string][]write
 	created *created
-	// finalizers are those that they have put on objects: nobody takes them off any more.
+	// runFinalizers are the finalizers that runs have added to objects. No controller removes them any more.
 	runFinalizers map[string]bool
 }
 
-// madeObject is an object of the beginning that we made.
+// initialObject is an initial object that the harness created.
 type initialObject struct {
 	to        dynamic.ResourceInterface
 	key, name string
 	uid       types.UID
-	// definition says that other things are gone with it, so that it is not made anew.
+	// definition: other objects are deleted with it, so it is not recreated between runs.
 	definition bool
 }
 
@@ -78,7 +77,7 @@ func newExternalCluster(a *Harness) *externalCluster {
 	return g
 }
 
-// config is a client of the cluster, as whom the kubeconfig says.
+// config returns a client configuration with the identity of the user's kubeconfig.
 func (g *externalCluster) config(actor string) *rest.Config {
 	c := rest.CopyConfig(g.harness.o.Target)
 	c.UserAgent = "rehearse:" + actor
@@ -90,21 +89,20 @@ func (g *externalCluster) reject(format string, args ...any) error {
 	return &ScenarioError{g.harness.o.Scenario.File + ": " + fmt.Sprintf(format, args...)}
 }
 
-// before makes sure that there is a cluster, and that the namespaces of the scenario are free
-// in it.
+// setUp connects to the cluster and checks that the namespaces of the scenario are empty.
 func (g *externalCluster) setUp(ctx context.Context) (err error) {
 	for namespace := range g.namespaces {
 		if strings.HasPrefix(namespace, "kube-") {
-			return g.reject("namespace %s is the cluster's own: what a rehearsal deletes there the cluster may need", namespace)
+			return g.reject("namespace %s belongs to the cluster, which may need what a rehearsal deletes there: use another namespace", namespace)
 		}
 	}
-	if g.discovery, err = discovery.NewDiscoveryClientForConfig(g.config("borrower")); err != nil {
+	if g.discovery, err = discovery.NewDiscoveryClientForConfig(g.config("setup")); err != nil {
 		return err
 	}
 	if _, err = g.discovery.ServerVersion(); err != nil {
-		return fmt.Errorf("the cluster to rehearse in does not answer: %w", err)
+		return fmt.Errorf("connect to the cluster: %w", err)
 	}
-	if g.client, err = dynamic.NewForConfig(g.config("borrower")); err != nil {
+	if g.client, err = dynamic.NewForConfig(g.config("setup")); err != nil {
 		return err
 	}
 	g.following, g.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -117,8 +115,8 @@ func (g *externalCluster) setUp(ctx context.Context) (err error) {
 	return g.checkEmpty()
 }
 
-// clearFinalizers removes the finalizers that faults of a rehearsal have put on objects which was
-// killed before it removed them. Its name is their mark: nothing else has it.
+// clearFinalizers removes the interference finalizers of an earlier rehearsal that was killed before it
+// removed them. Nothing else uses a finalizer of that name.
 func (g *externalCluster) clearFinalizers(ctx context.Context) error {
 	held, _, err := g.mirror.snapshot()
 	if err != nil {
@@ -144,16 +142,16 @@ func (g *externalCluster) clearFinalizers(ctx context.Context) error {
 		cleared = true
 	}
 	if cleared {
-		g.mirror.catchUp(ctx, math.MaxInt64) // for as long as an event may take: an object may be gone by now
+		g.mirror.catchUp(ctx, math.MaxInt64) // wait for the events: an object may be deleted now
 	}
 	return nil
 }
 
-// follow begins to follow the resources that it does not follow yet.
+// follow starts to follow each resource that the mirror does not follow yet.
 func (g *externalCluster) follow(ctx context.Context) error {
 	lists, err := discovery.ServerPreferredResources(g.discovery)
 	if len(lists) == 0 {
-		return err // what a broken aggregated API serves is left out, as kubectl does
+		return err // like kubectl, skip what an unavailable aggregated API serves
 	}
 	for _, gvr := range watchable(lists) {
 		if g.mirror.Directory(gvr.GroupResource()) != "" {
@@ -166,7 +164,7 @@ func (g *externalCluster) follow(ctx context.Context) error {
 	return nil
 }
 
-// watchable are the resources that can be followed, but for bookkeeping.
+// watchable returns the resources that can be listed and watched, without the bookkeeping resources.
 func watchable(lists []*metav1.APIResourceList) (all []schema.GroupVersionResource) {
 	for _, list := range lists {
 		version, err := schema.ParseGroupVersion(list.GroupVersion)
@@ -187,8 +185,7 @@ func watchable(lists []*metav1.APIResourceList) (all []schema.GroupVersionResour
 	return all
 }
 
-// free refuses namespaces in which something of somebody's lives: that might be taken for a
-// run's.
+// checkEmpty rejects namespaces that contain objects of others: a run could not be told apart from them.
 func (g *externalCluster) checkEmpty() error {
 	held, _, err := g.mirror.snapshot()
 	if err != nil {
@@ -203,14 +200,14 @@ func (g *externalCluster) checkEmpty() error {
 			return err
 		}
 		if !isNamespaceDefault(o) {
-			return g.reject("namespace %s of the cluster is not empty: it has %s. A rehearsal deletes what comes and goes there: give the scenario a namespace of its own, or delete it (kubectl delete -n %s %s %s)",
+			return g.reject("namespace %s of the cluster is not empty: it contains %s. A rehearsal deletes objects there: give the scenario its own namespace, or delete the object (kubectl delete -n %s %s %s)",
 				o.GetNamespace(), describe(o), o.GetNamespace(), strings.ToLower(o.GetKind()), o.GetName())
 		}
 	}
 	return nil
 }
 
-// describe is an object and what is special about it.
+// describe returns the kind and name of an object, and its finalizers if it is being deleted.
 func describe(o *unstructured.Unstructured) string {
 	text := o.GetKind() + " " + o.GetName()
 	if o.GetDeletionTimestamp() != nil {
@@ -219,8 +216,8 @@ func describe(o *unstructured.Unstructured) string {
 	return text
 }
 
-// ofEveryNamespace tells what a namespace has by itself, and gets again: of Kubernetes, of
-// OpenShift, of a service mesh.
+// isNamespaceDefault reports whether a control plane creates the object in every namespace and recreates it:
+// Kubernetes, OpenShift or a service mesh.
 func isNamespaceDefault(o *unstructured.Unstructured) bool {
 	name := o.GetName()
 	switch o.GetKind() {
@@ -238,8 +235,8 @@ func isNamespaceDefault(o *unstructured.Unstructured) bool {
 	return false
 }
 
-// make creates an object of the beginning. One that is there already is somebody's, but a
-// kind may well be defined, and a namespace be there.
+// createInitial creates an initial object. An existing object belongs to another user and is an error, except
+// for a CustomResourceDefinition or a Namespace.
 func (g *externalCluster) createInitial(ctx context.Context, to dynamic.ResourceInterface, o *unstructured.Unstructured) error {
 	kind := o.GroupVersionKind()
 	definition := kind.Kind == "CustomResourceDefinition" || kind.Kind == "Namespace"
@@ -256,7 +253,7 @@ func (g *externalCluster) createInitial(ctx context.Context, to dynamic.Resource
 	case apierrors.IsAlreadyExists(err) && definition:
 		return nil
 	case apierrors.IsAlreadyExists(err):
-		return g.reject("the cluster has a %s %s already, and a rehearsal would change it: give the scenario another name, or delete it", o.GetKind(), o.GetName())
+		return g.reject("%s %s already exists in the cluster, and a rehearsal would change it: use another name in the scenario, or delete the object", o.GetKind(), o.GetName())
 	case err != nil:
 		return fmt.Errorf("create %s %s: %w", o.GetKind(), o.GetName(), err)
 	}
@@ -266,10 +263,10 @@ func (g *externalCluster) createInitial(ctx context.Context, to dynamic.Resource
 	return nil
 }
 
-// after looks what there is once the objects of the beginning, and what follows from them,
-// are there.
+// captureInitial records the objects that exist once the initial objects, and those that controllers create
+// for them, are there.
 func (g *externalCluster) captureInitial(ctx context.Context) error {
-	if err := g.follow(ctx); err != nil { // kinds that they define
+	if err := g.follow(ctx); err != nil { // kinds that the initial objects define
 		return err
 	}
 	if err := g.awaitQuiet(ctx); err != nil {
@@ -286,7 +283,7 @@ func (g *externalCluster) captureInitial(ctx context.Context) error {
 	return nil
 }
 
-// settle waits until nothing has moved for a while in the namespaces of the scenario.
+// awaitQuiet waits until nothing has changed for timeouts.quiet in the namespaces of the scenario.
 func (g *externalCluster) awaitQuiet(ctx context.Context) error {
 	for {
 		held, _, err := g.mirror.snapshot()
@@ -296,7 +293,7 @@ func (g *externalCluster) awaitQuiet(ctx context.Context) error {
 		select {
 		case <-time.After(g.harness.timeouts.quiet):
 		case <-ctx.Done():
-			return fmt.Errorf("namespace %s of the cluster does not come to rest: %w", strings.Join(slices.Sorted(maps.Keys(g.namespaces)), ", "), ctx.Err())
+			return fmt.Errorf("wait until namespace %s of the cluster is quiescent: %w", strings.Join(slices.Sorted(maps.Keys(g.namespaces)), ", "), ctx.Err())
 		}
 		now, _, err := g.mirror.snapshot()
 		if err != nil || g.revisionSum(held) == g.revisionSum(now) {
@@ -305,8 +302,8 @@ func (g *externalCluster) awaitQuiet(ctx context.Context) error {
 	}
 }
 
-// fits refuses steps that would take away what cannot be given back as it was: objects in
-// no namespace that were there before.
+// checkSteps rejects steps that delete cluster-scoped objects which existed before: they cannot be restored
+// exactly.
 func (g *externalCluster) checkSteps(found map[string]store.KV) error {
 	for i := range g.harness.o.Scenario.Steps {
 		s := &g.harness.o.Scenario.Steps[i]
@@ -315,17 +312,17 @@ func (g *externalCluster) checkSteps(found map[string]store.KV) error {
 		}
 		gvr, namespaced, err := served(g.harness.mapper, s.On.Resource)
 		if err != nil || namespaced {
-			continue // the story will say so itself
+			continue // the step itself will report it
 		}
 		_, there := found[keyOf(gvr.GroupResource(), "", s.On.Name)]
 		if (there || s.On.Selector != "") && !g.isInitial(keyOf(gvr.GroupResource(), "", s.On.Name)) {
-			return g.reject("line %d: %s: that is the cluster's own, and cannot be given back as it was", s.Line, s)
+			return g.reject("line %d: %s: the object existed before, and cannot be restored exactly", s.Line, s)
 		}
 	}
 	return nil
 }
 
-// enter brings the cluster back. There is one run at a time.
+// newWorld restores the cluster. There is one run at a time.
 func (g *externalCluster) newWorld(ctx context.Context, _ string, _ uint64) (*runWorld, error) {
 	if err := g.restore(ctx); err != nil {
 		return nil, err
@@ -336,25 +333,25 @@ func (g *externalCluster) newWorld(ctx context.Context, _ string, _ uint64) (*ru
 	}, nil
 }
 
-// apart tells what is not the run's: what is not in the namespaces of the scenario, but for
-// what we have made there.
+// excluded reports whether an object does not belong to the run: it is not in a namespace of the scenario,
+// and the harness did not create it.
 func (g *externalCluster) excluded(key string) bool {
 	namespace := namespaceOf(key)
 	return !g.namespaces[namespace] && !g.isInitial(key) && (namespace != "" || g.initialState[key].Value != nil)
 }
 
-// others tells what is not the run's once its creates have been answered: what is apart, and objects in no
-// namespace that others have created since.
+// unrecorded reports whether an object does not belong to the run once its creates have been answered: it is
+// excluded, or it is cluster-scoped and others created it.
 func (g *externalCluster) unrecorded(key string) bool {
 	return g.excluded(key) || namespaceOf(key) == "" && g.created.uidOf(key) == ""
 }
 
-// isCreated tells whether an object of the beginning is ours to make anew.
+// isInitial reports whether an object is an initial one that the harness recreates.
 func (g *externalCluster) isInitial(key string) bool {
 	return slices.ContainsFunc(g.initial, func(o initialObject) bool { return o.key == key && !o.definition })
 }
 
-// leave notes what a run has written, or may have.
+// drop records what a run has written, or may have written.
 func (g *externalCluster) drop(record *history.Run, writes map[string][]write) {
 	for i := range record.Steps {
 		s := &record.Steps[i]
@@ -381,14 +378,14 @@ func finalizersOf(o map[string]any) []string {
 	return (&unstructured.Unstructured{Object: o}).GetFinalizers()
 }
 
-// touch notes that a run may have written an object.
+// markWritten records that a run may have written an object.
 func (g *externalCluster) markWritten(key string) {
 	if _, ok := g.written[key]; !ok {
 		g.written[key] = nil
 	}
 }
 
-// close leaves the cluster as it was found.
+// close restores the cluster to its initial state and deletes the initial objects.
 func (g *externalCluster) close() error {
 	if g.stop == nil {
 		return nil
@@ -403,21 +400,21 @@ func (g *externalCluster) close() error {
 	return errors.Join(err, g.deleteCreated(ctx))
 }
 
-// deleteCreated deletes the objects of the beginning that we made, the last one first, and waits
-// until they are gone.
+// deleteCreated deletes the initial objects that the harness created, in reverse order, and waits until they
+// are gone.
 func (g *externalCluster) deleteCreated(ctx context.Context) error {
 	var errs []error
 	for _, o := range slices.Backward(g.initial) {
 		background := metav1.DeletePropagationBackground
 		err := o.to.Delete(ctx, o.name, metav1.DeleteOptions{PropagationPolicy: &background, Preconditions: &metav1.Preconditions{UID: &o.uid}})
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			errs = append(errs, fmt.Errorf("%s, which the rehearsal made, is still there: %w", o.name, err))
+			errs = append(errs, fmt.Errorf("delete %s, which the rehearsal created: %w", o.name, err))
 		}
 	}
 	return errors.Join(append(errs, g.awaitDeleted(ctx))...)
 }
 
-// gone waits until nothing of what we made is there any more.
+// awaitDeleted waits until no initial object that the harness created exists.
 func (g *externalCluster) awaitDeleted(ctx context.Context) error {
 	for {
 		held, moved, err := g.mirror.snapshot()
@@ -436,12 +433,12 @@ func (g *externalCluster) awaitDeleted(ctx context.Context) error {
 		select {
 		case <-moved:
 		case <-ctx.Done():
-			return fmt.Errorf("%s, which the rehearsal made, is being deleted and still there", strings.TrimPrefix(left, "/"))
+			return fmt.Errorf("delete %s, which the rehearsal created: it is being deleted and still exists", strings.TrimPrefix(left, "/"))
 		}
 	}
 }
 
-// object is what a mirror holds, and the client for it.
+// decode returns an object of the mirror, and the client for it.
 func (g *externalCluster) decode(kv store.KV) (*unstructured.Unstructured, dynamic.ResourceInterface, error) {
 	o, err := objectOf(kv)
 	if err != nil {
@@ -456,14 +453,14 @@ func objectOf(kv store.KV) (*unstructured.Unstructured, error) {
 	return o, o.UnmarshalJSON(kv.Value)
 }
 
-// uidOf is the UID of an object that a mirror holds.
+// uidOf returns the UID of an object of the mirror.
 func uidOf(kv store.KV) types.UID {
 	var o struct{ Metadata struct{ UID types.UID } }
 	_ = json.Unmarshal(kv.Value, &o)
 	return o.Metadata.UID
 }
 
-// namespaceOf is the namespace in a key; "" for an object in none.
+// namespaceOf returns the namespace in a key; "" for a cluster-scoped object.
 func namespaceOf(key string) string {
 	parts := strings.SplitN(strings.TrimPrefix(key, "/"), "/", 3)
 	if len(parts) < 3 {

@@ -28,7 +28,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/scenario"
 )
 
-// somebodys is a cluster of somebody else, with things in it.
+// existingCluster starts a cluster of another user, with objects in it.
 func existingCluster(t *testing.T) (*rest.Config, kubernetes.Interface) {
 	t.Helper()
 	s, err := apiserver.Start(t.Context(), apiserver.Options{Dir: t.TempDir(), Backend: apiserver.Memory{Worlds: store.New(store.Options{})}})
@@ -39,7 +39,7 @@ func existingCluster(t *testing.T) (*rest.Config, kubernetes.Interface) {
 	if err := s.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	config := s.RESTConfig("somebody")
+	config := s.RESTConfig("other-user")
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func create[O any](t *testing.T, do func(context.Context, O, metav1.CreateOption
 	return made
 }
 
-// openExternal opens a harness of somebody's cluster.
+// openExternal opens a harness for an external cluster.
 func openExternal(t *testing.T, config *rest.Config, text string) (*Harness, error) {
 	t.Helper()
 	s, err := scenario.Read("copies.yaml", []byte(text), nil)
@@ -76,8 +76,8 @@ func openExternal(t *testing.T, config *rest.Config, text string) (*Harness, err
 	return a, err
 }
 
-// TestExternalCluster: in a cluster of somebody else faults do the same, each run begins as the
-// first one did, and in the end everything is there that was, and nothing else.
+// TestExternalCluster: in an external cluster faults have the same effects, each run begins in the same
+// state, and Close leaves the objects that existed before and no others.
 func TestExternalCluster(t *testing.T) {
 	t.Setenv("LIVE_TEST_CLIENT", "yes")
 	config, client := existingCluster(t)
@@ -85,7 +85,7 @@ func TestExternalCluster(t *testing.T) {
 	changing := strings.Replace(copyScenario, "  invariants:", `  - patch: {resource: configmaps, namespace: default, name: settings, patch: {data: {k: other}}}
   - delete: {resource: configmaps, namespace: default, name: spare}
   invariants:`, 1)
-	changing = strings.Replace(changing, "metadata: {name: copy-b, namespace: default}", "metadata: {name: copy-b, namespace: default, finalizers: [example.com/nobodys]}", 1)
+	changing = strings.Replace(changing, "metadata: {name: copy-b, namespace: default}", "metadata: {name: copy-b, namespace: default, finalizers: [example.com/unused]}", 1)
 	changing = strings.Replace(changing, "controllers: []", `controllers: [], objects: [
     {object: {apiVersion: v1, kind: ConfigMap, metadata: {name: settings, namespace: default}, data: {k: v}}},
     {object: {apiVersion: v1, kind: ConfigMap, metadata: {name: spare, namespace: default}, data: {k: v}}}]`, 1)
@@ -119,7 +119,7 @@ func TestExternalCluster(t *testing.T) {
 	}
 }
 
-// objects are the ConfigMaps and Secrets of a cluster, with what they hold.
+// objects lists the ConfigMaps and Secrets of a cluster.
 func objects(t *testing.T, client kubernetes.Interface) (all []string) {
 	t.Helper()
 	maps, err := client.CoreV1().ConfigMaps("").List(t.Context(), metav1.ListOptions{})
@@ -140,8 +140,8 @@ func objects(t *testing.T, client kubernetes.Interface) (all []string) {
 	return all
 }
 
-// TestExternalObjects: where something of somebody's lives nothing is played, and what was
-// made before that was seen is taken away again.
+// TestExternalObjects: Open fails if a namespace of the scenario contains objects of others, and deletes what
+// it has created before it failed.
 func TestExternalObjects(t *testing.T) {
 	config, client := existingCluster(t)
 	role := `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: theirs}}`
@@ -158,10 +158,10 @@ func TestExternalObjects(t *testing.T) {
 			t.Errorf("before\n%s\nafter\n%s", strings.Join(before, "\n"), strings.Join(after, "\n"))
 		}
 	}
-	checkRejected(strings.ReplaceAll(copyScenario, "namespace: default", "namespace: elsewhere"), "namespace elsewhere of the cluster is not empty: it has ConfigMap mine")
-	checkRejected(strings.ReplaceAll(copyScenario, "namespace: default", "namespace: kube-system"), "namespace kube-system is the cluster's own")
-	checkRejected(with("controllers: []", `controllers: [], objects: [{object: {apiVersion: v1, kind: ConfigMap, metadata: {name: fresh, namespace: default}}}, {object: `+role+`}]`), "the cluster has a ClusterRole theirs already")
-	checkRejected(with("  invariants:", "  - delete: {resource: clusterroles.rbac.authorization.k8s.io, name: theirs}\n  invariants:"), "that is the cluster's own")
+	checkRejected(strings.ReplaceAll(copyScenario, "namespace: default", "namespace: elsewhere"), "namespace elsewhere of the cluster is not empty: it contains ConfigMap mine")
+	checkRejected(strings.ReplaceAll(copyScenario, "namespace: default", "namespace: kube-system"), "namespace kube-system belongs to the cluster")
+	checkRejected(with("controllers: []", `controllers: [], objects: [{object: {apiVersion: v1, kind: ConfigMap, metadata: {name: fresh, namespace: default}}}, {object: `+role+`}]`), "ClusterRole theirs already exists in the cluster")
+	checkRejected(with("  invariants:", "  - delete: {resource: clusterroles.rbac.authorization.k8s.io, name: theirs}\n  invariants:"), "the object existed before")
 	create(t, client.CoreV1().ConfigMaps("default").Create, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "going", Finalizers: []string{"example.com/f"}}})
 	if err := client.CoreV1().ConfigMaps("default").Delete(t.Context(), "going", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -169,7 +169,7 @@ func TestExternalObjects(t *testing.T) {
 	checkRejected(copyScenario, "ConfigMap going, which is being deleted and waits for its finalizers [example.com/f]")
 }
 
-// failing is a connection on which one resource cannot be listed.
+// failing is a transport through which one resource cannot be listed.
 type failing struct{ http.RoundTripper }
 
 func (f failing) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -179,7 +179,7 @@ func (f failing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return f.RoundTripper.RoundTrip(r)
 }
 
-// TestExternalUnknownState: while it is not known what there was, nothing is brought back.
+// TestExternalUnknownState: the harness restores nothing while the initial state is unknown.
 func TestExternalUnknownState(t *testing.T) {
 	config, client := existingCluster(t)
 	create(t, client.CoreV1().ConfigMaps("default").Create, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "precious"}})
@@ -193,7 +193,7 @@ func TestExternalUnknownState(t *testing.T) {
 	}
 }
 
-// TestExternalSettle: a world is not at rest because what the user did has not been heard of.
+// TestExternalSettle: a run is not quiescent while the mirror has not observed what the user did.
 func TestExternalSettle(t *testing.T) {
 	t.Setenv("LIVE_TEST_CLIENT", "yes")
 	config, _ := existingCluster(t)
@@ -212,16 +212,16 @@ func TestExternalSettle(t *testing.T) {
 	a.timeouts.quiet = 300 * time.Millisecond
 	run := play(t, a)
 	if !slices.ContainsFunc(writes(run), func(s history.Step) bool { return s.Actor == "copier" && len(s.Changes) == 1 }) {
-		t.Errorf("the run was over before the world had heard of what the client wrote: %d steps", len(run.Steps))
+		t.Errorf("the run was over before the mirror observed what the client wrote: %d steps", len(run.Steps))
 	}
 	if err := a.Close(); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestExternalOtherActors: what others make meanwhile stays if it belongs to what there was at the
-// beginning, or is in no namespace; what runs have changed of theirs is put back, and what
-// they guard is not let go.
+// TestExternalOtherActors: objects that others create during runs stay if they belong to an initial object or
+// are cluster-scoped; what runs changed in objects of others is reverted; finalizers of others are not
+// removed.
 func TestExternalOtherActors(t *testing.T) {
 	t.Setenv("LIVE_TEST_CLIENT", "yes")
 	config, client := existingCluster(t)
@@ -272,8 +272,8 @@ func TestExternalOtherActors(t *testing.T) {
 	}
 }
 
-// TestApart: what is not the run's is what was there before or is in another namespace, but
-// for what we have made.
+// TestExcluded: an object does not belong to the run if it existed before or is in another namespace, unless
+// the harness created it.
 func TestExcluded(t *testing.T) {
 	g := &externalCluster{
 		namespaces: map[string]bool{"mine": true}, initialState: map[string]store.KV{"/nodes/n": {Value: []byte("{}")}, "/classes.example.com/ours": {Value: []byte("{}")}},

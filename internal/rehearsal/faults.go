@@ -17,16 +17,16 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/proxy"
 )
 
-// What faults ask for that a proxy cannot do. These are called from the goroutines of
+// The effects of faults that the proxy cannot produce. The proxy calls these functions from the goroutines of
 // requests.
 
-// crash kills a client's process and has another one begin.
+// crash kills a client's process and starts another one.
 func (r *run) crash(actor string, f fault.Fault) {
 	c := r.client(actor)
 	if c == nil || !c.crash() {
 		return
 	}
-	again := func() { _ = c.start(f.String(), "begins anew") }
+	again := func() { _ = c.start(f.String(), "restarted") }
 	if f.For == 0 && f.Writes == 0 {
 		r.watchers.Go(again)
 		return
@@ -34,7 +34,7 @@ func (r *run) crash(actor string, f fault.Fault) {
 	r.afterFault(f, again)
 }
 
-// overlap begins a second instance of a client; the first ends when the fault's time is over.
+// overlap starts a second instance of a client. The first one is killed when the time of the fault is over.
 func (r *run) overlap(actor string, f fault.Fault) {
 	c := r.client(actor)
 	if c == nil || r.client(actor+"+") != nil {
@@ -42,20 +42,20 @@ func (r *run) overlap(actor string, f fault.Fault) {
 	}
 	next, err := r.newClient(c.spec, actor+"+", c.output)
 	if err != nil {
-		r.record.Add(history.Step{Kind: history.Crash, Actor: actor + "+", Fault: f.String(), Note: "a second instance could not begin: " + err.Error()})
+		r.record.Add(history.Step{Kind: history.Crash, Actor: actor + "+", Fault: f.String(), Note: "a second instance could not start: " + err.Error()})
 		return
 	}
 	r.mu.Lock()
 	r.clients[next.actor] = next
 	r.mu.Unlock()
 	r.afterFault(f, func() {
-		r.record.Add(history.Step{Kind: history.Crash, Actor: actor, Fault: f.String(), Note: "the old instance ends"})
+		r.record.Add(history.Step{Kind: history.Crash, Actor: actor, Fault: f.String(), Note: "the old instance exits"})
 		c.stop()
 	})
-	_ = next.start(f.String(), "a second instance begins")
+	_ = next.start(f.String(), "a second instance starts")
 }
 
-// interfere lets somebody else act on an object that a client has just written.
+// interfere changes an object that a client has just written, as another user.
 func (r *run) interfere(f fault.Fault, o history.Object) {
 	gvr, namespaced, err := r.served(o.Resource)
 	if err != nil {
@@ -73,7 +73,7 @@ func (r *run) interfere(f fault.Fault, o history.Object) {
 	switch f.Kind {
 	case fault.KindDelete, fault.KindEvict:
 		if r.isFinishedPod(ctx, to, o) {
-			return // nobody makes such a pod again
+			return // no controller replaces a finished pod
 		}
 		if f.Kind == fault.KindEvict {
 			r.evict(ctx, to, o)
@@ -88,10 +88,10 @@ func (r *run) interfere(f fault.Fault, o history.Object) {
 	}
 }
 
-// hold puts the foreign finalizer on an object for the time of a fault. However that ends, the end of
-// the run removes it.
+// addFinalizer adds the interference finalizer to an object for the time of a fault. In every case, the end
+// of the run removes it.
 func (r *run) addFinalizer(ctx context.Context, f fault.Fault, to dynamic.ResourceInterface, name string, uid types.UID) {
-	// What is sent and not answered may have been carried out.
+	// A request without an answer may have been carried out.
 	r.mu.Lock()
 	r.finalized = append(r.finalized, finalized{to, name, uid})
 	r.mu.Unlock()
@@ -100,23 +100,23 @@ func (r *run) addFinalizer(ctx context.Context, f fault.Fault, to dynamic.Resour
 	}
 }
 
-// finalized is an object on which a fault has put the foreign finalizer.
+// finalized is an object to which a fault has added the interference finalizer.
 type finalized struct {
 	to   dynamic.ResourceInterface
 	name string
 	uid  types.UID
 }
 
-// removeFinalizers removes the foreign finalizer from all objects on which faults have put it.
+// removeFinalizers removes the interference finalizer from every object to which a fault has added it.
 func (r *run) removeFinalizers() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), r.harness.timeouts.restore)
 	defer cancel()
 	for _, o := range r.finalized {
-		_ = setFinalizer(ctx, o.to, o.name, o.uid, false) // the restore that follows reports what is left
+		_ = setFinalizer(ctx, o.to, o.name, o.uid, false) // the restore that follows reports what remains
 	}
 }
 
-// only is the precondition that an object has a UID; none if that is not known.
+// uidPrecondition returns the precondition that an object has a UID, or nil if the UID is not known.
 func uidPrecondition(uid types.UID) *metav1.Preconditions {
 	if uid == "" {
 		return nil
@@ -124,14 +124,15 @@ func uidPrecondition(uid types.UID) *metav1.Preconditions {
 	return &metav1.Preconditions{UID: &uid}
 }
 
-// metadataPatch is a merge patch of metadata, of the object with a UID alone if that is known.
+// metadataPatch returns a merge patch of metadata. If the UID is known, the patch applies only to that
+// object.
 func metadataPatch(uid types.UID, metadata map[string]any) []byte {
 	if uid != "" {
 		metadata["uid"] = string(uid)
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
-		panic(err) // strings and lists of strings
+		panic(err) // strings and lists of strings can be encoded
 	}
 	return patch
 }
@@ -149,7 +150,7 @@ func (r *run) evict(ctx context.Context, to dynamic.ResourceInterface, o history
 	}
 }
 
-// finished tells whether an object is a pod that has run to its end.
+// isFinishedPod reports whether an object is a pod in a final phase.
 func (r *run) isFinishedPod(ctx context.Context, to dynamic.ResourceInterface, o history.Object) bool {
 	if o.Resource != "pods" {
 		return false
@@ -162,11 +163,11 @@ func (r *run) isFinishedPod(ctx context.Context, to dynamic.ResourceInterface, o
 	return phase == "Succeeded" || phase == "Failed"
 }
 
-// setFinalizer adds or removes the foreign finalizer of an object with a UID, if that is known, and leaves
-// the others alone.
+// setFinalizer adds or removes the interference finalizer of an object and keeps the others. If a UID is
+// given, it changes only the object with that UID.
 func setFinalizer(ctx context.Context, to dynamic.ResourceInterface, name string, uid types.UID, there bool) error {
 	var err error
-	for range 5 { // somebody may write it in between
+	for range 5 { // another user may write the object in between
 		var u *unstructured.Unstructured
 		if u, err = to.Get(ctx, name, metav1.GetOptions{}); err != nil {
 			return err

@@ -20,14 +20,14 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/verdict"
 )
 
-// forks are an API server of our own and the world that runs begin with: each has a fork
-// of it, and many may go on side by side.
+// forks is an in-process API server with one prepared world. Each run gets a fork of that world, and many
+// runs execute in parallel.
 type forks struct {
 	o            Options
 	worlds       *store.Worlds
 	server       *apiserver.Server
-	serverKeys   map[string]bool // keys that the server makes by itself
-	preparedKeys map[string]bool // keys that the prepared world has beyond those
+	serverKeys   map[string]bool // keys that the server creates by itself
+	preparedKeys map[string]bool // keys of the prepared world without the server's own
 }
 
 func startForks(ctx context.Context, o Options) (*forks, error) {
@@ -51,7 +51,7 @@ func (g *forks) close() error {
 
 func (g *forks) config(actor string) *rest.Config { return g.server.RESTConfig("rehearse:" + actor) }
 
-// before makes the kinds known, and the nodes.
+// setUp installs the kinds and creates the nodes.
 func (g *forks) setUp(ctx context.Context) error {
 	if err := g.server.Ready(ctx); err != nil {
 		return err
@@ -69,7 +69,7 @@ func (g *forks) setUp(ctx context.Context) error {
 	return g.createNodes(ctx, config)
 }
 
-// after remembers what the world has that all runs begin with.
+// captureInitial records the keys of the prepared world.
 func (g *forks) captureInitial(context.Context) error {
 	keys, err := g.keys()
 	for key := range keys {
@@ -78,12 +78,12 @@ func (g *forks) captureInitial(context.Context) error {
 	return err
 }
 
-// make applies it: what the server has made by itself may be said more exactly.
+// createInitial applies the object: it may complete an object that the server created by itself.
 func (g *forks) createInitial(ctx context.Context, to dynamic.ResourceInterface, o *unstructured.Unstructured) error {
 	return applyTo(ctx, to, o)
 }
 
-// nodes makes the simulated nodes, ready from the beginning.
+// createNodes creates the simulated nodes, which are ready at once.
 func (g *forks) createNodes(ctx context.Context, config *rest.Config) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -94,7 +94,7 @@ func (g *forks) createNodes(ctx context.Context, config *rest.Config) error {
 		if err != nil {
 			return err
 		}
-		// The API taints a new node as not ready, whatever its status says.
+		// The API server taints a new node as not ready, whatever its status says.
 		node.Spec.Taints = nil
 		if _, err := client.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{}); err != nil {
 			return err
@@ -112,8 +112,8 @@ func (g *forks) keys() (map[string]bool, error) {
 	return keys, err
 }
 
-// keeps tells whether a run begins with a key: what was prepared, and what the API server
-// cannot do without.
+// isInherited reports whether a fork contains a key: the prepared objects, and those that the API server
+// requires.
 func (g *forks) isInherited(key string) bool {
 	for _, prefix := range [...]string{"/namespaces/", "/priorityclasses/", "/servicecidrs/"} {
 		if strings.HasPrefix(key, prefix) {
@@ -123,10 +123,10 @@ func (g *forks) isInherited(key string) bool {
 	return g.preparedKeys[key] && !verdict.Bookkeeping(key)
 }
 
-// firstRevision is where the world of every run begins.
+// firstRevision is the revision at which the world of every run begins.
 const firstRevision = 10_000
 
-// enter makes the world of a run.
+// newWorld forks the prepared world for a run.
 func (g *forks) newWorld(_ context.Context, run string, seed uint64) (*runWorld, error) {
 	world, err := g.worlds.Fork(run, store.RunOptions{Seed: seed, Revision: firstRevision, Keep: g.isInherited})
 	if err != nil {

@@ -26,38 +26,38 @@ import (
 	"github.com/rehearse-k8s/rehearse/scenario"
 )
 
-// Options say what is played, and with what.
+// Options configure a harness.
 type Options struct {
 	Scenario *scenario.Scenario
-	// Dir is for certificates and the files of clients (made with mode 0700).
+	// Dir holds certificates and the files of clients. Open creates it with mode 0700.
 	Dir string
-	// Version is our own version.
+	// Version is the version of this program.
 	Version string
-	// Kinds makes the API know the kinds that controllers work on, once, before the first run.
+	// Kinds installs the CustomResourceDefinitions that controllers need, once, before the first run.
 	Kinds func(context.Context, *rest.Config) error
-	// Conversions answer for kinds of several versions, as in apiserver.Options.
+	// Conversions are the conversion webhooks of kinds with several versions, as in apiserver.Options.
 	Conversions map[types.NamespacedName]http.Handler
-	// Beside prepares the controllers that run beside the clients, in each run, and returns
-	// what runs them until its context ends. They are clients of config, by the name under which
-	// their writes are recorded; dir has the keys of the API server.
+	// NewControllers prepares, in each run, the controllers that run alongside the clients. It returns a
+	// function that runs them until its context is done. config returns the client configuration of an actor:
+	// its writes are recorded under that name. dir holds the keys of the API server.
 	NewControllers func(ctx context.Context, config func(actor string) *rest.Config, dir string) (func(context.Context), error)
-	// Builtin is the command of a client that is one of this program's own controllers.
+	// Builtin returns the command of a client that is a controller of this program.
 	Builtin func(name string, gates map[string]bool) []string
-	// Target is a cluster of somebody else to play in, one run at a time; nil: a server is
-	// started that has no other use. Nodes, Kinds, Conversions and Beside are then not used:
+	// Target is an external cluster to run in, one run at a time. If it is nil, Open starts an in-process API
+	// server. With a target, the harness ignores the scenario's nodes, Kinds, Conversions and NewControllers:
 	// the target has its own.
 	Target *rest.Config
-	// QPS is how many requests a second the rehearsal itself sends to the target at most (default DefaultQPS). Clients
-	// limit their own.
+	// QPS limits the requests per second that the harness itself sends to the target (default DefaultQPS).
+	// Clients limit their own requests.
 	QPS float32
-	// Logs, if it is not nil, is told what clients print, a line each.
+	// Logs, if set, is called for each line that a client prints.
 	Logs func(run int64, client, line string)
 }
 
-// DefaultQPS is how many requests a second a rehearsal sends to a cluster that is not its own.
+// DefaultQPS is the default limit of requests per second that a harness sends to an external cluster.
 const DefaultQPS = 50
 
-// Harness is where runs are played: an API, and what all runs begin with.
+// Harness runs a scenario: it holds the environment and the objects that every run begins with.
 type Harness struct {
 	o           Options
 	environment environment
@@ -67,7 +67,7 @@ type Harness struct {
 	timeouts    timeouts
 }
 
-// Open starts the server, or reaches for the target, and prepares what runs begin with.
+// Open starts the API server, or connects to the target, and creates the initial objects.
 func Open(ctx context.Context, o Options) (*Harness, error) {
 	a := &Harness{o: o, timeouts: defaultTimeouts, decodings: verdict.NewDecodings(apiserver.DecodeStored)}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
@@ -85,11 +85,11 @@ func Open(ctx context.Context, o Options) (*Harness, error) {
 	return a, nil
 }
 
-// Close ends the server, or leaves the target as it was found. No run may be under way. An
-// error says what could not be brought back.
+// Close stops the API server, or restores the target to the state that Open found. No run may be in progress.
+// The error says what could not be restored.
 func (a *Harness) Close() error { return a.environment.close() }
 
-// prepare makes the objects that every run begins with.
+// prepare creates the initial objects of every run.
 func (a *Harness) prepare(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -112,8 +112,8 @@ func (a *Harness) prepare(ctx context.Context) error {
 	return a.environment.captureInitial(ctx)
 }
 
-// discover waits until the API serves the kinds that objects of the beginning define: it
-// does a moment after.
+// discover waits until the API serves the kinds that the initial objects define. The API server serves a new
+// kind a moment after its definition was created.
 func (a *Harness) discover(ctx context.Context, config *rest.Config) error {
 	var missing error
 	served := func(context.Context) (bool, error) {
@@ -136,7 +136,7 @@ func (a *Harness) discover(ctx context.Context, config *rest.Config) error {
 	return nil
 }
 
-// isDefined tells whether a kind is served, if the object defines one.
+// isDefined returns an error if the object defines a kind that the API does not serve.
 func isDefined(mapper meta.RESTMapper, o map[string]any) error {
 	if o["kind"] != "CustomResourceDefinition" {
 		return nil
@@ -144,12 +144,13 @@ func isDefined(mapper meta.RESTMapper, o map[string]any) error {
 	group, _, _ := unstructured.NestedString(o, "spec", "group")
 	kind, _, _ := unstructured.NestedString(o, "spec", "names", "kind")
 	if _, err := mapper.RESTMappings(schema.GroupKind{Group: group, Kind: kind}); err != nil {
-		return fmt.Errorf("%s: the API does not serve the kind that it defines: %w", kind, err)
+		return fmt.Errorf("CustomResourceDefinition of %s: the API does not serve the kind: %w", kind, err)
 	}
 	return nil
 }
 
-// put applies an object of the beginning. The kind may have been made known a moment ago.
+// put applies an initial object. It retries while the API does not serve a kind that was defined a moment
+// ago.
 func (a *Harness) put(ctx context.Context, config *rest.Config, client dynamic.Interface, o *unstructured.Unstructured) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, 15*time.Second, true, func(ctx context.Context) (bool, error) {
@@ -162,7 +163,7 @@ func (a *Harness) put(ctx context.Context, config *rest.Config, client dynamic.I
 			return true, nil
 		}
 		if isNotServed(last) {
-			a.mapper = nil // discovery follows definitions after a moment
+			a.mapper = nil // discovery is updated a moment after a definition was created
 			return false, nil
 		}
 		return false, last
@@ -212,7 +213,7 @@ func applyTo(ctx context.Context, to dynamic.ResourceInterface, o *unstructured.
 	return nil
 }
 
-// resourceFor is the client for an object; namespaced objects without a namespace are in default.
+// resourceFor returns the client for an object. A namespaced object without a namespace belongs to default.
 func resourceFor(client dynamic.Interface, mapper meta.RESTMapper, o *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
 	kind := o.GroupVersionKind()
 	m, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
@@ -230,7 +231,7 @@ func resourceIn(client dynamic.Interface, resource schema.GroupVersionResource, 
 	return to.Namespace(cmp.Or(namespace, metav1.NamespaceDefault))
 }
 
-// withoutServerFields is the object as a manifest has it.
+// withoutServerFields returns the object without the metadata that the API server adds.
 func withoutServerFields(o *unstructured.Unstructured) *unstructured.Unstructured {
 	o = o.DeepCopy()
 	o.SetManagedFields(nil)

@@ -23,32 +23,32 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/store"
 )
 
-// mirror knows what a cluster holds by its watches, one of each resource, and tells of
-// the writes in the order of their revisions.
+// mirror follows the objects of a cluster with one watch per resource, and returns the writes in the order of
+// their revisions.
 //
-// Watches of two resources are not in order with one another. So a write is kept for a
-// while before it is told, and those that came meanwhile are told in their order.
+// The watches of two resources are not ordered with one another. So the mirror delays each write for
+// orderDelay, and sorts the writes that arrive in the meantime.
 type mirror struct {
 	now func() time.Time
 
 	mu        sync.Mutex
 	resources map[schema.GroupResource]schema.GroupVersionResource
 	objects   map[string]store.KV
-	revision  int64 // the newest
+	revision  int64 // the highest observed
 	pending   []pendingWrite
 	ordered   []store.Change
-	dropped   int64         // how many were told before those
+	dropped   int64         // number of writes removed from the front of ordered
 	changed   chan struct{} // closed at the next change
 	err       error
 }
 
-// arrival is a write that was heard of, and when.
+// pendingWrite is an observed write and the time of its arrival.
 type pendingWrite struct {
 	store.Change
 	at time.Time
 }
 
-// ripe is how long a write is kept before it is told.
+// orderDelay is how long the mirror delays a write before it returns it.
 const orderDelay = 100 * time.Millisecond
 
 var _ source = (*mirror)(nil)
@@ -57,7 +57,7 @@ func newMirror(now func() time.Time) *mirror {
 	return &mirror{now: now, resources: map[schema.GroupResource]schema.GroupVersionResource{}, objects: map[string]store.KV{}, changed: make(chan struct{})}
 }
 
-// follow begins to watch a resource, until following ends. What is there already has no order.
+// follow lists a resource and watches it until following is done. The listed objects have no order.
 func (m *mirror) follow(ctx, following context.Context, gvr schema.GroupVersionResource, client dynamic.ResourceInterface) error {
 	resource := gvr.GroupResource()
 	list, err := listAll(ctx, client)
@@ -78,10 +78,10 @@ func (m *mirror) follow(ctx, following context.Context, gvr schema.GroupVersionR
 	return nil
 }
 
-// pageSize is how many objects are asked for in one request.
+// pageSize is the number of objects per list request.
 const pageSize = 500
 
-// listAll lists a resource page by page. It starts again if the pages expire meanwhile.
+// listAll lists a resource page by page. It starts again if the continue token expires.
 func listAll(ctx context.Context, client dynamic.ResourceInterface) (*unstructured.UnstructuredList, error) {
 	const tries = 3
 	for try := 1; ; try++ {
@@ -99,7 +99,7 @@ func listAll(ctx context.Context, client dynamic.ResourceInterface) (*unstructur
 	}
 }
 
-// watched is a client as a RetryWatcher wants it.
+// watched adapts a client to RetryWatcher.
 type watched struct{ client dynamic.ResourceInterface }
 
 // WatchWithContext implements cache.WatcherWithContext.
@@ -109,14 +109,14 @@ func (w watched) WatchWithContext(ctx context.Context, o metav1.ListOptions) (wa
 
 var _ cache.WatcherWithContext = watched{}
 
-// hear takes in the events of a watch.
+// receive handles the events of a watch until it ends.
 func (m *mirror) receive(ctx context.Context, resource schema.GroupResource, w watch.Interface) {
 	defer w.Stop()
 	for e := range w.ResultChan() {
 		m.handle(resource, e)
 	}
 	if ctx.Err() == nil {
-		m.fail(fmt.Errorf("the watch of %s has ended", resource))
+		m.fail(fmt.Errorf("watch %s: the watch ended", resource))
 	}
 }
 
@@ -130,11 +130,11 @@ func (m *mirror) handle(resource schema.GroupResource, e watch.Event) {
 		m.observe(resource, o, e.Type == watch.Deleted)
 		m.mu.Unlock()
 	case *metav1.Status:
-		m.fail(fmt.Errorf("the watch of %s has ended: %s", resource, o.Message))
+		m.fail(fmt.Errorf("watch %s: the watch ended: %s", resource, o.Message))
 	}
 }
 
-// breakOff says that not all is known any more.
+// fail records that the mirror no longer knows the whole state.
 func (m *mirror) fail(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -142,11 +142,11 @@ func (m *mirror) fail(err error) {
 	m.signal()
 }
 
-// note takes in an object as it is since a revision. The lock is held.
+// observe records the state of an object at a revision. The caller holds the lock.
 func (m *mirror) observe(resource schema.GroupResource, o *unstructured.Unstructured, deleted bool) {
 	revision, err := strconv.ParseInt(o.GetResourceVersion(), 10, 64)
 	if err != nil {
-		m.err = cmp.Or(m.err, fmt.Errorf("%s %s has resource version %q, which is no number", resource, o.GetName(), o.GetResourceVersion()))
+		m.err = cmp.Or(m.err, fmt.Errorf("%s %s has resource version %q: want a number", resource, o.GetName(), o.GetResourceVersion()))
 		return
 	}
 	key := keyOf(resource, o.GetNamespace(), o.GetName())
@@ -168,13 +168,13 @@ func (m *mirror) observe(resource schema.GroupResource, o *unstructured.Unstruct
 	m.signal()
 }
 
-// move wakes those who wait for a change. The lock is held.
+// signal wakes the goroutines that wait for a change. The caller holds the lock.
 func (m *mirror) signal() {
 	close(m.changed)
 	m.changed = make(chan struct{})
 }
 
-// keyOf is the key of an object.
+// keyOf returns the key of an object.
 func keyOf(resource schema.GroupResource, namespace, name string) string {
 	key := directoryOf(resource)
 	if namespace != "" {
@@ -185,7 +185,7 @@ func keyOf(resource schema.GroupResource, namespace, name string) string {
 
 func directoryOf(resource schema.GroupResource) string { return "/" + resource.String() + "/" }
 
-// current implements source. What was told before is forgotten.
+// current implements source. It drops all earlier writes.
 func (m *mirror) current() (kvs []store.KV, revision, cursor int64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -206,7 +206,8 @@ func (m *mirror) changes(cursor int64) (changes []store.Change, next int64, err 
 	return m.ordered[cursor-m.dropped:], next, m.err
 }
 
-// tell tells of the writes that have waited long enough, and of older ones. The lock is held.
+// orderPending moves the writes that have waited for orderDelay, and all older ones, to ordered. The caller
+// holds the lock.
 func (m *mirror) orderPending() {
 	newest := int64(-1)
 	for _, a := range m.pending {
@@ -238,14 +239,14 @@ func (m *mirror) ResourceOf(key string) (schema.GroupResource, bool) {
 	return resource, m.Directory(resource) != ""
 }
 
-// version is the version in which a resource is followed.
+// version returns the version in which the mirror follows a resource.
 func (m *mirror) version(resource schema.GroupResource) schema.GroupVersionResource {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.resources[resource]
 }
 
-// has tells whether the cluster has an object.
+// has reports whether the cluster has an object.
 func (m *mirror) has(key string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -253,11 +254,11 @@ func (m *mirror) has(key string) bool {
 	return ok
 }
 
-// behind is how long a write that a client was told of may take to be heard of here. Not
-// every resource is watched: after that nothing is expected any more.
+// catchUpTimeout is how long catchUp waits for a revision. Some resources are not watched, so the revision
+// may never arrive.
 const catchUpTimeout = time.Second
 
-// catchUp waits until everything up to a revision was heard of and is told.
+// catchUp waits until changes returns all writes up to a revision.
 func (m *mirror) catchUp(ctx context.Context, revision int64) {
 	limit := time.NewTimer(catchUpTimeout)
 	defer limit.Stop()
@@ -282,7 +283,7 @@ func (m *mirror) catchUp(ctx context.Context, revision int64) {
 	}
 }
 
-// snapshot is what there is now, and a channel that is closed when that changes.
+// snapshot returns the current objects and a channel that is closed at the next change.
 func (m *mirror) snapshot() (held map[string]store.KV, moved <-chan struct{}, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 
 var configMaps, secrets = schema.GroupResource{Resource: "configmaps"}, schema.GroupResource{Resource: "secrets"}
 
-// hears tells a mirror of an object at a revision.
+// observe passes an event about an object to a mirror.
 func observe(m *mirror, resource schema.GroupResource, kind watch.EventType, name string, revision int) {
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Thing"}}
 	o.SetNamespace("default")
@@ -23,7 +23,7 @@ func observe(m *mirror, resource schema.GroupResource, kind watch.EventType, nam
 	m.handle(resource, watch.Event{Type: kind, Object: o})
 }
 
-// told are the revisions of changes, with a - for what is gone.
+// orderedRevisions returns the revisions of the changes since a cursor; a - marks a deletion.
 func orderedRevisions(t *testing.T, m *mirror, cursor *int64) string {
 	t.Helper()
 	changes, next, err := m.changes(*cursor)
@@ -42,8 +42,8 @@ func orderedRevisions(t *testing.T, m *mirror, cursor *int64) string {
 	return strings.Join(words, " ")
 }
 
-// TestMirrorOrder: what watches bring in another order than it was written is told in the
-// order of revisions, once, after it has waited.
+// TestMirrorOrder: writes that watches deliver out of order are returned once, in the order of revisions,
+// after a delay.
 func TestMirrorOrder(t *testing.T) {
 	now := time.Unix(0, 0)
 	m := newMirror(func() time.Time { return now })
@@ -64,7 +64,7 @@ func TestMirrorOrder(t *testing.T) {
 	if got := orderedRevisions(t, m, &cursor); got != "5- 6 7" {
 		t.Errorf("after a while: %s", got)
 	}
-	observe(m, configMaps, watch.Modified, "b", 7) // again, as after a watch that was broken off
+	observe(m, configMaps, watch.Modified, "b", 7) // again, as after a watch that was interrupted
 	now = now.Add(orderDelay)
 	if got := orderedRevisions(t, m, &cursor); got != "9-" {
 		t.Errorf("in the end: %s", got)
@@ -75,14 +75,14 @@ func TestMirrorOrder(t *testing.T) {
 	}
 }
 
-// TestMirrorBreaks: a watch that ends for good is no silence.
+// TestMirrorFailure: a watch that ends for good is an error.
 func TestMirrorFailure(t *testing.T) {
 	m := newMirror(time.Now)
 	_, _, cursor, _ := m.current()
 	watcher := watch.NewFake()
 	watcher.Stop()
 	m.receive(t.Context(), configMaps, watcher)
-	if _, _, err := m.changes(cursor); err == nil || !strings.Contains(err.Error(), "the watch of configmaps has ended") {
+	if _, _, err := m.changes(cursor); err == nil || !strings.Contains(err.Error(), "watch configmaps: the watch ended") {
 		t.Error(err)
 	}
 	calm := newMirror(time.Now)

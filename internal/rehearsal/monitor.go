@@ -12,45 +12,45 @@ import (
 	"github.com/rehearse-k8s/rehearse/invariant"
 )
 
-// judge follows a run's world and looks whether promises hold.
+// monitor follows the world of a run and checks whether the invariants hold.
 //
-// What was written and who wrote it become known at different times: the store tells the
-// one at once, the answer tells the other. So promises are judged on the record, which has
-// both, by showing them the run once more from its beginning (examine).
+// A write and its author become known at different times: the store reports the write at once, the answer
+// names the author later. So the monitor checks invariants on the record, which contains both, by replaying
+// it from its first step (evaluate).
 type monitor struct {
 	run     *run
-	decided chan struct{} // closed with the verdict
+	decided chan struct{} // closed when the run has its verdict
 
 	mu             sync.Mutex
 	objects        *follower
 	changes        []verdict.Change
 	failure        *history.Failure
-	writes         int // of anybody, but for bookkeeping
+	writes         int // of all actors, without bookkeeping
 	lastWrite      time.Duration
 	lastPoll       time.Duration
-	heldFor        time.Duration // how long faults have kept something back
+	heldFor        time.Duration // for how long faults have delayed something
 	delayed        []*delayedAction
-	nextCheck      time.Duration // when the promises are looked at again
+	nextCheck      time.Duration // when the invariants are checked again
 	exempt         []string
 	lastEvaluation *evaluation // of the whole run
 }
 
-// waiting is something that is to happen when a fault's time is over.
+// delayedAction is an action that happens when the time of a fault is over.
 type delayedAction struct {
 	done   chan struct{}
 	since  time.Duration
-	until  time.Duration // 0: not by time
-	writes int           // 0: not by writes
+	until  time.Duration // 0: not limited by time
+	writes int           // 0: not limited by writes
 }
 
 func newMonitor(r *run, objects *follower) *monitor {
 	return &monitor{run: r, decided: make(chan struct{}), objects: objects}
 }
 
-// pace is how often the world is looked at. Nothing is overseen in between.
+// pollInterval is how often the monitor reads the changes of the world. No change is missed between polls.
 const pollInterval = 5 * time.Millisecond
 
-// follow looks at the world until ctx ends.
+// follow polls the world until ctx is done.
 func (j *monitor) follow(ctx context.Context) {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
@@ -64,8 +64,8 @@ func (j *monitor) follow(ctx context.Context) {
 	}
 }
 
-// look takes in what was written, lets happen what faults have delayed, and now and then
-// looks whether the run has broken a promise.
+// poll takes the new writes, releases delayed actions that are due, and from time to time checks the
+// invariants.
 func (j *monitor) poll() {
 	held := j.run.isHolding()
 	j.mu.Lock()
@@ -81,16 +81,16 @@ func (j *monitor) poll() {
 		if x := j.evaluate(false); x.failure != nil {
 			j.fail(x.failure.Oracle, x.failure.Message)
 		}
-		// A long record takes a while: that it is looked at takes a tenth of the time at most.
+		// Checking a long record takes a while. Checks take a tenth of the time at most.
 		after := j.run.elapsed()
 		j.nextCheck = after + max(checkInterval, 10*(after-now))
 	}
 }
 
-// examined is how often promises are looked at while a run goes on.
+// checkInterval is how often invariants are checked during a run.
 const checkInterval = 300 * time.Millisecond
 
-// take takes in what was written. The lock is held.
+// takeWrites takes the new writes of the source. The caller holds the lock.
 func (j *monitor) takeWrites(now time.Duration) {
 	changes, err := j.objects.follow()
 	if err != nil {
@@ -105,7 +105,7 @@ func (j *monitor) takeWrites(now time.Duration) {
 	j.changes = append(j.changes, changes...)
 }
 
-// wake lets happen what faults have delayed. The lock is held.
+// releaseDue releases the delayed actions that are due. The caller holds the lock.
 func (j *monitor) releaseDue(now time.Duration) {
 	left := j.delayed[:0]
 	for _, w := range j.delayed {
@@ -120,8 +120,8 @@ func (j *monitor) releaseDue(now time.Duration) {
 	j.delayed = left
 }
 
-// heldBy is closed when a fault's time is over: after a time, after so many writes of
-// anybody, or when nothing is written any more.
+// released returns a channel that is closed when the time of a fault is over: after a duration, after a
+// number of writes by any actor, or when no actor writes any more.
 func (j *monitor) released(f fault.Fault) <-chan struct{} {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -136,7 +136,7 @@ func (j *monitor) released(f fault.Fault) <-chan struct{} {
 	return w.done
 }
 
-// fail ends the run with its verdict. The lock is held.
+// fail gives the run its verdict. The caller holds the lock.
 func (j *monitor) fail(oracle, message string) {
 	if j.failure != nil {
 		return
@@ -145,29 +145,29 @@ func (j *monitor) fail(oracle, message string) {
 	close(j.decided)
 }
 
-// check looks whether one promise holds now.
+// check checks one invariant on the current state.
 func (j *monitor) check(i invariant.Invariant) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.takeWrites(j.run.elapsed()) // what the step before has done is not to be overlooked
+	j.takeWrites(j.run.elapsed()) // include the effect of the step before
 	return i.Check(j.objects)
 }
 
-// calm is for how long nobody has written anything.
+// quietFor returns how long no actor has written anything.
 func (j *monitor) quietFor() time.Duration {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.run.elapsed() - j.lastWrite
 }
 
-// delayed is for how long faults have kept something back.
+// holdTime returns how long faults have delayed something.
 func (j *monitor) holdTime() time.Duration {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.heldFor
 }
 
-// await waits until something holds; what is longer is what faults have kept back.
+// await waits until holds returns true. The time during which faults delay something extends the limit.
 func (j *monitor) await(within time.Duration, holds func() bool) (bool, error) {
 	began, before := j.run.elapsed(), j.holdTime()
 	tick := time.NewTicker(pollInterval)
@@ -183,7 +183,7 @@ func (j *monitor) await(within time.Duration, holds func() bool) (bool, error) {
 		if holds() {
 			return true, nil
 		}
-		// A controller whose tries failed for so long may rightly wait as long again.
+		// A controller that backed off during the delay may wait for as long again.
 		if j.run.elapsed() > began+within+2*(j.holdTime()-before) {
 			return false, nil
 		}

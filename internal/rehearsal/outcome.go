@@ -14,7 +14,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/invariant"
 )
 
-// outcome is what came of a run. Nothing of it goes on by now.
+// outcome returns the result of a run that has stopped.
 func (r *run) outcome() *sim.Outcome {
 	if r.world.catchUp != nil {
 		r.world.catchUp(context.WithoutCancel(r.ctx), r.record.Revision())
@@ -23,7 +23,7 @@ func (r *run) outcome() *sim.Outcome {
 	j := r.monitor
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.takeWrites(r.elapsed()) // a last write of somebody who is gone by now
+	j.takeWrites(r.elapsed()) // the last writes of clients that were stopped
 	x := j.evaluate(true)
 	record := x.record
 	for n, changes := range x.changes {
@@ -34,15 +34,15 @@ func (r *run) outcome() *sim.Outcome {
 	if r.plan.Learn && record.Failure == nil {
 		out.State = j.objects.State(schedulingPaths...)
 		if who := r.idleClient(record); who != "" {
-			record.Inconclusive = fmt.Sprintf("client %s wrote nothing in a run without faults: there is nothing to rehearse. Do the steps of the scenario give it work?", who)
+			record.Inconclusive = fmt.Sprintf("client %s wrote nothing in a run without faults: the run tests nothing. Check that the steps of the scenario give it work", who)
 		}
 	}
 	_, out.Reports = verdict.StaleOwnWrites(record)
 	return out
 }
 
-// firstFailure is the first promise that was broken: one that must always hold, at the step that
-// broke it, or what was seen at rest, or what the record as a whole shows.
+// firstFailure returns the first violation: of an invariant that must always hold, at the step that violated
+// it; else of one at the end of the run; else of one about the whole record.
 func firstFailure(x *evaluation, atEnd *history.Failure) *history.Failure {
 	last := max(0, len(x.record.Steps)-1)
 	switch {
@@ -61,7 +61,7 @@ func firstFailure(x *evaluation, atEnd *history.Failure) *history.Failure {
 	return verdict.WholeRecord(check, last, x.record.Steps[last].At)
 }
 
-// idle is a client that has written nothing.
+// idleClient returns the name of a client that wrote nothing, or "".
 func (r *run) idleClient(record *history.Run) string {
 	for i := range r.harness.o.Scenario.Clients {
 		name := r.harness.o.Scenario.Clients[i].Name
@@ -72,7 +72,7 @@ func (r *run) idleClient(record *history.Run) string {
 	return ""
 }
 
-// toUnstructured is an object of a Go type as the dynamic client takes it.
+// toUnstructured converts an object of a Go type for the dynamic client.
 func toUnstructured(o runtime.Object) (*unstructured.Unstructured, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	return &unstructured.Unstructured{Object: content}, err

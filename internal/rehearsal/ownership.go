@@ -19,8 +19,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/wire"
 )
 
-// created are the objects that a rehearsal has created in a cluster: its clients, its user, and
-// the rehearsal itself at the beginning.
+// created records the objects that a harness created in an external cluster: by its clients, by its user, and
+// as initial objects.
 type created struct {
 	mu   sync.Mutex
 	uids map[types.UID]bool
@@ -31,7 +31,7 @@ func newCreated() *created {
 	return &created{uids: map[types.UID]bool{}, last: map[string]types.UID{}}
 }
 
-// add notes an object, by its key.
+// add records an object under its key.
 func (c *created) add(key string, uid types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -44,14 +44,14 @@ func (c *created) has(uid types.UID) bool {
 	return c.uids[uid]
 }
 
-// at is the object that was created last with a key; "" if none was.
+// uidOf returns the UID of the object that was created last under a key, or "".
 func (c *created) uidOf(key string) types.UID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.last[key]
 }
 
-// in are the objects of a resource, by key.
+// inResource returns the created objects of a resource, by key.
 func (c *created) inResource(resource schema.GroupResource) map[string]types.UID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,8 +64,8 @@ func (c *created) inResource(resource schema.GroupResource) map[string]types.UID
 	return all
 }
 
-// removeLeases deletes the leases that clients have created: the mirror does not follow them, and
-// a lease that is left keeps the next process waiting.
+// removeLeases deletes the leases that clients have created. The mirror does not follow leases, and a
+// remaining lease makes the next process wait until it expires.
 func (g *externalCluster) removeLeases(ctx context.Context) error {
 	leases := coordinationv1.SchemeGroupVersion.WithResource("leases")
 	var errs []error
@@ -81,7 +81,7 @@ func (g *externalCluster) removeLeases(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// forget drops what is last known by a key.
+// forget removes the record of a key.
 func (c *created) forget(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,12 +92,11 @@ func keyOfObject(o history.Object) string {
 	return keyOf(schema.ParseGroupResource(o.Resource), o.Namespace, o.Name)
 }
 
-// noObject is the UID of no object.
+// noUID is a UID that no object has.
 const noUID = types.UID("not-created-by-the-rehearsal")
 
-// permit decides on a delete of a client or the user. Outside of the scenario's namespaces it may act
-// only on what the rehearsal has created: what is deleted with another object, and
-// its UID, cannot be restored.
+// permit decides whether a client or the user may delete an object. Outside of the scenario's namespaces they
+// may delete only what the harness created, because its UID and its dependents cannot be restored.
 func (g *externalCluster) permit(c *wire.Call) proxy.Permit {
 	if c.Resource == "" || c.Subresource != "" || c.Namespace != "" && g.namespaces[c.Namespace] {
 		return proxy.Permit{}
@@ -105,21 +104,21 @@ func (g *externalCluster) permit(c *wire.Call) proxy.Permit {
 	resource := schema.ParseGroupResource(c.Resource)
 	if c.Verb == "deletecollection" {
 		return proxy.Permit{Denied: apierrors.NewForbidden(resource, "", fmt.Errorf(
-			"in a cluster that is not its own a rehearsal may delete only what it created, one object at a time, outside of the scenario's namespaces"))}
+			"in an external cluster, outside of the scenario's namespaces, a rehearsal may delete only objects that it created, one at a time"))}
 	}
 	key := keyOfObject(c.Object)
 	if uid := g.created.uidOf(key); uid != "" {
 		return proxy.Permit{Only: uid}
 	}
 	p := proxy.Permit{Denied: apierrors.NewForbidden(resource, c.Name, fmt.Errorf(
-		"the rehearsal did not create it, and %s; delete only what the scenario or its clients create, or rehearse in a cluster of its own (without --kubeconfig and --context)", lostByDelete(c.Resource)))}
+		"the rehearsal did not create it, and %s; delete only what the scenario or its clients create, or use the in-process cluster (without --kubeconfig and --context)", lostByDelete(c.Resource)))}
 	if !g.mirror.has(key) {
-		p.Only = noUID // most likely it does not exist: the API knows
+		p.Only = noUID // the object probably does not exist: the API server decides
 	}
 	return p
 }
 
-// lost says what of a deleted object cannot be restored.
+// lostByDelete says what cannot be restored after an object was deleted.
 func lostByDelete(resource string) string {
 	switch resource {
 	case "namespaces":
@@ -134,8 +133,8 @@ func lostByDelete(resource string) string {
 	return "what it owns would be deleted with it"
 }
 
-// owns tells whether an object was created by the rehearsal, or is controlled by one that was, in
-// the scenario's namespaces.
+// owns reports whether the harness created an object, or an object that controls it, in the scenario's
+// namespaces.
 func (g *externalCluster) owns(ctx context.Context, o history.Object) bool {
 	if o.UID == "" {
 		return false
@@ -151,7 +150,7 @@ func (g *externalCluster) owns(ctx context.Context, o history.Object) bool {
 	if err != nil || string(is.GetUID()) != o.UID {
 		return false
 	}
-	const deepest = 5 // Deployment, ReplicaSet, pod, and what a pod may own
+	const deepest = 5 // Deployment, ReplicaSet, pod, and dependents of the pod
 	for range deepest {
 		owner := metav1.GetControllerOf(is)
 		switch {

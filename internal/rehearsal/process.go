@@ -19,20 +19,20 @@ import (
 	"github.com/rehearse-k8s/rehearse/scenario"
 )
 
-// tailLines is how many of its last lines are kept of what a client prints.
+// tailLines is the number of last lines of a client's output that are kept.
 const tailLines = 40
 
-// process is one life of a client's process.
+// process is one process of a client.
 type process struct {
 	cmd    *exec.Cmd
-	exited chan struct{} // closed when it has, and then err says how
+	exited chan struct{} // closed when the process has exited; err says how
 	err    error
 
 	mu     sync.Mutex
 	killed bool
 }
 
-// printed is what a client has printed last, over all its lives in a run.
+// output holds the last lines that a client printed, over all its processes in a run.
 type output struct {
 	mu    sync.Mutex
 	lines []string
@@ -47,7 +47,7 @@ func (p *output) add(line string) {
 	}
 }
 
-// last are the last lines, at most n.
+// tail returns the last lines, at most n.
 func (p *output) tail(n int) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,7 +91,7 @@ func launch(c *v1alpha1.Client, command []string, words map[string]string, dir s
 	p.cmd.Stdout, p.cmd.Stderr = write, write
 	if err := p.cmd.Start(); err != nil {
 		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("client %s: there is no program %q: %w", c.Name, args[0], err)
+			return nil, fmt.Errorf("client %s: program %q not found: %w", c.Name, args[0], err)
 		}
 		return nil, fmt.Errorf("client %s: %w", c.Name, err)
 	}
@@ -102,7 +102,7 @@ func launch(c *v1alpha1.Client, command []string, words map[string]string, dir s
 		for lines.Scan() {
 			line(lines.Text())
 		}
-		_, _ = io.Copy(io.Discard, read) // of a line that is too long
+		_, _ = io.Copy(io.Discard, read) // the remainder of a line that is too long
 	})
 	go func() {
 		p.err = p.cmd.Wait()
@@ -113,7 +113,7 @@ func launch(c *v1alpha1.Client, command []string, words map[string]string, dir s
 	return p, nil
 }
 
-// kill ends the process, and those that it has started, at once.
+// kill kills the process and its children.
 func (p *process) kill() {
 	p.mu.Lock()
 	p.killed = true
@@ -121,18 +121,18 @@ func (p *process) kill() {
 	killGroup(p.cmd)
 	select {
 	case <-p.exited:
-	case <-time.After(5 * time.Second): // a grandchild holds its output open
+	case <-time.After(5 * time.Second): // a grandchild may keep the output open
 	}
 }
 
-// wasKilled tells whether it ended because of kill.
+// wasKilled reports whether kill was called.
 func (p *process) wasKilled() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.killed
 }
 
-// freePort is a port of the loopback interface that nobody has at this moment.
+// freePort returns a TCP port of the loopback interface that is free at the moment.
 func freePort() string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -142,7 +142,7 @@ func freePort() string {
 	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
-// writeKubeconfig writes a client's kubeconfig where only its user may read it.
+// writeKubeconfig writes a client's kubeconfig, which only its user may read.
 func writeKubeconfig(dir string, data []byte) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err

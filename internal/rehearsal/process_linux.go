@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// setProcessGroup has a process lead a group of its own, so that a signal of the terminal does not
-// reach it and its children end with it; and die with us, also if we are killed.
+// setProcessGroup makes the process the leader of its own process group: signals of the terminal do not reach
+// it, and its children are killed with it. The kernel kills it when this process dies.
 func setProcessGroup(c *exec.Cmd) {
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// setProcessGroup has a process lead a group of its own, so that a signal of the terminal does not
-// reach it and its children end with it.
+// setProcessGroup makes the process the leader of its own process group: signals of the terminal do not reach
+// it, and its children are killed with it.
 func setProcessGroup(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
 func killGroup(c *exec.Cmd) { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }

@@ -7,11 +7,11 @@ import (
 	"github.com/rehearse-k8s/rehearse/invariant"
 )
 
-// schedulingPaths depend on chance in a run on the machine's clock: the node to which a pod is bound,
-// and its addresses there. A pod that must be on one node has an affinity, which is compared.
+// schedulingPaths are fields that differ between two runs on the machine's clock: the node of a pod, and its
+// addresses there. A pod that requires one node has an affinity, which is compared.
 var schedulingPaths = []string{".spec.nodeName", ".status.hostIP", ".status.hostIPs", ".status.podIP", ".status.podIPs"}
 
-// unmet returns the rules that do not hold at the end of a run as it is now. The lock is held.
+// unmet returns the rules that do not hold at the current end of the run. The caller holds the lock.
 func (j *monitor) unmet() []verdict.Unmet {
 	x := j.evaluate(true)
 	if f := x.failure; f != nil {
@@ -29,7 +29,7 @@ func (j *monitor) unmet() []verdict.Unmet {
 	return unmet
 }
 
-// awaitEnd waits, once the scenario has ended, until the run is over or has failed.
+// awaitEnd waits, after the last step of the scenario, until the run is over or has failed.
 func (r *run) awaitEnd() {
 	ending := r.elapsed()
 	tick := time.NewTicker(10 * pollInterval)
@@ -48,7 +48,7 @@ func (r *run) awaitEnd() {
 			continue
 		}
 		now := r.elapsed()
-		if now < asked+10*took { // to look takes a tenth of the time at most
+		if now < asked+10*took { // checks take a tenth of the time at most
 			continue
 		}
 		if r.isOver(ending) {
@@ -59,7 +59,7 @@ func (r *run) awaitEnd() {
 	}
 }
 
-// isOver decides whether a run whose scenario ended at a time is over.
+// isOver decides whether the run is over. ended is when the last step of the scenario ended.
 func (r *run) isOver(ended time.Duration) bool {
 	j := r.monitor
 	j.mu.Lock()

@@ -25,7 +25,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/scenario"
 )
 
-// TestMain lets this test binary be a client.
+// TestMain lets this test binary run as a client.
 func TestMain(m *testing.M) {
 	switch os.Getenv("LIVE_TEST_CLIENT") {
 	case "":
@@ -44,8 +44,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// copier is a client that makes a Secret for each ConfigMap that is called copy-…, of the
-// same name. One that exists is left alone.
+// copier is a client that creates a Secret for each ConfigMap called copy-…, with the same name. It leaves
+// an existing Secret alone.
 func copier(ctx context.Context) error {
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
 	if err != nil {
@@ -102,7 +102,7 @@ spec:
       within: 5s
 `
 
-// open makes an harness for a story and a command.
+// open opens a harness for a scenario and a command.
 func open(t *testing.T, text string, command ...string) *Harness {
 	t.Helper()
 	s, err := scenario.Read("copies.yaml", []byte(text), nil)
@@ -138,7 +138,7 @@ func play(t *testing.T, a *Harness, faults ...string) *history.Run {
 	return out.Run
 }
 
-// TestPlay: what faults do to a real process, and that each run begins anew.
+// TestPlay: faults have their effect on a real process, and each run begins in the initial state.
 func TestPlay(t *testing.T) {
 	t.Setenv("LIVE_TEST_CLIENT", "yes")
 	a := open(t, copyScenario, os.Args[0])
@@ -146,13 +146,13 @@ func TestPlay(t *testing.T) {
 		fault string
 		shows func(s *history.Step) bool
 	}{
-		"nothing":              {"", func(s *history.Step) bool { return s.Wrote() && s.Actor == "copier" && s.Name == "copy-b" }},
-		"a crash before":       {"crash-before actor=copier verb=create object=default/copy-b", func(s *history.Step) bool { return s.Kind == history.Start && s.Fault != "" }},
-		"a crash after":        {"crash-after actor=copier verb=create object=default/copy-a", func(s *history.Step) bool { return s.Kind == history.Start && s.Fault != "" }},
-		"a crash for a while":  {"crash-after actor=copier verb=create object=default/copy-a for=500ms", func(s *history.Step) bool { return s.Kind == history.Start && s.At > 500*time.Millisecond }},
-		"a second instance":    {"overlap actor=copier verb=create object=default/copy-a for=300ms", func(s *history.Step) bool { return s.Kind == history.Crash && s.Actor == "copier" }},
-		"somebody's label":     {"label actor=copier verb=create object=default/copy-a", func(s *history.Step) bool { return s.Wrote() && s.Actor == "somebody" && s.Fault != "" }},
-		"somebody's finalizer": {"finalizer actor=copier verb=create object=default/copy-a for=200ms", func(s *history.Step) bool { return s.Wrote() && s.Actor == "somebody" && s.N > 6 }},
+		"nothing":                  {"", func(s *history.Step) bool { return s.Wrote() && s.Actor == "copier" && s.Name == "copy-b" }},
+		"a crash before":           {"crash-before actor=copier verb=create object=default/copy-b", func(s *history.Step) bool { return s.Kind == history.Start && s.Fault != "" }},
+		"a crash after":            {"crash-after actor=copier verb=create object=default/copy-a", func(s *history.Step) bool { return s.Kind == history.Start && s.Fault != "" }},
+		"a crash for a while":      {"crash-after actor=copier verb=create object=default/copy-a for=500ms", func(s *history.Step) bool { return s.Kind == history.Start && s.At > 500*time.Millisecond }},
+		"a second instance":        {"overlap actor=copier verb=create object=default/copy-a for=300ms", func(s *history.Step) bool { return s.Kind == history.Crash && s.Actor == "copier" }},
+		"another user's label":     {"label actor=copier verb=create object=default/copy-a", func(s *history.Step) bool { return s.Wrote() && s.Actor == "other-user" && s.Fault != "" }},
+		"another user's finalizer": {"finalizer actor=copier verb=create object=default/copy-a for=200ms", func(s *history.Step) bool { return s.Wrote() && s.Actor == "other-user" && s.N > 6 }},
 		"a late event": {"lag actor=copier resource=configmaps nth=1 for=300ms", func(s *history.Step) bool {
 			return s.Kind == history.Frame && s.Fault != "" && s.At > 300*time.Millisecond
 		}},
@@ -181,8 +181,8 @@ func TestPlay(t *testing.T) {
 	}
 }
 
-// TestSlowStart: a client that needs longer to begin than a promise allows is not blamed
-// for having been ended.
+// TestSlowStart: the time that a client needs to start after a fault does not count against an invariant's
+// limit.
 func TestSlowStart(t *testing.T) {
 	t.Setenv("LIVE_TEST_CLIENT", "yes")
 	a := open(t, strings.ReplaceAll(copyScenario, "within: 5s", "within: 500ms"), "sh", "-c", `sleep 2; exec "$0"`, os.Args[0])
@@ -210,8 +210,8 @@ func firstWrite(run *history.Run) *history.Step {
 	return nil
 }
 
-// TestBroken: a promise is broken at the step that breaks it, seen while the run goes on;
-// what does not come in time is broken at rest; a wait is a promise, too.
+// TestViolated: an invariant is violated at the step that violates it, during the run; what does not happen
+// in time is a violation at the end; a wait that times out is a violation, too.
 func TestViolated(t *testing.T) {
 	t.Setenv("LIVE_TEST_CLIENT", "yes")
 	for name, c := range map[string]struct{ from, to, oracle string }{
@@ -230,22 +230,22 @@ func TestViolated(t *testing.T) {
 				t.Fatalf("%+v", run.Failure)
 			}
 			if s := &run.Steps[run.Failure.Step]; name == "always" && (s.Name != "copy-a" || s.Resource != "secrets" || !s.Wrote()) {
-				t.Errorf("broken at %+v", s)
+				t.Errorf("violated at %+v", s)
 			}
 		})
 	}
 }
 
-// TestNoClient: programs that cannot be rehearsed are told from those that fail.
+// TestNoClient: a program that cannot be tested is reported as such, not as a violation.
 func TestNoClient(t *testing.T) {
 	for name, c := range map[string]struct {
 		command []string
 		begin   time.Duration
 		says    string
 	}{
-		"no program":   {[]string{"./no-such-program"}, time.Second, `there is no program "./no-such-program"`},
-		"ends at once": {[]string{"sh", "-c", "echo unknown flag; exit 3"}, time.Minute, "ends at once; it printed last:\n    unknown flag"},
-		"asks nothing": {[]string{"sleep", "1000"}, time.Second, "has asked for nothing through its kubeconfig in 1s"},
+		"no program":        {[]string{"./no-such-program"}, time.Second, `program "./no-such-program" not found`},
+		"exits immediately": {[]string{"sh", "-c", "echo unknown flag; exit 3"}, time.Minute, "exits immediately. Its last output:\n    unknown flag"},
+		"sends no request":  {[]string{"sleep", "1000"}, time.Second, "sent no request through its kubeconfig within 1s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -260,7 +260,7 @@ func TestNoClient(t *testing.T) {
 	}
 }
 
-// TestStoryRefused: a step that the API refuses is a mistake of the scenario, with its line.
+// TestRejectedStep: a step that the API rejects is an error of the scenario, with its line.
 func TestRejectedStep(t *testing.T) {
 	t.Setenv("LIVE_TEST_CLIENT", "yes")
 	a := open(t, strings.Replace(copyScenario, "name: copy-a, namespace: default}", "name: copy-a, namespace: nowhere}", 1), os.Args[0])
@@ -271,7 +271,7 @@ func TestRejectedStep(t *testing.T) {
 	}
 }
 
-// TestKill: a process ends at once, and with it those that it has started.
+// TestKill: kill terminates a process and its children at once.
 func TestKill(t *testing.T) {
 	lines := make(chan string, 10)
 	s, err := scenario.Read("copies.yaml", []byte(copyScenario), nil)
@@ -287,14 +287,14 @@ func TestKill(t *testing.T) {
 	if len(words) != 5 || words[1] != words[2] || words[1] == words[3] || words[4] != "copier" {
 		t.Errorf("%q", words)
 	}
-	// The child has its output from the process, which ends only when that is closed.
+	// The child inherited the output of the process, which exits only when that is closed.
 	p.kill()
 	select {
 	case <-p.exited:
 	default:
-		t.Error("the child lives on")
+		t.Error("the child is still running")
 	}
 	if !p.wasKilled() {
-		t.Error("it ended by itself")
+		t.Error("the process exited by itself")
 	}
 }

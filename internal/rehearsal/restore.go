@@ -19,28 +19,28 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/store"
 )
 
-// restored is how long a cluster has to stay as it was before.
+// stableTime is how long the cluster must stay in its initial state before a restore is complete.
 const stableTime = 300 * time.Millisecond
 
-// removal is what was asked to be deleted in one restore.
+// removals records the objects that one restore has deleted.
 type removals struct {
 	deletedAt map[types.UID]time.Time
 	uids      map[string]types.UID
 }
 
-// restore brings the cluster back to what it was before the first run.
+// restore restores the cluster to its state before the first run.
 func (g *externalCluster) restore(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, g.harness.timeouts.restore)
 	defer cancel()
 	asked := &removals{deletedAt: map[types.UID]time.Time{}, uids: map[string]types.UID{}}
 	stamp, since := int64(-1), time.Now()
 	if err := g.removeLeases(ctx); err != nil {
-		return fmt.Errorf("the cluster could not be brought back to what it was: %w", err)
+		return fmt.Errorf("restore the cluster: %w", err)
 	}
 	for {
 		held, moved, err := g.mirror.snapshot()
 		if err != nil {
-			return fmt.Errorf("the cluster could not be brought back to what it was: %w", err)
+			return fmt.Errorf("restore the cluster: %w", err)
 		}
 		left := g.restoreOnce(ctx, held, asked)
 		if ctx.Err() != nil {
@@ -65,26 +65,26 @@ func (g *externalCluster) restore(ctx context.Context) error {
 	}
 }
 
-// notRestored says what there is left to do, when there is no time left.
+// notRestored returns the error of a restore that timed out, with the objects that remain.
 func (g *externalCluster) notRestored(left []string, err error) error {
 	if len(left) == 0 {
-		left = []string{"something still happens in the namespaces of the scenario"}
+		left = []string{"objects still change in the namespaces of the scenario"}
 	}
-	return fmt.Errorf("the cluster could not be brought back to what it was: %s: %w", strings.Join(left[:min(len(left), 10)], ", "), err)
+	return fmt.Errorf("restore the cluster: %s: %w", strings.Join(left[:min(len(left), 10)], ", "), err)
 }
 
-// stamp changes with anything that happens in the namespaces of the scenario.
+// revisionSum changes with every write in the namespaces of the scenario.
 func (g *externalCluster) revisionSum(held map[string]store.KV) (stamp int64) {
 	for key, kv := range held {
 		if g.namespaces[namespaceOf(key)] {
-			stamp += kv.ModRevision // revisions are never used twice
+			stamp += kv.ModRevision // a revision is never used twice
 		}
 	}
 	return stamp
 }
 
-// restoreOnce does what can be done now, and returns what is left to do. What fails is left, and does not
-// keep the rest from being done.
+// restoreOnce does what is possible in the current state, and returns what remains to do. An error of one
+// object does not prevent the others from being restored.
 func (g *externalCluster) restoreOnce(ctx context.Context, held map[string]store.KV, asked *removals) (left []string) {
 	waiting, left := g.revertAll(ctx, held)
 	extra, err := g.unexpectedObjects(held, asked)
@@ -97,9 +97,9 @@ func (g *externalCluster) restoreOnce(ctx context.Context, held map[string]store
 	}
 	keepOwners(waiting, extra)
 	for _, o := range extra {
-		text := strings.TrimPrefix(o.GetNamespace()+"/", "/") + describe(o) + " is there"
-		// What others control goes with them, or after them. What owns an object that does not
-		// have its own owners back would take that with it.
+		text := strings.TrimPrefix(o.GetNamespace()+"/", "/") + describe(o) + " still exists"
+		// The garbage collector deletes an object that has a controller. An owner is deleted only after its
+		// dependents have their original owners back: otherwise they would be deleted with it.
 		if owner := metav1.GetControllerOf(o); !waiting[o.GetUID()] && (owner == nil || !there[owner.UID]) {
 			if err := g.deleteObject(ctx, o, asked); err != nil {
 				text += ": " + err.Error()
@@ -107,7 +107,7 @@ func (g *externalCluster) restoreOnce(ctx context.Context, held map[string]store
 		}
 		left = append(left, text)
 	}
-	if len(left) > 0 { // what is made anew needs the room
+	if len(left) > 0 { // recreate objects only when nothing unexpected exists: names and quotas are free then
 		return left
 	}
 	for i := range g.initial {
@@ -117,7 +117,7 @@ func (g *externalCluster) restoreOnce(ctx context.Context, held map[string]store
 		if g.initial[i].definition || g.initialState[key].Value == nil || is && !touched {
 			continue
 		}
-		text := strings.TrimPrefix(key, "/") + " is not what it was"
+		text := strings.TrimPrefix(key, "/") + " differs from its initial state"
 		if err := g.restoreObject(ctx, key, held[key], asked); err != nil {
 			text += ": " + err.Error()
 		}
@@ -126,8 +126,8 @@ func (g *externalCluster) restoreOnce(ctx context.Context, held map[string]store
 	return left
 }
 
-// revertAll reverts what clients and users have written into objects that the rehearsal did not create,
-// and returns what is left to do, and the owners that such objects have until then.
+// revertAll reverts what clients and users have written into objects that the harness did not create. It
+// returns the current owners of the objects that are not reverted yet, and what remains to do.
 func (g *externalCluster) revertAll(ctx context.Context, held map[string]store.KV) (owners map[types.UID]bool, left []string) {
 	owners = map[types.UID]bool{}
 	for _, key := range slices.Sorted(maps.Keys(g.written)) {
@@ -137,9 +137,9 @@ func (g *externalCluster) revertAll(ctx context.Context, held map[string]store.K
 		is, done, err := g.revertObject(ctx, key, held[key])
 		switch {
 		case err != nil:
-			left = append(left, fmt.Sprintf("%s has what the run wrote: %v", strings.TrimPrefix(key, "/"), err))
+			left = append(left, fmt.Sprintf("%s still contains writes of the run: %v", strings.TrimPrefix(key, "/"), err))
 		case !done:
-			left = append(left, strings.TrimPrefix(key, "/")+" has what the run wrote")
+			left = append(left, strings.TrimPrefix(key, "/")+" still contains writes of the run")
 		default:
 			continue
 		}
@@ -152,7 +152,7 @@ func (g *externalCluster) revertAll(ctx context.Context, held map[string]store.K
 	return owners, left
 }
 
-// keepOwners adds the owners of what is waited for.
+// keepOwners adds the owners of the objects that are waited for.
 func keepOwners(waiting map[types.UID]bool, extra []*unstructured.Unstructured) {
 	for more := len(waiting) > 0; more; {
 		more = false
@@ -166,8 +166,8 @@ func keepOwners(waiting map[types.UID]bool, extra []*unstructured.Unstructured) 
 	}
 }
 
-// revertObject reverts what clients and users have written into one object, and tells whether nothing of that is
-// left. now is empty if there is no such object.
+// revertObject reverts what clients and users have written into one object. done: nothing of that remains.
+// now is empty if the object does not exist.
 func (g *externalCluster) revertObject(ctx context.Context, key string, now store.KV) (is *unstructured.Unstructured, done bool, err error) {
 	if now.Value == nil {
 		return nil, true, g.recreate(ctx, key)
@@ -176,7 +176,7 @@ func (g *externalCluster) revertObject(ctx context.Context, key string, now stor
 		return nil, false, err
 	}
 	if uidOf(g.initialState[key]) != is.GetUID() && (g.created.has(is.GetUID()) || g.namespaces[is.GetNamespace()]) {
-		return is, true, nil // it is removed
+		return is, true, nil // deleteObject deletes it
 	}
 	want := &unstructured.Unstructured{Object: revert(writesOf(g.written[key], is.GetUID()), is.Object)}
 	if reflect.DeepEqual(want.Object, is.Object) {
@@ -188,12 +188,12 @@ func (g *externalCluster) revertObject(ctx context.Context, key string, now stor
 	}
 	_, err = to.Update(ctx, want, metav1.UpdateOptions{FieldManager: "rehearse"})
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		err = nil // once more, with what the mirror tells then
+		err = nil // retry with the next state that the mirror observes
 	}
 	return is, false, err
 }
 
-// writesOf are the writes of the object with a UID: others of the same name may have been there before.
+// writesOf returns the writes of the object with a UID. Earlier objects may have had the same name.
 func writesOf(writes []write, uid types.UID) []write {
 	return slices.DeleteFunc(slices.Clone(writes), func(w write) bool {
 		return !slices.ContainsFunc([]map[string]any{w.was, w.is}, func(o map[string]any) bool {
@@ -202,8 +202,8 @@ func writesOf(writes []write, uid types.UID) []write {
 	})
 }
 
-// recreate creates an object again that was there before a run and that the run has deleted, or had deleted
-// by giving it an owner. What others have deleted stays deleted.
+// recreate creates an object again that existed before a run, if the run deleted it, or gave it an owner and
+// so had it deleted. What others have deleted stays deleted.
 func (g *externalCluster) recreate(ctx context.Context, key string) error {
 	all := g.written[key]
 	if len(all) == 0 {
@@ -237,15 +237,15 @@ func (g *externalCluster) recreate(ctx context.Context, key string) error {
 	return nil
 }
 
-// extra is what was not there before: what clients and users have made, and all else in the
-// namespaces of the scenario, but for what follows from objects of the beginning.
+// unexpectedObjects returns the objects that did not exist initially: those that clients and users created,
+// and all others in the namespaces of the scenario, except dependents of unchanged initial objects.
 func (g *externalCluster) unexpectedObjects(held map[string]store.KV, asked *removals) (all []*unstructured.Unstructured, err error) {
 	var fresh []*unstructured.Unstructured
-	begun := map[types.UID]bool{} // what no run has touched, and what follows from it
+	begun := map[types.UID]bool{} // unchanged initial objects and their dependents
 	for _, key := range slices.Sorted(maps.Keys(held)) {
 		_, touched := g.written[key]
 		if !g.namespaces[namespaceOf(key)] && !touched && !g.isInitial(key) {
-			continue // a cluster may hold very many, and this is done at each change
+			continue // a cluster may hold very many objects, and this runs at each change
 		}
 		kv := held[key]
 		o, err := objectOf(kv)
@@ -260,7 +260,7 @@ func (g *externalCluster) unexpectedObjects(held map[string]store.KV, asked *rem
 			all = append(all, o)
 		case !g.namespaces[o.GetNamespace()] || isNamespaceDefault(o):
 		case asked.isReplacement(key, o.GetUID()):
-			g.initialState[key] = kv // whoever makes it anew at once would do so for ever
+			g.initialState[key] = kv // a controller recreated it at once and would do so again and again
 		default:
 			fresh = append(fresh, o)
 		}
@@ -279,13 +279,14 @@ func (g *externalCluster) unexpectedObjects(held map[string]store.KV, asked *rem
 	return append(all, fresh...), nil
 }
 
-// again tells whether another object of the same name was deleted in this restore.
+// isReplacement reports whether this restore deleted another object under the same key.
 func (r *removals) isReplacement(key string, uid types.UID) bool {
 	deleted, ok := r.uids[key]
 	return ok && deleted != uid
 }
 
-// remove deletes an object, and takes what nobody will take any more off one that clings.
+// deleteObject deletes an object. If it is still there after timeouts.finalizer, it removes the finalizers
+// that no controller will remove.
 func (g *externalCluster) deleteObject(ctx context.Context, o *unstructured.Unstructured, asked *removals) error {
 	kind := o.GroupVersionKind()
 	m, err := g.harness.mapper.RESTMapping(kind.GroupKind(), kind.Version)
@@ -303,23 +304,23 @@ func (g *externalCluster) deleteObject(ctx context.Context, o *unstructured.Unst
 	case o.GetDeletionTimestamp() != nil && time.Since(when) > g.harness.timeouts.finalizer:
 		asked.deletedAt[uid] = time.Now()
 		if err = g.removeFinalizers(ctx, to, o); err == nil {
-			err = deleteWithin(ctx, to, o, 0) // a pod whose kubelet does not answer
+			err = deleteWithin(ctx, to, o, 0) // for a pod whose kubelet does not answer
 		}
 	}
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // the mirror will tell
+		return nil // the mirror will observe it
 	}
 	return err
 }
 
-// deleteWithin deletes an object, and if it is a pod, within some seconds.
+// deleteWithin deletes an object with a grace period in seconds.
 func deleteWithin(ctx context.Context, to dynamic.ResourceInterface, o *unstructured.Unstructured, seconds int64) error {
 	uid, background := o.GetUID(), metav1.DeletePropagationBackground
 	return to.Delete(ctx, o.GetName(), metav1.DeleteOptions{GracePeriodSeconds: &seconds, PropagationPolicy: &background, Preconditions: &metav1.Preconditions{UID: &uid}})
 }
 
-// removeFinalizers takes those finalizers off an object that clients and users of runs put there: they
-// are gone. What others guard with theirs may be outside of the cluster.
+// removeFinalizers removes those finalizers that clients and users of runs have added: their controllers no
+// longer run. The finalizers of others may protect something outside of the cluster.
 func (g *externalCluster) removeFinalizers(ctx context.Context, to dynamic.ResourceInterface, o *unstructured.Unstructured) error {
 	keep := slices.DeleteFunc(o.GetFinalizers(), func(f string) bool { return g.runFinalizers[f] })
 	if len(keep) == len(o.GetFinalizers()) {
@@ -333,8 +334,8 @@ func (g *externalCluster) removeFinalizers(ctx context.Context, to dynamic.Resou
 	return err
 }
 
-// restoreObject makes an object of the beginning what it was: anew, without what others have written into its
-// status. now is empty if it is gone.
+// restoreObject deletes an initial object that was changed, so that it is recreated without what others have
+// written into its status. If it is gone (now is empty), restoreObject recreates it.
 func (g *externalCluster) restoreObject(ctx context.Context, key string, now store.KV, asked *removals) error {
 	want, to, err := g.decode(g.initialState[key])
 	if err != nil {
@@ -348,13 +349,13 @@ func (g *externalCluster) restoreObject(ctx context.Context, key string, now sto
 		return err
 	}
 	if want.GetUID() != have.GetUID() {
-		delete(g.written, key) // somebody else has made it anew: it is theirs
+		delete(g.written, key) // another user recreated it, so it is theirs
 		return nil
 	}
 	return g.deleteObject(ctx, have, asked)
 }
 
-// asNew is an object as it has to be sent to be created.
+// asNew returns an object in the form in which it is created.
 func asNew(o *unstructured.Unstructured) *unstructured.Unstructured {
 	o = withoutServerFields(o)
 	for _, field := range serverFields {
@@ -363,11 +364,11 @@ func asNew(o *unstructured.Unstructured) *unstructured.Unstructured {
 	return o
 }
 
-// recreateObject creates an object that is gone, and notes who takes its place.
+// recreateObject creates an object that is gone, and records the UID of the new one.
 func (g *externalCluster) recreateObject(ctx context.Context, key string, want *unstructured.Unstructured, to dynamic.ResourceInterface) error {
 	made, err := to.Create(ctx, asNew(want), metav1.CreateOptions{FieldManager: "rehearse"})
 	if apierrors.IsAlreadyExists(err) {
-		return nil // the mirror will tell
+		return nil // the mirror will observe it
 	}
 	if err != nil {
 		return err

@@ -6,16 +6,17 @@ import (
 	"slices"
 )
 
-// write is what one write of a run did to an object: nil where there was, or is, none.
+// write is the effect of one write on an object. was is nil if the write created the object, is is nil if it
+// deleted it.
 type write struct{ was, is map[string]any }
 
 // absent is the value of a field that an object does not have.
 type absent struct{}
 
-// revert returns an object without what the writes of a run, oldest first, have changed in it.
-// A field whose last writer was the run gets the value that it had before; one that others
-// have written since, and all that the run never wrote, stay as they are. now is not
-// changed. The status and what the API server writes into the metadata are left alone.
+// revert returns an object without the changes of the writes of a run, oldest first. A field that the run
+// wrote last gets the value from before; a field that others have written since, or that the run never wrote,
+// stays as it is. revert does not change now. It keeps the status and the metadata that the API server
+// writes.
 func revert(writes []write, now map[string]any) map[string]any {
 	edits := make([]edit, 0, len(writes))
 	for _, w := range writes {
@@ -41,7 +42,7 @@ func revert(writes []write, now map[string]any) map[string]any {
 	return out
 }
 
-// serverFields are the fields of the metadata that the API server writes.
+// serverFields are the metadata fields that the API server writes.
 var serverFields = []string{
 	"uid", "resourceVersion", "generation", "managedFields", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink",
 }
@@ -65,7 +66,7 @@ func withoutStatus(o map[string]any) map[string]any {
 	return out
 }
 
-// edit is one field before and after a write.
+// edit is the value of one field before and after a write.
 type edit struct{ was, is any }
 
 // revertValue reverts the edits of one field, oldest first.
@@ -93,8 +94,8 @@ func revertValue(edits []edit, now any) any {
 	return value
 }
 
-// revertWhole reverts the edits of a field as a whole, up to the last that others have made. It
-// reports whether that was all of them.
+// revertWhole reverts the edits of a field as a whole, back to the last value that others have written.
+// whole: it reverted all edits.
 func revertWhole(edits []edit, now any) (value any, whole bool) {
 	value = now
 	for _, e := range slices.Backward(edits) {
@@ -152,7 +153,7 @@ func revertFields(edits []edit, now map[string]any) map[string]any {
 	return out
 }
 
-// field is one of a map's, absent if it has none, or is none.
+// field returns a field of a map, or absent.
 func field(of any, name string) any {
 	fields, _ := of.(map[string]any)
 	if v, ok := fields[name]; ok {
@@ -161,10 +162,11 @@ func field(of any, name string) any {
 	return absent{}
 }
 
-// itemKeys are fields by which items of a list are told apart, most telling first; "" stands for the item itself.
+// itemKeys are the fields that may identify the items of a list, the most specific one first. "" stands for
+// the item itself.
 var itemKeys = []string{"", "uid", "name", "type", "key"}
 
-// keyOfItems is the field by which the items of a list are told apart in all its states.
+// keyOfItems returns the field that identifies the items of a list in all its states.
 func keyOfItems(edits []edit, now []any) (string, bool) {
 	states := [][]any{now}
 	for _, e := range edits {
@@ -206,7 +208,7 @@ func nameOfItem(item any, key string) (string, bool) {
 	return string(name), err == nil
 }
 
-// revertItems reverts a list item by item. Those that come back stand at its end.
+// revertItems reverts a list item by item. Restored items are appended.
 func revertItems(edits []edit, now []any, key string) []any {
 	find := func(list any, name string) any {
 		items, _ := list.([]any)
@@ -243,7 +245,7 @@ func revertItems(edits []edit, now []any, key string) []any {
 	return out
 }
 
-// revertItem reverts one item: as a whole where a write added or removed it.
+// revertItem reverts one item. An item that a write added or removed is reverted as a whole.
 func revertItem(edits []edit, now any) any {
 	edits = changed(edits)
 	if slices.ContainsFunc(edits, func(e edit) bool { return e.was == any(absent{}) || e.is == any(absent{}) }) {
@@ -253,7 +255,7 @@ func revertItem(edits []edit, now any) any {
 	return revertValue(edits, now)
 }
 
-// changed are the edits that changed something.
+// changed returns the edits that changed something.
 func changed(edits []edit) []edit {
 	return slices.DeleteFunc(slices.Clone(edits), func(e edit) bool { return reflect.DeepEqual(e.was, e.is) })
 }

@@ -21,8 +21,8 @@ func decoded(t *testing.T, text string) map[string]any {
 	return o
 }
 
-// TestRevert: what the run wrote last goes back, what others wrote stays, field by field and
-// item by item.
+// TestRevert: what the run wrote last is reverted and what others wrote stays, field by field and item by
+// item.
 func TestRevert(t *testing.T) {
 	for name, c := range map[string]struct {
 		writes    [][2]string
@@ -66,14 +66,14 @@ func TestRevert(t *testing.T) {
 	}
 }
 
-// TestRevertRandom: after any order of writes of the run and of others, each field has the value
-// that others wrote last, or the one from before the run's first write since.
+// TestRevertRandom: after any order of writes of the run and of others, each field has the value that others
+// wrote last, or the one from before the run's first write since then.
 func TestRevertRandom(t *testing.T) {
 	for seed := range uint64(3000) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		fields := []string{"a", "b", "c"}
 		now := map[string]any{"spec": map[string]any{"a": "a", "b": "b"}, "metadata": map[string]any{"finalizers": []any{"a", "b"}}}
-		want := decode(encode(t, now)) // the same object with the writes of others alone
+		want := decode(encode(t, now)) // the same object with only the writes of others
 		var writes []write
 		for n := range 1 + rnd.IntN(8) {
 			run, name := rnd.IntN(2) == 0, fields[rnd.IntN(3)]

@@ -20,7 +20,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/scenario"
 )
 
-// limited is the story of the copier with the rights to read, and to create a copy of one name only.
+// limitedScenario is copyScenario with the rights to read, and one more verb.
 var limitedScenario = strings.NewReplacer(
 	"clients: [{name: copier}]", "clients: [{name: copier, as: AS}]",
 	"controllers: []", `controllers: [], objects: [
@@ -30,8 +30,8 @@ var limitedScenario = strings.NewReplacer(
       roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: copier}, subjects: [SUBJECT]}}]`,
 ).Replace(copyScenario)
 
-// TestRights: a client has the rights of the ServiceAccount or the user that the scenario names, and no others,
-// in process and in a cluster that is there already.
+// TestRights: a client has the rights of the ServiceAccount or the user that the scenario names, and no
+// others, in process and in an external cluster.
 func TestRights(t *testing.T) {
 	t.Setenv("LIVE_TEST_CLIENT", "yes")
 	target, _ := existingCluster(t)
@@ -78,7 +78,7 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// counted counts requests by what they ask for.
+// counted counts list requests by their limit.
 type counted struct {
 	http.RoundTripper
 	mu    *sync.Mutex
@@ -94,7 +94,7 @@ func (c counted) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.RoundTripper.RoundTrip(r)
 }
 
-// TestPages: what a cluster holds is read in pages, at a limited rate.
+// TestPages: the harness reads a cluster in pages, with a limited request rate.
 func TestPages(t *testing.T) {
 	config, client := existingCluster(t)
 	const many = 1100

@@ -20,11 +20,11 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/verdict"
 )
 
-// run is one run under way.
+// run is one run in progress.
 type run struct {
 	harness *Harness
 	number  int64
-	name    string // of its world
+	name    string // of the run's world
 	plan    sim.Plan
 	dir     string
 	started time.Time
@@ -37,12 +37,12 @@ type run struct {
 	user        dynamic.Interface
 	otherUser   dynamic.Interface
 	controllers sync.WaitGroup
-	watchers    sync.WaitGroup // of processes, and of what is to happen later
+	watchers    sync.WaitGroup // of client processes and delayed actions
 
 	mu             sync.Mutex
 	clients        map[string]*client
-	pendingActions int // things that are to happen later, because of faults
-	// finalized are the objects on which faults have put a finalizer.
+	pendingActions int // actions that faults have delayed
+	// finalized are the objects to which faults have added the interference finalizer.
 	finalized []finalized
 
 	monitor *monitor
@@ -60,13 +60,13 @@ func (a *Harness) Play(ctx context.Context, p sim.Plan) (*sim.Outcome, error) {
 	if err := r.play(); err != nil {
 		return nil, err
 	}
-	if ctx.Err() != nil { // broken off, it says nothing
+	if ctx.Err() != nil { // an interrupted run has no verdict
 		return &sim.Outcome{Run: r.record.End()}, nil
 	}
 	return r.outcome(), nil
 }
 
-// begin makes the world of a run, and has everything in it but the clients begin.
+// begin creates the world of a run and starts everything in it except the clients.
 func (a *Harness) begin(ctx context.Context, p sim.Plan) (*run, error) {
 	n := a.runs.Add(1)
 	r := &run{harness: a, number: n, name: fmt.Sprintf("run-%d", n), plan: p, started: time.Now(), clients: map[string]*client{}}
@@ -98,7 +98,7 @@ func (a *Harness) begin(ctx context.Context, p sim.Plan) (*run, error) {
 	}
 	r.monitor = newMonitor(r, objects)
 	if r.user, err = dynamic.NewForConfig(r.config("user")); err == nil {
-		r.otherUser, err = dynamic.NewForConfig(r.config("somebody"))
+		r.otherUser, err = dynamic.NewForConfig(r.config("other-user"))
 	}
 	if err != nil {
 		return r, err
@@ -106,7 +106,7 @@ func (a *Harness) begin(ctx context.Context, p sim.Plan) (*run, error) {
 	return r, r.startControllers()
 }
 
-// beginBeside starts the controllers that run beside the clients.
+// startControllers starts the controllers that run alongside the clients.
 func (r *run) startControllers() error {
 	if r.harness.o.NewControllers == nil || r.harness.o.Target != nil {
 		return nil
@@ -118,7 +118,7 @@ func (r *run) startControllers() error {
 	return err
 }
 
-// config is a client of the run's world, whose writes are recorded as those of an actor.
+// config returns a client configuration for the run's world. Its writes are recorded under the actor's name.
 func (r *run) config(actor string) *rest.Config {
 	c := r.world.config(actor)
 	recorded := func(next http.RoundTripper) http.RoundTripper { return r.proxy.Recorded(actor, next) }
@@ -130,7 +130,7 @@ func (r *run) config(actor string) *rest.Config {
 	return c
 }
 
-// close ends everything. What the run wrote is forgotten.
+// close stops everything that the run started and discards or restores what the run wrote.
 func (r *run) close() {
 	r.cancel()
 	r.stopClients()
@@ -147,7 +147,8 @@ func (r *run) close() {
 	_ = os.RemoveAll(r.dir)
 }
 
-// endClients kills the clients. What they have sent is done when it returns, or never will be.
+// stopClients kills the clients and closes their listeners. When it returns, each request that they sent has
+// been carried out or never will be.
 func (r *run) stopClients() {
 	r.mu.Lock()
 	clients := r.clients
@@ -161,7 +162,7 @@ func (r *run) stopClients() {
 	}
 }
 
-// writes are what clients and users did in this run to objects that are not made for it, by key.
+// writes returns what clients and users wrote in this run to objects of an external cluster, by key.
 func (r *run) writes(record *history.Run) map[string][]write {
 	if r.world.owns == nil || r.monitor == nil {
 		return nil
@@ -185,7 +186,7 @@ func (r *run) writes(record *history.Run) map[string][]write {
 
 func (r *run) elapsed() time.Duration { return time.Since(r.started) }
 
-// play starts the clients, tells the story, and waits until everything has come to rest.
+// play starts the clients, executes the steps of the scenario, and waits until the run is quiescent.
 func (r *run) play() error {
 	following := make(chan struct{})
 	go func() {
@@ -201,14 +202,14 @@ func (r *run) play() error {
 	}
 	r.cancel()
 	<-following
-	r.stopClients() // what they still write would belong to no run
+	r.stopClients() // a later write would belong to no run
 	if errors.Is(err, errRunOver) {
 		return nil
 	}
 	return err
 }
 
-// startClients starts the clients and waits until each has asked for something.
+// startClients starts the clients and waits until each has sent a request.
 func (r *run) startClients() error {
 	p := map[string]*output{}
 	for i := range r.harness.o.Scenario.Clients {
@@ -233,10 +234,10 @@ func (r *run) startClients() error {
 	return nil
 }
 
-// maxEnds is how often a client may end by itself before its first request.
+// maxExits is how often a client may exit by itself before its first request.
 const maxExits = 2
 
-// awaitFirst waits until a client works.
+// awaitFirstRequest waits until a client is working.
 func (r *run) awaitFirstRequest(c *client) error {
 	deadline := time.Now().Add(r.harness.timeouts.firstRequest)
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -250,9 +251,9 @@ func (r *run) awaitFirstRequest(c *client) error {
 		case works:
 			return nil
 		case ends > maxExits && !asked:
-			return c.clientError("ends at once")
+			return c.clientError("exits immediately")
 		case time.Now().After(deadline):
-			return c.clientError(fmt.Sprintf("has asked for nothing through its kubeconfig in %s: give it {{kubeconfig}}, or let it read KUBECONFIG", r.harness.timeouts.firstRequest))
+			return c.clientError(fmt.Sprintf("sent no request through its kubeconfig within %s: pass it {{kubeconfig}}, or let it read KUBECONFIG", r.harness.timeouts.firstRequest))
 		}
 		select {
 		case <-tick.C:
@@ -270,10 +271,10 @@ func (r *run) client(actor string) *client {
 	return r.clients[actor]
 }
 
-// errOver ends the story of a run that has its verdict.
+// errRunOver stops the steps of a run that already has its verdict.
 var errRunOver = errors.New("the run is over")
 
-// later has something happen when a fault's time is over, and counts as something that is kept back.
+// afterFault calls do when the time of a fault is over. Until then, the run counts as holding something.
 func (r *run) afterFault(f fault.Fault, do func()) {
 	r.mu.Lock()
 	r.pendingActions++
@@ -293,7 +294,7 @@ func (r *run) afterFault(f fault.Fault, do func()) {
 	})
 }
 
-// after has something happen after a time.
+// afterDelay calls do after a delay, unless the run ends first.
 func (r *run) afterDelay(d time.Duration, do func()) {
 	r.watchers.Go(func() {
 		t := time.NewTimer(d)
@@ -306,8 +307,8 @@ func (r *run) afterDelay(d time.Duration, do func()) {
 	})
 }
 
-// held tells whether faults keep anything back: also a client that was ended by one and
-// does not work again yet. What takes a second to begin should not be blamed for it.
+// isHolding reports whether a fault delays something, or a client that a fault terminated is not working
+// again yet. The time that a client needs to start must not count against it.
 func (r *run) isHolding() bool {
 	r.mu.Lock()
 	held := r.pendingActions > 0

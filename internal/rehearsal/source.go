@@ -5,16 +5,16 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/verdict"
 )
 
-// source is what the API of a run stores, write by write.
+// source returns the writes to the API of a run, one by one.
 type source interface {
 	verdict.Resources
-	// current returns what is stored now, the revision of the last write, and the cursor after it.
+	// current returns the stored objects, the revision of the last write, and the cursor after it.
 	current() (kvs []store.KV, revision, cursor int64, err error)
 	// changes returns the writes after a cursor, oldest first, and the cursor after them.
 	changes(cursor int64) (changes []store.Change, next int64, err error)
 }
 
-// storeSource is a source in a store of this process. Its cursors are revisions.
+// storeSource is a source over an in-process store. Its cursors are revisions.
 type storeSource struct {
 	*store.Worlds
 	world *store.World
@@ -43,7 +43,7 @@ type follower struct {
 	cursor int64
 }
 
-// newFollower begins with what the source stores now.
+// newFollower starts with the objects that the source stores now.
 func newFollower(s source, o verdict.ObjectsOptions) (*follower, error) {
 	kvs, revision, cursor, err := s.current()
 	if err != nil {
@@ -57,7 +57,7 @@ func newFollower(s source, o verdict.ObjectsOptions) (*follower, error) {
 	return &follower{Objects: verdict.NewObjects(o, revision, initial), source: s, cursor: cursor}, nil
 }
 
-// follow takes the writes since the last call, and returns them.
+// follow takes the writes since the last call and returns them.
 func (f *follower) follow() (changes []verdict.Change, err error) {
 	writes, next, err := f.source.changes(f.cursor)
 	f.cursor = next

@@ -17,7 +17,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/scenario"
 )
 
-// story does what users do, step by step.
+// runSteps executes the steps of the scenario in order.
 func (r *run) runSteps() error {
 	for i := range r.harness.o.Scenario.Steps {
 		if err := r.step(&r.harness.o.Scenario.Steps[i]); err != nil {
@@ -32,8 +32,8 @@ func (r *run) step(s *scenario.Step) (err error) {
 	case scenario.Wait:
 		return r.wait(s)
 	case scenario.Settle:
-		// What faults keep back is kept back until the user has acted: timeouts.settle is
-		// shorter than proxy.Quiet.
+		// Faults may delay events for longer than the step waits: timeouts.settle is shorter than
+		// proxy.Quiet.
 		_, err = r.monitor.await(s.Within, func() bool { return r.monitor.quietFor() >= r.harness.timeouts.settle })
 		return err
 	case scenario.Apply, scenario.Create:
@@ -69,8 +69,8 @@ func (r *run) step(s *scenario.Step) (err error) {
 	return err
 }
 
-// catchUp has the truth know what the step before has done: it is not calm because nobody
-// has heard of that yet.
+// catchUp waits until the monitor has observed the effect of the last step. Otherwise the next step would
+// find the world quiet too early.
 func (r *run) catchUp() {
 	if r.world.catchUp == nil {
 		return
@@ -81,7 +81,8 @@ func (r *run) catchUp() {
 	r.monitor.takeWrites(r.elapsed())
 }
 
-// StoryError is a step of users that the API refused: the scenario is at fault.
+// ScenarioError reports a mistake in the scenario: the API rejected a step, or the scenario does not fit the
+// cluster.
 type ScenarioError struct{ Message string }
 
 func (e *ScenarioError) Error() string { return e.Message }
@@ -95,7 +96,7 @@ func (r *run) create(u *unstructured.Unstructured) error {
 	return err
 }
 
-// wait waits until a promise holds. In runs with faults, too, it has to.
+// wait waits until an invariant holds. It must hold in runs with faults, too.
 func (r *run) wait(s *scenario.Step) error {
 	var last error
 	held, err := r.monitor.await(s.Within, func() bool {
@@ -111,8 +112,8 @@ func (r *run) wait(s *scenario.Step) error {
 	return errRunOver
 }
 
-// each does something to the objects that a step is about. Objects that are not there are
-// left out: faults may have taken them away.
+// each calls do for every object of a step. It ignores objects that do not exist: faults may have deleted
+// them.
 func (r *run) each(s *scenario.Step, do func(dynamic.ResourceInterface, string) error) error {
 	to, err := r.resource(s.On)
 	if err != nil {
@@ -137,7 +138,7 @@ func (r *run) each(s *scenario.Step, do func(dynamic.ResourceInterface, string) 
 	return nil
 }
 
-// resource is the client for what a reference names.
+// resource returns the client for the resource of a reference.
 func (r *run) resource(on v1alpha1.Reference) (dynamic.ResourceInterface, error) {
 	gvr, namespaced, err := r.served(on.Resource)
 	if err != nil {
@@ -146,7 +147,7 @@ func (r *run) resource(on v1alpha1.Reference) (dynamic.ResourceInterface, error)
 	return resourceIn(r.user, gvr, namespaced, on.Namespace), nil
 }
 
-// served finds a resource as kubectl writes it.
+// served resolves a resource name as kubectl does.
 func (r *run) served(resource string) (gvr schema.GroupVersionResource, namespaced bool, err error) {
 	return served(r.harness.mapper, resource)
 }
@@ -163,7 +164,7 @@ func served(mapper meta.RESTMapper, resource string) (gvr schema.GroupVersionRes
 	return gvr, err == nil && m.Scope.Name() == meta.RESTScopeNameNamespace, err
 }
 
-// isNotServed tells an error of a kind that the API does not serve.
+// isNotServed reports whether an error says that the API does not serve a kind.
 func isNotServed(err error) bool {
 	var none *meta.NoKindMatchError
 	return errors.As(err, &none) || strings.Contains(err.Error(), "could not find the requested resource")

@@ -2,20 +2,20 @@ package rehearsal
 
 import "time"
 
-// timeouts are how long a harness waits for things.
+// timeouts are the durations for which a harness waits.
 type timeouts struct {
-	// firstRequest is how long a client may take until its first request.
+	// firstRequest limits the time until a client's first request.
 	firstRequest time.Duration
-	// quiet is how long nothing may have been written before a run counts as quiescent, and settle
-	// before a step of the scenario continues.
+	// quiet is how long no actor may write before a run counts as quiescent, and settle before a settle step
+	// ends.
 	quiet, settle time.Duration
-	// end is how long after the last step of the scenario a run may take to satisfy what must hold at
-	// its end, and writes how long actors may write.
+	// end limits the time after the last step of the scenario until what must hold at the end holds, and
+	// writes the time until actors stop writing.
 	end, writes time.Duration
-	// finalizer is how long a deleted object of an external cluster may wait for its finalizers: the
-	// clients under test no longer run by then.
+	// finalizer limits how long a deleted object of an external cluster may wait for its finalizers. The
+	// clients under test no longer run then.
 	finalizer time.Duration
-	// restore is how long restoring an external cluster may take.
+	// restore limits the time to restore an external cluster.
 	restore time.Duration
 }
 

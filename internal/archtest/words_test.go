@@ -23,7 +23,6 @@ var wordsPending = []string{
 	"internal/controller/reconcile",
 	"internal/gcpace",
 	"internal/probes",
-	"internal/report",
 	"internal/sim",
 	"internal/store",
 	"invariant",

@@ -7,7 +7,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/verdict"
 )
 
-// New makes a report of runs.
+// New returns a report of runs.
 func New(runs ...*Run) *Report {
 	if runs == nil {
 		runs = []*Run{}
@@ -15,8 +15,7 @@ func New(runs ...*Run) *Report {
 	return &Report{APIVersion: APIVersion, Kind: Kind, Runs: runs}
 }
 
-// Of derives what a report says of a run. nearest is the most similar passing run;
-// nil if none is known.
+// Of derives the report of a run. nearest is the most similar passing run, or nil.
 func Of(file string, run, nearest *history.Run) *Run {
 	r := of(run)
 	r.File = file
@@ -33,28 +32,28 @@ func Of(file string, run, nearest *history.Run) *Run {
 func of(run *history.Run) *Run {
 	r := &Run{
 		Test: run.Test, Tool: run.Tool, Seed: run.Seed, Start: run.Start, Inferred: run.Live,
-		Story: Story(run), Controllers: run.Controllers(), StaleWrites: staleWrites(run), record: run,
+		Cause: Cause(run), Controllers: run.Controllers(), StaleWrites: staleWrites(run), record: run,
 	}
 	for _, text := range run.Faults {
-		r.Faults = append(r.Faults, Fault{Text: text, Words: inWords(text)})
+		r.Faults = append(r.Faults, Fault{Text: text, Words: faultText(text)})
 	}
 	switch f := run.Failure; {
 	case f != nil:
 		step := f.Step
-		r.Verdict = Verdict{Result: Failed, Promise: f.Oracle, Message: f.Message, Step: &step, At: f.At}
+		r.Verdict = Verdict{Result: Failed, Invariant: f.Oracle, Message: f.Message, Step: &step, At: f.At}
 	case run.Inconclusive != "":
 		r.Verdict = Verdict{Result: Inconclusive, Message: run.Inconclusive}
 	default:
-		r.Verdict = Verdict{Result: Held}
+		r.Verdict = Verdict{Result: Passed}
 	}
 	r.Steps = stepsOf(run)
 	return r
 }
 
-// mostUnseen bounds the list of what a cache has not been told of.
-const mostUnseen = 20
+// maxUnseen limits the list of writes that a cache has not observed.
+const maxUnseen = 20
 
-// stepsOf follows a run once and notes what was believed.
+// stepsOf derives the steps of a report from the steps of the record.
 func stepsOf(run *history.Run) []Step {
 	steps := make([]Step, len(run.Steps))
 	p := newReplay(run)
@@ -67,24 +66,24 @@ func stepsOf(run *history.Run) []Step {
 	for n := range run.Steps {
 		from := &run.Steps[n]
 		s := &steps[n]
-		s.Step, s.Story, s.Delivery = *from, led[n], delivery(from)
-		s.Changes = nil // told as diffs
+		s.Step, s.LedToFailure, s.Delivery = *from, led[n], delivery(from)
+		s.Changes = nil // Diffs replace them
 		mine := slices.Contains(controllers, from.Actor)
 		if from.Kind == history.Request {
-			p.to(n)
+			p.advance(n)
 			if mine {
-				s.Believes = p.beliefs(from.Actor)
+				s.Caches = p.cacheStates(from.Actor)
 				s.WokenBy = wokenBy(run, n)
 			}
-			s.Diffs = objects.written(p, from, mine)
-			p.to(n + 1)
+			s.Diffs = objects.writeDiffs(p, from, mine)
+			p.advance(n + 1)
 		} else {
-			before := objects.believed(p, from)
-			p.to(n + 1)
+			before := objects.cachedBefore(p, from)
+			p.advance(n + 1)
 			if mine {
-				s.Believes = p.beliefs(from.Actor)
+				s.Caches = p.cacheStates(from.Actor)
 			}
-			s.Diffs = objects.observed(from, before)
+			s.Diffs = objects.eventDiffs(from, before)
 		}
 		if from.Wrote() {
 			s.Became = p.became(from)
@@ -101,16 +100,16 @@ func stepsOf(run *history.Run) []Step {
 	return steps
 }
 
-func (p *replay) beliefs(actor string) (all []Belief) {
-	for _, v := range p.of(actor) {
-		b := Belief{Resource: v.resource, Namespace: v.namespace, Selector: v.selector, Reached: v.reached, Behind: len(v.behind)}
-		b.Unseen = slices.Clone(v.behind[max(0, len(v.behind)-mostUnseen):])
+func (p *replay) cacheStates(actor string) (all []CacheState) {
+	for _, v := range p.viewsOf(actor) {
+		b := CacheState{Resource: v.resource, Namespace: v.namespace, Selector: v.selector, Reached: v.reached, Behind: len(v.behind)}
+		b.Unseen = slices.Clone(v.behind[max(0, len(v.behind)-maxUnseen):])
 		all = append(all, b)
 	}
 	return all
 }
 
-// behind is how many writes the caches of an actor have not been told of.
+// behind returns the number of writes that the caches of an actor have not observed.
 func (p *replay) behind(actor string) (n int) {
 	for _, v := range p.views {
 		if v.actor == actor {
@@ -120,12 +119,12 @@ func (p *replay) behind(actor string) (n int) {
 	return n
 }
 
-// wokenBy follows a request back, through the answers of those before it, to what
-// began it.
+// wokenBy returns the step that triggered the reconcile of a request: it follows the causes back, through the
+// answers to earlier requests.
 func wokenBy(run *history.Run, n int) *int {
 	for at := n; len(run.Steps[at].Causes) > 0; {
 		c := run.Steps[at].Causes[0]
-		if c < 0 || c >= at { // not a record of ours
+		if c < 0 || c >= at { // the record is invalid
 			return nil
 		}
 		at = c

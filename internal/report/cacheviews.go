@@ -23,33 +23,33 @@ func scopeOf(s *history.Step) scope {
 	return scope{actor: s.Actor, resource: s.Resource, namespace: s.Namespace, selector: strings.Join(selectors, "&")}
 }
 
-// view is one cache of an actor: what it has been told of a scope.
+// view is the state of one cache of an actor.
 type view struct {
 	scope
-	reached int64   // the revision up to which it was told
-	missed  []int64 // revisions that it was never told
-	open    bool    // a watch keeps it fresh
-	behind  []int   // writes within its scope that it has not been told of
+	reached int64   // the revision up to which it has observed its scope
+	missed  []int64 // revisions that faults kept from it
+	open    bool    // a watch updates it
+	behind  []int   // steps of writes within its scope that it has not observed
 }
 
-// replay derives from the steps of a run what each actor believed after each.
+// replay derives the state of each actor's caches, step by step.
 type replay struct {
 	run     *history.Run
-	next    int // the first step that has not been taken in
+	next    int // the first step that has not been applied
 	views   []*view
 	streams map[int]*view
-	writes  []int // steps that changed the world
+	writes  []int // steps that changed an object
 
-	// Known with hindsight, from the whole run:
-	watched map[scope]bool
-	told    map[scope]map[string]bool // the objects that a watch with a selector ever told of
-	types   map[int64]string          // what watches without a selector said of a revision
+	// Collected from the whole run:
+	watched   map[scope]bool
+	delivered map[scope]map[string]bool // the objects that a watch with a selector ever delivered
+	types     map[int64]string          // the event type that a watch without a selector delivered, by revision
 }
 
 func newReplay(run *history.Run) *replay {
 	p := &replay{
 		run: run, streams: map[int]*view{},
-		watched: map[scope]bool{}, told: map[scope]map[string]bool{}, types: map[int64]string{},
+		watched: map[scope]bool{}, delivered: map[scope]map[string]bool{}, types: map[int64]string{},
 	}
 	streams := map[int]scope{}
 	for i := range run.Steps {
@@ -64,40 +64,40 @@ func newReplay(run *history.Run) *replay {
 				p.types[s.Revision] = s.Type
 				continue
 			}
-			if p.told[sc] == nil {
-				p.told[sc] = map[string]bool{}
+			if p.delivered[sc] == nil {
+				p.delivered[sc] = map[string]bool{}
 			}
-			p.told[sc][s.Key()] = true
+			p.delivered[sc][s.Key()] = true
 		}
 	}
 	return p
 }
 
-// to takes in all steps before n.
-func (p *replay) to(n int) {
+// advance applies all steps before n.
+func (p *replay) advance(n int) {
 	for ; p.next < n; p.next++ {
-		p.take(&p.run.Steps[p.next])
+		p.apply(&p.run.Steps[p.next])
 	}
 }
 
-func (p *replay) take(s *history.Step) {
+func (p *replay) apply(s *history.Step) {
 	if s.Wrote() {
 		p.writes = append(p.writes, s.N)
 		for _, v := range p.views {
-			if p.blindTo(v, s) {
+			if p.lacks(v, s) {
 				v.behind = append(v.behind, s.N)
 			}
 		}
 	}
 	switch s.Kind {
-	case history.Start, history.Crash: // empty caches
+	case history.Start, history.Crash: // a restart empties the caches
 		p.views = slices.DeleteFunc(p.views, func(v *view) bool { return v.actor == s.Actor })
 	case history.Request:
 		if s.Reply == "" {
-			p.answered(s)
+			p.applyAnswer(s)
 		}
 	case history.Answer:
-		p.answered(p.question(s))
+		p.applyAnswer(p.requestOf(s))
 	case history.Cut:
 		if v := p.streams[s.Stream]; v != nil {
 			v.open = false
@@ -112,19 +112,18 @@ func (p *replay) take(s *history.Step) {
 		if delivery(s) == lost {
 			if s.Type != "BOOKMARK" {
 				v.missed = append(v.missed, s.Revision)
-				p.compare(v)
+				p.recompute(v)
 			}
 			return
 		}
 		v.reached = max(v.reached, s.Revision)
-		v.behind = slices.DeleteFunc(v.behind, func(n int) bool { return !p.blindTo(v, &p.run.Steps[n]) })
+		v.behind = slices.DeleteFunc(v.behind, func(n int) bool { return !p.lacks(v, &p.run.Steps[n]) })
 	}
 }
 
-// answered takes in the answer to a list or watch. A list is believed to fill a
-// cache if the actor watches the same, but not at that moment: then it is a read
-// of its own.
-func (p *replay) answered(s *history.Step) {
+// applyAnswer applies the answer to a list or watch. A list fills a cache if the actor also watches the same
+// scope, but not at that moment: otherwise it is an independent read.
+func (p *replay) applyAnswer(s *history.Step) {
 	if s.Code/100 != 2 || (s.Verb != "list" && s.Verb != "watch") {
 		return
 	}
@@ -140,12 +139,12 @@ func (p *replay) answered(s *history.Step) {
 	}
 	if v := p.view(sc); !v.open {
 		v.reached, v.missed = s.Revision, nil
-		p.compare(v)
+		p.recompute(v)
 	}
 }
 
-// question is the request that an answer belongs to.
-func (p *replay) question(s *history.Step) *history.Step {
+// requestOf returns the request that an answer belongs to.
+func (p *replay) requestOf(s *history.Step) *history.Step {
 	for _, c := range s.Causes {
 		if r := &p.run.Steps[c]; r.Kind == history.Request && r.Actor == s.Actor && (s.Verb == "" || s.Verb == r.Verb) {
 			return r
@@ -162,12 +161,12 @@ func (p *replay) view(sc scope) *view {
 	}
 	v := &view{scope: sc}
 	p.views = append(p.views, v)
-	p.compare(v)
+	p.recompute(v)
 	return v
 }
 
-// of returns the caches of an actor.
-func (p *replay) of(actor string) (views []*view) {
+// viewsOf returns the caches of an actor.
+func (p *replay) viewsOf(actor string) (views []*view) {
 	for _, v := range p.views {
 		if v.actor == actor {
 			views = append(views, v)
@@ -176,32 +175,31 @@ func (p *replay) of(actor string) (views []*view) {
 	return views
 }
 
-// blindTo tells whether a write is within a view's scope and the view has not been
-// told of it. Of a selector only the effect is known, so what its watch never told of
-// at all counts as not selected.
-func (p *replay) blindTo(v *view, s *history.Step) bool {
+// lacks reports whether a write is within a view's scope and the view has not observed it. The record does
+// not say what a selector selects. So an object that the watch never delivered counts as not selected.
+func (p *replay) lacks(v *view, s *history.Step) bool {
 	switch {
 	case s.Resource != v.resource || v.namespace != "" && v.namespace != s.Namespace:
 	case s.Revision <= v.reached && !slices.Contains(v.missed, s.Revision):
-	case v.selector != "" && !p.told[v.scope][s.Key()]:
+	case v.selector != "" && !p.delivered[v.scope][s.Key()]:
 	default:
 		return true
 	}
 	return false
 }
 
-// compare holds a view against all writes so far. In between only what is new is
-// looked at: long runs have many writes, and many steps at which somebody asks.
-func (p *replay) compare(v *view) {
+// recompute compares a view with all writes so far. Otherwise only new writes are compared, because long runs
+// have many writes and many steps at which a view is read.
+func (p *replay) recompute(v *view) {
 	v.behind = nil
 	for _, n := range p.writes {
-		if p.blindTo(v, &p.run.Steps[n]) {
+		if p.lacks(v, &p.run.Steps[n]) {
 			v.behind = append(v.behind, n)
 		}
 	}
 }
 
-// unseen are the writes that a view has not been told of.
+// unseen returns the writes that a view has not observed.
 func (p *replay) unseen(v *view) (steps []*history.Step) {
 	for _, n := range v.behind {
 		steps = append(steps, &p.run.Steps[n])
@@ -209,7 +207,7 @@ func (p *replay) unseen(v *view) (steps []*history.Step) {
 	return steps
 }
 
-// became says what a write made of its object.
+// became returns the effect of a write on its object.
 func (p *replay) became(s *history.Step) string {
 	switch s.Verb {
 	case "create":
@@ -224,21 +222,21 @@ func (p *replay) became(s *history.Step) string {
 	case "deletecollection":
 		return "deleted"
 	}
-	if p.types[s.Revision] == "DELETED" { // its last finalizer went
+	if p.types[s.Revision] == "DELETED" { // its last finalizer was removed
 		return "deleted"
 	}
 	return "changed"
 }
 
-// What a fault made of a delivery.
+// The effects of faults on a delivery.
 const (
 	late  = "late"
 	lost  = "lost"
 	twice = "twice"
 )
 
-// delivery says what a fault made of the event or answer of a step: late, lost,
-// twice; "" if it arrived as it should.
+// delivery returns the effect of a fault on the event or answer of a step: late, lost or twice; "" if it
+// arrived normally.
 func delivery(s *history.Step) string {
 	if s.Reply != "" {
 		return s.Reply

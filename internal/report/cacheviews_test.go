@@ -8,13 +8,13 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
-// TestBelief follows caches through all that can happen to them.
-func TestBelief(t *testing.T) {
+// TestCacheViews follows caches through every event that can affect them.
+func TestCacheViews(t *testing.T) {
 	run := &history.Run{}
 	var want []string // after each step
-	add := func(belief string, s history.Step) {
+	add := func(caches string, s history.Step) {
 		run.Add(s)
-		want = append(want, belief)
+		want = append(want, caches)
 	}
 	all := history.Object{Resource: "pods"}
 	pod := func(ns, name string) history.Object {
@@ -33,13 +33,13 @@ func TestBelief(t *testing.T) {
 
 	add("", history.Step{Kind: history.Start, Actor: "job"})
 	add("", write("create", "n", "a", 3, 0))
-	held := list(3)
-	held.Reply = "late"
-	add("", held)
+	delayed := list(3)
+	delayed.Reply = "late"
+	add("", delayed)
 	add("pods@3", history.Step{Kind: history.Answer, Actor: "job", Causes: []int{2}})
 	add("pods@3", watch)
 	add("pods@3 (-1)", write("update", "n", "a", 4, 3))
-	add("pods@3 (-1)", list(4)) // a read of its own: the cache is not filled from it
+	add("pods@3 (-1)", list(4)) // an independent read: it does not fill the cache
 	add("pods@3 (-1)", write("update", "n", "a", 4, 4))
 	add("pods@4", frame("MODIFIED", 4, ""))
 	add("pods@4 (-1)", write("update", "n", "a", 5, 4))
@@ -49,10 +49,10 @@ func TestBelief(t *testing.T) {
 	add("pods@6 (-1)", frame("BOOKMARK", 7, "drop-bookmark nth=1"))
 	add("pods@7 (-1)", frame("BOOKMARK", 7, ""))
 	add("pods@7 (-1)", history.Step{Kind: history.Cut, Actor: "job", Stream: 1})
-	refused := list(0)
-	refused.Code = 429
-	add("pods@7 (-1)", refused)
-	add("pods@7", list(7)) // it lists anew: what was lost is found
+	throttled := list(0)
+	throttled.Code = 429
+	add("pods@7 (-1)", throttled)
+	add("pods@7", list(7)) // the informer lists again and observes the lost event
 	add("", history.Step{Kind: history.Crash, Actor: "job"})
 	add("", history.Step{Kind: history.Start, Actor: "job"})
 	add("pods@5 (-1)", list(5)) // from a server that is behind
@@ -60,10 +60,10 @@ func TestBelief(t *testing.T) {
 	p := newReplay(run)
 	var got []string
 	for n := range run.Steps {
-		p.to(n + 1)
+		p.advance(n + 1)
 		text := ""
-		for _, v := range p.of("job") {
-			text += p.belief(v)
+		for _, v := range p.viewsOf("job") {
+			text += p.viewText(v)
 		}
 		got = append(got, text)
 	}
@@ -72,7 +72,7 @@ func TestBelief(t *testing.T) {
 	}
 }
 
-// TestScopes has caches of one namespace and of a selector.
+// TestScopes checks caches of one namespace and of a selector.
 func TestScopes(t *testing.T) {
 	run := &history.Run{}
 	watch := func(stream int, ns, query string) {
@@ -91,8 +91,8 @@ func TestScopes(t *testing.T) {
 	mine := create("other", "c", 3)
 	seen := func() (got []int) {
 		p := newReplay(run)
-		p.to(len(run.Steps))
-		for _, v := range p.of("job") {
+		p.advance(len(run.Steps))
+		for _, v := range p.viewsOf("job") {
 			got = append(got, len(p.unseen(v)))
 		}
 		return got

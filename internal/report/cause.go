@@ -10,10 +10,9 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/verdict"
 )
 
-// Story says in one sentence how a run came to its verdict: what a controller
-// believed and what was true when it made the write that broke the promise, and
-// which fault kept the two apart.
-func Story(run *history.Run) string {
+// Cause explains the verdict of a run in one sentence: the state of the writer's cache and of the API when it
+// sent the violating write, and the fault that delayed the cache.
+func Cause(run *history.Run) string {
 	switch f := run.Failure; {
 	case f == nil && run.Inconclusive != "":
 		return Clean("inconclusive: " + run.Inconclusive)
@@ -22,34 +21,34 @@ func Story(run *history.Run) string {
 	case f.Step < 0 || f.Step >= len(run.Steps):
 		return Clean(f.Message)
 	}
-	t := &narrator{replay: newReplay(run), controllers: run.Controllers()}
+	t := &explainer{replay: newReplay(run), controllers: run.Controllers()}
 	return Clean(t.sentence())
 }
 
-// narrator composes the sentence. It moves the replay to the step that the sentence is about.
-type narrator struct {
-	namer // whole names: a sentence stands alone
+// explainer composes the sentence. It advances the replay to the step that the sentence describes.
+type explainer struct {
+	namer // full names, because the sentence has no context
 	*replay
 	controllers []string
 }
 
-func (t *narrator) sentence() string {
+func (t *explainer) sentence() string {
 	end := t.run.Failure.Step
 	s := &t.run.Steps[end]
-	if w := t.breaking(end); w != nil {
-		return t.did(w) + t.why(w)
+	if w := t.violatingWrite(end); w != nil {
+		return t.describeWrite(w) + t.describeView(w)
 	}
-	t.to(end + 1)
+	t.advance(end + 1)
 	if s.Wrote() {
-		return t.did(s) + " and violated the invariant" + t.lastFault(s.N)
+		return t.describeWrite(s) + " and violated the invariant" + t.lastFault(s.N)
 	}
-	return t.stuck(end)
+	return t.describeTimeout(end)
 }
 
-// breaking is the write of a controller that broke the promise: the step at which
-// that was seen, or else the last one that led to it. A promise that was not kept in
-// time was broken by no write.
-func (t *narrator) breaking(end int) *history.Step {
+// violatingWrite returns the write of a controller that violated the invariant: the step that detected the
+// violation, or else the last write that led to it. It returns nil if the invariant was not satisfied in
+// time.
+func (t *explainer) violatingWrite(end int) *history.Step {
 	s := &t.run.Steps[end]
 	if s.Wrote() || s.Kind == history.Time {
 		if s.Kind == history.Time || !slices.Contains(t.controllers, s.Actor) {
@@ -66,8 +65,8 @@ func (t *narrator) breaking(end int) *history.Step {
 	return nil
 }
 
-// did is "job created pods a-2 (step 31)".
-func (t *narrator) did(s *history.Step) string {
+// describeWrite returns, for example, "job created pods a-2 (step 31)".
+func (t *explainer) describeWrite(s *history.Step) string {
 	what := s.Verb + "d"
 	switch s.Verb {
 	case "patch":
@@ -78,42 +77,42 @@ func (t *narrator) did(s *history.Step) string {
 	return fmt.Sprintf("%s %s %s (step %d)", s.Actor, what, t.object(s), s.N)
 }
 
-// why compares what the writer believed with what was true: when it decided, right
-// after the step that led to the write, or else when the write was carried out.
-func (t *narrator) why(w *history.Step) string {
+// describeView compares the writer's cache with the API: when the writer decided, right after the step that
+// led to the write, or else when the write was carried out.
+func (t *explainer) describeView(w *history.Step) string {
 	at := w.N
 	if len(w.Causes) > 0 {
 		at = w.Causes[0] + 1
 	}
-	t.to(at)
-	v, unseen := t.blind(w.Actor, w.Resource)
+	t.advance(at)
+	v, unseen := t.laggingView(w.Actor, w.Resource)
 	if v == nil {
 		at = w.N
-		t.to(at)
-		v, unseen = t.blind(w.Actor, w.Resource)
+		t.advance(at)
+		v, unseen = t.laggingView(w.Actor, w.Resource)
 	}
 	if v == nil {
 		if last := t.lastFault(w.N); last != "" {
 			return " although its caches were up to date" + last
 		}
-		return " although its caches were up to date and nothing had gone wrong"
+		return " although its caches were up to date and no fault took effect"
 	}
 	decided := " while"
 	if at < w.N {
 		decided = fmt.Sprintf(", decided after step %d while", at-1)
 	}
-	because := t.heldBy(v, unseen[0], w.N)
+	because := t.delayingFault(v, unseen[0], w.N)
 	if because == "" {
 		because = t.lastFault(w.N)
 	}
-	return fmt.Sprintf("%s its cache of %s was %s: it had not seen %s%s",
-		decided, short(v.resource), t.against(v, at), t.events(w.Actor, unseen), because)
+	return fmt.Sprintf("%s its cache of %s was %s: it had not observed %s%s",
+		decided, short(v.resource), t.compareRevisions(v, at), t.describeUnseen(w.Actor, unseen), because)
 }
 
-// blind is the cache of an actor that has not been told of everything, with what it
-// was not told: of the resource that was written if there is one, else any.
-func (t *narrator) blind(actor, resource string) (found *view, unseen []*history.Step) {
-	for _, v := range t.of(actor) {
+// laggingView returns a cache of an actor that has not observed all writes, and these writes. It prefers the
+// cache of the written resource.
+func (t *explainer) laggingView(actor, resource string) (found *view, unseen []*history.Step) {
+	for _, v := range t.viewsOf(actor) {
 		u := t.unseen(v)
 		if len(u) == 0 || found != nil && v.resource != resource {
 			continue
@@ -123,7 +122,7 @@ func (t *narrator) blind(actor, resource string) (found *view, unseen []*history
 			break
 		}
 	}
-	// What it wrote itself says most, then what is newest.
+	// The actor's own writes come first, then the newest.
 	slices.SortStableFunc(unseen, func(a, b *history.Step) int {
 		if own := (a.Actor == actor); own != (b.Actor == actor) {
 			if own {
@@ -136,8 +135,8 @@ func (t *narrator) blind(actor, resource string) (found *view, unseen []*history
 	return found, unseen
 }
 
-// against is "at revision 14 and the truth at 19", before step n.
-func (t *narrator) against(v *view, n int) string {
+// compareRevisions returns, for example, "at revision 14 and the truth at 19", before step n.
+func (t *explainer) compareRevisions(v *view, n int) string {
 	truth := int64(0)
 	for i := range n {
 		truth = max(truth, t.run.Steps[i].Truth)
@@ -148,8 +147,8 @@ func (t *narrator) against(v *view, n int) string {
 	return fmt.Sprintf("at revision %d and the truth at %d", v.reached, truth)
 }
 
-// events names the first of the writes that were not seen, and counts the others.
-func (t *narrator) events(actor string, unseen []*history.Step) string {
+// describeUnseen names the first of the writes that were not observed, and counts the others.
+func (t *explainer) describeUnseen(actor string, unseen []*history.Step) string {
 	s := unseen[0]
 	whose := possessive(s.Actor)
 	if s.Actor == actor {
@@ -169,30 +168,30 @@ func possessive(name string) string {
 	return name + "'s"
 }
 
-// heldBy names the fault that kept a cache behind: the one that acted on the event,
-// or else one of the run that acts on such events.
-func (t *narrator) heldBy(v *view, write *history.Step, before int) string {
+// delayingFault describes the fault that delayed a cache: the one that took effect on the event, or else one
+// of the run that applies to such events.
+func (t *explainer) delayingFault(v *view, write *history.Step, before int) string {
 	for i := range t.run.Steps {
 		s := &t.run.Steps[i]
 		if s.Fault == "" || s.Actor != v.actor {
 			continue
 		}
 		ofEvent := s.Kind == history.Frame && s.Revision == write.Revision
-		ofStream := s.Kind != history.Request && s.N < before && s.N > write.N && t.acts(s.Fault, v)
+		ofStream := s.Kind != history.Request && s.N < before && s.N > write.N && t.mayDelay(s.Fault, v)
 		if ofEvent || ofStream {
-			return "; " + inWords(s.Fault)
+			return "; " + faultText(s.Fault)
 		}
 	}
 	for _, text := range t.run.Faults {
-		if t.acts(text, v) {
-			return "; " + inWords(text)
+		if t.mayDelay(text, v) {
+			return "; " + faultText(text)
 		}
 	}
 	return ""
 }
 
-// acts tells whether a fault could keep events from a view.
-func (t *narrator) acts(text string, v *view) bool {
+// mayDelay reports whether a fault can delay or drop events of a view.
+func (t *explainer) mayDelay(text string, v *view) bool {
 	f, err := fault.Parse(text)
 	if err != nil {
 		return false
@@ -207,22 +206,22 @@ func (t *narrator) acts(text string, v *view) bool {
 	return f.Matches(fault.Item{Class: fault.Event, Actor: v.actor, Resource: v.resource, Type: "MODIFIED"})
 }
 
-// lastFault names the fault that acted last before a step.
-func (t *narrator) lastFault(before int) string {
+// lastFault describes the last fault that took effect before a step.
+func (t *explainer) lastFault(before int) string {
 	for n := before; n >= 0; n-- {
 		s := &t.run.Steps[n]
 		if s.Fault != "" && n == before {
-			return "; " + inWords(s.Fault)
+			return "; " + faultText(s.Fault)
 		}
 		if s.Fault != "" {
-			return fmt.Sprintf("; at step %d %s", n, inWords(s.Fault))
+			return fmt.Sprintf("; at step %d %s", n, faultText(s.Fault))
 		}
 	}
 	return ""
 }
 
-// stuck tells of a promise that was not kept in time.
-func (t *narrator) stuck(end int) string {
+// describeTimeout explains why an invariant was not satisfied in time.
+func (t *explainer) describeTimeout(end int) string {
 	text := "no controller wrote anything"
 	last := -1
 	for _, n := range t.writes {
@@ -236,9 +235,9 @@ func (t *narrator) stuck(end int) string {
 	}
 	text = "until " + clock(t.run.Steps[end].At) + " " + text
 	for _, actor := range t.controllers {
-		if v, unseen := t.blind(actor, ""); v != nil {
-			return text + fmt.Sprintf(", and %s cache of %s is %s: it has not seen %s%s",
-				possessive(actor), short(v.resource), t.against(v, end+1), t.events(actor, unseen), t.heldBy(v, unseen[0], end+1))
+		if v, unseen := t.laggingView(actor, ""); v != nil {
+			return text + fmt.Sprintf(", and %s cache of %s is %s: it has not observed %s%s",
+				possessive(actor), short(v.resource), t.compareRevisions(v, end+1), t.describeUnseen(actor, unseen), t.delayingFault(v, unseen[0], end+1))
 		}
 	}
 	return text + ", although all caches are up to date" + t.lastFault(end)

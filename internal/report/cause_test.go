@@ -9,7 +9,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/report"
 )
 
-func TestStory(t *testing.T) {
+func TestCause(t *testing.T) {
 	begin := func(faults ...string) (*recorder, int) {
 		r := record(faults...)
 		start := r.add(history.Step{Kind: history.Start, Actor: "jobs"})
@@ -24,14 +24,14 @@ func TestStory(t *testing.T) {
 			r, start := begin()
 			r.write("jobs", "create", "pods", "a", "", "", start)
 			return r.fail("no pods", "1")
-		}, []string{"jobs created pods default/a (step 3) although its caches were up to date and nothing had gone wrong"}},
+		}, []string{"jobs created pods default/a (step 3) although its caches were up to date and no fault took effect"}},
 		"a pause": {func() *history.Run {
 			r, start := begin("pause actor=jobs nth=1 for=30s")
 			r.write("user", "create", "pods", "a", "", "")
 			r.write("jobs", "deletecollection", "pods", "", "", "", start)
 			return r.fail("pods stay", "gone")
 		}, []string{"jobs deleted all pods in default (step 4) while its cache of pods was at revision 10 and the truth at 11",
-			"it had not seen user's create of pods default/a (step 3); the controller paused for a while (pause actor=jobs"}},
+			"it had not observed user's create of pods default/a (step 3); the controller paused for a while (pause actor=jobs"}},
 		"an empty cache of another resource": {func() *history.Run {
 			r, start := begin()
 			r.add(history.Step{Kind: history.Request, Actor: "jobs", Verb: "watch", Object: history.Object{Resource: "nodes"}, Code: 200, Stream: 2}, start)
@@ -46,7 +46,7 @@ func TestStory(t *testing.T) {
 			run := r.fail("1 pod", "2")
 			r.frame("jobs", "ADDED", "pods", "a", 1, 11, "lag resource=pods nth=1", a)
 			return run
-		}, []string{"it had not seen its own create of pods default/a (step 3); watch events came late (lag resource=pods nth=1)"}},
+		}, []string{"it had not observed its own create of pods default/a (step 3); watch events came late (lag resource=pods nth=1)"}},
 		"seen at an event": {func() *history.Run {
 			r, start := begin()
 			a := r.write("jobs", "create", "pods", "a", "", "", start)
@@ -64,15 +64,15 @@ func TestStory(t *testing.T) {
 			r.wait(time.Minute)
 			return r.fail("2 pods", "1")
 		}, []string{"until 1m0s the last write of a controller was jobs' create of pods default/a (step 3, 0s)",
-			"jobs' cache of pods is at revision 10 and the truth at 11: it has not seen its own create"}},
+			"jobs' cache of pods is at revision 10 and the truth at 11: it has not observed its own create"}},
 		"an unreadable fault": {func() *history.Run {
 			r, start := begin("from another version", "disconnect resource=nodes")
 			r.write("user", "create", "pods", "a", "", "")
 			r.write("jobs", "create", "pods", "b", "", "", start)
 			return r.fail("1 pod", "2")
-		}, []string{"it had not seen user's create of pods default/a (step 3)"}},
+		}, []string{"it had not observed user's create of pods default/a (step 3)"}},
 	} {
-		got := report.Story(tc.run())
+		got := report.Cause(tc.run())
 		for _, want := range tc.want {
 			if !strings.Contains(got, want) {
 				t.Errorf("%s: got %q, want %q in it", name, got, want)
@@ -84,7 +84,7 @@ func TestStory(t *testing.T) {
 	}
 }
 
-// TestNamespaces: names are short only where no two can be mistaken.
+// TestNamespaces: names are short only where they are unambiguous.
 func TestNamespaces(t *testing.T) {
 	r := record()
 	r.write("user", "create", "pods", "a", "", "")

@@ -8,52 +8,52 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
-// arrow is one delivery: from the write to the step at which the controller was told.
+// arrow is one delivery: from the write to the step at which the controller observed it.
 type arrow struct {
 	lane     int
-	from, to int // steps; to is len(Steps) if it was never told
+	from, to int // steps; to is len(Steps) if the write was not delivered
 	how      string
 }
 
-// mostTracks bounds how many arrows lie beside each other.
-const mostTracks = 5
+// maxTracks limits the number of arrows that are drawn next to each other.
+const maxTracks = 5
 
-// deliveries draws, in the gap before each cache, the arrows from writes to where the
-// controller was told of them.
+// deliveries draws, in the gap before each cache, arrows from the writes to the steps at which the controller
+// observed them.
 func (p *Picture) deliveries(d *drawing) {
 	var arrows []arrow
 	for i, l := range d.lanes {
 		if l.kind == cacheLane {
 			arrows = append(arrows, d.deliveries(i, l.actor)...)
-			arrows = append(arrows, d.untold(i, l.actor)...)
+			arrows = append(arrows, d.undelivered(i, l.actor)...)
 		}
 	}
 	sort.SliceStable(arrows, func(i, j int) bool { return arrows[i].from < arrows[j].from })
-	ends := map[int][]int{} // of each lane: the row at which each track is free again
+	ends := map[int][]int{} // by lane: the row in which each track becomes free
 	for _, a := range arrows {
 		p.draw(a, ends)
 	}
 }
 
-// told are the arrows of what a controller was told of.
+// deliveries returns the arrows of the events that a controller observed.
 func (d *drawing) deliveries(lane int, actor string) (arrows []arrow) {
-	// What lies behind a held event on its stream is late too.
-	standing := map[int]history.Step{} // by stream: the fault that holds it
-	released := map[int]int{}          // by stream: when it was let go
+	// An event that waits behind a delayed one on its stream is late, too.
+	activeFaults := map[int]history.Step{} // by stream: the fault that delays it
+	released := map[int]int{}              // by stream: the step at which the delay ended
 	for i := range d.run.Steps {
 		s := &d.run.Steps[i]
 		if s.Actor != actor {
 			continue
 		}
 		if s.Kind == history.Fault && s.Stream != 0 {
-			standing[s.Stream] = *s
+			activeFaults[s.Stream] = *s
 		}
 		if s.Kind != history.Frame {
 			continue
 		}
-		if f, ok := standing[s.Stream]; ok && f.Revision == s.Revision {
+		if f, ok := activeFaults[s.Stream]; ok && f.Revision == s.Revision {
 			released[s.Stream] = i
-			delete(standing, s.Stream)
+			delete(activeFaults, s.Stream)
 		}
 		from := d.origin(s)
 		if from < 0 {
@@ -68,7 +68,7 @@ func (d *drawing) deliveries(lane int, actor string) (arrows []arrow) {
 	return arrows
 }
 
-// origin is the write that an event tells of; -1 if it tells of none in this run.
+// origin returns the write that an event reports, or -1 if this run has no such write.
 func (d *drawing) origin(s *history.Step) int {
 	for _, c := range s.Causes {
 		if c >= 0 && c < s.N && d.run.Steps[c].Wrote() && d.run.Steps[c].Resource == s.Resource && s.Type != "BOOKMARK" {
@@ -78,25 +78,25 @@ func (d *drawing) origin(s *history.Step) int {
 	return -1
 }
 
-// untold are the arrows of what a controller had not been told of in the end.
-func (d *drawing) untold(lane int, actor string) (arrows []arrow) {
-	d.to(len(d.run.Steps))
-	t := &narrator{replay: d.replay}
+// undelivered returns the arrows of writes that a controller had not observed at the end of the run.
+func (d *drawing) undelivered(lane int, actor string) (arrows []arrow) {
+	d.advance(len(d.run.Steps))
+	t := &explainer{replay: d.replay}
 	var holds []*history.Step
 	for i := range d.run.Steps {
 		if s := &d.run.Steps[i]; s.Kind == history.Fault && s.Actor == actor {
 			holds = append(holds, s)
 		}
 	}
-	for _, v := range d.of(actor) {
+	for _, v := range d.viewsOf(actor) {
 		for _, n := range v.behind {
 			if slices.Contains(v.missed, d.run.Steps[n].Revision) {
-				continue // its arrow ends where it was lost
+				continue // its arrow ends where the event was lost
 			}
 			a := arrow{lane: lane, from: n, to: len(d.run.Steps), how: stillOpen}
 			for _, s := range holds {
-				if (s.Revision == 0 || s.Revision <= d.run.Steps[n].Revision) && t.acts(s.Fault, v) {
-					a.how = stillHeld
+				if (s.Revision == 0 || s.Revision <= d.run.Steps[n].Revision) && t.mayDelay(s.Fault, v) {
+					a.how = stillDelayed
 				}
 			}
 			arrows = append(arrows, a)
@@ -105,7 +105,7 @@ func (d *drawing) untold(lane int, actor string) (arrows []arrow) {
 	return arrows
 }
 
-// draw puts an arrow into the rows that it crosses.
+// draw adds the pieces of an arrow to the rows that it crosses.
 func (p *Picture) draw(a arrow, ends map[int][]int) {
 	first := sort.Search(len(p.Rows), func(i int) bool { return p.Rows[i].Step.N >= a.from })
 	last := sort.Search(len(p.Rows), func(i int) bool { return p.Rows[i].Step.N >= a.to })
@@ -120,29 +120,29 @@ func (p *Picture) draw(a arrow, ends map[int][]int) {
 	switch {
 	case track >= 0:
 		tracks[track] = last
-	case len(tracks) < mostTracks:
+	case len(tracks) < maxTracks:
 		track = len(tracks)
 		tracks = append(tracks, last)
 	default:
-		track = mostTracks - 1
+		track = maxTracks - 1
 		tracks[track] = max(tracks[track], last)
 	}
 	ends[a.lane] = tracks
 	p.Lanes[a.lane].Tracks = max(p.Lanes[a.lane].Tracks, track+1)
-	tell := a.describe()
+	description := a.describe()
 	for i := first; i <= last; i++ {
 		n := p.Rows[i].Step.N
-		m := Mark{Track: track, From: n == a.from, To: n == a.to || i == last && a.to > n, How: a.how, Tell: tell}
+		m := Mark{Track: track, From: n == a.from, To: n == a.to || i == last && a.to > n, How: a.how, Description: description}
 		p.Rows[i].Cells[a.lane].Marks = append(p.Rows[i].Cells[a.lane].Marks, m)
 	}
 }
 
-// tell is what the arrow means.
+// describe returns the text of the arrow.
 func (a arrow) describe() string {
 	switch a.how {
 	case stillOpen:
 		return fmt.Sprintf("the write of step %d, not delivered by the end of the run", a.from)
-	case stillHeld:
+	case stillDelayed:
 		return fmt.Sprintf("the write of step %d, delayed beyond the end of the run", a.from)
 	case "":
 		return fmt.Sprintf("the write of step %d, delivered at step %d", a.from, a.to)

@@ -1,15 +1,13 @@
-// Package report shows the record of a run: to people as lanes of belief on a
-// terminal ([Lanes], [WriteText]) and as one sentence on the cause of a failure
-// ([Story]), to programs as JSON and JUnit XML. [Of] derives all there is to say of a
-// run; [Run.Picture] lays it out for a page, which package report/html draws.
+// Package report shows the record of a run: to people as lanes of belief on a terminal ([Lanes]) or as one
+// HTML page (package html), with the cause of a violation in one sentence ([Cause]); to programs as JSON and
+// JUnit XML. [Of] derives everything that a report says about a run.
 //
-// Time goes down. Beside what was true (the API's revisions) stands what each
-// controller believed (how far its caches had come) and what it did about it. All
-// of it is derived from the steps of a history.Run, so a recorded failure reads the
-// same as a fresh one.
+// Time runs down. Next to the state of the API, with its revisions, the lanes show the state of each
+// controller's caches and the requests that the controller sent, so that a reader sees what a cache had not
+// observed when the controller wrote.
 //
-// What it is not: it judges nothing, runs nothing and reads no environment; width
-// and colour are the caller's choice.
+// The package reads nothing but the record: no cluster, no clock, and no network. It checks no invariants
+// (package invariant) and does not decide what a run means (package verdict).
 //
-// The floor is F3: it imports history, fault and invariant.
+// Floor: F3. Imports history, fault, invariant and verdict.
 package report

@@ -32,7 +32,7 @@ func recorded(t testing.TB, name string) *history.Run {
 	return run
 }
 
-// secondPod is a failure as simtest keeps it, with its nearest run.
+// secondPod returns a failure as simtest stores it, with its nearest passing run.
 func secondPod(t testing.TB) *report.Run {
 	t.Helper()
 	return report.Of("second-pod.jsonl", recorded(t, "second-pod.jsonl"), recorded(t, "second-pod.nearest.jsonl"))
@@ -54,7 +54,7 @@ func TestJSON(t *testing.T) {
 	if err := report.WriteJSON(&b, report.New(secondPod(t))); err != nil {
 		t.Fatal(err)
 	}
-	// What programs rely on, read without our types.
+	// The fields that programs rely on, decoded without our types.
 	var got struct {
 		APIVersion, Kind string
 		Runs             []struct {
@@ -78,11 +78,11 @@ func TestJSON(t *testing.T) {
 	}
 	run := got.Runs[0]
 	if got.APIVersion != "rehearse-k8s.github.io/v1alpha1" || got.Kind != "Report" || run.Verdict.Result != "failed" || run.Verdict.Step != 31 ||
-		run.Departs != 26 || run.Nearest.Verdict.Result != "held" || run.Steps[31].Behind["job"] != 3 || run.Steps[31].WokenBy != 23 {
+		run.Departs != 26 || run.Nearest.Verdict.Result != "passed" || run.Steps[31].Behind["job"] != 3 || run.Steps[31].WokenBy != 23 {
 		t.Errorf("got %+v", got)
 	}
 	b.Reset()
-	if err := report.WriteJSON(&b, report.New(report.Of("stale.jsonl", stale(), held()))); err != nil {
+	if err := report.WriteJSON(&b, report.New(report.Of("stale.jsonl", stale(), passing()))); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "stale.json", b.String())
@@ -95,7 +95,7 @@ func TestJSON(t *testing.T) {
 func TestJUnit(t *testing.T) {
 	hostile := lag()
 	hostile.Failure.Message = "\x00 ]]> <&\uFFFE"
-	all := report.New(report.Of("a/lag.jsonl", lag(), nil), report.Of("a/held.jsonl", held(), nil), report.Of("", replicas(), nil), report.Of("x", hostile, nil))
+	all := report.New(report.Of("a/lag.jsonl", lag(), nil), report.Of("a/passing.jsonl", passing(), nil), report.Of("", replicas(), nil), report.Of("x", hostile, nil))
 	var b bytes.Buffer
 	if err := report.WriteJUnit(&b, all, report.LaneOptions{Around: 3}); err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func TestJUnit(t *testing.T) {
 	}
 }
 
-// stale: a controller decides twice before it sees its own writes, and is rejected once.
+// stale: a controller writes twice before it observes its own writes, and one write is rejected.
 func stale() *history.Run {
 	r := record()
 	start := r.add(history.Step{Kind: history.Start, Actor: "job"})
@@ -126,7 +126,7 @@ func stale() *history.Run {
 	return r.fail("at most 1 pod", "2 pods")
 }
 
-// TestStaleWrites: the table says what was decided too early and what came of it.
+// TestStaleWrites: the table shows which writes were decided too early, and their outcome.
 func TestStaleWrites(t *testing.T) {
 	r := report.Of("", stale(), nil)
 	if len(r.StaleWrites) != 2 || !r.StaleWrites[0].Accepted || r.StaleWrites[0].Own != 7 || r.StaleWrites[1].Outcome != "rejected: 409" {
@@ -146,7 +146,7 @@ func TestStaleWrites(t *testing.T) {
 	}
 }
 
-// TestPictureArrows: what is late, lost, twice, held or still open is drawn so.
+// TestPictureArrows: late, lost, repeated, delayed and undelivered events have the right arrows.
 func TestPictureArrows(t *testing.T) {
 	for name, want := range map[string]string{
 		"lag": "5→6 7→8 9→16:late 11→17:late 13→14 15→18:late", "lost": "3→4 6→7:lost", "answer": "3→4 5→end:open",
@@ -162,10 +162,10 @@ func TestPictureArrows(t *testing.T) {
 			seen := map[string]bool{}
 			for _, row := range p.Rows {
 				for _, m := range row.Cells[i].Marks {
-					if !m.From && !m.To || seen[m.Tell] {
+					if !m.From && !m.To || seen[m.Description] {
 						continue
 					}
-					seen[m.Tell] = true
+					seen[m.Description] = true
 					arrows = append(arrows, short(m))
 				}
 			}
@@ -177,9 +177,9 @@ func TestPictureArrows(t *testing.T) {
 	}
 }
 
-// short is "7→8" or "9→16:late".
+// short returns, for example, "7→8" or "9→16:late".
 func short(m report.Mark) string {
-	words := strings.Fields(strings.NewReplacer(",", "", ":", "").Replace(m.Tell))
+	words := strings.Fields(strings.NewReplacer(",", "", ":", "").Replace(m.Description))
 	text, numbers := "", 0
 	for i, w := range words {
 		if i > 0 && words[i-1] == "step" {
@@ -198,8 +198,7 @@ func short(m report.Mark) string {
 	return text
 }
 
-// TestDiffs: objects are followed through their changes, and beliefs through what was
-// told.
+// TestDiffs: the differences of objects follow their changes and the events that caches observe.
 func TestDiffs(t *testing.T) {
 	r := secondPod(t)
 	var got []string
@@ -215,7 +214,7 @@ func TestDiffs(t *testing.T) {
 	want := []string{
 		"truth jobs.batch default/pi +apiVersion +kind",
 		"truth jobs.batch default/pi +metadata.labels.controller-uid +metadata.labels.job-name",
-		"belief pods default/pi-fnxlg -metadata.finalizers[0]",
+		"cache pods default/pi-fnxlg -metadata.finalizers[0]",
 		"truth pods default/pi-s9w7k +apiVersion +kind",
 	}
 	if d := cmp.Diff(want, got); d != "" {
@@ -223,9 +222,9 @@ func TestDiffs(t *testing.T) {
 	}
 }
 
-// TestFiles keeps the runs of these tests as files too, for those of other packages.
+// TestFiles writes the runs of these tests to files that tests of other packages use.
 func TestFiles(t *testing.T) {
-	for _, name := range []string{"lag", "lost", "replicas", "held"} {
+	for _, name := range []string{"lag", "lost", "replicas", "passing"} {
 		var b bytes.Buffer
 		if err := history.Write(&b, runs()[name]); err != nil {
 			t.Fatal(err)
@@ -234,7 +233,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestLongRun: what is believed is followed in about the time that reading takes.
+// TestLongRun: following the caches takes about as long as reading the record.
 func TestLongRun(t *testing.T) {
 	run := &history.Run{}
 	run.Add(history.Step{Kind: history.Start, Actor: "job"})

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// What a CI server reads. Each test is a suite, each run a case in it.
+// The elements of JUnit XML. Each test is a suite, each run a case in it.
 type (
 	junitSuites struct {
 		XMLName  xml.Name      `xml:"testsuites"`
@@ -42,9 +42,8 @@ type (
 	}
 )
 
-// WriteJUnit writes a report as JUnit XML. A run that failed is a failure, one that
-// could not be judged an error; the lanes are in the text of both. lanes says how they
-// are drawn.
+// WriteJUnit writes a report as JUnit XML. A failed run is a failure, an inconclusive one an error. Both
+// contain the lanes, which are drawn with the given options.
 func WriteJUnit(w io.Writer, r *Report, lanes LaneOptions) error {
 	all := junitSuites{Name: "rehearse"}
 	byTest := map[string]*junitSuite{}
@@ -68,7 +67,7 @@ func WriteJUnit(w io.Writer, r *Report, lanes LaneOptions) error {
 		all.Tests++
 		switch v := run.Verdict; v.Result {
 		case Failed:
-			c.Failure = &junitProblem{Message: v.Promise + ": " + v.Message, Type: "violated invariant", Text: text.String()}
+			c.Failure = &junitProblem{Message: v.Invariant + ": " + v.Message, Type: "violated invariant", Text: text.String()}
 			suite.Failures++
 			all.Failures++
 		case Inconclusive:
@@ -76,7 +75,7 @@ func WriteJUnit(w io.Writer, r *Report, lanes LaneOptions) error {
 			suite.Errors++
 			all.Errors++
 		default:
-			c.Output = run.Story
+			c.Output = run.Cause
 		}
 		suite.Cases = append(suite.Cases, c)
 	}

@@ -10,14 +10,14 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
-// LaneOptions says how lanes are drawn.
+// LaneOptions configure the drawing of lanes.
 type LaneOptions struct {
-	// Width of the terminal in columns; 0 is 120. Below 60 it is 60.
+	// Width is the width of the terminal in columns: 0 means 120, and the minimum is 60.
 	Width int
 	// Colour uses ANSI escapes.
 	Colour bool
-	// Around draws only the steps within so many of the failure (of the end, if there
-	// is none) and those that led to it. 0 draws all.
+	// Around limits the steps to those within this distance of the failure (of the end, if there is no
+	// failure) and those that led to it. 0 draws all steps.
 	Around int
 }
 
@@ -26,19 +26,19 @@ const (
 	kubelet = "kubelet"
 )
 
-// drawing is one run being drawn.
+// drawing is the state while a run is drawn.
 type drawing struct {
 	table
 	namer
 	*replay
-	lanes []lane
-	said  string // the fault that was written last
+	lanes     []lane
+	lastShown string // the last fault that was drawn
 }
 
-// Lanes draws a run as lanes of belief: from left to right the step and the run's
-// clock, the user, the truth, then for each controller its caches (how far each has
-// come; "(-3)": it has not been told of three writes) and its requests, and the
-// simulated kubelet. It ends with the promise that was broken.
+// Lanes draws a run as lanes of belief. The columns are the step and the run's clock, the user, the state of
+// the API, then for each controller its caches and its requests, and the simulated kubelet. A cache is shown
+// with the revision that it has reached; "(-3)" means that it has not observed three writes. The last lines
+// name the violated invariant.
 func Lanes(w io.Writer, run *history.Run, opt LaneOptions) error {
 	width := opt.Width
 	if width == 0 {
@@ -51,11 +51,11 @@ func Lanes(w io.Writer, run *history.Run, opt LaneOptions) error {
 	d.head()
 	last, at := -1, ""
 	for _, n := range steps {
-		d.left(n - last - 1)
+		d.leftOut(n - last - 1)
 		last = n
 		at = d.step(n, at)
 	}
-	d.left(len(run.Steps) - last - 1)
+	d.leftOut(len(run.Steps) - last - 1)
 	if len(noRoom) > 0 {
 		d.line("no room for "+strings.Join(noRoom, ", ")+"; use more columns", dim)
 	}
@@ -77,7 +77,7 @@ func (d *drawing) head() {
 	}
 	d.line(about, normal)
 	for _, f := range d.run.Faults {
-		d.hang("fault: ", Clean(inWords(f)), normal)
+		d.hang("fault: ", Clean(faultText(f)), normal)
 	}
 	cells := []cell{{fmt.Sprintf("%*s  time", stepWidth, "step"), bold}}
 	for _, l := range d.lanes {
@@ -86,20 +86,20 @@ func (d *drawing) head() {
 	d.row(cells)
 }
 
-// left notes steps that are not drawn.
-func (d *drawing) left(n int) {
+// leftOut draws a line for steps that are not drawn.
+func (d *drawing) leftOut(n int) {
 	if n > 0 {
 		d.line(fmt.Sprintf("%*s  %s left out", stepWidth, "⋮", plural(n, "step")), dim)
 	}
 }
 
-// step draws one step. before is the time that was written last.
+// step draws one step. before is the time that was drawn last.
 func (d *drawing) step(n int, before string) (at string) {
 	s := &d.run.Steps[n]
 	if s.IsWrite() {
-		d.to(n) // what was believed when the write was made
+		d.advance(n) // the caches when the write was sent
 	} else {
-		d.to(n + 1)
+		d.advance(n + 1)
 	}
 	at = clock(s.At)
 	first := cell{fmt.Sprintf("%*d", stepWidth, n), dim}
@@ -110,8 +110,8 @@ func (d *drawing) step(n int, before string) (at string) {
 		first.style = red
 	}
 	wrong := ""
-	if s.Fault != "" && (s.Fault != d.said || s.Note != "" || s.Kind == history.Fault) {
-		d.said = s.Fault
+	if s.Fault != "" && (s.Fault != d.lastShown || s.Note != "" || s.Kind == history.Fault) {
+		d.lastShown = s.Fault
 		wrong = "!! " + s.Fault
 		if s.Note != "" {
 			wrong += ": " + s.Note
@@ -134,7 +134,7 @@ func (d *drawing) step(n int, before string) (at string) {
 	return at
 }
 
-// cell is what a step says in a lane.
+// cell returns what a lane shows about a step.
 func (d *drawing) cell(l lane, s *history.Step) cell {
 	switch l.kind {
 	case truthLane:
@@ -142,25 +142,25 @@ func (d *drawing) cell(l lane, s *history.Step) cell {
 	case cacheLane:
 		return d.cache(l.actor, s)
 	case requestLane:
-		return d.asks(l.actor, s)
+		return d.requests(l.actor, s)
 	case bothLane:
 		if s.Kind == history.Frame || s.Kind == history.Cut {
 			return d.cache(l.actor, s)
 		}
-		c := d.asks(l.actor, s)
-		if b := d.believes(l.actor).text; b != "" && c.text != "" && s.IsWrite() {
+		c := d.requests(l.actor, s)
+		if b := d.caches(l.actor).text; b != "" && c.text != "" && s.IsWrite() {
 			c.text += " [" + b + "]"
 		}
 		return c
 	case kubeletLane:
-		if s.Actor == kubelet && s.Kind == history.Frame { // how far its cache is, nobody asks
+		if s.Actor == kubelet && s.Kind == history.Frame { // the state of the kubelet's cache is of no interest
 			return cell{strings.ToLower(s.Type) + " " + d.key(s.Object), dim}
 		}
-		return d.asks(kubelet, s)
+		return d.requests(kubelet, s)
 	}
-	c := d.asks(user, s)
-	if c.text == "" && s.Actor != "" && !d.hasLane(s.Actor) { // somebody else
-		if c = d.asks(s.Actor, s); c.text != "" {
+	c := d.requests(user, s)
+	if c.text == "" && s.Actor != "" && !d.hasLane(s.Actor) { // another user
+		if c = d.requests(s.Actor, s); c.text != "" {
 			c.text = s.Actor + ": " + c.text
 		}
 	}
@@ -174,14 +174,14 @@ func (d *drawing) hasLane(actor string) bool {
 func (d *drawing) truth(s *history.Step) cell {
 	switch {
 	case s.Kind == history.Time:
-		return cell{"time goes on", dim}
+		return cell{"time passes", dim}
 	case s.Wrote():
 		return cell{fmt.Sprintf("@%d %s %s", s.Revision, strings.TrimSpace(short(s.Resource)+" "+d.key(s.Object)), d.became(s)), normal}
 	}
 	return cell{}
 }
 
-// cache is what a controller is told, and at its writes what it believes.
+// cache shows the events that a controller observes, and the state of its caches when it lists or writes.
 func (d *drawing) cache(actor string, s *history.Step) cell {
 	if s.Actor != actor {
 		return cell{}
@@ -196,19 +196,19 @@ func (d *drawing) cache(actor string, s *history.Step) cell {
 			return cell{}
 		}
 	case history.Answer:
-		if d.question(s).Verb != "list" {
+		if d.requestOf(s).Verb != "list" {
 			return cell{}
 		}
 	default:
 		return cell{}
 	}
-	return d.believes(actor)
+	return d.caches(actor)
 }
 
-func (d *drawing) believes(actor string) cell {
+func (d *drawing) caches(actor string) cell {
 	c := cell{}
-	for _, v := range d.of(actor) {
-		c.text += " " + d.belief(v)
+	for _, v := range d.viewsOf(actor) {
+		c.text += " " + d.viewText(v)
 	}
 	c.text = strings.TrimSpace(c.text)
 	if strings.Contains(c.text, "(-") {
@@ -232,7 +232,7 @@ func (d *drawing) frame(s *history.Step) cell {
 		c.style = red
 	}
 	if v := d.streams[s.Stream]; v != nil {
-		c.text += " → " + d.belief(v)
+		c.text += " → " + d.viewText(v)
 		if c.style == normal && strings.Contains(c.text, "(-") {
 			c.style = yellow
 		}
@@ -247,18 +247,18 @@ func (d *drawing) resource(s *history.Step) string {
 	return s.Resource
 }
 
-// asks is what an actor does.
-func (d *drawing) asks(actor string, s *history.Step) cell {
+// requests shows what an actor does.
+func (d *drawing) requests(actor string, s *history.Step) cell {
 	if s.Actor != actor {
 		return cell{}
 	}
 	switch s.Kind {
 	case history.Start:
-		return cell{"starts" + noted(s), bold}
+		return cell{"starts" + noteOf(s), bold}
 	case history.Crash:
-		return cell{"CRASHES" + noted(s), red}
+		return cell{"CRASHES" + noteOf(s), red}
 	case history.Answer:
-		q := *d.question(s)
+		q := *d.requestOf(s)
 		q.Reply = ""
 		return cell{fmt.Sprintf("answer to %d: %s", q.N, d.request(&q)), normal}
 	case history.Request:
@@ -274,8 +274,8 @@ func (d *drawing) asks(actor string, s *history.Step) cell {
 	return cell{}
 }
 
-// noted is a step's note, if it is not written beside its fault.
-func noted(s *history.Step) string {
+// noteOf returns the note of a step, unless the fault's line contains it.
+func noteOf(s *history.Step) string {
 	if s.Note == "" || s.Fault != "" {
 		return ""
 	}
@@ -286,7 +286,7 @@ func (d *drawing) verdict() {
 	switch f := d.run.Failure; {
 	case f != nil:
 		d.line(Clean(fmt.Sprintf("violated at step %d, %s: %s", f.Step, clock(f.At), f.Oracle)), red)
-		d.line(Clean("seen: "+f.Message), normal)
+		d.line(Clean("observed: "+f.Message), normal)
 	case d.run.Inconclusive != "":
 		d.line(Clean("inconclusive: "+d.run.Inconclusive), yellow)
 	default:

@@ -16,7 +16,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/report"
 )
 
-// golden compares with a file in testdata.
+// golden compares text with a file in testdata.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
@@ -46,7 +46,7 @@ func draw(t *testing.T, run *history.Run, opt report.LaneOptions) string {
 func TestLanes(t *testing.T) {
 	for name, run := range runs() {
 		t.Run(name, func(t *testing.T) {
-			golden(t, name+".txt", "story: "+report.Story(run)+"\n\n"+draw(t, run, report.LaneOptions{}))
+			golden(t, name+".txt", "cause: "+report.Cause(run)+"\n\n"+draw(t, run, report.LaneOptions{}))
 			for _, width := range []int{1, 60, 80, 120, 200} {
 				for _, l := range strings.Split(draw(t, run, report.LaneOptions{Width: width}), "\n") {
 					if n := utf8.RuneCountInString(l); n > max(width, 60) {
@@ -90,17 +90,17 @@ func strip(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestHostile has names that would steer a terminal, and records that make no sense.
+// TestHostile draws names with control characters, and invalid records.
 func TestHostile(t *testing.T) {
 	run := &history.Run{Header: history.Header{Test: "\x1b[2J", Faults: []string{"\x1b]0;x\a"}}}
 	run.Add(history.Step{Kind: history.Start, Actor: "a\x1bb"})
 	run.Add(history.Step{Kind: history.Frame, Actor: "a\x1bb", Stream: 9, Type: "\x1b", Revision: 4, Fault: "\x1b", Object: history.Object{Name: "\u202e"}})
 	run.Add(history.Step{Kind: history.Answer, Actor: "a\x1bb", Causes: []int{0, 1}})
-	run.Add(history.Step{Kind: history.Cut, Actor: "nobody", Stream: 77})
+	run.Add(history.Step{Kind: history.Cut, Actor: "unknown", Stream: 77})
 	run.Add(history.Step{Kind: history.Request, Actor: "some\x1bbody", Verb: "create", Code: 201, Revision: 9, Note: "\x1b"})
 	for _, failed := range []int{-1, 0, 4, 5} {
 		run.Failure = &history.Failure{Oracle: "\x1b", Message: "\x1b", Step: failed}
-		text := draw(t, run, report.LaneOptions{Around: 1}) + report.Story(run)
+		text := draw(t, run, report.LaneOptions{Around: 1}) + report.Cause(run)
 		if strings.ContainsAny(text, "\x1b\a\u202e") {
 			t.Errorf("an escape came through: %q", text)
 		}

@@ -4,8 +4,8 @@ import "slices"
 
 const (
 	stepWidth, timeWidth = 4, 8
-	minLane              = 10 // columns of a lane
-	minPair              = 13 // of each of two lanes that belong to one controller
+	minLane              = 10 // minimal columns of a lane
+	minPair              = 13 // minimal columns of each of the two lanes of a controller
 )
 
 // lane is a column.
@@ -22,12 +22,12 @@ const (
 	truthLane
 	cacheLane
 	requestLane
-	bothLane // a controller's cache and requests, where there is no room for two
+	bothLane // a controller's cache and requests in one lane, if there is no room for two
 	kubeletLane
 )
 
-// layOut decides which lanes there are. Controllers of which nothing is shown have
-// none; those for which there is no room are returned.
+// layOut chooses the lanes. A controller without a drawn step has none. It returns the controllers for which
+// there is no room.
 func (d *drawing) layOut(width int, steps []int) (noRoom []string) {
 	var names []string
 	hasKubelet := false
@@ -46,7 +46,7 @@ func (d *drawing) layOut(width int, steps []int) (noRoom []string) {
 		d.lanes = []lane{{"user", user, userLane, 3}, {"truth", "", truthLane, 4}}
 		for _, name := range names {
 			if pairs {
-				d.lanes = append(d.lanes, lane{name + " believes", name, cacheLane, 4}, lane{name + " asks", name, requestLane, 5})
+				d.lanes = append(d.lanes, lane{name + " cache", name, cacheLane, 4}, lane{name + " requests", name, requestLane, 5})
 			} else {
 				d.lanes = append(d.lanes, lane{name, name, bothLane, 6})
 			}

@@ -6,102 +6,98 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
-// APIVersion and Kind are what a report in JSON begins with. Within a version fields
-// are added and never change what they mean.
+// APIVersion and Kind identify a report in JSON. Within a version, fields may be added; existing fields keep
+// their name and meaning.
 const (
 	APIVersion = "rehearse-k8s.github.io/v1alpha1"
 	Kind       = "Report"
 )
 
-// Report is one or more runs with all that is derived from them. Its JSON is for
-// programs; the HTML page is made of it too.
+// Report is one or more runs with everything derived from them. It is encoded as JSON for programs; the HTML
+// page is drawn from it.
 type Report struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Runs       []*Run `json:"runs"`
 }
 
-// Run is the record of one run, and what follows from it.
+// Run is a recorded run with everything derived from it.
 type Run struct {
 	File  string    `json:"file,omitempty"`
 	Test  string    `json:"test,omitempty"`
 	Tool  string    `json:"tool,omitempty"`
 	Seed  uint64    `json:"seed"`
 	Start time.Time `json:"start"`
-	// Inferred says that live processes ran: what woke a request is then a guess from
-	// the order of steps.
+	// Inferred: real processes ran, so what triggered a request is inferred from the order of steps.
 	Inferred bool    `json:"inferred,omitempty"`
 	Faults   []Fault `json:"faults,omitempty"`
 	Verdict  Verdict `json:"verdict"`
-	// Story is one sentence on how it came to that.
-	Story       string   `json:"story"`
+	// Cause explains the verdict in one sentence.
+	Cause       string   `json:"cause"`
 	Controllers []string `json:"controllers,omitempty"`
 	Steps       []Step   `json:"steps"`
-	// StaleWrites are the writes that were decided on a view older than the writer's
-	// own last write.
+	// StaleWrites are the writes that were decided on a view older than the writer's own last write.
 	StaleWrites []StaleWrite `json:"staleWrites"`
-	// Nearest is the most similar passing run, and Departs the first step of this
-	// run that went another way than there.
+	// Nearest is the most similar passing run, and Departs the first step of this run that differs from it.
 	Nearest *Run `json:"nearest,omitempty"`
 	Departs *int `json:"departs,omitempty"`
 
 	record *history.Run
 }
 
-// Fault is what went wrong on purpose.
+// Fault is a fault of the run's plan.
 type Fault struct {
-	Text  string `json:"text"` // as package fault writes it
+	Text  string `json:"text"` // in the syntax of package fault
 	Words string `json:"words"`
 }
 
 // The results of a run.
 const (
 	Failed       = "failed"
-	Held         = "held"
+	Passed       = "passed"
 	Inconclusive = "inconclusive"
 )
 
-// Verdict is what came of a run.
+// Verdict is the result of a run.
 type Verdict struct {
 	Result string `json:"result"`
-	// Of a run that failed: the promise, what was seen instead, the last step before
-	// it was seen, and the run's clock then. Of an inconclusive one: why, as Message.
-	Promise string        `json:"promise,omitempty"`
-	Message string        `json:"message,omitempty"`
-	Step    *int          `json:"step,omitempty"`
-	At      time.Duration `json:"at,omitempty"`
+	// Of a failed run: the violated invariant, the violation, the last step before it was detected, and the
+	// run's clock then. Of an inconclusive run: the reason, in Message.
+	Invariant string        `json:"invariant,omitempty"`
+	Message   string        `json:"message,omitempty"`
+	Step      *int          `json:"step,omitempty"`
+	At        time.Duration `json:"at,omitempty"`
 }
 
-// Step is a step of the record, with what was believed.
+// Step is a step of the record, with the state of the caches.
 type Step struct {
 	history.Step
-	// Story says that the failure would not have come about without this step.
-	Story bool `json:"story,omitempty"`
-	// Delivery of the event or answer: "late", "lost", "twice"; empty: as it should be.
+	// LedToFailure: the step is among the causes of the failure.
+	LedToFailure bool `json:"ledToFailure,omitempty"`
+	// Delivery of the event or answer: "late", "lost", "twice"; empty: normal.
 	Delivery string `json:"delivery,omitempty"`
-	// Became says what a write made of its object: created, changed, terminating, deleted.
+	// Became is the effect of a write on its object: created, changed, terminating, deleted.
 	Became string `json:"became,omitempty"`
-	// WokenBy is the step that a controller's request followed from, through the answers
-	// of earlier requests: the event, or the time, that began the reconcile.
+	// WokenBy is the step that triggered the reconcile of a controller's request: an event, or time. It is
+	// found through the answers to earlier requests.
 	WokenBy *int `json:"wokenBy,omitempty"`
-	// Believes is how far the caches of the step's actor have come: before a request,
-	// after an event.
-	Believes []Belief `json:"believes,omitempty"`
-	// Behind is, after the step, how many writes each controller has not been told of.
+	// Caches are the states of the caches of the step's actor: before a request, or after an event.
+	Caches []CacheState `json:"caches,omitempty"`
+	// Behind is the number of writes that each controller has not observed after the step.
 	Behind map[string]int `json:"behind,omitempty"`
-	// Diffs are of objects, if the record has them.
+	// Diffs are differences between states of objects, if the record contains the objects.
 	Diffs []Diff `json:"diffs,omitempty"`
 }
 
-// Belief is how far one cache has come.
-type Belief struct {
+// CacheState is the state of one cache.
+type CacheState struct {
 	Resource  string `json:"resource"`
 	Namespace string `json:"namespace,omitempty"`
 	Selector  string `json:"selector,omitempty"`
-	// Reached is the revision; 0: nothing has been told.
+	// Reached is the revision that the cache has reached; 0: it is empty.
 	Reached int64 `json:"reached"`
-	// Unseen are the steps of the writes that it has not been told of, Behind their
-	// number; of very many only the last are listed.
+	// Unseen are the steps of the writes that the cache has not observed, the last 20 of them. Behind is
+	// their number.
 	Unseen []int `json:"unseen,omitempty"`
 	Behind int   `json:"behind,omitempty"`
 }
@@ -110,25 +106,25 @@ type Belief struct {
 const (
 	// DiffTruth: the object before and after a write.
 	DiffTruth = "truth"
-	// DiffBelief: what a cache held before an event and holds after it.
-	DiffBelief = "belief"
-	// DiffGap: what the actor believed of the object and what was true.
+	// DiffCache: the object in a cache before and after an event.
+	DiffCache = "cache"
+	// DiffGap: the object in the actor's cache and in the API.
 	DiffGap = "gap"
 )
 
-// Diff is how two states of an object differ.
+// Diff is the difference between two states of an object.
 type Diff struct {
 	Of     string         `json:"of"`
 	Object history.Object `json:"object"`
-	// From and To are revisions; 0: there is no object.
+	// From and To are revisions; 0: the object does not exist.
 	From   int64   `json:"from,omitempty"`
 	To     int64   `json:"to,omitempty"`
 	Fields []Field `json:"fields,omitempty"`
-	// More is how many fields are left out.
+	// More is the number of further fields.
 	More int `json:"more,omitempty"`
 }
 
-// Field is one field that differs: Op is "+" (only after), "-" (only before), "~".
+// Field is one field that differs. Op is "+" (only after), "-" (only before) or "~" (both).
 type Field struct {
 	Op   string `json:"op"`
 	Path string `json:"path"`
@@ -136,20 +132,19 @@ type Field struct {
 	Is   string `json:"is,omitempty"`
 }
 
-// StaleWrite is a write that was decided before its writer had seen its own last one.
+// StaleWrite is a write that was decided before its writer had observed its own last write.
 type StaleWrite struct {
 	Step    int    `json:"step"`
 	Actor   string `json:"actor"`
-	Request string `json:"request"` // as the lanes write it
-	// Decided is the step at which the reconcile began, Own the earlier write, and
-	// Reached the revision of the cache of Resource then.
+	Request string `json:"request"` // in the form of the lanes
+	// Decided is the step at which the reconcile began, Own the earlier write, and Reached the revision of
+	// the cache of Resource at that time.
 	Decided  int    `json:"decided"`
 	Own      int    `json:"own"`
 	OwnWrite string `json:"ownWrite"`
 	Resource string `json:"resource"`
 	Reached  int64  `json:"reached"`
-	// Accepted says that nothing could have refused it: it named no revision and no
-	// UID, and it changed the world.
+	// Accepted: the write changed an object without a precondition, neither a resource version nor a UID.
 	Accepted bool   `json:"accepted"`
-	Outcome  string `json:"outcome"` // in words
+	Outcome  string `json:"outcome"` // a description
 }

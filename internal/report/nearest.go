@@ -5,17 +5,16 @@ import (
 	"strings"
 )
 
-// Kept failures lie in files HASH.jsonl, and the nearest passing run, where one is
-// known, beside its failure in HASH.nearest.jsonl.
+// A failure is stored in the file HASH.jsonl, and the nearest passing run, if known, in HASH.nearest.jsonl.
 const (
 	keptSuffix    = ".jsonl"
 	nearestSuffix = ".nearest" + keptSuffix
 )
 
-// NearestFile is where the nearest passing run lies, beside the file of a failure.
+// NearestFile returns the file of the nearest passing run of a failure.
 func NearestFile(failure string) string {
 	return strings.TrimSuffix(failure, keptSuffix) + nearestSuffix
 }
 
-// IsNearestFile tells whether a file is named as one of a nearest run.
+// IsNearestFile reports whether a file name is that of a nearest passing run.
 func IsNearestFile(file string) bool { return strings.HasSuffix(filepath.Base(file), nearestSuffix) }

@@ -11,14 +11,14 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
-// archive has every state of every object, as far as the record tells.
+// archive holds the states of every object, as far as the record contains them.
 type archive map[objectKey][]version
 
 type objectKey struct{ resource, namespace, name string }
 
 func keyOf(o history.Object) objectKey { return objectKey{o.Resource, o.Namespace, o.Name} }
 
-// version is one state of an object; a nil object: there is none.
+// version is one state of an object. object is nil if the object does not exist.
 type version struct {
 	revision int64
 	object   map[string]any
@@ -39,7 +39,7 @@ func newArchive(run *history.Run) archive {
 			}
 			now, err := change.Apply(last)
 			if err != nil {
-				continue // a record that was changed by hand
+				continue // the record was edited
 			}
 			a[key] = append(states, version{change.Revision, now})
 		}
@@ -47,7 +47,7 @@ func newArchive(run *history.Run) archive {
 	return a
 }
 
-// at is the state at a revision. ok is false if the record does not tell.
+// at returns the state at a revision. ok is false if the record does not contain it.
 func (a archive) at(key objectKey, revision int64, missed []int64) (found version, ok bool) {
 	for _, v := range a[key] {
 		if v.revision <= revision && !slices.Contains(missed, v.revision) {
@@ -57,12 +57,12 @@ func (a archive) at(key objectKey, revision int64, missed []int64) (found versio
 	return found, ok
 }
 
-// held is what the caches of an actor hold of an object.
-func (a archive) held(p *replay, actor string, key objectKey) (found version, ok bool) {
+// cached returns the state of an object in the caches of an actor.
+func (a archive) cached(p *replay, actor string, key objectKey) (found version, ok bool) {
 	if len(a) == 0 {
 		return found, false
 	}
-	for _, v := range p.of(actor) {
+	for _, v := range p.viewsOf(actor) {
 		if v.resource != key.resource || v.namespace != "" && v.namespace != key.namespace || v.reached == 0 {
 			continue
 		}
@@ -73,43 +73,43 @@ func (a archive) held(p *replay, actor string, key objectKey) (found version, ok
 	return found, ok
 }
 
-// written are the differences that a write made, and between what its writer believed
-// of those objects and what was true.
-func (a archive) written(p *replay, s *history.Step, controller bool) (diffs []Diff) {
+// writeDiffs returns the differences that a write made, and, for a controller, those between its cache and
+// the API before the write.
+func (a archive) writeDiffs(p *replay, s *history.Step, controller bool) (diffs []Diff) {
 	for i := range s.Changes {
 		key := keyOf(s.Changes[i].Object)
 		revision := s.Changes[i].Revision
 		before, _ := a.at(key, revision-1, nil)
 		after, _ := a.at(key, revision, nil)
-		after.revision = revision // a deletion has one too
+		after.revision = revision // a deletion has a revision, too
 		diffs = append(diffs, differ(DiffTruth, s.Changes[i].Object, before, after))
-		if believed, ok := a.held(p, s.Actor, key); controller && ok && believed.revision < before.revision {
-			diffs = append(diffs, differ(DiffGap, s.Changes[i].Object, believed, before))
+		if cachedState, ok := a.cached(p, s.Actor, key); controller && ok && cachedState.revision < before.revision {
+			diffs = append(diffs, differ(DiffGap, s.Changes[i].Object, cachedState, before))
 		}
 	}
 	return diffs
 }
 
-// believed is what an event's actor held of the object before the event.
-func (a archive) believed(p *replay, s *history.Step) version {
-	v, _ := a.held(p, s.Actor, keyOf(s.Object))
+// cachedBefore returns the state of the object in the actor's caches before an event.
+func (a archive) cachedBefore(p *replay, s *history.Step) version {
+	v, _ := a.cached(p, s.Actor, keyOf(s.Object))
 	return v
 }
 
-// told is the difference that an event made to what its actor believed, and what is
-// left between that and the truth.
-func (a archive) observed(s *history.Step, before version) (diffs []Diff) {
+// eventDiffs returns the difference that an event made to the actor's cache, and the remaining difference
+// between that cache and the API.
+func (a archive) eventDiffs(s *history.Step, before version) (diffs []Diff) {
 	if s.Kind != history.Frame || s.Type == "BOOKMARK" || s.Revision == 0 {
 		return nil
 	}
 	key := keyOf(s.Object)
-	brought, ok := a.at(key, s.Revision, nil)
+	delivered, ok := a.at(key, s.Revision, nil)
 	if !ok {
 		return nil
 	}
-	now := brought
+	now := delivered
 	if delivery(s) != lost {
-		diffs = append(diffs, differ(DiffBelief, s.Object, before, brought))
+		diffs = append(diffs, differ(DiffCache, s.Object, before, delivered))
 	} else {
 		now = before
 	}
@@ -119,8 +119,8 @@ func (a archive) observed(s *history.Step, before version) (diffs []Diff) {
 	return diffs
 }
 
-// mostFields bounds a difference.
-const mostFields = 150
+// maxFields limits the fields of a difference.
+const maxFields = 150
 
 func differ(of string, o history.Object, from, to version) Diff {
 	d := Diff{Of: of, Object: o, From: from.revision, To: to.revision}
@@ -135,7 +135,7 @@ func differ(of string, o history.Object, from, to version) Diff {
 		if had == has && old == now || path == "metadata.resourceVersion" {
 			continue
 		}
-		if len(d.Fields) == mostFields {
+		if len(d.Fields) == maxFields {
 			d.More++
 			continue
 		}
@@ -151,7 +151,7 @@ func differ(of string, o history.Object, from, to version) Diff {
 	return d
 }
 
-// flatten writes each value of an object under its path, as in spec.containers[0].image.
+// flatten adds each value of an object to a map, by its path, such as spec.containers[0].image.
 func flatten(path string, v any, into map[string]string) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -182,12 +182,12 @@ func flatten(path string, v any, into map[string]string) {
 	}
 }
 
-// longest is how much of one text is shown: a page is for people.
+// longest is the length at which texts are cut: a page is for people.
 const longest = 300
 
-// clipped keeps text from steering what shows it, and bounds it.
+// clipped limits the length of a text and replaces control characters.
 func clipped(text string) string {
-	if len(text) > 4*longest { // before anything looks at each of its bytes
+	if len(text) > 4*longest { // before any code reads each byte
 		text = strings.ToValidUTF8(text[:4*longest], "")
 	}
 	text = Clean(text)

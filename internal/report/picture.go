@@ -7,19 +7,18 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
-// Picture is a run laid out in lanes, for a page to draw: a row for each step that is
-// shown, a cell for each lane. Between the truth and each cache runs a gap, in which
-// deliveries are under way.
+// Picture is the layout of a run in lanes, for a page to draw: one row per step, one cell per lane. In the
+// gap before each cache, arrows show the deliveries.
 type Picture struct {
 	Lanes []Lane
 	Rows  []Row
-	// LeftOut is how many steps have no row, After how many of them come after the last.
+	// LeftOut is the number of steps without a row, After the number of those after the last row.
 	LeftOut, After int
-	// NoRoom are controllers without lanes.
+	// NoRoom are the controllers without lanes.
 	NoRoom []string
 }
 
-// Lane is a column. Only caches have a gap before them, with so many tracks.
+// Lane is a column. A cache has a gap before it, with a number of tracks for arrows.
 type Lane struct {
 	Title, Actor string
 	Cache        bool
@@ -29,52 +28,52 @@ type Lane struct {
 // Row is one step.
 type Row struct {
 	Step  *Step
-	Clock string // the run's clock; empty if it is that of the row before
-	// Skipped is how many steps are left out before this one.
-	Skipped int
-	Broken  bool // the promise was seen broken here
-	Cells   []Cell
-	// Nearest is what the nearest run did at this step, where it is known.
+	Clock string // the run's clock; empty if it equals that of the previous row
+	// Skipped is the number of steps without a row before this one.
+	Skipped  int
+	Violated bool // the violation was detected at this step
+	Cells    []Cell
+	// Nearest describes the step of the nearest passing run with the same number.
 	Nearest string
-	// Departs says that the nearest run goes another way from here on.
+	// Departs: the nearest passing run differs from here on.
 	Departs bool
 }
 
-// Cell is what a step says in a lane.
+// Cell is what a lane shows about a step.
 type Cell struct {
 	Text string
 	// Look is "", "dim", "bold", "bad" or "warn".
 	Look string
-	// Notes are further lines; Wrong is the fault that acted here.
+	// Notes are additional lines. Wrong is the fault that took effect here.
 	Notes []string
 	Wrong string
-	// Behind and Marks are of the gap before a cache: how many writes the controller
-	// has not been told of after this step, and what is under way.
+	// Behind and Marks belong to the gap before a cache: the number of writes that the controller has not
+	// observed after this step, and the pieces of arrows.
 	Behind int
 	Marks  []Mark
 }
 
-// Mark is the piece of a delivery's arrow that is drawn in one row.
+// Mark is the piece of a delivery's arrow in one row.
 type Mark struct {
 	Track int
-	// From: it begins here, at a write. To: it ends here. Neither: it goes through.
+	// From: the arrow begins in this row, at a write. To: it ends in this row.
 	From, To bool
-	// How is "" for a delivery as it should be, or "late", "lost", "twice"; "open" if
-	// it had not been told when the run ended, "held" if a fault was the reason.
+	// How is "" for a normal delivery, else "late", "lost" or "twice". At the end of the run, it is "held"
+	// for an event that a fault still delays, and "open" for another undelivered one.
 	How string
-	// Tell explains the arrow.
-	Tell string
+	// Description explains the arrow.
+	Description string
 }
 
 const (
-	stillOpen = "open"
-	stillHeld = "held"
+	stillOpen    = "open"
+	stillDelayed = "held"
 )
 
-// mostControllers is how many controllers find room on a page.
-const mostControllers = 4
+// maxControllers limits the controllers with lanes on a page.
+const maxControllers = 4
 
-// Picture lays the run out, in at most so many rows.
+// Picture returns the layout of the run with at most the given number of rows.
 func (r *Run) Picture(rows int) *Picture {
 	run := r.record
 	steps := shown(run, 0)
@@ -92,7 +91,7 @@ func (r *Run) Picture(rows int) *Picture {
 	last, at := -1, ""
 	for _, n := range steps {
 		s := &run.Steps[n]
-		row := Row{Step: &r.Steps[n], Skipped: n - last - 1, Broken: run.Failure != nil && run.Failure.Step == n}
+		row := Row{Step: &r.Steps[n], Skipped: n - last - 1, Violated: run.Failure != nil && run.Failure.Step == n}
 		if row.Clock = clock(s.At); row.Clock == at {
 			row.Clock = ""
 		} else {
@@ -104,7 +103,7 @@ func (r *Run) Picture(rows int) *Picture {
 	}
 	p.After = len(run.Steps) - last - 1
 	p.deliveries(d)
-	r.beside(p)
+	r.addNearest(p)
 	return p
 }
 
@@ -118,18 +117,18 @@ func nearFailure(steps []int, run *history.Run, rows int) []int {
 	return steps[max(0, end-rows):end]
 }
 
-// lanes decides on the columns, as on a terminal that is wide enough.
+// lanes chooses the columns, as for a terminal that is wide enough.
 func (p *Picture) lanes(d *drawing, steps []int) {
-	// A hundred columns for each pair: the page breaks lines by itself.
-	p.NoRoom = d.layOut(100*(2+2*mostControllers), steps)
+	// A hundred columns per pair are always enough: the page wraps lines itself.
+	p.NoRoom = d.layOut(100*(2+2*maxControllers), steps)
 	controllers := 0
 	d.lanes = slices.DeleteFunc(d.lanes, func(l lane) bool {
 		if l.kind == cacheLane {
-			if controllers++; controllers > mostControllers {
+			if controllers++; controllers > maxControllers {
 				p.NoRoom = append(p.NoRoom, l.actor)
 			}
 		}
-		return (l.kind == cacheLane || l.kind == requestLane) && controllers > mostControllers
+		return (l.kind == cacheLane || l.kind == requestLane) && controllers > maxControllers
 	})
 	for _, l := range d.lanes {
 		title := l.title
@@ -150,9 +149,9 @@ var looks = map[style]string{dim: "dim", bold: "bold", red: "bad", yellow: "warn
 
 func (p *Picture) cells(d *drawing, r *Run, row *Row, s *history.Step) {
 	if s.IsWrite() {
-		d.to(s.N) // what was believed when the write was made
+		d.advance(s.N) // the caches when the write was sent
 	} else {
-		d.to(s.N + 1)
+		d.advance(s.N + 1)
 	}
 	wrong := ""
 	if s.Fault != "" {
@@ -168,17 +167,17 @@ func (p *Picture) cells(d *drawing, r *Run, row *Row, s *history.Step) {
 			cell.Notes = append(cell.Notes, "by "+clipped(s.Actor))
 		}
 		if l.kind == requestLane && l.actor == s.Actor && s.IsWrite() {
-			cell.Notes = append(cell.Notes, d.saw(r, row.Step)...)
+			cell.Notes = append(cell.Notes, d.observations(r, row.Step)...)
 		}
-		if wrong != "" && d.bearsFault(l, s) {
+		if wrong != "" && d.showsFault(l, s) {
 			cell.Wrong, wrong = clipped(wrong), ""
 		}
 		row.Cells = append(row.Cells, cell)
 	}
-	if wrong != "" { // of an actor without a lane
+	if wrong != "" { // the actor has no lane
 		row.Cells[0].Wrong = clipped(wrong)
 	}
-	d.to(s.N + 1)
+	d.advance(s.N + 1)
 	for i, l := range d.lanes {
 		if l.kind == cacheLane {
 			row.Cells[i].Behind = d.behind(l.actor)
@@ -186,8 +185,8 @@ func (p *Picture) cells(d *drawing, r *Run, row *Row, s *history.Step) {
 	}
 }
 
-// bearsFault tells whether a fault is written in this lane.
-func (d *drawing) bearsFault(l lane, s *history.Step) bool {
+// showsFault reports whether a lane shows the fault of a step.
+func (d *drawing) showsFault(l lane, s *history.Step) bool {
 	if l.actor != s.Actor {
 		return false
 	}
@@ -201,21 +200,21 @@ func (d *drawing) bearsFault(l lane, s *history.Step) bool {
 	return true
 }
 
-// saw says what a controller knew when it made a request, and why it made it.
-func (d *drawing) saw(r *Run, s *Step) (notes []string) {
-	for _, b := range s.Believes {
+// observations says what a controller had observed when it sent a request, and what triggered the reconcile.
+func (d *drawing) observations(r *Run, s *Step) (notes []string) {
+	for _, b := range s.Caches {
 		if b.Behind > 0 && b.Reached == 0 {
-			notes = append(notes, fmt.Sprintf("saw no %s, %s behind the truth", short(b.Resource), plural(b.Behind, "write")))
+			notes = append(notes, fmt.Sprintf("had observed no %s, %s behind the truth", short(b.Resource), plural(b.Behind, "write")))
 		} else if b.Behind > 0 {
-			notes = append(notes, fmt.Sprintf("saw %s@%d, %s behind the truth", short(b.Resource), b.Reached, plural(b.Behind, "write")))
+			notes = append(notes, fmt.Sprintf("had observed %s@%d, %s behind the truth", short(b.Resource), b.Reached, plural(b.Behind, "write")))
 		}
 	}
 	truth := int64(0)
 	if s.N > 0 {
 		truth = d.run.Steps[s.N-1].Truth
 	}
-	if len(notes) == 0 && len(s.Believes) > 0 {
-		notes = append(notes, "saw all there was")
+	if len(notes) == 0 && len(s.Caches) > 0 {
+		notes = append(notes, "had observed every write")
 	}
 	if len(notes) > 0 && truth > 0 {
 		notes[len(notes)-1] += fmt.Sprintf(" (@%d)", truth)
@@ -250,8 +249,8 @@ func clippedAll(texts []string) []string {
 	return texts
 }
 
-// beside writes the nearest run's steps next to this one's, from where they part.
-func (r *Run) beside(p *Picture) {
+// addNearest adds the steps of the nearest passing run, from the first different one.
+func (r *Run) addNearest(p *Picture) {
 	if r.Nearest == nil || r.Departs == nil {
 		return
 	}
@@ -268,13 +267,13 @@ func (r *Run) beside(p *Picture) {
 		}
 		p.Rows[i].Nearest = "the run is over"
 		if n < len(near.Steps) {
-			p.Rows[i].Nearest = clipped(name.inLine(&near.Steps[n]))
+			p.Rows[i].Nearest = clipped(name.oneLine(&near.Steps[n]))
 		}
 	}
 }
 
-// inLine is a step in one line, for those who know nothing of the steps around it.
-func (n namer) inLine(s *history.Step) string {
+// oneLine describes a step without its context.
+func (n namer) oneLine(s *history.Step) string {
 	text := ""
 	switch s.Kind {
 	case history.Request:
@@ -293,7 +292,7 @@ func (n namer) inLine(s *history.Step) string {
 	case history.Crash:
 		text = "CRASHES"
 	case history.Time:
-		return "time goes on, to " + clock(s.At)
+		return "time passes, to " + clock(s.At)
 	case history.Fault:
 		text = s.Fault
 	}

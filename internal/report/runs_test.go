@@ -26,7 +26,7 @@ func thing(resource, name string) history.Object {
 	return history.Object{Resource: resource, Namespace: "default", Name: name}
 }
 
-// write changes the world.
+// write records a write that changes an object.
 func (r *recorder) write(actor, verb, resource, name, faulty, reply string, causes ...int) int {
 	before := r.truth
 	if verb == "create" {
@@ -67,11 +67,11 @@ func (r *recorder) fail(oracle, message string) *history.Run {
 }
 
 func runs() map[string]*history.Run {
-	return map[string]*history.Run{"lag": lag(), "lost": lostEvent(), "answer": lostAnswer(), "replicas": replicas(), "held": held(), "crash": crash(),
+	return map[string]*history.Run{"lag": lag(), "lost": lostEvent(), "answer": lostAnswer(), "replicas": replicas(), "passing": passing(), "crash": crash(),
 		"interference": interference()}
 }
 
-// lag: the events of pods are held, and a second pod is created.
+// lag: the events of pods are delayed, and the controller creates a second pod.
 func lag() *history.Run {
 	const late = "lag actor=job resource=pods nth=2"
 	r := record(late)
@@ -96,7 +96,7 @@ func lag() *history.Run {
 	return run
 }
 
-// lostEvent: the deletion of a pod is never told, and no other pod is made.
+// lostEvent: the deletion of a pod is never delivered, and the controller creates no other pod.
 func lostEvent() *history.Run {
 	const gone = "lose-event actor=cloneset resource=pods object=default/web-1 nth=2"
 	r := record(gone)
@@ -112,7 +112,7 @@ func lostEvent() *history.Run {
 	return r.fail("1 pod of CloneSet default/web is ready within 5m", "no pod")
 }
 
-// lostAnswer: a create happened, its answer was lost, and it is made again.
+// lostAnswer: the answer to a create is lost, and the controller creates again.
 func lostAnswer() *history.Run {
 	r := record("lost-answer actor=job verb=create nth=1")
 	start := r.add(history.Step{Kind: history.Start, Actor: "job"})
@@ -145,8 +145,8 @@ func replicas() *history.Run {
 	return r.Run
 }
 
-// held: nothing goes wrong.
-func held() *history.Run {
+// passing: a run without faults.
+func passing() *history.Run {
 	r := record()
 	start := r.add(history.Step{Kind: history.Start, Actor: "job"})
 	r.informer("job", "pods", "", 1, start)
@@ -155,7 +155,7 @@ func held() *history.Run {
 	return r.Run
 }
 
-// crash: the new instance has not yet listed what the old one made.
+// crash: the new instance has not yet listed what the old one created.
 func crash() *history.Run {
 	r := record("crash-after actor=job nth=1")
 	start := r.add(history.Step{Kind: history.Start, Actor: "job"})
@@ -168,12 +168,12 @@ func crash() *history.Run {
 	return r.fail("at most 1 pod of Job default/a", "2 pods")
 }
 
-// interference: a write of somebody else breaks the promise.
+// interference: a write by another user violates the invariant.
 func interference() *history.Run {
 	r := record("delete actor=job nth=1")
 	start := r.add(history.Step{Kind: history.Start, Actor: "job"})
 	r.informer("job", "pods", "", 1, start)
 	pod := r.write("job", "create", "pods", "a-1", "", "", start)
-	r.write("somebody", "delete", "pods", "a-1", "delete actor=job nth=1", "", pod)
+	r.write("other-user", "delete", "pods", "a-1", "delete actor=job nth=1", "", pod)
 	return r.fail("the pod of Job default/a is never deleted", "it was")
 }

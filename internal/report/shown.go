@@ -5,29 +5,30 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/verdict"
 )
 
-// shown are the steps that are drawn: all, or those near the failure, those that led
-// to it, the last writes before it, faults, and writes that its actor had not seen.
+// shown returns the steps to draw. If around is 0, these are all steps. Otherwise they are the steps near the
+// failure, those that led to it, the last writes before it, the faults, and the writes that the actor of the
+// failure had not observed.
 func shown(run *history.Run, around int) (steps []int) {
 	end := len(run.Steps) - 1
 	if run.Failure != nil {
 		end = max(0, min(run.Failure.Step, end))
 	}
-	story := verdict.Causes(run, end)
+	relevant := verdict.Causes(run, end)
 	if around > 0 && len(run.Steps) > 0 {
 		p := newReplay(run)
-		p.to(end)
-		for _, v := range p.of(run.Steps[end].Actor) {
+		p.advance(end)
+		for _, v := range p.viewsOf(run.Steps[end].Actor) {
 			for _, s := range p.unseen(v) {
-				story[s.N] = true
+				relevant[s.N] = true
 			}
 		}
 		for _, n := range p.writes[max(0, len(p.writes)-around):] {
-			story[n] = true
+			relevant[n] = true
 		}
 	}
 	for n := range run.Steps {
 		wrong := n < end && run.Steps[n].Fault != ""
-		if around <= 0 || wrong || story[n] || n >= end-around && n <= end+around {
+		if around <= 0 || wrong || relevant[n] || n >= end-around && n <= end+around {
 			steps = append(steps, n)
 		}
 	}

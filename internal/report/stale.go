@@ -9,7 +9,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/invariant"
 )
 
-// staleWrites puts into words what package invariant finds.
+// staleWrites describes the stale own-writes of a run.
 func staleWrites(run *history.Run) []StaleWrite {
 	all := []StaleWrite{}
 	name := newNamer(run)
@@ -41,7 +41,7 @@ func outcome(s *history.Step, accepted bool) string {
 // StaleQuestion is the heading of the table of stale writes.
 const StaleQuestion = "Stale own-writes"
 
-// StaleAnswer says in a sentence what the table of stale writes comes to.
+// StaleAnswer summarizes the table of stale writes in one sentence.
 func StaleAnswer(writes []StaleWrite) string {
 	accepted := 0
 	for _, w := range writes {
@@ -65,8 +65,8 @@ func were(n int) string {
 	return fmt.Sprintf("%d writes were", n)
 }
 
-// WriteStale writes the table as text, if there is something in it; a run of many
-// such writes shows the first.
+// WriteStale writes the table as text. It writes nothing if the table is empty, and only the first maxStale
+// rows.
 func WriteStale(w io.Writer, writes []StaleWrite, width int) error {
 	if len(writes) == 0 {
 		return nil
@@ -78,16 +78,16 @@ func WriteStale(w io.Writer, writes []StaleWrite, width int) error {
 	t.line(StaleQuestion, normal)
 	t.line(StaleAnswer(writes), normal)
 	for n, s := range writes {
-		if n == mostStale {
+		if n == maxStale {
 			t.line(fmt.Sprintf("  and %d more", len(writes)-n), normal)
 			break
 		}
-		t.hang("  ", Clean(fmt.Sprintf("step %d: %s: %s; decided at step %d with %s at %d, before it had seen its %s of step %d; %s",
+		t.hang("  ", Clean(fmt.Sprintf("step %d: %s: %s; decided at step %d with %s at %d, before it had observed its %s of step %d; %s",
 			s.Step, s.Actor, s.Request, s.Decided, short(s.Resource), s.Reached, s.OwnWrite, s.Own, s.Outcome)), normal)
 	}
 	_, err := io.WriteString(w, t.out.String())
 	return err
 }
 
-// mostStale bounds the table where people read it.
-const mostStale = 50
+// maxStale limits the rows of the table in texts for people.
+const maxStale = 50

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// style is how a cell looks where colour is wanted.
+// style is the appearance of a cell on a terminal with colours.
 type style string
 
 const (
@@ -22,10 +22,10 @@ type cell struct {
 	style style
 }
 
-// maxLines is how many lines of the terminal a cell may take.
+// maxLines limits the terminal lines of a cell.
 const maxLines = 4
 
-// table lays cells out in lanes beside each other.
+// table draws rows of cells, one cell per lane.
 type table struct {
 	widths []int
 	colour bool
@@ -34,7 +34,7 @@ type table struct {
 
 const gutter = "│ "
 
-// row writes one row; each cell is wrapped within its lane.
+// row draws one row. Each cell is wrapped within its lane.
 func (t *table) row(cells []cell) {
 	lines := make([][]string, len(cells))
 	height := 0
@@ -60,16 +60,16 @@ func (t *table) row(cells []cell) {
 	}
 }
 
-// line writes text across all lanes.
+// line draws text across all lanes.
 func (t *table) line(text string, s style) { t.hang("", text, s) }
 
-// hang writes text across all lanes, beside a word.
-func (t *table) hang(beside, text string, s style) {
-	indent := utf8.RuneCountInString(beside)
+// hang draws text across all lanes, after a label, with a hanging indent.
+func (t *table) hang(label, text string, s style) {
+	indent := utf8.RuneCountInString(label)
 	for _, l := range wrap(text, t.total()-indent, 1000) {
-		t.out.WriteString(t.paint(beside+l, s))
+		t.out.WriteString(t.paint(label+l, s))
 		t.out.WriteByte('\n')
-		beside = strings.Repeat(" ", indent)
+		label = strings.Repeat(" ", indent)
 	}
 }
 
@@ -87,8 +87,8 @@ func (t *table) paint(text string, s style) string {
 	return "\x1b[" + string(s) + "m" + text + "\x1b[0m"
 }
 
-// wrap breaks a text at its spaces; those it begins with are kept. Words that are too
-// long are cut, and so is what does not fit into the last line.
+// wrap breaks a text at its spaces and keeps leading spaces. It cuts words that are too long, and text that
+// does not fit into maxLines.
 func wrap(text string, width, lines int) (out []string) {
 	line := ""
 	indent := text[:len(text)-len(strings.TrimLeft(text, " "))]
@@ -118,7 +118,7 @@ func clip(line string, width int) string {
 	return string(r[:min(len(r), width-1)]) + "…"
 }
 
-// cut shortens a word in its middle: names differ at their ends.
+// cut shortens a word in the middle, because names differ at their ends.
 func cut(word string, width int) string {
 	r := []rune(word)
 	if len(r) <= width {
@@ -131,7 +131,7 @@ func cut(word string, width int) string {
 	return string(r[:head]) + "…" + string(r[len(r)-(width-1-head):])
 }
 
-// share divides a width by weights, and gives what is left over to the last.
+// share divides a width by weights. The last share gets the remainder.
 func share(width int, weights []int) []int {
 	sum := 0
 	for _, w := range weights {

@@ -7,8 +7,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
-// WriteText writes a run for a terminal: its file, what broke and why, the lanes, and
-// the table of stale writes, if there are any.
+// WriteText writes a run for a terminal: its file, the violation and its cause, the lanes, and the table of
+// stale writes.
 func WriteText(w io.Writer, r *Run, lanes LaneOptions) error {
 	width := lanes.Width
 	if width == 0 {
@@ -19,8 +19,8 @@ func WriteText(w io.Writer, r *Run, lanes LaneOptions) error {
 		t.line(Clean(r.File), dim)
 	}
 	if v := r.Verdict; v.Result == Failed {
-		t.line(Clean(v.Promise+": "+v.Message), red)
-		t.line("cause: "+r.Story, normal)
+		t.line(Clean(v.Invariant+": "+v.Message), red)
+		t.line("cause: "+r.Cause, normal)
 	}
 	if r.Departs != nil {
 		t.line(fmt.Sprintf("the nearest passing run has the same steps up to step %d", *r.Departs), normal)
@@ -48,14 +48,14 @@ func WriteText(w io.Writer, r *Run, lanes LaneOptions) error {
 	return WriteStale(w, r.StaleWrites, width)
 }
 
-// other shows where the nearest run went another way.
+// other shows the first step at which the nearest passing run differs.
 func (r *Run) other(w io.Writer, width int) error {
 	t := &table{widths: []int{max(width, 60)}}
 	line := func(run *history.Run) string {
 		if *r.Departs >= len(run.Steps) {
 			return "the run is over"
 		}
-		return Clean(newNamer(run).inLine(&run.Steps[*r.Departs]))
+		return Clean(newNamer(run).oneLine(&run.Steps[*r.Departs]))
 	}
 	t.hang(fmt.Sprintf("step %d here: ", *r.Departs), line(r.record), dim)
 	t.hang("in the nearest passing run: ", line(r.Nearest.record), dim)

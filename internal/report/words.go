@@ -10,8 +10,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
-// plain says in words what a kind of fault does.
-var plain = map[fault.Kind]string{
+// faultTexts describes the effect of each kind of fault.
+var faultTexts = map[fault.Kind]string{
 	fault.KindLag:          "watch events came late",
 	fault.KindRelist:       "the watch expired (410) and the informer listed again",
 	fault.KindDisconnect:   "the watch was cut and resumed",
@@ -36,16 +36,16 @@ var plain = map[fault.Kind]string{
 	fault.KindTimeTravel:   "a new instance listed from a server with older state",
 }
 
-// inWords is a fault in words and in its text form.
-func inWords(text string) string {
+// faultText returns the description of a fault, with its text form.
+func faultText(text string) string {
 	kind, _, _ := strings.Cut(text, " ")
-	if w := plain[fault.Kind(kind)]; w != "" {
+	if w := faultTexts[fault.Kind(kind)]; w != "" {
 		return w + " (" + text + ")"
 	}
 	return text
 }
 
-// namer writes objects short: without the namespace if there is only one.
+// namer formats objects: without the namespace if the run has only one.
 type namer struct{ single string }
 
 func newNamer(run *history.Run) namer {
@@ -72,7 +72,7 @@ func (n namer) key(o history.Object) string {
 	return o.Key()
 }
 
-// object is "pods web-1", or "pods/status web-1".
+// object returns, for example, "pods web-1" or "pods/status web-1".
 func (n namer) object(s *history.Step) string {
 	resource := short(s.Resource)
 	if s.Subresource != "" {
@@ -81,13 +81,13 @@ func (n namer) object(s *history.Step) string {
 	return strings.TrimSpace(resource + " " + n.key(s.Object))
 }
 
-// short is a resource without its group.
+// short returns a resource without its group.
 func short(resource string) string {
 	name, _, _ := strings.Cut(resource, ".")
 	return name
 }
 
-// request says what was asked and what came of it.
+// request describes a request and its answer.
 func (n namer) request(s *history.Step) string {
 	text := s.Verb + " " + n.object(s) + " → "
 	switch {
@@ -118,9 +118,9 @@ func (n namer) request(s *history.Step) string {
 	return text
 }
 
-// belief is "pods@12 (-3)": how far a view has come, and how many writes it has
-// not been told of.
-func (p *replay) belief(v *view) string {
+// viewText returns, for example, "pods@12 (-3)": the revision that a view has reached, and the number of
+// writes that it has not observed.
+func (p *replay) viewText(v *view) string {
 	text := short(v.resource) + "@"
 	if v.reached == 0 {
 		text += "none"
@@ -133,7 +133,7 @@ func (p *replay) belief(v *view) string {
 	return text
 }
 
-// clock writes virtual time.
+// clock formats virtual time.
 func clock(d time.Duration) string {
 	if d >= time.Hour {
 		return d.Round(time.Second).String()
@@ -141,7 +141,8 @@ func clock(d time.Duration) string {
 	return d.Round(time.Millisecond).String()
 }
 
-// Clean keeps text from a cluster from steering what shows it.
+// Clean replaces control characters in text from a cluster, so that it cannot change how a terminal or a page
+// shows it.
 func Clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -154,7 +155,7 @@ func Clean(text string) string {
 	}, text)
 }
 
-// plural is "1 step" or "3 steps".
+// plural returns, for example, "1 step" or "3 steps".
 func plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

@@ -75,7 +75,7 @@ func TestOpensAtTheViolation(t *testing.T) {
 	url := write(t, secondPod(t))
 	for _, s := range []screen{wide, narrow} {
 		b := open(t, url, s)
-		if at := ask[string](b, selected); at != "r1-31" || !ask[bool](b, inView) || !ask[bool](b, `document.querySelector('tr.on').classList.contains('broken')`) {
+		if at := ask[string](b, selected); at != "r1-31" || !ask[bool](b, inView) || !ask[bool](b, `document.querySelector('tr.on').classList.contains('violated')`) {
 			t.Errorf("%d wide: opened at %q, in view %v", s.width, at, ask[bool](b, inView))
 		}
 	}

@@ -34,7 +34,7 @@ type verdicts struct {
 type verdict struct {
 	Scenario string `json:"scenario"`
 	File     string `json:"file"`
-	// Verdict is held, failed, inconclusive or interrupted.
+	// Verdict is passed, failed, inconclusive or interrupted.
 	Verdict string `json:"verdict"`
 	Reason  string `json:"reason,omitempty"`
 	Runs    int    `json:"runs"`
@@ -57,18 +57,18 @@ type testResult struct {
 
 // failure is the invariant that was violated.
 type failure struct {
-	Promise string   `json:"promise"`
-	Message string   `json:"message"`
-	Cause   string   `json:"cause,omitempty"`
-	Faults  []string `json:"faults"`
-	Run     int      `json:"run"`
-	Grade   string   `json:"grade"`
-	File    string   `json:"file,omitempty"` // empty: it could not be stored
+	Invariant string   `json:"invariant"`
+	Message   string   `json:"message"`
+	Cause     string   `json:"cause,omitempty"`
+	Faults    []string `json:"faults"`
+	Run       int      `json:"run"`
+	Grade     string   `json:"grade"`
+	File      string   `json:"file,omitempty"` // empty: it could not be stored
 }
 
 // add adds the result of a scenario. It returns errors of this program, not of the controller under test.
 func (v *verdicts) add(s *scenario.Scenario, command []string, r *sim.Result, err error) error {
-	one := verdict{Scenario: s.Name, File: s.File, Verdict: "held"}
+	one := verdict{Scenario: s.Name, File: s.File, Verdict: "passed"}
 	var usage *console.UsageError
 	switch {
 	case errors.As(err, &usage):
@@ -97,11 +97,11 @@ func (v *verdicts) add(s *scenario.Scenario, command []string, r *sim.Result, er
 			file = ""
 		}
 		one.Failure = &failure{
-			Promise: f.Run.Failure.Oracle, Message: f.Run.Failure.Message, Cause: report.Story(f.Run),
+			Invariant: f.Run.Failure.Oracle, Message: f.Run.Failure.Message, Cause: report.Cause(f.Run),
 			Faults: fault.Strings(f.Plan.Faults), Run: f.FoundAfter, Grade: f.Grade(), File: file,
 		}
 		v.reports = append(v.reports, report.Of(cmp.Or(file, s.Name), f.Run, f.Nearest))
-	case one.Verdict != "held":
+	case one.Verdict != "passed":
 	case r.Baseline == nil:
 		one.Verdict, one.Reason = "inconclusive", r.Stopped
 	case r.Stopped == "interrupted":
@@ -179,7 +179,7 @@ func (v *verdicts) print(one *verdict, r *sim.Result) error {
 	tried := fmt.Sprintf("%s in %s: %d of %d single faults, %d with several faults", console.Count(one.Runs, "run"),
 		r.Elapsed.Round(100*time.Millisecond), one.SingleFaults, one.SingleFaultsTotal, one.SeveralFaults)
 	switch one.Verdict {
-	case "held":
+	case "passed":
 		line("%s: passed %s", one.Scenario, tried)
 		if one.Reason != "" {
 			line("    %s", one.Reason)
@@ -209,7 +209,7 @@ func (v *verdicts) printStale(line func(string, ...any), r *sim.Result) {
 
 func (v *verdicts) printFailure(b *bytes.Buffer, one *verdict, f *sim.Failure) {
 	line := func(format string, args ...any) { fmt.Fprintf(b, format+"\n", args...) }
-	line("%s: FAILED: %s: %s", one.Scenario, one.Failure.Promise, one.Failure.Message)
+	line("%s: FAILED: %s: %s", one.Scenario, one.Failure.Invariant, one.Failure.Message)
 	b.WriteString(f.Summary(one.Failure.Cause, strconv.Itoa(one.Runs)).String())
 	b.WriteByte('\n')
 	lanes := report.LaneOptions{Around: around, Colour: v.a.Colour()}

@@ -10,7 +10,7 @@ import (
 )
 
 type (
-	// detailView is what is known of one step.
+	// detailView is the detail of one step.
 	detailView struct {
 		Facts []factView
 		Diffs []diffView
@@ -35,8 +35,8 @@ func detailOf(r *report.Run, s *report.Step, z size) *detailView {
 			d.Facts = append(d.Facts, factView{name, clean(value, 300)})
 		}
 	}
-	add("what", strings.Join([]string{string(s.Kind), s.Verb, s.Type, s.Subresource}, " "))
-	add("who", s.Actor)
+	add("step", strings.Join([]string{string(s.Kind), s.Verb, s.Type, s.Subresource}, " "))
+	add("actor", s.Actor)
 	add("object", s.Object.String())
 	add("UID", s.UID)
 	add("query", s.Query)
@@ -47,7 +47,7 @@ func detailOf(r *report.Run, s *report.Step, z size) *detailView {
 		add("revision", revisions(&s.Step))
 	}
 	if s.IsWrite() && s.Guarded {
-		add("precondition", "it named the revision or UID it was decided on, so that the API can reject it")
+		add("precondition", "the revision or UID on which it was decided, so that the API can reject it")
 	} else if s.Wrote() {
 		add("precondition", "none")
 	}
@@ -59,21 +59,21 @@ func detailOf(r *report.Run, s *report.Step, z size) *detailView {
 		}
 		add("woken by", value)
 	}
-	for i, b := range s.Believes {
+	for i, b := range s.Caches {
 		if i == z.facts {
 			break
 		}
-		add("believed", belief(b))
+		add("cache", cacheText(b))
 	}
 	add("truth", "@"+strconv.FormatInt(s.Truth, 10))
 	add("fault", s.Fault)
 	add("note", s.Note)
-	add("because of", stepList(s.Causes))
+	add("causes", stepList(s.Causes))
 	for _, x := range s.Diffs {
 		d.Diffs = append(d.Diffs, diffOf(x, s.Actor, z.fields))
 	}
 	if len(d.Diffs) == 0 && (s.Wrote() || s.Kind == history.Frame && s.Type != "BOOKMARK") {
-		d.Note = "The record does not have the contents of this object at this step."
+		d.Note = "The record does not contain the object at this step."
 	}
 	return d
 }
@@ -88,7 +88,7 @@ func revisions(s *history.Step) string {
 	return fmt.Sprintf("@%d, before @%d", s.Revision, s.Before)
 }
 
-func belief(b report.Belief) string {
+func cacheText(b report.CacheState) string {
 	text := b.Resource
 	if b.Namespace != "" {
 		text += " in " + b.Namespace
@@ -135,10 +135,10 @@ func diffOf(x report.Diff, actor string, most int) diffView {
 	switch x.Of {
 	case report.DiffTruth:
 		v.Title = "the truth: " + what + " " + span
-	case report.DiffBelief:
-		v.Title = "what " + clean(actor, 100) + " believes: " + what + " " + span
+	case report.DiffCache:
+		v.Title = "cache of " + clean(actor, 100) + ": " + what + " " + span
 	default:
-		v.Title = "what " + clean(actor, 100) + " believed → what was true: " + what + " " + span
+		v.Title = "cache of " + clean(actor, 100) + " → the truth: " + what + " " + span
 	}
 	for i, f := range x.Fields {
 		if i == most {
@@ -152,7 +152,7 @@ func diffOf(x report.Diff, actor string, most int) diffView {
 	case x.More > 0:
 		v.More = plural(x.More, "field") + " left out"
 	case len(x.Fields) == 0 && x.Of == report.DiffTruth && x.To != 0:
-		v.More = "no field differs but its revision"
+		v.More = "only the revision differs"
 	}
 	return v
 }

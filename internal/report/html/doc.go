@@ -1,12 +1,12 @@
-// Package html draws a report as one page: the lanes of belief, from left to right the
-// user, the truth, the gap in which deliveries are under way, what each controller
-// believed and asked for, and the kubelet; time goes down.
+// Package html draws a report as one page: the lanes of belief. From left to right, these are the user, the
+// state of the API, and for each controller the gap with its deliveries, its cache and its requests, then the
+// kubelet. Time runs down.
 //
-// The page needs nothing but itself: it opens from a disk, asks for nothing on any
-// network (its own policy forbids it), reads without its script, prints, and is no
-// longer than [Limit] whatever the run was. It opens at the violated invariant.
+// The page is self-contained: it opens from a disk, sends no network request (its own content security policy
+// forbids it), is readable without its script, prints, and is never longer than [Limit]. It opens at the
+// violated invariant.
 //
-// It decides nothing about runs: all it shows is in report.Run and report.Picture.
+// The package derives nothing about runs: it draws report.Run and report.Picture.
 //
-// The floor is F3, as package report's.
+// Floor: F3, like package report.
 package html

@@ -14,7 +14,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/report"
 )
 
-// Limit is the most bytes that a page has.
+// Limit is the maximal size of a page in bytes.
 const Limit = 1 << 20
 
 var (
@@ -26,13 +26,13 @@ var (
 	scriptText string
 
 	page = template.Must(template.New("page").Parse(pageText))
-	// policy lets this style and this script run, and nothing else: what comes from a
-	// cluster is escaped, and if it were not, it still could do nothing.
+	// policy allows only this style and this script. Text from a cluster is escaped; the policy protects
+	// readers even if the escaping were wrong.
 	policy = fmt.Sprintf("default-src 'none'; img-src data:; style-src %s %s; script-src %s; base-uri 'none'; form-action 'none'",
 		hashOf(styleText), hashOf(noScriptStyle), hashOf(scriptText))
 )
 
-// noScriptStyle opens all details where no script can; it stands in page.html too.
+// noScriptStyle opens all details if scripts are disabled. page.html contains it, too.
 const noScriptStyle = "tr.detail[hidden] { display: table-row }"
 
 func hashOf(text string) string {
@@ -40,12 +40,12 @@ func hashOf(text string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// size is how much of a run is drawn.
+// size limits how much of a run is drawn.
 type size struct {
-	rows   int  // at most so many steps of a run
-	fields int  // of one difference between two states of an object
-	story  bool // details only of steps that led to the failure
-	facts  int  // lists of other things
+	rows       int  // steps of a run
+	fields     int  // fields of one difference between two states of an object
+	causesOnly bool // details only of steps that led to the failure
+	facts      int  // entries of other lists
 }
 
 // sizes are tried from the largest to the smallest, until the page is within its limit.
@@ -54,8 +54,8 @@ var sizes = []size{
 	{150, 10, true, 10}, {60, 5, true, 5}, {25, 0, true, 3}, {8, 0, true, 1},
 }
 
-// Write writes the page. Of what would make it longer than its limit the parts
-// furthest from the failures are left out, and the page says so.
+// Write writes the page. To stay within the limit, it leaves out the parts that are furthest from the
+// failures; the page says so.
 func Write(w io.Writer, r *report.Report) error {
 	var b limited
 	for i, s := range sizes {
@@ -66,7 +66,7 @@ func Write(w io.Writer, r *report.Report) error {
 			return err
 		}
 	}
-	// So many runs that not all of them can be told of.
+	// The runs are so many that some are left out.
 	for n := len(r.Runs) / 2; ; n /= 2 {
 		err := render(&b, r.Runs[:n], len(r.Runs)-n, sizes[len(sizes)-1], true)
 		if err == nil {
@@ -79,8 +79,8 @@ func Write(w io.Writer, r *report.Report) error {
 	}
 }
 
-// limited is a buffer that refuses what would make a page too long, so that a page
-// which is not to be is not drawn to its end.
+// limited is a buffer that returns an error when a page becomes too long, so that such a page is not drawn to
+// its end.
 type limited struct{ bytes.Buffer }
 
 var errTooLong = errors.New("the page would be too long")
@@ -107,10 +107,10 @@ func render(b *limited, runs []*report.Run, leftOut int, s size, short bool) err
 		p.Title = verdictOf(runs[0]) + " – rehearse"
 	}
 	if leftOut > 0 {
-		p.RunsLeftOut = plural(leftOut, "run") + " left out: the page would be too long. Draw fewer files at once."
+		p.RunsLeftOut = plural(leftOut, "run") + " left out: the page would be too long. Pass fewer files."
 	}
 	if short {
-		p.CutShort = fmt.Sprintf("Cut short to stay below %d KiB: long lists, and details of steps that did not lead to the failure, are left out. -o json has all of it.", Limit>>10)
+		p.CutShort = fmt.Sprintf("Shortened to stay below %d KiB: long lists, and details of steps that did not lead to the failure, are left out. -o json contains everything.", Limit>>10)
 	}
 	b.Reset()
 	if err := page.Execute(b, p); err != nil {
@@ -126,7 +126,7 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// clip bounds a text that stands by itself.
+// clip limits the length of a text.
 func clip(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -39,12 +39,12 @@ func write(t interface{ Fatal(...any) }, runs ...*report.Run) string {
 	return b.String()
 }
 
-// TestPage compares whole pages, but for style, script and their hashes.
+// TestPage compares whole pages without the style, the script and their hashes.
 func TestPage(t *testing.T) {
-	for _, name := range []string{"lag", "lost", "replicas", "held"} {
+	for _, name := range []string{"lag", "lost", "replicas", "passing"} {
 		var nearest *history.Run
 		if name == "lag" {
-			nearest = recorded(t, "held.jsonl")
+			nearest = recorded(t, "passing.jsonl")
 		}
 		got := write(t, report.Of(name+".jsonl", recorded(t, name+".jsonl"), nearest))
 		for _, part := range []string{styleText, scriptText} {
@@ -70,7 +70,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestSelfContained: the page refers to nothing but itself.
+// TestSelfContained: the page refers to nothing outside of itself.
 func TestSelfContained(t *testing.T) {
 	got := write(t, report.Of("", recorded(t, "second-pod.jsonl"), recorded(t, "second-pod.nearest.jsonl")))
 	for _, word := range []string{"http:", "https:", "//cdn", "@import", "url("} {
@@ -121,7 +121,7 @@ func TestLimit(t *testing.T) {
 	}
 	long.Failure = &history.Failure{Oracle: name, Message: name, Step: len(long.Steps) - 1}
 	got := write(t, report.Of(name, long, nil))
-	if len(got) > Limit || !strings.Contains(got, "Cut short to stay below") || !strings.Contains(got, "left out") || !strings.Contains(got, "violated after step 2999") {
+	if len(got) > Limit || !strings.Contains(got, "Shortened to stay below") || !strings.Contains(got, "left out") || !strings.Contains(got, "violated after step 2999") {
 		t.Errorf("a long run: %d bytes", len(got))
 	}
 	t.Logf("a long run: %d bytes", len(got))
@@ -138,7 +138,7 @@ func TestLimit(t *testing.T) {
 	t.Logf("many runs: %d bytes", len(got))
 }
 
-// anyRun draws runs that need not make sense.
+// anyRun draws runs that may be invalid.
 func anyRun(t *rapid.T) *history.Run {
 	word := rapid.OneOf(rapid.SampledFrom([]string{"", "job", "user", "kubelet", "pods", "a", "list", "watch", "create", "patch", "BOOKMARK", "ADDED", "lag resource=pods", "lost", "late", "twice"}),
 		rapid.StringN(0, 12, -1), rapid.SampledFrom([]string{`"><script>alert(1)</script>`, "</style>", "{{.}}", "\x00\x1b", "\u202e", "<!--", "]]>", strings.Repeat("x", 5000)}))
@@ -185,13 +185,13 @@ func anyPage(t *rapid.T) {
 	}
 }
 
-// TestAnyRun: no record makes the drawing fail, or more of the page than text.
+// TestAnyRun: drawing never fails, and text from the record is only ever text on the page.
 func TestAnyRun(t *testing.T) { rapid.Check(t, anyPage) }
 
-// FuzzAnyRun is the same for the machine's idle hours.
+// FuzzAnyRun is TestAnyRun for fuzzing.
 func FuzzAnyRun(f *testing.F) { f.Fuzz(rapid.MakeFuzz(anyPage)) }
 
-// checkPage parses a page and looks for what could only come from a record.
+// checkPage parses a page and looks for elements that could only come from a record.
 func checkPage(t *rapid.T, page string) {
 	scripts := 0
 	z := parser.NewTokenizer(strings.NewReader(page))

@@ -4,20 +4,20 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/report"
 )
 
-// markView is a piece of an arrow in the units of the page's style: tracks lie 9
-// pixels apart, and the first line of a cell's text is 16 pixels below its upper edge.
-// Nothing is measured by a script, so that the arrows print as they are shown.
+// markView is a piece of an arrow in the units of the page's style: tracks are 9 pixels apart, and the first
+// line of a cell's text is 16 pixels below its upper edge. No script measures anything, so the arrows print
+// as they are shown.
 type markView struct {
-	How, Tell string
-	X         int
-	Y1, Y2    string
-	Down      bool // there is a piece along the track
-	From      bool // it begins here
-	Arrow     bool // it reaches the cache here
-	Head      string
-	Cross     bool // it ends in nothing
-	CrossY    string
-	Open      bool // it is still under way at the end
+	How, Description string
+	X                int
+	Y1, Y2           string
+	Down             bool // a piece along the track
+	From             bool // it begins here
+	Arrow            bool // it reaches the cache here
+	Head             string
+	Cross            bool // it ends without a delivery
+	CrossY           string
+	Open             bool // it is not delivered by the end of the run
 }
 
 const (
@@ -27,7 +27,7 @@ const (
 )
 
 func markOf(m report.Mark) markView {
-	v := markView{How: m.How, Tell: m.Tell, X: firstTrack + trackWidth*m.Track, From: m.From, Y1: "0", Y2: "100%"}
+	v := markView{How: m.How, Description: m.Description, X: firstTrack + trackWidth*m.Track, From: m.From, Y1: "0", Y2: "100%"}
 	if v.How == "" {
 		v.How = "intime"
 	}

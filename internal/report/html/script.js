@@ -1,5 +1,5 @@
 'use strict';
-// Keys and the filter. All that is on the page is there without this.
+// Keys and the filter. The page shows everything without this script.
 (() => {
   const every = (what) => Array.from(document.querySelectorAll(what));
   const filter = document.getElementById('filter');
@@ -7,7 +7,7 @@
   const keys = document.getElementById('keys');
   let on = null;
 
-  // Steps that can be seen: not filtered out, not in a closed part of the page.
+  // Visible steps: not filtered out, and not in a closed part of the page.
   const steps = () => every('tr.step').filter((r) => !r.hidden && r.checkVisibility());
 
   function select(row, block) {
@@ -48,12 +48,12 @@
   }
 
   function violation() {
-    const all = steps().filter((r) => r.classList.contains('broken'));
+    const all = steps().filter((r) => r.classList.contains('violated'));
     if (!all.length) return;
     const after = on && all.find((r) => on.compareDocumentPosition(r) & Node.DOCUMENT_POSITION_FOLLOWING);
     const row = after || all[0];
     select(row, 'center');
-    // Lower down if there is room: what led to it says more than what follows.
+    // Scroll down if there is room, so that the steps that led to the violation are visible.
     const room = innerHeight - row.getBoundingClientRect().bottom - 160;
     scrollBy(0, -Math.max(0, Math.min(room, innerHeight / 4)));
   }

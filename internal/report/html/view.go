@@ -10,41 +10,41 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/report"
 )
 
-// What page.html is filled with.
+// The data of page.html.
 type (
 	pageView struct {
 		Title, Policy         string
 		Style                 template.CSS
 		Script                template.JS
-		Runs                  iter.Seq[runView] // laid out one after the other, as the page grows
+		Runs                  iter.Seq[runView] // one at a time, while the page is written
 		RunsLeftOut, CutShort string
 	}
 	runView struct {
 		lanesView
-		Name, Result, Verdict, Seen, Story, Facts string
-		Faults                                    []string
-		Stale                                     bool
-		StaleTitle, StaleAnswer, StaleMore        string
-		StaleRows                                 []report.StaleWrite
-		Nearest                                   *runView
+		Name, Result, Verdict, Observed, Cause, Facts string
+		Faults                                        []string
+		Stale                                         bool
+		StaleTitle, StaleAnswer, StaleMore            string
+		StaleRows                                     []report.StaleWrite
+		Nearest                                       *runView
 	}
 	lanesView struct {
 		ID             string
 		Lanes          []laneView
 		Pairs          string // a class for many controllers
 		Columns        int
-		Beside         bool
+		HasNearest     bool
 		Rows           []rowView
 		After, LeftOut string
 	}
 	laneView struct{ Title, Rail, Width string }
 	rowView  struct {
-		ID, Class, Find, Clock, Skipped, Broken string
-		N                                       int
-		Cells                                   []cellView
-		Departs                                 bool
-		Nearest                                 string
-		Detail                                  *detailView
+		ID, Class, Find, Clock, Skipped, Violated string
+		N                                         int
+		Cells                                     []cellView
+		Departs                                   bool
+		Nearest                                   string
+		Detail                                    *detailView
 	}
 	cellView struct {
 		report.Cell
@@ -56,17 +56,17 @@ type (
 	}
 )
 
-// viewOf lays a run out. id begins the ids of all that is on the page for it.
+// viewOf returns the view of a run. id is the prefix of the element IDs of the run.
 func viewOf(r *report.Run, id string, s size) runView {
-	v := runView{Name: clean(r.Test, 300), Result: r.Verdict.Result, Story: clean(r.Story, 2000), Facts: facts(r)}
+	v := runView{Name: clean(r.Test, 300), Result: r.Verdict.Result, Cause: clean(r.Cause, 2000), Facts: facts(r)}
 	if v.Name == "" {
 		v.Name = "run"
 	}
 	v.Verdict = verdictOf(r)
 	if r.Verdict.Result == report.Failed {
-		v.Seen = "Seen: " + clean(r.Verdict.Message, 1500)
+		v.Observed = "Observed: " + clean(r.Verdict.Message, 1500)
 	} else {
-		v.Story = "" // the verdict says it
+		v.Cause = "" // the verdict already contains it
 	}
 	for i, f := range r.Faults {
 		if i == s.facts {
@@ -93,14 +93,14 @@ func viewOf(r *report.Run, id string, s size) runView {
 func verdictOf(r *report.Run) string {
 	switch r.Verdict.Result {
 	case report.Failed:
-		return "Violated: " + clean(r.Verdict.Promise, 500)
+		return "Violated: " + clean(r.Verdict.Invariant, 500)
 	case report.Inconclusive:
 		return "Inconclusive: " + clean(r.Verdict.Message, 500)
 	}
 	return "Passed: no invariant was violated"
 }
 
-// facts are what was run, in a line.
+// facts summarizes the run in one line.
 func facts(r *report.Run) string {
 	parts := []string{"seed " + strconv.FormatUint(r.Seed, 10), plural(len(r.Steps), "step")}
 	if n := len(r.Steps); n > 0 {
@@ -137,7 +137,7 @@ func lanesOf(r *report.Run, id string, s size) lanesView {
 	v := lanesView{ID: id, Columns: 1 + len(p.Lanes)}
 	pairs := 0
 	for _, l := range p.Lanes {
-		lane := laneView{Title: l.Title, Width: "asks"}
+		lane := laneView{Title: l.Title, Width: "requests"}
 		switch {
 		case l.Cache:
 			lane.Rail, lane.Width = strconv.Itoa(l.Tracks), "cache"
@@ -154,7 +154,7 @@ func lanesOf(r *report.Run, id string, s size) lanesView {
 		v.Pairs = fmt.Sprintf("pairs%d", pairs)
 	}
 	if r.Departs != nil {
-		v.Beside = true
+		v.HasNearest = true
 		v.Columns++
 	}
 	for i := range p.Rows {
@@ -184,11 +184,11 @@ func (v *lanesView) row(r *report.Run, p *report.Picture, row *report.Row, s siz
 		Find: strings.ToLower(clean(row.Step.Actor+" "+row.Step.Object.String()+" "+row.Step.Fault, 300)),
 	}
 	var classes []string
-	if row.Broken {
-		classes = append(classes, "broken")
-		out.Broken = "✗ violated after step " + strconv.Itoa(row.Step.N) + ": " + clean(r.Verdict.Promise, 500) + ". Seen: " + clean(r.Verdict.Message, 1500)
+	if row.Violated {
+		classes = append(classes, "violated")
+		out.Violated = "✗ violated after step " + strconv.Itoa(row.Step.N) + ": " + clean(r.Verdict.Invariant, 500) + ". Observed: " + clean(r.Verdict.Message, 1500)
 	}
-	if row.Step.Story {
+	if row.Step.LedToFailure {
 		classes = append(classes, "led")
 	}
 	if row.Departs {
@@ -206,23 +206,23 @@ func (v *lanesView) row(r *report.Run, p *report.Picture, row *report.Row, s siz
 		}
 		out.Cells = append(out.Cells, cell)
 	}
-	if !s.story || row.Step.Story || row.Broken {
+	if !s.causesOnly || row.Step.LedToFailure || row.Violated {
 		out.Detail = detailOf(r, row.Step, s)
 	}
 	return out
 }
 
-// clean is text of a bounded length that does not steer what shows it: html/template
-// escapes, and this drops what would turn the direction of writing or not be seen.
+// clean limits the length of a text and removes characters that could change how it is shown: html/template
+// escapes markup, and clean removes control characters and direction overrides.
 func clean(text string, most int) string { return report.Clean(clip(text, most)) }
 
-// marks are the pieces of arrows in a cell; what does not arrive in time is also said
-// in words, for narrow screens and for those who cannot see it.
+// marks adds the pieces of arrows to a cell. What does not arrive in time is also described in words, for
+// narrow screens and screen readers.
 func (c *cellView) marks(marks []report.Mark, n int) {
 	for _, m := range marks {
 		c.Marks = append(c.Marks, markOf(m))
 		if m.From && (m.How == "late" || m.How == "lost" || m.How == "held") && c.Arrived == "" {
-			c.Arrived = m.Tell
+			c.Arrived = m.Description
 		}
 	}
 }

@@ -76,7 +76,7 @@ func (b *behaviour) tell(t *testing.T, ours bool, differed *bool) {
 	if f != nil {
 		t.Errorf("%s: %s", f.Run.Failure.Oracle, f.Run.Failure.Message)
 		if testing.Verbose() {
-			t.Log(report.Story(f.Run))
+			t.Log(report.Cause(f.Run))
 		}
 	}
 }

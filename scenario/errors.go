@@ -78,7 +78,12 @@ func (p *problems) err(main string) error {
 		return cmp.Or(-cmp.Compare(truth(a.File == main), truth(b.File == main)), strings.Compare(a.File, b.File))
 	})
 	// An error in a file that is named twice is reported once.
-	return slices.CompactFunc(p.all, func(a, b *Error) bool { return *a == *b })
+	reported := map[Error]bool{}
+	return slices.DeleteFunc(p.all, func(e *Error) bool {
+		again := reported[*e]
+		reported[*e] = true
+		return again
+	})
 }
 
 func truth(b bool) int {

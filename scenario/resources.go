@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Resources of Kubernetes by whether they are in a namespace. What a scenario calls by a
-// name that nothing has would never be found, and an invariant about it would hold for
-// nothing; those of other groups are the caller's cluster's to know.
+// inNamespaces and inNone are the resources of Kubernetes, and of CloneSets, by whether their objects
+// have a namespace. A scenario that misspells a resource would find no object of it, and an invariant
+// about it would hold without a check. Resources of other groups depend on the cluster of the caller.
 var (
 	inNamespaces = words(`bindings configmaps endpoints events limitranges persistentvolumeclaims pods podtemplates
 		replicationcontrollers resourcequotas secrets serviceaccounts services
@@ -22,12 +22,17 @@ var (
 		apiservices.apiregistration.k8s.io certificatesigningrequests.certificates.k8s.io
 		clusterrolebindings.rbac.authorization.k8s.io clusterroles.rbac.authorization.k8s.io
 		csidrivers.storage.k8s.io csinodes.storage.k8s.io customresourcedefinitions.apiextensions.k8s.io
-		deviceclasses.resource.k8s.io ingressclasses.networking.k8s.io
+		deviceclasses.resource.k8s.io flowschemas.flowcontrol.apiserver.k8s.io
+		ingressclasses.networking.k8s.io ipaddresses.networking.k8s.io
+		mutatingadmissionpolicies.admissionregistration.k8s.io
+		mutatingadmissionpolicybindings.admissionregistration.k8s.io
 		mutatingwebhookconfigurations.admissionregistration.k8s.io priorityclasses.scheduling.k8s.io
-		resourceslices.resource.k8s.io runtimeclasses.node.k8s.io storageclasses.storage.k8s.io
+		prioritylevelconfigurations.flowcontrol.apiserver.k8s.io
+		resourceslices.resource.k8s.io runtimeclasses.node.k8s.io
+		servicecidrs.networking.k8s.io storageclasses.storage.k8s.io
 		validatingadmissionpolicies.admissionregistration.k8s.io
 		validatingadmissionpolicybindings.admissionregistration.k8s.io
-		validatingwebhookconfigurations.admissionregistration.k8s.io volumeattachments.storage.k8s.io`)
+		validatingwebhookconfigurations.admissionregistration.k8s.io volumeattachments.storage.k8s.io volumeattributesclasses.storage.k8s.io`)
 )
 
 func words(text string) map[string]bool {

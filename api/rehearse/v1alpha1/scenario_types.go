@@ -49,8 +49,8 @@ type Cluster struct {
 	Nodes *int `json:"nodes,omitempty"`
 	// Controllers run beside the clients, and nothing goes wrong for them: names of
 	// kube-controller-manager's controllers, and stage (the kubelets of simulated nodes),
-	// scheduler, job and cloneset. Default: stage and scheduler.
-	Controllers []string `json:"controllers,omitempty"`
+	// scheduler, job and cloneset. Default: stage and scheduler. An empty list is none at all, so it is not omitted.
+	Controllers []string `json:"controllers,omitzero"`
 	// Stages are files of stages for the kubelets, in place of node-fast and pod-fast. Paths are
 	// relative to the scenario's file; builtin:NAME is one of those that this program has.
 	Stages []string `json:"stages,omitempty"`

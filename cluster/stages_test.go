@@ -300,7 +300,7 @@ func TestTroubles(t *testing.T) {
 		"utf8":      {`next: {statusTemplate: 'a: {{ "gIA=" | b64dec }}'}`, "does not render YAML"},
 		"refused":   {`next: {patches: [{root: spec, template: "size: 11"}]}`, "spec.size"},
 		"json":      {`next: {patches: [{root: spec, type: json, template: '[{"op": "add", "path": "/size", "value": 11}]'}]}`, "spec.size"},
-		"elsewhere": {`next: {patches: [{subresource: nowhere, template: "a: b"}]}`, "not found: it is gone, or Widget.example.com/v1 has no subresource nowhere"},
+		"elsewhere": {`next: {patches: [{subresource: nowhere, template: "a: b"}]}`, "not found: the object does not exist, or Widget.example.com/v1 has no subresource nowhere"},
 		"huge":      {`next: {patches: [{root: metadata, template: 'annotations: {big: "{{ repeat 300000 "x" }}"}'}]}`, "metadata.annotations"},
 		"schema":    {"steps: [{apply: {template: '{apiVersion: apps/v1, kind: Deployment, metadata: {name: x}, spec: {replica: 0}}'}}]", "field not declared in schema"},
 		"no-kind":   {"steps: [{apply: {template: '{apiVersion: example.com/v1, kind: Nothing, metadata: {name: x}}'}}]", `no matches for kind "Nothing"`},

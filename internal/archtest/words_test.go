@@ -20,7 +20,6 @@ var wordsPending = []string{
 	"history",
 	"internal/apiserver",
 	"internal/cli",
-	"internal/controller/reconcile",
 	"internal/gcpace",
 	"internal/probes",
 	"internal/sim",

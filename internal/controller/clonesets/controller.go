@@ -20,8 +20,8 @@ type key struct {
 // Ref implements reconcile.Key.
 func (k key) Ref() klog.ObjectRef { return klog.KRef(k.namespace, k.name) }
 
-// Controller reconciles CloneSets. While the API does not have their CustomResourceDefinition, it waits for
-// that and is not synced.
+// Controller reconciles CloneSets. While the API does not have the CustomResourceDefinition of CloneSets, it
+// waits for it and is not synced.
 type Controller = reconcile.Controller
 
 // New creates the controller. It sends no request before Run.

@@ -1,5 +1,5 @@
-// Package clonesets is the controller of CloneSets (apps.kruise.io): it watches, makes a plan with
-// workload/cloneset, and carries it out.
+// Package clonesets is the controller of CloneSets (apps.kruise.io): it watches them, makes a plan with
+// workload/cloneset, and carries the plan out.
 //
 // It does not count expected events. A CloneSet is planned only if the caches show the controller's last
 // writes for it (workload.Freshness), so an event that never arrives cannot stop it (kruise #1785). It is

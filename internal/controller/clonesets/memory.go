@@ -20,7 +20,7 @@ type memory struct {
 	reconcile.Memory
 	past cloneset.Past
 
-	mu sync.Mutex // of what concurrent writes record
+	mu sync.Mutex // guards what concurrent writes record
 	// taken are names that objects of other owners have, failed the names of pods whose create failed.
 	taken, failed map[string]bool
 	// unanswered are those in failed whose create had no answer: it may have had effect.
@@ -115,7 +115,7 @@ func (m *memory) blocked() map[types.UID]bool {
 // notTransient is the backoff of a write that has failed five times in a row.
 const notTransient = 16 * reconcile.RetryFirst
 
-// recordAttempt records how the write of an object went.
+// recordAttempt records the result of the write of an object.
 func (m *memory) recordAttempt(a *workload.Action, now time.Time, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

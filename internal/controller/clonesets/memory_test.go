@@ -12,8 +12,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload"
 )
 
-// TestWriteBackoff: an object whose write failed is not written for a time that doubles with each failure;
-// other objects are, and a success resets the backoff.
+// TestWriteBackoff checks that an object whose write failed is not written for a time that doubles with each
+// failure, that other objects are written meanwhile, and that a success resets the backoff.
 func TestWriteBackoff(t *testing.T) {
 	var m memory
 	now := time.Unix(0, 0)

@@ -7,8 +7,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestReadSet: a CloneSet that cannot be decoded has its metadata and status, and names the field and
-// the value.
+// TestReadSet checks that a CloneSet that cannot be decoded keeps its metadata and status, and that the error
+// names the field and the value.
 func TestReadSet(t *testing.T) {
 	for container, want := range map[string]string{
 		`{name: main, image: "web:1", resources: {requests: {cpu: 100m}}}`: "",

@@ -20,8 +20,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload/cloneset"
 )
 
-// still is an instance that makes no requests: its caches are filled by hand.
-func still(t testing.TB) *instance {
+// newIdleInstance returns an instance that makes no requests: tests fill its caches.
+func newIdleInstance(t testing.TB) *instance {
 	o := Options{}
 	o.complete()
 	c, err := newInstance(&rest.Config{Host: "http://127.0.0.1:0"}, o, &reconcile.Corrections{})
@@ -37,9 +37,9 @@ func (c *instance) fill(t interface{ Fatal(...any) }, resource string, o any) {
 	}
 }
 
-// TestKeysOf: whatever the caches show, an object that a plan of a set gets wakes that set.
+// TestKeysOf checks, for random caches, that an object that a plan of a set reads queues that set.
 func TestKeysOf(t *testing.T) {
-	c := still(t)
+	c := newIdleInstance(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		for _, informer := range c.caches {
 			if err := informer.GetIndexer().Replace(nil, ""); err != nil {
@@ -126,8 +126,7 @@ func TestKeysOf(t *testing.T) {
 	})
 }
 
-// TestSameRevision: a revision that differs in anything but its version and who manages its fields is not
-// the same.
+// TestSameRevision checks that revisions are equal if they differ only in resourceVersion and managed fields.
 func TestSameRevision(t *testing.T) {
 	filled := func() *appsv1.ControllerRevision {
 		return &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: "web-1", Labels: map[string]string{"a": "b"}}, Revision: 1}
@@ -162,11 +161,11 @@ func TestSameRevision(t *testing.T) {
 	}
 }
 
-// BenchmarkOrphan is what the event of a pod without a controller costs in a namespace of many sets. "every
-// selector" is how it was done before there was an index.
+// BenchmarkOrphan measures the event of a pod without a controller in a namespace of many sets. "every
+// selector" compares all selectors, without an index.
 func BenchmarkOrphan(b *testing.B) {
 	const n = 2000
-	c := still(b)
+	c := newIdleInstance(b)
 	for i := range n {
 		name := fmt.Sprintf("web-%d", i)
 		c.fill(b, setsResource, &v1alpha1.CloneSet{

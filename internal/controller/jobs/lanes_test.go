@@ -10,7 +10,8 @@ import (
 
 func named(n int) key { return key{name: fmt.Sprint(n), uid: types.UID(fmt.Sprint(n))} }
 
-// Those that are urgent go first, in their order, and now and then a turn is another's.
+// TestLanes checks that urgent keys come first, in their order, and that every slowTurns keys one comes from
+// the slow lane.
 func TestLanes(t *testing.T) {
 	urgent := map[key]bool{}
 	l := newLanes(func(k key) bool { return urgent[k] })
@@ -33,8 +34,8 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// Whatever is pushed, touched and becomes urgent: each key comes out once for each time it
-// was pushed, and none is lost.
+// TestLanesLoseNothing checks, for random operations, that each key is returned once for each time it was
+// pushed.
 func TestLanesLoseNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	urgent, queued := map[key]bool{}, map[key]bool{}
@@ -50,12 +51,12 @@ func TestLanesLoseNothing(t *testing.T) {
 			queued[k] = true
 		}
 		if l.Len() != len(queued) {
-			t.Fatalf("%d are queued, it says %d", len(queued), l.Len())
+			t.Fatalf("%d keys are queued, Len is %d", len(queued), l.Len())
 		}
 		if l.Len() > 0 && rng.IntN(2) == 0 {
 			out := l.Pop()
 			if !queued[out] {
-				t.Fatalf("%v came out and was not in", out)
+				t.Fatalf("%v was returned and was not queued", out)
 			}
 			delete(queued, out)
 		}

@@ -12,7 +12,7 @@ import (
 type memory struct {
 	reconcile.Memory
 
-	mu      sync.Mutex // of past.Taken
+	mu      sync.Mutex // guards past.Taken
 	past    job.Past
 	managed bool // this process has reconciled the Job
 	// generation of the Job at the last plan without surplus pods; creates is the metric label for why the

@@ -86,7 +86,7 @@ func (c *instance) do(ctx context.Context, j *batchv1.Job, m *memory, a *workloa
 		return err
 	}
 	patched, err := c.writer.Patch(ctx, &m.Memory, a, nil)
-	if reconcile.Rejected(err) && !apierrors.IsTooManyRequests(err) { // someone has to fix the reason
+	if reconcile.Rejected(err) && !apierrors.IsTooManyRequests(err) { // a user has to fix the cause
 		c.emitFailure(ctx, j, "FailedUpdatePod", "Error updating: ", err)
 	}
 	if err != nil || patched == nil || a.Then == nil {

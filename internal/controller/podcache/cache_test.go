@@ -78,8 +78,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestReaders: one reader observes all pods, another those that match its selector, each in the order of
-// the changes; a third starts after a given revision.
+// TestReaders checks that one reader observes all pods and another those that match its selector, each in the
+// order of the changes, and that a third starts after a given revision.
 func TestReaders(t *testing.T) {
 	s := listed(t, 5, testPod("a", 3, corev1.PodRunning))
 	all, err := s.watch(t.Context(), everyPod, fromStart)
@@ -115,9 +115,9 @@ func TestReaders(t *testing.T) {
 	}
 }
 
-// TestExpires: if the cache lists again and finds a difference, a reader that would observe it gets an error
-// that its revision has expired, as from the API, and replaces its store with all pods at once. It cannot
-// resume from before that list. A reader that would observe no difference continues.
+// TestExpires checks that, if the cache lists again and finds a difference, a reader that would observe it
+// gets an error that its revision has expired, as from the API, and replaces its store with all pods at once.
+// It cannot resume from before that list. A reader that would observe no difference continues.
 func TestExpires(t *testing.T) {
 	s := listed(t, 5, testPod("a", 3, corev1.PodRunning), testPod("same", 4, corev1.PodRunning))
 	all, err := s.watch(t.Context(), everyPod, metav1.ListOptions{ResourceVersion: "5"})
@@ -138,7 +138,7 @@ func TestExpires(t *testing.T) {
 			t.Errorf("resuming from revision %s: %v", revision, err)
 		}
 	}
-	// An event of before 21 was lost: a reader at 21 has not seen it either.
+	// An event before revision 21 was lost: a reader at 21 has not observed it either.
 	must(t, s.Replace([]any{testPod("c", 20, corev1.PodPending), recreated, testPod("b", 18, corev1.PodRunning)}, "21"))
 	if _, err := s.watch(t.Context(), everyPod, metav1.ListOptions{ResourceVersion: "21"}); !apierrors.IsResourceExpired(err) {
 		t.Errorf("resuming from a revision with two contents: %v", err)
@@ -163,8 +163,9 @@ func expires(t *testing.T, w watch.Interface) {
 	}
 }
 
-// TestRevisions: a reader that has reached a revision has observed every write up to it, whenever it starts
-// and however often the cache misses writes and lists again. Freshness (workload.Freshness) relies on that.
+// TestRevisions checks that a reader that has reached a revision has observed every write up to it, whenever
+// it starts and however often the cache misses writes and lists again. Freshness (workload.Freshness) relies
+// on that.
 func TestRevisions(t *testing.T) { synctest.Test(t, testRevisions) }
 
 func testRevisions(t *testing.T) {
@@ -281,8 +282,8 @@ func (r *simulatedReader) apply(e watch.Event) {
 	}
 }
 
-// TestSlowReader: a reader that does not read blocks nothing, and its watch ends when too many events wait
-// for it.
+// TestSlowReader checks that a reader that does not read blocks no other, and that its watch ends when too
+// many events wait for it.
 func TestSlowReader(t *testing.T) {
 	s := listed(t, 5)
 	slow, err := s.watch(t.Context(), everyPod, fromStart)
@@ -304,8 +305,8 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestResume: a reader can start after each revision whose later changes the cache still has, and observes
-// all of them.
+// TestResume checks that a reader can start after each revision whose later changes the cache still has, and
+// observes all of them.
 func TestResume(t *testing.T) {
 	s := listed(t, 5)
 	last := 5 + 3*maxChanges
@@ -335,8 +336,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestSharedPods: pods of different readers share memory, and encoding a pod does not write to it. List
-// returns the pods that keep selects.
+// TestSharedPods checks that pods of different readers share memory, that encoding a pod does not write to it,
+// and that List returns the pods that keep selects.
 func TestSharedPods(t *testing.T) {
 	pod := func(name string, revision int, phase corev1.PodPhase) *corev1.Pod {
 		p, limit := testPod(name, revision, phase), resource.NewQuantity(512<<20, resource.BinarySI)
@@ -364,8 +365,8 @@ func TestSharedPods(t *testing.T) {
 	}
 }
 
-// TestInformer: an informer over the cache observes every change, with and without initial events in its
-// watch; the cache rejects requests with another namespace or selector.
+// TestInformer checks that an informer over the cache observes every change, with and without initial events
+// in its watch, and that the cache rejects requests with another namespace or selector.
 func TestInformer(t *testing.T) {
 	s := listed(t, 5, testPod("a", 3, corev1.PodRunning), testPod("b", 4, corev1.PodPending))
 	client := s.Client(kubernetes.NewForConfigOrDie(&rest.Config{}), "status.phase=Running", running)
@@ -419,12 +420,13 @@ func TestInformer(t *testing.T) {
 	}
 }
 
-// watchLists says whether a client supports initial events in a watch.
+// watchLists reports whether a client supports initial events in a watch.
 type watchLists bool
 
 func (w watchLists) IsWatchListSemanticsUnSupported() bool { return !bool(w) }
 
-// TestRelist: after Relist the cache lists all pods again, and its readers get the changes that it had missed.
+// TestRelist checks that after Relist the cache lists all pods again, and that its readers get the changes
+// that it had missed.
 func TestRelist(t *testing.T) {
 	s := newCache()
 	answers := make(chan []*corev1.Pod, 2)
@@ -468,7 +470,7 @@ func TestRelist(t *testing.T) {
 	(*Cache)(nil).Relist() // a controller without a pod cache calls it too
 }
 
-// TestEnds: a watch ends with its context, also while the cache has no list yet.
+// TestEnds checks that a watch ends with its context, also while the cache has no list yet.
 func TestEnds(t *testing.T) {
 	s := listed(t, 5)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -487,8 +489,8 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestEventsAddUp: whatever happens, and whenever a reader starts, the sum of its events is the pods that
-// exist, and every event fits those before it.
+// TestEventsAddUp checks, for random changes and readers, that the events of a reader add up to the pods that
+// exist, and that every event is consistent with those before it.
 func TestEventsAddUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	phases := []corev1.PodPhase{corev1.PodPending, corev1.PodRunning, corev1.PodSucceeded}
@@ -537,7 +539,7 @@ func TestEventsAddUp(t *testing.T) {
 	}
 }
 
-// fold applies events until that of the pod "last".
+// fold applies events up to that of the pod "last".
 func fold(t *testing.T, w watch.Interface) map[string]corev1.PodPhase {
 	sum := map[string]corev1.PodPhase{}
 	for e := range w.ResultChan() {
@@ -561,7 +563,8 @@ func fold(t *testing.T, w watch.Interface) map[string]corev1.PodPhase {
 	return nil
 }
 
-// TestNewRequiresRevisions: without client-go's AtomicFIFO readers could not compare revisions.
+// TestNewRequiresRevisions checks that New returns an error without client-go's AtomicFIFO: readers could not
+// compare revisions.
 func TestNewRequiresRevisions(t *testing.T) {
 	if _, err := New(&rest.Config{}); err != nil {
 		t.Error(err)

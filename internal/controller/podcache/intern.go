@@ -21,9 +21,9 @@ type Interner struct {
 	samples map[types.UID]*corev1.Pod
 }
 
-// Intern drops the managed fields of p and lets p share memory with earlier pods. It also makes p safe
-// for concurrent readers: a quantity caches its text when that is first asked for, so Size, which asks
-// for all of them, is called before any reader has p.
+// Intern drops the managed fields of p and lets p share memory with earlier pods. It also makes p safe for
+// concurrent readers: a quantity caches its text on the first call of String, so Intern calls Size, which
+// formats all of them, before a reader gets p.
 func (s *Interner) Intern(p *corev1.Pod) {
 	p.ManagedFields = nil
 	s.shareParts(p)

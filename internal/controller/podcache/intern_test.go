@@ -29,7 +29,8 @@ func templated(name string) *corev1.Pod {
 	}
 }
 
-// TestInternKeepsContent: a pod reads the same after interning, whether it equals its sample or differs from it.
+// TestInternKeepsContent checks that interning does not change the content of a pod, whether it equals its
+// sample or differs from it.
 func TestInternKeepsContent(t *testing.T) {
 	var s Interner
 	s.shareParts(templated("a"))
@@ -57,7 +58,8 @@ func TestInternKeepsContent(t *testing.T) {
 	}
 }
 
-// TestInternShares: equal parts share memory, names differ, and the number of samples is limited.
+// TestInternShares checks that equal parts share memory, that names differ, and that the number of samples is
+// limited.
 func TestInternShares(t *testing.T) {
 	var s Interner
 	a, b := templated("a"), templated("b")

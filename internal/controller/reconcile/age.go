@@ -17,7 +17,8 @@ import (
 // whose writes take longer is carried out in part, and the rest is decided again.
 const maxAge = 5 * time.Second
 
-// ErrTooOld: a write was not sent because its decision is older than maxAge. It wraps ErrStale.
+// ErrTooOld is the error of a write that was not sent because its decision is older than maxAge. It wraps
+// ErrStale.
 var ErrTooOld = fmt.Errorf("the decision is older than %s: %w", maxAge, ErrStale)
 
 // Decided records when a decision is made from the caches. Call it before the decision is checked against

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestInTime: a write may be sent up to maxAge after its decision.
+// TestInTime checks that a write may be sent up to maxAge after its decision.
 func TestInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var m Memory

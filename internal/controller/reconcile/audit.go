@@ -22,7 +22,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload"
 )
 
-// ErrDiverged: a cache differs from the API, and no event will correct it.
+// ErrDiverged is the error that a cache differs from the API, and that no event will correct it.
 var ErrDiverged = errors.New("a cache differs from the API")
 
 const (
@@ -131,8 +131,8 @@ func Audit(ctx context.Context, every time.Duration, client metadata.Interface, 
 // First is a found function for Audit that returns the first wrong object as an error.
 func First(d *Divergence) error { return d }
 
-// compare lists the metadata of a resource and reads some objects by name, waits until the cache has had time
-// to show the same, and returns what it does not show.
+// compare lists the metadata of a resource and reads some objects by name. It waits until the cache has had
+// time to show the same, and returns the objects that still differ.
 func (a *Audited) compare(ctx context.Context, client metadata.Interface, last map[schema.GroupVersionResource]string) (all []*Divergence, err error) {
 	reached := a.Informer.GetStore().LastStoreSyncResourceVersion()
 	listed, revision, err := a.list(ctx, client)

@@ -96,7 +96,7 @@ func audits(t *testing.T, s *fakeServer, rounds int, reached string, cached ...m
 	return found
 }
 
-// TestAudit: what a list detects, and what only a read by name detects.
+// TestAudit checks which differences a list detects, and which only a read by name.
 func TestAudit(t *testing.T) {
 	as := func(all ...metav1.ObjectMeta) map[string]metav1.ObjectMeta {
 		m := map[string]metav1.ObjectMeta{}
@@ -155,7 +155,8 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// testTransform checks that pod a at revision 5 is replaced by what is stored, and newer objects are not.
+// testTransform checks that Transform replaces pod a at revision 5 by the stored object, and does not change
+// newer objects.
 func testTransform(t *testing.T, c *Corrections, stored metav1.ObjectMeta) {
 	transform := c.Transform(func(obj any) (any, error) { return obj, nil })
 	shown := func(m metav1.ObjectMeta) metav1.ObjectMeta {
@@ -184,7 +185,8 @@ func testTransform(t *testing.T, c *Corrections, stored metav1.ObjectMeta) {
 	}
 }
 
-// TestAuditReads: each round reads the objects whose deletion is overdue, and the others in rotation.
+// TestAuditReads checks that each round reads the objects whose deletion is overdue, and the others in
+// rotation.
 func TestAuditReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &fakeServer{stored: map[string]metav1.ObjectMeta{}, revision: "20"}

@@ -28,10 +28,10 @@ type Controller struct {
 	synced      chan struct{}
 }
 
-// NewController creates a Controller and its first Instance; newInstance must not send requests. kind is
-// the kind that it reconciles, as in "Job". If lead is not nil, Run reads nothing before lead is closed.
-// restarted is called when an Instance was given up; corrected says that the API server's watch cache was
-// wrong, so that the next Instance corrects what it reads from there. It returns an error if client-go's
+// NewController creates a Controller and its first Instance; newInstance must not send requests. kind is the
+// kind that it reconciles, as in "Job". If lead is not nil, Run reads nothing before lead is closed. restarted
+// is called when an Instance was replaced; corrected is true if the API server's watch cache was wrong, so
+// that the next Instance corrects what it reads from there. NewController returns an error if client-go's
 // stores do not report their revisions (RequireRevisions).
 func NewController(kind string, lead <-chan struct{}, restarted func(corrected bool), newInstance func(*Corrections) (Instance, error)) (*Controller, error) {
 	if err := RequireRevisions(); err != nil {

@@ -19,12 +19,12 @@ type instanceFunc func(ctx context.Context, synced func()) error
 
 func (f instanceFunc) Run(ctx context.Context, synced func()) error { return f(ctx, synced) }
 
-// TestRestarts: an Instance that returns ErrDiverged is replaced; Run returns any other error, and nil when
-// ctx ends.
+// TestRestarts checks that an Instance that returns ErrDiverged is replaced, and that Run returns any other
+// error, and nil when ctx ends.
 func TestRestarts(t *testing.T) {
 	broken := errors.New("broken")
 	for name, c := range map[string]struct {
-		ends     []error // of each Instance in turn; the next one runs until ctx ends
+		ends     []error // results of the Instances in order; the next one runs until ctx ends
 		restarts int
 		want     error
 	}{
@@ -76,7 +76,7 @@ type word string
 
 func (w word) Ref() klog.ObjectRef { return klog.KRef("", string(w)) }
 
-// TestLoop: when a key is reconciled again, depending on the results before.
+// TestLoop checks when a key is reconciled again, depending on the previous results.
 func TestLoop(t *testing.T) {
 	type result struct {
 		wake time.Duration
@@ -88,12 +88,12 @@ func TestLoop(t *testing.T) {
 		answers []result
 		want    []time.Duration // since the start
 	}{
-		"no wake":           {[]result{{}}, []time.Duration{0}},
-		"wakes":             {[]result{{wake: time.Minute}, {}}, []time.Duration{0, time.Minute}},
-		"errors in a row":   {[]result{broken, broken, broken, {}}, []time.Duration{0, RetryFirst, 3 * RetryFirst, 7 * RetryFirst}},
-		"the API says when": {[]result{throttled, {}}, []time.Duration{0, 7 * time.Second}},
-		"stale is no error": {[]result{broken, stale, broken, {}}, []time.Duration{0, RetryFirst, RetryFirst + Fallback, 2*RetryFirst + Fallback}},
-		"wake after errors": {[]result{broken, {wake: time.Second}, broken, {}}, []time.Duration{0, RetryFirst, RetryFirst + time.Second, 2*RetryFirst + time.Second}},
+		"no wake":               {[]result{{}}, []time.Duration{0}},
+		"wakes":                 {[]result{{wake: time.Minute}, {}}, []time.Duration{0, time.Minute}},
+		"errors in a row":       {[]result{broken, broken, broken, {}}, []time.Duration{0, RetryFirst, 3 * RetryFirst, 7 * RetryFirst}},
+		"Retry-After":           {[]result{throttled, {}}, []time.Duration{0, 7 * time.Second}},
+		"stale is not an error": {[]result{broken, stale, broken, {}}, []time.Duration{0, RetryFirst, RetryFirst + Fallback, 2*RetryFirst + Fallback}},
+		"wake after errors":     {[]result{broken, {wake: time.Second}, broken, {}}, []time.Duration{0, RetryFirst, RetryFirst + time.Second, 2*RetryFirst + time.Second}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

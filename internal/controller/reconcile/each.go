@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// ErrStale: the API has a newer state than the cache that the decision was made from. Nothing was written;
-// the next plan decides again.
+// ErrStale is the error that the API has a newer state than the cache that the decision was made from. Nothing
+// was written; the next plan decides again.
 var ErrStale = errors.New("the cache is behind the API")
 
 // Each calls do for 0 to n-1, atATime of them concurrently, and waits until all calls have returned. Before
@@ -72,9 +72,9 @@ func Rejected(err error) bool {
 }
 
 // patchError returns NotFound in place of the error of a patch whose UID is not that of the object that has
-// the name now: the API server answers such a patch with 422 Invalid, because a UID is immutable
-// (apimachinery, pkg/api/validation/objectmeta.go), and not with 409. It returns other errors unchanged.
-// live reads the object that has the name.
+// the name now: the API server answers such a patch with 422 Invalid and not with 409, because a UID is
+// immutable (apimachinery, pkg/api/validation/objectmeta.go). It returns other errors unchanged. live reads
+// the object that has the name.
 func patchError(err error, resource string, patched metav1.Object, live func() (metav1.Object, error)) error {
 	if !apierrors.IsInvalid(err) {
 		return err

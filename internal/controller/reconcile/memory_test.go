@@ -17,7 +17,7 @@ import (
 
 const pods = "pods"
 
-// shows is a cache at a revision.
+// shows returns a cache at a revision.
 func shows(t *testing.T, revision string, all ...*corev1.Pod) func(string) cache.Store {
 	t.Helper()
 	s := cache.NewStore(cache.MetaNamespaceKeyFunc)
@@ -34,8 +34,8 @@ func shows(t *testing.T, revision string, all ...*corev1.Pod) func(string) cache
 	return func(string) cache.Store { return s }
 }
 
-// held is a pod that waits for its controller.
-func held(name, uid, revision string) *corev1.Pod {
+// podWithFinalizer returns a pod with the tracking finalizer.
+func podWithFinalizer(name, uid, revision string) *corev1.Pod {
 	pod := &corev1.Pod{}
 	pod.Namespace, pod.Name, pod.ResourceVersion = "default", name, revision
 	pod.UID = types.UID(uid)
@@ -57,19 +57,19 @@ func missing(name string) error {
 	return apierrors.NewNotFound(schema.GroupResource{Resource: pods}, name)
 }
 
-// TestTouched: what a cache must show of an object after a delete, a release, and a NotFound. An object of
-// the same name with another UID is another object.
+// TestTouched checks what a cache must show of an object after a delete, a release, and a NotFound. An object
+// of the same name with another UID is another object.
 func TestTouched(t *testing.T) {
 	for name, c := range map[string]struct {
 		pod  *corev1.Pod
 		want [3]bool // behind, by Until
 	}{
-		"as it was":                {held("a", "uid-a", "9"), [3]bool{Terminating: true, Released: true, Absent: true}},
-		"released":                 {released(held("a", "uid-a", "9")), [3]bool{Terminating: true, Absent: true}},
-		"terminating":              {terminating(held("a", "uid-a", "9")), [3]bool{Released: true, Absent: true}},
-		"released and terminating": {terminating(released(held("a", "uid-a", "9"))), [3]bool{Absent: true}},
-		"another one":              {held("a", "uid-b", "9"), [3]bool{}},
-		"elsewhere":                {held("b", "uid-a", "9"), [3]bool{}},
+		"unchanged":                {podWithFinalizer("a", "uid-a", "9"), [3]bool{Terminating: true, Released: true, Absent: true}},
+		"released":                 {released(podWithFinalizer("a", "uid-a", "9")), [3]bool{Terminating: true, Absent: true}},
+		"terminating":              {terminating(podWithFinalizer("a", "uid-a", "9")), [3]bool{Released: true, Absent: true}},
+		"released and terminating": {terminating(released(podWithFinalizer("a", "uid-a", "9"))), [3]bool{Absent: true}},
+		"another one":              {podWithFinalizer("a", "uid-b", "9"), [3]bool{}},
+		"elsewhere":                {podWithFinalizer("b", "uid-a", "9"), [3]bool{}},
 	} {
 		for until, want := range c.want {
 			var m Memory
@@ -81,25 +81,25 @@ func TestTouched(t *testing.T) {
 	}
 }
 
-// TestUnsettled: after a patch or delete whose answer was lost, nothing is decided before the object has been
-// read, and then before the cache shows what the read returned.
+// TestUnsettled checks that, after a patch or delete whose answer was lost, nothing is decided before the
+// object has been read, and then before the cache shows what the read returned.
 func TestUnsettled(t *testing.T) {
-	asItWas := held("a", "uid-a", "9")
+	asItWas := podWithFinalizer("a", "uid-a", "9")
 	for name, c := range map[string]struct {
-		live   *corev1.Pod // what the read finds
+		live   *corev1.Pod // what the read returns
 		behind []func(string) cache.Store
 		fresh  []func(string) cache.Store
 	}{
-		"it had effect": {terminating(held("a", "uid-a", "12")),
+		"it had effect": {terminating(podWithFinalizer("a", "uid-a", "12")),
 			[]func(string) cache.Store{shows(t, "11", asItWas)},
-			[]func(string) cache.Store{shows(t, "12", terminating(held("a", "uid-a", "12"))), shows(t, "13")}},
+			[]func(string) cache.Store{shows(t, "12", terminating(podWithFinalizer("a", "uid-a", "12"))), shows(t, "13")}},
 		"it had none": {asItWas, nil, []func(string) cache.Store{shows(t, "9", asItWas)}},
 		"it is gone": {nil,
-			[]func(string) cache.Store{shows(t, "99", asItWas), shows(t, "99", terminating(released(held("a", "uid-a", "12"))))},
-			[]func(string) cache.Store{shows(t, "13"), shows(t, "13", held("a", "uid-b", "13"))}},
-		"another one has its name": {held("a", "uid-b", "14"),
+			[]func(string) cache.Store{shows(t, "99", asItWas), shows(t, "99", terminating(released(podWithFinalizer("a", "uid-a", "12"))))},
+			[]func(string) cache.Store{shows(t, "13"), shows(t, "13", podWithFinalizer("a", "uid-b", "13"))}},
+		"another one has its name": {podWithFinalizer("a", "uid-b", "14"),
 			[]func(string) cache.Store{shows(t, "13"), shows(t, "14", asItWas)},
-			[]func(string) cache.Store{shows(t, "14", held("a", "uid-b", "14"))}},
+			[]func(string) cache.Store{shows(t, "14", podWithFinalizer("a", "uid-b", "14"))}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for i, caches := range append(slices.Clone(c.behind), c.fresh...) {
@@ -124,8 +124,8 @@ func TestUnsettled(t *testing.T) {
 	}
 }
 
-// TestSettle: the order of the reads is deterministic, an object that cannot be read stays unsettled, and a
-// create without effect is not waited for.
+// TestSettle checks that the order of the reads is deterministic, that the write of an object that cannot be
+// read stays unsettled, and that a create without effect is not waited for.
 func TestSettle(t *testing.T) {
 	var m Memory
 	m.Unsettled(pods, "b", "")
@@ -154,12 +154,12 @@ func TestSettle(t *testing.T) {
 	if want := []string{"pods a", "pods b", "pods c", "pods c"}; !slices.Equal(asked, want) {
 		t.Errorf("asked for %q, want %q", asked, want)
 	}
-	if _, why, _ := m.Behind(time.Unix(0, 0), "default", shows(t, "99", held("b", "uid-b", "9"))); why != "" {
+	if _, why, _ := m.Behind(time.Unix(0, 0), "default", shows(t, "99", podWithFinalizer("b", "uid-b", "9"))); why != "" {
 		t.Errorf("behind: %q", why)
 	}
 }
 
-// TestWaited: the time until the caches show everything is returned once.
+// TestWaited checks that the time until the caches show everything is returned once.
 func TestWaited(t *testing.T) {
 	var m Memory
 	at := func(second int64, revision string, want time.Duration, behind bool) {
@@ -177,7 +177,8 @@ func TestWaited(t *testing.T) {
 	at(5, "11", 0, false)
 }
 
-// TestMemories: each owner has its own memory until it is forgotten, and pod events of large owners wait.
+// TestMemories checks that each owner has its own memory until it is forgotten, and that pod events of large
+// owners wait.
 func TestMemories(t *testing.T) {
 	var all Memories[string, Memory]
 	first := all.Of("a")

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestResult: an error and the status code that it comes from have one label.
+// TestResult checks that an error and the status code that it comes from have the same label.
 func TestResult(t *testing.T) {
 	for _, c := range []struct {
 		err  error

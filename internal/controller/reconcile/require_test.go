@@ -8,7 +8,8 @@ import (
 	featurestesting "k8s.io/client-go/features/testing"
 )
 
-// TestRequireRevisions: without client-go's AtomicFIFO a controller does not start, and the error names the variable.
+// TestRequireRevisions checks that without client-go's AtomicFIFO a controller does not start, and that the
+// error names the variable.
 func TestRequireRevisions(t *testing.T) {
 	create := func() error {
 		_, err := NewController("Job", nil, nil, func(*Corrections) (Instance, error) { return nil, nil })

@@ -8,7 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestSelectorKey: which label an owner is indexed by, and that an object with the required labels has its key.
+// TestSelectorKey checks which label an owner is indexed by, and that an object with the required labels has
+// its key.
 func TestSelectorKey(t *testing.T) {
 	owner := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}}
 	for name, c := range map[string]struct {

@@ -21,7 +21,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/workload"
 )
 
-// answers is a transport that returns prepared answers in turn, and records the requests.
+// answers is a transport that returns prepared answers in order, and records the requests.
 type answers struct {
 	left []answer
 	sent []string
@@ -70,8 +70,8 @@ func podAt(revision string, change ...func(*corev1.Pod)) *corev1.Pod {
 	return p
 }
 
-// TestWriter: what each write returns for each answer of the API, what it sends, and what the Memory waits
-// for afterwards.
+// TestWriter checks, for each write and each answer of the API, what the method returns, what it sends, and
+// what the Memory waits for afterwards.
 func TestWriter(t *testing.T) {
 	const (
 		settled = ""
@@ -203,8 +203,8 @@ func podWriter(t *testing.T, api http.RoundTripper, count func(resource, verb st
 	})
 }
 
-// TestWriterPreconditions: each write names the UID, and the resourceVersion if it is Exact, and is counted
-// once with its result.
+// TestWriterPreconditions checks that each write contains the UID, and the resourceVersion if it is Exact, and
+// is counted once with its result.
 func TestWriterPreconditions(t *testing.T) {
 	var counted []string
 	api := &answers{left: []answer{{200, podAt("6")}, {200, podAt("7")}, {200, podAt("8")}, status(409, metav1.StatusReasonConflict)}}

@@ -7,10 +7,10 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/controller/reconcile"
 )
 
-// Access lists the permissions that an engine with these options needs for nodes, pods and what
-// belongs to them. A stage may patch or delete any object that it selects, so the list has these verbs
-// for the resources themselves, not only for their status. Stages for other kinds need permissions for
-// those kinds, whose resources only API discovery knows.
+// Access lists the permissions that an engine with these options needs for nodes, pods, their leases and their
+// Events. A stage may patch or delete any object that it selects, so the list has these verbs for the
+// resources themselves, not only for their status. Stages for other kinds need permissions for those kinds,
+// whose resources only API discovery knows.
 func (o StageOptions) Access() []reconcile.Access {
 	out := []reconcile.Access{
 		{Resource: "nodes", Verbs: []string{"get", "list", "watch", "update", "patch", "delete"}},

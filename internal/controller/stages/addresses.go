@@ -13,23 +13,21 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// addresses hands out the addresses of nodes and pods. No two pods in use, and
-// no two nodes, get the same one from it, it never leaves its ranges, and what
-// objects already have is respected. A pod is in use until it is gone or has
-// reached a terminal phase; then a real network takes its address back too.
+// addresses assigns the addresses of nodes and pods. It never assigns an address to two pods in use or to two
+// nodes, or outside its ranges, and it keeps the addresses that objects already have. A pod is in use until it
+// is deleted or has reached a terminal phase, when a real network releases its address too.
 //
-// Where a search begins depends only on (seed, owner), so who is asked first
-// changes an address only where two collide.
+// The search for a free address starts at a place that depends only on (seed, owner), so the order of requests
+// changes an address only if two owners collide.
 type addresses struct {
 	seed   uint64
-	nodeIP string // for every node; empty gives each its own
+	nodeIP string // the address of every node; if empty, each node has its own
 
 	nodePool pool
-	podPool  pool // for nodes without a pod range of their own
+	podPool  pool // for nodes without a pod range
 
 	mu sync.Mutex
-	// owners is who has an address. It is one for all ranges, since they may
-	// overlap.
+	// owners maps addresses to their owners. It is one map for all ranges, because they may overlap.
 	owners map[netip.Addr]types.UID
 	nodes  map[string]*nodeAddresses
 	pods   map[types.UID]*podAddresses
@@ -38,7 +36,7 @@ type addresses struct {
 type nodeAddresses struct {
 	uid    types.UID
 	own    []string     // from the node's status
-	given  []netip.Addr // from nodePool
+	given  []netip.Addr // assigned from nodePool
 	ranges []pool       // from its spec.podCIDRs
 }
 
@@ -57,7 +55,7 @@ func newAddresses(seed uint64, nodeIP string, nodeCIDR, podCIDR netip.Prefix) *a
 	}
 }
 
-// observeNode notes what a node says of itself; nil means it is gone.
+// observeNode records the addresses and ranges of a node; n is nil if the node was deleted.
 func (a *addresses) observeNode(uid types.UID, name string, n *corev1.Node) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -90,7 +88,7 @@ func (a *addresses) observeNode(uid types.UID, name string, n *corev1.Node) {
 	}
 }
 
-// rangesOf are the pools of a node's pod ranges, one for each family.
+// rangesOf returns the pools of a node's pod ranges, one for each IP family.
 func rangesOf(n *corev1.Node) []pool {
 	cidrs := n.Spec.PodCIDRs
 	if len(cidrs) == 0 && n.Spec.PodCIDR != "" {
@@ -105,7 +103,7 @@ func rangesOf(n *corev1.Node) []pool {
 	return out
 }
 
-// observePod notes the addresses a pod has; nil means it is gone.
+// observePod records the addresses of a pod; p is nil if the pod was deleted.
 func (a *addresses) observePod(uid types.UID, p *corev1.Pod) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -135,8 +133,8 @@ func (a *addresses) observePod(uid types.UID, p *corev1.Pod) {
 	a.pods[uid] = known
 }
 
-// nodeIPs are the addresses of a node: its own, else the one all share, else
-// one from the range of nodes.
+// nodeIPs returns the addresses of a node: its own, otherwise the one that all nodes share, otherwise one that
+// is assigned from the range of nodes.
 func (a *addresses) nodeIPs(name string) ([]string, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -147,7 +145,7 @@ func (a *addresses) nodeIPs(name string) ([]string, error) {
 	case a.nodeIP != "":
 		return []string{a.nodeIP}, nil
 	case n == nil:
-		return nil, fmt.Errorf("node %s is not known", name)
+		return nil, fmt.Errorf("node %s is unknown", name)
 	case len(n.given) == 0:
 		addr, ok := a.take(a.nodePool, "node address", n.uid)
 		if !ok {
@@ -158,7 +156,7 @@ func (a *addresses) nodeIPs(name string) ([]string, error) {
 	return []string{n.given[0].String()}, nil
 }
 
-// podIPs are the addresses of a pod; it is given some when it has none.
+// podIPs returns the addresses of a pod, and assigns them if it has none.
 func (a *addresses) podIPs(uid types.UID, node string) ([]string, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -183,8 +181,8 @@ func (a *addresses) podIPs(uid types.UID, node string) ([]string, error) {
 	return slices.Clone(fresh.texts), nil
 }
 
-// take gives owner the first free address at or after its own place in the
-// range, going round. It fails only when the range is full.
+// take assigns the first free address of the range, starting at the owner's own place and wrapping around. It
+// fails only if the range is full.
 func (a *addresses) take(from pool, actor string, owner types.UID) (netip.Addr, bool) {
 	start := uint64(stage.Draw(a.seed, owner, actor, 0) * float64(from.count))
 	for i := range from.count {
@@ -197,7 +195,7 @@ func (a *addresses) take(from pool, actor string, owner types.UID) (netip.Addr, 
 	return netip.Addr{}, false
 }
 
-// claim notes that owner has addr, unless another has it.
+// claim records the owner of an address, unless it has another owner.
 func (a *addresses) claim(addr netip.Addr, owner types.UID) bool {
 	if now, used := a.owners[addr]; used {
 		return now == owner
@@ -212,7 +210,7 @@ func (a *addresses) releaseAll(of *podAddresses, owner types.UID) {
 	}
 }
 
-// release gives addr back if owner has it.
+// release makes an address free if owner has it.
 func (a *addresses) release(addr netip.Addr, owner types.UID) {
 	if a.owners[addr] == owner {
 		delete(a.owners, addr)
@@ -222,13 +220,12 @@ func (a *addresses) release(addr netip.Addr, owner types.UID) {
 // pool is a range of addresses.
 type pool struct {
 	prefix netip.Prefix
-	first  uint64 // offset of the first address that may be given
-	count  uint64 // how many may be
+	first  uint64 // offset of the first address that can be assigned
+	count  uint64 // how many addresses can be assigned
 }
 
-// newPool leaves out, of ranges larger than four, the network's own address,
-// the one after it (its gateway by custom) and IPv4's broadcast address. Of very
-// large ranges the first 2^32 addresses are used.
+// newPool excludes, from ranges larger than four, the network address, the one after it (by custom the
+// gateway) and IPv4's broadcast address. Of very large ranges it uses the first 2^32 addresses.
 func newPool(prefix netip.Prefix) pool {
 	prefix = prefix.Masked()
 	p := pool{prefix: prefix, count: uint64(1) << min(prefix.Addr().BitLen()-prefix.Bits(), 32)}
@@ -241,7 +238,7 @@ func newPool(prefix netip.Prefix) pool {
 	return p
 }
 
-// at is the address at an offset from the start of the range.
+// at returns the address at an offset from the start of the range.
 func (p pool) at(offset uint64) netip.Addr {
 	if p.prefix.Addr().Is4() {
 		b := p.prefix.Addr().As4()

@@ -51,12 +51,12 @@ func TestPools(t *testing.T) {
 	}
 }
 
-// A full range gives no more, and gives again what came back.
+// TestPodRangeEnds checks that a full range assigns no more addresses, and assigns released ones again.
 func TestPodRangeEnds(t *testing.T) {
 	a := newTestAddresses()
 	a.observeNode("n", "n", nodeWith("n", "10.2.0.0/29"))
 	seen := map[string]types.UID{}
-	for i := range 5 { // 8 less network, gateway and broadcast
+	for i := range 5 { // 8 without network, gateway and broadcast address
 		uid := types.UID(fmt.Sprint(i))
 		ips, err := a.podIPs(uid, "n")
 		if err != nil {
@@ -93,30 +93,30 @@ func TestPodAddresses(t *testing.T) {
 			t.Errorf("got %v, %v", ips, err)
 		}
 	})
-	t.Run("one family full gives nothing and keeps nothing", func(t *testing.T) {
+	t.Run("one full family assigns nothing and keeps nothing", func(t *testing.T) {
 		a := newTestAddresses()
 		a.observeNode("n", "n", nodeWith("n", "10.2.0.0/24", "fd00::1/128"))
 		if _, err := a.podIPs("u", "n"); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := a.podIPs("v", "n"); err == nil {
-			t.Fatal("the second family has one address only")
+			t.Fatal("podIPs returned addresses although the second family is full")
 		}
 		if len(a.owners) != 2 {
-			t.Errorf("%d addresses are held", len(a.owners))
+			t.Errorf("%d addresses are assigned", len(a.owners))
 		}
 	})
-	t.Run("what a pod has is respected", func(t *testing.T) {
+	t.Run("a pod keeps its addresses", func(t *testing.T) {
 		a := newAddresses(1, "", netip.MustParsePrefix("10.0.0.0/28"), netip.MustParsePrefix("10.1.0.9/32"))
 		a.observePod("old", podWith("old", "10.1.0.9"))
 		if ips, err := a.podIPs("new", "n"); err == nil {
-			t.Errorf("gave %v away twice", ips)
+			t.Errorf("assigned %v twice", ips)
 		}
 		if ips, _ := a.podIPs("old", "n"); ips[0] != "10.1.0.9" {
 			t.Errorf("moved to %v", ips)
 		}
 	})
-	t.Run("a pod that ended gives its address back", func(t *testing.T) {
+	t.Run("the address of a finished pod is released", func(t *testing.T) {
 		a := newAddresses(1, "", netip.MustParsePrefix("10.0.0.0/28"), netip.MustParsePrefix("10.1.0.9/32"))
 		p := podWith("old", "10.1.0.9")
 		a.observePod("old", p)
@@ -125,9 +125,9 @@ func TestPodAddresses(t *testing.T) {
 		if _, err := a.podIPs("new", "n"); err != nil {
 			t.Error(err)
 		}
-		a.observePod("old", nil) // the late delete takes nothing from the new one
+		a.observePod("old", nil) // the late delete does not release the new pod's address
 		if _, err := a.podIPs("third", "n"); err == nil {
-			t.Error("the new pod's address was given away")
+			t.Error("the new pod's address was assigned again")
 		}
 	})
 	t.Run("ranges that overlap", func(t *testing.T) {
@@ -142,13 +142,13 @@ func TestPodAddresses(t *testing.T) {
 			seen[ips[0]] = true
 		}
 	})
-	t.Run("host network holds nothing", func(t *testing.T) {
+	t.Run("a pod on the host network gets no address", func(t *testing.T) {
 		a := newTestAddresses()
 		p := podWith("u", "10.0.0.5")
 		p.Spec.HostNetwork = true
 		a.observePod("u", p)
 		if len(a.owners) != 0 {
-			t.Error("holds the node's address")
+			t.Error("the pod owns the node's address")
 		}
 	})
 }
@@ -187,7 +187,7 @@ func TestNodeAddresses(t *testing.T) {
 	}
 }
 
-// TestAddressesAreNeverShared: pods come, end and go in any order.
+// TestAddressesAreNeverShared creates, finishes and deletes pods in random order.
 func TestAddressesAreNeverShared(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		a := newTestAddresses()
@@ -227,7 +227,7 @@ func TestAddressesAreNeverShared(t *testing.T) {
 					owners[ip] = u
 				}
 				if len(a.owners) != len(has) {
-					r.Fatalf("%d addresses held by %d pods", len(a.owners), len(has))
+					r.Fatalf("%d addresses are assigned to %d pods", len(a.owners), len(has))
 				}
 			},
 		})

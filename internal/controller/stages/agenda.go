@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// agenda says what is due when. A key stands in it at most once: setting it
-// again moves it, so no stale entry can ever come up. It is not safe for
-// concurrent use; its owner holds the lock.
+// agenda is a queue of keys ordered by due time. It contains a key at most once: setting a key again moves it,
+// so that no stale entry is ever due. It is not safe for concurrent use; its owner holds the lock.
 type agenda[K comparable] struct {
 	items agendaHeap[K]
 	seq   uint64
@@ -16,15 +15,15 @@ type agenda[K comparable] struct {
 type agendaItem[K comparable] struct {
 	key   K
 	due   time.Time
-	seq   uint64 // earlier set goes first among equals
-	index int    // where it stands in the heap
+	seq   uint64 // of equal due times, the key that was set earlier is first
+	index int    // position in the heap
 }
 
 func newAgenda[K comparable]() *agenda[K] {
 	return &agenda[K]{items: agendaHeap[K]{of: map[K]*agendaItem[K]{}}}
 }
 
-// set makes key due at due, wherever it stood before.
+// set makes key due at due, and moves it if it is in the agenda already.
 func (a *agenda[K]) set(key K, due time.Time) {
 	if item := a.items.of[key]; item != nil {
 		if !item.due.Equal(due) {
@@ -37,15 +36,15 @@ func (a *agenda[K]) set(key K, due time.Time) {
 	heap.Push(&a.items, &agendaItem[K]{key: key, due: due, seq: a.seq})
 }
 
-// remove takes key out; it need not be in.
+// remove removes key; it need not be in the agenda.
 func (a *agenda[K]) remove(key K) {
 	if item := a.items.of[key]; item != nil {
 		heap.Remove(&a.items, item.index)
 	}
 }
 
-// pop takes out the key that is due first, if it is due at now. Otherwise next
-// is when the first one will be, and zero if the agenda is empty.
+// pop removes and returns the key that is due first, if it is due at now. Otherwise due is when the first key
+// is due, zero if the agenda is empty.
 func (a *agenda[K]) pop(now time.Time) (key K, due time.Time, ok bool) {
 	if len(a.items.list) == 0 {
 		return key, time.Time{}, false
@@ -58,7 +57,7 @@ func (a *agenda[K]) pop(now time.Time) (key K, due time.Time, ok bool) {
 	return first.key, first.due, true
 }
 
-// first is when the next key is due; zero if the agenda is empty.
+// first returns when the next key is due, zero if the agenda is empty.
 func (a *agenda[K]) first() time.Time {
 	if len(a.items.list) == 0 {
 		return time.Time{}
@@ -68,8 +67,7 @@ func (a *agenda[K]) first() time.Time {
 
 func (a *agenda[K]) len() int { return len(a.items.list) }
 
-// agendaHeap implements heap.Interface. Each item knows where it stands, so that
-// moving one looks up no key.
+// agendaHeap implements heap.Interface. Each item contains its position, so that a move needs no lookup.
 type agendaHeap[K comparable] struct {
 	list []*agendaItem[K]
 	of   map[K]*agendaItem[K]

@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestAgenda compares the heap with a plain map. What a key was due at before it
-// was set again must leave no trace (kwok: a key twice in the heap stalls all).
+// TestAgenda compares the heap with a map. An earlier due time of a key must have no effect after the key is
+// set again (in KWOK, a key that is twice in the heap stalls all others).
 func TestAgenda(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		a := newAgenda[string]()
@@ -52,7 +52,7 @@ func TestAgenda(t *testing.T) {
 			},
 			"": func(r *rapid.T) {
 				if a.len() != len(model) || len(a.items.of) != len(model) {
-					r.Fatalf("holds %d (%d places), want %d", a.len(), len(a.items.of), len(model))
+					r.Fatalf("has %d keys (%d positions), want %d", a.len(), len(a.items.of), len(model))
 				}
 			},
 		})

@@ -15,8 +15,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
 )
 
-// TestConditionIsWrittenOnce: until the cache shows a condition that was written, it is not written again: that
-// would conflict. A newer version of the Stage without the condition gets it.
+// TestConditionIsWrittenOnce checks that a condition that was written is not written again before the cache
+// shows it, because that would conflict, and that a newer version of the Stage without the condition gets it.
 func TestConditionIsWrittenOnce(t *testing.T) {
 	var writes int
 	server := wireFunc(func(r *http.Request) (*http.Response, error) {
@@ -51,7 +51,8 @@ func TestConditionIsWrittenOnce(t *testing.T) {
 	}
 }
 
-// TestConditionRetries: after a failure the same version waits for a backoff, another version does not.
+// TestConditionRetries checks that after a failure the same version waits for a backoff, and another version
+// does not.
 func TestConditionRetries(t *testing.T) {
 	r, now := conditionRetries{}, metav1.Now().Time
 	r.wrote("s", "5")

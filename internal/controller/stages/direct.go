@@ -18,11 +18,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// direct sends requests that are made by the thousand, to paths that are known and
-// with answers in protobuf. client-go's builder spends more on such a request than all the rest
-// of the engine: it builds the path twice, once for metrics that are not used,
-// and finds a decoder for each answer. What guards, counts and authenticates
-// requests are transports, and those are the same here.
+// direct sends the frequent requests: those to known paths, with answers in protobuf. client-go's request
+// builder costs more CPU for such a request than the rest of the engine: it builds the path twice, once for
+// metrics that are not used, and looks up a decoder for each answer. Authentication, limits and metrics are in
+// transports, and direct uses the same ones.
 type direct struct {
 	round http.RoundTripper
 	base  url.URL
@@ -42,21 +41,20 @@ func newDirect(cfg *rest.Config) (*direct, error) {
 	return &direct{round: round, base: *base, agent: []string{cfg.UserAgent}}, nil
 }
 
-// What is sent, and what is understood.
+// The content types of requests and answers.
 var (
 	asProtobuf = []string{runtime.ContentTypeProtobuf}
 	accepted   = []string{runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON}
 )
 
-// call is one request. Its body is in protobuf unless it says what else it is in.
+// call is one request. Its body is in protobuf unless contentType is set.
 type call struct {
 	method, path, query string
 	encoding            string
 	body                []byte
 }
 
-// send sends one request and returns the body of the answer. The errors are those
-// that client-go makes.
+// send sends one request and returns the body of the answer. The errors are the same as client-go's.
 func (d *direct) send(ctx context.Context, c call) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, c.method, "", bytes.NewReader(c.body))
 	if err != nil {
@@ -84,7 +82,7 @@ func (d *direct) send(ctx context.Context, c call) ([]byte, error) {
 	return nil, &url.Error{Op: c.method, URL: target.String(), Err: err}
 }
 
-// readBody reads all of an answer, which frees its connection.
+// readBody reads the whole answer, so that its connection can be reused.
 func readBody(answer *http.Response) ([]byte, error) {
 	if answer.ContentLength <= 0 || answer.ContentLength > 1<<20 {
 		return io.ReadAll(answer.Body)
@@ -93,15 +91,15 @@ func readBody(answer *http.Response) ([]byte, error) {
 	if _, err := io.ReadFull(answer.Body, body); err != nil {
 		return nil, err
 	}
-	_, err := answer.Body.Read(nil) // the end itself
+	_, err := answer.Body.Read(nil) // read the EOF
 	if err == io.EOF {
 		err = nil
 	}
 	return body, err
 }
 
-// failure is the error of an answer: the Status in it, or what can be
-// said of one that comes from something between us and the API server.
+// failure returns the error of an answer: the Status in it or, for an answer of a proxy in between, an error
+// from the status code.
 func failure(method string, answer *http.Response, body []byte) error {
 	if answer.StatusCode >= 200 && answer.StatusCode < 300 {
 		return nil
@@ -119,15 +117,14 @@ func failure(method string, answer *http.Response, body []byte) error {
 // protobufPrefix begins every object in protobuf; a runtime.Unknown follows.
 var protobufPrefix = []byte("k8s\x00")
 
-// message is an object that has a form in protobuf.
+// message is an object that can be encoded in protobuf.
 type message interface {
 	runtime.Object
 	Marshal() ([]byte, error)
 	Unmarshal([]byte) error
 }
 
-// encode is an object in protobuf. Its kind is said, not taken from the object:
-// those that come out of caches have none.
+// encode encodes an object in protobuf. The kind is an argument, because objects from caches have none.
 func encode(apiVersion, kind string, o message) ([]byte, error) {
 	raw, err := o.Marshal()
 	if err != nil {
@@ -139,8 +136,8 @@ func encode(apiVersion, kind string, o message) ([]byte, error) {
 	return body[:len(protobufPrefix)+n], err
 }
 
-// decodeInto reads an answer, also one in JSON. It reports whether the answer is
-// of this kind; if it is not, o is as it was.
+// decodeInto decodes an answer in protobuf or JSON. It reports whether the answer is of this kind; if it is
+// not, o is unchanged.
 func decodeInto(body []byte, apiVersion, kind string, o message) (bool, error) {
 	rest, ok := bytes.CutPrefix(body, protobufPrefix)
 	if !ok {

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// directTo is a direct whose server is a function.
+// directTo returns a direct whose server is a function.
 func directTo(t *testing.T, host string, round wireFunc) *direct {
 	t.Helper()
 	d, err := newDirect(&rest.Config{Host: host, UserAgent: "us", Transport: round})
@@ -27,7 +27,7 @@ func directTo(t *testing.T, host string, round wireFunc) *direct {
 	return d
 }
 
-// What the API answers becomes the errors that client-go makes of it.
+// TestDirectErrors checks that the errors of answers are the same as client-go's.
 func TestDirectErrors(t *testing.T) {
 	leases := schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 	status := func(err *apierrors.StatusError) (int, []byte, []byte) {
@@ -67,7 +67,7 @@ func TestDirectErrors(t *testing.T) {
 	if _, err := d.send(t.Context(), call{method: http.MethodPut, path: leasesPath}); !errors.Is(err, context.Canceled) || !errors.As(err, &reached) {
 		t.Errorf("no answer: %v", err)
 	}
-	// An answer that breaks off is no answer.
+	// An answer that breaks off is an error.
 	d = directTo(t, "http://x", func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: 200, ContentLength: 10, Body: io.NopCloser(bytes.NewBufferString("half"))}, nil
 	})
@@ -76,7 +76,7 @@ func TestDirectErrors(t *testing.T) {
 	}
 }
 
-// A server behind a prefix is found there, and one that answers in JSON is read.
+// TestDirectRequests checks a server behind a path prefix, and answers in JSON.
 func TestDirectRequests(t *testing.T) {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "n", ResourceVersion: "7"}}
 	var sent *http.Request
@@ -107,7 +107,7 @@ func TestDirectRequests(t *testing.T) {
 	}
 	for _, other := range [][]byte{body, answer} {
 		if ok, err := decodeInto(other, "v1", "Status", &metav1.Status{}); err != nil || ok {
-			t.Errorf("a lease is taken for a status: %v", err)
+			t.Errorf("a lease is decoded as a status: %v", err)
 		}
 	}
 }

@@ -29,37 +29,35 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// StageEngine plays stages on the nodes it manages and on their pods, on all
-// objects of other kinds that there are stages for, and keeps the nodes' leases.
-// Make it with NewStageEngine, run it once with Run.
+// StageEngine runs stages on the nodes that it manages, on their pods, and on all objects of other kinds that
+// have stages, and renews the nodes' leases. Create it with NewStageEngine, and call Run once.
 type StageEngine struct {
 	options   StageOptions
 	client    kubernetes.Interface
 	table     *table
-	leases    *leaseBook
+	leases    *leaseTable
 	direct    *direct
 	addresses *addresses
 	started   time.Time
-	playing   time.Time // nothing was late before
+	playing   time.Time // when the engine started to run stages; lateness counts from here
 	interner  podcache.Interner
 	counters  counters
 
 	users    *users
 	mapper   *restmapper.DeferredDiscoveryRESTMapper
-	looked   atomic.Int64 // when the mapper was reset last, in nanoseconds since started
+	looked   atomic.Int64 // when the mapper was last reset, in nanoseconds since started
 	dynamic  dynamic.Interface
 	kinds    *kindWatches
 	audits   *audits
-	hungry   hungry
+	overruns overrunStages
 	troubles chan trouble
 
 	tableWake, leaseWake, stagesWake chan struct{}
 	synced, stagesSeen               chan struct{}
 }
 
-// NewStageEngine makes an engine that talks to the API server of cfg, with
-// protobuf and without a client-side rate limit. It sends nothing yet. Errors
-// are about the options or the configuration.
+// NewStageEngine creates an engine for the API server of cfg, with protobuf and without a client-side rate
+// limit. It sends no request before Run. Errors are about the options or the configuration.
 func NewStageEngine(cfg *rest.Config, options StageOptions) (*StageEngine, error) {
 	nodeCIDR, podCIDR, err := options.complete()
 	if err != nil {
@@ -105,7 +103,7 @@ func NewStageEngine(cfg *rest.Config, options StageOptions) (*StageEngine, error
 		options:   options,
 		client:    client,
 		table:     newTable(options.Stages, options.Seed, options.manages),
-		leases:    newLeaseBook(options.Seed, options.LeaseDuration),
+		leases:    newLeaseTable(options.Seed, options.LeaseDuration),
 		direct:    direct,
 		addresses: newAddresses(options.Seed, options.NodeIP, nodeCIDR, podCIDR),
 		tableWake: make(chan struct{}, 1),
@@ -114,7 +112,7 @@ func NewStageEngine(cfg *rest.Config, options StageOptions) (*StageEngine, error
 
 		stagesSeen: make(chan struct{}),
 
-		hungry: hungry{stages: map[string]hungryStage{}},
+		overruns: overrunStages{stages: map[string]overrunStage{}},
 	}
 	e.table.wake = func() { notify(e.tableWake) }
 	e.leases.wake = func() { notify(e.leaseWake) }
@@ -136,26 +134,26 @@ func notify(wake chan struct{}) {
 	}
 }
 
-// nodeChanged keeps leases and addresses in step with the nodes.
+// nodeChanged updates leases and addresses after a change of a node.
 func (e *StageEngine) nodeChanged(uid types.UID, name string, n *corev1.Node, managed bool) {
 	e.addresses.observeNode(uid, name, n)
 	if e.options.LeaseDuration < 0 {
 		return
 	}
 	if managed {
-		e.leases.hold(e.options.Clock.Now(), uid, name)
+		e.leases.add(e.options.Clock.Now(), uid, name)
 	} else {
-		e.leases.release(uid)
+		e.leases.remove(uid)
 	}
 }
 
-// Synced is closed when the engine has seen all nodes and pods there were: it
-// begins to play, or would if it led.
+// Synced is closed when the engine has observed all existing nodes and pods. It then starts to run stages, if
+// it is the leader.
 func (e *StageEngine) Synced() <-chan struct{} { return e.synced }
 
-// Run plays until ctx ends and returns nil then, after everything it started
-// has stopped. It returns an error that is a reconcile.ErrDiverged if the store of the API was
-// restored from a backup: another engine begins with what is there. It may be called once.
+// Run runs stages until ctx ends, and returns nil after everything that it has started has stopped. It returns
+// an error that is a reconcile.ErrDiverged if the store of the API was restored from a backup: the caller then
+// starts a new engine. It may be called once.
 func (e *StageEngine) Run(parent context.Context) error {
 	ctx, end := context.WithCancelCause(parent)
 	cancel := func() { end(nil) }
@@ -195,7 +193,7 @@ func (e *StageEngine) Run(parent context.Context) error {
 	if e.options.Lead == nil {
 		e.startLeases(ctx, begin)
 	}
-	// The nodes come first, so that a pod is decided on once, with its node.
+	// Nodes come first, so that the engine decides on a pod once, with its node.
 	if !cache.WaitForCacheSync(ctx.Done(), nodes.handled.HasSynced) {
 		return nil
 	}
@@ -231,10 +229,10 @@ func (e *StageEngine) Run(parent context.Context) error {
 	return e.ended(ctx)
 }
 
-// boundPods selects the pods that have a node.
+// boundPods is the field selector of pods that have a node.
 var boundPods = fields.OneTermNotEqualSelector("spec.nodeName", "").String()
 
-// podInformer watches the pods that have a node: others never come here.
+// podInformer returns the watch of pods that have a node. The engine does not receive other pods.
 func (e *StageEngine) podInformer() (watching, error) {
 	client := e.options.Pods.Client(e.client, boundPods, func(p *corev1.Pod) bool { return p.Spec.NodeName != "" })
 	pods := client.CoreV1().Pods(metav1.NamespaceAll)
@@ -256,10 +254,10 @@ type watching struct {
 	handled  cache.ResourceEventHandlerRegistration
 }
 
-// informer watches one kind into the table.
+// informer returns a watch of one kind that writes to the table.
 func (e *StageEngine) informer(example runtime.Object, kind stage.Kind, lw *cache.ListWatch) (watching, error) {
 	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(lw, e.client), example, 0, cache.Indexers{})
-	if err := informer.SetTransform(e.smaller); err != nil {
+	if err := informer.SetTransform(e.trim); err != nil {
 		return watching{}, fmt.Errorf("stage engine: %w", err)
 	}
 	handled, err := informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
@@ -275,8 +273,8 @@ func (e *StageEngine) informer(example runtime.Object, kind stage.Kind, lw *cach
 	return watching{informer: informer, handled: handled}, nil
 }
 
-// smaller makes an object smaller before it is cached.
-func (e *StageEngine) smaller(o any) (any, error) {
+// trim reduces the size of an object before it is cached.
+func (e *StageEngine) trim(o any) (any, error) {
 	pod, ok := o.(*corev1.Pod)
 	switch {
 	case !ok:
@@ -287,11 +285,10 @@ func (e *StageEngine) smaller(o any) (any, error) {
 	return o, nil
 }
 
-// dropManagedFields drops what the engine never reads and what is about a
-// third of a small pod. It is safe to write such an object back: an update of a
-// status takes the managed fields of the live object, and so does any update
-// that names none (apimachinery, managedfields/internal/fieldmanager.go,
-// decodeLiveOrNew); only an empty list, not a missing one, resets them.
+// dropManagedFields drops what the engine never reads and what is about a third of a small pod. The object can
+// still be sent back: an update of a status takes the managed fields of the live object, and so does any
+// update without them (apimachinery, managedfields/internal/fieldmanager.go, decodeLiveOrNew); only an empty
+// list, not a missing one, resets them.
 func dropManagedFields(o any) {
 	switch o := o.(type) {
 	case *corev1.Pod:
@@ -299,8 +296,8 @@ func dropManagedFields(o any) {
 	case *corev1.Node:
 		o.ManagedFields = nil
 	case *unstructured.Unstructured:
-		// Objects of other kinds are patched and never written back. What is kept
-		// is when they were written last, which their delays may count from.
+		// Objects of other kinds are patched and never sent back. Only the time of the last write is kept,
+		// because delays may count from it.
 		var last *metav1.Time
 		for _, f := range o.GetManagedFields() {
 			if f.Time != nil && (last == nil || last.Before(f.Time)) {
@@ -320,8 +317,8 @@ func (e *StageEngine) observe(o any, listed bool) {
 	}
 }
 
-// deleted takes in a delete, also one the informer only found out about by a
-// new list (DeletedFinalStateUnknown).
+// deleted records a delete, also one that the informer has found only by a new list
+// (DeletedFinalStateUnknown).
 func (e *StageEngine) deleted(kind stage.Kind, o any) {
 	now := e.options.Clock.Now()
 	if unknown, ok := o.(cache.DeletedFinalStateUnknown); ok {
@@ -339,9 +336,8 @@ func (e *StageEngine) deleted(kind stage.Kind, o any) {
 	}
 }
 
-// dispatch hands out keys as they fall due, one at a time and only to a worker
-// that is free, until ctx ends. wake says that the next due time may be earlier
-// than it was.
+// dispatch sends keys to out when they are due, one at a time and only to an idle worker, until ctx ends. wake
+// signals that the next due time may be earlier than before.
 func dispatch[K any](ctx context.Context, c clock.Clock, pop func(time.Time) (K, time.Time, bool), wake <-chan struct{}, out chan<- K) {
 	defer close(out)
 	for {

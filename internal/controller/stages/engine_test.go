@@ -24,8 +24,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestDispatch: in virtual time everything is handed out exactly when it is due,
-// also what is planned for earlier while the dispatcher waits for later.
+// TestDispatch checks, in virtual time, that every key is dispatched exactly when it is due, also a key that
+// is set to an earlier time while the dispatcher waits.
 func TestDispatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tab := newTable(testSet(t, testStages), 1, func(*corev1.Node) bool { return true })
@@ -72,8 +72,8 @@ func TestDispatch(t *testing.T) {
 	})
 }
 
-// One object whose writes fail for ever must not hold up the others, even with
-// a single worker.
+// TestOneFailureStarvesNoOther checks that an object whose writes always fail does not block the others, even
+// with a single worker.
 func TestOneFailureStarvesNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tab := newTable(testSet(t, testStages), 1, func(*corev1.Node) bool { return true })
@@ -129,8 +129,8 @@ func (unreachable) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, errors.New("connection refused")
 }
 
-// TestRunEnds: with an API that cannot be reached Run goes on trying and ends,
-// with everything it started, when its context does.
+// TestRunEnds checks that, with an unreachable API, Run keeps trying, and returns when its context ends, after
+// everything that it has started.
 func TestRunEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, err := NewStageEngine(&rest.Config{Host: "http://unreachable.invalid", Transport: unreachable{}}, StageOptions{Stages: testSet(t, testStages)})
@@ -145,7 +145,7 @@ func TestRunEnds(t *testing.T) {
 		case err := <-done:
 			t.Fatalf("gave up: %v", err)
 		case <-e.Synced():
-			t.Fatal("synced with nothing")
+			t.Fatal("synced without a list")
 		default:
 		}
 		cancel()
@@ -195,7 +195,7 @@ func TestNodeFilter(t *testing.T) {
 		}
 	}
 	if zero := (NodeFilter{}); zero.String() != "annotation:kwok.x-k8s.io/node=fake" || !zero.Matches(n(fake, nil)) || zero.Matches(n(ab, ab)) {
-		t.Error("the zero filter takes something else than nodes marked as simulated")
+		t.Error("the zero filter must match exactly the nodes that are annotated as simulated")
 	}
 	for _, bad := range []string{"", "none", "label:a", "annotation", "label:a=b=c", "label:=b", "annotation:a b=c", "node:a=b"} {
 		if _, err := ParseNodeFilter(bad); err == nil {
@@ -204,8 +204,7 @@ func TestNodeFilter(t *testing.T) {
 	}
 }
 
-// TestDeletes: every form in which an informer delivers a delete reaches the
-// table.
+// TestDeletes checks that every form in which an informer delivers a delete reaches the table.
 func TestDeletes(t *testing.T) {
 	e, err := NewStageEngine(&rest.Config{Host: "http://unreachable.invalid"}, StageOptions{Stages: testSet(t, testStages), LeaseDuration: -1})
 	if err != nil {

@@ -33,7 +33,7 @@ type auditedKind struct {
 	audited reconcile.Audited
 }
 
-// audited has a kind that is watched audited until end is called.
+// audited adds a watched kind to the audit until end is called.
 func (e *StageEngine) audited(kind stage.Kind, at place, w watching, fields string) (end func()) {
 	a := e.audits
 	a.mu.Lock()
@@ -46,7 +46,8 @@ func (e *StageEngine) audited(kind stage.Kind, at place, w watching, fields stri
 	}
 }
 
-// audit compares what is watched with the API until ctx ends or the API turns out to have another history.
+// audit compares the watched kinds with the API until ctx ends, or until the API turns out to be restored from
+// a backup.
 func (e *StageEngine) audit(ctx context.Context) error {
 	kinds := func() (all []reconcile.Audited) {
 		e.audits.mu.Lock()
@@ -58,12 +59,12 @@ func (e *StageEngine) audit(ctx context.Context) error {
 		}
 		return all
 	}
-	return reconcile.Audit(ctx, e.options.Audit, e.audits.client, kinds, func(d *reconcile.Divergence) error { return e.doubt(ctx, d) })
+	return reconcile.Audit(ctx, e.options.Audit, e.audits.client, kinds, func(d *reconcile.Divergence) error { return e.reread(ctx, d) })
 }
 
-// doubt has an object read live that the audit found wrong. The table takes what that read shows,
-// whatever the informer goes on to show.
-func (e *StageEngine) doubt(ctx context.Context, d *reconcile.Divergence) error {
+// reread reads an object live that the audit found wrong. The table stores the result of the read, whatever the
+// informer shows afterwards.
+func (e *StageEngine) reread(ctx context.Context, d *reconcile.Divergence) error {
 	if d.Name == "" {
 		return d
 	}
@@ -71,10 +72,10 @@ func (e *StageEngine) doubt(ctx context.Context, d *reconcile.Divergence) error 
 	kind := e.audits.kinds[d.Resource].kind
 	e.audits.mu.Unlock()
 	e.options.Logger.Warn("the engine missed an event, the object is read again", "error", d)
-	e.options.Metrics.doubted()
+	e.options.Metrics.foundWrong()
 	key := objectKey{kind: kind, namespace: d.Namespace, name: d.Name}
 	if d.Cached != "" {
-		e.table.doubt(e.options.Clock.Now(), key)
+		e.table.requestRead(e.options.Clock.Now(), key)
 		return nil
 	}
 	live, err := e.readLive(ctx, key)
@@ -87,7 +88,7 @@ func (e *StageEngine) doubt(ctx context.Context, d *reconcile.Divergence) error 
 	return nil
 }
 
-// ended is the error of an engine whose context has ended: nil, unless its audit ended it.
+// ended returns the error of an engine whose context has ended: nil, unless its audit ended it.
 func (e *StageEngine) ended(ctx context.Context) error {
 	if cause := context.Cause(ctx); errors.Is(cause, reconcile.ErrDiverged) {
 		return fmt.Errorf("stage engine: %w", cause)

@@ -18,8 +18,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// kindWatches are the watches of the kinds that stages are for, pods and nodes
-// apart, which are always watched.
+// kindWatches are the watches of the kinds of stages, except pods and nodes, which are always watched.
 type kindWatches struct {
 	mu      sync.Mutex
 	stopped bool
@@ -33,16 +32,15 @@ type kindWatch struct {
 	found  atomic.Int32
 }
 
-// What is known of a kind: it is looked for, the API serves it or is not to be asked just now, or the
-// API does not serve it and it is waited for.
+// The states of a kind: the engine looks for it; the API serves it, or cannot be asked at the moment; or the
+// API does not serve it, and the engine waits for it.
 const (
 	kindLookedFor int32 = iota
 	kindServed
 	kindAbsent
 )
 
-// watchKinds begins to watch kinds that have stages now and stops watching those
-// that have none any more.
+// watchKinds starts to watch kinds that now have stages, and stops watching those that have none any more.
 func (e *StageEngine) watchKinds(ctx context.Context, set *stage.Set) {
 	w := e.kinds
 	w.mu.Lock()
@@ -77,7 +75,7 @@ func (e *StageEngine) watchKinds(ctx context.Context, set *stage.Set) {
 	}
 }
 
-// found returns what is known of a kind that is watched here.
+// found returns the state of a kind that the engine watches.
 func (w *kindWatches) found(kind stage.Kind) int32 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -87,7 +85,7 @@ func (w *kindWatches) found(kind stage.Kind) int32 {
 	return kindServed
 }
 
-// stop ends all of them.
+// stop stops all watches.
 func (w *kindWatches) stop() {
 	w.mu.Lock()
 	w.stopped = true
@@ -98,14 +96,14 @@ func (w *kindWatches) stop() {
 	w.work.Wait()
 }
 
-// Waits between attempts to find what is not there yet.
+// The wait between attempts to find a kind.
 const (
 	lookFirst = 250 * time.Millisecond
 	lookMost  = 10 * time.Second
 )
 
-// watchKind watches one kind into the table until ctx ends. A kind that the API
-// does not have is waited for: its definition may come after its stages, or go and come back.
+// watchKind watches one kind into the table until ctx ends. It waits for a kind that the API does not have:
+// its definition may be created after its stages, or be deleted and created again.
 func (e *StageEngine) watchKind(ctx context.Context, kind stage.Kind, k *kindWatch) {
 	for wait := lookFirst; ; wait = min(2*wait, lookMost) {
 		at, ok := e.findKind(ctx, kind, k)
@@ -119,7 +117,7 @@ func (e *StageEngine) watchKind(ctx context.Context, kind stage.Kind, k *kindWat
 		e.mapper.Reset()
 		now := e.options.Clock.Now()
 		e.table.forgetKind(now, kind)
-		if now.Sub(began) > lookMost { // it was there
+		if now.Sub(began) > lookMost { // the kind was served
 			wait = lookFirst
 		}
 		if !pause(ctx, e.options.Clock, wait) {
@@ -150,7 +148,7 @@ func (e *StageEngine) findKind(ctx context.Context, kind stage.Kind, k *kindWatc
 	}
 }
 
-// watchKindAt watches a kind where it is, until ctx ends or the API has nothing there any more,
+// watchKindAt watches a kind at a place until ctx ends, or until the API does not serve it there any more,
 // which it reports.
 func (e *StageEngine) watchKindAt(ctx context.Context, kind stage.Kind, at place) (gone bool) {
 	ctx, stop := context.WithCancel(ctx)
@@ -185,7 +183,7 @@ func (e *StageEngine) watchKindAt(ctx context.Context, kind stage.Kind, at place
 	return nothing.Load()
 }
 
-// pause waits, and reports whether ctx is still on.
+// pause waits, and reports whether ctx has not ended.
 func pause(ctx context.Context, c clock.Clock, d time.Duration) bool {
 	timer := c.NewTimer(d)
 	defer timer.Stop()

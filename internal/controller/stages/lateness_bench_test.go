@@ -14,10 +14,9 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// BenchmarkLateness is how late 10,000 stages are begun that fall due within ten
-// seconds, a thousand a second, where each write is answered after 5 ms: what the
-// table, the agenda and the workers add by themselves, with events coming in for
-// each write. It takes 11 s: -benchtime 1x.
+// BenchmarkLateness measures how late 10,000 stages start that are due within ten seconds, a thousand a
+// second, if each write is answered after 5 ms: the delay that the table, the agenda and the workers add, with
+// an event for each write. It takes 11 s: -benchtime 1x.
 func BenchmarkLateness(b *testing.B) {
 	const many, answer, workers = 10_000, 5 * time.Millisecond, 16
 	const stages = `

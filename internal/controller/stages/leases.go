@@ -13,33 +13,31 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// leaseJitter is how far a renewal may fall from its interval, as a fraction of
-// it; as for a kubelet (pkg/kubelet/kubelet.go, nodeLeaseRenewIntervalFraction
-// is LeaseDuration/4, component-helpers' lease controller adds 4 %).
+// leaseJitter is the maximal deviation of a renewal from its interval, as a fraction of it; the same as for a
+// kubelet (pkg/kubelet/kubelet.go, nodeLeaseRenewIntervalFraction is LeaseDuration/4, component-helpers' lease
+// controller adds 4 %).
 const leaseJitter = 0.04
 
-// leaseRound is the time between two moments at which renewals are sent, as a
-// fraction of their interval: those of 5,000 nodes leave 250 at a time, twice a second. A
-// process that wakes up for each of them alone spends twice the CPU on it.
+// leaseRound is the time between two rounds of renewals, as a fraction of their interval: for 5,000 nodes, 250
+// are sent together, twice a second. A process that wakes up for each renewal alone uses twice the CPU.
 const leaseRound = 0.05
 
-// leaseBackoffFirst and leaseBackoffMost bound the wait after a renewal that
-// failed.
+// leaseBackoffFirst and leaseBackoffMost bound the wait after a failed renewal.
 const (
 	leaseBackoffFirst = 200 * time.Millisecond
 	leaseBackoffMost  = 7 * time.Second
 )
 
-// leaseBook is what is known of the leases of managed nodes and when each is to
-// be renewed. Like table it sends nothing and reads no clock.
-type leaseBook struct {
+// leaseTable contains the leases of managed nodes and when each is renewed. Like table it sends no requests and
+// reads no clock.
+type leaseTable struct {
 	seed     uint64
 	duration time.Duration
 	wake     func()
 
 	mu     sync.Mutex
 	nodes  map[types.UID]*nodeLease
-	primed map[string]*coordinationv1.Lease // found at the start, by node name
+	primed map[string]*coordinationv1.Lease // the leases that existed at the start, by node name
 	due    *agenda[types.UID]
 }
 
@@ -47,9 +45,9 @@ type leaseBook struct {
 type nodeLease struct {
 	uid  types.UID
 	node string
-	// lease is the newest version known; nil asks to create it.
+	// lease is the newest known version; nil if it must be created.
 	lease *coordinationv1.Lease
-	// reread asks for a live read before the next write: another client wrote.
+	// reread: the lease must be read before the next write, because another client has written it.
 	reread   bool
 	busy     bool
 	renewals uint64
@@ -58,20 +56,20 @@ type nodeLease struct {
 	renewed  time.Time
 }
 
-func newLeaseBook(seed uint64, duration time.Duration) *leaseBook {
-	return &leaseBook{
+func newLeaseTable(seed uint64, duration time.Duration) *leaseTable {
+	return &leaseTable{
 		seed: seed, duration: duration, wake: func() {},
 		nodes: map[types.UID]*nodeLease{}, primed: map[string]*coordinationv1.Lease{},
 		due: newAgenda[types.UID](),
 	}
 }
 
-// interval is the time between renewals.
-func (b *leaseBook) interval() time.Duration { return b.duration / 4 }
+// interval returns the time between renewals.
+func (b *leaseTable) interval() time.Duration { return b.duration / 4 }
 
-// prime notes the leases found at the start, so that they are renewed rather
-// than created, also for nodes that are known already.
-func (b *leaseBook) prime(leases []coordinationv1.Lease) {
+// addExisting stores the leases that exist at the start, so that they are renewed and not created, also for nodes
+// that are already known.
+func (b *leaseTable) addExisting(leases []coordinationv1.Lease) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range leases {
@@ -86,9 +84,8 @@ func (b *leaseBook) prime(leases []coordinationv1.Lease) {
 	}
 }
 
-// hold starts to keep the lease of a node, at once; it does nothing for one
-// that is kept already.
-func (b *leaseBook) hold(now time.Time, uid types.UID, node string) {
+// add adds the lease of a node, which is due at once. It does nothing if the node has been added already.
+func (b *leaseTable) add(now time.Time, uid types.UID, node string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.nodes[uid] != nil {
@@ -101,16 +98,16 @@ func (b *leaseBook) hold(now time.Time, uid types.UID, node string) {
 	b.wake()
 }
 
-// release stops to keep the lease of a node.
-func (b *leaseBook) release(uid types.UID) {
+// remove removes the lease of a node.
+func (b *leaseTable) remove(uid types.UID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.nodes, uid)
 	b.due.remove(uid)
 }
 
-// pop hands out the lease that is due first, as table.pop does.
-func (b *leaseBook) pop(now time.Time) (uid types.UID, next time.Time, ok bool) {
+// pop returns the lease that is due first, as table.pop does.
+func (b *leaseTable) pop(now time.Time) (uid types.UID, next time.Time, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	uid, next, ok = b.due.pop(now)
@@ -120,8 +117,8 @@ func (b *leaseBook) pop(now time.Time) (uid types.UID, next time.Time, ok bool) 
 	return uid, next, ok
 }
 
-// begin returns a copy of what is known of the lease, for the worker.
-func (b *leaseBook) begin(uid types.UID) (nodeLease, bool) {
+// begin returns a copy of a lease, for the worker that renews it.
+func (b *leaseTable) begin(uid types.UID) (nodeLease, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	l := b.nodes[uid]
@@ -131,22 +128,21 @@ func (b *leaseBook) begin(uid types.UID) (nodeLease, bool) {
 	return *l, true
 }
 
-// renewal is what became of a renewal.
+// renewal is the result of a renewal.
 type renewal struct {
-	// lease is the version the API has now; nil if it does not exist or it is
-	// not known.
+	// lease is the version that the API has now; nil if it does not exist or is unknown.
 	lease *coordinationv1.Lease
-	// err is why it was not renewed; nil when it was.
+	// err is why the lease was not renewed; nil if it was.
 	err error
-	// conflict: the version written on was old, or the lease is not there.
+	// conflict: the write was based on an old version, or the lease does not exist.
 	conflict bool
-	// retryAfter is the least wait the API asked for.
+	// retryAfter is the minimal wait that the API has requested.
 	retryAfter time.Duration
 }
 
-// done takes in a renewal and plans the next. It returns how long after it was
-// due the lease was renewed.
-func (b *leaseBook) done(now time.Time, uid types.UID, r renewal) (lag time.Duration) {
+// done records the result of a renewal and plans the next one. It returns how long after its due time the
+// lease was renewed.
+func (b *leaseTable) done(now time.Time, uid types.UID, r renewal) (lag time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	l := b.nodes[uid]
@@ -176,9 +172,9 @@ func (b *leaseBook) done(now time.Time, uid types.UID, r renewal) (lag time.Dura
 	return lag
 }
 
-// spacing is the time to the next renewal. The first ones are spread over a
-// whole interval, so that nodes made together do not renew together.
-func (b *leaseBook) spacing(l *nodeLease) time.Duration {
+// spacing returns the time to the next renewal. The first ones are spread over a whole interval, so that nodes
+// that were created together do not renew together.
+func (b *leaseTable) spacing(l *nodeLease) time.Duration {
 	u := stage.Draw(b.seed, l.uid, "lease", l.renewals)
 	if l.renewals == 1 {
 		return time.Duration(float64(b.interval()) * u)
@@ -186,10 +182,9 @@ func (b *leaseBook) spacing(l *nodeLease) time.Duration {
 	return time.Duration(float64(b.interval()) * (1 + leaseJitter*u))
 }
 
-// round moves a time to the next of the rounds. It keeps the monotonic clock reading, which
-// Truncate takes away: else a lease would not be due for an hour after the wall clock was set
-// back by an hour.
-func (b *leaseBook) round(at time.Time) time.Time {
+// round moves a time to the next round. It keeps the monotonic clock reading, which Truncate would remove:
+// otherwise a lease would not be due for an hour after the wall clock is set back by an hour.
+func (b *leaseTable) round(at time.Time) time.Time {
 	every := time.Duration(float64(b.interval()) * leaseRound)
 	wall := at.Round(0)
 	if into := wall.Sub(wall.Truncate(every)); into > 0 {
@@ -198,7 +193,7 @@ func (b *leaseBook) round(at time.Time) time.Time {
 	return at
 }
 
-func (b *leaseBook) backoff(l *nodeLease) time.Duration {
+func (b *leaseTable) backoff(l *nodeLease) time.Duration {
 	wait := leaseBackoffMost
 	if l.failures < 8 {
 		wait = min(leaseBackoffFirst<<(l.failures-1), leaseBackoffMost)
@@ -206,9 +201,9 @@ func (b *leaseBook) backoff(l *nodeLease) time.Duration {
 	return time.Duration(float64(wait) * (0.5 + 0.5*stage.Draw(b.seed, l.uid, "lease backoff", uint64(l.failures))))
 }
 
-// lateness is how many leases are kept, and how long ago the one renewed
-// longest ago was; a lease never renewed counts from nothing.
-func (b *leaseBook) lateness(now time.Time) (held int, oldest time.Duration) {
+// lateness returns how many leases there are, and the age of the oldest renewal; a lease that was never
+// renewed does not count.
+func (b *leaseTable) lateness(now time.Time) (held int, oldest time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, l := range b.nodes {
@@ -219,13 +214,12 @@ func (b *leaseBook) lateness(now time.Time) (held int, oldest time.Duration) {
 	return len(b.nodes), oldest
 }
 
-// renewedLease is the lease to write: a new one, or the one known with the time
-// moved. The owner is the node with this UID; a lease left behind by an earlier
-// node of that name is taken over.
+// renewedLease returns the lease to write: a new one, or the known one with a new time. Its owner is the node
+// with this UID; a lease of an earlier node of that name gets the new owner.
 func renewedLease(l *nodeLease, duration time.Duration, now time.Time) *coordinationv1.Lease {
 	out := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: l.node, Namespace: corev1.NamespaceNodeLease}}
 	if l.lease != nil {
-		*out = *l.lease // what is changed below is replaced, not written to
+		*out = *l.lease // the fields that change below are replaced, so that the known lease is not modified
 	}
 	out.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: l.node, UID: l.uid}}
 	out.Spec.HolderIdentity = &l.node

@@ -16,9 +16,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// renewing runs a lease book with its dispatcher and workers in virtual time;
-// renew stands for the API.
-func renewing(ctx context.Context, b *leaseBook, workers int, renew func(nodeLease) renewal) *sync.WaitGroup {
+// renewing runs a leaseBook with its dispatcher and workers in virtual time; renew simulates the API.
+func renewing(ctx context.Context, b *leaseTable, workers int, renew func(nodeLease) renewal) *sync.WaitGroup {
 	wake := make(chan struct{}, 1)
 	b.wake = func() { notify(wake) }
 	due := make(chan types.UID)
@@ -39,14 +38,14 @@ func renewing(ctx context.Context, b *leaseBook, workers int, renew func(nodeLea
 func TestRenewals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const nodes, duration, run = 1000, 40 * time.Second, 10 * time.Minute
-		b := newLeaseBook(1, duration)
+		b := newLeaseTable(1, duration)
 		ctx, cancel := context.WithCancel(t.Context())
 		var mu sync.Mutex
 		last, count := map[types.UID]time.Time{}, 0
 		var longest time.Duration
 		busiest := map[int64]int{}
 		running := renewing(ctx, b, 4, func(l nodeLease) renewal {
-			time.Sleep(time.Millisecond) // the API's answer
+			time.Sleep(time.Millisecond) // the time until the API answers
 			mu.Lock()
 			defer mu.Unlock()
 			if at, ok := last[l.uid]; ok {
@@ -59,8 +58,8 @@ func TestRenewals(t *testing.T) {
 		})
 		for i := range nodes {
 			uid := types.UID(fmt.Sprint("uid-", i))
-			b.hold(time.Now(), uid, fmt.Sprint("node-", i))
-			b.hold(time.Now(), uid, fmt.Sprint("node-", i)) // delivered twice
+			b.add(time.Now(), uid, fmt.Sprint("node-", i))
+			b.add(time.Now(), uid, fmt.Sprint("node-", i)) // delivered twice
 		}
 		begun := time.Now()
 		time.Sleep(run)
@@ -80,13 +79,13 @@ func TestRenewals(t *testing.T) {
 	})
 }
 
-// An idle process is woken once for many renewals.
+// TestRenewalsGoInRounds checks that an idle process wakes up once for many renewals.
 func TestRenewalsGoInRounds(t *testing.T) {
 	const nodes, run = 500, 10 * time.Minute
-	b := newLeaseBook(1, 40*time.Second)
+	b := newLeaseTable(1, 40*time.Second)
 	round := time.Duration(leaseRound * float64(b.interval()))
 	for i := range nodes {
-		b.hold(start, types.UID(fmt.Sprint("uid-", i)), fmt.Sprint("node-", i))
+		b.add(start, types.UID(fmt.Sprint("uid-", i)), fmt.Sprint("node-", i))
 	}
 	last, wakes, renewals := map[types.UID]time.Time{}, 0, 0
 	for now := start; now.Before(start.Add(run)); wakes++ {
@@ -109,11 +108,11 @@ func TestRenewalsGoInRounds(t *testing.T) {
 	}
 }
 
-// kwok: a node deleted and made again while its renewal is under way left two
-// chains in the heap; one spun and all other nodes starved.
-func TestNodeMadeAgainWhileRenewing(t *testing.T) {
+// TestNodeRecreatedWhileRenewing checks a node that is deleted and created again while its lease is being
+// renewed. In KWOK this left two entries in the heap; one was renewed in a loop and all other nodes starved.
+func TestNodeRecreatedWhileRenewing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newLeaseBook(1, 40*time.Second)
+		b := newLeaseTable(1, 40*time.Second)
 		ctx, cancel := context.WithCancel(t.Context())
 		var mu sync.Mutex
 		counts := map[string]int{}
@@ -124,16 +123,16 @@ func TestNodeMadeAgainWhileRenewing(t *testing.T) {
 			counts[l.node]++
 			return renewal{lease: &coordinationv1.Lease{}}
 		})
-		b.hold(time.Now(), "n2", "n2")
+		b.add(time.Now(), "n2", "n2")
 		for i := range 20 {
-			b.hold(time.Now(), "n1", "n1")
+			b.add(time.Now(), "n1", "n1")
 			time.Sleep(time.Millisecond)
-			b.release("n1")
+			b.remove("n1")
 			if i%2 == 0 {
 				time.Sleep(time.Millisecond)
 			}
 		}
-		b.hold(time.Now(), "n1", "n1")
+		b.add(time.Now(), "n1", "n1")
 		time.Sleep(100 * time.Second)
 		cancel()
 		running.Wait()
@@ -144,10 +143,10 @@ func TestNodeMadeAgainWhileRenewing(t *testing.T) {
 }
 
 func TestLeaseOutcomes(t *testing.T) {
-	b := newLeaseBook(1, 40*time.Second)
+	b := newLeaseTable(1, 40*time.Second)
 	now := start
-	b.prime([]coordinationv1.Lease{{ObjectMeta: metav1.ObjectMeta{Name: "n1", ResourceVersion: "3"}}})
-	b.hold(now, "u1", "n1")
+	b.addExisting([]coordinationv1.Lease{{ObjectMeta: metav1.ObjectMeta{Name: "n1", ResourceVersion: "3"}}})
+	b.add(now, "u1", "n1")
 	take := func() nodeLease {
 		t.Helper()
 		uid, _, ok := b.pop(now)
@@ -156,18 +155,18 @@ func TestLeaseOutcomes(t *testing.T) {
 		}
 		l, ok := b.begin(uid)
 		if !ok {
-			t.Fatal("not held")
+			t.Fatal("the lease is not known")
 		}
 		return l
 	}
 	next := func() time.Duration { _, at, _ := b.pop(now); return at.Sub(now) }
 
 	if l := take(); l.lease == nil || l.lease.ResourceVersion != "3" || l.reread {
-		t.Fatalf("the lease found at the start is not used: %+v", l)
+		t.Fatalf("the existing lease is not used: %+v", l)
 	}
 	b.done(now, "u1", renewal{err: errors.New("conflict"), conflict: true})
 	if l := take(); !l.reread || l.lease != nil {
-		t.Fatalf("after a conflict it is read live at once: %+v", l)
+		t.Fatalf("after a conflict the lease is not read at once: %+v", l)
 	}
 	b.done(now, "u1", renewal{err: errors.New("conflict"), conflict: true})
 	if wait := next(); wait <= 0 || wait > leaseBackoffFirst*2 {
@@ -177,7 +176,7 @@ func TestLeaseOutcomes(t *testing.T) {
 	take()
 	b.done(now, "u1", renewal{err: errors.New("down"), retryAfter: 3 * time.Second})
 	if wait := next(); wait != 3*time.Second {
-		t.Errorf("Retry-After is not kept: %s", wait)
+		t.Errorf("Retry-After is ignored: %s", wait)
 	}
 	for range 20 {
 		now = now.Add(10 * time.Second)
@@ -193,14 +192,14 @@ func TestLeaseOutcomes(t *testing.T) {
 		t.Errorf("lag %s", lag)
 	}
 	if held, oldest := b.lateness(now.Add(time.Second)); held != 1 || oldest != time.Second {
-		t.Errorf("%d held, oldest %s", held, oldest)
+		t.Errorf("%d leases, oldest %s", held, oldest)
 	}
 	now = now.Add(time.Minute)
 	take()
-	b.release("u1")
+	b.remove("u1")
 	b.done(now, "u1", renewal{lease: &coordinationv1.Lease{}})
 	if held, _ := b.lateness(now); held != 0 || b.due.len() != 0 {
-		t.Error("a released lease came back")
+		t.Error("a removed lease exists again")
 	}
 }
 
@@ -223,8 +222,8 @@ func TestRenewedLease(t *testing.T) {
 	}
 }
 
-// setBack is a time after the wall clock was set back; the monotonic clock goes on. The fields are those of
-// time.Time with a monotonic clock reading: seconds since 1885 above 30 bits of nanoseconds.
+// setBack returns a time after the wall clock was set back; the monotonic clock is unchanged. The fields are
+// those of time.Time with a monotonic clock reading: seconds since 1885 above 30 bits of nanoseconds.
 func setBack(t time.Time, by time.Duration) time.Time {
 	fields := (*struct {
 		wall uint64
@@ -235,14 +234,15 @@ func setBack(t time.Time, by time.Duration) time.Time {
 	return t
 }
 
-// TestLeaseAfterClockIsSetBack: a lease is renewed after its interval although the wall clock was set back by an hour.
+// TestLeaseAfterClockIsSetBack checks that a lease is renewed after its interval although the wall clock was
+// set back by an hour.
 func TestLeaseAfterClockIsSetBack(t *testing.T) {
-	b := newLeaseBook(1, 40*time.Second)
+	b := newLeaseTable(1, 40*time.Second)
 	now := time.Now()
 	if back := setBack(now, time.Hour); back.Sub(now) != 0 || back.Round(0).Sub(now.Round(0)) != -time.Hour {
 		t.Fatalf("%s set back is %s", now, back)
 	}
-	b.hold(now, "uid", "node")
+	b.add(now, "uid", "node")
 	for i := range 5 {
 		at := now.Add(time.Duration(i) * time.Minute)
 		if i > 1 {

@@ -101,14 +101,14 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 	gauge(m.oldestRenewal, oldest.Seconds())
 }
 
-// attach makes an engine the one whose table is shown.
+// attach makes the metrics show the table of this engine.
 func (m *Metrics) attach(e *StageEngine) {
 	if m != nil {
 		m.engine.Store(e)
 	}
 }
 
-// carriedOut notes a stage that was played.
+// carriedOut counts a stage that was run.
 func (m *Metrics) carriedOut(stage string, took, late time.Duration) {
 	if m != nil {
 		m.played.WithLabelValues(stage).Observe(took.Seconds())
@@ -116,21 +116,21 @@ func (m *Metrics) carriedOut(stage string, took, late time.Duration) {
 	}
 }
 
-// failed notes a stage that was not played.
+// failed counts a stage that failed.
 func (m *Metrics) failed(err error) {
 	if m != nil && !errors.Is(err, context.Canceled) {
 		m.errors.WithLabelValues(reconcile.Result(err)).Inc()
 	}
 }
 
-// doubted notes an object that the audit found wrong.
-func (m *Metrics) doubted() {
+// foundWrong counts an object that the audit found wrong.
+func (m *Metrics) foundWrong() {
 	if m != nil {
 		m.doubts.Inc()
 	}
 }
 
-// renewed notes a renewal of a lease.
+// renewed counts a renewal of a lease.
 func (m *Metrics) renewed(late time.Duration, err error) {
 	switch {
 	case m == nil || errors.Is(err, context.Canceled):
@@ -154,8 +154,8 @@ func (t *table) countObjects(now time.Time) (kinds map[string]int, due, waiting 
 	return kinds, due, t.due.len() - due
 }
 
-// countDue is how many keys are due at now. In a heap nothing below a key that
-// is not due is due.
+// countDue returns how many keys are due at now. In a heap, all keys below a key that is not due are not due
+// either.
 func (a *agenda[K]) countDue(now time.Time) int {
 	var below func(i int) int
 	below = func(i int) int {

@@ -21,8 +21,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// The names and kinds follow Prometheus' customs, before and after an engine is
-// there, and what is counted comes out.
+// TestMetrics checks that names and types follow Prometheus' conventions, with and without an engine, and
+// checks the counts.
 func TestMetrics(t *testing.T) {
 	m := NewMetrics()
 	registry := prometheus.NewPedanticRegistry()
@@ -115,7 +115,7 @@ type wireFunc func(*http.Request) (*http.Response, error)
 
 func (f wireFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestCountObjects: due objects are counted without a visit to those that are not due.
+// TestCountObjects checks that due objects are counted without visiting those that are not due.
 func TestCountObjects(t *testing.T) {
 	tab := newTable(testSet(t, testStages), 1, func(*corev1.Node) bool { return true })
 	begin := time.Unix(1000, 0)

@@ -10,8 +10,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/wire"
 )
 
-// count wraps a transport so that every write is counted where it happens, on
-// the wire, whichever part of the engine sent it.
+// count wraps a transport so that it counts every write of the engine, whichever part has sent it.
 func (m *Metrics) count(next http.RoundTripper) http.RoundTripper {
 	return counting{m, next}
 }
@@ -25,7 +24,7 @@ type counting struct {
 func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := c.next.RoundTrip(r)
 	if r.Method == http.MethodGet || errors.Is(err, context.Canceled) {
-		return answer, err // a read, or taken back by ourselves
+		return answer, err // a read, or a request that the engine has cancelled
 	}
 	call := wire.DescribePath(r.Method, r.URL.Path)
 	result := reconcile.NoAnswer
@@ -36,11 +35,10 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// WrappedRoundTripper lets client-go find the transport inside.
+// WrappedRoundTripper returns the wrapped transport, for client-go.
 func (c counting) WrappedRoundTripper() http.RoundTripper { return c.next }
 
-// resourceOf is the resource as a label, with its subresource and without its
-// group: pods/status.
+// resourceOf returns the resource as a label, with its subresource and without its group: pods/status.
 func resourceOf(c *wire.Call) string {
 	resource, _, _ := strings.Cut(c.Resource, ".")
 	switch {

@@ -21,10 +21,11 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// TestWritesAreSentOnce: an answer 503 with Retry-After has client-go send a request again, up to ten times and long
-// after it was decided. The engine sends each write once, and the table decides again. What is about the object that a
-// stage was chosen for carries its UID and resourceVersion: without them a patch would land on a successor of the
-// same name, and a write that commits after its 504 would overwrite a newer state.
+// TestWritesAreSentOnce checks that the engine sends each write once. client-go repeats a request that is
+// answered with 503 and Retry-After up to ten times, long after the decision; here the table decides again
+// instead. Requests about the object that a stage was chosen for contain its UID and resourceVersion: without
+// them a patch would change a successor of the same name, and a write that commits after its 504 would
+// overwrite a newer state.
 func TestWritesAreSentOnce(t *testing.T) { synctest.Test(t, testWritesAreSentOnce) }
 
 func testWritesAreSentOnce(t *testing.T) {
@@ -53,7 +54,7 @@ func testWritesAreSentOnce(t *testing.T) {
 	other.Own, other.Verb, other.Subresource = false, stage.VerbApply, ""
 	for name, c := range map[string]struct {
 		write func(context.Context) error
-		exact bool // it names UID and resourceVersion
+		exact bool // the request contains UID and resourceVersion
 	}{
 		"status of a pod": {func(ctx context.Context) error {
 			_, err := e.update(ctx, key, &stage.Effects{Object: pod, Write: stage.WriteStatus})
@@ -82,10 +83,11 @@ func testWritesAreSentOnce(t *testing.T) {
 			t.Fatalf("%s: sent %d times, error %v", name, len(sent), err)
 		}
 		if c.exact && (!strings.Contains(sent[0], string(pod.UID)) || !strings.Contains(sent[0], "5")) {
-			t.Errorf("%s: %q names no UID and resourceVersion", name, sent[0])
+			t.Errorf("%s: %q contains no UID and resourceVersion", name, sent[0])
 		}
 	}
-	// The condition of a Stage goes through client-go's dynamic client, which repeats it: at one version.
+	// The condition of a Stage is written with client-go's dynamic client, which repeats the request, with a
+	// resourceVersion.
 	sent = nil
 	u := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "s", "uid": "uid-s", "resourceVersion": "7"}}}
 	if _, err := e.setCondition(t.Context(), u, v1alpha1.Condition{Type: stageReady, Status: "True"}); err == nil || len(sent) == 0 {

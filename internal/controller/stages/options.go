@@ -16,23 +16,22 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// The annotation that marks a node as simulated, as KWOK has it.
+// The annotation that marks a node as simulated, the same as KWOK's.
 const (
 	SimulatedAnnotation      = "kwok.x-k8s.io/node"
 	SimulatedAnnotationValue = "fake"
 )
 
-// NodeFilter says which nodes, and so which pods, the engine plays. The zero
-// value takes the nodes annotated kwok.x-k8s.io/node=fake.
+// NodeFilter selects the nodes whose stages the engine runs, with their pods. The zero value selects the nodes
+// annotated kwok.x-k8s.io/node=fake.
 type NodeFilter struct {
-	// All takes every node. On a cluster with real nodes this fights their
-	// kubelets.
+	// All selects every node. On a cluster with real nodes, their kubelets write to the same objects.
 	All bool
-	// Annotation and Label take the nodes with this key=value.
+	// Annotation and Label select the nodes with this key=value.
 	Annotation, Label string
 }
 
-// ParseNodeFilter reads "all", "annotation:KEY=VALUE" or "label:KEY=VALUE".
+// ParseNodeFilter parses "all", "annotation:KEY=VALUE" or "label:KEY=VALUE".
 func ParseNodeFilter(text string) (NodeFilter, error) {
 	which, pair, _ := strings.Cut(text, ":")
 	key, value, isPair := strings.Cut(pair, "=")
@@ -44,18 +43,18 @@ func ParseNodeFilter(text string) (NodeFilter, error) {
 	}
 	// The API rejects such keys and values, so a filter for them would silently select no node.
 	if problems := validation.IsQualifiedName(key); len(problems) > 0 {
-		return NodeFilter{}, fmt.Errorf("node filter %q: %q is no key of a %s: %s", text, key, which, problems[0])
+		return NodeFilter{}, fmt.Errorf("node filter %q: %q is not a valid key of a %s: %s", text, key, which, problems[0])
 	}
 	if which == "annotation" {
 		return NodeFilter{Annotation: pair}, nil
 	}
 	if problems := validation.IsValidLabelValue(value); len(problems) > 0 {
-		return NodeFilter{}, fmt.Errorf("node filter %q: %q is no value of a label: %s", text, value, problems[0])
+		return NodeFilter{}, fmt.Errorf("node filter %q: %q is not a valid value of a label: %s", text, value, problems[0])
 	}
 	return NodeFilter{Label: pair}, nil
 }
 
-// String is what ParseNodeFilter reads.
+// String returns the form that ParseNodeFilter parses.
 func (f NodeFilter) String() string {
 	switch {
 	case f.All:
@@ -68,7 +67,7 @@ func (f NodeFilter) String() string {
 	return "annotation:" + SimulatedAnnotation + "=" + SimulatedAnnotationValue
 }
 
-// Matches reports whether a node is the engine's.
+// Matches reports whether the filter selects a node.
 func (f NodeFilter) Matches(n *corev1.Node) bool {
 	switch {
 	case f.All:
@@ -89,52 +88,49 @@ func has(m map[string]string, pair string) bool {
 
 // StageOptions configure a StageEngine. Stages or Watch is required.
 type StageOptions struct {
-	// Stages are what is played whatever happens to the Stage objects of the API.
+	// Stages are run independently of the Stage objects of the API.
 	Stages *stage.Set
-	// Watch plays the Stage objects of the API too: those that are added, changed
-	// or removed apply at once to the objects that are there. A bad one leaves the
-	// others running; its status shows the error.
+	// Watch also runs the Stage objects of the API: an added, changed or removed Stage applies at once to the
+	// existing objects. An invalid one leaves the others running; its status shows the error.
 	Watch bool
-	// WatchWait is how long Run waits at its start for the API's stages, so that it
-	// does not begin with a part of them; default 5 s, negative: not at all.
+	// WatchWait is how long Run waits at its start for the stages of the API, so that it does not start with
+	// only a part of them; default 5 s, negative: not at all.
 	WatchWait time.Duration
-	// Seed keys all randomness: which of several stages, how long a delay, the
-	// spread of leases, addresses.
+	// Seed keys all randomness: the choice among stages, the length of delays, the spread of leases,
+	// addresses.
 	Seed uint64
-	// Manage chooses the nodes.
+	// Manage selects the nodes.
 	Manage NodeFilter
-	// NodeCIDR is where nodes without an address of their own get one from;
-	// default 10.16.0.0/12. NodeIP, if set, is the address of all of them.
+	// NodeCIDR is the range from which nodes without an address get one; default 10.16.0.0/12. NodeIP, if set,
+	// is the address of all of them.
 	NodeCIDR, NodeIP string
-	// NodePort is what the template function of this name gives: the port of the nodes'
-	// kubelet endpoint, 0 for none. The engine itself serves none.
+	// NodePort is the result of the template function NodePort: the port of the nodes' kubelet endpoint, 0 for
+	// none. The engine itself serves none.
 	NodePort int
-	// PodCIDR is where pods get addresses on nodes without a spec.podCIDR;
-	// default 10.128.0.0/9.
+	// PodCIDR is the range from which pods get addresses on nodes without spec.podCIDR; default 10.128.0.0/9.
 	PodCIDR string
-	// LeaseDuration of the nodes' leases, renewed every quarter of it; default
-	// 40 s. Negative keeps no leases.
+	// LeaseDuration is that of the nodes' leases, which are renewed every quarter of it; default 40 s.
+	// Negative creates no leases.
 	LeaseDuration time.Duration
-	// Workers is how many writes may be under way at once, leases apart;
-	// default 16.
+	// Workers is the maximal number of concurrent writes, without leases; default 16.
 	Workers int
 	// KubeletVersion is what nodes report; default v1.36.3.
 	KubeletVersion string
-	// Clock is where the time comes from; default the machine's.
+	// Clock is the clock; default the machine's.
 	Clock clock.WithTicker
-	// Logger is where failures and summaries go; default nowhere.
+	// Logger gets failures and summaries; default none.
 	Logger *slog.Logger
-	// Shard is the part of the nodes that is this engine's; default all.
+	// Shard is the part of the nodes that this engine runs; default all.
 	Shard Shard
-	// Lead, if set, delays all writes until it is closed. Meanwhile the
-	// engine watches and plans, so that it can go on where another one stopped.
+	// Lead, if set, delays all writes until it is closed. Meanwhile the engine watches and plans, so that it
+	// continues at once where the previous leader stopped.
 	Lead <-chan struct{}
 	// Metrics, if set, counts what the engine does.
 	Metrics *Metrics
-	// Pods, if set, are what the engine sees of pods, in place of a watch of its own.
+	// Pods, if set, is the shared cache that pods are read from, instead of a watch of the engine's own.
 	Pods *podcache.Cache
-	// Audit is how often what the engine knows is compared with the API, in case an
-	// event is lost for good; default 10 min, negative: never.
+	// Audit is how often the engine compares its caches with the API, to detect an event that was lost for
+	// good; default 10 min, negative: never.
 	Audit time.Duration
 }
 

@@ -8,37 +8,36 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// job is one entry handed to a worker. Either it is to be read live (confirm),
-// or decision is to be played on object.
+// job is one entry that a worker processes. The worker either reads it live (confirm) or carries out decision
+// on object.
 type job struct {
 	id, uid  types.UID
 	key      objectKey
 	confirm  bool
 	object   stage.Object
 	decision stage.Decision
-	stages   *stage.Set // what the decision was made by
+	stages   *stage.Set // the stages that the decision is based on
 
 	entry *entry
 }
 
-// outcome is what became of a job.
+// outcome is the result of a job.
 type outcome struct {
 	kind outcomeKind
-	// object is the newest version the API answered with, if it did.
+	// object is the newest version that the API has returned, if any.
 	object stage.Object
-	// wrote is false when the stage had nothing to change.
+	// wrote is false if the stage did not change anything.
 	wrote bool
-	// retryAfter is the least wait the API asked for, with failed.
+	// retryAfter is the minimal wait that the API has requested, with failed.
 	retryAfter time.Duration
-	// stopped is true when a part of the stage was carried out and another one, the
-	// operation step, failed.
+	// stopped is true if a part of the stage was carried out and the operation step failed.
 	stopped bool
 	step    int
 	// problem is why the write failed, for the user. permanent: the same request will not succeed later.
 	// answered: the API failed the request with an internal error, as when a webhook crashes.
 	problem             string
 	permanent, answered bool
-	// overran is true where the stage itself does too much.
+	// overran is true if the stage has exceeded its budget.
 	overran bool
 }
 
@@ -51,15 +50,15 @@ const (
 	deleted
 	// outdated: the API has another version of the object, or none.
 	outdated
-	// failed: anything else; try again later.
+	// failed: any other error; the stage is tried again later.
 	failed
-	// found and absent answer a confirm.
+	// found and absent are the outcomes of a confirm.
 	found
 	absent
 )
 
-// pop hands out the entry that is due first. When none is due, next says when
-// one will be; zero means only an event brings one.
+// pop removes and returns the entry that is due first. If none is due, next is when one will be; zero if only
+// an event can make one due.
 func (t *table) pop(now time.Time) (id types.UID, next time.Time, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -70,9 +69,8 @@ func (t *table) pop(now time.Time) (id types.UID, next time.Time, ok bool) {
 	return id, next, ok
 }
 
-// begin is called by the worker that took id, right before it acts: it decides
-// again on the newest version. There is a job only if the stage that was chosen
-// is still the chosen one and still due.
+// begin decides again on the newest version. The worker that took id calls it right before it acts. There is a
+// job only if the chosen stage is still the same and still due.
 func (t *table) begin(now time.Time, id types.UID) (job, bool) {
 	defer t.settle(now)
 	t.mu.Lock()
@@ -87,8 +85,8 @@ func (t *table) begin(now time.Time, id types.UID) (job, bool) {
 			j.confirm = true
 			return j, true
 		}
-		q := t.ask(e)
-		q.listed = false // its delay is known by now
+		q := t.inputOf(e)
+		q.listed = false // its delay is fixed now
 		t.mu.Unlock()
 		d := q.decide(now)
 		t.mu.Lock()
@@ -105,8 +103,7 @@ func (t *table) begin(now time.Time, id types.UID) (job, bool) {
 	}
 }
 
-// done takes in what became of a job and plans what is next. An object that
-// went meanwhile stays gone.
+// done records the outcome of a job and plans the next. An object that was deleted meanwhile stays deleted.
 func (t *table) done(now time.Time, j job, o outcome) {
 	defer t.settle(now)
 	t.mu.Lock()
@@ -116,14 +113,14 @@ func (t *table) done(now time.Time, j job, o outcome) {
 		return
 	}
 	e.busy = false
-	// acted is the version the last request of the job was about.
+	// acted is the version that the last request of the job was for.
 	acted := revision(j.object.GetResourceVersion())
 	same := o.kind == found && o.object != nil && revision(o.object.GetResourceVersion()) == e.version
 	if o.object != nil {
 		known := acted
 		acted = revision(o.object.GetResourceVersion())
-		// A live read that began after a version was known, and shows an older one, proves that the
-		// store of the API was restored: revisions count from there.
+		// If a live read that began after a version was known shows an older one, the store of the API was
+		// restored: revisions count from there.
 		restored := o.kind == found && known == e.version && acted < e.version && known != unordered
 		if acted > e.version || restored {
 			t.replace(e, o.object, acted)
@@ -143,7 +140,7 @@ func (t *table) done(now time.Time, j job, o outcome) {
 		}
 	case outdated:
 		e.rejection, e.rejectedStage = o.problem, j.decision.Stage
-		// Something newer is on its way; if it has come already, decide on it.
+		// A newer version will arrive; if it has arrived already, decide on it.
 		if e.version == acted {
 			e.confirm = now.Add(confirmAfter)
 		}
@@ -165,7 +162,7 @@ func (t *table) done(now time.Time, j job, o outcome) {
 			e.failures = 0
 			break
 		}
-		// There is nothing newer, so it was not that.
+		// There is no newer version, so the API has rejected the write for another reason.
 		e.failures++
 		e.notBefore, e.waits = now.Add(backoff(t.seed, e.uid, e.failures)), ""
 		if e.failures > 1 {
@@ -182,12 +179,12 @@ func (t *table) done(now time.Time, j job, o outcome) {
 	t.reconsider(e)
 }
 
-// mostRejections is how often in a row the API may reject a stage of an object before
-// what is left of the stage is given up and a stage is drawn afresh.
+// mostRejections is how often in a row the API may reject a stage of an object before the engine gives up the
+// rest of the stage and draws a stage again.
 const mostRejections = 3
 
-// rejected takes in that the API rejects a stage. Only that stage waits: another one,
-// which a deletion may bring, need not.
+// rejected records that the API has rejected a stage. Only that stage waits: another one, which a deletion may
+// require, does not.
 func (t *table) rejected(e *entry, stage string) {
 	e.waits = stage
 	if e.rejections++; e.rejections%mostRejections == 0 {

@@ -21,22 +21,22 @@ spec:
   next: {delete: true}
 `
 
-// TestOverruns: a stage that does too much is reported on the object, and left out after
-// mostOverruns times; the others are played all along. One that was changed is played.
+// TestOverruns checks that a stage that exceeds its budget is reported on the object, and is left out after
+// mostOverruns times, while other stages run, and that it runs again after it was changed.
 func TestOverruns(t *testing.T) {
-	b := newBench(t, testStages+hungryStage1)
+	b := newHarness(t, testStages+hungryStage1)
 	var reported, left []string
 	b.table.troubled = func(t trouble) { reported = append(reported, t.stage+": "+t.text) }
 	b.table.leftOut = func(name, problem string) { left = append(left, name+": "+problem) }
 	for i := range 2 * mostOverruns {
 		p := testPod(2+i, "go")
 		p.Name, p.UID = strings.Repeat("p", i+1), types.UID(strings.Repeat("u", i+1))
-		b.see(p)
+		b.observe(p)
 	}
 	if len(reported) != mostOverruns || !strings.Contains(reported[0], "hungry: the program does too much") || len(left) != 1 {
 		t.Errorf("reported %q, left out %q", reported, left)
 	}
-	b.pass(20 * time.Second)
+	b.advance(20 * time.Second)
 	for range 2 * mostOverruns {
 		b.play(b.want("act"), nil)
 	}
@@ -44,17 +44,17 @@ func TestOverruns(t *testing.T) {
 	b.want("hungry")
 }
 
-// TestTemplateOverruns: so is one whose template does too much.
+// TestTemplateOverruns checks the same for a stage whose template exceeds its budget.
 func TestTemplateOverruns(t *testing.T) {
-	b := newBench(t, testStages)
+	b := newHarness(t, testStages)
 	left := 0
 	b.table.leftOut = func(string, string) { left++ }
-	b.see(testPod(2, "go"))
+	b.observe(testPod(2, "go"))
 	for range mostOverruns {
-		b.pass(time.Hour)
+		b.advance(time.Hour)
 		b.table.done(b.now, b.want("act"), outcome{kind: failed, permanent: true, overran: true, problem: "too much"})
 	}
-	b.pass(time.Hour)
+	b.advance(time.Hour)
 	b.wantNothing()
 	if left != 1 {
 		t.Errorf("left out %d times", left)
@@ -74,10 +74,10 @@ func (l lockTaker) GetResourceVersion() string {
 	return l.Object.GetResourceVersion()
 }
 
-// TestDecisionsNeedNoLock: decisions are made without the table's lock. Otherwise this test
-// would not end.
+// TestDecisionsNeedNoLock checks that decisions are made without the table's lock. With the lock, this test
+// would deadlock.
 func TestDecisionsNeedNoLock(t *testing.T) {
-	b := newBench(t, testStages)
+	b := newHarness(t, testStages)
 	asked := 0
 	object := lockTaker{Object: testPod(2, "go"), table: b.table, asked: &asked}
 	e := &entry{id: "p-uid", uid: "p-uid", key: keyOf(object.Object), object: object, node: "node-1"}
@@ -85,6 +85,6 @@ func TestDecisionsNeedNoLock(t *testing.T) {
 	b.table.setStages(b.now, testSet(t, testStages))
 	b.table.begin(b.now, "p-uid")
 	if asked < 2 {
-		t.Errorf("asked %d times", asked)
+		t.Errorf("decided %d times", asked)
 	}
 }

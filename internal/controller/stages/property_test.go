@@ -11,10 +11,10 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// checkTable does random things to a table and checks its shape after each.
+// checkTable performs random operations on a table and checks its consistency after each.
 func checkTable(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		b := newBench(t, testStages)
+		b := newHarness(t, testStages)
 		version := 10
 		var busy []job
 		label := rapid.SampledFrom([]string{"go", "other", "none"})
@@ -23,7 +23,7 @@ func checkTable(t *testing.T) {
 		see := func(name string, uid types.UID, v int) {
 			p := testPod(v, label.Draw(r, "label"))
 			p.Name, p.UID = name, uid
-			b.see(p)
+			b.observe(p)
 		}
 		r.Repeat(map[string]func(*rapid.T){
 			"update": func(r *rapid.T) {
@@ -34,7 +34,7 @@ func checkTable(t *testing.T) {
 				}
 				see(name, live[name], version)
 			},
-			"replace": func(r *rapid.T) { // delete and create that a relist shows as one
+			"replace": func(r *rapid.T) { // a delete and a create that a relist shows as one change
 				name := names.Draw(r, "name")
 				version++
 				live[name] = types.UID(name + strconv.Itoa(version))
@@ -57,9 +57,9 @@ func checkTable(t *testing.T) {
 				if rapid.Bool().Draw(r, "real") {
 					n.Labels = map[string]string{"real": "yes"}
 				}
-				b.see(n)
+				b.observe(n)
 			},
-			"time": func(r *rapid.T) { b.pass(time.Duration(rapid.IntRange(1, 15000).Draw(r, "ms")) * time.Millisecond) },
+			"time": func(r *rapid.T) { b.advance(time.Duration(rapid.IntRange(1, 15000).Draw(r, "ms")) * time.Millisecond) },
 			"take": func(r *rapid.T) {
 				if j, ok := b.take(); ok {
 					busy = append(busy, j)
@@ -67,7 +67,7 @@ func checkTable(t *testing.T) {
 			},
 			"done": func(r *rapid.T) {
 				if len(busy) == 0 {
-					r.Skip("nothing is under way")
+					r.Skip("no job is running")
 				}
 				i := rapid.IntRange(0, len(busy)-1).Draw(r, "which")
 				j := busy[i]
@@ -89,33 +89,33 @@ func checkTable(t *testing.T) {
 	})
 }
 
-func checkShape(r *rapid.T, b *bench, live map[string]types.UID) {
+func checkShape(r *rapid.T, b *harness, live map[string]types.UID) {
 	t := b.table
 	if len(t.pending) != 0 {
-		r.Fatalf("%d entries are still to be decided on", len(t.pending))
+		r.Fatalf("%d entries are still pending", len(t.pending))
 	}
 	if len(t.entries) != len(live)+1 || len(t.names) != len(live)+1 {
 		r.Fatalf("%d entries and %d names for %d pods and a node", len(t.entries), len(t.names), len(live))
 	}
 	for name, uid := range live {
 		if t.names[objectKey{kind: stage.KindPod, namespace: "default", name: name}] != uid {
-			r.Fatalf("%s is not filed under its name", uid)
+			r.Fatalf("%s is not in the index of names", uid)
 		}
 	}
 	for uid := range t.due.items.of {
 		if t.entries[uid] == nil {
-			r.Fatalf("%s is planned and not known", uid)
+			r.Fatalf("%s is planned but unknown", uid)
 		}
 	}
 	for uid, e := range t.entries {
 		_, planned := t.due.items.of[uid]
 		if e.busy && planned {
-			r.Fatalf("%s is under way and planned", uid)
+			r.Fatalf("%s is busy and planned", uid)
 		}
-		q := t.ask(e)
+		q := t.inputOf(e)
 		d := q.decide(b.now)
 		if !e.busy && q.ours && (d.Chosen() || !e.confirm.IsZero()) && !planned {
-			r.Fatalf("%s has something to do (%s) and is not planned", uid, d.String())
+			r.Fatalf("%s has a decision (%s) and is not planned", uid, d.String())
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ReadyNode is a node as a kubelet registers it, with all that the stage of a new node
-// would fill in: it has nothing left to do.
+// ReadyNode returns a node as a kubelet registers it, with everything that the stage of a new node would set,
+// so that no stage is due.
 func ReadyNode(name string, now time.Time) *corev1.Node {
 	since := metav1.NewTime(now)
 	resources := corev1.ResourceList{

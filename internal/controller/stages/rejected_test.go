@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// twoHalves has a stage of two writes and one for pods that are being deleted.
+// twoHalves has a stage with two writes, and one for terminating pods.
 const twoHalves = `
 apiVersion: kwok.x-k8s.io/v1alpha1
 kind: Stage
@@ -39,29 +39,29 @@ func pendingPod(version int, labels ...string) *corev1.Pod {
 	return p
 }
 
-// TestDeletionCancelsResume: a pod whose stage stopped half way, because the API rejects its
-// second write each time, goes at once when it is deleted, whatever the stage waits for.
+// TestDeletionCancelsResume checks that a pod whose stage stopped after its first write, because the API
+// rejects the second one each time, is deleted at once, without waiting for the backoff of that stage.
 func TestDeletionCancelsResume(t *testing.T) {
-	b := newBench(t, twoHalves)
-	b.see(pendingPod(2))
+	b := newHarness(t, twoHalves)
+	b.observe(pendingPod(2))
 	b.table.done(b.now, b.want("halves"), outcome{kind: failed, permanent: true, problem: "no", stopped: true, step: 1, object: pendingPod(3, "half")})
-	b.pass(time.Second)
+	b.advance(time.Second)
 	b.table.done(b.now, b.want("halves"), outcome{kind: failed, permanent: true, problem: "no"})
 	deleted := pendingPod(4, "half")
 	at := metav1.NewTime(b.now)
 	deleted.DeletionTimestamp = &at
-	b.see(deleted)
+	b.observe(deleted)
 	b.want("gone")
 }
 
-// TestRejectionsCancelResume: after mostRejections the rest of the stage is given up.
+// TestRejectionsCancelResume checks that the rest of the stage is given up after mostRejections.
 func TestRejectionsCancelResume(t *testing.T) {
 	for _, kind := range []outcomeKind{failed, outdated} {
-		b := newBench(t, twoHalves)
-		b.see(pendingPod(2))
+		b := newHarness(t, twoHalves)
+		b.observe(pendingPod(2))
 		b.table.done(b.now, b.want("halves"), outcome{kind: failed, permanent: kind == failed, problem: "no", stopped: true, step: 1, object: pendingPod(3, "half")})
 		attempts := 0
-		for end := b.now.Add(time.Hour); b.now.Before(end); b.pass(time.Second) {
+		for end := b.now.Add(time.Hour); b.now.Before(end); b.advance(time.Second) {
 			j, ok := b.take()
 			switch {
 			case !ok:
@@ -75,19 +75,19 @@ func TestRejectionsCancelResume(t *testing.T) {
 		if attempts > mostRejections+1 {
 			t.Errorf("the second half was tried %d times", attempts)
 		}
-		b.see(pendingPod(4))
-		b.want("halves") // it is no longer half done
+		b.observe(pendingPod(4))
+		b.want("halves") // the stage starts from the beginning
 	}
 }
 
-// TestRejectionDrawsAfresh: a stage that the API rejects each time does not keep another one
-// that matches from being drawn.
+// TestRejectionDrawsAfresh checks that a stage that the API rejects each time does not prevent another
+// matching stage from being drawn.
 func TestRejectionDrawsAfresh(t *testing.T) {
 	act := testStages[:strings.Index(testStages, "---")]
-	b := newBench(t, testStages+"---"+strings.NewReplacer("name: act", "name: too", "acted", "too").Replace(act))
-	b.see(testPod(2, "go"))
+	b := newHarness(t, testStages+"---"+strings.NewReplacer("name: act", "name: too", "acted", "too").Replace(act))
+	b.observe(testPod(2, "go"))
 	tried := map[string]int{}
-	for end := b.now.Add(time.Hour); b.now.Before(end); b.pass(time.Second) {
+	for end := b.now.Add(time.Hour); b.now.Before(end); b.advance(time.Second) {
 		if j, ok := b.take(); ok {
 			tried[j.decision.Stage]++
 			b.table.done(b.now, j, outcome{kind: failed, permanent: true, problem: "no"})
@@ -98,10 +98,10 @@ func TestRejectionDrawsAfresh(t *testing.T) {
 	}
 }
 
-// TestTurns: two stages without delay that undo one another are slowed down, and one
-// trouble names both.
-func TestTurns(t *testing.T) {
-	b := newBench(t, `
+// TestStagesUndoEachOther checks that two stages without delay that undo each other's changes are slowed down,
+// and that one report names both.
+func TestStagesUndoEachOther(t *testing.T) {
+	b := newHarness(t, `
 apiVersion: kwok.x-k8s.io/v1alpha1
 kind: Stage
 metadata: {name: up}
@@ -128,9 +128,9 @@ spec:
 		}
 		return testPod(version)
 	}
-	b.see(see())
+	b.observe(see())
 	writes := 0
-	for end := b.now.Add(time.Minute); b.now.Before(end); b.pass(100 * time.Millisecond) {
+	for end := b.now.Add(time.Minute); b.now.Before(end); b.advance(100 * time.Millisecond) {
 		for {
 			j, ok := b.take()
 			if !ok {
@@ -148,10 +148,10 @@ spec:
 	}
 }
 
-// TestBlockedStageIsReported: that a stage is left out of the draw for its delay is reported once, while
-// another stage is played.
+// TestBlockedStageIsReported checks that a stage that is left out of the draw because of its delay is reported
+// once, while another stage runs.
 func TestBlockedStageIsReported(t *testing.T) {
-	b := newBench(t, testStages+`
+	b := newHarness(t, testStages+`
 ---
 apiVersion: kwok.x-k8s.io/v1alpha1
 kind: Stage
@@ -165,9 +165,9 @@ spec:
 `)
 	var reported []trouble
 	b.table.troubled = func(t trouble) { reported = append(reported, t) }
-	b.see(testPod(2, "go"))
+	b.observe(testPod(2, "go"))
 	for i := range 3 {
-		b.pass(20 * time.Second)
+		b.advance(20 * time.Second)
 		b.play(b.want("act"), testPod(3+i, "go"))
 	}
 	if len(reported) != 1 || reported[0].stage != "never" || !strings.Contains(reported[0].text, "soon") {

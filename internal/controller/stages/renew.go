@@ -13,19 +13,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// leaseWorkers is how many renewals may be under way at once. They have workers
-// of their own: no burst of pods may make a node miss its lease. Many that are
-// under way together are read and written together, by one connection.
+// leaseWorkers is how many renewals may run concurrently. Leases have their own workers, so that no burst of
+// pods delays them. Concurrent renewals share a connection, which writes and reads many at once.
 const leaseWorkers = 64
 
-// leasesPath is where the leases of nodes are.
+// leasesPath is the API path of the nodes' leases.
 const (
 	leaseVersion, leaseKind = "coordination.k8s.io/v1", "Lease"
 	leasesPath              = "/apis/" + leaseVersion + "/namespaces/" + corev1.NamespaceNodeLease + "/leases"
 )
 
-// primeLeases reads the leases there are, once, so that after a restart each is
-// renewed with one write. When the read fails each lease is found the slow way.
+// primeLeases reads the existing leases once, so that after a restart each is renewed with one write. If the
+// read fails, each lease is read when its write conflicts.
 func (e *StageEngine) primeLeases(ctx context.Context) {
 	if e.options.LeaseDuration < 0 {
 		return
@@ -37,7 +36,7 @@ func (e *StageEngine) primeLeases(ctx context.Context) {
 		e.options.Logger.Debug("leases not listed", "error", err)
 		return
 	}
-	e.leases.prime(list.Items)
+	e.leases.addExisting(list.Items)
 }
 
 func (e *StageEngine) startLeases(ctx context.Context, begin func(func())) {
@@ -55,7 +54,7 @@ func (e *StageEngine) startLeases(ctx context.Context, begin func(func())) {
 	}
 }
 
-// renew writes one lease: one PUT when the version known is the newest.
+// renew writes one lease: one PUT if the known version is the newest.
 func (e *StageEngine) renew(ctx context.Context, uid types.UID) {
 	l, ok := e.leases.begin(uid)
 	if !ok {
@@ -108,7 +107,7 @@ func (e *StageEngine) writeLease(ctx context.Context, l *nodeLease) renewal {
 	return renewal{err: err}
 }
 
-// sendLease sends a request that is answered with a lease.
+// sendLease sends a request whose answer is a lease.
 func (e *StageEngine) sendLease(ctx context.Context, c call) (*coordinationv1.Lease, error) {
 	answer, err := e.direct.send(ctx, c)
 	if err != nil {
@@ -117,7 +116,7 @@ func (e *StageEngine) sendLease(ctx context.Context, c call) (*coordinationv1.Le
 	lease := &coordinationv1.Lease{}
 	ok, err := decodeInto(answer, leaseVersion, leaseKind, lease)
 	if err == nil && !ok {
-		err = fmt.Errorf("the answer to the %s of %s is no lease", c.method, c.path)
+		err = fmt.Errorf("the answer to the %s of %s is not a lease", c.method, c.path)
 	}
 	return lease, err
 }

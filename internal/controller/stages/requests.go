@@ -25,11 +25,11 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// fieldManager is who the fields belong to that the engine applies.
+// fieldManager is the field manager of server-side apply.
 const fieldManager = "rehearse-stage-engine"
 
-// users are the clients that speak JSON about any kind: one for the engine
-// itself, and one for each user it acts as.
+// users are the clients for JSON requests about any kind: one for the engine itself, and one for each user
+// that it impersonates.
 type users struct {
 	config *rest.Config
 
@@ -45,7 +45,7 @@ func newUsers(cfg *rest.Config) *users {
 	return &users{config: own, each: map[string]rest.Interface{}}
 }
 
-// client is the one that acts as a user; empty is the engine itself.
+// client returns the client that impersonates a user; "" is the engine itself.
 func (u *users) client(user string) (rest.Interface, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -61,13 +61,13 @@ func (u *users) client(user string) (rest.Interface, error) {
 	return c, err
 }
 
-// place is where the objects of a kind are in the API.
+// place is the resource of a kind and its path in the API.
 type place struct {
 	resource   schema.GroupVersionResource
 	namespaced bool
 }
 
-// url is the path of an object.
+// url returns the path of an object.
 func (p place) url(namespace, name, subresource string) string {
 	parts := []string{"/api", p.resource.Version}
 	if p.resource.Group != "" {
@@ -79,8 +79,8 @@ func (p place) url(namespace, name, subresource string) string {
 	return path.Join(append(parts, p.resource.Resource, name, subresource)...)
 }
 
-// placeOf finds a kind in the API. Pods and nodes are known; others are asked for
-// once, and again when they were not there.
+// placeOf returns the place of a kind. Pods and nodes are known; the mapper finds other kinds once, and again
+// after it did not find them.
 func (e *StageEngine) placeOf(k stage.Kind) (place, error) {
 	switch k {
 	case stage.KindPod, stage.KindNode:
@@ -98,29 +98,29 @@ func (e *StageEngine) placeOf(k stage.Kind) (place, error) {
 	return place{mapping.Resource, mapping.Scope.Name() == meta.RESTScopeNameNamespace}, nil
 }
 
-// errMoved: a kind's definition has gone and come back with another resource or scope. What was
-// sent went to where nothing is; it is sent again.
+// errMoved is the error that a kind's definition was deleted and created again with another resource or scope.
+// The request went to a path that is not served, and is sent again.
 var errMoved = errors.New("the kind is served under another path now")
 
-// resetEvery is how often the API is asked at most where its kinds are, apart from kinds
-// that were not found yet.
+// resetEvery is the minimal time between two resets of the mapper, except for kinds that were not found yet.
 const resetEvery = 5 * time.Second
 
-// elsewhere returns errMoved in place of an error of a request to a path that does not serve the kind any more.
-func (e *StageEngine) elsewhere(err error, k stage.Kind, at place) error {
+// checkMoved returns errMoved in place of the error of a request to a path that does not serve the kind any
+// more.
+func (e *StageEngine) checkMoved(err error, k stage.Kind, at place) error {
 	if !noResource(err) || k == stage.KindPod || k == stage.KindNode {
 		return err
 	}
-	e.lookAgain()
+	e.resetMapper()
 	if now, lost := e.placeOf(k); lost == nil && now != at {
 		return fmt.Errorf("%w: %s", errMoved, err.Error())
 	}
 	return err
 }
 
-// lookAgain forgets where kinds are, if that was not done just now.
-func (e *StageEngine) lookAgain() {
-	now := int64(e.options.Clock.Since(e.started)) // by the monotonic clock: the other one may be set back
+// resetMapper resets the mapper, unless that was done recently.
+func (e *StageEngine) resetMapper() {
+	now := int64(e.options.Clock.Since(e.started)) // the monotonic clock; the wall clock may be set back
 	if last := e.looked.Load(); now-last >= int64(resetEvery) && e.looked.CompareAndSwap(last, now) {
 		e.mapper.Reset()
 	}
@@ -135,27 +135,27 @@ func noResource(err error) bool {
 // requestError is the failure of one request of a list.
 type requestError struct {
 	step int
-	json bool // it was a JSON patch
+	json bool // the request was a JSON patch
 	err  error
 }
 
 func (r *requestError) Error() string { return r.err.Error() }
 func (r *requestError) Unwrap() error { return r.err }
 
-// send carries out one request. The answer is nil where it is about something
-// else than the object itself; version is the object's after it.
+// send carries out one request. The answer is nil if it is about another object; version is the object's
+// version after it.
 func (e *StageEngine) send(ctx context.Context, r *stage.Request, before string) (answer stage.Object, version string, err error) {
 	key := objectKey{kind: r.Kind, namespace: r.Namespace, name: r.Name}
 	if r.Own && r.As == "" && key.typed() {
 		answer, version, err = e.patchTyped(ctx, key, r, before)
-		return answer, version, notThere(err, r)
+		return answer, version, explainNotFound(err, r)
 	}
 	at, err := e.placeOf(r.Kind)
 	if err != nil {
 		return nil, before, err
 	}
 	if at.namespaced && r.Namespace == "" {
-		return nil, before, &stage.Error{Field: "metadata.namespace", Problem: fmt.Sprintf("%s %s needs one, because the object that the stage is played on is in none", r.Kind, r.Name)}
+		return nil, before, &stage.Error{Field: "metadata.namespace", Problem: fmt.Sprintf("%s %s needs a namespace, because the object of the stage is cluster-scoped", r.Kind, r.Name)}
 	}
 	client, err := e.users.client(r.As)
 	if err != nil {
@@ -173,10 +173,10 @@ func (e *StageEngine) send(ctx context.Context, r *stage.Request, before string)
 		data, err = answered(patchRequest(client, at, r).Body(body).Do(ctx))
 	}
 	if err != nil && r.Subresource != "" {
-		return nil, before, notThere(err, r) // the object is looked at next
+		return nil, before, explainNotFound(err, r) // the object is read next
 	}
 	if err != nil || !r.Own {
-		return nil, before, e.elsewhere(err, r.Kind, at)
+		return nil, before, e.checkMoved(err, r.Kind, at)
 	}
 	var head metav1.PartialObjectMetadata
 	if err := json.Unmarshal(data, &head); err != nil {
@@ -185,7 +185,7 @@ func (e *StageEngine) send(ctx context.Context, r *stage.Request, before string)
 	if head.ResourceVersion != "" {
 		version = head.ResourceVersion
 	}
-	// A subresource such as scale is answered with an object of another kind.
+	// The answer to a request for a subresource such as scale is of another kind.
 	if head.APIVersion != r.Kind.APIVersion || head.Kind != r.Kind.Kind || head.UID != r.UID {
 		return nil, version, nil
 	}
@@ -193,16 +193,16 @@ func (e *StageEngine) send(ctx context.Context, r *stage.Request, before string)
 	return answer, version, err
 }
 
-// notThere says of a subresource that was not found what else may be missing: the API says only the
-// object's name, also where its kind has no such subresource.
-func notThere(err error, r *stage.Request) error {
+// explainNotFound adds to the error of a subresource that was not found what may be missing: the API names only the
+// object, also if its kind has no such subresource.
+func explainNotFound(err error, r *stage.Request) error {
 	if r.Subresource == "" || !apierrors.IsNotFound(err) {
 		return err
 	}
-	return fmt.Errorf("%w: it is gone, or %s has no subresource %s", err, r.Kind, r.Subresource)
+	return fmt.Errorf("%w: the object does not exist, or %s has no subresource %s", err, r.Kind, r.Subresource)
 }
 
-// patchTyped is send for a pod or a node itself, whose answer comes in protobuf.
+// patchTyped is send for a pod or a node itself, whose answer is in protobuf.
 func (e *StageEngine) patchTyped(ctx context.Context, k objectKey, r *stage.Request, before string) (stage.Object, string, error) {
 	body, err := r.Payload(before)
 	if err != nil {
@@ -230,8 +230,8 @@ func patchRequest(client rest.Interface, at place, r *stage.Request) *rest.Reque
 	return request
 }
 
-// answered is the body of an answer. Error is asked first: it reads the status
-// that an error's body holds, which Raw does not.
+// answered returns the body of an answer. It calls Error first, which decodes the Status in the body of an
+// error; Raw does not.
 func answered(r rest.Result) ([]byte, error) {
 	if err := r.Error(); err != nil {
 		return nil, err
@@ -239,7 +239,7 @@ func answered(r rest.Result) ([]byte, error) {
 	return r.Raw()
 }
 
-// createOrPatch makes an object that may be there already.
+// createOrPatch creates an object, or patches it if it exists.
 func (e *StageEngine) createOrPatch(ctx context.Context, client rest.Interface, at place, r *stage.Request, body []byte) ([]byte, error) {
 	data, err := answered(client.Post().MaxRetries(0).AbsPath(at.url(r.Namespace, "", "")).Param("fieldManager", fieldManager).Body(body).Do(ctx))
 	if !apierrors.IsAlreadyExists(err) {
@@ -248,7 +248,7 @@ func (e *StageEngine) createOrPatch(ctx context.Context, client rest.Interface, 
 	return answered(patchRequest(client, at, r).Body(body).Do(ctx))
 }
 
-// decode reads an object as the table keeps it.
+// decode decodes an object into the form that the table stores.
 func decode(k stage.Kind, data []byte) (stage.Object, error) {
 	if key := (objectKey{kind: k}); key.typed() {
 		typed := key.empty()
@@ -263,7 +263,7 @@ func decode(k stage.Kind, data []byte) (stage.Object, error) {
 	return u, err
 }
 
-// readLive gets the newest version of an object.
+// readLive reads the newest version of an object.
 func (e *StageEngine) readLive(ctx context.Context, k objectKey) (stage.Object, error) {
 	if k.typed() {
 		live, err := e.sendAbout(ctx, k, call{method: http.MethodGet, path: k.path("")})
@@ -282,12 +282,12 @@ func (e *StageEngine) readLive(ctx context.Context, k objectKey) (stage.Object, 
 	}
 	data, err := answered(client.Get().MaxRetries(0).AbsPath(at.url(k.namespace, k.name, "")).Do(ctx))
 	if err != nil {
-		return nil, e.elsewhere(err, k.kind, at)
+		return nil, e.checkMoved(err, k.kind, at)
 	}
 	return decode(k.kind, data)
 }
 
-// remove deletes an object at a version.
+// remove deletes an object with preconditions.
 func (e *StageEngine) remove(ctx context.Context, k objectKey, options *metav1.DeleteOptions) error {
 	if k.typed() {
 		body, err := encode("v1", "DeleteOptions", options)
@@ -308,5 +308,5 @@ func (e *StageEngine) remove(ctx context.Context, k objectKey, options *metav1.D
 	if err != nil {
 		return err
 	}
-	return e.elsewhere(client.Delete().MaxRetries(0).AbsPath(at.url(k.namespace, k.name, "")).Body(body).Do(ctx).Error(), k.kind, at)
+	return e.checkMoved(client.Delete().MaxRetries(0).AbsPath(at.url(k.namespace, k.name, "")).Body(body).Do(ctx).Error(), k.kind, at)
 }

@@ -9,19 +9,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// mostShards bounds the work of finding out whose a node is.
+// mostShards bounds the work of finding the shard of a node.
 const mostShards = 1000
 
-// Shard is one of Count parts of the nodes, each with its pods. The zero value
-// is all of them.
+// Shard is one of Count parts of the nodes, each with its pods. The zero value is the whole.
 //
-// Whose a node is follows from its name alone, by rendezvous hashing: every
-// shard draws a number for the node and the highest has it. So no shard asks
-// another, each node is in exactly one, and when Count changes from n to n+1
-// only one node in n+1 moves, to the new shard.
+// The shard of a node depends only on its name, by rendezvous hashing: every shard computes a number for the
+// node, and the highest one has it. So shards need not communicate, each node is in exactly one, and when
+// Count changes from n to n+1 only one node in n+1 moves, to the new shard.
 type Shard struct{ Index, Count int }
 
-// ParseShard reads "INDEX/COUNT", the index from 0.
+// ParseShard parses "INDEX/COUNT", with the index starting at 0.
 func ParseShard(text string) (Shard, error) {
 	index, count, _ := strings.Cut(text, "/")
 	i, err := strconv.Atoi(index)
@@ -32,7 +30,7 @@ func ParseShard(text string) (Shard, error) {
 	return Shard{Index: i, Count: n}, nil
 }
 
-// String is what ParseShard reads.
+// String returns the form that ParseShard parses.
 func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index, max(s.Count, 1)) }
 
 // Owns reports whether the node of this name is in the shard.
@@ -52,8 +50,8 @@ func (s Shard) Owns(node string) bool {
 	return best == s.Index
 }
 
-// scramble is the finalizer of SplitMix64: FNV alone leaves names that differ
-// in their last digit close together.
+// scramble is the finalizer of SplitMix64: FNV alone gives similar values for names that differ only in the
+// last digit.
 func scramble(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -61,8 +59,8 @@ func scramble(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// part is the shard's own piece of a range that all nodes draw from. Without it
-// two shards could give one address away at the same moment.
+// part returns the shard's own part of a range that all nodes use. Without it two shards could assign the same
+// address at the same time.
 func (s Shard) part(p pool) pool {
 	if s.Count <= 1 {
 		return p
@@ -73,7 +71,7 @@ func (s Shard) part(p pool) pool {
 	return p
 }
 
-// manages reports whether a node is played here.
+// manages reports whether the engine runs stages on a node.
 func (o StageOptions) manages(n *corev1.Node) bool {
 	return o.Manage.Matches(n) && o.Shard.Owns(n.Name)
 }

@@ -17,13 +17,13 @@ func TestParseShard(t *testing.T) {
 	}
 	for _, bad := range []string{"", "1", "/", "3/3", "-1/3", "0/0", "0/-1", "a/b", "1/2/3", "0/1001", "0/3 ", "0.5/2"} {
 		if s, err := ParseShard(bad); err == nil {
-			t.Errorf("%q was read as %v", bad, s)
+			t.Errorf("%q was parsed as %v", bad, s)
 		}
 	}
 }
 
-// Each node is in exactly one shard, whatever its name, and the zero value has
-// them all.
+// TestEachNodeIsInOneShard checks that each node is in exactly one shard, whatever its name, and that the zero
+// value contains all nodes.
 func TestEachNodeIsInOneShard(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		node := rapid.String().Draw(t, "node")
@@ -43,7 +43,8 @@ func TestEachNodeIsInOneShard(t *testing.T) {
 	})
 }
 
-// One more shard takes its nodes from the others and moves no other node.
+// TestOneMoreShardMovesOnlyItsOwnNodes checks that an additional shard takes its nodes from the others and
+// moves no other node.
 func TestOneMoreShardMovesOnlyItsOwnNodes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		node := rapid.String().Draw(t, "node")
@@ -57,7 +58,7 @@ func TestOneMoreShardMovesOnlyItsOwnNodes(t *testing.T) {
 	})
 }
 
-// Names that people give nodes spread evenly: within five standard deviations.
+// TestShardsAreEven checks that usual node names are spread evenly: within five standard deviations.
 func TestShardsAreEven(t *testing.T) {
 	const nodes = 20000
 	for _, format := range []string{"node-%d", "ip-10-0-%d.ec2.internal", "%06d"} {
@@ -78,7 +79,7 @@ func TestShardsAreEven(t *testing.T) {
 	}
 }
 
-// The parts of a range are as large together as the range and share nothing.
+// TestShardsShareNoAddress checks that the parts of a range are disjoint and cover it.
 func TestShardsShareNoAddress(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		whole := newPool(netip.PrefixFrom(netip.MustParseAddr("10.0.0.0"), rapid.IntRange(1, 32).Draw(t, "bits")))

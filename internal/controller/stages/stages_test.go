@@ -10,7 +10,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// widgetStages are of a custom resource; "step" stops in the middle in tests.
+// widgetStages select a custom resource; tests interrupt "step" between its writes.
 const widgetStages = `
 apiVersion: kwok.x-k8s.io/v1alpha1
 kind: Stage
@@ -31,12 +31,12 @@ func testWidget(version string, spec map[string]any) *unstructured.Unstructured 
 	}}
 }
 
-// TestSetStages: new stages apply at once to what is there, and one that stays
-// chosen keeps its delay.
+// TestSetStages checks that new stages apply at once to existing objects, and that a stage that stays chosen
+// keeps its delay.
 func TestSetStages(t *testing.T) {
-	b := newBench(t, testStages)
-	b.see(testPod(2, "go", "late"))
-	b.pass(5 * time.Second)
+	b := newHarness(t, testStages)
+	b.observe(testPod(2, "go", "late"))
+	b.advance(5 * time.Second)
 	b.table.setStages(b.now, testSet(t, testStages+`
 ---
 apiVersion: kwok.x-k8s.io/v1alpha1
@@ -47,9 +47,9 @@ spec:
   selector: {matchLabels: {unheard: "of"}}
   next: {delete: true}
 `))
-	b.pass(14 * time.Second)
+	b.advance(14 * time.Second)
 	b.wantNothing()
-	b.pass(time.Second)
+	b.advance(time.Second)
 	j := b.want("act")
 	b.table.done(b.now, j, outcome{kind: played, wrote: true, object: testPod(3, "late")})
 	b.wantNothing()
@@ -65,45 +65,45 @@ spec:
 	b.want("late")
 }
 
-// TestNoStagesLeft: what was planned goes with its stage.
+// TestNoStagesLeft checks that a planned stage is dropped when it is removed.
 func TestNoStagesLeft(t *testing.T) {
-	b := newBench(t, testStages)
-	b.see(testPod(2, "go"))
+	b := newHarness(t, testStages)
+	b.observe(testPod(2, "go"))
 	none, err := stage.Compile(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.table.setStages(b.now, none)
-	b.pass(time.Hour)
+	b.advance(time.Hour)
 	b.wantNothing()
 	b.table.setStages(b.now, testSet(t, testStages))
-	b.pass(20 * time.Second)
+	b.advance(20 * time.Second)
 	b.want("act")
 }
 
-// TestGoesOnWhereItStopped: a stage of which a part was done is finished, on the
-// newest version, although its selector no longer holds.
-func TestGoesOnWhereItStopped(t *testing.T) {
-	b := newBench(t, widgetStages)
-	b.see(testWidget("5", map[string]any{}))
+// TestInterruptedStageContinues checks that a stage that was carried out in part is finished, on the newest
+// version, although its selector does not match any more.
+func TestInterruptedStageContinues(t *testing.T) {
+	b := newHarness(t, widgetStages)
+	b.observe(testWidget("5", map[string]any{}))
 	j := b.want("step")
 	b.table.done(b.now, j, outcome{
 		kind: failed, object: testWidget("6", map[string]any{"done": true}), stopped: true, step: 1,
 	})
-	b.wantNothing() // it backs off
-	b.see(testWidget("7", map[string]any{"done": true, "other": "x"}))
-	b.pass(time.Second)
+	b.wantNothing() // it waits for the backoff
+	b.observe(testWidget("7", map[string]any{"done": true, "other": "x"}))
+	b.advance(time.Second)
 	j = b.want("step")
 	effects, err := j.stages.Play(b.now, j.object, j.decision, nil)
 	if err != nil || len(effects.Requests) != 1 || effects.Requests[0].Step != 1 || effects.ResourceVersion != "7" {
 		t.Fatalf("got %+v %v", effects, err)
 	}
 	b.table.done(b.now, j, outcome{kind: played, wrote: true, object: testWidget("8", map[string]any{"done": true})})
-	b.pass(time.Hour)
+	b.advance(time.Hour)
 	b.wantNothing()
 }
 
-// TestTroubleNamesItsStage once, also where the problem says it already.
+// TestTroubleNamesItsStage checks that a message names the stage once, also if the problem names it already.
 func TestTroubleNamesItsStage(t *testing.T) {
 	for _, text := range []string{"rejected", "stage ready: rejected"} {
 		if got := (&trouble{stage: "ready", text: text}).message(); got != "stage ready: rejected" {
@@ -112,37 +112,37 @@ func TestTroubleNamesItsStage(t *testing.T) {
 	}
 }
 
-// TestTroubleIsReportedOnce: a trouble is reported once, until another one or a success follows.
+// TestTroubleIsReportedOnce checks that a trouble is reported once, until another one or a success follows.
 func TestTroubleIsReportedOnce(t *testing.T) {
-	b := newBench(t, widgetStages)
+	b := newHarness(t, widgetStages)
 	var reported []string
 	b.table.troubled = func(t trouble) { reported = append(reported, t.text) }
-	b.see(testWidget("5", map[string]any{"wait": "soon"}))
-	b.see(testWidget("6", map[string]any{"wait": "soon", "x": "y"}))
+	b.observe(testWidget("5", map[string]any{"wait": "soon"}))
+	b.observe(testWidget("6", map[string]any{"wait": "soon", "x": "y"}))
 	if len(reported) != 1 {
 		t.Fatalf("reported %q", reported)
 	}
 	b.wantNothing()
-	b.see(testWidget("7", map[string]any{}))
+	b.observe(testWidget("7", map[string]any{}))
 	for i := range 3 {
 		j := b.want("step")
-		b.table.done(b.now, j, outcome{kind: failed, permanent: true, problem: fmt.Sprintf("no, not at %d:00", i)}) // a time that the template renders
-		b.pass(time.Minute)
+		b.table.done(b.now, j, outcome{kind: failed, permanent: true, problem: fmt.Sprintf("no, not at %d:00", i)}) // with a time that the template renders
+		b.advance(time.Minute)
 	}
 	if len(reported) != 2 || reported[1] != "no, not at 0:00" {
 		t.Fatalf("reported %q", reported)
 	}
 }
 
-// TestRejectedAsOutdated: an answer that something is newer or gone, when nothing
-// is, is a failure like others: it backs off and is reported.
+// TestRejectedAsOutdated checks that an answer that the object has changed or was deleted, if neither is true,
+// is a failure like others: it is reported, and the stage waits for a backoff.
 func TestRejectedAsOutdated(t *testing.T) {
-	b := newBench(t, widgetStages)
+	b := newHarness(t, widgetStages)
 	var reported []string
 	b.table.troubled = func(t trouble) { reported = append(reported, t.text) }
-	b.see(testWidget("5", map[string]any{}))
+	b.observe(testWidget("5", map[string]any{}))
 	attempts := 0
-	for end := b.now.Add(10 * time.Minute); b.now.Before(end); b.pass(100 * time.Millisecond) {
+	for end := b.now.Add(10 * time.Minute); b.now.Before(end); b.advance(100 * time.Millisecond) {
 		j, ok := b.take()
 		switch {
 		case !ok:
@@ -158,17 +158,17 @@ func TestRejectedAsOutdated(t *testing.T) {
 	}
 }
 
-// TestForgetKind: nothing is left of a kind that has no stages any more.
+// TestForgetKind checks that the table keeps nothing of a kind that has no stages any more.
 func TestForgetKind(t *testing.T) {
-	b := newBench(t, widgetStages)
+	b := newHarness(t, widgetStages)
 	w := testWidget("5", map[string]any{})
-	b.see(w)
+	b.observe(w)
 	b.table.forgetKind(b.now, stage.KindOf(w))
 	b.wantEmpty()
 }
 
-// TestLastChangeOfOthers: delays of custom resources count, after a restart, from
-// what the objects themselves show.
+// TestLastChangeOfOthers checks that, after a restart, delays of custom resources count from the time that the
+// objects themselves contain.
 func TestLastChangeOfOthers(t *testing.T) {
 	w := testWidget("5", map[string]any{})
 	w.Object["metadata"].(map[string]any)["managedFields"] = []any{
@@ -177,14 +177,14 @@ func TestLastChangeOfOthers(t *testing.T) {
 	}
 	dropManagedFields(w)
 	if got := stage.LastChange(w); !got.Equal(start.Add(-10 * time.Second)) {
-		t.Errorf("written last at %s", got)
+		t.Errorf("last written at %s", got)
 	}
 	if f := w.GetManagedFields(); len(f) != 1 || f[0].FieldsV1 != nil {
 		t.Errorf("kept %v", f)
 	}
 	w.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Ready", "lastTransitionTime": "2026-03-01T11:59:30Z"}}}
 	if got := stage.LastChange(w); !got.Equal(start.Add(-30 * time.Second)) {
-		t.Errorf("changed last at %s", got)
+		t.Errorf("last changed at %s", got)
 	}
 }
 

@@ -26,7 +26,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// Stage objects of the API are played as soon as they are observed. After each change the whole set is built
+// Stage objects of the API are run as soon as they are observed. After each change the whole set is built
 // again from all of them, so no Stage is ever applied in part.
 
 // The condition of a Stage object and its reasons.
@@ -39,8 +39,8 @@ const (
 
 var stagesResource = v1alpha1.GroupVersion.WithResource("stages")
 
-// awaitStages returns when the stages of the API have been taken in once, or
-// after WatchWait. Where the API does not know stages it begins without.
+// awaitStages returns when the stages of the API have been read once, or after WatchWait. If the API does not
+// serve Stages, the engine starts without them.
 func (e *StageEngine) awaitStages(ctx context.Context) {
 	if e.options.WatchWait < 0 {
 		return
@@ -50,16 +50,15 @@ func (e *StageEngine) awaitStages(ctx context.Context) {
 	select {
 	case <-e.stagesSeen:
 	case <-timer.C():
-		e.options.Logger.Warn("the API shows no stages yet; they apply when it does", "resource", stagesResource.String())
+		e.options.Logger.Warn("no stages received from the API yet; they apply as soon as they are", "resource", stagesResource.String())
 	case <-ctx.Done():
 	}
 }
 
-// watchStages serves the Stage objects of the API until ctx ends.
+// watchStages applies the Stage objects of the API until ctx ends.
 func (e *StageEngine) watchStages(ctx context.Context) {
 	client := e.dynamic.Resource(stagesResource)
-	// A reflector would wait up to half a minute for a definition that is made
-	// while we start.
+	// A reflector would wait up to half a minute for a definition that is created during the start.
 	for wait := lookFirst; ; wait = min(2*wait, lookMost) {
 		if _, err := client.List(ctx, metav1.ListOptions{Limit: 1}); err == nil {
 			break
@@ -123,8 +122,8 @@ func (e *StageEngine) watchStages(ctx context.Context) {
 	}
 }
 
-// The wait before a condition that was not written is written again doubles from the first
-// to the most, until the Stage changes.
+// The wait before a failed write of a condition is repeated. It doubles from the first to the last, until the
+// Stage changes.
 const (
 	conditionFirst = time.Second
 	conditionMost  = 5 * time.Minute
@@ -183,28 +182,28 @@ func (r conditionRetries) keep(names map[string]bool) {
 	maps.DeleteFunc(r, func(name string, _ conditionRetry) bool { return !names[name] })
 }
 
-// hungry are the stages that are left out because they did too much, until they change.
-type hungry struct {
+// overrunStages are the stages that are left out because they exceeded their budget, until they change.
+type overrunStages struct {
 	mu      sync.Mutex
-	playing map[string]string // what each stage of the API is, as far as it is played
-	stages  map[string]hungryStage
+	playing map[string]string // the version of each stage of the API, as far as it is run
+	stages  map[string]overrunStage
 }
 
-type hungryStage struct{ print, problem string }
+type overrunStage struct{ version, problem string }
 
 // leaveOut records a stage that is left out. It is called under the lock of the table.
-func (h *hungry) leaveOut(name, problem string) {
+func (h *overrunStages) leaveOut(name, problem string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.stages[name] = hungryStage{print: h.playing[name], problem: problem}
+	h.stages[name] = overrunStage{version: h.playing[name], problem: problem}
 }
 
-// left returns the problem of each stage that stays left out when these are played.
-func (h *hungry) left(playing map[string]string) map[string]string {
+// left returns the problem of each stage that stays left out when these are run.
+func (h *overrunStages) left(playing map[string]string) map[string]string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.playing = playing
-	maps.DeleteFunc(h.stages, func(name string, s hungryStage) bool { return s.print != playing[name] })
+	maps.DeleteFunc(h.stages, func(name string, s overrunStage) bool { return s.version != playing[name] })
 	out := map[string]string{}
 	for name, s := range h.stages {
 		out[name] = s.problem
@@ -212,15 +211,14 @@ func (h *hungry) left(playing map[string]string) map[string]string {
 	return out
 }
 
-// stageLeftOut takes in that the table plays a stage no more. It is called under the table's
-// lock.
+// stageLeftOut records that the table has left out a stage. It is called under the table's lock.
 func (e *StageEngine) stageLeftOut(name, problem string) {
-	e.hungry.leaveOut(name, problem)
-	e.options.Logger.Error("stage does too much and is left out until it is changed", "stage", name, "times", mostOverruns, "problem", problem)
+	e.overruns.leaveOut(name, problem)
+	e.options.Logger.Error("stage has exceeded its budget and is left out until it is changed", "stage", name, "times", mostOverruns, "problem", problem)
 	notify(e.stagesWake)
 }
 
-// takeStages plays the stages in the store, and writes the condition of each. retries has the condition writes.
+// takeStages runs the stages in the store, and writes the condition of each. retries has the condition writes.
 func (e *StageEngine) takeStages(ctx context.Context, store cache.Store, playing *string, retries conditionRetries) {
 	var all []v1alpha1.Stage
 	unread := map[string]string{}
@@ -233,11 +231,11 @@ func (e *StageEngine) takeStages(ctx context.Context, store cache.Store, playing
 		objects = append(objects, u)
 	}
 	sort.Slice(objects, func(i, j int) bool { return objects[i].GetName() < objects[j].GetName() })
-	var print strings.Builder
-	prints, names := map[string]string{}, map[string]bool{}
+	var current strings.Builder
+	versions, names := map[string]string{}, map[string]bool{}
 	for _, u := range objects {
-		prints[u.GetName()] = fmt.Sprintf("%s %s %d %q\n", u.GetName(), u.GetUID(), u.GetGeneration(), u.GetAnnotations()[stage.NodeReadyAnnotation])
-		print.WriteString(prints[u.GetName()])
+		versions[u.GetName()] = fmt.Sprintf("%s %s %d %q\n", u.GetName(), u.GetUID(), u.GetGeneration(), u.GetAnnotations()[stage.NodeReadyAnnotation])
+		current.WriteString(versions[u.GetName()])
 		names[u.GetName()] = true
 		var s v1alpha1.Stage
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &s); err != nil {
@@ -255,13 +253,13 @@ func (e *StageEngine) takeStages(ctx context.Context, store cache.Store, playing
 		problems[name] = text
 	}
 	retries.keep(names)
-	hungry := e.hungry.left(prints)
-	for name, text := range hungry {
+	overrunning := e.overruns.left(versions)
+	for name, text := range overrunning {
 		set = set.Without(name)
-		problems[name] = fmt.Sprintf("it did too much %d times and is left out until it is changed: %s", mostOverruns, text)
+		problems[name] = fmt.Sprintf("it exceeded its budget %d times and is left out until it is changed: %s", mostOverruns, text)
 	}
-	if print.String() != *playing {
-		*playing = print.String()
+	if current.String() != *playing {
+		*playing = current.String()
 		e.options.Logger.Info("stages of the API", "stages", len(objects), "bad", len(problems))
 		e.table.setStages(e.options.Clock.Now(), set)
 		e.watchKinds(ctx, set)
@@ -307,9 +305,9 @@ func (e *StageEngine) takeStages(ctx context.Context, store cache.Store, playing
 			continue
 		}
 		retries.wrote(name, written)
-		if _, ok := hungry[name]; ok {
+		if _, ok := overrunning[name]; ok {
 			h := fnv.New64a()
-			fmt.Fprintf(h, "%s %s", u.GetUID(), prints[name])
+			fmt.Fprintf(h, "%s %s", u.GetUID(), versions[name])
 			key := objectKey{kind: stage.Kind{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.StageKind}, name: name}
 			e.recordEvent(ctx, key, u.GetUID(), version, h.Sum64()>>8, stage.Event{
 				Type: corev1.EventTypeWarning, Reason: "StageInvalid", Message: cut(problems[name]),

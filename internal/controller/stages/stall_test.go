@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// queue is what both agendas do.
+// queue contains the methods of both agendas.
 type queue interface {
 	set(key string, due time.Time)
 	pop(now time.Time) (key string, due time.Time, ok bool)
 }
 
-// naiveAgenda keeps an index of where each key stands and pushes a key that is in
-// already a second time, as KWOK's heap does. A key that is handed out is taken from
-// where the index says, which may be the other entry.
+// naiveAgenda keeps an index of each key's position, and pushes a key that it already contains a second time,
+// as KWOK's heap does. It removes a dispatched key from the position in the index, which may be that of the
+// other entry.
 type naiveAgenda struct {
 	items naiveHeap
 	index map[string]*naiveItem
@@ -64,11 +64,11 @@ func (h *naiveHeap) Pop() any {
 	return last
 }
 
-// TestOneKeyTwice: node n1 is deleted and made again while it is being renewed, and so
-// comes into the queue twice; node n2 must have its turn all the same. In the naive
-// queue n1's first entry stays on top for ever: n1 is renewed in a hot loop, and no
-// other node ever again (kwok's leases, where all of them go NotReady).
-func TestOneKeyTwice(t *testing.T) {
+// TestDuplicateKeyStarvesOthers checks a node n1 that is deleted and created again while its lease is being
+// renewed, so that its key is set twice; node n2 must still be dispatched. In the naive queue n1's first entry
+// stays at the top forever: n1 is renewed in a hot loop and no other node is (as KWOK's leases, where all
+// nodes become NotReady).
+func TestDuplicateKeyStarvesOthers(t *testing.T) {
 	for name, c := range map[string]struct {
 		queue  queue
 		stalls bool
@@ -88,7 +88,7 @@ func TestOneKeyTwice(t *testing.T) {
 			turns = append(turns, key)
 		}
 		if stalled := !slices.Contains(turns, "n2"); stalled != c.stalls {
-			t.Errorf("%s: the turns were %v", name, turns)
+			t.Errorf("%s: dispatched %v", name, turns)
 		}
 	}
 }

@@ -5,27 +5,28 @@ import (
 	"time"
 )
 
-// Stats is what an engine has done since it started.
+// Stats contains counts of an engine since it started.
 type Stats struct {
-	// Objects known, and those of them with a stage planned.
+	// Objects are the known objects, Planned those of them that have a stage planned.
 	Objects, Planned int
-	// Plays is stages carried out, also those that had nothing to write.
+	// Plays are the stages that were run, including those that wrote nothing.
 	Plays int64
-	// Writes is updates, Deletes deletes that the API took.
+	// Writes are the updates, Deletes the deletes that the API accepted.
 	Writes, Deletes int64
-	// Conflicts is writes rejected because the object had changed or was deleted; Failures is all other errors.
+	// Conflicts are the writes that were rejected because the object had changed or was deleted; Failures are
+	// all other errors.
 	Conflicts, Failures int64
 	// Troubles is how often a permanent problem was reported, as an Event on the object: a template that
 	// fails, a patch that the API rejects, a delay that cannot be parsed.
 	Troubles int64
-	// Late is the longest time from a stage falling due to its being played.
+	// Late is the longest time from the due time of a stage to its run.
 	Late time.Duration
 
-	// Leases kept, and renewals that succeeded and failed.
+	// Leases is how many leases there are; Renewals succeeded, LeaseFailures failed.
 	Leases                  int
 	Renewals, LeaseFailures int64
-	// LeaseLate is the longest a renewal came after it was due; LeaseAge is how
-	// long ago the lease renewed longest ago was.
+	// LeaseLate is the longest time from the due time of a renewal to its success; LeaseAge is the age of the
+	// oldest renewal.
 	LeaseLate, LeaseAge time.Duration
 }
 

@@ -15,16 +15,15 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// Times of the table. Each is a trade between load and how soon a thing that
-// should not have happened is put right.
+// Times of the table. Each is a trade-off between load and how soon an unexpected state is corrected.
 const (
 	// confirmAfter is how long the informer may take to show the reason of a conflict or a 404 before the
 	// object is read live.
 	confirmAfter = time.Second
-	// confirmDelete is the same after a delete that succeeded.
+	// confirmDelete is the same time after a delete that succeeded.
 	confirmDelete = 5 * time.Second
-	// backoffFirst and backoffMost bound the wait after a failed write: it
-	// doubles from the first to the most, times a keyed factor in [0.5, 1).
+	// backoffFirst and backoffMost bound the wait after a failed write: it doubles from the first to the most,
+	// times a keyed factor in [0.5, 1).
 	backoffFirst = 250 * time.Millisecond
 	backoffMost  = time.Minute
 )
@@ -47,17 +46,16 @@ type table struct {
 	podChanged  func(uid types.UID, pod *corev1.Pod)
 	// troubled is called, under the lock, with a trouble that the user should know of. It must not block.
 	troubled func(trouble)
-	// wake is called, under the lock, when the next due time may have moved
-	// forward. It must not block.
+	// wake is called, under the lock, when the next due time may be earlier than before. It must not block.
 	wake func()
-	// leftOut is called, under the lock, when a stage is left out because it did too
-	// much mostOverruns times. It must not block.
+	// leftOut is called, under the lock, when a stage is left out because it exceeded its budget mostOverruns
+	// times. It must not block.
 	leftOut func(stage, problem string)
 
 	mu      sync.Mutex
-	pending []*entry             // to be decided on
-	overran map[string]int       // how often a stage did too much
-	entries map[types.UID]*entry // by their id
+	pending []*entry             // waiting for a decision
+	overran map[string]int       // how often a stage exceeded its budget
+	entries map[types.UID]*entry // by their UIDs
 	names   map[objectKey]types.UID
 	podsOf  map[string]map[types.UID]*entry
 	due     *agenda[types.UID]
@@ -68,43 +66,43 @@ type objectKey struct {
 	namespace, name string
 }
 
-// entry is what is known of one object.
+// entry is the state of one object.
 type entry struct {
 	id, uid types.UID
 	key     objectKey
-	object  stage.Object // the newest version seen
+	object  stage.Object // the newest observed version
 	version uint64       // its resourceVersion
-	node    string       // of a pod
-	managed bool         // of a node
-	ready   bool         // of a node
+	node    string       // the node of a pod
+	managed bool         // whether the engine manages the node
+	ready   bool         // whether the node is ready
 
-	// listed is true for a version that was there when the engine started.
+	// listed is true for a version that existed when the engine started.
 	listed bool
-	// past.Stage is the stage the last decision chose.
+	// past.Stage is the stage that the last decision chose.
 	past stage.Past
 
-	// busy is true from when the entry is handed out until its outcome is in.
-	// Meanwhile newer versions are kept and nothing is decided.
+	// busy is true from the dispatch of the entry until its outcome is recorded. Meanwhile newer versions are
+	// stored, and nothing is decided.
 	busy bool
-	// generation counts the changes of what a decision is made of; dirty is true for an
-	// entry that is pending, deciding while a decision is being made.
+	// generation counts the changes of the inputs of a decision; dirty is true for a pending entry, deciding
+	// while a decision is being made.
 	generation      uint64
 	dirty, deciding bool
-	// failures and rejections in a row, and the time before which nothing is tried;
-	// waits names the only stage that it is for, and is empty for all.
+	// failures and rejections are consecutive; nothing is tried before until. waits is the only stage to which
+	// that applies, "" for all.
 	failures, rejections int
 	notBefore            time.Time
 	waits                string
-	// confirm is when the object is to be read live because the API said that
-	// what is known of it is old; zero when nothing is to be confirmed.
+	// confirm is when the object is read live because the API has another version than the cache; zero if no
+	// read is planned.
 	confirm time.Time
-	// rejection is why the API rejected the last write as outdated, and rejectedStage the stage of that
-	// write. reported has a hash of the last reported trouble of each stage, so that each is reported once.
+	// rejection is why the API rejected the last write as outdated, and rejectedStage the stage of that write.
+	// reported has a hash of the last reported trouble of each stage, so that each is reported once.
 	rejection, rejectedStage string
 	reported                 map[string]uint64
 }
 
-// trouble is what keeps a stage of an object from going as it should.
+// trouble is a problem that keeps a stage of an object from being run.
 type trouble struct {
 	uid     types.UID
 	key     objectKey
@@ -134,8 +132,8 @@ func keyOf(o stage.Object) objectKey {
 	return objectKey{kind: stage.KindOf(o), namespace: o.GetNamespace(), name: o.GetName()}
 }
 
-// idOf is what an object is known by. Stages may be for several versions of a kind, each of which
-// is watched by itself and shows every object.
+// idOf returns the key of an object. Stages may select several versions of a kind, each of which has its own
+// watch that shows every object.
 func idOf(o stage.Object) types.UID {
 	kind := stage.KindOf(o)
 	if kind == stage.KindPod || kind == stage.KindNode {
@@ -144,7 +142,7 @@ func idOf(o stage.Object) types.UID {
 	return o.GetUID() + "@" + types.UID(kind.APIVersion)
 }
 
-// unordered is the revision of a resourceVersion that is no number.
+// unordered is the revision of a resourceVersion that is not a number.
 const unordered = 1<<64 - 1
 
 // revision converts a resourceVersion to a number. Those of one resource can be compared (KEP-5504). One that
@@ -157,10 +155,9 @@ func revision(text string) uint64 {
 	return n
 }
 
-// observe takes in a version of an object, from the informer or from the answer
-// to a write. Versions that are not newer are ignored, as is what is known to
-// be gone under that name. listed is true for what was there when the engine
-// started: its delays count from the object's own last change.
+// observe stores a version of an object, from the informer or from the answer to a write. It ignores versions
+// that are not newer, and objects that are known to be deleted. listed is true for objects that existed when
+// the engine started: their delays count from the object's own last change.
 func (t *table) observe(now time.Time, o stage.Object, listed bool) {
 	defer t.settle(now)
 	t.mu.Lock()
@@ -179,7 +176,7 @@ func (t *table) observe(now time.Time, o stage.Object, listed bool) {
 		t.entries[id] = e
 		t.names[key] = id
 	} else if version == e.version && version != unordered {
-		e.object = o // the cache's own, so that there is one in memory
+		e.object = o // the cache's object, so that it is in memory once
 		return
 	} else if version < e.version {
 		return
@@ -207,7 +204,7 @@ func (t *table) replace(e *entry, o stage.Object, version uint64) {
 	}
 }
 
-// placePod files a pod under its node.
+// placePod adds a pod to the index of its node.
 func (t *table) placePod(e *entry, node string) {
 	if e.node == node {
 		return
@@ -244,7 +241,7 @@ func nodeReady(n *corev1.Node) bool {
 	return false
 }
 
-// forget drops the object with this id and everything that was planned for it.
+// forget drops the object with this UID and everything that is planned for it.
 func (t *table) forget(now time.Time, id types.UID) {
 	defer t.settle(now)
 	t.mu.Lock()
@@ -252,8 +249,8 @@ func (t *table) forget(now time.Time, id types.UID) {
 	t.forgetLocked(id)
 }
 
-// forgetName drops whatever is known under a name; for a delete that the
-// informer found out about without ever seeing the object.
+// forgetName drops the object with a name, for a delete that the informer detected without having observed the
+// object.
 func (t *table) forgetName(now time.Time, key objectKey) {
 	defer t.settle(now)
 	t.mu.Lock()
@@ -283,8 +280,8 @@ func (t *table) forgetLocked(id types.UID) {
 	}
 }
 
-// host is the node a pod stands on, or nil when it is not managed.
-func (t *table) host(e *entry) *entry {
+// nodeOf returns the node of a pod, nil if the engine does not manage it.
+func (t *table) nodeOf(e *entry) *entry {
 	n := t.entries[t.names[objectKey{kind: stage.KindNode, name: e.node}]]
 	if n == nil || !n.managed {
 		return nil
@@ -292,40 +289,40 @@ func (t *table) host(e *entry) *entry {
 	return n
 }
 
-// question is all that the decision on an entry is made of.
-type question struct {
+// decisionInput contains all inputs of the decision on an entry.
+type decisionInput struct {
 	stages *stage.Set
 	seed   uint64
 	object stage.Object
 	past   stage.Past
 	scene  stage.Scene
 	listed bool
-	ours   bool // false for objects that are not ours
+	ours   bool // false for objects that the engine does not manage
 
 	generation uint64
 }
 
-// ask takes down the question about the newest version of an entry.
-func (t *table) ask(e *entry) question {
-	q := question{stages: t.stages, seed: t.seed, object: e.object, past: e.past, listed: e.listed, ours: true, generation: e.generation}
+// ask returns the inputs of the decision on the newest version of an entry.
+func (t *table) inputOf(e *entry) decisionInput {
+	q := decisionInput{stages: t.stages, seed: t.seed, object: e.object, past: e.past, listed: e.listed, ours: true, generation: e.generation}
 	switch e.key.kind {
 	case stage.KindPod:
-		host := t.host(e)
+		host := t.nodeOf(e)
 		if q.ours = host != nil; q.ours {
 			q.scene.NodeReady = host.ready
 		}
 	case stage.KindNode:
 		q.ours = e.managed
 	default:
-		// Of other kinds every object is played, by the shard that has its UID.
+		// Stages run on all objects of other kinds, in the shard that has the UID.
 		q.ours = t.owns(string(e.uid))
 	}
 	return q
 }
 
-// decide answers the question; it needs no lock. In the answer of what was there when the
-// engine started, the delay of a stage counts from the object's own last change.
-func (q *question) decide(now time.Time) stage.Decision {
+// decide makes the decision; it needs no lock. For an object that existed when the engine started, the delay
+// of a stage counts from the object's own last change.
+func (q *decisionInput) decide(now time.Time) stage.Decision {
 	if !q.ours {
 		return stage.Decision{}
 	}
@@ -337,8 +334,8 @@ func (q *question) decide(now time.Time) stage.Decision {
 	return d
 }
 
-// reconsider adds an entry to pending, for the next call of settle. Each entry that is not done ends up in the
-// heap of due times, or is busy.
+// reconsider adds an entry to pending, for the next call of settle. Each entry that has a stage left ends up
+// in the heap of due times, or is busy.
 func (t *table) reconsider(e *entry) {
 	e.generation++
 	if !e.busy && !e.dirty {
@@ -347,7 +344,7 @@ func (t *table) reconsider(e *entry) {
 	}
 }
 
-// settle decides on every entry that is pending.
+// settle decides on every pending entry.
 func (t *table) settle(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -355,11 +352,11 @@ func (t *table) settle(now time.Time) {
 		e := t.pending[0]
 		t.pending = t.pending[1:]
 		e.dirty = false
-		// Who decides on it now sees that it has changed, and does so again.
+		// The goroutine that decides on it now detects the change and decides again.
 		if e.deciding || e.busy || t.entries[e.id] != e {
 			continue
 		}
-		q := t.ask(e)
+		q := t.inputOf(e)
 		e.deciding = true
 		t.mu.Unlock()
 		d := q.decide(now)
@@ -376,8 +373,8 @@ func (t *table) settle(now time.Time) {
 	t.pending = nil
 }
 
-// plan puts an entry where a decision says.
-func (t *table) plan(now time.Time, e *entry, q *question, d *stage.Decision) {
+// plan adds an entry to the heap according to a decision.
+func (t *table) plan(now time.Time, e *entry, q *decisionInput, d *stage.Decision) {
 	before := t.due.first()
 	e.past.Stage, e.past.Since = "", time.Time{}
 	if q.ours {
@@ -397,11 +394,11 @@ func (t *table) plan(now time.Time, e *entry, q *question, d *stage.Decision) {
 	}
 }
 
-// mostOverruns is how often a stage may do too much, on whatever objects, before it is
-// left out until it is changed.
+// mostOverruns is how often a stage may exceed its budget, on any objects, before it is left out until it is
+// changed.
 const mostOverruns = 5
 
-// overrun takes in that a stage did too much on an object.
+// overrun records that a stage exceeded its budget on an object.
 func (t *table) overrun(e *entry, name, problem string) {
 	t.reportTrouble(e, name, problem)
 	if t.overran[name]++; t.overran[name] != mostOverruns {
@@ -414,7 +411,7 @@ func (t *table) overrun(e *entry, name, problem string) {
 	}
 }
 
-// dueAt is when a decision is to be played.
+// dueAt returns when a decision is due.
 func (e *entry) dueAt(d *stage.Decision) time.Time {
 	if e.waits != "" && e.waits != d.Stage {
 		return d.Due
@@ -422,11 +419,10 @@ func (e *entry) dueAt(d *stage.Decision) time.Time {
 	return later(d.Due, e.notBefore)
 }
 
-// spent is what a trouble about the budget of writes is filed under; no stage has
-// such a name.
-const spent = "write budget"
+// writeBudget is the name under which a trouble about the write budget is recorded; no stage has this name.
+const writeBudget = "write budget"
 
-// report passes on what is wrong with a decision.
+// report reports the problems of a decision.
 func (t *table) report(now time.Time, e *entry, d *stage.Decision) {
 	if d.Problem != "" {
 		t.reportTrouble(e, d.Stage, d.Problem)
@@ -445,10 +441,10 @@ func (t *table) report(now time.Time, e *entry, d *stage.Decision) {
 		if a > b {
 			a, b = b, a
 		}
-		t.reportTroubleAs(e, spent, d.Stage, fmt.Sprintf("%d stages wrote this object without a pause, the last two being %s and %s; "+
-			"from now on one is played every %s: does each undo what the other did?", stage.WriteBurst, a, b, stage.WriteEvery))
+		t.reportTroubleAs(e, writeBudget, d.Stage, fmt.Sprintf("%d stages wrote this object without a pause, the last two being %s and %s; "+
+			"from now on one is played every %s: check whether each undoes the change of the other", stage.WriteBurst, a, b, stage.WriteEvery))
 	case !e.past.Paid.After(now):
-		delete(e.reported, spent)
+		delete(e.reported, writeBudget)
 	}
 }
 
@@ -462,7 +458,7 @@ func (t *table) reportTroubleAs(e *entry, name, stage, text string) {
 	_, _ = h.Write([]byte(stage + "\x00" + strings.Map(withoutDigits, text)))
 	sum := h.Sum64()
 	if name != stage {
-		sum = 1 // about more than one stage
+		sum = 1 // about several stages
 	}
 	if last, ok := e.reported[name]; ok && last == sum {
 		return
@@ -482,7 +478,7 @@ func withoutDigits(r rune) rune {
 }
 
 // doubt makes the engine read an object live.
-func (t *table) doubt(now time.Time, key objectKey) {
+func (t *table) requestRead(now time.Time, key objectKey) {
 	defer t.settle(now)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -492,11 +488,11 @@ func (t *table) doubt(now time.Time, key objectKey) {
 	}
 }
 
-// batch is how many entries are gone through before others may have the lock.
+// batch is how many entries are processed before the lock is released for a moment.
 const batch = 1000
 
-// setStages makes set what is played from now on, also for the objects that are
-// there: each is decided again. A stage that stays chosen keeps its delay.
+// setStages replaces the stages, also for existing objects: each is decided again. A stage that stays chosen
+// keeps its delay.
 func (t *table) setStages(now time.Time, set *stage.Set) {
 	t.mu.Lock()
 	t.stages, t.overran = set, map[string]int{}
@@ -509,7 +505,7 @@ func (t *table) setStages(now time.Time, set *stage.Set) {
 		t.mu.Lock()
 		for _, uid := range some {
 			if e := t.entries[uid]; e != nil {
-				e.past.IdleAt, e.past.Idle = "", nil // what had nothing to do may have now
+				e.past.IdleAt, e.past.Idle = "", nil // an object without a due stage may have one now
 				e.failures, e.rejections, e.notBefore = 0, 0, time.Time{}
 				t.reconsider(e)
 			}
@@ -519,14 +515,14 @@ func (t *table) setStages(now time.Time, set *stage.Set) {
 	}
 }
 
-// set is what is played now.
+// set returns the current stages.
 func (t *table) set() *stage.Set {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.stages
 }
 
-// forgetKind drops every object of a kind that no stage is for any more.
+// forgetKind drops every object of a kind that has no stages any more.
 func (t *table) forgetKind(now time.Time, kind stage.Kind) {
 	defer t.settle(now)
 	t.mu.Lock()
@@ -552,7 +548,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// size is the number of objects known and of those with something planned.
+// size returns the number of known objects, and of those with a stage planned.
 func (t *table) size() (known, planned int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

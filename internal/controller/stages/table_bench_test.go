@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// BenchmarkWaiting is what the engine remembers of 100,000 pods that wait in delays,
-// in addition to the pods themselves: bytes a pod, and the time to take one in.
+// BenchmarkWaiting measures the memory that the engine needs for 100,000 pods that wait in delays, in addition
+// to the pods themselves, in bytes per pod, and the time to observe one.
 func BenchmarkWaiting(b *testing.B) {
 	const many = 100_000
 	pods := make([]*corev1.Pod, many)

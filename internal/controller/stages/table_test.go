@@ -14,8 +14,8 @@ import (
 
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// Stage "act" waits 20 s on pods labelled go=yes; "other" waits 10 s on pods
-// labelled other=yes; "create" and "ready" are the pair of kwok #1002.
+// Stage "act" waits 20 s on pods labelled go=yes; "other" waits 10 s on pods labelled other=yes; "create" and
+// "ready" are the pair of kwok #1002.
 const testStages = `
 apiVersion: kwok.x-k8s.io/v1alpha1
 kind: Stage
@@ -57,17 +57,17 @@ func testSet(t testing.TB, yaml string) *stage.Set {
 	return set
 }
 
-// bench is a table with a clock that the test moves.
-type bench struct {
+// harness is a table with a clock that the test advances.
+type harness struct {
 	*testing.T
 	table *table
 	now   time.Time
 }
 
-func newBench(t *testing.T, yaml string) *bench {
-	b := &bench{T: t, now: start}
+func newHarness(t *testing.T, yaml string) *harness {
+	b := &harness{T: t, now: start}
 	b.table = newTable(testSet(t, yaml), 1, func(n *corev1.Node) bool { return n.Labels["real"] == "" })
-	b.see(testNode(1))
+	b.observe(testNode(1))
 	return b
 }
 
@@ -86,13 +86,12 @@ func testPod(version int, labels ...string) *corev1.Pod {
 	return p
 }
 
-func (b *bench) see(o stage.Object) { b.table.observe(b.now, o, false) }
+func (b *harness) observe(o stage.Object) { b.table.observe(b.now, o, false) }
 
-func (b *bench) pass(d time.Duration) { b.now = b.now.Add(d) }
+func (b *harness) advance(d time.Duration) { b.now = b.now.Add(d) }
 
-// take takes out the next job as the dispatcher and a worker would do together,
-// or that it has none.
-func (b *bench) take() (job, bool) {
+// take returns the next job as the dispatcher and a worker would get it, and false if there is none.
+func (b *harness) take() (job, bool) {
 	b.Helper()
 	for {
 		uid, _, ok := b.table.pop(b.now)
@@ -105,7 +104,7 @@ func (b *bench) take() (job, bool) {
 	}
 }
 
-func (b *bench) want(stage string) job {
+func (b *harness) want(stage string) job {
 	b.Helper()
 	j, ok := b.take()
 	if !ok || j.decision.Stage != stage || j.confirm {
@@ -114,7 +113,7 @@ func (b *bench) want(stage string) job {
 	return j
 }
 
-func (b *bench) wantConfirm() job {
+func (b *harness) wantConfirm() job {
 	b.Helper()
 	j, ok := b.take()
 	if !ok || !j.confirm {
@@ -123,15 +122,15 @@ func (b *bench) wantConfirm() job {
 	return j
 }
 
-func (b *bench) wantNothing() {
+func (b *harness) wantNothing() {
 	b.Helper()
 	if j, ok := b.take(); ok {
 		b.Fatalf("got stage %q (confirm %v) on version %s, want nothing", j.decision.Stage, j.confirm, j.object.GetResourceVersion())
 	}
 }
 
-// wantEmpty checks that nothing is left of pods anywhere.
-func (b *bench) wantEmpty() {
+// wantEmpty checks that the table keeps nothing of any pod.
+func (b *harness) wantEmpty() {
 	b.Helper()
 	t := b.table
 	if len(t.entries) != 1 || len(t.names) != 1 || len(t.podsOf) != 0 || t.due.len() != 0 {
@@ -139,97 +138,98 @@ func (b *bench) wantEmpty() {
 	}
 }
 
-func (b *bench) play(j job, o stage.Object) {
+func (b *harness) play(j job, o stage.Object) {
 	b.table.done(b.now, j, outcome{kind: played, object: o, wrote: o != nil})
 }
 
-// The rows of the table of what an update does to a stage that waits
-// (each is a way a naive engine fails).
+// The following tests check the effect of an update on a waiting stage. Each is a case in which a naive engine
+// fails.
 
 func TestSameVersionAgainChangesNothing(t *testing.T) {
-	b := newBench(t, testStages)
-	b.see(testPod(2, "go"))
-	b.pass(15 * time.Second)
-	b.see(testPod(2, "go"))
-	b.pass(5 * time.Second)
+	b := newHarness(t, testStages)
+	b.observe(testPod(2, "go"))
+	b.advance(15 * time.Second)
+	b.observe(testPod(2, "go"))
+	b.advance(5 * time.Second)
 	b.want("act")
 }
 
 func TestUpdateThatStillMatchesDoesNotRestartTheDelay(t *testing.T) {
-	b := newBench(t, testStages)
-	b.see(testPod(2, "go"))
-	for i := range 19 { // an object updated more often than the delay
-		b.pass(time.Second)
-		b.see(testPod(3+i, "go", "touched"))
+	b := newHarness(t, testStages)
+	b.observe(testPod(2, "go"))
+	for i := range 19 { // an object that is updated more often than the delay
+		b.advance(time.Second)
+		b.observe(testPod(3+i, "go", "touched"))
 		b.wantNothing()
 	}
-	b.pass(time.Second)
+	b.advance(time.Second)
 	if j := b.want("act"); j.object.GetResourceVersion() != "21" || j.decision.ResourceVersion != "21" {
 		t.Errorf("decided on version %s", j.decision.ResourceVersion)
 	}
 }
 
-// kwok #958, a1: the job was lost when an event out of order matched nothing.
+// kwok #958, a1: the job was lost when an event out of order matched no stage.
 func TestOlderVersionIsIgnored(t *testing.T) {
-	b := newBench(t, testStages)
-	b.see(testPod(2, "go"))
-	b.see(testPod(1))
-	b.see(testPod(2, "go"))
-	b.pass(21 * time.Second)
+	b := newHarness(t, testStages)
+	b.observe(testPod(2, "go"))
+	b.observe(testPod(1))
+	b.observe(testPod(2, "go"))
+	b.advance(21 * time.Second)
 	b.play(b.want("act"), testPod(3))
-	b.pass(time.Hour)
+	b.advance(time.Hour)
 	b.wantNothing()
 }
 
-// kwok #958, a2: a stage that no longer matches must not fire.
-func TestNoLongerMatching(t *testing.T) {
-	b := newBench(t, testStages)
-	b.see(testPod(2, "go"))
-	b.pass(10 * time.Second)
-	b.see(testPod(3))
-	b.pass(time.Hour)
+// kwok #958, a2: a stage that no longer matches must not run.
+func TestStageThatNoLongerMatchesIsNotRun(t *testing.T) {
+	b := newHarness(t, testStages)
+	b.observe(testPod(2, "go"))
+	b.advance(10 * time.Second)
+	b.observe(testPod(3))
+	b.advance(time.Hour)
 	b.wantNothing()
-	b.see(testPod(4, "go"))
-	b.pass(19 * time.Second)
+	b.observe(testPod(4, "go"))
+	b.advance(19 * time.Second)
 	b.wantNothing() // its delay starts again
-	b.pass(time.Second)
+	b.advance(time.Second)
 	b.want("act")
 }
 
 func TestAnotherStageTakesOver(t *testing.T) {
-	b := newBench(t, testStages)
-	b.see(testPod(2, "go"))
-	b.pass(15 * time.Second)
-	b.see(testPod(3, "other"))
-	b.pass(6 * time.Second)
-	b.wantNothing() // 21 s, but act is not the chosen one any more
-	b.pass(4 * time.Second)
+	b := newHarness(t, testStages)
+	b.observe(testPod(2, "go"))
+	b.advance(15 * time.Second)
+	b.observe(testPod(3, "other"))
+	b.advance(6 * time.Second)
+	b.wantNothing() // 21 s, but act is not the chosen stage any more
+	b.advance(4 * time.Second)
 	b.play(b.want("other"), testPod(4))
-	b.pass(time.Hour)
+	b.advance(time.Hour)
 	b.wantNothing()
 }
 
-// The job has left the heap and waits for a worker when the object changes.
+// TestChangeWhileHandedOut checks an object that changes after its key was dispatched and before a worker
+// takes it.
 func TestChangeWhileHandedOut(t *testing.T) {
 	for name, c := range map[string]struct {
 		newer *corev1.Pod
 		runs  string
 	}{
-		"still matches":   {testPod(3, "go"), "act"},
-		"matches no more": {testPod(3), ""},
-		"another stage":   {testPod(3, "other"), ""},
+		"still matches":     {testPod(3, "go"), "act"},
+		"no longer matches": {testPod(3), ""},
+		"another stage":     {testPod(3, "other"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, testStages)
-			b.see(testPod(2, "go"))
-			b.pass(20 * time.Second)
+			b := newHarness(t, testStages)
+			b.observe(testPod(2, "go"))
+			b.advance(20 * time.Second)
 			uid, _, ok := b.table.pop(b.now)
 			if !ok {
 				t.Fatal("not due")
 			}
-			b.see(c.newer)
+			b.observe(c.newer)
 			if _, _, again := b.table.pop(b.now); again {
-				t.Fatal("handed out twice")
+				t.Fatal("dispatched twice")
 			}
 			j, runs := b.table.begin(b.now, uid)
 			if runs != (c.runs != "") {
@@ -241,7 +241,7 @@ func TestChangeWhileHandedOut(t *testing.T) {
 				}
 				b.play(j, testPod(4))
 			}
-			b.pass(10 * time.Second)
+			b.advance(10 * time.Second)
 			if c.newer.Labels["other"] != "" {
 				b.want("other")
 			} else {
@@ -251,47 +251,47 @@ func TestChangeWhileHandedOut(t *testing.T) {
 	}
 }
 
-// A change that comes while the write is under way is decided on afterwards.
+// TestChangeWhileWriting checks that a change during a write is decided on afterwards.
 func TestChangeWhileWriting(t *testing.T) {
-	b := newBench(t, testStages)
-	b.see(testPod(2, "go"))
-	b.pass(20 * time.Second)
+	b := newHarness(t, testStages)
+	b.observe(testPod(2, "go"))
+	b.advance(20 * time.Second)
 	j := b.want("act")
-	b.see(testPod(4, "other")) // newer than the answer to the write
+	b.observe(testPod(4, "other")) // newer than the answer to the write
 	b.wantNothing()
 	b.play(j, testPod(3, "go"))
-	b.pass(10 * time.Second)
+	b.advance(10 * time.Second)
 	if j := b.want("other"); j.decision.ResourceVersion != "4" {
 		t.Errorf("decided on version %s", j.decision.ResourceVersion)
 	}
 }
 
-// kwok, b3: the retry of a failed stage must not displace newer work.
+// kwok, b3: the retry of a failed stage must not replace newer work.
 func TestRetryDoesNotDisplaceNewerWork(t *testing.T) {
-	b := newBench(t, testStages)
-	b.see(testPod(2, "go"))
-	b.pass(20 * time.Second)
+	b := newHarness(t, testStages)
+	b.observe(testPod(2, "go"))
+	b.advance(20 * time.Second)
 	j := b.want("act")
-	b.see(testPod(3, "other"))
+	b.observe(testPod(3, "other"))
 	b.table.done(b.now, j, outcome{kind: failed})
-	b.pass(9 * time.Second)
+	b.advance(9 * time.Second)
 	b.wantNothing()
-	b.pass(time.Second)
+	b.advance(time.Second)
 	b.play(b.want("other"), testPod(4))
-	b.pass(time.Hour)
+	b.advance(time.Hour)
 	b.wantNothing()
 }
 
 func TestFailingObjectBacksOffAlone(t *testing.T) {
-	b := newBench(t, testStages)
-	b.see(testPod(2, "go"))
+	b := newHarness(t, testStages)
+	b.observe(testPod(2, "go"))
 	other := testPod(2, "go")
 	other.Name, other.UID = "q", "q-uid"
-	b.see(other)
-	b.pass(20 * time.Second)
+	b.observe(other)
+	b.advance(20 * time.Second)
 	first, second := b.want("act"), b.want("act")
 	if first.uid == second.uid {
-		t.Fatal("one object twice")
+		t.Fatal("one object is dispatched twice")
 	}
 	b.play(second, nil)
 	var waits []time.Duration
@@ -315,47 +315,47 @@ func TestFailingObjectBacksOffAlone(t *testing.T) {
 	}
 }
 
-// An update does not let a failing object jump its back-off.
+// TestUpdateDoesNotEndTheBackoff checks that an update does not end the backoff of a failing object.
 func TestUpdateDoesNotEndTheBackoff(t *testing.T) {
-	b := newBench(t, testStages)
-	b.see(testPod(2, "go"))
-	b.pass(20 * time.Second)
+	b := newHarness(t, testStages)
+	b.observe(testPod(2, "go"))
+	b.advance(20 * time.Second)
 	b.table.done(b.now, b.want("act"), outcome{kind: failed, retryAfter: 30 * time.Second})
-	b.see(testPod(3, "go", "touched"))
-	b.pass(29 * time.Second)
+	b.observe(testPod(3, "go", "touched"))
+	b.advance(29 * time.Second)
 	b.wantNothing()
-	b.pass(time.Second)
+	b.advance(time.Second)
 	b.want("act")
 }
 
 func TestConflict(t *testing.T) {
-	t.Run("the newer version is here already", func(t *testing.T) {
-		b := newBench(t, testStages)
-		b.see(testPod(2, "go"))
-		b.pass(20 * time.Second)
+	t.Run("the informer has shown the newer version", func(t *testing.T) {
+		b := newHarness(t, testStages)
+		b.observe(testPod(2, "go"))
+		b.advance(20 * time.Second)
 		j := b.want("act")
-		b.see(testPod(3, "go", "touched"))
+		b.observe(testPod(3, "go", "touched"))
 		b.table.done(b.now, j, outcome{kind: outdated})
 		if j := b.want("act"); j.decision.ResourceVersion != "3" {
 			t.Errorf("on version %s", j.decision.ResourceVersion)
 		}
 	})
 	t.Run("the informer shows it later", func(t *testing.T) {
-		b := newBench(t, testStages)
-		b.see(testPod(2, "go"))
-		b.pass(20 * time.Second)
+		b := newHarness(t, testStages)
+		b.observe(testPod(2, "go"))
+		b.advance(20 * time.Second)
 		b.table.done(b.now, b.want("act"), outcome{kind: outdated})
 		b.wantNothing()
-		b.pass(100 * time.Millisecond)
-		b.see(testPod(3, "go", "touched"))
+		b.advance(100 * time.Millisecond)
+		b.observe(testPod(3, "go", "touched"))
 		b.want("act")
 	})
 	t.Run("the informer never shows it", func(t *testing.T) {
-		b := newBench(t, testStages)
-		b.see(testPod(2, "go"))
-		b.pass(20 * time.Second)
+		b := newHarness(t, testStages)
+		b.observe(testPod(2, "go"))
+		b.advance(20 * time.Second)
 		b.table.done(b.now, b.want("act"), outcome{kind: outdated})
-		b.pass(confirmAfter)
+		b.advance(confirmAfter)
 		j := b.wantConfirm()
 		b.table.done(b.now, j, outcome{kind: found, object: testPod(5, "go")})
 		if j := b.want("act"); j.decision.ResourceVersion != "5" {
@@ -363,71 +363,72 @@ func TestConflict(t *testing.T) {
 		}
 	})
 	t.Run("the object is gone", func(t *testing.T) {
-		b := newBench(t, testStages)
-		b.see(testPod(2, "go"))
-		b.pass(20 * time.Second)
+		b := newHarness(t, testStages)
+		b.observe(testPod(2, "go"))
+		b.advance(20 * time.Second)
 		b.table.done(b.now, b.want("act"), outcome{kind: outdated})
-		b.pass(confirmAfter)
+		b.advance(confirmAfter)
 		b.table.done(b.now, b.wantConfirm(), outcome{kind: absent})
 		b.wantEmpty()
 	})
 	t.Run("the live read fails", func(t *testing.T) {
-		b := newBench(t, testStages)
-		b.see(testPod(2, "go"))
-		b.pass(20 * time.Second)
+		b := newHarness(t, testStages)
+		b.observe(testPod(2, "go"))
+		b.advance(20 * time.Second)
 		b.table.done(b.now, b.want("act"), outcome{kind: outdated})
-		b.pass(confirmAfter)
+		b.advance(confirmAfter)
 		b.table.done(b.now, b.wantConfirm(), outcome{kind: failed})
 		b.wantNothing()
-		b.pass(backoffFirst)
+		b.advance(backoffFirst)
 		b.wantConfirm()
 	})
 }
 
 func TestDelete(t *testing.T) {
 	t.Run("while waiting", func(t *testing.T) {
-		b := newBench(t, testStages)
-		b.see(testPod(2, "go"))
+		b := newHarness(t, testStages)
+		b.observe(testPod(2, "go"))
 		b.table.forget(b.now, "p-uid")
 		b.wantEmpty()
-		b.pass(time.Hour)
+		b.advance(time.Hour)
 		b.wantNothing()
 	})
 	t.Run("while handed out", func(t *testing.T) {
-		b := newBench(t, testStages)
-		b.see(testPod(2, "go"))
-		b.pass(20 * time.Second)
+		b := newHarness(t, testStages)
+		b.observe(testPod(2, "go"))
+		b.advance(20 * time.Second)
 		uid, _, _ := b.table.pop(b.now)
 		b.table.forget(b.now, "p-uid")
 		if _, runs := b.table.begin(b.now, uid); runs {
-			t.Fatal("runs on an object that is gone")
+			t.Fatal("runs on a deleted object")
 		}
 		b.wantEmpty()
 	})
 	t.Run("while writing", func(t *testing.T) {
-		b := newBench(t, testStages)
-		b.see(testPod(2, "go"))
-		b.pass(20 * time.Second)
+		b := newHarness(t, testStages)
+		b.observe(testPod(2, "go"))
+		b.advance(20 * time.Second)
 		j := b.want("act")
 		b.table.forget(b.now, "p-uid")
-		b.play(j, testPod(3, "go")) // the answer comes after the delete
+		b.play(j, testPod(3, "go")) // the answer arrives after the delete
 		b.wantEmpty()
 	})
-	t.Run("found out about without the object", func(t *testing.T) {
-		b := newBench(t, testStages)
-		b.see(testPod(2, "go"))
+	t.Run("detected without the object", func(t *testing.T) {
+		b := newHarness(t, testStages)
+		b.observe(testPod(2, "go"))
 		b.table.forgetName(b.now, objectKey{kind: stage.KindPod, namespace: "default", name: "p"})
 		b.wantEmpty()
 	})
-	t.Run("of something unknown", func(t *testing.T) {
-		b := newBench(t, testStages)
+	t.Run("of an unknown object", func(t *testing.T) {
+		b := newHarness(t, testStages)
 		b.table.forget(b.now, "absent")
 		b.table.forgetName(b.now, objectKey{kind: stage.KindPod, name: "absent"})
 		b.wantEmpty()
 	})
 }
 
-// A relist that missed the delete shows another object under the same name.
+// TestSameNameOtherUID checks a relist that shows another object under the same name, without the delete in
+// between.
 func TestSameNameOtherUID(t *testing.T) {
 	again := func(version int, labels ...string) *corev1.Pod {
 		p := testPod(version, labels...)
@@ -435,45 +436,45 @@ func TestSameNameOtherUID(t *testing.T) {
 		return p
 	}
 	t.Run("while waiting", func(t *testing.T) {
-		b := newBench(t, testStages)
-		b.see(testPod(2, "go"))
-		b.pass(15 * time.Second)
-		b.see(again(9, "go"))
-		b.pass(19 * time.Second)
-		b.wantNothing() // the first one's delay is not the second one's
-		b.pass(time.Second)
+		b := newHarness(t, testStages)
+		b.observe(testPod(2, "go"))
+		b.advance(15 * time.Second)
+		b.observe(again(9, "go"))
+		b.advance(19 * time.Second)
+		b.wantNothing() // the delay of the first object does not apply to the second
+		b.advance(time.Second)
 		if j := b.want("act"); j.uid != "second" {
 			t.Errorf("acts on %s", j.uid)
 		}
 	})
 	t.Run("while writing", func(t *testing.T) {
-		b := newBench(t, testStages)
-		b.see(testPod(2, "go"))
-		b.pass(20 * time.Second)
+		b := newHarness(t, testStages)
+		b.observe(testPod(2, "go"))
+		b.advance(20 * time.Second)
 		j := b.want("act")
-		b.see(again(9))
+		b.observe(again(9))
 		b.play(j, testPod(3, "go"))
-		b.pass(time.Hour)
+		b.advance(time.Hour)
 		b.wantNothing()
-		b.table.forget(b.now, "p-uid") // the delete of the first comes last
+		b.table.forget(b.now, "p-uid") // the delete of the first object arrives last
 		b.table.forget(b.now, "second")
 		b.wantEmpty()
 	})
-	t.Run("the old one shown late", func(t *testing.T) {
-		b := newBench(t, testStages)
-		b.see(again(9, "go"))
-		b.see(testPod(2, "go"))
-		b.pass(20 * time.Second)
+	t.Run("the old object is shown late", func(t *testing.T) {
+		b := newHarness(t, testStages)
+		b.observe(again(9, "go"))
+		b.observe(testPod(2, "go"))
+		b.advance(20 * time.Second)
 		if j := b.want("act"); j.uid != "second" {
 			t.Errorf("acts on %s", j.uid)
 		}
 	})
 }
 
-// After a delete that succeeded nothing is tried again until the cache shows
-// what became of the object, or a live read does.
+// TestAfterADelete checks that, after a delete that succeeded, the engine waits until the cache or a live read
+// shows the object's new state.
 func TestAfterADelete(t *testing.T) {
-	b := newBench(t, `
+	b := newHarness(t, `
 apiVersion: kwok.x-k8s.io/v1alpha1
 kind: Stage
 metadata: {name: delete}
@@ -482,18 +483,18 @@ spec:
   selector: {}
   next: {delete: true}
 `)
-	b.see(testPod(2))
+	b.observe(testPod(2))
 	j := b.want("delete")
 	b.table.done(b.now, j, outcome{kind: deleted, wrote: true})
-	b.pass(confirmDelete - 1)
+	b.advance(confirmDelete - 1)
 	b.wantNothing()
-	b.pass(1)
+	b.advance(1)
 	j = b.wantConfirm()
-	// It is still there, held by a finalizer.
+	// The object still exists because of a finalizer.
 	b.table.done(b.now, j, outcome{kind: found, object: testPod(3)})
-	// This time the stage wrote something first.
+	// This time the stage has written something first.
 	b.table.done(b.now, b.want("delete"), outcome{kind: deleted, wrote: true, object: testPod(4)})
-	b.pass(confirmDelete - 1)
+	b.advance(confirmDelete - 1)
 	b.wantNothing()
 	b.table.forget(b.now, "p-uid")
 	b.wantEmpty()
@@ -501,61 +502,61 @@ spec:
 
 func TestNodes(t *testing.T) {
 	t.Run("pods wait for their node", func(t *testing.T) {
-		b := newBench(t, testStages)
+		b := newHarness(t, testStages)
 		b.table.forget(b.now, "node-1-uid")
-		b.see(testPod(2, "go"))
-		b.pass(time.Hour)
+		b.observe(testPod(2, "go"))
+		b.advance(time.Hour)
 		b.wantNothing()
-		b.see(testNode(7))
-		b.pass(20 * time.Second)
+		b.observe(testNode(7))
+		b.advance(20 * time.Second)
 		b.want("act")
 	})
-	t.Run("a node that goes takes its pods' plans along", func(t *testing.T) {
-		b := newBench(t, testStages)
-		b.see(testPod(2, "go"))
+	t.Run("deleting a node drops the plans of its pods", func(t *testing.T) {
+		b := newHarness(t, testStages)
+		b.observe(testPod(2, "go"))
 		b.table.forget(b.now, "node-1-uid")
-		b.pass(time.Hour)
+		b.advance(time.Hour)
 		b.wantNothing()
 	})
-	t.Run("a node that is no longer ours", func(t *testing.T) {
-		b := newBench(t, testStages)
-		b.see(testPod(2, "go"))
+	t.Run("a node that is not managed any more", func(t *testing.T) {
+		b := newHarness(t, testStages)
+		b.observe(testPod(2, "go"))
 		n := testNode(8)
 		n.Labels = map[string]string{"real": "yes", "fresh": "yes"}
-		b.see(n)
-		b.pass(time.Hour)
+		b.observe(n)
+		b.advance(time.Hour)
 		b.wantNothing()
 	})
 	t.Run("nodes have stages too", func(t *testing.T) {
-		b := newBench(t, testStages)
+		b := newHarness(t, testStages)
 		n := testNode(8)
 		n.Labels = map[string]string{"fresh": "yes"}
-		b.see(n)
+		b.observe(n)
 		b.play(b.want("node"), nil)
-		b.pass(time.Hour)
+		b.advance(time.Hour)
 		b.wantNothing() // nothing to change on this version
 	})
 }
 
-// Delays go on over a restart: what was there at the start counts from its own
-// last change.
+// TestDelaysSurviveARestart checks that delays continue after a restart: for existing objects they count from
+// the object's own last change.
 func TestDelaysSurviveARestart(t *testing.T) {
-	b := newBench(t, testStages)
+	b := newHarness(t, testStages)
 	b.table.forget(b.now, "node-1-uid")
 	p := testPod(2, "go")
 	p.CreationTimestamp = metav1.NewTime(start.Add(-time.Minute))
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, LastTransitionTime: metav1.NewTime(start.Add(-15 * time.Second))}}
 	b.table.observe(b.now, p, true)
 	b.table.observe(b.now, testNode(5), true)
-	b.pass(4 * time.Second)
+	b.advance(4 * time.Second)
 	b.wantNothing()
-	b.pass(time.Second)
+	b.advance(time.Second)
 	b.want("act")
 }
 
-// kwok #1002, b1: a pod that runs never goes back, whatever order the writes
-// and their echoes come in.
-func TestNeverBack(t *testing.T) {
+// TestPhaseNeverGoesBack checks that a running pod never returns to an earlier phase, in whatever order the
+// writes and their events arrive (kwok #1002, b1).
+func TestPhaseNeverGoesBack(t *testing.T) {
 	const yaml = `
 apiVersion: kwok.x-k8s.io/v1alpha1
 kind: Stage
@@ -576,19 +577,19 @@ spec:
   next: {statusTemplate: "phase: Running"}
 `
 	for seed := range uint64(50) {
-		b := newBench(t, yaml)
+		b := newHarness(t, yaml)
 		b.table.seed = seed
 		var log []string
 		p := testPod(2)
-		b.see(p)
+		b.observe(p)
 		version := 2
 		for range 400 {
-			b.pass(50 * time.Millisecond)
-			if b.now.Sub(start)%time.Second == 0 && version < 20 { // another client writes the pod all the time
+			b.advance(50 * time.Millisecond)
+			if b.now.Sub(start)%time.Second == 0 && version < 20 { // another client writes the pod continuously
 				version++
 				p = p.DeepCopy()
 				p.ResourceVersion = strconv.Itoa(version)
-				b.see(p)
+				b.observe(p)
 			}
 			j, ok := b.take()
 			if !ok {
@@ -606,7 +607,7 @@ spec:
 			p.ResourceVersion = strconv.Itoa(version)
 			log = append(log, j.decision.Stage)
 			b.play(j, p)
-			b.see(p) // and the echo of the write
+			b.observe(p) // and the event of the write
 		}
 		if fmt.Sprint(log) != "[create ready]" {
 			t.Fatalf("seed %d: played %v", seed, log)
@@ -614,43 +615,43 @@ spec:
 	}
 }
 
-// TestNothingIsLost: whatever happens in whatever order, an object that has a
-// stage to play is in the agenda or busy, and one that is gone is nowhere.
+// TestNothingIsLost checks, for random operations, that an object that has a stage due is in the agenda or
+// busy, and that the table keeps nothing of deleted objects.
 func TestNothingIsLost(t *testing.T) { checkTable(t) }
 
-// TestRestoredStore: an older version is accepted from a live read that began when the newer one was known, and from
-// nothing else; what comes after it is then newer.
+// TestRestoredStore checks that the table accepts an older version only from a live read that began when the
+// newer one was known, and that later versions are then newer.
 func TestRestoredStore(t *testing.T) {
-	b := newBench(t, testStages)
-	b.see(testNode(1))
-	b.see(testPod(900, "other"))
+	b := newHarness(t, testStages)
+	b.observe(testNode(1))
+	b.observe(testPod(900, "other"))
 	key := keyOf(testPod(900))
-	b.table.doubt(b.now, key)
+	b.table.requestRead(b.now, key)
 	j := b.wantConfirm()
-	b.see(testPod(901, "other")) // the read began before this was known
+	b.observe(testPod(901, "other")) // the read began before this version was known
 	b.table.done(b.now, j, outcome{kind: found, object: testPod(500, "go")})
 	if got := b.table.entries[b.table.names[key]].version; got != 901 {
 		t.Fatalf("version %d after a read that may be older than it", got)
 	}
-	b.table.doubt(b.now, key)
+	b.table.requestRead(b.now, key)
 	b.table.done(b.now, b.wantConfirm(), outcome{kind: found, object: testPod(500, "go")})
 	if got := b.table.entries[b.table.names[key]].version; got != 500 {
 		t.Fatalf("version %d after a live read", got)
 	}
-	b.see(testPod(501, "go"))
+	b.observe(testPod(501, "go"))
 	if got := b.table.entries[b.table.names[key]].version; got != 501 {
 		t.Fatalf("version %d after an event", got)
 	}
-	b.table.doubt(b.now, key)
+	b.table.requestRead(b.now, key)
 	b.table.done(b.now, b.wantConfirm(), outcome{kind: absent})
 	if len(b.table.entries) != 1 {
 		t.Errorf("%d objects, want the node", len(b.table.entries))
 	}
-	b.table.doubt(b.now, key) // of an object that is not known
+	b.table.requestRead(b.now, key) // of an unknown object
 }
 
 func TestUnorderedRevision(t *testing.T) {
 	if revision("12") >= revision("not a number") {
-		t.Error("a version that is no number counts as newest")
+		t.Error("a version that is not a number must count as newest")
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// A trouble that will not go away by itself is recorded once as an Event on the object: the author of the
-// stage or the object reads Events, not the log of the engine.
+// A permanent trouble is recorded once as an Event on the object: the author of the stage or the object reads
+// Events, not the log of the engine.
 
 // mostTroubles is how many troubles may wait to be recorded. Further ones are only counted.
 const mostTroubles = 1024
@@ -39,7 +39,7 @@ func (e *StageEngine) recordTroubles(ctx context.Context) {
 		case t := <-e.troubles:
 			h := fnv.New64a()
 			fmt.Fprintf(h, "%s %s %s %s", t.uid, t.stage, t.text, t.version)
-			e.options.Logger.Warn("stage cannot be played as it says", "object", t.key.String(), "stage", t.stage, "problem", t.text)
+			e.options.Logger.Warn("stage cannot be run", "object", t.key.String(), "stage", t.stage, "problem", t.text)
 			e.recordEvent(ctx, t.key, t.uid, t.version, h.Sum64(), stage.Event{
 				Type: corev1.EventTypeWarning, Reason: "StageFailed", Message: cut(t.message()),
 			})

@@ -17,9 +17,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// writeTimeout bounds one request, so that one that hangs does not keep a
-// worker. What became of the write is then unknown; its preconditions make a
-// repeat harmless.
+// writeTimeout bounds one request, so that one without an answer does not block a worker. The result of the
+// write is then unknown; its preconditions make it safe to repeat.
 const writeTimeout = 15 * time.Second
 
 func (e *StageEngine) startStages(ctx context.Context, begin func(func())) {
@@ -35,7 +34,7 @@ func (e *StageEngine) startStages(ctx context.Context, begin func(func())) {
 	}
 }
 
-// work carries one entry one step further.
+// work processes one entry.
 func (e *StageEngine) work(ctx context.Context, uid types.UID, player *stage.Player) {
 	j, ok := e.table.begin(e.options.Clock.Now(), uid)
 	if !ok {
@@ -68,7 +67,7 @@ func (e *StageEngine) work(ctx context.Context, uid types.UID, player *stage.Pla
 	e.settle(ctx, j, o, err)
 }
 
-// settle gives the table the outcome of a job; err decides what kind it is.
+// settle records the outcome of a job in the table; err determines its kind.
 func (e *StageEngine) settle(ctx context.Context, j job, o outcome, err error) {
 	if err != nil {
 		o.kind = kindOf(err)
@@ -91,14 +90,14 @@ func (e *StageEngine) settle(ctx context.Context, j job, o outcome, err error) {
 			}
 		} else {
 			e.counters.conflicts.Add(1)
-			e.options.Logger.Debug("object is not what was decided on", "object", j.key.String(), "stage", j.decision.Stage, "error", err)
+			e.options.Logger.Debug("object has changed since the decision", "object", j.key.String(), "stage", j.decision.Stage, "error", err)
 		}
 	}
 	e.table.done(e.options.Clock.Now(), j, o)
 }
 
 func kindOf(err error) outcomeKind {
-	// A JSON patch whose test of the version fails is answered as invalid.
+	// A JSON patch whose test of the version fails is answered with Invalid.
 	var r *requestError
 	if errors.As(err, &r) && r.json && apierrors.IsInvalid(err) {
 		return outdated
@@ -109,7 +108,7 @@ func kindOf(err error) outcomeKind {
 	return failed
 }
 
-// String is kind namespace/name.
+// String returns kind namespace/name.
 func (k objectKey) String() string {
 	if k.namespace == "" {
 		return fmt.Sprintf("%s %s", k.kind, k.name)
@@ -117,7 +116,7 @@ func (k objectKey) String() string {
 	return fmt.Sprintf("%s %s/%s", k.kind, k.namespace, k.name)
 }
 
-// typed reports whether objects of the kind come as Go structs.
+// typed reports whether objects of the kind are Go structs.
 func (k objectKey) typed() bool { return k.kind == stage.KindPod || k.kind == stage.KindNode }
 
 // typedObject is a pod or a node.
@@ -126,7 +125,7 @@ type typedObject interface {
 	message
 }
 
-// empty is where an answer about an object of a typed kind is decoded to.
+// empty returns an empty object of a typed kind, to decode an answer into.
 func (k objectKey) empty() typedObject {
 	if k.kind == stage.KindNode {
 		return &corev1.Node{}
@@ -134,7 +133,7 @@ func (k objectKey) empty() typedObject {
 	return &corev1.Pod{}
 }
 
-// path is where a pod or a node is in the API.
+// path returns the API path of a pod or a node.
 func (k objectKey) path(subresource string) string {
 	path := "/api/v1/nodes/" + k.name
 	if k.kind == stage.KindPod {
@@ -146,9 +145,8 @@ func (k objectKey) path(subresource string) string {
 	return path
 }
 
-// carryOut sends the effects of a stage in their order, each on the version that
-// the one before made. When a part fails after another was done, the outcome says
-// where the stage goes on.
+// carryOut sends the effects of a stage in their order, each on the version that the one before has created.
+// If one fails after another succeeded, the outcome contains where the stage continues.
 func (e *StageEngine) carryOut(ctx context.Context, j job, effects *stage.Effects) (outcome, error) {
 	o := outcome{kind: played, wrote: effects.Delete}
 	version, begun := effects.ResourceVersion, false
@@ -194,7 +192,7 @@ func (e *StageEngine) carryOut(ctx context.Context, j job, effects *stage.Effect
 	return o, nil
 }
 
-// update writes a pod or a node as a whole, and returns what it is then.
+// update sends a whole pod or node and returns it after the update.
 func (e *StageEngine) update(ctx context.Context, k objectKey, effects *stage.Effects) (stage.Object, error) {
 	put := call{method: http.MethodPut, path: k.path("")}
 	if effects.Write == stage.WriteStatus {
@@ -211,8 +209,8 @@ func (e *StageEngine) update(ctx context.Context, k objectKey, effects *stage.Ef
 	return answer, err
 }
 
-// sendAbout sends a request about a pod or a node. The answer is nil where it is
-// of another kind, as that of an eviction.
+// sendAbout sends a request about a pod or a node. The returned object is nil if the answer is of another
+// kind, as that of an eviction.
 func (e *StageEngine) sendAbout(ctx context.Context, k objectKey, c call) (stage.Object, error) {
 	body, err := e.direct.send(ctx, c)
 	if err != nil {
@@ -222,13 +220,12 @@ func (e *StageEngine) sendAbout(ctx context.Context, k objectKey, c call) (stage
 	if ok, err := decodeInto(body, k.kind.APIVersion, k.kind.Kind, answer); err != nil || !ok {
 		return nil, err
 	}
-	answer.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // as what informers bring
+	answer.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // as objects of informers
 	dropManagedFields(answer)
 	return answer, nil
 }
 
-// confirm reads an object live that the API has another version of than the
-// informer has shown.
+// confirm reads an object live, because the API has another version than the informer has shown.
 func (e *StageEngine) confirm(ctx context.Context, j job) {
 	live, err := e.readLive(ctx, j.key)
 	switch {
@@ -280,7 +277,7 @@ func (e *StageEngine) recordEvent(ctx context.Context, key objectKey, uid types.
 	}
 }
 
-// facts answers templates.
+// facts provides the data that templates ask for.
 type facts struct{ e *StageEngine }
 
 func (f facts) NodeIPs(node string) ([]string, error) { return f.e.addresses.nodeIPs(node) }

@@ -4,7 +4,7 @@
 // It keeps no state, so any number of instances may run. It opens no listener: package apiserver
 // passes requests to Handler without a socket.
 //
-// It is not the conversion itself (package api/kruise/conversion), and it is no admission webhook.
+// It is not the conversion itself (package api/kruise/conversion), and not an admission webhook.
 //
 // Floor: F3. Imports the API types and upstream's review types.
 package webhook

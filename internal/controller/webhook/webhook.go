@@ -73,7 +73,7 @@ func answer(body []byte) (*apiextensionsv1.ConversionReview, error) {
 
 func convert(raw []byte, version string) ([]byte, error) {
 	var o map[string]any
-	// This one keeps whole numbers whole.
+	// This encoder keeps integers as integers.
 	if err := utiljson.Unmarshal(raw, &o); err != nil {
 		return nil, err
 	}

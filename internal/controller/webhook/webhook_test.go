@@ -46,7 +46,8 @@ func TestConverts(t *testing.T) {
 	}
 }
 
-// TestOneBadObject: the result says which one and why, and contains none of the others.
+// TestOneBadObject checks that the result names the object and the reason, and contains none of the other
+// objects.
 func TestOneBadObject(t *testing.T) {
 	r := reviewed(t, post(head+object+`,{"apiVersion":"apps.kruise.io/v1beta1","kind":"CloneSet","spec":7}]}}`)).Response
 	if r.Result.Status != metav1.StatusFailure || r.Result.Message != "object 1: spec: want an object, got int64" || len(r.ConvertedObjects) != 0 {
@@ -73,7 +74,7 @@ func TestNoReview(t *testing.T) {
 	}
 }
 
-// FuzzHandler: whatever is sent, it answers: with a review, or with what is wrong.
+// FuzzHandler checks that every request is answered, with a review or with an error.
 func FuzzHandler(f *testing.F) {
 	for _, seed := range []string{"", "null", head + object + "]}}", head + "null,{}]}}", head + `{"kind":"CloneSet","apiVersion":"apps.kruise.io/v1beta1","metadata":null,"spec":{"updateStrategy":[]}}]}}`} {
 		f.Add(seed)

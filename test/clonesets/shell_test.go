@@ -93,13 +93,13 @@ func countWrites(w *simtest.World, runner func(context.Context, *rest.Config) er
 	}
 }
 
-// TestPatchFollows: a pod that is sent whole and refused, because somebody else has written it,
-// is patched at once; a change that is for exactly one version is decided again.
-func TestPatchFollows(t *testing.T) {
-	next := map[string]string{ // which of the three writes of an update in place is refused, and what comes then
+// TestConflictIsDecidedAgain rejects each of the three writes of an update in place, which send the whole pod, because
+// another client has written it: the controller decides again and sends the pod as it has become.
+func TestConflictIsDecidedAgain(t *testing.T) {
+	next := map[string]string{ // the writes before the rejected one, and the next one
 		"":                                      "update",
 		"update pods status200":                 "update",
-		"update pods status200,update pods 200": "patch pods status200",
+		"update pods status200,update pods 200": "update pods status200",
 	}
 	met := map[string]bool{}
 	result := simtest.Explore(t, clonesets.Options().Seeds(20), func(w *simtest.World) {

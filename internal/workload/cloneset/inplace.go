@@ -356,6 +356,15 @@ func (p *plan) finishGrace(u *unit) {
 			return
 		}
 	}
+	if conditions := p.conditionsOf(u, kruise.StateUpdating, state.KeepsTraffic); len(conditions) > 0 {
+		// A write that committed long after its 504, or another client, has put the pod back into service.
+		state.UpdateTimestamp = metav1.NewTime(p.now)
+		again := patch{Status: &patchStatus{Conditions: conditions}}
+		again.Metadata.Labels = p.updatingLabels(to)
+		again.Metadata.Annotations = map[string]any{kruise.AnnotationStateSince: p.stamp(), kruise.AnnotationInPlaceState: text{state}}
+		p.patch(u, again, updatingInPlace, "it became ready before its update in place")
+		return
+	}
 	u.acted = true
 	p.decision.Act(*p.finish(u, &todo, changeIn(&todo, to), &state, to))
 }

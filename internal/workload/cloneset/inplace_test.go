@@ -240,6 +240,33 @@ func TestGracePeriod(t *testing.T) {
 	}
 }
 
+// TestReadyWithinGrace puts a pod back into service while its update in place waits for the grace period, as a write does
+// that commits long after its 504: before its containers are changed, the pod is not ready for the whole period again.
+func TestReadyWithinGrace(t *testing.T) {
+	w := newRunningWorld(t, 1, inPlace, func(s *v1alpha1.CloneSetSpec) {
+		s.UpdateStrategy.InPlaceUpdateStrategy = &kruise.InPlaceUpdateStrategy{GracePeriodSeconds: 10}
+	})
+	w.edit(image("web:2"))
+	w.settle()
+	w.now = w.now.Add(4 * time.Second)
+	w.change(0, func(p *corev1.Pod) {
+		p.Labels[kruise.LabelState] = string(kruise.StateNormal)
+		for i := range p.Status.Conditions {
+			p.Status.Conditions[i].Status = corev1.ConditionTrue
+		}
+	})
+	w.now = w.now.Add(6 * time.Second)
+	w.expect("UpdatingPodInPlace 0")
+	w.settle()
+	if w.stateOf(0) != kruise.StateUpdating || w.runs(0) != "web:1 restarts=0" {
+		t.Errorf("%s, %s", w.stateOf(0), w.runs(0))
+	}
+	w.pass(10 * time.Second)
+	if w.runs(0) != "web:2 restarts=1" || w.stateOf(0) != kruise.StateNormal {
+		t.Errorf("%s, %s", w.runs(0), w.stateOf(0))
+	}
+}
+
 // TestGraceWithoutStart checks that an ordered update whose start time was removed does not wait.
 func TestGraceWithoutStart(t *testing.T) {
 	w := newRunningWorld(t, 1, inPlace, func(s *v1alpha1.CloneSetSpec) {

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rehearse-k8s/rehearse/api/kruise"
 	"github.com/rehearse-k8s/rehearse/internal/workload"
 )
 
@@ -80,11 +81,13 @@ func (b patch) write(u *unit, code, why string) workload.Action {
 	return a
 }
 
-// patch decides the only write of this plan to a pod. It names the observed resourceVersion, although kubelets write the
-// same object all the time: an API server may commit a write seconds after it answered 504, and without the
-// resourceVersion such a patch could land in the middle of the pod's next update (TestLateCommits). A conflict costs
-// one more plan.
+// patch decides the only write of this plan to a pod. The write names the observed resourceVersion: an API server may
+// commit it seconds after it answered 504, and then it must not land in the middle of the pod's next update. The
+// exception is the first transition of a pod without lifecycle hooks. The kubelet starts the pod at the same time, so that
+// most of these writes would conflict; finishGrace corrects one that commits late.
 func (p *plan) patch(u *unit, b patch, code, why string) {
 	u.acted = true
-	p.decision.Act(b.write(u, code, why))
+	a := b.write(u, code, why)
+	a.Exact = p.set.Spec.Lifecycle != nil || u.state != kruise.StatePreparingNormal || b.Metadata.OwnerReferences != nil
+	p.decision.Act(a)
 }

@@ -87,8 +87,8 @@ func where(issues *cel.Issues) string {
 	return place + ": " + first.Message
 }
 
-// environment returns the CEL environment: CEL's own functions, the libraries that Kubernetes
-// enables, and ours.
+// environment returns the CEL environment: CEL's own functions, the libraries that Kubernetes enables, and
+// those of this package.
 func environment() (*cel.Env, error) {
 	return cel.NewEnv(
 		cel.OptionalTypes(),

@@ -35,7 +35,7 @@ func TestCEL(t *testing.T) {
 		`[1,2,3,4,5,6,7,8,9,10].all(a, ` + nested(6) + `)`:                                                    "costs more than",
 		`list("pods").map(p, p.metadata.name).exists(n, n.split("-").size() > 0 && n.lowerAscii() == "free")`: "",
 	} {
-		i, err := invariant.CEL("it holds", expr)
+		i, err := invariant.CEL("a condition", expr)
 		if err != nil {
 			t.Error(err)
 			continue
@@ -44,7 +44,7 @@ func TestCEL(t *testing.T) {
 	}
 }
 
-// nested is a condition that takes 10^n steps and more.
+// nested returns a condition that takes at least 10^n steps.
 func nested(n int) string {
 	expr := "true"
 	for range n {
@@ -72,13 +72,13 @@ func TestCELThatDoesNotCompile(t *testing.T) {
 	}
 	defer func() {
 		if p := recover(); p == nil {
-			t.Error("MustCEL took it")
+			t.Error("MustCEL accepted an expression that does not compile")
 		}
 	}()
 	invariant.MustCEL("bad", "podz")
 }
 
-// TestOneExpressionInTwoWorlds: what is compiled once may be used by many runs.
+// TestOneExpressionInTwoWorlds checks that several runs may use one compiled expression.
 func TestOneExpressionInTwoWorlds(t *testing.T) {
 	i := invariant.MustCEL("there are pods", `list("pods").size() > 0`)
 	full, empty := viewtest.NewWorld(t, twoJobs), viewtest.NewWorld(t, "")
@@ -93,7 +93,7 @@ func TestOneExpressionInTwoWorlds(t *testing.T) {
 	}
 }
 
-// FuzzCEL: an expression compiles or does not, and is evaluated or is not; nothing panics.
+// FuzzCEL checks that no expression causes a panic, whether it compiles or not.
 func FuzzCEL(f *testing.F) {
 	for _, expr := range []string{`list("pods").size() > 1`, `get("pods","a","b").x`, `steps[0].at`, `now`, `list(`, `list(list("pods"))`} {
 		f.Add(expr)

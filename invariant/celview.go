@@ -33,7 +33,7 @@ func (celView) Equal(ref.Val) ref.Val          { return types.False }
 func (celView) Type() ref.Type                 { return viewType }
 func (c celView) Value() any                   { return c.View }
 
-// ofView turns list("pods") into @view.list("pods").
+// ofView rewrites list("pods") to @view.list("pods").
 func ofView(f cel.MacroExprFactory, _ ast.Expr, args []ast.Expr) (ast.Expr, *cel.Error) {
 	name := "list"
 	if len(args) == 3 {
@@ -74,13 +74,13 @@ func get(args ...ref.Val) ref.Val {
 	return types.NullValue
 }
 
-// sum adds the numbers of a list, which CEL has no function for.
+// sum adds the numbers of a list; CEL has no such function.
 func sum(list ref.Val) ref.Val {
 	var total ref.Val = types.IntZero
 	for i := list.(traits.Lister).Iterator(); i.HasNext() == types.True; {
 		item := i.Next()
 		if double, ok := item.(types.Double); ok && total == ref.Val(types.IntZero) {
-			total = double // whole numbers and fractions have no sum in CEL
+			total = double // CEL does not add integers and doubles
 			continue
 		}
 		adder, ok := item.(traits.Adder)

@@ -78,7 +78,7 @@ func ExampleCEL() {
 }
 
 func ExampleStays() {
-	// Stays remembers, so each run needs an Invariant of its own.
+	// Stays keeps state, so each run needs its own Invariant.
 	i := invariant.Stays(invariant.Exists("pods", "default", "web-1"))
 	fmt.Println(i.Check(snapshot{}))
 	fmt.Println(i.Check(snapshot{"pods": {pod("web-1", "Running")}}))

@@ -34,7 +34,7 @@ type Invariant struct {
 	Check func(View) error
 }
 
-// Func returns an invariant with a check of the caller's own.
+// Func returns an invariant with a custom check.
 func Func(name string, check func(View) error) Invariant {
 	return Invariant{Name: name, Check: check}
 }

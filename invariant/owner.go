@@ -16,7 +16,7 @@ import (
 // Owner names an object that controls others.
 type Owner struct{ Kind, Namespace, Name string }
 
-// String is "CloneSet default/web".
+// String returns, for example, "CloneSet default/web".
 func (o Owner) String() string { return o.Kind + " " + inspect.Key(o.Namespace, o.Name) }
 
 // OwnerOf returns the Owner that names an object. Its kind is that of the object; objects of typed

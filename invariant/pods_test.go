@@ -75,7 +75,7 @@ func TestPods(t *testing.T) {
 		{invariant.NoDuplicates(pi, "other"), "no two active pods of Job default/pi with the same other", ""},
 		{invariant.Exists("jobs.batch", "default", "pi"), "jobs.batch default/pi exists", ""},
 		{invariant.Exists("jobs.batch", "default", "e"), "jobs.batch default/e exists", "does not exist"},
-		{invariant.Gone("pods", "default", "nobody"), "pods default/nobody is gone", ""},
+		{invariant.Gone("pods", "default", "missing"), "pods default/missing is gone", ""},
 		{invariant.Gone("pods", "default", "a"), "pods default/a is gone", "its deletion was not requested"},
 		{invariant.Gone("pods", "default", "going"), "pods default/going is gone", "waits for [x/y]"},
 		{invariant.Condition("jobs.batch", "default", "pi", "Complete", "True"), "jobs.batch default/pi has condition Complete=True", ""},
@@ -138,7 +138,7 @@ status: {}
 		func() {
 			defer func() {
 				if recover() == nil {
-					t.Errorf("path %q was taken", path)
+					t.Errorf("path %q was accepted", path)
 				}
 			}()
 			invariant.Field("pods", "default", "a", path, 1)
@@ -146,7 +146,7 @@ status: {}
 	}
 }
 
-// FuzzField: no path makes it panic when it is followed, only when it is read.
+// FuzzField checks that only parsing a path can panic, and that looking it up cannot.
 func FuzzField(f *testing.F) {
 	for _, path := range []string{"a.b", "a[0]", "a[x/y.z].c", "[", "a[99999999999999999999]", "a[-1]"} {
 		f.Add(path)
@@ -154,7 +154,7 @@ func FuzzField(f *testing.F) {
 	f.Fuzz(func(t *testing.T, path string) {
 		i, rejected := field(path)
 		if rejected {
-			return // it says so when the test is written, not when it runs
+			return // the path is rejected when the test is written, not during a run
 		}
 		w := viewtest.NewWorld(t, twoJobs)
 		_ = i.Check(w)
@@ -180,7 +180,7 @@ func TestStays(t *testing.T) {
 			t.Errorf("step %d, %s: %v", n, step.phase, err)
 		}
 		if err != nil && !strings.Contains(err.Error(), "it was true at 1s") {
-			t.Errorf("the message does not say when it was true: %v", err)
+			t.Errorf("the message does not contain the time when it was true: %v", err)
 		}
 	}
 }
@@ -199,7 +199,7 @@ func TestOwned(t *testing.T) {
 	}
 }
 
-// TestOrphanAfterOwnerDeletion counts the grace from the owner's end.
+// TestOrphanAfterOwnerDeletion checks that the grace period starts when the owner is deleted.
 func TestOrphanAfterOwnerDeletion(t *testing.T) {
 	w := viewtest.NewWorld(t, `
 resource: pods

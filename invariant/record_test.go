@@ -22,15 +22,15 @@ func deletion(actor, resource, name, uid string, at time.Duration) history.Step 
 func TestStaleWrites(t *testing.T) {
 	for name, c := range map[string]struct {
 		play  func(s *viewtest.Script)
-		stale string // the stale writes, as step<own, and ! for accepted
-		lags  bool   // whether the cache lagged behind anybody's write
+		stale string // the stale writes, as step<own, with ! for accepted
+		lags  bool   // whether the cache lagged behind any actor's write
 	}{
-		"its own write has been seen": {func(s *viewtest.Script) {
+		"its own write has been observed": {func(s *viewtest.Script) {
 			begin := s.Frame(1, s.Write("user", "pods", "a", true, 0))
 			own := s.Write("c", "jobs.batch", "j", true, begin)
 			s.Write("c", "pods", "b", false, s.Frame(2, own))
 		}, "", false},
-		"its own write has not been seen": {func(s *viewtest.Script) {
+		"its own write has not been observed": {func(s *viewtest.Script) {
 			begin := s.Frame(1, s.Write("user", "pods", "a", true, 0))
 			s.Write("c", "jobs.batch", "j", true, begin)
 			again := s.Frame(1, s.Write("user", "pods", "a", true, 0))
@@ -47,7 +47,7 @@ func TestStaleWrites(t *testing.T) {
 			first := s.Write("c", "jobs.batch", "j", true, begin)
 			s.Write("c", "pods", "b", false, first)
 		}, "", false},
-		"two writes of one reconcile, the answer held": {func(s *viewtest.Script) {
+		"two writes of one reconcile, the answer delayed": {func(s *viewtest.Script) {
 			begin := s.Frame(1, s.Write("user", "pods", "a", true, 0))
 			first := s.Write("c", "jobs.batch", "j", true, begin)
 			s.Record.Steps[first].Reply = "late"
@@ -88,7 +88,7 @@ func TestStaleWrites(t *testing.T) {
 				Object: history.Object{Resource: "jobs.batch"}}, 2)
 			s.Write("c", "pods", "b", false, mark)
 		}, "", false},
-		"after a restart what counts is the new list": {func(s *viewtest.Script) {
+		"after a restart the new list counts": {func(s *viewtest.Script) {
 			begin := s.Frame(1, s.Write("user", "pods", "a", true, 0))
 			s.Write("c", "jobs.batch", "j", true, begin)
 			s.Add(history.Step{Kind: history.Crash, Actor: "c"})
@@ -109,20 +109,20 @@ func TestStaleWrites(t *testing.T) {
 			s.Watch(3, "pods", "")
 			s.Write("c", "pods", "b", false, s.Add(history.Step{Kind: history.Time, At: time.Second}))
 		}, "", false},
-		"a selector may leave its own write out": {func(s *viewtest.Script) {
+		"a selector may exclude its own write": {func(s *viewtest.Script) {
 			s.Watch(3, "configmaps", "labelSelector=x")
 			begin := s.Frame(1, s.Write("user", "pods", "a", true, 0))
 			s.Write("c", "configmaps", "m", true, begin)
 			s.Write("c", "pods", "b", false, s.Frame(1, s.Write("user", "pods", "a", true, 0)))
 		}, "", false},
-		"a selector does not leave it out": {func(s *viewtest.Script) {
+		"a selector does not exclude it": {func(s *viewtest.Script) {
 			s.Watch(3, "configmaps", "labelSelector=x")
 			begin := s.Frame(1, s.Write("user", "pods", "a", true, 0))
 			own := s.Write("c", "configmaps", "m", true, begin)
 			s.Write("c", "pods", "b", false, s.Frame(1, s.Write("user", "pods", "a", true, 0)))
 			s.Frame(3, own)
 		}, "9<6!", true},
-		"what has no cause is not judged": {func(s *viewtest.Script) {
+		"a write without a cause is not checked": {func(s *viewtest.Script) {
 			begin := s.Frame(1, s.Write("user", "pods", "a", true, 0))
 			s.Write("c", "jobs.batch", "j", true, begin)
 			n := s.Write("c", "pods", "b", false, 0)
@@ -155,8 +155,8 @@ func TestStaleWrites(t *testing.T) {
 	}
 }
 
-// TestOraclesTakeAnyRecord: whatever a record holds, the oracles end without a panic,
-// and a write is stale only against an earlier one of the same actor.
+// TestOraclesTakeAnyRecord checks that the oracles accept any record without a panic, and that a write is
+// stale only against an earlier one of the same actor.
 func TestOraclesTakeAnyRecord(t *testing.T) {
 	kinds := []history.Kind{history.Start, history.Crash, history.Request, history.Answer, history.Frame, history.Cut, history.Time, history.Fault}
 	verbs := []string{"", "get", "list", "watch", "create", "update", "patch", "delete"}
@@ -206,7 +206,7 @@ func TestHotLoop(t *testing.T) {
 		play func(s *viewtest.Script)
 		want string
 	}{
-		"the same request again and again": {func(s *viewtest.Script) {
+		"the same request repeatedly": {func(s *viewtest.Script) {
 			for n := range 4 {
 				get(s, "a", time.Duration(n)*time.Second)
 			}
@@ -221,13 +221,13 @@ func TestHotLoop(t *testing.T) {
 				get(s, fmt.Sprint(n), 0)
 			}
 		}, ""},
-		"with news of others in between": {func(s *viewtest.Script) {
+		"with events of other actors in between": {func(s *viewtest.Script) {
 			for range 9 {
 				get(s, "a", 0)
 				s.Write("user", "pods", "b", true, 0)
 			}
 		}, ""},
-		"with news of what it does not watch": {func(s *viewtest.Script) {
+		"with events that it does not watch": {func(s *viewtest.Script) {
 			for range 9 {
 				get(s, "a", 0)
 				s.Write("user", "nodes", "b", true, 0)

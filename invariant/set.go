@@ -5,7 +5,7 @@ package invariant
 type Set struct {
 	// Always must hold at every moment of the run.
 	Always []Invariant
-	// AtQuiescence must hold once nothing changes any more. It judges by the state that Always
-	// has recorded since the run began, so it must not be used without them.
+	// AtQuiescence must hold once nothing changes any more. Its check uses the state that Always has recorded
+	// since the start of the run, so it must not be used without Always.
 	AtQuiescence Invariant
 }

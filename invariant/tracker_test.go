@@ -10,7 +10,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
-// behindNaively looks at every write there was, as the rule says it.
+// behindNaively checks every write of the record, as the rule is stated.
 func behindNaively(t *tracker, actor string, of func(*history.Step) bool) (write int, lagging cache, ok bool) {
 	var all []int
 	for _, some := range t.writes {
@@ -34,8 +34,8 @@ func behindNaively(t *tracker, actor string, of func(*history.Step) bool) (write
 	return 0, cache{}, false
 }
 
-// TestBehind: not to look at the writes that all caches have seen makes no difference,
-// whatever an actor watches, and also where revisions are in no order.
+// TestBehind checks that skipping the writes that all caches have observed does not change the result, for all
+// actors and also if revisions are in no order.
 func TestBehind(t *testing.T) {
 	resources := []string{"pods", "jobs.batch", "secrets"}
 	rapid.Check(t, func(t *rapid.T) {
@@ -79,8 +79,8 @@ func TestBehind(t *testing.T) {
 	})
 }
 
-// BenchmarkStaleWrites is a long record in which nothing lags: each write is seen, and the
-// next one is decided on it.
+// BenchmarkStaleWrites reads a long record in which no cache lags: each write is observed before the next
+// decision.
 func BenchmarkStaleWrites(b *testing.B) {
 	for _, pods := range []int{1000, 10_000, 100_000} {
 		run := &history.Run{}

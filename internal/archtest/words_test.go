@@ -24,7 +24,6 @@ var wordsPending = []string{
 	"internal/probes",
 	"internal/sim",
 	"internal/store",
-	"invariant",
 	"stage",
 	"test",
 }

@@ -73,7 +73,7 @@ func (f *follower) check(v invariant.View, p *podRecord) {
 	f.checkPartition(w, was, is)
 }
 
-// remember records what checkQuiescence needs of the past.
+// remember records facts that checkQuiescence needs later.
 func (p *podRecord) remember(was, is *podVersion) {
 	switch {
 	case is.gone || is.terminating:
@@ -304,7 +304,7 @@ func (f *follower) checkPartition(w *podWrite, was, is *podVersion) {
 	}
 	most := 0
 	for _, s := range w.specs {
-		if s.goesBack {
+		if s.rollsBack {
 			return
 		}
 		most = max(most, s.replicas-s.partition)

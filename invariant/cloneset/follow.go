@@ -107,11 +107,11 @@ func (f *follower) observeStep(n int) {
 	case history.Start:
 		f.started[s.Actor] = true
 		for _, resource := range [...]string{setsResource, "pods"} {
-			f.sees(s.Actor, resource, n, 0)
+			f.recordView(s.Actor, resource, n, 0)
 		}
 	case history.Frame:
 		if s.Reply != "lost" {
-			f.sees(s.Actor, s.Resource, n, s.Revision)
+			f.recordView(s.Actor, s.Resource, n, s.Revision)
 		}
 	case history.Answer:
 		if len(s.Causes) > 0 && s.Causes[0] < n {
@@ -133,11 +133,11 @@ func (f *follower) observeStep(n int) {
 // listed reads a list that an actor has received.
 func (f *follower) listed(s *history.Step, at int) {
 	if s.Kind == history.Request && s.Verb == "list" && s.Code/100 == 2 {
-		f.sees(s.Actor, s.Resource, at, cmp.Or(s.Revision, s.Truth))
+		f.recordView(s.Actor, s.Resource, at, cmp.Or(s.Revision, s.Truth))
 	}
 }
 
-func (f *follower) sees(actor, resource string, step int, revision int64) {
+func (f *follower) recordView(actor, resource string, step int, revision int64) {
 	if resource != setsResource && resource != "pods" {
 		return
 	}

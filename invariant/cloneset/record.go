@@ -38,11 +38,11 @@ type setSpec struct {
 	hooks      kruise.Lifecycle
 	// excludes: pods that wait for their preDelete hook do not count as replicas. goesBack: pods
 	// beyond the partition are updated back to the current revision.
-	excludes, goesBack bool
+	excludes, rollsBack bool
 }
 
-// goesBackAnnotation is an annotation of our controller; Kruise has a feature gate instead.
-const goesBackAnnotation = "rehearse-k8s.github.io/partition-rollback"
+// rollsBackAnnotation is an annotation of this repository's controller; Kruise has a feature gate instead.
+const rollsBackAnnotation = "rehearse-k8s.github.io/partition-rollback"
 
 func (s *setRecord) observe(o *unstructured.Unstructured) {
 	if s.object == o {
@@ -55,7 +55,7 @@ func (s *setRecord) observe(o *unstructured.Unstructured) {
 	s.object, s.set = o, set
 	next := setSpecOf(set)
 	next.revision = inspect.Revision(o)
-	if len(s.specs) == 0 || s.spec().generation != next.generation || s.spec().excludes != next.excludes || s.spec().goesBack != next.goesBack {
+	if len(s.specs) == 0 || s.spec().generation != next.generation || s.spec().excludes != next.excludes || s.spec().rollsBack != next.rollsBack {
 		s.specs = append(s.specs, next)
 	}
 }
@@ -64,7 +64,7 @@ func setSpecOf(set *v1alpha1.CloneSet) setSpec {
 	u := &set.Spec.UpdateStrategy
 	s := setSpec{
 		generation: set.Generation, replicas: 1, minReady: time.Duration(set.Spec.MinReadySeconds) * time.Second,
-		excludes: set.Labels[kruise.LabelExcludePreparingDelete] == "true", goesBack: set.Annotations[goesBackAnnotation] == "true",
+		excludes: set.Labels[kruise.LabelExcludePreparingDelete] == "true", rollsBack: set.Annotations[rollsBackAnnotation] == "true",
 	}
 	if set.Spec.Replicas != nil {
 		s.replicas = int(*set.Spec.Replicas)
@@ -115,7 +115,7 @@ func (s *setRecord) inForce(since int64) []setSpec {
 	return s.specs[max(n, 0):]
 }
 
-// podRecord is what has become known of one pod.
+// podRecord contains the facts about one pod that the run has shown.
 type podRecord struct {
 	uid  types.UID
 	name string

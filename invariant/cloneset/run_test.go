@@ -14,7 +14,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/invariant/cloneset"
 )
 
-// The keys that a CloneSet's pods bear.
+// The labels of a CloneSet's pods.
 const (
 	stateLabel    = "lifecycle.apps.kruise.io/state"
 	instanceLabel = "apps.kruise.io/cloneset-instance-id"
@@ -24,8 +24,8 @@ const (
 	preNormal     = "hook/pre-normal"
 )
 
-// run plays a run of one CloneSet by hand: each act is a write, after which the
-// invariants are checked, as simtest does.
+// run simulates a run of one CloneSet. Each method is a write, after which the invariants are checked, as
+// simtest does.
 type run struct {
 	*viewtest.Script
 	invariants invariant.Set
@@ -49,19 +49,19 @@ func newRun(spec map[string]any) *run {
 	return r
 }
 
-// create creates the CloneSet, or another one of its name; the controller sees it, and writes
-// a first status.
+// create creates the CloneSet, or another one with its name; the controller observes it and writes a first
+// status.
 func (r *run) create(uid string, spec map[string]any) {
 	r.set = map[string]any{
 		"metadata": map[string]any{"namespace": "default", "name": "web", "uid": uid, "generation": int64(1)}, "spec": spec,
 		"status": map[string]any{"updateRevision": "web-1", "currentRevision": "web-1"},
 	}
-	r.see(r.wrote("user", "create", "clonesets.apps.kruise.io", "", "web", uid, 0))
+	r.deliver(r.wrote("user", "create", "clonesets.apps.kruise.io", "", "web", uid, 0))
 	r.others["controllerrevisions.apps"] = []*unstructured.Unstructured{r.owned("web-1")}
 	r.wrote("c", "update", "clonesets.apps.kruise.io", "status", "web", uid, r.now())
 }
 
-// owned is an object of the CloneSet.
+// owned returns an object of the CloneSet.
 func (r *run) owned(name string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{
 		"namespace": "default", "name": name, "uid": "uid-" + name, "ownerReferences": r.ref(), "labels": map[string]any{},
@@ -74,7 +74,7 @@ func (r *run) ref() []any {
 	}}
 }
 
-// wrote notes a write, gives its object the revision, and checks the invariants.
+// wrote records a write, sets the revision of its object, and checks the invariants.
 func (r *run) wrote(actor, verb, resource, sub, name, uid string, cause int) int {
 	n := r.Add(history.Step{Kind: history.Request, Actor: actor, Verb: verb, Code: 200, Before: 1, Revision: r.Revision + 1, Subresource: sub,
 		Object: history.Object{Resource: resource, Namespace: "default", Name: name, UID: uid}}, cause)
@@ -108,24 +108,24 @@ func (r *run) check() {
 	}
 }
 
-// see brings the controller the event of a write of the CloneSet, seePods that of a pod,
-// and is the step.
-func (r *run) see(write int) int     { return r.Frame(3, write) }
-func (r *run) seePods(write int) int { return r.Frame(1, write) }
+// see delivers the event of a write of the CloneSet to the controller and returns the step; seePods does so
+// for a pod.
+func (r *run) deliver(write int) int    { return r.Frame(3, write) }
+func (r *run) deliverPod(write int) int { return r.Frame(1, write) }
 
-// now is a step after which a reconcile may begin.
+// now returns a step after which a reconcile may begin.
 func (r *run) now() int { return r.Add(history.Step{Kind: history.Time}) }
 
-// fresh lets the controller see all pods, and is the step.
-func (r *run) fresh() int {
+// deliverAllPods delivers all events of pods to the controller and returns the step.
+func (r *run) deliverAllPods() int {
 	for n := len(r.Record.Steps) - 1; ; n-- {
 		if s := &r.Record.Steps[n]; s.Wrote() && s.Resource == "pods" {
-			return r.seePods(n)
+			return r.deliverPod(n)
 		}
 	}
 }
 
-// pod has the controller create a pod, decided at a step; "name@revision" has a revision.
+// pod makes the controller create a pod, decided at a step; "name@revision" sets a revision.
 func (r *run) pod(name string, decided int) int {
 	name, revision, some := strings.Cut(name, "@")
 	if !some {
@@ -146,7 +146,7 @@ func (r *run) pod(name string, decided int) int {
 	return r.wrote("c", "create", "pods", "", name, "uid-"+name, decided)
 }
 
-// ready brings a pod up: on a node, running, Normal and Ready since now.
+// ready makes pods ready: on a node, running, Normal and Ready.
 func (r *run) ready(pods ...string) {
 	for _, name := range pods {
 		r.pods[name]["spec"].(map[string]any)["nodeName"] = "node"
@@ -155,7 +155,7 @@ func (r *run) ready(pods ...string) {
 		r.pods[name]["status"].(map[string]any)["containerStatuses"] = []any{map[string]any{"name": "main", "containerID": "first"}}
 		r.wrote("kubelet", "patch", "pods", "status", name, "uid-"+name, 0)
 		r.label(name, stateLabel, "Normal")
-		r.wrote("kubelet", "patch", "pods", "", name, "uid-"+name, 0) // the kubelet is never checked
+		r.wrote("kubelet", "patch", "pods", "", name, "uid-"+name, 0) // the invariants do not check the kubelet
 	}
 }
 
@@ -173,7 +173,7 @@ func (r *run) status(pod string, conditions ...string) {
 	status["conditions"] = list
 }
 
-// label sets a label of a pod, without a write; "" takes it away.
+// label sets a label of a pod, without a write; "" removes it.
 func (r *run) label(pod, label, value string) {
 	labels := r.pods[pod]["metadata"].(map[string]any)["labels"].(map[string]any)
 	if delete(labels, label); value != "" {
@@ -185,19 +185,19 @@ func (r *run) image(pod, image string) {
 	r.pods[pod]["spec"].(map[string]any)["containers"] = []any{map[string]any{"name": "main", "image": image}}
 }
 
-// state lets the controller bring a pod to another state, with some conditions.
+// state makes the controller move a pod to another state, with some conditions.
 func (r *run) state(pod, state string, decided int, conditions ...string) {
 	r.label(pod, stateLabel, state)
 	r.status(pod, conditions...)
 	r.wrote("c", "patch", "pods", "status", pod, "uid-"+pod, decided)
 }
 
-// patch lets an actor write a pod as it has been made.
+// patch makes an actor write a pod with its current content.
 func (r *run) patch(actor, pod string, decided int) int {
 	return r.wrote(actor, "patch", "pods", "", pod, "uid-"+pod, decided)
 }
 
-// remove has an actor delete a pod; gone removes it.
+// remove makes an actor delete a pod; gone removes it from the API.
 func (r *run) remove(actor, pod string, decided int) int {
 	r.pods[pod]["metadata"].(map[string]any)["deletionTimestamp"] = "2000-01-01T00:00:00Z"
 	return r.wrote(actor, "delete", "pods", "", pod, "uid-"+pod, decided)
@@ -208,7 +208,7 @@ func (r *run) gone(pod string) int {
 	return r.wrote("kubelet", "delete", "pods", "", pod, "uid-"+pod, 0)
 }
 
-// spec changes a field of the spec, "a.b" one of an object in it.
+// spec changes a field of the spec; "a.b" is a field of an object in it.
 func (r *run) spec(field string, value any) int {
 	in := r.set["spec"].(map[string]any)
 	path := strings.Split(field, ".")
@@ -223,7 +223,7 @@ func (r *run) spec(field string, value any) int {
 	return r.wrote("user", "patch", "clonesets.apps.kruise.io", "", "web", "S", 0)
 }
 
-// setStatus lets the controller write a status that says what there is, but for some fields.
+// setStatus makes the controller write a status that matches the pods, except for some fields.
 func (r *run) setStatus(pods, available int, fields ...any) {
 	n, a := int64(pods), int64(available)
 	status := map[string]any{
@@ -238,7 +238,7 @@ func (r *run) setStatus(pods, available int, fields ...any) {
 	r.wrote("c", "update", "clonesets.apps.kruise.io", "status", "web", "S", 0)
 }
 
-// replicas is a spec of so many pods, of which one may be unavailable.
+// replicas returns a spec of so many pods, one of which may be unavailable.
 func replicas(n int, more ...any) map[string]any {
 	update := map[string]any{"type": "InPlaceIfPossible", "maxUnavailable": int64(1)}
 	for i := 0; i < len(more); i += 2 {
@@ -250,7 +250,7 @@ func replicas(n int, more ...any) map[string]any {
 	}
 }
 
-// hooked is a spec with hooks of all kinds.
+// hooked returns a spec with hooks of all kinds.
 func hooked(spec map[string]any) map[string]any {
 	by := func(label string) map[string]any {
 		return map[string]any{"labelsHandler": map[string]any{label: "yes"}, "finalizersHandler": []any{label}}
@@ -259,8 +259,8 @@ func hooked(spec map[string]any) map[string]any {
 	return spec
 }
 
-// up lets the controller make pods, and brings them up.
-func (r *run) up(pods ...string) {
+// up makes the controller create pods, and makes them ready.
+func (r *run) createReady(pods ...string) {
 	for _, name := range pods {
 		r.pod(name, r.now())
 		name, _, _ = strings.Cut(name, "@")

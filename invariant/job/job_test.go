@@ -19,8 +19,8 @@ const (
 	ordered = "the conditions of Job default/pi change in a legal order"
 )
 
-// TestAlways plays right and wrong controllers. What must hold always is violated as
-// it says, at once, and nothing else is.
+// TestAlways plays correct and incorrect controllers. Exactly the expected invariants must be violated, at
+// once, with the expected message.
 func TestAlways(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec map[string]any
@@ -43,19 +43,19 @@ func TestAlways(t *testing.T) {
 			enough + ": step 10 creates default/b; decided at step 9 with the Job at revision 11: 1 have succeeded (default/a) and 1 run (default/b), and 1 are enough",
 			over + ": step 10 creates default/b; decided at step 9 with the Job at revision 11: at step 8 c had written Complete=True SuccessCriteriaMet=True",
 		}},
-		"R2: another try after the last one": {nonIndexed(1, 1), func(r *run) {
+		"R2: another pod after the last retry": {nonIndexed(1, 1), func(r *run) {
 			r.pod("a", "", r.now())
 			r.phase("a", "Failed")
 			r.pod("b", "", r.status("FailureTarget Failed", "failed", int64(1)))
 		}, []string{over + ": step 9 creates default/b; decided at step 0 with the Job at revision 0: at step 8 c had written Failed=True FailureTarget=True"}},
-		"a pod was on its way when failure was decided": {nonIndexed(2, 2), func(r *run) {
+		"a create was in flight when failure was decided": {nonIndexed(2, 2), func(r *run) {
 			decided := r.now()
 			r.pod("a", "", decided)
 			r.phase("a", "Failed")
 			r.status("FailureTarget", "failed", int64(1))
 			r.pod("b", "", decided)
 		}, nil},
-		"R3: a pod too many in mid-stream": {nonIndexed(2, 3), func(r *run) {
+		"R3: a surplus pod before the end": {nonIndexed(2, 3), func(r *run) {
 			decided := r.now()
 			r.pod("a", "", decided)
 			r.pod("b", "", decided)
@@ -78,25 +78,25 @@ func TestAlways(t *testing.T) {
 			r.pod("a", "0", r.now())
 			r.pod("b", "0", r.now())
 		}, []string{beyond, enough, second + ": step 8 creates default/b; decided at step 7 with the Job at revision 11: index 0 already has default/a"}},
-		"parallelism was lowered and the controller has not seen it": {nonIndexed(2, 9), func(r *run) {
+		"parallelism was lowered and the controller has not observed it": {nonIndexed(2, 9), func(r *run) {
 			decided := r.now()
 			r.pod("a", "", decided)
 			r.spec("parallelism", int64(1))
 			r.pod("b", "", r.now())
 		}, nil},
-		"parallelism was lowered and the controller has seen it": {nonIndexed(2, 9), func(r *run) {
+		"parallelism was lowered and the controller has observed it": {nonIndexed(2, 9), func(r *run) {
 			r.pod("a", "", r.now())
-			r.see(r.spec("parallelism", int64(1)))
+			r.deliver(r.spec("parallelism", int64(1)))
 			r.pod("b", "", r.now())
 		}, []string{beyond + ": step 10 creates default/b; decided at step 9 with the Job at revision 13: now 2 run (default/a, default/b), and at most 1 may"}},
 		"a pod for a suspended Job": {nonIndexed(2, 9), func(r *run) {
-			r.see(r.spec("suspend", true))
+			r.deliver(r.spec("suspend", true))
 			r.pod("a", "", r.now())
 		}, []string{beyond}},
-		"seen in the middle of a reconcile that had begun before": {nonIndexed(2, 9), func(r *run) {
+		"observed during a reconcile": {nonIndexed(2, 9), func(r *run) {
 			decided := r.now()
 			r.pod("a", "", decided)
-			r.see(r.spec("parallelism", int64(1)))
+			r.deliver(r.spec("parallelism", int64(1)))
 			r.pod("b", "", decided)
 		}, nil},
 		"a pod that is being deleted is replaced": {nonIndexed(1, 1), func(r *run) {
@@ -107,39 +107,39 @@ func TestAlways(t *testing.T) {
 			r.phase("b", "Failed")
 			r.pod("c", "", r.now())
 		}, nil},
-		"it is not replaced before it has failed": {waiting(nonIndexed(1, 1)), func(r *run) {
+		"a terminating pod must not be replaced before it has failed": {waiting(nonIndexed(1, 1)), func(r *run) {
 			r.pod("a", "", r.now())
 			r.remove("someone", "a")
 			r.pod("b", "", r.now())
 		}, []string{beyond, enough}},
-		"an index is not either": {waiting(indexed(1)), func(r *run) {
+		"the same for an index": {waiting(indexed(1)), func(r *run) {
 			r.pod("a", "0", r.now())
 			r.remove("someone", "a")
 			r.pod("b", "0", r.now())
 		}, []string{beyond, enough, second + ": step 9 creates default/b; decided at step 8 with the Job at revision 11: index 0 already has default/a"}},
-		"it is replaced when it has failed": {waiting(nonIndexed(1, 1)), func(r *run) {
+		"a terminating pod is replaced when it has failed": {waiting(nonIndexed(1, 1)), func(r *run) {
 			r.pod("a", "", r.now())
 			r.remove("someone", "a")
 			r.phase("a", "Failed")
 			r.pod("b", "", r.now())
 		}, nil},
 		"a pod is created while another one may be adopted": {selecting(nonIndexed(2, 9)), func(r *run) {
-			r.see(r.orphan("theirs"))
+			r.deliver(r.orphan("theirs"))
 			r.Clock += 31 * time.Second
 			r.pod("a", "", r.now())
 		}, []string{orphans + ": step 8 creates default/a; decided at step 7 with the Job at revision 11: it observes default/theirs, which has no controller"}},
-		"it is not seen yet": {selecting(nonIndexed(2, 9)), func(r *run) {
+		"the orphan is not observed yet": {selecting(nonIndexed(2, 9)), func(r *run) {
 			r.orphan("theirs")
 			r.Clock += 31 * time.Second
 			r.pod("a", "", r.now())
 		}, nil},
-		"it has just been seen": {selecting(nonIndexed(2, 9)), func(r *run) {
-			r.see(r.orphan("theirs"))
+		"the orphan has just been observed": {selecting(nonIndexed(2, 9)), func(r *run) {
+			r.deliver(r.orphan("theirs"))
 			r.Clock += 29 * time.Second
 			r.pod("a", "", r.now())
 		}, nil},
-		"it is adopted": {selecting(nonIndexed(2, 9)), func(r *run) {
-			r.see(r.orphan("theirs"))
+		"the orphan is adopted": {selecting(nonIndexed(2, 9)), func(r *run) {
+			r.deliver(r.orphan("theirs"))
 			r.Clock += 31 * time.Second
 			r.adopt("theirs")
 			r.pod("a", "", r.now())
@@ -148,15 +148,15 @@ func TestAlways(t *testing.T) {
 			r.pod("a", "", r.now())
 			r.orphan("a")
 			r.create("J2", selecting(nonIndexed(1, 1)))
-			r.see(r.wrote("user", "patch", "pods", "", "a", "uid-a", 0))
+			r.deliver(r.wrote("user", "patch", "pods", "", "a", "uid-a", 0))
 			r.adopt("a")
 			r.phase("a", "Succeeded")
 			r.status("SuccessCriteriaMet Complete", "succeeded", int64(1))
 		}, nil},
-		"a work queue goes on after a success": {nonIndexed(1, -1), func(r *run) {
+		"a work queue continues after a success": {nonIndexed(1, -1), func(r *run) {
 			r.pod("a", "", r.now())
 			r.phase("a", "Succeeded")
-			r.pod("b", "", r.now()) // it has not seen it yet
+			r.pod("b", "", r.now()) // the controller has not observed the success yet
 			r.phase("b", "Failed")
 			r.status("", "uncountedTerminatedPods", uncounted([]any{"uid-a"}, nil))
 			r.pod("c", "", r.now())
@@ -165,12 +165,12 @@ func TestAlways(t *testing.T) {
 			r.pod("b", "1", r.now())
 			r.phase("b", "Succeeded")
 			r.spec("completions", int64(1))
-			r.see(r.spec("completions", int64(2)))
+			r.deliver(r.spec("completions", int64(2)))
 			r.pod("c", "1", r.now())
 		}, nil},
 		"an index that was dropped succeeds and does not count": {indexed(2), func(r *run) {
 			r.pod("b", "1", r.now())
-			r.see(r.spec("completions", int64(1)))
+			r.deliver(r.spec("completions", int64(1)))
 			r.phase("b", "Succeeded")
 			r.pod("a", "0", r.now())
 		}, nil},
@@ -184,7 +184,7 @@ func TestAlways(t *testing.T) {
 			r.phase("a", "Failed")
 			r.status("", "failed", int64(2))
 		}, []string{once + ": the status shows 0 succeeded (0 not counted yet) and 2 failed (0), but 1 have failed or were deleted"}},
-		"one pod counted both ways": {nonIndexed(2, 3), func(r *run) {
+		"one pod counted as succeeded and as failed": {nonIndexed(2, 3), func(r *run) {
 			r.pod("a", "", r.now())
 			r.remove("someone", "a")
 			r.phase("a", "Succeeded")
@@ -210,11 +210,11 @@ func TestAlways(t *testing.T) {
 			r.status("SuccessCriteriaMet")
 			r.status("FailureTarget")
 		}, []string{ordered + `: SuccessCriteriaMet was true and is ""`}},
-		"both at once":         {nonIndexed(1, 1), func(r *run) { r.status("SuccessCriteriaMet FailureTarget") }, []string{ordered + ": success and failure at once"}},
-		"complete without why": {nonIndexed(1, 1), func(r *run) { r.status("Complete") }, []string{ordered + ": it finished without SuccessCriteriaMet or FailureTarget: Complete=True"}},
+		"both at once":                        {nonIndexed(1, 1), func(r *run) { r.status("SuccessCriteriaMet FailureTarget") }, []string{ordered + ": success and failure at once"}},
+		"Complete without SuccessCriteriaMet": {nonIndexed(1, 1), func(r *run) { r.status("Complete") }, []string{ordered + ": it finished without SuccessCriteriaMet or FailureTarget: Complete=True"}},
 		"failed with pods": {nonIndexed(1, 1), func(r *run) { r.status("FailureTarget Failed", "active", int64(1)) },
 			[]string{ordered + ": Failed=True FailureTarget=True, but 1 active, 0 terminating and 0 not counted pods"}},
-		"the next Job of the name starts from scratch": {indexed(1), func(r *run) {
+		"the next Job with the name has its own record": {indexed(1), func(r *run) {
 			r.pod("a", "0", r.now())
 			r.phase("a", "Succeeded")
 			r.status("SuccessCriteriaMet Complete", "succeeded", int64(1))
@@ -245,10 +245,10 @@ func TestQuiescence(t *testing.T) {
 		play func(r *run)
 		want string
 	}{
-		"nothing was done":   {nonIndexed(1, 1), func(*run) {}, "none of its pods runs, but it has not finished"},
-		"its pod runs":       {nonIndexed(1, 1), func(r *run) { r.pod("a", "", r.now()); r.status("", "active", int64(1)) }, ""},
-		"it does not say so": {nonIndexed(1, 1), func(r *run) { r.pod("a", "", r.now()) }, "its status shows 0 active pods; 1 run"},
-		"suspended":          {nonIndexed(1, 1), func(r *run) { r.spec("suspend", true) }, ""},
+		"nothing was done":                 {nonIndexed(1, 1), func(*run) {}, "none of its pods runs, but it has not finished"},
+		"its pod runs":                     {nonIndexed(1, 1), func(r *run) { r.pod("a", "", r.now()); r.status("", "active", int64(1)) }, ""},
+		"the status does not show its pod": {nonIndexed(1, 1), func(r *run) { r.pod("a", "", r.now()) }, "its status shows 0 active pods; 1 run"},
+		"suspended":                        {nonIndexed(1, 1), func(r *run) { r.spec("suspend", true) }, ""},
 		"suspended, and a pod runs": {nonIndexed(1, 1), func(r *run) {
 			r.pod("a", "", r.now())
 			r.spec("suspend", true)
@@ -278,7 +278,7 @@ func TestQuiescence(t *testing.T) {
 			r.finalizers("c", "a")
 			r.status("", "active", int64(1))
 		}, "its status shows 0 failed; 1 have"},
-		"a pod that it removed itself need not be counted": {nonIndexed(1, 2), func(r *run) {
+		"a pod that the controller removed need not be counted": {nonIndexed(1, 2), func(r *run) {
 			r.pod("a", "", r.now())
 			r.pod("b", "", r.now())
 			r.finalizers("c", "b")
@@ -286,7 +286,7 @@ func TestQuiescence(t *testing.T) {
 			r.phase("b", "Succeeded")
 			r.status("", "active", int64(1))
 		}, ""},
-		"it must be if it ended before it was deleted": {nonIndexed(1, 2), func(r *run) {
+		"a removed pod that finished before it was deleted must be counted": {nonIndexed(1, 2), func(r *run) {
 			r.pod("a", "", r.now())
 			r.pod("b", "", r.now())
 			r.finalizers("c", "b")
@@ -299,7 +299,7 @@ func TestQuiescence(t *testing.T) {
 			r.status("SuccessCriteriaMet Complete", "succeeded", int64(0))
 			r.finalizers("c", "a")
 		}, "it has finished (Complete=True SuccessCriteriaMet=True), but 1 of its pods run"},
-		"the Job has gone and a pod is held": {nonIndexed(1, 1), func(r *run) {
+		"the Job is gone and a pod has the finalizer": {nonIndexed(1, 1), func(r *run) {
 			r.pod("a", "", r.now())
 			r.object = nil
 			r.wrote("user", "delete", "jobs.batch", "", "pi", "J", 0)
@@ -313,17 +313,17 @@ func TestQuiescence(t *testing.T) {
 	}
 }
 
-// TestInFlight: in a run of real processes, a pod that was decided on before an event
-// came, and is on its way, is no offence; one that is made long after it is.
+// TestInFlight checks, in a run of real processes, that a create that was decided before an event arrived, and
+// is still in flight, is no violation, and that one long after the event is.
 func TestInFlight(t *testing.T) {
 	for at, violated := range map[time.Duration]bool{300 * time.Millisecond: false, 3 * time.Second: true} {
 		r := newRun(map[string]any{"parallelism": int64(2), "completions": int64(2)})
 		r.Record.Live = true
 		r.Clock = 2 * time.Second
-		r.pod("a", "", r.see(r.wrote("user", "patch", "jobs.batch", "", "pi", "J", 0)))
+		r.pod("a", "", r.deliver(r.wrote("user", "patch", "jobs.batch", "", "pi", "J", 0)))
 		r.Clock = 4 * time.Second
 		r.object["spec"] = map[string]any{"parallelism": int64(1), "completions": int64(2)}
-		seen := r.see(r.wrote("user", "patch", "jobs.batch", "", "pi", "J", 0))
+		seen := r.deliver(r.wrote("user", "patch", "jobs.batch", "", "pi", "J", 0))
 		r.Clock += at
 		r.pod("b", "", seen)
 		if got := len(r.violations) > 0; got != violated {

@@ -12,7 +12,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/invariant/internal/inspect"
 )
 
-// jobRecord is what the run has shown of one Job.
+// jobRecord contains the facts about one Job that the run has shown.
 type jobRecord struct {
 	uid    types.UID
 	object *unstructured.Unstructured

@@ -15,8 +15,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/invariant/job"
 )
 
-// run plays a run of one Job by hand: each act is a write, after which the
-// invariants are checked, as simtest does.
+// run simulates a run of one Job. Each method is a write, after which the invariants are checked, as simtest
+// does.
 type run struct {
 	*viewtest.Script
 	invariants invariant.Set
@@ -32,13 +32,13 @@ func newRun(spec map[string]any) *run {
 	return r
 }
 
-// create creates the Job, or another one of its name; the controller sees it.
+// create creates the Job, or another one with its name; the controller observes it.
 func (r *run) create(uid string, spec map[string]any) {
 	r.object = map[string]any{"metadata": map[string]any{"namespace": "default", "name": "pi", "uid": uid}, "spec": spec, "status": map[string]any{}}
-	r.see(r.wrote("user", "create", "jobs.batch", "", "pi", uid, 0))
+	r.deliver(r.wrote("user", "create", "jobs.batch", "", "pi", uid, 0))
 }
 
-// wrote notes a write, gives its object the revision, and checks the invariants.
+// wrote records a write, sets the revision of its object, and checks the invariants.
 func (r *run) wrote(actor, verb, resource, sub, name, uid string, cause int) int {
 	n := r.Add(history.Step{Kind: history.Request, Actor: actor, Verb: verb, Code: 200, Before: 1, Revision: r.Revision + 1, Subresource: sub,
 		Object: history.Object{Resource: resource, Namespace: "default", Name: name, UID: uid}}, cause)
@@ -72,10 +72,10 @@ func (r *run) check() {
 	}
 }
 
-// see brings the controller the event of a write of the Job, and is the step.
-func (r *run) see(write int) int { return r.Frame(2, write) }
+// see delivers the event of a write of the Job to the controller and returns the step.
+func (r *run) deliver(write int) int { return r.Frame(2, write) }
 
-// pod has the controller create a pod, decided at a step. An index of "" is none.
+// pod makes the controller create a pod, decided at a step. An index of "" means no index.
 func (r *run) pod(name, index string, decided int) {
 	annotations := map[string]any{}
 	if index != "" {
@@ -94,8 +94,8 @@ func (r *run) pod(name, index string, decided int) {
 	r.wrote("c", "create", "pods", "", name, "uid-"+name, decided)
 }
 
-// orphan lets the user create a pod without a controller, or take the controller away. Its label
-// is the one that the Job's selector names.
+// orphan makes the user create a pod without a controller, or remove its controller. Its label is the one that
+// the Job's selector requires.
 func (r *run) orphan(name string) int {
 	r.pods[name] = map[string]any{
 		"metadata": map[string]any{"namespace": "default", "name": name, "uid": "uid-" + name, "labels": map[string]any{"job": "pi"}},
@@ -104,7 +104,7 @@ func (r *run) orphan(name string) int {
 	return r.wrote("user", "create", "pods", "", name, "uid-"+name, 0)
 }
 
-// adopt lets the controller adopt a pod.
+// adopt makes the controller adopt a pod.
 func (r *run) adopt(name string) {
 	metadata := r.pods[name]["metadata"].(map[string]any)
 	metadata["finalizers"] = []any{batchv1.JobTrackingFinalizer}
@@ -124,14 +124,13 @@ func (r *run) finalizers(actor, name string, finalizers ...any) {
 	r.wrote(actor, "patch", "pods", "", name, "uid-"+name, 0)
 }
 
-// remove has an actor delete a pod, which keeps its finalizer.
+// remove makes an actor delete a pod, which keeps its finalizer.
 func (r *run) remove(actor, name string) {
 	r.pods[name]["metadata"].(map[string]any)["deletionTimestamp"] = "2000-01-01T00:00:00Z"
 	r.wrote(actor, "delete", "pods", "", name, "uid-"+name, 0)
 }
 
-// status has the controller write one, given as field, value, …; conditions are those
-// that are true.
+// status makes the controller write a status, given as field, value, …; conditions are those that are true.
 func (r *run) status(conditions string, fields ...any) int {
 	status := map[string]any{}
 	for n := 0; n < len(fields); n += 2 {
@@ -151,7 +150,7 @@ func (r *run) spec(field string, value any) int {
 	return r.wrote("user", "patch", "jobs.batch", "", "pi", "J", 0)
 }
 
-// now is a step after which a reconcile may begin.
+// now returns a step after which a reconcile may begin.
 func (r *run) now() int { return r.Add(history.Step{Kind: history.Time}) }
 
 func nonIndexed(parallelism, completions int) map[string]any {
@@ -168,7 +167,7 @@ func indexed(n int) map[string]any {
 	return spec
 }
 
-// waiting is a spec under which pods are replaced only once they have failed.
+// waiting returns a spec under which pods are replaced only after they have failed.
 func waiting(spec map[string]any) map[string]any {
 	spec["podReplacementPolicy"] = "Failed"
 	return spec
@@ -178,7 +177,7 @@ func uncounted(succeeded, failed []any) map[string]any {
 	return map[string]any{"succeeded": succeeded, "failed": failed}
 }
 
-// selecting is a Job whose selector is the label that orphans have.
+// selecting returns a spec whose selector matches the label of orphans.
 func selecting(spec map[string]any) map[string]any {
 	spec["selector"] = map[string]any{"matchLabels": map[string]any{"job": "pi"}}
 	return spec

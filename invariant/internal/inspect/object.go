@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Key is "namespace/name", or the name alone if there is no namespace.
+// Key returns "namespace/name", or the name alone if there is no namespace.
 func Key(namespace, name string) string {
 	if namespace == "" {
 		return name
@@ -17,10 +17,10 @@ func Key(namespace, name string) string {
 	return namespace + "/" + name
 }
 
-// KeyOf is the Key of an object.
+// KeyOf returns the Key of an object.
 func KeyOf(o *unstructured.Unstructured) string { return Key(o.GetNamespace(), o.GetName()) }
 
-// Revision is an object's resourceVersion as a number, 0 if it is not one.
+// Revision returns an object's resourceVersion as a number, 0 if it is not a number.
 func Revision(o *unstructured.Unstructured) int64 {
 	n, _ := strconv.ParseInt(o.GetResourceVersion(), 10, 64)
 	return n

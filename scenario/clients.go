@@ -10,7 +10,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/rehearse/v1alpha1"
 )
 
-// reserved are the actors of every record.
+// reserved are the actors that every record may have.
 var reserved = []string{"user", "kubelet"}
 
 func (c *checker) clients(a at) {
@@ -28,7 +28,7 @@ func (c *checker) clients(a at) {
 		case len(wrong) > 0:
 			c.report(one.field("name"), client.Name, "must be lower case letters, digits and -, 63 at most")
 		case names[client.Name]:
-			c.report(one.field("name"), client.Name, "is the name of another client")
+			c.report(one.field("name"), client.Name, "is the name of another client; choose another name")
 		case slices.Contains(reserved, client.Name) || slices.Contains(s.Controllers, client.Name):
 			c.report(one.field("name"), client.Name, "names another actor of a recorded run; choose another name")
 		}
@@ -47,7 +47,7 @@ func (c *checker) clients(a at) {
 			without = client.Name
 		}
 		if !builtin && len(client.FeatureGates) > 0 {
-			c.report(one.field("featureGates"), "", "are those of a builtin; give them to a command as it wants them")
+			c.report(one.field("featureGates"), "", "are for a builtin; pass them to a command by its own flags")
 		}
 		c.environment(one.field("env"), client.Env)
 		c.identity(one.field("as"), client.As)
@@ -58,7 +58,7 @@ func (c *checker) clients(a at) {
 	}
 }
 
-// identity checks who a client is to the API.
+// identity checks the user or ServiceAccount of a client.
 func (c *checker) identity(a at, as *v1alpha1.Identity) {
 	if as == nil {
 		return
@@ -89,7 +89,7 @@ func (c *checker) identity(a at, as *v1alpha1.Identity) {
 // serviceAccountPrefix begins the user names of ServiceAccounts.
 const serviceAccountPrefix = "system:serviceaccount:"
 
-// User returns the name and the groups by which the API knows a client. A ServiceAccount's groups follow
+// User returns the user name and groups of a client. The API server derives the groups of a ServiceAccount
 // from its name.
 func User(c *v1alpha1.Client) (name string, groups []string) {
 	switch as := c.As; {
@@ -102,7 +102,7 @@ func User(c *v1alpha1.Client) (name string, groups []string) {
 	}
 }
 
-// Rights says for people whose rights a client has.
+// Rights describes the rights of a client in words.
 func Rights(c *v1alpha1.Client) string {
 	switch as := c.As; {
 	case as == nil:
@@ -146,14 +146,14 @@ func (c *checker) environment(a at, env []v1alpha1.EnvVar) {
 		case e.Name == "KUBECONFIG":
 			c.report(one.field("name"), e.Name, "is set to {{kubeconfig}} for every command; leave it out")
 		case names[e.Name]:
-			c.report(one.field("name"), e.Name, "is given twice")
+			c.report(one.field("name"), e.Name, "is set twice; remove one")
 		}
 		names[e.Name] = true
 		c.wordsOf(one.field("value"), e.Value)
 	}
 }
 
-// wordsOf checks the words of a text; what they stand for is not known yet.
+// wordsOf checks the words of a text. Their values are not known yet.
 func (c *checker) wordsOf(a at, text string) {
 	if strings.ContainsRune(text, 0) {
 		c.report(a, "", "must not have a NUL")
@@ -163,7 +163,7 @@ func (c *checker) wordsOf(a at, text string) {
 	}
 }
 
-// Words are those that commands and their environment may use, for people.
+// Words returns the words that commands and their environment may use between {{ and }}.
 func Words() []string { return []string{"kubeconfig", "namespace", "dir", "port", "port:x", "name"} }
 
 // isWord reports whether a word is known. Any number of ports can be named.
@@ -174,8 +174,8 @@ func isWord(word string) bool {
 	return slices.Contains(Words(), word) && word != "port:x"
 }
 
-// Expand puts what words stand for in the place of {{word}}. A word that is not known is an
-// error, as is a {{ without }}.
+// Expand replaces each {{word}} by its value. An unknown word is an error, as is a {{ without }}. Values are
+// not expanded again.
 func Expand(text string, words func(word string) (string, bool)) (string, error) {
 	var b strings.Builder
 	for {
@@ -191,14 +191,14 @@ func Expand(text string, words func(word string) (string, bool)) (string, error)
 		word := strings.TrimSpace(inside)
 		is, known := words(word)
 		if !known {
-			return "", fmt.Errorf("{{%s}} is no word; there are %s", word, strings.Join(Words(), ", "))
+			return "", fmt.Errorf("{{%s}} is not a known word; want one of %s", word, strings.Join(Words(), ", "))
 		}
 		b.WriteString(is)
 		text = after
 	}
 }
 
-// NeedsCommand names the client whose command is still to be given; "" when each has one.
+// NeedsCommand returns the name of the client without a command, and "" if each has one.
 func (s *Scenario) NeedsCommand() string {
 	for i := range s.Clients {
 		if c := &s.Clients[i]; len(c.Command) == 0 && c.Builtin == "" {
@@ -208,8 +208,8 @@ func (s *Scenario) NeedsCommand() string {
 	return ""
 }
 
-// SetCommand gives the COMMAND of the command line to the client that has none, or else to the
-// only one that has a command, in the place of that.
+// SetCommand sets the COMMAND of the command line for the client that has none. If each has one, it
+// replaces the command of the only client that has a command and is not a builtin.
 func (s *Scenario) SetCommand(args []string) error {
 	if len(args) == 0 || args[0] == "" {
 		return fmt.Errorf("%s: the command after -- is empty; write a program and its arguments", s.File)
@@ -243,7 +243,7 @@ func (s *Scenario) SetCommand(args []string) error {
 		s.File, strings.Join(commands, ", "))
 }
 
-// setCommand leaves the rest of the client, its environment and directory, as they are.
+// setCommand changes neither the environment nor the directory of the client.
 func (s *Scenario) setCommand(i int, args []string) {
 	s.Clients[i].Command = slices.Clone(args)
 	s.Spec.Clients = slices.Clone(s.Spec.Clients)

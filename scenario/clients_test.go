@@ -18,7 +18,7 @@ func TestExpand(t *testing.T) {
 		"plain } text":                "plain } text",
 		"--kubeconfig={{kubeconfig}}": "--kubeconfig=/k",
 		"{{port}}{{ port:x }}":        "1{{port}}", // what a word stands for is not looked at again
-		"{{nothing}}":                 "error: {{nothing}} is no word; there are kubeconfig, namespace, dir, port, port:x, name",
+		"{{nothing}}":                 "error: {{nothing}} is not a known word; want one of kubeconfig, namespace, dir, port, port:x, name",
 		"a {{kubeconfig}":             "error: {{ without }}",
 	} {
 		got, err := scenario.Expand(text, words)
@@ -38,7 +38,7 @@ func TestSetCommand(t *testing.T) {
 		{"[{name: a, command: [old]}, {name: b}]", "./x", "a: old, b: ./x"},
 		{"[{name: a, builtin: job}, {name: b, command: [old]}]", "./x", "a: , b: ./x"},
 		{"[{name: a}]", "", "error: s.yaml: the command after -- is empty; write a program and its arguments"},
-		{"[{name: a}]", "./x {{home}}", "error: s.yaml: the command after --: {{home}}: {{home}} is no word; there are kubeconfig, namespace, dir, port, port:x, name"},
+		{"[{name: a}]", "./x {{home}}", "error: s.yaml: the command after --: {{home}}: {{home}} is not a known word; want one of kubeconfig, namespace, dir, port, port:x, name"},
 		{"[{name: a, builtin: job}]", "./x", "error: s.yaml: every client is a builtin, and a command cannot take its place; leave out what follows --"},
 		{"[{name: a, command: [x]}, {name: b, command: [x]}]", "./x", "error: s.yaml: clients a, b have commands, and one after -- could be meant for any; leave it out, or take the command of the one that is meant out of the scenario"},
 	} {

@@ -15,7 +15,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/fault"
 )
 
-// Describe writes for people what would be rehearsed.
+// Describe writes a summary of the scenario for people: cluster, clients, steps, invariants, faults and budget.
 func (s *Scenario) Describe(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	fmt.Fprintf(out, "Scenario %s (%s)\n", s.Name, s.File)
@@ -31,7 +31,7 @@ func (s *Scenario) Describe(w io.Writer) error {
 		fmt.Fprintf(out, "  %d. %s\n", i+1, step)
 	}
 	if len(s.Steps) == 0 {
-		fmt.Fprintf(out, "  none: the clients are left to themselves\n")
+		fmt.Fprintf(out, "  none: only the clients act\n")
 	}
 	s.describeInvariants(out)
 	s.describeSearch(out)
@@ -59,7 +59,7 @@ func (s *Scenario) describeClients(out io.Writer) {
 		fmt.Fprintf(columns, "  %s\t%s\n", s.Clients[i].Name, describeClient(&s.Clients[i]))
 		fmt.Fprintf(columns, "  \trights: %s\n", Rights(&s.Clients[i]))
 	}
-	_ = columns.Flush() // out remembers what went wrong
+	_ = columns.Flush() // out.Flush returns the error
 }
 
 func describeClient(c *v1alpha1.Client) string {
@@ -71,7 +71,7 @@ func describeClient(c *v1alpha1.Client) string {
 		}
 		return text
 	case len(c.Command) == 0:
-		return "its command is to be given after --"
+		return "its command is given after --"
 	}
 	var parts []string
 	for _, e := range c.Env {
@@ -87,7 +87,7 @@ func describeClient(c *v1alpha1.Client) string {
 	return text
 }
 
-// quoted is a word as a shell needs it; what it says is only read.
+// quoted quotes a word for a shell.
 func quoted(word string) string {
 	if word == "" || strings.ContainsAny(word, " \t\n'\"\\$`&|;<>()*?#~!") {
 		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
@@ -108,7 +108,7 @@ func (s *Scenario) describeInvariants(out io.Writer) {
 		fmt.Fprintf(out, "  in some run: %s\n", i.Name)
 	}
 	if !s.EndsVary {
-		fmt.Fprintf(out, "  every run ends as those do in which nothing goes wrong\n")
+		fmt.Fprintf(out, "  every run ends in the same state as runs without faults\n")
 	}
 }
 
@@ -124,7 +124,7 @@ func (s *Scenario) describeSearch(out io.Writer) {
 	fmt.Fprintf(out, "\nBudget\n  %d runs or %s, whichever comes first\n", s.Runs, s.Budget)
 }
 
-// Document is the scenario as a file has it, with what SetCommand and SetLevel changed.
+// Document returns the scenario as a file has it, with the changes of SetCommand and SetLevel.
 func (s *Scenario) Document() *v1alpha1.Scenario {
 	return &v1alpha1.Scenario{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.ScenarioKind},

@@ -32,7 +32,7 @@ func TestDescribeClients(t *testing.T) {
 	for client, want := range map[string]string{
 		"builtin: job": "builtin job",
 		"builtin: job, featureGates: {B: true, A: false}": "builtin job A=false B=true",
-		"":                                   "its command is to be given after --",
+		"":                                   "its command is given after --",
 		"command: [./a, --b, c]":             "./a --b c",
 		"command: [./a, 'b c', '', \"d'e\"]": `./a 'b c' '' 'd'\''e'`,
 		"command: [a, '$HOME', 'x;y', '*']":  "a '$HOME' 'x;y' '*'",
@@ -50,8 +50,8 @@ func TestDescribeClients(t *testing.T) {
 func TestDescribeEmptyParts(t *testing.T) {
 	s := mustParse(t, "  cluster: {nodes: 0, controllers: []}\n")
 	equal(t, "cluster", "  nodes: 0\n  controllers: none", part(t, s, "Cluster"))
-	equal(t, "steps", "  none: the clients are left to themselves", part(t, s, "Steps"))
-	equal(t, "invariants", "  every run ends as those do in which nothing goes wrong", part(t, s, "Invariants"))
+	equal(t, "steps", "  none: only the clients act", part(t, s, "Steps"))
+	equal(t, "invariants", "  every run ends in the same state as runs without faults", part(t, s, "Invariants"))
 	equal(t, "faults", "  all of level legal", part(t, s, "Faults"))
 	equal(t, "budget", "  200 runs or 5m0s, whichever comes first", part(t, s, "Budget"))
 	s = mustParse(t, "  invariants: {endsVary: true, sometimes: [{cel: 'true'}]}\n")

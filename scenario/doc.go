@@ -1,11 +1,10 @@
-// Package scenario reads the file that says what is rehearsed by `rehearse test`,
-// checks all of it, and compiles it: objects out of files, steps, invariants of the
-// world, faults and budgets, with every default filled in.
+// Package scenario reads the Scenario file of `rehearse test`, validates it and compiles
+// it: objects from files, steps, invariants, faults and budgets, with every default set.
 //
-// Whatever can be found wrong without a cluster is rejected here, each error
-// with file, line and field. The package runs nothing: no clock, no client, no
-// process, and the caller passes the function that reads files. The caller checks the
-// names of controllers, see [Scenario.Problem].
+// It rejects every mistake that can be found without a cluster, and each error has the
+// file, line and field. The package runs nothing: it has no clock, client or process, and
+// the caller passes the function that reads files. The caller also checks the names of
+// controllers, which this package does not know; see [Scenario.Problem].
 //
-// It stands on floor 1, above fault and invariant, of which scenarios are made.
+// Floor: F1. Imports fault and invariant.
 package scenario

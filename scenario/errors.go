@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Error says what is wrong in a scenario, and where.
+// Error is one mistake in a scenario, and where it is.
 type Error struct {
 	// File is the scenario's, or one that it names.
 	File string
-	// Line in File, from 1 on; 0 where it is not known.
+	// Line in File, from 1; 0 if unknown.
 	Line int
 	// Path of the field, such as "spec.steps[1].wait.within"; empty for a whole file.
 	Path string
-	// Value is what stands there, empty where showing it would not help.
+	// Value is the value of the field, shortened; empty if it would not help the reader.
 	Value string
 	// Reason says why it is rejected and what to do.
 	Reason string
@@ -36,7 +36,7 @@ func (e *Error) Error() string {
 	return strings.Join(append(parts, e.Reason), ": ")
 }
 
-// Errors are all that is wrong, one a line, in the order of the file.
+// Errors are all mistakes of a scenario, in the order of the file. Its text has one line for each.
 type Errors []*Error
 
 // Error implements error.
@@ -48,7 +48,7 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap gives each to errors.As and errors.Is.
+// Unwrap returns the errors for errors.As and errors.Is.
 func (e Errors) Unwrap() []error {
 	out := make([]error, len(e))
 	for i, one := range e {
@@ -57,10 +57,10 @@ func (e Errors) Unwrap() []error {
 	return out
 }
 
-// problems collects what is wrong while a scenario is read.
+// problems collects the errors while a scenario is read.
 type problems struct{ all Errors }
 
-// report records what is wrong with a value. Its text is cut: an error is one line.
+// report records an error about a value. It shortens the value, so that the error fits on one line.
 func (p *problems) report(a at, value, format string, args ...any) {
 	reason := strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ")
 	p.all = append(p.all, &Error{File: a.file, Line: a.line, Path: cut(a.path, 120), Value: short(value), Reason: reason})
@@ -77,7 +77,7 @@ func (p *problems) err(main string) error {
 		}
 		return cmp.Or(-cmp.Compare(truth(a.File == main), truth(b.File == main)), strings.Compare(a.File, b.File))
 	})
-	// An error in a file that is named twice is reported once.
+	// An error in a file that is listed twice is reported once.
 	reported := map[Error]bool{}
 	return slices.DeleteFunc(p.all, func(e *Error) bool {
 		again := reported[*e]
@@ -93,10 +93,10 @@ func truth(b bool) int {
 	return 0
 }
 
-// short is a text as one short line.
+// short returns a text as one line of at most 60 characters.
 func short(text string) string { return cut(strings.Join(strings.Fields(text), " "), 60) }
 
-// cut is a text of so many letters at most.
+// cut returns at most the first letters of a text, with … at the end if some are missing.
 func cut(text string, most int) string {
 	if runes := []rune(text); len(runes) > most {
 		return string(runes[:most-1]) + "…"

@@ -40,7 +40,7 @@ func TestErrorsAs(t *testing.T) {
 }
 
 // TestErrorOrder: the errors of the scenario come first, by line; those of other files follow, by name and line; an
-// error of a file that is named twice is reported once.
+// error of a file that is listed twice is reported once.
 func TestErrorOrder(t *testing.T) {
 	_, err := parse(`  budget: {runs: -1}
   steps:

@@ -50,8 +50,8 @@ func within(level fault.Level, f fault.Fault) error {
 	return nil
 }
 
-// actor checks that a fault, or an oracle, speaks of a client. One replica or instance of it
-// is "name/0" or "name+".
+// actor checks that a fault or an oracle names a client. One replica or instance of a client is "name/0" or
+// "name+".
 func (c *checker) actor(a at, actor string) {
 	name, _, _ := strings.Cut(actor, "/")
 	name = strings.TrimRight(name, "+")
@@ -64,7 +64,7 @@ func (c *checker) actor(a at, actor string) {
 	}
 }
 
-// SetLevel takes the place of the scenario's level of faults.
+// SetLevel replaces the level of faults of the scenario. It returns an error if a fault of the scenario is above it.
 func (s *Scenario) SetLevel(level fault.Level) error {
 	patterns := s.Patterns
 	if len(s.Spec.Faults.Only) == 0 {

@@ -56,9 +56,9 @@ func TestFaultPatterns(t *testing.T) {
 		"lag resource=webs.example.com object=default/a nth=2": "",
 		"lag actor=c":                  "lag actor=c: no client is named c; there is a or b",
 		"lag actor=user":               "lag actor=user: no client is named user; there is a or b",
-		"lag resource=pod":             `pod: there is no such resource; write "pods"`,
-		"error resource=job/status":    `job: there is no such resource; write "jobs.batch"`,
-		"lag resource=Pods":            `Pods: is no resource; write one such as "pods" or "jobs.batch"`,
+		"lag resource=pod":             `pod: no such resource; write "pods"`,
+		"error resource=job/status":    `job: no such resource; write "jobs.batch"`,
+		"lag resource=Pods":            `Pods: is not a resource; write one such as "pods" or "jobs.batch"`,
 		"lag nth=x":                    "lag nth=x: ",
 		"lag colour=red":               "lag colour=red: ",
 		"lag verb=create":              "lag verb=create: ",
@@ -127,7 +127,7 @@ func TestBudget(t *testing.T) {
 		"{runs: 1, time: 1ms}":   "1 runs, 1ms",
 		"{runs: -1}":             "spec.budget.runs: -1: must not be negative",
 		"{time: 0s}":             "spec.budget.time: 0s: must be more than 0; leave it out for 5m0s",
-		"{runs: 1, time: never}": "spec.budget.time: never: is no duration; write one such as 30s or 5m",
+		"{runs: 1, time: never}": "spec.budget.time: never: is not a duration; write one such as 30s or 5m",
 	} {
 		s, err := parse("  budget: "+budget+"\n", nil)
 		got := strings.Join(problems(t, err), "\n")
@@ -150,7 +150,7 @@ func TestCluster(t *testing.T) {
 		"{controllers: [scheduler]}": "2 nodes, controllers [scheduler], stages []",
 		"{stages: [\"builtin:pod-fast\", \"builtin:any\"]}": "2 nodes, controllers [stage scheduler], stages [builtin:pod-fast builtin:any]",
 		"{nodes: -1}":                      "spec.cluster.nodes: -1: must not be negative",
-		"{controllers: [stage, b, stage]}": "spec.cluster.controllers[2]: stage: is named twice",
+		"{controllers: [stage, b, stage]}": "spec.cluster.controllers[2]: stage: is listed twice; remove one",
 		"{controllers: [\"\"]}":            "spec.cluster.controllers[0]: must name a controller",
 		"{controllers: [a]}":               "spec.clients[0].name: a: names another actor of a recorded run; choose another name",
 	} {

@@ -61,7 +61,7 @@ func TestClientNames(t *testing.T) {
 		"user":                  "user: names another actor of a recorded run; choose another name",
 		"kubelet":               "kubelet: names another actor of a recorded run; choose another name",
 		"stage":                 "stage: names another actor of a recorded run; choose another name",
-		"b":                     "b: is the name of another client",
+		"b":                     "b: is the name of another client; choose another name",
 		"A":                     "A: must be lower case letters, digits and -, 63 at most",
 		"a/0":                   "a/0: must be lower case letters, digits and -, 63 at most",
 		"a+":                    "a+: must be lower case letters, digits and -, 63 at most",
@@ -82,7 +82,7 @@ func TestClientNames(t *testing.T) {
 // TestCommands: commands and their environment use known words only; env and dir are for commands, feature gates for
 // builtins.
 func TestCommands(t *testing.T) {
-	const words = "is no word; there are kubeconfig, namespace, dir, port, port:x, name"
+	const words = "is not a known word; want one of kubeconfig, namespace, dir, port, port:x, name"
 	for client, want := range map[string][]string{
 		`command: [x, "{{kubeconfig}} {{namespace}} {{dir}} {{port}} {{ port:web }} {{name}}"]`: nil,
 		`command: [x, "{{port:x}}", "{{port:a-b}}"]`:                                            nil,
@@ -97,10 +97,10 @@ func TestCommands(t *testing.T) {
 		"command: [x, 'a{{name']":                        {".command[1]: a{{name: {{ without }}"},
 		`command: [x, "a\0b"]`:                           {".command[1]: must not have a NUL"},
 		`command: [x], env: [{name: A, value: "a\0b"}]`:  {".env[0].value: must not have a NUL"},
-		"command: [x], env: [{name: A}, {name: A}]":      {".env[1].name: A: is given twice"},
+		"command: [x], env: [{name: A}, {name: A}]":      {".env[1].name: A: is set twice; remove one"},
 		"command: [x], env: [{name: 'A=B'}, {value: c}]": {".env[0].name: A=B: must be the name of a variable", ".env[1].name: must be the name of a variable"},
 		"command: [x], env: [{name: KUBECONFIG}]":        {".env[0].name: KUBECONFIG: is set to {{kubeconfig}} for every command; leave it out"},
-		"command: [x], featureGates: {A: true}":          {".featureGates: are those of a builtin; give them to a command as it wants them"},
+		"command: [x], featureGates: {A: true}":          {".featureGates: are for a builtin; pass them to a command by its own flags"},
 		"command: [x], builtin: job":                     {": must not have both command and builtin"},
 		"builtin: ''":                                    {".builtin: must name a controller"},
 		"builtin: job, env: [{name: A}], dir: b":         {".env: is for commands; a builtin has none", ".dir: is for commands; a builtin has none"},

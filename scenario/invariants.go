@@ -15,11 +15,11 @@ import (
 
 // Invariants are those of one run.
 type Invariants struct {
-	// Always is judged after every write of anybody.
+	// Always is checked after every write by any client.
 	Always []invariant.Invariant
-	// Eventually is judged when the steps are over.
+	// Eventually is checked after the last step.
 	Eventually []Eventually
-	// Sometimes should hold in some run, at some moment.
+	// Sometimes should hold at some moment of at least one run.
 	Sometimes []invariant.Invariant
 }
 
@@ -29,8 +29,8 @@ type Eventually struct {
 	Within time.Duration
 }
 
-// Invariants returns the scenario's invariants for one run. Some follow the run from its beginning,
-// so each run has its own, made before its first step and judged by one goroutine.
+// Invariants returns the scenario's invariants for one run. Some record the run from its beginning, so each
+// run needs its own, which are created before its first step and checked by one goroutine.
 func (s *Scenario) Invariants() Invariants {
 	var out Invariants
 	for _, p := range s.invariants.always {
@@ -53,17 +53,17 @@ func (s *Scenario) Invariants() Invariants {
 	return out
 }
 
-// boundInvariants are those of a scenario, by where they are.
+// boundInvariants are the invariants of a scenario, by place.
 type boundInvariants struct{ always, eventually, sometimes []bound }
 
-// bound makes the invariants of now and, of oracles that follow a run, those of its end. The zero
-// value is one that was rejected.
+// bound is an invariant with its parameters. make returns the invariants to check at each moment and, for
+// oracles that follow a run, those of its end. The zero value stands for a rejected one.
 type bound struct {
 	make   func() (now, ends []invariant.Invariant)
 	within time.Duration
 }
 
-// steady is an invariant that does not follow a run.
+// steady returns the bound form of an invariant that does not follow a run.
 func steady(i invariant.Invariant) bound {
 	return bound{make: func() (now, ends []invariant.Invariant) { return []invariant.Invariant{i}, nil }}
 }
@@ -82,7 +82,7 @@ const (
 
 var placeNames = []string{"always", "eventually", "sometimes", "wait", "Never"}
 
-// names lists places for people.
+// names returns the names of the places.
 func (p place) names() (names []string) {
 	for i, name := range placeNames {
 		if p&(1<<i) != 0 {
@@ -114,7 +114,7 @@ func (c *checker) invariants(a at) {
 	}
 }
 
-// waitFor is what a step waits for.
+// waitFor returns the condition of a wait.
 func (c *checker) waitFor(a at, written *v1alpha1.Promise) invariant.Invariant {
 	p := c.bind(a, written, inWait)
 	if p.make == nil {
@@ -132,7 +132,7 @@ func (c *checker) bind(a at, written *v1alpha1.Promise, where place) bound {
 		return p
 	case cel.given():
 		if a.field("with").given() {
-			c.report(a.field("with"), "", "is for oracles; an expression has no parameters")
+			c.report(a.field("with"), "", "is for oracles; an expression takes no parameters")
 		}
 		p = c.cel(cel, written)
 	default:
@@ -144,7 +144,7 @@ func (c *checker) bind(a at, written *v1alpha1.Promise, where place) bound {
 	return p
 }
 
-// named gives an invariant the name that its author chose; one that is several keeps their names.
+// named sets the author's name of an invariant. If an oracle has several invariants, it precedes their names.
 func (p bound) named(name string) bound {
 	rename := func(all []invariant.Invariant, alone bool) []invariant.Invariant {
 		for i := range all {
@@ -173,7 +173,7 @@ func (c *checker) cel(a at, written *v1alpha1.Promise) bound {
 		c.report(a, "", "is empty; write an expression that is true while the invariant holds")
 		return bound{}
 	}
-	// Its words as they were written, so that columns are those of the file.
+	// The expression is compiled as it is written, so that columns are those of the file.
 	i, err := invariant.CEL(short(expr), written.CEL)
 	if err != nil {
 		text := strings.TrimPrefix(err.Error(), fmt.Sprintf("invariant %q: ", short(expr)))

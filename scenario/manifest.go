@@ -12,7 +12,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/rehearse/v1alpha1"
 )
 
-// use is what objects are for.
+// use is the step that objects are for.
 type use bool
 
 const (
@@ -20,16 +20,16 @@ const (
 	created use = true // the API may choose the name
 )
 
-// builtinPrefix begins the names of files that this program has.
+// builtinPrefix begins the names of built-in files.
 const builtinPrefix = "builtin:"
 
 func isBuiltin(file string) bool { return strings.HasPrefix(file, builtinPrefix) }
 
 // BuiltinObjects is the file that defines the kind CloneSet, for clusters in which no
-// controller of ours brings it.
+// controller of ours defines it.
 const BuiltinObjects = builtinPrefix + "cloneset"
 
-// manifest are the objects of a manifest, each of them whole enough to be sent.
+// manifest returns the objects of a manifest. Each has an apiVersion, a kind and a name.
 func (c *checker) manifest(a at, m *v1alpha1.Manifest, u use) (objects []map[string]any) {
 	file, object := a.field("file"), a.field("object")
 	switch {
@@ -57,7 +57,7 @@ func (c *checker) documentsOf(a at, file string) []at {
 	if data, ok := c.objectsIn(a, file); ok {
 		before := len(c.all)
 		if docs = c.documents(file, data); len(docs) == 0 && len(c.all) == before {
-			c.report(a, a.text(), "holds no object")
+			c.report(a, a.text(), "contains no object")
 		}
 	}
 	c.files[file] = docs
@@ -95,10 +95,10 @@ func (c *checker) object(objects []map[string]any, a at, u use) []map[string]any
 	}
 	gv, err := schema.ParseGroupVersion(head.APIVersion)
 	if err != nil {
-		c.report(a.field("apiVersion"), head.APIVersion, "is no group/version such as apps/v1")
+		c.report(a.field("apiVersion"), head.APIVersion, "is not a group/version such as apps/v1")
 	}
 	if _, list := o["items"]; list && strings.HasSuffix(head.Kind, "List") {
-		c.report(a.field("kind"), head.Kind, "lists are not read; write their items as documents of their own")
+		c.report(a.field("kind"), head.Kind, "lists are not supported; write each item as a document")
 		return objects
 	}
 	c.metadata(a.field("metadata"), u)
@@ -117,7 +117,7 @@ func (c *checker) metadata(a at, u use) {
 	if a.given() && !c.kind(a, yaml.MappingNode, "an object") {
 		return
 	}
-	// The rest of the metadata is the API server's to judge.
+	// The API server checks the other fields of metadata.
 	ok := c.decode(a.field("name"), &meta.Name)
 	ok = c.decode(a.field("generateName"), &meta.GenerateName) && ok
 	ok = c.decode(a.field("namespace"), &meta.Namespace) && ok
@@ -135,7 +135,7 @@ func (c *checker) metadata(a at, u use) {
 	}
 }
 
-// defined notes the scope of a kind that the scenario defines.
+// defined records the scope of a kind that the scenario defines.
 func (c *checker) defined(gv schema.GroupVersion, kind string, o map[string]any) {
 	if gv.Group != "apiextensions.k8s.io" || kind != "CustomResourceDefinition" {
 		return

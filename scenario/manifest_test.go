@@ -81,16 +81,16 @@ func TestManifestErrors(t *testing.T) {
 		"empty name":             {"apiVersion: v1\nkind: Pod\nmetadata:\n  name: ''\n", "o.yaml:4: metadata.name: is missing"},
 		"number as name":         {"apiVersion: v1\nkind: Pod\nmetadata: {name: 1}\n", `o.yaml:3: metadata.name: 1: must be a text and is a number; write "1"`},
 		"generated name":         {"apiVersion: v1\nkind: Pod\nmetadata: {generateName: a-}\n", "o.yaml:3: metadata.generateName: a-: an object that is applied needs a name; use create, or give a name"},
-		"version without group":  {"apiVersion: a/b/c\nkind: Pod\nmetadata: {name: a}\n", "o.yaml:1: apiVersion: a/b/c: is no group/version such as apps/v1"},
+		"version without group":  {"apiVersion: a/b/c\nkind: Pod\nmetadata: {name: a}\n", "o.yaml:1: apiVersion: a/b/c: is not a group/version such as apps/v1"},
 		"kind is a list":         {"apiVersion: v1\nkind: [Pod]\nmetadata: {name: a}\n", "o.yaml:2: kind: must be a text and is a list"},
 		"metadata is a list":     {"apiVersion: v1\nkind: Pod\nmetadata: []\n", "o.yaml:3: metadata: must be an object and is a list"},
 		"labels":                 {"apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  labels:\n    v: 1\n    on: yes\n", "o.yaml:6: metadata.labels.v: 1: must be a text and is a number; write \"1\"\no.yaml:7: metadata.labels.on: yes: must be a text and is true or false; write \"yes\""},
 		"annotations":            {"apiVersion: v1\nkind: Pod\nmetadata: {name: a, annotations: {a.b/c: {}}}\n", "o.yaml:3: metadata.annotations[a.b/c]: must be a text and is an object"},
-		"a list of objects":      {"apiVersion: v1\nkind: List\nitems: []\n", "o.yaml:2: kind: List: lists are not read; write their items as documents of their own"},
-		"a list of pods":         {"apiVersion: v1\nkind: PodList\nitems:\n- {}\n", "o.yaml:2: kind: PodList: lists are not read; write their items as documents of their own"},
+		"a list of objects":      {"apiVersion: v1\nkind: List\nitems: []\n", "o.yaml:2: kind: List: lists are not supported; write each item as a document"},
+		"a list of pods":         {"apiVersion: v1\nkind: PodList\nitems:\n- {}\n", "o.yaml:2: kind: PodList: lists are not supported; write each item as a document"},
 		"the second document":    {fmt.Sprintf(configMap, "a") + "---\ntext\n", "o.yaml:5: text: must be an object and is a text"},
-		"no objects":             {"# nothing\n---\n", "s.yaml:6: spec.cluster.objects[0].file: o.yaml: holds no object"},
-		"no YAML":                {"a: [\n", "o.yaml:1: is no YAML: did not find expected node content"},
+		"no objects":             {"# nothing\n---\n", "s.yaml:6: spec.cluster.objects[0].file: o.yaml: contains no object"},
+		"no YAML":                {"a: [\n", "o.yaml:1: is not valid YAML: did not find expected node content"},
 		"a field that is a text": {"apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: [b]}\n", "o.yaml:3: metadata.namespace: must be a text and is a list"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -138,5 +138,5 @@ func TestScopeOfDefinedKinds(t *testing.T) {
 	}
 	equal(t, "namespaces", []string{"default", "", "", ""}, got)
 	_, err := parse(defined+"  steps: [{delete: {resource: zones.example.com, namespace: b, name: a}}]\n", nil)
-	equal(t, "problems", []string{"spec.steps[0].delete.namespace: b: zones.example.com are in no namespace; leave it out"}, problems(t, err))
+	equal(t, "problems", []string{"spec.steps[0].delete.namespace: b: zones.example.com have no namespace; leave it out"}, problems(t, err))
 }

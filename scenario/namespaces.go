@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Namespaces are those that the scenario is about, in order: of its objects and of what its
-// steps delete or patch, and default if it names none. An object of a kind that is not known
-// here, and that names none, counts as one of default.
+// Namespaces returns the namespaces of the scenario's objects and of what its steps delete or patch, sorted,
+// and default if there are none. An object without a namespace counts for default, unless its kind is known
+// as cluster-scoped.
 func (s *Scenario) Namespaces() []string {
 	all := map[string]bool{}
 	note := func(content map[string]any) {

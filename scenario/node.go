@@ -21,14 +21,14 @@ const (
 	mostDeep  = 100
 )
 
-// at is a value in a file.
+// at is the place of a value in a file, and the value itself.
 type at struct {
 	file, path string
 	line       int
-	node       *yaml.Node // nil where there is none; aliases are resolved
+	node       *yaml.Node // with aliases resolved; nil if the field is not set
 }
 
-// field is an entry of a mapping. One that is not there has the line of the mapping.
+// field returns an entry of a mapping. A missing entry has the line of the mapping.
 func (a at) field(name string) at {
 	for key, entry := range a.entries() {
 		if key.Value == name {
@@ -38,7 +38,7 @@ func (a at) field(name string) at {
 	return a.below(name)
 }
 
-// below is the place of an entry, without its value.
+// below returns the place of an entry, without its value.
 func (a at) below(name string) at {
 	path := name
 	switch {
@@ -50,7 +50,7 @@ func (a at) below(name string) at {
 	return at{file: a.file, path: path, line: a.line}
 }
 
-// entries are the keys and values of a mapping.
+// entries iterates over the keys and values of a mapping.
 func (a at) entries() iter.Seq2[*yaml.Node, at] {
 	return func(yield func(*yaml.Node, at) bool) {
 		if a.node == nil || a.node.Kind != yaml.MappingNode {
@@ -67,7 +67,7 @@ func (a at) entries() iter.Seq2[*yaml.Node, at] {
 	}
 }
 
-// item is an entry of a list.
+// item returns an entry of a list.
 func (a at) item(i int) at {
 	out := at{file: a.file, path: fmt.Sprintf("%s[%d]", a.path, i), line: a.line}
 	if a.node != nil && a.node.Kind == yaml.SequenceNode && i < len(a.node.Content) {
@@ -76,7 +76,7 @@ func (a at) item(i int) at {
 	return out
 }
 
-// follow goes along a path such as "spec.clients[0].builtin".
+// follow returns the value at a path such as "spec.clients[0].builtin".
 func (a at) follow(path string) at {
 	for _, part := range strings.FieldsFunc(path, func(r rune) bool { return r == '.' || r == '[' || r == ']' }) {
 		if i, err := strconv.Atoi(part); err == nil && i >= 0 {
@@ -91,7 +91,7 @@ func (a at) follow(path string) at {
 // given reports whether there is a value other than null.
 func (a at) given() bool { return a.node != nil && a.node.ShortTag() != "!!null" }
 
-// text is a scalar as it was written, "" for everything else.
+// text returns a scalar as it is written in the file, and "" for other values.
 func (a at) text() string {
 	if a.node == nil || a.node.Kind != yaml.ScalarNode || !a.given() {
 		return ""
@@ -108,8 +108,8 @@ func resolved(n *yaml.Node) *yaml.Node {
 
 var yamlLine = regexp.MustCompile(`^(?:yaml: )?line (\d+): `)
 
-// documents are the YAML documents of a file; those that say nothing are left out.
-// Nothing is returned when something is wrong.
+// documents returns the YAML documents of a file, without empty ones. It returns none if the file has
+// errors.
 func (p *problems) documents(file string, data []byte) (docs []at) {
 	if len(data) > mostBytes {
 		p.report(at{file: file}, "", "is %d bytes long, more than %d", len(data), mostBytes)
@@ -127,7 +127,7 @@ func (p *problems) documents(file string, data []byte) (docs []at) {
 				where.line, _ = strconv.Atoi(m[1])
 				text = text[len(m[0]):]
 			}
-			p.report(where, "", "is no YAML: %s", strings.TrimPrefix(text, "yaml: "))
+			p.report(where, "", "is not valid YAML: %s", strings.TrimPrefix(text, "yaml: "))
 			return nil
 		}
 		if doc.Kind == yaml.DocumentNode && len(doc.Content) == 1 && doc.Content[0].ShortTag() != "!!null" {
@@ -162,13 +162,13 @@ func (p *problems) readable(a at, deep int, left *int) {
 			switch first := lines[key.Value]; {
 			case key.Kind != yaml.ScalarNode || key.ShortTag() == "!!null":
 				one.path = a.path
-				p.report(one, "", "has a key that is no text")
+				p.report(one, "", "has a key that is not a text")
 				continue
 			case key.ShortTag() == "!!merge":
-				p.report(one, "", "merge keys are not read; write the fields out")
+				p.report(one, "", "merge keys are not supported; write the fields out")
 				continue
 			case first > 0:
-				p.report(one, "", "is given twice, first in line %d", first)
+				p.report(one, "", "is set twice, first in line %d", first)
 			}
 			lines[key.Value] = key.Line
 			p.readable(one, deep-1, left)
@@ -184,7 +184,7 @@ func (p *problems) readable(a at, deep int, left *int) {
 	}
 }
 
-// value is what a node says, as JSON has it.
+// value returns a node as JSON decodes it.
 func value(n *yaml.Node) any {
 	switch n = resolved(n); n.Kind {
 	case yaml.MappingNode:
@@ -204,13 +204,13 @@ func value(n *yaml.Node) any {
 	return out
 }
 
-// truths are true, and falsehoods false, to those who read YAML as kubectl does.
+// truths and falsehoods are the further texts of true and false in YAML 1.1, which kubectl reads.
 var (
 	truths     = []string{"y", "Y", "yes", "Yes", "YES", "on", "On", "ON"}
 	falsehoods = []string{"n", "N", "no", "No", "NO", "off", "Off", "OFF"}
 )
 
-// kindOf is the tag of a scalar.
+// kindOf returns the tag of a scalar, as kubectl reads it.
 func kindOf(n *yaml.Node) string {
 	if n.Style == 0 && (slices.Contains(truths, n.Value) || slices.Contains(falsehoods, n.Value)) {
 		return "!!bool"
@@ -233,10 +233,10 @@ func scalar(n *yaml.Node) (any, error) {
 		}
 		var number float64
 		if err := n.Decode(&number); err != nil || math.IsInf(number, 0) || math.IsNaN(number) {
-			return nil, errors.New("is no number that JSON knows")
+			return nil, errors.New("is not a number in JSON")
 		}
 		return number, nil
 	default:
-		return nil, fmt.Errorf("the tag %s is not read", tag)
+		return nil, fmt.Errorf("the tag %s is not supported", tag)
 	}
 }

@@ -13,22 +13,22 @@ import (
 // Oracle is a ready-made invariant that a scenario uses by its name.
 type Oracle struct {
 	Name string
-	// Sentence says what it requires.
+	// Sentence describes what it requires.
 	Sentence string
 	Params   []Param
-	// Places are where it may be written: always, eventually, sometimes, wait, and inside Never.
+	// Places are the fields in which it may be used: always, eventually, sometimes, wait, and inside Never.
 	Places []string
 }
 
 // Param is a parameter of an oracle.
 type Param struct {
 	Name string
-	// Says is what it means, and what is taken when it is left out.
+	// Says describes its meaning and its default.
 	Says     string
 	Required bool
 }
 
-// entry is an oracle with what makes it.
+// entry is an oracle with its constructor.
 type entry struct {
 	name, sentence string
 	where          place
@@ -36,14 +36,14 @@ type entry struct {
 	make           func(c *checker, with at) bound
 }
 
-// parameters are decoded and then checked, in the place where they stand.
+// parameters are decoded and then checked; with is their place in the file.
 type parameters[P any] interface {
 	*P
 	check(c *checker, with at)
 }
 
-// oracle makes an entry of the table: parameters of type P are decoded and checked,
-// and correct ones are bound to an invariant.
+// oracle returns an entry of the table. It decodes and checks parameters of type P, and builds the
+// invariant from correct ones.
 func oracle[P any, PP parameters[P]](name, sentence string, where place, build func(P) bound) entry {
 	return entry{name, sentence, where, reflect.TypeFor[P](), func(c *checker, with at) bound {
 		var params P
@@ -61,7 +61,7 @@ func oracle[P any, PP parameters[P]](name, sentence string, where place, build f
 	}}
 }
 
-// simple is an oracle that does not follow a run.
+// simple returns an entry for an oracle that does not follow a run.
 func simple[P any, PP parameters[P]](name, sentence string, where place, build func(P) invariant.Invariant) entry {
 	return oracle[P, PP](name, sentence, where, func(p P) bound { return steady(build(p)) })
 }
@@ -70,7 +70,7 @@ func simple[P any, PP parameters[P]](name, sentence string, where place, build f
 // Never reads it.
 func table() []entry {
 	return []entry{
-		simple("AtMostPods", "an owner has at most count active pods: pods that neither ended nor are being deleted", anywhere,
+		simple("AtMostPods", "an owner has at most count active pods: pods that have not finished and are not being deleted", anywhere,
 			func(p podCount) invariant.Invariant { return invariant.AtMostPods(p.Owner.owner(), *p.Count) }),
 		simple("ExactlyPods", "an owner has count active pods", anywhere,
 			func(p podCount) invariant.Invariant { return invariant.ExactlyPods(p.Owner.owner(), *p.Count) }),
@@ -78,9 +78,9 @@ func table() []entry {
 			func(p podCount) invariant.Invariant { return invariant.Ready(p.Owner.owner(), *p.Count) }),
 		simple("NoDuplicates", "no two active pods of an owner have the same value of a label", anywhere,
 			func(p podLabel) invariant.Invariant { return invariant.NoDuplicates(p.Owner.owner(), p.Label) }),
-		simple("Exists", "an object is there", anywhere,
+		simple("Exists", "an object exists", anywhere,
 			func(p object) invariant.Invariant { return invariant.Exists(p.Resource, p.Namespace, p.Name) }),
-		simple("Gone", "an object is not there", anywhere,
+		simple("Gone", "an object does not exist", anywhere,
 			func(p object) invariant.Invariant { return invariant.Gone(p.Resource, p.Namespace, p.Name) }),
 		simple("Condition", "an object has a condition of a type with a status", anywhere,
 			func(p condition) invariant.Invariant {
@@ -90,30 +90,30 @@ func table() []entry {
 			func(p field) invariant.Invariant {
 				return invariant.Field(p.Resource, p.Namespace, p.Name, p.Path, p.value())
 			}),
-		simple("NoOrphans", "no object is controlled, for more than a minute, by an owner that is gone; needs a garbage collector", anywhere,
+		simple("NoOrphans", "no object is controlled, for more than a minute, by an owner that does not exist any more; needs a garbage collector", anywhere,
 			func(none) invariant.Invariant { return invariant.NoOrphans() }),
-		simple("UniqueOwnerUID", "no object is controlled, for more than a minute, by a name whose living bearer has another UID", anywhere,
+		simple("UniqueOwnerUID", "no controller reference has, for more than a minute, the name of an existing object and another UID", anywhere,
 			func(none) invariant.Invariant { return invariant.UniqueOwnerUID() }),
-		simple("Deleted", "nothing waits to be deleted", inEventually|inWait,
+		simple("Deleted", "no object has a deletionTimestamp", inEventually|inWait,
 			func(none) invariant.Invariant { return invariant.Deleted() }),
 		simple("HotLoop", "no controller sends more than limit equal requests in a window while nothing changes", inEventually,
 			func(p hotLoop) invariant.Invariant { return invariant.HotLoop(p.limit(), p.window()) }),
-		simple("Happened", "a step of a kind was made by, or befell, a client", anywhere&^inAlways,
+		simple("Happened", "the run has a step of a kind, by or about a client", anywhere&^inAlways,
 			func(p happened) invariant.Invariant { return invariant.Happened(p.kind(), p.Actor, p.Resource) }),
 		simple("Wrote", "a request of the actor changed an object", anywhere&^inAlways,
 			func(p wrote) invariant.Invariant { return invariant.Wrote(p.Actor, p.Verb, p.Resource) }),
-		simple("Stale", "a client decided a write while a cache of it lagged behind the truth", anywhere&^inAlways,
+		simple("Stale", "a client decided a write while one of its caches was behind the API", anywhere&^inAlways,
 			func(p stale) invariant.Invariant { return invariant.Stale(p.Actor) }),
 		oracle("Never", "another invariant does not hold", anywhere&^inNever, func(p never) bound { return p.bind() }),
 		oracle("Stays", "another invariant stays satisfied once it holds", inAlways, func(p stays) bound { return p.bind() }),
-		oracle("Job", "a controller of batch/v1 Jobs does what it owes its user about one Job, at every moment and in the end", inAlways,
+		oracle("Job", "a controller of batch/v1 Jobs keeps the guarantees of one Job, at every moment and at the end", inAlways,
 			func(p follower) bound {
 				return p.bind(func(o invariant.Owner) (now []invariant.Invariant, ends invariant.Invariant) {
 					j := job.Invariants(o)
 					return j.Always, j.AtQuiescence
 				}, "Job")
 			}),
-		oracle("CloneSet", "a controller of CloneSets does what it owes its user about one CloneSet, at every moment and in the end", inAlways,
+		oracle("CloneSet", "a controller of CloneSets keeps the guarantees of one CloneSet, at every moment and at the end", inAlways,
 			func(p follower) bound {
 				return p.bind(func(o invariant.Owner) (now []invariant.Invariant, ends invariant.Invariant) {
 					s := cloneset.Invariants(o)
@@ -123,7 +123,7 @@ func table() []entry {
 	}
 }
 
-// Oracles are all that there are, for documentation and for people who look for one.
+// Oracles returns all oracles, in the order of the documentation.
 func Oracles() []Oracle {
 	var out []Oracle
 	for _, e := range table() {
@@ -150,13 +150,13 @@ func (c *checker) oracle(a at, name string, where place) bound {
 		return bound{}
 	case all[i].where&where == 0:
 		places := all[i].where.names()
-		c.report(a.field("oracle"), name, "says nothing in this place; it is for %s", oneOf(places))
+		c.report(a.field("oracle"), name, "cannot be used in this place; use it in %s", oneOf(places))
 		return bound{}
 	}
 	return all[i].make(c, a.field("with"))
 }
 
-// paramsOf describes parameters by the tags of their fields.
+// paramsOf reads the descriptions of parameters from the tags of their fields.
 func paramsOf(t reflect.Type) (params []Param) {
 	for _, f := range fieldsOf(t) {
 		params = append(params, Param{Name: nameOf(f), Says: f.Tag.Get("says"), Required: f.Tag.Get("must") != ""})

@@ -38,7 +38,7 @@ func TestOraclesPage(t *testing.T) {
 		for _, p := range o.Params {
 			name := "`" + p.Name + "`"
 			if p.Required {
-				name += " (needed)"
+				name += " (required)"
 			}
 			params = append(params, name+": "+p.Says)
 		}

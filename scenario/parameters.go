@@ -13,8 +13,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/invariant"
 )
 
-// Parameters of oracles. The tag says describes one for people, must is of those that
-// cannot be left out.
+// The parameters of oracles. The tag "says" describes a parameter; "must" marks a required one.
 
 // owner is an object that controls pods.
 type owner struct {
@@ -35,7 +34,7 @@ func (o owner) check(c *checker, a at) {
 	}
 }
 
-// orDefault is the namespace that kubectl takes.
+// orDefault returns the namespace default if none is given, as kubectl does.
 func orDefault(namespace string) string {
 	if namespace == "" {
 		return metav1.NamespaceDefault
@@ -68,7 +67,7 @@ func (p *podLabel) check(c *checker, with at) {
 type object struct {
 	Resource  string `json:"resource" must:"true" says:"as kubectl writes it: \"pods\", \"jobs.batch\""`
 	Namespace string `json:"namespace" says:"default: default, for resources of Kubernetes and of the scenario's objects that are in one"`
-	Name      string `json:"name" must:"true" says:"of the object"`
+	Name      string `json:"name" must:"true" says:"the name of the object"`
 }
 
 func (p *object) check(c *checker, with at) {
@@ -80,7 +79,7 @@ func (p *object) check(c *checker, with at) {
 
 type condition struct {
 	object `json:",inline"`
-	Type   string `json:"type" must:"true" says:"of the condition, such as Complete"`
+	Type   string `json:"type" must:"true" says:"the type of the condition, such as Complete"`
 	Status string `json:"status" says:"True, False or Unknown; default: True"`
 }
 
@@ -102,11 +101,11 @@ func (p *condition) check(c *checker, with at) {
 type field struct {
 	object `json:",inline"`
 	Path   string          `json:"path" must:"true" says:"dotted, as in status.succeeded, spec.containers[0].image or metadata.labels[app.kubernetes.io/name]"`
-	Value  json.RawMessage `json:"value" must:"true" says:"what it must be; null: the field is not there"`
+	Value  json.RawMessage `json:"value" must:"true" says:"the expected value; null: the field is absent"`
 }
 
 func (p *field) value() (out any) {
-	_ = json.Unmarshal(p.Value, &out) // it was written by us
+	_ = json.Unmarshal(p.Value, &out) // the parser has checked it
 	return out
 }
 
@@ -148,7 +147,7 @@ func (p *hotLoop) check(c *checker, with at) {
 }
 
 type happened struct {
-	Kind     string `json:"kind" must:"true" says:"of the step: start, crash, request, answer, frame, cut, time or fault"`
+	Kind     string `json:"kind" must:"true" says:"the kind of the step: start, crash, request, answer, frame, cut, time or fault"`
 	Actor    string `json:"actor" says:"a client; default: any client"`
 	Resource string `json:"resource" says:"as kubectl writes it; default: any"`
 }
@@ -199,7 +198,7 @@ func (p *stale) check(c *checker, with at) { c.actor(with.field("actor"), p.Acto
 
 // another has the fields of an invariant.
 type another struct {
-	Name   string          `json:"name" says:"a sentence for people"`
+	Name   string          `json:"name" says:"a sentence for reports"`
 	CEL    string          `json:"cel" says:"an expression, or"`
 	Oracle string          `json:"oracle" says:"another oracle, with"`
 	With   json.RawMessage `json:"with" says:"its parameters"`
@@ -211,7 +210,7 @@ func (p *another) check(c *checker, with at) {
 	p.other = c.bind(with, &v1alpha1.Promise{Name: p.Name, CEL: p.CEL, Oracle: p.Oracle, With: p.With}, inNever)
 }
 
-// never holds while the other invariant does not.
+// never are the parameters of Never, which holds while the other invariant does not.
 type never struct{ another }
 
 func (p *never) bind() bound {
@@ -219,7 +218,7 @@ func (p *never) bind() bound {
 	return steady(invariant.Never(now[0]))
 }
 
-// stays requires that the other invariant stays satisfied. It follows the run.
+// stays are the parameters of Stays: the other invariant must not be violated after it has held. It follows the run.
 type stays struct{ another }
 
 func (p *stays) bind() bound {
@@ -229,11 +228,11 @@ func (p *stays) bind() bound {
 	}}
 }
 
-// follower names an object whose life is followed through a run.
+// follower names an object that an oracle follows from its creation to the end of the run.
 type follower struct {
 	Namespace string           `json:"namespace" says:"default: default"`
-	Name      string           `json:"name" must:"true" says:"of the object"`
-	Within    *metav1.Duration `json:"within" says:"how long after the last step it may take to come to its end; default: 30s"`
+	Name      string           `json:"name" must:"true" says:"the name of the object"`
+	Within    *metav1.Duration `json:"within" says:"how long after the last step it may take to finish; default: 30s"`
 
 	ends time.Duration
 }

@@ -51,7 +51,7 @@ func (c *checker) scope(resource string) (namespaced, known bool) {
 	return inNamespaces[resource], inNamespaces[resource] || inNone[resource]
 }
 
-// resource checks the name of a resource, which must be the whole one.
+// resource checks the name of a resource, which must be complete, with its group.
 func (c *checker) resource(a at, name string) bool {
 	_, known := c.scope(name)
 	switch {
@@ -60,7 +60,7 @@ func (c *checker) resource(a at, name string) bool {
 	case known:
 		return true
 	case strings.ContainsAny(name, "/ ") || name != strings.ToLower(name):
-		c.report(a, name, `is no resource; write one such as "pods" or "jobs.batch"`)
+		c.report(a, name, `is not a resource; write one such as "pods" or "jobs.batch"`)
 	case !strings.Contains(name, "."):
 		c.report(a, name, "%s", meant(name))
 	default:
@@ -69,25 +69,25 @@ func (c *checker) resource(a at, name string) bool {
 	return false
 }
 
-// meant says what a name without a group may stand for.
+// meant returns the reason for rejecting a name without a group, with the resource that it may stand for.
 func meant(name string) string {
 	for _, all := range []map[string]bool{inNamespaces, inNone} {
 		for _, full := range slices.Sorted(maps.Keys(all)) {
 			plural, _, _ := strings.Cut(full, ".")
 			if plural == name || plural == name+"s" || plural == name+"es" {
-				return `there is no such resource; write "` + full + `"`
+				return `no such resource; write "` + full + `"`
 			}
 		}
 	}
-	return `there is no such resource without a group; write one such as "pods" or "jobs.batch"`
+	return `no such resource without a group; write one such as "pods" or "jobs.batch"`
 }
 
-// namespace is the one in which an object of a resource is: default where none is given.
+// namespace returns the namespace of an object: default if none is given and the resource is namespaced.
 func (c *checker) namespace(a at, resource, given string) string {
 	namespaced, known := c.scope(resource)
 	switch {
 	case known && !namespaced && given != "":
-		c.report(a, given, "%s are in no namespace; leave it out", resource)
+		c.report(a, given, "%s have no namespace; leave it out", resource)
 	case known && namespaced && given == "":
 		return "default"
 	}

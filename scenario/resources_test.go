@@ -9,19 +9,19 @@ import (
 // TestResourceNames: a name that is almost right is answered with the right one.
 func TestResourceNames(t *testing.T) {
 	for name, want := range map[string]string{
-		"pod":             `there is no such resource; write "pods"`,
-		"job":             `there is no such resource; write "jobs.batch"`,
-		"jobs":            `there is no such resource; write "jobs.batch"`,
-		"ingress":         `there is no such resource; write "ingresses.networking.k8s.io"`,
-		"node":            `there is no such resource; write "nodes"`,
-		"storageclass":    `there is no such resource; write "storageclasses.storage.k8s.io"`,
-		"clonesets":       `there is no such resource; write "clonesets.apps.kruise.io"`,
-		"deploy":          `there is no such resource without a group; write one such as "pods" or "jobs.batch"`,
-		"webs":            `there is no such resource without a group; write one such as "pods" or "jobs.batch"`,
-		"Pods":            `is no resource; write one such as "pods" or "jobs.batch"`,
-		"jobs.Batch":      `is no resource; write one such as "pods" or "jobs.batch"`,
-		"pods/eviction":   `is no resource; write one such as "pods" or "jobs.batch"`,
-		"'pods, secrets'": `is no resource; write one such as "pods" or "jobs.batch"`,
+		"pod":             `no such resource; write "pods"`,
+		"job":             `no such resource; write "jobs.batch"`,
+		"jobs":            `no such resource; write "jobs.batch"`,
+		"ingress":         `no such resource; write "ingresses.networking.k8s.io"`,
+		"node":            `no such resource; write "nodes"`,
+		"storageclass":    `no such resource; write "storageclasses.storage.k8s.io"`,
+		"clonesets":       `no such resource; write "clonesets.apps.kruise.io"`,
+		"deploy":          `no such resource without a group; write one such as "pods" or "jobs.batch"`,
+		"webs":            `no such resource without a group; write one such as "pods" or "jobs.batch"`,
+		"Pods":            `is not a resource; write one such as "pods" or "jobs.batch"`,
+		"jobs.Batch":      `is not a resource; write one such as "pods" or "jobs.batch"`,
+		"pods/eviction":   `is not a resource; write one such as "pods" or "jobs.batch"`,
+		"'pods, secrets'": `is not a resource; write one such as "pods" or "jobs.batch"`,
 	} {
 		_, err := parse(fmt.Sprintf("  steps: [{delete: {resource: %s, name: a}}]\n", name), nil)
 		equal(t, name, []string{"spec.steps[0].delete.resource: " + strings.Trim(name, "'") + ": " + want}, problems(t, err))

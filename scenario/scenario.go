@@ -13,7 +13,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/fault"
 )
 
-// The defaults of what a scenario leaves out.
+// The defaults of fields that a scenario omits.
 const (
 	DefaultNodes  = 2
 	DefaultRuns   = 200
@@ -21,32 +21,32 @@ const (
 	DefaultWithin = 30 * time.Second
 )
 
-// DefaultControllers run where a scenario names none.
+// DefaultControllers returns the controllers of a scenario that does not set spec.cluster.controllers.
 func DefaultControllers() []string { return []string{"stage", "scheduler"} }
 
 // Scenario is a checked scenario, with its defaults.
 type Scenario struct {
-	// Name is that of its metadata, File the one that was given to Read.
+	// Name is metadata.name, File the name that was passed to Read.
 	Name, File string
-	// Spec is what was written, but for what SetCommand and SetLevel changed.
+	// Spec is the spec of the file, with the changes of SetCommand and SetLevel.
 	Spec v1alpha1.ScenarioSpec
 
-	// Nodes, Controllers and Stages (files next to the scenario's, or built in) are of
-	// the cluster, Objects exist in it from the beginning, in this order.
+	// Nodes is the number of simulated nodes of the cluster, Controllers are the names of its controllers,
+	// and Stages are files or names of built-in stages. Objects are created before a run, in this order.
 	Nodes       int
 	Controllers []string
 	Stages      []string
 	Objects     []map[string]any
 
-	// Clients are the programs under test. A directory of theirs is one of the
-	// caller's: relative to where it stands, not to the scenario's file.
+	// Clients are the programs under test. Their Dir is relative to the caller's working directory, not to
+	// the scenario's file.
 	Clients []v1alpha1.Client
 	Steps   []Step
-	// EndsVary says that ends of runs are not to be compared.
+	// EndsVary disables the comparison of final states between runs.
 	EndsVary bool
 
-	// Level bounds the faults; Patterns are what may go wrong: those of the scenario,
-	// or all of the level.
+	// Level bounds the faults; Patterns are the faults that the search may inject: those of the
+	// scenario, or all of the level.
 	Level    fault.Level
 	Patterns []fault.Fault
 	// Runs and Budget end the search.
@@ -67,18 +67,18 @@ type checker struct {
 	scopes   map[string]bool // resources that the scenario itself defines; see scope
 }
 
-// Read reads a scenario: one YAML or JSON document, strictly. Files that it names are read
-// by readFile, by a name relative to where the caller stands, that is, to the scenario's own
-// directory joined with what is written. What is wrong is an [Errors].
+// Read reads and validates a scenario: one YAML or JSON document without unknown fields. It reads the files
+// that the scenario names with readFile, which receives the scenario's directory joined with the path in
+// the file. Mistakes are returned as [Errors].
 func Read(name string, data []byte, readFile func(string) ([]byte, error)) (*Scenario, error) {
 	c := &checker{s: &Scenario{File: name}, readFile: readFile, files: map[string][]at{}, scopes: map[string]bool{}}
 	docs := c.documents(name, data)
 	switch {
 	case len(c.all) > 0:
 	case len(docs) == 0:
-		c.report(at{file: name}, "", "is empty and must hold one %s", v1alpha1.ScenarioKind)
+		c.report(at{file: name}, "", "is empty; want one %s", v1alpha1.ScenarioKind)
 	case len(docs) > 1:
-		c.report(docs[1], "", "is a second document; a file holds one %s", v1alpha1.ScenarioKind)
+		c.report(docs[1], "", "is a second document; want one in each file %s", v1alpha1.ScenarioKind)
 	default:
 		c.scenario(docs[0])
 	}
@@ -92,7 +92,7 @@ func (c *checker) scenario(root at) {
 	c.s.root = root
 	version, kind := root.field("apiVersion"), root.field("kind")
 	if want := v1alpha1.GroupVersion.String(); version.text() != want || kind.text() != v1alpha1.ScenarioKind {
-		c.report(kind, "", "this is kind %q of apiVersion %q; only kind %s of apiVersion %s is read",
+		c.report(kind, "", "this is kind %q of apiVersion %q; only kind %s of apiVersion %s is supported",
 			kind.text(), version.text(), v1alpha1.ScenarioKind, want)
 		return
 	}
@@ -136,7 +136,7 @@ func (c *checker) cluster(a at) {
 		case name == "":
 			c.report(one, "", "must name a controller")
 		case slices.Index(cluster.Controllers, name) < i:
-			c.report(one, name, "is named twice")
+			c.report(one, name, "is listed twice; remove one")
 		}
 	}
 	for i, file := range cluster.Stages {
@@ -192,8 +192,8 @@ func (c *checker) read(a at, file string) (data []byte, ok bool) {
 	return data, true
 }
 
-// Problem is an error about a field of the scenario, such as "spec.clients[0].builtin", for
-// what only the caller can judge.
+// Problem returns an error about a field of the scenario, such as "spec.clients[0].builtin", with its line
+// and value. It is for checks that only the caller can make.
 func (s *Scenario) Problem(path, reason string) error {
 	a := s.root.follow(path)
 	return &Error{File: s.File, Line: a.line, Path: path, Value: short(a.text()), Reason: reason}

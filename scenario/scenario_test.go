@@ -92,7 +92,7 @@ func TestWhole(t *testing.T) {
 	for _, i := range p.Sometimes {
 		all = append(all, "sometimes "+i.Name)
 	}
-	golden(t, "testdata/whole.promises.txt", strings.Join(all, "\n")+"\n")
+	golden(t, "testdata/whole.invariants.txt", strings.Join(all, "\n")+"\n")
 	if s.Level != fault.Seen || len(s.Patterns) != 2 || s.Runs != 50 || s.Budget != time.Minute || !s.EndsVary {
 		t.Errorf("%v %v %d %s %v", s.Level, s.Patterns, s.Runs, s.Budget, s.EndsVary)
 	}

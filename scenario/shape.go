@@ -18,8 +18,8 @@ var (
 	ownReader = reflect.TypeFor[json.Unmarshaler]()
 )
 
-// decode reads a value into a Go type, strictly. It is false, and the reasons are reported,
-// when the value is not of that shape.
+// decode decodes a value into a Go type, strictly. If the value does not have that shape, it reports
+// the errors and returns false.
 func (p *problems) decode(a at, into any) bool {
 	before := len(p.all)
 	if p.shape(a, reflect.TypeOf(into).Elem()); len(p.all) > before {
@@ -38,7 +38,7 @@ func (p *problems) decode(a at, into any) bool {
 	return err == nil
 }
 
-// shape holds a value against a Go type by its JSON tags.
+// shape compares a value with a Go type by its JSON tags, and reports the differences.
 func (p *problems) shape(a at, t reflect.Type) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -50,7 +50,7 @@ func (p *problems) shape(a at, t reflect.Type) {
 	case t == duration:
 		if p.scalar(a, "a duration such as 30s", "!!str") {
 			if _, err := time.ParseDuration(a.node.Value); err != nil {
-				p.report(a, a.node.Value, "is no duration; write one such as 30s or 5m")
+				p.report(a, a.node.Value, "is not a duration; write one such as 30s or 5m")
 			}
 		}
 		return
@@ -60,7 +60,7 @@ func (p *problems) shape(a at, t reflect.Type) {
 			err = json.Unmarshal(data, reflect.New(t).Interface())
 		}
 		if err != nil {
-			p.report(a, a.text(), "is no %s", t.Name())
+			p.report(a, a.text(), "is not a %s", t.Name())
 		}
 		return
 	}
@@ -102,7 +102,7 @@ func (p *problems) fields(a at, t reflect.Type) {
 			p.shape(one, known[n].Type)
 			continue
 		}
-		const most = 12 // more would be no help
+		const most = 12 // a longer list does not help
 		var names []string
 		for _, f := range known {
 			if strings.EqualFold(nameOf(f), name) {
@@ -122,7 +122,7 @@ func (p *problems) fields(a at, t reflect.Type) {
 	}
 }
 
-// fieldsOf are the fields of a struct as JSON has them, embedded ones resolved.
+// fieldsOf returns the fields of a struct as JSON has them, with those of embedded structs.
 func fieldsOf(t reflect.Type) (fields []reflect.StructField) {
 	for f := range t.Fields() {
 		switch {
@@ -160,7 +160,7 @@ func (p *problems) scalar(a at, what string, tags ...string) bool {
 	return false
 }
 
-// called is what people call a value.
+// called returns what an error message calls a value.
 func called(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode:
@@ -177,7 +177,7 @@ func called(n *yaml.Node) string {
 	return "a text"
 }
 
-// oneOf lists names for people: "a, b or c".
+// oneOf joins names for a sentence: "a, b or c".
 func oneOf(names []string) string {
 	if len(names) < 2 {
 		return strings.Join(names, "")

@@ -34,13 +34,13 @@ func TestShapes(t *testing.T) {
 		"  budget: {runs: 9223372036854775808}\n": {"spec.budget.runs: 9223372036854775808: is too large a number"},
 		// durations
 		"  budget: {time: 5}\n":        {`spec.budget.time: 5: must be a duration such as 30s and is a number; write "5"`},
-		"  budget: {time: \"5\"}\n":    {"spec.budget.time: 5: is no duration; write one such as 30s or 5m"},
-		"  budget: {time: 5 min}\n":    {"spec.budget.time: 5 min: is no duration; write one such as 30s or 5m"},
+		"  budget: {time: \"5\"}\n":    {"spec.budget.time: 5: is not a duration; write one such as 30s or 5m"},
+		"  budget: {time: 5 min}\n":    {"spec.budget.time: 5 min: is not a duration; write one such as 30s or 5m"},
 		"  budget: {time: [5m]}\n":     {"spec.budget.time: must be a duration such as 30s and is a list"},
 		"  budget: {time: 0s}\n":       {"spec.budget.time: 0s: must be more than 0; leave it out for 5m0s"},
 		"  budget: {time: 1h30m}\n":    nil,
 		"  budget: {time: 0.5s}\n":     nil,
-		"  budget: {time: 9999999h}\n": {"spec.budget.time: 9999999h: is no duration; write one such as 30s or 5m"},
+		"  budget: {time: 9999999h}\n": {"spec.budget.time: 9999999h: is not a duration; write one such as 30s or 5m"},
 		// unknown fields
 		"  budgets: {}\n":                        {"spec.budgets: unknown field; want description, cluster, clients, steps, invariants, faults or budget"},
 		"  Budget: {}\n":                         {"spec.Budget: unknown field; want budget"},
@@ -76,7 +76,7 @@ func TestMetadata(t *testing.T) {
 		"a":                         {"metadata: a: must be an object and is a text"},
 		"{name: a, labels: 1}":      {"metadata.labels: 1: must be an object and is a number"},
 		"{name: a, labels: {b: 1}}": {`metadata.labels.b: 1: must be a text and is a number; write "1"`},
-		"{name: a, creationTimestamp: yesterday}":                 {"metadata.creationTimestamp: yesterday: is no Time"},
+		"{name: a, creationTimestamp: yesterday}":                 {"metadata.creationTimestamp: yesterday: is not a Time"},
 		"{name: a, creationTimestamp: 2001-01-01T00:00:00Z}":      nil,
 		"{name: a, creationTimestamp: null, annotations: {b: c}}": nil,
 		"{name: a, lables: {}}":                                   {"metadata.lables: unknown field"},
@@ -89,7 +89,7 @@ func TestMetadata(t *testing.T) {
 
 // TestKindOfFile: only this kind of this version is read; the error says what was found.
 func TestKindOfFile(t *testing.T) {
-	const only = "only kind Scenario of apiVersion rehearse-k8s.github.io/v1alpha1 is read"
+	const only = "only kind Scenario of apiVersion rehearse-k8s.github.io/v1alpha1 is supported"
 	for text, want := range map[string]string{
 		"kind: Scenario\n": `kind: this is kind "Scenario" of apiVersion ""; ` + only,
 		"apiVersion: rehearse-k8s.github.io/v1alpha1\nkind: scenario\n": `kind: this is kind "scenario" of apiVersion "rehearse-k8s.github.io/v1alpha1"; ` + only,
@@ -97,9 +97,9 @@ func TestKindOfFile(t *testing.T) {
 		"apiVersion: [a]\nkind: {b: c}\n":                               `kind: this is kind "" of apiVersion ""; ` + only,
 		"[a, b]\n":                                                      `kind: this is kind "" of apiVersion ""; ` + only,
 		"text\n":                                                        `kind: this is kind "" of apiVersion ""; ` + only,
-		"":                                                              "is empty and must hold one Scenario",
-		"---\n---\n# nothing\n":                                         "is empty and must hold one Scenario",
-		"null\n":                                                        "is empty and must hold one Scenario",
+		"":                                                              "is empty; want one Scenario",
+		"---\n---\n# nothing\n":                                         "is empty; want one Scenario",
+		"null\n":                                                        "is empty; want one Scenario",
 	} {
 		_, err := parseText(text)
 		equal(t, text, []string{want}, problems(t, err))

@@ -16,7 +16,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/invariant"
 )
 
-// StepKind is what a step does.
+// StepKind is the action of a step.
 type StepKind string
 
 // The kinds of steps.
@@ -31,15 +31,15 @@ const (
 
 var stepKinds = []string{string(Apply), string(Create), string(Delete), string(Patch), string(Wait), string(Settle)}
 
-// Step is one thing that users do. Which fields are set depends on the Kind.
+// Step is one action of a user. Which fields are set depends on the Kind.
 type Step struct {
 	Kind StepKind
 	// Line of the scenario's file.
 	Line int
 	// Objects to apply or create, in this order.
 	Objects []map[string]any
-	// On is what is deleted or patched. Its namespace is filled in for resources that are
-	// known to be in one; for others, the caller, who knows the resource, does that.
+	// On names what is deleted or patched. Its namespace is set for resources that this package knows as
+	// namespaced; for others the caller sets it.
 	On v1alpha1.Reference
 	// Propagation of a deletion, never empty.
 	Propagation metav1.DeletionPropagation
@@ -47,13 +47,13 @@ type Step struct {
 	PatchType   types.PatchType
 	PatchData   []byte
 	Subresource string
-	// Invariant is what a wait waits for. It may be checked in several runs at once.
+	// Invariant is the condition of a wait. It may be checked in several runs concurrently.
 	Invariant invariant.Invariant
 	// Within bounds a wait and a settle.
 	Within time.Duration
 }
 
-// String is the step in one line.
+// String returns the step in one line.
 func (s Step) String() string {
 	switch s.Kind {
 	case Apply, Create:
@@ -80,7 +80,7 @@ func (s Step) String() string {
 	return fmt.Sprintf("settle, %s at most", s.Within)
 }
 
-// nameOfObject is "Job default/pi"; an object without a namespace is shown without one.
+// nameOfObject returns "Job default/pi", or "Node a" for an object without a namespace.
 func nameOfObject(o map[string]any) string {
 	meta, _ := o["metadata"].(map[string]any)
 	name, _ := meta["name"].(string)
@@ -121,7 +121,7 @@ func (c *checker) step(a at, written *v1alpha1.Step) Step {
 		}
 	}
 	if len(given) != 1 {
-		reason := "has none of them"
+		reason := "has none"
 		if len(given) > 1 {
 			reason = "has " + strings.Join(given, " and ")
 		}
@@ -157,7 +157,7 @@ func (c *checker) reference(a at, r v1alpha1.Reference) v1alpha1.Reference {
 		c.report(a, "", "must have either name or selector")
 	}
 	if _, err := labels.Parse(r.Selector); err != nil {
-		c.report(a.field("selector"), r.Selector, "is no selector of labels such as app=web: %v", err)
+		c.report(a.field("selector"), r.Selector, "is not a label selector such as app=web: %v", err)
 	}
 	return r
 }
@@ -176,7 +176,7 @@ func (c *checker) propagation(a at, p metav1.DeletionPropagation) metav1.Deletio
 	return p
 }
 
-// patchTypes by the names that kubectl has for them.
+// patchTypes maps kubectl's names to the types of patches.
 var patchTypes = map[string]types.PatchType{
 	"merge": types.MergePatchType, "strategic": types.StrategicMergePatchType, "json": types.JSONPatchType,
 }
@@ -222,7 +222,7 @@ func (c *checker) patch(a at, p *v1alpha1.Patch, s *Step) {
 	}
 }
 
-// jsonPatch checks the form of operations; whether they fit is seen when they are carried out.
+// jsonPatch checks the form of operations. Only the API server can check whether they apply.
 func (c *checker) jsonPatch(a at) {
 	var operations []struct {
 		Op    string          `json:"op"`
@@ -248,7 +248,7 @@ func (c *checker) jsonPatch(a at) {
 	}
 }
 
-// duration is one that must be positive, or what is taken in its place.
+// duration returns a duration, which must be positive, or the default if it is not set.
 func (c *checker) duration(a at, d *metav1.Duration, otherwise time.Duration) time.Duration {
 	if d == nil {
 		return otherwise

@@ -92,8 +92,8 @@ func TestWaitInvariant(t *testing.T) {
 func TestStepErrors(t *testing.T) {
 	const one = "a step is one of apply, create, delete, patch, wait, settle (an empty one is written {}); this one "
 	for written, want := range map[string][]string{
-		"{}":                                {": " + one + "has none of them"},
-		"settle:":                           {": " + one + "has none of them"},
+		"{}":                                {": " + one + "has none"},
+		"settle:":                           {": " + one + "has none"},
 		"{settle: {}, wait: {cel: 'true'}}": {": " + one + "has wait and settle"},
 		"{apply: {}, create: {}, delete: {resource: pods}}": {": " + one + "has apply and create and delete"},
 		"[settle]":                 {": must be an object and is a list"},
@@ -101,10 +101,10 @@ func TestStepErrors(t *testing.T) {
 		"delete: {}":               {`.delete.resource: is missing; write one such as "pods" or "jobs.batch"`, ".delete: must have either name or selector"},
 		"delete: {resource: pods}": {".delete: must have either name or selector"},
 		"delete: {resource: pods, name: a, selector: b=c}":                                   {".delete: must have either name or selector"},
-		"delete: {resource: pods, selector: 'a=b=c'}":                                        {".delete.selector: a=b=c: is no selector of labels such as app=web: found '=', expected: ',' or 'end of string'"},
+		"delete: {resource: pods, selector: 'a=b=c'}":                                        {".delete.selector: a=b=c: is not a label selector such as app=web: found '=', expected: ',' or 'end of string'"},
 		"delete: {resource: pods, name: a, propagation: orphan}":                             {".delete.propagation: orphan: must be Background, Foreground or Orphan"},
-		"delete: {resource: pods/status, name: a}":                                           {`.delete.resource: pods/status: is no resource; write one such as "pods" or "jobs.batch"`},
-		"delete: {resource: nodes, namespace: b, name: a}":                                   {".delete.namespace: b: nodes are in no namespace; leave it out"},
+		"delete: {resource: pods/status, name: a}":                                           {`.delete.resource: pods/status: is not a resource; write one such as "pods" or "jobs.batch"`},
+		"delete: {resource: nodes, namespace: b, name: a}":                                   {".delete.namespace: b: nodes have no namespace; leave it out"},
 		"patch: {resource: pods, name: a}":                                                   {".patch.patch: is missing"},
 		"patch: {resource: pods, name: a, patch: null}":                                      {".patch.patch: is missing"},
 		"patch: {resource: pods, name: a, patch: text}":                                      {".patch.patch: text: must be an object and is a text"},
@@ -117,7 +117,7 @@ func TestStepErrors(t *testing.T) {
 		"patch: {resource: pods, name: a, type: json, patch: {op: add}}":                     {".patch.patch: must be a list and is an object"},
 		"wait: {cel: ''}":  {".wait.cel: is empty; write an expression that is true while the invariant holds"},
 		"wait: {cel: '1'}": {".wait.cel: 1: column 1: the expression gives int, not true or false"},
-		"wait: {oracle: Stays, with: {cel: 'true'}}":                                 {".wait.oracle: Stays: says nothing in this place; it is for always"},
+		"wait: {oracle: Stays, with: {cel: 'true'}}":                                 {".wait.oracle: Stays: cannot be used in this place; use it in always"},
 		"wait: {cel: 'true', within: -5s}":                                           {".wait.within: -5s: must be more than 0; leave it out for 30s"},
 		"settle: {within: 0s}":                                                       {".settle.within: 0s: must be more than 0; leave it out for 30s"},
 		"apply: {object: {kind: Pod, metadata: {name: a}}}":                          {".apply.object.apiVersion: is missing"},

@@ -93,19 +93,19 @@ func TestReadsAsKubectl(t *testing.T) {
 // TestNotJSON: what JSON cannot express is an error and not guessed.
 func TestNotJSON(t *testing.T) {
 	for text, want := range map[string]string{
-		"x: .inf":                        "x: .inf: is no number that JSON knows",
-		"x: [1, -.Inf]":                  "x[1]: -.Inf: is no number that JSON knows",
-		"x: !!binary aGk=":               "x: aGk=: the tag !!binary is not read",
-		"x: !secret a":                   "x: a: the tag !secret is not read",
-		"? {a: b}\n: c":                  "has a key that is no text",
-		"~: c":                           "has a key that is no text",
-		"x: {a: 1, b: 2, a: 3}":          "x.a: is given twice, first in line 4",
-		"x: {a.b/c: 1, a.b/c: 3}":        "x[a.b/c]: is given twice, first in line 4",
-		"y: &a {b: 1}\nx:\n  <<: *a":     "x.<<: merge keys are not read; write the fields out",
-		"x: \"a":                         "is no YAML: found unexpected end of stream",
-		"x: *nothing":                    "is no YAML: unknown anchor 'nothing' referenced",
-		"\tx: 1":                         "is no YAML: found character that cannot start any token",
-		"x: " + strings.Repeat("[", 110): "is no YAML: did not find expected node content",
+		"x: .inf":                        "x: .inf: is not a number in JSON",
+		"x: [1, -.Inf]":                  "x[1]: -.Inf: is not a number in JSON",
+		"x: !!binary aGk=":               "x: aGk=: the tag !!binary is not supported",
+		"x: !secret a":                   "x: a: the tag !secret is not supported",
+		"? {a: b}\n: c":                  "has a key that is not a text",
+		"~: c":                           "has a key that is not a text",
+		"x: {a: 1, b: 2, a: 3}":          "x.a: is set twice, first in line 4",
+		"x: {a.b/c: 1, a.b/c: 3}":        "x[a.b/c]: is set twice, first in line 4",
+		"y: &a {b: 1}\nx:\n  <<: *a":     "x.<<: merge keys are not supported; write the fields out",
+		"x: \"a":                         "is not valid YAML: found unexpected end of stream",
+		"x: *nothing":                    "is not valid YAML: unknown anchor 'nothing' referenced",
+		"\tx: 1":                         "is not valid YAML: found character that cannot start any token",
+		"x: " + strings.Repeat("[", 110): "is not valid YAML: did not find expected node content",
 	} {
 		_, err := object(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"+text+"\n")
 		equal(t, text, []string{want}, problems(t, err))

@@ -25,9 +25,9 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/gcpace"
 )
 
-// bareClusterCommand serves an API that a bare kubelet lives in, through the
-// in-process transport: what is left of `up` when everything is taken away that its
-// pods do not need to become Ready and to go. Hidden: `pods --bare` starts it.
+// bareClusterCommand serves an API with a bare kubelet, which uses the in-process transport. It is
+// `up` without everything that its pods do not need to become Ready and to be deleted. Hidden:
+// `pods --bare` starts it.
 func bareClusterCommand() *cobra.Command {
 	var o cluster.Options
 	var kubeconfig string
@@ -65,8 +65,8 @@ func bareClusterCommand() *cobra.Command {
 	return c
 }
 
-// bareEngineCommand is the bare kubelet as a process of its own, over TLS.
-// Hidden: `stage --bare` starts it.
+// bareEngineCommand is the bare kubelet in its own process, over TLS. Hidden: `stage --bare` starts
+// it.
 func bareEngineCommand() *cobra.Command {
 	var kubeconfig string
 	var leases bool
@@ -95,17 +95,16 @@ func bareEngineCommand() *cobra.Command {
 	return c
 }
 
-// bareWorkers is how many requests of the bare kubelet may be under way.
+// bareWorkers is the maximum number of concurrent requests of the bare kubelet.
 const bareWorkers = 32
 
-// bare is the least that can play a pod's life: it reads one watch, and sends each pod
-// that has a node one status whose bytes are ready, and each that is to go its last delete. It decides
-// nothing, keeps nothing, and does not try again. What an engine costs more than this is
-// the engine's.
+// bare is a minimal simulation of a pod's lifecycle: it reads one watch, sends each pod that has a
+// node one prepared status, and sends each deleted pod its last delete. It decides nothing, keeps
+// no state and does not retry. The cost of an engine is what it costs more than this.
 type bare struct {
 	base  string
 	round http.RoundTripper
-	whole bool // the status is sent with the whole pod, which costs the server less and us more
+	whole bool // the status is sent with the whole pod, which costs the server less and the client more
 }
 
 func newBare(config *rest.Config, whole bool) (*bare, error) {
@@ -117,7 +116,7 @@ func newBare(config *rest.Config, whole bool) (*bare, error) {
 	return &bare{base: strings.TrimRight(base.String(), "/"), round: round, whole: whole}, err
 }
 
-// run plays pods until ctx ends.
+// run simulates pods until ctx ends.
 func (b *bare) run(ctx context.Context) error {
 	pods := make(chan *corev1.Pod, 20000)
 	group, playing := errgroup.WithContext(ctx)
@@ -138,11 +137,11 @@ func (b *bare) run(ctx context.Context) error {
 	if err := group.Wait(); ctx.Err() == nil {
 		return err
 	}
-	return nil // ended from outside
+	return nil // stopped by the caller
 }
 
-// watch reads pods and hands on those of which something is due. A watch that the server
-// ends goes on where it ended.
+// watch reads pods and passes on those that need a request. It resumes a watch that the server
+// ends.
 func (b *bare) watch(ctx context.Context, pods chan<- *corev1.Pod) error {
 	version := "0"
 	for ctx.Err() == nil {
@@ -170,14 +169,14 @@ func (b *bare) watch(ctx context.Context, pods chan<- *corev1.Pod) error {
 	return nil
 }
 
-// due reports whether what a watch tells of a pod asks for a request: it is placed and not
-// yet running, or it was told to go.
+// due reports whether the pod of a watch event needs a request: it has a node and does not run yet,
+// or it was deleted.
 func due(kind string, pod *corev1.Pod) bool {
 	switch {
 	case kind == "DELETED":
 		return false
 	case pod.DeletionTimestamp != nil:
-		return *pod.DeletionGracePeriodSeconds > 0 // 0 follows our own delete
+		return *pod.DeletionGracePeriodSeconds > 0 // 0 follows the last delete
 	}
 	return pod.Spec.NodeName != "" && pod.Status.Phase == corev1.PodPending
 }
@@ -199,7 +198,7 @@ func podEvent(frame []byte) (kind string, pod *corev1.Pod, err error) {
 	return event.Type, pod, pod.Unmarshal(object.Raw)
 }
 
-// play sends the one request that is due.
+// play sends the one request that a pod needs.
 func (b *bare) play(ctx context.Context, pod *corev1.Pod) error {
 	path := "/api/v1/namespaces/" + pod.Namespace + "/pods/" + pod.Name
 	switch {
@@ -227,12 +226,12 @@ func (b *bare) play(ctx context.Context, pod *corev1.Pod) error {
 	return b.write(ctx, http.MethodPut, path+"/status", runtime.ContentTypeProtobuf, body)
 }
 
-// bareStatus is what every pod's status becomes.
+// bareStatus is the status that every pod gets.
 var bareStatus = []byte(`{"status":{"phase":"Running","startTime":"2026-11-23T00:00:00Z","podIP":"10.0.0.1","podIPs":[{"ip":"10.0.0.1"}],"hostIP":"10.1.0.1","hostIPs":[{"ip":"10.1.0.1"}],` +
 	`"conditions":[{"type":"PodReadyToStartContainers","status":"True"},{"type":"Initialized","status":"True"},{"type":"ContainersReady","status":"True"},{"type":"PodScheduled","status":"True"},{"type":"Ready","status":"True"}],` +
 	`"containerStatuses":[{"name":"main","image":"nginx","imageID":"nginx","containerID":"bare://0","ready":true,"started":true,"restartCount":0,"state":{"running":{"startedAt":"2026-11-23T00:00:00Z"}}}]}}`)
 
-// readyNodes makes all nodes there are Ready, once.
+// readyNodes makes all existing nodes Ready, once.
 func (b *bare) readyNodes(ctx context.Context) error {
 	nodes, err := b.listNodes(ctx)
 	ready := []byte(`{"status":{"conditions":[{"type":"Ready","status":"True","reason":"Bare"}]}}`)
@@ -250,7 +249,7 @@ func (b *bare) listNodes(ctx context.Context) ([]corev1.Node, error) {
 	return list.Items, err
 }
 
-// read sends a request, its body in protobuf, and decodes its answer.
+// read sends a request with a protobuf body, and decodes the answer.
 func (b *bare) read(ctx context.Context, method, path string, body []byte, into interface{ Unmarshal([]byte) error }) error {
 	answer, err := b.send(ctx, method, path, runtime.ContentTypeProtobuf, body)
 	if err != nil {
@@ -264,7 +263,7 @@ func (b *bare) read(ctx context.Context, method, path string, body []byte, into 
 	return decode(text, into)
 }
 
-// write sends a request whose answer is of no interest.
+// write sends a request and discards the answer.
 func (b *bare) write(ctx context.Context, method, path string, encoding string, body []byte) error {
 	answer, err := b.send(ctx, method, path, encoding, body)
 	if err != nil {
@@ -275,7 +274,7 @@ func (b *bare) write(ctx context.Context, method, path string, encoding string, 
 	return err
 }
 
-// send sends a request and gives the body of its answer.
+// send sends a request and returns the body of the answer.
 func (b *bare) send(ctx context.Context, method, path string, encoding string, body []byte) (io.ReadCloser, error) {
 	request, err := http.NewRequestWithContext(ctx, method, b.base+path, bytes.NewReader(body))
 	if err != nil {

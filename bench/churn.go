@@ -21,20 +21,20 @@ func churnCommand(binary *string) *cobra.Command {
 	var lives float64
 	c := &cobra.Command{
 		Use:   "churn [-- UP-FLAGS]",
-		Short: "Create, update and delete pods for a while; memory must stay level",
+		Short: "Create, update and delete pods for a while; memory must stay constant",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l.args = args
 			return l.churn(cmd.Context(), binary, lasts, pace(lives))
 		},
 	}
 	l.addFlags(c, 100, 2000, 16)
-	c.Flags().DurationVar(&lasts, "for", time.Hour, "how long")
-	c.Flags().Float64Var(&lives, "rate", 0, "lives a second; 0: as fast as it goes")
+	c.Flags().DurationVar(&lasts, "for", time.Hour, "the duration")
+	c.Flags().Float64Var(&lives, "rate", 0, "pod lifecycles a second; 0: as many as possible")
 	return c
 }
 
-// pace lets that many lives begin in a second, evenly: no burst makes up for a
-// slow moment.
+// pace starts that many pod lifecycles a second, evenly: it does not make up for slow moments with
+// a burst.
 func pace(lives float64) *rate.Limiter {
 	if lives <= 0 {
 		return rate.NewLimiter(rate.Inf, 1)
@@ -42,9 +42,8 @@ func pace(lives float64) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(lives), 1)
 }
 
-// churn turns over a fixed set of pods: each worker walks its share, labels a
-// pod, deletes it and makes it again, so that every object is created, updated
-// and deleted over and over.
+// churn replaces a fixed set of pods continuously: each worker labels each pod of its share,
+// deletes it and creates it again.
 func (l load) churn(ctx context.Context, binary *string, lasts time.Duration, lives *rate.Limiter) error {
 	s, client, err := l.connect(ctx, binary)
 	if err != nil {
@@ -82,7 +81,7 @@ func (l load) turn(ctx context.Context, client kubernetes.Interface, lives *rate
 	for round := 0; ctx.Err() == nil; round++ {
 		for i := worker; i < l.pods && ctx.Err() == nil; i += l.workers {
 			if lives.Wait(ctx) != nil {
-				return nil // the time is over, or will be before the next life may begin
+				return nil // the time is over, or will be before the next lifecycle may start
 			}
 			p := l.pod(i)
 			if _, err := pods.Create(ctx, p, metav1.CreateOptions{}); err == nil {
@@ -97,7 +96,7 @@ func (l load) turn(ctx context.Context, client kubernetes.Interface, lives *rate
 				return err
 			}
 			if round == 0 {
-				continue // fill first
+				continue // create all pods first
 			}
 			if err := pods.Delete(ctx, p.Name, metav1.DeleteOptions{}); err == nil {
 				deletes.Add(1)

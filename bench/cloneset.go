@@ -24,7 +24,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
 )
 
-// setLoad is a CloneSet that grows and is updated.
+// setLoad is a CloneSet that is scaled up and updated.
 type setLoad struct {
 	load
 	updates                  int
@@ -35,9 +35,9 @@ func cloneSetCommand(binary *string) *cobra.Command {
 	var l setLoad
 	c := &cobra.Command{
 		Use:   "cloneset [-- UP-FLAGS]",
-		Short: "A CloneSet that grows, is updated in place, and is updated with new pods",
-		Long: `A CloneSet of --pods pods until all are available; then one of --updates pods, which is given another
-image in place, and then another environment, for which pods are made anew. Pods name their node, so that
+		Short: "Scale a CloneSet up, update it in place, and update it with new pods",
+		Long: `A CloneSet of --pods pods until all are available; then one of --updates pods, which is updated with another
+image in place, and then with another environment, for which its pods are recreated. Pods name their node, so that
 the scheduler is not measured. Writes are counted by the API server, the simulated kubelets' included.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l.args = args
@@ -45,9 +45,9 @@ the scheduler is not measured. Writes are counted by the API server, the simulat
 		},
 	}
 	l.addFlags(c, 100, 10000, 16)
-	c.Flags().IntVar(&l.updates, "updates", 5000, "pods of the set that is updated")
-	c.Flags().StringVar(&l.maxUnavailable, "max-unavailable", "20%", "of the updates")
-	c.Flags().StringVar(&l.maxSurge, "max-surge", "0", "of the update with new pods")
+	c.Flags().IntVar(&l.updates, "updates", 5000, "the number of pods of the CloneSet that is updated")
+	c.Flags().StringVar(&l.maxUnavailable, "max-unavailable", "20%", "maxUnavailable of the updates")
+	c.Flags().StringVar(&l.maxSurge, "max-surge", "0", "maxSurge of the update with new pods")
 	return c
 }
 
@@ -64,7 +64,7 @@ func (l setLoad) run(ctx context.Context, binary *string) error {
 	return l.alone(ctx, binary, l.updates, fmt.Sprintf(container, ""), fmt.Sprintf(container, `,"env":[{"name":"A","value":"B"}]`))
 }
 
-// alone measures a set of so many pods in a cluster of its own, then its updates.
+// alone measures a set of this many pods in its own cluster, then its updates.
 func (l setLoad) alone(ctx context.Context, binary *string, pods int, updates ...string) error {
 	s, client, err := l.connect(ctx, binary)
 	if err != nil {
@@ -80,7 +80,7 @@ func (l setLoad) alone(ctx context.Context, binary *string, pods int, updates ..
 		return err
 	}
 	sets := all.Resource(v1alpha1.GroupVersion.WithResource(v1alpha1.Resource)).Namespace("default")
-	err = l.phase(ctx, client, s, sets, fmt.Sprintf("%d pods made", pods), pods, func() (string, error) {
+	err = l.phase(ctx, client, s, sets, fmt.Sprintf("%d pods created", pods), pods, func() (string, error) {
 		o, err := runtime.DefaultUnstructuredConverter.ToUnstructured(l.set(pods))
 		if err == nil {
 			_, err = sets.Create(ctx, &unstructured.Unstructured{Object: o}, metav1.CreateOptions{})
@@ -122,7 +122,7 @@ func (l setLoad) set(pods int) *v1alpha1.CloneSet {
 	return set
 }
 
-// phase does something to the set and waits until all its pods are updated and available.
+// phase changes the set and waits until all its pods are updated and available.
 func (l setLoad) phase(ctx context.Context, client kubernetes.Interface, s *server, sets dynamic.ResourceInterface, what string, pods int, do func() (was string, err error)) error {
 	written, err := requests(ctx, client)
 	if err != nil {
@@ -171,7 +171,7 @@ func (l setLoad) phase(ctx context.Context, client kubernetes.Interface, s *serv
 	return nil
 }
 
-// rolledOut reports whether a set shows that all its pods are updated and available.
+// rolledOut reports whether all pods of a set are updated and available.
 func rolledOut(o runtime.Object, was string, pods int) (bool, error) {
 	u, ok := o.(*unstructured.Unstructured)
 	if !ok {

@@ -25,7 +25,7 @@ func holdCommand(binary *string) *cobra.Command {
 	return c
 }
 
-// pause lets time go by, in which what is measured does what it does.
+// pause waits while the measured processes continue.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

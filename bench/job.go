@@ -23,7 +23,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// jobLoad is Jobs from outside, for our controller and upstream's in turn.
+// jobLoad creates Jobs as an outside client, first for our controller and then for upstream's.
 type jobLoad struct {
 	load
 	jobs, parallelism int
@@ -55,15 +55,15 @@ their node, so that the scheduler is not measured. Writes are counted by the API
 	}
 	l.addFlags(c, 100, 10000, 16)
 	c.Flags().IntVar(&l.jobs, "jobs", 5000, "Jobs of one pod")
-	c.Flags().IntVar(&l.parallelism, "parallelism", 1000, "of the big Job")
-	c.Flags().BoolVar(&l.indexed, "indexed", false, "make the big Job Indexed")
-	c.Flags().Float32Var(&l.rate, "rate", 0, "Jobs of one pod made in a second; 0 is as fast as it goes")
+	c.Flags().IntVar(&l.parallelism, "parallelism", 1000, "parallelism of the big Job")
+	c.Flags().BoolVar(&l.indexed, "indexed", false, "create the big Job with completionMode Indexed")
+	c.Flags().Float32Var(&l.rate, "rate", 0, "Jobs of one pod created a second; 0: as many as possible")
 	c.Flags().StringVar(&l.only, "only", "", "measure only one: job (ours) or upstream-job")
 	return c
 }
 
-// run measures the big Job and the small ones, each in a cluster of its own: what is
-// left of one would have a part in the other (upstream deletes finished pods beyond 12,500).
+// run measures the big Job and the small ones, each in its own cluster: leftovers of one would slow
+// the other down (upstream deletes finished pods beyond 12,500).
 func (l jobLoad) run(ctx context.Context, name string, binary *string) error {
 	big := oneJob("big", int32(l.pods), int32(min(l.parallelism, l.pods)))
 	if l.indexed {
@@ -106,7 +106,7 @@ func oneJob(name string, completions, parallelism int32) *batchv1.Job {
 	}
 }
 
-// measure makes Jobs and waits until all are Complete.
+// measure creates Jobs and waits until all are Complete.
 func (l jobLoad) measure(ctx context.Context, client kubernetes.Interface, s *server, what string, pods int, jobs []*batchv1.Job) error {
 	seen, err := follow(ctx, client)
 	if err != nil {
@@ -143,23 +143,23 @@ func (l jobLoad) measure(ctx context.Context, client kubernetes.Interface, s *se
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s: Complete after %.1f s (Jobs made in %.1f s): %.0f pods/s; CPU a pod %.2f ms, server %s\n",
+	fmt.Printf("%s: Complete after %.1f s (Jobs created in %.1f s): %.0f pods/s; CPU a pod %.2f ms, server %s\n",
 		what, took.Seconds(), sent.Seconds(), float64(pods)/took.Seconds(), ms((after.cpu-before.cpu)/time.Duration(pods)), mb(after.rssBytes))
 	per := func(key string) float64 { return float64(now[key]-written[key]) / float64(pods) }
 	total := per("POST pods") + per("PATCH pods") + per("DELETE pods") + per("PUT jobs/status")
-	fmt.Printf("    writes a pod: %.3f (pods made %.3f, patched %.3f, deleted %.3f; Job status %.3f); Events %.3f\n",
+	fmt.Printf("    writes a pod: %.3f (pods created %.3f, patched %.3f, deleted %.3f; Job status %.3f); Events %.3f\n",
 		total, per("POST pods"), per("PATCH pods"), per("DELETE pods"), per("PUT jobs/status"), per("POST events")+per("PATCH events"))
 	fmt.Printf("    from the last pod finished to Complete: %s\n", seen.lags())
 	return nil
 }
 
-// followed is what a client that watches has seen of Jobs and their pods.
+// followed is what a watching client has observed of Jobs and their pods.
 type followed struct {
 	stop func()
-	done chan struct{} // an event for each Job that is Complete
+	done chan struct{} // receives once for each Job that becomes Complete
 
 	mu       sync.Mutex
-	finished map[string]time.Time // of a Job, the last pod that finished
+	finished map[string]time.Time // maps a Job to when its last pod finished
 	ended    map[string]time.Time
 }
 
@@ -240,8 +240,8 @@ func (f *followed) complete(ctx context.Context, n int) error {
 	return nil
 }
 
-// lags says how long Jobs took to be Complete after their last pod had finished, as
-// the watching client saw both.
+// lags describes how long after their last pod had finished Jobs became Complete, as the watching
+// client observed both.
 func (f *followed) lags() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -261,7 +261,7 @@ func (f *followed) lags() string {
 
 var requestLine = regexp.MustCompile(`(?m)^apiserver_request_total\{.*resource="([^"]*)".*subresource="([^"]*)".*verb="([A-Z]+)".*\} (\S+)$`)
 
-// requests are all that the API server has answered, by "VERB resource/subresource".
+// requests counts the requests that the API server has answered, by "VERB resource/subresource".
 func requests(ctx context.Context, client kubernetes.Interface) (map[string]int, error) {
 	text, err := client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {

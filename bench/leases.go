@@ -21,7 +21,7 @@ func leasesCommand(binary *string) *cobra.Command {
 	var bare bool
 	c := &cobra.Command{
 		Use:   "leases [-- UP-FLAGS]",
-		Short: "The stage engine in a process of its own that keeps the leases of nodes, idle",
+		Short: "An idle stage engine in its own process, which renews the leases of nodes",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l.args = args
 			s, client, err := l.connect(cmd.Context(), binary)
@@ -43,7 +43,7 @@ func leasesCommand(binary *string) *cobra.Command {
 				}
 				err = nodesReady(cmd.Context(), client, l.nodes)
 				if err == nil {
-					err = atRest(cmd.Context(), e.name, command.Process.Pid, s, rest)
+					err = measureIdle(cmd.Context(), e.name, command.Process.Pid, s, rest)
 				}
 				finish(command)
 				if err != nil {
@@ -55,12 +55,12 @@ func leasesCommand(binary *string) *cobra.Command {
 	}
 	c.Flags().IntVar(&l.nodes, "nodes", 5000, "simulated nodes")
 	c.Flags().DurationVar(&rest, "rest", 40*time.Second, "how long to measure the idle cluster")
-	c.Flags().BoolVar(&bare, "bare", false, "measure too what sends the same renewals and does nothing else")
+	c.Flags().BoolVar(&bare, "bare", false, "also measure a client that only sends the same renewals")
 	return c
 }
 
-// atRest waits until what a start leaves behind is over, and then watches.
-func atRest(ctx context.Context, name string, pid int, s *server, rest time.Duration) error {
+// measureIdle waits until the work of the start is done, and then measures.
+func measureIdle(ctx context.Context, name string, pid int, s *server, rest time.Duration) error {
 	if err := pause(ctx, 30*time.Second); err != nil {
 		return err
 	}
@@ -74,8 +74,8 @@ func atRest(ctx context.Context, name string, pid int, s *server, rest time.Dura
 	return nil
 }
 
-// The bare renewals leave as the engine's do: each lease every ten seconds, twice a
-// second, so many at a time.
+// The bare renewals follow the engine's schedule: each lease every ten seconds, in two rounds a
+// second.
 const (
 	renewInterval = 10 * time.Second
 	renewRound    = 500 * time.Millisecond
@@ -125,8 +125,8 @@ func (b *bare) keepLeases(ctx context.Context) error {
 	return group.Wait()
 }
 
-// renew reads a lease the first time and writes it from then on; each is there, of the
-// engine that was measured first.
+// renew reads a lease the first time, and then only writes it; the engine that was measured first
+// has created it.
 func (b *bare) renew(ctx context.Context, node string, lease **coordinationv1.Lease) error {
 	method, body := http.MethodGet, []byte(nil)
 	if *lease != nil {
@@ -146,7 +146,7 @@ func (b *bare) renew(ctx context.Context, node string, lease **coordinationv1.Le
 	return nil
 }
 
-// encode is an object in protobuf.
+// encode returns an object in protobuf.
 func encode(apiVersion, kind string, o interface{ Marshal() ([]byte, error) }) ([]byte, error) {
 	raw, err := o.Marshal()
 	if err != nil {
@@ -158,7 +158,7 @@ func encode(apiVersion, kind string, o interface{ Marshal() ([]byte, error) }) (
 
 var protobufPrefix = []byte("k8s\x00")
 
-// decode reads an object in protobuf, whatever its kind.
+// decode decodes an object in protobuf, of any kind.
 func decode(body []byte, into interface{ Unmarshal([]byte) error }) error {
 	var object runtime.Unknown
 	if err := object.Unmarshal(bytes.TrimPrefix(body, protobufPrefix)); err != nil {

@@ -18,36 +18,36 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// load is what the outside client does and how hard.
+// load configures the outside client.
 type load struct {
 	nodes, pods, workers int
 	scheduler, noEngine  bool
-	bare                 bool // a bare kubelet in the place of everything else
+	bare                 bool // a bare kubelet in place of the engine and controllers
 	args                 []string
 	kubeconfig           string
 	pid                  int
-	engine               int // the process of the stage engine, once it has one of its own
+	engine               int // the PID of the stage engine, if it has its own process
 }
 
 func podsCommand(binary *string) *cobra.Command {
 	var l load
 	c := &cobra.Command{
 		Use:   "pods [-- UP-FLAGS]",
-		Short: "Create pods from outside until they are Ready, then delete them until they are gone",
+		Short: "Create pods as an outside client until they are Ready, then delete them",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l.args = args
 			return l.run(cmd.Context(), binary)
 		},
 	}
 	l.addFlags(c, 1000, 10000, 32)
-	c.Flags().BoolVar(&l.scheduler, "scheduler", false, "leave placing to the scheduler")
-	c.Flags().BoolVar(&l.noEngine, "no-engine", false, "run no stage engine: only the creates and deletes are measured, and with --scheduler the placing")
-	c.Flags().BoolVar(&l.bare, "bare", false, "run nothing but what writes each pod its one status and its last delete, in the process of the API server, and with --scheduler the scheduler")
+	c.Flags().BoolVar(&l.scheduler, "scheduler", false, "let the scheduler choose the nodes")
+	c.Flags().BoolVar(&l.noEngine, "no-engine", false, "run no stage engine: measure only the creates and deletes, and with --scheduler the binding")
+	c.Flags().BoolVar(&l.bare, "bare", false, "run a bare kubelet, which only writes the status and the last delete of each pod, in the process of the API server, and with --scheduler the scheduler")
 	c.MarkFlagsMutuallyExclusive("bare", "no-engine")
 	return c
 }
 
-// server is the one to measure: the user's, or a new one of ours.
+// server returns the server to measure: the user's, or a new one.
 func (l load) server(ctx context.Context, binary *string) (*server, error) {
 	if l.kubeconfig != "" {
 		return &server{kubeconfig: l.kubeconfig, pid: l.pid}, nil
@@ -64,7 +64,7 @@ func (l load) server(ctx context.Context, binary *string) (*server, error) {
 	}
 	args := append([]string{"--nodes", fmt.Sprint(l.nodes)}, l.args...)
 	if l.unattended() {
-		// Pods need the service account of their namespace, and nothing else.
+		// Pods need the service account of their namespace.
 		only := "--controllers=serviceaccount-controller"
 		if l.scheduler {
 			only += ",scheduler"
@@ -74,8 +74,8 @@ func (l load) server(ctx context.Context, binary *string) (*server, error) {
 	return start(ctx, *program, command, args...)
 }
 
-// connect gives the server to measure, with its nodes Ready, and an outside
-// client. The caller stops the server.
+// connect returns the server to measure, with its nodes Ready, and an outside client. The caller
+// stops the server.
 func (l load) connect(ctx context.Context, binary *string) (*server, kubernetes.Interface, error) {
 	s, err := l.server(ctx, binary)
 	if err != nil {
@@ -98,16 +98,16 @@ func (l load) connect(ctx context.Context, binary *string) (*server, kubernetes.
 	return nil, nil, err
 }
 
-// unattended reports whether nobody looks after the nodes.
+// unattended reports whether no engine manages the nodes.
 func (l load) unattended() bool { return l.noEngine || l.bare }
 
-// makeRoom gives nodes that no engine looks after room for pods.
+// makeRoom sets the pod capacity of nodes that no engine manages.
 func (l load) makeRoom(ctx context.Context, client kubernetes.Interface) error {
 	room := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("32"), corev1.ResourceMemory: resource.MustParse("256Gi"), corev1.ResourcePods: resource.MustParse("110")}
 	return l.each(ctx, l.nodes, func(ctx context.Context, i int) error {
 		node, err := client.CoreV1().Nodes().Get(ctx, fmt.Sprintf("node-%d", i), metav1.GetOptions{})
 		if err == nil {
-			node.Spec.Taints = nil // not ready
+			node.Spec.Taints = nil // remove not-ready
 			node, err = client.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{})
 		}
 		if err == nil {
@@ -118,13 +118,13 @@ func (l load) makeRoom(ctx context.Context, client kubernetes.Interface) error {
 	})
 }
 
-// addFlags adds the flags that say how much there is to do.
+// addFlags adds the flags that set the amount of work.
 func (l *load) addFlags(c *cobra.Command, nodes, pods, workers int) {
 	c.Flags().IntVar(&l.nodes, "nodes", nodes, "simulated nodes")
 	c.Flags().IntVar(&l.pods, "pods", pods, "pods")
-	c.Flags().IntVar(&l.workers, "workers", workers, "requests of the client at a time")
-	c.Flags().StringVar(&l.kubeconfig, "kubeconfig", "", "measure a server that runs already (with its nodes)")
-	c.Flags().IntVar(&l.pid, "pid", 0, "that server's process, for its CPU and memory")
+	c.Flags().IntVar(&l.workers, "workers", workers, "concurrent requests of the client")
+	c.Flags().StringVar(&l.kubeconfig, "kubeconfig", "", "measure the running server of this kubeconfig (with its nodes)")
+	c.Flags().IntVar(&l.pid, "pid", 0, "the PID of that server, to measure its CPU and memory")
 }
 
 func (l load) run(ctx context.Context, binary *string) error {
@@ -137,12 +137,12 @@ func (l load) run(ctx context.Context, binary *string) error {
 	return l.lifecycle(ctx, client, s)
 }
 
-// lifecycle creates and deletes, and prints a line for each phase.
+// lifecycle creates and deletes pods, and prints a line for each phase.
 func (l load) lifecycle(ctx context.Context, client kubernetes.Interface, s *server) error {
 	selector := "status.phase=Running"
 	switch {
 	case l.noEngine && l.scheduler:
-		selector = "spec.nodeName!=" // placed is all that they become
+		selector = "spec.nodeName!=" // the pods are only bound to nodes
 	case l.noEngine:
 		selector = ""
 	}
@@ -176,7 +176,7 @@ func (l load) lifecycle(ctx context.Context, client kubernetes.Interface, s *ser
 	}
 	var options metav1.DeleteOptions
 	if l.noEngine {
-		options.GracePeriodSeconds = new(int64) // no kubelet would finish a graceful deletion
+		options.GracePeriodSeconds = new(int64) // without a kubelet no graceful deletion would end
 	}
 	return phase("gone", &seen.deleted, func(ctx context.Context, i int) error {
 		return pods.Delete(ctx, l.pod(i).Name, options)
@@ -196,7 +196,7 @@ func (l load) pod(i int) *corev1.Pod {
 	return p
 }
 
-// each calls f for every number below n, some at a time.
+// each calls f for every number below n, several concurrently.
 func (l load) each(ctx context.Context, n int, f func(context.Context, int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64
@@ -216,12 +216,11 @@ func (l load) each(ctx context.Context, n int, f func(context.Context, int) erro
 	return group.Wait()
 }
 
-// counted is what a watch has seen.
+// counted is what a watch has observed.
 type counted struct{ added, deleted atomic.Int64 }
 
-// count watches pods that match and counts them; it decodes each one once, as
-// little as an outside client can do to know. A watch that the server ends,
-// because this client was slow, goes on where it ended.
+// count watches matching pods and counts them; it decodes each event once, which is the least that
+// an outside client must do. It resumes a watch that the server ends because this client was slow.
 func count(ctx context.Context, client kubernetes.Interface, selector string) (*counted, error) {
 	pods := client.CoreV1().Pods("default")
 	list, err := pods.List(ctx, metav1.ListOptions{Limit: 1, FieldSelector: selector})

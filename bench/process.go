@@ -16,17 +16,17 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// server is a `rehearse up` in a process of its own.
+// server is a `rehearse up` in its own process.
 type server struct {
-	command    *exec.Cmd // nil: not ours to stop
+	command    *exec.Cmd // nil: the user started it
 	pid        int
 	kubeconfig string
 	dir        string
 	log        bytes.Buffer
-	ended      chan error // what the process ended with
+	ended      chan error // the result of the process
 }
 
-// build makes the binary once, unless the user named one.
+// build builds the binary once, unless the user named one.
 func build(ctx context.Context, binary *string) error {
 	if *binary != "" {
 		return nil
@@ -37,13 +37,13 @@ func build(ctx context.Context, binary *string) error {
 	return c.Run()
 }
 
-// up starts `rehearse up` with its own kubeconfig and state and waits until the
-// kubeconfig is written, which is when the cluster answers.
+// up starts `rehearse up` with its own kubeconfig and state, and waits until it has written the
+// kubeconfig, which means that the cluster answers.
 func up(ctx context.Context, binary string, args ...string) (*server, error) {
 	return start(ctx, binary, "up", args...)
 }
 
-// start is up for any command that serves a cluster as `up` does.
+// start is up for any command that serves a cluster like `up`.
 func start(ctx context.Context, binary, command string, args ...string) (*server, error) {
 	dir, err := os.MkdirTemp("", "rehearse-bench-")
 	if err != nil {
@@ -75,7 +75,8 @@ func start(ctx context.Context, binary, command string, args ...string) (*server
 	}
 }
 
-// config is an outside client without client-side limits, speaking protobuf.
+// config returns the configuration of an outside client without client-side limits, which uses
+// protobuf.
 func (s *server) config() (*rest.Config, error) {
 	c, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
 	if err != nil {
@@ -103,18 +104,18 @@ func (s *server) stop() {
 	_ = os.RemoveAll(s.dir)
 }
 
-// usage is what a process has used: CPU since its start and memory now.
+// usage is the CPU that a process has used since its start, and its memory now.
 type usage struct {
 	cpu      time.Duration
 	rssBytes int64
 }
 
-// use reads /proc; on other systems it is all zero.
+// use reads /proc; on other systems the result is zero.
 func use(pid int) usage {
 	var u usage
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err == nil {
-		// The command's name may hold spaces; fields count from its bracket.
+		// The command's name may contain spaces; the fields start after its closing bracket.
 		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 		user, _ := strconv.ParseInt(fields[11], 10, 64)
 		system, _ := strconv.ParseInt(fields[12], 10, 64)

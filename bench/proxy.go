@@ -19,7 +19,7 @@ func proxyCommand(binary *string) *cobra.Command {
 	var l load
 	c := &cobra.Command{
 		Use:   "proxy",
-		Short: "Create pods through the fault proxy, with everything recorded and no fault, and compare what it shows with what there is",
+		Short: "Create pods through the fault proxy, with everything recorded and no fault, and compare its objects with the server's",
 		RunE:  func(cmd *cobra.Command, _ []string) error { return l.throughProxy(cmd.Context(), binary) },
 	}
 	l.addFlags(c, 1000, 10000, 32)
@@ -40,12 +40,12 @@ func (l load) throughProxy(ctx context.Context, binary *string) error {
 	if err != nil {
 		return err
 	}
-	door, err := p.Listen("client", config)
+	listener, err := p.Listen("client", config)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = door.Close() }()
-	behind, err := kubernetes.NewForConfig(door.Config())
+	defer func() { _ = listener.Close() }()
+	behind, err := kubernetes.NewForConfig(listener.Config())
 	if err != nil {
 		return err
 	}
@@ -77,13 +77,13 @@ func (l load) throughProxy(ctx context.Context, binary *string) error {
 	fmt.Printf("%d pods through the proxy: %.0f Ready a second (%.1f s), %d steps recorded, %d objects differ from those at the server\n",
 		l.pods, float64(l.pods)/took.Seconds(), took.Seconds(), len(record.Steps), differ)
 	if differ > 0 {
-		return fmt.Errorf("%d of %d objects are not the same through the proxy", differ, l.pods)
+		return fmt.Errorf("%d of %d objects differ through the proxy", differ, l.pods)
 	}
 	return nil
 }
 
-// compare counts the pods that are not the same at the server and through the proxy: as
-// objects, and as bytes of a whole list.
+// compare counts the pods that differ between the server and the proxy: as objects, and as bytes of
+// a whole list.
 func (l load) compare(ctx context.Context, direct, behind kubernetes.Interface) (differ int, err error) {
 	at, err := direct.CoreV1().Pods("default").List(ctx, metav1.ListOptions{ResourceVersion: ""})
 	if err != nil {
@@ -95,7 +95,7 @@ func (l load) compare(ctx context.Context, direct, behind kubernetes.Interface) 
 		return 0, err
 	}
 	if len(at.Items) != len(through.Items) || len(at.Items) != l.pods {
-		return l.pods, fmt.Errorf("%d pods at the server, %d through the proxy, %d were made", len(at.Items), len(through.Items), l.pods)
+		return l.pods, fmt.Errorf("%d pods at the server, %d through the proxy, %d were created", len(at.Items), len(through.Items), l.pods)
 	}
 	for i := range at.Items {
 		if !equality.Semantic.DeepEqual(at.Items[i], through.Items[i]) {
@@ -112,7 +112,7 @@ func (l load) compare(ctx context.Context, direct, behind kubernetes.Interface) 
 	}
 	b, err := raw(behind)
 	if err == nil && !bytes.Equal(a, b) {
-		err = fmt.Errorf("a list of %d bytes is not the same through the proxy", len(a))
+		err = fmt.Errorf("a list of %d bytes differs through the proxy", len(a))
 	}
 	return differ, err
 }

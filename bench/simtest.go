@@ -19,13 +19,13 @@ func simtestCommand() *cobra.Command {
 	var s searches
 	c := &cobra.Command{
 		Use:   "simtest",
-		Short: "Rehearse the examples with many runs: the naive ones are found, the right ones stay clean",
+		Short: "Test the examples with many runs: the naive ones fail, the correct ones pass",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return s.run(cmd.Context()) },
 	}
-	c.Flags().IntVar(&s.seeds, "seeds", 10_000, "runs of each right example")
-	c.Flags().IntVar(&s.repeats, "repeats", 2_000, "repeats of each of five plans, to see whether hashes depart")
-	c.Flags().StringVar(&s.benchtime, "benchtime", "600x", "as go test has it, of the benchmarks")
+	c.Flags().IntVar(&s.seeds, "seeds", 10_000, "runs of each correct example")
+	c.Flags().IntVar(&s.repeats, "repeats", 2_000, "repeats of each of five plans, to compare their hashes")
+	c.Flags().StringVar(&s.benchtime, "benchtime", "600x", "-benchtime of the benchmarks, as for go test")
 	return c
 }
 
@@ -36,7 +36,7 @@ type searches struct {
 	benchtime      string
 }
 
-// The examples of this repository.
+// The examples in this repository.
 var (
 	naive   = []string{"delayedaction", "stalestatus", "finalizerfilter", "expectations", "countandunfinalize", "naivestages"}
 	correct = []string{"careful", "operator", "kubelet"}

@@ -26,7 +26,7 @@ func stageCommand(binary *string) *cobra.Command {
 	var bare bool
 	c := &cobra.Command{
 		Use:   "stage [-- UP-FLAGS]",
-		Short: "The life of pods under the stage engine in a process of its own, and under KWOK's",
+		Short: "Pod lifecycles under the stage engine in its own process, and under KWOK",
 		Long: `Each engine in turn plays the same stages over TLS, on a server with embedded etcd that runs nothing else. The figure is
 the engine's own CPU a pod.
 
@@ -52,9 +52,9 @@ KWOK's stages are in its repository: --stages DIR/node/fast,DIR/pod/fast`,
 		},
 	}
 	l.addFlags(c, 100, 10000, 32)
-	c.Flags().StringVar(&stages, "stages", "", "files of stages, or directories of them, with commas between; empty: our built-in ones")
-	c.Flags().BoolVar(&bare, "bare", false, "measure too what reads the watch and sends the requests, and does nothing else")
-	c.Flags().StringVar(&kwok, "kwok", "", "a kwok binary to measure too")
+	c.Flags().StringVar(&stages, "stages", "", "comma-separated files of stages, or directories of them; empty: the built-in stages")
+	c.Flags().BoolVar(&bare, "bare", false, "also measure a client that only reads the watch and sends the requests")
+	c.Flags().StringVar(&kwok, "kwok", "", "a kwok binary, which is measured too")
 	return c
 }
 
@@ -95,7 +95,7 @@ func theirs(kwok, stages string) func(binary, kubeconfig string) (*exec.Cmd, err
 	}
 }
 
-// bareEngine and bareLeases are the floors: the requests alone.
+// bareEngine and bareLeases are the lower bounds: the requests alone.
 func bareEngine(_, kubeconfig string) (*exec.Cmd, error) {
 	self, err := os.Executable()
 	return exec.Command(self, "bare-engine", "--kubeconfig", kubeconfig), err
@@ -106,13 +106,13 @@ func bareLeases(_, kubeconfig string) (*exec.Cmd, error) {
 	return exec.Command(self, "bare-engine", "--leases", "--kubeconfig", kubeconfig), err
 }
 
-// finish ends an engine in order.
+// finish stops an engine gracefully.
 func finish(command *exec.Cmd) {
 	_ = command.Process.Signal(syscall.SIGTERM)
 	_ = command.Wait()
 }
 
-// stageFiles are the files that hold stages.
+// stageFiles are the files with stages.
 func stageFiles(list string) (files []string, err error) {
 	for _, name := range strings.Split(list, ",") {
 		found := []string{name}
@@ -134,7 +134,7 @@ func stageFiles(list string) (files []string, err error) {
 	return files, nil
 }
 
-// under measures the pods' life under one engine, on a server of its own.
+// under measures pod lifecycles under one engine, on its own server.
 func (l load) under(ctx context.Context, binary *string, e engine) error {
 	data, err := os.MkdirTemp("", "rehearse-bench-data-")
 	if err != nil {
@@ -148,7 +148,7 @@ func (l load) under(ctx context.Context, binary *string, e engine) error {
 	}
 	defer s.stop()
 	ctx, end := context.WithCancel(ctx)
-	defer end() // the watch ends before its server
+	defer end() // end the watch before its server
 	command, err := e.command(*binary, s.kubeconfig)
 	if err != nil {
 		return err
@@ -191,14 +191,14 @@ func (l load) under(ctx context.Context, binary *string, e engine) error {
 
 var metricsAddress = regexp.MustCompile(`http://\S+`)
 
-// histogram are the counts of a metric, each with all below it.
+// histogram contains the cumulative counts of a metric's buckets.
 type histogram struct {
 	bounds []string
 	counts []float64
 }
 
-// lateness is how late due stages were played so far, as our engine's metrics have
-// it: it says in its log where they are. It is empty for other engines.
+// lateness returns how late due stages were played so far, from our engine's metrics, whose address
+// is in its log. It is empty for other engines.
 func lateness(ctx context.Context, log string) (h histogram, err error) {
 	text, err := os.ReadFile(log)
 	if err != nil {
@@ -231,8 +231,8 @@ func lateness(ctx context.Context, log string) (h histogram, err error) {
 	return h, lines.Err()
 }
 
-// since says how late what was played after an earlier histogram was: the nodes,
-// which all begin at once, are not what is measured.
+// since returns the lateness after an earlier histogram: it excludes the nodes, which all start at
+// once and are not measured.
 func (h histogram) since(before histogram) string {
 	said := ""
 	for _, part := range []float64{0.5, 0.99} {

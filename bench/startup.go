@@ -19,12 +19,12 @@ func startupCommand(binary *string) *cobra.Command {
 			return startup(cmd.Context(), binary, runs, args)
 		},
 	}
-	c.Flags().IntVar(&runs, "runs", 5, "how often")
+	c.Flags().IntVar(&runs, "runs", 5, "the number of measurements")
 	return c
 }
 
-// startup measures what a user waits for: from the start of the process until a
-// kubectl of its own process has printed the namespaces.
+// startup measures how long a user waits: from the start of the process until a kubectl in another
+// process has printed the namespaces.
 func startup(ctx context.Context, binary *string, runs int, args []string) error {
 	if err := build(ctx, binary); err != nil {
 		return err
@@ -44,7 +44,7 @@ func startup(ctx context.Context, binary *string, runs int, args []string) error
 			return fmt.Errorf("kubectl get ns: %w\n%s", err, out)
 		}
 		times = append(times, took)
-		rest := time.NewTimer(15 * time.Second) // long enough for the start's garbage to be collected
+		rest := time.NewTimer(15 * time.Second) // enough time to collect the garbage of the start
 		before := s.use()
 		if i == runs-1 {
 			select {

@@ -26,10 +26,10 @@ type Change struct {
 	Gone  bool            `json:"gone,omitempty"`
 }
 
-// ChangeOf compares an object before and after a write; nil: it did not exist. What
-// says nothing about a controller is left out: managedFields, nulls, and the values
-// of Secrets, which have no place in a file that is passed around. With first, what
-// was before is written down too.
+// ChangeOf returns the difference between an object before and after a write; nil means that the
+// object did not exist. It omits what says nothing about a controller, which is managedFields and
+// nulls, and the values of Secrets, because records are shared. With first, the change also
+// contains the object before the write.
 func ChangeOf(o Object, revision int64, before, after map[string]any, first bool) (c Change, err error) {
 	c = Change{Object: o, Revision: revision}
 	was, is := presentable(o, before), presentable(o, after)
@@ -48,8 +48,8 @@ func ChangeOf(o Object, revision int64, before, after map[string]any, first bool
 	return c, nil
 }
 
-// Apply is the object after the change; nil when there is none. before is what the
-// changes up to this one have left, and is not altered.
+// Apply returns the object after the change, or nil after a delete. before is the result of the
+// earlier changes; Apply does not modify it.
 func (c *Change) Apply(before map[string]any) (map[string]any, error) {
 	if c.Gone {
 		return nil, nil
@@ -67,7 +67,7 @@ func (c *Change) Apply(before map[string]any) (map[string]any, error) {
 	return merged(before, patch), nil
 }
 
-// Before is what a change says about the object before it; nil when it says nothing.
+// Before returns the object before the change, or nil if the change does not contain it.
 func (c *Change) Before() map[string]any {
 	var was map[string]any
 	if c.Was == nil || unmarshal(c.Was, &was) != nil {
@@ -76,7 +76,7 @@ func (c *Change) Before() map[string]any {
 	return was
 }
 
-// check rejects what ChangeOf does not return.
+// check rejects a change that ChangeOf cannot return.
 func (c *Change) check() error {
 	if c.Gone != (c.Patch == nil) {
 		return errors.New("a change must have either a patch or gone")
@@ -102,18 +102,19 @@ func marshal(v map[string]any) (json.RawMessage, error) {
 	return bytes.TrimSpace(b.Bytes()), err
 }
 
-// unmarshal keeps numbers as they are written: a float64 cannot represent every revision.
+// unmarshal decodes numbers as json.Number: a float64 cannot represent every revision.
 func unmarshal(raw json.RawMessage, into *map[string]any) error {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	return dec.Decode(into)
 }
 
-// mergePatch returns the patch (RFC 7386) that turns was into is.
+// mergePatch returns the patch (RFC 7386) that changes was to is.
 //
-// This and merged are written here because the library evanphx/json-patch, which the API server uses,
-// creates a patch by decoding all numbers to float64, which changes large ones, and applies a patch by
-// decoding and encoding the whole object, where a report applies thousands that change a few fields.
+// mergePatch and merged do not use the library evanphx/json-patch, which the API server uses: it
+// creates a patch by decoding all numbers to float64, which changes large ones, and it applies a
+// patch by decoding and encoding the whole object, where a report applies thousands of patches that
+// change a few fields.
 func mergePatch(was, is map[string]any) map[string]any {
 	patch := map[string]any{}
 	for _, k := range slices.Sorted(maps.Keys(is)) {
@@ -137,7 +138,7 @@ func mergePatch(was, is map[string]any) map[string]any {
 	return patch
 }
 
-// merged applies a patch. The result shares with before what the patch does not change.
+// merged returns before with the patch applied. The result shares the unchanged parts with before.
 func merged(before, patch map[string]any) map[string]any {
 	out := maps.Clone(before)
 	if out == nil {
@@ -157,7 +158,7 @@ func merged(before, patch map[string]any) map[string]any {
 	return out
 }
 
-// presentable copies an object without the fields that a record leaves out.
+// presentable returns a copy of an object without the fields that a record omits.
 func presentable(o Object, object map[string]any) map[string]any {
 	if object == nil {
 		return nil
@@ -165,7 +166,7 @@ func presentable(o Object, object map[string]any) map[string]any {
 	out, _ := withoutNulls(object).(map[string]any)
 	if meta, ok := out["metadata"].(map[string]any); ok {
 		delete(meta, "managedFields")
-		// kubectl's copy of the whole object repeats everything, including the values of a Secret.
+		// kubectl's copy of the whole object, which includes the values of a Secret.
 		if notes, ok := meta["annotations"].(map[string]any); ok {
 			delete(notes, "kubectl.kubernetes.io/last-applied-configuration")
 		}

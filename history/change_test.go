@@ -11,7 +11,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
-// anyObject draws what an object may look like, nil included.
+// anyObject generates an object, or nil.
 func anyObject(t *rapid.T, name string) map[string]any {
 	if rapid.IntRange(0, 4).Draw(t, name+" is nil") == 0 {
 		return nil
@@ -25,7 +25,7 @@ func anyObject(t *rapid.T, name string) map[string]any {
 	return out
 }
 
-// normal is an object as it comes back from JSON.
+// normal returns an object as decoded from JSON.
 func normal(t *rapid.T, c history.Change) map[string]any {
 	got, err := c.Apply(nil)
 	if err != nil {
@@ -34,7 +34,7 @@ func normal(t *rapid.T, c history.Change) map[string]any {
 	return got
 }
 
-// TestChange: the patch makes of what was before what came after.
+// TestChange checks that applying a change to the object before gives the object after.
 func TestChange(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pod := history.Object{Resource: "pods", Namespace: "default", Name: "a"}
@@ -71,7 +71,7 @@ func TestChange(t *testing.T) {
 	})
 }
 
-// TestChangeLeavesOut: what is of no use to a reader, and what must not be passed on.
+// TestChangeLeavesOut checks that a change omits managedFields, nulls and the values of Secrets.
 func TestChangeLeavesOut(t *testing.T) {
 	object := map[string]any{
 		"metadata": map[string]any{

@@ -10,18 +10,18 @@ import (
 	"strings"
 )
 
-// maxLine is the longest line that is read: a step has names and notes in it, and the
-// few objects that one request changes.
+// maxLine is the maximum length of a line in bytes. A step contains names, notes, and the few
+// objects that one request changes.
 const maxLine = 4 << 20
 
-// verdict is the last line of a record. One of its fields is set.
+// verdict is the last line of a record. Exactly one of its fields is set.
 type verdict struct {
 	Failure      *Failure `json:"failure,omitempty"`
 	Held         bool     `json:"held,omitempty"`
 	Inconclusive string   `json:"inconclusive,omitempty"`
 }
 
-// Write writes a run as lines of JSON: its header, its steps, its verdict.
+// Write writes a run as lines of JSON: the header, the steps, the verdict.
 func Write(w io.Writer, run *Run) error {
 	if run.Failure != nil && run.Inconclusive != "" {
 		return errors.New("history: a run cannot have failed and be inconclusive; set one of Failure and Inconclusive")
@@ -47,8 +47,8 @@ func Write(w io.Writer, run *Run) error {
 	return buffered.Flush()
 }
 
-// Read reads what [Write] wrote. It takes no record that is cut short, changed or
-// of another format; errors name the line and the field.
+// Read reads what [Write] wrote. It rejects a record that is truncated, modified or of another
+// format; errors name the line and the field.
 func Read(r io.Reader) (*Run, error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)
@@ -85,7 +85,7 @@ func Read(r io.Reader) (*Run, error) {
 }
 
 func readHeader(line []byte, h *Header) error {
-	// The format first: of another one nothing else can be expected.
+	// Check the format first: the rest of another format cannot be decoded.
 	var version struct {
 		Format *int `json:"format"`
 	}
@@ -98,7 +98,7 @@ func readHeader(line []byte, h *Header) error {
 	return decode(line, h)
 }
 
-// read takes a line that is a step or the verdict.
+// read decodes a line that is a step or the verdict.
 func (r *Run) read(line []byte) (done bool, err error) {
 	var l struct {
 		Step
@@ -158,7 +158,7 @@ func (k Kind) known() bool {
 	return false
 }
 
-// decode reads one line, in which nothing may be unknown.
+// decode decodes one line, and rejects unknown fields.
 func decode(line []byte, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(line))
 	dec.DisallowUnknownFields()
@@ -186,9 +186,8 @@ func decode(line []byte, into any) error {
 	return errors.New(strings.TrimPrefix(strings.TrimPrefix(err.Error(), "json: "), "history: "))
 }
 
-// Diverged compares two runs of the same thing: the first step at which they went
-// different ways. If one ends where the other goes on, that is the step that only
-// one of them has.
+// Diverged returns the first step in which two runs of the same plan differ. If one run ends
+// earlier, that is the first step that only the other one has.
 func Diverged(recorded, now *Run) (step int, ok bool) {
 	both := min(len(recorded.Steps), len(now.Steps))
 	for i := range both {

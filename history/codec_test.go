@@ -17,7 +17,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
-// anyRun draws runs with every field set somewhere.
+// anyRun generates runs in which every field is set somewhere.
 func anyRun(t *rapid.T) *history.Run {
 	text := rapid.OneOf(rapid.Just(""), rapid.StringN(0, 8, -1), rapid.SampledFrom([]string{"pods", "<&>", "\xff\xfe", "a\nb", "\u2028"}))
 	number := rapid.Int64()
@@ -44,7 +44,7 @@ func anyRun(t *rapid.T) *history.Run {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.Object = history.Object{Resource: "pods", Name: "a"} // Add mends the texts of steps only
+			c.Object = history.Object{Resource: "pods", Name: "a"} // Add replaces invalid UTF-8 only in the texts of steps
 			s.Changes = append(s.Changes, c)
 		}
 		run.Add(s)
@@ -72,7 +72,7 @@ func TestRoundTrip(t *testing.T) {
 		if !bytes.Equal(text, write(t, got)) {
 			t.Fatal("written again it is another text")
 		}
-		// Cut anywhere, it is refused.
+		// Read rejects every truncated record.
 		cut := rapid.IntRange(0, len(text)-2).Draw(t, "cut")
 		if _, err := history.Read(bytes.NewReader(text[:cut])); err == nil {
 			t.Fatalf("cut to %d of %d bytes it is still read", cut, len(text))
@@ -105,8 +105,8 @@ func small() *history.Run {
 
 var update = flag.Bool("update", os.Getenv("UPDATE_GOLDEN") != "", "write the golden file again")
 
-// TestFormat keeps files that people have in their repositories readable: when it
-// fails, either the change is wrong or Format must go up.
+// TestFormat checks that files in users' repositories stay readable: when it fails, either the
+// change is wrong or Format must be increased.
 func TestFormat(t *testing.T) {
 	const golden = "testdata/small.jsonl"
 	got := write(t, small())

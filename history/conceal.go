@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// Confidential tells whether the value at a path of an object, such as ".data.password" or
-// ".spec.containers[0].env[1].value", has no place in a file or a message that is passed around: the
-// values of Secrets; and where private is set, the data of ConfigMaps, the values of environment
-// variables, and commands.
+// Confidential reports whether the value at a path of an object, such as ".data.password" or
+// ".spec.containers[0].env[1].value", must not be in a file or a message that is shared: the values
+// of Secrets; and with private, the data of ConfigMaps, the values of environment variables, and
+// commands.
 func Confidential(resource, path string, private bool) bool {
 	switch {
 	case resource == "secrets":
@@ -29,7 +29,7 @@ var (
 	commandPath     = regexp.MustCompile(`\.(command|args)\[\d+\]$`)
 )
 
-// Hidden stands in the place of a value that was left out.
+// Hidden replaces a confidential value.
 const Hidden = "(hidden)"
 
 func hidden(value any) string {
@@ -37,8 +37,8 @@ func hidden(value any) string {
 	return fmt.Sprintf("(%d characters)", len(text))
 }
 
-// Conceal copies an object without its confidential values. Of commands only what looks like a secret
-// is left out.
+// Conceal returns a copy of an object without its confidential values. In commands it replaces only
+// what looks like a secret.
 func Conceal(o Object, object map[string]any) map[string]any {
 	if object == nil {
 		return nil
@@ -65,7 +65,7 @@ func conceal(resource, path string, value any) any {
 		}
 		return out
 	}
-	if resource != "secrets" && Confidential(resource, path, true) { // those of Secrets are left out everywhere
+	if resource != "secrets" && Confidential(resource, path, true) { // the values of Secrets are concealed everywhere
 		return hidden(value)
 	}
 	return value
@@ -101,8 +101,8 @@ var (
 	nextArgument = regexp.MustCompile(`^[^-]`)
 )
 
-// ConcealArguments copies the arguments of a program without what looks like a secret: values of
-// options and variables that are named like one, passwords in URLs, bearer tokens.
+// ConcealArguments returns a copy of a program's arguments without what looks like a secret: values
+// of options and variables whose names indicate one, passwords in URLs, bearer tokens.
 func ConcealArguments(args []string) []string {
 	out := make([]string, len(args))
 	for i, arg := range args {

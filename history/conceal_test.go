@@ -9,7 +9,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
-// TestConceal: what a cluster's users keep in objects is left out, wherever it stands; the rest stays.
+// TestConceal checks that confidential values are replaced wherever they occur, and that all other
+// values stay.
 func TestConceal(t *testing.T) {
 	const secret = "hunter2"
 	for resource, text := range map[string]string{
@@ -36,7 +37,7 @@ func TestConceal(t *testing.T) {
 	}
 }
 
-// TestConcealArguments: what looks like a secret is left out, and nothing else.
+// TestConcealArguments checks that what looks like a secret is replaced, and nothing else.
 func TestConcealArguments(t *testing.T) {
 	hide := []string{
 		"--password=hunter2", "-db-password=hunter2", "PGPASSWORD=hunter2", "--api-key=hunter2", "--auth.token: hunter2", "--header=Authorization: Bearer hunter2hunter2",

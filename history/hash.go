@@ -12,7 +12,7 @@ type Hash uint64
 
 const seedHash Hash = 14695981039346656037
 
-// String is 16 hexadecimal digits.
+// String returns 16 hexadecimal digits.
 func (h Hash) String() string { return fmt.Sprintf("%016x", uint64(h)) }
 
 // MarshalText implements encoding.TextMarshaler.
@@ -28,9 +28,9 @@ func (h *Hash) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// next is the hash after one more step. Number and note are left out: the one
-// follows from the order, the other is for people. So are
-// Causes, which is derived, and Changes, which not every record of the same run has.
+// next returns the hash after one more step. It excludes the number, which follows from the order;
+// the note, which explains the step to readers; Causes, which is derived; and Changes, which not
+// every record of a run has.
 func (h Hash) next(s *Step) Hash {
 	f := fnv.New64a()
 	number := func(n uint64) {

@@ -131,7 +131,7 @@ type Object struct {
 	UID       string `json:"uid,omitempty"`
 }
 
-// Key is namespace/name, or the name alone for objects without a namespace.
+// Key returns namespace/name, or the name alone for an object without a namespace.
 func (o Object) Key() string {
 	if o.Namespace == "" {
 		return o.Name
@@ -139,7 +139,7 @@ func (o Object) Key() string {
 	return o.Namespace + "/" + o.Name
 }
 
-// String is "pods default/web-1".
+// String returns, for example, "pods default/web-1".
 func (o Object) String() string { return strings.TrimSpace(o.Resource + " " + o.Key()) }
 
 // Wrote reports whether the step is a request that changed an object.
@@ -166,7 +166,8 @@ func Bookkeeping(resource string) bool {
 	return resource == "events" || resource == "events.events.k8s.io" || resource == "leases.coordination.k8s.io"
 }
 
-// LastWriter names the last writer and its write, bookkeeping aside; "no actor" if there is none.
+// LastWriter describes the last write and its actor, without bookkeeping; "no actor" if there was
+// none.
 func (r *Run) LastWriter() string {
 	for n := len(r.Steps) - 1; n >= 0; n-- {
 		if s := &r.Steps[n]; s.Wrote() && !Bookkeeping(s.Resource) {
@@ -176,8 +177,7 @@ func (r *Run) LastWriter() string {
 	return "no actor"
 }
 
-// Controllers are the actors that were started in this run, in the order of
-// their first start.
+// Controllers returns the actors that were started in this run, in the order of their first start.
 func (r *Run) Controllers() (names []string) {
 	seen := map[string]bool{}
 	for i := range r.Steps {
@@ -189,7 +189,7 @@ func (r *Run) Controllers() (names []string) {
 	return names
 }
 
-// Hash of the last step: two runs with the same hash have the same steps.
+// Hash returns the hash of the last step: two runs with the same hash have the same steps.
 func (r *Run) Hash() Hash {
 	if len(r.Steps) == 0 {
 		return seedHash

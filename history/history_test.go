@@ -8,10 +8,10 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
-// notHashed are the fields of a step that may differ between two runs that went the same way.
+// notHashed are the fields of a step that may differ between two runs with the same hash.
 var notHashed = []string{"N", "Note", "Causes", "Hash", "Changes"}
 
-// TestHashCovers sets one field at a time: each changes the hash but for those that must not.
+// TestHashCovers changes one field at a time: the hash changes, except for the fields in notHashed.
 func TestHashCovers(t *testing.T) {
 	bare := (&history.Run{}).Add(history.Step{}).Hash
 	seen := map[history.Hash]string{bare: "nothing"}

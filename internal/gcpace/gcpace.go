@@ -1,15 +1,13 @@
-// Package gcpace sets the garbage collector's pace by what the process does: a
-// cluster under load trades memory for speed, an idle cluster gives the memory
-// back.
+// Package gcpace adapts the garbage collector's pace (GOGC) to the load of the process: a cluster
+// under load uses memory to save CPU, and an idle cluster returns memory to the system.
 //
-// Creating pods allocates hundreds of megabytes a second, and at Go's default
-// pace a fifth of the CPU goes to the collector; idle, nothing is allocated and
-// a heap that once was large would stay with the process. Two paces and the
-// allocation rate are enough; there is no model of the heap here.
+// Creating pods allocates hundreds of megabytes a second, and at Go's default pace the collector
+// takes a fifth of the CPU. An idle process allocates nothing, and would keep a heap that once was
+// large. The package chooses between two paces by the allocation rate; it has no model of the heap.
 //
-// It is for the process of `rehearse up` and for nothing else: the pace belongs to
-// a whole process, so no library may set it. GOGC and GOMEMLIMIT in the
-// environment win. Floor: internal, imports only the standard library.
+// Only the process of `rehearse up` uses it: the pace applies to a whole process, so a library must
+// not set it. GOGC and GOMEMLIMIT in the environment take precedence. Floor: internal, imports only
+// the standard library.
 package gcpace
 
 import (
@@ -22,33 +20,32 @@ import (
 	"time"
 )
 
-// The paces (GOGC, in percent), what divides them, and how long it must be quiet
-// before the busy one is left. While busy, the heap may grow by headroom before
-// it is collected, but never to more than busyPercent nor less than restPercent
-// of what is live: a small heap gains a third in speed, a large one must not
-// take the machine's memory.
+// The paces (GOGC, in percent), the allocation rate that separates them, and how long a process
+// must be quiet before its pace changes to restPercent. While the process is busy, the heap may
+// grow by headroom before it is collected, but by at least restPercent and at most busyPercent of
+// what is live: a small heap makes the process a third faster, and a large one must not take the
+// machine's memory.
 const (
 	busyPercent   = 300
 	restPercent   = 100
 	headroom      = 3 << 29   // bytes (1.5 GiB)
-	stepPercent   = 25        // a smaller change is not worth stopping the world for
-	busyBytes     = 128 << 20 // allocated in a period; a thousand nodes' leases are a third of it
+	stepPercent   = 25        // smaller changes do not justify the pause that setting GOGC causes
+	busyBytes     = 128 << 20 // allocated in a period; the leases of a thousand nodes allocate a third of it
 	period        = time.Second
 	quietPeriods  = 10
-	workPeriods   = 5   // so many busy periods leave memory that is worth giving back
-	limitFraction = 0.7 // of the machine's memory: beyond it the collector works as hard as it must
+	workPeriods   = 5   // the number of busy periods after which memory is returned
+	limitFraction = 0.7 // of the machine's memory; the memory limit of the process
 )
 
-// pace is the state of the decision: how many quiet periods have passed since
-// the last busy one.
+// pace is the state of the decision. quiet counts the quiet periods since the last busy one.
 type pace struct {
 	busy  bool
 	quiet int
-	work  int // busy periods since memory was last given back
+	work  int // busy periods since memory was last returned
 }
 
-// next decides after a period in which so many bytes were allocated. It returns
-// the new state and whether the pace changes with it.
+// next returns the state after a period in which this many bytes were allocated, and whether the
+// pace changes.
 func (p pace) next(allocated uint64) (after pace, changed bool) {
 	switch {
 	case allocated >= busyBytes:
@@ -62,12 +59,11 @@ func (p pace) next(allocated uint64) (after pace, changed bool) {
 	}
 }
 
-// giveBack reports whether memory should go back to the system now: that collects
-// the whole heap, seconds of CPU for 100,000 pods, so a single burst is not
-// reason enough.
+// giveBack reports whether memory should be returned to the system now. That collects the whole
+// heap, seconds of CPU for 100,000 pods, so a single burst does not justify it.
 func (p pace) giveBack() bool { return !p.busy && p.work >= workPeriods }
 
-// percent is the pace for a heap of which so many bytes are live.
+// percent returns the pace (GOGC) for a heap with this many live bytes.
 func (p pace) percent(live uint64) int {
 	if !p.busy {
 		return restPercent
@@ -75,7 +71,7 @@ func (p pace) percent(live uint64) int {
 	return int(min(max(headroom*100/max(live, 1), restPercent), busyPercent))
 }
 
-// Run keeps the pace until ctx ends. A process starts busy.
+// Run adapts the pace until ctx ends. It starts with the busy pace.
 func Run(ctx context.Context) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		if total := machineMemory(); total > 0 {
@@ -85,7 +81,7 @@ func Run(ctx context.Context) {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
-	p, percent := pace{busy: true, work: workPeriods}, busyPercent // the start leaves much behind
+	p, percent := pace{busy: true, work: workPeriods}, busyPercent // starting the cluster leaves much garbage
 	debug.SetGCPercent(percent)
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)
@@ -116,7 +112,7 @@ func Run(ctx context.Context) {
 	}
 }
 
-// machineMemory is the memory of the machine in bytes, 0 where it is unknown.
+// machineMemory returns the memory of the machine in bytes; 0 if it is unknown.
 func machineMemory() uint64 {
 	data, err := os.ReadFile("/proc/meminfo")
 	if err != nil {

@@ -19,7 +19,7 @@ func TestPace(t *testing.T) {
 	for range quietPeriods - 1 {
 		step(idle, true, false)
 	}
-	step(busy, true, false) // a burst begins the quiet anew
+	step(busy, true, false) // a burst restarts the count of quiet periods
 	for range quietPeriods - 1 {
 		step(idle, true, false)
 	}
@@ -28,8 +28,8 @@ func TestPace(t *testing.T) {
 	step(busy, true, true)
 }
 
-// TestGiveBack: bursts below workPeriods, however many seconds apart, add up;
-// memory is given back once, at rest.
+// TestGiveBack checks that bursts shorter than workPeriods add up, however many seconds are between
+// them, and that memory is returned once, when the process is quiet.
 func TestGiveBack(t *testing.T) {
 	p := pace{}
 	burst := func() {

@@ -1,14 +1,12 @@
-// Package probes is the small HTTP server that a long-running command shows to
-// whatever monitors it: /healthz, /readyz and /metrics.
+// Package probes is the HTTP server of a long-running command for probes and monitoring: /healthz,
+// /readyz and /metrics.
 //
-// /healthz answers as soon as the server does: the process lives. /readyz
-// answers 200 once everything that it waits for is ready, and before that
-// 503 with the reason, one a line. /metrics is a registry of the caller's,
-// never Prometheus' global one, so that two engines of one process cannot meet
-// in it.
+// /healthz answers 200 while the process runs. /readyz answers 200 if all checks pass, and
+// otherwise 503 with one reason per line. /metrics serves the caller's registry, never Prometheus'
+// global one, so that two engines in one process do not share metrics.
 //
-// It is not the API server's own health endpoint, it knows nothing of
-// Kubernetes, and it decides nothing: what is ready is said by the caller.
+// It is not the API server's own health endpoint. It does not depend on Kubernetes, and the caller
+// decides what ready means.
 //
 // Floor: F3, because it opens a listener; it imports no other package of ours.
 package probes
@@ -26,11 +24,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Off is the address that, like an empty one, means no server.
+// Off is an address that means no server, like the empty address.
 const Off = "0"
 
-// Check is one thing that must be so before the process is ready; its error
-// says why it is not.
+// Check returns an error with the reason if the process is not ready.
 type Check func() error
 
 // Server is a running server.
@@ -40,7 +37,7 @@ type Server struct {
 	done     chan struct{}
 }
 
-// Registry is a new registry with the metrics of the Go process and those given.
+// Registry returns a new registry with the metrics of the Go process and the given collectors.
 func Registry(more ...prometheus.Collector) *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -48,7 +45,7 @@ func Registry(more ...prometheus.Collector) *prometheus.Registry {
 	return r
 }
 
-// CheckAddress finds what no listener could listen on.
+// CheckAddress returns an error for an address that Listen cannot use.
 func CheckAddress(address string) error {
 	if address == "" || address == Off {
 		return nil
@@ -58,16 +55,16 @@ func CheckAddress(address string) error {
 		_, err = net.LookupPort("tcp", port)
 	}
 	if err == nil && host != "" && host != "localhost" && net.ParseIP(host) == nil {
-		err = errors.New("no IP address")
+		err = errors.New("not an IP address")
 	}
 	if err != nil {
-		return fmt.Errorf("%q: must be HOST:PORT with an IP address, as in 127.0.0.1:8080 or :8080, or 0 for none", address)
+		return fmt.Errorf("%q: must be HOST:PORT with an IP address, such as 127.0.0.1:8080 or :8080, or 0 for none", address)
 	}
 	return nil
 }
 
-// Listen serves on address until Close. It gives nil for an address that means
-// none; all methods of a nil Server do nothing.
+// Listen serves on an address until Close. For an empty address or Off it returns nil; all methods
+// of a nil Server do nothing.
 func Listen(address string, registry *prometheus.Registry, ready ...Check) (*Server, error) {
 	if address == "" || address == Off {
 		return nil, nil
@@ -83,7 +80,7 @@ func Listen(address string, registry *prometheus.Registry, ready ...Check) (*Ser
 	}
 	go func() {
 		defer close(s.done)
-		_ = s.http.Serve(listener) // it ends by Close
+		_ = s.http.Serve(listener) // returns after Close
 	}()
 	return s, nil
 }
@@ -106,7 +103,8 @@ func handler(registry *prometheus.Registry, ready []Check) http.Handler {
 	return mux
 }
 
-// Address is where it listens: the port is known even if a free one was asked for.
+// Address returns the listener's address. It contains the port even if address asked for any free
+// port.
 func (s *Server) Address() string {
 	if s == nil {
 		return ""
@@ -114,7 +112,7 @@ func (s *Server) Address() string {
 	return s.listener.Addr().String()
 }
 
-// Close ends it, with whatever is being answered.
+// Close stops the server and aborts the requests in progress.
 func (s *Server) Close() {
 	if s != nil {
 		_ = s.http.Close()

@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// bigPod is about as big as a pod of a real cluster: 1 to 2 KB.
+// bigPod has about the size of a pod in a real cluster: 1 to 2 KB.
 func bigPod(i int) *example.Pod {
 	p := pod(fmt.Sprintf("ns%d", i%10), fmt.Sprintf("pod-%06d", i))
 	p.Labels, p.Annotations = map[string]string{}, map[string]string{}
@@ -100,8 +100,8 @@ func BenchmarkList10k(b *testing.B) {
 	}
 }
 
-// BenchmarkExpire ends 300,000 Events at once, as after an hour in which a busy cluster
-// wrote them in a few seconds, and reports how long the unluckiest writer waited.
+// BenchmarkExpire deletes 300,000 expired Events, as an hour after a busy cluster wrote them in a
+// few seconds, and reports the longest wait of a concurrent writer.
 func BenchmarkExpire(b *testing.B) {
 	for range b.N {
 		b.StopTimer()
@@ -141,8 +141,8 @@ func BenchmarkExpire(b *testing.B) {
 	}
 }
 
-// BenchmarkWatchFanOut updates one pod before many watches; an operation is one
-// update and its events.
+// BenchmarkWatchFanOut updates one pod that many watches select; an operation is one update and its
+// events.
 func BenchmarkWatchFanOut(b *testing.B) {
 	for _, watches := range []int{1, 10, 100, 1000} {
 		b.Run(fmt.Sprint(watches), func(b *testing.B) {

@@ -25,7 +25,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 )
 
-// The tests of this file run upstream's watch cache over the store.
+// The tests in this file run upstream's watch cache over the store.
 
 // cached is a watch cache and the Storage below it.
 type cached struct {
@@ -35,7 +35,7 @@ type cached struct {
 
 type cacheOptions struct {
 	clock     clock.WithTicker
-	byCluster bool // keys without a namespace
+	byCluster bool // whether keys have no namespace
 }
 
 func withCache(t testing.TB, o cacheOptions) *cached {
@@ -100,8 +100,8 @@ func (c *cached) increaseRV(context.Context, *testing.T) int64 {
 	return rev
 }
 
-// seen is a cache whose Create waits until the cache shows the object, as
-// upstream's tests of watch semantics need it.
+// seen is a cache whose Create waits until the cache contains the object, as upstream's tests of
+// watch semantics require.
 type seen struct{ *cached }
 
 func (s seen) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
@@ -196,12 +196,12 @@ func TestCacheSuiteMore(t *testing.T) {
 	})
 }
 
-// TestConsistentReadsNeedNoTimer gives the cache a clock that stands still. Were a
-// consistent read to wait for the cache's progress timer, it would wait for ever.
+// TestConsistentReadsNeedNoTimer uses a cache with a stopped clock: a consistent read that waited
+// for the cache's progress timer would never return.
 func TestConsistentReadsNeedNoTimer(t *testing.T) {
 	still := testingclock.NewFakeClock(time.Unix(0, 0))
 	c := withCache(t, cacheOptions{clock: still})
-	defer still.Step(time.Hour) // for what the cache left asleep
+	defer still.Step(time.Hour) // wakes the goroutines that the cache leaves asleep
 	for i := range 100 {
 		if i%3 == 0 {
 			mustCreate(t, t.Context(), c, pod("ns", fmt.Sprint(i)))
@@ -214,10 +214,9 @@ func TestConsistentReadsNeedNoTimer(t *testing.T) {
 	}
 }
 
-// TestCacheLeavesSharedObjectsAlone is the proof for handing the cache the shared
-// objects themselves: after much traffic through it, with readers who encode what
-// they get, every remembered object still says what its bytes say. The race
-// detector sees the writes that would leave no trace.
+// TestCacheLeavesSharedObjectsAlone checks that the cache may receive the shared objects
+// themselves: after many operations through the cache, with readers that encode the objects, every
+// cached object still equals its bytes. The race detector finds writes that are undone.
 func TestCacheLeavesSharedObjectsAlone(t *testing.T) {
 	c := withCache(t, cacheOptions{})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -10,8 +10,8 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 )
 
-// retained counts what a world holds: the bytes of all values but the present ones,
-// the versions in the chains, and the changes in the log.
+// retained counts what a world keeps: the bytes of all values except the current ones, the versions
+// in the chains, and the changes in the log.
 func retained(w *World) (bytes int64, versions, changes int) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -54,10 +54,10 @@ func TestChurnStaysWithinBytes(t *testing.T) {
 		}
 	}
 	if w.CompactRevision() == 0 {
-		t.Error("nothing was compacted")
+		t.Error("no revision was compacted")
 	}
 	if got, want := w.log.bytes, costOf(w); got != want {
-		t.Errorf("%d bytes accounted, %d are there", got, want)
+		t.Errorf("%d bytes accounted, want %d", got, want)
 	}
 }
 
@@ -90,7 +90,7 @@ func TestChurnStaysWithinAge(t *testing.T) {
 	}
 }
 
-// TestDeletedKeysLeaveNothing creates and deletes ever new keys.
+// TestDeletedKeysLeaveNothing creates and deletes many different keys.
 func TestDeletedKeysLeaveNothing(t *testing.T) {
 	ws := New(Options{})
 	s, w := pods(t, ws, nil), ws.World("")
@@ -107,7 +107,7 @@ func TestDeletedKeysLeaveNothing(t *testing.T) {
 	}
 }
 
-// TestRunsKeepTheirHistory: the world of a run is compacted by its owner alone.
+// TestRunsKeepTheirHistory checks that only the owner of a run's world compacts it.
 func TestRunsKeepTheirHistory(t *testing.T) {
 	ws := New(Options{HistoryBytes: 1})
 	s, ctx := pods(t, ws, nil), WithRun(t.Context(), "run")

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// versionedJSON is the least codec that does what the one of custom resources does:
-// it writes JSON and reads it as the version that the object to read into asks for,
-// or else its own, by changing the apiVersion.
+// versionedJSON is a minimal codec with the behaviour of the custom resources' codec: it writes
+// JSON, and decodes to the version that the object asks for, or else its own, by changing the
+// apiVersion.
 type versionedJSON struct{ version schema.GroupVersion }
 
 func (c versionedJSON) Encode(obj runtime.Object, w io.Writer) error {
@@ -38,9 +38,9 @@ func (c versionedJSON) Decode(data []byte, _ *schema.GroupVersionKind, into runt
 	return obj, gvk, nil
 }
 
-// deafCodec writes but cannot read.
+// deafCodec encodes, but its Decode always fails.
 type deafCodec struct{ runtime.Codec }
 
 func (deafCodec) Decode([]byte, *schema.GroupVersionKind, runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
-	return nil, nil, errRefused
+	return nil, nil, errRejected
 }

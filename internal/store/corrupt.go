@@ -8,13 +8,13 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// maxCorrupt is how many unreadable objects a list reports before it gives up.
+// maxCorrupt is the maximum number of unreadable objects that a list reports.
 const maxCorrupt = 100
 
-// goesOnAfter notes an object that cannot be read and reports whether the list should
-// look further, so that an administrator who may delete such objects sees which
-// they are. Without that permission the first one fails the list.
-func (l *lister) goesOnAfter(key string, err error) bool {
+// continueAfter records an unreadable object and reports whether the list continues, so that an
+// administrator who may delete such objects sees all of them. Without that permission the first one
+// fails the list.
+func (l *lister) continueAfter(key string, err error) bool {
 	if !unsafeDeletion() {
 		return false
 	}
@@ -22,7 +22,7 @@ func (l *lister) goesOnAfter(key string, err error) bool {
 	return len(l.corrupt) <= maxCorrupt
 }
 
-// corruption is the error of a list that met objects it could not read.
+// corruption is the error of a list that contains unreadable objects.
 func (l *lister) corruption() error {
 	if len(l.corrupt) == 0 {
 		return nil

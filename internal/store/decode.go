@@ -14,8 +14,8 @@ import (
 	"k8s.io/apiserver/pkg/storage/value"
 )
 
-// encode prepares an object for storage (which clears its resourceVersion) and
-// returns its bytes before the transformer.
+// encode prepares an object for storage (which clears its resourceVersion) and returns its bytes
+// before the transformer.
 func (s *objects) encode(obj runtime.Object) ([]byte, error) {
 	if err := s.versioner.PrepareObjectForStorage(obj); err != nil {
 		return nil, fmt.Errorf("store: cannot prepare object for storage: %w", err)
@@ -23,9 +23,9 @@ func (s *objects) encode(obj runtime.Object) ([]byte, error) {
 	return runtime.Encode(s.codec, obj)
 }
 
-// newVersion makes the version that will hold data. Without a transformer the
-// object is decoded here, before the write, so that bytes that cannot be read
-// back are refused and nobody has to decode them again.
+// newVersion creates the version for data. Without a transformer it decodes the object here, before
+// the write, so that bytes that cannot be decoded are rejected and no reader has to decode them
+// again.
 func (s *objects) newVersion(ctx context.Context, key string, data []byte) (*version, error) {
 	if s.transformer != nil {
 		stored, err := s.transformer.TransformToStorage(ctx, data, value.DefaultContext(key))
@@ -34,7 +34,7 @@ func (s *objects) newVersion(ctx context.Context, key string, data []byte) (*ver
 		}
 		return &version{value: stored}, nil
 	}
-	// The encoder's buffer has room to spare and the version may live for long.
+	// Clip the encoder's buffer: the version may be kept for long.
 	v := &version{value: append(make([]byte, 0, len(data)), data...)}
 	obj, err := s.decodeNew(v.value)
 	if err != nil {
@@ -44,8 +44,8 @@ func (s *objects) newVersion(ctx context.Context, key string, data []byte) (*ver
 	return v, nil
 }
 
-// plain returns the bytes of a version before the transformer, and whether the
-// transformer wants them written again.
+// plain returns the bytes of a version before the transformer, and whether the transformer requires
+// them to be written again.
 func (s *objects) plain(ctx context.Context, key string, v *version) (data []byte, stale bool, err error) {
 	if s.transformer == nil {
 		return v.value, false, nil
@@ -65,22 +65,22 @@ func (s *objects) decodeNew(data []byte) (runtime.Object, error) {
 	return obj, err
 }
 
-// setRevision writes the resourceVersion into an object. An object without one is
-// handed out as it is, as etcd3's store does.
+// setRevision sets the resourceVersion of an object. An object without that field is returned
+// unchanged, as in etcd3's store.
 func setRevision(obj runtime.Object, rev int64) {
 	_ = storage.APIObjectVersioner{}.UpdateObject(obj, uint64(rev))
 }
 
-// stamp gives the decoded object the version's revision, when it is known at last.
-// No other goroutine uses the object yet.
+// stamp sets the resourceVersion of the decoded object once the revision is known. No other
+// goroutine uses the object yet.
 func (v *version) stamp() {
 	if d := v.decoded.Load(); d != nil {
 		setRevision(d.obj, v.rev)
 	}
 }
 
-// object returns what a version means to this Storage. If shared is true, the
-// object is everybody's and must not be changed.
+// object returns the object that a version decodes to in this Storage. If shared is true, all
+// readers share the object and must not modify it.
 func (s *objects) object(ctx context.Context, key string, v *version) (obj runtime.Object, shared bool, err error) {
 	known := v.decoded.Load()
 	if known != nil && known.by == s {
@@ -97,12 +97,12 @@ func (s *objects) object(ctx context.Context, key string, v *version) (obj runti
 	if s.transformer != nil {
 		return obj, false, nil
 	}
-	// Written raw, or by another Storage: remember it as this one reads it.
+	// The version was written raw or by another Storage: cache the object as this one decodes it.
 	return s.remember(&v.decoded, known, obj), true, nil
 }
 
-// remember puts obj in the place of what was known, and returns what this Storage
-// has to show from now on: obj, or what another reader has remembered meanwhile.
+// remember replaces the cached object by obj and returns the object that this Storage must return
+// from now on: obj, or what a concurrent reader has cached.
 func (s *objects) remember(place *atomic.Pointer[decoded], known *decoded, obj runtime.Object) runtime.Object {
 	if !place.CompareAndSwap(known, &decoded{by: s, obj: obj}) {
 		if winner := place.Load(); winner != nil && winner.by == s {
@@ -112,8 +112,8 @@ func (s *objects) remember(place *atomic.Pointer[decoded], known *decoded, obj r
 	return obj
 }
 
-// read sets out to what a version means. With own, out is the caller's to change
-// to its depths; without, it shares them with everybody.
+// read sets out to the object of a version. With own, the caller may modify all of out; without,
+// out shares its data with other readers.
 func (s *objects) read(ctx context.Context, key string, v *version, out runtime.Object, own bool) error {
 	to, err := conversion.EnforcePtr(out)
 	if err != nil {
@@ -145,15 +145,15 @@ func (s *objects) read(ctx context.Context, key string, v *version, out runtime.
 	return nil
 }
 
-// readable reports whether out may turn out to be of the type that is shared. It
-// spares the decoding of an object that would then be decoded again.
+// readable reports whether out may have the type of the shared object. It avoids decoding an object
+// that would then be decoded a second time.
 func (s *objects) readable(out runtime.Object) bool {
 	return s.newFunc == nil || reflect.TypeOf(out) == s.goType
 }
 
-// sameType reports whether out can take the shared object as it is. An unstructured
-// object says in its contents which version it wants to be; only if that is the
-// version of the shared one would the codec do nothing else.
+// sameType reports whether out can take the shared object unchanged. The contents of an
+// unstructured object determine the version that it asks for; only if the shared object has that
+// version would the codec change nothing.
 func sameType(shared, out runtime.Object) bool {
 	if reflect.TypeOf(shared) != reflect.TypeOf(out) {
 		return false
@@ -165,10 +165,10 @@ func sameType(shared, out runtime.Object) bool {
 	return !want.Empty() && want == shared.GetObjectKind().GroupVersionKind().GroupVersion()
 }
 
-// shallowCopy copies the top of an object: for a struct its fields, and so its
-// whole metadata down to the first pointer; for an unstructured object the maps
-// that stand for the same. Setting the kind, the resourceVersion, a timestamp or a
-// new list of finalizers on the copy leaves the original alone.
+// shallowCopy copies the top level of an object: the fields of a struct, and so its whole metadata
+// down to the first pointer; for an unstructured object the maps that correspond to them. Setting
+// the kind, the resourceVersion, a timestamp or a new list of finalizers on the copy does not
+// change the original.
 func shallowCopy(obj runtime.Object) runtime.Object {
 	if isMap(obj) {
 		return copyMaps(obj)
@@ -182,9 +182,8 @@ func shallowCopy(obj runtime.Object) runtime.Object {
 	return to.Interface().(runtime.Object)
 }
 
-// copyMaps makes an object whose struct can be copied by assignment and is then a
-// shallow copy. Most objects are that as they are; of an unstructured one the struct
-// holds but a map.
+// copyMaps returns an object whose struct can be copied by assignment, which then is a shallow
+// copy. Most objects already are; the struct of an unstructured one contains only a map.
 func copyMaps(obj runtime.Object) runtime.Object {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {
@@ -202,8 +201,8 @@ func isMap(obj runtime.Object) bool {
 	return ok
 }
 
-// before returns the object that a change replaced or deleted, with the revision
-// of the change. It is made once and shared by the watches that send it.
+// before returns the object that a change replaced or deleted, with the revision of the change. It
+// is created once and shared by the watches that send it.
 func (s *objects) before(ctx context.Context, c *change) (obj runtime.Object, shared bool, err error) {
 	known := c.gone.Load()
 	if known != nil && known.by == s {

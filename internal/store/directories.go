@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// directories remembers where each resource is kept. Most are kept under their plural
-// name, but not all (nodes are under /minions/), so it is noted down as the API server
-// asks for storage.
+// directories records under which directory each resource is stored. Most are stored under their
+// plural name, but not all (nodes are under /minions/), so the API server's requests for storage
+// are recorded.
 type directories struct {
 	mu         sync.RWMutex
 	byResource map[schema.GroupResource]string
@@ -28,8 +28,8 @@ func (d *directories) note(resource schema.GroupResource, directory string) {
 	}
 }
 
-// Directory is the beginning of all keys of a resource, with its last slash; "" if
-// no storage was requested for it.
+// Directory returns the prefix of all keys of a resource, with its last slash; "" if no storage was
+// requested for the resource.
 func (ws *Worlds) Directory(resource schema.GroupResource) string {
 	d := &ws.directories
 	d.mu.RLock()
@@ -37,8 +37,8 @@ func (ws *Worlds) Directory(resource schema.GroupResource) string {
 	return d.byResource[resource]
 }
 
-// ResourceOf is the resource that a key belongs to, the first one if several share
-// its directory. ok is false for a key of something else.
+// ResourceOf returns the resource that a key belongs to, the first one if several share its
+// directory. ok is false for a key outside of all directories.
 func (ws *Worlds) ResourceOf(key string) (resource schema.GroupResource, ok bool) {
 	d := &ws.directories
 	d.mu.RLock()

@@ -12,8 +12,8 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 )
 
-// The texts of 410 Expired are upstream's to the letter where clients and
-// upstream's tests look for them.
+// The texts of 410 Expired are identical to upstream's where clients and upstream's tests look for
+// them.
 const (
 	listTooOld     = "The resourceVersion for the provided list is too old."
 	watchTooOld    = "The resourceVersion for the provided watch is too old."
@@ -30,15 +30,15 @@ const (
 func errWatchTooOld() error  { return apierrors.NewResourceExpired(watchTooOld) }
 func errTooFarBehind() error { return apierrors.NewResourceExpired(tooFarBehind) }
 
-// errFutureWatch asks the client to come back after one to three seconds. The
-// spread keeps many clients from coming back together, as with etcd3; but it follows
-// from the revisions, so that a run that is repeated waits as long again.
+// errFutureWatch asks the client to retry after one to three seconds. As in etcd3, the delays
+// differ so that many clients do not retry at once; here they depend on the revisions, so that a
+// repeated run waits equally long.
 func errFutureWatch(rv, now int64) error {
 	return storage.NewTooLargeResourceVersionError(uint64(rv), uint64(now), 1+int((rv+now)%3))
 }
 
-// errListTooOld is the answer to a list at a compacted revision. A list that was
-// being paged through gets a token to go on with, at the present revision.
+// errListTooOld is the answer to a list at a compacted revision. A paged list gets a token with
+// which it can continue at the current revision.
 func errListTooOld(paging bool, from, prefix string) error {
 	if !paging {
 		return apierrors.NewResourceExpired(listTooOld)
@@ -52,7 +52,7 @@ func errListTooOld(paging bool, from, prefix string) error {
 	return expired
 }
 
-// errorEvent is the last event of a watch that fails.
+// errorEvent returns the last event of a watch that fails.
 func errorEvent(err error) *watch.Event {
 	var known apierrors.APIStatus
 	if !errors.As(err, &known) {
@@ -62,13 +62,13 @@ func errorEvent(err error) *watch.Event {
 	return &watch.Event{Type: watch.Error, Object: &status}
 }
 
-// unsafeDeletion reports whether objects that cannot be read may be deleted.
+// unsafeDeletion reports whether unreadable objects may be deleted.
 func unsafeDeletion() bool {
 	return utilfeature.DefaultFeatureGate.Enabled(features.AllowUnsafeMalformedObjectDeletion)
 }
 
-// corrupt marks the error of a read in the way by which the registry finds the
-// objects that it may delete unread, if that is allowed at all.
+// corrupt marks the error of a read so that the registry recognizes objects that it may delete
+// without reading them, if that is allowed.
 func corrupt(key string, err error) error {
 	if err == nil || !unsafeDeletion() {
 		return err
@@ -76,8 +76,7 @@ func corrupt(key string, err error) error {
 	return storage.NewCorruptObjError(key, err)
 }
 
-// corruptDelete is the event of a watch for the deletion of an object that cannot
-// be read.
+// corruptDelete returns the watch event for the deletion of an unreadable object.
 func (s *objects) corruptDelete(err error) error {
 	if !unsafeDeletion() {
 		return err

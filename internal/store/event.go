@@ -27,8 +27,8 @@ func (s *selector) selects(obj runtime.Object) bool {
 	return err == nil && ok
 }
 
-// event turns a change into the event that this watch sends for it; nil if its
-// selector lets it see nothing.
+// event returns the event that this watch sends for a change; nil if its selector excludes the
+// object.
 func (w *watcher) event(c *change) (*watch.Event, error) {
 	switch c.kind {
 	case progressed, initialEnd:
@@ -49,8 +49,8 @@ func (w *watcher) event(c *change) (*watch.Event, error) {
 	return w.modified(c)
 }
 
-// modified is a change of an object that the selector looks at: it may enter the
-// selection, leave it, or stay in or outside.
+// modified handles a change of an object that existed before and after: it may enter the selection,
+// leave it, or stay in or outside.
 func (w *watcher) modified(c *change) (*watch.Event, error) {
 	cur, curShared, err := w.objects.object(w.ctx, c.key, c.cur)
 	if err != nil {
@@ -91,11 +91,10 @@ func (w *watcher) ifSelectedBefore(c *change) (*watch.Event, error) {
 	return w.give(watch.Deleted, obj, shared), nil
 }
 
-// give makes the event. Only the watch cache gets the shared object itself: it copies
-// before it changes anything. Everybody else encodes what he gets, and an
-// encoder writes the kind into the object for a moment; so he gets a copy of its
-// top. An unstructured object is a map all the way up, and those who read it from
-// the cache share that map, so here even the cache gets its own.
+// give returns the event. Only the watch cache receives the shared object itself: it copies before
+// it modifies. Every other reader encodes the object, and an encoder temporarily writes the kind
+// into it, so these readers receive a shallow copy. An unstructured object consists of maps, which
+// the readers of the cache share, so the cache receives a copy of it as well.
 func (w *watcher) give(t watch.EventType, obj runtime.Object, shared bool) *watch.Event {
 	if shared && (isMap(obj) || !w.cache) {
 		obj = shallowCopy(obj)

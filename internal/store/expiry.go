@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// expiry is the end of one version's time to live.
+// expiry is the end of a version's time to live.
 type expiry struct {
 	key string
-	rev int64 // the version; if the key has moved on, the expiry means nothing
+	rev int64 // the version; the expiry is void if the key was written since
 	due time.Time
 }
 
-// expiries is a heap, the next to fall due first.
+// expiries is a heap with the earliest expiry first.
 type expiries []expiry
 
 func (e expiries) Len() int           { return len(e) }
@@ -27,7 +27,7 @@ func (e *expiries) Pop() any {
 	return last
 }
 
-// expireAt notes when a version that was just written ends.
+// expireAt records when a version that was just written expires.
 func (w *World) expireAt(key string, rev int64, due time.Time) {
 	first := len(w.expiries) == 0 || due.Before(w.expiries[0].due)
 	heap.Push(&w.expiries, expiry{key: key, rev: rev, due: due})
@@ -39,25 +39,24 @@ func (w *World) expireAt(key string, rev int64, due time.Time) {
 	}
 }
 
-// expiryBatch is how many expiries are dealt with under one hold of the world's lock.
-// Writers wait for one batch, not for all that falls due at once.
+// expiryBatch is the maximum number of expiries that are processed while the world's lock is held.
+// Writers wait for one batch, not for all that are due at once.
 const expiryBatch = 128
 
-// Expire deletes the objects whose time to live has ended at now, each with a
-// revision and a watch event of its own, and returns when the next one falls due,
-// if any does. Other writes may come between two deletions.
-func (w *World) Expire(now time.Time) (next time.Time, any bool) {
+// Expire deletes the objects whose time to live has ended at now, each with its own revision and
+// watch event. It returns when the next expiry is due, if pending is true. Other writes may occur
+// between two deletions.
+func (w *World) Expire(now time.Time) (next time.Time, pending bool) {
 	for {
-		next, any, more := w.expireBatch(now)
+		next, pending, more := w.expireBatch(now)
 		if !more {
-			return next, any
+			return next, pending
 		}
 	}
 }
 
-// expireBatch does the work of [World.Expire] for at most expiryBatch expiries; more
-// is true if there may be others that are due.
-func (w *World) expireBatch(now time.Time) (next time.Time, any, more bool) {
+// expireBatch processes at most expiryBatch expiries; more is true if others may be due.
+func (w *World) expireBatch(now time.Time) (next time.Time, pending, more bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for range expiryBatch {
@@ -66,7 +65,7 @@ func (w *World) expireBatch(now time.Time) (next time.Time, any, more bool) {
 		}
 		first := w.expiries[0]
 		live := w.liveLocked(first.key)
-		current := revisionOf(live) == first.rev // else the key was written or deleted since
+		current := revisionOf(live) == first.rev // otherwise the key was written or deleted since
 		if current && first.due.After(now) {
 			return first.due, true, false
 		}

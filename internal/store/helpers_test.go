@@ -34,9 +34,8 @@ func init() {
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, leaksOfUpstream()...) }
 
-// leaksOfUpstream are goroutines that outlive the tests through no fault of ours: the
-// log's, and the watch cache's, which sleeps three seconds for each reader that
-// waits, even when the reader has gone.
+// leaksOfUpstream are goroutines of upstream that outlive the tests: the log's, and the watch
+// cache's, which sleeps three seconds for each waiting reader, even after the reader has left.
 func leaksOfUpstream() []goleak.Option {
 	return []goleak.Option{
 		goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"),
@@ -47,7 +46,7 @@ func leaksOfUpstream() []goleak.Option {
 func newPod() runtime.Object     { return &example.Pod{} }
 func newPodList() runtime.Object { return &example.PodList{} }
 
-// pods makes a Storage for example pods, as etcd3's own tests configure theirs.
+// pods returns a Storage for example pods, configured as in etcd3's own tests.
 func pods(t testing.TB, ws *Worlds, transformer value.Transformer) *objects {
 	t.Helper()
 	s, err := ws.newObjects(Config{
@@ -64,7 +63,7 @@ func pods(t testing.TB, ws *Worlds, transformer value.Transformer) *objects {
 	return s
 }
 
-// running starts the background work of a Worlds and ends it with the test.
+// running starts the background work of a Worlds, and stops it when the test ends.
 func running(t testing.TB, ws *Worlds) *Worlds {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -129,7 +128,7 @@ func mustList(t testing.TB, ctx context.Context, s storage.Interface, opts stora
 	return out
 }
 
-// everything is a watch of all pods from a revision on.
+// everything starts a watch of all pods from a revision on.
 func everything(rv int64) storage.ListOptions {
 	return storage.ListOptions{
 		ResourceVersion: strconv.FormatInt(rv, 10),
@@ -148,7 +147,7 @@ func mustWatch(t testing.TB, ctx context.Context, s storage.Interface, opts stor
 	return w
 }
 
-// stop ends a watch and waits until its goroutine has gone.
+// stop stops a watch and waits until its goroutine has returned.
 func stop(w watch.Interface) {
 	w.Stop()
 	for range w.ResultChan() {

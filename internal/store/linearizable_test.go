@@ -16,9 +16,9 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// This test records concurrent calls with the times of their start and end and asks
-// porcupine whether some order of them, each at one moment between its two times,
-// explains all the answers. The model is the whole store: a revision and the keys.
+// This test records concurrent calls with their start and end times, and uses porcupine to check
+// whether some order of them, each at one moment between its two times, explains all answers. The
+// model is the whole store: a revision and the keys.
 
 type callKind int
 
@@ -40,7 +40,7 @@ type reply struct {
 	ok    bool // not "exists", not "not found"
 	value string
 	rev   int64             // of the object, or of the list
-	saw   string            // what an update was given to change
+	saw   string            // the value that an update received
 	items map[string]string // of a list
 }
 
@@ -55,7 +55,7 @@ type stored struct {
 	rev   int64
 }
 
-// step reports whether a reply is right for a call in a state, and what comes after.
+// step reports whether a reply is correct for a call in a state, and returns the next state.
 func (m model) step(c call, r reply) (bool, model) {
 	at, exists := m.keys[c.key]
 	switch c.kind {
@@ -112,7 +112,7 @@ func porcupineModel() porcupine.Model {
 	}
 }
 
-// do makes one call of a Storage.
+// do executes one call of a Storage.
 func do(t testing.TB, s storage.Interface, c call) (r reply) {
 	ctx, out := context.Background(), &example.Pod{}
 	var err error
@@ -158,7 +158,7 @@ func list(t testing.TB, s storage.Interface) reply {
 	return r
 }
 
-// record lets clients call at random and returns what they saw.
+// record lets clients make random calls and returns the calls with their replies.
 func record(t testing.TB, s storage.Interface, clients, calls int, seed uint64) []porcupine.Operation {
 	var clock atomic.Int64
 	all := make([][]porcupine.Operation, clients)
@@ -199,7 +199,7 @@ func TestLinearizable(t *testing.T) {
 	}
 }
 
-// staleReads answers each second Get with what the one before saw.
+// staleReads answers each second Get with the result of the previous one.
 type staleReads struct {
 	storage.Interface
 	mu   sync.Mutex
@@ -221,7 +221,7 @@ func (s *staleReads) Get(ctx context.Context, key string, opts storage.GetOption
 	return err
 }
 
-// lostUpdates overwrites whatever was written since it read.
+// lostUpdates overwrites writes that happened since it read.
 type lostUpdates struct{ storage.Interface }
 
 func (s lostUpdates) GuaranteedUpdate(ctx context.Context, key string, out runtime.Object, ignore bool, pre *storage.Preconditions, try storage.UpdateFunc, _ runtime.Object) error {
@@ -239,7 +239,7 @@ func (s lostUpdates) GuaranteedUpdate(ctx context.Context, key string, out runti
 	return s.Interface.GuaranteedUpdate(ctx, key, out, ignore, pre, overwrite, nil)
 }
 
-// TestCheckerBites shows that the checker would see a store that is broken.
+// TestCheckerBites checks that the checker rejects a store with bugs.
 func TestCheckerBites(t *testing.T) {
 	t.Run("stale reads", func(t *testing.T) {
 		s := &staleReads{Interface: pods(t, New(Options{}), nil), last: map[string]*example.Pod{}}
@@ -251,7 +251,7 @@ func TestCheckerBites(t *testing.T) {
 			ops = append(ops, porcupine.Operation{Input: c, Call: int64(2 * i), Output: do(t, s, c), Return: int64(2*i + 1)})
 		}
 		if !porcupine.CheckOperations(porcupineModel(), ops[:3]) {
-			t.Error("the checker refuses what is right")
+			t.Error("the checker rejects a correct store")
 		}
 		if porcupine.CheckOperations(porcupineModel(), ops) {
 			t.Error("the checker accepts a stale read")
@@ -261,8 +261,7 @@ func TestCheckerBites(t *testing.T) {
 		below := pods(t, New(Options{}), nil)
 		mustCreate(t, t.Context(), below, pod("ns", "k"))
 		s := lostUpdates{below}
-		// Two updates at once: the first reads, the second is done whole, the
-		// first writes.
+		// Two concurrent updates: the first reads, the second runs completely, the first writes.
 		second := reply{}
 		ops := []porcupine.Operation{{Input: call{kind: callCreate, key: "k"}, Call: 0, Output: reply{ok: true, rev: 2}, Return: 1}}
 		first := reply{}

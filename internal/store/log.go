@@ -5,24 +5,23 @@ import (
 	"sync/atomic"
 )
 
-// changeOverhead is what a remembered change costs beside its old value: the
-// change itself, its place in the log and in its key's chain, the version.
+// changeOverhead is the memory in bytes that a change takes in addition to its old value: the
+// change itself, its entries in the log and in its key's chain, the version.
 const changeOverhead = 256
 
-// decodedFactor is what a byte of an old value costs in memory: the byte, and its
-// share of the decoded object that the version keeps for its readers (a pod of
-// 2.2 KB is one of 6 to 9 KB once decoded). Without it a busy cluster held 330 MB
-// of the past for a budget of 64 MB.
+// decodedFactor is the memory that a byte of an old value takes: the byte, and its share of the
+// decoded object that the version keeps for its readers (a pod of 2.2 KB takes 6 to 9 KB once
+// decoded). Without this factor a busy cluster kept 330 MB of history for a budget of 64 MB.
 const decodedFactor = 4
 
-// change is one write as it is delivered to watchers. A watcher also observes
-// things that are no write; those never enter the log.
+// change is one write as it is delivered to watchers. Watchers also receive other notices, which
+// never enter the log.
 type change struct {
 	kind changeKind
 	key  string
 	rev  int64
-	cur  *version // what the key holds now; dead after a delete
-	prev *version // what it held before; nil if it did not exist
+	cur  *version // the value of the key now; dead after a delete
+	prev *version // the value before; nil if the key did not exist
 	at   int64    // when, in nanoseconds since 1970, by the world's clock
 	err  error    // of a failure
 
@@ -35,11 +34,11 @@ const (
 	written    changeKind = iota // a write, a delete or an expiry
 	found                        // an object that existed when the watch began
 	progressed                   // everything up to rev has been delivered
-	initialEnd                   // the same, and it ends the initial objects
+	initialEnd                   // like progressed, and it ends the initial objects
 	failed                       // the watch ends with err
 )
 
-// cost is what the history pays for remembering the change, in bytes.
+// cost is the memory in bytes that the history uses for the change.
 func (c *change) cost() int64 {
 	n := int64(changeOverhead + len(c.key))
 	if c.prev != nil {
@@ -48,7 +47,7 @@ func (c *change) cost() int64 {
 	return n
 }
 
-// changeLog is the writes since the last compaction, oldest first.
+// changeLog contains the writes since the last compaction, oldest first.
 type changeLog struct {
 	changes []*change
 	bytes   int64 // the sum of their costs
@@ -59,7 +58,7 @@ func (l *changeLog) add(c *change) {
 	l.bytes += c.cost()
 }
 
-// oldest returns the oldest remembered change, or nil.
+// oldest returns the oldest change in the log, or nil.
 func (l *changeLog) oldest() *change {
 	if len(l.changes) == 0 {
 		return nil
@@ -67,8 +66,8 @@ func (l *changeLog) oldest() *change {
 	return l.changes[0]
 }
 
-// forget drops the oldest change. The array behind the slice is left to the next
-// append that needs room, which copies only what is still there.
+// forget drops the oldest change. The array of the slice is replaced by the next append that needs
+// room, which copies only the changes that are left.
 func (l *changeLog) forget() {
 	l.bytes -= l.changes[0].cost()
 	l.changes[0] = nil

@@ -19,8 +19,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestPagesAreOneList: however a list is cut into pages, and whatever is written
-// meanwhile, the pages are the list of the first page's revision.
+// TestPagesAreOneList checks that the pages of a list together are the list at the first page's
+// revision, however it is cut and whatever is written meanwhile.
 func TestPagesAreOneList(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := pods(t, New(Options{}), nil)
@@ -52,7 +52,7 @@ func TestPagesAreOneList(t *testing.T) {
 			rt.Fatal(err)
 		}
 		if got, want := shortly(paged), shortly(whole.Items); !slices.Equal(got, want) || whole.ResourceVersion != rv {
-			rt.Fatalf("at %s the pages hold %v, the list holds %v (at %s)", rv, got, want, whole.ResourceVersion)
+			rt.Fatalf("at %s the pages contain %v, the list contains %v (at %s)", rv, got, want, whole.ResourceVersion)
 		}
 	})
 }
@@ -64,7 +64,7 @@ func shortly(items []example.Pod) (out []string) {
 	return out
 }
 
-// pages lists page by page and checks each page's own promises.
+// pages lists page by page and checks the invariants of each page.
 func pages(rt *rapid.T, ctx context.Context, s storage.Interface, pred storage.SelectionPredicate, limit int64) (all []example.Pod, rv string) {
 	pred.Limit = limit
 	remaining := int64(-1)
@@ -83,7 +83,7 @@ func pages(rt *rapid.T, ctx context.Context, s storage.Interface, pred storage.S
 		case n > limit, n < limit && page.Continue != "":
 			rt.Fatalf("a page of %d with limit %d and token %q", n, limit, page.Continue)
 		case remaining >= 0 && n != min(limit, remaining):
-			rt.Fatalf("%d items were said to remain; the page has %d", remaining, n)
+			rt.Fatalf("remainingItemCount was %d; the page has %d", remaining, n)
 		}
 		all = append(all, page.Items...)
 		if page.Continue == "" {
@@ -96,8 +96,8 @@ func pages(rt *rapid.T, ctx context.Context, s storage.Interface, pred storage.S
 	}
 }
 
-// TestPagesOutliveCompaction: a token that is too old comes back with one that goes
-// on at the present revision, from the same place.
+// TestPagesOutliveCompaction checks that the answer to an expired token contains a token that
+// continues at the same key and at the current revision.
 func TestPagesOutliveCompaction(t *testing.T) {
 	ws := New(Options{})
 	s, ctx := pods(t, ws, nil), t.Context()
@@ -114,7 +114,7 @@ func TestPagesOutliveCompaction(t *testing.T) {
 	pred.Continue = first.Continue
 	err := s.GetList(ctx, "/pods/", storage.ListOptions{Predicate: pred, Recursive: true}, &example.PodList{})
 	if !apierrors.IsResourceExpired(err) {
-		t.Fatalf("an old token gave %v", err)
+		t.Fatalf("an expired token: got %v", err)
 	}
 	pred.Continue = err.(apierrors.APIStatus).Status().Continue
 	rest := mustList(t, ctx, s, storage.ListOptions{Predicate: pred})
@@ -123,8 +123,8 @@ func TestPagesOutliveCompaction(t *testing.T) {
 	}
 }
 
-// FuzzContinue feeds tokens that clients may make up. No token may cause a panic,
-// show a key outside the list's prefix, or fail as anything but the client's fault.
+// FuzzContinue uses arbitrary tokens. A token must not cause a panic, must not show a key outside
+// of the list's prefix, and must fail only with a client error.
 func FuzzContinue(f *testing.F) {
 	s := pods(f, New(Options{}), nil)
 	for _, ns := range []string{"a", "b", "c"} {

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestThePastIsKept: at every revision since the last compaction a world reads as it
-// was then, and before it not at all.
+// TestThePastIsKept checks that a read at any revision since the last compaction returns the state
+// at that revision, and a read before it fails.
 func TestThePastIsKept(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := New(Options{}).World("run")
@@ -65,7 +65,7 @@ func checkPast(rt *rapid.T, w *World, rev int64, want map[string]string) {
 		got[kv.Key] = string(kv.Value)
 	}
 	if !maps.Equal(got, want) || count != int64(len(want)) {
-		rt.Fatalf("revision %d holds %v (%d), expected %v", rev, got, count, want)
+		rt.Fatalf("revision %d contains %v (%d), expected %v", rev, got, count, want)
 	}
 	if !slices.IsSortedFunc(kvs, func(a, b KV) int { return strings.Compare(a.Key, b.Key) }) {
 		rt.Fatalf("revision %d is not in order", rev)

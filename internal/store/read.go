@@ -15,8 +15,8 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 )
 
-// Get implements storage.Interface. What lies behind the object's pointers, maps
-// and slices is shared and must not be changed.
+// Get implements storage.Interface. The data behind the object's pointers, maps and slices is
+// shared and must not be modified.
 func (s *objects) Get(ctx context.Context, key string, opts storage.GetOptions, out runtime.Object) error {
 	key, err := s.key(key, false)
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *objects) GetList(ctx context.Context, key string, opts storage.ListOpti
 	return nil
 }
 
-// itemsOf returns the items of a list object, to be set.
+// itemsOf returns the settable slice of a list object's items.
 func itemsOf(listObj runtime.Object) (reflect.Value, error) {
 	ptr, err := meta.GetItemsPtr(listObj)
 	if err != nil {
@@ -85,7 +85,7 @@ func itemsOf(listObj runtime.Object) (reflect.Value, error) {
 	return items, nil
 }
 
-// lister fills one list.
+// lister builds one list.
 type lister struct {
 	objects *objects
 	list    runtime.Object
@@ -94,15 +94,14 @@ type lister struct {
 
 	like     runtime.Object // an empty item
 	selector selector
-	lastKey  string // the last key that was looked at
-	more     bool   // there are keys behind it
+	lastKey  string // the last key that was read
+	more     bool   // whether there are keys after it
 	corrupt  []error
 }
 
-// find collects the versions that the list may show, from where its token says on,
-// and the revision that the list is of. count is how many there are; if all are
-// selected, no more are collected than the page holds, and one to show that it is
-// not the last.
+// find collects the versions that the list may contain, starting where its token says, and returns
+// the list's revision. count is their number. If the selector selects everything, find collects
+// only as many as a page contains, and one more to detect that it is not the last page.
 func (l *lister) find(ctx context.Context, prefix string) (found []keyed, count, rev int64, err error) {
 	s, opts, keep := l.objects, l.opts, 0
 	if l.selector.all && opts.Predicate.Limit > 0 {
@@ -138,8 +137,8 @@ func (l *lister) find(ctx context.Context, prefix string) (found []keyed, count,
 	return found, count, rev, s.atLeast(opts.ResourceVersion, now)
 }
 
-// fill appends what the predicate selects until the page is full. The slice is
-// never nil, because an empty list must not be null on the wire.
+// fill appends selected items until the page is full. The slice is never nil, because an empty list
+// must not be null in JSON.
 func (l *lister) fill(ctx context.Context, found []keyed) error {
 	l.like = l.newItem()
 	limit := int(l.opts.Predicate.Limit)
@@ -154,7 +153,7 @@ func (l *lister) fill(ctx context.Context, found []keyed) error {
 		}
 		l.lastKey = f.key
 		if err := l.add(ctx, f); err != nil {
-			if !l.goesOnAfter(f.key, err) {
+			if !l.continueAfter(f.key, err) {
 				return err
 			}
 		}
@@ -162,7 +161,7 @@ func (l *lister) fill(ctx context.Context, found []keyed) error {
 	return l.corruption()
 }
 
-// grow makes room: for all if all will be shown, for a few if a selector decides.
+// grow reserves capacity: for all items if all are selected, otherwise for a few.
 func (l *lister) grow(found []keyed, limit int) {
 	n := len(found)
 	if limit > 0 {
@@ -199,7 +198,7 @@ func (l *lister) add(ctx context.Context, f keyed) error {
 	return nil
 }
 
-// append copies the top of an item into the list.
+// append adds a shallow copy of an item to the list.
 func (l *lister) append(item runtime.Object) {
 	n := l.items.Len()
 	l.items.Grow(1)
@@ -207,8 +206,8 @@ func (l *lister) append(item runtime.Object) {
 	l.items.Index(n).Set(reflect.ValueOf(item).Elem())
 }
 
-// newItem makes an empty item. The items of an unstructured list are to be of the
-// list's version, and the codec converts only what asks for a version.
+// newItem returns an empty item. The items of an unstructured list must have the list's version,
+// and the codec converts only objects that ask for a version.
 func (l *lister) newItem() runtime.Object {
 	if list, ok := l.list.(*unstructured.UnstructuredList); ok {
 		item := &unstructured.Unstructured{Object: map[string]any{}}

@@ -2,23 +2,23 @@ package store
 
 import "fmt"
 
-// Change is one write of a world. Another world that is in the same state, and was
-// asked the same, may repeat it.
+// Change is one write of a world. Another world in the same state may repeat it instead of
+// processing the same request.
 type Change struct {
 	Key      string
 	Revision int64
-	// Value is what the key holds since, as stored; nil after a delete. It is
-	// shared and must not be changed.
+	// Value is the key's new value, as stored; nil after a delete. It is shared and must not be
+	// modified.
 	Value []byte
 
 	version *version
 }
 
-// Size is about how many bytes of memory the change keeps.
+// Size returns roughly how many bytes of memory the change takes.
 func (c *Change) Size() int64 { return changeOverhead + decodedFactor*int64(len(c.Value)) }
 
-// Changes returns the writes after a revision, oldest first. The error is
-// [ErrCompacted] if some of them have been forgotten.
+// Changes returns the writes after a revision, oldest first. It returns [ErrCompacted] if some of
+// them were compacted.
 func (w *World) Changes(after int64) ([]Change, error) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -36,9 +36,8 @@ func (w *World) Changes(after int64) ([]Change, error) {
 	return changes, nil
 }
 
-// Repeat writes what another run's world was written, in one step. What the two hold
-// is shared; it does not change. It is an error, and nothing is written, if the worlds
-// are at different revisions.
+// Repeat applies the writes of another run's world in one step. The worlds share the immutable
+// values. If the worlds are at different revisions, it returns an error and writes nothing.
 func (w *World) Repeat(changes []Change) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

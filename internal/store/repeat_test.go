@@ -15,8 +15,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestFork: the world of a run begins with what was chosen, at the revision that was
-// asked for, and neither world sees what the other does from then on.
+// TestFork checks that the world of a run starts with the selected keys, at the given revision, and
+// that later writes of either world do not affect the other.
 func TestFork(t *testing.T) {
 	ws := New(Options{})
 	s := pods(t, ws, nil)
@@ -37,14 +37,14 @@ func TestFork(t *testing.T) {
 	w := fork("one", options)
 	kvs, _, header, err := w.RawRange("", "\x00", 0, 0)
 	if err != nil || header != 1000 || len(kvs) != 2 || kvs[0].Key != "/namespaces/a" || kvs[1].Key != "/namespaces/b" {
-		t.Fatalf("it begins at %d with %+v, %v", header, kvs, err)
+		t.Fatalf("the world begins at %d with %+v, %v", header, kvs, err)
 	}
 	one := WithRun(t.Context(), "one")
 	p := pod("ns", "a")
 	p.UID, p.CreationTimestamp = "of the server", metav1.Now()
 	made := mustCreate(t, one, s, p)
 	if made.ResourceVersion != "1001" || !made.CreationTimestamp.Time.Equal(now) {
-		t.Errorf("made at revision %s and %s", made.ResourceVersion, made.CreationTimestamp)
+		t.Errorf("created at revision %s and %s", made.ResourceVersion, made.CreationTimestamp)
 	}
 	if process.Revision() != 4 {
 		t.Errorf("the process's world is at %d", process.Revision())
@@ -54,7 +54,7 @@ func TestFork(t *testing.T) {
 		t.Errorf("the run's world is at %d", w.Revision())
 	}
 
-	// The UID follows from the seed, the key and how often it was made.
+	// The UID depends on the seed, the key and how often it was created.
 	uids := map[types.UID]string{made.UID: "first"}
 	for _, c := range []struct {
 		run  string
@@ -83,8 +83,8 @@ func TestFork(t *testing.T) {
 	}
 }
 
-// TestRepeat: a world that repeats another's writes is the same in everything that
-// can be read of it: keys, history and what watches are told.
+// TestRepeat checks that a world that repeats another's writes equals it in everything that can be
+// read: keys, history and watch events.
 func TestRepeat(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		ws := New(Options{})
@@ -131,9 +131,9 @@ func TestRepeat(t *testing.T) {
 				r.Fatalf("at revision %d: %s", rev, diff)
 			}
 		}
-		toldA, _ := a.Changes(10)
-		toldB, _ := b.Changes(10)
-		if diff := cmp.Diff(toldA, toldB, cmpopts.IgnoreUnexported(Change{})); diff != "" {
+		changesA, _ := a.Changes(10)
+		changesB, _ := b.Changes(10)
+		if diff := cmp.Diff(changesA, changesB, cmpopts.IgnoreUnexported(Change{})); diff != "" {
 			r.Fatal(diff)
 		}
 		if diff := cmp.Diff(a.identity.made, b.identity.made); diff != "" {
@@ -142,7 +142,7 @@ func TestRepeat(t *testing.T) {
 	})
 }
 
-// TestChangesForgotten: who asks for more than there is must hear so.
+// TestChangesForgotten checks the error for changes that were compacted.
 func TestChangesForgotten(t *testing.T) {
 	w := New(Options{}).World("run")
 	w.RawPut("/a", nil, 0)
@@ -150,7 +150,7 @@ func TestChangesForgotten(t *testing.T) {
 	if err := w.Compact(2); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Changes(1); err != ErrCompacted { //nolint:errorlint // it is documented as this very one
+	if _, err := w.Changes(1); err != ErrCompacted { //nolint:errorlint // documented to be exactly this error
 		t.Errorf("got %v", err)
 	}
 	if changes, err := w.Changes(2); err != nil || len(changes) != 1 || changes[0].Key != "/b" {
@@ -158,7 +158,7 @@ func TestChangesForgotten(t *testing.T) {
 	}
 }
 
-// TestRepeatIsDelivered: watches of the world that repeats hear of it.
+// TestRepeatIsDelivered checks that watches of the world that repeats receive the writes.
 func TestRepeatIsDelivered(t *testing.T) {
 	ws := New(Options{})
 	s := pods(t, ws, nil)
@@ -177,6 +177,6 @@ func TestRepeatIsDelivered(t *testing.T) {
 		t.Fatal(err)
 	}
 	if event := <-watching.ResultChan(); rvOf(t, event.Object) != 11 || event.Object.(*example.Pod).Name != "a" {
-		t.Errorf("it received %+v", event)
+		t.Errorf("the watch received %+v", event)
 	}
 }

@@ -14,30 +14,29 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// RunOptions say what the world of a run begins with and how it differs from the
-// process's own.
+// RunOptions configure the initial contents of a run's world and its differences from the process's
+// world.
 type RunOptions struct {
-	// Seed decides the UIDs of the run's objects.
+	// Seed determines the UIDs of the run's objects.
 	Seed uint64
-	// Now is the run's clock. What the API server stamps by the process's clock
-	// (creation, deletion, managed fields) is written by this one. It must not lie
-	// after the process's clock. Nil leaves the stamps alone.
+	// Now is the run's clock. It replaces the times that the API server sets by the process's clock
+	// (creation, deletion, managed fields). It must not be ahead of the process's clock. If Now is
+	// nil, the times are not replaced.
 	Now func() time.Time
-	// Revision is the revision that the world begins at, whatever the process's
-	// world has reached, so that revisions of two runs can be compared. It must
-	// leave room for the keys that are taken over.
+	// Revision is the initial revision of the world, whatever the revision of the process's world,
+	// so that the revisions of two runs can be compared. It must be greater than the number
+	// of copied keys.
 	Revision int64
-	// Keep chooses which keys of the process's world the run begins with; nil
-	// takes none.
+	// Keep selects the keys that are copied from the process's world; nil copies none.
 	Keep func(key string) bool
 }
 
-// Fork makes the world of a run out of the process's world as it is now: the keys
-// that o.Keep chooses, with new revisions in the order of their names. It is an
-// error if the run has a world already or if o.Revision is too small.
+// Fork creates the world of a run from the current process's world: it copies the keys that o.Keep
+// selects, with new revisions in the order of their names. It returns an error if the run already
+// has a world or if o.Revision is too small.
 func (ws *Worlds) Fork(run string, o RunOptions) (*World, error) {
 	if run == "" {
-		return nil, errors.New("store: the process's own world cannot be forked onto itself")
+		return nil, errors.New("store: fork the process's world: the run has no name")
 	}
 	w := newWorld(ws, false)
 	w.identity = &identity{seed: o.Seed, now: o.Now, made: map[string]int{}}
@@ -53,35 +52,35 @@ func (ws *Worlds) Fork(run string, o RunOptions) (*World, error) {
 		}
 	}
 	if o.Revision < w.rev {
-		return nil, fmt.Errorf("store: run %q cannot begin at revision %d: it takes over %d keys", run, o.Revision, w.rev-1)
+		return nil, fmt.Errorf("store: fork run %q at revision %d: want a revision above %d, the number of copied keys", run, o.Revision, w.rev-1)
 	}
 	w.rev, w.compacted = o.Revision, o.Revision
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if ws.byRun[run] != nil {
-		return nil, fmt.Errorf("store: run %q has a world already", run)
+		return nil, fmt.Errorf("store: fork run %q: the run already has a world", run)
 	}
 	ws.byRun[run] = w
 	return w, nil
 }
 
-// adopt takes over one key of another world. The bytes are shared, the decoded
-// object is not: it carries the revision.
+// adopt copies one key of another world. The bytes are shared; the decoded object is not, because
+// it contains the revision.
 func (w *World) adopt(f keyed) {
 	w.rev++
 	v := &version{rev: w.rev, created: w.rev, writes: 1, value: f.value}
 	w.keys.Set(f.key, &chain{key: f.key, versions: []*version{v}})
 }
 
-// identity gives the objects of a run their UIDs and times.
+// identity sets the UIDs and times of a run's objects.
 type identity struct {
 	seed uint64
 	now  func() time.Time
-	made map[string]int // how often each key was created; guarded by the world's lock
+	made map[string]int // how often each key was created; guarded by World.mu
 }
 
-// stampCreated stamps an object that is about to be created at key. What is made of
-// it by then may hold the UID that it had before: see uidChange.
+// stampCreated sets the run's UID and times on an object that is about to be created at key. The
+// encoded object may still contain the previous UID: see uidChange.
 func (w *World) stampCreated(key string, obj runtime.Object) (changed uidChange) {
 	if w.identity == nil {
 		return changed
@@ -103,12 +102,12 @@ func (w *World) stampCreated(key string, obj runtime.Object) (changed uidChange)
 	return changed
 }
 
-// uidChange is a new object's UID from the server, and the run's. The server may have
-// written its own into the object elsewhere too: a Job's is in its selector.
+// uidChange is a new object's UID from the server, and the run's UID that replaces it. The server
+// may have copied its UID to other fields of the object: a Job's selector contains it.
 type uidChange struct{ before, after types.UID }
 
-// in carries the change out in an encoded object. Both UIDs have the same length, so
-// that lengths in the encoding stay true.
+// in replaces the UID in an encoded object. Both UIDs have the same length, so that lengths in the
+// encoding stay correct.
 func (c uidChange) in(data []byte) []byte {
 	if c.before == "" || len(c.before) != len(c.after) || !bytes.Contains(data, []byte(c.before)) {
 		return data
@@ -116,8 +115,8 @@ func (c uidChange) in(data []byte) []byte {
 	return bytes.ReplaceAll(data, []byte(c.before), []byte(c.after))
 }
 
-// stamp is for an object that is about to be written at key, over what was there at
-// revision rev; 0: nothing was.
+// stamp prepares an object that is about to be written at key, over the version of revision rev; 0:
+// the key does not exist.
 func (w *World) stamp(key string, rev int64, obj runtime.Object) uidChange {
 	if rev == 0 {
 		return w.stampCreated(key, obj)
@@ -126,7 +125,7 @@ func (w *World) stamp(key string, rev int64, obj runtime.Object) uidChange {
 	return uidChange{}
 }
 
-// stampUpdated stamps an object that is about to be written over another one.
+// stampUpdated sets the run's times on an object that is about to replace another one.
 func (w *World) stampUpdated(obj runtime.Object) {
 	if w.identity == nil {
 		return
@@ -143,9 +142,9 @@ func (w *World) stampStatus(obj runtime.Object) {
 	}
 }
 
-// stampTimes turns times of the process's clock into the run's. A time after the
-// run's present can only come from the process's clock; what the server derives
-// from times that it read in the object lies in the past already.
+// stampTimes replaces times of the process's clock by the run's time. A time after the run's
+// current time can only come from the process's clock; times that the server derives from the
+// object's times are in the past.
 func (w *World) stampTimes(m metav1.Object) {
 	if w.identity.now == nil {
 		return
@@ -166,8 +165,8 @@ func (w *World) stampTimes(m metav1.Object) {
 	fields := m.GetManagedFields()
 	for i := range fields {
 		if fields[i].Time != nil && fields[i].Time.After(now.Time) {
-			// The slice of an unstructured object is a copy, and a typed object's may
-			// be shared with the object that it was made from.
+			// The slice of an unstructured object is a copy; that of a typed object may be shared
+			// with the previous object.
 			fields = append([]metav1.ManagedFieldsEntry(nil), fields...)
 			for j := i; j < len(fields); j++ {
 				if fields[j].Time != nil && fields[j].Time.After(now.Time) {
@@ -180,9 +179,8 @@ func (w *World) stampTimes(m metav1.Object) {
 	}
 }
 
-// keyedUID is a UUID (version 4, RFC 9562) that depends on the run's seed, the key
-// and how often the key was created, and on nothing else: what happened to other
-// objects does not change it.
+// keyedUID returns a UUID (version 4, RFC 9562) that depends only on the run's seed, the key and
+// how often the key was created: writes of other objects do not change it.
 func keyedUID(seed uint64, key string, n int) types.UID {
 	h := fnv.New128a()
 	h.Write([]byte(strconv.FormatUint(seed, 16)))

@@ -86,14 +86,14 @@ func TestDrop(t *testing.T) {
 	if event, open := <-w.ResultChan(); open {
 		t.Errorf("a watch of a dropped run received %+v", event)
 	}
-	ws.Drop("run") // again, and nothing happens
+	ws.Drop("run") // a second Drop does nothing
 	if got := ws.World("run"); got == old || got.Revision() != 1 {
-		t.Error("the run's name still leads to what was dropped")
+		t.Error("the run's name still selects the dropped world")
 	}
 	if err := s.Get(t.Context(), "/pods/ns/a", storage.GetOptions{}, mine); err != nil {
 		t.Errorf("the process's world lost an object: %v", err)
 	}
-	// A call that got hold of the world before it was dropped must not hang.
+	// A call with the world from before Drop must not hang.
 	late := s.newWatcher(run, "/pods/", everything(1))
 	late.world = old
 	late.begin(1, plan{})

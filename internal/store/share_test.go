@@ -12,8 +12,8 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// TestOwnersMayChange: who is given an object to keep can change all of it, and
-// nobody sees that.
+// TestOwnersMayChange checks that a caller that owns an object can modify all of it without any
+// effect on others.
 func TestOwnersMayChange(t *testing.T) {
 	s := pods(t, New(Options{}), nil)
 	spoil := func(p *example.Pod) {
@@ -30,7 +30,7 @@ func TestOwnersMayChange(t *testing.T) {
 		return nil, storage.NewInvalidObjError("p", "no")
 	})
 	if err := s.GuaranteedUpdate(t.Context(), "/pods/ns/p", &example.Pod{}, false, nil, failing, nil); err == nil {
-		t.Error("an update that fails has succeeded")
+		t.Error("a failing update succeeded")
 	}
 	out := mustUpdate(t, t.Context(), s, "/pods/ns/p", func(p *example.Pod) { p.Generation++ })
 	spoil(out)
@@ -41,8 +41,8 @@ func TestOwnersMayChange(t *testing.T) {
 	checkShared(t, s)
 }
 
-// TestReadersMayChangeTheTop: what the registry and the encoders do to an object
-// that they have read stays with them.
+// TestReadersMayChangeTheTop checks that the changes that the registry and the encoders make to an
+// object affect no other reader.
 func TestReadersMayChangeTheTop(t *testing.T) {
 	s := pods(t, New(Options{}), nil)
 	in := pod("ns", "p")
@@ -63,8 +63,8 @@ func TestReadersMayChangeTheTop(t *testing.T) {
 	checkShared(t, s)
 }
 
-// TestCacheGetsTheObjectItself: a watch for the watch cache is handed the shared
-// object, and a deletion's object is made once for all who watch.
+// TestCacheGetsTheObjectItself checks that a watch of the watch cache receives the shared object,
+// and that a deletion's object is created once for all watches.
 func TestCacheGetsTheObjectItself(t *testing.T) {
 	s := pods(t, New(Options{}), nil)
 	opts := everything(1)
@@ -74,15 +74,15 @@ func TestCacheGetsTheObjectItself(t *testing.T) {
 	mustDelete(t, t.Context(), s, "/pods/ns/p")
 	for range 2 {
 		if one, two := next(t, a), next(t, b); one.Object != two.Object {
-			t.Errorf("%s: two objects", one.Type)
+			t.Errorf("%s: the watches received two objects", one.Type)
 		}
 	}
 	checkShared(t, s)
 }
 
-// TestWatchOfARunGetsItsOwn: over a run's world, watches take bookmarks from the store
-// as the watch cache does elsewhere, but they are no cache: the server encodes what
-// they get, and writes the kind into it.
+// TestWatchOfARunGetsItsOwn checks that a watch of a run's world receives a copy: it takes
+// bookmarks from the store like the watch cache, but the server encodes its objects, which writes
+// the kind into them.
 func TestWatchOfARunGetsItsOwn(t *testing.T) {
 	ws := New(Options{})
 	s := pods(t, ws, nil)
@@ -97,13 +97,13 @@ func TestWatchOfARunGetsItsOwn(t *testing.T) {
 	mustDelete(t, ctx, s, "/pods/ns/p")
 	for range 2 {
 		if one, two := next(t, a), next(t, b); one.Object == two.Object {
-			t.Errorf("%s: both watches got one object", one.Type)
+			t.Errorf("%s: both watches received one object", one.Type)
 		}
 	}
 }
 
-// TestOtherStorageReadsForItself: a Storage never shows what another one's codec
-// made of the bytes.
+// TestOtherStorageReadsForItself checks that a Storage never returns an object that another
+// Storage's codec decoded.
 func TestOtherStorageReadsForItself(t *testing.T) {
 	ws := New(Options{})
 	first, second := pods(t, ws, nil), pods(t, ws, nil)
@@ -121,13 +121,12 @@ func TestOtherStorageReadsForItself(t *testing.T) {
 		t.Error("the object of another Storage was shown")
 	}
 	if again, _, _ := second.object(t.Context(), "/pods/ns/p", v); again != theirs {
-		t.Error("the second reading was not remembered")
+		t.Error("the second read was not cached")
 	}
 	checkShared(t, first)
 }
 
-// things makes a Storage of unstructured objects of one version. Its codec knows no
-// versions but reads whatever it is given.
+// things returns a Storage of unstructured objects of one version. Its codec accepts any version.
 func things(t testing.TB, ws *Worlds, version string) *objects {
 	t.Helper()
 	gvk := schema.GroupVersionKind{Group: "g", Version: version, Kind: "Thing"}
@@ -160,7 +159,8 @@ func thing(name string) *unstructured.Unstructured {
 	return u
 }
 
-// TestUnstructured: custom resources are maps, so a copy of their struct is none.
+// TestUnstructured checks custom resources: they are maps, so copying the struct does not copy the
+// object.
 func TestUnstructured(t *testing.T) {
 	ws := New(Options{})
 	s := things(t, ws, "v1")
@@ -222,16 +222,15 @@ func checkThing(t *testing.T, s *objects) {
 	}
 }
 
-// TestUnstructuredVersions: each version of a kind has a Storage of its own over the
-// same bytes; each shows the object in its version, and so does a list that asks for
-// another one.
+// TestUnstructuredVersions checks a kind whose versions each have a Storage over the same bytes:
+// each returns objects in its version, and so does a list that asks for another version.
 func TestUnstructuredVersions(t *testing.T) {
 	ws := New(Options{})
 	v1, v2 := things(t, ws, "v1"), things(t, ws, "v2")
 	if err := v1.Create(t.Context(), "/things/t", thing("t"), nil, 0); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the second time from what was remembered
+	for range 2 { // the second time from the cache
 		for version, s := range map[string]*objects{"g/v1": v1, "g/v2": v2} {
 			got := s.newFunc()
 			if err := s.Get(t.Context(), "/things/t", storage.GetOptions{}, got); err != nil {

@@ -14,47 +14,45 @@ import (
 	"k8s.io/apiserver/pkg/storage/value"
 )
 
-// Config says what one Storage keeps.
+// Config configures one Storage.
 type Config struct {
-	// Codec turns objects into stored bytes and back. Required.
+	// Codec encodes and decodes objects. Required.
 	Codec runtime.Codec
-	// Transformer stands between the codec and the stored bytes, as encryption
-	// at rest does. With one, every read decodes; nil is the fast path.
+	// Transformer transforms the encoded bytes, for example to encrypt the stored data. With a
+	// transformer every read decodes; without one (nil) readers share decoded objects.
 	Transformer value.Transformer
-	// NewFunc makes an empty object. Without it there are no bookmarks.
+	// NewFunc returns an empty object. Without it there are no bookmarks.
 	NewFunc func() runtime.Object
-	// NewListFunc makes an empty list. It is kept for the day when a list has to
-	// be made here; nothing needs it now.
+	// NewListFunc returns an empty list. It is not used now; the registry supplies it, and a
+	// Storage that creates lists itself would need it.
 	NewListFunc func() runtime.Object
-	// ResourcePrefix begins every key of the resource, as in "/pods".
+	// ResourcePrefix is the prefix of every key of the resource, such as "/pods".
 	ResourcePrefix string
-	// GroupResource names the resource in errors.
+	// GroupResource is the resource's name in errors.
 	GroupResource schema.GroupResource
 }
 
-// objects is a storage.Interface over all worlds; the context of a call says
-// which one is meant.
+// objects is a storage.Interface over all worlds; the context of a call selects the world.
 type objects struct {
 	worlds      *Worlds
 	codec       runtime.Codec
 	transformer value.Transformer // nil: the bytes are stored as they are
 	newFunc     func() runtime.Object
-	goType      reflect.Type // of what newFunc makes
+	goType      reflect.Type // the type that newFunc returns
 	prefix      string
 	resource    schema.GroupResource
 	versioner   storage.APIObjectVersioner
-	sizes       atomic.Bool // Stats estimates sizes too
+	sizes       atomic.Bool // whether Stats also estimates sizes
 }
 
 var _ storage.Interface = (*objects)(nil)
 
-// Storage returns a storage.Interface for one resource. Several may share a
-// prefix: they see each other's writes, each through its own codec. The error
-// says what is wrong with the configuration.
+// Storage returns a storage.Interface for one resource. Several may share a prefix: they see each
+// other's writes, each through its own codec. It returns an error if the configuration is invalid.
 func (ws *Worlds) Storage(c Config) (storage.Interface, error) {
 	s, err := ws.newObjects(c)
 	if err != nil {
-		return nil, err // not s: a nil *objects would be no nil interface
+		return nil, err // not s: an interface with a nil *objects is not nil
 	}
 	return s, nil
 }
@@ -94,22 +92,21 @@ func (s *objects) Versioner() storage.Versioner { return s.versioner }
 // ReadinessCheck implements storage.Interface. Memory is always ready.
 func (s *objects) ReadinessCheck() error { return nil }
 
-// CompactRevision implements storage.Interface. It has no context, so it speaks of
-// the process's world.
+// CompactRevision implements storage.Interface. It has no context, so it returns that of the
+// process's world.
 func (s *objects) CompactRevision() int64 { return s.worlds.World("").CompactRevision() }
 
-// RequestWatchProgress implements storage.Interface: every watch of the world that
-// asked for progress is told the present revision, behind all that happened up to
-// it, before this returns.
+// RequestWatchProgress implements storage.Interface: before it returns, every watch of the world
+// that requested progress has been sent the current revision, after all events up to it.
 func (s *objects) RequestWatchProgress(ctx context.Context) error {
 	s.world(ctx).requestProgress()
 	return nil
 }
 
-// GetCurrentResourceVersion implements storage.Interface. The progress watches of
-// this resource are told the revision too. Upstream's watch cache asks here and
-// then waits until its watch has reached the answer; were it not told, it would
-// wait for its own timer (100 ms) to ask for progress.
+// GetCurrentResourceVersion implements storage.Interface. It also sends the revision to the
+// progress watches of this resource: upstream's watch cache calls it and then waits until its watch
+// has reached the returned revision, and would otherwise wait for its own timer (100 ms) to request
+// progress.
 func (s *objects) GetCurrentResourceVersion(ctx context.Context) (uint64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -117,9 +114,9 @@ func (s *objects) GetCurrentResourceVersion(ctx context.Context) (uint64, error)
 	return uint64(s.world(ctx).revisionWithProgress(s.directory())), nil
 }
 
-// EnableResourceSizeEstimation implements storage.Interface. The sizes are counted
-// from what is stored when Stats is called; keys is not used, but it must be there
-// and this must be called once only, as with etcd.
+// EnableResourceSizeEstimation implements storage.Interface. Stats computes the sizes from the
+// stored values, so keys is not used. As with etcd, keys must not be nil and a second call returns
+// an error.
 func (s *objects) EnableResourceSizeEstimation(keys storage.KeysFunc) error {
 	if keys == nil {
 		return errors.New("store: KeysFunc is nil")
@@ -148,7 +145,7 @@ func (s *objects) Stats(ctx context.Context) (storage.Stats, error) {
 	return stats, nil
 }
 
-// key checks a key and brings it into its stored form.
+// key validates a key and returns its stored form.
 func (s *objects) key(key string, recursive bool) (string, error) {
 	key, err := storage.PrepareKey(s.prefix, key, recursive)
 	if err != nil {
@@ -160,7 +157,7 @@ func (s *objects) key(key string, recursive bool) (string, error) {
 	return key, nil
 }
 
-// atLeast rejects an answer that is older than the caller demands.
+// atLeast returns an error if the revision have is older than the caller requires.
 func (s *objects) atLeast(demanded string, have int64) error {
 	if demanded == "" {
 		return nil

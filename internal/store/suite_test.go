@@ -16,13 +16,13 @@ import (
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
 )
 
-// The tests of this file are upstream's own, the ones that etcd3's store has to
-// pass. Each runs twice: with the transformer that etcd3's tests use, where every
-// read decodes, and without one, where objects are shared.
+// The tests in this file are upstream's, which etcd3's store has to pass. Each runs twice: with the
+// transformer of etcd3's tests, where every read decodes, and without one, where objects are
+// shared.
 
 const testPrefix = "test!"
 
-// suiteStore is the Storage under test with the hooks that upstream asks for.
+// suiteStore is the Storage under test with the hooks that upstream's tests require.
 type suiteStore struct {
 	*objects
 	prefix string // of stored bytes
@@ -47,7 +47,7 @@ func (flippedBits) TransformFromStorage(context.Context, []byte, value.Context) 
 	return nil, true, errors.New("bits flipped")
 }
 
-// compact compacts as etcd3's does, which first writes a key of its own.
+// compact compacts like etcd3's, which first writes a key.
 func (s *suiteStore) compact(_ context.Context, t *testing.T, resourceVersion string) {
 	t.Helper()
 	rv, err := s.versioner.ParseResourceVersion(resourceVersion)
@@ -65,17 +65,17 @@ func (s *suiteStore) increaseRV(_ context.Context, t *testing.T) int64 {
 	t.Helper()
 	rev, ok := s.worlds.World("").RawPut("increaseRV", []byte("ok"), anyRevision)
 	if !ok {
-		t.Fatal("raw put was refused")
+		t.Fatal("raw put was rejected")
 	}
 	return rev
 }
 
-// validate checks that what is stored holds no resourceVersion and no selfLink.
+// validate checks that the stored bytes contain no resourceVersion and no selfLink.
 func (s *suiteStore) validate(_ context.Context, t *testing.T, key string) {
 	t.Helper()
 	stored, _, _, _, ok := s.worlds.World("").RawGet(key)
 	if !ok {
-		t.Fatalf("nothing is stored at %s", key)
+		t.Fatalf("the key %s does not exist", key)
 	}
 	obj, err := runtime.Decode(s.codec, stored[len(s.prefix):])
 	if err != nil {
@@ -86,8 +86,8 @@ func (s *suiteStore) validate(_ context.Context, t *testing.T, key string) {
 	}
 }
 
-// reads checks how many objects went through the transformer. etcd3's tests count
-// round trips too; there are none here.
+// reads checks how many objects the transformer decoded. etcd3's tests also count requests to etcd,
+// which do not exist here.
 func (s *suiteStore) reads(t *testing.T, _, processed uint64) {
 	t.Helper()
 	counter, ok := s.transformer.(*storagetesting.PrefixTransformer)
@@ -108,7 +108,7 @@ func plain(t *testing.T, o Options) *suiteStore {
 	return &suiteStore{pods(t, running(t, New(o)), nil), ""}
 }
 
-// both runs a test of upstream on both kinds of Storage.
+// both runs a test of upstream with both kinds of Storage.
 func both(t *testing.T, run func(ctx context.Context, t *testing.T, s *suiteStore)) {
 	t.Run("transformed", func(t *testing.T) {
 		t.Parallel()
@@ -137,7 +137,7 @@ func within(t *testing.T, s *suiteStore, run func(ctx context.Context, t *testin
 	run(ctx, t, s)
 }
 
-// oneByOne is both for tests that switch feature gates of the process.
+// oneByOne is both for tests that change feature gates, which are global to the process.
 func oneByOne(t *testing.T, run func(context.Context, *testing.T, storage.Interface)) {
 	t.Run("transformed", func(t *testing.T) {
 		within(t, transformed(t, Options{}), func(ctx context.Context, t *testing.T, s *suiteStore) { run(ctx, t, s) })
@@ -147,7 +147,7 @@ func oneByOne(t *testing.T, run func(context.Context, *testing.T, storage.Interf
 	})
 }
 
-// onBoth is a test of upstream that needs nothing but the Storage.
+// onBoth is a test of upstream that needs only the Storage.
 func onBoth(t *testing.T, run func(context.Context, *testing.T, storage.Interface)) {
 	both(t, func(ctx context.Context, t *testing.T, s *suiteStore) { run(ctx, t, s) })
 }
@@ -215,7 +215,7 @@ func TestSuiteCreate(t *testing.T) {
 
 func TestSuiteList(t *testing.T) {
 	both(t, func(ctx context.Context, t *testing.T, s *suiteStore) {
-		// The recorder is only asked by the watch cache's variant.
+		// Only the watch cache's variant uses the recorder.
 		storagetesting.RunTestList(ctx, t, s, s.compact, false, nil)
 	})
 }
@@ -292,8 +292,8 @@ func TestSuiteProgressNotify(t *testing.T) {
 	})
 }
 
-// TestSuiteWatchDispatchBookmarkEvents shows that allowWatchBookmarks alone brings
-// no bookmarks from the store, however often it makes them.
+// TestSuiteWatchDispatchBookmarkEvents checks that allowWatchBookmarks alone causes no bookmarks,
+// however often the store sends progress.
 func TestSuiteWatchDispatchBookmarkEvents(t *testing.T) {
 	t.Parallel()
 	often := Options{ProgressInterval: 100 * time.Millisecond}
@@ -302,7 +302,7 @@ func TestSuiteWatchDispatchBookmarkEvents(t *testing.T) {
 	})
 }
 
-// The tests below change the transformer while they run, so they need one.
+// The tests below change the transformer while they run, so they run only with one.
 
 func TestSuiteGuaranteedUpdate(t *testing.T) {
 	within(t, transformed(t, Options{}), func(ctx context.Context, t *testing.T, s *suiteStore) {

@@ -9,15 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// justNow is how old a time of the machine's clock may be when it is stored.
+// justNow is the maximum age at which a stored time counts as set by the machine's clock.
 const justNow = time.Minute
 
 var timeType = reflect.TypeFor[metav1.Time]()
 
-// stampStatus turns times of the machine's clock in an object's status into the run's.
-// The server writes some of its own: in the conditions of a pod that it binds or
-// evicts, in the list of pods that a disruption budget has let go. The object is the
-// caller's, and what has such a time was made for this write.
+// stampStatus replaces times of the machine's clock in an object's status by the run's time. The
+// server sets such times in the conditions of a pod that it binds or evicts, and in the disrupted
+// pods of a PodDisruptionBudget. The caller owns the object.
 func stampStatus(obj runtime.Object, machine, run time.Time) {
 	v := reflect.ValueOf(obj)
 	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
@@ -33,7 +32,7 @@ func stampStatus(obj runtime.Object, machine, run time.Time) {
 	})
 }
 
-// visitTimes lets replace change the times in v.
+// visitTimes replaces the times in v by the results of replace.
 func visitTimes(v reflect.Value, replace func(metav1.Time) (metav1.Time, bool)) {
 	if v.Type() == timeType {
 		if t, ok := replace(v.Interface().(metav1.Time)); ok && v.CanSet() {
@@ -70,7 +69,7 @@ func visitTimes(v reflect.Value, replace func(metav1.Time) (metav1.Time, bool)) 
 
 var timesIn sync.Map // reflect.Type -> bool
 
-// holdsTimes reports whether values of a type can hold times that visitTimes reaches.
+// holdsTimes reports whether values of a type can contain times that visitTimes reaches.
 func holdsTimes(t reflect.Type) bool {
 	if known, ok := timesIn.Load(t); ok {
 		return known.(bool)
@@ -80,22 +79,22 @@ func holdsTimes(t reflect.Type) bool {
 	return holds
 }
 
-// findTimes is holdsTimes without its memory; on the way are types that the search has
-// come through, which may hold themselves.
-func findTimes(t reflect.Type, onTheWay map[reflect.Type]bool) bool {
-	if t == timeType || onTheWay[t] {
+// findTimes is holdsTimes without its cache; visiting contains the types that the search is in,
+// because a type can contain itself.
+func findTimes(t reflect.Type, visiting map[reflect.Type]bool) bool {
+	if t == timeType || visiting[t] {
 		return t == timeType
 	}
-	onTheWay[t] = true
+	visiting[t] = true
 	switch t.Kind() {
 	case reflect.Struct:
 		for i := range t.NumField() {
-			if f := t.Field(i); f.IsExported() && findTimes(f.Type, onTheWay) {
+			if f := t.Field(i); f.IsExported() && findTimes(f.Type, visiting) {
 				return true
 			}
 		}
 	case reflect.Slice, reflect.Pointer:
-		return findTimes(t.Elem(), onTheWay)
+		return findTimes(t.Elem(), visiting)
 	case reflect.Map:
 		return t.Elem() == timeType
 	}

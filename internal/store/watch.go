@@ -12,9 +12,9 @@ import (
 	utilflowcontrol "k8s.io/apiserver/pkg/util/flowcontrol"
 )
 
-// Watch implements storage.Interface. What can go wrong after the arguments have
-// been understood (a revision that is compacted or not reached yet, an object that
-// cannot be read) comes as an error event, after which the channel is closed.
+// Watch implements storage.Interface. Errors after the arguments have been validated (a compacted
+// or future revision, an unreadable object) are sent as an error event, after which the channel is
+// closed.
 func (s *objects) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
 	key, err := s.key(key, opts.Recursive)
 	if err != nil {
@@ -45,24 +45,23 @@ func (s *objects) newWatcher(ctx context.Context, key string, opts storage.ListO
 		result:    make(chan watch.Event, resultBuffer),
 		signal:    make(chan struct{}, 1),
 	}
-	// It is the watch cache, and nobody else, that asks so.
+	// Only the watch cache requests this.
 	w.cache = opts.ProgressNotify
-	// Over a run's world there is no watch cache that would make bookmarks for the
-	// clients that take them.
+	// A run's world has no watch cache that would create bookmarks for clients.
 	w.progress = w.cache || w.world.identity != nil && opts.Predicate.AllowWatchBookmarks && s.newFunc != nil
 	w.ctx, w.cancel = context.WithCancel(ctx)
 	return w
 }
 
-// plan is how a watch begins.
+// plan is how a watch starts.
 type plan struct {
-	initial  bool // with the objects that exist, as ADDED events
-	bookmark bool // and a bookmark that says these were all
-	present  bool // else: from now on, not from a given revision
+	initial  bool // with the existing objects, as ADDED events
+	bookmark bool // with a bookmark after the existing objects
+	present  bool // otherwise: from the current revision, not from a given one
 }
 
-// planOf reads the plan out of the options as etcd3's watch does. Without the
-// WatchList feature sendInitialEvents means nothing.
+// planOf derives the plan from the options like etcd3's watch. Without the WatchList feature,
+// sendInitialEvents is ignored.
 func planOf(rv int64, opts storage.ListOptions) plan {
 	send := opts.SendInitialEvents
 	if send == nil {
@@ -77,8 +76,8 @@ func planOf(rv int64, opts storage.ListOptions) plan {
 	return plan{present: rv == 0}
 }
 
-// begin fills the queue with what the watch starts with and enters the watch into
-// the world, in one step, so that no write falls between the two.
+// begin fills the queue with the initial notices and registers the watch in the world under one
+// lock, so that no write is missed between the two.
 func (w *watcher) begin(rv int64, p plan) {
 	world := w.world
 	world.mu.Lock()
@@ -101,8 +100,8 @@ func (w *watcher) begin(rv int64, p plan) {
 		w.after, w.known = rv, rv
 		w.pushSince(rv)
 	}
-	// A reader who waits for a revision that passed before this watch began, in
-	// another resource, would hear of it only with the next progress request.
+	// A reader may wait for a revision of another resource that was reached before this watch
+	// began. Without this notice it would learn of it only with the next progress request.
 	if w.progress && world.rev > w.known && world.identity == nil {
 		w.push(&change{kind: progressed, rev: world.rev})
 	}
@@ -110,7 +109,7 @@ func (w *watcher) begin(rv int64, p plan) {
 	world.watchers.add(w)
 }
 
-// pushFound queues the objects that exist.
+// pushFound queues the existing objects.
 func (w *watcher) pushFound(bookmark bool) {
 	end := ""
 	if w.recursive {
@@ -125,7 +124,7 @@ func (w *watcher) pushFound(bookmark bool) {
 	}
 }
 
-// pushSince queues the changes after rev that the world remembers.
+// pushSince queues the changes after rev that are in the history.
 func (w *watcher) pushSince(rv int64) {
 	for _, c := range w.world.log.since(rv) {
 		if w.concerns(c.key) {

@@ -20,21 +20,20 @@ import (
 	"pgregory.net/rapid"
 )
 
-// This test checks what etcd promises of a watch (ordered, unique, reliable,
-// atomic, resumable, bookmarkable) and what a selector makes of it. Writers write,
-// watchers watch, stop and resume, and history is compacted, all at once. What
-// really happened is not taken from a watch but from the answers to the writes:
-// each carries the revision that it made, so together they are the history.
+// This test checks etcd's guarantees for a watch (ordered, unique, reliable, atomic, resumable,
+// bookmarkable) and the effect of a selector. Concurrently, writers write, watchers watch, stop and
+// resume, and history is compacted. The expected history does not come from a watch but from the
+// answers to the writes: each carries its revision, so together they are the history.
 
-// fact is one write, as its answer told it.
+// fact is one write, according to its answer.
 type fact struct {
 	rev    int64
 	key    string
 	color  string // "" after a delete
-	serial string // says which write it was
+	serial string // identifies the write
 }
 
-// history is all writes of a run, by revision.
+// history contains all writes of a run, by revision.
 type history struct {
 	mu    sync.Mutex
 	facts []fact
@@ -46,8 +45,8 @@ func (h *history) add(f fact) {
 	h.facts = append(h.facts, f)
 }
 
-// told is an event or a bookmark as a watcher got it.
-type told struct {
+// received is an event or a bookmark that a watcher received.
+type received struct {
 	typ           watch.EventType
 	rev           int64
 	key           string
@@ -56,10 +55,10 @@ type told struct {
 
 // session is one watch from its start to its end.
 type session struct {
-	from    int64
-	initial bool // with the objects that existed
-	told    []told
-	drained bool // it was read up to the last revision
+	from     int64
+	initial  bool // with the existing objects
+	received []received
+	drained  bool // whether it was read up to the last revision
 }
 
 type scope struct {
@@ -77,8 +76,8 @@ var scopes = []scope{
 	{name: "one pod", key: "/pods/ns0/p0", single: true},
 }
 
-// options watches the scope from a revision on, or, from 0, with the objects that
-// exist and a bookmark behind them.
+// options returns the options of a watch of the scope from a revision on, or, if that is 0, with
+// the existing objects and a bookmark after them.
 func (s scope) options(from int64) storage.ListOptions {
 	pred := storage.Everything
 	if s.color != "" {
@@ -107,21 +106,21 @@ func (s scope) covers(key string) bool {
 
 func (s scope) selects(color string) bool { return color != "" && (s.color == "" || s.color == color) }
 
-// expected computes what a watch of the scope has to say for one write, from what
-// the key held before.
-func (s scope) expected(before, now fact) (told, bool) {
+// expected returns the event that a watch of the scope must send for one write, given the previous
+// value of the key.
+func (s scope) expected(before, now fact) (received, bool) {
 	was, is := s.selects(before.color), s.selects(now.color)
-	t := told{rev: now.rev, key: now.key, color: now.color, serial: now.serial}
+	t := received{rev: now.rev, key: now.key, color: now.color, serial: now.serial}
 	switch {
 	case is && was:
 		t.typ = watch.Modified
 	case is:
 		t.typ = watch.Added
 	case was:
-		// The object as it was, at the revision that took it away.
+		// The previous object, at the revision that removed it.
 		t.typ, t.color, t.serial = watch.Deleted, before.color, before.serial
 	default:
-		return told{}, false
+		return received{}, false
 	}
 	return t, true
 }
@@ -188,7 +187,7 @@ func watchGuarantees(t *testing.T, rt *rapid.T, transform bool) {
 	}
 }
 
-// gate lets readers know the last revision, once it is known.
+// gate publishes the last revision, once it is known.
 type gate struct {
 	rev  int64
 	done chan struct{}
@@ -211,7 +210,7 @@ func (g *gate) passed(rev int64) bool {
 	}
 }
 
-// write makes random writes and notes what their answers say.
+// write makes random writes and records their answers.
 func write(rt *rapid.T, s *objects, h *history, r *rand.Rand, n int) {
 	ctx := context.Background()
 	for range n {
@@ -252,9 +251,8 @@ func mustRev(obj runtime.Object) int64 {
 	return int64(rv)
 }
 
-// follow watches a scope until the last revision, in sessions of random length.
-// Each resumes where the one before ended; one that is too old for that begins
-// anew with the objects that exist.
+// follow watches a scope until the last revision, in sessions of random length. Each resumes where
+// the previous one ended; one whose revision was compacted starts again with the existing objects.
 func follow(rt *rapid.T, s *objects, sc scope, r *rand.Rand, last *gate) (all []*session) {
 	from := int64(0)
 	for {
@@ -264,16 +262,15 @@ func follow(rt *rapid.T, s *objects, sc scope, r *rand.Rand, last *gate) (all []
 		if session.drained {
 			return all
 		}
-		if n := len(session.told); expired {
+		if n := len(session.received); expired {
 			from = 0
 		} else if n > 0 {
-			from = session.told[n-1].rev
+			from = session.received[n-1].rev
 		}
 	}
 }
 
-// read reads one session of at most n events, or more if that is as far as the last
-// revision is known to be.
+// read reads one session of at most n events, or more until the last revision if that is known.
 func read(rt *rapid.T, s *objects, sc scope, ses *session, n int, last *gate) (expired bool) {
 	w, err := s.Watch(context.Background(), sc.key, sc.options(ses.from))
 	if err != nil {
@@ -286,17 +283,17 @@ func read(rt *rapid.T, s *objects, sc scope, ses *session, n int, last *gate) (e
 		ses.drained = true
 		return false
 	}
-	whole := !ses.initial // the initial objects have all been told
+	whole := !ses.initial // whether all initial objects have been received
 	for event := range w.ResultChan() {
 		if event.Type == watch.Error {
 			return true
 		}
-		t := toldOf(event)
-		ses.told = append(ses.told, t)
+		t := receivedOf(event)
+		ses.received = append(ses.received, t)
 		whole = whole || t.typ == watch.Bookmark
-		// Whoever has been told of the last revision has been told all. It is
-		// told with its event or, when that is not for this scope, with the
-		// bookmark that follows the last write.
+		// A watcher that has received the last revision has received all events. It receives that
+		// revision with its event or, if the event is outside of the scope, with the bookmark that
+		// follows the last write.
 		if whole && last.passed(t.rev) {
 			ses.drained = true
 			return false
@@ -308,16 +305,16 @@ func read(rt *rapid.T, s *objects, sc scope, ses *session, n int, last *gate) (e
 	return true
 }
 
-func toldOf(event watch.Event) told {
+func receivedOf(event watch.Event) received {
 	p := event.Object.(*example.Pod)
-	t := told{typ: event.Type, rev: mustRev(p), color: p.Labels["color"], serial: p.Labels["serial"]}
+	t := received{typ: event.Type, rev: mustRev(p), color: p.Labels["color"], serial: p.Labels["serial"]}
 	if event.Type != watch.Bookmark {
 		t.key = podKey(p)
 	}
 	return t
 }
 
-// checkSession compares what a session was told with what happened.
+// checkSession compares the events of a session with the history.
 func checkSession(rt *rapid.T, sc scope, facts []fact, ses *session) {
 	now := map[string]fact{}
 	i := 0
@@ -326,7 +323,7 @@ func checkSession(rt *rapid.T, sc scope, facts []fact, ses *session) {
 			now[facts[i].key] = facts[i]
 		}
 	}
-	stream := ses.told
+	stream := ses.received
 	from := ses.from
 	if ses.initial {
 		from, stream = checkInitial(rt, sc, facts, stream)
@@ -338,7 +335,7 @@ func checkSession(rt *rapid.T, sc scope, facts []fact, ses *session) {
 			rt.Fatalf("%s from %d: event %d of revision %d after %d: not ordered, or not unique", sc.name, from, n, got.rev, reached)
 		}
 		reached = got.rev
-		var want []told
+		var want []received
 		for ; i < len(facts) && facts[i].rev <= got.rev; i++ {
 			f := facts[i]
 			if sc.covers(f.key) {
@@ -355,16 +352,16 @@ func checkSession(rt *rapid.T, sc scope, facts []fact, ses *session) {
 			continue
 		}
 		if len(want) != 1 || want[0] != got {
-			rt.Fatalf("%s from %d: told %+v, expected %+v", sc.name, from, got, want)
+			rt.Fatalf("%s from %d: received %+v, expected %+v", sc.name, from, got, want)
 		}
 	}
 }
 
-// checkInitial checks that a session began with exactly the objects of one
-// revision, and returns that revision and what was told after. Initial objects come
-// by key, with a bookmark of the store's revision behind them.
-func checkInitial(rt *rapid.T, sc scope, facts []fact, stream []told) (int64, []told) {
-	n := slices.IndexFunc(stream, func(t told) bool { return t.typ == watch.Bookmark })
+// checkInitial checks that a session began with exactly the objects of one revision, and returns
+// that revision and the events after it. Initial objects are sorted by key, and a bookmark of the
+// store's revision follows them.
+func checkInitial(rt *rapid.T, sc scope, facts []fact, stream []received) (int64, []received) {
+	n := slices.IndexFunc(stream, func(t received) bool { return t.typ == watch.Bookmark })
 	if n < 0 {
 		rt.Fatalf("%s: initial objects without a bookmark: %+v", sc.name, stream)
 	}
@@ -375,10 +372,10 @@ func checkInitial(rt *rapid.T, sc scope, facts []fact, stream []told) (int64, []
 			now[f.key] = f
 		}
 	}
-	var want []told
+	var want []received
 	for key, f := range now {
 		if sc.covers(key) && sc.selects(f.color) {
-			want = append(want, told{typ: watch.Added, rev: f.rev, key: key, color: f.color, serial: f.serial})
+			want = append(want, received{typ: watch.Added, rev: f.rev, key: key, color: f.color, serial: f.serial})
 		}
 	}
 	sort.Slice(want, func(i, j int) bool { return want[i].key < want[j].key })

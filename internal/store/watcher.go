@@ -8,19 +8,18 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// resultBuffer is how many events may wait in the channel that a watch's reader
-// takes them from, as many as etcd3's watch has room for.
+// resultBuffer is the capacity of a watch's result channel, the same as in etcd3's watch.
 const resultBuffer = 100
 
-// watcher is one watch. Writes push changes into its queue; one goroutine takes
-// them out, turns them into events and sends those.
+// watcher is one watch. Writes push changes into its queue; one goroutine takes them from the
+// queue, converts them to events and sends these.
 type watcher struct {
 	objects   *objects
 	world     *World
 	key       string
 	recursive bool
-	cache     bool // it is the watch cache's
-	progress  bool // bookmarks of the store are wanted
+	cache     bool // whether the reader is the watch cache
+	progress  bool // whether the reader requested bookmarks of the store
 	after     int64
 	selector  selector
 	probe     *Probe // nil: no counting
@@ -28,32 +27,32 @@ type watcher struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	result chan watch.Event
-	signal chan struct{} // something is in the queue
+	signal chan struct{} // the queue is not empty
 
 	mu       sync.Mutex
-	queue    []notice // first what the watch began with, then what happened since
-	starting bool     // what is pushed now is what the watch begins with
-	initial  int      // how many in the queue are that; a slow reader is not to blame
+	queue    []notice // first the initial notices, then the changes since
+	starting bool     // whether pushed notices are initial ones
+	initial  int      // the number of initial notices in the queue; they do not count as lag of a slow reader
 	known    int64    // everything up to here has been delivered to the reader
-	ended    bool     // nothing more is taken in
+	ended    bool     // nothing more is queued
 }
 
-// notice is a change in a watcher's queue. With a probe it is turned into an event
-// when it is pushed, otherwise when it is taken out.
+// notice is a change in a watcher's queue. With a probe it is converted to an event when it is
+// pushed, otherwise when it is taken.
 type notice struct {
 	*change
 	event *watch.Event
 }
 
-// push queues a change. The world's lock is held, shared at least, so that changes
-// come in the order of their revisions.
+// push queues a change. The caller holds the world's lock, at least for reading, so that changes
+// are queued in the order of their revisions.
 func (w *watcher) push(c *change) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
 	case w.ended:
 	case c.kind == written && c.rev <= w.after, c.kind == progressed && c.rev < w.after:
-		// The watch begins later, perhaps at a revision still to come.
+		// The watch starts at a later revision, perhaps one in the future.
 	case c.kind != failed && !w.starting && len(w.queue)-w.initial >= w.objects.worlds.queueLimit:
 		w.overflow()
 	default:
@@ -91,8 +90,7 @@ func (w *watcher) enqueue(c *change) {
 	}
 }
 
-// overflow ends a watch whose reader is too far behind: it is told so instead of
-// being sent what is in the queue.
+// overflow ends a watch whose reader is too slow: instead of the queued events it is sent an error.
 func (w *watcher) overflow() {
 	if w.probe != nil {
 		w.probe.filtered.Add(int64(len(w.queue)))
@@ -124,13 +122,13 @@ func (w *watcher) take(batch []notice) []notice {
 // ResultChan implements watch.Interface.
 func (w *watcher) ResultChan() <-chan watch.Event { return w.result }
 
-// Stop implements watch.Interface. The channel is closed soon after.
+// Stop implements watch.Interface. The channel is closed soon afterwards.
 func (w *watcher) Stop() {
 	w.leave()
 	w.cancel()
 }
 
-// leave takes the watch out of the world; nothing is pushed any more.
+// leave removes the watch from the world, so that nothing more is pushed.
 func (w *watcher) leave() {
 	w.world.mu.Lock()
 	defer w.world.mu.Unlock()
@@ -161,8 +159,7 @@ func (w *watcher) run() {
 	}
 }
 
-// send sends the event of one notice, if it has one, and reports whether the watch
-// goes on.
+// send sends the event of one notice, if it has one, and reports whether the watch continues.
 func (w *watcher) send(n notice) bool {
 	if w.ctx.Err() != nil {
 		return false
@@ -191,7 +188,7 @@ func (w *watcher) send(n notice) bool {
 	return event.Type != watch.Error
 }
 
-// selector is a predicate that knows whether it selects everything.
+// selector is a predicate that also records whether it selects everything.
 type selector struct {
 	predicate storage.SelectionPredicate
 	all       bool

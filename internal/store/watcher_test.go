@@ -16,7 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// next takes one event; the watch must have it, or get it soon.
+// next receives one event, which the watch must send within a short time.
 func next(t testing.TB, w watch.Interface) watch.Event {
 	t.Helper()
 	event, open := <-w.ResultChan()
@@ -33,25 +33,25 @@ func nextIs(t testing.TB, w watch.Interface, typ watch.EventType, rev int64) wat
 		t.Fatalf("the watch failed: %+v", event.Object)
 	}
 	if event.Type != typ || rvOf(t, event.Object) != rev {
-		t.Fatalf("told %s of revision %d, expected %s of %d", event.Type, rvOf(t, event.Object), typ, rev)
+		t.Fatalf("received %s of revision %d, expected %s of %d", event.Type, rvOf(t, event.Object), typ, rev)
 	}
 	return event
 }
 
-// nextFails takes an error event and checks that nothing follows it.
+// nextFails receives an error event and checks that the watch ends.
 func nextFails(t testing.TB, w watch.Interface) error {
 	t.Helper()
 	event := next(t, w)
 	if event.Type != watch.Error {
-		t.Fatalf("told %+v, expected an error", event)
+		t.Fatalf("received %+v, expected an error", event)
 	}
 	if after, open := <-w.ResultChan(); open {
-		t.Fatalf("after its error the watch told %+v", after)
+		t.Fatalf("after its error the watch sent %+v", after)
 	}
 	return apierrors.FromObject(event.Object)
 }
 
-// TestSlowReaderGetsAnError: a reader too far behind gets 410 and no gap before it.
+// TestSlowReaderGetsAnError checks that a slow reader receives 410, and every event before it.
 func TestSlowReaderGetsAnError(t *testing.T) {
 	ws := New(Options{})
 	ws.queueLimit = 50
@@ -69,15 +69,15 @@ func TestSlowReaderGetsAnError(t *testing.T) {
 			break
 		}
 		if got := rvOf(t, event.Object); got != rev {
-			t.Fatalf("revision %d came where %d was due", got, rev)
+			t.Fatalf("received revision %d, expected %d", got, rev)
 		}
 	}
 	if event, open := <-w.ResultChan(); open {
-		t.Errorf("after its error the watch told %+v", event)
+		t.Errorf("after its error the watch sent %+v", event)
 	}
 }
 
-// TestStartIsNoDelay: what a watch starts with may be more than a queue may hold.
+// TestStartIsNoDelay checks that the initial events may exceed the limit of the queue.
 func TestStartIsNoDelay(t *testing.T) {
 	ws := New(Options{})
 	ws.queueLimit = 5
@@ -96,8 +96,8 @@ func TestStartIsNoDelay(t *testing.T) {
 	}
 }
 
-// TestStartWithManyObjects: a watch that starts with more objects than a queue may hold
-// finishes its start although its reader is slow: it reads nothing while others write.
+// TestStartWithManyObjects checks that a watch with more initial objects than the limit of the
+// queue completes its start although its reader is slow: it reads nothing while others write.
 func TestStartWithManyObjects(t *testing.T) {
 	const present, written = 120_000, 1_000
 	ws := New(Options{})
@@ -131,7 +131,7 @@ func TestWatchEnds(t *testing.T) {
 	stopped := mustWatch(t, ctx, s, everything(1))
 	cancelled := mustWatch(t, ctx, s, everything(1))
 	full := mustWatch(t, ctx, s, everything(1))
-	for i := range 3 * resultBuffer { // its goroutine waits in the middle of a send
+	for i := range 3 * resultBuffer { // its goroutine blocks in a send
 		mustCreate(t, t.Context(), s, pod("ns", fmt.Sprint(i)))
 	}
 	stopped.Stop()
@@ -216,7 +216,7 @@ func TestProgress(t *testing.T) {
 	current()
 	current() // known from the bookmark
 	mustCreate(t, t.Context(), s, pod("ns", "b"))
-	if err := s.RequestWatchProgress(t.Context()); err != nil { // asked for: told, known or not
+	if err := s.RequestWatchProgress(t.Context()); err != nil { // an explicit request sends it in any case
 		t.Fatal(err)
 	}
 	mustDelete(t, t.Context(), s, "/pods/ns/b")
@@ -231,8 +231,8 @@ func TestProgress(t *testing.T) {
 	nextIs(t, silent, watch.Deleted, 5)
 }
 
-// TestProgressOfLateWatch: a watch cache that begins behind the revision that a
-// reader already waits for is told of it at once.
+// TestProgressOfLateWatch checks a watch cache that begins after the revision that a reader already
+// waits for: it receives that revision at once.
 func TestProgressOfLateWatch(t *testing.T) {
 	ws := New(Options{})
 	s := pods(t, ws, nil)
@@ -242,7 +242,7 @@ func TestProgressOfLateWatch(t *testing.T) {
 	nextIs(t, mustWatch(t, t.Context(), s, opts), watch.Bookmark, 2)
 }
 
-// TestProbe: what a watch owes is known the moment a write returns.
+// TestProbe checks that Owed is exact as soon as a write returns.
 func TestProbe(t *testing.T) {
 	s := pods(t, New(Options{}), nil)
 	mustCreate(t, t.Context(), s, pod("ns", "early"))
@@ -295,8 +295,8 @@ func TestProbeOfSlowReader(t *testing.T) {
 	}
 }
 
-// TestProbesUnderLoad: whatever writers do, in the end each watch has sent what it
-// was said to owe.
+// TestProbesUnderLoad checks that each watch has finally sent exactly what it owed, under
+// concurrent writes.
 func TestProbesUnderLoad(t *testing.T) {
 	s := pods(t, New(Options{}), nil)
 	var writers, readers sync.WaitGroup

@@ -38,7 +38,7 @@ func (ws *watchers) remove(w *watcher) {
 	}
 }
 
-// without takes w out of one list of a map, and an empty list out of the map.
+// without removes w from one list of a map, and the list from the map if it is empty.
 func without(lists map[string][]*watcher, key string, w *watcher) {
 	list := lists[key]
 	for i, other := range list {

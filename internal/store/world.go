@@ -11,30 +11,29 @@ import (
 )
 
 var (
-	// ErrCompacted says that a revision lies before the last compaction. A
-	// Storage turns it into 410 Expired.
+	// ErrCompacted means that a revision is older than the last compaction. A Storage turns it into
+	// 410 Expired.
 	ErrCompacted = errors.New("store: required revision has been compacted")
-	// ErrFutureRevision says that a revision has not been reached yet.
+	// ErrFutureRevision means that a revision has not been reached yet.
 	ErrFutureRevision = errors.New("store: required revision is a future revision")
 )
 
 const (
-	// anyRevision as the expected revision of a write means: whatever is there.
+	// anyRevision, as the expected revision of a write, accepts any state of the key.
 	anyRevision = -1
-	// newestRevision reads what is there now.
+	// newestRevision reads the current state.
 	newestRevision = math.MaxInt64
 )
 
-// World is one revision space: a set of keys, the revision that the last write
-// made, and the history since the last compaction. Its methods may be called from
-// any goroutine.
+// World is one revision space: a set of keys, the revision of the last write, and the history since
+// the last compaction. Its methods are safe for concurrent use.
 type World struct {
 	worlds *Worlds
-	self   bool // keeps its own history within the budget
+	self   bool // whether the world keeps its own history within the budget
 
-	// mu guards what follows. Writers hold it for the comparison, the new
-	// revision and the hand-over to watchers, never while they encode or decode;
-	// readers hold it shared while they collect versions, which do not change.
+	// mu guards the fields below. Writers hold it while they compare revisions, assign the new
+	// revision and deliver to watchers, never while they encode or decode. Readers hold it shared
+	// while they collect versions, which are immutable.
 	mu        sync.RWMutex
 	closed    bool
 	rev       int64
@@ -66,9 +65,9 @@ func (w *World) CompactRevision() int64 {
 	return w.compacted
 }
 
-// Compact forgets the versions that were replaced or deleted up to revision rev.
-// As in etcd, a revision that was compacted before is [ErrCompacted] and one that
-// has not been reached is [ErrFutureRevision].
+// Compact drops the versions that were replaced or deleted up to revision rev. As in etcd, it
+// returns [ErrCompacted] for a revision that was compacted before and [ErrFutureRevision] for one
+// that has not been reached.
 func (w *World) Compact(rev int64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -94,9 +93,8 @@ func (w *World) forget(c *change) {
 	}
 }
 
-// keepBudget lets the process's world forget its oldest changes until the rest is
-// within the budget. Each write pays for the few that it pushes out, so there is
-// no pause for a big compaction.
+// keepBudget drops the oldest changes of the process's world until the rest is within the budget.
+// Each write drops few changes, so there is no pause for a large compaction.
 func (w *World) keepBudget(now int64) {
 	if !w.self {
 		return
@@ -107,14 +105,14 @@ func (w *World) keepBudget(now int64) {
 	}
 }
 
-// forgetOld applies the budget at a time without writes.
+// forgetOld applies the budget when there are no writes.
 func (w *World) forgetOld(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.keepBudget(now.UnixNano())
 }
 
-// live returns the present version of a key and the revision of the world.
+// live returns the current version of a key and the revision of the world.
 func (w *World) live(key string) (*version, int64) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -128,9 +126,9 @@ func (w *World) liveLocked(key string) *version {
 	return nil
 }
 
-// write commits next, or a delete if next is nil, unless the key has moved on
-// from the expected revision (0: the key must not exist). It returns the version
-// that the key held before; if ok is false, nothing was written.
+// write commits next, or a delete if next is nil, if the key is at the expected revision (0: the
+// key must not exist). It returns the previous version of the key; if ok is false, nothing was
+// written.
 func (w *World) write(key string, expected int64, next *version, ttl time.Duration) (before *version, rev int64, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -156,7 +154,7 @@ func revisionOf(v *version) int64 {
 	return v.rev
 }
 
-// append makes the next revision of the world: next at key, or its deletion.
+// append creates the next revision of the world: next at key, or its deletion.
 func (w *World) append(key string, before, next *version, now time.Time) {
 	rev := w.rev + 1
 	if next == nil {
@@ -172,8 +170,8 @@ func (w *World) append(key string, before, next *version, now time.Time) {
 	w.commit(key, before, next, now)
 }
 
-// commit makes a version, which has its revision, the newest of its key and of the
-// world, and delivers it to the watchers.
+// commit makes a version, whose revision is set, the newest of its key and of the world, and
+// delivers it to the watchers.
 func (w *World) commit(key string, before, next *version, now time.Time) {
 	w.rev = next.rev
 	w.count(key, next)
@@ -194,10 +192,10 @@ type keyed struct {
 	*version
 }
 
-// span collects what was present at rev in [from, end), counts it, and returns the
-// revision of the world. An empty end reads one key, "\x00" reads to the end of the
-// world. rev newestRevision reads the present. If keep is not zero, no more than that
-// are collected; count counts all.
+// span collects the versions in [from, end) that were current at rev, counts them, and returns the
+// revision of the world. An empty end reads one key, "\x00" reads to the end of the world.
+// newestRevision reads the current state. If keep is not zero, span collects at most keep versions,
+// but counts all.
 func (w *World) span(from, end string, rev int64, keep int) (found []keyed, count, at int64, err error) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -233,7 +231,7 @@ func (w *World) spanLocked(from, end string, rev int64, keep int) (found []keyed
 	return found, count
 }
 
-// toTheEnd as the end of a span is etcd's word for "no end".
+// toTheEnd, as the end of a span, is etcd's value for "no end".
 const toTheEnd = "\x00"
 
 // prefixEnd returns the first key after all keys that begin with prefix.

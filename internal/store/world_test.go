@@ -36,7 +36,7 @@ func TestRawAccess(t *testing.T) {
 		t.Errorf("get: %q %d %d %d %v", value, mod, created, writes, ok)
 	}
 	if _, _, _, _, ok := w.RawGet("/b"); !ok {
-		t.Error("an empty value counts as none")
+		t.Error("an empty value reads as a missing key")
 	}
 	if rev, ok := w.RawDelete("/a", 2); rev != 5 || ok {
 		t.Errorf("delete if 2: %d %v", rev, ok)
@@ -49,7 +49,7 @@ func TestRawAccess(t *testing.T) {
 	}
 	put("/a", "new", 0, 7, true)
 	if _, mod, created, writes, _ := w.RawGet("/a"); mod != 7 || created != 7 || writes != 1 {
-		t.Errorf("made anew: %d %d %d", mod, created, writes)
+		t.Errorf("created again: %d %d %d", mod, created, writes)
 	}
 }
 
@@ -146,9 +146,9 @@ func TestExpire(t *testing.T) {
 	}
 	expire := func(after time.Duration, want time.Duration) {
 		t.Helper()
-		next, any := w.Expire(time.Unix(1000, 0).Add(after))
-		if any != (want > 0) || any && !next.Equal(time.Unix(1000, 0).Add(want)) {
-			t.Errorf("after %v: next %v %v, expected %v", after, next, any, want)
+		next, pending := w.Expire(time.Unix(1000, 0).Add(after))
+		if pending != (want > 0) || pending && !next.Equal(time.Unix(1000, 0).Add(want)) {
+			t.Errorf("after %v: next %v %v, expected %v", after, next, pending, want)
 		}
 	}
 	create("for ever", 0)  // 2
@@ -159,7 +159,7 @@ func TestExpire(t *testing.T) {
 	create("deleted", 1)   // 7
 	longer := uint64(30)
 	update("prolonged", &longer) // 8
-	update("kept", nil)          // 9: as in etcd3, no TTL now
+	update("kept", nil)          // as in etcd3, the object no longer has a TTL
 	mustDelete(t, ctx, s, "/pods/ns/deleted")
 	mustCreate(t, ctx, s, pod("ns", "deleted")) // 11
 	opened := mustWatch(t, ctx, s, everything(11))
@@ -171,19 +171,17 @@ func TestExpire(t *testing.T) {
 	expire(30*time.Second, 0)
 	for i, name := range []string{"short", "longer", "prolonged"} {
 		if event := nextIs(t, opened, watch.Deleted, int64(12+i)); event.Object.(*example.Pod).Name != name {
-			t.Errorf("the %d. to go was %s", i+1, event.Object.(*example.Pod).Name)
+			t.Errorf("the %d. expired object was %s", i+1, event.Object.(*example.Pod).Name)
 		}
 	}
 	if left := mustList(t, ctx, s, storage.ListOptions{Predicate: storage.Everything}); len(left.Items) != 3 {
-		t.Errorf("left are %v", shortly(left.Items))
+		t.Errorf("the remaining objects are %v", shortly(left.Items))
 	}
 }
 
-// TestRun lets the background work of the process's world go by virtual time: it
-// acts when it is due and not before.
-// TestExpiryLeavesRoomForWriters: whatever falls due at once, at most a batch is dealt
-// with under one hold of the world's lock, and a write comes between two batches. An
-// expiry whose object was written or deleted meanwhile counts, too.
+// TestExpiryLeavesRoomForWriters checks that at most a batch of expiries is processed while the
+// world's lock is held, and that a write can occur between two batches. An expiry whose object was
+// written or deleted meanwhile also counts.
 func TestExpiryLeavesRoomForWriters(t *testing.T) {
 	clock := testingclock.NewFakePassiveClock(time.Unix(1000, 0))
 	ws := New(Options{Clock: clock})
@@ -192,7 +190,7 @@ func TestExpiryLeavesRoomForWriters(t *testing.T) {
 		if err := s.Create(t.Context(), fmt.Sprintf("/pods/ns/%04d", i), pod("ns", fmt.Sprintf("%04d", i)), nil, 10); err != nil {
 			t.Fatal(err)
 		}
-		clock.SetTime(clock.Now().Add(time.Millisecond)) // they fall due in this order
+		clock.SetTime(clock.Now().Add(time.Millisecond)) // so that they expire in this order
 	}
 	for i := range expiryBatch {
 		mustDelete(t, t.Context(), s, fmt.Sprintf("/pods/ns/%04d", i))
@@ -208,18 +206,20 @@ func TestExpiryLeavesRoomForWriters(t *testing.T) {
 			t.Errorf("a batch deleted %d objects, want %d", got, deleted)
 		}
 	}
-	batch(0, true) // those that were deleted before
+	batch(0, true) // the objects that were already deleted
 	batch(expiryBatch, true)
 	w.RawPut("/other/key", nil, anyRevision)
 	before := w.Revision()
-	if next, any := w.Expire(due); any {
-		t.Errorf("something is left that falls due at %v", next)
+	if next, pending := w.Expire(due); pending {
+		t.Errorf("an expiry remains, due at %v", next)
 	}
 	if got := w.Revision() - before; got != 2*expiryBatch+1 {
-		t.Errorf("the rest was %d objects, want %d", got, 2*expiryBatch+1)
+		t.Errorf("%d objects expired in the rest, want %d", got, 2*expiryBatch+1)
 	}
 }
 
+// TestRun checks in virtual time that the background work of the process's world is done when it is
+// due and not before.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ws := running(t, New(Options{ProgressInterval: 7 * time.Second, HistoryAge: 25 * time.Second}))
@@ -227,7 +227,7 @@ func TestRun(t *testing.T) {
 		at := func(seconds int) {
 			t.Helper()
 			if got := time.Since(began); got != time.Duration(seconds)*time.Second {
-				t.Errorf("that came after %v, not %d s", got, seconds)
+				t.Errorf("the event was received after %v, not %d s", got, seconds)
 			}
 		}
 		opts := everything(1)
@@ -273,7 +273,7 @@ func TestStorageWantsItsConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.Watch(t.Context(), "/pods/", storage.ListOptions{ProgressNotify: true}); err == nil {
-		t.Error("progress was promised without a NewFunc")
+		t.Error("a watch with ProgressNotify was accepted without a NewFunc")
 	}
 	if err := s.ReadinessCheck(); err != nil {
 		t.Error(err)
@@ -294,10 +294,10 @@ func TestEnableConsistentReads(t *testing.T) {
 	EnableConsistentReads()
 	once := feature.DefaultFeatureSupportChecker
 	if !once.Supports(storage.RequestWatchProgress) {
-		t.Error("it is not supported after it was said so")
+		t.Error("progress requests are unsupported after EnableConsistentReads")
 	}
 	EnableConsistentReads()
 	if feature.DefaultFeatureSupportChecker != once {
-		t.Error("to say it twice makes a difference")
+		t.Error("a second EnableConsistentReads has an effect")
 	}
 }

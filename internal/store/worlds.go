@@ -13,30 +13,30 @@ const (
 	defaultHistoryAge       = 5 * time.Minute
 	defaultProgressInterval = 5 * time.Second
 
-	// queueLimit is how many changes a watch may lie behind before it is ended
-	// with 410 Expired. What it was given at its start does not count.
+	// queueLimit is the maximum number of changes in the queue of a watch before the watch is ended
+	// with 410 Expired. The initial notices do not count.
 	queueLimit = 100_000
 )
 
-// Options are the settings of a [Worlds]. The zero value is ready for use.
+// Options configure a [Worlds]. The zero value is ready for use.
 type Options struct {
-	// Clock decides when an object's time to live has expired and how old history
-	// is. The default is the real clock. If it can make timers (clock.Clock),
-	// [Worlds.Run] sleeps by it, otherwise by the real clock.
+	// Clock determines when objects expire and how old the history is. The default is the real
+	// clock. If it can create timers (clock.Clock), [Worlds.Run] uses them, otherwise timers of the
+	// real clock.
 	Clock clock.PassiveClock
 
-	// HistoryBytes bounds what the process's world keeps of the past, in bytes
-	// of memory: replaced and deleted values with the objects decoded from them,
-	// by estimate, plus a little for each change. The default is 64 MiB.
+	// HistoryBytes limits the history of the process's world, in bytes of memory: replaced and
+	// deleted values with the objects decoded from them (an estimate), plus a constant for each
+	// change. The default is 64 MiB.
 	HistoryBytes int64
 
-	// HistoryAge bounds how long the process's world keeps the past. The default
-	// is five minutes, as a kube-apiserver has it. The tighter bound wins.
+	// HistoryAge limits the age of the history of the process's world. The default is five minutes,
+	// as in a kube-apiserver. The tighter of both limits applies.
 	HistoryAge time.Duration
 
-	// ProgressInterval is how often [Worlds.Run] sends the watches that asked for
-	// progress which revision they have reached. The default is five seconds.
-	// The watch cache does not wait for it; see GetCurrentResourceVersion.
+	// ProgressInterval is how often [Worlds.Run] sends the current revision to the watches that
+	// requested progress. The default is five seconds. The watch cache does not wait for it; see
+	// GetCurrentResourceVersion.
 	ProgressInterval time.Duration
 }
 
@@ -56,12 +56,11 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Worlds holds the worlds of all the runs of one process. Its methods may be
-// called from any goroutine.
+// Worlds contains the worlds of all runs of one process. Its methods are safe for concurrent use.
 type Worlds struct {
 	options    Options
-	queueLimit int           // lowered by tests
-	wake       chan struct{} // wakes Run because something is due earlier
+	queueLimit int           // tests lower it
+	wake       chan struct{} // wakes Run because an expiry is due earlier
 
 	directories directories
 
@@ -69,7 +68,7 @@ type Worlds struct {
 	byRun map[string]*World
 }
 
-// New makes an empty Worlds.
+// New returns an empty Worlds.
 func New(o Options) *Worlds {
 	return &Worlds{
 		options:    o.withDefaults(),
@@ -86,15 +85,15 @@ func WithRun(ctx context.Context, run string) context.Context {
 	return context.WithValue(ctx, runKey{}, run)
 }
 
-// RunFrom returns the name of the world that ctx speaks of: "", the process's
-// own, unless [WithRun] said otherwise.
+// RunFrom returns the name of the world that ctx selects: "", the process's world, unless [WithRun]
+// was called.
 func RunFrom(ctx context.Context) string {
 	run, _ := ctx.Value(runKey{}).(string)
 	return run
 }
 
-// World returns the world of a run. It is made when it is first asked for, empty
-// and at revision 1, as a new etcd is.
+// World returns the world of a run. The first call creates it, empty and at revision 1, like a new
+// etcd.
 func (ws *Worlds) World(run string) *World {
 	ws.mu.RLock()
 	w := ws.byRun[run]
@@ -111,9 +110,8 @@ func (ws *Worlds) World(run string) *World {
 	return w
 }
 
-// Drop ends the watches of a run and forgets its world. A call that comes later
-// under the same name finds a new, empty world, so let the run's callers end
-// first. To drop a run that does not exist is no error.
+// Drop ends the watches of a run and removes its world. A later call under the same name creates a
+// new, empty world, so stop the run's callers first. Drop does nothing if the run does not exist.
 func (ws *Worlds) Drop(run string) {
 	ws.mu.Lock()
 	w := ws.byRun[run]
@@ -124,11 +122,10 @@ func (ws *Worlds) Drop(run string) {
 	}
 }
 
-// Run does the background work of the process's world until ctx ends: it removes
-// objects whose time to live has ended, lets go of history that has grown too old
-// while nobody wrote, and tells progress watches the current revision. Worlds of
-// other runs have no background: their owner calls [World.Expire] and
-// [World.Compact].
+// Run does the background work of the process's world until ctx ends: it deletes expired objects,
+// drops history that is too old even if there are no writes, and sends the current revision to
+// progress watches. Worlds of other runs have no background work: their owner calls [World.Expire]
+// and [World.Compact].
 func (ws *Worlds) Run(ctx context.Context) {
 	timers, ok := ws.options.Clock.(clock.Clock)
 	if !ok {
@@ -150,12 +147,12 @@ func (ws *Worlds) Run(ctx context.Context) {
 			progress = now.Add(ws.options.ProgressInterval)
 		}
 		w.forgetOld(now)
-		next, any := w.Expire(now)
-		if !any || next.After(progress) {
+		next, pending := w.Expire(now)
+		if !pending || next.After(progress) {
 			next = progress
 		}
-		// A second timer value may be waiting from before; the loop then comes
-		// round once more for nothing, which is harmless.
+		// The timer's channel may still contain an earlier value; then the loop iterates once more
+		// without effect.
 		timer.Reset(max(next.Sub(now), 0))
 	}
 }

@@ -12,8 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// Create implements storage.Interface. An object that its codec cannot read back is
-// rejected and not stored.
+// Create implements storage.Interface. It rejects an object that its codec cannot decode again.
 func (s *objects) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
 	key, err := s.key(key, false)
 	if err != nil {
@@ -46,8 +45,8 @@ func (s *objects) Create(ctx context.Context, key string, obj, out runtime.Objec
 
 func seconds(ttl uint64) time.Duration { return time.Duration(ttl) * time.Second }
 
-// answer sets out to what was just written, for the caller to keep. data is what
-// the version holds before the transformer, which is not asked again.
+// answer sets out to what was just written; the caller owns it. data is the version's value before
+// the transformer, which is not called again.
 func (s *objects) answer(ctx context.Context, key string, v *version, data []byte, out runtime.Object) error {
 	if s.transformer == nil {
 		return s.read(ctx, key, v, out, true)
@@ -65,30 +64,30 @@ func (s *objects) decodeInto(data []byte, rev int64, out runtime.Object) error {
 
 // state is what an update or a delete starts from.
 type state struct {
-	obj     runtime.Object // the caller's to change
+	obj     runtime.Object // the caller may modify it
 	rev     int64          // 0: the key does not exist
 	data    []byte         // before the transformer
-	stale   bool           // the transformer wants the value written again
-	current bool           // read just now, not suggested by the caller
+	stale   bool           // the transformer requires the value to be written again
+	current bool           // whether it was just read, and not suggested by the caller
 	version *version       // nil if suggested or absent
 }
 
-// reader reads the present state for one call of an update or a delete.
+// reader reads the current state for one call of an update or a delete.
 type reader struct {
 	objects        *objects
 	key            string
-	like           runtime.Object // the type that the caller works with
+	like           runtime.Object // an object of the type that the caller works with
 	ignoreNotFound bool
-	unread         bool // do not look into the object
+	unread         bool // whether the object must not be decoded
 }
 
-// now reads the key.
+// now reads the key's current state.
 func (r reader) now(ctx context.Context) (*state, error) {
 	v, _ := r.objects.world(ctx).live(r.key)
 	return r.of(ctx, v)
 }
 
-// of makes a state of a version; nil is an absent key.
+// of returns the state of a version; nil means that the key does not exist.
 func (r reader) of(ctx context.Context, v *version) (*state, error) {
 	if v == nil {
 		if !r.ignoreNotFound {
@@ -108,8 +107,7 @@ func (r reader) of(ctx context.Context, v *version) (*state, error) {
 	return st, r.objects.answer(ctx, r.key, v, data, st.obj)
 }
 
-// newLike makes an empty object of the type of obj, and for an unstructured one of
-// its kind too.
+// newLike returns an empty object of the type of obj, and of its kind if it is unstructured.
 func newLike(obj runtime.Object) runtime.Object {
 	if u, ok := obj.(runtime.Unstructured); ok {
 		return u.NewEmptyInstance()
@@ -117,10 +115,9 @@ func newLike(obj runtime.Object) runtime.Object {
 	return reflect.New(reflect.TypeOf(obj).Elem()).Interface().(runtime.Object)
 }
 
-// suggested makes a state of the object that the caller has at hand. If it is of
-// the revision that the key is at, the stored bytes need not be made again and the
-// state is as good as read. With a transformer they have to: only a read tells
-// whether it wants a value written again.
+// suggested returns the state of the object that the caller suggests. If the object is at the key's
+// revision, the stored bytes are used and the state counts as current. With a transformer it does
+// not: only a read shows whether the transformer requires the value to be written again.
 func (r reader) suggested(ctx context.Context, obj runtime.Object) (*state, error) {
 	rv, err := r.objects.versioner.ObjectResourceVersion(obj)
 	if err != nil {
@@ -139,7 +136,7 @@ func (r reader) suggested(ctx context.Context, obj runtime.Object) (*state, erro
 	return st, nil
 }
 
-// start is the first state: the suggestion if there is one.
+// start returns the first state: that of the suggestion if there is one.
 func (r reader) start(ctx context.Context, suggestion runtime.Object) (*state, error) {
 	if suggestion != nil {
 		return r.suggested(ctx, suggestion)
@@ -147,9 +144,9 @@ func (r reader) start(ctx context.Context, suggestion runtime.Object) (*state, e
 	return r.now(ctx)
 }
 
-// after decides what follows when a caller's check or update failed with err on st.
-// If st was only suggested and the key has moved on since, the call deserves
-// another try on what is there now; otherwise the error stands.
+// after decides what follows when a caller's check or update failed with err on st. If st was only
+// suggested and the key has changed since, the call is retried on the current state; otherwise the
+// error is final.
 func (r reader) after(ctx context.Context, st *state, err error) (*state, error) {
 	if st.current {
 		return nil, err
@@ -164,9 +161,9 @@ func (r reader) after(ctx context.Context, st *state, err error) (*state, error)
 	return fresh, nil
 }
 
-// GuaranteedUpdate implements storage.Interface. tryUpdate is given an object of its
-// own. As in etcd3, a nil TTL ends an object's time to live rather than keeping it,
-// and an update that changes no byte writes nothing.
+// GuaranteedUpdate implements storage.Interface. tryUpdate receives its own object. As in etcd3, a
+// nil TTL ends an object's time to live rather than keeping it, and an update that changes no byte
+// writes nothing.
 func (s *objects) GuaranteedUpdate(
 	ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool,
 	preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc, cachedExistingObject runtime.Object,
@@ -204,8 +201,7 @@ type update struct {
 	out           runtime.Object
 }
 
-// once tries the update on st. It returns the state to try next, or nil when the
-// call is over.
+// once tries the update on st. It returns the state to try next, or nil if the call is done.
 func (u *update) once(ctx context.Context, st *state) (*state, error) {
 	if err := u.preconditions.Check(u.key, st.obj); err != nil {
 		if st.current {
@@ -239,7 +235,7 @@ func (u *update) once(ctx context.Context, st *state) (*state, error) {
 	return u.write(ctx, st, data, ttl)
 }
 
-// write commits data over st. On a conflict it returns the state that won.
+// write commits data over st. After a conflict it returns the state that was written instead.
 func (u *update) write(ctx context.Context, st *state, data []byte, ttl *uint64) (*state, error) {
 	v, err := u.objects.newVersion(ctx, u.key, data)
 	if err != nil {
@@ -256,9 +252,9 @@ func (u *update) write(ctx context.Context, st *state, data []byte, ttl *uint64)
 	return nil, u.objects.answer(ctx, u.key, v, data, u.out)
 }
 
-// Delete implements storage.Interface. out becomes the object that was deleted, at
-// the revision of its deletion. opts.IgnoreStoreReadError counts only if the server
-// allows unsafe deletion; out is left alone then.
+// Delete implements storage.Interface. It sets out to the deleted object, at the revision of its
+// deletion. opts.IgnoreStoreReadError applies only if the server allows unsafe deletion; out is not
+// set then.
 func (s *objects) Delete(
 	ctx context.Context, key string, out runtime.Object, preconditions *storage.Preconditions,
 	validateDeletion storage.ValidateObjectFunc, cachedExistingObject runtime.Object, opts storage.DeleteOptions,
@@ -296,8 +292,7 @@ type deletion struct {
 	out           runtime.Object
 }
 
-// once tries the delete on st. It returns the state to try next, or nil when the
-// call is over.
+// once tries the delete on st. It returns the state to try next, or nil if the call is done.
 func (d *deletion) once(ctx context.Context, st *state) (*state, error) {
 	err := d.preconditions.Check(d.key, st.obj)
 	if err == nil {

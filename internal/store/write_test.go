@@ -14,27 +14,27 @@ import (
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
 )
 
-var errRefused = errors.New("refused")
+var errRejected = errors.New("rejected")
 
-// TestSuggestions counts how often an update is tried, and on what, with the object
-// that the caller has at hand. The counts are etcd3's.
+// TestSuggestions counts the tries of an update, and the state of each, with an object that the
+// caller suggests. The counts are etcd3's.
 func TestSuggestions(t *testing.T) {
 	for _, tc := range []struct {
-		name    string
-		stale   bool  // the suggestion is older than the store
-		gone    bool  // the object was deleted meanwhile
-		refuse  int   // how many tries to refuse
-		tries   int   // expected
-		saw     int64 // generation that the last try was given
-		wantErr func(error) bool
+		name       string
+		stale      bool  // the suggestion is older than the store
+		gone       bool  // the object was deleted meanwhile
+		rejections int   // how many tries to reject
+		tries      int   // expected
+		saw        int64 // generation that the last try received
+		wantErr    func(error) bool
 	}{
 		{name: "current", tries: 1, saw: 1},
-		{name: "current, refused", refuse: 9, tries: 1, saw: 1, wantErr: isRefused},
+		{name: "current, rejected", rejections: 9, tries: 1, saw: 1, wantErr: isRejected},
 		{name: "stale", stale: true, tries: 2, saw: 2},
-		{name: "stale, refused once", stale: true, refuse: 1, tries: 2, saw: 2},
-		{name: "stale, refused", stale: true, refuse: 9, tries: 2, saw: 2, wantErr: isRefused},
+		{name: "stale, rejected once", stale: true, rejections: 1, tries: 2, saw: 2},
+		{name: "stale, rejected", stale: true, rejections: 9, tries: 2, saw: 2, wantErr: isRejected},
 		{name: "gone", gone: true, tries: 1, saw: 1, wantErr: storage.IsNotFound},
-		{name: "gone, refused", gone: true, refuse: 9, tries: 1, saw: 1, wantErr: storage.IsNotFound},
+		{name: "gone, rejected", gone: true, rejections: 9, tries: 1, saw: 1, wantErr: storage.IsNotFound},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := pods(t, New(Options{}), nil)
@@ -51,8 +51,8 @@ func TestSuggestions(t *testing.T) {
 			err := s.GuaranteedUpdate(t.Context(), "/pods/ns/p", &example.Pod{}, false, nil, storage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
 				p := obj.(*example.Pod)
 				tries, saw = tries+1, p.Generation
-				if tries <= tc.refuse {
-					return nil, errRefused
+				if tries <= tc.rejections {
+					return nil, errRejected
 				}
 				p.Labels = map[string]string{"updated": ""}
 				return p, nil
@@ -67,10 +67,10 @@ func TestSuggestions(t *testing.T) {
 	}
 }
 
-func isRefused(err error) bool { return errors.Is(err, errRefused) }
+func isRejected(err error) bool { return errors.Is(err, errRejected) }
 
-// TestUpdateOfNothing: an update that changes no byte writes nothing, however it
-// came by the object.
+// TestUpdateOfNothing checks that an update that changes no byte writes nothing, whatever the
+// origin of the object.
 func TestUpdateOfNothing(t *testing.T) {
 	for _, transformer := range []bool{false, true} {
 		ws := New(Options{})
@@ -99,8 +99,8 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 	cancel()
 	out, list := &example.Pod{}, &example.PodList{}
 	never := func(runtime.Object, storage.ResponseMeta) (runtime.Object, *uint64, error) {
-		t.Error("an update was tried")
-		return nil, nil, errRefused
+		t.Error("tryUpdate was called")
+		return nil, nil, errRejected
 	}
 	_, current := s.GetCurrentResourceVersion(ctx)
 	for name, err := range map[string]error{
@@ -117,7 +117,8 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 	}
 }
 
-// TestUpdateIsInterruptible: an update that loses for ever ends with its context.
+// TestUpdateIsInterruptible checks that an update that never succeeds returns when its context
+// ends.
 func TestUpdateIsInterruptible(t *testing.T) {
 	s := pods(t, New(Options{}), nil)
 	mustCreate(t, t.Context(), s, pod("ns", "p"))
@@ -136,8 +137,8 @@ func TestUpdateIsInterruptible(t *testing.T) {
 	}
 }
 
-// TestUnreadable: objects that cannot be read fail what reads them; only if unsafe
-// deletion is allowed are they marked, listed by name, and deleted unread.
+// TestUnreadable checks that unreadable objects fail their readers; only if unsafe deletion is
+// allowed are they marked, listed by name, and deleted without reading.
 func TestUnreadable(t *testing.T) {
 	ws := New(Options{})
 	s := pods(t, ws, nil)
@@ -173,19 +174,19 @@ func TestUnreadable(t *testing.T) {
 		t.Errorf("the list names %q", got)
 	}
 	if err := remove(false); err == nil {
-		t.Error("deleted without being told to")
+		t.Error("deleted without IgnoreStoreReadError")
 	}
 	if err := remove(true); err != nil {
 		t.Errorf("delete: %v", err)
 	}
 }
 
-// TestUnreadableIsNotWritten: what its codec cannot read back is refused.
+// TestUnreadableIsNotWritten checks that an object is rejected if its codec cannot decode it.
 func TestUnreadableIsNotWritten(t *testing.T) {
 	ws := New(Options{})
 	s := pods(t, ws, nil)
 	s.codec = deafCodec{s.codec}
-	if err := s.Create(t.Context(), "/pods/ns/p", pod("ns", "p"), nil, 0); !errors.Is(err, errRefused) {
+	if err := s.Create(t.Context(), "/pods/ns/p", pod("ns", "p"), nil, 0); !errors.Is(err, errRejected) {
 		t.Errorf("create: %v", err)
 	}
 	if got := ws.World("").Revision(); got != 1 {

@@ -155,6 +155,27 @@ func TestStaleWrites(t *testing.T) {
 	}
 }
 
+// BenchmarkLongReconcile measures StaleWrites for a controller that never returns from its first reconcile,
+// with a cache that lags. The time per write does not depend on the number of writes.
+func BenchmarkLongReconcile(b *testing.B) {
+	for _, writes := range []int{1_000, 10_000} {
+		b.Run(fmt.Sprint(writes), func(b *testing.B) {
+			s := viewtest.NewScript()
+			own := s.Write("c", "jobs.batch", "j", true, s.Frame(1, s.Write("user", "pods", "a", true, 0)))
+			at := s.Frame(1, s.Write("user", "pods", "a", true, own))
+			for n := range writes {
+				at = s.Write("c", "pods", fmt.Sprint("p", n), true, at)
+			}
+			for b.Loop() {
+				if stale := invariant.StaleWrites(&s.Record); len(stale) == 0 {
+					b.Fatal("no stale write was found")
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(writes), "ns/write")
+		})
+	}
+}
+
 // TestOraclesTakeAnyRecord checks that the oracles accept any record without a panic, and that a write is
 // stale only against an earlier one of the same actor.
 func TestOraclesTakeAnyRecord(t *testing.T) {

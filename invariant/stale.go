@@ -37,17 +37,17 @@ func StaleWrites(run *history.Run) (stale []StaleWrite) {
 	t := newTracker(run)
 	for i := range run.Steps {
 		t.observe(i)
-		for _, d := range decisions[i] {
-			actor := run.Steps[d.write].Actor
+		for _, write := range decisions.writes[i] {
+			actor := run.Steps[write].Actor
 			own, cache, ok := t.behind(actor, func(s *history.Step) bool {
-				return s.Actor == actor && !d.read(run, s)
+				return s.Actor == actor && !decisions.read(write, s)
 			})
 			if !ok {
 				continue
 			}
-			w := &run.Steps[d.write]
+			w := &run.Steps[write]
 			stale = append(stale, StaleWrite{
-				Step: d.write, Decided: i, Own: own, Actor: actor,
+				Step: write, Decided: i, Own: own, Actor: actor,
 				Resource: run.Steps[own].Resource, Reached: cache.reached,
 				Accepted: w.Wrote() && !w.Guarded,
 			})
@@ -67,8 +67,8 @@ func Stale(actor string) Invariant {
 		t := newTracker(run)
 		for i := range run.Steps {
 			t.observe(i)
-			for _, d := range decisions[i] {
-				if who := run.Steps[d.write].Actor; isActor(actor, who) {
+			for _, write := range decisions.writes[i] {
+				if who := run.Steps[write].Actor; isActor(actor, who) {
 					if _, _, ok := t.behind(who, func(*history.Step) bool { return true }); ok {
 						return nil
 					}
@@ -79,49 +79,75 @@ func Stale(actor string) Invariant {
 	}}
 }
 
-// decision is a write, and the requests by which its reconcile read from the API before it.
-type decision struct {
-	write int
-	reads []int
+// decisions are the writes of all controllers, by the step at which they were decided: the frame or the
+// step of time that started the reconcile.
+type decisions struct {
+	run        *history.Run
+	reconciles *inspect.Reconciles
+	writes     map[int][]int
+	// shown caches the results of read, by the earlier write and then by request: the requests of a long
+	// reconcile share what the reconcile read before.
+	shown map[int]map[int]bool
 }
 
-// decisionsOf returns the writes of all controllers by the step at which they were decided: the frame
-// or the step of time that started the reconcile.
-func decisionsOf(run *history.Run) map[int][]decision {
+func decisionsOf(run *history.Run) *decisions {
 	controllers := map[string]bool{}
 	for _, name := range run.Controllers() {
 		controllers[name] = true
 	}
-	decisions := map[int][]decision{}
+	d := &decisions{run: run, reconciles: inspect.NewReconciles(run), writes: map[int][]int{}, shown: map[int]map[int]bool{}}
 	for i := range run.Steps {
 		if s := &run.Steps[i]; s.Kind == history.Request && s.IsWrite() && controllers[s.Actor] {
-			if root, reads := inspect.ReconcileStart(run, i); root < i { // a write without a cause cannot be checked
-				decisions[root] = append(decisions[root], decision{i, reads})
+			if start := d.reconciles.Start(i); start < i { // a write without a cause cannot be checked
+				d.writes[start] = append(d.writes[start], i)
 			}
 		}
 	}
-	return decisions
+	return d
 }
 
-// read reports whether the decision's own reads have shown it an earlier write: by a get of that
-// object, or a list that contains it.
-func (d decision) read(run *history.Run, own *history.Step) bool {
-	for _, i := range d.reads {
-		r := &run.Steps[i]
-		if r.N < own.N || r.Resource != own.Resource {
-			continue
+// read reports whether the reconcile of a write has itself read an earlier write from the API.
+func (d *decisions) read(write int, own *history.Step) bool {
+	shown := d.shown[own.N]
+	if shown == nil {
+		shown = map[int]bool{}
+		d.shown[own.N] = shown
+	}
+	var later []int
+	found := false
+	for at := write; ; {
+		if known, ok := shown[at]; ok {
+			found = known
+			break
 		}
-		found := r.Code/100 == 2 || r.Code == 404
-		switch r.Verb {
-		case "get":
-			if found && r.Namespace == own.Namespace && r.Name == own.Name {
-				return true
-			}
-		case "list":
-			if found && (r.Namespace == "" || r.Namespace == own.Namespace) && (r.Revision == 0 || r.Revision >= own.Revision) {
-				return true
-			}
+		later = append(later, at)
+		previous, ok := d.reconciles.Previous(at)
+		if !ok {
+			break
 		}
+		if shows(&d.run.Steps[previous], own) {
+			found = true
+			break
+		}
+		at = previous
+	}
+	for _, at := range later {
+		shown[at] = found
+	}
+	return found
+}
+
+// shows reports whether the answer to a request shows an earlier write: a get of that object, or a list
+// that contains it.
+func shows(r, own *history.Step) bool {
+	if r.N < own.N || r.Resource != own.Resource || r.Code/100 != 2 && r.Code != 404 {
+		return false
+	}
+	switch r.Verb {
+	case "get":
+		return r.Namespace == own.Namespace && r.Name == own.Name
+	case "list":
+		return (r.Namespace == "" || r.Namespace == own.Namespace) && (r.Revision == 0 || r.Revision >= own.Revision)
 	}
 	return false
 }

@@ -97,11 +97,7 @@ func (w *World) checkRecord() {
 	if w.record.Failure == nil {
 		w.replaceFailure(verdict.WholeRecord(w.check, len(w.record.Steps)-1, w.elapsed()))
 	}
-	// A record of 2,000 writes takes longer than a stuck goroutine is given, with the race detector.
-	w.server.guard.checking.Store(true)
 	stale, reports := verdict.StaleOwnWrites(w.record)
-	w.server.reportProgress()
-	w.server.guard.checking.Store(false)
 	w.replaceFailure(stale)
 	w.reports = append(w.reports, reports...)
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise"
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/invariant"
-	"github.com/rehearse-k8s/rehearse/invariant/internal/inspect"
 )
 
 // podWrite is a controller's write to a pod, and what the controller had observed.
@@ -45,7 +44,7 @@ func (f *follower) check(v invariant.View, p *podRecord) {
 	if set == nil || len(set.specs) == 0 {
 		return // the CloneSet is deleted or unknown: each view of it is an old one
 	}
-	root := inspect.DecidedAt(f.run, s.N)
+	root := f.reconciles.DecidedAt(s.N)
 	view := f.view(s.Actor, setsResource, root)
 	w := &podWrite{
 		podRecord: p, step: s, set: set, root: root, specs: set.inForce(view), pods: f.view(s.Actor, "pods", root),

@@ -27,11 +27,12 @@ const (
 // follower reads the record of one run step by step, each step once, and keeps what has happened to
 // one CloneSet and its pods.
 type follower struct {
-	owner  invariant.Owner
-	run    *history.Run
-	steps  int // the number of steps that have been read
-	since  int // nothing before this step can be checked
-	writer *history.Step
+	owner      invariant.Owner
+	run        *history.Run
+	reconciles *inspect.Reconciles
+	steps      int // the number of steps that have been read
+	since      int // nothing before this step can be checked
+	writer     *history.Step
 	// views are the revisions that the caches of an actor have, by actor and resource, in the
 	// order of steps.
 	views map[[2]string][]cacheView
@@ -60,7 +61,7 @@ func newFollower(owner invariant.Owner) *follower {
 
 func (f *follower) reset(run *history.Run) {
 	*f = follower{
-		owner: f.owner, run: run, views: map[[2]string][]cacheView{}, sets: map[types.UID]*setRecord{}, pods: map[types.UID]*podRecord{},
+		owner: f.owner, run: run, reconciles: inspect.NewReconciles(run), views: map[[2]string][]cacheView{}, sets: map[types.UID]*setRecord{}, pods: map[types.UID]*podRecord{},
 		last: map[string]*podRecord{}, started: map[string]bool{}, controllers: map[string]bool{}, unclaimed: map[string]int{},
 		violations: map[invariantID]error{},
 	}

@@ -12,7 +12,7 @@ import (
 // checkCreation checks the decision to create a pod.
 func (f *follower) checkCreation(j *jobRecord, p *podRecord) {
 	actor := f.run.Steps[p.created].Actor
-	root := inspect.DecidedAt(f.run, p.created)
+	root := f.reconciles.DecidedAt(p.created)
 	view := f.view(actor, root)
 	specs := j.inForce(view)
 	saw := fmt.Sprintf("step %d creates %s; decided at step %d with the Job at revision %d", p.created, p.name, root, view)

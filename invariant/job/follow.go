@@ -12,6 +12,7 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/invariant"
+	"github.com/rehearse-k8s/rehearse/invariant/internal/inspect"
 )
 
 // jobsResource is the resource of Jobs.
@@ -20,12 +21,13 @@ const jobsResource = "jobs.batch"
 // follower reads the record of one run step by step, each step once, and keeps what has happened to
 // one Job and its pods.
 type follower struct {
-	owner  invariant.Owner
-	run    *history.Run
-	steps  int                    // the number of steps that have been read
-	since  int                    // nothing before this step can be checked
-	writer *history.Step          // the last write that took effect
-	views  map[string][]cacheView // of the Job, by actor, in the order of steps
+	owner      invariant.Owner
+	run        *history.Run
+	reconciles *inspect.Reconciles
+	steps      int                    // the number of steps that have been read
+	since      int                    // nothing before this step can be checked
+	writer     *history.Step          // the last write that took effect
+	views      map[string][]cacheView // of the Job, by actor, in the order of steps
 	// podViews are views of pods, by actor and pod; "" is for lists, which show all pods.
 	podViews   map[string]map[string][]cacheView
 	orphans    map[types.UID]*orphan
@@ -50,7 +52,7 @@ func newFollower(owner invariant.Owner) *follower {
 
 func (f *follower) reset(run *history.Run) {
 	*f = follower{
-		owner: f.owner, run: run, views: map[string][]cacheView{}, podViews: map[string]map[string][]cacheView{}, orphans: map[types.UID]*orphan{}, jobs: map[types.UID]*jobRecord{}, pods: map[types.UID]*podRecord{},
+		owner: f.owner, run: run, reconciles: inspect.NewReconciles(run), views: map[string][]cacheView{}, podViews: map[string]map[string][]cacheView{}, orphans: map[types.UID]*orphan{}, jobs: map[types.UID]*jobRecord{}, pods: map[types.UID]*podRecord{},
 		created: map[types.UID]int{}, active: map[string]bool{}, violations: map[invariantID]error{},
 	}
 	if run != nil {

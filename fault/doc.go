@@ -8,5 +8,5 @@
 // The package is pure. What a fault does to a request or event is decided by package
 // internal/inject, and carried out by simtest and internal/proxy.
 //
-// Floor: F1. Imports history.
+// Floor: F1. Imports history and internal/splitmix.
 package fault

@@ -12,6 +12,7 @@ var floors = map[string]int{
 	"api":                           0,
 	"history":                       0,
 	"internal/version":              0,
+	"internal/splitmix":             0,
 	"internal/workload":             1,
 	"internal/workload/job":         1,
 	"internal/workload/cloneset":    1,

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/rehearse-k8s/rehearse/internal/splitmix"
 )
 
 // mostShards bounds the work of finding the shard of a node.
@@ -43,20 +45,11 @@ func (s Shard) Owns(node string) bool {
 	name := h.Sum64()
 	best, most := 0, uint64(0)
 	for i := range s.Count {
-		if drawn := scramble(name ^ scramble(uint64(i)+1)); i == 0 || drawn > most {
+		if drawn := splitmix.Next(name ^ splitmix.Next(uint64(i)+1)); i == 0 || drawn > most {
 			best, most = i, drawn
 		}
 	}
 	return best == s.Index
-}
-
-// scramble is the finalizer of SplitMix64: FNV alone gives similar values for names that differ only in the
-// last digit.
-func scramble(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
 }
 
 // part returns the shard's own part of a range that all nodes use. Without it two shards could assign the same

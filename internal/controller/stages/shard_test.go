@@ -22,6 +22,15 @@ func TestParseShard(t *testing.T) {
 	}
 }
 
+// TestShardsStay checks that nodes have the same shards in later versions: a cluster may run two versions at once.
+func TestShardsStay(t *testing.T) {
+	for n, want := range []int{0, 3, 0, 3, 1, 2, 0, 3} {
+		if node := fmt.Sprintf("node-%d", n); !(Shard{Index: want, Count: 4}).Owns(node) {
+			t.Errorf("%s is not in shard %d of 4", node, want)
+		}
+	}
+}
+
 // TestEachNodeIsInOneShard checks that each node is in exactly one shard, whatever its name, and that the zero
 // value contains all nodes.
 func TestEachNodeIsInOneShard(t *testing.T) {

@@ -46,7 +46,7 @@ func explore(t testing.TB, o Options, test func(*World), verdict bool) *sim.Resu
 		p.replay(t, *flagReplay)
 		return nil
 	}
-	search := sim.Options{Seed: p.config.seed, Runs: o.runs, Budget: o.budget, Level: o.level}
+	search := sim.Options{Seed: p.config.seed, Runs: o.runs, Budget: o.budget, Now: time.Now, Level: o.level}
 	if *flagSeeds > 0 {
 		search.Runs = *flagSeeds
 	}

@@ -1,9 +1,9 @@
-// Package crds holds the definitions of our kinds as an API server takes them: full
-// structural schemas, in YAML, and the admission policies that say what a schema cannot.
+// Package crds contains the CustomResourceDefinitions of our kinds, in YAML with full structural schemas, and
+// the admission policies for rules that a schema cannot express.
 //
-// It is not the types (packages v1alpha1, apps/v1alpha1 and apps/v1beta1) and not an
-// installer: whoever runs an API server applies what is here. A test keeps schema and Go
-// types the same, field by field.
+// It does not contain the Go types (packages kwok/v1alpha1, kruise/v1alpha1 and kruise/v1beta1), and it
+// installs nothing: the operator of an API server applies these objects. A test compares the schemas with the
+// Go types, field by field.
 //
 // Floor: F0 (api). It imports nothing.
 package crds
@@ -25,20 +25,20 @@ const (
 	CloneSetName = "clonesets.apps.kruise.io"
 )
 
-// The Service, in this namespace, that the definition of CloneSet names for conversions.
-// It need not exist where the API server itself knows who answers for it.
+// The Service, in this namespace, to which the definition of CloneSet sends conversions. The Service need not
+// exist if the API server itself has a handler for it.
 const (
 	ConversionNamespace = "rehearse-system"
 	ConversionService   = "rehearse-conversion"
 )
 
-// Stage is the definition of the kind Stage, as YAML. The caller owns the copy.
+// Stage returns the definition of the kind Stage, as YAML. The caller owns the copy.
 func Stage() []byte { return append([]byte(nil), stage...) }
 
-// CloneSet is the definition of the kind CloneSet in both versions, as YAML. It wants
-// conversions from ConversionService. The caller owns the copy.
+// CloneSet returns the definition of the kind CloneSet in both versions, as YAML. It sends conversions to
+// ConversionService. The caller owns the copy.
 func CloneSet() []byte { return append([]byte(nil), cloneSet...) }
 
-// CloneSetPolicies are the ValidatingAdmissionPolicies of CloneSet and their bindings, as
-// documents of YAML. The caller owns the copy.
+// CloneSetPolicies returns the ValidatingAdmissionPolicies of CloneSet and their bindings, as YAML documents.
+// The caller owns the copy.
 func CloneSetPolicies() []byte { return append([]byte(nil), cloneSetPolicies...) }

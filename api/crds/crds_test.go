@@ -23,7 +23,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
 )
 
-// kinds are all definitions and the Go types of their versions, in the same order.
+// kinds lists all definitions and the Go types of their versions, in the same order.
 var kinds = []struct {
 	definition func() []byte
 	name, kind string
@@ -59,7 +59,7 @@ func eachVersion(t *testing.T, test func(t *testing.T, want version, got apiexte
 	}
 }
 
-// TestStructural: the API server takes the schema.
+// TestStructural: the API server accepts the schema as structural.
 func TestStructural(t *testing.T) {
 	eachVersion(t, func(t *testing.T, _ version, v apiextensionsv1.CustomResourceDefinitionVersion) {
 		if v.Subresources.Status == nil {
@@ -79,19 +79,17 @@ func TestStructural(t *testing.T) {
 	})
 }
 
-// TestFields: every field of the Go types is in the schema with its type, and nothing else
-// is.
+// TestFields: the schema contains every field of the Go types with its type, and no other field.
 func TestFields(t *testing.T) {
 	eachVersion(t, func(t *testing.T, want version, v apiextensionsv1.CustomResourceDefinitionVersion) {
 		compare(t, "", want.goType, *v.Schema.OpenAPIV3Schema)
 	})
 }
 
-// open are upstream's types, of which the schema names the fields that it has rules for and
-// takes the others as they are.
+// open are upstream types. The schema names only the fields for which it has rules, and preserves the others.
 var open = []reflect.Type{reflect.TypeFor[corev1.PodTemplateSpec](), reflect.TypeFor[corev1.PersistentVolumeClaim]()}
 
-// unsaid are fields that the schema requires although an empty one would do in Go.
+// unsaid are fields that the schema requires although Go code may leave them empty.
 var unsaid = map[string][]string{"": {"spec"}}
 
 func compare(t *testing.T, path string, g reflect.Type, s apiextensionsv1.JSONSchemaProps) {
@@ -140,7 +138,7 @@ func compareFields(t *testing.T, path string, g reflect.Type, s apiextensionsv1.
 	required := slices.Clone(unsaid[path])
 	eachField(g, func(name string, optional bool, f reflect.Type) {
 		inGo = append(inGo, name)
-		// A bool that is always said has a default in place of being required.
+		// A bool without omitempty has a default instead of being required.
 		if !optional && s.Properties[name].Default == nil && !slices.Contains(required, name) {
 			required = append(required, name)
 		}
@@ -161,8 +159,8 @@ func compareFields(t *testing.T, path string, g reflect.Type, s apiextensionsv1.
 	}
 }
 
-// partOf: what the schema names is there in Go, with that type, and what it does not name
-// is kept.
+// partOf checks that the Go type has every field that the schema names, with its type, and that the schema
+// preserves the others.
 func partOf(t *testing.T, path string, g reflect.Type, s apiextensionsv1.JSONSchemaProps) {
 	if g.Kind() == reflect.Pointer {
 		g = g.Elem()
@@ -203,7 +201,7 @@ func eachField(t reflect.Type, visit func(name string, optional bool, f reflect.
 	}
 }
 
-// TestPolicies: each policy has a binding, and both are what the API takes.
+// TestPolicies: each policy has a binding, and the API accepts both.
 func TestPolicies(t *testing.T) {
 	bound := map[string]bool{}
 	for doc := range strings.SplitSeq(string(CloneSetPolicies()), "\n---\n") {

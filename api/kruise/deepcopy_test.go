@@ -15,7 +15,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise/v1beta1"
 )
 
-// TestDeepCopy fills every field, copies, and looks for memory that the two share.
+// TestDeepCopy fills every field, copies the object, and looks for shared memory.
 func TestDeepCopy(t *testing.T) {
 	fill := randfill.NewWithSeed(1).NilChance(0).NumElements(1, 2).MaxDepth(14)
 	for range 20 {
@@ -33,7 +33,7 @@ func TestDeepCopy(t *testing.T) {
 	}
 }
 
-// TestDeepCopyOfNothing: what is absent, or there and empty, stays so.
+// TestDeepCopyOfNothing: absent fields stay absent, and empty ones stay empty.
 func TestDeepCopyOfNothing(t *testing.T) {
 	fill := randfill.NewWithSeed(2).NilChance(0.5).NumElements(0, 1).MaxDepth(14)
 	for range 50 {
@@ -63,8 +63,8 @@ func apart(t *testing.T, in, out any) {
 	})
 }
 
-// eachAddress visits what pointers, slices and maps point at. Times hold a pointer to their
-// location, which is meant to be shared, and all empty slices are in one place.
+// eachAddress visits the targets of pointers, slices and maps. Times contain a pointer to their location,
+// which may be shared, and all empty slices have the same address.
 func eachAddress(v reflect.Value, path string, visit func(uintptr, string)) {
 	if v.Type().PkgPath() == "time" {
 		return
@@ -93,7 +93,7 @@ func eachAddress(v reflect.Value, path string, visit func(uintptr, string)) {
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			// What is not exported is upstream's own, and copied as upstream does it.
+			// Unexported fields belong to upstream, which copies them.
 			if v.Type().Field(i).IsExported() {
 				eachAddress(v.Field(i), path+"."+v.Type().Field(i).Name, visit)
 			}

@@ -5,17 +5,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// UpdatePriorityStrategy says which pods are updated first: by weights, or by the order
-// of keys, not both.
+// UpdatePriorityStrategy orders the updates of pods: by weights or by label keys, not both.
 type UpdatePriorityStrategy struct {
-	// WeightPriority: a pod's weight is the sum of the terms that match it; heavier first.
+	// WeightPriority: the weight of a pod is the sum of the terms that match it; the highest weight first.
 	WeightPriority []UpdatePriorityWeightTerm `json:"weightPriority,omitempty"`
-	// OrderPriority: pods without any of the keys first, then by the first key that a pod
-	// has, then by the number that its value ends with, larger first.
+	// OrderPriority: pods without any of the keys first, then by the first key that a pod has, then by the
+	// number at the end of its value, the largest first.
 	OrderPriority []UpdatePriorityOrderTerm `json:"orderPriority,omitempty"`
 }
 
-// UpdatePriorityWeightTerm gives pods weight, from 0 to 100.
+// UpdatePriorityWeightTerm adds a weight to matching pods, from 0 to 100.
 type UpdatePriorityWeightTerm struct {
 	Weight        int32                `json:"weight"`
 	MatchSelector metav1.LabelSelector `json:"matchSelector"`
@@ -32,14 +31,12 @@ type UpdateScatterTerm struct {
 	Value string `json:"value"`
 }
 
-// InPlaceUpdateStrategy are the details of updates in place.
+// InPlaceUpdateStrategy configures in-place updates.
 type InPlaceUpdateStrategy struct {
-	// GracePeriodSeconds is how long a pod is not ready before its spec is changed, in
-	// seconds.
+	// GracePeriodSeconds is how long a pod is not ready before its spec is changed, in seconds.
 	GracePeriodSeconds int32 `json:"gracePeriodSeconds,omitempty"`
-	// How the new image is brought to nodes before the update. v1alpha1 has annotations
-	// for the same, which these win over. Nothing of ours reads them: they are kept for
-	// whoever downloads images.
+	// How nodes pull the new image before the update. v1alpha1 has annotations with the same meaning; these
+	// fields take precedence. Our controller does not read them: they are kept for image pullers.
 	ImagePreDownloadParallelism         *intstr.IntOrString `json:"imagePreDownloadParallelism,omitempty"`
 	ImagePreDownloadTimeoutSeconds      *int32              `json:"imagePreDownloadTimeoutSeconds,omitempty"`
 	ImagePreDownloadMinUpdatedReadyPods *intstr.IntOrString `json:"imagePreDownloadMinUpdatedReadyPods,omitempty"`

@@ -18,7 +18,6 @@ var wordsPending = []string{
 	"docs",
 	"internal/apiserver",
 	"internal/cli",
-	"internal/sim",
 	"stage",
 	"test",
 }

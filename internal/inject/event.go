@@ -2,23 +2,23 @@ package inject
 
 import "github.com/rehearse-k8s/rehearse/fault"
 
-// Delivery is what happens to one watch event when its turn comes on its stream. Events
-// keep their order: a held event holds all that follow it on the same stream.
+// Delivery is what happens to one watch event when its turn comes on its stream. Events keep their order: a
+// held event delays all that follow it on the same stream.
 type Delivery struct {
-	// Fault is the text of the fault that the event's step names; empty: none acted on it.
+	// Fault is the text of the fault that the event's step names; empty: no fault applied.
 	Fault string
-	// Hold is the fault that holds the event; nil: none does. It begins when the event
-	// arrives, not when its turn comes.
+	// Hold is the fault that holds the event, or nil. The hold begins when the event arrives, not when its
+	// turn comes.
 	Hold *fault.Fault
-	// End says that the stream ends in place of the event. Expire says that the client's next
-	// watch from a revision is answered 410 then.
+	// End: the stream ends in place of the event. Expire: the client's next watch from a revision is then
+	// answered 410.
 	End, Expire bool
-	// Copies is how many times the client receives the event: 0, 1 or 2.
+	// Copies is the number of times that the client receives the event: 0, 1 or 2.
 	Copies int
 }
 
-// OnEvent decides on a watch event that has just arrived from the server. hits are the faults
-// that met it, in the order of the plan.
+// OnEvent decides about a watch event that has just arrived from the server. hits are the faults that apply
+// to it, in the order of the plan.
 func OnEvent(hits []fault.Fault) Delivery {
 	d := Delivery{Copies: 1}
 	lost := false
@@ -54,13 +54,13 @@ func (d *Delivery) Reply() string {
 	return ""
 }
 
-// Expiries are the watches that a relist fault has expired and that the API server has not
-// yet answered so. The zero value is empty.
+// Expiries are the watches that a relist fault has expired and that have not been answered 410 yet. The zero
+// value is empty.
 type Expiries struct{ watches map[expiry]bool }
 
 type expiry struct{ actor, resource, namespace string }
 
-// Expire makes the actor's next watch of the resource from a revision be answered 410.
+// Expire causes the actor's next watch of the resource from a revision to be answered 410.
 func (e *Expiries) Expire(actor, resource, namespace string) {
 	if e.watches == nil {
 		e.watches = map[expiry]bool{}
@@ -68,8 +68,8 @@ func (e *Expiries) Expire(actor, resource, namespace string) {
 	e.watches[expiry{actor, resource, namespace}] = true
 }
 
-// Request reports whether a request is to be answered 410: resumes says that it is a watch
-// from a revision. It is answered so once; a list makes it unnecessary.
+// Request reports whether a request is to be answered 410. resumes: it is a watch from a revision. Each
+// expiry is used once; a list removes it.
 func (e *Expiries) Request(actor, verb, resource, namespace string, resumes bool) (expired bool) {
 	key := expiry{actor, resource, namespace}
 	expired = resumes && e.watches[key]

@@ -7,32 +7,31 @@ import (
 	"github.com/rehearse-k8s/rehearse/fault"
 )
 
-// Progress is how far a run has come, as far as a [Hold] depends on it.
+// Progress is the state of a run on which the end of a [Hold] depends.
 type Progress struct {
-	// Elapsed is the time since the run began.
+	// Elapsed is the time since the start of the run.
 	Elapsed time.Duration
-	// Writes is how many writes had an effect; writes of Leases and Events do not count.
+	// Writes is the number of writes that had an effect, without writes of Leases and Events.
 	Writes int
 	// Delivered returns the newest revision that a watch of a resource has delivered to the
 	// actor whose request, answer or event is held.
 	Delivered func(resource string) int64
 }
 
-// Hold is the time during which a fault holds a request, an answer, a stream or a client.
-// It ends by a time, by a number of writes, or by an event that another watch delivers; a
-// hold without any of these ends when nothing else can happen. What that means, and after
-// which time even the other holds end if nothing happens, is for the run to decide: it calls
-// [Hold.End].
+// Hold is the time during which a fault holds a request, an answer, a stream or a client. It ends at a time,
+// after a number of writes, or when another watch has delivered an event. A hold without any of these ends
+// when nothing else can happen. The run decides when that is, and after which time the other holds end if
+// nothing happens: it calls [Hold.End].
 type Hold struct {
-	until    time.Duration // of the run's clock; 0: not by time
+	until    time.Duration // on the run's clock; 0: not by time
 	writes   int           // the value of Progress.Writes; 0: not by writes
 	resource string        // of the event; "": not by an event
 	revision int64
 	ended    bool
 }
 
-// NewHold begins the hold of a fault. held is the revision of what is held: with "until" and
-// no revision, an event that is newer ends the hold.
+// NewHold starts the hold of a fault. held is the revision of the held object: with "until" and no revision,
+// a newer event ends the hold.
 func NewHold(f fault.Fault, p Progress, held int64) Hold {
 	switch {
 	case f.For > 0:
@@ -45,10 +44,10 @@ func NewHold(f fault.Fault, p Progress, held int64) Hold {
 	return Hold{}
 }
 
-// HoldUntil is a hold that ends at a time of the run.
+// HoldUntil returns a hold that ends at a time of the run.
 func HoldUntil(t time.Duration) Hold { return Hold{until: t} }
 
-// Over reports whether the hold has ended, and ends it if what it waits for has happened.
+// Over reports whether the hold has ended, and ends it if its condition is satisfied.
 func (h *Hold) Over(p Progress) bool {
 	switch {
 	case h.ended:
@@ -62,11 +61,11 @@ func (h *Hold) Over(p Progress) bool {
 	return h.ended
 }
 
-// Ended reports whether the hold was found to have ended.
+// Ended reports whether Over or End has ended the hold.
 func (h *Hold) Ended() bool { return h.ended }
 
-// End ends the hold, whatever it waits for.
+// End ends the hold unconditionally.
 func (h *Hold) End() { h.ended = true }
 
-// Until returns the time at which the hold ends; ok is false if it does not end by time.
+// Until returns the time at which the hold ends; ok is false if it does not end at a time.
 func (h *Hold) Until() (t time.Duration, ok bool) { return h.until, h.until > 0 }

@@ -75,7 +75,7 @@ func TestAfterServing(t *testing.T) {
 	}
 }
 
-// TestOnEvent: a lost event is lost also if it is repeated, and a relist keeps its hold.
+// TestOnEvent: a lost event stays lost if another fault repeats it, and a relist keeps its hold.
 func TestOnEvent(t *testing.T) {
 	lost := inject.OnEvent(of(fault.KindRepeatEvent, fault.KindLoseEvent))
 	if lost.Copies != 0 || lost.Reply() != inject.ReplyLost {
@@ -91,7 +91,7 @@ func TestOnEvent(t *testing.T) {
 	}
 }
 
-// TestHold: a hold ends by what its fault says, and by nothing else but End.
+// TestHold: only the condition of its fault, or End, ends a hold.
 func TestHold(t *testing.T) {
 	at := func(elapsed time.Duration, writes int, revision int64) inject.Progress {
 		return inject.Progress{Elapsed: elapsed, Writes: writes, Delivered: func(resource string) int64 {
@@ -129,7 +129,7 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// TestExpiries: a watch from a revision is answered 410 once; a list makes that unnecessary.
+// TestExpiries: a watch from a revision is answered 410 once; a list removes the expiry.
 func TestExpiries(t *testing.T) {
 	var e inject.Expiries
 	if e.Request("a", "watch", "pods", "ns", true) {

@@ -7,8 +7,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/fault"
 )
 
-// Delay returns the fault that holds a request before it is processed; ok is false if
-// none does. hits are the faults that met the request, in the order of the plan.
+// Delay returns the fault that holds a request before it is processed; ok is false if there is no such fault.
+// hits are the faults that apply to the request, in the order of the plan.
 func Delay(hits []fault.Fault) (f fault.Fault, ok bool) {
 	for _, f := range hits {
 		if f.Kind == fault.KindLateRequest {
@@ -18,18 +18,18 @@ func Delay(hits []fault.Fault) (f fault.Fault, ok bool) {
 	return fault.Fault{}, false
 }
 
-// Action is what happens to a request whose turn has come.
+// Action is what happens to a request when its turn comes.
 type Action int
 
 const (
 	// Serve sends the request to the API server.
 	Serve Action = iota
-	// Pause stops the client: a [Hold] of the fault holds everything that the client sends
-	// and receives, this request too. After it, decide again, with Decision.Rest.
+	// Pause stops the client: a [Hold] of the fault holds everything that the client sends and receives,
+	// including this request. Afterwards, decide again with Decision.Rest.
 	Pause
 	// Reject answers the request with Decision.Rejection. The request has no effect.
 	Reject
-	// Drop discards the request. It has no effect, and no answer until the client gives up.
+	// Drop discards the request. It has no effect, and the client receives no answer until it times out.
 	Drop
 	// Crash terminates the client before the request has an effect.
 	Crash
@@ -39,7 +39,7 @@ const (
 type Rejection struct {
 	// Code is the HTTP status code: 409, 429 or 500.
 	Code int
-	// RetryAfter is how long the client is to wait; set for 429.
+	// RetryAfter is how long the client has to wait; set for 429.
 	RetryAfter time.Duration
 }
 
@@ -50,9 +50,9 @@ type Decision struct {
 	Fault fault.Fault
 	// Rejection is the answer for Reject.
 	Rejection Rejection
-	// OldState says, for Crash, that the next instance lists an older state.
+	// OldState, for Crash: the next instance lists an older state.
 	OldState bool
-	// Rest are the other faults: what to decide with after a pause.
+	// Rest are the other faults, for the decision after a pause.
 	Rest []fault.Fault
 }
 
@@ -67,8 +67,8 @@ func (d *Decision) Text() string {
 // minRetryAfter is the smallest Retry-After that a header can express.
 const minRetryAfter = time.Second
 
-// BeforeServing decides on a request whose turn has come. The first fault of the plan that
-// keeps the request from the server, or pauses the client, determines the decision.
+// BeforeServing decides about a request whose turn has come. The first fault of the plan that rejects or
+// drops the request, crashes or pauses the client determines the decision.
 func BeforeServing(hits []fault.Fault) Decision {
 	for _, f := range hits {
 		d := Decision{Fault: f}
@@ -96,19 +96,19 @@ func BeforeServing(hits []fault.Fault) Decision {
 	return Decision{Action: Serve}
 }
 
-// The values of history.Step.Reply: what became of an answer or event that does not reach the
-// client in its own step, once.
+// The values of history.Step.Reply: the fate of an answer or event that does not reach the client in its own
+// step, once.
 const (
 	ReplyLost  = "lost"
 	ReplyLate  = "late"
 	ReplyTwice = "twice"
 )
 
-// Effect is what follows a request that was answered.
+// Effect is a consequence of a request that was answered.
 type Effect int
 
 const (
-	// Terminate ends the client, which did not receive the answer, and starts it again.
+	// Terminate terminates the client, which did not receive the answer, and starts it again.
 	Terminate Effect = iota
 	// StartSecond starts a second instance of the client; the first one continues for a while.
 	StartSecond
@@ -116,7 +116,7 @@ const (
 	Interfere
 )
 
-// Consequence is an effect, and the fault that causes it.
+// Consequence is an effect and the fault that causes it.
 type Consequence struct {
 	Effect Effect
 	Fault  fault.Fault
@@ -124,23 +124,22 @@ type Consequence struct {
 
 // Outcome is what happens to the answer of a request.
 type Outcome struct {
-	// Fault is the text of the fault that the request's step names; empty: none acted on
-	// the answer.
+	// Fault is the text of the fault that the request's step names; empty: no fault applied to the answer.
 	Fault string
 	// Reply is the Reply of the request's step.
 	Reply string
-	// Lost says that the client sees its connection break in place of the answer.
+	// Lost: the client's connection breaks in place of the answer.
 	Lost bool
-	// Discarded says that nothing reaches the client: it terminates.
+	// Discarded: the client receives nothing, because it terminates.
 	Discarded bool
-	// Delay is the fault that holds the answer; nil: none does.
+	// Delay is the fault that holds the answer, or nil.
 	Delay *fault.Fault
-	// Then is what follows, in this order.
+	// Then are the consequences, in this order.
 	Then []Consequence
 }
 
-// AfterServing decides on an answer. before is the decision on the request, which may have
-// been rejected or dropped; code is the HTTP status code of the answer.
+// AfterServing decides about an answer. before is the decision about the request, which may have been
+// rejected or dropped; code is the HTTP status code of the answer.
 func AfterServing(hits []fault.Fault, before Decision, code int) Outcome {
 	o := Outcome{}
 	if before.Action == Drop {

@@ -9,10 +9,10 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/sim"
 )
 
-// detailed is a toy that fills in objects where it is asked to.
+// detailed is a toy that records objects where the plan asks for them.
 type detailed struct {
 	toy
-	fickle bool // and that goes another way then
+	fickle bool // and whose run then differs
 }
 
 func (w *detailed) Play(ctx context.Context, p sim.Plan) (*sim.Outcome, error) {
@@ -27,8 +27,8 @@ func (w *detailed) Play(ctx context.Context, p sim.Plan) (*sim.Outcome, error) {
 	return out, err
 }
 
-// TestIllustrated: only the failure as it is told, and the run beside it, have objects;
-// not if they would not be the same runs any more.
+// TestIllustrated: only the reported failure and its nearest passing run contain objects, and only if the
+// runs with objects have the same steps.
 func TestIllustrated(t *testing.T) {
 	for _, fickle := range []bool{false, true} {
 		w := &detailed{toy: toy{breaks: func(p sim.Plan) bool { return has(p, fault.KindLag, "default/p1") }}, fickle: fickle}

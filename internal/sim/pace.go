@@ -6,17 +6,17 @@ import (
 	"github.com/rehearse-k8s/rehearse/fault"
 )
 
-// Pace has the durations of faults to try, the shortest first: until nothing else can happen (the
-// zero value), for one or more writes by any actor, and for times.
+// Pace lists the durations of faults to try, the shortest first: until nothing else can happen (the zero
+// value), for one or more writes by any actor, and for times.
 type Pace struct {
 	lags, holds, pauses []fault.Fault
-	// whiles are for how long a second instance runs, or an additional finalizer stays.
+	// whiles are the durations for which a second instance runs, or an additional finalizer stays.
 	whiles []fault.Fault
-	// randomNames says that generated names differ between runs.
+	// randomNames: generated names differ between runs.
 	randomNames bool
 }
 
-// Virtual is for virtual time, which costs nothing: it exceeds the usual delays of controllers, such
+// Virtual is the pace of virtual time, which costs nothing: it exceeds the usual delays of controllers, such
 // as retries, resyncs of a cache and expectations that expire.
 var Virtual = Pace{
 	lags:   []fault.Fault{{}, {Writes: 1}, {For: 40 * time.Second}, {Writes: 2}, {For: 3 * time.Second}, {Writes: 3}, {For: 6 * time.Minute}},
@@ -25,7 +25,7 @@ var Virtual = Pace{
 	whiles: []fault.Fault{{}, {For: 30 * time.Second}},
 }
 
-// Live is for runs on the machine's clock. It has no delays of minutes.
+// Live is the pace of runs on the machine's clock. It has no delays of minutes.
 var Live = Pace{
 	lags:        []fault.Fault{{}, {Writes: 1}, {Writes: 2}, {For: 2 * time.Second}, {Writes: 3}},
 	holds:       []fault.Fault{{}, {Writes: 1}, {For: 2 * time.Second}},

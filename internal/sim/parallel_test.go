@@ -9,12 +9,12 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/sim"
 )
 
-// crowd is a toy that several may play at a time.
+// crowd is a toy that may run several plans in parallel.
 type crowd struct {
 	mu        sync.Mutex
 	toy       toy
 	now, most int
-	// until, if it is not 0, keeps runs with faults from ending before that many are under way.
+	// until, if it is not 0, keeps runs with faults from ending before that many are in progress.
 	until int
 	full  chan struct{}
 }
@@ -38,9 +38,9 @@ func (w *crowd) Play(ctx context.Context, p sim.Plan) (*sim.Outcome, error) {
 	return out, err
 }
 
-// TestSideBySide: as many runs are under way at a time as there may be. Here none ends
-// before there are.
-func TestSideBySide(t *testing.T) {
+// TestParallelLimit: as many runs are in progress at a time as Parallel allows. No run ends before that many
+// have started.
+func TestParallelLimit(t *testing.T) {
 	w := &crowd{until: 4, full: make(chan struct{})}
 	r, err := sim.Search(t.Context(), w, sim.Options{Seed: 1, Runs: 40, Live: true, Parallel: 4})
 	if err != nil || r.Failure != nil || r.Runs != 40 {
@@ -51,8 +51,8 @@ func TestSideBySide(t *testing.T) {
 	}
 }
 
-// TestParallel: a search that plays several runs at once finds what one after another
-// would find, makes it as small, and makes no more runs than it may.
+// TestParallel: a parallel search finds the same failure as a sequential one, shrinks it to the same size,
+// and plays no more runs than allowed.
 func TestParallel(t *testing.T) {
 	breaks := func(p sim.Plan) bool { return has(p, fault.KindLag, "default/p1") }
 	alone, err := sim.Search(t.Context(), &toy{breaks: breaks}, sim.Options{Seed: 1, Live: true})

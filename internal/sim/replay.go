@@ -8,8 +8,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/verdict"
 )
 
-// Replay plays one plan several times and compares each run with the runs without faults, as the
-// search did that found it. Of the options it uses Seed, Live and Parallel.
+// Replay plays one plan several times and compares each run with the runs without faults, as the search did.
+// Of the options, it uses Seed, Live and Parallel.
 func Replay(ctx context.Context, world World, o Options, p Plan, times int) ([]*Outcome, error) {
 	s := &search{world: world, options: o}
 	if len(p.Faults) > 0 {

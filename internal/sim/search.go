@@ -19,46 +19,47 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/verdict"
 )
 
-// Options say how far a search goes.
+// Options limit a search.
 type Options struct {
 	// Seed of the first run; the others derive theirs from it.
 	Seed uint64
-	// Runs is the most runs, those without faults included. 0: 200.
+	// Runs limits the number of runs, including those without faults. 0: 200.
 	Runs int
-	// Budget is the most time of the machine's clock; 0: no limit.
+	// Budget limits the time of the search; 0: no limit. It requires Now.
 	Budget time.Duration
-	// Level up to which faults are tried, unless Patterns say more exactly.
+	// Now is the clock for Budget and Result.Elapsed. Without it, Elapsed stays 0.
+	Now func() time.Time
+	// Level is the highest level of faults to try, unless Patterns is set.
 	Level fault.Level
-	// Patterns restrict the faults; nil: all of the level.
+	// Patterns restrict the faults; nil: all faults of the level.
 	Patterns []fault.Fault
 	// First are plans to try before all others: earlier failures.
 	First []Plan
 	// Parallel is how many runs are played at the same time (1). The world must allow it.
 	Parallel int
-	// Live says that the world runs real processes: faults are short, and no two runs are expected
-	// to have the same steps.
+	// Live: the world runs real processes. Faults are short, and no two runs are expected to have the same
+	// steps.
 	Live bool
 	// Progress, if set, is called after each run, never concurrently.
 	Progress func(so *Result, last *Outcome)
 }
 
-// Result is what a search found.
+// Result is the result of a search.
 type Result struct {
 	// Runs is how many runs were played, Distinct how many had different steps.
 	Runs, Distinct int
 	// Systematic of SystematicTotal single faults at the places of the run without faults were
 	// tried; Random is the number of further runs, with several faults.
 	Systematic, SystematicTotal, Random int
-	// Elapsed is by the machine's clock.
+	// Elapsed is the duration on the machine's clock.
 	Elapsed time.Duration
-	// Failure is what was found; nil if no run failed.
+	// Failure is the failure that was found; nil if no run failed.
 	Failure *Failure
-	// Seen has the names of the invariants that must hold sometimes, and whether they did in
-	// some run.
+	// Seen maps the names of the invariants that must hold sometimes to whether they held in some run.
 	Seen map[string]bool
 	// Baseline is the first run, without faults.
 	Baseline *history.Run
-	// Drift is set when the first run, played again after all others, had other steps.
+	// Drift is set if the first run, repeated after all others, had other steps.
 	Drift *Drift
 	// Reported is the number of runs with reports, and Report the first one.
 	Reported int
@@ -67,12 +68,12 @@ type Result struct {
 	Stopped string
 }
 
-// Drift is the difference between the first run and the same plan after many others.
+// Drift is the difference between the first run and its repetition after many others.
 type Drift struct {
-	// Step is the first that differed.
+	// Step is the first step that differed.
 	Step int
-	// Same says that a dozen repeats all had the same steps, other than those of the first run:
-	// the process probably keeps state from earlier runs.
+	// Same: a dozen repeats all had the same steps, and these differ from the first run. The process probably
+	// keeps state from earlier runs.
 	Same bool
 }
 
@@ -127,8 +128,8 @@ func (f *Failure) Grade() string {
 	return fmt.Sprintf("%d/%d the same failure, %d/%d identical", f.Same, repeats, f.Identical, repeats)
 }
 
-// Summary is what the search knows about the failure, for people. cause says in a sentence how it came
-// about, and of says how many runs there were.
+// Summary returns the summary of the failure for people. cause is one sentence that explains it, and of is
+// the number of runs.
 func (f *Failure) Summary(cause, of string) verdict.Summary {
 	return verdict.Summary{
 		Run: f.Run, Nearest: f.Nearest, Cause: cause, FoundIn: f.FoundAfter, Of: of, Grade: f.Grade(),
@@ -173,7 +174,13 @@ func Search(ctx context.Context, world World, o Options) (*Result, error) {
 	if o.Live {
 		s.pace = Live
 	}
-	began := time.Now()
+	if o.Now == nil && o.Budget > 0 {
+		return nil, errors.New("sim: Options.Budget requires Options.Now")
+	}
+	var began time.Time
+	if o.Now != nil {
+		began = o.Now()
+	}
 	if o.Budget > 0 {
 		s.until = began.Add(o.Budget)
 	}
@@ -187,7 +194,9 @@ func Search(ctx context.Context, world World, o Options) (*Result, error) {
 	if err == nil && ctx.Err() == nil && s.found == nil && s.result.Runs > 1 && !o.Live {
 		err = s.drift(ctx)
 	}
-	s.result.Elapsed = time.Since(began)
+	if o.Now != nil {
+		s.result.Elapsed = o.Now().Sub(began)
+	}
 	return s.result, err
 }
 
@@ -263,7 +272,7 @@ func (s *search) plans(single, patterns []fault.Fault) iter.Seq[Plan] {
 			p := s.several(n, patterns)
 			if s.tried[identity(p)] {
 				if n > redraws && n > 4*s.result.Random {
-					return // hardly anything new is left
+					return // few new plans are left
 				}
 				continue
 			}
@@ -284,7 +293,7 @@ func identity(p Plan) string {
 	return strconv.FormatUint(p.Seed, 10) + " " + strings.Join(texts, ";")
 }
 
-// withoutFaults plays the runs from which the baseline is learned.
+// withoutFaults plays the runs that define the baseline.
 func (s *search) withoutFaults(ctx context.Context) (*Outcome, error) {
 	var first *Outcome
 	var states []verdict.State
@@ -303,7 +312,7 @@ func (s *search) withoutFaults(ctx context.Context) (*Outcome, error) {
 	return first, nil
 }
 
-// learn adds the outcome of a run without faults.
+// learn adds the outcome of a run without faults to the baseline.
 func (s *search) learn(states []verdict.State, out *Outcome) []verdict.State {
 	for _, name := range out.Exempt {
 		if s.exempt == nil {
@@ -378,7 +387,7 @@ func (s *search) admit(ctx context.Context, p Plan) error {
 		return errStop
 	case s.begun >= s.options.Runs:
 		return errStop
-	case !s.until.IsZero() && time.Now().After(s.until):
+	case !s.until.IsZero() && s.options.Now().After(s.until):
 		s.result.Stopped = fmt.Sprintf("its budget of %s ran out", s.options.Budget)
 		return errStop
 	}
@@ -431,7 +440,7 @@ func (s *search) account(ctx context.Context, out *Outcome) error {
 	return nil
 }
 
-// maxCorpus bounds the runs from which further plans are derived.
+// maxCorpus limits the number of runs from which further plans are derived.
 const maxCorpus = 256
 
 // remember adds a passing run to the corpus; a full corpus drops another one.
@@ -483,5 +492,5 @@ func (s *search) several(n int, patterns []fault.Fault) Plan {
 	return p
 }
 
-// maxFaults is the most faults that a random run has.
+// maxFaults limits the faults of a random run.
 const maxFaults = 5

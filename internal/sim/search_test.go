@@ -15,13 +15,13 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/verdict"
 )
 
-// toy is a world without Kubernetes: an actor "a" that is told of three objects and
-// writes each once. breaks says when a promise is broken.
+// toy is a world without Kubernetes: an actor "a" observes three objects and writes each once. breaks decides
+// whether a run violates an invariant.
 type toy struct {
 	breaks func(p sim.Plan) bool
 	state  func(p sim.Plan) verdict.State
 	err    error
-	odd    bool // every run goes a way of its own
+	odd    bool // every run has different steps
 	played []sim.Plan
 }
 
@@ -78,7 +78,7 @@ func has(p sim.Plan, kind fault.Kind, object string) bool {
 	return slices.ContainsFunc(p.Faults, func(f fault.Fault) bool { return f.Kind == kind && (object == "" || f.Object == object) })
 }
 
-// TestSystematic: every single fault at every place is tried once, then several at once.
+// TestSystematic: the search tries every single fault at every place once, then several at once.
 func TestSystematic(t *testing.T) {
 	w := &toy{}
 	r := search(t, w, sim.Options{Seed: 1, Runs: 500})
@@ -128,7 +128,7 @@ func TestSystematic(t *testing.T) {
 	}
 }
 
-// TestPatterns: nothing but what was asked for is tried.
+// TestPatterns: the search tries only faults that match the patterns.
 func TestPatterns(t *testing.T) {
 	w := &toy{}
 	search(t, w, sim.Options{Runs: 60, Patterns: []fault.Fault{fault.Lag("pods"), fault.Of(fault.KindLoseEvent)}})
@@ -147,8 +147,7 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-// TestFound: a failure that needs one fault is found, confirmed, and told with the run
-// that is nearest to it.
+// TestFound: a failure that needs one fault is found, confirmed, and reported with the nearest passing run.
 func TestFound(t *testing.T) {
 	w := &toy{breaks: func(p sim.Plan) bool { return has(p, fault.KindConflict, "default/p1") }}
 	r := search(t, w, sim.Options{Runs: 500})
@@ -164,8 +163,7 @@ func TestFound(t *testing.T) {
 	}
 }
 
-// TestShrunk: what does not matter is left out, and what is held back is held back for
-// a shorter time.
+// TestShrunk: faults that are not needed are removed, and delays are shortened.
 func TestShrunk(t *testing.T) {
 	w := &toy{breaks: func(p sim.Plan) bool {
 		return has(p, fault.KindLag, "default/p0") && has(p, fault.KindCrashAfter, "default/p2")
@@ -192,7 +190,7 @@ func TestShrunk(t *testing.T) {
 	}
 }
 
-// TestSeveral: a failure that needs two faults is found too.
+// TestSeveral: the search also finds a failure that needs two faults.
 func TestSeveral(t *testing.T) {
 	w := &toy{breaks: func(p sim.Plan) bool {
 		return has(p, fault.KindLag, "") && has(p, fault.KindCrashAfter, "")
@@ -203,7 +201,7 @@ func TestSeveral(t *testing.T) {
 	}
 }
 
-// TestNoFaultNeeded: a broken controller is found in the first run.
+// TestNoFaultNeeded: the first run finds a controller that fails without faults.
 func TestNoFaultNeeded(t *testing.T) {
 	r := search(t, &toy{breaks: func(sim.Plan) bool { return true }}, sim.Options{})
 	if r.Failure == nil || r.Runs != 1 || len(r.Failure.Plan.Faults) != 0 {
@@ -211,7 +209,7 @@ func TestNoFaultNeeded(t *testing.T) {
 	}
 }
 
-// TestUnreliable: a failure that does not come again says so.
+// TestUnreliable: a failure that does not reproduce is reported as such.
 func TestUnreliable(t *testing.T) {
 	n := 0
 	w := &toy{odd: true, breaks: func(p sim.Plan) bool {
@@ -224,7 +222,7 @@ func TestUnreliable(t *testing.T) {
 	}
 }
 
-// TestDrift: the first run is played again at the end.
+// TestDrift: the first run is repeated at the end.
 func TestDrift(t *testing.T) {
 	if r := search(t, &toy{}, sim.Options{Runs: 20}); r.Drift != nil {
 		t.Errorf("drift %+v", r.Drift)
@@ -234,12 +232,28 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// TestLimits: runs, budget, interruption, and a world that cannot be built.
+// TestBudget: a search ends when its budget is used up, by the clock of the caller.
+func TestBudget(t *testing.T) {
+	now := time.Unix(0, 0)
+	clock := func() time.Time {
+		now = now.Add(time.Second) // per call: at the start, before each run, at the end
+		return now
+	}
+	r := search(t, &toy{}, sim.Options{Runs: 1 << 30, Budget: 10 * time.Second, Now: clock})
+	if r.Runs != 10 || r.Stopped != "its budget of 10s ran out" || r.Elapsed != 12*time.Second {
+		t.Errorf("%d runs in %s, %q", r.Runs, r.Elapsed, r.Stopped)
+	}
+	if r := search(t, &toy{}, sim.Options{Runs: 7}); r.Elapsed != 0 {
+		t.Errorf("%s without a clock", r.Elapsed)
+	}
+	if _, err := sim.Search(t.Context(), &toy{}, sim.Options{Budget: time.Second}); err == nil {
+		t.Error("a budget without a clock is accepted")
+	}
+}
+
+// TestLimits: runs, interruption, and a world that cannot be built.
 func TestLimits(t *testing.T) {
 	if r := search(t, &toy{}, sim.Options{Runs: 7}); r.Runs != 7 || r.Stopped != "" {
-		t.Errorf("%d runs, %q", r.Runs, r.Stopped)
-	}
-	if r := search(t, &toy{}, sim.Options{Runs: 1 << 30, Budget: time.Nanosecond}); r.Stopped == "" || r.Runs > 1 {
 		t.Errorf("%d runs, %q", r.Runs, r.Stopped)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -253,8 +267,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestEndState: a run that ends otherwise than those without faults fails, unless
-// somebody else deleted something.
+// TestEndState: a run that ends in another state than those without faults fails, unless another user deleted
+// something.
 func TestEndState(t *testing.T) {
 	count := func(n int) verdict.State {
 		return verdict.NewState([]verdict.Object{{Resource: "configmaps", Content: map[string]any{
@@ -281,7 +295,7 @@ func TestEndState(t *testing.T) {
 	}
 }
 
-// TestReplay judges a plan as the search did.
+// TestReplay: a replay checks a plan as the search did.
 func TestReplay(t *testing.T) {
 	w := &toy{breaks: func(p sim.Plan) bool { return has(p, fault.KindConflict, "") }}
 	outs, err := sim.Replay(t.Context(), w, sim.Options{Seed: 1}, sim.Plan{Seed: 5, Faults: []fault.Fault{fault.Of(fault.KindConflict)}}, 2)

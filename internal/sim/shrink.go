@@ -10,7 +10,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/verdict"
 )
 
-// maxShrinkRuns bounds the work on one failure.
+// maxShrinkRuns limits the runs that shrink one failure.
 const maxShrinkRuns = 200
 
 // confirmAndShrink repeats a failure, and shrinks it: it removes the faults that are not needed,

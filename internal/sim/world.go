@@ -8,14 +8,14 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/verdict"
 )
 
-// Plan describes one run. The same plan gives the same run, as far as the world is deterministic.
+// Plan describes one run. If the world is deterministic, the same plan gives the same run.
 type Plan struct {
-	// Seed decides everything that is random: names, UIDs, jitter.
+	// Seed determines every random value: names, UIDs, jitter.
 	Seed uint64
-	// Faults are injected.
+	// Faults are the faults to inject.
 	Faults []fault.Fault
-	// Expect checks the state of the quiescent run; nil accepts any. A run goes on until it is
-	// satisfied, within its timeout.
+	// Expect checks the state of the quiescent run; nil accepts any. A run continues until Expect returns
+	// nil, or until its timeout.
 	Expect func(verdict.State) error
 	// Learn marks a run without faults with which the others are compared.
 	Learn bool
@@ -31,30 +31,30 @@ type Outcome struct {
 	Run *history.Run
 	// State is the final state of a run to learn from; nil if the run was interrupted.
 	State verdict.State
-	// Restricted says that the test or scenario allows only the faults of Patterns.
+	// Restricted: the test or scenario allows only the faults of Patterns.
 	Restricted bool
 	Patterns   []fault.Fault
-	// Seen has the names of the invariants that must hold sometimes, and whether they did.
+	// Seen maps the names of the invariants that must hold sometimes to whether they held.
 	Seen map[string]bool
 
-	// Final says that the plan must not be played again (the run cannot be stopped): the failure is
-	// neither repeated nor shrunk.
+	// Final: the plan must not be played again, because the run cannot be stopped. The failure is neither
+	// repeated nor shrunk.
 	Final bool
-	// Exempt has, for a run without faults, the names of the exemptible invariants that it violated.
+	// Exempt lists, for a run without faults, the exemptible invariants that it violated.
 	Exempt []string
 
 	// Reports are observations that violate no invariant, a line each.
 	Reports []string
 
-	// Plan is filled in by the search.
+	// Plan is set by the search.
 	Plan Plan
 
 	candidates []fault.Fault
 }
 
-// World plays plans, as many at a time as Options.Parallel says.
+// World plays plans, up to Options.Parallel at a time.
 type World interface {
-	// Play plays one plan. An error is about the world itself (it could not be built); what a
-	// controller does wrong is in the outcome's Run.
+	// Play plays one plan. An error is about the world itself (it could not be built); the outcome's Run
+	// reports what a controller did wrong.
 	Play(ctx context.Context, p Plan) (*Outcome, error)
 }

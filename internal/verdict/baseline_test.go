@@ -10,7 +10,7 @@ import (
 
 type content = map[string]any
 
-// world is a set of one owner and two pods of it, as one run might have left it.
+// world returns an owner and two pods of it, as one run might have left them.
 func world(run int, phase string) []verdict.Object {
 	uid := func(n int) string { return fmt.Sprintf("%08d-0000-4000-8000-%012d", run, n) }
 	objects := []verdict.Object{{Resource: "configmaps", Content: content{
@@ -28,14 +28,14 @@ func world(run int, phase string) []verdict.Object {
 			"status": content{"phase": phase, "startTime": fmt.Sprintf("2000-01-01T00:00:%02dZ", run), "index": int64(n)},
 		}})
 	}
-	// The order in which a run tells of its objects is of no meaning.
+	// Runs list their objects in different orders.
 	if run%2 == 0 {
 		objects[1], objects[2] = objects[2], objects[1]
 	}
 	return objects
 }
 
-// TestSameState: runs that differ in names, UIDs, times and what is drawn end alike.
+// TestSameState: runs that differ in names, UIDs, times and random values end in the same state.
 func TestSameState(t *testing.T) {
 	e := verdict.NewBaseline([]verdict.State{verdict.NewState(world(1, "Running")), verdict.NewState(world(2, "Running")), verdict.NewState(world(3, "Running"))})
 	for run := range 9 {
@@ -45,8 +45,8 @@ func TestSameState(t *testing.T) {
 	}
 }
 
-// deployed is a Deployment with its ReplicaSet and a pod of it. In the second world the ReplicaSet of
-// an earlier Deployment was still there when this one's was made.
+// deployed returns a Deployment with its ReplicaSet and a pod of it. In the second world, the ReplicaSet of
+// an earlier Deployment still existed when this one's was created.
 func deployed(run int, hash, image string) []verdict.Object {
 	owned := func(kind, name, by string, n int) content {
 		return content{
@@ -66,13 +66,13 @@ func deployed(run int, hash, image string) []verdict.Object {
 	}
 }
 
-// TestTemplateHashCollision: whether a ReplicaSet's name was still taken is no difference; what it runs is one.
+// TestTemplateHashCollision: a collision of ReplicaSet names is no difference; a different template is one.
 func TestTemplateHashCollision(t *testing.T) {
 	e := verdict.NewBaseline([]verdict.State{verdict.NewState(deployed(1, "7d9f6c8b5", "web:1")), verdict.NewState(deployed(1, "7d9f6c8b5", "web:1"))})
 	if err := e.Compare(verdict.NewState(deployed(2, "5f4c9d7ab", "web:1"))); err != nil {
 		t.Errorf("a ReplicaSet of another hash: %v", err)
 	}
-	// The same label on what no Deployment made is compared as it is.
+	// The label is compared unchanged on objects that no Deployment created.
 	labelled := func(hash string) verdict.State {
 		return verdict.NewState([]verdict.Object{{Resource: "pods", Content: content{"metadata": content{"name": "bare", "namespace": "default", "labels": content{"pod-template-hash": hash}}}}})
 	}
@@ -117,8 +117,8 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// TestVaryingCounts: if runs without faults differ in how many objects there are, that is
-// not expected of others.
+// TestVaryingCounts: if the number of objects differs between runs without faults, other runs are not
+// compared by it.
 func TestVaryingCounts(t *testing.T) {
 	e := verdict.NewBaseline([]verdict.State{verdict.NewState(world(1, "Running")), verdict.NewState(world(2, "Running")[:2])})
 	if err := e.Compare(verdict.NewState(world(3, "Running")[:1])); err != nil {
@@ -132,7 +132,7 @@ func TestVaryingCounts(t *testing.T) {
 	}
 }
 
-// TestGeneratedNames: objects whose names follow from a UID or from the seed.
+// TestGeneratedNames: names that are derived from a UID or from the seed are replaced.
 func TestGeneratedNames(t *testing.T) {
 	named := func(names ...string) verdict.State {
 		var objects []verdict.Object
@@ -161,8 +161,7 @@ func TestGeneratedNames(t *testing.T) {
 	}
 }
 
-// TestConditions: type, status and reason of a condition matter, its place and its message
-// people do not.
+// TestConditions: type, status and reason of a condition are compared; its position and message are not.
 func TestConditions(t *testing.T) {
 	with := func(conditions ...any) verdict.State {
 		return verdict.NewState([]verdict.Object{{Resource: "jobs.batch", Content: content{

@@ -21,7 +21,7 @@ func (o *Objects) Contents(changes []Change) (all []history.Change) {
 		if o.o.Private {
 			before, after = history.Conceal(name, before), history.Conceal(name, after)
 		}
-		// The first change of an object that the run began with also records its initial state.
+		// The first change of an object that existed before the run also records its initial state.
 		first := c.before != nil && c.before.revision <= o.start
 		change, err := history.ChangeOf(name, c.Revision, before, after, first)
 		if err != nil {
@@ -32,8 +32,8 @@ func (o *Objects) Contents(changes []Change) (all []history.Change) {
 	return all
 }
 
-// BeforeAndAfter returns the object of a write before and after it; nil if there was none. Callers
-// must not change the maps.
+// BeforeAndAfter returns the object before and after a write; nil if it did not exist. Callers must not
+// change the maps.
 func (o *Objects) BeforeAndAfter(c Change) (before, after map[string]any) {
 	return o.content(c.before), o.content(c.after)
 }
@@ -48,7 +48,7 @@ func (o *Objects) content(e *entry) map[string]any {
 	return nil
 }
 
-// ObjectOf names the object of a write.
+// ObjectOf returns the name of the written object.
 func (o *Objects) ObjectOf(c Change) history.Object {
 	resource, _ := o.o.Resources.ResourceOf(c.Key)
 	object := history.Object{Resource: resource.String()}

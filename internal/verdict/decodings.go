@@ -21,10 +21,10 @@ type decodingKey struct {
 	revision int64
 }
 
-// maxDecodings bounds the memory: when it is reached, the cache is emptied.
+// maxDecodings limits the memory: when the cache is full, it is emptied.
 const maxDecodings = 4096
 
-// NewDecodings returns an empty cache. decode turns stored bytes into the object as JSON has it.
+// NewDecodings returns an empty cache. decode converts stored bytes into the JSON form of the object.
 func NewDecodings(decode func(value []byte) (map[string]any, error)) *Decodings {
 	return &Decodings{decode: decode, known: map[decodingKey]*unstructured.Unstructured{}}
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/rehearse-k8s/rehearse/invariant"
 )
 
-// The rules that every run has to satisfy, whatever its test or scenario says.
+// The rules that every run must satisfy, in addition to those of its test or scenario.
 var (
 	// atQuiescence must hold when a run is quiescent.
 	atQuiescence = []invariant.Invariant{invariant.Deleted(), invariant.UniqueOwnerUID()}
-	// unlessViolatedWithoutFaults must hold as well, unless the runs without faults already violate
-	// them: in a world without a garbage collector, orphans are not the fault of the controller.
+	// unlessViolatedWithoutFaults must hold as well, unless the runs without faults already violate them:
+	// without a garbage collector, for example, orphans are not the fault of the controller.
 	unlessViolatedWithoutFaults = []invariant.Invariant{invariant.NoOrphans()}
 	// wholeRecord must hold for the record of a whole run.
 	wholeRecord = []invariant.Invariant{invariant.DefaultHotLoop}
@@ -43,11 +43,11 @@ type Final struct {
 	// Timeout is the time within which the rules of every run must hold. It is extended to the
 	// longest Eventually.
 	Timeout time.Duration
-	// Learn says that this is a run without faults: what it violates is not demanded of other runs.
+	// Learn: this is a run without faults. An invariant that it violates is not required of other runs.
 	Learn bool
 	// Exempt are the names of invariants that the runs without faults violate.
 	Exempt map[string]bool
-	// Baseline compares the final state with the runs without faults; nil: it is not compared.
+	// Baseline compares the final state with the runs without faults; nil: no comparison.
 	Baseline func() error
 }
 
@@ -92,8 +92,8 @@ func (f *Final) Unmet(check func(invariant.Invariant) error) (unmet []Unmet, exe
 	return unmet, exempt
 }
 
-// FirstViolated returns the first of the invariants that does not hold, as the failure of a run that
-// is at this step and time; nil if all hold.
+// FirstViolated returns a failure for the first invariant that does not hold, at the given step and time; nil
+// if all hold.
 func FirstViolated(all []invariant.Invariant, check func(invariant.Invariant) error, step int, at time.Duration) *history.Failure {
 	for _, i := range all {
 		if err := check(i); err != nil {
@@ -103,7 +103,7 @@ func FirstViolated(all []invariant.Invariant, check func(invariant.Invariant) er
 	return nil
 }
 
-// WholeRecord checks the rules for the record of a whole run; nil if they hold.
+// WholeRecord checks the rules for the record of a whole run, and returns nil if they hold.
 func WholeRecord(check func(invariant.Invariant) error, step int, at time.Duration) *history.Failure {
 	return FirstViolated(wholeRecord, check, step, at)
 }

@@ -8,22 +8,22 @@ import (
 )
 
 const (
-	// maxSteps fails a run in virtual time that does not become quiescent.
+	// maxSteps limits the steps of a run in virtual time that does not become quiescent.
 	maxSteps = 20_000
-	// maxStepsAtOnce fails one in which so many steps happen without any time passing.
+	// maxStepsAtOnce limits the steps that happen without any time passing.
 	maxStepsAtOnce = 2_000
 )
 
-// Livelock is a run that goes on without end.
+// Livelock describes a run that never ends.
 type Livelock struct {
 	Oracle, Message string
-	// Test says that the test itself does not end, so that no controller is at fault.
+	// Test: the test itself does not end, so no controller is at fault.
 	Test bool
 }
 
-// FindLivelock looks for a livelock in a run in virtual time; nil if there is none. lastTime is the
-// last step at which time passed. waiting says that the test has ended, or waits until the run is
-// quiescent: then the controllers are at fault.
+// FindLivelock looks for a livelock in a run in virtual time. It returns nil if it finds none. lastTime is
+// the last step at which time passed. waiting: the test has ended, or waits until the run is quiescent, so
+// the controllers are at fault.
 func FindLivelock(run *history.Run, lastTime int, now time.Duration, waiting bool) *Livelock {
 	n := len(run.Steps)
 	switch {
@@ -37,7 +37,7 @@ func FindLivelock(run *history.Run, lastTime int, now time.Duration, waiting boo
 	return nil
 }
 
-// busiest names the actor with the most requests since a step.
+// busiest returns the actor with the most requests since a step.
 func busiest(run *history.Run, since int) string {
 	counts := map[string]int{}
 	var actor string

@@ -19,7 +19,7 @@ type Resources interface {
 	// Directory returns the prefix of all keys of a resource, with its last slash; "" if the
 	// resource is not served.
 	Directory(resource schema.GroupResource) string
-	// ResourceOf returns the resource that a key belongs to; false if there is none.
+	// ResourceOf returns the resource that a key belongs to; false if no resource matches.
 	ResourceOf(key string) (resource schema.GroupResource, ok bool)
 }
 
@@ -29,8 +29,7 @@ type ObjectsOptions struct {
 	// Ignored, if set, selects keys of objects that do not belong to the run: State and Contents
 	// leave them out.
 	Ignored func(key string) bool
-	// Private says that objects may contain values that must not be written down (see
-	// [history.Confidential]).
+	// Private: objects may contain values that must not be recorded (see [history.Confidential]).
 	Private bool
 	// Decodings is shared by runs that write the same bytes again and again.
 	Decodings *Decodings
@@ -40,13 +39,13 @@ type ObjectsOptions struct {
 	Run     func() *history.Run
 }
 
-// Objects are the objects that the API holds in a run, as invariants see them: the API's state, not
-// a controller's cache. The caller passes it each write in order; an object is decoded only when it
-// is read. It is not safe for concurrent use.
+// Objects are the objects that the API contains in a run, as invariants see them: the API's state, not a
+// controller's cache. The caller passes each write in order; an object is decoded only when it is read. It is
+// not safe for concurrent use.
 type Objects struct {
 	o        ObjectsOptions
-	start    int64             // the revision at which the run began
-	initial  map[string]*entry // what the run began with
+	start    int64             // the revision at which the run started
+	initial  map[string]*entry // the initial objects
 	revision int64             // of the last write taken
 	entries  map[string]*entry
 	sorted   map[string][]*unstructured.Unstructured // by resource; emptied at each write
@@ -68,7 +67,7 @@ type Write struct {
 	Revision int64
 }
 
-// NewObjects returns the objects of a run that begins at a revision with what initial lists.
+// NewObjects returns the objects of a run that starts at a revision with the initial objects.
 func NewObjects(o ObjectsOptions, revision int64, initial []Write) *Objects {
 	objects := &Objects{o: o, start: revision, revision: revision, initial: map[string]*entry{}, sorted: map[string][]*unstructured.Unstructured{}}
 	for _, w := range initial {
@@ -90,13 +89,13 @@ type Change struct {
 // Deleted reports whether the write was a delete.
 func (c Change) Deleted() bool { return c.after == nil }
 
-// Revision is that of the last write taken.
+// Revision is the revision of the last write taken.
 func (o *Objects) Revision() int64 { return o.revision }
 
 // WritesHash differs for two runs whose writes differ in any byte or in their order.
 func (o *Objects) WritesHash() uint64 { return o.writes }
 
-// Take applies one write. Writes are taken once each, in the order of their revisions.
+// Take applies one write. The caller passes each write once, in the order of revisions.
 func (o *Objects) Take(w Write) Change {
 	c := Change{Key: w.Key, Revision: w.Revision, before: o.entries[w.Key]}
 	if c.before != nil {
@@ -187,26 +186,25 @@ func (o *Objects) StateHash() uint64 {
 		if e.revision <= o.start || Bookkeeping(key) {
 			continue
 		}
-		sum += hashWrite(0, key, e.value) // a sum does not depend on the order of the map
+		sum += hashWrite(0, key, e.value) // a sum is independent of the map's order
 	}
 	return sum
 }
 
 var hashSeed = maphash.MakeSeed()
 
-// hashWrite is the hash of a write (value nil: a delete) after all writes before it.
+// hashWrite returns the hash of a write (value nil: a delete) and all writes before it.
 func hashWrite(before uint64, key string, value []byte) uint64 {
 	var h maphash.Hash
 	h.SetSeed(hashSeed)
 	maphash.WriteComparable(&h, before)
-	maphash.WriteComparable(&h, key) // with its length
+	maphash.WriteComparable(&h, key) // the length, then the bytes
 	maphash.WriteComparable(&h, value == nil)
 	_, _ = h.Write(value)
 	return h.Sum64()
 }
 
-// State returns what the run has written, without bookkeeping and without the paths in without
-// (see [NewState]).
+// State returns what the run has written, without bookkeeping and without the given paths (see [NewState]).
 func (o *Objects) State(without ...string) State {
 	var objects []Object
 	for key, e := range o.entries {
@@ -221,8 +219,8 @@ func (o *Objects) State(without ...string) State {
 	return NewState(objects, without...)
 }
 
-// Bookkeeping reports whether a key is that of an object whose writes say nothing about a
-// controller's goal: Leases, Events and IP addresses. A run that writes only these is quiescent.
+// Bookkeeping reports whether a key belongs to an object that says nothing about a controller's goal: a
+// Lease, an Event or an IP address. A run that writes only these is quiescent.
 func Bookkeeping(key string) bool {
 	return strings.HasPrefix(key, "/leases/") || strings.HasPrefix(key, "/events/") || strings.HasPrefix(key, "/ipaddresses/")
 }

@@ -40,7 +40,7 @@ type writer struct {
 	pending  []verdict.Write
 }
 
-// newWriter begins with one ConfigMap, "old".
+// newWriter starts with one ConfigMap, "old".
 func newWriter() *writer {
 	w := &writer{}
 	w.put("old", "0")
@@ -84,8 +84,8 @@ func list(v *verdict.Objects) string {
 	return strings.Join(all, " ")
 }
 
-// TestTake: objects are as the writes taken so far left them, and each change names the revision
-// before it.
+// TestTake: the objects reflect the writes taken so far, and each change names the previous revision of its
+// object.
 func TestTake(t *testing.T) {
 	w := newWriter()
 	w.put("a", "1")
@@ -111,8 +111,8 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// TestContents: a record describes each write, including the first write of an object that the run
-// began with.
+// TestContents: the record describes each write, including the first write of an object that existed before
+// the run.
 func TestContents(t *testing.T) {
 	w := newWriter()
 	w.put("old", "1")
@@ -130,8 +130,8 @@ func TestContents(t *testing.T) {
 	}
 }
 
-// TestWalk: objects are shown as each step of the record left them, up to the step at which visit
-// returns false, and whatever was written later.
+// TestWalk: visit sees the objects as each step of the record left them, until it returns false, and no later
+// writes.
 func TestWalk(t *testing.T) {
 	w := newWriter()
 	w.put("a", "1")
@@ -169,7 +169,7 @@ func TestWalk(t *testing.T) {
 	}
 }
 
-// TestHashes: WritesHash distinguishes two orders of writes with the same end, StateHash does not.
+// TestHashes: WritesHash distinguishes two orders of writes with the same final state, StateHash does not.
 func TestHashes(t *testing.T) {
 	one, other, detour := newWriter(), newWriter(), newWriter()
 	one.put("a", "1")

@@ -10,47 +10,47 @@ import (
 // QuiescenceOracle names the rule that a run becomes quiescent.
 const QuiescenceOracle = "becomes quiescent"
 
-// Quiescence says when a run whose scenario has ended is over.
+// Quiescence configures when a run whose scenario has ended is over.
 type Quiescence struct {
-	// Quiet is how long nothing may have been written, bookkeeping aside.
+	// Quiet is how long no actor may write before the run is quiescent, without bookkeeping.
 	Quiet time.Duration
-	// Timeout is how long after the scenario's last step actors may write.
+	// Timeout limits the time after the scenario's last step during which actors may write.
 	Timeout time.Duration
-	// QuietFirst says that unmet rules fail the run only once it is quiet. Where a check is
-	// expensive and time is the machine's, they are not checked before.
+	// QuietFirst: unmet rules fail the run only once it is quiet. Use it if a check is expensive and the run
+	// is on the machine's clock.
 	QuietFirst bool
 }
 
-// Moment is a run at one moment after the last step of its scenario.
+// Moment is the state of a run at one moment after the last step of its scenario.
 type Moment struct {
-	// Now is the run's clock.
+	// Now is the time on the run's clock.
 	Now time.Duration
-	// Ended is when the scenario had ended and no fault held anything back.
+	// Ended is the time at which the scenario had ended and no fault delayed anything.
 	Ended time.Duration
-	// LastWrite is when an actor last wrote something, bookkeeping aside.
+	// LastWrite is the time of the last write, without bookkeeping.
 	LastWrite time.Duration
-	// Held is for how long faults held something back, in all. Every timeout is longer by that much:
-	// a controller whose requests failed for so long may back off for as long again, since delays
-	// that double are about as long as all delays before them.
+	// Held is the total time during which faults delayed something. Every timeout is extended by it: a
+	// controller whose requests failed during that time may back off for as long again, because the last of
+	// several doubling delays is about as long as all before it.
 	Held time.Duration
-	// Holding says that a fault holds something back now: the run cannot be over.
+	// Holding: a fault delays something now, so the run cannot be over.
 	Holding bool
 }
 
-// Decision is what Decide concludes. If the run is neither over nor failed, it goes on.
+// Decision is the result of Decide. A run that is neither over nor failed continues.
 type Decision struct {
 	Over bool
-	// Failure is the rule that the run violated; nil: none.
+	// Failure is the rule that the run violated, or nil.
 	Failure *history.Failure
-	// Wait is how long to wait at most before deciding again.
+	// Wait is the maximal time until the next decision.
 	Wait time.Duration
 }
 
-// maxWait bounds Decision.Wait.
+// maxWait limits Decision.Wait.
 const maxWait = time.Hour
 
-// Decide decides whether a run is over, failed, or goes on. unmet returns the rules that do not hold
-// now, and lastWriter describes the last write.
+// Decide decides whether a run is over, failed, or continues. unmet returns the rules that do not hold now,
+// and lastWriter describes the last write.
 func (q Quiescence) Decide(m Moment, unmet func() []Unmet, lastWriter func() string) Decision {
 	quietIn := m.LastWrite + q.Quiet - m.Now
 	d := Decision{Wait: maxWait}

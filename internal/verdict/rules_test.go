@@ -71,8 +71,8 @@ func TestFirstViolated(t *testing.T) {
 	}
 }
 
-// TestDecide: a run is over when it is quiet, holds nothing back and violates nothing; it fails when
-// a timeout, extended by the time that faults held something back, is over.
+// TestDecide: a run is over when it is quiet, no fault delays anything and no rule is violated. It fails
+// after a timeout, which is extended by the time during which faults delayed something.
 func TestDecide(t *testing.T) {
 	const s = time.Second
 	within := func(d time.Duration) []Unmet { return []Unmet{{"rule", "seen", d}} }
@@ -112,7 +112,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestFindLivelock: many steps are a livelock of the controllers, unless the test itself goes on.
+// TestFindLivelock: many steps are a livelock of the controllers, unless the test itself continues.
 func TestFindLivelock(t *testing.T) {
 	run := func(n int) *history.Run {
 		steps := make([]history.Step, n)
@@ -147,7 +147,7 @@ func TestFindLivelock(t *testing.T) {
 	}
 }
 
-// TestComparableToBaseline: only deletes and evictions may legitimately change how a run ends.
+// TestComparableToBaseline: only deletes and evictions may legitimately change the final state.
 func TestComparableToBaseline(t *testing.T) {
 	for kind, want := range map[fault.Kind]bool{fault.KindLag: true, fault.KindCrashAfter: true, fault.KindLabel: true, fault.KindDelete: false, fault.KindEvict: false} {
 		if got := ComparableToBaseline([]fault.Fault{{Kind: fault.KindLag}, {Kind: kind}}); got != want {
@@ -156,7 +156,7 @@ func TestComparableToBaseline(t *testing.T) {
 	}
 }
 
-// staleRun is a controller whose cache lags: it creates a pod, and creates another one before it
+// staleRun records a controller whose cache lags: it creates a pod, and creates another one before it
 // observes the first.
 func staleRun(live, guarded bool, first, second string) *history.Run {
 	run := &history.Run{Header: history.Header{Live: live}}
@@ -174,8 +174,8 @@ func staleRun(live, guarded bool, first, second string) *history.Run {
 	return run
 }
 
-// TestStaleOwnWrites: a write on a stale view fails a run in virtual time if nothing prevented its
-// effect and it is about the same owner. Every other one is reported.
+// TestStaleOwnWrites: a write on a stale view fails a run in virtual time if no precondition prevented its
+// effect and it has the same owner. Every other one is only reported.
 func TestStaleOwnWrites(t *testing.T) {
 	for name, c := range map[string]struct {
 		run     *history.Run
@@ -198,7 +198,7 @@ func TestStaleOwnWrites(t *testing.T) {
 	}
 }
 
-// TestSameSubjectNewOwner: an owner that was deleted and created again is another owner.
+// TestSameSubjectNewOwner: an owner that was deleted and created again counts as another owner.
 func TestSameSubjectNewOwner(t *testing.T) {
 	run := staleRun(false, false, "pi-abcde", "pi-fghij")
 	write, own := run.Steps[6], run.Steps[4]
@@ -211,7 +211,7 @@ func TestSameSubjectNewOwner(t *testing.T) {
 	}
 }
 
-// TestCauses: the causes of a step are followed to the beginning, and cycles end.
+// TestCauses: the causes of a step are followed to the first step, and cycles end.
 func TestCauses(t *testing.T) {
 	run := &history.Run{Steps: []history.Step{{}, {Causes: []int{0}}, {}, {Causes: []int{1, 4}}, {Causes: []int{3, 99, -1}}}}
 	for step, want := range map[int]string{0: "0", 1: "0 1", 2: "2", 3: "0 1 3 4", 4: "0 1 3 4", 5: "", -1: ""} {

@@ -11,12 +11,12 @@ import (
 // last write and nothing prevents the effect.
 const StaleOracle = "no write is decided on a view older than the writer's own last write, unless the API can reject it"
 
-// StaleOwnWrites finds the writes that a controller decided before its cache showed its own last
-// write. Reports describes each. Failure is the first that the API accepted although it named no
-// precondition, and that is about the same object as the earlier write; it is not among the reports.
+// StaleOwnWrites finds the writes that a controller decided before its cache showed its own last write.
+// reports describes each. failure is the first one that the API accepted without a precondition, and that has
+// the same object as the earlier write; reports does not contain it.
 //
-// In a record of real processes, the view of a write is inferred from the order of requests: it is
-// reported and never fails a run.
+// In a record of real processes, the view of a write is inferred from the order of requests: it is reported
+// and never fails a run.
 func StaleOwnWrites(run *history.Run) (failure *history.Failure, reports []string) {
 	for _, stale := range invariant.StaleWrites(run) {
 		if !run.Live && failure == nil && run.Failure == nil && stale.Accepted && sameSubject(run, &run.Steps[stale.Step], &run.Steps[stale.Own]) {
@@ -28,12 +28,12 @@ func StaleOwnWrites(run *history.Run) (failure *history.Failure, reports []strin
 	return failure, reports
 }
 
-// generatedSuffix is how many characters the API appends to a generateName.
+// generatedSuffix is the number of characters that the API appends to a generateName.
 const generatedSuffix = 5
 
-// sameSubject reports whether two writes are about the same object, or create objects of the same
-// generateName, that is, for the same owner. A controller that works for many owners need not have
-// seen what it did for others.
+// sameSubject reports whether two writes have the same object, or create objects with the same generateName,
+// that is, for the same owner. A controller with many owners need not have observed its writes for the
+// others.
 func sameSubject(run *history.Run, write, own *history.Step) bool {
 	if write.Resource != own.Resource || write.Namespace != own.Namespace {
 		return false
@@ -45,8 +45,8 @@ func sameSubject(run *history.Run, write, own *history.Step) bool {
 	return strings.HasPrefix(own.Name, prefix) && !ownerCreated(run, write.Namespace, prefix, own.N, write.N)
 }
 
-// ownerCreated reports whether an object whose name begins a generateName was created between two
-// steps: the later write is then for a new owner with the name of an earlier one.
+// ownerCreated reports whether an object whose name starts a generateName was created between two steps: then
+// the later write is for a new owner with the same name.
 func ownerCreated(run *history.Run, namespace, prefix string, since, until int) bool {
 	for n := since + 1; n < until; n++ {
 		s := &run.Steps[n]

@@ -15,9 +15,8 @@ import (
 // Object is one object of a final state.
 type Object struct {
 	Resource string
-	Content  map[string]any // as JSON has it
-	// Private says that messages leave out more of its values than those of a Secret (see
-	// [history.Confidential]).
+	Content  map[string]any // the JSON form
+	// Private: messages omit more of its values than those of a Secret (see [history.Confidential]).
 	Private bool
 }
 
@@ -29,13 +28,13 @@ type State map[string][]fields
 // fields maps the paths of an object's leaves to their values.
 type fields map[string]string
 
-// ownPrefix begins the labels and finalizers that interference faults leave behind.
+// ownPrefix starts the labels and finalizers that interference faults add.
 const ownPrefix = "rehearse-k8s.github.io/"
 
-// NewState returns the state of objects, which it does not change. It leaves out the paths in
-// without, such as ".spec.nodeName", and everything below them.
+// NewState returns the state of objects, without changing them. It omits the given paths, such as
+// ".spec.nodeName", and everything below them.
 func NewState(objects []Object, without ...string) State {
-	known := map[string]string{} // by UID: the text that replaces it
+	known := map[string]string{} // by UID: the replacement text
 	hashes := map[string]bool{}
 	for _, o := range objects {
 		m, _ := o.Content["metadata"].(map[string]any)
@@ -77,10 +76,11 @@ func NewState(objects []Object, without ...string) State {
 	return s
 }
 
-// confidential prefixes values that messages must not show. The API server accepts no text with it.
+// confidential is the prefix of values that messages must not show. The API server accepts no text that
+// contains it.
 const confidential = "\x00"
 
-// shown returns a value as messages show it.
+// shown returns the form of a value in messages.
 func shown(value string) string {
 	if value, ok := strings.CutPrefix(value, confidential); ok {
 		return fmt.Sprintf("a value (%d characters)", len(value))
@@ -106,10 +106,10 @@ var alwaysVarying = map[string]bool{
 	".metadata.deletionTimestamp": true,
 }
 
-// podTemplateHash is the label by which a Deployment distinguishes its ReplicaSets; its value is part
-// of their names. If the ReplicaSet of a deleted Deployment still exists when a new Deployment of the
-// same name creates its own, the new one counts a collision and uses another hash. That depends only
-// on the speed of the garbage collector, so the hash is replaced; the template itself is compared.
+// podTemplateHash is the label by which a Deployment distinguishes its ReplicaSets; its value is part of
+// their names. If the ReplicaSet of a deleted Deployment still exists when a new Deployment of the same name
+// creates its own, the new one counts a collision and uses another hash. That depends only on the speed of
+// the garbage collector. So the hash is replaced, and the template itself is compared.
 const podTemplateHash = "pod-template-hash"
 
 // templateHash returns the hash in the name of a Deployment's ReplicaSet; "" for any other object.
@@ -123,7 +123,7 @@ func templateHash(resource string, metadata map[string]any) string {
 	return hash
 }
 
-// replacements replace what differs from run to run in the strings of a state.
+// replacements replace the parts of strings that differ between runs.
 type replacements struct {
 	known   map[string]string
 	hashes  []string
@@ -201,9 +201,9 @@ func (f fields) add(path string, value any, r objectReplacements) {
 	}
 }
 
-// byType returns the conditions of an object by their type; nil if the list does not contain
-// conditions. Their order and messages depend on the course of a run and are left out; type, status
-// and reason describe its end.
+// byType returns the conditions of an object by their type; nil if the list does not contain conditions.
+// Their order and messages depend on the course of a run and are omitted; type, status and reason describe
+// the final state.
 func byType(path string, list []any) map[string]any {
 	if !strings.HasSuffix(path, ".conditions") {
 		return nil

@@ -8,23 +8,23 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
-// Summary is what a search knows about a failure besides its record.
+// Summary describes a failure in addition to its record.
 type Summary struct {
-	// Run is the shrunk failure, and Nearest the most similar passing run; nil if none is known.
+	// Run is the shrunk failure, and Nearest the most similar passing run, or nil.
 	Run, Nearest *history.Run
-	// Cause is one sentence on how the failure came about; "" if it is not known.
+	// Cause explains the failure in one sentence, or is "".
 	Cause string
-	// FoundIn is the number of the run that found it, of as many as Of says.
+	// FoundIn is the number of the run that found it, and Of the number of runs.
 	FoundIn int
 	Of      string
-	// Grade says how reliably the failure reproduces.
+	// Grade describes how reliably the failure reproduces.
 	Grade string
-	// ShrinkRuns is how many runs shrinking took; the sizes are those when the failure was found.
+	// ShrinkRuns is the number of runs that shrinking took. The sizes are those before shrinking.
 	ShrinkRuns, FoundFaults, FoundSteps int
 }
 
-// String returns the lines that follow the violated invariant in a terminal: the cause, when the
-// failure was found and how far it shrank, its faults, and where the nearest passing run differs.
+// String returns the lines that follow the violated invariant on a terminal: the cause, when the failure was
+// found and how far it shrank, its faults, and where the nearest passing run differs.
 func (s Summary) String() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }

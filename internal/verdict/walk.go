@@ -9,10 +9,9 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
-// Walk goes through a record from its beginning and shows the objects as each step left them: it
-// calls visit after each step that changed an object, with the record up to that step, until visit
-// returns false. changes are those that Take returned, by the step that made them. Walk returns the
-// objects as they were after the last step.
+// Walk replays a record from its first step: after each step that changed an object, it calls visit with the
+// objects and the record up to that step, until visit returns false. changes are those that Take returned, by
+// the step that wrote them. Walk returns the objects after the last step.
 //
 // It is for runs on the machine's clock, where a write and its record arrive at different times.
 func (o *Objects) Walk(record *history.Run, changes map[int][]Change, visit func(*Objects) bool) *Objects {

@@ -10,9 +10,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise/v1beta1"
 )
 
-// JSON turns o into the wanted version, such as apps.kruise.io/v1beta1. It works in place;
-// after an error o is of no use. Numbers are int64 or float64, as apimachinery decodes
-// them.
+// JSON converts o to a version, such as apps.kruise.io/v1beta1. It works in place; after an error, o must not
+// be used. Numbers are int64 or float64, as apimachinery decodes them.
 func JSON(o map[string]any, version string) error {
 	from, _ := o["apiVersion"].(string)
 	alpha, beta := v1alpha1.GroupVersion.String(), v1beta1.GroupVersion.String()
@@ -28,7 +27,7 @@ func JSON(o map[string]any, version string) error {
 		return nil
 	}
 	o["apiVersion"] = version
-	// Without a spec there is nothing that the versions say in different words.
+	// Without a spec, the versions do not differ.
 	if o["spec"] == nil {
 		return nil
 	}
@@ -73,13 +72,13 @@ func through(in any, from string, out any, to string) error {
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(o, out)
 }
 
-// cloneSet is what the versions have in different words, of one object.
+// cloneSet holds the parts of one object in which the versions differ.
 type cloneSet struct {
 	meta, labels, annotations map[string]any
 	spec, scale, update       map[string]any
 }
 
-// open finds the parts, and makes those that are absent.
+// open finds the parts, and creates those that are absent.
 func (c *cloneSet) open(o map[string]any) (err error) {
 	for _, part := range []struct {
 		of   *map[string]any
@@ -102,7 +101,7 @@ func (c *cloneSet) open(o map[string]any) (err error) {
 	return nil
 }
 
-// close takes away what open made and nobody used.
+// close removes the parts that open created and that are still empty.
 func (c *cloneSet) close() {
 	for _, key := range []string{"labels", "annotations"} {
 		if m, _ := c.meta[key].(map[string]any); len(m) == 0 {
@@ -148,8 +147,8 @@ func (c *cloneSet) toV1alpha1() error {
 	return c.putRecollection(mine)
 }
 
-// flip replaces one bool of the scale strategy by its opposite. The absent one counts as
-// false and is then said, because absent means the opposite in the other version.
+// flip replaces one bool of the scale strategy by its opposite. An absent bool counts as false and becomes
+// explicit, because an absent one means the opposite in the other version.
 func (c *cloneSet) flip(from, to string) error {
 	v, err := boolean(c.scale, from, "spec.scaleStrategy."+from)
 	if err != nil {
@@ -160,7 +159,7 @@ func (c *cloneSet) flip(from, to string) error {
 	return nil
 }
 
-// labelToField: any value but "true" means the same as none, and is remembered.
+// labelToField: any value except "true" means the same as an absent label, and is preserved.
 func (c *cloneSet) labelToField(mine *recollection) error {
 	value, there, err := text(c.labels, kruise.LabelExcludePreparingDelete, "metadata.labels")
 	if err != nil {
@@ -174,8 +173,8 @@ func (c *cloneSet) labelToField(mine *recollection) error {
 	return nil
 }
 
-// fieldToLabel: v1beta1 never shows the label, so one that is there has just been put
-// there, with kubectl label say, and is a wish.
+// fieldToLabel: v1beta1 never shows the label. A label that exists was set in v1beta1, for example with
+// kubectl label, and takes effect.
 func (c *cloneSet) fieldToLabel(before *alphaOnly) error {
 	field, err := boolean(c.scale, "excludePreparingDelete", "spec.scaleStrategy.excludePreparingDelete")
 	if err != nil {

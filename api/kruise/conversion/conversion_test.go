@@ -20,7 +20,7 @@ import (
 
 const rounds = 500
 
-// generator makes objects whose words are often, and not always, those that mean something.
+// generator generates objects whose strings often have a meaning in one version.
 type generator struct {
 	*rand.Rand
 	fill *randfill.Filler
@@ -33,7 +33,7 @@ func newGenerator(seed int64) *generator {
 	}
 	g.fill = randfill.NewWithSeed(seed).NilChance(0.5).NumElements(0, 2).MaxDepth(8).Funcs(
 		number,
-		// What both versions have alike is moved as it is, and not of interest here.
+		// Fields that are equal in both versions are moved unchanged, so the test leaves them out.
 		func(*corev1.PodTemplateSpec, randfill.Continue) {},
 		func(*corev1.PersistentVolumeClaim, randfill.Continue) {},
 		func(*metav1.Time, randfill.Continue) {},
@@ -82,7 +82,7 @@ func (g *generator) alpha() *v1alpha1.CloneSet {
 	return c
 }
 
-// beta is as v1beta1 is read: without what has become a field there.
+// beta returns the object as v1beta1 is read: without the annotations and labels that are fields there.
 func (g *generator) beta() *v1beta1.CloneSet {
 	c := &v1beta1.CloneSet{}
 	g.fill.Fill(c)
@@ -112,7 +112,7 @@ func toAlpha(t *testing.T, in *v1beta1.CloneSet) *v1alpha1.CloneSet {
 	return out
 }
 
-// equal compares as JSON does, for which an empty list that is left out is none.
+// equal compares the JSON forms, in which an empty list with omitempty is absent.
 func equal(t *testing.T, what string, want, got any) {
 	t.Helper()
 	if diff := cmp.Diff(plain(t, want), plain(t, got)); diff != "" {
@@ -132,8 +132,8 @@ func plain(t *testing.T, v any) (o map[string]any) {
 	return o
 }
 
-// overwritten tells whether what somebody wrote into our own annotation had to make way:
-// the one thing that is lost.
+// overwritten reports whether the conversion had to replace a user's value of our own annotation: the only
+// loss.
 func overwritten(before, after map[string]string) bool {
 	_, was := before[Annotation]
 	return was && before[Annotation] != after[Annotation]
@@ -157,8 +157,8 @@ func TestThereAndBack(t *testing.T) {
 	}
 }
 
-// TestEditsWin: whoever edits an object in the other version gets what was said there, and
-// the same as if nothing had been remembered.
+// TestEditsWin: if a user edits an object in the other version, the conversion back returns the edited
+// values, as if nothing had been preserved.
 func TestEditsWin(t *testing.T) {
 	g := newGenerator(2)
 	for range rounds {
@@ -191,7 +191,7 @@ func TestEditsWin(t *testing.T) {
 	}
 }
 
-// edit takes some of the fields of another object.
+// edit replaces some fields by those of another object.
 func edit(g *generator, a *v1alpha1.CloneSet) {
 	other := g.alpha()
 	if g.IntN(2) == 0 {
@@ -214,8 +214,8 @@ func edit(g *generator, a *v1alpha1.CloneSet) {
 	}
 }
 
-// meaning is v1beta1 without the words that are open to choice: the absent block is an
-// empty one, the policy of the block is of no interest to OnDelete.
+// meaning returns v1beta1 without the differences that have no meaning: an absent block equals an empty one,
+// and the policy of the block has no effect with OnDelete.
 func meaning(b *v1beta1.CloneSet) map[string]any {
 	rolling := v1beta1.RollingUpdateCloneSetStrategy{}
 	if b.Spec.UpdateStrategy.RollingUpdate != nil {
@@ -233,7 +233,7 @@ func meaning(b *v1beta1.CloneSet) map[string]any {
 	return map[string]any{"type": w.alphaType(), "rolling": rolling, "scale": b.Spec.ScaleStrategy}
 }
 
-// TestKruiseLosses has one case for each thing that OpenKruise's conversion loses.
+// TestKruiseLosses has one case for each value that OpenKruise's conversion loses.
 func TestKruiseLosses(t *testing.T) {
 	t.Run("excludePreparingDelete outlives an update through v1alpha1", func(t *testing.T) {
 		b := &v1beta1.CloneSet{}
@@ -291,8 +291,8 @@ func TestKruiseLosses(t *testing.T) {
 	})
 }
 
-// TestNothingElse: fields that this build does not know are not touched, and only labels
-// and annotations of the metadata change.
+// TestNothingElse: fields that are unknown to this version stay unchanged, and of the metadata only labels
+// and annotations change.
 func TestNothingElse(t *testing.T) {
 	const in = `{"apiVersion":"apps.kruise.io/v1beta1","kind":"CloneSet","metadata":{"name":"web","uid":"1","managedFields":[{"x":1}],"annotations":{}},
 		"spec":{"template":{"spec":{"containers":[{"name":"a","novelty":9007199254740993,"resources":{}}]},"metadata":{"creationTimestamp":null}},
@@ -342,7 +342,7 @@ func TestBadForm(t *testing.T) {
 	}
 }
 
-// FuzzJSON: no object makes it panic, and what it takes once it takes again.
+// FuzzJSON: no object causes a panic, and an object that was converted can be converted again.
 func FuzzJSON(f *testing.F) {
 	g := newGenerator(3)
 	for range 10 {

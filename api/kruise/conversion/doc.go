@@ -1,15 +1,14 @@
-// Package conversion turns a CloneSet of one version into the other, both ways, and loses
-// nothing: what the other version has no word for is kept in an annotation, and comes back
-// unless somebody has said otherwise in the meantime.
+// Package conversion converts a CloneSet between its two versions without loss: an annotation preserves the
+// values that the other version cannot express, and the conversion back restores them unless a user has
+// edited them meanwhile.
 //
-// It works on objects as JSON has them and moves values without reading them, so that a
-// pod template with fields that this build does not know stays what it is. That is what
-// the API server needs, whose answer of a conversion is what gets stored. For Go types
-// there are ToV1alpha1 and ToV1beta1.
+// It works on objects in JSON form and moves values without reading them, so that a pod template keeps fields
+// that are unknown to this version. The API server needs that, because it stores the result of a conversion.
+// ToV1beta1 and ToV1alpha1 convert Go types.
 //
-// Where the versions differ, and what is kept where, is in docs/reference/cloneset-api.md.
-// It is not a webhook (package controller/webhook serves one), it sets no defaults and
-// refuses nothing that has the right form.
+// docs/reference/cloneset-api.md lists the differences between the versions, and where each value is
+// preserved. The package is not a webhook (package controller/webhook serves one), sets no defaults, and
+// rejects no object of the right form.
 //
 // Floor: F0 (api). Imports apimachinery and the types.
 package conversion

@@ -10,8 +10,8 @@ import (
 
 const inPlacePath = updatePath + ".inPlaceUpdateStrategy"
 
-// notes are annotations of v1alpha1 for which v1beta1 has fields. v1alpha1 takes the
-// fields as well, as OpenKruise's does, and there they win over the annotations.
+// notes are annotations of v1alpha1 for which v1beta1 has fields. v1alpha1 has these fields as well, as in
+// OpenKruise, and there they take precedence over the annotations.
 var notes = []struct {
 	annotation, field string
 	percent           bool
@@ -23,8 +23,8 @@ var notes = []struct {
 
 var percentage = regexp.MustCompile(`^[0-9]+%$`)
 
-// read is the field's value that an annotation stands for. Values that would not be
-// written in the same way again are not read, and stay annotations.
+// read returns the field's value for an annotation. A value whose text written would not produce is not read,
+// and stays an annotation.
 func read(note string, percent bool) (any, bool) {
 	if n, err := strconv.ParseInt(note, 10, 32); err == nil && strconv.FormatInt(n, 10) == note {
 		return n, true
@@ -32,7 +32,7 @@ func read(note string, percent bool) (any, bool) {
 	return note, percent && percentage.MatchString(note)
 }
 
-// written is the annotation that stands for a field's value.
+// written returns the annotation for a field's value.
 func written(value any, percent bool) (string, bool) {
 	switch v := value.(type) {
 	case int64:
@@ -45,7 +45,7 @@ func written(value any, percent bool) (string, bool) {
 	return "", false
 }
 
-// notesToFields moves annotations into v1beta1's fields, while the strategy is flat.
+// notesToFields moves annotations to v1beta1's fields, while the strategy is flat.
 func (c *cloneSet) notesToFields(mine *recollection) error {
 	block, there, err := child(c.update, "inPlaceUpdateStrategy", inPlacePath)
 	if err != nil {
@@ -82,9 +82,9 @@ func (c *cloneSet) notesToFields(mine *recollection) error {
 	return nil
 }
 
-// fieldsToNotes moves v1beta1's fields into annotations, or leaves those where they are
-// that v1alpha1 had as fields too. The strategy is flat already. v1beta1 never shows the
-// annotations, so one that is there has just been put there, and is a wish.
+// fieldsToNotes moves v1beta1's fields to annotations, except those that v1alpha1 had as fields, too. The
+// strategy is flat already. v1beta1 never shows the annotations, so an annotation that exists was set in
+// v1beta1 and takes effect.
 func (c *cloneSet) fieldsToNotes(before *alphaOnly) error {
 	block, there, err := child(c.update, "inPlaceUpdateStrategy", inPlacePath)
 	if err != nil {
@@ -114,8 +114,7 @@ func (c *cloneSet) fieldsToNotes(before *alphaOnly) error {
 				continue
 			}
 		}
-		// An annotation that the field won over must not take effect now that there is no
-		// field any more.
+		// An annotation that was overridden by the field must not take effect when the field is gone.
 		if remembered && (set || !effective) {
 			c.annotations[n.annotation] = old
 		}

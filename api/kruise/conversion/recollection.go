@@ -5,28 +5,27 @@ import (
 	"fmt"
 )
 
-// Annotation keeps what the version that an object is shown in has no word for. It is
-// nobody's to edit, and it yields to every edit of what it speaks of.
+// Annotation preserves the values that the current version of an object cannot express. Users should not edit
+// it. An edit of a value that it preserves takes precedence.
 const Annotation = "rehearse-k8s.github.io/cloneset-conversion"
 
 // recollection is the value of Annotation.
 type recollection struct {
-	// V1beta1 is kept in v1alpha1: the words for the type of update, where they are not
-	// the usual ones.
+	// V1beta1 is preserved in v1alpha1: the update type of v1beta1, if it is not the usual one.
 	V1beta1 *words `json:"v1beta1,omitempty"`
-	// V1alpha1 is kept in v1beta1.
+	// V1alpha1 is preserved in v1beta1.
 	V1alpha1 *alphaOnly `json:"v1alpha1,omitempty"`
 }
 
-// alphaOnly is what v1beta1 has no word for.
+// alphaOnly holds the values that v1beta1 cannot express.
 type alphaOnly struct {
-	// Label is the value of LabelExcludePreparingDelete where it is not "true".
+	// Label is the value of LabelExcludePreparingDelete, if it is not "true".
 	Label *string `json:"excludePreparingDeleteLabel,omitempty"`
-	// Notes are annotations without effect: they cannot be read, or a field wins over them.
+	// Notes are annotations without effect: they are invalid, or a field takes precedence.
 	Notes map[string]string `json:"annotations,omitempty"`
-	// Fields of inPlaceUpdateStrategy that were fields, not annotations.
+	// The fields of inPlaceUpdateStrategy that were fields, not annotations.
 	Fields []string `json:"fields,omitempty"`
-	// EmptyBlock: inPlaceUpdateStrategy was there without any field.
+	// EmptyBlock: inPlaceUpdateStrategy existed without any field.
 	EmptyBlock bool `json:"emptyInPlaceUpdateStrategy,omitempty"`
 }
 
@@ -44,7 +43,7 @@ func (a *alphaOnly) note(annotation, value string) {
 	a.Notes[annotation] = value
 }
 
-// takeRecollection reads the annotation and takes it away. What is not ours stays.
+// takeRecollection reads the annotation and removes it. An annotation of another form stays.
 func (c *cloneSet) takeRecollection() (r recollection) {
 	value, _ := c.annotations[Annotation].(string)
 	if json.Unmarshal([]byte(value), &r) != nil || r.V1beta1 == nil && r.V1alpha1 == nil {
@@ -66,7 +65,7 @@ func (c *cloneSet) putRecollection(r recollection) error {
 	return nil
 }
 
-// child is an object inside another; an absent one is empty and not there.
+// child returns an object inside another; an absent one is empty and is not added.
 func child(m map[string]any, key, path string) (inner map[string]any, there bool, err error) {
 	switch v := m[key].(type) {
 	case nil:

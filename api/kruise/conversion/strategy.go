@@ -10,15 +10,15 @@ const (
 	rollingPath = updatePath + ".rollingUpdate"
 )
 
-// words are the type of update as v1beta1 says it.
+// words is the update type in the form of v1beta1.
 type words struct {
 	Type   *string `json:"type,omitempty"`
 	Policy *string `json:"podUpdatePolicy,omitempty"`
-	// Block: rollingUpdate is there.
+	// Block: rollingUpdate exists.
 	Block bool `json:"rollingUpdate,omitempty"`
 }
 
-// alphaType is the one word that v1alpha1 has for them.
+// alphaType returns the corresponding type of v1alpha1.
 func (w words) alphaType() *string {
 	if w.Type == nil || *w.Type != string(v1beta1.RollingUpdate) {
 		if w.Type == nil && w.Policy != nil {
@@ -32,8 +32,8 @@ func (w words) alphaType() *string {
 	return w.Policy
 }
 
-// betaWords are the words for a type of v1alpha1 when nothing else is known; fields tells
-// whether there is anything to put into the block.
+// betaWords returns the form of v1beta1 for a type of v1alpha1 if nothing is preserved. fields: the block has
+// other fields.
 func betaWords(alpha *string, fields bool) words {
 	switch {
 	case alpha == nil:
@@ -41,8 +41,7 @@ func betaWords(alpha *string, fields bool) words {
 	case *alpha == string(v1alpha1.ReCreate), *alpha == string(v1alpha1.InPlaceIfPossible), *alpha == string(v1alpha1.InPlaceOnly):
 		return words{Type: new(string(v1beta1.RollingUpdate)), Policy: alpha, Block: true}
 	case *alpha == string(v1alpha1.OnDelete) && fields:
-		// The default of v1beta1, so that an object with all its defaults has nothing to
-		// remember.
+		// v1beta1's default, so that an object with only defaults preserves nothing.
 		return words{Type: alpha, Policy: new(string(v1beta1.ReCreate)), Block: true}
 	default:
 		return words{Type: alpha, Block: fields}
@@ -55,8 +54,8 @@ func (w words) equal(other words) bool {
 
 func same(a, b *string) bool { return a == nil && b == nil || a != nil && b != nil && *a == *b }
 
-// nest puts v1alpha1's fields into the block. The words of before hold as long as they
-// mean the type that is there.
+// nest moves v1alpha1's fields into the block. The preserved type is used if it still means the same as the
+// current one.
 func (c *cloneSet) nest(before *words) error {
 	alpha, err := optionalText(c.update, "type", updatePath+".type")
 	if err != nil {
@@ -83,8 +82,7 @@ func (c *cloneSet) nest(before *words) error {
 	return nil
 }
 
-// flatten takes the fields out of the block, and remembers the words if they are not the
-// ones that nest would choose.
+// flatten moves the fields out of the block, and preserves the type if nest would choose another one.
 func (c *cloneSet) flatten(mine *recollection) error {
 	var w words
 	var err error

@@ -29,68 +29,66 @@ type CloneSetList struct {
 	Items []CloneSet `json:"items"`
 }
 
-// CloneSetSpec is what is wanted.
+// CloneSetSpec is the desired state of a CloneSet.
 type CloneSetSpec struct {
-	// Replicas is how many pods there are to be (1).
+	// Replicas is the desired number of pods (default 1).
 	Replicas *int32 `json:"replicas,omitempty"`
-	// Selector finds the pods; the template's labels must match it. It never changes.
+	// Selector selects the pods; the template's labels must match it. It is immutable.
 	Selector *metav1.LabelSelector `json:"selector"`
-	// Template is what pods are made of.
+	// Template is the template of the pods.
 	Template corev1.PodTemplateSpec `json:"template"`
-	// VolumeClaimTemplates are claims that each pod gets for itself.
+	// VolumeClaimTemplates are templates of the claims that each pod gets.
 	VolumeClaimTemplates []corev1.PersistentVolumeClaim `json:"volumeClaimTemplates,omitempty"`
 	ScaleStrategy        CloneSetScaleStrategy          `json:"scaleStrategy,omitempty"`
 	UpdateStrategy       CloneSetUpdateStrategy         `json:"updateStrategy,omitempty"`
-	// RevisionHistoryLimit is how many revisions are kept that nothing uses (10).
+	// RevisionHistoryLimit is the number of unused revisions to keep (default 10).
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
-	// MinReadySeconds is how long a pod is ready before it is available, in seconds (0).
+	// MinReadySeconds is how long a pod must be ready before it counts as available, in seconds (default 0).
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
-	// ProgressDeadlineSeconds is how long an update may go without progress before the
-	// condition Progressing says so, in seconds. Without it, or with 2147483647, there is no
-	// such condition.
+	// ProgressDeadlineSeconds is how long an update may take without progress before the condition
+	// Progressing reports it, in seconds. If it is absent or 2147483647, the condition does not exist.
 	ProgressDeadlineSeconds *int32            `json:"progressDeadlineSeconds,omitempty"`
 	Lifecycle               *kruise.Lifecycle `json:"lifecycle,omitempty"`
 }
 
-// CloneSetScaleStrategy says how pods are added and taken away.
+// CloneSetScaleStrategy configures how pods are added and removed.
 type CloneSetScaleStrategy struct {
-	// PodsToDelete are names of pods to delete. Names of pods that are gone are taken out
-	// of the list.
+	// PodsToDelete are names of pods to delete. The controller removes the names of pods that are gone.
 	PodsToDelete []string `json:"podsToDelete,omitempty"`
-	// MaxUnavailable is how many pods may be unavailable while pods are added: a number, or
-	// a percentage of replicas, rounded up. Without it there is no limit.
+	// MaxUnavailable limits the unavailable pods while pods are added: a number, or a percentage of replicas,
+	// rounded up. If it is absent, there is no limit.
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
-	// DisablePVCReuse has the claims of a pod that somebody else deleted go with it. Else the
-	// next pod takes them, and the pod's name.
+	// DisablePVCReuse: if another actor deletes a pod, its claims are deleted, too. Otherwise the next pod
+	// reuses the claims and the pod's name.
 	DisablePVCReuse bool `json:"disablePVCReuse,omitempty"`
 }
 
-// CloneSetUpdateStrategyType says how pods come to a new template.
+// CloneSetUpdateStrategyType is how pods are updated to a new template.
 type CloneSetUpdateStrategyType string
 
 // The types of update.
 const (
-	// ReCreate deletes pods and makes new ones.
+	// ReCreate deletes pods and creates new ones.
 	ReCreate CloneSetUpdateStrategyType = "ReCreate"
-	// InPlaceIfPossible changes pods where the API allows it, and else does as ReCreate.
+	// InPlaceIfPossible updates pods in place where the API allows it, and otherwise recreates them.
 	InPlaceIfPossible CloneSetUpdateStrategyType = "InPlaceIfPossible"
-	// InPlaceOnly changes pods; templates that pods cannot be changed to are refused.
+	// InPlaceOnly updates pods in place. A template that requires recreation is rejected.
 	InPlaceOnly CloneSetUpdateStrategyType = "InPlaceOnly"
-	// OnDelete leaves pods alone until somebody else deletes them.
+	// OnDelete updates a pod only when another actor deletes it.
 	OnDelete CloneSetUpdateStrategyType = "OnDelete"
 )
 
-// CloneSetUpdateStrategy says how pods come to a new template.
+// CloneSetUpdateStrategy configures how pods are updated to a new template.
 type CloneSetUpdateStrategy struct {
 	Type CloneSetUpdateStrategyType `json:"type,omitempty"`
-	// Partition is how many pods keep the old template: a number, or a percentage of
-	// replicas, rounded up (0).
+	// Partition is the number of pods that keep the old template: a number, or a percentage of replicas,
+	// rounded up (default 0).
 	Partition *intstr.IntOrString `json:"partition,omitempty"`
-	// MaxUnavailable is how many pods may be unavailable: a number, or a percentage of
-	// replicas, rounded up, or down if MaxSurge is more than 0 (20%).
+	// MaxUnavailable limits the unavailable pods: a number, or a percentage of replicas, rounded up, or down
+	// if MaxSurge is more than 0 (default 20%).
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
-	// MaxSurge is how many pods there may be beyond replicas: a number, or a percentage of
-	// replicas, rounded up (0).
+	// MaxSurge limits the pods in excess of replicas: a number, or a percentage of replicas, rounded up
+	// (default 0).
 	MaxSurge              *intstr.IntOrString            `json:"maxSurge,omitempty"`
 	Paused                bool                           `json:"paused,omitempty"`
 	PriorityStrategy      *kruise.UpdatePriorityStrategy `json:"priorityStrategy,omitempty"`
@@ -98,8 +96,7 @@ type CloneSetUpdateStrategy struct {
 	InPlaceUpdateStrategy *kruise.InPlaceUpdateStrategy  `json:"inPlaceUpdateStrategy,omitempty"`
 }
 
-// CloneSetStatus is what there is. Pods that have finished or are being deleted count
-// nowhere.
+// CloneSetStatus is the observed state. Finished and terminating pods are not counted.
 type CloneSetStatus struct {
 	ObservedGeneration       int64 `json:"observedGeneration,omitempty"`
 	Replicas                 int32 `json:"replicas"`
@@ -108,29 +105,29 @@ type CloneSetStatus struct {
 	UpdatedReplicas          int32 `json:"updatedReplicas"`
 	UpdatedReadyReplicas     int32 `json:"updatedReadyReplicas"`
 	UpdatedAvailableReplicas int32 `json:"updatedAvailableReplicas,omitempty"`
-	// ExpectedUpdatedReplicas is replicas less partition.
+	// ExpectedUpdatedReplicas is replicas minus partition.
 	ExpectedUpdatedReplicas int32 `json:"expectedUpdatedReplicas,omitempty"`
-	// UpdateRevision is the name of the ControllerRevision of the template, CurrentRevision
-	// of the one that pods below the partition have.
+	// UpdateRevision is the name of the ControllerRevision of the template, CurrentRevision that of the pods
+	// below the partition.
 	UpdateRevision  string `json:"updateRevision,omitempty"`
 	CurrentRevision string `json:"currentRevision,omitempty"`
-	// CollisionCount is how often the name of a revision was another's already.
+	// CollisionCount is how often the name of a new revision was already in use.
 	CollisionCount *int32              `json:"collisionCount,omitempty"`
 	Conditions     []CloneSetCondition `json:"conditions,omitempty"`
-	// LabelSelector is the selector as text, for the subresource scale.
+	// LabelSelector is the selector as text, for the scale subresource.
 	LabelSelector string `json:"labelSelector,omitempty"`
 }
 
-// CloneSetConditionType names a condition.
+// CloneSetConditionType is the type of a condition.
 type CloneSetConditionType string
 
 // The conditions.
 const (
-	// FailedScale: pods or claims could not be made or deleted.
+	// FailedScale: pods or claims could not be created or deleted.
 	FailedScale CloneSetConditionType = "FailedScale"
 	// FailedUpdate: pods could not be updated.
 	FailedUpdate CloneSetConditionType = "FailedUpdate"
-	// Progressing is how an update goes, where there is a deadline.
+	// Progressing is the progress of an update, if there is a deadline.
 	Progressing CloneSetConditionType = "Progressing"
 )
 
@@ -138,14 +135,13 @@ const (
 const (
 	// ReasonAvailable: all pods are updated and available.
 	ReasonAvailable = "CloneSetAvailable"
-	// ReasonPartitionAvailable: as many as are to be updated are, and available.
+	// ReasonPartitionAvailable: the partition is reached, and all pods are available.
 	ReasonPartitionAvailable = "ProgressPartitionAvailable"
 	// ReasonUpdated: the update goes on.
 	ReasonUpdated = "CloneSetUpdated"
-	// ReasonPaused: it is paused.
+	// ReasonPaused: the update is paused.
 	ReasonPaused = "CloneSetPaused"
-	// ReasonDeadlineExceeded: nothing has moved for longer than the deadline; the status
-	// is False.
+	// ReasonDeadlineExceeded: there was no progress for longer than the deadline; the status is False.
 	ReasonDeadlineExceeded = "ProgressDeadlineExceeded"
 )
 
@@ -153,7 +149,7 @@ const (
 type CloneSetCondition struct {
 	Type   CloneSetConditionType  `json:"type"`
 	Status corev1.ConditionStatus `json:"status"`
-	// LastUpdateTime is, of Progressing, when something moved.
+	// LastUpdateTime is, of Progressing, the time of the last progress.
 	LastUpdateTime     metav1.Time `json:"lastUpdateTime,omitempty"`
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty"`
 	Reason             string      `json:"reason,omitempty"`

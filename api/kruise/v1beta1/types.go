@@ -9,7 +9,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
 )
 
-// What is the same in both versions.
+// The types that are the same in both versions.
 type (
 	CloneSetStatus        = v1alpha1.CloneSetStatus
 	CloneSetCondition     = v1alpha1.CloneSetCondition
@@ -37,7 +37,7 @@ type CloneSetList struct {
 	Items []CloneSet `json:"items"`
 }
 
-// CloneSetSpec is what is wanted. Its fields are v1alpha1's but for the two strategies.
+// CloneSetSpec is the desired state of a CloneSet. Its fields are v1alpha1's except the two strategies.
 type CloneSetSpec struct {
 	Replicas                *int32                         `json:"replicas,omitempty"`
 	Selector                *metav1.LabelSelector          `json:"selector"`
@@ -51,48 +51,48 @@ type CloneSetSpec struct {
 	Lifecycle               *kruise.Lifecycle              `json:"lifecycle,omitempty"`
 }
 
-// CloneSetScaleStrategy says how pods are added and taken away. Its two bools have no
-// omitempty: false is what EnablePVCReuse is by default here, and true what it is in
-// v1alpha1, so it is always said.
+// CloneSetScaleStrategy configures how pods are added and removed. Its two bools have no omitempty: the
+// default of EnablePVCReuse is false here, and the corresponding default of v1alpha1 is true, so the value is
+// always explicit.
 type CloneSetScaleStrategy struct {
 	PodsToDelete   []string            `json:"podsToDelete,omitempty"`
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
-	// EnablePVCReuse has the next pod take the claims, and the name, of one that somebody
-	// else deleted. Else the claims go with it.
+	// EnablePVCReuse: if another actor deletes a pod, the next pod reuses its claims and its name. Otherwise
+	// the claims are deleted, too.
 	EnablePVCReuse bool `json:"enablePVCReuse"`
-	// ExcludePreparingDelete has pods that wait for their preDelete hook not counted as
-	// replicas. In v1alpha1 it is a label.
+	// ExcludePreparingDelete: pods that wait for their preDelete hook do not count as replicas. In v1alpha1
+	// it is a label.
 	ExcludePreparingDelete bool `json:"excludePreparingDelete"`
 }
 
-// CloneSetUpdateStrategyType says whether pods come to a new template by themselves.
+// CloneSetUpdateStrategyType is whether the controller updates pods to a new template.
 type CloneSetUpdateStrategyType string
 
 // The types of update.
 const (
-	// RollingUpdate brings pods to the new template, as the block rollingUpdate says.
+	// RollingUpdate updates pods as the field rollingUpdate configures.
 	RollingUpdate CloneSetUpdateStrategyType = "RollingUpdate"
-	// OnDelete leaves pods alone until somebody else deletes them.
+	// OnDelete updates a pod only when another actor deletes it.
 	OnDelete CloneSetUpdateStrategyType = "OnDelete"
 )
 
-// CloneSetUpdateStrategy says how pods come to a new template.
+// CloneSetUpdateStrategy configures how pods are updated to a new template.
 type CloneSetUpdateStrategy struct {
 	Type          CloneSetUpdateStrategyType     `json:"type,omitempty"`
 	RollingUpdate *RollingUpdateCloneSetStrategy `json:"rollingUpdate,omitempty"`
 }
 
-// CloneSetPodUpdatePolicyType says how one pod comes to a new template.
+// CloneSetPodUpdatePolicyType is how one pod is updated to a new template.
 type CloneSetPodUpdatePolicyType string
 
-// The policies; v1alpha1 has the same words as types of update.
+// The policies. v1alpha1 has update types of the same names.
 const (
 	ReCreate          CloneSetPodUpdatePolicyType = "ReCreate"
 	InPlaceIfPossible CloneSetPodUpdatePolicyType = "InPlaceIfPossible"
 	InPlaceOnly       CloneSetPodUpdatePolicyType = "InPlaceOnly"
 )
 
-// RollingUpdateCloneSetStrategy are the details of RollingUpdate, as in v1alpha1.
+// RollingUpdateCloneSetStrategy configures RollingUpdate, as in v1alpha1.
 type RollingUpdateCloneSetStrategy struct {
 	PodUpdatePolicy       CloneSetPodUpdatePolicyType    `json:"podUpdatePolicy,omitempty"`
 	Partition             *intstr.IntOrString            `json:"partition,omitempty"`

@@ -29,28 +29,27 @@ type StageList struct {
 
 // StageSpec is the desired behaviour of a stage.
 type StageSpec struct {
-	// ResourceRef names the kind of the objects this stage is for.
+	// ResourceRef is the kind of the objects to which this stage applies.
 	ResourceRef StageResourceRef `json:"resourceRef"`
-	// Selector chooses the objects. Nil takes none, an empty one takes all.
+	// Selector selects the objects. nil selects none, an empty one all.
 	Selector *StageSelector `json:"selector,omitempty"`
-	// Weight is the share of this stage where several match one object. When
-	// all weights are 0 the shares are equal.
+	// Weight is the share of this stage if several match one object. If all weights are 0, the shares are
+	// equal.
 	Weight int `json:"weight,omitempty"`
-	// WeightFrom reads the weight from the object and wins over Weight.
+	// WeightFrom reads the weight from the object and takes precedence over Weight.
 	WeightFrom *ExpressionFrom `json:"weightFrom,omitempty"`
 	// Delay is the time between the choice of the stage and its writes.
 	Delay *StageDelay `json:"delay,omitempty"`
-	// Next says what is written. Deprecated since KWOK v0.8 in favour of Steps,
-	// and used only where Steps is empty.
+	// Next defines the writes. Deprecated since KWOK v0.8 in favour of Steps, and used only if Steps is
+	// empty.
 	Next *StageNext `json:"next,omitempty"`
-	// ImmediateNextStage asks to choose the next stage from the answer to the
-	// write, without waiting for the watch.
+	// ImmediateNextStage chooses the next stage from the answer to the write, without waiting for the watch.
 	ImmediateNextStage bool `json:"immediateNextStage,omitempty"`
-	// Steps says what is written, in order.
+	// Steps defines the writes, in order.
 	Steps []StageStep `json:"steps,omitempty"`
 }
 
-// StageResourceRef names a kind.
+// StageResourceRef is a kind.
 type StageResourceRef struct {
 	// APIGroup is a group and version ("apps/v1"), despite its name; empty is "v1".
 	APIGroup string `json:"apiGroup,omitempty"`
@@ -58,15 +57,15 @@ type StageResourceRef struct {
 	Kind string `json:"kind"`
 }
 
-// StageSelector chooses objects. Its parts are ANDed.
+// StageSelector selects objects. All its parts must match.
 type StageSelector struct {
 	MatchLabels      map[string]string    `json:"matchLabels,omitempty"`
 	MatchAnnotations map[string]string    `json:"matchAnnotations,omitempty"`
 	MatchExpressions []SelectorExpression `json:"matchExpressions,omitempty"`
 }
 
-// SelectorExpression is one requirement on an object: a jq one or a CEL one.
-// The flat form (key, operator, values) is the older way to write a jq one.
+// SelectorExpression is one requirement on an object: a jq or a CEL expression. The flat form (key, operator,
+// values) is the older form of a jq expression.
 type SelectorExpression struct {
 	JQ  *SelectorJQ    `json:"jq,omitempty"`
 	CEL *ExpressionCEL `json:"cel,omitempty"`
@@ -76,17 +75,17 @@ type SelectorExpression struct {
 	Values   []string         `json:"values,omitempty"`
 }
 
-// SelectorJQ compares what a jq program yields with values.
+// SelectorJQ compares the results of a jq program with values.
 type SelectorJQ struct {
-	// Key is a jq program run on the object.
+	// Key is a jq program that is run on the object.
 	Key string `json:"key,omitempty"`
-	// Operator relates the results of Key to Values.
+	// Operator is the relation between the results of Key and Values.
 	Operator SelectorOperator `json:"operator,omitempty"`
-	// Values is non-empty for In and NotIn, and empty for the others.
+	// Values must not be empty for In and NotIn, and must be empty for the other operators.
 	Values []string `json:"values,omitempty"`
 }
 
-// SelectorOperator relates results to values.
+// SelectorOperator is a relation between results and values.
 type SelectorOperator string
 
 // The selector operators.
@@ -101,7 +100,7 @@ const (
 type ExpressionFrom struct {
 	JQ  *ExpressionJQ  `json:"jq,omitempty"`
 	CEL *ExpressionCEL `json:"cel,omitempty"`
-	// ExpressionFrom is the older way to write JQ.
+	// ExpressionFrom is the older form of JQ.
 	ExpressionFrom string `json:"expressionFrom,omitempty"`
 }
 
@@ -115,17 +114,15 @@ type ExpressionCEL struct {
 	Expression string `json:"expression,omitempty"`
 }
 
-// StageDelay is a delay, drawn between a duration and its jitter bound.
+// StageDelay is a delay, chosen at random between a duration and the jitter.
 type StageDelay struct {
-	// DurationMilliseconds is the least delay.
+	// DurationMilliseconds is the minimal delay.
 	DurationMilliseconds *int64 `json:"durationMilliseconds,omitempty"`
-	// DurationFrom reads the least delay from the object: an RFC 3339 time or a
-	// Go duration.
+	// DurationFrom reads the minimal delay from the object: an RFC 3339 time or a Go duration.
 	DurationFrom *ExpressionFrom `json:"durationFrom,omitempty"`
-	// JitterDurationMilliseconds is the upper bound of the whole delay, not an
-	// amount added to it.
+	// JitterDurationMilliseconds is the maximum of the whole delay, not an amount that is added to it.
 	JitterDurationMilliseconds *int64 `json:"jitterDurationMilliseconds,omitempty"`
-	// JitterDurationFrom reads the upper bound from the object.
+	// JitterDurationFrom reads the maximum from the object.
 	JitterDurationFrom *ExpressionFrom `json:"jitterDurationFrom,omitempty"`
 }
 
@@ -136,11 +133,11 @@ type StageNext struct {
 	Delete     bool             `json:"delete,omitempty"`
 	Patches    []StagePatch     `json:"patches,omitempty"`
 
-	// StatusTemplate is a patch of the status; it is not used where Patches are.
+	// StatusTemplate is a patch of the status; it is not used if Patches are set.
 	StatusTemplate string `json:"statusTemplate,omitempty"`
-	// StatusSubresource is the subresource StatusTemplate goes to; nil is "status".
+	// StatusSubresource is the subresource to which StatusTemplate is sent; nil is "status".
 	StatusSubresource *string `json:"statusSubresource,omitempty"`
-	// StatusPatchAs is who StatusTemplate is written as.
+	// StatusPatchAs is the user as whom StatusTemplate is sent.
 	StatusPatchAs *ImpersonationConfig `json:"statusPatchAs,omitempty"`
 }
 
@@ -154,7 +151,7 @@ type StageStep struct {
 	Apply      *StageApply      `json:"apply,omitempty"`
 }
 
-// StageEvent is a Kubernetes event about the object.
+// StageEvent is a Kubernetes Event about the object.
 type StageEvent struct {
 	// Type is Normal or Warning.
 	Type    string `json:"type,omitempty"`
@@ -176,20 +173,19 @@ type FinalizerItem struct {
 
 // StagePatch is a patch of the object.
 type StagePatch struct {
-	// Subresource is the subresource patched; empty is the object itself.
+	// Subresource is the subresource to patch; empty: the object itself.
 	Subresource string `json:"subresource,omitempty"`
-	// Root is the field the rendered template stands under.
+	// Root is the field under which the rendered template is placed.
 	Root string `json:"root,omitempty"`
 	// Template is a Go template that renders YAML or JSON.
 	Template string `json:"template,omitempty"`
-	// Type of the patch; empty is strategic for pods and nodes and merge for
-	// all else.
+	// Type is the type of the patch. Default: strategic for pods and nodes, merge for all others.
 	Type *StagePatchType `json:"type,omitempty"`
-	// Impersonation is who the patch is written as.
+	// Impersonation is the user as whom the patch is sent.
 	Impersonation *ImpersonationConfig `json:"impersonation,omitempty"`
 }
 
-// StagePatchType is a way to patch.
+// StagePatchType is the type of a patch.
 type StagePatchType string
 
 // The patch types; StageApplyTypeApply is for Apply only.
@@ -208,17 +204,17 @@ type StageApply struct {
 	Impersonation *ImpersonationConfig `json:"impersonation,omitempty"`
 }
 
-// ImpersonationConfig is who to act as.
+// ImpersonationConfig is a user to impersonate.
 type ImpersonationConfig struct {
 	Username string `json:"username"`
 }
 
-// StageStatus is in KWOK's definition; nothing writes it there.
+// StageStatus is part of KWOK's definition; KWOK never writes it.
 type StageStatus struct {
 	Conditions []Condition `json:"conditions,omitempty"`
 }
 
-// Condition is one aspect of a stage's state.
+// Condition is one condition of a stage.
 type Condition struct {
 	Type               string          `json:"type"`
 	Status             ConditionStatus `json:"status"`

@@ -10,8 +10,7 @@ import (
 	"sigs.k8s.io/randfill"
 )
 
-// TestDeepCopy fills every field, copies, and looks for memory that the two
-// share.
+// TestDeepCopy fills every field, copies the object, and looks for shared memory.
 func TestDeepCopy(t *testing.T) {
 	fill := randfill.NewWithSeed(1).NilChance(0).NumElements(1, 2).MaxDepth(12)
 	for range 20 {
@@ -34,8 +33,8 @@ func TestDeepCopy(t *testing.T) {
 	}
 }
 
-// eachAddress visits what pointers, slices and maps point at. Times hold a
-// pointer to their location, which is meant to be shared.
+// eachAddress visits the targets of pointers, slices and maps. Times contain a pointer to their location,
+// which may be shared.
 func eachAddress(v reflect.Value, visit func(uintptr)) {
 	if v.Type().PkgPath() == "time" {
 		return

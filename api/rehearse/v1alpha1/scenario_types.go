@@ -13,8 +13,8 @@ var GroupVersion = schema.GroupVersion{Group: "rehearse-k8s.github.io", Version:
 // ScenarioKind is the kind of a Scenario.
 const ScenarioKind = "Scenario"
 
-// Scenario says what is rehearsed: which controllers, in which cluster, what users do
-// in it, what must hold, and what may go wrong.
+// Scenario describes a test: the controllers, the cluster, the steps of the user, the invariants, and the
+// faults.
 type Scenario struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -22,46 +22,45 @@ type Scenario struct {
 	Spec ScenarioSpec `json:"spec"`
 }
 
-// ScenarioSpec is what is rehearsed.
+// ScenarioSpec is the content of a Scenario.
 type ScenarioSpec struct {
 	// Description is for people: one or two sentences.
 	Description string `json:"description,omitempty"`
-	// Cluster is what there is before a run begins.
+	// Cluster is the state of the cluster before a run.
 	Cluster Cluster `json:"cluster,omitzero"`
-	// Clients are the programs under test. Each has a door of its own to the API, behind
-	// which things go wrong for it alone. One client may have neither command nor builtin:
-	// its command is given on the command line, after "--".
+	// Clients are the programs under test. Each has its own listener, whose faults affect only that client.
+	// One client may have neither command nor builtin: its command is given on the command line, after "--".
 	Clients []Client `json:"clients"`
-	// Steps are what users do, in order. When they are over and everything has come to rest
-	// the run is judged.
+	// Steps are the actions of the user, in order. After the last one, the run is checked when it is
+	// quiescent.
 	Steps []Step `json:"steps,omitempty"`
-	// Invariants are what must hold.
+	// Invariants are the conditions that must hold.
 	Invariants Invariants `json:"invariants,omitzero"`
-	// Faults are what may go wrong.
+	// Faults restrict the faults of the search.
 	Faults Faults `json:"faults,omitzero"`
-	// Budget is how far the search goes.
+	// Budget limits the search.
 	Budget Budget `json:"budget,omitzero"`
 }
 
-// Cluster is what there is before a run begins.
+// Cluster is the state of the cluster before a run.
 type Cluster struct {
-	// Nodes is how many simulated nodes there are, ready from the beginning (default 2).
+	// Nodes is the number of simulated nodes, which are ready at once (default 2).
 	Nodes *int `json:"nodes,omitempty"`
-	// Controllers run beside the clients, and nothing goes wrong for them: names of
-	// kube-controller-manager's controllers, and stage (the kubelets of simulated nodes),
-	// scheduler, job and cloneset. Default: stage and scheduler. An empty list is none at all, so it is not omitted.
+	// Controllers run alongside the clients, without faults: names of kube-controller-manager's controllers,
+	// and stage (the kubelets of simulated nodes), scheduler, job and cloneset. Default: stage and scheduler.
+	// An empty list means no controllers, so it is not omitted.
 	Controllers []string `json:"controllers,omitzero"`
-	// Stages are files of stages for the kubelets, in place of node-fast and pod-fast. Paths are
-	// relative to the scenario's file; builtin:NAME is one of those that this program has.
+	// Stages are stage files for the kubelets, in place of node-fast and pod-fast. Paths are relative to the
+	// scenario's file; builtin:NAME is a built-in file.
 	Stages []string `json:"stages,omitempty"`
-	// Objects exist from the beginning: definitions of kinds, namespaces, accounts and
-	// whatever the clients need.
+	// Objects exist before each run: CustomResourceDefinitions, namespaces, accounts and other objects that
+	// the clients need.
 	Objects []Manifest `json:"objects,omitempty"`
 }
 
-// Manifest is objects, in a file or in place. One of the two is given.
+// Manifest contains objects, in a file or inline. Set exactly one field.
 type Manifest struct {
-	// File holds one or more YAML or JSON documents. Its path is relative to the scenario's file;
+	// File contains one or more YAML or JSON documents. Its path is relative to the scenario's file;
 	// builtin:cloneset defines the kind CloneSet of apps.kruise.io.
 	File string `json:"file,omitempty"`
 	// Object is one object.
@@ -70,68 +69,68 @@ type Manifest struct {
 
 // Client is a program under test.
 type Client struct {
-	// Name is its name in faults, records and reports.
+	// Name identifies the client in faults, records and reports.
 	Name string `json:"name"`
-	// Command is the program and its arguments. In each of them {{kubeconfig}} is the file by
-	// which it reaches the API, {{namespace}} the namespace of that file, {{dir}} an empty
-	// directory of this instance, {{port}} a free port of the loopback interface ({{port:x}}
-	// another one for each x), and {{name}} its name. KUBECONFIG is set to the same file.
+	// Command is the program and its arguments, with these placeholders: {{kubeconfig}} is the client's
+	// kubeconfig file, {{namespace}} the namespace in that file, {{dir}} an empty directory of this instance,
+	// {{port}} a free port of the loopback interface ({{port:x}} another one for each x), and {{name}} the
+	// name of the client. KUBECONFIG is set to the same file.
 	Command []string `json:"command,omitempty"`
-	// Builtin runs one of the controllers that this program has, in a process of its own, in
-	// place of a command: job, cloneset, or a name of kube-controller-manager's;
-	// upstream-job is upstream's Job controller.
+	// Builtin runs a built-in controller in a process of its own, in place of a command: job, cloneset, or a
+	// name of kube-controller-manager's controllers; upstream-job is the upstream Job controller.
 	Builtin string `json:"builtin,omitempty"`
-	// FeatureGates are those of a builtin of kube-controller-manager.
+	// FeatureGates are feature gates for a builtin of kube-controller-manager.
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
 	// Env is added to the environment of the command.
 	Env []EnvVar `json:"env,omitempty"`
-	// Dir is where the command runs, relative to the scenario's file (default: where
-	// rehearse was called). Env and Dir are for commands only.
+	// Dir is the working directory of the command, relative to the scenario's file (default: the working
+	// directory of rehearse). Env and Dir apply to commands only.
 	Dir string `json:"dir,omitempty"`
-	// As is who the client is to the API: its RBAC applies to all requests of the client. Default: a member of
-	// system:masters, who may do everything.
+	// As is the identity of the client: its RBAC rights apply to all requests of the client. Default: a
+	// member of system:masters, who has all rights.
 	As *Identity `json:"as,omitempty"`
 }
 
-// Identity is a user of the API. Either ServiceAccount or User is given.
+// Identity is a user of the API. Set exactly one of ServiceAccount and User.
 type Identity struct {
 	// ServiceAccount is namespace/name.
 	ServiceAccount string `json:"serviceAccount,omitempty"`
-	// User is a user's name, and Groups are groups of the user in addition to system:authenticated.
+	// User is a user name, and Groups are groups of the user in addition to system:authenticated.
 	User   string   `json:"user,omitempty"`
 	Groups []string `json:"groups,omitempty"`
 }
 
-// EnvVar is one variable of a client's environment. Its value knows the words of commands.
+// EnvVar is one environment variable of a client. Its value may contain the placeholders of commands.
 type EnvVar struct {
 	Name  string `json:"name"`
 	Value string `json:"value,omitempty"`
 }
 
-// Step is one thing that users do. Exactly one field is given.
+// Step is one action of the user. Set exactly one field.
 type Step struct {
 	// Apply applies objects as `kubectl apply --server-side --force-conflicts` does.
 	Apply *Manifest `json:"apply,omitempty"`
-	// Create makes objects.
+	// Create creates objects.
 	Create *Manifest `json:"create,omitempty"`
-	// Delete deletes an object, in the background as kubectl does. One that is not there is no failure.
+	// Delete deletes an object, in the background as kubectl does. An object that does not exist is not an
+	// error.
 	Delete *Delete `json:"delete,omitempty"`
 	// Patch patches an object.
 	Patch *Patch `json:"patch,omitempty"`
-	// Wait waits until something holds.
+	// Wait waits until an invariant holds.
 	Wait *Wait `json:"wait,omitempty"`
-	// Settle waits until nobody has written anything for a while.
+	// Settle waits until no actor has written anything for a while.
 	Settle *Settle `json:"settle,omitempty"`
 }
 
 // Reference names an object, or all objects of a kind that match a selector.
 type Reference struct {
-	// Resource is as kubectl writes it, with its group: "pods", "jobs.batch".
+	// Resource is the resource with its group, as for kubectl: "pods", "jobs.batch".
 	Resource string `json:"resource"`
-	// Namespace is default where none is given and the resource is in one.
+	// Namespace defaults to default if the resource is namespaced.
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
-	// Selector is of labels, in the place of a name: all objects that match.
+	// Selector is a label selector, in place of a name: all objects that match.
 	Selector string `json:"selector,omitempty"`
 }
 
@@ -147,71 +146,72 @@ type Patch struct {
 	Reference `json:",inline"`
 	// Type is merge (default), strategic or json.
 	Type string `json:"type,omitempty"`
-	// Patch is the patch.
+	// Patch is the content of the patch.
 	Patch json.RawMessage `json:"patch"`
 	// Subresource is status, scale or another one.
 	Subresource string `json:"subresource,omitempty"`
 }
 
-// Wait waits until something holds. A run in which it does not is one whose promise is broken.
+// Wait waits until an invariant holds. A run in which it does not hold in time fails.
 type Wait struct {
 	Promise `json:",inline"`
-	// Within is how long it may take (default 30s).
+	// Within limits the wait (default 30s).
 	Within *metav1.Duration `json:"within,omitempty"`
 }
 
-// Settle waits until nobody has written anything for a while.
+// Settle waits until no actor has written anything for a while.
 type Settle struct {
-	// Within is how long it may take (default 30s); then the next step is taken all the same.
+	// Within limits the wait (default 30s); then the next step follows in any case.
 	Within *metav1.Duration `json:"within,omitempty"`
 }
 
-// Invariants are what must hold.
+// Invariants are the conditions that must hold.
 type Invariants struct {
-	// Always is judged after every write of anybody.
+	// Always is checked after every write by any actor.
 	Always []Promise `json:"always,omitempty"`
-	// Eventually is judged when the steps are over.
+	// Eventually is checked after the last step.
 	Eventually []Eventually `json:"eventually,omitempty"`
-	// Sometimes should hold in some run, at some moment: it shows that the scenario bites.
+	// Sometimes must hold at some moment of some run: it shows that the scenario reaches the state that it
+	// tests.
 	Sometimes []Promise `json:"sometimes,omitempty"`
-	// EndsVary says that runs may end differently though nothing went wrong: then the end of
-	// a run is not compared with those of runs without faults.
+	// EndsVary: runs may end in different states without any fault. Then the final state is not compared with
+	// that of runs without faults.
 	EndsVary bool `json:"endsVary,omitempty"`
 }
 
-// Promise is an expression in CEL, or a ready-made oracle by its name. One of the two is given.
+// Invariant is a CEL expression or a ready-made oracle. Set exactly one of CEL and Oracle.
 type Promise struct {
-	// Name is a sentence for people; default: what the oracle says, or the expression.
+	// Name is a sentence for people; default: the name of the oracle, or the expression.
 	Name string `json:"name,omitempty"`
-	// CEL is an expression that is true while the promise holds.
+	// CEL is an expression that is true while the invariant holds.
 	CEL string `json:"cel,omitempty"`
-	// Oracle is the name of a ready-made promise, With its parameters. Job and CloneSet are
-	// written under always: what they promise for the end is judged in the end.
+	// Oracle is the name of a ready-made invariant, With its parameters. Write Job and CloneSet under always:
+	// their conditions for the final state are checked at the end.
 	Oracle string          `json:"oracle,omitempty"`
 	With   json.RawMessage `json:"with,omitempty"`
 }
 
-// Eventually is a promise that must hold in the end.
+// Eventually is an invariant that must hold at the end.
 type Eventually struct {
 	Promise `json:",inline"`
-	// Within is how long after the last step it may take (default 30s), and longer by what
-	// faults kept back.
+	// Within limits the time after the last step (default 30s), extended by the time during which faults
+	// delay something.
 	Within *metav1.Duration `json:"within,omitempty"`
 }
 
-// Faults are what may go wrong.
+// Faults restrict the faults of the search.
 type Faults struct {
 	// Level is legal (default), seen or adversarial.
 	Level string `json:"level,omitempty"`
-	// Only restricts them to these patterns, in the text form of faults: "lag resource=pods".
-	// None may be above the level.
+	// Only restricts them to these patterns, in the text form of faults: "lag resource=pods". No pattern may
+	// exceed the level.
 	Only []string `json:"only,omitempty"`
 }
 
-// Budget is how far the search goes.
+// Budget limits the search.
 type Budget struct {
-	// Runs at most (default 200).
+	// Runs limits the number of runs (default 200).
 	Runs int `json:"runs,omitempty"`
-	// Time at most (default 5m).
+	// Time limits the duration (default 5m).
 	Time *metav1.Duration `json:"time,omitempty"`
 }

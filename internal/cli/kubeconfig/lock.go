@@ -27,11 +27,11 @@ const (
 func lockAll(files ...string) (unlock func(), err error) {
 	var paths []string
 	for _, f := range files {
-		real, err := resolve(f)
+		target, err := resolve(f)
 		if err != nil {
 			return nil, err
 		}
-		paths = append(paths, f+".lock", real+".lock")
+		paths = append(paths, f+".lock", target+".lock")
 	}
 	slices.Sort(paths)
 	var undo []func()

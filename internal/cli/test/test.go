@@ -172,7 +172,7 @@ func (a *app) rehearse(ctx context.Context, o *testOptions, s *scenario.Scenario
 	}
 	p := a.newSearchProgress(s)
 	result, err := sim.Search(ctx, r.arena, sim.Options{
-		Seed: o.seed, Runs: s.Runs, Budget: s.Budget, Level: s.Level, Patterns: s.Patterns, Live: true, Parallel: o.parallel,
+		Seed: o.seed, Runs: s.Runs, Budget: s.Budget, Now: time.Now, Level: s.Level, Patterns: s.Patterns, Live: true, Parallel: o.parallel,
 		Progress: p.ran,
 	})
 	p.Clear()

@@ -19,8 +19,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/apiserver"
 )
 
-// metricsServer plays the resource metrics API on this machine: the pods of the app web share
-// a load of 400 millicores.
+// metricsServer serves the resource metrics API on this machine: the pods of the app web share a load of 400
+// millicores.
 type metricsServer struct{ pods client.Client }
 
 // ServeHTTP answers discovery and the list of the pods' metrics.
@@ -49,8 +49,8 @@ func (m metricsServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// TestAutoscaling: upstream's HorizontalPodAutoscaler scales a CloneSet by the metrics of a
-// server on this machine, which an APIService reaches through the annotation of its Service.
+// TestAutoscaling: the upstream HorizontalPodAutoscaler scales a CloneSet by the metrics of a server on this
+// machine, which an APIService reaches through the annotation of its Service.
 func TestAutoscaling(t *testing.T) {
 	c := startCluster(t, cluster.Options{Nodes: 2})
 	k, err := client.New(c.RESTConfig(), client.Options{})

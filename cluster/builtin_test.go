@@ -15,8 +15,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/cluster"
 )
 
-// generalPods are lives that the general stages play side by side, with the
-// delays of the stages taken out, and what each comes to.
+// generalPods are pods that the general stages play in parallel, without the delays of the stages, and the
+// final state of each.
 var generalPods = []struct {
 	name, annotations, spec string
 	want                    string
@@ -31,7 +31,7 @@ var generalPods = []struct {
 	{"evicted", ", rehearse-k8s.github.io/evict: memory", "containers: [{name: app, image: a}]", "Failed Evicted"},
 }
 
-// statusWords are the words of a pod's status that a test may wait for.
+// statusWords are the texts in a pod's status for which a test may wait.
 func statusWords(p *corev1.Pod) string {
 	words := []string{string(p.Status.Phase), p.Status.Reason}
 	for _, c := range p.Status.Conditions {
@@ -63,7 +63,7 @@ func says(p *corev1.Pod, want string) bool {
 	return true
 }
 
-// watchForward fails the test when a pod's status goes back.
+// watchForward fails the test if a pod's status returns to an earlier phase.
 func watchForward(t *testing.T, k client.WithWatch) {
 	t.Helper()
 	events, err := k.Watch(t.Context(), &corev1.PodList{}, client.InNamespace("default"))
@@ -128,8 +128,7 @@ func TestBuiltinGeneral(t *testing.T) {
 		awaitPod(p.name, p.want)
 	}
 
-	// A pod that was marked while its node was down is Ready again when the node
-	// is, and not before.
+	// A pod that was marked while its node was not ready is Ready again after the node is, and not before.
 	label(t, k, &corev1.Node{}, "node-0", "node-not-ready.stage.kwok.x-k8s.io", "true", `"node-not-ready.stage.kwok.x-k8s.io/duration": "5s"`)
 	nodeReady := func(want corev1.ConditionStatus) error {
 		n := &corev1.Node{}
@@ -179,7 +178,7 @@ func label(t *testing.T, k client.Client, o client.Object, name, key, value, ann
 	}
 }
 
-// volumes: a claim gets a volume of its own, and takes it with it.
+// volumes: a claim gets its own volume, which is deleted with the claim.
 func volumes(t *testing.T, k client.Client) {
 	create(t, k, "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: simulated}\nprovisioner: rehearse-k8s.github.io/volume")
 	create(t, k, "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data, namespace: default}\n"+

@@ -11,8 +11,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/cluster"
 )
 
-// TestOnlyTheStageEngine runs a cluster of nothing but the API and the engine,
-// twice at once in one process: the parts of one never meet those of another.
+// TestOnlyTheStageEngine runs two clusters in one process, each with only the API and the stage engine. The
+// parts of one do not affect the other.
 func TestOnlyTheStageEngine(t *testing.T) {
 	for _, name := range []string{"one", "two"} {
 		t.Run(name, func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestOnlyTheStageEngine(t *testing.T) {
 				_, err := k.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(t.Context(), "node-0", metav1.GetOptions{})
 				return err
 			})
-			// No service account controller runs, so pods that ask for one are refused.
+			// No service account controller runs, so pods that name a service account are rejected.
 			accounts, err := k.CoreV1().ServiceAccounts("default").List(t.Context(), metav1.ListOptions{})
 			if err != nil || len(accounts.Items) != 0 {
 				t.Errorf("service accounts %d, %v: a controller runs that was not picked", len(accounts.Items), err)

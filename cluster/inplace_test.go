@@ -31,8 +31,8 @@ spec:
   - {name: log, image: "log:1"}
 `
 
-// TestInPlace changes a running pod as the controller of a CloneSet does, and sees every
-// write that follows.
+// TestInPlace updates a running pod as the controller of a CloneSet does, and checks every write that
+// follows.
 func TestInPlace(t *testing.T) {
 	for file, renewal := range map[string]int{"pod-fast": 1, "pod-general": 2} {
 		t.Run(file, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestInPlace(t *testing.T) {
 	}
 }
 
-// changeInPlace plays the story; a container that begins anew is as many writes as is said.
+// changeInPlace updates the pod. renewal is the number of writes of a container restart.
 func changeInPlace(t *testing.T, k client.WithWatch, renewal int) {
 	events, err := k.Watch(t.Context(), &corev1.PodList{}, client.InNamespace("default"))
 	if err != nil {
@@ -60,7 +60,7 @@ func changeInPlace(t *testing.T, k client.WithWatch, renewal int) {
 	create(t, k, gatedPod)
 	pod, before := &corev1.Pod{}, &corev1.Pod{}
 	deadline := time.After(time.Minute)
-	// until takes in writes until one brings about what is said; -1: however many there are.
+	// until reads writes until a condition holds, and checks their number; -1: any number.
 	until := func(what string, writes int, holds func() bool) {
 		t.Helper()
 		before = pod.DeepCopy()
@@ -116,7 +116,7 @@ func changeInPlace(t *testing.T, k client.WithWatch, renewal int) {
 	until("the gate is open and the pod Ready", 2, func() bool { return isTrue(pod, corev1.PodReady) })
 	patch("", `{"spec":{"containers":[{"name":"app","image":"app:2"}]}}`)
 	until("the container runs with its new image", 1+renewal, func() bool { return app(pod).ImageID == "app:2" && isTrue(pod, corev1.PodReady) })
-	anew(t, app(before), app(pod), 1)
+	checkRestarted(t, app(before), app(pod), 1)
 	if !equality.Semantic.DeepEqual(before.Status.ContainerStatuses[1], pod.Status.ContainerStatuses[1]) {
 		t.Errorf("the other container: %+v", pod.Status.ContainerStatuses[1])
 	}
@@ -129,8 +129,8 @@ func changeInPlace(t *testing.T, k client.WithWatch, renewal int) {
 
 	patch("", `{"metadata":{"annotations":{%q:%q}}}`, kruise.AnnotationInPlaceState,
 		fmt.Sprintf(`{"updateEnvFromMetadata":true,"lastContainerStatuses":{"app":{"containerID":%q}}}`, app(pod).ContainerID))
-	until("the container has begun anew", 1+renewal, func() bool { return app(pod).RestartCount == 2 && isTrue(pod, corev1.PodReady) })
-	anew(t, app(before), app(pod), 2)
+	until("the container has restarted", 1+renewal, func() bool { return app(pod).RestartCount == 2 && isTrue(pod, corev1.PodReady) })
+	checkRestarted(t, app(before), app(pod), 2)
 	gate("False")
 	until("the gate is closed and the pod not Ready", 2, func() bool { return !isTrue(pod, corev1.PodReady) })
 	if !isTrue(pod, corev1.ContainersReady) {
@@ -138,12 +138,12 @@ func changeInPlace(t *testing.T, k client.WithWatch, renewal int) {
 	}
 }
 
-// anew holds a container to what one looks like that has begun anew.
-func anew(t *testing.T, was, is *corev1.ContainerStatus, restarts int32) {
+// checkRestarted checks the status of a container that has restarted.
+func checkRestarted(t *testing.T, was, is *corev1.ContainerStatus, restarts int32) {
 	t.Helper()
 	last := is.LastTerminationState.Terminated
 	if is.RestartCount != restarts || is.ContainerID == was.ContainerID || last == nil || last.ContainerID != was.ContainerID || !is.Ready {
-		t.Errorf("a container that has begun anew: %+v, was %+v", is, was)
+		t.Errorf("a restarted container: %+v, was %+v", is, was)
 	}
 }
 

@@ -22,8 +22,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/cluster"
 )
 
-// TestCloneSetVersions: a user's client has both versions, with a data directory also after
-// the process has begun anew.
+// TestCloneSetVersions: clients can use both versions, also after a restart over the same data directory.
 func TestCloneSetVersions(t *testing.T) {
 	o := cluster.Options{DataDir: t.TempDir(), Controllers: []string{"cloneset"}}
 	first := startCluster(t, o)
@@ -57,9 +56,8 @@ func TestCloneSetVersions(t *testing.T) {
 	}
 }
 
-// TestDeletedAtOnce deletes a CloneSet as soon as the cluster is there: the garbage
-// collector knows the kind by then, and its revision goes with it. What is left by an owner
-// of a kind that it learns of later stays for good.
+// TestDeletedAtOnce deletes a CloneSet as soon as the cluster runs: the garbage collector knows the kind by
+// then, and deletes its revision. It would never delete dependents of a kind that it discovers later.
 func TestDeletedAtOnce(t *testing.T) {
 	c := admin(t, startCluster(t, cluster.Options{Controllers: []string{"cloneset", "garbage-collector-controller"}}))
 	sets := c.Resource(v1alpha1.GroupVersion.WithResource(v1alpha1.Resource)).Namespace("default")
@@ -93,8 +91,8 @@ func TestDeletedAtOnce(t *testing.T) {
 	await(t, "the revision is gone", count(0))
 }
 
-// TestCollectorKnowsOwners: the garbage collector knows a CloneSet under the version that its
-// pods name, so it has no reason to read the pods again, one by one.
+// TestCollectorKnowsOwners: the garbage collector knows a CloneSet under the version that its pods name, so
+// it has no reason to read the owners one by one.
 func TestCollectorKnowsOwners(t *testing.T) {
 	cluster := startCluster(t, cluster.Options{Nodes: 1, Controllers: []string{"cloneset", "garbage-collector-controller", "serviceaccount-controller", "stage"}})
 	c, k := admin(t, cluster), clientOf(t, cluster)
@@ -128,9 +126,9 @@ func TestCollectorKnowsOwners(t *testing.T) {
 		}
 		return err
 	})
-	// What the collector is asked to look at after the pods, it looks at after them.
+	// The collector processes this object after the pods.
 	maps := k.CoreV1().ConfigMaps("default")
-	orphan := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "orphan", OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "nobody", UID: "nobody"}}}}
+	orphan := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "orphan", OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "missing", UID: "missing"}}}}
 	if _, err := maps.Create(t.Context(), orphan, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +143,7 @@ func TestCollectorKnowsOwners(t *testing.T) {
 	}
 }
 
-// reads is how many objects of a resource were read one by one, by a server's metrics.
+// reads returns how many objects of a resource were read one by one, from a server's metrics.
 func reads(metrics, resource string) (n float64) {
 	for line := range strings.Lines(metrics) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), "} ")
@@ -157,8 +155,7 @@ func reads(metrics, resource string) (n float64) {
 	return n
 }
 
-// TestWithoutCloneSets: who leaves the controller out installs OpenKruise's own, definition
-// and all.
+// TestWithoutCloneSets: a user who disables the controller can install OpenKruise with its own definition.
 func TestWithoutCloneSets(t *testing.T) {
 	c := admin(t, startCluster(t, cluster.Options{Controllers: []string{"stage"}}))
 	_, err := c.Resource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")).Get(t.Context(), crds.CloneSetName, metav1.GetOptions{})
@@ -167,7 +164,7 @@ func TestWithoutCloneSets(t *testing.T) {
 	}
 }
 
-// admin is a client of the administrator's kubeconfig.
+// admin returns a client with the administrator's kubeconfig.
 func admin(t *testing.T, c *cluster.Cluster) dynamic.Interface {
 	t.Helper()
 	config, err := clientcmd.NewDefaultClientConfig(*c.Kubeconfig(), nil).ClientConfig()

@@ -16,12 +16,12 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	klog.SetLogger(logr.Discard()) // upstream's components are talkative when they start and end
+	klog.SetLogger(logr.Discard()) // upstream's components log much at their start and end
 	ctrl.SetLogger(logr.Discard())
 	os.Exit(m.Run())
 }
 
-// startCluster starts a cluster that ends with the test.
+// startCluster starts a cluster that stops at the end of the test.
 func startCluster(t *testing.T, o cluster.Options) *cluster.Cluster {
 	t.Helper()
 	o.StateDir = t.TempDir()

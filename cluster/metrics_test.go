@@ -10,8 +10,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/cluster"
 )
 
-// TestMetricsAddress: what the stage engine does can be read, and an address
-// that is taken is found before anything is started.
+// TestMetricsAddress: the metrics of the stage engine can be read, and an address in use is reported before
+// anything is started.
 func TestMetricsAddress(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// bound are pods on a simulated node, made by several clients at a time.
+// bound are pods on a simulated node, created by several clients in parallel.
 func bound(t *testing.T, client kubernetes.Interface, n int, each func(*corev1.Pod)) {
 	t.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"}}}
@@ -78,9 +78,9 @@ func clientOf(t *testing.T, c *cluster.Cluster) kubernetes.Interface {
 	return client
 }
 
-// TestNoneLeftInTerminating is kwok issue 958 as it was reported: many pods with a
-// finalizer are deleted at once, and a delayed stage takes the finalizer away. While
-// they wait, each is changed by others, so that its events come in any order.
+// TestNoneLeftInTerminating reproduces kwok issue 958: many pods with a finalizer are deleted at once, and a
+// delayed stage removes the finalizer. During the delay other clients change each pod, so that its events
+// arrive in any order.
 func TestNoneLeftInTerminating(t *testing.T) {
 	const many = 1000
 	c := startCluster(t, cluster.Options{Controllers: []string{"stage", "serviceaccount-controller"}})
@@ -122,7 +122,7 @@ spec:
 	})
 }
 
-// install makes Stage objects; text is without its first lines.
+// install creates Stage objects; text is without its first lines.
 func install(t *testing.T, client kubernetes.Interface, text string) {
 	t.Helper()
 	body, err := yaml.YAMLToJSON([]byte("apiVersion: kwok.x-k8s.io/v1alpha1\nkind: Stage\n" + text))
@@ -135,9 +135,8 @@ func install(t *testing.T, client kubernetes.Interface, text string) {
 	})
 }
 
-// TestNoneGoesBack is kwok issue 1002 as it was reported: the general stages are
-// applied to pods that run already.
-func TestNoneGoesBack(t *testing.T) {
+// TestNoPodGoesBack reproduces kwok issue 1002: the general stages are applied to pods that already run.
+func TestNoPodGoesBack(t *testing.T) {
 	const many = 300
 	c := startCluster(t, cluster.Options{Controllers: []string{"stage", "serviceaccount-controller"}, StageFiles: []string{"builtin:node-fast"}})
 	client := clientOf(t, c)
@@ -154,7 +153,7 @@ func TestNoneGoesBack(t *testing.T) {
 			Phase: corev1.PodRunning, StartTime: &started, Conditions: []corev1.PodCondition{ready},
 			ContainerStatuses: []corev1.ContainerStatus{{Name: "c", Image: "c", Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: started}}}},
 		}
-		if i%2 == 0 { // the others have no address, as older kubelets' pods on the host's network
+		if i%2 == 0 { // the others have no address, like older kubelets' pods on the host network
 			p.Status.PodIP, p.Status.PodIPs = "10.9.0.1", []corev1.PodIP{{IP: "10.9.0.1"}}
 		}
 		_, err = pods.UpdateStatus(ctx, p, metav1.UpdateOptions{})
@@ -173,7 +172,7 @@ func TestNoneGoesBack(t *testing.T) {
 		}
 		install(t, client, string(body))
 	}
-	// New pods show that the stages are played: they become Ready by them alone.
+	// New pods become Ready only if the stages are played.
 	forEach(t, 20, func(ctx context.Context, i int) error {
 		p := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("new-%d", i)},
@@ -192,13 +191,13 @@ func TestNoneGoesBack(t *testing.T) {
 	}
 }
 
-// history is what a watch of pods has seen.
+// history records what a watch of pods has observed.
 type history struct {
 	client  kubernetes.Interface
 	mu      sync.Mutex
 	changed sync.Cond
 	ran     map[types.UID]bool
-	fresh   int // pods that became Running while we looked
+	fresh   int // pods that became Running during the watch
 	gone    int
 	back    string
 }
@@ -214,8 +213,7 @@ func watchPods(t *testing.T, client kubernetes.Interface) *history {
 	for i := range list.Items {
 		h.ran[list.Items[i].UID] = list.Items[i].Status.Phase == corev1.PodRunning
 	}
-	// The server ends the watch of a client that is slow for a moment; it goes on
-	// where it ended.
+	// The server ends the watch of a client that is slow for a moment; the watch resumes where it ended.
 	w, err := watchtools.NewRetryWatcherWithContext(t.Context(), list.ResourceVersion, &cache.ListWatch{
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			return client.CoreV1().Pods("default").Watch(ctx, o)
@@ -249,7 +247,7 @@ func (h *history) see(what string, p *corev1.Pod) {
 	h.changed.Broadcast()
 }
 
-// phases counts the pods that there are.
+// phases counts the existing pods by phase.
 func (h *history) phases(t *testing.T) map[string]int {
 	list, err := h.client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -274,7 +272,7 @@ func (h *history) untilGone(t *testing.T, n int) {
 	h.until(t, "pods gone", n, &h.gone)
 }
 
-// until waits for a count, a minute at most.
+// until waits for a count, at most a minute.
 func (h *history) until(t *testing.T, what string, n int, count *int) {
 	t.Helper()
 	over := false

@@ -94,8 +94,8 @@ func newKubelets(config *rest.Config, set *stage.Set) (func(context.Context), er
 	}, nil
 }
 
-// SetFeatureGates sets feature gates of Kubernetes for this process, each as in "Name=true".
-// Call it before anything is started.
+// SetFeatureGates sets feature gates of Kubernetes for this process, each as in "Name=true". Call it before
+// anything is started.
 func SetFeatureGates(gates []string) error {
 	return utilfeature.DefaultMutableFeatureGate.Set(strings.Join(gates, ","))
 }

@@ -28,9 +28,9 @@ import (
 	"github.com/rehearse-k8s/rehearse/cluster"
 )
 
-// TestOperatorAndBundle installs an operator as its users would: the bundle
-// through the kubeconfig, then the operator itself, an ordinary controller-runtime
-// manager with leader election that signs in as its service account.
+// TestOperatorAndBundle installs an operator as its users would: the bundle through the kubeconfig, then the
+// operator itself, an ordinary controller-runtime manager with leader election that authenticates as its
+// service account.
 func TestOperatorAndBundle(t *testing.T) {
 	c := startCluster(t, cluster.Options{Nodes: 2})
 	admin, err := clientcmd.NewDefaultClientConfig(*c.Kubeconfig(), nil).ClientConfig()
@@ -58,7 +58,7 @@ func TestOperatorAndBundle(t *testing.T) {
 	if motto, _, _ := unstructured.NestedString(shop.Object, "spec", "motto"); motto != "Open late" {
 		t.Errorf("motto %q: the schema's default was not set", motto)
 	}
-	// The operator's own Deployment runs, and the budget sees its pods.
+	// The operator's own Deployment runs, and its disruption budget covers its pods.
 	await(t, "the operator's Deployment is available", func() error {
 		var d appsv1.Deployment
 		if err := k.Get(t.Context(), client.ObjectKey{Namespace: "shops", Name: "shopkeeper"}, &d); err != nil {
@@ -69,7 +69,7 @@ func TestOperatorAndBundle(t *testing.T) {
 		}
 		return nil
 	})
-	// Its owner gone, the Deployment that the operator made goes too.
+	// When the owner is gone, the garbage collector deletes the operator's Deployment.
 	if err := k.Delete(t.Context(), shop); err != nil {
 		t.Fatal(err)
 	}
@@ -84,8 +84,8 @@ func TestOperatorAndBundle(t *testing.T) {
 
 var shopKind = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Shop"}
 
-// applyBundle applies each document server-side, in order, and again while the
-// kinds of the bundle's own definitions are not served yet.
+// applyBundle applies each document server-side, in order, and retries while the kinds of the bundle's own
+// definitions are not served yet.
 func applyBundle(t *testing.T, k client.Client, file string) {
 	t.Helper()
 	f, err := os.Open(file)
@@ -107,7 +107,7 @@ func applyBundle(t *testing.T, k client.Client, file string) {
 	}
 }
 
-// serviceAccountConfig is how a pod of the operator would sign in.
+// serviceAccountConfig returns the configuration of a pod of the operator.
 func serviceAccountConfig(t *testing.T, k client.Client, admin *rest.Config, namespace, name string) *rest.Config {
 	t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
@@ -148,8 +148,7 @@ func runOperator(t *testing.T, config *rest.Config) {
 	})
 }
 
-// shopkeeper is an operator like many: a Deployment for each Shop, its state in
-// the Shop's status.
+// shopkeeper is a typical operator: it creates a Deployment for each Shop and writes the Shop's status.
 type shopkeeper struct {
 	client.Client
 	scheme *runtime.Scheme
@@ -187,8 +186,7 @@ func (s *shopkeeper) Reconcile(ctx context.Context, r ctrl.Request) (ctrl.Result
 	return ctrl.Result{}, s.Status().Update(ctx, shop)
 }
 
-// await repeats f until it is satisfied: for states that controllers of a real
-// cluster reach in their own time.
+// await repeats f until it returns nil: for states that controllers of a real cluster reach after some time.
 func await(t *testing.T, what string, f func() error) {
 	t.Helper()
 	deadline := time.After(60 * time.Second)

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestOwnerVersions: CloneSets alone are moved, once, and only to a version that is served.
+// TestOwnerVersions: only CloneSets are moved, once, and only to a version that is served.
 func TestOwnerVersions(t *testing.T) {
 	resources := func(version string, names ...string) *metav1.APIResourceList {
 		list := &metav1.APIResourceList{GroupVersion: version}

@@ -19,8 +19,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// finishStage ends a labelled pod that has run for five seconds: long enough to
-// stop an engine meanwhile and change a few objects.
+// finishStage completes a labelled pod that has run for five seconds: long enough to stop an engine in
+// between and change a few objects.
 const finishStage = `
 apiVersion: kwok.x-k8s.io/v1alpha1
 kind: Stage
@@ -37,9 +37,8 @@ spec:
     statusTemplate: "phase: Succeeded"
 `
 
-// TestEngineRestart stops the stage engine in the middle of delays, changes what
-// it knows, and starts another one over the same API server. Nothing is played
-// twice, nothing is forgotten, and delays go on rather than begin again.
+// TestEngineRestart stops the stage engine during delays, changes objects, and starts another one over the
+// same API server. No stage is played twice or forgotten, and delays continue rather than restart.
 func TestEngineRestart(t *testing.T) {
 	t.Parallel()
 	p, config := startBareServer(t)
@@ -55,9 +54,9 @@ func TestEngineRestart(t *testing.T) {
 	stop()
 
 	now := int64(0)
-	p.patch("kept", `{"metadata":{"annotations":{"note":"changed while nobody watched"}}}`)
+	p.patch("kept", `{"metadata":{"annotations":{"note":"changed during the restart"}}}`)
 	p.patch("spared", `{"metadata":{"labels":{"finish":null}}}`)
-	p.delete("deleted", nil) // waits for a kubelet, and there is none
+	p.delete("deleted", nil) // waits for a kubelet, which does not exist
 	p.delete("vanished", &now)
 	p.delete("replaced", &now)
 	p.create("replaced")
@@ -69,8 +68,7 @@ func TestEngineRestart(t *testing.T) {
 	p.reach("kept", corev1.PodSucceeded)
 	p.reach("new", corev1.PodSucceeded)
 	p.reach("replaced", corev1.PodSucceeded)
-	// There is one worker: what is played after all of them shows that none was
-	// played again meanwhile.
+	// There is one worker: a stage that is played after all of them shows that none was played again.
 	p.create("last")
 	p.reach("last", corev1.PodRunning)
 	stop()
@@ -91,8 +89,8 @@ func TestEngineRestart(t *testing.T) {
 	}
 }
 
-// startEngine runs an engine with one worker, so that plays have an order, and
-// returns what ends it.
+// startEngine runs an engine with one worker, so that stages are played in order, and returns a function that
+// stops it.
 func startEngine(t *testing.T, config *rest.Config) (stop func()) {
 	t.Helper()
 	builtin, err := stage.Builtin("builtin:pod-fast")
@@ -160,15 +158,15 @@ func startBareServer(t *testing.T) (*watchedPods, *rest.Config) {
 	}, config
 }
 
-// watchedPods writes pods and tells what a watch saw of them.
+// watchedPods writes pods and records what a watch observes of them.
 type watchedPods struct {
 	t      *testing.T
 	client kubernetes.Interface
 	watch  watch.Interface
 
-	last     map[string]*corev1.Pod // as last seen; nil: deleted
+	last     map[string]*corev1.Pod // the last observed state; nil: deleted
 	played   map[types.UID]int      // how often it became Succeeded
-	finished map[string]int         // in which order: the count of events until then
+	finished map[string]int         // by number of events until then
 	events   int
 }
 
@@ -198,7 +196,7 @@ func (p *watchedPods) delete(name string, grace *int64) {
 	}
 }
 
-// reach reads events until a pod is seen in a phase.
+// reach reads events until a pod is observed in a phase.
 func (p *watchedPods) reach(name string, phase corev1.PodPhase) {
 	p.t.Helper()
 	p.until(name+" is "+string(phase), func() bool {
@@ -207,7 +205,7 @@ func (p *watchedPods) reach(name string, phase corev1.PodPhase) {
 	})
 }
 
-// gone reads events until a pod is seen deleted.
+// gone reads events until the deletion of a pod is observed.
 func (p *watchedPods) gone(name string) {
 	p.t.Helper()
 	p.until(name+" is gone", func() bool {

@@ -11,8 +11,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// TestStageDirectory: --stages takes a directory, as lint and play do: all of its files, and
-// nothing that is none.
+// TestStageDirectory: --stages accepts a directory, like lint and play: it reads all stage files in it, and
+// no other files.
 func TestStageDirectory(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := cluster.LoadStages([]string{dir}); err == nil || !strings.Contains(err.Error(), "the directory contains no .yaml") {

@@ -42,7 +42,7 @@ func configuredStageCluster(t *testing.T) (client.Client, *rest.Config) {
 	return k, c.RESTConfig()
 }
 
-// create makes an object from YAML; its kind may not be served yet.
+// create creates an object from YAML, and retries while its kind is not served yet.
 func create(t *testing.T, k client.Client, text string) *unstructured.Unstructured {
 	t.Helper()
 	u := &unstructured.Unstructured{}
@@ -71,7 +71,7 @@ func read(ctx context.Context, k client.Client, gvk schema.GroupVersionKind, nam
 
 var widgetKind = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}
 
-// field is a text in an object.
+// field returns a text in an object.
 func field(u *unstructured.Unstructured, path string) string {
 	v, _, _ := unstructured.NestedFieldNoCopy(u.Object, strings.Split(path, ".")...)
 	if v == nil {
@@ -95,7 +95,7 @@ func awaitField(t *testing.T, k client.Client, name, path, want string) *unstruc
 
 func awaitReady(t *testing.T, k client.Client, stage *unstructured.Unstructured, status, message string) {
 	t.Helper()
-	await(t, stage.GetName()+" is told "+status, func() error {
+	await(t, stage.GetName()+" has status "+status, func() error {
 		u, err := read(t.Context(), k, stage.GroupVersionKind(), "", stage.GetName())
 		if err != nil {
 			return err
@@ -110,9 +110,8 @@ func awaitReady(t *testing.T, k client.Client, stage *unstructured.Unstructured,
 	})
 }
 
-// awaitDenied waits until the API server no longer lets the user write the status
-// of widgets: it hears of changed bindings by a watch of its own, a moment after
-// the write has been answered.
+// awaitDenied waits until the API server no longer allows the user to write the status of widgets: its
+// authorizer observes changed bindings through a watch, a moment after the write was answered.
 func awaitDenied(t *testing.T, k client.Client, user string) {
 	t.Helper()
 	await(t, user+" may not", func() error {
@@ -132,10 +131,10 @@ func awaitDenied(t *testing.T, k client.Client, user string) {
 	})
 }
 
-// awaitTrouble waits for the event that tells of a stage that cannot be played.
-func awaitTrouble(t *testing.T, k client.Client, about, text string) {
+// awaitWarning waits for the Event about a stage that cannot be played.
+func awaitWarning(t *testing.T, k client.Client, about, text string) {
 	t.Helper()
-	await(t, about+" is told of its trouble", func() error {
+	await(t, about+" has an Event about the stage", func() error {
 		var events corev1.EventList
 		if err := k.List(t.Context(), &events); err != nil {
 			return err
@@ -153,8 +152,8 @@ func awaitTrouble(t *testing.T, k client.Client, about, text string) {
 	})
 }
 
-// TestStagesServedLive: stages that come, change and go apply at once to objects
-// that are there, and a bad one leaves the others running.
+// TestStagesServedLive: new, changed and deleted stages apply at once to existing objects, and an invalid one
+// does not affect the others.
 func TestStagesServedLive(t *testing.T) {
 	k := stageCluster(t)
 	makeWidget(t, k, "old", "spec: {go: 1}")
@@ -170,7 +169,7 @@ func TestStagesServedLive(t *testing.T) {
 	awaitReady(t, k, bad, "False", `spec.next.statusTemplate: template:1: function "nothing" not defined`)
 	makeWidget(t, k, "new", "")
 	awaitField(t, k, "new", "status.phase", "Up")
-	// Repaired, it is taken in.
+	// After a correction, it applies.
 	await(t, "the bad one is repaired", func() error {
 		u, err := read(t.Context(), k, bad.GroupVersionKind(), "", "bad")
 		if err != nil {
@@ -182,13 +181,13 @@ func TestStagesServedLive(t *testing.T) {
 	awaitReady(t, k, bad, "True", "")
 	awaitField(t, k, "old", "status.more", "true")
 
-	// A stage of the engine's own cannot be taken over.
+	// A built-in stage of the engine cannot be replaced.
 	taken := create(t, k, "apiVersion: kwok.x-k8s.io/v1alpha1\nkind: Stage\nmetadata: {name: pod-ready}\nspec: {resourceRef: {kind: Pod}, selector: {}, next: {delete: true}}")
 	awaitReady(t, k, taken, "False", "metadata.name: another stage has this name")
-	// One without a selector is for nothing, and says so.
+	// A stage without a selector applies to no object, and an Event says so.
 	awaitReady(t, k, makeStage(t, k, "none", "  next: {delete: true}"), "True", "spec.selector: a stage without a selector matches nothing")
 
-	// A removed stage is not played on what comes after.
+	// A deleted stage is not played on new objects.
 	if err := k.Delete(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +246,7 @@ func TestEveryEffect(t *testing.T) {
 		carols = carols || f.Subresource == "status"
 	}
 	if !carols {
-		t.Error("nobody wrote the status")
+		t.Error("the status was not written")
 	}
 	for name, want := range map[string]string{"w-made": "map[size:7]", "merged": "map[a:b]"} {
 		var cm corev1.ConfigMap
@@ -255,15 +254,15 @@ func TestEveryEffect(t *testing.T) {
 			t.Errorf("%s: %v %v", name, cm.Data, err)
 		}
 	}
-	// Somebody who may not makes the stage stop in the middle, and it goes on
-	// there when they may.
+	// A user without permission stops the stage in the middle, and it continues there once the permission is
+	// granted.
 	binding.ResourceVersion = ""
 	if err := k.Delete(t.Context(), binding); err != nil {
 		t.Fatal(err)
 	}
 	awaitDenied(t, k, "carol")
 	makeWidget(t, k, "v", "spec: {go: 1}")
-	awaitTrouble(t, k, "v", `User "carol" cannot patch resource "widgets/status"`)
+	awaitWarning(t, k, "v", `User "carol" cannot patch resource "widgets/status"`)
 	if v := awaitField(t, k, "v", "spec.replicas", "3"); field(v, "status.done") != "" {
 		t.Error("a step was left out")
 	}
@@ -287,9 +286,9 @@ func TestEveryEffect(t *testing.T) {
 	})
 }
 
-// TestTroubles: what cannot be played is told on the object and leaves others
-// alone.
-func TestTroubles(t *testing.T) {
+// TestInvalidStages: an Event on the object reports a stage that cannot be played; other objects are not
+// affected.
+func TestInvalidStages(t *testing.T) {
 	k := stageCluster(t)
 	makeStage(t, k, "works", `
   selector: {matchExpressions: [{key: .spec.do, operator: In, values: [works]}, {key: .status.phase, operator: DoesNotExist}]}
@@ -298,7 +297,7 @@ func TestTroubles(t *testing.T) {
 		"template":  {`next: {statusTemplate: '{{ fail "as it was meant to" }}'}`, "as it was meant to"},
 		"endless":   {`next: {statusTemplate: '{{ range 1000000000000 }}{{ end }}'}`, "the template does too much"},
 		"utf8":      {`next: {statusTemplate: 'a: {{ "gIA=" | b64dec }}'}`, "does not render YAML"},
-		"refused":   {`next: {patches: [{root: spec, template: "size: 11"}]}`, "spec.size"},
+		"rejected":  {`next: {patches: [{root: spec, template: "size: 11"}]}`, "spec.size"},
 		"json":      {`next: {patches: [{root: spec, type: json, template: '[{"op": "add", "path": "/size", "value": 11}]'}]}`, "spec.size"},
 		"elsewhere": {`next: {patches: [{subresource: nowhere, template: "a: b"}]}`, "not found: the object does not exist, or Widget.example.com/v1 has no subresource nowhere"},
 		"huge":      {`next: {patches: [{root: metadata, template: 'annotations: {big: "{{ repeat 300000 "x" }}"}'}]}`, "metadata.annotations"},
@@ -310,7 +309,7 @@ func TestTroubles(t *testing.T) {
 		makeStage(t, k, name, "  selector: {matchExpressions: [{key: .spec.do, operator: In, values: ["+name+"]}]}\n  "+c.spec)
 		makeWidget(t, k, name, "spec: {wait: soon, do: "+name+"}")
 	}
-	// A node is in no namespace that a ConfigMap could take.
+	// A node is cluster-scoped, so a ConfigMap for it has no namespace.
 	create(t, k, `
 apiVersion: kwok.x-k8s.io/v1alpha1
 kind: Stage
@@ -324,13 +323,13 @@ spec:
 	makeWidget(t, k, "fine", "spec: {do: works}")
 	awaitField(t, k, "fine", "status.phase", "Up")
 	for name, c := range troubles {
-		awaitTrouble(t, k, name, c.want)
+		awaitWarning(t, k, name, c.want)
 	}
 }
 
-// TestKindsComeAndGo: a kind's definition goes and comes back with another scope, and with
-// another name of its resource; and stages may be for two versions of a kind. Stages say of
-// themselves when there is none.
+// TestKindsComeAndGo: a kind's definition is deleted and created again with another scope, and with another
+// resource name; stages may refer to two versions of a kind. Events on the stages report a kind that does not
+// exist.
 func TestKindsComeAndGo(t *testing.T) {
 	k, config := configuredStageCluster(t)
 	var stages []*unstructured.Unstructured

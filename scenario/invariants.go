@@ -102,7 +102,7 @@ func (c *checker) invariants(a at) {
 	for i := range written.Eventually {
 		one := a.field("eventually").item(i)
 		within := c.duration(one.field("within"), written.Eventually[i].Within, DefaultWithin)
-		if p := c.bind(one, &written.Eventually[i].Promise, inEventually); p.make != nil {
+		if p := c.bind(one, &written.Eventually[i].Invariant, inEventually); p.make != nil {
 			p.within = within
 			out.eventually = append(out.eventually, p)
 		}
@@ -115,7 +115,7 @@ func (c *checker) invariants(a at) {
 }
 
 // waitFor returns the condition of a wait.
-func (c *checker) waitFor(a at, written *v1alpha1.Promise) invariant.Invariant {
+func (c *checker) waitFor(a at, written *v1alpha1.Invariant) invariant.Invariant {
 	p := c.bind(a, written, inWait)
 	if p.make == nil {
 		return invariant.Invariant{}
@@ -124,7 +124,7 @@ func (c *checker) waitFor(a at, written *v1alpha1.Promise) invariant.Invariant {
 	return now[0]
 }
 
-func (c *checker) bind(a at, written *v1alpha1.Promise, where place) bound {
+func (c *checker) bind(a at, written *v1alpha1.Invariant, where place) bound {
 	var p bound
 	switch cel, oracle := a.field("cel"), a.field("oracle"); {
 	case cel.given() == oracle.given():
@@ -167,7 +167,7 @@ func (p bound) named(name string) bound {
 
 var celLine = regexp.MustCompile(`^line (\d+), `)
 
-func (c *checker) cel(a at, written *v1alpha1.Promise) bound {
+func (c *checker) cel(a at, written *v1alpha1.Invariant) bound {
 	expr := strings.TrimSpace(written.CEL)
 	if expr == "" {
 		c.report(a, "", "is empty; write an expression that is true while the invariant holds")

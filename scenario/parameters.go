@@ -207,7 +207,7 @@ type another struct {
 }
 
 func (p *another) check(c *checker, with at) {
-	p.other = c.bind(with, &v1alpha1.Promise{Name: p.Name, CEL: p.CEL, Oracle: p.Oracle, With: p.With}, inNever)
+	p.other = c.bind(with, &v1alpha1.Invariant{Name: p.Name, CEL: p.CEL, Oracle: p.Oracle, With: p.With}, inNever)
 }
 
 // never are the parameters of Never, which holds while the other invariant does not.

@@ -141,7 +141,7 @@ func (c *checker) step(a at, written *v1alpha1.Step) Step {
 	case Patch:
 		c.patch(a, written.Patch, &s)
 	case Wait:
-		s.Invariant = c.waitFor(a, &written.Wait.Promise)
+		s.Invariant = c.waitFor(a, &written.Wait.Invariant)
 		s.Within = c.duration(a.field("within"), written.Wait.Within, DefaultWithin)
 	case Settle:
 		s.Within = c.duration(a.field("within"), written.Settle.Within, DefaultWithin)

@@ -89,8 +89,8 @@ func TestFields(t *testing.T) {
 // open are upstream types. The schema names only the fields for which it has rules, and preserves the others.
 var open = []reflect.Type{reflect.TypeFor[corev1.PodTemplateSpec](), reflect.TypeFor[corev1.PersistentVolumeClaim]()}
 
-// unsaid are fields that the schema requires although Go code may leave them empty.
-var unsaid = map[string][]string{"": {"spec"}}
+// implicit are fields that the schema requires although Go code may leave them empty.
+var implicit = map[string][]string{"": {"spec"}}
 
 func compare(t *testing.T, path string, g reflect.Type, s apiextensionsv1.JSONSchemaProps) {
 	if g.Kind() == reflect.Pointer {
@@ -135,7 +135,7 @@ func compare(t *testing.T, path string, g reflect.Type, s apiextensionsv1.JSONSc
 
 func compareFields(t *testing.T, path string, g reflect.Type, s apiextensionsv1.JSONSchemaProps) {
 	var inGo, inSchema []string
-	required := slices.Clone(unsaid[path])
+	required := slices.Clone(implicit[path])
 	eachField(g, func(name string, optional bool, f reflect.Type) {
 		inGo = append(inGo, name)
 		// A bool without omitempty has a default instead of being required.

@@ -17,9 +17,9 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/store"
 )
 
-// Backend keeps an API server's objects.
+// Backend stores an API server's objects.
 type Backend interface {
-	// prepare fills in upstream's storage options before the server is built.
+	// prepare sets upstream's storage options before the server is built.
 	prepare(*genericoptions.EtcdOptions)
 	// getter wraps upstream's choice of storage for each resource.
 	getter(next generic.RESTOptionsGetter, watchCache bool) generic.RESTOptionsGetter
@@ -27,18 +27,17 @@ type Backend interface {
 	run(context.Context)
 }
 
-// Memory keeps objects in this process and forgets them with it.
+// Memory stores objects in this process only.
 type Memory struct{ Worlds *store.Worlds }
 
 func (m Memory) prepare(o *genericoptions.EtcdOptions) {
-	// One part of kube-apiserver has no storage.Interface to replace: the
-	// allocator of service node ports speaks to etcd by itself. Its dialer leads
-	// to an etcd of two calls over this very store.
+	// One part of kube-apiserver has no storage.Interface to replace: the allocator of service node ports
+	// uses an etcd client. Its dialer leads to a server with two etcd calls over the same store.
 	stub := serveEtcdKV(m.Worlds.World(""))
 	o.StorageConfig.Transport.ServerList = []string{"http://memory.invalid:2379"}
 	o.StorageConfig.Transport.EgressLookup = stub.lookup
 	o.StorageConfig.CompactionInterval = 0   // the store compacts itself
-	o.StorageConfig.DBMetricPollInterval = 0 // there is no database file to measure
+	o.StorageConfig.DBMetricPollInterval = 0 // no database file exists to measure
 	o.SkipHealthEndpoints = true
 	store.EnableConsistentReads()
 }
@@ -49,8 +48,7 @@ func (m Memory) getter(next generic.RESTOptionsGetter, watchCache bool) generic.
 
 func (m Memory) run(ctx context.Context) { m.Worlds.Run(ctx) }
 
-// memoryGetter keeps upstream's options for a resource and puts our store in
-// the place where it would have made an etcd client.
+// memoryGetter keeps upstream's options for a resource and replaces the etcd client by our store.
 type memoryGetter struct {
 	next       generic.RESTOptionsGetter
 	worlds     *store.Worlds
@@ -70,8 +68,8 @@ func (g memoryGetter) GetRESTOptions(gr schema.GroupResource, example runtime.Ob
 	return o, nil
 }
 
-// decorate is a generic.StorageDecorator. Events have no watch cache upstream
-// either: they are written far more often than read.
+// decorate is a generic.StorageDecorator. Events have no watch cache upstream either: they are written far
+// more often than read.
 func (g memoryGetter) decorate(
 	c *storagebackend.ConfigForResource, prefix string,
 	keyFunc func(runtime.Object) (string, error),

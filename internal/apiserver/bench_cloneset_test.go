@@ -15,7 +15,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise"
 )
 
-// createGated is a CloneSet controller's create.
+// createGated is the create of a CloneSet controller.
 func createGated(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) error {
 	p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: kruise.ConditionInPlaceUpdateReady}}
 	for _, label := range []string{kruise.LabelInstanceID, kruise.LabelRevision, kruise.LabelTemplateHash} {
@@ -28,21 +28,20 @@ func createGated(ctx context.Context, client kubernetes.Interface, p *corev1.Pod
 	return createPlaced(ctx, client, p)
 }
 
-// patchNormal says that nothing keeps the pod from traffic, after its creation and after an
-// update in place.
+// patchNormal sets the state Normal and the readiness gate, after the creation and after an update in place.
 func patchNormal(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) error {
 	return patchPod(ctx, client, p, "status", fmt.Sprintf(`"labels":{%q:%q},"annotations":{%q:"2026-01-02T03:04:06Z"}`, kruise.LabelState, kruise.StateNormal, kruise.AnnotationStateSince),
 		`"status":{"conditions":[`+gate(corev1.ConditionTrue)+`]}`)
 }
 
-// patchUpdating begins an update in place.
+// patchUpdating starts an update in place.
 func patchUpdating(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) error {
 	return patchPod(ctx, client, p, "status", fmt.Sprintf(`"labels":{%q:%q,%q:"bench-y8",%q:"y8"},"annotations":{%q:"2026-01-02T03:04:07Z",%q:"{\"revision\":\"bench-y8\",\"containerImages\":{\"main\":\"nginx:2\"}}",%q:"{\"revision\":\"bench-y8\",\"updateTimestamp\":\"2026-01-02T03:04:07Z\",\"lastContainerStatuses\":{}}"}`,
 		kruise.LabelState, kruise.StateUpdating, kruise.LabelRevision, kruise.LabelTemplateHash, kruise.AnnotationStateSince, kruise.AnnotationInPlaceGrace, kruise.AnnotationInPlaceState),
 		`"status":{"conditions":[`+gate(corev1.ConditionFalse)+`,{"type":"Ready","status":"False","reason":"ReadinessGatesNotReady"}]}`)
 }
 
-// patchImage is what the update in place is for.
+// patchImage changes the image in place.
 func patchImage(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) error {
 	return patchPod(ctx, client, p, "", fmt.Sprintf(`"annotations":{%q:null,%q:"{\"revision\":\"bench-y8\",\"updateTimestamp\":\"2026-01-02T03:04:07Z\",\"lastContainerStatuses\":{\"main\":{\"imageID\":\"nginx\",\"containerID\":\"rehearse://main\"}}}"}`,
 		kruise.AnnotationInPlaceGrace, kruise.AnnotationInPlaceState), `"spec":{"containers":[{"name":"main","image":"nginx:2"}]}`)
@@ -73,7 +72,7 @@ func writeRestarted(ctx context.Context, client kubernetes.Interface, p *corev1.
 	return putStatus(ctx, client, p)
 }
 
-// writeReady is the kubelet's write when the readiness gate says so again.
+// writeReady is the kubelet's write when the readiness gate is True again.
 func writeReady(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) error {
 	for i := range p.Status.Conditions {
 		p.Status.Conditions[i].Status = corev1.ConditionTrue
@@ -89,7 +88,7 @@ func putStatus(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) 
 	return err
 }
 
-// The same three changes with the pod sent whole, as the controller of `up` sends them.
+// The same three changes as updates of the whole pod, as the controller of `up` sends them.
 var (
 	wholeUpdating = whole(corev1.ConditionFalse, true, func(p *corev1.Pod) {
 		p.Labels[kruise.LabelState], p.Labels[kruise.LabelRevision], p.Labels[kruise.LabelTemplateHash] = string(kruise.StateUpdating), "bench-y8", "y8"
@@ -105,7 +104,7 @@ var (
 	})
 )
 
-// whole is a write of a changed pod, whose gate is set if it is its status.
+// whole updates the whole pod; if it updates the status, it also sets the gate.
 func whole(gate corev1.ConditionStatus, status bool, change func(*corev1.Pod)) podWrite {
 	return func(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) error {
 		change(p)

@@ -21,11 +21,10 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/store"
 )
 
-// BenchmarkPodWrites is the floor under "Ready pods a second": the writes that a
-// pod needs to become Running, through the in-process transport, with nobody watching
-// and no engine. What it costs is upstream's registry, admission and managed
-// fields, and our store. It uses all cores, as a busy cluster does; the CPU
-// figure holds on a busy machine too.
+// BenchmarkPodWrites measures the lower bound of "Ready pods a second": the writes that a pod needs to become
+// Running, through the in-process transport, without watches and without the stage engine. Its cost is that
+// of upstream's registry, admission and managed fields, and of our store. It uses all cores, as a busy
+// cluster does; the CPU figure is valid on a busy machine too.
 func BenchmarkPodWrites(b *testing.B) {
 	s, err := start(b.Context(), b.TempDir(), apiserver.Memory{Worlds: store.New(store.Options{})})
 	if err != nil {
@@ -45,8 +44,8 @@ func BenchmarkPodWrites(b *testing.B) {
 	}{
 		{"create", []podWrite{createPlaced}},
 		{"create+status", []podWrite{createPlaced, writeStatus}},
-		{"create+status+delete", []podWrite{createPlaced, writeStatus, deletePolitely, deleteForGood}},
-		{"job: create+status+status+finalizer", []podWrite{createHeld, writeStatus, writeSucceeded, releaseFinalizer}},
+		{"create+status+delete", []podWrite{createPlaced, writeStatus, deleteGracefully, deleteImmediately}},
+		{"job: create+status+status+finalizer", []podWrite{createWithFinalizer, writeStatus, writeSucceeded, releaseFinalizer}},
 		{"cloneset: create+status+state", []podWrite{createGated, writeStatus, patchNormal}},
 		{"cloneset: the same and updated in place", []podWrite{createGated, writeStatus, patchNormal, patchUpdating, patchImage, writeRestarted, patchNormal, writeReady}},
 		{"cloneset: the same, sent whole", []podWrite{createGated, writeStatus, patchNormal, wholeUpdating, wholeImage, writeRestarted, wholeNormal, writeReady}},
@@ -78,7 +77,7 @@ func benchmarkPodWrites(b *testing.B, client kubernetes.Interface, writes []podW
 	}
 }
 
-// cpuTime is what this process has used, user and system.
+// cpuTime returns the CPU time that this process has used, user and system.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -87,7 +86,7 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// podWrite is one write in the life of a pod; p is as the last one left it.
+// podWrite is one write in the lifecycle of a pod; p is the state after the previous write.
 type podWrite func(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) error
 
 func createPlaced(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) error {
@@ -103,8 +102,7 @@ func createUnplaced(ctx context.Context, client kubernetes.Interface, p *corev1.
 	return err
 }
 
-// bind is the scheduler's write; after it only a watch knows the revision, so
-// the next write names none.
+// bind is the scheduler's write. Its answer contains no revision, so the next write has no precondition.
 func bind(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) error {
 	binding := &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID},
@@ -114,7 +112,7 @@ func bind(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) error
 	return client.CoreV1().Pods(p.Namespace).Bind(ctx, binding, metav1.CreateOptions{})
 }
 
-// writeEvent says Scheduled, as the scheduler does for each pod.
+// writeEvent creates the Event Scheduled, as the scheduler does for each pod.
 func writeEvent(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) error {
 	_, err := client.EventsV1().Events(p.Namespace).Create(ctx, &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name + ".scheduled"},
@@ -131,8 +129,8 @@ func writeStatus(ctx context.Context, client kubernetes.Interface, p *corev1.Pod
 	return putStatus(ctx, client, p)
 }
 
-// createHeld is a Job controller's create: the pod has its finalizer.
-func createHeld(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) error {
+// createWithFinalizer is a Job controller's create: the pod has its finalizer.
+func createWithFinalizer(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) error {
 	p.Finalizers = []string{batchv1.JobTrackingFinalizer}
 	return createPlaced(ctx, client, p)
 }
@@ -148,25 +146,25 @@ func writeSucceeded(ctx context.Context, client kubernetes.Interface, p *corev1.
 	return err
 }
 
-// releaseFinalizer is how every Job controller lets a pod go.
+// releaseFinalizer is the patch with which a Job controller removes its finalizer.
 func releaseFinalizer(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"$deleteFromPrimitiveList/finalizers":[%q]}}`, p.UID, batchv1.JobTrackingFinalizer)
 	_, err := client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 	return err
 }
 
-// deletePolitely is the user's delete: the pod gets a deletion timestamp.
-func deletePolitely(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) error {
+// deleteGracefully is the user's delete: the pod gets a deletion timestamp.
+func deleteGracefully(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) error {
 	return client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{})
 }
 
-// deleteForGood is the kubelet's delete, or the stage engine's.
-func deleteForGood(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) error {
+// deleteImmediately is the delete of the kubelet, or of the stage engine.
+func deleteImmediately(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) error {
 	now := int64(0)
 	return client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &p.UID}})
 }
 
-// benchPods numbers the pods of all benchmarks, so that no name comes twice.
+// benchPods numbers the pods of all benchmarks, so that each name is used once.
 var benchPods atomic.Int64
 
 func benchPod() *corev1.Pod {

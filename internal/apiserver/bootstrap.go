@@ -20,10 +20,9 @@ import (
 // bootstrapHook is the name under which /readyz shows bootstrap.
 const bootstrapHook = "rehearse/bootstrap-policy"
 
-// bootstrapAtOnce puts our own hook in the place of upstream's two that make the
-// default roles and priority classes. Upstream's begin with a sleep of a second,
-// for an etcd that may not be there yet; our store is, and the second is half of
-// what a user waits for a cluster. What is made is upstream's, by upstream's
+// bootstrapAtOnce replaces upstream's two hooks that create the default roles and priority classes by our
+// own. Upstream's sleep for a second first, for an etcd that may not be running yet; our store is running,
+// and that second is half of the start time of a cluster. Our hook creates the same objects, with upstream's
 // reconciliation.
 func bootstrapAtOnce(c *genericapiserver.Config, d *handlers) error {
 	c.DisabledPostStartHooks.Insert(rbacrest.PostStartHookName, schedulingrest.PostStartHookName)
@@ -42,8 +41,7 @@ func bootstrap(ctx context.Context, client kubernetes.Interface) error {
 			return fmt.Errorf("priority class %s: %w", class.Name, err)
 		}
 	}
-	// A new cluster has none of the roles: they are created without asking for
-	// each one first.
+	// A new cluster has none of the roles: create them without a read.
 	for _, role := range append(bootstrappolicy.ClusterRoles(), bootstrappolicy.ControllerRoles()...) {
 		_, err := client.RbacV1().ClusterRoles().Create(ctx, role.DeepCopy(), metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) {
@@ -83,8 +81,8 @@ func reconcileClusterRoleBinding(client kubernetes.Interface, binding *rbacv1.Cl
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error { _, err := o.Run(); return err })
 }
 
-// bootstrapNamespaced makes the few roles that live in kube-system and
-// kube-public, and those namespaces if they do not exist yet.
+// bootstrapNamespaced creates the few roles in kube-system and kube-public, and those namespaces if they do
+// not exist yet.
 func bootstrapNamespaced(client kubernetes.Interface) error {
 	for namespace, roles := range bootstrappolicy.NamespaceRoles() {
 		for _, role := range roles {

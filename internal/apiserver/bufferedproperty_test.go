@@ -19,14 +19,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// modelCache is a watch cache of ConfigMaps that lists objects and ends watches. The test
-// writes to it while the goroutine of a watch starts its next one.
+// modelCache is a watch cache of ConfigMaps that lists objects and ends watches. The test writes to it while
+// the goroutine of a watch starts its next one.
 type modelCache struct {
 	storage.Interface
 	rt      *rapid.T
 	mu      sync.Mutex     // guards the fields below
-	objects map[string]int // the revision of each
-	history []watch.Event  // event i is of revision i+1
+	objects map[string]int // the revision of each object
+	history []watch.Event  // event i has revision i+1
 	live    map[chan watch.Event]bool
 }
 
@@ -89,14 +89,14 @@ func (m *modelCache) Watch(_ context.Context, _ string, o storage.ListOptions) (
 	return watch.NewProxyWatcher(source), nil
 }
 
-// modelReader is client-go's reflector, as far as it matters here: it watches from the last
-// revision it saw, or from the start if it has not seen the end of the initial events.
+// modelReader models client-go's reflector: it watches from the last revision that it has observed, or from
+// the start if it has not observed the end of the initial events.
 type modelReader struct {
 	rt    *rapid.T
 	s     bufferedStorage
 	w     watch.Interface
 	known map[string]int
-	fresh map[string]int // what the initial events tell, until their end
+	fresh map[string]int // the objects of the initial events, until their end
 	at    string         // "": nothing is known
 	read  int
 }
@@ -115,7 +115,7 @@ func (r *modelReader) open() {
 	r.w, r.read = w, 0
 }
 
-// take reads one event if there is one; more is false if there is none.
+// take reads one event if one is available; more is false if there was no event.
 func (r *modelReader) take() (more bool) {
 	synctest.Wait()
 	var e watch.Event
@@ -160,10 +160,9 @@ func (r *modelReader) take() (more bool) {
 	return true
 }
 
-// TestBufferedWatchProperty: whatever the reader's pace, however little may wait for it and
-// whenever the cache ends its watches, a watch that starts with the objects that exist
-// finishes its start, each later event comes once and in its order, and in the end the
-// reader knows what there is.
+// TestBufferedWatchProperty: for any speed of the reader, any size of its buffer, and any times at which the
+// cache ends its watches, a watch with initial objects completes its start, each later event is delivered
+// once and in order, and finally the reader has the current objects.
 func TestBufferedWatchProperty(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rapid.SyncTest(rt, func(rt *rapid.T) {
@@ -187,7 +186,7 @@ func TestBufferedWatchProperty(t *testing.T) {
 				case 4:
 					m.cut()
 				case 5:
-					synctest.Wait() // the queue takes all it can
+					synctest.Wait() // the buffer accepts every event
 				}
 			}
 			for r.take() {

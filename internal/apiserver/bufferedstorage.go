@@ -19,16 +19,17 @@ import (
 
 // withBufferedWatches adds a queue between the watch cache and the reader of each watch.
 //
-// Upstream's cache buffers ten events per watch, and ends a watch whose reader has blocked the cache for 50 ms within a
-// second. On one machine that also runs the readers, a burst of writes ends dozens of watches: each reader starts again after
-// a second, and receives its history once more, copied object by object. With the queue, a watch only lags for a moment. The
-// goroutines between the cache and the queue may wait for a processor longer than that too; therefore a watch that the cache
-// ended continues after its last event, and its reader does not notice. A watch whose reader lags by more than maxBufferedEvents
-// events ends as upstream ends it, and the reader starts again from the last event that it received.
+// Upstream's cache buffers ten events per watch, and ends a watch whose reader has blocked the cache for 50
+// ms within a second. On one machine that also runs the readers, a burst of writes ends dozens of watches:
+// each reader starts again after a second, and receives its history once more, copied object by object. With
+// the queue, a watch only lags for a moment. The goroutines between the cache and the queue may wait for a
+// processor longer than that too; therefore a watch that the cache ended continues after its last event, and
+// its reader does not notice. A watch whose reader lags by more than maxBufferedEvents events ends as
+// upstream ends it, and the reader starts again from the last event that it received.
 //
-// A watch with initial events would never complete if these counted, or if the cache ended it while they are sent: the reader
-// has no revision to continue from, and starts from the beginning. Therefore the initial events come from a list, at the
-// reader's pace, while the queue buffers the changes after that list.
+// A watch with initial events would never complete if these counted, or if the cache ended it while they are
+// sent: the reader has no revision to continue from, and starts from the beginning. Therefore the initial
+// events come from a list, at the reader's speed, while the queue buffers the changes after that list.
 func withBufferedWatches(d generic.StorageDecorator) generic.StorageDecorator {
 	return func(c *storagebackend.ConfigForResource, prefix string, keyFunc func(runtime.Object) (string, error),
 		newFunc, newListFunc func() runtime.Object, attrs storage.AttrFunc, triggers storage.IndexerFuncs, indexers *cache.Indexers,

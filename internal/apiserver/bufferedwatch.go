@@ -12,7 +12,7 @@ const maxBufferedEvents = 50_000
 // bufferedWatch delivers the events of a watch in order, and buffers new ones while its reader is busy.
 type bufferedWatch struct {
 	source watch.Interface
-	// initial are the events before those of the source, nil if there are none.
+	// initial are the events before those of the source, or nil.
 	initial *initialEvents
 	// at is the revision up to which the events are complete. restart opens a new source after it.
 	at      string

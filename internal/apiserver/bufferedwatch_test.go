@@ -24,9 +24,9 @@ func number(t *testing.T, e watch.Event) (i int) {
 	return i
 }
 
-// TestBufferedWatchKeepsAllInOrder writes without a reader, as a burst does, into a
-// source without any room: the naive hand-over would block at the first event.
-func TestBufferedWatchKeepsAllInOrder(t *testing.T) {
+// TestBufferedWatchOrder writes without a reader, as in a burst, into a source without a buffer: an
+// unbuffered watch would block at the first event.
+func TestBufferedWatchOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := watch.NewFake()
 		w := newBufferedWatch(source, "", nil, nil, maxBufferedEvents)
@@ -47,8 +47,8 @@ func TestBufferedWatchKeepsAllInOrder(t *testing.T) {
 	})
 }
 
-// TestBufferedWatchEnds covers a source that ends (what it sent is delivered), and
-// readers that stop with events waiting; the bubble fails on goroutines left.
+// TestBufferedWatchEnds: after its source has ended, a watch delivers what the source sent; a reader may stop
+// before it has read all events. The bubble fails if goroutines remain.
 func TestBufferedWatchEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := watch.NewFake()
@@ -73,8 +73,8 @@ func TestBufferedWatchEnds(t *testing.T) {
 	})
 }
 
-// TestBufferIsLimited: a reader too far behind is sent what was queued and then
-// the end, so that it starts again from the last event it saw; nothing is skipped.
+// TestBufferIsLimited: a reader that lags too far receives the buffered events and then the end, so that it
+// restarts from the last event that it observed; no event is skipped.
 func TestBufferIsLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := watch.NewFakeWithChanSize(maxBufferedEvents+100, false)
@@ -96,7 +96,7 @@ func TestBufferIsLimited(t *testing.T) {
 	})
 }
 
-// revised is an event that a watch can go on from.
+// revised returns an event from which a watch can resume.
 func revised(kind watch.EventType, i int) watch.Event {
 	e := event(i)
 	e.Type = kind
@@ -104,8 +104,8 @@ func revised(kind watch.EventType, i int) watch.Event {
 	return e
 }
 
-// ended is a source that has sent some events and then ended, as the cache ends a watch
-// that keeps it waiting.
+// ended returns a source that has sent some events and then ended, as the cache ends the watch of a slow
+// reader.
 func ended(events ...watch.Event) watch.Interface {
 	w := watch.NewFakeWithChanSize(len(events), false)
 	for _, e := range events {
@@ -115,18 +115,17 @@ func ended(events ...watch.Event) watch.Interface {
 	return w
 }
 
-// TestBufferedWatchGoesOn: the cache may end a watch as often as it likes; the reader sees
-// every event once. A watch ends after an error event, and when its sources yield no
-// further event.
-func TestBufferedWatchGoesOn(t *testing.T) {
+// TestBufferedWatchResumes: the cache may end a watch at any time; the reader observes every event once. A
+// watch ends after an error event, and when its sources yield no further event.
+func TestBufferedWatchResumes(t *testing.T) {
 	added, modified := func(i int) watch.Event { return revised(watch.Added, i) }, func(i int) watch.Event { return revised(watch.Modified, i) }
 	bookmark := func(i int) watch.Event { return revised(watch.Bookmark, i) }
 	failed := watch.Event{Type: watch.Error, Object: &metav1.Status{Code: 410}}
 	gone := errors.New("too old")
 	for name, c := range map[string]struct {
-		sources []watch.Interface // then, an error
+		sources []watch.Interface // then an error
 		events  int
-		after   []string // where it was restarted
+		after   []string // the revision at which it was restarted
 	}{
 		"after events":     {[]watch.Interface{ended(), ended(added(2), modified(3)), ended(added(4))}, 3, []string{"1", "3", "4"}},
 		"after a bookmark": {[]watch.Interface{ended(added(2), bookmark(9)), ended(modified(10))}, 3, []string{"9", "10"}},
@@ -167,9 +166,8 @@ func TestBufferedWatchGoesOn(t *testing.T) {
 	})
 }
 
-// TestInitialEventsDoNotCount: a reader that has read nothing yet is not behind, however
-// many objects its watch starts with; what happens meanwhile follows, even if the cache
-// ends the source of the watch in the meantime.
+// TestInitialEventsDoNotCount: a reader that has read nothing yet is not behind, whatever the number of
+// initial objects; later events follow, even if the cache ends the source of the watch in the meantime.
 func TestInitialEventsDoNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const present = maxBufferedEvents + 100

@@ -28,8 +28,7 @@ import (
 	kubeapiserveradmission "k8s.io/kubernetes/pkg/kubeapiserver/admission"
 )
 
-// flags are the kube-apiserver flags that hold for every server here. Upstream's
-// own defaults stand for all others.
+// flags are the kube-apiserver flags of every server here. All other flags have upstream's defaults.
 func flags(o Options, p pki) []string {
 	return []string{
 		"--authorization-mode=RBAC",
@@ -49,8 +48,8 @@ func flags(o Options, p pki) []string {
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 		"--proxy-client-cert-file=" + p.path("front-proxy-client.crt"),
 		"--proxy-client-key-file=" + p.path("front-proxy-client.key"),
-		// The addresses of endpoints may not be loopback ones, and there is no
-		// other server to share the kubernetes Service with.
+		// Addresses of endpoints must not be loopback addresses, and no other server shares the kubernetes
+		// Service.
 		"--endpoint-reconciler-type=none",
 		"--advertise-address=" + advertised(o.BindAddress),
 		"--enable-priority-and-fairness=true",
@@ -58,9 +57,8 @@ func flags(o Options, p pki) []string {
 	}
 }
 
-// advertised is the address the server calls its own. A loopback address is
-// rejected by upstream where it would be published; nothing publishes it here, so
-// one from the documentation range (RFC 5737) stands in for it.
+// advertised is the address that the server advertises. Upstream rejects a loopback address where it would be
+// published; nothing publishes it here, so an address of the documentation range (RFC 5737) is used.
 func advertised(bind string) string {
 	ip := net.ParseIP(bind)
 	if ip.IsLoopback() || ip.IsUnspecified() || ip.To4() == nil {
@@ -69,18 +67,17 @@ func advertised(bind string) string {
 	return bind
 }
 
-// featureGates that differ from upstream's defaults: the lease by which several
-// API servers find each other dials etcd by itself, and there is one server.
+// featureGates that differ from upstream's defaults: the lease by which several API servers find each other
+// uses an etcd client, and there is one server.
 const featureGates = "UnknownVersionInteroperabilityProxy=false"
 
-// setGates applies the gates to the process's registry, once: upstream keeps
-// them in one registry for all servers of a process.
+// setGates applies the gates once, because upstream keeps them in one registry per process.
 var setGates = sync.OnceValue(func() error {
 	return globals.DefaultComponentGlobalsRegistry.Set()
 })
 
-// completing lets one server of the process at a time read its flags: upstream
-// keeps some of their values (feature gates, emulated versions) in that registry.
+// completing allows one server of the process at a time to read its flags: upstream keeps some of their
+// values (feature gates, emulated versions) in that registry.
 var completing sync.Mutex
 
 // completedOptions builds upstream's options from our own.
@@ -116,9 +113,8 @@ func completedOptions(ctx context.Context, o Options, p pki, l net.Listener) (op
 	return completed, nil
 }
 
-// newConfig puts upstream's three servers together. It follows the order of
-// kube-apiserver's own start (cmd/kube-apiserver/app.NewConfig), with our
-// backend, version, handlers and service resolver in their places.
+// newConfig assembles upstream's three servers. It follows the order of kube-apiserver's own start
+// (cmd/kube-apiserver/app.NewConfig), with our backend, version, handlers and service resolver.
 func newConfig(o Options, opts options.CompletedOptions, d *handlers, working *workingFor) (*app.Config, error) {
 	generic, shared, storageFactory, err := controlplaneapiserver.BuildGenericConfig(
 		opts.CompletedOptions,
@@ -138,7 +134,7 @@ func newConfig(o Options, opts options.CompletedOptions, d *handlers, working *w
 		}
 	}
 	if o.Runs {
-		generic.DisabledPostStartHooks.Insert(ownAffairs...)
+		generic.DisabledPostStartHooks.Insert(selfHooks...)
 		working.wrap(generic, d)
 	}
 	loopback, err := url.Parse(generic.LoopbackClientConfig.Host)
@@ -165,9 +161,9 @@ func newConfig(o Options, opts options.CompletedOptions, d *handlers, working *w
 	if err != nil {
 		return nil, err
 	}
-	// Requests enter at the aggregator and are handed on without further filters.
+	// Requests enter at the aggregator, which forwards them without further filters.
 	d.open(&aggregator.GenericConfig.Config)
-	// The two servers besides the main one create storage options of their own.
+	// The two servers besides the main one create their own storage options.
 	for _, g := range []*genericapiserver.Config{&extensions.GenericConfig.Config, &aggregator.GenericConfig.Config} {
 		g.RESTOptionsGetter = o.Backend.getter(g.RESTOptionsGetter, o.WatchCache)
 	}
@@ -192,9 +188,8 @@ func kubeConfig(opts options.CompletedOptions, plane controlplaneapiserver.Confi
 	}}
 }
 
-// version reports the release whose code runs, with our own version as build
-// metadata. Without it a Go build of the libraries reports v0.0.0-master, which
-// no client can compare.
+// version reports the upstream release, with our own version as build metadata. Otherwise a Go build of the
+// libraries reports v0.0.0-master, which no client can compare.
 type version struct {
 	compatibility.EffectiveVersion
 	own string
@@ -211,7 +206,7 @@ func (v version) Info() *apiversion.Info {
 	return &info
 }
 
-// buildMetadata keeps what semantic versions allow there ([0-9A-Za-z-.]).
+// buildMetadata keeps the characters that semantic versions allow there ([0-9A-Za-z-.]).
 func buildMetadata(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '.' || r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {

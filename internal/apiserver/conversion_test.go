@@ -20,8 +20,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/apiserver"
 )
 
-// serveConversion is an operator's conversion webhook on this machine: v1 calls size what is
-// width in v2.
+// serveConversion serves an operator's conversion webhook on this machine: the field size of v1 is width in
+// v2.
 func serveConversion(t *testing.T) (port string, caBundle []byte) {
 	t.Helper()
 	names := map[string]string{"example.org/v1": "size", "example.org/v2": "width"}

@@ -16,20 +16,20 @@ import (
 )
 
 const (
-	// dataDirTimeout is how long the lock of a data directory is waited for: longer than
-	// the kernel needs to end a process that was killed.
+	// dataDirTimeout limits the wait for the lock of a data directory: longer than the kernel needs to
+	// terminate a killed process.
 	dataDirTimeout = 2 * time.Second
 	lockRetry      = 20 * time.Millisecond
 
 	dataDirLock    = "lock"
 	dataDirSockets = "sockets"
 	clientSocket   = "client"
-	// tempSockets begins the name of a directory of sockets outside the data directory.
+	// tempSockets is the prefix of the name of a directory for sockets outside of the data directory.
 	tempSockets = "rehearse-etcd-"
 )
 
-// lockDataDir takes the lock of a data directory. Its file names the process that
-// holds it. An etcd of the user's does not know that file; it locks its database.
+// lockDataDir takes the lock of a data directory. The lock file names the process that holds it. An etcd that
+// the user runs does not know that file; it locks its database.
 func lockDataDir(ctx context.Context, dir string) (*flock.Flock, error) {
 	path := filepath.Join(dir, dataDirLock)
 	lock := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o600))
@@ -59,8 +59,7 @@ func lockDataDir(ctx context.Context, dir string) (*flock.Flock, error) {
 	return lock, nil
 }
 
-// lockWithin waits for a lock as long as dataDirTimeout; the error is then
-// context.DeadlineExceeded.
+// lockWithin waits for a lock for dataDirTimeout; then the error is context.DeadlineExceeded.
 func lockWithin(ctx context.Context, lock *flock.Flock) error {
 	ctx, cancel := context.WithTimeout(ctx, dataDirTimeout)
 	defer cancel()
@@ -77,11 +76,11 @@ func holder(path string) string {
 	return "pid unknown"
 }
 
-// socketDir makes the directory for etcd's sockets, for their owner only. It is in the
-// data directory unless that cannot hold a socket: the path of a socket has about
-// 100 bytes, and some file systems have no sockets. Then it is a temporary directory
-// that a symbolic link in the data directory names, so that the next start removes
-// what a process that was killed leaves. The caller holds the lock of the data directory.
+// socketDir creates the directory for etcd's sockets, accessible only by its owner. It is in the data
+// directory if a socket can be created there: the path of a socket is limited to about 100 bytes, and some
+// file systems do not support sockets. Otherwise it is a temporary directory to which a symbolic link in the
+// data directory points, so that the next start removes what a killed process left. The caller holds the lock
+// of the data directory.
 func socketDir(dir string) (string, error) {
 	if err := removeSockets(dir); err != nil {
 		return "", err
@@ -112,7 +111,7 @@ func removeSockets(dir string) error {
 	path := filepath.Join(dir, dataDirSockets)
 	if outside, err := os.Readlink(path); err == nil && strings.HasPrefix(filepath.Base(outside), tempSockets) {
 		_ = os.Remove(filepath.Join(outside, clientSocket))
-		_ = os.Remove(outside) // fails if it holds what is not ours
+		_ = os.Remove(outside) // fails if the directory contains files of others
 	}
 	return os.RemoveAll(path)
 }

@@ -6,7 +6,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// DecodeStored decodes the bytes that the API server stores into the object as JSON has it: custom
+// DecodeStored decodes the bytes that the API server stores into the JSON form of the object: custom
 // resources are stored as JSON, built-in kinds as protobuf of their storage version.
 func DecodeStored(value []byte) (map[string]any, error) {
 	if len(value) > 0 && value[0] == '{' {

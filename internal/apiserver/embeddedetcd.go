@@ -19,19 +19,19 @@ import (
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 )
 
-// quotaBytes is the size an embedded etcd may grow to (etcd's own default is
-// 2 GiB, too little for 100,000 pods with their history).
+// quotaBytes is the maximal database size of an embedded etcd (etcd's own default of 2 GiB is too little for
+// 100,000 pods with their history).
 const quotaBytes = 8 << 30
 
-// startTimeout is how long an embedded etcd may take to replay its log.
+// startTimeout limits the time in which an embedded etcd replays its log.
 const startTimeout = 2 * time.Minute
 
 // brokenCloseTimeout limits the wait for an etcd to close after it failed or before it was ready.
 const brokenCloseTimeout = time.Second
 
-// EmbeddedEtcd is an etcd in this process over a directory of the user's. It
-// syncs every write to disk before it acknowledges it, so acknowledged writes survive kill -9. Clients connect over Unix
-// sockets that only the owner may open.
+// EmbeddedEtcd is an in-process etcd over a data directory of the user. It syncs every write to disk before
+// it acknowledges it, so acknowledged writes survive kill -9. Clients connect over Unix sockets that only the
+// owner may open.
 type EmbeddedEtcd struct {
 	etcd   *embed.Etcd
 	dir    string // the data directory
@@ -43,9 +43,8 @@ type EmbeddedEtcd struct {
 	close  func()
 }
 
-// StartEmbeddedEtcd opens, or makes, a data directory. A directory that another
-// process holds, or whose contents etcd cannot read, is rejected with one line
-// and left as it was.
+// StartEmbeddedEtcd opens, or creates, a data directory. It rejects a directory that another process has
+// locked, or whose contents etcd cannot read, with an error of one line, and does not change it.
 func StartEmbeddedEtcd(ctx context.Context, dir string) (*EmbeddedEtcd, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
@@ -77,28 +76,27 @@ func (e *EmbeddedEtcd) config(dir string) *embed.Config {
 	c.Name, c.Dir = "rehearse", dir
 	client, _ := url.Parse(e.client)
 	c.ListenClientUrls = []url.URL{*client}
-	// A cluster of one has no peers. Its membership must name TCP addresses all
-	// the same; nothing listens or dials there.
+	// A cluster of one has no peers. Its membership must name TCP addresses nevertheless; nothing listens or
+	// dials there.
 	peer := url.URL{Scheme: "http", Host: "localhost:2380"}
 	c.ListenPeerUrls, c.AdvertisePeerUrls = nil, []url.URL{peer}
 	c.AdvertiseClientUrls = []url.URL{{Scheme: "http", Host: "localhost:2379"}}
 	c.InitialCluster = c.Name + "=" + peer.String()
 	c.QuotaBackendBytes = quotaBytes
-	// One member never waits for a leader elsewhere.
+	// One member never waits for a leader.
 	c.TickMs, c.ElectionMs = 10, 50
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(e.logger())
 	return c
 }
 
-// logger keeps etcd quiet and, above all, keeps it from ending the process:
-// what etcd calls fatal ends the goroutine that met it and is reported.
+// logger discards etcd's logs and prevents etcd from exiting the process: a fatal message ends the goroutine
+// that logs it, and is reported.
 func (e *EmbeddedEtcd) logger() *zap.Logger {
 	core := zapcore.NewNopCore()
 	return zap.New(fatalCore{core}, zap.WithFatalHook(goexitHook{e}), zap.WithPanicHook(goexitHook{e}))
 }
 
-// fatalCore lets only messages through that would end the process, so that their
-// hook sees them.
+// fatalCore passes only the messages that would exit the process, so that their hook receives them.
 type fatalCore struct{ zapcore.Core }
 
 func (fatalCore) Enabled(l zapcore.Level) bool { return l >= zapcore.DPanicLevel }
@@ -166,8 +164,8 @@ func (e *EmbeddedEtcd) start(ctx context.Context, dir string) error {
 	}
 }
 
-// Failed yields the error when etcd can no longer go on (a full disk, for
-// instance). Nothing acknowledged is lost then.
+// Failed returns a channel that yields the error after which etcd cannot continue (a full disk, for
+// instance). No acknowledged write is lost.
 func (e *EmbeddedEtcd) Failed() <-chan error { return e.failed }
 
 // Close stops etcd and releases the data directory.
@@ -202,7 +200,7 @@ func (e *EmbeddedEtcd) getter(next generic.RESTOptionsGetter, _ bool) generic.RE
 	return etcdGetter{next}
 }
 
-// run reports what etcd says of itself after it has started.
+// run reports failures of etcd after its start.
 func (e *EmbeddedEtcd) run(ctx context.Context) {
 	select {
 	case err := <-e.etcd.Err():

@@ -43,7 +43,7 @@ func TestDataDirectoryKeepsObjectsAndTokens(t *testing.T) {
 			if _, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kept"}}, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			// A default role that lost its rules is mended by the next start.
+			// The next start restores a default role that lost its rules.
 			role, err := roles.Get(ctx, "system:node", metav1.GetOptions{})
 			if err != nil {
 				t.Fatal(err)
@@ -57,7 +57,7 @@ func TestDataDirectoryKeepsObjectsAndTokens(t *testing.T) {
 				t.Error(err)
 			}
 			if role, err := roles.Get(ctx, "system:node", metav1.GetOptions{}); err != nil || len(role.Rules) == 0 {
-				t.Errorf("the default role was not mended: %v", err)
+				t.Errorf("the default role was not restored: %v", err)
 			}
 			if string(s.CA()) != ca {
 				t.Error("the certificate authority changed: kubeconfigs that people copied would stop working")
@@ -87,8 +87,8 @@ func TestDataDirectoryInUse(t *testing.T) {
 	second.Close()
 }
 
-// TestDataDirectoryOfAnotherEtcd: an etcd that does not know our lock file locks its
-// database, and would be waited for without end.
+// TestDataDirectoryOfAnotherEtcd: an etcd that does not know our lock file locks its database; without a
+// timeout, the start would wait for it forever.
 func TestDataDirectoryOfAnotherEtcd(t *testing.T) {
 	dir := t.TempDir()
 	etcd, err := apiserver.StartEmbeddedEtcd(t.Context(), dir)
@@ -114,9 +114,8 @@ func TestDataDirectoryOfAnotherEtcd(t *testing.T) {
 	etcd.Close()
 }
 
-// TestKilledEtcdLeavesNoSockets kills a process that serves a data directory. Its sockets
-// are in that directory or, if the path is too long for a socket, in a temporary one; the
-// next start removes them.
+// TestKilledEtcdLeavesNoSockets kills a process that serves a data directory. Its sockets are in that
+// directory or, if the path is too long for a socket, in a temporary one; the next start removes them.
 func TestKilledEtcdLeavesNoSockets(t *testing.T) {
 	for name, part := range map[string]string{"short path": "data", "long path": strings.Repeat("long/", 30) + "data"} {
 		t.Run(name, func(t *testing.T) {
@@ -155,8 +154,8 @@ func TestKilledEtcdLeavesNoSockets(t *testing.T) {
 	}
 }
 
-// TestDamagedDataDirectory damages what etcd keeps: its database and its log, in the ways in which
-// etcd would end the process, wait for ever, or begin anew.
+// TestDamagedDataDirectory damages etcd's database and log, in ways in which etcd would exit the process,
+// wait forever, or start with an empty log.
 func TestDamagedDataDirectory(t *testing.T) {
 	const database, log = "etcd/member/snap/db", "etcd/member/wal"
 	scribble := func(name string) error { return os.WriteFile(name, []byte(strings.Repeat("damage", 10000)), 0o600) }
@@ -189,9 +188,9 @@ func TestDamagedDataDirectory(t *testing.T) {
 				t.Fatalf("error %v, want one line that names the directory, with %q", err, c.want)
 			}
 			if after, _ := os.ReadFile(file); !bytes.Equal(before, after) {
-				t.Error("the damaged file was replaced: a user may want to mend it")
+				t.Error("the damaged file was replaced: a user may want to repair it")
 			}
-			// What failed to open must not hold the directory.
+			// A failed start must release the directory.
 			if _, err := apiserver.StartEmbeddedEtcd(t.Context(), dir); err == nil || strings.Contains(err.Error(), "in use") {
 				t.Errorf("second try: %v", err)
 			}
@@ -199,8 +198,8 @@ func TestDamagedDataDirectory(t *testing.T) {
 	}
 }
 
-// TestNoLeader: a member of a cluster whose other member is not there waits for a leader for
-// ever, and so does etcd's own end of it. Whoever gives up does not.
+// TestNoLeader: a member of a cluster whose other member does not exist waits for a leader forever, and so
+// does etcd's own Close. Ours has a timeout.
 func TestNoLeader(t *testing.T) {
 	dir := t.TempDir()
 	c := embed.NewConfig()
@@ -213,14 +212,14 @@ func TestNoLeader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Its files, as they are when it is killed.
+	// The files of a killed member.
 	killed := t.TempDir()
 	if err := os.CopyFS(filepath.Join(killed, "etcd"), os.DirFS(c.Dir)); err != nil {
 		t.Fatal(err)
 	}
 	other.Server.HardStop()
 
-	// Long enough for etcd to begin; what it is then told is to stop before it has a leader.
+	// Long enough for etcd to start; it is then stopped before it has a leader.
 	ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
 	defer cancel()
 	if _, err := apiserver.StartEmbeddedEtcd(ctx, killed); !errors.Is(err, context.DeadlineExceeded) {

@@ -14,22 +14,21 @@ import (
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 )
 
-// answerTimeout is how long an etcd of the user's may take to answer at all.
+// answerTimeout limits the wait for the first answer of an external etcd.
 const answerTimeout = 5 * time.Second
 
-// Etcd keeps objects in an etcd cluster of the user's.
+// Etcd stores objects in an external etcd cluster.
 type Etcd struct {
 	// Servers are URLs, http, https or unix.
 	Servers []string
 	// CAFile, CertFile and KeyFile secure the connection; all may be empty.
 	CAFile, CertFile, KeyFile string
-	// Prefix is put before every key; default /registry.
+	// Prefix is the prefix of every key; default /registry.
 	Prefix string
 }
 
-// Check asks the etcd cluster for an answer, so that a wrong address or
-// certificate is one clear line at once. Upstream's server would try for ever and
-// say that a deadline was exceeded.
+// Check sends a request to the etcd cluster, so that a wrong address or certificate is reported at once in
+// one line. Upstream's server would retry forever and report an exceeded deadline.
 func (e Etcd) Check(ctx context.Context) error {
 	servers := strings.Join(e.Servers, ", ")
 	info := transport.TLSInfo{CertFile: e.CertFile, KeyFile: e.KeyFile, TrustedCAFile: e.CAFile}

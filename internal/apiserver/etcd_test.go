@@ -15,9 +15,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/apiserver"
 )
 
-// TestEtcdOfTheUser runs over an etcd that is somebody else's, with TLS and
-// client certificates.
-func TestEtcdOfTheUser(t *testing.T) {
+// TestExternalEtcd runs over an external etcd with TLS and client certificates.
+func TestExternalEtcd(t *testing.T) {
 	files := t.TempDir()
 	cert, key, _ := servingCertificate(t, "localhost")
 	for name, data := range map[string][]byte{"crt": cert, "key": key} {
@@ -67,7 +66,7 @@ func startTLSEtcd(t *testing.T, crt, key string) (endpoint string) {
 	return endpoint
 }
 
-// TestEtcdThatDoesNotAnswer wants one line with the address and the flags.
+// TestEtcdThatDoesNotAnswer: the error is one line with the address and the flags.
 func TestEtcdThatDoesNotAnswer(t *testing.T) {
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -14,14 +14,14 @@ import (
 	"go.uber.org/zap"
 )
 
-// databaseLockTimeout limits the wait for the lock of etcd's database. Ours on the data directory is
-// held already, so nobody should have it.
+// databaseLockTimeout limits the wait for the lock of etcd's database. This process already holds the lock of
+// the data directory, so no other process of ours has it.
 const databaseLockTimeout = time.Second
 
-// checkMember reads etcd's files before etcd does, and changes nothing. A record at the log's end that
-// a kill cut short is normal and passes; damage in the middle does not, nor a log that ends
-// before what the database holds. Etcd itself would cut the log off there, keep the rest under
-// another name and wait for a leader that never comes.
+// checkMember reads etcd's files before etcd does, and changes nothing. An incomplete record at the end of
+// the log, left by a kill, is normal and passes; damage in the middle is an error, and so is a log that ends
+// before the database does. Etcd itself would truncate the log there, keep the remainder under another name,
+// and wait forever for a leader.
 func checkMember(dir string) error {
 	log, database := filepath.Join(dir, "wal"), filepath.Join(dir, "snap", "db")
 	applied, err := appliedIndex(database)
@@ -44,14 +44,14 @@ func checkMember(dir string) error {
 	return nil
 }
 
-// lastIndex is that of the newest entry that a log holds whole.
+// lastIndex returns the index of the last complete entry of a log.
 func lastIndex(dir string) (uint64, error) {
 	snapshots, err := wal.ValidSnapshotEntries(zap.NewNop(), dir)
 	if err != nil {
 		return 0, err
 	}
 	if len(snapshots) == 0 {
-		return 0, errors.New("it has no beginning") // a log starts with a snapshot's mark
+		return 0, errors.New("it has no beginning") // a log starts with the mark of a snapshot
 	}
 	newest := snapshots[len(snapshots)-1]
 	w, err := wal.OpenForRead(zap.NewNop(), dir, newest)
@@ -69,8 +69,8 @@ func lastIndex(dir string) (uint64, error) {
 	return newest.Index, nil
 }
 
-// appliedIndex is that of the newest entry that a database holds the effect of (etcd's
-// storage/schema: consistent_index in the bucket meta); 0 if there is no database.
+// appliedIndex returns the index of the last entry that is applied to a database (etcd's storage/schema:
+// consistent_index in the bucket meta); 0 if the database does not exist.
 func appliedIndex(file string) (index uint64, err error) {
 	info, err := os.Stat(file)
 	if errors.Is(err, os.ErrNotExist) {
@@ -79,10 +79,10 @@ func appliedIndex(file string) (index uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	// A page that is not there any more would end the process.
+	// A missing page would exit the process.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
-		if p := recover(); p != nil { // that is how it reports a page that it cannot read
+		if p := recover(); p != nil { // bolt reports an unreadable page with a panic
 			err = fmt.Errorf("%v", p)
 		}
 	}()

@@ -17,9 +17,9 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/store"
 )
 
-// etcdKV is as much of etcd as the node-port allocator asks for: read one key,
-// and put one key if its revision is still the one that was read. It works on
-// the memory store's own revisions and is reached over a pipe in memory.
+// etcdKV implements the two etcd calls of the node-port allocator: read one key, and put one key if its
+// revision is still the one that was read. It works on the memory store's own revisions, over an in-memory
+// connection.
 type etcdKV struct {
 	pb.UnimplementedKVServer
 	pb.UnimplementedMaintenanceServer
@@ -36,7 +36,7 @@ func serveEtcdKV(w *store.World) *etcdKV {
 	return kv
 }
 
-// lookup is an egress selector that leads every dial of the storage layer here.
+// lookup is an egress selector that directs every dial of the storage layer to this server.
 func (kv *etcdKV) lookup(egressselector.NetworkContext) (utilnet.DialFunc, error) {
 	return func(ctx context.Context, _, _ string) (net.Conn, error) { return kv.pipe.DialContext(ctx) }, nil
 }
@@ -45,8 +45,7 @@ func (kv *etcdKV) header() *pb.ResponseHeader {
 	return &pb.ResponseHeader{Revision: kv.world.Revision()}
 }
 
-// Status reports to the storage layer, which asks every etcd, that this one is as new
-// as the one it was built with.
+// Status reports the etcd version for which the storage layer was built: the layer asks every etcd for it.
 func (kv *etcdKV) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, error) {
 	return &pb.StatusResponse{Header: kv.header(), Version: etcdversion.Version}, nil
 }
@@ -69,8 +68,8 @@ func (kv *etcdKV) get(key string) *pb.RangeResponse {
 	return out
 }
 
-// Txn puts one key if its mod revision is the expected one; otherwise it
-// answers with what is there, when asked to.
+// Txn puts one key if its mod revision is the expected one; otherwise it answers with the current value, if
+// requested.
 func (kv *etcdKV) Txn(_ context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
 	if len(r.Compare) != 1 || len(r.Success) != 1 || r.Success[0].GetRequestPut() == nil ||
 		r.Compare[0].Target != pb.Compare_MOD || r.Compare[0].Result != pb.Compare_EQUAL {

@@ -1,4 +1,4 @@
 package apiserver
 
-// OwnAffairs are the hooks that a server of runs leaves out.
-var OwnAffairs = ownAffairs
+// SelfHooks are the hooks that a server of runs omits.
+var SelfHooks = selfHooks

@@ -13,8 +13,8 @@ import (
 
 type identityKey struct{}
 
-// withIdentity marks a request that came through the in-process transport. A request
-// from a socket cannot set a context value.
+// withIdentity marks a request of the in-process transport. A request from a socket cannot set a context
+// value.
 func withIdentity(ctx context.Context, u user.Info) context.Context {
 	return context.WithValue(ctx, identityKey{}, u)
 }
@@ -35,16 +35,16 @@ func component(name string) user.Info {
 	return &user.DefaultInfo{Name: name, Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
 }
 
-// Upstream verifies a client's certificate chain at every request, which is a
-// tenth of the CPU of creating a pod. The answer for one TLS connection's
-// certificate is kept as long as upstream keeps those for tokens.
+// Upstream verifies a client's certificate chain at every request, which takes a tenth of the CPU time of a
+// pod's creation. The result for the certificate of one TLS connection is cached for as long as upstream
+// caches tokens.
 const (
 	certificateTTL  = 10 * time.Second
-	certificatesMax = 1024 // connections; beyond it all are verified again
+	certificatesMax = 1024 // connections; more are verified at each request
 )
 
-// certificateCache remembers who a connection's client certificate belongs to.
-// Requests that carry any other credentials always go to next.
+// certificateCache caches the user of a connection's client certificate. Requests with any other credentials
+// always go to next.
 type certificateCache struct {
 	next authenticator.Request
 
@@ -61,8 +61,8 @@ func (a *certificateCache) AuthenticateRequest(r *http.Request) (*authenticator.
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 || r.Header.Get("Authorization") != "" || fromProxy(r) {
 		return a.next.AuthenticateRequest(r)
 	}
-	// The parsed certificate belongs to one connection: its address is the
-	// connection's identity, and the map keeps it from being used again.
+	// The parsed certificate belongs to one connection: its address identifies the connection, and the map
+	// keeps it from being used again.
 	cert, now := r.TLS.PeerCertificates[0], time.Now()
 	a.mu.Lock()
 	k, ok := a.known[cert]
@@ -87,9 +87,8 @@ func (a *certificateCache) AuthenticateRequest(r *http.Request) (*authenticator.
 	return response, true, nil
 }
 
-// fromProxy tells requests of a front proxy: its certificate speaks for many
-// users, named in headers. WebSocket clients may bring a token in a header of
-// their own.
+// fromProxy reports whether a request comes from a front proxy: its certificate stands for many users, named
+// in headers. WebSocket clients may send a token in a header of their own.
 func fromProxy(r *http.Request) bool {
 	return r.Header.Get("X-Remote-User") != "" || r.Header.Get("Sec-Websocket-Protocol") != ""
 }

@@ -8,11 +8,11 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// inProcessConversions has conversions that a definition wants from one of these Services
-// answered by its handler: no socket, and so no certificate to issue, to hand to the
-// definition and to renew, and no port that the next start finds taken.
+// inProcessConversions answers conversions for one of these Services by its handler, in process: without a
+// socket, so there is no certificate to issue, to add to the definition and to renew, and no port that the
+// next start finds in use.
 //
-// Admission webhooks do not pass here; they are called where users' servers listen.
+// Admission webhooks are not affected; they are sent to users' servers.
 func inProcessConversions(handlers map[types.NamespacedName]http.Handler, wrapper webhook.AuthenticationInfoResolverWrapper) webhook.AuthenticationInfoResolverWrapper {
 	return func(delegate webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver {
 		next := wrapper(delegate)

@@ -10,11 +10,11 @@ import (
 	"k8s.io/apiserver/pkg/server/egressselector"
 )
 
-// dialTimeout is for addresses that were made up, where nobody says no.
+// dialTimeout limits connections to invented addresses, where no host rejects them.
 const dialTimeout = 5 * time.Second
 
-// dialKubelets is how logs, exec, attach and port-forward reach a node. Simulated nodes have
-// no kubelet; an error of the resolver or of TCP alone would not tell.
+// dialKubelets rejects connections for logs, exec, attach and port-forward to a node: simulated nodes have no
+// kubelet, and an error of the resolver or of TCP would not say so.
 func dialKubelets(egressselector.NetworkContext) (utilnet.DialFunc, error) {
 	d := net.Dialer{Timeout: dialTimeout}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// TestNoKubelet: who asks for the logs of a simulated pod is told that there are none.
+// TestNoKubelet: a request for the logs of a simulated pod is answered that it has none.
 func TestNoKubelet(t *testing.T) {
 	c, ctx := client(t, shared), t.Context()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "silent"}}

@@ -22,8 +22,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/store"
 )
 
-// shared is one server on the memory store for the tests that can live beside
-// each other; a server takes half a second to build.
+// shared is one server on the memory store for the tests that can share it; a server takes half a second to
+// build.
 var shared *apiserver.Server
 
 // serveDataDir is the environment variable that lets this test binary serve a data
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 		select {}
 	}
 	flag.Parse()
-	klog.SetLogger(logr.Discard()) // upstream's server is talkative when it starts and ends
+	klog.SetLogger(logr.Discard()) // upstream's server logs much at its start and end
 	dir, err := os.MkdirTemp("", "apiserver-test-")
 	if err == nil {
 		shared, err = start(context.Background(), dir, apiserver.Memory{Worlds: store.New(store.Options{})})
@@ -62,7 +62,7 @@ func start(ctx context.Context, dir string, b apiserver.Backend) (*apiserver.Ser
 	return s, s.Ready(ctx)
 }
 
-// client speaks through the in-process transport.
+// client uses the in-process transport.
 func client(t *testing.T, s *apiserver.Server) kubernetes.Interface {
 	t.Helper()
 	c, err := kubernetes.NewForConfig(s.RESTConfig("test"))
@@ -74,8 +74,7 @@ func client(t *testing.T, s *apiserver.Server) kubernetes.Interface {
 
 func testLogger(t *testing.T) klog.Logger { return klog.FromContext(t.Context()) }
 
-// await repeats f until it is satisfied: for states of the server that show only
-// in its answers.
+// await repeats f until it returns nil: for states of the server that are visible only in its answers.
 func await(t *testing.T, what string, f func() error) {
 	t.Helper()
 	deadline := time.After(20 * time.Second)
@@ -94,7 +93,7 @@ func await(t *testing.T, what string, f func() error) {
 	}
 }
 
-// servingCertificate makes a certificate for one DNS name, and its authority.
+// servingCertificate creates a certificate for one DNS name, and its authority.
 func servingCertificate(t *testing.T, name string) (cert, key, ca []byte) {
 	t.Helper()
 	cert, key, err := certutil.GenerateSelfSignedCertKey(name, nil, nil)
@@ -104,7 +103,7 @@ func servingCertificate(t *testing.T, name string) (cert, key, ca []byte) {
 	return cert, key, cert
 }
 
-// serveAs serves on this machine, in TLS with this name.
+// serveAs serves on this machine, with TLS for this name.
 func serveAs(t *testing.T, name string, handler http.HandlerFunc) (port string, caBundle []byte) {
 	t.Helper()
 	s := httptest.NewUnstartedServer(handler)

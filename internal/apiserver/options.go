@@ -25,21 +25,19 @@ type Options struct {
 	BindAddress string
 	// Port is the port of the TLS listener. 0: a free one.
 	Port int
-	// Version is our own version, added to the reported Kubernetes version as
-	// build metadata (v1.36.3+rehearse.VERSION).
+	// Version is our own version, added to the reported Kubernetes version as build metadata
+	// (v1.36.3+rehearse.VERSION).
 	Version string
-	// WatchCache puts upstream's watch cache over the backend, as a
-	// kube-apiserver in production has it. Users' clusters want it; a world in
-	// virtual time does not.
+	// WatchCache adds upstream's watch cache to the backend, as in a production kube-apiserver. Clusters of
+	// users need it; a world in virtual time does not.
 	WatchCache bool
-	// Runs lets requests speak of the worlds of runs (store.WithRun). It wants a
-	// Memory backend and no WatchCache, and leaves out the admission plugins that
-	// know the process's world only.
+	// Runs allows requests in the worlds of runs (store.WithRun). It requires a Memory backend without
+	// WatchCache, and omits the admission plugins that read only the process's world.
 	Runs bool
 	// ServiceIPRange is the IPv4 CIDR of ClusterIPs; default 10.96.0.0/16.
 	ServiceIPRange string
-	// Conversions answer, inside the process, for the Services that definitions of custom
-	// resources name as their conversion webhooks. The Services need not exist.
+	// Conversions answer, in process, for the Services that definitions of custom resources name as their
+	// conversion webhooks. The Services need not exist.
 	Conversions map[types.NamespacedName]http.Handler
 	// Listener, if set, is used instead of BindAddress and Port.
 	Listener net.Listener
@@ -67,8 +65,8 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// listen opens the TLS listener's socket before anything else is built, so that a
-// port in use costs no time and gives one clear line.
+// listen opens the TLS listener's socket before anything else is built, so that a port in use is reported at
+// once, in one line.
 func (o *Options) listen() (net.Listener, error) {
 	if o.Listener != nil {
 		return o.Listener, nil
@@ -84,8 +82,8 @@ func (o *Options) listen() (net.Listener, error) {
 	return nil, fmt.Errorf("listen on %s: %w", address, err)
 }
 
-// unlimited takes client-side rate limits away: our own components share one
-// process with the server, which has its own fairness.
+// unlimited removes client-side rate limits: our own components share one process with the server, which has
+// its own fairness.
 func unlimited(c *rest.Config) *rest.Config {
 	c.QPS, c.Burst = -1, 0
 	return c

@@ -20,15 +20,15 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// Validity of what is made here. Serving and client certificates are made anew
-// at each start; the authorities and the service account key stay.
+// Validity of the certificates. Serving and client certificates are created at each start; the authorities
+// and the service account key are kept.
 const (
 	authorityValidity = 10 * 365 * 24 * time.Hour
 	leafValidity      = 365 * 24 * time.Hour
 )
 
-// pki is the directory of one cluster's keys: files, because upstream's options
-// take file names and because users may want to look.
+// pki is the directory of one cluster's keys. They are files because upstream's options take file names and
+// because users may want to read them.
 type pki struct{ dir string }
 
 func (p pki) path(name string) string { return filepath.Join(p.dir, name) }
@@ -43,9 +43,8 @@ type authority struct {
 // credentials is a certificate and its key, PEM encoded.
 type credentials struct{ cert, key []byte }
 
-// ensure makes what is missing: the cluster's CA (ca), the front proxy's CA
-// (front-proxy-ca) with its client (front-proxy-client), the serving certificate
-// (server) and the service account key (sa.key).
+// ensure creates the missing files: the cluster's CA (ca), the front proxy's CA (front-proxy-ca) with its
+// client (front-proxy-client), the serving certificate (server) and the service account key (sa.key).
 func (p pki) ensure(hosts []string, ips []net.IP) (ca *authority, err error) {
 	if err := os.MkdirAll(p.dir, 0o700); err != nil {
 		return nil, err
@@ -81,7 +80,7 @@ func (p pki) write(name string, c credentials) error {
 	return writeFile(p.path(name+".crt"), c.cert)
 }
 
-// authority reads NAME.crt and NAME.key, or makes them when neither is there.
+// authority reads NAME.crt and NAME.key, or creates them if neither exists.
 func (p pki) authority(name, commonName string) (*authority, error) {
 	certPEM, certErr := os.ReadFile(p.path(name + ".crt"))
 	keyPEM, keyErr := os.ReadFile(p.path(name + ".key"))
@@ -138,7 +137,7 @@ func (p pki) newAuthority(name, commonName string) (*authority, error) {
 	return &authority{cert: cert, key: key, pem: c.cert}, err
 }
 
-// issue makes a certificate signed by the authority.
+// issue creates a certificate signed by the authority.
 func (a *authority) issue(name pkix.Name, usage x509.ExtKeyUsage, hosts []string, ips []net.IP) (credentials, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -163,7 +162,7 @@ func certificate(name pkix.Name, validity time.Duration) *x509.Certificate {
 	return &x509.Certificate{
 		SerialNumber: serial,
 		Subject:      name,
-		NotBefore:    now.Add(-5 * time.Minute), // a clock that is a little behind must not reject it
+		NotBefore:    now.Add(-5 * time.Minute), // a clock that is slightly behind must not reject it
 		NotAfter:     now.Add(validity),
 		KeyUsage:     x509.KeyUsageDigitalSignature,
 	}
@@ -177,7 +176,7 @@ func encode(der []byte, key crypto.Signer) (credentials, error) {
 	return credentials{cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), key: keyPEM}, nil
 }
 
-// serviceAccountKey makes the key that signs service account tokens, once.
+// serviceAccountKey creates the key that signs service account tokens, once.
 func (p pki) serviceAccountKey() error {
 	name := p.path("sa.key")
 	if data, err := os.ReadFile(name); err == nil {
@@ -199,8 +198,7 @@ func (p pki) serviceAccountKey() error {
 	return writeFile(name, data)
 }
 
-// writeFile replaces a file as a whole (mode 0600): a full disk or a kill leaves
-// the old one.
+// writeFile replaces a file atomically (mode 0600): a full disk or a kill leaves the old one.
 func writeFile(name string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {

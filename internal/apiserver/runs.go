@@ -23,26 +23,23 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/store"
 )
 
-// A server with Options.Runs serves requests that speak of a run's world
-// (store.WithRun) beside those of the process's own. What the server knows by
-// informers of its own (CRDs, roles, priority classes, webhook configurations)
-// it knows of the process's world only, so the admission plugins that would read
-// a run's objects through such an informer are left out, and the one whose answer
-// a controller depends on, the life of namespaces, reads the run's world itself.
+// A server with Options.Runs also serves requests in a run's world (store.WithRun). The server's own
+// informers (CRDs, roles, priority classes, webhook configurations) follow only the process's world. So the
+// admission plugins that would read a run's objects through such an informer are omitted. The one on whose
+// answer a controller depends, the lifecycle of namespaces, reads the run's world itself.
 
-// blindPlugins are the admission plugins that would judge a run by the process's
-// world.
-var blindPlugins = []string{
-	"NamespaceLifecycle", // runNamespaces takes its place
+// processWorldPlugins are the admission plugins that read the process's world instead of the run's.
+var processWorldPlugins = []string{
+	"NamespaceLifecycle", // runNamespaces replaces it
 	"ServiceAccount", "PodSecurity", "LimitRanger", "ResourceQuota",
-	"PodResizeValidator", // it asks for the node of a pod
+	"PodResizeValidator", // it reads the node of a pod
 }
 
-// ownAffairs are upstream's hooks by which a server writes about itself: the service
-// default/kubernetes with its endpoints, its identity's lease, the certificates it
-// trusts. Nobody reads that in a process of runs, no run's world has it, and those writes come by the
-// machine's clock: what they draw from math/rand would be missing in the run under way.
-var ownAffairs = []string{
+// selfHooks are upstream's hooks by which a server writes about itself: the service default/kubernetes with
+// its endpoints, the lease of its identity, the certificates that it trusts. No client reads these in a
+// process of runs, no run's world contains them, and they are written by the machine's clock: the values that
+// they take from math/rand would change the run in progress.
+var selfHooks = []string{
 	"bootstrap-controller",
 	"start-kube-apiserver-identity-lease-controller", "start-kube-apiserver-identity-lease-garbage-collector",
 	"start-legacy-token-tracking-controller",
@@ -53,16 +50,15 @@ const runNamespacesPlugin = "RunNamespaces"
 
 func useRunAdmission(o *options.ServerRunOptions, worlds *store.Worlds) {
 	a := o.Admission.GenericAdmission
-	a.DisablePlugins = append(a.DisablePlugins, blindPlugins...)
+	a.DisablePlugins = append(a.DisablePlugins, processWorldPlugins...)
 	a.Plugins.Register(runNamespacesPlugin, func(io.Reader) (admission.Interface, error) {
 		return &runNamespaces{admission.NewHandler(admission.Create, admission.Update, admission.Delete), worlds}, nil
 	})
 	a.RecommendedPluginOrder = append([]string{runNamespacesPlugin}, a.RecommendedPluginOrder...)
 }
 
-// runNamespaces rejects writes into namespaces that do not exist and creates in
-// those that are being deleted, as upstream's NamespaceLifecycle does, from the
-// world that the request speaks of.
+// runNamespaces rejects writes into namespaces that do not exist, and creates in those that are being
+// deleted, as upstream's NamespaceLifecycle does, but in the world of the request.
 type runNamespaces struct {
 	*admission.Handler
 	worlds *store.Worlds
@@ -121,7 +117,8 @@ func (p *runNamespaces) namespace(ctx context.Context, name string) (*corev1.Nam
 // ServeFunc serves one request. It returns complete == false if the server closed the connection during the answer.
 type ServeFunc func(http.ResponseWriter, *http.Request) (complete bool)
 
-// InProcess is the in-process transport for a caller with its own response writer. The requests have this user.
+// InProcess is the in-process transport for a caller with its own response writer. The requests have this
+// user.
 func (s *Server) InProcess(user string) ServeFunc {
 	who := component(user)
 	return func(w http.ResponseWriter, r *http.Request) bool {
@@ -134,7 +131,7 @@ func (s *Server) InProcess(user string) ServeFunc {
 	}
 }
 
-// RunConfig is RESTConfig for requests that speak of a run's world.
+// RunConfig is RESTConfig for requests in a run's world.
 func (s *Server) RunConfig(run, user string) *rest.Config {
 	c := s.RESTConfig(user)
 	next := c.Transport
@@ -147,23 +144,23 @@ func (s *Server) RunConfig(run, user string) *rest.Config {
 	return c
 }
 
-// indirect reports whether the server may serve a request by requests of its own.
+// indirect reports whether the server may send requests of its own to serve a request.
 func indirect(r *http.Request) bool {
 	return r.Method != http.MethodGet && (strings.Contains(r.URL.Path, "/services") || strings.HasSuffix(r.URL.Path, "/eviction"))
 }
 
-// ownRequest reports whether a request of the server's own client may belong to one
-// that is indirect: the allocator of Service addresses keeps IPAddress objects, an
-// eviction looks into PodDisruptionBudgets and writes their status.
+// ownRequest reports whether a request of the server's own client may belong to an indirect one: the
+// allocator of Service addresses writes IPAddress objects, and an eviction reads PodDisruptionBudgets and
+// writes their status.
 func ownRequest(r *http.Request) bool {
 	return strings.Contains(r.URL.Path, "/ipaddresses") || strings.Contains(r.URL.Path, "/poddisruptionbudgets")
 }
 
-// workingFor sends what the server asks by a client of its own to the run whose
-// request it works for. It asks without the request's context, so the run is noted
-// beside it: one such request of a run at a time.
+// workingFor directs the requests of the server's own client to the run of the request that it serves. That
+// client does not pass the request's context on, so the run is recorded here: one indirect request of a run
+// at a time.
 type workingFor struct {
-	one sync.Mutex // held by the request
+	one sync.Mutex // locked by the request
 
 	mu  sync.Mutex
 	run string
@@ -190,13 +187,13 @@ func (a *workingFor) current() string {
 	return a.run
 }
 
-// wrap lets the server's own client bring the run.
+// wrap adds the run to the requests of the server's own client.
 func (a *workingFor) wrap(c *genericapiserver.Config, d *handlers) {
 	c.LoopbackClientConfig = rest.CopyConfig(c.LoopbackClientConfig)
 	c.LoopbackClientConfig.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripperFunc(func(r *http.Request) (*http.Response, error) {
 			run := a.current()
-			if run == "" || !ownRequest(r) || endless(r) {
+			if run == "" || !ownRequest(r) || isStreaming(r) {
 				return next.RoundTrip(r)
 			}
 			own := &RoundTripper{Handler: d.inProcess, User: component("system:apiserver")}

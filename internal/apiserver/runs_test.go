@@ -8,9 +8,9 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/store"
 )
 
-// TestOwnAffairs: any other server writes about itself, by hooks of these names, and a server of
-// runs does not.
-func TestOwnAffairs(t *testing.T) {
+// TestSelfHooks: a normal server has the hooks of these names and writes about itself; a server of runs does
+// not.
+func TestSelfHooks(t *testing.T) {
 	runs, err := apiserver.Start(t.Context(), apiserver.Options{Dir: t.TempDir(), Backend: apiserver.Memory{Worlds: store.New(store.Options{})}, Runs: true})
 	if err != nil {
 		t.Fatal(err)
@@ -27,7 +27,7 @@ func TestOwnAffairs(t *testing.T) {
 		return string(text)
 	}
 	all, ofRuns := hooks(shared), hooks(runs)
-	for _, name := range apiserver.OwnAffairs {
+	for _, name := range apiserver.SelfHooks {
 		line := "poststarthook/" + name + " ok"
 		if !strings.Contains(all, line) {
 			t.Errorf("no server has the hook %s (any more)", name)

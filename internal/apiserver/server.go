@@ -25,7 +25,7 @@ type Server struct {
 	handlers *handlers
 	working  *workingFor
 	cancel   context.CancelFunc
-	ready    atomic.Bool // it has been
+	ready    atomic.Bool // Stop was called
 	done     chan struct{}
 	err      error
 }
@@ -104,7 +104,7 @@ func build(ctx context.Context, o Options, l net.Listener) (*Server, func(contex
 	return s, prepared.Run, nil
 }
 
-// servingNames are the names a client may call the server by.
+// servingNames are the names by which clients may address the server.
 func servingNames(bind string) ([]string, []net.IP) {
 	hosts := []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"}
 	if h, err := os.Hostname(); err == nil {
@@ -125,7 +125,7 @@ func servingNames(bind string) ([]string, []net.IP) {
 	return hosts, ips
 }
 
-// dialable turns a listener's address into one that a client here can dial.
+// dialable turns a listener's address into one to which a local client can connect.
 func dialable(a *net.TCPAddr) string {
 	ip := a.IP
 	if ip.IsUnspecified() {

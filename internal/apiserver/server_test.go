@@ -29,7 +29,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/store"
 )
 
-// outside is a client over the TLS listener with a certificate of its own.
+// outside returns a client over the TLS listener with its own certificate.
 func outside(t *testing.T, s *apiserver.Server, user string, groups ...string) *rest.Config {
 	t.Helper()
 	cert, key, err := s.ClientCertificate(user, groups...)
@@ -70,7 +70,7 @@ func TestRequestsWithoutCredentialsAreRejected(t *testing.T) {
 			t.Errorf("GET %s without credentials: %d, want 401", path, resp.StatusCode)
 		}
 	}
-	// The in-process identity is a context value: no header can claim it.
+	// The in-process identity is a context value, which no header can set.
 	r, _ := http.NewRequest(http.MethodGet, shared.URL()+"/api", nil)
 	r.Header.Set("X-Remote-User", "system:apiserver")
 	r.Header.Set("X-Remote-Group", "system:masters")
@@ -85,16 +85,16 @@ func TestRequestsWithoutCredentialsAreRejected(t *testing.T) {
 }
 
 func TestRBACHolds(t *testing.T) {
-	nobody, err := kubernetes.NewForConfig(outside(t, shared, "somebody"))
+	unprivileged, err := kubernetes.NewForConfig(outside(t, shared, "jane"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // the second request is answered from the certificate cache
-		if _, err := nobody.CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
+		if _, err := unprivileged.CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
 			t.Errorf("a user without roles lists secrets: %v, want forbidden", err)
 		}
 	}
-	admin, err := kubernetes.NewForConfig(outside(t, shared, "somebody", "system:masters"))
+	admin, err := kubernetes.NewForConfig(outside(t, shared, "jane", "system:masters"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,8 +103,8 @@ func TestRBACHolds(t *testing.T) {
 	}
 }
 
-// TestBootstrapIsUpstreams compares what our hook made with upstream's policy.
-func TestBootstrapIsUpstreams(t *testing.T) {
+// TestBootstrapMatchesUpstream compares the objects of our hook with upstream's policy.
+func TestBootstrapMatchesUpstream(t *testing.T) {
 	c := client(t, shared)
 	for _, want := range append(bootstrappolicy.ClusterRoles(), bootstrappolicy.ControllerRoles()...) {
 		got, err := c.RbacV1().ClusterRoles().Get(t.Context(), want.Name, metav1.GetOptions{})
@@ -144,8 +144,8 @@ func TestBootstrapIsUpstreams(t *testing.T) {
 	}
 }
 
-// TestImpersonationInProcess shows that the short chain still impersonates, and
-// that an impersonated user has that user's rights only.
+// TestImpersonationInProcess: the handler chain of the in-process transport supports impersonation, and an
+// impersonated user has only that user's rights.
 func TestImpersonationInProcess(t *testing.T) {
 	config := shared.RESTConfig("test")
 	config.Impersonate = rest.ImpersonationConfig{UserName: "jane"}
@@ -158,7 +158,7 @@ func TestImpersonationInProcess(t *testing.T) {
 	}
 }
 
-// TestNodePorts covers the one allocator that speaks etcd by itself.
+// TestNodePorts covers the allocator that uses an etcd client.
 func TestNodePorts(t *testing.T) {
 	services := client(t, shared).CoreV1().Services("default")
 	make1 := func(name string, nodePort int32) (*corev1.Service, error) {
@@ -196,7 +196,7 @@ func TestNodePorts(t *testing.T) {
 	}
 }
 
-// TestManagedFieldsAndApply goes through server-side apply with two owners.
+// TestManagedFieldsAndApply tests server-side apply with two owners.
 func TestManagedFieldsAndApply(t *testing.T) {
 	maps := client(t, shared).CoreV1().ConfigMaps("default")
 	apply := func(manager, data string, force bool) (*corev1.ConfigMap, error) {
@@ -219,7 +219,7 @@ func TestManagedFieldsAndApply(t *testing.T) {
 	}
 }
 
-// TestInformerOverBothTransports uses watch-list informers as client-go makes them.
+// TestInformerOverBothTransports uses client-go's watch-list informers.
 func TestInformerOverBothTransports(t *testing.T) {
 	writer := client(t, shared)
 	for name, config := range map[string]*rest.Config{

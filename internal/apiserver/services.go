@@ -10,22 +10,20 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 )
 
-// LocalPortAnnotation, on a Service, names the port of this machine where the
-// process that plays the Service listens. Webhook configurations, CRD
-// conversions and APIServices that refer to the Service are then sent to
-// 127.0.0.1:PORT, with the Service's name in TLS as in a real cluster.
+// LocalPortAnnotation, on a Service, names the port of this machine on which the process that serves the
+// Service listens. Webhook configurations, CRD conversions and APIServices that refer to the Service are then
+// sent to 127.0.0.1:PORT, with the Service's name in TLS as in a real cluster.
 //
-// The value is one port ("9443") for every port of the Service, or a list of
-// SERVICEPORT=LOCALPORT ("443=9443,8443=9444").
+// The value is one port ("9443") for every port of the Service, or a list of SERVICEPORT=LOCALPORT
+// ("443=9443,8443=9444").
 const LocalPortAnnotation = "rehearse-k8s.github.io/local-port"
 
-// serviceResolver finds the address behind a Service reference of a webhook or
-// an APIService. Pods here are simulated and listen nowhere, so a cluster IP
-// would only ever time out; what is not annotated is rejected at once, with the
-// annotation to set.
+// serviceResolver resolves the Service reference of a webhook or an APIService to an address. Pods here are
+// simulated and do not listen, so a connection to a cluster IP would time out. A Service without the
+// annotation is rejected at once; the error names the annotation.
 type serviceResolver struct {
 	services corelisters.ServiceLister
-	loopback *url.URL // where kubernetes.default answers: this server
+	loopback *url.URL // the address of kubernetes.default: this server
 }
 
 // ResolveEndpoint implements the aggregator's and the webhooks' ServiceResolver.

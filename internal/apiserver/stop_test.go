@@ -11,8 +11,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/store"
 )
 
-// TestStopDuringStart: who stops a server that is still starting, or lets its context end,
-// ends that server, and not the process: upstream's hooks do that when they are broken off.
+// TestStopDuringStart: Stop, or the end of the context, stops a server that is still starting, and not the
+// process: upstream's hooks exit the process if they are interrupted.
 func TestStopDuringStart(t *testing.T) {
 	exit := klog.OsExit
 	defer func() { klog.OsExit = exit }()

@@ -31,7 +31,7 @@ func (t *RoundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := r.Context().Err(); err != nil {
 		return nil, err
 	}
-	if endless(r) {
+	if isStreaming(r) {
 		return t.stream(r)
 	}
 	w := &bufferedResponse{header: http.Header{}}
@@ -47,9 +47,8 @@ func (t *RoundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 // errAborted corresponds to a connection that the server closes during the answer (http.ErrAbortHandler).
 var errAborted = errors.New("the API server aborted the answer")
 
-// serve runs the handler and reports whether it came to its end. A panic with
-// http.ErrAbortHandler is how handlers drop a connection; any other one is a
-// bug and stays a panic.
+// serve runs the handler and reports whether it returned normally. Handlers drop a connection by a panic with
+// http.ErrAbortHandler; any other panic is a bug and is passed on.
 func serve(h http.Handler, w http.ResponseWriter, r *http.Request) (ok bool) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -63,7 +62,7 @@ func serve(h http.Handler, w http.ResponseWriter, r *http.Request) (ok bool) {
 	return true
 }
 
-// serverRequest turns the client's request into what a server would have read.
+// serverRequest converts the client's request into the form in which a server reads it.
 func (t *RoundTripper) serverRequest(r *http.Request, ctx context.Context) *http.Request {
 	if t.User != nil {
 		ctx = withIdentity(ctx, t.User)
@@ -81,10 +80,9 @@ func (t *RoundTripper) serverRequest(r *http.Request, ctx context.Context) *http
 	return s
 }
 
-// endless tells requests whose answer is a stream. Kubernetes marks a watch by
-// its query (or, in old clients, a /watch/ path segment), and streams by
-// subresource.
-func endless(r *http.Request) bool {
+// isStreaming reports whether the answer to a request is a stream. Kubernetes marks a watch by its query (or,
+// in old clients, a /watch/ path segment), and other streams by subresource.
+func isStreaming(r *http.Request) bool {
 	if w, err := strconv.ParseBool(r.URL.Query().Get("watch")); err == nil && w {
 		return true
 	}
@@ -92,10 +90,10 @@ func endless(r *http.Request) bool {
 	return strings.HasSuffix(p, "/log") || strings.Contains(p, "/proxy") || strings.Contains(p, "/watch/")
 }
 
-// bufferedResponse holds an answer that has an end.
+// bufferedResponse holds an answer of finite length.
 type bufferedResponse struct {
 	header http.Header
-	sent   http.Header // as it was when the status was written
+	sent   http.Header // a copy at the time when the status was written
 	code   int
 	body   bytes.Buffer
 }
@@ -129,12 +127,11 @@ func (w *bufferedResponse) response(r *http.Request) *http.Response {
 	}
 }
 
-// stream runs the handler concurrently with the caller and answers as soon as the handler
-// has written its status.
+// stream runs the handler concurrently with the caller, and returns the response as soon as the handler has
+// written its status.
 func (t *RoundTripper) stream(r *http.Request) (*http.Response, error) {
 	w := newStreamedResponse(r.Context())
-	// The client may stop reading without closing the body: its context ends
-	// every wait.
+	// The client may stop reading without closing the body: its context ends every wait.
 	stopWake := context.AfterFunc(w.ctx, w.interrupt)
 	go func() {
 		defer stopWake()
@@ -152,14 +149,13 @@ func (t *RoundTripper) stream(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// maxBuffered is how many bytes of a stream may wait for its reader before the
-// writer blocks, as with the buffers of a socket.
+// maxBuffered is the number of bytes of a stream that may wait for its reader before the writer blocks, as
+// with the buffers of a socket.
 const maxBuffered = 1 << 20
 
-// streamedResponse is both ends of a stream: the handler's writer and the
-// client's body, with a bounded buffer between them. One lock for a whole batch
-// of frames makes a watch much cheaper here than through a pipe that hands
-// over each write.
+// streamedResponse is both ends of a stream: the handler's writer and the client's body, with a bounded
+// buffer between them. One lock for a whole batch of frames makes a watch much cheaper here than a pipe that
+// passes on each write.
 type streamedResponse struct {
 	header  http.Header
 	sent    http.Header
@@ -172,8 +168,8 @@ type streamedResponse struct {
 	wake   sync.Cond
 	buf    []byte
 	off    int
-	err    error // what Read says once buf is empty
-	closed bool  // the reader has gone
+	err    error // the result of Read once buf is empty
+	closed bool  // the reader has closed the body
 }
 
 func newStreamedResponse(client context.Context) *streamedResponse {
@@ -183,8 +179,8 @@ func newStreamedResponse(client context.Context) *streamedResponse {
 	return w
 }
 
-// awaitStart waits until the handler has written its status, or the client has gone. The
-// stream's own context ends with the handler too, which may be done with a short answer by now.
+// awaitStart waits until the handler has written its status, or the client has gone. The stream's own context
+// also ends when the handler returns, which may already have written a short answer.
 func (w *streamedResponse) awaitStart(client context.Context) error {
 	select {
 	case <-w.started:
@@ -218,8 +214,7 @@ func (w *streamedResponse) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Read implements io.Reader for the client. A Read takes what is there and
-// never waits for more.
+// Read implements io.Reader for the client. It returns the available bytes and does not wait for more.
 func (w *streamedResponse) Read(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -239,14 +234,14 @@ func (w *streamedResponse) Read(p []byte) (int, error) {
 	if w.off == len(w.buf) {
 		w.buf, w.off = w.buf[:0], 0
 		if cap(w.buf) > 1<<16 {
-			w.buf = nil // a burst must not keep its memory for the life of a watch
+			w.buf = nil // release the memory of a burst
 		}
 	}
 	w.wake.Broadcast()
 	return n, nil
 }
 
-// Close implements io.Closer for the client: it ends the handler's request.
+// Close implements io.Closer for the client: it cancels the handler's request.
 func (w *streamedResponse) Close() error {
 	w.mu.Lock()
 	w.closed = true
@@ -257,7 +252,7 @@ func (w *streamedResponse) Close() error {
 }
 
 func (w *streamedResponse) interrupt() {
-	// Taking the lock orders this wake-up after the wait it must end.
+	// With the lock, this wake-up comes after the wait that it must end.
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.wake.Broadcast()

@@ -32,7 +32,7 @@ func TestAnswerWithAnEnd(t *testing.T) {
 		}
 		w.Header().Set("X-Early", "1")
 		w.WriteHeader(http.StatusTeapot)
-		w.Header().Set("X-Late", "1") // after the status: a socket would not send it
+		w.Header().Set("X-Late", "1") // after the status: over a socket it would not be sent
 		_, _ = io.WriteString(w, "tea")
 	})
 	if err != nil {
@@ -61,8 +61,8 @@ func TestAbortedAnswerIsAnError(t *testing.T) {
 	}
 }
 
-// TestStream checks, in a bubble that fails on any goroutine left behind, that a
-// watch hands frames over as they are written and ends from both sides.
+// TestStream: a watch delivers frames as they are written, and either side can end it. The bubble fails if
+// goroutines remain.
 func TestStream(t *testing.T) {
 	t.Run("the handler ends", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -110,8 +110,8 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestSlowReaderHoldsTheWriterBack keeps a watch from filling memory.
-func TestSlowReaderHoldsTheWriterBack(t *testing.T) {
+// TestSlowReaderBlocksWriter: a watch whose client does not read does not fill the memory.
+func TestSlowReaderBlocksWriter(t *testing.T) {
 	const frames = 64
 	frame := bytes.Repeat([]byte("x"), maxBuffered/8)
 	wrote := make(chan int, frames)
@@ -160,9 +160,9 @@ func TestLocalPort(t *testing.T) {
 	}
 }
 
-// TestShortStream: an answer that is whole before its client looks for it is not lost.
+// TestShortStream: an answer that is complete before the client reads it is not lost.
 func TestShortStream(t *testing.T) {
-	for range 100 { // were it to depend on which of two things a select sees first
+	for range 100 { // it must not depend on the order of two ready cases of a select
 		w := newStreamedResponse(t.Context())
 		w.WriteHeader(http.StatusNotFound)
 		_, _ = io.WriteString(w, "no such pod")

@@ -18,10 +18,10 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/store"
 )
 
-// TestWatchListOfManyObjects: a watch-list of 120,000 objects finishes over a socket
-// although its reader reads nothing while others write. The events of the objects that
-// exist once counted as events that the reader is behind: the watch ended after 50,000,
-// and client-go began it again, without end.
+// TestWatchListOfManyObjects: a watch-list of 120,000 objects finishes over a socket although its reader
+// reads nothing while others write. In an earlier version, the events of the initial objects counted as
+// events that the reader lags behind: the watch ended after 50,000, and client-go restarted it again and
+// again.
 func TestWatchListOfManyObjects(t *testing.T) {
 	const present, written = 120_000, 200
 	worlds := store.New(store.Options{})
@@ -63,8 +63,8 @@ func TestWatchListOfManyObjects(t *testing.T) {
 	readWatchList(t, stream, present, written)
 }
 
-// readWatchList reads ADDED events of as many objects as present, the bookmark that ends
-// them, and then as many MODIFIED events as written.
+// readWatchList reads ADDED events of as many objects as present, the bookmark that ends them, and then as
+// many MODIFIED events as written.
 func readWatchList(t *testing.T, stream io.Reader, present, written int) {
 	t.Helper()
 	lines := bufio.NewReader(stream)

@@ -94,7 +94,7 @@ func (f *frames) next() (one frame, ok bool) {
 	return one, err == nil
 }
 
-// want reads as many frames as are wanted and compares them; it returns the last.
+// want reads frames and compares them with the wanted ones; it returns the last.
 func (f *frames) want(want ...string) (last frame) {
 	f.t.Helper()
 	var got []string
@@ -111,7 +111,7 @@ func (f *frames) want(want ...string) (last frame) {
 	return last
 }
 
-// wantEnd wants no further frame.
+// wantEnd checks that no further frame follows.
 func (f *frames) wantEnd() {
 	f.t.Helper()
 	if one, ok := f.next(); ok {
@@ -121,9 +121,9 @@ func (f *frames) wantEnd() {
 
 const initialEvents = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 
-// TestWatchOfAnOldRevision: a revision that is too old is HTTP 200 and one ERROR frame, 410,
-// first in the stream, whether the resource has a watch cache (whose history begins where it
-// was filled) or none (Events; the store was compacted). A list at an exact revision is 410.
+// TestWatchOfAnOldRevision: a watch from a revision that is too old is answered HTTP 200 with one ERROR
+// frame, 410, whether the resource has a watch cache (whose history begins when it was filled) or none
+// (Events; the store was compacted). A list at an exact revision is answered 410.
 func TestWatchOfAnOldRevision(t *testing.T) {
 	worlds := store.New(store.Options{})
 	for i := range 10 {
@@ -159,8 +159,8 @@ func TestWatchOfAnOldRevision(t *testing.T) {
 	}
 }
 
-// TestWatchOfAFutureRevision: a list not older than a revision that has not come is 504 with
-// its cause and a time to wait, and a watch-list is the same as an ERROR frame.
+// TestWatchOfAFutureRevision: a list not older than a future revision is answered 504 with its cause and a
+// time to wait; a watch-list receives the same as an ERROR frame.
 func TestWatchOfAFutureRevision(t *testing.T) {
 	config := outside(t, shared, "admin", "system:masters")
 	future := strconv.FormatInt(1<<40, 10)
@@ -177,7 +177,7 @@ func TestWatchOfAFutureRevision(t *testing.T) {
 	}
 }
 
-// TestWatchStarts: what a watch starts with, and what it does not.
+// TestWatchStarts: the events with which a watch starts, for each combination of options.
 func TestWatchStarts(t *testing.T) {
 	config, maps := outside(t, shared, "admin", "system:masters"), client(t, shared).CoreV1().ConfigMaps("default")
 	for _, name := range []string{"start-b", "start-a"} {
@@ -215,9 +215,9 @@ func TestWatchStarts(t *testing.T) {
 	}
 }
 
-// TestWatchOfASelector: an object that enters the selection is ADDED; one that leaves it is
-// DELETED with its old contents and the new revision, as one that is deleted; what happens
-// outside the selection is not seen. Of Events there is no watch cache; the store does it.
+// TestWatchOfASelector: an object that enters the selection is ADDED; one that leaves it is DELETED with its
+// old contents and the new revision, as if it were deleted; changes outside of the selection are not
+// delivered. Events have no watch cache; the store selects them.
 func TestWatchOfASelector(t *testing.T) {
 	config := outside(t, shared, "admin", "system:masters")
 	c, err := dynamic.NewForConfig(config)
@@ -272,8 +272,8 @@ func TestWatchOfASelector(t *testing.T) {
 	}
 }
 
-// TestBookmarkBeforeTheDeadline: a watch that takes bookmarks gets one before its time is
-// over, not ahead of an event; its stream then ends without an error.
+// TestBookmarkBeforeTheDeadline: a watch with bookmarks receives one before its timeout, after all events;
+// then its stream ends without an error.
 func TestBookmarkBeforeTheDeadline(t *testing.T) {
 	config, maps := outside(t, shared, "admin", "system:masters"), client(t, shared).CoreV1().ConfigMaps("default")
 	list, err := maps.List(t.Context(), metav1.ListOptions{})
@@ -302,8 +302,8 @@ func TestBookmarkBeforeTheDeadline(t *testing.T) {
 	}
 }
 
-// TestWatchListOfACustomResource: objects without a Go type are maps that the watch cache
-// shares; each event has its own.
+// TestWatchListOfACustomResource: objects without a Go type are maps that the watch cache shares; each event
+// has its own copy.
 func TestWatchListOfACustomResource(t *testing.T) {
 	config := outside(t, shared, "admin", "system:masters")
 	c, err := dynamic.NewForConfig(config)

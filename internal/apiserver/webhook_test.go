@@ -16,8 +16,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/apiserver"
 )
 
-// serveWebhook is an operator's webhook server on this machine: it refuses
-// whatever carries the label refuse.
+// serveWebhook serves an operator's webhook on this machine: it rejects objects with the label reject.
 func serveWebhook(t *testing.T) (port string, caBundle []byte) {
 	t.Helper()
 	return serveAs(t, "guard.webhooks.svc", func(w http.ResponseWriter, r *http.Request) {
@@ -28,16 +27,16 @@ func serveWebhook(t *testing.T) (port string, caBundle []byte) {
 		}
 		var object metav1.PartialObjectMetadata
 		_ = json.Unmarshal(review.Request.Object.Raw, &object)
-		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: object.Labels["refuse"] == ""}
+		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: object.Labels["reject"] == ""}
 		if !review.Response.Allowed {
-			review.Response.Result = &metav1.Status{Message: "refused as " + r.TLS.ServerName}
+			review.Response.Result = &metav1.Status{Message: "rejected as " + r.TLS.ServerName}
 		}
 		_ = json.NewEncoder(w).Encode(review)
 	})
 }
 
-// TestWebhookThroughService registers a released operator's way: a Service
-// reference, TLS for the Service's name.
+// TestWebhookThroughService registers a webhook as released operators do: a Service reference, TLS for the
+// Service's name.
 func TestWebhookThroughService(t *testing.T) {
 	c, ctx := client(t, shared), t.Context()
 	port, ca := serveWebhook(t)
@@ -79,8 +78,8 @@ func TestWebhookThroughService(t *testing.T) {
 		_, err := c.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: name, Labels: labels}}, metav1.CreateOptions{})
 		return err
 	}
-	// The server learns of webhooks and Services through informers of its own;
-	// each state below is awaited through the answer that it must give.
+	// The server observes webhooks and Services through its own informers; each state below is awaited
+	// through the answer that it must cause.
 	await(t, "a hint at the annotation", func() error {
 		return contains(create("unannotated-", map[string]string{}), "annotate the service with "+apiserver.LocalPortAnnotation+"=PORT")
 	})
@@ -88,8 +87,8 @@ func TestWebhookThroughService(t *testing.T) {
 	if _, err := c.CoreV1().Services("webhooks").Update(ctx, service, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the webhook's refusal", func() error {
-		return contains(create("refused-", map[string]string{"refuse": "yes"}), "refused as guard.webhooks.svc")
+	await(t, "the webhook's rejection", func() error {
+		return contains(create("rejected-", map[string]string{"reject": "yes"}), "rejected as guard.webhooks.svc")
 	})
 	if err := create("allowed-", map[string]string{}); err != nil {
 		t.Error(err)

@@ -22,7 +22,7 @@ import (
 )
 
 // bench is an app whose outside world is made of test values.
-type bench struct {
+type testBench struct {
 	*app
 	home    string
 	signal  chan os.Signal
@@ -33,10 +33,10 @@ type bench struct {
 	cluster *fake
 }
 
-func newBench(t *testing.T) *bench {
+func newBench(t *testing.T) *testBench {
 	t.Helper()
 	r, w := io.Pipe()
-	b := &bench{
+	b := &testBench{
 		home: t.TempDir(), signal: make(chan os.Signal), exits: make(chan int, 1),
 		out: &bytes.Buffer{}, err: bufio.NewReader(r), errEnd: w,
 	}
@@ -53,7 +53,7 @@ func newBench(t *testing.T) *bench {
 }
 
 // begin runs a command in the background; the channel gives its exit code.
-func (b *bench) begin(args ...string) <-chan int {
+func (b *testBench) begin(args ...string) <-chan int {
 	code := make(chan int, 1)
 	go func() {
 		code <- b.run(context.Background(), args)
@@ -63,7 +63,7 @@ func (b *bench) begin(args ...string) <-chan int {
 }
 
 // line is the next line on stderr.
-func (b *bench) line(t *testing.T) string {
+func (b *testBench) line(t *testing.T) string {
 	t.Helper()
 	l, err := b.err.ReadString('\n')
 	if err != nil && err != io.EOF {
@@ -72,7 +72,7 @@ func (b *bench) line(t *testing.T) string {
 	return strings.TrimSuffix(l, "\n")
 }
 
-func (b *bench) config() string { return filepath.Join(b.home, ".kube", "config") }
+func (b *testBench) config() string { return filepath.Join(b.home, ".kube", "config") }
 
 func TestUpAndCtrlC(t *testing.T) {
 	b := newBench(t)

@@ -72,15 +72,15 @@ func TestParallel(t *testing.T) {
 	if got := together.Failure.Grade(); got != "reproduced 3 of 3" {
 		t.Error(got)
 	}
-	held := &crowd{}
-	r, err := sim.Search(t.Context(), held, sim.Options{Seed: 1, Runs: 57, Live: true, Parallel: 4})
+	limited := &crowd{}
+	r, err := sim.Search(t.Context(), limited, sim.Options{Seed: 1, Runs: 57, Live: true, Parallel: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if r.Runs != 57 || r.Failure != nil {
 		t.Errorf("%d runs, failure %+v", r.Runs, r.Failure)
 	}
-	if held.most > 4 {
-		t.Errorf("%d runs at a time", held.most)
+	if limited.most > 4 {
+		t.Errorf("%d runs at a time", limited.most)
 	}
 }

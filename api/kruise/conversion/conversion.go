@@ -111,7 +111,7 @@ func (c *cloneSet) close() {
 }
 
 func (c *cloneSet) toV1beta1() error {
-	mine, before := recollection{}, c.takeRecollection().V1beta1
+	mine, before := preserved{}, c.takePreserved().V1beta1
 	if err := c.flip("disablePVCReuse", "enablePVCReuse"); err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (c *cloneSet) toV1beta1() error {
 }
 
 func (c *cloneSet) toV1alpha1() error {
-	mine, before := recollection{}, c.takeRecollection().V1alpha1
+	mine, before := preserved{}, c.takePreserved().V1alpha1
 	if before == nil {
 		before = &alphaOnly{}
 	}
@@ -160,7 +160,7 @@ func (c *cloneSet) flip(from, to string) error {
 }
 
 // labelToField: any value except "true" means the same as an absent label, and is preserved.
-func (c *cloneSet) labelToField(mine *recollection) error {
+func (c *cloneSet) labelToField(mine *preserved) error {
 	value, there, err := text(c.labels, kruise.LabelExcludePreparingDelete, "metadata.labels")
 	if err != nil {
 		return err

@@ -223,7 +223,7 @@ func meaning(b *v1beta1.CloneSet) map[string]any {
 	}
 	policy, kind := string(rolling.PodUpdatePolicy), string(b.Spec.UpdateStrategy.Type)
 	rolling.PodUpdatePolicy = ""
-	w := words{Type: &kind, Policy: &policy}
+	w := updateType{Type: &kind, Policy: &policy}
 	if kind == "" {
 		w.Type = nil
 	}
@@ -377,7 +377,7 @@ func FuzzJSON(f *testing.F) {
 			}
 		}
 		if again, _ := json.Marshal(o); string(first) != string(again) {
-			t.Errorf("it does not come to rest:\n%s\n%s", first, again)
+			t.Errorf("a second conversion differs:\n%s\n%s", first, again)
 		}
 	})
 }

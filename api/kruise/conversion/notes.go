@@ -46,7 +46,7 @@ func written(value any, percent bool) (string, bool) {
 }
 
 // notesToFields moves annotations to v1beta1's fields, while the strategy is flat.
-func (c *cloneSet) notesToFields(mine *recollection) error {
+func (c *cloneSet) notesToFields(mine *preserved) error {
 	block, there, err := child(c.update, "inPlaceUpdateStrategy", inPlacePath)
 	if err != nil {
 		return err

@@ -10,8 +10,8 @@ const (
 	rollingPath = updatePath + ".rollingUpdate"
 )
 
-// words is the update type in the form of v1beta1.
-type words struct {
+// updateType is the update type in the form of v1beta1.
+type updateType struct {
 	Type   *string `json:"type,omitempty"`
 	Policy *string `json:"podUpdatePolicy,omitempty"`
 	// Block: rollingUpdate exists.
@@ -19,7 +19,7 @@ type words struct {
 }
 
 // alphaType returns the corresponding type of v1alpha1.
-func (w words) alphaType() *string {
+func (w updateType) alphaType() *string {
 	if w.Type == nil || *w.Type != string(v1beta1.RollingUpdate) {
 		if w.Type == nil && w.Policy != nil {
 			return w.Policy
@@ -32,23 +32,23 @@ func (w words) alphaType() *string {
 	return w.Policy
 }
 
-// betaWords returns the form of v1beta1 for a type of v1alpha1 if nothing is preserved. fields: the block has
-// other fields.
-func betaWords(alpha *string, fields bool) words {
+// betaUpdateType returns the form of v1beta1 for a type of v1alpha1 if nothing is preserved. fields: the
+// block has other fields.
+func betaUpdateType(alpha *string, fields bool) updateType {
 	switch {
 	case alpha == nil:
-		return words{Block: fields}
+		return updateType{Block: fields}
 	case *alpha == string(v1alpha1.ReCreate), *alpha == string(v1alpha1.InPlaceIfPossible), *alpha == string(v1alpha1.InPlaceOnly):
-		return words{Type: new(string(v1beta1.RollingUpdate)), Policy: alpha, Block: true}
+		return updateType{Type: new(string(v1beta1.RollingUpdate)), Policy: alpha, Block: true}
 	case *alpha == string(v1alpha1.OnDelete) && fields:
 		// v1beta1's default, so that an object with only defaults preserves nothing.
-		return words{Type: alpha, Policy: new(string(v1beta1.ReCreate)), Block: true}
+		return updateType{Type: alpha, Policy: new(string(v1beta1.ReCreate)), Block: true}
 	default:
-		return words{Type: alpha, Block: fields}
+		return updateType{Type: alpha, Block: fields}
 	}
 }
 
-func (w words) equal(other words) bool {
+func (w updateType) equal(other updateType) bool {
 	return same(w.Type, other.Type) && same(w.Policy, other.Policy) && w.Block == other.Block
 }
 
@@ -56,14 +56,14 @@ func same(a, b *string) bool { return a == nil && b == nil || a != nil && b != n
 
 // nest moves v1alpha1's fields into the block. The preserved type is used if it still means the same as the
 // current one.
-func (c *cloneSet) nest(before *words) error {
+func (c *cloneSet) nest(before *updateType) error {
 	alpha, err := optionalText(c.update, "type", updatePath+".type")
 	if err != nil {
 		return err
 	}
 	rolling := c.update
 	delete(rolling, "type")
-	w := betaWords(alpha, len(rolling) > 0)
+	w := betaUpdateType(alpha, len(rolling) > 0)
 	if before != nil && same(before.alphaType(), alpha) {
 		w = *before
 		w.Block = w.Block || len(rolling) > 0
@@ -83,8 +83,8 @@ func (c *cloneSet) nest(before *words) error {
 }
 
 // flatten moves the fields out of the block, and preserves the type if nest would choose another one.
-func (c *cloneSet) flatten(mine *recollection) error {
-	var w words
+func (c *cloneSet) flatten(mine *preserved) error {
+	var w updateType
 	var err error
 	if w.Type, err = optionalText(c.update, "type", updatePath+".type"); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (c *cloneSet) flatten(mine *recollection) error {
 	}
 	w.Block = there
 	delete(rolling, "podUpdatePolicy")
-	if !w.equal(betaWords(w.alphaType(), len(rolling) > 0)) {
+	if !w.equal(betaUpdateType(w.alphaType(), len(rolling) > 0)) {
 		mine.V1beta1 = &w
 	}
 	c.update = rolling

@@ -1,8 +1,8 @@
-// Package v1alpha1 holds CloneSet as it is stored (apps.kruise.io/v1alpha1). YAML that was
-// written for OpenKruise is valid here, unchanged.
+// Package v1alpha1 contains the stored version of CloneSet (apps.kruise.io/v1alpha1). YAML that was
+// written for OpenKruise is valid, unchanged.
 //
-// It is not the definition that an API server takes (package crds) nor its conversion
-// to v1beta1 (package v1beta1).
+// The CustomResourceDefinition is in package crds, the other version in package v1beta1, and the
+// conversion between the two in package conversion.
 //
 // Floor: F0 (api). Imports k8s.io/api and apimachinery only.
 //

@@ -1,10 +1,10 @@
-// Package v1beta1 holds CloneSet as OpenKruise's newer version has it
-// (apps.kruise.io/v1beta1): the strategy of updates is RollingUpdate or OnDelete, and what
-// belongs to RollingUpdate is in a block of its own.
+// Package v1beta1 contains OpenKruise's newer version of CloneSet (apps.kruise.io/v1beta1): the
+// update strategy is RollingUpdate or OnDelete, and the settings of RollingUpdate are in the field
+// rollingUpdate.
 //
-// Status and whatever else is the same in both versions is v1alpha1's type under another
-// name. It is not what an API server takes (package crds), and does not convert (package
-// conversion). Nothing of ours works on this version; it is for its users' sake.
+// The status and the other types that are equal in both versions are aliases of v1alpha1's. The
+// CustomResourceDefinition is in package crds, the conversion in package conversion. Our controller
+// uses v1alpha1; this version is for users.
 //
 // Floor: F0 (api). Imports k8s.io/api and apimachinery only.
 //

@@ -1,13 +1,12 @@
-// Package v1alpha1 holds the Go types of the Stage kind of the group
+// Package v1alpha1 contains the Go types of the Stage kind of the group
 // kwok.x-k8s.io/v1alpha1, written from KWOK's documented API so that stage
-// files written for KWOK decode here without a change.
+// files written for KWOK decode without a change.
 //
-// It is not an engine and holds no behaviour: every documented field is here,
-// also those the engine of this project does not play yet, because a file must
-// decode strictly before it can be refused with a good sentence. What is
-// supported is decided by package stage.
+// The types have no behaviour. They have every documented field, including
+// those that the stage engine does not support: a file must decode strictly
+// before package stage can reject it with a clear error.
 //
-// Floor: F0 (api). It imports apimachinery and nothing else.
+// Floor: F0 (api). It imports only apimachinery.
 //
 // +kubebuilder:object:generate=true
 package v1alpha1

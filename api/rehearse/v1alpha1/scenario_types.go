@@ -154,7 +154,7 @@ type Patch struct {
 
 // Wait waits until an invariant holds. A run in which it does not hold in time fails.
 type Wait struct {
-	Promise `json:",inline"`
+	Invariant `json:",inline"`
 	// Within limits the wait (default 30s).
 	Within *metav1.Duration `json:"within,omitempty"`
 }
@@ -168,19 +168,19 @@ type Settle struct {
 // Invariants are the conditions that must hold.
 type Invariants struct {
 	// Always is checked after every write by any actor.
-	Always []Promise `json:"always,omitempty"`
+	Always []Invariant `json:"always,omitempty"`
 	// Eventually is checked after the last step.
 	Eventually []Eventually `json:"eventually,omitempty"`
 	// Sometimes must hold at some moment of some run: it shows that the scenario reaches the state that it
 	// tests.
-	Sometimes []Promise `json:"sometimes,omitempty"`
+	Sometimes []Invariant `json:"sometimes,omitempty"`
 	// EndsVary: runs may end in different states without any fault. Then the final state is not compared with
 	// that of runs without faults.
 	EndsVary bool `json:"endsVary,omitempty"`
 }
 
 // Invariant is a CEL expression or a ready-made oracle. Set exactly one of CEL and Oracle.
-type Promise struct {
+type Invariant struct {
 	// Name is a sentence for people; default: the name of the oracle, or the expression.
 	Name string `json:"name,omitempty"`
 	// CEL is an expression that is true while the invariant holds.
@@ -193,7 +193,7 @@ type Promise struct {
 
 // Eventually is an invariant that must hold at the end.
 type Eventually struct {
-	Promise `json:",inline"`
+	Invariant `json:",inline"`
 	// Within limits the time after the last step (default 30s), extended by the time during which faults
 	// delay something.
 	Within *metav1.Duration `json:"within,omitempty"`

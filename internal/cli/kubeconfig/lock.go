@@ -68,21 +68,21 @@ func lockOne(path string) (unlock func(), err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lockTimeout)
 	defer cancel()
-	held := flock.New(tmp.Name())
-	if _, err := held.TryLockContext(ctx, lockRetry); err != nil {
+	lock := flock.New(tmp.Name())
+	if _, err := lock.TryLockContext(ctx, lockRetry); err != nil {
 		return nil, fmt.Errorf("lock kubeconfig: %w", err)
 	}
 	for {
 		err := os.Link(tmp.Name(), path)
 		if err == nil {
-			return func() { _ = os.Remove(path); _ = held.Unlock() }, nil
+			return func() { _ = os.Remove(path); _ = lock.Unlock() }, nil
 		}
 		if !errors.Is(err, fs.ErrExist) {
-			_ = held.Unlock()
+			_ = lock.Unlock()
 			return nil, fmt.Errorf("lock kubeconfig: %w", err)
 		}
 		if err := awaitRelease(ctx, path); err != nil {
-			_ = held.Unlock()
+			_ = lock.Unlock()
 			return nil, err
 		}
 	}

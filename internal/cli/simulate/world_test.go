@@ -27,7 +27,7 @@ import (
 )
 
 // patience is how long a test waits for what must come.
-const patience = 60 * time.Second
+const testTimeout = 60 * time.Second
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -71,7 +71,7 @@ func newWorld(t *testing.T, nodes int) *world {
 // await waits for what real processes and sockets take their time for.
 func (w *world) await(what string, done func() bool) {
 	w.t.Helper()
-	for end := time.Now().Add(patience); !done(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(testTimeout); !done(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			w.t.Fatalf("it never came: %s", what)
 		}
@@ -155,7 +155,7 @@ func (w *world) replica(config *rest.Config, change func(*Options)) *replica {
 // hears waits for a line.
 func (r *replica) hears(part string) string {
 	r.w.t.Helper()
-	end := time.After(patience)
+	end := time.After(testTimeout)
 	for {
 		select {
 		case line := <-r.said:
@@ -181,7 +181,7 @@ func (r *replica) end(want error) {
 		if !errors.Is(err, want) {
 			r.w.t.Errorf("it ended with %v", err)
 		}
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		r.w.t.Error("it did not end")
 	}
 }

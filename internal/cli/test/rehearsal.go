@@ -59,9 +59,9 @@ func (o *rehearsalOptions) validate(cmd *cobra.Command) error {
 }
 
 // openedRehearsal is an arena with the files and clusters it needs.
-type openedRehearsal struct {
-	arena *rehearsal.Harness
-	dir   string
+type openedHarness struct {
+	harness *rehearsal.Harness
+	dir     string
 }
 
 // checkScenario rejects unknown names of controllers.
@@ -80,14 +80,14 @@ func checkScenario(s *scenario.Scenario) error {
 }
 
 // openRehearsal starts or connects to the API that a scenario runs against.
-func (a *app) openRehearsal(ctx context.Context, o *rehearsalOptions, s *scenario.Scenario) (*openedRehearsal, error) {
+func (a *app) openRehearsal(ctx context.Context, o *rehearsalOptions, s *scenario.Scenario) (*openedHarness, error) {
 	var logs io.Writer = io.Discard
 	o.log.SetUp(logs, a.Err)
 	dir, err := rehearsalDir()
 	if err != nil {
 		return nil, err
 	}
-	r := &openedRehearsal{dir: dir}
+	r := &openedHarness{dir: dir}
 	stages, err := a.stagesOf(s)
 	if err != nil {
 		_ = os.RemoveAll(dir)
@@ -98,7 +98,7 @@ func (a *app) openRehearsal(ctx context.Context, o *rehearsalOptions, s *scenari
 		_ = os.RemoveAll(dir)
 		return nil, err
 	}
-	r.arena, err = rehearsal.Open(ctx, rehearsal.Options{
+	r.harness, err = rehearsal.Open(ctx, rehearsal.Options{
 		Scenario: s, Target: target, QPS: o.target.qps, Dir: dir, Version: version.Get().Version, Conversions: cluster.Conversions(),
 		Kinds: func(ctx context.Context, c *rest.Config) error { return cluster.EnsureKinds(ctx, c, kindsOf(s)) },
 		NewControllers: func(ctx context.Context, config func(string) *rest.Config, pki string) (func(context.Context), error) {
@@ -133,8 +133,8 @@ func alive(pid int) bool {
 }
 
 // close stops the API, or resets the cluster. The error lists what could not be reset.
-func (r *openedRehearsal) close() error {
-	err := r.arena.Close()
+func (r *openedHarness) close() error {
+	err := r.harness.Close()
 	_ = os.RemoveAll(r.dir)
 	return err
 }

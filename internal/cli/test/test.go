@@ -171,7 +171,7 @@ func (a *app) rehearse(ctx context.Context, o *testOptions, s *scenario.Scenario
 		return nil, err
 	}
 	p := a.newSearchProgress(s)
-	result, err := sim.Search(ctx, r.arena, sim.Options{
+	result, err := sim.Search(ctx, r.harness, sim.Options{
 		Seed: o.seed, Runs: s.Runs, Budget: s.Budget, Now: time.Now, Level: s.Level, Patterns: s.Patterns, Live: true, Parallel: o.parallel,
 		Progress: p.ran,
 	})
@@ -209,6 +209,6 @@ func defaultParallel() int { return 4 * runtime.NumCPU() }
 // isClientError reports whether the client under test caused an error before the search could start.
 func isClientError(err error) bool {
 	var client *rehearsal.ClientError
-	var story *rehearsal.ScenarioError
-	return errors.As(err, &client) || errors.As(err, &story)
+	var step *rehearsal.ScenarioError
+	return errors.As(err, &client) || errors.As(err, &step)
 }

@@ -9,10 +9,10 @@ import (
 // it. An edit of a value that it preserves takes precedence.
 const Annotation = "rehearse-k8s.github.io/cloneset-conversion"
 
-// recollection is the value of Annotation.
-type recollection struct {
+// preserved is the value of Annotation.
+type preserved struct {
 	// V1beta1 is preserved in v1alpha1: the update type of v1beta1, if it is not the usual one.
-	V1beta1 *words `json:"v1beta1,omitempty"`
+	V1beta1 *updateType `json:"v1beta1,omitempty"`
 	// V1alpha1 is preserved in v1beta1.
 	V1alpha1 *alphaOnly `json:"v1alpha1,omitempty"`
 }
@@ -29,7 +29,7 @@ type alphaOnly struct {
 	EmptyBlock bool `json:"emptyInPlaceUpdateStrategy,omitempty"`
 }
 
-func (r *recollection) alpha() *alphaOnly {
+func (r *preserved) alpha() *alphaOnly {
 	if r.V1alpha1 == nil {
 		r.V1alpha1 = &alphaOnly{}
 	}
@@ -43,17 +43,17 @@ func (a *alphaOnly) note(annotation, value string) {
 	a.Notes[annotation] = value
 }
 
-// takeRecollection reads the annotation and removes it. An annotation of another form stays.
-func (c *cloneSet) takeRecollection() (r recollection) {
+// takePreserved reads the annotation and removes it. An annotation of another form stays.
+func (c *cloneSet) takePreserved() (r preserved) {
 	value, _ := c.annotations[Annotation].(string)
 	if json.Unmarshal([]byte(value), &r) != nil || r.V1beta1 == nil && r.V1alpha1 == nil {
-		return recollection{}
+		return preserved{}
 	}
 	delete(c.annotations, Annotation)
 	return r
 }
 
-func (c *cloneSet) putRecollection(r recollection) error {
+func (c *cloneSet) putRecollection(r preserved) error {
 	if r.V1beta1 == nil && r.V1alpha1 == nil {
 		return nil
 	}

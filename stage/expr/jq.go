@@ -107,6 +107,10 @@ const mostResults = 10_000
 // the program to read the time; a selector may not, because nothing would wake
 // the object when time alone makes it match.
 func CompileJQ(text string, of Form, mayReadNow bool) (*Query, error) {
+	// Before anything else: the time to parse and to check a program grows faster than its length.
+	if len(text) > mostProgram {
+		return nil, fmt.Errorf("jq %s: it has %d bytes; at most %d are allowed", limit.Quote(text), len(text), mostProgram)
+	}
 	parsed, err := gojq.Parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("jq %q: %w", text, err)

@@ -46,26 +46,28 @@ const (
 	Select
 )
 
-// ParsePath reads a program as a path, if it is one.
-func ParsePath(q *gojq.Query) ([]Step, bool) {
+// ParsePath returns the steps of a program that is a path, and whether it is one.
+func ParsePath(q *gojq.Query) ([]Step, bool) { return appendPath(nil, q) }
+
+// appendPath appends the steps of a program. A program may have thousands, so none is copied twice.
+func appendPath(to []Step, q *gojq.Query) ([]Step, bool) {
 	if q == nil || len(q.FuncDefs) > 0 || len(q.Imports) > 0 || q.Meta != nil || len(q.Patterns) > 0 {
 		return nil, false
 	}
 	if q.Op == gojq.OpPipe {
-		left, ok := ParsePath(q.Left)
+		to, ok := appendPath(to, q.Left)
 		if !ok {
 			return nil, false
 		}
-		right, ok := ParsePath(q.Right)
-		return append(left, right...), ok
+		return appendPath(to, q.Right)
 	}
 	if q.Term == nil || q.Left != nil {
 		return nil, false
 	}
-	return parseTerm(q.Term)
+	return appendTerm(to, q.Term)
 }
 
-func parseTerm(t *gojq.Term) (out []Step, ok bool) {
+func appendTerm(out []Step, t *gojq.Term) ([]Step, bool) {
 	switch t.Type {
 	case gojq.TermTypeIdentity:
 	case gojq.TermTypeIndex:
@@ -75,7 +77,8 @@ func parseTerm(t *gojq.Term) (out []Step, ok bool) {
 		}
 		out = append(out, Step{Name: name})
 	case gojq.TermTypeQuery:
-		if out, ok = ParsePath(t.Query); !ok {
+		var ok bool
+		if out, ok = appendPath(out, t.Query); !ok {
 			return nil, false
 		}
 	case gojq.TermTypeFunc:

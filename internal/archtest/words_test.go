@@ -16,7 +16,6 @@ var wordsPending = []string{
 	"docs",
 	"internal/cli",
 	"stage",
-	"test",
 }
 
 // wordsExempt are files that must name retired words.

@@ -59,7 +59,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// command is one of the browser's own as a step.
+// command wraps a command of the DevTools protocol as a step.
 func command[P, R any](c cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, c, params)
@@ -67,7 +67,7 @@ func command[P, R any](c cdp.Command[P, R], params P) chromedp.Action[chromedp.V
 	})
 }
 
-// tab is one page in the browser, and all that was said and asked for on it.
+// tab is one page in the browser, with its console messages and network requests.
 type tab struct {
 	t    *testing.T
 	ctx  context.Context
@@ -75,14 +75,13 @@ type tab struct {
 	said []string
 }
 
-// screen is how a page is looked at.
+// screen is the size and color scheme of a page.
 type screen struct {
 	width, height int64
 	scheme        string // light or dark
 }
 
-// open shows a page in a tab of its own. At its end nothing may have been said on the
-// console.
+// open shows a page in a new tab. At the end of the test the console must have no messages.
 func open(t *testing.T, url string, s screen) *tab {
 	t.Helper()
 	ctx, stop := chromedp.NewContext(chromium)
@@ -148,7 +147,7 @@ func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 // ask evaluates an expression on the page.
 func ask[T any](b *tab, expression string) T { return get(b, chromedp.Evaluate[T](expression)) }
 
-// get takes a step that has a value.
+// get runs a step that has a value.
 func get[T any](b *tab, a chromedp.Action[T]) T {
 	b.t.Helper()
 	value, err := chromedp.Run(b.ctx, a)
@@ -166,7 +165,7 @@ func (b *tab) press(keys ...string) {
 			b.do(chromedp.KeyEvent(k))
 			continue
 		}
-		// As a keyboard does it: a page that takes the key for itself gets no text.
+		// As a keyboard does: a page that handles the key gets no text.
 		for _, e := range []input.DispatchKeyEventParams{
 			{Type: input.DispatchKeyEventTypeRawKeyDown, Key: k}, {Type: input.DispatchKeyEventTypeChar, Key: k, Text: k}, {Type: input.DispatchKeyEventTypeKeyUp, Key: k},
 		} {
@@ -175,7 +174,7 @@ func (b *tab) press(keys ...string) {
 	}
 }
 
-// picture leaves a screenshot of what is in view, if screenshots are wanted.
+// picture saves a screenshot of the visible part, if -images is set.
 func (b *tab) picture(name string) {
 	b.t.Helper()
 	if *images == "" {

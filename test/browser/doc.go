@@ -1,13 +1,12 @@
-// Package browser looks at the HTML report in a real Chromium: that it opens at the
-// broken promise, that the keys work, that nothing is said on the console and nothing
-// is asked of a network, and that no element lies over another, narrow and wide, light
-// and dark.
+// Package browser tests the HTML report in a real Chromium: that it opens at the violated invariant, that the
+// keys work, that there are neither console messages nor network requests, and that no element covers another,
+// on narrow and wide screens, light and dark.
 //
-// It is a module of its own, so that what drives a browser reaches nobody who imports
-// rehearse, and its tests have the build tag browser, because not every machine has
-// one:
+// It is a separate module, so that the browser driver is no dependency of users of rehearse, and its tests
+// have the build tag browser, because not every machine has a browser:
 //
 //	go test -tags browser ./...
+//	go test -tags browser ./...
 //
-// With -images=DIR the tests leave screenshots there, which the documentation shows.
+// With -images=DIR the tests save screenshots there, which the documentation shows.
 package browser

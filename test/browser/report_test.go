@@ -27,7 +27,7 @@ var (
 	narrow = screen{390, 844, "light"}
 )
 
-// record reads a run out of the report package's test data.
+// record reads a run from the test data of the report package.
 func record(t *testing.T, name string) *history.Run {
 	t.Helper()
 	f, err := os.Open(filepath.Join("..", "..", "internal", "report", "testdata", name))
@@ -42,7 +42,7 @@ func record(t *testing.T, name string) *history.Run {
 	return run
 }
 
-// write writes a page and returns its address.
+// write writes a page and returns its URL.
 func write(t *testing.T, runs ...*report.Run) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "report.html")
@@ -70,7 +70,8 @@ const (
 	visible  = `Array.from(document.querySelectorAll('tr.step')).filter(r => r.checkVisibility()).length`
 )
 
-// TestOpensAtTheViolation, wide and narrow, or where its address says.
+// TestOpensAtTheViolation checks that a report opens at the violation, on wide and narrow screens, or at the
+// step in its URL.
 func TestOpensAtTheViolation(t *testing.T) {
 	url := write(t, secondPod(t))
 	for _, s := range []screen{wide, narrow} {
@@ -88,7 +89,7 @@ func TestOpensAtTheViolation(t *testing.T) {
 	}
 }
 
-// TestKeys: each key does what the page says of it.
+// TestKeys checks that each key does what the page documents.
 func TestKeys(t *testing.T) {
 	b := open(t, write(t, secondPod(t), secondPod(t)), wide)
 	at := func(want string) {
@@ -117,7 +118,7 @@ func TestKeys(t *testing.T) {
 		t.Errorf("%d details are open after Enter", n)
 	}
 	if text := ask[string](b, `document.querySelector('tr.detail:not([hidden])').innerText`); !strings.Contains(text, "the truth: pods default/pi-s9w7k nothing → @1009") || !strings.Contains(text, "metadata.ownerReferences[0].name") {
-		t.Errorf("the details say %q", text)
+		t.Errorf("the details contain %q", text)
 	}
 	b.press(kb.Enter)
 	if n := ask[int](b, opened); n != 0 {
@@ -127,10 +128,10 @@ func TestKeys(t *testing.T) {
 	b.press("/")
 	b.do(chromedp.SendKeys(chromedp.CSS("#filter"), "kubelet PODS"))
 	if n := ask[int](b, visible); n == 0 || n > 20 {
-		t.Errorf("%d steps are left by the filter %q", n, ask[string](b, `document.getElementById("filter").value + "; " + document.getElementById("found").textContent`))
+		t.Errorf("%d steps match the filter %q", n, ask[string](b, `document.getElementById("filter").value + "; " + document.getElementById("found").textContent`))
 	}
 	if said := ask[string](b, `document.getElementById('found').textContent`); !strings.Contains(said, " of ") {
-		t.Errorf("the filter says %q", said)
+		t.Errorf("the filter shows %q", said)
 	}
 	b.press(kb.Enter, "j")
 	if at := ask[string](b, `document.querySelector('tr.on').dataset.find`); !strings.Contains(at, "kubelet pods") {
@@ -156,7 +157,7 @@ func TestKeys(t *testing.T) {
 	at("r1-30")
 }
 
-// TestNothingOverlaps on any screen, with all details and the nearest run open.
+// TestNothingOverlaps checks screens of all sizes, with all details and the nearest passing run open.
 func TestNothingOverlaps(t *testing.T) {
 	replicas := many(t)
 	for name, runs := range map[string][]*report.Run{"one": {secondPod(t)}, "many": {replicas}} {
@@ -173,7 +174,7 @@ func TestNothingOverlaps(t *testing.T) {
 				b.clear(name == "one" || s.width < 500)
 				b.do(chromedp.Evaluate[chromedp.Void](`document.querySelectorAll('tr.detail').forEach(d => d.hidden = false); document.querySelectorAll('details').forEach(d => d.open = true)`))
 				b.clear(name == "one" || s.width < 500)
-				if s.width > 1000 && s.scheme == "dark" { // about as wide as a sheet, whose ground is white
+				if s.width > 1000 && s.scheme == "dark" { // about as wide as paper, which has a white background
 					b.do(command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"}))
 					b.clear(name == "one")
 				}
@@ -182,8 +183,8 @@ func TestNothingOverlaps(t *testing.T) {
 	}
 }
 
-// clear wants that nothing lies over another thing, that all text can be told from
-// what is behind it, and that no one has to scroll sideways if all is to fit.
+// clear checks that no element covers another, that all text is legible on its background and, if fits is set,
+// that the page needs no horizontal scrolling.
 func (b *tab) clear(fits bool) {
 	b.t.Helper()
 	for _, problem := range ask[[]string](b, overlapScript) {
@@ -194,7 +195,7 @@ func (b *tab) clear(fits bool) {
 	}
 }
 
-// many has two replicas with long names.
+// many returns a report with two replicas with long names.
 func many(t *testing.T) *report.Run {
 	t.Helper()
 	run := &history.Run{Header: history.Header{Test: "TestReplicas", Faults: []string{"overlap actor=operator nth=1"}}}
@@ -218,7 +219,7 @@ func many(t *testing.T) *report.Run {
 	return report.Of("", run, nil)
 }
 
-// TestHostile: names that try to be more than names.
+// TestHostile checks names that contain HTML and scripts.
 func TestHostile(t *testing.T) {
 	evil := `"><script>alert(1)</script><img src=x onerror=alert(2)></style><svg onload=alert(3)>`
 	run := &history.Run{Header: history.Header{Test: evil, Faults: []string{evil}}}
@@ -234,7 +235,7 @@ func TestHostile(t *testing.T) {
 	b := open(t, write(t, report.Of(evil, run, run)), wide)
 	b.press(kb.Enter)
 	if n := ask[int](b, `document.querySelectorAll('script, img, [onload], [onerror]').length`); n != 1 {
-		t.Errorf("%d scripts and the like on the page; one is ours", n)
+		t.Errorf("%d active elements on the page, want only the page's own script", n)
 	}
 	if text := ask[string](b, `document.querySelector('.verdict').textContent`); !strings.Contains(text, evil) {
 		t.Errorf("the invariant is shown as %q", text)
@@ -244,7 +245,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestWithoutScript: all that is on the page can be read.
+// TestWithoutScript checks that the whole page is readable without scripts.
 func TestWithoutScript(t *testing.T) {
 	url := write(t, secondPod(t))
 	b := open(t, "about:blank", wide)
@@ -252,7 +253,7 @@ func TestWithoutScript(t *testing.T) {
 		chromedp.Navigate(url), chromedp.WaitVisible(chromedp.CSS("tr.detail")))
 }
 
-// TestPrints: a page of paper has the lanes on it.
+// TestPrints checks that the printed page contains the lanes.
 func TestPrints(t *testing.T) {
 	b := open(t, write(t, secondPod(t)), wide)
 	pdf := get(b, chromedp.PrintToPDF(chromedp.PDFPreferCSSPageSize(), chromedp.PDFPrintBackground()))
@@ -266,7 +267,7 @@ func TestPrints(t *testing.T) {
 	}
 }
 
-// TestScreenshot leaves what the documentation shows.
+// TestScreenshot saves the screenshots of the documentation.
 func TestScreenshot(t *testing.T) {
 	if *images == "" {
 		t.Skip("no -images")

@@ -11,8 +11,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/crds"
 )
 
-// TestDeploy: what is applied to other clusters has the version that needs no webhook, the
-// same as here, and the policies.
+// TestDeploy checks the manifests for other clusters: the CloneSet version that needs no webhook, equal to the
+// one here, and the policies.
 func TestDeploy(t *testing.T) {
 	out, err := kubectlRun(t, "kustomize", "../../deploy/clonesets")
 	if err != nil {
@@ -41,7 +41,7 @@ func TestDeploy(t *testing.T) {
 		t.Fatalf("versions %d, conversion %v", len(ours.Spec.Versions), ours.Spec.Conversion)
 	}
 	same(t, full.Spec.Versions[0], ours.Spec.Versions[0])
-	// The API server would take it, under another group, for it has this one already.
+	// The API server would accept it only under another group, because it has this one already.
 	ours.Spec.Group = "deploy.example.com"
 	ours.Annotations = map[string]string{}
 	ours.Name = "clonesets." + ours.Spec.Group

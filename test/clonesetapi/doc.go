@@ -1,9 +1,8 @@
-// Package clonesetapi tries the API of CloneSet on the real API server: both versions, what
-// is defaulted and what is refused and with which words, conversion, server-side apply,
-// scale, and kubectl.
+// Package clonesetapi tests the API of CloneSet on the real API server: both versions, defaults, what is
+// rejected and with which messages, conversion, server-side apply, scale, and kubectl.
 //
-// No controller runs here; what one makes of a CloneSet is tried elsewhere. The package
-// itself holds nothing.
+// No controller runs here: other packages test what a controller does with a CloneSet. The package itself
+// exports nothing.
 //
-// Floor: beside the house, tests only.
+// Floor: outside, tests only.
 package clonesetapi

@@ -23,10 +23,10 @@ import (
 	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
 )
 
-// failure is how kubectl ends where it would end the process.
+// failure is the panic value with which kubectl ends instead of exiting the process.
 type failure string
 
-// kubectlRun runs kubectl, and returns what it prints and how it fails.
+// kubectlRun runs kubectl, and returns its output and error.
 func kubectlRun(t *testing.T, args ...string) (out string, err error) {
 	t.Helper()
 	var printed bytes.Buffer
@@ -56,7 +56,7 @@ func kubectlRun(t *testing.T, args ...string) (out string, err error) {
 	return printed.String(), err
 }
 
-// write puts it into a file.
+// write writes an object to a file.
 func write(t *testing.T, u *unstructured.Unstructured) string {
 	t.Helper()
 	data, err := u.MarshalJSON()
@@ -99,7 +99,7 @@ func TestKubectl(t *testing.T) {
 	}
 }
 
-func TestKubectlRefuses(t *testing.T) {
+func TestKubectlRejects(t *testing.T) {
 	for args, want := range map[string]string{
 		"scale clone/%s --replicas=-1":                                     "must be greater than or equal to 0",
 		"patch clone %s --type=merge -p {\"spec\":{\"updateStrategy\":1}}": "must be of type object",
@@ -110,7 +110,7 @@ func TestKubectlRefuses(t *testing.T) {
 			t.Errorf("kubectl %s\n%s%v\nwant %s", args, out, err, want)
 		}
 	}
-	// A field that v1alpha1 has by another name is not dropped without a word.
+	// A field that has another name in v1alpha1 is rejected and not dropped silently.
 	u := with(alpha, "scaleStrategy: {enablePVCReuse: true}")
 	if out, err := kubectlRun(t, "create", "-f", write(t, u)); err == nil || !strings.Contains(out+err.Error(), `unknown field "spec.scaleStrategy.enablePVCReuse"`) {
 		t.Errorf("%s%v", out, err)
@@ -132,8 +132,8 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestScale is what the HorizontalPodAutoscaler reads and writes: replicas, and the
-// selector of the pods whose load it asks for.
+// TestScale checks the fields that the HorizontalPodAutoscaler reads and writes: replicas, and the selector of
+// the pods whose load it measures.
 func TestScale(t *testing.T) {
 	config := server.RESTConfig("test")
 	d, err := discovery.NewDiscoveryClientForConfig(config)

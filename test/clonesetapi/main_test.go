@@ -26,7 +26,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/store"
 )
 
-// definitions are the resources of what makes the API know CloneSets.
+// definitions are the resources of the objects that define CloneSets.
 var definitions = map[string]schema.GroupVersionResource{
 	"CustomResourceDefinition":         {Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
 	"ValidatingAdmissionPolicy":        {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"},
@@ -78,7 +78,7 @@ func run(m *testing.M, code *int) error {
 	return nil
 }
 
-// install applies definition and policies, and waits until both are heeded.
+// install applies the definition and the policies, and waits until both are in effect.
 func install(ctx context.Context) error {
 	for _, doc := range append([][]byte{crds.CloneSet()}, documents(crds.CloneSetPolicies())...) {
 		u := &unstructured.Unstructured{}
@@ -94,7 +94,7 @@ func install(ctx context.Context) error {
 		set(bad, []any{map[string]any{"name": "a", "mountPath": "/a"}}, "spec", "template", "spec", "containers", "0", "volumeMounts")
 		_, err := client.Resource(v1alpha1).Namespace("default").Create(ctx, bad, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err == nil || !strings.Contains(err.Error(), "volumeClaimTemplates") {
-			return fmt.Errorf("the policies are not heeded: %v", err)
+			return fmt.Errorf("the policies are not in effect: %v", err)
 		}
 		return nil
 	})
@@ -107,8 +107,8 @@ func documents(data []byte) (docs [][]byte) {
 	return docs
 }
 
-// eventually repeats f until it is satisfied: what was installed has effect once the
-// server's own informers have seen it, which shows only in its answers.
+// eventually repeats f until it succeeds: what was installed is in effect once the server's own informers have
+// observed it, which only its answers show.
 func eventually(ctx context.Context, f func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()

@@ -45,8 +45,8 @@ func parse(text string) *unstructured.Unstructured {
 	return u
 }
 
-// with is an object with more of a spec, as YAML, merged into it: objects are merged, all else
-// is replaced.
+// with returns an object with more fields of a spec, given as YAML and merged: objects are merged, other
+// values replaced.
 func with[T string | *unstructured.Unstructured](base T, spec string) *unstructured.Unstructured {
 	u, parsed := any(base).(*unstructured.Unstructured)
 	if !parsed {
@@ -108,7 +108,7 @@ func get(t *testing.T, u *unstructured.Unstructured, path ...string) any {
 	return v
 }
 
-// create makes it under a name of the test's own, and takes it away when the test ends.
+// create creates an object under a name of the test's own, and deletes it when the test ends.
 func create(t *testing.T, u *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	u.SetName("")

@@ -23,17 +23,17 @@ func TestSelectorNeverChanges(t *testing.T) {
 	for _, text := range []string{alpha, beta} {
 		u := create(t, parse(text))
 		_, err := patch(t, u, "spec: {selector: {matchLabels: {tier: front}}, template: {metadata: {labels: {tier: front}}}}")
-		isRefusal(t, u.GetAPIVersion(), err, "spec.selector", "never changes")
+		checkRejected(t, u.GetAPIVersion(), err, "spec.selector", "never changes")
 	}
 }
 
-// inPlace has more than one container, and amounts of cpu and memory.
+// inPlace has several containers, with amounts of cpu and memory.
 const inPlace = `{template: {metadata: {labels: {app: web}}, spec: {
 	initContainers: [{name: i, image: "i:1"}],
 	containers: [{name: a, image: "a:1", resources: {requests: {cpu: 100m, memory: 1Gi, example.com/gpu: 1}, limits: {cpu: 200m, example.com/gpu: 1}}},
 	             {name: b, image: "b:1"}]}}}`
 
-// TestInPlaceOnly: a template that pods cannot be changed to.
+// TestInPlaceOnly checks which changes of the template are rejected with InPlaceOnly.
 func TestInPlaceOnly(t *testing.T) {
 	const a, b = `{name: a, image: "a:1", resources: {requests: {cpu: 100m, memory: 1Gi, example.com/gpu: 1}, limits: {cpu: 200m, example.com/gpu: 1}}}`, `{name: b, image: "b:1"}`
 	for name, c := range map[string]struct{ spec, field, reason string }{
@@ -43,14 +43,14 @@ func TestInPlaceOnly(t *testing.T) {
 		"nothing":                    {`containers: [` + a + `, ` + b + `]`, "", ""},
 		"environment":                {`containers: [` + a + `, {name: b, image: "b:1", env: [{name: X, value: z}]}]`, "containers[b].env", "InPlaceIfPossible or ReCreate"},
 		"another resource":           {`containers: [{name: a, image: "a:1", resources: {requests: {cpu: 100m, memory: 1Gi, example.com/gpu: 2}, limits: {cpu: 200m, example.com/gpu: 2}}}, ` + b + `]`, "containers[a].resources", "InPlaceOnly"},
-		"a resource less":            {`containers: [{name: a, image: "a:1", resources: {requests: {cpu: 100m, memory: 1Gi}, limits: {cpu: 200m}}}, ` + b + `]`, "containers[a].resources", "InPlaceOnly"},
+		"a resource removed":         {`containers: [{name: a, image: "a:1", resources: {requests: {cpu: 100m, memory: 1Gi}, limits: {cpu: 200m}}}, ` + b + `]`, "containers[a].resources", "InPlaceOnly"},
 		"claims of resources":        {`containers: [` + a + `, {name: b, image: "b:1", resources: {claims: [{name: x}]}}]`, "containers[b].resources", "InPlaceOnly"},
-		"a container more":           {`containers: [` + a + `, ` + b + `, {name: c, image: c}]`, "spec.template.spec: containers", "InPlaceOnly"},
-		"a container less":           {`containers: [` + a + `]`, "spec.template.spec: containers", "InPlaceOnly"},
+		"one more container":         {`containers: [` + a + `, ` + b + `, {name: c, image: c}]`, "spec.template.spec: containers", "InPlaceOnly"},
+		"one container less":         {`containers: [` + a + `]`, "spec.template.spec: containers", "InPlaceOnly"},
 		"their order":                {`containers: [` + b + `, ` + a + `]`, "spec.template.spec: containers", "InPlaceOnly"},
 		"image of init container":    {`initContainers: [{name: i, image: "i:2"}]`, "initContainers", "InPlaceOnly"},
 		"a field of the pod":         {`priorityClassName: high`, "spec.template.spec: priorityClassName", "InPlaceOnly"},
-		"a field less":               {`initContainers: null`, "spec.template.spec: initContainers", "InPlaceOnly"},
+		"a field removed":            {`initContainers: null`, "spec.template.spec: initContainers", "InPlaceOnly"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, u := range []*unstructured.Unstructured{
@@ -60,7 +60,7 @@ func TestInPlaceOnly(t *testing.T) {
 				u = create(t, u)
 				_, err := patch(t, u, "spec: {template: {spec: {"+c.spec+"}}}")
 				if c.reason != "" {
-					isRefusal(t, u.GetAPIVersion(), err, c.field, c.reason)
+					checkRejected(t, u.GetAPIVersion(), err, c.field, c.reason)
 				} else if err != nil {
 					t.Errorf("%s: %v", u.GetAPIVersion(), err)
 				}
@@ -76,23 +76,23 @@ func TestInPlaceOnly(t *testing.T) {
 	t.Run("quality of service", func(t *testing.T) {
 		u := create(t, with(alpha, "updateStrategy: {type: InPlaceOnly}"))
 		_, err := patch(t, u, `spec: {template: {spec: {containers: [{name: a, image: "a:1", resources: {limits: {cpu: 1, memory: 1Gi}}}]}}}`)
-		isRefusal(t, "Guaranteed", err, "spec.template.spec.containers", "Guaranteed that are BestEffort")
+		checkRejected(t, "Guaranteed", err, "spec.template.spec.containers", "Guaranteed that are BestEffort")
 		_, err = patch(t, u, `spec: {template: {spec: {containers: [{name: a, image: "a:1", resources: {requests: {cpu: 1}}}]}}}`)
-		isRefusal(t, "Burstable", err, "spec.template.spec.containers", "Burstable that are BestEffort")
+		checkRejected(t, "Burstable", err, "spec.template.spec.containers", "Burstable that are BestEffort")
 	})
 	t.Run("with another type in the same write", func(t *testing.T) {
 		u := create(t, with(alpha, "updateStrategy: {type: InPlaceOnly}"))
 		if _, err := patch(t, u, "spec: {updateStrategy: {type: InPlaceIfPossible}, template: {spec: {priorityClassName: high}}}"); err != nil {
 			t.Error(err)
 		}
-		// And what is bad under InPlaceOnly is taken by the others.
+		// The other types accept changes that InPlaceOnly rejects.
 		if _, err := patch(t, u, "spec: {template: {spec: {priorityClassName: low}}}"); err != nil {
 			t.Error(err)
 		}
 		_, err := patch(t, u, "spec: {updateStrategy: {type: InPlaceOnly}, template: {spec: {priorityClassName: high}}}")
-		isRefusal(t, "back", err, "priorityClassName", "InPlaceOnly")
+		checkRejected(t, "back", err, "priorityClassName", "InPlaceOnly")
 	})
-	t.Run("OnDelete does not mind the policy", func(t *testing.T) {
+	t.Run("OnDelete ignores the policy", func(t *testing.T) {
 		u := create(t, with(beta, "updateStrategy: {type: OnDelete, rollingUpdate: {podUpdatePolicy: InPlaceOnly}}"))
 		if _, err := patch(t, u, "spec: {template: {spec: {priorityClassName: low}}}"); err != nil {
 			t.Error(err)
@@ -109,7 +109,7 @@ func TestEditThroughTheOtherVersion(t *testing.T) {
 	if got := get(t, old, "spec", "updateStrategy", "type"); got != "OnDelete" {
 		t.Errorf("type %v", got)
 	}
-	// A client that knows v1alpha1 only: it reads, changes and writes the whole object.
+	// A client that knows only v1alpha1 reads, changes and writes the whole object.
 	set(old, int64(4), "spec", "replicas")
 	if _, err := client.Resource(v1alpha1).Namespace("default").Update(t.Context(), old, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func TestEditThroughTheOtherVersion(t *testing.T) {
 	if now.GetGeneration() != 2 {
 		t.Errorf("generation %d", now.GetGeneration())
 	}
-	// kubectl label writes the newest version, where the label has become a field.
+	// kubectl label writes the newest version, in which the label has become a field.
 	if _, err := patch(t, u, `metadata: {labels: {apps.kruise.io/cloneset-scaling-exclude-preparing-delete: "false"}}`); err != nil {
 		t.Fatal(err)
 	}
@@ -132,8 +132,8 @@ func TestEditThroughTheOtherVersion(t *testing.T) {
 	}
 }
 
-// TestWritingTheSameIsNoChange: conversion must not make a difference of its own, or
-// everyone who applies would make a new generation each time.
+// TestWritingTheSameIsNoChange checks that conversion does not change an object: otherwise each apply would
+// create a new generation.
 func TestWritingTheSameIsNoChange(t *testing.T) {
 	for _, u := range []*unstructured.Unstructured{
 		parse(alpha), parse(beta),
@@ -148,7 +148,7 @@ func TestWritingTheSameIsNoChange(t *testing.T) {
 			if first.GetResourceVersion() != again.GetResourceVersion() {
 				t.Errorf("%s %s\n%v\n%v", u.GetAPIVersion(), other, first.Object, again.Object)
 			}
-			// Whoever owns a field in the other version keeps it.
+			// The owner of a field in the other version keeps it.
 			_, err := patch(t, &unstructured.Unstructured{Object: map[string]any{
 				"apiVersion": map[bool]string{true: "apps.kruise.io/v1beta1", false: "apps.kruise.io/v1alpha1"}[u.GetAPIVersion() == "apps.kruise.io/v1alpha1"],
 				"metadata":   map[string]any{"name": u.GetName()},

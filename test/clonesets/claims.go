@@ -18,13 +18,13 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// protection is the finalizer that the API server puts on claims.
+// protection is the finalizer that the API server adds to claims.
 const protection = "kubernetes.io/pvc-protection"
 
-// Claims lets claims go that are being deleted, once no pod uses them: upstream's
-// controller for that (pkg/controller/volume/pvcprotection), as small as a story needs it. A
-// claim in use stays, terminating, until its pod has gone. A pod that was made when its claim
-// was being deleted already does not use it: no scheduler would let it.
+// Claims removes the protection finalizer of terminating claims that no pod uses: a small version of
+// upstream's controller (pkg/controller/volume/pvcprotection). A claim in use stays terminating until its pod
+// is gone. A pod that was created after its claim started to terminate does not use it, because the scheduler
+// would not bind the pod.
 func Claims(ctx context.Context, config *rest.Config) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

@@ -19,16 +19,16 @@ import (
 // killed is the exit code of a container that was stopped.
 const killed = 137
 
-// acting is what a kubelet knows besides the pod when it acts on it.
+// acting is what a kubelet knows in addition to the pod when it acts on it.
 type acting struct {
-	// asked tells whether a container is to begin anew although its image is the same.
+	// asked reports whether a container must restart although its image is the same.
 	asked func(*corev1.ContainerStatus) bool
-	// since is how long ago the kubelet began to act on this version of the spec.
+	// since is how long ago the kubelet started to act on this version of the spec.
 	since time.Duration
 }
 
-// update makes the status of a pod say what its containers do now, and returns how long the
-// next change of it is away. Conditions of others stay as they are.
+// update makes the status of a pod show what its containers do now, and returns when it next changes.
+// Conditions of other writers stay as they are.
 func update(pod *corev1.Pod, b Behaviour, a acting, now time.Time) (wake time.Duration) {
 	status := &pod.Status
 	status.Phase = corev1.PodRunning
@@ -70,13 +70,13 @@ func update(pod *corev1.Pod, b Behaviour, a acting, now time.Time) (wake time.Du
 		s.Ready = s.State.Running != nil && !slices.Contains(b.Unready, c.Name)
 		status.ContainerStatuses = append(status.ContainerStatuses, s)
 	}
-	judge(pod, now)
+	updateReady(pod, now)
 	return wake
 }
 
-// restartsAsked reads what stands in for OpenKruise's daemon: containers whose environment
-// comes from the pod's metadata begin anew when an update in place has changed that, if
-// they are still those that the update has found, or began with what the metadata said before.
+// restartsAsked simulates OpenKruise's daemon: containers with environment variables from the pod's metadata
+// restart when an update in place has changed that metadata, if they are the containers that the update has
+// recorded, or were started with the old metadata.
 func restartsAsked(pod *corev1.Pod, kept func(container string) bool) func(*corev1.ContainerStatus) bool {
 	var u kruise.InPlaceUpdateState
 	if err := json.Unmarshal([]byte(pod.Annotations[kruise.AnnotationInPlaceState]), &u); err != nil || !u.UpdateEnvFromMetadata {
@@ -88,8 +88,8 @@ func restartsAsked(pod *corev1.Pod, kept func(container string) bool) func(*core
 	}
 }
 
-// downFor is how long a container that has ended stays down yet. The moment of its end
-// stands in the pod, so that a kubelet that comes back knows it too.
+// downFor returns how much longer a container that has exited stays down. The pod contains the time of the
+// exit, so that a restarted kubelet knows it too.
 func downFor(s *corev1.ContainerStatus, restart time.Duration, now time.Time) time.Duration {
 	last := s.LastTerminationState.Terminated
 	if last == nil || restart == 0 {
@@ -98,7 +98,7 @@ func downFor(s *corev1.ContainerStatus, restart time.Duration, now time.Time) ti
 	return last.FinishedAt.Add(restart).Sub(now)
 }
 
-// sooner is the first of two times, of which 0 is none.
+// sooner returns the shorter of two waits, of which 0 means none.
 func sooner(wake, other time.Duration) time.Duration {
 	if wake == 0 || other == 0 {
 		return max(wake, other)
@@ -106,7 +106,7 @@ func sooner(wake, other time.Duration) time.Duration {
 	return min(wake, other)
 }
 
-// begin starts a container, for the first time or anew.
+// begin starts a container, for the first time or again.
 func begin(pod *corev1.Pod, c *corev1.Container, s *corev1.ContainerStatus, b Behaviour, now time.Time) {
 	if s.LastTerminationState.Terminated != nil {
 		s.RestartCount++
@@ -122,7 +122,7 @@ func begin(pod *corev1.Pod, c *corev1.Container, s *corev1.ContainerStatus, b Be
 	s.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(now)}}
 }
 
-// stop ends a container that runs.
+// stop terminates a running container.
 func stop(s *corev1.ContainerStatus, now time.Time, reason string, code int32) {
 	s.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 		ExitCode: code, Reason: reason, ContainerID: s.ContainerID,
@@ -131,7 +131,7 @@ func stop(s *corev1.ContainerStatus, now time.Time, reason string, code int32) {
 	s.Ready, s.Started = false, ptr.To(false)
 }
 
-// resizeRestarts tells whether a container has to begin anew to get what its spec asks for.
+// resizeRestarts reports whether a container must restart to get the resources of its spec.
 func resizeRestarts(c *corev1.Container, s *corev1.ContainerStatus) bool {
 	return s.Resources != nil && slices.ContainsFunc(c.ResizePolicy, func(p corev1.ContainerResizePolicy) bool {
 		request, limit := s.Resources.Requests[p.ResourceName], s.Resources.Limits[p.ResourceName]
@@ -140,7 +140,7 @@ func resizeRestarts(c *corev1.Container, s *corev1.ContainerStatus) bool {
 	})
 }
 
-// resizedTo tells whether a container has what its spec asks for.
+// resizedTo reports whether a container has the resources of its spec.
 func resizedTo(c *corev1.Container, s *corev1.ContainerStatus) bool {
 	is := corev1.ResourceRequirements{}
 	if s.Resources != nil {
@@ -149,7 +149,7 @@ func resizedTo(c *corev1.Container, s *corev1.ContainerStatus) bool {
 	return equality.Semantic.DeepEqual(is.Requests, c.Resources.Requests) && equality.Semantic.DeepEqual(is.Limits, c.Resources.Limits)
 }
 
-// resize gives a container what its spec asks for.
+// resize gives a container the resources of its spec.
 func resize(c *corev1.Container, s *corev1.ContainerStatus) {
 	s.Resources, s.AllocatedResources = nil, nil
 	if len(c.Resources.Limits)+len(c.Resources.Requests) > 0 {
@@ -158,8 +158,8 @@ func resize(c *corev1.Container, s *corev1.ContainerStatus) {
 	}
 }
 
-// judge works out whether the pod is ready, as a kubelet does (GeneratePodReadyCondition).
-func judge(pod *corev1.Pod, now time.Time) {
+// updateReady computes whether the pod is ready, as a kubelet does (GeneratePodReadyCondition).
+func updateReady(pod *corev1.Pod, now time.Time) {
 	var unready, closed []string
 	for _, s := range pod.Status.ContainerStatuses {
 		if !s.Ready {
@@ -189,7 +189,7 @@ func judge(pod *corev1.Pod, now time.Time) {
 	set(pod, ready, now)
 }
 
-// end is the end of all containers and of the pod.
+// end terminates all containers and the pod.
 func end(pod *corev1.Pod, now time.Time) {
 	pod.Status.Phase = corev1.PodFailed
 	pod.Status.ObservedGeneration = pod.Generation
@@ -203,7 +203,7 @@ func end(pod *corev1.Pod, now time.Time) {
 	}
 }
 
-// set writes a condition; its time moves with its status only.
+// set writes a condition; its transition time changes only with its status.
 func set(pod *corev1.Pod, c corev1.PodCondition, now time.Time) {
 	c.ObservedGeneration, c.LastTransitionTime = pod.Generation, metav1.NewTime(now)
 	old := conditionOf(pod, c.Type)

@@ -18,13 +18,13 @@ var (
 	late  = early.Add(time.Minute)
 )
 
-// run is update of a pod whose spec was acted on long ago, and whose environment is kept.
+// run calls update for a pod whose spec the kubelet has acted on long ago, and whose environment is unchanged.
 func run(pod *corev1.Pod, b Behaviour, now time.Time) time.Duration {
 	kept := func(string) bool { return true }
 	return update(pod, b, acting{restartsAsked(pod, kept), time.Hour}, now)
 }
 
-// alive is a pod that runs since early, with its gate open.
+// alive returns a pod that has run since early, with its readiness gate true.
 func alive() *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "u", Generation: 1},
@@ -40,8 +40,8 @@ func alive() *corev1.Pod {
 	return p
 }
 
-// TestRest: what needs nothing is not written.
-func TestRest(t *testing.T) {
+// TestNothingToWrite checks that a status without a change is not written.
+func TestNothingToWrite(t *testing.T) {
 	p := alive()
 	before := p.DeepCopy()
 	if wake := run(p, Behaviour{}, late); wake != 0 || !equality.Semantic.DeepEqual(before, p) {
@@ -66,7 +66,7 @@ func TestGates(t *testing.T) {
 			t.Errorf("gate %s: %+v", step.gate, got)
 		}
 		if moved := got.LastTransitionTime != before.LastTransitionTime; moved != (before.Status != got.Status) {
-			t.Errorf("gate %s: the time moved: %v", step.gate, moved)
+			t.Errorf("gate %s: the transition time has changed: %v", step.gate, moved)
 		}
 		if c := conditionOf(p, corev1.ContainersReady); c.Status != corev1.ConditionTrue || !c.LastTransitionTime.Time.Equal(early) {
 			t.Errorf("gate %s: %+v", step.gate, c)
@@ -80,7 +80,7 @@ func TestGates(t *testing.T) {
 	}
 }
 
-// updated writes down what an update in place has found, with the environment changed.
+// updated writes the record of an update in place that has changed the environment.
 func updated(p *corev1.Pod, names ...string) {
 	u := kruise.InPlaceUpdateState{UpdateEnvFromMetadata: true, LastContainerStatuses: map[string]kruise.InPlaceContainerStatus{}}
 	for _, name := range names {
@@ -98,7 +98,7 @@ func TestRestarts(t *testing.T) {
 	for name, c := range map[string]struct {
 		change   func(p *corev1.Pod)
 		restarts [2]int32
-		image    bool // the first one has another image's ID
+		image    bool // the first container has another image ID
 	}{
 		"nothing":               {func(p *corev1.Pod) { p.Labels = map[string]string{"x": "y"} }, [2]int32{0, 0}, false},
 		"image":                 {func(p *corev1.Pod) { p.Spec.Containers[0].Image = "a:2" }, [2]int32{1, 0}, true},

@@ -16,8 +16,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
 )
 
-// mostPods is how many pods a CloneSet of the family wants at most: every pod is twenty
-// steps or more, and races need few.
+// mostPods is the maximal number of pods that a CloneSet of the family wants: every pod takes twenty steps or
+// more, and races need few pods.
 const mostPods = 5
 
 // The handlers of the family's hooks.
@@ -30,11 +30,11 @@ var (
 	preNormalFinalizer = "hook.example/pre-normal"
 )
 
-// Draw makes the case of a seed; the same one each time. The API takes its spec.
+// Draw returns the case of a seed; the same one each time. The API accepts its spec.
 func Draw(seed int) Case { return draw(seed, wider(seed)) }
 
-// DrawBase is Draw without what was added to the family on 2026-11-23 (wider): seeds that were
-// pinned before find what they found with it.
+// DrawBase is Draw without the additions to the family of 2026-11-23 (wider): seeds that were recorded before
+// find the same failures with it.
 func DrawBase(seed int) Case { return draw(seed, widening{}) }
 
 func draw(seed int, more widening) Case {
@@ -44,7 +44,7 @@ func draw(seed int, more widening) Case {
 	return c
 }
 
-// drawer draws a case, and remembers what of the template it has come to.
+// drawer draws a case, and contains the current state of the template.
 type drawer struct {
 	*rapid.T
 	widening
@@ -132,7 +132,7 @@ func (d *drawer) scaling() {
 	d.c.Excludes = d.one(5, "excludes")
 }
 
-// hooks draws which there are, how their handlers are borne, and who looks after them.
+// hooks draws which hooks there are, how pods get their handlers, and how the hook controller acts.
 func (d *drawer) hooks() {
 	hook := func(what string, labels map[string]string, finalizer string) *kruise.LifecycleHook {
 		if !d.one(3, what) {
@@ -158,7 +158,7 @@ func (d *drawer) hooks() {
 		return
 	}
 	if l.PreNormal != nil {
-		l.PreNormal.MarkPodNotReady = false // that is for the others
+		l.PreNormal.MarkPodNotReady = false // MarkPodNotReady has an effect only in the other hooks
 	}
 	d.c.Spec.Lifecycle = l
 	d.c.Drain = time.Duration(pick(d, "drain", 0, 1, 4)) * time.Second
@@ -168,7 +168,7 @@ func (d *drawer) hooks() {
 	d.c.Never = pick(d, "never", 0, 0, 0, 3)
 }
 
-// pods draws what becomes of pods.
+// pods draws the behaviour of pods.
 func (d *drawer) pods() {
 	c := d.c
 	c.Unready, c.Unbound = pick(d, "unready", 0, 0, 0, 3), pick(d, "unbound", 0, 0, 0, 0, 3)
@@ -179,7 +179,7 @@ func (d *drawer) pods() {
 	d.side, d.byMetadata = d.one(3, "side"), d.one(4, "by metadata")
 }
 
-// template is the one that has been come to.
+// template returns the current template.
 func (d *drawer) template() corev1.PodTemplateSpec {
 	t := corev1.PodTemplateSpec{}
 	t.Labels = map[string]string{"app": setName}
@@ -209,16 +209,16 @@ func (d *drawer) template() corev1.PodTemplateSpec {
 	return t
 }
 
-// templatePatch is a change of the CloneSet to the template that has been come to.
+// templatePatch returns a patch of the CloneSet to the current template.
 func (d *drawer) templatePatch() string {
 	text, err := json.Marshal(d.template())
 	if err != nil {
-		panic(err) // our own types
+		panic(err) // types of this repository can be encoded
 	}
 	return fmt.Sprintf(`{"spec":{"template":%s}}`, text)
 }
 
-// changes draws what the user does in the middle, to the CloneSet and to its pods.
+// changes draws the changes of the user to the CloneSet and to its pods.
 func (d *drawer) changes() {
 	c := d.c
 	for range pick(d, "number", 0, 1, 1, 2, 2, 3, 4) {

@@ -25,47 +25,46 @@ import (
 	"github.com/rehearse-k8s/rehearse/test/family"
 )
 
-// Case is one CloneSet of the family: its spec, what its pods and the hooks do, and what
-// its user changes while it runs.
+// Case is one CloneSet of the family: its spec, the behaviour of its pods and hooks, and the changes that its
+// user makes.
 type Case struct {
-	// Seed is what everything of the case was drawn from.
+	// Seed is the seed from which the case is drawn.
 	Seed     int
 	Replicas int32
 	Spec     v1alpha1.CloneSetSpec
-	// Excludes: pods that wait for their preDelete hook are not counted.
+	// Excludes: pods that wait for their preDelete hook do not count.
 	Excludes bool
 	Changes  []Change
 
-	// Of ten pods, so many have a container that is never ready, get no node, and are
-	// forgotten by the hooks.
+	// Of ten pods, so many have a container that is never ready, get no node, and are ignored by the hook
+	// controller.
 	Unready, Unbound, Never int
 	Start, Restart, Stop    time.Duration
 	SameImage               bool
-	// Drain and the next are what hooks do; Born says that pods bear the handlers of
-	// preDelete and inPlaceUpdate from the template.
+	// Drain, Register, Early and OneByOne are those of Hooks; Born: pods get the handlers of preDelete and
+	// inPlaceUpdate from the template.
 	Drain, Register       time.Duration
 	Early, OneByOne, Born bool
-	// Notice and the next are those of Behaviour.
+	// Notice and the following fields are those of Behaviour.
 	Notice, Kill, Report, Crash, CrashOnChange, Resize time.Duration
 }
 
-// Change is what the user does after some time: a patch of the CloneSet, or something to
-// one of its pods.
+// Change is an action of the user after some time: a patch of the CloneSet, or an action on one of its pods.
 type Change struct {
 	After time.Duration
 	// Patch is a merge patch of the CloneSet.
 	Patch string
 	// Recreate deletes the CloneSet without its pods, claims and revisions, and creates it again.
 	Recreate bool
-	// Pod is what is done to a pod, the one at place Which, by name, among those there are;
-	// Fewer takes one off replicas with it.
+	// Pod is the action on a pod, the one at position Which of the existing pods, by name; Fewer also reduces
+	// replicas by one.
 	Pod   string
 	Which int
 	Fewer bool
 }
 
-// What is done to a pod: it is deleted; the label that asks for its deletion is set, or
-// its name is put into podsToDelete; its labels do not match any more.
+// The actions on a pod: delete it; set the label that specifies its deletion, or add its name to podsToDelete;
+// change its labels so that they do not match.
 const (
 	deletes   = "delete"
 	specifies = "specified-delete"
@@ -76,16 +75,16 @@ const (
 // broken is the tag of images whose containers are never ready.
 const broken = "broken"
 
-// Draws are the cases of n seeds from one on.
+// Draws returns the cases of n consecutive seeds.
 func Draws(from, n int) []Case { return family.Draws(Draw, from, n) }
 
-// String is the case as people read it.
+// String returns the case as text.
 func (c Case) String() string {
 	spec, err := yaml.Marshal(c.set().Spec)
 	if err != nil {
 		return err.Error()
 	}
-	text := fmt.Sprintf("case %d: of 10 pods %d are never ready, %d get no node, %d are forgotten by hooks; start %s, restart %s, stop %s, drain %s, register %s; same image %t, early %t, one by one %t, excludes %t\n%s",
+	text := fmt.Sprintf("case %d: of 10 pods %d are never ready, %d get no node, %d are ignored by hooks; start %s, restart %s, stop %s, drain %s, register %s; same image %t, early %t, one by one %t, excludes %t\n%s",
 		c.Seed, c.Unready, c.Unbound, c.Never, c.Start, c.Restart, c.Stop, c.Drain, c.Register, c.SameImage, c.Early, c.OneByOne, c.Excludes, spec)
 	text += fmt.Sprintf("notice %s, kill %s, report %s, crash %s, crash on change %s, resize %s\n", c.Notice, c.Kill, c.Report, c.Crash, c.CrashOnChange, c.Resize)
 	for _, change := range c.Changes {
@@ -94,7 +93,7 @@ func (c Case) String() string {
 	return text
 }
 
-// String is the change as people read it.
+// String returns the change as text.
 func (c Change) String() string {
 	if c.Recreate {
 		return "deleted without its dependents, and created again"
@@ -117,8 +116,8 @@ func (c Case) set() *v1alpha1.CloneSet {
 	return set
 }
 
-// Test tells the case with a controller. What goes wrong is one of some patterns; none
-// stands for AnyFault.
+// Test returns the test of the case with a controller. The faults are some of the patterns; without patterns,
+// those of AnyFault.
 func (c Case) Test(controller simtest.Constructor, patterns ...fault.Fault) func(*simtest.World) {
 	if len(patterns) == 0 {
 		patterns = AnyFault()
@@ -145,13 +144,13 @@ func (c Case) Test(controller simtest.Constructor, patterns ...fault.Fault) func
 			w.Advance(change.After)
 			change.make(w, set)
 		}
-		c.farewell(w)
+		c.deleteReleased(w)
 	}
 }
 
-// farewell deletes the pods that the user has taken out of the set, some time later: their
-// claims may be waiting for it.
-func (c Case) farewell(w *simtest.World) {
+// deleteReleased deletes, some time later, the pods that the user has taken out of the set: their claims may be
+// waiting for it.
+func (c Case) deleteReleased(w *simtest.World) {
 	if !slices.ContainsFunc(c.Changes, func(c Change) bool { return c.Pod == leaves }) {
 		return
 	}
@@ -163,8 +162,8 @@ func (c Case) farewell(w *simtest.World) {
 	}
 }
 
-// make makes a change, if there is still something to change. Somebody else may delete
-// the set or the pod in the moment before, and so the API's refusal is no mistake.
+// make applies a change, if its object still exists. Another client may delete the set or the pod just before,
+// so a rejection by the API is not an error.
 func (c Change) make(w *simtest.World, set *v1alpha1.CloneSet) {
 	if !w.Get(set) || set.DeletionTimestamp != nil {
 		return
@@ -189,7 +188,7 @@ func (c Change) make(w *simtest.World, set *v1alpha1.CloneSet) {
 	pod := there[c.Which%len(there)]
 	if c.Pod == names {
 		list := set.Spec.ScaleStrategy.PodsToDelete
-		if !slices.Contains(list, pod.GetName()) { // the API takes no name twice
+		if !slices.Contains(list, pod.GetName()) { // the API rejects duplicate names
 			list = append(slices.Clone(list), pod.GetName())
 		}
 		w.Patch(set, types.MergePatchType, fmt.Sprintf(`{"spec":{"scaleStrategy":{"podsToDelete":["%s"]}}}`, strings.Join(list, `","`)))
@@ -201,7 +200,8 @@ func (c Change) make(w *simtest.World, set *v1alpha1.CloneSet) {
 	}
 }
 
-// recreate deletes a CloneSet without its dependents and creates it again, as it was, when it is gone.
+// recreate deletes a CloneSet without its dependents and, when it is gone, creates it again with the same
+// spec.
 func (c Change) recreate(w *simtest.World, set *v1alpha1.CloneSet) {
 	client, err := dynamic.NewForConfig(w.Config())
 	if err == nil {
@@ -238,12 +238,12 @@ func (c Change) pod(w *simtest.World, pod *unstructured.Unstructured) {
 	_, _ = pods.Patch(ctx, pod.GetName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 }
 
-// draw draws something about a pod, by its name: one of the same name lives the same way.
+// draw draws a property of a pod, keyed by its name: a later pod with the same name gets the same.
 func (c Case) draw(pod *corev1.Pod, of int, what string) int {
 	return fault.Pick(of, uint64(c.Seed), pod.Name, what)
 }
 
-// behaviour is how a pod lives.
+// behaviour returns the behaviour of a pod.
 func (c Case) behaviour(pod *corev1.Pod) Behaviour {
 	b := Behaviour{
 		Start: c.Start, Restart: c.Restart, Stop: c.Stop, SameImage: c.SameImage,
@@ -259,12 +259,11 @@ func (c Case) behaviour(pod *corev1.Pod) Behaviour {
 	return b
 }
 
-// Found is what a search of one case found.
+// Found is a failure that the search of one case has found.
 type Found = family.Found[Case]
 
-// Rehearse searches each of some cases for a number of runs, up to the first failure of
-// each, and returns those that failed and how many runs there were. It logs what it
-// finds, and does not fail the test.
+// Rehearse searches each of some cases for a number of runs, up to the first failure of each, and returns
+// those that failed and how many runs there were. It logs failures, and does not fail the test.
 func Rehearse(t testing.TB, controller simtest.Constructor, cases []Case, runs int, patterns ...fault.Fault) (found []Found, played int) {
 	t.Helper()
 	return family.Rehearse(t, Options().Seeds(runs), controller, cases, patterns...)

@@ -14,15 +14,15 @@ import (
 	"github.com/rehearse-k8s/rehearse/test/family"
 )
 
-// How much of the family a test searches.
+// How many cases and runs a test searches.
 var (
 	from  = flag.Int("clonesets.from", 1, "the seed of the first case of the family")
 	cases = flag.Int("clonesets.cases", 5, "how many cases of the family are searched")
 	runs  = flag.Int("clonesets.runs", 25, "how many runs each case has")
 )
 
-// TestOurFamily searches CloneSets of the family under all legal faults; two instances at
-// once apart, which leader election is there to prevent.
+// TestOurFamily searches CloneSets of the family under all legal faults, except two concurrent instances,
+// which leader election prevents.
 func TestOurFamily(t *testing.T) {
 	found, played := clonesets.Rehearse(t, ours, clonesets.Draws(*from, *cases), *runs)
 	t.Logf("%d runs of %d cases", played, *cases)
@@ -31,9 +31,9 @@ func TestOurFamily(t *testing.T) {
 	}
 }
 
-// TestFedFamily searches the first of them with pods that come through a feed: what the feed
-// does when its watch is late, breaks off or has expired fools the controller as little. The cases
-// after those of TestOurFamily are searched with relists alone.
+// TestFedFamily searches the first cases with pods that come through a shared cache: a late, interrupted or
+// expired watch of the cache must not mislead the controller. The cases after those of TestOurFamily are
+// searched with relists only.
 func TestFedFamily(t *testing.T) {
 	found, played := clonesets.Rehearse(t, fed, clonesets.Draws(*from, (*cases+1)/2), *runs)
 	relisted, more := clonesets.Rehearse(t, fed, clonesets.Draws(*from+*cases, (*cases+1)/2), *runs, family.Relists(clonesets.Actor)...)
@@ -43,18 +43,18 @@ func TestFedFamily(t *testing.T) {
 	}
 }
 
-// TestFound plays the cases again that something was wrong in: what it was, and that it is
-// mended, stands in the history of workload/cloneset and in its found_test.go.
+// TestFound runs the cases again in which the search has found a defect. The history of workload/cloneset and
+// its found_test.go describe the defects and their fixes.
 func TestFound(t *testing.T) {
 	var found []clonesets.Case
 	for _, seed := range []int{
-		20,  // preNormal was passed over; a condition's message stayed
+		20,  // preNormal was skipped; the message of a condition stayed
 		49,  // the status of a paused set was written every second
 		166, // pods were updated in place beyond the partition
-		239, // a pod was taken back, and another one made for it
-		260, // a pod was made by surge, and another one updated in place for it
-		// In this one the promise asked for too much: a pod beside one that waits for its
-		// preDelete hook was to be updated although the partition keeps it.
+		239, // a deletion was cancelled, and another pod created for the same place
+		260, // a pod was created for surge, and another one updated in place for it
+		// In this case the invariant was too strict: it required an update of a pod that the partition keeps,
+		// while another pod waited for its preDelete hook.
 		2015,
 	} {
 		found = append(found, clonesets.DrawBase(seed))
@@ -62,8 +62,8 @@ func TestFound(t *testing.T) {
 	for _, seed := range []int{
 		13, // a container that crashed and was restarted from the old spec counted as updated
 		17, // a resize without a restart took a pod out of traffic
-		// The first container that was reported, of the image before, ended an update in place that had begun
-		// before any container was.
+		// The first reported container, which ran the old image, ended an update in place that had started
+		// before any container.
 		30041,
 		46, // a pod returned from PreparingDelete although its hooks mark pods not ready
 	} {
@@ -75,14 +75,14 @@ func TestFound(t *testing.T) {
 	}
 }
 
-// TestClaimsFound plays what the search has found about claims.
+// TestClaimsFound runs the faults with which the search has found defects about claims.
 func TestClaimsFound(t *testing.T) {
 	for _, found := range []string{
-		// A claim is made and the answer is lost. Its pod comes under the same name: under another one,
-		// with another claim, this one would be left for good.
+		// A claim is created and the answer is lost. Its pod must get the same name: under another name, with
+		// another claim, this claim would be left behind.
 		"lost-answer actor=cloneset verb=create resource=persistentvolumeclaims object=default/data-web-z9h9r4t6 nth=2",
-		// A write hangs for so long that the template changes. The claim of a pod that was to be
-		// deleted, and that runs on because no other does, is not taken from it.
+		// A write hangs for so long that the template changes. A pod that was to be deleted keeps running,
+		// because no other pod is available, and must keep its claim.
 		"timeout actor=cloneset verb=patch resource=pods/status object=default/web-qm9sbngk nth=1",
 	} {
 		faults, err := fault.ParseAll([]string{found})
@@ -95,8 +95,8 @@ func TestClaimsFound(t *testing.T) {
 	}
 }
 
-// TestDraw: a case is the same each time it is drawn, and a family of some size has
-// everything that a CloneSet can have.
+// TestDraw checks that a seed always gives the same case, and that a family of some size contains everything
+// that a CloneSet can have.
 func TestDraw(t *testing.T) {
 	seen := map[string]int{}
 	for _, c := range clonesets.Draws(1, 300) {
@@ -111,11 +111,11 @@ func TestDraw(t *testing.T) {
 			"grace period": u.InPlaceUpdateStrategy != nil, "priority": u.PriorityStrategy != nil, "scatter": u.ScatterStrategy != nil,
 			"minReadySeconds": c.Spec.MinReadySeconds > 0, "deadline": c.Spec.ProgressDeadlineSeconds != nil,
 			"scaleStrategy.maxUnavailable": c.Spec.ScaleStrategy.MaxUnavailable != nil, "excludes": c.Excludes,
-			"claims": c.Spec.VolumeClaimTemplates != nil, "claims not used again": c.Spec.ScaleStrategy.DisablePVCReuse,
+			"claims": c.Spec.VolumeClaimTemplates != nil, "claims not reused": c.Spec.ScaleStrategy.DisablePVCReuse,
 			"preDelete": l != nil && l.PreDelete != nil, "inPlaceUpdate": l != nil && l.InPlaceUpdate != nil, "preNormal": l != nil && l.PreNormal != nil,
 			"late kubelet": c.Notice+c.Kill+c.Report > 0, "crashes": c.Crash > 0, "crashes on a change": c.CrashOnChange > 0, "resources": c.Spec.Template.Spec.Containers[0].ResizePolicy != nil,
 			"launch order": c.Spec.Template.Annotations[kruise.AnnotationLaunchPriority] != "", "created again": slices.ContainsFunc(c.Changes, func(c clonesets.Change) bool { return c.Recreate }),
-			"never ready": c.Unready > 0, "no node": c.Unbound > 0, "forgotten by hooks": c.Never > 0,
+			"never ready": c.Unready > 0, "no node": c.Unbound > 0, "ignored by hooks": c.Never > 0,
 		}
 		for _, change := range c.Changes {
 			is["change of the set"] = is["change of the set"] || change.Pod == ""

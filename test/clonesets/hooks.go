@@ -20,37 +20,36 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise"
 )
 
-// Hooks is somebody who looks after the hooks of pods, as load balancers and registries
-// do: another team's controller, which knows its handlers and nothing of the CloneSet.
+// Hooks is a controller that completes the hooks of pods, as those of load balancers and registries do. It
+// knows its handlers and nothing of the CloneSet.
 //
-//   - While a pod is PreparingDelete or PreparingUpdate it drains the pod, and then takes
-//     the handlers of that hook off.
-//   - It puts those of inPlaceUpdate back on a pod that is Updated, and those of preDelete on
+//   - While a pod is PreparingDelete or PreparingUpdate it drains the pod, and then removes
+//     the handlers of that hook.
+//   - It adds those of inPlaceUpdate to a pod that is Updated, and those of preDelete to
 //     one that is PreparingNormal or Normal.
-//   - It puts those of preNormal on a pod that is PreparingNormal once its containers are
-//     ready, or sooner.
-//   - It lets pods go that are being deleted, whatever it has put on them.
+//   - It adds those of preNormal to a pod that is PreparingNormal once its containers are
+//     ready, or earlier.
+//   - It removes its handlers from terminating pods.
 //
-// Every write names the revision that it was decided on.
+// Every write has the revision that it was decided on as a precondition.
 type Hooks struct {
 	PreDelete, InPlaceUpdate, PreNormal *kruise.LifecycleHook
-	// Drain is how long a pod takes to be drained, and Register how long one is ready before
-	// its preNormal handlers come.
+	// Drain is how long a pod takes to be drained, and Register how long a pod must be ready before it gets
+	// its preNormal handlers.
 	Drain, Register time.Duration
 	// Early registers pods before their containers are ready.
 	Early bool
-	// OneByOne puts and takes one handler at a time, a second apart.
+	// OneByOne adds and removes one handler at a time, a second apart.
 	OneByOne bool
-	// Never tells of which pods it forgets one of its duties: the state in which they wait
-	// for it. Nil: of none.
+	// Never reports whether the controller ignores a pod in a state; nil: it ignores none.
 	Never func(pod *corev1.Pod, in kruise.LifecycleState) bool
 }
 
-// hooker is one life of it.
-type hooker struct {
+// hookController is one instance of the controller.
+type hookController struct {
 	Hooks
 	client kubernetes.Interface
-	// since is when a pod was first seen in a state; after a crash the time counts anew.
+	// since is when a pod was first observed in a state; after a crash the time starts again.
 	since map[waits]time.Time
 }
 
@@ -79,7 +78,7 @@ func (h Hooks) Run(ctx context.Context, config *rest.Config) error {
 	factory.Start(ctx.Done())
 	defer factory.Shutdown()
 	factory.WaitForCacheSync(ctx.Done())
-	c := &hooker{Hooks: h, client: client, since: map[waits]time.Time{}}
+	c := &hookController{Hooks: h, client: client, since: map[waits]time.Time{}}
 	for {
 		key, quit := queue.Get()
 		if quit {
@@ -103,8 +102,8 @@ func (h Hooks) Run(ctx context.Context, config *rest.Config) error {
 	}
 }
 
-// sync does what is due for a pod, and says how long the next thing is away.
-func (c *hooker) sync(ctx context.Context, pod *corev1.Pod) (time.Duration, error) {
+// sync takes the step that is due for a pod, and returns when the next one is due.
+func (c *hookController) sync(ctx context.Context, pod *corev1.Pod) (time.Duration, error) {
 	next := pod.DeepCopy()
 	wake := c.change(next)
 	if maps.Equal(pod.Labels, next.Labels) && slices.Equal(pod.Finalizers, next.Finalizers) {
@@ -136,8 +135,8 @@ func (c *hooker) sync(ctx context.Context, pod *corev1.Pod) (time.Duration, erro
 	return wake, err
 }
 
-// change makes a pod what it is to be.
-func (c *hooker) change(pod *corev1.Pod) time.Duration {
+// change adds and removes the handlers of a pod.
+func (c *hookController) change(pod *corev1.Pod) time.Duration {
 	if pod.DeletionTimestamp != nil {
 		for _, h := range []*kruise.LifecycleHook{c.PreDelete, c.InPlaceUpdate, c.PreNormal} {
 			if h != nil {
@@ -176,7 +175,7 @@ func (c *hooker) change(pod *corev1.Pod) time.Duration {
 	return 0
 }
 
-func (c *hooker) left(pod *corev1.Pod, in kruise.LifecycleState, of time.Duration) time.Duration {
+func (c *hookController) left(pod *corev1.Pod, in kruise.LifecycleState, of time.Duration) time.Duration {
 	k := waits{pod.UID, in}
 	if _, ok := c.since[k]; !ok {
 		c.since[k] = time.Now()
@@ -184,8 +183,8 @@ func (c *hooker) left(pod *corev1.Pod, in kruise.LifecycleState, of time.Duratio
 	return time.Until(c.since[k].Add(of))
 }
 
-// take takes the handlers of a hook off, once the pod has been drained.
-func (c *hooker) take(pod *corev1.Pod, in kruise.LifecycleState, h *kruise.LifecycleHook) time.Duration {
+// take removes the handlers of a hook, once the pod has been drained.
+func (c *hookController) take(pod *corev1.Pod, in kruise.LifecycleState, h *kruise.LifecycleHook) time.Duration {
 	if h == nil {
 		return 0
 	}
@@ -215,8 +214,8 @@ func (c *hooker) take(pod *corev1.Pod, in kruise.LifecycleState, h *kruise.Lifec
 	return 0
 }
 
-// put puts the handlers of a hook on.
-func (c *hooker) put(pod *corev1.Pod, h *kruise.LifecycleHook) time.Duration {
+// put adds the handlers of a hook.
+func (c *hookController) put(pod *corev1.Pod, h *kruise.LifecycleHook) time.Duration {
 	if h == nil {
 		return 0
 	}

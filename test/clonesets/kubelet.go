@@ -17,62 +17,62 @@ import (
 	"github.com/rehearse-k8s/rehearse/simtest"
 )
 
-// Behaviour is how a pod lives. The zero value does everything at once and well.
+// Behaviour is how the kubelet treats a pod. With the zero value, every step happens at once and succeeds.
 type Behaviour struct {
-	// Unbound leaves a pod without a node, as a scheduler does that finds none for it. So
-	// are pods that name a scheduler of their own.
+	// Unbound leaves a pod without a node, as a scheduler does that finds none. Pods with another
+	// schedulerName also stay without a node.
 	Unbound bool
-	// Start is how long a pod takes from its binding to running containers, and Restart how
-	// long a container is down that begins anew, in whole seconds.
+	// Start is how long a pod takes from its binding to running containers, and Restart how long a restarting
+	// container is down, in whole seconds.
 	Start, Restart time.Duration
 	// Unready are the names of containers that run and are never ready.
 	Unready []string
-	// SameImage gives all images one ID, as tags of one image have.
+	// SameImage gives all images the same ID, like tags of one image.
 	SameImage bool
-	// Stop is how long a deleted pod takes to end; it is killed when its grace is over.
+	// Stop is how long a deleted pod takes to terminate; it is killed when its grace period is over.
 	Stop time.Duration
 
-	// Notice is how long a change of a pod takes from the API to its containers: until then
-	// the kubelet works with the pod as it was. Kill is how long a container whose spec has
-	// changed runs on while the status says already that the change was observed. Report is
-	// how long a status takes to be written.
+	// Notice is how long a change of a pod takes from the API to its containers: until then the kubelet works
+	// with the old pod. Kill is how long a container whose spec has changed continues to run after the status
+	// shows that the change was observed. Report is how long a status takes to be written.
 	Notice, Kill, Report time.Duration
-	// Crash is how long the first container of a pod runs until it crashes, once; CrashOnChange
-	// is how long after a change of the spec has reached the node, once for each change. 0: never.
-	// A container that crashes is restarted as the kubelet knows it, maybe from the old spec.
+	// Crash is how long the first container of a pod runs until it crashes, once; CrashOnChange is the same
+	// after a change of the spec has reached the node, once for each change. 0: never. A container that
+	// crashes is restarted from the spec that the kubelet knows, which may be the old one.
 	Crash, CrashOnChange time.Duration
-	// Resize is how long a resize takes that needs no restart.
+	// Resize is how long a resize without a restart takes.
 	Resize time.Duration
 }
 
-// nodes is over how many nodes pods are spread.
+// nodes is the number of nodes that pods are spread over.
 const nodes = 3
 
-// life is what the kubelet of all nodes, and the scheduler, do from a start to a crash.
+// life is one instance of the kubelet of all nodes and of the scheduler, from a start to a crash.
 type life struct {
 	behaviour func(*corev1.Pod) Behaviour
 	runtime   *containerRuntime
-	// workers are what it knows of pods. Only its own goroutine uses them; after a crash the times count again.
+	// workers contain what it knows of pods. Only its own goroutine uses them; after a crash the times start
+	// again.
 	workers map[types.UID]*worker
 }
 
 // worker is what a kubelet knows of one pod.
 type worker struct {
-	// starting and stopping are since when the pod is known to do so, changed and written
-	// since when a change of it waits to be noticed, and a status to be written.
+	// starting and stopping are since when the pod is known to start or stop, changed and written since when a
+	// change waits to be noticed and a status to be written.
 	starting, stopping, changed, written time.Time
-	// pod is the pod as the containers know it.
+	// pod is the version of the pod that the containers know.
 	pod *corev1.Pod
 }
 
-// Kubelet binds pods and plays their lives. Without a function all pods behave well. It
-// writes as real kubelets do: what has changed of a status, as a strategic merge patch with
-// the pod's UID and without a resourceVersion, whatever others have written in between.
+// Kubelet returns a controller that binds pods and simulates them. Without a function all pods have the zero
+// Behaviour. It writes as real kubelets do: the changed part of a status, as a strategic merge patch with the
+// pod's UID and without a resourceVersion, whatever others have written in between.
 func Kubelet(behaviour func(*corev1.Pod) Behaviour) simtest.Constructor {
 	if behaviour == nil {
 		behaviour = func(*corev1.Pod) Behaviour { return Behaviour{} }
 	}
-	containers := newRuntime() // they run on when the kubelet crashes
+	containers := newRuntime() // the containers continue to run when the kubelet crashes
 	return func(ctx context.Context, config *rest.Config) error {
 		return kubelet.Serve(ctx, config, &life{behaviour: behaviour, runtime: containers, workers: map[types.UID]*worker{}})
 	}
@@ -116,7 +116,8 @@ func (k *life) Sync(ctx context.Context, pods kubelet.Pods, cached *corev1.Pod) 
 	return wake, write(ctx, pods, w, cached, status)
 }
 
-// notice takes over what has changed of a pod, once it is time, and says how long that is away.
+// notice makes the observed version of a pod the one to act on, once Notice has passed, and returns how long
+// that takes.
 func (w *worker) notice(cached *corev1.Pod, b Behaviour) time.Duration {
 	if w.pod != nil && differs(w.pod, cached) {
 		if wait := left(&w.changed, b.Notice); wait > 0 {
@@ -127,8 +128,8 @@ func (w *worker) notice(cached *corev1.Pod, b Behaviour) time.Duration {
 	return 0
 }
 
-// differs tells whether two versions of a pod differ in anything that a kubelet reads: its
-// own status is not among it.
+// differs reports whether two versions of a pod differ in anything that a kubelet reads, which excludes its
+// own status.
 func differs(a, b *corev1.Pod) bool {
 	if a.Generation != b.Generation || !equality.Semantic.DeepEqual(a.Labels, b.Labels) || !equality.Semantic.DeepEqual(a.Annotations, b.Annotations) {
 		return true
@@ -141,7 +142,7 @@ func differs(a, b *corev1.Pod) bool {
 	return false
 }
 
-// left is how much of a duration is left that began when this was first asked.
+// left returns how much is left of a duration that starts with the first call.
 func left(since *time.Time, of time.Duration) time.Duration {
 	if since.IsZero() {
 		*since = time.Now()
@@ -161,8 +162,8 @@ func bind(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, b B
 	}, metav1.CreateOptions{})
 }
 
-// stop reports the exit of a pod that is being deleted, and then removes it. If a finalizer keeps it, the API server removes
-// it with the last one.
+// stop reports the exit of a terminating pod, and then removes the pod. If a finalizer keeps it, the API
+// server removes it with the last one.
 func (k *life) stop(ctx context.Context, pods kubelet.Pods, w *worker, cached *corev1.Pod, finished bool, b Behaviour) (time.Duration, error) {
 	grace := time.Duration(0)
 	if s := cached.DeletionGracePeriodSeconds; s != nil {
@@ -182,7 +183,7 @@ func (k *life) stop(ctx context.Context, pods kubelet.Pods, w *worker, cached *c
 	return 0, pods.Remove(ctx, cached)
 }
 
-// write sends what differs from the status that the kubelet has observed.
+// write sends the difference from the status that the kubelet has observed.
 func write(ctx context.Context, pods kubelet.Pods, w *worker, observed *corev1.Pod, status *corev1.PodStatus) error {
 	err := pods.WriteStatus(ctx, observed, status)
 	if err == nil {

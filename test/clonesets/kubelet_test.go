@@ -18,7 +18,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/test/clonesets"
 )
 
-// web is a pod as a CloneSet makes it: with a gate, and two containers.
+// web returns a pod as a CloneSet creates it: with a gate, and two containers.
 func web(name string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
@@ -29,7 +29,7 @@ func web(name string) *corev1.Pod {
 	}
 }
 
-// faults are all legal ones of the kubelet. Two kubelets of one pod at once are not.
+// faults are all legal faults of the kubelet. Two concurrent kubelets of one pod are not legal.
 func faults() (patterns []fault.Fault) {
 	for _, f := range fault.Any(fault.Legal) {
 		if f.Kind != fault.KindOverlap {
@@ -46,7 +46,7 @@ func gate(w *simtest.World, p *corev1.Pod, status corev1.ConditionStatus) {
 		fmt.Sprintf(`{"status":{"conditions":[{"type":%q,"status":%q}]}}`, kruise.ConditionInPlaceUpdateReady, status), "status")
 }
 
-// renewed holds where a pod's containers have begun anew as often as is said.
+// renewed holds while a pod's containers have restarted as often as want says.
 func renewed(name string, want map[string]int32) invariant.Invariant {
 	return invariant.Func(fmt.Sprintf("restarts of %s are %v", name, want), func(v invariant.View) error {
 		p, err := read(v, name)
@@ -69,10 +69,10 @@ func read(v invariant.View, name string) (*corev1.Pod, error) {
 			return p, runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, p)
 		}
 	}
-	return nil, fmt.Errorf("there is no pod %s", name)
+	return nil, fmt.Errorf("pod %s does not exist", name)
 }
 
-// sound is what every status of a kubelet keeps to.
+// sound must hold for every status that a kubelet writes.
 var sound = invariant.Func("statuses of pods are sound", func(v invariant.View) error {
 	for _, o := range v.List("pods") {
 		if err := soundPod(o); err != nil {
@@ -93,9 +93,9 @@ func soundPod(o *unstructured.Unstructured) error {
 		case s.RestartCount > 1:
 			return fmt.Errorf("container %s has restarted %d times", s.Name, s.RestartCount)
 		case s.RestartCount == 1 && (last == nil || last.ContainerID == s.ContainerID):
-			return fmt.Errorf("container %s does not say what it was before: %+v", s.Name, last)
+			return fmt.Errorf("container %s has no last state: %+v", s.Name, last)
 		case s.Ready && s.State.Running == nil:
-			return fmt.Errorf("container %s is ready and does not run", s.Name)
+			return fmt.Errorf("container %s is ready but does not run", s.Name)
 		case s.State.Running != nil && s.Image != s.ImageID:
 			return fmt.Errorf("container %s has image %s and ID %s", s.Name, s.Image, s.ImageID)
 		}
@@ -103,8 +103,8 @@ func soundPod(o *unstructured.Unstructured) error {
 	return nil
 }
 
-// TestKubelet plays an update in place: the gate closes, an image changes, the gate opens.
-// Beside it are a pod whose gate nobody sets, one whose gate closes, and one that goes.
+// TestKubelet plays an update in place: the gate becomes false, an image changes, the gate becomes true. There
+// are also a pod whose gate no controller sets, one whose gate becomes false, and one that is deleted.
 func TestKubelet(t *testing.T) {
 	slow := func(*corev1.Pod) clonesets.Behaviour {
 		return clonesets.Behaviour{Start: 2 * time.Second, Restart: 3 * time.Second, Stop: 4 * time.Second}
@@ -139,8 +139,8 @@ func TestKubelet(t *testing.T) {
 	}
 }
 
-// is holds where a pod's containers run and are ready, have begun anew as often as is
-// said, and the pod is ready or not because of its gate.
+// is holds while a pod's containers run and are ready and have restarted as often as restarts says, and the
+// pod's readiness is the given one because of its gate.
 func is(name string, ready corev1.ConditionStatus, restarts map[string]int32) invariant.Invariant {
 	return invariant.All(
 		renewed(name, restarts),

@@ -22,7 +22,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/test/family"
 )
 
-// TestMetrics wants the counts of one set that is made, updated in place and deleted.
+// TestMetrics checks the counts of one set that is created, updated in place and deleted.
 func TestMetrics(t *testing.T) {
 	metrics := controller.NewMetrics()
 	registry := prometheus.NewRegistry()
@@ -82,8 +82,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestAudit loses the event of a pod's deletion for good, which no legal API does: the
-// audit finds it, and another pod is made. So it is when a feed of pods has lost it.
+// TestAudit loses the event of a pod's deletion for good, which no legal API does: the audit detects it, and
+// another pod is created; also if a shared pod cache has lost the event.
 func TestAudit(t *testing.T) {
 	audited := func(pods *podcache.Cache) func(context.Context, *rest.Config) error {
 		return controller.Runner(controller.Options{Workers: 1, Writes: 1, Audit: time.Minute, Pods: pods})
@@ -104,8 +104,8 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// TestAuditReadsByName: the watch cache of the API server has lost that a pod is deleted, so a list shows what the
-// controller's cache shows. The audit reads the pod by name, and another one is created.
+// TestAuditReadsByName checks a watch cache of the API server that has lost the deletion of a pod, so that a
+// list shows the same as the controller's cache. The audit reads the pod by name, and another one is created.
 func TestAuditReadsByName(t *testing.T) {
 	run := func(audit time.Duration) func(*simtest.World) {
 		return func(w *simtest.World) {
@@ -126,6 +126,6 @@ func TestAuditReadsByName(t *testing.T) {
 	}
 	simtest.Run(t, clonesets.Options().Seeds(3), run(time.Minute))
 	if r := simtest.Explore(t, clonesets.Options().Seeds(3), run(-1)); r.Failure == nil {
-		t.Error("another pod is created without the audit: this test does not bite")
+		t.Error("another pod is created without the audit: this test proves nothing")
 	}
 }

@@ -15,17 +15,16 @@ import (
 	"github.com/rehearse-k8s/rehearse/test/family"
 )
 
-// ours is our controller with one worker, so that runs repeat, and without the audit,
-// which is for faults that are not legal.
+// ours is this repository's controller with one worker, so that runs repeat, and without the audit, which is
+// for faults that are not legal.
 var ours = controller.Runner(controller.Options{Workers: 1, Writes: 1, Audit: -1})
 
-// fed is the same as `rehearse up` runs it: pods come through a feed and are sent whole.
+// fed is the same as `rehearse up` runs it: it reads pods from a shared cache and sends whole pods.
 var fed = family.Fed(func(pods *podcache.Cache) func(context.Context, *rest.Config) error {
 	return controller.Runner(controller.Options{Workers: 1, Writes: 1, Audit: -1, Pods: pods, Whole: true})
 })
 
-// TestSmoke plays what every CloneSet lives through: it is made, updated and made smaller,
-// with any one fault.
+// TestSmoke plays the life of a CloneSet, creation, update and scaling down, with each single fault.
 func TestSmoke(t *testing.T) {
 	runs := 400
 	if *races {

@@ -20,28 +20,28 @@ import (
 	"github.com/rehearse-k8s/rehearse/simtest/kubecontrollers"
 )
 
-// Repair is how soon all must be well again in a race, once nothing goes wrong any more:
-// watches are back and the user is done.
+// Repair is the time within which a race must converge after the last fault: watches are connected again and
+// the user makes no more changes.
 const Repair = 15 * time.Second
 
-// Race is one way to fool a CloneSet controller: a story, and what may go wrong in it.
+// Race is a known way to mislead a CloneSet controller: a scenario, and the faults in it.
 type Race struct {
-	// Name is kruise's issue, or a word; What says it in a sentence.
+	// Name is the number of kruise's issue, or a keyword; What is a sentence that describes it.
 	Name, What string
-	// Faults are the only things that go wrong. Which event or write they meet is left
-	// open, because it depends on what a controller writes: all places are tried.
+	// Faults are the only faults. They leave open which event or write they apply to, because that depends on
+	// what a controller writes: the search tries all.
 	Faults []fault.Fault
-	// Runs is how many runs the story is worth: every single fault is tried with them.
+	// Runs is the number of runs that suffices to try every single fault.
 	Runs int
 
 	replicas  int32
 	spec      v1alpha1.CloneSetSpec
 	hooks     *Hooks
 	behaviour func(*corev1.Pod) Behaviour
-	tell      func(w *simtest.World, set *v1alpha1.CloneSet) // what the user does after making it
+	act       func(w *simtest.World, set *v1alpha1.CloneSet) // what the user does after creating it
 }
 
-// Test tells the race with a controller.
+// Test returns the test of the race with a controller.
 func (r Race) Test(c simtest.Constructor) func(*simtest.World) {
 	return func(w *simtest.World) {
 		open(w, c, r.behaviour, Repair)
@@ -54,21 +54,21 @@ func (r Race) Test(c simtest.Constructor) func(*simtest.World) {
 		w.Faults(r.Faults...)
 		set := SetOf(r.replicas, (&v1alpha1.CloneSet{Spec: r.spec}).DeepCopy().Spec)
 		w.Create(set)
-		if r.tell != nil {
-			r.tell(w, set)
+		if r.act != nil {
+			r.act(w, set)
 		}
 	}
 }
 
-// Play plays the race with a controller for a number of runs, until a promise is broken or
-// it has no more to try. It does not fail the test.
+// Play searches the race with a controller for a number of runs, up to the first violated invariant. It does
+// not fail the test.
 func (r Race) Play(t testing.TB, c simtest.Constructor, runs int) *sim.Result {
 	t.Helper()
 	return simtest.Explore(t, Options().Seeds(runs), r.Test(c))
 }
 
-// lags holds back events of a resource on their way to the controller; lost lets them
-// come as a new list, in which what came and went is not.
+// lags delays events of a resource on their way to the controller; lost replaces them by a new list, which
+// does not contain what was created and deleted meanwhile.
 func lags(resource string) fault.Fault {
 	return fault.Fault{Kind: fault.KindLag, Actor: Actor, Resource: resource}
 }
@@ -77,38 +77,38 @@ func lost(resource string) fault.Fault {
 	return fault.Fault{Kind: fault.KindRelist, Actor: Actor, Resource: resource}
 }
 
-// deleted has somebody delete what the controller has just made.
+// deleted makes another user delete what the controller has just created.
 func deleted(resource string) fault.Fault {
 	return fault.Fault{Kind: fault.KindDelete, Actor: Actor, Verb: "create", Resource: resource}
 }
 
-// Races are those that are known.
+// Races returns all known races.
 func Races() []Race {
 	return append(hookRaces(), append(eventRaces(), writeRaces()...)...)
 }
 
-// hookRaces are those of kruise issue 2057: what a preNormal hook waits for comes when
-// nothing else happens to the pod.
+// hookRaces are those of kruise issue 2057: the handler that a preNormal hook waits for is added when nothing
+// else happens to the pod.
 func hookRaces() []Race {
 	race := func(name, what string, h Hooks, hook *kruise.LifecycleHook) Race {
 		h.PreNormal = hook
 		return Race{
 			Name: name, What: what, Faults: []fault.Fault{lags("pods"), lost("pods")}, Runs: 140, replicas: 1,
 			spec: v1alpha1.CloneSetSpec{Lifecycle: &kruise.Lifecycle{PreNormal: hook}}, hooks: &h,
-			tell: func(w *simtest.World, _ *v1alpha1.CloneSet) { w.Advance(25 * time.Second) },
+			act: func(w *simtest.World, _ *v1alpha1.CloneSet) { w.Advance(25 * time.Second) },
 		}
 	}
 	finalizer := &kruise.LifecycleHook{FinalizersHandler: []string{preNormalFinalizer}}
 	return []Race{
-		race("2057 finalizer", "a pod has been ready for long when its preNormal finalizer comes", Hooks{Register: 20 * time.Second}, finalizer),
+		race("2057 finalizer", "a pod has been ready for a long time when its preNormal finalizer is added", Hooks{Register: 20 * time.Second}, finalizer),
 		race("2057 label", "the same with a label", Hooks{Register: 20 * time.Second}, &kruise.LifecycleHook{LabelsHandler: preNormalLabels}),
-		race("2057 early", "the finalizer comes before the pod is ready", Hooks{Early: true}, finalizer),
-		race("2057 one by one", "there are two handlers, and one comes after the other", Hooks{Register: 20 * time.Second, OneByOne: true},
+		race("2057 early", "the finalizer is added before the pod is ready", Hooks{Early: true}, finalizer),
+		race("2057 one by one", "there are two handlers, and one is added after the other", Hooks{Register: 20 * time.Second, OneByOne: true},
 			&kruise.LifecycleHook{LabelsHandler: preNormalLabels, FinalizersHandler: []string{preNormalFinalizer, preNormalFinalizer + "-too"}}),
 	}
 }
 
-// eventRaces are those in which events never come.
+// eventRaces are those in which events never arrive.
 func eventRaces() []Race {
 	claims := func(s v1alpha1.CloneSetSpec) v1alpha1.CloneSetSpec {
 		s.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{
@@ -127,9 +127,9 @@ func eventRaces() []Race {
 	}
 	return []Race{
 		{
-			Name: "2473", What: "a pod fails, as one does that its node evicts: it is replaced",
+			Name: "2473", What: "a pod fails, as after an eviction by its node: it is replaced",
 			Faults: []fault.Fault{lags("pods"), lost("pods")}, Runs: 200, replicas: 1,
-			tell: func(w *simtest.World, set *v1alpha1.CloneSet) {
+			act: func(w *simtest.World, set *v1alpha1.CloneSet) {
 				w.Advance(2 * time.Second)
 				onFirst(w, set, func(ctx context.Context, c kubernetes.Interface, pod *corev1.Pod) {
 					_, _ = c.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, []byte(`{"status":{"phase":"Failed","reason":"Evicted"}}`), metav1.PatchOptions{}, "status")
@@ -137,9 +137,9 @@ func eventRaces() []Race {
 			},
 		},
 		{
-			Name: "1785", What: "a pod is made and deleted while the watch is away, and the new list does not have it",
+			Name: "1785", What: "a pod is created and deleted while the watch is disconnected, and the new list does not contain it",
 			Faults: []fault.Fault{lost("pods"), lags("pods")}, Runs: 330, replicas: 1,
-			tell: func(w *simtest.World, set *v1alpha1.CloneSet) {
+			act: func(w *simtest.World, set *v1alpha1.CloneSet) {
 				w.Advance(2 * time.Second)
 				scale(w, set, 2)
 				w.Advance(100 * time.Millisecond)
@@ -153,12 +153,12 @@ func eventRaces() []Race {
 		{
 			Name: "1785 claim", What: "the same with a claim",
 			Faults: []fault.Fault{deleted("persistentvolumeclaims"), lost("persistentvolumeclaims"), lost("pods")}, Runs: 300, replicas: 1,
-			spec: claims(v1alpha1.CloneSetSpec{}), tell: grows,
+			spec: claims(v1alpha1.CloneSetSpec{}), act: grows,
 		},
 		{
-			Name: "1785 same name", What: "a pod is deleted and made again under its name while the watch is away: its end is never heard of",
+			Name: "1785 same name", What: "a pod is deleted and created again with the same name while the watch is disconnected: the controller never observes its deletion",
 			Faults: []fault.Fault{{Kind: fault.KindRelist, Actor: Actor, Resource: "pods", For: 3 * time.Second}, lags("pods")}, Runs: 330, replicas: 2,
-			tell: func(w *simtest.World, set *v1alpha1.CloneSet) {
+			act: func(w *simtest.World, set *v1alpha1.CloneSet) {
 				w.Advance(2 * time.Second)
 				onFirst(w, set, func(ctx context.Context, c kubernetes.Interface, pod *corev1.Pod) {
 					scale(w, set, 1)
@@ -166,7 +166,7 @@ func eventRaces() []Race {
 					again := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Labels: pod.Labels, OwnerReferences: pod.OwnerReferences}, Spec: pod.Spec}
 					again.Spec.NodeName = ""
 					for _, name := range madeNames(w, set) {
-						again.Name = name // that of the one that is gone is free, the others are not
+						again.Name = name // the name of the deleted pod is free, the others are not
 						_, _ = c.CoreV1().Pods(pod.Namespace).Create(ctx, again.DeepCopy(), metav1.CreateOptions{})
 					}
 					w.Advance(2 * time.Second)
@@ -174,12 +174,12 @@ func eventRaces() []Race {
 			},
 		},
 		{
-			Name: "1785 same set", What: "a CloneSet is deleted and made again under its name while a pod of the first is being made",
+			Name: "1785 same set", What: "a CloneSet is deleted and created again with the same name while a pod of the first is being created",
 			Faults: []fault.Fault{
 				deleted("pods"), lost("pods"), lost("clonesets.apps.kruise.io"),
 				{Kind: fault.KindLateRequest, Actor: Actor, Verb: "create", Resource: "pods"},
 			}, Runs: 300, replicas: 1,
-			tell: func(w *simtest.World, set *v1alpha1.CloneSet) {
+			act: func(w *simtest.World, set *v1alpha1.CloneSet) {
 				w.Controller("garbage-collector", kubecontrollers.GarbageCollectorOf("clonesets.apps.kruise.io", "pods", "controllerrevisions.apps"))
 				w.Advance(300 * time.Millisecond)
 				w.Delete(set)
@@ -189,10 +189,10 @@ func eventRaces() []Race {
 			},
 		},
 		{
-			Name: "claims after pods", What: "a CloneSet is deleted without its dependents and created again; the new one sees its pod without an owner, and the claim of that pod later",
+			Name: "claims after pods", What: "a CloneSet is deleted without its dependents and created again; the new one observes the pod without an owner, and the claim of that pod later",
 			Faults: []fault.Fault{{Kind: fault.KindLag, Actor: Actor, Resource: "persistentvolumeclaims", For: 3 * time.Second}, lost("persistentvolumeclaims")}, Runs: 60, replicas: 1,
 			spec: claims(v1alpha1.CloneSetSpec{}),
-			tell: func(w *simtest.World, set *v1alpha1.CloneSet) {
+			act: func(w *simtest.World, set *v1alpha1.CloneSet) {
 				collects(w)
 				w.Advance(2 * time.Second)
 				if w.Get(set) {
@@ -202,10 +202,10 @@ func eventRaces() []Race {
 			},
 		},
 		{
-			Name: "1765", What: "a pod that the controller deletes is taken from its owner before it is gone: its end has no owner",
+			Name: "1765", What: "a pod that the controller deletes loses its owner reference before it is gone: the event of its deletion has no owner",
 			Faults: []fault.Fault{lost("pods"), lags("pods")}, Runs: 270, replicas: 2,
 			behaviour: func(*corev1.Pod) Behaviour { return Behaviour{Stop: time.Second} },
-			tell: func(w *simtest.World, set *v1alpha1.CloneSet) {
+			act: func(w *simtest.World, set *v1alpha1.CloneSet) {
 				w.Advance(2 * time.Second)
 				scale(w, set, 1)
 				w.Advance(300 * time.Millisecond)
@@ -223,7 +223,7 @@ func eventRaces() []Race {
 	}
 }
 
-// writeRaces are those about what the controller itself has written.
+// writeRaces are those about the controller's own writes.
 func writeRaces() []Race {
 	inPlace := v1alpha1.CloneSetSpec{UpdateStrategy: v1alpha1.CloneSetUpdateStrategy{Type: v1alpha1.InPlaceIfPossible, MaxUnavailable: number(1)}}
 	newImage := func(w *simtest.World, set *v1alpha1.CloneSet) {
@@ -236,13 +236,13 @@ func writeRaces() []Race {
 	claimed := eventRaces()[2].spec
 	return []Race{
 		{
-			Name: "two instead of one", What: "a pod is made, and the event of it or the answer is late: another one is made",
+			Name: "two instead of one", What: "a pod is created, and its event or the answer is late: another one is created",
 			Faults: []fault.Fault{lags("pods"), lost("pods"), {Kind: fault.KindLateAnswer, Actor: Actor, Verb: "create", Resource: "pods"}}, Runs: 200, replicas: 2,
 		},
 		{
-			Name: "two at a time", What: "a user asks for the deletion of one pod after the other, and the events of pods are late: both go at once",
+			Name: "two at a time", What: "a user specifies two pods for deletion, one after the other, and the events of pods are late: both are deleted at once",
 			Faults: []fault.Fault{lags("pods"), lost("pods")}, Runs: 480, replicas: 3, spec: inPlace,
-			tell: func(w *simtest.World, set *v1alpha1.CloneSet) {
+			act: func(w *simtest.World, set *v1alpha1.CloneSet) {
 				w.Advance(2 * time.Second)
 				names := madeNames(w, set)
 				for n := range min(2, len(names)) {
@@ -255,18 +255,18 @@ func writeRaces() []Race {
 			},
 		},
 		{
-			Name: "2276", What: "an image is changed in place: the pod is out of traffic first",
+			Name: "2276", What: "an image is changed in place: the pod is not ready before the change",
 			Faults: []fault.Fault{lags("pods"), {Kind: fault.KindConflict, Actor: Actor, Resource: "pods"}, {Kind: fault.KindCrash, Actor: Actor}},
-			Runs:   200, replicas: 2, spec: inPlace, tell: newImage,
+			Runs:   200, replicas: 2, spec: inPlace, act: newImage,
 		},
 		{
-			Name: "claims", What: "the deletion of a pod does not come through when that of its claims has, and then the pod is wanted again",
+			Name: "claims", What: "the deletion of a pod fails after its claims were marked, and then the pod is wanted again",
 			Faults: []fault.Fault{
 				{Kind: fault.KindTimeout, Actor: Actor, Verb: "delete"}, {Kind: fault.KindTimeout, Actor: Actor, Verb: "patch"},
 				{Kind: fault.KindCrash, Actor: Actor, Verb: "delete"},
 			},
 			Runs: 150, replicas: 2, spec: claimed,
-			tell: func(w *simtest.World, set *v1alpha1.CloneSet) {
+			act: func(w *simtest.World, set *v1alpha1.CloneSet) {
 				w.Advance(2 * time.Second)
 				scale(w, set, 1)
 				w.Advance(500 * time.Millisecond)
@@ -296,7 +296,7 @@ func clientOf(w *simtest.World) kubernetes.Interface {
 	return client
 }
 
-// onFirst does something to the first pod of a set, by name, if it has any.
+// onFirst calls do for the first pod of a set, by name, if there is one.
 func onFirst(w *simtest.World, set *v1alpha1.CloneSet, do func(context.Context, kubernetes.Interface, *corev1.Pod)) {
 	w.Get(set)
 	for _, name := range madeNames(w, set) {
@@ -308,8 +308,7 @@ func onFirst(w *simtest.World, set *v1alpha1.CloneSet, do func(context.Context, 
 	}
 }
 
-// madeNames are the names of all pods that were ever made for a set, in the order in which
-// they were.
+// madeNames returns the names of all pods that were ever created for a set, in the order of creation.
 func madeNames(w *simtest.World, set *v1alpha1.CloneSet) (made []string) {
 	run := w.View().Run()
 	for i := range run.Steps {

@@ -13,7 +13,7 @@ import (
 
 var races = flag.Bool("clonesets.races", false, "play every race as often as it is worth, and not only for some runs")
 
-// fewRuns is how often a race is played where there is no time for more.
+// fewRuns is how often a race is played by default.
 const fewRuns = 6
 
 func runsOf(r clonesets.Race) int {
@@ -23,8 +23,8 @@ func runsOf(r clonesets.Race) int {
 	return fewRuns
 }
 
-// TestOurRaces plays all races with our controller. In none of them it breaks a promise,
-// wherever the fault meets it, and all is well within 15 s.
+// TestOurRaces plays all races with this repository's controller. No fault in any place may violate an
+// invariant, and the run must converge within 15 s.
 func TestOurRaces(t *testing.T) {
 	for _, race := range clonesets.Races() {
 		t.Run(race.Name, func(t *testing.T) {
@@ -50,11 +50,11 @@ func race(name string) clonesets.Race {
 			return r
 		}
 	}
-	panic("there is no race " + name)
+	panic("unknown race " + name)
 }
 
-// atOnce plays a race with nothing but the faults that are known to find what is wrong, and
-// returns nil if they do not find it any more, or if there is time to search anew.
+// atOnce plays a race with only the faults that are known to find the defect. It returns nil if they do not
+// find it any more, or if the full search is requested.
 func atOnce(t *testing.T, x clonesets.Race, wrong naiveclonesets.Switches, by []string) *sim.Result {
 	t.Helper()
 	if *races || by == nil {
@@ -66,24 +66,24 @@ func atOnce(t *testing.T, x clonesets.Race, wrong naiveclonesets.Switches, by []
 	}
 	r := x.Play(t, wrong.Run, 5*fewRuns)
 	if r.Failure == nil {
-		t.Logf("nothing is found any more by %q", by)
+		t.Logf("the faults %q find nothing any more", by)
 		return nil
 	}
 	if r := x.Play(t, naiveclonesets.Switches{}.Run, r.Failure.FoundAfter); r.Failure != nil {
-		t.Errorf("without the switch, by the same faults: %s", said(r.Failure))
+		t.Errorf("without the switch, with the same faults: %s", said(r.Failure))
 	}
 	return r
 }
 
-// TestNaiveFalls: each way to be wrong is found in a race that is about it, by the promise
-// that it breaks; and without the switch nothing is found there.
+// TestNaiveFalls checks that each defect is found in a race that is about it, by the violated invariant, and
+// that without the defect nothing is found.
 func TestNaiveFalls(t *testing.T) {
 	const ends = "has converged, or waits"
 	for name, c := range map[string]struct {
 		wrong     naiveclonesets.Switches
 		invariant string
-		// by are the faults by which a search of the whole race has found it, where that
-		// took long. They are tried first.
+		// by are the faults with which a search of the whole race has found the defect, if that took long.
+		// They are tried first.
 		by []string
 	}{
 		"2057 finalizer":     {naiveclonesets.Switches{ForgetsFinalizers: true}, ends, nil},

@@ -10,24 +10,24 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// containerRuntime is what runs on the nodes: the containers of pods. It outlives the kubelet.
+// containerRuntime contains the containers of pods on the nodes. It outlives the kubelet.
 type containerRuntime struct {
-	mu   sync.Mutex // a kubelet that has crashed may still be on its way out
+	mu   sync.Mutex // a crashed kubelet may still be stopping
 	pods map[types.UID]*sandbox
 }
 
-// sandbox are the containers of one pod.
+// sandbox contains the containers of one pod.
 type sandbox struct {
 	containers []corev1.ContainerStatus
-	// conditions are those that the kubelet has set; their times are its own.
+	// conditions are those that the kubelet has set, with its own transition times.
 	conditions []corev1.PodCondition
-	// environment is what a container was started with, by name.
+	// environment is the environment that a container was started with, by name.
 	environment map[string]string
-	// pod is the newest version of the pod that has been acted on, and since when.
+	// pod is the newest version of the pod that the kubelet has acted on, and since is when it started to.
 	pod   *corev1.Pod
 	since time.Time
-	// crashed: the first container has had its crash. changed is the newest generation that
-	// has reached the node, arrived when it did, and changeCrashed the one that a crash followed.
+	// crashed: the first container has crashed. changed is the newest generation that has reached the node,
+	// arrived is when it did, and changeCrashed the generation that a crash has followed.
 	crashed                bool
 	changed, changeCrashed int64
 	arrived                time.Time
@@ -35,9 +35,8 @@ type sandbox struct {
 
 func newRuntime() *containerRuntime { return &containerRuntime{pods: map[types.UID]*sandbox{}} }
 
-// run brings the containers to what a pod says and returns its status, and how long the next
-// change of that is away. cached is the pod as the API has it, for conditions of others and to
-// tell when a change has arrived.
+// run makes the containers run the spec of a pod, and returns its status and when it next changes. cached is
+// the pod in the API, for the conditions of other writers and to detect when a change has arrived.
 func (r *containerRuntime) run(pod, cached *corev1.Pod, b Behaviour, now time.Time) (*corev1.PodStatus, time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,7 +64,7 @@ func (r *containerRuntime) run(pod, cached *corev1.Pod, b Behaviour, now time.Ti
 			next.Status.Conditions = append(next.Status.Conditions, c)
 		}
 	}
-	for i := range s.pod.Status.Conditions { // gates, as the kubelet has seen them
+	for i := range s.pod.Status.Conditions { // readiness gates, as the kubelet has observed them
 		seen := &s.pod.Status.Conditions[i]
 		if is := conditionOf(next, seen.Type); is != nil && slices.Contains(s.pod.Spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: seen.Type}) {
 			*is = *seen
@@ -82,7 +81,7 @@ func (r *containerRuntime) run(pod, cached *corev1.Pod, b Behaviour, now time.Ti
 	for _, kind := range []corev1.PodConditionType{corev1.ContainersReady, corev1.PodReady} {
 		s.conditions = append(s.conditions, *conditionOf(next, kind))
 	}
-	for i := range cached.Status.Conditions { // gates are for others to write
+	for i := range cached.Status.Conditions { // other clients write gates
 		if c := &cached.Status.Conditions[i]; c.Type != corev1.ContainersReady && c.Type != corev1.PodReady {
 			*conditionOf(next, c.Type) = *c
 		}
@@ -90,7 +89,7 @@ func (r *containerRuntime) run(pod, cached *corev1.Pod, b Behaviour, now time.Ti
 	return &next.Status, wake
 }
 
-// run is run of a pod, with what the sandbox knows of its containers.
+// run is the run of containerRuntime for one pod.
 func (s *sandbox) run(pod *corev1.Pod, environment map[string]string, b Behaviour, now time.Time) time.Duration {
 	before := map[string]string{}
 	for _, c := range pod.Status.ContainerStatuses {
@@ -106,7 +105,7 @@ func (s *sandbox) run(pod *corev1.Pod, environment map[string]string, b Behaviou
 	return wake
 }
 
-// crash ends the first container when its time has come, and says how long that is away.
+// crash makes the first container crash when it is due, and returns when that is.
 func (s *sandbox) crash(pod *corev1.Pod, b Behaviour, now time.Time) (wake time.Duration) {
 	if len(pod.Status.ContainerStatuses) == 0 || pod.Status.ContainerStatuses[0].State.Running == nil {
 		return 0
@@ -135,7 +134,7 @@ func (s *sandbox) crash(pod *corev1.Pod, b Behaviour, now time.Time) (wake time.
 	return wake
 }
 
-// environmentOf is what the environment of containers says that comes from the pod's metadata.
+// environmentOf returns the environment of containers that comes from the pod's metadata.
 func environmentOf(pod *corev1.Pod) map[string]string {
 	all := map[string]string{}
 	for i := range pod.Spec.Containers {

@@ -32,7 +32,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/test/family"
 )
 
-// writesOf are the controller's writes of pods since a step, as "verb resource code".
+// writesOf returns the controller's writes of pods since a step, as "verb resource code".
 func writesOf(w *simtest.World, since int) (writes []string) {
 	for _, s := range w.View().Run().Steps[since:] {
 		if s.Kind == history.Request && s.Actor == clonesets.Actor && s.Resource == "pods" && history.IsWriteVerb(s.Verb) {
@@ -42,9 +42,8 @@ func writesOf(w *simtest.World, since int) (writes []string) {
 	return writes
 }
 
-// TestWrites counts at the API: two writes of a pod that is made, three of one that is
-// updated in place, one of one whose labels are updated, one of one that is deleted, and
-// none of them refused, whichever way changes are sent.
+// TestWrites counts requests: two writes for a pod that is created, three for an update in place, one for an
+// update of labels, one for a deletion, and no rejected one, with patches and with whole pods.
 func TestWrites(t *testing.T) {
 	for name, c := range map[string]struct {
 		runner func(context.Context, *rest.Config) error
@@ -68,7 +67,7 @@ func countWrites(w *simtest.World, runner func(context.Context, *rest.Config) er
 		what, patch string
 		want        map[string]int
 	}{
-		{"made", "", map[string]int{"create pods 201": n, "patch pods status200": n}},
+		{"created", "", map[string]int{"create pods 201": n, "patch pods status200": n}},
 		{"updated in place", `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"web:2"}]}}}}`, map[string]int{verb + " pods status200": 2 * n, verb + " pods 200": n}},
 		{"relabelled", `{"spec":{"template":{"metadata":{"labels":{"more":"yes"},"annotations":{"note":"x"}}}}}`, map[string]int{verb + " pods 200": n}},
 		{"deleted", `{"spec":{"replicas":0}}`, map[string]int{"delete pods 200": n}},
@@ -81,7 +80,7 @@ func countWrites(w *simtest.World, runner func(context.Context, *rest.Config) er
 		w.Settle()
 		got := map[string]int{}
 		for _, write := range writesOf(w, since) {
-			if step.patch == "" { // the kubelet writes at the same time; pods it has written are sent whole
+			if step.patch == "" { // the kubelet writes at the same time; the controller sends pods whole that the kubelet has written
 				write = strings.Replace(write, "update", "patch", 1)
 			}
 			got[write]++
@@ -93,8 +92,8 @@ func countWrites(w *simtest.World, runner func(context.Context, *rest.Config) er
 	}
 }
 
-// TestConflictIsDecidedAgain rejects each of the three writes of an update in place, which send the whole pod, because
-// another client has written it: the controller decides again and sends the pod as it has become.
+// TestConflictIsDecidedAgain rejects each of the three writes of an update in place, which send the whole pod,
+// because another client has written it: the controller decides again and sends the new version of the pod.
 func TestConflictIsDecidedAgain(t *testing.T) {
 	next := map[string]string{ // the writes before the rejected one, and the next one
 		"":                                      "update",
@@ -131,9 +130,9 @@ func TestConflictIsDecidedAgain(t *testing.T) {
 	}
 }
 
-// TestContainersKeepTheirOrder updates two containers in place whose names are not sorted:
-// the API refuses a pod whose containers have changed places, which a merge with a sorted
-// list makes of it. (Resizes need a node that admission knows: test/clonesets/e2e.)
+// TestContainersKeepTheirOrder updates two containers in place whose names are not sorted: the API rejects a
+// pod whose containers are reordered, which is what a merge with a sorted list does. (Resizes need a node that
+// admission knows: test/clonesets/e2e.)
 func TestContainersKeepTheirOrder(t *testing.T) {
 	for name, runner := range map[string]func(context.Context, *rest.Config) error{"patched": ours, "whole": fed} {
 		t.Run(name, func(t *testing.T) {
@@ -164,8 +163,8 @@ func claims() []corev1.PersistentVolumeClaim {
 	return []corev1.PersistentVolumeClaim{claim}
 }
 
-// TestClaimIsRepaired: a claim that somebody deletes while its pod has no node, so that
-// nothing protects it, is there again.
+// TestClaimIsRepaired checks that a claim that is deleted while its pod has no node, so that no finalizer
+// protects it, is created again.
 func TestClaimIsRepaired(t *testing.T) {
 	simtest.Run(t, clonesets.Options().Seeds(1), func(w *simtest.World) {
 		w.Controller(clonesets.Actor, ours)
@@ -182,8 +181,8 @@ func TestClaimIsRepaired(t *testing.T) {
 	})
 }
 
-// TestUnreadableSet: the API takes a template that is none. Who cannot be read says so, and no
-// other set waits for it; mended, it goes on.
+// TestUnreadableSet checks a template that the API accepts and that cannot be decoded: the status of the set
+// reports it, no other set is affected, and the set continues after a fix.
 func TestUnreadableSet(t *testing.T) {
 	simtest.Run(t, clonesets.Options().Seeds(1), func(w *simtest.World) {
 		w.Controller(clonesets.Actor, ours)
@@ -194,7 +193,7 @@ func TestUnreadableSet(t *testing.T) {
 		w.Create(bad)
 		w.Settle()
 		const template = `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"web:2","resources":%s}]}}}}`
-		named := &unstructured.Unstructured{} // the story cannot read it either
+		named := &unstructured.Unstructured{} // this test cannot decode it either
 		named.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(v1alpha1.Kind))
 		named.SetNamespace(bad.Namespace)
 		named.SetName(bad.Name)
@@ -222,10 +221,10 @@ func TestUnreadableSet(t *testing.T) {
 	})
 }
 
-// TestOneOfMany has one pod that cannot go on, in each of several ways; all others do.
+// TestOneOfMany checks, for several ways to block one pod, that all others continue.
 func TestOneOfMany(t *testing.T) {
 	for name, act := range map[string]func(w *simtest.World, set *v1alpha1.CloneSet){
-		"a hook holds one that is to be deleted": func(w *simtest.World, set *v1alpha1.CloneSet) {
+		"a hook blocks one that is specified for deletion": func(w *simtest.World, set *v1alpha1.CloneSet) {
 			set.Spec.Lifecycle = &kruise.Lifecycle{PreDelete: &kruise.LifecycleHook{LabelsHandler: map[string]string{"held": "yes"}}}
 			w.Create(set)
 			w.Settle()
@@ -233,7 +232,7 @@ func TestOneOfMany(t *testing.T) {
 			w.Patch(held, types.MergePatchType, `{"metadata":{"labels":{"held":"yes","apps.kruise.io/specified-delete":"true"}}}`)
 			w.Settle()
 			w.Patch(set, types.MergePatchType, `{"spec":{"replicas":2}}`)
-			w.Eventually(time.Minute, setField("status.replicas", 3)) // with the one that is held
+			w.Eventually(time.Minute, setField("status.replicas", 3)) // including the blocked one
 			w.Eventually(time.Minute, setField("status.availableReplicas", 2))
 			w.Eventually(2*time.Minute, setField("status.conditions[0].type", "HookPending"))
 		},
@@ -242,8 +241,8 @@ func TestOneOfMany(t *testing.T) {
 			set.Spec.Replicas = ptr.To[int32](1)
 			w.Create(set)
 			w.Settle()
-			// The names follow from the set: take those of the next slot away by making it grow
-			// elsewhere first is not possible, so one claim is made somebody else's.
+			// Claim names depend on the set and cannot be taken in advance, so the test changes the owner of
+			// an existing claim.
 			theirs := &unstructured.Unstructured{}
 			theirs.SetAPIVersion("v1")
 			theirs.SetKind("PersistentVolumeClaim")
@@ -278,7 +277,7 @@ func setField(path string, want any) invariant.Invariant {
 	return invariant.Field("clonesets.apps.kruise.io", "default", "web", path, want)
 }
 
-// pods are those of the story's set, by name.
+// pods returns the pods of the set, by name.
 func pods(w *simtest.World) (all []*corev1.Pod) {
 	for _, u := range w.View().List("pods") {
 		all = append(all, &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Namespace: u.GetNamespace(), Name: u.GetName()}})
@@ -287,8 +286,8 @@ func pods(w *simtest.World) (all []*corev1.Pod) {
 	return all
 }
 
-// TestOrphans deletes a set and leaves its pods, and makes it again: it takes them over,
-// and its revision, and makes none.
+// TestOrphans deletes a set without its pods and creates it again: the new set adopts the pods and the
+// revision, and creates none.
 func TestOrphans(t *testing.T) {
 	simtest.Run(t, clonesets.Options().Seeds(1), func(w *simtest.World) {
 		w.Controller(clonesets.Actor, ours)
@@ -314,16 +313,16 @@ func TestOrphans(t *testing.T) {
 	})
 }
 
-// TestRejectedAdoption: a pod that nobody may change (a policy, a webhook that is away) is not adopted,
-// and the set says so and has its pods.
+// TestRejectedAdoption checks that a pod that no client may change (a policy, a failing webhook) is not
+// adopted, that the status reports it, and that the set still gets its pods.
 func TestRejectedAdoption(t *testing.T) {
 	for name, answer := range map[string]*apierrors.StatusError{
-		"forbidden": apierrors.NewForbidden(corev1.Resource("pods"), "lone", errors.New("keep off")),
-		"fails":     apierrors.NewInternalError(errors.New("keep off: the webhook is away")),
+		"forbidden": apierrors.NewForbidden(corev1.Resource("pods"), "lone", errors.New("denied by policy")),
+		"fails":     apierrors.NewInternalError(errors.New("denied by policy: the webhook is unavailable")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			simtest.Run(t, clonesets.Options().Seeds(1), func(w *simtest.World) {
-				w.Controller(clonesets.Actor, family.Refusing("/pods/lone", answer, ours))
+				w.Controller(clonesets.Actor, family.Rejecting("/pods/lone", answer, ours))
 				w.Controller("kubelet", clonesets.Kubelet(nil))
 				w.Create(&corev1.Pod{
 					ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "lone", Labels: map[string]string{"app": "web"}},
@@ -334,7 +333,7 @@ func TestRejectedAdoption(t *testing.T) {
 				w.Eventually(time.Minute, setField("status.availableReplicas", 3))
 				w.Settle()
 				w.Get(set)
-				if c := set.Status.Conditions; len(c) != 1 || c[0].Type != v1alpha1.FailedUpdate || !strings.Contains(c[0].Message, "keep off") {
+				if c := set.Status.Conditions; len(c) != 1 || c[0].Type != v1alpha1.FailedUpdate || !strings.Contains(c[0].Message, "denied by policy") {
 					w.Fatalf("%+v", c)
 				}
 			})
@@ -342,9 +341,9 @@ func TestRejectedAdoption(t *testing.T) {
 	}
 }
 
-// TestLeftBehind deletes a set as `kubectl delete --cascade=orphan` has the garbage collector
-// do it, and makes one of the same name: the pods, claims and revisions are its own again, and what
-// the pods were made of is known, so that they can be updated in place.
+// TestLeftBehind deletes a set in the way of `kubectl delete --cascade=orphan` and the garbage collector, and
+// creates one with the same name: it adopts the pods, claims and revisions, and knows the revisions of the
+// pods, so that it can update them in place.
 func TestLeftBehind(t *testing.T) {
 	simtest.Run(t, clonesets.Options().Seeds(1), func(w *simtest.World) {
 		w.Controller(clonesets.Actor, ours)
@@ -369,7 +368,7 @@ func TestLeftBehind(t *testing.T) {
 		}
 		w.Patch(set, types.MergePatchType, `{"metadata":{"finalizers":null}}`)
 		w.Settle()
-		// Another workload's, a DaemonSet's say, looks the same but for its name.
+		// The revision of another workload, such as a DaemonSet, differs only in its name.
 		other := &appsv1.ControllerRevision{}
 		left := w.View().List("controllerrevisions.apps")[0]
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(left.Object, other); err != nil {
@@ -404,7 +403,7 @@ func TestLeftBehind(t *testing.T) {
 	})
 }
 
-// TestEvents: what `kubectl describe cloneset` shows.
+// TestEvents checks the Events that `kubectl describe cloneset` shows.
 func TestEvents(t *testing.T) {
 	withEvents := func(ctx context.Context, config *rest.Config) error {
 		return controller.Runner(controller.Options{Workers: 1, Writes: 1, Audit: -1, Events: config})(ctx, config)
@@ -432,7 +431,7 @@ func TestEvents(t *testing.T) {
 				is, _, _ := unstructured.NestedString(u.Object, "reason")
 				return is == reason
 			}) {
-				w.Fatalf("there is no Event %s", reason)
+				w.Fatalf("no Event %s was emitted", reason)
 			}
 		}
 	})

@@ -21,9 +21,9 @@ import (
 	"github.com/rehearse-k8s/rehearse/test/clonesets"
 )
 
-// TestPodSuccessor replaces a pod by another one of its name while a patch of the first is on its
-// way, as it may be for any time. The API server answers such a patch with 422, not 409: no write of the
-// controller lands on the second pod, and its status does not say that the API rejected an update.
+// TestPodSuccessor replaces a pod by another one with the same name while a patch of the first is in flight,
+// as it may be for any time. The API server answers such a patch with 422, not 409: no write of the controller
+// changes the second pod, and its status does not report a rejected update.
 func TestPodSuccessor(t *testing.T) {
 	simtest.Run(t, clonesets.Options().Seeds(60), func(w *simtest.World) {
 		set := clonesets.SetOf(1, v1alpha1.CloneSetSpec{UpdateStrategy: v1alpha1.CloneSetUpdateStrategy{Type: v1alpha1.InPlaceIfPossible}})
@@ -62,7 +62,7 @@ func TestPodSuccessor(t *testing.T) {
 		w.Get(next)
 		for _, s := range w.View().Run().Steps {
 			if s.Wrote() && s.Actor == clonesets.Actor && s.UID == string(next.UID) {
-				w.Fatalf("step %d: %s %s is for the pod before", s.N, s.Verb, s.Name)
+				w.Fatalf("step %d: %s %s is for the first pod", s.N, s.Verb, s.Name)
 			}
 		}
 	})

@@ -11,21 +11,21 @@ import (
 	"github.com/rehearse-k8s/rehearse/fault"
 )
 
-// widening is what was added to the family when it was large already. It is drawn by the seed and
-// a key each, so that the draws before it are the same as without. The zero value adds nothing.
+// widening contains additions to an existing family. It is drawn with keys of its own, so that the draws of
+// the family are the same as without it. The zero value adds nothing.
 type widening struct {
 	seed int
 	// priorities is how containers get their launch priorities.
 	priorities priorityKind
-	// cpu and memory of the first container, 0 for no resources; restarts is the resource whose
-	// resize restarts it, "" for none.
+	// cpu and memory of the first container, 0 for no resources; restarts is the resource whose resize
+	// restarts it, "" for none.
 	cpu, memory int
 	restarts    corev1.ResourceName
-	// resizes is how often they change.
+	// resizes is how often the resources change.
 	resizes int
 	// recreates: the CloneSet is deleted without its dependents and created again.
 	recreates bool
-	// regrets: replicas go down and up again, while pods wait for their preDelete hook.
+	// regrets: replicas decrease and increase again, while pods wait for their preDelete hook.
 	regrets       bool
 	late, crashes bool
 }
@@ -35,15 +35,15 @@ type priorityKind int
 
 const (
 	bothNamed     priorityKind = iota // 1 and 0
-	onlyFirst                         // 1, and the other none
-	onlyLast                          // the first none, the other 2
-	firstNegative                     // -1, and the other none
+	onlyFirst                         // 1 and none
+	onlyLast                          // none and 2
+	firstNegative                     // -1 and none
 	byOrder                           // the annotation
 	noPriority
 	numPriorities
 )
 
-// wider draws what is added to the case of a seed.
+// wider draws the additions to the case of a seed.
 func wider(seed int) widening {
 	w := widening{seed: seed}
 	if w.pick(4, "priorities") > 0 {
@@ -63,7 +63,7 @@ func wider(seed int) widening {
 
 func (w *widening) pick(n int, what string) int { return fault.Pick(n, uint64(w.seed), "wider", what) }
 
-// prioritize gives the two containers of a template their launch priorities.
+// prioritize sets the launch priorities of the two containers of a template.
 func (w *widening) prioritize(t *corev1.PodTemplateSpec) {
 	set := func(i int, value string) {
 		c := &t.Spec.Containers[i]
@@ -84,8 +84,8 @@ func (w *widening) prioritize(t *corev1.PodTemplateSpec) {
 	}
 }
 
-// resources gives a container what it asks for, with requests below limits: a resize keeps the
-// quality of service.
+// resources sets the resources of a container, with requests below limits, so that a resize keeps the QoS
+// class.
 func (w *widening) resources(c *corev1.Container) {
 	if w.cpu == 0 {
 		return
@@ -106,7 +106,7 @@ func (w *widening) resources(c *corev1.Container) {
 	}
 }
 
-// moreChanges are what the user does besides, each at a place of its own among the others.
+// moreChanges draws additional changes of the user, each inserted at a place of its own.
 func (d *drawer) moreChanges() {
 	insert := func(what string, changes ...Change) {
 		at := d.pick(len(d.c.Changes)+1, what+" at")
@@ -137,7 +137,7 @@ func (d *drawer) moreChanges() {
 	}
 }
 
-// append adds changes at the end: they lead on from the template that the others have come to.
+// append adds changes at the end: they start from the template after all other changes.
 func (d *drawer) append(what string, changes ...Change) {
 	for i := range changes {
 		changes[i].After = time.Duration(1+d.pick(60, fmt.Sprint(what, i))) * 100 * time.Millisecond
@@ -145,7 +145,7 @@ func (d *drawer) append(what string, changes ...Change) {
 	}
 }
 
-// complete adds what kubelets do late, and what goes wrong with containers.
+// complete adds delays of kubelets and crashes of containers.
 func (w widening) complete(c *Case) {
 	one := func(what string, of ...time.Duration) time.Duration { return of[w.pick(len(of), what)] }
 	if w.late {
@@ -162,6 +162,6 @@ func (w widening) complete(c *Case) {
 	c.Crash = one("crash", 0, 0, 3*time.Second, 7*time.Second)
 	if u := c.Spec.UpdateStrategy.Type; u == v1alpha1.InPlaceIfPossible || u == v1alpha1.InPlaceOnly {
 		c.CrashOnChange = one("crash on change", 0, 500*time.Millisecond, 500*time.Millisecond, time.Second)
-		c.Notice = max(c.Notice, 2*c.CrashOnChange) // the old spec is what it is restarted from
+		c.Notice = max(c.Notice, 2*c.CrashOnChange) // the container is restarted from the old spec
 	}
 }

@@ -1,10 +1,10 @@
-// Package family searches many cases of one kind: a family is whatever can be drawn from a
-// seed, such as a Job or a CloneSet with what its pods do and what its user changes in the
-// middle, and told as a story with a controller.
+// Package family searches many cases of one kind: a family is a set of cases that are drawn from seeds, such
+// as a Job or a CloneSet with the behaviour of its pods and the changes of its user, and run with a
+// controller.
 //
-// It knows neither the kind nor what is promised of it: test/jobs and test/clonesets draw
-// their cases and tell them. It fails no test either; what was found is for the caller to
-// judge, who may want controllers to fail.
+// It depends neither on the kind nor on its invariants: test/jobs and test/clonesets draw their cases and run
+// them. It fails no test either: callers decide what a failure means, because some test controllers that must
+// fail.
 package family
 
 import (
@@ -16,16 +16,16 @@ import (
 	"github.com/rehearse-k8s/rehearse/simtest"
 )
 
-// Case is one of a family.
+// Case is one case of a family.
 type Case interface {
-	// String is the case as people read it.
+	// String returns the case as text.
 	String() string
-	// Test tells it with a controller. What goes wrong is one of some patterns; without
-	// any, whatever the family allows.
+	// Test returns the test of the case with a controller. The faults are some of the patterns; without
+	// patterns, all that the family allows.
 	Test(controller simtest.Constructor, patterns ...fault.Fault) func(*simtest.World)
 }
 
-// Draws are the cases of n seeds from one on.
+// Draws returns the cases of n consecutive seeds.
 func Draws[C Case](draw func(seed int) C, from, n int) (cases []C) {
 	for seed := from; seed < from+n; seed++ {
 		cases = append(cases, draw(seed))
@@ -33,15 +33,14 @@ func Draws[C Case](draw func(seed int) C, from, n int) (cases []C) {
 	return cases
 }
 
-// Found is what a search of one case found.
+// Found is a failure that the search of one case has found.
 type Found[C Case] struct {
 	Case   C
 	Result *sim.Result
 }
 
-// Rehearse searches each of some cases for the runs that the options ask for, up to the
-// first failure of each, and returns those that failed and how many runs there were. It
-// logs what it finds, and does not fail the test.
+// Rehearse searches each of some cases for the runs that the options ask for, up to the first failure of each,
+// and returns those that failed and how many runs there were. It logs failures, and does not fail the test.
 func Rehearse[C Case](t testing.TB, o simtest.Options, controller simtest.Constructor, cases []C, patterns ...fault.Fault) (found []Found[C], played int) {
 	t.Helper()
 	for _, c := range cases {
@@ -58,15 +57,15 @@ func Rehearse[C Case](t testing.TB, o simtest.Options, controller simtest.Constr
 	return found, played
 }
 
-// String says what was found, in which case, and by which faults.
+// String returns the failure, its case and its faults as text.
 func (f Found[C]) String() string {
 	x := f.Result.Failure
 	return fmt.Sprintf("found in run %d, %s, %d steps: %s: %s\n%q\n%s", x.FoundAfter, x.Grade(), len(x.Run.Steps),
 		x.Run.Failure.Oracle, x.Run.Failure.Message, x.Run.Faults, f.Case)
 }
 
-// AnyFault are the patterns of all legal faults of an actor, but for a second instance
-// beside the first: one leader at a time is what controllers of workloads rely on.
+// AnyFault returns the patterns of all legal faults of an actor, except a second concurrent instance: workload
+// controllers rely on one leader at a time.
 func AnyFault(actor string) (patterns []fault.Fault) {
 	for _, f := range fault.Any(fault.Legal) {
 		if f.Kind != fault.KindOverlap {

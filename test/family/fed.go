@@ -11,11 +11,11 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/controller/podcache"
 )
 
-// pace of the feed: the controller does all that it can do between two events.
+// pace is the pause between two events of the shared cache: the controller finishes its work in between.
 const pace = time.Millisecond
 
-// Fed is a controller as `rehearse up` runs it: it sees pods through a feed that the parts of
-// one process share. with makes its runner for a feed.
+// Fed returns a controller as `rehearse up` runs it: it reads pods from the cache that all controllers of one
+// process share. with creates its runner for a cache.
 func Fed(with func(pods *podcache.Cache) func(context.Context, *rest.Config) error) func(context.Context, *rest.Config) error {
 	return func(ctx context.Context, config *rest.Config) error {
 		feed, err := podcache.New(config)
@@ -32,8 +32,9 @@ func Fed(with func(pods *podcache.Cache) func(context.Context, *rest.Config) err
 	}
 }
 
-// Relists are patterns for a search of what a feed does when its watch expires while pods change: an actor's
-// pods are listed again after any event, when much has happened. A search of all faults seldom does that.
+// Relists returns patterns for a search of what a shared cache does when its watch expires while pods change:
+// an actor's pods are listed again after any event, when many pods have changed. A search of all faults seldom
+// does that.
 func Relists(actor string) []fault.Fault {
 	return []fault.Fault{
 		{Kind: fault.KindRelist, Actor: actor, Resource: "pods", For: 3 * time.Second},

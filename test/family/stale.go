@@ -14,9 +14,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// StaleServer is a controller whose API server has lost, in its watch cache, all that happens to the first pod
-// that is deleted, the deletion too (kubernetes #123072): watches do not show it, and lists go on to show the pod as
-// it was. Only a read by name shows the truth.
+// StaleServer returns a controller whose API server has lost, in its watch cache, all events of the first
+// deleted pod from its deletion on (kubernetes #123072): watches do not show them, and lists still show the
+// pod as it was. Only a read by name returns the current state.
 func StaleServer(run func(context.Context, *rest.Config) error) func(context.Context, *rest.Config) error {
 	return func(ctx context.Context, config *rest.Config) error {
 		config = rest.CopyConfig(config)
@@ -50,7 +50,7 @@ func (t staleTransport) RoundTrip(request *http.Request) (*http.Response, error)
 	}
 	request.Header.Set("Accept", accept)
 	query := request.URL.Query()
-	if query.Get("sendInitialEvents") == "true" { // its client lists instead
+	if query.Get("sendInitialEvents") == "true" { // so that the client lists instead
 		body := `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422,"message":"no watch-lists"}`
 		return &http.Response{
 			StatusCode: http.StatusUnprocessableEntity, Header: http.Header{"Content-Type": {"application/json"}},
@@ -74,7 +74,7 @@ func (t staleTransport) RoundTrip(request *http.Request) (*http.Response, error)
 	return answer, err
 }
 
-// list is a list as the watch cache has it.
+// list returns a list as the watch cache contains it.
 func (s *staleServer) list(body []byte, metadata bool) ([]byte, error) {
 	var list map[string]json.RawMessage
 	var items, shown []json.RawMessage
@@ -112,7 +112,7 @@ func (s *staleServer) list(body []byte, metadata bool) ([]byte, error) {
 	return json.Marshal(list)
 }
 
-// sees reports whether the watch cache takes in a version of a pod, and remembers it.
+// sees reports whether the watch cache receives a version of a pod, and records the version.
 func (s *staleServer) sees(object json.RawMessage, whole bool) bool {
 	var pod metav1.PartialObjectMetadata
 	if err := json.Unmarshal(object, &pod); err != nil || pod.UID == "" {
@@ -130,7 +130,7 @@ func (s *staleServer) sees(object json.RawMessage, whole bool) bool {
 	return true
 }
 
-// staleBody is a watch as the watch cache shows it.
+// staleBody is a watch response as the watch cache sends it.
 type staleBody struct {
 	server *staleServer
 	from   io.Closer

@@ -16,16 +16,16 @@ import (
 // Actor is the name of the client in faults.
 const Actor = "client"
 
-// ConfigMap is an object of the test.
+// ConfigMap returns an object of the test.
 func ConfigMap(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-// notOurs leaves out the ConfigMap that a cluster creates in each namespace.
+// notOurs excludes the ConfigMap that a cluster creates in each namespace.
 const notOurs = "metadata.name!=kube-root-ca.crt"
 
-// Client is a process that lists, watches, creates and updates ConfigMaps of one namespace, and
-// writes down what it observes. It may be started several times.
+// Client is a process that lists, watches, creates and updates ConfigMaps of one namespace, and records what
+// it observes. It may be started several times.
 type Client struct {
 	Namespace string
 
@@ -65,14 +65,14 @@ func (c *Client) Run(ctx context.Context, config *rest.Config) error {
 	return nil
 }
 
-// Note writes down something that the test has done.
+// Note records an action of the test.
 func (c *Client) Note(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.all = append(c.all, text)
 }
 
-// note writes an observation down, unless the instance has been terminated.
+// note records an observation, unless the instance has been terminated.
 func (i *instance) note(log *[]string, text string) {
 	i.client.mu.Lock()
 	defer i.client.mu.Unlock()
@@ -95,7 +95,7 @@ func (i *instance) write(client rest.Interface) {
 	i.note(&i.requests, "update: "+reason(err))
 }
 
-// reason is what a client makes of an error.
+// reason returns how a client classifies an error.
 func reason(err error) string {
 	switch {
 	case err == nil:
@@ -117,7 +117,7 @@ func (i *instance) list(client kubernetes.Interface) (text, revision string, err
 	return text, list.ResourceVersion, nil
 }
 
-// watch watches as informers do: from the last revision, and from a new list once that has expired.
+// watch watches as informers do: from the last revision, and from a new list after that has expired.
 func (i *instance) watch(client kubernetes.Interface, revision string) {
 	for i.ctx.Err() == nil {
 		options := metav1.ListOptions{FieldSelector: notOurs, ResourceVersion: revision}
@@ -143,8 +143,8 @@ func (i *instance) watch(client kubernetes.Interface, revision string) {
 	}
 }
 
-// observed is what the instances have observed: first their requests, then their events. Events
-// of instances that have been terminated depend on how fast they were.
+// observed returns what the instances have observed: first their requests, then their events. Events of
+// instances that have been terminated depend on timing, and are left out.
 func (c *Client) observed() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

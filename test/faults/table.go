@@ -2,6 +2,7 @@ package faults
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -15,8 +16,8 @@ import (
 
 // Row is one fault and what the client observes of it.
 type Row struct {
-	// Text is the fault in text form, for the object of a test with NS in place of the namespace;
-	// empty: no fault.
+	// Text is the fault in text form, for the object of a test with NS in place of the namespace; empty: no
+	// fault.
 	Text string
 	// Observed has one line per instance of the client: the answers to its requests, and the
 	// events of its watch, each in their order.
@@ -27,8 +28,8 @@ type Row struct {
 	Objects string
 }
 
-// UserWrote is what the test notes once the user has updated a and created b, half a second
-// after the client was started.
+// UserWrote is what the test records after the user has updated a and created b, half a second after the
+// client was started.
 const UserWrote = "user wrote"
 
 const (
@@ -60,10 +61,10 @@ var Table = []Row{
 	{"overlap verb=update for=1h", requests + events + "\nlist a mark1, create: AlreadyExists | " + later, "", "", "a1 b mark1"},
 	{"pause verb=update for=2s", requests + "ADDED mark, " + later + ", MODIFIED mark1", UserWrote, "update: ok", "a1 b mark1"},
 
-	// Another user's request comes right after the write, and the client's next request may overtake it.
+	// The interfering request comes right after the write, and the client's next request may overtake it.
 	{"delete verb=update", requests + "ADDED mark, MODIFIED mark1, DELETED mark1, " + later, "", "", "a1 b"},
 	{"label verb=update", requests + "ADDED mark, MODIFIED mark1, MODIFIED mark1, " + later, "", "", "a1 b mark1[touched]"},
-	{"finalizer verb=update for=1h", requests + "ADDED mark, MODIFIED mark1, MODIFIED mark1, " + later, "", "", "a1 b mark1[somebody-else]"},
+	{"finalizer verb=update for=1h", requests + "ADDED mark, MODIFIED mark1, MODIFIED mark1, " + later, "", "", "a1 b mark1[" + path.Base(fault.InterferenceFinalizer) + "]"},
 
 	// Two faults on one request or stream.
 	{"error verb=create; lost-answer verb=create", "list a, create: no answer | " + later, "", "", "a1 b"},
@@ -97,7 +98,7 @@ func (r *Row) Faults(t testing.TB, namespace string) (faults []fault.Fault) {
 	return faults
 }
 
-// Complete reports whether the client has observed what the row says.
+// Complete reports whether the client has observed everything that the row expects.
 func (r *Row) Complete(c *Client) bool { return c.observed() == r.Observed }
 
 // Check compares what the client has observed, and the objects at the end, with the row.
@@ -107,14 +108,14 @@ func (r *Row) Check(t testing.TB, c *Client, objects []metav1.Object) {
 		t.Errorf("the client observed\n%s\nwant\n%s", have, r.Observed)
 	}
 	if r.First != "" && !c.before(r.First, r.Then) {
-		t.Errorf("%q did not come before %q", r.First, r.Then)
+		t.Errorf("%q was not observed before %q", r.First, r.Then)
 	}
 	if have := describe(objects); have != r.Objects {
 		t.Errorf("objects %q; want %q", have, r.Objects)
 	}
 }
 
-// describe is the objects in the order of their names.
+// describe returns the objects in the order of their names, as text.
 func describe(objects []metav1.Object) string {
 	var texts []string
 	for _, o := range objects {
@@ -132,7 +133,7 @@ func describe(objects []metav1.Object) string {
 	return strings.Join(texts, " ")
 }
 
-// data is the content of a ConfigMap.
+// data returns the content of a ConfigMap.
 func data(o metav1.Object) string {
 	switch o := o.(type) {
 	case *corev1.ConfigMap:

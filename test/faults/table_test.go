@@ -8,7 +8,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/test/faults"
 )
 
-// TestEveryKind: the table has a row for each kind of fault, or the reason why not.
+// TestEveryKind checks that each kind of fault has a row, or a reason why not.
 func TestEveryKind(t *testing.T) {
 	rows := map[fault.Kind]bool{}
 	for _, r := range faults.Table {

@@ -10,11 +10,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// mostPods is how many pods a Job of the family wants at most: every pod is ten steps
-// or more, and races need few.
+// mostPods is the maximal number of pods that a Job of the family wants: every pod takes ten steps or more,
+// and races need few pods.
 const mostPods = 4
 
-// Draw makes the case of a seed; the same one each time. Its spec is valid.
+// Draw returns the case of a seed; the same one each time. Its spec is valid.
 func Draw(seed int) Case {
 	c := rapid.Custom(drawCase).Example(seed)
 	c.Seed = seed
@@ -48,8 +48,7 @@ func drawCase(t *rapid.T) Case {
 	}
 	drawChanges(t, &c)
 	c.Annotates = len(c.Changes) > 0 && rapid.Bool().Draw(t, "annotates")
-	// What is added to the family is drawn last, so that the cases of seeds stay otherwise as
-	// they were.
+	// Additions to the family are drawn last, so that the cases of recorded seeds stay otherwise the same.
 	c.Late = rapid.SampledFrom([]int{0, 5, 9}).Draw(t, "late")
 	drawAgain(t, &c)
 	if len(c.Changes) == 0 && rapid.Bool().Draw(t, "dip") {
@@ -58,8 +57,8 @@ func drawCase(t *rapid.T) Case {
 	return c
 }
 
-// drawDip lets the user take pods away for a while: about when the first pods finish, of which some
-// statuses are late.
+// drawDip lets the user remove pods for a while: about when the first pods finish, some of whose statuses are
+// late.
 func drawDip(t *rapid.T, c *Case) {
 	wait := time.Duration(rapid.IntRange(20, 80).Draw(t, "dip after")) * 100 * time.Millisecond
 	less, more := `{"spec":{"suspend":true}}`, `{"spec":{"suspend":false}}`
@@ -70,8 +69,8 @@ func drawDip(t *rapid.T, c *Case) {
 	c.Changes = append(c.Changes, Change{wait, less}, Change{time.Duration(rapid.IntRange(1, 9).Draw(t, "dip for")) * time.Second, more})
 }
 
-// drawAgain draws what the user does with pods that match, and with a Job of the same name. A
-// Job that is created suspended is not resumed a second time.
+// drawAgain draws the creation of matching pods, and of a Job with the same name. A Job that is created
+// suspended is not resumed a second time.
 func drawAgain(t *rapid.T, c *Case) {
 	wait := func(what string) time.Duration {
 		return time.Duration(rapid.IntRange(1, 60).Draw(t, what)) * 100 * time.Millisecond
@@ -151,14 +150,14 @@ func drawReplacement(t *rapid.T, s *batchv1.JobSpec) {
 	case 0:
 		s.PodReplacementPolicy = ptr.To(batchv1.Failed)
 	case 1:
-		if s.PodFailurePolicy == nil { // with one it may only be Failed
+		if s.PodFailurePolicy == nil { // with a failure policy it may only be Failed
 			s.PodReplacementPolicy = ptr.To(batchv1.TerminatingOrFailed)
 		}
 	}
 }
 
-// drawChanges draws what the user does: suspends and resumes, changes parallelism, or
-// both numbers of an elastic Job.
+// drawChanges draws the changes of the user: suspensions and resumptions, changes of parallelism, or of both
+// numbers of an elastic Job.
 func drawChanges(t *rapid.T, c *Case) {
 	wait := func() time.Duration {
 		return time.Duration(rapid.IntRange(1, 80).Draw(t, "wait")) * 100 * time.Millisecond
@@ -183,7 +182,7 @@ func drawChanges(t *rapid.T, c *Case) {
 			change(`{"suspend":false}`)
 		case kind == 1 && elastic:
 			change(`{"parallelism":%d,"completions":%d}`, n, n)
-		case elastic: // parallelism alone would take away that it is elastic
+		case elastic: // a change of parallelism alone would end its elasticity
 		default:
 			change(`{"parallelism":%d}`, n)
 		}

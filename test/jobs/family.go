@@ -21,18 +21,17 @@ import (
 	"github.com/rehearse-k8s/rehearse/test/family"
 )
 
-// Case is one Job of the family: its spec, what its pods do, and what its user changes
-// while it runs.
+// Case is one Job of the family: its spec, the behaviour of its pods, and the changes of its user.
 type Case struct {
-	// Seed is what everything of the case was drawn from.
+	// Seed is the seed from which the case is drawn.
 	Seed    int
 	Spec    batchv1.JobSpec
 	Changes []Change
-	// Annotates says that somebody writes to all pods half a second after each change, and that changes
-	// come while pods terminate.
+	// Annotates: another client writes to all pods half a second after each change, and changes happen while
+	// pods terminate.
 	Annotates bool
-	// Fails is how many of ten pods fail, Slow how many take long, and Late how many end some
-	// seconds before their status says so.
+	// Fails is how many of ten pods fail, Slow how many take long, and Late how many finish some seconds
+	// before their status shows it.
 	Fails, Slow, Late int
 	// Again is how the user deletes the Job and creates it again, with the same name.
 	Again *Again
@@ -42,24 +41,23 @@ type Case struct {
 
 // Again is a Job that is deleted and created again.
 type Again struct {
-	// After the Job's changes it is deleted, and Pause after that created.
+	// After is the time from the Job's changes to its deletion, and Pause the time from then to its creation.
 	After, Pause time.Duration
-	// Orphans says that its pods stay (--cascade=orphan), and Adopts that the new Job has
-	// spec.manualSelector and matches them.
+	// Orphans: its pods stay (--cascade=orphan). Adopts: the new Job has spec.manualSelector and matches them.
 	Orphans, Adopts bool
 }
 
-// Change is what the user does after some time.
+// Change is a change of the user after some time.
 type Change struct {
 	After time.Duration
-	// Patch of the spec, as JSON.
+	// Patch is a patch of the spec, as JSON.
 	Patch string
 }
 
-// Draws are the cases of n seeds from one on.
+// Draws returns the cases of n consecutive seeds.
 func Draws(from, n int) []Case { return family.Draws(Draw, from, n) }
 
-// String is the case as people read it.
+// String returns the case as text.
 func (c Case) String() string {
 	spec, err := yaml.Marshal(c.Spec)
 	if err != nil {
@@ -71,7 +69,7 @@ func (c Case) String() string {
 		text += fmt.Sprintf("after %s: %s\n", change.After, change.Patch)
 	}
 	if c.Theirs > 0 {
-		text += fmt.Sprintf("after %s: a pod of the user's that matches\n", c.Theirs)
+		text += fmt.Sprintf("after %s: the user creates a pod that matches\n", c.Theirs)
 	}
 	if a := c.Again; a != nil {
 		text += fmt.Sprintf("after %s: deleted (orphans: %t), and created again after %s (adopts: %t)\n", a.After, a.Orphans, a.Pause, a.Adopts)
@@ -82,8 +80,8 @@ func (c Case) String() string {
 	return text
 }
 
-// Test tells the case with a controller. What goes wrong is one of some patterns; none
-// stands for AnyFault.
+// Test returns the test of the case with a controller. The faults are some of the patterns; without patterns,
+// those of AnyFault.
 func (c Case) Test(controller simtest.Constructor, patterns ...fault.Fault) func(*simtest.World) {
 	if len(patterns) == 0 {
 		patterns = AnyFault()
@@ -97,12 +95,11 @@ func (c Case) Test(controller simtest.Constructor, patterns ...fault.Fault) func
 		job := jobOf(*c.Spec.DeepCopy())
 		w.Create(job)
 		for _, change := range c.Changes {
-			if c.Annotates { // before pods that the change before it has removed are gone
+			if c.Annotates { // before pods that the previous change has removed are gone
 				change.After = min(change.After, 2*time.Second)
 			}
 			w.Advance(change.After)
-			// A Job that has ended takes most changes too; those that the API would
-			// refuse then are left out.
+			// The API accepts most changes of a Job that has ended too; the others are left out.
 			if w.Get(job) && !ended(job) {
 				w.Patch(job, types.MergePatchType, change.Patch)
 			}
@@ -121,7 +118,7 @@ func (c Case) Test(controller simtest.Constructor, patterns ...fault.Fault) func
 	}
 }
 
-// theirs is a pod of the user's that the Job's selector matches.
+// theirs returns a pod of the user that the Job's selector matches.
 func theirs(job *batchv1.Job) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "theirs", Namespace: job.Namespace, Labels: job.Spec.Selector.MatchLabels}}
 	job.Spec.Template.Spec.DeepCopyInto(&pod.Spec)
@@ -171,8 +168,8 @@ func ended(job *batchv1.Job) bool {
 	return false
 }
 
-// outcome draws what a pod does: by index and attempt, or by its name. Pods of one
-// case never all run for ever, so that it ends.
+// outcome draws what a pod does: by index and attempt, or by its name. The pods of a case never all run
+// forever, so that it ends.
 func (c Case) outcome(pod *corev1.Pod) Outcome {
 	key := pod.Name
 	if index := pod.Annotations[batchv1.JobCompletionIndexAnnotation]; index != "" {
@@ -193,29 +190,28 @@ func (c Case) outcome(pod *corev1.Pod) Outcome {
 	if draw(10, "late") < c.Late {
 		o.Late = time.Duration(2+draw(19, "later")) * time.Second
 	}
-	// A failure that is ignored counts nowhere, and an index without a count of its own
-	// would draw the same again for ever: after five minutes all is well.
+	// An ignored failure does not count, and an index without its own count would draw the same outcome
+	// forever: after five minutes all pods succeed.
 	if draw(10, "fails") < c.Fails && sinceStart(pod) < 5*time.Minute {
 		o.Exit = exitCodes[draw(len(exitCodes), "exit")]
 	}
 	return o
 }
 
-// sinceStart is how far the run had gone when a pod was made. Runs begin at midnight.
+// sinceStart returns the time from the start of the run, which is midnight, to the creation of a pod.
 func sinceStart(pod *corev1.Pod) time.Duration {
 	at := pod.CreationTimestamp.UTC()
 	return at.Sub(at.Truncate(24 * time.Hour))
 }
 
-// exitCodes are those of containers that fail; rules of pod failure policies name them.
+// exitCodes are those of containers that fail; rules of pod failure policies use them.
 var exitCodes = []int32{1, 2, 3, 42}
 
-// Found is what a search of one case found.
+// Found is a failure that the search of one case has found.
 type Found = family.Found[Case]
 
-// Rehearse searches each of some cases for a number of runs, up to the first failure of
-// each, and returns those that failed and how many runs there were. It logs what it
-// finds, and does not fail the test.
+// Rehearse searches each of some cases for a number of runs, up to the first failure of each, and returns
+// those that failed and how many runs there were. It logs failures, and does not fail the test.
 func Rehearse(t testing.TB, controller simtest.Constructor, cases []Case, runs int, patterns ...fault.Fault) (found []Found, played int) {
 	t.Helper()
 	return family.Rehearse(t, simtest.Seeds(runs), controller, cases, patterns...)

@@ -14,7 +14,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/test/jobs"
 )
 
-// How much of the family a test searches.
+// How many cases and runs a test searches.
 var (
 	from  = flag.Int("jobs.from", 1, "the seed of the first case of the family")
 	cases = flag.Int("jobs.cases", 12, "how many cases of the family are searched")
@@ -27,11 +27,11 @@ func race(name string) jobs.Race {
 			return r
 		}
 	}
-	panic("there is no race " + name)
+	panic("unknown race " + name)
 }
 
-// TestNaive: a controller that counts and releases in one sync falls in the races that
-// are about counting, and in the family, as far as it knows what a Job asks for.
+// TestNaive checks that a controller that counts and releases in one sync fails in the races about counting,
+// and in the family, as far as it supports the specs.
 func TestNaive(t *testing.T) {
 	for _, name := range []string{"R1", "R2", "R3", "R4", "R5"} {
 		r := race(name).Play(t, onesyncjob.Run)
@@ -59,15 +59,15 @@ func TestNaive(t *testing.T) {
 	}
 }
 
-// plain are Jobs that the naive controller knows.
+// plain reports whether the naive controller supports a case.
 func plain(c jobs.Case) bool {
 	s := c.Spec
 	return s.Suspend == nil && s.PodFailurePolicy == nil && s.SuccessPolicy == nil && s.BackoffLimitPerIndex == nil &&
 		s.ActiveDeadlineSeconds == nil && s.PodReplacementPolicy == nil && len(c.Changes) == 0 && c.Again == nil && c.Theirs == 0
 }
 
-// TestDraw: a case is the same each time it is drawn, and a family of some size has
-// everything that a Job can have.
+// TestDraw checks that a seed always gives the same case, and that a family of some size contains everything
+// that a Job can have.
 func TestDraw(t *testing.T) {
 	seen := map[string]int{}
 	for _, c := range jobs.Draws(1, 200) {
@@ -113,12 +113,12 @@ func TestDraw(t *testing.T) {
 	t.Log(seen)
 }
 
-// upstreamLoses is the seed of a case in which upstream's controller loses a success although
-// nothing goes wrong: the kubelet reports it when the finalizer goes, and the delete follows.
+// upstreamLoses is the seed of a case in which upstream's controller loses a success without any fault: the
+// kubelet reports it when the finalizer is removed, and the delete follows.
 const upstreamLoses = 32
 
-// TestCases plays each of many cases once without faults, with upstream's controller:
-// the API takes the spec and every change, the promises hold, and Jobs end either way.
+// TestCases runs each of many cases once without faults, with upstream's controller: the API accepts the spec
+// and every change, the invariants hold, and Jobs end in both ways.
 func TestCases(t *testing.T) {
 	ends := map[string]int{}
 	for _, c := range jobs.Draws(1, 100) {

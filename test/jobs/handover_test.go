@@ -18,9 +18,9 @@ import (
 	"github.com/rehearse-k8s/rehearse/test/jobs"
 )
 
-// TestHandover deletes a Job and not its pods (kubectl delete job old --cascade=orphan), and creates another one
-// whose selector (manualSelector) matches the label that the API gave the pods of the
-// first: it adopts them, and creates no second set.
+// TestHandover deletes a Job without its pods (kubectl delete job old --cascade=orphan), and creates another
+// one whose selector (manualSelector) matches the label that the API gave the pods of the first: the new Job
+// adopts them, and creates no second set of pods.
 func TestHandover(t *testing.T) {
 	simtest.Run(t, simtest.Seeds(60), func(w *simtest.World) {
 		j := pi(2, 2)
@@ -52,7 +52,7 @@ func TestHandover(t *testing.T) {
 				return fmt.Errorf("there are %d pods", len(pods))
 			}
 			for _, p := range pods {
-				if !isHeld(p) || !metav1.IsControlledBy(p, successor) {
+				if !hasFinalizer(p) || !metav1.IsControlledBy(p, successor) {
 					return fmt.Errorf("pod %s has finalizers %v and owners %v", p.GetName(), p.GetFinalizers(), p.GetOwnerReferences())
 				}
 			}

@@ -24,9 +24,9 @@ import (
 // runForever is the outcome of pods that run until they are deleted.
 func runForever(*corev1.Pod) jobs.Outcome { return jobs.Outcome{} }
 
-// TestPaused stops the process for 20 s or a minute, as SIGSTOP does, at each of its writes, and its
-// user suspends the Job meanwhile. The write that was under way may land late; nothing else that was
-// decided before may be sent after it.
+// TestPaused stops the process for 20 s or a minute, as SIGSTOP does, at each of its writes, while the user
+// suspends the Job. The write in flight may arrive late; no other write that was decided before may be sent
+// after it.
 func TestPaused(t *testing.T) {
 	simtest.Run(t, simtest.Seeds(60), func(w *simtest.World) {
 		j := pi(8, 20)
@@ -45,9 +45,8 @@ func TestPaused(t *testing.T) {
 	})
 }
 
-// TestThrottledWrites answers the first write of each kind 429 and asks for a retry after
-// ten minutes. client-go would wait inside the request: no write waits so, and another Job
-// is served meanwhile.
+// TestThrottledWrites answers the first write of each kind with 429 and Retry-After of ten minutes. client-go
+// would wait inside the request: no write may do so, and another Job must be reconciled meanwhile.
 func TestThrottledWrites(t *testing.T) {
 	for what, match := range map[string]func(*http.Request) bool{
 		"create": func(r *http.Request) bool { return r.Method == http.MethodPost },
@@ -75,7 +74,7 @@ func TestThrottledWrites(t *testing.T) {
 				w.Eventually(30*time.Minute, invariant.Condition("jobs.batch", "default", "pi", "Complete", "True"))
 				w.Create(first)
 				w.Advance(5 * time.Second)
-				w.Patch(first, types.MergePatchType, `{"spec":{"parallelism":1}}`) // a pod is removed
+				w.Patch(first, types.MergePatchType, `{"spec":{"parallelism":1}}`) // the controller deletes a pod
 				w.Advance(10 * time.Second)                                        // pods succeed and are released
 				w.Create(second)
 				w.Advance(time.Minute)
@@ -83,17 +82,16 @@ func TestThrottledWrites(t *testing.T) {
 					w.Fatalf("no %s was sent", what)
 				}
 				if o := w.View().Get("jobs.batch", "default", "second"); invariant.Condition("jobs.batch", "default", "second", "Complete", "True").Check(w.View()) != nil {
-					w.Fatalf("another Job waits for a %s that is to be repeated in ten minutes: %v", what, o.Object["status"])
+					w.Fatalf("another Job waits for a %s that may be repeated in ten minutes: %v", what, o.Object["status"])
 				}
 			})
 		})
 	}
 }
 
-// TestUnknownCompletionMode shows the controller Jobs with a completionMode that this release
-// does not know: it leaves them alone and emits an Event, as upstream does. The API server of this release
-// accepts no such Job, so what it answers is changed on its way; no search of random Jobs can
-// draw one.
+// TestUnknownCompletionMode sends the controller Jobs with a completionMode that this release does not know:
+// it leaves them alone and emits an Event, as upstream does. The API server of this release accepts no such
+// Job, so the test changes its answers; no search of random Jobs can draw one.
 func TestUnknownCompletionMode(t *testing.T) {
 	simtest.Run(t, simtest.Seeds(1), func(w *simtest.World) {
 		w.Controller(jobs.Actor, func(ctx context.Context, config *rest.Config) error {
@@ -113,7 +111,7 @@ func TestUnknownCompletionMode(t *testing.T) {
 			w.Fatalf("%d pods are created", len(pods))
 		}
 		if !slices.ContainsFunc(w.View().List("events"), isAbout("UnknownCompletionMode")) {
-			w.Fatalf("no Event says that the Job is left alone")
+			w.Fatalf("no Event reports that the Job is left alone")
 		}
 	})
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/rehearse-k8s/rehearse/test/jobs"
 )
 
-// TestLostDelete asks for one pod less, and the answer to its delete is lost while events
-// of pods are late. The first of them makes another pod the one of least worth: who has
-// forgotten the delete takes that one too, and there is one less than the Job asks for.
+// TestLostDelete lowers parallelism by one, and loses the answer to the delete while events of pods are late.
+// The first event puts another pod first in removal order: a controller that has forgotten the delete also
+// deletes that pod, and there is one less than the Job wants.
 func TestLostDelete(t *testing.T) {
 	simtest.Run(t, simtest.Seeds(200), func(w *simtest.World) {
 		j := pi(3, 20)
@@ -26,10 +26,10 @@ func TestLostDelete(t *testing.T) {
 		w.Controller("kubelet", jobs.Kubelet(func(*corev1.Pod) jobs.Outcome { return jobs.Outcome{} }))
 		w.Faults(
 			fault.Fault{Kind: fault.KindLostAnswer, Actor: jobs.Actor, Verb: "delete", Resource: "pods", Nth: 1},
-			fault.Fault{Kind: fault.KindLag, Actor: jobs.Actor, Resource: "pods", Nth: 3}, // of a pod: made, runs, is not ready
+			fault.Fault{Kind: fault.KindLag, Actor: jobs.Actor, Resource: "pods", Nth: 3}, // of a pod: created, running, not ready
 		)
 		w.Create(j)
-		w.Advance(2 * time.Minute) // whatever was late then has come
+		w.Advance(2 * time.Minute) // all late events have arrived by now
 		w.Always(invariant.Func("two pods are active", func(v invariant.View) error {
 			active := 0
 			for _, p := range v.List("pods") {
@@ -42,8 +42,8 @@ func TestLostDelete(t *testing.T) {
 			}
 			return nil
 		}))
-		// The one of least worth is, as long as all are ready, the one that was made last, or
-		// has the first name; the one of most worth ceases to be ready.
+		// While all are ready, the first in removal order is the pod that was created last, or has the first
+		// name; the last in that order becomes unready.
 		all := w.View().List("pods")
 		pod := &corev1.Pod{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},

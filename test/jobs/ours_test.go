@@ -21,8 +21,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/test/jobs"
 )
 
-// ours is our controller with one worker, so that runs repeat, and without the audit,
-// which is for faults that are not legal.
+// ours is this repository's controller with one worker, so that runs repeat, and without the audit, which is
+// for faults that are not legal.
 var ours = controller.Runner(controller.Options{All: true, Workers: 1, Writes: 1, Audit: -1})
 
 // fed is the same as `rehearse up` runs it.
@@ -30,8 +30,8 @@ var fed = family.Fed(func(pods *podcache.Cache) func(context.Context, *rest.Conf
 	return controller.Runner(controller.Options{All: true, Workers: 1, Writes: 1, Audit: -1, Pods: pods})
 })
 
-// TestOurRaces plays the seven, and those that were found since, with our controller.
-// In none of them it breaks a promise, wherever the fault meets it.
+// TestOurRaces plays the seven races, and those that were found since, with this repository's controller. No
+// fault in any place may violate an invariant.
 func TestOurRaces(t *testing.T) {
 	for _, race := range append(jobs.Races(), jobs.OlderServer(), jobs.LostSuccess(), jobs.RemovedSuccess()) {
 		t.Run(race.Name, func(t *testing.T) {
@@ -47,8 +47,8 @@ func TestOurRaces(t *testing.T) {
 	}
 }
 
-// TestFedFamily searches the first of them with pods that come through a feed: what the feed
-// does when its watch is late, breaks off or has expired fools the controller as little.
+// TestFedFamily searches the first cases with pods that come through a shared cache: a late, interrupted or
+// expired watch of the cache must not mislead the controller.
 func TestFedFamily(t *testing.T) {
 	found, played := jobs.Rehearse(t, fed, jobs.Draws(*from, (*cases+1)/2), *runs)
 	relisted, more := jobs.Rehearse(t, fed, jobs.Draws(*from, *cases), *runs, family.Relists(jobs.Actor)...)
@@ -58,8 +58,8 @@ func TestFedFamily(t *testing.T) {
 	}
 }
 
-// TestFedRelisted plays what a reviewer found: the feed replayed a list as single events, and a third pod ran at
-// parallelism 2.
+// TestFedRelisted runs a defect that a review has found: the shared cache sent a list as single events, and a
+// third pod ran at parallelism 2.
 func TestFedRelisted(t *testing.T) {
 	r := jobs.Relisted().Play(t, fed)
 	t.Logf("%d runs, single faults %d of %d", r.Runs, r.Systematic, r.SystematicTotal)
@@ -68,8 +68,8 @@ func TestFedRelisted(t *testing.T) {
 	}
 }
 
-// TestFedFound plays a case again that something was wrong in: after a list anew the feed showed
-// what was deleted with no revision that the controller could wait for, and it waited for ever.
+// TestFedFound runs a case again in which the search has found a defect: after a second list the shared cache
+// sent deletions without a revision that the controller could wait for, and the controller waited forever.
 func TestFedFound(t *testing.T) {
 	found, _ := jobs.Rehearse(t, fed, jobs.Draws(5042, 1), 120)
 	for _, f := range found {
@@ -77,9 +77,9 @@ func TestFedFound(t *testing.T) {
 	}
 }
 
-// TestOurFamily searches Jobs of the family under all legal faults; two instances at once
-// apart, which leader election is there to prevent. What upstream's controller breaks
-// in the same search stands in docs/design/jobs-upstream.md.
+// TestOurFamily searches Jobs of the family under all legal faults, except two concurrent instances, which
+// leader election prevents. docs/design/jobs-upstream.md contains what the same search finds in upstream's
+// controller.
 func TestOurFamily(t *testing.T) {
 	found, played := jobs.Rehearse(t, ours, jobs.Draws(*from, *cases), *runs)
 	t.Logf("%d runs of %d cases", played, *cases)
@@ -101,8 +101,8 @@ func pi(parallelism, completions int32) *batchv1.Job {
 	}
 }
 
-// TestOursWithKubelet has pods scheduled, run and stopped by the stage engine, and
-// everybody disturbed: the controller, the scheduler and the kubelet.
+// TestOursWithKubelet runs pods with the scheduler and the stage engine, and faults of the controller, the
+// scheduler and the kubelet.
 func TestOursWithKubelet(t *testing.T) {
 	for mode, done := range map[batchv1.CompletionMode]invariant.Invariant{
 		batchv1.NonIndexedCompletion: invariant.Field("jobs.batch", "default", "pi", "status.succeeded", 3),
@@ -125,8 +125,8 @@ func TestOursWithKubelet(t *testing.T) {
 	}
 }
 
-// TestAudit loses events for good, which no revision can tell: the audit finds it, and
-// without it the Job waits for ever.
+// TestAudit loses events for good, which no revision shows: the audit detects it, and without the audit the
+// Job waits forever.
 func TestAudit(t *testing.T) {
 	run := func(audit time.Duration) func(*simtest.World) {
 		return func(w *simtest.World) {
@@ -140,13 +140,13 @@ func TestAudit(t *testing.T) {
 	seen := simtest.Seeds(60).Level(fault.Seen)
 	simtest.Run(t, seen, run(5*time.Minute))
 	if r := simtest.Explore(t, seen, run(-1)); r.Failure == nil {
-		t.Error("nothing is lost without the audit: this test does not bite")
+		t.Error("nothing is lost without the audit: this test proves nothing")
 	}
 }
 
-// TestAuditReadsByName: the watch cache of the API server has lost that a pod is deleted, so a list shows what the
-// controller's cache shows, and a cache that is filled again is wrong again. The audit reads the pod by name, and the
-// controller goes on from that.
+// TestAuditReadsByName checks a watch cache of the API server that has lost the deletion of a pod, so that a
+// list shows the same as the controller's cache, and a cache that is filled again is wrong again. The audit
+// reads the pod by name, and the controller continues with the result.
 func TestAuditReadsByName(t *testing.T) {
 	run := func(audit time.Duration) func(*simtest.World) {
 		return func(w *simtest.World) {
@@ -166,6 +166,6 @@ func TestAuditReadsByName(t *testing.T) {
 	}
 	simtest.Run(t, simtest.Seeds(3), run(5*time.Minute))
 	if r := simtest.Explore(t, simtest.Seeds(3), run(-1)); r.Failure == nil {
-		t.Error("the pod is seen to be gone without the audit: this test does not bite")
+		t.Error("the controller observes the deletion without the audit: this test proves nothing")
 	}
 }

@@ -30,8 +30,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/test/jobs"
 )
 
-// TestTakenName lets somebody else's pod bear the name that the first pod of a Job was to
-// get: it is left alone, and the Job's pod gets another name.
+// TestTakenName gives another owner's pod the name of a Job's first pod: the controller leaves it alone, and
+// the Job's pod gets another name.
 func TestTakenName(t *testing.T) {
 	simtest.Run(t, simtest.Seeds(100), func(w *simtest.World) {
 		j := pi(1, 1)
@@ -54,8 +54,8 @@ func TestTakenName(t *testing.T) {
 	})
 }
 
-// TestSlowStart refuses every pod: one is tried at a time, with growing waits, and an
-// Event says why. Then pods are let through again, and more are made at once.
+// TestSlowStart rejects every pod: the controller tries one at a time, with growing waits, and emits an Event
+// with the reason. When pods are accepted again, it creates several at once.
 func TestSlowStart(t *testing.T) {
 	withEvents := func(ctx context.Context, config *rest.Config) error {
 		return controller.Runner(controller.Options{All: true, Workers: 1, Writes: 1, Audit: -1, Events: config})(ctx, config)
@@ -75,7 +75,7 @@ func TestSlowStart(t *testing.T) {
 	})
 }
 
-// creates are the pods that were tried.
+// creates returns the requests to create pods.
 func creates(w *simtest.World) (tries []history.Step) {
 	for _, s := range w.View().Run().Steps {
 		if s.Verb == "create" && s.Resource == "pods" && s.Kind == history.Request && s.Actor == "job" {
@@ -85,8 +85,8 @@ func creates(w *simtest.World) (tries []history.Step) {
 	return tries
 }
 
-// TestTerminatingNamespace: no pod can be made any more, and the Job goes with the
-// namespace, some time. Until then there is little point in trying.
+// TestTerminatingNamespace checks a namespace that rejects new pods because it is terminating: until the Job
+// is deleted with it, the controller tries seldom.
 func TestTerminatingNamespace(t *testing.T) {
 	simtest.Run(t, simtest.Seeds(1), func(w *simtest.World) {
 		j := pi(1, 1)
@@ -111,8 +111,8 @@ func TestTerminatingNamespace(t *testing.T) {
 	})
 }
 
-// TestThrottledCreate refuses a pod for now, and the user suspends the Job before it may be
-// tried again: then it is not to be.
+// TestThrottledCreate rejects a pod for now, and the user suspends the Job before the controller may try
+// again: it must not create the pod then.
 func TestThrottledCreate(t *testing.T) {
 	simtest.Run(t, simtest.Seeds(20), func(w *simtest.World) {
 		j := pi(1, 1)
@@ -124,12 +124,12 @@ func TestThrottledCreate(t *testing.T) {
 		before := len(creates(w))
 		w.Advance(time.Minute)
 		if tries := creates(w); len(tries) != before {
-			w.Fatalf("a pod is made for a Job that is suspended: %v", tries)
+			w.Fatalf("a pod is created for a suspended Job: %v", tries)
 		}
 	})
 }
 
-// TestEvents: what `kubectl describe job` shows.
+// TestEvents checks the Events that `kubectl describe job` shows.
 func TestEvents(t *testing.T) {
 	withEvents := func(ctx context.Context, config *rest.Config) error {
 		return controller.Runner(controller.Options{All: true, Workers: 1, Writes: 1, Audit: -1, Events: config})(ctx, config)
@@ -142,19 +142,19 @@ func TestEvents(t *testing.T) {
 		w.Settle()
 		for _, reason := range []string{"SuccessfulCreate", "Completed"} {
 			if !slices.ContainsFunc(w.View().List("events"), isAbout(reason)) {
-				w.Fatalf("there is no Event %s", reason)
+				w.Fatalf("no Event %s was emitted", reason)
 			}
 		}
 	})
 }
 
-// TestRejectedPatch: a finalizer that the API does not let be taken off is told of.
+// TestRejectedPatch checks that an Event reports a finalizer that the API does not allow to be removed.
 func TestRejectedPatch(t *testing.T) {
 	simtest.Run(t, simtest.Seeds(1), func(w *simtest.World) {
 		j := pi(1, 1)
 		w.Controller("job", func(ctx context.Context, config *rest.Config) error {
 			run := controller.Runner(controller.Options{All: true, Workers: 1, Writes: 1, Audit: -1, Events: config})
-			return family.Refusing("", apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("keep off")), run)(ctx, config)
+			return family.Rejecting("", apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("denied by policy")), run)(ctx, config)
 		})
 		w.Kubelet()
 		w.Create(j)
@@ -165,7 +165,7 @@ func TestRejectedPatch(t *testing.T) {
 	})
 }
 
-// TestMetrics wants upstream's names, and the counts of one Job.
+// TestMetrics checks upstream's names, and the counts of one Job.
 func TestMetrics(t *testing.T) {
 	metrics := controller.NewMetrics()
 	registry := prometheus.NewRegistry()
@@ -198,7 +198,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// gathered are the counts of a registry, by name and labels.
+// gathered returns the counts of a registry, by name and labels.
 func gathered(fatalf func(string, ...any), registry *prometheus.Registry) map[string]float64 {
 	families, err := registry.Gather()
 	if err != nil {
@@ -218,8 +218,9 @@ func gathered(fatalf func(string, ...any), registry *prometheus.Registry) map[st
 	return got
 }
 
-// TestPodsBeyondPlan: fewer pods that the user has asked for take several plans and are no
-// pods beyond what the Job asks for; those that somebody else has made are, once.
+// TestPodsBeyondPlan checks that pods that are surplus because the user has lowered parallelism take several
+// plans and are not counted as beyond the plan, and that pods that another client has created are counted
+// once.
 func TestPodsBeyondPlan(t *testing.T) {
 	simtest.Run(t, simtest.Seeds(1), func(w *simtest.World) {
 		metrics, registry := controller.NewMetrics(), prometheus.NewRegistry()

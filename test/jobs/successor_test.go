@@ -24,10 +24,9 @@ import (
 	"github.com/rehearse-k8s/rehearse/test/jobs"
 )
 
-// TestLateCommits answers each write in turn with 504, which then commits seven seconds later:
-// etcd may do so when its leader changes. Nothing is counted twice or never, and no pod is
-// created too many. A create commits before the user changes the Job: afterwards nobody can
-// call it back, and the next plan removes the pod.
+// TestLateCommits answers each write in turn with 504 and commits it seven seconds later, as etcd may do when
+// its leader changes. No pod is counted twice or never, and no surplus pod is created. A create commits before
+// the user changes the Job: after the change no controller can prevent it, and the next plan removes the pod.
 func TestLateCommits(t *testing.T) {
 	for n := 1; n <= 24; n++ {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -52,9 +51,8 @@ func TestLateCommits(t *testing.T) {
 	}
 }
 
-// TestPodSuccessor replaces a pod by another one of its name while a patch of the first is on its way, as it
-// may be for any time: no write of the controller lands on the second, and no Event
-// complains of what is no mistake of anybody's.
+// TestPodSuccessor replaces a pod by another one with the same name while a patch of the first is in flight,
+// as it may be for any time: no write of the controller changes the second pod, and no Event reports an error.
 func TestPodSuccessor(t *testing.T) {
 	simtest.Run(t, simtest.Seeds(60), func(w *simtest.World) {
 		j := pi(1, 1)
@@ -88,7 +86,7 @@ func TestPodSuccessor(t *testing.T) {
 		w.Get(next)
 		for _, s := range w.View().Run().Steps {
 			if s.Wrote() && s.Actor == jobs.Actor && s.UID == string(next.UID) {
-				w.Fatalf("step %d: %s %s is for the pod before", s.N, s.Verb, s.Name)
+				w.Fatalf("step %d: %s %s is for the first pod", s.N, s.Verb, s.Name)
 			}
 		}
 		if slices.ContainsFunc(w.View().List("events"), isAbout("FailedUpdatePod")) {
@@ -97,8 +95,8 @@ func TestPodSuccessor(t *testing.T) {
 	})
 }
 
-// TestJobSuccessor deletes a Job and creates another one of its name while a status of the first
-// is on its way: it does not land on the second.
+// TestJobSuccessor deletes a Job and creates another one with the same name while a status of the first is in
+// flight: it does not change the second.
 func TestJobSuccessor(t *testing.T) {
 	simtest.Run(t, simtest.Seeds(100), func(w *simtest.World) {
 		j := pi(1, 1)
@@ -113,7 +111,7 @@ func TestJobSuccessor(t *testing.T) {
 		)
 		w.AllowDifferentOutcomes()
 		w.Always(invariants.Always...)
-		w.Always(invariant.Func("a Job says nothing of the one before", func(v invariant.View) error {
+		w.Always(invariant.Func("a Job's status contains nothing of the Job before", func(v invariant.View) error {
 			o := v.Get("jobs.batch", "default", "pi")
 			if o == nil || again.UID == "" || o.GetUID() != again.UID {
 				return nil
@@ -136,9 +134,9 @@ func TestJobSuccessor(t *testing.T) {
 	})
 }
 
-// TestTwoInstances lets a second instance work while the first still does, as may happen with leader
-// election when a process stood still: no pod is created too many, and the Job ends.
-// What it may do is count a pod twice, and docs/explanation/jobs.md says so.
+// TestTwoInstances runs a second instance while the first one still works, as may happen with leader election
+// after a process was paused: no surplus pod is created, and the Job ends. A pod may be counted twice, as
+// docs/explanation/jobs.md explains.
 func TestTwoInstances(t *testing.T) {
 	simtest.Run(t, simtest.Seeds(300), func(w *simtest.World) {
 		j := pi(2, 3)

@@ -13,10 +13,9 @@ import (
 	"github.com/rehearse-k8s/rehearse/test/jobs"
 )
 
-// consistency turns upstream's read-your-writes of the Job controller on or off, for
-// one test. It is on by default in 1.36. It asks the informers' stores how far they
-// have come, and they can only tell with client-go's AtomicFIFO; without it the
-// controller lets everything pass.
+// consistency turns the read-your-writes check of upstream's Job controller on or off, for one test. It is on
+// by default in 1.36. It reads the revisions of the informers' stores, which only report them with client-go's
+// AtomicFIFO; without that the check does nothing.
 func consistency(t *testing.T, on bool) {
 	t.Helper()
 	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.StaleControllerConsistencyJob, on)
@@ -25,24 +24,23 @@ func consistency(t *testing.T, on bool) {
 	}
 }
 
-// What the promises are called that upstream's controller breaks, without the Job's name.
+// The invariants that upstream's controller violates, without the Job's name.
 const (
 	enough    = "is created when enough have succeeded or run"
 	beyond    = "is created beyond its parallelism"
 	endsNever = "has finished, or waits for running pods"
 )
 
-// TestUpstreamRaces plays the seven with Kubernetes 1.36.3's own controller, as it is and
-// with its mitigation of 1.36 turned off, and wants what docs/design/jobs-upstream.md
-// says. R3 and R4 had been known from reading its code only: they are real, and the
-// mitigation stands them. R5 and R7 it does not stand. R1 and R2 are older than the
-// mitigation: what 1.34 remembers of Jobs that it has finished is enough.
+// TestUpstreamRaces plays the seven races with the controller of Kubernetes 1.36.3, as it is and with the
+// mitigation of 1.36 turned off, and compares the result with docs/design/jobs-upstream.md. R3 and R4 had been
+// known only from reading its code: they are real, and the mitigation prevents them. It does not prevent R5
+// and R7. R1 and R2 are older than the mitigation: what 1.34 remembers of finished Jobs prevents them.
 //
 // The test is about this release. When it fails, upstream has changed.
 func TestUpstreamRaces(t *testing.T) {
 	for _, c := range []struct {
 		race    jobs.Race
-		off, on string // the promise that is broken; "": none
+		off, on string // the violated invariant; "": none
 	}{
 		{race("R1"), "", ""},
 		{race("R2"), "", ""},
@@ -80,9 +78,9 @@ func playUpstream(t *testing.T, race jobs.Race, on bool, want string) {
 	}
 }
 
-// TestUpstreamFamily searches Jobs of the family. What is found is upstream's own affair
-// and is logged: docs/design/jobs-upstream.md says what a long search has found. The
-// mitigation off, it must find something, or the family would not bite.
+// TestUpstreamFamily searches Jobs of the family and logs what it finds in upstream's controller;
+// docs/design/jobs-upstream.md contains the results of a long search. With the mitigation off it must find
+// something, otherwise the family proves nothing.
 func TestUpstreamFamily(t *testing.T) {
 	for _, on := range []bool{false, true} {
 		t.Run(map[bool]string{false: "off", true: "on"}[on], func(t *testing.T) {
@@ -95,7 +93,7 @@ func TestUpstreamFamily(t *testing.T) {
 				}
 			}
 			if !on && len(found) == 0 {
-				t.Error("nothing was found")
+				t.Error("the search has found nothing")
 			}
 		})
 	}

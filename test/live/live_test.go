@@ -17,7 +17,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/report"
 )
 
-// asRehearse has this binary be rehearse.
+// asRehearse is the environment variable that makes this binary run as rehearse.
 const asRehearse = "REHEARSE_TEST_LIVE"
 
 func TestMain(m *testing.M) {
@@ -27,21 +27,20 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// verdict is what `rehearse test -o json` says of a scenario.
+// verdict is the output of `rehearse test -o json` for a scenario.
 type verdict struct {
 	Verdict string
 	Reason  string
 	Runs    int
 	Seconds float64
 	Failure *struct {
-		Promise, Message, Cause, Grade, File string
-		Faults                               []string
-		Run                                  int
+		Invariant, Message, Cause, Grade, File string
+		Faults                                 []string
+		Run                                    int
 	}
 }
 
-// rehearse rehearses a command in a scenario of the examples. Programs of examples/run are
-// bin/examples.
+// rehearse tests a command in a scenario of the examples. Programs of examples/run are bin/examples.
 func rehearse(t *testing.T, scenario string, options, command []string) verdict {
 	t.Helper()
 	root, err := filepath.Abs(filepath.Join("..", ".."))
@@ -73,8 +72,8 @@ func rehearse(t *testing.T, scenario string, options, command []string) verdict 
 	return v
 }
 
-// examples is the file that has examples/run as a program. It is built anew by each test that
-// asks, which takes no time once it has been.
+// examples returns the file of the compiled program examples/run. Each test builds it; with the build cache
+// that takes no time after the first.
 func examples(t *testing.T, root string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "examples")
@@ -93,15 +92,15 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// found wants a failure of one fault that came again each time, in a file that can be read.
-func found(t *testing.T, v verdict, promise string) {
+// found checks for a failure of one fault that was reproduced each time, in a file that can be read.
+func found(t *testing.T, v verdict, invariant string) {
 	t.Helper()
 	f := v.Failure
 	if f == nil {
-		t.Fatalf("nothing was found in %d runs: %+v", v.Runs, v)
+		t.Fatalf("no failure in %d runs: %+v", v.Runs, v)
 	}
-	t.Logf("found in run %d, %.0fs in all, %s: %s: %q", f.Run, v.Seconds, f.Grade, f.Promise, f.Faults)
-	if !strings.Contains(f.Promise, promise) || f.Cause == "" || f.Grade != "reproduced 3 of 3" || len(f.Faults) != 1 {
+	t.Logf("found in run %d, %.0fs in all, %s: %s: %q", f.Run, v.Seconds, f.Grade, f.Invariant, f.Faults)
+	if !strings.Contains(f.Invariant, invariant) || f.Cause == "" || f.Grade != "reproduced 3 of 3" || len(f.Faults) != 1 {
 		t.Errorf("%+v", f)
 	}
 	kept, err := os.Open(f.File)
@@ -109,22 +108,22 @@ func found(t *testing.T, v verdict, promise string) {
 	defer kept.Close()
 	run, err := history.Read(kept)
 	must(t, err)
-	if run.Failure == nil || run.Failure.Oracle != f.Promise || len(run.Steps) == 0 || !run.Live {
+	if run.Failure == nil || run.Failure.Oracle != f.Invariant || len(run.Steps) == 0 || !run.Live {
 		t.Errorf("the file has %d steps and the failure %+v", len(run.Steps), run.Failure)
 	}
-	// What is kept can be played again as it stands, and so can the nearest run that held.
+	// The recorded run can be replayed as it is, and so can the nearest passing run.
 	held, err := os.Open(report.NearestFile(f.File))
 	must(t, err)
 	defer held.Close()
 	nearest, err := history.Read(held)
 	must(t, err)
 	if len(run.Command) == 0 || !slices.Equal(run.Command, nearest.Command) {
-		t.Errorf("the run is of %q, the nearest that held of %q", run.Command, nearest.Command)
+		t.Errorf("the run is of %q, the nearest passing run of %q", run.Command, nearest.Command)
 	}
 }
 
-// held wants nothing to be found.
-func held(t *testing.T, v verdict, runs int) {
+// passed checks that no failure was found.
+func passed(t *testing.T, v verdict, runs int) {
 	t.Helper()
 	t.Logf("%s in %d runs, %.0fs", v.Verdict, v.Runs, v.Seconds)
 	if v.Verdict != "held" || v.Runs != runs {
@@ -132,7 +131,7 @@ func held(t *testing.T, v verdict, runs int) {
 	}
 }
 
-// lanes is what happened around a failure: the file of the run goes with the test.
+// lanes returns the events around a failure, because the file of the run is deleted with the test.
 func lanes(v verdict) string {
 	if v.Failure == nil {
 		return ""
@@ -153,7 +152,7 @@ func lanes(v verdict) string {
 	return b.String()
 }
 
-// TestNaive: what is wrong with the naive examples is found from outside, by the default search.
+// TestNaive checks that the default search finds the defects of the naive examples from outside.
 func TestNaive(t *testing.T) {
 	t.Parallel()
 	for name, violated := range map[string]string{
@@ -167,15 +166,14 @@ func TestNaive(t *testing.T) {
 	}
 }
 
-// TestCareful: nothing is said against a right one, in the story of a naive one.
+// TestCareful checks that a correct controller passes, in the scenario of a naive one.
 func TestCareful(t *testing.T) {
 	t.Parallel()
-	held(t, rehearse(t, "expectations/scenario.yaml", []string{"--runs=25"}, []string{"bin/examples", "careful"}), 25)
+	passed(t, rehearse(t, "expectations/scenario.yaml", []string{"--runs=25"}, []string{"bin/examples", "careful"}), 25)
 }
 
-// TestOperatorScenario: the scenario for operators can be played as it stands, and what it
-// looks for can be seen.
+// TestOperatorScenario checks that the scenario for operators runs as it is, and that its events occur.
 func TestOperatorScenario(t *testing.T) {
 	t.Parallel()
-	held(t, rehearse(t, "../scenario/builtin/operator.yaml", []string{"--runs=60"}, []string{"bin/examples", "webs"}), 60)
+	passed(t, rehearse(t, "../scenario/builtin/operator.yaml", []string{"--runs=60"}, []string{"bin/examples", "webs"}), 60)
 }

@@ -10,22 +10,21 @@ import (
 	"github.com/rehearse-k8s/rehearse/test/family"
 )
 
-// Case is one set of stages and what happens to the pods that it is played on.
+// Case is one set of stages, and the actions on the pods that it applies to.
 type Case struct {
-	// Seed is what everything of the case was drawn from.
+	// Seed is the seed from which the case is drawn.
 	Seed int
 	// Ranks is the last rank of a pod.
 	Ranks int
-	// Stages are the set, as YAML.
+	// Stages is the set, as YAML.
 	Stages []string
 	// Reject are requests that the API rejects.
 	Reject []Rejection
 	Pods   int
 	Acts   []Act
-	// Mover is another controller that moves a pod on, by two ranks, as soon as a stage has
-	// written its first half.
+	// Mover: another controller moves a pod on by two ranks as soon as a stage has written its first half.
 	Mover bool
-	// Delete is true where the users delete all pods in the end.
+	// Delete: the users delete all pods in the end.
 	Delete bool
 }
 
@@ -36,7 +35,7 @@ type Rejection struct {
 	Times int // 0: each time
 }
 
-// Act is what a user or another writer does to a pod, some time after the last act.
+// Act is an action of a user or another writer on a pod, some time after the previous act.
 type Act struct {
 	After time.Duration
 	Pod   int
@@ -44,25 +43,25 @@ type Act struct {
 	By    int // ranks to move on by
 }
 
-// ActKind is what is done.
+// ActKind is the kind of an act.
 type ActKind string
 
 // The kinds of acts.
 const (
 	// ActLabel changes a label that no stage reads.
 	ActLabel ActKind = "label"
-	// ActMoveOn patches the status to a higher rank, if the rank is as it was read.
+	// ActMoveOn patches the status to a higher rank, if the rank has not changed since it was read.
 	ActMoveOn ActKind = "move on"
 	// ActLatePatch patches a condition into the status, without a resourceVersion.
 	ActLatePatch ActKind = "late patch"
-	// ActRecreate deletes the pod and creates another one of its name.
+	// ActRecreate deletes the pod and creates another one with the same name.
 	ActRecreate ActKind = "recreate"
 )
 
-// Draws are the cases of n seeds from one on.
+// Draws returns the cases of n consecutive seeds.
 func Draws(from, n int) []Case { return family.Draws(Draw, from, n) }
 
-// String is the case as people read it.
+// String returns the case as text.
 func (c Case) String() string {
 	text := fmt.Sprintf("case %d: %d pods, %d ranks, deleted in the end: %v, with a mover: %v\n%s", c.Seed, c.Pods, c.Ranks, c.Delete, c.Mover, strings.Join(c.Stages, ""))
 	for _, r := range c.Reject {
@@ -83,14 +82,14 @@ func (c Case) Set() (*stage.Set, error) {
 	return stage.Compile(stages)
 }
 
-// drawing is the work on one case.
+// drawing is the state of drawing one case.
 type drawing struct {
 	*rand.Rand
 	c Case
-	n int // stages so far
+	n int // number of stages so far
 }
 
-// Draw is the case of a seed.
+// Draw returns the case of a seed.
 func Draw(seed int) Case {
 	d := &drawing{Rand: rand.New(rand.NewPCG(uint64(seed), 20)), c: Case{Seed: seed}}
 	d.c.Ranks, d.c.Pods, d.c.Delete = 1+d.IntN(3), 1+d.IntN(2), d.IntN(2) == 0
@@ -154,17 +153,17 @@ func (d *drawing) delay() string {
 	return fmt.Sprintf("  delay: {durationMilliseconds: %d}\n", 500*(1+d.IntN(12)))
 }
 
-// status is the status of a pod at a rank.
+// status returns the status of a pod at a rank.
 func status(rank int) string {
 	return fmt.Sprintf("message: r%d, phase: Running, podIP: 10.0.0.9, podIPs: [{ip: 10.0.0.9}]", rank)
 }
 
-// sound is the stage that brings a pod from a rank to the next, whatever others do.
+// sound adds the stage that moves a pod from a rank to the next, whatever others do.
 func (d *drawing) sound(rank int) {
 	d.add("sound", at(rank)+", "+alive, 1+d.IntN(3), d.delay(), fmt.Sprintf("  next: {statusTemplate: '{%s}'}\n", status(rank+1)))
 }
 
-// rival is a stage that competes with the sound one.
+// rival adds a stage that competes with the sound one.
 func (d *drawing) rival(rank int) {
 	selector := at(rank)
 	if d.IntN(3) > 0 {
@@ -172,7 +171,7 @@ func (d *drawing) rival(rank int) {
 	}
 	switch d.IntN(9) {
 	case 0:
-		d.add("hungry", selector+", {key: '"+hungry+"', operator: Exists}", 1+d.IntN(3), "", "  steps: [{patch: {type: merge, root: metadata, template: 'labels: {hungry: x}'}}]\n")
+		d.add("hungry", selector+", {key: '"+expensiveProgram+"', operator: Exists}", 1+d.IntN(3), "", "  steps: [{patch: {type: merge, root: metadata, template: 'labels: {hungry: x}'}}]\n")
 	case 1, 2:
 		delay := []string{"", "  delay: {durationMilliseconds: 2000}\n", "  delay: {durationMilliseconds: 36000000}\n"}[d.IntN(3)]
 		d.add("idle", selector, 1+d.IntN(1000), delay, "  steps: [{patch: {type: merge, root: metadata, template: 'labels: {app: x}'}}]\n")
@@ -183,10 +182,10 @@ func (d *drawing) rival(rank int) {
 	}
 }
 
-// hungry is a jq program that takes minutes where nothing bounds it, and no memory.
-const hungry = "[range(3000)] as $a | reduce range(300) as $i (0; . + ($a - [range(3000) + 5000] | length))"
+// expensiveProgram is a jq program that runs for minutes without a budget, and needs no memory.
+const expensiveProgram = "[range(3000)] as $a | reduce range(300) as $i (0; . + ($a - [range(3000) + 5000] | length))"
 
-// halves is a stage of two requests, the second of which may be rejected.
+// halves adds a stage of two requests, the second of which may be rejected.
 func (d *drawing) halves(rank int, selector string) {
 	first := "  - patch: {type: merge, root: metadata, template: 'labels: {half-NAME: x}'}\n"
 	switch d.IntN(4) {
@@ -202,16 +201,16 @@ func (d *drawing) halves(rank int, selector string) {
 	}
 }
 
-// moved is a stage at rank 0 whose second half is rejected once or twice, so that the mover
-// is ahead of it when it is tried again.
+// moved adds a stage at rank 0 whose second half is rejected once or twice, so that the mover has moved the
+// pod on when it is tried again.
 func (d *drawing) moved() {
 	name := d.add("halves", at(0)+", "+alive, 100, "", "  steps:\n  - patch: {type: merge, root: metadata, template: 'labels: {half-NAME: x}'}\n"+
 		fmt.Sprintf("  - patch: {type: merge, subresource: status, root: status, template: '{reason: NAME, %s}'}\n", status(1)))
 	d.c.Reject = append(d.c.Reject, Rejection{Stage: name, Code: 403, Times: 1 + d.IntN(2)})
 }
 
-// undoing are two stages without delay of which each undoes what the other did. They
-// have no end before the pod has one, unless the rank has a stage of its own.
+// undoing adds two stages without delay that undo each other's changes. They never end before the pod does,
+// unless the rank has a stage of its own.
 func (d *drawing) undoing() {
 	rank := d.c.Ranks
 	if d.IntN(3) == 0 {
@@ -224,7 +223,7 @@ func (d *drawing) undoing() {
 	d.add("flop", at(rank)+", "+alive+", "+fmt.Sprintf(flip, "Exists"), 1+d.IntN(3), "", "  steps: [{patch: {type: merge, root: metadata, template: 'labels: {flip: null}'}}]\n")
 }
 
-// ends are the stages that delete a pod once its deletion was requested.
+// ends adds the stages that delete a pod after its deletion was requested.
 func (d *drawing) ends() {
 	wait := []string{"", "  delay: {durationMilliseconds: 1500}\n"}[d.IntN(2)]
 	d.add("gone", deleting+", {key: .metadata.finalizers, operator: DoesNotExist}", 1, wait, "  next: {delete: true}\n")

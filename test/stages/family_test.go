@@ -9,15 +9,15 @@ import (
 	"github.com/rehearse-k8s/rehearse/test/stages"
 )
 
-// How much of the family a test searches.
+// How many cases and runs a test searches.
 var (
 	from  = flag.Int("stages.from", 1, "the seed of the first case of the family")
 	cases = flag.Int("stages.cases", 30, "how many cases of the family are searched")
 	runs  = flag.Int("stages.runs", 20, "how many runs each case has")
 )
 
-// TestDraw: a case is the same each time it is drawn, its stages compile, and a family of
-// some size has every kind of stage, rejection and act.
+// TestDraw checks that a seed always gives the same case, that its stages compile, and that a family of some
+// size contains every kind of stage, rejection and act.
 func TestDraw(t *testing.T) {
 	seen := map[string]int{}
 	for _, c := range stages.Draws(1, 200) {
@@ -45,8 +45,8 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// TestEngine: the stage engine plays random sets of stages. The long run of it is
-// `go test -run TestEngine -timeout 12h ./test/stages -stages.cases=500`.
+// TestEngine checks the stage engine with random sets of stages. A long run is `go test -run TestEngine
+// -timeout 12h ./test/stages -stages.cases=500`.
 func TestEngine(t *testing.T) {
 	found, played := stages.Search(t, stages.Real, stages.Draws(*from, *cases), *runs)
 	t.Logf("%d cases, %d runs", *cases, played)

@@ -9,7 +9,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/test/stages"
 )
 
-// TestNaive: every naive engine fails in some random set of stages.
+// TestNaive checks that every naive engine fails in some random set of stages.
 func TestNaive(t *testing.T) {
 	for name, flaw := range map[string]naivestages.Flaw{
 		"lost": naivestages.Lost, "stale": naivestages.Stale, "phantom": naivestages.Phantom, "restarted": naivestages.Restarted,
@@ -28,7 +28,7 @@ func TestNaive(t *testing.T) {
 	}
 }
 
-// quiet is a test that does not log what is found: much is.
+// quiet is a test that does not log, because many failures are found.
 type quiet struct{ testing.TB }
 
 func (quiet) Log(...any) {}

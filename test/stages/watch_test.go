@@ -25,7 +25,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// object reads one object.
+// object parses one object.
 func object(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
 	u := &unstructured.Unstructured{}
@@ -45,8 +45,8 @@ spec:
   next: {patches: [{type: merge, root: data, template: 'by: %s'}]}
 `
 
-// watching is an engine that plays the Stage objects of the API. Those requests that reject
-// names are answered 403.
+// watching returns an engine that runs the Stage objects of the API. Requests that reject accepts are answered
+// with 403.
 func watching(reject func(*http.Request) bool) simtest.Constructor {
 	return func(ctx context.Context, config *rest.Config) error {
 		config = rest.CopyConfig(config)
@@ -80,19 +80,19 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-func play(t *testing.T, story func(*simtest.World)) {
+func play(t *testing.T, scenario func(*simtest.World)) {
 	t.Helper()
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	if err := yaml.UnmarshalStrict(crds.Stage(), crd); err != nil {
 		t.Fatal(err)
 	}
-	if r := simtest.Explore(t, simtest.Seeds(1).CRDs(crd), story); r.Failure != nil {
+	if r := simtest.Explore(t, simtest.Seeds(1).CRDs(crd), scenario); r.Failure != nil {
 		t.Error(r.Failure.Run.Failure)
 	}
 }
 
-// TestConditionBacksOff: the condition of a Stage object that the API rejects each time is written
-// ever more seldom, at once where the object changes, and those of others are written.
+// TestConditionBacksOff checks that the condition of a Stage object that the API rejects each time is written
+// ever more seldom, at once after a change of the object, and that the conditions of others are written.
 func TestConditionBacksOff(t *testing.T) {
 	bad, good := object(t, fmt.Sprintf(apiStage, "bad", ".data.x", "bad")), object(t, fmt.Sprintf(apiStage, "good", ".data.y", "good"))
 	play(t, func(w *simtest.World) {
@@ -131,9 +131,9 @@ func TestConditionBacksOff(t *testing.T) {
 	})
 }
 
-// TestHungryStage: a Stage object that does too much is Invalid after some objects, with an Event;
-// the others are played, and it is too once it has changed.
-func TestHungryStage(t *testing.T) {
+// TestOverrunningStage checks that a Stage object that exceeds its budget becomes Invalid after some objects,
+// with an Event, that the others run, and that it runs again after a change.
+func TestOverrunningStage(t *testing.T) {
 	hungry, good := object(t, fmt.Sprintf(apiStage, "hungry", `.data.x * 2000000000`, "hungry")), object(t, fmt.Sprintf(apiStage, "good", ".data.y", "good"))
 	play(t, func(w *simtest.World) {
 		hungry := hungry.DeepCopy()
@@ -156,7 +156,7 @@ func TestHungryStage(t *testing.T) {
 			&& s.status.conditions[0].message.contains("does too much"))`).Check(view); err != nil {
 			w.Fatalf("%v", err)
 		}
-		if err := invariant.MustCEL("an Event says so", `list("events", "default").exists(e, e.reason == "StageInvalid" && e.involvedObject.name == "hungry")`).Check(view); err != nil {
+		if err := invariant.MustCEL("an Event reports it", `list("events", "default").exists(e, e.reason == "StageInvalid" && e.involvedObject.name == "hungry")`).Check(view); err != nil {
 			w.Fatalf("%v", err)
 		}
 		w.Get(hungry)

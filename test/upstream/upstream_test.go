@@ -17,11 +17,11 @@ const (
 )
 
 // finding is a row of the page that has a file.
-type finding struct{ promise, faults, grade, file string }
+type finding struct{ invariant, faults, grade, file string }
 
 var link = regexp.MustCompile(`\(\.\./\.\./test/upstream/(testdata/[^)]+\.jsonl)\)`)
 
-// findings reads the table: of each row the last four cells.
+// findings parses the table: the last four cells of each row.
 func findings(t *testing.T) (all []finding) {
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -39,21 +39,21 @@ func findings(t *testing.T) (all []finding) {
 	return all
 }
 
-// TestPage: what the page says was found is what the runs show.
+// TestPage compares the page with the recorded runs.
 func TestPage(t *testing.T) {
 	listed := map[string]bool{}
 	for _, f := range findings(t) {
 		listed[f.file], listed[report.NearestFile(f.file)] = true, true
 		failed := read(t, f.file)
 		if failed.Failure == nil {
-			t.Errorf("%s: nothing failed in it", f.file)
+			t.Errorf("%s: it contains no failure", f.file)
 			continue
 		}
-		if failed.Failure.Oracle != f.promise {
-			t.Errorf("%s: broke %q; the page says %q", f.file, failed.Failure.Oracle, f.promise)
+		if failed.Failure.Oracle != f.invariant {
+			t.Errorf("%s: violated %q; the page contains %q", f.file, failed.Failure.Oracle, f.invariant)
 		}
 		if faults := strings.Join(failed.Faults, "; "); faults != f.faults {
-			t.Errorf("%s: its faults are %q; the page says %q", f.file, faults, f.faults)
+			t.Errorf("%s: its faults are %q; the page contains %q", f.file, faults, f.faults)
 		}
 		if !strings.HasSuffix(f.grade, " of 3") || !failed.Live {
 			t.Errorf("%s: repeated %q", f.file, f.grade)

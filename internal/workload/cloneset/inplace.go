@@ -17,9 +17,9 @@ import (
 // An update in place consists of two writes, and a third when it has ended:
 //
 //  1. to the pod's status: not ready. The same write contains the state Updating, the new revision's
-//    labels, and what is still to be done (apps.AnnotationInPlaceGrace);
+//     labels, and what is still to be done (apps.AnnotationInPlaceGrace);
 //  2. to its spec, once the grace period is over: the images and metadata, and the previous status
-//    of the containers (apps.AnnotationInPlaceState);
+//     of the containers (apps.AnnotationInPlaceState);
 //  3. to its status, when the containers run the new spec: ready again, and the next state.
 //
 // Each write is for the observed version of the pod, or for the version that the write before has created, so

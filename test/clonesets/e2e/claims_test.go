@@ -15,7 +15,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise/v1beta1"
 )
 
-// claim gives each pod a claim of its own.
+// claim adds a claim template.
 func claim(name, size string) change {
 	return func(c *v1beta1.CloneSet) {
 		c.Spec.VolumeClaimTemplates = append(c.Spec.VolumeClaimTemplates, corev1.PersistentVolumeClaim{
@@ -30,14 +30,14 @@ func claim(name, size string) change {
 	}
 }
 
-// size is another one for the first claim.
+// size changes the size of the first claim.
 func size(s string) change {
 	return func(c *v1beta1.CloneSet) {
 		c.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse(s)
 	}
 }
 
-// claims are so many, each of them its CloneSet's, bound, and a pod's.
+// claims checks that there are n claims, each controlled by the CloneSet, bound, and of an existing pod.
 func claims(n int) func(view) error {
 	return func(v view) error {
 		if len(v.claims) != n {
@@ -54,7 +54,7 @@ func claims(n int) func(view) error {
 	}
 }
 
-// instances are the instance-ids of pods, sorted.
+// instances returns the instance-ids of pods, sorted.
 func instances(v view) (ids []string) {
 	for i := range v.pods {
 		ids = append(ids, v.pods[i].Labels[kruise.LabelInstanceID])
@@ -71,8 +71,8 @@ func uidsOf(claims []corev1.PersistentVolumeClaim) (uids []string) {
 	return uids
 }
 
-// TestClaimReuse: upstream's "Update with EnablePVCReuse=false". With reuse, who takes the
-// place of a deleted pod takes its claims and its name; without, both are new.
+// TestClaimReuse covers upstream's "Update with EnablePVCReuse=false". With reuse, the successor of a deleted
+// pod gets its claims and its name; without, both are new.
 func TestClaimReuse(t *testing.T) {
 	s := begin(t)
 	s.make(4, claim("data", "1Gi"), claim("logs", "1Gi"), func(c *v1beta1.CloneSet) { c.Spec.ScaleStrategy.EnablePVCReuse = true })
@@ -91,12 +91,12 @@ func TestClaimReuse(t *testing.T) {
 	after := s.see("four new pods with new claims", all(allReady(4), kept(again.pods, 0), none, claims(8)))
 	for _, uid := range uidsOf(after.claims) {
 		if slices.Contains(uidsOf(again.claims), uid) {
-			t.Errorf("claim %s is there still", uid)
+			t.Errorf("claim %s still exists", uid)
 		}
 	}
 }
 
-// storage is what all claims are to have.
+// storage checks the size of all claims.
 func storage(size string) func(view) error {
 	return func(v view) error {
 		for i := range v.claims {
@@ -108,9 +108,8 @@ func storage(size string) func(view) error {
 	}
 }
 
-// TestClaimTemplates: upstream's "Update with VolumeClaimTemplate changes". Other claim
-// templates alone make no other revision. With one, pods are made anew to have them, but
-// where pods are to be changed in place only.
+// TestClaimTemplates covers upstream's "Update with VolumeClaimTemplate changes". Changed claim templates
+// alone create no revision. With a new revision, pods are recreated to get them, except with InPlaceOnly.
 func TestClaimTemplates(t *testing.T) {
 	s := begin(t)
 	s.make(2, inPlace, maxUnavailable(number(2)), claim("data", "1Gi"))
@@ -119,10 +118,10 @@ func TestClaimTemplates(t *testing.T) {
 	second := s.see("new pods with larger claims", all(allReady(2), kept(before.pods, 0), none, claims(2), storage("2Gi"), states(kruise.StateNormal, 2)))
 
 	s.edit(size("3Gi"))
-	s.see("the change is seen", allReady(2))
-	s.stays("nothing is made of it", all(kept(second.pods, 2), allReady(2), storage("2Gi"), func(v view) error {
+	s.see("the change is observed", allReady(2))
+	s.stays("no pod is recreated", all(kept(second.pods, 2), allReady(2), storage("2Gi"), func(v view) error {
 		if v.set.Status.UpdateRevision != second.set.Status.UpdateRevision {
-			return errors.New("there is another revision")
+			return errors.New("another revision exists")
 		}
 		return nil
 	}))
@@ -134,9 +133,9 @@ func TestClaimTemplates(t *testing.T) {
 	s.see("the pods are changed, the claims are not", all(allReady(2), kept(third.pods, 2), claims(2), storage("3Gi"), states(kruise.StateNormal, 2)))
 }
 
-// TestPreparingUpdateCounts: upstream's "regard preparing-update pod as update when scaling".
-// A pod that waits for its update counts as updated, so that pods that are made while it
-// waits are of the old revision, as the partition says.
+// TestPreparingUpdateCounts covers upstream's "regard preparing-update pod as update when scaling". A pod that
+// waits for its update counts as updated, so that pods created meanwhile are of the old revision, as the
+// partition requires.
 func TestPreparingUpdateCounts(t *testing.T) {
 	s := begin(t)
 	s.make(4, inPlace, label("e2e/hold", "true"), hooks(kruise.Lifecycle{InPlaceUpdate: &kruise.LifecycleHook{LabelsHandler: map[string]string{"e2e/hold": "true"}}}))
@@ -160,7 +159,7 @@ func TestPreparingUpdateCounts(t *testing.T) {
 	s.editPod(waiting, release)
 	s.see("it is updated, and waits for its hook", all(states(kruise.StateUpdated, 1), numbers(5, 5, 1, 1), kept(before.pods, 3)))
 	s.editPod(waiting, back)
-	s.see("it is back", all(states(kruise.StateNormal, 5), numbers(5, 5, 1, 1)))
+	s.see("it is Normal again", all(states(kruise.StateNormal, 5), numbers(5, 5, 1, 1)))
 
 	s.edit(partition(number(0)), maxUnavailable(percent("100%")))
 	v = s.see("the others wait", all(states(kruise.StatePreparingUpdate, 4), numbers(5, 5, 1, 1)))
@@ -173,5 +172,5 @@ func TestPreparingUpdateCounts(t *testing.T) {
 	for i := range v.pods {
 		s.editPod(v.pods[i].Name, back)
 	}
-	s.see("all are back", all(states(kruise.StateNormal, 5), allReady(5), kept(before.pods, 3)))
+	s.see("all are Normal again", all(states(kruise.StateNormal, 5), allReady(5), kept(before.pods, 3)))
 }

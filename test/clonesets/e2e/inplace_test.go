@@ -19,8 +19,8 @@ import (
 
 var inPlace = policy(v1beta1.InPlaceIfPossible)
 
-// TestSameImageID: upstream's "in-place update images with the same imageID". That a
-// container has begun anew is seen by its containerID.
+// TestSameImageID covers upstream's "in-place update images with the same imageID". The containerID shows that
+// a container was restarted.
 func TestSameImageID(t *testing.T) {
 	s := begin(t)
 	s.make(1, inPlace, annotation("e2e/same-image", "true"))
@@ -29,7 +29,7 @@ func TestSameImageID(t *testing.T) {
 	s.edit(image("main:2"))
 	v := s.see("it is updated", all(allReady(1), kept(before, 1), states(kruise.StateNormal, 1), func(v view) error {
 		if v.set.Status.UpdatedAvailableReplicas != 1 || v.pods[0].Spec.Containers[0].Image != "main:2" {
-			return errors.New("it is not")
+			return errors.New("the container is not restarted")
 		}
 		return nil
 	}))
@@ -38,13 +38,13 @@ func TestSameImageID(t *testing.T) {
 	}
 }
 
-// fromLabel is a variable that a pod's label gives.
+// fromLabel returns a variable whose value is a label of the pod.
 func fromLabel(name, label string) corev1.EnvVar {
 	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.labels['" + label + "']"}}}
 }
 
-// TestImageAndEnvironment: upstream's "in-place update both image and env from label". The
-// container begins anew once, not once for each.
+// TestImageAndEnvironment covers upstream's "in-place update both image and env from label". The container
+// restarts once, not once for each.
 func TestImageAndEnvironment(t *testing.T) {
 	s := begin(t)
 	s.make(1, inPlace, label("test-env", "one"), func(c *v1beta1.CloneSet) {
@@ -69,8 +69,8 @@ func TestImageAndEnvironment(t *testing.T) {
 	}
 }
 
-// pair are containers nginx and redis of which redis is first; each takes a moment to begin
-// anew.
+// pair sets two containers, nginx and redis, of which redis has the higher priority; each takes some time to
+// restart.
 func pair(c *v1beta1.CloneSet) {
 	of := func(name, priority string) corev1.Container {
 		return corev1.Container{Name: name, Image: name + ":1", Env: []corev1.EnvVar{
@@ -87,7 +87,7 @@ func images(nginx, redis string) change {
 	}
 }
 
-// updateOf is what the last update in place has left in a pod.
+// updateOf returns the record of a pod's last update in place.
 func updateOf(t *testing.T, p *corev1.Pod) (u kruise.InPlaceUpdateState) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(p.Annotations[kruise.AnnotationInPlaceState]), &u); err != nil {
@@ -96,7 +96,7 @@ func updateOf(t *testing.T, p *corev1.Pod) (u kruise.InPlaceUpdateState) {
 	return u
 }
 
-// batches are the containers that were changed together, "redis nginx".
+// batches returns the containers of each batch, such as "redis nginx".
 func batches(u kruise.InPlaceUpdateState) string {
 	var all []string
 	for _, b := range u.ContainerBatchesRecord {
@@ -105,7 +105,7 @@ func batches(u kruise.InPlaceUpdateState) string {
 	return strings.Join(all, " ")
 }
 
-// inOrder: redis ran again when nginx ended.
+// inOrder checks that redis ran again before nginx was stopped.
 func inOrder(t *testing.T, p *corev1.Pod) {
 	t.Helper()
 	nginx, redis := container(p, "nginx"), container(p, "redis")
@@ -116,13 +116,13 @@ func inOrder(t *testing.T, p *corev1.Pod) {
 		t.Errorf("nginx ended at %s, redis runs since %s", ended, ran)
 	}
 	if down := redis.State.Running.StartedAt.Sub(redis.LastTerminationState.Terminated.FinishedAt.Time); down < time.Second {
-		t.Errorf("redis was down for %s, and nobody could have waited for it", down)
+		t.Errorf("redis was down for only %s, too short to show the order", down)
 	}
 }
 
-// TestPriorities: upstream's "in-place update two container images with priorities
-// successfully": the container of more priority first, the other when it runs. What takes
-// two seconds here takes ten upstream.
+// TestPriorities covers upstream's "in-place update two container images with priorities successfully": the
+// container with the higher priority first, the other when it runs. A restart takes two seconds here and ten
+// upstream.
 func TestPriorities(t *testing.T) {
 	s := begin(t)
 	s.make(1, inPlace, pair)
@@ -136,9 +136,9 @@ func TestPriorities(t *testing.T) {
 	inOrder(t, &v.pods[0])
 }
 
-// TestPrioritiesFailed: upstream's "in-place update two container images with priorities,
-// should not update the next when the previous one failed". Beyond it: when the first can
-// be had, the next follows.
+// TestPrioritiesFailed covers upstream's "in-place update two container images with priorities, should not
+// update the next when the previous one failed". In addition it checks that the next follows when the image of
+// the first can be pulled.
 func TestPrioritiesFailed(t *testing.T) {
 	const fails = "rehearse-k8s.github.io/image-pull-fails"
 	s := begin(t)
@@ -156,7 +156,7 @@ func TestPrioritiesFailed(t *testing.T) {
 		}
 		return nil
 	})
-	s.see("redis cannot be had", all(stuck, numbers(1, 0, 1, 0), states(kruise.StateUpdating, 1)))
+	s.see("the image of redis cannot be pulled", all(stuck, numbers(1, 0, 1, 0), states(kruise.StateUpdating, 1)))
 	s.stays("nginx is left alone", stuck)
 	s.edit(images("nginx:2", "redis:2"), without(fails))
 	v := s.see("both are updated", all(allReady(1), kept(before, 1), states(kruise.StateNormal, 1)))
@@ -165,9 +165,9 @@ func TestPrioritiesFailed(t *testing.T) {
 	}
 }
 
-// TestPrioritiesOfEnvironment: upstream's "in-place update two container image and env
-// from metadata with priorities". Who waits for another waits with its environment too, and
-// begins anew once.
+// TestPrioritiesOfEnvironment covers upstream's "in-place update two container image and env from metadata
+// with priorities". The environment of a container that waits for another also waits, and the container
+// restarts once.
 func TestPrioritiesOfEnvironment(t *testing.T) {
 	s := begin(t)
 	s.make(1, inPlace, pair, label("nginx-config", "one"), label("redis-config", "one"))
@@ -191,7 +191,7 @@ func TestPrioritiesOfEnvironment(t *testing.T) {
 	}
 }
 
-// TestPartition: upstream's "partition=99%, replicas=4 makes sure 1 pod is upgraded".
+// TestPartition covers upstream's "partition=99%, replicas=4 makes sure 1 pod is upgraded".
 func TestPartition(t *testing.T) {
 	s := begin(t)
 	s.make(4, inPlace, deadline(600))
@@ -207,8 +207,8 @@ func TestPartition(t *testing.T) {
 	s.stays("no other is", one)
 }
 
-// TestQualityOfService: upstream's "change resource and qos -> recreate". A pod cannot come
-// into another class, so there is another pod; one more of what it has is given to it.
+// TestQualityOfService covers upstream's "change resource and qos -> recreate". A pod cannot change its QoS
+// class, so it is recreated; a change within the class is made in place.
 func TestQualityOfService(t *testing.T) {
 	resources := func(cpu, memory, limit string) change {
 		return func(c *v1beta1.CloneSet) {

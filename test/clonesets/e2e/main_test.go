@@ -24,16 +24,16 @@ import (
 	"github.com/rehearse-k8s/rehearse/cluster"
 )
 
-// What all cases share: the cluster, a client, and caches of what happens in it.
+// All cases share the cluster, a client, and caches.
 var (
 	api      client.Client
 	caches   cache.Cache
-	happened = &news{next: make(chan struct{})}
+	happened = &notifier{next: make(chan struct{})}
 )
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// Cases wait most of the time, so more of them run at once than there are processors.
+	// Cases wait most of the time, so more of them run concurrently than there are processors.
 	if err := flag.Set("test.parallel", "30"); err != nil {
 		panic(err)
 	}
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	os.Exit(inCluster(m.Run))
 }
 
-// inCluster runs tests while there is a cluster.
+// inCluster runs tests while the cluster runs.
 func inCluster(run func() int) int {
 	dir, err := os.MkdirTemp("", "e2e")
 	if err != nil {
@@ -75,7 +75,7 @@ func failed(err error) int {
 	return 1
 }
 
-// connect fills api and caches.
+// connect sets api and caches.
 func connect(ctx context.Context, c *cluster.Cluster) error {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
@@ -87,7 +87,7 @@ func connect(ctx context.Context, c *cluster.Cluster) error {
 	config := c.RESTConfig()
 	config.QPS = -1
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-	// The kinds are known here: discovery shows a definition's some time after it is served.
+	// The kinds are registered here: discovery shows those of a definition some time after it is served.
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for _, kind := range []string{"Pod", "PersistentVolumeClaim", "ServiceAccount"} {
 		mapper.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
@@ -124,7 +124,7 @@ func connect(ctx context.Context, c *cluster.Cluster) error {
 		}
 	}()
 	if !caches.WaitForCacheSync(ctx) {
-		return fmt.Errorf("the caches are never filled")
+		return fmt.Errorf("the caches are not synced")
 	}
 	return nil
 }

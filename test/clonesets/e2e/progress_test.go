@@ -15,8 +15,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise/v1beta1"
 )
 
-// TestHostNetwork: upstream's "creates with hostNetwork pod and containerPort without
-// hostPort". What the API fills into pods makes no other template of it.
+// TestHostNetwork covers upstream's "creates with hostNetwork pod and containerPort without hostPort". The
+// API's defaults in pods do not change the template's revision.
 func TestHostNetwork(t *testing.T) {
 	s := begin(t)
 	s.make(1, deadline(600), func(c *v1beta1.CloneSet) {
@@ -27,33 +27,33 @@ func TestHostNetwork(t *testing.T) {
 	if port := v.pods[0].Spec.Containers[0].Ports[0]; port.HostPort != 8080 {
 		t.Errorf("port %+v", port)
 	}
-	s.stays("the pod", kept(v.pods, 1))
+	s.stays("the pod is kept", kept(v.pods, 1))
 }
 
-// TestPreNormal: upstream's "creates with lifecycle preNormal finalizer". A pod that is
-// Ready and that nobody has let in is not available; as soon as it is let in, it is.
+// TestPreNormal covers upstream's "creates with lifecycle preNormal finalizer". A pod that is Ready without
+// its preNormal finalizer is not available; it becomes available as soon as it has the finalizer.
 func TestPreNormal(t *testing.T) {
-	const door = "e2e/let-in"
+	const preNormalFinalizer = "e2e/let-in"
 	s := begin(t)
-	s.make(1, deadline(2), hooks(kruise.Lifecycle{PreNormal: &kruise.LifecycleHook{FinalizersHandler: []string{door}}}))
-	v := s.see("the pod is ready, and not let in", all(allReady(1), states(kruise.StatePreparingNormal, 1), reason(v1alpha1.ReasonUpdated)))
-	s.see("the deadline is over", all(states(kruise.StatePreparingNormal, 1), reason(v1alpha1.ReasonDeadlineExceeded)))
-	s.editPod(v.pods[0].Name, func(p *corev1.Pod) { p.Finalizers = append(p.Finalizers, door) })
+	s.make(1, deadline(2), hooks(kruise.Lifecycle{PreNormal: &kruise.LifecycleHook{FinalizersHandler: []string{preNormalFinalizer}}}))
+	v := s.see("the pod is ready, without its finalizer", all(allReady(1), states(kruise.StatePreparingNormal, 1), reason(v1alpha1.ReasonUpdated)))
+	s.see("the deadline is exceeded", all(states(kruise.StatePreparingNormal, 1), reason(v1alpha1.ReasonDeadlineExceeded)))
+	s.editPod(v.pods[0].Name, func(p *corev1.Pod) { p.Finalizers = append(p.Finalizers, preNormalFinalizer) })
 	s.see("the pod is available", all(states(kruise.StateNormal, 1), kept(v.pods, 1), reason(v1alpha1.ReasonAvailable), func(v view) error {
 		if v.set.Status.UpdatedAvailableReplicas != 1 {
-			return errors.New("the status does not say so")
+			return errors.New("the status does not count it")
 		}
 		return nil
 	}))
-	s.editPod(v.pods[0].Name, func(p *corev1.Pod) { p.Finalizers = nil }) // or it could never go
+	s.editPod(v.pods[0].Name, func(p *corev1.Pod) { p.Finalizers = nil }) // otherwise it could never be deleted
 }
 
-// TestUnschedulable: upstream's "creates with unschedulable scheduler". A pod without a
-// node never begins; a template that can be scheduled helps.
+// TestUnschedulable covers upstream's "creates with unschedulable scheduler". A pod without a node never
+// starts; a template that can be scheduled replaces it.
 func TestUnschedulable(t *testing.T) {
 	s := begin(t)
-	s.make(1, deadline(2), func(c *v1beta1.CloneSet) { c.Spec.Template.Spec.SchedulerName = "nobody" })
-	s.see("the deadline is over", all(numbers(1, 0, 1, 0), states(kruise.StatePreparingNormal, 1), reason(v1alpha1.ReasonDeadlineExceeded)))
+	s.make(1, deadline(2), func(c *v1beta1.CloneSet) { c.Spec.Template.Spec.SchedulerName = "missing" })
+	s.see("the deadline is exceeded", all(numbers(1, 0, 1, 0), states(kruise.StatePreparingNormal, 1), reason(v1alpha1.ReasonDeadlineExceeded)))
 	v, err := s.view()
 	if err != nil || v.pods[0].Spec.NodeName != "" || v.pods[0].Status.Phase != corev1.PodPending {
 		t.Fatalf("%v\n%s", err, s.picture())
@@ -62,17 +62,17 @@ func TestUnschedulable(t *testing.T) {
 	s.see("another pod is available", all(allReady(1), kept(v.pods, 0), states(kruise.StateNormal, 1), reason(v1alpha1.ReasonAvailable)))
 }
 
-// TestNoDeadline: upstream's "creates with maxInt32 progressDeadlineSeconds".
+// TestNoDeadline covers upstream's "creates with maxInt32 progressDeadlineSeconds".
 func TestNoDeadline(t *testing.T) {
 	s := begin(t)
 	s.make(1, deadline(math.MaxInt32))
-	s.see("the pod is ready, and nothing is said of progress", all(allReady(1), reason("")))
+	s.see("the pod is ready, without a condition Progressing", all(allReady(1), reason("")))
 	s.edit(deadline(600))
-	s.see("progress is told", reason(v1alpha1.ReasonAvailable))
+	s.see("the condition Progressing exists", reason(v1alpha1.ReasonAvailable))
 }
 
-// TestNeverAvailable: upstream's "creates with maxInt32 minReadySeconds and
-// progressDeadlineSeconds". Both are valid together.
+// TestNeverAvailable covers upstream's "creates with maxInt32 minReadySeconds and progressDeadlineSeconds".
+// Both are valid together.
 func TestNeverAvailable(t *testing.T) {
 	s := begin(t)
 	s.make(1, deadline(math.MaxInt32), func(c *v1beta1.CloneSet) { c.Spec.MinReadySeconds = math.MaxInt32 })
@@ -87,8 +87,7 @@ func TestNeverAvailable(t *testing.T) {
 	s.see("the same without a deadline", never)
 }
 
-// TestScale: upstream's "scales in normal cases": the defaults, pods that come, and that
-// go again.
+// TestScale covers upstream's "scales in normal cases": the defaults, and scaling up and down.
 func TestScale(t *testing.T) {
 	s := begin(t)
 	s.make(1, deadline(600))
@@ -103,10 +102,10 @@ func TestScale(t *testing.T) {
 	s.see("one pod again", all(allReady(1), none, reason(v1alpha1.ReasonAvailable)))
 }
 
-// TestScaleOneByOne: upstream's "scales with minReadySeconds and scaleStrategy". With one
-// pod unavailable at a time, each is made when the one before it is available and not
-// before. Upstream's minReadySeconds are 10; that it is made within two seconds of that is
-// not asserted here, where it would be the machine's: a plan's Wake is (TestWakesInTime).
+// TestScaleOneByOne covers upstream's "scales with minReadySeconds and scaleStrategy". With one pod
+// unavailable at a time, each is created after the one before it is available. Upstream uses minReadySeconds
+// 10, and asserts that the pod is created within two seconds; that time would depend on the machine here, so
+// TestWakesInTime checks the Wake of a plan instead.
 func TestScaleOneByOne(t *testing.T) {
 	const minReady = 2
 	s := begin(t)
@@ -123,13 +122,13 @@ func TestScaleOneByOne(t *testing.T) {
 	for i := 1; i < 3; i++ {
 		ready, made := readyCondition(&v.pods[i-1]).LastTransitionTime, v.pods[i].CreationTimestamp
 		if after := made.Sub(ready.Time); after < minReady*time.Second {
-			t.Errorf("pod %d is made %s after the one before it is ready", i, after)
+			t.Errorf("pod %d is created %s after the one before it is ready", i, after)
 		}
 	}
 }
 
-// TestPaused: upstream's "pods should be ready when paused=true". A paused set makes pods
-// and has them begin; it only updates none.
+// TestPaused covers upstream's "pods should be ready when paused=true". A paused set creates and starts pods,
+// and updates none.
 func TestPaused(t *testing.T) {
 	s := begin(t)
 	s.make(3, deadline(600), func(c *v1beta1.CloneSet) { rolling(c).Paused = true })
@@ -138,7 +137,7 @@ func TestPaused(t *testing.T) {
 	v := s.see("it is paused", all(numbers(3, 3, 0, 0), reason(v1alpha1.ReasonPaused)))
 	s.stays("no pod is updated", kept(v.pods, 3))
 	s.edit(replicas(4))
-	s.see("one more is made", all(func(v view) error {
+	s.see("one more is created", all(func(v view) error {
 		if v.set.Status.ReadyReplicas != 4 {
 			return errors.New("it is not ready")
 		}

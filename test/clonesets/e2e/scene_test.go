@@ -21,28 +21,28 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kruise/v1beta1"
 )
 
-// patience is how long a case waits for what is to come; while is how long it looks
-// whether what is not to come stays away.
+// timeout is how long a case waits for an expected state; while is how long it checks that an unexpected one
+// does not occur.
 const (
-	patience = time.Minute
-	while    = 2 * time.Second
+	timeout = time.Minute
+	while   = 2 * time.Second
 )
 
-// news tells all who wait that something has happened somewhere.
-type news struct {
+// notifier notifies all waiting cases of every event.
+type notifier struct {
 	mu   sync.Mutex
 	next chan struct{}
 }
 
-func (n *news) notify() {
+func (n *notifier) notify() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	close(n.next)
 	n.next = make(chan struct{})
 }
 
-// more is closed when something happens after this call.
-func (n *news) more() <-chan struct{} {
+// more returns a channel that is closed at the next event.
+func (n *notifier) more() <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.next
@@ -54,7 +54,7 @@ type scene struct {
 	space string
 }
 
-// begin has a scene run beside the others.
+// begin starts a case, which runs concurrently with the others.
 func begin(t *testing.T) *scene {
 	t.Helper()
 	t.Parallel()
@@ -63,16 +63,16 @@ func begin(t *testing.T) *scene {
 		t.Fatal(err)
 	}
 	s := &scene{T: t, space: n.Name}
-	s.until("pods may be made", func() error {
+	s.until("pods may be created", func() error {
 		return caches.Get(t.Context(), client.ObjectKey{Namespace: s.space, Name: "default"}, &corev1.ServiceAccount{})
 	})
 	return s
 }
 
-// view is what there is at a moment.
+// view is the state of a case at one moment.
 type view struct {
 	set    *v1beta1.CloneSet
-	pods   []corev1.Pod // those that are not being deleted, by age and name
+	pods   []corev1.Pod // those that are not terminating, by age and name
 	going  []corev1.Pod
 	claims []corev1.PersistentVolumeClaim
 }
@@ -106,10 +106,10 @@ func (s *scene) view() (v view, err error) {
 	return v, nil
 }
 
-// until waits for events until f is content.
+// until waits for events until f returns no error.
 func (s *scene) until(what string, f func() error) {
 	s.Helper()
-	deadline := time.After(patience)
+	deadline := time.After(timeout)
 	for {
 		more := happened.more()
 		err := f()
@@ -119,13 +119,12 @@ func (s *scene) until(what string, f func() error) {
 		select {
 		case <-more:
 		case <-deadline:
-			s.Fatalf("%s: not in %s: %v\n%s", what, patience, err, s.picture())
+			s.Fatalf("%s: not in %s: %v\n%s", what, timeout, err, s.picture())
 		}
 	}
 }
 
-// see waits until what there is, is as f wants it, and returns it. The controller has then
-// seen the set as it is.
+// see waits until the state satisfies f, and returns it. By then the controller has observed the current spec.
 func (s *scene) see(what string, f func(view) error) view {
 	s.Helper()
 	var seen view
@@ -144,8 +143,8 @@ func (s *scene) see(what string, f func(view) error) view {
 	return seen
 }
 
-// agrees tells whether set and pods are of about one moment: they come by two watches, of
-// which either may be late.
+// agrees returns an error if the set and the pods are not of about the same moment: they arrive by two
+// watches, either of which may be late.
 func (v view) agrees() error {
 	updated, up := 0, 0
 	for i := range v.pods {
@@ -165,7 +164,7 @@ func (v view) agrees() error {
 	return nil
 }
 
-// stays has what there is be as f wants it for a while, at every event.
+// stays checks at every event of a period that the state satisfies f.
 func (s *scene) stays(what string, f func(view) error) {
 	s.Helper()
 	over := time.After(while)
@@ -176,7 +175,7 @@ func (s *scene) stays(what string, f func(view) error) {
 			err = f(v)
 		}
 		if err != nil {
-			s.Fatalf("%s: it does not stay so: %v\n%s", what, err, s.picture())
+			s.Fatalf("%s: it does not stay: %v\n%s", what, err, s.picture())
 		}
 		select {
 		case <-more:
@@ -186,7 +185,7 @@ func (s *scene) stays(what string, f func(view) error) {
 	}
 }
 
-// picture is what there is, for who reads a failure.
+// picture returns the state as text, for messages of failures.
 func (s *scene) picture() string {
 	v, err := s.view()
 	if err != nil {
@@ -205,8 +204,8 @@ func (s *scene) picture() string {
 	return b.String()
 }
 
-// make makes the CloneSet: with defaults, one container called main, and pods that are
-// as fast as pods can be.
+// make creates the CloneSet: with defaults, one container called main, and pods that start as fast as
+// possible.
 func (s *scene) make(replicas int32, change ...func(*v1beta1.CloneSet)) {
 	s.Helper()
 	set := &v1beta1.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.space, Name: "clone"}}
@@ -227,7 +226,7 @@ func (s *scene) make(replicas int32, change ...func(*v1beta1.CloneSet)) {
 	}
 }
 
-// edit changes the CloneSet, as who reads it, changes it and writes it.
+// edit reads the CloneSet, changes it and writes it.
 func (s *scene) edit(change ...func(*v1beta1.CloneSet)) {
 	s.Helper()
 	if err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -245,8 +244,8 @@ func (s *scene) edit(change ...func(*v1beta1.CloneSet)) {
 	s.caughtUp()
 }
 
-// caughtUp waits until the cache shows the set as the API has it: what a case sees is then
-// of after its own write.
+// caughtUp waits until the cache shows the set as the API has it, so that a case sees a state after its own
+// write.
 func (s *scene) caughtUp() {
 	s.Helper()
 	live := &v1beta1.CloneSet{}
@@ -256,7 +255,7 @@ func (s *scene) caughtUp() {
 	s.until("the cache shows what was written", func() error {
 		v, err := s.view()
 		if err == nil && v.set.Generation < live.Generation {
-			err = errors.New("it does not yet")
+			err = errors.New("the cache is behind")
 		}
 		return err
 	})
@@ -277,7 +276,7 @@ func (s *scene) editPod(name string, change func(*corev1.Pod)) {
 	}
 }
 
-// remove deletes a pod, as a user does.
+// remove deletes pods, as a user does.
 func (s *scene) remove(names ...string) {
 	s.Helper()
 	for _, name := range names {
@@ -294,9 +293,9 @@ func (s *scene) remove(names ...string) {
 			if slices.Contains(names, v.pods[i].Name) {
 				live := &corev1.Pod{}
 				if err := api.Get(context.Background(), client.ObjectKeyFromObject(&v.pods[i]), live); err == nil && live.UID == v.pods[i].UID && live.DeletionTimestamp == nil {
-					continue // one that has taken the name since
+					continue // a new pod with the same name
 				}
-				return fmt.Errorf("pod %s is there", v.pods[i].Name)
+				return fmt.Errorf("pod %s still exists", v.pods[i].Name)
 			}
 		}
 		return nil

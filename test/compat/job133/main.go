@@ -1,8 +1,8 @@
-// Command job133 runs the Job controller of Kubernetes 1.33.13, unchanged, against the
-// cluster of a kubeconfig. It is what kube-controller-manager of that version has, without
-// leader election, so that `rehearse test` can play it as it plays any other process.
+// Command job133 runs the Job controller of Kubernetes 1.33.13, unchanged, against the cluster of a
+// kubeconfig: the controller of that version's kube-controller-manager, without leader election, so that
+// `rehearse test` can run it like any other process.
 //
-// The module is its own: no other can have a second version of Kubernetes.
+// It is a separate module, because a module cannot have a second version of Kubernetes.
 package main
 
 import (
@@ -35,10 +35,10 @@ func run(kubeconfig string) error {
 	if err != nil {
 		return err
 	}
-	// As kube-controller-manager has them.
+	// The values of kube-controller-manager.
 	config.QPS, config.Burst, config.ContentType = 20, 30, "application/vnd.kubernetes.protobuf"
 	ctx := server.SetupSignalContext()
-	// Resyncs as there, of which no run is long enough to see one.
+	// The resync periods of kube-controller-manager; no run is long enough for a resync.
 	shared, err := informersFor(config)
 	if err != nil {
 		return err

@@ -2,10 +2,10 @@ package main
 
 import "testing"
 
-// TestWithoutKubeconfig: it says what is missing, and does not fall back on a cluster that
-// it happens to be in.
+// TestWithoutKubeconfig checks that the error names what is missing, and that the command does not use the
+// cluster that it runs in.
 func TestWithoutKubeconfig(t *testing.T) {
 	if err := run("no-such-file"); err == nil {
-		t.Error("it ran")
+		t.Error("no error without a kubeconfig")
 	}
 }

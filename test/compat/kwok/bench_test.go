@@ -12,8 +12,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// inputs are the pods that the benchmarks decide on: one under the fast stages, one
-// under the general ones, from KWOK's own tests.
+// inputs are the pods that the benchmarks decide on, from KWOK's own tests: one for the fast stages, one for
+// the general ones.
 var inputs = map[string]string{
 	"fast":    "pod/fast/testdata/pod-pending.input.yaml",
 	"general": "pod/general/testdata/pod-ready.input.yaml",
@@ -57,8 +57,8 @@ func decideKWOK(b *testing.B, lc lifecycle.Lifecycle, o stage.Object) *lifecycle
 	return s
 }
 
-// BenchmarkDecideKWOK is one decision as KWOK's controller makes it for an event:
-// which stage, and how long to wait.
+// BenchmarkDecideKWOK measures one decision as KWOK's controller makes it for an event: the stage and its
+// delay.
 func BenchmarkDecideKWOK(b *testing.B) {
 	benchmark(b, func(b *testing.B, set both, o stage.Object) {
 		for b.Loop() {
@@ -67,19 +67,19 @@ func BenchmarkDecideKWOK(b *testing.B) {
 	})
 }
 
-// BenchmarkDecideOurs is the same decision of ours.
+// BenchmarkDecideOurs measures the same decision by package stage.
 func BenchmarkDecideOurs(b *testing.B) {
 	benchmark(b, func(b *testing.B, set both, o stage.Object) {
 		for b.Loop() {
 			if d := set.ours.Decide(now, 1, o, stage.Past{}, stage.Scene{NodeReady: true}); !d.Chosen() {
-				b.Fatal("nothing is chosen")
+				b.Fatal("no stage is chosen")
 			}
 		}
 	})
 }
 
-// BenchmarkPlayKWOK is a decision, and the stage's patch rendered and tried on the
-// object, as KWOK does before it sends it.
+// BenchmarkPlayKWOK measures a decision, and the stage's patch rendered and applied to the object, as KWOK
+// does before it sends the patch.
 func BenchmarkPlayKWOK(b *testing.B) {
 	benchmark(b, func(b *testing.B, set both, o stage.Object) {
 		templates := renderer(o.GetName())
@@ -92,11 +92,11 @@ func BenchmarkPlayKWOK(b *testing.B) {
 	})
 }
 
-// BenchmarkPlayOurs is the same of ours, up to the bytes that are sent.
+// BenchmarkPlayOurs measures the same by package stage, up to the bytes that are sent.
 func BenchmarkPlayOurs(b *testing.B) { benchmark(b, playOurs) }
 
 func playOurs(b *testing.B, set both, o stage.Object) {
-	player := &stage.Player{} // as each worker of the engine has one
+	player := &stage.Player{} // each worker of the engine has one
 	for b.Loop() {
 		d := set.ours.Decide(now, 1, o, stage.Past{}, stage.Scene{NodeReady: true})
 		effects, err := player.Play(set.ours, now, o, d, facts{})

@@ -36,7 +36,8 @@ func ofText(t *testing.T, texts map[string]string) (both, []*stage.Error) {
 	return b, bad
 }
 
-// panics returns what KWOK's choice of a stage panics with, within so many tries.
+// panics returns the value with which KWOK's choice of a stage panics within so many tries, nil if it does
+// not.
 func panics(lc lifecycle.Lifecycle, o stage.Object, tries int) (what any) {
 	defer func() { what = recover() }()
 	for range tries {
@@ -49,8 +50,8 @@ func aPod(annotations map[string]string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "1", ResourceVersion: "1", Annotations: annotations}}
 }
 
-// TestNegativeWeight: an annotation on a pod, which any user may set, ends KWOK's
-// process. Ours takes a weight below zero for none.
+// TestNegativeWeight checks that an annotation on a pod, which any user may set, terminates KWOK's process,
+// and that package stage treats a negative weight as none.
 func TestNegativeWeight(t *testing.T) {
 	weighed := "  selector: {}\n  weight: 1\n  weightFrom: {expressionFrom: '.metadata.annotations[\"w\"]'}\n  next: {statusTemplate: 'message: x'}\n"
 	b, bad := ofText(t, map[string]string{"a": weighed, "b": "  selector: {}\n  weight: 1\n  next: {statusTemplate: 'message: y'}\n"})
@@ -59,7 +60,7 @@ func TestNegativeWeight(t *testing.T) {
 	}
 	p := aPod(map[string]string{"w": "-20000"})
 	if panics(b.kwok[stage.KindPod], p, 1) == nil {
-		t.Error("kwok did not panic: this test has nothing to show any more")
+		t.Error("kwok did not panic: remove this difference")
 	}
 	for seed := range uint64(100) {
 		if d := b.ours.Decide(now, seed, p, stage.Past{}, stage.Scene{}); d.Stage != "b" {
@@ -68,8 +69,8 @@ func TestNegativeWeight(t *testing.T) {
 	}
 }
 
-// TestMalformedStage: one stage that cannot be compiled ends KWOK's process at its
-// second object. Ours rejects that stage, and plays the other.
+// TestMalformedStage checks that one stage that cannot be compiled terminates KWOK's process at its second
+// object, and that package stage rejects that stage and plays the other.
 func TestMalformedStage(t *testing.T) {
 	b, bad := ofText(t, map[string]string{
 		"bad":  "  selector: {matchExpressions: [{key: '.metadata.name', operator: Exists}, {key: '.a |', operator: Exists}]}\n  next: {delete: true}\n",
@@ -79,15 +80,15 @@ func TestMalformedStage(t *testing.T) {
 		t.Errorf("rejected: %v", bad)
 	}
 	if panics(b.kwok[stage.KindPod], aPod(nil), 2) == nil {
-		t.Error("kwok did not panic: this test has nothing to show any more")
+		t.Error("kwok did not panic: remove this difference")
 	}
 	if d := b.ours.Decide(now, 1, aPod(nil), stage.Past{}, stage.Scene{}); d.Stage != "good" {
 		t.Error(d.String())
 	}
 }
 
-// TestFailingCEL: a CEL expression that fails on an object stops all of KWOK's stages
-// for that object. Ours takes it for a stage that does not match, as a failing jq is.
+// TestFailingCEL checks that a CEL expression that fails on an object stops all of KWOK's stages for that
+// object, and that package stage treats the stage as one that does not match, as with a failing jq expression.
 func TestFailingCEL(t *testing.T) {
 	b, bad := ofText(t, map[string]string{
 		"cel":   "  selector: {matchExpressions: [{cel: {expression: 'self.metadata.labels[\"a\"] == \"b\"'}}]}\n  next: {delete: true}\n",
@@ -97,7 +98,7 @@ func TestFailingCEL(t *testing.T) {
 		t.Fatal(bad)
 	}
 	if s, err := b.kwok[stage.KindPod].Match(context.Background(), event(aPod(nil))); err == nil {
-		t.Errorf("kwok chose %v: this test has nothing to show any more", s)
+		t.Errorf("kwok chose %v: remove this difference", s)
 	}
 	if d := b.ours.Decide(now, 1, aPod(nil), stage.Past{}, stage.Scene{}); d.Stage != "other" {
 		t.Error(d.String())

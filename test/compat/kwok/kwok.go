@@ -26,20 +26,19 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// shipped is the directory of the stages that KWOK ships.
+// shipped returns the directory of the stages that KWOK ships.
 func shipped() (string, error) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kwok").Output()
 	return filepath.Join(strings.TrimSpace(string(out)), "kustomize", "stage"), err
 }
 
-// both are the same stages, as KWOK and as we have them.
+// both contains the same stages in the form of KWOK and of package stage.
 type both struct {
 	kwok map[stage.Kind]lifecycle.Lifecycle
 	ours *stage.Set
 }
 
-// load reads the files of directories of stages. What is no Stage in them is left
-// out, as KWOK does.
+// load reads the files of directories of stages. It skips documents that are not Stages, as KWOK does.
 func load(dirs ...string) (b both, err error) {
 	var files []string
 	for _, dir := range dirs {
@@ -83,7 +82,7 @@ func load(dirs ...string) (b both, err error) {
 	return b, nil
 }
 
-// read gives an object as the engines see it: pods and nodes as Go structs.
+// read decodes an object as the engines receive it: pods and nodes as Go structs.
 func read(data []byte) (stage.Object, stage.Kind, error) {
 	u := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal(data, &u.Object); err != nil {
@@ -111,7 +110,7 @@ func event(o stage.Object) *lifecycle.Event {
 	return &lifecycle.Event{Labels: o.GetLabels(), Annotations: o.GetAnnotations(), Data: o}
 }
 
-// The world outside the objects, the same for both.
+// The facts outside the objects, the same for both.
 var (
 	now   = time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
 	start = now.Add(-time.Hour)
@@ -149,7 +148,7 @@ func renderer(name string) gotpl.Renderer {
 	})
 }
 
-// outcome is what a stage makes of an object.
+// outcome is the result of a stage.
 type outcome struct {
 	Object  map[string]any
 	Others  []map[string]any // objects that it applied
@@ -157,7 +156,7 @@ type outcome struct {
 	Events  []string
 }
 
-// change applies a patch as the API would, in memory.
+// change applies a patch in memory as the API would.
 func (x *outcome) change(kind stage.Kind, patch []byte, t types.PatchType) error {
 	before, err := json.Marshal(x.Object)
 	if err != nil {
@@ -190,7 +189,7 @@ func (x *outcome) change(kind stage.Kind, patch []byte, t types.PatchType) error
 	return json.Unmarshal(after, &x.Object)
 }
 
-// kwokDoes plays one of KWOK's stages.
+// kwokDoes runs one of KWOK's stages.
 func kwokDoes(templates gotpl.Renderer, s *lifecycle.Stage, o stage.Object, kind stage.Kind) (*outcome, error) {
 	x := &outcome{Object: plain(o)}
 	_, err := s.DoSteps(0, o.GetFinalizers(), o, templates,
@@ -211,7 +210,7 @@ func kwokDoes(templates gotpl.Renderer, s *lifecycle.Stage, o stage.Object, kind
 	return x, err
 }
 
-// weDo plays what we decided.
+// weDo runs the decision of package stage.
 func weDo(set *stage.Set, d stage.Decision, o stage.Object, kind stage.Kind) (*outcome, error) {
 	x := &outcome{Object: plain(o)}
 	effects, err := set.Play(now, o, d, facts{})
@@ -245,7 +244,7 @@ func weDo(set *stage.Set, d stage.Decision, o stage.Object, kind stage.Kind) (*o
 	return x, nil
 }
 
-// plain is an object as JSON has it.
+// plain returns an object as decoded JSON.
 func plain(o metav1.Object) map[string]any {
 	data, err := json.Marshal(o)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// TestRandomPods compares both on pods as they may come: any phase, conditions,
-// container states, owners, finalizers, and the annotations that stages read.
+// TestRandomPods compares both on random pods: any phase, conditions, container states, owners, finalizers,
+// and the annotations that stages read.
 func TestRandomPods(t *testing.T) {
 	root, err := shipped()
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// draws is how often we decide with another seed, to see all that may be chosen, and
-// seldom the share below which a stage need not have been seen.
+// draws is the number of decisions with different seeds, which shows all stages that may be chosen, and seldom
+// the share below which a stage may be missing.
 const (
 	draws  = 300
 	seldom = 0.05
@@ -31,13 +31,13 @@ type fataler interface {
 	Errorf(format string, args ...any)
 }
 
-// choice is what was seen of a stage in all draws.
+// choice contains what all draws have shown of a stage.
 type choice struct {
 	decision    stage.Decision
-	least, most time.Duration // that it waits
+	least, most time.Duration // its delay
 }
 
-// agree compares both on one object: which stages may come, when, and what they do.
+// agree compares both on one object: which stages may be chosen, their delays and their results.
 func agree(t fataler, b both, o stage.Object, kind stage.Kind) {
 	t.Helper()
 	possible := shares(t, b, o, kind)
@@ -72,7 +72,7 @@ func agree(t fataler, b both, o stage.Object, kind stage.Kind) {
 	}
 }
 
-// share is one of KWOK's stages and how often it is chosen.
+// share is one of KWOK's stages and the probability of its choice.
 type share struct {
 	*lifecycle.Stage
 	share float64
@@ -103,7 +103,7 @@ func shares(t fataler, b both, o stage.Object, kind stage.Kind) map[string]share
 	return out
 }
 
-// within checks our delays against the range that KWOK's may have.
+// within checks the delays of package stage against the range of KWOK's.
 func within(t fataler, s *lifecycle.Stage, o stage.Object, c *choice) {
 	t.Helper()
 	span, ok, err := s.DelayRangePossible(context.Background(), event(o), now)
@@ -118,19 +118,19 @@ func within(t fataler, s *lifecycle.Stage, o stage.Object, c *choice) {
 	}
 }
 
-// same checks that both make the same of the object, or fail both.
+// same checks that both stages have the same result, or both fail.
 func same(t fataler, b both, s *lifecycle.Stage, o stage.Object, kind stage.Kind, d stage.Decision) {
 	t.Helper()
 	want, theirs := kwokDoes(renderer(o.GetName()), s, o, kind)
 	got, ours := weDo(b.ours, d, o, kind)
 	if theirs != nil || ours != nil {
 		if (theirs == nil) != (ours == nil) {
-			t.Fatalf("%s: kwok says %v, we say %v", s.Name(), theirs, ours)
+			t.Fatalf("%s: kwok: %v, stage: %v", s.Name(), theirs, ours)
 		}
 		return
 	}
 	if diff := cmp.Diff(typed(want, kind), typed(got, kind), cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("%s: kwok's - and ours +\n%s", s.Name(), diff)
+		t.Errorf("%s: kwok -, stage +\n%s", s.Name(), diff)
 	}
 }
 
@@ -143,8 +143,7 @@ func names[V any](m map[string]V) []string {
 	return out
 }
 
-// typed brings pods and nodes into the form in which the API keeps them, where null
-// and absent are the same.
+// typed converts pods and nodes to the form in which the API stores them, where null and absent are the same.
 func typed(x *outcome, kind stage.Kind) *outcome {
 	out := *x
 	if kind == stage.KindPod || kind == stage.KindNode {
@@ -158,7 +157,7 @@ func typed(x *outcome, kind stage.Kind) *outcome {
 	return &out
 }
 
-// TestShippedStages plays every stage that KWOK ships on the inputs of its own tests.
+// TestShippedStages runs every stage that KWOK ships on the inputs of KWOK's tests.
 func TestShippedStages(t *testing.T) {
 	root, err := shipped()
 	if err != nil {
@@ -179,7 +178,7 @@ func TestShippedStages(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// KWOK's tests stand in for functions with their names; Go's types want times.
+			// KWOK's tests replace functions by their names; Go's types require times.
 			o, kind, err := read([]byte(strings.ReplaceAll(string(data), "<Now>", start.Format(time.RFC3339))))
 			if err != nil {
 				t.Fatal(err)
@@ -189,8 +188,8 @@ func TestShippedStages(t *testing.T) {
 	}
 }
 
-// TestAllShippedAreTaken: every stage that KWOK ships loads.
-func TestAllShippedAreTaken(t *testing.T) {
+// TestAllShippedLoad checks that every stage that KWOK ships loads.
+func TestAllShippedLoad(t *testing.T) {
 	root, err := shipped()
 	if err != nil {
 		t.Fatal(err)

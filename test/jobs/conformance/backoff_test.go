@@ -11,7 +11,7 @@ import (
 var backoffCases = []behaviour{
 	{
 		name: "waits double", after: "TestJobPodsCreatedWithExponentialBackoff",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin()
 			p.fails(j, 10*time.Second)
 			p.fails(j, 20*time.Second)
@@ -21,7 +21,7 @@ var backoffCases = []behaviour{
 	},
 	{
 		name: "a success ends the waiting", after: "TestNewBackoffRecord",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(sized(1, 3))
 			p.fails(j, 10*time.Second)
 			p.fails(j, 20*time.Second)
@@ -32,8 +32,8 @@ var backoffCases = []behaviour{
 		},
 	},
 	{
-		name: "an ignored failure is waited after", after: "TestNewBackoffRecord",
-		story: func(p *play) {
+		name: "an ignored failure delays the next pod", after: "TestNewBackoffRecord",
+		scenario: func(p *play) {
 			j := p.begin(policy(onCondition(batchv1.PodFailurePolicyActionIgnore)))
 			p.meets(disrupted, p.active(j)...)
 			p.Advance(7 * time.Second)
@@ -44,7 +44,7 @@ var backoffCases = []behaviour{
 	},
 	{
 		name: "too many failures", after: "e2e: should fail to exceed backoffLimit",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(backoffLimit(1))
 			p.fails(j, 10*time.Second)
 			p.meets(failed, p.active(j)...)
@@ -55,7 +55,7 @@ var backoffCases = []behaviour{
 	},
 	{
 		name: "one of a hundred pods fails, and none keeps the finalizer", after: "TestFinalizersClearedWhenBackoffLimitExceeded", caps: 50,
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(indexed(100, 100), backoffLimit(0))
 			p.meets(failed, p.active(j)[0])
 			p.Settle()
@@ -64,8 +64,8 @@ var backoffCases = []behaviour{
 		},
 	},
 	{
-		name: "ready pods stay so while others are waited for", after: "kubernetes #139428",
-		story: func(p *play) {
+		name: "pods stay ready while others wait", after: "kubernetes #139428",
+		scenario: func(p *play) {
 			j := p.begin(sized(2, 2))
 			p.runs(p.active(j)[0])
 			p.meets(failed, p.those(j, func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodPending })...)
@@ -77,7 +77,7 @@ var backoffCases = []behaviour{
 	},
 	{
 		name: "the limit is raised in time",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(backoffLimit(0))
 			p.change(j, backoffLimit(1))
 			p.fails(j, 10*time.Second)
@@ -89,7 +89,7 @@ var backoffCases = []behaviour{
 	{
 		name: "a Job of the same name does not wait for the failures of the other", after: "TestImmediateJobRecreation",
 		collects: true,
-		story: func(p *play) {
+		scenario: func(p *play) {
 			for _, name := range []string{"a", "b", "c"} {
 				j := job(sized(1, 1))
 				j.Name = name
@@ -123,21 +123,21 @@ var backoffCases = []behaviour{
 	},
 }
 
-// fails lets the one active pod of a Job fail, and wants its successor after this wait,
-// and not later than a syncs of upstream's.
+// fails makes the one active pod of a Job fail, and checks that its successor is created after this wait, and
+// at most a syncTime later.
 func (p *play) fails(j *batchv1.Job, wait time.Duration) {
 	p.meets(failed, p.active(j)...)
 	p.Advance(wait - 2*time.Second)
 	if n := len(p.active(j)); n != 0 {
 		p.fatalf("%d pods are active %s after a failure", n, wait-2*time.Second)
 	}
-	p.Advance(beat)
+	p.Advance(syncTime)
 	if n := len(p.active(j)); n != 1 {
-		p.fatalf("%d pods are active %s after a failure", n, wait+beat-2*time.Second)
+		p.fatalf("%d pods are active %s after a failure", n, wait+syncTime-2*time.Second)
 	}
 }
 
-// policy is a pod failure policy.
+// policy sets a pod failure policy.
 func policy(rules ...batchv1.PodFailurePolicyRule) func(*batchv1.JobSpec) {
 	return func(s *batchv1.JobSpec) { s.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: rules} }
 }

@@ -20,22 +20,22 @@ import (
 	"github.com/rehearse-k8s/rehearse/simtest/kubecontrollers"
 )
 
-// behaviour is a case: what both controllers must do, or in what they differ.
+// behaviour is a case: what both controllers must do, or how they differ.
 type behaviour struct {
 	name string
-	// after are the tests of upstream's that the case follows, divided by semicolons: a
-	// Go test, or "e2e: " and what an e2e test says of itself. Empty for our own.
+	// after contains the upstream tests that the case follows, separated by semicolons: the name of a Go test,
+	// or "e2e: " and the text of an e2e test. Empty for cases without an upstream test.
 	after string
-	// differs says in what they differ; nil if in nothing.
+	// differs contains the difference; nil if there is none.
 	differs *difference
-	// caps is how many pods one sync makes or records at most; 0 for the defaults.
+	// caps is the maximal number of pods that one sync creates or records; 0 for the defaults.
 	caps int
 	// collects: there is a garbage collector.
 	collects bool
-	story    func(*play)
+	scenario func(*play)
 }
 
-// difference is a line of the table in docs/reference/jobs.md.
+// difference is a row of the table in docs/reference/jobs.md.
 type difference struct{ what, upstream, ours, why string }
 
 // behaviours are all cases.
@@ -54,24 +54,24 @@ func TestBehaviour(t *testing.T) {
 		t.Run(b.name, func(t *testing.T) {
 			differed := false
 			for _, c := range controllers {
-				t.Run(c.name, func(t *testing.T) { b.tell(t, c.ours, &differed) })
+				t.Run(c.name, func(t *testing.T) { b.run(t, c.ours, &differed) })
 			}
 			if differed != (b.differs != nil) && !t.Failed() {
-				t.Errorf("the story expects different things: %v; the case says so: %v", differed, b.differs != nil)
+				t.Errorf("the scenario expects a difference: %t; the case documents one: %t", differed, b.differs != nil)
 			}
 		})
 	}
 }
 
-// tell tells the story once, with one of the controllers.
-func (b *behaviour) tell(t *testing.T, ours bool, differed *bool) {
+// run runs the scenario once, with one of the controllers.
+func (b *behaviour) run(t *testing.T, ours bool, differed *bool) {
 	limit(t, b.caps)
-	f := stage(t, ours, b.caps, func(p *play) {
+	f := runScenario(t, ours, b.caps, func(p *play) {
 		p.differed = differed
 		if b.collects {
 			p.Controller("gc", kubecontrollers.GarbageCollectorOf("jobs.batch", "pods"))
 		}
-		b.story(p)
+		b.scenario(p)
 	})
 	if f != nil {
 		t.Errorf("%s: %s", f.Run.Failure.Oracle, f.Run.Failure.Message)
@@ -81,7 +81,7 @@ func (b *behaviour) tell(t *testing.T, ours bool, differed *bool) {
 	}
 }
 
-// limit caps upstream's syncs, by the variables that are there for its tests.
+// limit caps upstream's syncs, with the variables that exist for its tests.
 func limit(t *testing.T, caps int) {
 	if caps == 0 {
 		return
@@ -91,9 +91,9 @@ func limit(t *testing.T, caps int) {
 	t.Cleanup(func() { upstream.MaxUncountedPods, upstream.MaxPodCreateDeletePerSync = uncounted, pods })
 }
 
-// stage plays a story in a world of its own with one of the controllers, without faults,
-// and returns what went wrong.
-func stage(t *testing.T, ours bool, caps int, story func(*play)) *sim.Failure {
+// runScenario runs a scenario in its own world with one of the controllers, without faults, and returns the failure,
+// nil if there is none.
+func runScenario(t *testing.T, ours bool, caps int, scenario func(*play)) *sim.Failure {
 	t.Helper()
 	o := jobs.Options{All: true, Workers: 1, Writes: 1, Audit: -1}
 	if caps != 0 {
@@ -105,26 +105,26 @@ func stage(t *testing.T, ours bool, caps int, story func(*play)) *sim.Failure {
 		start = jobs.Runner(o)
 	}
 	return simtest.Explore(t, simtest.Seeds(1), func(w *simtest.World) {
-		w.Faults() // nothing goes wrong but what the story does
+		w.Faults() // only the scenario causes failures
 		p := &play{World: w, ours: ours, power: newPower(), differed: new(bool)}
 		client, err := kubernetes.NewForConfig(w.Config())
 		p.must(err)
 		p.client = client
 		w.Controller("job", p.power.switched(start))
-		w.Advance(time.Second) // it begins
-		story(p)
+		w.Advance(time.Second) // the controller starts
+		scenario(p)
 		p.tidy()
 	}).Failure
 }
 
-// The table of differences stands between these lines of the page.
+// The table of differences is between these lines of the page.
 const (
 	page  = "../../../docs/reference/jobs.md"
 	first = "<!-- differences: from test/jobs/conformance; UPDATE_GOLDEN=1 go test -run TestDifferences ./test/jobs/conformance -->\n"
 	last  = "<!-- end of differences -->\n"
 )
 
-// TestDifferences keeps the table in the documentation.
+// TestDifferences checks that the table in the documentation matches the cases.
 func TestDifferences(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| | Kubernetes 1.36 | Ours | Why |\n|---|---|---|---|\n")
@@ -140,7 +140,7 @@ func TestDifferences(t *testing.T) {
 	before, rest, found := strings.Cut(string(data), first)
 	_, after, ended := strings.Cut(rest, last)
 	if !found || !ended {
-		t.Fatalf("%s has no place for the table", page)
+		t.Fatalf("%s has no markers for the table", page)
 	}
 	want := before + first + table.String() + last + after
 	switch {
@@ -150,11 +150,11 @@ func TestDifferences(t *testing.T) {
 			t.Fatal(err)
 		}
 	default:
-		t.Errorf("%s is not what the cases say; UPDATE_GOLDEN=1 writes it:\n%s", page, table.String())
+		t.Errorf("%s differs from the cases; UPDATE_GOLDEN=1 updates it:\n%s", page, table.String())
 	}
 }
 
-// TestAfter: the tests that are named exist, so that one can look.
+// TestAfter checks that the upstream tests that the cases name exist.
 func TestAfter(t *testing.T) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes").Output()
 	if err != nil {
@@ -189,12 +189,12 @@ func TestAfter(t *testing.T) {
 	}
 }
 
-// TestNames: a case is found by its name.
+// TestNames checks that the names of cases are unique and that each case is complete.
 func TestNames(t *testing.T) {
 	seen := map[string]bool{}
 	for _, b := range behaviours {
-		if seen[b.name] || b.name == "" || b.story == nil {
-			t.Errorf("case %q is not whole, or there twice", b.name)
+		if seen[b.name] || b.name == "" || b.scenario == nil {
+			t.Errorf("case %q is incomplete, or exists twice", b.name)
 		}
 		seen[b.name] = true
 	}

@@ -1,18 +1,16 @@
-// Package conformance compares our Job controller with Kubernetes 1.36.3's, as a black
-// box: each case is a story in a world of package simtest, told twice, with ours and
-// with upstream's. The API server is the real one, time is the run's, nothing goes
-// wrong unless the story does it. The story plays the user and the kubelets by hand:
-// it makes Jobs, sets the status of pods, lets time go by, stops the controller and
-// starts it again; then it says what the API must show.
+// Package conformance compares this repository's Job controller with that of Kubernetes 1.36.3, as a black
+// box: each case is a scenario in a world of package simtest, run once with each controller. The API server is
+// the real one, time is the run's, and no fault is injected. The scenario plays the user and the kubelets: it
+// creates Jobs, sets the status of pods, advances the time, stops the controller and starts it again; then it
+// checks what the API shows.
 //
-// The cases follow what upstream's integration and e2e tests assert (test/integration/job,
-// test/e2e/apps/job.go; the name is in each case). Where the two controllers differ, the
-// case says what each does and why, and the table in docs/reference/jobs.md is kept in
-// step with that.
+// The cases follow the assertions of upstream's integration and e2e tests (test/integration/job,
+// test/e2e/apps/job.go; each case contains the name). Where the two controllers differ, the case contains both
+// behaviours and the reason, from which the table in docs/reference/jobs.md is generated.
 //
-// Beside the cases, random Jobs with random fates of their pods are played with both,
-// and what the API shows must be the same at each moment of rest.
+// In addition, random Jobs whose pods finish in random ways are run with both, and the API must show the same
+// in each steady state.
 //
-// What goes wrong in transit (late events, lost answers, crashes) is not rehearsed here but
-// in test/jobs. The package has nothing to import: it is all tests.
+// Late events, lost answers and crashes are tested in test/jobs, not here. The package exports nothing: it
+// contains only tests.
 package conformance

@@ -8,7 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Pods that are deleted, and when they are replaced.
+// Deleted pods, and when they are replaced.
 var replacementCases = []behaviour{
 	replaced("a terminating pod of an index is replaced at once", batchv1.TerminatingOrFailed, indexed(2, 2)),
 	replaced("a terminating pod is replaced at once", batchv1.TerminatingOrFailed, sized(2, 2)),
@@ -16,7 +16,7 @@ var replacementCases = []behaviour{
 	replaced("a terminating pod is replaced once it has failed", batchv1.Failed, sized(2, 2)),
 	{
 		name: "with a failure policy, pods are replaced once they have failed", after: "TestJobPodReplacementPolicy podFailurePolicy",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(sized(2, 2), onNode, threeRules)
 			if policy := ptr.Deref(j.Spec.PodReplacementPolicy, ""); policy != batchv1.Failed {
 				p.fatalf("the API's default is %q", policy)
@@ -33,7 +33,7 @@ var replacementCases = []behaviour{
 	},
 	{
 		name: "a pod that was deleted may still succeed", after: "e2e: should recreate pods only after they have failed if pod replacement policy is set to Failed",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(sized(2, 2), onNode, replacing(batchv1.Failed))
 			p.Delete(p.active(j)[0])
 			p.pass()
@@ -47,8 +47,8 @@ var replacementCases = []behaviour{
 		},
 	},
 	{
-		name: "a deleted pod goes without having run",
-		story: func(p *play) {
+		name: "a deleted pod terminates without having run",
+		scenario: func(p *play) {
 			j := p.begin(sized(2, 2))
 			p.Delete(p.active(j)[0])
 			p.Settle()
@@ -59,9 +59,9 @@ var replacementCases = []behaviour{
 	},
 }
 
-// replaced deletes two pods that somebody keeps, and lets them fail then.
+// replaced deletes two pods that a finalizer keeps, and then lets them fail.
 func replaced(name string, policy batchv1.PodReplacementPolicy, size func(*batchv1.JobSpec)) behaviour {
-	return behaviour{name: name, after: "TestJobPodReplacementPolicy", story: func(p *play) {
+	return behaviour{name: name, after: "TestJobPodReplacementPolicy", scenario: func(p *play) {
 		j := p.begin(size, blocked, replacing(policy))
 		for _, pod := range p.active(j) {
 			p.Delete(pod)
@@ -82,7 +82,7 @@ func replaced(name string, policy batchv1.PodReplacementPolicy, size func(*batch
 var endingCases = []behaviour{
 	{
 		name: "a Job is Failed when its pods have ended", after: "TestDelayTerminalPhaseCondition backoff limit exceeded",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(sized(2, 2), blocked, backoffLimit(0))
 			p.meets(failed, p.active(j)[0])
 			p.Settle()
@@ -94,7 +94,7 @@ var endingCases = []behaviour{
 	},
 	{
 		name: "a Job is Complete when its pods have ended", after: "TestDelayTerminalPhaseCondition scale down to meet completions",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(indexed(2, 2), blocked)
 			p.meets(succeeded, p.at(j, "0"))
 			p.change(j, indexed(1, 1))
@@ -106,8 +106,8 @@ var endingCases = []behaviour{
 		},
 	},
 	{
-		name: "one of ten pods fails, and the controller ends in between", after: "TestJobFailedWithInterrupts",
-		story: func(p *play) {
+		name: "one of ten pods fails, and the controller restarts in between", after: "TestJobFailedWithInterrupts",
+		scenario: func(p *play) {
 			j := p.begin(sized(10, 10), onNode, backoffLimit(0))
 			p.meets(failed, p.active(j)[0])
 			for _, pod := range p.those(j, func(pod *corev1.Pod) bool { return !isFinished(pod) }) {
@@ -117,13 +117,13 @@ var endingCases = []behaviour{
 			p.Settle()
 			p.reread(j)
 			if !has(j, batchv1.JobFailed) || j.Status.Failed+j.Status.Succeeded != 10 {
-				p.fatalf("%s", told(&j.Status))
+				p.fatalf("%s", statusText(&j.Status))
 			}
 		},
 	},
 	{
 		name: "the finalizer is gone, and the count is not written yet", after: "TestTrackJobStatusAndRemoveFinalizers",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(sized(2, 2))
 			pod := p.active(j)[0]
 			down := p.dies("PATCH", "/pods/"+pod.Name)
@@ -141,11 +141,11 @@ var endingCases = []behaviour{
 			p.shows(j, "succeeded 2"+complete)
 		},
 	},
-	late("an old Job is taken for no reason to run again", succeeded, "succeeded 1"+complete),
-	late("an old Job is taken for no reason to try again", failed, "failed 1"+overLimit),
+	late("a stale Job does not cause another pod after a success", succeeded, "succeeded 1"+complete),
+	late("a stale Job does not cause another pod after a failure", failed, "failed 1"+overLimit),
 	{
-		name: "old Jobs do not run an index again", after: "TestDelayedJobUpdateEvent",
-		story: func(p *play) {
+		name: "a stale Job does not cause a second pod of an index", after: "TestDelayedJobUpdateEvent",
+		scenario: func(p *play) {
 			j := p.begin(indexed(2, 3))
 			p.power.late.Store(int64(3 * time.Second))
 			p.meets(succeeded, p.at(j, "0"))
@@ -158,8 +158,8 @@ var endingCases = []behaviour{
 		},
 	},
 	{
-		name: "a deadline passes, and pods take their time to go", after: "e2e: should fail when exceeds active deadline",
-		story: func(p *play) {
+		name: "a deadline passes, and pods terminate slowly", after: "e2e: should fail when exceeds active deadline",
+		scenario: func(p *play) {
 			j := p.begin(sized(2, 2), onNode, func(s *batchv1.JobSpec) { s.ActiveDeadlineSeconds = ptr.To[int64](60) })
 			p.Advance(70 * time.Second)
 			p.shows(j, "terminating 2, failed 2: FailureTarget DeadlineExceeded")
@@ -173,7 +173,7 @@ var endingCases = []behaviour{
 	},
 	{
 		name: "a Job that has ended stays as it is", after: "e2e: should manage the lifecycle of a job",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(sized(1, 1))
 			pod := p.active(j)[0]
 			p.meets(succeeded, pod)
@@ -187,8 +187,8 @@ var endingCases = []behaviour{
 		},
 	},
 	{
-		name: "the pod is made, and the controller does not learn of it",
-		story: func(p *play) {
+		name: "the pod is created, and the controller does not receive the answer",
+		scenario: func(p *play) {
 			down := p.dies("POST", "/pods")
 			j := job(sized(1, 1))
 			p.Create(j)
@@ -199,7 +199,7 @@ var endingCases = []behaviour{
 	},
 	{
 		name: "the end is decided, and a new controller carries it out", after: "TestJobFailedWithInterrupts",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(sized(3, 3), onNode, backoffLimit(0))
 			pod := p.active(j)[0]
 			down := p.dies("DELETE", "/pods/")
@@ -215,16 +215,16 @@ var endingCases = []behaviour{
 	},
 }
 
-// late ends the one pod of a Job while events of Jobs are late.
+// late finishes the one pod of a Job while events of Jobs are late.
 func late(name string, f fate, want string) behaviour {
-	return behaviour{name: name, after: "TestDelayedJobUpdateEvent", story: func(p *play) {
+	return behaviour{name: name, after: "TestDelayedJobUpdateEvent", scenario: func(p *play) {
 		j := p.begin(backoffLimit(0))
 		p.power.late.Store(int64(3 * time.Second))
 		p.meets(f, p.active(j)...)
 		p.Advance(time.Minute)
 		p.shows(j, want)
 		if n := len(p.all(j)); n != 1 {
-			p.fatalf("%d pods were made", n)
+			p.fatalf("%d pods were created", n)
 		}
 	}}
 }

@@ -8,11 +8,11 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Indexed Jobs, and elastic ones.
+// Indexed and elastic Jobs.
 var indexedCases = []behaviour{
 	{
-		name: "indexes are filled, a failed one again", after: "TestIndexedJob",
-		story: func(p *play) {
+		name: "each index gets a pod, a failed one another", after: "TestIndexedJob",
+		scenario: func(p *play) {
 			j := p.begin(indexed(3, 4))
 			p.activeAt(j, "0 1 2")
 			p.meets(succeeded, p.at(j, "1"))
@@ -31,7 +31,7 @@ var indexedCases = []behaviour{
 	},
 	{
 		name: "a pod knows its index", after: "e2e: should create pods for an Indexed job with completion indexes and specified hostname",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(indexed(2, 2), func(s *batchv1.JobSpec) {
 				s.Template.Spec.InitContainers = []corev1.Container{{Name: "first", Image: "first"}}
 			})
@@ -50,8 +50,8 @@ var indexedCases = []behaviour{
 		},
 	},
 	{
-		name: "what a pod is made of", after: "TestCreatePodsWithGenerateName",
-		story: func(p *play) {
+		name: "the fields of a pod", after: "TestCreatePodsWithGenerateName",
+		scenario: func(p *play) {
 			j := p.begin(func(s *batchv1.JobSpec) {
 				s.Template.Labels = map[string]string{"app": "work"}
 				s.Template.Annotations = map[string]string{"note": "mine"}
@@ -70,14 +70,14 @@ var indexedCases = []behaviour{
 			if len(pod.OwnerReferences) != 1 || owner.UID != j.UID || !ptr.Deref(owner.Controller, false) || !ptr.Deref(owner.BlockOwnerDeletion, false) {
 				p.fatalf("owners %v", pod.OwnerReferences)
 			}
-			if pod.Annotations["note"] != "mine" || len(pod.Finalizers) != 2 || !isHeld(pod) {
+			if pod.Annotations["note"] != "mine" || len(pod.Finalizers) != 2 || !hasFinalizer(pod) {
 				p.fatalf("annotations %v, finalizers %v", pod.Annotations, pod.Finalizers)
 			}
 		},
 	},
 	{
 		name: "a second pod of one index is removed", after: "TestControllerSyncJob",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(indexed(2, 2))
 			p.runs(p.active(j)...)
 			p.pass()
@@ -93,7 +93,7 @@ var indexedCases = []behaviour{
 	},
 	{
 		name: "more indexes", after: "TestElasticIndexedJob scale up",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(indexed(3, 3))
 			p.change(j, indexed(4, 4))
 			p.pass()
@@ -105,7 +105,7 @@ var indexedCases = []behaviour{
 	},
 	{
 		name: "fewer indexes: failures stay counted, successes do not", after: "TestElasticIndexedJob scale down",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(indexed(3, 3))
 			p.meets(succeeded, p.at(j, "1"))
 			p.meets(failed, p.at(j, "2"))
@@ -124,7 +124,7 @@ var indexedCases = []behaviour{
 	},
 	{
 		name: "an index that was out of range runs again", after: "TestElasticIndexedJob scale down, scale up",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(indexed(3, 3))
 			p.meets(succeeded, p.at(j, "2"))
 			p.pass()
@@ -142,7 +142,7 @@ var indexedCases = []behaviour{
 	},
 	{
 		name: "no indexes are left", after: "TestElasticIndexedJob scale down to 0",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(indexed(3, 3))
 			p.change(j, indexed(0, 0))
 			p.Settle()

@@ -11,17 +11,17 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Whose pods they are, and what becomes of them without their Job.
+// Ownership of pods, and pods whose Job is gone.
 var ownershipCases = []behaviour{
 	{
 		name: "pods are adopted and released", after: "e2e: should adopt matching orphans and release non-matching pods",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(sized(2, 2))
 			pod := p.active(j)[0]
 			p.orphan(pod)
 			p.pass()
 			p.Get(pod)
-			if owner := metav1.GetControllerOf(pod); owner == nil || owner.UID != j.UID || !isHeld(pod) {
+			if owner := metav1.GetControllerOf(pod); owner == nil || owner.UID != j.UID || !hasFinalizer(pod) {
 				p.fatalf("the pod was not adopted: owners %v, finalizers %v", pod.OwnerReferences, pod.Finalizers)
 			}
 			p.shows(j, "active 2")
@@ -29,7 +29,7 @@ var ownershipCases = []behaviour{
 			p.Update(pod)
 			p.pass()
 			p.Get(pod)
-			if len(pod.OwnerReferences) != 0 || isHeld(pod) {
+			if len(pod.OwnerReferences) != 0 || hasFinalizer(pod) {
 				p.fatalf("the pod was not released: owners %v, finalizers %v", pod.OwnerReferences, pod.Finalizers)
 			}
 			p.shows(j, "active 2")
@@ -37,7 +37,7 @@ var ownershipCases = []behaviour{
 	},
 	{
 		name: "a selector of the user's own", after: "TestGetPodsForJob",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			labels := map[string]string{"work": "manual"}
 			lone := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "lone", Labels: labels}, Spec: job().Spec.Template.Spec}
 			p.Create(lone)
@@ -47,7 +47,7 @@ var ownershipCases = []behaviour{
 			})
 			p.shows(j, "active 2")
 			p.Get(lone)
-			if owner := metav1.GetControllerOf(lone); owner == nil || owner.UID != j.UID || !isHeld(lone) {
+			if owner := metav1.GetControllerOf(lone); owner == nil || owner.UID != j.UID || !hasFinalizer(lone) {
 				p.fatalf("the pod was not adopted: owners %v, finalizers %v", lone.OwnerReferences, lone.Finalizers)
 			}
 		},
@@ -59,24 +59,24 @@ var ownershipCases = []behaviour{
 		name: "a Job is deleted while there is no controller", after: "TestOrphanPodsFinalizersClearedOnRestart",
 		differs: &difference{
 			what: "Pods whose Job was deleted while no controller ran", upstream: "keep the finalizer until something changes them", ours: "are released when a controller starts",
-			why: "upstream's handler of new pods passes over those whose Job is gone; the garbage collector's delete wakes it",
+			why: "upstream's handler of new pods skips those whose Job is gone; the garbage collector's delete queues them",
 		},
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(sized(1, 1))
 			p.stop()
 			p.Delete(j)
 			p.start()
 			p.Settle()
 			for _, pod := range p.pods() {
-				if isHeld(pod) != either(p, false, true) {
-					p.fatalf("pod %s is held: %v", pod.Name, isHeld(pod))
+				if hasFinalizer(pod) != either(p, false, true) {
+					p.fatalf("pod %s has the finalizer: %t", pod.Name, hasFinalizer(pod))
 				}
 			}
 		},
 	},
 	{
-		name: "a Job that is being deleted makes no pods", after: "TestControllerSyncJob",
-		story: func(p *play) {
+		name: "a Job that is being deleted creates no pods", after: "TestControllerSyncJob",
+		scenario: func(p *play) {
 			j := job(sized(2, 2))
 			j.Finalizers = []string{blocker}
 			p.Create(j)
@@ -89,26 +89,26 @@ var ownershipCases = []behaviour{
 			if n := len(p.active(j)); n != 1 {
 				p.fatalf("%d pods are active", n)
 			}
-			if held := p.those(j, func(pod *corev1.Pod) bool { return isFinished(pod) && isHeld(pod) }); len(held) > 0 {
-				p.fatalf("finished pods are held: %s", toldPods(held))
+			if held := p.those(j, func(pod *corev1.Pod) bool { return isFinished(pod) && hasFinalizer(pod) }); len(held) > 0 {
+				p.fatalf("finished pods have the finalizer: %s", podsText(held))
 			}
 			j.Finalizers = nil
 			p.Update(j)
 			p.pass()
 			for _, pod := range p.pods() {
-				if isHeld(pod) {
-					p.fatalf("pod %s is held", pod.Name)
+				if hasFinalizer(pod) {
+					p.fatalf("pod %s has the finalizer", pod.Name)
 				}
 			}
 		},
 	},
 }
 
-// deleted deletes a Job of two pods under a garbage collector.
+// deleted deletes a Job of two pods with a garbage collector in the world.
 func deleted(name string, policy metav1.DeletionPropagation) behaviour {
 	return behaviour{
 		name: "a Job is deleted, " + name, after: "TestOrphanPodsFinalizersClearedWithGC; e2e: should delete a job; e2e: should remove pods when job is deleted", collects: true,
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(sized(2, 2))
 			p.shows(j, "active 2")
 			p.must(p.client.BatchV1().Jobs(j.Namespace).Delete(context.Background(), j.Name, metav1.DeleteOptions{PropagationPolicy: &policy}))
@@ -118,23 +118,23 @@ func deleted(name string, policy metav1.DeletionPropagation) behaviour {
 			}
 			left := p.pods()
 			if policy != metav1.DeletePropagationOrphan && len(left) > 0 {
-				p.fatalf("pods are left: %s", toldPods(left))
+				p.fatalf("pods are left: %s", podsText(left))
 			}
-			if i := slices.IndexFunc(left, isHeld); i >= 0 {
-				p.fatalf("pod %s is held", left[i].Name)
+			if i := slices.IndexFunc(left, hasFinalizer); i >= 0 {
+				p.fatalf("pod %s has the finalizer", left[i].Name)
 			}
 		},
 	}
 }
 
-// orphan takes a pod's owner from it.
+// orphan removes a pod's owner reference.
 func (p *play) orphan(pod *corev1.Pod) {
 	p.Get(pod)
 	pod.OwnerReferences = nil
 	p.Update(pod)
 }
 
-// pods are all pods, whoever's they are.
+// pods returns all pods, of any owner.
 func (p *play) pods() (pods []*corev1.Pod) {
 	for _, u := range p.View().List("pods") {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: u.GetNamespace(), Name: u.GetName()}}
@@ -144,7 +144,7 @@ func (p *play) pods() (pods []*corev1.Pod) {
 	return pods
 }
 
-const somebody = "example.com/job-controller"
+const otherController = "example.com/job-controller"
 
 func managedBy(name string) func(*batchv1.JobSpec) {
 	return func(s *batchv1.JobSpec) { s.ManagedBy = ptr.To(name) }
@@ -153,16 +153,16 @@ func managedBy(name string) func(*batchv1.JobSpec) {
 // Jobs of other controllers.
 var managedByCases = []behaviour{
 	{
-		name: "a Job that names the controller is looked after", after: "TestManagedBy",
-		story: func(p *play) { p.shows(p.begin(managedBy(batchv1.JobControllerName)), "active 1") },
+		name: "a Job that names the controller is reconciled", after: "TestManagedBy",
+		scenario: func(p *play) { p.shows(p.begin(managedBy(batchv1.JobControllerName)), "active 1") },
 	},
 	{
 		name: "a Job that names another controller is left alone", after: "TestManagedBy; e2e: should allow to delegate reconciliation to external controller",
-		story: func(p *play) {
-			other := job(managedBy(somebody), suspended)
+		scenario: func(p *play) {
+			other := job(managedBy(otherController), suspended)
 			other.Name = "other"
 			p.Create(other)
-			j := p.begin(managedBy(somebody))
+			j := p.begin(managedBy(otherController))
 			p.shows(other, "nothing")
 			p.shows(j, "nothing")
 			p.showsPods(j, "")
@@ -172,12 +172,12 @@ var managedByCases = []behaviour{
 		},
 	},
 	{
-		name: "the same name again, for another controller", after: "TestManagedBy_RecreatedJob",
-		story: func(p *play) {
+		name: "the same name, created again for another controller", after: "TestManagedBy_RecreatedJob",
+		scenario: func(p *play) {
 			j := p.begin(sized(1, 1))
 			p.meets(succeeded, p.active(j)...)
 			p.Delete(j)
-			again := job(sized(1, 1), managedBy(somebody))
+			again := job(sized(1, 1), managedBy(otherController))
 			p.Create(again)
 			p.Settle()
 			p.shows(again, "nothing")
@@ -185,9 +185,9 @@ var managedByCases = []behaviour{
 		},
 	},
 	{
-		name: "pods of another controller's keep their finalizer", after: "TestManagedBy_UsingReservedJobFinalizers",
-		story: func(p *play) {
-			j := job(managedBy(somebody))
+		name: "pods of another controller keep their finalizer", after: "TestManagedBy_UsingReservedJobFinalizers",
+		scenario: func(p *play) {
+			j := job(managedBy(otherController))
 			p.Create(j)
 			pod := p.makes(j, "theirs")
 			p.meets(succeeded, pod)
@@ -199,14 +199,14 @@ var managedByCases = []behaviour{
 			p.Update(j, "status")
 			p.Settle()
 			p.Get(pod)
-			if !isHeld(pod) {
+			if !hasFinalizer(pod) {
 				p.fatalf("the finalizer is gone")
 			}
 		},
 	},
 }
 
-// makes a pod of a Job as somebody else's controller does, or a late one of ours.
+// makes creates a pod of a Job as another controller does, or as a late create of this one.
 func (p *play) makes(j *batchv1.Job, name string) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

@@ -11,7 +11,7 @@ func maxFailedIndexes(n int32) func(*batchv1.JobSpec) {
 	return func(s *batchv1.JobSpec) { s.MaxFailedIndexes = ptr.To(n) }
 }
 
-// The ways in which indexes make a Job fail, as told.
+// The conditions with which failed indexes end a Job, as text.
 const (
 	failedIndexes = ": FailureTarget FailedIndexes, Failed FailedIndexes"
 	tooManyFailed = ": FailureTarget MaxFailedIndexesExceeded, Failed MaxFailedIndexesExceeded"
@@ -21,7 +21,7 @@ const (
 var perIndexCases = []behaviour{
 	{
 		name: "every index succeeds", after: "TestBackoffLimitPerIndex job succeeded",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(indexed(2, 2), perIndex(1))
 			p.reread(j)
 			if j.Status.FailedIndexes == nil || *j.Status.FailedIndexes != "" {
@@ -38,7 +38,7 @@ var perIndexCases = []behaviour{
 	},
 	{
 		name: "the failed pod stays until its successor has its count", after: "TestBackoffLimitPerIndex_DelayedPodDeletion",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(indexed(1, 1), perIndex(1))
 			pod := p.at(j, "0")
 			p.meets(failed, pod)
@@ -55,7 +55,7 @@ var perIndexCases = []behaviour{
 	},
 	{
 		name: "failures that count and failures that are ignored", after: "e2e: should record the failure-count in the Pod annotation when using backoffLimitPerIndex",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(indexed(1, 1), perIndex(2), policy(onCondition(batchv1.PodFailurePolicyActionIgnore)))
 			p.meets(disrupted, p.at(j, "0"))
 			p.Advance(16 * time.Second)
@@ -67,8 +67,8 @@ var perIndexCases = []behaviour{
 		},
 	},
 	{
-		name: "each index waits for itself", after: "TestBackoffLimitPerIndex_JobPodsCreatedWithExponentialBackoff",
-		story: func(p *play) {
+		name: "each index waits for its own back-off", after: "TestBackoffLimitPerIndex_JobPodsCreatedWithExponentialBackoff",
+		scenario: func(p *play) {
 			j := p.begin(indexed(2, 2), perIndex(3))
 			p.meets(failed, p.at(j, "0"))
 			p.Advance(16 * time.Second)
@@ -87,8 +87,8 @@ var perIndexCases = []behaviour{
 		},
 	},
 	{
-		name: "the Job goes on after an index has failed", after: "TestBackoffLimitPerIndex continues after failed index; e2e: should execute all indexes despite some failing when using backoffLimitPerIndex",
-		story: func(p *play) {
+		name: "the Job continues after an index has failed", after: "TestBackoffLimitPerIndex continues after failed index; e2e: should execute all indexes despite some failing when using backoffLimitPerIndex",
+		scenario: func(p *play) {
 			j := p.begin(indexed(2, 3), perIndex(0))
 			p.meets(failed, p.at(j, "0"))
 			p.pass()
@@ -100,8 +100,8 @@ var perIndexCases = []behaviour{
 		},
 	},
 	{
-		name: "an index fails after its last try", after: "TestBackoffLimitPerIndex job failed due to exceeding per-index limit",
-		story: func(p *play) {
+		name: "an index fails after its last retry", after: "TestBackoffLimitPerIndex job failed due to exceeding per-index limit",
+		scenario: func(p *play) {
 			j := p.begin(indexed(1, 1), perIndex(1))
 			p.fails(j, 10*time.Second)
 			p.meets(failed, p.at(j, "0"))
@@ -111,8 +111,8 @@ var perIndexCases = []behaviour{
 		},
 	},
 	{
-		name: "the limit of the Job comes first", after: "TestBackoffLimitPerIndex job failed due to exceeding global limit",
-		story: func(p *play) {
+		name: "the limit of the Job precedes", after: "TestBackoffLimitPerIndex job failed due to exceeding global limit",
+		scenario: func(p *play) {
 			j := p.begin(indexed(3, 3), perIndex(1), backoffLimit(1))
 			p.meets(failed, p.at(j, "0"))
 			p.Advance(3 * time.Second)
@@ -124,7 +124,7 @@ var perIndexCases = []behaviour{
 	},
 	{
 		name: "too many indexes have failed", after: "TestBackoffLimitPerIndex maxFailedIndexes; e2e: should terminate job execution when the number of failed indexes exceeds maxFailedIndexes",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(indexed(3, 3), perIndex(0), maxFailedIndexes(1))
 			p.meets(failed, p.at(j, "0"))
 			p.pass()
@@ -137,7 +137,7 @@ var perIndexCases = []behaviour{
 	},
 	{
 		name: "the policy fails an index at once", after: "TestBackoffLimitPerIndex FailIndex; e2e: should mark indexes as failed when the FailIndex action is matched in podFailurePolicy",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(indexed(2, 2), perIndex(3), policy(onCodes(batchv1.PodFailurePolicyActionFailIndex, 13)))
 			p.meets(exits(13), p.at(j, "1"))
 			p.Settle()
@@ -149,7 +149,7 @@ var perIndexCases = []behaviour{
 	},
 	{
 		name: "an index that has failed is out of range", after: "TestCalculateFailedIndexes",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(indexed(3, 3), perIndex(0))
 			p.meets(failed, p.at(j, "2"))
 			p.pass()
@@ -163,8 +163,8 @@ var perIndexCases = []behaviour{
 		},
 	},
 	{
-		name: "without the last of its tries, an index goes on while others fail", after: "TestBackoffLimitPerIndex job with maxFailedIndexes",
-		story: func(p *play) {
+		name: "without its last failed pod, an index continues while others fail", after: "TestBackoffLimitPerIndex job with maxFailedIndexes",
+		scenario: func(p *play) {
 			j := p.begin(indexed(2, 2), perIndex(1), maxFailedIndexes(2), backoffLimit(10))
 			p.meets(failed, p.active(j)...)
 			p.Advance(16 * time.Second)
@@ -178,8 +178,8 @@ var perIndexCases = []behaviour{
 		},
 	},
 	{
-		name: "the count of an index outlives the controller",
-		story: func(p *play) {
+		name: "the count of an index survives a restart of the controller",
+		scenario: func(p *play) {
 			j := p.begin(indexed(1, 1), perIndex(1))
 			p.meets(failed, p.at(j, "0"))
 			p.Advance(3 * time.Second)

@@ -12,7 +12,7 @@ import (
 var plainCases = []behaviour{
 	{
 		name: "one pod fails and the next succeeds, each under a new controller", after: "TestNonParallelJob",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin()
 			p.shows(j, "active 1")
 			p.restart()
@@ -27,15 +27,15 @@ var plainCases = []behaviour{
 		},
 	},
 	{
-		name: "without completions, nothing is made after the first success", after: "TestParallelJob",
-		story: func(p *play) {
+		name: "without completions, no pod is created after the first success", after: "TestParallelJob",
+		scenario: func(p *play) {
 			j := p.begin(parallelism(5))
 			p.shows(j, "active 5")
 			p.runs(p.active(j)[:2]...)
 			p.pass()
 			p.shows(j, "active 5, ready 2")
 			p.meets(failed, p.active(j)[:2]...)
-			p.Advance(26 * time.Second) // two failures: twenty seconds
+			p.Advance(26 * time.Second) // the wait after two failures is twenty seconds
 			p.shows(j, "active 5, failed 2")
 			p.meets(succeeded, p.active(j)[0])
 			p.pass()
@@ -49,8 +49,8 @@ var plainCases = []behaviour{
 		},
 	},
 	{
-		name: "pods that go because of less parallelism are no failures", after: "TestParallelJobChangingParallelism",
-		story: func(p *play) {
+		name: "pods deleted by a lower parallelism are not failures", after: "TestParallelJobChangingParallelism",
+		scenario: func(p *play) {
 			j := p.begin(parallelism(5), backoffLimit(2))
 			p.change(j, parallelism(2))
 			p.pass()
@@ -64,8 +64,8 @@ var plainCases = []behaviour{
 		},
 	},
 	{
-		name: "less parallelism spares the pods that are ready", after: "TestSortingActivePods",
-		story: func(p *play) {
+		name: "a lower parallelism keeps the ready pods", after: "TestSortingActivePods",
+		scenario: func(p *play) {
 			j := p.begin(parallelism(4))
 			keep := p.active(j)[2]
 			p.runs(keep)
@@ -80,7 +80,7 @@ var plainCases = []behaviour{
 	},
 	{
 		name: "many pods, few at a time", after: "TestParallelJobWithCompletions", caps: 10,
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(sized(54, 56))
 			p.pass()
 			p.shows(j, "active 54")
@@ -102,16 +102,16 @@ var plainCases = []behaviour{
 		},
 	},
 	{
-		name: "no completions are wanted",
-		story: func(p *play) {
+		name: "completions of zero",
+		scenario: func(p *play) {
 			j := p.begin(sized(2, 0))
 			p.shows(j, "nothing"+complete)
 			p.showsPods(j, "")
 		},
 	},
 	{
-		name: "with no parallelism nothing is done",
-		story: func(p *play) {
+		name: "parallelism of zero",
+		scenario: func(p *play) {
 			j := p.begin(sized(0, 2))
 			p.shows(j, "nothing")
 			p.change(j, parallelism(1))
@@ -121,7 +121,7 @@ var plainCases = []behaviour{
 	},
 	{
 		name: "pods that are restarted in place succeed", after: "e2e: should run a job to completion when tasks sometimes fail and are locally restarted",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(sized(2, 2), onFailure)
 			p.restarts(p.active(j)[0], 2)
 			p.pass()
@@ -133,7 +133,7 @@ var plainCases = []behaviour{
 	},
 	{
 		name: "restarts in place count against the limit", after: "TestJobBackoffForOnFailure",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(sized(2, 2), onFailure, backoffLimit(3))
 			p.restarts(p.active(j)[0], 1)
 			p.restarts(p.active(j)[1], 1)
@@ -146,7 +146,7 @@ var plainCases = []behaviour{
 	},
 	{
 		name: "the deadline passes", after: "e2e: should fail when exceeds active deadline",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(sized(2, 2), func(s *batchv1.JobSpec) { s.ActiveDeadlineSeconds = ptr.To[int64](60) })
 			p.Advance(50 * time.Second)
 			p.shows(j, "active 2")
@@ -157,7 +157,7 @@ var plainCases = []behaviour{
 	},
 	{
 		name: "a deadline that is set later counts from the start", after: "TestPastDeadlineJobFinished",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin()
 			p.Advance(30 * time.Second)
 			p.change(j, func(s *batchv1.JobSpec) { s.ActiveDeadlineSeconds = ptr.To[int64](60) })
@@ -173,7 +173,7 @@ func onFailure(s *batchv1.JobSpec) {
 	s.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
 }
 
-// restarts is a kubelet that has started a pod's container anew so many times.
+// restarts reports that the kubelet has restarted a pod's container n times.
 func (p *play) restarts(pod *corev1.Pod, n int32) {
 	p.runs(pod)
 	p.report(pod, func(s *corev1.PodStatus) { s.ContainerStatuses[0].RestartCount = n })

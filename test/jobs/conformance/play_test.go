@@ -20,21 +20,21 @@ import (
 	"github.com/rehearse-k8s/rehearse/simtest"
 )
 
-// beat is how long a controller may take to do what nothing keeps it from. Upstream
-// waits for a second before each sync, and some things take it several.
-const beat = 6 * time.Second
+// syncTime is how long a controller may take for something that it can do at once. Upstream waits for a second
+// before each sync, and needs several syncs for some changes.
+const syncTime = 6 * time.Second
 
-// play is a story under way: the user's and the kubelets' hands.
+// play is a running scenario: it acts as the user and the kubelets.
 type play struct {
 	*simtest.World
 	power  *power
 	client kubernetes.Interface
 	ours   bool
-	// differed is set when the story expected something else of the other controller.
+	// differed is set when the scenario expected something else of the other controller.
 	differed *bool
 }
 
-// fatalf ends the story and names its line.
+// fatalf fails the scenario and reports its line.
 func (p *play) fatalf(format string, args ...any) {
 	where := ""
 	for skip := 1; skip < 8; skip++ {
@@ -50,14 +50,14 @@ func (p *play) fatalf(format string, args ...any) {
 	p.Fatalf("%s%s", where, fmt.Sprintf(format, args...))
 }
 
-// must ends the story if the API refused what it should have taken.
+// must fails the scenario if the API has rejected a valid request.
 func (p *play) must(err error) {
 	if err != nil {
 		p.fatalf("%v", err)
 	}
 }
 
-// either is what is expected of the controller under test, where the two differ.
+// either returns what is expected of the controller under test, where the two differ.
 func either[T any](p *play, ours, upstream T) T {
 	*p.differed = true
 	if p.ours {
@@ -66,10 +66,10 @@ func either[T any](p *play, ours, upstream T) T {
 	return upstream
 }
 
-// pass lets so much time go by that the controller has done what it can do now.
-func (p *play) pass() { p.Advance(beat) }
+// pass advances the time until the controller has done what it can do now.
+func (p *play) pass() { p.Advance(syncTime) }
 
-// job is a Job of one container that is never restarted in place.
+// job returns a Job with one container that is never restarted in place.
 func job(change ...func(*batchv1.JobSpec)) *batchv1.Job {
 	j := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "work"},
@@ -88,7 +88,7 @@ func parallelism(n int32) func(*batchv1.JobSpec) {
 	return func(s *batchv1.JobSpec) { s.Parallelism = ptr.To(n) }
 }
 
-// sized are parallelism and completions.
+// sized sets parallelism and completions.
 func sized(parallelism, completions int32) func(*batchv1.JobSpec) {
 	return func(s *batchv1.JobSpec) {
 		s.Parallelism, s.Completions = ptr.To(parallelism), ptr.To(completions)
@@ -116,16 +116,16 @@ func replacing(policy batchv1.PodReplacementPolicy) func(*batchv1.JobSpec) {
 
 func suspended(s *batchv1.JobSpec) { s.Suspend = ptr.To(true) }
 
-// onNode has pods run somewhere, so that they do not go at once when they are deleted:
-// only a kubelet can say that they are gone.
+// onNode assigns the pods to a node, so that they do not disappear at once when they are deleted: a kubelet
+// has to report that they have terminated.
 func onNode(s *batchv1.JobSpec) { s.Template.Spec.NodeName = "node" }
 
-// blocker is a finalizer of somebody else's that keeps pods.
+// blocker is a finalizer of another controller that keeps pods.
 const blocker = "example.com/blocker"
 
 func blocked(s *batchv1.JobSpec) { s.Template.Finalizers = []string{blocker} }
 
-// begin makes a Job and lets the controller see it.
+// begin creates a Job and lets the controller observe it.
 func (p *play) begin(change ...func(*batchv1.JobSpec)) *batchv1.Job {
 	j := job(change...)
 	p.Create(j)
@@ -133,21 +133,21 @@ func (p *play) begin(change ...func(*batchv1.JobSpec)) *batchv1.Job {
 	return j
 }
 
-// change is what a user does with `kubectl edit`.
+// change edits a Job as a user does with `kubectl edit`.
 func (p *play) change(j *batchv1.Job, how func(*batchv1.JobSpec)) {
 	p.reread(j)
 	how(&j.Spec)
 	p.Update(j)
 }
 
-// reread makes j what the API shows now.
+// reread updates j to what the API shows now.
 func (p *play) reread(j *batchv1.Job) {
 	if !p.Get(j) {
 		p.fatalf("Job %s is gone", j.Name)
 	}
 }
 
-// all are the pods that a Job controls, the older ones first.
+// all returns the pods that a Job controls, the oldest first.
 func (p *play) all(j *batchv1.Job) (pods []*corev1.Pod) {
 	for _, u := range p.View().List("pods") {
 		if ref := metav1.GetControllerOf(u); ref == nil || ref.UID != j.UID {
@@ -163,7 +163,7 @@ func (p *play) all(j *batchv1.Job) (pods []*corev1.Pod) {
 	return pods
 }
 
-// indexOf is the text of a pod's completion index.
+// indexOf returns a pod's completion index as text.
 func indexOf(pod *corev1.Pod) string { return pod.Annotations[batchv1.JobCompletionIndexAnnotation] }
 
 func isFinished(pod *corev1.Pod) bool {
@@ -174,14 +174,14 @@ func isActive(pod *corev1.Pod) bool { return !isFinished(pod) && pod.DeletionTim
 
 func isTerminating(pod *corev1.Pod) bool { return !isFinished(pod) && pod.DeletionTimestamp != nil }
 
-// those are the pods of a Job for which keep holds.
+// those returns the pods of a Job that keep accepts.
 func (p *play) those(j *batchv1.Job, keep func(*corev1.Pod) bool) []*corev1.Pod {
 	return slices.DeleteFunc(p.all(j), func(pod *corev1.Pod) bool { return !keep(pod) })
 }
 
 func (p *play) active(j *batchv1.Job) []*corev1.Pod { return p.those(j, isActive) }
 
-// at is the active pod of an index.
+// at returns the active pod of an index.
 func (p *play) at(j *batchv1.Job, index string) *corev1.Pod {
 	for _, pod := range p.active(j) {
 		if indexOf(pod) == index {
@@ -192,7 +192,7 @@ func (p *play) at(j *batchv1.Job, index string) *corev1.Pod {
 	return nil
 }
 
-// fate is what a kubelet says of a pod in the end.
+// fate is the final status of a pod, as its kubelet reports it.
 type fate struct {
 	phase     corev1.PodPhase
 	exit      int32
@@ -207,7 +207,7 @@ var (
 
 func exits(code int32) fate { return fate{phase: corev1.PodFailed, exit: code} }
 
-// meets lets pods come to their end.
+// meets makes pods finish.
 func (p *play) meets(f fate, pods ...*corev1.Pod) {
 	for _, pod := range pods {
 		p.report(pod, func(s *corev1.PodStatus) {
@@ -224,7 +224,7 @@ func (p *play) meets(f fate, pods ...*corev1.Pod) {
 	}
 }
 
-// runs lets pods run and become ready.
+// runs makes pods run and become ready.
 func (p *play) runs(pods ...*corev1.Pod) {
 	for _, pod := range pods {
 		p.report(pod, func(s *corev1.PodStatus) {
@@ -247,7 +247,7 @@ func (p *play) report(pod *corev1.Pod, change func(*corev1.PodStatus)) {
 	p.Update(pod, "status")
 }
 
-// leaves is the last that a kubelet does for a pod that was deleted.
+// leaves does a kubelet's last step for a deleted pod.
 func (p *play) leaves(pods ...*corev1.Pod) {
 	for _, pod := range pods {
 		err := p.client.CoreV1().Pods(pod.Namespace).Delete(context.Background(), pod.Name, metav1.DeleteOptions{
@@ -259,7 +259,7 @@ func (p *play) leaves(pods ...*corev1.Pod) {
 	}
 }
 
-// tidy is what kubelets and others do in the end: what is being deleted goes.
+// tidy does the last steps of kubelets and other controllers: terminating objects are removed.
 func (p *play) tidy() {
 	for _, pod := range p.pods() {
 		if pod.DeletionTimestamp != nil {
@@ -269,7 +269,7 @@ func (p *play) tidy() {
 	}
 }
 
-// unblock takes the finalizer of somebody else's away.
+// unblock removes the finalizer of the other controller.
 func (p *play) unblock(pods ...*corev1.Pod) {
 	for _, pod := range pods {
 		if p.Get(pod) {

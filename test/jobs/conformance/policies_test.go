@@ -19,7 +19,7 @@ var threeRules = policy(
 var failurePolicyCases = []behaviour{
 	{
 		name: "an exit code fails the Job", after: "TestJobPodFailurePolicy FailJob; e2e: should allow to use the pod failure policy on exit code to fail the job early",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(threeRules)
 			p.meets(exits(5), p.active(j)...)
 			p.Settle()
@@ -33,7 +33,7 @@ var failurePolicyCases = []behaviour{
 	},
 	{
 		name: "an exit code fails the Job of several pods", after: "e2e: should allow to use the pod failure policy on exit code to fail the job early",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(sized(3, 3), onNode, threeRules)
 			p.meets(exits(6), p.active(j)[0])
 			p.pass()
@@ -44,8 +44,8 @@ var failurePolicyCases = []behaviour{
 		},
 	},
 	{
-		name: "an exit code fails the Job, and a new controller sees it", after: "TestJobPodFailurePolicy with controller restart",
-		story: func(p *play) {
+		name: "an exit code fails the Job, and a new controller observes it", after: "TestJobPodFailurePolicy with controller restart",
+		scenario: func(p *play) {
 			j := p.begin(threeRules)
 			p.meets(exits(5), p.active(j)...)
 			p.restart()
@@ -55,7 +55,7 @@ var failurePolicyCases = []behaviour{
 	},
 	{
 		name: "a disruption is not counted", after: "TestJobPodFailurePolicy Ignore; e2e: should allow to use a pod failure policy to ignore failure matching on DisruptionTarget condition",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(threeRules, backoffLimit(0))
 			p.meets(disrupted, p.active(j)...)
 			p.Settle()
@@ -69,7 +69,7 @@ var failurePolicyCases = []behaviour{
 	},
 	{
 		name: "an exit code is not counted", after: "e2e: should allow to use a pod failure policy to ignore failure matching on exit code",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(sized(2, 2), backoffLimit(0), policy(onCodes(batchv1.PodFailurePolicyActionIgnore, 42)))
 			p.meets(exits(42), p.active(j)[0])
 			p.Settle()
@@ -82,7 +82,7 @@ var failurePolicyCases = []behaviour{
 	},
 	{
 		name: "a failure is counted by a rule", after: "TestJobPodFailurePolicy Count",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(threeRules)
 			p.meets(exits(10), p.active(j)...)
 			p.Settle()
@@ -94,8 +94,8 @@ var failurePolicyCases = []behaviour{
 		},
 	},
 	{
-		name: "a failure that no rule fits is counted", after: "TestJobPodFailurePolicy non-matching",
-		story: func(p *play) {
+		name: "a failure that no rule matches is counted", after: "TestJobPodFailurePolicy non-matching",
+		scenario: func(p *play) {
 			j := p.begin(threeRules)
 			p.meets(exits(0), p.active(j)...)
 			p.Settle()
@@ -105,7 +105,7 @@ var failurePolicyCases = []behaviour{
 	},
 	{
 		name: "exit codes may be negative", after: "TestJobPodFailurePolicy negative exit code",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(policy(onCodes(batchv1.PodFailurePolicyActionFailJob, -1073741510, 137)))
 			p.meets(exits(-1073741510), p.active(j)...)
 			p.Settle()
@@ -113,8 +113,8 @@ var failurePolicyCases = []behaviour{
 		},
 	},
 	{
-		name: "all codes but some, of one container", after: "TestMatchPodFailurePolicy",
-		story: func(p *play) {
+		name: "NotIn, for one container", after: "TestMatchPodFailurePolicy",
+		scenario: func(p *play) {
 			j := p.begin(policy(batchv1.PodFailurePolicyRule{
 				Action: batchv1.PodFailurePolicyActionFailJob,
 				OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
@@ -131,8 +131,8 @@ var failurePolicyCases = []behaviour{
 		},
 	},
 	{
-		name: "a container that was restarted by its own rules does not set off the policy", after: "e2e: containers restarted by container restart policy should not trigger PodFailurePolicy",
-		story: func(p *play) {
+		name: "a container that was restarted by its own rules does not trigger the policy", after: "e2e: containers restarted by container restart policy should not trigger PodFailurePolicy",
+		scenario: func(p *play) {
 			j := p.begin(policy(onCodes(batchv1.PodFailurePolicyActionFailJob, 42)))
 			pod := p.active(j)[0]
 			p.runs(pod)
@@ -149,7 +149,7 @@ var failurePolicyCases = []behaviour{
 	},
 	{
 		name: "the failed pod is gone before the Job is marked", after: "TestJobPodFailurePolicyWithFailedPodDeletedDuringControllerRestart",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(sized(3, 3), policy(onCodes(batchv1.PodFailurePolicyActionFailJob, 5)))
 			pod := p.active(j)[1]
 			down := p.dies("PATCH", "/pods/"+pod.Name)
@@ -164,7 +164,7 @@ var failurePolicyCases = []behaviour{
 	},
 }
 
-// success is a success policy of one rule.
+// success sets a success policy of one rule.
 func success(indexes string, count int32) func(*batchv1.JobSpec) {
 	rule := batchv1.SuccessPolicyRule{}
 	if indexes != "" {
@@ -182,19 +182,19 @@ func success(indexes string, count int32) func(*batchv1.JobSpec) {
 var successPolicyCases = []behaviour{
 	{
 		name: "all indexes succeed, by policy", after: "TestSuccessPolicy all indexes; e2e: with successPolicy should succeeded when all indexes succeeded",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(indexed(1, 1), success("0", 0))
 			p.meets(succeeded, p.at(j, "0"))
 			p.Settle()
 			p.shows(j, "succeeded 1, completed 0"+byPolicy)
 			if m := j.Status.Conditions[0].Message; m != "Matched rules at index 0" {
-				p.fatalf("it says %q", m)
+				p.fatalf("the message is %q", m)
 			}
 		},
 	},
 	{
-		name: "the indexes that matter succeed", after: "TestSuccessPolicy succeededIndexes; e2e: with successPolicy succeededIndexes rule should succeeded even when some indexes remain pending",
-		story: func(p *play) {
+		name: "the indexes of the rule succeed", after: "TestSuccessPolicy succeededIndexes; e2e: with successPolicy succeededIndexes rule should succeeded even when some indexes remain pending",
+		scenario: func(p *play) {
 			j := p.begin(indexed(2, 2), success("1", 0))
 			p.meets(succeeded, p.at(j, "1"))
 			p.Settle()
@@ -204,7 +204,7 @@ var successPolicyCases = []behaviour{
 	},
 	{
 		name: "enough indexes succeed", after: "TestSuccessPolicy succeededCount; e2e: with successPolicy succeededCount rule should succeeded even when some indexes remain pending",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(indexed(3, 3), success("", 2))
 			p.meets(succeeded, p.at(j, "1"))
 			p.pass()
@@ -215,8 +215,8 @@ var successPolicyCases = []behaviour{
 		},
 	},
 	{
-		name: "enough of the indexes that matter succeed", after: "TestMatchSuccessPolicy",
-		story: func(p *play) {
+		name: "enough of the indexes of the rule succeed", after: "TestMatchSuccessPolicy",
+		scenario: func(p *play) {
 			j := p.begin(indexed(4, 4), success("0-2", 2))
 			p.meets(succeeded, p.at(j, "0"))
 			p.meets(succeeded, p.at(j, "3"))
@@ -228,8 +228,8 @@ var successPolicyCases = []behaviour{
 		},
 	},
 	{
-		name: "pods that still run are no failures, and are waited for", after: "TestSyncJobWithJobSuccessPolicy",
-		story: func(p *play) {
+		name: "pods that still run are not failures, and delay the end", after: "TestSyncJobWithJobSuccessPolicy",
+		scenario: func(p *play) {
 			j := p.begin(indexed(2, 2), onNode, success("0", 0))
 			p.meets(succeeded, p.at(j, "0"))
 			p.pass()
@@ -240,8 +240,8 @@ var successPolicyCases = []behaviour{
 		},
 	},
 	{
-		name: "without a policy the reason is another", after: "TestSuccessPolicy without successPolicy",
-		story: func(p *play) {
+		name: "without a policy the reason differs", after: "TestSuccessPolicy without successPolicy",
+		scenario: func(p *play) {
 			j := p.begin(indexed(1, 1))
 			p.meets(succeeded, p.at(j, "0"))
 			p.Settle()
@@ -249,8 +249,8 @@ var successPolicyCases = []behaviour{
 		},
 	},
 	{
-		name: "failed indexes come before the policy", after: "TestSuccessPolicy versus backoffLimitPerIndex",
-		story: func(p *play) {
+		name: "failed indexes precede the policy", after: "TestSuccessPolicy versus backoffLimitPerIndex",
+		scenario: func(p *play) {
 			j := p.begin(indexed(2, 2), perIndex(0), success("", 1))
 			p.meets(failed, p.at(j, "0"))
 			p.pass()

@@ -14,15 +14,14 @@ import (
 	"github.com/rehearse-k8s/rehearse/simtest"
 )
 
-// power is the switch of a controller: off ends its process, on begins another one,
-// with empty caches.
+// power switches a controller: off terminates its process, on starts another one, with empty caches.
 type power struct {
 	off, on, down chan struct{}
 	trap          atomic.Pointer[trap]
-	late          atomic.Int64 // how long events of Jobs take, as a time.Duration
+	late          atomic.Int64 // how long events of Jobs are delayed, as a time.Duration
 }
 
-// trap ends the controller right after a write, before it learns the answer.
+// trap terminates the controller right after a write, before it receives the answer.
 type trap struct {
 	method, path string
 	sprung       chan struct{}
@@ -34,7 +33,7 @@ func newPower() *power {
 
 var errOff = errors.New("the controller has been switched off")
 
-// switched is a controller under a switch.
+// switched returns a controller under a switch.
 func (s *power) switched(start simtest.Constructor) simtest.Constructor {
 	return func(ctx context.Context, config *rest.Config) error {
 		for ctx.Err() == nil {
@@ -70,7 +69,7 @@ func (s *power) switched(start simtest.Constructor) simtest.Constructor {
 	}
 }
 
-// wire is the line between a controller and the API, which a trap may cut.
+// wire is the connection between a controller and the API, which a trap may cut.
 type wire struct {
 	power *power
 	next  http.RoundTripper
@@ -96,7 +95,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// lateBody is a watch of Jobs whose events may be late.
+// lateBody is a watch of Jobs whose events may be delayed.
 type lateBody struct {
 	io.ReadCloser
 	wire *wire
@@ -114,26 +113,26 @@ func (b *lateBody) Read(data []byte) (int, error) {
 	return n, err
 }
 
-// stop ends the controller.
+// stop terminates the controller.
 func (p *play) stop() {
 	p.power.off <- struct{}{}
 	<-p.power.down
 }
 
-// start begins another one.
+// start starts another one.
 func (p *play) start() {
 	p.power.on <- struct{}{}
 	p.pass()
 }
 
-// restart is a new process in place of the old one, at once.
+// restart replaces the process at once.
 func (p *play) restart() {
 	p.stop()
 	p.power.on <- struct{}{}
 }
 
-// dies is when the controller ends right after its next such write, of which it does
-// not learn. The returned function waits for that.
+// dies terminates the controller right after its next such write, whose answer it does not receive. The
+// returned function waits for that.
 func (p *play) dies(method, path string) (wait func()) {
 	t := &trap{method: method, path: path, sprung: make(chan struct{})}
 	p.power.trap.Store(t)

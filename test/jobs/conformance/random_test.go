@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The default is few Jobs and always the same; -rapid.checks and -rapid.seed say otherwise.
+// By default the test runs few Jobs, and always the same; -rapid.checks and -rapid.seed change that.
 func init() {
 	for name, value := range map[string]string{"rapid.checks": "60", "rapid.seed": "1", "rapid.nofailfile": "true"} {
 		if err := flag.Set(name, value); err != nil {
@@ -22,28 +22,28 @@ func init() {
 	}
 }
 
-// TestRandomJobs plays random Jobs with both controllers: random specs, and random fates
-// of their pods. Before each thing that happens, what the API shows must be the same:
-// the status without times and UIDs, and the pods by index, phase and finalizer.
+// TestRandomJobs runs random Jobs with both controllers: random specs, and pods that finish in random ways.
+// Before each step, the API must show the same: the status without times and UIDs, and the pods by index,
+// phase and finalizer.
 //
-// One thing happens every tick (or all pods succeed), and no wait of a Job's is near a multiple of it. So
-// nothing hangs on which of two controllers is faster by a second or two, and all that is
-// left out is what they mean to do differently, or what upstream itself leaves to chance:
+// There is one step per tick (or all pods succeed), and no wait of a Job ends near a tick. So the result does
+// not depend on which controller is faster by a second or two. Excluded are only intended differences and
+// behaviour that upstream leaves to chance:
 //
 //   - With backoffLimitPerIndex all indexes may run at once (see the differences).
-//   - Parallelism of an Indexed Job is only raised, except together with completions:
-//     which of equal pods goes is left to chance by upstream.
-//   - The controllers are not restarted once pods have failed, and no further pod fails
-//     without saying when, and none if failures may be ignored (see the differences).
-//   - With a success policy pods do not succeed at the same moment: ours may ask it when
-//     it has seen the first, and then another rule matches.
+//   - Parallelism of an Indexed Job only increases, except together with completions:
+//     upstream chooses randomly which of equal pods it deletes.
+//   - The controllers are not restarted after pods have failed, and no further pod fails
+//     without a finish time, and none at all if failures may be ignored (see the differences).
+//   - With a success policy pods do not succeed at the same moment: this controller may
+//     evaluate it after it has observed the first, and then another rule matches.
 //   - Names of pods, also in messages, are masked.
 func TestRandomJobs(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s := drawScript(r)
 		var traces [2][]string
 		for i, c := range controllers {
-			f := stage(t, c.ours, 0, func(p *play) {
+			f := runScenario(t, c.ours, 0, func(p *play) {
 				traces[i] = nil
 				s.play(p, func(line string) { traces[i] = append(traces[i], line) })
 			})
@@ -54,7 +54,7 @@ func TestRandomJobs(t *testing.T) {
 		for n := range max(len(traces[0]), len(traces[1])) {
 			ours, upstream := line(traces[0], n), line(traces[1], n)
 			if ours != upstream {
-				r.Fatalf("%s\nup to here both go the same way:\n%s\n\nours:\n%s\n\nupstream:\n%s", s, strings.Join(traces[0][:n], "\n"), ours, upstream)
+				r.Fatalf("%s\nup to here both are equal:\n%s\n\nours:\n%s\n\nupstream:\n%s", s, strings.Join(traces[0][:n], "\n"), ours, upstream)
 			}
 		}
 	})
@@ -67,18 +67,17 @@ func line(trace []string, n int) string {
 	return "(nothing more)"
 }
 
-// tick is the time between two things that happen. Waits after failures are 10, 20, 40,
-// 80, 160, 320 and 600 seconds; none ends within seven seconds of a tick.
+// tick is the time between two steps. Waits after failures are 10, 20, 40, 80, 160, 320 and 600 seconds; none
+// ends within seven seconds of a tick.
 const tick = 47 * time.Second
 
-// script is a Job and what happens to it.
+// script is a Job and the steps of its scenario.
 type script struct {
 	spec  batchv1.JobSpec
 	steps []step
 }
 
-// step is one thing that happens: what, to the how manyth of those that it can happen to,
-// and a number that it needs.
+// step is one action: its kind, which of the objects that it applies to, and a number that it needs.
 type step struct {
 	what  string
 	which int
@@ -117,11 +116,11 @@ func num[T int32 | int64](n *T) string {
 	return fmt.Sprint(*n)
 }
 
-// drawScript draws a Job that the API takes.
+// drawScript draws a Job that the API accepts.
 func drawScript(r *rapid.T) *script {
 	s := &script{spec: job().Spec}
 	spec := &s.spec
-	// Of a range rapid prefers small numbers, and has Jobs of nothing too often.
+	// Of a range rapid prefers small numbers, and would draw empty Jobs too often.
 	draw := func(name string, from, to int) int32 {
 		all := make([]int32, 0, to-from+1)
 		for n := from; n <= to; n++ {
@@ -169,7 +168,7 @@ func drawScript(r *rapid.T) *script {
 	}
 	for range draw("steps", 1, 20) {
 		s.steps = append(s.steps, step{
-			what:  rapid.SampledFrom(happenings).Draw(r, "what"),
+			what:  rapid.SampledFrom(stepKinds).Draw(r, "what"),
 			which: int(draw("which", 0, 5)), code: draw("code", 1, 4),
 		})
 	}

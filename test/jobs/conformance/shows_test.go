@@ -10,13 +10,13 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// What the API shows is compared as text, so that a case can be read.
+// What the API shows is compared as text, so that cases are readable.
 
-// told is a Job's status in a line, without times and UIDs: the numbers that are not
-// zero, and after a colon the conditions, with "=False" where one is not true, as in
+// statusText returns a Job's status in a line, without times and UIDs: the numbers that are not zero and,
+// after a colon, the conditions, with "=False" if one is not true, as in
 //
 //	active 1, failed 2: Suspended=False JobResumed
-func told(s *batchv1.JobStatus) string {
+func statusText(s *batchv1.JobStatus) string {
 	var numbers, conditions []string
 	for _, n := range []struct {
 		name  string
@@ -58,7 +58,7 @@ func told(s *batchv1.JobStatus) string {
 	return text
 }
 
-// The ways in which a Job ends, as told.
+// The conditions with which a Job ends, as text.
 const (
 	complete  = ": SuccessCriteriaMet CompletionsReached, Complete CompletionsReached"
 	byPolicy  = ": SuccessCriteriaMet SuccessPolicy, Complete SuccessPolicy"
@@ -66,36 +66,37 @@ const (
 	byFailure = ": FailureTarget PodFailurePolicy, Failed PodFailurePolicy"
 )
 
-// shows compares a Job's status, and its pods: as many must be active or terminating
-// as it says, a Job that has ended must hold none, and times must be where they belong.
+// shows compares a Job's status with the expected one and with its pods: the numbers of active and terminating
+// pods must be right, a finished Job must have no pods with the finalizer, and times must be set exactly when
+// they should be.
 func (p *play) shows(j *batchv1.Job, want string) {
 	p.reread(j)
-	if got := told(&j.Status); got != want {
-		p.fatalf("Job %s shows\n\t%s\nwant\n\t%s\npods: %s", j.Name, got, want, toldPods(p.all(j)))
+	if got := statusText(&j.Status); got != want {
+		p.fatalf("Job %s shows\n\t%s\nwant\n\t%s\npods: %s", j.Name, got, want, podsText(p.all(j)))
 	}
 	if active := len(p.active(j)); active != int(j.Status.Active) {
-		p.fatalf("Job %s says that %d pods are active; there are %d: %s", j.Name, j.Status.Active, active, toldPods(p.all(j)))
+		p.fatalf("Job %s shows %d active pods; there are %d: %s", j.Name, j.Status.Active, active, podsText(p.all(j)))
 	}
 	if terminating := len(p.those(j, isTerminating)); terminating != int(ptr.Deref(j.Status.Terminating, 0)) {
-		p.fatalf("Job %s says that %d pods are terminating; there are %d: %s", j.Name, ptr.Deref(j.Status.Terminating, 0), terminating, toldPods(p.all(j)))
+		p.fatalf("Job %s shows %d terminating pods; there are %d: %s", j.Name, ptr.Deref(j.Status.Terminating, 0), terminating, podsText(p.all(j)))
 	}
 	ended := has(j, batchv1.JobComplete) || has(j, batchv1.JobFailed)
-	if held := p.those(j, isHeld); ended && len(held) > 0 {
-		p.fatalf("Job %s has ended and holds pods: %s", j.Name, toldPods(held))
+	if held := p.those(j, hasFinalizer); ended && len(held) > 0 {
+		p.fatalf("Job %s has ended and pods have the finalizer: %s", j.Name, podsText(held))
 	}
 	if has(j, batchv1.JobComplete) != (j.Status.CompletionTime != nil) {
 		p.fatalf("Job %s has the completion time %v: %s", j.Name, j.Status.CompletionTime, want)
 	}
 }
 
-// showsPods compares the pods of a Job.
+// showsPods compares the pods of a Job with the expected ones.
 func (p *play) showsPods(j *batchv1.Job, want string) {
-	if got := toldPods(p.all(j)); got != want {
+	if got := podsText(p.all(j)); got != want {
 		p.fatalf("Job %s has the pods\n\t%s\nwant\n\t%s", j.Name, got, want)
 	}
 }
 
-// activeAt compares the indexes of active pods: "0 2 3".
+// activeAt compares the indexes of active pods with the expected ones: "0 2 3".
 func (p *play) activeAt(j *batchv1.Job, want string) {
 	var indexes []string
 	for _, pod := range p.active(j) {
@@ -113,22 +114,22 @@ func has(j *batchv1.Job, t batchv1.JobConditionType) bool {
 	})
 }
 
-func isHeld(pod *corev1.Pod) bool {
+func hasFinalizer(pod *corev1.Pod) bool {
 	return slices.Contains(pod.Finalizers, batchv1.JobTrackingFinalizer)
 }
 
-// toldPods are pods as text, in an order that does not depend on their names.
-func toldPods(pods []*corev1.Pod) string {
+// podsText returns pods as text, in an order that does not depend on their names.
+func podsText(pods []*corev1.Pod) string {
 	texts := make([]string, 0, len(pods))
 	for _, pod := range pods {
-		texts = append(texts, toldPod(pod))
+		texts = append(texts, podText(pod))
 	}
 	slices.Sort(texts)
 	return strings.Join(texts, "; ")
 }
 
-// toldPod is a pod as text: "1 Failed, 2 failures before, terminating, held".
-func toldPod(pod *corev1.Pod) string {
+// podText returns a pod as text: "1 Failed, 2 failures before, terminating, held"; held: it has the finalizer.
+func podText(pod *corev1.Pod) string {
 	text := string(pod.Status.Phase)
 	if i := indexOf(pod); i != "" {
 		text = i + " " + text
@@ -142,7 +143,7 @@ func toldPod(pod *corev1.Pod) string {
 	if pod.DeletionTimestamp != nil {
 		text += ", terminating"
 	}
-	if isHeld(pod) {
+	if hasFinalizer(pod) {
 		text += ", held"
 	}
 	return text

@@ -13,28 +13,27 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// happenings are what can happen; those that happen often are there more than once.
-var happenings = []string{
+// stepKinds are the kinds of steps; frequent ones are listed several times.
+var stepKinds = []string{
 	"runs", "runs", "succeeds", "succeeds", "succeeds", "fails", "fails", "fails", "fails", "is disrupted", "is disrupted", "is deleted", "restarts",
 	"leaves", "leaves", "ends while it goes", "suspend or resume", "more at once", "another size", "nothing",
 	"all succeed", "a new controller", "fails without a word", "fails before it begins",
 	"less at once", "another limit", "another deadline", "loses its owner", "loses its labels",
 }
 
-// mostTicks is when a Job that does not come to its end has been watched for long enough.
+// mostTicks is how long a Job that does not end is observed.
 const mostTicks = 40
 
-// play plays the script, and tells what the API shows before each step and what
-// happens in it. After the last step the Job is resumed and all pods succeed, one after
-// the other.
-func (s *script) play(p *play, tell func(string)) {
+// play runs the script, and reports what the API shows before each step and what the step does. After the last
+// step the Job is resumed and all pods succeed, one after the other.
+func (s *script) play(p *play, report func(string)) {
 	j := job()
 	j.Spec = *s.spec.DeepCopy()
 	began := p.Now()
 	p.Create(j)
 	for n := range mostTicks {
 		p.Advance(began.Add(time.Duration(n+1) * tick).Sub(p.Now()))
-		tell(p.picture(j))
+		report(p.picture(j))
 		if p.endsSuspended(j) {
 			return
 		}
@@ -43,27 +42,27 @@ func (s *script) play(p *play, tell func(string)) {
 			what = s.steps[n]
 		}
 		done := p.happens(j, what)
-		tell(fmt.Sprintf("%s: %s", p.Now().Sub(began).Round(time.Second), done))
+		report(fmt.Sprintf("%s: %s", p.Now().Sub(began).Round(time.Second), done))
 		if n >= len(s.steps) && done == "nothing" && (has(j, batchv1.JobComplete) || has(j, batchv1.JobFailed)) {
 			return
 		}
 	}
 }
 
-// endsSuspended: upstream never comes to the end of a Job that it decides while the Job
-// is suspended (see the differences).
+// endsSuspended reports whether upstream would never end the Job because its end was decided while it is
+// suspended (see the differences).
 func (p *play) endsSuspended(j *batchv1.Job) bool {
 	return has(j, batchv1.JobSuspended) && (has(j, batchv1.JobFailureTarget) || has(j, batchv1.JobSuccessCriteriaMet))
 }
 
-// picture is what the API shows, without what two controllers may well do differently.
+// picture returns what the API shows, without what two controllers may do differently.
 func (p *play) picture(j *batchv1.Job) string {
 	p.reread(j)
 	if p.endsSuspended(j) {
 		return "it ends while it is suspended"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s; started %v, completed %v", told(&j.Status), j.Status.StartTime != nil, j.Status.CompletionTime != nil)
+	fmt.Fprintf(&b, "%s; started %v, completed %v", statusText(&j.Status), j.Status.StartTime != nil, j.Status.CompletionTime != nil)
 	pods := p.all(j)
 	for _, c := range j.Status.Conditions {
 		message := c.Message
@@ -75,12 +74,11 @@ func (p *play) picture(j *batchv1.Job) string {
 		}
 		fmt.Fprintf(&b, "\n  %s: %s", c.Type, message)
 	}
-	fmt.Fprintf(&b, "\n  pods: %s", toldPods(pods))
+	fmt.Fprintf(&b, "\n  pods: %s", podsText(pods))
 	return b.String()
 }
 
-// ranked are the pods of a Job for which keep holds, in an order in which only pods that
-// are alike can change places.
+// ranked returns the pods of a Job that keep accepts, in an order in which only equal pods can be exchanged.
 func (p *play) ranked(j *batchv1.Job, keep func(*corev1.Pod) bool) []*corev1.Pod {
 	pods := p.those(j, keep)
 	slices.SortStableFunc(pods, func(a, b *corev1.Pod) int {
@@ -89,12 +87,12 @@ func (p *play) ranked(j *batchv1.Job, keep func(*corev1.Pod) bool) []*corev1.Pod
 	return pods
 }
 
-// happens lets a step happen, and tells what was done.
+// happens takes a step, and returns what was done.
 func (p *play) happens(j *batchv1.Job, s step) string {
 	switch s.what {
 	case "all succeed":
 		if j.Spec.SuccessPolicy != nil {
-			return "nothing" // upstream sees all of them before it asks the policy, ours the first
+			return "nothing" // upstream observes all of them before it evaluates the policy, this controller the first one
 		}
 		pods := p.ranked(j, isActive)
 		p.meets(succeeded, pods...)
@@ -141,7 +139,7 @@ func (p *play) happens(j *batchv1.Job, s step) string {
 		p.report(pod, func(s *corev1.PodStatus) { s.Phase = corev1.PodFailed })
 	case "fails before it begins":
 		if len(pod.Spec.InitContainers) == 0 || p.hasFailures(j) || ignores(j) {
-			return "nothing" // it has no time either
+			return "nothing" // it has no finish time either
 		}
 		p.report(pod, func(status *corev1.PodStatus) {
 			status.Phase = corev1.PodFailed
@@ -170,21 +168,21 @@ func (p *play) happens(j *batchv1.Job, s step) string {
 	return done
 }
 
-// hasFailures tells whether pods of a Job have failed, counted or not.
+// hasFailures reports whether pods of a Job have failed, counted or not.
 func (p *play) hasFailures(j *batchv1.Job) bool {
 	return j.Status.Failed > 0 || len(p.those(j, func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodFailed })) > 0
 }
 
-// ignores tells whether some failures of a Job do not count.
+// ignores reports whether some failures of a Job do not count.
 func ignores(j *batchv1.Job) bool {
 	return j.Spec.PodFailurePolicy != nil && slices.ContainsFunc(j.Spec.PodFailurePolicy.Rules, func(r batchv1.PodFailurePolicyRule) bool {
 		return r.Action == batchv1.PodFailurePolicyActionIgnore
 	})
 }
 
-// lastOf is the end of a pod that is being deleted.
+// lastOf finishes a terminating pod.
 func (p *play) lastOf(j *batchv1.Job, s step) string {
-	all := p.those(j, func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil && !isHeld(pod) })
+	all := p.those(j, func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil && !hasFinalizer(pod) })
 	if s.what == "leaves" && len(all) > 0 {
 		slices.SortStableFunc(all, func(a, b *corev1.Pod) int {
 			return cmp.Or(cmp.Compare(indexOf(a), indexOf(b)), cmp.Compare(a.Status.Phase, b.Status.Phase))
@@ -205,7 +203,7 @@ func (p *play) lastOf(j *batchv1.Job, s step) string {
 	return "one that goes fails"
 }
 
-// userDoes is what the user changes.
+// userDoes changes the Job as the user.
 func (p *play) userDoes(j *batchv1.Job, s step) string {
 	if has(j, batchv1.JobComplete) || has(j, batchv1.JobFailed) {
 		return "nothing"
@@ -221,7 +219,7 @@ func (p *play) userDoes(j *batchv1.Job, s step) string {
 		return fmt.Sprintf("parallelism %d", *j.Spec.Parallelism)
 	case s.what == "less at once":
 		if isIndexed || *spec.Parallelism == 0 {
-			return "nothing" // which index goes is left to chance
+			return "nothing" // upstream chooses the index randomly
 		}
 		p.change(j, parallelism(*spec.Parallelism-1))
 		return fmt.Sprintf("parallelism %d", *j.Spec.Parallelism)

@@ -20,17 +20,17 @@ func needs(cpu string) func(*batchv1.JobSpec) {
 	}
 }
 
-// What a Job that was suspended, or resumed, shows.
+// The conditions of a Job that was suspended or resumed, as text.
 const (
 	isSuspended = ": Suspended JobSuspended"
 	isResumed   = ": Suspended=False JobResumed"
 )
 
-// Suspended Jobs, and what may be changed in them.
+// Suspended Jobs, and the fields that may change in them.
 var suspendCases = []behaviour{
 	{
 		name: "a Job is suspended", after: "TestSuspendJob; e2e: should delete pods when suspended",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(sized(2, 4), backoffLimit(0))
 			p.shows(j, "active 2")
 			p.change(j, suspended)
@@ -40,8 +40,8 @@ var suspendCases = []behaviour{
 		},
 	},
 	{
-		name: "a Job is made suspended, and resumed", after: "TestSuspendJob; e2e: should not create pods when created in suspend state",
-		story: func(p *play) {
+		name: "a Job is created suspended, and resumed", after: "TestSuspendJob; e2e: should not create pods when created in suspend state",
+		scenario: func(p *play) {
 			j := p.begin(sized(2, 4), suspended)
 			p.shows(j, "nothing"+isSuspended)
 			if j.Status.StartTime != nil {
@@ -56,8 +56,8 @@ var suspendCases = []behaviour{
 		},
 	},
 	{
-		name: "the start is that after the pause", after: "TestStartTimeUpdateOnResume",
-		story: func(p *play) {
+		name: "the start time is that of the resumption", after: "TestStartTimeUpdateOnResume",
+		scenario: func(p *play) {
 			j := p.begin(sized(1, 2), func(s *batchv1.JobSpec) { s.ActiveDeadlineSeconds = ptr.To[int64](30) })
 			p.reread(j)
 			before := j.Status.StartTime
@@ -79,19 +79,19 @@ var suspendCases = []behaviour{
 		},
 	},
 	{
-		name: "a suspended Job of nothing is Complete", after: "TestSuspendJobWithZeroCompletions",
-		story: func(p *play) {
+		name: "a suspended Job with zero completions is Complete", after: "TestSuspendJobWithZeroCompletions",
+		scenario: func(p *play) {
 			j := p.begin(sized(1, 0), suspended)
 			p.Settle()
 			p.reread(j)
 			if !has(j, batchv1.JobComplete) || !has(j, batchv1.JobSuccessCriteriaMet) {
-				p.fatalf("%s", told(&j.Status))
+				p.fatalf("%s", statusText(&j.Status))
 			}
 		},
 	},
 	{
 		name: "a suspended Job stays so under a new controller", after: "TestSuspendJobControllerRestart",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(sized(2, 4), suspended)
 			p.restart()
 			p.pass()
@@ -101,7 +101,7 @@ var suspendCases = []behaviour{
 	},
 	{
 		name: "successes stay counted over a pause", after: "e2e: should delete pods when suspended",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			j := p.begin(indexed(2, 3))
 			p.meets(succeeded, p.at(j, "1"))
 			p.pass()
@@ -118,7 +118,7 @@ var suspendCases = []behaviour{
 	},
 	{
 		name: "the node selector is changed while suspended", after: "TestNodeSelectorUpdate",
-		story: func(p *play) {
+		scenario: func(p *play) {
 			selecting := func(s *batchv1.JobSpec) { s.Template.Spec.NodeSelector = map[string]string{"disk": "ssd"} }
 			j := p.begin(suspended)
 			p.change(j, selecting)
@@ -127,26 +127,26 @@ var suspendCases = []behaviour{
 			if s := p.active(j)[0].Spec.NodeSelector; s["disk"] != "ssd" {
 				p.fatalf("the pod has the selector %v", s)
 			}
-			p.refused(j, func(s *batchv1.JobSpec) { s.Template.Spec.NodeSelector = nil })
+			p.rejected(j, func(s *batchv1.JobSpec) { s.Template.Spec.NodeSelector = nil })
 		},
 	},
 	{
-		name: "what pods need is changed before they start", after: "TestUpdateJobPodResources; TestMutablePodResourcesForSuspendedJobsNotYetStarted",
-		story: func(p *play) {
+		name: "resources are changed before the start", after: "TestUpdateJobPodResources; TestMutablePodResourcesForSuspendedJobsNotYetStarted",
+		scenario: func(p *play) {
 			j := job(suspended, needs("1"))
 			p.Create(j)
-			p.change(j, needs("2")) // not even seen by the controller yet
+			p.change(j, needs("2")) // the controller has not observed the change yet
 			p.pass()
 			p.change(j, needs("3"))
 			p.change(j, resumed)
 			p.pass()
 			p.requests(j, "3")
-			p.refused(j, needs("4"))
+			p.rejected(j, needs("4"))
 		},
 	},
 	{
-		name: "what pods need is changed in a pause", after: "TestUpdateJobPodResources; e2e: should allow updating pod resources for a job that started and then was suspended",
-		story: func(p *play) {
+		name: "resources are changed while suspended", after: "TestUpdateJobPodResources; e2e: should allow updating pod resources for a job that started and then was suspended",
+		scenario: func(p *play) {
 			j := p.begin(sized(2, 2), needs("1"), onNode)
 			p.change(j, suspended)
 			p.pass()
@@ -162,8 +162,8 @@ var suspendCases = []behaviour{
 		},
 	},
 	{
-		name: "where pods go is changed in a pause", after: "TestMutableSchedulingDirectivesForSuspendedJobs",
-		story: func(p *play) {
+		name: "scheduling directives are changed while suspended", after: "TestMutableSchedulingDirectivesForSuspendedJobs",
+		scenario: func(p *play) {
 			j := p.begin(sized(1, 1))
 			p.change(j, suspended)
 			p.pass()
@@ -179,8 +179,8 @@ var suspendCases = []behaviour{
 		},
 	},
 	{
-		name: "the old pods are gone before new ones with other needs come", after: "TestMutablePodResourcesWithPodReplacementPolicyFailed",
-		story: func(p *play) {
+		name: "old pods are gone before new ones with other resources are created", after: "TestMutablePodResourcesWithPodReplacementPolicyFailed",
+		scenario: func(p *play) {
 			j := p.begin(sized(2, 2), needs("1"), onNode, replacing(batchv1.Failed))
 			p.change(j, suspended)
 			p.pass()
@@ -200,8 +200,8 @@ var suspendCases = []behaviour{
 	},
 }
 
-// refused wants the API to refuse a change of a Job.
-func (p *play) refused(j *batchv1.Job, how func(*batchv1.JobSpec)) {
+// rejected checks that the API rejects a change of a Job.
+func (p *play) rejected(j *batchv1.Job, how func(*batchv1.JobSpec)) {
 	p.reread(j)
 	how(&j.Spec)
 	if _, err := p.client.BatchV1().Jobs(j.Namespace).Update(context.Background(), j, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
@@ -209,11 +209,11 @@ func (p *play) refused(j *batchv1.Job, how func(*batchv1.JobSpec)) {
 	}
 }
 
-// requests compares the CPU that active pods ask for.
+// requests compares the CPU requests of active pods with the expected ones.
 func (p *play) requests(j *batchv1.Job, want string) {
 	for _, pod := range p.active(j) {
 		if got := pod.Spec.Containers[0].Resources.Requests.Cpu().String(); got != want {
-			p.fatalf("pod %s asks for %s, want %s", pod.Name, got, want)
+			p.fatalf("pod %s requests %s, want %s", pod.Name, got, want)
 		}
 	}
 }

@@ -30,10 +30,10 @@ import (
 	"github.com/rehearse-k8s/rehearse/test/family"
 )
 
-// Engine makes the constructor of an engine that plays a set of stages.
+// Engine returns the constructor of an engine that runs a set of stages.
 type Engine func(*stage.Set) simtest.Constructor
 
-// Real is the stage engine (package controller).
+// Real is the stage engine (package internal/controller/stages).
 func Real(set *stage.Set) simtest.Constructor {
 	return func(ctx context.Context, config *rest.Config) error {
 		e, err := stages.NewStageEngine(config, stages.StageOptions{
@@ -49,16 +49,16 @@ func Real(set *stage.Set) simtest.Constructor {
 // actor is the name of the engine in faults.
 const actor = "stages"
 
-// Times of a story, by the run's clock. A stage that the API rejects each time costs
-// minutes until another one is drawn.
+// Times of a scenario, by the run's clock. A stage that the API rejects each time takes minutes until another
+// one is drawn.
 const (
 	toLastRank = 3 * time.Hour
 	toGo       = 15 * time.Minute
 	toRecreate = 5 * time.Minute
 )
 
-// Test plays the case. What goes wrong is one of some patterns; none stands for all legal
-// faults of the engine.
+// Test returns the test of the case. The faults are some of the patterns; without patterns, all legal faults
+// of the engine.
 func (c Case) Test(engine simtest.Constructor, patterns ...fault.Fault) func(*simtest.World) {
 	if len(patterns) == 0 {
 		patterns = family.AnyFault(actor)
@@ -68,7 +68,7 @@ func (c Case) Test(engine simtest.Constructor, patterns ...fault.Fault) func(*si
 		w.Faults(patterns...)
 		w.Nodes(1)
 		rate := &rates{}
-		w.Always(neverBack())
+		w.Always(rankNeverDecreases())
 		w.Always(rate.invariant())
 		w.Controller(actor, c.between(engine, rate))
 		if c.Mover {
@@ -85,7 +85,7 @@ func (c Case) Test(engine simtest.Constructor, patterns ...fault.Fault) func(*si
 		for _, a := range c.Acts {
 			w.Advance(a.After)
 			c.act(w, a, func(kind types.PatchType, patch string, under ...string) {
-				// The pod may have gone, or moved on itself.
+				// The pod may be gone, or may have moved on.
 				_, _ = pods.Patch(context.Background(), nameOf(a.Pod), kind, []byte(patch), metav1.PatchOptions{}, under...)
 			})
 		}
@@ -115,7 +115,7 @@ func (c Case) act(w *simtest.World, a Act, patch func(kind types.PatchType, patc
 	case ActLabel:
 		patch(types.MergePatchType, fmt.Sprintf(`{"metadata":{"labels":{"touched":"%d"}}}`, w.Now().UnixNano()))
 	case ActLatePatch:
-		patch(types.MergePatchType, `{"status":{"conditions":[{"type":"example.com/beat","status":"True"}]}}`, "status")
+		patch(types.MergePatchType, `{"status":{"conditions":[{"type":"example.com/late","status":"True"}]}}`, "status")
 	case ActMoveOn:
 		p := pod(a.Pod)
 		if !w.Get(p) {
@@ -134,7 +134,7 @@ func (c Case) act(w *simtest.World, a Act, patch func(kind types.PatchType, patc
 	}
 }
 
-// movedOn is the JSON patch that moves a pod on by some ranks, unless it has moved itself.
+// movedOn returns the JSON patch that moves a pod on by some ranks, unless it has moved on already.
 func (c Case) movedOn(p *corev1.Pod, by int) string {
 	was := "null"
 	if p.Status.Message != "" {
@@ -144,7 +144,7 @@ func (c Case) movedOn(p *corev1.Pod, by int) string {
 		p.UID, was, min(rankOf(p.Status.Message)+by, c.Ranks))
 }
 
-// mover moves pods on that a stage has written the first half of.
+// mover moves pods on after a stage has written its first half.
 func (c Case) mover(ctx context.Context, config *rest.Config) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -167,7 +167,7 @@ func (c Case) mover(ctx context.Context, config *rest.Config) error {
 	for {
 		select {
 		case p := <-half:
-			// A pod that has changed is seen again.
+			// A pod that has changed is observed again.
 			_, _ = client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.JSONPatchType, []byte(c.movedOn(p, 2)), metav1.PatchOptions{}, "status")
 		case <-ctx.Done():
 			return nil
@@ -184,7 +184,7 @@ func hasHalf(p *corev1.Pod) bool {
 	return false
 }
 
-// rankOf is the rank in a message; 0 for none.
+// rankOf returns the rank in a message; 0 for none.
 func rankOf(message string) int {
 	n, _ := strconv.Atoi(strings.TrimPrefix(message, "r"))
 	return n
@@ -195,10 +195,10 @@ func rankOfObject(u *unstructured.Unstructured) int {
 	return rankOf(message)
 }
 
-// neverBack remembers the rank of every pod.
-func neverBack() invariant.Invariant {
+// rankNeverDecreases returns the invariant that the rank of a pod never decreases.
+func rankNeverDecreases() invariant.Invariant {
 	before := map[types.UID]int{}
-	return invariant.Func("the rank of a pod never falls", func(v invariant.View) error {
+	return invariant.Func("the rank of a pod never decreases", func(v invariant.View) error {
 		for _, u := range v.List("pods") {
 			was, now := before[u.GetUID()], rankOfObject(u)
 			if now < was {
@@ -210,8 +210,7 @@ func neverBack() invariant.Invariant {
 	})
 }
 
-// atLastRank holds for a pod that has gone all the way, and for one that is gone because a
-// fault deleted it.
+// atLastRank holds for a pod at the last rank, and for one that was deleted by a fault.
 func (c Case) atLastRank(i int) invariant.Invariant {
 	return invariant.Func(fmt.Sprintf("pod %s is at rank %d, or gone", nameOf(i), c.Ranks), func(v invariant.View) error {
 		if u := v.Get("pods", "default", nameOf(i)); u != nil && rankOfObject(u) < c.Ranks {
@@ -227,7 +226,7 @@ type rates struct {
 	bad string
 }
 
-// mostRequests is how many requests a stage of the cases has.
+// mostRequests is the maximal number of requests of a stage.
 const mostRequests = 2
 
 func (r *rates) invariant() invariant.Invariant {
@@ -241,7 +240,7 @@ func (r *rates) invariant() invariant.Invariant {
 	})
 }
 
-// between puts the counting of writes and the rejections between an engine and the API.
+// between counts the writes of an engine and rejects some of them, between the engine and the API.
 func (c Case) between(engine simtest.Constructor, r *rates) simtest.Constructor {
 	left := map[string]int{}
 	for _, x := range c.Reject {
@@ -286,8 +285,8 @@ func (m *middle) RoundTrip(r *http.Request) (*http.Response, error) {
 	return m.next.RoundTrip(r)
 }
 
-// count notes a write, and whether it is one too many: within any span of time an engine may
-// play WriteBurst stages and one more every WriteEvery. A recreated pod has a budget of its own.
+// count records a write, and whether it exceeds the budget: in any span of time an engine may run WriteBurst
+// stages and one more every WriteEvery. A recreated pod has its own budget.
 func (m *middle) count(path string) {
 	now := time.Now()
 	all := append(m.writes[path], now)
@@ -300,7 +299,7 @@ func (m *middle) count(path string) {
 	}
 }
 
-// rejects is the answer to a request that is to be rejected; else nil.
+// rejects returns the answer to a request that is rejected, nil for other requests.
 func (m *middle) rejects(r *http.Request, body []byte) *http.Response {
 	if r.Method != http.MethodPatch || !strings.HasSuffix(r.URL.Path, "/status") {
 		return nil
@@ -331,16 +330,17 @@ func (m *middle) rejects(r *http.Request, body []byte) *http.Response {
 	return nil
 }
 
-// Found is what a search of one case found.
+// Found is a failure that the search of one case has found.
 type Found = family.Found[engineCase]
 
-// engineCase is a case with the engine that plays it.
+// engineCase is a case with its engine.
 type engineCase struct {
 	Case
 	engine Engine
 }
 
-// Test implements family.Case; the engine is the case's own, as it depends on its stages.
+// Test implements family.Case. It ignores the controller, because the engine depends on the stages of the
+// case.
 func (e engineCase) Test(_ simtest.Constructor, patterns ...fault.Fault) func(*simtest.World) {
 	set, err := e.Set()
 	if err != nil {
@@ -349,9 +349,8 @@ func (e engineCase) Test(_ simtest.Constructor, patterns ...fault.Fault) func(*s
 	return e.Case.Test(e.engine(set), patterns...)
 }
 
-// Search searches each of some cases for a number of runs, up to the first failure of
-// each, and returns those that failed and how many runs there were. It logs what it
-// finds, and does not fail the test.
+// Search searches each of some cases for a number of runs, up to the first failure of each, and returns those
+// that failed and how many runs there were. It logs failures, and does not fail the test.
 func Search(t testing.TB, engine Engine, cases []Case, runs int, patterns ...fault.Fault) (found []Found, played int) {
 	t.Helper()
 	var all []engineCase

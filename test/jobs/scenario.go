@@ -14,29 +14,27 @@ import (
 	"github.com/rehearse-k8s/rehearse/test/family"
 )
 
-// Actor is the name of the controller in every story, for patterns of faults.
+// Actor is the name of the controller in every scenario, for patterns of faults.
 const Actor = "job"
 
-// Timeout is how long a Job may take to come to its end once nothing goes wrong any
-// more. The API's back-off after failures of pods reaches 10 minutes; no story fails so
-// often.
+// Timeout is how long a Job may take to end after the last fault. The back-off after failures of pods can
+// reach 10 minutes; in no scenario do pods fail so often.
 const Timeout = 15 * time.Minute
 
-// jobName is the name of every story's Job.
+// jobName is the name of the Job in every scenario.
 const jobName = "pi"
 
-// begin puts into a world what every story has: the controller, the kubelet and the
-// invariants.
+// begin adds to a world what every scenario has: the controller, the kubelet and the invariants.
 func begin(w *simtest.World, c simtest.Constructor, outcome func(*corev1.Pod) Outcome) {
 	invariants := job.Invariants(invariant.Owner{Kind: "Job", Namespace: metav1.NamespaceDefault, Name: jobName})
-	w.AllowDifferentOutcomes() // the promises say what the end must be
+	w.AllowDifferentOutcomes() // the invariants define the correct final state
 	w.Always(invariants.Always...)
 	w.Eventually(Timeout, invariants.AtQuiescence)
 	w.Controller(Actor, c)
 	w.Controller("kubelet", Kubelet(outcome))
 }
 
-// jobOf is a Job with a spec, completed by what no story is about.
+// jobOf returns a Job with a spec, completed by fields that no scenario is about.
 func jobOf(spec batchv1.JobSpec) *batchv1.Job {
 	grace := int64(5)
 	spec.Template = corev1.PodTemplateSpec{Spec: corev1.PodSpec{
@@ -46,12 +44,12 @@ func jobOf(spec batchv1.JobSpec) *batchv1.Job {
 	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: jobName, Namespace: metav1.NamespaceDefault}, Spec: spec}
 }
 
-// AnyFault are the patterns of all legal faults of the controller, but for a second
-// instance beside the first: one leader at a time is what Job controllers rely on.
+// AnyFault returns the patterns of all legal faults of the controller, except a second concurrent instance:
+// Job controllers rely on one leader at a time.
 func AnyFault() []fault.Fault { return family.AnyFault(Actor) }
 
-// LongLags are the patterns of what the races are made of, with events that are late for
-// longer than controllers usually wait: a search of few runs gets further with them.
+// LongLags returns the patterns of the races, with events that are late for longer than controllers usually
+// wait: a search of few runs finds more with them.
 func LongLags() []fault.Fault {
 	const late = 40 * time.Second
 	return []fault.Fault{

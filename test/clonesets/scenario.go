@@ -21,34 +21,33 @@ import (
 	"github.com/rehearse-k8s/rehearse/test/family"
 )
 
-// Actor is the name of the controller in every story, for patterns of faults.
+// Actor is the name of the controller in every scenario, for patterns of faults.
 const Actor = "cloneset"
 
-// setName is the name of every story's CloneSet.
+// setName is the name of the CloneSet in every scenario.
 const setName = "web"
 
-// Timeout is how long a CloneSet may take to come to its end once nothing goes wrong any
-// more: its pods are updated one after the other, and each may be drained, start slowly
-// and have to be ready for a while.
+// Timeout is how long a CloneSet may take to converge after the last fault: its pods are updated one after the
+// other, and each may be drained, start slowly and have to be ready for a while.
 const Timeout = 15 * time.Minute
 
-// open puts into a world what every story has: the controller, the kubelet and the
-// invariants, the last of which may take some time.
-func open(w *simtest.World, c simtest.Constructor, behaviour func(*corev1.Pod) Behaviour, patience time.Duration) {
+// open adds to a world what every scenario has: the controller, the kubelet and the invariants. timeout is
+// that of the invariant at quiescence.
+func open(w *simtest.World, c simtest.Constructor, behaviour func(*corev1.Pod) Behaviour, timeout time.Duration) {
 	invariants := cloneset.Invariants(invariant.Owner{Kind: v1alpha1.Kind, Namespace: metav1.NamespaceDefault, Name: setName})
-	w.AllowDifferentOutcomes() // the promises say what the end must be
+	w.AllowDifferentOutcomes() // the invariants define the correct final state
 	w.Always(invariants.Always...)
-	w.Eventually(patience, invariants.AtQuiescence)
+	w.Eventually(timeout, invariants.AtQuiescence)
 	w.Controller(Actor, c)
 	w.Controller("kubelet", Kubelet(behaviour))
 }
 
-// AnyFault are the patterns of all legal faults of the controller, but for a second
-// instance beside the first: one leader at a time is what CloneSet controllers rely on.
+// AnyFault returns the patterns of all legal faults of the controller, except a second concurrent instance:
+// CloneSet controllers rely on one leader at a time.
 func AnyFault() []fault.Fault { return family.AnyFault(Actor) }
 
-// Options are what a story with CloneSets wants of simtest: the definition of the kind,
-// without the conversion to another version, which nobody in a story asks for.
+// Options returns the options of simtest for scenarios with CloneSets: the definition of the kind, without the
+// conversion to other versions, which no scenario uses.
 func Options() simtest.Options {
 	return simtest.Options{}.CRDs(definition()).Scheme(kinds())
 }
@@ -56,7 +55,7 @@ func Options() simtest.Options {
 var definition = sync.OnceValue(func() *apiextensionsv1.CustomResourceDefinition {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	if err := yaml.UnmarshalStrict(crds.CloneSet(), crd); err != nil {
-		panic(err) // it is embedded, and a test reads it
+		panic(err) // the file is embedded, and a test reads it
 	}
 	crd.Spec.Conversion = nil
 	return crd
@@ -72,7 +71,7 @@ var kinds = sync.OnceValue(func() *runtime.Scheme {
 	return s
 })
 
-// SetOf is a CloneSet with a spec, completed by what no story is about.
+// SetOf returns a CloneSet with a spec, completed by fields that no scenario is about.
 func SetOf(replicas int32, spec v1alpha1.CloneSetSpec) *v1alpha1.CloneSet {
 	labels := map[string]string{"app": setName}
 	spec.Replicas = ptr.To(replicas)

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// bad is what is refused in the same words in both versions: YAML that is merged into the
-// spec, the field that is named and what is said of it.
+// bad contains what both versions reject with the same message: YAML that is merged into the spec, the field
+// that the message names, and the message.
 var bad = map[string]struct{ spec, field, reason string }{
 	"negative replicas":        {"replicas: -1", "spec.replicas", "greater than or equal to 0"},
 	"replicas beyond int32":    {"replicas: 3000000000", "spec.replicas", "less than or equal to 2147483647"},
@@ -68,11 +68,11 @@ var bad = map[string]struct{ spec, field, reason string }{
 	"annotation of a bad key":  {"template: {metadata: {annotations: {'a b': c}}}", "spec.template.metadata.annotations: a b", "not a key that the API takes"},
 	"annotation with a number": {"template: {metadata: {annotations: {a: 1}}}", "spec.template.metadata.annotations.a", "must be of type string"},
 
-	"an amount that is none": {"template: {spec: {containers: [{name: a, image: a, resources: {limits: {cpu: 1}, requests: {cpu: 500m, memory: much}}}]}}",
+	"an amount that is invalid": {"template: {spec: {containers: [{name: a, image: a, resources: {limits: {cpu: 1}, requests: {cpu: 500m, memory: much}}}]}}",
 		"spec.template.spec.containers[a].resources.requests.memory: much", "not an amount"},
 	"an amount of an init container": {"template: {spec: {initContainers: [{name: i, image: a, resources: {limits: {cpu: 1 core}}}]}}",
 		"spec.template.spec.containers[i].resources.limits.cpu: 1 core", "not an amount"},
-	"claim of a size that is none": {"volumeClaimTemplates: [{metadata: {name: d}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: big}}}}]",
+	"claim of an invalid size": {"volumeClaimTemplates: [{metadata: {name: d}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: big}}}}]",
 		"spec.volumeClaimTemplates[d].spec.resources.requests.storage: big", "not an amount"},
 
 	"two claims of one name": {"volumeClaimTemplates: [&c {metadata: {name: d}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}, *c]",
@@ -98,7 +98,7 @@ var bad = map[string]struct{ spec, field, reason string }{
 		"spec.lifecycle.inPlaceUpdate.finalizersHandler[1]", "Duplicate value"},
 }
 
-// badUpdate is merged into where a version has the details of updates.
+// badUpdate is merged into the part of the spec that has the details of updates.
 var badUpdate = map[string]struct{ update, field, reason string }{
 	"partition in floats":           {"partition: 12.5%", "partition", `"12.5%": must be a number such as 3, or a whole percentage from 0% to 100%`},
 	"partition as text":             {"partition: '5'", "partition", `"5": must be a number such as 3`},
@@ -111,7 +111,7 @@ var badUpdate = map[string]struct{ update, field, reason string }{
 	"maxSurge in floats":            {"maxSurge: 12.5%", "maxSurge", "whole percentage"},
 	"negative maxSurge":             {"maxSurge: -1", "maxSurge", "greater than or equal to 0"},
 	"maxUnavailable beyond int32":   {"maxUnavailable: 3000000000", "maxUnavailable", "less than or equal to 2147483647"},
-	"a number that is none":         {"maxUnavailable: 1.5", "maxUnavailable", "must be of type"},
+	"a number that is invalid":      {"maxUnavailable: 1.5", "maxUnavailable", "must be of type"},
 	"neither surge nor unavailable": {"maxUnavailable: 0", "maxUnavailable", "must not be 0 while maxSurge is 0"},
 	"the same in per cent":          {"{maxUnavailable: 0%, maxSurge: 0%}", "maxUnavailable", "must not be 0 while maxSurge is 0"},
 	"priority by both": {"priorityStrategy: {weightPriority: [{weight: 1, matchSelector: {matchLabels: {a: b}}}], orderPriority: [{orderedKey: c}]}",
@@ -129,7 +129,7 @@ var badUpdate = map[string]struct{ update, field, reason string }{
 	"negative grace":        {"inPlaceUpdateStrategy: {gracePeriodSeconds: -1}", "inPlaceUpdateStrategy.gracePeriodSeconds", "greater than or equal to 0"},
 }
 
-// badWords differ between the versions.
+// badWords are rejected differently by the two versions.
 var badWords = map[string]struct{ object, spec, field, reason string }{
 	"v1alpha1: an unknown type": {alpha, "updateStrategy: {type: Sometimes}", "spec.updateStrategy.type", `Unsupported value: "Sometimes": supported values: "ReCreate", "InPlaceIfPossible", "InPlaceOnly", "OnDelete"`},
 	"v1alpha1: v1beta1's type":  {alpha, "updateStrategy: {type: RollingUpdate}", "spec.updateStrategy.type", `Unsupported value: "RollingUpdate"`},
@@ -141,11 +141,11 @@ var badWords = map[string]struct{ object, spec, field, reason string }{
 		"spec.updateStrategy.rollingUpdate.maxSurge", "must be 0 with InPlaceOnly"},
 }
 
-func TestRefused(t *testing.T) {
+func TestRejected(t *testing.T) {
 	for name, c := range bad {
 		t.Run(name, func(t *testing.T) {
-			refused(t, with(alpha, c.spec), c.field, c.reason)
-			refused(t, with(beta, c.spec), c.field, c.reason)
+			rejected(t, with(alpha, c.spec), c.field, c.reason)
+			rejected(t, with(beta, c.spec), c.field, c.reason)
 		})
 	}
 	for name, c := range badUpdate {
@@ -154,30 +154,30 @@ func TestRefused(t *testing.T) {
 			if strings.HasPrefix(c.update, "{") {
 				inline = c.update
 			}
-			refused(t, with(alpha, "updateStrategy: "+inline), "spec.updateStrategy."+c.field, c.reason)
-			refused(t, with(beta, "updateStrategy: {rollingUpdate: "+inline+"}"), "spec.updateStrategy.rollingUpdate."+c.field, c.reason)
+			rejected(t, with(alpha, "updateStrategy: "+inline), "spec.updateStrategy."+c.field, c.reason)
+			rejected(t, with(beta, "updateStrategy: {rollingUpdate: "+inline+"}"), "spec.updateStrategy.rollingUpdate."+c.field, c.reason)
 		})
 	}
 	for name, c := range badWords {
-		t.Run(name, func(t *testing.T) { refused(t, with(c.object, c.spec), c.field, c.reason) })
+		t.Run(name, func(t *testing.T) { rejected(t, with(c.object, c.spec), c.field, c.reason) })
 	}
 	t.Run("a name too long for the label of its pods", func(t *testing.T) {
 		u := parse(alpha)
 		u.SetName(strings.Repeat("a", 53))
-		refused(t, u, "metadata.name", "at most 52 characters")
+		rejected(t, u, "metadata.name", "at most 52 characters")
 	})
 }
 
-func refused(t *testing.T, u *unstructured.Unstructured, field, reason string) {
+func rejected(t *testing.T, u *unstructured.Unstructured, field, reason string) {
 	t.Helper()
 	_, err := client.Resource(resource(u)).Namespace("default").Create(t.Context(), u, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-	isRefusal(t, u.GetAPIVersion(), err, field, reason)
+	checkRejected(t, u.GetAPIVersion(), err, field, reason)
 }
 
-func isRefusal(t *testing.T, what string, err error, field, reason string) {
+func checkRejected(t *testing.T, what string, err error, field, reason string) {
 	t.Helper()
 	if err == nil {
-		t.Errorf("%s is taken", what)
+		t.Errorf("%s is accepted", what)
 		return
 	}
 	if text := err.Error(); !strings.Contains(text, field) || !strings.Contains(text, reason) {

@@ -13,24 +13,24 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Refusing is a controller for which patches of paths that end so ("/pods/lone") are answered so each time, as by a
-// policy, or by a webhook that is away.
-func Refusing(path string, answer *apierrors.StatusError, run func(context.Context, *rest.Config) error) func(context.Context, *rest.Config) error {
+// Rejecting returns a controller whose patches of paths with this suffix ("/pods/lone") are always answered
+// with an error, as by a policy or by an unavailable webhook.
+func Rejecting(path string, answer *apierrors.StatusError, run func(context.Context, *rest.Config) error) func(context.Context, *rest.Config) error {
 	return func(ctx context.Context, config *rest.Config) error {
 		config = rest.CopyConfig(config)
-		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return refusing{next, path, answer.ErrStatus} })
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return rejecting{next, path, answer.ErrStatus} })
 		return run(ctx, config)
 	}
 }
 
-type refusing struct {
+type rejecting struct {
 	next   http.RoundTripper
 	path   string
 	answer metav1.Status
 }
 
 // RoundTrip implements http.RoundTripper.
-func (r refusing) RoundTrip(request *http.Request) (*http.Response, error) {
+func (r rejecting) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Method != http.MethodPatch || !strings.HasSuffix(request.URL.Path, r.path) {
 		return r.next.RoundTrip(request)
 	}

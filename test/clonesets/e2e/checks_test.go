@@ -54,7 +54,7 @@ func hooks(l kruise.Lifecycle) change {
 	return func(c *v1beta1.CloneSet) { c.Spec.Lifecycle = &l }
 }
 
-// What a view is to be.
+// Checks of a view.
 
 func all(checks ...func(view) error) func(view) error {
 	return func(v view) error {
@@ -67,7 +67,7 @@ func all(checks ...func(view) error) func(view) error {
 	}
 }
 
-// numbers are those of the status.
+// numbers checks the numbers of the status.
 func numbers(replicas, ready, updated, updatedReady int32) func(view) error {
 	return func(v view) error {
 		s := &v.set.Status
@@ -79,10 +79,10 @@ func numbers(replicas, ready, updated, updatedReady int32) func(view) error {
 	}
 }
 
-// allReady: all of so many pods are updated and ready.
+// allReady checks that n pods exist and all are updated and ready.
 func allReady(n int32) func(view) error { return numbers(n, n, n, n) }
 
-// reason is that of the condition Progressing, "" if there is to be none.
+// reason checks the reason of the condition Progressing; "" means that there is no condition.
 func reason(want string) func(view) error {
 	return func(v view) error {
 		got := ""
@@ -96,13 +96,13 @@ func reason(want string) func(view) error {
 			}
 		}
 		if got != want {
-			return fmt.Errorf("the condition Progressing says %q, not %q", got, want)
+			return fmt.Errorf("the condition Progressing has reason %q, want %q", got, want)
 		}
 		return nil
 	}
 }
 
-// states are those of so many pods.
+// states checks that n pods are in a state.
 func states(want kruise.LifecycleState, n int) func(view) error {
 	return func(v view) error {
 		got := 0
@@ -118,7 +118,7 @@ func states(want kruise.LifecycleState, n int) func(view) error {
 	}
 }
 
-// none: no pod is on its way out.
+// none checks that no pod is terminating.
 func none(v view) error {
 	if len(v.going) > 0 {
 		return fmt.Errorf("pod %s is being deleted", v.going[0].Name)
@@ -139,7 +139,7 @@ func readyCondition(p *corev1.Pod) (c corev1.PodCondition) {
 	return c
 }
 
-// uids of pods, in their order.
+// uids returns the UIDs of pods, in their order.
 func uids(pods []corev1.Pod) (all []types.UID) {
 	for i := range pods {
 		all = append(all, pods[i].UID)
@@ -147,7 +147,7 @@ func uids(pods []corev1.Pod) (all []types.UID) {
 	return all
 }
 
-// kept are how many pods are there of before.
+// kept checks how many of some earlier pods still exist.
 func kept(before []corev1.Pod, n int) func(view) error {
 	return func(v view) error {
 		got := 0
@@ -157,13 +157,13 @@ func kept(before []corev1.Pod, n int) func(view) error {
 			}
 		}
 		if got != n {
-			return fmt.Errorf("%d pods of before are there, not %d", got, n)
+			return fmt.Errorf("%d of the earlier pods exist, want %d", got, n)
 		}
 		return nil
 	}
 }
 
-// container is the status of a pod's container.
+// container returns the status of a pod's container.
 func container(p *corev1.Pod, name string) corev1.ContainerStatus {
 	for _, s := range p.Status.ContainerStatuses {
 		if s.Name == name {
@@ -173,7 +173,7 @@ func container(p *corev1.Pod, name string) corev1.ContainerStatus {
 	return corev1.ContainerStatus{}
 }
 
-// of are the pods of a revision.
+// of returns the pods of a revision.
 func of(v view, revision string) (pods []corev1.Pod) {
 	for _, p := range v.pods {
 		if p.Labels[kruise.LabelRevision] == revision {

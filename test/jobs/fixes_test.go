@@ -22,9 +22,9 @@ import (
 	"github.com/rehearse-k8s/rehearse/test/jobs"
 )
 
-// What follows plays mistakes that the controller has made once.
+// These tests run defects that the controller has had.
 
-// podOf is somebody's pod that says of itself that a Job controls it, by a name and a UID.
+// podOf returns a pod whose owner reference has the name of a Job and a UID.
 func podOf(name, owner string, uid types.UID) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -37,24 +37,24 @@ func podOf(name, owner string, uid types.UID) *corev1.Pod {
 	}
 }
 
-func isHeld(o *unstructured.Unstructured) bool {
+func hasFinalizer(o *unstructured.Unstructured) bool {
 	return slices.Contains(o.GetFinalizers(), batchv1.JobTrackingFinalizer)
 }
 
-// TestOtherOwnerReference: the API does not check that an owner's name and UID belong
-// together. A pod that names a Job's UID and another name makes that Job's pods no pods
-// of a Job that is gone.
+// TestOtherOwnerReference checks an owner reference whose name and UID belong to different Jobs, which the API
+// does not check. Such a pod must not make the controller release the pods of the Job with the UID as if the
+// Job were gone.
 func TestOtherOwnerReference(t *testing.T) {
 	simtest.Run(t, simtest.Seeds(50), func(w *simtest.World) {
 		j := pi(2, 2)
 		w.Controller("job", ours)
 		w.Controller("kubelet", jobs.Kubelet(func(*corev1.Pod) jobs.Outcome { return jobs.Outcome{After: 10 * time.Second} }))
 		w.Faults(fault.Lag("pods"), fault.Crash("job"))
-		w.Always(invariant.Func("pods of a Job that run are held for it", func(v invariant.View) error {
+		w.Always(invariant.Func("running pods of a Job have the finalizer", func(v invariant.View) error {
 			for _, p := range v.List("pods") {
 				phase, _, _ := unstructured.NestedString(p.Object, "status", "phase")
-				if p.GetLabels()[batchv1.JobNameLabel] == "pi" && phase == string(corev1.PodRunning) && !isHeld(p) {
-					return fmt.Errorf("pod %s is not", p.GetName())
+				if p.GetLabels()[batchv1.JobNameLabel] == "pi" && phase == string(corev1.PodRunning) && !hasFinalizer(p) {
+					return fmt.Errorf("pod %s does not have it", p.GetName())
 				}
 			}
 			return nil
@@ -66,8 +66,8 @@ func TestOtherOwnerReference(t *testing.T) {
 	})
 }
 
-// TestLeftByManualSelector deletes a Job and not its pods. Its selector is the user's own,
-// so that nothing in a pod that has lost its owner names the Job: it is let go all the same.
+// TestLeftByManualSelector deletes a Job without its pods. Its selector is the user's, so that nothing in a
+// pod without owner reference names the Job: the finalizer is removed all the same.
 func TestLeftByManualSelector(t *testing.T) {
 	simtest.Run(t, simtest.Seeds(50), func(w *simtest.World) {
 		j := pi(2, 2)
@@ -84,7 +84,7 @@ func TestLeftByManualSelector(t *testing.T) {
 				return fmt.Errorf("there are %d", len(pods))
 			}
 			for _, p := range pods {
-				if isHeld(p) || len(p.GetOwnerReferences()) > 0 {
+				if hasFinalizer(p) || len(p.GetOwnerReferences()) > 0 {
 					return fmt.Errorf("pod %s has finalizers %v and owners %v", p.GetName(), p.GetFinalizers(), p.GetOwnerReferences())
 				}
 			}
@@ -103,8 +103,8 @@ func TestLeftByManualSelector(t *testing.T) {
 	})
 }
 
-// TestLateSuspension suspends a Job, and deletes its pod, of which the controller hears
-// first. What it is about to make it looks up once more: no pod is made in vain.
+// TestLateSuspension suspends a Job and deletes its pod, whose event arrives first. Before it creates a pod,
+// the controller reads the Job from the API: it creates none.
 func TestLateSuspension(t *testing.T) {
 	simtest.Run(t, simtest.Seeds(50), func(w *simtest.World) {
 		j := pi(1, 1)
@@ -121,7 +121,7 @@ func TestLateSuspension(t *testing.T) {
 		}
 		w.Advance(time.Minute)
 		if after := creates(w); len(after) > len(before) {
-			w.Fatalf("a pod is made for a Job that is suspended: step %d", after[len(before)].N)
+			w.Fatalf("a pod is created for a suspended Job: step %d", after[len(before)].N)
 		}
 	})
 }

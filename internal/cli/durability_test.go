@@ -43,7 +43,7 @@ func TestEveryAcknowledgedWriteSurvivesKill(t *testing.T) {
 		for w := range 4 {
 			writers.Go(func() { writeUntilItEnds(ctx, client, fmt.Sprintf("kill-%d-writer-%d", round, w), &written) })
 		}
-		time.Sleep(time.Duration(50+rand.IntN(250)) * time.Millisecond) // a real process: it is killed at some moment
+		time.Sleep(time.Duration(50+rand.IntN(250)) * time.Millisecond) // a real process: it is killed at a random time
 		_ = cluster.Process.Kill()
 		_ = cluster.Wait()
 		cancel()
@@ -66,7 +66,7 @@ func TestEveryAcknowledgedWriteSurvivesKill(t *testing.T) {
 // startDurable runs `rehearse up --data-dir` and waits for its context.
 func startDurable(t *testing.T, home, kubeconfig string) *exec.Cmd {
 	t.Helper()
-	_ = os.Remove(kubeconfig) // left by the killed process; `up` replaces it too, which other tests show
+	_ = os.Remove(kubeconfig) // the killed process left it; `up` replaces it too, which other tests show
 	c := exec.Command("rehearse", "up", "--nodes", "0", "--data-dir", filepath.Join(home, "data"),
 		"--kubeconfig", kubeconfig, "--controllers", "serviceaccount-controller")
 	var log bytes.Buffer
@@ -104,8 +104,8 @@ func durableClient(t *testing.T, kubeconfig string) kubernetes.Interface {
 	return client
 }
 
-// writeUntilItEnds logs each acknowledgement as it arrives; the first error ends
-// it, as the write under way may or may not have been done.
+// writeUntilItEnds logs each acknowledgement as it arrives. The first error ends it, because that write may
+// or may not have been stored.
 func writeUntilItEnds(ctx context.Context, client kubernetes.Interface, prefix string, written *sync.Map) {
 	for i := 0; ctx.Err() == nil; i++ {
 		name := fmt.Sprintf("%s-%d", prefix, i)

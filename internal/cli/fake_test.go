@@ -18,7 +18,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/cli/target"
 )
 
-// fake stands in for a cluster where only the life of a process, its files and its signals matter: a TLS socket
+// fake replaces a cluster where only the life of a process, its files and its signals matter: a TLS socket
 // that answers /readyz. Tests about Kubernetes use the real one.
 type fake struct {
 	name   string

@@ -23,12 +23,10 @@ import (
 // than etcd's log and database need for the writes of the test.
 const roomBytes = 32 << 20
 
-// TestFullDisk lets the disk fill up under a running cluster. Without a file
-// system of its own a test can limit the size of a process's files: the write
-// beyond it fails as one on a full disk does, only with another number (EFBIG;
-// the signal that goes with it is one that Go ignores on Linux). The cluster ends
-// by itself with one line, leaves the kubeconfig clean, and what it acknowledged
-// is there once there is room again.
+// TestFullDisk fills the disk under a running cluster. Without a file system of its own, a test can limit the
+// size of a process's files: a write beyond the limit fails like one on a full disk, with another error
+// number (EFBIG; Go ignores the corresponding signal on Linux). The cluster exits with an error of one line
+// and removes its kubeconfig entries, and the acknowledged writes exist after a restart with enough space.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
@@ -61,10 +59,10 @@ func TestFullDisk(t *testing.T) {
 	_ = cluster.Wait()
 }
 
-// fill writes until a write fails and returns what was acknowledged.
+// fill writes until a write fails and returns the acknowledged writes.
 func fill(ctx context.Context, client kubernetes.Interface) map[string]string {
 	acknowledged := map[string]string{}
-	ballast := strings.Repeat("x", 1<<20-1024) // a ConfigMap holds 1 MiB
+	ballast := strings.Repeat("x", 1<<20-1024) // the limit of a ConfigMap is 1 MiB
 	for i := 0; ; i++ {
 		name := fmt.Sprintf("ballast-%d", i)
 		m, err := client.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{

@@ -21,7 +21,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/cli/statedir"
 )
 
-// bench is an app whose outside world is made of test values.
+// testBench is an app whose environment consists of test values.
 type testBench struct {
 	*app
 	home    string
@@ -52,7 +52,7 @@ func newBench(t *testing.T) *testBench {
 	return b
 }
 
-// begin runs a command in the background; the channel gives its exit code.
+// begin runs a command in the background; the channel receives its exit code.
 func (b *testBench) begin(args ...string) <-chan int {
 	code := make(chan int, 1)
 	go func() {
@@ -62,7 +62,7 @@ func (b *testBench) begin(args ...string) <-chan int {
 	return code
 }
 
-// line is the next line on stderr.
+// line returns the next line on stderr.
 func (b *testBench) line(t *testing.T) string {
 	t.Helper()
 	l, err := b.err.ReadString('\n')

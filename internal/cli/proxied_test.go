@@ -15,8 +15,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/proxy"
 )
 
-// TestWalkThroughProxy walks the same way as TestClusterScripts/walk with a kubectl that
-// stands behind the proxy, which records everything and has no fault: nothing is otherwise.
+// TestWalkThroughProxy runs the script TestClusterScripts/walk with a kubectl behind the proxy, which records
+// every request and has no faults: the results are the same.
 func TestWalkThroughProxy(t *testing.T) {
 	const begin = "exec rehearse up --detach --nodes 3\n"
 	walk, err := os.ReadFile("testdata/cluster/walk.txtar")
@@ -52,7 +52,7 @@ func TestWalkThroughProxy(t *testing.T) {
 	}
 }
 
-// proxied has the kubectl of a cluster stand behind a proxy from now on.
+// proxied puts a proxy in front of the cluster for kubectl.
 func proxied(ts *testscript.TestScript, name string) *proxy.Run {
 	file := scriptRoot(ts).KubeconfigPath(name)
 	config, err := clientcmd.BuildConfigFromFlags("", file)

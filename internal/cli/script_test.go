@@ -19,7 +19,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/cli/statedir"
 )
 
-// TestMain lets this test binary be started as rehearse, so that scripts meet real processes.
+// TestMain lets this test binary run as rehearse, so that scripts use real processes.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"rehearse": func() {
@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestScripts is the contract of the command line: what is printed where, exit codes, files. Most of it runs
-// without a cluster or with a fake one.
+// TestScripts tests the contract of the command line: the output streams, exit codes, and files. Most scripts
+// run without a cluster or with a fake one.
 func TestScripts(t *testing.T) { runScripts(t, "testdata/script") }
 
 // TestClusterScripts starts real clusters.
@@ -41,7 +41,7 @@ func TestClusterScripts(t *testing.T) { runScripts(t, "testdata/cluster") }
 
 func runScripts(t *testing.T, dir string) { testscript.Run(t, scripts(dir)) }
 
-// scripts are those of a directory, with the commands that they know.
+// scripts runs the scripts of a directory, with their additional commands.
 func scripts(dir string) testscript.Params {
 	return testscript.Params{
 		Dir:           dir,
@@ -64,13 +64,13 @@ func scripts(dir string) testscript.Params {
 	}
 }
 
-// repository is the directory that holds deploy/ and docs/.
+// repository returns the directory that contains deploy/ and docs/.
 func repository() string {
 	_, file, _, _ := runtime.Caller(0)
 	return filepath.Join(filepath.Dir(file), "..", "..")
 }
 
-// killLeftovers ends what a script that failed left running.
+// killLeftovers kills the processes that a failed script left running.
 func killLeftovers(home string) {
 	root, _ := statedir.DefaultRoot(func(k string) string { return map[string]string{"HOME": home}[k] })
 	entries, _ := root.List()
@@ -87,11 +87,11 @@ func scriptRoot(ts *testscript.TestScript) statedir.Root {
 	return root
 }
 
-// exitsWith runs a command and wants exactly this exit code: code N COMMAND ARGS...
+// exitsWith runs a command and checks its exit code: code N COMMAND ARGS...
 func exitsWith(ts *testscript.TestScript, _ bool, args []string) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	// A command that should fail and runs instead is a failure, not a hang.
+	// A command that should fail and keeps running is a failure, not a hang.
 	limit := time.AfterFunc(scriptTimeout, func() { killLeftovers(ts.Getenv("HOME")) })
 	defer limit.Stop()
 	got := 0
@@ -127,7 +127,7 @@ func ready(ts *testscript.TestScript, _ bool, names []string) {
 	}
 }
 
-// ended waits until nobody holds the names.
+// ended waits until no process holds the names.
 func ended(ts *testscript.TestScript, _ bool, names []string) {
 	for _, n := range names {
 		if !scriptRoot(ts).AwaitEnd(n, scriptTimeout) {
@@ -147,7 +147,7 @@ func signalCluster(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(syscall.Kill(e.Record.PID, sig))
 }
 
-// until repeats a command that asks a real cluster for something that takes time, until it succeeds.
+// until repeats a command until it succeeds, because a real cluster needs time.
 func until(ts *testscript.TestScript, _ bool, args []string) {
 	deadline := time.Now().Add(scriptTimeout)
 	for ts.Exec(args[0], args[1:]...) != nil {

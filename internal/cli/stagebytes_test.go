@@ -10,8 +10,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/cli/console"
 )
 
-// TestStageBadBytes: files that no text editor makes. Each is one line on stderr
-// or a finding, and never a crash.
+// TestStageBadBytes: files with invalid bytes cause one line on stderr or a finding, and never a crash.
 func TestStageBadBytes(t *testing.T) {
 	const stage = "apiVersion: kwok.x-k8s.io/v1alpha1\nkind: Stage\nmetadata: {name: s}\nspec: {resourceRef: {kind: Pod}, selector: {}, steps: [{delete: true}]}\n"
 	aliases := "a: &a [x,x,x,x,x,x,x,x,x]\n"
@@ -21,7 +20,7 @@ func TestStageBadBytes(t *testing.T) {
 	for name, c := range map[string]struct {
 		data       string
 		lint, play int
-		out, err   string // lint's
+		out, err   string // a finding of lint
 	}{
 		"not UTF-8":          {stage + "# \xff\n", console.ExitFailed, console.ExitUsage, "f.yaml:5: error: is not UTF-8 text\n", ""},
 		"a picture":          {"\x89PNG\r\n\x1a\n\x00\x00", console.ExitFailed, console.ExitUsage, "f.yaml:1: error: is not UTF-8 text\n", ""},

@@ -12,7 +12,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/cli/statedir"
 )
 
-// TestChildThatDoesNotExit: a background process that does not stop is killed after the timeout, and the error says so.
+// TestChildThatDoesNotExit: a background process that does not stop is killed after the timeout, and the
+// error says so.
 func TestChildThatDoesNotExit(t *testing.T) {
 	child := exec.Command("sleep", "60")
 	if err := child.Start(); err != nil {
@@ -27,8 +28,8 @@ func TestChildThatDoesNotExit(t *testing.T) {
 	}
 }
 
-// TestDownLeavesAClusterThatStarts: between the look of `down` at a directory that no cluster has, and its removal,
-// a cluster may have begun to use it.
+// TestDownLeavesAClusterThatStarts: after `down` has found a directory without a cluster, and before it
+// removes the directory, a cluster may start to use it.
 func TestDownLeavesAClusterThatStarts(t *testing.T) {
 	a := testApp(t)
 	root, err := statedir.DefaultRoot(a.Getenv)

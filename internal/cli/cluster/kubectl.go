@@ -86,8 +86,8 @@ func (a *app) buildKubectl(args []string, wrap func(*rest.Config) *rest.Config) 
 	return cmd
 }
 
-// selectCluster directs kubectl, and every plugin that it starts, to a rehearse cluster, through the environment. If there
-// is none, it returns the reason, which is reported when kubectl needs a server.
+// selectCluster directs kubectl, and every plugin that it starts, to a rehearse cluster, through the
+// environment. If no cluster is found, it returns the reason, which is reported when kubectl needs a server.
 func (a *app) selectCluster(args []string) (reason string, err error) {
 	config := len(args) > 0 && args[0] == "config"
 	if !config && namesCluster(args) {

@@ -175,8 +175,8 @@ func TestLockOfADeadProcessIsCleared(t *testing.T) {
 	leftovers(t, filepath.Dir(path))
 }
 
-// TestLockHasADeadline: a process that keeps the lock and never releases it (stopped, or on a file system that does
-// not answer) is named, with its lock file, after a deadline.
+// TestLockHasADeadline: after a deadline, the error names a process that never releases the lock (because it
+// is stopped, or its file system does not answer), and its lock file.
 func TestLockHasADeadline(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config")
 	unlock, err := lockOne(path + ".lock")
@@ -191,8 +191,8 @@ func TestLockHasADeadline(t *testing.T) {
 	}
 }
 
-// TestManyProcesses lets several processes merge and remove at the same time, with client-go's own writer among
-// them. Everything that was merged and not removed is there at the end, and nothing else.
+// TestManyProcesses: several processes merge and remove at the same time, one of them with client-go's own
+// writer. Finally, the file contains exactly the entries that were merged and not removed.
 func TestManyProcesses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config")
 	write(t, path, handmade)
@@ -251,8 +251,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestKilledWriters kills processes in the middle of their work: the file parses after every kill, and the next
-// process is not kept out by a dead one's lock.
+// TestKilledWriters kills processes during their writes: the file parses after every kill, and the lock of a
+// dead process does not block the next one.
 func TestKilledWriters(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config")
 	write(t, path, handmade)
@@ -260,7 +260,7 @@ func TestKilledWriters(t *testing.T) {
 		cmd := exec.Command(os.Args[0], "-test.run=^$")
 		cmd.Env = append(os.Environ(), "KUBECONFIG_TEST_WORKER=k", "KUBECONFIG_TEST_FILE="+path)
 		must(t, cmd.Start())
-		time.Sleep(time.Duration(10+3*i) * time.Millisecond) // a real process is to be hit at different places
+		time.Sleep(time.Duration(10+3*i) * time.Millisecond) // kill a real process at different points
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		c, err := clientcmd.LoadFromFile(path)

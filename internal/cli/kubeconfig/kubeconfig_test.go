@@ -12,7 +12,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// handmade is a kubeconfig as people keep it: comments, unknown fields, unusual order.
+// handmade is a kubeconfig that a user has edited: comments, unknown fields, unusual order.
 const handmade = `# work clusters
 apiVersion: v1
 kind: Config
@@ -37,7 +37,7 @@ contexts:
 preferences: {}
 `
 
-// entries is the config of a cluster of ours, as package cluster gives it.
+// entries returns the config of one of our clusters, as package cluster generates it.
 func entries(name, server string) *clientcmdapi.Config {
 	c := clientcmdapi.NewConfig()
 	c.Clusters[name] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: []byte("ca")}
@@ -75,7 +75,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// current is what kubectl would see through these files.
+// current returns the current context that kubectl would use with these files.
 func current(t *testing.T, files ...string) string {
 	t.Helper()
 	rules := &clientcmd.ClientConfigLoadingRules{Precedence: files}
@@ -84,7 +84,7 @@ func current(t *testing.T, files ...string) string {
 	return c.CurrentContext
 }
 
-// leftovers are files that a write must not leave behind.
+// leftovers returns files that a write must not leave behind.
 func leftovers(t *testing.T, dir string) {
 	t.Helper()
 	list, err := os.ReadDir(dir)
@@ -99,7 +99,7 @@ func leftovers(t *testing.T, dir string) {
 func TestMergeThenRemoveGivesTheSameBytes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config")
 	write(t, path, handmade)
-	// Our encoder's layout is kubectl's; the hand-made file becomes stable after passing through it once.
+	// Our encoder's layout is kubectl's; after it has written the hand-made file once, the layout is stable.
 	d, _, err := readDocument(path)
 	must(t, err)
 	normal, err := d.encode()
@@ -277,7 +277,7 @@ func TestCreatedFileStaysWhenOthersUseIt(t *testing.T) {
 	c, err := clientcmd.LoadFromFile(path)
 	must(t, err)
 	c.Clusters["mine"] = &clientcmdapi.Cluster{Server: "https://mine"}
-	must(t, clientcmd.WriteToFile(*c, path)) // as kubectl config does: our marks must survive that
+	must(t, clientcmd.WriteToFile(*c, path)) // as kubectl config does: our marks must be preserved
 	must(t, one(path).Remove("rehearse-a", "https://a"))
 	c, err = clientcmd.LoadFromFile(path)
 	must(t, err)

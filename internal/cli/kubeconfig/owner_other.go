@@ -7,5 +7,5 @@ import (
 	"os"
 )
 
-// keepOwner has nothing to do where a file has no numeric owner.
+// keepOwner does nothing where a file has no numeric owner.
 func keepOwner(*os.File, fs.FileInfo) error { return nil }

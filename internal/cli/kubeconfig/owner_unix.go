@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// keepOwner matters under sudo: a file that turns into root's is lost to its user.
+// keepOwner matters under sudo: without it, root would become the owner of the file.
 func keepOwner(tmp *os.File, old fs.FileInfo) error {
 	st, ok := old.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// anyConfig draws a kubeconfig as client-go would write it.
+// anyConfig generates a kubeconfig as client-go would write it.
 func anyConfig(t *rapid.T) *clientcmdapi.Config {
 	c := clientcmdapi.NewConfig()
 	word := rapid.StringMatching(`[a-zA-Z0-9:/@._ #'"\\-]{1,20}`)
@@ -35,8 +35,8 @@ func anyConfig(t *rapid.T) *clientcmdapi.Config {
 	return c
 }
 
-// TestAnyHistoryEndsWhereItBegan merges and removes clusters of ours in any order, some of them twice; at the end, and with
-// our entries left out at every step, the file says what it said before.
+// TestAnyHistoryEndsWhereItBegan merges and removes our clusters in any order, some of them twice. At the
+// end, and without our entries at every step, the file has its original contents.
 func TestAnyHistoryEndsWhereItBegan(t *testing.T) {
 	dir := t.TempDir()
 	n := 0

@@ -20,11 +20,11 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/controller/reconcile"
 )
 
-// firstAnswer bounds the questions at the start. Later an API server that is
-// away is waited for; at the start it is more likely the wrong one.
+// firstAnswer limits the requests at the start. Later, an unreachable API server is waited for; at the start
+// the address is probably wrong.
 const firstAnswer = 15 * time.Second
 
-// askers is how many questions are under way at once.
+// askers is the number of concurrent requests.
 const askers = 8
 
 // preflight checks that the API server answers and that the user has the permissions needed. The error is one line that
@@ -42,7 +42,7 @@ func preflight(ctx context.Context, config *rest.Config, needs []reconcile.Acces
 	missing, err := lacking(ctx, client, needs)
 	switch {
 	case apierrors.IsForbidden(err) || apierrors.IsNotFound(err):
-		return nil // permissions cannot be checked; a missing one shows as a forbidden request
+		return nil // permissions cannot be checked; a missing one causes a forbidden request
 	case err != nil:
 		return unanswered(config.Host, err)
 	case len(missing) == 0:
@@ -56,7 +56,7 @@ func preflight(ctx context.Context, config *rest.Config, needs []reconcile.Acces
 		self(ctx, client), config.Host, strings.Join(rules, ", "))
 }
 
-// lacking is the part of needs that the API server would forbid.
+// lacking returns the permissions among needs that the API server would forbid.
 func lacking(ctx context.Context, client kubernetes.Interface, needs []reconcile.Access) ([]reconcile.Access, error) {
 	forbidden := make([][]bool, len(needs))
 	group, ctx := errgroup.WithContext(ctx)
@@ -106,7 +106,7 @@ func rule(a reconcile.Access) string {
 	return text
 }
 
-// self is the user that the API server authenticates this process as.
+// self returns the user as whom the API server authenticates this process.
 func self(ctx context.Context, client kubernetes.Interface) string {
 	review, err := client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil || review.Status.UserInfo.Username == "" {
@@ -115,7 +115,7 @@ func self(ctx context.Context, client kubernetes.Interface) string {
 	return fmt.Sprintf("user %q", review.Status.UserInfo.Username)
 }
 
-// unanswered is a one-line error with the reason why there was no answer.
+// unanswered returns an error of one line with the reason why no answer arrived.
 func unanswered(host string, err error) error {
 	var sent *url.Error
 	switch {

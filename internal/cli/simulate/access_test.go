@@ -23,10 +23,10 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
 )
 
-// system is where deploy/base puts things.
+// system is the namespace of deploy/base.
 const system = "rehearse-system"
 
-// role is what runs in a Deployment of deploy/, with an account of its own.
+// role is a controller that runs in a Deployment of deploy/, with its own account.
 type role struct {
 	account, manifest string
 	needs             []reconcile.Access
@@ -57,7 +57,7 @@ func (r role) manifests(t *testing.T) []runtime.Object {
 	return out
 }
 
-// granted are the rights that the bindings among all manifests give to an account, as rights has them.
+// granted returns the rights that the bindings of all manifests give to an account, in the form of rights.
 func granted(all []runtime.Object, account string) []string {
 	var out []string
 	has := func(subjects []rbacv1.Subject) bool {
@@ -92,7 +92,7 @@ func granted(all []runtime.Object, account string) []string {
 	return out
 }
 
-// rights are rules as "namespace group/resource verb".
+// rights returns rules as "namespace group/resource verb".
 func rights(rules []rbacv1.PolicyRule, namespace string) []string {
 	var out []string
 	for _, r := range rules {
@@ -107,8 +107,8 @@ func rights(rules []rbacv1.PolicyRule, namespace string) []string {
 	return out
 }
 
-// With the manifests of all roles applied, the account of each may do what its own
-// controller asks for at its start, and nothing else: not what another role may.
+// With the manifests of all roles applied, the account of each has exactly the permissions that its own
+// controller checks at its start.
 func TestManifestsGrantWhatIsNeeded(t *testing.T) {
 	var all []runtime.Object
 	for _, r := range roles {
@@ -137,9 +137,9 @@ func TestManifestsGrantWhatIsNeeded(t *testing.T) {
 	}
 }
 
-// With the manifests' rights alone all works, with not one refusal; without any
-// one of the roles the first thing that is said is what is missing. The API server
-// forbids to this account what only the other roles need.
+// With the manifests' rights alone everything works without a forbidden request. Without any one of the
+// roles, the first message names the missing permission. The API server forbids to this account what only the
+// other roles need.
 func TestLeastPrivilege(t *testing.T) {
 	w := newWorld(t, 2)
 	account := w.asServiceAccount(stageRole)
@@ -190,22 +190,21 @@ func TestLeastPrivilege(t *testing.T) {
 			t.Logf("got  %s\nwant %s", message, want)
 		}
 	})
-	// The authorizer sees roles through an informer of its own, which may come to the change between
-	// one question and the next.
+	// The authorizer observes roles through its own informer, so a change may apply between two requests.
 	w.await("the rights are gone, and all of them are named", func() bool {
 		message = fmt.Sprint(preflight(ctx, account, stages.StageOptions{}.Access()))
 		return message == want
 	})
 }
 
-// asServiceAccount applies the manifests of a role and returns the configuration of a
-// client that has the rights of its account and no others.
+// asServiceAccount applies the manifests of a role and returns a client configuration with exactly the rights
+// of its account.
 func (w *world) asServiceAccount(r role) *rest.Config {
 	w.t.Helper()
 	ctx, create := w.t.Context(), metav1.CreateOptions{}
 	_, err := w.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system}}, create)
 	if apierrors.IsAlreadyExists(err) {
-		err = nil // another role's
+		err = nil // a right of another role
 	}
 	for _, o := range r.manifests(w.t) {
 		if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/controller/clonesets"
 )
 
-// parsed is a document as the API takes it.
+// parsed returns a document in the form in which the API accepts it.
 func parsed(t *testing.T, text []byte) *unstructured.Unstructured {
 	t.Helper()
 	u := &unstructured.Unstructured{}
@@ -25,8 +25,8 @@ func parsed(t *testing.T, text []byte) *unstructured.Unstructured {
 	return u
 }
 
-// A cluster that does not know CloneSets yet is told so, and waited for; then sets are
-// looked after under the manifests' rights.
+// A cluster without the kind CloneSet is reported and waited for; then CloneSets are managed with the
+// manifests' rights.
 func TestCloneSets(t *testing.T) {
 	w := newWorld(t, 2)
 	w.replica(w.asServiceAccount(stageRole), nil)
@@ -38,7 +38,7 @@ func TestCloneSets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// As deploy/clonesets has it: the stored version alone, which needs no conversion.
+	// As deploy/clonesets defines it: only the stored version, which needs no conversion.
 	crd := parsed(t, crds.CloneSet())
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
 	_ = unstructured.SetNestedSlice(crd.Object, versions[:1], "spec", "versions")
@@ -86,7 +86,7 @@ spec:
 		t.Fatal(err)
 	}
 	w.await("one is left", is("replicas", 1))
-	w.await("an Event tells of it", func() bool {
+	w.await("an Event reports it", func() bool {
 		events, err := w.client.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=web,reason=SuccessfulDelete"})
 		return err == nil && len(events.Items) == 2 && events.Items[0].Source.Component == "cloneset-controller"
 	})

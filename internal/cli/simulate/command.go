@@ -25,7 +25,7 @@ import (
 // simulators are the controllers that simulate can run.
 var simulators = []string{cluster.StageController, jobController, cloneSetController}
 
-// What simulate's --controllers calls our controllers of workloads.
+// The names of our workload controllers for --controllers.
 const (
 	jobController      = "job"
 	cloneSetController = "cloneset"
@@ -139,7 +139,7 @@ func (o *flags) validate(cmd *cobra.Command) (err error) {
 	case s.LeaseDuration != 0 && s.LeaseDuration < time.Second:
 		return console.Usagef("--node-lease-duration %s: must be 0 or at least 1s", s.LeaseDuration)
 	case s.LeaseDuration == 0:
-		s.LeaseDuration = -1 // for the engine 0 means its default
+		s.LeaseDuration = -1 // 0 is the engine's default
 	}
 	if err := probes.CheckAddress(o.metricsAddress); err != nil {
 		return console.Usagef("--metrics-address %v", err)
@@ -187,7 +187,7 @@ func (o *flags) validateElection(cmd *cobra.Command) error {
 	return nil
 }
 
-// run simulates until it is interrupted, which is its normal end, or cannot start.
+// run simulates until it is interrupted, which is its normal end, or returns an error if it cannot start.
 func (o *flags) run(parent context.Context, c *console.Console) error {
 	ctx, stop := c.Interruptible(parent)
 	defer stop()

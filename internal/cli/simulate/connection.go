@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// tolerated is how long the API server may not answer before the user is informed. Reconnecting after a broken connection
-// takes less.
+// tolerated is how long the API server may not answer before the user is informed. Reconnecting after a
+// broken connection takes less.
 const tolerated = 2 * time.Second
 
 // connection detects from the requests of the controllers when the API server stops answering and when it answers again,
@@ -19,7 +19,7 @@ type connection struct {
 	now func() time.Time
 
 	mu    sync.Mutex
-	since time.Time // of the first request in a row without an answer
+	since time.Time // time of the first of the unanswered requests in a row
 	said  bool
 }
 

@@ -31,8 +31,8 @@ func deployed(t *testing.T, file string) runtime.Object {
 	return o
 }
 
-// Each pod runs one controller, as the account that has its rights, within a memory limit
-// that its runtime knows; the network policy selects it and lets its metrics in.
+// Each pod runs one controller, as the account with its rights, within a memory limit that the Go runtime
+// knows; the network policy selects the pod and allows requests for its metrics.
 func TestPodsOfDeploy(t *testing.T) {
 	policy := deployed(t, "base/networkpolicy.yaml").(*networkingv1.NetworkPolicy)
 	selector, err := metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector)
@@ -68,7 +68,7 @@ func TestPodsOfDeploy(t *testing.T) {
 			if limit.IsZero() || known < 0 {
 				t.Fatalf("memory limit %s, environment %v", limit, one.Env)
 			}
-			soft := resource.MustParse(strings.TrimSuffix(one.Env[known].Value, "B")) // MiB for Go is Mi here
+			soft := resource.MustParse(strings.TrimSuffix(one.Env[known].Value, "B")) // Go's MiB is Mi here
 			if soft.Cmp(*limit) >= 0 {
 				t.Errorf("GOMEMLIMIT %s is not below the limit %s", one.Env[known].Value, limit)
 			}

@@ -23,14 +23,13 @@ func shortElection() *Election {
 	}
 }
 
-// A leader that cannot renew, and reaches the API server for all else, stops
-// writing before another one may begin. The other goes on, and the first stands
-// by again.
+// A leader that cannot renew the lease, but can send all other requests, stops writing before another replica
+// may start. The other replica continues, and the first one becomes a standby again.
 func TestLeaderThatCannotRenewStopsWriting(t *testing.T) {
 	w := newWorld(t, 1)
 	elect := func(o *Options) {
 		o.Election = shortElection()
-		o.Stage.LeaseDuration = time.Second // a write four times a second, whatever else happens
+		o.Stage.LeaseDuration = time.Second // a write four times a second, in any case
 	}
 	first := w.replica(w.admin, elect)
 	first.hears("This replica leads")
@@ -44,10 +43,10 @@ func TestLeaderThatCannotRenewStopsWriting(t *testing.T) {
 	first.wire.silence(func(r *http.Request) bool { return strings.Contains(r.URL.Path, lease) })
 	renewals := first.wire.written(lease)
 	renewed := renewals[len(renewals)-1].answered
-	// Pods all the while, so that there is always something to write.
+	// Pods are created continuously, so that there is always something to write.
 	for i := range 40 {
 		w.pod(fmt.Sprintf("pod-%d", i), "node-0")
-		time.Sleep(50 * time.Millisecond) // a wire and a clock are real here
+		time.Sleep(50 * time.Millisecond) // uses a real connection and a real clock
 	}
 	first.hears("is lost: this replica has stopped writing")
 	second.hears("This replica leads")
@@ -60,7 +59,7 @@ func TestLeaderThatCannotRenewStopsWriting(t *testing.T) {
 			last = one.at
 		}
 	}
-	// Half a second for a busy machine; the other may begin at 3 s.
+	// Half a second for a busy machine; the other replica may start at 3 s.
 	if after := last.Sub(renewed); after > 2*time.Second {
 		t.Errorf("the first replica wrote %s after its last renewal", after)
 	}
@@ -76,8 +75,8 @@ func TestLeaderThatCannotRenewStopsWriting(t *testing.T) {
 	first.end(nil)
 }
 
-// TestLeaseIsGivenBack: also when the elector's one try to do so fails, as it does when a
-// renewal that was broken off comes in between.
+// TestLeaseIsGivenBack: the lease is released even if the elector's single attempt fails, as it does when an
+// interrupted renewal arrives in between.
 func TestLeaseIsGivenBack(t *testing.T) {
 	host, err := os.Hostname()
 	if err != nil {

@@ -39,8 +39,8 @@ func (w *world) awaitComplete(name string) {
 	})
 }
 
-// Jobs that ask for our controller get it, under the manifests' rights; others do not.
-// One replica does the work, and when it goes another goes on.
+// Jobs that name our controller are managed by it, with the manifests' rights; others are not. One replica
+// does the work, and when it exits, another one continues.
 func TestJobs(t *testing.T) {
 	w := newWorld(t, 1)
 	w.replica(w.asServiceAccount(stageRole), nil)
@@ -72,7 +72,7 @@ func TestJobs(t *testing.T) {
 	second.hears("This replica leads")
 	w.job("later", jobs.ManagedBy)
 	w.awaitComplete("later")
-	w.await("an Event tells of it", func() bool {
+	w.await("an Event reports it", func() bool {
 		events, err := w.client.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=later,reason=Completed"})
 		return err == nil && len(events.Items) == 1 && events.Items[0].Source.Component == "job-controller"
 	})
@@ -84,7 +84,7 @@ func TestJobs(t *testing.T) {
 	}
 }
 
-// The Job controller works without stages too, and with every Job where it is told to.
+// The Job controller also works without stages, and with all Jobs if the flag says so.
 func TestAllJobsAlone(t *testing.T) {
 	w := newWorld(t, 1)
 	stages := w.replica(w.admin, nil)

@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// A flood of warnings becomes a few lines and a number; while the API server is
-// away there are none.
+// Many warnings become a few lines and a number; while the API server does not answer, no warning is printed.
 func TestQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out lockedBuffer
@@ -38,7 +37,7 @@ func TestConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said []string
 		c := &connection{now: time.Now, say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
-		gone := errors.New("refused")
+		gone := errors.New("connection reset")
 		c.note(gone)
 		if !c.away() {
 			t.Error("not away")
@@ -51,7 +50,7 @@ func TestConnection(t *testing.T) {
 		time.Sleep(4 * time.Second)
 		c.note(nil)
 		c.note(nil)
-		if got := strings.Join(said, "|"); got != "The API server does not answer: refused; retrying.|The API server answers again, after 7 s." || c.away() {
+		if got := strings.Join(said, "|"); got != "The API server does not answer: connection reset; retrying.|The API server answers again, after 7 s." || c.away() {
 			t.Error(got)
 		}
 	})

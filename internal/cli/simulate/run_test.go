@@ -13,8 +13,7 @@ import (
 
 func everything(*http.Request) bool { return true }
 
-// Two shards share the nodes: all become Ready, and each node is written by the
-// shard that has it and by no other.
+// Two shards share the nodes: all become Ready, and each node is written only by its shard.
 func TestShardsShareTheNodes(t *testing.T) {
 	const nodes = 12
 	w := newWorld(t, nodes)
@@ -41,7 +40,7 @@ func TestShardsShareTheNodes(t *testing.T) {
 		}
 		for _, path := range []string{"/nodes/node-%d/status", "/pods/pod-%d/status"} {
 			path := fmt.Sprintf(path, i)
-			// The API shows a write before its sender has the answer and notes it.
+			// The API shows a write before its sender receives the answer and records it.
 			w.await(fmt.Sprintf("shard %d has written %s", owner, path), func() bool { return len(shards[owner].wire.written(path)) > 0 })
 			if len(shards[1-owner].wire.written(path)) != 0 {
 				t.Errorf("%s is shard %d's", path, owner)
@@ -53,7 +52,7 @@ func TestShardsShareTheNodes(t *testing.T) {
 	}
 }
 
-// An API server that goes away and comes back is waited for; each is said once.
+// An API server that stops answering and answers again is waited for; each is reported once.
 func TestOutage(t *testing.T) {
 	w := newWorld(t, 1)
 	r := w.replica(w.admin, func(o *Options) { o.Stage.LeaseDuration = time.Second })
@@ -71,7 +70,7 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// The probes tell what is so, and the metrics what was done.
+// The probes report the state, and the metrics the work done.
 func TestProbesAndMetrics(t *testing.T) {
 	w := newWorld(t, 2)
 	r := w.replica(w.admin, func(o *Options) { o.MetricsAddress = "127.0.0.1:0" })
@@ -99,7 +98,7 @@ func TestProbesAndMetrics(t *testing.T) {
 		`rehearse_node_leases 2`,
 		`rehearse_node_lease_renewals_total{result="success"} `,
 	} {
-		// What was done is counted a moment after it can be seen.
+		// Work is counted a moment after its effect is visible.
 		w.await(want, func() bool { return strings.Contains(get(t, address+"/metrics"), "\n"+want) })
 	}
 	r.end(nil)

@@ -26,12 +26,12 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
 )
 
-// patience is how long a test waits for what must come.
+// testTimeout limits the wait for an expected state.
 const testTimeout = 60 * time.Second
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	klog.SetLogger(logr.Discard()) // upstream's components are talkative when they start and end
+	klog.SetLogger(logr.Discard()) // upstream's components log much at their start and end
 	os.Exit(m.Run())
 }
 
@@ -68,7 +68,7 @@ func newWorld(t *testing.T, nodes int) *world {
 	return w
 }
 
-// await waits for what real processes and sockets take their time for.
+// await waits for states that real processes and sockets reach after some time.
 func (w *world) await(what string, done func() bool) {
 	w.t.Helper()
 	for end := time.Now().Add(testTimeout); !done(); time.Sleep(20 * time.Millisecond) {
@@ -78,7 +78,7 @@ func (w *world) await(what string, done func() bool) {
 	}
 }
 
-// pod makes a pod on a node.
+// pod creates a pod on a node.
 func (w *world) pod(name, node string) {
 	w.t.Helper()
 	_, err := w.client.CoreV1().Pods("default").Create(w.t.Context(), &corev1.Pod{
@@ -116,7 +116,7 @@ func (w *world) awaitReadyNodes(n int) {
 	})
 }
 
-// replica is one simulate with a wire that a test can cut.
+// replica is one simulate command with a connection that a test can interrupt.
 type replica struct {
 	w    *world
 	wire wire
@@ -152,7 +152,7 @@ func (w *world) replica(config *rest.Config, change func(*Options)) *replica {
 	return r
 }
 
-// hears waits for a line.
+// hears waits for a line of output.
 func (r *replica) hears(part string) string {
 	r.w.t.Helper()
 	end := time.After(testTimeout)
@@ -171,7 +171,7 @@ func (r *replica) hears(part string) string {
 	}
 }
 
-// end stops it and wants this error.
+// end stops it and checks its error.
 func (r *replica) end(want error) {
 	r.w.t.Helper()
 	r.stop()
@@ -186,11 +186,11 @@ func (r *replica) end(want error) {
 	}
 }
 
-// wire notes what is written and loses what it is told to.
+// wire records writes and drops the requests that the test selects.
 type wire struct {
 	mu     sync.Mutex
 	lose   func(*http.Request) bool
-	hang   bool // what is lost is not refused: no answer comes
+	hang   bool // a dropped request gets no answer instead of an error
 	writes []write
 }
 
@@ -205,7 +205,7 @@ func (w *wire) cut(lose func(*http.Request) bool) {
 	w.lose, w.hang = lose, false
 }
 
-// silence is cut, but without a word: no answer comes.
+// silence is cut without an error: no answer arrives.
 func (w *wire) silence(lose func(*http.Request) bool) {
 	w.cut(lose)
 	w.mu.Lock()
@@ -237,7 +237,7 @@ func (w *wire) send(next http.RoundTripper, r *http.Request) (*http.Response, er
 	return answer, err
 }
 
-// written gives the writes whose path contains part.
+// written returns the writes whose path contains part.
 func (w *wire) written(part string) []write {
 	w.mu.Lock()
 	defer w.mu.Unlock()

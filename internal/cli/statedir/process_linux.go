@@ -12,12 +12,12 @@ func processStart(pid int) string {
 	if err != nil {
 		return ""
 	}
-	// The second field is the command in parentheses, and may hold spaces and parentheses itself.
+	// The second field is the command in parentheses, and may contain spaces and parentheses itself.
 	i := strings.LastIndexByte(string(data), ')')
 	fields := strings.Fields(string(data[i+1:]))
 	const startTime = 22 - 3 // field 22 of proc(5); the slice begins with field 3, the state
 	if len(fields) <= startTime || strings.ContainsAny(fields[0], "ZXx") {
-		return "" // dead, and only not yet buried
+		return "" // a zombie: dead, but not yet reaped by its parent
 	}
 	return fields[startTime]
 }

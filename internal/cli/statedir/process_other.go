@@ -2,8 +2,8 @@
 
 package statedir
 
-// processStart is unknown here; then only the lock shows whether the process runs.
+// processStart is unknown here, so only the lock shows whether the process runs.
 func processStart(int) string { return "" }
 
-// processExists is answered by the lock alone.
+// processExists is not available here; the lock decides.
 func processExists(int) bool { return true }

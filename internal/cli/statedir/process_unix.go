@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// processStart is unknown without /proc; then only the lock shows whether the process runs.
+// processStart is unknown without /proc, so only the lock shows whether the process runs.
 func processStart(int) string { return "" }
 
 func processExists(pid int) bool {

@@ -155,7 +155,7 @@ func (r Root) tryClaim(name string) (*Dir, error) {
 		_ = lock.Unlock()
 		return nil, nil
 	}
-	if err := os.WriteFile(path, fmt.Appendln(nil, os.Getpid()), 0o600); err != nil { // for those who find it locked
+	if err := os.WriteFile(path, fmt.Appendln(nil, os.Getpid()), 0o600); err != nil { // for processes that find it locked
 		_ = lock.Unlock()
 		return nil, fmt.Errorf("state directory: %w", err)
 	}

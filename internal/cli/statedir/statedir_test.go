@@ -86,7 +86,7 @@ func TestLifeOfOneName(t *testing.T) {
 	}
 }
 
-// TestHolderIsNamed: the error names the process and the file, even before there is a record.
+// TestHolderIsNamed: the error names the process and the file, even before a record exists.
 func TestHolderIsNamed(t *testing.T) {
 	r := Root(t.TempDir())
 	d, _ := claim(t, r, "a")
@@ -154,7 +154,7 @@ func TestRecycledProcessIDIsNotAlive(t *testing.T) {
 	}
 }
 
-// TestOnlookersDoNotDisturb: looking takes the lock for a moment, and a claim at that moment must not fail.
+// TestOnlookersDoNotDisturb: Look takes the lock for a moment, and a claim at that moment must not fail.
 func TestOnlookersDoNotDisturb(t *testing.T) {
 	r := Root(t.TempDir())
 	stop := make(chan struct{})
@@ -179,7 +179,8 @@ func TestOnlookersDoNotDisturb(t *testing.T) {
 	wg.Wait()
 }
 
-// TestOneHolderAtATime: directories come and go under everybody's feet, and a name never has two holders.
+// TestOneHolderAtATime: several processes create and remove directories concurrently, and a name never has
+// two holders.
 func TestOneHolderAtATime(t *testing.T) {
 	r := Root(t.TempDir())
 	var holders, claims atomic.Int32
@@ -207,7 +208,7 @@ func TestOneHolderAtATime(t *testing.T) {
 	}
 	wg.Wait()
 	if claims.Load() == 0 {
-		t.Error("nobody ever got it")
+		t.Error("no process ever claimed it")
 	}
 }
 

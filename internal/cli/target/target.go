@@ -8,7 +8,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/cli/statedir"
 )
 
-// Default finds the cluster that is meant when the command line names none. If there is none, reason says why.
+// Default finds the cluster for a command line without a name. If it finds none, reason says why.
 func Default(root statedir.Root, getenv func(string) string) (name, reason string, err error) {
 	wanted := getenv("REHEARSE_NAME")
 	entries, err := root.List()

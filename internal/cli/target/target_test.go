@@ -25,7 +25,7 @@ func home(t *testing.T, cluster string) (func(string) string, statedir.Root) {
 	return getenv, root
 }
 
-// run makes a cluster look as if this process ran it.
+// run creates the files of a cluster that this process seems to run.
 func run(t *testing.T, root statedir.Root, name, status string) {
 	t.Helper()
 	dir, _, err := root.Claim(name)

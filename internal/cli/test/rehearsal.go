@@ -58,7 +58,7 @@ func (o *rehearsalOptions) validate(cmd *cobra.Command) error {
 	return o.log.Validate()
 }
 
-// openedRehearsal is an arena with the files and clusters it needs.
+// openedHarness is a harness with the files and clusters that it needs.
 type openedHarness struct {
 	harness *rehearsal.Harness
 	dir     string

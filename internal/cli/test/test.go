@@ -97,7 +97,7 @@ func (o *testOptions) validate(cmd *cobra.Command, files []string) error {
 	return o.rehearsalOptions.validate(cmd)
 }
 
-// beforeDash splits arguments at "--" and returns the COMMAND after it, nil if there is no "--".
+// beforeDash splits arguments at "--" and returns the COMMAND after it, nil if "--" is absent.
 func beforeDash(cmd *cobra.Command, args []string) (before, command []string, err error) {
 	at := cmd.ArgsLenAtDash()
 	switch {

@@ -75,21 +75,27 @@ func TestFound(t *testing.T) {
 	}
 }
 
-// TestClaimsFound runs the faults with which the search has found defects about claims.
-func TestClaimsFound(t *testing.T) {
-	for _, found := range []string{
+// TestFoundWithFaults repeats cases with the fault that the search needed to find a defect.
+func TestFoundWithFaults(t *testing.T) {
+	for _, found := range []struct {
+		c     clonesets.Case
+		fault string
+	}{
 		// A claim is created and the answer is lost. Its pod must get the same name: under another name, with
 		// another claim, this claim would be left behind.
-		"lost-answer actor=cloneset verb=create resource=persistentvolumeclaims object=default/data-web-z9h9r4t6 nth=2",
+		{clonesets.DrawBase(9722), "lost-answer actor=cloneset verb=create resource=persistentvolumeclaims object=default/data-web-z9h9r4t6 nth=2"},
 		// A write hangs for so long that the template changes. A pod that was to be deleted keeps running,
 		// because no other pod is available, and must keep its claim.
-		"timeout actor=cloneset verb=patch resource=pods/status object=default/web-qm9sbngk nth=1",
+		{clonesets.DrawBase(9722), "timeout actor=cloneset verb=patch resource=pods/status object=default/web-qm9sbngk nth=1"},
+		// The new set adopts the pods of its predecessor late, beyond its replicas. With OnDelete and surge, maxUnavailable
+		// was rounded up, and an available pod was deleted.
+		{clonesets.Draw(33195), "relist actor=cloneset resource=pods object=default/web-qm9sbngk nth=4"},
 	} {
-		faults, err := fault.ParseAll([]string{found})
+		faults, err := fault.ParseAll([]string{found.fault})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r := simtest.Explore(t, clonesets.Options().Seeds(5), clonesets.DrawBase(9722).Test(ours, faults...)); r.Failure != nil {
+		if r := simtest.Explore(t, clonesets.Options().Seeds(5), found.c.Test(ours, faults...)); r.Failure != nil {
 			t.Errorf("%s", said(r.Failure))
 		}
 	}

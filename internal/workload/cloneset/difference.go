@@ -91,7 +91,8 @@ func resolve(set *v1alpha1.CloneSet) (w wanted, err error) {
 	if unavailable == nil {
 		unavailable = &fifth
 	}
-	w.maxUnavailable = read("spec.updateStrategy.maxUnavailable", unavailable, 0, 0, w.maxSurge == 0 || w.still)
+	// A percentage is rounded up if no surge is possible for an update, as with Kruise: a pause sets its maxSurge to 0.
+	w.maxUnavailable = read("spec.updateStrategy.maxUnavailable", unavailable, 0, 0, w.maxSurge == 0 || u.Paused)
 	w.scaleMaxUnavailable = read("spec.scaleStrategy.maxUnavailable", spec.ScaleStrategy.MaxUnavailable, math.MaxInt32, 0, true)
 	w.excludePreparingDelete = set.Labels[kruise.LabelExcludePreparingDelete] == "true"
 	w.rollback = set.Annotations[AnnotationPartitionRollback] == "true"

@@ -350,9 +350,9 @@ func TestResolve(t *testing.T) {
 		{"r=7 mu=0 ms=20%", wanted{replicas: 7, maxSurge: 2, scaleMaxUnavailable: all}, ""},
 		{"r=7 mu=100% ms=200%", wanted{replicas: 7, maxUnavailable: 7, maxSurge: 14, scaleMaxUnavailable: all}, ""},
 
-		// While no pod is updated, no pod is created for an update.
+		// While no pod is updated, no pod is created for an update. A pause counts as no surge, OnDelete does not.
 		{"r=7 mu=30% ms=1 paused", wanted{replicas: 7, maxUnavailable: 3, maxSurge: 1, scaleMaxUnavailable: all, still: true}, ""},
-		{"r=7 mu=30% ms=1 OnDelete", wanted{replicas: 7, maxUnavailable: 3, maxSurge: 1, scaleMaxUnavailable: all, still: true}, ""},
+		{"r=7 mu=30% ms=1 OnDelete", wanted{replicas: 7, maxUnavailable: 2, maxSurge: 1, scaleMaxUnavailable: all, still: true}, ""},
 		{"r=7 mu=0 ms=1 InPlaceOnly", wanted{replicas: 7, maxSurge: 1, scaleMaxUnavailable: all}, ""},
 		{"r=7 mu=0 ms=1 InPlaceIfPossible", wanted{replicas: 7, maxSurge: 1, scaleMaxUnavailable: all}, ""},
 

@@ -133,7 +133,7 @@ func (e *EmbeddedEtcd) start(ctx context.Context, dir string) error {
 	go func() {
 		defer func() {
 			if p := recover(); p != nil {
-				e.fail(fmt.Errorf("etcd cannot open it: %v", p))
+				e.fail(fmt.Errorf("open with etcd: %v", p))
 			}
 		}()
 		etcd, err := embed.StartEtcd(e.config(dir))

@@ -53,7 +53,7 @@ func (e Etcd) Check(ctx context.Context) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("no answer within %s", answerTimeout)
 	}
-	return fmt.Errorf("etcd at %s: %w; check --etcd-servers, and --etcd-cafile, --etcd-certfile, --etcd-keyfile if it wants TLS", servers, err)
+	return fmt.Errorf("etcd at %s: %w; check --etcd-servers, and --etcd-cafile, --etcd-certfile, --etcd-keyfile if it requires TLS", servers, err)
 }
 
 func (e Etcd) prepare(o *genericoptions.EtcdOptions) {

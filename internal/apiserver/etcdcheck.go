@@ -30,13 +30,13 @@ func checkMember(dir string) error {
 	}
 	if !wal.Exist(log) {
 		if applied > 0 {
-			return fmt.Errorf("etcd's log %s is missing, and there is a database", log)
+			return fmt.Errorf("etcd's log %s is missing, but its database exists", log)
 		}
 		return nil
 	}
 	last, err := lastIndex(log)
 	if err == nil && last < applied {
-		err = fmt.Errorf("it ends at entry %d, and the database has %d", last, applied)
+		err = fmt.Errorf("it ends at entry %d, but the database contains entry %d", last, applied)
 	}
 	if err != nil {
 		return fmt.Errorf("etcd's log %s is damaged: %w", log, err)
@@ -51,7 +51,7 @@ func lastIndex(dir string) (uint64, error) {
 		return 0, err
 	}
 	if len(snapshots) == 0 {
-		return 0, errors.New("it has no beginning") // a log starts with the mark of a snapshot
+		return 0, errors.New("its first record is missing") // a log starts with the mark of a snapshot
 	}
 	newest := snapshots[len(snapshots)-1]
 	w, err := wal.OpenForRead(zap.NewNop(), dir, newest)
@@ -93,7 +93,7 @@ func appliedIndex(file string) (index uint64, err error) {
 	defer func() { _ = db.Close() }()
 	err = db.View(func(tx *bbolt.Tx) error {
 		if info.Size() < tx.Size() {
-			return fmt.Errorf("it was cut off at %d bytes of %d", info.Size(), tx.Size())
+			return fmt.Errorf("it is truncated to %d of %d bytes", info.Size(), tx.Size())
 		}
 		if meta := tx.Bucket([]byte("meta")); meta != nil {
 			if v := meta.Get([]byte("consistent_index")); len(v) == 8 {

@@ -51,7 +51,7 @@ func (o *Options) complete() error {
 		return errors.New("apiserver: Options.Backend is nil; use Memory, Etcd or StartEmbeddedEtcd")
 	}
 	if _, memory := o.Backend.(Memory); o.Runs && (!memory || o.WatchCache) {
-		return errors.New("apiserver: Options.Runs wants a Memory backend without a watch cache, which knows one world only")
+		return errors.New("apiserver: Options.Runs requires a Memory backend without WatchCache, which holds only one world")
 	}
 	if o.BindAddress == "" {
 		o.BindAddress = "127.0.0.1"

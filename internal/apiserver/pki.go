@@ -110,7 +110,7 @@ func (p pki) authority(name, commonName string) (*authority, error) {
 }
 
 func (p pki) damaged(name string, err error) error {
-	return fmt.Errorf("%s is damaged (%w); remove %s to have new certificates made", p.path(name), err, p.dir)
+	return fmt.Errorf("%s is damaged (%w); remove %s, and the next start creates new certificates", p.path(name), err, p.dir)
 }
 
 func (p pki) newAuthority(name, commonName string) (*authority, error) {

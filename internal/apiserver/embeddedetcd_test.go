@@ -165,7 +165,7 @@ func TestDamagedDataDirectory(t *testing.T) {
 		want   string
 	}{
 		"database":         {database, scribble, "database"},
-		"database cut off": {database, func(name string) error { return os.Truncate(name, 16<<10) }, "it was cut off"},
+		"database cut off": {database, func(name string) error { return os.Truncate(name, 16<<10) }, "it is truncated"},
 		"log":              {log + "/0000000000000000-0000000000000000.wal", scribble, "log"},
 		"log cut off": {log + "/0000000000000000-0000000000000000.wal", func(name string) error { return os.Truncate(name, 200) },
 			"it ends at entry"},

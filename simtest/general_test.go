@@ -26,7 +26,7 @@ import (
 )
 
 // TestGeneralStages runs pods through the general stages with any fault and a second writer of their status: the status
-// only moves forward, and no pod stays Terminating. The long search is `go test -run TestGeneralStages -simtest.seeds=10000 ./simtest`.
+// only moves forward, and no pod stays Terminating. The long search is `go test -timeout 0 -run TestGeneralStages -simtest.seeds=10000 ./simtest`.
 func TestGeneralStages(t *testing.T) {
 	builtin, err := stage.Builtin("pod-general")
 	must(t, err)

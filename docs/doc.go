@@ -1,7 +1,6 @@
-// Package docs holds no code: its tests do what the documentation tells readers to do,
-// and compare what they see with what it says.
+// Package docs contains no code: its tests execute the instructions of the documentation, and compare the
+// results with those that the pages show.
 //
-// A page's files are written to a directory of their own and its commands are run
-// there, so that a reader who follows the page sees what the page shows. What a page
-// explains is not checked, only what it lets the reader do.
+// A test writes the files of a page to a new directory and runs the page's commands there, so that a reader who
+// follows the page gets the same results. The tests check only these instructions, not the explanations.
 package docs

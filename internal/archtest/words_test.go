@@ -13,7 +13,6 @@ import (
 
 // wordsPending are directories and files that still have retired words. One that is clean leaves the list.
 var wordsPending = []string{
-	"docs",
 	"stage",
 }
 

@@ -54,7 +54,7 @@ func TestCloneSetsWalk(t *testing.T) {
 	}
 }
 
-// shows tells whether a line of an output has the parts of a line of the page, in order.
+// shows reports whether a line of an output has the parts of a line of the page, in order.
 func shows(out, line string) bool {
 	for is := range strings.SplitSeq(out, "\n") {
 		ok := true

@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// BenchmarkDecide is the cost of one event: the newest object in, what is next
-// out. A running pod that nothing happens to is by far the most frequent case.
+// BenchmarkDecide measures one event: a decision on the newest version of an object. The most
+// frequent case by far is a running pod for which no stage is due.
 func BenchmarkDecide(b *testing.B) {
 	set := mustBuiltin(b, "node-fast", "node-heartbeat", "pod-fast")
 	slow := mustCompile(b, `
@@ -38,7 +38,7 @@ spec:
 		name   string
 		set    *Set
 		object Object
-		// json is true where the set needs the object's JSON.
+		// whether the set needs the object as JSON
 		json bool
 	}{
 		{"fast, pod idle", set, stagetest.NewPod(stagetest.Running), false},
@@ -76,7 +76,7 @@ spec:
 	}
 }
 
-// playedUntil is a pod for which a stage is next; "" for none.
+// playedUntil returns a pod for which the named stage is next; "" means that no stage is.
 func playedUntil(t testing.TB, set *Set, next string, p *corev1.Pod) *corev1.Pod {
 	t.Helper()
 	now := stagetest.Start
@@ -107,8 +107,8 @@ func mustFile(t testing.TB, name string) *Set {
 	return mustCompile(t, string(data))
 }
 
-// BenchmarkPlayGeneral is the cost of computing the new status: by a Kubelet step, and by rendering a
-// template that calls the step.
+// BenchmarkPlayGeneral measures the computation of the new status: with a Kubelet step, and with a
+// rendered template that calls the step.
 func BenchmarkPlayGeneral(b *testing.B) {
 	set := mustBuiltin(b, "pod-general")
 	stages, err := Builtin("pod-general")

@@ -10,8 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// What KWOK's own unit tables assert, told again: where KWOK and this engine
-// differ the case says so.
+// The assertions of KWOK's own unit tests. A case in which KWOK and this engine differ says so.
 
 func TestConformanceQuery(t *testing.T) {
 	pod := map[string]any{

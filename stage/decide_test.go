@@ -199,7 +199,7 @@ func TestWeights(t *testing.T) {
 	}
 }
 
-// TestLosersDoNotMatter: taking away a stage that was not drawn changes nothing.
+// TestLosersDoNotMatter checks that removing a stage that was not drawn changes nothing.
 func TestLosersDoNotMatter(t *testing.T) {
 	all := mustCompile(t, podStage("a", "weight: 5")+podStage("b", "weight: 3")+podStage("c", "weight: 1"))
 	less := mustCompile(t, podStage("a", "weight: 5")+podStage("b", "weight: 3"))
@@ -216,7 +216,7 @@ func TestLosersDoNotMatter(t *testing.T) {
 	})
 }
 
-// TestDecisions are what must hold of every decision on every object.
+// TestDecisions checks the invariants of every decision on every object.
 func TestDecisions(t *testing.T) {
 	sets := builtinSets(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -238,8 +238,8 @@ func TestDecisions(t *testing.T) {
 		if again := set.Decide(now, seed, o, past, scene); !reflect.DeepEqual(again, d) {
 			t.Fatalf("twice the same question: %v, then %v", d, again)
 		}
-		// Unfinished and without a wake: a stage is chosen and has no due time,
-		// or none is chosen although one matches and could act.
+		// Incomplete and without a wake: a stage is chosen without a due time, or none is chosen
+		// although one matches and would change something.
 		if d.Chosen() && (d.Due.IsZero() || d.Due.Before(d.Since)) {
 			t.Fatalf("chosen and never due: %+v", d)
 		}
@@ -252,7 +252,7 @@ func TestDecisions(t *testing.T) {
 		if d.Chosen() && past.Stage == d.Stage && !d.Since.Equal(past.Since) {
 			t.Fatal("the delay started again")
 		}
-		// Deciding later on the same object keeps the due time.
+		// A later decision on the same object has the same due time.
 		after := past
 		after.Decided(&d)
 		later := set.Decide(now.Add(time.Hour), seed, o, after, scene)
@@ -289,7 +289,7 @@ func TestOtherObjectsMatchNothing(t *testing.T) {
 	}
 }
 
-// TestNameOfTheResource: KWOK takes the name of a resource for that of its kind.
+// TestNameOfTheResource checks that, as in KWOK, the name of a resource can stand for its kind.
 func TestNameOfTheResource(t *testing.T) {
 	for name, want := range map[string]Kind{
 		"pods": KindPod, "node": KindNode, "Pod": KindPod, "NetworkPolicies": {"v1", "NetworkPolicies"},

@@ -10,7 +10,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// startPods is a stage that runs pending pods after five seconds.
+// startPods is a stage that starts pending pods after five seconds.
 const startPods = `
 apiVersion: kwok.x-k8s.io/v1alpha1
 kind: Stage

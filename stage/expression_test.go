@@ -23,7 +23,7 @@ func TestCEL(t *testing.T) {
 		`self.metadata.name == 'web'`:                                                                      true,
 		`self.status.phase == 'Running'`:                                                                   true,
 		`self.status.reason == ''`:                                                                         true,  // a field that is not set has its zero value
-		`has(self.status.reason)`:                                                                          false, // and is not there
+		`has(self.status.reason)`:                                                                          false, // the field does not exist
 		`has(self.status.phase)`:                                                                           true,
 		`self.metadata.deletionTimestamp == null`:                                                          true,
 		`self.metadata.labels['go'] == 'yes'`:                                                              true,
@@ -69,7 +69,8 @@ func TestCEL(t *testing.T) {
 	}
 }
 
-// TestAnErrorConcernsOneStage: KWOK stops every stage of the kind.
+// TestAnErrorConcernsOneStage checks that an error affects only its stage; KWOK stops every stage
+// of the kind.
 func TestAnErrorConcernsOneStage(t *testing.T) {
 	set := mustCompile(t, podStage("fine", "")+`
 apiVersion: kwok.x-k8s.io/v1alpha1
@@ -95,7 +96,7 @@ func TestWeightFrom(t *testing.T) {
 	for name, c := range map[string]struct {
 		from  string
 		pod   *corev1.Pod
-		share float64 // of a stage beside one of weight 1
+		share float64 // its share when another stage of weight 1 matches
 	}{
 		"text":                 {`{jq: {expression: '.metadata.annotations["w"]'}}`, annotatedPod("w", "1"), 0.5},
 		"hexadecimal":          {`{expressionFrom: '.metadata.annotations["w"]'}`, annotatedPod("w", "0x9"), 0.9},
@@ -136,7 +137,8 @@ func annotatedPod(key, value string) *corev1.Pod {
 	return stagetest.NewPod(labelled, annotated(key, value))
 }
 
-// TestWeightsInError: even among themselves, and after any that can be read.
+// TestWeightsInError checks that stages whose weights cannot be evaluated have equal shares among
+// themselves, and none if another weight can.
 func TestWeightsInError(t *testing.T) {
 	broken := func(name string) string {
 		return podStage(name, `weightFrom: {cel: {expression: "self.metadata.annotations['none']"}}`)
@@ -210,7 +212,7 @@ func TestDelayExpressions(t *testing.T) {
 	}
 }
 
-// TestEndlessPrograms: whatever a stage asks for, an answer comes.
+// TestEndlessPrograms checks that the evaluation of any program ends.
 func TestEndlessPrograms(t *testing.T) {
 	for _, program := range []string{`def f: f; f`, `repeat(1)`, `[range(1e12)]`, `last(range(1e12))`, `until(false; .)`} {
 		q, err := expr.CompileJQ(program, expr.Pod, false)

@@ -12,9 +12,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What the random lives of general_property_test.go are made of.
+// The generators of general_property_test.go.
 
-// drawGeneralPod is a pod as the scheduler leaves it.
+// drawGeneralPod generates a pod as the scheduler leaves it.
 func drawGeneralPod(t *rapid.T) *corev1.Pod {
 	p := stagetest.NewPod()
 	p.Spec.RestartPolicy = rapid.SampledFrom([]corev1.RestartPolicy{corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever}).Draw(t, "restartPolicy")
@@ -67,7 +67,7 @@ func drawGeneralAnnotation(t *rapid.T) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Annotations = nil }
 }
 
-// interfere is one thing that others do to a pod.
+// interfere is a change of a pod by another client.
 func (w *podWorld) interfere() {
 	t := w.t
 	switch rapid.SampledFrom([]string{"annotate", "delete", "hold", "release", "node", "not ready", "gate", "gone bad", "touch", "image", "resize", "update in place", "conditions", "statuses"}).Draw(t, "interference") {

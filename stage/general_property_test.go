@@ -18,11 +18,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// mostAtOnce is how many writes a pod may cause without time going on.
+// mostAtOnce is the maximum number of writes of one pod without the passage of time.
 const mostAtOnce = 8
 
-// podWorld plays one pod through the general stages in virtual time, while
-// others interfere, and checks every write.
+// podWorld plays one pod through the general stages in virtual time, while other clients interfere,
+// and checks every write.
 type podWorld struct {
 	t    *rapid.T
 	set  *Set
@@ -33,7 +33,7 @@ type podWorld struct {
 	nodeReady bool
 	gone      bool
 	failed    string    // resourceVersion at which a stage could not be played
-	freed     time.Time // since when nothing but time keeps a deleted pod
+	freed     time.Time // since when a deleted pod has no finalizers
 	atOnce    int
 	log       []string
 }
@@ -47,7 +47,7 @@ func (w *podWorld) logf(format string, args ...any) {
 	w.log = append(w.log, w.now.Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
 }
 
-// edit is what somebody else does to the pod.
+// edit changes the pod as another client would.
 func (w *podWorld) edit(what string, change func(p *corev1.Pod)) {
 	if w.gone {
 		return
@@ -67,7 +67,7 @@ func (w *podWorld) renew(p *corev1.Pod) {
 	w.pod = p
 }
 
-// run plays whatever falls due in the time given.
+// run plays the stages that become due within the given time.
 func (w *podWorld) run(d time.Duration) {
 	until := w.now.Add(d)
 	for !w.gone {
@@ -132,7 +132,7 @@ func maxTime(a, b time.Time) time.Time {
 
 var phases = map[corev1.PodPhase]int{corev1.PodPending: 0, corev1.PodRunning: 1, corev1.PodSucceeded: 2, corev1.PodFailed: 2}
 
-// check holds one write to what must never happen.
+// check checks the invariants of one write.
 func (w *podWorld) check(before, after *corev1.Pod) {
 	from, to := before.Status.Phase, after.Status.Phase
 	if phases[to] < phases[from] || phases[from] == 2 && from != to {
@@ -184,7 +184,8 @@ func (w *podWorld) check(before, after *corev1.Pod) {
 	w.valid(before, after)
 }
 
-// mayRestart: its spec has changed, or an update in place asks for it.
+// mayRestart reports whether a container may restart: its spec has changed, or an update in place
+// requests it.
 func (w *podWorld) mayRestart(was *corev1.ContainerStatus, p *corev1.Pod) bool {
 	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range list {
@@ -206,7 +207,7 @@ func (w *podWorld) gatesOpen(p *corev1.Pod) bool {
 	return true
 }
 
-// valid asks the API server's own validation of status updates.
+// valid runs the API server's own validation of status updates.
 func (w *podWorld) valid(before, after *corev1.Pod) {
 	internal := func(p *corev1.Pod) *core.Pod {
 		out := &core.Pod{}
@@ -222,14 +223,14 @@ func (w *podWorld) valid(before, after *corev1.Pod) {
 	}
 }
 
-// checkEnd: a pod that nothing holds up has left Pending long ago.
+// checkEnd checks that a pod that nothing blocks has left Pending.
 func (w *podWorld) checkEnd() {
 	if w.gone || w.pod.DeletionTimestamp != nil || w.failed == w.pod.ResourceVersion || w.pod.Annotations[kubelet.AnnotationImagePullFails] != "" {
 		return
 	}
 	for i := range w.pod.Status.InitContainerStatuses {
 		if s := &w.pod.Status.InitContainerStatuses[i]; s.RestartCount > 0 && !s.Ready {
-			return // it fails and fails
+			return // it fails repeatedly
 		}
 	}
 	if w.pod.Status.Phase == corev1.PodPending {
@@ -253,7 +254,7 @@ func (w *podWorld) checkEnd() {
 	}
 }
 
-// TestGeneralLivesGoForward plays random pods, disturbed at random, through the
+// TestGeneralLivesGoForward plays random pods, with random changes by other clients, through the
 // general stages.
 func TestGeneralLivesGoForward(t *testing.T) {
 	set := mustBuiltin(t, "pod-general", "pod-chaos")

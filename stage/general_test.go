@@ -36,7 +36,7 @@ func inits(p *corev1.Pod) {
 	p.Spec.InitContainers = append(p.Spec.InitContainers, corev1.Container{Name: "migrate", Image: "busybox"})
 }
 
-// changed edits the pod before a step, as somebody else would.
+// changed edits the pod before a step, as another client would.
 func changed(steps map[int]func(*corev1.Pod)) func(int, Object) Object {
 	return func(step int, o Object) Object {
 		edit := steps[step]
@@ -138,8 +138,8 @@ func TestGoldenGeneralLives(t *testing.T) {
 	}
 }
 
-// TestGeneralOverFast: the general stages leave pods alone that run already, and
-// those that have ended.
+// TestGeneralOverFast checks that the general stages do not change pods that already run or have
+// finished.
 func TestGeneralOverFast(t *testing.T) {
 	fast, general := mustBuiltin(t, "pod-fast"), mustBuiltin(t, "pod-general")
 	for name, p := range map[string]*corev1.Pod{
@@ -170,14 +170,14 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// TestTimeToRun: a time to run that is none is told before anything begins; by it nothing would
-// ever come due.
+// TestTimeToRun checks that an invalid time to run is reported before the pod starts; otherwise the
+// end of the pod would never be due.
 func TestTimeToRun(t *testing.T) {
 	general := mustBuiltin(t, "pod-general")
 	for key, texts := range map[string]map[string]bool{
 		kubelet.AnnotationRunFor:          {"90s": true, "1h30m": true, "0s": true, "soon": false, "1.5s": false, "30": false},
 		kubelet.AnnotationRunFor + ".app": {"5m": true, "-5m": false},
-		kubelet.AnnotationRunFor + "ever": {"soon": true}, // somebody else's
+		kubelet.AnnotationRunFor + "ever": {"soon": true}, // another owner's
 	} {
 		for text, ok := range texts {
 			pod := stagetest.NewPod(said(key, text))
@@ -192,7 +192,7 @@ func TestTimeToRun(t *testing.T) {
 
 var timeToRun = regexp.MustCompile(`^([0-9]{1,5}h)?([0-9]{1,5}m)?([0-9]{1,9}s)?$`)
 
-// badTime tells whether an error is that of a pod which has a time to run that is none.
+// badTime reports whether an error is that of a pod with an invalid time to run.
 func badTime(p *corev1.Pod, err error) bool {
 	for key, text := range p.Annotations {
 		if strings.HasPrefix(key, kubelet.AnnotationRunFor) && !timeToRun.MatchString(text) {

@@ -21,8 +21,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files again")
 
-// life plays an object until nothing is left to do and tells every step with
-// its reason. It is what the shell does, without an API.
+// life plays an object until no stage is left, and prints every step with its reason. It does what
+// the engine does, without an API.
 func life(t *testing.T, set *Set, o Object, most int, disturb func(step int, o Object) Object) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -81,7 +81,7 @@ func copyOf(o Object) Object {
 	return o.(*unstructured.Unstructured).DeepCopy()
 }
 
-// request tells a request and carries it out on the object, if it is about that.
+// request prints a request, and applies it to the object if it targets the object.
 func request(t *testing.T, out *bytes.Buffer, o Object, r *Request) Object {
 	t.Helper()
 	body, err := yaml.Marshal(r.Body)
@@ -113,7 +113,7 @@ func request(t *testing.T, out *bytes.Buffer, o Object, r *Request) Object {
 	return after
 }
 
-// difference lists the lines of the YAML that a write changes.
+// difference returns the lines of the YAML that a write changes.
 func difference(before, after Object) string {
 	lines := func(o Object) string {
 		parts := map[string]any{"finalizers": o.GetFinalizers()}
@@ -130,7 +130,7 @@ func difference(before, after Object) string {
 	}
 	a, b := strings.Split(lines(before), "\n"), strings.Split(lines(after), "\n")
 	var out bytes.Buffer
-	// The longest common subsequence, small enough to do plainly.
+	// The longest common subsequence; the inputs are small, so a simple algorithm suffices.
 	table := make([][]int, len(a)+1)
 	for i := range table {
 		table[i] = make([]int, len(b)+1)
@@ -164,7 +164,7 @@ func gates(p *corev1.Pod) {
 	p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.com/gate"}}
 }
 
-// openGate is a gate that its owner has set True.
+// openGate is a readiness gate that its owner has set to True.
 func openGate(p *corev1.Pod) {
 	gates(p)
 	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: "example.com/gate", Status: corev1.ConditionTrue})
@@ -219,7 +219,7 @@ func TestGoldenLives(t *testing.T) {
 	}
 }
 
-// releaseAt takes the finalizers off at a step, as their owner would.
+// releaseAt removes the finalizers at a step, as their owner would.
 func releaseAt(at int) func(int, Object) Object {
 	return func(step int, o Object) Object {
 		if step == at-1 {
@@ -243,7 +243,7 @@ func setReady(o Object, t corev1.PodConditionType, status corev1.ConditionStatus
 	return p
 }
 
-// closeGate sets a pod's gate False and, a step later, True again.
+// closeGate sets a pod's gate to False and, a step later, to True again.
 func closeGate(step int, o Object) Object {
 	switch step {
 	case 0:
@@ -254,8 +254,8 @@ func closeGate(step int, o Object) Object {
 	return o
 }
 
-// markNotReady does what the node life cycle controller does to the pods of a
-// node whose lease ran out.
+// markNotReady does what the node lifecycle controller does to the pods of a node whose lease has
+// expired.
 func markNotReady(step int, o Object) Object {
 	if step == 0 {
 		return setReady(o, corev1.PodReady, corev1.ConditionFalse, "20")

@@ -32,8 +32,8 @@ func mustBuiltin(t testing.TB, names ...string) *Set {
 	return set
 }
 
-// builtinSets are the built-in files as they are used together: the fast pod
-// stages or the general ones.
+// builtinSets are the built-in files in the combinations that are used: with the fast pod stages or
+// the general ones.
 func builtinSets(t testing.TB) map[string]*Set {
 	t.Helper()
 	rest := []string{"node-fast", "node-heartbeat", "node-chaos", "pod-chaos", "volume-fast"}

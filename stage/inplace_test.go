@@ -16,7 +16,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/stage/stagetest"
 )
 
-// rest plays a pod until nothing is left to do, and counts the writes.
+// rest plays a pod until no stage is left, and counts the writes.
 func rest(t *testing.T, set *Set, p *corev1.Pod, now *time.Time) (*corev1.Pod, int) {
 	t.Helper()
 	past := Past{}
@@ -71,8 +71,8 @@ func setGate(status corev1.ConditionStatus) func(*corev1.Pod) {
 	}
 }
 
-// environment is an update in place that changed what the environment of containers is
-// made of, as their controller writes it down.
+// environment is an update in place that changed the sources of the containers' environment, with
+// the annotation that its controller writes.
 func environment(names ...string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		u := kruise.InPlaceUpdateState{UpdateEnvFromMetadata: true, LastContainerStatuses: map[string]kruise.InPlaceContainerStatus{}}
@@ -95,12 +95,12 @@ func resize(restart bool) func(*corev1.Pod) {
 	}
 }
 
-// TestInPlace changes a running pod, and counts what is written until it rests again.
+// TestInPlace changes a running pod, and counts the writes until no stage is left.
 func TestInPlace(t *testing.T) {
 	for name, c := range map[string]struct {
 		changes       []func(*corev1.Pod)
 		restarts      [2]int32
-		image         bool // the first container has another image's ID
+		image         bool // the first container's status has another image's ID
 		ready         bool
 		fast, general int // writes
 	}{
@@ -148,7 +148,7 @@ func TestInPlace(t *testing.T) {
 	}
 }
 
-// sameAsSpec holds the status of a container that was changed, or not, to its spec.
+// sameAsSpec compares the status of a container with its spec.
 func sameAsSpec(t *testing.T, c *corev1.Container, was, is *corev1.ContainerStatus, restarts int32) {
 	t.Helper()
 	if is.Image != c.Image || !is.Ready || is.State.Running == nil || is.RestartCount != restarts {
@@ -163,8 +163,8 @@ func sameAsSpec(t *testing.T, c *corev1.Container, was, is *corev1.ContainerStat
 	}
 }
 
-// TestGateOpensAndCloses: the time of a condition moves when its status does, and
-// conditions of others are left alone.
+// TestGateOpensAndCloses checks that the time of a condition changes with its status, and that
+// conditions of other owners are not changed.
 func TestGateOpensAndCloses(t *testing.T) {
 	for _, file := range []string{"pod-fast", "pod-general"} {
 		set, now := mustBuiltin(t, file), stagetest.Start

@@ -15,8 +15,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestKubeletStepEqualsItsRenderedTemplate: a template that only calls Kubelet is not rendered; the step must
-// change the status as the rendered template would.
+// TestKubeletStepEqualsItsRenderedTemplate checks that a step changes the status as its rendered
+// template would: a template that only calls Kubelet is not rendered.
 func TestKubeletStepEqualsItsRenderedTemplate(t *testing.T) {
 	for _, name := range kubelet.StepNames() {
 		t.Run(name, func(t *testing.T) {
@@ -32,8 +32,8 @@ func TestKubeletStepEqualsItsRenderedTemplate(t *testing.T) {
 	}
 }
 
-// TestBuiltinPodStagesCallKubelet: every status of a built-in pod stage comes from a Kubelet step, so there is
-// one source for each.
+// TestBuiltinPodStagesCallKubelet checks that every status of a built-in pod stage comes from a
+// Kubelet step, so that each status has one source.
 func TestBuiltinPodStagesCallKubelet(t *testing.T) {
 	for _, name := range []string{"pod-fast", "pod-general", "pod-chaos"} {
 		set := mustBuiltin(t, name)
@@ -80,7 +80,8 @@ func samePatches(t *rapid.T, kind Kind, fast, slow *patch) {
 	}
 }
 
-// TestPlayLeavesTheObjectAlone: the object belongs to the informer's cache.
+// TestPlayLeavesTheObjectAlone checks that Play does not modify the object, which belongs to the
+// informer's cache.
 func TestPlayLeavesTheObjectAlone(t *testing.T) {
 	sets := builtinSets(t)
 	rapid.Check(t, func(t *rapid.T) {

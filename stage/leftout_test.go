@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// drawStage is a stage of pods with the label go, by its weight, delay and effect.
+// drawStage returns a stage of pods with the label go, with this weight, delay and effect.
 func drawStage(name string, weight int, more string) string {
 	return fmt.Sprintf(`
 ---
@@ -35,9 +35,9 @@ const (
 	badDelay  = `delay: {durationFrom: {jq: {expression: '"soon"'}}}`
 )
 
-// TestLeftOut: a stage that would change nothing and one whose delay cannot be read take
-// no part in the draw. Decide, Options and Life agree on that, and none of their answers
-// depends on the weights of those left out.
+// TestLeftOut checks that a stage that would change nothing and one whose delay cannot be read do
+// not take part in the draw. Decide, Options and Life agree, and their results do not depend on the
+// weights of those left out.
 func TestLeftOut(t *testing.T) {
 	set := mustCompile(t, drawStage("idle", 1000, idleStep)+drawStage("idle-late", 1000, "delay: {durationMilliseconds: 3600000}\n  "+idleStep)+
 		drawStage("held", 1000, badDelay+"\n  "+otherNext)+drawStage("a", 3, phaseNext)+drawStage("b", 1, otherNext))
@@ -71,8 +71,8 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
-// TestEveryStageLeftOut: where all that match are left out, the decision says so, and a problem
-// goes before idleness.
+// TestEveryStageLeftOut checks the decision when all matching stages are left out: it reports this,
+// and an error has precedence over a stage without effect.
 func TestEveryStageLeftOut(t *testing.T) {
 	p := stagetest.NewPod(labelled)
 	for name, c := range map[string]struct {
@@ -89,9 +89,9 @@ func TestEveryStageLeftOut(t *testing.T) {
 	}
 }
 
-// TestIdleIsAboutTheDueTime: a stage that writes the time has something to change when it
-// is due, although it has not at the moment of the decision; one that records an event, and
-// one that asks for an address, are never left out.
+// TestIdleIsAboutTheDueTime checks stages that are never left out: one that writes the time, which
+// has an effect when it is due although it has none at the time of the decision; one that records
+// an event; and one that requests an address.
 func TestIdleIsAboutTheDueTime(t *testing.T) {
 	for name, step := range map[string]string{
 		"time":    "delay: {durationMilliseconds: 60000}\n  next: {statusTemplate: 'startTime: {{ Now | Quote }}'}",
@@ -106,8 +106,8 @@ func TestIdleIsAboutTheDueTime(t *testing.T) {
 	}
 }
 
-// TestWriteBudget: stages that undo one another write WriteBurst times, then one a
-// WriteEvery; after a pause the budget is there again.
+// TestWriteBudget checks that stages that undo one another write WriteBurst times, then once every
+// WriteEvery, and that the budget recovers after a pause.
 func TestWriteBudget(t *testing.T) {
 	set := mustCompile(t, `
 apiVersion: kwok.x-k8s.io/v1alpha1
@@ -158,8 +158,8 @@ spec:
   next: {finalizers: {empty: true}}
 `
 
-// TestResumeIsDecidedAgain: the second half of a stage is played on the newest object only
-// if the stage would be begun there, the first half apart.
+// TestResumeIsDecidedAgain checks that the second half of a stage is played on the newest object
+// only if the stage would match without the effects of its first half.
 func TestResumeIsDecidedAgain(t *testing.T) {
 	set := mustCompile(t, halves)
 	begun := widget(t, "spec: {}\nstatus: {phase: New}")
@@ -198,7 +198,7 @@ func TestResumeIsDecidedAgain(t *testing.T) {
 	if d := edited.Decide(stagetest.Start, 1, done, past, Scene{}); d.Chosen() {
 		t.Errorf("a stage that was edited since goes on: %s", d.String())
 	}
-	// A stage that ends a life was begun on an object that was being deleted.
+	// The stage ends the lifecycle and was started on an object that was being deleted.
 	ending := deletedAt(begun.DeepCopy())
 	past.Resume = d.Stopped(1, ending, deletedAt(done.DeepCopy()))
 	if d := set.Decide(stagetest.Start, 1, deletedAt(done.DeepCopy()), past, Scene{}); d.String() != "s goes on" {
@@ -206,8 +206,8 @@ func TestResumeIsDecidedAgain(t *testing.T) {
 	}
 }
 
-// TestOverrun: a stage that does too much is reported, is not chosen for its selector, also where
-// that is negated, and lets the others be.
+// TestOverrun checks that a stage that exceeds its budget is reported, is not chosen, even with a
+// negated operator, and does not affect other stages.
 func TestOverrun(t *testing.T) {
 	for _, operator := range []string{"operator: Exists", "operator: DoesNotExist", "operator: In, values: [x]", "operator: NotIn, values: [x]"} {
 		set := mustCompile(t, drawStage("a", 1, phaseNext)+fmt.Sprintf(`

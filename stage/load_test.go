@@ -16,7 +16,7 @@ import (
 
 const head = "apiVersion: kwok.x-k8s.io/v1alpha1\nkind: Stage\nmetadata: {name: s}\n"
 
-// fileLine is a file with its line, which TestLines is about.
+// fileLine matches a file and its line, which TestLines checks.
 var fileLine = regexp.MustCompile(`^f\.yaml(:\d+)?:`)
 
 func TestLoadRejects(t *testing.T) {
@@ -92,8 +92,8 @@ func TestLoadReportsEveryStage(t *testing.T) {
 	}
 }
 
-// TestEveryFieldDecodes: a file that uses all of KWOK's API decodes strictly,
-// so that it can be refused for what it asks and not for how it is spelled.
+// TestEveryFieldDecodes checks that a file with every field of KWOK's API decodes strictly, so that
+// the file can only be rejected for its values.
 func TestEveryFieldDecodes(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join("testdata", "every-field.yaml"))
 	if err != nil {
@@ -123,7 +123,7 @@ func TestBuiltin(t *testing.T) {
 	if diff := cmp.Diff(want, set.Names(KindPod)); diff != "" {
 		t.Error(diff)
 	}
-	// Every program of a built-in stage is a closure: no JSON at rest.
+	// Every program of a built-in stage is compiled to a closure and needs no JSON.
 	for _, set := range builtinSets(t) {
 		for _, kind := range set.Kinds() {
 			for _, c := range set.stages(kind) {
@@ -165,8 +165,8 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// FuzzLoad: whatever is in a file, Load answers with stages that compile and can
-// be played, or with an error that names the file; it never panics.
+// FuzzLoad checks that Load returns stages that can be compiled and played, or an error that names
+// the file, and never panics.
 func FuzzLoad(f *testing.F) {
 	for _, name := range BuiltinNames() {
 		data, _ := BuiltinFile(name)
@@ -200,8 +200,8 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// TestList: stages that stand in a List, as kubectl prints them, are the same as alone; what is
-// wrong is said of the item, with the line of the file.
+// TestList checks that stages in a List, as kubectl prints them, equal separate ones, and that
+// errors name the item and its line.
 func TestList(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join("..", "internal", "stage", "lint", "testdata", "list.yaml"))
 	if err != nil {
@@ -232,7 +232,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestLines: an error names the line of the field at fault.
+// TestLines checks that an error names the line of the invalid field.
 func TestLines(t *testing.T) {
 	text := `# a comment
 apiVersion: kwok.x-k8s.io/v1alpha1
@@ -309,8 +309,8 @@ spec:
 	}
 }
 
-// TestWarnings: what another field makes useless is said, and the stage works as
-// it does under KWOK.
+// TestWarnings checks that Load reports fields that another field makes ineffective, and that the
+// stage works as in KWOK.
 func TestWarnings(t *testing.T) {
 	spec := func(text string) string { return head + "spec: {resourceRef: {kind: Pod}, " + text + "}" }
 	for want, yaml := range map[string]string{

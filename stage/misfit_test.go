@@ -7,8 +7,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestMisfit: an object that does not fit its kind is rejected with the field, what it should
-// be and what it is.
+// TestMisfit checks the error for an object that does not match its kind: it names the field, the
+// expected type and the actual one.
 func TestMisfit(t *testing.T) {
 	for text, want := range map[string]string{
 		"spec: {nodeName: n}":                                          "spec.nodeName: want string, got boolean false (quote it)",

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestPreviewEqualsPlay: what tools show is what the engine writes.
+// TestPreviewEqualsPlay checks that the preview equals what the engine writes.
 func TestPreviewEqualsPlay(t *testing.T) {
 	set := mustBuiltin(t)
 	for name, o := range map[string]Object{
@@ -47,7 +47,7 @@ func TestPreviewEqualsPlay(t *testing.T) {
 	}
 }
 
-// TestOptionsAreWhatDecideDraws: the shares are the frequencies of the draws, and
+// TestOptionsAreWhatDecideDraws checks that the shares equal the frequencies of the draws, and that
 // the delays lie within the bounds.
 func TestOptionsAreWhatDecideDraws(t *testing.T) {
 	set := mustCompile(t, podStage("a", "weight: 1\n  delay: {durationMilliseconds: 1000, jitterDurationMilliseconds: 5000}")+
@@ -106,7 +106,7 @@ func TestLifeAndDeletion(t *testing.T) {
 	}
 }
 
-// TestTreeIsBounded: a set in which everything follows everything.
+// TestTreeIsBounded uses a set in which every stage can follow every other.
 func TestTreeIsBounded(t *testing.T) {
 	var text strings.Builder
 	for i := range 6 {

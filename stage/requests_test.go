@@ -35,7 +35,7 @@ func widgetStage(spec string) string {
 	return head + "spec:\n  resourceRef: {apiGroup: example.com/v1, kind: Widget}\n  selector: {}\n" + spec
 }
 
-// told writes effects in lines.
+// formatEffects writes effects in lines.
 func describe(t testing.TB, e Effects) string {
 	t.Helper()
 	var out strings.Builder
@@ -160,8 +160,8 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestRequestsOfPods: a pod whose stage does more than patch its status has
-// requests too, by strategic merge.
+// TestRequestsOfPods checks a pod whose stage does more than patch its status: it also has
+// requests, with strategic merge patches.
 func TestRequestsOfPods(t *testing.T) {
 	set := mustCompile(t, head+`
 spec:
@@ -184,8 +184,8 @@ spec:
 	}
 }
 
-// TestResume: a stage that stopped in the middle goes on there, on the newest
-// version, although its selector no longer holds.
+// TestResume checks that an interrupted stage continues where it stopped, on the newest version,
+// although its selector no longer matches.
 func TestResume(t *testing.T) {
 	set := mustCompile(t, head+`
 spec:
@@ -225,7 +225,7 @@ func TestPlayRejects(t *testing.T) {
 	for name, c := range map[string]struct{ spec, want string }{
 		"version": {`  next: {patches: [{template: "metadata: {resourceVersion: '1'}"}]}`,
 			"stage s: spec.next.patches[0].template: a patch must not set metadata.resourceVersion: it is how every write is bound to the version it was decided on"},
-		"json patch that is none": {`  next: {patches: [{type: json, template: "a: b"}]}`,
+		"invalid json patch": {`  next: {patches: [{type: json, template: "a: b"}]}`,
 			"stage s: spec.next.patches[0].template: the template of a JSON patch does not render a list of operations"},
 		"json patch that fails": {`  next: {patches: [{type: json, template: "[{op: remove, path: /spec/x}]"}]}`,
 			`stage s: spec.next.patches[0].template: JSON patch: operation 0: there is no "spec"`},
@@ -246,7 +246,7 @@ func TestPlayRejects(t *testing.T) {
 	}
 }
 
-// TestKinds: every kind has its own stages; pods and nodes come as Go structs.
+// TestKinds checks that every kind has its own stages, and that pods and nodes are Go structs.
 func TestKinds(t *testing.T) {
 	other := strings.Replace(widgetStage("  next: {delete: true}"), "name: s", "name: other", 1)
 	other = strings.Replace(other, "example.com/v1", "example.com/v2", 1)
@@ -270,8 +270,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestCompileLeavesStagesAlone: next is read as steps, and the stage, which may
-// be an informer's, stays as it is.
+// TestCompileLeavesStagesAlone checks that Compile reads next as steps and does not modify the
+// stage, which may belong to an informer.
 func TestCompileLeavesStagesAlone(t *testing.T) {
 	stages, err := Load("f", []byte(podStage("a", "")))
 	if err != nil {
@@ -334,7 +334,7 @@ func TestPlayErrors(t *testing.T) {
 		"the template fails": {`{{ fail "no" }}`, "no"},
 		"no mapping":         {`- a`, "does not render a YAML mapping"},
 		"does not fit":       {`phase: [1]`, "does not fit its type"},
-		"a list is none":     {`conditions: x`, "does not fit its type"},
+		"not a list":         {`conditions: x`, "does not fit its type"},
 		"a number too large": {`containerStatuses: [{name: a, restartCount: 99999999999}]`, "does not fit its type"},
 		"no whole number":    {`containerStatuses: [{name: a, restartCount: 1.5}]`, "does not fit its type"},
 	} {
@@ -350,7 +350,7 @@ func TestPlayErrors(t *testing.T) {
 }
 
 func TestMergePatch(t *testing.T) {
-	// RFC 7386, appendix A, the rows whose patch is an object.
+	// RFC 7386, appendix A: the rows whose patch is an object.
 	obj := func(kv ...any) map[string]any {
 		out := map[string]any{}
 		for i := 0; i < len(kv); i += 2 {

@@ -23,7 +23,7 @@ spec: {resourceRef: {kind: Pod}, selector: {}, weight: 1000000, delay: {duration
 `
 }
 
-// TestTimer: a timer takes no part in the draw and keeps nothing from happening.
+// TestTimer checks that a timer does not take part in the draw and blocks no other stage.
 func TestTimer(t *testing.T) {
 	for _, c := range []struct {
 		drawn, timer string
@@ -42,8 +42,8 @@ func TestTimer(t *testing.T) {
 	}
 }
 
-// TestTimerGoesOnWhereTheRestRests: what was drawn and changes nothing does not
-// hold the timer up, and two that change nothing do not take turns.
+// TestTimerGoesOnWhereTheRestRests checks that a drawn stage that changes nothing does not delay
+// the timer, and that two such stages do not alternate.
 func TestTimerGoesOnWhereTheRestRests(t *testing.T) {
 	set := mustCompile(t, timerStages("0", "5000"))
 	p := stagetest.NewPod()
@@ -63,7 +63,7 @@ func TestTimerGoesOnWhereTheRestRests(t *testing.T) {
 	}
 }
 
-// timed is a stage for every pod.
+// timed returns a stage for every pod.
 func timed(name string, timer bool, weight, least, most int) string {
 	annotations := ""
 	if timer {
@@ -77,7 +77,7 @@ spec: {resourceRef: {kind: Pod}, selector: {}, weight: %d, delay: {durationMilli
 `, name, annotations, weight, least, most)
 }
 
-// TestSharesWithTimers: a timer takes from what is drawn what it is due before.
+// TestSharesWithTimers checks that a timer reduces the shares of the stages that are due after it.
 func TestSharesWithTimers(t *testing.T) {
 	for name, c := range map[string]struct {
 		stages []string
@@ -103,7 +103,8 @@ func TestSharesWithTimers(t *testing.T) {
 	}
 }
 
-// TestSharesAreWhatDecideComesTo, whatever stages and timers there are.
+// TestSharesAreWhatDecideComesTo checks that shares equal the frequencies of decisions, for random
+// stages and timers.
 func TestSharesAreWhatDecideComesTo(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		var all []string

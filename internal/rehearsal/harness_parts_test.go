@@ -228,11 +228,11 @@ func TestAttributeUnanswered(t *testing.T) {
 		steps  []int
 		want   []int
 	}{
-		"the first change":         {record("a", 1, 0), []int{-1, -1, -1}, []int{0, -1, -1}},
-		"one after the request":    {record("a", 2, 0), []int{-1, -1, -1}, []int{-1, -1, 0}},
-		"one that nobody else has": {record("a", 1, 0), []int{7, -1, -1}, []int{7, -1, 0}},
-		"of the same object":       {record("c", 1, 0), []int{-1, -1, -1}, []int{-1, -1, -1}},
-		"an answered write":        {record("a", 1, 200), []int{-1, -1, -1}, []int{-1, -1, -1}},
+		"the first change":           {record("a", 1, 0), []int{-1, -1, -1}, []int{0, -1, -1}},
+		"one after the request":      {record("a", 2, 0), []int{-1, -1, -1}, []int{-1, -1, 0}},
+		"one that no other step has": {record("a", 1, 0), []int{7, -1, -1}, []int{7, -1, 0}},
+		"of the same object":         {record("c", 1, 0), []int{-1, -1, -1}, []int{-1, -1, -1}},
+		"an answered write":          {record("a", 1, 200), []int{-1, -1, -1}, []int{-1, -1, -1}},
 	} {
 		attributeUnanswered(c.record, all, c.steps)
 		equal(t, name, c.want, c.steps)

@@ -46,7 +46,7 @@ func TestDescribeClients(t *testing.T) {
 	}
 }
 
-// TestDescribeEmptyParts: what there is none of is said.
+// TestDescribeEmptyParts checks that a description reports which parts are empty.
 func TestDescribeEmptyParts(t *testing.T) {
 	s := mustParse(t, "  cluster: {nodes: 0, controllers: []}\n")
 	equal(t, "cluster", "  nodes: 0\n  controllers: none", part(t, s, "Cluster"))

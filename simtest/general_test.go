@@ -88,10 +88,10 @@ func lateWriter(ctx context.Context, config *rest.Config) error {
 		select {
 		case p := <-changed:
 			for retry := true; retry; {
-				if p, err = pods.Lister().Pods(p.Namespace).Get(p.Name); err != nil || p.Spec.NodeName == "" || hasBeat(p) {
+				if p, err = pods.Lister().Pods(p.Namespace).Get(p.Name); err != nil || p.Spec.NodeName == "" || hasPhase(p) {
 					break // the pod is gone, has no node yet, or needs no write
 				}
-				patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"status":{"conditions":[{"type":%q,"status":"True","reason":%q}]}}`, p.UID, beat, p.Status.Phase)
+				patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"status":{"conditions":[{"type":%q,"status":"True","reason":%q}]}}`, p.UID, phaseCondition, p.Status.Phase)
 				select {
 				case <-time.After(2 * time.Second):
 				case <-ctx.Done():
@@ -106,12 +106,12 @@ func lateWriter(ctx context.Context, config *rest.Config) error {
 	}
 }
 
-// beat is the type of lateWriter's condition.
-const beat = "example.com/beat"
+// phaseCondition is the type of lateWriter's condition.
+const phaseCondition = "example.com/phase"
 
-// hasBeat reports whether lateWriter's condition has the current phase as its reason.
-func hasBeat(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == beat && c.Reason == string(p.Status.Phase) })
+// hasPhase reports whether lateWriter's condition has the current phase as its reason.
+func hasPhase(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == phaseCondition && c.Reason == string(p.Status.Phase) })
 }
 
 // phaseOrGone requires that a pod is in a phase or does not exist.

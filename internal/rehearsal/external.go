@@ -185,7 +185,7 @@ func watchable(lists []*metav1.APIResourceList) (all []schema.GroupVersionResour
 	return all
 }
 
-// checkEmpty rejects namespaces that contain objects of others: a run could not be told apart from them.
+// checkEmpty rejects namespaces that contain objects of others: the run could not be distinguished from them.
 func (g *externalCluster) checkEmpty() error {
 	held, _, err := g.mirror.snapshot()
 	if err != nil {

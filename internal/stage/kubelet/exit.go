@@ -202,8 +202,8 @@ func (k *kubelet) restart() error {
 	return nil
 }
 
-// backOff returns how long a container that terminates now waits. The wait before this run tells the step of the
-// doubling; a long run resets it.
+// backOff returns how long a container that terminates now waits. The wait before this run shows how often it has been
+// doubled; a long run resets it.
 func (k *kubelet) backOff(s *corev1.ContainerStatus) time.Duration {
 	began := startedAt(s, k.now)
 	last := s.LastTerminationState.Terminated

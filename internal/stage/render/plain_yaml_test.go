@@ -46,7 +46,7 @@ var plainTexts = []string{
 	"image: nginx:1.27\n", "containerID: rehearse://0a1b\n", "message: ''\n", "num: 0\nmany: 123456789012345\n", "-\n  a: b\n",
 }
 
-// What has to be left to the library, or to its refusal.
+// Texts that only the library parses or rejects.
 var otherTexts = []string{
 	"a: yes", "y: 1", "a: 010", "a: 1.5", "a: 1e3", "a: 2026-01-02", "a: 10.0.0.1", "a: \"x\\n\"", "a: [1]", "a: {b: c}", "a: |\n  x\n", "a: b\n  c\n",
 	"a: 1\na: 2\n", "a: b # c", "# a", "--- a", "a: &x b", "a: *x", "a: !!str 1", "a\n", "a: b: c", "\ta: b", "a: é", "a:\n    b: 1\n  c: 2\n", "? a", "a: - b", "-a", "a: 'it''s'",

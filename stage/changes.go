@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rehearse-k8s/rehearse/internal/stage/fieldpath"
@@ -77,15 +78,13 @@ func changes(path string, before, after any, out *[]Change) {
 
 func changesOfLists(path string, before, after []any, out *[]Change) {
 	index := map[string]any{}
-	var order []string
-	for i, item := range before {
-		index[fieldpath.Item(item, i)] = item
-		order = append(order, fieldpath.Item(item, i))
+	order := itemNames(before)
+	for i, name := range order {
+		index[name] = before[i]
 	}
 	found := map[string]any{}
-	for i, item := range after {
-		name := fieldpath.Item(item, i)
-		found[name] = item
+	for i, name := range itemNames(after) {
+		found[name] = after[i]
 		if _, both := index[name]; !both {
 			order = append(order, name)
 		}
@@ -93,6 +92,22 @@ func changesOfLists(path string, before, after []any, out *[]Change) {
 	for _, name := range order {
 		changes(path+"["+name+"]", index[name], found[name], out)
 	}
+}
+
+// itemNames returns a unique name for each item of a list. The second of two items of one name, such as the second
+// InternalIP of a node, is called InternalIP#2.
+func itemNames(list []any) []string {
+	out := make([]string, len(list))
+	seen := map[string]int{}
+	for i, item := range list {
+		name := fieldpath.Item(item, i)
+		if seen[name]++; seen[name] > 1 {
+			out[i] = name + "#" + strconv.Itoa(seen[name])
+			continue
+		}
+		out[i] = name
+	}
+	return out
 }
 
 // brief is a value in one line.

@@ -138,12 +138,12 @@ func DecodeOne(file string, d Document) (*Source, *Error) {
 var (
 	yamlLine      = regexp.MustCompile(`line (\d+): (.*)`)
 	unknownField  = regexp.MustCompile(`^unknown field "(.*)"$`)
-	wrongTypeText = regexp.MustCompile(`^json: cannot unmarshal (.+) into Go struct field [A-Za-z]+\.(\S+) of type (\S+)$`)
+	wrongTypeText = regexp.MustCompile(`^json: cannot unmarshal (.+) into Go struct field [A-Za-z]*\.(?:TypeMeta\.)?(\S+) of type (\S+)$`)
 )
 
 // yamlError makes one line of what the parser says.
 func yamlError(err error, first int) *Error {
-	e := &Error{Problem: strings.Join(strings.Fields(err.Error()), " ")}
+	e := &Error{Line: first + 1, Problem: strings.Join(strings.Fields(err.Error()), " ")} // the parser names no first line
 	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
 		n, _ := strconv.Atoi(m[1])
 		e.Line, e.Problem = first+n, "yaml: "+m[2]
@@ -157,7 +157,11 @@ func decodeError(err error) *Error {
 		return problem(m[1], "unknown field")
 	}
 	if m := wrongTypeText.FindStringSubmatch(err.Error()); m != nil {
-		return problem(m[2], fmt.Sprintf("is a %s and must be of type %s", m[1], strings.TrimPrefix(m[3], "v1alpha1.")))
+		article := "a"
+		if m[1] == "array" || m[1] == "object" {
+			article = "an"
+		}
+		return problem(m[2], fmt.Sprintf("is %s %s and must be of type %s", article, m[1], strings.TrimPrefix(m[3], "v1alpha1.")))
 	}
 	return &Error{Problem: err.Error()}
 }

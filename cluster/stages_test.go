@@ -319,7 +319,7 @@ spec:
   selector: {matchLabels: {do: in-none}}
   steps: [{apply: {template: '{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}'}}]`)
 	create(t, k, "{apiVersion: v1, kind: Node, metadata: {name: in-none, labels: {do: in-none}, annotations: {kwok.x-k8s.io/node: fake}}}")
-	troubles["in-none"] = struct{ spec, want string }{"", "metadata.namespace: ConfigMap x needs one"}
+	troubles["in-none"] = struct{ spec, want string }{"", "metadata.namespace: ConfigMap x needs a namespace"}
 	makeWidget(t, k, "fine", "spec: {do: works}")
 	awaitField(t, k, "fine", "status.phase", "Up")
 	for name, c := range troubles {

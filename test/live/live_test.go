@@ -63,7 +63,7 @@ func rehearse(t *testing.T, scenario string, options, command []string) verdict 
 		t.Fatalf("%v: %s%s", err, &out, &stderr)
 	}
 	v := result.Scenarios[0]
-	if code := cmd.ProcessState.ExitCode(); (v.Verdict == "failed") != (code == 1) || (v.Verdict == "held") != (code == 0) {
+	if code := cmd.ProcessState.ExitCode(); (v.Verdict == "failed") != (code == 1) || (v.Verdict == "passed") != (code == 0) {
 		t.Errorf("%s, and exit code %d", v.Verdict, code)
 	}
 	if v.Failure != nil {
@@ -126,7 +126,7 @@ func found(t *testing.T, v verdict, invariant string) {
 func passed(t *testing.T, v verdict, runs int) {
 	t.Helper()
 	t.Logf("%s in %d runs, %.0fs", v.Verdict, v.Runs, v.Seconds)
-	if v.Verdict != "held" || v.Runs != runs {
+	if v.Verdict != "passed" || v.Runs != runs {
 		t.Errorf("%+v %+v\n%s", v, v.Failure, lanes(v))
 	}
 }

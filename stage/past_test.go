@@ -61,7 +61,7 @@ func TestPastAfterAStageWasPlayed(t *testing.T) {
 			t.Errorf("%s idle at this version: %v", stage, !want)
 		}
 		if idle.idle(stage, "11") {
-			t.Errorf("%s is idle at a version that nobody looked at", stage)
+			t.Errorf("%s is idle at a version that was never looked at", stage)
 		}
 	}
 	if (&Past{Idle: []string{"s"}}).idle("s", "") {

@@ -3,6 +3,7 @@ package expr
 import (
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"strings"
 	"time"
@@ -203,7 +204,20 @@ func parseQuantity(v ref.Val) ref.Val {
 	return types.NewErr("a %s is not a quantity", v.Type().TypeName())
 }
 
-func quantityOf(n float64) quantityValue {
+// quantityOf returns the quantity of a number, in thousandths where they fit. As in Kubernetes, the largest quantity is
+// 2^63-1.
+func quantityOf(n float64) ref.Val {
+	const most = float64(math.MaxInt64)
+	switch {
+	case math.IsNaN(n):
+		return types.NewErr("NaN is not a quantity")
+	case n >= most:
+		return quantityValue{*resource.NewQuantity(math.MaxInt64, resource.DecimalSI)}
+	case n <= -most:
+		return quantityValue{*resource.NewQuantity(-math.MaxInt64, resource.DecimalSI)}
+	case math.Abs(n) >= most/1000:
+		return quantityValue{*resource.NewQuantity(int64(n), resource.DecimalSI)}
+	}
 	return quantityValue{*resource.NewMilliQuantity(int64(n*1000), resource.DecimalSI)}
 }
 

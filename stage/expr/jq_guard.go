@@ -2,6 +2,7 @@ package expr
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/big"
 	"reflect"
@@ -247,48 +248,72 @@ var kindsOfGuard = map[string]string{
 
 // guarding rewrites one program.
 type guarding struct {
-	own    map[string]bool // functions that the program itself defines
+	own    map[string]bool // functions that the program itself defines and that are in scope, as "name/arguments"
 	failed error
 }
 
 // guarded rewrites a parsed program so that its runs are bounded.
 func guarded(parsed *gojq.Query, text string) error {
-	for _, reserved := range []string{jqGuard, jqWork, jqLeft, jqRight} {
+	for _, reserved := range []string{jqGuard, jqWork, jqLeft, jqRight, nowVariable} {
 		if strings.Contains(text, reserved) {
 			return fmt.Errorf("%s may not be used", reserved)
 		}
 	}
-	g := &guarding{own: map[string]bool{}}
-	eachNode(reflect.ValueOf(parsed), func(node any) {
-		if f, ok := node.(*gojq.FuncDef); ok {
-			g.own[f.Name] = true
-			for _, parameter := range f.Args {
-				g.own[strings.TrimPrefix(parameter, "$")] = true
-			}
-		}
-	})
-	eachNode(reflect.ValueOf(parsed), g.rewrite)
+	g := &guarding{}
+	g.visit(reflect.ValueOf(parsed))
 	return g.failed
 }
 
-// eachNode visits every node of a program, each after those that it is made of.
-func eachNode(v reflect.Value, visit func(any)) {
+// visit rewrites every node of a program, each after those that it is made of.
+func (g *guarding) visit(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
-		if !v.IsNil() {
-			eachNode(v.Elem(), visit)
-			visit(v.Interface())
+		if v.IsNil() {
+			return
 		}
+		outer := g.own
+		if q, ok := v.Interface().(*gojq.Query); ok {
+			g.define(q.FuncDefs)
+		}
+		g.visit(v.Elem())
+		g.own = outer
+		g.rewrite(v.Interface())
 	case reflect.Slice:
+		if v.Type() == definitionsType {
+			return // define has visited them
+		}
 		for i := range v.Len() {
-			eachNode(v.Index(i), visit)
+			g.visit(v.Index(i))
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			eachNode(v.Field(i), visit)
+			g.visit(v.Field(i))
 		}
 	}
 }
+
+var definitionsType = reflect.TypeFor[[]*gojq.FuncDef]()
+
+// define visits the functions that a query defines and brings them into scope: each is known in its own body, in the
+// definitions after it and in the query. Elsewhere its name is that of a function of jq.
+func (g *guarding) define(definitions []*gojq.FuncDef) {
+	for _, f := range definitions {
+		g.own = maps.Clone(g.own)
+		if g.own == nil {
+			g.own = map[string]bool{}
+		}
+		g.own[signature(f.Name, len(f.Args))] = true
+		outer := g.own
+		g.own = maps.Clone(outer)
+		for _, parameter := range f.Args {
+			g.own[signature(strings.TrimPrefix(parameter, "$"), 0)] = true
+		}
+		g.visit(reflect.ValueOf(f.Body))
+		g.own = outer
+	}
+}
+
+func signature(name string, arguments int) string { return fmt.Sprintf("%s/%d", name, arguments) }
 
 func (g *guarding) rewrite(node any) {
 	switch node := node.(type) {
@@ -386,7 +411,7 @@ func (g *guarding) term(t *gojq.Term) {
 // call puts a guard before a call; nil where none is needed.
 func (g *guarding) call(f *gojq.Func, base *gojq.Term) *gojq.Query {
 	name := f.Name
-	if strings.HasPrefix(name, "$") || name == jqGuard || g.own[name] || stepwise[name] {
+	if strings.HasPrefix(name, "$") || name == jqGuard || g.own[signature(name, len(f.Args))] || stepwise[name] {
 		return nil
 	}
 	if _, found := unbounded[name]; found {
@@ -397,7 +422,7 @@ func (g *guarding) call(f *gojq.Func, base *gojq.Term) *gojq.Query {
 	called.Args = append([]*gojq.Query(nil), f.Args...)
 	base.Func = &called
 	call := &gojq.Query{Term: base}
-	kind, values := byValue[fmt.Sprintf("%s/%d", name, len(f.Args))]
+	kind, values := byValue[signature(name, len(f.Args))]
 	if !values {
 		kind = "call"
 		if k := kindsOfGuard[name]; k != "" {

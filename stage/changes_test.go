@@ -19,7 +19,7 @@ func changesText(before, after Object) []string {
 	return out
 }
 
-// TestChangesOfObjects checks what `stage run` prints for a change of an object.
+// TestChangesOfObjects checks what `stage play` prints for a change of an object.
 func TestChangesOfObjects(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, after string

@@ -178,7 +178,7 @@ func TestDeletionRequests(t *testing.T) {
 	}
 }
 
-// TestStandInAnswersWithoutACluster checks the values that `stage run` puts into templates.
+// TestStandInAnswersWithoutACluster checks the values that `stage play` puts into templates.
 func TestStandInAnswersWithoutACluster(t *testing.T) {
 	var facts Facts = StandIn{Start: stagetest.Start}
 	set := mustCompile(t, head+`spec: {resourceRef: {kind: Pod}, selector: {}, next: {statusTemplate: "{podIP: {{ PodIP }}, hostIP: {{ NodeIPWith .spec.nodeName }}, reason: {{ Version }}}"}}`)

@@ -1,0 +1,249 @@
+//go:build unix
+
+package rehearsal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/proxy"
+)
+
+// idleClientOf returns a client of a run whose program does not exist, and whose listener no request reaches.
+func (r *testRun) idleClientOf(actor string) *client {
+	c := &client{
+		run: r.run, spec: &r.harness.o.Scenario.Clients[0], actor: actor, command: []string{"/no/such/program"},
+		listener: &proxy.Listener{}, dir: r.dir, output: &output{},
+	}
+	r.clients[actor] = c
+	return c
+}
+
+// running gives a client a process that has not exited.
+func (c *client) running() *process {
+	c.process, c.processStarted = &process{exited: make(chan struct{})}, time.Now()
+	return c.process
+}
+
+// steps returns the steps of a run that the harness recorded, one a line.
+func (r *testRun) steps() string {
+	var lines []string
+	record := r.record.Record()
+	for n := range record.Steps {
+		s := &record.Steps[n]
+		lines = append(lines, fmt.Sprintf("%s %s %s: %s", s.At, s.Kind, s.Actor, strings.TrimSpace(s.Fault+" "+s.Note)))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// TestFirstRequestErrors: a client that does not start to work is an error with its name, its program, what it printed
+// and what to do; a run that has its verdict or is interrupted no longer waits.
+func TestFirstRequestErrors(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(r *testRun, c *client)
+		want    string
+		after   time.Duration
+	}{
+		"no request": {func(*testRun, *client) {},
+			"client copier (/no/such/program) sent no request through its kubeconfig within 30s: pass it {{kubeconfig}}, or let it read KUBECONFIG. It printed nothing", 30 * time.Second},
+		"no program": {func(_ *testRun, c *client) { c.startErr = errors.New(`client copier: program "x" not found`) }, `client copier: program "x" not found`, 0},
+		"exits three times": {func(_ *testRun, c *client) { c.exits = maxExits + 1; c.output.add("unknown flag") },
+			"client copier (/no/such/program) exits immediately. Its last output:\n    unknown flag", 0},
+		"may exit twice":  {func(r *testRun, c *client) { c.exits = maxExits; time.AfterFunc(time.Second, r.cancel) }, "context canceled", time.Second},
+		"has its verdict": {func(r *testRun, _ *client) { time.AfterFunc(time.Second, func() { close(r.monitor.decided) }) }, "the run is over", time.Second},
+	} {
+		inRun(t, copyScenario, func(r *testRun) {
+			client := r.idleClientOf("copier")
+			c.prepare(r, client)
+			err := r.awaitFirstRequest(client)
+			if took := r.elapsed(); err == nil || err.Error() != c.want || took < c.after || took > c.after+10*time.Millisecond {
+				t.Errorf("%s: %v after %s, want %s after %s", name, err, took, c.want, c.after)
+			}
+			var of *ClientError
+			if interrupted := errors.Is(err, context.Canceled) || errors.Is(err, errRunOver); errors.As(err, &of) == interrupted {
+				t.Errorf("%s: the error is a %T", name, err)
+			}
+		})
+	}
+}
+
+// TestExitedProcess: a client that exits by itself is started again, each time after a longer delay; one that was killed,
+// replaced or stopped is not.
+func TestExitedProcess(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(c *client, p *process)
+		want    string
+	}{
+		"exits":       {func(*client, *process) {}, "0s crash copier: exited by itself: exit status 3\n500ms start copier: restarted"},
+		"third exit":  {func(c *client, _ *process) { c.exits = 2 }, "0s crash copier: exited by itself: exit status 3\n1.5s start copier: restarted"},
+		"killed":      {func(_ *client, p *process) { p.killed = true }, ""},
+		"replaced":    {func(c *client, _ *process) { c.process = &process{} }, ""},
+		"stopped":     {func(c *client, _ *process) { c.stopped = true }, ""},
+		"run is over": {func(c *client, _ *process) { time.AfterFunc(100*time.Millisecond, c.run.cancel) }, "0s crash copier: exited by itself: exit status 3"},
+	} {
+		inRun(t, copyScenario, func(r *testRun) {
+			client := r.idleClientOf("copier")
+			p := client.running()
+			p.err = errors.New("exit status 3")
+			c.prepare(client, p)
+			close(p.exited)
+			client.watch(p)
+			r.watchers.Wait()
+			equal(t, name, c.want, r.steps())
+			ends, err := client.state()
+			if started := strings.Contains(c.want, "start"); (err != nil) != started || started && !strings.Contains(err.Error(), `program "/no/such/program" not found`) {
+				t.Errorf("%s: after %d exits: %v", name, ends, err)
+			}
+		})
+	}
+}
+
+// TestStartOnce: a client that runs, or that was stopped, is not started.
+func TestStartOnce(t *testing.T) {
+	inRun(t, copyScenario, func(r *testRun) {
+		c := r.idleClientOf("copier")
+		p := c.running()
+		if err := c.start("", ""); err != nil || c.process != p {
+			t.Errorf("a running client: %v", err)
+		}
+		c.process, c.stopped = nil, true
+		if err := c.start("", ""); err != nil || c.process != nil || c.crash() {
+			t.Errorf("a stopped client: %v", err)
+		}
+		equal(t, "steps", "", r.steps())
+	})
+}
+
+// TestHolding: a run counts as delayed while a fault delays an action, and while a client that runs does not work yet; a
+// client that never works does not delay it for ever.
+func TestHolding(t *testing.T) {
+	inRun(t, copyScenario, func(r *testRun) {
+		equal(t, "at first", false, r.isHolding())
+		c := r.idleClientOf("copier")
+		equal(t, "with a client that does not run", false, r.isHolding())
+		c.running()
+		equal(t, "with a client that starts", true, r.isHolding())
+		<-time.After(r.harness.timeouts.firstRequest)
+		equal(t, "with one that still has time", true, r.isHolding())
+		<-time.After(1)
+		equal(t, "with one that has no time left", false, r.isHolding())
+		go r.monitor.follow(r.ctx)
+		done := false
+		r.afterFault(fault.Fault{For: time.Second}, func() { done = true })
+		equal(t, "with a delayed action", true, r.isHolding())
+		r.watchers.Wait()
+		if r.isHolding() || !done {
+			t.Errorf("after the action: delayed %t, done %t", r.isHolding(), done)
+		}
+	})
+}
+
+// TestDelayedActionsEnd: a delayed action does not happen once the run is over, and a run is over only when none remains.
+func TestDelayedActionsEnd(t *testing.T) {
+	inRun(t, copyScenario, func(r *testRun) {
+		never := func() { t.Error("an action after the end of the run") }
+		r.afterFault(fault.Fault{For: time.Hour}, never)
+		r.afterFault(fault.Fault{}, never)
+		r.afterDelay(time.Hour, never)
+		r.cancel()
+		r.watchers.Wait()
+		equal(t, "pending", 0, r.pendingActions)
+		equal(t, "took", time.Duration(0), r.elapsed())
+	})
+}
+
+// TestCrashFault: a crash restarts the process at once, or after the fault's time; without a process it has no effect.
+func TestCrashFault(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault   string
+		running bool
+		want    string
+	}{
+		"at once":      {"crash-after actor=copier verb=create", true, "0s start copier: crash-after actor=copier verb=create restarted"},
+		"after 2s":     {"crash-after actor=copier verb=create for=2s", true, "2s start copier: crash-after actor=copier verb=create for=2s restarted"},
+		"not running":  {"crash-after actor=copier verb=create", false, ""},
+		"other client": {"crash-after actor=other verb=create", true, ""},
+	} {
+		f, err := fault.Parse(c.fault)
+		if err != nil {
+			t.Fatal(err)
+		}
+		inRun(t, copyScenario, func(r *testRun) {
+			r.harness.timeouts.firstRequest = 0
+			client := r.idleClientOf("copier")
+			if c.running {
+				p, err := launch(client.spec, []string{"sh", "-c", "exit 0"}, nil, r.dir, func(string) {})
+				if err != nil {
+					t.Fatal(err)
+				}
+				<-p.exited
+				client.process = p
+			}
+			go r.monitor.follow(r.ctx)
+			actor, _, _ := strings.Cut(strings.TrimPrefix(c.fault, "crash-after actor="), " ")
+			r.crash(actor, f)
+			r.watchers.Wait()
+			equal(t, name, c.want, r.steps())
+		})
+	}
+}
+
+// TestOverlapOnce: a client that has a second instance gets no third, and a client that does not exist gets none.
+func TestOverlapOnce(t *testing.T) {
+	inRun(t, copyScenario, func(r *testRun) {
+		r.idleClientOf("copier")
+		r.idleClientOf("copier+")
+		for _, actor := range []string{"copier", "other"} {
+			r.overlap(actor, fault.Fault{Kind: fault.KindOverlap})
+		}
+		equal(t, "steps", "", r.steps())
+		equal(t, "clients", 2, len(r.clients))
+	})
+}
+
+// TestCleanup: when a run ends, delayed actions end first, then the finalizers of faults are removed, and the world is
+// dropped last; later steps are not recorded and the run's files are removed.
+func TestCleanup(t *testing.T) {
+	inRun(t, copyScenario, func(r *testRun) {
+		g, f := fakeExternal(t)
+		var order []string
+		pod, o := f.add("Pod", "default", "p", "", "theirs", fault.InterferenceFinalizer)
+		to, err := resourceFor(f, kinds(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.finalized = []finalized{{to, "p", o.GetUID()}, {to, "gone", "7"}}
+		f.fail = func(verb, key string) error { order = append(order, verb+" "+strings.TrimPrefix(key, "/")); return nil }
+		if err := os.WriteFile(filepath.Join(r.dir, "kubeconfig"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r.write("user", "secrets", "a")
+		r.write("", "secrets", "theirs")
+		r.run.world.owns, r.run.world.catchUp = g.owns, func(context.Context, int64) {}
+		r.run.world.drop = func(record *history.Run, writes map[string][]write) {
+			order = append(order, "drop")
+			equal(t, "steps", 1, len(record.Steps))
+			if all := writes["/secrets/default/a"]; len(writes) != 1 || len(all) != 1 || all[0].was != nil || all[0].is == nil {
+				t.Errorf("writes of the run: %v", writes)
+			}
+		}
+		r.watchers.Go(func() { <-r.ctx.Done(); order = append(order, "delayed action") })
+		r.close()
+		equal(t, "order", []string{"delayed action", "get pods/default/p", "patch pods/default/p", "get pods/default/gone", "drop"}, order)
+		equal(t, "finalizers", []string{"theirs"}, f.objects[pod].GetFinalizers())
+		if _, err := os.Stat(r.dir); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the files of the run: %v", err)
+		}
+		if r.record.Add(history.Step{Kind: history.Time}) != -1 {
+			t.Error("a step is recorded after the end")
+		}
+	})
+}

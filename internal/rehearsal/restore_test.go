@@ -179,6 +179,9 @@ func TestRestoreKeepsFinalizersOfOthers(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
+		if f.objects[pod] == nil {
+			t.Fatal("the pod was deleted in spite of its finalizer")
+		}
 		equal(t, "finalizers", []string{"cloud/balancer"}, f.objects[pod].GetFinalizers())
 		equal(t, "took", g.harness.timeouts.restore, time.Since(began))
 	})

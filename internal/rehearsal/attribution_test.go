@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/internal/verdict"
 )
@@ -148,4 +150,12 @@ func TestClusterStep(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	}
+}
+
+// TestUIDOf: the UID of an object that cannot be decoded is unknown.
+func TestUIDOf(t *testing.T) {
+	_, kv := thing("Pod", "default", "a", "7", "", 1)
+	equal(t, "UID", types.UID("7"), uidOf(kv))
+	kv.Value = []byte("{")
+	equal(t, "not JSON", types.UID(""), uidOf(kv))
 }

@@ -6,14 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rehearse-k8s/rehearse/fault"
-	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/internal/proxy"
 )
 
@@ -206,44 +203,5 @@ func TestOverlapOnce(t *testing.T) {
 		}
 		equal(t, "steps", "", r.steps())
 		equal(t, "clients", 2, len(r.clients))
-	})
-}
-
-// TestCleanup: when a run ends, delayed actions end first, then the finalizers of faults are removed, and the world is
-// dropped last; later steps are not recorded and the run's files are removed.
-func TestCleanup(t *testing.T) {
-	inRun(t, copyScenario, func(r *testRun) {
-		g, f := fakeExternal(t)
-		var order []string
-		pod, o := f.add("Pod", "default", "p", "", "theirs", fault.InterferenceFinalizer)
-		to, err := resourceFor(f, kinds(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.finalized = []finalized{{to, "p", o.GetUID()}, {to, "gone", "7"}}
-		f.fail = func(verb, key string) error { order = append(order, verb+" "+strings.TrimPrefix(key, "/")); return nil }
-		if err := os.WriteFile(filepath.Join(r.dir, "kubeconfig"), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		r.write("user", "secrets", "a")
-		r.write("", "secrets", "theirs")
-		r.run.world.owns, r.run.world.catchUp = g.owns, func(context.Context, int64) {}
-		r.run.world.drop = func(record *history.Run, writes map[string][]write) {
-			order = append(order, "drop")
-			equal(t, "steps", 1, len(record.Steps))
-			if all := writes["/secrets/default/a"]; len(writes) != 1 || len(all) != 1 || all[0].was != nil || all[0].is == nil {
-				t.Errorf("writes of the run: %v", writes)
-			}
-		}
-		r.watchers.Go(func() { <-r.ctx.Done(); order = append(order, "delayed action") })
-		r.close()
-		equal(t, "order", []string{"delayed action", "get pods/default/p", "patch pods/default/p", "get pods/default/gone", "drop"}, order)
-		equal(t, "finalizers", []string{"theirs"}, f.objects[pod].GetFinalizers())
-		if _, err := os.Stat(r.dir); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("the files of the run: %v", err)
-		}
-		if r.record.Add(history.Step{Kind: history.Time}) != -1 {
-			t.Error("a step is recorded after the end")
-		}
 	})
 }

@@ -111,7 +111,9 @@ const phaseCondition = "example.com/phase"
 
 // hasPhase reports whether lateWriter's condition has the current phase as its reason.
 func hasPhase(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == phaseCondition && c.Reason == string(p.Status.Phase) })
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == phaseCondition && c.Reason == string(p.Status.Phase)
+	})
 }
 
 // phaseOrGone requires that a pod is in a phase or does not exist.

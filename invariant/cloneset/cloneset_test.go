@@ -240,10 +240,7 @@ func TestAlways(t *testing.T) {
 			r.state("a", "Updating", r.deliverAllPods(), "InPlaceUpdateReady=False", "Ready=False")
 			r.image("a", "web:2")
 			r.patch("c", "a", r.deliverAllPods())
-			r.pods["a"]["status"].(map[string]any)["containerStatuses"] = []any{map[string]any{
-				"name": "main", "containerID": "second", "image": "web:1", "state": map[string]any{"running": map[string]any{}},
-			}}
-			r.patch("kubelet", "a", 0)
+			r.restartFromOldSpec("a")
 			r.image("a", "web:1")
 			r.patch("c", "a", r.deliverAllPods())
 			r.state("a", "Normal", r.deliverAllPods(), "InPlaceUpdateReady=True")
@@ -253,10 +250,7 @@ func TestAlways(t *testing.T) {
 			r.state("a", "Updating", r.deliverAllPods(), "InPlaceUpdateReady=False", "Ready=False")
 			r.image("a", "web:2")
 			r.patch("c", "a", r.deliverAllPods())
-			r.pods["a"]["status"].(map[string]any)["containerStatuses"] = []any{map[string]any{
-				"name": "main", "containerID": "second", "image": "web:1", "state": map[string]any{"running": map[string]any{}},
-			}}
-			r.patch("kubelet", "a", 0)
+			r.restartFromOldSpec("a")
 			r.state("a", "Normal", r.deliverAllPods(), "InPlaceUpdateReady=True")
 		}, []string{tooSoon}},
 		"a rollback, and no container has to restart": {replicas(1), func(r *run) {
@@ -457,4 +451,12 @@ func TestQuiescence(t *testing.T) {
 			viewtest.Check(t, r.invariants.AtQuiescence, r, c.want)
 		})
 	}
+}
+
+// restartFromOldSpec reports that the container of a pod has crashed and was restarted with the image web:1.
+func (r *run) restartFromOldSpec(pod string) {
+	r.pods[pod]["status"].(map[string]any)["containerStatuses"] = []any{map[string]any{
+		"name": "main", "containerID": "second", "image": "web:1", "state": map[string]any{"running": map[string]any{}},
+	}}
+	r.patch("kubelet", pod, 0)
 }

@@ -235,7 +235,8 @@ func (c *instance) whole(a *workload.Action) workload.Object {
 }
 
 // known returns the pod that an action changes, with all its fields: as the last write returned it, or
-// from the cache. It returns nil if that is not the version that the action is for.
+// from the cache. It returns nil if that is not the version that the action is for, or if the action is for any
+// version.
 func (c *instance) known(a *workload.Action) *corev1.Pod {
 	named, ok := a.Object.(*corev1.Pod)
 	if !ok {
@@ -245,10 +246,7 @@ func (c *instance) known(a *workload.Action) *corev1.Pod {
 	if len(named.Spec.Containers) == 0 { // plans only name pods
 		pod = cached[corev1.Pod](c, podsResource, named.Namespace, named.Name)
 	}
-	switch {
-	case pod == nil || pod.UID != named.UID || len(pod.Spec.Containers) == 0:
-		return nil
-	case !a.Exact || pod.ResourceVersion != named.ResourceVersion:
+	if !a.Exact || pod == nil || pod.UID != named.UID || pod.ResourceVersion != named.ResourceVersion || len(pod.Spec.Containers) == 0 {
 		return nil
 	}
 	return pod

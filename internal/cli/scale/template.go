@@ -75,7 +75,6 @@ type maker struct {
 	kind   Kind
 	tmpl   *template.Template
 	params map[string]string
-	used   map[string]bool
 	fixed  object // set if the template renders the same text for all objects
 }
 
@@ -85,7 +84,7 @@ type TemplateError struct{ msg string }
 func (e *TemplateError) Error() string { return e.msg }
 
 func newMaker(kind Kind, text string, params map[string]string) (*maker, error) {
-	m := &maker{kind: kind, params: params, used: map[string]bool{}}
+	m := &maker{kind: kind, params: params}
 	if text == "" {
 		text = map[Kind]string{Node: nodeTemplate, Pod: podTemplate}[kind]
 	}
@@ -100,9 +99,9 @@ func newMaker(kind Kind, text string, params map[string]string) (*maker, error) 
 	return m, m.probe()
 }
 
-// param is the template function param: the parameter of the command line, or the template's default.
+// param is the template function param: the parameter of the command line, or the template's default. It changes nothing,
+// because several goroutines render at once.
 func (m *maker) param(name, otherwise string) string {
-	m.used[name] = true
 	if v, ok := m.params[name]; ok {
 		return v
 	}
@@ -112,6 +111,12 @@ func (m *maker) param(name, otherwise string) string {
 // probe renders the template twice: to find errors before anything is written, to find the parameters that it uses, and to
 // find out whether one decoded object serves for all. Decoding YAML takes as long as writing the object.
 func (m *maker) probe() error {
+	used := map[string]bool{}
+	m.tmpl.Funcs(template.FuncMap{"param": func(name, otherwise string) string {
+		used[name] = true
+		return m.param(name, otherwise)
+	}})
+	defer m.tmpl.Funcs(template.FuncMap{"param": m.param})
 	first, err := m.render(Values{Name: "a-0", Namespace: "a", Index: 0})
 	if err != nil {
 		return err
@@ -121,8 +126,8 @@ func (m *maker) probe() error {
 		return err
 	}
 	for name := range m.params {
-		if !m.used[name] {
-			known := slices.Sorted(maps.Keys(m.used))
+		if !used[name] {
+			known := slices.Sorted(maps.Keys(used))
 			return &TemplateError{fmt.Sprintf("--param %s: unknown parameter; the template uses: %s", name, strings.Join(known, ", "))}
 		}
 	}

@@ -1,9 +1,12 @@
 package scale
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -87,5 +90,33 @@ spec: {containers: [{name: c, image: {{ .Name }}}]}`, nil)
 	}
 	if pod := obj.(*corev1.Pod); pod.Name != "web-5" || pod.Labels["of"] != "ns" || pod.Spec.Containers[0].Image != "web-5" {
 		t.Errorf("%+v", pod)
+	}
+}
+
+// TestConcurrentRendering renders as scale does: many writers share one template. The race detector reports a template
+// function that writes (a real scale once ended with "concurrent map writes").
+func TestConcurrentRendering(t *testing.T) {
+	m, err := newMaker(Node, `kind: Node
+metadata: {annotations: {index: "{{ .Index }}"}}
+status: {capacity: {cpu: "{{ param "cpu" "4" }}", memory: "{{ param "memory" "1Gi" }}"}}`, map[string]string{"cpu": "8"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var group errgroup.Group
+	for i := range 200 {
+		group.Go(func() error {
+			obj, err := m.make("big", Values{Name: fmt.Sprintf("big-%d", i), Index: i})
+			if err != nil {
+				return err
+			}
+			node := obj.(*corev1.Node)
+			if node.Annotations["index"] != strconv.Itoa(i) || node.Status.Capacity.Cpu().Value() != 8 {
+				return fmt.Errorf("%+v", node)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Error(err)
 	}
 }

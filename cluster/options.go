@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	kcm "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	"k8s.io/kubernetes/cmd/kube-controller-manager/names"
 
+	"github.com/rehearse-k8s/rehearse/internal/nearest"
 	"github.com/rehearse-k8s/rehearse/internal/probes"
 )
 
@@ -102,17 +104,19 @@ func (o *Options) complete() error {
 	return validateControllers(o.Controllers)
 }
 
-// validateControllers rejects unknown names; the error lists the known ones.
+// suggestions is how many names the error about an unknown controller lists.
+const suggestions = 5
+
+// validateControllers rejects unknown names; the error lists the most similar known ones.
 func validateControllers(list []string) error {
-	known := append(kcm.KnownControllers(), StageController, Scheduler, UpstreamJob, CloneSet)
-	aliases := kcm.ControllerAliases()
+	known := append(kcm.KnownControllers(), StageController, Scheduler, UpstreamJob, CloneSet, cloneSetAlias)
+	known = slices.AppendSeq(known, maps.Keys(kcm.ControllerAliases()))
 	for _, c := range list {
 		name := strings.TrimPrefix(c, "-")
-		if _, alias := aliases[name]; c == "*" || name == cloneSetAlias || alias || slices.Contains(known, name) {
+		if c == "*" || slices.Contains(known, name) {
 			continue
 		}
-		slices.Sort(known)
-		return usage("--controllers: unknown controller %q; known: %s", name, strings.Join(known, ", "))
+		return usage("--controllers: unknown controller %q; nearest names: %s", name, strings.Join(nearest.Names(name, known, suggestions), ", "))
 	}
 	return nil
 }

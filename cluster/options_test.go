@@ -21,7 +21,7 @@ func TestInvalidOptions(t *testing.T) {
 		"TLS, no servers":     {Options{EtcdCAFile: "c"}, "require --etcd-servers"},
 		"address":             {Options{BindAddress: "localhost"}, `--bind-address "localhost"`},
 		"port":                {Options{Port: 70000}, "--port 70000"},
-		"controller":          {Options{Controllers: []string{"*", "-jobb"}}, `unknown controller "jobb"`},
+		"controller":          {Options{Controllers: []string{"*", "-jobb"}}, `--controllers: unknown controller "jobb"; nearest names: job, `},
 		"stages":              {Options{StageFiles: []string{"no-such.yaml"}}, "no-such.yaml"},
 		"built-in stages":     {Options{StageFiles: []string{"builtin:no-such"}}, "no-such"},
 	} {

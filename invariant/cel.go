@@ -26,7 +26,7 @@ const costLimit = 1_000_000
 // resource, namespace, name, subresource, type, code, wrote, fault and at (in seconds). Reading
 // steps takes time in proportion to the length of the run, so check such an expression at the end.
 //
-// sum() adds the numbers of a list; the sum of an empty list is 0:
+// sum() adds the numbers of a list, also as sum(list); the sum of an empty list is 0:
 //
 //	list("replicasets.apps").map(r, r.spec.replicas).sum() <= 4
 //
@@ -109,7 +109,8 @@ func environment() (*cel.Env, error) {
 			cel.MemberOverload("list_resource", []*cel.Type{viewType, cel.StringType}, objectsType, cel.BinaryBinding(list)),
 			cel.MemberOverload("list_resource_namespace", []*cel.Type{viewType, cel.StringType, cel.StringType}, objectsType, cel.FunctionBinding(listIn))),
 		cel.Function("sum",
-			cel.MemberOverload("list_sum", []*cel.Type{objectsType}, cel.DynType, cel.UnaryBinding(sum))),
+			cel.MemberOverload("list_sum", []*cel.Type{objectsType}, cel.DynType, cel.UnaryBinding(sum)),
+			cel.Overload("sum_list", []*cel.Type{objectsType}, cel.DynType, cel.UnaryBinding(sum))),
 		cel.Function("get",
 			cel.MemberOverload("get_object", []*cel.Type{viewType, cel.StringType, cel.StringType, cel.StringType}, cel.DynType, cel.FunctionBinding(get))),
 	)

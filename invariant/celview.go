@@ -74,18 +74,27 @@ func get(args ...ref.Val) ref.Val {
 	return types.NullValue
 }
 
-// sum adds the numbers of a list; CEL has no such function.
+// sum adds the numbers of a list; CEL has no such function. The sum of integers is an integer. If one of the
+// numbers is a double, the sum is a double: CEL itself does not add integers and doubles, but JSON has only
+// numbers. The sum of durations is a duration.
 func sum(list ref.Val) ref.Val {
 	var total ref.Val = types.IntZero
-	for i := list.(traits.Lister).Iterator(); i.HasNext() == types.True; {
+	for i, first := list.(traits.Lister).Iterator(), true; i.HasNext() == types.True; first = false {
 		item := i.Next()
-		if double, ok := item.(types.Double); ok && total == ref.Val(types.IntZero) {
-			total = double // CEL does not add integers and doubles
-			continue
-		}
 		adder, ok := item.(traits.Adder)
 		if _, number := item.(traits.Subtractor); !ok || !number {
-			return types.NewErr("sum() of a %s, which is no number", item.Type().TypeName())
+			return types.NewErr("sum() of a %s, which is not a number", item.Type().TypeName())
+		}
+		if first {
+			total = item
+			continue
+		}
+		if item.Type() != total.Type() {
+			item, total = item.ConvertToType(types.DoubleType), total.ConvertToType(types.DoubleType)
+			adder, ok = item.(traits.Adder)
+			if !ok || types.IsError(total) {
+				return types.NewErr("sum() of numbers and other values")
+			}
 		}
 		if total = adder.Add(total); types.IsError(total) {
 			return total

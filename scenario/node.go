@@ -31,7 +31,7 @@ type at struct {
 // field returns an entry of a mapping. A missing entry has the line of the mapping.
 func (a at) field(name string) at {
 	for key, entry := range a.entries() {
-		if key.Value == name {
+		if keyOf(key) == name {
 			return entry
 		}
 	}
@@ -58,7 +58,7 @@ func (a at) entries() iter.Seq2[*yaml.Node, at] {
 		}
 		for i := 0; i+1 < len(a.node.Content); i += 2 {
 			key := a.node.Content[i]
-			entry := a.below(key.Value)
+			entry := a.below(key.Value) // as it is written
 			entry.line, entry.node = key.Line, resolved(a.node.Content[i+1])
 			if !yield(key, entry) {
 				return
@@ -159,7 +159,7 @@ func (p *problems) readable(a at, deep int, left *int) {
 	case yaml.MappingNode:
 		lines := map[string]int{}
 		for key, one := range a.entries() {
-			switch first := lines[key.Value]; {
+			switch first := lines[keyOf(key)]; {
 			case key.Kind != yaml.ScalarNode || key.ShortTag() == "!!null":
 				one.path = a.path
 				p.report(one, "", "has a key that is not a text")
@@ -170,7 +170,7 @@ func (p *problems) readable(a at, deep int, left *int) {
 			case first > 0:
 				p.report(one, "", "is set twice, first in line %d", first)
 			}
-			lines[key.Value] = key.Line
+			lines[keyOf(key)] = key.Line
 			p.readable(one, deep-1, left)
 		}
 	case yaml.SequenceNode:
@@ -190,7 +190,7 @@ func value(n *yaml.Node) any {
 	case yaml.MappingNode:
 		out := make(map[string]any, len(n.Content)/2)
 		for i := 0; i+1 < len(n.Content); i += 2 {
-			out[n.Content[i].Value] = value(n.Content[i+1])
+			out[keyOf(n.Content[i])] = value(n.Content[i+1])
 		}
 		return out
 	case yaml.SequenceNode:
@@ -202,6 +202,27 @@ func value(n *yaml.Node) any {
 	}
 	out, _ := scalar(n)
 	return out
+}
+
+// keyOf returns a key as kubectl sends it to the API: an unquoted key that YAML 1.1 reads as a truth value or
+// a number has the text of that value in JSON. So "yes" is "true", and 010 is "8". Quoted keys stay as they are.
+func keyOf(key *yaml.Node) string {
+	if key.Kind != yaml.ScalarNode {
+		return key.Value
+	}
+	v, err := scalar(key)
+	if err != nil {
+		return key.Value
+	}
+	switch v := v.(type) {
+	case bool:
+		return strconv.FormatBool(v)
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case float64:
+		return strconv.FormatFloat(v, 'g', -1, 32)
+	}
+	return key.Value
 }
 
 // truths and falsehoods are the further texts of true and false in YAML 1.1, which kubectl reads.

@@ -10,11 +10,14 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rehearse-k8s/rehearse/api/rehearse/v1alpha1"
 )
 
 var (
 	freeForm  = reflect.TypeFor[json.RawMessage]()
 	duration  = reflect.TypeFor[metav1.Duration]()
+	variable  = reflect.TypeFor[v1alpha1.EnvVar]()
 	ownReader = reflect.TypeFor[json.Unmarshaler]()
 )
 
@@ -66,7 +69,7 @@ func (p *problems) shape(a at, t reflect.Type) {
 	}
 	switch t.Kind() {
 	case reflect.Struct:
-		if p.kind(a, yaml.MappingNode, "an object") {
+		if p.kind(a, yaml.MappingNode, "an object"+exampleOf(t)) {
 			p.fields(a, t)
 		}
 	case reflect.Map:
@@ -76,7 +79,7 @@ func (p *problems) shape(a at, t reflect.Type) {
 			}
 		}
 	case reflect.Slice:
-		if p.kind(a, yaml.SequenceNode, "a list") {
+		if p.kind(a, yaml.SequenceNode, "a list"+exampleOf(t)) {
 			for i := range a.node.Content {
 				p.shape(a.item(i), t.Elem())
 			}
@@ -96,7 +99,7 @@ func (p *problems) shape(a at, t reflect.Type) {
 func (p *problems) fields(a at, t reflect.Type) {
 	known := fieldsOf(t)
 	for key, one := range a.entries() {
-		name := key.Value
+		name := keyOf(key)
 		n := slices.IndexFunc(known, func(f reflect.StructField) bool { return nameOf(f) == name })
 		if n >= 0 {
 			p.shape(one, known[n].Type)
@@ -138,6 +141,18 @@ func fieldsOf(t reflect.Type) (fields []reflect.StructField) {
 func nameOf(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 	return name
+}
+
+// exampleOf returns an example of a type that users often write in another shape, such as a map of variables
+// or "NAME=value"; "" for other types.
+func exampleOf(t reflect.Type) string {
+	switch {
+	case t == variable:
+		return " such as {name: LOG_LEVEL, value: debug}"
+	case t.Kind() == reflect.Slice && t.Elem() == variable:
+		return " such as [{name: LOG_LEVEL, value: debug}]"
+	}
+	return ""
 }
 
 func (p *problems) kind(a at, kind yaml.Kind, what string) bool {

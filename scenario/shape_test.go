@@ -55,6 +55,12 @@ func TestShapes(t *testing.T) {
 		"  steps: [{wait: {cel: \"true\", timeout: 5s}}]\n":         {"spec.steps[0].wait.timeout: unknown field; want name, cel, oracle, with or within"},
 		"  steps: [{delete: {resource: pods, labels: a=b}}]\n":      {"spec.steps[0].delete.labels: unknown field; want resource, namespace, name, selector or propagation"},
 		"  steps: [{patch: {resource: pods, name: a, body: {}}}]\n": {"spec.steps[0].patch.body: unknown field; want resource, namespace, name, selector, type, patch or subresource"},
+		// variables, which users write in several shapes
+		"  clients: [{name: a, command: [x], env: {A: b}}]\n":                {"spec.clients[0].env: must be a list such as [{name: LOG_LEVEL, value: debug}] and is an object"},
+		"  clients: [{name: a, command: [x], env: A=b}]\n":                   {"spec.clients[0].env: A=b: must be a list such as [{name: LOG_LEVEL, value: debug}] and is a text"},
+		"  clients: [{name: a, command: [x], env: [A=b]}]\n":                 {"spec.clients[0].env[0]: A=b: must be an object such as {name: LOG_LEVEL, value: debug} and is a text"},
+		"  clients: [{name: a, command: [x], env: [{A: b}]}]\n":              {"spec.clients[0].env[0].A: unknown field; want name or value"},
+		"  clients: [{name: a, command: [x], env: [{name: A, value: 1}]}]\n": {`spec.clients[0].env[0].value: 1: must be a text and is a number; write "1"`},
 		// maps
 		"  clients: [{name: a, builtin: job, featureGates: [A]}]\n":        {"spec.clients[0].featureGates: must be an object and is a list"},
 		"  clients: [{name: a, builtin: job, featureGates: {A: \"x\"}}]\n": {"spec.clients[0].featureGates.A: x: must be true or false and is a text"},

@@ -53,6 +53,25 @@ func TestScalars(t *testing.T) {
 var scalars = []string{"a", "yes", "no", "on", "off", "y", "n", "true", "false", "null", "~", "1", "-3", "0.25", "007x", "1e3", "2001-01-01", `"7"`, "'no'", "abc def",
 	"010", "0o17", "0b11", "0x1F", "1_000", "+1", ".5", "5.", "1e400", "12e03", "1:30", "Null", "NULL", "TRUE", "yEs", "=", "<<x", "-0", "1E2", "0.1"}
 
+// keys are texts of keys for TestReadsAsKubectl.
+var keys = []string{"a", "yes", "no", "on", "Off", "y", "true", "FALSE", "7", "010", "0o17", "0x1F", "-3", "1.5", "1e3", "2001-01-01", `"yes"`, "'010'", "100m", "yEs"}
+
+// TestKeys: a key in an object means what it means to kubectl; two spellings of one key are reported.
+func TestKeys(t *testing.T) {
+	for text, want := range map[string]string{
+		"yes: a": `{"true":"a"}`, "'yes': a": `{"yes":"a"}`, "010: a": `{"8":"a"}`, `"010": a`: `{"010":"a"}`, "off: {n: 1}": `{"false":{"false":1}}`,
+		"yes: a, 1: b, 010: c, 'on': d, x.y/z: e": `{"1":"b","8":"c","on":"d","true":"a","x.y/z":"e"}`,
+		"1.50: a": `{"1.5":"a"}`, "2001-01-01: a": `{"2001-01-01":"a"}`,
+	} {
+		got, err := object(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\nx: {"+text+"}\n")
+		if want := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"x":` + want + "}"; err != nil || got != want {
+			t.Errorf("%q is %s, %v, want %s", text, got, err, want)
+		}
+	}
+	_, err := object(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\nx: {yes: a, \"true\": b}\n")
+	equal(t, "two spellings", []string{"x.true: is set twice, first in line 4"}, problems(t, err))
+}
+
 // document draws a value in flow style.
 func document(t *rapid.T, depth int) string {
 	switch kind := rapid.IntRange(0, 2).Draw(t, "kind"); {
@@ -65,7 +84,11 @@ func document(t *rapid.T, depth int) string {
 	case kind == 2 && depth > 0:
 		var items []string
 		for i := range rapid.IntRange(0, 3).Draw(t, "length") {
-			items = append(items, fmt.Sprintf("k%d: %s", i, document(t, depth-1)))
+			key := fmt.Sprintf("k%d", i)
+			if i == 0 {
+				key = rapid.SampledFrom(keys).Draw(t, "key")
+			}
+			items = append(items, key+": "+document(t, depth-1))
 		}
 		return "{" + strings.Join(items, ", ") + "}"
 	}
@@ -138,13 +161,5 @@ func TestSizes(t *testing.T) {
 		if (err == nil) != ok || !ok && !strings.Contains(err.Error(), "is too large or nested too deeply") {
 			t.Errorf("length %d: %.200v", length, err)
 		}
-	}
-}
-
-// TestKeys: a key is the text that was written, also where kubectl sends "true" for the key yes.
-func TestKeys(t *testing.T) {
-	got, err := object(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {yes: a, 1: b, 010: c, 'on': d, x.y/z: e}\n")
-	if want := `{"apiVersion":"v1","data":{"010":"c","1":"b","on":"d","x.y/z":"e","yes":"a"},"kind":"ConfigMap","metadata":{"name":"a"}}`; err != nil || got != want {
-		t.Errorf("%v %s", err, got)
 	}
 }

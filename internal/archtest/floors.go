@@ -13,6 +13,7 @@ var floors = map[string]int{
 	"history":                       0,
 	"internal/version":              0,
 	"internal/splitmix":             0,
+	"internal/nearest":              0,
 	"internal/workload":             1,
 	"internal/workload/job":         1,
 	"internal/workload/cloneset":    1,

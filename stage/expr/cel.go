@@ -91,9 +91,16 @@ func newCELEnvironment() (*cel.Env, error) {
 		cel.Function("Quantity",
 			cel.Overload("Quantity_string", []*cel.Type{cel.DynType}, cel.DynType, cel.UnaryBinding(parseQuantity)),
 			cel.MemberOverload("string_Quantity", []*cel.Type{cel.DynType}, cel.DynType, cel.UnaryBinding(parseQuantity))),
+		convertsQuantity("int", cel.IntType), convertsQuantity("double", cel.DoubleType), convertsQuantity("string", cel.StringType),
 		cel.CrossTypeNumericComparisons(true),
 		cel.OptionalTypes(),
 	)
+}
+
+// convertsQuantity extends a conversion function of CEL to quantities.
+func convertsQuantity(function string, to *cel.Type) cel.EnvOption {
+	return cel.Function(function, cel.Overload("quantity_to_"+function, []*cel.Type{quantityType}, to,
+		cel.UnaryBinding(func(q ref.Val) ref.Val { return q.ConvertToType(to) })))
 }
 
 // CELCompiler compiles the expressions of one set.

@@ -71,8 +71,12 @@ func checkScenario(s *scenario.Scenario) error {
 	}
 	for i := range s.Clients {
 		if name := s.Clients[i].Builtin; name != "" {
-			if err := cluster.CheckControllers([]string{name}); err != nil || name == "*" || strings.HasPrefix(name, "-") {
-				return s.Problem(fmt.Sprintf("spec.clients[%d].builtin", i), "unknown controller")
+			err := cluster.CheckControllers([]string{name})
+			if err == nil && (name == "*" || strings.HasPrefix(name, "-")) {
+				err = errors.New("must name one controller")
+			}
+			if err != nil {
+				return s.Problem(fmt.Sprintf("spec.clients[%d].builtin", i), strings.TrimPrefix(err.Error(), "--controllers: "))
 			}
 		}
 	}

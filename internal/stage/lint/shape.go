@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rehearse-k8s/rehearse/internal/nearest"
 	"github.com/rehearse-k8s/rehearse/internal/stage/fieldpath"
 	"github.com/rehearse-k8s/rehearse/internal/stage/limit"
 	"github.com/rehearse-k8s/rehearse/stage/expr"
@@ -218,7 +219,7 @@ func jsonFields(t reflect.Type) map[string]reflect.Type {
 func meant[T any](name string, known map[string]T) string {
 	best, least := "", 3
 	for k := range known {
-		if d := distance(strings.ToLower(name), strings.ToLower(k)); d < least || d == least && best != "" && k < best {
+		if d := nearest.Distance(strings.ToLower(name), strings.ToLower(k)); d < least || d == least && best != "" && k < best {
 			best, least = k, d
 		}
 	}
@@ -226,27 +227,4 @@ func meant[T any](name string, known map[string]T) string {
 		return ""
 	}
 	return "; did you mean " + best + "?"
-}
-
-// distance is the number of letters to change, add or take away.
-func distance(a, b string) int {
-	if len(a) > 64 || len(b) > 64 {
-		return 64
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = min(diagonal, row[j], row[j+1]) + 1
-			}
-			diagonal, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
 }

@@ -23,7 +23,7 @@ spec:
 `), nil)
 	fmt.Println(err)
 	// Output:
-	// web.yaml:12: spec.steps[0].wait.with.count: is missing: a number of pods
+	// web.yaml:12: spec.steps[0].wait.with.count: is missing: the number of pods
 }
 
 // A scenario that is built in can be read, and says which of its clients needs a command.

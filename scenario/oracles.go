@@ -72,9 +72,9 @@ func table() []entry {
 	return []entry{
 		simple("AtMostPods", "an owner has at most count active pods: pods that have not finished and are not being deleted", anywhere,
 			func(p podCount) invariant.Invariant { return invariant.AtMostPods(p.Owner.owner(), *p.Count) }),
-		simple("ExactlyPods", "an owner has count active pods", anywhere,
+		simple("ExactlyPods", "an owner has exactly count active pods", anywhere,
 			func(p podCount) invariant.Invariant { return invariant.ExactlyPods(p.Owner.owner(), *p.Count) }),
-		simple("Ready", "count active pods of an owner are ready", anywhere,
+		simple("Ready", "exactly count of an owner's active pods are Ready", anywhere,
 			func(p podCount) invariant.Invariant { return invariant.Ready(p.Owner.owner(), *p.Count) }),
 		simple("NoDuplicates", "no two active pods of an owner have the same value of a label", anywhere,
 			func(p podLabel) invariant.Invariant { return invariant.NoDuplicates(p.Owner.owner(), p.Label) }),
@@ -82,38 +82,38 @@ func table() []entry {
 			func(p object) invariant.Invariant { return invariant.Exists(p.Resource, p.Namespace, p.Name) }),
 		simple("Gone", "an object does not exist", anywhere,
 			func(p object) invariant.Invariant { return invariant.Gone(p.Resource, p.Namespace, p.Name) }),
-		simple("Condition", "an object has a condition of a type with a status", anywhere,
+		simple("Condition", "an object has a condition of this type with this status", anywhere,
 			func(p condition) invariant.Invariant {
 				return invariant.Condition(p.Resource, p.Namespace, p.Name, p.Type, p.status())
 			}),
-		simple("Field", "a field of an object has a value", anywhere,
+		simple("Field", "a field of an object has this value", anywhere,
 			func(p field) invariant.Invariant {
 				return invariant.Field(p.Resource, p.Namespace, p.Name, p.Path, p.value())
 			}),
-		simple("NoOrphans", "no object is controlled, for more than a minute, by an owner that does not exist any more; needs a garbage collector", anywhere,
+		simple("NoOrphans", "no object has for more than a minute a controller that no longer exists; the scenario needs a garbage collector", anywhere,
 			func(none) invariant.Invariant { return invariant.NoOrphans() }),
-		simple("UniqueOwnerUID", "no controller reference has, for more than a minute, the name of an existing object and another UID", anywhere,
+		simple("UniqueOwnerUID", "no controller reference has for more than a minute the name of an existing object with another UID", anywhere,
 			func(none) invariant.Invariant { return invariant.UniqueOwnerUID() }),
 		simple("Deleted", "no object has a deletionTimestamp", inEventually|inWait,
 			func(none) invariant.Invariant { return invariant.Deleted() }),
 		simple("HotLoop", "no controller sends more than limit equal requests in a window while nothing changes", inEventually,
 			func(p hotLoop) invariant.Invariant { return invariant.HotLoop(p.limit(), p.window()) }),
-		simple("Happened", "the run has a step of a kind, by or about a client", anywhere&^inAlways,
+		simple("Happened", "the run has a step of this kind; actor and resource restrict it", anywhere&^inAlways,
 			func(p happened) invariant.Invariant { return invariant.Happened(p.kind(), p.Actor, p.Resource) }),
 		simple("Wrote", "a request of the actor changed an object", anywhere&^inAlways,
 			func(p wrote) invariant.Invariant { return invariant.Wrote(p.Actor, p.Verb, p.Resource) }),
-		simple("Stale", "a client decided a write while one of its caches was behind the API", anywhere&^inAlways,
+		simple("Stale", "a client decided on a write while one of its caches was behind the API", anywhere&^inAlways,
 			func(p stale) invariant.Invariant { return invariant.Stale(p.Actor) }),
-		oracle("Never", "another invariant does not hold", anywhere&^inNever, func(p never) bound { return p.bind() }),
-		oracle("Stays", "another invariant stays satisfied once it holds", inAlways, func(p stays) bound { return p.bind() }),
-		oracle("Job", "a controller of batch/v1 Jobs keeps the guarantees of one Job, at every moment and at the end", inAlways,
+		oracle("Never", "the nested invariant does not hold", anywhere&^inNever, func(p never) bound { return p.bind() }),
+		oracle("Stays", "the nested invariant holds, or has not held yet: once it holds, it must continue to hold", inAlways, func(p stays) bound { return p.bind() }),
+		oracle("Job", "the controller of one batch/v1 Job fulfils the guarantees of the Job API, after every write and at the end", inAlways,
 			func(p follower) bound {
 				return p.bind(func(o invariant.Owner) (now []invariant.Invariant, ends invariant.Invariant) {
 					j := job.Invariants(o)
 					return j.Always, j.AtQuiescence
 				}, "Job")
 			}),
-		oracle("CloneSet", "a controller of CloneSets keeps the guarantees of one CloneSet, at every moment and at the end", inAlways,
+		oracle("CloneSet", "the controller of one CloneSet fulfils the guarantees of the CloneSet API, after every write and at the end", inAlways,
 			func(p follower) bound {
 				return p.bind(func(o invariant.Owner) (now []invariant.Invariant, ends invariant.Invariant) {
 					s := cloneset.Invariants(o)

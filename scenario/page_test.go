@@ -10,10 +10,10 @@ import (
 	"github.com/rehearse-k8s/rehearse/scenario"
 )
 
-// page is the reference, of which some parts are generated.
+// page is the reference page. Some of its parts are generated.
 const page = "../docs/reference/scenario.md"
 
-// inPage compares a part of the page, between two comments, with what it should be.
+// inPage compares the part of the page between two comments with the wanted text.
 func inPage(t *testing.T, what, from, want string) {
 	t.Helper()
 	first := fmt.Sprintf("<!-- %s: from package %s; UPDATE_GOLDEN=1 go test -run %s ./scenario -->\n", what, from, t.Name())
@@ -32,7 +32,7 @@ func inPage(t *testing.T, what, from, want string) {
 
 func TestOraclesPage(t *testing.T) {
 	var table strings.Builder
-	table.WriteString("| Oracle | Holds while | With | Where |\n|---|---|---|---|\n")
+	table.WriteString("| Oracle | Holds while | Parameters | Allowed in |\n|---|---|---|---|\n")
 	for _, o := range scenario.Oracles() {
 		var params []string
 		for _, p := range o.Params {
@@ -52,7 +52,7 @@ func TestFaultsPage(t *testing.T) {
 		fault.Event: "watch events", fault.Call: "requests", fault.Process: "a client, at one of its writes", fault.Interference: "an object, after a write of it",
 	}
 	var table strings.Builder
-	table.WriteString("| Kind | Level | Acts on | Holds something |\n|---|---|---|---|\n")
+	table.WriteString("| Kind | Level | Acts on | Holds something for a while |\n|---|---|---|---|\n")
 	for _, k := range fault.Kinds(fault.Adversarial) {
 		holds := ""
 		if k.Holds() {
@@ -64,7 +64,7 @@ func TestFaultsPage(t *testing.T) {
 	inPage(t, "faults", "fault", table.String())
 }
 
-// TestExample: what the page shows is a scenario.
+// TestExample checks that the example on the page is a valid scenario.
 func TestExample(t *testing.T) {
 	text, err := os.ReadFile(page)
 	if err != nil {

@@ -43,8 +43,8 @@ func orDefault(namespace string) string {
 }
 
 type podCount struct {
-	Owner owner `json:"owner" must:"true" says:"who controls the pods: kind, namespace (default: default) and name"`
-	Count *int  `json:"count" must:"true" says:"a number of pods"`
+	Owner owner `json:"owner" must:"true" says:"the controller of the pods: kind, namespace (default: default) and name"`
+	Count *int  `json:"count" must:"true" says:"the number of pods"`
 }
 
 func (p *podCount) check(c *checker, with at) {
@@ -55,8 +55,8 @@ func (p *podCount) check(c *checker, with at) {
 }
 
 type podLabel struct {
-	Owner owner  `json:"owner" must:"true" says:"who controls the pods: kind, namespace (default: default) and name"`
-	Label string `json:"label" must:"true" says:"a label such as batch.kubernetes.io/job-completion-index"`
+	Owner owner  `json:"owner" must:"true" says:"the controller of the pods: kind, namespace (default: default) and name"`
+	Label string `json:"label" must:"true" says:"the name of a label, such as batch.kubernetes.io/job-completion-index"`
 }
 
 func (p *podLabel) check(c *checker, with at) {
@@ -65,8 +65,8 @@ func (p *podLabel) check(c *checker, with at) {
 }
 
 type object struct {
-	Resource  string `json:"resource" must:"true" says:"as kubectl writes it: \"pods\", \"jobs.batch\""`
-	Namespace string `json:"namespace" says:"default: default, for resources of Kubernetes and of the scenario's objects that are in one"`
+	Resource  string `json:"resource" must:"true" says:"the resource with its group, as for kubectl: pods, jobs.batch"`
+	Namespace string `json:"namespace" says:"the namespace of the object; default: default, if the resource is namespaced"`
 	Name      string `json:"name" must:"true" says:"the name of the object"`
 }
 
@@ -100,7 +100,7 @@ func (p *condition) check(c *checker, with at) {
 
 type field struct {
 	object `json:",inline"`
-	Path   string          `json:"path" must:"true" says:"dotted, as in status.succeeded, spec.containers[0].image or metadata.labels[app.kubernetes.io/name]"`
+	Path   string          `json:"path" must:"true" says:"the path of the field, such as status.succeeded, spec.containers[0].image or metadata.labels[app.kubernetes.io/name]"`
 	Value  json.RawMessage `json:"value" must:"true" says:"the expected value; null: the field is absent"`
 }
 
@@ -121,8 +121,8 @@ type none struct{}
 func (*none) check(*checker, at) {}
 
 type hotLoop struct {
-	Limit  *int             `json:"limit" says:"requests; default: 50"`
-	Window *metav1.Duration `json:"window" says:"default: 10s"`
+	Limit  *int             `json:"limit" says:"the number of requests; default: 50"`
+	Window *metav1.Duration `json:"window" says:"a duration; default: 10s"`
 }
 
 func (p *hotLoop) limit() int {
@@ -148,8 +148,8 @@ func (p *hotLoop) check(c *checker, with at) {
 
 type happened struct {
 	Kind     string `json:"kind" must:"true" says:"the kind of the step: start, crash, request, answer, frame, cut, time or fault"`
-	Actor    string `json:"actor" says:"a client; default: any client"`
-	Resource string `json:"resource" says:"as kubectl writes it; default: any"`
+	Actor    string `json:"actor" says:"the name of a client; default: any client"`
+	Resource string `json:"resource" says:"the resource with its group, as for kubectl; default: any"`
 }
 
 func (p *happened) kind() history.Kind { return history.Kind(p.Kind) }
@@ -173,9 +173,9 @@ func (p *happened) check(c *checker, with at) {
 }
 
 type wrote struct {
-	Actor    string `json:"actor" says:"a client, or user; default: any client"`
+	Actor    string `json:"actor" says:"the name of a client, or user for the scenario's steps; default: any client"`
 	Verb     string `json:"verb" says:"create, update, patch, delete or deletecollection; default: any"`
-	Resource string `json:"resource" says:"as kubectl writes it; default: any"`
+	Resource string `json:"resource" says:"the resource with its group, as for kubectl; default: any"`
 }
 
 func (p *wrote) check(c *checker, with at) {
@@ -191,7 +191,7 @@ func (p *wrote) check(c *checker, with at) {
 }
 
 type stale struct {
-	Actor string `json:"actor" says:"a client; default: any"`
+	Actor string `json:"actor" says:"the name of a client; default: any client"`
 }
 
 func (p *stale) check(c *checker, with at) { c.actor(with.field("actor"), p.Actor) }
@@ -199,9 +199,9 @@ func (p *stale) check(c *checker, with at) { c.actor(with.field("actor"), p.Acto
 // another has the fields of an invariant.
 type another struct {
 	Name   string          `json:"name" says:"a sentence for reports"`
-	CEL    string          `json:"cel" says:"an expression, or"`
-	Oracle string          `json:"oracle" says:"another oracle, with"`
-	With   json.RawMessage `json:"with" says:"its parameters"`
+	CEL    string          `json:"cel" says:"a CEL expression; or"`
+	Oracle string          `json:"oracle" says:"a nested oracle"`
+	With   json.RawMessage `json:"with" says:"the parameters of the nested oracle"`
 
 	other bound
 }
@@ -230,9 +230,9 @@ func (p *stays) bind() bound {
 
 // follower names an object that an oracle follows from its creation to the end of the run.
 type follower struct {
-	Namespace string           `json:"namespace" says:"default: default"`
+	Namespace string           `json:"namespace" says:"the namespace of the object; default: default"`
 	Name      string           `json:"name" must:"true" says:"the name of the object"`
-	Within    *metav1.Duration `json:"within" says:"how long after the last step it may take to finish; default: 30s"`
+	Within    *metav1.Duration `json:"within" says:"the time after the last step in which the final state must be reached; default: 30s"`
 
 	ends time.Duration
 }

@@ -15,8 +15,8 @@ func TestOracleParameters(t *testing.T) {
 		want                []string
 	}{
 		{"always", "AtMostPods", "{}", []string{
-			owner + ": is missing: who controls the pods: kind, namespace (default: default) and name",
-			"spec.invariants.%[1]s[0].with.count: is missing: a number of pods",
+			owner + ": is missing: the controller of the pods: kind, namespace (default: default) and name",
+			"spec.invariants.%[1]s[0].with.count: is missing: the number of pods",
 		}},
 		{"always", "AtMostPods", "{owner: {kind: Job}, count: 1}", []string{owner + ".name: is missing; write one such as web"}},
 		{"always", "ExactlyPods", "{owner: {name: web}, count: 1}", []string{owner + ".kind: is missing; write one such as ReplicaSet"}},
@@ -24,7 +24,7 @@ func TestOracleParameters(t *testing.T) {
 		{"always", "Ready", "{owner: {kind: Job, name: a}, count: two}", []string{"spec.invariants.%[1]s[0].with.count: two: must be a whole number and is a text"}},
 		{"always", "Ready", "{owner: web, count: 2}", []string{owner + ": web: must be an object and is a text"}},
 		{"always", "Ready", "[]", []string{"spec.invariants.%[1]s[0].with: must be an object and is a list"}},
-		{"always", "NoDuplicates", "{owner: {kind: Job, name: a}}", []string{"spec.invariants.%[1]s[0].with.label: is missing: a label such as batch.kubernetes.io/job-completion-index"}},
+		{"always", "NoDuplicates", "{owner: {kind: Job, name: a}}", []string{"spec.invariants.%[1]s[0].with.label: is missing: the name of a label, such as batch.kubernetes.io/job-completion-index"}},
 		{"always", "NoDuplicates", `{owner: {kind: Job, name: a}, label: ""}`, []string{"spec.invariants.%[1]s[0].with.label: must not be empty"}},
 		{"always", "Exists", "{resource: pods}", []string{"spec.invariants.%[1]s[0].with.name: is missing: the name of the object"}},
 		{"always", "Exists", "{resource: Pods, name: a}", []string{`spec.invariants.%[1]s[0].with.resource: Pods: is not a resource; write one such as "pods" or "jobs.batch"`}},
@@ -33,7 +33,7 @@ func TestOracleParameters(t *testing.T) {
 		{"always", "Condition", "{resource: nodes, name: a}", []string{"spec.invariants.%[1]s[0].with.type: is missing: the type of the condition, such as Complete"}},
 		{"always", "Condition", "{resource: nodes, name: a, type: Ready, status: ready}", []string{"spec.invariants.%[1]s[0].with.status: ready: must be True, False or Unknown"}},
 		{"always", "Field", "{resource: nodes, name: a, value: 1}", []string{
-			"spec.invariants.%[1]s[0].with.path: is missing: dotted, as in status.succeeded, spec.containers[0].image or metadata.labels[app.kubernetes.io/name]",
+			"spec.invariants.%[1]s[0].with.path: is missing: the path of the field, such as status.succeeded, spec.containers[0].image or metadata.labels[app.kubernetes.io/name]",
 		}},
 		{"always", "Field", "{resource: nodes, name: a, path: spec, value: 1, want: 1}", []string{"spec.invariants.%[1]s[0].with.want: unknown field; want resource, namespace, name, path or value"}},
 		{"eventually", "HotLoop", "{limit: -1}", []string{"spec.invariants.%[1]s[0].with.limit: -1: must be at least 1"}},

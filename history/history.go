@@ -46,6 +46,13 @@ type Failure struct {
 	// Step is the last step before the violation was observed.
 	Step int           `json:"step"`
 	At   time.Duration `json:"at"`
+	// Resource and Path are, for a difference between the final states of runs, the resource of the object and
+	// the field that differs. Path is empty if the number of objects differs.
+	Resource string `json:"resource,omitempty"`
+	Path     string `json:"path,omitempty"`
+	// Switch is, for an automatic invariant, what the author of the scenario or the test writes
+	// to accept the violation.
+	Switch string `json:"switch,omitempty"`
 }
 
 // Kind is what sort of thing a step is.

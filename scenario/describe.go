@@ -13,6 +13,7 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/api/rehearse/v1alpha1"
 	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/invariant"
 )
 
 // Describe writes a summary of the scenario for people: cluster, clients, steps, invariants, faults and budget.
@@ -110,6 +111,14 @@ func (s *Scenario) describeInvariants(out io.Writer) {
 	if !s.EndsVary {
 		fmt.Fprintf(out, "  every run ends in the same state as runs without faults\n")
 	}
+	for _, i := range s.Ignore {
+		fmt.Fprintf(out, "  not compared: %s\n", strings.TrimSpace(i.Resource+" "+i.Path))
+	}
+	for _, name := range s.Disabled {
+		if name != invariant.AutomaticEndState {
+			fmt.Fprintf(out, "  not checked: %s\n", name)
+		}
+	}
 }
 
 func (s *Scenario) describeSearch(out io.Writer) {
@@ -120,6 +129,12 @@ func (s *Scenario) describeSearch(out io.Writer) {
 		for _, f := range fault.Strings(s.Patterns) {
 			fmt.Fprintf(out, "  %s\n", f)
 		}
+	}
+	for _, f := range fault.Strings(s.Except) {
+		fmt.Fprintf(out, "  never: %s\n", f)
+	}
+	if len(s.Trusted) > 0 {
+		fmt.Fprintf(out, "  none for: %s\n", strings.Join(s.Trusted, ", "))
 	}
 	fmt.Fprintf(out, "\nBudget\n  %d runs or %s, whichever comes first\n", s.Runs, s.Budget)
 }

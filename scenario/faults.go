@@ -17,6 +17,15 @@ func (c *checker) faults(a at) {
 		}
 		s.Level = level
 	}
+	for i, name := range faults.Trusted {
+		one := a.field("trusted").item(i)
+		if name == "" {
+			c.report(one, "", "must name a client")
+		}
+		c.actor(one, name)
+	}
+	s.Trusted = faults.Trusted
+	s.Except = c.patterns(a.field("except"), faults.Except, nil)
 	if len(faults.Only) == 0 {
 		if a.field("only").given() {
 			c.report(a.field("only"), "", "is empty; leave it out, or name what may go wrong")
@@ -24,22 +33,30 @@ func (c *checker) faults(a at) {
 		s.Patterns = fault.Any(s.Level)
 		return
 	}
-	for i, text := range faults.Only {
-		one := a.field("only").item(i)
+	s.Patterns = c.patterns(a.field("only"), faults.Only, func(f fault.Fault) error { return within(s.Level, f) })
+}
+
+// patterns reads a list of fault patterns. check, if set, rejects some.
+func (c *checker) patterns(a at, texts []string, check func(fault.Fault) error) (patterns []fault.Fault) {
+	for i, text := range texts {
+		one := a.item(i)
 		f, err := fault.Parse(text)
 		if err != nil {
 			c.report(one, text, "%s", strings.TrimPrefix(strings.TrimPrefix(err.Error(), fmt.Sprintf("fault %q: ", text)), "fault: "))
 			continue
 		}
-		if err := within(s.Level, f); err != nil {
-			c.report(one, text, "%v", err)
+		if check != nil {
+			if err := check(f); err != nil {
+				c.report(one, text, "%v", err)
+			}
 		}
 		if resource, _, _ := strings.Cut(f.Resource, "/"); resource != "" {
 			c.resource(one, resource)
 		}
 		c.actor(one, f.Actor)
-		s.Patterns = append(s.Patterns, f)
+		patterns = append(patterns, f)
 	}
+	return patterns
 }
 
 // within rejects a fault above a level.

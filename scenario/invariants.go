@@ -3,6 +3,7 @@ package scenario
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/rehearse-k8s/rehearse/api/rehearse/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/internal/nearest"
 	"github.com/rehearse-k8s/rehearse/invariant"
 )
 
@@ -111,6 +113,38 @@ func (c *checker) invariants(a at) {
 		if p := c.bind(a.field("sometimes").item(i), &written.Sometimes[i], inSometimes); p.make != nil {
 			out.sometimes = append(out.sometimes, p)
 		}
+	}
+	c.automatic(a)
+}
+
+// automatic reads which automatic checks the scenario turns off.
+func (c *checker) automatic(a at) {
+	s, written := c.s, &c.s.Spec.Invariants
+	for i := range written.Ignore {
+		one := a.field("ignore").item(i)
+		c.resource(one.field("resource"), written.Ignore[i].Resource)
+		if path := written.Ignore[i].Path; path != "" {
+			if err := invariant.CheckPath(path); err != nil {
+				c.report(one.field("path"), path, "%v", err)
+			}
+		} else if one.field("path").given() {
+			c.report(one.field("path"), "", "is empty; leave it out to ignore the whole object")
+		}
+	}
+	s.Ignore = written.Ignore
+	for i, name := range written.Disable {
+		one, known := a.field("disable").item(i), invariant.AutomaticNames()
+		switch {
+		case !slices.Contains(known, name):
+			c.report(one, name, "unknown automatic invariant; want one of %s", strings.Join(nearest.Names(name, known, len(known)), ", "))
+		case slices.Index(written.Disable, name) < i:
+			c.report(one, name, "is listed twice; remove one")
+		}
+	}
+	s.EndsVary = written.EndsVary || slices.Contains(written.Disable, invariant.AutomaticEndState)
+	s.Disabled = slices.Clone(written.Disable)
+	if written.EndsVary && !slices.Contains(s.Disabled, invariant.AutomaticEndState) {
+		s.Disabled = append(s.Disabled, invariant.AutomaticEndState)
 	}
 }
 

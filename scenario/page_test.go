@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/invariant"
 	"github.com/rehearse-k8s/rehearse/scenario"
 )
 
@@ -45,6 +46,15 @@ func TestOraclesPage(t *testing.T) {
 		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", o.Name, o.Sentence, strings.Join(params, "<br>"), strings.Join(o.Places, ", "))
 	}
 	inPage(t, "oracles", "scenario", table.String())
+}
+
+func TestAutomaticPage(t *testing.T) {
+	var table strings.Builder
+	table.WriteString("| Name | Requires |\n|---|---|\n")
+	for _, a := range invariant.Automatics() {
+		fmt.Fprintf(&table, "| `%s` | %s |\n", a.Name, a.Sentence)
+	}
+	inPage(t, "automatic invariants", "invariant", table.String())
 }
 
 func TestFaultsPage(t *testing.T) {

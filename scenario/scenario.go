@@ -44,11 +44,18 @@ type Scenario struct {
 	Steps   []Step
 	// EndsVary disables the comparison of final states between runs.
 	EndsVary bool
+	// Ignore are fields that are not compared with those of runs without faults, and Disabled the names of
+	// automatic invariants that are not checked.
+	Ignore   []v1alpha1.Ignored
+	Disabled []string
 
 	// Level bounds the faults; Patterns are the faults that the search may inject: those of the
 	// scenario, or all of the level.
 	Level    fault.Level
 	Patterns []fault.Fault
+	// Except are patterns that the search never injects, and Trusted the clients that get no faults.
+	Except  []fault.Fault
+	Trusted []string
 	// Runs and Budget end the search.
 	Runs   int
 	Budget time.Duration
@@ -108,7 +115,6 @@ func (c *checker) scenario(root at) {
 	} else if len(wrong) > 0 {
 		c.report(name, s.Name, "must be lower case letters, digits, - and ., such as rolling-update")
 	}
-	s.EndsVary = s.Spec.Invariants.EndsVary
 	c.cluster(spec.field("cluster"))
 	c.clients(spec.field("clients"))
 	c.steps(spec.field("steps"))

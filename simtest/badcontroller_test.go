@@ -138,40 +138,6 @@ func TestBadControllers(t *testing.T) {
 	}
 }
 
-// TestPeriodicWrites checks that a controller that writes every two seconds, and not the test that
-// waits in Settle, is reported.
-func TestPeriodicWrites(t *testing.T) {
-	r := simtest.Explore(t, simtest.Seeds(5), func(w *simtest.World) {
-		w.Controller("bad", func(ctx context.Context, config *rest.Config) error {
-			client, err := kubernetes.NewForConfig(config)
-			if err != nil {
-				return err
-			}
-			tick := time.NewTicker(2 * time.Second)
-			defer tick.Stop()
-			for n := 0; ; n++ {
-				cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "heartbeat"}, Data: map[string]string{"n": strconv.Itoa(n)}}
-				maps := client.CoreV1().ConfigMaps("default")
-				if _, err := maps.Create(ctx, cm, metav1.CreateOptions{}); err != nil {
-					_, _ = maps.Update(ctx, cm, metav1.UpdateOptions{})
-				}
-				select {
-				case <-tick.C:
-				case <-ctx.Done():
-					return nil
-				}
-			}
-		})
-		w.Settle()
-	})
-	if r.Failure == nil {
-		t.Fatal("no failure was found")
-	}
-	if f := r.Failure.Run.Failure; f.Oracle != verdict.QuiescenceOracle || !strings.Contains(f.Message, "bad sent") {
-		t.Errorf("violated: %s: %s", f.Oracle, f.Message)
-	}
-}
-
 // TestViolationBeforeTestReturns checks that a violation that happens while the test function still
 // runs is confirmed like any other.
 func TestViolationBeforeTestReturns(t *testing.T) {

@@ -32,6 +32,7 @@ func (w *World) followStore() error {
 		Resources: w.server.worlds, Decodings: w.server.decoded,
 		Now: time.Now, Elapsed: w.elapsed, Run: func() *history.Run { return w.record },
 	}, revision, initial)
+	w.activity = verdict.NewActivity(w.truth)
 	return nil
 }
 
@@ -56,8 +57,11 @@ func (w *World) failWith(f *history.Failure) {
 	}
 }
 
-// check evaluates one invariant. An invariant that panics is an error of the test.
-func (w *World) check(i invariant.Invariant) (err error) {
+// check evaluates one invariant on the state of the API.
+func (w *World) check(i invariant.Invariant) error { return w.checkOn(i, w.truth) }
+
+// checkOn evaluates one invariant. An invariant that panics is an error of the test.
+func (w *World) checkOn(i invariant.Invariant, view invariant.View) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			w.failTest(fmt.Sprintf("the invariant %q panicked: %v\n%s", i.Name, p, debug.Stack()))
@@ -67,7 +71,7 @@ func (w *World) check(i invariant.Invariant) (err error) {
 		w.failTest(fmt.Sprintf("the invariant %q has no Check", i.Name))
 		return nil
 	}
-	return i.Check(w.truth)
+	return i.Check(view)
 }
 
 // checkAlways checks the invariants that must always hold, once per revision.
@@ -95,9 +99,9 @@ func (w *World) checkSometimes() {
 // checkRecord checks the rules about the record as a whole, once it is complete.
 func (w *World) checkRecord() {
 	if w.record.Failure == nil {
-		w.replaceFailure(verdict.WholeRecord(w.check, len(w.record.Steps)-1, w.elapsed()))
+		w.replaceFailure(verdict.WholeRecord(w.policy, w.truth, w.checkOn, w.elapsed()))
 	}
-	stale, reports := verdict.StaleOwnWrites(w.record)
+	stale, reports := verdict.StaleOwnWrites(w.policy, w.record)
 	w.replaceFailure(stale)
 	w.reports = append(w.reports, reports...)
 }
@@ -120,6 +124,8 @@ func (w *World) checkLivelock() {
 	case l == nil:
 	case l.Test:
 		w.failTest(l.Message)
+	case !w.policy.Checks(invariant.AutomaticQuiescence):
+		w.over = true
 	default:
 		w.fail(l.Oracle, l.Message)
 	}
@@ -134,15 +140,16 @@ func (w *World) checkQuiescence(holding bool) (wait time.Duration) {
 		w.ending = max(now, 1)
 	}
 	final := w.finalRules()
-	rules := verdict.Quiescence{Quiet: quiet, Timeout: final.Longest()}
-	d := rules.Decide(verdict.Moment{Now: now, Ended: w.ending, LastWrite: w.lastWrite, Held: w.heldFor, Holding: holding},
+	rules := verdict.Quiescence{Quiet: quiet, Timeout: final.Longest(), Optional: !w.policy.Checks(invariant.AutomaticQuiescence)}
+	d := rules.Decide(verdict.Moment{Now: now, Ended: w.ending, LastWrite: w.lastOtherWrite(w.ending, quiet), Held: w.heldFor, Holding: holding},
 		func() (unmet []verdict.Unmet) {
 			unmet, w.exempt = final.Unmet(w.check)
 			return unmet
 		}, w.record.LastWriter)
 	switch {
 	case d.Failure != nil:
-		w.fail(d.Failure.Oracle, d.Failure.Message)
+		d.Failure.Step = max(len(w.record.Steps)-1, 0)
+		w.failWith(d.Failure)
 		return 0
 	case d.Over:
 		w.over = true
@@ -151,10 +158,24 @@ func (w *World) checkQuiescence(holding bool) (wait time.Duration) {
 	return d.Wait
 }
 
+// maxWaits is for how many times the wanted quiet time a run must have waited until periodic writes are looked
+// for: most runs have none.
+const maxWaits = 2
+
+// lastOtherWrite returns the time of the last write that is not periodic. The run waits since a time for a quiet
+// time without such a write.
+func (w *World) lastOtherWrite(since, quiet time.Duration) time.Duration {
+	if now := w.elapsed(); now-w.lastWrite >= quiet || now < since+maxWaits*quiet {
+		return w.lastWrite
+	}
+	at, _ := w.activity.Rhythm(w.plan.Learn, w.plan.Periodic)
+	return at
+}
+
 // finalRules are what must hold at the end of the run.
 func (w *World) finalRules() verdict.Final {
-	f := verdict.Final{Eventually: w.eventually, Timeout: endTimeout, Learn: w.plan.Learn, Exempt: w.plan.Exempt}
-	if w.plan.Expect != nil && !w.differentOutcomes {
+	f := verdict.Final{Eventually: w.eventually, Timeout: endTimeout, Learn: w.plan.Learn, Exempt: w.plan.Exempt, Policy: w.policy}
+	if w.plan.Expect != nil {
 		f.Baseline = w.compareToBaseline
 	}
 	return f
@@ -167,7 +188,7 @@ func (w *World) compareToBaseline() error {
 	if w.config.matching[hash] {
 		return nil
 	}
-	err := w.plan.Expect(w.truth.State())
+	err := w.plan.Expect(w.truth.State(w.policy.Ignore...))
 	if err == nil {
 		w.config.matching[hash] = true
 	}

@@ -310,7 +310,7 @@ func (w *World) idle() {
 	w.mu.Unlock()
 	switch {
 	case x != nil:
-		left := w.lastWrite + x.calm - w.elapsed()
+		left := w.lastOtherWrite(x.since, x.calm) + x.calm - w.elapsed()
 		if left <= 0 {
 			w.mu.Lock()
 			w.waiting = nil

@@ -15,6 +15,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/internal/sim"
+	"github.com/rehearse-k8s/rehearse/internal/verdict"
 )
 
 // player executes the runs of one test. It implements sim.World.
@@ -43,7 +44,7 @@ func (p *player) Play(_ context.Context, plan sim.Plan) (*sim.Outcome, error) {
 		actors: map[string]*actor{}, wrote: map[int64]int{}, counts: map[string]int{}, seen: map[string]bool{},
 	}
 	final := p.inBubble(w)
-	out := &sim.Outcome{Run: w.record, Restricted: w.restricted, Patterns: w.patterns, State: w.final, Seen: w.seen, Exempt: w.exempt, Reports: w.reports, Final: final || w.byTest}
+	out := &sim.Outcome{Run: w.record, Restricted: w.restricted, Patterns: w.patterns, Except: w.except, Trusted: w.policy.Trusted, State: w.final, Seen: w.seen, Exempt: w.exempt, Periodic: w.periodic, Reports: w.reports, Final: final || w.byTest}
 	return out, w.broken
 }
 
@@ -99,9 +100,11 @@ func (w *World) execute(test func(*World)) {
 	w.checkSometimes()
 	w.checkRecord()
 	if w.record.Failure == nil && w.plan.Learn {
-		w.final = w.truth.State()
+		w.final = w.truth.State(w.policy.Ignore...)
+		_, w.periodic = w.activity.Rhythm(true, nil)
 	}
 	w.end()
+	verdict.SetSwitch(w.record.Failure, verdict.InTest)
 }
 
 // runTest calls the test function on its own goroutine.
@@ -123,6 +126,7 @@ func (w *World) runTest(test func(*World)) {
 		w.poke()
 	}()
 	test(w)
+	w.checkTrusted()
 	returned = true
 }
 

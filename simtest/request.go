@@ -193,6 +193,7 @@ func (w *World) serve(p *parked, step *history.Step) answer {
 		if !verdict.Bookkeeping(c.Key) {
 			w.writes++
 			w.lastWrite = w.elapsed()
+			w.activity.Add(w.lastWrite, p.from.name, c)
 		}
 	}
 	if x.feed != nil {

@@ -39,12 +39,14 @@ type World struct {
 	store  *store.World
 	plan   sim.Plan
 	final  verdict.State
-	broken error // the world could not be built
-	faults *fault.Plan
-	truth  *verdict.Objects
-	record *history.Run
-	start  time.Time
-	clock  outsideClock
+	// periodic are the periodic writes of a run without faults.
+	periodic []verdict.Periodic
+	broken   error // the world could not be built
+	faults   *fault.Plan
+	truth    *verdict.Objects
+	record   *history.Run
+	start    time.Time
+	clock    outsideClock
 
 	ctx       context.Context
 	cancel    context.CancelFunc
@@ -66,40 +68,43 @@ type World struct {
 	testReturned bool
 
 	// The schedule's goroutine owns the fields below.
-	instances         []*instance
-	requests          []*parked
-	answers           []*parkedAnswer
-	later             []*later
-	streams           int
-	writes            int
-	lastWrite         time.Duration
-	wrote             map[int64]int // revision -> the step that wrote it
-	counts            map[string]int
-	expiries          inject.Expiries
-	lastTime          bool          // whether the last step was a passage of time
-	lastPass          int           // the last step that was a passage of time
-	bookmarks         time.Duration // when the server sends the next bookmarks
-	checkedAt         int64
-	over              bool
-	ending            time.Duration // when the test function had returned and nothing could happen
-	heldFor           time.Duration // for how long in total faults delayed something
-	always            []invariant.Invariant
-	eventually        []verdict.Eventually
-	sometimes         []invariant.Invariant
-	seen              map[string]bool
-	exempt            []string // eventual invariants that runs without faults violate
-	reports           []string // observations that violate no invariant
-	restricted        bool     // whether the test called Faults
-	differentOutcomes bool     // whether the test called AllowDifferentOutcomes
-	nodes             int      // how many nodes the test created with Nodes
-	patterns          []fault.Fault
+	instances  []*instance
+	requests   []*parked
+	answers    []*parkedAnswer
+	later      []*later
+	streams    int
+	writes     int
+	lastWrite  time.Duration
+	activity   *verdict.Activity // the writes without bookkeeping
+	wrote      map[int64]int     // revision -> the step that wrote it
+	counts     map[string]int
+	expiries   inject.Expiries
+	lastTime   bool          // whether the last step was a passage of time
+	lastPass   int           // the last step that was a passage of time
+	bookmarks  time.Duration // when the server sends the next bookmarks
+	checkedAt  int64
+	over       bool
+	ending     time.Duration // when the test function had returned and nothing could happen
+	heldFor    time.Duration // for how long in total faults delayed something
+	always     []invariant.Invariant
+	eventually []verdict.Eventually
+	sometimes  []invariant.Invariant
+	seen       map[string]bool
+	exempt     []string // eventual invariants that runs without faults violate
+	reports    []string // observations that violate no invariant
+	restricted bool     // whether the test called Faults
+	except     []fault.Fault
+	policy     verdict.Policy
+	nodes      int // how many nodes the test created with Nodes
+	patterns   []fault.Fault
 }
 
 // waiting is the state of the test function's goroutine while it waits for the schedule (calm is
 // negative), or until no client has written for the duration calm.
 type waiting struct {
-	calm time.Duration
-	wake chan struct{}
+	calm  time.Duration
+	since time.Duration
+	wake  chan struct{}
 }
 
 // fatal ends the goroutine of the test function and fails the run.
@@ -155,7 +160,7 @@ func (w *World) addActor(a *actor, n int) {
 func (w *World) turn() { w.wait(&waiting{calm: -1}) }
 
 func (w *World) wait(x *waiting) {
-	x.wake = make(chan struct{})
+	x.wake, x.since = make(chan struct{}), w.elapsed()
 	w.mu.Lock()
 	w.waiting = x
 	w.mu.Unlock()
@@ -196,11 +201,6 @@ func (w *World) Sometimes(all ...invariant.Invariant) {
 	}
 }
 
-// AllowDifferentOutcomes says that runs with faults may legitimately end in another state than runs
-// without: the outcome depends on which pod is first, say. Runs are then judged by the invariants
-// alone, and not compared with the runs without faults.
-func (w *World) AllowDifferentOutcomes() { w.differentOutcomes = true }
-
 // Advance lets d of virtual time pass; the schedule continues meanwhile.
 func (w *World) Advance(d time.Duration) {
 	if d <= 0 {
@@ -215,7 +215,7 @@ func (w *World) Advance(d time.Duration) {
 }
 
 // Settle waits until no client has written for ten seconds of virtual time. Writes of Leases and
-// Events do not count.
+// Events do not count, and neither do periodic writes, such as heartbeats.
 func (w *World) Settle() { w.wait(&waiting{calm: settleCalm}) }
 
 const settleCalm = 10 * time.Second

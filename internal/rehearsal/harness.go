@@ -65,11 +65,12 @@ type Harness struct {
 	decodings   *verdict.Decodings
 	runs        atomic.Int64
 	timeouts    timeouts
+	policy      verdict.Policy
 }
 
 // Open starts the API server, or connects to the target, and creates the initial objects.
 func Open(ctx context.Context, o Options) (*Harness, error) {
-	a := &Harness{o: o, timeouts: defaultTimeouts, decodings: verdict.NewDecodings(apiserver.DecodeStored)}
+	a := &Harness{o: o, timeouts: defaultTimeouts, policy: policyOf(o.Scenario), decodings: verdict.NewDecodings(apiserver.DecodeStored)}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, err
 	}

@@ -187,7 +187,7 @@ func TestFirstFailure(t *testing.T) {
 		"a run without step": {&evaluation{record: &history.Run{}}, &history.Failure{Oracle: "end"}, "end at step 0"},
 	} {
 		got := "none"
-		if f := firstFailure(c.x, c.atEnd); f != nil {
+		if f := firstFailure(verdict.Policy{}, c.x, c.atEnd); f != nil {
 			got = fmt.Sprintf("%s at step %d", f.Oracle, f.Step)
 		}
 		equal(t, name, c.want, got)

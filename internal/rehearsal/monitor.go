@@ -27,12 +27,20 @@ type monitor struct {
 	failure        *history.Failure
 	writes         int // of all actors, without bookkeeping
 	lastWrite      time.Duration
+	timed          []timedChange // the writes without bookkeeping
 	lastPoll       time.Duration
 	heldFor        time.Duration // for how long faults have delayed something
 	delayed        []*delayedAction
 	nextCheck      time.Duration // when the invariants are checked again
+	nextRhythm     time.Duration // when periodic writes are looked for again
 	exempt         []string
 	lastEvaluation *evaluation // of the whole run
+}
+
+// timedChange is the time of a change, and its index.
+type timedChange struct {
+	at    time.Duration
+	index int
 }
 
 // delayedAction is an action that happens when the time of a fault is over.
@@ -96,10 +104,11 @@ func (j *monitor) takeWrites(now time.Duration) {
 	if err != nil {
 		j.fail("the record is whole", err.Error())
 	}
-	for _, c := range changes {
+	for n, c := range changes {
 		if !verdict.Bookkeeping(c.Key) && (j.run.world.unrecorded == nil || !j.run.world.unrecorded(c.Key)) {
 			j.writes++
 			j.lastWrite = now
+			j.timed = append(j.timed, timedChange{now, len(j.changes) + n})
 		}
 	}
 	j.changes = append(j.changes, changes...)
@@ -138,11 +147,15 @@ func (j *monitor) released(f fault.Fault) <-chan struct{} {
 
 // fail gives the run its verdict. The caller holds the lock.
 func (j *monitor) fail(oracle, message string) {
-	if j.failure != nil {
-		return
+	j.failWith(&history.Failure{Oracle: oracle, Message: message, At: j.run.elapsed()})
+}
+
+// failWith gives the run its verdict. The caller holds the lock.
+func (j *monitor) failWith(f *history.Failure) {
+	if j.failure == nil {
+		j.failure = f
+		close(j.decided)
 	}
-	j.failure = &history.Failure{Oracle: oracle, Message: message, At: j.run.elapsed()}
-	close(j.decided)
 }
 
 // check checks one invariant on the current state.
@@ -153,11 +166,12 @@ func (j *monitor) check(i invariant.Invariant) error {
 	return i.Check(j.objects)
 }
 
-// quietFor returns how long no actor has written anything.
-func (j *monitor) quietFor() time.Duration {
+// quietFor returns how long no actor has written anything, apart from periodic writes. The caller has waited for
+// that since a time.
+func (j *monitor) quietFor(since, quiet time.Duration) time.Duration {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.run.elapsed() - j.lastWrite
+	return j.run.elapsed() - j.lastOtherWrite(since, quiet)
 }
 
 // holdTime returns how long faults have delayed something.

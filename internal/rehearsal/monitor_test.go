@@ -130,7 +130,7 @@ func TestCountedWrites(t *testing.T) {
 			r.write("user", c.resource, c.name)
 			r.pass(time.Second)
 			equal(t, c.resource+" "+c.name, c.counts, r.monitor.writes > before)
-			equal(t, c.resource+" "+c.name+" is the last write", c.counts, r.monitor.quietFor() == 0)
+			equal(t, c.resource+" "+c.name+" is the last write", c.counts, r.monitor.quietFor(r.run.elapsed(), time.Hour) == 0)
 			equal(t, "changes", n+1, len(r.monitor.changes))
 		}
 	})

@@ -29,21 +29,23 @@ func (r *run) outcome() *sim.Outcome {
 	for n, changes := range x.changes {
 		record.Steps[n].Changes = j.objects.Contents(changes)
 	}
-	record.Failure = firstFailure(x, j.failure)
-	out := &sim.Outcome{Run: record, Seen: x.seen, Exempt: j.exempt}
+	record.Failure = firstFailure(r.harness.policy, x, j.failure)
+	verdict.SetSwitch(record.Failure, verdict.InScenario)
+	out := &sim.Outcome{Run: record, Seen: x.seen, Exempt: j.exempt, Except: r.harness.o.Scenario.Except, Trusted: r.harness.policy.Trusted}
 	if r.plan.Learn && record.Failure == nil {
-		out.State = j.objects.State(schedulingPaths...)
+		_, out.Periodic = j.rhythm(true)
+		out.State = j.objects.State(r.harness.policy.Ignore...)
 		if who := r.idleClient(record); who != "" {
 			record.Inconclusive = fmt.Sprintf("client %s wrote nothing in a run without faults: the run tests nothing. Check that the steps of the scenario give it work", who)
 		}
 	}
-	_, out.Reports = verdict.StaleOwnWrites(record)
+	_, out.Reports = verdict.StaleOwnWrites(r.harness.policy, record)
 	return out
 }
 
 // firstFailure returns the first violation: of an invariant that must always hold, at the step that violated
 // it; else of one at the end of the run; else of one about the whole record.
-func firstFailure(x *evaluation, atEnd *history.Failure) *history.Failure {
+func firstFailure(p verdict.Policy, x *evaluation, atEnd *history.Failure) *history.Failure {
 	last := max(0, len(x.record.Steps)-1)
 	switch {
 	case x.failure != nil:
@@ -57,8 +59,8 @@ func firstFailure(x *evaluation, atEnd *history.Failure) *history.Failure {
 	if len(x.record.Steps) == 0 {
 		return nil
 	}
-	check := func(i invariant.Invariant) error { return i.Check(x.end) }
-	return verdict.WholeRecord(check, last, x.record.Steps[last].At)
+	check := func(i invariant.Invariant, view invariant.View) error { return i.Check(view) }
+	return verdict.WholeRecord(p, x.end, check, x.record.Steps[last].At)
 }
 
 // idleClient returns the name of a client that wrote nothing, or "".

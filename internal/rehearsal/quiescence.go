@@ -1,15 +1,29 @@
 package rehearsal
 
 import (
+	"slices"
 	"time"
 
 	"github.com/rehearse-k8s/rehearse/internal/verdict"
 	"github.com/rehearse-k8s/rehearse/invariant"
+	"github.com/rehearse-k8s/rehearse/scenario"
 )
 
 // schedulingPaths are fields that differ between two runs on the machine's clock: the node of a pod, and its
 // addresses there. A pod that requires one node has an affinity, which is compared.
-var schedulingPaths = []string{".spec.nodeName", ".status.hostIP", ".status.hostIPs", ".status.podIP", ".status.podIPs"}
+var schedulingPaths = []verdict.Path{
+	{Resource: "pods", Field: "spec.nodeName"}, {Resource: "pods", Field: "status.hostIP"}, {Resource: "pods", Field: "status.hostIPs"},
+	{Resource: "pods", Field: "status.podIP"}, {Resource: "pods", Field: "status.podIPs"},
+}
+
+// policyOf returns what a scenario excludes from the automatic checks.
+func policyOf(s *scenario.Scenario) verdict.Policy {
+	p := verdict.Policy{Ignore: slices.Clone(schedulingPaths), Disabled: s.Disabled, Trusted: s.Trusted}
+	for _, i := range s.Ignore {
+		p.Ignore = append(p.Ignore, verdict.Path{Resource: i.Resource, Field: i.Path})
+	}
+	return p
+}
 
 // unmet returns the rules that do not hold at the current end of the run. The caller holds the lock.
 func (j *monitor) unmet() []verdict.Unmet {
@@ -17,12 +31,12 @@ func (j *monitor) unmet() []verdict.Unmet {
 	if f := x.failure; f != nil {
 		return []verdict.Unmet{{Oracle: f.Oracle, Message: f.Message}}
 	}
-	final := verdict.Final{Timeout: j.run.harness.timeouts.end, Learn: j.run.plan.Learn, Exempt: j.run.plan.Exempt}
+	final := verdict.Final{Timeout: j.run.harness.timeouts.end, Learn: j.run.plan.Learn, Exempt: j.run.plan.Exempt, Policy: j.run.harness.policy}
 	for _, e := range x.eventually {
 		final.Eventually = append(final.Eventually, verdict.Eventually(e))
 	}
-	if expect := j.run.plan.Expect; expect != nil && !j.run.harness.o.Scenario.EndsVary {
-		final.Baseline = func() error { return expect(j.objects.State(schedulingPaths...)) }
+	if expect := j.run.plan.Expect; expect != nil {
+		final.Baseline = func() error { return expect(j.objects.State(final.Policy.Ignore...)) }
 	}
 	var unmet []verdict.Unmet
 	unmet, j.exempt = final.Unmet(func(i invariant.Invariant) error { return i.Check(x.end) })
@@ -64,11 +78,44 @@ func (r *run) isOver(ended time.Duration) bool {
 	j := r.monitor
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	rules := verdict.Quiescence{Quiet: r.harness.timeouts.quiet, Timeout: r.harness.timeouts.writes, QuietFirst: true}
-	d := rules.Decide(verdict.Moment{Now: r.elapsed(), Ended: ended, LastWrite: j.lastWrite, Held: j.heldFor},
+	rules := verdict.Quiescence{Quiet: r.harness.timeouts.quiet, Timeout: r.harness.timeouts.writes, QuietFirst: true, Optional: !r.harness.policy.Checks(invariant.AutomaticQuiescence)}
+	d := rules.Decide(verdict.Moment{Now: r.elapsed(), Ended: ended, LastWrite: j.lastOtherWrite(ended, rules.Quiet), Held: j.heldFor},
 		j.unmet, func() string { return j.evaluate(true).record.LastWriter() })
 	if d.Failure != nil {
-		j.fail(d.Failure.Oracle, d.Failure.Message)
+		j.failWith(d.Failure)
 	}
 	return d.Over || d.Failure != nil
+}
+
+// maxWaits is for how many times the wanted quiet time a run must have waited until periodic writes are looked
+// for: most runs have none, and the search reads the whole record.
+const maxWaits = 2
+
+// lastOtherWrite returns the time of the last write that is not periodic. The run waits since a time for a quiet
+// time without such a write. The caller holds the lock.
+func (j *monitor) lastOtherWrite(since, quiet time.Duration) time.Duration {
+	now := j.run.elapsed()
+	if now-j.lastWrite >= quiet || now < since+maxWaits*quiet || now < j.nextRhythm {
+		return j.lastWrite
+	}
+	at, _ := j.rhythm(j.run.plan.Learn)
+	// The search takes a tenth of the time at most.
+	after := j.run.elapsed()
+	j.nextRhythm = after + 10*(after-now)
+	return at
+}
+
+// rhythm returns the time of the last write that is not periodic, and the periodic writes. The caller holds the lock.
+func (j *monitor) rhythm(learn bool) (lastOther time.Duration, found []verdict.Periodic) {
+	record := j.run.record.Record()
+	steps := attributeChanges(record, j.changes, j.objects.Objects)
+	activity := verdict.NewActivity(j.objects.Objects)
+	for _, t := range j.timed {
+		actor := ""
+		if step := steps[t.index]; step >= 0 {
+			actor = record.Steps[step].Actor
+		}
+		activity.Add(t.at, actor, j.changes[t.index])
+	}
+	return activity.Rhythm(learn, j.run.plan.Periodic)
 }

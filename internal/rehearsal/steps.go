@@ -34,7 +34,8 @@ func (r *run) step(s *scenario.Step) (err error) {
 	case scenario.Settle:
 		// Faults may delay events for longer than the step waits: timeouts.settle is shorter than
 		// proxy.Quiet.
-		_, err = r.monitor.await(s.Within, func() bool { return r.monitor.quietFor() >= r.harness.timeouts.settle })
+		since, settle := r.elapsed(), r.harness.timeouts.settle
+		_, err = r.monitor.await(s.Within, func() bool { return r.monitor.quietFor(since, settle) >= settle })
 		return err
 	case scenario.Apply, scenario.Create:
 		for _, o := range s.Objects {

@@ -24,7 +24,7 @@ func Replay(ctx context.Context, world World, o Options, p Plan, times int) ([]*
 			}
 			states = s.learn(states, out)
 		}
-		s.baseline = verdict.NewBaseline(states)
+		s.learned(states)
 	}
 	p.Learn = len(p.Faults) == 0
 	return s.playAll(ctx, slices.Repeat([]Plan{p}, times))

@@ -157,6 +157,9 @@ type search struct {
 	found    *Outcome // the run that failed
 	baseline *verdict.Baseline
 	exempt   map[string]bool
+	periodic []verdict.Periodic
+	except   []fault.Fault // never tried
+	trusted  []string      // actors that get no faults
 	hashes   map[history.Hash]bool
 	tried    map[string]bool
 	single   map[fault.Fault]bool // the faults of the systematic part that were not tried yet
@@ -244,7 +247,8 @@ func (s *search) search(ctx context.Context) error {
 	case patterns == nil:
 		patterns = fault.Any(s.options.Level)
 	}
-	single := Candidates(first.Run, patterns, s.pace)
+	s.except, s.trusted = first.Except, first.Trusted
+	single := s.candidates(first.Run, patterns)
 	s.result.SystematicTotal = len(single)
 	for _, f := range single {
 		s.single[f] = true
@@ -257,6 +261,9 @@ func (s *search) search(ctx context.Context) error {
 func (s *search) plans(single, patterns []fault.Fault) iter.Seq[Plan] {
 	return func(yield func(Plan) bool) {
 		for _, p := range s.options.First {
+			if slices.ContainsFunc(p.Faults, s.isExcluded) {
+				continue
+			}
 			if !yield(p) {
 				return
 			}
@@ -281,6 +288,16 @@ func (s *search) plans(single, patterns []fault.Fault) iter.Seq[Plan] {
 			}
 		}
 	}
+}
+
+// candidates returns the single faults to try in a run like this one, without those that are excluded.
+func (s *search) candidates(run *history.Run, patterns []fault.Fault) []fault.Fault {
+	return slices.DeleteFunc(Candidates(run, patterns, s.pace), s.isExcluded)
+}
+
+// isExcluded reports whether a fault must not be tried.
+func (s *search) isExcluded(f fault.Fault) bool {
+	return fault.Allowed(s.except, f) || f.Actor != "" && verdict.IsTrusted(s.trusted, f.Actor)
 }
 
 // redraws is how many random plans may repeat earlier ones until the search of a small space stops.
@@ -308,8 +325,15 @@ func (s *search) withoutFaults(ctx context.Context) (*Outcome, error) {
 		}
 		states = s.learn(states, out)
 	}
-	s.baseline = verdict.NewBaseline(states)
+	s.learned(states)
 	return first, nil
+}
+
+// learned makes the baseline of the runs without faults.
+func (s *search) learned(states []verdict.State) {
+	if s.baseline = verdict.NewBaseline(states); s.baseline != nil {
+		s.baseline.MaskPeriodic(s.periodic)
+	}
 }
 
 // learn adds the outcome of a run without faults to the baseline.
@@ -320,6 +344,7 @@ func (s *search) learn(states []verdict.State, out *Outcome) []verdict.State {
 		}
 		s.exempt[name] = true
 	}
+	s.periodic = verdict.MergePeriodic(s.periodic, out.Periodic)
 	if out.State == nil {
 		return states
 	}
@@ -454,7 +479,7 @@ func (s *search) remember(out *Outcome) {
 
 func (s *search) play(ctx context.Context, p Plan) (*Outcome, error) {
 	if s.baseline != nil {
-		p.Exempt = s.exempt
+		p.Exempt, p.Periodic = s.exempt, s.periodic
 		if verdict.ComparableToBaseline(p.Faults) {
 			p.Expect = s.baseline.Compare
 		}
@@ -477,7 +502,7 @@ func (s *search) several(n int, patterns []fault.Fault) Plan {
 		p.Faults = slices.Delete(p.Faults, 0, 1)
 	}
 	if base.candidates == nil {
-		base.candidates = Candidates(base.Run, patterns, s.pace)
+		base.candidates = s.candidates(base.Run, patterns)
 	}
 	more := base.candidates
 	if len(more) == 0 {

@@ -21,7 +21,7 @@ func (s *search) confirmAndShrink(ctx context.Context, found *Outcome) (*Failure
 		Plan: p, Run: found.Run, FoundAfter: s.result.Runs, Live: s.options.Live,
 		FoundFaults: len(p.Faults), FoundSteps: len(found.Run.Steps),
 	}
-	f.Plan.Expect, f.Plan.Exempt = nil, nil
+	f.Plan.Expect, f.Plan.Exempt, f.Plan.Periodic = nil, nil, nil
 	if found.Final {
 		return f, nil
 	}

@@ -21,6 +21,8 @@ type Plan struct {
 	Learn bool
 	// Exempt has the names of invariants that runs without faults already violate.
 	Exempt map[string]bool
+	// Periodic are the periodic writes that runs without faults have: a run with them is quiescent.
+	Periodic []verdict.Periodic
 	// Objects asks for a record with the contents of objects (history.Change), for people to read.
 	// It does not change the steps of the run.
 	Objects bool
@@ -34,6 +36,9 @@ type Outcome struct {
 	// Restricted: the test or scenario allows only the faults of Patterns.
 	Restricted bool
 	Patterns   []fault.Fault
+	// Except are patterns of faults that are never tried, and Trusted the actors that get no faults.
+	Except  []fault.Fault
+	Trusted []string
 	// Seen maps the names of the invariants that must hold sometimes to whether they held.
 	Seen map[string]bool
 
@@ -42,6 +47,9 @@ type Outcome struct {
 	Final bool
 	// Exempt lists, for a run without faults, the exemptible invariants that it violated.
 	Exempt []string
+
+	// Periodic are, for a run without faults, its periodic writes.
+	Periodic []verdict.Periodic
 
 	// Reports are observations that violate no invariant, a line each.
 	Reports []string

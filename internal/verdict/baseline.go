@@ -19,6 +19,26 @@ type Baseline struct {
 	varyingCounts  map[string]bool // IDs whose number of objects differs between the runs
 	unexpected     map[string]int  // by resource: objects of the first run whose ID some other run does not have
 	varyingUnknown map[string]bool // resources whose number of such objects differs between the runs
+	periodic       []Path          // fields that an actor writes again and again
+}
+
+// MaskPeriodic stops the comparison of the fields that periodic writes change: their values depend on the time at
+// which a run ends.
+func (b *Baseline) MaskPeriodic(all []Periodic) {
+	for _, p := range all {
+		for _, path := range p.Paths {
+			b.periodic = append(b.periodic, Path{Resource: p.Resource, Field: path})
+		}
+	}
+}
+
+// varies reports whether the value of a field is not expected of other runs.
+func (b *Baseline) varies(id, path string) bool {
+	if b.varyingFields[id+path] {
+		return true
+	}
+	resource, _, _ := strings.Cut(id, " ")
+	return slices.ContainsFunc(b.periodic, func(p Path) bool { return p.covers(resource, path) })
 }
 
 // NewBaseline learns a baseline from the final states of runs without faults; nil if there are none.
@@ -110,15 +130,31 @@ func (b *Baseline) sorted(id string, objects []fields) []fields {
 func (b *Baseline) sortKey(id string, f fields) string {
 	var key strings.Builder
 	for _, path := range slices.Sorted(maps.Keys(f)) {
-		if !b.varyingFields[id+path] {
+		if !b.varies(id, path) {
 			fmt.Fprintf(&key, "%s=%s\n", path, f[path])
 		}
 	}
 	return key.String()
 }
 
+// Difference is what a final state has in another way than the runs without faults. It is an error.
+type Difference struct {
+	// Resource and Path name the field that differs; without a Path, the number of objects differs.
+	Resource, Path string
+	message        string
+}
+
+// Error implements error.
+func (d *Difference) Error() string { return d.message }
+
+// differs returns the difference of the objects with an ID, at a path.
+func differs(id, path, format string, args ...any) error {
+	resource, _, _ := strings.Cut(id, " ")
+	return &Difference{Resource: resource, Path: strings.TrimPrefix(path, "."), message: fmt.Sprintf(format, args...)}
+}
+
 // Compare returns nil if a final state is as the baseline expects, and otherwise the first
-// difference. A nil baseline expects nothing.
+// difference, a [Difference]. A nil baseline expects nothing.
 func (b *Baseline) Compare(got State) error {
 	if b == nil {
 		return nil
@@ -129,7 +165,7 @@ func (b *Baseline) Compare(got State) error {
 		}
 		want, have := b.state[id], got[id]
 		if len(want) != len(have) {
-			return fmt.Errorf("%s: %d at the end; without faults %d", id, len(have), len(want))
+			return differs(id, "", "%s: %d at the end; without faults %d", id, len(have), len(want))
 		}
 		sortedWant, sortedHave := b.sorted(id, want), b.sorted(id, have)
 		for n := range sortedWant {
@@ -143,7 +179,7 @@ func (b *Baseline) Compare(got State) error {
 		if b.varyingUnknown[resource] || unexpected[resource] == b.unexpected[resource] {
 			continue
 		}
-		return fmt.Errorf("%s: %d at the end; without faults %d", b.example(resource, got), unexpected[resource], b.unexpected[resource])
+		return differs(resource, "", "%s: %d at the end; without faults %d", b.example(resource, got), unexpected[resource], b.unexpected[resource])
 	}
 	return nil
 }
@@ -162,13 +198,13 @@ func (b *Baseline) example(resource string, got State) string {
 
 func (b *Baseline) compareFields(id string, want, have fields) error {
 	for _, path := range slices.Sorted(maps.Keys(want)) {
-		if v, ok := have[path]; !b.varyingFields[id+path] && (!ok || v != want[path]) {
-			return fmt.Errorf("%s: %s is %s; without faults %s", id, strings.TrimPrefix(path, "."), shown(v), shown(want[path]))
+		if v, ok := have[path]; (!ok || v != want[path]) && !b.varies(id, path) {
+			return differs(id, path, "%s: %s is %s; without faults %s", id, strings.TrimPrefix(path, "."), shown(v), shown(want[path]))
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(have)) {
-		if _, ok := want[path]; !b.varyingFields[id+path] && !ok {
-			return fmt.Errorf("%s: %s is %s; without faults it is not set", id, strings.TrimPrefix(path, "."), shown(have[path]))
+		if _, ok := want[path]; !ok && !b.varies(id, path) {
+			return differs(id, path, "%s: %s is %s; without faults it is not set", id, strings.TrimPrefix(path, "."), shown(have[path]))
 		}
 	}
 	return nil

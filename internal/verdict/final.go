@@ -1,7 +1,9 @@
 package verdict
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rehearse-k8s/rehearse/history"
@@ -15,8 +17,6 @@ var (
 	// unlessViolatedWithoutFaults must hold as well, unless the runs without faults already violate them:
 	// without a garbage collector, for example, orphans are not the fault of the controller.
 	unlessViolatedWithoutFaults = []invariant.Invariant{invariant.NoOrphans()}
-	// wholeRecord must hold for the record of a whole run.
-	wholeRecord = []invariant.Invariant{invariant.DefaultHotLoop}
 )
 
 // BaselineOracle names the rule that a run ends in the same state as the runs without faults.
@@ -35,6 +35,8 @@ func (e Eventually) Oracle() string { return fmt.Sprintf("%s, within %s", e.Name
 type Unmet struct {
 	Oracle, Message string
 	Within          time.Duration
+	// Resource and Path say which field differs, if the rule is that of the final state.
+	Resource, Path string
 }
 
 // Final is what must hold at the end of a run.
@@ -49,6 +51,8 @@ type Final struct {
 	Exempt map[string]bool
 	// Baseline compares the final state with the runs without faults; nil: no comparison.
 	Baseline func() error
+	// Policy says which rules are not checked.
+	Policy Policy
 }
 
 // Longest is the time within which every rule must hold.
@@ -65,31 +69,45 @@ func (f *Final) Longest() time.Duration {
 func (f *Final) Unmet(check func(invariant.Invariant) error) (unmet []Unmet, exempt []string) {
 	for _, e := range f.Eventually {
 		if err := check(e.Invariant); err != nil {
-			unmet = append(unmet, Unmet{e.Oracle(), err.Error(), e.Within})
+			unmet = append(unmet, Unmet{Oracle: e.Oracle(), Message: err.Error(), Within: e.Within})
 		}
 	}
 	longest := f.Longest()
-	for _, i := range atQuiescence {
+	for _, i := range f.checked(atQuiescence) {
 		if err := check(i); err != nil {
-			unmet = append(unmet, Unmet{i.Name, err.Error(), longest})
+			unmet = append(unmet, Unmet{Oracle: i.Name, Message: err.Error(), Within: longest})
 		}
 	}
-	for _, i := range unlessViolatedWithoutFaults {
+	for _, i := range f.checked(unlessViolatedWithoutFaults) {
 		err := check(i)
 		switch {
 		case err == nil:
 		case f.Learn:
 			exempt = append(exempt, i.Name)
 		case !f.Exempt[i.Name]:
-			unmet = append(unmet, Unmet{i.Name, err.Error(), longest})
+			unmet = append(unmet, Unmet{Oracle: i.Name, Message: err.Error(), Within: longest})
 		}
 	}
-	if f.Baseline != nil && len(unmet) == 0 {
+	if f.Baseline != nil && len(unmet) == 0 && f.Policy.Checks(invariant.AutomaticEndState) {
 		if err := f.Baseline(); err != nil {
-			unmet = append(unmet, Unmet{BaselineOracle, err.Error(), longest})
+			u := Unmet{Oracle: BaselineOracle, Message: err.Error(), Within: longest}
+			if d := (*Difference)(nil); errors.As(err, &d) {
+				u.Resource, u.Path = d.Resource, d.Path
+			}
+			unmet = append(unmet, u)
 		}
 	}
 	return unmet, exempt
+}
+
+// checked returns the automatic invariants that are not disabled.
+func (f *Final) checked(all []invariant.Invariant) (checked []invariant.Invariant) {
+	for _, i := range all {
+		if f.Policy.Checks(automaticByOracle[i.Name]) {
+			checked = append(checked, i)
+		}
+	}
+	return checked
 }
 
 // FirstViolated returns a failure for the first invariant that does not hold, at the given step and time; nil
@@ -104,6 +122,32 @@ func FirstViolated(all []invariant.Invariant, check func(invariant.Invariant) er
 }
 
 // WholeRecord checks the rules for the record of a whole run, and returns nil if they hold.
-func WholeRecord(check func(invariant.Invariant) error, step int, at time.Duration) *history.Failure {
-	return FirstViolated(wholeRecord, check, step, at)
+func WholeRecord(p Policy, view invariant.View, check func(invariant.Invariant, invariant.View) error, at time.Duration) *history.Failure {
+	if !p.Checks(invariant.AutomaticHotLoop) {
+		return nil
+	}
+	last := len(view.Run().Steps) - 1
+	hotLoop := func(i invariant.Invariant) error { return check(i, untrusted(p, view)) }
+	return FirstViolated([]invariant.Invariant{invariant.DefaultHotLoop}, hotLoop, last, at)
 }
+
+// untrusted returns a view whose record has no starts of trusted actors: a rule about controllers applies to the
+// actors that a record starts.
+func untrusted(p Policy, view invariant.View) invariant.View {
+	if len(p.Trusted) == 0 {
+		return view
+	}
+	run := *view.Run()
+	run.Steps = slices.DeleteFunc(slices.Clone(run.Steps), func(s history.Step) bool {
+		return IsTrusted(p.Trusted, s.Actor) && s.Kind == history.Start
+	})
+	return viewOf{view, &run}
+}
+
+// viewOf is a view with another record.
+type viewOf struct {
+	invariant.View
+	run *history.Run
+}
+
+func (v viewOf) Run() *history.Run { return v.run }

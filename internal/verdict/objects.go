@@ -205,7 +205,7 @@ func hashWrite(before uint64, key string, value []byte) uint64 {
 }
 
 // State returns what the run has written, without bookkeeping and without the given paths (see [NewState]).
-func (o *Objects) State(without ...string) State {
+func (o *Objects) State(without ...Path) State {
 	var objects []Object
 	for key, e := range o.entries {
 		if e.revision <= o.start || Bookkeeping(key) || o.o.Ignored != nil && o.o.Ignored(key) {

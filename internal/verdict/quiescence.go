@@ -19,6 +19,8 @@ type Quiescence struct {
 	// QuietFirst: unmet rules fail the run only once it is quiet. Use it if a check is expensive and the run
 	// is on the machine's clock.
 	QuietFirst bool
+	// Optional: a run that is not quiescent at the timeout is over, and not failed.
+	Optional bool
 }
 
 // Moment is the state of a run at one moment after the last step of its scenario.
@@ -54,28 +56,26 @@ const maxWait = time.Hour
 func (q Quiescence) Decide(m Moment, unmet func() []Unmet, lastWriter func() string) Decision {
 	quietIn := m.LastWrite + q.Quiet - m.Now
 	d := Decision{Wait: maxWait}
-	if quietIn <= 0 || !q.QuietFirst {
+	timedOut := quietIn > 0 && m.Now >= m.Ended+q.Timeout+m.Held
+	if quietIn <= 0 || !q.QuietFirst || timedOut && q.Optional {
 		all := unmet()
-		if quietIn <= 0 && len(all) == 0 && !m.Holding {
+		if (quietIn <= 0 || timedOut && q.Optional) && len(all) == 0 && !m.Holding {
 			return Decision{Over: true}
 		}
 		for _, u := range all {
 			left := m.Ended + u.Within + m.Held - m.Now
 			if left <= 0 {
-				return m.fails(u.Oracle, u.Message)
+				return Decision{Failure: &history.Failure{Oracle: u.Oracle, Message: u.Message, At: m.Now, Resource: u.Resource, Path: u.Path}}
 			}
 			d.Wait = min(d.Wait, left)
 		}
 	}
 	if quietIn > 0 {
-		if m.Now >= m.Ended+q.Timeout+m.Held {
-			return m.fails(QuiescenceOracle, fmt.Sprintf("an actor still writes %s after the last step of the scenario: %s", (m.Now-m.Ended).Round(time.Millisecond), lastWriter()))
+		if timedOut && !q.Optional {
+			message := fmt.Sprintf("an actor still writes %s after the last step of the scenario: %s", (m.Now - m.Ended).Round(time.Millisecond), lastWriter())
+			return Decision{Failure: &history.Failure{Oracle: QuiescenceOracle, Message: message, At: m.Now}}
 		}
 		d.Wait = min(d.Wait, quietIn)
 	}
 	return d
-}
-
-func (m Moment) fails(oracle, message string) Decision {
-	return Decision{Failure: &history.Failure{Oracle: oracle, Message: message, At: m.Now}}
 }

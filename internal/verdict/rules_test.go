@@ -44,6 +44,8 @@ func TestUnmet(t *testing.T) {
 		"orphans as without faults":          {Final{Exempt: map[string]bool{orphans: true}}, []string{orphans}, "", ""},
 		"another state":                      {Final{Timeout: time.Minute, Baseline: differs}, nil, BaselineOracle + " @1m0s", ""},
 		"another state and an unmet rule":    {Final{Timeout: time.Minute, Baseline: differs}, []string{deleted}, deleted + " @1m0s", ""},
+		"disabled rules":                     {Final{Timeout: time.Minute, Baseline: differs, Policy: Policy{Disabled: invariant.AutomaticNames()}}, []string{deleted, orphans}, "", ""},
+		"only one is disabled":               {Final{Timeout: time.Minute, Policy: Policy{Disabled: []string{invariant.AutomaticNoOrphans}}}, []string{deleted, orphans}, deleted + " @1m0s", ""},
 		"a rule that only others can exempt": {Final{Timeout: time.Minute, Exempt: map[string]bool{deleted: true}}, []string{deleted}, deleted + " @1m0s", ""},
 	} {
 		unmet, exempt := c.final.Unmet(violated(c.violated...))
@@ -66,8 +68,13 @@ func TestFirstViolated(t *testing.T) {
 	if f := FirstViolated(all, violated(), -1, 0); f != nil {
 		t.Errorf("got %+v", f)
 	}
-	if f := WholeRecord(violated(invariant.DefaultHotLoop.Name), -1, 0); f == nil || f.Step != 0 {
+	empty := viewOf{run: &history.Run{}}
+	hotLoop := func(i invariant.Invariant, _ invariant.View) error { return violated(invariant.DefaultHotLoop.Name)(i) }
+	if f := WholeRecord(Policy{}, empty, hotLoop, 0); f == nil || f.Step != 0 {
 		t.Errorf("of an empty record: %+v", f)
+	}
+	if f := WholeRecord(Policy{Disabled: []string{invariant.AutomaticHotLoop}}, empty, hotLoop, 0); f != nil {
+		t.Errorf("disabled: %+v", f)
 	}
 }
 
@@ -75,9 +82,10 @@ func TestFirstViolated(t *testing.T) {
 // after a timeout, which is extended by the time during which faults delayed something.
 func TestDecide(t *testing.T) {
 	const s = time.Second
-	within := func(d time.Duration) []Unmet { return []Unmet{{"rule", "seen", d}} }
+	within := func(d time.Duration) []Unmet { return []Unmet{{Oracle: "rule", Message: "seen", Within: d}} }
 	rules := Quiescence{Quiet: 10 * s, Timeout: 100 * s}
 	first := Quiescence{Quiet: 10 * s, Timeout: 100 * s, QuietFirst: true}
+	optional := Quiescence{Quiet: 10 * s, Timeout: 100 * s, QuietFirst: true, Optional: true}
 	for name, c := range map[string]struct {
 		rules Quiescence
 		at    Moment
@@ -95,6 +103,9 @@ func TestDecide(t *testing.T) {
 		"writes first, then the rules":   {first, Moment{Now: 90 * s, Ended: 30 * s, LastWrite: 89 * s}, within(60 * s), "wait 9s"},
 		"quiet, then the rules":          {first, Moment{Now: 99 * s, Ended: 30 * s, LastWrite: 89 * s}, within(60 * s), "rule: seen"},
 		"it goes on writing":             {rules, Moment{Now: 130 * s, Ended: 30 * s, LastWrite: 129 * s}, nil, QuiescenceOracle + ": an actor still writes 1m40s after the last step of the scenario: job"},
+		"it may go on writing":           {optional, Moment{Now: 130 * s, Ended: 30 * s, LastWrite: 129 * s}, nil, "over"},
+		"it may, and a rule is violated": {optional, Moment{Now: 130 * s, Ended: 30 * s, LastWrite: 129 * s}, within(60 * s), "rule: seen"},
+		"it may go on, but not over yet": {optional, Moment{Now: 99 * s, Ended: 30 * s, LastWrite: 98 * s}, nil, "wait 9s"},
 		"writes longer, faults held":     {rules, Moment{Now: 130 * s, Ended: 30 * s, LastWrite: 129 * s, Held: s}, nil, "wait 9s"},
 		"it goes on writing, rules last": {first, Moment{Now: 130 * s, Ended: 30 * s, LastWrite: 129 * s}, within(0), QuiescenceOracle + ": an actor still writes 1m40s after the last step of the scenario: job"},
 	} {
@@ -188,7 +199,7 @@ func TestStaleOwnWrites(t *testing.T) {
 		"inferred, live run":  {staleRun(true, false, "pi-abcde", "pi-fghij"), false, 1},
 		"nothing was written": {&history.Run{}, false, 0},
 	} {
-		f, reports := StaleOwnWrites(c.run)
+		f, reports := StaleOwnWrites(Policy{}, c.run)
 		if (f != nil) != c.fails || len(reports) != c.reports {
 			t.Errorf("%s: failure %+v, reports %q", name, f, reports)
 		}

@@ -31,9 +31,8 @@ type fields map[string]string
 // ownPrefix starts the labels and finalizers that interference faults add.
 const ownPrefix = "rehearse-k8s.github.io/"
 
-// NewState returns the state of objects, without changing them. It omits the given paths, such as
-// ".spec.nodeName", and everything below them.
-func NewState(objects []Object, without ...string) State {
+// NewState returns the state of objects, without changing them and without the given paths.
+func NewState(objects []Object, without ...Path) State {
 	known := map[string]string{} // by UID: the replacement text
 	hashes := map[string]bool{}
 	for _, o := range objects {
@@ -45,9 +44,13 @@ func NewState(objects []Object, without ...string) State {
 			known[uid] = "<uid of " + o.Resource + ">"
 		}
 	}
-	r := &replacements{known: known, hashes: slices.Sorted(maps.Keys(hashes)), without: without}
+	r := &replacements{known: known, hashes: slices.Sorted(maps.Keys(hashes))}
 	s := State{}
 	for _, o := range objects {
+		omitted := pathsOf(o.Resource, without)
+		if slices.Contains(omitted, Path{Resource: o.Resource}) {
+			continue
+		}
 		m, _ := o.Content["metadata"].(map[string]any)
 		name, _ := m["name"].(string)
 		namespace, _ := m["namespace"].(string)
@@ -61,9 +64,9 @@ func NewState(objects []Object, without ...string) State {
 			name = "" // the user chose this name: it is the same in each run
 		}
 		f := fields{}
-		f.add("", o.Content, objectReplacements{replacements: r, name: name})
+		f.add("", o.Content, objectReplacements{replacements: r, name: name, without: omitted})
 		for path, value := range f {
-			if history.Confidential(o.Resource, path, o.Private) {
+			if history.Confidential(o.Resource, indexed(path), o.Private) {
 				f[path] = confidential + value
 			}
 		}
@@ -125,9 +128,8 @@ func templateHash(resource string, metadata map[string]any) string {
 
 // replacements replace the parts of strings that differ between runs.
 type replacements struct {
-	known   map[string]string
-	hashes  []string
-	without []string
+	known  map[string]string
+	hashes []string
 }
 
 func (r *replacements) withoutHashes(s string) string {
@@ -140,7 +142,23 @@ func (r *replacements) withoutHashes(s string) string {
 // objectReplacements also replace the generated name of the object itself.
 type objectReplacements struct {
 	*replacements
-	name string
+	name    string
+	without []Path
+}
+
+// pathsOf returns the paths that apply to a resource, with its name.
+func pathsOf(resource string, all []Path) (paths []Path) {
+	for _, p := range all {
+		if p.Resource == "" || p.Resource == resource {
+			paths = append(paths, Path{Resource: resource, Field: p.Field})
+		}
+	}
+	return paths
+}
+
+// omits reports whether the state omits a path.
+func (r objectReplacements) omits(path string) bool {
+	return slices.ContainsFunc(r.without, func(p Path) bool { return p.covers(p.Resource, path) })
 }
 
 func (r objectReplacements) text(s string) string {
@@ -170,14 +188,14 @@ func withoutUUIDs(s string) string {
 }
 
 func (f fields) add(path string, value any, r objectReplacements) {
-	if alwaysVarying[path] || slices.Contains(r.without, path) {
+	if alwaysVarying[path] || len(r.without) > 0 && path != "" && r.omits(path) {
 		return
 	}
 	switch v := value.(type) {
 	case map[string]any:
 		for k, inner := range v {
 			if !strings.HasPrefix(k, ownPrefix) {
-				f.add(path+"."+k, inner, r)
+				f.add(joined(path, k), inner, r)
 			}
 		}
 	case []any:

@@ -31,6 +31,9 @@ func (s Summary) String() string {
 	if s.Cause != "" {
 		line("cause: %s", s.Cause)
 	}
+	if s.Run.Failure.Switch != "" {
+		line("if this is intended: %s", s.Run.Failure.Switch)
+	}
 	line("violated at step %d, %s after the start; found in run %d of %s, %s",
 		s.Run.Failure.Step, s.Run.Failure.At.Round(time.Millisecond), s.FoundIn, s.Of, s.Grade)
 	line("shrunk in %s to %s and %s; when found %s and %s", count(s.ShrinkRuns, "run"),

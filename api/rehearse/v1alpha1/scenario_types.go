@@ -177,6 +177,20 @@ type Invariants struct {
 	// EndsVary: runs may end in different states without any fault. Then the final state is not compared with
 	// that of runs without faults.
 	EndsVary bool `json:"endsVary,omitempty"`
+	// Ignore are fields that are not compared with those of runs without faults.
+	Ignore []Ignored `json:"ignore,omitempty"`
+	// Disable turns automatic invariants off, by their names: EndState, Quiescence, Deleted, NoOrphans,
+	// UniqueOwnerUID, HotLoop, StaleOwnWrites.
+	Disable []string `json:"disable,omitempty"`
+}
+
+// Ignored selects a field of all objects of a resource.
+type Ignored struct {
+	// Resource is the resource with its group, as for kubectl: "pods", "jobs.batch".
+	Resource string `json:"resource"`
+	// Path is dotted, as in status.hostIP, metadata.annotations[example.com/checksum] or
+	// status.endpoints[*].nodeName; fields below it are included. Default: the whole object.
+	Path string `json:"path,omitempty"`
 }
 
 // Invariant is a CEL expression or a ready-made oracle. Set exactly one of CEL and Oracle.
@@ -206,6 +220,11 @@ type Faults struct {
 	// Only restricts them to these patterns, in the text form of faults: "lag resource=pods". No pattern may
 	// exceed the level.
 	Only []string `json:"only,omitempty"`
+	// Except are patterns of faults that are never tried.
+	Except []string `json:"except,omitempty"`
+	// Trusted are clients whose requests and watches get no faults, and that are not checked for hot loops and
+	// stale own writes.
+	Trusted []string `json:"trusted,omitempty"`
 }
 
 // Budget limits the search.

@@ -1,0 +1,42 @@
+package invariant
+
+// Automatic is an invariant that every run is checked for, although no scenario or test asks for it. A scenario
+// turns it off with spec.invariants.disable, a test with World.Disable.
+type Automatic struct {
+	// Name is what disable expects.
+	Name string
+	// Sentence says what the invariant requires.
+	Sentence string
+}
+
+// The names of the automatic invariants.
+const (
+	AutomaticEndState       = "EndState"
+	AutomaticQuiescence     = "Quiescence"
+	AutomaticDeleted        = "Deleted"
+	AutomaticNoOrphans      = "NoOrphans"
+	AutomaticUniqueOwnerUID = "UniqueOwnerUID"
+	AutomaticHotLoop        = "HotLoop"
+	AutomaticStaleOwnWrites = "StaleOwnWrites"
+)
+
+// Automatics returns all automatic invariants, in the order of the documentation.
+func Automatics() []Automatic {
+	return []Automatic{
+		{AutomaticEndState, "a run ends in the same state as the runs without faults"},
+		{AutomaticQuiescence, "the actors stop writing, apart from periodic writes that the runs without faults have too"},
+		{AutomaticDeleted, "at the end, no object has a deletionTimestamp"},
+		{AutomaticNoOrphans, "at the end, no object is controlled by an owner that does not exist any more, unless the runs without faults leave such objects too"},
+		{AutomaticUniqueOwnerUID, "at the end, no controller reference has the name of an existing object and another UID"},
+		{AutomaticHotLoop, "no controller sends more than 50 equal requests in 10s while nothing changes"},
+		{AutomaticStaleOwnWrites, "no controller decides a write on a view that is older than its own last write (simtest: a failure if the API cannot reject the write; real processes: reported only)"},
+	}
+}
+
+// AutomaticNames returns the names of all automatic invariants.
+func AutomaticNames() (names []string) {
+	for _, a := range Automatics() {
+		names = append(names, a.Name)
+	}
+	return names
+}

@@ -67,7 +67,7 @@ func (s searches) run(ctx context.Context) error {
 var (
 	testName  = regexp.MustCompile(`^=== (?:RUN|NAME) +(\S+)`)
 	found     = regexp.MustCompile(`found in run .*`)
-	passed    = regexp.MustCompile(`\d+ runs passed.*`)
+	passed    = regexp.MustCompile(`passed: [\d,]+ of .*`)
 	differing = regexp.MustCompile(`\d+ of \d+ runs differ`)
 	speed     = regexp.MustCompile(`^Benchmark.* ns/op.*`)
 )

@@ -40,6 +40,9 @@ func (p *player) conclude(t testing.TB, r *sim.Result) {
 		t.Logf("runs of this test do not repeat: the first one differs from step %d on (%s). A controller uses randomness that the seed does not control", d.Step, stepText(r.Baseline, d.Step))
 	}
 	t.Log(summary(r))
+	if *flagVerbose {
+		t.Logf("single faults that were tried, at each place:\n%s", sim.ListPlaces(r.Places))
+	}
 	if r.Reported > 0 {
 		t.Log(reported(r))
 	}
@@ -58,8 +61,7 @@ func reported(r *sim.Result) string {
 
 // summary says how much was tried.
 func summary(r *sim.Result) string {
-	text := fmt.Sprintf("%d runs passed, %d of them different, in %s: %d of %d single faults, %d runs with several",
-		r.Runs, r.Distinct, r.Elapsed.Round(time.Millisecond), r.Systematic, r.SystematicTotal, r.Random)
+	text := fmt.Sprintf("passed: %s (%s with different steps) in %s", r.Tried(), sim.Grouped(r.Distinct), r.Elapsed.Round(time.Millisecond))
 	if r.Stopped != "" {
 		text += "; " + r.Stopped
 	}

@@ -93,7 +93,7 @@ var (
 	flagSeeds   = flag.Int("simtest.seeds", 0, "the maximum number of runs of a search; 0: the number in the test's options")
 	flagBudget  = flag.Duration("simtest.budget", 0, "the maximum duration of a search, such as 5m; 0: the duration in the test's options")
 	flagReplay  = flag.String("simtest.replay", "", "replay the run in this file, and run no search")
-	flagVerbose = flag.Bool("simtest.v", false, "show every run, and the logs of the API server and of controllers")
+	flagVerbose = flag.Bool("simtest.v", false, "show every run, the places of faults, and the logs of the API server and of controllers")
 	flagAsk     = flag.Bool("simtest.ask", false, "send every request to the API server, even if its answer in the same state is cached")
 	flagStuck   = flag.Duration("simtest.stuck", 10*time.Second, "the real time after which a run that makes no progress is reported as stuck")
 )

@@ -76,19 +76,23 @@ func (c *candidates) add(rank int, f fault.Fault) {
 	}
 }
 
+// vary adds a fault with each of the lengths of its hold, and with those that a pattern asks for: a time or a
+// number of writes that is not among lengths, or an order of two kinds.
 func (c *candidates) vary(rank int, f fault.Fault, lengths []fault.Fault) {
 	for n, l := range lengths {
 		f.For, f.Writes = l.For, l.Writes
 		c.add(rank+n, f)
 	}
-	// An order of two kinds is tried only if a pattern asks for it.
-	f.For, f.Writes = 0, 0
 	for _, p := range c.patterns {
-		if f.Until, f.UntilRevision = p.Until, p.UntilRevision; p.Until != "" && f.Check() == nil {
+		f.For, f.Writes, f.Until, f.UntilRevision = p.For, p.Writes, p.Until, p.UntilRevision
+		if (p.For != 0 || p.Writes != 0 || p.Until != "") && f.Check() == nil {
 			c.add(rank, f)
 		}
 	}
 }
+
+// unheld is the only length of a fault that is tried without a hold, unless a pattern asks for one.
+var unheld = []fault.Fault{{}}
 
 // site returns a fault with the actor, verb, resource and object of a step, without a kind or Nth. An
 // object whose name the server generated is not named.
@@ -123,7 +127,6 @@ func (c *candidates) atEvent(s *history.Step) {
 	c.vary(0, f, c.pace.lags)
 	f.Kind = fault.KindRelist
 	c.vary(1, f, c.pace.lags)
-	f.For, f.Writes = 0, 0
 	for _, k := range [...]fault.Kind{fault.KindDisconnect, fault.KindLoseEvent, fault.KindRepeatEvent} {
 		f.Kind = k
 		c.add(3, f)
@@ -133,8 +136,8 @@ func (c *candidates) atEvent(s *history.Step) {
 func (c *candidates) atWrite(s *history.Step) {
 	f := c.site(s)
 	at := func(rank int, k fault.Kind) {
-		f.Kind, f.For, f.Writes = k, 0, 0
-		c.add(rank, f)
+		f.Kind = k
+		c.vary(rank, f, unheld)
 	}
 	hold := func(rank int, k fault.Kind, lengths []fault.Fault) {
 		f.Kind = k
@@ -185,7 +188,7 @@ func (c *candidates) atRead(s *history.Step) {
 	f := c.site(s)
 	for n, k := range [...]fault.Kind{fault.KindError, fault.KindTimeout, fault.KindThrottle} {
 		f.Kind = k
-		c.add(4+n, f)
+		c.vary(4+n, f, unheld)
 	}
 	f.Kind = fault.KindLateRequest
 	c.vary(4, f, c.pace.holds[:2])

@@ -33,6 +33,9 @@ type Options struct {
 	Level fault.Level
 	// Patterns restrict the faults; nil: all faults of the level.
 	Patterns []fault.Fault
+	// Explicit: each of Patterns must match a place of the run without faults. Otherwise Search returns a
+	// *NoPlaceError.
+	Explicit bool
 	// First are plans to try before all others: earlier failures.
 	First []Plan
 	// Parallel is how many runs are played at the same time (1). The world must allow it.
@@ -40,7 +43,7 @@ type Options struct {
 	// Live: the world runs real processes. Faults are short, and no two runs are expected to have the same
 	// steps.
 	Live bool
-	// Progress, if set, is called after each run, never concurrently.
+	// Progress, if set, is called after each run, never concurrently. It may complete the header of the run.
 	Progress func(so *Result, last *Outcome)
 }
 
@@ -51,6 +54,10 @@ type Result struct {
 	// Systematic of SystematicTotal single faults at the places of the run without faults were
 	// tried; Random is the number of further runs, with several faults.
 	Systematic, SystematicTotal, Random int
+	// Pairs of Random had two faults, and Larger had more.
+	Pairs, Larger int
+	// Places are where the single faults act, with those that were tried and those that were not.
+	Places []Place
 	// Elapsed is the duration on the machine's clock.
 	Elapsed time.Duration
 	// Failure is the failure that was found; nil if no run failed.
@@ -85,8 +92,12 @@ type Report struct {
 	Plan Plan
 }
 
-// Unseen returns the names of the invariants that must hold sometimes and never did.
+// Unseen returns the names of the invariants that must hold sometimes and never did. It returns none if no
+// fault was tried because the search was too short: they usually hold only under faults.
 func (r *Result) Unseen() (names []string) {
+	if r.Systematic+r.Random == 0 && (r.SystematicTotal > 0 || r.Runs < baselines) {
+		return nil
+	}
 	for _, name := range slices.Sorted(maps.Keys(r.Seen)) {
 		if !r.Seen[name] {
 			names = append(names, name)
@@ -163,7 +174,10 @@ type search struct {
 	hashes   map[history.Hash]bool
 	tried    map[string]bool
 	single   map[fault.Fault]bool // the faults of the systematic part that were not tried yet
-	corpus   []*Outcome           // passing runs with distinct steps
+	// patterns are the faults that the search may try, and singles the single ones at the places of the
+	// first run.
+	patterns, singles []fault.Fault
+	corpus            []*Outcome // passing runs with distinct steps
 }
 
 // Search plays a world many times: first without faults, then with each single fault that can
@@ -197,6 +211,7 @@ func Search(ctx context.Context, world World, o Options) (*Result, error) {
 	if err == nil && ctx.Err() == nil && s.found == nil && s.result.Runs > 1 && !o.Live {
 		err = s.drift(ctx)
 	}
+	s.result.Places = placesOf(s.singles, s.single)
 	if o.Now != nil {
 		s.result.Elapsed = o.Now().Sub(began)
 	}
@@ -236,24 +251,31 @@ func (s *search) drift(ctx context.Context) error {
 var errStop = errors.New("sim: stop")
 
 func (s *search) search(ctx context.Context) error {
-	first, err := s.withoutFaults(ctx)
-	if err != nil {
+	if err := s.withoutFaults(ctx); err != nil {
 		return err
 	}
-	patterns := s.options.Patterns
+	return s.tryAll(ctx, s.plans(s.singles, s.patterns))
+}
+
+// findPlaces sets the single faults to try from the first run without faults.
+func (s *search) findPlaces(first *Outcome) error {
+	s.patterns = s.options.Patterns
 	switch {
 	case first.Restricted:
-		patterns = first.Patterns
-	case patterns == nil:
-		patterns = fault.Any(s.options.Level)
+		s.patterns = first.Patterns
+	case s.patterns == nil:
+		s.patterns = fault.Any(s.options.Level)
 	}
 	s.except, s.trusted = first.Except, first.Trusted
-	single := s.candidates(first.Run, patterns)
-	s.result.SystematicTotal = len(single)
-	for _, f := range single {
+	s.singles = s.candidates(first.Run, s.patterns)
+	s.result.SystematicTotal = len(s.singles)
+	for _, f := range s.singles {
 		s.single[f] = true
 	}
-	return s.tryAll(ctx, s.plans(single, patterns))
+	if s.options.Explicit || first.Restricted {
+		return checkPatterns(first.Run, s.patterns, s.singles, s.options.Explicit, s.pace)
+	}
+	return nil
 }
 
 // plans yields the plans to try: earlier failures, each fault alone, then several faults. It is read
@@ -311,22 +333,23 @@ func identity(p Plan) string {
 }
 
 // withoutFaults plays the runs that define the baseline.
-func (s *search) withoutFaults(ctx context.Context) (*Outcome, error) {
-	var first *Outcome
+func (s *search) withoutFaults(ctx context.Context) error {
 	var states []verdict.State
 	for n := range baselines {
 		out, err := s.try(ctx, Plan{Seed: baselineSeed(s.options.Seed, n), Learn: true})
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if first == nil {
-			first = out
+		if n == 0 {
 			s.result.Baseline = out.Run
+			if err := s.findPlaces(out); err != nil {
+				return err
+			}
 		}
 		states = s.learn(states, out)
 	}
 	s.learned(states)
-	return first, nil
+	return nil
 }
 
 // learned makes the baseline of the runs without faults.
@@ -434,6 +457,12 @@ func (s *search) account(ctx context.Context, out *Outcome) error {
 		s.result.Systematic++
 	case len(faults) > 0:
 		s.result.Random++
+		switch {
+		case len(faults) == 2:
+			s.result.Pairs++
+		case len(faults) > 2:
+			s.result.Larger++
+		}
 	}
 	for name, seen := range out.Seen {
 		s.result.Seen[name] = s.result.Seen[name] || seen

@@ -40,6 +40,9 @@ type Progress struct {
 // NewProgress returns a progress line on stderr.
 func (c *Console) NewProgress() *Progress { return &Progress{w: c.Err, enabled: c.isTerminal(c.Err)} }
 
+// Enabled reports whether the line is shown.
+func (p *Progress) Enabled() bool { return p.enabled }
+
 // Disable turns the line off.
 func (p *Progress) Disable() { p.enabled = false }
 

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
@@ -20,7 +19,6 @@ import (
 	"github.com/rehearse-k8s/rehearse/cluster"
 	"github.com/rehearse-k8s/rehearse/internal/cli/console"
 	"github.com/rehearse-k8s/rehearse/internal/rehearsal"
-	"github.com/rehearse-k8s/rehearse/internal/sim"
 	"github.com/rehearse-k8s/rehearse/internal/version"
 	"github.com/rehearse-k8s/rehearse/scenario"
 	"github.com/rehearse-k8s/rehearse/stage"
@@ -205,35 +203,4 @@ func (a *app) builtinCommand(name string, gates map[string]bool) []string {
 	}
 	slices.Sort(command[4:])
 	return command
-}
-
-// searchProgress shows the progress of a search.
-type searchProgress struct {
-	*console.Progress
-	s     *scenario.Scenario
-	began time.Time
-	now   func() time.Time
-}
-
-func (a *app) newSearchProgress(s *scenario.Scenario) *searchProgress {
-	p := &searchProgress{Progress: a.NewProgress(), s: s, began: a.Now(), now: a.Now}
-	p.Show("%s: the first run, without faults", s.Name)
-	return p
-}
-
-// ran is called after each run.
-func (p *searchProgress) ran(so *sim.Result, last *sim.Outcome) {
-	if last.Run.Failure != nil {
-		p.Show("%s: run %d violates an invariant; repeating and shrinking it", p.s.Name, so.Runs)
-		return
-	}
-	p.Show("%s: %d of %d runs, %d of %d single faults, %s left: %s", p.s.Name, so.Runs, p.s.Runs, so.Systematic, so.SystematicTotal,
-		p.left(so.Runs), strings.Join(last.Run.Faults, "; "))
-}
-
-// left is the maximum remaining duration of the search.
-func (p *searchProgress) left(runs int) time.Duration {
-	gone := p.now().Sub(p.began)
-	left := time.Duration(float64(gone) / float64(max(1, runs)) * float64(p.s.Runs-runs))
-	return max(0, min(left, p.s.Budget-gone)).Round(time.Second)
 }

@@ -28,13 +28,14 @@ func (a *app) replayCommand() *cobra.Command {
 	o := &replayOptions{}
 	cmd := &cobra.Command{
 		Use:   "replay FILE [-- COMMAND]",
-		Short: "Run a recorded failure again, with the same controller or a newer one",
-		Long: `Run a failure that 'rehearse test' stored again, with the faults that it was shrunk to, and report whether it still fails.
+		Short: "Run a recorded run again, with the same controller or a newer one",
+		Long: `Run a failure that 'rehearse test' stored again, with the faults that it was shrunk to, and report whether it still fails;
+or a passing run (rehearse test --keep-runs), and report whether it still passes.
 
 The scenario's file and the command are those of the record; a COMMAND replaces the recorded one. Runs without faults come
 first, because the final state of a run is compared with theirs.
 
-Exit code 0: it no longer fails; 1: it still fails, or another invariant is violated; 3: inconclusive.`,
+Exit code 0: it passes; 1: it still fails, or another invariant is violated; 3: inconclusive.`,
 		Example: `  rehearse replay failures/job/8a7e0c51d2b3f604.jsonl
   rehearse replay failures/job/8a7e0c51d2b3f604.jsonl -- ./my-job-controller-fixed --kubeconfig={{kubeconfig}}`,
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault),
@@ -157,6 +158,9 @@ func (a *app) compare(file string, recorded *history.Run, outs []*sim.Outcome) e
 	case len(same) > 0:
 		fmt.Fprintf(a.Out, "%s: still fails, %d of %d: %s: %s\n", file, len(same), len(outs), same[0].Failure.Oracle, same[0].Failure.Message)
 		return a.printFailed(shortest(same))
+	case len(other) > 0 && recorded.Failure == nil:
+		fmt.Fprintf(a.Out, "%s: passed when it was recorded and fails now, %d of %d: %s: %s\n", file, len(other), len(outs), other[0].Failure.Oracle, other[0].Failure.Message)
+		return a.printFailed(shortest(other))
 	case len(other) > 0:
 		fmt.Fprintf(a.Out, "%s: another invariant is violated, %d of %d: %s: %s\n", file, len(other), len(outs), other[0].Failure.Oracle, other[0].Failure.Message)
 		return a.printFailed(shortest(other))

@@ -30,6 +30,8 @@ type testOptions struct {
 	level    string
 	budget   time.Duration
 	failures string
+	keepRuns string
+	list     bool
 	dryRun   bool
 }
 
@@ -42,7 +44,7 @@ func (a *app) testCommand() *cobra.Command {
 
 A proxy between the controller and the API injects faults that Kubernetes allows: late events, expired watches, lost
 answers, conflicts, crashes at a write. The first runs have no faults. Then each fault is tried at each place where it can
-matter, then several faults together. A failure is repeated, shrunk to the faults that it needs, shown in lanes (the state of
+matter, then several faults together; --list shows these places. A failure is repeated, shrunk to the faults that it needs, shown in lanes (the state of
 the API and the controller's view of it), and stored in a file for 'rehearse replay' and 'rehearse report'.
 
 SCENARIO is a file (docs/reference/scenario.md), or a built-in scenario: ` + strings.Join(scenario.BuiltinNames(), ", ") + `.
@@ -50,7 +52,10 @@ COMMAND starts the controller, if the scenario does not. In its arguments, {{kub
 kubeconfig that the controller must use (also in the variable KUBECONFIG), and {{port}} with a free port. Disable leader
 election: a killed process leaves a lease, and the next one waits until it expires.
 
-Exit code 0: passed; 1: an invariant was violated; 2: usage; 3: inconclusive; 130: interrupted.`,
+Where stderr is not a terminal, a line every 30 seconds shows the progress.
+
+Exit code 0: passed; 1: an invariant was violated; 2: usage; 3: inconclusive, or a pattern of spec.faults.only matches
+nothing; 130: interrupted.`,
 		Example: `  rehearse test job -- ./my-job-controller --kubeconfig={{kubeconfig}} --leader-elect=false
   rehearse test scenario.yaml
   rehearse test scenario.yaml --budget 10m --level seen -o junit > report.xml
@@ -77,6 +82,8 @@ Exit code 0: passed; 1: an invariant was violated; 2: usage; 3: inconclusive; 13
 	_ = cmd.RegisterFlagCompletionFunc("level", cobra.FixedCompletions([]string{"legal", "seen", "adversarial"}, cobra.ShellCompDirectiveNoFileComp))
 	f.DurationVar(&o.budget, "budget", 0, "maximum duration of the search (default: as in the scenario, or 5m)")
 	f.StringVar(&o.failures, "failures", "failures", "directory to store failed runs in, by scenario")
+	f.StringVar(&o.keepRuns, "keep-runs", "", "directory to store every passing run in, by scenario, for replay and report")
+	f.BoolVar(&o.list, "list", false, "list the places at which faults can act, with how many faults were tried there and how many exist")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print what would run, and start nothing")
 	o.addFlags(cmd)
 	return cmd
@@ -93,6 +100,8 @@ func (o *testOptions) validate(cmd *cobra.Command, files []string) error {
 		return console.Usagef("--budget %s: must be more than 0", o.budget)
 	case o.failures == "":
 		return console.Usagef("--failures is empty")
+	case changed("keep-runs") && o.keepRuns == "":
+		return console.Usagef("--keep-runs is empty")
 	}
 	return o.rehearsalOptions.validate(cmd)
 }
@@ -149,11 +158,18 @@ func (a *app) test(ctx context.Context, o *testOptions, files, command []string)
 	if err := checkWritable(o.failures); err != nil {
 		return console.Usagef("--failures %s: %v", o.failures, err)
 	}
+	if o.keepRuns != "" {
+		if err := checkWritable(o.keepRuns); err != nil {
+			return console.Usagef("--keep-runs %s: %v", o.keepRuns, err)
+		}
+	}
 	ctx, stop := a.Interruptible(ctx)
 	defer stop()
 	v := &verdicts{a: a, o: o}
 	for _, s := range all {
-		result, err := a.rehearse(ctx, o, s)
+		keep := newRunKeeper(o, s.Name, command)
+		result, err := a.rehearse(ctx, o, s, keep)
+		v.keep = keep
 		if err := v.add(s, command, result, err); err != nil {
 			return err
 		}
@@ -165,17 +181,21 @@ func (a *app) test(ctx context.Context, o *testOptions, files, command []string)
 }
 
 // rehearse searches one scenario.
-func (a *app) rehearse(ctx context.Context, o *testOptions, s *scenario.Scenario) (*sim.Result, error) {
+func (a *app) rehearse(ctx context.Context, o *testOptions, s *scenario.Scenario, keep *runKeeper) (*sim.Result, error) {
 	r, err := a.openRehearsal(ctx, &o.rehearsalOptions, s)
 	if err != nil {
 		return nil, err
 	}
-	p := a.newSearchProgress(s)
+	p := a.startProgress(s)
 	result, err := sim.Search(ctx, r.harness, sim.Options{
 		Seed: o.seed, Runs: s.Runs, Budget: s.Budget, Now: time.Now, Level: s.Level, Patterns: s.Patterns, Live: true, Parallel: o.parallel,
-		Progress: p.ran,
+		Explicit: len(s.Spec.Faults.Only) > 0,
+		Progress: func(so *sim.Result, last *sim.Outcome) {
+			keep.ran(so, last)
+			p.ran(so, last)
+		},
 	})
-	p.Clear()
+	p.clear()
 	left := r.close()
 	if left != nil && (err != nil || ctx.Err() != nil || result.Failure != nil) {
 		a.Say("rehearse: %s", console.Message(left)) // the verdict comes first

@@ -28,6 +28,7 @@ type verdicts struct {
 	o       *testOptions
 	all     []verdict
 	reports []*report.Run
+	keep    *runKeeper // of the last scenario
 }
 
 // verdict is the result of one scenario, as programs read it.
@@ -39,13 +40,21 @@ type verdict struct {
 	Reason  string `json:"reason,omitempty"`
 	Runs    int    `json:"runs"`
 	// SingleFaults of SingleFaultsTotal were tried, and SeveralFaults runs had more than one.
-	SingleFaults      int      `json:"singleFaults"`
-	SingleFaultsTotal int      `json:"singleFaultsTotal"`
-	SeveralFaults     int      `json:"severalFaults"`
-	Seconds           float64  `json:"seconds"`
-	NeverSeen         []string `json:"neverSeen,omitempty"`
-	StaleWriteRuns    int      `json:"staleWriteRuns"`
-	Failure           *failure `json:"failure,omitempty"`
+	SingleFaults      int `json:"singleFaults"`
+	SingleFaultsTotal int `json:"singleFaultsTotal"`
+	SeveralFaults     int `json:"severalFaults"`
+	// Pairs of SeveralFaults had two faults, and LargerCombinations had more.
+	Pairs              int `json:"pairs"`
+	LargerCombinations int `json:"largerCombinations"`
+	// Places are the places of single faults, with --list.
+	Places []place `json:"places,omitempty"`
+	// KeptRuns is the directory of the passing runs, and KeptRunCount their number, with --keep-runs.
+	KeptRuns       string   `json:"keptRuns,omitempty"`
+	KeptRunCount   int      `json:"keptRunCount,omitempty"`
+	Seconds        float64  `json:"seconds"`
+	NeverSeen      []string `json:"neverSeen,omitempty"`
+	StaleWriteRuns int      `json:"staleWriteRuns"`
+	Failure        *failure `json:"failure,omitempty"`
 }
 
 // testResult is the output of test for programs.
@@ -86,6 +95,16 @@ func (v *verdicts) add(s *scenario.Scenario, command []string, r *sim.Result, er
 	}
 	one.Runs, one.Seconds = r.Runs, r.Elapsed.Seconds()
 	one.SingleFaults, one.SingleFaultsTotal, one.SeveralFaults = r.Systematic, r.SystematicTotal, r.Random
+	one.Pairs, one.LargerCombinations = r.Pairs, r.Larger
+	if v.o.list {
+		one.Places = placesOf(r.Places)
+	}
+	if v.keep.err != nil {
+		v.a.Say("rehearse: %s: --keep-runs: %v", s.Name, v.keep.err)
+	}
+	if one.KeptRunCount = len(v.keep.hashes); one.KeptRunCount > 0 {
+		one.KeptRuns = v.keep.dir
+	}
 	one.StaleWriteRuns = r.Reported
 	switch f := r.Failure; {
 	case f != nil:
@@ -176,11 +195,10 @@ func (v *verdicts) store(s *scenario.Scenario, command []string, f *sim.Failure)
 func (v *verdicts) print(one *verdict, r *sim.Result) error {
 	var b bytes.Buffer
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	tried := fmt.Sprintf("%s in %s: %d of %d single faults, %d with several faults", console.Count(one.Runs, "run"),
-		r.Elapsed.Round(100*time.Millisecond), one.SingleFaults, one.SingleFaultsTotal, one.SeveralFaults)
+	tried := fmt.Sprintf("%s in %s", r.Tried(), r.Elapsed.Round(100*time.Millisecond))
 	switch one.Verdict {
 	case "passed":
-		line("%s: passed %s", one.Scenario, tried)
+		line("%s: passed: %s", one.Scenario, tried)
 		if one.Reason != "" {
 			line("    %s", one.Reason)
 		}
@@ -188,11 +206,19 @@ func (v *verdicts) print(one *verdict, r *sim.Result) error {
 	case "failed":
 		if f := r.Failure; f != nil {
 			v.printFailure(&b, one, f)
+			line("tried: %s", tried)
 		} else {
 			line("%s: %s (%s)", one.Scenario, one.Reason, tried)
 		}
 	case "interrupted":
-		line("%s: interrupted; passed %s", one.Scenario, tried)
+		line("%s: interrupted; passed until then: %s", one.Scenario, tried)
+	}
+	if one.KeptRuns != "" {
+		line("    %s in %s; show one: rehearse report FILE", console.Count(one.KeptRunCount, "passing run"), one.KeptRuns)
+	}
+	if v.o.list && r.Baseline != nil {
+		line("    single faults that were tried, at each place:")
+		b.WriteString(sim.ListPlaces(r.Places))
 	}
 	_, err := v.a.Out.Write(b.Bytes())
 	return err

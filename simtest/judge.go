@@ -29,7 +29,7 @@ func (w *World) followStore() error {
 		initial[n] = verdict.Write{Key: kv.Key, Value: kv.Value, Revision: kv.ModRevision}
 	}
 	w.truth = verdict.NewObjects(verdict.ObjectsOptions{
-		Resources: w.server.worlds, Decodings: w.server.decoded,
+		Resources: w.server.worlds, Decodings: w.server.decoded, Types: w.config.scheme,
 		Now: time.Now, Elapsed: w.elapsed, Run: func() *history.Run { return w.record },
 	}, revision, initial)
 	w.activity = verdict.NewActivity(w.truth)

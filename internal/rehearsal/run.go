@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
 	"github.com/rehearse-k8s/rehearse/fault"
@@ -90,7 +91,7 @@ func (a *Harness) begin(ctx context.Context, p sim.Plan) (*run, error) {
 		return r, err
 	}
 	objects, err := newFollower(r.world.source, verdict.ObjectsOptions{
-		Ignored: r.world.unrecorded, Private: a.o.Target != nil, Decodings: a.decodings,
+		Ignored: r.world.unrecorded, Private: a.o.Target != nil, Decodings: a.decodings, Types: scheme.Scheme,
 		Now: time.Now, Elapsed: r.elapsed, Run: r.record.Record,
 	})
 	if err != nil {

@@ -14,12 +14,13 @@ import (
 // Baseline is the final state of runs without faults. What differs between those runs is not
 // expected of others.
 type Baseline struct {
-	state          State           // of the first run, only the IDs that all runs have
-	varyingFields  map[string]bool // by ID and path: fields whose values differ between the runs
-	varyingCounts  map[string]bool // IDs whose number of objects differs between the runs
-	unexpected     map[string]int  // by resource: objects of the first run whose ID some other run does not have
-	varyingUnknown map[string]bool // resources whose number of such objects differs between the runs
-	periodic       []Path          // fields that an actor writes again and again
+	state          State               // of the first run, only the IDs that all runs have
+	varyingFields  map[string]bool     // by ID and path: fields whose values differ between the runs
+	varyingCounts  map[string]bool     // IDs whose number of objects differs between the runs
+	unexpected     map[string]int      // by resource: objects of the first run whose ID some other run does not have
+	varyingUnknown map[string]bool     // resources whose number of such objects differs between the runs
+	periodic       []Path              // fields that an actor writes again and again
+	unordered      map[string][]string // by ID: lists whose order differs between the runs
 }
 
 // MaskPeriodic stops the comparison of the fields that periodic writes change: their values depend on the time at
@@ -46,7 +47,7 @@ func NewBaseline(states []State) *Baseline {
 	if len(states) == 0 {
 		return nil
 	}
-	b := &Baseline{state: State{}, varyingFields: map[string]bool{}, varyingCounts: map[string]bool{}, varyingUnknown: map[string]bool{}}
+	b := &Baseline{state: State{}, varyingFields: map[string]bool{}, varyingCounts: map[string]bool{}, varyingUnknown: map[string]bool{}, unordered: map[string][]string{}}
 	for id, objects := range states[0] {
 		if !slices.ContainsFunc(states, func(s State) bool { return len(s[id]) == 0 }) {
 			b.state[id] = objects
@@ -96,6 +97,8 @@ func unionKeys[V any](a, b map[string]V) map[string]bool {
 
 func (b *Baseline) learnFields(id string, first, other []fields) {
 	for n := range first {
+		b.learnOrder(id, first[n], other[n])
+		first[n], other[n] = b.inOrder(id, first[n]), b.inOrder(id, other[n])
 		for path, value := range first[n] {
 			if other[n][path] != value {
 				b.varyingFields[id+path] = true
@@ -109,6 +112,28 @@ func (b *Baseline) learnFields(id string, first, other []fields) {
 	}
 }
 
+// learnOrder finds the lists that have the same elements in two runs, in different orders.
+func (b *Baseline) learnOrder(id string, first, other fields) {
+	for path, value := range first {
+		if other[path] == value {
+			continue
+		}
+		for _, list := range listsOf(path) {
+			if !slices.Contains(b.unordered[id], list) && sameElements(list, first, other) {
+				b.unordered[id] = append(b.unordered[id], list)
+			}
+		}
+	}
+}
+
+// inOrder returns the fields with the lists that have no order sorted.
+func (b *Baseline) inOrder(id string, f fields) fields {
+	for _, list := range b.unordered[id] {
+		f = f.unordered(list)
+	}
+	return f
+}
+
 // sorted returns the objects of one ID in an order that does not depend on their names.
 func (b *Baseline) sorted(id string, objects []fields) []fields {
 	type keyed struct {
@@ -117,6 +142,7 @@ func (b *Baseline) sorted(id string, objects []fields) []fields {
 	}
 	list := make([]keyed, len(objects))
 	for n, f := range objects {
+		f = b.inOrder(id, f)
 		list[n] = keyed{b.sortKey(id, f), f}
 	}
 	sort.Slice(list, func(i, j int) bool { return list[i].key < list[j].key })

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/rehearse-k8s/rehearse/history"
@@ -33,6 +34,8 @@ type ObjectsOptions struct {
 	Private bool
 	// Decodings is shared by runs that write the same bytes again and again.
 	Decodings *Decodings
+	// Types, if set, has the Go types of kinds: their tags say which lists have no order.
+	Types *runtime.Scheme
 	// Now and Elapsed are the run's clock, and Run returns its record up to this moment.
 	Now     func() time.Time
 	Elapsed func() time.Duration
@@ -207,16 +210,33 @@ func hashWrite(before uint64, key string, value []byte) uint64 {
 // State returns what the run has written, without bookkeeping and without the given paths (see [NewState]).
 func (o *Objects) State(without ...Path) State {
 	var objects []Object
+	definitions := o.List("customresourcedefinitions.apiextensions.k8s.io")
 	for key, e := range o.entries {
 		if e.revision <= o.start || Bookkeeping(key) || o.o.Ignored != nil && o.o.Ignored(key) {
 			continue
 		}
 		resource, ok := o.o.Resources.ResourceOf(key)
 		if u := o.decode(e); ok && u != nil {
-			objects = append(objects, Object{Resource: resource.String(), Content: u.Object, Private: o.o.Private})
+			objects = append(objects, Object{Resource: resource.String(), Content: u.Object, Private: o.o.Private, Schema: o.schemaOf(u, definitions)})
 		}
 	}
 	return NewState(objects, without...)
+}
+
+// schemaOf returns the schema of an object; nil if neither a Go type nor a definition is known.
+func (o *Objects) schemaOf(u *unstructured.Unstructured, definitions []*unstructured.Unstructured) Schema {
+	if s := schemaOfType(o.o.Types, u); s != nil {
+		return s
+	}
+	kind := u.GroupVersionKind()
+	for _, crd := range definitions {
+		group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
+		name, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
+		if group == kind.Group && name == kind.Kind {
+			return schemaOfDefinition(crd, kind.Version)
+		}
+	}
+	return nil
 }
 
 // Bookkeeping reports whether a key belongs to an object that says nothing about a controller's goal: a

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
@@ -18,6 +20,8 @@ type Object struct {
 	Content  map[string]any // the JSON form
 	// Private: messages omit more of its values than those of a Secret (see [history.Confidential]).
 	Private bool
+	// Schema says which lists have no order; nil: it is not known.
+	Schema Schema
 }
 
 // State is the final state of a run in a form that can be compared with other runs: without UIDs,
@@ -33,10 +37,17 @@ const ownPrefix = "rehearse-k8s.github.io/"
 
 // NewState returns the state of objects, without changing them and without the given paths.
 func NewState(objects []Object, without ...Path) State {
-	known := map[string]string{} // by UID: the replacement text
+	known := map[string]string{}  // by UID, or by generated name: the replacement text
+	places := map[string]string{} // the same for the nodes and addresses of pods
 	hashes := map[string]bool{}
 	for _, o := range objects {
 		m, _ := o.Content["metadata"].(map[string]any)
+		if name, ok := m["name"].(string); ok && m["generateName"] != nil {
+			known[name] = "<name of " + o.Resource + ">"
+		}
+		if o.Resource == "pods" {
+			addPlaces(places, o.Content)
+		}
 		if hash := templateHash(o.Resource, m); hash != "" {
 			hashes[hash] = true
 		}
@@ -44,7 +55,7 @@ func NewState(objects []Object, without ...Path) State {
 			known[uid] = "<uid of " + o.Resource + ">"
 		}
 	}
-	r := &replacements{known: known, hashes: slices.Sorted(maps.Keys(hashes))}
+	r := &replacements{known: known, hashes: slices.Sorted(maps.Keys(hashes)), places: places}
 	s := State{}
 	for _, o := range objects {
 		omitted := pathsOf(o.Resource, without)
@@ -64,7 +75,11 @@ func NewState(objects []Object, without ...Path) State {
 			name = "" // the user chose this name: it is the same in each run
 		}
 		f := fields{}
-		f.add("", o.Content, objectReplacements{replacements: r, name: name, without: omitted})
+		of := r
+		if o.Resource == "pods" || o.Resource == "nodes" {
+			of = &replacements{known: known, hashes: r.hashes}
+		}
+		f.add("", o.Content, o.Schema, objectReplacements{replacements: of, name: name, without: omitted})
 		for path, value := range f {
 			if history.Confidential(o.Resource, indexed(path), o.Private) {
 				f[path] = confidential + value
@@ -130,6 +145,20 @@ func templateHash(resource string, metadata map[string]any) string {
 type replacements struct {
 	known  map[string]string
 	hashes []string
+	places map[string]string // replaced in objects other than pods and nodes
+}
+
+// addPlaces adds the node and the addresses of a pod. Which node a pod is bound to depends on the order of events, and
+// other objects repeat it: an EndpointSlice, for example. The pods themselves are compared.
+func addPlaces(places map[string]string, pod map[string]any) {
+	if node, _, _ := unstructured.NestedString(pod, "spec", "nodeName"); node != "" {
+		places[node] = "<node of a pod>"
+	}
+	for _, field := range []string{"hostIP", "podIP"} {
+		if ip, _, _ := unstructured.NestedString(pod, "status", field); ip != "" {
+			places[ip] = "<address of a pod>"
+		}
+	}
 }
 
 func (r *replacements) withoutHashes(s string) string {
@@ -162,7 +191,10 @@ func (r objectReplacements) omits(path string) bool {
 }
 
 func (r objectReplacements) text(s string) string {
-	if k, ok := r.known[s]; ok {
+	if k, ok := r.known[s]; ok && s != r.name {
+		return k
+	}
+	if k, ok := r.places[s]; ok {
 		return k
 	}
 	if len(s) >= len("2000-01-01T00:00:00Z") && s[4] == '-' {
@@ -187,7 +219,7 @@ func withoutUUIDs(s string) string {
 	return uuid.ReplaceAllString(s, "<uid>")
 }
 
-func (f fields) add(path string, value any, r objectReplacements) {
+func (f fields) add(path string, value any, s Schema, r objectReplacements) {
 	if alwaysVarying[path] || len(r.without) > 0 && path != "" && r.omits(path) {
 		return
 	}
@@ -195,22 +227,15 @@ func (f fields) add(path string, value any, r objectReplacements) {
 	case map[string]any:
 		for k, inner := range v {
 			if !strings.HasPrefix(k, ownPrefix) {
-				f.add(joined(path, k), inner, r)
+				f.add(joined(path, k), inner, below(s, k), r)
 			}
 		}
 	case []any:
 		if conditions := byType(path, v); conditions != nil {
-			f.add(path, conditions, r)
+			f.add(path, conditions, nil, r)
 			return
 		}
-		n := 0
-		for _, inner := range v {
-			if s, ok := inner.(string); ok && strings.HasPrefix(s, ownPrefix) {
-				continue
-			}
-			f.add(fmt.Sprintf("%s[%d]", path, n), inner, r)
-			n++
-		}
+		f.addList(path, v, s, r)
 	case string:
 		f[path] = r.text(v)
 	case nil:

@@ -19,12 +19,17 @@ func (p *player) conclude(t testing.TB, r *sim.Result) {
 		t.Error(r.Failure.Run.Failure.Message)
 		return
 	}
-	if r.Failure != nil {
-		file, err := p.keep(r.Failure.Run, r.Failure.Nearest)
-		if err != nil {
-			t.Errorf("store the failed run: %v", err)
+	for _, f := range r.SeenOnce {
+		report := t.Log
+		if *flagStrict {
+			report = t.Error
 		}
-		t.Error(p.describeFailure(r, file))
+		report(describeSeenOnce(f, p.store(t, f)))
+	}
+	for _, f := range r.Failures {
+		t.Error(p.describeFailure(r, f, p.store(t, f)))
+	}
+	if r.Failure != nil {
 		return
 	}
 	if r.Stopped != "" && r.Runs < 3 {
@@ -48,6 +53,29 @@ func (p *player) conclude(t testing.TB, r *sim.Result) {
 	}
 }
 
+// store stores a failure, and returns its file; "" if it could not be stored.
+func (p *player) store(t testing.TB, f *sim.Failure) string {
+	t.Helper()
+	file, err := p.keep(f.Run, f.Nearest)
+	if err != nil {
+		t.Errorf("store the failed run: %v", err)
+	}
+	return file
+}
+
+// describeSeenOnce is the text of a failure that does not reproduce.
+func describeSeenOnce(f *sim.Failure, file string) string {
+	text := fmt.Sprintf("seen once, in run %d: %s: %s\nRepeating the run did not reproduce it (%s): a controller uses randomness that the seed does not control.",
+		f.FoundAfter, f.Run.Failure.Oracle, f.Run.Failure.Message, f.Grade())
+	for _, injected := range f.Run.Faults {
+		text += "\n    with " + injected
+	}
+	if file != "" {
+		text += "\nrecord: " + file
+	}
+	return text
+}
+
 // reported describes the first stale own-write that the API could reject, or that was about another
 // object.
 func reported(r *sim.Result) string {
@@ -69,8 +97,7 @@ func summary(r *sim.Result) string {
 }
 
 // describeFailure is the text of a failure: what was violated, why, its lanes, and how to replay it.
-func (p *player) describeFailure(r *sim.Result, file string) string {
-	f := r.Failure
+func (p *player) describeFailure(r *sim.Result, f *sim.Failure, file string) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("%s: %s", f.Run.Failure.Oracle, f.Run.Failure.Message)
@@ -133,7 +160,9 @@ func (p *player) replay(t testing.TB, file string) {
 		return
 	}
 	t.Errorf("%s: the same %d steps again\n%s", file, len(out.Run.Steps),
-		p.describeFailure(&sim.Result{Failure: &sim.Failure{Plan: plan, Run: out.Run, FoundFaults: len(plan.Faults), FoundSteps: len(out.Run.Steps), Same: 3, Identical: 3}}, file))
+		p.describeFailure(&sim.Result{}, &sim.Failure{
+			Plan: plan, Run: out.Run, FoundFaults: len(plan.Faults), FoundSteps: len(out.Run.Steps), Tally: sim.Tally{Repeats: 3, Same: 3, Identical: 3},
+		}, file))
 }
 
 func stepText(r *history.Run, n int) string {

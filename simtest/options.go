@@ -23,8 +23,10 @@ type Options struct {
 	budget time.Duration
 	seed   uint64
 	level  fault.Level
-	scheme *runtime.Scheme
-	crds   []*apiextensionsv1.CustomResourceDefinition
+	// keepGoing continues the search after a failure.
+	keepGoing bool
+	scheme    *runtime.Scheme
+	crds      []*apiextensionsv1.CustomResourceDefinition
 }
 
 // Seeds returns options with a maximum number of runs, which includes those without faults. The
@@ -42,6 +44,10 @@ func (o Options) Seed(n uint64) Options { o.seed = n; return o }
 
 // Level sets the level of the faults that may be injected; the default is fault.Legal.
 func (o Options) Level(l fault.Level) Options { o.level = l; return o }
+
+// KeepGoing continues the search after a failure that reproduces, and reports each different one: those that
+// differ in the invariant, the object or the kind of difference. The flag -simtest.keepgoing does so too.
+func (o Options) KeepGoing() Options { o.keepGoing = true; return o }
 
 // Scheme sets the scheme with the kinds of the Go types that the test uses.
 func (o Options) Scheme(s *runtime.Scheme) Options { o.scheme = s; return o }
@@ -90,10 +96,12 @@ func (o Options) settings() *settings {
 }
 
 var (
-	flagSeeds   = flag.Int("simtest.seeds", 0, "the maximum number of runs of a search; 0: the number in the test's options")
-	flagBudget  = flag.Duration("simtest.budget", 0, "the maximum duration of a search, such as 5m; 0: the duration in the test's options")
-	flagReplay  = flag.String("simtest.replay", "", "replay the run in this file, and run no search")
-	flagVerbose = flag.Bool("simtest.v", false, "show every run, the places of faults, and the logs of the API server and of controllers")
-	flagAsk     = flag.Bool("simtest.ask", false, "send every request to the API server, even if its answer in the same state is cached")
-	flagStuck   = flag.Duration("simtest.stuck", 10*time.Second, "the real time after which a run that makes no progress is reported as stuck")
+	flagSeeds     = flag.Int("simtest.seeds", 0, "the maximum number of runs of a search; 0: the number in the test's options")
+	flagBudget    = flag.Duration("simtest.budget", 0, "the maximum duration of a search, such as 5m; 0: the duration in the test's options")
+	flagKeepGoing = flag.Bool("simtest.keepgoing", false, "continue a search after a failure that reproduces, and report each different one")
+	flagStrict    = flag.Bool("simtest.strict", false, "fail a test if a failure was seen once, that is, if it does not reproduce")
+	flagReplay    = flag.String("simtest.replay", "", "replay the run in this file, and run no search")
+	flagVerbose   = flag.Bool("simtest.v", false, "show every run, the places of faults, and the logs of the API server and of controllers")
+	flagAsk       = flag.Bool("simtest.ask", false, "send every request to the API server, even if its answer in the same state is cached")
+	flagStuck     = flag.Duration("simtest.stuck", 10*time.Second, "the real time after which a run that makes no progress is reported as stuck")
 )

@@ -1,6 +1,7 @@
 package simtest
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,14 +15,18 @@ import (
 	"github.com/rehearse-k8s/rehearse/invariant"
 )
 
-// TestChildProcess creates the ConfigMaps named in SIMTEST_CHILD. TestKeptFailures runs it in a
-// child process, where it fails if one is named bad.
+// TestChildProcess creates the ConfigMaps named in SIMTEST_CHILD, and in its second run another one if that is once.
+// TestKeptFailures and TestSeenOnce run it in a child process, where it fails if a ConfigMap is named bad.
 func TestChildProcess(t *testing.T) {
 	name := os.Getenv("SIMTEST_CHILD")
 	if name == "" {
 		name = "whole"
 	}
+	runs := 0
 	Run(t, Seeds(30), func(w *World) {
+		if runs++; name == "once" && runs == 2 {
+			w.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "bad"}})
+		}
 		for _, part := range strings.Split(name, " ") {
 			w.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: part}})
 		}
@@ -101,6 +106,23 @@ func TestKeptFailures(t *testing.T) {
 	for file, says := range map[string]string{"bad.jsonl": "is a run of TestOther", "nothing.jsonl": "nothing.jsonl does not exist"} {
 		if out, ok := child(t, dir, "good", "-simtest.replay="+file); ok || !strings.Contains(out, says) {
 			t.Errorf("ok %v, want %q:\n%s", ok, says, out)
+		}
+	}
+}
+
+// TestSeenOnce checks that a failure that does not reproduce is logged and stored, and fails the test only with
+// -simtest.strict.
+func TestSeenOnce(t *testing.T) {
+	for _, strict := range []bool{false, true} {
+		dir := t.TempDir()
+		out, ok := child(t, dir, "once", fmt.Sprintf("-simtest.strict=%v", strict))
+		if ok == strict || len(kept(t, dir)) == 0 {
+			t.Errorf("strict %v: ok %v, kept %v:\n%s", strict, ok, kept(t, dir), out)
+		}
+		for _, want := range []string{"seen once, in run 2: never configmaps default/bad exists", "0/20 the same failure", "record: testdata/simtest/TestChildProcess/"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("strict %v: the output does not contain %q:\n%s", strict, want, out)
+			}
 		}
 	}
 }

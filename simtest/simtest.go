@@ -12,8 +12,9 @@ import (
 )
 
 // Run calls the test function once per run, each time in an empty World and with another order of
-// events and other faults. Run fails t at the first run that violates an invariant, and reports the
-// cause, the shrunk run and the command that replays it.
+// events and other faults. Run repeats a run that violates an invariant. It fails t at the first failure
+// that reproduces, and reports the cause, the shrunk run and the command that replays it; it logs one that
+// does not.
 //
 // In each run the function has its own goroutine. It must not change variables outside of it, and
 // must not call t.
@@ -46,7 +47,7 @@ func explore(t testing.TB, o Options, test func(*World), verdict bool) *sim.Resu
 		p.replay(t, *flagReplay)
 		return nil
 	}
-	search := sim.Options{Seed: p.config.seed, Runs: o.runs, Budget: o.budget, Now: time.Now, Level: o.level}
+	search := sim.Options{Seed: p.config.seed, Runs: o.runs, Budget: o.budget, Now: time.Now, Level: o.level, KeepGoing: o.keepGoing || *flagKeepGoing}
 	if *flagSeeds > 0 {
 		search.Runs = *flagSeeds
 	}

@@ -11,6 +11,8 @@ type (
 	Result = sim.Result
 	// Failure is a run that violated an invariant, shrunk.
 	Failure = sim.Failure
+	// Tally counts the repeats of a failure.
+	Tally = sim.Tally
 	// Plan is the seed and the faults of one run.
 	Plan = sim.Plan
 	// Drift is the difference between the first run and the same plan played again after many runs.

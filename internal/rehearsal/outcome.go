@@ -31,7 +31,7 @@ func (r *run) outcome() *sim.Outcome {
 	}
 	record.Failure = firstFailure(r.harness.policy, x, j.failure)
 	verdict.SetSwitch(record.Failure, verdict.InScenario)
-	out := &sim.Outcome{Run: record, Seen: x.seen, Exempt: j.exempt, Except: r.harness.o.Scenario.Except, Trusted: r.harness.policy.Trusted}
+	out := &sim.Outcome{Run: record, Seen: x.seen, Exempt: j.exempt, Except: r.harness.o.Scenario.Except, Trusted: r.harness.policy.Trusted, Unmet: r.record.Unmet()}
 	if r.plan.Learn && record.Failure == nil {
 		_, out.Periodic = j.rhythm(true)
 		out.State = j.objects.State(r.harness.policy.Ignore...)

@@ -110,6 +110,21 @@ func TestJUnit(t *testing.T) {
 	}
 }
 
+// TestJUnitSeenOnce: a failure that does not reproduce is skipped, and listed.
+func TestJUnitSeenOnce(t *testing.T) {
+	run := report.Of("a/lag.jsonl", lag(), nil)
+	run.SeenOnce = true
+	var b bytes.Buffer
+	if err := report.WriteJUnit(&b, report.New(run), report.LaneOptions{Around: 3}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`tests="1" failures="0" errors="0" skipped="1"`, `<skipped message="seen once: `} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %s in\n%s", want, b.String())
+		}
+	}
+}
+
 // stale: a controller writes twice before it observes its own writes, and one write is rejected.
 func stale() *history.Run {
 	r := record()

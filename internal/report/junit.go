@@ -17,6 +17,7 @@ type (
 		Tests    int           `xml:"tests,attr"`
 		Failures int           `xml:"failures,attr"`
 		Errors   int           `xml:"errors,attr"`
+		Skipped  int           `xml:"skipped,attr"`
 		Suites   []*junitSuite `xml:"testsuite"`
 	}
 	junitSuite struct {
@@ -24,6 +25,7 @@ type (
 		Tests    int         `xml:"tests,attr"`
 		Failures int         `xml:"failures,attr"`
 		Errors   int         `xml:"errors,attr"`
+		Skipped  int         `xml:"skipped,attr"`
 		Cases    []junitCase `xml:"testcase"`
 	}
 	junitCase struct {
@@ -33,7 +35,11 @@ type (
 		Time    string        `xml:"time,attr"` // of the run's clock, in seconds
 		Failure *junitProblem `xml:"failure,omitempty"`
 		Error   *junitProblem `xml:"error,omitempty"`
+		Skipped *junitSkipped `xml:"skipped,omitempty"`
 		Output  string        `xml:"system-out,omitempty"`
+	}
+	junitSkipped struct {
+		Message string `xml:"message,attr"`
 	}
 	junitProblem struct {
 		Message string `xml:"message,attr"`
@@ -42,8 +48,8 @@ type (
 	}
 )
 
-// WriteJUnit writes a report as JUnit XML. A failed run is a failure, an inconclusive one an error. Both
-// contain the lanes, which are drawn with the given options.
+// WriteJUnit writes a report as JUnit XML. A failed run is a failure, an inconclusive one an error, and a failure
+// that was seen once is skipped. All contain the lanes, which are drawn with the given options.
 func WriteJUnit(w io.Writer, r *Report, lanes LaneOptions) error {
 	all := junitSuites{Name: "rehearse"}
 	byTest := map[string]*junitSuite{}
@@ -65,12 +71,17 @@ func WriteJUnit(w io.Writer, r *Report, lanes LaneOptions) error {
 		}
 		suite.Tests++
 		all.Tests++
-		switch v := run.Verdict; v.Result {
-		case Failed:
+		switch v := run.Verdict; {
+		case run.SeenOnce:
+			c.Skipped = &junitSkipped{Message: "seen once: " + v.Invariant + ": " + v.Message}
+			c.Output = text.String()
+			suite.Skipped++
+			all.Skipped++
+		case v.Result == Failed:
 			c.Failure = &junitProblem{Message: v.Invariant + ": " + v.Message, Type: "violated invariant", Text: text.String()}
 			suite.Failures++
 			all.Failures++
-		case Inconclusive:
+		case v.Result == Inconclusive:
 			c.Error = &junitProblem{Message: v.Message, Type: "inconclusive", Text: text.String()}
 			suite.Errors++
 			all.Errors++

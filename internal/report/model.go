@@ -32,6 +32,8 @@ type Run struct {
 	Inferred bool    `json:"inferred,omitempty"`
 	Faults   []Fault `json:"faults,omitempty"`
 	Verdict  Verdict `json:"verdict"`
+	// SeenOnce: the run failed, and repeating it did not reproduce the failure.
+	SeenOnce bool `json:"seenOnce,omitempty"`
 	// Cause explains the verdict in one sentence.
 	Cause       string   `json:"cause"`
 	Controllers []string `json:"controllers,omitempty"`

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,6 +44,8 @@ type Options struct {
 	// Live: the world runs real processes. Faults are short, and no two runs are expected to have the same
 	// steps.
 	Live bool
+	// KeepGoing continues the search after a failure that reproduces.
+	KeepGoing bool
 	// Progress, if set, is called after each run, never concurrently. It may complete the header of the run.
 	Progress func(so *Result, last *Outcome)
 }
@@ -58,10 +61,17 @@ type Result struct {
 	Pairs, Larger int
 	// Places are where the single faults act, with those that were tried and those that were not.
 	Places []Place
+	// Repeats is the number of further runs, which repeated failures. Options.Runs limits both together.
+	Repeats int
 	// Elapsed is the duration on the machine's clock.
 	Elapsed time.Duration
-	// Failure is the failure that was found; nil if no run failed.
+	// Failure is the first of Failures; nil if there is none.
 	Failure *Failure
+	// Failures are the failures that reproduce, and that could not be repeated: one for each invariant, object
+	// and kind of difference. There are several only with Options.KeepGoing.
+	Failures []*Failure
+	// SeenOnce are the failures that do not reproduce, also one of each kind.
+	SeenOnce []*Failure
 	// Seen maps the names of the invariants that must hold sometimes to whether they held in some run.
 	Seen map[string]bool
 	// Baseline is the first run, without faults.
@@ -106,52 +116,9 @@ func (r *Result) Unseen() (names []string) {
 	return names
 }
 
-// Failure is a run that violated an invariant, shrunk.
-type Failure struct {
-	Plan Plan
-	Run  *history.Run
-	// FoundAfter is how many runs it took to find it.
-	FoundAfter int
-	// FoundFaults and FoundSteps are its size when it was found.
-	FoundFaults, FoundSteps int
-	// Same and Identical are how many of three repeats of the found run violated the same
-	// invariant, and had the same steps.
-	Same, Identical int
-	// ShrinkRuns is how many runs shrinking took.
-	ShrinkRuns int
-	// Live says that the runs use the machine's clock: no two are identical.
-	Live bool
-	// Nearest is the most similar passing run; nil if none is known.
-	Nearest *history.Run
-}
-
-// Grade says how reliably the failure reproduces.
-func (f *Failure) Grade() string {
-	if f.ShrinkRuns == 0 && f.Same == 0 && f.Nearest == nil {
-		return "not repeated"
-	}
-	if f.Live {
-		return fmt.Sprintf("reproduced %d of %d", f.Same, repeats)
-	}
-	if f.Identical == repeats {
-		return fmt.Sprintf("%d/%d identical", f.Identical, repeats)
-	}
-	return fmt.Sprintf("%d/%d the same failure, %d/%d identical", f.Same, repeats, f.Identical, repeats)
-}
-
-// Summary returns the summary of the failure for people. cause is one sentence that explains it, and of is
-// the number of runs.
-func (f *Failure) Summary(cause, of string) verdict.Summary {
-	return verdict.Summary{
-		Run: f.Run, Nearest: f.Nearest, Cause: cause, FoundIn: f.FoundAfter, Of: of, Grade: f.Grade(),
-		ShrinkRuns: f.ShrinkRuns, FoundFaults: f.FoundFaults, FoundSteps: f.FoundSteps,
-	}
-}
-
 const (
 	defaultRuns = 200
 	baselines   = 3
-	repeats     = 3
 )
 
 // search is the state of one search.
@@ -164,8 +131,8 @@ type search struct {
 	// The fields below are guarded by mu while several runs are played at once.
 	mu       sync.Mutex
 	result   *Result
-	begun    int      // runs, including those in progress
-	found    *Outcome // the run that failed
+	begun    int         // runs, including those in progress, and repeats
+	failed   []failedRun // runs that failed and are not judged yet
 	baseline *verdict.Baseline
 	exempt   map[string]bool
 	periodic []verdict.Periodic
@@ -177,17 +144,18 @@ type search struct {
 	// patterns are the faults that the search may try, and singles the single ones at the places of the
 	// first run.
 	patterns, singles []fault.Fault
-	corpus            []*Outcome // passing runs with distinct steps
+	corpus            []*Outcome          // passing runs with distinct steps
+	known             map[string]*Failure // the failures so far, by verdict.FailureKey
 }
 
 // Search plays a world many times: first without faults, then with each single fault that can
-// matter at each place of that run, then with several at once. It stops at the first failure,
-// repeats it, and shrinks it. An error is about the world, not about the controllers under test.
+// matter at each place of that run, then with several at once. It repeats a run that failed. It stops at the
+// first failure that reproduces, and shrinks it; one that does not is listed. An error is about the world, not about the controllers under test.
 func Search(ctx context.Context, world World, o Options) (*Result, error) {
 	if o.Runs <= 0 {
 		o.Runs = defaultRuns
 	}
-	s := &search{world: world, options: o, pace: Virtual, result: &Result{Seen: map[string]bool{}}, hashes: map[history.Hash]bool{}, tried: map[string]bool{}, single: map[fault.Fault]bool{}}
+	s := &search{world: world, options: o, pace: Virtual, result: &Result{Seen: map[string]bool{}}, hashes: map[history.Hash]bool{}, tried: map[string]bool{}, single: map[fault.Fault]bool{}, known: map[string]*Failure{}}
 	if o.Live {
 		s.pace = Live
 	}
@@ -205,10 +173,7 @@ func Search(ctx context.Context, world World, o Options) (*Result, error) {
 	if errors.Is(err, errStop) {
 		err = nil
 	}
-	if err == nil && s.found != nil {
-		s.result.Failure, err = s.confirmAndShrink(ctx, s.found)
-	}
-	if err == nil && ctx.Err() == nil && s.found == nil && s.result.Runs > 1 && !o.Live {
+	if err == nil && ctx.Err() == nil && s.result.Failure == nil && s.result.Runs > 1 && !o.Live {
 		err = s.drift(ctx)
 	}
 	s.result.Places = placesOf(s.singles, s.single)
@@ -247,8 +212,11 @@ func (s *search) drift(ctx context.Context) error {
 	return nil
 }
 
-// errStop ends a search that has a result.
-var errStop = errors.New("sim: stop")
+// errStop ends a search that has a result. errFailed interrupts it until the runs that failed are judged.
+var (
+	errStop   = errors.New("sim: stop")
+	errFailed = errors.New("sim: a run failed")
+)
 
 func (s *search) search(ctx context.Context) error {
 	if err := s.withoutFaults(ctx); err != nil {
@@ -336,7 +304,7 @@ func identity(p Plan) string {
 func (s *search) withoutFaults(ctx context.Context) error {
 	var states []verdict.State
 	for n := range baselines {
-		out, err := s.try(ctx, Plan{Seed: baselineSeed(s.options.Seed, n), Learn: true})
+		out, err := s.untilPassing(ctx, Plan{Seed: baselineSeed(s.options.Seed, n), Learn: true})
 		if err != nil {
 			return err
 		}
@@ -359,6 +327,25 @@ func (s *search) learned(states []verdict.State) {
 	}
 }
 
+// maxFailedBaselines limits how often a run without faults is tried again after it failed.
+const maxFailedBaselines = 5
+
+// untilPassing tries a run without faults until it passes, because a baseline must. It returns errStop if the
+// run fails with a failure that ends the search, or too often.
+func (s *search) untilPassing(ctx context.Context, p Plan) (*Outcome, error) {
+	for range maxFailedBaselines {
+		out, err := s.try(ctx, p)
+		if !errors.Is(err, errFailed) {
+			return out, err
+		}
+		if err := s.judgeFailed(ctx); err != nil {
+			return nil, err
+		}
+	}
+	s.result.Stopped = fmt.Sprintf("the run without faults failed %d times: there is nothing to compare other runs with", maxFailedBaselines)
+	return nil, errStop
+}
+
 // learn adds the outcome of a run without faults to the baseline.
 func (s *search) learn(states []verdict.State, out *Outcome) []verdict.State {
 	for _, name := range out.Exempt {
@@ -374,7 +361,7 @@ func (s *search) learn(states []verdict.State, out *Outcome) []verdict.State {
 	return append(states, out.State)
 }
 
-// try plays one plan. The error is errStop when the search is over.
+// try plays one plan. The error is errStop when the search is over, and errFailed if the run failed.
 func (s *search) try(ctx context.Context, p Plan) (*Outcome, error) {
 	if err := s.admit(ctx, p); err != nil {
 		return nil, err
@@ -390,13 +377,27 @@ func (s *search) try(ctx context.Context, p Plan) (*Outcome, error) {
 func (s *search) tryAll(ctx context.Context, plans iter.Seq[Plan]) error {
 	next, stop := iter.Pull(plans)
 	defer stop()
+	for {
+		err := s.tryUntilFailure(ctx, next)
+		if judged := s.judgeFailed(ctx); judged != nil {
+			return judged
+		}
+		if !errors.Is(err, errFailed) {
+			return err
+		}
+	}
+}
+
+// tryUntilFailure tries the next plans until a run fails: then it waits for those in progress and returns
+// errFailed. It returns errStop when no plan is left or the search is over.
+func (s *search) tryUntilFailure(ctx context.Context, next func() (Plan, bool)) error {
 	var workers errgroup.Group
-	over := false // guarded by mu
+	var ended error // why no further plan is drawn; guarded by mu
 	draw := func() (Plan, error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if over {
-			return Plan{}, errStop
+		if ended != nil {
+			return Plan{}, ended
 		}
 		p, ok := next()
 		if !ok {
@@ -413,10 +414,13 @@ func (s *search) tryAll(ctx context.Context, plans iter.Seq[Plan]) error {
 				}
 				out, err := s.play(ctx, p)
 				s.mu.Lock()
+				over := ended != nil && !errors.Is(ended, errFailed)
 				if err == nil && !over { // outcomes after the end are ignored
 					err = s.account(ctx, out)
 				}
-				over = over || err != nil
+				if err != nil && !over {
+					ended = err
+				}
 				s.mu.Unlock()
 				if err != nil {
 					return err
@@ -424,7 +428,8 @@ func (s *search) tryAll(ctx context.Context, plans iter.Seq[Plan]) error {
 			}
 		})
 	}
-	return workers.Wait()
+	err := workers.Wait()
+	return cmp.Or(ended, err) // a later error of the world is more important than a failure
 }
 
 // admit returns errStop if no further plan may be played.
@@ -435,7 +440,7 @@ func (s *search) admit(ctx context.Context, p Plan) error {
 		return errStop
 	case s.begun >= s.options.Runs:
 		return errStop
-	case !s.until.IsZero() && s.options.Now().After(s.until):
+	case s.outOfTime():
 		s.result.Stopped = fmt.Sprintf("its budget of %s ran out", s.options.Budget)
 		return errStop
 	}
@@ -444,7 +449,10 @@ func (s *search) admit(ctx context.Context, p Plan) error {
 	return nil
 }
 
-// account adds the outcome of a run to the result.
+// outOfTime reports whether the time budget has run out.
+func (s *search) outOfTime() bool { return !s.until.IsZero() && s.options.Now().After(s.until) }
+
+// account adds the outcome of a run to the result. It returns errFailed if the run failed.
 func (s *search) account(ctx context.Context, out *Outcome) error {
 	if ctx.Err() != nil && s.options.Live {
 		s.result.Stopped = "interrupted" // the run was interrupted and has no result
@@ -488,8 +496,8 @@ func (s *search) account(ctx context.Context, out *Outcome) error {
 		}
 	}
 	if out.Run.Failure != nil {
-		s.found = out
-		return errStop
+		s.failed = append(s.failed, failedRun{out, s.result.Runs})
+		return errFailed
 	}
 	return nil
 }

@@ -4,61 +4,11 @@ import (
 	"context"
 	"slices"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/rehearse-k8s/rehearse/history"
-	"github.com/rehearse-k8s/rehearse/internal/verdict"
 )
 
 // maxShrinkRuns limits the runs that shrink one failure.
 const maxShrinkRuns = 200
-
-// confirmAndShrink repeats a failure, and shrinks it: it removes the faults that are not needed,
-// shortens the others, and prefers runs with fewer steps.
-func (s *search) confirmAndShrink(ctx context.Context, found *Outcome) (*Failure, error) {
-	p := found.Plan
-	f := &Failure{
-		Plan: p, Run: found.Run, FoundAfter: s.result.Runs, Live: s.options.Live,
-		FoundFaults: len(p.Faults), FoundSteps: len(found.Run.Steps),
-	}
-	f.Plan.Expect, f.Plan.Exempt, f.Plan.Periodic = nil, nil, nil
-	if found.Final {
-		return f, nil
-	}
-	repeated, err := s.playAll(ctx, slices.Repeat([]Plan{p}, repeats))
-	if err != nil {
-		return f, err
-	}
-	for _, again := range repeated {
-		if verdict.SameFailure(found.Run, again.Run) {
-			f.Same++
-			if again.Run.Hash() == found.Run.Hash() {
-				f.Identical++
-			}
-		}
-	}
-	if err := s.shrink(ctx, f); err != nil {
-		return f, err
-	}
-	if err := s.illustrate(ctx, f); err != nil {
-		return f, err
-	}
-	return f, nil
-}
-
-// playAll plays plans, Options.Parallel at a time, and returns their outcomes in order.
-func (s *search) playAll(ctx context.Context, plans []Plan) ([]*Outcome, error) {
-	outs := make([]*Outcome, len(plans))
-	var workers errgroup.Group
-	workers.SetLimit(max(1, s.options.Parallel))
-	for n, p := range plans {
-		workers.Go(func() (err error) {
-			outs[n], err = s.play(ctx, p)
-			return err
-		})
-	}
-	return outs, workers.Wait()
-}
 
 // illustrate plays the failure and its nearest passing run once more, for records with the contents
 // of objects. The record of a run that does not repeat stays as it is.
@@ -81,36 +31,110 @@ func (s *search) illustrate(ctx context.Context, f *Failure) error {
 	return err
 }
 
-// shrink replaces the failure's plan by smaller ones as long as they violate the same invariant.
+// shrink replaces the failure's plan by smaller ones, as long as they fail in the same way and as reliably.
 func (s *search) shrink(ctx context.Context, f *Failure) error {
-	for again := true; again; {
-		again = false
-		for plans := range slices.Chunk(smallerPlans(f.Plan, s.pace), max(1, s.options.Parallel)) {
-			if f.ShrinkRuns >= maxShrinkRuns || ctx.Err() != nil {
-				return nil
-			}
-			f.ShrinkRuns += len(plans)
-			outs, err := s.playAll(ctx, plans)
-			if err != nil {
-				return err
-			}
-			for n, out := range outs {
-				if out.Run.Failure == nil {
-					s.remember(out)
-				} else if !again && verdict.SameFailure(f.Run, out.Run) && simpler(plans[n], out.Run, f.Plan, f.Run) {
-					f.Plan, f.Run, again = plans[n], out.Run, true
-				}
-			}
-			if again {
-				break
+	found := &repeats{Tally: f.Tally, plan: f.Plan, like: f.Run, first: f.Run, run: f.Run, named: f.Plan.Faults}
+	for best := found; ; {
+		smaller, err := s.firstAccepted(ctx, f, found)
+		if err != nil {
+			return err
+		}
+		if smaller == nil {
+			f.Tally = best.Tally // there may be further repeats of the plan that was found
+			return s.dropUnfired(ctx, f, best)
+		}
+		best = smaller
+		f.Plan, f.Run = best.plan, best.run
+	}
+}
+
+// firstAccepted returns the first of the smaller plans that fails as reliably as the plan that was found; nil if
+// there is none.
+func (s *search) firstAccepted(ctx context.Context, f *Failure, found *repeats) (*repeats, error) {
+	// If every run has the same steps, one run is enough to reject a plan.
+	screening := firstRepeats
+	if found.deterministic() {
+		screening = 1
+	}
+	for plans := range slices.Chunk(smallerPlans(f.Plan, s.pace), max(1, s.options.Parallel/screening)) {
+		if s.stopsShrinking(ctx, f) {
+			return nil, nil
+		}
+		var all []Plan
+		for _, p := range plans {
+			all = append(all, slices.Repeat([]Plan{p}, screening)...)
+		}
+		f.ShrinkRuns += len(all)
+		outs, err := s.playAll(ctx, all)
+		if err != nil || ctx.Err() != nil && s.options.Live {
+			return nil, err
+		}
+		var candidates []*repeats
+		for n, p := range plans {
+			r := &repeats{plan: p, like: f.Run}
+			s.count(r, outs[n*screening:(n+1)*screening])
+			candidates = append(candidates, r)
+		}
+		for _, r := range candidates {
+			accepted, err := s.accepts(ctx, f, found, r)
+			if err != nil || accepted && simpler(r.plan, r.run, f.Plan, f.Run) {
+				return r, err
 			}
 		}
+	}
+	return nil, nil
+}
+
+// accepts repeats a smaller plan until it is decided whether it fails as reliably as the plan that was found.
+func (s *search) accepts(ctx context.Context, f *Failure, found, smaller *repeats) (bool, error) {
+	for {
+		d := compare(smaller.Tally, found.Tally)
+		switch {
+		case d.repeats == 0:
+			return d.accept, nil
+		case s.stopsShrinking(ctx, f):
+			return false, nil
+		}
+		r := smaller
+		if d.found {
+			r = found
+		}
+		f.ShrinkRuns += d.repeats
+		if err := s.repeat(ctx, r, d.repeats); err != nil {
+			return false, err
+		}
+	}
+}
+
+// stopsShrinking reports whether a failure is shrunk no further. A search that continues afterwards keeps to its
+// budget.
+func (s *search) stopsShrinking(ctx context.Context, f *Failure) bool {
+	return f.ShrinkRuns >= maxShrinkRuns || ctx.Err() != nil || s.options.KeepGoing && s.outOfTime()
+}
+
+// dropUnfired removes the faults that fired in none of the runs that failed, if the failure then reproduces.
+func (s *search) dropUnfired(ctx context.Context, f *Failure, best *repeats) error {
+	if len(best.named) == len(best.plan.Faults) {
+		return nil
+	}
+	r := &repeats{plan: f.Plan.withFaults(best.named), like: f.Run}
+	for n := r.more(false); n > 0 && !s.stopsRepeats(ctx, r.Tally); n = r.more(false) {
+		f.ShrinkRuns += n
+		if err := s.repeat(ctx, r, n); err != nil {
+			return err
+		}
+	}
+	if r.reproducible() {
+		f.Plan, f.Run, f.Tally = r.plan, r.run, r.Tally
 	}
 	return nil
 }
 
 // smallerPlans are the plans one step simpler than p: the most gain first.
 func smallerPlans(p Plan, pace Pace) (plans []Plan) {
+	if len(p.Faults) > 1 {
+		plans = append(plans, Plan{Seed: p.Seed})
+	}
 	for n := range p.Faults {
 		plans = append(plans, Plan{Seed: p.Seed, Faults: slices.Delete(slices.Clone(p.Faults), n, n+1)})
 	}

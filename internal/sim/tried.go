@@ -71,7 +71,11 @@ func (r *Result) Tried() string {
 	if others := r.Random - r.Pairs - r.Larger; others > 0 {
 		parts = append(parts, plural(others, "single fault")+" with other seeds or from earlier failures")
 	}
-	return strings.Join(append(parts, plural(r.Runs, "run")), ", ")
+	parts = append(parts, plural(r.Runs, "run"))
+	if r.Repeats > 0 {
+		parts = append(parts, plural(r.Repeats, "repeat")+" of failures")
+	}
+	return strings.Join(parts, ", ")
 }
 
 func plural(n int, noun string) string {

@@ -51,6 +51,9 @@ type Outcome struct {
 	// Periodic are, for a run without faults, its periodic writes.
 	Periodic []verdict.Periodic
 
+	// Unmet are the faults of the plan that met no request and no event.
+	Unmet []fault.Fault
+
 	// Reports are observations that violate no invariant, a line each.
 	Reports []string
 

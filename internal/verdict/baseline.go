@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/rehearse-k8s/rehearse/fault"
-	"github.com/rehearse-k8s/rehearse/history"
 )
 
 // Baseline is the final state of runs without faults. What differs between those runs is not
@@ -243,9 +242,4 @@ func ComparableToBaseline(faults []fault.Fault) bool {
 	return !slices.ContainsFunc(faults, func(f fault.Fault) bool {
 		return f.Kind == fault.KindDelete || f.Kind == fault.KindEvict
 	})
-}
-
-// SameFailure reports whether two runs failed and violated the same invariant.
-func SameFailure(a, b *history.Run) bool {
-	return a.Failure != nil && b.Failure != nil && a.Failure.Oracle == b.Failure.Oracle
 }

@@ -41,6 +41,9 @@ func (s Summary) String() string {
 	for _, text := range s.Run.Faults {
 		line("    %s", text)
 	}
+	if len(s.Run.Faults) == 0 {
+		line("no fault is needed: the run fails without faults, %s", s.Grade)
+	}
 	if s.Nearest != nil {
 		if step, differs := history.Diverged(s.Nearest, s.Run); differs && step < len(s.Run.Steps) {
 			line("the nearest passing run has the same steps up to step %d", step)

@@ -33,6 +33,8 @@ type testOptions struct {
 	keepRuns string
 	list     bool
 	dryRun   bool
+	// keepGoing continues after a failure that reproduces; strict fails on one that does not.
+	keepGoing, strict bool
 }
 
 func (a *app) testCommand() *cobra.Command {
@@ -46,6 +48,9 @@ A proxy between the controller and the API injects faults that Kubernetes allows
 answers, conflicts, crashes at a write. The first runs have no faults. Then each fault is tried at each place where it can
 matter, then several faults together; --list shows these places. A failure is repeated, shrunk to the faults that it needs, shown in lanes (the state of
 the API and the controller's view of it), and stored in a file for 'rehearse replay' and 'rehearse report'.
+
+A failure is repeated 3 times, and up to 20 times if it depends on timing. One that reproduces ends the search. One that
+reproduces less than twice was seen once: it is stored and listed, and the search continues.
 
 SCENARIO is a file (docs/reference/scenario.md), or a built-in scenario: ` + strings.Join(scenario.BuiltinNames(), ", ") + `.
 COMMAND starts the controller, if the scenario does not. In its arguments, {{kubeconfig}} is replaced with the path of the
@@ -84,6 +89,8 @@ nothing; 130: interrupted.`,
 	f.StringVar(&o.failures, "failures", "failures", "directory to store failed runs in, by scenario")
 	f.StringVar(&o.keepRuns, "keep-runs", "", "directory to store every passing run in, by scenario, for replay and report")
 	f.BoolVar(&o.list, "list", false, "list the places at which faults can act, with how many faults were tried there and how many exist")
+	f.BoolVar(&o.keepGoing, "keep-going", false, "continue the search after a failure that reproduces, and list each different failure")
+	f.BoolVar(&o.strict, "strict", false, "exit with 1 if a failure was seen once, that is, if it does not reproduce")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print what would run, and start nothing")
 	o.addFlags(cmd)
 	return cmd
@@ -189,7 +196,8 @@ func (a *app) rehearse(ctx context.Context, o *testOptions, s *scenario.Scenario
 	p := a.startProgress(s)
 	result, err := sim.Search(ctx, r.harness, sim.Options{
 		Seed: o.seed, Runs: s.Runs, Budget: s.Budget, Now: time.Now, Level: s.Level, Patterns: s.Patterns, Live: true, Parallel: o.parallel,
-		Explicit: len(s.Spec.Faults.Only) > 0,
+		Explicit:  len(s.Spec.Faults.Only) > 0,
+		KeepGoing: o.keepGoing,
 		Progress: func(so *sim.Result, last *sim.Outcome) {
 			keep.ran(so, last)
 			p.ran(so, last)

@@ -49,12 +49,17 @@ type verdict struct {
 	// Places are the places of single faults, with --list.
 	Places []place `json:"places,omitempty"`
 	// KeptRuns is the directory of the passing runs, and KeptRunCount their number, with --keep-runs.
-	KeptRuns       string   `json:"keptRuns,omitempty"`
-	KeptRunCount   int      `json:"keptRunCount,omitempty"`
+	KeptRuns     string `json:"keptRuns,omitempty"`
+	KeptRunCount int    `json:"keptRunCount,omitempty"`
+	// RepeatRuns is the number of further runs, which repeated failures. Runs does not include them.
+	RepeatRuns     int      `json:"repeatRuns"`
 	Seconds        float64  `json:"seconds"`
 	NeverSeen      []string `json:"neverSeen,omitempty"`
 	StaleWriteRuns int      `json:"staleWriteRuns"`
-	Failure        *failure `json:"failure,omitempty"`
+	// Failures are the failures that reproduce, and Failure is the first of them. SeenOnce are those that do not.
+	Failure  *failure  `json:"failure,omitempty"`
+	Failures []failure `json:"failures,omitempty"`
+	SeenOnce []failure `json:"seenOnce,omitempty"`
 }
 
 // testResult is the output of test for programs.
@@ -72,7 +77,12 @@ type failure struct {
 	Faults    []string `json:"faults"`
 	Run       int      `json:"run"`
 	Grade     string   `json:"grade"`
-	File      string   `json:"file,omitempty"` // empty: it could not be stored
+	// Repeats runs repeated it, and Reproduced of them failed in the same way.
+	Reproduced int `json:"reproduced"`
+	Repeats    int `json:"repeats"`
+	// Times is how many runs of the search failed in this way, without repeats.
+	Times int    `json:"times"`
+	File  string `json:"file,omitempty"` // empty: it could not be stored
 }
 
 // add adds the result of a scenario. It returns errors of this program, not of the controller under test.
@@ -106,20 +116,17 @@ func (v *verdicts) add(s *scenario.Scenario, command []string, r *sim.Result, er
 		one.KeptRuns = v.keep.dir
 	}
 	one.StaleWriteRuns = r.Reported
-	switch f := r.Failure; {
-	case f != nil:
-		one.Verdict = "failed"
-		file, err := v.store(s, command, f)
-		if err != nil { // the failure is reported nevertheless
-			one.Reason = fmt.Sprintf("store the failed run: %v", err)
-			v.a.Say("rehearse: %s: %s", s.Name, one.Reason)
-			file = ""
-		}
-		one.Failure = &failure{
-			Invariant: f.Run.Failure.Oracle, Message: f.Run.Failure.Message, Cause: report.Cause(f.Run),
-			Faults: fault.Strings(f.Plan.Faults), Run: f.FoundAfter, Grade: f.Grade(), File: file,
-		}
-		v.reports = append(v.reports, report.Of(cmp.Or(file, s.Name), f.Run, f.Nearest))
+	one.RepeatRuns = r.Repeats
+	for _, f := range r.Failures {
+		one.Failures = append(one.Failures, v.describe(s, command, f, &one))
+	}
+	for _, f := range r.SeenOnce {
+		one.SeenOnce = append(one.SeenOnce, v.describe(s, command, f, &one))
+		v.reports[len(v.reports)-1].SeenOnce = !v.o.strict
+	}
+	switch {
+	case len(one.Failures) > 0:
+		one.Verdict, one.Failure = "failed", &one.Failures[0]
 	case one.Verdict != "passed":
 	case r.Baseline == nil:
 		one.Verdict, one.Reason = "inconclusive", r.Stopped
@@ -134,6 +141,12 @@ func (v *verdicts) add(s *scenario.Scenario, command []string, r *sim.Result, er
 			one.Reason = "never observed: " + strings.Join(one.NeverSeen, "; ") + "; the scenario does not cause it, or the search is too short"
 		}
 	}
+	if len(one.SeenOnce) > 0 && one.Verdict == "passed" && v.o.strict {
+		one.Verdict, one.Reason = "failed", console.Count(len(one.SeenOnce), "failure")+" seen once, with --strict"
+	}
+	if len(one.SeenOnce) > 0 && len(one.Failures) == 0 && !v.o.strict {
+		v.a.Say("rehearse: %s: warning: %s seen once: repeating the run did not reproduce it; --strict makes this an error", s.Name, console.Count(len(one.SeenOnce), "failure"))
+	}
 	if r.Baseline != nil && r.Failure == nil {
 		v.reports = append(v.reports, report.Of(s.File, r.Baseline, nil))
 	}
@@ -142,6 +155,23 @@ func (v *verdicts) add(s *scenario.Scenario, command []string, r *sim.Result, er
 		return v.print(&one, r)
 	}
 	return nil
+}
+
+// describe stores a failed run and returns it as programs read it. If it cannot be stored, one.Reason says why, and the
+// failure is reported nevertheless.
+func (v *verdicts) describe(s *scenario.Scenario, command []string, f *sim.Failure, one *verdict) failure {
+	file, err := v.store(s, command, f)
+	if err != nil {
+		one.Reason = fmt.Sprintf("store the failed run: %v", err)
+		v.a.Say("rehearse: %s: %s", s.Name, one.Reason)
+		file = ""
+	}
+	v.reports = append(v.reports, report.Of(cmp.Or(file, s.Name), f.Run, f.Nearest))
+	return failure{
+		Invariant: f.Run.Failure.Oracle, Message: f.Run.Failure.Message, Cause: report.Cause(f.Run),
+		Faults: fault.Strings(f.Plan.Faults), Run: f.FoundAfter, Grade: f.Grade(),
+		Reproduced: f.Same, Repeats: f.Repeats, Times: f.Times, File: file,
+	}
 }
 
 // checkWritable checks that a directory for failed runs can be written, without creating it: after the search it is too
@@ -204,12 +234,20 @@ func (v *verdicts) print(one *verdict, r *sim.Result) error {
 		}
 		v.printStale(line, r)
 	case "failed":
-		if f := r.Failure; f != nil {
-			v.printFailure(&b, one, f)
-			line("tried: %s", tried)
-		} else {
-			line("%s: %s (%s)", one.Scenario, one.Reason, tried)
+		for n, f := range r.Failures {
+			if n > 0 {
+				b.WriteByte('\n')
+			}
+			v.printFailure(&b, one, &one.Failures[n], f)
 		}
+		if len(r.Failures) == 0 {
+			line("%s: %s (%s)", one.Scenario, one.Reason, tried)
+			break
+		}
+		if v.o.keepGoing {
+			line("\n%s: %s", one.Scenario, console.Count(len(r.Failures), "different failure"))
+		}
+		line("tried: %s", tried)
 	case "interrupted":
 		line("%s: interrupted; passed until then: %s", one.Scenario, tried)
 	}
@@ -219,6 +257,9 @@ func (v *verdicts) print(one *verdict, r *sim.Result) error {
 	if v.o.list && r.Baseline != nil {
 		line("    single faults that were tried, at each place:")
 		b.WriteString(sim.ListPlaces(r.Places))
+	}
+	for n := range one.SeenOnce {
+		printSeenOnce(line, &one.SeenOnce[n])
 	}
 	_, err := v.a.Out.Write(b.Bytes())
 	return err
@@ -233,20 +274,39 @@ func (v *verdicts) printStale(line func(string, ...any), r *sim.Result) {
 	line("      %s", r.Report.Text)
 }
 
-func (v *verdicts) printFailure(b *bytes.Buffer, one *verdict, f *sim.Failure) {
+// printSeenOnce prints a failure that does not reproduce.
+func printSeenOnce(line func(string, ...any), f *failure) {
+	line("    seen once, %s: %s: %s", f.Grade, f.Invariant, f.Message)
+	if f.Times > 1 {
+		line("      in %d runs of the search, first in run %d", f.Times, f.Run)
+	} else {
+		line("      in run %d", f.Run)
+	}
+	for _, text := range f.Faults {
+		line("      with %s", text)
+	}
+	if f.File != "" {
+		line("      replay: rehearse replay %s --times 20", f.File)
+	}
+}
+
+func (v *verdicts) printFailure(b *bytes.Buffer, one *verdict, described *failure, f *sim.Failure) {
 	line := func(format string, args ...any) { fmt.Fprintf(b, format+"\n", args...) }
-	line("%s: FAILED: %s: %s", one.Scenario, one.Failure.Invariant, one.Failure.Message)
-	b.WriteString(f.Summary(one.Failure.Cause, strconv.Itoa(one.Runs)).String())
+	line("%s: FAILED: %s: %s", one.Scenario, described.Invariant, described.Message)
+	b.WriteString(f.Summary(described.Cause, strconv.Itoa(one.Runs)).String())
+	if f.Times > 1 {
+		line("%d runs of the search failed in this way", f.Times)
+	}
 	b.WriteByte('\n')
 	lanes := report.LaneOptions{Around: around, Colour: v.a.Colour()}
 	if err := report.Lanes(b, f.Run, lanes); err != nil {
 		line("%v", err)
 	}
-	if one.Failure.File == "" {
+	if described.File == "" {
 		return
 	}
-	line("\nreplay: rehearse replay %s", one.Failure.File)
-	line("report: rehearse report %s -o html --output report.html", one.Failure.File)
+	line("\nreplay: rehearse replay %s", described.File)
+	line("report: rehearse report %s -o html --output report.html", described.File)
 }
 
 // conclude prints the output for programs, and returns the error with the exit code.

@@ -1,0 +1,135 @@
+package test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/cli/console"
+	"github.com/rehearse-k8s/rehearse/internal/sim"
+	"github.com/rehearse-k8s/rehearse/scenario"
+)
+
+// failedRun is a run that violated an invariant at its last step.
+func failedRun(message string, faults ...string) *history.Run {
+	r := &history.Run{Header: history.Header{Format: history.Format, Test: "web", Seed: 1, Live: true, Faults: faults}}
+	r.Add(history.Step{Kind: history.Start, Actor: "web"})
+	r.Add(history.Step{Kind: history.Request, Actor: "web", Verb: "create", Object: history.Object{Resource: "pods", Namespace: "default", Name: message}, Code: 201, Revision: 3, Truth: 3})
+	r.Failure = &history.Failure{Oracle: "one pod", Message: message, Step: 1}
+	return r
+}
+
+// TestVerdicts: failures that reproduce and failures that were seen once are listed, stored and counted
+// separately; the exit code is 1 for the former, and with --strict for the latter.
+func TestVerdicts(t *testing.T) {
+	failure := func(message string, same, times int, faults ...string) *sim.Failure {
+		parsed, err := fault.ParseAll(faults)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &sim.Failure{Plan: sim.Plan{Seed: 1, Faults: parsed}, Run: failedRun(message, faults...), FoundAfter: 5, FoundFaults: 1, FoundSteps: 2, Tally: sim.Tally{Repeats: 20, Same: same}, Times: times, Live: true}
+	}
+	passing := &history.Run{Header: history.Header{Format: history.Format, Test: "web", Live: true}}
+	passing.Add(history.Step{Kind: history.Start, Actor: "web"})
+	for name, c := range map[string]struct {
+		failures, seenOnce []*sim.Failure
+		options            testOptions
+		code               int
+		stdout, stderr     []string
+		verdict            string
+	}{
+		"passed": {code: 0, stdout: []string{"web: passed: 0 of 0 single faults, 0 pairs, 40 runs, 23 repeats of failures"}, verdict: "passed"},
+		"seen once": {
+			seenOnce: []*sim.Failure{failure("there are 2", 0, 1, "lag actor=web nth=1"), failure("there are 3", 1, 4)}, verdict: "passed",
+			stdout: []string{"web: passed: 0 of 0 single faults, 0 pairs, 40 runs, 23 repeats of failures", "seen once, reproduced 0 of 20: one pod: there are 2\n      in run 5\n      with lag actor=web nth=1\n      replay: rehearse replay ", "in 4 runs of the search, first in run 5"},
+			stderr: []string{"rehearse: web: warning: 2 failures seen once: repeating the run did not reproduce it; --strict makes this an error"},
+		},
+		"seen once, strict": {
+			seenOnce: []*sim.Failure{failure("there are 2", 0, 1)}, options: testOptions{strict: true}, code: 1, verdict: "failed",
+			stdout: []string{"web: 1 failure seen once, with --strict (0 of 0", "seen once, reproduced 0 of 20: one pod: there are 2"},
+		},
+		"failed": {
+			failures: []*sim.Failure{failure("there are 2", 7, 1)}, seenOnce: []*sim.Failure{failure("there are 3", 1, 1)}, code: 1, verdict: "failed",
+			stdout: []string{"web: FAILED: one pod: there are 2", "found in run 5 of 40, reproduced 7 of 20", "no fault is needed: the run fails without faults, reproduced 7 of 20", "seen once, reproduced 1 of 20: one pod: there are 3"},
+		},
+		"keep going": {
+			failures: []*sim.Failure{failure("there are 2", 20, 3), failure("there are 3", 20, 1)}, options: testOptions{keepGoing: true}, code: 1, verdict: "failed",
+			stdout: []string{"web: FAILED: one pod: there are 2", "3 runs of the search failed in this way", "web: FAILED: one pod: there are 3", "web: 2 different failures\ntried: 0 of 0 single faults"},
+		},
+	} {
+		for _, format := range []string{"text", "json", "junit"} {
+			var out, errs bytes.Buffer
+			o := c.options
+			o.failures, o.format = t.TempDir(), console.NewOutput(format, "text", "json", "junit")
+			v := &verdicts{a: &app{&console.Console{Streams: console.Streams{Out: &out, Err: &errs}, Getenv: func(string) string { return "" }}}, o: &o, keep: &runKeeper{}}
+			result := &sim.Result{Runs: 40, Repeats: 23, Baseline: passing, Failures: c.failures, SeenOnce: c.seenOnce}
+			if len(c.failures) > 0 {
+				result.Failure = c.failures[0]
+			}
+			if err := v.add(&scenario.Scenario{Name: "web", File: "web.yaml"}, nil, result, nil); err != nil {
+				t.Fatal(err)
+			}
+			code, err := 0, v.conclude(t.Context())
+			if exit := (*console.ExitError)(nil); errors.As(err, &exit) {
+				code = exit.Code
+			}
+			if code != c.code {
+				t.Errorf("%s, %s: exit code %d: %v", name, format, code, err)
+			}
+			for _, want := range c.stderr {
+				if !strings.Contains(errs.String(), want) {
+					t.Errorf("%s, %s: stderr has no %q: %s", name, format, want, errs.String())
+				}
+			}
+			if len(c.stderr) == 0 && errs.Len() > 0 {
+				t.Errorf("%s, %s: stderr: %s", name, format, errs.String())
+			}
+			files, err := os.ReadDir(o.failures)
+			if stored := err == nil && len(files) > 0; stored != (len(c.failures)+len(c.seenOnce) > 0) {
+				t.Errorf("%s, %s: stored %v, %v", name, format, files, err)
+			}
+			switch format {
+			case "text":
+				for _, want := range c.stdout {
+					if !strings.Contains(out.String(), want) {
+						t.Errorf("%s: no %q in\n%s", name, want, out.String())
+					}
+				}
+			case "json":
+				checkJSON(t, name, out.Bytes(), c.verdict, c.failures, c.seenOnce)
+			case "junit":
+				failed, skipped := len(c.failures), len(c.seenOnce)
+				if c.options.strict {
+					failed, skipped = skipped, 0
+				}
+				if n, m := strings.Count(out.String(), "<failure "), strings.Count(out.String(), "<skipped "); n != failed || m != skipped {
+					t.Errorf("%s: %d failures and %d skipped in\n%s", name, n, m, out.String())
+				}
+			}
+		}
+	}
+}
+
+func checkJSON(t *testing.T, name string, data []byte, want string, failures, seenOnce []*sim.Failure) {
+	t.Helper()
+	var got testResult
+	if err := json.Unmarshal(data, &got); err != nil {
+		t.Fatalf("%s: %v\n%s", name, err, data)
+	}
+	one := got.Scenarios[0]
+	if one.Verdict != want || one.RepeatRuns != 23 || len(one.Failures) != len(failures) || len(one.SeenOnce) != len(seenOnce) || (one.Failure != nil) != (len(failures) > 0) {
+		t.Errorf("%s: %+v", name, one)
+		return
+	}
+	for n, f := range append(failures, seenOnce...) {
+		d := append(one.Failures, one.SeenOnce...)[n]
+		if d.Reproduced != f.Same || d.Repeats != f.Repeats || d.Times != f.Times || d.File == "" || d.Invariant != "one pod" {
+			t.Errorf("%s: %+v", name, d)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/verdict"
+)
+
+// Failure is a run that violated an invariant. One that reproduces is shrunk.
+type Failure struct {
+	Plan Plan
+	Run  *history.Run
+	// FoundAfter is how many runs it took to find it.
+	FoundAfter int
+	// FoundFaults and FoundSteps are its size when it was found.
+	FoundFaults, FoundSteps int
+	// Tally counts the repeats of the plan.
+	Tally
+	// Times is how many runs of the search failed in this way, without repeats. Only the first one was
+	// repeated and shrunk.
+	Times int
+	// ShrinkRuns is how many runs shrinking took.
+	ShrinkRuns int
+	// Live says that the runs use the machine's clock: no two are identical.
+	Live bool
+	// Nearest is the most similar passing run; nil if none is known.
+	Nearest *history.Run
+}
+
+// Grade says how reliably the failure reproduces.
+func (f *Failure) Grade() string {
+	switch {
+	case f.Repeats == 0:
+		return "not repeated"
+	case f.Live:
+		return fmt.Sprintf("reproduced %d of %d", f.Same, f.Repeats)
+	case f.Identical == f.Repeats:
+		return fmt.Sprintf("%d/%d identical", f.Identical, f.Repeats)
+	}
+	return fmt.Sprintf("%d/%d the same failure, %d/%d identical", f.Same, f.Repeats, f.Identical, f.Repeats)
+}
+
+// Summary returns the summary of the failure for people. cause is one sentence that explains it, and of is
+// the number of runs.
+func (f *Failure) Summary(cause, of string) verdict.Summary {
+	return verdict.Summary{
+		Run: f.Run, Nearest: f.Nearest, Cause: cause, FoundIn: f.FoundAfter, Of: of, Grade: f.Grade(),
+		ShrinkRuns: f.ShrinkRuns, FoundFaults: f.FoundFaults, FoundSteps: f.FoundSteps,
+	}
+}
+
+// fired partitions the faults of a run's plan: fired are those that a step of the record names; hidden those
+// that met a request or an event, but that no step names, because another fault acted on the same one.
+//
+// A delay whose end the run did not reach is named by no step either. It counts as fired.
+func fired(out *Outcome) (named, hidden []fault.Fault) {
+	texts := map[string]bool{}
+	for n := range out.Run.Steps {
+		texts[out.Run.Steps[n].Fault] = true
+	}
+	for _, f := range out.Plan.Faults {
+		met := !slices.Contains(out.Unmet, f)
+		switch {
+		case texts[f.String()], met && delaysDelivery(f.Kind):
+			named = append(named, f)
+		case met:
+			hidden = append(hidden, f)
+		}
+	}
+	return named, hidden
+}
+
+// delaysDelivery reports whether a fault of this kind is recorded only when its delay is over.
+func delaysDelivery(k fault.Kind) bool {
+	return k == fault.KindLag || k == fault.KindRelist || k == fault.KindLateRequest
+}
+
+// withFaults returns a plan that differs in its faults only.
+func (p Plan) withFaults(faults []fault.Fault) Plan {
+	p.Faults = faults
+	return p
+}

@@ -1,0 +1,68 @@
+package sim
+
+import "testing"
+
+// TestMore: a failure that reproduces three times of three is repeated no more; another one up to 20 times, or
+// ten times if it is frequent.
+func TestMore(t *testing.T) {
+	for _, c := range []struct {
+		t            Tally
+		before       bool
+		more         int
+		reproducible bool
+	}{
+		{Tally{}, false, 3, false},
+		{Tally{Repeats: 2, Same: 2}, false, 1, true},
+		{Tally{Repeats: 3, Same: 3}, false, 0, true},
+		{Tally{Repeats: 3, Same: 2}, false, 7, true},
+		{Tally{Repeats: 3, Same: 0}, false, 7, false},
+		{Tally{Repeats: 10, Same: 10}, false, 0, true},
+		{Tally{Repeats: 10, Same: 7}, false, 0, true},
+		{Tally{Repeats: 10, Same: 6}, false, 10, true},
+		{Tally{Repeats: 10, Same: 0}, false, 10, false},
+		{Tally{Repeats: 20, Same: 7}, false, 0, true},
+		{Tally{Repeats: 20, Same: 2}, false, 0, true},
+		{Tally{Repeats: 20, Same: 1}, false, 0, false},
+		{Tally{}, true, 3, false},
+		{Tally{Repeats: 3, Same: 1}, true, 0, false},
+		{Tally{Repeats: 3, Same: 2}, true, 7, true},
+	} {
+		if n, r := c.t.more(c.before), c.t.reproducible(); n != c.more || r != c.reproducible {
+			t.Errorf("%+v, seen before %v: %d more, reproducible %v", c.t, c.before, n, r)
+		}
+	}
+}
+
+// TestCompare: a smaller plan is accepted if it reproduces and is not significantly worse.
+func TestCompare(t *testing.T) {
+	tally := func(same, repeats int) Tally { return Tally{Repeats: repeats, Same: same} }
+	identical := Tally{Repeats: 3, Same: 3, Identical: 3}
+	reject, accept := decision{}, decision{accept: true}
+	for name, c := range map[string]struct {
+		smaller, found Tally
+		want           decision
+	}{
+		"deterministic, one run":            {tally(1, 1), identical, decision{repeats: 2}},
+		"deterministic, all":                {tally(3, 3), identical, accept},
+		"deterministic, passed":             {tally(0, 1), identical, reject},
+		"deterministic, passed once":        {tally(2, 3), identical, reject},
+		"always and always":                 {tally(3, 3), tally(3, 3), accept},
+		"always and never":                  {tally(0, 3), tally(3, 3), reject},
+		"always and sometimes":              {tally(2, 3), tally(3, 3), decision{repeats: 7}},
+		"always and often, few repeats":     {tally(7, 10), tally(3, 3), decision{repeats: 7, found: true}},
+		"always and often":                  {tally(7, 10), tally(10, 10), accept},
+		"always and half of the time":       {tally(10, 20), tally(10, 10), reject},
+		"sometimes and always":              {tally(3, 3), tally(7, 20), accept},
+		"sometimes and never so far":        {tally(0, 3), tally(7, 20), decision{repeats: 7}},
+		"sometimes and never":               {tally(0, 10), tally(7, 20), reject},
+		"sometimes and as often":            {tally(7, 20), tally(7, 20), accept},
+		"sometimes and a little less often": {tally(5, 20), tally(7, 20), accept},
+		"sometimes and rarely":              {tally(2, 20), tally(7, 20), reject},
+		"rarely and once":                   {tally(1, 20), tally(2, 20), reject},
+		"rarely and rarely":                 {tally(2, 20), tally(2, 20), accept},
+	} {
+		if got := compare(c.smaller, c.found); got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}

@@ -164,4 +164,7 @@ func TestCluster(t *testing.T) {
 	controllers := scenario.DefaultControllers()
 	controllers[0] = "changed"
 	equal(t, "defaults after a change by a caller", []string{"stage", "scheduler"}, scenario.DefaultControllers())
+	equal(t, "defaults where one is under test", []string{"scheduler"}, mustParse(t, "  clients: [{name: a, builtin: stage}]\n").Controllers)
+	both := mustParse(t, "  clients: [{name: a, builtin: stage}]\n  cluster: {controllers: [stage]}\n")
+	equal(t, "a list is used as it is", []string{"stage"}, both.Controllers)
 }

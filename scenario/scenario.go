@@ -21,7 +21,8 @@ const (
 	DefaultWithin = 30 * time.Second
 )
 
-// DefaultControllers returns the controllers of a scenario that does not set spec.cluster.controllers.
+// DefaultControllers returns the controllers of a scenario that does not set spec.cluster.controllers. Those that are
+// clients of the scenario (builtin) do not run alongside them.
 func DefaultControllers() []string { return []string{"stage", "scheduler"} }
 
 // Scenario is a checked scenario, with its defaults.
@@ -134,7 +135,7 @@ func (c *checker) cluster(a at) {
 	}
 	s.Controllers = slices.Clone(cluster.Controllers)
 	if !a.field("controllers").given() {
-		s.Controllers = DefaultControllers()
+		s.Controllers = withoutClients(DefaultControllers(), s.Spec.Clients)
 	}
 	for i, name := range cluster.Controllers {
 		one := a.field("controllers").item(i)
@@ -156,6 +157,14 @@ func (c *checker) cluster(a at) {
 	for i := range cluster.Objects {
 		s.Objects = append(s.Objects, c.manifest(a.field("objects").item(i), &cluster.Objects[i], applied)...)
 	}
+}
+
+// withoutClients returns the controllers that are not under test: a second instance alongside the client would do its
+// work.
+func withoutClients(controllers []string, clients []v1alpha1.Client) []string {
+	return slices.DeleteFunc(controllers, func(name string) bool {
+		return slices.ContainsFunc(clients, func(c v1alpha1.Client) bool { return c.Builtin == name })
+	})
 }
 
 func (c *checker) budget(a at) {

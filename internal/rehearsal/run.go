@@ -16,6 +16,7 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/controller/nodetaints"
 	"github.com/rehearse-k8s/rehearse/internal/proxy"
 	"github.com/rehearse-k8s/rehearse/internal/sim"
 	"github.com/rehearse-k8s/rehearse/internal/verdict"
@@ -113,10 +114,32 @@ func (r *run) startControllers() error {
 		return nil
 	}
 	run, err := r.harness.o.NewControllers(r.ctx, r.config, r.world.pki)
+	if err != nil {
+		return err
+	}
+	r.controllers.Go(func() { run(r.ctx) })
+	if hasNodeLifecycle(r.harness.o.Scenario.Controllers) {
+		return nil
+	}
+	taints, err := nodetaints.New(r.config("controllers"))
 	if err == nil {
-		r.controllers.Go(func() { run(r.ctx) })
+		r.controllers.Go(func() { taints(r.ctx) })
 	}
 	return err
+}
+
+// hasNodeLifecycle reports whether the controllers of a scenario include upstream's node lifecycle controller, which
+// sets the taints of nodes. Otherwise the harness does, so that pods are scheduled to nodes that a step creates.
+func hasNodeLifecycle(controllers []string) bool {
+	for _, name := range controllers {
+		switch name {
+		case "node-lifecycle-controller", "nodelifecycle", "*":
+			return true
+		case "-node-lifecycle-controller", "-nodelifecycle":
+			return false
+		}
+	}
+	return false
 }
 
 // config returns a client configuration for the run's world. Its writes are recorded under the actor's name.

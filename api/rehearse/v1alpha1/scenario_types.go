@@ -76,8 +76,8 @@ type Client struct {
 	// {{port}} a free port of the loopback interface ({{port:x}} another one for each x), and {{name}} the
 	// name of the client. KUBECONFIG is set to the same file.
 	Command []string `json:"command,omitempty"`
-	// Builtin runs a built-in controller in a process of its own, in place of a command: job, cloneset, or a
-	// name of kube-controller-manager's controllers; upstream-job is the upstream Job controller.
+	// Builtin runs a built-in controller in a process of its own, in place of a command: job, cloneset, stage
+	// (the stage engine, with the stages of the cluster), or a name of kube-controller-manager's controllers; upstream-job is the upstream Job controller.
 	Builtin string `json:"builtin,omitempty"`
 	// FeatureGates are feature gates for a builtin of kube-controller-manager.
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`

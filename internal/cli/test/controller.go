@@ -12,12 +12,13 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/cluster"
 	"github.com/rehearse-k8s/rehearse/internal/cli/console"
+	"github.com/rehearse-k8s/rehearse/stage"
 )
 
 // ControllerCommand returns the hidden command that `rehearse test` starts for clients that are built in.
 func ControllerCommand(c *console.Console) *cobra.Command {
 	var kubeconfig string
-	var gates []string
+	var gates, stages []string
 	var log console.LogOptions
 	cmd := &cobra.Command{
 		Use: "controller NAME", Hidden: true, Short: "Run one controller against a cluster, until it is killed", Args: cobra.ExactArgs(1),
@@ -32,6 +33,12 @@ func ControllerCommand(c *console.Console) *cobra.Command {
 			if err := cluster.SetFeatureGates(gates); err != nil {
 				return console.Usagef("--feature-gates: %v", err)
 			}
+			var set *stage.Set
+			if len(stages) > 0 {
+				if set, err = cluster.LoadStages(stages); err != nil {
+					return err
+				}
+			}
 			ctx, stop := c.Interruptible(cmd.Context())
 			defer stop()
 			dir, err := os.MkdirTemp("", "rehearse-controller-")
@@ -39,7 +46,7 @@ func ControllerCommand(c *console.Console) *cobra.Command {
 				return err
 			}
 			defer os.RemoveAll(dir)
-			run, err := cluster.NewControllers(ctx, func(string) *rest.Config { return config }, args, filepath.Join(dir, "pki"), nil)
+			run, err := cluster.NewControllers(ctx, func(string) *rest.Config { return config }, args, filepath.Join(dir, "pki"), set)
 			if err != nil {
 				return err
 			}
@@ -50,6 +57,7 @@ func ControllerCommand(c *console.Console) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the cluster")
 	f.StringSliceVar(&gates, "feature-gates", nil, "feature gates of kube-controller-manager: Name=true|false")
+	f.StringArrayVar(&stages, "stages", nil, "file of stages for the stage engine (default: the built-in stages)")
 	log.AddFlags(cmd, "log level")
 	return cmd
 }

@@ -106,7 +106,7 @@ func (a *app) openRehearsal(ctx context.Context, o *rehearsalOptions, s *scenari
 		NewControllers: func(ctx context.Context, config func(string) *rest.Config, pki string) (func(context.Context), error) {
 			return cluster.NewControllers(ctx, config, s.Controllers, pki, stages)
 		},
-		Builtin: a.builtinCommand,
+		Builtin: func(name string, gates map[string]bool) []string { return a.builtinCommand(name, gates, s.Stages) },
 		Logs:    a.clientLogs(o),
 	})
 	if err != nil {
@@ -191,8 +191,9 @@ func (a *app) clientLogs(o *rehearsalOptions) func(int64, string, string) {
 	}
 }
 
-// builtinCommand is the command that starts one of this program's controllers as a client.
-func (a *app) builtinCommand(name string, gates map[string]bool) []string {
+// builtinCommand is the command that starts one of this program's controllers as a client. The stage engine plays the
+// stages of the scenario.
+func (a *app) builtinCommand(name string, gates map[string]bool, stages []string) []string {
 	self, err := a.Executable()
 	if err != nil {
 		self = os.Args[0]
@@ -202,5 +203,10 @@ func (a *app) builtinCommand(name string, gates map[string]bool) []string {
 		command = append(command, fmt.Sprintf("--feature-gates=%s=%t", gate, on))
 	}
 	slices.Sort(command[4:])
+	if name == cluster.StageController {
+		for _, file := range stages {
+			command = append(command, "--stages="+file)
+		}
+	}
 	return command
 }

@@ -11,8 +11,8 @@ import (
 // verbs of requests.
 var verbs = []string{"create", "update", "patch", "delete", "deletecollection", "get", "list", "watch"}
 
-// Check rejects a fault that makes no sense, such as one that could never act on
-// anything. Faults that [Parse] returns are checked.
+// Check rejects an invalid fault, such as one that can never act on anything. Parse returns only
+// faults that pass this check.
 func (f Fault) Check() error {
 	if err := f.check(); err != nil {
 		return fmt.Errorf("fault %q: %w", f, err)

@@ -1,12 +1,11 @@
-// Package fault defines the faults that a run may have: their kinds and levels, a text
-// form that parses back to itself, the matching with requests and events, and keyed
-// randomness.
+// Package fault defines the faults of a run: their kinds and levels, a text form that [Parse] reads
+// back, the matching with requests and events, and keyed randomness.
 //
-// A [Fault] is one thing that goes wrong at one place of a run. With fields left empty it
-// is a pattern: what a search may try.
+// A [Fault] is one thing that goes wrong at one place of a run. A fault with empty fields is a
+// pattern: it stands for all faults with any values of these fields, from which a search chooses.
 //
-// The package is pure. What a fault does to a request or event is decided by package
-// internal/inject, and carried out by simtest and internal/proxy.
+// The package is pure. Package internal/inject decides what a fault does to a request or event, and
+// simtest and internal/proxy carry it out.
 //
 // Floor: F1. Imports history and internal/splitmix.
 package fault

@@ -7,8 +7,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/splitmix"
 )
 
-// Draw returns 64 random bits that depend only on the seed and the key, not on earlier draws.
-// So removing one fault does not change the others, which shrinking requires.
+// Draw returns 64 random bits that depend only on the seed and the key, not on earlier draws. So
+// the removal of one fault does not change the others, which shrinking requires.
 func Draw(seed uint64, key ...string) uint64 {
 	f := fnv.New64a()
 	var b [8]byte

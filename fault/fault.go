@@ -14,7 +14,7 @@ const (
 	// Seen faults violate the contract, but released servers have shown them
 	// (etcd tests/robustness/README.md lists the issues).
 	Seen
-	// Adversarial faults have not been seen. They show how much a controller tolerates.
+	// Adversarial faults have not been observed. They show how much a controller tolerates.
 	Adversarial
 )
 
@@ -41,19 +41,19 @@ func ParseLevel(text string) (Level, error) {
 // Kind is a kind of fault.
 type Kind string
 
-// The kinds. "At the nth" counts what the other fields of the fault match.
+// The kinds. "The nth" counts the requests or events that match the other fields of the fault.
 const (
-	// KindLag holds a watch stream from the nth event on; then everything held is delivered
-	// in order. Other streams continue, which reorders events across resources.
+	// KindLag holds a watch stream from the nth event on, and later delivers the held events in
+	// order. Other streams continue, so events of different resources are reordered.
 	KindLag Kind = "lag"
-	// KindRelist holds a stream from the nth event on; then the stream ends, the held events are
-	// lost, and the next watch from a revision is answered 410, so that the informer lists
-	// again: it observes coalesced changes, and deletes as tombstones.
+	// KindRelist holds a stream from the nth event on. Then the stream ends, the held events are
+	// lost, and the next watch from a revision is answered 410. So the informer lists again: it
+	// observes coalesced changes, and deletes as tombstones.
 	KindRelist Kind = "relist"
 	// KindDisconnect ends the stream at the nth event. The client receives the event when it
-	// watches again from the last revision that it saw.
+	// watches again from the last revision that it observed.
 	KindDisconnect Kind = "disconnect"
-	// KindDropBookmark loses the nth progress bookmark, never the one that ends the initial
+	// KindDropBookmark drops the nth progress bookmark, never the bookmark that ends the initial
 	// events.
 	KindDropBookmark Kind = "drop-bookmark"
 
@@ -66,48 +66,50 @@ const (
 	KindError Kind = "error"
 	// KindTimeout discards the nth request: no effect, and no answer until the client times out.
 	KindTimeout Kind = "timeout"
-	// KindLostAnswer lets the nth write have its effect and loses its answer.
+	// KindLostAnswer executes the nth write and drops its answer.
 	KindLostAnswer Kind = "lost-answer"
-	// KindLateAnswer lets the nth write have its effect and holds its answer: the watch event may
-	// be delivered first.
+	// KindLateAnswer executes the nth write and holds its answer, so the watch event may be
+	// delivered first.
 	KindLateAnswer Kind = "late-answer"
-	// KindLateRequest holds the nth request before it has an effect.
+	// KindLateRequest holds the nth request before it is executed.
 	KindLateRequest Kind = "late-request"
 
-	// KindCrashBefore terminates the actor at its nth write, before it has an effect;
-	// KindCrashAfter after that. The actor is started again, with empty caches.
+	// KindCrashBefore terminates the actor at its nth write, before the write is executed;
+	// KindCrashAfter terminates it afterwards. The actor restarts with empty caches.
 	KindCrashBefore Kind = "crash-before"
-	// KindCrash as a pattern stands for both; as a fault it is KindCrashBefore.
+	// KindCrash as a pattern stands for KindCrashBefore and KindCrashAfter; as a fault it is
+	// KindCrashBefore.
 	KindCrash      Kind = "crash"
 	KindCrashAfter Kind = "crash-after"
-	// KindOverlap starts a second instance of the actor after its nth write; the first one
+	// KindOverlap starts a second instance of the actor after its nth write. The first one
 	// continues for a while, as in a rollout without leader election.
 	KindOverlap Kind = "overlap"
 	// KindPause holds all requests and events of the actor from its nth write on. If the actor
 	// is the leader, another replica may become leader before it continues.
 	KindPause Kind = "pause"
 
-	// Interference by another user, right after the nth write that matches: the object of the
-	// write is deleted, evicted (a pod), gets a label, or gets a finalizer that is removed later.
+	// Interference by another user, right after the nth write that matches: the user deletes the
+	// object of the write, evicts it (a pod), adds a label, or adds a finalizer and removes it
+	// later.
 	KindDelete    Kind = "delete"
 	KindEvict     Kind = "evict"
 	KindLabel     Kind = "label"
-	KindFinalizer Kind = "finalizer" // adds InterferenceFinalizer for a while
+	KindFinalizer Kind = "finalizer" // adds InterferenceFinalizer and removes it later
 
-	// KindLoseEvent loses the nth event of a stream (etcd #17529, #18089, #19179);
-	// KindRepeatEvent delivers it twice (etcd #17247).
+	// KindLoseEvent drops the nth event of a stream (etcd #17529, #18089, #19179); KindRepeatEvent
+	// delivers it twice (etcd #17247).
 	KindLoseEvent   Kind = "lose-event"
 	KindRepeatEvent Kind = "repeat-event"
 
-	// KindTimeTravel terminates the actor at its nth write; its next instance lists from a server
-	// whose state is older (etcd #15271).
+	// KindTimeTravel terminates the actor at its nth write. Its next instance lists from a server
+	// with an older state (etcd #15271).
 	KindTimeTravel Kind = "time-travel"
 )
 
 // InterferenceFinalizer is the finalizer of another owner that KindFinalizer adds.
 const InterferenceFinalizer = "rehearse-k8s.github.io/somebody-else"
 
-// Class is what faults of a kind act on.
+// Class is the kind of thing that a fault acts on.
 type Class int
 
 const (
@@ -117,7 +119,7 @@ const (
 	Call
 	// Process faults act on an actor, at one of its writes.
 	Process
-	// Interference acts on an object, after a write of it.
+	// Interference faults act on an object, after a write to it.
 	Interference
 )
 
@@ -125,11 +127,11 @@ type trait struct {
 	kind  Kind
 	level Level
 	class Class
-	holds bool // For and Writes mean something
+	holds bool // For and Writes apply
 }
 
-// traits lists all kinds, in the order in which a search tries them: those that find most
-// first.
+// traits lists all kinds in the order in which a search tries them: first those that find failures
+// most often.
 var traits = []trait{
 	{KindLag, Legal, Event, true},
 	{KindCrashAfter, Legal, Process, true},
@@ -165,8 +167,8 @@ func traitOf(k Kind) (trait, bool) {
 	return trait{}, false
 }
 
-// Kinds returns all kinds up to a level, those that find most first, without KindCrash, which
-// stands for two others.
+// Kinds returns all kinds up to a level, first those that find failures most often, without
+// KindCrash, which stands for two other kinds.
 func Kinds(upTo Level) (kinds []Kind) {
 	for _, t := range traits {
 		if t.level <= upTo && t.kind != KindCrash {
@@ -207,22 +209,23 @@ type Fault struct {
 	Resource string
 	// Object is namespace/name, or the name of an object without a namespace.
 	Object string
-	// Nth is the number of the matching request or event, from 1. 0 leaves it to the search.
+	// Nth is the number of the matching request or event, from 1. If it is 0, the search chooses
+	// it.
 	Nth int
 
-	// For and Writes limit a hold: to a time of the run's clock, or to a number of further
-	// writes by any client. If both are zero, the hold ends when nothing else can happen
-	// without time passing; with Writes it ends then at the latest.
+	// For and Writes limit a hold: to a duration of the run's clock, or to a number of further
+	// writes by any client. If both are zero, the hold ends when nothing else can happen without
+	// time passing; with Writes, it also ends then.
 	For    time.Duration
 	Writes int
-	// Until ends a hold when a watch of this resource has delivered an event to the same actor
-	// that is newer than what is held, or that has UntilRevision or a later one. It defines an
-	// order between the events of two resources.
+	// Until ends a hold when a watch of this resource has delivered an event to the same actor that
+	// is newer than the held item, or that has UntilRevision or a later one. It defines an order
+	// between the events of two resources.
 	Until         string
 	UntilRevision int64
 }
 
-// Lag returns the pattern of late events of a resource, for any actor.
+// Lag returns the pattern of delayed events of a resource, for any actor.
 func Lag(resource string) Fault { return Fault{Kind: KindLag, Resource: resource} }
 
 // Relist returns the pattern of an expired watch (410) and a new list.
@@ -234,11 +237,11 @@ func Disconnect(resource string) Fault { return Fault{Kind: KindDisconnect, Reso
 // Conflict returns the pattern of a 409 on writes of a resource.
 func Conflict(resource string) Fault { return Fault{Kind: KindConflict, Resource: resource} }
 
-// LostAnswer returns the pattern of a write that had its effect and whose answer was lost.
+// LostAnswer returns the pattern of a write that is executed and whose answer is lost.
 func LostAnswer(actor string) Fault { return Fault{Kind: KindLostAnswer, Actor: actor} }
 
-// Crash returns the pattern of an actor that crashes right before or right after one of its
-// writes and is started again.
+// Crash returns the pattern of an actor that crashes right before or right after one of its writes
+// and restarts.
 func Crash(actor string) Fault { return Fault{Kind: KindCrash, Actor: actor} }
 
 // Pause returns the pattern of an actor that is paused for a while.

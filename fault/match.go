@@ -6,16 +6,16 @@ import "strings"
 type Item struct {
 	Class    Class // Event or Call
 	Actor    string
-	Verb     string // of a request
+	Verb     string // the verb of a request
 	Resource string // with its subresource: "pods/status"
 	Object   string // namespace/name
-	// Type of an event: ADDED, MODIFIED, DELETED, BOOKMARK, ERROR.
+	// Type is the type of an event: ADDED, MODIFIED, DELETED, BOOKMARK, ERROR.
 	Type string
-	// Initial marks the initial events of a watch, which show the objects that existed when it
-	// began, and the bookmark that ends them.
+	// Initial is true for the initial events of a watch, which contain the existing objects, and
+	// for the bookmark that ends them.
 	Initial bool
-	// Write marks requests that write; Guarded those of them that carry a
-	// resourceVersion or UID, and patches.
+	// Write is true for requests that write. Guarded is true for writes with a resourceVersion or
+	// UID, and for patches.
 	Write, Guarded bool
 }
 
@@ -32,12 +32,12 @@ func (k Kind) Allows(i Item) bool {
 		return i.Class == Call && i.Write && i.Guarded
 	case KindThrottle, KindError, KindTimeout, KindLateRequest:
 		return i.Class == Call
-	default: // at a write
+	default: // kinds that act at a write
 		return i.Class == Call && i.Write
 	}
 }
 
-// Matches reports whether the item has the fields that the fault asks for, apart from Nth.
+// Matches reports whether the item matches all fields of the fault except Nth.
 func (f Fault) Matches(i Item) bool {
 	return f.Kind.Allows(i) &&
 		matchActor(f.Actor, i.Actor) &&
@@ -57,7 +57,7 @@ func matchResource(want, have string) bool {
 	return want == "" || want == have || strings.HasPrefix(have, want+"/")
 }
 
-// Allowed reports whether a fault lies within one of the patterns.
+// Allowed reports whether one of the patterns covers a fault.
 func Allowed(patterns []Fault, f Fault) bool {
 	for _, p := range patterns {
 		if p.covers(f) {
@@ -71,7 +71,7 @@ func (k Kind) covers(f Kind) bool {
 	return k == f || k == KindCrash && (f == KindCrashBefore || f == KindCrashAfter)
 }
 
-// covers reports whether the pattern p allows everything that f can do.
+// covers reports whether the pattern p includes the fault or pattern f.
 func (p Fault) covers(f Fault) bool {
 	return p.Kind.covers(f.Kind) &&
 		matchActor(p.Actor, f.Actor) &&
@@ -84,11 +84,11 @@ func (p Fault) covers(f Fault) bool {
 		(p.Until == "" || p.Until == f.Until && (p.UntilRevision == 0 || p.UntilRevision == f.UntilRevision))
 }
 
-// Plan contains the faults of one run, and counts what each has matched. It is not safe for
+// Plan contains the faults of one run, and counts the matches of each. It is not safe for
 // concurrent use.
 type Plan struct {
 	faults []Fault
-	met    []int // how many items each fault has matched
+	met    []int // the number of items that each fault has matched
 }
 
 // NewPlan returns the plan of a run. A fault with Nth 0 acts at the first match.
@@ -96,8 +96,8 @@ func NewPlan(faults []Fault) *Plan {
 	return &Plan{faults: faults, met: make([]int, len(faults))}
 }
 
-// Meet counts an item and returns the faults that act on it, in the order of the plan. It is
-// called once for each item, when the request or event arrives.
+// Meet counts an item and returns the faults that act on it, in the order of the plan. The caller
+// calls it once per item, when the request or event arrives.
 func (p *Plan) Meet(i Item) (hits []Fault) {
 	for n := range p.faults {
 		f := &p.faults[n]

@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// String returns the text form: the kind and the fields that are set, as in
-// "lag actor=cloneset resource=pods object=default/web-1 nth=2 for=30s". Blanks in a value
-// are escaped as %20. [Parse] reads it back.
+// String returns the text form: the kind and the fields that are set, as in "lag actor=cloneset
+// resource=pods object=default/web-1 nth=2 for=30s". It escapes spaces in a value as %20. [Parse]
+// reads it back.
 func (f Fault) String() string {
 	var b strings.Builder
 	b.WriteString(string(f.Kind))
@@ -165,8 +165,7 @@ func kindList() string {
 	return strings.Join(names, ", ")
 }
 
-// ParseAll reads one fault from each line. Empty lines and lines that begin with
-// # are left out.
+// ParseAll reads one fault per line. It ignores empty lines and lines that begin with #.
 func ParseAll(lines []string) (faults []Fault, err error) {
 	for _, line := range lines {
 		line = strings.TrimSpace(line)

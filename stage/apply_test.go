@@ -30,8 +30,8 @@ func TestAppliesOfAStage(t *testing.T) {
 		"no kind":                        {"", `{template: "{apiVersion: v1}"}`, "error: the object has no kind"},
 		"no name":                        {"", `{template: "{apiVersion: v1, kind: Secret, metadata: {generateName: s-}}"}`, "error: the object has no metadata.name: a generated name could not be repeated without creating a second object"},
 		"strategic of a custom resource": {"", `{type: strategic, template: "{apiVersion: example.com/v1, kind: Other, metadata: {name: o}}"}`, "error: the API does not support strategic merge patches of Other.example.com/v1, a custom resource; use type merge"},
-		"a version of its own":           {"", `{template: "{apiVersion: example.com/v1, kind: Widget, metadata: {name: w, resourceVersion: '3'}}"}`, "error: a patch must not set metadata.resourceVersion: it is how every write is bound to the version it was decided on"},
-		"a UID of its own":               {"", `{template: "{apiVersion: example.com/v1, kind: Widget, metadata: {name: w, uid: x}}"}`, "error: a patch must not set metadata.uid: it is how every write is bound to the version it was decided on"},
+		"a version of its own":           {"", `{template: "{apiVersion: example.com/v1, kind: Widget, metadata: {name: w, resourceVersion: '3'}}"}`, "error: a patch must not set metadata.resourceVersion: every write contains it as a precondition"},
+		"a UID of its own":               {"", `{template: "{apiVersion: example.com/v1, kind: Widget, metadata: {name: w, uid: x}}"}`, "error: a patch must not set metadata.uid: every write contains it as a precondition"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			set := mustCompile(t, widgetStage("  steps: [{apply: "+c.apply+"}]"))

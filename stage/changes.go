@@ -12,15 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Change is one field in which two versions of an object differ. Before is nil
-// where the field is new, After where it is gone.
+// Change is one field in which two versions of an object differ. Before is nil for a new field, After for a removed
+// one.
 type Change struct {
 	Path   string `json:"path"`
 	Before any    `json:"before,omitempty"`
 	After  any    `json:"after,omitempty"`
 }
 
-// String is "status.phase: Pending -> Running".
+// String returns the change as text, such as "status.phase: Pending -> Running".
 func (c Change) String() string {
 	switch {
 	case c.Before == nil:
@@ -31,9 +31,8 @@ func (c Change) String() string {
 	return c.Path + ": " + brief(c.Before) + " -> " + brief(c.After)
 }
 
-// Changes returns the differences between two versions of an object, in the order of the fields' names, without
-// resourceVersion. Items of lists are named by their type, name or ip where they have one. A nil After has no
-// fields.
+// Changes returns the differences between two versions of an object, sorted by field, without resourceVersion.
+// Items of lists are named by their type, name or ip, if they have one. A nil After has no fields.
 func Changes(before, after Object) []Change {
 	var out []Change
 	if after == nil {
@@ -94,8 +93,8 @@ func changesOfLists(path string, before, after []any, out *[]Change) {
 	}
 }
 
-// itemNames returns a unique name for each item of a list. The second of two items of one name, such as the second
-// InternalIP of a node, is called InternalIP#2.
+// itemNames returns a unique name for each item of a list. A second item with the same name, such as the second
+// InternalIP of a node, is named InternalIP#2.
 func itemNames(list []any) []string {
 	out := make([]string, len(list))
 	seen := map[string]int{}
@@ -110,7 +109,7 @@ func itemNames(list []any) []string {
 	return out
 }
 
-// brief is a value in one line.
+// brief formats a value in one line.
 func brief(v any) string {
 	const most = 80
 	text, ok := v.(string)

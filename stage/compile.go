@@ -61,8 +61,8 @@ func (s *Set) Kinds() []Kind {
 	return out
 }
 
-// Warnings returns what is valid and surely a mistake: a stage without a selector, which matches nothing, or a
-// field that another one overrides.
+// Warnings returns valid input that is probably a mistake: a stage without a selector, which matches nothing, or a
+// field that another field overrides.
 func (s *Set) Warnings() []*Error { return s.warnings }
 
 // Compiled is one compiled stage.
@@ -76,14 +76,14 @@ type Compiled struct {
 	Requirements   []Requirement
 	delay          *delay
 	Operations     []Operation
-	// oneUpdate: all it writes fits one update of a pod or a node.
+	// oneUpdate is true if one update of a pod or a node can contain all writes of the stage.
 	oneUpdate bool
 	file      string
-	digest    uint64 // of the spec
+	digest    uint64 // hash of the spec
 }
 
-// Compile checks stages and compiles them into a Set. It rejects malformed stages and a second stage of one name,
-// with one *Error per stage, joined.
+// Compile checks stages and compiles them into a Set. It rejects invalid stages and duplicate names, with one
+// *Error per stage, joined.
 func Compile(stages []Stage) (*Set, error) {
 	set, bad := CompileGood(stages)
 	if len(bad) > 0 {
@@ -92,7 +92,7 @@ func Compile(stages []Stage) (*Set, error) {
 	return set, nil
 }
 
-// CompileGood compiles the valid stages and returns one *Error for each other one.
+// CompileGood compiles the valid stages, and returns one *Error for each invalid one.
 func CompileGood(stages []Stage) (*Set, []*Error) {
 	sources := make([]Source, len(stages))
 	for i := range stages {
@@ -101,8 +101,8 @@ func CompileGood(stages []Stage) (*Set, []*Error) {
 	return compileAll(sources)
 }
 
-// With returns a new set of all stages of s and of more. Names of s stay taken: a stage of more with such a name
-// is left out, with an *Error.
+// With returns a new set with the stages of s and of more. It leaves out a stage of more whose name s already has,
+// and returns an *Error for it.
 func (s *Set) With(more []Stage) (*Set, []*Error) {
 	sources := make([]Source, len(more))
 	for i := range more {
@@ -111,7 +111,7 @@ func (s *Set) With(more []Stage) (*Set, []*Error) {
 	return s.and(sources)
 }
 
-// Without returns the set without the stages of these names.
+// Without returns the set without the named stages.
 func (s *Set) Without(names ...string) *Set {
 	named := func(c *Compiled) bool { return slices.Contains(names, c.Name) }
 	set := &Set{
@@ -177,7 +177,7 @@ func mapValues(m map[Kind][]*Compiled) [][]*Compiled {
 	return out
 }
 
-// compiling compiles one stage.
+// compiling is the state of the compilation of one stage.
 type compiling struct {
 	*Source
 	kind     Kind
@@ -189,7 +189,7 @@ func (c *compiling) warn(field, text string) {
 	c.warnings = append(c.warnings, c.place(problem(field, text)))
 }
 
-// compile returns nil for a stage that can never be chosen.
+// compile compiles the stage. It returns nil for a stage that can never be chosen.
 func (c *compiling) compile() (*Compiled, *Error) {
 	s := c.Stage
 	if s.Name == "" {
@@ -224,8 +224,8 @@ func (c *compiling) compile() (*Compiled, *Error) {
 	if out.delay, err = c.compileDelay(s.Spec.Delay); err != nil {
 		return nil, err
 	}
-	// spec.immediateNextStage needs nothing: the engine always chooses the next
-	// stage from the answer to its own write.
+	// spec.immediateNextStage has no effect: the engine always chooses the next stage from the answer to its own
+	// write.
 	if out.Operations, err = c.compileOperations(); err != nil {
 		return nil, err
 	}
@@ -237,8 +237,8 @@ func (c *compiling) compile() (*Compiled, *Error) {
 	return out, nil
 }
 
-// CompileSource compiles one stage. It returns nil for a stage that can never be chosen, and what is allowed but
-// surely not meant.
+// CompileSource compiles one stage. It returns nil for a stage that can never be chosen, and warnings about valid
+// input that is probably a mistake.
 func CompileSource(src *Source, cel *expr.CELCompiler) (c *Compiled, warnings []*Error, err *Error) {
 	work := &compiling{Source: src, cel: cel}
 	c, err = work.compile()
@@ -266,7 +266,7 @@ func (c *Compiled) Expressions() []*Expression {
 	return slices.DeleteFunc(all, func(x *Expression) bool { return x == nil })
 }
 
-// digestOf returns a hash of a spec; another spec has another one.
+// digestOf returns a hash of a spec, which differs for different specs.
 func digestOf(spec *v1alpha1.StageSpec) (uint64, *Error) {
 	data, err := json.Marshal(spec)
 	if err != nil {
@@ -300,8 +300,8 @@ func (c *compiling) resolveKind() *Error {
 	return nil
 }
 
-// properName returns the kind that the name of its resource stands for. KWOK asks the API for a resource of the
-// kind's name (controller.go, ResourceFor), so its files may also say configmaps or configmap; here that works for
+// properName returns the kind for the name of a resource. KWOK looks up the resource by the name of the kind
+// (controller.go, ResourceFor), so its files may also contain configmaps or configmap. Here this works for
 // Kubernetes' own kinds.
 func properName(k Kind) Kind {
 	name := strings.ToLower(k.Kind)

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Created returns a copy of an object from a file with the defaults that the API server sets on creation; a pod is
-// bound to a node. Fields that the object has are kept.
+// Created returns a copy of an object from a file with the defaults that the API server sets on creation. It binds
+// a pod to a node. It keeps the fields that the object has.
 func Created(o Object, now time.Time) Object {
 	out := copied(o)
 	if p, ok := out.(*corev1.Pod); ok {
@@ -51,14 +51,14 @@ func Created(o Object, now time.Time) Object {
 	return out
 }
 
-// madeUpUID returns a UID that is the same for the same kind, namespace and name.
+// madeUpUID derives a UID from kind, namespace and name.
 func madeUpUID(o Object) types.UID {
 	s := sha256.Sum256([]byte(KindOf(o).String() + "/" + o.GetNamespace() + "/" + o.GetName()))
 	return types.UID(fmt.Sprintf("%x-%x-%x-%x-%x", s[:4], s[4:6], s[6:8], s[8:10], s[10:16]))
 }
 
-// ObjectFrom converts JSON values into an object as the functions of this package take it: pods and nodes become
-// Go structs, and a field that does not fit is an error.
+// ObjectFrom converts JSON values into the form that the functions of this package expect: pods and nodes become Go
+// structs. A field with a wrong type is an error.
 func ObjectFrom(values map[string]any) (Object, error) {
 	u := &unstructured.Unstructured{Object: values}
 	kind := Kind{APIVersion: u.GetAPIVersion(), Kind: u.GetKind()}
@@ -75,7 +75,7 @@ func ObjectFrom(values map[string]any) (Object, error) {
 	return ObjectOf(values, kind)
 }
 
-// StandIn implements Facts where there is no cluster: one address for every node and one for every pod.
+// StandIn implements Facts without a cluster: all nodes have one address, and all pods have one.
 type StandIn struct{ Start time.Time }
 
 // NodeIPs implements Facts.
@@ -84,7 +84,7 @@ func (StandIn) NodeIPs(string) ([]string, error) { return []string{"10.16.0.1"},
 // PodIPs implements Facts.
 func (StandIn) PodIPs(types.UID, string) ([]string, error) { return []string{"10.128.0.1"}, nil }
 
-// NodePort implements Facts: without configuration an engine serves no kubelet endpoint.
+// NodePort implements Facts. Without configuration an engine has no kubelet endpoint.
 func (StandIn) NodePort() int { return 0 }
 
 // Version implements Facts.

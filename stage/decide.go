@@ -11,11 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// MinRepeat is the shortest time between two runs of one stage on one object with no other stage in between.
+// MinRepeat is the minimum time between two runs of one stage on one object without another stage in between.
 // Without it, a stage that matches its own result and has no delay would write as fast as the API answers.
 const MinRepeat = time.Second
 
-// WriteBurst is how many stages may write one object without a pause; after that, one more may write every
+// WriteBurst is the number of stages that may write one object without a pause; then one more may write every
 // WriteEvery. Without this budget, two stages without a delay that undo each other would write as fast as the API
 // answers. A stage with several requests counts once.
 const (
@@ -23,33 +23,31 @@ const (
 	WriteEvery = time.Second
 )
 
-// Past is what the caller remembers of an object between two decisions. The zero value is an unknown object.
-// Decided and After update it.
+// Past is the state that the caller stores for an object between two decisions. The zero value is an unknown
+// object. Decided and After update it.
 type Past struct {
-	// Stage was chosen by the last decision; empty for none.
+	// Stage is the stage that the last decision chose; empty for none.
 	Stage string
-	// Since is when Stage became the chosen one. An update that leaves it the
-	// chosen one does not move it.
+	// Since is the time at which Stage was chosen. An update after which the same stage is chosen does not change
+	// it.
 	Since time.Time
-	// Played counts the stages played on this object and those given up; it makes
-	// the draws of a stage that comes again differ.
+	// Played counts the stages that were played on this object or given up. It makes the draws for repeated stages
+	// differ.
 	Played uint64
-	// Last is the stage played last, and LastAt when.
+	// Last is the stage that was played last, at the time LastAt.
 	Last   string
 	LastAt time.Time
-	// Idle are the stages that have nothing to change at the resourceVersion
-	// IdleAt. The slice is shared and must not be changed.
+	// Idle contains the stages that would change nothing at the resourceVersion IdleAt. The slice is shared and
+	// must not be changed.
 	IdleAt string
 	Idle   []string
-	// Paid is the time up to which writes have used the object's budget: each takes
-	// WriteEvery.
+	// Paid is the time up to which writes have used the object's budget: each write takes WriteEvery.
 	Paid time.Time
-	// Resume is a stage that was begun and not finished: it goes on before
-	// anything else is chosen.
+	// Resume is an unfinished stage. It continues before another stage is chosen.
 	Resume Resume
 }
 
-// Decided records a decision that was made with p.
+// Decided records a decision for which p was the input.
 func (p *Past) Decided(d *Decision) {
 	p.Stage, p.Since = "", time.Time{}
 	if d.Chosen() {
@@ -61,7 +59,7 @@ func (p *Past) Decided(d *Decision) {
 	p.IdleAt, p.Idle = d.ResourceVersion, d.idle
 }
 
-// After returns the Past once the stage of a decision was played. wrote is false if it had nothing to change.
+// After returns the Past after the stage of a decision was played. wrote is false if the stage changed nothing.
 func (p Past) After(d *Decision, at time.Time, wrote bool) Past {
 	next := Past{Played: p.Played + 1, Last: d.Stage, LastAt: at, Paid: p.Paid}
 	if !wrote {
@@ -75,8 +73,8 @@ func (p Past) After(d *Decision, at time.Time, wrote bool) Past {
 	return next
 }
 
-// GivenUp returns the Past after the API rejected a stage repeatedly: the rest of that stage is not played, and
-// the next stage is drawn again.
+// GivenUp returns the Past after the API rejected a stage repeatedly: the rest of the stage is canceled, and the
+// next stage is drawn again.
 func (p Past) GivenUp() Past {
 	p.Resume = Resume{}
 	p.Played++
@@ -88,102 +86,98 @@ func (p *Past) idle(stage, version string) bool {
 	return p.IdleAt != "" && p.IdleAt == version && slices.Contains(p.Idle, stage)
 }
 
-// Scene is what the choice of a stage depends on outside the object.
+// Scene is the input of a decision besides the object and its past.
 type Scene struct {
-	// NodeReady is whether the node of a pod is Ready. Stages annotated with
-	// NodeReadyAnnotation are chosen only then.
+	// NodeReady is true if the node of a pod is Ready. Stages with NodeReadyAnnotation are chosen only then.
 	NodeReady bool
 }
 
-// NodeReadyAnnotation on a Stage, with the value "true", prevents that it is chosen for a pod whose node is not
-// Ready.
+// NodeReadyAnnotation on a Stage, with the value "true", excludes pods whose node is not Ready.
 const NodeReadyAnnotation = "rehearse-k8s.github.io/node-ready"
 
-// TimerAnnotation on a Stage, with the value "true", excludes it from the draw by weight: of the timer and the
-// stage that was drawn, the one that is due first is played. So what is due at a given time (a deadline, the end
-// of a back-off) neither blocks other stages nor is blocked by them. The delay should lead to a time that the
-// object holds: a delay that counts from now restarts after each other stage.
+// TimerAnnotation on a Stage, with the value "true", excludes it from the draw by weight. The engine plays the
+// timer or the drawn stage, whichever is due first. So a stage that is due at a fixed time (a deadline, the end of
+// a back-off) neither blocks other stages nor is blocked by them. The delay should lead to a time that the object
+// contains: a delay that counts from now restarts after each other stage.
 const TimerAnnotation = "rehearse-k8s.github.io/timer"
 
-// Code says in one word why a decision is what it is.
+// Code is the reason for a decision, in one word.
 type Code uint8
 
 // The codes of a Reason.
 const (
-	// NoStage: no stage matches; only a change of the object changes that.
+	// NoStage: no stage matches. Only a change of the object can change this.
 	NoStage Code = iota
 	// OnlyStage: exactly one stage matches.
 	OnlyStage
-	// DrawnStage: several match and this one was drawn by weight.
+	// DrawnStage: several stages match, and this one was drawn by weight.
 	DrawnStage
-	// NothingToDo: what matches would change nothing of this very version of the
-	// object; only a change of the object helps.
+	// NothingToDo: the matching stages would not change this version of the object. Only a change of the object can
+	// change this.
 	NothingToDo
-	// Resumed: the stage was begun before and goes on.
+	// Resumed: the stage was interrupted and continues.
 	Resumed
-	// Held: the delay of the chosen stage cannot be read from the object and the
-	// stage says no other; Problem has the reason. Only a change of the object
-	// helps.
+	// Held: the delay of the chosen stage is invalid on this object and the stage has no fixed delay; Problem
+	// contains the reason. Only a change of the object can change this.
 	Held
-	// TimerStage: it is a timer and due before what was drawn.
+	// TimerStage: the stage is a timer, and is due before the drawn stage.
 	TimerStage
 )
 
-// Reason is why a decision is what it is.
+// Reason is the reason for a decision.
 type Reason struct {
 	Code Code
-	// Matching is how many stages match.
+	// Matching is the number of stages that match.
 	Matching int
-	// Repeats is true when the stage was also the last one played.
+	// Repeats is true if the chosen stage is also the last one played.
 	Repeats bool
 }
 
-// Decision is which stage is next for one version of one object, and when. The
-// zero Decision chooses nothing.
+// Decision is the next stage for one version of one object, and its due time. The zero Decision chooses no stage.
 type Decision struct {
 	// Stage is the name of the chosen stage; empty for none.
 	Stage string
-	// Since is when Stage became the chosen one; Due is when it is to be played.
+	// Since is the time at which Stage was chosen. Due is the time at which it should be played.
 	Since, Due time.Time
 	Reason     Reason
-	// Problem says what about the chosen stage could not be read from the object:
-	// its delay fell back to the fixed one, or the stage is Held.
+	// Problem explains which value of the chosen stage is invalid on this object: the fixed delay replaces its
+	// delay, or the stage is Held.
 	Problem string
-	// LeftOut are stages that match and take no part in the draw.
+	// LeftOut contains the stages that match and that the draw excludes.
 	LeftOut []LeftOut
-	// Overran are the stages an expression of which does too much on this object; none
-	// of them is chosen for a selector that does.
+	// Overran contains the stages with an expression that exceeds its budget on this object. If the expression is
+	// in the selector, the stage is not chosen.
 	Overran []Overrun
-	// Slowed is true when the stage waits because the object's budget of writes is
-	// spent: WriteBurst stages wrote without a pause.
+	// Slowed is true if the stage waits because the write budget of the object is exhausted: WriteBurst stages
+	// wrote without a pause.
 	Slowed bool
 
-	// UID and ResourceVersion are the object's that was decided on.
+	// UID and ResourceVersion identify the version of the object that the decision is for.
 	UID             types.UID
 	ResourceVersion string
 
 	chosen *Compiled
 	seed   uint64
 	played uint64
-	step   int      // operation to begin with
-	idle   []string // known to have nothing to change
-	base   Object   // of a stage that goes on: the object without what it wrote
+	step   int      // the operation to start with
+	idle   []string // known to change nothing
+	base   Object   // for a resumed stage: the object without the fields that the stage wrote
 }
 
-// LeftOut is a stage that matches and must not be drawn: it would change nothing (NothingToDo), or its delay
-// cannot be read (Held), as Problem explains.
+// LeftOut is a stage that matches and that the draw excludes: it would change nothing (NothingToDo), or its delay
+// is invalid (Held), as Problem explains.
 type LeftOut struct {
 	Stage   string
 	Code    Code
 	Problem string
 }
 
-// Overrun is a stage that exceeds its budget, and what in it does.
+// Overrun is a stage that exceeds its budget, and the expression that does.
 type Overrun struct {
 	Stage, Problem string
 }
 
-// took records that an expression of a stage exceeded its budget since the last call.
+// took records that an expression of a stage has exceeded its budget since the last call.
 func (d *Decision) took(stage string, v *expr.View) {
 	if v.Exceeded != nil {
 		d.Overran = append(d.Overran, Overrun{Stage: stage, Problem: v.Exceeded.Error()})
@@ -191,7 +185,7 @@ func (d *Decision) took(stage string, v *expr.View) {
 	}
 }
 
-// String is why, in one line.
+// String returns the reason in one line.
 func (l LeftOut) String() string {
 	if l.Code == Held {
 		return l.Stage + " is held: " + l.Problem
@@ -202,11 +196,11 @@ func (l LeftOut) String() string {
 // Chosen reports whether there is a stage to play, now or later.
 func (d *Decision) Chosen() bool { return d.chosen != nil }
 
-// String is the decision in one line, for logs and golden files.
+// String returns the decision in one line, for logs and golden files.
 func (d *Decision) String() string {
 	switch d.Reason.Code {
 	case NothingToDo:
-		return "nothing: " + d.Stage + " would change nothing of this version"
+		return "nothing: " + d.Stage + " would not change this version"
 	case NoStage:
 		return "nothing: no stage matches"
 	case Held:
@@ -230,18 +224,18 @@ func (d *Decision) String() string {
 	return fmt.Sprintf("%s after %s: %s", d.Stage, d.Due.Sub(d.Since), why)
 }
 
-// Decide returns which stage is next for the newest version of an object, and when it is due. It does not say
-// whether it is due yet: compare Due with the clock. Deciding again on a newer version keeps Since, and so the due
-// time, as long as the same stage stays chosen.
+// Decide returns the next stage for the newest version of an object, and its due time. It does not check whether
+// the stage is due yet: the caller compares Due with the clock. A decision for a newer version keeps Since, and so
+// the due time, if it chooses the same stage.
 //
-// The rules are KWOK's, except where this says otherwise. All stages whose selector matches take part. One stage
-// alone is chosen whatever its weight. Of several, each is drawn in proportion to its weight, and evenly if all
-// weights are 0. Stages that would change nothing and stages whose delay cannot be read are left out of the draw
-// (KWOK draws them too, and the object then waits for nothing). Timers (TimerAnnotation) take no part in the draw.
-// The draw is keyed by (seed, UID, stage, number of stages played), so it is the same each time.
+// The rules are KWOK's, with these exceptions. All stages whose selector matches are candidates. A single candidate
+// is chosen whatever its weight. Among several, the probability of each is proportional to its weight; if all
+// weights are 0, all are equally probable. The draw excludes stages that would change nothing and stages with an
+// invalid delay (KWOK draws them too, and the object then waits for nothing), and timers (TimerAnnotation). The
+// draw depends on (seed, UID, stage, number of stages played), so it is the same each time.
 //
-// A stage that was interrupted resumes (Past.Resume) as long as its selector matches the object without what the
-// stage itself wrote, and no deletion was requested since it began.
+// An interrupted stage resumes (Past.Resume) if its selector matches the object without the fields that the stage
+// itself wrote, and no deletion was requested since it started.
 func (s *Set) Decide(now time.Time, seed uint64, o Object, past Past, scene Scene) Decision {
 	uid, version := identity(o)
 	v := expr.View{Object: o, Now: now, Seed: seed, UID: uid, Played: past.Played}
@@ -287,7 +281,7 @@ func (s *Set) Decide(now time.Time, seed uint64, o Object, past Past, scene Scen
 	return d
 }
 
-// draw chooses among several stages that match. matching is the caller's own.
+// draw chooses among several matching stages. The caller owns matching.
 func (d *Decision) draw(matching []*Compiled, v *expr.View, now time.Time, past Past) {
 	eligible := matching[:0]
 	for _, c := range matching {
@@ -303,7 +297,7 @@ func (d *Decision) draw(matching []*Compiled, v *expr.View, now time.Time, past 
 		i := d.race(eligible, v)
 		best := eligible[i]
 		d.choose(best, v, now, past, DrawnStage)
-		// What was chosen for this version before has been looked at.
+		// The stage that was chosen for this version before was already checked.
 		if known := past.IdleAt == d.ResourceVersion && past.Stage == best.Name; known || !d.changesNothing(v) {
 			return
 		}
@@ -311,15 +305,14 @@ func (d *Decision) draw(matching []*Compiled, v *expr.View, now time.Time, past 
 		d.leave(LeftOut{Stage: best.Name, Code: NothingToDo})
 		eligible = slices.Delete(eligible, i, i+1)
 	}
-	// Nothing may be drawn: the decision names one of those left out, one with a
-	// problem first.
+	// No stage can be drawn: the decision names one of the excluded stages, preferably one with a problem.
 	at := max(slices.IndexFunc(d.LeftOut, func(l LeftOut) bool { return l.Code == Held }), 0)
 	l := d.LeftOut[at]
 	d.LeftOut = slices.Delete(d.LeftOut, at, at+1)
 	d.Stage, d.Reason.Code, d.Problem = l.Stage, l.Code, l.Problem
 }
 
-// leave leaves a stage out of the draw.
+// leave excludes a stage from the draw.
 func (d *Decision) leave(l LeftOut) {
 	d.LeftOut = append(d.LeftOut, l)
 	if l.Code == NothingToDo && !slices.Contains(d.idle, l.Stage) {
@@ -327,7 +320,7 @@ func (d *Decision) leave(l LeftOut) {
 	}
 }
 
-// leftOut reports whether a stage that matches must not be drawn, as far as that is known without playing it.
+// leftOut reports whether the draw must exclude a matching stage, as far as this is known without playing it.
 func (c *Compiled) leftOut(v *expr.View, now time.Time, past Past, version string) (LeftOut, bool) {
 	if past.idle(c.Name, version) {
 		return LeftOut{Stage: c.Name, Code: NothingToDo}, true
@@ -346,8 +339,8 @@ func (c *Compiled) leftOut(v *expr.View, now time.Time, past Past, version strin
 	return LeftOut{Stage: c.Name, Code: Held, Problem: trouble}, held
 }
 
-// changesNothing plays the chosen stage at its due time and reports whether it would neither write nor record
-// anything. A stage that asks for facts outside the object, such as an address, and one that fails, count as
+// changesNothing plays the chosen stage at its due time, and reports whether it would neither write nor emit an
+// Event. A stage that requests facts from outside the object, such as an address, and a stage that fails, count as
 // stages that change something.
 func (d *Decision) changesNothing(v *expr.View) bool {
 	if !d.Chosen() {
@@ -376,7 +369,7 @@ func maxOf(a, b time.Time) time.Time {
 	return b
 }
 
-// askedFacts notes that facts were asked for.
+// askedFacts records that a template requested facts.
 type askedFacts struct{ asked *bool }
 
 func (a askedFacts) NodeIPs(string) ([]string, error)           { *a.asked = true; return nil, nil }
@@ -385,7 +378,7 @@ func (a askedFacts) NodePort() int                              { *a.asked = tru
 func (a askedFacts) Version() string                            { *a.asked = true; return "" }
 func (a askedFacts) StartTime() time.Time                       { *a.asked = true; return time.Time{} }
 
-// choose sets the chosen stage, unless it has nothing to do or is held.
+// choose sets the chosen stage, unless it would change nothing or is held.
 func (d *Decision) choose(c *Compiled, v *expr.View, now time.Time, past Past, code Code) {
 	d.Stage = c.Name
 	d.Reason.Repeats = past.Last == c.Name
@@ -411,8 +404,8 @@ func (d *Decision) choose(c *Compiled, v *expr.View, now time.Time, past Past, c
 	d.Due, d.Slowed = d.dueAfter(wait, past)
 }
 
-// dueAfter is when a chosen stage with a delay is played, and whether the object's
-// budget of writes makes it wait.
+// dueAfter returns the due time of a chosen stage with a delay, and whether the write budget of the object delays
+// it.
 func (d *Decision) dueAfter(wait time.Duration, past Past) (due time.Time, slowed bool) {
 	due = d.Since.Add(wait)
 	if earliest := past.LastAt.Add(MinRepeat); d.Reason.Repeats && due.Before(earliest) {
@@ -451,15 +444,15 @@ func (c *Compiled) matches(v *expr.View, scene Scene) bool {
 	return true
 }
 
-// Draw returns a uniform number in [0, 1) for other components that need randomness about one object. It depends
-// on (seed, UID, actor, n) and on nothing else.
+// Draw returns a uniform number in [0, 1) for other components that need randomness for one object. It depends only
+// on (seed, UID, actor, n).
 func Draw(seed uint64, uid types.UID, actor string, n uint64) float64 {
 	return expr.Draw(seed, uid, actor, n, expr.ForOther)
 }
 
-// score turns a draw into a place in a weighted race: the stage with the least
-// score is chosen, and each wins with probability weight / sum of weights. A
-// stage that leaves the race changes the winner only if it was the winner.
+// score turns a random number into a score of a weighted draw. The stage with the lowest score is chosen, so each
+// stage wins with probability weight / sum of weights. Removing a stage changes the winner only if it was the
+// winner.
 func score(u, weight float64) float64 {
 	return -math.Log1p(-u) / weight
 }

@@ -19,9 +19,9 @@ func TestDecisionText(t *testing.T) {
 	drawn := with(at(3*time.Second), Reason{Code: DrawnStage, Matching: 4})
 	drawn.LeftOut = []LeftOut{{Stage: "a", Code: NothingToDo}, {Stage: "b", Code: Held, Problem: "no such key: x"}}
 	for want, d := range map[string]Decision{
-		"nothing: no stage matches":                         {},
-		"nothing: run would change nothing of this version": {Stage: "run", Reason: Reason{Code: NothingToDo}},
-		`nothing: run is held: "soon" is no time`:           held,
+		"nothing: no stage matches":                  {},
+		"nothing: run would not change this version": {Stage: "run", Reason: Reason{Code: NothingToDo}},
+		`nothing: run is held: "soon" is no time`:    held,
 		"run goes on": with(at(0), Reason{Code: Resumed}),
 		"run after 0s: the only stage that matches":        with(at(0), Reason{Code: OnlyStage, Matching: 1}),
 		"run after 1s: the only stage that matches, again": with(at(time.Second), Reason{Code: OnlyStage, Matching: 1, Repeats: true}),

@@ -36,7 +36,7 @@ func (c *compiling) compileDelay(d *v1alpha1.StageDelay) (*delay, *Error) {
 		return nil, err
 	}
 	if out.hasJitter && out.baseFrom == nil && out.jitterFrom == nil && out.jitter < out.base {
-		c.warn("spec.delay.jitterDurationMilliseconds", "is under durationMilliseconds and so is the delay: the jitter is the upper bound of the whole delay")
+		c.warn("spec.delay.jitterDurationMilliseconds", "is below durationMilliseconds, and so it is the delay itself: the jitter is the upper bound of the whole delay")
 	}
 	return out, nil
 }
@@ -46,21 +46,20 @@ func milliseconds(n int64) time.Duration {
 	return time.Duration(min(max(n, -most), most)) * time.Millisecond
 }
 
-// mayHold reports whether an expression computes the delay and no fixed duration replaces it where the expression
-// fails.
+// mayHold reports whether the stage is held if the expression for its delay fails: there is no fixed duration.
 func (d *delay) mayHold() bool {
 	return d != nil && (d.baseFrom != nil && !d.hasBase || d.baseFrom == nil && d.jitterFrom != nil && !d.hasJitter && !d.hasBase)
 }
 
-// after returns the delay, counted from since, the moment the stage was chosen. The rules are KWOK's: a bound at
-// or below the duration is the delay itself, otherwise the delay is uniform in [duration, bound). It is never
-// negative.
+// after returns the delay, counted from since, the time at which the stage was chosen. The rules are KWOK's: a
+// bound at or below the duration is the delay itself, otherwise the delay is uniform in [duration, bound). It is
+// never negative.
 //
-// KWOK counts a time that is read from the object from now; here it counts from since, so that deciding again
-// later gives the same due time.
+// For a time that is read from the object, KWOK counts from now. Here it counts from since, so a later decision
+// gives the same due time.
 //
-// trouble is the error of an expression. The stage then waits as long as the fixed durations say; without one it
-// is held, because playing it at once is not what it asks for.
+// trouble is the error of an expression. The stage then uses the fixed durations. Without one it is held, because
+// it does not define an immediate transition.
 func (d *delay) after(v *expr.View, since time.Time, stage string) (wait time.Duration, held bool, trouble string) {
 	least, most, held, trouble := d.bounds(v, since, stage)
 	if most > least {
@@ -71,8 +70,8 @@ func (d *delay) after(v *expr.View, since time.Time, stage string) (wait time.Du
 	return max(least, 0), held, trouble
 }
 
-// bounds returns the bounds of the delay; they are equal if nothing is drawn. Either may be negative, the delay is
-// not.
+// bounds returns the bounds of the delay; they are equal if the delay is not random. A bound may be negative, the
+// delay is not.
 func (d *delay) bounds(v *expr.View, since time.Time, stage string) (least, most time.Duration, held bool, trouble string) {
 	if d == nil {
 		return 0, 0, false, ""
@@ -108,17 +107,16 @@ func (d *delay) bounds(v *expr.View, since time.Time, stage string) (least, most
 	return base, jitter, held, trouble
 }
 
-// found says what an expression for a duration gave.
+// found describes the result of an expression for a duration.
 type found uint8
 
 const (
-	notSaid  found = iota // nothing: what is fixed in the stage holds
-	saidNone              // an empty text: no delay, or no jitter, at all
+	notSaid  found = iota // no result: the fixed value applies
+	saidNone              // an empty string: no delay, or no jitter
 	given
 )
 
-// duration reads a time, from since on, or a duration. err says what is there and
-// neither.
+// duration reads a time, counted from since, or a duration. If the value is neither, err describes it.
 func (x *Expression) duration(v *expr.View, since time.Time, stage string) (d time.Duration, f found, err string) {
 	got, failed := x.read(v, stage)
 	if failed != nil {
@@ -151,8 +149,7 @@ func (x *Expression) duration(v *expr.View, since time.Time, stage string) (d ti
 	return 0, notSaid, x.Field + ": " + got.Describe() + " is neither an RFC 3339 time nor a duration such as 5s"
 }
 
-// looksLikeTime keeps durations, which come far more often, from being parsed as
-// times first: the error would be garbage.
+// looksLikeTime avoids parsing durations, which are more frequent, as times: this would allocate an error.
 func looksLikeTime(text string) bool {
 	return len(text) >= len("2006-01-02T15:04:05Z") && text[4] == '-' && text[10] == 'T'
 }

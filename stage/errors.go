@@ -5,22 +5,22 @@ import (
 	"strings"
 )
 
-// Error is what is wrong with a stage, and where.
+// Error is an error in a stage, and its location.
 type Error struct {
-	// File is the name given to Load; empty where stages did not come from a file.
+	// File is the name that was passed to Load; empty if the stage does not come from a file.
 	File string
-	// Line is the line in File, from 1 on; 0 where it is not known.
+	// Line is the line in File, from 1; 0 if it is unknown.
 	Line int
-	// Stage is the stage's name; empty where the document did not get that far.
+	// Stage is the name of the stage; empty if the document could not be read so far.
 	Stage string
 	// Field is the path of the field, for instance "spec.steps[1].patch.type".
 	Field string
-	// Problem is the sentence for the user.
+	// Problem is the message for the user.
 	Problem string
-	// Overran is true if the stage exceeds its budget: its template grows too large or loops too long.
+	// Overran is true if the stage exceeds its budget: its template renders too much output or loops too often.
 	Overran bool
 
-	of *Stage // it is about
+	of *Stage // the stage of the error
 }
 
 // Error implements error: "stages.yaml:7: stage pod-x: spec.weight: must not be negative".
@@ -43,7 +43,7 @@ func (e *Error) Error() string {
 
 func problem(field, text string) *Error { return &Error{Field: field, Problem: text} }
 
-// joined makes one error of several; nil of none.
+// joined combines errors into one; it returns nil if there are none.
 func joined(all []*Error) error {
 	if len(all) == 0 {
 		return nil
@@ -51,7 +51,7 @@ func joined(all []*Error) error {
 	return Errors(all)
 }
 
-// Errors are several of them, one a line.
+// Errors are several errors, one per line.
 type Errors []*Error
 
 // Error implements error.
@@ -63,7 +63,7 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap gives each to errors.As and errors.Is.
+// Unwrap passes each error to errors.As and errors.Is.
 func (e Errors) Unwrap() []error {
 	out := make([]error, len(e))
 	for i, one := range e {

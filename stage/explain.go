@@ -10,12 +10,12 @@ import (
 type Explanation struct {
 	Stage   string
 	Matches bool
-	// Because is the first requirement that does not hold; empty when all do.
+	// Because is the first requirement that does not hold; empty if all hold.
 	Because string
-	// Got is what the object has where Because looks.
+	// Got is the value in the object to which Because refers.
 	Got string
-	// Problem says what could not be evaluated on this object: the requirement,
-	// the weight or the delay. It concerns this stage and no other.
+	// Problem explains what could not be evaluated on this object: the requirement, the weight or the delay. It
+	// affects no other stage.
 	Problem string
 }
 
@@ -46,7 +46,7 @@ func (s *Set) Explain(o Object, scene Scene) []Explanation {
 	return out
 }
 
-// Got is what the object has where a requirement looks, in one line.
+// Got returns in one line the value in the object to which a requirement refers.
 func (r *Requirement) Got(v *expr.View) string {
 	switch {
 	case r.CEL != nil:

@@ -9,7 +9,7 @@ import (
 
 // Expression reads one value from an object, by jq or by CEL.
 type Expression struct {
-	Field string // where it stands in the stage
+	Field string // its path in the stage
 	JQ    *expr.Query
 	cel   *expr.CEL
 }
@@ -23,10 +23,10 @@ func (c *compiling) compileFrom(field string, from *v1alpha1.ExpressionFrom) (*E
 	switch {
 	case from.JQ != nil:
 		if from.CEL != nil {
-			c.warn(field+".cel", "is not used where there is jq; remove one of the two")
+			c.warn(field+".cel", "is ignored because jq is set; remove one of the two")
 		}
 		if from.ExpressionFrom != "" {
-			c.warn(field+".expressionFrom", "is not used where there is jq; remove one of the two")
+			c.warn(field+".expressionFrom", "is ignored because jq is set; remove one of the two")
 		}
 		field, jq = field+".jq.expression", from.JQ.Expression
 	case from.CEL != nil && jq == "":
@@ -41,7 +41,7 @@ func (c *compiling) compileFrom(field string, from *v1alpha1.ExpressionFrom) (*E
 		return &Expression{Field: field, cel: program}, nil
 	case jq != "":
 		if from.CEL != nil {
-			c.warn(field+".cel", "is not used where there is expressionFrom; remove one of the two")
+			c.warn(field+".cel", "is ignored because expressionFrom is set; remove one of the two")
 		}
 		field += ".expressionFrom"
 	default:
@@ -66,8 +66,8 @@ func (x *Expression) first(v *expr.View, stage string) (expr.Value, error) {
 	return x.read(v, stage)
 }
 
-// read is first for callers for which no result would be a wrong one: it also returns the error of a jq program,
-// unless that is about an absent field.
+// read is like first, for callers that must not ignore errors: it also returns the error of a jq program, unless
+// the error is about an absent field.
 func (x *Expression) read(v *expr.View, stage string) (expr.Value, error) {
 	if x.JQ != nil {
 		got, err := x.JQ.Read(v)

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// applyJSONPatch carries out RFC 6902 operations on a copy of a JSON value.
+// applyJSONPatch applies RFC 6902 operations to a copy of a JSON value.
 func applyJSONPatch(target any, ops []any) (any, error) {
 	out := runtime.DeepCopyJSONValue(target)
 	for i, raw := range ops {
@@ -34,7 +34,7 @@ func applyOperation(doc any, op map[string]any) (any, error) {
 	}
 	value, hasValue := op["value"]
 	if !hasValue && (name == "add" || name == "replace" || name == "test") {
-		return nil, fmt.Errorf("%s needs a value", name)
+		return nil, fmt.Errorf("%s requires a value", name)
 	}
 	switch name {
 	case "add":
@@ -46,7 +46,7 @@ func applyOperation(doc any, op map[string]any) (any, error) {
 	case "test":
 		at, err := getAt(doc, to)
 		if err == nil && !reflect.DeepEqual(at, value) {
-			err = fmt.Errorf("%v does not have the value that is tested for", op["path"])
+			err = fmt.Errorf("%v does not have the tested value", op["path"])
 		}
 		return doc, err
 	case "move", "copy":
@@ -71,7 +71,7 @@ func applyOperation(doc any, op map[string]any) (any, error) {
 
 var unescape = strings.NewReplacer("~1", "/", "~0", "~")
 
-// pointer takes a JSON pointer (RFC 6901) apart.
+// pointer splits a JSON pointer (RFC 6901).
 func pointer(op map[string]any, key string) ([]string, error) {
 	text, ok := op[key].(string)
 	if !ok || text != "" && text[0] != '/' {
@@ -109,7 +109,7 @@ func getAt(doc any, path []string) (any, error) {
 	return doc, nil
 }
 
-// putAt adds or replaces what stands at a path and returns the document.
+// putAt adds or replaces the value at a path and returns the document.
 func putAt(doc any, path []string, value any, add bool) (any, error) {
 	if len(path) == 0 {
 		return value, nil
@@ -182,7 +182,7 @@ func removeAt(doc any, path []string) (any, error) {
 	return nil, missing(part)
 }
 
-func missing(part string) error { return fmt.Errorf("there is no %s", limit.Quote(part)) }
+func missing(part string) error { return fmt.Errorf("%s does not exist", limit.Quote(part)) }
 
 func index(part string, most int) (int, error) {
 	i, err := strconv.Atoi(part)

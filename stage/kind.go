@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Kind is a kind of object that stages can be for, custom resources included.
+// Kind is a kind of objects that stages can apply to, including custom resources.
 type Kind struct {
 	// APIVersion is group and version: "v1", "apps/v1", "example.com/v1alpha1".
 	APIVersion string
@@ -19,7 +19,7 @@ type Kind struct {
 	Kind string
 }
 
-// The kinds with Go types of their own here.
+// The kinds that have Go types here.
 var (
 	KindNode = Kind{APIVersion: "v1", Kind: "Node"}
 	KindPod  = Kind{APIVersion: "v1", Kind: "Pod"}
@@ -33,15 +33,15 @@ func (k Kind) String() string {
 	return k.Kind + "." + k.APIVersion
 }
 
-// GroupVersionKind is k in the words of apimachinery.
+// GroupVersionKind converts k to the type of apimachinery.
 func (k Kind) GroupVersionKind() schema.GroupVersionKind {
 	return schema.FromAPIVersionAndKind(k.APIVersion, k.Kind)
 }
 
-// typed reports whether objects of this kind come as Go structs.
+// typed reports whether objects of this kind are Go structs.
 func (k Kind) typed() bool { return k == KindPod || k == KindNode }
 
-// form is the Go type that objects of this kind come as.
+// form returns the Go type of objects of this kind.
 func (k Kind) form() expr.Form {
 	switch k {
 	case KindPod:
@@ -61,12 +61,11 @@ func (k Kind) group() string {
 	return group
 }
 
-// Object is a *corev1.Pod, a *corev1.Node or, for every other kind, an
-// *unstructured.Unstructured; any other type matches no stage, and neither does
-// an unstructured pod or node. Decide and Play never change it.
+// Object is a *corev1.Pod, a *corev1.Node or, for every other kind, an *unstructured.Unstructured. Any other type
+// matches no stage, and neither does an unstructured pod or node. Decide and Play never change it.
 type Object = metav1.Object
 
-// KindOf is the kind of an object; the zero Kind for one that no stage can be for.
+// KindOf returns the kind of an object; the zero Kind if no stage can apply to it.
 func KindOf(o Object) Kind {
 	switch o := o.(type) {
 	case *corev1.Pod:
@@ -83,8 +82,7 @@ func KindOf(o Object) Kind {
 	return Kind{}
 }
 
-// identity is UID and resourceVersion, read without the garbage that the
-// accessors of unstructured objects make.
+// identity returns UID and resourceVersion, without the allocations of the accessors of unstructured objects.
 func identity(o Object) (uid types.UID, version string) {
 	u, ok := o.(*unstructured.Unstructured)
 	if !ok {

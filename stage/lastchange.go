@@ -8,8 +8,8 @@ import (
 )
 
 // LastChange returns the newest time in an object: of its creation, of a change of a condition or a container, of
-// its deletion request, or else of the last write of a field. The state it is in began then or later. It is zero
-// for an object without any.
+// its deletion request, or otherwise of the last write of a field. The current state started at this time or later.
+// It is zero if the object contains no time.
 func LastChange(o Object) time.Time {
 	var last newest
 	last.note(o.GetCreationTimestamp().Time)
@@ -34,7 +34,7 @@ func LastChange(o Object) time.Time {
 	return last.at
 }
 
-// newest is the newest of the times noted.
+// newest is the newest of the recorded times.
 type newest struct{ at time.Time }
 
 func (n *newest) note(at time.Time) {
@@ -59,7 +59,7 @@ func (n *newest) pod(status *corev1.PodStatus) {
 	}
 }
 
-// other reads an object of another kind, whose conditions are where all have them.
+// other reads an object of another kind: the conditions are at the usual path.
 func (n *newest) other(o *unstructured.Unstructured) {
 	found, _, _ := unstructured.NestedFieldNoCopy(o.Object, "status", "conditions")
 	conditions, _ := found.([]any)

@@ -5,38 +5,37 @@ import (
 	"time"
 )
 
-// LifeOptions are what a lifecycle depends on besides the object and the stages.
+// LifeOptions are the inputs of a lifecycle besides the object and the stages.
 type LifeOptions struct {
 	Start time.Time
 	Seed  uint64
-	// For is how much virtual time passes at most, and MaxSteps how many stages
-	// are played at most.
+	// For limits the virtual time, and MaxSteps the number of stages.
 	For      time.Duration
 	MaxSteps int
-	// DeleteAfter is when deletion is requested; negative for never.
+	// DeleteAfter is the time of the deletion request; negative for none.
 	DeleteAfter time.Duration
 	Facts       Facts
 	Scene       Scene
 }
 
-// Transition is one change of an object in a simulated lifecycle: a stage that was played, or a DELETE request.
+// Transition is one change of an object in a simulated lifecycle: a stage, or a DELETE request.
 type Transition struct {
 	// At is the virtual time since the start.
 	At time.Duration
-	// Decision is why; the zero Decision for a deletion request.
+	// Decision chose the stage; the zero Decision for a deletion request.
 	Decision Decision
-	// Share is the chance that the stage had to be the next; 1 where nothing was drawn.
+	// Share is the probability of the stage; 1 without a draw.
 	Share float64
-	// Effects are what was written and recorded.
+	// Effects are the writes and Events.
 	Effects Effects
-	// Before and After are the object; After is nil when it is gone.
+	// Before and After are the object; After is nil if it was deleted.
 	Before, After Object
-	// Problem is why the stage could not be played.
+	// Problem explains why the stage could not be played.
 	Problem string
 }
 
-// Life plays an object from o on in virtual time. It returns the transitions and one sentence that says why the
-// lifecycle ends there.
+// Life simulates the lifecycle of an object in virtual time. It returns the transitions, and one sentence that
+// explains why the lifecycle ends.
 func (s *Set) Life(o Object, opts LifeOptions) (transitions []Transition, end string) {
 	now, until := opts.Start, opts.Start.Add(opts.For)
 	deleteAt := time.Time{}
@@ -64,9 +63,9 @@ func (s *Set) Life(o Object, opts LifeOptions) (transitions []Transition, end st
 		case !d.Chosen():
 			return transitions, d.String()
 		case d.Due.After(until):
-			return transitions, fmt.Sprintf("%s is due at %s, after the %s that are played", d.Stage, d.Due.Sub(opts.Start), opts.For)
+			return transitions, fmt.Sprintf("%s is due at %s, after the limit of %s", d.Stage, d.Due.Sub(opts.Start), opts.For)
 		case played == opts.MaxSteps:
-			return transitions, fmt.Sprintf("%d stages are played; %s would be next, at %s", played, d.Stage, d.Due.Sub(opts.Start))
+			return transitions, fmt.Sprintf("the limit of %d stages is reached; %s would be next, at %s", played, d.Stage, d.Due.Sub(opts.Start))
 		}
 		b := Transition{Decision: d, Share: 1, Before: o}
 		for _, option := range s.Options(now, opts.Seed, o, before, opts.Scene) {
@@ -89,5 +88,5 @@ func (s *Set) Life(o Object, opts LifeOptions) (transitions []Transition, end st
 		o = outcome.After
 		played++
 	}
-	return transitions, "the object is gone"
+	return transitions, "the object was deleted"
 }

@@ -50,22 +50,22 @@ func TestHowALifecycleEnds(t *testing.T) {
 	}{
 		"no stage matches": {podStage("s", ""), LifeOptions{For: time.Hour, MaxSteps: 9, DeleteAfter: -1}, "nothing: no stage matches"},
 		"too many stages": {every5s, LifeOptions{For: time.Hour, MaxSteps: 3, DeleteAfter: -1},
-			"5s s; 10s s; 15s s; 3 stages are played; s would be next, at 20s"},
-		"no stage at all": {every5s, LifeOptions{For: time.Hour, DeleteAfter: -1}, "0 stages are played; s would be next, at 5s"},
+			"5s s; 10s s; 15s s; the limit of 3 stages is reached; s would be next, at 20s"},
+		"no stage at all": {every5s, LifeOptions{For: time.Hour, DeleteAfter: -1}, "the limit of 0 stages is reached; s would be next, at 5s"},
 		"no time left": {every5s, LifeOptions{For: 12 * time.Second, MaxSteps: 9, DeleteAfter: -1},
-			"5s s; 10s s; s is due at 15s, after the 12s that are played"},
+			"5s s; 10s s; s is due at 15s, after the limit of 12s"},
 		"due at the very end": {every5s, LifeOptions{For: 10 * time.Second, MaxSteps: 9, DeleteAfter: -1},
-			"5s s; 10s s; s is due at 15s, after the 10s that are played"},
+			"5s s; 10s s; s is due at 15s, after the limit of 10s"},
 		"deleted": {every5s, LifeOptions{For: 12 * time.Second, MaxSteps: 9, DeleteAfter: 7 * time.Second},
-			"5s s; 7s DELETE; 10s s; s is due at 15s, after the 12s that are played"},
+			"5s s; 7s DELETE; 10s s; s is due at 15s, after the limit of 12s"},
 		"deleted at the start": {every5s, LifeOptions{For: 6 * time.Second, MaxSteps: 9},
-			"0s DELETE; 5s s; s is due at 10s, after the 6s that are played"},
+			"0s DELETE; 5s s; s is due at 10s, after the limit of 6s"},
 		"deleted as the stage is due": {every5s, LifeOptions{For: 6 * time.Second, MaxSteps: 9, DeleteAfter: 5 * time.Second},
-			"5s DELETE; 5s s; s is due at 10s, after the 6s that are played"},
+			"5s DELETE; 5s s; s is due at 10s, after the limit of 6s"},
 		"template fails": {counting("s", `{{ fail "no" }}`, "weight: 0"), LifeOptions{For: time.Hour, MaxSteps: 9, DeleteAfter: -1},
 			"0s s failed; s cannot be played on this object"},
 		"the stage deletes": {"---\n" + head + "spec: {resourceRef: {kind: Pod}, selector: {}, next: {delete: true}}", LifeOptions{For: time.Hour, MaxSteps: 9, DeleteAfter: -1},
-			"0s s gone; the object is gone"},
+			"0s s gone; the object was deleted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.opts.Start, c.opts.Facts = stagetest.Start, stagetest.Facts{}
@@ -82,7 +82,7 @@ func TestDeletionWithoutAGracePeriodEndsTheLifecycle(t *testing.T) {
 	set := mustCompile(t, counting("s", "x", "delay: {durationMilliseconds: 5000}"))
 	p := stagetest.NewPod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })
 	got := lifeText(set.Life(p, LifeOptions{Start: stagetest.Start, For: time.Minute, MaxSteps: 9, DeleteAfter: time.Second}))
-	if want := "1s DELETE gone; the object is gone"; got != want {
+	if want := "1s DELETE gone; the object was deleted"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
@@ -131,7 +131,7 @@ func TestLifecyclesAreRepeatable(t *testing.T) {
 			}
 			at, last = x.At, x.After
 		}
-		if (last == nil) != (end == "the object is gone") || end == "" {
+		if (last == nil) != (end == "the object was deleted") || end == "" {
 			t.Fatalf("the object is gone: %v; %s", last == nil, end)
 		}
 	})

@@ -23,7 +23,7 @@ type File struct {
 }
 
 // Load reads the stages of a file: YAML or JSON, one or more documents, all of kind Stage or lists of them.
-// Decoding is strict: an unknown or repeated field is an error, as is everything that Compile rejects. Errors are
+// Decoding is strict: an unknown or duplicate field is an error, as is everything that Compile rejects. Errors are
 // *Error values (joined if there are several) with file, line, stage and field.
 func Load(file string, data []byte) ([]Stage, error) {
 	_, stages, bad := LoadGood(File{Name: file, Data: data})
@@ -33,8 +33,8 @@ func Load(file string, data []byte) ([]Stage, error) {
 	return stages, nil
 }
 
-// LoadGood reads files and continues with the valid stages: it returns them compiled and as they were written, and
-// one *Error for each other one. The set's own errors carry file and line.
+// LoadGood reads files and continues with the valid stages: it returns them compiled and in their original form,
+// and one *Error for each invalid stage. The errors of the set contain file and line.
 func LoadGood(files ...File) (*Set, []Stage, []*Error) {
 	var sources []Source
 	var bad []*Error
@@ -59,7 +59,7 @@ func LoadGood(files ...File) (*Set, []Stage, []*Error) {
 	return set, stages, append(bad, wrong...)
 }
 
-// mostBytes bounds a document: the API takes no larger object either.
+// mostBytes limits the size of a document. The API rejects larger objects too.
 const mostBytes = 3 << 20
 
 func decode(file string, data []byte) ([]Source, []*Error) {
@@ -90,7 +90,7 @@ func decode(file string, data []byte) ([]Source, []*Error) {
 
 const noStage = "not an object: a stage is a mapping of apiVersion, kind, metadata and spec"
 
-// DecodeOne decodes one document; a document of comments only gives nil.
+// DecodeOne decodes one document. A document with only comments gives nil.
 func DecodeOne(file string, d Document) (*Source, *Error) {
 	if len(d.text) > mostBytes {
 		return nil, d.tooLarge()
@@ -99,7 +99,7 @@ func DecodeOne(file string, d Document) (*Source, *Error) {
 	if err != nil {
 		failed := yamlError(err, d.first)
 		if d.item != nil {
-			failed.Line = d.Line() // the parser counts from the item's own beginning
+			failed.Line = d.Line() // the parser counts from the start of the item
 		}
 		return nil, failed
 	}
@@ -121,7 +121,7 @@ func DecodeOne(file string, d Document) (*Source, *Error) {
 	}
 	src.Stage.Name = head.Metadata.Name
 	if want := v1alpha1.GroupVersion.String(); head.Kind != v1alpha1.StageKind || head.APIVersion != want {
-		return nil, src.place(problem("kind", fmt.Sprintf("this is kind %q of apiVersion %q; only kind Stage of apiVersion %s is read", head.Kind, head.APIVersion, want)))
+		return nil, src.place(problem("kind", fmt.Sprintf("this is kind %q of apiVersion %q; want kind Stage of apiVersion %s", head.Kind, head.APIVersion, want)))
 	}
 	stage := &Stage{}
 	strict, err := kjson.UnmarshalStrict(asJSON, stage)
@@ -141,9 +141,9 @@ var (
 	wrongTypeText = regexp.MustCompile(`^json: cannot unmarshal (.+) into Go struct field [A-Za-z]*\.(?:TypeMeta\.)?(\S+) of type (\S+)$`)
 )
 
-// yamlError makes one line of what the parser says.
+// yamlError converts an error of the parser to one line.
 func yamlError(err error, first int) *Error {
-	e := &Error{Line: first + 1, Problem: strings.Join(strings.Fields(err.Error()), " ")} // the parser names no first line
+	e := &Error{Line: first + 1, Problem: strings.Join(strings.Fields(err.Error()), " ")} // the parser reports no line for the first one
 	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
 		n, _ := strconv.Atoi(m[1])
 		e.Line, e.Problem = first+n, "yaml: "+m[2]
@@ -151,7 +151,7 @@ func yamlError(err error, first int) *Error {
 	return e
 }
 
-// decodeError finds the field that a decoder speaks of.
+// decodeError finds the field that a decoder's error names.
 func decodeError(err error) *Error {
 	if m := unknownField.FindStringSubmatch(err.Error()); m != nil {
 		return problem(m[1], "unknown field")
@@ -169,11 +169,11 @@ func decodeError(err error) *Error {
 //go:embed builtin/*.yaml
 var builtinFiles embed.FS
 
-// BuiltinPrefix starts the names of built-in stage files on command lines.
+// BuiltinPrefix is the prefix of built-in stage files on command lines.
 const BuiltinPrefix = "builtin:"
 
-// BuiltinNames lists the built-in stage files, sorted. pod-fast and pod-general
-// are two lives of a pod and not for use together.
+// BuiltinNames lists the built-in stage files, sorted. pod-fast and pod-general are alternatives and cannot be used
+// together.
 func BuiltinNames() []string {
 	entries, _ := fs.ReadDir(builtinFiles, "builtin")
 	var names []string
@@ -183,8 +183,7 @@ func BuiltinNames() []string {
 	return names
 }
 
-// BuiltinFile is the text of a built-in stage file; the name may carry
-// BuiltinPrefix.
+// BuiltinFile returns the text of a built-in stage file. The name may have BuiltinPrefix.
 func BuiltinFile(name string) ([]byte, error) {
 	short := strings.TrimPrefix(name, BuiltinPrefix)
 	data, err := builtinFiles.ReadFile("builtin/" + short + ".yaml")
@@ -194,8 +193,8 @@ func BuiltinFile(name string) ([]byte, error) {
 	return data, nil
 }
 
-// Builtin returns the stages of built-in files, by default of node-fast and
-// pod-fast. Names may carry BuiltinPrefix; an unknown one is an *Error.
+// Builtin returns the stages of built-in files, by default of node-fast and pod-fast. Names may have BuiltinPrefix;
+// an unknown name is an *Error.
 func Builtin(names ...string) ([]Stage, error) {
 	if len(names) == 0 {
 		names = []string{"node-fast", "pod-fast"}

@@ -24,12 +24,12 @@ func TestLoadRejects(t *testing.T) {
 	for name, c := range map[string]struct{ yaml, want string }{
 		"no yaml":             {"a: [", "f.yaml: yaml: did not find expected node content"},
 		"nothing":             {"# only a comment\n---\n", "f.yaml: no Stage in this file"},
-		"other kind":          {"apiVersion: v1\nkind: Pod\nmetadata: {name: p}", `f.yaml: stage p: kind: this is kind "Pod" of apiVersion "v1"; only kind Stage of apiVersion kwok.x-k8s.io/v1alpha1 is read`},
-		"other version":       {"apiVersion: kwok.x-k8s.io/v1beta1\nkind: Stage\nmetadata: {name: p}", `f.yaml: stage p: kind: this is kind "Stage" of apiVersion "kwok.x-k8s.io/v1beta1"; only kind Stage of apiVersion kwok.x-k8s.io/v1alpha1 is read`},
+		"other kind":          {"apiVersion: v1\nkind: Pod\nmetadata: {name: p}", `f.yaml: stage p: kind: this is kind "Pod" of apiVersion "v1"; want kind Stage of apiVersion kwok.x-k8s.io/v1alpha1`},
+		"other version":       {"apiVersion: kwok.x-k8s.io/v1beta1\nkind: Stage\nmetadata: {name: p}", `f.yaml: stage p: kind: this is kind "Stage" of apiVersion "kwok.x-k8s.io/v1beta1"; want kind Stage of apiVersion kwok.x-k8s.io/v1alpha1`},
 		"unknown field":       {spec("selector: {}, nxt: {delete: true}"), `f.yaml: stage s: spec.nxt: unknown field`},
 		"doubled field":       {spec("selector: {}, selector: {}, next: {delete: true}"), `f.yaml: yaml: key "selector" already set in map`},
 		"wrong type":          {spec("selector: {}, weight: heavy, next: {delete: true}"), "f.yaml: stage s: spec.weight: is a string and must be of type int"},
-		"second document":     {spec("selector: {}, next: {delete: true}") + "\n---\nkind: Stage", `f.yaml: kind: document 2: this is kind "Stage" of apiVersion ""; only kind Stage of apiVersion kwok.x-k8s.io/v1alpha1 is read`},
+		"second document":     {spec("selector: {}, next: {delete: true}") + "\n---\nkind: Stage", `f.yaml: kind: document 2: this is kind "Stage" of apiVersion ""; want kind Stage of apiVersion kwok.x-k8s.io/v1alpha1`},
 		"no name":             {strings.Replace(spec("selector: {}, next: {delete: true}"), "name: s", "name: ''", 1), "f.yaml: metadata.name: is required"},
 		"doubled name":        {spec("selector: {}, next: {delete: true}") + "\n---\n" + spec("selector: {}, next: {delete: true}"), "f.yaml: stage s: metadata.name: another stage has this name"},
 		"no kind":             {head + "spec: {selector: {}, next: {delete: true}}", "f.yaml: stage s: spec.resourceRef.kind: is required"},
@@ -214,7 +214,7 @@ func TestList(t *testing.T) {
 	}
 	want := []string{
 		"f:21: stage first: spec.next.retries: unknown field",
-		`f:32: stage none: kind: this is kind "Pod" of apiVersion "v1"; only kind Stage of apiVersion kwok.x-k8s.io/v1alpha1 is read`,
+		`f:32: stage none: kind: this is kind "Pod" of apiVersion "v1"; want kind Stage of apiVersion kwok.x-k8s.io/v1alpha1`,
 		"f:34: item 4: " + noStage,
 		"f:29: stage second: spec.weight: must not be negative",
 	}

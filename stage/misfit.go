@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// misfit finds the first field, in the order of the keys, whose value does not fit a Go type,
-// and says what it should be. Both are empty where all fit.
+// misfit returns the first field, in the order of the keys, whose value does not fit a Go type, and the expected
+// type. Both are empty if all values fit.
 func misfit(path string, value any, t reflect.Type) (at, why string) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -95,8 +95,8 @@ func misfit(path string, value any, t reflect.Type) (at, why string) {
 	return "", ""
 }
 
-// wanted says what a value should be and is. YAML reads some words as booleans and
-// numbers, which a quote prevents.
+// wanted describes the expected and the actual type of a value. YAML reads some unquoted strings as booleans and
+// numbers.
 func wanted(what string, value any) string {
 	text := "want " + what + ", got " + described(value)
 	switch value.(type) {
@@ -122,8 +122,7 @@ func described(value any) string {
 	return "object"
 }
 
-// fieldNamed is the type of the field of a struct, or of one that it embeds, by its name in
-// JSON.
+// fieldNamed returns the type of the field of a struct, or of an embedded struct, by its JSON name.
 func fieldNamed(t reflect.Type, name string) (reflect.Type, bool) {
 	for i := range t.NumField() {
 		f := t.Field(i)

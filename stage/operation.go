@@ -10,10 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Operation is one thing a stage does. Exactly one of the pointers or delete is
-// set.
+// Operation is one operation of a stage. Exactly one of the pointers or delete is set.
 type Operation struct {
-	Field      string // where it stands, for errors
+	Field      string // its path, for errors
 	line       int
 	Event      *v1alpha1.StageEvent
 	Finalizers *v1alpha1.StageFinalizers
@@ -22,7 +21,7 @@ type Operation struct {
 	apply      *applying
 }
 
-// TemplateField returns the field of the operation's template, "" for an operation without one.
+// TemplateField returns the path of the operation's template, "" for an operation without one.
 func (o *Operation) TemplateField() string {
 	switch {
 	case o.patch != nil:
@@ -33,17 +32,16 @@ func (o *Operation) TemplateField() string {
 	return ""
 }
 
-// oneUpdate reports whether the operation fits the one update of a pod or a node
-// that carries status and finalizers.
+// oneUpdate reports whether the one update of a pod or a node, which contains status and finalizers, can contain
+// the operation.
 func (o *Operation) oneUpdate() bool {
 	p := o.patch
 	return o.apply == nil && (p == nil || p.subresource == "status" && p.root == "status" && p.as == "" && p.kind != types.JSONPatchType)
 }
 
-// compileOperations brings next and steps into one list. Order: within a step
-// event, finalizers, delete, patch, apply; within next event, finalizers,
-// patches (or the status template), delete. Next counts only where there are no
-// steps. The stage itself is left as it is.
+// compileOperations combines next and steps into one list. Order: within a step event, finalizers, delete, patch,
+// apply; within next event, finalizers, patches (or the status template), delete. Steps override next. The stage
+// itself does not change.
 func (c *compiling) compileOperations() ([]Operation, *Error) {
 	s := &c.Stage.Spec
 	var out []Operation
@@ -51,7 +49,7 @@ func (c *compiling) compileOperations() ([]Operation, *Error) {
 	switch {
 	case len(s.Steps) > 0:
 		if s.Next != nil {
-			c.warn("spec.next", "is not used where there are steps; remove one of the two")
+			c.warn("spec.next", "is ignored because steps are set; remove one of the two")
 		}
 		for i := range s.Steps {
 			more, err := c.compileStep(fmt.Sprintf("spec.steps[%d]", i), &s.Steps[i])
@@ -107,7 +105,7 @@ func (c *compiling) compileNext(n *v1alpha1.StageNext) ([]Operation, *Error) {
 		return nil, err
 	}
 	if len(n.Patches) > 0 && n.StatusTemplate != "" {
-		c.warn("spec.next.statusTemplate", "is not used where there are patches; remove one of the two")
+		c.warn("spec.next.statusTemplate", "is ignored because patches are set; remove one of the two")
 	}
 	if n.StatusTemplate != "" && len(n.Patches) == 0 {
 		const field = "spec.next.statusTemplate"
@@ -167,12 +165,13 @@ func compileEventAndFinalizers(field string, e *v1alpha1.StageEvent, f *v1alpha1
 
 // patch is a compiled patch of the object.
 type patch struct {
-	field             string // of the template
+	field             string // path of the template
 	template          *render.Program
 	kind              types.PatchType
 	subresource, root string
-	as                string // who to act as; empty: ourselves
-	// step changes the status in place of the template, which does nothing but call it; nil for other templates.
+	as                string // the user to impersonate; empty: the engine itself
+	// step changes the status in place instead of the template, if the template only calls this step; otherwise
+	// nil.
 	step kubelet.Step
 }
 
@@ -226,7 +225,7 @@ func (c *compiling) compilePatch(field string, p *v1alpha1.StagePatch) (*patch, 
 	return out, nil
 }
 
-// applying is a compiled apply: a whole object of any kind.
+// applying is a compiled apply of a whole object of any kind.
 type applying struct {
 	field       string
 	template    *render.Program
@@ -280,7 +279,7 @@ func impersonated(field string, i *v1alpha1.ImpersonationConfig) (string, *Error
 	return i.Username, nil
 }
 
-// badPathPart rejects what would lead elsewhere in a URL or a JSON pointer.
+// badPathPart rejects names that would change the path of a URL or a JSON pointer.
 func badPathPart(text string) string {
 	for _, r := range text {
 		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_' {

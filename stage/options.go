@@ -9,34 +9,31 @@ import (
 // Option is one of the stages that may be next for an object.
 type Option struct {
 	Stage string
-	// Timer: it is not drawn, and played where it is due before what is drawn. It
-	// has no Weight.
+	// Timer is true if the stage is a timer: the draw excludes it, and it is played if it is due before the drawn
+	// stage. It has no Weight.
 	Timer bool
-	// Weight is what the stage races with. Share is the chance that the stage is
-	// what is played next: that it is drawn, and that no timer is due before it;
-	// for a timer, that it is due before what is drawn and before other timers.
+	// Weight is the weight in the draw. Share is the probability that the stage is played next: that it is drawn
+	// and no timer is due before it; for a timer, that it is due before the drawn stage and before other timers.
 	Weight int64
 	Share  float64
-	// Least and Most are what its delay is drawn between; Most itself is not
-	// drawn unless both are equal.
+	// Least and Most are the bounds of its delay. Most is excluded unless both are equal.
 	Least, Most time.Duration
-	// Problem says what about weight or delay could not be read from the object;
-	// Held, that the stage then waits until the object changes. Idle: the stage would
-	// change nothing. Where several stages match, neither takes part in the draw.
+	// Problem explains which weight or delay is invalid on the object. Held: the stage waits until the object
+	// changes. Idle: the stage would change nothing. If several stages match, the draw excludes both.
 	Problem    string
 	Held, Idle bool
 
 	decision         Decision
-	earliest, latest time.Time // it is due between these
+	earliest, latest time.Time // it is due between these times
 	rank             rank
-	pull             float64 // the weight in the race
+	pull             float64 // the weight in the draw
 }
 
-// Decision is what Decide would say were this option played, due after Least.
+// Decision is the result of Decide if this option is played, due after Least.
 func (o *Option) Decision() Decision { return o.decision }
 
-// Options returns every stage that may be next, by name, and after them the timers. Decide chooses each as often
-// as its Share says.
+// Options returns every stage that may be next, by name, then the timers. Decide chooses each with the probability
+// Share.
 func (s *Set) Options(now time.Time, seed uint64, o Object, past Past, scene Scene) []Option {
 	uid, version := identity(o)
 	v := expr.View{Object: o, Now: now, Seed: seed, UID: uid, Played: past.Played}
@@ -82,7 +79,7 @@ func (s *Set) Options(now time.Time, seed uint64, o Object, past Past, scene Sce
 	return slices.Concat(drawn, timers)
 }
 
-// delayed fills in when the stage is due.
+// delayed sets the due times of the stage.
 func (o *Option) delayed(c *Compiled, v *expr.View, now time.Time, past Past) {
 	code := DrawnStage
 	if c.timer {
@@ -103,7 +100,7 @@ func (o *Option) delayed(c *Compiled, v *expr.View, now time.Time, past Past) {
 	}
 }
 
-// matching says how many match, once that is known.
+// matching sets the number of stages that match, when it is known.
 func (d *Decision) matching(n int) {
 	d.Reason.Matching = n
 	if n == 1 && d.Reason.Code == DrawnStage {
@@ -111,8 +108,8 @@ func (d *Decision) matching(n int) {
 	}
 }
 
-// share divides the draw by weight among those of the best rank that are not left
-// out of it.
+// share distributes the probability of the draw by weight among the stages of the best rank that the draw does not
+// exclude.
 func share(drawn []Option) {
 	left := func(o *Option) bool { return len(drawn) > 1 && (o.Held || o.Idle) }
 	best, sum := rankBroken, 0.0
@@ -134,11 +131,11 @@ func share(drawn []Option) {
 	}
 }
 
-// raceTimers gives each timer the chance that it is due before what is drawn and before
-// all other timers, and takes it from what is drawn.
+// raceTimers computes for each timer the probability that it is due before the drawn stage and before all other
+// timers, and subtracts it from that of the drawn stages.
 func raceTimers(drawn, timers []Option) {
 	if !slices.ContainsFunc(drawn, func(o Option) bool { return o.Share > 0 }) {
-		drawn = []Option{{Share: 1}} // never due, as what is held or has nothing to do
+		drawn = []Option{{Share: 1}} // never due, like a stage that is held or changes nothing
 	}
 	for i := range drawn {
 		d := &drawn[i]
@@ -149,16 +146,16 @@ func raceTimers(drawn, timers []Option) {
 			d.Share -= won
 		}
 		if d.Share < 1e-9 {
-			d.Share = 0 // what rounding leaves
+			d.Share = 0 // a rounding error
 		}
 	}
 }
 
-// moments is how many times of a timer whose delay is drawn stand for all.
+// moments is the number of sampled due times of a timer with a random delay.
 const moments = 64
 
-// wins is the chance that timer k is first if d is drawn: exact for a timer with
-// one due time, as those have that read it from the object.
+// wins returns the probability that timer k is first if d is drawn. It is exact for a timer with one due time, such
+// as one that reads the time from the object.
 func wins(d *Option, timers []Option, k int) float64 {
 	t := &timers[k]
 	if !t.decision.Chosen() {
@@ -174,7 +171,7 @@ func wins(d *Option, timers []Option, k int) float64 {
 		chance := d.after(at, false)
 		for other := range timers {
 			if other != k {
-				chance *= timers[other].after(at, other > k) // of two that are due together, the first
+				chance *= timers[other].after(at, other > k) // of two timers that are due at the same time, the first wins
 			}
 		}
 		sum += chance
@@ -182,7 +179,7 @@ func wins(d *Option, timers []Option, k int) float64 {
 	return sum / float64(n)
 }
 
-// after is the chance that an option is due after a time; with orThen, at it too.
+// after returns the probability that an option is due after a time, or with orThen also at that time.
 func (o *Option) after(at time.Time, orThen bool) float64 {
 	switch {
 	case !o.decision.Chosen() || at.Before(o.earliest) || orThen && at.Equal(o.earliest):

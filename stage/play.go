@@ -19,21 +19,21 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// Facts answers what a template asks and the object does not say.
+// Facts returns values for templates that the object does not contain.
 type Facts = render.Facts
 
-// Play returns what the chosen stage of a decision does to the object that the decision was made on; facts may be
-// nil if no template asks. Each operation sees what the ones before it did, and operations that change nothing are
-// left out. An error, always an *Error, means that the stage cannot be played on this object: a template fails, a
-// patch does not fit, no address is free.
+// Play returns the effects of the chosen stage of a decision on the object of the decision. facts may be nil if no
+// template requests them. Each operation sees the effects of the operations before it, and operations that change
+// nothing are omitted. An error, always an *Error, means that the stage cannot be played on this object: a template
+// fails, a patch does not fit, or no address is available.
 func (s *Set) Play(now time.Time, o Object, d Decision, facts Facts) (Effects, error) {
 	return new(Player).Play(s, now, o, d, facts)
 }
 
-// Player plays stages for one caller at a time. From one play to the next it keeps templates whose functions are
-// bound: binding takes longer than most renderings. The result is the same. The zero value is ready.
+// Player plays stages for one caller at a time. It caches templates with bound functions between plays, because
+// binding takes longer than most renderings. The result is the same. The zero value is ready.
 type Player struct {
-	set   *Set // whose templates they are
+	set   *Set // the set of the templates
 	bound render.Cache
 }
 
@@ -63,7 +63,7 @@ func (p *Player) Play(s *Set, now time.Time, o Object, d Decision, facts Facts) 
 	return e, nil
 }
 
-// failed says which operation could not be played.
+// failed returns an error that names the operation that could not be played.
 func (d *Decision) failed(step int, err error) *Error {
 	op := &d.chosen.Operations[step]
 	field := op.Field
@@ -76,7 +76,7 @@ func (d *Decision) failed(step int, err error) *Error {
 	return &Error{File: d.chosen.file, Line: op.line, Stage: d.Stage, Field: field, Problem: err.Error(), Overran: errors.As(err, new(*limit.Exceeded))}
 }
 
-// playUpdate puts everything into one update of a pod or a node.
+// playUpdate combines all operations into one update of a pod or a node.
 func playUpdate(d *Decision, o Object, m render.Moment) (e Effects, step int, err error) {
 	e = Effects{Stage: d.Stage, UID: d.UID, ResourceVersion: d.ResourceVersion}
 	work := shallow(o)
@@ -85,7 +85,7 @@ func playUpdate(d *Decision, o Object, m render.Moment) (e Effects, step int, er
 		switch {
 		case op.Event != nil:
 			e.Events = append(e.Events, Event{Type: op.Event.Type, Reason: op.Event.Reason, Message: op.Event.Message, Step: i})
-		case e.Delete: // after a delete only events are left
+		case e.Delete: // after a delete only Events are possible
 		case op.Delete:
 			e.Delete, e.DeleteStep = true, i
 		case op.Finalizers != nil:
@@ -131,8 +131,8 @@ func sameStatus(a, b Object) bool {
 	return true
 }
 
-// applyToStatus renders the patch from the working copy and applies it to that,
-// so that several patches add up.
+// applyToStatus renders the patch from the working copy and applies it to the working copy, so that several patches
+// accumulate.
 func (p *patch) applyToStatus(work Object, kind Kind, m render.Moment) error {
 	if pod, ok := work.(*corev1.Pod); ok && p.step != nil {
 		return p.step(pod, kubelet.Moment{Now: m.Now, Addresses: m.Facts})
@@ -155,7 +155,7 @@ func (p *patch) applyToStatus(work Object, kind Kind, m render.Moment) error {
 	return nil
 }
 
-// asMapping is what a merge needs; nil for a template that renders nothing.
+// asMapping returns the mapping that a merge needs; nil if the template renders nothing.
 func asMapping(rendered any) (map[string]any, error) {
 	switch values := rendered.(type) {
 	case nil:
@@ -166,8 +166,8 @@ func asMapping(rendered any) (map[string]any, error) {
 	return nil, errors.New("the template does not render a YAML mapping")
 }
 
-// patchStatus merges values into a status, by RFC 7386 or by the strategic
-// merge rules of schema, the type the status stands in.
+// patchStatus merges values into a status, by RFC 7386 or by the strategic merge rules of schema, the type that
+// contains the status.
 func patchStatus[S any](status *S, schema any, values map[string]any, merge bool) error {
 	before, err := runtime.DefaultUnstructuredConverter.ToUnstructured(status)
 	if err != nil {
@@ -192,9 +192,8 @@ func patchStatus[S any](status *S, schema any, values map[string]any, merge bool
 	return nil
 }
 
-// fromValues fills a struct from JSON values. The converter is several times as fast
-// as JSON, but cuts off a number that its field cannot hold; so it gets those only
-// that every field can.
+// fromValues sets the fields of a struct from JSON values. The converter is several times as fast as JSON, but
+// truncates a number that its field cannot contain; so it is used only for numbers that fit every field.
 func fromValues(values map[string]any, out any) error {
 	if small(values) {
 		return runtime.DefaultUnstructuredConverter.FromUnstructured(values, out)
@@ -206,7 +205,7 @@ func fromValues(values map[string]any, out any) error {
 	return json.Unmarshal(data, out)
 }
 
-// small reports whether all numbers are whole and fit the smallest of the API's types.
+// small reports whether all numbers are whole and fit the smallest integer type of the API.
 func small(value any) bool {
 	switch value := value.(type) {
 	case map[string]any:
@@ -229,7 +228,7 @@ func small(value any) bool {
 	return true
 }
 
-// mergePatch is RFC 7386 on JSON values.
+// mergePatch applies RFC 7386 to JSON values.
 func mergePatch(target, patch map[string]any) map[string]any {
 	out := make(map[string]any, len(target)+len(patch))
 	for k, v := range target {
@@ -249,7 +248,7 @@ func mergePatch(target, patch map[string]any) map[string]any {
 	return out
 }
 
-// changedFinalizers empties, then removes, then adds what is not there yet.
+// changedFinalizers empties the list, then removes, then adds missing finalizers.
 func changedFinalizers(now []string, change *v1alpha1.StageFinalizers) []string {
 	out := slices.Clone(now)
 	if change.Empty {
@@ -266,5 +265,5 @@ func changedFinalizers(now []string, change *v1alpha1.StageFinalizers) []string 
 	return out
 }
 
-// seconds is a time as the API keeps it.
+// seconds truncates a time to whole seconds, as the API does.
 func seconds(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }

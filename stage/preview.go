@@ -11,16 +11,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Outcome is a stage played without an API.
+// Outcome is the result of a stage without an API.
 type Outcome struct {
-	// Effects are what Play says, with every write as a request of its own.
+	// Effects are those of Play, with every write as a separate request.
 	Effects
-	// After is the object as the API would then have it; nil when it is gone.
+	// After is the object that the API would then have; nil if it was deleted.
 	After Object
 }
 
 // Preview plays the chosen stage of a decision and returns the object after it. It is Play for tools: it always
-// renders the templates, and it does not know what the API server would reject.
+// renders the templates, and it does not check what the API server would reject.
 func (s *Set) Preview(now time.Time, o Object, d Decision, facts Facts) (Outcome, error) {
 	out := Outcome{Effects: Effects{Stage: d.Stage, UID: d.UID, ResourceVersion: d.ResourceVersion}, After: o}
 	if d.chosen == nil {
@@ -41,7 +41,7 @@ func (s *Set) Preview(now time.Time, o Object, d Decision, facts Facts) (Outcome
 	out.Effects = e
 	var after Object
 	if d.chosen.oneUpdate {
-		// The engine makes one update of it, so the object is as that leaves it.
+		// The engine sends one update, so the object is the result of this update.
 		update, step, err := playUpdate(&d, o, m)
 		if err != nil {
 			return out, d.failed(step, err)
@@ -61,7 +61,7 @@ func (s *Set) Preview(now time.Time, o Object, d Decision, facts Facts) (Outcome
 	return out, nil
 }
 
-// ObjectOf is the object that JSON values are.
+// ObjectOf converts JSON values to an object.
 func ObjectOf(values map[string]any, kind Kind) (Object, error) {
 	var typed Object
 	switch kind {
@@ -75,8 +75,8 @@ func ObjectOf(values map[string]any, kind Kind) (Object, error) {
 	return typed, runtime.DefaultUnstructuredConverter.FromUnstructured(values, typed)
 }
 
-// stored does to a written object what the API server does: it sets a new version, and returns nil for one that is
-// being deleted and has no finalizers.
+// stored applies what the API server does with a written object: it sets a new version, and returns nil for a
+// terminating object without finalizers.
 func stored(after, before Object, deleted bool, now time.Time) Object {
 	n, _ := strconv.ParseUint(before.GetResourceVersion(), 10, 64)
 	after.SetResourceVersion(strconv.FormatUint(n+1, 10))
@@ -95,8 +95,8 @@ func stored(after, before Object, deleted bool, now time.Time) Object {
 	return after
 }
 
-// RequestDeletion returns the object after a DELETE request, or nil if the API server removes it
-// at once. A bound pod that has not terminated gets its grace period.
+// RequestDeletion returns the object after a DELETE request, or nil if the API server removes it at once. A bound
+// pod that has not terminated gets its grace period.
 func RequestDeletion(o Object, now time.Time) Object {
 	if o.GetDeletionTimestamp() != nil {
 		return o

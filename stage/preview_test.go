@@ -94,7 +94,7 @@ func TestLifeAndDeletion(t *testing.T) {
 		want        string
 	}{
 		"left alone":    {pod, -1, "0s pod-ready; nothing: no stage matches"},
-		"deleted":       {pod, time.Minute, "0s pod-ready; 1m0s ; 1m0s pod-delete; the object is gone"},
+		"deleted":       {pod, time.Minute, "0s pod-ready; 1m0s ; 1m0s pod-delete; the object was deleted"},
 		"after the end": {pod, 2 * time.Hour, "0s pod-ready; nothing: no stage matches"},
 		"held":          {stagetest.NewPod(stagetest.WithFinalizer), time.Minute, "0s pod-ready; 1m0s ; 1m0s pod-terminate; nothing: no stage matches"},
 	} {

@@ -9,35 +9,35 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The jq programs of the built-in stages that no plain path expresses. They run for every event of a pod, so
-// Go functions stand in for exactly these programs; TestNativeAnswersAsJQ compares the two.
+// The jq programs of the built-in stages that are not plain paths. They run for every event of a pod, so Go
+// functions replace exactly these programs; TestNativeAnswersAsJQ compares the two.
 
 const (
 	jqSeconds = `def seconds: ([.h, .m, .s] | map(. // "0" | tonumber)) as [$h, $m, $s] | $h * 3600 + $m * 60 + $s; `
 
 	jqWholeSeconds = `capture("^(?:(?<h>[0-9]{1,5})h)?(?:(?<m>[0-9]{1,5})m)?(?:(?<s>[0-9]{1,9})s)?$") | seconds`
 
-	// exitAt: when the first of the running containers ends that have a time to
-	// run, whole seconds such as 1h30m or 90s.
+	// exitAt is the time at which the first running container with a run time terminates; run times are whole
+	// seconds such as 1h30m or 90s.
 	exitAt = jqSeconds + `(.metadata.annotations // {}) as $a | [((.status.containerStatuses // [])[] | {state: .state, after: ($a["rehearse-k8s.github.io/run-for." + .name] // $a["rehearse-k8s.github.io/run-for"])}), ((.status.initContainerStatuses // [])[] | {state: .state, after: $a["rehearse-k8s.github.io/run-for." + .name]}) | select(.after != null and .state.running.startedAt != null) | (.state.running.startedAt | fromdate) + (.after | ` + jqWholeSeconds + `)] | min // empty | todate`
 
-	// restartAt: when the first container that backs off is started again.
+	// restartAt is the time at which the first container in back-off restarts.
 	restartAt = jqSeconds + `[(.status.initContainerStatuses // [])[], (.status.containerStatuses // [])[] | select(.state.waiting.reason == "CrashLoopBackOff" and .lastState.terminated.finishedAt != null) | (.lastState.terminated.finishedAt | fromdate) + ((.state.waiting.message // "" | capture("^back-off (?:(?<m>[0-9]{1,5})m)?(?<s>[0-9]{1,9})s ") | seconds) // 10)] | min // empty | todate`
 
-	// deadlineAt: when the pod has been active for too long.
+	// deadlineAt is the time at which the pod exceeds its active deadline.
 	deadlineAt = `select(.spec.activeDeadlineSeconds != null and .status.startTime != null) | (.status.startTime | fromdate) + .spec.activeDeadlineSeconds | todate`
 
-	// waitsFor: what containers wait for, init containers first.
+	// waitsFor returns the reasons for which containers wait, init containers first.
 	waitsFor = `(.status.initContainerStatuses // [])[], (.status.containerStatuses // [])[] | .state.waiting.reason`
 
-	// downUntil and pressureUntil: when what a node's label brought about is over.
+	// downUntil and pressureUntil are the times at which the effect of a node's label ends.
 	downUntil     = jqSeconds + `(.metadata.annotations["node-not-ready.stage.kwok.x-k8s.io/duration"] | ` + jqWholeSeconds + `) as $for | .status.conditions[] | select(.type == "Ready" and .lastTransitionTime != null) | (.lastTransitionTime | fromdate) + $for | todate`
 	pressureUntil = jqSeconds + `(.metadata.annotations["node-pressure.stage.kwok.x-k8s.io/duration"] | ` + jqWholeSeconds + `) as $for | .status.conditions[] | select(.message == "the label node-pressure.stage.kwok.x-k8s.io is set" and .lastTransitionTime != null) | (.lastTransitionTime | fromdate) + $for | todate`
 
-	// unobserved: the spec changed since the status was written.
+	// unobserved reports whether the spec changed since the status was written.
 	unobserved = `select(.metadata.generation != .status.observedGeneration) | .metadata.uid`
 
-	// news: unobserved, or an update in place asks for containers that restart and have not restarted yet
+	// news: unobserved, or an update in place requires the restart of containers that have not restarted yet
 	// (kubelet.RestartRequested).
 	news = `(.metadata.annotations["apps.kruise.io/inplace-update-state"] // "null" | fromjson? // null | if type == "object" then . else {} end) as $u | select(.metadata.generation != .status.observedGeneration or $u.updateEnvFromMetadata == true and any(.status.containerStatuses[]?, .status.initContainerStatuses[]?; .state.running != null and .containerID != null and .containerID == ($u.lastContainerStatuses[.name].containerID? // null))) | .metadata.uid`
 )
@@ -45,7 +45,7 @@ const (
 // openGates lists the readiness gates of a pod that are not True.
 const openGates = `(.status.conditions // []) as $c | .spec.readinessGates[] | .conditionType as $t | select(any($c[]; .type == $t and .status == "True") | not) | $t`
 
-// keptNotReady finds the nodes that node-chaos keeps NotReady.
+// keptNotReady matches the nodes that node-chaos keeps NotReady.
 const keptNotReady = `select(.status.phase == "Running") | .metadata.labels["node-not-ready.stage.kwok.x-k8s.io"]`
 
 func init() {

@@ -14,9 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// playRequests makes an ordered list of requests. Every operation is carried out
-// on a copy of the object too, so that those after it see its result and one
-// that changes nothing is left out.
+// playRequests returns an ordered list of requests. It also applies every operation to a copy of the object, so
+// that later operations see the result, and omits operations that change nothing.
 func playRequests(d *Decision, o Object, m render.Moment) (e Effects, step int, err error) {
 	return playOn(&working{object: o, kind: d.chosen.Kind, values: ValuesOf(o)}, d, m)
 }
@@ -30,7 +29,7 @@ func playOn(w *working, d *Decision, m render.Moment) (e Effects, step int, err 
 		switch {
 		case op.Event != nil:
 			e.Events = append(e.Events, Event{Type: op.Event.Type, Reason: op.Event.Reason, Message: op.Event.Message, Step: i})
-		case e.Delete: // after a delete only events are left
+		case e.Delete: // after a delete only Events are possible
 		case op.Delete:
 			e.Delete, e.DeleteStep = true, i
 		case op.Finalizers != nil:
@@ -51,14 +50,14 @@ func playOn(w *working, d *Decision, m render.Moment) (e Effects, step int, err 
 	return e, 0, nil
 }
 
-// working is the object as the requests so far make it.
+// working is the object with the effects of the requests so far.
 type working struct {
 	object Object
 	kind   Kind
 	values map[string]any
 }
 
-// ValuesOf returns an object as JSON values with whole numbers kept. They are the caller's own.
+// ValuesOf converts an object to JSON values and keeps whole numbers. The caller owns them.
 func ValuesOf(o Object) map[string]any {
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		return runtime.DeepCopyJSON(u.Object)
@@ -70,7 +69,7 @@ func ValuesOf(o Object) map[string]any {
 	return values
 }
 
-// request is one about the object itself.
+// request is a request for the object itself.
 func (w *working) request(kind types.PatchType, body any) *Request {
 	return &Request{
 		Own: true, UID: w.object.GetUID(), Kind: w.kind,
@@ -78,8 +77,7 @@ func (w *working) request(kind types.PatchType, body any) *Request {
 	}
 }
 
-// changeFinalizers writes the whole list: the resourceVersion it is bound to
-// makes that safe.
+// changeFinalizers writes the whole list: the resourceVersion in the precondition makes this safe.
 func (w *working) changeFinalizers(op *Operation) *Request {
 	metadata, _ := w.values["metadata"].(map[string]any)
 	if metadata == nil {
@@ -91,7 +89,7 @@ func (w *working) changeFinalizers(op *Operation) *Request {
 	if slices.Equal(before, after) {
 		return nil
 	}
-	var list any // null takes the field away
+	var list any // null removes the field
 	if len(after) > 0 {
 		items := make([]any, len(after))
 		for i, f := range after {
@@ -134,18 +132,18 @@ func (w *working) patch(p *patch, m render.Moment) (*Request, error) {
 	return r, nil
 }
 
-// ownIdentity rejects a merge that carries a UID or resourceVersion: the preconditions stand there.
+// ownIdentity rejects a merge patch with a UID or resourceVersion, because these fields contain the preconditions.
 func ownIdentity(values map[string]any) string {
 	metadata, _ := values["metadata"].(map[string]any)
 	for _, key := range []string{"uid", "resourceVersion"} {
 		if metadata[key] != nil {
-			return "a patch must not set metadata." + key + ": it is how every write is bound to the version it was decided on"
+			return "a patch must not set metadata." + key + ": every write contains it as a precondition"
 		}
 	}
 	return ""
 }
 
-// rooted puts the paths of JSON patch operations under a field.
+// rooted prefixes the paths of JSON patch operations with a field.
 func rooted(rendered any, root string) (any, error) {
 	ops, ok := rendered.([]any)
 	if !ok {
@@ -173,9 +171,8 @@ func rooted(rendered any, root string) (any, error) {
 	return out, nil
 }
 
-// change carries out a patch on the copy and reports whether that makes a
-// difference. What another subresource than status does is not known here,
-// replicas of a scale apart; it is sent.
+// change applies a patch to the copy and reports whether it changes the copy. The effect of other subresources than
+// status is unknown here, except for the replicas of a scale; such a patch is sent.
 func (w *working) change(kind types.PatchType, subresource string, body any) (bool, error) {
 	target := w.values
 	switch subresource {
@@ -234,7 +231,7 @@ func patched(target map[string]any, kind types.PatchType, body any, of Kind) (ma
 	return mergePatch(target, values), nil
 }
 
-// apply renders a whole object, of any kind.
+// apply renders a whole object of any kind.
 func (w *working) apply(a *applying, m render.Moment) (*Request, error) {
 	rendered, err := a.template.Render(m, w.values)
 	if err != nil || rendered == nil {
@@ -267,7 +264,7 @@ func (w *working) apply(a *applying, m render.Moment) (*Request, error) {
 	if r.Kind != w.kind || r.Namespace != w.object.GetNamespace() || name != w.object.GetName() {
 		return r, nil
 	}
-	// The object itself, which is there: a patch, and nothing where it is so already.
+	// The object itself exists: send a patch, or nothing if it has no effect.
 	if wrong := ownIdentity(body); wrong != "" {
 		return nil, errors.New(wrong)
 	}
@@ -279,7 +276,7 @@ func (w *working) apply(a *applying, m render.Moment) (*Request, error) {
 			merge = types.StrategicMergePatchType
 		}
 	}
-	// Typed objects carry no apiVersion and kind, so these alone are no change.
+	// Typed objects contain no apiVersion and kind, so these alone are no change.
 	plain := make(map[string]any, len(body))
 	for k, v := range body {
 		if k != "apiVersion" && k != "kind" {

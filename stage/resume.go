@@ -6,21 +6,20 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage/expr"
 )
 
-// Resume is a place in a stage that was begun and not finished.
+// Resume is the position in an unfinished stage.
 type Resume struct {
-	// Stage is empty for none; Step is the operation to go on with.
+	// Stage is empty for none; Step is the operation to continue with.
 	Stage string
 	Step  int
-	// Begun is the object the stage was decided on, and Done the same object after
-	// the operations that were carried out. What differs is what the stage wrote.
+	// Begun is the object of the decision, and Done the same object after the operations that succeeded. The
+	// difference is what the stage wrote.
 	Begun, Done Object
 
-	digest uint64 // of the stage that was begun
+	digest uint64 // of the unfinished stage
 }
 
-// Stopped is where the stage of a decision on an object goes on when it was carried
-// out up to a step and the rest failed. after is the newest answer of the API about
-// the object; nil if there was none.
+// Stopped returns the position at which a stage continues after the operations before step succeeded and the others
+// failed. after is the newest object that the API returned; nil if it returned none.
 func (d *Decision) Stopped(step int, on, after Object) Resume {
 	r := Resume{Stage: d.Stage, Step: step, Begun: on, Done: after, digest: d.chosen.digest}
 	if d.base != nil {
@@ -32,9 +31,10 @@ func (d *Decision) Stopped(step int, on, after Object) Resume {
 	return r
 }
 
-// resume continues an interrupted stage, if it is unchanged and would still be chosen: its selector is evaluated
-// on the newest object without what the stage itself wrote. So a stage continues although its first half made its
-// selector fail, and does not continue if another writer has moved the object on or requested its deletion.
+// resume continues an interrupted stage if it is unchanged and would still be chosen: the selector is evaluated on
+// the newest object without the fields that the stage itself wrote. So a stage continues even if its first writes
+// changed the result of its selector, and does not continue if another writer has changed the state of the object
+// or requested its deletion.
 func (d *Decision) resume(stages []*Compiled, v *expr.View, past Past) bool {
 	r := &past.Resume
 	for _, c := range stages {
@@ -69,8 +69,8 @@ func (d *Decision) resume(stages []*Compiled, v *expr.View, past Past) bool {
 	return false
 }
 
-// without is an object, as JSON values, less what the stage wrote: every field that
-// still is as the stage left it becomes what it was before.
+// without returns an object, as JSON values, without what the stage wrote: every field that still has the value
+// that the stage wrote gets its previous value.
 func (r *Resume) without(now map[string]any) map[string]any {
 	before, after := ValuesOf(r.Begun), ValuesOf(r.Done)
 	out, _ := undone(now, before, after).(map[string]any)
@@ -95,7 +95,7 @@ func undone(now, before, after any) any {
 		}
 		out[key] = value
 	}
-	for key, was := range b { // what the stage removed and no other writer has restored
+	for key, was := range b { // removed by the stage, and not added again by another writer
 		_, left := a[key]
 		if _, there := n[key]; !left && !there {
 			out[key] = was

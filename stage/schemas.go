@@ -20,8 +20,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-// builtinKinds are kinds whose lists the API merges by key: their Go types say
-// which.
+// builtinKinds are kinds whose lists the API merges by key, as their Go types define.
 var builtinKinds = map[string][]any{
 	"v1": {
 		&corev1.Pod{}, &corev1.Node{}, &corev1.Service{}, &corev1.ConfigMap{}, &corev1.Secret{},
@@ -50,8 +49,7 @@ var builtinKinds = map[string][]any{
 	},
 }
 
-// strategicSchema is the Go type whose tags say how a strategic merge of a kind
-// goes; nil where it is not known.
+// strategicSchema returns the Go type whose tags define the strategic merge of a kind; nil if it is unknown.
 func strategicSchema(k Kind) any {
 	for _, example := range builtinKinds[k.APIVersion] {
 		if reflect.TypeOf(example).Elem().Name() == k.Kind {
@@ -61,7 +59,8 @@ func strategicSchema(k Kind) any {
 	return nil
 }
 
-// noStrategic reports whether a kind is surely a custom resource, for which the API rejects strategic merges.
+// noStrategic reports whether a kind is definitely a custom resource, for which the API rejects strategic merge
+// patches.
 func noStrategic(k Kind) bool {
 	group := k.group()
 	return strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io") && strategicSchema(k) == nil

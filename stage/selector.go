@@ -9,19 +9,18 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage/expr"
 )
 
-// Requirement is one compiled condition on an object. All of a stage's
-// requirements must hold.
+// Requirement is one compiled condition on an object. All requirements of a stage must hold.
 type Requirement struct {
 	Text  string // for explanations
 	Query *expr.Query
-	// values are of In and NotIn; nil for Exists and DoesNotExist.
+	// values are the values of In and NotIn; nil for Exists and DoesNotExist.
 	values []string
 	negate bool
-	CEL    *expr.CEL // in place of all the above
+	CEL    *expr.CEL // instead of the fields above
 }
 
-// Holds evaluates the requirement. One that cannot be evaluated, and one that does too
-// much, does not hold, and says nothing about any other stage.
+// Holds evaluates the requirement. A requirement that cannot be evaluated, or that exceeds its budget, does not
+// hold, and does not affect other stages.
 func (r *Requirement) Holds(v *expr.View, stage string) bool {
 	var holds bool
 	switch {
@@ -36,7 +35,7 @@ func (r *Requirement) Holds(v *expr.View, stage string) bool {
 	return holds && v.Exceeded == nil
 }
 
-// problem says why the requirement could not be evaluated; empty when it could.
+// problem explains why the requirement could not be evaluated; empty if it could.
 func (r *Requirement) problem(v *expr.View, stage string) string {
 	if r.CEL == nil {
 		if r.Query.HasProgram() {
@@ -53,8 +52,8 @@ func (r *Requirement) problem(v *expr.View, stage string) string {
 	return ""
 }
 
-// compileSelector compiles a selector; the error names the field. Labels and
-// annotations come first because they are the cheapest.
+// compileSelector compiles a selector; an error names the field. Labels and annotations come first because they are
+// the cheapest.
 func (c *compiling) compileSelector(s *v1alpha1.StageSelector) ([]Requirement, *Error) {
 	var out []Requirement
 	out = append(out, c.equalities("labels", s.MatchLabels)...)
@@ -89,15 +88,15 @@ func (c *compiling) compileExpression(field string, e v1alpha1.SelectorExpressio
 	switch {
 	case e.JQ != nil:
 		if flat {
-			c.warn(field, "key, operator and values are not used where there is jq; remove one of the two")
+			c.warn(field, "key, operator and values are ignored because jq is set; remove one of the two")
 		}
 		if e.CEL != nil {
-			c.warn(field+".cel", "is not used where there is jq; remove one of the two")
+			c.warn(field+".cel", "is ignored because jq is set; remove one of the two")
 		}
 		field, jq = field+".jq", *e.JQ
 	case flat:
 		if e.CEL != nil {
-			c.warn(field+".cel", "is not used where there are key and operator; remove one of the two")
+			c.warn(field+".cel", "is ignored because key and operator are set; remove one of the two")
 		}
 	case e.CEL != nil:
 		return c.compileCondition(field+".cel.expression", e.CEL.Expression)

@@ -11,17 +11,17 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
 )
 
-// Source is one stage and where it was written.
+// Source is one stage and its location.
 type Source struct {
 	Stage *Stage
 	File  string
-	first int // line the document begins at, less one
-	// text is the document, parsed for the lines of fields only when one is asked for.
+	first int // the line before the start of the document
+	// text is the document. It is parsed only when the line of a field is needed.
 	text []byte
 	root *yaml.Node
 }
 
-// place completes an error with where the stage stands.
+// place adds the location of the stage to an error.
 func (s *Source) place(e *Error) *Error {
 	e.File, e.Stage, e.of = s.File, s.Stage.Name, s.Stage
 	if e.Line == 0 {
@@ -33,14 +33,13 @@ func (s *Source) place(e *Error) *Error {
 // LineOf returns the line of a node of the stage's document in the file.
 func (s *Source) LineOf(n *yaml.Node) int { return s.first + n.Line }
 
-// line is the line of a field, or of the nearest parent that is there.
+// line returns the line of a field, or of its nearest existing parent.
 func (s *Source) line(field string) int {
 	line, _, _ := s.Position(field)
 	return line
 }
 
-// Position is line and column of a field, or of the nearest parent that is
-// there, and its value.
+// Position returns the line and column of a field, or of its nearest existing parent, and its value.
 func (s *Source) Position(field string) (line, column int, value *yaml.Node) {
 	if s.text == nil {
 		return 0, 0, nil
@@ -64,7 +63,7 @@ func (s *Source) Position(field string) (line, column int, value *yaml.Node) {
 	return s.first + at.Line, at.Column, node
 }
 
-// fieldParts takes "spec.steps[1].patch" apart.
+// fieldParts splits a path such as "spec.steps[1].patch".
 func fieldParts(field string) []string {
 	return strings.FieldsFunc(field, func(r rune) bool { return r == '.' || r == '[' || r == ']' })
 }
@@ -93,12 +92,11 @@ type Document struct {
 	text  []byte
 	first int
 	// item is the node of an item of a list, nil for a whole document. The text of an item is marshalled again;
-	// item has the lines of what was written.
+	// item has the original lines.
 	item *yaml.Node
 }
 
-// Items are those of a document that is a List, as kubectl prints several objects; else the
-// document itself.
+// Items returns the items of a List, as kubectl prints several objects; otherwise the document itself.
 func (d Document) Items() []Document {
 	root := &yaml.Node{}
 	if !bytes.Contains(d.text, []byte("items")) || yaml.Unmarshal(d.text, root) != nil || len(root.Content) == 0 {
@@ -120,7 +118,7 @@ func (d Document) Items() []Document {
 	return out
 }
 
-// Root is the document, parsed.
+// Root returns the parsed document.
 func (d Document) Root() (*yaml.Node, *Error) {
 	root := &yaml.Node{}
 	if d.item != nil {
@@ -146,7 +144,7 @@ func (d Document) LineOf(n *yaml.Node) int { return d.first + n.Line }
 // StageName returns the name in the metadata of a parsed document, or "".
 func StageName(root *yaml.Node) string { return scalar(root.Content[0], "metadata", "name") }
 
-// Line is where it begins.
+// Line returns the line at which the document starts.
 func (d Document) Line() int {
 	if d.item != nil {
 		return d.first + d.item.Line
@@ -154,7 +152,7 @@ func (d Document) Line() int {
 	return d.first + 1
 }
 
-// Source is the one of a stage that stands in it.
+// Source returns the location of a stage in the document.
 func (d Document) Source(file string) *Source {
 	s := &Source{Stage: &Stage{}, File: file, first: d.first, text: d.text}
 	if d.item != nil {
@@ -163,7 +161,7 @@ func (d Document) Source(file string) *Source {
 	return s
 }
 
-// Documents cuts a file at its "---" lines.
+// Documents splits a file at its "---" lines.
 func Documents(data []byte) []Document {
 	var out []Document
 	begin, first, line := 0, 0, 0
@@ -182,7 +180,7 @@ func Documents(data []byte) []Document {
 	return append(out, Document{text: data[begin:], first: first})
 }
 
-// scalar returns the text of the scalar that a path of keys leads to, or "".
+// scalar returns the text of the scalar at a path of keys, or "".
 func scalar(n *yaml.Node, path ...string) string {
 	for _, part := range path {
 		if _, n = child(n, part); n == nil {

@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// Branch is a stage that may be next, and what may follow it.
+// Branch is a stage that may be next, and the stages that may follow it.
 type Branch struct {
 	Option
-	// Chance is the chance to come here from the object at the root.
+	// Chance is the probability of this branch, from the object at the root.
 	Chance float64
 	Effects
 	Before, After Object
-	// Problem is why the stage could not be played, or what could not be read.
+	// Problem explains why the stage could not be played, or which value is invalid.
 	Problem string
-	// Again is true where the object comes back to a state further up, times
-	// apart; Cut where the tree was bounded.
+	// Again is true if the object returns to an earlier state of the path, apart from times. Cut is true if a limit
+	// ended the tree here.
 	Again, Cut bool
 	Next       []Branch
 }
 
-// TreeOptions bound a tree.
+// TreeOptions limit a tree.
 type TreeOptions struct {
 	Start    time.Time
 	Seed     uint64
@@ -31,7 +31,7 @@ type TreeOptions struct {
 	MaxNodes int
 }
 
-// Tree returns every path of stages that an object may take, each stage played after its shortest delay.
+// Tree returns every path of stages that an object may take, with the minimum delay of each stage.
 func (s *Set) Tree(o Object, opts TreeOptions) []Branch {
 	t := &growing{set: s, TreeOptions: opts, onPath: map[string]bool{}}
 	return t.grow(opts.Start, o, Past{}, 1, 0)
@@ -96,13 +96,12 @@ func (t *growing) follow(b *Branch, now time.Time, past Past, depth int) {
 	b.Next = t.grow(now, b.After, next, b.Chance, depth+1)
 }
 
-// Stage is the name of the stage; both the option and the effects have it.
+// Stage returns the name of the stage, which both the option and the effects contain.
 func (b *Branch) Stage() string { return b.Option.Stage }
 
 var anyTime = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 
-// EquivalenceKey returns a text that is equal for two states of an object that differ only in times
-// and versions.
+// EquivalenceKey returns a text that is equal for two states of an object that differ only in times and versions.
 func EquivalenceKey(o Object) string {
 	values := ValuesOf(o)
 	if metadata, ok := values["metadata"].(map[string]any); ok {

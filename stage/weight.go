@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// Stages that match together race by weight. Those with a weight above 0 come
-// first, then those with 0, then those whose weight could not be read: a rank
-// takes part only where no better one does.
+// The draw by weight uses ranks: stages with a weight above 0, then those with weight 0, then those with an invalid
+// weight. A stage takes part only if no stage has a better rank.
 type rank uint8
 
 const (
@@ -18,10 +17,10 @@ const (
 	rankBroken
 )
 
-// mostWeight keeps sums and quotients of weights exact enough.
+// mostWeight limits weights so that sums and quotients are exact enough.
 const mostWeight = 1 << 53
 
-// weigh is a stage's weight on an object.
+// weigh returns the weight of a stage on an object.
 func (c *Compiled) weigh(v *expr.View) (float64, rank) {
 	weight := float64(c.weight)
 	if c.weightFrom != nil {
@@ -43,8 +42,8 @@ func (c *Compiled) weigh(v *expr.View) (float64, rank) {
 	return min(weight, mostWeight), rankWeighed
 }
 
-// asWeight reads a whole number, as KWOK does: fractions are cut off, texts may
-// be in any base that Go writes. Durations count in nanoseconds.
+// asWeight reads a whole number as KWOK does: it truncates fractions, and accepts strings in any base of Go's
+// syntax. Durations count in nanoseconds.
 func asWeight(v expr.Value) (float64, bool) {
 	n := v.Number
 	switch v.Kind {
@@ -69,7 +68,7 @@ func asWeight(v expr.Value) (float64, bool) {
 	return math.Trunc(n), true
 }
 
-// weightProblem says why weightFrom could not be read; empty when it could.
+// weightProblem explains why weightFrom is invalid on this object; empty if it is valid.
 func (c *Compiled) weightProblem(v *expr.View) string {
 	if c.weightFrom == nil {
 		return ""

@@ -142,9 +142,9 @@ func TestExpressionsThatAreIncomplete(t *testing.T) {
 		"{jq: {}, expressionFrom: .a}": "spec.weightFrom.jq.expression: is empty",
 		"{jq: {expression: '.a |'}}":   `spec.weightFrom.jq.expression: jq ".a |": unexpected EOF`,
 		"{expressionFrom: '.a |'}":     `spec.weightFrom.expressionFrom: jq ".a |": unexpected EOF`,
-		"{jq: {expression: .a}, expressionFrom: .b}":             "warning: spec.weightFrom.expressionFrom: is not used where there is jq; remove one of the two",
-		"{expressionFrom: .b, cel: {expression: '1'}}":           "warning: spec.weightFrom.cel: is not used where there is expressionFrom; remove one of the two",
-		"{jq: {expression: .a}, cel: {expression: 'not CEL ('}}": "warning: spec.weightFrom.cel: is not used where there is jq; remove one of the two",
+		"{jq: {expression: .a}, expressionFrom: .b}":             "warning: spec.weightFrom.expressionFrom: is ignored because jq is set; remove one of the two",
+		"{expressionFrom: .b, cel: {expression: '1'}}":           "warning: spec.weightFrom.cel: is ignored because expressionFrom is set; remove one of the two",
+		"{jq: {expression: .a}, cel: {expression: 'not CEL ('}}": "warning: spec.weightFrom.cel: is ignored because jq is set; remove one of the two",
 	} {
 		set, _, bad := LoadGood(File{Name: "f", Data: []byte(podStage("s", "weightFrom: "+from))})
 		got := "nothing"

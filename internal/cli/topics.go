@@ -15,7 +15,7 @@ func topics() []*cobra.Command {
   2    usage: the command line or a value in it is invalid
   3    inconclusive: the record of a run is incomplete, or the client under test does not work
   130  interrupted by Ctrl-C, SIGTERM or SIGHUP; 'up' in the foreground and 'simulate'
-       always end this way, because they run until they are interrupted`,
+       always exit with 130, because they run until they are interrupted`,
 		},
 		{
 			Use:   "environment",

@@ -5,7 +5,7 @@ import "sync"
 // bufferSize is the size of a buffer for copying, in bytes.
 const bufferSize = 32 << 10
 
-// pool lends buffers for copying. It implements httputil.BufferPool.
+// pool provides reusable buffers for copying. It implements httputil.BufferPool.
 type pool struct{ sync.Pool }
 
 var buffers = &pool{sync.Pool{New: func() any { return new([bufferSize]byte) }}}

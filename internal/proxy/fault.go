@@ -14,8 +14,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/wire"
 )
 
-// request is one request of a run, on its way to the API server. It is the transport by which
-// the request is sent.
+// request is one request of a run. It is the transport that sends the request to the API server.
 type request struct {
 	listener *Listener
 	run      *Run
@@ -23,18 +22,19 @@ type request struct {
 	body     []byte
 	call     wire.Call
 
-	// number is that of the step if it was recorded before the request was sent; -1: it was not.
+	// number is the number of the step, if the step was recorded before the request was sent;
+	// otherwise -1.
 	number int
 	step   history.Step
 }
 
-// clientTimeout is how long a request stays without an answer before its connection breaks, if
-// the client does not give up before: many clients have no timeout.
+// clientTimeout is the time after which the proxy breaks the connection of an unanswered request,
+// because many clients have no timeout.
 const clientTimeout = 3 * time.Second
 
-// RoundTrip implements http.RoundTripper: faults before serving, the API server, faults after
-// serving, the record. When the client is to receive no answer, it panics with
-// http.ErrAbortHandler, which breaks the connection.
+// RoundTrip implements http.RoundTripper: it applies the faults before serving, sends the request
+// to the API server, applies the faults after serving, and records the request. If the client must
+// receive no answer, it panics with http.ErrAbortHandler, which breaks the connection.
 func (q *request) RoundTrip(r *http.Request) (*http.Response, error) {
 	hits := q.run.meet(q.call.Item(q.listener.name))
 	q.step = requestStep(q.listener.name, &q.call)
@@ -75,7 +75,7 @@ func (q *request) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (q *request) isWrite() bool { return history.IsWriteVerb(q.call.Verb) }
 
-// delay holds the request if a fault says so.
+// delay holds the request if a fault requires it.
 func (q *request) delay(r *http.Request, hits []fault.Fault) {
 	if f, late := inject.Delay(hits); late {
 		q.step.Fault = f.String()
@@ -83,7 +83,7 @@ func (q *request) delay(r *http.Request, hits []fault.Fault) {
 	}
 }
 
-// decide is what happens to the request, after all pauses of the client.
+// decide returns the decision for the request, after all pauses of the client have ended.
 func (q *request) decide(r *http.Request, hits []fault.Fault) inject.Decision {
 	for {
 		q.awaitClient(r)
@@ -95,7 +95,7 @@ func (q *request) decide(r *http.Request, hits []fault.Fault) inject.Decision {
 			q.listener.pause(q.run.hold(d.Fault, q.listener.name, 0))
 			continue
 		case inject.Crash:
-			if d.OldState { // no server here has an older state
+			if d.OldState { // the proxy has no server with an older state
 				hits = d.Rest
 				continue
 			}
@@ -106,8 +106,8 @@ func (q *request) decide(r *http.Request, hits []fault.Fault) inject.Decision {
 	}
 }
 
-// answer is the answer of the API server, or of the fault or guard that keeps the request from it;
-// nil without one.
+// answer returns the answer of the API server, or the answer of the fault or guard that rejects the
+// request; nil if there is no answer.
 func (q *request) answer(r *http.Request, before inject.Decision) (*http.Response, error) {
 	resp, err := q.rejection(r, before), error(nil)
 	if resp == nil && before.Action == inject.Serve {
@@ -126,7 +126,8 @@ func (q *request) answer(r *http.Request, before inject.Decision) (*http.Respons
 	return resp, nil
 }
 
-// rejection is the answer to a request that the API server does not see; nil if it does.
+// rejection returns the answer to a request that the proxy does not forward; nil if it forwards the
+// request.
 func (q *request) rejection(r *http.Request, before inject.Decision) *http.Response {
 	if before.Action == inject.Reject {
 		return response(wire.Rejection(q.call, before.Rejection), r)
@@ -146,13 +147,13 @@ func (q *request) send(r *http.Request) (*http.Response, error) {
 	}
 	ctx := r.Context()
 	if q.isWrite() {
-		ctx = context.WithoutCancel(ctx) // a write has its effect even if the client goes away
-		q.number = q.run.Add(q.step)     // its event may come before its answer
+		ctx = context.WithoutCancel(ctx) // a write takes effect even if the client disconnects
+		q.number = q.run.Add(q.step)     // its event may arrive before its answer
 	}
 	out := r.Clone(ctx)
 	out.Header = header.Clone()
 	if q.isWrite() {
-		out.Header.Del("Accept-Encoding") // the answer is read
+		out.Header.Del("Accept-Encoding") // the proxy reads the answer
 	}
 	out.Body, out.ContentLength = http.NoBody, int64(len(body))
 	if len(body) > 0 {
@@ -187,7 +188,7 @@ func (q *request) record() int {
 	return q.run.Add(q.step)
 }
 
-// apply carries out what follows a request that was answered.
+// apply carries out the effects that follow an answered request.
 func (q *request) apply(c inject.Consequence) {
 	h := &q.run.hooks
 	switch c.Effect {
@@ -212,7 +213,7 @@ func (q *request) crash(f fault.Fault, when string) {
 	}
 }
 
-// wait holds the answer as long as faults say, and returns the number of the step in which the
+// wait holds the answer as the faults require, and returns the number of the step in which the
 // client receives it.
 func (q *request) wait(r *http.Request, before inject.Decision, after inject.Outcome, n int) int {
 	switch {
@@ -233,7 +234,7 @@ func (q *request) wait(r *http.Request, before inject.Decision, after inject.Out
 	return n
 }
 
-// await waits until a hold has ended. The request ends if the client does not wait as long.
+// await waits until a hold has ended. If the client gives up earlier, the request ends.
 func (q *request) await(r *http.Request, h *hold) {
 	select {
 	case <-h.done:
@@ -255,5 +256,5 @@ func (q *request) awaitClient(r *http.Request) {
 	}
 }
 
-// abort ends the request without an answer: the client sees its connection break.
+// abort ends the request without an answer: the connection of the client breaks.
 func abort() { panic(http.ErrAbortHandler) }

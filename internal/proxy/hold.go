@@ -8,26 +8,27 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/inject"
 )
 
-// Quiet is how long nothing must happen until a hold without a time ends: then only time
-// can change anything.
+// Quiet is the time without activity after which a hold without a duration ends: then nothing
+// changes without time passing.
 const Quiet = 500 * time.Millisecond
 
-// Longest is how long a hold without a time lasts in a run that never becomes quiet: because of
-// the hold itself, a client may repeat the same requests forever.
+// Longest is the maximum duration of a hold without a duration, for a run that never becomes quiet:
+// because of the hold, a client may repeat the same requests forever.
 const Longest = 10 * time.Second
 
 // hold delays a request, an answer, a stream or a client until done is closed.
 type hold struct {
 	inject.Hold
 	done  chan struct{}
-	actor string    // whose request, answer or event is held
-	since time.Time // when it began
-	// after is the first step whose write counts, and writes how many have counted. A write
-	// that was sent before the hold began, and is answered later, does not count.
+	actor string    // the actor of the held request, answer or event
+	since time.Time // the start of the hold
+	// after is the first step whose write counts, and writes the number of writes that have
+	// counted. A write that was sent before the hold started, and is answered later, does not
+	// count.
 	after, writes int
 }
 
-// over reports whether a hold has ended; there may be none.
+// over reports whether a hold has ended. A nil hold has.
 func (h *hold) over() bool {
 	if h == nil {
 		return true
@@ -40,8 +41,8 @@ func (h *hold) over() bool {
 	}
 }
 
-// hold begins the hold of something that an actor has sent or is to receive. revision is that of
-// what is held; 0: it has none.
+// hold starts a hold of an item that an actor has sent or will receive. revision is the revision of
+// the held item; 0 if it has none.
 func (r *Run) hold(f fault.Fault, actor string, revision int64) *hold {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,14 +66,14 @@ func (r *Run) hold(f fault.Fault, actor string, revision int64) *hold {
 	return h
 }
 
-// progress is what a hold depends on. The lock is held.
+// progress is the input for the end of a hold. The lock is held.
 func (r *Run) progress(h *hold) inject.Progress {
 	return inject.Progress{Elapsed: time.Since(r.start), Writes: h.writes, Delivered: func(resource string) int64 {
 		return r.newestDelivered[watch{h.actor, resource}]
 	}}
 }
 
-// endHolds ends the holds that are over and those that early chooses. The lock is held.
+// endHolds ends the holds that are over and those that early selects. The lock is held.
 func (r *Run) endHolds(early func(*hold) bool) {
 	left := r.holds[:0]
 	for _, h := range r.holds {
@@ -102,7 +103,7 @@ func (r *Run) countWrite(n int) {
 	r.endHolds(func(*hold) bool { return false })
 }
 
-// delivered notes that a watch has delivered an event to an actor.
+// delivered records that a watch has delivered an event to an actor.
 func (r *Run) delivered(actor, resource string, revision int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -114,8 +115,8 @@ func (r *Run) delivered(actor, resource string, revision int64) {
 	r.endHolds(func(*hold) bool { return false })
 }
 
-// checkQuiet ends the oldest hold without a time once nothing has happened for a while, also
-// one that waits for writes, and those that have lasted too long.
+// checkQuiet ends the oldest hold without a duration (also one that waits for writes) after a time
+// without activity, and the holds that have exceeded Longest.
 func (r *Run) checkQuiet() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

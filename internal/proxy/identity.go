@@ -10,7 +10,7 @@ import (
 	"net/http"
 )
 
-// subject is the user that a client certificate names.
+// subject is the user of a client certificate.
 type subject struct {
 	user   string
 	groups []string
@@ -33,21 +33,21 @@ func subjectOf(chain []byte) (*subject, error) {
 }
 
 // authenticates reports whether a connection has presented this certificate. The handshake has
-// proved that the client has its key.
+// proved that the client has the key.
 func (s *subject) authenticates(state *tls.ConnectionState) bool {
 	return s != nil && state != nil && len(state.PeerCertificates) > 0 && bytes.Equal(state.PeerCertificates[0].Raw, s.raw)
 }
 
-// identity is the user as whom a request is sent to the API server.
+// identity is the user of a forwarded request.
 type identity struct {
-	// impersonated says that the proxy sends the request as its own user, with the headers as.
-	// Otherwise the request carries the client's own credentials.
+	// impersonated is true if the proxy sends the request as its own user, with the impersonation
+	// headers in as. Otherwise the request has the client's own credentials.
 	impersonated bool
 	as           http.Header
 }
 
-// identify determines the identity of a request. A client certificate cannot be forwarded, so
-// the proxy impersonates its user. Tokens are forwarded unchanged.
+// identify determines the identity of a request. The proxy cannot forward a client certificate, so
+// it impersonates its user. It forwards tokens unchanged.
 func (l *Listener) identify(r *http.Request) (identity, error) {
 	if r.Header.Get("Authorization") != "" || !l.subject.authenticates(r.TLS) {
 		return identity{}, nil
@@ -66,8 +66,8 @@ func (l *Listener) identify(r *http.Request) (identity, error) {
 	return identity{true, as}, nil
 }
 
-// sign sets the impersonation headers of a request. It must come after the removal of
-// hop-by-hop headers, which also removes those that the client names in Connection.
+// sign sets the impersonation headers of a request. The caller must first remove the hop-by-hop
+// headers, because this also removes the headers that the client lists in Connection.
 func (i identity) sign(r *http.Request) {
 	if !i.impersonated {
 		return

@@ -19,9 +19,9 @@ import (
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 )
 
-// mayImpersonate asks the API server whether a client with a certificate may impersonate the
-// user that its request names. The proxy then impersonates that user itself, with the same
-// result as if the client had sent the request to the server.
+// mayImpersonate asks the API server whether a client with a certificate may impersonate the user
+// that its request names. If so, the proxy itself impersonates that user, with the same result as a
+// request from the client to the server.
 func (p *Proxy) mayImpersonate(ctx context.Context, s *subject, header http.Header) error {
 	for _, attributes := range impersonated(header) {
 		allowed, err := p.review(ctx, s, attributes)
@@ -36,17 +36,17 @@ func (p *Proxy) mayImpersonate(ctx context.Context, s *subject, header http.Head
 	return nil
 }
 
-// impersonation is the prefix of all headers by which a client asks for impersonation.
+// impersonation is the prefix of all impersonation headers.
 const impersonation = "Impersonate-"
 
 func isImpersonation(header string) bool {
 	return len(header) >= len(impersonation) && strings.EqualFold(header[:len(impersonation)], impersonation)
 }
 
-// impersonationHeaders are the headers of a request that ask for impersonation, by canonical name.
-// The API server ignores unknown ones, and an empty user, and processes the request as one of
-// its sender, which is the proxy. So anything but a user with groups, a UID and extra fields
-// is an error.
+// impersonationHeaders are the impersonation headers of a request, by canonical name. The API
+// server ignores unknown impersonation headers and an empty user, and would then process the
+// request as one of its sender, which is the proxy. So everything except a user with groups, a UID
+// and extra fields is an error.
 func impersonationHeaders(header http.Header) (http.Header, error) {
 	all := http.Header{}
 	for name, values := range header {
@@ -77,7 +77,7 @@ func impersonationHeaders(header http.Header) (http.Header, error) {
 	return all, nil
 }
 
-// impersonated returns what has to be allowed, as the API server itself asks its authorizer
+// impersonated returns the permissions that the request needs, as the API server itself checks them
 // (apiserver's endpoints/filters/impersonation).
 func impersonated(header http.Header) (all []authorizationv1.ResourceAttributes) {
 	add := func(a authorizationv1.ResourceAttributes) {

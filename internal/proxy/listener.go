@@ -24,26 +24,26 @@ type Listener struct {
 	// name is the actor of the client's requests in faults and histories.
 	name     string
 	client   *rest.Config // the client's configuration without the proxy
-	subject  *subject     // of the client's certificate; nil without one
+	subject  *subject     // the user of the client's certificate; nil without one
 	listener net.Listener
 	server   *http.Server
 	served   sync.WaitGroup
-	writing  sync.WaitGroup // requests of runs that may change something
+	writing  sync.WaitGroup // requests of runs that may change an object
 
 	mu     sync.Mutex
 	closed bool
 	paused *hold // nil: the client was never paused
-	// run is the run that last and expiries belong to.
+	// run is the run of last and expiries.
 	run      *Run
 	last     int             // the last step whose result reached the client; 0: none
-	expiries inject.Expiries // watches that are to be answered 410
-	// requested and watched are the times of the client's last request, and of its last watch.
+	expiries inject.Expiries // watches that will be answered 410
+	// requested and watched are the times of the client's last request and last watch.
 	requested, watched time.Time
 }
 
-// Listen starts a listener for one client. Its requests are recorded as those of the actor
-// name. The configuration contains the client's credentials: a token or a certificate, as it
-// would send them to the API server.
+// Listen starts a listener for one client. name is the actor of its requests in records. The
+// configuration contains the client's credentials, a token or a certificate, as the client would
+// send them to the API server.
 func (p *Proxy) Listen(name string, client *rest.Config) (*Listener, error) {
 	l := &Listener{proxy: p, name: name, client: rest.CopyConfig(client)}
 	if err := rest.LoadTLSFiles(l.client); err != nil {
@@ -62,8 +62,8 @@ func (p *Proxy) Listen(name string, client *rest.Config) (*Listener, error) {
 	}
 	l.server = &http.Server{
 		Handler: http.HandlerFunc(l.serve), ReadHeaderTimeout: 30 * time.Second,
-		// The client reports errors of its connections. A failed handshake means that it does
-		// not use its kubeconfig.
+		// The client reports errors of its connections. A failed handshake means that the client
+		// does not use its kubeconfig.
 		ErrorLog: slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug),
 	}
 	l.served.Go(func() {
@@ -74,10 +74,10 @@ func (p *Proxy) Listen(name string, client *rest.Config) (*Listener, error) {
 	return l, nil
 }
 
-// URL is the address of the listener.
+// URL returns the address of the listener.
 func (l *Listener) URL() string { return "https://" + l.listener.Addr().String() }
 
-// Config is the client's configuration with the listener's address in place of the server's.
+// Config returns the client's configuration with the address of the listener instead of the server.
 func (l *Listener) Config() *rest.Config {
 	c := rest.CopyConfig(l.client)
 	c.Host, c.APIPath = l.URL(), ""
@@ -86,7 +86,8 @@ func (l *Listener) Config() *rest.Config {
 	return c
 }
 
-// Kubeconfig is the same as a file. namespace is that of its context.
+// Kubeconfig returns the configuration as a kubeconfig file. namespace is the namespace of its
+// context.
 func (l *Listener) Kubeconfig(namespace string) ([]byte, error) {
 	user := &clientcmdapi.AuthInfo{
 		Token: l.client.BearerToken, TokenFile: l.client.BearerTokenFile, Username: l.client.Username, Password: l.client.Password,
@@ -100,8 +101,8 @@ func (l *Listener) Kubeconfig(namespace string) ([]byte, error) {
 	})
 }
 
-// Close closes the listener and all connections of the client. When it returns, each write
-// that the client sent in a run has had its effect, or never will.
+// Close closes the listener and all connections of the client. When it returns, each write that the
+// client sent in a run has taken effect, or never will.
 func (l *Listener) Close() error {
 	l.mu.Lock()
 	l.closed = true
@@ -118,7 +119,8 @@ func (l *Listener) isClosed() bool {
 	return l.closed
 }
 
-// beginWrite counts a request that may change something; false if the listener is closed.
+// beginWrite counts a request that may change something. It returns false if the listener is
+// closed.
 func (l *Listener) beginWrite() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,15 +130,15 @@ func (l *Listener) beginWrite() bool {
 	return !l.closed
 }
 
-// Requested reports whether the client has sent a request of a run since a time, and whether
-// it has started a watch.
+// Requested reports whether the client has sent a request of a run since a time, and whether it has
+// started a watch.
 func (l *Listener) Requested(since time.Time) (anything, watch bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.requested.After(since), l.watched.After(since)
 }
 
-// noteRequest notes that the client has sent a request of a run.
+// noteRequest records that the client has sent a request of a run.
 func (l *Listener) noteRequest(watch bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,7 +148,7 @@ func (l *Listener) noteRequest(watch bool) {
 	}
 }
 
-// enter forgets what belongs to another run. The lock is held.
+// enter resets the state of another run. The lock is held.
 func (l *Listener) enter(r *Run) {
 	if l.run != r {
 		l.run, l.last, l.expiries = r, 0, inject.Expiries{}
@@ -161,7 +163,7 @@ func (l *Listener) observed(r *Run) int {
 	return l.last
 }
 
-// observe notes that the result of a step of a run reaches the client. A run that has ended
+// observe records that the result of a step of a run has reached the client. A run that has ended
 // records no steps: their number is -1.
 func (l *Listener) observe(r *Run, step int) {
 	if step < 0 {
@@ -173,7 +175,7 @@ func (l *Listener) observe(r *Run, step int) {
 	l.last = step
 }
 
-// expire makes the client's next watch of a resource from a revision be answered 410.
+// expire marks a resource: the client's next watch of it from a revision is answered 410.
 func (l *Listener) expire(r *Run, resource, namespace string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -196,7 +198,7 @@ func (l *Listener) pause(h *hold) {
 	l.paused = h
 }
 
-// pausedBy is the hold of a paused client; nil if it is not paused.
+// pausedBy returns the hold of a paused client; nil if it is not paused.
 func (l *Listener) pausedBy() *hold {
 	l.mu.Lock()
 	defer l.mu.Unlock()

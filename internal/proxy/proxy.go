@@ -20,8 +20,8 @@ import (
 // Proxy forwards requests to one API server.
 type Proxy struct {
 	target *url.URL
-	// plain has no credentials: clients send their tokens. trusted has those of the proxy's own
-	// user. The other two are the same with HTTP/1.1 only, for connections that are upgraded.
+	// plain has no credentials: clients send their tokens. trusted has the credentials of the
+	// proxy's own user. The other two are the same with HTTP/1.1 only, for upgraded connections.
 	plain, trusted               http.RoundTripper
 	plainUpgrade, trustedUpgrade http.RoundTripper
 
@@ -30,10 +30,10 @@ type Proxy struct {
 	run atomic.Pointer[Run]
 }
 
-// New returns a proxy for the API server of config. Its user must be allowed to impersonate the
-// clients with certificates. If config has a Transport, as for a server in this process,
-// requests are sent by it; then a client without a certificate is anonymous, and its tokens
-// are ignored.
+// New returns a proxy for the API server of config. The user of config must be allowed to
+// impersonate the clients with certificates. If config has a Transport, as for a server in this
+// process, the proxy uses it for all requests; then a client without a certificate is anonymous,
+// and its tokens are ignored.
 func New(config *rest.Config) (*Proxy, error) {
 	target, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
@@ -63,8 +63,8 @@ func New(config *rest.Config) (*Proxy, error) {
 	return p, nil
 }
 
-// serverCertificate is the certificate of all listeners of this process. There is one, because
-// generating it takes as long as a short run.
+// serverCertificate is the certificate of all listeners of this process. They share one, because
+// its generation takes as long as a short run.
 type serverCertificate struct {
 	certificate tls.Certificate
 	ca          []byte // PEM
@@ -115,5 +115,5 @@ func transport(config *rest.Config, upgrade bool) (http.RoundTripper, error) {
 	return rest.HTTPWrappersForConfig(config, t)
 }
 
-// errOneRun is returned by Begin: two runs at once would share their faults.
+// errOneRun is returned by Begin, because two concurrent runs would share their faults.
 var errOneRun = errors.New("proxy: begin run: the last run has not ended")

@@ -7,8 +7,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
-// soFar returns the record of the steps so far; the same one until there is another step. The
-// lock is held.
+// soFar returns the record of the steps so far. It returns the same record until another step is
+// added. The lock is held.
 func (r *Run) soFar() *history.Run {
 	if r.copy == nil {
 		r.copy = r.record()
@@ -16,7 +16,7 @@ func (r *Run) soFar() *history.Run {
 	return r.copy
 }
 
-// record makes a record of the steps. The lock is held.
+// record builds a record from the steps. The lock is held.
 func (r *Run) record() *history.Run {
 	record := &history.Run{Header: r.header, Steps: make([]history.Step, 0, len(r.steps))}
 	order := r.order()
@@ -28,7 +28,7 @@ func (r *Run) record() *history.Run {
 	for n, old := range order {
 		s := r.steps[old]
 		causes := s.Causes
-		// The event of a write may arrive before its answer, and so before the revision of the
+		// The event of a write may arrive before the answer, and so before the revision of the
 		// write is known.
 		if write, ok := r.wrote[s.Revision]; ok && s.Kind == history.Frame {
 			causes = append(slices.Clone(causes), write)
@@ -46,9 +46,9 @@ func (r *Run) record() *history.Run {
 	return record
 }
 
-// order returns the steps in the order of the record: in that in which they began, except that
-// writes are in the order of their revisions. A write that was sent first and carried out
-// second comes right after the other: no client can have observed it before. The lock is held.
+// order returns the steps in the order of the record: in the order of their start, but writes in
+// the order of their revisions. A write that was sent first and executed second follows directly
+// after the other: no client can have observed it before. The lock is held.
 func (r *Run) order() []int {
 	var writes []int
 	for n := range r.steps {
@@ -57,7 +57,7 @@ func (r *Run) order() []int {
 		}
 	}
 	slices.SortStableFunc(writes, func(a, b int) int { return cmp.Compare(r.steps[a].Revision, r.steps[b].Revision) })
-	at := make([]int, len(r.steps)) // after which of the steps as they began each one stands
+	at := make([]int, len(r.steps)) // for each step, the step after which it is placed, in the order of their start
 	turn := make([]int, len(r.steps))
 	for n := range at {
 		at[n] = n
@@ -75,7 +75,7 @@ func (r *Run) order() []int {
 	return order
 }
 
-// seen notes a revision of an object. The lock is held.
+// seen records a revision of an object. The lock is held.
 func (r *Run) seen(o history.Object, revision int64) {
 	key := o.String()
 	if k := r.known[key]; revision > k.last {
@@ -83,9 +83,9 @@ func (r *Run) seen(o history.Object, revision int64) {
 	}
 }
 
-// before is the revision that an object had before a write whose answer has the revision now:
-// the newest that an answer or event has shown. The event of the write may have been seen
-// already; a write whose revision is that of an earlier write has changed nothing. The lock is
+// before returns the revision that an object had before a write whose answer contains the revision
+// now: the newest revision in earlier answers and events. The event of the write may already have
+// arrived. A write whose revision equals that of an earlier write has changed nothing. The lock is
 // held.
 func (r *Run) before(o history.Object, now int64) int64 {
 	r.seen(o, now)
@@ -98,5 +98,5 @@ func (r *Run) before(o history.Object, now int64) int64 {
 	return 0
 }
 
-// revisions are the last two revisions that were seen of an object.
+// revisions are the last two observed revisions of an object.
 type revisions struct{ last, before int64 }

@@ -11,13 +11,13 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/wire"
 )
 
-// Recorded returns a transport whose writes are recorded as those of an actor that has no
-// listener and meets no faults: a user, or the kubelets.
+// Recorded returns a transport that records writes as those of an actor without a listener and
+// without faults: a user, or the kubelets.
 func (p *Proxy) Recorded(actor string, next http.RoundTripper) http.RoundTripper {
 	return &recorder{proxy: p, actor: actor, next: next}
 }
 
-// Because marks the requests of ctx as caused by a fault, for the transports of Recorded.
+// Because marks the requests of ctx as effects of a fault, for the transports of Recorded.
 func Because(ctx context.Context, fault string) context.Context {
 	return context.WithValue(ctx, becauseKey{}, fault)
 }
@@ -30,7 +30,7 @@ type recorder struct {
 	next  http.RoundTripper
 }
 
-// longestWrite is how long an actor without a listener waits for the answer to a write: the
+// longestWrite is the time that an actor without a listener waits for the answer to a write: the
 // default limit of the API server.
 const longestWrite = time.Minute
 
@@ -66,8 +66,8 @@ func (t *recorder) RoundTrip(r *http.Request) (*http.Response, error) {
 		r = r.Clone(r.Context())
 		r.Header, r.Body, r.ContentLength = header, io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	}
-	n := run.Add(step) // its event may come before its answer
-	// A write that was sent has its effect even if the client goes away, and it must be recorded.
+	n := run.Add(step) // its event may arrive before its answer
+	// A write that was sent takes effect even if the client disconnects, so it must be recorded.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), longestWrite)
 	defer cancel()
 	resp, err := t.next.RoundTrip(r.WithContext(ctx))
@@ -100,7 +100,7 @@ func requestStep(actor string, c *wire.Call) history.Step {
 	}
 }
 
-// describe adds to the step of a write what its answer contains.
+// describe adds the content of the answer to the step of a write.
 func (r *Run) describe(step *history.Step, contentType string, body []byte) {
 	if step.Code/100 != 2 {
 		return

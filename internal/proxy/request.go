@@ -16,12 +16,13 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/wire"
 )
 
-// maxBody is the largest body of a request, in bytes: far above what the API server accepts.
+// maxBody is the maximum size of the body of a request, in bytes. It is far above the limit of the
+// API server.
 const maxBody = 64 << 20
 
-// serve takes a request of the client: it identifies the client, describes the request if a
-// run is under way, and forwards it. In a run the request passes the faults on its way to the
-// server (see request.RoundTrip).
+// serve processes a request of the client: it identifies the client, describes the request if a run
+// is active, and forwards it. In a run the request passes the faults on its way to the server (see
+// request.RoundTrip).
 func (l *Listener) serve(w http.ResponseWriter, r *http.Request) {
 	from, err := l.identify(r)
 	if err != nil {
@@ -44,9 +45,9 @@ func (l *Listener) serve(w http.ResponseWriter, r *http.Request) {
 	l.forward(w, r, from, next, upgrade)
 }
 
-// readBody reads the whole body. The server may answer before it has read the body. A client
-// with HTTP/2 then stops sending and waits for the end of the answer, while a proxy that
-// copies waits for the rest of the body: a deadlock.
+// readBody reads the whole body. The server may answer before it has read the body. Then a client
+// with HTTP/2 stops sending and waits for the end of the answer, while a copying proxy waits for
+// the remaining body: a deadlock.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.Body == nil {
 		return nil, nil
@@ -58,27 +59,27 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// describe makes a transport for one request of a run.
+// describe returns the transport for one request of a run.
 func (l *Listener) describe(run *Run, r *http.Request, body []byte, next http.RoundTripper) *request {
 	q := &request{listener: l, run: run, next: next, body: body, call: wire.DescribeCall(r.Method, r.URL, r.Header, body), number: -1}
 	l.noteRequest(q.call.Watch)
 	return q
 }
 
-// forward sends a request by a transport, and its answer to the client. ReverseProxy removes
-// the headers that belong to a connection, in both directions.
+// forward sends a request with a transport, and the answer to the client. ReverseProxy removes the
+// hop-by-hop headers in both directions.
 func (l *Listener) forward(w http.ResponseWriter, r *http.Request, from identity, next http.RoundTripper, upgrade bool) {
 	forward := httputil.ReverseProxy{
 		Rewrite: func(pr *httputil.ProxyRequest) {
 			l.proxy.direct(pr.Out)
 			if !upgrade {
-				pr.Out.Header.Del("Connection") // an offer of HTTP/2, for example
+				pr.Out.Header.Del("Connection") // such as an upgrade to HTTP/2
 				pr.Out.Header.Del("Upgrade")
 			}
 			from.sign(pr.Out)
 		},
 		Transport:     next,
-		FlushInterval: -1, // watch events at once
+		FlushInterval: -1, // send watch events immediately
 		BufferPool:    buffers,
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			if r.Context().Err() == nil {
@@ -89,8 +90,8 @@ func (l *Listener) forward(w http.ResponseWriter, r *http.Request, from identity
 	forward.ServeHTTP(w, r)
 }
 
-// isUpgrade reports whether a connection is to become something else: a read over a WebSocket, or
-// the streams of a container. Any other request is an ordinary one, whatever its headers offer.
+// isUpgrade reports whether a request upgrades its connection: a read over a WebSocket, or the
+// streams of a container. Every other request is an ordinary one, whatever its headers request.
 func isUpgrade(r *http.Request) bool {
 	if r.Header.Get("Upgrade") == "" && !strings.Contains(strings.ToLower(r.Header.Get("Connection")), "upgrade") {
 		return false
@@ -99,7 +100,7 @@ func isUpgrade(r *http.Request) bool {
 	return !history.IsWriteVerb(c.Verb) || slices.Contains([]string{"exec", "attach", "portforward", "proxy"}, c.Subresource)
 }
 
-// direct addresses a request to the API server.
+// direct sets the address of a request to the API server.
 func (p *Proxy) direct(r *http.Request) {
 	r.URL.Scheme, r.URL.Host, r.Host = p.target.Scheme, p.target.Host, ""
 	if base := strings.TrimSuffix(p.target.Path, "/"); base != "" {
@@ -110,7 +111,8 @@ func (p *Proxy) direct(r *http.Request) {
 	}
 }
 
-// transport is how requests reach the API server: as the proxy's own user or as the client.
+// transport returns the transport to the API server: with the proxy's own user, or with the
+// client's credentials.
 func (p *Proxy) transport(impersonated, upgrade bool) http.RoundTripper {
 	switch {
 	case impersonated && upgrade:
@@ -123,7 +125,7 @@ func (p *Proxy) transport(impersonated, upgrade bool) http.RoundTripper {
 	return p.plain
 }
 
-// failed is an error as the API server answers it.
+// failed converts an error to an answer in the format of the API server.
 func failed(err error) wire.Answer {
 	var status *apierrors.StatusError
 	if !errors.As(err, &status) {
@@ -132,11 +134,11 @@ func failed(err error) wire.Answer {
 	return wire.Failure(status)
 }
 
-// writeAnswer answers a request that is not forwarded.
+// writeAnswer answers a request that the proxy does not forward.
 func writeAnswer(w http.ResponseWriter, a wire.Answer) {
 	for name, values := range a.Header {
 		w.Header()[name] = values
 	}
 	w.WriteHeader(a.Code)
-	_, _ = w.Write(a.Body) // a client that has gone away needs no answer
+	_, _ = w.Write(a.Body) // a disconnected client needs no answer
 }

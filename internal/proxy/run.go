@@ -9,26 +9,27 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/wire"
 )
 
-// Hooks are the effects of faults that a proxy cannot have. They are called from the
-// goroutines of requests and may block; a nil hook does nothing.
+// Hooks are the effects of faults that the proxy itself cannot cause. The goroutines of requests
+// call them, and they may block. A nil hook has no effect.
 type Hooks struct {
-	// Crash kills the process of an actor and starts it again, after the fault's time if it has one.
+	// Crash kills the process of an actor and restarts it, after the duration of the fault if it
+	// has one.
 	Crash func(actor string, f fault.Fault)
 	// Overlap starts a second instance of an actor.
 	Overlap func(actor string, f fault.Fault)
-	// Interfere changes an object as the fault says, as another user.
+	// Interfere changes an object as the fault defines, as another user.
 	Interfere func(f fault.Fault, o history.Object)
-	// Guard decides on each delete and deletecollection before it is sent.
+	// Guard permits or denies each delete and deletecollection before the proxy sends it.
 	Guard func(c *wire.Call) Permit
 	// Created is called for each object that a recorded request has created, before the client
 	// receives the answer.
 	Created func(o history.Object)
-	// Ignore reports whether an object is not the run's: its events reach the client, meet no
-	// faults and are not recorded.
+	// Ignore reports whether an object does not belong to the run: the proxy delivers its events to
+	// the client without faults, and does not record them.
 	Ignore func(o history.Object) bool
 }
 
-// Run is the time in which faults act and requests and events are recorded.
+// Run is one run: while it is active, the proxy applies faults and records requests and events.
 type Run struct {
 	proxy *Proxy
 	hooks Hooks
@@ -40,23 +41,23 @@ type Run struct {
 	steps   []history.Step // without numbers and hashes
 	newest  int64          // the newest revision of all steps
 	streams int
-	known   map[string]revisions // of objects, as answers and events have shown them
-	wrote   map[int64]int        // revision -> the step that wrote it
-	// newestDelivered is the newest revision of all events that have been delivered.
+	known   map[string]revisions // the revisions of objects in answers and events
+	wrote   map[int64]int        // the step that wrote a revision
+	// newestDelivered is the newest revision of all delivered events.
 	newestDelivered map[watch]int64
 
-	holds   []*hold   // in the order in which they began
-	active  time.Time // when something last happened
+	holds   []*hold   // in the order of their start
+	active  time.Time // the time of the last activity
 	quiet   *time.Timer
 	longest time.Duration
 	ended   bool
 	copy    *history.Run // a record of all steps; nil if it is not up to date
 }
 
-// watch identifies the watches of an actor of one resource.
+// watch identifies the watches of one actor for one resource.
 type watch struct{ actor, resource string }
 
-// Begin starts a run: faults act from now on. There is one run at a time.
+// Begin starts a run: from now on the proxy applies faults. Only one run may be active.
 func (p *Proxy) Begin(header history.Header, faults []fault.Fault, hooks Hooks) (*Run, error) {
 	r := &Run{
 		proxy: p, hooks: hooks, start: time.Now(), plan: fault.NewPlan(faults),
@@ -75,8 +76,8 @@ func (p *Proxy) Begin(header history.Header, faults []fault.Fault, hooks Hooks) 
 	return r, nil
 }
 
-// End ends all holds and returns the record. Faults no longer act; open connections of
-// clients continue without them.
+// End ends all holds and returns the record. The proxy no longer applies faults; open connections
+// of clients continue.
 func (r *Run) End() *history.Run {
 	r.proxy.run.CompareAndSwap(r, nil)
 	r.mu.Lock()
@@ -90,23 +91,23 @@ func (r *Run) End() *history.Run {
 	return r.soFar()
 }
 
-// Add records a step that the proxy does not see: an actor that was started or has exited, a
-// write of the user. It returns the number of the step; -1 if the run has ended.
+// Add records a step that the proxy does not observe: the start or exit of an actor, or a write of
+// the user. It returns the number of the step; -1 if the run has ended.
 func (r *Run) Add(s history.Step) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.add(s)
 }
 
-// Record returns a copy of the record so far. Callers must not change it: the next call
-// returns the same copy if no step was recorded in between.
+// Record returns a copy of the record so far. Callers must not change it: the next call returns the
+// same copy if no step was recorded in between.
 func (r *Run) Record() *history.Run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.soFar()
 }
 
-// Revision is the newest revision of all answers and events so far.
+// Revision returns the newest revision of all answers and events so far.
 func (r *Run) Revision() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -132,7 +133,7 @@ func (r *Run) add(s history.Step) int {
 	return n
 }
 
-// complete replaces the step of a request that was recorded when it was sent.
+// complete replaces the step of a request that was recorded when the request was sent.
 func (r *Run) complete(n int, s history.Step) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -144,7 +145,7 @@ func (r *Run) complete(n int, s history.Step) {
 	r.happened(n)
 }
 
-// happened updates what follows from a step. The lock is held.
+// happened updates the state that depends on the steps. The lock is held.
 func (r *Run) happened(n int) {
 	s := &r.steps[n]
 	r.newest = max(r.newest, s.Revision)
@@ -158,9 +159,9 @@ func (r *Run) happened(n int) {
 	}
 }
 
-// isActivity reports whether a step is a reason to continue the holds. A rejected write changes
-// nothing, and bookkeeping nothing of importance: a client that repeats a write because its cache
-// is stale would otherwise never receive what is held.
+// isActivity reports whether a step extends the holds. A rejected write changes nothing, and a
+// Lease or Event nothing of importance. Without this rule, a client that repeats a write because
+// its cache is stale would never receive the held event.
 func isActivity(s *history.Step) bool {
 	if !s.IsWrite() {
 		return true

@@ -13,40 +13,39 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/wire"
 )
 
-// stream is the body of a watch, as the client reads it: the frames that the server sends,
-// each one when its turn comes.
+// stream is the body of a watch, as the client reads it: the frames of the server, each when it is
+// due.
 type stream struct {
 	*request
 	ctx       context.Context
 	mediaType string
-	body      io.Closer     // of the server's answer
+	body      io.Closer     // the body of the server's answer
 	frames    <-chan []byte // from the server; nil once it has ended the stream
 	closed    chan struct{}
 	once      sync.Once // closes closed
 
 	initial   bool     // the initial events are not complete
 	pending   []*frame // in their order
-	buffer    []byte   // what the client is to read now
+	buffer    []byte   // the bytes that the client reads next
 	delivered []int64  // the revisions of the events in the buffer
 	ended     bool
 }
 
-// frame is one watch event on its way.
+// frame is one watch event on its way to the client.
 type frame struct {
 	inject.Delivery
 	raw   []byte
 	event wire.Event
 	hold  *hold
-	// because is the fault that makes the event late, or changes it, as text.
+	// because is the text of the fault that delays or changes the event.
 	because string
-	// initial says that the event shows an object which existed before the watch.
+	// initial is true if the event contains an object that existed before the watch.
 	initial bool
-	// ignored says that the event meets no faults and is not recorded.
+	// ignored is true if the event has no faults and is not recorded.
 	ignored bool
 }
 
-// newStream makes the body of a watch. A stream whose frames are in an unknown encoding
-// passes unchanged.
+// newStream returns the body of a watch. It forwards a stream in an unknown encoding unchanged.
 func newStream(ctx context.Context, q *request, resp *http.Response) io.ReadCloser {
 	mediaType := resp.Header.Get("Content-Type")
 	splitter, err := wire.NewSplitter(mediaType)
@@ -97,10 +96,10 @@ func (s *stream) Close() error {
 	return s.body.Close()
 }
 
-// Read implements io.Reader: it waits for the next event that is to be delivered.
+// Read implements io.Reader: it waits for the next event to deliver.
 func (s *stream) Read(p []byte) (int, error) {
 	for len(s.buffer) == 0 {
-		s.observe() // what was in the buffer has been sent
+		s.observe() // the client has received the buffer
 		if s.ended {
 			return 0, io.EOF
 		}
@@ -114,7 +113,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// observe notes that the client has received the events that were in the buffer.
+// observe records that the client has received the events in the buffer.
 func (s *stream) observe() {
 	for _, revision := range s.delivered {
 		s.run.delivered(s.listener.name, s.call.Resource, revision)
@@ -122,8 +121,8 @@ func (s *stream) observe() {
 	s.buffer, s.delivered = nil, s.delivered[:0]
 }
 
-// next waits for frames of the server, or for the end of the hold that blocks the stream; false
-// if the client has gone away.
+// next waits for frames of the server, or for the end of the hold that blocks the stream. It
+// returns false if the client has disconnected.
 func (s *stream) next() bool {
 	if s.frames == nil && len(s.pending) == 0 {
 		s.cut("", "the server ended it")
@@ -150,10 +149,10 @@ func (s *stream) next() bool {
 	return true
 }
 
-// accept describes a frame and decides what happens to it when its turn comes.
+// accept describes a frame and decides what happens when it is due.
 func (s *stream) accept(raw []byte) {
 	f := &frame{raw: raw, initial: s.initial, ignored: true, Delivery: inject.OnEvent(nil)}
-	var because string // the fault that holds the event before this one, and so this one
+	var because string // the fault that holds the previous event, and so this one
 	if n := len(s.pending); n > 0 && !s.pending[n-1].hold.over() {
 		because, f.hold = s.pending[n-1].because, s.pending[n-1].hold
 	}
@@ -175,7 +174,7 @@ func (s *stream) accept(raw []byte) {
 	f.because = cmp.Or(f.Fault, because)
 }
 
-// ignores reports whether an event is of an object that is not the run's.
+// ignores reports whether the object of an event does not belong to the run.
 func (s *stream) ignores(e *wire.Event) bool {
 	if s.run.hooks.Ignore == nil || e.Name == "" || e.Type == "BOOKMARK" || e.Type == "ERROR" {
 		return false
@@ -185,7 +184,7 @@ func (s *stream) ignores(e *wire.Event) bool {
 	return s.run.hooks.Ignore(o)
 }
 
-// noteRevision notes the revision that an event shows of its object.
+// noteRevision records the revision of the object in an event.
 func (s *stream) noteRevision(e *wire.Event) {
 	if e.Type == "BOOKMARK" || e.Type == "ERROR" {
 		return
@@ -197,7 +196,7 @@ func (s *stream) noteRevision(e *wire.Event) {
 	s.run.seen(o, e.Revision)
 }
 
-// blockedBy is the hold of the oldest event, or of the client; nil: none.
+// blockedBy returns the hold of the oldest event, or of the client; nil if there is none.
 func (s *stream) blockedBy() *hold {
 	if len(s.pending) == 0 {
 		return nil
@@ -208,7 +207,7 @@ func (s *stream) blockedBy() *hold {
 	return s.listener.pausedBy()
 }
 
-// deliverPending puts the events whose turn has come into the buffer.
+// deliverPending appends the events that are due to the buffer.
 func (s *stream) deliverPending() {
 	for len(s.pending) > 0 && s.blockedBy() == nil && !s.ended {
 		f := s.pending[0]
@@ -221,7 +220,7 @@ func (s *stream) deliverPending() {
 	}
 }
 
-// deliver puts an event into the buffer, as often as its faults say.
+// deliver appends an event to the buffer, as often as its faults require.
 func (s *stream) deliver(f *frame) {
 	switch {
 	case f.ignored:
@@ -238,7 +237,7 @@ func (s *stream) deliver(f *frame) {
 	s.delivered = append(s.delivered, f.event.Revision)
 }
 
-// fill appends a frame to the buffer; one alone is not copied.
+// fill appends a frame to the buffer. A single frame is not copied.
 func (s *stream) fill(raw []byte) {
 	if len(s.buffer) == 0 {
 		s.buffer = slices.Clip(raw)
@@ -247,7 +246,7 @@ func (s *stream) fill(raw []byte) {
 	s.buffer = append(s.buffer, raw...)
 }
 
-// end ends the stream in place of an event.
+// end ends the stream instead of delivering an event.
 func (s *stream) end(f *frame) {
 	note := ""
 	if f.Expire {

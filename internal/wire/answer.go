@@ -38,13 +38,13 @@ func Rejection(c Call, r inject.Rejection) Answer {
 	return InternalError(c)
 }
 
-// Conflict is the answer to a write whose object was changed by another client.
+// Conflict returns the answer to a write to an object that another client has changed.
 func Conflict(c Call) Answer {
 	return Failure(apierrors.NewConflict(c.group(), c.Name,
 		errors.New("the object has been modified; please apply your changes to the latest version and try again")))
 }
 
-// Throttled is the answer of an overloaded server. Retry-After has whole seconds, at least
+// Throttled returns the answer of an overloaded server. Retry-After has whole seconds, at least
 // one.
 func Throttled(retryAfter time.Duration) Answer {
 	seconds := max(1, int((retryAfter+time.Second-1)/time.Second))
@@ -53,20 +53,19 @@ func Throttled(retryAfter time.Duration) Answer {
 	return a
 }
 
-// InternalError is the answer of a server that failed to process a request.
+// InternalError returns the answer of a server that failed to process a request.
 func InternalError(c Call) Answer {
 	return Failure(apierrors.NewInternalError(fmt.Errorf("a fault rejected %s %s", c.Verb, c.Object)))
 }
 
-// Expired is the answer to a watch or a list from a revision that the server no
-// longer knows.
+// Expired returns the answer to a watch or a list from a revision that is no longer available.
 func Expired() Answer { return Failure(expired()) }
 
 func expired() *apierrors.StatusError {
 	return apierrors.NewResourceExpired("The resourceVersion for the provided watch is too old.")
 }
 
-// group is the resource as errors name it.
+// group returns the resource as errors contain it.
 func (c *Call) group() schema.GroupResource { return schema.ParseGroupResource(c.Resource) }
 
 // Failure encodes an error in JSON, which every client can read whatever encoding it accepts.
@@ -93,7 +92,7 @@ func statusOf(err *apierrors.StatusError) *metav1.Status {
 	return &status
 }
 
-// ExpiredFrame is the frame that ends a watch because its revision is no longer available
+// ExpiredFrame returns the frame that ends a watch because its revision is no longer available
 // (410), in the encoding of the stream.
 func ExpiredFrame(contentType string) ([]byte, error) {
 	encoding, err := encodingOf(contentType)
@@ -132,8 +131,8 @@ func ExpiredFrame(contentType string) ([]byte, error) {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(message))), message...), nil
 }
 
-// ReadAnswer reads the name, namespace, UID and revision of the object in a successful
-// answer; of a list only the list's revision. The body must not be compressed.
+// ReadAnswer reads the name, namespace, UID and revision of the object in a successful answer; for
+// a list, only the list's revision. The body must not be compressed.
 func ReadAnswer(contentType string, body []byte) (history.Object, int64, error) {
 	if _, err := encodingOf(contentType); err != nil {
 		return history.Object{}, 0, err

@@ -14,12 +14,12 @@ import (
 
 // Call describes a request in terms of the Kubernetes API.
 type Call struct {
-	// Object is the object of the request, without its UID. The name of a create
-	// is the one in the body. A Namespace has a name and no namespace. For a request outside
-	// the resource API, Name is the path and the other fields are empty.
+	// Object is the object of the request, without its UID. The name of a create comes from the
+	// body. A Namespace has a name and no namespace. For a request outside the resource API, Name
+	// is the path and the other fields are empty.
 	history.Object
-	// Verb is get, list, watch, create, update, patch, delete or deletecollection; outside
-	// the resource API the HTTP method in lower case.
+	// Verb is get, list, watch, create, update, patch, delete or deletecollection; outside the
+	// resource API, it is the HTTP method in lower case.
 	Verb        string
 	Subresource string
 	// Query contains the parameters that select objects, sorted by name and unescaped, as in
@@ -34,7 +34,7 @@ type Call struct {
 	Guarded bool
 	// FromRevision is the resourceVersion parameter of a read.
 	FromRevision string
-	// SendInitialEvents is true if a watch asks for the existing objects first.
+	// SendInitialEvents is true if a watch requests the existing objects first.
 	SendInitialEvents bool
 	GenerateName      string
 	// Digest is the digest of the body (see [Digest]); empty without a body.
@@ -81,8 +81,8 @@ func (c *Call) setBody(mediaType string, body []byte) {
 	}
 }
 
-// patchPreconditioned reports whether a patch contains a resourceVersion or UID. In a JSON patch
-// that is any operation on one of them: the API compares the result.
+// patchPreconditioned reports whether a patch contains a resourceVersion or UID. In a JSON patch,
+// any operation on one of them counts, because the API compares the result.
 func patchPreconditioned(mediaType string, body []byte) bool {
 	switch types.PatchType(mediaType) {
 	case types.JSONPatchType:

@@ -43,7 +43,7 @@ func readCBOR(body []byte) (o object, err error) {
 	return readJSON(text)
 }
 
-// cbor appends bytes up to the end of a frame: one data item of a sequence (RFC 8742).
+// cbor appends bytes up to the end of a frame, which is one data item of a sequence (RFC 8742).
 func (s *Splitter) cbor(p []byte) (rest []byte) {
 	s.buf = append(s.buf, p...)
 	size, err := cborItem(s.buf, 0)
@@ -54,7 +54,7 @@ func (s *Splitter) cbor(p []byte) (rest []byte) {
 		}
 		return nil
 	case err != nil:
-		s.err = fmt.Errorf("%w: the stream is not CBOR frames", err)
+		s.err = fmt.Errorf("%w: the stream does not consist of CBOR frames", err)
 		return p
 	case size > MaxFrame:
 		s.err = tooLong(fmt.Sprint(size))
@@ -66,13 +66,13 @@ func (s *Splitter) cbor(p []byte) (rest []byte) {
 	return rest
 }
 
-// errUnfinished: the bytes end inside an item.
+// errUnfinished is returned if the bytes end inside an item.
 var errUnfinished = errors.New("wire: the CBOR item has not ended")
 
 // maxDepth is the maximum depth of nested items.
 const maxDepth = 256
 
-// cborItem returns the length in bytes of the data item at the beginning of b (RFC 8949, 3).
+// cborItem returns the length in bytes of the data item at the start of b (RFC 8949, 3).
 func cborItem(b []byte, depth int) (size int, err error) {
 	if depth > maxDepth {
 		return 0, fmt.Errorf("%w: it is nested more than %d deep", errCBOR, maxDepth)
@@ -100,7 +100,7 @@ func cborItem(b []byte, depth int) (size int, err error) {
 		return nil
 	}
 	switch major {
-	case 0, 1, 7: // numbers and simple values are all head
+	case 0, 1, 7: // numbers and simple values consist of the head
 		return size, nil
 	case 2, 3: // strings
 		if indefinite {
@@ -123,7 +123,7 @@ func cborItem(b []byte, depth int) (size int, err error) {
 		}
 		err = items(value, indefinite)
 		return size, err
-	default: // a tag and what it is of
+	default: // a tag and its item
 		err = items(1, false)
 		return size, err
 	}

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// OnlyUID returns the body of a delete, in JSON, with a precondition on the UID added. The
+// OnlyUID adds a precondition on the UID to the body of a delete and returns the body in JSON. The
 // options of a delete without a body are in its query.
 func OnlyUID(body []byte, query url.Values, uid types.UID) ([]byte, error) {
 	options, err := deleteOptions(body, query)

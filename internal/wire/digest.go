@@ -9,12 +9,12 @@ import (
 
 const uuidSize = 36
 
-// Digest returns 16 hexadecimal digits that are equal for bodies that differ only in the UUIDs
-// in them. Leader election and some controllers generate random UUIDs, and others (upstream's
-// Job controller, in uncountedTerminatedPods) write them in the order of a Go map.
+// Digest returns 16 hexadecimal digits that are equal for bodies that differ only in the UUIDs in
+// them. Leader election and some controllers generate random UUIDs, and others (upstream's Job
+// controller, in uncountedTerminatedPods) write UUIDs in the order of a Go map.
 func Digest(body []byte) string {
 	h := fold(uint64(len(body)), 0)
-	done := 0 // hashed so far
+	done := 0 // the number of hashed bytes
 	for at := 0; ; {
 		dash := bytes.IndexByte(body[at:], '-')
 		if dash < 0 {
@@ -33,8 +33,8 @@ func Digest(body []byte) string {
 	return fmt.Sprintf("%016x", add(h, body[done:]))
 }
 
-// add hashes eight bytes at a time: every frame and body of a run is hashed, and FNV, with a
-// multiplication for each byte, was half of the cost of reading them.
+// add hashes eight bytes at a time. A run hashes every frame and body, and FNV, with a
+// multiplication per byte, took half of the time for reading them.
 func add(h uint64, b []byte) uint64 {
 	for ; len(b) >= 8; b = b[8:] {
 		h = fold(h, binary.LittleEndian.Uint64(b))

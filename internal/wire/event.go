@@ -18,9 +18,9 @@ type Event struct {
 	history.Object
 	// Revision is the resourceVersion of the object or bookmark; 0 if it is missing.
 	Revision int64
-	// InitialEnd marks the bookmark that ends the initial events of a watch.
+	// InitialEnd is true for the bookmark that ends the initial events of a watch.
 	InitialEnd bool
-	// Code is the status code of an ERROR.
+	// Code is the status code of an ERROR event.
 	Code   int32
 	Digest string // see [Digest]
 }
@@ -53,8 +53,8 @@ func DescribeEvent(contentType string, frame []byte) (e Event, err error) {
 	return e, nil
 }
 
-// Item describes the event for the matching with faults. initial says that the initial events
-// of the stream are not complete.
+// Item describes the event for the matching with faults. initial is true if the initial events of
+// the stream are not complete.
 func (e *Event) Item(actor, resource string, initial bool) fault.Item {
 	return fault.Item{
 		Class: fault.Event, Actor: actor, Resource: resource, Object: e.Key(), Type: e.Type,
@@ -80,7 +80,7 @@ func jsonEvent(frame []byte) (typ string, o object, err error) {
 			}
 			start := s.i
 			err = o.scan(&s)
-			if err != nil || typ != "" { // which the server writes first
+			if err != nil || typ != "" { // the server writes the type first
 				return false, err
 			}
 			s.i = start
@@ -90,7 +90,7 @@ func jsonEvent(frame []byte) (typ string, o object, err error) {
 	return typ, o, err
 }
 
-// protobufEvent reads a length, a metav1.WatchEvent, and the RawExtension in it.
+// protobufEvent reads a length prefix, a metav1.WatchEvent, and the RawExtension in it.
 func protobufEvent(frame []byte) (typ string, o object, err error) {
 	if len(frame) < lengthSize || int64(binary.BigEndian.Uint32(frame)) != int64(len(frame)-lengthSize) {
 		return "", o, errors.New("wire: the length prefix does not match")
@@ -119,7 +119,7 @@ func protobufEvent(frame []byte) (typ string, o object, err error) {
 	return typ, o, err
 }
 
-// eventType returns the type without allocating the usual ones.
+// eventType returns the type, without an allocation for the usual types.
 func eventType(v []byte) string {
 	switch string(v) {
 	case "ADDED":

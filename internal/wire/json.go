@@ -9,8 +9,8 @@ import (
 
 var errJSON = errors.New("wire: the text is not well-formed JSON")
 
-// scan reads a JSON text and skips, without decoding, the values that are not asked for. On
-// well-formed text it agrees with encoding/json; on other text it may or may not return an error.
+// scan reads a JSON text and skips unneeded values without decoding them. For well-formed text it
+// agrees with encoding/json; for other text it may or may not return an error.
 type scan struct {
 	b []byte
 	i int
@@ -120,8 +120,8 @@ func (s *scan) value() ([]byte, error) {
 	return s.b[start:s.i], err
 }
 
-// object calls field for each key, which must read or skip the value, until it
-// returns false. A value that is no object is skipped.
+// object calls field for each key, until field returns false; field must read or skip the value. A
+// value that is not an object is skipped.
 func (s *scan) object(field func(key []byte) (more bool, err error)) error {
 	if s.space() != '{' {
 		return s.skip()
@@ -159,8 +159,8 @@ func (s *scan) object(field func(key []byte) (more bool, err error)) error {
 	}
 }
 
-// first calls element at the first element of an array and skips the rest. A value that is
-// no array, and an empty one, are skipped.
+// first calls element for the first element of an array and skips the others. A value that is not
+// an array, and an empty array, are skipped.
 func (s *scan) first(element func() error) error {
 	start := s.i
 	if s.space() == '[' {

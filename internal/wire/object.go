@@ -9,13 +9,13 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
-// object contains the fields that are read of an object of any kind and encoding.
+// object contains the fields that are read from an object of any kind and encoding.
 type object struct {
 	kind, name, generateName, namespace, uid, resourceVersion string
 
-	code         int32 // of a Status
-	initialEnd   bool  // the bookmark that ends the initial events
-	precondition bool  // of DeleteOptions, or of an Eviction's
+	code         int32 // the code of a Status
+	initialEnd   bool  // it is the bookmark that ends the initial events
+	precondition bool  // DeleteOptions, or those of an Eviction, have a precondition
 }
 
 // versioned reports whether the object has a resourceVersion or UID.
@@ -25,8 +25,8 @@ func (o *object) named() history.Object {
 	return history.Object{Namespace: o.namespace, Name: o.name, UID: o.uid}
 }
 
-// revision returns the resourceVersion; 0 if it is missing or not a number, as aggregated API
-// servers may have it.
+// revision returns the resourceVersion; 0 if it is missing or not a number, which aggregated API
+// servers may return.
 func (o *object) revision() int64 {
 	n, err := strconv.ParseInt(o.resourceVersion, 10, 64)
 	if err != nil {
@@ -58,10 +58,10 @@ func readJSON(body []byte) (o object, err error) {
 	return o, err
 }
 
-// scan reads the object that begins here, and may stop inside it once nothing can
-// follow that matters.
+// scan reads the object that starts here. It may stop inside the object when no needed field can
+// follow.
 func (o *object) scan(s *scan) error {
-	var status, table object // believed if the kind turns out to be Status or Table
+	var status, table object // used if the kind is Status or Table
 	metadata := false
 	err := s.object(func(key []byte) (more bool, err error) {
 		switch string(key) {
@@ -105,7 +105,7 @@ func (o *object) scan(s *scan) error {
 	return err
 }
 
-// moreThanMetadata reports whether fields outside the metadata of this kind are read.
+// moreThanMetadata reports whether fields outside the metadata are needed for this kind.
 func moreThanMetadata(kind string) bool {
 	switch kind {
 	case "Status", "Table", "DeleteOptions", "Eviction":
@@ -114,7 +114,7 @@ func moreThanMetadata(kind string) bool {
 	return false
 }
 
-// scanRow reads the object of a row of a Table.
+// scanRow reads the object in a row of a Table.
 func (o *object) scanRow(s *scan) error {
 	return s.object(func(key []byte) (bool, error) {
 		if string(key) != "object" {

@@ -28,7 +28,7 @@ func (c *Call) setPath(method, path string) {
 	}
 	first, after, _ := strings.Cut(rest, "/")
 	verb := methodVerb(method)
-	if first == "watch" || first == "proxy" { // deprecated since 1.11, and still served
+	if first == "watch" || first == "proxy" { // deprecated since 1.11, but still supported
 		if after == "" {
 			return
 		}
@@ -40,7 +40,7 @@ func (c *Call) setPath(method, path string) {
 		namespace, within, _ := strings.Cut(after, "/")
 		resource, _, _ := strings.Cut(within, "/")
 		switch resource {
-		case "", "status", "finalize": // of the namespace itself
+		case "", "status", "finalize": // the request is for the namespace itself
 		default:
 			c.Namespace, rest = namespace, within
 		}
@@ -91,8 +91,8 @@ func methodVerb(method string) string {
 	return strings.ToLower(method) // patch, delete
 }
 
-// how are the parameters that say how an answer is sent, and those that have their own field
-// in Call.
+// how are the parameters that define how an answer is sent, and those that have their own field in
+// Call.
 var how = []string{"allowWatchBookmarks", "pretty", "resourceVersion", "timeout", "timeoutSeconds", "watch"}
 
 // setQuery reads the parameters; the path must have been read.
@@ -100,7 +100,7 @@ func (c *Call) setQuery(raw string) {
 	if raw == "" {
 		return
 	}
-	values, _ := url.ParseQuery(raw) // what cannot be read is left out, as the server does
+	values, _ := url.ParseQuery(raw) // ignores unreadable parameters, as the server does
 	if v, ok := values["watch"]; ok && c.Verb == "list" && isTrue(v[0]) {
 		c.Verb = "watch"
 	}
@@ -119,7 +119,7 @@ func (c *Call) setQuery(raw string) {
 	for _, k := range keys {
 		for _, v := range values[k] {
 			if v == "" {
-				continue // an empty selector selects as none does
+				continue // an empty selector has the same effect as none
 			}
 			if b.Len() > 0 {
 				b.WriteByte('&')
@@ -132,5 +132,5 @@ func (c *Call) setQuery(raw string) {
 	c.Query = b.String()
 }
 
-// isTrue reads a boolean parameter as the API server does: all but 0 and false.
+// isTrue reads a boolean parameter as the API server does: every value except 0 and false is true.
 func isTrue(v string) bool { return v != "0" && !strings.EqualFold(v, "false") }

@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// readProtobuf reads what follows the magic number: a runtime.Unknown with the object in it.
+// readProtobuf reads the bytes after the magic number: a runtime.Unknown that contains the object.
 func readProtobuf(body []byte) (o object, err error) {
 	var raw []byte
 	err = fields(body, func(n protowire.Number, v []byte, _ uint64) {
@@ -115,8 +115,8 @@ func (o *object) preconditions(v []byte) error {
 	})
 }
 
-// fields calls field with each field of a protobuf message: with its bytes, or with its
-// number if it is a varint.
+// fields calls field for each field of a protobuf message, with its bytes, or with its number if it
+// is a varint.
 func fields(message []byte, field func(n protowire.Number, v []byte, number uint64)) error {
 	for len(message) > 0 {
 		n, typ, size := protowire.ConsumeTag(message)

@@ -5,20 +5,20 @@ import (
 	"fmt"
 )
 
-// MaxFrame is the largest frame in bytes: far above what etcd accepts.
+// MaxFrame is the maximum size of a frame in bytes. It is far above the limit of etcd.
 const MaxFrame = 64 << 20
 
-const lengthSize = 4 // of a protobuf frame, big-endian, before it
+const lengthSize = 4 // bytes of the big-endian length prefix of a protobuf frame
 
-// Splitter splits a watch stream into frames, however its bytes arrive. It is not safe for
-// concurrent use.
+// Splitter splits a watch stream into frames, for any fragmentation of its bytes. It is not safe
+// for concurrent use.
 type Splitter struct {
 	encoding encoding
-	buf      []byte // of the frame that is not yet complete
+	buf      []byte // the incomplete frame
 	frames   [][]byte
 	err      error
 
-	// Where in a JSON frame buf ends.
+	// The position in a JSON frame at which buf ends.
 	depth          int
 	quoted, escape bool
 }
@@ -32,8 +32,8 @@ func NewSplitter(contentType string) (*Splitter, error) {
 	return &Splitter{encoding: encoding}, nil
 }
 
-// Write appends the next bytes of the stream. After an error the rest of the stream cannot be
-// read, and every further Write returns the error; Next still returns the frames before it.
+// Write appends the next bytes of the stream. After an error, the following bytes cannot be read,
+// and every further Write returns the error; Next still returns the frames before it.
 func (s *Splitter) Write(p []byte) (int, error) {
 	if s.err != nil {
 		return 0, s.err
@@ -52,8 +52,9 @@ func (s *Splitter) Write(p []byte) (int, error) {
 	return n - len(p), s.err
 }
 
-// Next returns the oldest frame not yet returned, with its delimiters: all frames together are
-// the stream. A JSON frame ends with exactly one newline. The caller owns the frame.
+// Next returns the oldest frame that it has not yet returned, with its delimiters: the
+// concatenation of all frames is the stream. A JSON frame ends with exactly one newline. The caller
+// owns the frame.
 func (s *Splitter) Next() (frame []byte, ok bool) {
 	if len(s.frames) == 0 {
 		return nil, false
@@ -64,7 +65,7 @@ func (s *Splitter) Next() (frame []byte, ok bool) {
 	return frame, true
 }
 
-// Unfinished is the number of bytes of an incomplete frame. At the end of a stream it says
+// Unfinished returns the number of bytes of an incomplete frame. At the end of a stream, it shows
 // whether the stream ended in the middle of a frame.
 func (s *Splitter) Unfinished() int { return len(s.buf) }
 
@@ -116,7 +117,7 @@ func (s *Splitter) endOfValue(p []byte) (end int, whole bool) {
 	return len(p), false
 }
 
-// protobuf appends bytes up to the end of a frame, or of the length before it.
+// protobuf appends bytes up to the end of a frame, or of its length prefix.
 func (s *Splitter) protobuf(p []byte) (rest []byte) {
 	if missing := lengthSize - len(s.buf); missing > 0 {
 		n := min(missing, len(p))
@@ -143,7 +144,7 @@ func (s *Splitter) emit(tail ...byte) {
 	frame := make([]byte, 0, len(s.buf)+len(tail))
 	s.frames = append(s.frames, append(append(frame, s.buf...), tail...))
 	if cap(s.buf) > 1<<20 {
-		s.buf = nil // do not keep one large frame for the life of the stream
+		s.buf = nil // do not keep the memory of one large frame until the stream ends
 	}
 	s.buf = s.buf[:0]
 }

@@ -33,8 +33,8 @@ func (a *app) downCommand() *cobra.Command {
 		Short: "Stop clusters",
 		Long: `Stop clusters that run in the background or in another terminal.
 
-The cluster's context and state directory are removed; a --data-dir is never removed. It is not an error if the cluster
-does not exist.`,
+down removes the cluster's context and state directory, and never removes a --data-dir. It succeeds if the cluster does not
+exist.`,
 		Example: `  rehearse down
   rehearse down one two
   rehearse down --all`,

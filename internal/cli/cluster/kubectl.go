@@ -31,8 +31,8 @@ func (a *app) kubectlCommand() *cobra.Command {
 		Long: `Run the real kubectl, which is built in, with these arguments.
 
 Unless the arguments name a cluster (--kubeconfig, --context, --cluster, --server), kubectl uses the running rehearse
-cluster: the one that REHEARSE_NAME names, or the one called "rehearse", or the only one. If there is none, kubectl fails; it
-never uses the kubeconfig's current context, which could be a production cluster.
+cluster: the one that REHEARSE_NAME names, or the one with the name "rehearse", or the only one. Otherwise the command fails;
+it never uses the kubeconfig's current context, which could be a production cluster.
 
 Output and exit codes are those of kubectl.`,
 		Example: `  rehearse kubectl get nodes

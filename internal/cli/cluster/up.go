@@ -33,11 +33,11 @@ func (a *app) upCommand() *cobra.Command {
 		Short: "Start a cluster",
 		Long: `Start a cluster and run it until Ctrl-C, or in the background with --detach.
 
-The context rehearse-NAME is merged into the kubeconfig and becomes the current context. When the cluster stops, the context is
-removed and the previous current context is restored. Objects are kept in memory, unless --data-dir or --etcd-servers is given.
+up adds the context rehearse-NAME to the kubeconfig and sets it as the current context. When the cluster stops, up removes the
+context and restores the previous one. The cluster stores objects in memory, unless --data-dir or --etcd-servers is given.
 
 Ctrl-C, SIGTERM and SIGHUP stop the cluster cleanly. A second signal kills the process at once; the next up, list or down
-of that name then removes what it left.`,
+of that name then cleans up its files and kubeconfig entries.`,
 		Example: `  rehearse up
   rehearse up --nodes 100 --detach
   rehearse up --name other --data-dir ./other --port 6443`,

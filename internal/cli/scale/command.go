@@ -32,8 +32,8 @@ func Command(c *console.Console) *cobra.Command {
 		Short: "Create many simulated nodes or pods from a template",
 		Long: `Create NAME-0 to NAME-(N-1) from a template, in parallel, and delete those with a higher number.
 
-Only objects that scale created are deleted (label rehearse-k8s.github.io/scale=NAME). The scheduler places the pods,
-unless --assign-nodes sets their nodes round robin.
+scale deletes only objects that it created (label rehearse-k8s.github.io/scale=NAME). The scheduler chooses the nodes of the
+pods, unless --assign-nodes sets them round robin.
 
 The built-in templates accept these --param keys: cpu, memory, pods, arch, zone for nodes; image, cpu, memory,
 restartPolicy, grace for pods. A --template is a Go template of the object in YAML, with .Name, .Namespace, .Index and the

@@ -54,15 +54,15 @@ func Command(c *console.Console) *cobra.Command {
 		Long: `Play stages on the nodes of an existing cluster and on their pods: kind, a managed cluster, another rehearse cluster.
 
 The cluster is the one that kubectl uses (--kubeconfig, KUBECONFIG, ~/.kube/config), or, in a pod without any of these, the
-pod's own cluster. Only nodes with the annotation kwok.x-k8s.io/node=fake and their pods are changed, unless --manage
-selects others.
+pod's own cluster. simulate changes only nodes with the annotation kwok.x-k8s.io/node=fake and their pods, unless --manage
+selects other nodes.
 
-With job in --controllers, Jobs with rehearse-k8s.github.io/job-controller in spec.managedBy are managed; with --all-jobs all
-Jobs are, for clusters whose own Job controller is off. With cloneset in --controllers, CloneSets (apps.kruise.io) are
-managed; OpenKruise's own controller must be off, and the cluster must have the CustomResourceDefinition (deploy/).
+With job in --controllers, simulate manages Jobs with spec.managedBy rehearse-k8s.github.io/job-controller; with --all-jobs it
+manages all Jobs, for clusters whose own Job controller does not run. With cloneset in --controllers, it manages CloneSets
+(apps.kruise.io); OpenKruise's own controller must not run, and the cluster must have the CustomResourceDefinition (deploy/).
 
-With --leader-elect one of several replicas writes and the others are standbys. With --shard I/N this process simulates one
-of N parts of the nodes; start one process for each part. While the API server does not answer, simulate retries.
+With --leader-elect, only one of several replicas writes, and the others are standbys. With --shard I/N, this process simulates
+one of N parts of the nodes; start one process per part. If the API server does not answer, simulate retries.
 
 It runs until Ctrl-C, SIGTERM or SIGHUP; a second signal exits the process at once.`,
 		Example: `  rehearse simulate
@@ -86,7 +86,7 @@ func (o *flags) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: the one that kubectl uses; in a pod, its own cluster)")
 	f.StringVar(&o.context, "context", "", "context of the kubeconfig (default: its current one)")
 	f.StringSliceVar(&o.controllers, "controllers", []string{cluster.StageController}, "controllers to run, from: "+strings.Join(simulators, ", "))
-	f.BoolVar(&o.allJobs, "all-jobs", false, "with the job controller: manage all Jobs, not only those with spec.managedBy "+jobs.ManagedBy+"; the upstream controller must be off")
+	f.BoolVar(&o.allJobs, "all-jobs", false, "with the job controller: manage all Jobs, not only those with spec.managedBy "+jobs.ManagedBy+"; the upstream controller must not run")
 	f.StringSliceVar(&o.stageFiles, "stages", nil, "stages to play instead of the built-in ones: files, directories or builtin:NAME")
 	f.StringVar(&o.manage, "manage", stages.NodeFilter{}.String(), "nodes to simulate: annotation:KEY=VALUE, label:KEY=VALUE, or all (includes nodes that have a kubelet)")
 	f.StringVar(&o.shard, "shard", "0/1", "part of the nodes that this process simulates: INDEX/COUNT, the index from 0")
@@ -97,7 +97,7 @@ func (o *flags) addFlags(cmd *cobra.Command) {
 	f.IntVar(&s.NodePort, "node-port", 0, "result of the template function NodePort: the port of the nodes' kubelet endpoint (0: none)")
 	f.StringVar(&s.NodeCIDR, "node-cidr", "10.16.0.0/12", "range for the addresses of nodes")
 	f.StringVar(&s.PodCIDR, "pod-cidr", "10.128.0.0/9", "range for the addresses of pods on nodes without a spec.podCIDR")
-	f.BoolVar(&o.elect, "leader-elect", false, "elect the one of several replicas that writes")
+	f.BoolVar(&o.elect, "leader-elect", false, "elect a leader among several replicas; only the leader writes")
 	f.StringVar(&e.Namespace, "leader-elect-namespace", "", "namespace of the lease (default: the namespace of the context, or of the pod)")
 	f.StringVar(&e.Name, "leader-elect-name", "rehearse-simulate", "name of the lease; with --shard, -INDEX-of-COUNT is added")
 	f.DurationVar(&e.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long a standby waits after the last renewal before it takes over")

@@ -36,11 +36,11 @@ every other stage of the kind, the first requirement that does not match and the
 
 The object is in a cluster (KIND/NAME, as for kubectl) or in a file. The cluster is the running rehearse cluster, or the one
 that --name, --context or --kubeconfig names. The stages are the cluster's Stage objects and those of --stages. Without
---stages, the stages that a rehearse cluster on this machine was started with are used; for files, for rehearse clusters
-elsewhere and for clusters without Stage objects, the stages that 'rehearse up' plays by default.
+--stages, explain uses for a rehearse cluster on this machine the stages that the cluster was started with, and for files,
+other rehearse clusters and clusters without Stage objects the default stages of 'rehearse up'.
 
-The cluster does not store how long an object has been waiting. The wait is counted from the newest timestamp in the object,
-as a restarted engine counts it. A random delay is shown as a range, and one of several possible stages with its probability.`,
+The cluster does not store how long an object has been waiting, so explain counts from the newest timestamp in the object, as a
+restarted engine does. It shows a random delay as a range, and each of several possible stages with its probability.`,
 		Example: `  rehearse stage explain pod/web -n shop
   rehearse stage explain pod/web --context kind-kind --stages builtin:pod-fast
   kubectl get pod web -o yaml | rehearse stage explain -`,

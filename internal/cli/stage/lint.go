@@ -45,12 +45,12 @@ func (a *app) stageLintCommand() *cobra.Command {
 		Short: "Report errors in stages",
 		Long: `Report all findings in stages, one per line: FILE:LINE:COLUMN: SEVERITY: stage NAME: FIELD: finding.
 
-All arguments together are one set of stages. Besides the errors that loading the stages reports, lint finds contradictory
-requirements, fields and values that the API does not have, templates that fail on sample objects of the kind or render
-what does not match the API's types, stages that no other stage leads to, loops without a delay, and fields without effect.
+lint treats all arguments together as one set of stages. In addition to the errors that prevent loading, it finds contradictory
+requirements, fields and values that the API does not have, templates that fail on sample objects or whose output does not
+match the API's types, stages that no other stage leads to, loops without a delay, and fields without effect.
 
-The exit code is 1 if there are errors, and with --strict also if there are warnings. Deprecated forms and similar findings
-are shown with --severity info.`,
+The exit code is 1 if there are errors, and with --strict also if there are warnings. --severity info also shows deprecated
+forms and similar findings.`,
 		Example: `  rehearse stage lint stages.yaml
   rehearse stage lint builtin:pod-fast my-pods.yaml --strict
   kubectl get stages -o yaml | yq '.items[] | split_doc' | rehearse stage lint -`,

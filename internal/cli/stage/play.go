@@ -27,9 +27,9 @@ func (a *app) stagePlayCommand() *cobra.Command {
 		Short: "Simulate the lifecycle of objects in virtual time, without a cluster",
 		Long: `Play stages on objects from files, of any kind, in virtual time, and print what happens and when.
 
-An object starts as the API server and the scheduler leave it: fields that the file omits (UID, phase Pending, a node) are
-set, and the node is Ready. Without --stages, the stages are those that 'rehearse up' plays by default. Where several stages
-may be next, the timeline follows the one that --seed selects, and a tree shows all of them with their probabilities.
+play sets fields that the file omits as the API server and the scheduler do (UID, phase Pending, a node), and the node is Ready.
+Without --stages, it uses the default stages of 'rehearse up'. If several stages may be next, the timeline follows the one that
+--seed selects, and a tree shows all of them with their probabilities.
 
 -o json also lists every stage that may be next for the object in the file: weight, delay in nanoseconds ([D], or
 [least, most]) and effects. -o wide shows every field that changes.`,

@@ -32,8 +32,8 @@ func (a *app) replayCommand() *cobra.Command {
 		Long: `Run a failure that 'rehearse test' stored again, with the faults that it was shrunk to, and report whether it still fails;
 or a passing run (rehearse test --keep-runs), and report whether it still passes.
 
-The scenario's file and the command are those of the record; a COMMAND replaces the recorded one. Runs without faults come
-first, because the final state of a run is compared with theirs.
+replay uses the recorded scenario and command; COMMAND replaces the recorded command. It starts with runs without faults, to
+compare the final state of the other runs with theirs.
 
 Exit code 0: it passes; 1: it still fails, or another invariant is violated; 3: inconclusive.`,
 		Example: `  rehearse replay failures/job/8a7e0c51d2b3f604.jsonl

@@ -35,13 +35,13 @@ func (a *app) reportCommand() *cobra.Command {
 		Short: "Show a recorded run: the state of the API, and each controller's view of it",
 		Long: `Show recorded runs, such as the failures that tests store under testdata/simtest.
 
-  text   the lanes of belief on the terminal, as a failing test prints them
+  text   the lanes (the API's state, each controller's view) on the terminal, as a failing test prints them
   html   one self-contained page that opens at the violated invariant; ? shows its keys
   json   everything, for programs (kind: Report)
   junit  XML for a CI server
 
-A failure is shown together with the nearest passing run, if HASH.nearest.jsonl exists next to HASH.jsonl. Several files
-make one report. A directory stands for the .jsonl files in it.`,
+report shows a failure together with the nearest passing run, if HASH.nearest.jsonl exists next to HASH.jsonl. Several files
+give one report. A directory means the .jsonl files in it.`,
 		Example: `  rehearse report testdata/simtest/TestScaleDown/8a7e0c51d2b3f604.jsonl
   rehearse report testdata/simtest/TestScaleDown -o html --output report.html
   rehearse report run.jsonl -o json | jq '.runs[0].staleWrites'`,

@@ -45,19 +45,20 @@ func (a *app) testCommand() *cobra.Command {
 		Long: `Run a scenario many times against a real Kubernetes API, with the controller under test as a separate process.
 
 A proxy between the controller and the API injects faults that Kubernetes allows: late events, expired watches, lost
-answers, conflicts, crashes at a write. The first runs have no faults. Then each fault is tried at each place where it can
-matter, then several faults together; --list shows these places. A failure is repeated, shrunk to the faults that it needs, shown in lanes (the state of
-the API and the controller's view of it), and stored in a file for 'rehearse replay' and 'rehearse report'.
+answers, conflicts, crashes at a write. The first runs have no faults. Then test tries each fault at each place where it can
+matter (--list shows these places), then several faults together. It repeats a failure, shrinks it to the faults that it needs,
+shows it in lanes (the state of the API and the controller's view of it), and stores it in a file for 'rehearse replay' and
+'rehearse report'.
 
-A failure is repeated 3 times, and up to 20 times if it depends on timing. One that reproduces ends the search. One that
-reproduces less than twice was seen once: it is stored and listed, and the search continues.
+test repeats a failure 3 times, and up to 20 times if it depends on timing. A failure that reproduces ends the search. A failure
+that reproduces less than twice counts as seen once: test stores and lists it, and continues the search.
 
 SCENARIO is a file (docs/reference/scenario.md), or a built-in scenario: ` + strings.Join(scenario.BuiltinNames(), ", ") + `.
-COMMAND starts the controller, if the scenario does not. In its arguments, {{kubeconfig}} is replaced with the path of the
-kubeconfig that the controller must use (also in the variable KUBECONFIG), and {{port}} with a free port. Disable leader
-election: a killed process leaves a lease, and the next one waits until it expires.
+COMMAND starts the controller, unless the scenario contains a command. In its arguments, test replaces {{kubeconfig}} with the
+path of the kubeconfig that the controller must use (also in the variable KUBECONFIG), and {{port}} with a free port. Disable
+leader election: otherwise the next process waits until the lease of the killed one expires.
 
-Where stderr is not a terminal, a line every 30 seconds shows the progress.
+If stderr is not a terminal, test prints a line of progress every 30 seconds.
 
 Exit code 0: passed; 1: an invariant was violated; 2: usage; 3: inconclusive, or a pattern of spec.faults.only matches
 nothing; 130: interrupted.`,

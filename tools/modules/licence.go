@@ -11,16 +11,15 @@ import (
 	"github.com/google/licensecheck"
 )
 
-// allowed are the licences under which a module may be linked: permissive ones, and one
-// that asks only for the sources of its own files.
+// allowed are the licences of modules that may be linked: permissive ones, and one that requires
+// only the sources of its own files.
 var allowed = []string{"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "ISC", "MIT", "MPL-2.0", "Unlicense", "Zlib"}
 
-// leastCovered is how much of a licence file, in percent, must be the text of known
-// licences. The rest is names, years and headings.
+// leastCovered is the minimum share of a licence file, in percent, that must match known licences.
+// The other lines are names, years and headings.
 const leastCovered = 75
 
-// allowed returns an error if the module has a licence that is not allowed, or none
-// that is known.
+// allowed returns an error if the module has a licence that is not allowed, or no known licence.
 func (m module) allowed() error {
 	if m.Unknown != "" {
 		return fmt.Errorf("licence of %s@%s: %s", m.Path, m.Version, m.Unknown)
@@ -64,8 +63,8 @@ func licencesIn(dir string) ([]string, error) {
 	return slices.Compact(all), nil
 }
 
-// isLicence reports whether a file holds the licence of a module's code. LICENSE.docs is
-// that of its documentation, which is not in a binary.
+// isLicence reports whether a file contains the licence of a module's code. LICENSE.docs is the
+// licence of the documentation, which is not in a binary.
 func isLicence(name string) bool {
 	name = strings.ToUpper(name)
 	if strings.HasSuffix(name, ".DOCS") {

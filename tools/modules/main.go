@@ -1,12 +1,11 @@
-// Command modules reads the modules that a Go binary is built from, fails if one of
-// them has a licence that is not allowed or that cannot be recognized, and writes a
-// software bill of materials (CycloneDX, JSON).
+// Command modules reads the modules that a Go binary was built from, fails if one of them has a
+// licence that is not allowed or not recognized, and writes a software bill of materials
+// (CycloneDX, JSON).
 //
 //	go run ./modules -binary FILE [-sbom FILE]
 //
-// The modules come from the binary itself, so that what is checked is what is shipped.
-// Their licence files are those of the module cache; nothing is downloaded that the
-// build did not need.
+// It reads the list of modules from the binary itself, so that it checks what is shipped. It reads
+// the licence files from the module cache, and downloads only modules that the build needed.
 package main
 
 import (
@@ -62,7 +61,7 @@ func run(binary, sbom string) error {
 type module struct {
 	Path, Version, Sum string
 	Licences           []string // SPDX identifiers, sorted
-	Unknown            string   // why the licence is not known; empty if it is
+	Unknown            string   // why the licence is unknown; empty if it is known
 }
 
 // dependencies lists the modules in the binary, with their licences.
@@ -95,8 +94,8 @@ func replaced(d *debug.Module) *debug.Module {
 	return d
 }
 
-// download returns the directories of modules by path@version. Those that a build has
-// needed are in the module cache already.
+// download returns the directories of modules by path@version. The module cache already contains
+// the modules of the build.
 func download(versions []string) (map[string]string, error) {
 	cmd := exec.Command("go", append([]string{"mod", "download", "-json"}, versions...)...)
 	var out, errs bytes.Buffer
@@ -115,7 +114,7 @@ func download(versions []string) (map[string]string, error) {
 	return dirs, nil
 }
 
-// licencesOf are all licences of the modules.
+// licencesOf returns all licences of the modules.
 func licencesOf(modules []module) (all []string) {
 	for _, m := range modules {
 		all = append(all, m.Licences...)

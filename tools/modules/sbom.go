@@ -11,8 +11,8 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// writeSBOM writes a bill of materials of the binary. It has no time and no random
-// number: the same binary gives the same file.
+// writeSBOM writes a bill of materials of the binary. It contains no time and no random number, so
+// the same binary gives the same file.
 func writeSBOM(path string, info *debug.BuildInfo, modules []module) error {
 	bom := cdx.NewBOM()
 	bom.Metadata = &cdx.Metadata{Component: &cdx.Component{
@@ -48,5 +48,5 @@ func writeSBOM(path string, info *debug.BuildInfo, modules []module) error {
 	return nil
 }
 
-// purl is the package URL of a Go module.
+// purl returns the package URL of a Go module.
 func purl(path, version string) string { return "pkg:golang/" + path + "@" + version }

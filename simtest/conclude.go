@@ -146,7 +146,7 @@ func (p *player) replay(t testing.TB, file string) {
 	if err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
-	outs, err := sim.Replay(t.Context(), p, sim.Options{Seed: p.config.seed}, plan, 1)
+	outs, err := sim.Replay(t.Context(), p, sim.Options{Seed: p.config.seed, Compare: sim.NeedsBaseline(recorded)}, plan, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

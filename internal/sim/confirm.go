@@ -54,11 +54,10 @@ func (s *search) judge(ctx context.Context, found failedRun) error {
 	s.known[key] = f
 	s.result.Failures = append(s.result.Failures, f)
 	s.result.Failure = s.result.Failures[0]
-	if err == nil && !found.out.Final {
-		err = s.shrink(ctx, f)
-	}
-	if err == nil && !found.out.Final {
-		err = s.illustrate(ctx, f)
+	for _, improve := range []func(context.Context, *Failure) error{s.shrink, s.raise, s.illustrate} {
+		if err == nil && !found.out.Final {
+			err = improve(ctx, f)
+		}
 	}
 	if err == nil && (!s.options.KeepGoing || found.out.Final || f.Plan.Learn && f.Same == f.Repeats) {
 		err = errStop

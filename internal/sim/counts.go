@@ -35,9 +35,9 @@ func classOf(k fault.Kind) fault.Kind {
 	return fault.KindCrashAfter
 }
 
-// add counts a step.
-func (c counts) add(s *history.Step) {
-	item := fault.Item{Class: fault.Call, Actor: s.Actor, Verb: s.Verb, Resource: s.Resource, Object: s.Key()}
+// itemOf returns the request or event of a step; ok is false for any other step.
+func itemOf(s *history.Step) (item fault.Item, ok bool) {
+	item = fault.Item{Class: fault.Call, Actor: s.Actor, Verb: s.Verb, Resource: s.Resource, Object: s.Key()}
 	switch s.Kind {
 	case history.Request:
 		item.Write = s.IsWrite()
@@ -49,6 +49,15 @@ func (c counts) add(s *history.Step) {
 		item.Class, item.Verb, item.Type = fault.Event, "", s.Type
 		item.Initial = strings.Contains(s.Note, existed)
 	default:
+		return item, false
+	}
+	return item, true
+}
+
+// add counts a step.
+func (c counts) add(s *history.Step) {
+	item, ok := itemOf(s)
+	if !ok {
 		return
 	}
 	for _, class := range classes {

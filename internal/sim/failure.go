@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
@@ -19,6 +20,11 @@ type Failure struct {
 	FoundFaults, FoundSteps int
 	// Tally counts the repeats of the plan.
 	Tally
+	// WithoutFaults counts the runs of the plan without faults, if some of them failed in the same way but too
+	// few to do without the faults. Shrunk is the plan before a delay was added to raise the rate; nil if none
+	// was added.
+	WithoutFaults Tally
+	Shrunk        *Shrunk
 	// Times is how many runs of the search failed in this way, without repeats. Only the first one was
 	// repeated and shrunk.
 	Times int
@@ -48,9 +54,32 @@ func (f *Failure) Grade() string {
 func (f *Failure) Summary(cause, of string) verdict.Summary {
 	return verdict.Summary{
 		Run: f.Run, Nearest: f.Nearest, Cause: cause, FoundIn: f.FoundAfter, Of: of, Grade: f.Grade(),
-		ShrinkRuns: f.ShrinkRuns, FoundFaults: f.FoundFaults, FoundSteps: f.FoundSteps,
+		ShrinkRuns: f.ShrinkRuns, FoundFaults: f.FoundFaults, FoundSteps: f.FoundSteps, Needs: f.Needs(),
 	}
 }
+
+// Needs says what the failure needs, if that is not just the faults of its plan: that it needs none, that it is
+// rare without them, or that a delay was added only to raise its rate. Otherwise it is empty.
+func (f *Failure) Needs() string {
+	needs := ""
+	switch rare := f.Same < f.Repeats; {
+	case f.Shrunk != nil && len(f.Shrunk.Faults) == 0:
+		return fmt.Sprintf("needs no fault: a timing race, %s without faults; the delay raises the rate to %s", f.Shrunk.ratio(), f.ratio())
+	case f.Shrunk != nil:
+		needs = fmt.Sprintf("a timing race, %s with %s; the longer or additional delay raises the rate to %s", f.Shrunk.ratio(), strings.Join(fault.Strings(f.Shrunk.Faults), "; "), f.ratio())
+	case len(f.Plan.Faults) == 0 && rare:
+		return fmt.Sprintf("needs no fault: a timing race, %s without faults", f.ratio())
+	case len(f.Plan.Faults) == 0:
+		return "needs no fault"
+	}
+	if t := f.WithoutFaults; t.Same > 0 {
+		return strings.TrimPrefix(fmt.Sprintf("%s; less often without faults: %s", needs, t.ratio()), "; ")
+	}
+	return needs
+}
+
+// ratio returns, for example, "7 of 20".
+func (t Tally) ratio() string { return fmt.Sprintf("%d of %d", t.Same, t.Repeats) }
 
 // fired partitions the faults of a run's plan: fired are those that a step of the record names; hidden those
 // that met a request or an event, but that no step names, because another fault acted on the same one.

@@ -12,6 +12,8 @@ type Pace struct {
 	lags, holds, pauses []fault.Fault
 	// whiles are the durations for which a second instance runs, or an additional finalizer stays.
 	whiles []fault.Fault
+	// longer are holds that may raise the rate of a failure that reproduces rarely, the shortest first.
+	longer []time.Duration
 	// randomNames: generated names differ between runs.
 	randomNames bool
 }
@@ -23,6 +25,7 @@ var Virtual = Pace{
 	holds:  []fault.Fault{{}, {Writes: 1}, {For: 20 * time.Second}, {Writes: 2}},
 	pauses: []fault.Fault{{For: 20 * time.Second}, {For: time.Minute}},
 	whiles: []fault.Fault{{}, {For: 30 * time.Second}},
+	longer: []time.Duration{40 * time.Second, 6 * time.Minute},
 }
 
 // Live is the pace of runs on the machine's clock. It has no delays of minutes.
@@ -31,5 +34,6 @@ var Live = Pace{
 	holds:       []fault.Fault{{}, {Writes: 1}, {For: 2 * time.Second}},
 	pauses:      []fault.Fault{{For: 2 * time.Second}},
 	whiles:      []fault.Fault{{}, {For: 2 * time.Second}},
+	longer:      []time.Duration{2 * time.Second, 5 * time.Second},
 	randomNames: true,
 }

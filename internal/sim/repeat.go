@@ -51,6 +51,12 @@ func (t Tally) add(same, identical bool) Tally {
 	return t
 }
 
+// rate is the fraction of the repeats that failed in the same way.
+func (t Tally) rate() float64 { return float64(t.Same) / float64(max(1, t.Repeats)) }
+
+// hasLowRate reports whether the failure reproduces in fewer than half of the repeats.
+func (t Tally) hasLowRate() bool { return 2*t.Same < t.Repeats }
+
 // deterministic reports whether each repeat had the same steps.
 func (t Tally) deterministic() bool { return t.Repeats >= firstRepeats && t.Identical == t.Repeats }
 
@@ -87,6 +93,18 @@ func compare(smaller, found Tally) decision {
 		return decision{repeats: someRepeats - found.Repeats, found: true} // so few repeats distinguish little
 	}
 	return decision{accept: smaller.reproducible()}
+}
+
+// raises decides whether a plan with one more delay fails more often than the plan that was found: it is repeated
+// by the same rule, and must be significantly better.
+func raises(delayed, found Tally) decision {
+	if delayed.Repeats >= firstRepeats && delayed.rate() <= found.rate() {
+		return decision{}
+	}
+	if n := delayed.more(false); n > 0 {
+		return decision{repeats: n}
+	}
+	return decision{accept: found.significantlyWorse(delayed)}
 }
 
 // significance is the probability below which a lower rate counts as no accident.

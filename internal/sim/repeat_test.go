@@ -1,6 +1,10 @@
 package sim
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/rehearse-k8s/rehearse/fault"
+)
 
 // TestMore: a failure that reproduces three times of three is repeated no more; another one up to 20 times, or
 // ten times if it is frequent.
@@ -63,6 +67,51 @@ func TestCompare(t *testing.T) {
 	} {
 		if got := compare(c.smaller, c.found); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+// TestRaises: a delay is accepted if the failure reproduces significantly more often with it.
+func TestRaises(t *testing.T) {
+	tally := func(same, repeats int) Tally { return Tally{Repeats: repeats, Same: same} }
+	for name, c := range map[string]struct {
+		delayed, found Tally
+		want           decision
+	}{
+		"no run yet":        {tally(0, 0), tally(7, 20), decision{repeats: 3}},
+		"always":            {tally(3, 3), tally(7, 20), decision{accept: true}},
+		"never":             {tally(0, 3), tally(7, 20), decision{}},
+		"not more often":    {tally(1, 3), tally(7, 20), decision{}},
+		"maybe":             {tally(2, 3), tally(7, 20), decision{repeats: 7}},
+		"often":             {tally(8, 10), tally(7, 20), decision{accept: true}},
+		"a bit more often":  {tally(9, 20), tally(7, 20), decision{}},
+		"far more often":    {tally(13, 20), tally(7, 20), decision{accept: true}},
+		"rare, often now":   {tally(8, 20), tally(2, 20), decision{accept: true}},
+		"rare, hardly more": {tally(4, 20), tally(2, 20), decision{}},
+	} {
+		if got := raises(c.delayed, c.found); got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+// TestNeeds: the report says which of the faults a race needs.
+func TestNeeds(t *testing.T) {
+	faults, err := fault.ParseAll([]string{"lag actor=a nth=1", "conflict actor=a nth=2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := func(n int) Plan { return Plan{Faults: faults[:n]} }
+	for want, f := range map[string]Failure{
+		"":               {Plan: plan(1), Tally: Tally{Repeats: 3, Same: 3}},
+		"needs no fault": {Tally: Tally{Repeats: 3, Same: 3}},
+		"needs no fault: a timing race, 7 of 20 without faults":                                                    {Tally: Tally{Repeats: 20, Same: 7}},
+		"needs no fault: a timing race, 7 of 20 without faults; the delay raises the rate to 3 of 3":               {Plan: plan(1), Tally: Tally{Repeats: 3, Same: 3}, Shrunk: &Shrunk{Tally: Tally{Repeats: 20, Same: 7}}},
+		"less often without faults: 2 of 20":                                                                       {Plan: plan(1), Tally: Tally{Repeats: 10, Same: 10}, WithoutFaults: Tally{Repeats: 20, Same: 2}},
+		"a timing race, 4 of 20 with lag actor=a nth=1; the longer or additional delay raises the rate to 8 of 10": {Plan: plan(2), Tally: Tally{Repeats: 10, Same: 8}, Shrunk: &Shrunk{Faults: faults[:1], Tally: Tally{Repeats: 20, Same: 4}}},
+	} {
+		if got := f.Needs(); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

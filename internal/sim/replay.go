@@ -5,14 +5,16 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/internal/verdict"
 )
 
 // Replay plays one plan several times and compares each run with the runs without faults, as the search did.
-// Of the options, it uses Seed, Live and Parallel.
+// Of the options, it uses Seed, Live, Parallel and Compare.
 func Replay(ctx context.Context, world World, o Options, p Plan, times int) ([]*Outcome, error) {
 	s := &search{world: world, options: o}
-	if len(p.Faults) > 0 {
+	p.Learn = len(p.Faults) == 0 && !o.Compare
+	if !p.Learn {
 		var states []verdict.State
 		for n := range baselines {
 			out, err := s.play(ctx, Plan{Seed: baselineSeed(o.Seed, n), Learn: true})
@@ -26,8 +28,13 @@ func Replay(ctx context.Context, world World, o Options, p Plan, times int) ([]*
 		}
 		s.learned(states)
 	}
-	p.Learn = len(p.Faults) == 0
 	return s.playAll(ctx, slices.Repeat([]Plan{p}, times))
+}
+
+// NeedsBaseline reports whether a recorded failure is a difference from runs without faults, so that its replay
+// needs Options.Compare.
+func NeedsBaseline(recorded *history.Run) bool {
+	return recorded.Failure != nil && recorded.Failure.Oracle == verdict.BaselineOracle
 }
 
 // BaselineError reports that a run fails without any fault, so that the effect of a fault cannot be

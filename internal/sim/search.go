@@ -46,6 +46,9 @@ type Options struct {
 	Live bool
 	// KeepGoing continues the search after a failure that reproduces.
 	KeepGoing bool
+	// Compare makes Replay compare also a run without faults with other runs without faults: the failure is a
+	// difference from them.
+	Compare bool
 	// Progress, if set, is called after each run, never concurrently. It may complete the header of the run.
 	Progress func(so *Result, last *Outcome)
 }

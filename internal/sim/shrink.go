@@ -13,6 +13,12 @@ const maxShrinkRuns = 200
 // illustrate plays the failure and its nearest passing run once more, for records with the contents
 // of objects. The record of a run that does not repeat stays as it is.
 func (s *search) illustrate(ctx context.Context, f *Failure) error {
+	if s.options.Live { // no run has the same steps, and each record has the contents
+		if near := s.nearest(f.Run); near != nil {
+			f.Nearest = near.Run
+		}
+		return nil
+	}
 	again := func(p Plan, run *history.Run) (*history.Run, error) {
 		p.Objects = true
 		out, err := s.play(ctx, p)
@@ -77,6 +83,9 @@ func (s *search) firstAccepted(ctx context.Context, f *Failure, found *repeats) 
 		}
 		for _, r := range candidates {
 			accepted, err := s.accepts(ctx, f, found, r)
+			if len(r.plan.Faults) == 0 && !accepted {
+				f.WithoutFaults = r.Tally
+			}
 			if err != nil || accepted && simpler(r.plan, r.run, f.Plan, f.Run) {
 				return r, err
 			}

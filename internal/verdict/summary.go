@@ -19,6 +19,8 @@ type Summary struct {
 	Of      string
 	// Grade describes how reliably the failure reproduces.
 	Grade string
+	// Needs says what the failure needs, if that is not just the faults of the run; or "".
+	Needs string
 	// ShrinkRuns is the number of runs that shrinking took. The sizes are those before shrinking.
 	ShrinkRuns, FoundFaults, FoundSteps int
 }
@@ -41,8 +43,8 @@ func (s Summary) String() string {
 	for _, text := range s.Run.Faults {
 		line("    %s", text)
 	}
-	if len(s.Run.Faults) == 0 {
-		line("no fault is needed: the run fails without faults, %s", s.Grade)
+	if s.Needs != "" {
+		line("%s", s.Needs)
 	}
 	if s.Nearest != nil {
 		if step, differs := history.Diverged(s.Nearest, s.Run); differs && step < len(s.Run.Steps) {

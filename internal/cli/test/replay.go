@@ -109,7 +109,7 @@ func (a *app) replay(ctx context.Context, o *replayOptions, file string, command
 	}
 	p := a.NewProgress()
 	p.Show("%s: three runs without faults, then %s with them", s.Name, console.Count(o.times, "run"))
-	outs, err := sim.Replay(ctx, r.harness, sim.Options{Seed: recorded.Seed, Live: true, Parallel: o.parallel}, sim.Plan{Seed: recorded.Seed, Faults: faults}, o.times)
+	outs, err := sim.Replay(ctx, r.harness, sim.Options{Seed: recorded.Seed, Live: true, Parallel: o.parallel, Compare: sim.NeedsBaseline(recorded)}, sim.Plan{Seed: recorded.Seed, Faults: faults}, o.times)
 	p.Clear()
 	left := r.close()
 	if left != nil {

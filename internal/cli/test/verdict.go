@@ -81,8 +81,19 @@ type failure struct {
 	Reproduced int `json:"reproduced"`
 	Repeats    int `json:"repeats"`
 	// Times is how many runs of the search failed in this way, without repeats.
-	Times int    `json:"times"`
-	File  string `json:"file,omitempty"` // empty: it could not be stored
+	Times int `json:"times"`
+	// WithoutFaults counts the runs without faults, if some of them failed in the same way. WithoutDelay counts
+	// those before a delay was added that raises the rate, with the faults in FaultsWithoutDelay.
+	WithoutFaults      *rate    `json:"withoutFaults,omitempty"`
+	WithoutDelay       *rate    `json:"withoutDelay,omitempty"`
+	FaultsWithoutDelay []string `json:"faultsWithoutDelay,omitempty"`
+	File               string   `json:"file,omitempty"` // empty: it could not be stored
+}
+
+// rate is how many of several runs failed in the same way.
+type rate struct {
+	Reproduced int `json:"reproduced"`
+	Repeats    int `json:"repeats"`
 }
 
 // add adds the result of a scenario. It returns errors of this program, not of the controller under test.
@@ -167,11 +178,18 @@ func (v *verdicts) describe(s *scenario.Scenario, command []string, f *sim.Failu
 		file = ""
 	}
 	v.reports = append(v.reports, report.Of(cmp.Or(file, s.Name), f.Run, f.Nearest))
-	return failure{
+	d := failure{
 		Invariant: f.Run.Failure.Oracle, Message: f.Run.Failure.Message, Cause: report.Cause(f.Run),
 		Faults: fault.Strings(f.Plan.Faults), Run: f.FoundAfter, Grade: f.Grade(),
 		Reproduced: f.Same, Repeats: f.Repeats, Times: f.Times, File: file,
 	}
+	if t := f.WithoutFaults; t.Same > 0 {
+		d.WithoutFaults = &rate{t.Same, t.Repeats}
+	}
+	if f.Shrunk != nil {
+		d.WithoutDelay, d.FaultsWithoutDelay = &rate{f.Shrunk.Same, f.Shrunk.Repeats}, fault.Strings(f.Shrunk.Faults)
+	}
+	return d
 }
 
 // checkWritable checks that a directory for failed runs can be written, without creating it: after the search it is too
@@ -305,7 +323,11 @@ func (v *verdicts) printFailure(b *bytes.Buffer, one *verdict, described *failur
 	if described.File == "" {
 		return
 	}
-	line("\nreplay: rehearse replay %s", described.File)
+	times := ""
+	if f.Same < f.Repeats {
+		times = fmt.Sprintf(" --times %d", f.Repeats)
+	}
+	line("\nreplay: rehearse replay %s%s", described.File, times)
 	line("report: rehearse report %s -o html --output report.html", described.File)
 }
 

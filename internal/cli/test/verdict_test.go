@@ -34,6 +34,8 @@ func TestVerdicts(t *testing.T) {
 		}
 		return &sim.Failure{Plan: sim.Plan{Seed: 1, Faults: parsed}, Run: failedRun(message, faults...), FoundAfter: 5, FoundFaults: 1, FoundSteps: 2, Tally: sim.Tally{Repeats: 20, Same: same}, Times: times, Live: true}
 	}
+	raised := failure("there are 2", 20, 1, "lag actor=web nth=1")
+	raised.Shrunk = &sim.Shrunk{Tally: sim.Tally{Repeats: 20, Same: 4}}
 	passing := &history.Run{Header: history.Header{Format: history.Format, Test: "web", Live: true}}
 	passing.Add(history.Step{Kind: history.Start, Actor: "web"})
 	for name, c := range map[string]struct {
@@ -55,7 +57,11 @@ func TestVerdicts(t *testing.T) {
 		},
 		"failed": {
 			failures: []*sim.Failure{failure("there are 2", 7, 1)}, seenOnce: []*sim.Failure{failure("there are 3", 1, 1)}, code: 1, verdict: "failed",
-			stdout: []string{"web: FAILED: one pod: there are 2", "found in run 5 of 40, reproduced 7 of 20", "no fault is needed: the run fails without faults, reproduced 7 of 20", "seen once, reproduced 1 of 20: one pod: there are 3"},
+			stdout: []string{"web: FAILED: one pod: there are 2", "found in run 5 of 40, reproduced 7 of 20", "needs no fault: a timing race, 7 of 20 without faults\n", ".jsonl --times 20\nreport: ", "seen once, reproduced 1 of 20: one pod: there are 3"},
+		},
+		"a race": {
+			failures: []*sim.Failure{raised}, code: 1, verdict: "failed",
+			stdout: []string{"reproduced 20 of 20", "needs no fault: a timing race, 4 of 20 without faults; the delay raises the rate to 20 of 20\n"},
 		},
 		"keep going": {
 			failures: []*sim.Failure{failure("there are 2", 20, 3), failure("there are 3", 20, 1)}, options: testOptions{keepGoing: true}, code: 1, verdict: "failed",
@@ -128,7 +134,7 @@ func checkJSON(t *testing.T, name string, data []byte, want string, failures, se
 	}
 	for n, f := range append(failures, seenOnce...) {
 		d := append(one.Failures, one.SeenOnce...)[n]
-		if d.Reproduced != f.Same || d.Repeats != f.Repeats || d.Times != f.Times || d.File == "" || d.Invariant != "one pod" {
+		if d.Reproduced != f.Same || d.Repeats != f.Repeats || d.Times != f.Times || d.File == "" || d.Invariant != "one pod" || (f.Shrunk != nil) != (d.WithoutDelay != nil) {
 			t.Errorf("%s: %+v", name, d)
 		}
 	}

@@ -57,13 +57,18 @@ const (
 	// events.
 	KindDropBookmark Kind = "drop-bookmark"
 
-	// KindConflict answers the nth write 409, without effect. It acts only on writes with a
-	// resourceVersion or UID, and on patches.
+	// KindConflict lets another user write the object right before the nth write, which the API then
+	// answers 409. It acts only on writes that carry a resourceVersion: the API answers no other write so
+	// because of a competing one.
 	KindConflict Kind = "conflict"
 	// KindThrottle answers the nth request 429 with Retry-After, without effect.
 	KindThrottle Kind = "throttle"
 	// KindError answers the nth request 500, without effect.
 	KindError Kind = "error"
+	// KindQuota answers the nth create 403, as a ResourceQuota does that has no room; KindDeny answers the
+	// nth write 403, as an admission webhook does that denies it. Both are without effect.
+	KindQuota Kind = "quota"
+	KindDeny  Kind = "deny"
 	// KindTimeout discards the nth request: no effect, and no answer until the client times out.
 	KindTimeout Kind = "timeout"
 	// KindLostAnswer executes the nth write and drops its answer.
@@ -81,9 +86,13 @@ const (
 	// KindCrashBefore.
 	KindCrash      Kind = "crash"
 	KindCrashAfter Kind = "crash-after"
-	// KindOverlap starts a second instance of the actor after its nth write. The first one
-	// continues for a while, as in a rollout without leader election.
+	// KindOverlap starts a second instance of the actor after its nth write; the first one
+	// continues for a while, as in a rollout without leader election. It is tried only where a test or a
+	// scenario allows it, because leader election prevents it.
 	KindOverlap Kind = "overlap"
+	// KindDeposedWrite terminates the actor while its nth write is on its way, and starts a successor at once; the
+	// write takes effect later. Leader election permits it: the lease does not stop requests that were sent.
+	KindDeposedWrite Kind = "deposed-write"
 	// KindPause holds all requests and events of the actor from its nth write on. If the actor
 	// is the leader, another replica may become leader before it continues.
 	KindPause Kind = "pause"
@@ -128,34 +137,39 @@ type trait struct {
 	level Level
 	class Class
 	holds bool // For and Writes apply
+	// source is the documentation, upstream code or issue that shows that Kubernetes does this.
+	source string
 }
 
 // traits lists all kinds in the order in which a search tries them: first those that find failures
 // most often.
 var traits = []trait{
-	{KindLag, Legal, Event, true},
-	{KindCrashAfter, Legal, Process, true},
-	{KindLostAnswer, Legal, Call, false},
-	{KindRelist, Legal, Event, true},
-	{KindCrashBefore, Legal, Process, true},
-	{KindCrash, Legal, Process, true},
-	{KindConflict, Legal, Call, false},
-	{KindLateAnswer, Legal, Call, true},
-	{KindLateRequest, Legal, Call, true},
-	{KindDelete, Legal, Interference, false},
-	{KindError, Legal, Call, false},
-	{KindTimeout, Legal, Call, false},
-	{KindPause, Legal, Process, true},
-	{KindThrottle, Legal, Call, true},
-	{KindDisconnect, Legal, Event, false},
-	{KindDropBookmark, Legal, Event, false},
-	{KindOverlap, Legal, Process, true},
-	{KindEvict, Legal, Interference, false},
-	{KindLabel, Legal, Interference, false},
-	{KindFinalizer, Legal, Interference, true},
-	{KindLoseEvent, Seen, Event, false},
-	{KindRepeatEvent, Seen, Event, false},
-	{KindTimeTravel, Adversarial, Process, true},
+	{KindLag, Legal, Event, true, "etcd's API guarantees: the delay of a watch has no bound, and streams are independent"},
+	{KindCrashAfter, Legal, Process, true, "a process can end at any time"},
+	{KindLostAnswer, Legal, Call, false, "etcd's API guarantees: the outcome of a request without an answer is unknown; kube-apiserver answers 504 although a write may commit later (apiserver pkg/endpoints/handlers/finisher)"},
+	{KindRelist, Legal, Event, true, "API Concepts, \"410 Gone responses\": history is kept for a limited time; kube-apiserver ends the watch and answers the next one with an ERROR event (apiserver pkg/storage/cacher)"},
+	{KindCrashBefore, Legal, Process, true, "a process can end at any time"},
+	{KindCrash, Legal, Process, true, "a process can end at any time"},
+	{KindConflict, Legal, Call, false, "API Concepts, \"Updates to existing resources\": a write with an old resourceVersion is answered 409 after another client has written the object (apiserver pkg/registry/generic/registry/store.go)"},
+	{KindLateAnswer, Legal, Call, true, "the network delays an answer without a bound; the watch event of the write does not wait for it"},
+	{KindLateRequest, Legal, Call, true, "the network, the queues of priority and fairness and the handler (up to 34s) delay a request"},
+	{KindDelete, Legal, Interference, false, "any user with the right to delete"},
+	{KindError, Legal, Call, false, "kube-apiserver answers 500 to a request that had no effect, for example if a webhook with failurePolicy Fail does not answer"},
+	{KindQuota, Legal, Call, false, "ResourceQuota: a create over the quota is answered 403 (apiserver pkg/admission/plugin/resourcequota)"},
+	{KindDeny, Legal, Call, false, "admission webhooks and policies may deny any write (apiserver pkg/admission/plugin/webhook)"},
+	{KindTimeout, Legal, Call, false, "the network loses a request, or an overloaded server does not answer it"},
+	{KindPause, Legal, Process, true, "a process can be stopped and continued: CPU limits, virtual machines, SIGSTOP"},
+	{KindThrottle, Legal, Call, true, "API Priority and Fairness answers 429 with Retry-After (apiserver pkg/server/filters/priority-and-fairness.go)"},
+	{KindDisconnect, Legal, Event, false, "kube-apiserver ends a watch at any time without an error: timeout, slow reader, restart (apiserver pkg/storage/cacher/cache_watcher.go)"},
+	{KindDropBookmark, Legal, Event, false, "API Concepts, \"Watch bookmarks\": a client may not assume that bookmarks are sent (KEP-956)"},
+	{KindOverlap, Legal, Process, true, "a Deployment's rolling update runs two instances of a controller without leader election; with leader election see deposed-write"},
+	{KindDeposedWrite, Legal, Process, true, "client-go tools/leaderelection: no fencing, so a write that a leader sent before it lost its lease may take effect after its successor has started"},
+	{KindEvict, Legal, Interference, false, "the Eviction API, for any user with the right"},
+	{KindLabel, Legal, Interference, false, "any user with the right to patch"},
+	{KindFinalizer, Legal, Interference, true, "any user with the right to patch; garbage collection and other controllers add finalizers"},
+	{KindLoseEvent, Seen, Event, false, "etcd #17529, #18089, #19179; kubernetes #123072"},
+	{KindRepeatEvent, Seen, Event, false, "etcd #17247, #15274"},
+	{KindTimeTravel, Adversarial, Process, true, "etcd #15271; kubernetes #59848"},
 }
 
 func traitOf(k Kind) (trait, bool) {
@@ -190,6 +204,12 @@ func (k Kind) Level() Level {
 func (k Kind) Class() Class {
 	t, _ := traitOf(k)
 	return t.class
+}
+
+// Source is the documentation, the upstream code or the issue that shows that Kubernetes does this.
+func (k Kind) Source() string {
+	t, _ := traitOf(k)
+	return t.source
 }
 
 // Holds reports whether faults of the kind hold something for a while.
@@ -234,7 +254,7 @@ func Relist(resource string) Fault { return Fault{Kind: KindRelist, Resource: re
 // Disconnect returns the pattern of a watch that ends and is resumed.
 func Disconnect(resource string) Fault { return Fault{Kind: KindDisconnect, Resource: resource} }
 
-// Conflict returns the pattern of a 409 on writes of a resource.
+// Conflict returns the pattern of writes of a resource that compete with those of another user and are answered 409.
 func Conflict(resource string) Fault { return Fault{Kind: KindConflict, Resource: resource} }
 
 // LostAnswer returns the pattern of a write that is executed and whose answer is lost.
@@ -250,10 +270,13 @@ func Pause(actor string) Fault { return Fault{Kind: KindPause, Actor: actor} }
 // Of returns the pattern of any fault of a kind.
 func Of(kind Kind) Fault { return Fault{Kind: kind} }
 
-// Any returns the patterns of all faults up to a level.
+// Any returns the patterns of all faults up to a level that apply to any controller. KindOverlap is not among
+// them: only a controller without leader election runs twice at once.
 func Any(upTo Level) (faults []Fault) {
 	for _, k := range Kinds(upTo) {
-		faults = append(faults, Of(k))
+		if k != KindOverlap {
+			faults = append(faults, Of(k))
+		}
 	}
 	return faults
 }

@@ -14,9 +14,9 @@ type Item struct {
 	// Initial is true for the initial events of a watch, which contain the existing objects, and
 	// for the bookmark that ends them.
 	Initial bool
-	// Write is true for requests that write. Guarded is true for writes with a resourceVersion or
-	// UID, and for patches.
-	Write, Guarded bool
+	// Write marks requests that write; Versioned those of them that carry a resourceVersion, so that the
+	// API rejects them if another user has written the object.
+	Write, Versioned bool
 }
 
 // Allows reports whether a fault of this kind can act on the item at all.
@@ -29,7 +29,9 @@ func (k Kind) Allows(i Item) bool {
 	case KindLoseEvent, KindRepeatEvent:
 		return i.Class == Event && i.Type != "BOOKMARK" && i.Type != "ERROR" && !i.Initial
 	case KindConflict:
-		return i.Class == Call && i.Write && i.Guarded
+		return i.Class == Call && i.Write && i.Versioned
+	case KindQuota:
+		return i.Class == Call && i.Verb == "create" && !strings.Contains(i.Resource, "/")
 	case KindThrottle, KindError, KindTimeout, KindLateRequest:
 		return i.Class == Call
 	default: // kinds that act at a write

@@ -48,7 +48,7 @@ func anyItem(t *rapid.T) fault.Item {
 	}
 	i.Verb = word("how", "create", "update", "get")
 	i.Write = i.Verb != "get"
-	i.Guarded = i.Write && rapid.Bool().Draw(t, "guarded")
+	i.Versioned = i.Write && rapid.Bool().Draw(t, "guarded")
 	if rapid.Bool().Draw(t, "status") {
 		i.Resource += "/status"
 	}
@@ -100,7 +100,7 @@ func TestMatches(t *testing.T) {
 	errorFrame := fault.Item{Class: fault.Event, Actor: "job/1", Resource: "pods", Type: "ERROR"}
 	read := fault.Item{Class: fault.Call, Actor: "job/1", Verb: "get", Resource: "pods", Object: "n/a"}
 	create := fault.Item{Class: fault.Call, Actor: "job/1", Verb: "create", Resource: "pods", Object: "n/a", Write: true}
-	status := fault.Item{Class: fault.Call, Actor: "job/1", Verb: "update", Resource: "pods/status", Object: "n/a", Write: true, Guarded: true}
+	status := fault.Item{Class: fault.Call, Actor: "job/1", Verb: "update", Resource: "pods/status", Object: "n/a", Write: true, Versioned: true}
 	items := []fault.Item{event, bookmark, end, first, errorFrame, read, create, status}
 	names := []string{"event", "bookmark", "end", "first", "error", "read", "create", "status"}
 	for text, want := range map[string][]string{
@@ -121,6 +121,8 @@ func TestMatches(t *testing.T) {
 		"error":                      {"read", "create", "status"},
 		"throttle":                   {"read", "create", "status"},
 		"timeout":                    {"read", "create", "status"},
+		"quota":                      {"create"},
+		"deny":                       {"create", "status"},
 		"late-request":               {"read", "create", "status"},
 		"error verb=get":             {"read"},
 		"error resource=pods":        {"read", "create", "status"},
@@ -130,6 +132,7 @@ func TestMatches(t *testing.T) {
 		"crash-before verb=create":   {"create"},
 		"crash-after":                {"create", "status"},
 		"pause":                      {"create", "status"},
+		"deposed-write":              {"create", "status"},
 		"overlap":                    {"create", "status"},
 		"delete":                     {"create", "status"},
 		"evict resource=pods/status": {"status"},

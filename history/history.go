@@ -101,7 +101,8 @@ type Step struct {
 	// Stream numbers the watch streams of a run from 1.
 	Stream int `json:"stream,omitempty"`
 
-	// Code is the HTTP status that the API (or the fault) answered with.
+	// Code is the HTTP status that the API (or the fault) answered with. 410 for a watch whose stream consists
+	// of one ERROR frame with that code.
 	Code int `json:"code,omitempty"`
 	// Reply is "lost" or "late" if the answer was not delivered in this step.
 	Reply string `json:"reply,omitempty"`
@@ -114,6 +115,9 @@ type Step struct {
 	Truth int64 `json:"truth,omitempty"`
 	// Guarded says that the write named the resourceVersion or UID it was decided on.
 	Guarded bool `json:"guarded,omitempty"`
+	// Versioned says that the write named a resourceVersion, so the API answers 409 if another client has
+	// written the object. It is not part of the hash: the digest of the body implies it.
+	Versioned bool `json:"versioned,omitempty"`
 	// Digest is of the request's body or the frame's.
 	Digest string `json:"digest,omitempty"`
 

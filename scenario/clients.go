@@ -49,6 +49,11 @@ func (c *checker) clients(a at) {
 		if !builtin && len(client.FeatureGates) > 0 {
 			c.report(one.field("featureGates"), "", "are for a builtin; pass them to a command by its own flags")
 		}
+		switch client.LeaderElection {
+		case "", withoutLeaderElection, withLease:
+		default:
+			c.report(one.field("leaderElection"), client.LeaderElection, "must be none or lease")
+		}
 		c.environment(one.field("env"), client.Env)
 		c.identity(one.field("as"), client.As)
 		if client.Dir != "" {

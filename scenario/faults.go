@@ -30,7 +30,7 @@ func (c *checker) faults(a at) {
 		if a.field("only").given() {
 			c.report(a.field("only"), "", "is empty; leave it out, or name what may go wrong")
 		}
-		s.Patterns = fault.Any(s.Level)
+		s.Patterns = s.anyFault(s.Level)
 		return
 	}
 	s.Patterns = c.patterns(a.field("only"), faults.Only, func(f fault.Fault) error { return within(s.Level, f) })
@@ -59,6 +59,23 @@ func (c *checker) patterns(a at, texts []string, check func(fault.Fault) error) 
 	return patterns
 }
 
+// anyFault returns the patterns of all faults up to a level: overlap only for clients without leader election.
+func (s *Scenario) anyFault(level fault.Level) []fault.Fault {
+	patterns := fault.Any(level)
+	for i := range s.Spec.Clients {
+		if c := &s.Spec.Clients[i]; c.LeaderElection == withoutLeaderElection {
+			patterns = append(patterns, fault.Fault{Kind: fault.KindOverlap, Actor: c.Name})
+		}
+	}
+	return patterns
+}
+
+// The values of leaderElection.
+const (
+	withoutLeaderElection = "none"
+	withLease             = "lease"
+)
+
 // within rejects a fault above a level.
 func within(level fault.Level, f fault.Fault) error {
 	if have := f.Kind.Level(); have > level {
@@ -85,7 +102,7 @@ func (c *checker) actor(a at, actor string) {
 func (s *Scenario) SetLevel(level fault.Level) error {
 	patterns := s.Patterns
 	if len(s.Spec.Faults.Only) == 0 {
-		patterns = fault.Any(level)
+		patterns = s.anyFault(level)
 	}
 	for i, f := range patterns {
 		if err := within(level, f); err != nil {

@@ -23,6 +23,20 @@ func TestLevels(t *testing.T) {
 	equal(t, "by default", fault.Any(fault.Legal), mustParse(t, "  faults: {}\n").Patterns)
 }
 
+// TestLeaderElection: overlap is tried only for clients that run without leader election, at every level.
+func TestLeaderElection(t *testing.T) {
+	const clients = "  clients: [{name: a, command: [a], leaderElection: none}, {name: b, command: [b], leaderElection: lease}, {name: c, command: [c]}]\n"
+	s := mustParse(t, clients)
+	overlap := fault.Fault{Kind: fault.KindOverlap, Actor: "a"}
+	equal(t, "legal", append(fault.Any(fault.Legal), overlap), s.Patterns)
+	if err := s.SetLevel(fault.Seen); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "seen", append(fault.Any(fault.Seen), overlap), s.Patterns)
+	_, err := parse(strings.Replace(clients, "lease", "leases", 1), nil)
+	equal(t, "problems", []string{`spec.clients[1].leaderElection: leases: must be none or lease`}, problems(t, err))
+}
+
 // TestEveryKindOfFault: each kind of fault is accepted from its level on and rejected below it, and the error says
 // which level to set.
 func TestEveryKindOfFault(t *testing.T) {

@@ -62,13 +62,13 @@ func TestFaultsPage(t *testing.T) {
 		fault.Event: "watch events", fault.Call: "requests", fault.Process: "a client, at one of its writes", fault.Interference: "an object, after a write of it",
 	}
 	var table strings.Builder
-	table.WriteString("| Kind | Level | Acts on | Holds something for a while |\n|---|---|---|---|\n")
+	table.WriteString("| Kind | Level | Acts on | Holds something for a while | Allowed or seen by |\n|---|---|---|---|---|\n")
 	for _, k := range fault.Kinds(fault.Adversarial) {
 		holds := ""
 		if k.Holds() {
 			holds = "yes"
 		}
-		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", k, k.Level(), acts[k.Class()], holds)
+		fmt.Fprintf(&table, "| `%s` | %s | %s | %s | %s |\n", k, k.Level(), acts[k.Class()], holds, k.Source())
 	}
 	table.WriteString("\n`crash` stands for `crash-before` and `crash-after`.\n")
 	inPage(t, "faults", "fault", table.String())

@@ -47,7 +47,7 @@ func TestShapes(t *testing.T) {
 		"  budget: {run: 1}\n":                   {"spec.budget.run: unknown field; want runs or time"},
 		"  cluster: {node: 1}\n":                 {"spec.cluster.node: unknown field; want nodes, controllers, stages or objects"},
 		"  invariants: {never: []}\n":            {"spec.invariants.never: unknown field; want always, eventually, sometimes, endsVary, ignore or disable"},
-		"  clients: [{name: a, args: [x]}]\n":    {"spec.clients[0].args: unknown field; want name, command, builtin, featureGates, env, dir or as"},
+		"  clients: [{name: a, args: [x]}]\n":    {"spec.clients[0].args: unknown field; want name, command, builtin, featureGates, env, dir, as or leaderElection"},
 		"  clients: [{name: a, as: {uid: x}}]\n": {"spec.clients[0].as.uid: unknown field; want serviceAccount, user or groups"},
 		"  clients: [{name: a, command: [x], env: [{name: A, valueFrom: {}}]}]\n": {"spec.clients[0].env[0].valueFrom: unknown field; want name or value"},
 		"  steps: [{sleep: 5s}]\n":                                  {"spec.steps[0].sleep: unknown field; want apply, create, delete, patch, wait or settle"},

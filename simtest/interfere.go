@@ -1,17 +1,16 @@
 package simtest
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"path"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/inject"
 	"github.com/rehearse-k8s/rehearse/internal/wire"
 )
 
@@ -19,75 +18,83 @@ import (
 // schedule orders it like any other request.
 func (w *World) interfere(f fault.Fault, o history.Object, requested string) {
 	target := objectURL(requested, o.Name)
-	if w.finished(o) && (f.Kind == fault.KindDelete || f.Kind == fault.KindEvict) {
-		return // the controller would not create such a pod again
+	current := w.current(o, target)
+	q, ok := inject.NewInterference(f.Kind, o.Resource, current, o.UID)
+	if !ok {
+		return
 	}
-	switch f.Kind {
-	case fault.KindDelete:
-		w.ask(f, http.MethodDelete, target, "application/json", `{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Background"}`)
-	case fault.KindEvict:
-		if o.Resource != "pods" {
-			return
-		}
-		w.ask(f, http.MethodPost, target+"/eviction", "application/json",
-			`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"`+o.Name+`","namespace":"`+o.Namespace+`"}}`)
-	case fault.KindLabel:
-		w.ask(f, http.MethodPatch, target, string(types.MergePatchType), `{"metadata":{"labels":{"rehearse-k8s.github.io/touched":"yes"}}}`)
-	case fault.KindFinalizer:
-		w.setFinalizer(f, o, target, true)
-		w.schedule(w.newHold(f), len(w.record.Steps), func() { w.setFinalizer(f, o, target, false) })
+	w.park(w.interference(f, target, q))
+	if f.Kind == fault.KindFinalizer {
+		w.schedule(w.newHold(f), len(w.record.Steps), func() { w.park(w.interference(f, target, inject.RemoveFinalizer(current))) })
 	}
 }
 
-// finished reports whether an object is a pod in a final phase.
-func (w *World) finished(o history.Object) bool {
-	if o.Resource != "pods" {
-		return false
+// contend writes an object as another user, right before the request p of a controller is served: neither
+// events nor other requests come in between, so the API answers p with a conflict.
+func (w *World) contend(p *parked, d inject.Decision) {
+	p.hits = d.Rest
+	w.requests = append(w.requests, p)
+	target := objectURL(p.url, p.call.Name)
+	q, ok := inject.NewInterference(d.Fault.Kind, p.call.Resource, w.current(p.call.Object, target), "")
+	if !ok {
+		return
 	}
-	pod := w.truth.Get(o.Resource, o.Namespace, o.Name)
-	if pod == nil {
-		return false
-	}
-	phase, _, _ := unstructured.NestedString(pod.Object, "status", "phase")
-	return phase == "Succeeded" || phase == "Failed"
+	first := &parked{request: w.interference(d.Fault, target, q), age: contends, cause: w.otherUser.last}
+	first.order = first.request.order()
+	p.age, p.delayedBy = contended, d.Fault.String()
+	w.requests = append(w.requests, first)
 }
 
-// setFinalizer adds or removes the fault's finalizer, and keeps the others.
-func (w *World) setFinalizer(f fault.Fault, o history.Object, target string, there bool) {
+// The ages of two requests that precede everything else in the queue, in this order.
+const (
+	contends  = -2
+	contended = -1
+)
+
+// current returns the object that the API stores now, with the version of a URL; nil if it does not exist.
+func (w *World) current(o history.Object, target string) *unstructured.Unstructured {
 	u := w.truth.Get(o.Resource, o.Namespace, o.Name)
 	if u == nil {
-		return
+		return nil
 	}
-	finalizers := []string{}
-	for _, have := range u.GetFinalizers() {
-		if have != fault.InterferenceFinalizer {
-			finalizers = append(finalizers, have)
-		}
-	}
-	if there {
-		finalizers = append(finalizers, fault.InterferenceFinalizer)
-	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"finalizers": finalizers}})
-	if err != nil {
-		w.fail("interference can be encoded", err.Error())
-		return
-	}
-	w.ask(f, http.MethodPatch, target, string(types.MergePatchType), string(patch))
+	u = u.DeepCopy()
+	u.SetAPIVersion(versionIn(target))
+	return u
 }
 
-// ask parks a request of the other user.
-func (w *World) ask(f fault.Fault, method, target, contentType, body string) {
+// interference returns a request of the other user about the object with a URL.
+func (w *World) interference(f fault.Fault, target string, q inject.Interference) *request {
+	if q.Subresource != "" {
+		target += "/" + q.Subresource
+	}
+	if q.FieldManager != "" {
+		target += "?" + url.Values{"fieldManager": {q.FieldManager}}.Encode()
+	}
+	w.otherUser.last = len(w.record.Steps) - 1
+	r := &request{
+		from: w.otherUser, method: q.Method, url: target, body: q.Body, because: f.String(),
+		header: http.Header{"Content-Type": {q.ContentType}, "Accept": {"application/json"}},
+	}
+	if u, err := url.Parse(target); err == nil { // it was parsed before
+		r.call = wire.DescribeCall(r.method, u, r.header, r.body)
+	}
+	return r
+}
+
+// versionIn returns the group and version of the URL of an object, as in an object's apiVersion.
+func versionIn(target string) string {
 	u, err := url.Parse(target)
 	if err != nil {
-		w.fail("interference can be encoded", err.Error())
-		return
+		return ""
 	}
-	header := http.Header{"Content-Type": {contentType}, "Accept": {"application/json"}}
-	q := &request{from: w.otherUser, method: method, url: target, header: header, body: []byte(body)}
-	q.call = wire.DescribeCall(method, u, header, q.body)
-	w.otherUser.last = len(w.record.Steps) - 1
-	q.because = f.String()
-	w.park(q)
+	parts := strings.Split(strings.TrimPrefix(u.Path, "/"), "/")
+	switch {
+	case len(parts) > 2 && parts[0] == "apis":
+		return parts[1] + "/" + parts[2]
+	case len(parts) > 1 && parts[0] == "api":
+		return parts[1]
+	}
+	return ""
 }
 
 // objectURL returns the URL of an object, derived from the URL of a request about it.

@@ -25,6 +25,7 @@ type parked struct {
 	order string
 
 	delayedBy string // the fault that delayed the request, as text
+	deposed   bool   // the instance that sent it has been terminated
 
 	wrote  []int64 // the revisions that the request wrote
 	stream *stream // the stream of a watch that has started

@@ -44,7 +44,7 @@ func (p *player) Play(_ context.Context, plan sim.Plan) (*sim.Outcome, error) {
 		actors: map[string]*actor{}, wrote: map[int64]int{}, counts: map[string]int{}, seen: map[string]bool{},
 	}
 	final := p.inBubble(w)
-	out := &sim.Outcome{Run: w.record, Restricted: w.restricted, Patterns: w.patterns, Except: w.except, Trusted: w.policy.Trusted, State: w.final, Seen: w.seen, Exempt: w.exempt, Periodic: w.periodic, Reports: w.reports, Final: final || w.byTest}
+	out := &sim.Outcome{Run: w.record, Restricted: w.restricted, Patterns: w.patterns, Overlapping: w.overlapping, Except: w.except, Trusted: w.policy.Trusted, State: w.final, Seen: w.seen, Exempt: w.exempt, Periodic: w.periodic, Reports: w.reports, Final: final || w.byTest}
 	if !final { // else goroutines of the run still use its faults
 		out.Unmet = w.faults.Unmet()
 	}

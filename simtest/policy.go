@@ -42,6 +42,14 @@ func (w *World) Disable(names ...string) {
 	}
 }
 
+// AllowOverlap says that these controllers run without leader election, so two instances of one may run at
+// once, as in a rolling update. The search then also tries the fault overlap for them.
+func (w *World) AllowOverlap(controllers ...string) {
+	for _, name := range controllers {
+		w.overlapping = append(w.overlapping, fault.Fault{Kind: fault.KindOverlap, Actor: name})
+	}
+}
+
 // Except excludes faults that match these patterns from the search.
 func (w *World) Except(patterns ...fault.Fault) {
 	for _, p := range patterns {

@@ -2,6 +2,7 @@ package simtest_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/internal/verdict"
+	"github.com/rehearse-k8s/rehearse/invariant"
 	"github.com/rehearse-k8s/rehearse/simtest"
 )
 
@@ -138,5 +140,42 @@ func TestDisabledQuiescence(t *testing.T) {
 		if failed && r.Failure.Run.Failure.Switch != `w.Disable("Quiescence")` {
 			t.Errorf("the switch is %q", r.Failure.Run.Failure.Switch)
 		}
+	}
+}
+
+// TestAllowOverlap: two instances at once are tried only for controllers that run without leader election.
+func TestAllowOverlap(t *testing.T) {
+	explore := func(more func(*simtest.World)) (places int, twice bool) {
+		r := simtest.Explore(t, simtest.Seeds(200), func(w *simtest.World) {
+			w.AllowDifferentOutcomes()
+			w.Sometimes(invariant.Func("two instances run at once", func(v invariant.View) error {
+				running := map[string]bool{}
+				for _, s := range v.Run().Steps {
+					switch s.Kind {
+					case history.Start:
+						running[s.Actor] = true
+					case history.Crash:
+						delete(running, s.Actor)
+					}
+				}
+				if len(running) < 2 {
+					return errors.New("one runs")
+				}
+				return nil
+			}))
+			more(w)
+			w.Controller("counter", counter)
+		})
+		if r.Failure != nil {
+			t.Error(r.Failure.Run.Failure)
+		}
+		return r.SystematicTotal, r.Seen["two instances run at once"]
+	}
+	without, twice := explore(func(*simtest.World) {})
+	if twice {
+		t.Error("two instances ran at once although the controller may use leader election")
+	}
+	if with, twice := explore(func(w *simtest.World) { w.AllowOverlap("counter") }); with <= without || !twice {
+		t.Errorf("%d places with overlap, %d without; two instances: %t", with, without, twice)
 	}
 }

@@ -29,10 +29,19 @@ func (w *World) process(p *parked) {
 	case inject.Crash:
 		w.crashBefore(p, before)
 		return
+	case inject.Contend:
+		w.contend(p, before)
+		return
+	case inject.Depose:
+		w.depose(p, before)
+		return
 	}
 	x := w.answer(p, &step, before)
 	after := inject.AfterServing(p.hits, before, step.Code)
 	step.Fault, step.Reply = cmp.Or(after.Fault, before.Text(), step.Fault), after.Reply
+	if p.deposed {
+		step.Reply = inject.ReplyLost
+	}
 	if after.Lost {
 		x = answer{err: errLost}
 	}
@@ -42,7 +51,7 @@ func (w *World) process(p *parked) {
 		w.wrote[revision] = s.N
 	}
 	switch {
-	case after.Discarded:
+	case after.Discarded, p.deposed:
 	case late != nil:
 		w.answers = append(w.answers, &parkedAnswer{parked: p, answer: x, age: s.N, served: s.N, hold: late, fault: step.Fault})
 	default:
@@ -89,6 +98,29 @@ func (w *World) pause(p *parked, d inject.Decision) {
 	w.requests = append(w.requests, p)
 }
 
+// depose terminates an instance while its write is on its way, and starts its successor. The write is served
+// when the hold of the fault ends.
+func (w *World) depose(p *parked, d inject.Decision) {
+	i := p.from
+	if i.actor.single {
+		p.hits = d.Rest
+		w.requests = append(w.requests, p)
+		return
+	}
+	s := w.add(history.Step{
+		Kind: history.Crash, Actor: i.name, Fault: d.Fault.String(), Causes: []int{i.last},
+		Note: "while " + p.call.Verb + " " + p.call.String() + " is on its way",
+	})
+	w.kill(i)
+	p.fail(errDead)
+	onItsWay := *p.request
+	onItsWay.reply = nil
+	w.requests = append(w.requests, &parked{
+		request: &onItsWay, age: s.N, cause: p.cause, hold: w.newHold(d.Fault), order: p.order, delayedBy: d.Fault.String(), deposed: true,
+	})
+	w.schedule(nil, s.N, func() { w.begin(i.actor, i.name+"+", d.Fault.String()) })
+}
+
 // oldRevisions is how many revisions the lists of an instance are behind after the fault
 // time-travel.
 const oldRevisions = 3
@@ -131,9 +163,9 @@ func (w *World) requestStep(p *parked) history.Step {
 	step := history.Step{
 		Kind: history.Request, Actor: p.from.name, Verb: c.Verb, Object: c.Object,
 		Subresource: c.Subresource, Query: c.Query, Digest: c.Digest,
-		Guarded: p.conditional(),
-		Causes:  []int{p.cause},
-		Fault:   cmp.Or(p.delayedBy, p.because),
+		Guarded: p.conditional(), Versioned: c.Versioned,
+		Causes: []int{p.cause},
+		Fault:  cmp.Or(p.delayedBy, p.because),
 	}
 	if step.Name == "" && c.GenerateName != "" {
 		step.Note = "named " + c.GenerateName + "…"
@@ -155,7 +187,9 @@ func (w *World) unavailable(p *parked, step *history.Step) (a answer, ok bool) {
 	c := &p.call
 	switch {
 	case w.expiries.Request(p.from.name, c.Verb, c.Resource, c.Namespace, c.Resumes()):
-		a = answerOf(wire.Expired())
+		a = answerOf(wire.Expired(p.header.Get("Accept")))
+		step.Code, step.Note = http.StatusGone, "the watch has expired"
+		return a, true
 	case p.from.travel > 0 && c.Watch && c.SendInitialEvents:
 		// A server of an older release has no watch-lists; the client falls back to a list.
 		a = unsupported()

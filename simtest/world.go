@@ -97,6 +97,8 @@ type World struct {
 	policy     verdict.Policy
 	nodes      int // how many nodes the test created with Nodes
 	patterns   []fault.Fault
+	// overlapping are the patterns of the controllers that may run twice.
+	overlapping []fault.Fault
 }
 
 // waiting is the state of the test function's goroutine while it waits for the schedule (calm is

@@ -50,8 +50,11 @@ func TestBeforeServing(t *testing.T) {
 	if want := of(fault.KindLostAnswer, fault.KindConflict, fault.KindError); d.Action != inject.Pause || !cmp.Equal(d.Rest, want) {
 		t.Errorf("%+v", d)
 	}
-	if d = inject.BeforeServing(d.Rest); d.Action != inject.Reject || d.Rejection.Code != 409 {
+	if d = inject.BeforeServing(d.Rest); d.Action != inject.Contend || len(d.Rest) != 2 {
 		t.Errorf("after the pause: %+v", d)
+	}
+	if d = inject.BeforeServing(d.Rest); d.Action != inject.Reject || d.Rejection.Code != 500 {
+		t.Errorf("after another user's write: %+v", d)
 	}
 	d = inject.BeforeServing([]fault.Fault{{Kind: fault.KindThrottle, For: 1}})
 	if want := (inject.Rejection{Code: 429, RetryAfter: time.Second}); d.Rejection != want {
@@ -61,8 +64,8 @@ func TestBeforeServing(t *testing.T) {
 
 // TestAfterServing: interference needs a write that had an effect; a second instance does not.
 func TestAfterServing(t *testing.T) {
-	hits := of(fault.KindConflict, fault.KindDelete, fault.KindOverlap, fault.KindCrashAfter)
-	o := inject.AfterServing(hits, inject.BeforeServing(hits), 409)
+	hits := of(fault.KindError, fault.KindDelete, fault.KindOverlap, fault.KindCrashAfter)
+	o := inject.AfterServing(hits, inject.BeforeServing(hits), 500)
 	want := inject.Outcome{Reply: inject.ReplyLost, Discarded: true, Then: []inject.Consequence{
 		{Effect: inject.StartSecond, Fault: hits[2]}, {Effect: inject.Terminate, Fault: hits[3]},
 	}}

@@ -33,12 +33,21 @@ const (
 	Drop
 	// Crash terminates the client before the request has an effect.
 	Crash
+	// Contend lets another user write the object first (see [NewInterference]). Afterwards, decide again with
+	// Decision.Rest: the API answers the request as it answers any write that is based on an old object.
+	Contend
+	// Depose terminates the client, whose request is on its way, and starts its successor. A [Hold] of the
+	// fault holds the request, then the API serves it. No other fault acts on it, and no client receives
+	// the answer.
+	Depose
 )
 
 // Rejection is the answer to a rejected request.
 type Rejection struct {
-	// Code is the HTTP status code: 409, 429 or 500.
+	// Code is the HTTP status code: 403, 429 or 500.
 	Code int
+	// Quota says that a 403 comes from a ResourceQuota, and not from an admission webhook.
+	Quota bool
 	// RetryAfter is how long the client has to wait; set for 429.
 	RetryAfter time.Duration
 }
@@ -52,7 +61,7 @@ type Decision struct {
 	Rejection Rejection
 	// OldState, for Crash: the next instance lists an older state.
 	OldState bool
-	// Rest are the other faults, for the decision after a pause.
+	// Rest are the other faults, for the decision after a pause or another user's write.
 	Rest []fault.Fault
 }
 
@@ -74,11 +83,15 @@ func BeforeServing(hits []fault.Fault) Decision {
 		d := Decision{Fault: f}
 		switch f.Kind {
 		case fault.KindConflict:
-			d.Action, d.Rejection = Reject, Rejection{Code: 409}
+			d.Action = Contend
 		case fault.KindThrottle:
 			d.Action, d.Rejection = Reject, Rejection{Code: 429, RetryAfter: max(f.For, minRetryAfter)}
 		case fault.KindError:
 			d.Action, d.Rejection = Reject, Rejection{Code: 500}
+		case fault.KindQuota:
+			d.Action, d.Rejection = Reject, Rejection{Code: 403, Quota: true}
+		case fault.KindDeny:
+			d.Action, d.Rejection = Reject, Rejection{Code: 403}
 		case fault.KindTimeout:
 			d.Action = Drop
 		case fault.KindCrashBefore, fault.KindCrash:
@@ -87,6 +100,8 @@ func BeforeServing(hits []fault.Fault) Decision {
 			d.Action, d.OldState = Crash, true
 		case fault.KindPause:
 			d.Action = Pause
+		case fault.KindDeposedWrite:
+			d.Action = Depose
 		default:
 			continue
 		}

@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"context"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -9,10 +10,12 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/inject"
 	"github.com/rehearse-k8s/rehearse/internal/proxy"
 )
 
@@ -74,21 +77,49 @@ func faultText(t *testing.T, text string) string {
 	return f.String()
 }
 
-// TestConflict: only a write with a precondition is answered 409.
+// TestConflict: another user writes the object right before the first write that carries a resourceVersion,
+// and the API answers that write 409. No other write is answered so: neither a create, nor a patch without a
+// resourceVersion, nor a delete with a UID.
 func TestConflict(t *testing.T) {
 	p := newProxy(t)
 	c, ns := through(t, p, "c", admin), namespace(t)
+	maps := c.CoreV1().ConfigMaps(ns)
 	must(t, create(t.Context(), c, ns, "a"))
-	begin(t, p, proxy.Hooks{}, faultText(t, "conflict c configmaps"))
-	must(t, create(t.Context(), c, ns, "b")) // a create has no precondition
-	a, err := c.CoreV1().ConfigMaps(ns).Get(t.Context(), "a", metav1.GetOptions{})
+	interfered := 0
+	r := begin(t, p, proxy.Hooks{Interfere: func(f fault.Fault, o history.Object) bool {
+		interfered++
+		return interfere(t, f, o)
+	}}, faultText(t, "conflict c configmaps"))
+	must(t, create(t.Context(), c, ns, "b"))
+	_, err := maps.Patch(t.Context(), "b", types.MergePatchType, []byte(`{"data":{"k":"v"}}`), metav1.PatchOptions{})
+	must(t, err)
+	b, err := maps.Get(t.Context(), "b", metav1.GetOptions{})
+	must(t, err)
+	must(t, maps.Delete(t.Context(), "b", metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(b.UID))}))
+	if interfered != 0 {
+		t.Error("another user has written before a write without a resourceVersion")
+	}
+	a, err := maps.Get(t.Context(), "a", metav1.GetOptions{})
 	must(t, err)
 	a.Data = map[string]string{"k": "v"}
-	if _, err := c.CoreV1().ConfigMaps(ns).Update(t.Context(), a, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+	if _, err := maps.Update(t.Context(), a, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
 		t.Errorf("the update: %v", err)
 	}
-	_, err = c.CoreV1().ConfigMaps(ns).Update(t.Context(), a, metav1.UpdateOptions{})
+	a, err = maps.Get(t.Context(), "a", metav1.GetOptions{})
 	must(t, err)
+	if a.Annotations[inject.Annotation] == "" {
+		t.Error("the conflict has no cause: no other user has written the object")
+	}
+	_, err = maps.Update(t.Context(), a, metav1.UpdateOptions{})
+	must(t, err)
+	if interfered != 1 {
+		t.Errorf("another user has written %d times", interfered)
+	}
+	for _, s := range r.End().Steps {
+		if (s.Fault != "") != (s.Code == http.StatusConflict) {
+			t.Errorf("step %d: code %d, fault %q", s.N, s.Code, s.Fault)
+		}
+	}
 }
 
 // TestLostAnswer: the write has an effect, and the client receives no answer.
@@ -190,7 +221,7 @@ func TestHooks(t *testing.T) {
 		hooks := proxy.Hooks{
 			Crash:     func(string, fault.Fault) { note() },
 			Overlap:   func(string, fault.Fault) { note() },
-			Interfere: func(_ fault.Fault, o history.Object) { note(); _ = o },
+			Interfere: func(fault.Fault, history.Object) bool { note(); return true },
 		}
 		begin(t, p, hooks, fault.Fault{Kind: c.kind, Actor: "c", Resource: "configmaps"}.String())
 		err := create(t.Context(), client, ns, "a")

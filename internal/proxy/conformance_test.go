@@ -6,12 +6,15 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/inject"
 	"github.com/rehearse-k8s/rehearse/internal/proxy"
 	"github.com/rehearse-k8s/rehearse/test/faults"
 )
@@ -32,13 +35,20 @@ func TestFaultConformance(t *testing.T) {
 			must(t, err)
 			ps := &processes{client: c, config: l.Config(), ctx: t.Context()}
 			r, err := p.Begin(history.Header{}, row.Faults(t, c.Namespace), proxy.Hooks{
-				Crash:     func(string, fault.Fault) { ps.restart() },
-				Overlap:   func(string, fault.Fault) { ps.start() },
-				Interfere: func(f fault.Fault, o history.Object) { interfere(t, f, o) },
+				Crash:   func(string, fault.Fault) { ps.restart() },
+				Overlap: func(string, fault.Fault) { ps.start() },
+				Depose: func(string, fault.Fault, string) bool {
+					ps.restart()
+					return true
+				},
+				Interfere: func(f fault.Fault, o history.Object) bool { return interfere(t, f, o) },
 			})
 			must(t, err)
 			ps.start()
-			time.Sleep(500 * time.Millisecond)
+			// A delayed write must be under way, and all others complete: how soon depends on the machine.
+			for begin := time.Now(); !c.Written() && (!row.DelaysWrite() || time.Since(begin) < 500*time.Millisecond); {
+				time.Sleep(10 * time.Millisecond)
+			}
 			a.Data = map[string]string{"n": "1"}
 			_, err = maps.Update(t.Context(), a, metav1.UpdateOptions{})
 			must(t, err)
@@ -103,29 +113,32 @@ func (p *processes) stop() {
 }
 
 // interfere changes an object as another user, as the fault says.
-func interfere(t *testing.T, f fault.Fault, o history.Object) {
+func interfere(t *testing.T, f fault.Fault, o history.Object) bool {
+	to := direct.CoreV1().RESTClient()
 	maps := direct.CoreV1().ConfigMaps(o.Namespace)
-	patch := func(text string) error {
-		_, err := maps.Patch(t.Context(), o.Name, types.MergePatchType, []byte(text), metav1.PatchOptions{})
-		return err
+	current, err := maps.Get(t.Context(), o.Name, metav1.GetOptions{})
+	must(t, err)
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(current)
+	must(t, err)
+	u := &unstructured.Unstructured{Object: content}
+	u.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+	send := func(ctx context.Context, q inject.Interference) error {
+		r := to.Verb(q.Method).Namespace(o.Namespace).Resource("configmaps").Name(o.Name).SetHeader("Content-Type", q.ContentType)
+		if q.FieldManager != "" {
+			r.Param("fieldManager", q.FieldManager)
+		}
+		return r.Body(q.Body).Do(ctx).Error()
 	}
-	var err error
-	switch f.Kind {
-	case fault.KindDelete:
-		err = maps.Delete(t.Context(), o.Name, metav1.DeleteOptions{})
-	case fault.KindLabel:
-		err = patch(`{"metadata":{"labels":{"rehearse-k8s.github.io/touched":"yes"}}}`)
-	case fault.KindFinalizer:
-		err = patch(`{"metadata":{"finalizers":["` + fault.InterferenceFinalizer + `"]}}`)
-		t.Cleanup(func() { _ = patchFinalizers(o) })
+	q, ok := inject.NewInterference(f.Kind, o.Resource, u, o.UID)
+	if !ok {
+		t.Errorf("%s: no request", f)
+		return false
 	}
-	if err != nil {
+	if err := send(t.Context(), q); err != nil {
 		t.Error(err)
 	}
-}
-
-// patchFinalizers removes all finalizers of an object.
-func patchFinalizers(o history.Object) error {
-	_, err := direct.CoreV1().ConfigMaps(o.Namespace).Patch(context.Background(), o.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
-	return err
+	if f.Kind == fault.KindFinalizer {
+		t.Cleanup(func() { _ = send(context.Background(), inject.RemoveFinalizer(u)) })
+	}
+	return true
 }

@@ -26,6 +26,8 @@ type request struct {
 	// otherwise -1.
 	number int
 	step   history.Step
+	// deposed: the client was terminated while the request was on its way.
+	deposed bool
 }
 
 // clientTimeout is the time after which the proxy breaks the connection of an unanswered request,
@@ -43,6 +45,9 @@ func (q *request) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	q.delay(r, hits)
 	before := q.decide(r, hits)
+	if q.deposed {
+		hits = nil
+	}
 	if q.isWrite() {
 		if !q.listener.beginWrite() {
 			abort()
@@ -55,11 +60,14 @@ func (q *request) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	after := inject.AfterServing(hits, before, q.step.Code)
 	q.step.Fault, q.step.Reply = cmp.Or(after.Fault, before.Text(), q.step.Fault), after.Reply
+	if q.deposed {
+		q.step.Reply = inject.ReplyLost
+	}
 	n := q.record()
 	for _, c := range after.Then {
 		q.apply(c)
 	}
-	if after.Discarded {
+	if after.Discarded || q.deposed {
 		abort()
 	}
 	n = q.wait(r, before, after, n)
@@ -83,7 +91,7 @@ func (q *request) delay(r *http.Request, hits []fault.Fault) {
 	}
 }
 
-// decide returns the decision for the request, after all pauses of the client have ended.
+// decide returns the decision for the request, after all pauses of the client and the write of another user.
 func (q *request) decide(r *http.Request, hits []fault.Fault) inject.Decision {
 	for {
 		q.awaitClient(r)
@@ -101,9 +109,38 @@ func (q *request) decide(r *http.Request, hits []fault.Fault) inject.Decision {
 			}
 			q.crash(d.Fault, "before ")
 			abort()
+		case inject.Contend:
+			hits = d.Rest
+			if interfere := q.run.hooks.Interfere; interfere != nil && interfere(d.Fault, q.call.Object) {
+				q.step.Fault = d.Fault.String()
+			}
+			continue
+		case inject.Depose:
+			if q.depose(d.Fault) {
+				return inject.Decision{Action: inject.Serve}
+			}
+			hits = d.Rest
+			continue
 		}
 		return d
 	}
+}
+
+// depose terminates the client, whose request is on its way, and holds the request. It reports whether it did.
+func (q *request) depose(f fault.Fault) bool {
+	if q.run.hooks.Depose == nil {
+		return false
+	}
+	hold := q.run.hold(f, q.listener.name, 0)
+	if !q.run.hooks.Depose(q.listener.name, f, "while "+q.call.Verb+" "+q.call.String()+" is on its way") {
+		return false
+	}
+	q.deposed, q.step.Fault = true, f.String()
+	<-hold.done // the client's connection does not matter
+	if q.listener.isClosed() {
+		abort()
+	}
+	return true
 }
 
 // answer returns the answer of the API server, or the answer of the fault or guard that rejects the
@@ -116,8 +153,11 @@ func (q *request) answer(r *http.Request, before inject.Decision) (*http.Respons
 	if resp == nil || err != nil {
 		return nil, err
 	}
-	q.step.Code = resp.StatusCode
+	if q.step.Code == 0 {
+		q.step.Code = resp.StatusCode
+	}
 	switch {
+	case q.step.Code == http.StatusGone:
 	case q.call.Watch && resp.StatusCode == http.StatusOK:
 		q.step.Stream = q.run.newStream()
 	case q.number >= 0:
@@ -133,8 +173,8 @@ func (q *request) rejection(r *http.Request, before inject.Decision) *http.Respo
 		return response(wire.Rejection(q.call, before.Rejection), r)
 	}
 	if before.Action == inject.Serve && q.listener.expired(q.run, &q.call) {
-		q.step.Note = "the watch has expired"
-		return response(wire.Expired(), r)
+		q.step.Code, q.step.Note = http.StatusGone, "the watch has expired"
+		return response(wire.Expired(r.Header.Get("Accept")), r)
 	}
 	return nil
 }

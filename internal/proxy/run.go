@@ -17,8 +17,12 @@ type Hooks struct {
 	Crash func(actor string, f fault.Fault)
 	// Overlap starts a second instance of an actor.
 	Overlap func(actor string, f fault.Fault)
-	// Interfere changes an object as the fault defines, as another user.
-	Interfere func(f fault.Fault, o history.Object)
+	// Depose kills the process of an actor, records that with a note, starts its successor, and reports
+	// whether it did.
+	Depose func(actor string, f fault.Fault, note string) bool
+	// Interfere changes an object as the fault defines, as another user, and reports whether it sent a request
+	// that succeeded.
+	Interfere func(f fault.Fault, o history.Object) bool
 	// Guard permits or denies each delete and deletecollection before the proxy sends it.
 	Guard func(c *wire.Call) Permit
 	// Created is called for each object that a recorded request has created, before the client
@@ -72,7 +76,9 @@ func (p *Proxy) Begin(header history.Header, faults []fault.Fault, hooks Hooks) 
 	if !p.run.CompareAndSwap(nil, r) {
 		return nil, errOneRun
 	}
+	r.mu.Lock() // checkQuiet reads the field
 	r.quiet = time.AfterFunc(Quiet, r.checkQuiet)
+	r.mu.Unlock()
 	return r, nil
 }
 

@@ -118,8 +118,13 @@ func TestRelist(t *testing.T) {
 		}
 		o := mine
 		o.ResourceVersion = "1"
-		if _, err := c.CoreV1().ConfigMaps(ns).Watch(t.Context(), o); !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
-			t.Errorf("%s: the next watch: %v", name, err)
+		next, err := c.CoreV1().ConfigMaps(ns).Watch(t.Context(), o)
+		must(t, err)
+		if e := <-next.ResultChan(); e.Type != watch.Error || !apierrors.IsResourceExpired(apierrors.FromObject(e.Object)) {
+			t.Errorf("%s: the next watch: %+v", name, e)
+		}
+		if _, more := <-next.ResultChan(); more {
+			t.Errorf("%s: the stream does not end after its error", name)
 		}
 		w = follow(t, c, ns)
 		must(t, create(t.Context(), c, ns, "c"))

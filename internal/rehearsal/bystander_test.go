@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
@@ -499,4 +500,10 @@ func TestLeftFinalizer(t *testing.T) {
 	if err != nil || !slices.Equal(is.Finalizers, []string{"their.example.com/f"}) {
 		t.Errorf("finalizers %v, %v", is.Finalizers, err)
 	}
+}
+
+// toUnstructured converts an object of a Go type for the dynamic client.
+func toUnstructured(o runtime.Object) (*unstructured.Unstructured, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	return &unstructured.Unstructured{Object: content}, err
 }

@@ -136,7 +136,7 @@ func (g *externalCluster) clearFinalizers(ctx context.Context) error {
 		}
 		resource, _ := g.mirror.ResourceOf(key)
 		to := resourceIn(g.client, g.mirror.version(resource), o.GetNamespace() != "", o.GetNamespace())
-		if err := setFinalizer(ctx, to, o.GetName(), o.GetUID(), false); err != nil && !apierrors.IsNotFound(err) {
+		if err := dropFinalizer(ctx, to, o.GetName(), o.GetUID()); err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("remove finalizer %s, which an earlier rehearsal left, from %s %s: %w", fault.InterferenceFinalizer, resource, o.GetName(), err)
 		}
 		cleared = true
@@ -467,4 +467,29 @@ func namespaceOf(key string) string {
 		return ""
 	}
 	return parts[1]
+}
+
+// dropFinalizer removes the interference finalizer from an object and keeps the others, whoever added it.
+func dropFinalizer(ctx context.Context, to dynamic.ResourceInterface, name string, uid types.UID) error {
+	var err error
+	for range 5 { // another user may write the object in between
+		var o *unstructured.Unstructured
+		if o, err = to.Get(ctx, name, metav1.GetOptions{}); err != nil {
+			return err
+		}
+		if o.GetUID() != uid || !slices.Contains(o.GetFinalizers(), fault.InterferenceFinalizer) {
+			return nil
+		}
+		others := slices.DeleteFunc(o.GetFinalizers(), func(f string) bool { return f == fault.InterferenceFinalizer })
+		patch, encodeErr := json.Marshal(map[string]any{"metadata": map[string]any{
+			"uid": uid, "resourceVersion": o.GetResourceVersion(), "finalizers": append([]string{}, others...),
+		}})
+		if encodeErr != nil {
+			return encodeErr
+		}
+		if _, err = to.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}); !apierrors.IsConflict(err) {
+			return err
+		}
+	}
+	return err
 }

@@ -1,19 +1,20 @@
 package rehearsal
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
-	"slices"
+	"path"
 
-	policyv1 "k8s.io/api/policy/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/inject"
 	"github.com/rehearse-k8s/rehearse/internal/proxy"
 )
 
@@ -36,84 +37,151 @@ func (r *run) crash(actor string, f fault.Fault) {
 
 // overlap starts a second instance of a client. The first one is killed when the time of the fault is over.
 func (r *run) overlap(actor string, f fault.Fault) {
-	c := r.client(actor)
-	if c == nil || r.client(actor+"+") != nil {
+	first, next := r.secondInstance(actor, f)
+	if next == nil {
 		return
 	}
-	next, err := r.newClient(c.spec, actor+"+", c.output)
-	if err != nil {
-		r.record.Add(history.Step{Kind: history.Crash, Actor: actor + "+", Fault: f.String(), Note: "a second instance could not start: " + err.Error()})
-		return
-	}
-	r.mu.Lock()
-	r.clients[next.actor] = next
-	r.mu.Unlock()
 	r.afterFault(f, func() {
 		r.record.Add(history.Step{Kind: history.Crash, Actor: actor, Fault: f.String(), Note: "the old instance exits"})
-		c.stop()
+		first.stop()
 	})
 	_ = next.start(f.String(), "a second instance starts")
 }
 
-// interfere changes an object that a client has just written, as another user.
-func (r *run) interfere(f fault.Fault, o history.Object) {
-	gvr, namespaced, err := r.served(o.Resource)
+// depose kills a client's process, whose request is on its way, and starts a second instance.
+func (r *run) depose(actor string, f fault.Fault, note string) bool {
+	first, next := r.secondInstance(actor, f)
+	if next == nil {
+		return false
+	}
+	r.record.Add(history.Step{Kind: history.Crash, Actor: actor, Fault: f.String(), Note: note})
+	first.stop()
+	_ = next.start(f.String(), "its successor starts")
+	return true
+}
+
+// secondInstance returns a client and its second instance, which has not started; nil if the client is unknown
+// or has a second instance already.
+func (r *run) secondInstance(actor string, f fault.Fault) (first, second *client) {
+	first = r.client(actor)
+	if first == nil || r.client(actor+"+") != nil {
+		return first, nil
+	}
+	second, err := r.newClient(first.spec, actor+"+", first.output)
 	if err != nil {
-		return
+		r.record.Add(history.Step{Kind: history.Crash, Actor: actor + "+", Fault: f.String(), Note: "a second instance could not start: " + err.Error()})
+		return first, nil
 	}
-	if excluded := r.world.excluded; excluded != nil && excluded(keyOf(gvr.GroupResource(), o.Namespace, o.Name)) {
-		return
+	r.mu.Lock()
+	r.clients[second.actor] = second
+	r.mu.Unlock()
+	return first, second
+}
+
+// interfere changes an object as another user, and reports whether it sent a request. It sends none for an
+// object that does not belong to the run.
+func (r *run) interfere(f fault.Fault, o history.Object) bool {
+	to, err := r.otherUsersObject(o)
+	if err != nil {
+		return false
 	}
-	if owns := r.world.owns; owns != nil && !owns(r.ctx, o) {
-		return
+	if excluded := r.world.excluded; excluded != nil && excluded(keyOf(to.resource.GroupResource(), o.Namespace, o.Name)) {
+		return false
 	}
-	to := resourceIn(r.otherUser, gvr, namespaced, o.Namespace)
 	ctx := proxy.Because(r.ctx, f.String())
-	uid := types.UID(o.UID)
-	switch f.Kind {
-	case fault.KindDelete, fault.KindEvict:
-		if r.isFinishedPod(ctx, to, o) {
-			return // no controller replaces a finished pod
-		}
-		if f.Kind == fault.KindEvict {
-			r.evict(ctx, to, o)
-			return
-		}
-		background := metav1.DeletePropagationBackground
-		_ = to.Delete(ctx, o.Name, metav1.DeleteOptions{PropagationPolicy: &background, Preconditions: uidPrecondition(uid)})
-	case fault.KindLabel:
-		_, _ = to.Patch(ctx, o.Name, types.MergePatchType, metadataPatch(uid, map[string]any{"labels": map[string]any{"rehearse-k8s.github.io/touched": "yes"}}), metav1.PatchOptions{})
-	case fault.KindFinalizer:
-		r.addFinalizer(ctx, f, to, o.Name, uid)
+	current, err := to.get(ctx)
+	if err != nil {
+		return false
 	}
+	q, ok := inject.NewInterference(f.Kind, o.Resource, current, o.UID)
+	if !ok {
+		return false
+	}
+	o.UID = string(current.GetUID())
+	if owns := r.world.owns; owns != nil && !owns(r.ctx, o) {
+		return false
+	}
+	if f.Kind == fault.KindFinalizer {
+		r.addFinalizer(ctx, f, to, current, q)
+		return true
+	}
+	return to.send(ctx, q) == nil
 }
 
 // addFinalizer adds the interference finalizer to an object for the time of a fault. In every case, the end
 // of the run removes it.
-func (r *run) addFinalizer(ctx context.Context, f fault.Fault, to dynamic.ResourceInterface, name string, uid types.UID) {
+func (r *run) addFinalizer(ctx context.Context, f fault.Fault, to target, current *unstructured.Unstructured, q inject.Interference) {
+	remove := func(ctx context.Context) { _ = to.send(ctx, inject.RemoveFinalizer(current)) }
 	// A request without an answer may have been carried out.
 	r.mu.Lock()
-	r.finalized = append(r.finalized, finalized{to, name, uid})
+	r.finalized = append(r.finalized, remove)
 	r.mu.Unlock()
-	if setFinalizer(ctx, to, name, uid, true) == nil {
-		r.afterFault(f, func() { _ = setFinalizer(ctx, to, name, uid, false) })
+	if to.send(ctx, q) == nil {
+		r.afterFault(f, func() { remove(ctx) })
 	}
-}
-
-// finalized is an object to which a fault has added the interference finalizer.
-type finalized struct {
-	to   dynamic.ResourceInterface
-	name string
-	uid  types.UID
 }
 
 // removeFinalizers removes the interference finalizer from every object to which a fault has added it.
 func (r *run) removeFinalizers() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), r.harness.timeouts.restore)
 	defer cancel()
-	for _, o := range r.finalized {
-		_ = setFinalizer(ctx, o.to, o.name, o.uid, false) // the restore that follows reports what remains
+	for _, remove := range r.finalized {
+		remove(ctx) // the restore that follows reports what remains
 	}
+}
+
+// target is an object that another user changes.
+type target struct {
+	client    rest.Interface
+	resource  schema.GroupVersionResource
+	namespace string // "" for an object without one
+	name      string
+}
+
+// otherUsersObject returns the object as a target of requests of the other user.
+func (r *run) otherUsersObject(o history.Object) (target, error) {
+	resource, namespaced, err := r.served(o.Resource)
+	t := target{client: r.otherUser, resource: resource, name: o.Name}
+	if namespaced {
+		t.namespace = cmp.Or(o.Namespace, metav1.NamespaceDefault)
+	}
+	return t, err
+}
+
+// path returns the path of the object in the API.
+func (t target) path(subresource string) string {
+	parts := []string{"/apis", t.resource.Group, t.resource.Version}
+	if t.resource.Group == "" {
+		parts = []string{"/api", t.resource.Version}
+	}
+	if t.namespace != "" {
+		parts = append(parts, "namespaces", t.namespace)
+	}
+	return path.Join(append(parts, t.resource.Resource, t.name, subresource)...)
+}
+
+func (t target) get(ctx context.Context) (*unstructured.Unstructured, error) {
+	body, err := t.client.Get().AbsPath(t.path("")).SetHeader("Accept", "application/json").Do(ctx).Raw()
+	if err != nil {
+		return nil, err
+	}
+	o := &unstructured.Unstructured{}
+	return o, o.UnmarshalJSON(body)
+}
+
+// send sends the request of an interference. An eviction that a PodDisruptionBudget rejects is not repeated.
+func (t target) send(ctx context.Context, q inject.Interference) error {
+	to := t.client.Verb(q.Method).MaxRetries(0).AbsPath(t.path(q.Subresource)).SetHeader("Content-Type", q.ContentType).SetHeader("Accept", "application/json")
+	if q.FieldManager != "" {
+		to.Param("fieldManager", q.FieldManager)
+	}
+	return to.Body(q.Body).Do(ctx).Error()
+}
+
+// newOtherUser returns a client that sends requests as they are.
+func newOtherUser(config *rest.Config) (rest.Interface, error) {
+	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	return rest.UnversionedRESTClientFor(config)
 }
 
 // uidPrecondition returns the precondition that an object has a UID, or nil if the UID is not known.
@@ -122,67 +190,4 @@ func uidPrecondition(uid types.UID) *metav1.Preconditions {
 		return nil
 	}
 	return &metav1.Preconditions{UID: &uid}
-}
-
-// metadataPatch returns a merge patch of metadata. If the UID is known, the patch applies only to that
-// object.
-func metadataPatch(uid types.UID, metadata map[string]any) []byte {
-	if uid != "" {
-		metadata["uid"] = string(uid)
-	}
-	patch, err := json.Marshal(map[string]any{"metadata": metadata})
-	if err != nil {
-		panic(err) // strings and lists of strings can be encoded
-	}
-	return patch
-}
-
-func (r *run) evict(ctx context.Context, to dynamic.ResourceInterface, o history.Object) {
-	if o.Resource != "pods" {
-		return
-	}
-	u, err := toUnstructured(&policyv1.Eviction{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "policy/v1", Kind: "Eviction"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name}, DeleteOptions: &metav1.DeleteOptions{Preconditions: uidPrecondition(types.UID(o.UID))},
-	})
-	if err == nil {
-		_, _ = to.Create(ctx, u, metav1.CreateOptions{}, "eviction")
-	}
-}
-
-// isFinishedPod reports whether an object is a pod in a final phase.
-func (r *run) isFinishedPod(ctx context.Context, to dynamic.ResourceInterface, o history.Object) bool {
-	if o.Resource != "pods" {
-		return false
-	}
-	u, err := to.Get(ctx, o.Name, metav1.GetOptions{})
-	if err != nil {
-		return false
-	}
-	phase, _, _ := unstructured.NestedString(u.Object, "status", "phase")
-	return phase == "Succeeded" || phase == "Failed"
-}
-
-// setFinalizer adds or removes the interference finalizer of an object and keeps the others. If a UID is
-// given, it changes only the object with that UID.
-func setFinalizer(ctx context.Context, to dynamic.ResourceInterface, name string, uid types.UID, there bool) error {
-	var err error
-	for range 5 { // another user may write the object in between
-		var u *unstructured.Unstructured
-		if u, err = to.Get(ctx, name, metav1.GetOptions{}); err != nil {
-			return err
-		}
-		if uid != "" && u.GetUID() != uid || slices.Contains(u.GetFinalizers(), fault.InterferenceFinalizer) == there {
-			return nil
-		}
-		finalizers := slices.DeleteFunc(u.GetFinalizers(), func(f string) bool { return f == fault.InterferenceFinalizer })
-		if there {
-			finalizers = append(finalizers, fault.InterferenceFinalizer)
-		}
-		patch := metadataPatch(uid, map[string]any{"finalizers": append([]string{}, finalizers...), "resourceVersion": u.GetResourceVersion()})
-		if _, err = to.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}); !apierrors.IsConflict(err) {
-			return err
-		}
-	}
-	return err
 }

@@ -3,7 +3,6 @@
 package rehearsal
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -14,9 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 
 	"github.com/rehearse-k8s/rehearse/fault"
-	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/inject"
 )
 
 // TestWritesOfFaults: what faults and steps write, against a real API server.
@@ -39,57 +39,70 @@ func TestWritesOfFaults(t *testing.T) {
 		return strings.Join(o.GetFinalizers(), " ")
 	}
 
-	t.Run("a finalizer is added and removed, and others stay", func(t *testing.T) {
-		made := create(t, client.CoreV1().ConfigMaps("default").Create, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "f", Finalizers: []string{"x/y"}}})
+	t.Run("another user's finalizer", func(t *testing.T) {
+		o := create(t, client.CoreV1().ConfigMaps("default").Create, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "f", Finalizers: []string{"x/y"}}})
 		ctx := t.Context()
-		for _, step := range []struct {
-			uid   types.UID
-			there bool
-			want  string
+		other, err := newOtherUser(rest.CopyConfig(config))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := target{client: other, resource: corev1.SchemeGroupVersion.WithResource("configmaps"), namespace: "default", name: "f"}
+		current, err := f.get(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		replaced := current.DeepCopy()
+		replaced.SetUID("another")
+		add := func(current *unstructured.Unstructured) inject.Interference {
+			q, ok := inject.NewInterference(fault.KindFinalizer, "configmaps", current, "")
+			if !ok {
+				t.Fatal("no request")
+			}
+			return q
+		}
+		for n, step := range []struct {
+			request inject.Interference
+			failed  bool
+			want    string
 		}{
-			{"another", true, "x/y"}, // an object of another UID stays as it is
-			{made.UID, true, "x/y " + fault.InterferenceFinalizer},
-			{made.UID, true, "x/y " + fault.InterferenceFinalizer},
-			{"another", false, "x/y " + fault.InterferenceFinalizer},
-			{made.UID, false, "x/y"},
-			{"", true, "x/y " + fault.InterferenceFinalizer},
-			{"", false, "x/y"},
-			{"", false, "x/y"},
+			{add(replaced), true, "x/y"}, // an object of another UID stays as it is
+			{add(current), false, "x/y " + fault.InterferenceFinalizer},
+			{add(current), false, "x/y " + fault.InterferenceFinalizer},
+			{inject.RemoveFinalizer(replaced), true, "x/y " + fault.InterferenceFinalizer},
+			{inject.RemoveFinalizer(current), false, "x/y"},
+			{inject.RemoveFinalizer(current), false, "x/y"},
 		} {
-			if err := setFinalizer(ctx, to, "f", step.uid, step.there); err != nil {
-				t.Fatal(err)
+			if err := f.send(ctx, step.request); (err != nil) != step.failed {
+				t.Fatalf("step %d: %v", n, err)
 			}
 			equal(t, "finalizers", step.want, finalizers("f"))
 		}
-		if err := setFinalizer(ctx, to, "absent", "", true); !apierrors.IsNotFound(err) {
-			t.Errorf("an absent object gives %v", err)
+		absent := current.DeepCopy()
+		absent.SetName("absent")
+		f.name = "absent"
+		if err := f.send(ctx, inject.RemoveFinalizer(absent)); !apierrors.IsConflict(err) {
+			t.Errorf("an absent object gives %v", err) // and is not created
 		}
-		stopped, cancel := context.WithCancel(ctx)
-		cancel()
-		if err := setFinalizer(stopped, to, "f", "", true); err == nil {
-			t.Error("a stopped context gives no error")
+		if _, err := f.get(ctx); !apierrors.IsNotFound(err) {
+			t.Errorf("the request created an object: %v", err)
 		}
-	})
 
-	t.Run("a finished pod is recognized", func(t *testing.T) {
-		pods := dyn.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace("default")
-		r := &run{}
-		for phase, want := range map[corev1.PodPhase]bool{corev1.PodPending: false, corev1.PodRunning: false, corev1.PodSucceeded: true, corev1.PodFailed: true} {
-			name := strings.ToLower(string(phase))
-			p := create(t, client.CoreV1().Pods("default").Create, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}})
-			p.Status.Phase = phase
-			if _, err := client.CoreV1().Pods("default").UpdateStatus(t.Context(), p, metav1.UpdateOptions{}); err != nil {
+		// A rehearsal that was killed leaves its finalizer; nobody knows how it was added.
+		o.Finalizers = append(o.Finalizers, fault.InterferenceFinalizer)
+		o.ResourceVersion = ""
+		if _, err := client.CoreV1().ConfigMaps("default").Update(ctx, o, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		for _, uid := range []types.UID{"another", o.UID, o.UID} {
+			if err := dropFinalizer(ctx, to, "f", uid); err != nil {
 				t.Fatal(err)
 			}
-			if r.isFinishedPod(t.Context(), pods, history.Object{Resource: "pods", Namespace: "default", Name: name}) != want {
-				t.Errorf("%s: finished %t", phase, !want)
-			}
-			if r.isFinishedPod(t.Context(), pods, history.Object{Resource: "jobs.batch", Namespace: "default", Name: name}) {
-				t.Error("an object that is not a pod counts as one")
+			if want := map[bool]string{true: "x/y", false: "x/y " + fault.InterferenceFinalizer}[uid == o.UID]; finalizers("f") != want {
+				t.Errorf("UID %s: %s", uid, finalizers("f"))
 			}
 		}
-		if r.isFinishedPod(t.Context(), pods, history.Object{Resource: "pods", Name: "absent"}) {
-			t.Error("an absent pod counts as finished")
+		if err := dropFinalizer(ctx, to, "absent", o.UID); !apierrors.IsNotFound(err) {
+			t.Errorf("an absent object gives %v", err)
 		}
 	})
 
@@ -136,10 +149,7 @@ func TestWritesOfFaults(t *testing.T) {
 	})
 }
 
-// TestMetadataPatch: the patch of a known object applies to that one only.
-func TestMetadataPatch(t *testing.T) {
-	equal(t, "with a UID", `{"metadata":{"labels":{"a":"b"},"uid":"7"}}`, string(metadataPatch("7", map[string]any{"labels": map[string]string{"a": "b"}})))
-	equal(t, "without one", `{"metadata":{"finalizers":[]}}`, string(metadataPatch("", map[string]any{"finalizers": []string{}})))
+func TestUIDPrecondition(t *testing.T) {
 	if uidPrecondition("") != nil || *uidPrecondition("7").UID != "7" {
 		t.Error("preconditions")
 	}

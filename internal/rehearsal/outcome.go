@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/internal/sim"
 	"github.com/rehearse-k8s/rehearse/internal/verdict"
@@ -72,10 +69,4 @@ func (r *run) idleClient(record *history.Run) string {
 		}
 	}
 	return ""
-}
-
-// toUnstructured converts an object of a Go type for the dynamic client.
-func toUnstructured(o runtime.Object) (*unstructured.Unstructured, error) {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
-	return &unstructured.Unstructured{Object: content}, err
 }

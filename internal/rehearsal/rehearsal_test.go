@@ -146,11 +146,15 @@ func TestPlay(t *testing.T) {
 		fault string
 		shows func(s *history.Step) bool
 	}{
-		"nothing":                  {"", func(s *history.Step) bool { return s.Wrote() && s.Actor == "copier" && s.Name == "copy-b" }},
-		"a crash before":           {"crash-before actor=copier verb=create object=default/copy-b", func(s *history.Step) bool { return s.Kind == history.Start && s.Fault != "" }},
-		"a crash after":            {"crash-after actor=copier verb=create object=default/copy-a", func(s *history.Step) bool { return s.Kind == history.Start && s.Fault != "" }},
-		"a crash for a while":      {"crash-after actor=copier verb=create object=default/copy-a for=500ms", func(s *history.Step) bool { return s.Kind == history.Start && s.At > 500*time.Millisecond }},
-		"a second instance":        {"overlap actor=copier verb=create object=default/copy-a for=300ms", func(s *history.Step) bool { return s.Kind == history.Crash && s.Actor == "copier" }},
+		"nothing":             {"", func(s *history.Step) bool { return s.Wrote() && s.Actor == "copier" && s.Name == "copy-b" }},
+		"a crash before":      {"crash-before actor=copier verb=create object=default/copy-b", func(s *history.Step) bool { return s.Kind == history.Start && s.Fault != "" }},
+		"a crash after":       {"crash-after actor=copier verb=create object=default/copy-a", func(s *history.Step) bool { return s.Kind == history.Start && s.Fault != "" }},
+		"a crash for a while": {"crash-after actor=copier verb=create object=default/copy-a for=500ms", func(s *history.Step) bool { return s.Kind == history.Start && s.At > 500*time.Millisecond }},
+		"a second instance":   {"overlap actor=copier verb=create object=default/copy-a for=300ms", func(s *history.Step) bool { return s.Kind == history.Crash && s.Actor == "copier" }},
+		"a deposed leader's write": {"deposed-write actor=copier verb=create object=default/copy-b for=300ms", func(s *history.Step) bool {
+			return s.Kind == history.Request && s.Actor == "copier" && s.Fault != "" && s.Reply == "lost" && s.Code != 0 && s.At > 300*time.Millisecond
+		}},
+		"a deposed leader":         {"deposed-write actor=copier verb=create object=default/copy-b for=300ms", func(s *history.Step) bool { return s.Kind == history.Start && s.Actor == "copier+" }},
 		"another user's label":     {"label actor=copier verb=create object=default/copy-a", func(s *history.Step) bool { return s.Wrote() && s.Actor == "other-user" && s.Fault != "" }},
 		"another user's finalizer": {"finalizer actor=copier verb=create object=default/copy-a for=200ms", func(s *history.Step) bool { return s.Wrote() && s.Actor == "other-user" && s.N > 6 }},
 		"a late event": {"lag actor=copier resource=configmaps nth=1 for=300ms", func(s *history.Step) bool {

@@ -37,7 +37,7 @@ type run struct {
 	proxy       *proxy.Proxy
 	record      *proxy.Run
 	user        dynamic.Interface
-	otherUser   dynamic.Interface
+	otherUser   rest.Interface
 	controllers sync.WaitGroup
 	watchers    sync.WaitGroup // of client processes and delayed actions
 
@@ -45,7 +45,7 @@ type run struct {
 	clients        map[string]*client
 	pendingActions int // actions that faults have delayed
 	// finalized are the objects to which faults have added the interference finalizer.
-	finalized []finalized
+	finalized []func(context.Context)
 
 	monitor *monitor
 }
@@ -83,7 +83,7 @@ func (a *Harness) begin(ctx context.Context, p sim.Plan) (*run, error) {
 		return r, err
 	}
 	header := history.Header{Tool: a.o.Version, Test: a.o.Scenario.File, Seed: p.Seed}
-	hooks := proxy.Hooks{Crash: r.crash, Overlap: r.overlap, Interfere: r.interfere, Guard: r.world.permit, Created: r.world.created}
+	hooks := proxy.Hooks{Crash: r.crash, Overlap: r.overlap, Depose: r.depose, Interfere: r.interfere, Guard: r.world.permit, Created: r.world.created}
 	if excluded := r.world.excluded; excluded != nil {
 		hooks.Ignore = func(o history.Object) bool { return excluded(keyOfObject(o)) }
 	}
@@ -100,7 +100,7 @@ func (a *Harness) begin(ctx context.Context, p sim.Plan) (*run, error) {
 	}
 	r.monitor = newMonitor(r, objects)
 	if r.user, err = dynamic.NewForConfig(r.config("user")); err == nil {
-		r.otherUser, err = dynamic.NewForConfig(r.config("other-user"))
+		r.otherUser, err = newOtherUser(r.config("other-user"))
 	}
 	if err != nil {
 		return r, err

@@ -146,16 +146,22 @@ func (c *candidates) atWrite(s *history.Step) {
 	at(0, fault.KindCrashAfter)
 	at(0, fault.KindLostAnswer)
 	at(1, fault.KindCrashBefore)
-	if s.Guarded && s.Verb != "create" || s.Verb == "patch" {
+	if s.Versioned {
 		at(1, fault.KindConflict)
 	}
 	hold(1, fault.KindLateAnswer, c.pace.holds)
 	hold(1, fault.KindLateRequest, c.pace.holds)
 	at(2, fault.KindError)
 	at(2, fault.KindTimeout)
+	if s.Verb == "create" && s.Subresource == "" {
+		at(3, fault.KindQuota)
+	}
+	at(3, fault.KindDeny)
 	at(3, fault.KindThrottle)
 	f.Kind = fault.KindPause
 	c.vary(3, f, c.pace.pauses)
+	f.Kind = fault.KindDeposedWrite
+	c.vary(2, f, c.pace.holds)
 	f.Kind = fault.KindOverlap
 	c.vary(3, f, c.pace.whiles)
 	if !s.Wrote() || s.Name == "" {

@@ -31,8 +31,8 @@ func TestEveryPlace(t *testing.T) {
 		add(history.Step{Kind: history.Frame, Actor: "a", Object: o, Type: kind}, fault.Item{Class: fault.Event})
 	}
 	write := func(verb, sub string, guarded bool) {
-		s := history.Step{Kind: history.Request, Actor: "a", Verb: verb, Object: pod, Subresource: sub, Guarded: guarded, Code: 200, Revision: int64(len(items))}
-		add(s, fault.Item{Class: fault.Call, Write: true, Guarded: guarded || verb == "patch"})
+		s := history.Step{Kind: history.Request, Actor: "a", Verb: verb, Object: pod, Subresource: sub, Versioned: guarded, Code: 200, Revision: int64(len(items))}
+		add(s, fault.Item{Class: fault.Call, Write: true, Versioned: guarded})
 	}
 	add(history.Step{Kind: history.Start, Actor: "a"}, fault.Item{})
 	for range 2 {

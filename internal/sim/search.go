@@ -235,7 +235,7 @@ func (s *search) findPlaces(first *Outcome) error {
 	case first.Restricted:
 		s.patterns = first.Patterns
 	case s.patterns == nil:
-		s.patterns = fault.Any(s.options.Level)
+		s.patterns = append(fault.Any(s.options.Level), first.Overlapping...)
 	}
 	s.except, s.trusted = first.Except, first.Trusted
 	s.singles = s.candidates(first.Run, s.patterns)

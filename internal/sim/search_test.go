@@ -42,8 +42,8 @@ func (w *toy) Play(_ context.Context, p sim.Plan) (*sim.Outcome, error) {
 			frame.Fault = f.String()
 		}
 		run.Add(frame)
-		write := history.Step{Kind: history.Request, Actor: "a", Verb: "update", Object: object, Subresource: "status", Code: 200, Revision: int64(2*n + 2), Before: int64(2*n + 1), Guarded: true, Causes: []int{len(run.Steps) - 1}}
-		for _, f := range plan.Meet(fault.Item{Class: fault.Call, Actor: "a", Verb: "update", Resource: "pods/status", Object: object.Key(), Write: true, Guarded: true}) {
+		write := history.Step{Kind: history.Request, Actor: "a", Verb: "update", Object: object, Subresource: "status", Code: 200, Revision: int64(2*n + 2), Before: int64(2*n + 1), Guarded: true, Versioned: true, Causes: []int{len(run.Steps) - 1}}
+		for _, f := range plan.Meet(fault.Item{Class: fault.Call, Actor: "a", Verb: "update", Resource: "pods/status", Object: object.Key(), Write: true, Versioned: true}) {
 			write.Fault = f.String()
 		}
 		if w.odd {

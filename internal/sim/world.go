@@ -36,6 +36,8 @@ type Outcome struct {
 	// Restricted: the test or scenario allows only the faults of Patterns.
 	Restricted bool
 	Patterns   []fault.Fault
+	// Overlapping are patterns of two instances at once, which are tried in addition to the faults of the level.
+	Overlapping []fault.Fault
 	// Except are patterns of faults that are never tried, and Trusted the actors that get no faults.
 	Except  []fault.Fault
 	Trusted []string

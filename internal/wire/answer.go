@@ -3,7 +3,6 @@ package wire
 import (
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -29,20 +28,36 @@ type Answer struct {
 
 // Rejection is the answer by which a fault rejects a request.
 func Rejection(c Call, r inject.Rejection) Answer {
-	switch r.Code {
-	case http.StatusConflict:
-		return Conflict(c)
-	case http.StatusTooManyRequests:
+	switch {
+	case r.Code == http.StatusTooManyRequests:
 		return Throttled(r.RetryAfter)
+	case r.Code == http.StatusForbidden && r.Quota:
+		return OverQuota(c)
+	case r.Code == http.StatusForbidden:
+		return Denied(c)
 	}
 	return InternalError(c)
 }
 
-// Conflict returns the answer to a write to an object that another client has changed.
-func Conflict(c Call) Answer {
-	return Failure(apierrors.NewConflict(c.group(), c.Name,
-		errors.New("the object has been modified; please apply your changes to the latest version and try again")))
+// OverQuota returns the answer to a create for which a ResourceQuota has no room.
+func OverQuota(c Call) Answer {
+	resource := "count/" + c.Resource
+	if c.Resource == "pods" {
+		resource = c.Resource
+	}
+	return Failure(apierrors.NewForbidden(c.group(), c.Name,
+		fmt.Errorf("exceeded quota: rehearse, requested: %s=1, used: %[1]s=0, limited: %[1]s=0", resource)))
 }
+
+// Denied returns the answer to a write that an admission webhook denies.
+func Denied(c Call) Answer {
+	err := apierrors.NewForbidden(c.group(), c.Name, nil)
+	err.ErrStatus.Message = fmt.Sprintf("admission webhook %q denied the request: a fault denied %s %s", webhook, c.Verb, c.Object)
+	return Failure(err)
+}
+
+// webhook is the name of the admission webhook that denies writes.
+const webhook = "deny.rehearse-k8s.github.io"
 
 // Throttled returns the answer of an overloaded server. Retry-After has whole seconds, at least
 // one.
@@ -58,8 +73,24 @@ func InternalError(c Call) Answer {
 	return Failure(apierrors.NewInternalError(fmt.Errorf("a fault rejected %s %s", c.Verb, c.Object)))
 }
 
-// Expired returns the answer to a watch or a list from a revision that is no longer available.
-func Expired() Answer { return Failure(expired()) }
+// Expired returns the answer to a watch from a revision that the server no longer knows: status 200, and one
+// ERROR frame with a Status of code 410 (kube-apiserver reports a watch's error on its stream). accept is the
+// Accept header of the request.
+func Expired(accept string) Answer {
+	mediaType, _, _ := strings.Cut(accept, ",")
+	frame, err := ExpiredFrame(mediaType)
+	if err != nil { // an encoding that is unknown here: every client reads JSON
+		mediaType = "application/json"
+		if frame, err = ExpiredFrame(mediaType); err != nil {
+			panic(err) // a Status can always be encoded
+		}
+	}
+	return Answer{
+		Code:   http.StatusOK,
+		Header: http.Header{"Cache-Control": {"no-cache, private"}, "Content-Type": {mediaType}},
+		Body:   frame,
+	}
+}
 
 func expired() *apierrors.StatusError {
 	return apierrors.NewResourceExpired("The resourceVersion for the provided watch is too old.")

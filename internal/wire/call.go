@@ -30,8 +30,9 @@ type Call struct {
 	// Preconditioned is true if the write contains a resourceVersion or UID, so that the API
 	// rejects it if the object has changed or was replaced.
 	Preconditioned bool
-	// Guarded is true if the API may answer 409: the write is preconditioned, or a PATCH.
-	Guarded bool
+	// Versioned is true if the write contains a resourceVersion, so that the API answers 409 if another
+	// client has written the object.
+	Versioned bool
 	// FromRevision is the resourceVersion parameter of a read.
 	FromRevision string
 	// SendInitialEvents is true if a watch requests the existing objects first.
@@ -52,14 +53,13 @@ func DescribeCall(method string, u *url.URL, header http.Header, body []byte) Ca
 		c.Digest = Digest(body)
 		c.setBody(header.Get("Content-Type"), body)
 	}
-	c.Guarded = c.Preconditioned || c.Verb == "patch"
 	return c
 }
 
 func (c *Call) setBody(mediaType string, body []byte) {
 	switch c.Verb {
 	case "patch":
-		c.Preconditioned = patchPreconditioned(mediaType, body)
+		c.Preconditioned, c.Versioned = patchPreconditions(mediaType, body)
 	case "create", "update":
 		o, err := readObject(body)
 		if err != nil {
@@ -73,40 +73,42 @@ func (c *Call) setBody(mediaType string, body []byte) {
 		}
 		// The API ignores the UID of a new object.
 		if c.Verb == "update" || c.Subresource != "" {
-			c.Preconditioned = o.versioned() || o.precondition
+			c.Preconditioned, c.Versioned = o.versioned() || o.precondition, o.resourceVersion != "" || o.versionPrecondition
 		}
 	case "delete", "deletecollection":
-		o, err := readObject(body)
-		c.Preconditioned = err == nil && o.precondition
+		if o, err := readObject(body); err == nil {
+			c.Preconditioned, c.Versioned = o.precondition, o.versionPrecondition
+		}
 	}
 }
 
-// patchPreconditioned reports whether a patch contains a resourceVersion or UID. In a JSON patch,
-// any operation on one of them counts, because the API compares the result.
-func patchPreconditioned(mediaType string, body []byte) bool {
+// patchPreconditions reports whether a patch contains a resourceVersion or UID, and whether the API
+// answers 409 if the resourceVersion differs. In a JSON patch any operation on one of them counts,
+// because the API compares the result; but a test that fails is answered 422.
+func patchPreconditions(mediaType string, body []byte) (preconditioned, versioned bool) {
 	switch types.PatchType(mediaType) {
 	case types.JSONPatchType:
-		var operations []struct{ Path string }
+		var operations []struct{ Op, Path string }
 		if json.Unmarshal(body, &operations) != nil {
-			return false
+			return false, false
 		}
 		for _, o := range operations {
-			if o.Path == "/metadata/resourceVersion" || o.Path == "/metadata/uid" {
-				return true
-			}
+			version := o.Path == "/metadata/resourceVersion"
+			preconditioned = preconditioned || version || o.Path == "/metadata/uid"
+			versioned = versioned || version && (o.Op == "add" || o.Op == "replace")
 		}
-		return false
+		return preconditioned, versioned
 	case types.ApplyYAMLPatchType:
 		if body[0] != '{' { // client-go sends JSON, which is YAML too
 			text, err := yaml.YAMLToJSON(body)
 			if err != nil {
-				return false
+				return false, false
 			}
 			body = text
 		}
 	}
 	o, err := readObject(body)
-	return err == nil && o.versioned()
+	return err == nil && o.versioned(), err == nil && o.resourceVersion != ""
 }
 
 // Resumes reports whether the request is a watch that continues from a revision.
@@ -120,6 +122,6 @@ func (c *Call) Item(actor string) fault.Item {
 	}
 	return fault.Item{
 		Class: fault.Call, Actor: actor, Verb: c.Verb, Resource: resource, Object: c.Key(),
-		Write: history.IsWriteVerb(c.Verb), Guarded: c.Guarded,
+		Write: history.IsWriteVerb(c.Verb), Versioned: c.Versioned,
 	}
 }

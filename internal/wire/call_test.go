@@ -62,7 +62,7 @@ func TestDescribeCall(t *testing.T) {
 			Verb: "create", Object: object("pods", "default", ""), Query: "dryRun=All&fieldManager=job"}},
 		{"PUT", "/apis/batch/v1/namespaces/n/jobs/j/status", wire.Call{
 			Verb: "update", Object: object("jobs.batch", "n", "j"), Subresource: "status"}},
-		{"PATCH", pods + "/a", wire.Call{Verb: "patch", Object: object("pods", "default", "a"), Guarded: true}},
+		{"PATCH", pods + "/a", wire.Call{Verb: "patch", Object: object("pods", "default", "a")}},
 		{"DELETE", pods + "/a", wire.Call{Verb: "delete", Object: object("pods", "default", "a")}},
 		{"DELETE", pods, wire.Call{Verb: "deletecollection", Object: object("pods", "default", "")}},
 		{"GET", "/api/v1/namespaces", wire.Call{Verb: "list", Object: object("namespaces", "", "")}},
@@ -113,7 +113,7 @@ func TestAgreesWithTheServer(t *testing.T) {
 					}
 					got := describe(t, method, target, nil)
 					want := wire.Call{Object: object(info.Resource, info.Namespace, info.Name), Verb: info.Verb, Subresource: info.Subresource,
-						Watch: info.Verb == "watch", Guarded: info.Verb == "patch"}
+						Watch: info.Verb == "watch"}
 					got.Query = ""
 					if d := cmp.Diff(want, got); d != "" {
 						t.Fatalf("%s %s (-server +ours)\n%s", method, target, d)
@@ -135,31 +135,31 @@ func TestBodies(t *testing.T) {
 		body                 runtime.Object
 		want                 history.Object
 		generateName         string
-		guarded              bool
+		guarded, versioned   bool
 	}{
-		{"create", "POST", pods, bare, object("pods", "default", "a"), "", false},
-		{"create that says a UID", "POST", pods, pod("a", uidA, ""), object("pods", "default", "a"), "", false},
-		{"create with a generated name", "POST", pods, generated, object("pods", "default", ""), "web-", false},
-		{"update", "PUT", pods + "/a", pod("a", uidA, "7"), object("pods", "default", "a"), "", true},
-		{"update with a UID only", "PUT", pods + "/a", pod("a", uidA, ""), object("pods", "default", "a"), "", true},
-		{"unconditional update", "PUT", pods + "/a", bare, object("pods", "default", "a"), "", false},
-		{"delete", "DELETE", pods + "/a", &metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, object("pods", "default", "a"), "", false},
-		{"delete of a UID", "DELETE", pods + "/a", &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}, object("pods", "default", "a"), "", true},
-		{"delete at a revision", "DELETE", pods + "/a", &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &rv}}, object("pods", "default", "a"), "", true},
-		{"delete with empty preconditions", "DELETE", pods + "/a", &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{}}, object("pods", "default", "a"), "", false},
-		{"bind", "POST", pods + "/a/binding", &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: uid}}, object("pods", "default", "a"), "", true},
-		{"evict", "POST", pods + "/a/eviction", &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, object("pods", "default", "a"), "", false},
+		{"create", "POST", pods, bare, object("pods", "default", "a"), "", false, false},
+		{"create that says a UID", "POST", pods, pod("a", uidA, ""), object("pods", "default", "a"), "", false, false},
+		{"create with a generated name", "POST", pods, generated, object("pods", "default", ""), "web-", false, false},
+		{"update", "PUT", pods + "/a", pod("a", uidA, "7"), object("pods", "default", "a"), "", true, true},
+		{"update with a UID only", "PUT", pods + "/a", pod("a", uidA, ""), object("pods", "default", "a"), "", true, false},
+		{"unconditional update", "PUT", pods + "/a", bare, object("pods", "default", "a"), "", false, false},
+		{"delete", "DELETE", pods + "/a", &metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, object("pods", "default", "a"), "", false, false},
+		{"delete of a UID", "DELETE", pods + "/a", &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}, object("pods", "default", "a"), "", true, false},
+		{"delete at a revision", "DELETE", pods + "/a", &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &rv}}, object("pods", "default", "a"), "", true, true},
+		{"delete with empty preconditions", "DELETE", pods + "/a", &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{}}, object("pods", "default", "a"), "", false, false},
+		{"bind", "POST", pods + "/a/binding", &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: uid}}, object("pods", "default", "a"), "", true, false},
+		{"evict", "POST", pods + "/a/eviction", &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, object("pods", "default", "a"), "", false, false},
 		{"evict a UID", "POST", pods + "/a/eviction", &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "a"},
-			DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}}, object("pods", "default", "a"), "", true},
+			DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}}, object("pods", "default", "a"), "", true, false},
 		{"lease", "PUT", "/apis/coordination.k8s.io/v1/namespaces/x/leases/l", &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "l", ResourceVersion: rv}},
-			object("leases.coordination.k8s.io", "x", "l"), "", true},
+			object("leases.coordination.k8s.io", "x", "l"), "", true, true},
 		{"custom resource", "POST", "/apis/example.com/v1/namespaces/x/widgets", &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{"name": "w"},
-			"code": int64(5), "details": map[string]any{"name": "not me"}, "rows": []any{"no"}}}, object("widgets.example.com", "x", "w"), "", false},
+			"code": int64(5), "details": map[string]any{"name": "not me"}, "rows": []any{"no"}}}, object("widgets.example.com", "x", "w"), "", false, false},
 	} {
 		for _, mediaType := range []string{jsonType, protobufType} {
 			got := describe(t, tc.method, tc.target, encode(t, mediaType, tc.body))
-			if got.Object != tc.want || got.GenerateName != tc.generateName || got.Preconditioned != tc.guarded || got.Guarded != tc.guarded || len(got.Digest) != 16 {
+			if got.Object != tc.want || got.GenerateName != tc.generateName || got.Preconditioned != tc.guarded || got.Versioned != tc.versioned || len(got.Digest) != 16 {
 				t.Errorf("%s in %s: got %+v", tc.name, mediaType, got)
 			}
 		}
@@ -175,34 +175,35 @@ func TestPatchesThatNameAVersion(t *testing.T) {
 		mediaType types.PatchType
 		body      string
 		names     bool
+		versioned bool
 	}{
-		{types.MergePatchType, `{"metadata":{"resourceVersion":"7"},"spec":{}}`, true},
-		{types.MergePatchType, `{"metadata":{"uid":"` + uidA + `"}}`, true},
-		{types.MergePatchType, `{"metadata":{"annotations":{"seen":"resourceVersion"}},"resourceVersion":"7"}`, false},
-		{types.MergePatchType, `{"metadata":{"ownerReferences":[{"uid":"` + uidA + `"}]}}`, false},
-		{types.StrategicMergePatchType, `{"spec":{},"metadata":{"resourceVersion":"7"}}`, true},
-		{types.ApplyYAMLPatchType, "metadata:\n  name: a\n  resourceVersion: \"7\"\n", true},
-		{types.ApplyYAMLPatchType, "metadata:\n  name: a\n", false},
-		{types.ApplyYAMLPatchType, ":", false},
-		{types.JSONPatchType, `[{"op":"test","path":"/metadata/resourceVersion","value":"7"}]`, true},
-		{types.JSONPatchType, `[{"op":"add","path":"/a","value":1},{"op":"replace","path":"/metadata/uid","value":"x"}]`, true},
-		{types.JSONPatchType, `[{"op":"add","path":"/metadata/annotations/x","value":"/metadata/resourceVersion"}]`, false},
-		{types.JSONPatchType, `[`, false},
+		{types.MergePatchType, `{"metadata":{"resourceVersion":"7"},"spec":{}}`, true, true},
+		{types.MergePatchType, `{"metadata":{"uid":"` + uidA + `"}}`, true, false},
+		{types.MergePatchType, `{"metadata":{"annotations":{"seen":"resourceVersion"}},"resourceVersion":"7"}`, false, false},
+		{types.MergePatchType, `{"metadata":{"ownerReferences":[{"uid":"` + uidA + `"}]}}`, false, false},
+		{types.StrategicMergePatchType, `{"spec":{},"metadata":{"resourceVersion":"7"}}`, true, true},
+		{types.ApplyYAMLPatchType, "metadata:\n  name: a\n  resourceVersion: \"7\"\n", true, true},
+		{types.ApplyYAMLPatchType, "metadata:\n  name: a\n", false, false},
+		{types.ApplyYAMLPatchType, ":", false, false},
+		{types.JSONPatchType, `[{"op":"test","path":"/metadata/resourceVersion","value":"7"}]`, true, false},
+		{types.JSONPatchType, `[{"op":"add","path":"/a","value":1},{"op":"replace","path":"/metadata/uid","value":"x"}]`, true, false},
+		{types.JSONPatchType, `[{"op":"add","path":"/metadata/annotations/x","value":"/metadata/resourceVersion"}]`, false, false},
+		{types.JSONPatchType, `[`, false, false},
 	} {
 		u, err := url.Parse("/api/v1/namespaces/default/pods/a")
 		if err != nil {
 			t.Fatal(err)
 		}
 		c := wire.DescribeCall("PATCH", u, http.Header{"Content-Type": {string(tc.mediaType)}}, []byte(tc.body))
-		if c.Preconditioned != tc.names || !c.Guarded {
-			t.Errorf("%s %s: got preconditioned %t, guarded %t", tc.mediaType, tc.body, c.Preconditioned, c.Guarded)
+		if c.Preconditioned != tc.names || c.Versioned != tc.versioned {
+			t.Errorf("%s %s: got preconditioned %t, versioned %t", tc.mediaType, tc.body, c.Preconditioned, c.Versioned)
 		}
 	}
 }
 
 func TestCallItem(t *testing.T) {
 	c := describe(t, "PUT", "/apis/batch/v1/namespaces/n/jobs/j/status", mustJSON(t, pod("j", "", "4")))
-	want := fault.Item{Class: fault.Call, Actor: "job/1", Verb: "update", Resource: "jobs.batch/status", Object: "n/j", Write: true, Guarded: true}
+	want := fault.Item{Class: fault.Call, Actor: "job/1", Verb: "update", Resource: "jobs.batch/status", Object: "n/j", Write: true, Versioned: true}
 	if got := c.Item("job/1"); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

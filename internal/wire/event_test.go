@@ -3,7 +3,6 @@ package wire_test
 import (
 	"bytes"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/inject"
 	"github.com/rehearse-k8s/rehearse/internal/wire"
 )
 
@@ -181,11 +181,12 @@ func TestAnswers(t *testing.T) {
 		code    int
 		message string
 	}{
-		{"conflict", wire.Conflict(c), apierrors.IsConflict, 409,
-			`Operation cannot be fulfilled on jobs.batch "j": the object has been modified; please apply your changes to the latest version and try again`},
+		{"over quota", wire.Rejection(c, inject.Rejection{Code: 403, Quota: true}), apierrors.IsForbidden, 403,
+			`jobs.batch "j" is forbidden: exceeded quota: rehearse, requested: count/jobs.batch=1, used: count/jobs.batch=0, limited: count/jobs.batch=0`},
+		{"denied", wire.Rejection(c, inject.Rejection{Code: 403}), apierrors.IsForbidden, 403,
+			`admission webhook "deny.rehearse-k8s.github.io" denied the request: a fault denied update jobs.batch n/j`},
 		{"throttled", wire.Throttled(1500 * time.Millisecond), apierrors.IsTooManyRequests, 429, "Too many requests, please try again later."},
 		{"internal error", wire.InternalError(c), apierrors.IsInternalError, 500, "Internal error occurred: a fault rejected update jobs.batch n/j"},
-		{"expired", wire.Expired(), apierrors.IsResourceExpired, http.StatusGone, "The resourceVersion for the provided watch is too old."},
 	} {
 		o, _, err := scheme.Codecs.UniversalDeserializer().Decode(tc.answer.Body, nil, nil)
 		if err != nil {

@@ -13,9 +13,11 @@ import (
 type object struct {
 	kind, name, generateName, namespace, uid, resourceVersion string
 
-	code         int32 // the code of a Status
-	initialEnd   bool  // it is the bookmark that ends the initial events
-	precondition bool  // DeleteOptions, or those of an Eviction, have a precondition
+	code       int32 // of a Status
+	initialEnd bool  // the bookmark that ends the initial events
+	// precondition: DeleteOptions, or those of an Eviction, have a precondition; versionPrecondition: one on
+	// the resourceVersion.
+	precondition, versionPrecondition bool
 }
 
 // versioned reports whether the object has a resourceVersion or UID.
@@ -162,9 +164,15 @@ func (o *object) annotation(key, value []byte) {
 func (o *object) scanPreconditions(s *scan) error {
 	return s.object(func(key []byte) (bool, error) {
 		switch string(key) {
-		case "uid", "resourceVersion":
+		case "uid":
 			_, ok, err := s.text()
 			o.precondition = o.precondition || ok
+			return true, err
+		case "resourceVersion":
+			_, ok, err := s.text()
+			if ok {
+				o.precondition, o.versionPrecondition = true, true
+			}
 			return true, err
 		}
 		return true, s.skip()

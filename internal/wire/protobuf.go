@@ -112,6 +112,7 @@ func (o *object) metadata(v []byte) error {
 func (o *object) preconditions(v []byte) error {
 	return fields(v, func(n protowire.Number, _ []byte, _ uint64) {
 		o.precondition = o.precondition || n == 1 || n == 2
+		o.versionPrecondition = o.versionPrecondition || n == 2
 	})
 }
 

@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -122,24 +123,26 @@ func (i *instance) watch(client kubernetes.Interface, revision string) {
 	for i.ctx.Err() == nil {
 		options := metav1.ListOptions{FieldSelector: notOurs, ResourceVersion: revision}
 		events, err := client.CoreV1().ConfigMaps(i.client.Namespace).Watch(i.ctx, options)
-		switch {
-		case apierrors.IsResourceExpired(err) || apierrors.IsGone(err):
-			var text string
-			if text, revision, err = i.list(client); err == nil {
-				i.note(&i.events, "expired, list"+text)
-			}
-		case err == nil:
-			for e := range events.ResultChan() {
-				if m, ok := e.Object.(*corev1.ConfigMap); ok {
-					i.note(&i.events, fmt.Sprintf("%s %s%s", e.Type, m.Name, m.Data["n"]))
-					revision = m.ResourceVersion
-				}
-			}
-			i.note(&i.events, "end")
-		}
 		if err != nil {
 			return
 		}
+		expired := false
+		for e := range events.ResultChan() {
+			if m, ok := e.Object.(*corev1.ConfigMap); ok {
+				i.note(&i.events, fmt.Sprintf("%s %s%s", e.Type, m.Name, m.Data["n"]))
+				revision = m.ResourceVersion
+			}
+			expired = expired || apierrors.IsResourceExpired(apierrors.FromObject(e.Object))
+		}
+		if !expired {
+			i.note(&i.events, "end")
+			continue
+		}
+		var text string
+		if text, revision, err = i.list(client); err != nil {
+			return
+		}
+		i.note(&i.events, "expired, list"+text)
 	}
 }
 
@@ -157,6 +160,15 @@ func (c *Client) observed() string {
 		lines = append(lines, line)
 	}
 	return strings.Join(lines, "\n")
+}
+
+// Written reports whether the client has received the answers to its writes, or will send none.
+func (c *Client) Written() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(c.all, func(text string) bool {
+		return strings.HasPrefix(text, "update: ") || strings.HasPrefix(text, "create: ") && text != "create: ok"
+	})
 }
 
 // before reports whether the client has observed one thing before another.

@@ -48,9 +48,11 @@ var Table = []Row{
 	{"lose-event object=NS/a", requests + "ADDED mark, MODIFIED mark1, ADDED b", "", "", "a1 b mark1"},
 	{"repeat-event object=NS/a", requests + "ADDED mark, MODIFIED mark1, MODIFIED a1, MODIFIED a1, ADDED b", "", "", "a1 b mark1"},
 
-	{"conflict verb=update", "list a, create: ok, update: Conflict | ADDED mark, " + later, "", "", "a1 b mark"},
+	{"conflict verb=update", "list a, create: ok, update: Conflict | ADDED mark, MODIFIED mark, " + later, "", "", "a1 b mark"},
 	{"throttle verb=create", "list a, create: TooManyRequests | " + later, "", "", "a1 b"},
 	{"error verb=create", "list a, create: InternalError | " + later, "", "", "a1 b"},
+	{"quota verb=create", "list a, create: Forbidden | " + later, "", "", "a1 b"},
+	{"deny verb=update", "list a, create: ok, update: Forbidden | ADDED mark, " + later, "", "", "a1 b mark"},
 	{"timeout verb=create", "list a, create: no answer | " + later, UserWrote, "create: no answer", "a1 b"},
 	{"lost-answer verb=create", "list a, create: no answer | ADDED mark, " + later, "", "", "a1 b mark"},
 	{"late-answer verb=create for=2s", requests + "ADDED mark, " + later + ", MODIFIED mark1", "ADDED mark", "create: ok", "a1 b mark1"},
@@ -59,6 +61,7 @@ var Table = []Row{
 	{"crash-before verb=create", "list a\n" + requests + events, "", "", "a1 b mark1"},
 	{"crash-after verb=create", "list a\nlist a mark, create: AlreadyExists | " + later, "", "", "a1 b mark"},
 	{"overlap verb=update for=1h", requests + events + "\nlist a mark1, create: AlreadyExists | " + later, "", "", "a1 b mark1"},
+	{"deposed-write verb=update for=2s", "list a, create: ok\nlist a mark, create: AlreadyExists | " + later + ", MODIFIED mark1", UserWrote, "MODIFIED mark1", "a1 b mark1"},
 	{"pause verb=update for=2s", requests + "ADDED mark, " + later + ", MODIFIED mark1", UserWrote, "update: ok", "a1 b mark1"},
 
 	// The interfering request comes right after the write, and the client's next request may overtake it.
@@ -68,8 +71,8 @@ var Table = []Row{
 
 	// Two faults on one request or stream.
 	{"error verb=create; lost-answer verb=create", "list a, create: no answer | " + later, "", "", "a1 b"},
-	{"pause verb=create for=2s; conflict verb=update", "list a, create: ok, update: Conflict | " + later + ", ADDED mark", UserWrote, "create: ok", "a1 b mark"},
-	{"conflict verb=update; overlap verb=update for=1h", "list a, create: ok, update: Conflict | ADDED mark, " + later + "\nlist a mark, create: AlreadyExists | " + later, "", "", "a1 b mark"},
+	{"pause verb=create for=2s; conflict verb=update", "list a, create: ok, update: Conflict | " + later + ", ADDED mark, MODIFIED mark", UserWrote, "create: ok", "a1 b mark"},
+	{"conflict verb=update; overlap verb=update for=1h", "list a, create: ok, update: Conflict | ADDED mark, MODIFIED mark, " + later + "\nlist a mark, create: AlreadyExists | " + later, "", "", "a1 b mark"},
 	{"lag object=NS/a for=2s; lose-event object=NS/b", requests + "ADDED mark, MODIFIED mark1, MODIFIED a1", UserWrote, "MODIFIED a1", "a1 b mark1"},
 	{"lag object=NS/a for=2s; disconnect object=NS/b", requests + "ADDED mark, MODIFIED mark1, MODIFIED a1, end, ADDED b", UserWrote, "MODIFIED a1", "a1 b mark1"},
 }
@@ -97,6 +100,9 @@ func (r *Row) Faults(t testing.TB, namespace string) (faults []fault.Fault) {
 	}
 	return faults
 }
+
+// DelaysWrite reports whether the faults of the row delay a write or its answer, and the user writes meanwhile.
+func (r *Row) DelaysWrite() bool { return r.First != "" && strings.Contains(r.Text, "verb=") }
 
 // Complete reports whether the client has observed everything that the row expects.
 func (r *Row) Complete(c *Client) bool { return c.observed() == r.Observed }

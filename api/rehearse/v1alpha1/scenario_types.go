@@ -89,6 +89,9 @@ type Client struct {
 	// As is the identity of the client: its RBAC rights apply to all requests of the client. Default: a
 	// member of system:masters, who has all rights.
 	As *Identity `json:"as,omitempty"`
+	// LeaderElection is none for a client that runs without leader election, so that two instances may run at
+	// once, as in a rolling update: the fault overlap is tried only then. Default: lease.
+	LeaderElection string `json:"leaderElection,omitempty"`
 }
 
 // Identity is a user of the API. Set exactly one of ServiceAccount and User.

@@ -32,7 +32,11 @@ func TestGeneralStages(t *testing.T) {
 	must(t, err)
 	general, err := stage.Compile(builtin)
 	must(t, err)
-	simtest.Run(t, simtest.Seeds(150), func(w *simtest.World) {
+	runs := 150
+	if testing.Short() {
+		runs = 30
+	}
+	simtest.Run(t, simtest.Seeds(runs), func(w *simtest.World) {
 		w.Kubelet(func(o *stages.StageOptions) { o.Stages = general })
 		w.Controller("writer", lateWriter)
 		w.Always(onlyForward())

@@ -45,6 +45,11 @@ func (p *player) conclude(t testing.TB, r *sim.Result) {
 		t.Logf("runs of this test do not repeat: the first one differs from step %d on (%s). A controller uses randomness that the seed does not control", d.Step, stepText(r.Baseline, d.Step))
 	}
 	t.Log(summary(r))
+	for _, e := range r.Unmatched {
+		if !e.Broad() {
+			t.Log(e)
+		}
+	}
 	if *flagVerbose {
 		t.Logf("single faults that were tried, at each place:\n%s", sim.ListPlaces(r.Places))
 	}

@@ -39,6 +39,9 @@ func Candidates(run *history.Run, patterns []fault.Fault, pace Pace) []fault.Fau
 			c.atRead(s)
 		}
 	}
+	for _, p := range patterns {
+		c.atNth(p)
+	}
 	slices.SortStableFunc(c.found, func(a, b ranked) int { return a.rank - b.rank })
 	out := make([]fault.Fault, len(c.found))
 	for n, r := range c.found {

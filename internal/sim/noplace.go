@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,21 +22,20 @@ func (e *NoPlaceError) Error() string {
 	return fmt.Sprintf("fault pattern %q matches nothing in the run without faults: %s", e.Pattern, e.Reason)
 }
 
-// checkPatterns returns a *NoPlaceError for the first pattern that must match one of the single faults, and
-// matches none. All patterns must match if every one is given by name (explicit). Otherwise, a pattern that
-// names only a kind or an actor need not match if another one does: it may come from a list of all kinds.
-func checkPatterns(run *history.Run, patterns, single []fault.Fault, explicit bool, pace Pace) error {
+// unmatched returns a *NoPlaceError for each pattern that matches none of the single faults.
+func unmatched(run *history.Run, patterns, single []fault.Fault, pace Pace) (errs []*NoPlaceError) {
 	for _, p := range patterns {
-		broad := p == fault.Fault{Kind: p.Kind, Actor: p.Actor}
-		if broad && !explicit && len(single) > 0 {
-			continue
-		}
 		matches := func(f fault.Fault) bool { return fault.Allowed([]fault.Fault{p}, f) }
 		if !slices.ContainsFunc(single, matches) {
-			return &NoPlaceError{p, explainNoPlace(run, p, pace)}
+			errs = append(errs, &NoPlaceError{p, explainNoPlace(run, p, pace)})
 		}
 	}
-	return nil
+	return errs
+}
+
+// Broad reports whether the pattern names only a kind and an actor: it may come from a list of all kinds.
+func (e *NoPlaceError) Broad() bool {
+	return e.Pattern == fault.Fault{Kind: e.Pattern.Kind, Actor: e.Pattern.Actor}
 }
 
 // suggestions is how many places or values an explanation lists.
@@ -76,8 +74,7 @@ func explainNoPlace(run *history.Run, p fault.Fault, pace Pace) string {
 			continue
 		}
 		if field.name == "nth" {
-			last := slices.MaxFunc(found, func(a, b fault.Fault) int { return cmp.Compare(a.Nth, b.Nth) }).Nth
-			return fmt.Sprintf("nth=%d is too high: %q occurs at most %s at each of its places", p.Nth, wider, times(last))
+			return fmt.Sprintf("nth=%d is too high: %q occurs %s", p.Nth, wider, times(occurrences(run, wider)))
 		}
 		return explainValue(field, p, found)
 	}

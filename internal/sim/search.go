@@ -34,8 +34,8 @@ type Options struct {
 	Level fault.Level
 	// Patterns restrict the faults; nil: all faults of the level.
 	Patterns []fault.Fault
-	// Explicit: each of Patterns must match a place of the run without faults. Otherwise Search returns a
-	// *NoPlaceError.
+	// Explicit: each of Patterns must match a place of the run without faults. Otherwise one of them must, as of
+	// those of a test (Outcome.Patterns). If none does, Search returns a *NoPlaceError.
 	Explicit bool
 	// First are plans to try before all others: earlier failures.
 	First []Plan
@@ -64,6 +64,8 @@ type Result struct {
 	Pairs, Larger int
 	// Places are where the single faults act, with those that were tried and those that were not.
 	Places []Place
+	// Unmatched are the patterns of the test that match no place.
+	Unmatched []*NoPlaceError
 	// Repeats is the number of further runs, which repeated failures. Options.Runs limits both together.
 	Repeats int
 	// Elapsed is the duration on the machine's clock.
@@ -243,8 +245,12 @@ func (s *search) findPlaces(first *Outcome) error {
 	for _, f := range s.singles {
 		s.single[f] = true
 	}
-	if s.options.Explicit || first.Restricted {
-		return checkPatterns(first.Run, s.patterns, s.singles, s.options.Explicit, s.pace)
+	if !s.options.Explicit && !first.Restricted {
+		return nil
+	}
+	s.result.Unmatched = unmatched(first.Run, s.patterns, s.singles, s.pace)
+	if len(s.result.Unmatched) > 0 && (s.options.Explicit || len(s.singles) == 0) {
+		return s.result.Unmatched[0]
 	}
 	return nil
 }

@@ -57,8 +57,8 @@ func TestHoldOfPattern(t *testing.T) {
 // TestPatternWithoutPlace: a pattern that matches nothing is an error that says what would match.
 func TestPatternWithoutPlace(t *testing.T) {
 	for pattern, want := range map[string]string{
-		"lag nth=9":                             `fault pattern "lag nth=9" matches nothing in the run without faults: nth=9 is too high: "lag" occurs at most once at each of its places`,
-		"lag object=default/p1 nth=2":           `nth=2 is too high: "lag object=default/p1" occurs at most once`,
+		"lag nth=9":                             `fault pattern "lag nth=9" matches nothing in the run without faults: nth=9 is too high: "lag" occurs 3 times`,
+		"lag object=default/p1 nth=2":           `nth=2 is too high: "lag object=default/p1" occurs once`,
 		"lag object=default/p9":                 "it has no place for object=default/p9; nearest: default/p0, default/p1, default/p2",
 		"lag resource=pod":                      "it has no place for resource=pod; nearest: pods",
 		"conflict actor=b":                      "it has no place for actor=b; nearest: a",
@@ -82,7 +82,7 @@ func TestPatternWithoutPlace(t *testing.T) {
 // TestPatternExcluded: a pattern whose places are all excluded says so.
 func TestPatternExcluded(t *testing.T) {
 	for _, w := range []restricted{
-		{toy: &toy{}, patterns: parse(t, "lag", "conflict resource=pods/status"), except: parse(t, "conflict")},
+		{toy: &toy{}, patterns: parse(t, "conflict resource=pods/status"), except: parse(t, "conflict")},
 		{toy: &toy{}, patterns: parse(t, "lag"), trusted: []string{"a"}},
 	} {
 		_, err := sim.Search(t.Context(), w, sim.Options{Seed: 1, Runs: 5})
@@ -92,27 +92,65 @@ func TestPatternExcluded(t *testing.T) {
 	}
 }
 
-// TestPatternsOfTests: of the patterns of a test, those that name more than a kind and an actor must match; the
-// others need not, because they may be a list of all kinds.
+// TestPatternsOfTests: one of the patterns of a test must match. The others need not, because a test may use one list
+// for many scenarios; they are listed.
 func TestPatternsOfTests(t *testing.T) {
 	for _, tc := range []struct {
-		patterns []string
-		ok       bool
+		patterns  []string
+		ok        bool
+		unmatched []string
 	}{
-		{[]string{"lag", "evict", "drop-bookmark"}, true},
-		{[]string{"lag", "evict actor=a"}, true},
-		{[]string{"lag", "evict resource=pods"}, false},
-		{[]string{"evict"}, false},
-		{[]string{"evict", "drop-bookmark actor=a"}, false},
-		{nil, true},
+		{[]string{"lag", "evict", "drop-bookmark"}, true, []string{"evict (broad)", "drop-bookmark (broad)"}},
+		{[]string{"lag", "evict actor=a"}, true, []string{"evict actor=a (broad)"}},
+		{[]string{"lag", "evict resource=pods"}, true, []string{"evict resource=pods"}},
+		{[]string{"evict"}, false, []string{"evict (broad)"}},
+		{[]string{"evict resource=pods", "drop-bookmark actor=a"}, false, []string{"evict resource=pods", "drop-bookmark actor=a (broad)"}},
+		{nil, true, nil},
 	} {
 		w := restricted{toy: &toy{}, patterns: parse(t, tc.patterns...)}
 		r, err := sim.Search(t.Context(), w, sim.Options{Seed: 1, Runs: 5})
-		if (err == nil) != tc.ok {
+		var none *sim.NoPlaceError
+		if (err == nil) != tc.ok || err != nil && !errors.As(err, &none) {
 			t.Errorf("%q: %v", tc.patterns, err)
+		}
+		var got []string
+		for _, e := range r.Unmatched {
+			text := e.Pattern.String()
+			if e.Broad() {
+				text += " (broad)"
+			}
+			got = append(got, text)
+		}
+		if !slices.Equal(got, tc.unmatched) {
+			t.Errorf("%q: unmatched %q, want %q", tc.patterns, got, tc.unmatched)
 		}
 		if tc.patterns == nil && r.SystematicTotal != 0 {
 			t.Errorf("a test without faults has %d places", r.SystematicTotal)
+		}
+	}
+}
+
+// TestNthOfPattern: the number of a pattern counts what its other fields match, which may be at several places.
+func TestNthOfPattern(t *testing.T) {
+	for pattern, want := range map[string][]string{
+		"lag nth=3 for=4s":                    {"lag nth=3 for=4s"},
+		"crash-after actor=a nth=2":           {"crash-after actor=a nth=2"},
+		"crash nth=3":                         {"crash-after nth=3", "crash-before nth=3"},
+		"pause nth=2":                         {"pause nth=2 for=1m0s", "pause nth=2 for=20s"},
+		"throttle resource=pods/status nth=3": {"throttle resource=pods/status nth=3"},
+	} {
+		w := &toy{}
+		r, err := sim.Search(t.Context(), w, sim.Options{Seed: 1, Runs: 3 + len(want), Explicit: true, Patterns: parse(t, pattern)})
+		if err != nil || r.SystematicTotal != len(want) {
+			t.Errorf("%s: %d places, %v", pattern, r.SystematicTotal, err)
+			continue
+		}
+		var tried []string
+		for _, p := range w.played[3 : 3+len(want)] {
+			tried = append(tried, strings.Join(fault.Strings(p.Faults), ";"))
+		}
+		if slices.Sort(tried); !slices.Equal(tried, want) {
+			t.Errorf("%s: tried %q, want %q", pattern, tried, want)
 		}
 	}
 }
@@ -158,9 +196,10 @@ func TestListPlaces(t *testing.T) {
 
 func TestTried(t *testing.T) {
 	for want, r := range map[string]sim.Result{
-		"106 of 1,927 single faults, 0 pairs, 109 runs":                  {Systematic: 106, SystematicTotal: 1927, Runs: 109},
-		"0 of 0 single faults, 0 pairs, 1 run":                           {Runs: 1},
-		"5 of 5 single faults, 1 pair, 1 larger combination, 1,000 runs": {Systematic: 5, SystematicTotal: 5, Random: 2, Pairs: 1, Larger: 1, Runs: 1000},
+		"106 of 1,927 single faults, 0 pairs, 109 runs":                                                                             {Systematic: 106, SystematicTotal: 1927, Runs: 109},
+		"0 of 0 single faults, 0 pairs, 1 run":                                                                                      {Runs: 1},
+		"0 of 7 single faults, 0 pairs, 4 runs, 3 repeats of failures":                                                              {SystematicTotal: 7, Runs: 4, Repeats: 3},
+		"5 of 5 single faults, 1 pair, 1 larger combination, 1,000 runs":                                                            {Systematic: 5, SystematicTotal: 5, Random: 2, Pairs: 1, Larger: 1, Runs: 1000},
 		"5 of 5 single faults, 12 pairs, 2 larger combinations, 3 single faults with other seeds or from earlier failures, 25 runs": {Systematic: 5, SystematicTotal: 5, Random: 17, Pairs: 12, Larger: 2, Runs: 25},
 	} {
 		if got := r.Tried(); got != want {

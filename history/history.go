@@ -46,6 +46,9 @@ type Failure struct {
 	// Step is the last step before the violation was observed.
 	Step int           `json:"step"`
 	At   time.Duration `json:"at"`
+	// AtEnd says that something was missing at the end of the run: the step is the last one, and did not cause the
+	// violation.
+	AtEnd bool `json:"atEnd,omitempty"`
 	// Resource and Path are, for a difference between the final states of runs, the resource of the object and
 	// the field that differs. Path is empty if the number of objects differs.
 	Resource string `json:"resource,omitempty"`

@@ -36,6 +36,12 @@ func TestStaleWrites(t *testing.T) {
 			again := s.Frame(1, s.Write("user", "pods", "a", true, 0))
 			s.Write("c", "pods", "b", false, again)
 		}, "8<5!", true},
+		"the renewal of a lease": {func(s *viewtest.Script) {
+			begin := s.Frame(1, s.Write("user", "pods", "a", true, 0))
+			s.Write("c", "jobs.batch", "j", true, begin)
+			again := s.Frame(1, s.Write("user", "pods", "a", true, 0))
+			s.Write("c", "leases.coordination.k8s.io", "l", false, again)
+		}, "", true},
 		"the same, with a precondition": {func(s *viewtest.Script) {
 			begin := s.Frame(1, s.Write("user", "pods", "a", true, 0))
 			s.Write("c", "jobs.batch", "j", true, begin)

@@ -31,7 +31,7 @@ func (w StaleWrite) String() string {
 // StaleWrites returns the writes that were decided on a view older than the writer's own last write.
 // The writes of one reconcile are one decision and not stale against each other, and a reconcile
 // knows what it read from the API itself before the write. For an actor that watches with a
-// selector, only events that the watch delivers at some time count.
+// selector, only events that the watch delivers at some time count. Leases and Events do not count.
 func StaleWrites(run *history.Run) (stale []StaleWrite) {
 	decisions := decisionsOf(run)
 	t := newTracker(run)
@@ -39,8 +39,11 @@ func StaleWrites(run *history.Run) (stale []StaleWrite) {
 		t.observe(i)
 		for _, write := range decisions.writes[i] {
 			actor := run.Steps[write].Actor
+			if history.Bookkeeping(run.Steps[write].Resource) {
+				continue
+			}
 			own, cache, ok := t.behind(actor, func(s *history.Step) bool {
-				return s.Actor == actor && !decisions.read(write, s)
+				return s.Actor == actor && !history.Bookkeeping(s.Resource) && !decisions.read(write, s)
 			})
 			if !ok {
 				continue

@@ -106,7 +106,7 @@ func (p *player) describeFailure(r *sim.Result, f *sim.Failure, file string) str
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("%s: %s", f.Run.Failure.Oracle, f.Run.Failure.Message)
-	b.WriteString(f.Summary(causeOf(f.Run), fmt.Sprintf("%d distinct ones", r.Distinct)).String())
+	b.WriteString(f.Summary(causeOf(f.Run, f.Nearest), fmt.Sprintf("%d distinct ones", r.Distinct)).String())
 	b.WriteByte('\n')
 	b.WriteString(lanesOf(f.Run))
 	if file != "" {

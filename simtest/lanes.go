@@ -21,4 +21,4 @@ func lanesOf(run *history.Run) string {
 }
 
 // causeOf returns one sentence that explains why an invariant was violated.
-func causeOf(run *history.Run) string { return report.Cause(run) }
+func causeOf(run, nearest *history.Run) string { return report.Cause(run, nearest) }

@@ -17,22 +17,22 @@ func New(runs ...*Run) *Report {
 
 // Of derives the report of a run. nearest is the most similar passing run, or nil.
 func Of(file string, run, nearest *history.Run) *Run {
-	r := of(run)
+	r := of(run, nearest)
 	r.File = file
 	if nearest == nil {
 		return r
 	}
-	r.Nearest = of(nearest)
+	r.Nearest = of(nearest, nil)
 	if step, ok := history.Diverged(nearest, run); ok && step < len(run.Steps) {
 		r.Departs = &step
 	}
 	return r
 }
 
-func of(run *history.Run) *Run {
+func of(run, nearest *history.Run) *Run {
 	r := &Run{
 		Test: run.Test, Tool: run.Tool, Seed: run.Seed, Start: run.Start, Inferred: run.Live,
-		Cause: Cause(run), Controllers: run.Controllers(), StaleWrites: staleWrites(run), record: run,
+		Cause: Cause(run, nearest), Controllers: run.Controllers(), StaleWrites: staleWrites(run), record: run,
 	}
 	for _, text := range run.Faults {
 		r.Faults = append(r.Faults, Fault{Text: text, Words: faultText(text)})

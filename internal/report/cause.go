@@ -11,8 +11,9 @@ import (
 )
 
 // Cause explains the verdict of a run in one sentence: the state of the writer's cache and of the API when it
-// sent the violating write, and the fault that delayed the cache.
-func Cause(run *history.Run) string {
+// sent the violating write, and the fault that delayed the cache. For a violation of what must hold at the end
+// it names the object that waits, and the write of nearest, a passing run, that is missing; nearest may be nil.
+func Cause(run, nearest *history.Run) string {
 	switch f := run.Failure; {
 	case f == nil && run.Inconclusive != "":
 		return Clean("inconclusive: " + run.Inconclusive)
@@ -22,7 +23,7 @@ func Cause(run *history.Run) string {
 		return Clean(f.Message)
 	}
 	t := &explainer{replay: newReplay(run), controllers: run.Controllers()}
-	return Clean(t.sentence())
+	return Clean(t.sentence(nearest))
 }
 
 // explainer composes the sentence. It advances the replay to the step that the sentence describes.
@@ -32,9 +33,16 @@ type explainer struct {
 	controllers []string
 }
 
-func (t *explainer) sentence() string {
+func (t *explainer) sentence(nearest *history.Run) string {
 	end := t.run.Failure.Step
 	s := &t.run.Steps[end]
+	if t.run.Failure.AtEnd {
+		t.advance(end + 1)
+		if text, ok := t.describeWaiting(end, nearest); ok {
+			return text
+		}
+		return t.describeTimeout(end)
+	}
 	if w := t.violatingWrite(end); w != nil {
 		return t.describeWrite(w) + t.describeView(w)
 	}

@@ -72,7 +72,7 @@ func TestCause(t *testing.T) {
 			return r.fail("1 pod", "2")
 		}, []string{"it had not observed user's create of pods default/a (step 3)"}},
 	} {
-		got := report.Cause(tc.run())
+		got := report.Cause(tc.run(), nil)
 		for _, want := range tc.want {
 			if !strings.Contains(got, want) {
 				t.Errorf("%s: got %q, want %q in it", name, got, want)

@@ -46,7 +46,7 @@ func draw(t *testing.T, run *history.Run, opt report.LaneOptions) string {
 func TestLanes(t *testing.T) {
 	for name, run := range runs() {
 		t.Run(name, func(t *testing.T) {
-			golden(t, name+".txt", "cause: "+report.Cause(run)+"\n\n"+draw(t, run, report.LaneOptions{}))
+			golden(t, name+".txt", "cause: "+report.Cause(run, nil)+"\n\n"+draw(t, run, report.LaneOptions{}))
 			for _, width := range []int{1, 60, 80, 120, 200} {
 				for _, l := range strings.Split(draw(t, run, report.LaneOptions{Width: width}), "\n") {
 					if n := utf8.RuneCountInString(l); n > max(width, 60) {
@@ -100,7 +100,7 @@ func TestHostile(t *testing.T) {
 	run.Add(history.Step{Kind: history.Request, Actor: "some\x1bbody", Verb: "create", Code: 201, Revision: 9, Note: "\x1b"})
 	for _, failed := range []int{-1, 0, 4, 5} {
 		run.Failure = &history.Failure{Oracle: "\x1b", Message: "\x1b", Step: failed}
-		text := draw(t, run, report.LaneOptions{Around: 1}) + report.Cause(run)
+		text := draw(t, run, report.LaneOptions{Around: 1}) + report.Cause(run, nil)
 		if strings.ContainsAny(text, "\x1b\a\u202e") {
 			t.Errorf("an escape came through: %q", text)
 		}

@@ -65,7 +65,7 @@ func (q Quiescence) Decide(m Moment, unmet func() []Unmet, lastWriter func() str
 		for _, u := range all {
 			left := m.Ended + u.Within + m.Held - m.Now
 			if left <= 0 {
-				return Decision{Failure: &history.Failure{Oracle: u.Oracle, Message: u.Message, At: m.Now, Resource: u.Resource, Path: u.Path}}
+				return Decision{Failure: &history.Failure{Oracle: u.Oracle, Message: u.Message, At: m.Now, AtEnd: true, Resource: u.Resource, Path: u.Path}}
 			}
 			d.Wait = min(d.Wait, left)
 		}

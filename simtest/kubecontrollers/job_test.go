@@ -41,7 +41,7 @@ func TestUpstreamJobRunsTwice(t *testing.T) {
 		t.Fatalf("nothing was found in %d runs, %d of them different", r.Runs, r.Distinct)
 	}
 	f := r.Failure
-	t.Logf("found in run %d, %s, %d steps: %s: %s\n%q\n%s", f.FoundAfter, f.Grade(), len(f.Run.Steps), f.Run.Failure.Oracle, f.Run.Failure.Message, f.Run.Faults, report.Cause(f.Run))
+	t.Logf("found in run %d, %s, %d steps: %s: %s\n%q\n%s", f.FoundAfter, f.Grade(), len(f.Run.Steps), f.Run.Failure.Oracle, f.Run.Failure.Message, f.Run.Faults, report.Cause(f.Run, f.Nearest))
 	lost := false
 	for _, fault := range f.Plan.Faults {
 		lost = lost || changesAnswer(fault)

@@ -178,7 +178,7 @@ func shortest(runs []*history.Run) *history.Run {
 
 // printFailed prints a run that failed, and returns the error with its exit code.
 func (a *app) printFailed(run *history.Run) error {
-	if cause := report.Cause(run); cause != "" {
+	if cause := report.Cause(run, nil); cause != "" {
 		fmt.Fprintf(a.Out, "cause: %s\n", cause)
 	}
 	fmt.Fprintf(a.Out, "violated at step %d, %s after the start\n", run.Failure.Step, run.Failure.At.Round(time.Millisecond))

@@ -179,7 +179,7 @@ func (v *verdicts) describe(s *scenario.Scenario, command []string, f *sim.Failu
 	}
 	v.reports = append(v.reports, report.Of(cmp.Or(file, s.Name), f.Run, f.Nearest))
 	d := failure{
-		Invariant: f.Run.Failure.Oracle, Message: f.Run.Failure.Message, Cause: report.Cause(f.Run),
+		Invariant: f.Run.Failure.Oracle, Message: f.Run.Failure.Message, Cause: report.Cause(f.Run, f.Nearest),
 		Faults: fault.Strings(f.Plan.Faults), Run: f.FoundAfter, Grade: f.Grade(),
 		Reproduced: f.Same, Repeats: f.Repeats, Times: f.Times, File: file,
 	}

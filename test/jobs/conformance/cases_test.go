@@ -76,7 +76,7 @@ func (b *behaviour) run(t *testing.T, ours bool, differed *bool) {
 	if f != nil {
 		t.Errorf("%s: %s", f.Run.Failure.Oracle, f.Run.Failure.Message)
 		if testing.Verbose() {
-			t.Log(report.Cause(f.Run))
+			t.Log(report.Cause(f.Run, f.Nearest))
 		}
 	}
 }

@@ -1,0 +1,135 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rehearse-k8s/rehearse/history"
+)
+
+// describeWaiting explains a violation of the kind "this never happens": it names the object that waits, the last
+// change of that object, which controllers observed the change and when, and the first write of the nearest
+// passing run that this run lacks. ok is false if the failure names no object of the run.
+func (t *explainer) describeWaiting(end int, nearest *history.Run) (text string, ok bool) {
+	last := waitingObject(t.run)
+	if last == nil {
+		return "", false
+	}
+	text = fmt.Sprintf("%s waits: its last change was %s %s (step %d, %s)", t.name(last.Object), possessive(last.Actor), verbOf(last), last.N, clock(last.At))
+	for _, actor := range t.controllers {
+		if actor != last.Actor {
+			text += t.describeDelivery(actor, last)
+		}
+	}
+	if missing := t.missingWrite(nearest, last.Object); missing != nil {
+		text += fmt.Sprintf("; the nearest passing run has %s %s of %s (step %d there), which is missing here",
+			possessive(missing.Actor), verbOf(missing), t.name(missing.Object), missing.N)
+	}
+	return text + t.lastFault(end), true
+}
+
+func (t *explainer) name(o history.Object) string { return o.Resource + " " + o.Key() }
+
+func verbOf(s *history.Step) string {
+	if s.Subresource != "" {
+		return s.Verb + " of " + s.Subresource
+	}
+	return s.Verb
+}
+
+// describeDelivery says when a controller observed a write; "" if it does not watch the resource.
+func (t *explainer) describeDelivery(actor string, write *history.Step) string {
+	watches := false
+	for i := range t.run.Steps {
+		s := &t.run.Steps[i]
+		if s.Actor != actor || s.Resource != write.Resource {
+			continue
+		}
+		watches = watches || s.Verb == "watch"
+		if s.N <= write.N || s.Name != write.Name || s.Namespace != write.Namespace {
+			continue
+		}
+		if s.Kind == history.Frame && s.Revision >= write.Revision && s.Reply != "lost" {
+			return fmt.Sprintf(", which %s observed at step %d (%s)", actor, s.N, clock(s.At))
+		}
+	}
+	if watches {
+		return ", which no watch delivered to " + actor
+	}
+	return ""
+}
+
+// waitingObject returns the last write of the object that the failure names; nil if it names none that was
+// written. The message counts more than the name of the invariant, and namespace/name more than a name.
+func waitingObject(run *history.Run) (last *history.Step) {
+	f, best := run.Failure, 0
+	for i := range run.Steps {
+		s := &run.Steps[i]
+		if !s.Wrote() || s.Name == "" || history.Bookkeeping(s.Resource) {
+			continue
+		}
+		score := 4*mentions(f.Message, s.Object) + 2*mentions(f.Oracle, s.Object)
+		if score == 0 {
+			continue
+		}
+		if resource, _, _ := strings.Cut(s.Resource, "."); s.Resource == f.Resource || strings.Contains(f.Message, strings.TrimSuffix(resource, "s")) {
+			score++
+		}
+		if score >= best {
+			last, best = s, score
+		}
+	}
+	return last
+}
+
+// mentions returns 2 if a text names an object with its namespace, 1 if it contains its name as a word, else 0.
+func mentions(text string, o history.Object) int {
+	words := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \t\n,;:()\"'", r) })
+	switch {
+	case slices.Contains(words, o.Key()):
+		return 2
+	case slices.Contains(words, o.Name):
+		return 1
+	}
+	return 0
+}
+
+// missingWrite returns the first write of a controller in a passing run that has no counterpart in this run:
+// of the object that waits if there is one, else of any object.
+func (t *explainer) missingWrite(passing *history.Run, waits history.Object) (missing *history.Step) {
+	if passing == nil {
+		return nil
+	}
+	type write struct{ actor, verb, resource, subresource, object string }
+	known := map[string]bool{}
+	for i := range t.run.Steps {
+		known[t.run.Steps[i].Object.Key()] = true
+	}
+	identity := func(s *history.Step) write {
+		w := write{strings.TrimRight(s.Actor, "+"), s.Verb, s.Resource, s.Subresource, s.Object.Key()}
+		if !known[w.object] {
+			w.object = "" // its name was generated
+		}
+		return w
+	}
+	writes := func(run *history.Run, each func(*history.Step)) {
+		controllers := run.Controllers()
+		for i := range run.Steps {
+			if s := &run.Steps[i]; s.Wrote() && !history.Bookkeeping(s.Resource) && slices.Contains(controllers, s.Actor) {
+				each(s)
+			}
+		}
+	}
+	left := map[write]int{}
+	writes(t.run, func(s *history.Step) { left[identity(s)]++ })
+	writes(passing, func(s *history.Step) {
+		w := identity(s)
+		left[w]--
+		about := s.Resource == waits.Resource && s.Object.Key() == waits.Key()
+		if left[w] < 0 && (missing == nil || about && !(missing.Resource == waits.Resource && missing.Object.Key() == waits.Key())) {
+			missing = s
+		}
+	})
+	return missing
+}

@@ -1,0 +1,60 @@
+package report_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/report"
+)
+
+// TestCauseOfWaiting: for a violation of the kind "this never happens", the cause names the object that waits and
+// not the last write, which is about another object; it says when its last change was observed, and which write
+// of the passing run is missing.
+func TestCauseOfWaiting(t *testing.T) {
+	play := func(each func(r *recorder, start int)) *recorder {
+		r := record("lag resource=pods object=default/a nth=2")
+		start := r.add(history.Step{Kind: history.Start, Actor: "jobs"})
+		r.informer("jobs", "pods", "", 1, start)
+		each(r, start)
+		return r
+	}
+	passing := play(func(r *recorder, start int) {
+		a := r.write("kubelet", "patch", "pods", "a", "", "", start)
+		f := r.frame("jobs", "MODIFIED", "pods", "a", 1, 11, "", a)
+		r.write("jobs", "delete", "pods", "a", "", "", f)
+		r.write("jobs", "create", "pods", "b", "", "", f)
+	}).Run
+	hangs := func(event bool) *history.Run {
+		run := play(func(r *recorder, start int) {
+			a := r.write("kubelet", "patch", "pods", "a", "", "", start)
+			r.at += 2 * time.Second
+			if event {
+				r.frame("jobs", "MODIFIED", "pods", "a", 1, 11, "", a)
+			}
+			r.write("jobs", "create", "pods", "b", "", "", start)
+			r.wait(time.Minute)
+			r.fail("eventually pod default/a is gone", "pods default/a exists")
+			r.Failure.AtEnd = true
+		})
+		return run.Run
+	}
+	for name, c := range map[string]struct {
+		run, nearest *history.Run
+		want         string
+	}{
+		"observed, and a passing run": {hangs(true), passing,
+			"pods default/a waits: its last change was kubelet's patch (step 3, 0s), which jobs observed at step 4 (2s); the nearest passing run has jobs' delete of pods default/a (step 5 there), which is missing here"},
+		"not delivered": {hangs(false), nil, "pods default/a waits: its last change was kubelet's patch (step 3, 0s), which no watch delivered to jobs"},
+		"no object is named": {func() *history.Run {
+			run := hangs(true)
+			run.Failure.Oracle, run.Failure.Message = "all done", "not yet"
+			return run
+		}(), passing, "the last write of a controller was jobs' create of pods default/b"},
+	} {
+		if got := report.Cause(c.run, c.nearest); !strings.Contains(got, c.want) {
+			t.Errorf("%s:\nhave %s\nwant %s", name, got, c.want)
+		}
+	}
+}

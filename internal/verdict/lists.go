@@ -3,6 +3,7 @@ package verdict
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strconv"
@@ -143,7 +144,7 @@ func (f fields) addList(path string, list []any, s Schema, r objectReplacements)
 		set = set || isSet
 		of = s.element()
 	}
-	if names := keyed(list, keys); names != nil {
+	if names := keyed(list, keys, r); names != nil {
 		for n, inner := range list {
 			f.add(path+"["+names[n]+"]", inner, of, r)
 		}
@@ -183,8 +184,8 @@ func (f fields) text() string {
 }
 
 // keyed returns "key=value" for each element of a list, by the keys of its schema; nil if there are no keys, or if they
-// do not identify the elements.
-func keyed(list []any, keys []string) (names []string) {
+// do not identify the elements. UIDs and generated names among the values are replaced, as they are in fields.
+func keyed(list []any, keys []string, r objectReplacements) (names []string) {
 	seen := map[string]bool{}
 	for _, one := range list {
 		element, ok := one.(map[string]any)
@@ -194,7 +195,11 @@ func keyed(list []any, keys []string) (names []string) {
 		var parts []string
 		for _, key := range keys {
 			if value, ok := element[key]; ok {
-				parts = append(parts, fmt.Sprintf("%s=%v", key, value))
+				text := fmt.Sprint(value)
+				if _, err := netip.ParseAddr(text); err == nil {
+					return nil // the addresses of pods and nodes differ between runs
+				}
+				parts = append(parts, key+"="+r.text(text))
 			}
 		}
 		name := strings.Join(parts, ",")

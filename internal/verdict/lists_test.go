@@ -68,6 +68,18 @@ func TestLists(t *testing.T) {
 		"finalizers in another order": {
 			[]string{pod(`"metadata":{"finalizers":["a.b/1","a.b/2"]}`)}, pod(`"metadata":{"finalizers":["a.b/2","a.b/1"]}`), "",
 		},
+		"another UID of an owner": {
+			[]string{pod(`"metadata":{"ownerReferences":[{"uid":"8a7e0c51-d2b3-4604-9e01-00000000000a","name":"o","apiVersion":"v1"}]}`)},
+			pod(`"metadata":{"ownerReferences":[{"uid":"8a7e0c51-d2b3-4604-9e01-00000000000b","name":"o","apiVersion":"v1"}]}`), "",
+		},
+		"another owner": {
+			[]string{pod(`"metadata":{"ownerReferences":[{"uid":"8a7e0c51-d2b3-4604-9e01-00000000000a","name":"o","apiVersion":"v1"}]}`)},
+			pod(`"metadata":{"ownerReferences":[{"uid":"8a7e0c51-d2b3-4604-9e01-00000000000b","name":"p","apiVersion":"v1"}]}`),
+			`pods a: metadata.ownerReferences[uid=<uid>].name is "p"; without faults "o"`,
+		},
+		"addresses that vary without faults": {
+			[]string{pod(`"status":{"podIPs":[{"ip":"10.0.0.1"}]}`), pod(`"status":{"podIPs":[{"ip":"10.0.0.2"}]}`)}, pod(`"status":{"podIPs":[{"ip":"10.0.0.3"}]}`), "",
+		},
 		"a status in another order": {
 			[]string{web(`"status":{"pods":[{"name":"a"},{"name":"b"}]}`)}, web(`"status":{"pods":[{"name":"b"},{"name":"a"}]}`), "",
 		},

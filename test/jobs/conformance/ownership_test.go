@@ -58,8 +58,8 @@ var ownershipCases = []behaviour{
 	{
 		name: "a Job is deleted while there is no controller", after: "TestOrphanPodsFinalizersClearedOnRestart",
 		differs: &difference{
-			what: "Pods whose Job was deleted while no controller ran", upstream: "keep the finalizer until something changes them", ours: "are released when a controller starts",
-			why: "upstream's handler of new pods skips those whose Job is gone; the garbage collector's delete queues them",
+			what: "Pods whose Job was deleted while no controller ran", upstream: "keep the finalizer until something changes them", ours: "the controller releases them when it starts",
+			why: "upstream's handler of new pods ignores pods whose Job does not exist; the garbage collector's delete triggers a sync",
 		},
 		scenario: func(p *play) {
 			j := p.begin(sized(1, 1))

@@ -11,19 +11,21 @@ type Automatic struct {
 
 // The names of the automatic invariants.
 const (
-	AutomaticEndState       = "EndState"
-	AutomaticQuiescence     = "Quiescence"
-	AutomaticDeleted        = "Deleted"
-	AutomaticNoOrphans      = "NoOrphans"
-	AutomaticUniqueOwnerUID = "UniqueOwnerUID"
-	AutomaticHotLoop        = "HotLoop"
-	AutomaticStaleOwnWrites = "StaleOwnWrites"
+	AutomaticEndState           = "EndState"
+	AutomaticObservedGeneration = "ObservedGeneration"
+	AutomaticQuiescence         = "Quiescence"
+	AutomaticDeleted            = "Deleted"
+	AutomaticNoOrphans          = "NoOrphans"
+	AutomaticUniqueOwnerUID     = "UniqueOwnerUID"
+	AutomaticHotLoop            = "HotLoop"
+	AutomaticStaleOwnWrites     = "StaleOwnWrites"
 )
 
 // Automatics returns all automatic invariants, in the order of the documentation.
 func Automatics() []Automatic {
 	return []Automatic{
 		{AutomaticEndState, "a run ends in the same state as the runs without faults"},
+		{AutomaticObservedGeneration, "at the end, status.observedGeneration of an object has reached its metadata.generation, if it has without faults"},
 		{AutomaticQuiescence, "the actors stop writing, apart from periodic writes that the runs without faults have too"},
 		{AutomaticDeleted, "at the end, no object has a deletionTimestamp"},
 		{AutomaticNoOrphans, "at the end, no object is controlled by an owner that does not exist any more, unless the runs without faults leave such objects too"},

@@ -98,6 +98,9 @@ func summary(r *sim.Result) string {
 	if r.Stopped != "" {
 		text += "; " + r.Stopped
 	}
+	if len(r.NotCompared) > 0 {
+		text += "\nnot compared, for it differs without faults: " + strings.Join(r.NotCompared, ", ")
+	}
 	return text
 }
 

@@ -139,6 +139,9 @@ func (w *World) checkQuiescence(holding bool) (wait time.Duration) {
 	if w.ending == 0 || holding {
 		w.ending = max(now, 1)
 	}
+	if w.observeUntil > 0 {
+		return w.observe(0)
+	}
 	final := w.finalRules()
 	rules := verdict.Quiescence{Quiet: quiet, Timeout: final.Longest(), Optional: !w.policy.Checks(invariant.AutomaticQuiescence)}
 	d := rules.Decide(verdict.Moment{Now: now, Ended: w.ending, LastWrite: w.lastOtherWrite(w.ending, quiet), Held: w.heldFor, Holding: holding},
@@ -151,12 +154,37 @@ func (w *World) checkQuiescence(holding bool) (wait time.Duration) {
 		d.Failure.Step = max(len(w.record.Steps)-1, 0)
 		w.failWith(d.Failure)
 		return 0
+	case d.Over && w.plan.Observe:
+		return w.observe(final.Longest())
 	case d.Over:
 		w.over = true
 		return 0
 	}
 	return d.Wait
 }
+
+// observeFor is for how many times the longest timeout of a run it is observed after its end, to learn which fields
+// change later. A resync that comes once in that timeout then comes twice.
+const observeFor = 2
+
+// observe is called instead of ending a run that is observed after its end. It returns the maximum time to wait.
+func (w *World) observe(timeout time.Duration) (wait time.Duration) {
+	now := w.elapsed()
+	if w.observeUntil == 0 {
+		w.observeUntil = now + observeFor*timeout
+	}
+	if hash := w.truth.StateHash(); len(w.laterStates) < maxLater && hash != w.laterHash {
+		w.laterHash, w.laterStates = hash, append(w.laterStates, w.truth.State(w.policy.Ignore...))
+	}
+	if now >= w.observeUntil {
+		w.over = true
+		return 0
+	}
+	return w.observeUntil - now
+}
+
+// maxLater limits the states of a run that is observed after its end.
+const maxLater = 200
 
 // maxWaits is for how many times the wanted quiet time a run must have waited until periodic writes are looked
 // for: most runs have none.
@@ -174,9 +202,12 @@ func (w *World) lastOtherWrite(since, quiet time.Duration) time.Duration {
 
 // finalRules are what must hold at the end of the run.
 func (w *World) finalRules() verdict.Final {
-	f := verdict.Final{Eventually: w.eventually, Timeout: endTimeout, Learn: w.plan.Learn, Exempt: w.plan.Exempt, Policy: w.policy}
+	f := verdict.Final{Eventually: w.eventually, Timeout: verdict.DifferenceTimeout(endTimeout, w.plan.Periodic), Learn: w.plan.Learn, Exempt: w.plan.Exempt, Policy: w.policy}
 	if w.plan.Expect != nil {
 		f.Baseline = w.compareToBaseline
+	}
+	if w.plan.Generations != nil {
+		f.Generations = func() error { return w.plan.Generations(w.truth.State(w.policy.Ignore...)) }
 	}
 	return f
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/internal/sim"
 	"github.com/rehearse-k8s/rehearse/internal/verdict"
+	"github.com/rehearse-k8s/rehearse/invariant"
 )
 
 // player executes the runs of one test. It implements sim.World.
@@ -44,7 +45,7 @@ func (p *player) Play(_ context.Context, plan sim.Plan) (*sim.Outcome, error) {
 		actors: map[string]*actor{}, wrote: map[int64]int{}, counts: map[string]int{}, seen: map[string]bool{},
 	}
 	final := p.inBubble(w)
-	out := &sim.Outcome{Run: w.record, Restricted: w.restricted, Patterns: w.patterns, Overlapping: w.overlapping, Except: w.except, Trusted: w.policy.Trusted, State: w.final, Seen: w.seen, Exempt: w.exempt, Periodic: w.periodic, Reports: w.reports, Final: final || w.byTest}
+	out := &sim.Outcome{Run: w.record, Restricted: w.restricted, Patterns: w.patterns, Overlapping: w.overlapping, Except: w.except, Trusted: w.policy.Trusted, State: w.final, Later: w.laterStates, EndsVary: !w.policy.Checks(invariant.AutomaticEndState), Seen: w.seen, Exempt: w.exempt, Periodic: w.periodic, Reports: w.reports, Final: final || w.byTest}
 	if !final { // else goroutines of the run still use its faults
 		out.Unmet = w.faults.Unmet()
 	}
@@ -102,7 +103,7 @@ func (w *World) execute(test func(*World)) {
 	w.loop()
 	w.checkSometimes()
 	w.checkRecord()
-	if w.record.Failure == nil && w.plan.Learn {
+	if f := w.record.Failure; f == nil && w.plan.Learn || f != nil && f.Oracle == verdict.BaselineOracle {
 		w.final = w.truth.State(w.policy.Ignore...)
 		_, w.periodic = w.activity.Rhythm(true, nil)
 	}

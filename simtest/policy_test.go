@@ -51,13 +51,14 @@ func TestSwitches(t *testing.T) {
 		"the resource":   {func(w *simtest.World) { w.Ignore("configmaps") }, false},
 		"the invariant":  {func(w *simtest.World) { w.Disable("EndState") }, false},
 		"another fault":  {func(w *simtest.World) { w.Except(fault.Fault{Kind: fault.KindCrashBefore}) }, true},
-		"the fault":      {func(w *simtest.World) { w.Except(fault.Fault{Kind: fault.KindCrashAfter, Resource: "configmaps"}) }, false},
+		"the fault":      {func(w *simtest.World) { w.Except(fault.Fault{Kind: fault.KindCrashAfter, Actor: "counter"}) }, false},
 		"the controller": {func(w *simtest.World) { w.Trust("counter") }, false},
 	} {
 		r := simtest.Explore(t, simtest.Seeds(10), func(w *simtest.World) {
-			w.Faults(crash)
+			w.Faults(crash, fault.Fault{Kind: fault.KindCrashAfter, Actor: "once"})
 			c.accept(w)
 			w.Controller("counter", counter)
+			w.Controller("once", once)
 		})
 		if (r.Failure != nil) != c.fails {
 			t.Errorf("%s: %+v", name, r.Failure)

@@ -41,12 +41,16 @@ type World struct {
 	final  verdict.State
 	// periodic are the periodic writes of a run without faults.
 	periodic []verdict.Periodic
-	broken   error // the world could not be built
-	faults   *fault.Plan
-	truth    *verdict.Objects
-	record   *history.Run
-	start    time.Time
-	clock    outsideClock
+	// laterStates are the states of a run that is observed after its end, until observeUntil.
+	laterStates  []verdict.State
+	laterHash    uint64
+	observeUntil time.Duration
+	broken       error // the world could not be built
+	faults       *fault.Plan
+	truth        *verdict.Objects
+	record       *history.Run
+	start        time.Time
+	clock        outsideClock
 
 	ctx       context.Context
 	cancel    context.CancelFunc

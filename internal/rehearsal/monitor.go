@@ -27,7 +27,8 @@ type monitor struct {
 	failure        *history.Failure
 	writes         int // of all actors, without bookkeeping
 	lastWrite      time.Duration
-	timed          []timedChange // the writes without bookkeeping
+	timed          []timedChange   // the writes without bookkeeping
+	laterStates    []verdict.State // of a run that is observed after its end
 	lastPoll       time.Duration
 	heldFor        time.Duration // for how long faults have delayed something
 	delayed        []*delayedAction

@@ -28,10 +28,13 @@ func (r *run) outcome() *sim.Outcome {
 	}
 	record.Failure = firstFailure(r.harness.policy, x, j.failure)
 	verdict.SetSwitch(record.Failure, verdict.InScenario)
-	out := &sim.Outcome{Run: record, Seen: x.seen, Exempt: j.exempt, Except: r.harness.o.Scenario.Except, Trusted: r.harness.policy.Trusted, Unmet: r.record.Unmet()}
+	out := &sim.Outcome{Run: record, Seen: x.seen, Exempt: j.exempt, Except: r.harness.o.Scenario.Except, Trusted: r.harness.policy.Trusted, EndsVary: !r.harness.policy.Checks(invariant.AutomaticEndState), Unmet: r.record.Unmet()}
+	if f := record.Failure; f != nil && f.Oracle == verdict.BaselineOracle {
+		out.State = j.objects.State(r.harness.policy.Ignore...)
+	}
 	if r.plan.Learn && record.Failure == nil {
 		_, out.Periodic = j.rhythm(true)
-		out.State = j.objects.State(r.harness.policy.Ignore...)
+		out.State, out.Later = j.objects.State(r.harness.policy.Ignore...), j.laterStates
 		if who := r.idleClient(record); who != "" {
 			record.Inconclusive = fmt.Sprintf("client %s wrote nothing in a run without faults: the run tests nothing. Check that the steps of the scenario give it work", who)
 		}

@@ -31,12 +31,15 @@ func (j *monitor) unmet() []verdict.Unmet {
 	if f := x.failure; f != nil {
 		return []verdict.Unmet{{Oracle: f.Oracle, Message: f.Message}}
 	}
-	final := verdict.Final{Timeout: j.run.harness.timeouts.end, Learn: j.run.plan.Learn, Exempt: j.run.plan.Exempt, Policy: j.run.harness.policy}
+	final := verdict.Final{Timeout: j.run.harness.timeouts.differenceTimeout(j.run.plan.Periodic), Learn: j.run.plan.Learn, Exempt: j.run.plan.Exempt, Policy: j.run.harness.policy}
 	for _, e := range x.eventually {
 		final.Eventually = append(final.Eventually, verdict.Eventually(e))
 	}
 	if expect := j.run.plan.Expect; expect != nil {
 		final.Baseline = func() error { return expect(j.objects.State(final.Policy.Ignore...)) }
+	}
+	if generations := j.run.plan.Generations; generations != nil {
+		final.Generations = func() error { return generations(j.objects.State(final.Policy.Ignore...)) }
 	}
 	var unmet []verdict.Unmet
 	unmet, j.exempt = final.Unmet(func(i invariant.Invariant) error { return i.Check(x.end) })
@@ -66,12 +69,41 @@ func (r *run) awaitEnd() {
 			continue
 		}
 		if r.isOver(ending) {
+			r.observe()
 			return
 		}
 		asked = r.elapsed()
 		took = asked - now
 	}
 }
+
+// observe follows a run that must be observed after its end, and keeps its states.
+func (r *run) observe() {
+	if !r.plan.Observe {
+		return
+	}
+	j := r.monitor
+	tick := time.NewTicker(10 * pollInterval)
+	defer tick.Stop()
+	var last uint64
+	for end := r.elapsed() + r.harness.timeouts.observe; r.elapsed() < end; {
+		select {
+		case <-tick.C:
+		case <-j.decided:
+			return
+		case <-r.ctx.Done():
+			return
+		}
+		j.mu.Lock()
+		if hash := j.objects.StateHash(); hash != last && len(j.laterStates) < maxLater {
+			last, j.laterStates = hash, append(j.laterStates, j.objects.State(r.harness.policy.Ignore...))
+		}
+		j.mu.Unlock()
+	}
+}
+
+// maxLater limits the states of a run that is observed after its end.
+const maxLater = 200
 
 // isOver decides whether the run is over. ended is when the last step of the scenario ended.
 func (r *run) isOver(ended time.Duration) bool {

@@ -3,7 +3,9 @@ package rehearsal
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -13,6 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/rehearse-k8s/rehearse/api/rehearse/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/internal/verdict"
 	"github.com/rehearse-k8s/rehearse/scenario"
 )
@@ -20,11 +23,38 @@ import (
 // runSteps executes the steps of the scenario in order.
 func (r *run) runSteps() error {
 	for i := range r.harness.o.Scenario.Steps {
+		if err := r.delayStep(i); err != nil {
+			return err
+		}
 		if err := r.step(&r.harness.o.Scenario.Steps[i]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// maxStepDelay and maxStepDelays bound the delays of one step, and of all.
+const (
+	maxStepDelay  = 500 * time.Millisecond
+	maxStepDelays = 2 * time.Second
+)
+
+// delayStep waits for a random time before a step if the run must differ from the first one without faults.
+func (r *run) delayStep(n int) error {
+	if !r.plan.Vary {
+		return nil
+	}
+	limit := min(maxStepDelay, maxStepDelays/time.Duration(len(r.harness.o.Scenario.Steps)))
+	t := time.NewTimer(time.Duration(fault.Pick(int(limit), r.plan.Seed, "step", strconv.Itoa(n))))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-r.monitor.decided:
+		return errRunOver
+	case <-r.ctx.Done():
+		return r.ctx.Err()
+	}
 }
 
 func (r *run) step(s *scenario.Step) (err error) {

@@ -1,6 +1,10 @@
 package rehearsal
 
-import "time"
+import (
+	"time"
+
+	"github.com/rehearse-k8s/rehearse/internal/verdict"
+)
 
 // timeouts are the durations for which a harness waits.
 type timeouts struct {
@@ -12,6 +16,9 @@ type timeouts struct {
 	// end limits the time after the last step of the scenario until what must hold at the end holds, and
 	// writes the time until actors stop writing.
 	end, writes time.Duration
+	// observe is for how long a run is observed after its end, to learn which fields change later: twice a resync of
+	// 30 s. It is also the longest time for which a difference of a final state is given time to disappear.
+	observe time.Duration
 	// finalizer limits how long a deleted object of an external cluster may wait for its finalizers. The
 	// clients under test no longer run then.
 	finalizer time.Duration
@@ -21,5 +28,10 @@ type timeouts struct {
 
 var defaultTimeouts = timeouts{
 	firstRequest: 30 * time.Second, quiet: time.Second, settle: 300 * time.Millisecond,
-	end: 10 * time.Second, writes: 30 * time.Second, finalizer: time.Second, restore: time.Minute,
+	end: 10 * time.Second, writes: 30 * time.Second, observe: time.Minute, finalizer: time.Second, restore: time.Minute,
+}
+
+// differenceTimeout is how long a run may differ from the runs without faults: longer than their longest period, with a bound.
+func (t timeouts) differenceTimeout(periodic []verdict.Periodic) time.Duration {
+	return max(t.end, min(verdict.DifferenceTimeout(t.end, periodic), t.observe))
 }

@@ -31,6 +31,9 @@ func (s *search) judgeFailed(ctx context.Context) error {
 
 // judge repeats a run that failed. It shrinks a failure that reproduces, and lists the failure.
 func (s *search) judge(ctx context.Context, found failedRun) error {
+	if later, err := s.reachesLater(ctx, found.out); later || err != nil {
+		return err
+	}
 	key := verdict.FailureKey(found.out.Run)
 	before := s.known[key]
 	if before != nil && before.reproducible() {
@@ -73,7 +76,7 @@ func (s *search) confirm(ctx context.Context, found failedRun, seenBefore bool) 
 		Plan: out.Plan, Run: out.Run, FoundAfter: found.after, Live: s.options.Live, Times: 1,
 		FoundFaults: len(out.Plan.Faults), FoundSteps: len(out.Run.Steps),
 	}
-	f.Plan.Expect, f.Plan.Exempt, f.Plan.Periodic = nil, nil, nil
+	f.Plan.Expect, f.Plan.Generations, f.Plan.Exempt, f.Plan.Periodic = nil, nil, nil, nil
 	if out.Final {
 		return f, nil
 	}

@@ -88,10 +88,10 @@ func TestLongerHold(t *testing.T) {
 // TestReplayWithoutFaults: the replay of a race without faults that ends in another state compares that state.
 func TestReplayWithoutFaults(t *testing.T) {
 	n := 0
-	w := &toy{state: func(sim.Plan) verdict.State {
+	w := &toy{state: func(p sim.Plan) verdict.State {
 		n++
 		return verdict.NewState([]verdict.Object{{Resource: "configmaps", Content: map[string]any{
-			"metadata": map[string]any{"name": "c", "namespace": "default"}, "data": map[string]any{"late": n > 3},
+			"metadata": map[string]any{"name": "c", "namespace": "default"}, "data": map[string]any{"late": n > 3 && !p.Observe},
 		}}})
 	}}
 	outs, err := sim.Replay(t.Context(), w, sim.Options{Seed: 1, Live: true, Compare: true}, sim.Plan{Seed: 1}, 2)

@@ -12,23 +12,32 @@ import (
 // Replay plays one plan several times and compares each run with the runs without faults, as the search did.
 // Of the options, it uses Seed, Live, Parallel and Compare.
 func Replay(ctx context.Context, world World, o Options, p Plan, times int) ([]*Outcome, error) {
-	s := &search{world: world, options: o}
+	s := &search{world: world, options: o, result: &Result{}}
 	p.Learn = len(p.Faults) == 0 && !o.Compare
 	if !p.Learn {
-		var states []verdict.State
 		for n := range baselines {
-			out, err := s.play(ctx, Plan{Seed: baselineSeed(o.Seed, n), Learn: true})
+			out, err := s.play(ctx, Plan{Seed: baselineSeed(o.Seed, n), Learn: true, Vary: n > 0})
 			if err != nil {
 				return nil, err
 			}
 			if f := out.Run.Failure; f != nil {
 				return nil, &BaselineError{out}
 			}
-			states = s.learn(states, out)
+			s.learn(out)
 		}
-		s.learned(states)
+		s.learned()
 	}
-	return s.playAll(ctx, slices.Repeat([]Plan{p}, times))
+	outs, err := s.playAll(ctx, slices.Repeat([]Plan{p}, times))
+	for _, out := range outs {
+		if err != nil {
+			break
+		}
+		var later bool
+		if later, err = s.reachesLater(ctx, out); later {
+			out.Run.Failure = nil
+		}
+	}
+	return outs, err
 }
 
 // NeedsBaseline reports whether a recorded failure is a difference from runs without faults, so that its replay

@@ -79,6 +79,9 @@ type Result struct {
 	SeenOnce []*Failure
 	// Seen maps the names of the invariants that must hold sometimes to whether they held in some run.
 	Seen map[string]bool
+	// NotCompared are the parts of final states that are not compared, because they differ between the runs without faults
+	// or change periodically: "pods status.hostIP".
+	NotCompared []string
 	// Baseline is the first run, without faults.
 	Baseline *history.Run
 	// Drift is set if the first run, repeated after all others, had other steps.
@@ -140,6 +143,9 @@ type search struct {
 	failed   []failedRun // runs that failed and are not judged yet
 	baseline *verdict.Baseline
 	exempt   map[string]bool
+	states   []verdict.State // of runs without faults, at their ends and later
+	observed bool            // whether a run without faults was observed after its end
+	endsVary bool
 	periodic []verdict.Periodic
 	except   []fault.Fault // never tried
 	trusted  []string      // actors that get no faults
@@ -311,9 +317,8 @@ func identity(p Plan) string {
 
 // withoutFaults plays the runs that define the baseline.
 func (s *search) withoutFaults(ctx context.Context) error {
-	var states []verdict.State
 	for n := range baselines {
-		out, err := s.untilPassing(ctx, Plan{Seed: baselineSeed(s.options.Seed, n), Learn: true})
+		out, err := s.untilPassing(ctx, Plan{Seed: baselineSeed(s.options.Seed, n), Learn: true, Vary: n > 0})
 		if err != nil {
 			return err
 		}
@@ -323,16 +328,20 @@ func (s *search) withoutFaults(ctx context.Context) error {
 				return err
 			}
 		}
-		states = s.learn(states, out)
+		s.learn(out)
 	}
-	s.learned(states)
+	s.learned()
 	return nil
 }
 
 // learned makes the baseline of the runs without faults.
-func (s *search) learned(states []verdict.State) {
-	if s.baseline = verdict.NewBaseline(states); s.baseline != nil {
-		s.baseline.MaskPeriodic(s.periodic)
+func (s *search) learned() {
+	if s.baseline = verdict.NewBaseline(s.states); s.baseline == nil {
+		return
+	}
+	s.baseline.MaskPeriodic(s.periodic)
+	if !s.endsVary {
+		s.result.NotCompared = s.baseline.NotCompared()
 	}
 }
 
@@ -355,19 +364,19 @@ func (s *search) untilPassing(ctx context.Context, p Plan) (*Outcome, error) {
 	return nil, errStop
 }
 
-// learn adds the outcome of a run without faults to the baseline.
-func (s *search) learn(states []verdict.State, out *Outcome) []verdict.State {
+// learn adds the outcome of a run without faults to what the baseline is made of.
+func (s *search) learn(out *Outcome) {
 	for _, name := range out.Exempt {
 		if s.exempt == nil {
 			s.exempt = map[string]bool{}
 		}
 		s.exempt[name] = true
 	}
+	s.endsVary = out.EndsVary
 	s.periodic = verdict.MergePeriodic(s.periodic, out.Periodic)
-	if out.State == nil {
-		return states
+	if out.State != nil {
+		s.states = append(s.states, out.State)
 	}
-	return append(states, out.State)
 }
 
 // try plays one plan. The error is errStop when the search is over, and errFailed if the run failed.
@@ -528,6 +537,9 @@ func (s *search) play(ctx context.Context, p Plan) (*Outcome, error) {
 		p.Exempt, p.Periodic = s.exempt, s.periodic
 		if verdict.ComparableToBaseline(p.Faults) {
 			p.Expect = s.baseline.Compare
+		}
+		if s.baseline.ExpectsGenerations() {
+			p.Generations = s.baseline.CompareGenerations
 		}
 	}
 	out, err := s.world.Play(ctx, p)

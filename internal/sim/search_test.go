@@ -20,6 +20,7 @@ import (
 type toy struct {
 	breaks func(p sim.Plan) bool
 	state  func(p sim.Plan) verdict.State
+	later  func(p sim.Plan) verdict.State // the state of a run that is observed after its end
 	// message, if set, describes the violation.
 	message func(p sim.Plan) string
 	err     error
@@ -63,8 +64,12 @@ func (w *toy) Play(_ context.Context, p sim.Plan) (*sim.Outcome, error) {
 			out.State = s
 		} else if p.Expect != nil && run.Failure == nil {
 			if err := p.Expect(s); err != nil {
-				run.Failure = &history.Failure{Oracle: "ends as without faults", Message: err.Error(), Step: 6}
+				out.State = s
+				run.Failure = &history.Failure{Oracle: verdict.BaselineOracle, Message: err.Error(), Step: 6}
 			}
+		}
+		if p.Observe && w.later != nil {
+			out.Later = []verdict.State{w.later(p)}
 		}
 	}
 	return out, nil
@@ -283,6 +288,60 @@ func TestEndState(t *testing.T) {
 		}
 		if r.Failure == nil || r.Failure.Run.Failure.Message != `configmaps default/c: data.n is "2"; without faults "1"` {
 			t.Errorf("%s: %+v", kind, r.Failure)
+		}
+	}
+}
+
+// TestLaterState: a state that a run without faults reaches after its end is no failure, and one that it does not reach
+// is one. The run without faults is observed once, and only if a run ends in another state.
+func TestLaterState(t *testing.T) {
+	state := func(a, b string) verdict.State {
+		return verdict.NewState([]verdict.Object{{Resource: "configmaps", Content: map[string]any{
+			"metadata": map[string]any{"name": "c", "namespace": "default"}, "data": map[string]any{"a": a, "b": b},
+		}}})
+	}
+	for name, c := range map[string]struct {
+		faulty   verdict.State
+		message  string
+		observed int
+	}{
+		"the same state":  {state("1", "1"), "", 0},
+		"a later state":   {state("2", "1"), "", 1},
+		"another one":     {state("2", "2"), `configmaps default/c: data.b is "2"; without faults "1"`, 1},
+		"neither of both": {state("3", "1"), "", 1},
+	} {
+		w := &toy{
+			state: func(p sim.Plan) verdict.State {
+				if len(p.Faults) > 0 {
+					return c.faulty
+				}
+				return state("1", "1")
+			},
+			later: func(sim.Plan) verdict.State { return state("2", "1") },
+		}
+		r := search(t, w, sim.Options{Runs: 40})
+		got := ""
+		if r.Failure != nil {
+			got = r.Failure.Run.Failure.Message
+		}
+		observed := 0
+		for _, p := range w.played {
+			if p.Observe {
+				observed++
+			}
+		}
+		if got != c.message || observed != c.observed {
+			t.Errorf("%s: %q, observed %d times", name, got, observed)
+		}
+		if want := c.observed; len(r.NotCompared) != want || want > 0 && r.NotCompared[0] != "configmaps data.a" {
+			t.Errorf("%s: not compared: %q", name, r.NotCompared)
+		}
+		if c.observed == 0 {
+			continue
+		}
+		outs, err := sim.Replay(t.Context(), w, sim.Options{}, sim.Plan{Faults: []fault.Fault{fault.Of(fault.KindConflict)}}, 1)
+		if err != nil || (outs[0].Run.Failure == nil) != (c.message == "") {
+			t.Errorf("%s, replayed: %+v, %v", name, outs, err)
 		}
 	}
 }

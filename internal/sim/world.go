@@ -17,6 +17,13 @@ type Plan struct {
 	// Expect checks the state of the quiescent run; nil accepts any. A run continues until Expect returns
 	// nil, or until its timeout.
 	Expect func(verdict.State) error
+	// Generations checks that controllers have observed the newest specs, as they do without faults; nil accepts any
+	// state.
+	Generations func(verdict.State) error
+	// Observe marks a run without faults that continues after its end, to learn which fields change later.
+	Observe bool
+	// Vary marks a run without faults whose schedule differs from that of the first: the user acts at other times.
+	Vary bool
 	// Learn marks a run without faults with which the others are compared.
 	Learn bool
 	// Exempt has the names of invariants that runs without faults already violate.
@@ -31,8 +38,12 @@ type Plan struct {
 // Outcome is the result of a run.
 type Outcome struct {
 	Run *history.Run
-	// State is the final state of a run to learn from; nil if the run was interrupted.
+	// State is the final state of a run to learn from, or of one whose final state is the failure; nil if the run was
+	// interrupted. Later are further states of a run that was observed after its end.
 	State verdict.State
+	Later []verdict.State
+	// EndsVary: runs may end in different states, so final states are not compared.
+	EndsVary bool
 	// Restricted: the test or scenario allows only the faults of Patterns.
 	Restricted bool
 	Patterns   []fault.Fault

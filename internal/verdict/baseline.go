@@ -14,7 +14,7 @@ import (
 // expected of others.
 type Baseline struct {
 	state          State               // of the first run, only the IDs that all runs have
-	varyingFields  map[string]bool     // by ID and path: fields whose values differ between the runs
+	varyingFields  map[fieldKey]bool   // by ID and path: fields whose values differ between the runs
 	varyingCounts  map[string]bool     // IDs whose number of objects differs between the runs
 	unexpected     map[string]int      // by resource: objects of the first run whose ID some other run does not have
 	varyingUnknown map[string]bool     // resources whose number of such objects differs between the runs
@@ -34,19 +34,22 @@ func (b *Baseline) MaskPeriodic(all []Periodic) {
 
 // varies reports whether the value of a field is not expected of other runs.
 func (b *Baseline) varies(id, path string) bool {
-	if b.varyingFields[id+path] {
+	if b.varyingFields[fieldKey{id, path}] {
 		return true
 	}
 	resource, _, _ := strings.Cut(id, " ")
 	return slices.ContainsFunc(b.periodic, func(p Path) bool { return p.covers(resource, path) })
 }
 
+// fieldKey names a field of the objects with an ID.
+type fieldKey struct{ id, path string }
+
 // NewBaseline learns a baseline from the final states of runs without faults; nil if there are none.
 func NewBaseline(states []State) *Baseline {
 	if len(states) == 0 {
 		return nil
 	}
-	b := &Baseline{state: State{}, varyingFields: map[string]bool{}, varyingCounts: map[string]bool{}, varyingUnknown: map[string]bool{}, unordered: map[string][]string{}}
+	b := &Baseline{state: State{}, varyingFields: map[fieldKey]bool{}, varyingCounts: map[string]bool{}, varyingUnknown: map[string]bool{}, unordered: map[string][]string{}}
 	for id, objects := range states[0] {
 		if !slices.ContainsFunc(states, func(s State) bool { return len(s[id]) == 0 }) {
 			b.state[id] = objects
@@ -100,12 +103,12 @@ func (b *Baseline) learnFields(id string, first, other []fields) {
 		first[n], other[n] = b.inOrder(id, first[n]), b.inOrder(id, other[n])
 		for path, value := range first[n] {
 			if other[n][path] != value {
-				b.varyingFields[id+path] = true
+				b.varyingFields[fieldKey{id, path}] = true
 			}
 		}
 		for path := range other[n] {
 			if _, ok := first[n][path]; !ok {
-				b.varyingFields[id+path] = true
+				b.varyingFields[fieldKey{id, path}] = true
 			}
 		}
 	}
@@ -155,11 +158,69 @@ func (b *Baseline) sorted(id string, objects []fields) []fields {
 func (b *Baseline) sortKey(id string, f fields) string {
 	var key strings.Builder
 	for _, path := range slices.Sorted(maps.Keys(f)) {
-		if !b.varies(id, path) {
+		if path != observedGeneration && !b.varies(id, path) {
 			fmt.Fprintf(&key, "%s=%s\n", path, f[path])
 		}
 	}
 	return key.String()
+}
+
+// NotCompared lists what the baseline does not compare because it differs between the runs without faults or changes
+// periodically: fields such as "pods status.hostIP", and numbers of objects.
+func (b *Baseline) NotCompared() []string {
+	if b == nil {
+		return nil
+	}
+	found := map[string]bool{}
+	for key := range b.varyingFields {
+		resource, _, _ := strings.Cut(key.id, " ")
+		found[Path{resource, anyElement(key.path)}.String()] = true
+	}
+	for _, p := range b.periodic {
+		found[p.String()] = true
+	}
+	for id := range b.varyingCounts {
+		found["the number of "+id] = true
+	}
+	for resource := range b.varyingUnknown {
+		found["the number of "+resource+" whose names differ from run to run"] = true
+	}
+	for id, lists := range b.unordered {
+		resource, _, _ := strings.Cut(id, " ")
+		for _, list := range lists {
+			found["the order of "+Path{resource, anyElement(list)}.String()] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+// CompareGenerations returns nil if no object has a status.observedGeneration behind its metadata.generation, among
+// the objects that have none without faults; otherwise the first such object, as a [Difference].
+func (b *Baseline) CompareGenerations(got State) error {
+	if b == nil {
+		return nil
+	}
+	for _, id := range slices.Sorted(maps.Keys(b.state)) {
+		if b.varies(id, observedGeneration) || slices.ContainsFunc(b.state[id], func(f fields) bool { return f[observedGeneration] != current }) {
+			continue
+		}
+		if slices.ContainsFunc(got[id], func(f fields) bool { return f[observedGeneration] == behind }) {
+			return differs(id, observedGeneration, "%s: at the end, status.observedGeneration is behind metadata.generation; without faults they are equal", id)
+		}
+	}
+	return nil
+}
+
+// ExpectsGenerations reports whether CompareGenerations expects anything.
+func (b *Baseline) ExpectsGenerations() bool {
+	if b != nil {
+		for _, objects := range b.state {
+			if slices.ContainsFunc(objects, func(f fields) bool { return f[observedGeneration] == current }) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Difference is what a final state has in another way than the runs without faults. It is an error.
@@ -223,12 +284,15 @@ func (b *Baseline) example(resource string, got State) string {
 
 func (b *Baseline) compareFields(id string, want, have fields) error {
 	for _, path := range slices.Sorted(maps.Keys(want)) {
+		if path == observedGeneration {
+			continue // CompareGenerations
+		}
 		if v, ok := have[path]; (!ok || v != want[path]) && !b.varies(id, path) {
 			return differs(id, path, "%s: %s is %s; without faults %s", id, strings.TrimPrefix(path, "."), shown(v), shown(want[path]))
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(have)) {
-		if _, ok := want[path]; !ok && !b.varies(id, path) {
+		if _, ok := want[path]; !ok && path != observedGeneration && !b.varies(id, path) {
 			return differs(id, path, "%s: %s is %s; without faults it is not set", id, strings.TrimPrefix(path, "."), shown(have[path]))
 		}
 	}

@@ -22,6 +22,9 @@ var (
 // BaselineOracle names the rule that a run ends in the same state as the runs without faults.
 const BaselineOracle = "ends as without faults"
 
+// ObservedGenerationOracle names the rule that a controller has observed the newest spec of its objects.
+const ObservedGenerationOracle = "status.observedGeneration reaches metadata.generation"
+
 // Eventually is an invariant that must hold within a time after the scenario's last step.
 type Eventually struct {
 	invariant.Invariant
@@ -51,6 +54,8 @@ type Final struct {
 	Exempt map[string]bool
 	// Baseline compares the final state with the runs without faults; nil: no comparison.
 	Baseline func() error
+	// Generations compares status.observedGeneration with metadata.generation; nil: no comparison.
+	Generations func() error
 	// Policy says which rules are not checked.
 	Policy Policy
 }
@@ -88,9 +93,18 @@ func (f *Final) Unmet(check func(invariant.Invariant) error) (unmet []Unmet, exe
 			unmet = append(unmet, Unmet{Oracle: i.Name, Message: err.Error(), Within: longest})
 		}
 	}
-	if f.Baseline != nil && len(unmet) == 0 && f.Policy.Checks(invariant.AutomaticEndState) {
-		if err := f.Baseline(); err != nil {
-			u := Unmet{Oracle: BaselineOracle, Message: err.Error(), Within: longest}
+	for _, c := range []struct {
+		name, oracle string
+		compare      func() error
+	}{
+		{invariant.AutomaticObservedGeneration, ObservedGenerationOracle, f.Generations},
+		{invariant.AutomaticEndState, BaselineOracle, f.Baseline},
+	} {
+		if c.compare == nil || len(unmet) > 0 || !f.Policy.Checks(c.name) {
+			continue
+		}
+		if err := c.compare(); err != nil {
+			u := Unmet{Oracle: c.oracle, Message: err.Error(), Within: longest}
 			if d := (*Difference)(nil); errors.As(err, &d) {
 				u.Resource, u.Path = d.Resource, d.Path
 			}

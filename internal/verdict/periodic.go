@@ -47,6 +47,12 @@ func LongestPeriod(all []Periodic) (longest time.Duration) {
 	return longest
 }
 
+// DifferenceTimeout is how long a run may differ from the runs without faults: at least two of the longest period of its
+// periodic writes, because a resync corrects differences.
+func DifferenceTimeout(timeout time.Duration, periodic []Periodic) time.Duration {
+	return max(timeout, 2*LongestPeriod(periodic))
+}
+
 const (
 	// minPeriod is the shortest period of a heartbeat. Writes that follow each other faster are a loop: a client
 	// that is limited to five requests per second, for example, has intervals of 200 ms.

@@ -149,6 +149,7 @@ const (
 var automaticByOracle = map[string]string{
 	BaselineOracle:                  invariant.AutomaticEndState,
 	QuiescenceOracle:                invariant.AutomaticQuiescence,
+	ObservedGenerationOracle:        invariant.AutomaticObservedGeneration,
 	StaleOracle:                     invariant.AutomaticStaleOwnWrites,
 	invariant.Deleted().Name:        invariant.AutomaticDeleted,
 	invariant.NoOrphans().Name:      invariant.AutomaticNoOrphans,

@@ -80,6 +80,7 @@ func NewState(objects []Object, without ...Path) State {
 			of = &replacements{known: known, hashes: r.hashes}
 		}
 		f.add("", o.Content, o.Schema, objectReplacements{replacements: of, name: name, without: omitted})
+		f.addGeneration(o.Content, omitted)
 		for path, value := range f {
 			if history.Confidential(o.Resource, indexed(path), o.Private) {
 				f[path] = confidential + value
@@ -92,6 +93,39 @@ func NewState(objects []Object, without ...Path) State {
 		s[id] = append(s[id], f)
 	}
 	return s
+}
+
+// observedGeneration is the path under which a state says whether the controller of an object has observed its
+// spec: current or behind.
+const (
+	observedGeneration = ".status.observedGeneration"
+	current            = "current"
+	behind             = "behind"
+)
+
+// addGeneration adds whether status.observedGeneration has reached metadata.generation, if the object has both.
+func (f fields) addGeneration(content map[string]any, omitted []Path) {
+	generation, ok := integer(content, "metadata", "generation")
+	observed, has := integer(content, "status", "observedGeneration")
+	if !ok || !has || slices.ContainsFunc(omitted, func(p Path) bool { return p.covers(p.Resource, observedGeneration) }) {
+		return
+	}
+	f[observedGeneration] = current
+	if observed < generation {
+		f[observedGeneration] = behind
+	}
+}
+
+// integer returns an integer of an object; false if the object has none at that path.
+func integer(content map[string]any, path ...string) (n int64, ok bool) {
+	value, _, _ := unstructured.NestedFieldNoCopy(content, path...)
+	switch n := value.(type) {
+	case int64:
+		return n, true
+	case float64:
+		return int64(n), true
+	}
+	return 0, false
 }
 
 // confidential is the prefix of values that messages must not show. The API server accepts no text that

@@ -182,8 +182,8 @@ type Invariants struct {
 	EndsVary bool `json:"endsVary,omitempty"`
 	// Ignore are fields that are not compared with those of runs without faults.
 	Ignore []Ignored `json:"ignore,omitempty"`
-	// Disable turns automatic invariants off, by their names: EndState, Quiescence, Deleted, NoOrphans,
-	// UniqueOwnerUID, HotLoop, StaleOwnWrites.
+	// Disable turns automatic invariants off, by their names: EndState, ObservedGeneration,
+	// Quiescence, Deleted, NoOrphans, UniqueOwnerUID, HotLoop, StaleOwnWrites.
 	Disable []string `json:"disable,omitempty"`
 }
 

@@ -56,6 +56,8 @@ type verdict struct {
 	Seconds        float64  `json:"seconds"`
 	NeverSeen      []string `json:"neverSeen,omitempty"`
 	StaleWriteRuns int      `json:"staleWriteRuns"`
+	// NotCompared are the parts of final states that differ between runs without faults or change periodically.
+	NotCompared []string `json:"notCompared,omitempty"`
 	// Failures are the failures that reproduce, and Failure is the first of them. SeenOnce are those that do not.
 	Failure  *failure  `json:"failure,omitempty"`
 	Failures []failure `json:"failures,omitempty"`
@@ -87,7 +89,9 @@ type failure struct {
 	WithoutFaults      *rate    `json:"withoutFaults,omitempty"`
 	WithoutDelay       *rate    `json:"withoutDelay,omitempty"`
 	FaultsWithoutDelay []string `json:"faultsWithoutDelay,omitempty"`
-	File               string   `json:"file,omitempty"` // empty: it could not be stored
+	// Switch is what the scenario writes to accept the failure of an automatic invariant.
+	Switch string `json:"switch,omitempty"`
+	File   string `json:"file,omitempty"` // empty: it could not be stored
 }
 
 // rate is how many of several runs failed in the same way.
@@ -117,6 +121,7 @@ func (v *verdicts) add(s *scenario.Scenario, command []string, r *sim.Result, er
 	one.Runs, one.Seconds = r.Runs, r.Elapsed.Seconds()
 	one.SingleFaults, one.SingleFaultsTotal, one.SeveralFaults = r.Systematic, r.SystematicTotal, r.Random
 	one.Pairs, one.LargerCombinations = r.Pairs, r.Larger
+	one.NotCompared = r.NotCompared
 	if v.o.list {
 		one.Places = placesOf(r.Places)
 	}
@@ -181,7 +186,7 @@ func (v *verdicts) describe(s *scenario.Scenario, command []string, f *sim.Failu
 	d := failure{
 		Invariant: f.Run.Failure.Oracle, Message: f.Run.Failure.Message, Cause: report.Cause(f.Run, f.Nearest),
 		Faults: fault.Strings(f.Plan.Faults), Run: f.FoundAfter, Grade: f.Grade(),
-		Reproduced: f.Same, Repeats: f.Repeats, Times: f.Times, File: file,
+		Reproduced: f.Same, Repeats: f.Repeats, Times: f.Times, Switch: f.Run.Failure.Switch, File: file,
 	}
 	if t := f.WithoutFaults; t.Same > 0 {
 		d.WithoutFaults = &rate{t.Same, t.Repeats}
@@ -268,6 +273,9 @@ func (v *verdicts) print(one *verdict, r *sim.Result) error {
 		line("tried: %s", tried)
 	case "interrupted":
 		line("%s: interrupted; passed until then: %s", one.Scenario, tried)
+	}
+	if len(one.NotCompared) > 0 {
+		line("    not compared, for it differs without faults: %s", strings.Join(one.NotCompared, ", "))
 	}
 	if one.KeptRuns != "" {
 		line("    %s in %s; show one: rehearse report FILE", console.Count(one.KeptRunCount, "passing run"), one.KeptRuns)

@@ -111,10 +111,10 @@ func (w *World) depose(p *parked, d inject.Decision) {
 		Kind: history.Crash, Actor: i.name, Fault: d.Fault.String(), Causes: []int{i.last},
 		Note: "while " + p.call.Verb + " " + p.call.String() + " is on its way",
 	})
+	onItsWay := *p.request // before its client, which is about to end, marks it as withdrawn
+	onItsWay.reply = nil
 	w.kill(i)
 	p.fail(errDead)
-	onItsWay := *p.request
-	onItsWay.reply = nil
 	w.requests = append(w.requests, &parked{
 		request: &onItsWay, age: s.N, cause: p.cause, hold: w.newHold(d.Fault), order: p.order, delayedBy: d.Fault.String(), deposed: true,
 	})

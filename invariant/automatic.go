@@ -31,7 +31,7 @@ func Automatics() []Automatic {
 		{AutomaticNoOrphans, "at the end, no object is controlled by an owner that does not exist any more, unless the runs without faults leave such objects too"},
 		{AutomaticUniqueOwnerUID, "at the end, no controller reference has the name of an existing object and another UID"},
 		{AutomaticHotLoop, "no controller sends more than 50 equal requests in 10s while nothing changes"},
-		{AutomaticStaleOwnWrites, "no controller decides a write on a view that is older than its own last write (simtest: a failure if the API cannot reject the write; real processes: reported only)"},
+		{AutomaticStaleOwnWrites, "no controller decides a write on a view that is older than its own last write (reported; a failure only in a test with `World.RequireObservedWrites`)"},
 	}
 }
 

@@ -42,6 +42,11 @@ func (w *World) Disable(names ...string) {
 	}
 }
 
+// RequireObservedWrites fails a run in which a controller writes an object again, without a precondition, before it
+// has observed its own last write of the object. It is a strict rule for controllers that decide from a cache what
+// to create or count; without it such writes are only reported.
+func (w *World) RequireObservedWrites() { w.policy.RequireObservedWrites = true }
+
 // AllowOverlap says that these controllers run without leader election, so two instances of one may run at
 // once, as in a rolling update. The search then also tries the fault overlap for them.
 func (w *World) AllowOverlap(controllers ...string) {

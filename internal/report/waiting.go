@@ -43,6 +43,9 @@ func (t *explainer) describeDelivery(actor string, write *history.Step) string {
 	watches := false
 	for i := range t.run.Steps {
 		s := &t.run.Steps[i]
+		if s.Actor == actor && s.Kind == history.Crash {
+			watches = false
+		}
 		if s.Actor != actor || s.Resource != write.Resource {
 			continue
 		}

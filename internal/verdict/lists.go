@@ -199,7 +199,7 @@ func keyed(list []any, keys []string, r objectReplacements) (names []string) {
 				if _, err := netip.ParseAddr(text); err == nil {
 					return nil // the addresses of pods and nodes differ between runs
 				}
-				parts = append(parts, key+"="+r.text(text))
+				parts = append(parts, key+"="+withoutGeneratedEnd(r.text(text)))
 			}
 		}
 		name := strings.Join(parts, ",")
@@ -210,6 +210,15 @@ func keyed(list []any, keys []string, r objectReplacements) (names []string) {
 		names = append(names, name)
 	}
 	return names
+}
+
+// withoutGeneratedEnd replaces the part of a name that was probably generated, such as that of the volume
+// kube-api-access-bcdfg, which admission adds to each pod.
+func withoutGeneratedEnd(name string) string {
+	if at := strings.LastIndexByte(name, '-'); at > 0 && isGenerated(name[at+1:]) {
+		return name[:at] + "-*"
+	}
+	return name
 }
 
 // listsOf returns the paths of the lists that contain a field, the outermost first.

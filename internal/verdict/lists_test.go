@@ -2,11 +2,13 @@ package verdict
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // parsed returns an object of its JSON form.
@@ -138,5 +140,20 @@ func TestPlacesOfPods(t *testing.T) {
 	}
 	if err := b.Compare(state("node-0", "10.0.0.1", "web-abcde", "node-1")); err == nil {
 		t.Error("another node is no difference")
+	}
+}
+
+// TestGeneratedKeys: the generated name of a volume, by which a list is keyed, does not differ between runs.
+func TestGeneratedKeys(t *testing.T) {
+	state := func(volume, mode string) State {
+		pod := parsed(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"default"},"spec":{"volumes":[{"name":"`+volume+`","projected":{"defaultMode":`+mode+`}}]}}`)
+		return NewState([]Object{{Resource: "pods", Content: pod.Object, Schema: schemaOfType(scheme.Scheme, pod)}})
+	}
+	b := NewBaseline([]State{state("kube-api-access-bcdfg", "420"), state("kube-api-access-2x4z5", "420")})
+	if err := b.Compare(state("kube-api-access-hjklm", "420")); err != nil {
+		t.Error(err)
+	}
+	if err := b.Compare(state("kube-api-access-hjklm", "256")); err == nil || !strings.Contains(err.Error(), "defaultMode") {
+		t.Errorf("another mode: %v", err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/invariant"
 )
 
-// Policy is what a scenario or a test excludes from the automatic checks.
+// Policy is what a scenario or a test excludes from the automatic checks, or adds to them.
 type Policy struct {
 	// Ignore are the paths that are not compared between runs.
 	Ignore []Path
@@ -17,6 +17,8 @@ type Policy struct {
 	// Trusted are the actors that get no faults, and whose requests are not checked for hot loops and stale own
 	// writes.
 	Trusted []string
+	// RequireObservedWrites makes a stale own-write fail a run (see [StaleOwnWrites]).
+	RequireObservedWrites bool
 }
 
 // Checks reports whether an automatic invariant is checked.

@@ -185,8 +185,8 @@ func staleRun(live, guarded bool, first, second string) *history.Run {
 	return run
 }
 
-// TestStaleOwnWrites: a write on a stale view fails a run in virtual time if no precondition prevented its
-// effect and it has the same owner. Every other one is only reported.
+// TestStaleOwnWrites: a write on a stale view fails a run in virtual time if the policy requires that, no
+// precondition prevented its effect, and it has the same owner. Every other one is only reported.
 func TestStaleOwnWrites(t *testing.T) {
 	for name, c := range map[string]struct {
 		run     *history.Run
@@ -199,7 +199,10 @@ func TestStaleOwnWrites(t *testing.T) {
 		"inferred, live run":  {staleRun(true, false, "pi-abcde", "pi-fghij"), false, 1},
 		"nothing was written": {&history.Run{}, false, 0},
 	} {
-		f, reports := StaleOwnWrites(Policy{}, c.run)
+		if f, reports := StaleOwnWrites(Policy{}, c.run); f != nil || c.fails && len(reports) == 0 {
+			t.Errorf("%s: without RequireObservedWrites: failure %+v, reports %q", name, f, reports)
+		}
+		f, reports := StaleOwnWrites(Policy{RequireObservedWrites: true}, c.run)
 		if (f != nil) != c.fails || len(reports) != c.reports {
 			t.Errorf("%s: failure %+v, reports %q", name, f, reports)
 		}

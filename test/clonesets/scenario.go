@@ -36,6 +36,7 @@ const Timeout = 15 * time.Minute
 func open(w *simtest.World, c simtest.Constructor, behaviour func(*corev1.Pod) Behaviour, timeout time.Duration) {
 	invariants := cloneset.Invariants(invariant.Owner{Kind: v1alpha1.Kind, Namespace: metav1.NamespaceDefault, Name: setName})
 	w.AllowDifferentOutcomes() // the invariants define the correct final state
+	w.RequireObservedWrites()
 	w.Always(invariants.Always...)
 	w.Eventually(timeout, invariants.AtQuiescence)
 	w.Controller(Actor, c)

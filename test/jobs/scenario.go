@@ -28,6 +28,7 @@ const jobName = "pi"
 func begin(w *simtest.World, c simtest.Constructor, outcome func(*corev1.Pod) Outcome) {
 	invariants := job.Invariants(invariant.Owner{Kind: "Job", Namespace: metav1.NamespaceDefault, Name: jobName})
 	w.AllowDifferentOutcomes() // the invariants define the correct final state
+	w.RequireObservedWrites()
 	w.Always(invariants.Always...)
 	w.Eventually(Timeout, invariants.AtQuiescence)
 	w.Controller(Actor, c)

@@ -65,6 +65,7 @@ func (c Case) Test(engine simtest.Constructor, patterns ...fault.Fault) func(*si
 	}
 	return func(w *simtest.World) {
 		w.AllowDifferentOutcomes()
+		w.RequireObservedWrites()
 		w.Faults(patterns...)
 		w.Nodes(1)
 		rate := &rates{}

@@ -11,6 +11,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // reconciler has what the styles share: the client with its cache, and a reader without one.
@@ -27,7 +28,7 @@ func controller(name string, do step) func(ctrl.Manager) error {
 	return func(mgr ctrl.Manager) error {
 		r := &reconciler{mgr.GetClient(), mgr.GetAPIReader()}
 		return ctrl.NewControllerManagedBy(mgr).Named(name).For(&appsv1.Deployment{}).Owns(&corev1.ConfigMap{}).
-			Complete(reconcileFunc(func(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+			Complete(reconcile.Func(func(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 				var d appsv1.Deployment
 				if err := r.Get(ctx, request.NamespacedName, &d); err != nil || d.DeletionTimestamp != nil {
 					return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -35,12 +36,6 @@ func controller(name string, do step) func(ctrl.Manager) error {
 				return do(ctx, r, &d)
 			}))
 	}
-}
-
-type reconcileFunc func(context.Context, ctrl.Request) (ctrl.Result, error)
-
-func (f reconcileFunc) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	return f(ctx, request)
 }
 
 // partName is the name of the nth part of a Deployment.

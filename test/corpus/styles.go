@@ -18,6 +18,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // Styles are the controllers by style, each as a function that adds it to a manager.
@@ -152,9 +153,9 @@ func generateNames(ctx context.Context, r *reconciler, d *appsv1.Deployment) (ct
 			return ctrl.Result{}, err
 		}
 		part.Name, part.GenerateName = "", d.Name+"-"
-		return ctrl.Result{Requeue: true}, r.Create(ctx, part) //nolint:staticcheck // one part in each reconcile
+		return ctrl.Result{RequeueAfter: time.Millisecond}, r.Create(ctx, part) // one part in each reconcile
 	}
-	return ctrl.Result{}, r.reportReplicas(ctx, d, int32(want)) //nolint:gosec // it came from an int32
+	return ctrl.Result{}, r.reportReplicas(ctx, d, int32(want))
 }
 
 // finalizer of the style with a cleanup.
@@ -165,7 +166,7 @@ const finalizer = "corpus.rehearse.example/cleanup"
 func cleanup(mgr ctrl.Manager) error {
 	r := &reconciler{mgr.GetClient(), mgr.GetAPIReader()}
 	return ctrl.NewControllerManagedBy(mgr).Named("cleanup").For(&appsv1.Deployment{}).
-		Complete(reconcileFunc(func(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+		Complete(reconcile.Func(func(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 			outside := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, Name: request.Name + "-outside"}}
 			var d appsv1.Deployment
 			err := r.live.Get(ctx, request.NamespacedName, &d)

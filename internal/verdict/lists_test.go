@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // parsed returns an object of its JSON form.
@@ -145,9 +144,13 @@ func TestPlacesOfPods(t *testing.T) {
 
 // TestGeneratedKeys: the generated name of a volume, by which a list is keyed, does not differ between runs.
 func TestGeneratedKeys(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
 	state := func(volume, mode string) State {
 		pod := parsed(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"default"},"spec":{"volumes":[{"name":"`+volume+`","projected":{"defaultMode":`+mode+`}}]}}`)
-		return NewState([]Object{{Resource: "pods", Content: pod.Object, Schema: schemaOfType(scheme.Scheme, pod)}})
+		return NewState([]Object{{Resource: "pods", Content: pod.Object, Schema: schemaOfType(scheme, pod)}})
 	}
 	b := NewBaseline([]State{state("kube-api-access-bcdfg", "420"), state("kube-api-access-2x4z5", "420")})
 	if err := b.Compare(state("kube-api-access-hjklm", "420")); err != nil {

@@ -46,7 +46,7 @@ func TestFaultConformance(t *testing.T) {
 			must(t, err)
 			ps.start()
 			// A delayed write must be under way, and all others complete: how soon depends on the machine.
-			for begin := time.Now(); !c.Written() && (!row.DelaysWrite() || time.Since(begin) < 500*time.Millisecond); {
+			for begin := time.Now(); !c.Written(row.Instances()) && (!row.DelaysWrite() || time.Since(begin) < 500*time.Millisecond); {
 				time.Sleep(10 * time.Millisecond)
 			}
 			a.Data = map[string]string{"n": "1"}

@@ -162,12 +162,15 @@ func (c *Client) observed() string {
 	return strings.Join(lines, "\n")
 }
 
-// Written reports whether the client has received the answers to its writes, or will send none.
-func (c *Client) Written() bool {
+// Written reports whether n instances have started, and all that were not terminated have received the answers to
+// their writes.
+func (c *Client) Written(n int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.ContainsFunc(c.all, func(text string) bool {
-		return strings.HasPrefix(text, "update: ") || strings.HasPrefix(text, "create: ") && text != "create: ok"
+	return len(c.instances) >= n && !slices.ContainsFunc(c.instances, func(i *instance) bool {
+		return i.ctx.Err() == nil && !slices.ContainsFunc(i.requests, func(text string) bool {
+			return strings.HasPrefix(text, "update: ") || strings.HasPrefix(text, "create: ") && text != "create: ok"
+		})
 	})
 }
 

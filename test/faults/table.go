@@ -104,6 +104,9 @@ func (r *Row) Faults(t testing.TB, namespace string) (faults []fault.Fault) {
 // DelaysWrite reports whether the faults of the row delay a write or its answer, and the user writes meanwhile.
 func (r *Row) DelaysWrite() bool { return r.First != "" && strings.Contains(r.Text, "verb=") }
 
+// Instances is the number of instances of the client that start.
+func (r *Row) Instances() int { return 1 + strings.Count(r.Observed, "\n") }
+
 // Complete reports whether the client has observed everything that the row expects.
 func (r *Row) Complete(c *Client) bool { return c.observed() == r.Observed }
 

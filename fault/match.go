@@ -1,6 +1,10 @@
 package fault
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/rehearse-k8s/rehearse/history"
+)
 
 // Item describes a request or a watch event for the matching with faults.
 type Item struct {
@@ -48,11 +52,8 @@ func (f Fault) Matches(i Item) bool {
 		(f.Object == "" || f.Object == i.Object)
 }
 
-// matchActor matches actors: "job" stands for all its replicas and instances, "job/1" for one
-// replica, "job+" for the second instance of an overlap.
-func matchActor(want, have string) bool {
-	return want == "" || want == have || strings.HasPrefix(have, want+"/") || strings.HasPrefix(have, want+"+")
-}
+// matchActor matches actors, with their replicas and instances.
+func matchActor(want, have string) bool { return want == "" || history.IsActor(want, have) }
 
 // matchResource matches resources: "pods" includes its subresources, "pods/status" is one of them.
 func matchResource(want, have string) bool {

@@ -58,6 +58,12 @@ type Failure struct {
 	Switch string `json:"switch,omitempty"`
 }
 
+// IsActor reports whether an actor is the one with a name, or one of its replicas and instances: "job" stands for
+// "job/1" and for "job+", its second instance.
+func IsActor(name, actor string) bool {
+	return actor == name || strings.HasPrefix(actor, name+"/") || strings.HasPrefix(actor, name+"+")
+}
+
 // Kind is what sort of thing a step is.
 type Kind string
 

@@ -39,10 +39,8 @@ func atLeastOne(name, otherwise string, is func(*history.Step) bool) Invariant {
 	}}
 }
 
-// isActor reports whether a step's actor is the wanted one, or a replica of it.
-func isActor(want, have string) bool {
-	return want == "" || want == have || strings.HasPrefix(have, want+"/")
-}
+// isActor reports whether a step's actor is the wanted one, or a replica or instance of it.
+func isActor(want, have string) bool { return want == "" || history.IsActor(want, have) }
 
 func or(text, otherwise string) string {
 	if text == "" {

@@ -99,7 +99,7 @@ func summary(r *sim.Result) string {
 		text += "; " + r.Stopped
 	}
 	if len(r.NotCompared) > 0 {
-		text += "\nnot compared, for it differs without faults: " + strings.Join(r.NotCompared, ", ")
+		text += "\nnot compared, because runs without faults differ in it: " + strings.Join(r.NotCompared, ", ")
 	}
 	return text
 }

@@ -186,14 +186,10 @@ func (w *World) observe(timeout time.Duration) (wait time.Duration) {
 // maxLater limits the states of a run that is observed after its end.
 const maxLater = 200
 
-// maxWaits is for how many times the wanted quiet time a run must have waited until periodic writes are looked
-// for: most runs have none.
-const maxWaits = 2
-
 // lastOtherWrite returns the time of the last write that is not periodic. The run waits since a time for a quiet
 // time without such a write.
 func (w *World) lastOtherWrite(since, quiet time.Duration) time.Duration {
-	if now := w.elapsed(); now-w.lastWrite >= quiet || now < since+maxWaits*quiet {
+	if !verdict.MayBePeriodic(w.elapsed(), w.lastWrite, since, quiet) {
 		return w.lastWrite
 	}
 	at, _ := w.activity.Rhythm(w.plan.Learn, w.plan.Periodic)

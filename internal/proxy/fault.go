@@ -214,7 +214,7 @@ func (q *request) readAnswer(resp *http.Response) *http.Response {
 	if err != nil {
 		abort()
 	}
-	q.run.describe(&q.step, resp.Header.Get("Content-Type"), body)
+	q.run.describe(q.number, &q.step, resp.Header.Get("Content-Type"), body)
 	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	return resp
 }

@@ -48,11 +48,12 @@ func (r *Run) record() *history.Run {
 
 // order returns the steps in the order of the record: in the order of their start, but writes in
 // the order of their revisions. A write that was sent first and executed second follows directly
-// after the other: no client can have observed it before. The lock is held.
+// after the other: no client can have observed it before. A write whose revision is older than one that was known
+// when it was sent does not move others: it changed nothing, or its resource has an etcd of its own. The lock is held.
 func (r *Run) order() []int {
 	var writes []int
 	for n := range r.steps {
-		if r.steps[n].Wrote() {
+		if r.steps[n].Wrote() && r.steps[n].Revision > r.began[n].newest {
 			writes = append(writes, n)
 		}
 	}
@@ -83,13 +84,14 @@ func (r *Run) seen(o history.Object, revision int64) {
 	}
 }
 
-// before returns the revision that an object had before a write whose answer contains the revision
-// now: the newest revision in earlier answers and events. The event of the write may already have
-// arrived. A write whose revision equals that of an earlier write has changed nothing. The lock is
-// held.
-func (r *Run) before(o history.Object, now int64) int64 {
+// before returns the revision that an object had before step n, a write whose answer contains the
+// revision now: the newest revision in earlier answers and events. The event of the write may already
+// have arrived. Step -1 is not recorded. A write has changed nothing if its revision equals that of an earlier write, or is not
+// newer than what was known when it was sent: another user, whom the proxy does not observe, wrote it. The
+// lock is held.
+func (r *Run) before(n int, o history.Object, now int64) int64 {
 	r.seen(o, now)
-	if _, old := r.wrote[now]; old {
+	if _, old := r.wrote[now]; old || n >= 0 && now <= r.began[n].ofResource {
 		return now
 	}
 	if k := r.known[o.String()]; k.last == now {

@@ -87,7 +87,7 @@ func (t *recorder) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(answer))
 	step.Code = resp.StatusCode
-	run.describe(&step, resp.Header.Get("Content-Type"), answer)
+	run.describe(n, &step, resp.Header.Get("Content-Type"), answer)
 	run.complete(n, step)
 	return resp, nil
 }
@@ -100,8 +100,8 @@ func requestStep(actor string, c *wire.Call) history.Step {
 	}
 }
 
-// describe adds the content of the answer to the step of a write.
-func (r *Run) describe(step *history.Step, contentType string, body []byte) {
+// describe adds the content of the answer to step n, a write.
+func (r *Run) describe(n int, step *history.Step, contentType string, body []byte) {
 	if step.Code/100 != 2 {
 		return
 	}
@@ -118,5 +118,5 @@ func (r *Run) describe(step *history.Step, contentType string, body []byte) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	step.Revision, step.Before = revision, r.before(step.Object, revision)
+	step.Revision, step.Before = revision, r.before(n, step.Object, revision)
 }

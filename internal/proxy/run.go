@@ -39,14 +39,17 @@ type Run struct {
 	hooks Hooks
 	start time.Time
 
-	mu      sync.Mutex
-	plan    *fault.Plan
-	header  history.Header
-	steps   []history.Step // without numbers and hashes
-	newest  int64          // the newest revision of all steps
-	streams int
-	known   map[string]revisions // the revisions of objects in answers and events
-	wrote   map[int64]int        // the step that wrote a revision
+	mu     sync.Mutex
+	plan   *fault.Plan
+	header history.Header
+	steps  []history.Step // without numbers and hashes
+	began  []began        // when each step was added
+	newest int64          // the newest revision of all steps
+	// newestOf is the newest revision of a resource: an API server may store a resource in an etcd of its own.
+	newestOf map[string]int64
+	streams  int
+	known    map[string]revisions // the revisions of objects in answers and events
+	wrote    map[int64]int        // the step that wrote a revision
 	// newestDelivered is the newest revision of all delivered events.
 	newestDelivered map[watch]int64
 
@@ -58,6 +61,10 @@ type Run struct {
 	copy    *history.Run // a record of all steps; nil if it is not up to date
 }
 
+// began is the newest revisions when a step was added: of all steps, and of those with the same resource. A request
+// that was sent then and writes, writes a newer one.
+type began struct{ newest, ofResource int64 }
+
 // watch identifies the watches of one actor for one resource.
 type watch struct{ actor, resource string }
 
@@ -65,7 +72,7 @@ type watch struct{ actor, resource string }
 func (p *Proxy) Begin(header history.Header, faults []fault.Fault, hooks Hooks) (*Run, error) {
 	r := &Run{
 		proxy: p, hooks: hooks, start: time.Now(), plan: fault.NewPlan(faults),
-		known: map[string]revisions{}, wrote: map[int64]int{}, newestDelivered: map[watch]int64{}, active: time.Now(), longest: Longest,
+		known: map[string]revisions{}, wrote: map[int64]int{}, newestOf: map[string]int64{}, newestDelivered: map[watch]int64{}, active: time.Now(), longest: Longest,
 	}
 	header.Format, header.Start, header.Live = history.Format, r.start, true
 	header.Faults = nil
@@ -134,6 +141,7 @@ func (r *Run) add(s history.Step) int {
 	}
 	s.At = time.Since(r.start)
 	r.steps = append(r.steps, s)
+	r.began = append(r.began, began{r.newest, r.newestOf[s.Resource]})
 	n := len(r.steps) - 1
 	r.happened(n)
 	return n
@@ -155,6 +163,7 @@ func (r *Run) complete(n int, s history.Step) {
 func (r *Run) happened(n int) {
 	s := &r.steps[n]
 	r.newest = max(r.newest, s.Revision)
+	r.newestOf[s.Resource] = max(r.newestOf[s.Resource], s.Revision)
 	r.copy = nil
 	if isActivity(s) {
 		r.active = time.Now()

@@ -169,9 +169,13 @@ func (t target) get(ctx context.Context) (*unstructured.Unstructured, error) {
 	return o, o.UnmarshalJSON(body)
 }
 
-// send sends the request of an interference. An eviction that a PodDisruptionBudget rejects is not repeated.
+// send sends the request of an interference. An eviction that a PodDisruptionBudget rejects is not repeated; client-go
+// repeats other requests that an overloaded server rejects.
 func (t target) send(ctx context.Context, q inject.Interference) error {
-	to := t.client.Verb(q.Method).MaxRetries(0).AbsPath(t.path(q.Subresource)).SetHeader("Content-Type", q.ContentType).SetHeader("Accept", "application/json")
+	to := t.client.Verb(q.Method).AbsPath(t.path(q.Subresource)).SetHeader("Content-Type", q.ContentType).SetHeader("Accept", "application/json")
+	if q.Subresource == "eviction" {
+		to.MaxRetries(0)
+	}
 	if q.FieldManager != "" {
 		to.Param("fieldManager", q.FieldManager)
 	}

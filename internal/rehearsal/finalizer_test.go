@@ -87,7 +87,7 @@ func TestWritesOfFaults(t *testing.T) {
 			t.Errorf("the request created an object: %v", err)
 		}
 
-		// A rehearsal that was killed leaves its finalizer; nobody knows how it was added.
+		// A rehearsal that was killed leaves its finalizer, however it was added.
 		o.Finalizers = append(o.Finalizers, fault.InterferenceFinalizer)
 		o.ResourceVersion = ""
 		if _, err := client.CoreV1().ConfigMaps("default").Update(ctx, o, metav1.UpdateOptions{}); err != nil {

@@ -119,15 +119,11 @@ func (r *run) isOver(ended time.Duration) bool {
 	return d.Over || d.Failure != nil
 }
 
-// maxWaits is for how many times the wanted quiet time a run must have waited until periodic writes are looked
-// for: most runs have none, and the search reads the whole record.
-const maxWaits = 2
-
 // lastOtherWrite returns the time of the last write that is not periodic. The run waits since a time for a quiet
 // time without such a write. The caller holds the lock.
 func (j *monitor) lastOtherWrite(since, quiet time.Duration) time.Duration {
 	now := j.run.elapsed()
-	if now-j.lastWrite >= quiet || now < since+maxWaits*quiet || now < j.nextRhythm {
+	if !verdict.MayBePeriodic(now, j.lastWrite, since, quiet) || now < j.nextRhythm {
 		return j.lastWrite
 	}
 	at, _ := j.rhythm(j.run.plan.Learn)

@@ -79,7 +79,7 @@ func (c *candidates) add(rank int, f fault.Fault) {
 	}
 }
 
-// vary adds a fault with each of the lengths of its hold, and with those that a pattern asks for: a time or a
+// vary adds a fault with each of the lengths of its hold to try, and with those that a pattern asks for: a time or a
 // number of writes that is not among lengths, or an order of two kinds.
 func (c *candidates) vary(rank int, f fault.Fault, lengths []fault.Fault) {
 	for n, l := range lengths {
@@ -127,9 +127,9 @@ func (c *candidates) atEvent(s *history.Step) {
 		return
 	}
 	f.Kind = fault.KindLag
-	c.vary(0, f, c.pace.lags)
+	c.vary(0, f, c.pace.lengthsOf(f.Kind))
 	f.Kind = fault.KindRelist
-	c.vary(1, f, c.pace.lags)
+	c.vary(1, f, c.pace.lengthsOf(f.Kind))
 	for _, k := range [...]fault.Kind{fault.KindDisconnect, fault.KindLoseEvent, fault.KindRepeatEvent} {
 		f.Kind = k
 		c.add(3, f)
@@ -140,11 +140,7 @@ func (c *candidates) atWrite(s *history.Step) {
 	f := c.site(s)
 	at := func(rank int, k fault.Kind) {
 		f.Kind = k
-		c.vary(rank, f, unheld)
-	}
-	hold := func(rank int, k fault.Kind, lengths []fault.Fault) {
-		f.Kind = k
-		c.vary(rank, f, lengths)
+		c.vary(rank, f, c.pace.lengthsOf(k))
 	}
 	at(0, fault.KindCrashAfter)
 	at(0, fault.KindLostAnswer)
@@ -152,8 +148,8 @@ func (c *candidates) atWrite(s *history.Step) {
 	if s.Versioned {
 		at(1, fault.KindConflict)
 	}
-	hold(1, fault.KindLateAnswer, c.pace.holds)
-	hold(1, fault.KindLateRequest, c.pace.holds)
+	at(1, fault.KindLateAnswer)
+	at(1, fault.KindLateRequest)
 	at(2, fault.KindError)
 	at(2, fault.KindTimeout)
 	if s.Verb == "create" && s.Subresource == "" {
@@ -161,12 +157,9 @@ func (c *candidates) atWrite(s *history.Step) {
 	}
 	at(3, fault.KindDeny)
 	at(3, fault.KindThrottle)
-	f.Kind = fault.KindPause
-	c.vary(3, f, c.pace.pauses)
-	f.Kind = fault.KindDeposedWrite
-	c.vary(2, f, c.pace.holds)
-	f.Kind = fault.KindOverlap
-	c.vary(3, f, c.pace.whiles)
+	at(3, fault.KindPause)
+	at(2, fault.KindDeposedWrite)
+	at(3, fault.KindOverlap)
 	if !s.Wrote() || s.Name == "" {
 		if !c.pace.randomNames { // a real server cannot serve an older state
 			at(4, fault.KindTimeTravel)
@@ -185,8 +178,7 @@ func (c *candidates) atWrite(s *history.Step) {
 	}
 	if s.Verb != "delete" {
 		at(4, fault.KindLabel)
-		f.Kind = fault.KindFinalizer
-		c.vary(4, f, c.pace.whiles)
+		at(4, fault.KindFinalizer)
 	}
 	if !c.pace.randomNames {
 		at(4, fault.KindTimeTravel)

@@ -38,7 +38,7 @@ func (p Pace) lengthsOf(k fault.Kind) []fault.Fault {
 	switch k {
 	case fault.KindLag, fault.KindRelist:
 		return p.lags
-	case fault.KindLateAnswer, fault.KindLateRequest:
+	case fault.KindLateAnswer, fault.KindLateRequest, fault.KindDeposedWrite:
 		return p.holds
 	case fault.KindPause:
 		return p.pauses

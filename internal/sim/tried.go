@@ -2,9 +2,9 @@ package sim
 
 import (
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/dustin/go-humanize"
 
 	"github.com/rehearse-k8s/rehearse/fault"
 )
@@ -86,18 +86,4 @@ func plural(n int, noun string) string {
 }
 
 // Grouped writes a number with a comma after each group of three digits: 1,927.
-func Grouped(n int) string {
-	text := strconv.Itoa(n)
-	first := len(text) % 3
-	if n < 0 || len(text) <= 3 {
-		return text
-	}
-	groups := []string{text[:first]}
-	if first == 0 {
-		groups = nil
-	}
-	for group := range slices.Chunk([]byte(text[first:]), 3) {
-		groups = append(groups, string(group))
-	}
-	return strings.Join(groups, ",")
-}
+func Grouped(n int) string { return humanize.Comma(int64(n)) }

@@ -63,6 +63,16 @@ const (
 	maxSeries = 64
 )
 
+// maxWaits is for how many times the wanted quiet time a run must have waited until periodic writes are looked
+// for: most runs have none, and the search reads all writes.
+const maxWaits = 2
+
+// MayBePeriodic reports whether periodic writes may be what prevents the quiet time for which a run waits since a
+// time.
+func MayBePeriodic(now, lastWrite, since, quiet time.Duration) bool {
+	return now-lastWrite < quiet && now >= since+maxWaits*quiet
+}
+
 // Activity is the writes of a run, without bookkeeping, by object.
 type Activity struct {
 	objects *Objects

@@ -27,7 +27,7 @@ func (p *Policy) Checks(name string) bool { return !slices.Contains(p.Disabled, 
 // IsTrusted reports whether an actor, or the controller of which it is a replica or a second instance, is trusted.
 func IsTrusted(trusted []string, actor string) bool {
 	return slices.ContainsFunc(trusted, func(name string) bool {
-		return actor == name || strings.HasPrefix(actor, name+"/") || strings.HasPrefix(actor, name+"+")
+		return history.IsActor(name, actor)
 	})
 }
 

@@ -2,12 +2,14 @@ package corpus_test
 
 import (
 	"flag"
+	"fmt"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -44,6 +46,29 @@ func use(w *simtest.World) {
 	w.Patch(d, types.StrategicMergePatchType, `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"web:2"}]}}}}`)
 }
 
+// updated requires that the parts of the Deployment have the new image: a controller that does nothing is not
+// correct.
+var updated = invariant.Func("two parts have the image web:2", func(v invariant.View) error {
+	return count(v, 2, func(o *unstructured.Unstructured) bool {
+		image, _, _ := unstructured.NestedString(o.Object, "data", "image")
+		return o.GetLabels()["part-of"] == "web" && image == "web:2"
+	})
+})
+
+// count requires a number of ConfigMaps.
+func count(v invariant.View, want int, matches func(*unstructured.Unstructured) bool) error {
+	n := 0
+	for _, o := range v.List("configmaps") {
+		if matches(o) {
+			n++
+		}
+	}
+	if n != want {
+		return fmt.Errorf("%d", n)
+	}
+	return nil
+}
+
 // TestNoFalseAlarm searches every style at level legal: no invariant is violated, and every run ends in the same
 // state as the runs without faults.
 func TestNoFalseAlarm(t *testing.T) {
@@ -54,8 +79,13 @@ func TestNoFalseAlarm(t *testing.T) {
 				use(w)
 				if style == "cleanup by finalizer" {
 					w.Settle()
+					w.Sometimes(invariant.Func("the object outside of the Deployment exists", func(v invariant.View) error {
+						return count(v, 1, func(o *unstructured.Unstructured) bool { return o.GetName() == "web-outside" })
+					}))
 					w.Delete(deployment())
+					return
 				}
+				w.Eventually(10*time.Minute, updated)
 			})
 		})
 	}
@@ -63,6 +93,7 @@ func TestNoFalseAlarm(t *testing.T) {
 		simtest.Run(t, simtest.Seeds(*runs), func(w *simtest.World) {
 			w.ManagerReplicas("corpus", 2, corpus.Styles["nil on conflict"])
 			use(w)
+			w.Eventually(10*time.Minute, updated)
 		})
 	})
 	t.Run("a counter like Job's", func(t *testing.T) {

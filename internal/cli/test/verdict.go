@@ -275,7 +275,7 @@ func (v *verdicts) print(one *verdict, r *sim.Result) error {
 		line("%s: interrupted; passed until then: %s", one.Scenario, tried)
 	}
 	if len(one.NotCompared) > 0 {
-		line("    not compared, for it differs without faults: %s", strings.Join(one.NotCompared, ", "))
+		line("    not compared, because runs without faults differ in it: %s", strings.Join(one.NotCompared, ", "))
 	}
 	if one.KeptRuns != "" {
 		line("    %s in %s; show one: rehearse report FILE", console.Count(one.KeptRunCount, "passing run"), one.KeptRuns)

@@ -82,7 +82,10 @@ func clientOf(t *testing.T, c *cluster.Cluster) kubernetes.Interface {
 // delayed stage removes the finalizer. During the delay other clients change each pod, so that its events
 // arrive in any order.
 func TestNoneLeftInTerminating(t *testing.T) {
-	const many = 1000
+	many := 1000
+	if testing.Short() { // enough for the race detector
+		many = 200
+	}
 	c := startCluster(t, cluster.Options{Controllers: []string{"stage", "serviceaccount-controller"}})
 	client := clientOf(t, c)
 	pods := client.CoreV1().Pods("default")
@@ -137,7 +140,10 @@ func install(t *testing.T, client kubernetes.Interface, text string) {
 
 // TestNoPodGoesBack reproduces kwok issue 1002: the general stages are applied to pods that already run.
 func TestNoPodGoesBack(t *testing.T) {
-	const many = 300
+	many := 300
+	if testing.Short() { // enough for the race detector
+		many = 100
+	}
 	c := startCluster(t, cluster.Options{Controllers: []string{"stage", "serviceaccount-controller"}, StageFiles: []string{"builtin:node-fast"}})
 	client := clientOf(t, c)
 	pods := client.CoreV1().Pods("default")

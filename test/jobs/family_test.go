@@ -17,7 +17,7 @@ import (
 // How many cases and runs a test searches.
 var (
 	from  = flag.Int("jobs.from", 1, "the seed of the first case of the family")
-	cases = flag.Int("jobs.cases", 12, "how many cases of the family are searched")
+	cases = flag.Int("jobs.cases", 6, "how many cases of the family are searched")
 	runs  = flag.Int("jobs.runs", 60, "how many runs each case has")
 )
 

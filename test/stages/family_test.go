@@ -12,7 +12,7 @@ import (
 // How many cases and runs a test searches.
 var (
 	from  = flag.Int("stages.from", 1, "the seed of the first case of the family")
-	cases = flag.Int("stages.cases", 30, "how many cases of the family are searched")
+	cases = flag.Int("stages.cases", 15, "how many cases of the family are searched")
 	runs  = flag.Int("stages.runs", 20, "how many runs each case has")
 )
 

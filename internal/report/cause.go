@@ -31,6 +31,8 @@ type explainer struct {
 	namer // full names, because the sentence has no context
 	*replay
 	controllers []string
+	// readLive says that a cache was not up to date only about objects that the writer reads from the API.
+	readLive bool
 }
 
 func (t *explainer) sentence(nearest *history.Run) string {
@@ -99,6 +101,9 @@ func (t *explainer) describeView(w *history.Step) string {
 		t.advance(at)
 		v, unseen = t.laggingView(w.Actor, w.Resource)
 	}
+	if v == nil && t.readLive {
+		return t.lastFault(w.N)
+	}
 	if v == nil {
 		if last := t.lastFault(w.N); last != "" {
 			return " although its caches were up to date" + last
@@ -118,10 +123,14 @@ func (t *explainer) describeView(w *history.Step) string {
 }
 
 // laggingView returns a cache of an actor that has not observed all writes, and these writes. It prefers the
-// cache of the written resource.
+// cache of the written resource. The actor knows its own writes of objects that it reads from the API.
 func (t *explainer) laggingView(actor, resource string) (found *view, unseen []*history.Step) {
 	for _, v := range t.viewsOf(actor) {
-		u := t.unseen(v)
+		u := slices.DeleteFunc(t.unseen(v), func(s *history.Step) bool {
+			live := s.Actor == actor && s.Resource != resource && t.reads(actor, s.Object)
+			t.readLive = t.readLive || live
+			return live
+		})
 		if len(u) == 0 || found != nil && v.resource != resource {
 			continue
 		}
@@ -141,6 +150,13 @@ func (t *explainer) laggingView(actor, resource string) (found *view, unseen []*
 		return b.N - a.N
 	})
 	return found, unseen
+}
+
+// reads reports whether an actor gets an object from the API: then its cache of that object decides nothing.
+func (t *explainer) reads(actor string, o history.Object) bool {
+	return slices.ContainsFunc(t.run.Steps, func(s history.Step) bool {
+		return s.Kind == history.Request && s.Verb == "get" && s.Actor == actor && s.Resource == o.Resource && s.Key() == o.Key()
+	})
 }
 
 // compareRevisions returns, for example, "at revision 14 and the truth at 19", before step n.

@@ -12,7 +12,7 @@ import (
 // change of that object, which controllers observed the change and when, and the first write of the nearest
 // passing run that this run lacks. ok is false if the failure names no object of the run.
 func (t *explainer) describeWaiting(end int, nearest *history.Run) (text string, ok bool) {
-	last := waitingObject(t.run)
+	last, named := waitingObject(t.run)
 	if last == nil {
 		return "", false
 	}
@@ -22,7 +22,7 @@ func (t *explainer) describeWaiting(end int, nearest *history.Run) (text string,
 			text += t.describeDelivery(actor, last)
 		}
 	}
-	if missing := t.missingWrite(nearest, last.Object); missing != nil {
+	if missing := t.missingWrite(nearest, last.Object, named); missing != nil {
 		text += fmt.Sprintf("; the nearest passing run has %s %s of %s (step %d there), which is missing here",
 			possessive(missing.Actor), verbOf(missing), t.name(missing.Object), missing.N)
 	}
@@ -64,26 +64,30 @@ func (t *explainer) describeDelivery(actor string, write *history.Step) string {
 }
 
 // waitingObject returns the last write of the object that the failure names; nil if it names none that was
-// written. The message counts more than the name of the invariant, and namespace/name more than a name.
-func waitingObject(run *history.Run) (last *history.Step) {
+// written. The message counts more than the name of the invariant, and namespace/name more than a name. named says
+// that the failure names the object by more than a name, which other objects may have as well.
+func waitingObject(run *history.Run) (last *history.Step, named bool) {
 	f, best := run.Failure, 0
 	for i := range run.Steps {
 		s := &run.Steps[i]
 		if !s.Wrote() || s.Name == "" || history.Bookkeeping(s.Resource) {
 			continue
 		}
-		score := 4*mentions(f.Message, s.Object) + 2*mentions(f.Oracle, s.Object)
+		inMessage, inOracle := mentions(f.Message, s.Object), mentions(f.Oracle, s.Object)
+		score := 4*inMessage + 2*inOracle
 		if score == 0 {
 			continue
 		}
-		if resource, _, _ := strings.Cut(s.Resource, "."); s.Resource == f.Resource || strings.Contains(f.Message, strings.TrimSuffix(resource, "s")) {
+		resource, _, _ := strings.Cut(s.Resource, ".")
+		ofResource := s.Resource == f.Resource || strings.Contains(f.Message, strings.TrimSuffix(resource, "s"))
+		if ofResource {
 			score++
 		}
 		if score >= best {
-			last, best = s, score
+			last, best, named = s, score, ofResource || inMessage == 2 || inOracle == 2
 		}
 	}
-	return last
+	return last, named
 }
 
 // mentions returns 2 if a text names an object with its namespace, 1 if it contains its name as a word, else 0.
@@ -99,8 +103,8 @@ func mentions(text string, o history.Object) int {
 }
 
 // missingWrite returns the first write of a controller in a passing run that has no counterpart in this run:
-// of the object that waits if there is one, else of any object.
-func (t *explainer) missingWrite(passing *history.Run, waits history.Object) (missing *history.Step) {
+// of the object that waits if there is one and the failure names it, else of any object.
+func (t *explainer) missingWrite(passing *history.Run, waits history.Object, named bool) (missing *history.Step) {
 	if passing == nil {
 		return nil
 	}
@@ -129,7 +133,7 @@ func (t *explainer) missingWrite(passing *history.Run, waits history.Object) (mi
 	writes(passing, func(s *history.Step) {
 		w := identity(s)
 		left[w]--
-		about := s.Resource == waits.Resource && s.Object.Key() == waits.Key()
+		about := named && s.Resource == waits.Resource && s.Object.Key() == waits.Key()
 		if left[w] < 0 && (missing == nil || about && !(missing.Resource == waits.Resource && missing.Object.Key() == waits.Key())) {
 			missing = s
 		}

@@ -76,38 +76,59 @@ func TestLeaderThatCannotRenewStopsWriting(t *testing.T) {
 }
 
 // TestLeaseIsGivenBack: the lease is released even if the elector's single attempt fails, as it does when an
-// interrupted renewal arrives in between.
+// interrupted renewal arrives in between, and also if such a renewal arrives between reading and releasing it.
 func TestLeaseIsGivenBack(t *testing.T) {
 	host, err := os.Hostname()
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := newWorld(t, 1)
-	r := w.replica(w.admin, func(o *Options) { o.Election = shortElection() })
-	r.hears("This replica leads")
-	lost := 0
-	r.wire.cut(func(q *http.Request) bool {
-		if q.Method != http.MethodPut || !strings.HasSuffix(q.URL.Path, "/leases/rehearse-simulate") {
-			return false
-		}
-		body, err := q.GetBody()
-		if err != nil {
-			return false
-		}
-		data, err := io.ReadAll(body)
-		if err != nil || bytes.Contains(data, []byte(host+"_")) { // a renewal
-			return false
-		}
-		lost++
-		return lost == 1
-	})
-	r.end(nil)
-	lease, err := w.client.CoordinationV1().Leases("default").Get(t.Context(), "rehearse-simulate", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if holder := ptr.Deref(lease.Spec.HolderIdentity, ""); holder != "" || lost != 2 {
-		t.Errorf("the lease is held by %q; %d tries to give it back", holder, lost)
+	for name, test := range map[string]struct {
+		renewal  bool // arrives during the second attempt
+		attempts int  // at least; a real interrupted renewal costs another
+	}{
+		"the elector's attempt fails":  {false, 2},
+		"a renewal arrives in between": {true, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 1)
+			leases := w.client.CoordinationV1().Leases("default")
+			r := w.replica(w.admin, func(o *Options) { o.Election = shortElection() })
+			r.hears("This replica leads")
+			attempts := 0
+			r.wire.cut(func(q *http.Request) bool {
+				if q.Method != http.MethodPut || !strings.HasSuffix(q.URL.Path, "/leases/rehearse-simulate") {
+					return false
+				}
+				body, err := q.GetBody()
+				if err != nil {
+					return false
+				}
+				data, err := io.ReadAll(body)
+				if err != nil || bytes.Contains(data, []byte(host+"_")) { // a renewal
+					return false
+				}
+				attempts++
+				if attempts == 2 && test.renewal {
+					lease, err := leases.Get(t.Context(), "rehearse-simulate", metav1.GetOptions{})
+					if err == nil {
+						lease.Spec.RenewTime = ptr.To(metav1.NowMicro())
+						_, err = leases.Update(t.Context(), lease, metav1.UpdateOptions{})
+					}
+					if err != nil {
+						t.Error(err)
+					}
+				}
+				return attempts == 1
+			})
+			r.end(nil)
+			lease, err := leases.Get(t.Context(), "rehearse-simulate", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if holder := ptr.Deref(lease.Spec.HolderIdentity, ""); holder != "" || attempts < test.attempts {
+				t.Errorf("the lease is held by %q; %d attempts to release it, expected %d or more", holder, attempts, test.attempts)
+			}
+		})
 	}
 }
 

@@ -120,7 +120,7 @@ func (w *World) checkLivelock() {
 	w.mu.Lock()
 	waiting := w.testReturned || w.waiting != nil && w.waiting.calm > 0
 	w.mu.Unlock()
-	switch l := verdict.FindLivelock(w.record, w.lastPass, w.elapsed(), waiting); {
+	switch l := verdict.FindLivelock(w.record, w.lastPause, w.elapsed(), waiting); {
 	case l == nil:
 	case l.Test:
 		w.failTest(l.Message)
@@ -144,7 +144,7 @@ func (w *World) checkQuiescence(holding bool) (wait time.Duration) {
 	}
 	final := w.finalRules()
 	rules := verdict.Quiescence{Quiet: quiet, Timeout: final.Longest(), Optional: !w.policy.Checks(invariant.AutomaticQuiescence)}
-	d := rules.Decide(verdict.Moment{Now: now, Ended: w.ending, LastWrite: w.lastOtherWrite(w.ending, quiet), Held: w.heldFor, Holding: holding},
+	d := rules.Decide(verdict.Moment{Now: now, Ended: w.ending, LastWrite: w.lastOtherWrite(w.ending, quiet), Held: w.heldFor, LastFault: w.lastFault, Holding: holding},
 		func() (unmet []verdict.Unmet) {
 			unmet, w.exempt = final.Unmet(w.check)
 			return unmet

@@ -68,10 +68,13 @@ func (w *World) loop() {
 			return
 		}
 		w.reseed()
-		if next := w.next(); next != nil {
-			next()
-		} else {
+		switch next := w.next(); {
+		case next == nil:
 			w.idle()
+		case w.isBusy():
+			w.passBusy()
+		default:
+			next()
 		}
 		w.checkLivelock()
 	}
@@ -347,6 +350,33 @@ func (w *World) pass(limit time.Duration) {
 	case <-w.arrived:
 	case <-timer.C:
 	}
+	w.passed()
+	w.lastPause = w.lastPass
+}
+
+// A run whose actors are never done for busyAfter steps lets time pass: a second for each busyEvery further steps, so
+// 10 ms for a request. Without that, two leaders could replace each other's writes for ever, although one of them
+// knows after ten seconds that it has lost its lease.
+const (
+	busyAfter = 500
+	busyEvery = 100
+	busyFor   = time.Second
+)
+
+// isBusy reports whether time has to pass although some actor has something to do.
+func (w *World) isBusy() bool {
+	n := len(w.record.Steps)
+	return n >= w.lastPause+busyAfter && n >= w.lastPass+busyEvery
+}
+
+// passBusy lets time pass while requests wait for their turn.
+func (w *World) passBusy() {
+	<-time.After(busyFor)
+	w.passed()
+}
+
+// passed records that time has passed.
+func (w *World) passed() {
 	w.lastPass = w.add(history.Step{Kind: history.Time}).N
 	w.lastTime = true
 	if w.elapsed() >= w.bookmarks {
@@ -358,6 +388,9 @@ func (w *World) pass(limit time.Duration) {
 // add records a step.
 func (w *World) add(s history.Step) *history.Step {
 	s.At = w.elapsed()
+	if s.Fault != "" {
+		w.lastFault = s.At
+	}
 	s.Truth = w.truth.Revision()
 	// An actor that has received nothing yet acts without a cause.
 	s.Causes = slices.DeleteFunc(s.Causes, func(cause int) bool { return cause >= len(w.record.Steps) })

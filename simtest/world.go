@@ -85,6 +85,8 @@ type World struct {
 	expiries   inject.Expiries
 	lastTime   bool          // whether the last step was a passage of time
 	lastPass   int           // the last step that was a passage of time
+	lastPause  int           // the last of these before which no actor had anything to do
+	lastFault  time.Duration // when a fault last took effect
 	bookmarks  time.Duration // when the server sends the next bookmarks
 	checkedAt  int64
 	over       bool

@@ -62,15 +62,21 @@ func TestBeforeServing(t *testing.T) {
 	}
 }
 
-// TestAfterServing: interference needs a write that had an effect; a second instance does not.
+// TestAfterServing: interference needs a write that had an effect; a second instance does not. Of several faults that
+// start an instance the first one does.
 func TestAfterServing(t *testing.T) {
-	hits := of(fault.KindError, fault.KindDelete, fault.KindOverlap, fault.KindCrashAfter)
+	hits := of(fault.KindError, fault.KindDelete, fault.KindCrashAfter, fault.KindOverlap, fault.KindCrashAfter)
 	o := inject.AfterServing(hits, inject.BeforeServing(hits), 500)
 	want := inject.Outcome{Reply: inject.ReplyLost, Discarded: true, Then: []inject.Consequence{
-		{Effect: inject.StartSecond, Fault: hits[2]}, {Effect: inject.Terminate, Fault: hits[3]},
+		{Effect: inject.Terminate, Fault: hits[2]},
 	}}
 	if d := cmp.Diff(want, o); d != "" {
 		t.Error(d)
+	}
+	o = inject.AfterServing(hits[3:], inject.Decision{}, 201)
+	want = inject.Outcome{Then: []inject.Consequence{{Effect: inject.StartSecond, Fault: hits[3]}}}
+	if d := cmp.Diff(want, o); d != "" {
+		t.Errorf("a client that is not terminated gets its answer: %s", d)
 	}
 	dropped := inject.AfterServing(nil, inject.Decision{Action: inject.Drop}, 0)
 	if d := cmp.Diff(inject.Outcome{Reply: inject.ReplyLost}, dropped); d != "" {

@@ -167,10 +167,11 @@ func AfterServing(hits []fault.Fault, before Decision, code int) Outcome {
 		case fault.KindLateAnswer:
 			o.Fault, o.Reply, o.Delay = f.String(), ReplyLate, &f
 		case fault.KindCrashAfter:
-			o.Reply, o.Discarded = ReplyLost, true
-			o.Then = append(o.Then, Consequence{Terminate, f})
+			if o.startsAnother(Consequence{Terminate, f}) {
+				o.Reply, o.Discarded = ReplyLost, true
+			}
 		case fault.KindOverlap:
-			o.Then = append(o.Then, Consequence{StartSecond, f})
+			o.startsAnother(Consequence{StartSecond, f})
 		case fault.KindDelete, fault.KindEvict, fault.KindLabel, fault.KindFinalizer:
 			if code/100 == 2 {
 				o.Then = append(o.Then, Consequence{Interfere, f})
@@ -178,4 +179,16 @@ func AfterServing(hits []fault.Fault, before Decision, code int) Outcome {
 		}
 	}
 	return o
+}
+
+// startsAnother adds a consequence that starts an instance, unless there is one already: if each of two faults that meet
+// a request started an instance, the client would have one too many for ever, which no Deployment has.
+func (o *Outcome) startsAnother(c Consequence) bool {
+	for _, then := range o.Then {
+		if then.Effect != Interfere {
+			return false
+		}
+	}
+	o.Then = append(o.Then, c)
+	return true
 }

@@ -55,6 +55,7 @@ type Run struct {
 
 	holds   []*hold   // in the order of their start
 	active  time.Time // the time of the last activity
+	fault   time.Time // when a fault last took effect
 	quiet   *time.Timer
 	longest time.Duration
 	ended   bool
@@ -134,6 +135,13 @@ func (r *Run) Unmet() []fault.Fault {
 	return r.plan.Unmet()
 }
 
+// LastFault returns when a fault last took effect; the zero time if none has.
+func (r *Run) LastFault() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.fault
+}
+
 // add records a step. The lock is held.
 func (r *Run) add(s history.Step) int {
 	if r.ended {
@@ -165,6 +173,9 @@ func (r *Run) happened(n int) {
 	r.newest = max(r.newest, s.Revision)
 	r.newestOf[s.Resource] = max(r.newestOf[s.Resource], s.Revision)
 	r.copy = nil
+	if s.Fault != "" {
+		r.fault = time.Now()
+	}
 	if isActivity(s) {
 		r.active = time.Now()
 	}

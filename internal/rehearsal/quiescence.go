@@ -111,7 +111,8 @@ func (r *run) isOver(ended time.Duration) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	rules := verdict.Quiescence{Quiet: r.harness.timeouts.quiet, Timeout: r.harness.timeouts.writes, QuietFirst: true, Optional: !r.harness.policy.Checks(invariant.AutomaticQuiescence)}
-	d := rules.Decide(verdict.Moment{Now: r.elapsed(), Ended: ended, LastWrite: j.lastOtherWrite(ended, rules.Quiet), Held: j.heldFor},
+	lastFault := max(0, r.record.LastFault().Sub(r.started))
+	d := rules.Decide(verdict.Moment{Now: r.elapsed(), Ended: ended, LastWrite: j.lastOtherWrite(ended, rules.Quiet), Held: j.heldFor, LastFault: lastFault},
 		j.unmet, func() string { return j.evaluate(true).record.LastWriter() })
 	if d.Failure != nil {
 		j.failWith(d.Failure)

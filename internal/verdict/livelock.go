@@ -10,7 +10,7 @@ import (
 const (
 	// maxSteps limits the steps of a run in virtual time that does not become quiescent.
 	maxSteps = 20_000
-	// maxStepsAtOnce limits the steps that happen without any time passing.
+	// maxStepsAtOnce limits the steps of a run in virtual time between two pauses, in which no actor has anything to do.
 	maxStepsAtOnce = 2_000
 )
 
@@ -21,18 +21,18 @@ type Livelock struct {
 	Test bool
 }
 
-// FindLivelock looks for a livelock in a run in virtual time. It returns nil if it finds none. lastTime is
-// the last step at which time passed. waiting: the test has ended, or waits until the run is quiescent, so
+// FindLivelock looks for a livelock in a run in virtual time. It returns nil if it finds none. lastPause is
+// the last step before which no actor had anything to do. waiting: the test has ended, or waits until the run is quiescent, so
 // the controllers are at fault.
-func FindLivelock(run *history.Run, lastTime int, now time.Duration, waiting bool) *Livelock {
+func FindLivelock(run *history.Run, lastPause int, now time.Duration, waiting bool) *Livelock {
 	n := len(run.Steps)
 	switch {
 	case n > maxSteps && !waiting:
 		return &Livelock{Message: fmt.Sprintf("the test function has not returned after %d steps, at %s: it loops, or waits for something that no actor does", n, now), Test: true}
 	case n > maxSteps:
 		return &Livelock{Oracle: QuiescenceOracle, Message: fmt.Sprintf("not quiescent after %d steps in %s; %s", n, now, busiest(run, 0))}
-	case n > lastTime+maxStepsAtOnce:
-		return &Livelock{Oracle: QuiescenceOracle, Message: fmt.Sprintf("%d steps without any time passing, at %s; %s", n-lastTime, now, busiest(run, lastTime))}
+	case n > lastPause+maxStepsAtOnce:
+		return &Livelock{Oracle: QuiescenceOracle, Message: fmt.Sprintf("%d steps without a pause, until %s; %s", n-lastPause, now, busiest(run, lastPause))}
 	}
 	return nil
 }

@@ -35,6 +35,9 @@ type Moment struct {
 	// controller whose requests failed during that time may back off for as long again, because the last of
 	// several doubling delays is about as long as all before it.
 	Held time.Duration
+	// LastFault is the time at which a fault last took effect. If that is after Ended, the timeouts begin again, and
+	// are extended by the time in between too.
+	LastFault time.Duration
 	// Holding: a fault delays something now, so the run cannot be over.
 	Holding bool
 }
@@ -54,6 +57,9 @@ const maxWait = time.Hour
 // Decide decides whether a run is over, failed, or continues. unmet returns the rules that do not hold now,
 // and lastWriter describes the last write.
 func (q Quiescence) Decide(m Moment, unmet func() []Unmet, lastWriter func() string) Decision {
+	if later := m.LastFault - m.Ended; later > 0 {
+		m.Ended, m.Held = m.LastFault, m.Held+later
+	}
 	quietIn := m.LastWrite + q.Quiet - m.Now
 	d := Decision{Wait: maxWait}
 	timedOut := quietIn > 0 && m.Now >= m.Ended+q.Timeout+m.Held

@@ -102,6 +102,9 @@ func TestDecide(t *testing.T) {
 		"unmet while it still writes":    {rules, Moment{Now: 90 * s, Ended: 30 * s, LastWrite: 89 * s}, within(60 * s), "rule: seen"},
 		"writes first, then the rules":   {first, Moment{Now: 90 * s, Ended: 30 * s, LastWrite: 89 * s}, within(60 * s), "wait 9s"},
 		"quiet, then the rules":          {first, Moment{Now: 99 * s, Ended: 30 * s, LastWrite: 89 * s}, within(60 * s), "rule: seen"},
+		"a fault after the end":          {rules, Moment{Now: 90 * s, Ended: 30 * s, LastWrite: 40 * s, LastFault: 50 * s}, within(60 * s), "wait 40s"},
+		"a fault after the end, longer":  {rules, Moment{Now: 90 * s, Ended: 30 * s, LastWrite: 40 * s, LastFault: 50 * s, Held: 7 * s}, within(60 * s), "wait 47s"},
+		"a fault before the end":         {rules, Moment{Now: 90 * s, Ended: 30 * s, LastWrite: 40 * s, LastFault: 20 * s}, within(60 * s), "rule: seen"},
 		"it goes on writing":             {rules, Moment{Now: 130 * s, Ended: 30 * s, LastWrite: 129 * s}, nil, QuiescenceOracle + ": an actor still writes 1m40s after the last step of the scenario: job"},
 		"it may go on writing":           {optional, Moment{Now: 130 * s, Ended: 30 * s, LastWrite: 129 * s}, nil, "over"},
 		"it may, and a rule is violated": {optional, Moment{Now: 130 * s, Ended: 30 * s, LastWrite: 129 * s}, within(60 * s), "rule: seen"},
@@ -133,19 +136,19 @@ func TestFindLivelock(t *testing.T) {
 		return &history.Run{Steps: steps}
 	}
 	for name, c := range map[string]struct {
-		steps, lastTime int
-		waiting         bool
-		want            string
+		steps, lastPause int
+		waiting          bool
+		want             string
 	}{
 		"short":                   {maxStepsAtOnce, 0, true, ""},
-		"at once":                 {maxStepsAtOnce + 1, 0, false, "2001 steps without any time passing, at 1s; job sent 1334 requests"},
-		"time passed":             {maxStepsAtOnce + 1, 5, false, ""},
+		"at once":                 {maxStepsAtOnce + 1, 0, false, "2001 steps without a pause, until 1s; job sent 1334 requests"},
+		"a pause":                 {maxStepsAtOnce + 1, 5, false, ""},
 		"no end":                  {maxSteps + 1, maxSteps, true, "not quiescent after 20001 steps in 1s; job sent 13334 requests"},
 		"the test does not end":   {maxSteps + 1, maxSteps, false, "test: the test function has not returned after 20001 steps, at 1s: it loops, or waits for something that no actor does"},
 		"as long as it may go on": {maxSteps, maxSteps, false, ""},
 	} {
 		got := ""
-		if l := FindLivelock(run(c.steps), c.lastTime, time.Second, c.waiting); l != nil {
+		if l := FindLivelock(run(c.steps), c.lastPause, time.Second, c.waiting); l != nil {
 			if got = l.Message; l.Test {
 				got = "test: " + got
 			} else if l.Oracle != QuiescenceOracle {

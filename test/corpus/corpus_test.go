@@ -46,6 +46,20 @@ func use(w *simtest.World) {
 	w.Patch(d, types.StrategicMergePatchType, `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"web:2"}]}}}}`)
 }
 
+// useStyle is what the user does with the controller of a style. The one with a cleanup has to delete what it created.
+func useStyle(w *simtest.World, style string) {
+	use(w)
+	if style != "cleanup by finalizer" {
+		w.Eventually(10*time.Minute, updated)
+		return
+	}
+	w.Settle()
+	w.Sometimes(invariant.Func("the object outside of the Deployment exists", func(v invariant.View) error {
+		return count(v, 1, func(o *unstructured.Unstructured) bool { return o.GetName() == "web-outside" })
+	}))
+	w.Delete(deployment())
+}
+
 // updated requires that the parts of the Deployment have the new image: a controller that does nothing is not
 // correct.
 var updated = invariant.Func("two parts have the image web:2", func(v invariant.View) error {
@@ -76,16 +90,7 @@ func TestNoFalseAlarm(t *testing.T) {
 		t.Run(style, func(t *testing.T) {
 			simtest.Run(t, simtest.Seeds(*runs), func(w *simtest.World) {
 				w.Manager("corpus", setup)
-				use(w)
-				if style == "cleanup by finalizer" {
-					w.Settle()
-					w.Sometimes(invariant.Func("the object outside of the Deployment exists", func(v invariant.View) error {
-						return count(v, 1, func(o *unstructured.Unstructured) bool { return o.GetName() == "web-outside" })
-					}))
-					w.Delete(deployment())
-					return
-				}
-				w.Eventually(10*time.Minute, updated)
+				useStyle(w, style)
 			})
 		})
 	}

@@ -29,6 +29,7 @@ var Defects = map[string]func(ctrl.Manager) error{
 	"updates without a revision":             controller("overwrites", overwrite),
 	"increments a counter":                   controller("increments", increment),
 	"returns nil on conflict, unwatched":     unwatched("conflict", nilOnConflict),
+	"does not watch what it cleans up":       cleanupUnwatched,
 }
 
 // unwatched is like controller, but changes of parts cause no reconcile: a part that another user deletes is never
@@ -222,4 +223,10 @@ func increment(ctx context.Context, r *reconciler, d *appsv1.Deployment) (ctrl.R
 	}
 	_, err := r.updateParts(ctx, d)
 	return ctrl.Result{}, err
+}
+
+// cleanupUnwatched deletes an object outside of the Deployment before it removes its finalizer, and does not watch that
+// object. Missing: its delete, after a create that a terminated process had sent takes effect after the cleanup.
+func cleanupUnwatched(mgr ctrl.Manager) error {
+	return cleanUp(&reconciler{mgr.GetClient(), mgr.GetAPIReader()}, ctrl.NewControllerManagedBy(mgr))
 }

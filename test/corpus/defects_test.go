@@ -90,6 +90,7 @@ var defects = map[string]struct {
 	"remembers a create before it succeeded": {violates: "two parts have the image web:2", missing: write{"create", "configmaps", "web-0", 1}, needs: fault.KindError},
 	"does not watch its parts":               {violates: "two parts have the image web:2", says: "another actor deleted the object", needs: fault.KindDelete},
 	"returns nil on conflict, unwatched":     {violates: "two parts have the image web:2", missing: write{"update", "configmaps", "web-0", 1}, needs: fault.KindConflict},
+	"does not watch what it cleans up":       {violates: "ends as without faults", says: "configmaps default/web-outside waits: its last change was corpus' create", needs: fault.KindDeposedWrite},
 	"ignores changes of labels":              {violates: "two parts have the image web:2", says: "deployments.apps default/web waits: its last change was user's patch"},
 }
 
@@ -103,11 +104,15 @@ func TestKnownDefects(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			test := func(w *simtest.World) {
 				w.Manager("corpus", corpus.Defects[name])
-				w.Always(atMostTwo)
-				w.Always(invariant.Stays(userImage))
 				if d.needs != "" {
 					w.Faults(fault.Fault{Kind: d.needs, Actor: "corpus"})
 				}
+				if name == "does not watch what it cleans up" {
+					useStyle(w, "cleanup by finalizer")
+					return
+				}
+				w.Always(atMostTwo)
+				w.Always(invariant.Stays(userImage))
 				web := deployment()
 				w.Create(web)
 				if name != "updates without a revision" {

@@ -16,8 +16,10 @@ import (
 	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
 	metav1apply "k8s.io/client-go/applyconfigurations/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
@@ -162,10 +164,23 @@ func generateNames(ctx context.Context, r *reconciler, d *appsv1.Deployment) (ct
 const finalizer = "corpus.rehearse.example/cleanup"
 
 // cleanup creates an object that the garbage collector does not know (in place of one outside the cluster), and
-// deletes it before it removes its finalizer. It reads its own objects live.
+// deletes it before it removes its finalizer. It reads its own objects live. It watches what it deletes: a create that a
+// terminated process had sent may take effect after the cleanup, when no event of the Deployment follows any more.
 func cleanup(mgr ctrl.Manager) error {
+	ownerOf := func(_ context.Context, o client.Object) []reconcile.Request {
+		name, ok := strings.CutSuffix(o.GetName(), "-outside")
+		if !ok {
+			return nil
+		}
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}}}
+	}
 	r := &reconciler{mgr.GetClient(), mgr.GetAPIReader()}
-	return ctrl.NewControllerManagedBy(mgr).Named("cleanup").For(&appsv1.Deployment{}).
+	return cleanUp(r, ctrl.NewControllerManagedBy(mgr).Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(ownerOf)))
+}
+
+// cleanUp completes a controller of the style with a cleanup.
+func cleanUp(r *reconciler, b *builder.Builder) error {
+	return b.Named("cleanup").For(&appsv1.Deployment{}).
 		Complete(reconcile.Func(func(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 			outside := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, Name: request.Name + "-outside"}}
 			var d appsv1.Deployment

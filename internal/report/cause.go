@@ -112,7 +112,7 @@ func (t *explainer) describeView(w *history.Step) string {
 	}
 	decided := " while"
 	if at < w.N {
-		decided = fmt.Sprintf(", decided after step %d while", at-1)
+		decided = fmt.Sprintf(", decided after step %d%s while", at-1, t.inferred())
 	}
 	because := t.delayingFault(v, unseen[0], w.N)
 	if because == "" {
@@ -120,6 +120,14 @@ func (t *explainer) describeView(w *history.Step) string {
 	}
 	return fmt.Sprintf("%s its cache of %s was %s: it had not observed %s%s",
 		decided, short(v.resource), t.compareRevisions(v, at), t.describeUnseen(w.Actor, unseen), because)
+}
+
+// inferred marks what a record of processes does not show: what led a process to send a request.
+func (t *explainer) inferred() string {
+	if t.run.Live {
+		return " (inferred)"
+	}
+	return ""
 }
 
 // laggingView returns a cache of an actor that has not observed all writes, and these writes. It prefers the
@@ -193,7 +201,7 @@ func possessive(name string) string {
 }
 
 // delayingFault describes the fault that delayed a cache: the one that took effect on the event, or else one
-// of the run that applies to such events.
+// that took effect earlier and applies to such events.
 func (t *explainer) delayingFault(v *view, write *history.Step, before int) string {
 	for i := range t.run.Steps {
 		s := &t.run.Steps[i]
@@ -207,11 +215,16 @@ func (t *explainer) delayingFault(v *view, write *history.Step, before int) stri
 		}
 	}
 	for _, text := range t.run.Faults {
-		if t.mayDelay(text, v) {
+		if t.tookEffect(text, before) && t.mayDelay(text, v) {
 			return "; " + faultText(text)
 		}
 	}
 	return ""
+}
+
+// tookEffect reports whether a fault of the plan took effect before a step. A plan may have faults that met nothing.
+func (t *explainer) tookEffect(text string, before int) bool {
+	return slices.ContainsFunc(t.run.Steps[:before], func(s history.Step) bool { return s.Fault == text })
 }
 
 // mayDelay reports whether a fault can delay or drop events of a view.

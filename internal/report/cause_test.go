@@ -28,10 +28,25 @@ func TestCause(t *testing.T) {
 		"a pause": {func() *history.Run {
 			r, start := begin("pause actor=jobs nth=1 for=30s")
 			r.write("user", "create", "pods", "a", "", "")
+			r.add(history.Step{Kind: history.Fault, Actor: "jobs", Fault: "pause actor=jobs nth=1 for=30s", Note: "paused"})
 			r.write("jobs", "deletecollection", "pods", "", "", "", start)
 			return r.fail("pods stay", "gone")
-		}, []string{"jobs deleted all pods in default (step 4) while its cache of pods was at revision 10 and the truth at 11",
+		}, []string{"jobs deleted all pods in default (step 5) while its cache of pods was at revision 10 and the truth at 11",
 			"it had not observed user's create of pods default/a (step 3); the controller paused for a while (pause actor=jobs"}},
+		"a fault that met nothing": {func() *history.Run {
+			r, start := begin("lag resource=pods nth=9")
+			r.write("user", "create", "pods", "a", "", "")
+			r.write("jobs", "create", "pods", "b", "", "", start)
+			return r.fail("1 pod", "2")
+		}, []string{"it had not observed user's create of pods default/a (step 3)$"}},
+		"a boundary that is inferred": {func() *history.Run {
+			r, _ := begin()
+			r.Live = true
+			a := r.write("user", "create", "pods", "a", "", "")
+			r.wait(time.Second)
+			r.write("jobs", "create", "pods", "b", "", "", a)
+			return r.fail("1 pod", "2")
+		}, []string{"(step 5), decided after step 3 (inferred) while"}},
 		"an empty cache of another resource": {func() *history.Run {
 			r, start := begin()
 			r.add(history.Step{Kind: history.Request, Actor: "jobs", Verb: "watch", Object: history.Object{Resource: "nodes"}, Code: 200, Stream: 2}, start)
@@ -74,7 +89,7 @@ func TestCause(t *testing.T) {
 	} {
 		got := report.Cause(tc.run(), nil)
 		for _, want := range tc.want {
-			if !strings.Contains(got, want) {
+			if !strings.Contains(got+"$", want) {
 				t.Errorf("%s: got %q, want %q in it", name, got, want)
 			}
 		}

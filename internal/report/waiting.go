@@ -53,7 +53,7 @@ func (t *explainer) describeDelivery(actor string, write *history.Step) string {
 		if s.N <= write.N || s.Name != write.Name || s.Namespace != write.Namespace {
 			continue
 		}
-		if s.Kind == history.Frame && s.Revision >= write.Revision && s.Reply != "lost" {
+		if s.Kind == history.Frame && s.Revision >= write.Revision && delivery(s) != lost {
 			return fmt.Sprintf(", which %s observed at step %d (%s)", actor, s.N, clock(s.At))
 		}
 	}

@@ -26,12 +26,12 @@ func TestCauseOfWaiting(t *testing.T) {
 		r.write("jobs", "delete", "pods", "a", "", "", f)
 		r.write("jobs", "create", "pods", "b", "", "", f)
 	}).Run
-	hangs := func(event bool) *history.Run {
+	hangs := func(event bool, fault string) *history.Run {
 		run := play(func(r *recorder, start int) {
 			a := r.write("kubelet", "patch", "pods", "a", "", "", start)
 			r.at += 2 * time.Second
 			if event {
-				r.frame("jobs", "MODIFIED", "pods", "a", 1, 11, "", a)
+				r.frame("jobs", "MODIFIED", "pods", "a", 1, 11, fault, a)
 			}
 			r.write("jobs", "create", "pods", "b", "", "", start)
 			r.wait(time.Minute)
@@ -44,11 +44,12 @@ func TestCauseOfWaiting(t *testing.T) {
 		run, nearest *history.Run
 		want         string
 	}{
-		"observed, and a passing run": {hangs(true), passing,
+		"observed, and a passing run": {hangs(true, ""), passing,
 			"pods default/a waits: its last change was kubelet's patch (step 3, 0s), which jobs observed at step 4 (2s); the nearest passing run has jobs' delete of pods default/a (step 5 there), which is missing here"},
-		"not delivered": {hangs(false), nil, "pods default/a waits: its last change was kubelet's patch (step 3, 0s), which no watch delivered to jobs"},
+		"not delivered":   {hangs(false, ""), nil, "pods default/a waits: its last change was kubelet's patch (step 3, 0s), which no watch delivered to jobs"},
+		"lost by a fault": {hangs(true, "lose-event resource=pods object=default/a nth=2"), nil, "kubelet's patch (step 3, 0s), which no watch delivered to jobs"},
 		"no object is named": {func() *history.Run {
-			run := hangs(true)
+			run := hangs(true, "")
 			run.Failure.Oracle, run.Failure.Message = "all done", "not yet"
 			return run
 		}(), passing, "the last write of a controller was jobs' create of pods default/b"},

@@ -152,12 +152,17 @@ func TestStaleWrites(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	var many []report.StaleWrite
-	for range 60 {
-		many = append(many, r.StaleWrites[0])
+	for n := range 60 {
+		row := r.StaleWrites[0]
+		row.Resource = []string{"pods", "jobs.batch"}[n%2]
+		many = append(many, row)
 	}
 	var b bytes.Buffer
 	if err := report.WriteStale(&b, many, 0); err != nil || !strings.Contains(b.String(), "and 10 more") {
 		t.Errorf("got %v\n%s", err, b.String())
+	}
+	if jobs, pods := strings.Index(b.String(), "\n  jobs.batch\n"), strings.Index(b.String(), "\n  pods\n"); jobs < 0 || pods < jobs || strings.Count(b.String(), "\n  pods\n") > 1 {
+		t.Errorf("the rows are not grouped by resource:\n%s", b.String())
 	}
 }
 

@@ -3,7 +3,9 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/invariant"
@@ -65,24 +67,31 @@ func were(n int) string {
 	return fmt.Sprintf("%d writes were", n)
 }
 
-// WriteStale writes the table as text. It writes nothing if the table is empty, and only the first maxStale
-// rows.
+// WriteStale writes the table as text, grouped by the resource of the cache: "none" if it is empty, and at most
+// maxStale rows.
 func WriteStale(w io.Writer, writes []StaleWrite, width int) error {
-	if len(writes) == 0 {
-		return nil
-	}
 	if width == 0 {
 		width = 120
 	}
 	t := &table{widths: []int{max(width, 60)}}
+	if len(writes) == 0 {
+		t.line(StaleQuestion+": none", normal)
+		_, err := io.WriteString(w, t.out.String())
+		return err
+	}
 	t.line(StaleQuestion, normal)
 	t.line(StaleAnswer(writes), normal)
-	for n, s := range writes {
+	rows := slices.Clone(writes)
+	slices.SortStableFunc(rows, func(a, b StaleWrite) int { return strings.Compare(a.Resource, b.Resource) })
+	for n, s := range rows {
 		if n == maxStale {
-			t.line(fmt.Sprintf("  and %d more", len(writes)-n), normal)
+			t.line(fmt.Sprintf("  and %d more", len(rows)-n), normal)
 			break
 		}
-		t.hang("  ", Clean(fmt.Sprintf("step %d: %s: %s; decided at step %d with %s at %d, before it had observed its %s of step %d; %s",
+		if n == 0 || s.Resource != rows[n-1].Resource {
+			t.line("  "+Clean(s.Resource), normal)
+		}
+		t.hang("    ", Clean(fmt.Sprintf("step %d: %s: %s; decided at step %d with %s at %d, before it had observed its %s of step %d; %s",
 			s.Step, s.Actor, s.Request, s.Decided, short(s.Resource), s.Reached, s.OwnWrite, s.Own, s.Outcome)), normal)
 	}
 	_, err := io.WriteString(w, t.out.String())

@@ -39,9 +39,6 @@ func WriteText(w io.Writer, r *Run, lanes LaneOptions) error {
 			return err
 		}
 	}
-	if len(r.StaleWrites) == 0 {
-		return nil
-	}
 	if _, err := io.WriteString(w, "\n"); err != nil {
 		return err
 	}

@@ -23,8 +23,8 @@ func Of(file string, run, nearest *history.Run) *Run {
 		return r
 	}
 	r.Nearest = of(nearest, nil)
-	if step, ok := history.Diverged(nearest, run); ok && step < len(run.Steps) {
-		r.Departs = &step
+	if d, ok := run.DepartsFrom(nearest); ok {
+		r.Departs, r.departure = &d.Step, d
 	}
 	return r
 }

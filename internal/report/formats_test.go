@@ -274,3 +274,31 @@ func TestLongRun(t *testing.T) {
 		t.Logf("20,000 steps in %s", took)
 	}
 }
+
+// TestDepartureOfProcesses: the steps of processes have no fixed order, so the first different write counts.
+func TestDepartureOfProcesses(t *testing.T) {
+	play := func(writes bool) *history.Run {
+		r := record()
+		r.Live = true
+		start := r.add(history.Step{Kind: history.Start, Actor: "jobs"})
+		if writes {
+			r.wait(time.Second) // another number of steps
+		}
+		r.write("jobs", "create", "pods", "a", "", "", start)
+		if writes {
+			r.write("jobs", "delete", "pods", "a", "", "", start)
+		}
+		return r.Run
+	}
+	failing := play(false)
+	failing.Failure = &history.Failure{Oracle: "pods default/a is gone", Step: len(failing.Steps) - 1, AtEnd: true}
+	got := text(t, report.Of("", failing, play(true)))
+	for _, want := range []string{
+		"up to step 1 each actor wrote what it wrote in the nearest passing run\n",
+		"step 1 here: jobs: create pods a → @11\nin the nearest passing run: jobs: delete pods a → @12\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("want %q in\n%s", want, got)
+		}
+	}
+}

@@ -40,11 +40,13 @@ type Run struct {
 	Steps       []Step   `json:"steps"`
 	// StaleWrites are the writes that were decided on a view older than the writer's own last write.
 	StaleWrites []StaleWrite `json:"staleWrites"`
-	// Nearest is the most similar passing run, and Departs the first step of this run that differs from it.
+	// Nearest is the most similar passing run, and Departs the first step of this run that differs from it: of a run
+	// with processes, the first one at which an actor wrote something else.
 	Nearest *Run `json:"nearest,omitempty"`
 	Departs *int `json:"departs,omitempty"`
 
-	record *history.Run
+	record    *history.Run
+	departure history.Departure
 }
 
 // Fault is a fault of the run's plan.

@@ -249,26 +249,27 @@ func clippedAll(texts []string) []string {
 	return texts
 }
 
-// addNearest adds the steps of the nearest passing run, from the first different one.
+// addNearest adds the steps of the nearest passing run, from the first different one. Of runs with processes it adds
+// that one only, because the steps that follow do not correspond to each other.
 func (r *Run) addNearest(p *Picture) {
 	if r.Nearest == nil || r.Departs == nil {
 		return
 	}
-	near := r.Nearest.record
-	name := newNamer(near)
 	marked := false
 	for i := range p.Rows {
 		n := p.Rows[i].Step.N
 		if n < *r.Departs {
 			continue
 		}
-		if !marked {
-			p.Rows[i].Departs, marked = true, true
+		there := n
+		switch {
+		case r.departure.ByWrites && marked:
+			return
+		case r.departure.ByWrites:
+			there = r.departure.Nearest
 		}
-		p.Rows[i].Nearest = "the run is over"
-		if n < len(near.Steps) {
-			p.Rows[i].Nearest = clipped(name.oneLine(&near.Steps[n]))
-		}
+		p.Rows[i].Departs, marked = !marked, true
+		p.Rows[i].Nearest = clipped(stepLine(r.Nearest.record, there))
 	}
 }
 

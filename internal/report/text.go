@@ -23,7 +23,7 @@ func WriteText(w io.Writer, r *Run, lanes LaneOptions) error {
 		t.line("cause: "+r.Cause, normal)
 	}
 	if r.Departs != nil {
-		t.line(fmt.Sprintf("the nearest passing run has the same steps up to step %d", *r.Departs), normal)
+		t.line(r.departure.String(), normal)
 	}
 	if t.out.Len() > 0 {
 		t.out.WriteByte('\n')
@@ -48,14 +48,16 @@ func WriteText(w io.Writer, r *Run, lanes LaneOptions) error {
 // other shows the first step at which the nearest passing run differs.
 func (r *Run) other(w io.Writer, width int) error {
 	t := &table{widths: []int{max(width, 60)}}
-	line := func(run *history.Run) string {
-		if *r.Departs >= len(run.Steps) {
-			return "the run is over"
-		}
-		return Clean(newNamer(run).oneLine(&run.Steps[*r.Departs]))
-	}
-	t.hang(fmt.Sprintf("step %d here: ", *r.Departs), line(r.record), dim)
-	t.hang("in the nearest passing run: ", line(r.Nearest.record), dim)
+	t.hang(fmt.Sprintf("step %d here: ", *r.Departs), Clean(stepLine(r.record, *r.Departs)), dim)
+	t.hang("in the nearest passing run: ", Clean(stepLine(r.Nearest.record, r.departure.Nearest)), dim)
 	_, err := io.WriteString(w, t.out.String())
 	return err
+}
+
+// stepLine describes the step with a number.
+func stepLine(run *history.Run, n int) string {
+	if n >= len(run.Steps) {
+		return "the run is over"
+	}
+	return newNamer(run).oneLine(&run.Steps[n])
 }

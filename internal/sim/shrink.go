@@ -172,16 +172,16 @@ func simpler(a Plan, x *history.Run, b Plan, y *history.Run) bool {
 	return len(x.Steps) <= len(y.Steps)
 }
 
-// nearest returns the passing run that shares the longest prefix of steps with a failed one.
+// nearest returns the passing run from which a failed one departs last.
 func (s *search) nearest(failed *history.Run) (best *Outcome) {
-	longest := -1
+	last := -1
 	for _, out := range s.corpus {
-		n := 0
-		for n < len(failed.Steps) && n < len(out.Run.Steps) && failed.Steps[n].Hash == out.Run.Steps[n].Hash {
-			n++
+		n := len(failed.Steps)
+		if d, departs := failed.DepartsFrom(out.Run); departs {
+			n = d.Step
 		}
-		if n > longest {
-			longest, best = n, out
+		if n > last {
+			last, best = n, out
 		}
 	}
 	return best

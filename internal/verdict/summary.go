@@ -47,8 +47,8 @@ func (s Summary) String() string {
 		line("%s", s.Needs)
 	}
 	if s.Nearest != nil {
-		if step, differs := history.Diverged(s.Nearest, s.Run); differs && step < len(s.Run.Steps) {
-			line("the nearest passing run has the same steps up to step %d", step)
+		if d, differs := s.Run.DepartsFrom(s.Nearest); differs {
+			line("%s", d)
 		}
 	}
 	return b.String()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/api/rehearse/v1alpha1"
 	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/internal/verdict"
 	"github.com/rehearse-k8s/rehearse/scenario"
 )
@@ -139,7 +140,10 @@ func (r *run) wait(s *scenario.Step) error {
 	}
 	r.monitor.mu.Lock()
 	defer r.monitor.mu.Unlock()
-	r.monitor.fail(verdict.Eventually{Invariant: s.Invariant, Within: s.Within}.Oracle(), last.Error())
+	r.monitor.failWith(&history.Failure{
+		Oracle:  verdict.Eventually{Invariant: s.Invariant, Within: s.Within}.Oracle(),
+		Message: last.Error(), At: r.elapsed(), AtEnd: true,
+	})
 	return errRunOver
 }
 

@@ -35,7 +35,8 @@ func of(run, nearest *history.Run) *Run {
 		Cause: Cause(run, nearest), Controllers: run.Controllers(), StaleWrites: staleWrites(run), record: run,
 	}
 	for _, text := range run.Faults {
-		r.Faults = append(r.Faults, Fault{Text: text, Words: faultText(text)})
+		words, effective := plannedFault(run, text)
+		r.Faults = append(r.Faults, Fault{Text: text, Words: words, NoEffect: !effective})
 	}
 	switch f := run.Failure; {
 	case f != nil:

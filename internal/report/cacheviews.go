@@ -132,6 +132,10 @@ func (p *replay) applyAnswer(s *history.Step) {
 		v := p.view(sc)
 		v.open = true
 		p.streams[s.Stream] = v
+		if strings.Contains(s.Query, "sendInitialEvents=true") && len(v.missed) > 0 {
+			v.missed = nil // the watch begins with a list
+			p.recompute(v)
+		}
 		return
 	}
 	if !p.watched[sc] {

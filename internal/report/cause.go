@@ -33,12 +33,35 @@ type explainer struct {
 	controllers []string
 	// readLive says that a cache was not up to date only about objects that the writer reads from the API.
 	readLive bool
+	// cited are the steps that the sentence names. A shortened drawing always shows them.
+	cited []int
+	// differs is the last write of the object whose field differs from the passing runs; nil if it is not known.
+	differs *history.Step
+}
+
+// citedSteps returns the steps that the sentence about a failure names.
+func citedSteps(run *history.Run) []int {
+	if f := run.Failure; f == nil || f.Step < 0 || f.Step >= len(run.Steps) {
+		return nil
+	}
+	t := &explainer{replay: newReplay(run), controllers: run.Controllers()}
+	t.sentence(nil)
+	return t.cited
+}
+
+// cite adds a step to those that the sentence names, and returns its number.
+func (t *explainer) cite(n int) int {
+	t.cited = append(t.cited, n)
+	return n
 }
 
 func (t *explainer) sentence(nearest *history.Run) string {
 	end := t.run.Failure.Step
 	s := &t.run.Steps[end]
 	if t.run.Failure.AtEnd {
+		if w := t.differingWrite(nearest); w != nil {
+			return t.describeWrite(w) + t.describeView(w)
+		}
 		t.advance(end + 1)
 		if text, ok := t.describeWaiting(end, nearest); ok {
 			return text
@@ -84,7 +107,7 @@ func (t *explainer) describeWrite(s *history.Step) string {
 	case "deletecollection":
 		what = "deleted all"
 	}
-	return fmt.Sprintf("%s %s %s (step %d)", s.Actor, what, t.object(s), s.N)
+	return fmt.Sprintf("%s %s %s (step %d)", s.Actor, what, t.object(s), t.cite(s.N))
 }
 
 // describeView compares the writer's cache with the API: when the writer decided, right after the step that
@@ -101,6 +124,9 @@ func (t *explainer) describeView(w *history.Step) string {
 		t.advance(at)
 		v, unseen = t.laggingView(w.Actor, w.Resource)
 	}
+	if text := t.describeLateExecution(w); v == nil && text != "" {
+		return text + t.lastFault(w.N)
+	}
 	if v == nil && t.readLive {
 		return t.lastFault(w.N)
 	}
@@ -112,7 +138,7 @@ func (t *explainer) describeView(w *history.Step) string {
 	}
 	decided := " while"
 	if at < w.N {
-		decided = fmt.Sprintf(", decided after step %d%s while", at-1, t.inferred())
+		decided = fmt.Sprintf(", decided after step %d%s while", t.cite(at-1), t.inferred())
 	}
 	because := t.delayingFault(v, unseen[0], w.N)
 	if because == "" {
@@ -120,6 +146,39 @@ func (t *explainer) describeView(w *history.Step) string {
 	}
 	return fmt.Sprintf("%s its cache of %s was %s: it had not observed %s%s",
 		decided, short(v.resource), t.compareRevisions(v, at), t.describeUnseen(w.Actor, unseen), because)
+}
+
+// describeLateExecution says which writes came between the decision of an instance and the execution of its write,
+// if the instance was terminated in between; "" if it was not.
+func (t *explainer) describeLateExecution(w *history.Step) string {
+	end := -1
+	for n := w.N - 1; end < 0 && n >= 0; n-- {
+		s := &t.run.Steps[n]
+		if s.Actor == w.Actor && s.Kind == history.Start {
+			return ""
+		}
+		if s.Actor == w.Actor && s.Kind == history.Crash {
+			end = n
+		}
+	}
+	if end < 0 {
+		return ""
+	}
+	text := fmt.Sprintf(", sent before it was terminated (step %d)", t.cite(end))
+	var first *history.Step
+	for n := end + 1; n < w.N; n++ {
+		s := &t.run.Steps[n]
+		if !s.Wrote() || s.Actor == w.Actor || history.Bookkeeping(s.Resource) {
+			continue
+		}
+		if first == nil || first.Resource != w.Resource && s.Resource == w.Resource {
+			first = s
+		}
+	}
+	if first == nil {
+		return text
+	}
+	return text + fmt.Sprintf(" and carried out after %s %s of %s (step %d)", possessive(first.Actor), verbOf(first), t.object(first), t.cite(first.N))
 }
 
 // inferred marks what a record of processes does not show: what led a process to send a request.
@@ -186,7 +245,7 @@ func (t *explainer) describeUnseen(actor string, unseen []*history.Step) string 
 	if s.Actor == actor {
 		whose = "its own"
 	}
-	text := fmt.Sprintf("%s %s of %s (step %d)", whose, s.Verb, t.object(s), s.N)
+	text := fmt.Sprintf("%s %s of %s (step %d)", whose, s.Verb, t.object(s), t.cite(s.N))
 	if more := len(unseen) - 1; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
@@ -251,7 +310,7 @@ func (t *explainer) lastFault(before int) string {
 			return "; " + faultText(s.Fault)
 		}
 		if s.Fault != "" {
-			return fmt.Sprintf("; at step %d %s", n, faultText(s.Fault))
+			return fmt.Sprintf("; at step %d %s", t.cite(n), faultText(s.Fault))
 		}
 	}
 	return ""
@@ -268,7 +327,7 @@ func (t *explainer) describeTimeout(end int) string {
 	}
 	if last >= 0 {
 		s := &t.run.Steps[last]
-		text = fmt.Sprintf("the last write of a controller was %s %s of %s (step %d, %s)", possessive(s.Actor), s.Verb, t.object(s), last, clock(s.At))
+		text = fmt.Sprintf("the last write of a controller was %s %s of %s (step %d, %s)", possessive(s.Actor), s.Verb, t.object(s), t.cite(last), clock(s.At))
 	}
 	text = "until " + clock(t.run.Steps[end].At) + " " + text
 	for _, actor := range t.controllers {

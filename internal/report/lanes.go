@@ -77,7 +77,8 @@ func (d *drawing) head() {
 	}
 	d.line(about, normal)
 	for _, f := range d.run.Faults {
-		d.hang("fault: ", Clean(faultText(f)), normal)
+		words, _ := plannedFault(d.run, f)
+		d.hang("fault: ", Clean(words), normal)
 	}
 	cells := []cell{{fmt.Sprintf("%*s  time", stepWidth, "step"), bold}}
 	for _, l := range d.lanes {

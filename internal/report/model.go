@@ -53,6 +53,8 @@ type Run struct {
 type Fault struct {
 	Text  string `json:"text"` // in the syntax of package fault
 	Words string `json:"words"`
+	// NoEffect says that no step of the run shows an effect of the fault.
+	NoEffect bool `json:"noEffect,omitempty"`
 }
 
 // The results of a run.

@@ -107,14 +107,34 @@ func (r *Run) Picture(rows int) *Picture {
 	return p
 }
 
-// nearFailure keeps the rows before the failure, and a few after it.
+// nearFailure keeps the rows that the explanation of the failure names, the first of each fault, those before
+// the failure, and a few after it.
 func nearFailure(steps []int, run *history.Run, rows int) []int {
 	end := len(steps)
 	if run.Failure != nil {
 		at, _ := slices.BinarySearch(steps, run.Failure.Step)
 		end = min(end, at+1+rows/8)
 	}
-	return steps[max(0, end-rows):end]
+	essential := map[int]bool{}
+	for _, n := range citedSteps(run) {
+		essential[n] = true
+	}
+	faults := map[string]bool{}
+	for _, n := range steps {
+		if f := run.Steps[n].Fault; f != "" && !faults[f] && len(faults) < rows/4 {
+			faults[f], essential[n] = true, true
+		}
+	}
+	var earlier []int
+	begin := max(0, end-rows)
+	for {
+		earlier = slices.DeleteFunc(slices.Clone(steps[:begin]), func(n int) bool { return !essential[n] })
+		if len(earlier)+end-begin <= rows || begin >= end {
+			break
+		}
+		begin++
+	}
+	return append(earlier, steps[begin:end]...)
 }
 
 // lanes chooses the columns, as for a terminal that is wide enough.

@@ -14,6 +14,9 @@ func shown(run *history.Run, around int) (steps []int) {
 		end = max(0, min(run.Failure.Step, end))
 	}
 	relevant := verdict.Causes(run, end)
+	for _, n := range citedSteps(run) {
+		relevant[n] = true
+	}
 	if around > 0 && len(run.Steps) > 0 {
 		p := newReplay(run)
 		p.advance(end)

@@ -12,11 +12,14 @@ import (
 // change of that object, which controllers observed the change and when, and the first write of the nearest
 // passing run that this run lacks. ok is false if the failure names no object of the run.
 func (t *explainer) describeWaiting(end int, nearest *history.Run) (text string, ok bool) {
-	last, named := waitingObject(t.run)
+	last, named := t.differs, true
+	if last == nil {
+		last, named = waitingObject(t.run)
+	}
 	if last == nil {
 		return "", false
 	}
-	text = fmt.Sprintf("%s waits: its last change was %s %s (step %d, %s)", t.name(last.Object), possessive(last.Actor), verbOf(last), last.N, clock(last.At))
+	text = fmt.Sprintf("%s waits: its last change was %s %s (step %d, %s)", t.name(last.Object), possessive(last.Actor), verbOf(last), t.cite(last.N), clock(last.At))
 	for _, actor := range t.controllers {
 		if actor != last.Actor {
 			text += t.describeDelivery(actor, last)
@@ -54,7 +57,7 @@ func (t *explainer) describeDelivery(actor string, write *history.Step) string {
 			continue
 		}
 		if s.Kind == history.Frame && s.Revision >= write.Revision && delivery(s) != lost {
-			return fmt.Sprintf(", which %s observed at step %d (%s)", actor, s.N, clock(s.At))
+			return fmt.Sprintf(", which %s observed at step %d (%s)", actor, t.cite(s.N), clock(s.At))
 		}
 	}
 	if watches {

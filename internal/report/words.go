@@ -48,6 +48,17 @@ func faultText(text string) string {
 	return text
 }
 
+// plannedFault describes a fault of the plan. effective is false if no step of the run shows that it took effect: a plan
+// may contain faults that meet nothing.
+func plannedFault(run *history.Run, text string) (words string, effective bool) {
+	for i := range run.Steps {
+		if run.Steps[i].Fault == text {
+			return faultText(text), true
+		}
+	}
+	return "planned, but no step shows an effect: " + text, false
+}
+
 // namer formats objects: without the namespace if the run has only one.
 type namer struct{ single string }
 

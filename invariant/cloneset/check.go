@@ -50,6 +50,9 @@ func (f *follower) check(v invariant.View, p *podRecord) {
 		podRecord: p, step: s, set: set, root: root, specs: set.inForce(view), pods: f.view(s.Actor, "pods", root),
 	}
 	w.saw = fmt.Sprintf("step %d, %s %s, decided at step %d with the CloneSet at revision %d and pods at %d", s.N, s.Verb, p.name, root, view, w.pods)
+	if f.run.Live {
+		w.saw = fmt.Sprintf("step %d, %s %s, decided after step %d (inferred) with the CloneSet at revision %d or later and pods at %d or later", s.N, s.Verb, p.name, root, view, w.pods)
+	}
 	if was == nil || was.set != uid {
 		p.owned = s.N
 	}

@@ -15,7 +15,14 @@ func (f *follower) checkCreation(j *jobRecord, p *podRecord) {
 	root := f.reconciles.DecidedAt(p.created)
 	view := f.view(actor, root)
 	specs := j.inForce(view)
+	for started := f.reconciles.Start(p.created); view == 0 && root < started; { // it knew the Job: it wrote the Job's UID
+		root++
+		view = f.view(actor, root)
+	}
 	saw := fmt.Sprintf("step %d creates %s; decided at step %d with the Job at revision %d", p.created, p.name, root, view)
+	if f.run.Live {
+		saw = fmt.Sprintf("step %d creates %s; decided after step %d (inferred) with the Job at revision %d or later", p.created, p.name, root, view)
+	}
 
 	pods := f.of(p.job)
 	waits := !slices.ContainsFunc(specs, func(s jobSpec) bool { return !s.replacesFailed })

@@ -41,7 +41,7 @@ func (t *explainer) differingWrite(nearest *history.Run) *history.Step {
 		return nil
 	}
 	missing := t.missingWrite(nearest, setter.Object, true)
-	if !t.isController(setter.Actor) || missing != nil && missing.Resource == setter.Resource && missing.Object.Key() == setter.Object.Key() {
+	if !t.isController(setter.Actor) || missing != nil && isObject(missing, setter.Object) {
 		t.differs = last[keyOf(setter.Object)]
 		return nil
 	}
@@ -81,13 +81,8 @@ func concerns(message string, o history.Object, object map[string]any) bool {
 	if !owned {
 		return mentions(subject, o) == 2 || !strings.Contains(subject, "/")
 	}
-	metadata, _ := object["metadata"].(map[string]any)
-	refs, _ := metadata["ownerReferences"].([]any)
-	for _, r := range refs {
-		ref, _ := r.(map[string]any)
-		kind, _ := ref["kind"].(string)
-		name, _ := ref["name"].(string)
-		if of == o.Namespace+"/"+kind+" "+name || of == kind+" "+name {
+	for _, owner := range ownersOf(object) {
+		if text := owner.kind + " " + owner.name; of == o.Namespace+"/"+text || of == text {
 			return true
 		}
 	}

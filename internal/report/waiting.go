@@ -105,20 +105,18 @@ func mentions(text string, o history.Object) int {
 	return 0
 }
 
-// missingWrite returns the first write of a controller in a passing run that has no counterpart in this run:
-// of the object that waits if there is one and the failure names it, else of any object.
+// missingWrite returns the first write of a controller in a passing run that has no counterpart in this run. If the
+// failure names the object that waits, it prefers the writes of that object and of those that it owns, and among
+// them those of more than a status.
 func (t *explainer) missingWrite(passing *history.Run, waits history.Object, named bool) (missing *history.Step) {
 	if passing == nil {
 		return nil
 	}
 	type write struct{ actor, verb, resource, subresource, object string }
-	known := map[string]bool{}
-	for i := range t.run.Steps {
-		known[t.run.Steps[i].Object.Key()] = true
-	}
+	here, there := objectKeys(t.run), objectKeys(passing)
 	identity := func(s *history.Step) write {
 		w := write{strings.TrimRight(s.Actor, "+"), s.Verb, s.Resource, s.Subresource, s.Object.Key()}
-		if !known[w.object] {
+		if !here[w.object] || !there[w.object] {
 			w.object = "" // its name was generated
 		}
 		return w
@@ -131,15 +129,62 @@ func (t *explainer) missingWrite(passing *history.Run, waits history.Object, nam
 			}
 		}
 	}
-	left := map[write]int{}
+	left, best := map[write]int{}, -1
+	states := newArchive(passing)
 	writes(t.run, func(s *history.Step) { left[identity(s)]++ })
 	writes(passing, func(s *history.Step) {
 		w := identity(s)
 		left[w]--
-		about := named && s.Resource == waits.Resource && s.Object.Key() == waits.Key()
-		if left[w] < 0 && (missing == nil || about && !(missing.Resource == waits.Resource && missing.Object.Key() == waits.Key())) {
-			missing = s
+		if left[w] >= 0 {
+			return
+		}
+		rank := 0
+		if named && (isObject(s, waits) || states.owns(waits, s)) {
+			rank = 2
+			if s.Subresource == "status" {
+				rank = 1
+			}
+		}
+		if rank > best {
+			missing, best = s, rank
 		}
 	})
 	return missing
+}
+
+// objectKeys returns the keys of the objects of a run.
+func objectKeys(run *history.Run) map[string]bool {
+	keys := map[string]bool{}
+	for i := range run.Steps {
+		keys[run.Steps[i].Object.Key()] = true
+	}
+	return keys
+}
+
+func isObject(s *history.Step, o history.Object) bool {
+	return s.Resource == o.Resource && s.Object.Key() == o.Key()
+}
+
+// owns reports whether an object owned another one after a write of the latter.
+func (a archive) owns(owner history.Object, write *history.Step) bool {
+	v, _ := a.at(keyOf(write.Object), write.Revision, nil)
+	resource, _, _ := strings.Cut(owner.Resource, ".")
+	return owner.Namespace == write.Namespace && slices.ContainsFunc(ownersOf(v.object), func(o ownerReference) bool {
+		return o.name == owner.Name && strings.HasPrefix(resource, strings.ToLower(o.kind))
+	})
+}
+
+type ownerReference struct{ kind, name string }
+
+// ownersOf returns the owners of an object.
+func ownersOf(object map[string]any) (owners []ownerReference) {
+	metadata, _ := object["metadata"].(map[string]any)
+	refs, _ := metadata["ownerReferences"].([]any)
+	for _, r := range refs {
+		ref, _ := r.(map[string]any)
+		kind, _ := ref["kind"].(string)
+		name, _ := ref["name"].(string)
+		owners = append(owners, ownerReference{kind, name})
+	}
+	return owners
 }

@@ -40,10 +40,37 @@ func TestCauseOfWaiting(t *testing.T) {
 		})
 		return run.Run
 	}
+	owner := func(pods bool) *history.Run {
+		return play(func(r *recorder, start int) {
+			r.write("user", "create", "replicasets.apps", "web", "", "")
+			owned := func(name string) {
+				r.write("jobs", "create", "pods", name, "", "", start)
+				r.change(`{"metadata":{"ownerReferences":[{"kind":"ReplicaSet","name":"web"}]}}`)
+			}
+			if !pods {
+				owned("web-a") // its counterpart has another generated name
+			}
+			if pods {
+				owned("web-b")
+				r.write("jobs", "update", "replicasets.apps", "web", "", "", start)
+				r.Steps[len(r.Steps)-1].Subresource = "status"
+				r.write("jobs", "create", "pods", "other", "", "", start)
+				r.write("user", "delete", "pods", "web-b", "", "")
+				owned("web-1")
+			}
+			r.wait(time.Minute)
+			if !pods {
+				r.fail("1 ready pod of ReplicaSet default/web, within 30s", "there is none")
+				r.Failure.AtEnd = true
+			}
+		}).Run
+	}
 	for name, c := range map[string]struct {
 		run, nearest *history.Run
 		want         string
 	}{
+		"an owned object is missing": {owner(false), owner(true),
+			"replicasets.apps default/web waits: its last change was user's create (step 3, 0s); the nearest passing run has jobs' create of pods default/web-1 (step 8 there), which is missing here"},
 		"observed, and a passing run": {hangs(true, ""), passing,
 			"pods default/a waits: its last change was kubelet's patch (step 3, 0s), which jobs observed at step 4 (2s); the nearest passing run has jobs' delete of pods default/a (step 5 there), which is missing here"},
 		"not delivered":   {hangs(false, ""), nil, "pods default/a waits: its last change was kubelet's patch (step 3, 0s), which no watch delivered to jobs"},

@@ -90,7 +90,7 @@ var defects = map[string]struct {
 	"remembers a create before it succeeded": {violates: "two parts have the image web:2", missing: write{"create", "configmaps", "web-0", 1}, needs: fault.KindError},
 	"does not watch its parts":               {violates: "two parts have the image web:2", says: "another actor deleted the object", needs: fault.KindDelete},
 	"returns nil on conflict, unwatched":     {violates: "two parts have the image web:2", missing: write{"update", "configmaps", "web-0", 1}, needs: fault.KindConflict},
-	"does not watch what it cleans up":       {violates: "ends as without faults", says: "configmaps default/web-outside waits: its last change was corpus' create", needs: fault.KindDeposedWrite},
+	"does not watch what it cleans up":       {violates: "ends as without faults", harmful: write{"create", "configmaps", "web-outside", 2}, says: "carried out after corpus+'s delete of configmaps default/web-outside", needs: fault.KindDeposedWrite},
 	"ignores changes of labels":              {violates: "two parts have the image web:2", says: "deployments.apps default/web waits: its last change was user's patch"},
 }
 

@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-func churnCommand(binary *string) *cobra.Command {
-	l := load{}
+func churnCommand(binary *string, out *figures) *cobra.Command {
+	l := load{out: out}
 	var lasts time.Duration
 	var lives float64
 	c := &cobra.Command{
@@ -64,7 +64,7 @@ func (l load) churn(ctx context.Context, binary *string, lasts time.Duration, li
 		for {
 			select {
 			case <-tick.C:
-				fmt.Printf("%6.0f s: %s; %d creates, %d updates, %d deletes\n", time.Since(start).Seconds(), mb(s.use().rssBytes), creates.Load(), updates.Load(), deletes.Load())
+				l.out.add(fmt.Sprintf("after %.0f s", time.Since(start).Seconds()), "%s; %d creates, %d updates, %d deletes", mb(s.use().rssBytes), creates.Load(), updates.Load(), deletes.Load())
 			case <-work.Done():
 				return nil
 			}

@@ -31,8 +31,8 @@ type setLoad struct {
 	maxUnavailable, maxSurge string
 }
 
-func cloneSetCommand(binary *string) *cobra.Command {
-	var l setLoad
+func cloneSetCommand(binary *string, out *figures) *cobra.Command {
+	l := setLoad{load: load{out: out}}
 	c := &cobra.Command{
 		Use:   "cloneset [-- UP-FLAGS]",
 		Short: "Scale a CloneSet up, update it in place, and update it with new pods",
@@ -159,7 +159,7 @@ func (l setLoad) phase(ctx context.Context, client kubernetes.Interface, s *serv
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s: %.1f s, %.0f pods/s; CPU a pod %.2f ms, server %s\n", what, took.Seconds(), float64(pods)/took.Seconds(), ms((after.cpu-before.cpu)/time.Duration(pods)), mb(after.rssBytes))
+	l.out.add(what, "%.1f s, %.0f pods/s; CPU a pod %.2f ms, server %s", took.Seconds(), float64(pods)/took.Seconds(), ms((after.cpu-before.cpu)/time.Duration(pods)), mb(after.rssBytes))
 	var writes []string
 	for key, n := range now {
 		if n -= written[key]; n*100 > pods && !strings.HasPrefix(key, "GET") && !strings.HasPrefix(key, "LIST") && !strings.HasPrefix(key, "WATCH") {
@@ -167,7 +167,7 @@ func (l setLoad) phase(ctx context.Context, client kubernetes.Interface, s *serv
 		}
 	}
 	slices.Sort(writes)
-	fmt.Printf("    writes a pod: %s\n", strings.Join(writes, ", "))
+	l.out.add("writes a pod", "%s", strings.Join(writes, ", "))
 	return nil
 }
 

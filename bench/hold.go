@@ -6,11 +6,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func holdCommand(binary *string) *cobra.Command {
-	l := load{}
+func holdCommand(binary *string, out *figures) *cobra.Command {
+	l := load{out: out}
 	var rest time.Duration
 	c := &cobra.Command{
 		Use:   "hold [-- UP-FLAGS]",
@@ -43,33 +42,19 @@ func (l load) hold(ctx context.Context, binary *string, rest time.Duration) erro
 		return err
 	}
 	defer s.stop()
-	watchCtx, endWatch := context.WithCancel(ctx)
-	defer endWatch()
-	seen, err := count(watchCtx, client, "status.phase=Running")
-	if err != nil {
-		return err
-	}
 	start := time.Now()
-	err = l.each(ctx, l.pods, func(ctx context.Context, i int) error {
-		_, err := client.CoreV1().Pods("default").Create(ctx, l.pod(i), metav1.CreateOptions{})
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if err := reach(ctx, &seen.added, int64(l.pods)); err != nil {
+	if err := l.fill(ctx, client); err != nil {
 		return err
 	}
 	took := time.Since(start)
-	fmt.Printf("%d pods on %d nodes are Running after %.0f s (%.0f pods/s); server %s\n", l.pods, l.nodes, took.Seconds(), float64(l.pods)/took.Seconds(), mb(s.use().rssBytes))
-	endWatch()
+	l.out.add(fmt.Sprintf("%d pods on %d nodes Running", l.pods, l.nodes), "after %.0f s (%.0f pods/s); server %s", took.Seconds(), float64(l.pods)/took.Seconds(), mb(s.use().rssBytes))
 	for range 3 {
 		before := s.use()
 		if err := pause(ctx, rest/3); err != nil {
 			return err
 		}
 		after := s.use()
-		fmt.Printf("idle: %s, %.1f %% of a core\n", mb(after.rssBytes), 100*(after.cpu-before.cpu).Seconds()/(rest.Seconds()/3))
+		l.out.add("idle", "%s, %.1f %% of a core", mb(after.rssBytes), 100*(after.cpu-before.cpu).Seconds()/(rest.Seconds()/3))
 	}
 	return nil
 }

@@ -32,8 +32,8 @@ type jobLoad struct {
 	only              string
 }
 
-func jobCommand(binary *string) *cobra.Command {
-	var l jobLoad
+func jobCommand(binary *string, out *figures) *cobra.Command {
+	l := jobLoad{load: load{out: out}}
 	c := &cobra.Command{
 		Use:   "job [-- UP-FLAGS]",
 		Short: "One big Job, then many of one pod, with our Job controller and with upstream's",
@@ -143,13 +143,13 @@ func (l jobLoad) measure(ctx context.Context, client kubernetes.Interface, s *se
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s: Complete after %.1f s (Jobs created in %.1f s): %.0f pods/s; CPU a pod %.2f ms, server %s\n",
-		what, took.Seconds(), sent.Seconds(), float64(pods)/took.Seconds(), ms((after.cpu-before.cpu)/time.Duration(pods)), mb(after.rssBytes))
+	l.out.add(what, "Complete after %.1f s (Jobs created in %.1f s): %.0f pods/s; CPU a pod %.2f ms, server %s",
+		took.Seconds(), sent.Seconds(), float64(pods)/took.Seconds(), ms((after.cpu-before.cpu)/time.Duration(pods)), mb(after.rssBytes))
 	per := func(key string) float64 { return float64(now[key]-written[key]) / float64(pods) }
 	total := per("POST pods") + per("PATCH pods") + per("DELETE pods") + per("PUT jobs/status")
-	fmt.Printf("    writes a pod: %.3f (pods created %.3f, patched %.3f, deleted %.3f; Job status %.3f); Events %.3f\n",
+	l.out.add("writes a pod", "%.3f (pods created %.3f, patched %.3f, deleted %.3f; Job status %.3f); Events %.3f",
 		total, per("POST pods"), per("PATCH pods"), per("DELETE pods"), per("PUT jobs/status"), per("POST events")+per("PATCH events"))
-	fmt.Printf("    from the last pod finished to Complete: %s\n", seen.lags())
+	l.out.add("from the last pod finished to Complete", "%s", seen.lags())
 	return nil
 }
 

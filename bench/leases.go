@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-func leasesCommand(binary *string) *cobra.Command {
-	l := load{noEngine: true}
+func leasesCommand(binary *string, out *figures) *cobra.Command {
+	l := load{noEngine: true, out: out}
 	var rest time.Duration
 	var bare bool
 	c := &cobra.Command{
@@ -43,7 +43,7 @@ func leasesCommand(binary *string) *cobra.Command {
 				}
 				err = nodesReady(cmd.Context(), client, l.nodes)
 				if err == nil {
-					err = measureIdle(cmd.Context(), e.name, command.Process.Pid, s, rest)
+					err = l.measureIdle(cmd.Context(), e.name, command.Process.Pid, s, rest)
 				}
 				finish(command)
 				if err != nil {
@@ -60,7 +60,7 @@ func leasesCommand(binary *string) *cobra.Command {
 }
 
 // measureIdle waits until the work of the start is done, and then measures.
-func measureIdle(ctx context.Context, name string, pid int, s *server, rest time.Duration) error {
+func (l load) measureIdle(ctx context.Context, name string, pid int, s *server, rest time.Duration) error {
 	if err := pause(ctx, 30*time.Second); err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func measureIdle(ctx context.Context, name string, pid int, s *server, rest time
 		return err
 	}
 	after := use(pid)
-	fmt.Printf("%s: %.1f %% of a core, %s; the server %.0f %%\n", name, 100*(after.cpu-before.cpu).Seconds()/rest.Seconds(), mb(after.rssBytes),
+	l.out.add(fmt.Sprintf("leases of %d nodes, %s", l.nodes, name), "%.1f %% of a core, %s; the server %.0f %%", 100*(after.cpu-before.cpu).Seconds()/rest.Seconds(), mb(after.rssBytes),
 		100*(s.use().cpu-served.cpu).Seconds()/rest.Seconds())
 	return nil
 }

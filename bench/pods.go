@@ -26,11 +26,12 @@ type load struct {
 	args                 []string
 	kubeconfig           string
 	pid                  int
-	engine               int // the PID of the stage engine, if it has its own process
+	engine               int      // the PID of the stage engine, if it has its own process
+	out                  *figures // where the results go
 }
 
-func podsCommand(binary *string) *cobra.Command {
-	var l load
+func podsCommand(binary *string, out *figures) *cobra.Command {
+	l := load{out: out}
 	c := &cobra.Command{
 		Use:   "pods [-- UP-FLAGS]",
 		Short: "Create pods as an outside client until they are Ready, then delete them",
@@ -94,6 +95,7 @@ func (l load) connect(ctx context.Context, binary *string) (*server, kubernetes.
 			return s, client, nil
 		}
 	}
+	err = s.explain(err)
 	s.stop()
 	return nil, nil, err
 }
@@ -133,12 +135,22 @@ func (l load) run(ctx context.Context, binary *string) error {
 		return err
 	}
 	defer s.stop()
+	ctx, cancel := context.WithCancel(ctx) // ends the watch before its server
+	defer cancel()
 	fmt.Printf("%d nodes, %d pods, %d requests at a time; server before: %s\n", l.nodes, l.pods, l.workers, mb(s.use().rssBytes))
-	return l.lifecycle(ctx, client, s)
+	_, err = l.lifecycle(ctx, client, s)
+	return err
 }
 
-// lifecycle creates and deletes pods, and prints a line for each phase.
-func (l load) lifecycle(ctx context.Context, client kubernetes.Interface, s *server) error {
+// phaseCost is what one phase took: pods per second, milliseconds of the server's CPU per pod, and the memory of the server
+// afterwards in bytes.
+type phaseCost struct {
+	perSecond, cpu float64
+	rssBytes       int64
+}
+
+// lifecycle creates and deletes pods, and prints and returns what each of the two phases took.
+func (l load) lifecycle(ctx context.Context, client kubernetes.Interface, s *server) (phases []phaseCost, err error) {
 	selector := "status.phase=Running"
 	switch {
 	case l.noEngine && l.scheduler:
@@ -148,7 +160,7 @@ func (l load) lifecycle(ctx context.Context, client kubernetes.Interface, s *ser
 	}
 	seen, err := count(ctx, client, selector)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	phase := func(name string, counter *atomic.Int64, each func(context.Context, int) error) error {
 		before, self, start := s.use(), use(os.Getpid()), time.Now()
@@ -161,8 +173,9 @@ func (l load) lifecycle(ctx context.Context, client kubernetes.Interface, s *ser
 		}
 		took, after := time.Since(start), s.use()
 		n := time.Duration(l.pods)
-		fmt.Printf("%-8s %8.0f pods/s  (%.2f s; requests sent in %.2f s; CPU a pod: server %.2f ms, client %.2f ms; server %s)\n",
-			name, float64(l.pods)/took.Seconds(), took.Seconds(), sent.Seconds(),
+		phases = append(phases, phaseCost{float64(l.pods) / took.Seconds(), ms((after.cpu - before.cpu) / n), after.rssBytes})
+		l.out.add(name, "%.0f pods/s (%.2f s; requests sent in %.2f s; CPU a pod: server %.2f ms, client %.2f ms; server %s)",
+			float64(l.pods)/took.Seconds(), took.Seconds(), sent.Seconds(),
 			ms((after.cpu-before.cpu)/n), ms((use(os.Getpid()).cpu-self.cpu)/n), mb(after.rssBytes))
 		return nil
 	}
@@ -172,15 +185,16 @@ func (l load) lifecycle(ctx context.Context, client kubernetes.Interface, s *ser
 		return err
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var options metav1.DeleteOptions
 	if l.noEngine {
 		options.GracePeriodSeconds = new(int64) // without a kubelet no graceful deletion would end
 	}
-	return phase("gone", &seen.deleted, func(ctx context.Context, i int) error {
+	err = phase("gone", &seen.deleted, func(ctx context.Context, i int) error {
 		return pods.Delete(ctx, l.pod(i).Name, options)
 	})
+	return phases, err
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
@@ -194,6 +208,24 @@ func (l load) pod(i int) *corev1.Pod {
 		p.Spec.NodeName = fmt.Sprintf("node-%d", i%l.nodes)
 	}
 	return p
+}
+
+// fill creates the pods, and waits until all are Running.
+func (l load) fill(ctx context.Context, client kubernetes.Interface) error {
+	ctx, endWatch := context.WithCancel(ctx)
+	defer endWatch()
+	seen, err := count(ctx, client, "status.phase=Running")
+	if err != nil {
+		return err
+	}
+	err = l.each(ctx, l.pods, func(ctx context.Context, i int) error {
+		_, err := client.CoreV1().Pods("default").Create(ctx, l.pod(i), metav1.CreateOptions{})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return reach(ctx, &seen.added, int64(l.pods))
 }
 
 // each calls f for every number below n, several concurrently.

@@ -88,6 +88,22 @@ func (s *server) config() (*rest.Config, error) {
 	return c, nil
 }
 
+// explain adds the log of a server that ends to the error of its client, which may notice the end first.
+func (s *server) explain(err error) error {
+	if s.command == nil {
+		return err
+	}
+	timeout := time.NewTimer(3 * time.Second)
+	defer timeout.Stop()
+	select {
+	case result := <-s.ended:
+		s.ended <- result // for stop
+		return fmt.Errorf("%w; the server ended: %v\n%s", err, result, s.log.String())
+	case <-timeout.C:
+		return err
+	}
+}
+
 func (s *server) stop() {
 	if s.command == nil {
 		return
@@ -131,6 +147,28 @@ func use(pid int) usage {
 	return u
 }
 
-func (s *server) use() usage { return use(s.pid) }
+// use returns what the server uses, with the processes that it has started.
+func (s *server) use() usage {
+	all := use(s.pid)
+	for _, pid := range children(s.pid) {
+		u := use(pid)
+		all.cpu, all.rssBytes = all.cpu+u.cpu, all.rssBytes+u.rssBytes
+	}
+	return all
+}
+
+// children reads the PIDs of the processes that a process has started; none on systems without /proc.
+func children(pid int) (all []int) {
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, file := range files {
+		text, _ := os.ReadFile(file)
+		for _, field := range strings.Fields(string(text)) {
+			if child, err := strconv.Atoi(field); err == nil {
+				all = append(all, child)
+			}
+		}
+	}
+	return all
+}
 
 func mb(n int64) string { return fmt.Sprintf("%d MB", n>>20) }

@@ -15,8 +15,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/proxy"
 )
 
-func proxyCommand(binary *string) *cobra.Command {
-	var l load
+func proxyCommand(binary *string, out *figures) *cobra.Command {
+	l := load{out: out}
 	c := &cobra.Command{
 		Use:   "proxy",
 		Short: "Create pods through the fault proxy, with everything recorded and no fault, and compare its objects with the server's",
@@ -53,19 +53,8 @@ func (l load) throughProxy(ctx context.Context, binary *string) error {
 	if err != nil {
 		return err
 	}
-	seen, err := count(ctx, behind, "status.phase=Running")
-	if err != nil {
-		return err
-	}
 	start := time.Now()
-	err = l.each(ctx, l.pods, func(ctx context.Context, i int) error {
-		_, err := behind.CoreV1().Pods("default").Create(ctx, l.pod(i), metav1.CreateOptions{})
-		return err
-	})
-	if err == nil {
-		err = reach(ctx, &seen.added, int64(l.pods))
-	}
-	if err != nil {
+	if err := l.fill(ctx, behind); err != nil {
 		return err
 	}
 	took := time.Since(start)
@@ -74,8 +63,8 @@ func (l load) throughProxy(ctx context.Context, binary *string) error {
 		return err
 	}
 	record := run.End()
-	fmt.Printf("%d pods through the proxy: %.0f Ready a second (%.1f s), %d steps recorded, %d objects differ from those at the server\n",
-		l.pods, float64(l.pods)/took.Seconds(), took.Seconds(), len(record.Steps), differ)
+	l.out.add(fmt.Sprintf("%d pods through the proxy", l.pods), "%.0f Ready a second (%.1f s), %d steps recorded, %d objects differ from those at the server",
+		float64(l.pods)/took.Seconds(), took.Seconds(), len(record.Steps), differ)
 	if differ > 0 {
 		return fmt.Errorf("%d of %d objects differ through the proxy", differ, l.pods)
 	}

@@ -10,13 +10,14 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 )
 
-func simtestCommand() *cobra.Command {
-	var s searches
+func simtestCommand(out *figures) *cobra.Command {
+	s := searches{out: out}
 	c := &cobra.Command{
 		Use:   "simtest",
 		Short: "Test the examples with many runs: the naive ones fail, the correct ones pass",
@@ -34,6 +35,7 @@ func simtestCommand() *cobra.Command {
 type searches struct {
 	seeds, repeats int
 	benchtime      string
+	out            *figures
 }
 
 // The examples in this repository.
@@ -45,22 +47,22 @@ var (
 func (s searches) run(ctx context.Context) error {
 	fmt.Println("\nnaive controllers, default search:")
 	for _, name := range naive {
-		if err := goTest(ctx, found, "./examples/"+name); err != nil {
+		if err := s.out.goTest(ctx, found, "./examples/"+name); err != nil {
 			return err
 		}
 	}
 	fmt.Printf("\ncorrect controllers, %d runs:\n", s.seeds)
 	for _, name := range correct {
-		if err := goTest(ctx, passed, "./examples/"+name, "-simtest.seeds="+strconv.Itoa(s.seeds)); err != nil {
+		if err := s.out.goTest(ctx, passed, "./examples/"+name, "-simtest.seeds="+strconv.Itoa(s.seeds)); err != nil {
 			return err
 		}
 	}
 	fmt.Println("\nthe same seed, the same hash:")
-	if err := goTest(ctx, differing, "./simtest", "-run", "TestSameSeed", "-repeats="+strconv.Itoa(s.repeats)); err != nil {
+	if err := s.out.goTest(ctx, differing, "./simtest", "-run", "TestSameSeed", "-repeats="+strconv.Itoa(s.repeats)); err != nil {
 		return err
 	}
 	fmt.Println("\nruns a second, on one processor:")
-	return goTest(ctx, speed, "./simtest", "-run", "^$", "-bench", ".", "-benchtime", s.benchtime)
+	return s.out.goTest(ctx, speed, "./simtest", "-run", "^$", "-bench", ".", "-benchtime", s.benchtime)
 }
 
 // The parts of the tests' logs that goTest prints.
@@ -72,11 +74,14 @@ var (
 	speed     = regexp.MustCompile(`^Benchmark.* ns/op.*`)
 )
 
-// goTest runs the tests of a package and prints the lines that match result. It prints the whole
+// goTest runs the tests of packages and adds the parts of lines that match result. It prints the whole
 // output of a test that fails.
-func goTest(ctx context.Context, result *regexp.Regexp, args ...string) error {
+func (f *figures) goTest(ctx context.Context, result *regexp.Regexp, args ...string) error {
 	began := time.Now()
 	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-count=1", "-v", "-timeout", "2h"}, args...)...)
+	// An interrupt also ends the process of the test: it would hold the pipe open.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -94,13 +99,13 @@ func goTest(ctx context.Context, result *regexp.Regexp, args ...string) error {
 			test = m[1]
 		}
 		if text := result.FindString(lines.Text()); text != "" {
-			fmt.Printf("  %-30s %-20s %s\n", args[0], test, text)
+			f.add(strings.TrimSpace(args[0]+" "+test), "%s", strings.Join(strings.Fields(text), " "))
 		}
 	}
 	if err := cmd.Wait(); err != nil {
 		fmt.Print(whole.String())
 		return fmt.Errorf("go test %s: %w", strings.Join(args, " "), err)
 	}
-	fmt.Printf("  %-30s %-20s %s in all\n", args[0], "", time.Since(began).Round(100*time.Millisecond))
+	f.add(args[0], "%s in all", time.Since(began).Round(100*time.Millisecond))
 	return lines.Err()
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func stageCommand(binary *string) *cobra.Command {
-	l := load{noEngine: true}
+func stageCommand(binary *string, out *figures) *cobra.Command {
+	l := load{noEngine: true, out: out}
 	var stages, kwok string
 	var bare bool
 	c := &cobra.Command{
@@ -177,7 +177,7 @@ func (l load) under(ctx context.Context, binary *string, e engine) error {
 		return err
 	}
 	before := use(l.engine)
-	if err := l.lifecycle(ctx, client, s); err != nil {
+	if _, err := l.lifecycle(ctx, client, s); err != nil {
 		return err
 	}
 	after := use(l.engine)
@@ -185,7 +185,7 @@ func (l load) under(ctx context.Context, binary *string, e engine) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s: %.2f ms of CPU a pod, %s%s\n", e.name, ms((after.cpu-before.cpu)/time.Duration(l.pods)), mb(after.rssBytes), late.since(early))
+	l.out.add("the engine alone, "+e.name, "%.2f ms of CPU a pod, %s%s", ms((after.cpu-before.cpu)/time.Duration(l.pods)), mb(after.rssBytes), late.since(early))
 	return nil
 }
 

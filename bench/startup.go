@@ -4,19 +4,18 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 )
 
-func startupCommand(binary *string) *cobra.Command {
+func startupCommand(binary *string, out *figures) *cobra.Command {
 	var runs int
 	c := &cobra.Command{
 		Use:   "startup [-- UP-FLAGS]",
 		Short: "Time `up` to the first answered `get ns`, and idle memory",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return startup(cmd.Context(), binary, runs, args)
+			return startup(cmd.Context(), binary, runs, args, out)
 		},
 	}
 	c.Flags().IntVar(&runs, "runs", 5, "the number of measurements")
@@ -25,7 +24,7 @@ func startupCommand(binary *string) *cobra.Command {
 
 // startup measures how long a user waits: from the start of the process until a kubectl in another
 // process has printed the namespaces.
-func startup(ctx context.Context, binary *string, runs int, args []string) error {
+func startup(ctx context.Context, binary *string, runs int, args []string, out *figures) error {
 	if err := build(ctx, binary); err != nil {
 		return err
 	}
@@ -37,11 +36,11 @@ func startup(ctx context.Context, binary *string, runs int, args []string) error
 			return err
 		}
 		ready := time.Since(start)
-		out, err := exec.CommandContext(ctx, *binary, "kubectl", "--kubeconfig", s.kubeconfig, "get", "ns").CombinedOutput()
+		answer, err := exec.CommandContext(ctx, *binary, "kubectl", "--kubeconfig", s.kubeconfig, "get", "ns").CombinedOutput()
 		took := time.Since(start)
 		if err != nil {
 			s.stop()
-			return fmt.Errorf("kubectl get ns: %w\n%s", err, out)
+			return fmt.Errorf("kubectl get ns: %w\n%s", err, answer)
 		}
 		times = append(times, took)
 		rest := time.NewTimer(15 * time.Second) // enough time to collect the garbage of the start
@@ -52,12 +51,11 @@ func startup(ctx context.Context, binary *string, runs int, args []string) error
 			case <-ctx.Done():
 			}
 			after := s.use()
-			fmt.Printf("idle after 15 s: %s, %.1f %% of a core\n", mb(after.rssBytes), 100*(after.cpu-before.cpu).Seconds()/15)
+			out.add("idle after 15 s", "%s, %.1f %% of a core", mb(after.rssBytes), 100*(after.cpu-before.cpu).Seconds()/15)
 		}
 		fmt.Printf("run %d: context written after %.2f s, `get ns` answered after %.2f s\n", i+1, ready.Seconds(), took.Seconds())
 		s.stop()
 	}
-	slices.Sort(times)
-	fmt.Printf("min %.2f s, median %.2f s, max %.2f s\n", times[0].Seconds(), times[len(times)/2].Seconds(), times[len(times)-1].Seconds())
+	out.times("first answered `get ns`", times)
 	return nil
 }

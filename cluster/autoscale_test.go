@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rehearse-k8s/rehearse/cluster"
@@ -50,9 +51,9 @@ func (m metricsServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // TestAutoscaling: the upstream HorizontalPodAutoscaler scales a CloneSet by the metrics of a server on this
-// machine, which an APIService reaches through the annotation of its Service.
+// machine, which replaces our own metrics API: the APIService names its Service, whose annotation names its port.
 func TestAutoscaling(t *testing.T) {
-	c := startCluster(t, cluster.Options{Nodes: 2})
+	c := startCluster(t, cluster.Options{Nodes: 2, HPASyncPeriod: time.Second})
 	k, err := client.New(c.RESTConfig(), client.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -78,11 +79,6 @@ kind: Service
 metadata: {name: metrics, namespace: kube-system, annotations: {%s: "%s"}}
 spec: {selector: {app: metrics}, ports: [{port: 443}]}
 ---
-apiVersion: apiregistration.k8s.io/v1
-kind: APIService
-metadata: {name: v1beta1.metrics.k8s.io}
-spec: {group: metrics.k8s.io, version: v1beta1, groupPriorityMinimum: 100, versionPriority: 100, insecureSkipTLSVerify: true, service: {name: metrics, namespace: kube-system}}
----
 apiVersion: apps.kruise.io/v1alpha1
 kind: CloneSet
 metadata: {name: web, namespace: default}
@@ -95,14 +91,24 @@ spec:
 `, apiserver.LocalPortAnnotation, at.Port()), "---\n") {
 		create(t, k, text)
 	}
+	apiService := schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"}
+	own, err := read(t.Context(), k, apiService, "", "v1beta1.metrics.k8s.io")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// As kubectl apply of the manifests of a metrics server does.
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"insecureSkipTLSVerify":true,"service":{"name":"metrics","namespace":"kube-system"}}}`))
+	if err := k.Patch(t.Context(), own, patch); err != nil {
+		t.Fatal(err)
+	}
 	await(t, "the metrics API is available", func() error {
-		u, err := read(t.Context(), k, schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"}, "", "v1beta1.metrics.k8s.io")
+		u, err := read(t.Context(), k, apiService, "", "v1beta1.metrics.k8s.io")
 		if err != nil {
 			return err
 		}
 		conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
 		for _, c := range conditions {
-			if c := c.(map[string]any); c["type"] == "Available" && c["status"] == "True" {
+			if c := c.(map[string]any); c["type"] == "Available" && c["status"] == "True" && c["reason"] == "Passed" {
 				return nil
 			}
 		}

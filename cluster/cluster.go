@@ -10,9 +10,12 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/rehearse-k8s/rehearse/internal/apiserver"
+	"github.com/rehearse-k8s/rehearse/internal/controller/nodepressure"
 	"github.com/rehearse-k8s/rehearse/internal/controller/podcache"
+	"github.com/rehearse-k8s/rehearse/internal/resourcemetrics"
 	"github.com/rehearse-k8s/rehearse/internal/store"
 	"github.com/rehearse-k8s/rehearse/stage"
 )
@@ -23,7 +26,9 @@ type Cluster struct {
 	server  *apiserver.Server
 	etcd    *apiserver.EmbeddedEtcd // nil without Options.DataDir
 
-	metrics *metrics
+	metrics   *metrics
+	usage     *resourcemetrics.Source
+	scheduler *schedulerconfig.KubeSchedulerConfiguration
 
 	cert, key []byte // the administrator's
 	stop      func()
@@ -38,11 +43,14 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	set, err := loadStages(o.StageFiles)
+	set, endpoints, err := loadFiles(o.StageFiles)
 	if err != nil {
 		return nil, err
 	}
 	c := &Cluster{options: o, done: make(chan struct{})}
+	if c.scheduler, err = schedulerSettings(o.SchedulerConfigFile); err != nil {
+		return nil, err
+	}
 	if c.metrics, err = serveMetrics(o.MetricsAddress); err != nil {
 		return nil, err
 	}
@@ -54,15 +62,24 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	// The parts stop in the reverse order of their start: controllers before the API server, the API server before the
 	// store. Therefore each has a context of its own, independent of the caller's.
 	base := context.WithoutCancel(ctx)
+	c.usage = resourcemetrics.New(resourcemetrics.Options{Rules: endpoints})
 	c.server, err = apiserver.Start(base, apiserver.Options{
 		Dir: pki, Backend: backend, BindAddress: o.BindAddress, Port: o.Port, Version: o.Version, WatchCache: true,
-		Conversions: conversions(),
+		Conversions: conversions(), ServiceIPRange: o.ServiceCIDR, ResourceMetrics: c.usage.Storages(),
+		Settings: apiserver.Settings{
+			FeatureGates: o.FeatureGates, RuntimeConfig: o.RuntimeConfig, AdmissionPlugins: o.AdmissionPlugins,
+			AuditPolicyFile: o.AuditPolicyFile, AuditLogFile: o.AuditLogFile,
+		},
 	})
+	if setting := (*apiserver.SettingError)(nil); errors.As(err, &setting) {
+		err = &UsageError{setting.Error()}
+	}
 	if err != nil {
 		c.metrics.close()
 		c.closeEtcd()
 		return nil, err
 	}
+	serveKubelets(c.server, endpoints, c.usage)
 	workCtx, stopWork := context.WithCancel(base)
 	var work sync.WaitGroup
 	c.stop = sync.OnceFunc(func() {
@@ -99,7 +116,7 @@ func (c *Cluster) openBackend(ctx context.Context) (apiserver.Backend, string, e
 }
 
 // startParts builds the controllers and installs the definitions of our kinds while the API server runs its post-start hooks,
-// then creates the nodes.
+// then creates the nodes. With Options.BeforeControllers, the controllers run after it.
 func (c *Cluster) startParts(ctx, workCtx context.Context, work *sync.WaitGroup, set *stage.Set, pki string) error {
 	list := c.options.Controllers
 	pods, err := podcache.New(c.server.RESTConfig("rehearse:pods"))
@@ -107,24 +124,35 @@ func (c *Cluster) startParts(ctx, workCtx context.Context, work *sync.WaitGroup,
 		return err
 	}
 	work.Go(func() { pods.Run(workCtx) })
+	c.usage.Connect(c.server.RESTConfig("rehearse:usage"), pods)
 	build, _ := errgroup.WithContext(ctx)
 	known := make(chan struct{})
 	build.Go(func() error {
 		defer close(known)
 		return ensureKinds(ctx, c.server.RESTConfig("rehearse:kinds"), list)
 	})
+	begin := make(chan struct{})
+	if c.options.BeforeControllers == nil {
+		close(begin)
+	}
 	run := func(start func() (func(context.Context), error)) {
 		build.Go(func() error {
 			part, err := start()
 			if err == nil {
-				work.Go(func() { part(workCtx) })
+				work.Go(func() {
+					select {
+					case <-begin:
+						part(workCtx)
+					case <-workCtx.Done():
+					}
+				})
 			}
 			return err
 		})
 	}
 	if upstream := upstreamOnly(list); len(upstream) > 0 {
 		run(func() (func(context.Context), error) {
-			part, err := startControllers(workCtx, c.server.RESTConfig("system:kube-controller-manager"), pods, upstream, pki)
+			part, err := startControllers(workCtx, c.server.RESTConfig("system:kube-controller-manager"), pods, upstream, pki, c.options.controllerManagerFlags())
 			return func(ctx context.Context) {
 				// The garbage collector discovers kinds when it starts and every 30 s. It never deletes dependents of an
 				// owner whose kind it did not know when they lost the owner.
@@ -135,7 +163,7 @@ func (c *Cluster) startParts(ctx, workCtx context.Context, work *sync.WaitGroup,
 	}
 	if picked(list, Scheduler) {
 		run(func() (func(context.Context), error) {
-			return startScheduler(workCtx, c.server.RESTConfig("system:kube-scheduler"), pods)
+			return startScheduler(workCtx, c.server.RESTConfig("system:kube-scheduler"), pods, c.scheduler)
 		})
 	}
 	if jobsPicked(list) {
@@ -150,7 +178,10 @@ func (c *Cluster) startParts(ctx, workCtx context.Context, work *sync.WaitGroup,
 	}
 	if picked(list, StageController) {
 		run(func() (func(context.Context), error) {
-			return startStages(c.server.RESTConfig("rehearse:stage"), set, pods, c.metrics)
+			return startStages(c.server.RESTConfig("rehearse:stage"), set, pods, c.metrics, c.options.NodeLeaseDuration)
+		})
+		run(func() (func(context.Context), error) {
+			return nodepressure.New(c.server.RESTConfig("rehearse:node-pressure"), c.usage)
 		})
 	}
 	if err := c.server.Ready(ctx); err != nil {
@@ -158,6 +189,12 @@ func (c *Cluster) startParts(ctx, workCtx context.Context, work *sync.WaitGroup,
 	}
 	if err := build.Wait(); err != nil {
 		return err
+	}
+	if c.options.BeforeControllers != nil {
+		if err := c.options.BeforeControllers(ctx, c.RESTConfig()); err != nil {
+			return err
+		}
+		close(begin)
 	}
 	if c.cert, c.key, err = c.server.ClientCertificate("rehearse-admin", "system:masters"); err != nil {
 		return err

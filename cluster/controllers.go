@@ -40,9 +40,9 @@ import (
 
 // controllerFlags are the flags for kube-controller-manager: no leader election, because there is one instance, and no HTTP
 // server of its own.
-func controllerFlags(list []string, dir string) []string {
+func controllerFlags(list []string, dir string, more []string) []string {
 	file := func(name string) string { return filepath.Join(dir, name) }
-	return []string{
+	return append([]string{
 		"--controllers=" + strings.Join(list, ","),
 		"--leader-elect=false",
 		"--secure-port=0",
@@ -51,15 +51,15 @@ func controllerFlags(list []string, dir string) []string {
 		"--service-account-private-key-file=" + file("sa.key"),
 		"--cluster-signing-cert-file=" + file("ca.crt"),
 		"--cluster-signing-key-file=" + file("ca.key"),
-	}
+	}, more...)
 }
 
 // startControllers builds kube-controller-manager's controllers and returns the
 // function that runs them until its context ends. It does what upstream's
 // kcm.Run does around them, without the parts that belong to a process of its
 // own (leader election, HTTP server, process-wide registration).
-func startControllers(ctx context.Context, config *rest.Config, pods *podcache.Cache, list []string, dir string) (func(context.Context), error) {
-	settings, err := controllerSettings(list, dir)
+func startControllers(ctx context.Context, config *rest.Config, pods *podcache.Cache, list []string, dir string, flags []string) (func(context.Context), error) {
+	settings, err := controllerSettings(list, dir, flags)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func startControllers(ctx context.Context, config *rest.Config, pods *podcache.C
 }
 
 // controllerSettings reads the flags into upstream's configuration.
-func controllerSettings(list []string, dir string) (*kcmconfig.Config, error) {
+func controllerSettings(list []string, dir string, flags []string) (*kcmconfig.Config, error) {
 	o, err := options.NewKubeControllerManagerOptions()
 	if err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func controllerSettings(list []string, dir string) (*kcmconfig.Config, error) {
 	for _, f := range o.Flags(known, off, aliases).FlagSets {
 		fs.AddFlagSet(f)
 	}
-	if err := fs.Parse(controllerFlags(list, dir)); err != nil {
+	if err := fs.Parse(controllerFlags(list, dir, flags)); err != nil {
 		return nil, err
 	}
 	if err := o.Validate(known, off, aliases); err != nil {

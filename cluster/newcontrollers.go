@@ -40,12 +40,16 @@ func NewControllers(ctx context.Context, config func(actor string) *rest.Config,
 		return err
 	}
 	if upstream := upstreamOnly(list); len(upstream) > 0 {
-		if err := add(startControllers(ctx, config("controllers"), nil, upstream, dir)); err != nil {
+		if err := add(startControllers(ctx, config("controllers"), nil, upstream, dir, nil)); err != nil {
 			return nil, err
 		}
 	}
 	if picked(list, Scheduler) {
-		if err := add(startScheduler(ctx, config(Scheduler), nil)); err != nil {
+		settings, err := schedulerSettings("")
+		if err != nil {
+			return nil, err
+		}
+		if err := add(startScheduler(ctx, config(Scheduler), nil, settings)); err != nil {
 			return nil, err
 		}
 	}
@@ -77,7 +81,7 @@ func NewControllers(ctx context.Context, config func(actor string) *rest.Config,
 func newKubelets(config *rest.Config, set *stage.Set) (func(context.Context), error) {
 	if set == nil {
 		var err error
-		if set, err = loadStages(nil); err != nil {
+		if set, err = LoadStages(nil); err != nil {
 			return nil, err
 		}
 	}

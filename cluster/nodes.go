@@ -37,10 +37,12 @@ func ensureNodes(ctx context.Context, config *rest.Config, n int) error {
 	return group.Wait()
 }
 
-// simulatedNode is a node with the labels that a kubelet sets and the role that kubectl prints. Its stages set capacity and
-// conditions.
+// simulatedNode is a node with the labels that a kubelet sets, the role that kubectl prints, and its resources: a kubelet
+// registers itself with them, and admission rejects the resize of a pod on a node that it has seen only without
+// them. The stages set its conditions.
 func simulatedNode(name string) *corev1.Node {
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+	resources := stages.NodeResources()
+	return &corev1.Node{Status: corev1.NodeStatus{Capacity: resources, Allocatable: resources}, ObjectMeta: metav1.ObjectMeta{
 		Name:        name,
 		Annotations: map[string]string{stages.SimulatedAnnotation: stages.SimulatedAnnotationValue},
 		Labels: map[string]string{

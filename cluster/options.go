@@ -1,13 +1,16 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/rest"
 	kcm "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	"k8s.io/kubernetes/cmd/kube-controller-manager/names"
 
@@ -49,10 +52,34 @@ type Options struct {
 	// stage, scheduler, cloneset-controller (short: cloneset) and upstream-job; job-controller (short: job) is our Job
 	// controller.
 	Controllers []string
-	// StageFiles are the files of stages to play instead of the built-in ones; "builtin:NAME" is a built-in file.
+	// StageFiles are the files of stages to play instead of the built-in ones; "builtin:NAME" is a built-in file. The files may also
+	// contain the objects of kwok.x-k8s.io that configure kubelet endpoints (Logs, ClusterLogs and so on) and resource usage. Objects
+	// of other groups have no effect.
 	StageFiles []string
 	// MetricsAddress is the address for the stage engine's /metrics, /healthz and /readyz. Empty or "0": none.
 	MetricsAddress string
+	// FeatureGates are feature gates of Kubernetes, each as in "Name=true". They apply to the whole process, and only to the
+	// first cluster that it starts.
+	FeatureGates []string
+	// RuntimeConfig switches API groups, versions and resources on and off, as in "resource.k8s.io/v1beta1=true".
+	RuntimeConfig []string
+	// AdmissionPlugins enables ("NAME") and disables ("-NAME") admission plugins of kube-apiserver.
+	AdmissionPlugins []string
+	// AuditPolicyFile is the file of an audit policy. AuditLogFile is the file that the audit events are appended to; it
+	// requires an AuditPolicyFile.
+	AuditPolicyFile, AuditLogFile string
+	// ServiceCIDR is the range of the cluster IPs of Services. Default: 10.96.0.0/16.
+	ServiceCIDR string
+	// SchedulerConfigFile is the file of a KubeSchedulerConfiguration, with its profiles and extenders.
+	SchedulerConfigFile string
+	// NodeLeaseDuration is the duration of the leases of nodes; they are renewed four times as often. 0: 40 s. Negative: no
+	// leases.
+	NodeLeaseDuration time.Duration
+	// HPASyncPeriod is how often the horizontal pod autoscaler reads metrics and scales. 0: 15 s.
+	HPASyncPeriod time.Duration
+	// BeforeControllers, if set, is called when the API server is ready and before controllers, scheduler and stage engine run
+	// and nodes are created, with the administrator's client configuration. Its error ends the start.
+	BeforeControllers func(context.Context, *rest.Config) error
 	// Version is appended to the API server's version at /version.
 	Version string
 }
@@ -85,6 +112,9 @@ func (o *Options) complete() error {
 	}
 	if len(o.EtcdServers) == 0 && (o.EtcdCAFile != "" || o.EtcdCertFile != "") {
 		return usage("--etcd-cafile, --etcd-certfile and --etcd-keyfile require --etcd-servers")
+	}
+	if err := o.checkSettings(); err != nil {
+		return err
 	}
 	if o.BindAddress == "" {
 		o.BindAddress = "127.0.0.1"

@@ -24,6 +24,15 @@ func TestInvalidOptions(t *testing.T) {
 		"controller":          {Options{Controllers: []string{"*", "-jobb"}}, `--controllers: unknown controller "jobb"; nearest names: job, `},
 		"stages":              {Options{StageFiles: []string{"no-such.yaml"}}, "no-such.yaml"},
 		"built-in stages":     {Options{StageFiles: []string{"builtin:no-such"}}, "no-such"},
+		"feature gate":        {Options{FeatureGates: []string{"NoSuchGate=true"}}, "NoSuchGate"},
+		"runtime config":      {Options{RuntimeConfig: []string{"no-such/v1=maybe"}}, "no-such/v1"},
+		"admission plugin":    {Options{AdmissionPlugins: []string{"NoSuchPlugin"}}, "NoSuchPlugin"},
+		"service CIDR":        {Options{ServiceCIDR: "10.96.0.0/33"}, "10.96.0.0/33"},
+		"audit log alone":     {Options{AuditLogFile: "log"}, "--audit-policy and --audit-log"},
+		"audit policy":        {Options{AuditPolicyFile: "no-such.yaml", AuditLogFile: "log"}, "no-such.yaml"},
+		"scheduler config":    {Options{SchedulerConfigFile: "no-such.yaml"}, "--scheduler-config: open no-such.yaml"},
+		"no scheduler":        {Options{SchedulerConfigFile: "s.yaml", Controllers: []string{"stage"}}, "--controllers does not run the scheduler"},
+		"leases":              {Options{NodeLeaseDuration: 1}, "--node-lease-duration 1ns"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.options.StateDir = t.TempDir()

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"os"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/dynamic"
@@ -11,7 +12,10 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/kubernetes/pkg/scheduler"
+	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 
 	"github.com/rehearse-k8s/rehearse/internal/controller/podcache"
@@ -26,18 +30,38 @@ func unfinished(p *corev1.Pod) bool {
 	return p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
 }
 
-// startScheduler prepares the real kube-scheduler with its default profile and
-// returns its run function.
-func startScheduler(ctx context.Context, config *rest.Config, pods *podcache.Cache) (func(context.Context), error) {
+// schedulerSettings reads a KubeSchedulerConfiguration; an empty file name stands for the default one. What has no meaning in a
+// cluster in one process (clientConnection, leaderElection and the addresses of endpoints) is ignored.
+func schedulerSettings(file string) (*schedulerconfig.KubeSchedulerConfiguration, error) {
+	if file == "" {
+		return latest.Default()
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, usage("--scheduler-config: %v", err)
+	}
+	o, kind, err := scheme.Codecs.UniversalDecoder().Decode(data, nil, nil)
+	if err != nil {
+		return nil, usage("--scheduler-config %s: %v", file, err)
+	}
+	settings, ok := o.(*schedulerconfig.KubeSchedulerConfiguration)
+	if !ok {
+		return nil, usage("--scheduler-config %s: kind %s: want KubeSchedulerConfiguration of kubescheduler.config.k8s.io/v1", file, kind.Kind)
+	}
+	settings.APIVersion = kind.GroupVersion().String()
+	if err := validation.ValidateKubeSchedulerConfiguration(settings); err != nil {
+		return nil, usage("--scheduler-config %s: %v", file, err)
+	}
+	return settings, nil
+}
+
+// startScheduler prepares the real kube-scheduler and returns its run function.
+func startScheduler(ctx context.Context, config *rest.Config, pods *podcache.Cache, settings *schedulerconfig.KubeSchedulerConfiguration) (func(context.Context), error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
 	dynamicClient, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	settings, err := latest.Default()
 	if err != nil {
 		return nil, err
 	}
@@ -48,6 +72,7 @@ func startScheduler(ctx context.Context, config *rest.Config, pods *podcache.Cac
 		scheduler.WithComponentConfigVersion(settings.APIVersion),
 		scheduler.WithKubeConfig(config),
 		scheduler.WithProfiles(settings.Profiles...),
+		scheduler.WithExtenders(settings.Extenders...),
 		scheduler.WithPercentageOfNodesToScore(settings.PercentageOfNodesToScore),
 		scheduler.WithParallelism(settings.Parallelism),
 		scheduler.WithPodInitialBackoffSeconds(settings.PodInitialBackoffSeconds),

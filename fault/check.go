@@ -29,6 +29,14 @@ func (k Kind) isDelay() bool {
 	return false
 }
 
+// isList reports whether faults of the kind act on lists only.
+func (k Kind) isList() bool { return k == KindStaleList || k == KindExpiredPage }
+
+func (f Fault) hasTarget() bool {
+	_, ok := f.TargetObject()
+	return ok
+}
+
 func (f Fault) check() error {
 	t, ok := traitOf(f.Kind)
 	switch {
@@ -40,7 +48,9 @@ func (f Fault) check() error {
 		return fmt.Errorf("for=%s: want a duration such as 30s", f.For)
 	case f.Writes < 0:
 		return fmt.Errorf("writes=%d: want a number from 1", f.Writes)
-	case (f.For != 0 || f.Writes != 0) && !t.holds:
+	case f.Kind == KindStaleList && f.For != 0:
+		return fmt.Errorf("for=%s: %s holds nothing; writes=2 makes the list miss the last two writes of its resource", f.For, f.Kind)
+	case (f.For != 0 || f.Writes != 0) && !t.holds && f.Kind != KindStaleList:
 		return fmt.Errorf("%s holds nothing: for and writes do not apply", f.Kind)
 	case f.For != 0 && f.Writes != 0, f.Until != "" && (f.For != 0 || f.Writes != 0):
 		return fmt.Errorf("for, writes and until: want at most one of them")
@@ -53,10 +63,18 @@ func (f Fault) check() error {
 	// For a request outside the resource API the object is its path, and the verb may be any HTTP method.
 	case f.Verb != "" && !slices.Contains(verbs, f.Verb) && !strings.HasPrefix(f.Object, "/"):
 		return fmt.Errorf("verb=%s: want one of %s", f.Verb, strings.Join(verbs, ", "))
-	case f.Verb != "" && !history.IsWriteVerb(f.Verb) && !f.Kind.Allows(Item{Class: Call}):
+	case f.Kind.isList() && f.Verb != "" && f.Verb != "list" && (f.Verb != "watch" || f.Kind == KindExpiredPage):
+		return fmt.Errorf("%s acts on lists: remove verb=%s", f.Kind, f.Verb)
+	case f.Kind.isList() && (f.Object != "" || strings.Contains(f.Resource, "/")):
+		return fmt.Errorf("%s acts on lists, which have no object and no subresource: remove them", f.Kind)
+	case f.Verb != "" && !history.IsWriteVerb(f.Verb) && !f.Kind.isList() && !f.Kind.Allows(Item{Class: Call}):
 		return fmt.Errorf("%s acts on writes, and %s is a read", f.Kind, f.Verb)
 	case t.class == Event && strings.Contains(f.Resource, "/"):
 		return fmt.Errorf("%s acts on events, and resource=%s is a subresource, which has no events", f.Kind, f.Resource)
+	case f.Target != "" && t.class != Interference:
+		return fmt.Errorf("%s changes no object as another user: target does not apply", f.Kind)
+	case f.Target != "" && !f.hasTarget():
+		return fmt.Errorf("target=%s: want an object such as deployments.apps/default/web or nodes/a", f.Target)
 	case f.Kind == KindDropBookmark && f.Object != "":
 		return fmt.Errorf("%s acts on bookmarks, which have no object: remove object", f.Kind)
 	}

@@ -2,7 +2,11 @@ package fault
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/rehearse-k8s/rehearse/history"
 )
 
 // Level says whether a controller that fails under a fault has a bug.
@@ -57,9 +61,9 @@ const (
 	// events.
 	KindDropBookmark Kind = "drop-bookmark"
 
-	// KindConflict lets another user write the object right before the nth write, which the API then
-	// answers 409. It acts only on writes that carry a resourceVersion: the API answers no other write so
-	// because of a competing one.
+	// KindConflict lets another user write the object right before the nth write. The API answers 409 to a
+	// write that carries a resourceVersion. An update of the whole object without one takes effect, and may
+	// remove what the other user wrote. The kind acts on no other write.
 	KindConflict Kind = "conflict"
 	// KindThrottle answers the nth request 429 with Retry-After, without effect.
 	KindThrottle Kind = "throttle"
@@ -71,8 +75,30 @@ const (
 	KindDeny  Kind = "deny"
 	// KindTimeout discards the nth request: no effect, and no answer until the client times out.
 	KindTimeout Kind = "timeout"
+	// KindOutage makes the API unavailable to the actor from its nth request on: all its watches end, and every request is
+	// answered 503 without Retry-After, until the hold ends. Without a limit of the hold that is when nothing else can
+	// happen: then the actor has lost all its watches at once, and little more.
+	KindOutage Kind = "outage"
+	// KindPartition discards the writes of the actor from its nth write on, until the hold ends: they have no effect, and
+	// no answer until the client times out. Reads work, and watches continue.
+	KindPartition Kind = "partition"
+	// KindStaleList answers the nth list that permits it (resourceVersion=0, or not older than a revision) from an older
+	// state: without the last write of the resource, or without as many as Writes says, but not older than the list
+	// permits. The watch continues from there. A watch that sends the initial objects fails at once, because the list by which
+	// client-go replaces it permits an older state, and that list is stale.
+	KindStaleList Kind = "stale-list"
+	// KindOtherServer connects the actor to another API server from its nth request on: all its watches end. Until the
+	// hold ends, the watch caches of that server are behind: new watches deliver nothing, and lists that permit an older state are
+	// answered from the state at which the hold began. Everything else is current.
+	KindOtherServer Kind = "other-server"
+	// KindExpiredPage answers the nth request for a further page of a list 410: the state that the first page came from
+	// is no longer available.
+	KindExpiredPage Kind = "expired-page"
 	// KindLostAnswer executes the nth write and drops its answer.
 	KindLostAnswer Kind = "lost-answer"
+	// KindErrorAfter executes the nth write and answers it 500 without Retry-After, if it succeeds: the client receives
+	// an error at once, and cannot know whether the write took effect.
+	KindErrorAfter Kind = "error-after"
 	// KindLateAnswer executes the nth write and holds its answer, so the watch event may be
 	// delivered first.
 	KindLateAnswer Kind = "late-answer"
@@ -104,6 +130,12 @@ const (
 	KindEvict     Kind = "evict"
 	KindLabel     Kind = "label"
 	KindFinalizer Kind = "finalizer" // adds InterferenceFinalizer and removes it later
+	// KindRecreate is interference that deletes the object, and creates it again once it is gone: with the same name,
+	// another UID, and the content that the user wrote.
+	KindRecreate Kind = "recreate"
+	// KindEdit is interference that edits the object twice in quick succession, so that it ends as it began:
+	// spec.replicas - 1 and back, if the object has replicas, otherwise an annotation.
+	KindEdit Kind = "edit"
 
 	// KindLoseEvent drops the nth event of a stream (etcd #17529, #18089, #19179); KindRepeatEvent
 	// delivers it twice (etcd #17247).
@@ -114,6 +146,9 @@ const (
 	// with an older state (etcd #15271).
 	KindTimeTravel Kind = "time-travel"
 )
+
+// InterferenceKey is the annotation that KindConflict and the label that KindLabel writes.
+const InterferenceKey = "rehearse-k8s.github.io/touched"
 
 // InterferenceFinalizer is the finalizer of another owner that KindFinalizer adds.
 const InterferenceFinalizer = "rehearse-k8s.github.io/somebody-else"
@@ -128,7 +163,7 @@ const (
 	Call
 	// Process faults act on an actor, at one of its writes.
 	Process
-	// Interference faults act on an object, after a write to it.
+	// Interference faults act on an object, after a write to it, or to another object (Fault.Target).
 	Interference
 )
 
@@ -150,18 +185,26 @@ var traits = []trait{
 	{KindRelist, Legal, Event, true, "API Concepts, \"410 Gone responses\": history is kept for a limited time; kube-apiserver ends the watch and answers the next one with an ERROR event (apiserver pkg/storage/cacher)"},
 	{KindCrashBefore, Legal, Process, true, "a process can end at any time"},
 	{KindCrash, Legal, Process, true, "a process can end at any time"},
-	{KindConflict, Legal, Call, false, "API Concepts, \"Updates to existing resources\": a write with an old resourceVersion is answered 409 after another client has written the object (apiserver pkg/registry/generic/registry/store.go)"},
+	{KindConflict, Legal, Call, false, "API Concepts, \"Updates to existing resources\": a write with an old resourceVersion is answered 409 after another client has written the object, one without it is not (apiserver pkg/registry/generic/registry/store.go)"},
 	{KindLateAnswer, Legal, Call, true, "the network delays an answer without a bound; the watch event of the write does not wait for it"},
 	{KindLateRequest, Legal, Call, true, "the network, the queues of priority and fairness and the handler (up to 34s) delay a request"},
 	{KindDelete, Legal, Interference, false, "any user with the right to delete"},
+	{KindErrorAfter, Legal, Call, false, "etcd gives up waiting for a proposal that still commits, and kube-apiserver answers 500 \"etcdserver: request timed out\" (etcd server/etcdserver/v3_server.go)"},
+	{KindRecreate, Legal, Interference, false, "any user with the right to delete and create; an informer may show both as one update with another UID (client-go tools/cache/shared_informer.go)"},
+	{KindEdit, Legal, Interference, false, "any user with the right to patch; a watch delivers each edit, a list only the last one (API Concepts, \"Efficient detection of changes\")"},
 	{KindError, Legal, Call, false, "kube-apiserver answers 500 to a request that had no effect, for example if a webhook with failurePolicy Fail does not answer"},
 	{KindQuota, Legal, Call, false, "ResourceQuota: a create over the quota is answered 403 (apiserver pkg/admission/plugin/resourcequota)"},
 	{KindDeny, Legal, Call, false, "admission webhooks and policies may deny any write (apiserver pkg/admission/plugin/webhook)"},
 	{KindTimeout, Legal, Call, false, "the network loses a request, or an overloaded server does not answer it"},
 	{KindPause, Legal, Process, true, "a process can be stopped and continued: CPU limits, virtual machines, SIGSTOP"},
+	{KindOutage, Legal, Call, true, "a restart or an upgrade of the API server ends all watches, and a load balancer answers 503 while no server is ready (apiserver pkg/server/filters/waitgroup.go); one process has one connection (client-go transport/cache.go)"},
+	{KindPartition, Legal, Call, true, "the network or an overloaded server loses requests, and each request on its own"},
+	{KindStaleList, Legal, Call, false, "API Concepts, resourceVersion=\"0\": any age; client-go lists so if a watch that sends the initial objects fails (client-go tools/cache/reflector.go, KEP-3157; kubernetes #59848)"},
+	{KindOtherServer, Legal, Call, true, "each kube-apiserver has watch caches of its own, and a load balancer connects a client to any of them (apiserver pkg/storage/cacher)"},
 	{KindThrottle, Legal, Call, true, "API Priority and Fairness answers 429 with Retry-After (apiserver pkg/server/filters/priority-and-fairness.go)"},
 	{KindDisconnect, Legal, Event, false, "kube-apiserver ends a watch at any time without an error: timeout, slow reader, restart (apiserver pkg/storage/cacher/cache_watcher.go)"},
 	{KindDropBookmark, Legal, Event, false, "API Concepts, \"Watch bookmarks\": a client may not assume that bookmarks are sent (KEP-956)"},
+	{KindExpiredPage, Legal, Call, false, "API Concepts, \"Retrieving large results sets in chunks\": a continue token expires, 410 (apiserver pkg/storage/etcd3/errors.go)"},
 	{KindOverlap, Legal, Process, true, "a Deployment's rolling update runs two instances of a controller without leader election; with leader election see deposed-write"},
 	{KindDeposedWrite, Legal, Process, true, "client-go tools/leaderelection: no fencing, so a write that a leader sent before it lost its lease may take effect after its successor has started"},
 	{KindEvict, Legal, Interference, false, "the Eviction API, for any user with the right"},
@@ -229,12 +272,15 @@ type Fault struct {
 	Resource string
 	// Object is namespace/name, or the name of an object without a namespace.
 	Object string
+	// Target is the object that interference changes, as resource/namespace/name or resource/name; empty: the object
+	// of the request. See [TargetOf].
+	Target string
 	// Nth is the number of the matching request or event, from 1. If it is 0, the search chooses
 	// it.
 	Nth int
 
 	// For and Writes limit a hold: to a duration of the run's clock, or to a number of further
-	// writes by any client. If both are zero, the hold ends when nothing else can happen without
+	// writes by any client (KindStaleList, which holds nothing: the number of writes that the list does not contain). If both are zero, the hold ends when nothing else can happen without
 	// time passing; with Writes, it also ends then.
 	For    time.Duration
 	Writes int
@@ -266,6 +312,24 @@ func Crash(actor string) Fault { return Fault{Kind: KindCrash, Actor: actor} }
 
 // Pause returns the pattern of an actor that is paused for a while.
 func Pause(actor string) Fault { return Fault{Kind: KindPause, Actor: actor} }
+
+// TargetOf returns the Target that names an object.
+func TargetOf(o history.Object) string { return o.Resource + "/" + o.Key() }
+
+// TargetObject returns the object that Target names; ok is false if it names none.
+func (f Fault) TargetObject() (o history.Object, ok bool) {
+	parts := strings.Split(f.Target, "/")
+	if slices.Contains(parts, "") {
+		return o, false
+	}
+	switch len(parts) {
+	case 2:
+		return history.Object{Resource: parts[0], Name: parts[1]}, true
+	case 3:
+		return history.Object{Resource: parts[0], Namespace: parts[1], Name: parts[2]}, true
+	}
+	return o, false
+}
 
 // Of returns the pattern of any fault of a kind.
 func Of(kind Kind) Fault { return Fault{Kind: kind} }

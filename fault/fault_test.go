@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/history"
 )
 
 // TestLevels holds the table of kinds against a file that people can read: a level
@@ -79,21 +80,23 @@ func TestKinds(t *testing.T) {
 
 func TestPatterns(t *testing.T) {
 	for text, f := range map[string]fault.Fault{
-		"lag resource=pods":          fault.Lag("pods"),
-		"relist resource=pods":       fault.Relist("pods"),
-		"disconnect resource=pods":   fault.Disconnect("pods"),
-		"conflict resource=pods":     fault.Conflict("pods"),
-		"lost-answer actor=job":      fault.LostAnswer("job"),
-		"crash actor=job":            fault.Crash("job"),
-		"pause actor=job":            fault.Pause("job"),
-		"throttle":                   fault.Of(fault.KindThrottle),
-		"overlap actor=my%20job":     {Kind: fault.KindOverlap, Actor: "my job"},
-		"lag nth=2 writes=3":         {Kind: fault.KindLag, Nth: 2, Writes: 3},
-		"lag until=jobs.batch":       {Kind: fault.KindLag, Until: "jobs.batch"},
-		"relist nth=1 until=pods@42": {Kind: fault.KindRelist, Nth: 1, Until: "pods", UntilRevision: 42},
-		"pause nth=2 for=1m30s":      {Kind: fault.KindPause, Nth: 2, For: 90 * time.Second},
-		"error verb=get object=/api": {Kind: fault.KindError, Verb: "get", Object: "/api"},
-		"error verb=put object=/x":   {Kind: fault.KindError, Verb: "put", Object: "/x"},
+		"lag resource=pods":                              fault.Lag("pods"),
+		"relist resource=pods":                           fault.Relist("pods"),
+		"disconnect resource=pods":                       fault.Disconnect("pods"),
+		"conflict resource=pods":                         fault.Conflict("pods"),
+		"lost-answer actor=job":                          fault.LostAnswer("job"),
+		"crash actor=job":                                fault.Crash("job"),
+		"pause actor=job":                                fault.Pause("job"),
+		"throttle":                                       fault.Of(fault.KindThrottle),
+		"overlap actor=my%20job":                         {Kind: fault.KindOverlap, Actor: "my job"},
+		"lag nth=2 writes=3":                             {Kind: fault.KindLag, Nth: 2, Writes: 3},
+		"lag until=jobs.batch":                           {Kind: fault.KindLag, Until: "jobs.batch"},
+		"relist nth=1 until=pods@42":                     {Kind: fault.KindRelist, Nth: 1, Until: "pods", UntilRevision: 42},
+		"pause nth=2 for=1m30s":                          {Kind: fault.KindPause, Nth: 2, For: 90 * time.Second},
+		"error verb=get object=/api":                     {Kind: fault.KindError, Verb: "get", Object: "/api"},
+		"edit target=deployments.apps/default/web nth=1": {Kind: fault.KindEdit, Target: "deployments.apps/default/web", Nth: 1},
+		"delete target=nodes/a":                          {Kind: fault.KindDelete, Target: "nodes/a"},
+		"error verb=put object=/x":                       {Kind: fault.KindError, Verb: "put", Object: "/x"},
 	} {
 		if f.String() != text || f.Check() != nil {
 			t.Errorf("%q is written %q, %v", text, f, f.Check())
@@ -111,7 +114,7 @@ func TestParseRejects(t *testing.T) {
 		"lagg":                          `unknown kind "lagg": want one of lag, crash-after,`,
 		"lag pods":                      `"pods": want FIELD=VALUE`,
 		"lag resource=":                 `"resource=": want FIELD=VALUE`,
-		"lag kind=pods":                 "unknown field kind: want one of actor, verb, resource, object, nth, for, writes, until",
+		"lag kind=pods":                 "unknown field kind: want one of actor, verb, resource, object, target, nth, for, writes, until",
 		"lag nth=1 nth=2":               "nth is given twice",
 		"lag nth=0":                     "nth=0: want a number from 1",
 		"lag nth=-1":                    "nth=-1: want a number from 1",
@@ -131,6 +134,10 @@ func TestParseRejects(t *testing.T) {
 		"crash-after verb=list":         "crash-after acts on writes, and list is a read",
 		"lag resource=pods/status":      "lag acts on events, and resource=pods/status is a subresource",
 		"drop-bookmark object=default/": "drop-bookmark acts on bookmarks",
+		"lag target=pods/a":             "lag changes no object as another user: target does not apply",
+		"label target=pods":             "target=pods: want an object such as deployments.apps/default/web or nodes/a",
+		"label target=pods//a":          "target=pods//a: want an object",
+		"label target=pods/n/a/status":  "target=pods/n/a/status: want an object",
 		"lag actor=a%2":                 "actor=a%2: %2: want % and two hexadecimal digits",
 		"lag actor=%zz":                 "actor=%zz: %zz: want %",
 		"lag actor=%+1":                 "want %",
@@ -158,6 +165,26 @@ func TestParseAll(t *testing.T) {
 	}
 	if _, err := fault.ParseAll(append(lines, "oops")); err == nil || !strings.Contains(err.Error(), `"oops"`) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestTarget: a target names an object, and a pattern without one covers every target.
+func TestTarget(t *testing.T) {
+	web := history.Object{Resource: "deployments.apps", Namespace: "default", Name: "web"}
+	for _, want := range []history.Object{web, {Resource: "nodes", Name: "a"}} {
+		f := fault.Fault{Kind: fault.KindRecreate, Target: fault.TargetOf(want)}
+		if o, ok := f.TargetObject(); !ok || o != want {
+			t.Errorf("%s: %v, %t", f, o, ok)
+		}
+	}
+	f := fault.Fault{Kind: fault.KindRecreate, Actor: "job", Target: fault.TargetOf(web), Nth: 1}
+	for pattern, want := range map[string]bool{
+		"recreate": true, "recreate target=deployments.apps/default/web": true, "recreate target=deployments.apps/default/b": false, "edit": false,
+	} {
+		p, err := fault.Parse(pattern)
+		if err != nil || fault.Allowed([]fault.Fault{p}, f) != want {
+			t.Errorf("%s covers %s: want %t; %v", pattern, f, want, err)
+		}
 	}
 }
 

@@ -21,6 +21,9 @@ type Item struct {
 	// Write marks requests that write; Versioned those of them that carry a resourceVersion, so that the
 	// API rejects them if another user has written the object.
 	Write, Versioned bool
+	// Older marks lists that permit an older state, and watches that send the initial objects, which client-go
+	// replaces by such a list if they fail. Continues marks requests for a further page of a list.
+	Older, Continues bool
 }
 
 // Allows reports whether a fault of this kind can act on the item at all.
@@ -33,10 +36,14 @@ func (k Kind) Allows(i Item) bool {
 	case KindLoseEvent, KindRepeatEvent:
 		return i.Class == Event && i.Type != "BOOKMARK" && i.Type != "ERROR" && !i.Initial
 	case KindConflict:
-		return i.Class == Call && i.Write && i.Versioned
+		return i.Class == Call && i.Write && (i.Versioned || i.Verb == "update")
 	case KindQuota:
 		return i.Class == Call && i.Verb == "create" && !strings.Contains(i.Resource, "/")
-	case KindThrottle, KindError, KindTimeout, KindLateRequest:
+	case KindStaleList:
+		return i.Class == Call && i.Older
+	case KindExpiredPage:
+		return i.Class == Call && i.Continues
+	case KindThrottle, KindError, KindTimeout, KindLateRequest, KindOutage, KindOtherServer:
 		return i.Class == Call
 	default: // kinds that act at a write
 		return i.Class == Call && i.Write
@@ -81,6 +88,7 @@ func (p Fault) covers(f Fault) bool {
 		(p.Verb == "" || p.Verb == f.Verb) &&
 		matchResource(p.Resource, f.Resource) &&
 		(p.Object == "" || p.Object == f.Object) &&
+		(p.Target == "" || p.Target == f.Target) &&
 		(p.Nth == 0 || p.Nth == f.Nth) &&
 		(p.For == 0 || p.For == f.For) &&
 		(p.Writes == 0 || p.Writes == f.Writes) &&

@@ -17,11 +17,14 @@ func anyFault(t *rapid.T, label string) fault.Fault {
 	}
 	f := fault.Fault{
 		Kind:  rapid.SampledFrom(fault.Kinds(fault.Adversarial)).Draw(t, label),
-		Actor: word("actor", "job", "job/0", "job/1"), Verb: word("verb", "create", "update", "get"),
+		Actor: word("actor", "job", "job/0", "job/1"), Verb: word("verb", "create", "update", "get", "list"),
 		Resource: word("resource", "pods", "pods/status"), Object: word("object", "n/a", "n/b"),
 		Nth:    rapid.IntRange(0, 3).Draw(t, label+" nth"),
 		For:    time.Duration(rapid.IntRange(0, 2).Draw(t, label+" for")) * time.Second,
 		Writes: rapid.IntRange(0, 2).Draw(t, label+" writes"),
+	}
+	if f.Kind.Class() == fault.Interference {
+		f.Target = word("target", "pods/n/a", "nodes/a")
 	}
 	if f.For == 0 && f.Writes == 0 {
 		f.Until = word("until", "pods", "jobs.batch")
@@ -46,8 +49,10 @@ func anyItem(t *rapid.T) fault.Item {
 		i.Initial = rapid.Bool().Draw(t, "initial")
 		return i
 	}
-	i.Verb = word("how", "create", "update", "get")
-	i.Write = i.Verb != "get"
+	i.Verb = word("how", "create", "update", "get", "list")
+	i.Write = i.Verb == "create" || i.Verb == "update"
+	i.Older = i.Verb == "list" && rapid.Bool().Draw(t, "older")
+	i.Continues = i.Verb == "list" && !i.Older && rapid.Bool().Draw(t, "continues")
 	i.Versioned = i.Write && rapid.Bool().Draw(t, "guarded")
 	if rapid.Bool().Draw(t, "status") {
 		i.Resource += "/status"
@@ -60,7 +65,9 @@ func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := anyFault(t, "fault")
 		f.Actor, f.Object = text.Draw(t, "actor"), ""
-		if f.Kind != fault.KindDropBookmark {
+		switch f.Kind {
+		case fault.KindDropBookmark, fault.KindStaleList, fault.KindExpiredPage: // act on no object
+		default:
 			f.Object = text.Draw(t, "object")
 		}
 		if f.Check() != nil {
@@ -128,16 +135,21 @@ func TestMatches(t *testing.T) {
 		"error resource=pods":        {"read", "create", "status"},
 		"error resource=pods/status": {"status"},
 		"lost-answer":                {"create", "status"},
+		"error-after":                {"create", "status"},
 		"late-answer":                {"create", "status"},
 		"crash-before verb=create":   {"create"},
 		"crash-after":                {"create", "status"},
 		"pause":                      {"create", "status"},
+		"outage":                     {"read", "create", "status"},
+		"partition":                  {"create", "status"},
 		"deposed-write":              {"create", "status"},
 		"overlap":                    {"create", "status"},
 		"delete":                     {"create", "status"},
 		"evict resource=pods/status": {"status"},
 		"label":                      {"create", "status"},
 		"finalizer":                  {"create", "status"},
+		"recreate":                   {"create", "status"},
+		"edit target=pods/n/b":       {"create", "status"},
 		"time-travel":                {"create", "status"},
 	} {
 		f, err := fault.Parse(text)

@@ -27,6 +27,7 @@ func (f Fault) String() string {
 	field("verb", f.Verb)
 	field("resource", f.Resource)
 	field("object", f.Object)
+	field("target", f.Target)
 	if f.Nth != 0 {
 		field("nth", strconv.Itoa(f.Nth))
 	}
@@ -85,6 +86,8 @@ func (f *Fault) set(name, value string) (err error) {
 		f.Resource = value
 	case "object":
 		f.Object = value
+	case "target":
+		f.Target = value
 	case "nth":
 		f.Nth, err = positive(name, value)
 	case "writes":
@@ -97,7 +100,7 @@ func (f *Fault) set(name, value string) (err error) {
 	case "until":
 		err = f.setUntil(value)
 	default:
-		err = fmt.Errorf("unknown field %s: want one of actor, verb, resource, object, nth, for, writes, until", name)
+		err = fmt.Errorf("unknown field %s: want one of actor, verb, resource, object, target, nth, for, writes, until", name)
 	}
 	return err
 }

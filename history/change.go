@@ -42,7 +42,7 @@ func ChangeOf(o Object, revision int64, before, after map[string]any, first bool
 		c.Gone = true
 		return c, nil
 	}
-	if c.Patch, err = marshal(mergePatch(was, is)); err != nil {
+	if c.Patch, err = marshal(MergePatch(was, is)); err != nil {
 		return c, fmt.Errorf("history: %s: %w", o, err)
 	}
 	return c, nil
@@ -64,7 +64,7 @@ func (c *Change) Apply(before map[string]any) (map[string]any, error) {
 	if err := unmarshal(c.Patch, &patch); err != nil {
 		return nil, err
 	}
-	return merged(before, patch), nil
+	return Merged(before, patch), nil
 }
 
 // Before returns the object before the change, or nil if the change does not contain it.
@@ -109,13 +109,13 @@ func unmarshal(raw json.RawMessage, into *map[string]any) error {
 	return dec.Decode(into)
 }
 
-// mergePatch returns the patch (RFC 7386) that changes was to is.
+// MergePatch returns the patch (RFC 7386) that changes was to is.
 //
-// mergePatch and merged do not use the library evanphx/json-patch, which the API server uses: it
+// MergePatch and Merged do not use the library evanphx/json-patch, which the API server uses: it
 // creates a patch by decoding all numbers to float64, which changes large ones, and it applies a
 // patch by decoding and encoding the whole object, where a report applies thousands of patches that
 // change a few fields.
-func mergePatch(was, is map[string]any) map[string]any {
+func MergePatch(was, is map[string]any) map[string]any {
 	patch := map[string]any{}
 	for _, k := range slices.Sorted(maps.Keys(is)) {
 		old, had := was[k]
@@ -123,7 +123,7 @@ func mergePatch(was, is map[string]any) map[string]any {
 		newMap, b := is[k].(map[string]any)
 		switch {
 		case had && a && b:
-			if p := mergePatch(oldMap, newMap); len(p) > 0 {
+			if p := MergePatch(oldMap, newMap); len(p) > 0 {
 				patch[k] = p
 			}
 		case !had || !reflect.DeepEqual(old, is[k]):
@@ -138,8 +138,8 @@ func mergePatch(was, is map[string]any) map[string]any {
 	return patch
 }
 
-// merged returns before with the patch applied. The result shares the unchanged parts with before.
-func merged(before, patch map[string]any) map[string]any {
+// Merged returns before with the patch applied. The result shares the unchanged parts with before.
+func Merged(before, patch map[string]any) map[string]any {
 	out := maps.Clone(before)
 	if out == nil {
 		out = map[string]any{}
@@ -150,7 +150,7 @@ func merged(before, patch map[string]any) map[string]any {
 			delete(out, k)
 		case isMap:
 			old, _ := out[k].(map[string]any)
-			out[k] = merged(old, p)
+			out[k] = Merged(old, p)
 		default:
 			out[k] = v
 		}

@@ -95,7 +95,10 @@ func readHeader(line []byte, h *Header) error {
 	if *version.Format != Format {
 		return fmt.Errorf("format is %d and this version reads %d; read it with the version that wrote it", *version.Format, Format)
 	}
-	return decode(line, h)
+	if err := decode(line, h); err != nil {
+		return err
+	}
+	return h.Schedule.check()
 }
 
 // read decodes a line that is a step or the verdict.

@@ -23,8 +23,9 @@ func anyRun(t *rapid.T) *history.Run {
 	number := rapid.Int64()
 	run := &history.Run{Header: history.Header{
 		Format: history.Format, Tool: "v1", Test: strings.ToValidUTF8(text.Draw(t, "test"), "?"), Seed: rapid.Uint64().Draw(t, "seed"),
-		Faults: rapid.SliceOfN(rapid.Just("lag nth=1"), 0, 2).Draw(t, "faults"),
-		Start:  time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "start"), 5).UTC(),
+		Faults:   rapid.SliceOfN(rapid.Just("lag nth=1"), 0, 2).Draw(t, "faults"),
+		Schedule: rapid.SampledFrom([]history.Schedule{{}, {Seed: 1<<64 - 1, Depth: 1, Choices: 1}, {Depth: history.MaxDepth, Choices: 1 << 20}}).Draw(t, "schedule"),
+		Start:    time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "start"), 5).UTC(),
 	}}
 	kinds := []history.Kind{history.Start, history.Crash, history.Request, history.Answer, history.Frame, history.Cut, history.Time, history.Fault}
 	for n := range rapid.IntRange(0, 6).Draw(t, "steps") {
@@ -143,6 +144,10 @@ func TestReadRejects(t *testing.T) {
 		{"other format", with(1, `"format":1`, `"format":2`), "line 1: format is 2 and this version reads 1"},
 		{"unknown field of the header", with(1, `"seed":7`, `"sede":7`), `line 1: unknown field "sede"`},
 		{"wrong type in the header", with(1, `"seed":7`, `"seed":"7"`), "line 1: seed is a JSON string, and not a uint64"},
+		{"schedule without a depth", with(1, `"seed":7`, `"seed":7,"schedule":{"seed":3,"choices":9}`), "line 1: schedule.depth is 0 and must be from 1 to 16"},
+		{"schedule of negative depth", with(1, `"seed":7`, `"seed":7,"schedule":{"seed":3,"depth":-1,"choices":9}`), "line 1: schedule.depth is -1"},
+		{"schedule without choices", with(1, `"seed":7`, `"seed":7,"schedule":{"seed":3,"depth":2}`), "line 1: schedule.choices must be above 0"},
+		{"unknown field of a schedule", with(1, `"seed":7`, `"seed":7,"schedule":{"deep":2}`), `line 1: unknown field "deep"`},
 		{"no verdict", strings.Join(lines[:4], ""), "line 4: the file ends without a verdict"},
 		{"header only", lines[0], "line 1: the file ends without a verdict"},
 		{"cut in a line", whole[:len(whole)-20], "line 5: the line ends in the middle of JSON"},

@@ -30,6 +30,9 @@ type Header struct {
 	Seed    uint64   `json:"seed"`
 	// Faults are the injected faults, in the text form of package fault.
 	Faults []string `json:"faults,omitempty"`
+	// Schedule decides which of several actions is next; the zero value in records of real processes, whose order
+	// cannot be chosen.
+	Schedule Schedule `json:"schedule,omitzero"`
 	// Start is the run's clock at step 0.
 	Start time.Time `json:"start"`
 	// Live says that real processes ran on the machine's clock. The causes of a request are then
@@ -57,6 +60,13 @@ type Failure struct {
 	// to accept the violation.
 	Switch string `json:"switch,omitempty"`
 }
+
+// User is the actor of the requests of the scenario or the test.
+const User = "user"
+
+// OtherUser is the actor of the requests that another user sends: interference, and the writes that compete with those
+// of a controller.
+const OtherUser = "other-user"
 
 // IsActor reports whether an actor is the one with a name, or one of its replicas and instances: "job" stands for
 // "job/1" and for "job+", its second instance.
@@ -113,7 +123,8 @@ type Step struct {
 	// Code is the HTTP status that the API (or the fault) answered with. 410 for a watch whose stream consists
 	// of one ERROR frame with that code.
 	Code int `json:"code,omitempty"`
-	// Reply is "lost" or "late" if the answer was not delivered in this step.
+	// Reply is "lost" or "late" if the answer was not delivered in this step, and "error" if the client received an
+	// error in place of it.
 	Reply string `json:"reply,omitempty"`
 	// Revision is what the object has after this write or read, or what the frame
 	// carries. Before is what the written object had before; 0: it did not exist,
@@ -127,6 +138,9 @@ type Step struct {
 	// Versioned says that the write named a resourceVersion, so the API answers 409 if another client has
 	// written the object. It is not part of the hash: the digest of the body implies it.
 	Versioned bool `json:"versioned,omitempty"`
+	// Older says that a list permitted an answer from an older state (resourceVersion=0, or not older than a revision), or
+	// that a watch sent the initial objects, which client-go replaces by such a list if it fails. It is not part of the hash.
+	Older bool `json:"older,omitempty"`
 	// Digest is of the request's body or the frame's.
 	Digest string `json:"digest,omitempty"`
 
@@ -170,6 +184,11 @@ func (s *Step) Wrote() bool {
 // IsWrite reports whether the step is a request of a verb that writes, whether or not it changed an
 // object.
 func (s *Step) IsWrite() bool { return IsWriteVerb(s.Verb) }
+
+// Continues reports whether the step is a request for a further page of a list.
+func (s *Step) Continues() bool {
+	return s.Verb == "list" && (strings.HasPrefix(s.Query, "continue=") || strings.Contains(s.Query, "&continue="))
+}
 
 // IsWriteVerb reports whether requests of this verb change objects.
 func IsWriteVerb(verb string) bool {

@@ -18,6 +18,11 @@ const (
 	AutomaticNoOrphans          = "NoOrphans"
 	AutomaticUniqueOwnerUID     = "UniqueOwnerUID"
 	AutomaticHotLoop            = "HotLoop"
+	AutomaticInvalidWrites      = "InvalidWrites"
+	AutomaticClaims             = "Claims"
+	AutomaticSuccessors         = "Successors"
+	AutomaticLostUpdates        = "LostUpdates"
+	AutomaticConditions         = "Conditions"
 	AutomaticStaleOwnWrites     = "StaleOwnWrites"
 )
 
@@ -31,6 +36,11 @@ func Automatics() []Automatic {
 		{AutomaticNoOrphans, "at the end, no object is controlled by an owner that does not exist any more, unless the runs without faults leave such objects too"},
 		{AutomaticUniqueOwnerUID, "at the end, no controller reference has the name of an existing object and another UID"},
 		{AutomaticHotLoop, "no controller sends more than 50 equal requests in 10s while nothing changes"},
+		{AutomaticInvalidWrites, "at the end, no controller repeats a write, more than 5 times, that the API rejects as invalid (400, 405, 422), unless the runs without faults do so too"},
+		{AutomaticClaims, "no controller deletes a PersistentVolumeClaim, unless another user has deleted an object before, or the runs without faults do so too"},
+		{AutomaticSuccessors, "no controller deletes, without a precondition, a user's object that it has not observed, because it observed an earlier object of that name, unless the runs without faults do so too"},
+		{AutomaticLostUpdates, "at the end, an object of the user has what another user has written into it: no controller has removed that by a write without a resourceVersion"},
+		{AutomaticConditions, "at the end, no object has contradictory conditions (one type with two statuses; Complete and Failed; Ready and Stalled), unless the runs without faults do so too"},
 		{AutomaticStaleOwnWrites, "no controller decides a write on a view that is older than its own last write (reported; a failure only in a test with `World.RequireObservedWrites`)"},
 	}
 }

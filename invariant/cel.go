@@ -30,6 +30,9 @@ const costLimit = 1_000_000
 //
 //	list("replicasets.apps").map(r, r.spec.replicas).sum() <= 4
 //
+// The message of a violation names the objects that decided it, if the expression compares the size of a list of
+// objects or uses all() or exists() on one.
+//
 // A missing key violates the invariant; the optional syntax .?field with orValue, and has(), avoid
 // that.
 func CEL(name, expr string) (Invariant, error) {
@@ -48,6 +51,10 @@ func CEL(name, expr string) (Invariant, error) {
 	if err != nil {
 		return Invariant{}, fmt.Errorf("invariant %q: %w", name, err)
 	}
+	explainer, err := newExplainer(env, ast)
+	if err != nil {
+		return Invariant{}, fmt.Errorf("invariant %q: %w", name, err)
+	}
 	return Invariant{Name: name, Check: func(v View) error {
 		out, _, err := program.Eval(variables(v))
 		switch {
@@ -58,6 +65,9 @@ func CEL(name, expr string) (Invariant, error) {
 		case out == types.True:
 			return nil
 		case out == types.False:
+			if why := explainer.explain(v); why != "" {
+				return errors.New("the expression is false: " + why)
+			}
 			return errors.New("the expression is false")
 		}
 		return fmt.Errorf("the expression gives %s, not true or false", out.Type().TypeName())
@@ -92,6 +102,7 @@ func where(issues *cel.Issues) string {
 func environment() (*cel.Env, error) {
 	return cel.NewEnv(
 		cel.OptionalTypes(),
+		cel.EnableMacroCallTracking(),
 		ext.Strings(), ext.Sets(), ext.Lists(), ext.Math(),
 		cel.HomogeneousAggregateLiterals(),
 		cel.Variable("now", cel.TimestampType),

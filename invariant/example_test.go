@@ -74,7 +74,7 @@ func ExampleCEL() {
 	fmt.Println(i.Check(snapshot{"pods": {pod("web-1", "Running"), pod("web-2", "Running")}}))
 	// Output:
 	// <nil>
-	// the expression is false
+	// the expression is false: 2 > 1: default/web-1, default/web-2
 }
 
 func ExampleStays() {

@@ -11,6 +11,14 @@ import (
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
+// StepError is the error of an invariant that knows the write which violated it.
+type StepError struct {
+	Step    int
+	Message string
+}
+
+func (e *StepError) Error() string { return fmt.Sprintf("%s (step %d)", e.Message, e.Step) }
+
 // View is the state of the API at one moment, not what a controller's cache contains. Resources are
 // named as in kubectl: "pods" or "jobs.batch". Objects are shared and must not be changed.
 type View interface {

@@ -214,6 +214,7 @@ func TestOraclesTakeAnyRecord(t *testing.T) {
 		}
 		for _, i := range []invariant.Invariant{
 			invariant.Stale(""), invariant.DefaultHotLoop, invariant.NoOrphans(), invariant.UniqueOwnerUID(), invariant.Deleted(),
+			invariant.NoSuccessorDeleted(), invariant.NoPredecessorState("pods", "", "a", ""),
 		} {
 			_ = i.Check(w)
 		}
@@ -254,6 +255,18 @@ func TestHotLoop(t *testing.T) {
 				s.Write("user", "pods", "b", true, 0)
 			}
 		}, ""},
+		"with deletes of other actors whose answers have no revision": {func(s *viewtest.Script) {
+			for range 9 {
+				get(s, "a", 0)
+				s.Add(history.Step{Kind: history.Request, Actor: "other-user", Verb: "delete", Code: 200, Object: history.Object{Resource: "pods", Namespace: "default", Name: "b"}}, 0)
+			}
+		}, ""},
+		"with deletes of other actors that were rejected": {func(s *viewtest.Script) {
+			for range 9 {
+				get(s, "a", 0)
+				s.Add(history.Step{Kind: history.Request, Actor: "other-user", Verb: "delete", Code: 404, Object: history.Object{Resource: "pods", Namespace: "default", Name: "b"}}, 0)
+			}
+		}, "c sent 4 requests"},
 		"with events that it does not watch": {func(s *viewtest.Script) {
 			for range 9 {
 				get(s, "a", 0)
@@ -307,5 +320,72 @@ func TestHappened(t *testing.T) {
 			t.Errorf("name %q, want %q", c.i.Name, c.name)
 		}
 		viewtest.Check(t, c.i, s, c.want)
+	}
+}
+
+// TestNotRejectedAgain: an invalid write may be retried, but not for ever.
+func TestNotRejectedAgain(t *testing.T) {
+	send := func(s *viewtest.Script, n, code int, fault string) {
+		for range n {
+			s.Add(history.Step{Kind: history.Request, Actor: "c", Verb: "create", Code: code, Fault: fault, Object: history.Object{Resource: "pods", Namespace: "default", Name: "a"}})
+		}
+	}
+	for name, c := range map[string]struct {
+		play func(s *viewtest.Script)
+		want string
+	}{
+		"five times":             {func(s *viewtest.Script) { send(s, 5, 422, "") }, ""},
+		"six times":              {func(s *viewtest.Script) { send(s, 6, 422, "") }, `c sent "create pods default/a" 6 times`},
+		"two codes":              {func(s *viewtest.Script) { send(s, 3, 400, ""); send(s, 3, 422, "") }, `6 times`},
+		"accepted in the end":    {func(s *viewtest.Script) { send(s, 9, 422, ""); send(s, 1, 201, "") }, ""},
+		"accepted in the middle": {func(s *viewtest.Script) { send(s, 4, 422, ""); send(s, 1, 201, ""); send(s, 4, 422, "") }, ""},
+		"denied by a policy":     {func(s *viewtest.Script) { send(s, 9, 403, "") }, ""},
+		"on a cache that is behind": {func(s *viewtest.Script) {
+			s.Add(history.Step{Kind: history.Request, Actor: "c", Verb: "watch", Code: 200, Stream: 1, Object: history.Object{Resource: "pods"}})
+			s.Add(history.Step{Kind: history.Request, Actor: "user", Verb: "create", Code: 201, Revision: 7, Object: history.Object{Resource: "pods", Namespace: "default", Name: "b"}})
+			send(s, 9, 422, "")
+		}, ""},
+		"because of a fault": {func(s *viewtest.Script) { send(s, 9, 422, "deny actor=c") }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := viewtest.NewScript()
+			c.play(s)
+			viewtest.Check(t, invariant.NotRejectedAgain(), s, c.want)
+		})
+	}
+}
+
+// TestNoClaimDeleted: a controller must not delete a claim, unless a user deleted something that may own it.
+func TestNoClaimDeleted(t *testing.T) {
+	for _, c := range []struct {
+		steps []history.Step
+		want  string
+	}{
+		{[]history.Step{deletion("c", "persistentvolumeclaims", "data", "", 0)}, "c deleted default/data (step 3)"},
+		{[]history.Step{deletion("user", "persistentvolumeclaims", "data", "", 0)}, ""},
+		{[]history.Step{deletion("c", "pods", "a", "", 0)}, ""},
+		{[]history.Step{deletion(history.OtherUser, "webs.example.com", "a", "", 0), deletion("c", "persistentvolumeclaims", "data", "", 0)}, ""},
+	} {
+		s := viewtest.NewScript()
+		for _, step := range c.steps {
+			s.Add(step)
+		}
+		viewtest.Check(t, invariant.NoClaimDeleted(), s, c.want)
+	}
+}
+
+// TestConsistentConditions: an object must not have two statuses at once.
+func TestConsistentConditions(t *testing.T) {
+	for conditions, want := range map[string]string{
+		`{type: Ready, status: "True"}, {type: Stalled, status: "False"}`:   "",
+		`{type: Ready, status: "True"}, {type: Stalled, status: "True"}`:    "conditions Ready and Stalled are both True",
+		`{type: Complete, status: "True"}, {type: Failed, status: "True"}`:  "conditions Complete and Failed are both True",
+		`{type: Ready, status: "True"}, {type: Ready, status: "False"}`:     "condition Ready is both True and False",
+		`{type: Available, status: "True"}, {type: Ready, status: "False"}`: "",
+		``: "",
+	} {
+		w := viewtest.NewWorld(t, "resource: jobs.batch\nmetadata: {namespace: default, name: pi}\nstatus: {conditions: ["+conditions+"]}\n")
+		w.Record.Add(history.Step{Kind: history.Request, Actor: "c", Verb: "create", Code: 201, Revision: 5, Object: history.Object{Resource: "jobs.batch", Namespace: "default", Name: "pi"}})
+		viewtest.Check(t, invariant.ConsistentConditions(), w, want)
 	}
 }

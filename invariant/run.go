@@ -83,7 +83,8 @@ func hotLoop(run *history.Run, limit int, window time.Duration) error {
 		if s.Kind != history.Request {
 			continue
 		}
-		if s.Wrote() {
+		// The answer to a delete may have no revision.
+		if s.Wrote() || s.Verb == "delete" && s.Revision == 0 && s.Code/100 == 2 {
 			for actor, l := range loops {
 				if actor != s.Actor && l.watches[s.Resource] {
 					clear(l.times)

@@ -53,6 +53,9 @@ type Step struct {
 	Within time.Duration
 }
 
+// Acts reports whether the step writes, rather than waits.
+func (s *Step) Acts() bool { return s.Kind != Wait && s.Kind != Settle }
+
 // String returns the step in one line.
 func (s Step) String() string {
 	switch s.Kind {

@@ -18,15 +18,38 @@ type waiter struct {
 // the order in which Go's scheduler runs them, which no seed determines (a build with the race
 // detector even randomizes it).
 func (w *World) oneByOne(ctx context.Context, key string) {
-	t := waiter{key: key, wake: make(chan struct{})}
-	w.mu.Lock()
-	w.waiters = append(w.waiters, t)
-	w.mu.Unlock()
-	w.poke()
 	select {
-	case <-t.wake:
+	case <-w.addWaiter(key):
 	case <-ctx.Done():
 	case <-w.ctx.Done():
+	}
+}
+
+// addWaiter adds a goroutine to those that wait, and returns the channel that wakes it.
+func (w *World) addWaiter(key string) (wake chan struct{}) {
+	wake = make(chan struct{})
+	w.mu.Lock()
+	w.waiters = append(w.waiters, waiter{key: key, wake: wake})
+	w.mu.Unlock()
+	w.poke()
+	return wake
+}
+
+// hasWaiters reports whether a goroutine waits in oneByOne or afterOthers.
+func (w *World) hasWaiters() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.waiters) > 0
+}
+
+// afterOthers waits until every other goroutine of the run is blocked. A request whose context has ended calls it before it
+// returns: when a controller is terminated, its work queue is then shut down before its workers use it again. controller-runtime's
+// priority queue (v0.24.1, handleReadyItems) can otherwise block for ever while it holds its lock: it hands an item out to a
+// worker that has already left.
+func (w *World) afterOthers(key string) {
+	select {
+	case <-w.addWaiter(key):
+	case <-w.released:
 	}
 }
 

@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/coverage"
 	"github.com/rehearse-k8s/rehearse/internal/sim"
 )
 
@@ -24,10 +26,10 @@ func (p *player) conclude(t testing.TB, r *sim.Result) {
 		if *flagStrict {
 			report = t.Error
 		}
-		report(describeSeenOnce(f, p.store(t, f)))
+		report(describeSeenOnce(f, p.store(t, r, f)))
 	}
 	for _, f := range r.Failures {
-		t.Error(p.describeFailure(r, f, p.store(t, f)))
+		t.Error(p.describeFailure(r, f, p.store(t, r, f)))
 	}
 	if r.Failure != nil {
 		return
@@ -45,6 +47,9 @@ func (p *player) conclude(t testing.TB, r *sim.Result) {
 		t.Logf("runs of this test do not repeat: the first one differs from step %d on (%s). A controller uses randomness that the seed does not control", d.Step, stepText(r.Baseline, d.Step))
 	}
 	t.Log(summary(r))
+	for _, p := range r.NoLongerApply {
+		t.Logf("a stored failure no longer applies: nothing meets one of its faults any more: %s", strings.Join(fault.Strings(p.Faults), "; "))
+	}
 	for _, e := range r.Unmatched {
 		if !e.Broad() {
 			t.Log(e)
@@ -52,6 +57,7 @@ func (p *player) conclude(t testing.TB, r *sim.Result) {
 	}
 	if *flagVerbose {
 		t.Logf("single faults that were tried, at each place:\n%s", sim.ListPlaces(r.Places))
+		t.Logf("what was covered of each kind of write:\n%s", coverage.List(r.Coverage))
 	}
 	if r.Reported > 0 {
 		t.Log(reported(r))
@@ -59,9 +65,9 @@ func (p *player) conclude(t testing.TB, r *sim.Result) {
 }
 
 // store stores a failure, and returns its file; "" if it could not be stored.
-func (p *player) store(t testing.TB, f *sim.Failure) string {
+func (p *player) store(t testing.TB, r *sim.Result, f *sim.Failure) string {
 	t.Helper()
-	file, err := p.keep(f.Run, f.Nearest)
+	file, err := p.keep(f.Run, f.Nearest, r.Coverage)
 	if err != nil {
 		t.Errorf("store the failed run: %v", err)
 	}
@@ -94,7 +100,7 @@ func reported(r *sim.Result) string {
 
 // summary says how much was tried.
 func summary(r *sim.Result) string {
-	text := fmt.Sprintf("passed: %s (%s with different steps) in %s", r.Tried(), sim.Grouped(r.Distinct), r.Elapsed.Round(time.Millisecond))
+	text := fmt.Sprintf("passed: %s (%s behaved differently) in %s", r.Tried(), sim.Grouped(r.Distinct), r.Elapsed.Round(time.Millisecond))
 	if r.Stopped != "" {
 		text += "; " + r.Stopped
 	}

@@ -23,6 +23,7 @@ func TestFaultConformance(t *testing.T) {
 				w.Create(a)
 				w.Controller(faults.Actor, c.Run)
 				w.Advance(500 * time.Millisecond)
+				a.ResourceVersion, a.UID = "", "" // another user may have changed it
 				a.Data = map[string]string{"n": "1"}
 				w.Update(a)
 				w.Create(faults.ConfigMap("b"))

@@ -63,7 +63,7 @@ func TestKeepNearest(t *testing.T) {
 	p := &player{t: t}
 	failed := &history.Run{Header: history.Header{Format: history.Format, Test: t.Name(), Seed: 1}, Failure: &history.Failure{Oracle: "o"}}
 	passed := &history.Run{Header: history.Header{Format: history.Format, Test: t.Name(), Seed: 2}}
-	file, err := p.keep(failed, passed)
+	file, err := p.keep(failed, passed, nil)
 	must(t, err)
 	for name, seed := range map[string]uint64{file: 1, report.NearestFile(file): 2} {
 		run, err := readRun(name)
@@ -72,7 +72,8 @@ func TestKeepNearest(t *testing.T) {
 		}
 	}
 	files, _ := filepath.Glob(filepath.Join(p.directory(), "*"))
-	if plans := p.storedPlans(t); len(plans) != 1 || plans[0].Seed != 1 || len(files) != 2 {
+	// The third file has the coverage.
+	if plans := p.storedPlans(t); len(plans) != 1 || plans[0].Seed != 1 || len(files) != 3 {
 		t.Errorf("plans of stored runs: %+v, of %q", plans, files)
 	}
 }

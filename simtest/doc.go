@@ -56,8 +56,9 @@
 //
 // [Seeds] bounds the number of runs, [Options.Budget] their duration. The first three runs have no faults. Then each
 // single fault is tried at each place where it could matter, then several at once, grown from the runs that took a way
-// of their own. One step delivers one watch event or one response, executes one request, or advances the clock. Which one
-// is next follows from the seed and the faults, so a run with the same seed has the same steps and the same hash.
+// of their own. One step delivers one watch event or one response, executes one request, or advances the clock. The oldest
+// one is next, and in some runs the one with the highest of random priorities (a schedule; [Options.OldestFirst] turns them
+// off). So a run with the same seed, faults and schedule has the same steps and the same hash.
 //
 // # Failures and replay files
 //
@@ -80,7 +81,7 @@
 // # What it cannot do
 //
 // Pods run no containers. Determinism ends where the Go runtime decides at random: timers of the same instant on several
-// goroutines, a select with several ready cases, the iteration of a map; use one worker per queue. A controller that
+// goroutines, a select with several ready cases, the iteration of a map. A controller that
 // calls os.Exit ends the test. The search is not exhaustive: a search without a failure is evidence, not proof. One run executes
 // at a time in a process. The package pins its users to one Kubernetes minor, now 1.36.
 //

@@ -144,6 +144,8 @@ func TestFaultEffects(t *testing.T) {
 			"  0s lists a;  0s starts; 10s sees MODIFIED a1; 11s sees ADDED b; 30s creates:  request canceled (timeout awaiting response headers);191s sees a bookmark", "a, b"},
 		{"lost-answer actor=witness verb=create",
 			"  0s creates:  client connection lost;  0s lists a;  0s sees ADDED mark;  0s starts; 10s sees MODIFIED a1; 11s sees ADDED b;191s sees a bookmark", "a, b, mark"},
+		{"error-after actor=witness verb=create",
+			"  0s creates:  request timed out;  0s lists a;  0s sees ADDED mark;  0s starts; 10s sees MODIFIED a1; 11s sees ADDED b;191s sees a bookmark", "a, b, mark"},
 		{"late-answer actor=witness verb=create for=7s",
 			"  0s lists a;  0s sees ADDED mark;  0s starts;  7s creates: ok;  7s sees MODIFIED mark1;  7s updates: ok; 17s sees MODIFIED a1; 18s sees ADDED b;198s sees a bookmark", "a, b, mark"},
 		{"late-request actor=witness verb=create for=7s",

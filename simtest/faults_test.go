@@ -47,6 +47,9 @@ func siteTest(w *simtest.World) {
 // it, and a correct controller passes if the fault is legal.
 func TestEveryFault(t *testing.T) {
 	for _, kind := range fault.Kinds(fault.Adversarial) {
+		if kind == fault.KindStaleList || kind == fault.KindExpiredPage {
+			continue // need an earlier write, or pages: TestStaleList and TestExpiredPage
+		}
 		t.Run(string(kind), func(t *testing.T) {
 			f, test := fault.Fault{Kind: kind, Actor: "careful", Resource: "pods"}, carefulTest
 			switch kind {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/coverage"
 	"github.com/rehearse-k8s/rehearse/internal/report"
 	"github.com/rehearse-k8s/rehearse/internal/sim"
 )
@@ -29,9 +30,9 @@ func (p *player) directory() string {
 	return filepath.Join("testdata", "simtest", name)
 }
 
-// keep stores a failed run, and next to it the nearest passing run if nearest is not nil. It
+// keep stores a failed run, and next to it the coverage of the search, and the nearest passing run if nearest is not nil. It
 // returns the file of the failed run.
-func (p *player) keep(run, nearest *history.Run) (string, error) {
+func (p *player) keep(run, nearest *history.Run, covered []coverage.Row) (string, error) {
 	dir := p.directory()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
@@ -39,6 +40,9 @@ func (p *player) keep(run, nearest *history.Run) (string, error) {
 	file := filepath.Join(dir, run.Hash().String()+".jsonl")
 	if err := report.WriteFile(file, run); err != nil {
 		return "", err
+	}
+	if err := report.WriteCoverage(report.CoverageFile(file), covered); err != nil {
+		return file, err
 	}
 	if nearest == nil {
 		return file, nil
@@ -90,5 +94,5 @@ func readRun(file string) (*history.Run, error) {
 
 func planOf(run *history.Run) (sim.Plan, error) {
 	faults, err := fault.ParseAll(run.Faults)
-	return sim.Plan{Seed: run.Seed, Faults: faults}, err
+	return sim.Plan{Seed: run.Seed, Schedule: run.Schedule, Faults: faults}, err
 }

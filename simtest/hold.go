@@ -88,4 +88,7 @@ func (w *World) visitHolds(visit func(*hold)) {
 	for _, p := range w.requests {
 		see(p.hold)
 	}
+	for _, b := range w.blockades {
+		see(b.hold)
+	}
 }

@@ -96,6 +96,10 @@ func (w *World) begin(a *actor, name, because string) *instance {
 // kill terminates an instance: none of its later requests reaches the API, and nothing reaches it.
 func (w *World) kill(i *instance) {
 	i.cancel() // first, so that a goroutine that gets errDead sees that its context has ended
+	if w.ctx.Err() == nil {
+		w.waitBlocked() // see afterOthers
+		w.admit()
+	}
 	fail := func(q *request) bool {
 		if q.from == i {
 			q.fail(errDead)
@@ -132,7 +136,7 @@ func (w *World) crash(i *instance, because, note string, away *hold, travel int6
 	s := w.add(history.Step{Kind: history.Crash, Actor: i.name, Fault: because, Note: note, Causes: []int{i.last}})
 	w.kill(i)
 	a, name := i.actor, i.name
-	w.schedule(away, s.N, func() {
+	w.schedule(chain(name), away, s.N, func() {
 		w.begin(a, name, "").travel = travel
 	})
 }

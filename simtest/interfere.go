@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -18,14 +19,65 @@ import (
 // schedule orders it like any other request.
 func (w *World) interfere(f fault.Fault, o history.Object, requested string) {
 	target := objectURL(requested, o.Name)
+	if other, ok := f.TargetObject(); ok {
+		o = other
+		target = w.urlOfObject(o, "")
+	}
 	current := w.current(o, target)
+	// A claim that no pod uses can be deleted: upstream's controller removes its protection then.
+	var unprotect *request
+	if f.Kind == fault.KindDelete && o.Resource == "persistentvolumeclaims" && current != nil && !w.isMounted(o) {
+		if q, ok := inject.Unprotect(current); ok {
+			unprotect = w.interference(f.String(), target, q)
+			current.SetFinalizers(nil)
+		}
+	}
 	q, ok := inject.NewInterference(f.Kind, o.Resource, current, o.UID)
-	if !ok {
+	if !ok || target == "" {
 		return
 	}
-	w.park(w.interference(f, target, q))
+	r := w.interference(f.String(), target, q)
+	switch f.Kind {
+	case fault.KindEdit:
+		// Neither events nor other requests come between the two edits.
+		w.follow(r, w.interference(f.String(), target, inject.RevertEdit(current)))
+		return
+	case fault.KindDelete, fault.KindRecreate:
+		r.deletes = &deletion{fault: f, object: o, uid: string(current.GetUID())}
+	}
+	if unprotect != nil {
+		w.follow(r, unprotect)
+		return
+	}
+	w.park(r)
 	if f.Kind == fault.KindFinalizer {
-		w.schedule(w.newHold(f), len(w.record.Steps), func() { w.park(w.interference(f, target, inject.RemoveFinalizer(current))) })
+		w.schedule(otherUserName, w.newHold(f), len(w.record.Steps), func() { w.park(w.interference(f.String(), target, inject.RemoveFinalizer(current))) })
+	}
+}
+
+// isMounted reports whether a pod uses a claim. Then its protection stays, and it is not deleted.
+func (w *World) isMounted(claim history.Object) (mounted bool) {
+	w.truth.Each(func(o history.Object, content map[string]any) {
+		if o.Resource != "pods" || o.Namespace != claim.Namespace {
+			return
+		}
+		volumes, _, _ := unstructured.NestedSlice(content, "spec", "volumes")
+		for _, v := range volumes {
+			volume, _ := v.(map[string]any)
+			name, _, _ := unstructured.NestedString(volume, "persistentVolumeClaim", "claimName")
+			mounted = mounted || name == claim.Name
+		}
+	})
+	return mounted
+}
+
+// follow adds requests to the queue, of which each comes right after the one before. They precede everything else, also in a
+// run with a schedule: two edits that interleave would not end where they began.
+func (w *World) follow(requests ...*request) {
+	for n, r := range requests {
+		p := &parked{request: r, age: follows, cause: r.from.last}
+		p.order, p.chain = requests[0].order()+"\x00"+strconv.Itoa(n), otherUserName
+		w.requests = append(w.requests, p)
 	}
 }
 
@@ -39,14 +91,16 @@ func (w *World) contend(p *parked, d inject.Decision) {
 	if !ok {
 		return
 	}
-	first := &parked{request: w.interference(d.Fault, target, q), age: contends, cause: w.otherUser.last}
-	first.order = first.request.order()
+	first := &parked{request: w.interference(d.Fault.String(), target, q), age: contends, cause: w.otherUser.last}
+	first.order, first.chain = first.request.order(), otherUserName
 	p.age, p.delayedBy = contended, d.Fault.String()
 	w.requests = append(w.requests, first)
 }
 
-// The ages of two requests that precede everything else in the queue, in this order.
+// The ages of requests that precede everything else in the queue, in this order.
 const (
+	follows   = -4
+	recreates = -3
 	contends  = -2
 	contended = -1
 )
@@ -62,8 +116,8 @@ func (w *World) current(o history.Object, target string) *unstructured.Unstructu
 	return u
 }
 
-// interference returns a request of the other user about the object with a URL.
-func (w *World) interference(f fault.Fault, target string, q inject.Interference) *request {
+// interference returns a request of the other user about the object with a URL, because of a fault.
+func (w *World) interference(because, target string, q inject.Interference) *request {
 	if q.Subresource != "" {
 		target += "/" + q.Subresource
 	}
@@ -72,7 +126,7 @@ func (w *World) interference(f fault.Fault, target string, q inject.Interference
 	}
 	w.otherUser.last = len(w.record.Steps) - 1
 	r := &request{
-		from: w.otherUser, method: q.Method, url: target, body: q.Body, because: f.String(),
+		from: w.otherUser, method: q.Method, url: target, body: q.Body, because: because,
 		header: http.Header{"Content-Type": {q.ContentType}, "Accept": {"application/json"}},
 	}
 	if u, err := url.Parse(target); err == nil { // it was parsed before

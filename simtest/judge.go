@@ -74,9 +74,10 @@ func (w *World) checkOn(i invariant.Invariant, view invariant.View) (err error) 
 	return i.Check(view)
 }
 
-// checkAlways checks the invariants that must always hold, once per revision.
+// checkAlways checks the invariants that must always hold, once per revision. It does not while an object of the user
+// is absent only because a fault is about to create it again.
 func (w *World) checkAlways() {
-	if w.checkedAt == w.truth.Revision() {
+	if w.checkedAt == w.truth.Revision() || w.isRecreating() {
 		return
 	}
 	w.checkedAt = w.truth.Revision()
@@ -144,14 +145,16 @@ func (w *World) checkQuiescence(holding bool) (wait time.Duration) {
 	}
 	final := w.finalRules()
 	rules := verdict.Quiescence{Quiet: quiet, Timeout: final.Longest(), Optional: !w.policy.Checks(invariant.AutomaticQuiescence)}
-	d := rules.Decide(verdict.Moment{Now: now, Ended: w.ending, LastWrite: w.lastOtherWrite(w.ending, quiet), Held: w.heldFor, LastFault: w.lastFault, Holding: holding},
+	d := rules.Decide(verdict.Moment{Now: now, Ended: w.ending, LastWrite: w.lastOtherWrite(w.ending, quiet), BusySince: w.written.BusySince, Held: w.heldFor, LastFault: w.lastFault, Holding: holding},
 		func() (unmet []verdict.Unmet) {
 			unmet, w.exempt = final.Unmet(w.check)
 			return unmet
 		}, w.record.LastWriter)
 	switch {
 	case d.Failure != nil:
-		d.Failure.Step = max(len(w.record.Steps)-1, 0)
+		if d.Failure.Step == 0 {
+			d.Failure.Step = max(len(w.record.Steps)-1, 0)
+		}
 		w.failWith(d.Failure)
 		return 0
 	case d.Over && w.plan.Observe:
@@ -189,8 +192,8 @@ const maxLater = 200
 // lastOtherWrite returns the time of the last write that is not periodic. The run waits since a time for a quiet
 // time without such a write.
 func (w *World) lastOtherWrite(since, quiet time.Duration) time.Duration {
-	if !verdict.MayBePeriodic(w.elapsed(), w.lastWrite, since, quiet) {
-		return w.lastWrite
+	if !verdict.MayBePeriodic(w.elapsed(), w.written.Last, since, quiet) {
+		return w.written.Last
 	}
 	at, _ := w.activity.Rhythm(w.plan.Learn, w.plan.Periodic)
 	return at

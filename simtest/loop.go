@@ -2,6 +2,7 @@ package simtest
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"sort"
@@ -21,6 +22,7 @@ type parked struct {
 	age   int // the step after which it arrived
 	cause int
 	hold  *hold
+	chain chain
 	hits  []fault.Fault // the faults that matched the request and are still to be applied
 	order string
 
@@ -28,6 +30,7 @@ type parked struct {
 	deposed   bool   // the instance that sent it has been terminated
 
 	wrote  []int64 // the revisions that the request wrote
+	asOf   int64   // the older revision as of which the list is answered; 0: the current one
 	stream *stream // the stream of a watch that has started
 }
 
@@ -43,17 +46,18 @@ type parkedAnswer struct {
 
 // later is an action that the schedule itself takes.
 type later struct {
-	age  int
-	hold *hold
-	do   func()
+	chain chain
+	age   int
+	hold  *hold
+	do    func()
 }
 
-// schedule adds an action that is due when the hold ends, or at once if h is nil.
-func (w *World) schedule(h *hold, age int, do func()) {
-	w.later = append(w.later, &later{age: age, hold: h, do: do})
+// schedule adds an action of a chain that is due when the hold ends, or at once if h is nil.
+func (w *World) schedule(c chain, h *hold, age int, do func()) {
+	w.later = append(w.later, &later{chain: c, age: age, hold: h, do: do})
 }
 
-// loop is the schedule. Until the run is over, it chooses the oldest action that may happen next,
+// loop is the schedule. Until the run is over, it chooses one of the actions that may happen next,
 // and executes it.
 func (w *World) loop() {
 	for !w.over {
@@ -69,6 +73,8 @@ func (w *World) loop() {
 		}
 		w.reseed()
 		switch next := w.next(); {
+		case next == nil && w.hasWaiters(): // collect has started an instance since admit
+			continue
 		case next == nil:
 			w.idle()
 		case w.isBusy():
@@ -118,8 +124,12 @@ func (w *World) collect() (ok bool) {
 	w.mu.Unlock()
 	if runErr != nil {
 		oracle := "nothing panics"
-		if byTest {
+		var rule *violation
+		switch {
+		case byTest:
 			oracle = testOracle
+		case errors.As(runErr, &rule):
+			oracle = rule.oracle
 		}
 		w.fail(oracle, runErr.Error())
 		return false
@@ -149,7 +159,7 @@ func (w *World) collect() (ok bool) {
 func (w *World) accept(inbox []*request) {
 	fresh := make([]*parked, 0, len(inbox))
 	for _, q := range inbox {
-		fresh = append(fresh, &parked{request: q, order: q.order()})
+		fresh = append(fresh, &parked{request: q, order: q.order(), chain: w.requestChain(q)})
 	}
 	sort.SliceStable(fresh, func(i, j int) bool { return fresh[i].order < fresh[j].order })
 	for _, p := range fresh {
@@ -215,6 +225,8 @@ func (w *World) acceptFrame(s *stream, raw []byte) {
 		f.Delivery = inject.OnEvent(w.faults.Meet(event.Item(s.to.name, s.call.Resource, initial)))
 		if f.Hold != nil {
 			f.hold = w.holdStream(s, f)
+		} else if b := w.lagging(s.to.name); b != nil {
+			f.hold, f.Fault = b.hold, cmp.Or(f.Fault, b.fault.String())
 		}
 	}
 	s.pending = append(s.pending, f)
@@ -240,18 +252,35 @@ const (
 	newRequest
 )
 
-// next returns the oldest action that may happen now, or nil.
+// next returns the action that may happen now and has the highest priority, or nil. Without a schedule that is the oldest.
 func (w *World) next() func() {
-	var best func()
-	var first place
-	offer := func(p place, do func()) {
-		if best == nil || p.before(first) {
-			best, first = do, p
+	for {
+		best, several := w.best()
+		if best == nil {
+			return nil
+		}
+		if !several || !w.priorities.changes(best.chain) {
+			return best.do
+		}
+	}
+}
+
+// best returns the action with the highest priority among those that may happen now, or nil, and whether several chains
+// have such actions.
+func (w *World) best() (best *ready, several bool) {
+	step := len(w.record.Steps)
+	var first ready
+	offer := func(p place, c chain, do func()) {
+		a := ready{place: p, chain: c, do: do}
+		several = several || best != nil && c != best.chain
+		if best == nil || w.priorities.precedes(&a, best, step) {
+			first = a
+			best = &first
 		}
 	}
 	for n, l := range w.later {
 		if !w.held(l.hold) {
-			offer(place{age: l.age, class: scheduled, number: n}, func() {
+			offer(place{age: l.age, class: scheduled, number: n}, l.chain, func() {
 				w.later = slices.Delete(w.later, n, n+1)
 				l.do()
 			})
@@ -259,7 +288,7 @@ func (w *World) next() func() {
 	}
 	for n, a := range w.answers {
 		if !w.held(a.hold) && !w.held(a.from.pause) {
-			offer(place{age: a.age, class: heldAnswer, number: n}, func() {
+			offer(place{age: a.age, class: heldAnswer, number: n}, a.chain, func() {
 				w.answers = slices.Delete(w.answers, n, n+1)
 				w.deliverAnswer(a)
 			})
@@ -273,22 +302,22 @@ func (w *World) next() func() {
 			switch {
 			case len(s.pending) > 0:
 				if f := s.pending[0]; !w.held(f.hold) {
-					offer(place{age: f.age, class: watchEvent, number: s.n}, func() { w.deliver(s) })
+					offer(place{age: f.age, class: watchEvent, number: s.n}, s.chain, func() { w.deliver(s) })
 				}
 			case s.ended:
-				offer(place{age: len(w.record.Steps), class: watchEvent, number: s.n}, func() { w.cutStream(s, "", "the server ended it") })
+				offer(place{age: step, class: watchEvent, number: s.n}, s.chain, func() { w.cutStream(s, "", "the server ended it") })
 			}
 		}
 	}
 	for n, p := range w.requests {
 		if !w.held(p.hold) && !w.held(p.from.pause) {
-			offer(place{age: p.age, class: newRequest, order: p.order, number: n}, func() {
+			offer(place{age: p.age, class: newRequest, order: p.order, number: n}, p.chain, func() {
 				w.requests = slices.Delete(w.requests, n, n+1)
 				w.process(p)
 			})
 		}
 	}
-	return best
+	return best, several
 }
 
 // idle is called when no action may happen. It ends the oldest hold that has no time limit, or

@@ -53,6 +53,14 @@ func (w *World) managed(name string, setup func(ctrl.Manager) error, options []f
 		if err := electByName(config, &o); err != nil {
 			return err
 		}
+		newCache := o.NewCache
+		if newCache == nil {
+			newCache = cache.New
+		}
+		o.NewCache = func(config *rest.Config, options cache.Options) (cache.Cache, error) {
+			c, err := newCache(config, options)
+			return endingCache{c, ctx}, err
+		}
 		manager, err := ctrl.NewManager(config, o)
 		if err != nil {
 			return fmt.Errorf("manager %s: %w", name, err)
@@ -124,10 +132,27 @@ func electByName(config *rest.Config, o *ctrl.Options) error {
 	return nil
 }
 
+// endingCache is the cache of a manager that waits for it only until the manager's context ends. The manager of
+// controller-runtime 0.24.1 would continue to wait then (runnableGroup.Start), in a loop that never blocks, so that the
+// run could not continue.
+type endingCache struct {
+	cache.Cache
+	manager context.Context
+}
+
+// WaitForCacheSync implements cache.Informers. Once the manager has to end, it reports true: the manager then gets to
+// where it ends.
+func (c endingCache) WaitForCacheSync(ctx context.Context) bool {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.manager, cancel)()
+	return c.Cache.WaitForCacheSync(ctx) || c.manager.Err() != nil
+}
+
 // orderedCache is a manager's cache that adds event handlers to informers before they have synced.
 // By default handlers are added afterwards, and client-go then delivers the cached objects in the
-// order of a Go map, which no seed determines. Informers are created one after another, each while
-// every other goroutine of the run is blocked.
+// order of a Go map, which no seed determines. Handlers that are added later receive them in the order of their keys. Informers
+// are created one after another, each while every other goroutine of the run is blocked.
 type orderedCache struct {
 	cache.Cache
 	world   *World
@@ -136,12 +161,22 @@ type orderedCache struct {
 
 // GetInformer implements cache.Informers.
 func (c orderedCache) GetInformer(ctx context.Context, o client.Object, options ...cache.InformerGetOption) (cache.Informer, error) {
-	c.world.oneByOne(ctx, fmt.Sprintf("%s informer %T %s", c.replica, o, o.GetObjectKind().GroupVersionKind()))
-	return c.Cache.GetInformer(ctx, o, append(options, cache.BlockUntilSynced(false))...)
+	name := fmt.Sprintf("%s informer %T %s", c.replica, o, o.GetObjectKind().GroupVersionKind())
+	c.world.oneByOne(ctx, name)
+	i, err := c.Cache.GetInformer(ctx, o, append(options, cache.BlockUntilSynced(false))...)
+	if err != nil {
+		return nil, err
+	}
+	return c.world.sortInitialEvents(i, name), nil
 }
 
 // GetInformerForKind implements cache.Informers.
 func (c orderedCache) GetInformerForKind(ctx context.Context, kind schema.GroupVersionKind, options ...cache.InformerGetOption) (cache.Informer, error) {
-	c.world.oneByOne(ctx, fmt.Sprintf("%s informer %s", c.replica, kind))
-	return c.Cache.GetInformerForKind(ctx, kind, append(options, cache.BlockUntilSynced(false))...)
+	name := fmt.Sprintf("%s informer %s", c.replica, kind)
+	c.world.oneByOne(ctx, name)
+	i, err := c.Cache.GetInformerForKind(ctx, kind, append(options, cache.BlockUntilSynced(false))...)
+	if err != nil {
+		return nil, err
+	}
+	return c.world.sortInitialEvents(i, name), nil
 }

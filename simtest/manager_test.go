@@ -2,6 +2,7 @@ package simtest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -120,7 +121,12 @@ func TestManagerReplicasRepeat(t *testing.T) { repeats(t, simtest.Options{}, lea
 // repeats executes a test twenty times with one seed: every run must have the same steps.
 func repeats(t *testing.T, o simtest.Options, test func(*simtest.World), faults ...fault.Fault) *history.Run {
 	t.Helper()
-	plan := sim.Plan{Seed: 7, Faults: faults}
+	return repeatsPlan(t, o, test, sim.Plan{Seed: 7, Faults: faults})
+}
+
+// repeatsPlan executes a plan twenty times: every run must have the same steps.
+func repeatsPlan(t *testing.T, o simtest.Options, test func(*simtest.World), plan sim.Plan) *history.Run {
+	t.Helper()
 	first := passed(t, simtest.Play(t, o, plan, test))
 	for n := range 19 {
 		again := passed(t, simtest.Play(t, o, plan, test))
@@ -136,4 +142,29 @@ func repeats(t *testing.T, o simtest.Options, test func(*simtest.World), faults 
 		t.Fatalf("repeat %d ends after %d steps; the first run had %d", n+1, len(again.Steps), len(first.Steps))
 	}
 	return first
+}
+
+// TestManagerEndsBeforeItsCachesHaveSynced: the manager of controller-runtime 0.24.1 waits for its caches also when its
+// context has ended (runnableGroup.Start), and computes for ever if they never sync. Its instance ends nevertheless.
+func TestManagerEndsBeforeItsCachesHaveSynced(t *testing.T) {
+	indexed := func(mgr ctrl.Manager) error {
+		err := mgr.GetFieldIndexer().IndexField(t.Context(), &corev1.Secret{}, "copy", func(o client.Object) []string {
+			return []string{string(o.(*corev1.Secret).Data["copy"])}
+		})
+		return errors.Join(err, copier(mgr))
+	}
+	const none = "no ConfigMap exists"
+	run := simtest.Play(t, simtest.Options{}, sim.Plan{Seed: 1}, func(w *simtest.World) {
+		w.Always(invariant.Func(none, func(v invariant.View) error {
+			if len(v.List("configmaps")) > 0 {
+				return errors.New("one exists")
+			}
+			return nil
+		}))
+		w.Manager("copier", indexed)
+		w.Apply(configMap("a", "one"))
+	}).Run
+	if f := run.Failure; f == nil || f.Oracle != none {
+		t.Errorf("%+v", f)
+	}
 }

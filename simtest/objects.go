@@ -38,10 +38,18 @@ func (w *World) Create(objects ...Object) {
 	}
 }
 
-// Update replaces an existing object. If o has a resourceVersion, it must be the current one. With
-// "status" it replaces only the status.
+// Update replaces an existing object. If o has a resourceVersion, it must be the current one, unless a fault has edited the
+// object or created it again since: then the update replaces the object as it is. With "status" it replaces only the
+// status.
 func (w *World) Update(o Object, subresource ...string) {
 	w.prepare(o)
+	if w.isTarget(o) {
+		w.turn()
+		if u := w.truth.Get(w.resourceOf(o), o.GetNamespace(), o.GetName()); u != nil && o.GetResourceVersion() != "" {
+			o.SetResourceVersion(u.GetResourceVersion())
+			o.SetUID(u.GetUID())
+		}
+	}
 	w.send("update", o, http.MethodPut, w.urlOf(o, path.Join(subresource...), ""), "application/json", w.encode(o))
 }
 

@@ -12,6 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/sim"
 )
 
 // Options configure the search of a test. The zero value is ready for use. Each method returns a
@@ -25,8 +27,12 @@ type Options struct {
 	level  fault.Level
 	// keepGoing continues the search after a failure.
 	keepGoing bool
-	scheme    *runtime.Scheme
-	crds      []*apiextensionsv1.CustomResourceDefinition
+	// oldestFirst turns schedules off.
+	oldestFirst bool
+	// first are the faults and schedules to try before all others.
+	first  []sim.Plan
+	scheme *runtime.Scheme
+	crds   []*apiextensionsv1.CustomResourceDefinition
 }
 
 // Seeds returns options with a maximum number of runs, which includes those without faults. The
@@ -44,6 +50,25 @@ func (o Options) Seed(n uint64) Options { o.seed = n; return o }
 
 // Level sets the level of the faults that may be injected; the default is fault.Legal.
 func (o Options) Level(l fault.Level) Options { o.level = l; return o }
+
+// First tries these combinations of faults, each in one run, before all others: those of a known failure, for example.
+// A fault as [fault.Parse] reads it from the report of a failure names its place.
+func (o Options) First(combinations ...[]fault.Fault) Options {
+	return o.FirstScheduled(history.Schedule{}, combinations...)
+}
+
+// FirstScheduled is like First for runs with a schedule: that of a known failure. A combination may be empty.
+func (o Options) FirstScheduled(schedule history.Schedule, combinations ...[]fault.Fault) Options {
+	o.first = slices.Clip(o.first)
+	for _, faults := range combinations {
+		o.first = append(o.first, sim.Plan{Schedule: schedule, Faults: faults})
+	}
+	return o
+}
+
+// OldestFirst turns schedules off: of several actions that may happen, each run takes the oldest one. Otherwise the search also
+// tries runs in which random priorities choose.
+func (o Options) OldestFirst() Options { o.oldestFirst = true; return o }
 
 // KeepGoing continues the search after a failure that reproduces, and reports each different one: those that
 // differ in the invariant, the object or the kind of difference. The flag -simtest.keepgoing does so too.
@@ -69,10 +94,15 @@ func (o Options) check() error {
 		return fmt.Errorf("-simtest.seeds=%d: want a number from 1", *flagSeeds)
 	case *flagBudget < 0:
 		return fmt.Errorf("-simtest.budget=%s: want a time above zero", *flagBudget)
+	case *flagProcesses < 0:
+		return fmt.Errorf("-simtest.processes=%d: want a number from 1, or 0 for the number of processors", *flagProcesses)
 	case *flagStuck <= 0:
 		return fmt.Errorf("-simtest.stuck=%s: want a time above zero", *flagStuck)
 	case slices.Contains(o.crds, nil):
 		return errors.New("simtest: CRDs: one of them is nil")
+	}
+	if _, err := sim.ParseStrategy(*flagStrategy); err != nil {
+		return fmt.Errorf("-simtest.strategy: %w", err)
 	}
 	return nil
 }
@@ -98,8 +128,11 @@ func (o Options) settings() *settings {
 var (
 	flagSeeds     = flag.Int("simtest.seeds", 0, "the maximum number of runs of a search; 0: the number in the test's options")
 	flagBudget    = flag.Duration("simtest.budget", 0, "the maximum duration of a search, such as 5m; 0: the duration in the test's options")
+	flagProcesses = flag.Int("simtest.processes", 1, "the number of processes that play the runs of a search; 0: the number of processors")
 	flagKeepGoing = flag.Bool("simtest.keepgoing", false, "continue a search after a failure that reproduces, and report each different one")
 	flagStrict    = flag.Bool("simtest.strict", false, "fail a test if a failure was seen once, that is, if it does not reproduce")
+	flagStrategy  = flag.String("simtest.strategy", "guided", "how a search chooses its runs: guided, systematic, random or schedules; all but the first exist to be compared with it")
+	flagCorpus    = flag.String("simtest.corpus", "", "a directory with the plans that showed new behaviour, by test: the search starts from them and adds its own")
 	flagReplay    = flag.String("simtest.replay", "", "replay the run in this file, and run no search")
 	flagVerbose   = flag.Bool("simtest.v", false, "show every run, the places of faults, and the logs of the API server and of controllers")
 	flagAsk       = flag.Bool("simtest.ask", false, "send every request to the API server, even if its answer in the same state is cached")

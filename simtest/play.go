@@ -41,11 +41,12 @@ func (p *player) Play(_ context.Context, plan sim.Plan) (*sim.Outcome, error) {
 	defer p.server.worlds.Drop(run)
 	w := &World{
 		server: p.server, config: p.config, run: run, plan: plan, faults: fault.NewPlan(plan.Faults),
-		record: &history.Run{Header: history.Header{Format: history.Format, Test: p.t.Name(), Seed: plan.Seed, Faults: fault.Strings(plan.Faults)}},
-		actors: map[string]*actor{}, wrote: map[int64]int{}, counts: map[string]int{}, seen: map[string]bool{},
+		record:     &history.Run{Header: history.Header{Format: history.Format, Test: p.t.Name(), Seed: plan.Seed, Faults: fault.Strings(plan.Faults), Schedule: plan.Schedule}},
+		priorities: newPriorities(plan.Schedule),
+		actors:     map[string]*actor{}, wrote: map[int64]int{}, counts: map[string]int{}, seen: map[string]bool{},
 	}
 	final := p.inBubble(w)
-	out := &sim.Outcome{Run: w.record, Restricted: w.restricted, Patterns: w.patterns, Overlapping: w.overlapping, Except: w.except, Trusted: w.policy.Trusted, State: w.final, Later: w.laterStates, EndsVary: !w.policy.Checks(invariant.AutomaticEndState), Seen: w.seen, Exempt: w.exempt, Periodic: w.periodic, Reports: w.reports, Final: final || w.byTest}
+	out := &sim.Outcome{Run: w.record, Restricted: w.restricted, Patterns: w.patterns, Overlapping: w.overlapping, Except: w.except, Trusted: w.policy.Trusted, State: w.final, Later: w.laterStates, EndsVary: !w.policy.Checks(invariant.AutomaticEndState), Seen: w.seen, Exempt: w.exempt, Periodic: w.periodic, Reports: w.reports, Final: final || w.byTest, Choices: w.priorities.choices}
 	if !final { // else goroutines of the run still use its faults
 		out.Unmet = w.faults.Unmet()
 	}
@@ -94,7 +95,7 @@ func (w *World) execute(test func(*World)) {
 		return
 	}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
-	w.arrived = make(chan struct{}, 1)
+	w.arrived, w.released = make(chan struct{}, 1), make(chan struct{})
 	w.user = &instance{world: w, name: userName, cancel: func() {}}
 	w.otherUser = &instance{world: w, name: otherUserName, cancel: func() {}}
 	w.instances = []*instance{w.user, w.otherUser}
@@ -141,6 +142,8 @@ const exitTimeout = 10 * time.Minute
 // end terminates all instances, and fails the run if a constructor does not return.
 func (w *World) end() {
 	w.cancel()
+	w.waitBlocked()
+	close(w.released)
 	for _, i := range w.instances {
 		if !i.dead {
 			w.kill(i)

@@ -31,6 +31,9 @@ func TestSameSeedSameHash(t *testing.T) {
 		faults, err := fault.ParseAll(lines)
 		must(t, err)
 		plans = append(plans, sim.Plan{Seed: 7, Faults: faults})
+		if len(faults) < 3 {
+			plans = append(plans, sim.Plan{Seed: 7, Faults: faults, Schedule: history.Schedule{Seed: 3, Depth: 1 + len(faults), Choices: 60}})
+		}
 	}
 	first := make([]*history.Run, len(plans))
 	differing := 0

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/rehearse-k8s/rehearse/internal/report"
 	"github.com/rehearse-k8s/rehearse/invariant"
 )
 
@@ -46,7 +47,7 @@ func child(t *testing.T, dir, names string, args ...string) (output string, ok b
 
 func kept(t *testing.T, dir string) []string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "testdata", "simtest", "TestChildProcess", "*"))
+	files, err := filepath.Glob(filepath.Join(dir, "testdata", "simtest", "TestChildProcess", "*.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,6 +68,14 @@ func TestKeptFailures(t *testing.T) {
 		if !strings.Contains(out, want) {
 			t.Errorf("the failure does not contain %q:\n%s", want, out)
 		}
+	}
+
+	coverage, err := report.ReadCoverage(files[0])
+	if err != nil || len(coverage) != 0 {
+		t.Errorf("the coverage of a search without controllers: %v, %v", coverage, err)
+	}
+	if _, err := os.Stat(report.CoverageFile(files[0])); err != nil {
+		t.Error(err)
 	}
 
 	again, ok := child(t, dir, "good bad", "-simtest.replay="+file)

@@ -3,7 +3,6 @@ package simtest
 import (
 	"cmp"
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -21,8 +20,14 @@ const clientTimeout = 30 * time.Second
 // faults after serving, the record, the client.
 func (w *World) process(p *parked) {
 	step := w.requestStep(p)
-	before := inject.BeforeServing(p.hits)
+	before, blocked := w.blocked(p)
+	if !blocked {
+		before = inject.BeforeServing(p.hits)
+	}
 	switch before.Action {
+	case inject.Block:
+		w.block(p, before)
+		return
 	case inject.Pause:
 		w.pause(p, before)
 		return
@@ -36,22 +41,32 @@ func (w *World) process(p *parked) {
 		w.depose(p, before)
 		return
 	}
+	before = w.serveOld(p, before)
 	x := w.answer(p, &step, before)
 	after := inject.AfterServing(p.hits, before, step.Code)
 	step.Fault, step.Reply = cmp.Or(after.Fault, before.Text(), step.Fault), after.Reply
 	if p.deposed {
 		step.Reply = inject.ReplyLost
 	}
-	if after.Lost {
+	switch {
+	case after.Lost:
 		x = answer{err: errLost}
+	case after.Instead != nil:
+		x = answerOf(wire.Rejection(p.call, *after.Instead))
 	}
 	late := w.lateness(p, before, after)
+	split := late == nil && !after.Discarded && !p.deposed && w.splits(p)
+	if split {
+		step.Reply = inject.ReplyLate
+	}
 	s := w.add(step)
 	for _, revision := range p.wrote {
 		w.wrote[revision] = s.N
 	}
 	switch {
 	case after.Discarded, p.deposed:
+	case split:
+		w.answers = append(w.answers, &parkedAnswer{parked: p, answer: x, age: s.N, served: s.N})
 	case late != nil:
 		w.answers = append(w.answers, &parkedAnswer{parked: p, answer: x, age: s.N, served: s.N, hold: late, fault: step.Fault})
 	default:
@@ -116,9 +131,9 @@ func (w *World) depose(p *parked, d inject.Decision) {
 	w.kill(i)
 	p.fail(errDead)
 	w.requests = append(w.requests, &parked{
-		request: &onItsWay, age: s.N, cause: p.cause, hold: w.newHold(d.Fault), order: p.order, delayedBy: d.Fault.String(), deposed: true,
+		request: &onItsWay, age: s.N, cause: p.cause, hold: w.newHold(d.Fault), order: p.order, chain: p.chain, delayedBy: d.Fault.String(), deposed: true,
 	})
-	w.schedule(nil, s.N, func() { w.begin(i.actor, i.name+"+", d.Fault.String()) })
+	w.schedule(chain(i.name), nil, s.N, func() { w.begin(i.actor, i.name+"+", d.Fault.String()) })
 }
 
 // oldRevisions is how many revisions the lists of an instance are behind after the fault
@@ -163,7 +178,7 @@ func (w *World) requestStep(p *parked) history.Step {
 	step := history.Step{
 		Kind: history.Request, Actor: p.from.name, Verb: c.Verb, Object: c.Object,
 		Subresource: c.Subresource, Query: c.Query, Digest: c.Digest,
-		Guarded: p.conditional(), Versioned: c.Versioned,
+		Guarded: p.conditional(), Versioned: c.Versioned, Older: c.Older,
 		Causes: []int{p.cause},
 		Fault:  cmp.Or(p.delayedBy, p.because),
 	}
@@ -221,13 +236,14 @@ func (w *World) serve(p *parked, step *history.Step) answer {
 	if w.plan.Objects {
 		step.Changes = w.truth.Contents(changes)
 	}
+	w.followDeletions(p, x.code, changes)
 	for _, c := range changes {
 		p.wrote = append(p.wrote, c.Revision)
 		step.Before, step.Revision = c.Before, c.Revision
 		if !verdict.Bookkeeping(c.Key) {
 			w.writes++
-			w.lastWrite = w.elapsed()
-			w.activity.Add(w.lastWrite, p.from.name, c)
+			w.written.Add(w.elapsed(), quiet)
+			w.activity.Add(w.written.Last, p.from.name, c)
 		}
 	}
 	if x.feed != nil {
@@ -235,7 +251,7 @@ func (w *World) serve(p *parked, step *history.Step) answer {
 		step.Stream = w.streams
 		p.stream = &stream{
 			n: w.streams, to: p.from, call: p.call, mediaType: x.header.Get("Content-Type"), feed: x.feed,
-			initial: p.call.SendInitialEvents, opened: len(w.record.Steps),
+			chain: p.chain, initial: p.call.SendInitialEvents, opened: len(w.record.Steps),
 		}
 		return x.answer
 	}
@@ -270,22 +286,9 @@ func (w *World) fill(x *exchange, p *parked) {
 	if w.isService(p) {
 		x.body = w.withClusterIP(p)
 	}
-	if p.from.travel > 0 && p.call.Verb == "list" {
-		x.url = asOf(p.url, p.from.travel)
+	if old := cmp.Or(p.asOf, p.from.travel); old > 0 && p.call.Verb == "list" {
+		x.url = wire.AsOf(p.url, old)
 	}
-}
-
-// asOf rewrites a list's URL so that the server answers as of an older revision.
-func asOf(target string, revision int64) string {
-	u, err := url.Parse(target)
-	if err != nil {
-		return target
-	}
-	q := u.Query()
-	q.Set("resourceVersion", strconv.FormatInt(revision, 10))
-	q.Set("resourceVersionMatch", "Exact")
-	u.RawQuery = q.Encode()
-	return u.String()
 }
 
 // respond passes an answer to the goroutine that waits for it.
@@ -321,7 +324,7 @@ func (w *World) deliverAnswer(a *parkedAnswer) {
 func (w *World) overlap(i *instance, f fault.Fault) {
 	h := w.newHold(f)
 	next := w.begin(i.actor, i.name+"+", f.String())
-	w.schedule(h, next.last, func() {
+	w.schedule(chain(i.name), h, next.last, func() {
 		if !i.dead {
 			w.add(history.Step{Kind: history.Crash, Actor: i.name, Fault: f.String(), Note: "the old instance exits"})
 			w.kill(i)

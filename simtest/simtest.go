@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"testing"
@@ -39,16 +40,27 @@ func explore(t testing.TB, o Options, test func(*World), verdict bool) *sim.Resu
 	if test == nil {
 		t.Fatal("simtest: the test function is nil")
 	}
+	key := ""
+	if _, ok := t.(*testing.T); ok {
+		key = searchKey(t)
+	}
+	if verdict && worker != nil && key != worker.search {
+		return nil // the parent plays it
+	}
 	p, err := newPlayer(t, o, test)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer oneProcessor()()
+	if worker != nil && key == worker.search {
+		worker.serve(t, p)
+	}
 	if verdict && *flagReplay != "" {
 		p.replay(t, *flagReplay)
 		return nil
 	}
-	search := sim.Options{Seed: p.config.seed, Runs: o.runs, Budget: o.budget, Now: time.Now, Level: o.level, KeepGoing: o.keepGoing || *flagKeepGoing}
+	search := sim.Options{Seed: p.config.seed, Runs: o.runs, Budget: o.budget, Now: time.Now, Level: o.level, OldestFirst: o.oldestFirst, KeepGoing: o.keepGoing || *flagKeepGoing}
+	search.Strategy, _ = sim.ParseStrategy(*flagStrategy) // check has reported errors
 	if *flagSeeds > 0 {
 		search.Runs = *flagSeeds
 	}
@@ -60,19 +72,45 @@ func explore(t testing.TB, o Options, test func(*World), verdict bool) *sim.Resu
 	}
 	if *flagVerbose {
 		search.Progress = func(so *sim.Result, out *sim.Outcome) {
-			t.Logf("run %d: %d steps, %s, hash %s, faults %v", so.Runs, len(out.Run.Steps), duration(out), out.Run.Hash(), out.Run.Faults)
+			t.Logf("run %d: %d steps, %s, hash %s, schedule %+v, faults %v", so.Runs, len(out.Run.Steps), duration(out), out.Run.Hash(), out.Run.Schedule, out.Run.Faults)
 		}
 	}
-	if verdict {
-		search.First = p.storedPlans(t)
+	for _, plan := range o.first {
+		plan.Seed = search.Seed
+		search.First = append(search.First, plan)
 	}
+	if verdict {
+		search.First = append(search.First, p.storedPlans(t)...)
+	}
+	corpus := filepath.Join(*flagCorpus, filepath.Base(p.directory())+".jsonl")
+	if *flagCorpus != "" {
+		if search.Corpus, err = sim.LoadCorpus(corpus); err != nil {
+			t.Fatalf("-simtest.corpus: %v", err)
+		}
+	}
+	workers, err := startWorkers(t, workerCount(t), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer workers.end()
+	search.Others = workers.worlds()
 	result, err := sim.Search(t.Context(), p, search)
+	workers.end()
+	err = workers.report(t, err)
+	if *flagCorpus != "" && err == nil {
+		if err := sim.SaveCorpus(corpus, result.Corpus, search.Corpus); err != nil {
+			t.Errorf("-simtest.corpus: %v", err)
+		}
+	}
 	var none *sim.NoPlaceError
 	if err != nil && (verdict || !errors.As(err, &none)) { // a caller of Explore finds it in Result.Unmatched
 		t.Fatal(err)
 	}
 	if verdict {
 		p.conclude(t, result)
+		if text := workers.String(); text != "" {
+			t.Log(text)
+		}
 	}
 	return result
 }

@@ -30,8 +30,9 @@ type request struct {
 	reply  chan reply // room for one; nil if no goroutine waits (interference)
 	asker  *http.Request
 
-	gone    bool   // the client has given up; guarded by World.mu
-	because string // the fault that caused it
+	gone    bool      // the client has given up; guarded by World.mu
+	because string    // the fault that caused it
+	deletes *deletion // what it deletes because of a fault
 }
 
 // reply is what RoundTrip returns.
@@ -63,6 +64,7 @@ func (i *instance) RoundTrip(r *http.Request) (*http.Response, error) {
 		return a.response, a.err
 	case <-r.Context().Done():
 		i.world.withdraw(q)
+		i.world.afterOthers("cancelled " + q.order())
 		return nil, context.Cause(r.Context())
 	}
 }
@@ -103,6 +105,7 @@ type stream struct {
 	n         int // number of the stream in the run
 	to        *instance
 	call      wire.Call
+	chain     chain
 	mediaType string
 	feed      *feed
 	body      *body

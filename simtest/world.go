@@ -55,6 +55,7 @@ type World struct {
 	ctx       context.Context
 	cancel    context.CancelFunc
 	arrived   chan struct{} // a goroutine has something for the schedule; room for one
+	released  chan struct{} // closed when the run is over and every goroutine is blocked
 	user      *instance
 	otherUser *instance // runs the requests of fault kinds such as delete and label
 
@@ -78,11 +79,17 @@ type World struct {
 	later      []*later
 	streams    int
 	writes     int
-	lastWrite  time.Duration
+	written    verdict.Writes
 	activity   *verdict.Activity // the writes without bookkeeping
 	wrote      map[int64]int     // revision -> the step that wrote it
 	counts     map[string]int
 	expiries   inject.Expiries
+	blockades  []blockade // outages, partitions and connections to other servers
+	oldLists   inject.OldLists
+	userWrites []userWrite       // what the user has written
+	recreating []*deletion       // objects that faults have deleted, and that are created again
+	collection inject.Collection // deletes the dependents of objects that faults have deleted
+	priorities priorities
 	lastTime   bool          // whether the last step was a passage of time
 	lastPass   int           // the last step that was a passage of time
 	lastPause  int           // the last of these before which no actor had anything to do
@@ -280,8 +287,8 @@ func (w *World) panicked(who string, what any) {
 }
 
 const (
-	userName      = "user"
-	otherUserName = "someone"
+	userName      = history.User
+	otherUserName = history.OtherUser
 )
 
 var errTestExited = errors.New("the test function ended its goroutine before it returned; it must not call t.FailNow or runtime.Goexit: use w.Fatalf")

@@ -36,7 +36,7 @@ func mustBuiltin(t testing.TB, names ...string) *Set {
 // the general ones.
 func builtinSets(t testing.TB) map[string]*Set {
 	t.Helper()
-	rest := []string{"node-fast", "node-heartbeat", "node-chaos", "pod-chaos", "volume-fast"}
+	rest := []string{"node-fast", "node-heartbeat", "node-chaos", "node-devices", "pod-chaos", "volume-attach", "volume-fast"}
 	return map[string]*Set{
 		"fast":    mustBuiltin(t, append(rest, "pod-fast")...),
 		"general": mustBuiltin(t, append(rest, "pod-general")...),

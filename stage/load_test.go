@@ -114,7 +114,7 @@ func TestEveryFieldDecodes(t *testing.T) {
 
 func TestBuiltin(t *testing.T) {
 	if diff := cmp.Diff([]string{
-		"node-chaos", "node-fast", "node-heartbeat", "pod-chaos", "pod-fast", "pod-general", "volume-fast",
+		"node-chaos", "node-devices", "node-fast", "node-heartbeat", "pod-chaos", "pod-fast", "pod-general", "volume-attach", "volume-fast",
 	}, BuiltinNames()); diff != "" {
 		t.Error(diff)
 	}
@@ -144,7 +144,7 @@ func TestBuiltin(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Builtin("builtin:nope"); err == nil || err.Error() != "builtin:nope: unknown built-in file; known: node-chaos, node-fast, node-heartbeat, pod-chaos, pod-fast, pod-general, volume-fast" {
+	if _, err := Builtin("builtin:nope"); err == nil || err.Error() != "builtin:nope: unknown built-in file; known: node-chaos, node-devices, node-fast, node-heartbeat, pod-chaos, pod-fast, pod-general, volume-attach, volume-fast" {
 		t.Errorf("got %v", err)
 	}
 }

@@ -48,6 +48,9 @@ const openGates = `(.status.conditions // []) as $c | .spec.readinessGates[] | .
 // keptNotReady matches the nodes that node-chaos keeps NotReady.
 const keptNotReady = `select(.status.phase == "Running") | .metadata.labels["node-not-ready.stage.kwok.x-k8s.io"]`
 
+// newDevices matches the nodes whose devices node-devices has not published yet.
+const newDevices = `.metadata.annotations["rehearse-k8s.github.io/devices"] as $d | select($d != null and $d != .metadata.annotations["rehearse-k8s.github.io/devices-published"]) | .metadata.uid`
+
 func init() {
 	onPodTime := func(program string, f func(p *corev1.Pod) (time.Time, bool)) {
 		expr.RegisterTime(expr.Pod, program, func(o metav1.Object) (time.Time, bool) { return f(o.(*corev1.Pod)) })
@@ -102,5 +105,11 @@ func init() {
 		n := o.(*corev1.Node)
 		value, labelled := n.Labels["node-not-ready.stage.kwok.x-k8s.io"]
 		return value, i == 0 && labelled && n.Status.Phase == corev1.NodeRunning
+	})
+	expr.RegisterTexts(expr.Node, newDevices, func(o metav1.Object, i int) (string, bool) {
+		n := o.(*corev1.Node)
+		devices, asked := n.Annotations["rehearse-k8s.github.io/devices"]
+		published, done := n.Annotations["rehearse-k8s.github.io/devices-published"]
+		return string(n.UID), i == 0 && asked && (!done || devices != published)
 	})
 }

@@ -141,6 +141,9 @@ func (d Document) tooLarge() *Error {
 // LineOf returns the line of a node of the document in the file.
 func (d Document) LineOf(n *yaml.Node) int { return d.first + n.Line }
 
+// Text returns the YAML of the document. For an item of a List it is formatted again.
+func (d Document) Text() []byte { return bytes.Clone(d.text) }
+
 // StageName returns the name in the metadata of a parsed document, or "".
 func StageName(root *yaml.Node) string { return scalar(root.Content[0], "metadata", "name") }
 

@@ -8,7 +8,7 @@
 // Floor: F0 (api). It imports nothing.
 package crds
 
-import _ "embed"
+import "embed"
 
 //go:embed kwok.x-k8s.io_stages.yaml
 var stage []byte
@@ -18,6 +18,17 @@ var cloneSet []byte
 
 //go:embed clonesets.policies.yaml
 var cloneSetPolicies []byte
+
+//go:embed kwok.x-k8s.io_*.yaml
+var kwok embed.FS
+
+// usagePlurals are the plurals of the kinds of Usage.
+var usagePlurals = []string{"resourceusages", "clusterresourceusages", "metrics"}
+
+// kubeletPlurals are the plurals of the kinds of Kubelet.
+var kubeletPlurals = []string{
+	"logs", "clusterlogs", "attaches", "clusterattaches", "execs", "clusterexecs", "portforwards", "clusterportforwards",
+}
 
 // Names of the definitions.
 const (
@@ -42,3 +53,24 @@ func CloneSet() []byte { return append([]byte(nil), cloneSet...) }
 // CloneSetPolicies returns the ValidatingAdmissionPolicies of CloneSet and their bindings, as YAML documents.
 // The caller owns the copy.
 func CloneSetPolicies() []byte { return append([]byte(nil), cloneSetPolicies...) }
+
+// Kubelet returns the definitions of the kinds that configure kubelet endpoints (Logs, Attach, Exec, PortForward, and their
+// Cluster kinds), each as YAML. The caller owns the copies.
+func Kubelet() [][]byte { return read(kubeletPlurals) }
+
+// Usage returns the definitions of the kinds that define the resource usage of simulated pods (ResourceUsage and
+// ClusterResourceUsage) and the metrics of simulated nodes (Metric), each as YAML. The caller owns the copies.
+func Usage() [][]byte { return read(usagePlurals) }
+
+// read returns the definitions with the given plurals.
+func read(plurals []string) [][]byte {
+	var all [][]byte
+	for _, plural := range plurals {
+		data, err := kwok.ReadFile("kwok.x-k8s.io_" + plural + ".yaml")
+		if err != nil {
+			panic(err) // the files are part of the program
+		}
+		all = append(all, data)
+	}
+	return all
+}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -32,9 +33,37 @@ var kinds = []struct {
 }{
 	{Stage, StageName, v1alpha1.StageKind, apiextensionsv1.ClusterScoped,
 		[]version{{v1alpha1.GroupVersion, reflect.TypeFor[v1alpha1.Stage]()}}},
+	{kubeletKind(0), "logs.kwok.x-k8s.io", v1alpha1.LogsKind, apiextensionsv1.NamespaceScoped,
+		[]version{{v1alpha1.GroupVersion, reflect.TypeFor[v1alpha1.Logs]()}}},
+	{kubeletKind(1), "clusterlogs.kwok.x-k8s.io", v1alpha1.ClusterLogsKind, apiextensionsv1.ClusterScoped,
+		[]version{{v1alpha1.GroupVersion, reflect.TypeFor[v1alpha1.ClusterLogs]()}}},
+	{kubeletKind(2), "attaches.kwok.x-k8s.io", v1alpha1.AttachKind, apiextensionsv1.NamespaceScoped,
+		[]version{{v1alpha1.GroupVersion, reflect.TypeFor[v1alpha1.Attach]()}}},
+	{kubeletKind(3), "clusterattaches.kwok.x-k8s.io", v1alpha1.ClusterAttachKind, apiextensionsv1.ClusterScoped,
+		[]version{{v1alpha1.GroupVersion, reflect.TypeFor[v1alpha1.ClusterAttach]()}}},
+	{kubeletKind(4), "execs.kwok.x-k8s.io", v1alpha1.ExecKind, apiextensionsv1.NamespaceScoped,
+		[]version{{v1alpha1.GroupVersion, reflect.TypeFor[v1alpha1.Exec]()}}},
+	{kubeletKind(5), "clusterexecs.kwok.x-k8s.io", v1alpha1.ClusterExecKind, apiextensionsv1.ClusterScoped,
+		[]version{{v1alpha1.GroupVersion, reflect.TypeFor[v1alpha1.ClusterExec]()}}},
+	{kubeletKind(6), "portforwards.kwok.x-k8s.io", v1alpha1.PortForwardKind, apiextensionsv1.NamespaceScoped,
+		[]version{{v1alpha1.GroupVersion, reflect.TypeFor[v1alpha1.PortForward]()}}},
+	{kubeletKind(7), "clusterportforwards.kwok.x-k8s.io", v1alpha1.ClusterPortForwardKind, apiextensionsv1.ClusterScoped,
+		[]version{{v1alpha1.GroupVersion, reflect.TypeFor[v1alpha1.ClusterPortForward]()}}},
+	{usageKind(0), "resourceusages.kwok.x-k8s.io", v1alpha1.ResourceUsageKind, apiextensionsv1.NamespaceScoped,
+		[]version{{v1alpha1.GroupVersion, reflect.TypeFor[v1alpha1.ResourceUsage]()}}},
+	{usageKind(1), "clusterresourceusages.kwok.x-k8s.io", v1alpha1.ClusterResourceUsageKind, apiextensionsv1.ClusterScoped,
+		[]version{{v1alpha1.GroupVersion, reflect.TypeFor[v1alpha1.ClusterResourceUsage]()}}},
+	{usageKind(2), "metrics.kwok.x-k8s.io", v1alpha1.MetricKind, apiextensionsv1.ClusterScoped,
+		[]version{{v1alpha1.GroupVersion, reflect.TypeFor[v1alpha1.Metric]()}}},
 	{CloneSet, CloneSetName, apps.Kind, apiextensionsv1.NamespaceScoped,
 		[]version{{apps.GroupVersion, reflect.TypeFor[apps.CloneSet]()}, {appsbeta.GroupVersion, reflect.TypeFor[appsbeta.CloneSet]()}}},
 }
+
+// kubeletKind returns one of the definitions of Kubelet.
+func kubeletKind(i int) func() []byte { return func() []byte { return Kubelet()[i] } }
+
+// usageKind returns one of the definitions of Usage.
+func usageKind(i int) func() []byte { return func() []byte { return Usage()[i] } }
 
 type version struct {
 	schema.GroupVersion
@@ -101,7 +130,7 @@ func compare(t *testing.T, path string, g reflect.Type, s apiextensionsv1.JSONSc
 	}
 	kind := map[reflect.Kind]string{
 		reflect.String: "string", reflect.Bool: "boolean", reflect.Int: "integer", reflect.Int32: "integer", reflect.Int64: "integer",
-		reflect.Slice: "array", reflect.Map: "object", reflect.Struct: "object",
+		reflect.Float64: "number", reflect.Slice: "array", reflect.Map: "object", reflect.Struct: "object",
 	}[g.Kind()]
 	switch g {
 	case reflect.TypeFor[metav1.Time]():
@@ -109,7 +138,7 @@ func compare(t *testing.T, path string, g reflect.Type, s apiextensionsv1.JSONSc
 		if s.Format != "date-time" {
 			t.Errorf("%s is no date-time", path)
 		}
-	case reflect.TypeFor[intstr.IntOrString]():
+	case reflect.TypeFor[resource.Quantity](), reflect.TypeFor[intstr.IntOrString]():
 		kind = ""
 		if !s.XIntOrString {
 			t.Errorf("%s is no int-or-string", path)
@@ -122,6 +151,7 @@ func compare(t *testing.T, path string, g reflect.Type, s apiextensionsv1.JSONSc
 		t.Errorf("%s has format %q and is an int32", path, s.Format)
 	}
 	switch {
+	case kind == "":
 	case kind == "array":
 		compare(t, path+"[]", g.Elem(), *s.Items.Schema)
 	case g.Kind() == reflect.Map:

@@ -35,14 +35,20 @@ func (c *controller) sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	if owner == nil || owner.DeletionTimestamp != nil {
 		return c.releaseOrphans(ctx, key, pods)
 	}
-	if owner.Labels[Label] == "" || owner.Data["complete"] != "" {
-		return 0, nil
-	}
-	var mine []*corev1.Pod
+	var mine, others []*corev1.Pod
 	for _, pod := range pods {
 		if metav1.IsControlledBy(pod, owner) {
 			mine = append(mine, pod)
+		} else {
+			others = append(others, pod)
 		}
+	}
+	// The owner may have been deleted and created again: the pods of the old one would keep their finalizer.
+	if wait, err := c.releaseOrphans(ctx, key, others); err != nil || wait > 0 {
+		return wait, err
+	}
+	if owner.Labels[Label] == "" || owner.Data["complete"] != "" {
+		return 0, nil
 	}
 	return c.reconcile(ctx, key, owner, mine)
 }

@@ -22,7 +22,7 @@ var one = invariant.MustCEL("no pod runs once one has succeeded", `
 
 // TestSecondPod runs a job of one pod.
 func TestSecondPod(t *testing.T) {
-	verdict.Found(t, func(w *simtest.World) {
+	verdict.Found(t, "had not observed its own update of configmaps default/pi", func(w *simtest.World) {
 		w.Controller("job", countandunfinalize.Run)
 		w.Controller("kubelet", kubelet.Run)
 		w.Always(one)

@@ -15,7 +15,7 @@ import (
 
 // TestPodsHang deletes two pods of the same name, one after the other.
 func TestPodsHang(t *testing.T) {
-	verdict.Found(t, func(w *simtest.World) {
+	verdict.Found(t, "the nearest passing run has player's patch of pods default/web-0", func(w *simtest.World) {
 		w.Controller("player", delayedaction.Run)
 		w.Eventually(time.Minute, invariant.Deleted())
 		for range 2 {

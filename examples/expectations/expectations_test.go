@@ -15,7 +15,7 @@ import (
 
 // TestWaitsForEver deletes the only pod of a set as another client.
 func TestWaitsForEver(t *testing.T) {
-	verdict.Found(t, func(w *simtest.World) {
+	verdict.Found(t, "the nearest passing run has replicas' create of pods default/web-", func(w *simtest.World) {
 		set := &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Labels: map[string]string{expectations.Label: "yes"}},
 			Data:       map[string]string{"replicas": "1"},

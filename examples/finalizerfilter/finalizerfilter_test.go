@@ -16,7 +16,7 @@ import (
 
 // TestPodStaysPreparing registers one pod.
 func TestPodStaysPreparing(t *testing.T) {
-	verdict.Found(t, func(w *simtest.World) {
+	verdict.Found(t, "the nearest passing run has marker's patch of pods default/web", func(w *simtest.World) {
 		w.Controller("marker", finalizerfilter.Run)
 		w.Controller("hook", finalizerfilter.Hook)
 		w.Controller("kubelet", kubelet.Run)

@@ -44,13 +44,13 @@ func run(j *batchv1.Job) func(*simtest.World) {
 
 // TestSecondPod finds the race of kubernetes 130103 without restricting the faults.
 func TestSecondPod(t *testing.T) {
-	verdict.Found(t, run(newJob(1, batchv1.NonIndexedCompletion)))
+	verdict.Found(t, "it had not observed its own update of jobs/status default/pi", run(newJob(1, batchv1.NonIndexedCompletion)))
 }
 
 // TestIndexAgain finds the same race for a Job with one index. It excludes lost answers to creates:
 // they would find another weakness first, the names that the server generates.
 func TestIndexAgain(t *testing.T) {
-	verdict.Found(t, func(w *simtest.World) {
+	verdict.Found(t, "it had not observed its own update of jobs/status default/pi", func(w *simtest.World) {
 		w.Faults(fault.Lag("jobs.batch"))
 		run(newJob(1, batchv1.IndexedCompletion))(w)
 	})

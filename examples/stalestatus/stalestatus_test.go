@@ -18,7 +18,7 @@ import (
 
 // TestRunningGoesBack watches the phase of one pod.
 func TestRunningGoesBack(t *testing.T) {
-	verdict.Found(t, func(w *simtest.World) {
+	verdict.Found(t, "player patched pods/status default/web (step", func(w *simtest.World) {
 		w.Controller("player", stalestatus.Run)
 		w.Always(neverBack())
 		w.Eventually(time.Minute, invariant.Field("pods", "default", "web", "status.phase", "Running"))

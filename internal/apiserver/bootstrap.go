@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,6 +37,9 @@ func bootstrapAtOnce(c *genericapiserver.Config, d *handlers) error {
 }
 
 func bootstrap(ctx context.Context, client kubernetes.Interface) error {
+	if err := bootstrapNamespaces(ctx, client); err != nil {
+		return err
+	}
 	for _, class := range schedulingv1.SystemPriorityClasses() {
 		if _, err := client.SchedulingV1().PriorityClasses().Create(ctx, class, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("priority class %s: %w", class.Name, err)
@@ -61,6 +65,19 @@ func bootstrap(ctx context.Context, client kubernetes.Interface) error {
 		}
 	}
 	return bootstrapNamespaced(client)
+}
+
+// bootstrapNamespaces creates the namespaces that every cluster has. Upstream's controller of system namespaces creates
+// them too, but at some time after /readyz: a client that creates an object at once then gets "namespaces "default" not
+// found". (The post-start hook of k8s.io/kubernetes/pkg/controlplane/controller/systemnamespaces only starts it.)
+func bootstrapNamespaces(ctx context.Context, client kubernetes.Interface) error {
+	for _, name := range [...]string{metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease, metav1.NamespaceDefault} {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if _, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("namespace %s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 func reconcileClusterRole(client kubernetes.Interface, role *rbacv1.ClusterRole) error {

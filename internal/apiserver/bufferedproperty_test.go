@@ -74,6 +74,12 @@ func (m *modelCache) GetList(_ context.Context, _ string, _ storage.ListOptions,
 	return nil
 }
 
+func (m *modelCache) GetCurrentResourceVersion(context.Context) (uint64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return uint64(len(m.history)), nil
+}
+
 func (m *modelCache) Watch(_ context.Context, _ string, o storage.ListOptions) (watch.Interface, error) {
 	rev, err := strconv.Atoi(o.ResourceVersion)
 	if err != nil || o.SendInitialEvents != nil {

@@ -70,7 +70,14 @@ func (s bufferedStorage) Watch(ctx context.Context, key string, o storage.ListOp
 	if err != nil {
 		return nil, err
 	}
-	return newBufferedWatch(source, o.ResourceVersion, initial, from, s.limit), nil
+	revision := func() uint64 {
+		now, err := s.GetCurrentResourceVersion(ctx)
+		if err != nil {
+			return 0
+		}
+		return now
+	}
+	return newBufferedWatch(source, o.ResourceVersion, initial, from, revision, s.limit), nil
 }
 
 // start returns the initial events of the watch, nil if it has none, and changes the options to those of a watch for the

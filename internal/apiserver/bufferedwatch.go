@@ -19,17 +19,22 @@ type bufferedWatch struct {
 	restart func(revision string) (watch.Interface, error)
 	// limit is the number of events of the source that may wait for the reader.
 	limit int
-	// emptyRestarts counts the sources in a row that ended without an event.
+	// revision returns the storage's revision, 0 if it is unknown; nil: it is always unknown.
+	revision func() uint64
+	// emptyRestarts counts the sources in a row that ended without an event, and checkedAt is the storage's revision when
+	// they last were maxEmptyRestarts.
 	emptyRestarts int
+	checkedAt     uint64
 	result        chan watch.Event
 	stop          chan struct{}
 }
 
-// maxEmptyRestarts is the number of sources in a row that may end without an event before the watch ends.
+// maxEmptyRestarts is the number of sources in a row that may end without an event before the watch ends, unless the storage
+// was written to in the meantime.
 const maxEmptyRestarts = 20
 
-func newBufferedWatch(source watch.Interface, at string, initial *initialEvents, restart func(revision string) (watch.Interface, error), limit int) *bufferedWatch {
-	w := &bufferedWatch{source: source, initial: initial, at: at, restart: restart, limit: limit, result: make(chan watch.Event), stop: make(chan struct{}, 1)}
+func newBufferedWatch(source watch.Interface, at string, initial *initialEvents, restart func(revision string) (watch.Interface, error), revision func() uint64, limit int) *bufferedWatch {
+	w := &bufferedWatch{source: source, initial: initial, at: at, restart: restart, revision: revision, limit: limit, result: make(chan watch.Event), stop: make(chan struct{}, 1)}
 	go w.run()
 	return w
 }
@@ -102,7 +107,7 @@ func (w *bufferedWatch) note(e watch.Event) {
 // resume opens a new source where the last one ended, and returns nil if that is impossible.
 func (w *bufferedWatch) resume() <-chan watch.Event {
 	w.source.Stop()
-	if w.restart == nil || w.emptyRestarts == maxEmptyRestarts {
+	if w.restart == nil || w.emptyRestarts == maxEmptyRestarts && !w.written() {
 		return nil
 	}
 	w.emptyRestarts++
@@ -112,6 +117,20 @@ func (w *bufferedWatch) resume() <-chan watch.Event {
 	}
 	w.source = source
 	return source.ResultChan()
+}
+
+// written reports whether the storage was written to since the last call, and if so, allows further empty restarts. In a burst
+// of writes, the cache also ends the watches whose selector matches none of them; these have no event to show for it.
+func (w *bufferedWatch) written() bool {
+	if w.revision == nil {
+		return false
+	}
+	now := w.revision()
+	if now <= w.checkedAt {
+		return false
+	}
+	w.checkedAt, w.emptyRestarts = now, 0
+	return true
 }
 
 // failedWatch is a watch that sends one ERROR event and ends.

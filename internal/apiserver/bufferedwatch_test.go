@@ -29,7 +29,7 @@ func number(t *testing.T, e watch.Event) (i int) {
 func TestBufferedWatchOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := watch.NewFake()
-		w := newBufferedWatch(source, "", nil, nil, maxBufferedEvents)
+		w := newBufferedWatch(source, "", nil, nil, nil, maxBufferedEvents)
 		const n = 10_000
 		for i := range n {
 			source.Action(event(i).Type, event(i).Object)
@@ -52,7 +52,7 @@ func TestBufferedWatchOrder(t *testing.T) {
 func TestBufferedWatchEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := watch.NewFake()
-		w := newBufferedWatch(source, "", nil, nil, maxBufferedEvents)
+		w := newBufferedWatch(source, "", nil, nil, nil, maxBufferedEvents)
 		source.Add(event(0).Object)
 		source.Stop()
 		if e, ok := <-w.ResultChan(); !ok || number(t, e) != 0 {
@@ -65,7 +65,7 @@ func TestBufferedWatchEnds(t *testing.T) {
 		w.Stop()
 
 		source = watch.NewFake()
-		w = newBufferedWatch(source, "", nil, nil, maxBufferedEvents)
+		w = newBufferedWatch(source, "", nil, nil, nil, maxBufferedEvents)
 		source.Add(event(0).Object)
 		synctest.Wait()
 		w.Stop()
@@ -81,7 +81,7 @@ func TestBufferIsLimited(t *testing.T) {
 		for i := range maxBufferedEvents + 100 {
 			source.Add(event(i).Object)
 		}
-		w := newBufferedWatch(source, "", nil, nil, maxBufferedEvents)
+		w := newBufferedWatch(source, "", nil, nil, nil, maxBufferedEvents)
 		synctest.Wait()
 		seen := 0
 		for e := range w.ResultChan() {
@@ -143,7 +143,7 @@ func TestBufferedWatchResumes(t *testing.T) {
 					source := next[0]
 					next = next[1:]
 					return source, nil
-				}, maxBufferedEvents)
+				}, nil, maxBufferedEvents)
 				events := 0
 				for range w.ResultChan() {
 					events++
@@ -159,7 +159,7 @@ func TestBufferedWatchResumes(t *testing.T) {
 		w := newBufferedWatch(ended(), "1", nil, func(string) (watch.Interface, error) {
 			times++
 			return ended(), nil
-		}, maxBufferedEvents)
+		}, nil, maxBufferedEvents)
 		if _, ok := <-w.ResultChan(); ok || times != maxEmptyRestarts {
 			t.Errorf("restarted %d times without coming any further, want %d and the end", times, maxEmptyRestarts)
 		}
@@ -180,7 +180,7 @@ func TestInitialEventsDoNotCount(t *testing.T) {
 			source := sources[0]
 			sources = sources[1:]
 			return source, nil
-		}, maxBufferedEvents)
+		}, nil, maxBufferedEvents)
 		synctest.Wait()
 		for i := range present + 2 {
 			want := watch.Added
@@ -196,4 +196,44 @@ func TestInitialEventsDoNotCount(t *testing.T) {
 		}
 		w.Stop()
 	})
+}
+
+// TestWatchOfNoneOfTheWrites: in a burst of writes, the cache ends a watch whose selector matches none of them more often than
+// maxEmptyRestarts; it continues, and delivers the first write that matches. Without writes it ends, because a source that
+// always ends would be opened forever.
+func TestWatchOfNoneOfTheWrites(t *testing.T) {
+	for name, c := range map[string]struct {
+		written bool
+		events  int
+	}{"writes": {true, 1}, "no writes": {false, 0}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				restarts := 0
+				restart := func(string) (watch.Interface, error) {
+					if restarts++; restarts < 5*maxEmptyRestarts {
+						return ended(), nil
+					}
+					source := watch.NewFakeWithChanSize(1, false)
+					source.Add(revised(watch.Added, 1000).Object)
+					return source, nil
+				}
+				revision := func() uint64 {
+					if c.written {
+						return uint64(restarts)
+					}
+					return 7
+				}
+				w := newBufferedWatch(ended(), "1", nil, restart, revision, maxBufferedEvents)
+				synctest.Wait()
+				events := 0
+				if _, ok := <-w.ResultChan(); ok {
+					events++
+				}
+				if events != c.events {
+					t.Errorf("%d events after %d restarts, want %d", events, restarts, c.events)
+				}
+				w.Stop()
+			})
+		})
+	}
 }

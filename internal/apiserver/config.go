@@ -2,7 +2,6 @@ package apiserver
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"net/url"
 	"strings"
@@ -39,6 +38,9 @@ func flags(o Options, p pki) []string {
 		"--service-account-key-file=" + p.path("sa.key"),
 		"--service-account-signing-key-file=" + p.path("sa.key"),
 		"--client-ca-file=" + p.path("ca.crt"),
+		"--kubelet-client-certificate=" + p.path("apiserver-kubelet-client.crt"),
+		"--kubelet-client-key=" + p.path("apiserver-kubelet-client.key"),
+		"--kubelet-preferred-address-types=InternalIP,ExternalIP,Hostname", // as kubeadm: simulated host names resolve nowhere
 		"--tls-cert-file=" + p.path("server.crt"),
 		"--tls-private-key-file=" + p.path("server.key"),
 		"--requestheader-client-ca-file=" + p.path("front-proxy-ca.crt"),
@@ -52,6 +54,8 @@ func flags(o Options, p pki) []string {
 		// Service.
 		"--endpoint-reconciler-type=none",
 		"--advertise-address=" + advertised(o.BindAddress),
+		// The proxy of a node resolves its host name, and no resolver knows those of simulated nodes.
+		"--kubelet-preferred-address-types=InternalIP,Hostname,InternalDNS,ExternalIP,ExternalDNS",
 		"--enable-priority-and-fairness=true",
 		"--profiling=true",
 	}
@@ -66,10 +70,6 @@ func advertised(bind string) string {
 	}
 	return bind
 }
-
-// featureGates that differ from upstream's defaults: the lease by which several API servers find each other
-// uses an etcd client, and there is one server.
-const featureGates = "UnknownVersionInteroperabilityProxy=false"
 
 // setGates applies the gates once, because upstream keeps them in one registry per process.
 var setGates = sync.OnceValue(func() error {
@@ -89,8 +89,8 @@ func completedOptions(ctx context.Context, o Options, p pki, l net.Listener) (op
 	for _, f := range s.Flags().FlagSets {
 		fs.AddFlagSet(f)
 	}
-	if err := fs.Parse(append(flags(o, p), "--feature-gates="+featureGates)); err != nil {
-		return options.CompletedOptions{}, err
+	if err := fs.Parse(append(flags(o, p), o.Settings.flags()...)); err != nil {
+		return options.CompletedOptions{}, &SettingError{err}
 	}
 	if err := setGates(); err != nil {
 		return options.CompletedOptions{}, err
@@ -105,20 +105,24 @@ func completedOptions(ctx context.Context, o Options, p pki, l net.Listener) (op
 	}
 	completed, err := s.Complete(ctx)
 	if err != nil {
-		return completed, err
+		return completed, &SettingError{err}
 	}
 	if errs := completed.Validate(); len(errs) > 0 {
-		return completed, fmt.Errorf("kube-apiserver options: %w", errs[0])
+		return completed, &SettingError{errs[0]}
 	}
 	return completed, nil
 }
 
 // newConfig assembles upstream's three servers. It follows the order of kube-apiserver's own start
 // (cmd/kube-apiserver/app.NewConfig), with our backend, version, handlers and service resolver.
-func newConfig(o Options, opts options.CompletedOptions, d *handlers, working *workingFor) (*app.Config, error) {
+func newConfig(o Options, opts options.CompletedOptions, d *handlers, working *workingFor, nodes *kubelets) (*app.Config, error) {
+	schemes := []*runtime.Scheme{legacyscheme.Scheme, extensionsapiserver.Scheme, aggregatorscheme.Scheme}
+	if o.ResourceMetrics != nil {
+		schemes = append(schemes, metricsScheme)
+	}
 	generic, shared, storageFactory, err := controlplaneapiserver.BuildGenericConfig(
 		opts.CompletedOptions,
-		[]*runtime.Scheme{legacyscheme.Scheme, extensionsapiserver.Scheme, aggregatorscheme.Scheme},
+		schemes,
 		controlplane.DefaultAPIResourceConfigSource(),
 		generatedopenapi.GetOpenAPIDefinitions,
 	)
@@ -151,7 +155,7 @@ func newConfig(o Options, opts options.CompletedOptions, d *handlers, working *w
 	if err != nil {
 		return nil, err
 	}
-	kube := kubeConfig(opts, *plane)
+	kube := kubeConfig(opts, *plane, nodes)
 	wrapper := webhook.NewDefaultAuthenticationInfoResolverWrapper(plane.ProxyTransport, generic.EgressSelector, generic.LoopbackClientConfig, generic.TracerProvider)
 	extensions, err := controlplaneapiserver.CreateAPIExtensionsConfig(*generic, shared, initializers, opts.CompletedOptions, opts.MasterCount, resolver, inProcessConversions(o.Conversions, wrapper))
 	if err != nil {
@@ -172,9 +176,9 @@ func newConfig(o Options, opts options.CompletedOptions, d *handlers, working *w
 }
 
 // kubeConfig is the configuration of the main server.
-func kubeConfig(opts options.CompletedOptions, plane controlplaneapiserver.Config) *controlplane.Config {
+func kubeConfig(opts options.CompletedOptions, plane controlplaneapiserver.Config, nodes *kubelets) *controlplane.Config {
 	capabilities.Setup(opts.AllowPrivileged, opts.MaxConnectionBytesPerSec)
-	opts.KubeletConfig.Lookup = dialKubelets
+	opts.KubeletConfig.Lookup = nodes.lookup
 	return &controlplane.Config{ControlPlane: plane, Extra: controlplane.Extra{
 		KubeletClientConfig:       opts.KubeletConfig,
 		ServiceIPRange:            opts.PrimaryServiceClusterIPRange,

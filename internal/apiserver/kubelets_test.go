@@ -8,7 +8,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// TestNoKubelet: a request for the logs of a simulated pod is answered that it has none.
+// TestNoKubelet: without a kubelet at the address of a node, the answer says so.
 func TestNoKubelet(t *testing.T) {
 	c, ctx := client(t, shared), t.Context()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "silent"}}
@@ -39,7 +39,7 @@ func TestNoKubelet(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = json.CoreV1().Pods("default").GetLogs("silent", &corev1.PodLogOptions{}).Stream(ctx)
-	if err := contains(err, "pods on simulated nodes have no containers"); err != nil {
+	if err := contains(err, "the node is not simulated"); err != nil {
 		t.Error(err)
 	}
 }

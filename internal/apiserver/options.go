@@ -8,7 +8,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
+	"k8s.io/apiserver/pkg/registry/rest"
+	clientrest "k8s.io/client-go/rest"
 )
 
 // KubernetesVersion is the upstream release whose code this package runs.
@@ -41,7 +42,59 @@ type Options struct {
 	Conversions map[types.NamespacedName]http.Handler
 	// Listener, if set, is used instead of BindAddress and Port.
 	Listener net.Listener
+	// ResourceMetrics are the storages of the resources of metrics.k8s.io/v1beta1. nil: the server does not serve the group.
+	ResourceMetrics map[string]rest.Storage
+	// Settings are further settings of kube-apiserver.
+	Settings Settings
 }
+
+// Settings are settings of kube-apiserver, in the syntax of its flags. The zero value of a field is upstream's default.
+type Settings struct {
+	// FeatureGates are feature gates, each as in "Name=true". They apply to the whole process, and only to the first
+	// server that it starts.
+	FeatureGates []string
+	// RuntimeConfig switches API groups, versions and resources on and off, as in "resource.k8s.io/v1beta1=true".
+	RuntimeConfig []string
+	// AdmissionPlugins enables ("NAME") and disables ("-NAME") admission plugins.
+	AdmissionPlugins []string
+	// AuditPolicyFile is the file of an audit policy, and AuditLogFile the file that the events are appended to; "-" is the
+	// standard output.
+	AuditPolicyFile, AuditLogFile string
+}
+
+// flags are the settings as flags of kube-apiserver.
+func (s *Settings) flags() []string {
+	// The lease by which several API servers find each other uses an etcd client, and there is one server.
+	gates := append([]string{"UnknownVersionInteroperabilityProxy=false"}, s.FeatureGates...)
+	all := []string{"--feature-gates=" + strings.Join(gates, ",")}
+	add := func(flag string, values ...string) {
+		if value := strings.Join(values, ","); value != "" {
+			all = append(all, flag+"="+value)
+		}
+	}
+	var enabled, disabled []string
+	for _, name := range s.AdmissionPlugins {
+		if off, ok := strings.CutPrefix(name, "-"); ok {
+			disabled = append(disabled, off)
+		} else {
+			enabled = append(enabled, name)
+		}
+	}
+	add("--runtime-config", s.RuntimeConfig...)
+	add("--enable-admission-plugins", enabled...)
+	add("--disable-admission-plugins", disabled...)
+	add("--audit-policy-file", s.AuditPolicyFile)
+	add("--audit-log-path", s.AuditLogFile)
+	return all
+}
+
+// SettingError reports an invalid value of [Settings] or of another option that kube-apiserver validates.
+type SettingError struct{ err error }
+
+func (e *SettingError) Error() string { return "kube-apiserver: " + e.err.Error() }
+
+// Unwrap returns the error of kube-apiserver.
+func (e *SettingError) Unwrap() error { return e.err }
 
 func (o *Options) complete() error {
 	if o.Dir == "" {
@@ -84,7 +137,7 @@ func (o *Options) listen() (net.Listener, error) {
 
 // unlimited removes client-side rate limits: our own components share one process with the server, which has
 // its own fairness.
-func unlimited(c *rest.Config) *rest.Config {
+func unlimited(c *clientrest.Config) *clientrest.Config {
 	c.QPS, c.Burst = -1, 0
 	return c
 }

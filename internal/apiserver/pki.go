@@ -44,7 +44,8 @@ type authority struct {
 type credentials struct{ cert, key []byte }
 
 // ensure creates the missing files: the cluster's CA (ca), the front proxy's CA (front-proxy-ca) with its
-// client (front-proxy-client), the serving certificate (server) and the service account key (sa.key).
+// client (front-proxy-client), the serving certificate (server), the certificate with which the API server connects to
+// kubelets of other processes (apiserver-kubelet-client), and the service account key (sa.key).
 func (p pki) ensure(hosts []string, ips []net.IP) (ca *authority, err error) {
 	if err := os.MkdirAll(p.dir, 0o700); err != nil {
 		return nil, err
@@ -68,6 +69,13 @@ func (p pki) ensure(hosts []string, ips []net.IP) (ca *authority, err error) {
 		return nil, err
 	}
 	if err := p.write("server", server); err != nil {
+		return nil, err
+	}
+	toKubelets, err := ca.issue(pkix.Name{CommonName: "kube-apiserver-kubelet-client", Organization: []string{"system:masters"}}, x509.ExtKeyUsageClientAuth, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.write("apiserver-kubelet-client", toKubelets); err != nil {
 		return nil, err
 	}
 	return ca, p.serviceAccountKey()

@@ -24,6 +24,7 @@ type Server struct {
 	ca       *authority
 	handlers *handlers
 	working  *workingFor
+	kubelets *kubelets
 	cancel   context.CancelFunc
 	ready    atomic.Bool // Stop was called
 	done     chan struct{}
@@ -77,8 +78,8 @@ func build(ctx context.Context, o Options, l net.Listener) (*Server, func(contex
 	if err != nil {
 		return nil, nil, err
 	}
-	d, working := &handlers{}, &workingFor{}
-	config, err := newConfig(o, opts, d, working)
+	d, working, nodes := &handlers{}, &workingFor{}, newKubelets(ca)
+	config, err := newConfig(o, opts, d, working, nodes)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -90,6 +91,11 @@ func build(ctx context.Context, o Options, l net.Listener) (*Server, func(contex
 	if err != nil {
 		return nil, nil, err
 	}
+	if o.ResourceMetrics != nil {
+		if err := installResourceMetrics(chain.GenericAPIServer, o.ResourceMetrics, d); err != nil {
+			return nil, nil, err
+		}
+	}
 	prepared, err := chain.PrepareRun()
 	if err != nil {
 		return nil, nil, err
@@ -99,6 +105,7 @@ func build(ctx context.Context, o Options, l net.Listener) (*Server, func(contex
 		ca:       ca,
 		handlers: d,
 		working:  working,
+		kubelets: nodes,
 		done:     make(chan struct{}),
 	}
 	return s, prepared.Run, nil
@@ -196,6 +203,8 @@ func (s *Server) Stop() {
 		_ = s.Ready(ctx)
 		cancel()
 	}
+	// The server waits for its responses, and some of them follow a log.
+	s.kubelets.close()
 	s.cancel()
 	<-s.done
 }

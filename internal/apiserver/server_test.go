@@ -103,6 +103,44 @@ func TestRBACHolds(t *testing.T) {
 	}
 }
 
+// TestBootstrapCreatesNamespaces: the hook on which /readyz waits creates the namespaces that every cluster has, so a client
+// can create objects in them at once. Upstream's controller creates them some time later, and again only every minute.
+func TestBootstrapCreatesNamespaces(t *testing.T) {
+	s, err := start(t.Context(), t.TempDir(), apiserver.Memory{Worlds: store.New(store.Options{})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	c := client(t, s)
+	namespaces := c.CoreV1().Namespaces()
+	for _, name := range []string{"default", "kube-system", "kube-public", "kube-node-lease"} {
+		if _, err := namespaces.Get(t.Context(), name, metav1.GetOptions{}); err != nil {
+			t.Error(err)
+		}
+	}
+	// The only one of them that can be deleted.
+	if err := namespaces.Delete(t.Context(), "kube-node-lease", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	gone, err := namespaces.Get(t.Context(), "kube-node-lease", metav1.GetOptions{})
+	if err == nil {
+		gone.Spec.Finalizers = nil
+		_, err = namespaces.Finalize(t.Context(), gone, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := namespaces.Get(t.Context(), "kube-node-lease", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Fatalf("the namespace still exists: %v", err)
+	}
+	if err := apiserver.Bootstrap(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := namespaces.Get(t.Context(), "kube-node-lease", metav1.GetOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestBootstrapMatchesUpstream compares the objects of our hook with upstream's policy.
 func TestBootstrapMatchesUpstream(t *testing.T) {
 	c := client(t, shared)

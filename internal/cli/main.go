@@ -11,6 +11,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/cli/console"
 	"github.com/rehearse-k8s/rehearse/internal/cli/scale"
 	"github.com/rehearse-k8s/rehearse/internal/cli/simulate"
+	"github.com/rehearse-k8s/rehearse/internal/cli/snapshot"
 	"github.com/rehearse-k8s/rehearse/internal/cli/stage"
 	"github.com/rehearse-k8s/rehearse/internal/cli/test"
 	"github.com/rehearse-k8s/rehearse/internal/gcpace"
@@ -96,7 +97,7 @@ Start a cluster, use it with the built-in kubectl or your own, and stop it with 
 		}
 	}
 	add("cluster", clustercmd.Commands(a.Console, a.start)...)
-	add("cluster", scale.Command(a.Console), simulate.Command(a.Console))
+	add("cluster", scale.Command(a.Console), simulate.Command(a.Console), snapshot.Command(a.Console))
 	add("tools", test.Commands(a.Console)...)
 	add("tools", stage.Command(a.Console), a.versionCommand())
 	root.AddCommand(test.ControllerCommand(a.Console))

@@ -159,8 +159,12 @@ func TestOptionsReachTheCluster(t *testing.T) {
 		got = o
 		return nil, &cluster.UsageError{Message: "--controllers: no such"}
 	}
+	dir := t.TempDir()
+	for _, name := range []string{"a.yaml", "b.yaml"} {
+		writeFile(t, filepath.Join(dir, name), "apiVersion: v1\nkind: ConfigMap\n") // up only lists the files
+	}
 	code := b.begin("up", "--name=x", "--nodes=7", "--data-dir=d", "--bind-address=::1", "--port=6443",
-		"--controllers=*,-job", "--controllers=foo", "--stages=a.yaml,b.yaml")
+		"--controllers=*,-job", "--controllers=foo", "--stages="+dir+"/a.yaml,"+dir+"/b.yaml")
 	if l := b.line(t); l != "rehearse: --controllers: no such (see 'rehearse up --help')" {
 		t.Errorf("got %q", l)
 	}
@@ -168,7 +172,7 @@ func TestOptionsReachTheCluster(t *testing.T) {
 		t.Errorf("exit code %d", c)
 	}
 	if got.Name != "x" || got.Nodes != 7 || got.DataDir != "d" || got.BindAddress != "::1" || got.Port != 6443 ||
-		strings.Join(got.Controllers, " ") != "* -job foo" || strings.Join(got.StageFiles, " ") != "a.yaml b.yaml" ||
+		strings.Join(got.Controllers, " ") != "* -job foo" || strings.Join(got.StageFiles, " ") != dir+"/a.yaml "+dir+"/b.yaml" ||
 		got.Version == "" || !strings.HasSuffix(got.StateDir, "clusters/x") {
 		t.Errorf("%+v", got)
 	}

@@ -13,7 +13,8 @@ func topics() []*cobra.Command {
   0    success, also if there was nothing to do; for 'test': every invariant held
   1    failure: the line on stderr has the reason; for 'test': an invariant was violated
   2    usage: the command line or a value in it is invalid
-  3    inconclusive: the record of a run is incomplete, or the client under test does not work
+  3    inconclusive: the record of a run or a snapshot is incomplete, or the client under test
+       does not work
   130  interrupted by Ctrl-C, SIGTERM or SIGHUP; 'up' in the foreground and 'simulate'
        always exit with 130, because they run until they are interrupted`,
 		},

@@ -62,6 +62,27 @@ func TestBeforeServing(t *testing.T) {
 	}
 }
 
+// TestBlocked: an outage rejects every request, a partition loses the writes, and only an outage ends streams.
+func TestBlocked(t *testing.T) {
+	outage, partition := fault.Of(fault.KindOutage), fault.Of(fault.KindPartition)
+	for _, f := range []fault.Fault{outage, partition} {
+		if d := inject.BeforeServing([]fault.Fault{fault.Of(fault.KindLostAnswer), f}); d.Action != inject.Block || len(d.Rest) != 1 || inject.EndsStreams(f) != (f == outage) {
+			t.Errorf("%s: %+v", f, d)
+		}
+	}
+	for _, write := range []bool{false, true} {
+		if d, ok := inject.Blocked(outage, write); !ok || d.Action != inject.Reject || d.Rejection != (inject.Rejection{Code: 503}) || d.Text() != "outage" {
+			t.Errorf("outage, write %t: %+v, %t", write, d, ok)
+		}
+		if d, ok := inject.Blocked(partition, write); ok != write || write && d.Action != inject.Drop {
+			t.Errorf("partition, write %t: %+v, %t", write, d, ok)
+		}
+		if _, ok := inject.Blocked(fault.Of(fault.KindPause), write); ok {
+			t.Error("a pause blocks")
+		}
+	}
+}
+
 // TestAfterServing: interference needs a write that had an effect; a second instance does not. Of several faults that
 // start an instance the first one does.
 func TestAfterServing(t *testing.T) {
@@ -77,6 +98,16 @@ func TestAfterServing(t *testing.T) {
 	want = inject.Outcome{Then: []inject.Consequence{{Effect: inject.StartSecond, Fault: hits[3]}}}
 	if d := cmp.Diff(want, o); d != "" {
 		t.Errorf("a client that is not terminated gets its answer: %s", d)
+	}
+	// An error takes the place of the answer to a write that succeeded, unless the answer is lost as well.
+	hits = of(fault.KindErrorAfter, fault.KindDelete)
+	o = inject.AfterServing(hits, inject.Decision{}, 200)
+	want = inject.Outcome{Fault: "error-after", Reply: inject.ReplyError, Instead: &inject.Rejection{Code: 500, Unknown: true}, Then: []inject.Consequence{{Effect: inject.Interfere, Fault: hits[1]}}}
+	if d := cmp.Diff(want, o); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff(inject.Outcome{}, inject.AfterServing(hits, inject.Decision{}, 409)); d != "" {
+		t.Errorf("a write that was rejected: %s", d)
 	}
 	dropped := inject.AfterServing(nil, inject.Decision{Action: inject.Drop}, 0)
 	if d := cmp.Diff(inject.Outcome{Reply: inject.ReplyLost}, dropped); d != "" {

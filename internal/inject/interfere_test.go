@@ -3,7 +3,9 @@ package inject_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/rehearse-k8s/rehearse/fault"
@@ -20,6 +22,11 @@ func TestInterference(t *testing.T) {
 		}}
 	}
 	running, finished := pod("Running"), pod("Succeeded")
+	claim := pod("Bound")
+	claim.SetFinalizers([]string{"kubernetes.io/pvc-protection"})
+	terminating, scaled := pod("Running"), pod("")
+	terminating.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)})
+	scaled.Object["spec"] = map[string]any{"replicas": int64(2)}
 	for _, c := range []struct {
 		kind     fault.Kind
 		resource string
@@ -30,6 +37,12 @@ func TestInterference(t *testing.T) {
 		{fault.KindDelete, "pods", running, "u", `DELETE "" "" application/json {"apiVersion":"v1","kind":"DeleteOptions","preconditions":{"uid":"u"},"propagationPolicy":"Background"}`},
 		{fault.KindDelete, "pods", finished, "u", ""},
 		{fault.KindDelete, "jobs.batch", finished, "u", `DELETE "" "" application/json {"apiVersion":"v1","kind":"DeleteOptions","preconditions":{"uid":"u"},"propagationPolicy":"Background"}`},
+		{fault.KindDelete, "persistentvolumeclaims", claim, "u", ""},
+		{fault.KindFinalizer, "persistentvolumeclaims", claim, "u", ""},
+		{fault.KindRecreate, "pods", running, "u", `DELETE "" "" application/json {"apiVersion":"v1","kind":"DeleteOptions","preconditions":{"uid":"u"},"propagationPolicy":"Background"}`},
+		{fault.KindRecreate, "pods", terminating, "u", ""},
+		{fault.KindEdit, "pods", running, "u", `PATCH "" "" application/merge-patch+json {"metadata":{"annotations":{"rehearse-k8s.github.io/edited":"yes"},"uid":"u"}}`},
+		{fault.KindEdit, "jobs.batch", scaled, "u", `PATCH "" "" application/merge-patch+json {"metadata":{"uid":"u"},"spec":{"replicas":1}}`},
 		{fault.KindEvict, "pods", running, "u", `POST "eviction" "" application/json {"apiVersion":"policy/v1","deleteOptions":{"preconditions":{"uid":"u"}},"kind":"Eviction","metadata":{"name":"a","namespace":"n"}}`},
 		{fault.KindEvict, "pods", finished, "u", ""},
 		{fault.KindEvict, "jobs.batch", running, "u", ""},
@@ -48,6 +61,13 @@ func TestInterference(t *testing.T) {
 		if have != c.want {
 			t.Errorf("%s of %s:\nhave %s\nwant %s", c.kind, c.resource, have, c.want)
 		}
+	}
+	claim.SetFinalizers(append(claim.GetFinalizers(), "example.com/backup"))
+	if q, ok := inject.Unprotect(claim); !ok || string(q.Body) != `{"metadata":{"finalizers":["example.com/backup"],"uid":"u"}}` {
+		t.Errorf("%t %s", ok, q.Body)
+	}
+	if _, ok := inject.Unprotect(running); ok {
+		t.Error("a pod is not protected")
 	}
 	remove := inject.RemoveFinalizer(running)
 	if want := `{"apiVersion":"v1","kind":"Pod","metadata":{"finalizers":[],"name":"a","namespace":"n","uid":"u"}}`; string(remove.Body) != want {

@@ -40,12 +40,19 @@ const (
 	// fault holds the request, then the API serves it. No other fault acts on it, and no client receives
 	// the answer.
 	Depose
+	// ServeOld serves a list as of Decision.AsOf, an older revision. [OldLists] completes the decision.
+	ServeOld
+	// Block begins an outage or a partition of the client, or its connection to another server, for which a [Hold] of the fault lasts: [Blocked] decides about
+	// its requests meanwhile, including this one. At the beginning of an outage (see [EndsStreams]) all its watches end.
+	Block
 )
 
 // Rejection is the answer to a rejected request.
 type Rejection struct {
-	// Code is the HTTP status code: 403, 429 or 500.
+	// Code is the HTTP status code: 403, 410, 429, 500 or 503.
 	Code int
+	// Unknown says that a 500 comes from a server that does not know whether the request took effect.
+	Unknown bool
 	// Quota says that a 403 comes from a ResourceQuota, and not from an admission webhook.
 	Quota bool
 	// RetryAfter is how long the client has to wait; set for 429.
@@ -59,6 +66,8 @@ type Decision struct {
 	Fault fault.Fault
 	// Rejection is the answer for Reject.
 	Rejection Rejection
+	// AsOf is the revision for ServeOld.
+	AsOf int64
 	// OldState, for Crash: the next instance lists an older state.
 	OldState bool
 	// Rest are the other faults, for the decision after a pause or another user's write.
@@ -102,6 +111,12 @@ func BeforeServing(hits []fault.Fault) Decision {
 			d.Action = Pause
 		case fault.KindDeposedWrite:
 			d.Action = Depose
+		case fault.KindExpiredPage:
+			d.Action, d.Rejection = Reject, Rejection{Code: 410}
+		case fault.KindStaleList:
+			d.Action, d.Rejection = ServeOld, Rejection{Code: 500}
+		case fault.KindOutage, fault.KindPartition, fault.KindOtherServer:
+			d.Action = Block
 		default:
 			continue
 		}
@@ -111,12 +126,46 @@ func BeforeServing(hits []fault.Fault) Decision {
 	return Decision{Action: Serve}
 }
 
+// Blocked decides about a request of a client during an outage or a partition; ok is false if the fault does not act on the
+// request.
+func Blocked(f fault.Fault, write bool) (d Decision, ok bool) {
+	switch {
+	case f.Kind == fault.KindOutage:
+		return Decision{Action: Reject, Fault: f, Rejection: Rejection{Code: 503}}, true
+	case f.Kind == fault.KindPartition && write:
+		return Decision{Action: Drop, Fault: f}, true
+	}
+	return Decision{}, false
+}
+
+// EndsStreams reports whether the client loses its watches when the fault begins.
+func EndsStreams(f fault.Fault) bool {
+	return f.Kind == fault.KindOutage || f.Kind == fault.KindOtherServer
+}
+
+// Lags reports whether the watches that the client opens before the hold of the fault ends deliver nothing until then, and its
+// lists are answered from the state at which the hold began, if they permit that.
+func Lags(f fault.Fault) bool { return f.Kind == fault.KindOtherServer }
+
+// Beginning describes, for the record, how a fault of which [BeforeServing] returns Block begins.
+func Beginning(f fault.Fault) string {
+	switch f.Kind {
+	case fault.KindOutage:
+		return "the API is unavailable to it"
+	case fault.KindOtherServer:
+		return "it is connected to another server, whose watch caches are behind"
+	}
+	return "its writes get no answer"
+}
+
 // The values of history.Step.Reply: the fate of an answer or event that does not reach the client in its own
 // step, once.
 const (
 	ReplyLost  = "lost"
 	ReplyLate  = "late"
 	ReplyTwice = "twice"
+	// ReplyError is the fate of an answer in whose place the client received an error.
+	ReplyError = "error"
 )
 
 // Effect is a consequence of a request that was answered.
@@ -127,7 +176,7 @@ const (
 	Terminate Effect = iota
 	// StartSecond starts a second instance of the client; the first one continues for a while.
 	StartSecond
-	// Interfere changes the object that the request wrote, as another user.
+	// Interfere changes the target of the fault as another user, or else the object that the request wrote.
 	Interfere
 )
 
@@ -145,6 +194,8 @@ type Outcome struct {
 	Reply string
 	// Lost: the client's connection breaks in place of the answer.
 	Lost bool
+	// Instead is the answer that the client receives in place of the server's, or nil.
+	Instead *Rejection
 	// Discarded: the client receives nothing, because it terminates.
 	Discarded bool
 	// Delay is the fault that holds the answer, or nil.
@@ -164,6 +215,10 @@ func AfterServing(hits []fault.Fault, before Decision, code int) Outcome {
 		switch f.Kind {
 		case fault.KindLostAnswer:
 			o.Fault, o.Reply, o.Lost = f.String(), ReplyLost, true
+		case fault.KindErrorAfter:
+			if code/100 == 2 {
+				o.Fault, o.Reply, o.Instead = f.String(), ReplyError, &Rejection{Code: 500, Unknown: true}
+			}
 		case fault.KindLateAnswer:
 			o.Fault, o.Reply, o.Delay = f.String(), ReplyLate, &f
 		case fault.KindCrashAfter:
@@ -172,7 +227,7 @@ func AfterServing(hits []fault.Fault, before Decision, code int) Outcome {
 			}
 		case fault.KindOverlap:
 			o.startsAnother(Consequence{StartSecond, f})
-		case fault.KindDelete, fault.KindEvict, fault.KindLabel, fault.KindFinalizer:
+		case fault.KindDelete, fault.KindEvict, fault.KindLabel, fault.KindFinalizer, fault.KindRecreate, fault.KindEdit:
 			if code/100 == 2 {
 				o.Then = append(o.Then, Consequence{Interfere, f})
 			}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
-	"github.com/rehearse-k8s/rehearse/internal/inject"
 	"github.com/rehearse-k8s/rehearse/internal/proxy"
 )
 
@@ -107,7 +106,7 @@ func TestConflict(t *testing.T) {
 	}
 	a, err = maps.Get(t.Context(), "a", metav1.GetOptions{})
 	must(t, err)
-	if a.Annotations[inject.Annotation] == "" {
+	if a.Annotations[fault.InterferenceKey] == "" {
 		t.Error("the conflict has no cause: no other user has written the object")
 	}
 	_, err = maps.Update(t.Context(), a, metav1.UpdateOptions{})

@@ -49,6 +49,7 @@ func TestFaultConformance(t *testing.T) {
 			for begin := time.Now(); !c.Written(row.Instances()) && (!row.DelaysWrite() || time.Since(begin) < 500*time.Millisecond); {
 				time.Sleep(10 * time.Millisecond)
 			}
+			a.ResourceVersion, a.UID = "", "" // another user may have changed it
 			a.Data = map[string]string{"n": "1"}
 			_, err = maps.Update(t.Context(), a, metav1.UpdateOptions{})
 			must(t, err)
@@ -114,6 +115,9 @@ func (p *processes) stop() {
 
 // interfere changes an object as another user, as the fault says.
 func interfere(t *testing.T, f fault.Fault, o history.Object) bool {
+	if other, ok := f.TargetObject(); ok {
+		o = other
+	}
 	to := direct.CoreV1().RESTClient()
 	maps := direct.CoreV1().ConfigMaps(o.Namespace)
 	current, err := maps.Get(t.Context(), o.Name, metav1.GetOptions{})
@@ -123,7 +127,10 @@ func interfere(t *testing.T, f fault.Fault, o history.Object) bool {
 	u := &unstructured.Unstructured{Object: content}
 	u.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
 	send := func(ctx context.Context, q inject.Interference) error {
-		r := to.Verb(q.Method).Namespace(o.Namespace).Resource("configmaps").Name(o.Name).SetHeader("Content-Type", q.ContentType)
+		r := to.Verb(q.Method).Namespace(o.Namespace).Resource("configmaps").SetHeader("Content-Type", q.ContentType)
+		if q.Method != "POST" {
+			r.Name(o.Name)
+		}
 		if q.FieldManager != "" {
 			r.Param("fieldManager", q.FieldManager)
 		}
@@ -137,7 +144,12 @@ func interfere(t *testing.T, f fault.Fault, o history.Object) bool {
 	if err := send(t.Context(), q); err != nil {
 		t.Error(err)
 	}
-	if f.Kind == fault.KindFinalizer {
+	switch f.Kind {
+	case fault.KindEdit:
+		must(t, send(t.Context(), inject.RevertEdit(u)))
+	case fault.KindRecreate:
+		must(t, send(t.Context(), inject.Recreation(nil, nil, u)))
+	case fault.KindFinalizer:
 		t.Cleanup(func() { _ = send(context.Background(), inject.RemoveFinalizer(u)) })
 	}
 	return true

@@ -26,6 +26,10 @@ type request struct {
 	// otherwise -1.
 	number int
 	step   history.Step
+	// connection is the connection of the client on which the request arrived.
+	connection *connection
+	// asOf is the older revision as of which the list is answered; 0: the current one.
+	asOf int64
 	// deposed: the client was terminated while the request was on its way.
 	deposed bool
 }
@@ -38,13 +42,14 @@ const clientTimeout = 3 * time.Second
 // to the API server, applies the faults after serving, and records the request. If the client must
 // receive no answer, it panics with http.ErrAbortHandler, which breaks the connection.
 func (q *request) RoundTrip(r *http.Request) (*http.Response, error) {
+	q.connection = q.listener.currentConnection()
 	hits := q.run.meet(q.call.Item(q.listener.name))
 	q.step = requestStep(q.listener.name, &q.call)
 	if cause := q.listener.observed(q.run); cause > 0 {
 		q.step.Causes = []int{cause}
 	}
 	q.delay(r, hits)
-	before := q.decide(r, hits)
+	before := q.serveOld(q.decide(r, hits))
 	if q.deposed {
 		hits = nil
 	}
@@ -57,6 +62,9 @@ func (q *request) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := q.answer(r, before)
 	if err != nil {
 		return nil, err
+	}
+	if before.Action == inject.ServeOld && q.asOf == 0 { // the fault has not acted
+		before = inject.Decision{Action: inject.Serve}
 	}
 	after := inject.AfterServing(hits, before, q.step.Code)
 	q.step.Fault, q.step.Reply = cmp.Or(after.Fault, before.Text(), q.step.Fault), after.Reply
@@ -75,6 +83,10 @@ func (q *request) RoundTrip(r *http.Request) (*http.Response, error) {
 		abort()
 	}
 	q.listener.observe(q.run, n)
+	if after.Instead != nil {
+		_ = resp.Body.Close()
+		return response(wire.Rejection(q.call, *after.Instead), r), nil
+	}
 	if q.step.Stream != 0 {
 		resp.Body = newStream(r.Context(), q, resp)
 	}
@@ -95,8 +107,15 @@ func (q *request) delay(r *http.Request, hits []fault.Fault) {
 func (q *request) decide(r *http.Request, hits []fault.Fault) inject.Decision {
 	for {
 		q.awaitClient(r)
+		if d, ok := q.listener.blocked(q.run, q.isWrite()); ok {
+			return d
+		}
 		d := inject.BeforeServing(hits)
 		switch d.Action {
+		case inject.Block:
+			hits = d.Rest
+			q.block(d.Fault)
+			continue
 		case inject.Pause:
 			hits = d.Rest
 			q.run.Add(history.Step{Kind: history.Fault, Actor: q.listener.name, Fault: d.Fault.String(), Note: "paused"})
@@ -147,7 +166,7 @@ func (q *request) depose(f fault.Fault) bool {
 // request; nil if there is no answer.
 func (q *request) answer(r *http.Request, before inject.Decision) (*http.Response, error) {
 	resp, err := q.rejection(r, before), error(nil)
-	if resp == nil && before.Action == inject.Serve {
+	if resp == nil && (before.Action == inject.Serve || before.Action == inject.ServeOld) {
 		resp, err = q.send(r)
 	}
 	if resp == nil || err != nil {
@@ -198,6 +217,12 @@ func (q *request) send(r *http.Request) (*http.Response, error) {
 	out.Body, out.ContentLength = http.NoBody, int64(len(body))
 	if len(body) > 0 {
 		out.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	if q.asOf > 0 {
+		if resp, err := q.sendAsOf(out); resp != nil || err != nil {
+			return resp, err
+		}
+		q.asOf = 0
 	}
 	resp, err := q.next.RoundTrip(out)
 	if err == nil && permit.denies(resp.StatusCode) {

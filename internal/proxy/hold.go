@@ -115,6 +115,19 @@ func (r *Run) delivered(actor, resource string, revision int64) {
 	r.endHolds(func(*hold) bool { return false })
 }
 
+// Expect marks that the user will act. Until the returned function is called, a time without activity ends no hold:
+// something can still happen. Otherwise the user's step after a time of rest and the end of the holds would race.
+func (r *Run) Expect() (acted func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.expected = true
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.expected, r.active = false, time.Now()
+	}
+}
+
 // checkQuiet ends the oldest hold without a duration (also one that waits for writes) after a time
 // without activity, and the holds that have exceeded Longest.
 func (r *Run) checkQuiet() {
@@ -126,6 +139,9 @@ func (r *Run) checkQuiet() {
 	untimed := func(h *hold) bool { _, timed := h.Until(); return !timed }
 	r.endHolds(func(h *hold) bool { return untimed(h) && time.Since(h.since) > r.longest })
 	left := Quiet - time.Since(r.active)
+	if r.expected {
+		left = Quiet
+	}
 	if left <= 0 {
 		oldest := true
 		r.endHolds(func(h *hold) bool {

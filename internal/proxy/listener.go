@@ -33,10 +33,14 @@ type Listener struct {
 	mu     sync.Mutex
 	closed bool
 	paused *hold // nil: the client was never paused
-	// run is the run of last and expiries.
-	run      *Run
-	last     int             // the last step whose result reached the client; 0: none
-	expiries inject.Expiries // watches that will be answered 410
+	// connection is that of the client's watches; nil if there is none.
+	connection *connection
+	// run is the run of last, blockades, expiries and oldLists.
+	run       *Run
+	last      int // the last step whose result reached the client; 0: none
+	blockades []blockade
+	expiries  inject.Expiries // watches that will be answered 410
+	oldLists  inject.OldLists
 	// requested and watched are the times of the client's last request and last watch.
 	requested, watched time.Time
 }
@@ -151,7 +155,7 @@ func (l *Listener) noteRequest(watch bool) {
 // enter resets the state of another run. The lock is held.
 func (l *Listener) enter(r *Run) {
 	if l.run != r {
-		l.run, l.last, l.expiries = r, 0, inject.Expiries{}
+		l.run, l.last, l.blockades, l.expiries, l.oldLists = r, 0, nil, inject.Expiries{}, inject.OldLists{}
 	}
 }
 

@@ -96,7 +96,7 @@ func (t *recorder) RoundTrip(r *http.Request) (*http.Response, error) {
 func requestStep(actor string, c *wire.Call) history.Step {
 	return history.Step{
 		Kind: history.Request, Actor: actor, Verb: c.Verb, Object: c.Object, Subresource: c.Subresource, Query: c.Query, Digest: c.Digest,
-		Guarded: c.Preconditioned || c.Verb == "create" && c.GenerateName == "", Versioned: c.Versioned,
+		Guarded: c.Preconditioned || c.Verb == "create" && c.GenerateName == "", Versioned: c.Versioned, Older: c.Older,
 	}
 }
 

@@ -58,8 +58,10 @@ type Run struct {
 	fault   time.Time // when a fault last took effect
 	quiet   *time.Timer
 	longest time.Duration
-	ended   bool
-	copy    *history.Run // a record of all steps; nil if it is not up to date
+	// expected: the user is about to act, see Expect.
+	expected bool
+	ended    bool
+	copy     *history.Run // a record of all steps; nil if it is not up to date
 }
 
 // began is the newest revisions when a step was added: of all steps, and of those with the same resource. A request

@@ -67,3 +67,25 @@ func TestLongest(t *testing.T) {
 		}
 	}
 }
+
+// TestExpect: a hold without a duration does not end while the user is about to act, however long nothing happens; it ends
+// when nothing happens afterwards.
+func TestExpect(t *testing.T) {
+	p := newProxy(t)
+	c := through(t, p, "c", admin)
+	ns := namespace(t)
+	r := begin(t, p, proxy.Hooks{}, "lag actor=c resource=configmaps nth=1")
+	w := follow(t, c, ns)
+	defer w.Stop()
+	done := r.Expect()
+	must(t, create(t.Context(), c, ns, "a"))
+	late := time.NewTimer(3 * proxy.Quiet)
+	defer late.Stop()
+	select {
+	case <-w.ResultChan():
+		t.Error("it was not held")
+	case <-late.C:
+	}
+	done()
+	_ = events(t, w, 1)
+}

@@ -103,6 +103,11 @@ func (s *stream) Read(p []byte) (int, error) {
 		if s.ended {
 			return 0, io.EOF
 		}
+		if s.connection.isLost() {
+			s.pending = nil
+			s.cut(s.connection.because, "the connection is lost")
+			return 0, io.EOF
+		}
 		s.deliverPending()
 		if len(s.buffer) == 0 && !s.ended && !s.next() {
 			return 0, io.EOF
@@ -143,6 +148,7 @@ func (s *stream) next() bool {
 		}
 		s.frames = nil
 	case <-over:
+	case <-s.connection.lost: // Read ends the stream
 	case <-s.ctx.Done():
 		return false
 	}
@@ -170,6 +176,8 @@ func (s *stream) accept(raw []byte) {
 	}
 	if f.Hold != nil {
 		f.hold = s.run.hold(*f.Hold, s.listener.name, f.event.Revision)
+	} else if b := s.listener.lagging(s.run); b != nil && f.hold.over() {
+		f.hold, because = b.hold, b.fault.String()
 	}
 	f.because = cmp.Or(f.Fault, because)
 }

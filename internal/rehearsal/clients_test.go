@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rehearse-k8s/rehearse/api/rehearse/v1alpha1"
 	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/internal/proxy"
 )
 
@@ -204,4 +206,25 @@ func TestOverlapOnce(t *testing.T) {
 		equal(t, "steps", "", r.steps())
 		equal(t, "clients", 2, len(r.clients))
 	})
+}
+
+// TestUserMeetsRecreation: the user repeats a step that met the time without an object also if the object exists again by then,
+// and a fault waits for the answers to the writes of the user to that object alone.
+func TestUserMeetsRecreation(t *testing.T) {
+	inRun(t, copyScenario, func(r *testRun) {
+		on := v1alpha1.Reference{Resource: "pods", Namespace: "default"}
+		o := history.Object{Resource: "pods", Namespace: "default", Name: "copy-a"}
+		r.recreated = map[history.Object]bool{}
+		equal(t, "before", false, r.awaitAgain(on, "copy-a"))
+		r.endRecreation(o)
+		equal(t, "afterwards", true, r.awaitAgain(on, "copy-a"))
+		equal(t, "another object", false, r.awaitAgain(on, "copy-b"))
+	})
+	o := history.Object{Resource: "pods", Namespace: "default", Name: "copy-a"}
+	write := history.Step{Kind: history.Request, Actor: history.User, Verb: "patch", Object: o}
+	write.UID = "u"
+	answered, other, read := write, write, write
+	answered.Code, other.Name, read.Verb = 200, "copy-b", "get"
+	equal(t, "a write without an answer", true, userWrites([]history.Step{answered, write}, o))
+	equal(t, "others", false, userWrites([]history.Step{answered, other, read}, o))
 }

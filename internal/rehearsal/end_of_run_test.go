@@ -55,6 +55,19 @@ func TestSettleStep(t *testing.T) {
 	}
 }
 
+// TestSettleAfterStep: a settle does not end before the last step's write counts, also if the monitor has not polled since.
+func TestSettleAfterStep(t *testing.T) {
+	inRun(t, stepsScenario("settle: {within: 1s}"), func(r *testRun) {
+		<-time.After(time.Second)
+		r.write("user", "configmaps", "a")
+		written := r.elapsed()
+		r.catchUp()
+		if err := r.step(&r.harness.o.Scenario.Steps[0]); err != nil || r.elapsed() < written+r.harness.timeouts.settle {
+			t.Errorf("%v: settled %s after the write", err, r.elapsed()-written)
+		}
+	})
+}
+
 // TestEndOfRun: a run is over when it is quiet and what must hold at the end holds; it fails when that takes too long, or
 // when an actor never stops writing.
 func TestEndOfRun(t *testing.T) {

@@ -1,6 +1,9 @@
 package rehearsal
 
 import (
+	"strings"
+
+	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/internal/verdict"
 	"github.com/rehearse-k8s/rehearse/invariant"
@@ -44,6 +47,7 @@ func (j *monitor) evaluate(whole bool) *evaluation {
 	for _, i := range invariants.Sometimes {
 		x.seen[i.Name] = false
 	}
+	var gap recreationGap
 	x.end = j.objects.Walk(x.record, x.changes, func(v *verdict.Objects) bool {
 		at := len(v.Run().Steps) - 1
 		for _, i := range invariants.Sometimes {
@@ -51,13 +55,36 @@ func (j *monitor) evaluate(whole bool) *evaluation {
 				x.seen[i.Name] = true
 			}
 		}
-		if x.failure == nil {
+		if x.failure == nil && !gap.follows(&v.Run().Steps[at]) {
 			check := func(i invariant.Invariant) error { return i.Check(v) }
 			x.failure = verdict.FirstViolated(invariants.Always, check, at, v.Run().Steps[at].At)
 		}
 		return x.failure == nil
 	})
 	return x
+}
+
+// recreationGap is the time in which objects of the user do not exist, or wait for their finalizers, because a fault has
+// deleted them and is about to create them again. Invariants about them are not checked in it.
+type recreationGap struct{ absent map[history.Object]bool }
+
+// follows reads a step, and reports whether an object is absent after it.
+func (g *recreationGap) follows(s *history.Step) bool {
+	kind, _, _ := strings.Cut(s.Fault, " ")
+	switch {
+	case s.Kind != history.Request || s.Code/100 != 2: // the answer to a delete may have no revision
+	case s.Actor == history.OtherUser && s.Verb == "delete" && fault.Kind(kind) == fault.KindRecreate:
+		if f, err := fault.Parse(s.Fault); err == nil && f.Target != "" && f.Target != fault.TargetOf(s.Object) {
+			break // a dependent
+		}
+		if g.absent == nil {
+			g.absent = map[history.Object]bool{}
+		}
+		g.absent[keyed(s.Object)] = true
+	case s.Verb == "create" && s.Subresource == "":
+		delete(g.absent, keyed(s.Object))
+	}
+	return len(g.absent) > 0
 }
 
 // answeredPrefix returns the record up to the first write whose effect is not known yet.

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -190,6 +191,53 @@ func TestExternalUnknownState(t *testing.T) {
 	}
 	if after := objects(t, client); !slices.Equal(before, after) {
 		t.Errorf("before\n%s\nafter\n%s", strings.Join(before, "\n"), strings.Join(after, "\n"))
+	}
+}
+
+// failsOnce fails the first delete request of each path.
+type failsOnce struct {
+	mu     sync.Mutex
+	failed map[string]bool
+}
+
+type roundTripperFunc func(*http.Request) (*http.Response, error)
+
+func (f roundTripperFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func (f *failsOnce) send(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+	f.mu.Lock()
+	fails := r.Method == http.MethodDelete && !f.failed[r.URL.Path]
+	f.failed[r.URL.Path] = f.failed[r.URL.Path] || fails
+	f.mu.Unlock()
+	if fails {
+		return nil, errors.New("the server is overloaded")
+	}
+	return next.RoundTrip(r)
+}
+
+// TestExternalFailedDelete: a delete request that failed is sent again.
+func TestExternalFailedDelete(t *testing.T) {
+	t.Setenv("LIVE_TEST_CLIENT", "yes")
+	config, _ := existingCluster(t)
+	transport := &failsOnce{failed: map[string]bool{}}
+	// Several clients are created from the config, also while others send requests: each has a transport of its own.
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripperFunc(func(r *http.Request) (*http.Response, error) { return transport.send(next, r) })
+	})
+	a, err := openExternal(t, config, copyScenario)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if run := play(t, a); run.Failure != nil {
+			t.Errorf("%+v", run.Failure)
+		}
+	}
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+	if len(transport.failed) == 0 {
+		t.Error("no delete request failed")
 	}
 }
 

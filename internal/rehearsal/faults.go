@@ -72,15 +72,18 @@ func (r *run) secondInstance(actor string, f fault.Fault) (first, second *client
 		r.record.Add(history.Step{Kind: history.Crash, Actor: actor + "+", Fault: f.String(), Note: "a second instance could not start: " + err.Error()})
 		return first, nil
 	}
-	r.mu.Lock()
-	r.clients[second.actor] = second
-	r.mu.Unlock()
+	if !r.addClient(second) {
+		return first, nil
+	}
 	return first, second
 }
 
 // interfere changes an object as another user, and reports whether it sent a request. It sends none for an
 // object that does not belong to the run.
 func (r *run) interfere(f fault.Fault, o history.Object) bool {
+	if other, ok := f.TargetObject(); ok {
+		o = other
+	}
 	to, err := r.otherUsersObject(o)
 	if err != nil {
 		return false
@@ -101,9 +104,14 @@ func (r *run) interfere(f fault.Fault, o history.Object) bool {
 	if owns := r.world.owns; owns != nil && !owns(r.ctx, o) {
 		return false
 	}
-	if f.Kind == fault.KindFinalizer {
+	switch f.Kind {
+	case fault.KindFinalizer:
 		r.addFinalizer(ctx, f, to, current, q)
 		return true
+	case fault.KindEdit:
+		return to.send(ctx, q) == nil && to.send(ctx, inject.RevertEdit(current)) == nil
+	case fault.KindDelete, fault.KindRecreate:
+		return r.delete(ctx, f, to, o, current, q)
 	}
 	return to.send(ctx, q) == nil
 }

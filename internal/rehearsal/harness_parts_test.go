@@ -260,7 +260,7 @@ func TestReleased(t *testing.T) {
 				done := j.released(c.fault)
 				for tick := pollInterval; tick < time.Minute; tick += pollInterval {
 					if c.every > 0 && tick%c.every == 0 {
-						j.writes, j.lastWrite = j.writes+1, tick
+						j.writes, j.written.Last = j.writes+1, tick
 					}
 					j.releaseDue(tick)
 					select {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/inject"
 	"github.com/rehearse-k8s/rehearse/internal/proxy"
 	"github.com/rehearse-k8s/rehearse/internal/verdict"
 	"github.com/rehearse-k8s/rehearse/invariant"
@@ -23,10 +24,11 @@ type monitor struct {
 
 	mu             sync.Mutex
 	objects        *follower
+	collection     inject.Collection
 	changes        []verdict.Change
 	failure        *history.Failure
 	writes         int // of all actors, without bookkeeping
-	lastWrite      time.Duration
+	written        verdict.Writes
 	timed          []timedChange   // the writes without bookkeeping
 	laterStates    []verdict.State // of a run that is observed after its end
 	lastPoll       time.Duration
@@ -108,18 +110,19 @@ func (j *monitor) takeWrites(now time.Duration) {
 	for n, c := range changes {
 		if !verdict.Bookkeeping(c.Key) && (j.run.world.unrecorded == nil || !j.run.world.unrecorded(c.Key)) {
 			j.writes++
-			j.lastWrite = now
+			j.written.Add(now, j.run.harness.timeouts.quiet)
 			j.timed = append(j.timed, timedChange{now, len(j.changes) + n})
 		}
 	}
 	j.changes = append(j.changes, changes...)
+	j.collect(changes)
 }
 
 // releaseDue releases the delayed actions that are due. The caller holds the lock.
 func (j *monitor) releaseDue(now time.Duration) {
 	left := j.delayed[:0]
 	for _, w := range j.delayed {
-		quiet := now-max(j.lastWrite, w.since) > proxy.Quiet
+		quiet := now-max(j.written.Last, w.since) > proxy.Quiet
 		if w.until > 0 && now >= w.until || w.writes > 0 && j.writes >= w.writes || w.until == 0 && (quiet || now-w.since > proxy.Longest) {
 			close(w.done)
 		} else {

@@ -52,6 +52,9 @@ func firstFailure(p verdict.Policy, x *evaluation, atEnd *history.Failure) *hist
 		return x.failure
 	case atEnd != nil:
 		f := *atEnd
+		if f.Step > 0 && f.Step <= last {
+			return &f // the rule names the step
+		}
 		for f.Step = last; f.Step > 0 && x.record.Steps[f.Step].At > f.At; f.Step-- {
 		}
 		return &f

@@ -112,7 +112,7 @@ func (r *run) isOver(ended time.Duration) bool {
 	defer j.mu.Unlock()
 	rules := verdict.Quiescence{Quiet: r.harness.timeouts.quiet, Timeout: r.harness.timeouts.writes, QuietFirst: true, Optional: !r.harness.policy.Checks(invariant.AutomaticQuiescence)}
 	lastFault := max(0, r.record.LastFault().Sub(r.started))
-	d := rules.Decide(verdict.Moment{Now: r.elapsed(), Ended: ended, LastWrite: j.lastOtherWrite(ended, rules.Quiet), Held: j.heldFor, LastFault: lastFault},
+	d := rules.Decide(verdict.Moment{Now: r.elapsed(), Ended: ended, LastWrite: j.lastOtherWrite(ended, rules.Quiet), BusySince: j.written.BusySince, Held: j.heldFor, LastFault: lastFault},
 		j.unmet, func() string { return j.evaluate(true).record.LastWriter() })
 	if d.Failure != nil {
 		j.failWith(d.Failure)
@@ -124,8 +124,8 @@ func (r *run) isOver(ended time.Duration) bool {
 // time without such a write. The caller holds the lock.
 func (j *monitor) lastOtherWrite(since, quiet time.Duration) time.Duration {
 	now := j.run.elapsed()
-	if !verdict.MayBePeriodic(now, j.lastWrite, since, quiet) || now < j.nextRhythm {
-		return j.lastWrite
+	if !verdict.MayBePeriodic(now, j.written.Last, since, quiet) || now < j.nextRhythm {
+		return j.written.Last
 	}
 	at, _ := j.rhythm(j.run.plan.Learn)
 	// The search takes a tenth of the time at most.

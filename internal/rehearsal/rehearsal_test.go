@@ -15,6 +15,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
@@ -45,7 +46,7 @@ func TestMain(m *testing.M) {
 }
 
 // copier is a client that creates a Secret for each ConfigMap called copy-…, with the same name. It leaves
-// an existing Secret alone.
+// an existing Secret alone. As an owner, it sets the owner reference of the Secret, and creates it again if it is deleted.
 func copier(ctx context.Context) error {
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
 	if err != nil {
@@ -55,13 +56,16 @@ func copier(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if os.Getenv("LIVE_TEST_CLIENT") == "owner" {
+		go ownSecrets(ctx, client)
+	}
 	for {
 		list, err := client.CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{})
 		if err != nil {
 			continue
 		}
 		for i := range list.Items {
-			copied(ctx, client, list.Items[i].Name)
+			copied(ctx, client, &list.Items[i])
 		}
 		w, err := client.CoreV1().ConfigMaps("default").Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
 		if err != nil {
@@ -69,16 +73,43 @@ func copier(ctx context.Context) error {
 		}
 		for e := range w.ResultChan() {
 			if o, ok := e.Object.(*corev1.ConfigMap); ok {
-				copied(ctx, client, o.Name)
+				copied(ctx, client, o)
 			}
 		}
 	}
 }
 
-func copied(ctx context.Context, client kubernetes.Interface, name string) {
-	if strings.HasPrefix(name, "copy-") {
-		_, _ = client.CoreV1().Secrets("default").Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+// ownSecrets creates the Secret of a ConfigMap again when it is deleted.
+func ownSecrets(ctx context.Context, client kubernetes.Interface) {
+	for {
+		list, err := client.CoreV1().Secrets("default").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			continue
+		}
+		w, err := client.CoreV1().Secrets("default").Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+		if err != nil {
+			continue
+		}
+		for e := range w.ResultChan() {
+			if e.Type != watch.Deleted {
+				continue
+			}
+			if o, err := client.CoreV1().ConfigMaps("default").Get(ctx, e.Object.(*corev1.Secret).Name, metav1.GetOptions{}); err == nil {
+				copied(ctx, client, o)
+			}
+		}
 	}
+}
+
+func copied(ctx context.Context, client kubernetes.Interface, o *corev1.ConfigMap) {
+	if !strings.HasPrefix(o.Name, "copy-") {
+		return
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: o.Name}}
+	if os.Getenv("LIVE_TEST_CLIENT") == "owner" {
+		secret.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(o, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}
+	}
+	_, _ = client.CoreV1().Secrets("default").Create(ctx, secret, metav1.CreateOptions{})
 }
 
 const copyScenario = `
@@ -154,8 +185,14 @@ func TestPlay(t *testing.T) {
 		"a deposed leader's write": {"deposed-write actor=copier verb=create object=default/copy-b for=300ms", func(s *history.Step) bool {
 			return s.Kind == history.Request && s.Actor == "copier" && s.Fault != "" && s.Reply == "lost" && s.Code != 0 && s.At > 300*time.Millisecond
 		}},
-		"a deposed leader":         {"deposed-write actor=copier verb=create object=default/copy-b for=300ms", func(s *history.Step) bool { return s.Kind == history.Start && s.Actor == "copier+" }},
-		"another user's label":     {"label actor=copier verb=create object=default/copy-a", func(s *history.Step) bool { return s.Wrote() && s.Actor == "other-user" && s.Fault != "" }},
+		"a deposed leader":     {"deposed-write actor=copier verb=create object=default/copy-b for=300ms", func(s *history.Step) bool { return s.Kind == history.Start && s.Actor == "copier+" }},
+		"another user's label": {"label actor=copier verb=create object=default/copy-a", func(s *history.Step) bool { return s.Wrote() && s.Actor == "other-user" && s.Fault != "" }},
+		"another user recreates": {"recreate actor=copier verb=create object=default/copy-a target=configmaps/default/copy-a", func(s *history.Step) bool {
+			return s.Wrote() && s.Actor == "other-user" && s.Verb == "create" && s.Resource == "configmaps" && s.Name == "copy-a"
+		}},
+		"another user edits": {"edit actor=copier verb=create object=default/copy-a target=configmaps/default/copy-a", func(s *history.Step) bool {
+			return s.Wrote() && s.Actor == "other-user" && s.Verb == "patch" && s.Resource == "configmaps"
+		}},
 		"another user's finalizer": {"finalizer actor=copier verb=create object=default/copy-a for=200ms", func(s *history.Step) bool { return s.Wrote() && s.Actor == "other-user" && s.N > 6 }},
 		"a late event": {"lag actor=copier resource=configmaps nth=1 for=300ms", func(s *history.Step) bool {
 			return s.Kind == history.Frame && s.Fault != "" && s.At > 300*time.Millisecond

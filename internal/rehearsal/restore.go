@@ -25,14 +25,16 @@ const stableTime = 300 * time.Millisecond
 // removals records the objects that one restore has deleted.
 type removals struct {
 	deletedAt map[types.UID]time.Time
-	uids      map[string]types.UID
+	// failed holds the errors of the last attempts.
+	failed map[types.UID]error
+	uids   map[string]types.UID
 }
 
 // restore restores the cluster to its state before the first run.
 func (g *externalCluster) restore(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, g.harness.timeouts.restore)
 	defer cancel()
-	asked := &removals{deletedAt: map[types.UID]time.Time{}, uids: map[string]types.UID{}}
+	asked := &removals{deletedAt: map[types.UID]time.Time{}, failed: map[types.UID]error{}, uids: map[string]types.UID{}}
 	stamp, since := int64(-1), time.Now()
 	if err := g.removeLeases(ctx); err != nil {
 		return fmt.Errorf("restore the cluster: %w", err)
@@ -286,7 +288,8 @@ func (r *removals) isReplacement(key string, uid types.UID) bool {
 }
 
 // deleteObject deletes an object. If it is still there after timeouts.finalizer, it removes the finalizers
-// that no controller will remove.
+// that no controller will remove, or sends the request again: the first one may have failed. It returns the
+// error of the last attempt.
 func (g *externalCluster) deleteObject(ctx context.Context, o *unstructured.Unstructured, asked *removals) error {
 	kind := o.GroupVersionKind()
 	m, err := g.harness.mapper.RESTMapping(kind.GroupKind(), kind.Version)
@@ -296,20 +299,22 @@ func (g *externalCluster) deleteObject(ctx context.Context, o *unstructured.Unst
 	to := resourceIn(g.client, m.Resource, o.GetNamespace() != "", o.GetNamespace())
 	uid := o.GetUID()
 	when, before := asked.deletedAt[uid]
-	switch {
-	case !before:
-		asked.deletedAt[uid] = time.Now()
-		asked.uids[keyOf(m.Resource.GroupResource(), o.GetNamespace(), o.GetName())] = uid
-		err = deleteWithin(ctx, to, o, 1)
-	case o.GetDeletionTimestamp() != nil && time.Since(when) > g.harness.timeouts.finalizer:
-		asked.deletedAt[uid] = time.Now()
-		if err = g.removeFinalizers(ctx, to, o); err == nil {
-			err = deleteWithin(ctx, to, o, 0) // for a pod whose kubelet does not answer
-		}
+	if before && time.Since(when) <= g.harness.timeouts.finalizer {
+		return asked.failed[uid]
+	}
+	grace := int64(1)
+	if before && o.GetDeletionTimestamp() != nil {
+		grace = 0 // for a pod whose kubelet does not answer
+		err = g.removeFinalizers(ctx, to, o)
+	}
+	if err == nil {
+		err = deleteWithin(ctx, to, o, grace)
 	}
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // the mirror will observe it
+		err = nil // the mirror will observe it
 	}
+	asked.deletedAt[uid], asked.failed[uid] = time.Now(), err
+	asked.uids[keyOf(m.Resource.GroupResource(), o.GetNamespace(), o.GetName())] = uid
 	return err
 }
 

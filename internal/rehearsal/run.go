@@ -43,9 +43,15 @@ type run struct {
 
 	mu             sync.Mutex
 	clients        map[string]*client
-	pendingActions int // actions that faults have delayed
+	closed         bool // the clients have been stopped
+	pendingActions int  // actions that faults have delayed
 	// finalized are the objects to which faults have added the interference finalizer.
 	finalized []func(context.Context)
+	// created has the manifests of the objects that the user created, by object.
+	created map[history.Object][]byte
+	// recreating are the objects that a fault has deleted and that do not exist again yet, with whether the user waits for
+	// them; recreated are those that exist again, and userDeleted those that the user has deleted.
+	recreating, recreated, userDeleted map[history.Object]bool
 
 	monitor *monitor
 }
@@ -71,7 +77,8 @@ func (a *Harness) Play(ctx context.Context, p sim.Plan) (*sim.Outcome, error) {
 // begin creates the world of a run and starts everything in it except the clients.
 func (a *Harness) begin(ctx context.Context, p sim.Plan) (*run, error) {
 	n := a.runs.Add(1)
-	r := &run{harness: a, number: n, name: fmt.Sprintf("run-%d", n), plan: p, started: time.Now(), clients: map[string]*client{}}
+	r := &run{harness: a, number: n, name: fmt.Sprintf("run-%d", n), plan: p, started: time.Now(), clients: map[string]*client{},
+		created: map[history.Object][]byte{}, recreating: map[history.Object]bool{}, recreated: map[history.Object]bool{}, userDeleted: map[history.Object]bool{}}
 	r.dir = filepath.Join(a.o.Dir, r.name)
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	var err error
@@ -100,7 +107,7 @@ func (a *Harness) begin(ctx context.Context, p sim.Plan) (*run, error) {
 	}
 	r.monitor = newMonitor(r, objects)
 	if r.user, err = dynamic.NewForConfig(r.config("user")); err == nil {
-		r.otherUser, err = newOtherUser(r.config("other-user"))
+		r.otherUser, err = newOtherUser(r.config(history.OtherUser))
 	}
 	if err != nil {
 		return r, err
@@ -176,7 +183,7 @@ func (r *run) close() {
 func (r *run) stopClients() {
 	r.mu.Lock()
 	clients := r.clients
-	r.clients = map[string]*client{}
+	r.clients, r.closed = map[string]*client{}, true
 	r.mu.Unlock()
 	for _, c := range clients {
 		c.stop()
@@ -243,9 +250,9 @@ func (r *run) startClients() error {
 		if err != nil {
 			return err
 		}
-		r.mu.Lock()
-		r.clients[spec.Name] = c
-		r.mu.Unlock()
+		if !r.addClient(c) {
+			return errRunOver
+		}
 		if err := c.start("", ""); err != nil {
 			return &ClientError{Message: err.Error()}
 		}
@@ -289,6 +296,19 @@ func (r *run) awaitFirstRequest(c *client) error {
 	}
 }
 
+// addClient adds a client to those that the end of the run stops. It returns false, and closes the client's listener, if the
+// run is over: nothing would stop the client, and the end of the run would wait for it without end.
+func (r *run) addClient(c *client) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		_ = c.listener.Close()
+		return false
+	}
+	r.clients[c.actor] = c
+	return true
+}
+
 func (r *run) client(actor string) *client {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -300,11 +320,10 @@ var errRunOver = errors.New("the run is over")
 
 // afterFault calls do when the time of a fault is over. Until then, the run counts as holding something.
 func (r *run) afterFault(f fault.Fault, do func()) {
-	r.mu.Lock()
-	r.pendingActions++
-	r.mu.Unlock()
+	done := r.beginAction()
 	until := r.monitor.released(f)
 	r.watchers.Go(func() {
+		defer done()
 		select {
 		case <-until:
 		case <-r.ctx.Done():
@@ -312,9 +331,6 @@ func (r *run) afterFault(f fault.Fault, do func()) {
 		if r.ctx.Err() == nil {
 			do()
 		}
-		r.mu.Lock()
-		r.pendingActions--
-		r.mu.Unlock()
 	})
 }
 

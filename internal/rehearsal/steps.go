@@ -23,12 +23,24 @@ import (
 
 // runSteps executes the steps of the scenario in order.
 func (r *run) runSteps() error {
-	for i := range r.harness.o.Scenario.Steps {
+	acted := func() {}
+	defer func() { acted() }()
+	steps := r.harness.o.Scenario.Steps
+	for i := range steps {
 		if err := r.delayStep(i); err != nil {
 			return err
 		}
-		if err := r.step(&r.harness.o.Scenario.Steps[i]); err != nil {
+		// The user acts as soon as a settle step ends: no hold may end in between, on a slow machine either.
+		if steps[i].Kind == scenario.Settle && i+1 < len(steps) && steps[i+1].Acts() {
+			acted()
+			acted = r.record.Expect()
+		}
+		if err := r.step(&steps[i]); err != nil {
 			return err
+		}
+		if steps[i].Acts() {
+			acted()
+			acted = func() {}
 		}
 	}
 	return nil
@@ -59,12 +71,14 @@ func (r *run) delayStep(n int) error {
 }
 
 func (r *run) step(s *scenario.Step) (err error) {
+	if s.Acts() {
+		r.awaitRecreated()
+	}
 	switch s.Kind {
 	case scenario.Wait:
 		return r.wait(s)
 	case scenario.Settle:
-		// Faults may delay events for longer than the step waits: timeouts.settle is shorter than
-		// proxy.Quiet.
+		// Faults may delay events for longer than the step waits: see runSteps.
 		since, settle := r.elapsed(), r.harness.timeouts.settle
 		_, err = r.monitor.await(s.Within, func() bool { return r.monitor.quietFor(since, settle) >= settle })
 		return err
@@ -76,12 +90,16 @@ func (r *run) step(s *scenario.Step) (err error) {
 			} else {
 				err = r.create(u)
 			}
+			if err == nil {
+				r.noteCreated(u)
+			}
 			if err != nil {
 				break
 			}
 		}
 	case scenario.Delete:
 		err = r.each(s, func(to dynamic.ResourceInterface, name string) error {
+			r.noteDeleted(s.On, name)
 			return to.Delete(r.ctx, name, metav1.DeleteOptions{PropagationPolicy: &s.Propagation})
 		})
 	case scenario.Patch:
@@ -101,13 +119,12 @@ func (r *run) step(s *scenario.Step) (err error) {
 	return err
 }
 
-// catchUp waits until the monitor has observed the effect of the last step. Otherwise the next step would
-// find the world quiet too early.
+// catchUp lets the monitor observe the effect of the last step. Otherwise the next step would find the world quiet too
+// early: on a busy machine, the monitor has not looked for a while.
 func (r *run) catchUp() {
-	if r.world.catchUp == nil {
-		return
+	if r.world.catchUp != nil {
+		r.world.catchUp(r.ctx, r.record.Revision())
 	}
-	r.world.catchUp(r.ctx, r.record.Revision())
 	r.monitor.mu.Lock()
 	defer r.monitor.mu.Unlock()
 	r.monitor.takeWrites(r.elapsed())
@@ -166,7 +183,11 @@ func (r *run) each(s *scenario.Step, do func(dynamic.ResourceInterface, string) 
 		}
 	}
 	for _, name := range names {
-		if err := do(to, name); err != nil && !apierrors.IsNotFound(err) {
+		err := do(to, name)
+		if apierrors.IsNotFound(err) && r.awaitAgain(s.On, name) {
+			err = do(to, name)
+		}
+		if err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package rehearsal
 import (
 	"time"
 
+	"github.com/rehearse-k8s/rehearse/internal/proxy"
 	"github.com/rehearse-k8s/rehearse/internal/verdict"
 )
 
@@ -22,13 +23,17 @@ type timeouts struct {
 	// finalizer limits how long a deleted object of an external cluster may wait for its finalizers. The
 	// clients under test no longer run then.
 	finalizer time.Duration
+	// recreate limits how long the user waits for an object that a fault deletes and creates again.
+	recreate time.Duration
+	// collect is how long an object exists after a fault has deleted all its owners, in a run without a garbage collector.
+	collect time.Duration
 	// restore limits the time to restore an external cluster.
 	restore time.Duration
 }
 
 var defaultTimeouts = timeouts{
 	firstRequest: 30 * time.Second, quiet: time.Second, settle: 300 * time.Millisecond,
-	end: 10 * time.Second, writes: 30 * time.Second, observe: time.Minute, finalizer: time.Second, restore: time.Minute,
+	end: 10 * time.Second, writes: 30 * time.Second, observe: time.Minute, finalizer: time.Second, recreate: proxy.Longest, collect: time.Second, restore: time.Minute,
 }
 
 // differenceTimeout is how long a run may differ from the runs without faults: longer than their longest period, with a bound.

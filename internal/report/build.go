@@ -31,7 +31,7 @@ func Of(file string, run, nearest *history.Run) *Run {
 
 func of(run, nearest *history.Run) *Run {
 	r := &Run{
-		Test: run.Test, Tool: run.Tool, Seed: run.Seed, Start: run.Start, Inferred: run.Live,
+		Test: run.Test, Tool: run.Tool, Seed: run.Seed, Start: run.Start, Inferred: run.Live, Schedule: run.Schedule,
 		Cause: Cause(run, nearest), Controllers: run.Controllers(), StaleWrites: staleWrites(run), record: run,
 	}
 	for _, text := range run.Faults {

@@ -232,11 +232,12 @@ func (p *replay) became(s *history.Step) string {
 	return "changed"
 }
 
-// The effects of faults on a delivery.
+// The effects of faults on a delivery. failed is that of an answer in whose place the client received an error.
 const (
-	late  = "late"
-	lost  = "lost"
-	twice = "twice"
+	late   = "late"
+	lost   = "lost"
+	twice  = "twice"
+	failed = "error"
 )
 
 // delivery returns the effect of a fault on the event or answer of a step: late, lost or twice; "" if it

@@ -19,7 +19,7 @@ func Cause(run, nearest *history.Run) string {
 		return Clean("inconclusive: " + run.Inconclusive)
 	case f == nil:
 		return "no invariant was violated"
-	case f.Step < 0 || f.Step >= len(run.Steps):
+	case f.Step < 0 || f.Step >= len(run.Steps), f.Oracle == verdict.GrowthOracle:
 		return Clean(f.Message)
 	}
 	t := &explainer{replay: newReplay(run), controllers: run.Controllers()}
@@ -134,7 +134,7 @@ func (t *explainer) describeView(w *history.Step) string {
 		if last := t.lastFault(w.N); last != "" {
 			return " although its caches were up to date" + last
 		}
-		return " although its caches were up to date and no fault took effect"
+		return " although its caches were up to date and no fault took effect" + t.scheduled()
 	}
 	decided := " while"
 	if at < w.N {
@@ -144,8 +144,19 @@ func (t *explainer) describeView(w *history.Step) string {
 	if because == "" {
 		because = t.lastFault(w.N)
 	}
+	if because == "" {
+		because = t.scheduled()
+	}
 	return fmt.Sprintf("%s its cache of %s was %s: it had not observed %s%s",
 		decided, short(v.resource), t.compareRevisions(v, at), t.describeUnseen(w.Actor, unseen), because)
+}
+
+// scheduled says that the schedule of the run may explain an order that no fault explains.
+func (t *explainer) scheduled() string {
+	if t.run.Schedule.IsZero() {
+		return ""
+	}
+	return "; the schedule chose this order"
 }
 
 // describeLateExecution says which writes came between the decision of an instance and the execution of its write,
@@ -178,7 +189,7 @@ func (t *explainer) describeLateExecution(w *history.Step) string {
 	if first == nil {
 		return text
 	}
-	return text + fmt.Sprintf(" and carried out after %s %s of %s (step %d)", possessive(first.Actor), verbOf(first), t.object(first), t.cite(first.N))
+	return text + fmt.Sprintf(" and carried out after %s %s of %s (step %d)", possessive(first.Actor), first.Verb, t.object(first), t.cite(first.N))
 }
 
 // inferred marks what a record of processes does not show: what led a process to send a request.
@@ -292,7 +303,8 @@ func (t *explainer) mayDelay(text string, v *view) bool {
 	if err != nil {
 		return false
 	}
-	if f.Kind == fault.KindPause {
+	switch f.Kind {
+	case fault.KindPause, fault.KindOutage, fault.KindOtherServer:
 		return f.Actor == "" || f.Actor == v.actor || strings.HasPrefix(v.actor, f.Actor+"/")
 	}
 	if f.Kind.Class() != fault.Event {

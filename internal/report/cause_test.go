@@ -39,6 +39,13 @@ func TestCause(t *testing.T) {
 			r.write("jobs", "create", "pods", "b", "", "", start)
 			return r.fail("1 pod", "2")
 		}, []string{"it had not observed user's create of pods default/a (step 3)$"}},
+		"an order of the schedule": {func() *history.Run {
+			r, start := begin()
+			r.Schedule = history.Schedule{Seed: 3, Depth: 2, Choices: 9}
+			r.write("user", "create", "pods", "a", "", "")
+			r.write("jobs", "create", "pods", "b", "", "", start)
+			return r.fail("1 pod", "2")
+		}, []string{"it had not observed user's create of pods default/a (step 3); the schedule chose this order$"}},
 		"a boundary that is inferred": {func() *history.Run {
 			r, _ := begin()
 			r.Live = true

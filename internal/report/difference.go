@@ -40,7 +40,7 @@ func (t *explainer) differingWrite(nearest *history.Run) *history.Step {
 	if setter == nil || f.Path == "" && !t.createsMore(nearest, f.Resource) {
 		return nil
 	}
-	missing := t.missingWrite(nearest, setter.Object, true)
+	missing, _ := t.missingWrite(nearest, setter.Object, true)
 	if !t.isController(setter.Actor) || missing != nil && isObject(missing, setter.Object) {
 		t.differs = last[keyOf(setter.Object)]
 		return nil

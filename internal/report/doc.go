@@ -6,8 +6,8 @@
 // controller's caches and the requests that the controller sent, so that a reader sees what a cache had not
 // observed when the controller wrote.
 //
-// The package reads nothing but the record: no cluster, no clock, and no network. It checks no invariants
+// The package reads nothing but the record and what is stored next to it: no cluster, no clock, and no network. It checks no invariants
 // (package invariant) and does not decide what a run means (package verdict).
 //
-// Floor: F3. Imports history, fault, invariant and verdict.
+// Floor: F3. Imports history, fault, invariant, coverage and verdict.
 package report

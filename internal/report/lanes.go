@@ -22,7 +22,7 @@ type LaneOptions struct {
 }
 
 const (
-	user    = "user"
+	user    = history.User
 	kubelet = "kubelet"
 )
 
@@ -79,6 +79,9 @@ func (d *drawing) head() {
 	for _, f := range d.run.Faults {
 		words, _ := plannedFault(d.run, f)
 		d.hang("fault: ", Clean(words), normal)
+	}
+	if !d.run.Schedule.IsZero() {
+		d.hang("schedule: ", d.run.Schedule.String(), normal)
 	}
 	cells := []cell{{fmt.Sprintf("%*s  time", stepWidth, "step"), bold}}
 	for _, l := range d.lanes {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/coverage"
 )
 
 // APIVersion and Kind identify a report in JSON. Within a version, fields may be added; existing fields keep
@@ -31,7 +32,9 @@ type Run struct {
 	// Inferred: real processes ran, so what triggered a request is inferred from the order of steps.
 	Inferred bool    `json:"inferred,omitempty"`
 	Faults   []Fault `json:"faults,omitempty"`
-	Verdict  Verdict `json:"verdict"`
+	// Schedule is the schedule of a run in virtual time; absent: of several actions, the oldest was next.
+	Schedule history.Schedule `json:"schedule,omitzero"`
+	Verdict  Verdict          `json:"verdict"`
 	// SeenOnce: the run failed, and repeating it did not reproduce the failure.
 	SeenOnce bool `json:"seenOnce,omitempty"`
 	// Cause explains the verdict in one sentence.
@@ -43,7 +46,9 @@ type Run struct {
 	// Nearest is the most similar passing run, and Departs the first step of this run that differs from it: of a run
 	// with processes, the first one at which an actor wrote something else.
 	Nearest *Run `json:"nearest,omitempty"`
-	Departs *int `json:"departs,omitempty"`
+	// Coverage is what the search that the run comes from covered, if it is stored with the run.
+	Coverage []coverage.Row `json:"coverage,omitempty"`
+	Departs  *int           `json:"departs,omitempty"`
 
 	record    *history.Run
 	departure history.Departure

@@ -10,11 +10,13 @@ import (
 
 // describeWaiting explains a violation of the kind "this never happens": it names the object that waits, the last
 // change of that object, which controllers observed the change and when, and the first write of the nearest
-// passing run that this run lacks. ok is false if the failure names no object of the run.
+// passing run that this run lacks, and whether its writer still has a reason to run. ok is false if the failure names no object of the run.
 func (t *explainer) describeWaiting(end int, nearest *history.Run) (text string, ok bool) {
-	last, named := t.differs, true
-	if last == nil {
-		last, named = waitingObject(t.run)
+	last, missing := t.differs, (*history.Step)(nil)
+	if last != nil {
+		missing, _ = t.missingWrite(nearest, last.Object, true)
+	} else {
+		last, missing = t.waitingObject(nearest)
 	}
 	if last == nil {
 		return "", false
@@ -25,11 +27,11 @@ func (t *explainer) describeWaiting(end int, nearest *history.Run) (text string,
 			text += t.describeDelivery(actor, last)
 		}
 	}
-	if missing := t.missingWrite(nearest, last.Object, named); missing != nil {
+	if missing != nil {
 		text += fmt.Sprintf("; the nearest passing run has %s %s of %s (step %d there), which is missing here",
 			possessive(missing.Actor), verbOf(missing), t.name(missing.Object), missing.N)
 	}
-	return text + t.lastFault(end), true
+	return text + t.describeIdle(t.idleController(missing), end) + t.lastFault(end), true
 }
 
 func (t *explainer) name(o history.Object) string { return o.Resource + " " + o.Key() }
@@ -66,31 +68,67 @@ func (t *explainer) describeDelivery(actor string, write *history.Step) string {
 	return ""
 }
 
-// waitingObject returns the last write of the object that the failure names; nil if it names none that was
-// written. The message counts more than the name of the invariant, and namespace/name more than a name. named says
-// that the failure names the object by more than a name, which other objects may have as well.
-func waitingObject(run *history.Run) (last *history.Step, named bool) {
-	f, best := run.Failure, 0
+// waitingObject returns the last write of the object that waits, and the write of the nearest passing run that it lacks.
+// Of the objects that the failure names, the one that lacks a write waits. If the failure names none, it is the object
+// that the first missing write changes. last is nil if the run has no such object.
+func (t *explainer) waitingObject(nearest *history.Run) (last, missing *history.Step) {
+	all, named := namedObjects(t.run)
+	for _, s := range slices.Backward(all) {
+		m, ofObject := t.missingWrite(nearest, s.Object, named)
+		if last == nil || ofObject {
+			last, missing = s, m
+		}
+		if ofObject {
+			break
+		}
+	}
+	if last != nil {
+		return last, missing
+	}
+	if missing, _ = t.missingWrite(nearest, history.Object{}, false); missing == nil {
+		return nil, nil
+	}
+	for _, n := range t.writes {
+		if s := &t.run.Steps[n]; isObject(s, missing.Object) {
+			last = s
+		}
+	}
+	return last, missing
+}
+
+// namedObjects returns the last write of each object that the failure names best, in the order of the steps. The
+// message counts more than the name of the invariant, and namespace/name more than a name. named says that the failure
+// names them by more than a name, which other objects may have as well.
+func namedObjects(run *history.Run) (all []*history.Step, named bool) {
+	f, best := run.Failure, 1
 	for i := range run.Steps {
 		s := &run.Steps[i]
 		if !s.Wrote() || s.Name == "" || history.Bookkeeping(s.Resource) {
 			continue
 		}
 		inMessage, inOracle := mentions(f.Message, s.Object), mentions(f.Oracle, s.Object)
-		score := 4*inMessage + 2*inOracle
+		score := 8 * inMessage
+		if inMessage < 2 {
+			score += 2 * inOracle
+		}
 		if score == 0 {
 			continue
 		}
 		resource, _, _ := strings.Cut(s.Resource, ".")
-		ofResource := s.Resource == f.Resource || strings.Contains(f.Message, strings.TrimSuffix(resource, "s"))
+		ofResource := s.Resource == f.Resource || strings.Contains(strings.ToLower(f.Message), strings.TrimSuffix(resource, "s"))
 		if ofResource {
 			score++
 		}
-		if score >= best {
-			last, best, named = s, score, ofResource || inMessage == 2 || inOracle == 2
+		if score < best {
+			continue
 		}
+		if score > best {
+			all, best = nil, score
+		}
+		all = slices.DeleteFunc(all, func(other *history.Step) bool { return isObject(other, s.Object) })
+		all, named = append(all, s), ofResource || inMessage == 2 || inOracle == 2
 	}
-	return last, named
+	return all, named
 }
 
 // mentions returns 2 if a text names an object with its namespace, 1 if it contains its name as a word, else 0.
@@ -107,10 +145,10 @@ func mentions(text string, o history.Object) int {
 
 // missingWrite returns the first write of a controller in a passing run that has no counterpart in this run. If the
 // failure names the object that waits, it prefers the writes of that object and of those that it owns, and among
-// them those of more than a status.
-func (t *explainer) missingWrite(passing *history.Run, waits history.Object, named bool) (missing *history.Step) {
+// them those of more than a status. ofObject says that the write is one of these.
+func (t *explainer) missingWrite(passing *history.Run, waits history.Object, named bool) (missing *history.Step, ofObject bool) {
 	if passing == nil {
-		return nil
+		return nil, false
 	}
 	type write struct{ actor, verb, resource, subresource, object string }
 	here, there := objectKeys(t.run), objectKeys(passing)
@@ -149,7 +187,7 @@ func (t *explainer) missingWrite(passing *history.Run, waits history.Object, nam
 			missing, best = s, rank
 		}
 	})
-	return missing
+	return missing, best > 0
 }
 
 // objectKeys returns the keys of the objects of a run.

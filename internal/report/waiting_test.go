@@ -75,14 +75,20 @@ func TestCauseOfWaiting(t *testing.T) {
 			"pods default/a waits: its last change was kubelet's patch (step 3, 0s), which jobs observed at step 4 (2s); the nearest passing run has jobs' delete of pods default/a (step 5 there), which is missing here"},
 		"not delivered":   {hangs(false, ""), nil, "pods default/a waits: its last change was kubelet's patch (step 3, 0s), which no watch delivered to jobs"},
 		"lost by a fault": {hangs(true, "lose-event resource=pods object=default/a nth=2"), nil, "kubelet's patch (step 3, 0s), which no watch delivered to jobs"},
-		"no object is named": {func() *history.Run {
-			run := hangs(true, "")
-			run.Failure.Oracle, run.Failure.Message = "all done", "not yet"
-			return run
-		}(), passing, "the last write of a controller was jobs' create of pods default/b"},
+		"no object is named": {because(hangs(true, ""), "all done", "not yet"), passing,
+			"pods default/a waits: its last change was kubelet's patch (step 3, 0s), which jobs observed at step 4 (2s); the nearest passing run has jobs' delete of pods default/a"},
+		"no object is named, and no run passed": {because(hangs(true, ""), "all done", "not yet"), nil, "the last write of a controller was jobs' create of pods default/b"},
+		"several objects are named": {because(hangs(true, ""), "only pod b is left", "2 != 1: Pod default/a, Pod default/b"), passing,
+			"pods default/a waits: its last change was kubelet's patch"},
 	} {
 		if got := report.Cause(c.run, c.nearest); !strings.Contains(got, c.want) {
 			t.Errorf("%s:\nhave %s\nwant %s", name, got, c.want)
 		}
 	}
+}
+
+// because changes the failure of a run.
+func because(run *history.Run, oracle, message string) *history.Run {
+	run.Failure.Oracle, run.Failure.Message = oracle, message
+	return run
 }

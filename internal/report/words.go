@@ -23,17 +23,25 @@ var faultTexts = map[fault.Kind]string{
 	fault.KindError:        "a request was answered 500",
 	fault.KindTimeout:      "a request had no effect and no answer",
 	fault.KindLostAnswer:   "a write had effect and its answer was lost",
+	fault.KindErrorAfter:   "a write had effect and was answered 500",
 	fault.KindLateAnswer:   "the answer to a write came late",
 	fault.KindLateRequest:  "a request was carried out late",
 	fault.KindCrashBefore:  "the controller crashed right before a write",
 	fault.KindCrashAfter:   "the controller crashed right after a write",
 	fault.KindOverlap:      "two instances of the controller ran at once",
 	fault.KindDeposedWrite: "a write of a terminated instance took effect after its successor had started",
+	fault.KindOutage:       "the API was unavailable to the controller for a while",
+	fault.KindPartition:    "writes of the controller had no effect and no answer for a while",
+	fault.KindStaleList:    "a list was answered from an older state, which it permits",
+	fault.KindOtherServer:  "the controller was connected to another API server, whose watch caches were behind",
+	fault.KindExpiredPage:  "a further page of a list was answered 410",
 	fault.KindPause:        "the controller paused for a while",
 	fault.KindDelete:       "another actor deleted the object",
 	fault.KindEvict:        "another actor evicted the pod",
 	fault.KindLabel:        "another actor labelled the object",
 	fault.KindFinalizer:    "another actor added a finalizer to the object",
+	fault.KindRecreate:     "another actor deleted the object and created it again",
+	fault.KindEdit:         "another actor edited the object twice, so that it ended as it began",
 	fault.KindLoseEvent:    "a watch event was lost for good",
 	fault.KindRepeatEvent:  "a watch event came twice",
 	fault.KindTimeTravel:   "a new instance listed from a server with older state",
@@ -125,6 +133,8 @@ func (n namer) request(s *history.Step) string {
 		text += ", answer lost"
 	case late:
 		text += ", answer late"
+	case failed:
+		text += ", but answered 500"
 	case "":
 	default:
 		text += ", answer " + s.Reply

@@ -12,7 +12,20 @@ import (
 // each write the faults of writes, at each event on which a later request can depend the faults of
 // events. Only faults that patterns allow are returned; pace has the durations to try.
 func Candidates(run *history.Run, patterns []fault.Fault, pace Pace) []fault.Fault {
-	c := candidates{run: run, patterns: patterns, pace: pace, seen: map[fault.Fault]bool{}, last: map[string]int{}, created: map[string]bool{}, randomNames: map[string]bool{}, counts: counts{}}
+	return faultsOf(rankedCandidates(run, patterns, pace))
+}
+
+func faultsOf(found []ranked) []fault.Fault {
+	faults := make([]fault.Fault, len(found))
+	for n, r := range found {
+		faults[n] = r.Fault
+	}
+	return faults
+}
+
+// rankedCandidates returns the candidates with their ranks and steps.
+func rankedCandidates(run *history.Run, patterns []fault.Fault, pace Pace) []ranked {
+	c := candidates{run: run, patterns: patterns, pace: pace, seen: map[fault.Fault]bool{}, last: map[string]int{}, created: map[string]bool{}, written: map[string]int{}, randomNames: map[string]bool{}, counts: counts{}, relevant: relevantResources(run), similar: map[place]int{}}
 	for n := range run.Steps {
 		switch s := &run.Steps[n]; s.Kind {
 		case history.Start:
@@ -27,6 +40,10 @@ func Candidates(run *history.Run, patterns []fault.Fault, pace Pace) []fault.Fau
 	for n := range run.Steps {
 		s := &run.Steps[n]
 		c.counts.add(s)
+		if s.Wrote() {
+			c.written[s.Resource]++
+		}
+		c.step, c.distance = n, c.distanceOf(s)
 		if !slices.Contains(c.controllers, s.Actor) || pace.randomNames && history.Bookkeeping(s.Resource) { // real processes write many of these
 			continue
 		}
@@ -42,21 +59,21 @@ func Candidates(run *history.Run, patterns []fault.Fault, pace Pace) []fault.Fau
 	for _, p := range patterns {
 		c.atNth(p)
 	}
-	slices.SortStableFunc(c.found, func(a, b ranked) int { return a.rank - b.rank })
-	out := make([]fault.Fault, len(c.found))
-	for n, r := range c.found {
-		out[n] = r.Fault
-	}
-	return out
+	slices.SortStableFunc(c.found, byRank)
+	return c.found
 }
 
 // existed is in the note of events for objects that existed before the watch.
 const existed = "existed"
 
+// ranked is a fault with the step at which it acts, and its rank: a lower one is more promising. kind is the part of the rank
+// that its kind and duration contribute.
 type ranked struct {
 	fault.Fault
-	rank int
+	rank, step, kind int
 }
+
+func byRank(a, b ranked) int { return a.rank - b.rank }
 
 type candidates struct {
 	run         *history.Run
@@ -66,16 +83,26 @@ type candidates struct {
 	last        map[string]int  // the last request of each actor
 	created     map[string]bool // objects that controllers created
 	randomNames map[string]bool // objects whose names differ between runs
+	targets     targets
 	counts      counts
 	seen        map[fault.Fault]bool
 	found       []ranked
+	written     map[string]int  // the number of writes of each resource up to the step
+	relevant    map[string]bool // resources, by relevantResources
+	step        int             // the step that the candidates are for
+	distance    int             // what the step adds to the ranks of its faults
+	similar     map[place]int   // how many steps there were with the same actor, verb and resource
 }
 
 func (c *candidates) add(rank int, f fault.Fault) {
 	f.Nth = c.counts.of(f)
 	if fault.Allowed(c.patterns, f) && !c.seen[f] {
 		c.seen[f] = true
-		c.found = append(c.found, ranked{f, rank})
+		kind := rank
+		if c.changesNothing(f) {
+			rank += noDifference
+		}
+		c.found = append(c.found, ranked{f, rank + c.distance, c.step, kind})
 	}
 }
 
@@ -145,17 +172,21 @@ func (c *candidates) atWrite(s *history.Step) {
 	at(0, fault.KindCrashAfter)
 	at(0, fault.KindLostAnswer)
 	at(1, fault.KindCrashBefore)
-	if s.Versioned {
+	if s.Versioned || s.Verb == "update" {
 		at(1, fault.KindConflict)
 	}
 	at(1, fault.KindLateAnswer)
 	at(1, fault.KindLateRequest)
+	at(2, fault.KindErrorAfter)
 	at(2, fault.KindError)
 	at(2, fault.KindTimeout)
 	if s.Verb == "create" && s.Subresource == "" {
 		at(3, fault.KindQuota)
 	}
 	at(3, fault.KindDeny)
+	at(3, fault.KindOutage)
+	at(3, fault.KindPartition)
+	at(3, fault.KindOtherServer)
 	at(3, fault.KindThrottle)
 	at(3, fault.KindPause)
 	at(2, fault.KindDeposedWrite)
@@ -183,6 +214,7 @@ func (c *candidates) atWrite(s *history.Step) {
 	if !c.pace.randomNames {
 		at(4, fault.KindTimeTravel)
 	}
+	c.atTargets(s)
 }
 
 func (c *candidates) atRead(s *history.Step) {
@@ -193,4 +225,14 @@ func (c *candidates) atRead(s *history.Step) {
 	}
 	f.Kind = fault.KindLateRequest
 	c.vary(4, f, c.pace.holds[:2])
+	f.Kind = fault.KindOutage
+	c.vary(5, f, unheld)
+	if s.Continues() {
+		f.Kind = fault.KindExpiredPage
+		c.add(4, f)
+	}
+	if older := c.written[s.Resource]; s.Older && older > 0 && s.Fault == "" {
+		f.Kind = fault.KindStaleList
+		c.vary(1, f, missedWrites[:min(older, len(missedWrites))])
+	}
 }

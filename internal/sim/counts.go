@@ -19,7 +19,7 @@ type place struct {
 }
 
 // classes has one kind for each set of kinds that act on the same items.
-var classes = [...]fault.Kind{fault.KindLag, fault.KindLoseEvent, fault.KindDropBookmark, fault.KindConflict, fault.KindQuota, fault.KindError, fault.KindCrashAfter}
+var classes = [...]fault.Kind{fault.KindLag, fault.KindLoseEvent, fault.KindDropBookmark, fault.KindConflict, fault.KindQuota, fault.KindStaleList, fault.KindExpiredPage, fault.KindError, fault.KindCrashAfter}
 
 func classOf(k fault.Kind) fault.Kind {
 	switch k {
@@ -27,9 +27,9 @@ func classOf(k fault.Kind) fault.Kind {
 		return fault.KindLag
 	case fault.KindLoseEvent, fault.KindRepeatEvent:
 		return fault.KindLoseEvent
-	case fault.KindDropBookmark, fault.KindConflict, fault.KindQuota:
+	case fault.KindDropBookmark, fault.KindConflict, fault.KindQuota, fault.KindStaleList, fault.KindExpiredPage:
 		return k
-	case fault.KindThrottle, fault.KindError, fault.KindTimeout, fault.KindLateRequest:
+	case fault.KindThrottle, fault.KindError, fault.KindTimeout, fault.KindLateRequest, fault.KindOutage, fault.KindOtherServer:
 		return fault.KindError
 	}
 	return fault.KindCrashAfter
@@ -41,7 +41,7 @@ func itemOf(s *history.Step) (item fault.Item, ok bool) {
 	switch s.Kind {
 	case history.Request:
 		item.Write = s.IsWrite()
-		item.Versioned = s.Versioned
+		item.Versioned, item.Older, item.Continues = s.Versioned, s.Older, s.Continues()
 		if s.Subresource != "" {
 			item.Resource += "/" + s.Subresource
 		}

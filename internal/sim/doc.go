@@ -6,5 +6,5 @@
 // processes. What a run means (quiescence, comparison with the runs without faults, the summary of a
 // failure) is decided by package verdict.
 //
-// Floor: F2. Imports fault, history and verdict.
+// Floor: F2. Imports fault, history, coverage and verdict.
 package sim

@@ -67,6 +67,8 @@ func (f *Failure) Needs() string {
 		return fmt.Sprintf("needs no fault: a timing race, %s without faults; the delay raises the rate to %s", f.Shrunk.ratio(), f.ratio())
 	case f.Shrunk != nil:
 		needs = fmt.Sprintf("a timing race, %s with %s; the longer or additional delay raises the rate to %s", f.Shrunk.ratio(), strings.Join(fault.Strings(f.Shrunk.Faults), "; "), f.ratio())
+	case len(f.Plan.Faults) == 0 && !f.Plan.Schedule.IsZero():
+		return "needs no fault, only the order of the schedule"
 	case len(f.Plan.Faults) == 0 && rare:
 		return fmt.Sprintf("needs no fault: a timing race, %s without faults", f.ratio())
 	case len(f.Plan.Faults) == 0:

@@ -51,6 +51,7 @@ type field struct {
 // fields are the fields of a pattern that restrict its places, the most specific first.
 var fields = []field{
 	{"nth", func(f fault.Fault) string { return "" }, func(f *fault.Fault) { f.Nth = 0 }},
+	{"target", func(f fault.Fault) string { return f.Target }, func(f *fault.Fault) { f.Target = "" }},
 	{"object", func(f fault.Fault) string { return f.Object }, func(f *fault.Fault) { f.Object = "" }},
 	{"verb", func(f fault.Fault) string { return f.Verb }, func(f *fault.Fault) { f.Verb = "" }},
 	{"resource", func(f fault.Fault) string { return f.Resource }, func(f *fault.Fault) { f.Resource = "" }},
@@ -78,7 +79,7 @@ func explainNoPlace(run *history.Run, p fault.Fault, pace Pace) string {
 		}
 		return explainValue(field, p, found)
 	}
-	places := placesOf(Candidates(run, []fault.Fault{{Kind: p.Kind}}, pace), nil)
+	places := placesOf(Candidates(run, []fault.Fault{{Kind: p.Kind}}, pace), nil, nil)
 	if len(places) == 0 && p.Kind == fault.KindTimeTravel && pace.randomNames {
 		return "a real API server cannot serve an older state; package simtest can"
 	}

@@ -27,7 +27,7 @@ func (c *candidates) atNth(p fault.Fault) {
 			f.For, f.Writes = l.For, l.Writes
 			if !c.seen[f] {
 				c.seen[f] = true
-				c.found = append(c.found, ranked{f, n})
+				c.found = append(c.found, ranked{f, n, 0, n})
 			}
 		}
 	}
@@ -42,11 +42,16 @@ func (p Pace) lengthsOf(k fault.Kind) []fault.Fault {
 		return p.holds
 	case fault.KindPause:
 		return p.pauses
-	case fault.KindOverlap, fault.KindFinalizer:
+	case fault.KindOverlap, fault.KindFinalizer, fault.KindOutage, fault.KindPartition, fault.KindOtherServer:
 		return p.whiles
+	case fault.KindStaleList:
+		return missedWrites
 	}
 	return unheld
 }
+
+// missedWrites are the numbers of writes that a stale list does not contain.
+var missedWrites = []fault.Fault{{Writes: 1}, {Writes: 3}}
 
 // occurrences counts the requests and events of clients that match the fields of a fault, apart from Nth, as
 // fault.Plan does.

@@ -26,14 +26,19 @@ type Shrunk struct {
 }
 
 // raise adds a delay to the plan of a failure with a low rate, or makes one longer, if the failure then
-// reproduces significantly more often.
+// reproduces significantly more often. A failure that reproduces often, but not each time, gets no further fault:
+// only longer holds of its own faults are tried.
 func (s *search) raise(ctx context.Context, f *Failure) error {
-	if !f.hasLowRate() || f.Plan.Learn {
+	if f.Same == f.Repeats || f.Plan.Learn {
 		return nil
+	}
+	plans := longerHolds(f.Plan, s.pace)
+	if f.hasLowRate() {
+		plans = delayed(f.Plan, f.Run, faultsOf(s.ranked(f.Run)), s.pace)
 	}
 	var best *repeats
 	found, last := f.Tally, f.ShrinkRuns+maxRaiseRuns
-	for _, p := range delayed(f.Plan, f.Run, s.candidates(f.Run, s.patterns), s.pace) {
+	for _, p := range plans {
 		r := &repeats{plan: p, like: f.Run}
 		d := raises(r.Tally, found)
 		for ; d.repeats > 0; d = raises(r.Tally, found) {
@@ -63,7 +68,18 @@ func (s *search) raise(ctx context.Context, f *Failure) error {
 
 // delayed returns the plans that delay more than p does, the most promising first: with a longer hold of a fault
 // of p, then with one of the single delays that act near the violation.
-func delayed(p Plan, run *history.Run, single []fault.Fault, pace Pace) (plans []Plan) {
+func delayed(p Plan, run *history.Run, single []fault.Fault, pace Pace) []Plan {
+	plans := longerHolds(p, pace)
+	for _, f := range delaysNear(run, single) {
+		if !slices.Contains(p.Faults, f) {
+			plans = append(plans, p.withFaults(append(slices.Clone(p.Faults), f)))
+		}
+	}
+	return plans[:min(len(plans), maxDelays)]
+}
+
+// longerHolds returns the plans in which one fault of p holds longer, the shortest hold first.
+func longerHolds(p Plan, pace Pace) (plans []Plan) {
 	for n, f := range p.Faults {
 		if !f.Kind.Holds() || f.Until != "" {
 			continue
@@ -76,12 +92,7 @@ func delayed(p Plan, run *history.Run, single []fault.Fault, pace Pace) (plans [
 			}
 		}
 	}
-	for _, f := range delaysNear(run, single) {
-		if !slices.Contains(p.Faults, f) {
-			plans = append(plans, p.withFaults(append(slices.Clone(p.Faults), f)))
-		}
-	}
-	return plans[:min(len(plans), maxDelays)]
+	return plans
 }
 
 // delaysNear returns the delays among single faults that act before the violation of a run: first those at the

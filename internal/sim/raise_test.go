@@ -64,24 +64,41 @@ func TestRaisedRate(t *testing.T) {
 	}
 }
 
-// TestLongerHold: a longer hold of a fault of the plan is tried first.
+// TestLongerHold: a longer hold of a fault of the plan is tried first, and also if the failure reproduces often, but
+// not each time. No other delay is added then.
 func TestLongerHold(t *testing.T) {
-	n := 0
-	w := &toy{odd: true}
-	w.breaks = func(p sim.Plan) bool {
-		if !has(p, fault.KindLag, "default/p1") {
-			return false
+	for name, c := range map[string]struct {
+		fails  func(n int) bool // whether the nth run with the short hold fails
+		longer time.Duration    // from this hold on, each run fails
+		want   time.Duration
+	}{
+		"rarely":           {func(n int) bool { return n%4 == 1 }, 5 * time.Second, 5 * time.Second},
+		"often":            {func(n int) bool { return n%4 != 2 }, 5 * time.Second, 5 * time.Second},
+		"often, a little":  {func(n int) bool { return n%4 != 2 }, 2 * time.Second, 2 * time.Second},
+		"often, no better": {func(n int) bool { return n%4 != 2 }, time.Minute, 0},
+	} {
+		n := 0
+		w := &toy{odd: true}
+		w.breaks = func(p sim.Plan) bool {
+			if !has(p, fault.KindLag, "default/p1") {
+				return false
+			}
+			if p.Faults[0].For >= c.longer {
+				return true
+			}
+			n++
+			return c.fails(n)
 		}
-		if p.Faults[0].For >= 5*time.Second {
-			return true
+		first := []sim.Plan{{Seed: 1, Faults: parse(t, "lag actor=a resource=pods object=default/p1 nth=1")}}
+		r := search(t, w, sim.Options{Runs: 300, Live: true, First: first})
+		f := r.Failure
+		if f == nil || len(f.Plan.Faults) != 1 || f.Plan.Faults[0].For != c.want || (f.Shrunk != nil) != (c.want > 0) {
+			t.Errorf("%s: %+v", name, f)
+			continue
 		}
-		n++
-		return n%4 == 1
-	}
-	first := []sim.Plan{{Seed: 1, Faults: parse(t, "lag actor=a resource=pods object=default/p1 nth=1")}}
-	r := search(t, w, sim.Options{Runs: 300, Live: true, First: first})
-	if f := r.Failure; f == nil || len(f.Plan.Faults) != 1 || f.Plan.Faults[0].For != 5*time.Second || f.Shrunk == nil || f.Shrunk.Faults[0].For != 0 {
-		t.Errorf("%+v", r.Failure)
+		if f.Shrunk != nil && (f.Shrunk.Faults[0].For != 0 || f.Same != f.Repeats) {
+			t.Errorf("%s: %s, %+v", name, f.Grade(), f.Shrunk)
+		}
 	}
 }
 

@@ -96,8 +96,15 @@ func compare(smaller, found Tally) decision {
 }
 
 // raises decides whether a plan with one more delay fails more often than the plan that was found: it is repeated
-// by the same rule, and must be significantly better.
+// by the same rule, and must be significantly better. If the plan that was found fails often, the other one must
+// fail in each of someRepeats.
 func raises(delayed, found Tally) decision {
+	if !found.hasLowRate() {
+		if delayed.Same < delayed.Repeats {
+			return decision{}
+		}
+		return decision{accept: delayed.Repeats >= someRepeats, repeats: max(0, someRepeats-delayed.Repeats)}
+	}
 	if delayed.Repeats >= firstRepeats && delayed.rate() <= found.rate() {
 		return decision{}
 	}

@@ -88,6 +88,9 @@ func TestRaises(t *testing.T) {
 		"far more often":    {tally(13, 20), tally(7, 20), decision{accept: true}},
 		"rare, often now":   {tally(8, 20), tally(2, 20), decision{accept: true}},
 		"rare, hardly more": {tally(4, 20), tally(2, 20), decision{}},
+		"frequent":          {tally(3, 3), tally(7, 10), decision{repeats: 7}},
+		"frequent, always":  {tally(10, 10), tally(7, 10), decision{accept: true}},
+		"frequent, better":  {tally(9, 10), tally(7, 10), decision{}},
 	} {
 		if got := raises(c.delayed, c.found); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)

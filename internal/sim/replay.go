@@ -13,7 +13,7 @@ import (
 // Of the options, it uses Seed, Live, Parallel and Compare.
 func Replay(ctx context.Context, world World, o Options, p Plan, times int) ([]*Outcome, error) {
 	s := &search{world: world, options: o, result: &Result{}}
-	p.Learn = len(p.Faults) == 0 && !o.Compare
+	p.Learn = len(p.Faults) == 0 && p.Schedule.IsZero() && !o.Compare
 	if !p.Learn {
 		for n := range baselines {
 			out, err := s.play(ctx, Plan{Seed: baselineSeed(o.Seed, n), Learn: true, Vary: n > 0})

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/coverage"
 	"github.com/rehearse-k8s/rehearse/internal/verdict"
 )
 
@@ -37,13 +38,23 @@ type Options struct {
 	// Explicit: each of Patterns must match a place of the run without faults. Otherwise one of them must, as of
 	// those of a test (Outcome.Patterns). If none does, Search returns a *NoPlaceError.
 	Explicit bool
+	// OldestFirst turns schedules off: of several actions, the oldest is next in each run.
+	OldestFirst bool
 	// First are plans to try before all others: earlier failures.
 	First []Plan
+	// Corpus are plans of an earlier search that showed new behaviour (Result.Corpus): the search starts from them.
+	Corpus []Plan
 	// Parallel is how many runs are played at the same time (1). The world must allow it.
 	Parallel int
+	// Others are further worlds, each of which has the same runs as the first: worlds of other processes (Remote). The search tries its plans on all of
+	// them, and plays everything else (the runs of the baseline, repeats and shrinking) on the first. A world that has a method
+	// Ready gets its first plan when that channel is closed. Parallel is then ignored.
+	Others []World
 	// Live: the world runs real processes. Faults are short, and no two runs are expected to have the same
 	// steps.
 	Live bool
+	// Strategy is how plans are chosen.
+	Strategy Strategy
 	// KeepGoing continues the search after a failure that reproduces.
 	KeepGoing bool
 	// Compare makes Replay compare also a run without faults with other runs without faults: the failure is a
@@ -55,15 +66,30 @@ type Options struct {
 
 // Result is the result of a search.
 type Result struct {
-	// Runs is how many runs were played, Distinct how many had different steps.
+	// Runs is how many runs were played, Distinct how many of them had different signatures (history.Run.Signature): in the
+	// others, no actor observed or did anything new.
 	Runs, Distinct int
 	// Systematic of SystematicTotal single faults at the places of the run without faults were
 	// tried; Random is the number of further runs, with several faults.
 	Systematic, SystematicTotal, Random int
 	// Pairs of Random had two faults, and Larger had more.
 	Pairs, Larger int
+	// NotApplied is the number of runs in which a fault of the plan met no request and no event. They count neither as
+	// Systematic nor as Random.
+	NotApplied int
+	// NoLongerApply are the kept plans with such a fault: the controller does not do any more what the fault acts on.
+	NoLongerApply []Plan
+	// Redundant is the number of single faults that were not tried, because they hold something for a duration between those of two
+	// faults that made no difference.
+	Redundant int
+	// Schedules is how many runs, with or without faults, had a schedule.
+	Schedules int
 	// Places are where the single faults act, with those that were tried and those that were not.
 	Places []Place
+	// Coverage says, for each kind of write of the controllers, under which circumstances it was decided and sent.
+	Coverage []coverage.Row
+	// Corpus are the plans that showed new behaviour, from which a later search can start.
+	Corpus []Plan
 	// Unmatched are the patterns of the test that match no place.
 	Unmatched []*NoPlaceError
 	// Repeats is the number of further runs, which repeated failures. Options.Runs limits both together.
@@ -137,26 +163,31 @@ type search struct {
 	until   time.Time
 
 	// The fields below are guarded by mu while several runs are played at once.
-	mu       sync.Mutex
-	result   *Result
-	begun    int         // runs, including those in progress, and repeats
-	failed   []failedRun // runs that failed and are not judged yet
-	baseline *verdict.Baseline
-	exempt   map[string]bool
-	states   []verdict.State // of runs without faults, at their ends and later
-	observed bool            // whether a run without faults was observed after its end
-	endsVary bool
-	periodic []verdict.Periodic
-	except   []fault.Fault // never tried
-	trusted  []string      // actors that get no faults
-	hashes   map[history.Hash]bool
-	tried    map[string]bool
-	single   map[fault.Fault]bool // the faults of the systematic part that were not tried yet
+	mu         sync.Mutex
+	result     *Result
+	begun      int         // runs, including those in progress, and repeats
+	failed     []failedRun // runs that failed and are not judged yet
+	baseline   *verdict.Baseline
+	exempt     map[string]bool
+	states     []verdict.State // of runs without faults, at their ends and later
+	observed   bool            // whether a run without faults was observed after its end
+	endsVary   bool
+	periodic   []verdict.Periodic
+	except     []fault.Fault // never tried
+	trusted    []string      // actors that get no faults
+	signatures map[history.Hash]bool
+	tried      map[string]bool
+	single     map[fault.Fault]bool // the faults of the systematic part that were not tried yet
 	// patterns are the faults that the search may try, and singles the single ones at the places of the
 	// first run.
 	patterns, singles []fault.Fault
-	corpus            []*Outcome          // passing runs with distinct steps
+	guide             *guide              // nil until the first run
+	corpus            []*Outcome          // passing runs with different behaviour, for comparison with failures
+	cells             map[cell]bool       // what the runs have covered
+	choices           int                 // of the first run: Outcome.Choices
 	known             map[string]*Failure // the failures so far, by verdict.FailureKey
+	expects           *expectation        // what runs are compared with; nil until the baseline is known
+	free              chan World          // worlds that can play a plan, with Options.Others
 }
 
 // Search plays a world many times: first without faults, then with each single fault that can
@@ -166,7 +197,7 @@ func Search(ctx context.Context, world World, o Options) (*Result, error) {
 	if o.Runs <= 0 {
 		o.Runs = defaultRuns
 	}
-	s := &search{world: world, options: o, pace: Virtual, result: &Result{Seen: map[string]bool{}}, hashes: map[history.Hash]bool{}, tried: map[string]bool{}, single: map[fault.Fault]bool{}, known: map[string]*Failure{}}
+	s := &search{world: world, options: o, pace: Virtual, result: &Result{Seen: map[string]bool{}}, signatures: map[history.Hash]bool{}, cells: map[cell]bool{}, tried: map[string]bool{}, single: map[fault.Fault]bool{}, known: map[string]*Failure{}}
 	if o.Live {
 		s.pace = Live
 	}
@@ -180,14 +211,21 @@ func Search(ctx context.Context, world World, o Options) (*Result, error) {
 	if o.Budget > 0 {
 		s.until = began.Add(o.Budget)
 	}
+	searching, stop := context.WithCancel(ctx)
+	s.openSlots(searching)
 	err := s.search(ctx)
+	stop()
 	if errors.Is(err, errStop) {
 		err = nil
 	}
 	if err == nil && ctx.Err() == nil && s.result.Failure == nil && s.result.Runs > 1 && !o.Live {
 		err = s.drift(ctx)
 	}
-	s.result.Places = placesOf(s.singles, s.single)
+	if s.guide != nil {
+		s.result.Places = placesOf(s.singles, s.single, s.guide.redundant)
+		s.result.Redundant = len(s.guide.redundant)
+	}
+	s.result.Coverage, s.result.Corpus = s.coverage(), s.corpusPlans()
 	if o.Now != nil {
 		s.result.Elapsed = o.Now().Sub(began)
 	}
@@ -233,7 +271,10 @@ func (s *search) search(ctx context.Context) error {
 	if err := s.withoutFaults(ctx); err != nil {
 		return err
 	}
-	return s.tryAll(ctx, s.plans(s.singles, s.patterns))
+	if s.options.Strategy != Guided {
+		return s.tryAll(ctx, s.unguided())
+	}
+	return s.tryAll(ctx, s.withSchedules(s.plans()))
 }
 
 // findPlaces sets the single faults to try from the first run without faults.
@@ -246,11 +287,17 @@ func (s *search) findPlaces(first *Outcome) error {
 		s.patterns = append(fault.Any(s.options.Level), first.Overlapping...)
 	}
 	s.except, s.trusted = first.Except, first.Trusted
-	s.singles = s.candidates(first.Run, s.patterns)
-	s.result.SystematicTotal = len(s.singles)
-	for _, f := range s.singles {
-		s.single[f] = true
+	all := s.ranked(first.Run)
+	if s.options.Strategy == Systematic {
+		slices.SortStableFunc(all, func(a, b ranked) int { return cmp.Or(a.kind-b.kind, a.step-b.step) })
 	}
+	s.guide = newGuide(all, first.Run.Signature())
+	s.guide.addBase(first, 0)
+	for _, f := range all {
+		s.singles = append(s.singles, f.Fault)
+		s.single[f.Fault] = true
+	}
+	s.result.SystematicTotal = len(s.singles)
 	if !s.options.Explicit && !first.Restricted {
 		return nil
 	}
@@ -261,43 +308,75 @@ func (s *search) findPlaces(first *Outcome) error {
 	return nil
 }
 
-// plans yields the plans to try: earlier failures, each fault alone, then several faults. It is read
-// one plan at a time, so later plans can depend on the outcomes of earlier ones.
-func (s *search) plans(single, patterns []fault.Fault) iter.Seq[Plan] {
+// plans yields the plans to try: earlier failures, then what the guide chooses. It is read one plan at a time, so later
+// plans can depend on the outcomes of earlier ones.
+func (s *search) plans() iter.Seq[Plan] {
 	return func(yield func(Plan) bool) {
 		for _, p := range s.options.First {
 			if slices.ContainsFunc(p.Faults, s.isExcluded) {
 				continue
 			}
+			p.Kept = true
 			if !yield(p) {
 				return
 			}
 		}
-		for _, f := range single {
-			p := Plan{Seed: s.options.Seed, Faults: []fault.Fault{f}}
-			// It may have been tried as an earlier failure.
-			if !s.tried[identity(p)] && !yield(p) {
-				return
-			}
+		if !s.ofCorpus(yield) {
+			return
 		}
-		for n := 0; len(single) > 0; n++ {
-			p := s.several(n, patterns)
-			if s.tried[identity(p)] {
-				if n > redraws && n > 4*s.result.Random {
-					return // few new plans are left
-				}
-				continue
-			}
-			if !yield(p) {
+		for {
+			p, ok := s.nextPlan()
+			if !ok || !yield(p) {
 				return
 			}
 		}
 	}
 }
 
-// candidates returns the single faults to try in a run like this one, without those that are excluded.
-func (s *search) candidates(run *history.Run, patterns []fault.Fault) []fault.Fault {
-	return slices.DeleteFunc(Candidates(run, patterns, s.pace), s.isExcluded)
+// nextPlan returns the next plan with faults; ok is false if few new ones are left.
+func (s *search) nextPlan() (p Plan, ok bool) {
+	for tries := 0; tries < redraws; {
+		single, cost := s.guide.nextSingle()
+		if single != nil && s.prefersSingle(cost) {
+			single.done = true
+			s.guide.turns++
+			p := Plan{Seed: s.options.Seed, Faults: []fault.Fault{single.Fault}}
+			if !s.tried[identity(p)] { // it may have been tried as an earlier failure
+				return p, true
+			}
+			continue
+		}
+		if len(s.singles) == 0 {
+			return Plan{}, false
+		}
+		s.guide.turns++
+		s.guide.combinations++
+		p, extended := s.combine(s.guide.combinations)
+		if extended == nil || len(p.Faults) < 2 || s.tried[identity(p)] {
+			tries++
+			continue
+		}
+		extended.runs++
+		p.extends = extended
+		return p, true
+	}
+	return Plan{}, false
+}
+
+// prefersSingle reports whether a single fault is next, and not a combination.
+func (s *search) prefersSingle(cost int) bool {
+	switch {
+	case cost < breadth, s.guide.turns < firstSingles:
+		return true
+	case cost < unpromising:
+		return s.guide.turns%2 == 0
+	}
+	return s.guide.turns%10 == 0
+}
+
+// ranked returns the single faults to try in a run like this one, without those that are excluded.
+func (s *search) ranked(run *history.Run) []ranked {
+	return slices.DeleteFunc(rankedCandidates(run, s.patterns, s.pace), func(f ranked) bool { return s.isExcluded(f.Fault) })
 }
 
 // isExcluded reports whether a fault must not be tried.
@@ -305,14 +384,28 @@ func (s *search) isExcluded(f fault.Fault) bool {
 	return fault.Allowed(s.except, f) || f.Actor != "" && verdict.IsTrusted(s.trusted, f.Actor)
 }
 
-// redraws is how many random plans may repeat earlier ones until the search of a small space stops.
-const redraws = 1000
+const (
+	// redraws is how many combinations in a row may repeat earlier ones until the search of a small space stops.
+	redraws = 1000
+	// breadth is the cost below which every single fault is tried before the first combination: the most promising kinds at
+	// each place that matters.
+	breadth = 1
+	// firstSingles is how many single faults come before the first combination in any case: a failure with one fault is
+	// easier to understand.
+	firstSingles = 40
+	// unpromising is the cost from which on a single fault is the exception between combinations.
+	unpromising = 10
+)
 
-// identity is the same for plans with the same seed and faults.
+// identity is the same for plans with the same seed, faults and schedule.
 func identity(p Plan) string {
 	texts := fault.Strings(p.Faults)
 	slices.Sort(texts)
-	return strconv.FormatUint(p.Seed, 10) + " " + strings.Join(texts, ";")
+	id := strconv.FormatUint(p.Seed, 10) + " " + strings.Join(texts, ";")
+	if !p.Schedule.IsZero() {
+		id += " " + fmt.Sprint(p.Schedule.Seed, p.Schedule.Depth, p.Schedule.Choices)
+	}
+	return id
 }
 
 // withoutFaults plays the runs that define the baseline.
@@ -323,7 +416,7 @@ func (s *search) withoutFaults(ctx context.Context) error {
 			return err
 		}
 		if n == 0 {
-			s.result.Baseline = out.Run
+			s.result.Baseline, s.choices = out.Run, out.Choices
 			if err := s.findPlaces(out); err != nil {
 				return err
 			}
@@ -340,6 +433,7 @@ func (s *search) learned() {
 		return
 	}
 	s.baseline.MaskPeriodic(s.periodic)
+	s.expects = s.expectation()
 	if !s.endsVary {
 		s.result.NotCompared = s.baseline.NotCompared()
 	}
@@ -395,8 +489,12 @@ func (s *search) try(ctx context.Context, p Plan) (*Outcome, error) {
 func (s *search) tryAll(ctx context.Context, plans iter.Seq[Plan]) error {
 	next, stop := iter.Pull(plans)
 	defer stop()
+	try := s.tryUntilFailure
+	if len(s.options.Others) > 0 {
+		try = s.tryAhead
+	}
 	for {
-		err := s.tryUntilFailure(ctx, next)
+		err := try(ctx, next)
 		if judged := s.judgeFailed(ctx); judged != nil {
 			return judged
 		}
@@ -477,19 +575,10 @@ func (s *search) account(ctx context.Context, out *Outcome) error {
 		return errStop
 	}
 	s.result.Runs++
-	switch faults := out.Plan.Faults; {
-	case len(faults) == 1 && s.single[faults[0]]:
-		delete(s.single, faults[0]) // with another seed it counts as random
-		s.result.Systematic++
-	case len(faults) > 0:
-		s.result.Random++
-		switch {
-		case len(faults) == 2:
-			s.result.Pairs++
-		case len(faults) > 2:
-			s.result.Larger++
-		}
+	if !out.Plan.Schedule.IsZero() {
+		s.result.Schedules++
 	}
+	s.countPlan(out)
 	for name, seen := range out.Seen {
 		s.result.Seen[name] = s.result.Seen[name] || seen
 	}
@@ -506,18 +595,36 @@ func (s *search) account(ctx context.Context, out *Outcome) error {
 		s.result.Stopped = out.Run.Inconclusive
 		return errStop
 	}
-	if h := out.Run.Hash(); !s.hashes[h] {
-		s.hashes[h] = true
-		s.result.Distinct++
-		if out.Run.Failure == nil {
-			s.remember(out)
-		}
-	}
+	s.learnBehaviour(out)
 	if out.Run.Failure != nil {
 		s.failed = append(s.failed, failedRun{out, s.result.Runs})
 		return errFailed
 	}
 	return nil
+}
+
+// countPlan counts the plan of a run. One with a fault that met no request and no event is not counted as tried: the run
+// says nothing about that fault.
+func (s *search) countPlan(out *Outcome) {
+	switch faults := out.Plan.Faults; {
+	case len(faults) == 0:
+	case len(out.Unmet) > 0:
+		s.result.NotApplied++
+		if out.Plan.Kept {
+			s.result.NoLongerApply = append(s.result.NoLongerApply, out.Plan)
+		}
+	case len(faults) == 1 && s.single[faults[0]] && out.Plan.Schedule.IsZero():
+		delete(s.single, faults[0]) // with another seed it counts as random
+		s.result.Systematic++
+	default:
+		s.result.Random++
+		switch {
+		case len(faults) == 2:
+			s.result.Pairs++
+		case len(faults) > 2:
+			s.result.Larger++
+		}
+	}
 }
 
 // maxCorpus limits the number of runs from which further plans are derived.
@@ -533,47 +640,29 @@ func (s *search) remember(out *Outcome) {
 }
 
 func (s *search) play(ctx context.Context, p Plan) (*Outcome, error) {
-	if s.baseline != nil {
-		p.Exempt, p.Periodic = s.exempt, s.periodic
-		if verdict.ComparableToBaseline(p.Faults) {
-			p.Expect = s.baseline.Compare
-		}
-		if s.baseline.ExpectsGenerations() {
-			p.Generations = s.baseline.CompareGenerations
-		}
+	return playOn(ctx, s.world, s.prepared(p))
+}
+
+// prepared returns a plan with what its run is compared with.
+func (s *search) prepared(p Plan) Plan {
+	if s.baseline == nil {
+		return p
 	}
-	out, err := s.world.Play(ctx, p)
+	p.Exempt, p.Periodic, p.expects = s.exempt, s.periodic, s.expects
+	if verdict.ComparableToBaseline(p.Faults) {
+		p.Expect = s.baseline.Compare
+	}
+	if s.baseline.ExpectsGenerations() {
+		p.Generations = s.baseline.CompareGenerations
+	}
+	return p
+}
+
+func playOn(ctx context.Context, world World, p Plan) (*Outcome, error) {
+	out, err := world.Play(ctx, p)
 	if err != nil {
 		return nil, err
 	}
 	out.Plan = p
 	return out, nil
 }
-
-// several returns the nth plan with more than one fault: the faults of a run with distinct steps, and
-// one or two more at places of that run.
-func (s *search) several(n int, patterns []fault.Fault) Plan {
-	draw := func(of int, what string) int { return fault.Pick(of, s.options.Seed, "several", strconv.Itoa(n), what) }
-	base := s.corpus[draw(len(s.corpus), "base")]
-	p := Plan{Seed: s.options.Seed + uint64(draw(4, "seed")), Faults: slices.Clone(base.Plan.Faults)}
-	if len(p.Faults) >= maxFaults {
-		p.Faults = slices.Delete(p.Faults, 0, 1)
-	}
-	if base.candidates == nil {
-		base.candidates = s.candidates(base.Run, patterns)
-	}
-	more := base.candidates
-	if len(more) == 0 {
-		return p
-	}
-	for range 1 + draw(2, "more") {
-		f := more[draw(len(more), "fault"+strconv.Itoa(len(p.Faults)))]
-		if !slices.Contains(p.Faults, f) {
-			p.Faults = append(p.Faults, f)
-		}
-	}
-	return p
-}
-
-// maxFaults limits the faults of a random run.
-const maxFaults = 5

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
 )
 
@@ -83,7 +84,7 @@ func (s *search) firstAccepted(ctx context.Context, f *Failure, found *repeats) 
 		}
 		for _, r := range candidates {
 			accepted, err := s.accepts(ctx, f, found, r)
-			if len(r.plan.Faults) == 0 && !accepted {
+			if len(r.plan.Faults) == 0 && len(f.Plan.Faults) > 0 && !accepted {
 				f.WithoutFaults = r.Tally
 			}
 			if err != nil || accepted && simpler(r.plan, r.run, f.Plan, f.Run) {
@@ -139,13 +140,18 @@ func (s *search) dropUnfired(ctx context.Context, f *Failure, best *repeats) err
 	return nil
 }
 
-// smallerPlans are the plans one step simpler than p: the most gain first.
+// smallerPlans are the plans one step simpler than p: those with a simpler schedule, then those with fewer faults, then those
+// with shorter ones.
 func smallerPlans(p Plan, pace Pace) (plans []Plan) {
+	with := func(faults []fault.Fault) Plan { return Plan{Seed: p.Seed, Schedule: p.Schedule, Faults: faults} }
+	for _, simpler := range simplerSchedules(p.Schedule) {
+		plans = append(plans, Plan{Seed: p.Seed, Schedule: simpler, Faults: p.Faults})
+	}
 	if len(p.Faults) > 1 {
-		plans = append(plans, Plan{Seed: p.Seed})
+		plans = append(plans, with(nil))
 	}
 	for n := range p.Faults {
-		plans = append(plans, Plan{Seed: p.Seed, Faults: slices.Delete(slices.Clone(p.Faults), n, n+1)})
+		plans = append(plans, with(slices.Delete(slices.Clone(p.Faults), n, n+1)))
 	}
 	for n, f := range p.Faults {
 		if !f.Kind.Holds() {
@@ -157,15 +163,18 @@ func smallerPlans(p Plan, pace Pace) (plans []Plan) {
 			}
 			faults := slices.Clone(p.Faults)
 			faults[n].For, faults[n].Writes, faults[n].Until, faults[n].UntilRevision = l.For, l.Writes, "", 0
-			plans = append(plans, Plan{Seed: p.Seed, Faults: faults})
+			plans = append(plans, with(faults))
 		}
 	}
 	return plans
 }
 
 // simpler reports whether plan a with run x, which is one of the smaller plans of b, is preferable to
-// b with run y: it has fewer faults, or shorter ones and not more steps.
+// b with run y: it has a simpler schedule or fewer faults, or shorter ones and not more steps.
 func simpler(a Plan, x *history.Run, b Plan, y *history.Run) bool {
+	if a.Schedule.Depth != b.Schedule.Depth {
+		return a.Schedule.Depth < b.Schedule.Depth
+	}
 	if len(a.Faults) != len(b.Faults) {
 		return len(a.Faults) < len(b.Faults)
 	}

@@ -199,6 +199,7 @@ func TestTried(t *testing.T) {
 		"106 of 1,927 single faults, 0 pairs, 109 runs":                                                                             {Systematic: 106, SystematicTotal: 1927, Runs: 109},
 		"0 of 0 single faults, 0 pairs, 1 run":                                                                                      {Runs: 1},
 		"0 of 7 single faults, 0 pairs, 4 runs, 3 repeats of failures":                                                              {SystematicTotal: 7, Runs: 4, Repeats: 3},
+		"5 of 9 single faults, 0 pairs, 12 schedules, 20 runs":                                                                      {Systematic: 5, SystematicTotal: 9, Schedules: 12, Runs: 20},
 		"5 of 5 single faults, 1 pair, 1 larger combination, 1,000 runs":                                                            {Systematic: 5, SystematicTotal: 5, Random: 2, Pairs: 1, Larger: 1, Runs: 1000},
 		"5 of 5 single faults, 12 pairs, 2 larger combinations, 3 single faults with other seeds or from earlier failures, 25 runs": {Systematic: 5, SystematicTotal: 5, Random: 17, Pairs: 12, Larger: 2, Runs: 25},
 	} {

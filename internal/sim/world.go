@@ -14,6 +14,8 @@ type Plan struct {
 	Seed uint64
 	// Faults are the faults to inject.
 	Faults []fault.Fault
+	// Schedule decides which of several actions is next; the zero value: the oldest. A world of real processes ignores it.
+	Schedule history.Schedule
 	// Expect checks the state of the quiescent run; nil accepts any. A run continues until Expect returns
 	// nil, or until its timeout.
 	Expect func(verdict.State) error
@@ -33,6 +35,14 @@ type Plan struct {
 	// Objects asks for a record with the contents of objects (history.Change), for people to read.
 	// It does not change the steps of the run.
 	Objects bool
+
+	// Kept marks the plan of an earlier failure.
+	Kept bool
+
+	// extends is the base of a combination of faults, for the search.
+	extends *base
+	// expects is what Expect and Generations compare with, for a Remote.
+	expects *expectation
 }
 
 // Outcome is the result of a run.
@@ -64,6 +74,10 @@ type Outcome struct {
 	// Periodic are, for a run without faults, its periodic writes.
 	Periodic []verdict.Periodic
 
+	// Choices is the number of steps at which several chains of actions had one that could be next. 0: the world
+	// cannot choose their order.
+	Choices int
+
 	// Unmet are the faults of the plan that met no request and no event.
 	Unmet []fault.Fault
 
@@ -72,8 +86,6 @@ type Outcome struct {
 
 	// Plan is set by the search.
 	Plan Plan
-
-	candidates []fault.Fault
 }
 
 // World plays plans, up to Options.Parallel at a time.

@@ -57,12 +57,20 @@ func (s *objects) plain(ctx context.Context, key string, v *version) (data []byt
 	return data, stale, nil
 }
 
+// decodeNew decodes an object that readers will share.
 func (s *objects) decodeNew(data []byte) (runtime.Object, error) {
+	var obj runtime.Object
+	var err error
 	if s.newFunc == nil {
-		return runtime.Decode(s.codec, data)
+		obj, err = runtime.Decode(s.codec, data)
+	} else {
+		obj, _, err = s.codec.Decode(data, nil, s.newFunc())
 	}
-	obj, _, err := s.codec.Decode(data, nil, s.newFunc())
-	return obj, err
+	if err != nil {
+		return nil, err
+	}
+	s.worlds.fields.share(obj)
+	return obj, nil
 }
 
 // setRevision sets the resourceVersion of an object. An object without that field is returned

@@ -63,6 +63,7 @@ type Worlds struct {
 	wake       chan struct{} // wakes Run because an expiry is due earlier
 
 	directories directories
+	fields      fieldSets
 
 	mu    sync.RWMutex
 	byRun map[string]*World

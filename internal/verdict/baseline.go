@@ -227,6 +227,7 @@ func (b *Baseline) ExpectsGenerations() bool {
 type Difference struct {
 	// Resource and Path name the field that differs; without a Path, the number of objects differs.
 	Resource, Path string
+	id             string // of the objects that differ (see [State])
 	message        string
 }
 
@@ -236,7 +237,7 @@ func (d *Difference) Error() string { return d.message }
 // differs returns the difference of the objects with an ID, at a path.
 func differs(id, path, format string, args ...any) error {
 	resource, _, _ := strings.Cut(id, " ")
-	return &Difference{Resource: resource, Path: strings.TrimPrefix(path, "."), message: fmt.Sprintf(format, args...)}
+	return &Difference{Resource: resource, Path: strings.TrimPrefix(path, "."), id: id, message: fmt.Sprintf(format, args...)}
 }
 
 // Compare returns nil if a final state is as the baseline expects, and otherwise the first

@@ -66,6 +66,40 @@ func deployed(run int, hash, image string) []verdict.Object {
 	}
 }
 
+// TestDefaultPhaseOfClaim: the API server stores the default phase of a claim only with a later write, so a claim without
+// a phase is one that is pending.
+func TestDefaultPhaseOfClaim(t *testing.T) {
+	claim := func(status content) verdict.State {
+		return verdict.NewState([]verdict.Object{{Resource: "persistentvolumeclaims", Content: content{"metadata": content{"name": "data", "namespace": "default"}, "status": status}}})
+	}
+	e := verdict.NewBaseline([]verdict.State{claim(content{}), claim(content{})})
+	if err := e.Compare(claim(content{"phase": "Pending"})); err != nil {
+		t.Error(err)
+	}
+	if err := e.Compare(claim(content{"phase": "Bound"})); err == nil {
+		t.Error("a claim that is bound equals one that is pending")
+	}
+}
+
+// TestPredecessor: a reference to the predecessor of an existing owner is no difference; one to an owner that does not exist is.
+func TestPredecessor(t *testing.T) {
+	const first, second = "10000000-0000-4000-8000-000000000001", "20000000-0000-4000-8000-000000000002"
+	state := func(owner string, objects ...verdict.Object) verdict.State {
+		ref := content{"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": owner}
+		return verdict.NewState(append(objects, verdict.Object{Resource: "pods", Content: content{
+			"kind": "Pod", "metadata": content{"name": "a", "namespace": "default", "ownerReferences": []any{ref}},
+		}}))
+	}
+	job := verdict.Object{Resource: "jobs.batch", Content: content{"kind": "Job", "metadata": content{"name": "job", "namespace": "default", "uid": second}}}
+	e := verdict.NewBaseline([]verdict.State{state(second, job), state(second, job)})
+	if err := e.Compare(state(first, job)); err != nil {
+		t.Error(err)
+	}
+	if err := verdict.NewBaseline([]verdict.State{state(second, job)}).Compare(state(first)); err == nil {
+		t.Error("an owner that does not exist was not reported")
+	}
+}
+
 // TestTemplateHashCollision: a collision of ReplicaSet names is no difference; a different template is one.
 func TestTemplateHashCollision(t *testing.T) {
 	e := verdict.NewBaseline([]verdict.State{verdict.NewState(deployed(1, "7d9f6c8b5", "web:1")), verdict.NewState(deployed(1, "7d9f6c8b5", "web:1"))})

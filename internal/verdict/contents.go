@@ -1,6 +1,8 @@
 package verdict
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/rehearse-k8s/rehearse/history"
@@ -46,6 +48,19 @@ func (o *Objects) content(e *entry) map[string]any {
 		return u.Object
 	}
 	return nil
+}
+
+// Each calls do for each object, in the order of their keys. do must not change the map.
+func (o *Objects) Each(do func(name history.Object, content map[string]any)) {
+	for _, key := range slices.Sorted(maps.Keys(o.entries)) {
+		if _, ok := o.o.Resources.ResourceOf(key); !ok {
+			continue
+		}
+		c := Change{Key: key, after: o.entries[key]}
+		if content := o.content(c.after); content != nil {
+			do(o.ObjectOf(c), content)
+		}
+	}
 }
 
 // ObjectOf returns the name of the written object.

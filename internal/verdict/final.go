@@ -12,15 +12,28 @@ import (
 
 // The rules that every run must satisfy, in addition to those of its test or scenario.
 var (
-	// atQuiescence must hold when a run is quiescent.
-	atQuiescence = []invariant.Invariant{invariant.Deleted(), invariant.UniqueOwnerUID()}
-	// unlessViolatedWithoutFaults must hold as well, unless the runs without faults already violate them:
-	// without a garbage collector, for example, orphans are not the fault of the controller.
-	unlessViolatedWithoutFaults = []invariant.Invariant{invariant.NoOrphans()}
+	// atQuiescence must hold when a run is quiescent. The first one that does not is reported, so those that name a harmful
+	// write come first.
+	atQuiescence = []rule{
+		{invariant.NoClaimDeleted(), true}, {invariant.NoSuccessorDeleted(), true}, {invariant.NoLostUpdate(), true},
+		{invariant.Deleted(), false}, {invariant.UniqueOwnerUID(), false},
+		{invariant.NoOrphans(), true}, {invariant.ConsistentConditions(), true}, {invariant.NotRejectedAgain(), true},
+	}
 )
+
+// rule is an invariant that every run must satisfy. An exemptible one need not hold if the runs without faults already
+// violate it: without a garbage collector, for example, orphans are not the fault of the controller.
+type rule struct {
+	invariant.Invariant
+	exemptible bool
+}
 
 // BaselineOracle names the rule that a run ends in the same state as the runs without faults.
 const BaselineOracle = "ends as without faults"
+
+// GrowthOracle names the rule that repetitions leave no goroutines behind. Its message is the cause: it names the statement
+// that starts them.
+const GrowthOracle = "goroutines do not grow with repetitions"
 
 // ObservedGenerationOracle names the rule that a controller has observed the newest spec of its objects.
 const ObservedGenerationOracle = "status.observedGeneration reaches metadata.generation"
@@ -40,6 +53,8 @@ type Unmet struct {
 	Within          time.Duration
 	// Resource and Path say which field differs, if the rule is that of the final state.
 	Resource, Path string
+	// Step is the harmful write, if the rule names it; 0: something is missing at the end.
+	Step int
 }
 
 // Final is what must hold at the end of a run.
@@ -78,19 +93,21 @@ func (f *Final) Unmet(check func(invariant.Invariant) error) (unmet []Unmet, exe
 		}
 	}
 	longest := f.Longest()
-	for _, i := range f.checked(atQuiescence) {
-		if err := check(i); err != nil {
-			unmet = append(unmet, Unmet{Oracle: i.Name, Message: err.Error(), Within: longest})
+	for _, r := range atQuiescence {
+		if !f.Policy.Checks(automaticByOracle[r.Name]) {
+			continue
 		}
-	}
-	for _, i := range f.checked(unlessViolatedWithoutFaults) {
-		err := check(i)
+		err := check(r.Invariant)
 		switch {
 		case err == nil:
-		case f.Learn:
-			exempt = append(exempt, i.Name)
-		case !f.Exempt[i.Name]:
-			unmet = append(unmet, Unmet{Oracle: i.Name, Message: err.Error(), Within: longest})
+		case r.exemptible && f.Learn:
+			exempt = append(exempt, r.Name)
+		case !r.exemptible || !f.Exempt[r.Name]:
+			u := Unmet{Oracle: r.Name, Message: err.Error(), Within: longest}
+			if at := (*invariant.StepError)(nil); errors.As(err, &at) {
+				u.Step = at.Step
+			}
+			unmet = append(unmet, u)
 		}
 	}
 	for _, c := range []struct {
@@ -107,21 +124,12 @@ func (f *Final) Unmet(check func(invariant.Invariant) error) (unmet []Unmet, exe
 			u := Unmet{Oracle: c.oracle, Message: err.Error(), Within: longest}
 			if d := (*Difference)(nil); errors.As(err, &d) {
 				u.Resource, u.Path = d.Resource, d.Path
+				u.blamePredecessor(d, check)
 			}
 			unmet = append(unmet, u)
 		}
 	}
 	return unmet, exempt
-}
-
-// checked returns the automatic invariants that are not disabled.
-func (f *Final) checked(all []invariant.Invariant) (checked []invariant.Invariant) {
-	for _, i := range all {
-		if f.Policy.Checks(automaticByOracle[i.Name]) {
-			checked = append(checked, i)
-		}
-	}
-	return checked
 }
 
 // FirstViolated returns a failure for the first invariant that does not hold, at the given step and time; nil

@@ -157,6 +157,12 @@ var automaticByOracle = map[string]string{
 	invariant.NoOrphans().Name:      invariant.AutomaticNoOrphans,
 	invariant.UniqueOwnerUID().Name: invariant.AutomaticUniqueOwnerUID,
 	invariant.DefaultHotLoop.Name:   invariant.AutomaticHotLoop,
+
+	invariant.NotRejectedAgain().Name:     invariant.AutomaticInvalidWrites,
+	invariant.NoClaimDeleted().Name:       invariant.AutomaticClaims,
+	invariant.NoSuccessorDeleted().Name:   invariant.AutomaticSuccessors,
+	invariant.NoLostUpdate().Name:         invariant.AutomaticLostUpdates,
+	invariant.ConsistentConditions().Name: invariant.AutomaticConditions,
 }
 
 // Switch returns what an author writes to accept a failure of an automatic invariant; "" if the scenario or

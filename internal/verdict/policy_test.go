@@ -52,6 +52,7 @@ func TestSwitch(t *testing.T) {
 		"quiescence":     {history.Failure{Oracle: QuiescenceOracle}, `w.Disable("Quiescence")`, "invariants.disable: [Quiescence]"},
 		"a hot loop":     {history.Failure{Oracle: invariant.DefaultHotLoop.Name}, `w.Disable("HotLoop")`, "invariants.disable: [HotLoop]"},
 		"deleted":        {history.Failure{Oracle: invariant.Deleted().Name}, `w.Disable("Deleted")`, "invariants.disable: [Deleted]"},
+		"a successor":    {history.Failure{Oracle: invariant.NoSuccessorDeleted().Name}, `w.Disable("Successors")`, "invariants.disable: [Successors]"},
 		"of the author":  {history.Failure{Oracle: "at most 3 pods"}, "", ""},
 		"stale own view": {history.Failure{Oracle: StaleOracle}, `w.Disable("StaleOwnWrites")`, "invariants.disable: [StaleOwnWrites]"},
 	} {

@@ -31,6 +31,10 @@ type Moment struct {
 	Ended time.Duration
 	// LastWrite is the time of the last write, without bookkeeping.
 	LastWrite time.Duration
+	// BusySince is the time of the first write after which there was no quiet time. Actors that write without a pause
+	// since then for longer than the timeout never stop. An actor that writes now and then, such as a heartbeat, does not
+	// write without a pause, also if a rule does not hold and the run continues only because of that.
+	BusySince time.Duration
 	// Held is the total time during which faults delayed something. Every timeout is extended by it: a
 	// controller whose requests failed during that time may back off for as long again, because the last of
 	// several doubling delays is about as long as all before it.
@@ -40,6 +44,17 @@ type Moment struct {
 	LastFault time.Duration
 	// Holding: a fault delays something now, so the run cannot be over.
 	Holding bool
+}
+
+// Writes are the times of writes, without bookkeeping, that a Moment contains.
+type Writes struct{ Last, BusySince time.Duration }
+
+// Add adds a write.
+func (w *Writes) Add(at, quiet time.Duration) {
+	if at-w.Last >= quiet {
+		w.BusySince = at
+	}
+	w.Last = at
 }
 
 // Decision is the result of Decide. A run that is neither over nor failed continues.
@@ -62,7 +77,7 @@ func (q Quiescence) Decide(m Moment, unmet func() []Unmet, lastWriter func() str
 	}
 	quietIn := m.LastWrite + q.Quiet - m.Now
 	d := Decision{Wait: maxWait}
-	timedOut := quietIn > 0 && m.Now >= m.Ended+q.Timeout+m.Held
+	timedOut := quietIn > 0 && m.Now >= max(m.Ended, m.BusySince)+q.Timeout+m.Held
 	if quietIn <= 0 || !q.QuietFirst || timedOut && q.Optional {
 		all := unmet()
 		if (quietIn <= 0 || timedOut && q.Optional) && len(all) == 0 && !m.Holding {
@@ -71,7 +86,7 @@ func (q Quiescence) Decide(m Moment, unmet func() []Unmet, lastWriter func() str
 		for _, u := range all {
 			left := m.Ended + u.Within + m.Held - m.Now
 			if left <= 0 {
-				return Decision{Failure: &history.Failure{Oracle: u.Oracle, Message: u.Message, At: m.Now, AtEnd: true, Resource: u.Resource, Path: u.Path}}
+				return Decision{Failure: &history.Failure{Oracle: u.Oracle, Message: u.Message, At: m.Now, AtEnd: u.Step == 0, Step: u.Step, Resource: u.Resource, Path: u.Path}}
 			}
 			d.Wait = min(d.Wait, left)
 		}

@@ -27,7 +27,7 @@ func violated(names ...string) func(invariant.Invariant) error {
 // compared with the baseline only if every other rule holds.
 func TestUnmet(t *testing.T) {
 	ready := Eventually{invariant.Invariant{Name: "ready"}, 20 * time.Minute}
-	deleted, orphans := atQuiescence[0].Name, unlessViolatedWithoutFaults[0].Name
+	deleted, orphans := invariant.Deleted().Name, invariant.NoOrphans().Name
 	differs := func() error { return errors.New("replicas is 2") }
 	for name, c := range map[string]struct {
 		final    Final
@@ -45,6 +45,7 @@ func TestUnmet(t *testing.T) {
 		"another state":                      {Final{Timeout: time.Minute, Baseline: differs}, nil, BaselineOracle + " @1m0s", ""},
 		"another state and an unmet rule":    {Final{Timeout: time.Minute, Baseline: differs}, []string{deleted}, deleted + " @1m0s", ""},
 		"disabled rules":                     {Final{Timeout: time.Minute, Baseline: differs, Policy: Policy{Disabled: invariant.AutomaticNames()}}, []string{deleted, orphans}, "", ""},
+		"a successor's delete":               {Final{Timeout: time.Minute, Baseline: differs}, []string{invariant.NoSuccessorDeleted().Name}, invariant.NoSuccessorDeleted().Name + " @1m0s", ""},
 		"only one is disabled":               {Final{Timeout: time.Minute, Policy: Policy{Disabled: []string{invariant.AutomaticNoOrphans}}}, []string{deleted, orphans}, deleted + " @1m0s", ""},
 		"a rule that only others can exempt": {Final{Timeout: time.Minute, Exempt: map[string]bool{deleted: true}}, []string{deleted}, deleted + " @1m0s", ""},
 	} {
@@ -106,6 +107,8 @@ func TestDecide(t *testing.T) {
 		"a fault after the end, longer":  {rules, Moment{Now: 90 * s, Ended: 30 * s, LastWrite: 40 * s, LastFault: 50 * s, Held: 7 * s}, within(60 * s), "wait 47s"},
 		"a fault before the end":         {rules, Moment{Now: 90 * s, Ended: 30 * s, LastWrite: 40 * s, LastFault: 20 * s}, within(60 * s), "rule: seen"},
 		"it goes on writing":             {rules, Moment{Now: 130 * s, Ended: 30 * s, LastWrite: 129 * s}, nil, QuiescenceOracle + ": an actor still writes 1m40s after the last step of the scenario: job"},
+		"a heartbeat after a pause":      {first, Moment{Now: 130 * s, Ended: 30 * s, LastWrite: 129 * s, BusySince: 129 * s}, within(200 * s), "wait 9s"},
+		"writes again after a pause":     {first, Moment{Now: 230 * s, Ended: 30 * s, LastWrite: 229 * s, BusySince: 130 * s}, nil, QuiescenceOracle + ": an actor still writes 3m20s after the last step of the scenario: job"},
 		"it may go on writing":           {optional, Moment{Now: 130 * s, Ended: 30 * s, LastWrite: 129 * s}, nil, "over"},
 		"it may, and a rule is violated": {optional, Moment{Now: 130 * s, Ended: 30 * s, LastWrite: 129 * s}, within(60 * s), "rule: seen"},
 		"it may go on, but not over yet": {optional, Moment{Now: 99 * s, Ended: 30 * s, LastWrite: 98 * s}, nil, "wait 9s"},
@@ -122,6 +125,16 @@ func TestDecide(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// TestWrites: a pause of the quiet time ends a period of writes.
+func TestWrites(t *testing.T) {
+	var w Writes
+	for _, c := range []struct{ at, busySince time.Duration }{{3, 0}, {8, 0}, {18, 18}, {27, 18}, {40, 40}} {
+		if w.Add(c.at, 10); w.BusySince != c.busySince || w.Last != c.at {
+			t.Errorf("after a write at %d: %+v, want busy since %d", c.at, w, c.busySince)
 		}
 	}
 }

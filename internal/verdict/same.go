@@ -107,8 +107,9 @@ func withoutSuffix(name string, generated map[string]bool) string {
 	}
 }
 
-// safe matches what the API server appends to a generateName: no vowel, and no digit that looks like one.
-var safe = regexp.MustCompile(`^[bcdfghjklmnpqrstvwxz2456789]{5}$`)
+// safe matches what the API server appends to a generateName, and the hashes of the same alphabet, such as
+// pod-template-hash: no vowel, and no digit that looks like one. One hash in twenty has no digit at all.
+var safe = regexp.MustCompile(`^[bcdfghjklmnpqrstvwxz2456789]{5,}$`)
 
 // hash matches hashes and times in names: of a pod template, of an owner's UID, of a CronJob's schedule.
 var hash = regexp.MustCompile(`^[a-z]*[0-9][0-9a-z]*$`)

@@ -36,6 +36,7 @@ func TestFailureKey(t *testing.T) {
 		"a quoted object":       {run("x", `a sent 50 requests "get pods default/a" within 10s`), run("x", `a sent 60 requests "get pods default/b" within 10s`), false},
 		"generated names":       {run("x", "there are 2: default/web-x7k2p, default/web-qqvbz"), run("x", "there are 3: default/web-44ffg, default/web-aaaaa, default/web-b2b2b", created("web-aaaaa")), true},
 		"template hashes":       {run("x", "pods default/web-6d4cf56db6-x7k2p is there"), run("x", "pods default/web-7f9b8c6d54-qqvbz is there"), true},
+		"hashes without digits": {run("x", "pods default/one-nclkbnnklz is there"), run("x", "pods default/one-9mflnpzgfr is there"), true},
 		"hashes of owners":      {run("x", "pods default/web-0-8a7e0c51 is there"), run("x", "pods default/web-0-11111111 is there"), true},
 		"words are not hashes":  {run("x", "pods default/web-frontend"), run("x", "pods default/web-database"), false},
 		"UIDs":                  {run("x", "owned by 7c9e6679-7425-40de-944b-e07fc1f90ae7"), run("x", "owned by 550e8400-e29b-41d4-a716-446655440000"), true},

@@ -55,6 +55,7 @@ func NewState(objects []Object, without ...Path) State {
 			known[uid] = "<uid of " + o.Resource + ">"
 		}
 	}
+	addPredecessors(known, objects)
 	r := &replacements{known: known, hashes: slices.Sorted(maps.Keys(hashes)), places: places}
 	s := State{}
 	for _, o := range objects {
@@ -86,6 +87,9 @@ func NewState(objects []Object, without ...Path) State {
 				f[path] = confidential + value
 			}
 		}
+		if o.Resource == "persistentvolumeclaims" && f[".status.phase"] == "" {
+			f[".status.phase"] = "Pending"
+		}
 		if o.Resource == "deployments.apps" {
 			delete(f, ".status.collisionCount")
 		}
@@ -93,6 +97,32 @@ func NewState(objects []Object, without ...Path) State {
 		s[id] = append(s[id], f)
 	}
 	return s
+}
+
+// addPredecessors adds the UIDs in owner references that belong to predecessors of existing objects: with the same kind and name.
+// Where garbage collection leaves such a reference, because the user created the object that has it, the run differs from
+// others only by the UID.
+func addPredecessors(known map[string]string, objects []Object) {
+	for _, o := range objects {
+		m, _ := o.Content["metadata"].(map[string]any)
+		refs, _ := m["ownerReferences"].([]any)
+		for _, r := range refs {
+			ref, _ := r.(map[string]any)
+			uid, _ := ref["uid"].(string)
+			if uid == "" || known[uid] != "" {
+				continue // the usual case
+			}
+			if owner := slices.IndexFunc(objects, func(o Object) bool { return isNamed(o, ref, m["namespace"]) }); owner >= 0 {
+				known[uid] = "<uid of " + objects[owner].Resource + ">"
+			}
+		}
+	}
+}
+
+// isNamed reports whether an object has the kind and name of an owner reference in a namespace, or has no namespace.
+func isNamed(o Object, ref map[string]any, namespace any) bool {
+	m, _ := o.Content["metadata"].(map[string]any)
+	return o.Content["kind"] == ref["kind"] && m["name"] == ref["name"] && (m["namespace"] == namespace || m["namespace"] == nil)
 }
 
 // observedGeneration is the path under which a state says whether the controller of an object has observed its

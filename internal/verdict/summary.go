@@ -26,7 +26,7 @@ type Summary struct {
 }
 
 // String returns the lines that follow the violated invariant on a terminal: the cause, when the failure was
-// found and how far it shrank, its faults, and where the nearest passing run differs.
+// found and how far it shrank, its faults and schedule, and where the nearest passing run differs.
 func (s Summary) String() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -42,6 +42,9 @@ func (s Summary) String() string {
 		count(len(s.Run.Faults), "fault"), count(len(s.Run.Steps), "step"), count(s.FoundFaults, "fault"), count(s.FoundSteps, "step"))
 	for _, text := range s.Run.Faults {
 		line("    %s", text)
+	}
+	if !s.Run.Schedule.IsZero() {
+		line("    %s", s.Run.Schedule)
 	}
 	if s.Needs != "" {
 		line("%s", s.Needs)

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -31,10 +32,16 @@ func Rejection(c Call, r inject.Rejection) Answer {
 	switch {
 	case r.Code == http.StatusTooManyRequests:
 		return Throttled(r.RetryAfter)
+	case r.Code == http.StatusServiceUnavailable:
+		return Unavailable()
 	case r.Code == http.StatusForbidden && r.Quota:
 		return OverQuota(c)
 	case r.Code == http.StatusForbidden:
 		return Denied(c)
+	case r.Code == http.StatusGone:
+		return ExpiredPage(c.Continue)
+	case r.Unknown:
+		return StorageTimeout()
 	}
 	return InternalError(c)
 }
@@ -71,6 +78,50 @@ func Throttled(retryAfter time.Duration) Answer {
 // InternalError returns the answer of a server that failed to process a request.
 func InternalError(c Call) Answer {
 	return Failure(apierrors.NewInternalError(fmt.Errorf("a fault rejected %s %s", c.Verb, c.Object)))
+}
+
+// Unavailable returns the answer while no API server is ready. Without Retry-After, client-go does not repeat the request.
+func Unavailable() Answer {
+	return Failure(apierrors.NewServiceUnavailable("no API server is ready"))
+}
+
+// StorageTimeout returns the answer of a server whose etcd did not answer in time: the write may have taken effect.
+// kube-apiserver gives such an error no reason and no Retry-After, so client-go does not repeat the request.
+func StorageTimeout() Answer {
+	return Failure(&apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: "etcdserver: request timed out",
+	}})
+}
+
+// ExpiredPage returns the answer to a request for a further page of a list whose state is no longer available: 410, with a token
+// with which the client may get the rest of the list in its current state.
+func ExpiredPage(token string) Answer {
+	err := apierrors.NewResourceExpired("The provided continue parameter is too old to display a consistent list result. " +
+		"Start a new list without the continue parameter, or use the token of this answer to get the rest of the list as it is now.")
+	err.ErrStatus.ListMeta.Continue = currentToken(token)
+	return Failure(err)
+}
+
+// currentToken returns the continue token for the rest of the list that token asks for, in its current state; empty if token has an
+// unknown form. The revision of such a token is -1 (apiserver pkg/storage/continue.go).
+func currentToken(token string) string {
+	raw, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil {
+		return ""
+	}
+	var t struct {
+		APIVersion string `json:"v"`
+		Revision   int64  `json:"rv"`
+		Start      string `json:"start"`
+	}
+	if json.Unmarshal(raw, &t) != nil {
+		return ""
+	}
+	t.Revision = -1
+	if raw, err = json.Marshal(t); err != nil {
+		return ""
+	}
+	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
 // Expired returns the answer to a watch from a revision that the server no longer knows: status 200, and one

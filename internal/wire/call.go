@@ -37,7 +37,12 @@ type Call struct {
 	FromRevision string
 	// SendInitialEvents is true if a watch requests the existing objects first.
 	SendInitialEvents bool
-	GenerateName      string
+	// Older is true for a list that permits an answer from an older state, and for a watch with SendInitialEvents: client-go
+	// replaces it by such a list if it fails.
+	Older bool
+	// Continue is the token of the further page that a list requests.
+	Continue     string
+	GenerateName string
 	// Digest is the digest of the body (see [Digest]); empty without a body.
 	Digest string
 }
@@ -122,6 +127,6 @@ func (c *Call) Item(actor string) fault.Item {
 	}
 	return fault.Item{
 		Class: fault.Call, Actor: actor, Verb: c.Verb, Resource: resource, Object: c.Key(),
-		Write: history.IsWriteVerb(c.Verb), Versioned: c.Versioned,
+		Write: history.IsWriteVerb(c.Verb), Versioned: c.Versioned, Older: c.Older, Continues: c.Continue != "",
 	}
 }

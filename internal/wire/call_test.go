@@ -49,8 +49,18 @@ func TestDescribeCall(t *testing.T) {
 		{"GET", "/api/v1/pods?watch=1&resourceVersion=7&timeoutSeconds=301&allowWatchBookmarks=true", wire.Call{
 			Verb: "watch", Object: object("pods", "", ""), Watch: true, FromRevision: "7"}},
 		{"GET", "/api/v1/pods?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=", wire.Call{
-			Verb: "watch", Object: object("pods", "", ""), Watch: true, SendInitialEvents: true,
+			Verb: "watch", Object: object("pods", "", ""), Watch: true, SendInitialEvents: true, Older: true,
 			Query: "resourceVersionMatch=NotOlderThan&sendInitialEvents=true"}},
+		{"GET", "/api/v1/pods?limit=500&resourceVersion=0", wire.Call{
+			Verb: "list", Object: object("pods", "", ""), FromRevision: "0", Older: true, Query: "limit=500"}},
+		{"GET", "/api/v1/pods?resourceVersion=7", wire.Call{Verb: "list", Object: object("pods", "", ""), FromRevision: "7", Older: true}},
+		{"GET", "/api/v1/pods?limit=500&resourceVersion=7", wire.Call{Verb: "list", Object: object("pods", "", ""), FromRevision: "7", Query: "limit=500"}},
+		{"GET", "/api/v1/pods?limit=5&resourceVersion=7&resourceVersionMatch=NotOlderThan", wire.Call{
+			Verb: "list", Object: object("pods", "", ""), FromRevision: "7", Older: true, Query: "limit=5&resourceVersionMatch=NotOlderThan"}},
+		{"GET", "/api/v1/pods?resourceVersion=7&resourceVersionMatch=Exact", wire.Call{
+			Verb: "list", Object: object("pods", "", ""), FromRevision: "7", Query: "resourceVersionMatch=Exact"}},
+		{"GET", "/api/v1/pods?continue=abc&limit=5", wire.Call{Verb: "list", Object: object("pods", "", ""), Continue: "abc", Query: "continue=abc&limit=5"}},
+		{"GET", pods + "/a?resourceVersion=0", wire.Call{Verb: "get", Object: object("pods", "default", "a"), FromRevision: "0"}},
 		{"GET", "/api/v1/pods?watch=0", wire.Call{Verb: "list", Object: object("pods", "", "")}},
 		{"GET", "/api/v1/pods?watch=False", wire.Call{Verb: "list", Object: object("pods", "", "")}},
 		{"GET", pods + "/a?watch=1", wire.Call{Verb: "get", Object: object("pods", "default", "a")}},

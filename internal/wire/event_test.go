@@ -186,6 +186,8 @@ func TestAnswers(t *testing.T) {
 		{"denied", wire.Rejection(c, inject.Rejection{Code: 403}), apierrors.IsForbidden, 403,
 			`admission webhook "deny.rehearse-k8s.github.io" denied the request: a fault denied update jobs.batch n/j`},
 		{"throttled", wire.Throttled(1500 * time.Millisecond), apierrors.IsTooManyRequests, 429, "Too many requests, please try again later."},
+		{"unavailable", wire.Rejection(c, inject.Rejection{Code: 503}), apierrors.IsServiceUnavailable, 503, "no API server is ready"},
+		{"storage timeout", wire.Rejection(c, inject.Rejection{Code: 500, Unknown: true}), func(err error) bool { return apierrors.ReasonForError(err) == "" }, 500, "etcdserver: request timed out"},
 		{"internal error", wire.InternalError(c), apierrors.IsInternalError, 500, "Internal error occurred: a fault rejected update jobs.batch n/j"},
 	} {
 		o, _, err := scheme.Codecs.UniversalDeserializer().Decode(tc.answer.Body, nil, nil)

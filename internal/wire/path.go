@@ -3,6 +3,7 @@ package wire
 import (
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -108,6 +109,10 @@ func (c *Call) setQuery(raw string) {
 	if v, ok := values["sendInitialEvents"]; ok {
 		c.SendInitialEvents = isTrue(v[0])
 	}
+	if c.Verb == "list" {
+		c.Continue = values.Get("continue")
+	}
+	c.Older = c.permitsOlder(values)
 	keys := make([]string, 0, len(values))
 	for k := range values {
 		if !slices.Contains(how, k) {
@@ -130,6 +135,39 @@ func (c *Call) setQuery(raw string) {
 		}
 	}
 	c.Query = b.String()
+}
+
+// permitsOlder reports whether the answer may come from an older state: see "Resource versions" in API Concepts. A list from a
+// revision with a limit is answered as of exactly that revision.
+func (c *Call) permitsOlder(values url.Values) bool {
+	if c.Verb != "list" {
+		return c.Verb == "watch" && c.SendInitialEvents
+	}
+	if c.FromRevision == "" || c.Continue != "" {
+		return false
+	}
+	switch match := values.Get("resourceVersionMatch"); {
+	case match != "":
+		return match == "NotOlderThan"
+	case c.FromRevision == "0":
+		return true
+	default:
+		limit := values.Get("limit")
+		return limit == "" || limit == "0"
+	}
+}
+
+// AsOf returns the URL of a list that the server answers as of an older revision. If target has an unknown form, it is returned.
+func AsOf(target string, revision int64) string {
+	u, err := url.Parse(target)
+	if err != nil {
+		return target
+	}
+	q := u.Query()
+	q.Set("resourceVersion", strconv.FormatInt(revision, 10))
+	q.Set("resourceVersionMatch", "Exact")
+	u.RawQuery = q.Encode()
+	return u.String()
 }
 
 // isTrue reads a boolean parameter as the API server does: every value except 0 and false is true.

@@ -61,7 +61,7 @@ func TestUpstreamJobRunsTwice(t *testing.T) {
 // changesAnswer reports whether a fault can keep the answer to a create from its client.
 func changesAnswer(f fault.Fault) bool {
 	switch f.Kind {
-	case fault.KindLostAnswer, fault.KindCrashAfter, fault.KindOverlap, fault.KindLateAnswer, fault.KindDeposedWrite:
+	case fault.KindErrorAfter, fault.KindLostAnswer, fault.KindCrashAfter, fault.KindOverlap, fault.KindLateAnswer, fault.KindDeposedWrite:
 		return true
 	}
 	return false

@@ -18,16 +18,17 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
+const celSelf = "self"
+
 // The variables of a CEL expression besides self. Now and Rand are written as functions and become variables, so
 // that the expression reads the time and the random number of its View.
 const (
-	celSelf = "self"
-	celNow  = "now__"
-	celRand = "rand__"
+	CELNow  = "now__"
+	CELRand = "rand__"
 )
 
-// mostCELCost bounds the work of one evaluation.
-const mostCELCost = 1_000_000
+// MaxCELCost bounds the work of one evaluation.
+const MaxCELCost = 1_000_000
 
 // CEL is a compiled CEL expression.
 type CEL struct {
@@ -36,9 +37,15 @@ type CEL struct {
 	ReadsObject, ReadsChance bool
 }
 
-// newCELEnvironment returns an environment with CEL's own functions and KWOK's Now, Rand, SinceSecond, UnixSecond
-// and Quantity. It is expensive, so a set creates one, and only if it contains CEL.
+// newCELEnvironment returns the environment of the expressions of stages. It is expensive, so a set creates one, and only if it contains
+// CEL.
 func newCELEnvironment() (*cel.Env, error) {
+	return NewCELEnvironment(cel.Variable(celSelf, cel.DynType))
+}
+
+// NewCELEnvironment returns an environment with CEL's own functions, KWOK's Now, Rand, SinceSecond, UnixSecond and Quantity, and the
+// given options. An evaluation needs values for CELNow and CELRand.
+func NewCELEnvironment(more ...cel.EnvOption) (*cel.Env, error) {
 	variable := func(name string) func(eh parser.ExprHelper, target ast.Expr, args []ast.Expr) (ast.Expr, *common.Error) {
 		return func(eh parser.ExprHelper, _ ast.Expr, _ []ast.Expr) (ast.Expr, *common.Error) {
 			return eh.NewIdent(name), nil
@@ -70,17 +77,16 @@ func newCELEnvironment() (*cel.Env, error) {
 		if target == nil || target.Kind() == ast.UnspecifiedExprKind {
 			object = args[0]
 		}
-		return eh.NewCall("sinceSecond__", object, eh.NewIdent(celNow)), nil
+		return eh.NewCall("sinceSecond__", object, eh.NewIdent(CELNow)), nil
 	}
-	return cel.NewEnv(
+	return cel.NewEnv(append([]cel.EnvOption{
 		cel.CustomTypeAdapter(celAdapter{}),
-		cel.Variable(celSelf, cel.DynType),
-		cel.Variable(celNow, cel.TimestampType),
-		cel.Variable(celRand, cel.DoubleType),
+		cel.Variable(CELNow, cel.TimestampType),
+		cel.Variable(CELRand, cel.DoubleType),
 		cel.Macros(cel.StandardMacros...),
 		cel.Macros(
-			cel.GlobalMacro("Now", 0, variable(celNow)),
-			cel.GlobalMacro("Rand", 0, variable(celRand)),
+			cel.GlobalMacro("Now", 0, variable(CELNow)),
+			cel.GlobalMacro("Rand", 0, variable(CELRand)),
 			cel.GlobalMacro("SinceSecond", 1, sinceMacro),
 			cel.ReceiverMacro("SinceSecond", 0, sinceMacro),
 		),
@@ -94,7 +100,7 @@ func newCELEnvironment() (*cel.Env, error) {
 		convertsQuantity("int", cel.IntType), convertsQuantity("double", cel.DoubleType), convertsQuantity("string", cel.StringType),
 		cel.CrossTypeNumericComparisons(true),
 		cel.OptionalTypes(),
-	)
+	}, more...)...)
 }
 
 // convertsQuantity extends a conversion function of CEL to quantities.
@@ -121,14 +127,14 @@ func (c *CELCompiler) Compile(text string, mayReadNow bool) (*CEL, error) {
 		// The first line says what and where; a drawing of the place follows it.
 		return nil, errors.New("cel " + limit.Quote(text) + ": " + issues.Errors()[0].Message)
 	}
-	if !mayReadNow && reads(checked, celNow) {
+	if !mayReadNow && reads(checked, CELNow) {
 		return nil, fmt.Errorf("cel %s: the time may not be read in a selector: nothing wakes the object when time passes; use a delay", limit.Quote(text))
 	}
-	program, err := c.env.Program(checked, cel.CostLimit(mostCELCost), cel.EvalOptions(cel.OptOptimize))
+	program, err := c.env.Program(checked, cel.CostLimit(MaxCELCost), cel.EvalOptions(cel.OptOptimize))
 	if err != nil {
 		return nil, fmt.Errorf("cel %s: %w", limit.Quote(text), err)
 	}
-	return &CEL{program: program, ReadsObject: reads(checked, celSelf), ReadsChance: reads(checked, celRand)}, nil
+	return &CEL{program: program, ReadsObject: reads(checked, celSelf), ReadsChance: reads(checked, CELRand)}, nil
 }
 
 // reads reports whether an expression reads a variable.
@@ -166,11 +172,11 @@ func (p *CEL) run(v *View, stage string) (out ref.Val, err error) {
 	}()
 	out, _, err = p.program.Eval(map[string]any{
 		celSelf: v.celInput(),
-		celNow:  types.Timestamp{Time: v.Now},
-		celRand: types.Double(Draw(v.Seed, v.UID, stage, v.Played, ForExpression)),
+		CELNow:  types.Timestamp{Time: v.Now},
+		CELRand: types.Double(Draw(v.Seed, v.UID, stage, v.Played, ForExpression)),
 	})
 	if err != nil && strings.Contains(err.Error(), "cost limit exceeded") {
-		err = &limit.Exceeded{Reason: "the expression does too much: it is over the cost limit of " + strconv.Itoa(mostCELCost)}
+		err = &limit.Exceeded{Reason: "the expression does too much: it is over the cost limit of " + strconv.Itoa(MaxCELCost)}
 		v.Exceeded = err
 	}
 	return out, err

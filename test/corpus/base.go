@@ -53,7 +53,8 @@ func (r *reconciler) newPart(d *appsv1.Deployment, n int) (*corev1.ConfigMap, er
 func image(d *appsv1.Deployment) string { return d.Spec.Template.Spec.Containers[0].Image }
 
 // ensureParts creates the parts that the cache does not have, and updates the others. Names follow from the
-// owner's, so a repeated create is harmless.
+// owner's, so a repeated create is harmless. A part of another owner, a predecessor that was deleted, is an error, so that the
+// reconcile is repeated until the part is collected: if the cache never shows it, no event says that.
 func (r *reconciler) ensureParts(ctx context.Context, d *appsv1.Deployment) error {
 	for n := range int(*d.Spec.Replicas) {
 		part, err := r.newPart(d, n)
@@ -64,7 +65,11 @@ func (r *reconciler) ensureParts(ctx context.Context, d *appsv1.Deployment) erro
 		err = r.Get(ctx, client.ObjectKeyFromObject(part), &have)
 		switch {
 		case apierrors.IsNotFound(err):
-			if err := r.Create(ctx, part); err != nil && !apierrors.IsAlreadyExists(err) {
+			err := r.Create(ctx, part)
+			if apierrors.IsAlreadyExists(err) {
+				err = r.checkOwner(ctx, d, part)
+			}
+			if err != nil {
 				return err
 			}
 		case err != nil:
@@ -74,6 +79,45 @@ func (r *reconciler) ensureParts(ctx context.Context, d *appsv1.Deployment) erro
 			if err := r.Update(ctx, &have); err != nil {
 				return err
 			}
+		}
+	}
+	return r.deleteSurplus(ctx, d)
+}
+
+// checkOwner returns an error if the part that exists belongs to another owner.
+func (r *reconciler) checkOwner(ctx context.Context, d *appsv1.Deployment, part *corev1.ConfigMap) error {
+	var have corev1.ConfigMap
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(part), &have); err != nil {
+		return err
+	}
+	return ownedBy(&have, d)
+}
+
+// ownedBy returns an error if a part belongs to another owner, such as an earlier Deployment of that name.
+func ownedBy(part *corev1.ConfigMap, d *appsv1.Deployment) error {
+	if metav1.IsControlledBy(part, d) {
+		return nil
+	}
+	return fmt.Errorf("part %s belongs to another owner", part.Name)
+}
+
+// deleteSurplus deletes the parts that the cache has and the Deployment does not want any more.
+func (r *reconciler) deleteSurplus(ctx context.Context, d *appsv1.Deployment) error {
+	var parts corev1.ConfigMapList
+	if err := r.List(ctx, &parts, client.InNamespace(d.Namespace), client.MatchingLabels{"part-of": d.Name}); err != nil {
+		return err
+	}
+	wanted := map[string]bool{}
+	for n := range int(*d.Spec.Replicas) {
+		wanted[partName(d, n)] = true
+	}
+	for i := range parts.Items {
+		part := &parts.Items[i]
+		if wanted[part.Name] || part.DeletionTimestamp != nil || !metav1.IsControlledBy(part, d) {
+			continue
+		}
+		if err := r.Delete(ctx, part, client.Preconditions{UID: &part.UID}); client.IgnoreNotFound(err) != nil {
+			return err
 		}
 	}
 	return nil

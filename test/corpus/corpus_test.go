@@ -48,7 +48,13 @@ func use(w *simtest.World) {
 
 // useStyle is what the user does with the controller of a style. The one with a cleanup has to delete what it created.
 func useStyle(w *simtest.World, style string) {
+	if createsTwice(w, style) {
+		return
+	}
 	use(w)
+	if style == "ends its goroutines" {
+		scaleRepeatedly(w)
+	}
 	if style != "cleanup by finalizer" {
 		w.Eventually(10*time.Minute, updated)
 		return
@@ -58,6 +64,44 @@ func useStyle(w *simtest.World, style string) {
 		return count(v, 1, func(o *unstructured.Unstructured) bool { return o.GetName() == "web-outside" })
 	}))
 	w.Delete(deployment())
+}
+
+// scaleRepeatedly scales the Deployment up and down again several times.
+func scaleRepeatedly(w *simtest.World) {
+	d := deployment()
+	w.Repeat(4, func() {
+		w.Patch(d, types.MergePatchType, `{"spec":{"replicas":3}}`)
+		w.Settle()
+		w.Patch(d, types.MergePatchType, `{"spec":{"replicas":2}}`)
+	})
+}
+
+// createsTwice is what the user does with the controllers of successors.go. It returns false for any other controller.
+func createsTwice(w *simtest.World, name string) bool {
+	switch name {
+	case "deletes with a UID", "deletes by name":
+		createTwice(w, 0)
+	case "records with a revision", "records by name":
+		createTwice(w, 2*time.Second)
+	default:
+		return false
+	}
+	return true
+}
+
+// createTwice creates a Deployment, deletes it, and creates another one with the same name after a time.
+func createTwice(w *simtest.World, after time.Duration) {
+	first, second := deployment(), deployment()
+	first.Labels = map[string]string{corpus.RetireLabel: "yes", corpus.TeamLabel: "red"}
+	second.Labels = map[string]string{corpus.TeamLabel: "blue"}
+	w.Create(first)
+	second.Spec.Template.Spec.Containers[0].Image = "web:2"
+	w.Delete(first)
+	if after > 0 {
+		w.Advance(after)
+	}
+	w.Create(second)
+	w.Eventually(10*time.Minute, updated)
 }
 
 // updated requires that the parts of the Deployment have the new image: a controller that does nothing is not

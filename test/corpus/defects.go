@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,6 +32,13 @@ var Defects = map[string]func(ctrl.Manager) error{
 	"increments a counter":                   controller("increments", increment),
 	"returns nil on conflict, unwatched":     unwatched("conflict", nilOnConflict),
 	"does not watch what it cleans up":       cleanupUnwatched,
+	"replaces a claim after an error":        controller("claims", claimData(true)),
+	"repeats an invalid write":               recordFailure(false),
+	"keeps an old condition":                 controller("conditions", setConditions(true)),
+	"deletes by name":                        controller("retires", retire(true)),
+	"records by name":                        controller("teams", recordTeam(true)),
+	"clears the revision":                    controller("notes", noteImage(true)),
+	"leaves goroutines behind":               monitor(true),
 }
 
 // unwatched is like controller, but changes of parts cause no reconcile: a part that another user deletes is never
@@ -195,6 +204,55 @@ func overwrite(ctx context.Context, r *reconciler, d *appsv1.Deployment) (ctrl.R
 	metav1.SetMetaDataAnnotation(&d.ObjectMeta, "first", first.Data["image"])
 	d.ResourceVersion = ""
 	return ctrl.Result{}, r.Update(ctx, d)
+}
+
+// noteImage writes the image of its parts into an annotation of the Deployment, which it reads live. With a revision, a
+// conflict makes it read again. Without one, the update is harmful: another user may write between the read and the
+// update, which removes what that user wrote.
+func noteImage(anyRevision bool) step {
+	return func(ctx context.Context, r *reconciler, d *appsv1.Deployment) (ctrl.Result, error) {
+		if err := r.ensureParts(ctx, d); err != nil {
+			return ctrl.Result{}, err
+		}
+		return ctrl.Result{}, client.IgnoreNotFound(retry.RetryOnConflict(retry.DefaultRetry, func() error {
+			if err := r.live.Get(ctx, client.ObjectKeyFromObject(d), d); err != nil || d.Annotations["image"] == image(d) {
+				return err
+			}
+			metav1.SetMetaDataAnnotation(&d.ObjectMeta, "image", image(d))
+			if anyRevision {
+				d.ResourceVersion = ""
+			}
+			return r.Update(ctx, d)
+		}))
+	}
+}
+
+// monitor has a goroutine for each Deployment, in place of one that observes something outside of the cluster, and
+// starts it again for each change of the Deployment. Harmful: it does not end the earlier one.
+func monitor(forgets bool) func(ctrl.Manager) error {
+	return func(mgr ctrl.Manager) error {
+		type running struct {
+			uid        types.UID
+			generation int64
+			end        context.CancelFunc
+		}
+		var mu sync.Mutex
+		monitors := map[client.ObjectKey]running{}
+		return controller("monitors", func(ctx context.Context, r *reconciler, d *appsv1.Deployment) (ctrl.Result, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			key := client.ObjectKeyFromObject(d)
+			if last := monitors[key]; last.uid != d.UID || last.generation != d.Generation {
+				if last.end != nil && !forgets {
+					last.end()
+				}
+				own, end := context.WithCancel(ctx)
+				monitors[key] = running{d.UID, d.Generation, end}
+				go func() { <-own.Done() }()
+			}
+			return ensureAndReport(ctx, r, d)
+		})(mgr)
+	}
 }
 
 // increment counts the parts that it creates in an annotation, after each create. Missing: the second patch, because

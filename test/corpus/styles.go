@@ -3,6 +3,7 @@ package corpus
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -37,6 +38,13 @@ var Styles = map[string]func(ctrl.Manager) error{
 	"live reads":                      controller("live", liveReads),
 	"expectations with a live check":  withExpectations,
 	"retries after a policy's denial": controller("denied", ensureAndReport),
+	"keeps its claim":                 controller("claims", claimData(false)),
+	"gives up an invalid write":       recordFailure(true),
+	"replaces a condition":            controller("conditions", setConditions(false)),
+	"deletes with a UID":              controller("retires", retire(false)),
+	"records with a revision":         controller("teams", recordTeam(false)),
+	"retries on conflict":             controller("notes", noteImage(false)),
+	"ends its goroutines":             monitor(false),
 }
 
 // ensureAndReport is the usual style: parts with fixed names, and a status update with a revision. Every error,
@@ -58,6 +66,9 @@ func applyParts(ctx context.Context, r *reconciler, d *appsv1.Deployment) (ctrl.
 		if err := r.Apply(ctx, part, client.FieldOwner("corpus"), client.ForceOwnership); err != nil {
 			return ctrl.Result{}, err
 		}
+	}
+	if err := r.deleteSurplus(ctx, d); err != nil {
+		return ctrl.Result{}, err
 	}
 	status := appsv1apply.Deployment(d.Name, d.Namespace).
 		WithStatus(appsv1apply.DeploymentStatus().WithReplicas(*d.Spec.Replicas).WithObservedGeneration(d.Generation))
@@ -238,7 +249,12 @@ func unsortedStatus(ctx context.Context, r *reconciler, d *appsv1.Deployment) (c
 	if err := r.ensureParts(ctx, d); err != nil {
 		return ctrl.Result{}, err
 	}
-	changed := d.Status.ObservedGeneration != d.Generation
+	before := len(d.Status.Conditions)
+	d.Status.Conditions = slices.DeleteFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool {
+		n, err := strconv.Atoi(strings.TrimPrefix(string(c.Type), d.Name+"-"))
+		return err == nil && n >= int(*d.Spec.Replicas)
+	})
+	changed := d.Status.ObservedGeneration != d.Generation || len(d.Status.Conditions) != before
 	for n := range int(*d.Spec.Replicas) {
 		var part corev1.ConfigMap
 		name := partName(d, n)
@@ -285,15 +301,23 @@ func liveReads(ctx context.Context, r *reconciler, d *appsv1.Deployment) (ctrl.R
 		}
 		have := &corev1.ConfigMap{}
 		err = r.live.Get(ctx, client.ObjectKeyFromObject(part), have)
-		if apierrors.IsNotFound(err) {
+		switch {
+		case apierrors.IsNotFound(err):
 			err = r.Create(ctx, part)
-		} else if err == nil && have.Data["image"] != image(d) {
+		case err == nil && ownedBy(have, d) != nil:
+			// The garbage collector will delete the part of an earlier Deployment. No event may say so: after an expired
+			// watch, a list shows neither its create nor its delete. So it has to try again.
+			err = ownedBy(have, d)
+		case err == nil && have.Data["image"] != image(d):
 			have.Data = part.Data
 			err = r.Update(ctx, have)
 		}
 		if err != nil {
 			return ctrl.Result{}, err
 		}
+	}
+	if err := r.deleteSurplus(ctx, d); err != nil {
+		return ctrl.Result{}, err
 	}
 	return ctrl.Result{}, r.reportReplicas(ctx, d, *d.Spec.Replicas)
 }
@@ -337,6 +361,9 @@ func withExpectations(mgr ctrl.Manager) error {
 					return ctrl.Result{}, err
 				}
 			}
+		}
+		if err := r.deleteSurplus(ctx, d); err != nil {
+			return ctrl.Result{}, err
 		}
 		return ctrl.Result{}, r.reportReplicas(ctx, d, *d.Spec.Replicas)
 	})(mgr)

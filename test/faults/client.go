@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -103,6 +104,9 @@ func reason(err error) string {
 		return "ok"
 	case apierrors.ReasonForError(err) != metav1.StatusReasonUnknown:
 		return string(apierrors.ReasonForError(err))
+	}
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		return fmt.Sprint(status.Status().Code)
 	}
 	return "no answer"
 }

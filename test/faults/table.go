@@ -54,7 +54,9 @@ var Table = []Row{
 	{"quota verb=create", "list a, create: Forbidden | " + later, "", "", "a1 b"},
 	{"deny verb=update", "list a, create: ok, update: Forbidden | ADDED mark, " + later, "", "", "a1 b mark"},
 	{"timeout verb=create", "list a, create: no answer | " + later, UserWrote, "create: no answer", "a1 b"},
+	{"partition verb=create for=2s", "list a, create: no answer | " + later, UserWrote, "create: no answer", "a1 b"},
 	{"lost-answer verb=create", "list a, create: no answer | ADDED mark, " + later, "", "", "a1 b mark"},
+	{"error-after verb=create", "list a, create: 500 | ADDED mark, " + later, "", "", "a1 b mark"},
 	{"late-answer verb=create for=2s", requests + "ADDED mark, " + later + ", MODIFIED mark1", "ADDED mark", "create: ok", "a1 b mark1"},
 	{"late-request verb=create for=2s", requests + later + ", ADDED mark, MODIFIED mark1", UserWrote, "create: ok", "a1 b mark1"},
 
@@ -69,8 +71,14 @@ var Table = []Row{
 	{"label verb=update", requests + "ADDED mark, MODIFIED mark1, MODIFIED mark1, " + later, "", "", "a1 b mark1[touched]"},
 	{"finalizer verb=update for=1h", requests + "ADDED mark, MODIFIED mark1, MODIFIED mark1, " + later, "", "", "a1 b mark1[" + path.Base(fault.InterferenceFinalizer) + "]"},
 
+	{"recreate verb=update target=configmaps/NS/a", requests + "ADDED mark, MODIFIED mark1, DELETED a, ADDED a, " + later, "", "", "a1 b mark1"},
+	{"edit verb=update", requests + "ADDED mark, MODIFIED mark1, MODIFIED mark1, MODIFIED mark1, " + later, "", "", "a1 b mark1"},
+	{"label verb=update target=configmaps/NS/a", requests + "ADDED mark, MODIFIED mark1, MODIFIED a, " + later, "", "", "a1 b mark1"},
+
 	// Two faults on one request or stream.
 	{"error verb=create; lost-answer verb=create", "list a, create: no answer | " + later, "", "", "a1 b"},
+	{"error-after verb=create; lost-answer verb=create", "list a, create: no answer | ADDED mark, " + later, "", "", "a1 b mark"},
+	{"error-after verb=update; conflict verb=update", "list a, create: ok, update: Conflict | ADDED mark, MODIFIED mark, " + later, "", "", "a1 b mark"},
 	{"pause verb=create for=2s; conflict verb=update", "list a, create: ok, update: Conflict | " + later + ", ADDED mark, MODIFIED mark", UserWrote, "create: ok", "a1 b mark"},
 	{"conflict verb=update; overlap verb=update for=1h", "list a, create: ok, update: Conflict | ADDED mark, MODIFIED mark, " + later + "\nlist a mark, create: AlreadyExists | " + later, "", "", "a1 b mark"},
 	{"lag object=NS/a for=2s; lose-event object=NS/b", requests + "ADDED mark, MODIFIED mark1, MODIFIED a1", UserWrote, "MODIFIED a1", "a1 b mark1"},
@@ -81,6 +89,10 @@ var Table = []Row{
 var Elsewhere = map[fault.Kind]string{
 	fault.KindDropBookmark: "a server sends the first bookmark after a minute: internal/inject and simtest test it",
 	fault.KindEvict:        "acts on pods; it differs from delete only in its request: simtest and internal/rehearsal test it",
+	fault.KindOutage:       "which events the client receives before its watch ends depends on timing: TestOutage of simtest and internal/proxy tests it",
+	fault.KindStaleList:    "acts only on lists that permit an older state: TestStaleList of simtest and internal/proxy tests it",
+	fault.KindOtherServer:  "like outage: TestStaleList of simtest and TestOtherServer of internal/proxy test it",
+	fault.KindExpiredPage:  "acts only on lists in pages: TestExpiredPage of simtest and internal/proxy tests it",
 	fault.KindTimeTravel:   "needs a server with an older state, which only simtest has",
 }
 

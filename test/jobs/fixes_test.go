@@ -80,7 +80,7 @@ func TestLeftByManualSelector(t *testing.T) {
 		w.AllowDifferentOutcomes()
 		w.Eventually(5*time.Minute, invariant.Func("the pods have no controller", func(v invariant.View) error {
 			pods := v.List("pods")
-			if len(pods) != 2 {
+			if len(pods) > 2 { // fewer: the controller observed the Job or the first pod after the end of the Job
 				return fmt.Errorf("there are %d", len(pods))
 			}
 			for _, p := range pods {

@@ -91,3 +91,26 @@ func TestScheme(t *testing.T) {
 		t.Errorf("%T, %v", o, err)
 	}
 }
+
+// TestDeepCopyKubelet fills the lists of the kinds of kubelet endpoints, copies them, and looks for shared memory.
+func TestDeepCopyKubelet(t *testing.T) {
+	fill := randfill.NewWithSeed(2).NilChance(0).NumElements(1, 2).MaxDepth(12)
+	for _, in := range []runtime.Object{
+		&LogsList{}, &ClusterLogsList{}, &AttachList{}, &ClusterAttachList{},
+		&ExecList{}, &ClusterExecList{}, &PortForwardList{}, &ClusterPortForwardList{},
+		&ResourceUsageList{}, &ClusterResourceUsageList{}, &MetricList{},
+	} {
+		fill.Fill(in)
+		out := in.DeepCopyObject()
+		if diff := cmp.Diff(in, out); diff != "" {
+			t.Fatalf("%T (-original +copy)\n%s", in, diff)
+		}
+		seen := map[uintptr]bool{}
+		eachAddress(reflect.ValueOf(in).Elem().FieldByName("Items"), func(p uintptr) { seen[p] = true })
+		eachAddress(reflect.ValueOf(out).Elem().FieldByName("Items"), func(p uintptr) {
+			if seen[p] {
+				t.Fatalf("the copy of %T shares memory with the original", in)
+			}
+		})
+	}
+}

@@ -27,7 +27,7 @@ type ScenarioSpec struct {
 	// Description is for people: one or two sentences.
 	Description string `json:"description,omitempty"`
 	// Cluster is the state of the cluster before a run.
-	Cluster Cluster `json:"cluster,omitzero"`
+	Cluster ScenarioCluster `json:"cluster,omitzero"`
 	// Clients are the programs under test. Each has its own listener, whose faults affect only that client.
 	// One client may have neither command nor builtin: its command is given on the command line, after "--".
 	Clients []Client `json:"clients"`
@@ -42,8 +42,8 @@ type ScenarioSpec struct {
 	Budget Budget `json:"budget,omitzero"`
 }
 
-// Cluster is the state of the cluster before a run.
-type Cluster struct {
+// ScenarioCluster is the state of the cluster before a run.
+type ScenarioCluster struct {
 	// Nodes is the number of simulated nodes, which are ready at once (default 2).
 	Nodes *int `json:"nodes,omitempty"`
 	// Controllers run alongside the clients, without faults: names of kube-controller-manager's controllers,
@@ -183,7 +183,7 @@ type Invariants struct {
 	// Ignore are fields that are not compared with those of runs without faults.
 	Ignore []Ignored `json:"ignore,omitempty"`
 	// Disable turns automatic invariants off, by their names: EndState, ObservedGeneration,
-	// Quiescence, Deleted, NoOrphans, UniqueOwnerUID, HotLoop, StaleOwnWrites.
+	// Quiescence, Deleted, NoOrphans, UniqueOwnerUID, HotLoop, InvalidWrites, Claims, Successors, LostUpdates, Conditions, StaleOwnWrites.
 	Disable []string `json:"disable,omitempty"`
 }
 

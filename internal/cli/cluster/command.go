@@ -28,8 +28,10 @@ type app struct {
 	start Start
 }
 
-// Commands returns up, down, list and kubectl.
+// Commands returns the commands of this package: up, down, stop, start, list, get, logs and kubectl.
 func Commands(c *console.Console, start Start) []*cobra.Command {
 	a := &app{Console: c, start: start}
-	return []*cobra.Command{a.upCommand(), a.downCommand(), a.listCommand(), a.kubectlCommand()}
+	return []*cobra.Command{
+		a.upCommand(), a.downCommand(), a.stopCommand(), a.startCommand(), a.listCommand("list"), a.getCommand(), a.logsCommand(), a.kubectlCommand(),
+	}
 }

@@ -3,7 +3,6 @@ package cluster
 import (
 	"bufio"
 	"context"
-	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,14 +15,18 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/rehearse-k8s/rehearse/internal/cli/config"
 	"github.com/rehearse-k8s/rehearse/internal/cli/console"
 	"github.com/rehearse-k8s/rehearse/internal/cli/kubeconfig"
 	"github.com/rehearse-k8s/rehearse/internal/cli/statedir"
 	"github.com/rehearse-k8s/rehearse/internal/cli/target"
 )
 
-// startTimeout is how long the start of a detached cluster may take. A normal start takes seconds.
+// startTimeout is how long the start of a detached cluster may take by default. A normal start takes seconds.
 const startTimeout = 2 * time.Minute
+
+// restoreTimeout is the same for a cluster that begins with a snapshot, which may contain 100,000 objects.
+const restoreTimeout = time.Hour
 
 // childReport is what a detached cluster reports to the command that started it, as one line of JSON over a pipe.
 type childReport struct {
@@ -81,7 +84,7 @@ func (a *app) detach(parent context.Context, o *upOptions, args []string) error 
 	defer pipe.Close()
 	p := a.NewProgress()
 	p.Show("Starting cluster %q ...", o.cluster.Name)
-	report, err := awaitReport(ctx, pipe)
+	report, err := awaitReport(ctx, pipe, o.timeout)
 	p.Clear()
 	switch {
 	case errors.Is(err, console.ErrInterrupted):
@@ -151,6 +154,9 @@ func (a *app) precheck(o *upOptions) (statedir.Root, error) {
 	if err := files.Check(target.ContextName(o.cluster.Name)); err != nil {
 		return "", err
 	}
+	if err := a.checkStopped(o); err != nil {
+		return "", err
+	}
 	root, err := statedir.DefaultRoot(a.Getenv)
 	if err != nil {
 		return "", err
@@ -186,9 +192,9 @@ func (a *app) spawn(args []string, log *os.File) (*exec.Cmd, *os.File, error) {
 	return child, r, nil
 }
 
-// awaitReport waits for the child's line, its exit, the user, or startTimeout.
-func awaitReport(ctx context.Context, pipe *os.File) (childReport, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("not ready after %s", startTimeout))
+// awaitReport waits for the child's line, its exit, the user, or the timeout.
+func awaitReport(ctx context.Context, pipe *os.File, timeout time.Duration) (childReport, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not ready after %s", timeout))
 	defer cancel()
 	type answer struct {
 		report childReport
@@ -225,6 +231,8 @@ func childError(r childReport) error {
 		return &console.UsageError{Message: r.Error}
 	case console.ExitInterrupted:
 		return console.ErrInterrupted
+	case console.ExitInconclusive:
+		return &console.InconclusiveError{Message: r.Error}
 	}
 	return errors.New(r.Error)
 }
@@ -247,13 +255,13 @@ func childArgs(cmd *cobra.Command) []string {
 	args := []string{"up"}
 	named := false
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if f.Name == "detach" {
-			return
+		if f.Name == "detach" || f.Name == "config" || f.Name == "timeout" {
+			return // the flags have the values of the file
 		}
 		named = named || f.Name == "name"
 		value := f.Value.String()
 		if list, ok := f.Value.(pflag.SliceValue); ok {
-			value = csvLine(list.GetSlice())
+			value = config.Line(list.GetSlice())
 		}
 		args = append(args, "--"+f.Name+"="+value)
 	})
@@ -261,13 +269,4 @@ func childArgs(cmd *cobra.Command) []string {
 		args = append(args, "--name="+cmd.Flag("name").Value.String())
 	}
 	return args
-}
-
-// csvLine is the form in which a list flag reads its values.
-func csvLine(values []string) string {
-	var b strings.Builder
-	w := csv.NewWriter(&b)
-	_ = w.Write(values)
-	w.Flush()
-	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -5,6 +5,7 @@ package cluster
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -61,5 +62,25 @@ func TestDownLeavesAClusterThatStarts(t *testing.T) {
 	}
 	if _, err := os.Stat(root.Path("a")); !os.IsNotExist(err) {
 		t.Errorf("the directory of no cluster is still there: %v", err)
+	}
+}
+
+// TestStartTimeout: a cluster that begins with a snapshot is not killed while it restores, unless the user says so.
+func TestStartTimeout(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "cluster.yaml")
+	writeFile(t, file, "")
+	for _, c := range []struct {
+		args []string
+		want time.Duration
+	}{
+		{nil, startTimeout}, {[]string{"--from", file}, restoreTimeout}, {[]string{"--from", file, "--timeout", "5s"}, 5 * time.Second},
+	} {
+		cmd, o := testApp(t).newUp()
+		if err := cmd.ParseFlags(c.args); err != nil {
+			t.Fatal(err)
+		}
+		if err := o.validate(cmd); err != nil || o.timeout != c.want {
+			t.Errorf("%q: timeout %s, %v", c.args, o.timeout, err)
+		}
 	}
 }

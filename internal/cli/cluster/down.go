@@ -29,12 +29,13 @@ func (a *app) downCommand() *cobra.Command {
 	var name string
 	var all bool
 	cmd := &cobra.Command{
-		Use:   "down [NAME...]",
-		Short: "Stop clusters",
+		Use:        "down [NAME...]",
+		SuggestFor: []string{"delete"}, // as with kind and kwokctl
+		Short:      "Stop clusters",
 		Long: `Stop clusters that run in the background or in another terminal.
 
 down removes the cluster's context and state directory, and never removes a --data-dir. It succeeds if the cluster does not
-exist.`,
+exist. Of a cluster that 'rehearse stop' has stopped, it removes the configuration; to start a cluster again, use stop instead.`,
 		Example: `  rehearse down
   rehearse down one two
   rehearse down --all`,
@@ -68,13 +69,19 @@ func (a *app) downNames(root statedir.Root, cmd *cobra.Command, args []string, n
 			return nil, console.Usagef("--all and names are mutually exclusive")
 		}
 		entries, err := root.List()
-		if err == nil && len(entries) == 0 {
+		if err != nil {
+			return nil, err
+		}
+		stopped, err := root.StoppedNames()
+		if err == nil && len(entries)+len(stopped) == 0 {
 			a.Say("No clusters are running.")
 		}
 		for _, e := range entries {
 			args = append(args, e.Name)
 		}
-		return args, err
+		args = append(args, stopped...)
+		slices.Sort(args)
+		return slices.Compact(args), err
 	}
 	if len(args) == 0 || cmd.Flags().Changed("name") {
 		args = append(args, name)
@@ -98,7 +105,15 @@ func (a *app) stop(root statedir.Root, name string) error {
 		if err := a.removeLeftovers(root, name); err != nil {
 			return err
 		}
-		a.Say("Cluster %q is not running.", name)
+		removed, err := root.RemoveStopped(name)
+		switch {
+		case err != nil:
+			return fmt.Errorf("state directory: %w", err)
+		case removed:
+			a.Say("Cluster %q was stopped; its configuration has been removed. Its data directory stays.", name)
+		default:
+			a.Say("Cluster %q is not running.", name)
+		}
 		return nil
 	}
 	if e.Live {

@@ -32,11 +32,13 @@ func (a *app) kubectlCommand() *cobra.Command {
 
 Unless the arguments name a cluster (--kubeconfig, --context, --cluster, --server), kubectl uses the running rehearse
 cluster: the one that REHEARSE_NAME names, or the one with the name "rehearse", or the only one. Otherwise the command fails;
-it never uses the kubeconfig's current context, which could be a production cluster.
+it never uses the kubeconfig's current context, which could be a production cluster. Before kubectl's own arguments, --name NAME
+names the rehearse cluster.
 
 Output and exit codes are those of kubectl.`,
 		Example: `  rehearse kubectl get nodes
-  rehearse kubectl create deployment web --image=nginx --replicas=10`,
+  rehearse kubectl create deployment web --image=nginx --replicas=10
+  rehearse kubectl --name other get pods`,
 		DisableFlagParsing: true,
 		ValidArgsFunction:  a.completeKubectl,
 		RunE:               func(_ *cobra.Command, args []string) error { return a.kubectl(args) },
@@ -45,7 +47,11 @@ Output and exit codes are those of kubectl.`,
 
 // kubectl does what kubectl's own main does. Errors of its commands exit the process.
 func (a *app) kubectl(args []string) error {
-	reason, err := a.selectCluster(args)
+	wanted, args, err := takeName(args)
+	if err != nil {
+		return err
+	}
+	reason, err := a.selectCluster(wanted, args)
 	if err != nil {
 		return err
 	}
@@ -68,14 +74,23 @@ func (a *app) kubectl(args []string) error {
 	return nil
 }
 
-// buildKubectl builds the command; wrap, if set, changes the configuration of each client.
+// asKubectl makes the requests those of a program named kubectl: the API server derives the field manager of some of its writes,
+// such as scale, from the user agent. Otherwise they would be those of the cluster's own controllers.
+func asKubectl(c *rest.Config) *rest.Config {
+	_, version, _ := strings.Cut(rest.DefaultKubernetesUserAgent(), "/")
+	c.UserAgent = "kubectl/" + version
+	return c
+}
+
+// buildKubectl builds the command; wrap, if set, changes the configuration of each client in place of asKubectl.
 func (a *app) buildKubectl(args []string, wrap func(*rest.Config) *rest.Config) *cobra.Command {
 	streams := genericiooptions.IOStreams{In: a.In, Out: a.Out, ErrOut: a.Err}
 	flags := genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag().
 		WithDiscoveryBurst(300).WithDiscoveryQPS(50.0).WithWarningPrinter(streams)
-	if wrap != nil {
-		flags.WithWrapConfigFn(wrap)
+	if wrap == nil {
+		wrap = asKubectl
 	}
+	flags.WithWrapConfigFn(wrap)
 	cmd := kubectl.NewDefaultKubectlCommandWithArgs(kubectl.KubectlOptions{
 		PluginHandler: kubectl.NewDefaultPluginHandler(plugin.ValidPluginFilenamePrefixes),
 		Arguments:     append([]string{"kubectl"}, args...),
@@ -88,14 +103,23 @@ func (a *app) buildKubectl(args []string, wrap func(*rest.Config) *rest.Config) 
 
 // selectCluster directs kubectl, and every plugin that it starts, to a rehearse cluster, through the
 // environment. If no cluster is found, it returns the reason, which is reported when kubectl needs a server.
-func (a *app) selectCluster(args []string) (reason string, err error) {
+func (a *app) selectCluster(wanted string, args []string) (reason string, err error) {
 	config := len(args) > 0 && args[0] == "config"
 	if !config && namesCluster(args) {
+		if wanted != "" {
+			return "", console.Usagef("--name cannot be combined with --kubeconfig, --context, --cluster or --server")
+		}
 		return "", nil
 	}
 	root, err := statedir.DefaultRoot(a.Getenv)
 	if err != nil {
 		return "", err
+	}
+	if wanted != "" {
+		if _, err := target.Choose(root, wanted, a.Getenv); err != nil {
+			return "", err
+		}
+		return "", os.Setenv("KUBECONFIG", root.KubeconfigPath(wanted))
 	}
 	name, missing, err := target.Default(root, a.Getenv)
 	if err != nil {
@@ -108,6 +132,25 @@ func (a *app) selectCluster(args []string) (reason string, err error) {
 		return "", nil // kubectl config needs no server; it edits the user's own kubeconfig
 	}
 	return missing, os.Setenv("KUBECONFIG", root.KubeconfigPath("-")) // a name that no cluster can have
+}
+
+// takeName takes --name off the start of the arguments. Later it is a flag of kubectl's own commands, such as expose.
+func takeName(args []string) (name string, rest []string, err error) {
+	if len(args) == 0 {
+		return "", args, nil
+	}
+	flag, value, ok := strings.Cut(args[0], "=")
+	if flag != "--name" {
+		return "", args, nil
+	}
+	rest = args[1:]
+	if !ok {
+		if len(rest) == 0 {
+			return "", nil, console.Usagef("--name requires a value")
+		}
+		value, rest = rest[0], rest[1:]
+	}
+	return value, rest, target.ValidateName(value)
 }
 
 // namesCluster reports whether kubectl's arguments name a cluster. Arguments after "--" are for a command in a
@@ -140,7 +183,11 @@ func unreachable(c *rest.Config) *rest.Config {
 
 // completeKubectl completes arguments with kubectl's own completion.
 func (a *app) completeKubectl(_ *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-	reason, err := a.selectCluster(args)
+	wanted, args, err := takeName(args)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	reason, err := a.selectCluster(wanted, args)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -22,25 +25,31 @@ type clusterList struct {
 	Items      []clusterItem `json:"items"`
 }
 
-// clusterItem is one cluster of a list. Status is running, starting or unhealthy.
+// statusStopped is the status of a cluster that 'rehearse start' can start again.
+const statusStopped = "stopped"
+
+// clusterItem is one cluster of a list. Status is running, starting, unhealthy or stopped. A stopped cluster has only a name, a
+// status and a data directory.
 type clusterItem struct {
 	Name       string    `json:"name"`
 	Status     string    `json:"status"`
 	URL        string    `json:"url,omitempty"`
 	Context    string    `json:"context,omitempty"`
-	Started    time.Time `json:"started"`
-	PID        int       `json:"pid"`
+	Started    time.Time `json:"started,omitzero"`
+	PID        int       `json:"pid,omitempty"`
 	Kubeconfig string    `json:"kubeconfig,omitempty"`
 	DataDir    string    `json:"dataDir,omitempty"`
-	Log        string    `json:"log"`
+	Log        string    `json:"log,omitempty"`
 	Version    string    `json:"version,omitempty"`
 }
 
-func (a *app) listCommand() *cobra.Command {
+// listCommand returns list, which is also 'get clusters'.
+func (a *app) listCommand(use string) *cobra.Command {
 	out := console.NewOutput("", "json", "yaml", "wide", "name")
 	cmd := &cobra.Command{
-		Use:   "list",
+		Use:   use,
 		Short: "List clusters",
+		Long:  "List the running clusters, and those that 'rehearse stop' has stopped.",
 		Example: `  rehearse list
   rehearse list -o json`,
 		Args: console.NoArgs,
@@ -90,11 +99,35 @@ func (a *app) clusters(ctx context.Context, root statedir.Root) ([]clusterItem, 
 			items = append(items, found[i])
 			continue
 		}
+		again := ""
+		if a.keep(root, e.Name) == nil {
+			again = "; start it again: rehearse start " + e.Name
+		}
 		if err := a.clear(root, e.Name, true); err != nil {
 			return nil, err
 		}
-		a.Say("Cluster %q was killed; its context and files were removed (log: %s).", e.Name, root.LogPath(e.Name))
+		a.Say("Cluster %q was killed; its context and files were removed (log: %s)%s.", e.Name, root.LogPath(e.Name), again)
 	}
+	return a.addStopped(root, items)
+}
+
+// addStopped adds the stopped clusters, in the order of the names.
+func (a *app) addStopped(root statedir.Root, items []clusterItem) ([]clusterItem, error) {
+	names, err := root.StoppedNames()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if slices.ContainsFunc(items, func(i clusterItem) bool { return i.Name == name }) {
+			continue // it starts
+		}
+		item := clusterItem{Name: name, Status: statusStopped}
+		if s, err := root.LoadStopped(name); err == nil && s != nil {
+			item.DataDir = s.DataDir
+		}
+		items = append(items, item)
+	}
+	slices.SortFunc(items, func(a, b clusterItem) int { return strings.Compare(a.Name, b.Name) })
 	return items, nil
 }
 
@@ -138,7 +171,11 @@ func (a *app) table(to io.Writer, items []clusterItem, wide bool) error {
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s", it.Name, it.Status, dash(it.URL), dash(it.Context), age)
 		if wide {
-			fmt.Fprintf(w, "\t%d\t%s\t%s\t%s", it.PID, dash(it.DataDir), dash(it.Kubeconfig), it.Log)
+			pid := ""
+			if it.PID != 0 {
+				pid = strconv.Itoa(it.PID)
+			}
+			fmt.Fprintf(w, "\t%s\t%s\t%s\t%s", dash(pid), dash(it.DataDir), dash(it.Kubeconfig), dash(it.Log))
 		}
 		fmt.Fprintln(w)
 	}

@@ -53,6 +53,9 @@ func (a *app) openSession(o *upOptions, files kubeconfig.Target) (*session, erro
 		s.log, err = createLog(root.LogPath(name))
 	}
 	if err == nil {
+		err = dir.WriteConfig(o.effective)
+	}
+	if err == nil {
 		err = dir.Save(s.record)
 	}
 	if err != nil {
@@ -113,14 +116,22 @@ func (s *session) publish() error {
 	r.Context = target.ContextName(r.Name)
 	r.KubeconfigFiles = s.files.Files
 	r.KubeconfigPath = s.files.Path
-	r.DataDir = s.o.cluster.DataDir
+	if dir := s.o.cluster.DataDir; dir != "" {
+		r.DataDir = absolutePaths([]string{dir})[0]
+	}
 	r.Stages = absolutePaths(s.o.cluster.StageFiles)
 	r.StageSums = statedir.Checksums(r.Stages)
 	r.Version = version.Get().Version
 	if err := s.dir.Save(*r); err != nil {
 		return fmt.Errorf("state directory: %w", err)
 	}
-	return s.files.Merge(r.Context, config)
+	if err := s.files.Merge(r.Context, config); err != nil {
+		return err
+	}
+	if s.o.resume != notStopped {
+		return s.a.forgetStopped(r.Name)
+	}
+	return nil
 }
 
 // wait returns when the user interrupts the command, or when the cluster fails.
@@ -189,7 +200,7 @@ func divertStderr(log *os.File) *os.File {
 	return &user
 }
 
-// absolutePaths are the files of --stages for a reader in another directory.
+// absolutePaths are paths, such as those of --stages, for a reader in another directory.
 func absolutePaths(files []string) []string {
 	out := slices.Clone(files)
 	for i, name := range out {

@@ -1,26 +1,26 @@
 package scale
 
 import (
-	"context"
+	"encoding/csv"
 	"errors"
 	"os"
-	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/rehearse-k8s/rehearse/internal/cli/console"
-	"github.com/rehearse-k8s/rehearse/internal/cli/statedir"
 	"github.com/rehearse-k8s/rehearse/internal/cli/target"
 )
 
 // flags are the flags of
 type flags struct {
-	cluster  string
+	cluster  target.Flags
 	template string
+	resource string
+	params   []string
 	request  Request
 }
 
@@ -28,53 +28,82 @@ type flags struct {
 func Command(c *console.Console) *cobra.Command {
 	o := &flags{}
 	cmd := &cobra.Command{
-		Use:   "scale node|pod NAME --replicas N",
-		Short: "Create many simulated nodes or pods from a template",
+		Use:   "scale KIND [NAME] --replicas N",
+		Short: "Create many objects of a kind from a template: nodes, pods, or any other",
 		Long: `Create NAME-0 to NAME-(N-1) from a template, in parallel, and delete those with a higher number.
 
-scale deletes only objects that it created (label rehearse-k8s.github.io/scale=NAME). The scheduler chooses the nodes of the
-pods, unless --assign-nodes sets them round robin.
+KIND is node or pod, for which there are built-in templates, or with --template any kind as for kubectl. scale deletes only objects
+that it created (label rehearse-k8s.github.io/scale=NAME). The scheduler chooses the nodes of the pods, unless --assign-nodes sets
+them round robin.
 
-The built-in templates accept these --param keys: cpu, memory, pods, arch, zone for nodes; image, cpu, memory,
-restartPolicy, grace for pods. A --template is a Go template of the object in YAML, with .Name, .Namespace, .Index and the
-functions param "NAME" "DEFAULT" and quote.`,
+The built-in templates accept these --param keys: cpu, memory, pods, arch, zone, resource.NAME (extended resources),
+image.NAME (sizes of images), label.KEY, annotation.KEY for nodes; image, cpu, memory, restartPolicy, grace, resource.NAME for
+pods. A --template is a Go template of the object in YAML, with .Name, .Namespace, .Index and the functions
+param "NAME" "DEFAULT", params "PREFIX.", bytes and quote.
+
+With --resource, the template is a KwokctlResource of KWOK, and KIND is its name, which is also the default of NAME. Each --param is
+a jq program that changes its parameters.`,
 		Example: `  rehearse scale node big --replicas 100 --param cpu=96 --param memory=768Gi
+  rehearse scale node gpu --replicas 4 --param resource.nvidia.com/gpu=8 --param image.train:v1=9Gi
   rehearse scale pod web --replicas 1000
-  rehearse scale pod web --replicas 0`,
+  rehearse scale pod web --replicas 0
+  rehearse scale deployment shop --replicas 20 --template deployment.yaml
+  rehearse scale gpu-node --replicas 8 --resource resources.yaml --param .allocatable.cpu=8`,
 		ValidArgs: []string{string(Node), string(Pod)},
-		Args:      scaleArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.request.Kind, o.request.Name = Kind(args[0]), args[1]
+		Args:      o.parseArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.validate(cmd); err != nil {
 				return err
 			}
-			return o.run(cmd.Context(), c)
+			return o.run(cmd, c)
 		},
 	}
 	f, r := cmd.Flags(), &o.request
 	f.IntVar(&r.Replicas, "replicas", 0, "desired number of objects")
-	f.StringVarP(&r.Namespace, "namespace", "n", "default", "namespace of the pods")
-	f.StringToStringVar(&r.Params, "param", nil, "value for the template: KEY=VALUE")
+	f.StringVarP(&r.Namespace, "namespace", "n", "default", "namespace of the objects")
+	f.StringArrayVar(&o.params, "param", nil, "value for the template: KEY=VALUE; with --resource a jq program, such as .allocatable.cpu=8")
 	f.StringVar(&o.template, "template", "", "file with your own template")
+	f.StringVar(&o.resource, "resource", "", "file with the KwokctlResource named KIND")
+	f.IntVar(&r.Digits, "serial-length", 1, "least number of digits in the names of the objects")
 	f.BoolVar(&r.AssignNodes, "assign-nodes", false, "set the pods' nodes round robin, without the scheduler")
-	f.StringVar(&o.cluster, "name", "", "name of the cluster (default: the running one)")
-	_ = cmd.RegisterFlagCompletionFunc("name", target.Complete(c.Getenv))
+	o.cluster.AddFlags(cmd, c.Getenv)
 	return cmd
 }
 
-func scaleArgs(_ *cobra.Command, args []string) error {
-	kinds := []Kind{Node, Pod}
-	if len(args) != 2 {
-		return console.Usagef("scale requires a kind (node or pod) and a NAME")
+// kinds are the other names of node and pod, as for kubectl.
+var kinds = map[string]Kind{"nodes": Node, "no": Node, "pods": Pod, "po": Pod}
+
+// parseArgs reads the kind and the name.
+func (o *flags) parseArgs(_ *cobra.Command, args []string) error {
+	r := &o.request
+	switch {
+	case len(args) == 1 && o.resource != "":
+		args = append(args, args[0])
+	case len(args) != 2:
+		return console.Usagef("scale requires a kind (node, pod, or another one with --template) and a NAME")
 	}
-	if !slices.Contains(kinds, Kind(args[0])) {
-		return console.Usagef("%q cannot be scaled: must be node or pod", args[0])
+	r.Kind, r.Name = Kind(args[0]), args[1]
+	if o.resource != "" {
+		return nil // KIND is its name
+	}
+	if k, ok := kinds[args[0]]; ok {
+		r.Kind = k
+	}
+	if r.Kind != Node && r.Kind != Pod && o.template == "" {
+		return console.Usagef("%q has no built-in template: pass --template or --resource, or scale node or pod", args[0])
 	}
 	return nil
 }
 
+// maxDigits is the limit of --serial-length; there are never more objects.
+const maxDigits = 10
+
 func (o *flags) validate(cmd *cobra.Command) error {
 	r := &o.request
+	r.NamespaceGiven = cmd.Flags().Changed("namespace")
+	if err := console.RejectEmpty(cmd, "template", "resource"); err != nil {
+		return err
+	}
 	switch {
 	case len(validation.IsDNS1123Label(r.Name)) > 0:
 		return console.Usagef("name %q: must be at most 63 lower-case letters, digits and '-', and begin and end with a letter or digit", r.Name)
@@ -82,10 +111,28 @@ func (o *flags) validate(cmd *cobra.Command) error {
 		return console.Usagef("--replicas is required")
 	case r.Replicas < 0:
 		return console.Usagef("--replicas %d: must not be negative", r.Replicas)
+	case r.Digits < 1 || r.Digits > maxDigits:
+		return console.Usagef("--serial-length %d: must be 1 to %d", r.Digits, maxDigits)
 	case len(validation.IsDNS1123Label(r.Namespace)) > 0:
 		return console.Usagef("--namespace %q: must be a valid namespace name", r.Namespace)
-	case r.Kind == Node && (cmd.Flags().Changed("namespace") || r.AssignNodes):
-		return console.Usagef("--namespace and --assign-nodes apply to pods only")
+	case r.Kind == Node && o.resource == "" && (r.NamespaceGiven || r.AssignNodes):
+		return console.Usagef("--namespace and --assign-nodes do not apply to nodes")
+	case o.template != "" && o.resource != "":
+		return console.Usagef("--template and --resource are mutually exclusive")
+	}
+	if o.resource != "" {
+		r.Programs = o.params
+		data, err := os.ReadFile(o.resource)
+		if err != nil {
+			return console.Usagef("--resource: %v", err)
+		}
+		if r.Resource, err = FindResource(o.resource, data, string(r.Kind)); err != nil {
+			return console.Usagef("--resource: %v", err)
+		}
+		return nil
+	}
+	if err := o.parseParams(); err != nil {
+		return err
 	}
 	if o.template == "" {
 		return nil
@@ -100,21 +147,31 @@ func (o *flags) validate(cmd *cobra.Command) error {
 	return nil
 }
 
-func (o *flags) run(parent context.Context, c *console.Console) error {
-	root, err := statedir.DefaultRoot(c.Getenv)
+// parseParams reads KEY=VALUE. One --param may have several, separated by commas.
+func (o *flags) parseParams() error {
+	o.request.Params = map[string]string{}
+	for _, p := range o.params {
+		pairs, err := csv.NewReader(strings.NewReader(p)).Read()
+		if err != nil {
+			return console.Usagef("--param %q: must be KEY=VALUE", p)
+		}
+		for _, pair := range pairs {
+			key, value, ok := strings.Cut(pair, "=")
+			if !ok || key == "" {
+				return console.Usagef("--param %q: must be KEY=VALUE", pair)
+			}
+			o.request.Params[key] = value
+		}
+	}
+	return nil
+}
+
+func (o *flags) run(cmd *cobra.Command, c *console.Console) error {
+	config, err := o.cluster.Config(cmd, c.Getenv)
 	if err != nil {
 		return err
 	}
-	name, err := target.Choose(root, o.cluster, c.Getenv)
-	if err != nil {
-		return err
-	}
-	config, err := clientcmd.BuildConfigFromFlags("", root.KubeconfigPath(name))
-	if err != nil {
-		return err
-	}
-	config.UserAgent = console.UserAgent
-	ctx, stop := c.Interruptible(parent)
+	ctx, stop := c.Interruptible(cmd.Context())
 	defer stop()
 	r := o.request
 	p := c.NewProgress()

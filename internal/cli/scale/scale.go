@@ -3,17 +3,26 @@ package scale
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
 )
 
 // Label is on every object that scale created; its value is the set's name.
@@ -26,25 +35,30 @@ const writers = 32
 // pageSize limits the answers to list requests, for sets of a hundred thousand objects.
 const pageSize = 2000
 
-// Kind is what can be scaled.
+// Kind is what is scaled: node, pod, a kind of the cluster as for kubectl, or the name of a KwokctlResource.
 type Kind string
 
-// The kinds.
+// The kinds with a built-in template.
 const (
 	Node Kind = "node"
 	Pod  Kind = "pod"
 )
 
-func (k Kind) resource() string { return string(k) + "s" }
-
 // Request is the desired size of a set.
 type Request struct {
-	Kind      Kind
-	Name      string
-	Namespace string // of pods; nodes have none
-	Replicas  int
-	Template  string            // empty: the built-in one
-	Params    map[string]string // for the template
+	Kind Kind
+	Name string
+	// Namespace is that of the objects; kinds without a namespace ignore it, unless NamespaceGiven is set.
+	Namespace      string
+	NamespaceGiven bool
+	Replicas       int
+	// Digits is the least number of digits in the names of the objects.
+	Digits   int
+	Template string            // empty: the built-in one
+	Params   map[string]string // for the template
+	// Resource replaces the template, and Programs are jq programs for its parameters.
+	Resource *Resource
+	Programs []string
 	// AssignNodes sets the pods' nodes round robin, without the scheduler.
 	AssignNodes bool
 	// Progress is called from several goroutines after each write.
@@ -58,7 +72,9 @@ type Result struct{ Created, Deleted, Kept int }
 type scaler struct {
 	Request
 	maker    *maker
-	client   rest.Interface
+	resource schema.GroupVersionResource
+	client   rest.Interface // of kinds that have Protobuf
+	objects  dynamic.ResourceInterface
 	metadata metadata.ResourceInterface
 	nodes    []string
 	done     atomic.Int64
@@ -67,10 +83,7 @@ type scaler struct {
 
 // Run creates missing members and deletes surplus ones. It returns a *TemplateError before anything is written.
 func Run(ctx context.Context, config *rest.Config, r Request) (Result, error) {
-	if r.Kind == Node {
-		r.Namespace = ""
-	}
-	m, err := newMaker(r.Kind, r.Template, r.Params)
+	m, err := newMaker(r)
 	if err != nil {
 		return Result{}, err
 	}
@@ -120,26 +133,86 @@ func Run(ctx context.Context, config *rest.Config, r Request) (Result, error) {
 func (s *scaler) connect(ctx context.Context, config *rest.Config) error {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
+	if err := s.findResource(config); err != nil {
+		return err
+	}
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	s.objects = objects.Resource(s.resource).Namespace(s.Namespace)
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 	config.AcceptContentTypes = config.ContentType + ",application/json"
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
 	}
-	s.client = client.CoreV1().RESTClient()
+	if s.maker.gvk == nodeGVK || s.maker.gvk == podGVK {
+		s.client = client.CoreV1().RESTClient()
+	}
 	meta, err := metadata.NewForConfig(config)
 	if err != nil {
 		return err
 	}
-	s.metadata = meta.Resource(corev1.SchemeGroupVersion.WithResource(s.Kind.resource())).Namespace(s.Namespace)
-	if s.AssignNodes && s.Kind == Pod {
+	s.metadata = meta.Resource(s.resource).Namespace(s.Namespace)
+	if s.AssignNodes {
 		return s.findNodes(ctx, meta)
 	}
 	return nil
 }
 
+// findResource finds the resource of the objects. For nodes and pods it asks no server.
+func (s *scaler) findResource(config *rest.Config) error {
+	gvk, namespaced := s.maker.gvk, true
+	switch {
+	case gvk == nodeGVK:
+		s.resource, namespaced = corev1.SchemeGroupVersion.WithResource("nodes"), false
+	case gvk == podGVK:
+		s.resource = corev1.SchemeGroupVersion.WithResource("pods")
+	default:
+		mapping, err := s.mapping(config)
+		if err != nil {
+			return err
+		}
+		s.resource, namespaced = mapping.Resource, mapping.Scope.Name() == meta.RESTScopeNameNamespace
+	}
+	switch {
+	case !namespaced && s.NamespaceGiven:
+		return &TemplateError{fmt.Sprintf("--namespace: objects of kind %s have no namespace", gvk.Kind)}
+	case !namespaced:
+		s.Namespace = ""
+	}
+	if s.AssignNodes && gvk != podGVK {
+		return &TemplateError{fmt.Sprintf("--assign-nodes applies to pods, not to kind %s", gvk.Kind)}
+	}
+	return nil
+}
+
+// mapping asks the API server for the resource of a kind, and checks that the kind of the command line is that of the template.
+func (s *scaler) mapping(config *rest.Config) (*meta.RESTMapping, error) {
+	d, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	cached := memory.NewMemCacheClient(d)
+	mapper := restmapper.NewShortcutExpander(restmapper.NewDeferredDiscoveryRESTMapper(cached), cached, nil)
+	gvk := s.maker.gvk
+	mapping, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) {
+		return nil, fmt.Errorf("the cluster has no kind %s of %s; create its CustomResourceDefinition first", gvk.Kind, gvk.GroupVersion())
+	}
+	if err != nil || s.Resource != nil || strings.EqualFold(string(s.Kind), gvk.Kind) {
+		return mapping, err
+	}
+	named, err := mapper.ResourceFor(schema.ParseGroupResource(string(s.Kind)).WithVersion(""))
+	if err != nil || named.GroupResource() != mapping.Resource.GroupResource() {
+		return nil, &TemplateError{fmt.Sprintf("the template renders a %s (%s), not a %s", gvk.Kind, mapping.Resource.GroupResource(), s.Kind)}
+	}
+	return mapping, nil
+}
+
 func (s *scaler) findNodes(ctx context.Context, meta metadata.Interface) error {
-	nodes := meta.Resource(corev1.SchemeGroupVersion.WithResource(Node.resource()))
+	nodes := meta.Resource(corev1.SchemeGroupVersion.WithResource("nodes"))
 	err := eachPage(ctx, nodes, "", func(o *metav1.PartialObjectMetadata) { s.nodes = append(s.nodes, o.Name) })
 	if err == nil && len(s.nodes) == 0 {
 		err = fmt.Errorf("the cluster has no node to assign pods to")
@@ -178,7 +251,7 @@ func eachPage(ctx context.Context, r metadata.ResourceInterface, selector string
 	}
 }
 
-func (s *scaler) member(i int) string { return fmt.Sprintf("%s-%d", s.Name, i) }
+func (s *scaler) member(i int) string { return fmt.Sprintf("%s-%0*d", s.Name, s.Digits, i) }
 
 // count counts a write that succeeded.
 func (s *scaler) count(n *atomic.Int64, err error) error {
@@ -201,8 +274,7 @@ func (s *scaler) create(ctx context.Context, i int) error {
 		pod.Spec.NodeName = s.nodes[i%len(s.nodes)]
 	}
 	for {
-		err := s.client.Post().NamespaceIfScoped(s.Namespace, s.Namespace != "").
-			Resource(s.Kind.resource()).Body(obj).Do(ctx).Error()
+		err := s.send(ctx, obj)
 		if !apierrors.IsAlreadyExists(err) {
 			return err
 		}
@@ -210,6 +282,19 @@ func (s *scaler) create(ctx context.Context, i int) error {
 			return err
 		}
 	}
+}
+
+// send creates an object.
+func (s *scaler) send(ctx context.Context, obj object) error {
+	if s.client != nil {
+		return s.client.Post().NamespaceIfScoped(s.Namespace, s.Namespace != "").Resource(s.resource.Resource).Body(obj).Do(ctx).Error()
+	}
+	values, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return err
+	}
+	_, err = s.objects.Create(ctx, &unstructured.Unstructured{Object: values}, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+	return err
 }
 
 // occupied reads the object that prevented a create. A member that another process created counts as ours; for one that is
@@ -235,7 +320,8 @@ func (s *scaler) occupied(ctx context.Context, name string) (again bool, err err
 }
 
 func (s *scaler) remove(ctx context.Context, name string, uid types.UID) error {
-	err := s.metadata.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	background := metav1.DeletePropagationBackground // the default of some old kinds leaves their dependents
+	err := s.metadata.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &background})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil // it was deleted in between; an object of that name is a new one
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 func TestBuiltInTemplates(t *testing.T) {
-	m, err := newMaker(Pod, "", map[string]string{"cpu": "100m", "image": "nginx:1.29", "grace": "0"})
+	m, err := newMaker(Request{Kind: Pod, Params: map[string]string{"cpu": "100m", "image": "nginx:1.29", "grace": "0"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func TestBuiltInTemplates(t *testing.T) {
 		t.Errorf("two pods share an object: %v", err)
 	}
 
-	m, err = newMaker(Node, "", map[string]string{"zone": "a", "pods": "7"})
+	m, err = newMaker(Request{Kind: Node, Params: map[string]string{"zone": "a", "pods": "7"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,6 +49,45 @@ func TestBuiltInTemplates(t *testing.T) {
 	}
 }
 
+// TestParametersByPrefix: nodes have extended resources, images, labels and annotations of any name.
+func TestParametersByPrefix(t *testing.T) {
+	m, err := newMaker(Request{Kind: Node, Params: map[string]string{
+		"resource.nvidia.com/gpu": "8", "resource.ephemeral-storage": "1Ti", "image.example.com/train:v1": "180Mi",
+		"label.team": "true", "annotation.example.com/note": `a "b": c`,
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	obj, err := m.make("gpu", Values{Name: "gpu-0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := obj.(*corev1.Node)
+	for list, resources := range map[string]corev1.ResourceList{"capacity": node.Status.Capacity, "allocatable": node.Status.Allocatable} {
+		gpus, storage := resources["nvidia.com/gpu"], resources[corev1.ResourceEphemeralStorage]
+		if gpus.Value() != 8 || storage.Value() != 1<<40 || resources.Cpu().Value() != 32 {
+			t.Errorf("%s is %v", list, resources)
+		}
+	}
+	if len(node.Status.Images) != 1 || node.Status.Images[0].Names[0] != "example.com/train:v1" || node.Status.Images[0].SizeBytes != 180<<20 {
+		t.Errorf("images are %v", node.Status.Images)
+	}
+	if node.Labels["team"] != "true" || node.Annotations["example.com/note"] != `a "b": c` {
+		t.Errorf("%v %v", node.Labels, node.Annotations)
+	}
+
+	if m, err = newMaker(Request{Kind: Pod, Params: map[string]string{"resource.nvidia.com/gpu": "1"}}); err != nil {
+		t.Fatal(err)
+	}
+	if obj, err = m.make("p", Values{Name: "p-0", Namespace: "default"}); err != nil {
+		t.Fatal(err)
+	}
+	limit := obj.(*corev1.Pod).Spec.Containers[0].Resources.Limits["nvidia.com/gpu"]
+	if limit.Value() != 1 {
+		t.Errorf("the limit of a pod is %s", limit.String())
+	}
+}
+
 func TestTemplateErrors(t *testing.T) {
 	cases := map[string]struct {
 		kind   Kind
@@ -56,17 +95,20 @@ func TestTemplateErrors(t *testing.T) {
 		params map[string]string
 		want   string
 	}{
-		"unknown parameter": {kind: Pod, params: map[string]string{"cpus": "1"}, want: "--param cpus: unknown parameter; the template uses: cpu, grace, image"},
-		"not a template":    {kind: Pod, text: "{{", want: "template"},
-		"unknown value":     {kind: Pod, text: "{{ .Nmae }}", want: "Nmae"},
-		"not YAML":          {kind: Pod, text: "a: [", want: "does not render a pod"},
-		"unknown field":     {kind: Pod, text: "kind: Pod\nspec: {nodename: x}", want: `unknown field "spec.nodename"`},
-		"another kind":      {kind: Node, text: "kind: Pod", want: "renders a Pod, not a node"},
-		"bad quantity":      {kind: Node, params: map[string]string{"cpu": "many"}, want: "quantities must match"},
+		"unknown parameter":       {kind: Pod, params: map[string]string{"cpus": "1"}, want: "--param cpus: unknown parameter; the template uses: cpu, grace, image"},
+		"not a template":          {kind: Pod, text: "{{", want: "template"},
+		"unknown value":           {kind: Pod, text: "{{ .Nmae }}", want: "Nmae"},
+		"not YAML":                {kind: Pod, text: "a: [", want: "does not render a pod"},
+		"unknown field":           {kind: Pod, text: "kind: Pod\nspec: {nodename: x}", want: `unknown field "spec.nodename"`},
+		"another kind":            {kind: Node, text: "kind: Pod", want: "renders a Pod, not a node"},
+		"resource without a name": {kind: Node, params: map[string]string{"resource.": "1"}, want: "--param resource.: unknown parameter"},
+		"unknown prefix":          {kind: Pod, params: map[string]string{"label.a": "1"}, want: "the template uses: cpu, grace, image, memory, resource.NAME, restartPolicy"},
+		"bad size":                {kind: Node, params: map[string]string{"image.a": "big"}, want: `"big" is not a size in bytes, such as 180Mi`},
+		"bad quantity":            {kind: Node, params: map[string]string{"cpu": "many"}, want: "quantities must match"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, err := newMaker(c.kind, c.text, c.params)
+			_, err := newMaker(Request{Kind: c.kind, Template: c.text, Params: c.params})
 			if _, ok := err.(*TemplateError); !ok || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v", err)
 			}
@@ -75,9 +117,9 @@ func TestTemplateErrors(t *testing.T) {
 }
 
 func TestTemplateThatDiffersPerObject(t *testing.T) {
-	m, err := newMaker(Pod, `kind: Pod
+	m, err := newMaker(Request{Kind: Pod, Template: `kind: Pod
 metadata: {name: ignored, labels: {n: {{ .Index | print | quote }}, of: {{ .Namespace }}}}
-spec: {containers: [{name: c, image: {{ .Name }}}]}`, nil)
+spec: {containers: [{name: c, image: {{ .Name }}}]}`})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,12 +135,29 @@ spec: {containers: [{name: c, image: {{ .Name }}}]}`, nil)
 	}
 }
 
+// TestTemplateThatReadsLittle: an object that serves for all must not depend on the namespace, or on one index.
+func TestTemplateThatReadsLittle(t *testing.T) {
+	for text, want := range map[string]string{
+		"kind: Pod\nmetadata: {labels: {x: {{ .Namespace }}}}":                                 "shop",
+		"kind: Pod\nmetadata: {labels: {x: {{ if eq .Index 9 }}nine{{ else }}other{{ end }}}}": "nine",
+	} {
+		m, err := newMaker(Request{Kind: Pod, Template: text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		obj, err := m.make("web", Values{Name: "web-9", Namespace: "shop", Index: 9})
+		if err != nil || obj.GetLabels()["x"] != want {
+			t.Errorf("%s: %v, %v", text, obj, err)
+		}
+	}
+}
+
 // TestConcurrentRendering renders as scale does: many writers share one template. The race detector reports a template
 // function that writes (a real scale once ended with "concurrent map writes").
 func TestConcurrentRendering(t *testing.T) {
-	m, err := newMaker(Node, `kind: Node
+	m, err := newMaker(Request{Kind: Node, Params: map[string]string{"cpu": "8"}, Template: `kind: Node
 metadata: {annotations: {index: "{{ .Index }}"}}
-status: {capacity: {cpu: "{{ param "cpu" "4" }}", memory: "{{ param "memory" "1Gi" }}"}}`, map[string]string{"cpu": "8"})
+status: {capacity: {cpu: "{{ param "cpu" "4" }}", memory: "{{ param "memory" "1Gi" }}"}}`})
 	if err != nil {
 		t.Fatal(err)
 	}

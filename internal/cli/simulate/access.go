@@ -68,7 +68,7 @@ func lacking(ctx context.Context, client kubernetes.Interface, needs []reconcile
 				resource, sub, _ := strings.Cut(need.Resource, "/")
 				answer, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 					Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-						Namespace: need.Namespace, Verb: verb, Group: need.Group, Resource: resource, Subresource: sub,
+						Namespace: need.Namespace, Name: need.Name, Verb: verb, Group: need.Group, Resource: resource, Subresource: sub,
 					}},
 				}, metav1.CreateOptions{})
 				if err == nil {
@@ -99,7 +99,11 @@ func lacking(ctx context.Context, client kubernetes.Interface, needs []reconcile
 
 // rule prints a permission in the form of a rule of a Role.
 func rule(a reconcile.Access) string {
-	text := fmt.Sprintf(`{apiGroups: [%q], resources: [%s], verbs: [%s]}`, a.Group, a.Resource, strings.Join(a.Verbs, ", "))
+	name := ""
+	if a.Name != "" {
+		name = fmt.Sprintf("resourceNames: [%s], ", a.Name)
+	}
+	text := fmt.Sprintf(`{apiGroups: [%q], resources: [%s], %sverbs: [%s]}`, a.Group, a.Resource, name, strings.Join(a.Verbs, ", "))
 	if a.Namespace != "" {
 		text += " in namespace " + a.Namespace
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/controller/jobs"
 	"github.com/rehearse-k8s/rehearse/internal/controller/reconcile"
 	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
+	"github.com/rehearse-k8s/rehearse/internal/kubeletapi"
 )
 
 // system is the namespace of deploy/base.
@@ -99,7 +100,7 @@ func rights(rules []rbacv1.PolicyRule, namespace string) []string {
 		for _, g := range r.APIGroups {
 			for _, resource := range r.Resources {
 				for _, verb := range r.Verbs {
-					out = append(out, fmt.Sprintf("%s %s/%s %s", namespace, g, resource, verb))
+					out = append(out, strings.TrimSpace(fmt.Sprintf("%s %s/%s %s %s", namespace, g, resource, verb, strings.Join(r.ResourceNames, ","))))
 				}
 			}
 		}
@@ -120,7 +121,7 @@ func TestManifestsGrantWhatIsNeeded(t *testing.T) {
 			var needed []string
 			for _, a := range withElection(r.needs, &Election{Namespace: system}) {
 				for _, verb := range a.Verbs {
-					needed = append(needed, fmt.Sprintf("%s %s/%s %s", a.Namespace, a.Group, a.Resource, verb))
+					needed = append(needed, strings.TrimSpace(fmt.Sprintf("%s %s/%s %s %s", a.Namespace, a.Group, a.Resource, verb, a.Name)))
 				}
 			}
 			for _, n := range needed {
@@ -134,6 +135,23 @@ func TestManifestsGrantWhatIsNeeded(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestManifestsOfKubelet: the component for the kubelet API grants what the server needs, and no more.
+func TestManifestsOfKubelet(t *testing.T) {
+	kubelet := role{account: stageRole.account, manifest: "components/kubelet/rbac.yaml"}
+	granted := granted(kubelet.manifests(t), kubelet.account)
+	var needed []string
+	for _, a := range kubeletapi.Access() {
+		for _, verb := range a.Verbs {
+			needed = append(needed, strings.TrimSpace(fmt.Sprintf("%s %s/%s %s %s", a.Namespace, a.Group, a.Resource, verb, a.Name)))
+		}
+	}
+	slices.Sort(granted)
+	slices.Sort(needed)
+	if !slices.Equal(granted, needed) {
+		t.Errorf("granted: %q\nneeded: %q", granted, needed)
 	}
 }
 

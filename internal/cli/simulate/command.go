@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"os"
 	"slices"
@@ -16,10 +17,13 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/cluster"
 	"github.com/rehearse-k8s/rehearse/internal/cli/console"
+	"github.com/rehearse-k8s/rehearse/internal/cli/statedir"
+	"github.com/rehearse-k8s/rehearse/internal/cli/target"
 	"github.com/rehearse-k8s/rehearse/internal/controller/clonesets"
 	"github.com/rehearse-k8s/rehearse/internal/controller/jobs"
 	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
 	"github.com/rehearse-k8s/rehearse/internal/probes"
+	"github.com/rehearse-k8s/rehearse/internal/stagefiles"
 )
 
 // simulators are the controllers that simulate can run.
@@ -33,16 +37,17 @@ const (
 
 // flags are the flags of
 type flags struct {
-	kubeconfig, context string
-	controllers         []string
-	stageFiles          []string
-	manage, shard       string
-	stage               stages.StageOptions
-	allJobs             bool
-	elect               bool
-	election            Election
-	metricsAddress      string
-	log                 console.LogOptions
+	name, kubeconfig, context string
+	controllers               []string
+	stageFiles                []string
+	manage, shard             string
+	stage                     stages.StageOptions
+	allJobs                   bool
+	elect                     bool
+	election                  Election
+	metricsAddress            string
+	kubelet                   KubeletOptions
+	log                       console.LogOptions
 }
 
 // Command returns simulate.
@@ -64,31 +69,39 @@ manages all Jobs, for clusters whose own Job controller does not run. With clone
 With --leader-elect, only one of several replicas writes, and the others are standbys. With --shard I/N, this process simulates
 one of N parts of the nodes; start one process per part. If the API server does not answer, simulate retries.
 
+With --kubelet-address, simulate answers kubectl logs, exec, attach and port-forward for the pods of the nodes, and serves their
+resource usage, as the Logs, Exec, Attach, PortForward and ResourceUsage objects say. The API server must reach --node-ip. Each
+request is authenticated and authorized as by a kubelet.
+
 It runs until Ctrl-C, SIGTERM or SIGHUP; a second signal exits the process at once.`,
 		Example: `  rehearse simulate
   rehearse simulate --context kind-kind --stages builtin:node-fast,my-pods.yaml
   rehearse simulate --controllers=stage,job
-  rehearse simulate --leader-elect --shard 0/3 --metrics-address :8080`,
+  rehearse simulate --leader-elect --shard 0/3 --metrics-address :8080
+  rehearse simulate --kubelet-address :10250 --node-ip 192.0.2.7 --stages builtin:node-fast,builtin:pod-fast,logs.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.validate(cmd); err != nil {
 				return err
 			}
+			o.readRules(c)
 			return o.run(cmd.Context(), c)
 		},
 	}
-	o.addFlags(cmd)
+	o.addFlags(cmd, c)
 	return cmd
 }
 
-func (o *flags) addFlags(cmd *cobra.Command) {
+func (o *flags) addFlags(cmd *cobra.Command, c *console.Console) {
 	f, s, e := cmd.Flags(), &o.stage, &o.election
+	f.StringVar(&o.name, "name", "", "name of a cluster that 'rehearse up' started")
+	_ = cmd.RegisterFlagCompletionFunc("name", target.Complete(c.Getenv))
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: the one that kubectl uses; in a pod, its own cluster)")
 	f.StringVar(&o.context, "context", "", "context of the kubeconfig (default: its current one)")
 	f.StringSliceVar(&o.controllers, "controllers", []string{cluster.StageController}, "controllers to run, from: "+strings.Join(simulators, ", "))
 	f.BoolVar(&o.allJobs, "all-jobs", false, "with the job controller: manage all Jobs, not only those with spec.managedBy "+jobs.ManagedBy+"; the upstream controller must not run")
 	f.StringSliceVar(&o.stageFiles, "stages", nil, "stages to play instead of the built-in ones: files, directories or builtin:NAME")
-	f.StringVar(&o.manage, "manage", stages.NodeFilter{}.String(), "nodes to simulate: annotation:KEY=VALUE, label:KEY=VALUE, or all (includes nodes that have a kubelet)")
+	f.StringVar(&o.manage, "manage", stages.NodeFilter{}.String(), "nodes to simulate: annotation:SELECTOR, label:SELECTOR (such as env=test,!real), or all (includes nodes that have a kubelet)")
 	f.StringVar(&o.shard, "shard", "0/1", "part of the nodes that this process simulates: INDEX/COUNT, the index from 0")
 	f.Uint64Var(&s.Seed, "seed", 0, "seed of all randomness: stages, delays, addresses")
 	f.IntVar(&s.Workers, "workers", 16, "maximum number of concurrent writes, not counting leases")
@@ -104,15 +117,23 @@ func (o *flags) addFlags(cmd *cobra.Command) {
 	f.DurationVar(&e.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "how long a leader retries a renewal before it stops writing")
 	f.DurationVar(&e.RetryPeriod, "leader-elect-retry-period", 2*time.Second, "time between attempts to acquire or renew the lease")
 	f.StringVar(&o.metricsAddress, "metrics-address", probes.Off, "address for /metrics, /healthz and /readyz, such as :8080 (0: none)")
+	k := &o.kubelet
+	f.StringVar(&k.Address, "kubelet-address", probes.Off, "address at which to serve the kubelet API of the nodes, such as :10250 (0: none)")
+	f.StringVar(&k.CertFile, "kubelet-cert-file", "", "file with the serving certificate of the kubelet API (default: a self-signed one)")
+	f.StringVar(&k.KeyFile, "kubelet-key-file", "", "file with the key of --kubelet-cert-file")
+	f.BoolVar(&k.EnableExec, "enable-exec", false, "with --kubelet-address: run the commands and open the connections that Exec and PortForward objects name, on this machine")
 	o.log.AddFlags(cmd, "show the logs of the Kubernetes code on stderr, up to this level; 0: only warnings of rehearse")
 	_ = cmd.RegisterFlagCompletionFunc("controllers", cobra.FixedCompletions(simulators, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // validate parses and checks the flags before anything is sent.
 func (o *flags) validate(cmd *cobra.Command) (err error) {
-	err = console.RejectEmpty(cmd, "kubeconfig", "context", "controllers", "stages", "leader-elect-namespace", "leader-elect-name")
+	err = console.RejectEmpty(cmd, "name", "kubeconfig", "context", "controllers", "stages", "leader-elect-namespace", "leader-elect-name")
 	if err != nil {
 		return err
+	}
+	if o.name != "" && (o.kubeconfig != "" || o.context != "") {
+		return console.Usagef("--name cannot be combined with --kubeconfig or --context")
 	}
 	for _, c := range o.controllers {
 		if !slices.Contains(simulators, c) {
@@ -126,7 +147,7 @@ func (o *flags) validate(cmd *cobra.Command) (err error) {
 	}
 	s := &o.stage
 	if s.Manage, err = stages.ParseNodeFilter(o.manage); err != nil {
-		return console.Usagef("--manage %q: must be all, annotation:KEY=VALUE or label:KEY=VALUE", o.manage)
+		return console.Usagef("--manage: %v", err)
 	}
 	if s.Shard, err = stages.ParseShard(o.shard); err != nil {
 		return console.Usagef("--shard: %v", err)
@@ -153,10 +174,31 @@ func (o *flags) validate(cmd *cobra.Command) (err error) {
 	if err := o.validateAddresses(); err != nil {
 		return err
 	}
+	if err := o.validateKubelet(); err != nil {
+		return err
+	}
 	if err := s.Validate(); err != nil {
 		return console.Usagef("%v", err)
 	}
 	return o.log.Validate()
+}
+
+// readRules keeps the objects of --stages that configure the kubelet API, and reports those that have no effect. validate has checked the files.
+func (o *flags) readRules(c *console.Console) {
+	files, err := stagefiles.Read(o.stageFiles)
+	if err != nil {
+		return
+	}
+	found := stagefiles.Split(files...)
+	for _, k := range found.Ignored {
+		c.Say("rehearse: warning: %s", k.Warning())
+	}
+	for _, k := range found.RuleKinds {
+		if !o.kubelet.on() {
+			c.Say("rehearse: warning: %s: has no effect without --kubelet-address", k.Place())
+		}
+	}
+	o.kubelet.Rules = found.Rules
 }
 
 func (o *flags) validateAddresses() error {
@@ -171,6 +213,36 @@ func (o *flags) validateAddresses() error {
 		if _, err := netip.ParsePrefix(f.value); err != nil && f.value != "" {
 			return console.Usagef("--%s %s: must be a range of addresses such as %s", f.name, f.value, f.example)
 		}
+	}
+	return nil
+}
+
+func (o *flags) validateKubelet() error {
+	k, s := &o.kubelet, &o.stage
+	if err := probes.CheckAddress(k.Address); err != nil {
+		return console.Usagef("--kubelet-address %v", err)
+	}
+	if !k.on() {
+		for name, set := range map[string]bool{"enable-exec": k.EnableExec, "kubelet-cert-file": k.CertFile != "", "kubelet-key-file": k.KeyFile != ""} {
+			if set {
+				return console.Usagef("--%s requires --kubelet-address", name)
+			}
+		}
+		return nil
+	}
+	if !slices.Contains(o.controllers, cluster.StageController) {
+		return console.Usagef("--kubelet-address requires --controllers=%s", cluster.StageController)
+	}
+	if (k.CertFile == "") != (k.KeyFile == "") {
+		return console.Usagef("--kubelet-cert-file and --kubelet-key-file must be used together")
+	}
+	if host, _, err := net.SplitHostPort(k.Address); err == nil && s.NodeIP == "" {
+		if ip, err := netip.ParseAddr(host); err == nil && !ip.IsUnspecified() {
+			s.NodeIP = host
+		}
+	}
+	if s.NodeIP == "" {
+		return console.Usagef("--kubelet-address %s requires --node-ip: the address of this process that the API server can reach", k.Address)
 	}
 	return nil
 }
@@ -191,7 +263,7 @@ func (o *flags) validateElection(cmd *cobra.Command) error {
 func (o *flags) run(parent context.Context, c *console.Console) error {
 	ctx, stop := c.Interruptible(parent)
 	defer stop()
-	config, namespace, err := o.target()
+	config, namespace, err := o.target(c)
 	if err != nil {
 		return err
 	}
@@ -203,6 +275,9 @@ func (o *flags) run(parent context.Context, c *console.Console) error {
 	}
 	if slices.Contains(o.controllers, cluster.StageController) {
 		options.Stage = &o.stage
+	}
+	if o.kubelet.on() {
+		options.Kubelet = &o.kubelet
 	}
 	if slices.Contains(o.controllers, jobController) {
 		options.Jobs = &jobs.Options{All: o.allJobs}
@@ -226,10 +301,20 @@ func (o *flags) run(parent context.Context, c *console.Console) error {
 }
 
 // target finds the cluster as kubectl does, and the namespace of the context.
-func (o *flags) target() (*rest.Config, string, error) {
+func (o *flags) target(c *console.Console) (*rest.Config, string, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.kubeconfig
 	rules.WarnIfAllMissing = false
+	if o.name != "" {
+		root, err := statedir.DefaultRoot(c.Getenv)
+		if err != nil {
+			return nil, "", err
+		}
+		if _, err := target.Choose(root, o.name, c.Getenv); err != nil {
+			return nil, "", err
+		}
+		rules.ExplicitPath = root.KubeconfigPath(o.name)
+	}
 	if o.kubeconfig != "" {
 		if _, err := os.Stat(o.kubeconfig); err != nil {
 			return nil, "", console.Usagef("--kubeconfig: %v", err)

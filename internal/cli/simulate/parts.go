@@ -10,6 +10,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/controller/jobs"
 	"github.com/rehearse-k8s/rehearse/internal/controller/reconcile"
 	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
+	"github.com/rehearse-k8s/rehearse/internal/kubeletapi"
 )
 
 // parts are the controllers of one term. They start to write together and stop together.
@@ -80,6 +81,9 @@ func (p parts) synced(ctx context.Context) <-chan struct{} {
 func (s *simulation) access() (all []reconcile.Access) {
 	if s.Stage != nil {
 		all = s.Stage.Access()
+	}
+	if s.Kubelet != nil {
+		all = append(all, kubeletapi.Access()...)
 	}
 	if s.Jobs != nil {
 		all = append(all, s.Jobs.Access()...)

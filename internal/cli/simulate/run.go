@@ -41,6 +41,8 @@ type Options struct {
 	Election *Election
 	// MetricsAddress is the address of /metrics, /healthz and /readyz; empty: none.
 	MetricsAddress string
+	// Kubelet, if set, serves the kubelet API of the nodes of Stage.
+	Kubelet *KubeletOptions
 	// Say prints a line for the user.
 	Say func(format string, args ...any)
 	// Now is the clock for lines with durations.
@@ -102,6 +104,11 @@ func Run(ctx context.Context, o Options) error {
 	if s.CloneSets != nil && !serves(s.Config, kruise.GroupVersion, kruise.Kind) {
 		o.Say("This cluster has no CloneSets (apps.kruise.io); waiting for their definition: kubectl apply --server-side -k deploy/clonesets")
 	}
+	closeKubelet, err := s.serveKubelet(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeKubelet()
 	s.Config.Wrap(s.connection.watch)
 	for ctx.Err() == nil {
 		if err := s.term(ctx); err != nil {

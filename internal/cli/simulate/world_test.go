@@ -40,6 +40,7 @@ type world struct {
 	t      *testing.T
 	admin  *rest.Config
 	client kubernetes.Interface
+	node   string // the last one of kubelet
 }
 
 func newWorld(t *testing.T, nodes int) *world {

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
-	"github.com/rehearse-k8s/rehearse/cluster"
 	"github.com/rehearse-k8s/rehearse/internal/cli/console"
+	"github.com/rehearse-k8s/rehearse/internal/stagefiles"
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
@@ -24,7 +24,7 @@ const maxFileSize = 16 << 20
 
 // stageFiles reads files, directories, built-in files and standard input.
 func (a *app) stageFiles(args []string) ([]stage.File, error) {
-	names, err := cluster.StageFiles(args)
+	names, err := stagefiles.Expand(args)
 	if err != nil {
 		return nil, console.Usagef("%v", err)
 	}
@@ -77,6 +77,17 @@ func (a *app) stageSet(args []string) (*stage.Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--stages: %w", err)
 	}
+	// As for up: objects for kubelet endpoints are no stages, and files without a stage leave the built-in ones.
+	found := stagefiles.Split(files...)
+	if err := found.Err(); err != nil {
+		return nil, console.Usagef("--stages: %v", err)
+	}
+	a.warnIgnored(found)
+	if files = found.Stages; len(files) == 0 {
+		if files, err = a.stageFiles(defaultStages()); err != nil {
+			return nil, err
+		}
+	}
 	set, _, bad := stage.LoadGood(files...)
 	if len(bad) > 0 {
 		text := "--stages: " + bad[0].Error()
@@ -89,6 +100,13 @@ func (a *app) stageSet(args []string) (*stage.Set, error) {
 		a.Say("rehearse: warning: %v", w)
 	}
 	return set, nil
+}
+
+// warnIgnored reports the objects of files that have no effect.
+func (a *app) warnIgnored(found *stagefiles.Contents) {
+	for _, k := range found.Ignored {
+		a.Say("rehearse: warning: %s", k.Warning())
+	}
 }
 
 // defaultStages are the files that up plays without --stages.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/internal/cli/console"
 	"github.com/rehearse-k8s/rehearse/internal/stage/lint"
+	"github.com/rehearse-k8s/rehearse/internal/stagefiles"
 )
 
 // app is the console, for the methods of this package.
@@ -50,7 +51,10 @@ requirements, fields and values that the API does not have, templates that fail 
 match the API's types, stages that no other stage leads to, loops without a delay, and fields without effect.
 
 The exit code is 1 if there are errors, and with --strict also if there are warnings. --severity info also shows deprecated
-forms and similar findings.`,
+forms and similar findings.
+
+Objects that configure kubelet endpoints (Logs, Exec and so on) are checked as 'rehearse up' checks them. Objects of other groups,
+such as a StorageClass in a directory of KWOK's stages, have no effect; a warning names them.`,
 		Example: `  rehearse stage lint stages.yaml
   rehearse stage lint builtin:pod-fast my-pods.yaml --strict
   kubectl get stages -o yaml | yq '.items[] | split_doc' | rehearse stage lint -`,
@@ -90,7 +94,12 @@ func (a *app) stageLint(o *lintOptions, args []string) error {
 	if err != nil {
 		return err
 	}
-	found := lint.Files(files...)
+	separated := stagefiles.Split(files...)
+	a.warnIgnored(separated)
+	found := lint.Files(separated.Stages...)
+	for _, e := range separated.Errors {
+		found.Findings = append(found.Findings, lint.Finding{File: e.File, Line: e.Line, Severity: lint.Error, Message: e.Message})
+	}
 	report := lintReport{APIVersion: console.APIVersion, Kind: "StageLintReport", Stages: found.Stages, Findings: []lint.Finding{}}
 	hidden := 0
 	for _, f := range found.Findings {

@@ -19,6 +19,7 @@ const (
 	lockFile       = "lock"
 	logFile        = "rehearse.log"
 	kubeconfigFile = "kubeconfig"
+	configFile     = "cluster.yaml"
 
 	// killGrace is how long a killed process may keep its locks until the kernel has released them.
 	killGrace = 300 * time.Millisecond
@@ -94,6 +95,9 @@ func (r Root) LogPath(name string) string { return filepath.Join(r.Path(name), l
 
 // KubeconfigPath is the kubeconfig in the directory of a name. It contains only that cluster.
 func (r Root) KubeconfigPath(name string) string { return filepath.Join(r.Path(name), kubeconfigFile) }
+
+// ConfigPath is the file with the effective configuration of a name.
+func (r Root) ConfigPath(name string) string { return filepath.Join(r.Path(name), configFile) }
 
 // Prepare creates the directory, accessible only by its owner.
 func (r Root) Prepare(name string) error {
@@ -172,6 +176,11 @@ func (d *Dir) WriteKubeconfig(data []byte) error {
 		return err
 	}
 	return os.Chmod(path, 0o600)
+}
+
+// WriteConfig writes the effective configuration of the cluster.
+func (d *Dir) WriteConfig(data []byte) error {
+	return os.WriteFile(filepath.Join(d.Path, configFile), data, 0o600)
 }
 
 // Wipe removes everything except the lock and the log with its older parts.

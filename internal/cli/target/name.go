@@ -52,3 +52,15 @@ func Complete(getenv func(string) string) cobra.CompletionFunc {
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}
 }
+
+// CompleteStopped returns a cobra completion function for the names of stopped clusters.
+func CompleteStopped(getenv func(string) string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		root, err := statedir.DefaultRoot(getenv)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		names, _ := root.StoppedNames()
+		return slices.DeleteFunc(names, func(n string) bool { return slices.Contains(args, n) }), cobra.ShellCompDirectiveNoFileComp
+	}
+}

@@ -51,9 +51,17 @@ func Choose(root statedir.Root, name string, getenv func(string) string) (string
 	}
 	e, _, err := root.Look(name)
 	if err == nil && !isRunning(e) {
-		err = fmt.Errorf("cluster %q is not running; start it: rehearse up --name %s", name, name)
+		err = fmt.Errorf("cluster %q is not running; start it: %s", name, StartCommand(root, name))
 	}
 	return name, err
+}
+
+// StartCommand is the command line that starts a cluster that does not run.
+func StartCommand(root statedir.Root, name string) string {
+	if stopped, err := root.LoadStopped(name); err == nil && stopped != nil {
+		return "rehearse start " + name
+	}
+	return "rehearse up --name " + name
 }
 
 func isRunning(e statedir.Entry) bool {

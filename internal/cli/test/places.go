@@ -12,16 +12,18 @@ type place struct {
 	Verb     string     `json:"verb,omitempty"`
 	Resource string     `json:"resource,omitempty"`
 	Object   string     `json:"object,omitempty"`
-	// Tried and NotTried are the single faults of the place, in the text form of faults.
-	Tried    []string `json:"tried"`
-	NotTried []string `json:"notTried"`
+	Target   string     `json:"target,omitempty"`
+	// Tried, Redundant and NotTried are the single faults of the place, in the text form of faults.
+	Tried     []string `json:"tried"`
+	Redundant []string `json:"redundant"`
+	NotTried  []string `json:"notTried"`
 }
 
 // placesOf converts the places of a search.
 func placesOf(places []sim.Place) []place {
 	out := make([]place, len(places))
 	for n, p := range places {
-		out[n] = place{Kind: p.Kind, Actor: p.Actor, Verb: p.Verb, Resource: p.Resource, Object: p.Object, Tried: texts(p.Tried), NotTried: texts(p.Untried)}
+		out[n] = place{Kind: p.Kind, Actor: p.Actor, Verb: p.Verb, Resource: p.Resource, Object: p.Object, Target: p.Target, Tried: texts(p.Tried), Redundant: texts(p.Redundant), NotTried: texts(p.Untried)}
 	}
 	return out
 }

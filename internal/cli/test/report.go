@@ -15,6 +15,7 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/internal/cli/console"
+	"github.com/rehearse-k8s/rehearse/internal/coverage"
 	"github.com/rehearse-k8s/rehearse/internal/report"
 	"github.com/rehearse-k8s/rehearse/internal/report/html"
 )
@@ -92,10 +93,15 @@ func (a *app) drawRuns(o *reportOptions, args []string) error {
 		if err != nil {
 			return err
 		}
+		var covered []coverage.Row
 		if name == console.Stdin {
 			name = ""
+		} else if covered, err = report.ReadCoverage(name); err != nil {
+			return console.Usagef("%v", err)
 		}
-		runs = append(runs, report.Of(name, run, nearest))
+		one := report.Of(name, run, nearest)
+		one.Coverage = covered
+		runs = append(runs, one)
 	}
 	// The report is built in memory first: an incomplete file would look like a report.
 	var b bytes.Buffer

@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/rehearse-k8s/rehearse/internal/cli/console"
+	"github.com/rehearse-k8s/rehearse/internal/cli/statedir"
 	"github.com/rehearse-k8s/rehearse/internal/cli/target"
 	"github.com/rehearse-k8s/rehearse/internal/rehearsal"
 	"github.com/rehearse-k8s/rehearse/scenario"
@@ -16,12 +17,13 @@ import (
 
 // targetOptions name an existing cluster to test in.
 type targetOptions struct {
-	kubeconfig, context string
-	yes                 bool
-	qps                 float32
+	name, kubeconfig, context string
+	yes                       bool
+	qps                       float32
 }
 
 func (o *targetOptions) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.name, "name", "", "name of a cluster that 'rehearse up' started, to test in (default: start a cluster)")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of an existing cluster to test in (default: start a cluster)")
 	f.StringVar(&o.context, "context", "", "context of the kubeconfig of an existing cluster to test in")
 	f.BoolVar(&o.yes, "yes-this-cluster", false, "allow the deletion, after each run, of everything in the namespaces of the scenario, which must be empty before")
@@ -29,14 +31,17 @@ func (o *targetOptions) addFlags(f *pflag.FlagSet) {
 }
 
 // given reports whether a cluster is named.
-func (o *targetOptions) given() bool { return o.kubeconfig != "" || o.context != "" }
+func (o *targetOptions) given() bool { return o.name != "" || o.kubeconfig != "" || o.context != "" }
 
 func (o *targetOptions) validate() error {
 	if o.qps <= 0 {
 		return console.Usagef("--qps %g: must be more than 0", o.qps)
 	}
+	if o.name != "" && (o.kubeconfig != "" || o.context != "") {
+		return console.Usagef("--name cannot be combined with --kubeconfig or --context")
+	}
 	if o.yes && !o.given() {
-		return console.Usagef("--yes-this-cluster requires --kubeconfig or --context")
+		return console.Usagef("--yes-this-cluster requires --name, --kubeconfig or --context")
 	}
 	return nil
 }
@@ -49,6 +54,16 @@ func (a *app) targetOf(o *targetOptions, s *scenario.Scenario) (*rest.Config, er
 	}
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.kubeconfig
+	if o.name != "" {
+		root, err := statedir.DefaultRoot(a.Getenv)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := target.Choose(root, o.name, a.Getenv); err != nil {
+			return nil, err
+		}
+		rules.ExplicitPath = root.KubeconfigPath(o.name)
+	}
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.context})
 	config, err := loader.ClientConfig()
 	if err != nil {

@@ -24,15 +24,17 @@ import (
 // testOptions are the flags of test.
 type testOptions struct {
 	rehearsalOptions
-	format   console.Output
-	runs     int
-	seed     uint64
-	level    string
-	budget   time.Duration
-	failures string
-	keepRuns string
-	list     bool
-	dryRun   bool
+	recording recordingOptions
+	format    console.Output
+	runs      int
+	seed      uint64
+	level     string
+	budget    time.Duration
+	failures  string
+	keepRuns  string
+	corpus    string
+	list      bool
+	dryRun    bool
 	// keepGoing continues after a failure that reproduces; strict fails on one that does not.
 	keepGoing, strict bool
 }
@@ -40,7 +42,7 @@ type testOptions struct {
 func (a *app) testCommand() *cobra.Command {
 	o := &testOptions{format: console.NewOutput("text", "text", "json", "junit")}
 	cmd := &cobra.Command{
-		Use:   "test SCENARIO... [-- COMMAND]",
+		Use:   "test [SCENARIO...] [-- COMMAND]",
 		Short: "Test a controller, in any language, against late, lost and reordered events",
 		Long: `Run a scenario many times against a real Kubernetes API, with the controller under test as a separate process.
 
@@ -58,6 +60,9 @@ COMMAND starts the controller, unless the scenario contains a command. In its ar
 path of the kubeconfig that the controller must use (also in the variable KUBECONFIG), and {{port}} with a free port. Disable
 leader election: otherwise the next process waits until the lease of the killed one expires.
 
+--from-recording makes a scenario of what users did in a cluster (rehearse snapshot record): the objects that users made exist
+before each run, and each action of a user is a step. test writes it to a file, which you can edit and pass as SCENARIO.
+
 If stderr is not a terminal, test prints a line of progress every 30 seconds.
 
 Exit code 0: passed; 1: an invariant was violated; 2: usage; 3: inconclusive, or a pattern of spec.faults.only matches
@@ -65,7 +70,8 @@ nothing; 130: interrupted.`,
 		Example: `  rehearse test job -- ./my-job-controller --kubeconfig={{kubeconfig}} --leader-elect=false
   rehearse test scenario.yaml
   rehearse test scenario.yaml --budget 10m --level seen -o junit > report.xml
-  rehearse test scenario.yaml --dry-run`,
+  rehearse test scenario.yaml --dry-run
+  rehearse test --from-recording shop.yaml -- ./my-operator --kubeconfig={{kubeconfig}}`,
 		ValidArgsFunction: cobra.FixedCompletions(scenario.BuiltinNames(), cobra.ShellCompDirectiveDefault),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			files, command, err := beforeDash(cmd, args)
@@ -89,10 +95,12 @@ nothing; 130: interrupted.`,
 	f.DurationVar(&o.budget, "budget", 0, "maximum duration of the search (default: as in the scenario, or 5m)")
 	f.StringVar(&o.failures, "failures", "failures", "directory to store failed runs in, by scenario")
 	f.StringVar(&o.keepRuns, "keep-runs", "", "directory to store every passing run in, by scenario, for replay and report")
-	f.BoolVar(&o.list, "list", false, "list the places at which faults can act, with how many faults were tried there and how many exist")
+	f.StringVar(&o.corpus, "corpus", "", "directory with the fault plans that showed new behaviour, by scenario: the search starts from them and adds its own")
+	f.BoolVar(&o.list, "list", false, "list the places at which faults can act, with how many faults were tried there, and what was covered of each kind of write")
 	f.BoolVar(&o.keepGoing, "keep-going", false, "continue the search after a failure that reproduces, and list each different failure")
 	f.BoolVar(&o.strict, "strict", false, "exit with 1 if a failure was seen once, that is, if it does not reproduce")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print what would run, and start nothing")
+	o.recording.addFlags(cmd)
 	o.addFlags(cmd)
 	return cmd
 }
@@ -100,7 +108,7 @@ nothing; 130: interrupted.`,
 func (o *testOptions) validate(cmd *cobra.Command, files []string) error {
 	changed := cmd.Flags().Changed
 	switch {
-	case len(files) == 0:
+	case len(files) == 0 && o.recording.file == "":
 		return console.Usagef("test requires a SCENARIO: a file, or one of %s", strings.Join(scenario.BuiltinNames(), ", "))
 	case (changed("runs") || changed("seeds")) && o.runs < 1:
 		return console.Usagef("--runs %d: must be at least 1", o.runs)
@@ -108,8 +116,13 @@ func (o *testOptions) validate(cmd *cobra.Command, files []string) error {
 		return console.Usagef("--budget %s: must be more than 0", o.budget)
 	case o.failures == "":
 		return console.Usagef("--failures is empty")
+	case changed("corpus") && o.corpus == "":
+		return console.Usagef("--corpus is empty")
 	case changed("keep-runs") && o.keepRuns == "":
 		return console.Usagef("--keep-runs is empty")
+	}
+	if err := o.recording.validate(cmd, files); err != nil {
+		return err
 	}
 	return o.rehearsalOptions.validate(cmd)
 }
@@ -128,6 +141,17 @@ func beforeDash(cmd *cobra.Command, args []string) (before, command []string, er
 
 // test runs scenarios, one after another.
 func (a *app) test(ctx context.Context, o *testOptions, files, command []string) error {
+	if o.recording.file != "" {
+		base := ""
+		if len(files) > 0 { // one at most: validate has checked it
+			base = files[0]
+		}
+		file, err := a.fromRecording(o, base)
+		if err != nil {
+			return err
+		}
+		files = []string{file}
+	}
 	var all []*scenario.Scenario
 	for _, name := range files {
 		s, err := a.readScenario(name, command)
@@ -166,6 +190,11 @@ func (a *app) test(ctx context.Context, o *testOptions, files, command []string)
 	if err := checkWritable(o.failures); err != nil {
 		return console.Usagef("--failures %s: %v", o.failures, err)
 	}
+	if o.corpus != "" {
+		if err := checkWritable(o.corpus); err != nil {
+			return console.Usagef("--corpus %s: %v", o.corpus, err)
+		}
+	}
 	if o.keepRuns != "" {
 		if err := checkWritable(o.keepRuns); err != nil {
 			return console.Usagef("--keep-runs %s: %v", o.keepRuns, err)
@@ -190,6 +219,14 @@ func (a *app) test(ctx context.Context, o *testOptions, files, command []string)
 
 // rehearse searches one scenario.
 func (a *app) rehearse(ctx context.Context, o *testOptions, s *scenario.Scenario, keep *runKeeper) (*sim.Result, error) {
+	var earlier []sim.Plan
+	file := filepath.Join(o.corpus, s.Name+".jsonl")
+	if o.corpus != "" {
+		var err error
+		if earlier, err = sim.LoadCorpus(file); err != nil {
+			return nil, console.Usagef("--corpus: %v", err)
+		}
+	}
 	r, err := a.openRehearsal(ctx, &o.rehearsalOptions, s)
 	if err != nil {
 		return nil, err
@@ -199,12 +236,18 @@ func (a *app) rehearse(ctx context.Context, o *testOptions, s *scenario.Scenario
 		Seed: o.seed, Runs: s.Runs, Budget: s.Budget, Now: time.Now, Level: s.Level, Patterns: s.Patterns, Live: true, Parallel: o.parallel,
 		Explicit:  len(s.Spec.Faults.Only) > 0,
 		KeepGoing: o.keepGoing,
+		Corpus:    earlier,
 		Progress: func(so *sim.Result, last *sim.Outcome) {
 			keep.ran(so, last)
 			p.ran(so, last)
 		},
 	})
 	p.clear()
+	if o.corpus != "" && result != nil {
+		if err := sim.SaveCorpus(file, result.Corpus, earlier); err != nil {
+			a.Say("rehearse: %s: --corpus: %v", s.Name, err)
+		}
+	}
 	left := r.close()
 	if left != nil && (err != nil || ctx.Err() != nil || result.Failure != nil) {
 		a.Say("rehearse: %s", console.Message(left)) // the verdict comes first

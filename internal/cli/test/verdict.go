@@ -17,6 +17,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/internal/cli/console"
+	"github.com/rehearse-k8s/rehearse/internal/coverage"
 	"github.com/rehearse-k8s/rehearse/internal/report"
 	"github.com/rehearse-k8s/rehearse/internal/sim"
 	"github.com/rehearse-k8s/rehearse/scenario"
@@ -43,11 +44,16 @@ type verdict struct {
 	SingleFaults      int `json:"singleFaults"`
 	SingleFaultsTotal int `json:"singleFaultsTotal"`
 	SeveralFaults     int `json:"severalFaults"`
+	// RedundantSingleFaults need no run, because they hold something for a duration between those of two others that made no
+	// difference. NotApplied runs had a fault that met no request and no event: they do not count as tried.
+	RedundantSingleFaults int `json:"redundantSingleFaults"`
+	NotApplied            int `json:"notApplied"`
 	// Pairs of SeveralFaults had two faults, and LargerCombinations had more.
 	Pairs              int `json:"pairs"`
 	LargerCombinations int `json:"largerCombinations"`
-	// Places are the places of single faults, with --list.
-	Places []place `json:"places,omitempty"`
+	// Places are the places of single faults, and Coverage what was covered of each kind of write, with --list.
+	Places   []place        `json:"places,omitempty"`
+	Coverage []coverage.Row `json:"coverage,omitempty"`
 	// KeptRuns is the directory of the passing runs, and KeptRunCount their number, with --keep-runs.
 	KeptRuns     string `json:"keptRuns,omitempty"`
 	KeptRunCount int    `json:"keptRunCount,omitempty"`
@@ -120,24 +126,28 @@ func (v *verdicts) add(s *scenario.Scenario, command []string, r *sim.Result, er
 	}
 	one.Runs, one.Seconds = r.Runs, r.Elapsed.Seconds()
 	one.SingleFaults, one.SingleFaultsTotal, one.SeveralFaults = r.Systematic, r.SystematicTotal, r.Random
+	one.RedundantSingleFaults, one.NotApplied = r.Redundant, r.NotApplied
 	one.Pairs, one.LargerCombinations = r.Pairs, r.Larger
 	one.NotCompared = r.NotCompared
 	if v.o.list {
-		one.Places = placesOf(r.Places)
+		one.Places, one.Coverage = placesOf(r.Places), r.Coverage
 	}
 	if v.keep.err != nil {
 		v.a.Say("rehearse: %s: --keep-runs: %v", s.Name, v.keep.err)
 	}
 	if one.KeptRunCount = len(v.keep.hashes); one.KeptRunCount > 0 {
 		one.KeptRuns = v.keep.dir
+		if err := report.WriteCoverage(report.CoverageFileIn(v.keep.dir), r.Coverage); err != nil {
+			v.a.Say("rehearse: %s: --keep-runs: %v", s.Name, err)
+		}
 	}
 	one.StaleWriteRuns = r.Reported
 	one.RepeatRuns = r.Repeats
 	for _, f := range r.Failures {
-		one.Failures = append(one.Failures, v.describe(s, command, f, &one))
+		one.Failures = append(one.Failures, v.describe(s, command, r, f, &one))
 	}
 	for _, f := range r.SeenOnce {
-		one.SeenOnce = append(one.SeenOnce, v.describe(s, command, f, &one))
+		one.SeenOnce = append(one.SeenOnce, v.describe(s, command, r, f, &one))
 		v.reports[len(v.reports)-1].SeenOnce = !v.o.strict
 	}
 	switch {
@@ -175,8 +185,8 @@ func (v *verdicts) add(s *scenario.Scenario, command []string, r *sim.Result, er
 
 // describe stores a failed run and returns it as programs read it. If it cannot be stored, one.Reason says why, and the
 // failure is reported nevertheless.
-func (v *verdicts) describe(s *scenario.Scenario, command []string, f *sim.Failure, one *verdict) failure {
-	file, err := v.store(s, command, f)
+func (v *verdicts) describe(s *scenario.Scenario, command []string, r *sim.Result, f *sim.Failure, one *verdict) failure {
+	file, err := v.store(s, command, r, f)
 	if err != nil {
 		one.Reason = fmt.Sprintf("store the failed run: %v", err)
 		v.a.Say("rehearse: %s: %s", s.Name, one.Reason)
@@ -223,8 +233,8 @@ func checkWritable(dir string) error {
 	return os.Remove(probe.Name())
 }
 
-// store writes a failed run, and the nearest passing run, to files.
-func (v *verdicts) store(s *scenario.Scenario, command []string, f *sim.Failure) (string, error) {
+// store writes a failed run, the nearest passing run, and the coverage of the search to files.
+func (v *verdicts) store(s *scenario.Scenario, command []string, r *sim.Result, f *sim.Failure) (string, error) {
 	dir := filepath.Join(v.o.failures, s.Name)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
@@ -236,6 +246,9 @@ func (v *verdicts) store(s *scenario.Scenario, command []string, f *sim.Failure)
 	f.Run.Command = command
 	if err := report.WriteFile(file, f.Run); err != nil {
 		return "", err
+	}
+	if err := report.WriteCoverage(report.CoverageFile(file), r.Coverage); err != nil {
+		return file, err
 	}
 	if f.Nearest == nil {
 		return file, nil
@@ -283,6 +296,8 @@ func (v *verdicts) print(one *verdict, r *sim.Result) error {
 	if v.o.list && r.Baseline != nil {
 		line("    single faults that were tried, at each place:")
 		b.WriteString(sim.ListPlaces(r.Places))
+		line("    what was covered of each kind of write:")
+		b.WriteString(coverage.List(r.Coverage))
 	}
 	for n := range one.SeenOnce {
 		printSeenOnce(line, &one.SeenOnce[n])

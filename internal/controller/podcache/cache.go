@@ -124,6 +124,32 @@ func (c *Cache) ready(ctx context.Context) error {
 	}
 }
 
+// Pods returns the pods of a namespace, or of all namespaces if it is empty, in any order. The first reader starts the cache.
+func (c *Cache) Pods(ctx context.Context, namespace string) ([]*corev1.Pod, error) {
+	if err := c.ready(ctx); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var pods []*corev1.Pod
+	for _, p := range c.pods {
+		if namespace == metav1.NamespaceAll || p.Namespace == namespace {
+			pods = append(pods, p)
+		}
+	}
+	return pods, nil
+}
+
+// Pod returns a pod, nil if the cache does not contain it. The first reader starts the cache.
+func (c *Cache) Pod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
+	if err := c.ready(ctx); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.pods[namespace+"/"+name], nil
+}
+
 func (c *Cache) list(ctx context.Context, keep func(*corev1.Pod) bool) (*corev1.PodList, error) {
 	if err := c.ready(ctx); err != nil {
 		return nil, err

@@ -4,5 +4,7 @@ package reconcile
 // all namespaces.
 type Access struct {
 	Group, Resource, Namespace string
-	Verbs                      []string
+	// Name is the only object that is needed; empty: all.
+	Name  string
+	Verbs []string
 }

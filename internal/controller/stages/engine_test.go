@@ -184,6 +184,12 @@ func TestNodeFilter(t *testing.T) {
 		"label:a=b":                          {false, false, true, false},
 		"label:a=":                           {false, false, false, false},
 		"annotation:a=b=c":                   {false, false, false, false},
+		"label:a":                            {false, false, true, false},
+		"label:!a":                           {true, true, false, true},
+		"label:a in (b,c),!x":                {false, false, true, false},
+		"label:a=b,c=d":                      {false, false, false, false},
+		"annotation:a notin (b)":             {true, false, true, true},
+		"annotation:a=b,!x":                  {false, true, false, false},
 	} {
 		f, err := ParseNodeFilter(text)
 		if err != nil || f.String() != text {
@@ -197,7 +203,7 @@ func TestNodeFilter(t *testing.T) {
 	if zero := (NodeFilter{}); zero.String() != "annotation:kwok.x-k8s.io/node=fake" || !zero.Matches(n(fake, nil)) || zero.Matches(n(ab, ab)) {
 		t.Error("the zero filter must match exactly the nodes that are annotated as simulated")
 	}
-	for _, bad := range []string{"", "none", "label:a", "annotation", "label:a=b=c", "label:=b", "annotation:a b=c", "node:a=b"} {
+	for _, bad := range []string{"", "none", "label:", "annotation", "label:a=b=c", "label:a in b", "annotation:a in b", "label:=b", "annotation:a b=c", "node:a=b"} {
 		if _, err := ParseNodeFilter(bad); err == nil {
 			t.Errorf("%q was read", bad)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/clock"
 
@@ -27,42 +28,53 @@ const (
 type NodeFilter struct {
 	// All selects every node. On a cluster with real nodes, their kubelets write to the same objects.
 	All bool
-	// Annotation and Label select the nodes with this key=value.
-	Annotation, Label string
+
+	text                string // as ParseNodeFilter has parsed it
+	annotations, labels selector
 }
 
-// ParseNodeFilter parses "all", "annotation:KEY=VALUE" or "label:KEY=VALUE".
+// ParseNodeFilter parses "all", "annotation:SELECTOR" or "label:SELECTOR". A selector has the syntax of a label selector, such as
+// "env=test,!real" or "zone in (a,b)". The value of an annotation may also be a text that no label could have; then it is one
+// pair KEY=VALUE.
 func ParseNodeFilter(text string) (NodeFilter, error) {
-	which, pair, _ := strings.Cut(text, ":")
-	key, value, isPair := strings.Cut(pair, "=")
-	switch {
-	case text == "all":
+	if text == "all" {
 		return NodeFilter{All: true}, nil
-	case !isPair || which != "annotation" && which != "label":
-		return NodeFilter{}, fmt.Errorf("node filter %q is not one of all, annotation:KEY=VALUE, label:KEY=VALUE", text)
 	}
-	// The API rejects such keys and values, so a filter for them would silently select no node.
-	if problems := validation.IsQualifiedName(key); len(problems) > 0 {
-		return NodeFilter{}, fmt.Errorf("node filter %q: %q is not a valid key of a %s: %s", text, key, which, problems[0])
+	which, expression, _ := strings.Cut(text, ":")
+	if expression == "" || which != "annotation" && which != "label" {
+		return NodeFilter{}, fmt.Errorf("node filter %q is not one of all, annotation:SELECTOR, label:SELECTOR", text)
 	}
+	var s selector
+	s, err := labels.Parse(expression)
 	if which == "annotation" {
-		return NodeFilter{Annotation: pair}, nil
+		if key, value, ok := strings.Cut(expression, "="); err != nil && ok && len(validation.IsQualifiedName(key)) == 0 {
+			s, err = exactly{key, value}, nil
+		}
 	}
-	if problems := validation.IsValidLabelValue(value); len(problems) > 0 {
-		return NodeFilter{}, fmt.Errorf("node filter %q: %q is not a valid value of a label: %s", text, value, problems[0])
+	switch {
+	case err != nil:
+		return NodeFilter{}, fmt.Errorf("node filter %q: %w", text, err)
+	case which == "annotation":
+		return NodeFilter{text: text, annotations: s}, nil
 	}
-	return NodeFilter{Label: pair}, nil
+	return NodeFilter{text: text, labels: s}, nil
 }
+
+// selector selects objects by their labels, or in the same way by their annotations.
+type selector interface{ Matches(labels.Labels) bool }
+
+// exactly selects one pair, whatever the value is.
+type exactly struct{ key, value string }
+
+func (e exactly) Matches(l labels.Labels) bool { return l.Has(e.key) && l.Get(e.key) == e.value }
 
 // String returns the form that ParseNodeFilter parses.
 func (f NodeFilter) String() string {
 	switch {
 	case f.All:
 		return "all"
-	case f.Label != "":
-		return "label:" + f.Label
-	case f.Annotation != "":
-		return "annotation:" + f.Annotation
+	case f.text != "":
+		return f.text
 	}
 	return "annotation:" + SimulatedAnnotation + "=" + SimulatedAnnotationValue
 }
@@ -72,18 +84,12 @@ func (f NodeFilter) Matches(n *corev1.Node) bool {
 	switch {
 	case f.All:
 		return true
-	case f.Label != "":
-		return has(n.Labels, f.Label)
-	case f.Annotation != "":
-		return has(n.Annotations, f.Annotation)
+	case f.labels != nil:
+		return f.labels.Matches(labels.Set(n.Labels))
+	case f.annotations != nil:
+		return f.annotations.Matches(labels.Set(n.Annotations))
 	}
 	return n.Annotations[SimulatedAnnotation] == SimulatedAnnotationValue
-}
-
-func has(m map[string]string, pair string) bool {
-	key, want, _ := strings.Cut(pair, "=")
-	value, ok := m[key]
-	return ok && value == want
 }
 
 // StageOptions configure a StageEngine. Stages or Watch is required.

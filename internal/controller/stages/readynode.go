@@ -8,15 +8,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ReadyNode returns a node as a kubelet registers it, with everything that the stage of a new node would set,
-// so that no stage is due.
-func ReadyNode(name string, now time.Time) *corev1.Node {
-	since := metav1.NewTime(now)
-	resources := corev1.ResourceList{
+// NodeResources are what a simulated node has unless something else is asked for: the stages of the built-in file
+// node-fast set the same.
+func NodeResources() corev1.ResourceList {
+	return corev1.ResourceList{
 		corev1.ResourceCPU:    resource.MustParse("1k"),
 		corev1.ResourceMemory: resource.MustParse("1Ti"),
 		corev1.ResourcePods:   resource.MustParse("1M"),
 	}
+}
+
+// ReadyNode returns a node as a kubelet registers it, with everything that the stage of a new node would set,
+// so that no stage is due.
+func ReadyNode(name string, now time.Time) *corev1.Node {
+	since := metav1.NewTime(now)
+	resources := NodeResources()
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        name,

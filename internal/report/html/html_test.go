@@ -13,7 +13,9 @@ import (
 	parser "golang.org/x/net/html"
 	"pgregory.net/rapid"
 
+	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/coverage"
 	"github.com/rehearse-k8s/rehearse/internal/report"
 )
 
@@ -39,6 +41,36 @@ func write(t interface{ Fatal(...any) }, runs ...*report.Run) string {
 	return b.String()
 }
 
+// covered is the coverage of a search.
+var covered = []coverage.Row{
+	{
+		Write: coverage.Write{Actor: "job", Verb: "create", Resource: "pods"}, Caches: map[string][]string{"jobs.batch": {"0"}, "pods": {"0", "1", "2-3"}},
+		Tried: []fault.Kind{fault.KindCrashBefore, fault.KindCrashAfter}, NotTried: []fault.Kind{fault.KindLostAnswer}, Impossible: []fault.Kind{fault.KindConflict},
+		Reasons:  map[fault.Kind]string{fault.KindLostAnswer: "the search ended before", fault.KindConflict: "the write names no resourceVersion"},
+		Relisted: []string{"pods"}, NotRelisted: []string{"jobs.batch"},
+	},
+	{Write: coverage.Write{Actor: "job", Verb: "delete", Resource: "pods"}, Tried: []fault.Kind{fault.KindLostAnswer}},
+}
+
+// TestCoverageLimits: a table with many rows, long texts and unknown kinds stays within the limits of the page, and text from a file is
+// only ever text.
+func TestCoverageLimits(t *testing.T) {
+	run := report.Of("", recorded(t, "lag.jsonl"), nil)
+	name := strings.Repeat("<b>&\u202e", 1000)
+	for range 3000 {
+		c := coverage.Row{Write: coverage.Write{Actor: name, Verb: "create", Resource: name}, Caches: map[string][]string{name: {name}}, Reasons: map[fault.Kind]string{}}
+		for n := range 20 {
+			k := fault.Kind(fmt.Sprint(n, name))
+			c.NotTried, c.Reasons[k] = append(c.NotTried, k), name
+		}
+		run.Coverage = append(run.Coverage, c)
+	}
+	got := write(t, run)
+	if len(got) > Limit || !strings.Contains(got, "kinds of write") || strings.Contains(got, "<b>") || strings.Contains(got, "\u202e") {
+		t.Errorf("%d bytes", len(got))
+	}
+}
+
 // TestPage compares whole pages without the style, the script and their hashes.
 func TestPage(t *testing.T) {
 	for _, name := range []string{"lag", "lost", "replicas", "passing"} {
@@ -46,7 +78,11 @@ func TestPage(t *testing.T) {
 		if name == "lag" {
 			nearest = recorded(t, "passing.jsonl")
 		}
-		got := write(t, report.Of(name+".jsonl", recorded(t, name+".jsonl"), nearest))
+		run := report.Of(name+".jsonl", recorded(t, name+".jsonl"), nearest)
+		if name == "lag" {
+			run.Coverage = covered
+		}
+		got := write(t, run)
 		for _, part := range []string{styleText, scriptText} {
 			if !strings.Contains(got, part) {
 				t.Errorf("%s: the style or the script is not on the page as it is hashed", name)

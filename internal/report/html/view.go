@@ -26,6 +26,7 @@ type (
 		Stale                                         bool
 		StaleTitle, StaleAnswer, StaleMore            string
 		StaleRows                                     []report.StaleWrite
+		Coverage                                      *coverageView
 		Nearest                                       *runView
 	}
 	lanesView struct {
@@ -75,8 +76,12 @@ func viewOf(r *report.Run, id string, s size) runView {
 		}
 		v.Faults = append(v.Faults, "Fault: "+clean(f.Words, 300))
 	}
+	if !r.Schedule.IsZero() {
+		v.Faults = append(v.Faults, "Schedule: "+r.Schedule.String())
+	}
 	v.lanesView = lanesOf(r, id, s)
 	v.stale(r, s)
+	v.Coverage = coverageOf(r.Coverage, s)
 	if r.Nearest != nil {
 		near := runView{Facts: facts(r.Nearest), lanesView: lanesOf(r.Nearest, id+"n", s)}
 		for i, f := range r.Nearest.Faults {
@@ -84,6 +89,9 @@ func viewOf(r *report.Run, id string, s size) runView {
 				break
 			}
 			near.Faults = append(near.Faults, "Fault: "+clean(f.Words, 300))
+		}
+		if !r.Nearest.Schedule.IsZero() {
+			near.Faults = append(near.Faults, "Schedule: "+r.Nearest.Schedule.String())
 		}
 		v.Nearest = &near
 	}

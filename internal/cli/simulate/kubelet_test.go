@@ -1,0 +1,187 @@
+package simulate
+
+import (
+	"bytes"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/remotecommand"
+	"sigs.k8s.io/yaml"
+
+	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
+	"github.com/rehearse-k8s/rehearse/internal/kubeletapi/rules"
+)
+
+// kubelet is a replica that serves the kubelet API of node n, whose pod p runs. The node is simulated because of a label, so the API
+// server has no answer of its own for it.
+func (w *world) kubelet(objects string, change func(*KubeletOptions)) (r *replica, port int32) {
+	w.t.Helper()
+	set := &rules.Set{}
+	for text := range strings.SplitSeq(objects, "---\n") {
+		data, err := yaml.YAMLToJSON([]byte(text))
+		if err == nil {
+			err = set.AddObject(data)
+		}
+		if err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	filter, err := stages.ParseNodeFilter("label:simulated=yes")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r = w.replica(w.admin, func(o *Options) {
+		o.Stage.Manage, o.Stage.NodeIP = filter, "127.0.0.1"
+		o.Kubelet = &KubeletOptions{Address: "127.0.0.1:0", Rules: set}
+		if change != nil {
+			change(o.Kubelet)
+		}
+	})
+	r.hears("kubelet API")
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "n", Labels: map[string]string{"simulated": "yes"}}}
+	if node, err = w.client.CoreV1().Nodes().Create(w.t.Context(), node, metav1.CreateOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
+	w.pod("p-"+node.Name, node.Name)
+	w.awaitRunning("p-" + node.Name)
+	w.await("the port of the node", func() bool {
+		n, err := w.client.CoreV1().Nodes().Get(w.t.Context(), node.Name, metav1.GetOptions{})
+		if err == nil {
+			port = n.Status.DaemonEndpoints.KubeletEndpoint.Port
+		}
+		return port != 0
+	})
+	w.node = node.Name
+	return r, port
+}
+
+func (w *world) exec(command ...string) (string, error) {
+	w.t.Helper()
+	url := w.client.CoreV1().RESTClient().Get().Namespace("default").Resource("pods").Name("p-"+w.node).SubResource("exec").
+		VersionedParams(&corev1.PodExecOptions{Container: "c", Command: command, Stdout: true}, scheme.ParameterCodec).URL()
+	e, err := remotecommand.NewWebSocketExecutor(w.admin, http.MethodGet, url.String())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var out bytes.Buffer
+	err = e.StreamWithContext(w.t.Context(), remotecommand.StreamOptions{Stdout: &out})
+	return out.String(), err
+}
+
+// TestKubelet: the API server reaches the kubelet API of a simulate command at a port: logs, usage and health; commands only with
+// --enable-exec.
+func TestKubelet(t *testing.T) {
+	w := newWorld(t, 0)
+	file := filepath.Join(t.TempDir(), "c.log")
+	if err := os.WriteFile(file, []byte("2026-01-01T00:00:00Z stdout F hello\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	objects := "{apiVersion: kwok.x-k8s.io/v1alpha1, kind: ClusterLogs, metadata: {name: all}, spec: {logs: [{logsFile: " + file + "}]}}\n---\n" +
+		"{apiVersion: kwok.x-k8s.io/v1alpha1, kind: ClusterExec, metadata: {name: all}, spec: {execs: [{local: {}}]}}\n"
+	r, _ := w.kubelet(objects, nil)
+	logs, err := w.client.CoreV1().Pods("default").GetLogs("p-"+w.node, &corev1.PodLogOptions{}).DoRaw(t.Context())
+	if err != nil || string(logs) != "hello\n" {
+		t.Errorf("%q, %v", logs, err)
+	}
+	if out, err := w.exec("echo", "yes"); err == nil || !strings.Contains(err.Error(), "exec is disabled: start 'rehearse simulate' with --enable-exec") {
+		t.Errorf("%q, %v", out, err)
+	}
+	// A pod on a node that this process does not simulate.
+	other, err := w.client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "real"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.pod("elsewhere", other.Name)
+	r.end(nil)
+
+	r, port := w.kubelet(objects, func(o *KubeletOptions) { o.EnableExec = true })
+	if out, err := w.exec("echo", "yes"); err != nil || out != "yes\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+	url := fmt.Sprintf("https://127.0.0.1:%d", port)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	get := func(path, token string) (int, string) {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if token != "" {
+			request.Header.Set("Authorization", "Bearer "+token)
+		}
+		request.Header.Set("X-Forwarded-Uri", "/api/v1/nodes/"+w.node+"/proxy"+path) // as the API server's proxy of nodes, which refuses loopback addresses
+		answer, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		body, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.StatusCode, string(body)
+	}
+	path := "/containerLogs/default/p-" + w.node + "/c"
+	if code, body := get(path, ""); code != http.StatusUnauthorized {
+		t.Errorf("without a token: %d %s", code, body)
+	}
+	if code, body := get(path, "wrong"); code != http.StatusUnauthorized {
+		t.Errorf("with a wrong token: %d %s", code, body)
+	}
+	review, err := w.client.CoreV1().ServiceAccounts("default").CreateToken(t.Context(), "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := review.Status.Token
+	if code, body := get(path, token); code != http.StatusForbidden || !strings.Contains(body, "system:serviceaccount:default:default") || !strings.Contains(body, "subresource=proxy, name="+w.node) {
+		t.Errorf("without a role: %d %s", code, body)
+	}
+	w.grant("monitoring", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes/healthz", "nodes/stats", "nodes/metrics"}, Verbs: []string{"get"}})
+	for path, want := range map[string]string{"/stats/summary": `"nodeName":"` + w.node + `"`, "/metrics/resource": "pod_memory_working_set_bytes", "/healthz": "ok"} {
+		if code, body := get(path, token); code != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("%s with a role for monitoring: %d %s", path, code, body)
+		}
+	}
+	r.end(nil)
+
+	// The answers that forbid are kept for a while, so the next process decides about the role.
+	w.grant("all-nodes", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes/proxy"}, Verbs: []string{"get"}})
+	r, port = w.kubelet(objects, nil)
+	url = fmt.Sprintf("https://127.0.0.1:%d", port)
+	path = "/containerLogs/default/p-" + w.node + "/c"
+	if code, body := get(path, token); code != http.StatusOK || body != "hello\n" {
+		t.Errorf("with a role: %d %s", code, body)
+	}
+	if code, body := get("/containerLogs/default/elsewhere/c", token); code != http.StatusNotFound || !strings.Contains(body, `is on node "real", which this process does not simulate`) {
+		t.Errorf("another node: %d %s", code, body)
+	}
+	r.end(nil)
+	if _, err := client.Get(url + "/healthz"); err == nil {
+		t.Error("the port is still open")
+	}
+}
+
+// grant gives the default service account a role for all nodes.
+func (w *world) grant(name string, rule rbacv1.PolicyRule) {
+	w.t.Helper()
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{rule}}
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: "default"}}}
+	if _, err := w.client.RbacV1().ClusterRoles().Create(w.t.Context(), role, metav1.CreateOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
+	if _, err := w.client.RbacV1().ClusterRoleBindings().Create(w.t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
+}

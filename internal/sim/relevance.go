@@ -1,0 +1,81 @@
+package sim
+
+import (
+	"math/bits"
+
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/history"
+)
+
+// The distances of places from what a scenario is about. A rank grows by one with each further duration, and by up to six
+// with the kind of fault; so a place far away is tried after all others.
+const (
+	farAway      = 8  // a resource that neither the user nor a controller under test has written
+	furthestAway = 16 // Leases and Events
+)
+
+// relevantResources returns the resources that the user and the controllers under test write, without Leases and Events:
+// those in the causal cone of what the user does.
+func relevantResources(run *history.Run) map[string]bool {
+	writers := map[string]bool{history.User: true}
+	for _, name := range run.Controllers() {
+		writers[name] = true
+	}
+	resources := map[string]bool{}
+	for n := range run.Steps {
+		if s := &run.Steps[n]; s.Wrote() && writers[s.Actor] && !history.Bookkeeping(s.Resource) {
+			resources[s.Resource] = true
+		}
+	}
+	return resources
+}
+
+// distanceOf returns how far a step is from what the scenario is about: it grows with every doubling of similar steps
+// before it, and is large for resources that neither the user nor a controller under test writes.
+func (c *candidates) distanceOf(s *history.Step) int {
+	if history.Bookkeeping(s.Resource) {
+		return furthestAway
+	}
+	p := place{class: fault.Kind(s.Kind), actor: s.Actor, verb: s.Verb, resource: s.Resource + "/" + s.Subresource}
+	c.similar[p]++
+	distance := bits.Len(uint(c.similar[p]) / 4)
+	if !c.relevant[s.Resource] {
+		distance += farAway
+	}
+	return distance
+}
+
+// noDifference is what a rank grows by if the fault probably changes nothing that its actor observes or does.
+const noDifference = 6
+
+// changesNothing reports whether a hold probably changes nothing, because the actor receives nothing else before it ends:
+// no event, no answer to another request, unless it is a consequence of what is held. Causes are
+// coarse, so such a fault is not left out: it is tried after others.
+func (c *candidates) changesNothing(f fault.Fault) bool {
+	if !onlyHolds(f.Kind) || f.Kind == fault.KindPause || f.Until != "" {
+		return false
+	}
+	held := &c.run.Steps[c.step]
+	depends := map[int]bool{c.step: true}
+	for n := c.step + 1; n < len(c.run.Steps); n++ {
+		s := &c.run.Steps[n]
+		if s.Kind == history.Time && f.For == 0 || f.For > 0 && s.At > held.At+f.For {
+			return true
+		}
+		for _, cause := range s.Causes {
+			depends[n] = depends[n] || depends[cause]
+		}
+		if s.Actor != held.Actor || depends[n] {
+			continue
+		}
+		switch s.Kind {
+		case history.Frame:
+			if s.Type != "BOOKMARK" { // one of the same stream waits too, and then follows without a pause
+				return false
+			}
+		case history.Request, history.Answer:
+			return false
+		}
+	}
+	return true
+}

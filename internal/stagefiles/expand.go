@@ -1,0 +1,116 @@
+package stagefiles
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/rehearse-k8s/rehearse/stage"
+)
+
+// Expand replaces directories in names with the YAML and JSON files in them. A directory that contains only a kustomization
+// stands for the files and directories that the kustomization lists as resources. A directory without any of these is an
+// error.
+func Expand(names []string) (files []string, err error) {
+	for _, name := range names {
+		in := []string{name}
+		if isDir(name) {
+			if in, err = filesIn(name, maxDepth); err != nil {
+				return nil, err
+			}
+		}
+		files = append(files, in...)
+	}
+	return files, nil
+}
+
+// maxDepth bounds the kustomizations that refer to other kustomizations.
+const maxDepth = 10
+
+func isDir(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
+}
+
+func filesIn(dir string, depth int) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	kustomization := ""
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		switch ext := filepath.Ext(e.Name()); {
+		case e.IsDir():
+		case strings.TrimSuffix(e.Name(), ext) == "kustomization":
+			kustomization = path
+		case slices.Contains([]string{".yaml", ".yml", ".json"}, ext):
+			out = append(out, path)
+		}
+	}
+	if len(out) == 0 && kustomization != "" {
+		if out, err = resources(kustomization, depth-1); err != nil {
+			return nil, err
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("%s: the directory contains no .yaml, .yml or .json file", dir)
+	}
+	return out, nil
+}
+
+// resources returns the files that a kustomization lists as resources.
+func resources(kustomization string, depth int) (out []string, err error) {
+	if depth == 0 {
+		return nil, fmt.Errorf("%s: its resources are nested more than %d kustomizations deep; do they refer to each other?", kustomization, maxDepth)
+	}
+	data, err := os.ReadFile(kustomization)
+	if err != nil {
+		return nil, err
+	}
+	var listed struct {
+		Resources []string `json:"resources"`
+	}
+	if err := yaml.Unmarshal(data, &listed); err != nil {
+		return nil, fmt.Errorf("%s: %s", kustomization, strings.Join(strings.Fields(err.Error()), " "))
+	}
+	for _, r := range listed.Resources {
+		path := filepath.Join(filepath.Dir(kustomization), r)
+		in := []string{path}
+		if isDir(path) {
+			if in, err = filesIn(path, depth); err != nil {
+				return nil, err
+			}
+		} else if _, err := os.Stat(path); err != nil {
+			return nil, fmt.Errorf("%s: resources: %q is neither a file nor a directory here", kustomization, r)
+		}
+		out = append(out, in...)
+	}
+	return out, nil
+}
+
+// Read expands names and reads the files, built-in ones included.
+func Read(names []string) ([]stage.File, error) {
+	names, err := Expand(names)
+	if err != nil {
+		return nil, err
+	}
+	files := make([]stage.File, len(names))
+	for i, name := range names {
+		read := os.ReadFile
+		if strings.HasPrefix(name, stage.BuiltinPrefix) {
+			read = stage.BuiltinFile
+		}
+		data, err := read(name)
+		if err != nil {
+			return nil, err
+		}
+		files[i] = stage.File{Name: name, Data: data}
+	}
+	return files, nil
+}

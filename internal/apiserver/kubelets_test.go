@@ -39,7 +39,7 @@ func TestNoKubelet(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = json.CoreV1().Pods("default").GetLogs("silent", &corev1.PodLogOptions{}).Stream(ctx)
-	if err := contains(err, "the node is not simulated"); err != nil {
+	if err := contains(err, "answers only for nodes with the annotation kwok.x-k8s.io/node=fake"); err != nil {
 		t.Error(err)
 	}
 }

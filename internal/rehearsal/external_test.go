@@ -20,8 +20,12 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/internal/apiserver"
@@ -48,6 +52,14 @@ func existingCluster(t *testing.T) (*rest.Config, kubernetes.Interface) {
 	create(t, client.CoreV1().Namespaces().Create, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}})
 	create(t, client.CoreV1().ConfigMaps("elsewhere").Create, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Data: map[string]string{"a": "b"}})
 	create(t, client.CoreV1().ServiceAccounts("default").Create, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
+
+	// The API server itself writes these ConfigMaps some time after it is ready. They would look like leftovers of a run.
+	for _, own := range []string{"extension-apiserver-authentication", "kube-apiserver-legacy-service-account-token-tracking"} {
+		lw := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "configmaps", "kube-system", fields.OneTermEqualSelector("metadata.name", own))
+		if _, err := watchtools.UntilWithSync(t.Context(), lw, &corev1.ConfigMap{}, nil, func(watch.Event) (bool, error) { return true, nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return config, client
 }
 

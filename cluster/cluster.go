@@ -15,6 +15,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/apiserver"
 	"github.com/rehearse-k8s/rehearse/internal/controller/nodepressure"
 	"github.com/rehearse-k8s/rehearse/internal/controller/podcache"
+	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
 	"github.com/rehearse-k8s/rehearse/internal/resourcemetrics"
 	"github.com/rehearse-k8s/rehearse/internal/store"
 	"github.com/rehearse-k8s/rehearse/stage"
@@ -62,7 +63,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	// The parts stop in the reverse order of their start: controllers before the API server, the API server before the
 	// store. Therefore each has a context of its own, independent of the caller's.
 	base := context.WithoutCancel(ctx)
-	c.usage = resourcemetrics.New(resourcemetrics.Options{Rules: endpoints})
+	c.usage = resourcemetrics.New(resourcemetrics.Options{Rules: endpoints, Serves: stages.NodeFilter{}.Matches})
 	c.server, err = apiserver.Start(base, apiserver.Options{
 		Dir: pki, Backend: backend, BindAddress: o.BindAddress, Port: o.Port, Version: o.Version, WatchCache: true,
 		Conversions: conversions(), ServiceIPRange: o.ServiceCIDR, ResourceMetrics: c.usage.Storages(),

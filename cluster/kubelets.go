@@ -15,7 +15,7 @@ import (
 func serveKubelets(server *apiserver.Server, set *rules.Set, source *resourcemetrics.Source) {
 	k := kubeletapi.New(kubeletapi.Options{
 		Config: func() *rest.Config { return server.RESTConfig("rehearse:kubelet") },
-		Rules:  set, NodePaths: source.NodePaths(),
+		Rules:  set, NodePaths: source.NodePaths(), Discovery: source.ServeDiscovery,
 	})
 	server.ServeKubelets(apiserver.Kubelets{Handler: k, Simulates: k.Simulates})
 }

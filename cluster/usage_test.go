@@ -142,6 +142,34 @@ func TestNodeUsageThroughProxy(t *testing.T) {
 	}
 }
 
+// scrapeDiscovered does what a Prometheus server with an http_sd_config does: it reads the list at a node and requests each entry.
+func scrapeDiscovered(t *testing.T, k kubeletCluster) {
+	t.Helper()
+	data, err := k.CoreV1().RESTClient().Get().AbsPath("/api/v1/nodes/node-0/proxy/discovery/prometheus").DoRaw(t.Context())
+	var found []struct {
+		Targets []string
+		Labels  map[string]string
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &found)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range found {
+		if url := f.Labels["__scheme__"] + "://" + f.Targets[0]; f.Labels["metrics_name"] != "pods" || url != k.URL() {
+			t.Errorf("%v at %s, want that of the API server, %s", f.Labels, url, k.URL())
+		}
+		body, err := k.CoreV1().RESTClient().Get().AbsPath(f.Labels["__metrics_path__"]).DoRaw(t.Context())
+		if err != nil || !strings.Contains(string(body), "rehearse_metric_errors 0") {
+			t.Errorf("%v: %v %s", f.Labels, err, body)
+		}
+	}
+	if len(found) != 1 {
+		t.Errorf("%d entries for one Metric and one node: %s", len(found), data)
+	}
+}
+
 // TestMetricThroughProxy: the API server's proxy of nodes reaches the paths of Metric objects, from a file and from the API, and a change
 // applies to the next request.
 func TestMetricThroughProxy(t *testing.T) {
@@ -173,6 +201,7 @@ spec:
 	if err := get("/metrics/nodes/node-1/pods", ""); !apierrors.IsNotFound(err) {
 		t.Errorf("the path of another node: %v", err)
 	}
+	scrapeDiscovered(t, k)
 	c, err := client.New(k.RESTConfig(), client.Options{})
 	if err != nil {
 		t.Fatal(err)

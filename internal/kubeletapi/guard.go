@@ -105,13 +105,15 @@ var verbs = map[string]string{
 }
 
 // attributes are what a kubelet asks for a request: one of them must be allowed. (Kubelet authentication/authorization, "Request verbs",
-// and the feature KubeletFineGrainedAuthz for health checks.)
+// and the feature KubeletFineGrainedAuthz for health checks.) Discovery, which a kubelet does not have, is a part of metrics.
 func attributes(who user.Info, node string, r *http.Request) (all []authorizer.Attributes) {
 	subresources := []string{"proxy"}
 	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	switch first {
 	case "stats", "metrics":
 		subresources = []string{first}
+	case "discovery":
+		subresources = []string{"metrics"}
 	case "healthz":
 		subresources = []string{"healthz", "proxy"}
 	}

@@ -108,7 +108,10 @@ var podPaths = []string{"containerLogs", "exec", "attach", "portForward"}
 func (s *Server) nodeName(r *http.Request) string {
 	parts := strings.Split(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	if !slices.Contains(podPaths, parts[0]) {
-		node, _ := nodeOf(r) // the handler reads the same header
+		if r.URL.Path == discoveryPath {
+			return ""
+		}
+		node, _ := s.nodeOf(r) // the handler finds the same node, or the same error
 		return node
 	}
 	if len(parts) < 3 {

@@ -2,8 +2,9 @@
 // kubelet for.
 //
 // Objects of the group kwok.x-k8s.io (package rules selects the one that applies) name the files, commands and addresses that stand for
-// a container. The package runs no command and opens no connection that no object names. The handler does not decide who may send a request: in `rehearse up`, the API server does that before it forwards the request, and only the API
-// server reaches the handler. A server of its own (Listen) asks the API server about each request, as a kubelet does.
+// a container. The package runs no command and opens no connection that no object names. The handler does not decide who may send a
+// request: in `rehearse up`, the API server does that before it forwards the request, and only the API server reaches the handler. A server
+// of its own (Listen) asks the API server about each request, as a kubelet does.
 //
 // Floor: F3. Its clients are created at the first request, and it keeps no state between requests.
 package kubeletapi
@@ -38,6 +39,11 @@ type Options struct {
 	Rules *rules.Set
 	// NodePaths are further paths, each with a handler that serves the node with a given name.
 	NodePaths map[string]func(w http.ResponseWriter, r *http.Request, node string)
+	// NodeOfPath returns the node that the path of a request names if no API server has forwarded the request. Without it, only forwarded
+	// requests reach NodePaths.
+	NodeOfPath func(ctx context.Context, path string) (string, error)
+	// Discovery serves /discovery/prometheus, the list of what a Prometheus server can scrape.
+	Discovery http.HandlerFunc
 	// Serves, if set, selects the nodes whose pods are served. The others are answered with 404.
 	Serves func(*corev1.Node) bool
 	// NoCommands rejects requests that run a command or connect to an address of this machine's network: exec and port-forward. The error
@@ -82,13 +88,16 @@ func New(o Options) *Server {
 	}
 	for path, serve := range o.NodePaths {
 		s.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
-			node, err := nodeOf(r)
+			node, err := s.nodeOf(r)
 			if err != nil {
 				fail(w, err, http.StatusBadRequest)
 				return
 			}
 			serve(w, r, node)
 		})
+	}
+	if o.Discovery != nil {
+		s.mux.HandleFunc("GET "+discoveryPath, o.Discovery)
 	}
 	s.mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", s.containerLogs)
 	for _, path := range []string{"/{namespace}/{pod}/{container}", "/{namespace}/{pod}/{uid}/{container}"} {
@@ -107,10 +116,16 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.Serve
 // healthy answers the probes of a node: a simulated kubelet is as healthy as the process.
 func healthy(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }
 
-// nodeOf returns the node of a request that the API server's proxy of nodes has forwarded. All nodes share one handler, and several may have
-// the same address, so only the header with the original path names the node: /api/v1/nodes/[SCHEME:]NAME[:PORT]/proxy/...
-func nodeOf(r *http.Request) (string, error) {
+// discoveryPath is the path of Options.Discovery.
+const discoveryPath = "/discovery/prometheus"
+
+// nodeOf returns the node of a request. All nodes share one handler, and several may have the same address, so if the API server's proxy of
+// nodes has forwarded the request, only the header with the original path names the node: /api/v1/nodes/[SCHEME:]NAME[:PORT]/proxy/...
+func (s *Server) nodeOf(r *http.Request) (string, error) {
 	forwarded := r.Header.Get("X-Forwarded-Uri")
+	if forwarded == "" && s.options.NodeOfPath != nil {
+		return s.options.NodeOfPath(r.Context(), r.URL.Path)
+	}
 	rest, ok := strings.CutPrefix(forwarded, "/api/v1/nodes/")
 	id, _, _ := strings.Cut(rest, "/")
 	_, name, _, valid := utilnet.SplitSchemeNamePort(id)

@@ -76,8 +76,8 @@ func (s *Source) metrics(ctx context.Context, path, node string) ([]*dto.MetricF
 	return families, errs, r.err
 }
 
-// metricsAt returns the Metric objects with a path: those of files, then those of the API, the oldest first.
-func (r *request) metricsAt(fromFiles []rules.Metric, path, node string) ([]usage.MetricObject, error) {
+// allMetrics returns the Metric objects of files, then those of the API, the oldest first.
+func (r *request) allMetrics(fromFiles []rules.Metric) ([]rules.Metric, error) {
 	stored := &rules.Set{}
 	items, err := r.list("metrics", "", metav1.ListOptions{})
 	if err != nil {
@@ -86,8 +86,17 @@ func (r *request) metricsAt(fromFiles []rules.Metric, path, node string) ([]usag
 	if err := addOldestFirst(stored, items); err != nil {
 		return nil, err
 	}
+	return slices.Concat(fromFiles, stored.Metrics), nil
+}
+
+// metricsAt returns the Metric objects with a path, in the order of allMetrics.
+func (r *request) metricsAt(fromFiles []rules.Metric, path, node string) ([]usage.MetricObject, error) {
+	all, err := r.allMetrics(fromFiles)
+	if err != nil {
+		return nil, err
+	}
 	var out []usage.MetricObject
-	for _, m := range slices.Concat(fromFiles, stored.Metrics) {
+	for _, m := range all {
 		if strings.ReplaceAll(m.Spec.Path, usage.NodeNameInPath, node) == path {
 			out = append(out, usage.MetricObject{Object: m, Metrics: m.Spec.Metrics})
 		}

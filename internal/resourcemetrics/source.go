@@ -26,6 +26,8 @@ import (
 type Options struct {
 	// Rules are the objects from files. They precede the objects of the API that have the same scope.
 	Rules *rules.Set
+	// Serves selects the nodes that ServeDiscovery lists; default: all.
+	Serves func(*corev1.Node) bool
 	// Now is the current time; default time.Now.
 	Now func() time.Time
 }
@@ -63,6 +65,9 @@ type clients struct {
 func New(o Options) *Source {
 	if o.Rules == nil {
 		o.Rules = &rules.Set{}
+	}
+	if o.Serves == nil {
+		o.Serves = func(*corev1.Node) bool { return true }
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -38,10 +38,11 @@ func (s *simulation) serveKubelet(ctx context.Context) (stop func(), err error) 
 	if err != nil {
 		return nil, err
 	}
-	usage := resourcemetrics.New(resourcemetrics.Options{Rules: s.Kubelet.Rules})
+	usage := resourcemetrics.New(resourcemetrics.Options{Rules: s.Kubelet.Rules, Serves: s.Stage.Manage.Matches})
 	usage.Connect(s.Config, pods)
 	o := kubeletapi.Options{
-		Config: func() *rest.Config { return s.Config }, Rules: s.Kubelet.Rules, NodePaths: usage.NodePaths(), Serves: s.Stage.Manage.Matches,
+		Config: func() *rest.Config { return s.Config }, Rules: s.Kubelet.Rules, NodePaths: usage.NodePaths(), NodeOfPath: usage.NodeOfPath,
+		Discovery: usage.ServeDiscovery, Serves: s.Stage.Manage.Matches,
 	}
 	if !s.Kubelet.EnableExec {
 		o.NoCommands = "start 'rehearse simulate' with --enable-exec"

@@ -88,7 +88,8 @@ func TestKubelet(t *testing.T) {
 		t.Fatal(err)
 	}
 	objects := "{apiVersion: kwok.x-k8s.io/v1alpha1, kind: ClusterLogs, metadata: {name: all}, spec: {logs: [{logsFile: " + file + "}]}}\n---\n" +
-		"{apiVersion: kwok.x-k8s.io/v1alpha1, kind: ClusterExec, metadata: {name: all}, spec: {execs: [{local: {}}]}}\n"
+		"{apiVersion: kwok.x-k8s.io/v1alpha1, kind: ClusterExec, metadata: {name: all}, spec: {execs: [{local: {}}]}}\n---\n" +
+		"{apiVersion: kwok.x-k8s.io/v1alpha1, kind: Metric, metadata: {name: shop}, spec: {path: '/metrics/nodes/{nodeName}/shop', metrics: [{name: shop_nodes, kind: gauge, value: '1'}]}}\n"
 	r, _ := w.kubelet(objects, nil)
 	logs, err := w.client.CoreV1().Pods("default").GetLogs("p-"+w.node, &corev1.PodLogOptions{}).DoRaw(t.Context())
 	if err != nil || string(logs) != "hello\n" {
@@ -120,7 +121,9 @@ func TestKubelet(t *testing.T) {
 		if token != "" {
 			request.Header.Set("Authorization", "Bearer "+token)
 		}
-		request.Header.Set("X-Forwarded-Uri", "/api/v1/nodes/"+w.node+"/proxy"+path) // as the API server's proxy of nodes, which refuses loopback addresses
+		if direct := strings.HasPrefix(path, "/discovery") || strings.HasSuffix(path, "/shop"); !direct {
+			request.Header.Set("X-Forwarded-Uri", "/api/v1/nodes/"+w.node+"/proxy"+path) // as the API server's proxy of nodes, which refuses loopback addresses
+		}
 		answer, err := client.Do(request)
 		if err != nil {
 			t.Fatal(err)
@@ -152,6 +155,18 @@ func TestKubelet(t *testing.T) {
 		if code, body := get(path, token); code != http.StatusOK || !strings.Contains(body, want) {
 			t.Errorf("%s with a role for monitoring: %d %s", path, code, body)
 		}
+	}
+	// A Prometheus server asks for what it can scrape, and scrapes it without the API server.
+	shop := "/metrics/nodes/" + w.node + "/shop"
+	entry := fmt.Sprintf(`{"targets":["127.0.0.1:%d"],"labels":{"__metrics_path__":%q,"__scheme__":"https","metrics_name":"shop"}}`, port, shop)
+	if code, body := get("/discovery/prometheus", token); code != http.StatusOK || !strings.Contains(body, entry) || strings.Contains(body, "real") {
+		t.Errorf("%d %s, want %s", code, body, entry)
+	}
+	if code, body := get(shop, token); code != http.StatusOK || !strings.Contains(body, "shop_nodes 1") {
+		t.Errorf("%d %s", code, body)
+	}
+	if code, _ := get(shop, ""); code != http.StatusUnauthorized {
+		t.Errorf("a scrape without a token: %d", code)
 	}
 	r.end(nil)
 

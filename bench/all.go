@@ -37,6 +37,7 @@ var parts = []part{
 	{section: "Many pods, and long runs", command: "churn", full: "--for 2m", quick: "--for 12s --pods 200"},
 	{section: "Watches", command: "watches", quick: "--nodes 100 --pods 1000 --watchers 100 --objects 2000 --for 5s"},
 	{section: "Resource metrics", command: "top", quick: "--nodes 100 --pods 1000 --runs 2"},
+	{section: "Resource metrics", command: "hpa", quick: "--nodes 10 --pods 100 --autoscalers 10 --rest 4s"},
 	{section: "Snapshots", command: "snapshot", quick: "--pods 1000 --formats yaml"},
 	{section: "Snapshots", command: "replay", quick: "--for 5s"},
 	{section: "The stage engine", command: "stage --bare", quick: "--pods 1000"},

@@ -69,6 +69,9 @@ func (s *Source) discover(ctx context.Context, host string, forwarded bool) ([]t
 // NodeOfPath returns the node that a path of a Metric object names: the text in the place of {nodeName}, else the name of the object, as in
 // KWOK.
 func (s *Source) NodeOfPath(ctx context.Context, path string) (string, error) {
+	if !strings.HasPrefix(path, "/metrics") { // no Metric can have it
+		return "", fmt.Errorf("%s: no API server has forwarded the request with the name of a node", path)
+	}
 	r, err := s.begin(ctx, metav1.NamespaceAll, "")
 	if err != nil {
 		return "", err

@@ -23,7 +23,7 @@ import (
 
 const (
 	// reorderWindow is how long an event waits for events of other kinds with lower revisions, whose watches are slower.
-	reorderWindow = 200 * time.Millisecond
+	reorderWindow = time.Second
 	// writeInterval is the time between two writes of changes.
 	writeInterval = 50 * time.Millisecond
 )
@@ -52,6 +52,7 @@ type source struct {
 	selection metav1.ListOptions // labels and fields
 	revision  string             // of the list, or of the last event
 	objects   map[types.NamespacedName]version
+	opened    bool // the first request of the watch has been answered
 }
 
 // version is the newest recorded version of an object.
@@ -79,16 +80,17 @@ type recorder struct {
 	start   time.Time
 	last    snapshot.Change
 
-	mu      sync.Mutex
-	pending []event
+	mu       sync.Mutex
+	pending  []event
+	unopened int // sources that are not opened
 }
 
 // Record writes a recording: the selected objects of a cluster, and then their changes until the context ends or o.For is over. No
 // change between a list and its watch is missed. If the context ends before all objects are written, the error is that of the
 // context; if the error is not nil, the output is incomplete.
 //
-// Changes of all kinds are written in the order of their revisions, as far as the events arrive within a fifth of a second. Memory grows with
-// the size of the objects, which are required to compute patches.
+// Changes of all kinds are written in the order of their revisions, as far as the events arrive within a second after all watches have begun.
+// Memory grows with the size of the objects, which are required to compute patches.
 func Record(ctx context.Context, config *rest.Config, w io.Writer, format snapshot.Format, compressed bool, o RecordOptions) (RecordResult, error) {
 	o.Header.Recording = true
 	r := &recorder{saver: &saver{SaveOptions: o.SaveOptions}, RecordOptions: o}
@@ -131,6 +133,7 @@ func (r *recorder) follow(ctx context.Context) error {
 		timer := time.AfterFunc(r.For, cancel)
 		defer timer.Stop()
 	}
+	r.unopened = len(r.sources)
 	watches := errgroup.Group{}
 	for _, s := range r.sources {
 		watches.Go(func() error {
@@ -145,7 +148,9 @@ func (r *recorder) follow(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 		case <-tick.C:
-			err = r.write(time.Now().Add(-reorderWindow))
+			if r.allOpen() {
+				err = r.write(time.Now().Add(-reorderWindow))
+			}
 			if r.Recorded != nil {
 				r.Recorded(r.out.Changes(), r.last)
 			}
@@ -165,6 +170,23 @@ func (r *recorder) add(e event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pending = append(r.pending, e)
+}
+
+// open counts a source whose watch has been answered, with events that may have lower revisions than all others, or with an error.
+func (r *recorder) open(s *source) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !s.opened {
+		s.opened = true
+		r.unopened--
+	}
+}
+
+// allOpen reports whether the watch of each source has been answered.
+func (r *recorder) allOpen() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.unopened == 0
 }
 
 // write writes the changes of the events that arrived before a time, and of those with lower revisions than theirs.

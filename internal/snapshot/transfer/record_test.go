@@ -174,6 +174,55 @@ func TestRecordExpired(t *testing.T) {
 	}
 }
 
+// TestRecordLateWatch: changes are in their order even if the watch of one kind begins long after the others, as on a busy machine.
+func TestRecordLateWatch(t *testing.T) {
+	c := startCluster(t, cluster.Options{Controllers: noControllers})
+	k := connect(t, c.RESTConfig())
+	config := rest.CopyConfig(c.RESTConfig())
+	begin := make(chan struct{})
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Query().Get("watch") != "" && strings.Contains(r.URL.Path, "configmaps") {
+				select {
+				case <-begin:
+				case <-r.Context().Done():
+					return nil, r.Context().Err()
+				}
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	reports := 0
+	var b bytes.Buffer
+	_, err := transfer.Record(ctx, config, &b, snapshot.YAML, false, transfer.RecordOptions{
+		SaveOptions: transfer.SaveOptions{Only: []string{"configmaps", "secrets"}, Namespaces: []string{"default"}, Warn: t.Errorf},
+		Started: func(int) {
+			k.create("v1/configmaps", "default", "{apiVersion: v1, kind: ConfigMap, metadata: {name: first}}")
+			k.create("v1/secrets", "default", "{apiVersion: v1, kind: Secret, metadata: {name: second}}")
+		},
+		Recorded: func(changes int, _ snapshot.Change) {
+			if reports++; reports == 25 { // longer than an event waits for those of other kinds
+				close(begin)
+			}
+			if changes == 2 {
+				stop()
+			}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range changes(t, b.Bytes()) {
+		got = append(got, string(c.Method)+" "+c.Name)
+	}
+	if d := cmp.Diff([]string{"create first", "create second"}, got); d != "" {
+		t.Error(d)
+	}
+}
+
 // TestRecordInterrupted: a recording that ends before its objects are written is an error, and one that ends by its duration is complete.
 func TestRecordInterrupted(t *testing.T) {
 	c := startCluster(t, cluster.Options{Controllers: noControllers})

@@ -43,7 +43,7 @@ func hpaCommand(binary *string, out *figures) *cobra.Command {
 	return c
 }
 
-// measure compares a cluster at rest with the same cluster after its autoscalers were created.
+// measure compares an idle cluster with the same cluster after its autoscalers were created.
 func (a autoscalers) measure(ctx context.Context, binary *string) error {
 	if a.count < 1 || a.pods < a.count {
 		return fmt.Errorf("flags --autoscalers and --pods: want at least one autoscaler, and a pod for each")
@@ -56,7 +56,7 @@ func (a autoscalers) measure(ctx context.Context, binary *string) error {
 	if err := a.deploy(ctx, client); err != nil {
 		return err
 	}
-	_, _, without, err := a.watchAtRest(ctx, s, client)
+	_, _, without, err := a.measureIdle(ctx, s, client)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (a autoscalers) measure(ctx context.Context, binary *string) error {
 	if err := pause(ctx, 2*a.period); err != nil { // their first syncs write the status
 		return err
 	}
-	syncs, took, with, err := a.watchAtRest(ctx, s, client)
+	syncs, took, with, err := a.measureIdle(ctx, s, client)
 	if err != nil {
 		return err
 	}
@@ -84,8 +84,8 @@ func (a autoscalers) measure(ctx context.Context, binary *string) error {
 	return nil
 }
 
-// watchAtRest returns the number of syncs of autoscalers during the rest, their duration, and the CPU that the server used.
-func (a autoscalers) watchAtRest(ctx context.Context, s *server, client kubernetes.Interface) (syncs uint64, took, cpu time.Duration, err error) {
+// measureIdle returns the number of syncs of autoscalers within a.rest, their duration, and the CPU that the server used.
+func (a autoscalers) measureIdle(ctx context.Context, s *server, client kubernetes.Interface) (syncs uint64, took, cpu time.Duration, err error) {
 	syncsBefore, tookBefore, err := syncsOf(ctx, client)
 	if err != nil {
 		return 0, 0, 0, err

@@ -28,6 +28,10 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/controller/webhook"
 )
 
+// servedTimeout is how long the API server may take to serve a kind after it is defined. That takes milliseconds, and more than ten
+// seconds on a busy machine with the race detector.
+const servedTimeout = time.Minute
+
 // conversions are the conversion webhooks of our kinds that have several versions.
 func conversions() map[types.NamespacedName]http.Handler {
 	return map[types.NamespacedName]http.Handler{
@@ -90,7 +94,7 @@ func awaitKinds(ctx context.Context, config *rest.Config, versions []schema.Grou
 		return err
 	}
 	for _, version := range versions {
-		err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+		err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, servedTimeout, true, func(context.Context) (bool, error) {
 			_, err := client.ServerResourcesForGroupVersion(version.String())
 			return err == nil, nil
 		})

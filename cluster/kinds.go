@@ -28,8 +28,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/controller/webhook"
 )
 
-// servedTimeout is how long the API server may take to serve a kind after it is defined. That takes milliseconds, and more than ten
-// seconds on a busy machine with the race detector.
+// servedTimeout limits how long the API server takes to serve a kind after it is defined: milliseconds on an idle machine, but more than ten
+// seconds in a test with the race detector at a load of 10.
 const servedTimeout = time.Minute
 
 // conversions are the conversion webhooks of our kinds that have several versions.

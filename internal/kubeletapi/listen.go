@@ -108,7 +108,7 @@ var podPaths = []string{"containerLogs", "exec", "attach", "portForward"}
 func (s *Server) nodeName(r *http.Request) string {
 	parts := strings.Split(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	if !slices.Contains(podPaths, parts[0]) {
-		if r.URL.Path == discoveryPath {
+		if r.URL.Path == discoveryPath { // the list is of all nodes, whatever the header says
 			return ""
 		}
 		node, _ := s.nodeOf(r) // the handler finds the same node, or the same error

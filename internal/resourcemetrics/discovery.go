@@ -35,7 +35,7 @@ func (s *Source) ServeDiscovery(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Source) discover(ctx context.Context, host string, forwarded bool) ([]targets, error) {
-	r, err := s.begin(ctx, metav1.NamespaceAll, "")
+	r, err := s.newRequest(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (s *Source) NodeOfPath(ctx context.Context, path string) (string, error) {
 	if !strings.HasPrefix(path, "/metrics") { // no Metric can have it
 		return "", fmt.Errorf("%s: no API server has forwarded the request with the name of a node", path)
 	}
-	r, err := s.begin(ctx, metav1.NamespaceAll, "")
+	r, err := s.newRequest(ctx)
 	if err != nil {
 		return "", err
 	}

@@ -105,8 +105,22 @@ type request struct {
 	podsByNode map[string][]*corev1.Pod
 }
 
-// begin reads the rules. With pod, it reads only the rules that may apply to this pod of the namespace.
+// begin begins a request and reads the rules of usage. With pod, it reads only those that may apply to this pod of the namespace.
 func (s *Source) begin(ctx context.Context, namespace, pod string) (*request, error) {
+	r, err := s.newRequest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := r.storedRules(namespace, pod)
+	if err != nil {
+		return nil, err
+	}
+	r.usages = rules.NewUsages(slices.Concat(s.options.Rules.Usages, stored))
+	return r, nil
+}
+
+// newRequest begins a request that computes no usage. It reads nothing.
+func (s *Source) newRequest(ctx context.Context) (*request, error) {
 	c := s.cluster.Load()
 	if c == nil {
 		return nil, apierrors.NewServiceUnavailable("the cluster is starting")
@@ -116,11 +130,6 @@ func (s *Source) begin(ctx context.Context, namespace, pod string) (*request, er
 	if r.clients, err = c.clients(); err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
-	stored, err := r.storedRules(namespace, pod)
-	if err != nil {
-		return nil, err
-	}
-	r.usages = rules.NewUsages(slices.Concat(s.options.Rules.Usages, stored))
 	return r, nil
 }
 

@@ -80,9 +80,8 @@ type recorder struct {
 	start   time.Time
 	last    snapshot.Change
 
-	mu       sync.Mutex
-	pending  []event
-	unopened int // sources that are not opened
+	mu      sync.Mutex // also for source.opened
+	pending []event
 }
 
 // Record writes a recording: the selected objects of a cluster, and then their changes until the context ends or o.For is over. No
@@ -133,7 +132,6 @@ func (r *recorder) follow(ctx context.Context) error {
 		timer := time.AfterFunc(r.For, cancel)
 		defer timer.Stop()
 	}
-	r.unopened = len(r.sources)
 	watches := errgroup.Group{}
 	for _, s := range r.sources {
 		watches.Go(func() error {
@@ -148,7 +146,7 @@ func (r *recorder) follow(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 		case <-tick.C:
-			if r.allOpen() {
+			if r.allOpened() {
 				err = r.write(time.Now().Add(-reorderWindow))
 			}
 			if r.Recorded != nil {
@@ -172,21 +170,19 @@ func (r *recorder) add(e event) {
 	r.pending = append(r.pending, e)
 }
 
-// open counts a source whose watch has been answered, with events that may have lower revisions than all others, or with an error.
-func (r *recorder) open(s *source) {
+// setOpened stores that the API server has answered the watch of a source, also if the answer is an error.
+func (r *recorder) setOpened(s *source) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !s.opened {
-		s.opened = true
-		r.unopened--
-	}
+	s.opened = true
 }
 
-// allOpen reports whether the watch of each source has been answered.
-func (r *recorder) allOpen() bool {
+// allOpened reports whether the API server has answered the watch of each source. Before that, a source may still receive events with lower
+// revisions than those of the others.
+func (r *recorder) allOpened() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.unopened == 0
+	return !slices.ContainsFunc(r.sources, func(s *source) bool { return !s.opened })
 }
 
 // write writes the changes of the events that arrived before a time, and of those with lower revisions than theirs.

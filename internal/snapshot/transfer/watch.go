@@ -56,7 +56,7 @@ func (r *recorder) watchOnce(ctx context.Context, s *source) error {
 	opts.Limit = 0
 	opts.ResourceVersion, opts.AllowWatchBookmarks = s.revision, true
 	w, err := s.client.Watch(ctx, opts)
-	r.open(s)
+	r.setOpened(s)
 	if err != nil {
 		return err
 	}

@@ -120,20 +120,10 @@ func syncsOf(ctx context.Context, client kubernetes.Interface) (syncs uint64, to
 
 // deploy creates the Deployments, and waits until all pods are Running.
 func (a autoscalers) deploy(ctx context.Context, client kubernetes.Interface) error {
-	ctx, endWatch := context.WithCancel(ctx)
-	defer endWatch()
-	seen, err := count(ctx, client, "status.phase=Running")
-	if err != nil {
-		return err
-	}
-	err = a.each(ctx, a.count, func(ctx context.Context, i int) error {
+	return a.untilRunning(ctx, client, a.count, a.count*int(a.replicas()), func(ctx context.Context, i int) error {
 		_, err := client.AppsV1().Deployments("default").Create(ctx, a.deployment(i), metav1.CreateOptions{})
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	return reach(ctx, &seen.added, int64(a.count)*int64(a.replicas()))
 }
 
 func (a autoscalers) replicas() int32 { return int32(a.pods / a.count) }

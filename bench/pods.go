@@ -212,20 +212,24 @@ func (l load) pod(i int) *corev1.Pod {
 
 // fill creates the pods, and waits until all are Running.
 func (l load) fill(ctx context.Context, client kubernetes.Interface) error {
+	return l.untilRunning(ctx, client, l.pods, l.pods, func(ctx context.Context, i int) error {
+		_, err := client.CoreV1().Pods("default").Create(ctx, l.pod(i), metav1.CreateOptions{})
+		return err
+	})
+}
+
+// untilRunning calls create for every number below n, and waits until this many pods are Running.
+func (l load) untilRunning(ctx context.Context, client kubernetes.Interface, n, pods int, create func(context.Context, int) error) error {
 	ctx, endWatch := context.WithCancel(ctx)
 	defer endWatch()
 	seen, err := count(ctx, client, "status.phase=Running")
 	if err != nil {
 		return err
 	}
-	err = l.each(ctx, l.pods, func(ctx context.Context, i int) error {
-		_, err := client.CoreV1().Pods("default").Create(ctx, l.pod(i), metav1.CreateOptions{})
-		return err
-	})
-	if err != nil {
+	if err := l.each(ctx, n, create); err != nil {
 		return err
 	}
-	return reach(ctx, &seen.added, int64(l.pods))
+	return reach(ctx, &seen.added, int64(pods))
 }
 
 // each calls f for every number below n, several concurrently.

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/rehearse-k8s/rehearse/history"
@@ -16,64 +15,25 @@ func (r *Run) soFar() *history.Run {
 	return r.copy
 }
 
-// record builds a record from the steps. The lock is held.
+// record builds a record from the steps, with its writes in the order of their revisions. The lock is held.
 func (r *Run) record() *history.Run {
-	record := &history.Run{Header: r.header, Steps: make([]history.Step, 0, len(r.steps))}
-	order := r.order()
-	place := make([]int, len(order))
-	for n, old := range order {
-		place[old] = n
-	}
-	truth := int64(0)
-	for n, old := range order {
-		s := r.steps[old]
-		causes := s.Causes
+	record := &history.Run{Header: r.header, Steps: slices.Clone(r.steps)}
+	revisions := make([]int64, len(r.steps))
+	for n := range record.Steps {
+		s := &record.Steps[n]
 		// The event of a write may arrive before the answer, and so before the revision of the
 		// write is known.
 		if write, ok := r.wrote[s.Revision]; ok && s.Kind == history.Frame {
-			causes = append(slices.Clone(causes), write)
+			s.Causes = append(slices.Clone(s.Causes), write)
 		}
-		s.Causes = nil
-		for _, cause := range causes {
-			if place[cause] < n {
-				s.Causes = append(s.Causes, place[cause])
-			}
+		// A write whose revision is older than one that was known when it was sent does not move others: it
+		// changed nothing, or its resource has an etcd of its own.
+		if s.Wrote() && s.Revision > r.began[n].newest {
+			revisions[n] = s.Revision
 		}
-		truth = max(truth, s.Revision)
-		s.Truth = truth
-		record.Add(s)
 	}
+	record, _ = record.Reordered(history.OrderWrites(revisions))
 	return record
-}
-
-// order returns the steps in the order of the record: in the order of their start, but writes in
-// the order of their revisions. A write that was sent first and executed second follows directly
-// after the other: no client can have observed it before. A write whose revision is older than one that was known
-// when it was sent does not move others: it changed nothing, or its resource has an etcd of its own. The lock is held.
-func (r *Run) order() []int {
-	var writes []int
-	for n := range r.steps {
-		if r.steps[n].Wrote() && r.steps[n].Revision > r.began[n].newest {
-			writes = append(writes, n)
-		}
-	}
-	slices.SortStableFunc(writes, func(a, b int) int { return cmp.Compare(r.steps[a].Revision, r.steps[b].Revision) })
-	at := make([]int, len(r.steps)) // for each step, the step after which it is placed, in the order of their start
-	turn := make([]int, len(r.steps))
-	for n := range at {
-		at[n] = n
-	}
-	last := -1
-	for k, n := range writes {
-		last = max(last, n)
-		at[n], turn[n] = last, k+1
-	}
-	order := make([]int, len(r.steps))
-	for n := range order {
-		order[n] = n
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(at[a], at[b]), cmp.Compare(turn[a], turn[b])) })
-	return order
 }
 
 // seen records a revision of an object. The lock is held.

@@ -69,6 +69,44 @@ func attributeUnanswered(record *history.Run, changes []verdict.Change, steps []
 	}
 }
 
+// orderWrites returns the record with its writes in the order of their changes, and the new step of each change. The
+// proxy orders writes by the revisions in their answers; the answer to a delete may have none. Without this order, a
+// deletion would belong to an earlier step that wrote a later revision.
+func orderWrites(record *history.Run, changes []verdict.Change, steps []int) (*history.Run, []int) {
+	revisions := make([]int64, len(record.Steps))
+	observed := make([]int64, len(record.Steps)) // the newest revision in the events before a step
+	newest, newestEvent := int64(0), int64(0)
+	for n := range record.Steps {
+		s := &record.Steps[n]
+		observed[n] = newestEvent
+		if s.Wrote() && s.Revision > newest {
+			revisions[n] = s.Revision
+		}
+		newest = max(newest, s.Revision)
+		if s.Kind == history.Frame {
+			newestEvent = max(newestEvent, s.Revision)
+		}
+	}
+	for i, c := range changes {
+		// The revisions of an Event or a Lease may be those of another etcd.
+		if n := steps[i]; n >= 0 && revisions[n] == 0 && !record.Steps[n].Wrote() && c.Revision > observed[n] && !verdict.Bookkeeping(c.Key) {
+			revisions[n] = c.Revision
+		}
+	}
+	order := history.OrderWrites(revisions)
+	if slices.IsSorted(order) {
+		return record, steps
+	}
+	record, place := record.Reordered(order)
+	steps = slices.Clone(steps)
+	for i, n := range steps {
+		if n >= 0 {
+			steps[i] = place[n]
+		}
+	}
+	return record, steps
+}
+
 // changesByStep returns the changes of each step. It preserves the order of changes: no change belongs to a
 // later step than a later change. If the run is over, a change without a step is merged into the step of the
 // next change.

@@ -1,6 +1,7 @@
 package rehearsal
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/rehearse-k8s/rehearse/fault"
@@ -36,10 +37,12 @@ func (j *monitor) evaluate(whole bool) *evaluation {
 	x := &evaluation{source: record, record: record, changeCount: len(j.changes), eventually: invariants.Eventually, seen: map[string]bool{}}
 	if whole {
 		j.lastEvaluation = x
-	} else {
-		x.record = answeredPrefix(x.record)
 	}
-	steps := attributeChanges(x.record, j.changes, j.objects.Objects)
+	var steps []int
+	x.record, steps = orderWrites(record, j.changes, attributeChanges(record, j.changes, j.objects.Objects))
+	if !whole {
+		x.record, steps = answeredPrefix(x.record, j.changes, steps)
+	}
 	if j.run.harness.o.Target != nil {
 		x.record, steps = addClusterWrites(x.record, j.changes, steps, j.objects.Objects, j.run.world.unrecorded, whole)
 	}
@@ -87,12 +90,30 @@ func (g *recreationGap) follows(s *history.Step) bool {
 	return len(g.absent) > 0
 }
 
-// answeredPrefix returns the record up to the first write whose effect is not known yet.
-func answeredPrefix(record *history.Run) *history.Run {
-	for n := range record.Steps {
-		if s := &record.Steps[n]; s.Kind == history.Request && s.IsWrite() && s.Code == 0 && s.Reply == "" && s.Note == "" {
-			return &history.Run{Header: record.Header, Steps: record.Steps[:n]}
+// answeredPrefix returns the record up to the first write whose effect is not known yet, and the step of each change. A
+// write under way may have changed its object already: the writes after that change are not in the prefix either.
+func answeredPrefix(record *history.Run, changes []verdict.Change, steps []int) (*history.Run, []int) {
+	if firstPending(record) == len(record.Steps) {
+		return record, steps
+	}
+	steps = slices.Clone(steps)
+	attributeUnanswered(record, changes, steps)
+	record, steps = orderWrites(record, changes, steps)
+	end := firstPending(record)
+	for i, n := range steps {
+		if n >= end {
+			steps[i] = -1
 		}
 	}
-	return record
+	return &history.Run{Header: record.Header, Steps: record.Steps[:end]}, steps
+}
+
+// firstPending returns the index of the first write that is under way, or the number of steps.
+func firstPending(record *history.Run) int {
+	for n := range record.Steps {
+		if s := &record.Steps[n]; s.Kind == history.Request && s.IsWrite() && s.Code == 0 && s.Reply == "" && s.Note == "" {
+			return n
+		}
+	}
+	return len(record.Steps)
 }

@@ -29,8 +29,8 @@ func TestAnsweredPrefix(t *testing.T) {
 		"one that went wrong": {[]history.Step{request("create", 0, "", "the server has gone"), request("get", 200, "", "")}, 2},
 	} {
 		run := &history.Run{Steps: c.steps}
-		if got := len(answeredPrefix(run).Steps); got != c.want {
-			t.Errorf("%s: %d steps, want %d", name, got, c.want)
+		if prefix, _ := answeredPrefix(run, nil, nil); len(prefix.Steps) != c.want {
+			t.Errorf("%s: %d steps, want %d", name, len(prefix.Steps), c.want)
 		}
 	}
 }
@@ -108,6 +108,46 @@ func TestAttributeChanges(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestDeleteWithoutRevision: a delete was sent after a create and executed before it. Its answer has no revision, or has
+// not arrived. It does not belong to the step of the create: there, its author and its fault would be unknown.
+func TestDeleteWithoutRevision(t *testing.T) {
+	_, all := changes(t, "a", "a", "b") // b is created at revision 4, after the second change of a
+	object := func(name string) history.Object {
+		return history.Object{Resource: "pods", Namespace: "default", Name: name}
+	}
+	for name, c := range map[string]struct {
+		code  int
+		steps []int // as attributeChanges returns them
+		whole bool
+		want  string
+	}{
+		"whole, answered":      {200, []int{0, 2, 1}, true, "create a: 2 | delete a: 3 | create b: 4"},
+		"so far, answered":     {200, []int{0, 2, 1}, false, "create a: 2 | delete a: 3 | create b: 4"},
+		"so far, not answered": {0, []int{0, -1, 1}, false, "create a: 2"},
+	} {
+		record := &history.Run{}
+		record.Add(history.Step{Kind: history.Request, Verb: "create", Object: object("a"), Revision: 2, Truth: 2, Code: 201})
+		record.Add(history.Step{Kind: history.Request, Verb: "create", Object: object("b"), Revision: 4, Truth: 4, Code: 201})
+		record.Add(history.Step{Kind: history.Request, Verb: "delete", Object: object("a"), Truth: 2, Code: c.code})
+		record, steps := orderWrites(record, all, c.steps)
+		if !c.whole {
+			record, steps = answeredPrefix(record, all, steps)
+		}
+		by := changesByStep(record, all, steps, c.whole)
+		var words []string
+		for n := range record.Steps {
+			word := record.Steps[n].Verb + " " + record.Steps[n].Name + ":"
+			for _, change := range by[n] {
+				word += fmt.Sprint(" ", change.Revision)
+			}
+			words = append(words, word)
+		}
+		if got := strings.Join(words, " | "); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
 	}
 }
 

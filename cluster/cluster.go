@@ -182,7 +182,7 @@ func (c *Cluster) startParts(ctx, workCtx context.Context, work *sync.WaitGroup,
 			return startStages(c.server.RESTConfig("rehearse:stage"), set, pods, c.metrics, c.options.NodeLeaseDuration)
 		})
 		run(func() (func(context.Context), error) {
-			return nodepressure.New(c.server.RESTConfig("rehearse:node-pressure"), c.usage)
+			return nodepressure.New(c.server.RESTConfig("rehearse:node-pressure"), c.usage, nil)
 		})
 	}
 	if err := c.server.Ready(ctx); err != nil {

@@ -58,7 +58,7 @@ func (s *simulation) serveKubelet(ctx context.Context) (stop func(), err error) 
 	if stage.NodePort == 0 {
 		stage.NodePort = listener.Address().Port
 	}
-	s.Stage = &stage
+	s.Stage, s.usage = &stage, usage
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	running.Go(func() { pods.Run(work) })

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -14,11 +15,14 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/remotecommand"
 	"sigs.k8s.io/yaml"
 
+	"github.com/rehearse-k8s/rehearse/internal/controller/nodepressure"
 	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
 	"github.com/rehearse-k8s/rehearse/internal/kubeletapi/rules"
 )
@@ -185,6 +189,73 @@ func TestKubelet(t *testing.T) {
 	if _, err := client.Get(url + "/healthz"); err == nil {
 		t.Error("the port is still open")
 	}
+}
+
+// TestNodePressure: a simulate command with a kubelet API evicts a pod of its node that runs out of memory. It does not change a node
+// that it does not simulate, whose usage is the same.
+func TestNodePressure(t *testing.T) {
+	w := newWorld(t, 0)
+	w.kubelet("{apiVersion: kwok.x-k8s.io/v1alpha1, kind: ClusterResourceUsage, metadata: {name: all}, spec: {usages: [{usage: {memory: {value: 700Gi}}}]}}", nil)
+	threshold := map[string]string{nodepressure.AnnotationHard: "memory.available<400Gi"}
+	other := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "other", Annotations: threshold}, Status: corev1.NodeStatus{Capacity: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Ti")}}}
+	if _, err := w.client.CoreV1().Nodes().Create(t.Context(), other, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.pod("p-other", "other")
+	running := `{"status":{"phase":"Running","startTime":"2026-01-01T00:00:00Z","containerStatuses":[{"name":"c","image":"x","imageID":"","ready":true,"restartCount":0,"state":{"running":{"startedAt":"2026-01-01T00:00:00Z"}}}]}}`
+	if _, err := w.client.CoreV1().Pods("default").Patch(t.Context(), "p-other", types.StrategicMergePatchType, []byte(running), metav1.PatchOptions{}, "status"); err != nil {
+		t.Fatal(err)
+	}
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, nodepressure.AnnotationHard, threshold[nodepressure.AnnotationHard])
+	if _, err := w.client.CoreV1().Nodes().Patch(t.Context(), w.node, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	pod := func(name string) (p *corev1.Pod) {
+		t.Helper()
+		p, err := w.client.CoreV1().Pods("default").Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	pressure := func(name string) (s corev1.ConditionStatus) {
+		t.Helper()
+		n, err := w.client.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range n.Status.Conditions {
+			if c.Type == corev1.NodeMemoryPressure {
+				s = c.Status
+			}
+		}
+		return s
+	}
+	w.await("the eviction", func() bool { return pod("p-"+w.node).Status.Reason == "Evicted" })
+	if got := pressure(w.node); got != corev1.ConditionTrue {
+		t.Errorf("MemoryPressure is %s", got)
+	}
+	if phase, got := pod("p-other").Status.Phase, pressure("other"); phase != corev1.PodRunning || got != "" {
+		t.Errorf("of the other node: the pod is %s, MemoryPressure is %q", phase, got)
+	}
+}
+
+// TestNodePressureFollows: the controller of node pressure does not run before the replica leads.
+func TestNodePressureFollows(t *testing.T) {
+	ran := false
+	p := nodePressure{run: func(context.Context) { ran = true }, lead: make(chan struct{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := p.Run(ctx); err != nil || ran {
+		t.Errorf("%v; ran without the lease: %t", err, ran)
+	}
+	lead := make(chan struct{})
+	close(lead)
+	p.lead = lead
+	if err := p.Run(t.Context()); err != nil || !ran {
+		t.Errorf("%v; ran with the lease: %t", err, ran)
+	}
+	<-p.Synced()
 }
 
 // grant gives the default service account a role for all nodes.

@@ -4,10 +4,12 @@ import (
 	"context"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/rehearse-k8s/rehearse/internal/controller/clonesets"
 	"github.com/rehearse-k8s/rehearse/internal/controller/jobs"
+	"github.com/rehearse-k8s/rehearse/internal/controller/nodepressure"
 	"github.com/rehearse-k8s/rehearse/internal/controller/reconcile"
 	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
 	"github.com/rehearse-k8s/rehearse/internal/kubeletapi"
@@ -35,6 +37,13 @@ func (s *simulation) build(config *rest.Config, lead <-chan struct{}) (p parts, 
 			return nil, err
 		}
 	}
+	if s.Stage != nil && s.usage != nil {
+		run, err := nodepressure.New(config, s.usage, s.owns)
+		if err != nil {
+			return nil, err
+		}
+		p = append(p, nodePressure{run, lead})
+	}
 	if s.Jobs != nil {
 		o := *s.Jobs
 		o.Metrics, o.Events, o.Lead = s.jobMetrics, config, lead
@@ -50,6 +59,37 @@ func (s *simulation) build(config *rest.Config, lead <-chan struct{}) (p parts, 
 		}
 	}
 	return p, nil
+}
+
+// owns reports whether this process simulates a node.
+func (s *simulation) owns(node *corev1.Node) bool {
+	return s.Stage.Manage.Matches(node) && s.Stage.Shard.Owns(node.Name)
+}
+
+// nodePressure is the controller of node pressure as a part.
+type nodePressure struct {
+	run  func(context.Context)
+	lead <-chan struct{} // nil: it leads at once
+}
+
+// Run implements part.
+func (p nodePressure) Run(ctx context.Context) error {
+	if p.lead != nil {
+		select {
+		case <-p.lead:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	p.run(ctx)
+	return nil
+}
+
+// Synced implements part. The controller only looks at nodes from time to time: no other part waits for it.
+func (p nodePressure) Synced() <-chan struct{} {
+	synced := make(chan struct{})
+	close(synced)
+	return synced
 }
 
 // run runs the controllers until ctx ends; if one fails, the others stop too.

@@ -23,6 +23,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/controller/jobs"
 	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
 	"github.com/rehearse-k8s/rehearse/internal/probes"
+	"github.com/rehearse-k8s/rehearse/internal/resourcemetrics"
 )
 
 // Options are the parameters of Run.
@@ -54,6 +55,7 @@ type simulation struct {
 	Options
 	identity        string
 	connection      *connection
+	usage           *resourcemetrics.Source // of the pods, if the kubelet API is served
 	metrics         *stages.Metrics
 	jobMetrics      *jobs.Metrics
 	cloneSetMetrics *clonesets.Metrics

@@ -33,8 +33,9 @@ const (
 	afterEviction = time.Second
 )
 
-// New prepares the controller and returns the function that runs it until its context ends.
-func New(config *rest.Config, usages *resourcemetrics.Source) (func(context.Context), error) {
+// New prepares the controller and returns the function that runs it until its context ends. Of the nodes with the
+// annotation, manages selects those that it observes and changes; nil selects all.
+func New(config *rest.Config, usages *resourcemetrics.Source, manages func(*corev1.Node) bool) (func(context.Context), error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -47,7 +48,7 @@ func New(config *rest.Config, usages *resourcemetrics.Source) (func(context.Cont
 	if err != nil {
 		return nil, err
 	}
-	c := &controller{client: client, usages: usages, events: events, settings: map[string]Settings{}, memories: map[string]*memory{}}
+	c := &controller{client: client, usages: usages, manages: manages, events: events, settings: map[string]Settings{}, memories: map[string]*memory{}}
 	nodes := metadatainformer.NewFilteredMetadataInformer(untyped, corev1.SchemeGroupVersion.WithResource("nodes"), "", 0, cache.Indexers{}, nil).Informer()
 	if err := nodes.SetTransform(annotationsOnly); err != nil {
 		return nil, err
@@ -82,9 +83,10 @@ func annotationsOnly(o any) (any, error) {
 
 // controller is the shell around Decide.
 type controller struct {
-	client kubernetes.Interface
-	usages *resourcemetrics.Source
-	events *reconcile.Events
+	client  kubernetes.Interface
+	usages  *resourcemetrics.Source
+	manages func(*corev1.Node) bool // nil: all nodes
+	events  *reconcile.Events
 
 	mu       sync.Mutex
 	settings map[string]Settings // by the name of the node; nodes without the annotation are left out
@@ -173,6 +175,9 @@ func (c *controller) look(ctx context.Context, now time.Time) (evicted bool) {
 	}
 	found := make(map[string]bool, len(usages))
 	for _, u := range usages {
+		if c.manages != nil && !c.manages(u.Node) {
+			continue
+		}
 		found[u.Node.Name] = true
 		did, err := c.node(ctx, now, settings[u.Node.Name], u)
 		if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) && ctx.Err() == nil {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,6 +25,8 @@ import (
 const (
 	// reorderWindow is how long an event waits for events of other kinds with lower revisions, whose watches are slower.
 	reorderWindow = time.Second
+	// openLimit is how long the changes of other kinds wait for a watch that the API server does not answer.
+	openLimit = 15 * time.Second
 	// writeInterval is the time between two writes of changes.
 	writeInterval = 50 * time.Millisecond
 )
@@ -79,6 +82,7 @@ type recorder struct {
 	sources []*source
 	start   time.Time
 	last    snapshot.Change
+	begun   bool // changes are written
 
 	mu      sync.Mutex // also for source.opened
 	pending []event
@@ -88,7 +92,7 @@ type recorder struct {
 // change between a list and its watch is missed. If the context ends before all objects are written, the error is that of the
 // context; if the error is not nil, the output is incomplete.
 //
-// Changes of all kinds are written in the order of their revisions, as far as the events arrive within a second after all watches have begun.
+// Changes of all kinds are written in the order of their revisions, as far as the events arrive within a second after all watches have begun, or after openLimit.
 // Memory grows with the size of the objects, which are required to compute patches.
 func Record(ctx context.Context, config *rest.Config, w io.Writer, format snapshot.Format, compressed bool, o RecordOptions) (RecordResult, error) {
 	o.Header.Recording = true
@@ -146,7 +150,7 @@ func (r *recorder) follow(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 		case <-tick.C:
-			if r.allOpened() {
+			if r.begin(time.Since(r.start)) {
 				err = r.write(time.Now().Add(-reorderWindow))
 			}
 			if r.Recorded != nil {
@@ -177,12 +181,25 @@ func (r *recorder) setOpened(s *source) {
 	s.opened = true
 }
 
-// allOpened reports whether the API server has answered the watch of each source. Before that, a source may still receive events with lower
-// revisions than those of the others.
-func (r *recorder) allOpened() bool {
+// begin reports whether changes are written, a time after the start. They are not until the API server has answered the watch of each source,
+// because a source may still receive events with lower revisions than those of the others; after openLimit, they are, with a warning.
+func (r *recorder) begin(after time.Duration) bool {
+	if r.begun {
+		return true
+	}
+	var missing []string
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	return !slices.ContainsFunc(r.sources, func(s *source) bool { return !s.opened })
+	for _, s := range r.sources {
+		if !s.opened {
+			missing = append(missing, s.GroupResource().String())
+		}
+	}
+	r.mu.Unlock()
+	r.begun = len(missing) == 0 || after > openLimit
+	if r.begun && len(missing) > 0 {
+		r.saver.Warn("the API server has not answered the watch of %s for %s: changes of other kinds are recorded without waiting for it", strings.Join(missing, ", "), openLimit)
+	}
+	return r.begun
 }
 
 // write writes the changes of the events that arrived before a time, and of those with lower revisions than theirs.

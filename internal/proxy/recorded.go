@@ -19,7 +19,19 @@ func (p *Proxy) Recorded(actor string, next http.RoundTripper) http.RoundTripper
 
 // Because marks the requests of ctx as effects of a fault, for the transports of Recorded.
 func Because(ctx context.Context, fault string) context.Context {
-	return context.WithValue(ctx, becauseKey{}, fault)
+	return context.WithValue(ctx, becauseKey{}, because{fault: fault})
+}
+
+// LongAfter marks the requests of ctx as reactions to what a client does long after a fault: they have its text, but LastFault does not
+// report them. Otherwise a client that provokes them again and again would prolong its run without end.
+func LongAfter(ctx context.Context, fault string) context.Context {
+	return context.WithValue(ctx, becauseKey{}, because{fault, true})
+}
+
+// because is the fault that causes a request.
+type because struct {
+	fault     string
+	longAfter bool
 }
 
 type becauseKey struct{}
@@ -54,19 +66,20 @@ func (t *recorder) RoundTrip(r *http.Request) (*http.Response, error) {
 		return t.next.RoundTrip(r)
 	}
 	step := requestStep(t.actor, &call)
-	step.Fault, _ = r.Context().Value(becauseKey{}).(string)
+	cause, _ := r.Context().Value(becauseKey{}).(because)
+	step.Fault = cause.fault
 	body, header, permit, denied := run.guarded(&call, r.URL, r.Header, body)
 	if denied != nil {
 		a := failed(denied)
 		step.Code = a.Code
-		run.Add(step)
+		run.addBecause(step, cause)
 		return response(a, r), nil
 	}
 	if permit.Only != "" {
 		r = r.Clone(r.Context())
 		r.Header, r.Body, r.ContentLength = header, io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	}
-	n := run.Add(step) // its event may arrive before its answer
+	n := run.addBecause(step, cause) // its event may arrive before its answer
 	// A write that was sent takes effect even if the client disconnects, so it must be recorded.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), longestWrite)
 	defer cancel()

@@ -66,7 +66,10 @@ type Run struct {
 
 // began is the newest revisions when a step was added: of all steps, and of those with the same resource. A request
 // that was sent then and writes, writes a newer one.
-type began struct{ newest, ofResource int64 }
+type began struct {
+	newest, ofResource int64
+	longAfter          bool // see LongAfter
+}
 
 // watch identifies the watches of one actor for one resource.
 type watch struct{ actor, resource string }
@@ -112,7 +115,14 @@ func (r *Run) End() *history.Run {
 func (r *Run) Add(s history.Step) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.add(s)
+	return r.add(s, false)
+}
+
+// addBecause records a request that a fault causes, or no fault.
+func (r *Run) addBecause(s history.Step, cause because) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.add(s, cause.longAfter)
 }
 
 // Record returns a copy of the record so far. Callers must not change it: the next call returns the
@@ -137,21 +147,21 @@ func (r *Run) Unmet() []fault.Fault {
 	return r.plan.Unmet()
 }
 
-// LastFault returns when a fault last took effect; the zero time if none has.
+// LastFault returns when a fault last took effect, without the requests of LongAfter; the zero time if none has.
 func (r *Run) LastFault() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.fault
 }
 
-// add records a step. The lock is held.
-func (r *Run) add(s history.Step) int {
+// add records a step, see LongAfter. The lock is held.
+func (r *Run) add(s history.Step, longAfter bool) int {
 	if r.ended {
 		return -1
 	}
 	s.At = time.Since(r.start)
 	r.steps = append(r.steps, s)
-	r.began = append(r.began, began{r.newest, r.newestOf[s.Resource]})
+	r.began = append(r.began, began{r.newest, r.newestOf[s.Resource], longAfter})
 	n := len(r.steps) - 1
 	r.happened(n)
 	return n
@@ -175,7 +185,7 @@ func (r *Run) happened(n int) {
 	r.newest = max(r.newest, s.Revision)
 	r.newestOf[s.Resource] = max(r.newestOf[s.Resource], s.Revision)
 	r.copy = nil
-	if s.Fault != "" {
+	if s.Fault != "" && !r.began[n].longAfter {
 		r.fault = time.Now()
 	}
 	if isActivity(s) {

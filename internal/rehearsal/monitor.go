@@ -25,6 +25,8 @@ type monitor struct {
 	mu             sync.Mutex
 	objects        *follower
 	collection     inject.Collection
+	owners         map[string]bool // by UID: objects that faults have deleted, without their dependents
+	collectUntil   time.Duration   // until when the collection of dependents delays the end of the run
 	changes        []verdict.Change
 	failure        *history.Failure
 	writes         int // of all actors, without bookkeeping

@@ -33,7 +33,7 @@ func (r *run) delete(ctx context.Context, f fault.Fault, to target, o history.Ob
 	}
 	if !hasGarbageCollector(r.harness.o) {
 		r.monitor.mu.Lock()
-		r.monitor.collection.Deleted(string(current.GetUID()), f.String())
+		r.monitor.deleted(string(current.GetUID()), f)
 		r.monitor.mu.Unlock()
 	}
 	err := to.send(ctx, q)
@@ -279,6 +279,15 @@ func hasGarbageCollector(o Options) bool {
 	return false
 }
 
+// deleted records that a fault deletes the object with a UID. The caller holds the lock.
+func (j *monitor) deleted(uid string, f fault.Fault) {
+	j.collection.Deleted(uid, f.String())
+	if j.owners == nil {
+		j.owners = map[string]bool{}
+	}
+	j.owners[uid] = true
+}
+
 // collect deletes the dependents of objects that faults have deleted, in a run without a garbage collector. The caller
 // holds the lock.
 func (j *monitor) collect(changes []verdict.Change) {
@@ -293,13 +302,17 @@ func (j *monitor) collect(changes []verdict.Change) {
 		}
 		uid, _, _ := unstructured.NestedString(before, "metadata", "uid")
 		if j.collection.Gone(uid) {
+			if j.owners[uid] {
+				j.collectUntil = j.run.elapsed() + j.run.harness.timeouts.recreate
+			}
 			j.objects.Each(j.collectDependent)
 		}
 	}
 }
 
 // collectDependent has an object deleted after timeouts.collect if all its owners are gone because of faults. It leaves what the
-// user has created. The caller holds the lock.
+// user has created. For a time after an owner is gone, the run counts as holding something meanwhile: a client that creates
+// dependents of it again and again must not prolong the run without end. The caller holds the lock.
 func (j *monitor) collectDependent(o history.Object, content map[string]any) {
 	if j.run.ctx.Err() != nil || j.run.isOfUser(o) {
 		return
@@ -309,7 +322,10 @@ func (j *monitor) collectDependent(o history.Object, content map[string]any) {
 		return
 	}
 	to.resource.Version = versionOf(content, to.resource)
-	done := j.run.beginAction()
+	done := func() {}
+	if j.run.elapsed() < j.collectUntil {
+		done = j.run.beginAction()
+	}
 	j.run.watchers.Go(func() {
 		defer done()
 		t := time.NewTimer(j.run.harness.timeouts.collect)
@@ -333,11 +349,15 @@ func (j *monitor) collectNow(o history.Object, to target) {
 	if ok {
 		j.collection.Deleted(o.UID, because)
 	}
+	late := j.run.elapsed() >= j.collectUntil+j.run.harness.timeouts.collect
 	j.mu.Unlock()
 	if !ok {
 		return
 	}
 	ctx := proxy.Because(j.run.ctx, because)
+	if late {
+		ctx = proxy.LongAfter(j.run.ctx, because)
+	}
 	for _, q := range inject.Collect(current) {
 		if to.send(ctx, q) != nil {
 			return

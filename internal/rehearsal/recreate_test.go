@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/verdict"
 )
 
 const ownedCopies = `
@@ -66,6 +67,18 @@ func TestRecreate(t *testing.T) {
 		if !collected {
 			t.Errorf("%s: deleted %t, created again %t, collected %t", text, deleted, created, collected)
 		}
+	}
+}
+
+// TestCollectsWithoutEnd: a client creates a dependent of an owner that is gone again and again, and each is collected. The
+// run ends, and its failure names the client that does not stop to write.
+func TestCollectsWithoutEnd(t *testing.T) {
+	t.Setenv("LIVE_TEST_CLIENT", "owner of the past")
+	a := open(t, ownedCopies, os.Args[0])
+	a.timeouts.collect, a.timeouts.recreate, a.timeouts.writes = 100*time.Millisecond, time.Second, 2*time.Second
+	run := play(t, a, "recreate actor=copier verb=create object=default/copy-b target=configmaps/default/copy-a")
+	if f := run.Failure; f == nil || f.Oracle != verdict.QuiescenceOracle || !strings.Contains(f.Message, "copier") {
+		t.Errorf("%+v", f)
 	}
 }
 

@@ -56,7 +56,7 @@ func copier(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if os.Getenv("LIVE_TEST_CLIENT") == "owner" {
+	if isOwner() {
 		go ownSecrets(ctx, client)
 	}
 	for {
@@ -79,7 +79,10 @@ func copier(ctx context.Context) error {
 	}
 }
 
-// ownSecrets creates the Secret of a ConfigMap again when it is deleted.
+func isOwner() bool { return strings.HasPrefix(os.Getenv("LIVE_TEST_CLIENT"), "owner") }
+
+// ownSecrets creates the Secret of a ConfigMap again when it is deleted. As an owner of the past, it does so with the old
+// owner reference, although that ConfigMap may be gone.
 func ownSecrets(ctx context.Context, client kubernetes.Interface) {
 	for {
 		list, err := client.CoreV1().Secrets("default").List(ctx, metav1.ListOptions{})
@@ -94,6 +97,11 @@ func ownSecrets(ctx context.Context, client kubernetes.Interface) {
 			if e.Type != watch.Deleted {
 				continue
 			}
+			if os.Getenv("LIVE_TEST_CLIENT") == "owner of the past" {
+				old := e.Object.(*corev1.Secret)
+				_, _ = client.CoreV1().Secrets("default").Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: old.Name, OwnerReferences: old.OwnerReferences}}, metav1.CreateOptions{})
+				continue
+			}
 			if o, err := client.CoreV1().ConfigMaps("default").Get(ctx, e.Object.(*corev1.Secret).Name, metav1.GetOptions{}); err == nil {
 				copied(ctx, client, o)
 			}
@@ -106,7 +114,7 @@ func copied(ctx context.Context, client kubernetes.Interface, o *corev1.ConfigMa
 		return
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: o.Name}}
-	if os.Getenv("LIVE_TEST_CLIENT") == "owner" {
+	if isOwner() {
 		secret.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(o, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}
 	}
 	_, _ = client.CoreV1().Secrets("default").Create(ctx, secret, metav1.CreateOptions{})

@@ -322,8 +322,9 @@ func (j *monitor) collectDependent(o history.Object, content map[string]any) {
 		return
 	}
 	to.resource.Version = versionOf(content, to.resource)
+	late := j.run.elapsed() >= j.collectUntil
 	done := func() {}
-	if j.run.elapsed() < j.collectUntil {
+	if !late {
 		done = j.run.beginAction()
 	}
 	j.run.watchers.Go(func() {
@@ -332,14 +333,14 @@ func (j *monitor) collectDependent(o history.Object, content map[string]any) {
 		defer t.Stop()
 		select {
 		case <-t.C:
-			j.collectNow(o, to)
+			j.collectNow(o, to, late)
 		case <-j.run.ctx.Done():
 		}
 	})
 }
 
-// collectNow deletes an object if all its owners are still gone.
-func (j *monitor) collectNow(o history.Object, to target) {
+// collectNow deletes an object if all its owners are still gone. late: the deletion does not prolong the run.
+func (j *monitor) collectNow(o history.Object, to target, late bool) {
 	current, err := to.get(j.run.ctx)
 	if err != nil {
 		current = nil
@@ -349,7 +350,6 @@ func (j *monitor) collectNow(o history.Object, to target) {
 	if ok {
 		j.collection.Deleted(o.UID, because)
 	}
-	late := j.run.elapsed() >= j.collectUntil+j.run.harness.timeouts.collect
 	j.mu.Unlock()
 	if !ok {
 		return

@@ -92,7 +92,8 @@ type recorder struct {
 // change between a list and its watch is missed. If the context ends before all objects are written, the error is that of the
 // context; if the error is not nil, the output is incomplete.
 //
-// Changes of all kinds are written in the order of their revisions, as far as the events arrive within a second after all watches have begun, or after openLimit.
+// Changes of all kinds are written in the order of their revisions, as far as the events arrive within a second after all watches have begun, or
+// 15 seconds after the start.
 // Memory grows with the size of the objects, which are required to compute patches.
 func Record(ctx context.Context, config *rest.Config, w io.Writer, format snapshot.Format, compressed bool, o RecordOptions) (RecordResult, error) {
 	o.Header.Recording = true

@@ -112,10 +112,11 @@ func (k *kubelets) start(handler http.Handler) (*pipeListener, error) {
 		Handler:     handler,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		// Exec, attach and port-forward take over the connection, which HTTP/2 does not allow.
-		TLSNextProto:      map[string]func(*http.Server, *tls.Conn, http.Handler){},
-		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12},
-		ReadHeaderTimeout: dialTimeout,
-		ErrorLog:          log.New(io.Discard, "", 0), // clients that end a handshake or a stream
+		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
+		TLSConfig:    &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12},
+		ErrorLog:     log.New(io.Discard, "", 0), // clients that end a handshake or a stream
+		// No timeouts: the only client is this process. It may open a connection and use it a minute later, and it does not repeat a request
+		// that was the first one on a connection that the server has closed.
 	}
 	go func() { _ = k.server.ServeTLS(k.listener, "", "") }() // ends in close
 	return k.listener, nil

@@ -21,6 +21,10 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/controller/reconcile"
 )
 
+// headerTimeout is longer than the 90 seconds after which an API server closes a connection that it has opened and not used. An API
+// server does not repeat a request that was the first one on a connection that the kubelet has closed.
+const headerTimeout = 2 * time.Minute
+
 // ListenOptions are the options of Listen.
 type ListenOptions struct {
 	// Address is the address to listen at, as in :10250.
@@ -64,7 +68,7 @@ func (s *Server) Listen(ctx context.Context, o ListenOptions) (*Listener, error)
 		// Exec, attach and port-forward take over the connection, which HTTP/2 does not allow.
 		TLSNextProto:      map[string]func(*http.Server, *tls.Conn, http.Handler){},
 		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert},
-		ReadHeaderTimeout: dialTimeout,
+		ReadHeaderTimeout: headerTimeout,
 		ErrorLog:          log.New(io.Discard, "", 0), // clients that end a handshake or a stream
 	}
 	l.work.Go(func() { g.run(base) })

@@ -131,7 +131,7 @@ func normalized(t *testing.T, data []byte) map[string]any {
 		}
 		withoutGenerations(o.Object)
 		switch o.GetKind() {
-		case "CustomResourceDefinition": // the API server sets the status
+		case "CustomResourceDefinition", "ValidatingAdmissionPolicy": // the API server sets the status, a moment after the object is created
 			delete(o.Object, "status")
 		case "Namespace":
 			delete(o.Object, "status")

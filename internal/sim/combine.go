@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -22,6 +23,8 @@ type base struct {
 	all, after []fault.Fault
 	// cells is how many cells of the coverage the run reached first.
 	cells int
+	// origin has the extensions of the plan at new situations; nil if the plan has no fault, or too many.
+	origin *origin
 	// yield counts the runs that extend it.
 	yield
 }
@@ -29,15 +32,20 @@ type base struct {
 // energy of a base: high if it reached new cells of the coverage, has few faults, and was extended rarely or with success.
 func (b *base) energy() float64 {
 	tries := float64(1 + b.runs)
-	return float64(1+b.new) * float64(1+b.cells) / (tries * tries * float64(1+len(b.out.Plan.Faults)))
+	return float64(1+b.new) * float64(1+b.cells) / (tries * tries * math.Pow(3, float64(len(b.out.Plan.Faults))))
 }
 
 // maxBases limits the number of bases.
 const maxBases = 256
 
 // addBase adds a run to the bases. A full list drops the base with the least energy.
-func (g *guide) addBase(out *Outcome, cells int) {
+func (s *search) addBase(out *Outcome, cells int) {
+	g := s.guide
 	b := &base{out: out, cells: cells}
+	if n := len(out.Plan.Faults); n > 0 && n < maxFaults {
+		b.origin = &origin{plan: out.Plan, out: out}
+		g.origins = append(g.origins, b.origin)
+	}
 	if len(g.bases) < maxBases {
 		g.bases = append(g.bases, b)
 		return
@@ -48,18 +56,23 @@ func (g *guide) addBase(out *Outcome, cells int) {
 			least = n
 		}
 	}
+	if dropped := g.bases[least]; dropped.origin != nil {
+		s.know(dropped.origin)
+	}
 	g.bases[least] = b
 }
 
-// combine returns the nth combination. Three of four extend the base with the most energy by one fault, at a step after
-// which that run differs from the one without faults; the fourth extends any base by one or two faults anywhere.
-// extended is the base; nil if there is none.
-func (s *search) combine(n int) (p Plan, extended *base) {
+// combine returns the next random combination; one without faults if there is none. Three of four extend the base with the most energy by one
+// fault, at a step after which that run differs from the one without faults; the fourth extends any base by one or two faults
+// anywhere.
+func (s *search) combine() Plan {
+	s.guide.combinations++
+	n := s.guide.combinations
 	draw := func(of int, what string) int {
 		return fault.Pick(of, s.options.Seed, "several", strconv.Itoa(n), what)
 	}
 	if len(s.guide.bases) == 0 {
-		return Plan{}, nil
+		return Plan{}
 	}
 	b := s.guide.bases[draw(len(s.guide.bases), "base")]
 	anywhere := draw(4, "anywhere") == 0
@@ -71,7 +84,7 @@ func (s *search) combine(n int) (p Plan, extended *base) {
 		}
 	}
 	s.places(b)
-	p = Plan{Seed: b.out.Plan.Seed, Faults: slices.Clone(b.out.Plan.Faults), Schedule: b.out.Plan.Schedule}
+	p := Plan{Seed: b.out.Plan.Seed, Faults: slices.Clone(b.out.Plan.Faults), Schedule: b.out.Plan.Schedule, extends: b}
 	if len(p.Faults) >= maxFaults {
 		p.Faults = slices.Delete(p.Faults, 0, 1)
 	}
@@ -83,14 +96,14 @@ func (s *search) combine(n int) (p Plan, extended *base) {
 		if !slices.ContainsFunc(p.Faults, func(f fault.Fault) bool { return f.Object != "" }) {
 			p.Seed += uint64(draw(4, "seed")) // the names of objects depend on the seed
 		}
-		return p, b
+		return p
 	}
 	// The first ones are the most promising: the product of two random numbers prefers them.
 	p.Faults = s.guide.withFault(p.Faults, b.after, func(of, try int) int {
 		n := draw(of, "after "+strconv.Itoa(try))
 		return n * draw(of, "again "+strconv.Itoa(try)) / of
 	})
-	return p, b
+	return p
 }
 
 // withFault adds one of some faults, unless the plan has it already, or one that differs only in its duration. Of a few that

@@ -77,7 +77,7 @@ func (s *search) confirm(ctx context.Context, found failedRun, seenBefore bool) 
 		FoundFaults: len(out.Plan.Faults), FoundSteps: len(out.Run.Steps),
 	}
 	f.Plan.Expect, f.Plan.Generations, f.Plan.Exempt, f.Plan.Periodic = nil, nil, nil, nil
-	f.Plan.extends, f.Plan.expects = nil, nil
+	f.Plan.extends, f.Plan.inSituation, f.Plan.expects = nil, false, nil
 	if out.Final {
 		return f, nil
 	}

@@ -17,12 +17,12 @@ const (
 	minSchedules = 32
 	// maxScheduleDepth is the largest depth that is tried. Few bugs need more than three orders (Burckhardt et al.).
 	maxScheduleDepth = 4
-	// scheduledShare: one in so many plans with several faults gets a schedule.
-	scheduledShare = 3
+	// scheduledShare: one in so many random combinations gets a schedule.
+	scheduledShare = 2
 )
 
-// withSchedules yields plans, and more with schedules: some without faults between the others, and some in place of plans
-// with several faults.
+// withSchedules yields plans, and more with schedules: some without faults between the others, and some in place of random
+// combinations.
 func (s *search) withSchedules(plans iter.Seq[Plan]) iter.Seq[Plan] {
 	if s.options.OldestFirst || s.choices == 0 {
 		return plans
@@ -39,7 +39,7 @@ func (s *search) withSchedules(plans iter.Seq[Plan]) iter.Seq[Plan] {
 			return more
 		}
 		for p := range plans {
-			if p.extends != nil && p.Schedule.IsZero() { // plans of earlier searches are tried as they are
+			if p.extends != nil && p.Schedule.IsZero() { // others are tried as they are
 				if combined++; combined%scheduledShare == 0 {
 					p.Schedule = s.drawSchedule("combined", combined, 2+combined/scheduledShare%(maxScheduleDepth-1))
 				}

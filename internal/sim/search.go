@@ -292,7 +292,7 @@ func (s *search) findPlaces(first *Outcome) error {
 		slices.SortStableFunc(all, func(a, b ranked) int { return cmp.Or(a.kind-b.kind, a.step-b.step) })
 	}
 	s.guide = newGuide(all, first.Run.Signature())
-	s.guide.addBase(first, 0)
+	s.addBase(first, 0)
 	for _, f := range all {
 		s.singles = append(s.singles, f.Fault)
 		s.single[f.Fault] = true
@@ -334,44 +334,44 @@ func (s *search) plans() iter.Seq[Plan] {
 }
 
 // nextPlan returns the next plan with faults; ok is false if few new ones are left.
-func (s *search) nextPlan() (p Plan, ok bool) {
-	for tries := 0; tries < redraws; {
-		single, cost := s.guide.nextSingle()
-		if single != nil && s.prefersSingle(cost) {
-			single.done = true
-			s.guide.turns++
-			p := Plan{Seed: s.options.Seed, Faults: []fault.Fault{single.Fault}}
-			if !s.tried[identity(p)] { // it may have been tried as an earlier failure
-				return p, true
-			}
+func (s *search) nextPlan() (Plan, bool) {
+	if len(s.singles) == 0 {
+		return Plan{}, false
+	}
+	for range redraws {
+		p := s.draw()
+		if len(p.Faults) == 0 || p.extends != nil && len(p.Faults) < 2 || s.tried[identity(p)] { // it may have been tried as an earlier failure
 			continue
 		}
-		if len(s.singles) == 0 {
-			return Plan{}, false
+		if p.extends != nil {
+			p.extends.runs++
 		}
-		s.guide.turns++
-		s.guide.combinations++
-		p, extended := s.combine(s.guide.combinations)
-		if extended == nil || len(p.Faults) < 2 || s.tried[identity(p)] {
-			tries++
-			continue
-		}
-		extended.runs++
-		p.extends = extended
 		return p, true
 	}
 	return Plan{}, false
 }
 
-// prefersSingle reports whether a single fault is next, and not a combination.
-func (s *search) prefersSingle(cost int) bool {
-	switch {
-	case cost < breadth, s.guide.turns < firstSingles:
-		return true
-	case cost < unpromising:
-		return s.guide.turns%2 == 0
+// draw chooses the next single fault or the cheapest extension, whichever costs less. Of every roundOfTurns turns, randomTurns are for a random
+// combination, and singleTurns for a single fault: where no two runs are the same, there is no end of new situations.
+func (s *search) draw() Plan {
+	g := s.guide
+	turn := g.turns % roundOfTurns
+	g.turns++
+	single, cost := g.nextSingle()
+	if single == nil || cost >= breadth && g.turns > firstSingles {
+		if turn < randomTurns {
+			return s.combine()
+		}
+		due := single != nil && (cost < unpromising && turn < randomTurns+singleTurns || g.turns%unpromisingTurns == 0)
+		if o, index, extended := s.cheapest(); o != nil && !due && (single == nil || extended < cost) {
+			return s.extend(o, index)
+		}
 	}
-	return s.guide.turns%10 == 0
+	if single == nil {
+		return s.combine()
+	}
+	single.done = true
+	return Plan{Seed: s.options.Seed, Faults: []fault.Fault{single.Fault}}
 }
 
 // ranked returns the single faults to try in a run like this one, without those that are excluded.
@@ -393,8 +393,10 @@ const (
 	// firstSingles is how many single faults come before the first combination in any case: a failure with one fault is
 	// easier to understand.
 	firstSingles = 40
-	// unpromising is the cost from which on a single fault is the exception between combinations.
-	unpromising = 10
+	// unpromising is the cost from which on single faults have one turn in unpromisingTurns of their own.
+	unpromising, unpromisingTurns = 10, 20
+
+	roundOfTurns, randomTurns, singleTurns = 8, 2, 2
 )
 
 // identity is the same for plans with the same seed, faults and schedule.
@@ -420,6 +422,9 @@ func (s *search) withoutFaults(ctx context.Context) error {
 			if err := s.findPlaces(out); err != nil {
 				return err
 			}
+		}
+		for _, now := range situationsOf(out.Run) {
+			s.guide.usual[now] = true
 		}
 		s.learn(out)
 	}

@@ -39,11 +39,15 @@ type Plan struct {
 	// Kept marks the plan of an earlier failure.
 	Kept bool
 
-	// extends is the base of a combination of faults, for the search.
-	extends *base
+	// extends is the base of a random combination of faults, for the search, and inSituation marks one that acts in a new situation.
+	extends     *base
+	inSituation bool
 	// expects is what Expect and Generations compare with, for a Remote.
 	expects *expectation
 }
+
+// extended reports whether the search made the plan from another one.
+func (p *Plan) extended() bool { return p.extends != nil || p.inSituation }
 
 // Outcome is the result of a run.
 type Outcome struct {

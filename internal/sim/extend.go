@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/history"
 )
 
 // extension is one more fault for a plan, in a situation of its run that the runs without faults do not have.
@@ -13,6 +14,8 @@ type extension struct {
 	fault.Fault
 	trial
 	cost int
+	// away is the number of steps from where the run departs from the one without faults.
+	away int
 }
 
 // trial is what a search tries once: a fault of a kind, with a duration and a target, in a situation.
@@ -51,28 +54,52 @@ var alike = []fault.Kind{
 func (s *search) extensionsOf(out *Outcome) (all []extension) {
 	at := situationsOf(out.Run)
 	from, _ := s.differs(out.Run)
-	own := map[trial]bool{}
 	for _, f := range s.ranked(out.Run) {
 		now, ok := at[f.step]
-		if !ok || f.step < from || s.guide.usual[now] {
+		away, rank := f.step-from, f.rank
+		if away < 0 { // the nearest of many similar events comes first, and not the first one
+			away, rank = -away, f.kind
+			now, ok = decidedFrom(out.Run, at, f.step, from)
+		}
+		if !ok || s.guide.usual[now] {
 			continue
 		}
-		cost := combined + deeper*(len(out.Plan.Faults)-1) + f.rank + bits.Len(uint(f.step-from)/16)
+		cost := combined + deeper*(len(out.Plan.Faults)-1) + rank + bits.Len(uint(away)/16)
 		if slices.Contains(alike, f.Kind) {
 			cost += alikeCost
 		}
-		e := extension{f.Fault, trial{now, withoutPlace(f.Fault)}, cost}
-		if offered, known := s.guide.offered[e.trial]; !own[e.trial] && (!known || cost < offered) {
-			own[e.trial] = true
-			all = append(all, e)
-		}
+		all = append(all, extension{f.Fault, trial{now, withoutPlace(f.Fault)}, cost, away})
 	}
-	slices.SortStableFunc(all, func(a, b extension) int { return cmp.Compare(a.cost, b.cost) })
+	slices.SortStableFunc(all, func(a, b extension) int { return cmp.Or(cmp.Compare(a.cost, b.cost), cmp.Compare(a.away, b.away)) })
+	own := map[trial]bool{}
+	all = slices.DeleteFunc(all, func(e extension) bool {
+		offered, known := s.guide.offered[e.trial]
+		again := own[e.trial] || known && e.cost >= offered
+		own[e.trial] = true
+		return again
+	})
 	all = slices.Clip(all[:min(len(all), maxExtensions)])
 	for _, e := range all {
 		s.guide.offered[e.trial] = e.cost
 	}
 	return all
+}
+
+// decidedFrom returns the situation of the first write after an event of the same controller, if that event was before the step from which
+// the run has changed, and the write is not: a replica that becomes the leader decides from events that it has received long before.
+func decidedFrom(run *history.Run, at map[int]situation, event, from int) (situation, bool) {
+	e := &run.Steps[event]
+	if e.Kind != history.Frame {
+		return situation{}, false
+	}
+	for n := event + 1; n < len(run.Steps); n++ {
+		if s := &run.Steps[n]; s.Kind == history.Request && s.Actor == e.Actor && s.IsWrite() && !history.Bookkeeping(s.Resource) {
+			now := at[n]
+			now.what = at[event].what + ", then " + now.what
+			return now, n >= from
+		}
+	}
+	return situation{}, false
 }
 
 // withoutPlace returns what a fault does, without where.

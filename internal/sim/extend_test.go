@@ -119,3 +119,63 @@ func (w recording) Play(ctx context.Context, p sim.Plan) (*sim.Outcome, error) {
 	*w.played = append(*w.played, p)
 	return w.World.Play(ctx, p)
 }
+
+// succession is a world with a leader and a replica that waits. Both receive an event of each object; after a pause of the leader the replica
+// writes what it has received. If it has not received the event of one object, it reverts that object.
+type succession struct{}
+
+func (succession) Play(_ context.Context, p sim.Plan) (*sim.Outcome, error) {
+	plan := fault.NewPlan(p.Faults)
+	run := &history.Run{Header: history.Header{Format: history.Format, Seed: p.Seed, Faults: fault.Strings(p.Faults)}}
+	object := func(n int) history.Object {
+		return history.Object{Resource: "configmaps", Namespace: "default", Name: fmt.Sprint("m", n)}
+	}
+	const objects = 20
+	for _, actor := range []string{"a/0", "a/1"} {
+		run.Add(history.Step{Kind: history.Start, Actor: actor})
+	}
+	late := false
+	for n := range objects {
+		for _, actor := range []string{"a/0", "a/1"} {
+			s := history.Step{Kind: history.Frame, Actor: actor, Type: "MODIFIED", Object: object(n), Stream: 1, Revision: int64(n + 1)}
+			for _, f := range plan.Meet(fault.Item{Class: fault.Event, Actor: actor, Resource: "configmaps", Object: s.Key(), Type: s.Type}) {
+				s.Fault = f.String()
+				late = late || actor == "a/1" && f.Kind == fault.KindLag && n == objects-1
+			}
+			run.Add(s)
+		}
+	}
+	write := func(actor string, n int) (paused bool) {
+		s := history.Step{Kind: history.Request, Actor: actor, Verb: "update", Object: object(n), Code: 200, Revision: int64(objects + n + 1), Before: int64(n + 1), Versioned: true}
+		for _, f := range plan.Meet(fault.Item{Class: fault.Call, Actor: actor, Verb: "update", Resource: "configmaps", Object: s.Key(), Write: true, Versioned: true}) {
+			s.Fault = f.String()
+			paused = paused || f.Kind == fault.KindPause
+		}
+		run.Add(s)
+		return paused
+	}
+	failed := false
+	for n := range objects {
+		if write("a/0", n) {
+			failed = late
+			write("a/1", n)
+		}
+	}
+	for _, actor := range []string{"a/0", "a/1"} { // a renewal of the lease, so that each event can matter
+		run.Add(history.Step{Kind: history.Request, Actor: actor, Verb: "update", Object: history.Object{Resource: "leases.coordination.k8s.io", Namespace: "default", Name: "a"}, Code: 200, Revision: 100, Before: 99})
+	}
+	out := &sim.Outcome{Run: run, Unmet: plan.Unmet()}
+	if failed {
+		run.Failure = &history.Failure{Oracle: "no object is reverted", Message: "one is", Step: len(run.Steps) - 1}
+	}
+	return out, nil
+}
+
+// TestEventsBeforeSuccession: after a fault by which another replica becomes the leader, the search delays events that this replica has received before.
+func TestEventsBeforeSuccession(t *testing.T) {
+	r := search(t, succession{}, sim.Options{Seed: 1, Runs: 400, Patterns: []fault.Fault{fault.Of(fault.KindPause), fault.Of(fault.KindLag), fault.Of(fault.KindConflict)}})
+	if r.Failure == nil {
+		t.Fatalf("not found: %s", r.Tried())
+	}
+	t.Logf("found in run %d: %q", r.Failure.FoundAfter, fault.Strings(r.Failure.Plan.Faults))
+}

@@ -57,7 +57,7 @@ func (s *search) addBase(out *Outcome, cells int) {
 		}
 	}
 	if dropped := g.bases[least]; dropped.origin != nil {
-		s.know(dropped.origin)
+		s.findExtensions(dropped.origin)
 	}
 	g.bases[least] = b
 }

@@ -21,7 +21,7 @@ type extension struct {
 // trial is what a search tries once: a fault of a kind, with a duration and a target, in a situation.
 type trial struct {
 	situation
-	kind fault.Fault // without the place
+	effect fault.Fault // a fault without its place
 }
 
 // origin is a plan whose run showed new behaviour, with the extensions that are left.
@@ -33,15 +33,18 @@ type origin struct {
 }
 
 const (
-	// deeper is what each fault of a plan beyond the first adds to the cost of its extensions: most bugs need two faults.
-	deeper = 3
-	// combined is what the cost of an extension has to be lower than that of a single fault, for the same reason.
-	combined = 1
-	// alikeCost is what the cost grows by for kinds that usually have the effect of another one.
+	// pairCost is how much more an extension of a plan with one fault costs than the same fault alone.
+	pairCost = 1
+	// depthCost is how much more each further fault of the plan costs: most bugs need two faults.
+	depthCost = 3
+	// alikeCost is how much more a kind costs that usually has the effect of another one.
 	alikeCost = 4
-	// maxExtensions limits the extensions of a plan: the others are left to combine.
+	// maxExtensions limits the extensions of a plan. Random combinations may still try the others.
 	maxExtensions = 64
 )
+
+// leastCost is the lowest possible cost of an extension of a plan.
+func leastCost(p Plan) int { return pairCost + depthCost*(len(p.Faults)-1) }
 
 // alike are the kinds whose effect is usually that of another kind: of an error, a lost answer, a late event or a late request.
 var alike = []fault.Kind{
@@ -49,11 +52,12 @@ var alike = []fault.Kind{
 	fault.KindPause, fault.KindLateAnswer, fault.KindDeposedWrite, fault.KindLabel,
 }
 
-// extensionsOf returns the faults at the new situations of a run, the most promising first. A trial that another plan offers at the same cost
-// is left out.
-func (s *search) extensionsOf(out *Outcome) (all []extension) {
+// extensionsOf returns the faults at the new situations of a run, the most promising first, without trials that this or another plan already offers
+// at the same cost.
+func (s *search) extensionsOf(out *Outcome) (offers []extension) {
 	at := situationsOf(out.Run)
 	from, _ := s.differs(out.Run)
+	var all []extension
 	for _, f := range s.ranked(out.Run) {
 		now, ok := at[f.step]
 		away, rank := f.step-from, f.rank
@@ -64,25 +68,23 @@ func (s *search) extensionsOf(out *Outcome) (all []extension) {
 		if !ok || s.guide.usual[now] {
 			continue
 		}
-		cost := combined + deeper*(len(out.Plan.Faults)-1) + rank + bits.Len(uint(away)/16)
+		cost := leastCost(out.Plan) + rank + bits.Len(uint(away)/16)
 		if slices.Contains(alike, f.Kind) {
 			cost += alikeCost
 		}
 		all = append(all, extension{f.Fault, trial{now, withoutPlace(f.Fault)}, cost, away})
 	}
 	slices.SortStableFunc(all, func(a, b extension) int { return cmp.Or(cmp.Compare(a.cost, b.cost), cmp.Compare(a.away, b.away)) })
-	own := map[trial]bool{}
-	all = slices.DeleteFunc(all, func(e extension) bool {
-		offered, known := s.guide.offered[e.trial]
-		again := own[e.trial] || known && e.cost >= offered
-		own[e.trial] = true
-		return again
-	})
-	all = slices.Clip(all[:min(len(all), maxExtensions)])
 	for _, e := range all {
+		if cost, known := s.guide.offered[e.trial]; known && cost <= e.cost {
+			continue
+		}
 		s.guide.offered[e.trial] = e.cost
+		if offers = append(offers, e); len(offers) == maxExtensions {
+			break
+		}
 	}
-	return all
+	return offers
 }
 
 // decidedFrom returns the situation of the first write after an event of the same controller, if that event was before the step from which
@@ -107,8 +109,8 @@ func withoutPlace(f fault.Fault) fault.Fault {
 	return fault.Fault{Kind: f.Kind, For: f.For, Writes: f.Writes, Until: f.Until, Target: f.Target}
 }
 
-// know finds the extensions of a plan, and lets go of its outcome.
-func (s *search) know(o *origin) {
+// findExtensions sets the extensions of a plan, if they are not known, and drops its outcome.
+func (s *search) findExtensions(o *origin) {
 	if o.out != nil {
 		o.extensions, o.out = s.extensionsOf(o.out), nil
 	}
@@ -118,10 +120,10 @@ func (s *search) know(o *origin) {
 func (s *search) cheapest() (best *origin, index, lowest int) {
 	g := s.guide
 	for _, o := range g.origins {
-		if least := combined + deeper*(len(o.plan.Faults)-1); best != nil && least >= lowest {
+		if best != nil && leastCost(o.plan) >= lowest {
 			continue
 		}
-		s.know(o)
+		s.findExtensions(o)
 		for n := 0; n < len(o.extensions); n++ {
 			e := &o.extensions[n]
 			if best != nil && e.cost >= lowest {

@@ -351,8 +351,8 @@ func (s *search) nextPlan() (Plan, bool) {
 	return Plan{}, false
 }
 
-// draw chooses the next single fault or the cheapest extension, whichever costs less. Of every roundOfTurns turns, randomTurns are for a random
-// combination, and singleTurns for a single fault: where no two runs are the same, there is no end of new situations.
+// draw chooses the next single fault or the cheapest extension, whichever costs less. Some turns are for a random combination, and some for a single
+// fault in any case: where no two runs are the same, there is no end of new situations.
 func (s *search) draw() Plan {
 	g := s.guide
 	turn := g.turns % roundOfTurns
@@ -393,10 +393,10 @@ const (
 	// firstSingles is how many single faults come before the first combination in any case: a failure with one fault is
 	// easier to understand.
 	firstSingles = 40
-	// unpromising is the cost from which on single faults have one turn in unpromisingTurns of their own.
-	unpromising, unpromisingTurns = 10, 20
-
-	roundOfTurns, randomTurns, singleTurns = 8, 2, 2
+	// Of roundOfTurns turns, randomTurns are for random combinations and singleTurns for single faults.
+	roundOfTurns, randomTurns, singleTurns = 8, 2, 3
+	// unpromising is the cost from which on a single fault has no such turn, but one turn in unpromisingTurns.
+	unpromising, unpromisingTurns = 10, 10
 )
 
 // identity is the same for plans with the same seed, faults and schedule.

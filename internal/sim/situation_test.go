@@ -36,20 +36,22 @@ func TestSituations(t *testing.T) {
 		steps []history.Step
 		same  bool
 	}{
-		"another object":              {[]history.Step{event("ADDED"), update, func() history.Step { s := patch; s.Name = "b"; return s }()}, true},
-		"an event of a change":        {[]history.Step{event("ADDED"), update, event("MODIFIED"), patch}, true},
-		"a read before":               {[]history.Step{event("ADDED"), update, {Kind: history.Request, Actor: "c", Verb: "get", Object: object, Code: 200}, patch}, true},
-		"a Lease before":              {[]history.Step{event("ADDED"), update, {Kind: history.Request, Actor: "c", Verb: "update", Object: history.Object{Resource: "leases.coordination.k8s.io", Name: "l"}, Code: 200}, patch}, true},
-		"the write of another actor":  {[]history.Step{event("ADDED"), update, {Kind: history.Request, Actor: "kubelet", Verb: "update", Object: object, Code: 200}, patch}, true},
-		"a conflict before":           {[]history.Step{event("ADDED"), write("update", 409), patch}, false},
-		"an error before":             {[]history.Step{event("ADDED"), write("update", 500), patch}, false},
-		"a lost answer before":        {[]history.Step{event("ADDED"), func() history.Step { s := update; s.Reply = "lost"; return s }(), patch}, false},
-		"the same write for the 2nd":  {[]history.Step{event("ADDED"), patch, update, patch}, false},
-		"a restart":                   {[]history.Step{event("ADDED"), update, start, patch}, false},
-		"an event of a deletion":      {[]history.Step{event("ADDED"), update, event("DELETED"), patch}, false},
-		"another user's finalizer":    {[]history.Step{event("ADDED"), update, other("patch", "finalizer actor=c resource=configmaps nth=1"), patch}, false},
-		"another user's own write":    {[]history.Step{event("ADDED"), update, other("patch", ""), patch}, false},
-		"the write behind a conflict": {[]history.Step{event("ADDED"), update, other("patch", "conflict actor=c resource=configmaps nth=1"), patch}, true},
+		"another object":               {[]history.Step{event("ADDED"), update, func() history.Step { s := patch; s.Name = "b"; return s }()}, true},
+		"an event of a change":         {[]history.Step{event("ADDED"), update, event("MODIFIED"), patch}, true},
+		"a read before":                {[]history.Step{event("ADDED"), update, {Kind: history.Request, Actor: "c", Verb: "get", Object: object, Code: 200}, patch}, true},
+		"a Lease before":               {[]history.Step{event("ADDED"), update, {Kind: history.Request, Actor: "c", Verb: "update", Object: history.Object{Resource: "leases.coordination.k8s.io", Name: "l"}, Code: 200}, patch}, true},
+		"the write of another actor":   {[]history.Step{event("ADDED"), update, {Kind: history.Request, Actor: "kubelet", Verb: "update", Object: object, Code: 200}, patch}, true},
+		"a conflict before":            {[]history.Step{event("ADDED"), write("update", 409), patch}, false},
+		"an error before":              {[]history.Step{event("ADDED"), write("update", 500), patch}, false},
+		"a lost answer before":         {[]history.Step{event("ADDED"), func() history.Step { s := update; s.Reply = "lost"; return s }(), patch}, false},
+		"the same write a second time": {[]history.Step{event("ADDED"), patch, update, patch}, false},
+		"a restart":                    {[]history.Step{event("ADDED"), update, start, patch}, false},
+		"an event of a deletion":       {[]history.Step{event("ADDED"), update, event("DELETED"), patch}, false},
+		"a write since a restart":      {[]history.Step{event("ADDED"), start, update, patch}, true},
+		"a write since a deletion":     {[]history.Step{event("DELETED"), update, patch}, true},
+		"another user's finalizer":     {[]history.Step{event("ADDED"), update, other("patch", "finalizer actor=c resource=configmaps nth=1"), patch}, false},
+		"another user's own write":     {[]history.Step{event("ADDED"), update, other("patch", ""), patch}, false},
+		"the write behind a conflict":  {[]history.Step{event("ADDED"), update, other("patch", "conflict actor=c resource=configmaps nth=1"), patch}, true},
 	} {
 		if got := last(c.steps...); (got == usual) != c.same {
 			t.Errorf("%s: %+v; without: %+v", name, got, usual)

@@ -230,8 +230,11 @@ func TestOneOfMany(t *testing.T) {
 			set.Spec.Lifecycle = &kruise.Lifecycle{PreDelete: &kruise.LifecycleHook{LabelsHandler: map[string]string{"held": "yes"}}}
 			w.Create(set)
 			w.Settle()
+			if len(pods(w)) == 0 {
+				return // the controller has not observed the set yet
+			}
 			if len(pods(w)) < 5 {
-				return // a create waits for its answer: with two pods, none of them is surplus later
+				w.Advance(time.Minute) // a create waits for its answer; with two pods, none of them would be surplus
 			}
 			held := pods(w)[0]
 			w.Patch(held, types.MergePatchType, `{"metadata":{"labels":{"held":"yes","apps.kruise.io/specified-delete":"true"}}}`)

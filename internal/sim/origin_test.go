@@ -1,0 +1,79 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/history"
+)
+
+// after returns the outcome of a run in which a controller updates an object, with an answer, and then patches it.
+func after(code int, faults ...fault.Fault) *Outcome {
+	run := &history.Run{Header: history.Header{Format: history.Format}}
+	run.Add(history.Step{Kind: history.Start, Actor: "c"})
+	for _, verb := range []string{"update", "patch"} {
+		run.Add(history.Step{
+			Kind: history.Request, Actor: "c", Verb: verb, Object: history.Object{Resource: "configmaps", Namespace: "default", Name: "a"},
+			Code: code, Revision: int64(len(run.Steps) + 1), Before: int64(len(run.Steps)), Guarded: true,
+		})
+		code = 200
+	}
+	return &Outcome{Run: run, Plan: Plan{Seed: 1, Faults: faults}}
+}
+
+// conflict is the fault of the runs in which the update is answered with a conflict.
+var conflict = fault.Fault{Kind: fault.KindConflict, Actor: "c", Verb: "update", Resource: "configmaps", Object: "default/a", Nth: 1}
+
+// begun returns a search after a run without faults.
+func begun() *search {
+	first := after(200)
+	s := &search{options: Options{Seed: 1}, pace: Virtual, patterns: fault.Any(fault.Legal), result: &Result{Baseline: first.Run}}
+	s.guide = newGuide(nil, first.Run.Signature())
+	for _, now := range situationsOf(first.Run) {
+		s.guide.usual[now] = true
+	}
+	return s
+}
+
+// TestDroppedBaseIsExtended: a plan whose run is dropped, because there are too many, keeps its extensions, and not its record.
+func TestDroppedBaseIsExtended(t *testing.T) {
+	s := begun()
+	s.addBase(after(409, conflict), 0)
+	s.guide.bases[0].runs = 50
+	for n := range maxBases {
+		s.addBase(after(200, fault.Fault{Kind: fault.KindError, Actor: "c", Object: fmt.Sprint("default/", n), Nth: 1}), 0)
+	}
+	o := s.guide.origins[0]
+	if s.guide.bases[0].out.Plan.Faults[0] == conflict || o.out != nil || len(o.extensions) == 0 {
+		t.Fatalf("dropped: %v; record kept: %v; %d extensions", s.guide.bases[0].out.Plan.Faults, o.out != nil, len(o.extensions))
+	}
+	best, index, _ := s.cheapest()
+	if best != o {
+		t.Fatalf("the cheapest extension is of another plan: %+v", best)
+	}
+	if p := s.extend(best, index); len(p.Faults) != 2 || p.Faults[0] != conflict || p.Faults[1].Verb != "patch" {
+		t.Errorf("the plan is %v", fault.Strings(p.Faults))
+	}
+}
+
+// TestCostOfExtensions: an error comes before the kinds that usually act like one, a pair before a larger combination, and no trial is offered
+// twice.
+func TestCostOfExtensions(t *testing.T) {
+	s := begun()
+	pairs := s.extensionsOf(after(409, conflict))
+	of := func(all []extension, k fault.Kind) int {
+		return slices.IndexFunc(all, func(e extension) bool { return e.Kind == k })
+	}
+	if e, throttle := of(pairs, fault.KindError), of(pairs, fault.KindThrottle); e < 0 || throttle < e || pairs[throttle].cost < pairs[e].cost+alikeCost {
+		t.Errorf("an error is number %d, a throttled request number %d of %d", e, throttle, len(pairs))
+	}
+	if again := s.extensionsOf(after(409, conflict)); len(again) > 0 {
+		t.Errorf("offered again: %v", again)
+	}
+	further := begun().extensionsOf(after(409, fault.Fault{Kind: fault.KindPause, Actor: "c"}, conflict))
+	if n := of(further, fault.KindError); n < 0 || further[n].cost != pairs[of(pairs, fault.KindError)].cost+depthCost {
+		t.Errorf("with one more fault: %+v", further)
+	}
+}

@@ -14,6 +14,8 @@ type extension struct {
 	fault.Fault
 	trial
 	cost int
+	// unlikely: its run is expected to have the signature of another one.
+	unlikely bool
 	// away is the number of steps from where the run departs from the one without faults.
 	away int
 }
@@ -30,6 +32,8 @@ type origin struct {
 	// out is the outcome of the plan until its extensions are known, and nil afterwards: a record is large.
 	out        *Outcome
 	extensions []extension
+	// tried are those that were tried.
+	tried []fault.Fault
 }
 
 const (
@@ -72,7 +76,7 @@ func (s *search) extensionsOf(out *Outcome) (offers []extension) {
 		if slices.Contains(alike, f.Kind) {
 			cost += alikeCost
 		}
-		all = append(all, extension{f.Fault, trial{now, withoutPlace(f.Fault)}, cost, away})
+		all = append(all, extension{Fault: f.Fault, trial: trial{now, withoutPlace(f.Fault)}, cost: cost, away: away})
 	}
 	slices.SortStableFunc(all, func(a, b extension) int { return cmp.Or(cmp.Compare(a.cost, b.cost), cmp.Compare(a.away, b.away)) })
 	for _, e := range all {
@@ -116,8 +120,26 @@ func (s *search) findExtensions(o *origin) {
 	}
 }
 
-// cheapest returns the plan with the cheapest extension, the index of that extension and its cost; nil if there is none.
+// cheapest returns the plan with the cheapest extension, the index of that extension and its cost; nil if there is none. Those whose run is
+// expected to be a known one come late.
 func (s *search) cheapest() (best *origin, index, lowest int) {
+	for {
+		best, index, lowest = s.cheapestOffer()
+		if best == nil {
+			return nil, 0, 0
+		}
+		e := &best.extensions[index]
+		if e.unlikely || !s.guide.expects(e.Fault, slices.Values(best.tried)) {
+			return best, index, lowest
+		}
+		e.unlikely = true
+		e.cost += expectedCost
+		slices.SortStableFunc(best.extensions, func(a, b extension) int { return cmp.Compare(a.cost, b.cost) })
+	}
+}
+
+// cheapestOffer is cheapest without regard to which runs are expected to be known ones.
+func (s *search) cheapestOffer() (best *origin, index, lowest int) {
 	g := s.guide
 	for _, o := range g.origins {
 		if best != nil && leastCost(o.plan) >= lowest {
@@ -147,5 +169,6 @@ func (s *search) cheapest() (best *origin, index, lowest int) {
 func (s *search) extend(o *origin, index int) Plan {
 	e := o.extensions[index]
 	s.guide.trials[e.trial] = true
+	o.tried = append(o.tried, e.Fault)
 	return Plan{Seed: o.plan.Seed, Faults: append(slices.Clone(o.plan.Faults), e.Fault), Schedule: o.plan.Schedule, inSituation: true}
 }

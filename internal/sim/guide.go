@@ -25,7 +25,10 @@ type guide struct {
 	// verb and resource: of single faults, and of the last faults of combinations.
 	at                map[fault.Fault][]*single
 	classes, combined map[fault.Fault]*yield
-	bases             []*base
+	// places are the single faults by place, and compared counts how often two effects had the same run at a place.
+	places   map[fault.Fault][]*single
+	compared map[comparison]outcomes
+	bases    []*base
 	// origins are the plans that can be extended at a situation that is not usual: that the runs without faults do not have. trials are the
 	// tried ones, and offered is the lowest cost of each known one.
 	origins []*origin
@@ -45,8 +48,10 @@ type single struct {
 	fault.Fault
 	cost int
 	done bool // tried, or known to be redundant
-	// signature is that of its run; only if played is set.
-	played    bool
+	// unlikely: its run is expected to have the signature of another one.
+	unlikely bool
+	// signature is that of its run; only if known is set.
+	known     bool
 	signature history.Hash
 }
 
@@ -54,11 +59,12 @@ type single struct {
 type yield struct{ runs, new int }
 
 func newGuide(faults []ranked, baseline history.Hash) *guide {
-	g := &guide{baseline: baseline, redundant: map[fault.Fault]bool{}, at: map[fault.Fault][]*single{}, classes: map[fault.Fault]*yield{}, combined: map[fault.Fault]*yield{}, usual: map[situation]bool{}, trials: map[trial]bool{}, offered: map[trial]int{}}
+	g := &guide{baseline: baseline, redundant: map[fault.Fault]bool{}, at: map[fault.Fault][]*single{}, classes: map[fault.Fault]*yield{}, combined: map[fault.Fault]*yield{}, usual: map[situation]bool{}, trials: map[trial]bool{}, offered: map[trial]int{}, places: map[fault.Fault][]*single{}, compared: map[comparison]outcomes{}}
 	for _, f := range faults {
 		s := &single{Fault: f.Fault, cost: f.rank}
 		g.singles = append(g.singles, s)
 		g.at[unlimited(f.Fault)] = append(g.at[unlimited(f.Fault)], s)
+		g.places[whereOf(f.Fault)] = append(g.places[whereOf(f.Fault)], s)
 	}
 	return g
 }
@@ -77,12 +83,12 @@ func class(f fault.Fault) fault.Fault {
 // minRuns is how many runs of similar faults are not judged by whether they showed something new.
 const minRuns = 3
 
-// penalty grows with the number of runs per new behaviour: 0 for fewer than 2, 2 for 2 and 3, 4 for 4 to 7, and so on.
+// penalty grows with the share of runs that showed nothing new: up to 3, and 2 more for each doubling of the number of runs per new behaviour.
 func (y *yield) penalty() int {
 	if y == nil || y.runs < minRuns {
 		return 0
 	}
-	return 2 * (bits.Len(uint(y.runs/(1+y.new))) - 1)
+	return 2*(bits.Len(uint(y.runs/(1+y.new)))-1) + 4*(y.runs-y.new)/(y.runs+1)
 }
 
 // add counts a run.
@@ -115,15 +121,43 @@ func (g *guide) cost(s *single) int {
 	return s.cost + max(0, g.similar(s.Fault, true).penalty())
 }
 
-// nextSingle returns the next single fault to try, and its cost; nil: all were tried.
+// isPromising reports whether a single fault is tried in any case.
+func (g *guide) isPromising(s *single) bool {
+	return g.cost(s) < unpromisingCost && g.similar(s.Fault, true).penalty() < unpromisingPenalty
+}
+
+// nextSingle returns the next single fault to try, and its cost; nil: all were tried. Those whose run is expected to be a known one come late.
 func (g *guide) nextSingle() (next *single, lowest int) {
+	for {
+		next, lowest = g.cheapestSingle()
+		if next == nil || lowest < breadth || next.unlikely || !g.expects(next.Fault, g.known(next.Fault)) {
+			return next, lowest
+		}
+		g.postpone(next)
+	}
+}
+
+// postpone raises the cost of a single fault whose run is expected to be a known one. If that is the run without faults, so is the run with a
+// shorter hold.
+func (g *guide) postpone(s *single) {
+	noEffect := onlyHolds(s.Kind) && g.comeToTheSame(whereOf(s.Fault), withoutPlace(s.Fault), fault.Fault{})
+	for _, o := range g.at[unlimited(s.Fault)] {
+		if o == s || noEffect && o.Until == "" && duration(o.Fault) < duration(s.Fault) && !o.unlikely {
+			o.unlikely = true
+			o.cost += expectedCost
+		}
+	}
+}
+
+// cheapestSingle returns the single fault with the lowest cost, and marks those that are redundant.
+func (g *guide) cheapestSingle() (next *single, lowest int) {
 	for _, s := range g.singles {
 		if s.done {
 			continue
 		}
-		if g.isRedundant(s) {
-			s.done = true
+		if signature, redundant := g.isRedundant(s); redundant {
 			g.redundant[s.Fault] = true
+			g.know(s, signature)
 			continue
 		}
 		if cost := g.cost(s); next == nil || cost < lowest {
@@ -136,15 +170,15 @@ func (g *guide) nextSingle() (next *single, lowest int) {
 // isRedundant reports whether a fault holds something for a duration between those of two faults whose runs had the same
 // signature: then its run has that signature too. For a fault that does nothing but hold, the run without faults is a hold
 // without a duration.
-func (g *guide) isRedundant(s *single) bool {
+func (g *guide) isRedundant(s *single) (signature history.Hash, redundant bool) {
 	if !s.Kind.Holds() || s.Until != "" {
-		return false
+		return signature, false
 	}
 	d := duration(s.Fault)
 	var shorter, longer *single
 	for _, o := range g.at[unlimited(s.Fault)] {
 		switch od := duration(o.Fault); {
-		case !o.played || o.Until != "":
+		case !o.known || o.Until != "":
 		case od < d && (shorter == nil || od > duration(shorter.Fault)):
 			shorter = o
 		case od > d && (longer == nil || od < duration(longer.Fault)):
@@ -153,11 +187,11 @@ func (g *guide) isRedundant(s *single) bool {
 	}
 	switch {
 	case longer == nil:
-		return false
+		return signature, false
 	case shorter != nil:
-		return shorter.signature == longer.signature
+		return longer.signature, shorter.signature == longer.signature
 	}
-	return onlyHolds(s.Kind) && longer.signature == g.baseline
+	return g.baseline, onlyHolds(s.Kind) && longer.signature == g.baseline
 }
 
 // onlyHolds reports whether faults of the kind do nothing but hold something: without a duration, they have no effect.
@@ -183,9 +217,15 @@ func (g *guide) ran(f fault.Fault, signature history.Hash, isNew bool) {
 	g.similar(f, true).add(isNew)
 	for _, s := range g.at[unlimited(f)] {
 		if s.Fault == f {
-			s.done, s.played, s.signature = true, true, signature
+			g.know(s, signature)
 		}
 	}
+}
+
+// know records the signature of a single fault.
+func (g *guide) know(s *single, signature history.Hash) {
+	s.done, s.known, s.signature = true, true, signature
+	g.compare(s)
 }
 
 // learnBehaviour records whether the behaviour of a run was new, and if so, what can be derived from the run.

@@ -19,8 +19,9 @@ const (
 	// sameOfClass is at how many places with the same actor, verb and resource two effects must have had the same signature, and at none another
 	// one, until the search expects that of the other such places.
 	sameOfClass = 2
-	// sameOfActor is that number for places with any verb and resource of the actor. There, one in sameForDifferent may have had another signature.
-	sameOfActor, sameForDifferent = 2, 4
+	// sameOfActor is how many such places of any verb and resource of the actor replace the second one. One in sameForDifferent of them may have had
+	// another signature.
+	sameOfActor, sameForDifferent = 3, 4
 	// expectedCost is how much more a fault costs whose run is expected to be a known one.
 	expectedCost = 10
 )
@@ -80,7 +81,7 @@ func (g *guide) expects(f fault.Fault, tried func(yield func(fault.Fault) bool))
 func (g *guide) comeToTheSame(where, one, other fault.Fault) bool {
 	c, a := comparisons(where, one, other)
 	class, actor := g.compared[c], g.compared[a]
-	return class.different == 0 && (class.same >= sameOfClass || actor.same >= sameOfActor && actor.same >= sameForDifferent*actor.different)
+	return class.different == 0 && (class.same >= sameOfClass || class.same > 0 && actor.same >= max(sameOfActor, sameForDifferent*actor.different))
 }
 
 // known yields the single faults with known runs at the place of a fault.

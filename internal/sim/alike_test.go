@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/rehearse-k8s/rehearse/fault"
@@ -11,7 +12,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/sim"
 )
 
-// updating is a world whose actor updates twelve objects, and sends a patch after each rejected update. answers has the code by which a request
+// updating is a world whose actor updates six ConfigMaps and six Secrets, and sends a patch after each rejected update. answers has the code by which a request
 // with a fault is answered. played are the plans.
 type updating struct {
 	answers func(f fault.Fault) int
@@ -39,7 +40,7 @@ func (w *updating) Play(_ context.Context, p sim.Plan) (*sim.Outcome, error) {
 		return s.Code
 	}
 	for n := range 12 {
-		if write("update", "configmaps", fmt.Sprint("m", n)) != 200 {
+		if write("update", []string{"configmaps", "secrets"}[n/6], fmt.Sprint("m", n)) != 200 {
 			write("patch", "deployments.apps", "db")
 		}
 	}
@@ -57,19 +58,24 @@ func (w *updating) singles(k fault.Kind) (at []int) {
 }
 
 // TestEffectsThatComeToTheSame: where an error and a timeout had the same run at two places, the timeout is tried late at the others, after kinds that are
-// otherwise tried later. If they differed at one place, it is not.
+// otherwise tried later. If they differed at one place, it is not late at the places of that resource.
 func TestEffectsThatComeToTheSame(t *testing.T) {
 	patterns := []fault.Fault{fault.Of(fault.KindError), fault.Of(fault.KindTimeout), fault.Of(fault.KindDeny)}
 	for _, c := range []struct {
-		name   string
-		differ bool
-	}{{"same", false}, {"different", true}} {
+		name                string
+		differs             string // the objects at which a timeout is answered 504, and not 500
+		configMaps, secrets int    // how many of six timeouts of each are tried before the last denial
+	}{
+		{"nowhere", "", 2, 1},
+		{"one ConfigMap", "default/m0", 3, 2}, // of three, two showed nothing new: the others cost more
+		{"the Secrets", "default/m6 default/m7 default/m8 default/m9 default/m10 default/m11", 2, 6},
+	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := &updating{answers: func(f fault.Fault) int {
 				switch {
 				case f.Kind == fault.KindDeny:
 					return 403
-				case c.differ && f.Kind == fault.KindTimeout && f.Object == "default/m0":
+				case f.Kind == fault.KindTimeout && slices.Contains(strings.Fields(c.differs), f.Object):
 					return 504
 				}
 				return 500
@@ -79,14 +85,14 @@ func TestEffectsThatComeToTheSame(t *testing.T) {
 			if len(timeouts) != 12 || len(denials) != 12 || r.Systematic != r.SystematicTotal {
 				t.Fatalf("%d timeouts and %d denials of 12 were tried, %d of %d single faults", len(timeouts), len(denials), r.Systematic, r.SystematicTotal)
 			}
-			before := 0 // the last denial
+			before := map[string]int{}
 			for _, n := range timeouts {
 				if n < slices.Max(denials) {
-					before++
+					before[w.played[n].Faults[0].Resource]++
 				}
 			}
-			if c.differ != (before > 2) {
-				t.Errorf("%d of 12 timeouts were tried before the last denial", before)
+			if before["configmaps"] != c.configMaps || before["secrets"] != c.secrets {
+				t.Errorf("before the last denial, timeouts were tried at %v", before)
 			}
 		})
 	}
@@ -95,12 +101,12 @@ func TestEffectsThatComeToTheSame(t *testing.T) {
 // TestExtensionsThatComeToTheSame: after a conflict, a late request is tried before an error, because it finds failures more often; but after it if it
 // changed nothing wherever it was the only fault.
 func TestExtensionsThatComeToTheSame(t *testing.T) {
-	for _, changes := range []bool{false, true} {
+	for changes, before := range map[string]bool{"default/m0 default/m1 default/m2 default/m3": true, "default/m3": true, "": false} {
 		w := &updating{answers: func(f fault.Fault) int {
 			switch {
 			case f.Kind == fault.KindConflict:
 				return 409
-			case f.Kind == fault.KindLateRequest && !changes:
+			case f.Kind == fault.KindLateRequest && !slices.Contains(strings.Fields(changes), f.Object):
 				return 200
 			}
 			return 500
@@ -112,8 +118,23 @@ func TestExtensionsThatComeToTheSame(t *testing.T) {
 			})
 		}
 		late, failed := first(fault.KindLateRequest), first(fault.KindError)
-		if late < 0 || failed < 0 || (late < failed) != changes {
-			t.Errorf("the late request changes something: %t; after a conflict it is tried in run %d, and an error in run %d", changes, late+1, failed+1)
+		if late < 0 || failed < 0 || (late < failed) != before {
+			t.Errorf("a late request of %q changes something: after a conflict it is tried in run %d, and an error in run %d", changes, late+1, failed+1)
 		}
+	}
+}
+
+// TestEachPlaceOnce: the most promising kinds are tried at the first places of each resource before other kinds, also if they come to the same.
+func TestEachPlaceOnce(t *testing.T) {
+	w := &updating{answers: func(f fault.Fault) int {
+		if f.Kind == fault.KindError {
+			return 503
+		}
+		return 500
+	}}
+	search(t, w, sim.Options{Seed: 1, Runs: 200, Patterns: []fault.Fault{fault.Of(fault.KindCrashAfter), fault.Of(fault.KindLostAnswer), fault.Of(fault.KindError)}})
+	lost, crashes, failed := w.singles(fault.KindLostAnswer), w.singles(fault.KindCrashAfter), w.singles(fault.KindError)
+	if len(lost) != 12 || len(crashes) != 12 || len(failed) != 12 || max(lost[5], crashes[5]) > slices.Min(failed) {
+		t.Errorf("lost answers were tried in %v, crashes in %v, errors in %v", lost, crashes, failed)
 	}
 }

@@ -121,11 +121,6 @@ func (g *guide) cost(s *single) int {
 	return s.cost + max(0, g.similar(s.Fault, true).penalty())
 }
 
-// isPromising reports whether a single fault is tried in any case.
-func (g *guide) isPromising(s *single) bool {
-	return g.cost(s) < unpromisingCost && g.similar(s.Fault, true).penalty() < unpromisingPenalty
-}
-
 // nextSingle returns the next single fault to try, and its cost; nil: all were tried. Those whose run is expected to be a known one come late.
 func (g *guide) nextSingle() (next *single, lowest int) {
 	for {
@@ -133,19 +128,8 @@ func (g *guide) nextSingle() (next *single, lowest int) {
 		if next == nil || lowest < breadth || next.unlikely || !g.expects(next.Fault, g.known(next.Fault)) {
 			return next, lowest
 		}
-		g.postpone(next)
-	}
-}
-
-// postpone raises the cost of a single fault whose run is expected to be a known one. If that is the run without faults, so is the run with a
-// shorter hold.
-func (g *guide) postpone(s *single) {
-	noEffect := onlyHolds(s.Kind) && g.comeToTheSame(whereOf(s.Fault), withoutPlace(s.Fault), fault.Fault{})
-	for _, o := range g.at[unlimited(s.Fault)] {
-		if o == s || noEffect && o.Until == "" && duration(o.Fault) < duration(s.Fault) && !o.unlikely {
-			o.unlikely = true
-			o.cost += expectedCost
-		}
+		next.unlikely = true
+		next.cost += expectedCost
 	}
 }
 

@@ -362,7 +362,7 @@ func (s *search) draw() Plan {
 		if turn < randomTurns {
 			return s.combine()
 		}
-		due := single != nil && !single.unlikely && (g.isPromising(single) && turn < randomTurns+singleTurns || g.turns%unpromisingTurns == 0)
+		due := single != nil && (cost < unpromising && turn < randomTurns+singleTurns || g.turns%unpromisingTurns == 0)
 		if o, index, extended := s.cheapest(); o != nil && !due && (single == nil || extended < cost) {
 			return s.extend(o, index)
 		}
@@ -395,8 +395,8 @@ const (
 	firstSingles = 40
 	// Of roundOfTurns turns, randomTurns are for random combinations and singleTurns for single faults.
 	roundOfTurns, randomTurns, singleTurns = 8, 2, 3
-	// A single fault with this cost, or with this penalty, has no such turn, but one turn in unpromisingTurns.
-	unpromisingCost, unpromisingPenalty, unpromisingTurns = 10, 3, 10
+	// unpromising is the cost from which on a single fault has no such turn, but one turn in unpromisingTurns.
+	unpromising, unpromisingTurns = 10, 10
 )
 
 // identity is the same for plans with the same seed, faults and schedule.

@@ -32,11 +32,14 @@ func inProcessChain(api http.Handler, c *genericapiserver.Config) http.Handler {
 type handlers struct{ socket, inProcess http.Handler }
 
 // open builds both chains where upstream builds that of the socket.
-func (d *handlers) open(c *genericapiserver.Config) {
+func (d *handlers) open(c *genericapiserver.Config, runs bool) {
 	socketChain := c.BuildHandlerChainFunc
 	c.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
 		d.inProcess = inProcessChain(api, c)
 		d.socket = socketChain(api, c)
+		if runs {
+			d.socket = withLongWatches(d.socket)
+		}
 		return d.socket
 	}
 }

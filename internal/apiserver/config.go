@@ -166,7 +166,7 @@ func newConfig(o Options, opts options.CompletedOptions, d *handlers, working *w
 		return nil, err
 	}
 	// Requests enter at the aggregator, which forwards them without further filters.
-	d.open(&aggregator.GenericConfig.Config)
+	d.open(&aggregator.GenericConfig.Config, o.Runs)
 	// The two servers besides the main one create their own storage options.
 	for _, g := range []*genericapiserver.Config{&extensions.GenericConfig.Config, &aggregator.GenericConfig.Config} {
 		g.RESTOptionsGetter = o.Backend.getter(g.RESTOptionsGetter, o.WatchCache)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -205,3 +206,20 @@ func (a *workingFor) wrap(c *genericapiserver.Config, d *handlers) {
 type roundTripperFunc func(*http.Request) (*http.Response, error)
 
 func (f roundTripperFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// longWatch is the duration of a watch of the server's own clients, in seconds.
+const longWatch = 7 * 24 * 60 * 60
+
+// withLongWatches prolongs watches with a timeout. The clients that use the socket of a server of runs are its own, which draw the timeout of each watch
+// at random, from five to ten minutes. They draw it from the source of random numbers that each step of a run seeds: in a process that runs for
+// longer than five minutes, two runs with one seed could differ.
+func withLongWatches(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if query := r.URL.Query(); query.Has("timeoutSeconds") && isStreaming(r) {
+			query.Set("timeoutSeconds", strconv.Itoa(longWatch))
+			r = r.Clone(r.Context())
+			r.URL.RawQuery = query.Encode()
+		}
+		next.ServeHTTP(w, r)
+	})
+}

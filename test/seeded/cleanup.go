@@ -176,9 +176,9 @@ func unobservedOwner(mgr ctrl.Manager, fixed bool) error {
 			if err := r.Delete(ctx, m, client.Preconditions{UID: &m.UID}); err != nil && !apierrors.IsConflict(err) {
 				return ctrl.Result{}, client.IgnoreNotFound(err)
 			}
-			return ctrl.Result{RequeueAfter: time.Millisecond}, nil
+			return ctrl.Result{RequeueAfter: time.Second}, nil // a finalizer may delay the end of the data
 		case m == nil && d.UID != "":
-			return ctrl.Result{}, ignoreExists(r.Create(ctx, data))
+			return ctrl.Result{RequeueAfter: recheck}, ignoreExists(r.Create(ctx, data)) // if it is deleted while the watch is down, no event shows that it existed
 		}
 		return ctrl.Result{}, nil
 	}, watchMembers)

@@ -1,6 +1,6 @@
 //go:build linux
 
-package cli
+package durability_test
 
 import (
 	"bytes"
@@ -36,7 +36,7 @@ func TestFullDisk(t *testing.T) {
 	if err := unix.Prlimit(cluster.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: roomBytes, Max: unix.RLIM_INFINITY}, nil); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), scriptTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	acknowledged := fill(ctx, client)
 	if ctx.Err() != nil || len(acknowledged) < 2 {

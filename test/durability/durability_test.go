@@ -1,6 +1,6 @@
 //go:build unix
 
-package cli
+package durability_test
 
 import (
 	"bytes"
@@ -76,7 +76,7 @@ func startDurable(t *testing.T, home, kubeconfig string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Process.Kill() })
-	deadline := time.Now().Add(scriptTimeout)
+	deadline := time.Now().Add(timeout)
 	for {
 		if _, err := os.Stat(kubeconfig); err == nil {
 			return c

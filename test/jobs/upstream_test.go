@@ -63,7 +63,7 @@ func TestUpstreamRaces(t *testing.T) {
 func playUpstream(t *testing.T, race jobs.Race, on bool, want string) {
 	consistency(t, on)
 	r := race.Play(t, kubecontrollers.Job)
-	t.Logf("%d runs, %d of them different, single faults %d of %d, %s", r.Runs, r.Distinct, r.Systematic, r.SystematicTotal, r.Elapsed)
+	t.Logf("%d runs, %d of them different, single faults %d and %d redundant of %d, %s", r.Runs, r.Distinct, r.Systematic, r.Redundant, r.SystematicTotal, r.Elapsed)
 	f := r.Failure
 	switch {
 	case f == nil && want != "":

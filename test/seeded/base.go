@@ -140,6 +140,10 @@ func isAnswered(err error) bool { return apierrors.ReasonForError(err) != metav1
 // recheck is the time after which a controller asks the API about a create that its cache does not show.
 const recheck = 10 * time.Second
 
+// afterCreate is the result of a reconcile that created something: another one follows, because no event shows that the object existed if it is
+// deleted while the watch is down.
+var afterCreate = ctrl.Result{RequeueAfter: recheck}
+
 // creates are the names of created objects that the cache has not shown yet, with the time of the create.
 type creates map[string]time.Time
 

@@ -178,7 +178,7 @@ func unobservedOwner(mgr ctrl.Manager, fixed bool) error {
 			}
 			return ctrl.Result{RequeueAfter: time.Second}, nil // a finalizer may delay the end of the data
 		case m == nil && d.UID != "":
-			return ctrl.Result{RequeueAfter: recheck}, ignoreExists(r.Create(ctx, data)) // if it is deleted while the watch is down, no event shows that it existed
+			return afterCreate, ignoreExists(r.Create(ctx, data))
 		}
 		return ctrl.Result{}, nil
 	}, watchMembers)

@@ -45,7 +45,7 @@ func recreatedSecret(mgr ctrl.Manager, fixed bool) error {
 // does not know.
 func replacedTwice(mgr ctrl.Manager, fixed bool) error {
 	return build(mgr, func(ctx context.Context, r *reconciler, d *appsv1.Deployment) (ctrl.Result, error) {
-		var again ctrl.Result
+		var result ctrl.Result
 		for n := range replicas(d) {
 			name := memberName(d, n)
 			m, err := read(ctx, r.Client, d.Namespace, name)
@@ -76,8 +76,8 @@ func replacedTwice(mgr ctrl.Manager, fixed bool) error {
 			if err := r.Create(ctx, newMember(d, name)); err != nil && !apierrors.IsAlreadyExists(err) {
 				return ctrl.Result{}, err
 			}
-			again.RequeueAfter = recheck // if the member is deleted while the watch is down, no event shows that it existed
+			result = afterCreate
 		}
-		return again, nil
+		return result, nil
 	})
 }

@@ -75,7 +75,6 @@ func side(d *appsv1.Deployment, second bool) client.Object {
 // instaclustr/cassandra-operator#407 and percona K8SPXC-716: a destructive action that is decided on an old view.
 func switchOver(mgr ctrl.Manager, fixed bool) error {
 	const stable = 5 * time.Second
-	again := ctrl.Result{RequeueAfter: 10 * time.Second} // if the object is deleted while the watch is down, no event shows that it existed
 	return buildAll(mgr, func(ctx context.Context, r *reconciler, d *appsv1.Deployment) (ctrl.Result, error) {
 		if d.UID == "" || d.DeletionTimestamp != nil {
 			return ctrl.Result{}, nil
@@ -83,7 +82,7 @@ func switchOver(mgr ctrl.Manager, fixed bool) error {
 		second := image(d) == "db:2"
 		serving, old := side(d, second), side(d, !second)
 		if err := r.Get(ctx, client.ObjectKeyFromObject(serving), serving); apierrors.IsNotFound(err) {
-			return again, ignoreExists(r.Create(ctx, side(d, second)))
+			return afterCreate, ignoreExists(r.Create(ctx, side(d, second)))
 		} else if err != nil {
 			return ctrl.Result{}, err
 		}

@@ -27,7 +27,7 @@ func TestKnownPlans(t *testing.T) {
 	for name, b := range bugs {
 		t.Run(name, func(t *testing.T) {
 			test := b.start(name, false)
-			r := simtest.Explore(t, simtest.Seeds(2*withoutFaults+1).First(planOf(t, b)), test)
+			r := simtest.Explore(t, simtest.Seeds(2*withoutFaults+1).First(parsed(t, b.plan)), test)
 			f := r.Failure
 			if f == nil {
 				t.Fatalf("no failure, seen once %v", r.SeenOnce)
@@ -46,19 +46,23 @@ func TestKnownPlans(t *testing.T) {
 	}
 }
 
-// TestCorrectSiblings plays the plan of each bug against the correct sibling, and then searches.
+// TestCorrectSiblings plays the plan of each bug and the tolerated ones against the correct sibling, and then searches.
 func TestCorrectSiblings(t *testing.T) {
 	for name, b := range bugs {
 		t.Run(name, func(t *testing.T) {
-			simtest.Run(t, simtest.Seeds(*siblingRuns).First(planOf(t, b)), b.start(name, true))
+			plans := [][]fault.Fault{parsed(t, b.plan)}
+			for _, plan := range b.tolerated {
+				plans = append(plans, parsed(t, plan))
+			}
+			simtest.Run(t, simtest.Seeds(*siblingRuns).First(plans...), b.start(name, true))
 		})
 	}
 }
 
-// planOf parses the plan of a bug.
-func planOf(t *testing.T, b bug) []fault.Fault {
+// parsed parses a plan.
+func parsed(t *testing.T, texts []string) []fault.Fault {
 	t.Helper()
-	plan, err := fault.ParseAll(b.plan)
+	plan, err := fault.ParseAll(texts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,8 @@ type extension struct {
 	fault.Fault
 	trial
 	cost int
-	// unlikely: its run is expected to have the signature of another one.
-	unlikely bool
+	// postponed: its signature is expected to be a known one.
+	postponed bool
 	// away is the number of steps from where the run departs from the one without faults.
 	away int
 }
@@ -32,7 +32,7 @@ type origin struct {
 	// out is the outcome of the plan until its extensions are known, and nil afterwards: a record is large.
 	out        *Outcome
 	extensions []extension
-	// tried are those that were tried.
+	// tried are the faults of extensions that were tried.
 	tried []fault.Fault
 }
 
@@ -120,8 +120,8 @@ func (s *search) findExtensions(o *origin) {
 	}
 }
 
-// cheapest returns the plan with the cheapest extension, the index of that extension and its cost; nil if there is none. Those whose run is
-// expected to be a known one come late.
+// cheapest returns the plan with the cheapest extension, the index of that extension and its cost; nil if there is none. It postpones
+// those whose signature is expected to be a known one.
 func (s *search) cheapest() (best *origin, index, lowest int) {
 	for {
 		best, index, lowest = s.cheapestOffer()
@@ -129,16 +129,16 @@ func (s *search) cheapest() (best *origin, index, lowest int) {
 			return nil, 0, 0
 		}
 		e := &best.extensions[index]
-		if e.unlikely || !s.guide.expects(e.Fault, slices.Values(best.tried)) {
+		if e.postponed || !s.guide.isExpected(e.Fault, slices.Values(best.tried)) {
 			return best, index, lowest
 		}
-		e.unlikely = true
-		e.cost += expectedCost
+		e.postponed = true
+		e.cost += postponedCost
 		slices.SortStableFunc(best.extensions, func(a, b extension) int { return cmp.Compare(a.cost, b.cost) })
 	}
 }
 
-// cheapestOffer is cheapest without regard to which runs are expected to be known ones.
+// cheapestOffer is like cheapest, and postpones nothing.
 func (s *search) cheapestOffer() (best *origin, index, lowest int) {
 	g := s.guide
 	for _, o := range g.origins {

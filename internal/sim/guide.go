@@ -21,14 +21,12 @@ import (
 // (docs/design/search.md).
 type guide struct {
 	singles []*single
-	// at are the single faults by what they have in common apart from the duration, and classes counts runs by kind, actor,
-	// verb and resource: of single faults, and of the last faults of combinations.
-	at                map[fault.Fault][]*single
-	classes, combined map[fault.Fault]*yield
-	// places are the single faults by place, and compared counts how often two effects had the same run at a place.
-	places   map[fault.Fault][]*single
+	// at are the single faults by their place, and compared counts how often two effects had the same signature at a place.
+	at       map[fault.Fault][]*single
 	compared map[comparison]outcomes
-	bases    []*base
+	// classes counts runs by kind, actor, verb and resource: of single faults, and of the last faults of combinations.
+	classes, combined map[fault.Fault]*yield
+	bases             []*base
 	// origins are the plans that can be extended at a situation that is not usual: that the runs without faults do not have. trials are the
 	// tried ones, and offered is the lowest cost of each known one.
 	origins []*origin
@@ -48,8 +46,8 @@ type single struct {
 	fault.Fault
 	cost int
 	done bool // tried, or known to be redundant
-	// unlikely: its run is expected to have the signature of another one.
-	unlikely bool
+	// postponed: its signature is expected to be a known one.
+	postponed bool
 	// signature is that of its run; only if known is set.
 	known     bool
 	signature history.Hash
@@ -59,12 +57,11 @@ type single struct {
 type yield struct{ runs, new int }
 
 func newGuide(faults []ranked, baseline history.Hash) *guide {
-	g := &guide{baseline: baseline, redundant: map[fault.Fault]bool{}, at: map[fault.Fault][]*single{}, classes: map[fault.Fault]*yield{}, combined: map[fault.Fault]*yield{}, usual: map[situation]bool{}, trials: map[trial]bool{}, offered: map[trial]int{}, places: map[fault.Fault][]*single{}, compared: map[comparison]outcomes{}}
+	g := &guide{baseline: baseline, redundant: map[fault.Fault]bool{}, at: map[fault.Fault][]*single{}, classes: map[fault.Fault]*yield{}, combined: map[fault.Fault]*yield{}, usual: map[situation]bool{}, trials: map[trial]bool{}, offered: map[trial]int{}, compared: map[comparison]outcomes{}}
 	for _, f := range faults {
 		s := &single{Fault: f.Fault, cost: f.rank}
 		g.singles = append(g.singles, s)
-		g.at[unlimited(f.Fault)] = append(g.at[unlimited(f.Fault)], s)
-		g.places[whereOf(f.Fault)] = append(g.places[whereOf(f.Fault)], s)
+		g.at[placeOf(f.Fault)] = append(g.at[placeOf(f.Fault)], s)
 	}
 	return g
 }
@@ -121,27 +118,22 @@ func (g *guide) cost(s *single) int {
 	return s.cost + max(0, g.similar(s.Fault, true).penalty())
 }
 
-// nextSingle returns the next single fault to try, and its cost; nil: all were tried. Those whose run is expected to be a known one come late.
+// nextSingle returns the next single fault to try, and its cost; nil: all were tried. It postpones those whose signature is expected to be a known one.
 func (g *guide) nextSingle() (next *single, lowest int) {
 	for {
 		next, lowest = g.cheapestSingle()
-		if next == nil || lowest < breadth || next.unlikely || !g.expects(next.Fault, g.known(next.Fault)) {
+		if next == nil || lowest < breadth || next.postponed || !g.isExpected(next.Fault, g.known(next.Fault)) {
 			return next, lowest
 		}
-		next.unlikely = true
-		next.cost += expectedCost
+		next.postponed = true
+		next.cost += postponedCost
 	}
 }
 
-// cheapestSingle returns the single fault with the lowest cost, and marks those that are redundant.
+// cheapestSingle returns the single fault with the lowest cost; nil: all were tried.
 func (g *guide) cheapestSingle() (next *single, lowest int) {
 	for _, s := range g.singles {
 		if s.done {
-			continue
-		}
-		if signature, redundant := g.isRedundant(s); redundant {
-			g.redundant[s.Fault] = true
-			g.know(s, signature)
 			continue
 		}
 		if cost := g.cost(s); next == nil || cost < lowest {
@@ -160,9 +152,9 @@ func (g *guide) isRedundant(s *single) (signature history.Hash, redundant bool) 
 	}
 	d := duration(s.Fault)
 	var shorter, longer *single
-	for _, o := range g.at[unlimited(s.Fault)] {
+	for _, o := range g.at[placeOf(s.Fault)] {
 		switch od := duration(o.Fault); {
-		case !o.known || o.Until != "":
+		case !o.known || o.Until != "" || unlimited(o.Fault) != unlimited(s.Fault):
 		case od < d && (shorter == nil || od > duration(shorter.Fault)):
 			shorter = o
 		case od > d && (longer == nil || od < duration(longer.Fault)):
@@ -199,17 +191,26 @@ func duration(f fault.Fault) int64 {
 // ran records the run of a single fault.
 func (g *guide) ran(f fault.Fault, signature history.Hash, isNew bool) {
 	g.similar(f, true).add(isNew)
-	for _, s := range g.at[unlimited(f)] {
+	for _, s := range g.at[placeOf(f)] {
 		if s.Fault == f {
 			g.know(s, signature)
 		}
 	}
 }
 
-// know records the signature of a single fault.
+// know records the signature of a single fault, and those of others that are redundant because of it.
 func (g *guide) know(s *single, signature history.Hash) {
 	s.done, s.known, s.signature = true, true, signature
 	g.compare(s)
+	for _, o := range g.at[placeOf(s.Fault)] {
+		if o.done || unlimited(o.Fault) != unlimited(s.Fault) {
+			continue
+		}
+		if signature, redundant := g.isRedundant(o); redundant {
+			g.redundant[o.Fault] = true
+			g.know(o, signature)
+		}
+	}
 }
 
 // learnBehaviour records whether the behaviour of a run was new, and if so, what can be derived from the run.

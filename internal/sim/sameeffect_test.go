@@ -57,9 +57,9 @@ func (w *updating) singles(k fault.Kind) (at []int) {
 	return at
 }
 
-// TestEffectsThatComeToTheSame: where an error and a timeout had the same run at two places, the timeout is tried late at the others, after kinds that are
+// TestSameEffect: where an error and a timeout had the same run at two places, the timeout is tried late at the others, after kinds that are
 // otherwise tried later. If they differed at one place, it is not late at the places of that resource.
-func TestEffectsThatComeToTheSame(t *testing.T) {
+func TestSameEffect(t *testing.T) {
 	patterns := []fault.Fault{fault.Of(fault.KindError), fault.Of(fault.KindTimeout), fault.Of(fault.KindDeny)}
 	for _, c := range []struct {
 		name                string
@@ -98,9 +98,9 @@ func TestEffectsThatComeToTheSame(t *testing.T) {
 	}
 }
 
-// TestExtensionsThatComeToTheSame: after a conflict, a late request is tried before an error, because it finds failures more often; but after it if it
+// TestSameEffectInExtension: after a conflict, a late request is tried before an error, because it finds failures more often; but after it if it
 // changed nothing wherever it was the only fault.
-func TestExtensionsThatComeToTheSame(t *testing.T) {
+func TestSameEffectInExtension(t *testing.T) {
 	for changes, before := range map[string]bool{"default/m0 default/m1 default/m2 default/m3": true, "default/m3": true, "": false} {
 		w := &updating{answers: func(f fault.Fault) int {
 			switch {
@@ -124,7 +124,7 @@ func TestExtensionsThatComeToTheSame(t *testing.T) {
 	}
 }
 
-// TestEachPlaceOnce: the most promising kinds are tried at the first places of each resource before other kinds, also if they come to the same.
+// TestEachPlaceOnce: the most promising kinds are tried at the first places of each resource before other kinds, also if they have the same effect.
 func TestEachPlaceOnce(t *testing.T) {
 	w := &updating{answers: func(f fault.Fault) int {
 		if f.Kind == fault.KindError {

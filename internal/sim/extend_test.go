@@ -17,31 +17,20 @@ import (
 type postponing struct{ objects int }
 
 func (w postponing) Play(_ context.Context, p sim.Plan) (*sim.Outcome, error) {
-	plan := fault.NewPlan(p.Faults)
-	run := &history.Run{Header: history.Header{Format: history.Format, Seed: p.Seed, Faults: fault.Strings(p.Faults)}}
-	run.Add(history.Step{Kind: history.Start, Actor: "a"})
-	revision := int64(0)
+	r := newWriter(p, func(f fault.Fault) int {
+		switch f.Kind {
+		case fault.KindConflict:
+			return 409
+		case fault.KindError:
+			return 500
+		}
+		return 200
+	})
 	write := func(verb, resource, name string) (code int, crash bool) {
-		revision++
-		s := history.Step{
-			Kind: history.Request, Actor: "a", Verb: verb, Object: history.Object{Resource: resource, Namespace: "default", Name: name},
-			Code: 200, Revision: revision, Before: revision - 1, Guarded: true, Versioned: verb == "update",
-		}
-		for _, f := range plan.Meet(fault.Item{Class: fault.Call, Actor: "a", Verb: verb, Resource: resource, Object: s.Key(), Write: true, Versioned: s.Versioned}) {
-			s.Fault = f.String()
-			switch f.Kind {
-			case fault.KindConflict:
-				s.Code, s.Revision, s.Before = 409, 0, 0
-			case fault.KindError:
-				s.Code, s.Revision, s.Before = 500, 0, 0
-			case fault.KindCrashAfter:
-				crash = true
-			}
-		}
-		run.Add(s)
-		if crash {
-			run.Add(history.Step{Kind: history.Crash, Actor: "a"})
-			run.Add(history.Step{Kind: history.Start, Actor: "a"})
+		s := r.write(verb, resource, name)
+		if crash = strings.HasPrefix(s.Fault, string(fault.KindCrashAfter)); crash {
+			r.run.Add(history.Step{Kind: history.Crash, Actor: "a"})
+			r.run.Add(history.Step{Kind: history.Start, Actor: "a"})
 		}
 		return s.Code, crash
 	}
@@ -59,7 +48,8 @@ func (w postponing) Play(_ context.Context, p sim.Plan) (*sim.Outcome, error) {
 		write("update", "configmaps", name)
 	}
 	write("patch", "deployments.apps", "db")
-	out := &sim.Outcome{Run: run, Unmet: plan.Unmet()}
+	run := r.run
+	out := &sim.Outcome{Run: run, Unmet: r.plan.Unmet()}
 	if lost != "" {
 		run.Failure = &history.Failure{Oracle: "every object is updated", Message: lost + " is not", Step: len(run.Steps) - 1}
 	}

@@ -36,18 +36,29 @@ func openReader(t *testing.T) (*logFile, *logReader, *bufio.Reader) {
 // returns when the cluster has stopped.
 func TestLogsFollow(t *testing.T) {
 	log, l, lines := openReader(t)
-	var stopped atomic.Bool
+	write := func(text string) {
+		if _, err := log.Write([]byte(text)); err != nil {
+			t.Error(err)
+		}
+	}
+	var stopping atomic.Bool
+	live := func() bool {
+		if stopping.Load() {
+			write("last\n") // the cluster writes this and stops while the reader looks whether it runs
+			return false
+		}
+		return true
+	}
 	result := make(chan error, 1)
-	go func() { result <- l.follow(t.Context(), func() bool { return !stopped.Load() }) }()
+	go func() {
+		result <- l.follow(t.Context(), live)
+		close(result)
+		_ = l.out.(io.Closer).Close() // a line that is missing fails the test instead of blocking it
+	}()
 	expect := func(want string) {
 		t.Helper()
 		if got, err := lines.ReadString('\n'); err != nil || got != want {
 			t.Fatalf("line %q, %v, want %q", got, err, want)
-		}
-	}
-	write := func(text string) {
-		if _, err := log.Write([]byte(text)); err != nil {
-			t.Error(err)
 		}
 	}
 	write("one\n")
@@ -59,8 +70,7 @@ func TestLogsFollow(t *testing.T) {
 	expect("two\n")
 	expect("three\n")
 	expect("4\n")
-	stopped.Store(true)
-	write("last\n")
+	stopping.Store(true)
 	expect("last\n")
 	if err := <-result; err != nil {
 		t.Error(err)

@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -30,8 +31,19 @@ func searchCommand(out *figures) *cobra.Command {
 		Use:   "search",
 		Short: "Measure how soon a search finds the seeded bugs of test/seeded",
 		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return s.run(cmd.Context(), cmd.OutOrStdout()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if s.processes > 0 {
+				for _, flag := range []string{"strategy", "runs", "parallel"} {
+					if cmd.Flags().Changed(flag) {
+						return fmt.Errorf("--processes and --%s are mutually exclusive: a search with real processes is guided, limited by its time, and uses all processors", flag)
+					}
+				}
+				s.parallel = 1
+			}
+			return s.run(cmd.Context(), cmd.OutOrStdout())
+		},
 	}
+	c.Flags().DurationVar(&s.processes, "processes", 0, "search with real processes (rehearse test) for at most this time each, instead of simtest")
 	c.Flags().StringSliceVar(&s.bugs, "bugs", nil, "the bugs to search for; empty: all")
 	c.Flags().StringSliceVar(&s.strategies, "strategy", []string{"guided"}, "the strategies to compare: guided, systematic, random, schedules")
 	c.Flags().IntVar(&s.seeds, "seeds", 20, "searches of each bug with each strategy, with the seeds from 1")
@@ -44,6 +56,7 @@ func searchCommand(out *figures) *cobra.Command {
 type seededSearches struct {
 	bugs, strategies      []string
 	seeds, runs, parallel int
+	processes             time.Duration
 	out                   *figures
 }
 
@@ -57,8 +70,8 @@ type searched struct {
 
 // run searches and prints the table.
 func (s seededSearches) run(ctx context.Context, out io.Writer) error {
-	if s.seeds < 1 || s.runs < 1 || s.parallel < 1 {
-		return fmt.Errorf("flags --seeds, --runs and --parallel: want numbers from 1")
+	if s.seeds < 1 || s.runs < 1 || s.parallel < 1 || s.processes < 0 {
+		return fmt.Errorf("flags --seeds, --runs and --parallel: want numbers from 1; --processes: want a duration above zero")
 	}
 	if len(s.bugs) == 0 {
 		s.bugs = slices.Sorted(maps.Keys(seeded.Bugs))
@@ -82,7 +95,11 @@ func (s seededSearches) run(ctx context.Context, out io.Writer) error {
 		workers.Go(func() (err error) {
 			results[n], err = s.search(ctx, binary, bug, strategy)
 			if err == nil {
-				fmt.Fprintf(os.Stderr, "%s, %s: found in %d of %d searches\n", bug, strategy, foundIn(results[n]), s.seeds)
+				fmt.Fprintf(os.Stderr, "%s, %s: found in %d of %d searches", bug, strategy, foundIn(results[n]), s.seeds)
+				if s.processes > 0 {
+					fmt.Fprintf(os.Stderr, ": %+v", results[n])
+				}
+				fmt.Fprintln(os.Stderr)
 			}
 			return err
 		})
@@ -93,8 +110,11 @@ func (s seededSearches) run(ctx context.Context, out io.Writer) error {
 
 // search searches for one bug with one strategy and all seeds, in a process of its own.
 func (s seededSearches) search(ctx context.Context, binary, bug, strategy string) (all []searched, err error) {
-	cmd := exec.CommandContext(ctx, binary, "-test.run=^TestSearch$", "-test.timeout=0", "-seeded.bugs="+bug, "-simtest.strategy="+strategy,
-		"-seeded.seeds="+strconv.Itoa(s.seeds), "-seeded.search-runs="+strconv.Itoa(s.runs))
+	args := []string{"-test.run=^TestSearch$", "-seeded.bugs=" + bug, "-simtest.strategy=" + strategy, "-seeded.search-runs=" + strconv.Itoa(s.runs)}
+	if s.processes > 0 {
+		args = []string{"-test.run=^TestProcessSearch$", "-seeded.process-bugs=" + bug, "-seeded.process-budget=" + s.processes.String(), "-test.v"}
+	}
+	cmd := exec.CommandContext(ctx, binary, append(args, "-test.timeout=0", "-seeded.seeds="+strconv.Itoa(s.seeds))...)
 	output, err := cmd.CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("search for %s with strategy %s: %w\n%s", bug, strategy, err, output)

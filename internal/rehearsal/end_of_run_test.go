@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/rehearse-k8s/rehearse/fault"
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/internal/sim"
 	"github.com/rehearse-k8s/rehearse/internal/verdict"
@@ -165,5 +167,34 @@ func TestOutcome(t *testing.T) {
 				t.Errorf("%s: a later step is recorded", name)
 			}
 		})
+	}
+}
+
+// TestIdleClient: a client that writes nothing is idle, unless it waits to be elected in the place of a client that does.
+func TestIdleClient(t *testing.T) {
+	request := func(actor, verb, resource, name string, code int) history.Step {
+		s := history.Step{Kind: history.Request, Actor: actor, Verb: verb, Code: code, Object: history.Object{Resource: resource, Namespace: "default", Name: name}}
+		if verb != "get" && code < 300 {
+			s.Revision = 2
+		}
+		return s
+	}
+	const leases = "leases.coordination.k8s.io"
+	leads := request("a", "create", leases, "op", 201)
+	for name, c := range map[string]struct {
+		steps []history.Step
+		want  string
+	}{
+		"both write":                      {[]history.Step{request("a", "create", "secrets", "x", 201), request("b", "update", "secrets", "x", 200)}, ""},
+		"one only reads":                  {[]history.Step{request("a", "create", "secrets", "x", 201), request("b", "get", "secrets", "x", 200)}, "b"},
+		"one is rejected":                 {[]history.Step{request("a", "create", "secrets", "x", 201), request("b", "create", "secrets", "x", 409)}, "b"},
+		"one waits for the Lease":         {[]history.Step{leads, request("b", "get", leases, "op", 200)}, ""},
+		"it was slower to create it":      {[]history.Step{request("b", "get", leases, "op", 404), leads, request("b", "create", leases, "op", 409)}, ""},
+		"one waits for another Lease":     {[]history.Step{leads, request("b", "get", leases, "other", 200)}, "b"},
+		"one waits for another's Lease":   {[]history.Step{request("user", "create", leases, "op", 201), request("a", "create", "secrets", "x", 201), request("b", "get", leases, "op", 200)}, "b"},
+		"none of both leads":              {[]history.Step{request("a", "get", leases, "op", 200), request("b", "get", leases, "op", 200)}, "a"},
+		"another user writes, not client": {[]history.Step{request("user", "create", "secrets", "x", 201), request("b", "create", "secrets", "x", 201)}, "a"},
+	} {
+		equal(t, name, c.want, idleClient(sets.New("a", "b"), &history.Run{Steps: c.steps}))
 	}
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/proxy"
 	"github.com/rehearse-k8s/rehearse/internal/store"
 	"github.com/rehearse-k8s/rehearse/internal/verdict"
-	"github.com/rehearse-k8s/rehearse/scenario"
 )
 
 // kinds returns a mapper that knows pods, nodes and webs.example.com.
@@ -191,26 +190,6 @@ func TestFirstFailure(t *testing.T) {
 			got = fmt.Sprintf("%s at step %d", f.Oracle, f.Step)
 		}
 		equal(t, name, c.want, got)
-	}
-}
-
-// TestIdleClient: a run in which a client wrote nothing tests nothing.
-func TestIdleClient(t *testing.T) {
-	s, err := scenario.Read("s.yaml", []byte(strings.Replace(copyScenario, "[{name: copier}]", "[{name: a}, {name: b, builtin: job}]", 1)), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &run{harness: &Harness{o: Options{Scenario: s}}}
-	wrote := func(actors ...string) *history.Run {
-		record := &history.Run{}
-		for _, a := range actors {
-			record.Add(history.Step{Kind: history.Request, Actor: a, Verb: "create", Code: 201, Revision: 3})
-		}
-		record.Add(history.Step{Kind: history.Request, Actor: "b", Verb: "list", Code: 200})
-		return record
-	}
-	for want, record := range map[string]*history.Run{"": wrote("b", "a"), "a": wrote("b", "user"), "b": wrote("a")} {
-		equal(t, "idle", want, r.idleClient(record))
 	}
 }
 

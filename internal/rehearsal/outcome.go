@@ -1,9 +1,11 @@
 package rehearsal
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"slices"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/internal/sim"
@@ -35,7 +37,11 @@ func (r *run) outcome() *sim.Outcome {
 	if r.plan.Learn && record.Failure == nil {
 		_, out.Periodic = j.rhythm(true)
 		out.State, out.Later = j.objects.State(r.harness.policy.Ignore...), j.laterStates
-		if who := r.idleClient(record); who != "" {
+		clients := sets.New[string]()
+		for i := range r.harness.o.Scenario.Clients {
+			clients.Insert(r.harness.o.Scenario.Clients[i].Name)
+		}
+		if who := idleClient(clients, record); who != "" {
 			record.Inconclusive = fmt.Sprintf("client %s wrote nothing in a run without faults: the run tests nothing. Check that the steps of the scenario give it work", who)
 		}
 	}
@@ -66,13 +72,30 @@ func firstFailure(p verdict.Policy, x *evaluation, atEnd *history.Failure) *hist
 	return verdict.WholeRecord(p, x.end, check, x.record.Steps[last].At)
 }
 
-// idleClient returns the name of a client that wrote nothing, or "".
-func (r *run) idleClient(record *history.Run) string {
-	for i := range r.harness.o.Scenario.Clients {
-		name := r.harness.o.Scenario.Clients[i].Name
-		if !slices.ContainsFunc(record.Steps, func(s history.Step) bool { return s.Actor == name && s.Wrote() }) {
-			return name
+// idleClient returns the name of a client that wrote nothing, or "". A replica that waits for the Lease of another client is not
+// idle.
+func idleClient(clients sets.Set[string], record *history.Run) string {
+	active := sets.New[string]()
+	replicas := map[string]sets.Set[string]{} // the clients that request a Lease, by its key
+	for i := range record.Steps {
+		s := &record.Steps[i]
+		if s.Kind != history.Request || !clients.Has(s.Actor) {
+			continue
+		}
+		if s.Wrote() {
+			active.Insert(s.Actor)
+		}
+		if s.Resource == "leases.coordination.k8s.io" {
+			if replicas[s.Key()] == nil {
+				replicas[s.Key()] = sets.New[string]()
+			}
+			replicas[s.Key()].Insert(s.Actor)
 		}
 	}
-	return ""
+	for _, electing := range replicas {
+		if electing.HasAny(active.UnsortedList()...) {
+			active = active.Union(electing)
+		}
+	}
+	return cmp.Or(sets.List(clients.Difference(active))...)
 }

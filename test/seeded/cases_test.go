@@ -44,18 +44,24 @@ func (b bug) start(name string, fixed bool) func(*simtest.World) {
 		// Where a bug needs an object that is created again, the user of its test does that. Elsewhere, the members of the old
 		// object count until they are collected.
 		w.Except(fault.Of(fault.KindRecreate))
-		for _, k := range b.except {
-			w.Except(fault.Of(k))
-		}
-		if b.leaders { // a fault at a lease is one of client-go's election; pauses suffice to change the leader
-			for _, k := range fault.Kinds(fault.Legal) {
-				if k != fault.KindPause {
-					w.Except(fault.Fault{Kind: k, Resource: "leases.coordination.k8s.io"})
-				}
-			}
-		}
+		w.Except(b.excluded()...)
 		b.test(w)
 	}
+}
+
+// excluded returns the faults that the searches for a bug do not inject.
+func (b bug) excluded() (all []fault.Fault) {
+	for _, k := range b.except {
+		all = append(all, fault.Of(k))
+	}
+	if b.leaders { // a fault at a lease is one of client-go's election; pauses suffice to change the leader
+		for _, k := range fault.Kinds(fault.Legal) {
+			if k != fault.KindPause {
+				all = append(all, fault.Fault{Kind: k, Resource: "leases.coordination.k8s.io"})
+			}
+		}
+	}
+	return all
 }
 
 // deployment is what the user creates.

@@ -11,8 +11,10 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/tools/clientcmd"
@@ -23,7 +25,12 @@ import (
 	"github.com/rehearse-k8s/rehearse/test/seeded"
 )
 
-var processRuns = flag.Int("seeded.process-runs", 3, "runs of the search of wide's correct sibling as a real process; the first three have no faults")
+var (
+	processRuns     = flag.Int("seeded.process-runs", 3, "runs of the search of each correct sibling as a real process; the first three have no faults")
+	processBugs     = flag.String("seeded.process-bugs", "", "the bugs that TestProcessSearch searches for, separated by commas; all: all of them; empty: one that it must find")
+	processBudget   = flag.Duration("seeded.process-budget", 10*time.Minute, "the maximum duration of each search of TestProcessSearch, without repeats of its failure")
+	processSiblings = flag.String("seeded.process-siblings", "", "the bugs whose correct siblings TestScenariosOfSiblings runs, separated by commas; all: all of them; empty: one")
+)
 
 const (
 	// asRehearse is the environment variable that makes this binary run as rehearse.
@@ -61,7 +68,11 @@ func runProcess(name string, fixed bool) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	ctrl.SetLogger(logr.Discard())
-	mgr, err := ctrl.NewManager(config, ctrl.Options{Metrics: server.Options{BindAddress: "0"}})
+	options := ctrl.Options{Metrics: server.Options{BindAddress: "0"}}
+	if bugs[name].leaders {
+		options.LeaderElection, options.LeaderElectionID, options.LeaderElectionNamespace = true, "seeded", "default"
+	}
+	mgr, err := ctrl.NewManager(config, options)
 	if err != nil {
 		return err
 	}
@@ -71,12 +82,22 @@ func runProcess(name string, fixed bool) error {
 	return mgr.Start(ctx)
 }
 
-// TestWideAsProcess runs the scenario of wide with the correct sibling as a real process. With -seeded.process-runs=20 the
-// search expires the watch of pods as well. For the bug itself, start the test binary as rehearse with REHEARSE_TEST_SEEDED=yes
-// and the arguments: test testdata/wide.yaml -- BINARY run-bug wide.
-func TestWideAsProcess(t *testing.T) {
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "test", filepath.Join("testdata", "wide.yaml"), "-o", "json", "--budget=10h",
-		fmt.Sprintf("--runs=%d", *processRuns), "--failures="+t.TempDir(), "--", os.Args[0], asSibling, "wide")
+// verdict is the part of the output of rehearse test that the tests read.
+type verdict struct {
+	Verdict, Reason string
+	Runs            int
+	Seconds         float64
+	Failure         *struct {
+		Invariant, Message string
+		Faults             []string
+		Run                int
+	}
+}
+
+// rehearse runs rehearse test in a process of its own.
+func rehearse(t *testing.T, args ...string) verdict {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], append([]string{"test", "-o=json", "--failures=" + t.TempDir()}, args...)...)
 	cmd.Env = append(os.Environ(), asRehearse+"=yes")
 	var out, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &stderr
@@ -84,16 +105,62 @@ func TestWideAsProcess(t *testing.T) {
 	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	var result struct {
-		Scenarios []struct {
-			Verdict string
-			Runs    int
-		}
-	}
+	var result struct{ Scenarios []verdict }
 	if err := json.Unmarshal(out.Bytes(), &result); err != nil || len(result.Scenarios) != 1 {
 		t.Fatalf("%v: %s%s", err, &out, &stderr)
 	}
-	if s := result.Scenarios[0]; s.Verdict != "passed" || s.Runs != *processRuns || cmd.ProcessState.ExitCode() != 0 {
-		t.Errorf("exit code %d: %+v\n%s%s", cmd.ProcessState.ExitCode(), s, &out, &stderr)
+	v := result.Scenarios[0]
+	if (v.Verdict == "passed") != (cmd.ProcessState.ExitCode() == 0) {
+		t.Errorf("exit code %d: %+v\n%s%s", cmd.ProcessState.ExitCode(), v, &out, &stderr)
+	}
+	return v
+}
+
+// TestProcessSearch searches for seeded bugs with real processes, and prints a line for each search, like TestSearch. Without
+// -seeded.process-bugs it searches for one, among few faults.
+func TestProcessSearch(t *testing.T) {
+	const one = "recreated-secret"
+	only := ""
+	if *processBugs == "" {
+		only = "  only: [relist resource=secrets]\n"
+	}
+	for _, name := range named(t, *processBugs, one) {
+		for seed := *searchFrom; seed < *searchFrom+*searchSeeds; seed++ {
+			file := filepath.Join(t.TempDir(), name+".yaml")
+			if err := os.WriteFile(file, []byte(scenarioOf(name, asBug)+only), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			v := rehearse(t, file, "--runs=1000000", fmt.Sprintf("--budget=%s", *processBudget), fmt.Sprintf("--seed=%d", seed))
+			result := found{Bug: name, Seed: seed, Runs: v.Runs, Seconds: v.Seconds}
+			if f := v.Failure; f != nil {
+				result.Runs, result.Faults = f.Run, len(f.Faults)
+				if result.Found = strings.HasPrefix(f.Invariant, bugs[name].violates); !result.Found {
+					result.Other = f.Invariant
+				}
+				t.Logf("%s: %s with %q", f.Invariant, f.Message, f.Faults)
+			} else {
+				t.Logf("%s %s", v.Verdict, v.Reason)
+			}
+			result.print(t)
+			if *processBugs == "" && !result.Found {
+				t.Errorf("%s: not found", name)
+			}
+		}
+	}
+}
+
+// TestScenariosOfSiblings runs the scenarios of bugs with the correct siblings: their invariants hold. With more runs than three
+// (-seeded.process-runs) it also injects faults.
+func TestScenariosOfSiblings(t *testing.T) {
+	for _, name := range named(t, *processSiblings, "wide") {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), name+".yaml")
+			if err := os.WriteFile(file, []byte(scenarioOf(name, asSibling)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if v := rehearse(t, file, fmt.Sprintf("--runs=%d", *processRuns), "--budget=10h"); v.Verdict != "passed" {
+				t.Errorf("%+v", v)
+			}
+		})
 	}
 }

@@ -29,7 +29,8 @@ type found struct {
 	// Found: the search found the seeded bug, in run number Runs. Otherwise Runs is how many runs it played.
 	Found bool `json:"found"`
 	Runs  int  `json:"runs"`
-	// Seconds is Runs times the mean duration of a run of this search.
+	// Seconds is Runs times the mean duration of a run of this search. With real processes it is the whole duration, with the repeats of
+	// the failure and with shrinking.
 	Seconds float64 `json:"seconds"`
 	// Faults is the number of faults of the shrunk plan.
 	Faults int `json:"faults"`
@@ -39,31 +40,43 @@ type found struct {
 
 // TestSearch searches for seeded bugs and prints a line for each search.
 func TestSearch(t *testing.T) {
-	names := strings.Split(*searchBugs, ",")
-	switch *searchBugs {
-	case "":
-		names = []string{easiest}
-	case "all":
-		names = slices.Sorted(maps.Keys(bugs))
-	}
-	for _, name := range names {
-		b, ok := bugs[name]
-		if !ok {
-			t.Fatalf("-seeded.bugs: bug %q: want one of %s", name, strings.Join(slices.Sorted(maps.Keys(bugs)), ", "))
-		}
+	for _, name := range named(t, *searchBugs, easiest) {
 		for seed := *searchFrom; seed < *searchFrom+*searchSeeds; seed++ {
-			result := search(t, name, b, simtest.Seeds(*searchRuns).Seed(seed))
+			result := search(t, name, bugs[name], simtest.Seeds(*searchRuns).Seed(seed))
 			result.Seed = seed
-			line, err := json.Marshal(result)
-			if err != nil {
-				t.Fatal(err)
-			}
-			fmt.Printf("%s\n", line)
+			result.print(t)
 			if *searchBugs == "" && !result.Found {
 				t.Errorf("%s: not found", name)
 			}
 		}
 	}
+}
+
+// named returns the bugs that a flag names.
+func named(t *testing.T, value, byDefault string) []string {
+	all := slices.Sorted(maps.Keys(bugs))
+	switch value {
+	case "":
+		return []string{byDefault}
+	case "all":
+		return all
+	}
+	names := strings.Split(value, ",")
+	for _, name := range names {
+		if !slices.Contains(all, name) {
+			t.Fatalf("bug %q: want one of %s", name, strings.Join(all, ", "))
+		}
+	}
+	return names
+}
+
+// print prints the result on a line of its own.
+func (f found) print(t *testing.T) {
+	line, err := json.Marshal(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Printf("%s\n", line)
 }
 
 // search searches for a bug once.

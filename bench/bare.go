@@ -9,7 +9,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -19,9 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/klog/v2"
 
 	"github.com/rehearse-k8s/rehearse/cluster"
+	"github.com/rehearse-k8s/rehearse/internal/apiserver"
 	"github.com/rehearse-k8s/rehearse/internal/gcpace"
 )
 
@@ -37,7 +36,7 @@ func bareClusterCommand() *cobra.Command {
 			ctx, end := context.WithCancel(cmd.Context())
 			defer end()
 			go gcpace.Run(ctx)
-			klog.SetLogger(logr.Discard())
+			apiserver.Quiet()
 			var err error
 			if o.StateDir, err = os.MkdirTemp("", "rehearse-bench-bare-"); err != nil {
 				return err

@@ -8,15 +8,15 @@ import (
 
 	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
-	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/rehearse-k8s/rehearse/cluster"
+	"github.com/rehearse-k8s/rehearse/internal/apiserver"
 )
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	klog.SetLogger(logr.Discard()) // upstream's components log much at their start and end
+	apiserver.Quiet()
 	ctrl.SetLogger(logr.Discard())
 	os.Exit(m.Run())
 }

@@ -7,10 +7,10 @@ import (
 	"os"
 	"runtime/debug"
 
-	"github.com/go-logr/logr"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/features"
-	"k8s.io/klog/v2"
+
+	"github.com/rehearse-k8s/rehearse/internal/apiserver"
 )
 
 // configureProcess sets what is global to the process. It runs before everything else, because
@@ -26,7 +26,7 @@ func configureProcess() {
 // discardLogs discards the logs of the API server and of client-go, unless -simtest.v is set.
 func discardLogs() {
 	if !*flagVerbose {
-		klog.SetLogger(logr.Discard())
+		apiserver.Quiet()
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"k8s.io/client-go/kubernetes"
 	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/klog/v2"
@@ -39,7 +38,7 @@ func TestMain(m *testing.M) {
 		select {}
 	}
 	flag.Parse()
-	klog.SetLogger(logr.Discard()) // upstream's server logs much at its start and end
+	apiserver.Quiet()
 	dir, err := os.MkdirTemp("", "apiserver-test-")
 	if err == nil {
 		shared, err = start(context.Background(), dir, apiserver.Memory{Worlds: store.New(store.Options{})})

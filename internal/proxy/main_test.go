@@ -9,13 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
@@ -32,7 +30,7 @@ var (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	klog.SetLogger(logr.Discard())
+	apiserver.Quiet()
 	code := 1
 	if err := run(m, &code); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -12,16 +12,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/klog/v2"
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/apiserver"
 	"github.com/rehearse-k8s/rehearse/internal/sim"
 	"github.com/rehearse-k8s/rehearse/scenario"
 )
@@ -41,7 +40,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	klog.SetLogger(logr.Discard())
+	apiserver.Quiet()
 	os.Exit(m.Run())
 }
 

@@ -11,13 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/klog/v2"
 	"sigs.k8s.io/yaml"
 
 	"github.com/rehearse-k8s/rehearse/api/crds"
@@ -40,7 +38,7 @@ var (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	klog.SetLogger(logr.Discard())
+	apiserver.Quiet()
 	code := 1
 	if err := run(m, &code); err != nil {
 		fmt.Fprintln(os.Stderr, err)

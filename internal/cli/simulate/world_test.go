@@ -14,15 +14,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/klog/v2"
 
 	"github.com/rehearse-k8s/rehearse/cluster"
+	"github.com/rehearse-k8s/rehearse/internal/apiserver"
 	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
 )
 
@@ -31,7 +30,7 @@ const testTimeout = 60 * time.Second
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	klog.SetLogger(logr.Discard()) // upstream's components log much at their start and end
+	apiserver.Quiet()
 	os.Exit(m.Run())
 }
 

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,16 +17,16 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
-	"k8s.io/klog/v2"
 	"sigs.k8s.io/yaml"
 
 	"github.com/rehearse-k8s/rehearse/cluster"
+	"github.com/rehearse-k8s/rehearse/internal/apiserver"
 	"github.com/rehearse-k8s/rehearse/internal/snapshot"
 	"github.com/rehearse-k8s/rehearse/internal/snapshot/transfer"
 )
 
 func TestMain(m *testing.M) {
-	klog.SetLogger(logr.Discard()) // upstream's components log much at their start and end
+	apiserver.Quiet()
 	os.Exit(m.Run())
 }
 

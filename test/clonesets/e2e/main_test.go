@@ -15,13 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	clientcache "k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rehearse-k8s/rehearse/api/kruise/v1beta1"
 	"github.com/rehearse-k8s/rehearse/cluster"
+	"github.com/rehearse-k8s/rehearse/internal/apiserver"
 )
 
 // All cases share the cluster, a client, and caches.
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "30"); err != nil {
 		panic(err)
 	}
-	klog.SetLogger(logr.Discard())
+	apiserver.Quiet()
 	ctrl.SetLogger(logr.Discard())
 	os.Exit(inCluster(m.Run))
 }

@@ -42,6 +42,7 @@ var parts = []part{
 	{section: "Snapshots", command: "replay", quick: "--for 5s"},
 	{section: "The stage engine", command: "stage --bare", quick: "--pods 1000"},
 	{section: "The stage engine", command: "leases", quick: "--nodes 500 --rest 5s"},
+	{section: "The stage engine", command: "shards", quick: "--nodes 1000 --processes 2 --rest 25s"},
 	{section: "The Job controller", command: "job", quick: "--pods 500 --jobs 200"},
 	{section: "The CloneSet controller", command: "cloneset", quick: "--pods 500 --updates 200"},
 	{section: "The proxy", command: "proxy", quick: "--nodes 100 --pods 1000"},

@@ -32,7 +32,7 @@ func main() {
 func measurements(binary *string, out *figures) []*cobra.Command {
 	return []*cobra.Command{
 		startupCommand(binary, out), podsCommand(binary, out), compareCommand(binary, out), holdCommand(binary, out), churnCommand(binary, out),
-		stageCommand(binary, out), leasesCommand(binary, out), jobCommand(binary, out), cloneSetCommand(binary, out), proxyCommand(binary, out),
+		stageCommand(binary, out), leasesCommand(binary, out), shardsCommand(binary, out), jobCommand(binary, out), cloneSetCommand(binary, out), proxyCommand(binary, out),
 		snapshotCommand(binary, out), replayCommand(binary, out), topCommand(binary, out), hpaCommand(binary, out), sizingCommand(binary, out), watchesCommand(binary, out), packagesCommand(out), simtestCommand(out), searchCommand(out),
 	}
 }

@@ -32,10 +32,13 @@ func searchCommand(out *figures) *cobra.Command {
 		Short: "Measure how soon a search finds the seeded bugs of test/seeded",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if s.processes > 0 {
+			if cmd.Flags().Changed("process-budget") {
+				if s.processBudget <= 0 {
+					return fmt.Errorf("--process-budget %s: want a duration above zero", s.processBudget)
+				}
 				for _, flag := range []string{"strategy", "runs", "parallel"} {
 					if cmd.Flags().Changed(flag) {
-						return fmt.Errorf("--processes and --%s are mutually exclusive: a search with real processes is guided, limited by its time, and uses all processors", flag)
+						return fmt.Errorf("--process-budget and --%s are mutually exclusive: a search with real processes is guided, limited by its time, and uses all processors", flag)
 					}
 				}
 				s.parallel = 1
@@ -43,7 +46,7 @@ func searchCommand(out *figures) *cobra.Command {
 			return s.run(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
-	c.Flags().DurationVar(&s.processes, "processes", 0, "search with real processes (rehearse test) for at most this time each, instead of simtest")
+	c.Flags().DurationVar(&s.processBudget, "process-budget", 0, "search with real processes (rehearse test) for at most this time each, instead of simtest")
 	c.Flags().StringSliceVar(&s.bugs, "bugs", nil, "the bugs to search for; empty: all")
 	c.Flags().StringSliceVar(&s.strategies, "strategy", []string{"guided"}, "the strategies to compare: guided, systematic, random, schedules")
 	c.Flags().IntVar(&s.seeds, "seeds", 20, "searches of each bug with each strategy, with the seeds from 1")
@@ -56,7 +59,7 @@ func searchCommand(out *figures) *cobra.Command {
 type seededSearches struct {
 	bugs, strategies      []string
 	seeds, runs, parallel int
-	processes             time.Duration
+	processBudget         time.Duration
 	out                   *figures
 }
 
@@ -70,8 +73,8 @@ type searched struct {
 
 // run searches and prints the table.
 func (s seededSearches) run(ctx context.Context, out io.Writer) error {
-	if s.seeds < 1 || s.runs < 1 || s.parallel < 1 || s.processes < 0 {
-		return fmt.Errorf("flags --seeds, --runs and --parallel: want numbers from 1; --processes: want a duration above zero")
+	if s.seeds < 1 || s.runs < 1 || s.parallel < 1 {
+		return fmt.Errorf("flags --seeds, --runs and --parallel: want numbers from 1")
 	}
 	if len(s.bugs) == 0 {
 		s.bugs = slices.Sorted(maps.Keys(seeded.Bugs))
@@ -96,8 +99,10 @@ func (s seededSearches) run(ctx context.Context, out io.Writer) error {
 			results[n], err = s.search(ctx, binary, bug, strategy)
 			if err == nil {
 				fmt.Fprintf(os.Stderr, "%s, %s: found in %d of %d searches", bug, strategy, foundIn(results[n]), s.seeds)
-				if s.processes > 0 {
-					fmt.Fprintf(os.Stderr, ": %+v", results[n])
+				if s.processBudget > 0 {
+					for _, one := range results[n] {
+						fmt.Fprintf(os.Stderr, "; run %d, %.0f s", one.Runs, one.Seconds)
+					}
 				}
 				fmt.Fprintln(os.Stderr)
 			}
@@ -111,8 +116,8 @@ func (s seededSearches) run(ctx context.Context, out io.Writer) error {
 // search searches for one bug with one strategy and all seeds, in a process of its own.
 func (s seededSearches) search(ctx context.Context, binary, bug, strategy string) (all []searched, err error) {
 	args := []string{"-test.run=^TestSearch$", "-seeded.bugs=" + bug, "-simtest.strategy=" + strategy, "-seeded.search-runs=" + strconv.Itoa(s.runs)}
-	if s.processes > 0 {
-		args = []string{"-test.run=^TestProcessSearch$", "-seeded.process-bugs=" + bug, "-seeded.process-budget=" + s.processes.String(), "-test.v"}
+	if s.processBudget > 0 {
+		args = []string{"-test.run=^TestProcessSearch$", "-seeded.process-bugs=" + bug, "-seeded.process-budget=" + s.processBudget.String(), "-test.v"}
 	}
 	cmd := exec.CommandContext(ctx, binary, append(args, "-test.timeout=0", "-seeded.seeds="+strconv.Itoa(s.seeds))...)
 	output, err := cmd.CombinedOutput()
@@ -145,6 +150,9 @@ func foundIn(all []searched) (n int) {
 // print prints a row for each bug and strategy, and the number of searches of each strategy that found their bug.
 func (s seededSearches) print(out io.Writer, results [][]searched) error {
 	w := tabwriter.NewWriter(out, 0, 0, 1, ' ', 0)
+	if s.processBudget > 0 {
+		fmt.Fprintln(out, "Seconds are those of the whole search, with the repeats of the failure and with shrinking.")
+	}
 	fmt.Fprintln(w, "| Bug\t| Strategy\t| Found\t| Runs: median\t| 90th percentile\t| Seconds: median\t| 90th percentile\t|")
 	fmt.Fprintln(w, "|---\t|---\t|---\t|---\t|---\t|---\t|---\t|")
 	total, searches, others := map[string]int{}, map[string]int{}, map[string][]string{}

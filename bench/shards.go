@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"slices"
 	"time"
@@ -27,8 +28,8 @@ func shardsCommand(binary *string, out *figures) *cobra.Command {
 		Use:   "shards [-- UP-FLAGS]",
 		Short: "Idle stage engines that divide the nodes, each in its own process: how late they renew leases",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if s.nodes < 1 || s.processes < 1 {
-				return fmt.Errorf("flags --nodes and --processes: want numbers from 1")
+			if s.nodes < 1 || s.processes < 1 || s.rest < 2*renewInterval {
+				return fmt.Errorf("flags --nodes and --processes: want numbers from 1; --rest: want at least %s", 2*renewInterval)
 			}
 			s.args = args
 			return s.run(cmd.Context(), binary)
@@ -53,22 +54,23 @@ func (s shards) run(ctx context.Context, binary *string) error {
 			return err
 		}
 		engine.Args = append(engine.Args, "--shard", fmt.Sprintf("%d/%d", i, s.processes))
+		engine.Stderr = os.Stderr
 		if err := engine.Start(); err != nil {
 			return err
 		}
 		defer finish(engine)
 		engines = append(engines, engine)
 	}
-	begun := time.Now()
+	started := time.Now()
 	if err := nodesReady(ctx, client, s.nodes); err != nil {
 		return err
 	}
 	name := fmt.Sprintf("%d nodes, %d processes", s.nodes, s.processes)
-	s.out.add(name, "all Ready after %.0f s", time.Since(begun).Seconds())
+	s.out.add(name, "all Ready after %.0f s", time.Since(started).Seconds())
 	if err := pause(ctx, 30*time.Second); err != nil { // until the work of the start is done
 		return err
 	}
-	served, before := server.use(), make([]usage, len(engines))
+	serverBefore, before := server.use(), make([]usage, len(engines))
 	for i, e := range engines {
 		before[i] = use(e.Process.Pid)
 	}
@@ -84,13 +86,14 @@ func (s shards) run(ctx context.Context, binary *string) error {
 		after := use(e.Process.Pid)
 		s.out.add(fmt.Sprintf("%s, shard %d", name, i), "%.1f %% of a core, %s", 100*(after.cpu-before[i].cpu).Seconds()/s.rest.Seconds(), mb(after.rssBytes))
 	}
-	now := server.use()
-	s.out.add(name+", the server", "%.0f %% of a core, %s", 100*(now.cpu-served.cpu).Seconds()/s.rest.Seconds(), mb(now.rssBytes))
+	serverAfter := server.use()
+	s.out.add(name+", the server", "%.0f %% of a core, %s", 100*(serverAfter.cpu-serverBefore.cpu).Seconds()/s.rest.Seconds(), mb(serverAfter.rssBytes))
 	return nil
 }
 
 // lateRenewals watches the leases of nodes for a while, and returns by how much each interval between two renewals of a lease, as the watch
-// delivers them, exceeds the intended interval. It is an error if a lease is not renewed.
+// delivers them, exceeds the intended interval, and how long those are overdue that are due at the end. It is an error if a lease is not
+// renewed.
 func lateRenewals(ctx context.Context, client kubernetes.Interface, rest time.Duration) (late []time.Duration, renewals int, err error) {
 	leases := client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
 	list, err := leases.List(ctx, metav1.ListOptions{ResourceVersion: "0"})
@@ -122,9 +125,13 @@ func lateRenewals(ctx context.Context, client kubernetes.Interface, rest time.Du
 			}
 			last[lease.Name] = now
 		case <-end.C:
+			now := time.Now()
 			for name, at := range last {
 				if at.IsZero() {
 					return nil, 0, fmt.Errorf("lease %s was not renewed within %s", name, rest)
+				}
+				if overdue := now.Sub(at) - renewInterval; overdue > 0 {
+					late = append(late, overdue)
 				}
 			}
 			return late, renewals, nil

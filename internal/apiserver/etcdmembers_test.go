@@ -21,12 +21,12 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/apiserver"
 )
 
-// TestEtcdMembers runs over an etcd of three members: one of them, the leader, stops, and the connection of another one becomes slow. No
-// acknowledged write is lost, and a watch delivers each object once, in the order of the writes.
+// TestEtcdMembers runs over an etcd of three members: one of them, the leader, is stopped during writes, and then the connection of
+// another one becomes slow. No acknowledged write is lost, and a watch delivers each object once, in the order of the writes.
 func TestEtcdMembers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	members := startEtcdMembers(t, 3)
+	members := startEtcdMembers(ctx, t, 3)
 	etcd := apiserver.Etcd{Prefix: "/registry"}
 	for _, m := range members {
 		etcd.Servers = append(etcd.Servers, m.client.String())
@@ -40,7 +40,7 @@ func TestEtcdMembers(t *testing.T) {
 	}
 	defer s.Stop()
 	api := client(t, s)
-	events := watchConfigMaps(ctx, t, api)
+	events, ended := watchConfigMaps(ctx, t, api)
 	var written []string
 	write := func(phase string, n int) {
 		for i := range n {
@@ -54,8 +54,13 @@ func TestEtcdMembers(t *testing.T) {
 	if leader < 0 {
 		t.Fatal("no member leads")
 	}
-	members[leader].stop()
+	stopped := make(chan struct{})
+	go func() {
+		members[leader].stop()
+		close(stopped)
+	}()
 	write("two", 20)
+	<-stopped
 	members[(leader+1)%3].delay.Store(int64(50 * time.Millisecond))
 	write("slow", 10)
 
@@ -70,8 +75,11 @@ func TestEtcdMembers(t *testing.T) {
 	if want := slices.Sorted(slices.Values(written)); !slices.Equal(listed, want) {
 		t.Errorf("listed %q, want %q", listed, want)
 	}
+	write("last", 1) // after all others, also after an event that is delivered twice
 	for _, want := range written {
 		select {
+		case err := <-ended:
+			t.Fatal(err)
 		case got := <-events:
 			if got != want {
 				t.Fatalf("the watch delivers %q, want %q", got, want)
@@ -91,36 +99,44 @@ func createConfigMap(ctx context.Context, t *testing.T, api kubernetes.Interface
 		if err == nil || n > 0 && apierrors.IsAlreadyExists(err) {
 			return
 		}
-		if t.Logf("create %s: %v", name, err); ctx.Err() != nil {
+		t.Logf("create %s: %v", name, err)
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
 			t.FailNow()
 		}
 	}
 }
 
-// watchConfigMaps returns the names of the ConfigMaps that a watch delivers. If the watch ends, it continues after its last event.
-func watchConfigMaps(ctx context.Context, t *testing.T, api kubernetes.Interface) <-chan string {
+// watchConfigMaps returns the names of the ConfigMaps that a watch delivers, and the error after which it cannot continue. If the watch
+// ends, it continues after its last event.
+func watchConfigMaps(ctx context.Context, t *testing.T, api kubernetes.Interface) (<-chan string, <-chan error) {
 	t.Helper()
 	list, err := api.CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	names, revision := make(chan string, 1000), list.ResourceVersion
+	names, ended, revision := make(chan string, 1000), make(chan error, 1), list.ResourceVersion
 	go func() {
 		for ctx.Err() == nil {
 			w, err := api.CoreV1().ConfigMaps("default").Watch(ctx, metav1.ListOptions{ResourceVersion: revision})
 			if err != nil {
+				<-time.After(50 * time.Millisecond)
 				continue
 			}
 			for e := range w.ResultChan() {
-				if c, ok := e.Object.(*corev1.ConfigMap); ok {
-					if revision = c.ResourceVersion; e.Type != watch.Bookmark {
-						names <- c.Name
-					}
+				c, ok := e.Object.(*corev1.ConfigMap)
+				if !ok {
+					ended <- apierrors.FromObject(e.Object)
+					return
+				}
+				if revision = c.ResourceVersion; e.Type != watch.Bookmark {
+					names <- c.Name
 				}
 			}
 		}
 	}()
-	return names
+	return names, ended
 }
 
 // etcdMember is a member of an etcd cluster. The other members reach it through a connection that becomes slow if delay is set.
@@ -131,7 +147,7 @@ type etcdMember struct {
 	delay  atomic.Int64
 }
 
-func startEtcdMembers(t *testing.T, n int) []*etcdMember {
+func startEtcdMembers(ctx context.Context, t *testing.T, n int) []*etcdMember {
 	t.Helper()
 	members, configs := make([]*etcdMember, n), make([]*embed.Config, n)
 	cluster := ""
@@ -157,7 +173,13 @@ func startEtcdMembers(t *testing.T, n int) []*etcdMember {
 		t.Cleanup(members[i].stop)
 	}
 	for _, m := range members {
-		<-m.etcd.Server.ReadyNotify()
+		select {
+		case <-m.etcd.Server.ReadyNotify():
+		case err := <-m.etcd.Err():
+			t.Fatal(err)
+		case <-ctx.Done():
+			t.Fatal("a member is not ready")
+		}
 	}
 	return members
 }

@@ -37,6 +37,9 @@ func TestMain(m *testing.M) {
 		fmt.Println("serving")
 		select {}
 	}
+	if os.Getenv(endFatally) != "" {
+		fatalMain()
+	}
 	flag.Parse()
 	apiserver.Quiet()
 	dir, err := os.MkdirTemp("", "apiserver-test-")

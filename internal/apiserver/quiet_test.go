@@ -1,34 +1,41 @@
-package apiserver
+package apiserver_test
 
 import (
-	"runtime"
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
-	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
+
+	"github.com/rehearse-k8s/rehearse/internal/apiserver"
 )
+
+// endFatally is the environment variable that makes this binary end like an API server whose hook fails.
+const endFatally = "APISERVER_TEST_END_FATALLY"
+
+func fatalMain() {
+	apiserver.Quiet()
+	klog.InfoS("Not interesting", "because", "it has values")
+	klog.ErrorS(errors.New("no etcd"), "Failed to prepare")
+	klog.Fatalf("PostStartHook %q failed: timeout", "rbac/bootstrap-roles")
+}
 
 // TestQuiet: the logs of Kubernetes code are discarded, but not the reason why that code terminates the process.
 func TestQuiet(t *testing.T) {
-	exit := klog.OsExit
-	defer func() {
-		klog.OsExit = exit
-		klog.SetLogger(logr.Discard())
-	}()
-	var stderr strings.Builder
-	quiet(&stderr, func(int) { runtime.Goexit() })
-	klog.Infof("not %s", "interesting")
-	klog.ErrorS(nil, "Failed")
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		klog.Fatalf("PostStartHook %q failed: timeout", "rbac/bootstrap-roles")
-	}()
-	<-done
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), endFatally+"=yes")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 255 {
+		t.Errorf("%v", err)
+	}
 	got := stderr.String()
-	first, stack, _ := strings.Cut(got, "\n")
-	if !strings.HasSuffix(first, `exit code 255: PostStartHook "rbac/bootstrap-roles" failed: timeout`) || !strings.Contains(stack, "TestQuiet") || strings.Contains(got, "interesting") {
-		t.Errorf("%q", got)
+	if !strings.Contains(got, "\nFailed to prepare: no etcd\nPostStartHook \"rbac/bootstrap-roles\" failed: timeout\n") || !strings.Contains(got, "fatalMain") || strings.Contains(got, "Not interesting") {
+		t.Errorf("%s", got)
 	}
 }

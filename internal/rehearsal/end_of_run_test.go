@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rehearse-k8s/rehearse/fault"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/internal/sim"
 	"github.com/rehearse-k8s/rehearse/internal/verdict"
@@ -191,8 +191,10 @@ func TestIdleClient(t *testing.T) {
 		"one waits for the Lease":         {[]history.Step{leads, request("b", "get", leases, "op", 200)}, ""},
 		"it was slower to create it":      {[]history.Step{request("b", "get", leases, "op", 404), leads, request("b", "create", leases, "op", 409)}, ""},
 		"one waits for another Lease":     {[]history.Step{leads, request("b", "get", leases, "other", 200)}, "b"},
-		"one waits for another's Lease":   {[]history.Step{request("user", "create", leases, "op", 201), request("a", "create", "secrets", "x", 201), request("b", "get", leases, "op", 200)}, "b"},
-		"none of both leads":              {[]history.Step{request("a", "get", leases, "op", 200), request("b", "get", leases, "op", 200)}, "a"},
+		"one lists Leases":                {[]history.Step{leads, request("b", "list", leases, "", 200)}, "b"},
+		"both read a Lease, one writes":   {[]history.Step{request("a", "create", "secrets", "x", 201), request("a", "get", leases, "op", 200), request("b", "get", leases, "op", 200)}, "b"},
+		"one waits for the user's Lease":  {[]history.Step{request("user", "create", leases, "op", 201), request("a", "create", "secrets", "x", 201), request("b", "get", leases, "op", 200)}, "b"},
+		"neither leads":                   {[]history.Step{request("a", "get", leases, "op", 200), request("b", "get", leases, "op", 200)}, "a"},
 		"another user writes, not client": {[]history.Step{request("user", "create", "secrets", "x", 201), request("b", "create", "secrets", "x", 201)}, "a"},
 	} {
 		equal(t, name, c.want, idleClient(sets.New("a", "b"), &history.Run{Steps: c.steps}))

@@ -72,30 +72,33 @@ func firstFailure(p verdict.Policy, x *evaluation, atEnd *history.Failure) *hist
 	return verdict.WholeRecord(p, x.end, check, x.record.Steps[last].At)
 }
 
-// idleClient returns the name of a client that wrote nothing, or "". A replica that waits for the Lease of another client is not
-// idle.
+// idleClient returns the name of a client that wrote nothing, or "". A replica that requests a Lease which another client wrote is not
+// idle: it waits to be elected.
 func idleClient(clients sets.Set[string], record *history.Run) string {
 	active := sets.New[string]()
-	replicas := map[string]sets.Set[string]{} // the clients that request a Lease, by its key
+	writers, readers := map[string]sets.Set[string]{}, map[string]sets.Set[string]{} // of Leases, by their keys
+	insert := func(into map[string]sets.Set[string], key, client string) {
+		if into[key] == nil {
+			into[key] = sets.New[string]()
+		}
+		into[key].Insert(client)
+	}
 	for i := range record.Steps {
 		s := &record.Steps[i]
 		if s.Kind != history.Request || !clients.Has(s.Actor) {
 			continue
 		}
+		isLease := s.Resource == "leases.coordination.k8s.io" && s.Name != ""
 		if s.Wrote() {
-			active.Insert(s.Actor)
-		}
-		if s.Resource == "leases.coordination.k8s.io" {
-			if replicas[s.Key()] == nil {
-				replicas[s.Key()] = sets.New[string]()
+			if active.Insert(s.Actor); isLease {
+				insert(writers, s.Key(), s.Actor)
 			}
-			replicas[s.Key()].Insert(s.Actor)
+		} else if isLease {
+			insert(readers, s.Key(), s.Actor)
 		}
 	}
-	for _, electing := range replicas {
-		if electing.HasAny(active.UnsortedList()...) {
-			active = active.Union(electing)
-		}
+	for key := range writers {
+		active = active.Union(readers[key])
 	}
 	return cmp.Or(sets.List(clients.Difference(active))...)
 }

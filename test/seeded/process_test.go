@@ -119,27 +119,27 @@ func rehearse(t *testing.T, args ...string) verdict {
 // TestProcessSearch searches for seeded bugs with real processes, and prints a line for each search, like TestSearch. Without
 // -seeded.process-bugs it searches for one, among few faults.
 func TestProcessSearch(t *testing.T) {
-	const one = "recreated-secret"
-	only := ""
+	const defaultBug = "recreated-secret"
+	onlyFaults := ""
 	if *processBugs == "" {
-		only = "  only: [relist resource=secrets]\n"
+		onlyFaults = "  only: [relist resource=secrets]\n"
 	}
-	for _, name := range named(t, *processBugs, one) {
+	for _, name := range selectBugs(t, "process-bugs", *processBugs, defaultBug) {
 		for seed := *searchFrom; seed < *searchFrom+*searchSeeds; seed++ {
 			file := filepath.Join(t.TempDir(), name+".yaml")
-			if err := os.WriteFile(file, []byte(scenarioOf(name, asBug)+only), 0o600); err != nil {
+			if err := os.WriteFile(file, []byte(scenarioOf(name, asBug)+onlyFaults), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			v := rehearse(t, file, "--runs=1000000", fmt.Sprintf("--budget=%s", *processBudget), fmt.Sprintf("--seed=%d", seed))
 			result := found{Bug: name, Seed: seed, Runs: v.Runs, Seconds: v.Seconds}
 			if f := v.Failure; f != nil {
 				result.Runs, result.Faults = f.Run, len(f.Faults)
-				if result.Found = strings.HasPrefix(f.Invariant, bugs[name].violates); !result.Found {
+				if result.Found = strings.HasPrefix(f.Invariant, bugs[name].violates) && len(f.Faults) > 0; !result.Found {
 					result.Other = f.Invariant
 				}
 				t.Logf("%s: %s with %q", f.Invariant, f.Message, f.Faults)
-			} else {
-				t.Logf("%s %s", v.Verdict, v.Reason)
+			} else if v.Verdict != "passed" {
+				t.Fatalf("%s: %s: %s", name, v.Verdict, v.Reason)
 			}
 			result.print(t)
 			if *processBugs == "" && !result.Found {
@@ -152,13 +152,13 @@ func TestProcessSearch(t *testing.T) {
 // TestScenariosOfSiblings runs the scenarios of bugs with the correct siblings: their invariants hold. With more runs than three
 // (-seeded.process-runs) it also injects faults.
 func TestScenariosOfSiblings(t *testing.T) {
-	for _, name := range named(t, *processSiblings, "wide") {
+	for _, name := range selectBugs(t, "process-siblings", *processSiblings, "wide") {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), name+".yaml")
 			if err := os.WriteFile(file, []byte(scenarioOf(name, asSibling)), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if v := rehearse(t, file, fmt.Sprintf("--runs=%d", *processRuns), "--budget=10h"); v.Verdict != "passed" {
+			if v := rehearse(t, file, fmt.Sprintf("--runs=%d", *processRuns), "--budget=10h"); v.Verdict != "passed" || v.Runs != *processRuns {
 				t.Errorf("%+v", v)
 			}
 		})

@@ -40,7 +40,7 @@ type found struct {
 
 // TestSearch searches for seeded bugs and prints a line for each search.
 func TestSearch(t *testing.T) {
-	for _, name := range named(t, *searchBugs, easiest) {
+	for _, name := range selectBugs(t, "bugs", *searchBugs, easiest) {
 		for seed := *searchFrom; seed < *searchFrom+*searchSeeds; seed++ {
 			result := search(t, name, bugs[name], simtest.Seeds(*searchRuns).Seed(seed))
 			result.Seed = seed
@@ -52,8 +52,8 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// named returns the bugs that a flag names.
-func named(t *testing.T, value, byDefault string) []string {
+// selectBugs returns the bugs that a flag -seeded.FLAG names.
+func selectBugs(t *testing.T, flag, value, byDefault string) []string {
 	all := slices.Sorted(maps.Keys(bugs))
 	switch value {
 	case "":
@@ -64,7 +64,7 @@ func named(t *testing.T, value, byDefault string) []string {
 	names := strings.Split(value, ",")
 	for _, name := range names {
 		if !slices.Contains(all, name) {
-			t.Fatalf("bug %q: want one of %s", name, strings.Join(all, ", "))
+			t.Fatalf("-seeded.%s: bug %q: want one of %s", flag, name, strings.Join(all, ", "))
 		}
 	}
 	return names

@@ -54,6 +54,7 @@ func BenchmarkWorkers(b *testing.B) {
 
 // play runs the stage of many pods, each once, and returns how late each started. Each write is answered after 5 ms.
 func play(b *testing.B, stages string, many, workers int) (late []time.Duration) {
+	b.StopTimer()
 	t := newTable(testSet(b, stages), 1, func(*corev1.Node) bool { return true })
 	wake, due := make(chan struct{}, 1), make(chan types.UID)
 	t.wake = func() { notify(wake) }
@@ -67,6 +68,7 @@ func play(b *testing.B, stages string, many, workers int) (late []time.Duration)
 	var running, all sync.WaitGroup
 	var mu sync.Mutex
 	all.Add(many)
+	b.StartTimer()
 	running.Go(func() { dispatch(ctx, clock.RealClock{}, t.pop, wake, due) })
 	for range workers {
 		running.Go(func() {

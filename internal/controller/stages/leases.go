@@ -155,7 +155,7 @@ func (b *leaseTable) done(now time.Time, uid types.UID, r renewal) (lag time.Dur
 		lag = now.Sub(l.due)
 		l.lease, l.reread, l.failures, l.renewed = r.lease, false, 0, now
 		l.renewals++
-		l.due = b.round(now.Add(b.spacing(l)))
+		l.due = b.round(b.planned(now, l).Add(b.spacing(l)))
 	case r.conflict:
 		l.lease, l.reread = nil, true
 		l.failures++
@@ -170,6 +170,15 @@ func (b *leaseTable) done(now time.Time, uid types.UID, r renewal) (lag time.Dur
 	b.due.set(uid, l.due)
 	b.wake()
 	return lag
+}
+
+// planned returns the time from which the next renewal is planned: when this one was due. Otherwise leases that a slow server delayed would stay
+// together, and delay each other again in each interval. A renewal that is very late counts from now.
+func (b *leaseTable) planned(now time.Time, l *nodeLease) time.Time {
+	if now.Sub(l.due) > b.interval()/2 {
+		return now
+	}
+	return l.due
 }
 
 // spacing returns the time to the next renewal. The first ones are spread over a whole interval, so that nodes

@@ -108,6 +108,49 @@ func TestRenewalsGoInRounds(t *testing.T) {
 	}
 }
 
+// TestLeasesSpreadAfterStall: leases that a server delayed together are not due together afterwards. Planned from their answers, all of them
+// would be due in the same round.
+func TestLeasesSpreadAfterStall(t *testing.T) {
+	const nodes = 500
+	b := newLeaseTable(1, 40*time.Second)
+	for i := range nodes {
+		b.add(start, types.UID(fmt.Sprint("uid-", i)), fmt.Sprint("node-", i))
+	}
+	// renew renews what is due at a time, and returns how many leases are due together at most, and when the next one is due.
+	renew := func(due, answered time.Time) (renewed int, next time.Time) {
+		var uids []types.UID
+		for {
+			uid, at, ok := b.pop(due)
+			if !ok {
+				next = at
+				break
+			}
+			uids = append(uids, uid)
+		}
+		for _, uid := range uids {
+			b.done(answered, uid, renewal{lease: &coordinationv1.Lease{}})
+		}
+		return len(uids), next
+	}
+	now := start
+	for now.Before(start.Add(time.Minute)) {
+		_, next := renew(now, now.Add(20*time.Millisecond))
+		now = next
+	}
+	now = now.Add(4 * time.Second) // the server answers nothing
+	stalled, _ := renew(now, now)
+	if stalled < nodes/3 {
+		t.Fatalf("%d leases were delayed", stalled)
+	}
+	for end := now.Add(2 * b.interval()); now.Before(end); {
+		together, next := renew(now, now.Add(20*time.Millisecond))
+		if together > nodes/10 {
+			t.Errorf("%d leases are due together %s after the stall", together, now.Sub(end.Add(-2*b.interval())))
+		}
+		now = next
+	}
+}
+
 // TestNodeRecreatedWhileRenewing checks a node that is deleted and created again while its lease is being
 // renewed. In KWOK this left two entries in the heap; one was renewed in a loop and all other nodes starved.
 func TestNodeRecreatedWhileRenewing(t *testing.T) {

@@ -18,8 +18,14 @@ import (
 	"github.com/rehearse-k8s/rehearse/simtest"
 )
 
-// BenchmarkJob3 measures upstream's Job controller with three pods and the kubelet's stages.
-func BenchmarkJob3(b *testing.B) { benchRuns(b, simtest.Options{}, jobTest) }
+// BenchmarkJob3 measures upstream's Job controller with three pods and the kubelet's stages. The search finds that this controller may start a
+// fourth pod, so the final states are not compared: a failure would end the measurement.
+func BenchmarkJob3(b *testing.B) {
+	benchRuns(b, simtest.Options{}, func(w *simtest.World) {
+		w.AllowDifferentOutcomes()
+		jobTest(w)
+	})
+}
 
 // BenchmarkOperator measures a controller-runtime operator of three kinds.
 func BenchmarkOperator(b *testing.B) { benchRuns(b, simtest.Options{}, operatorTest) }

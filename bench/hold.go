@@ -54,7 +54,7 @@ func (l load) hold(ctx context.Context, binary *string, rest time.Duration) erro
 			return err
 		}
 		after := s.use()
-		l.out.add("idle", "%s, %.1f %% of a core", mb(after.rssBytes), 100*(after.cpu-before.cpu).Seconds()/(rest.Seconds()/3))
+		l.out.add("idle", "%s, %.1f %% of a core", mb(after.rssBytes), percentOfCore(before, after, rest/3))
 	}
 	return nil
 }

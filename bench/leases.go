@@ -69,8 +69,8 @@ func (l load) measureIdle(ctx context.Context, name string, pid int, s *server, 
 		return err
 	}
 	after := use(pid)
-	l.out.add(fmt.Sprintf("leases of %d nodes, %s", l.nodes, name), "%.1f %% of a core, %s; the server %.0f %%", 100*(after.cpu-before.cpu).Seconds()/rest.Seconds(), mb(after.rssBytes),
-		100*(s.use().cpu-served.cpu).Seconds()/rest.Seconds())
+	l.out.add(fmt.Sprintf("leases of %d nodes, %s", l.nodes, name), "%.1f %% of a core, %s; the server %.0f %%", percentOfCore(before, after, rest), mb(after.rssBytes),
+		percentOfCore(served, s.use(), rest))
 	return nil
 }
 

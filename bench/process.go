@@ -126,6 +126,11 @@ type usage struct {
 	rssBytes int64
 }
 
+// percentOfCore returns the CPU time between two usages, in percent of the duration.
+func percentOfCore(before, after usage, d time.Duration) float64 {
+	return 100 * (after.cpu - before.cpu).Seconds() / d.Seconds()
+}
+
 // use reads /proc; on other systems the result is zero.
 func use(pid int) usage {
 	var u usage

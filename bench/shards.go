@@ -84,10 +84,10 @@ func (s shards) run(ctx context.Context, binary *string) error {
 		float64(renewals)/s.rest.Seconds(), at(500), at(990), at(999), at(1000))
 	for i, e := range engines {
 		after := use(e.Process.Pid)
-		s.out.add(fmt.Sprintf("%s, shard %d", name, i), "%.1f %% of a core, %s", 100*(after.cpu-before[i].cpu).Seconds()/s.rest.Seconds(), mb(after.rssBytes))
+		s.out.add(fmt.Sprintf("%s, shard %d", name, i), "%.1f %% of a core, %s", percentOfCore(before[i], after, s.rest), mb(after.rssBytes))
 	}
 	serverAfter := server.use()
-	s.out.add(name+", the server", "%.0f %% of a core, %s", 100*(serverAfter.cpu-serverBefore.cpu).Seconds()/s.rest.Seconds(), mb(serverAfter.rssBytes))
+	s.out.add(name+", the server", "%.0f %% of a core, %s", percentOfCore(serverBefore, serverAfter, s.rest), mb(serverAfter.rssBytes))
 	return nil
 }
 
@@ -99,6 +99,9 @@ func lateRenewals(ctx context.Context, client kubernetes.Interface, rest time.Du
 	list, err := leases.List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
 		return nil, 0, err
+	}
+	if len(list.Items) == 0 {
+		return nil, 0, fmt.Errorf("there are no leases in namespace %s", corev1.NamespaceNodeLease)
 	}
 	last := make(map[string]time.Time, len(list.Items)) // zero: not seen yet
 	for i := range list.Items {

@@ -27,9 +27,13 @@ func TestEtcdMembers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	members := startEtcdMembers(ctx, t, 3)
+	leader := slices.IndexFunc(members, func(m *etcdMember) bool { return m.etcd.Server.Leader() == m.etcd.Server.MemberID() })
+	if leader < 0 {
+		t.Fatal("no member leads")
+	}
 	etcd := apiserver.Etcd{Prefix: "/registry"}
-	for _, m := range members {
-		etcd.Servers = append(etcd.Servers, m.client.String())
+	for i := range members { // the leader, which is stopped, is the first one
+		etcd.Servers = append(etcd.Servers, members[(leader+i)%len(members)].client.String())
 	}
 	if err := etcd.Check(ctx); err != nil {
 		t.Fatal(err)
@@ -50,10 +54,6 @@ func TestEtcdMembers(t *testing.T) {
 		}
 	}
 	write("all", 20)
-	leader := slices.IndexFunc(members, func(m *etcdMember) bool { return m.etcd.Server.Leader() == m.etcd.Server.MemberID() })
-	if leader < 0 {
-		t.Fatal("no member leads")
-	}
 	stopped := make(chan struct{})
 	go func() {
 		members[leader].stop()
@@ -61,7 +61,7 @@ func TestEtcdMembers(t *testing.T) {
 	}()
 	write("two", 20)
 	<-stopped
-	members[(leader+1)%3].delay.Store(int64(50 * time.Millisecond))
+	members[(leader+1)%len(members)].delay.Store(int64(50 * time.Millisecond))
 	write("slow", 10)
 
 	list, err := api.CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{})

@@ -13,54 +13,54 @@ import (
 )
 
 // Quiet discards the logs of the Kubernetes code in this process, which logs much at the start and the end of a server. If that code
-// terminates the process (klog.Fatal, for example because a hook of the server takes too long), Quiet prints the last messages and the
+// terminates the process (klog.Fatal, for example because a hook of the server takes too long), Quiet prints the last errors and the
 // stack to stderr: with a logger that discards everything, the process would exit with code 255 and without a message.
 func Quiet() {
-	last := &lastMessages{}
-	klog.SetLogger(logr.New(last))
+	last := &lastErrors{}
+	klog.SetLoggerWithOptions(logr.New(last), klog.WriteKlogBuffer(last.write))
 	klog.OsExit = func(code int) {
-		fmt.Fprintf(os.Stderr, "the Kubernetes code in this process terminated it with exit code %d. Its last log messages, the newest last:\n%s%s", code, last, debug.Stack())
+		fmt.Fprintf(os.Stderr, "the Kubernetes code in this process terminated it with exit code %d. The last errors that it logged, the newest last:\n%s%s", code, last, debug.Stack())
 		os.Exit(code)
 	}
 }
 
-// keptMessages is how many messages are printed: other goroutines log between the fatal message and the exit.
-const keptMessages = 10
+// keptErrors is how many errors are printed: other goroutines log between the fatal message and the exit.
+const keptErrors = 10
 
-// lastMessages is a sink that keeps the last errors, and the last messages without values. klog passes a fatal message like any other
-// one, without its severity.
-type lastMessages struct {
+// lastErrors is a sink that keeps the last errors and fatal messages, and discards all other messages.
+type lastErrors struct {
 	mu   sync.Mutex
 	kept []string
 }
 
-func (l *lastMessages) keep(message string) {
+func (l *lastErrors) keep(message string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.kept = append(l.kept, message)
-	l.kept = slices.Delete(l.kept, 0, max(0, len(l.kept)-keptMessages))
+	l.kept = slices.Delete(l.kept, 0, max(0, len(l.kept)-keptErrors))
 }
 
-// String returns the messages, each on a line.
-func (l *lastMessages) String() string {
+// String returns the errors, each on a line.
+func (l *lastErrors) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.Join(append(slices.Clone(l.kept), ""), "\n")
 }
 
-// Info implements logr.LogSink.
-func (l *lastMessages) Info(_ int, message string, values ...any) {
-	if len(values) == 0 {
-		l.keep(message)
+// write receives the messages that have a format instead of values, as klog would print them: the first letter is the severity.
+func (l *lastErrors) write(line []byte) {
+	if len(line) > 0 && (line[0] == 'E' || line[0] == 'F') {
+		l.keep(strings.TrimSuffix(string(line), "\n"))
 	}
 }
 
 // Error implements logr.LogSink.
-func (l *lastMessages) Error(err error, message string, _ ...any) {
+func (l *lastErrors) Error(err error, message string, _ ...any) {
 	l.keep(fmt.Sprintf("%s: %v", message, err))
 }
 
-func (l *lastMessages) Init(logr.RuntimeInfo)          {}
-func (l *lastMessages) Enabled(level int) bool         { return level <= 0 } // higher levels would cost time
-func (l *lastMessages) WithValues(...any) logr.LogSink { return l }
-func (l *lastMessages) WithName(string) logr.LogSink   { return l }
+func (l *lastErrors) Init(logr.RuntimeInfo)          {}
+func (l *lastErrors) Info(int, string, ...any)       {}
+func (l *lastErrors) Enabled(level int) bool         { return level <= 0 } // higher levels would cost time
+func (l *lastErrors) WithValues(...any) logr.LogSink { return l }
+func (l *lastErrors) WithName(string) logr.LogSink   { return l }

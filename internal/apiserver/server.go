@@ -34,6 +34,10 @@ type Server struct {
 // stopWhileStartingTimeout limits how long Stop waits for a server that is still starting.
 const stopWhileStartingTimeout = 10 * time.Second
 
+// stopTimeout limits how long Stop waits for the requests and the pre-shutdown hooks of a server. When etcd does not answer, the hook that
+// deletes the server's Lease would wait forever for a renewal that is retried forever (k8s.io/component-helpers/apimachinery/lease).
+const stopTimeout = 10 * time.Second
+
 // Start builds a server, opens its listener and returns; Ready waits until it answers. The server runs until ctx ends or Stop is called. An error is one
 // line for a user (a port in use, a damaged certificate, …).
 func Start(ctx context.Context, o Options) (*Server, error) {
@@ -58,13 +62,30 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		var background sync.WaitGroup
 		backgroundCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 		background.Go(func() { o.Backend.run(backgroundCtx) })
-		if err := prepare(ctx); err != nil && ctx.Err() == nil {
-			s.err = err
-		}
+		s.err = runUntilStopped(ctx, prepare)
 		stop()
 		background.Wait()
 	}()
 	return s, nil
+}
+
+// runUntilStopped runs a server until it fails, or until ctx ends and the server has stopped or stopTimeout has passed.
+func runUntilStopped(ctx context.Context, run func(context.Context) error) error {
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx) }()
+	select {
+	case err := <-ended:
+		if ctx.Err() == nil {
+			return err
+		}
+		return nil
+	case <-ctx.Done():
+	}
+	select {
+	case <-ended:
+	case <-time.After(stopTimeout):
+	}
+	return nil
 }
 
 func build(ctx context.Context, o Options, l net.Listener) (*Server, func(context.Context) error, error) {
@@ -195,7 +216,7 @@ func (s *Server) Done() <-chan struct{} { return s.done }
 // Err is valid after Done.
 func (s *Server) Err() error { return s.err }
 
-// Stop stops the server and waits until it has stopped. It first waits for a server that is still starting: an interrupted
+// Stop stops the server and waits until it has stopped, at most stopTimeout. It first waits for a server that is still starting: an interrupted
 // post-start hook of upstream exits the whole process (klog.Fatalf in k8s.io/apiserver/pkg/server/hooks.go).
 func (s *Server) Stop() {
 	if !s.ready.Load() {

@@ -2,8 +2,11 @@ package apiserver_test
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"k8s.io/klog/v2"
 
@@ -36,4 +39,31 @@ func TestStopDuringStart(t *testing.T) {
 		}
 		cancel()
 	}
+}
+
+// TestStopWithoutEtcd: a server whose pre-shutdown hooks wait forever, because etcd does not answer, is left after StopTimeout. A server
+// that stops is not waited for longer, and the error of one that fails by itself is kept.
+func TestStopWithoutEtcd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		never := make(chan struct{})
+		defer close(never)
+		for name, c := range map[string]struct {
+			run  func(context.Context) error
+			took time.Duration
+		}{
+			"stops": {func(ctx context.Context) error { <-ctx.Done(); <-time.After(time.Second); return ctx.Err() }, time.Second},
+			"hangs": {func(context.Context) error { <-never; return nil }, apiserver.StopTimeout},
+		} {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			start := time.Now()
+			if err := apiserver.RunUntilStopped(ctx, c.run); err != nil || time.Since(start) != c.took {
+				t.Errorf("%s: %v after %s, want nil after %s", name, err, time.Since(start), c.took)
+			}
+		}
+		failure := errors.New("the listener is closed")
+		if err := apiserver.RunUntilStopped(t.Context(), func(context.Context) error { return failure }); !errors.Is(err, failure) {
+			t.Errorf("a server that fails: %v", err)
+		}
+	})
 }

@@ -75,30 +75,19 @@ func firstFailure(p verdict.Policy, x *evaluation, atEnd *history.Failure) *hist
 // idleClient returns the name of a client that wrote nothing, or "". A replica that requests a Lease which another client wrote is not
 // idle: it waits to be elected.
 func idleClient(clients sets.Set[string], record *history.Run) string {
-	active := sets.New[string]()
-	writers, readers := map[string]sets.Set[string]{}, map[string]sets.Set[string]{} // of Leases, by their keys
-	insert := func(into map[string]sets.Set[string], key, client string) {
-		if into[key] == nil {
-			into[key] = sets.New[string]()
+	idle, leases := clients.Clone(), sets.New[string]() // leases: the keys of those that a client wrote
+	isLease := func(s *history.Step) bool { return s.Resource == "leases.coordination.k8s.io" && s.Name != "" }
+	for i := range record.Steps {
+		if s := &record.Steps[i]; s.Wrote() && clients.Has(s.Actor) {
+			if idle.Delete(s.Actor); isLease(s) {
+				leases.Insert(s.Key())
+			}
 		}
-		into[key].Insert(client)
 	}
 	for i := range record.Steps {
-		s := &record.Steps[i]
-		if s.Kind != history.Request || !clients.Has(s.Actor) {
-			continue
-		}
-		isLease := s.Resource == "leases.coordination.k8s.io" && s.Name != ""
-		if s.Wrote() {
-			if active.Insert(s.Actor); isLease {
-				insert(writers, s.Key(), s.Actor)
-			}
-		} else if isLease {
-			insert(readers, s.Key(), s.Actor)
+		if s := &record.Steps[i]; isLease(s) && leases.Has(s.Key()) {
+			idle.Delete(s.Actor)
 		}
 	}
-	for key := range writers {
-		active = active.Union(readers[key])
-	}
-	return cmp.Or(sets.List(clients.Difference(active))...)
+	return cmp.Or(sets.List(idle)...)
 }

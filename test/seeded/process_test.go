@@ -116,6 +116,16 @@ func rehearse(t *testing.T, args ...string) verdict {
 	return v
 }
 
+// writeScenario returns the file of a scenario.
+func writeScenario(t *testing.T, name, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name+".yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
 // TestProcessSearch searches for seeded bugs with real processes, and prints a line for each search, like TestSearch. Without
 // -seeded.process-bugs it searches for one, among few faults.
 func TestProcessSearch(t *testing.T) {
@@ -126,11 +136,7 @@ func TestProcessSearch(t *testing.T) {
 	}
 	for _, name := range selectBugs(t, "process-bugs", *processBugs, defaultBug) {
 		for seed := *searchFrom; seed < *searchFrom+*searchSeeds; seed++ {
-			file := filepath.Join(t.TempDir(), name+".yaml")
-			if err := os.WriteFile(file, []byte(scenarioOf(name, asBug)+onlyFaults), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			v := rehearse(t, file, "--runs=1000000", fmt.Sprintf("--budget=%s", *processBudget), fmt.Sprintf("--seed=%d", seed))
+			v := rehearse(t, writeScenario(t, name, scenarioOf(name, asBug)+onlyFaults), "--runs=1000000", fmt.Sprintf("--budget=%s", *processBudget), fmt.Sprintf("--seed=%d", seed))
 			result := found{Bug: name, Seed: seed, Runs: v.Runs, Seconds: v.Seconds}
 			if f := v.Failure; f != nil {
 				result.Runs, result.Faults = f.Run, len(f.Faults)
@@ -154,11 +160,7 @@ func TestProcessSearch(t *testing.T) {
 func TestScenariosOfSiblings(t *testing.T) {
 	for _, name := range selectBugs(t, "process-siblings", *processSiblings, "wide") {
 		t.Run(name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), name+".yaml")
-			if err := os.WriteFile(file, []byte(scenarioOf(name, asSibling)), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if v := rehearse(t, file, fmt.Sprintf("--runs=%d", *processRuns), "--budget=10h"); v.Verdict != "passed" || v.Runs != *processRuns {
+			if v := rehearse(t, writeScenario(t, name, scenarioOf(name, asSibling)), fmt.Sprintf("--runs=%d", *processRuns), "--budget=10h"); v.Verdict != "passed" || v.Runs != *processRuns {
 				t.Errorf("%+v", v)
 			}
 		})

@@ -16,9 +16,6 @@ import (
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// CheckControllers rejects unknown names of controllers. Its error is a *UsageError.
-func CheckControllers(list []string) error { return validateControllers(list) }
-
 // EnsureKinds installs the definitions of the kinds that the selected controllers manage.
 func EnsureKinds(ctx context.Context, config *rest.Config, list []string) error {
 	return ensureKinds(ctx, config, list)

@@ -131,14 +131,17 @@ func (o *Options) complete() error {
 	if len(o.Controllers) == 0 {
 		o.Controllers = []string{"*"}
 	}
-	return validateControllers(o.Controllers)
+	if err := CheckControllers(o.Controllers); err != nil {
+		return usage("--controllers: %v", err)
+	}
+	return nil
 }
 
 // suggestions is how many names the error about an unknown controller lists.
 const suggestions = 5
 
-// validateControllers rejects unknown names; the error lists the most similar known ones.
-func validateControllers(list []string) error {
+// CheckControllers rejects unknown names of controllers. Its error, a *UsageError, contains the most similar known ones.
+func CheckControllers(list []string) error {
 	known := append(kcm.KnownControllers(), StageController, Scheduler, UpstreamJob, CloneSet, cloneSetAlias)
 	known = slices.AppendSeq(known, maps.Keys(kcm.ControllerAliases()))
 	for _, c := range list {
@@ -146,7 +149,7 @@ func validateControllers(list []string) error {
 		if c == "*" || slices.Contains(known, name) {
 			continue
 		}
-		return usage("--controllers: unknown controller %q; nearest names: %s", name, strings.Join(nearest.Names(name, known, suggestions), ", "))
+		return usage("unknown controller %q; nearest names: %s", name, strings.Join(nearest.Names(name, known, suggestions), ", "))
 	}
 	return nil
 }

@@ -78,11 +78,11 @@ func TestControllersAreSelectedAsUpstream(t *testing.T) {
 		if got := upstreamOnly(c.list); !slices.Equal(got, c.upstream) {
 			t.Errorf("%v: upstream sees %v, want %v", c.list, got, c.upstream)
 		}
-		if err := validateControllers(c.list); err != nil {
+		if err := CheckControllers(c.list); err != nil {
 			t.Errorf("%v: %v", c.list, err)
 		}
 	}
-	if err := validateControllers([]string{"job", "garbagecollector"}); err != nil {
+	if err := CheckControllers([]string{"job", "garbagecollector"}); err != nil {
 		t.Errorf("upstream's short names: %v", err)
 	}
 	if picked([]string{"stage"}, names.ServiceAccountTokenController) {

@@ -23,6 +23,9 @@ func ControllerCommand(c *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "controller NAME", Hidden: true, Short: "Run one controller against a cluster, until it is killed", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := cluster.CheckControllers(args); err != nil {
+				return err
+			}
 			log.SetUp(c.Err, io.Discard)
 			slog.SetLogLoggerLevel(slog.LevelInfo)
 			config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)

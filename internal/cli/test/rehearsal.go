@@ -65,7 +65,7 @@ type openedHarness struct {
 // checkScenario rejects unknown names of controllers.
 func checkScenario(s *scenario.Scenario) error {
 	if err := cluster.CheckControllers(s.Controllers); err != nil {
-		return s.Problem("spec.cluster.controllers", strings.TrimPrefix(err.Error(), "--controllers: "))
+		return s.Problem("spec.cluster.controllers", err.Error())
 	}
 	for i := range s.Clients {
 		if name := s.Clients[i].Builtin; name != "" {
@@ -74,7 +74,7 @@ func checkScenario(s *scenario.Scenario) error {
 				err = errors.New("must name one controller")
 			}
 			if err != nil {
-				return s.Problem(fmt.Sprintf("spec.clients[%d].builtin", i), strings.TrimPrefix(err.Error(), "--controllers: "))
+				return s.Problem(fmt.Sprintf("spec.clients[%d].builtin", i), err.Error())
 			}
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // each write the faults of writes, at each event on which a later request can depend the faults of
 // events. Only faults that patterns allow are returned; pace has the durations to try.
 func Candidates(run *history.Run, patterns []fault.Fault, pace Pace) []fault.Fault {
-	return faultsOf(rankedCandidates(run, patterns, pace))
+	return faultsOf(rankedCandidates(run, patterns, pace, nil))
 }
 
 func faultsOf(found []ranked) []fault.Fault {
@@ -23,8 +23,8 @@ func faultsOf(found []ranked) []fault.Fault {
 	return faults
 }
 
-// rankedCandidates returns the candidates with their ranks and steps.
-func rankedCandidates(run *history.Run, patterns []fault.Fault, pace Pace) []ranked {
+// rankedCandidates returns the candidates with their ranks and steps. If wanted is not nil, it returns only those at wanted steps.
+func rankedCandidates(run *history.Run, patterns []fault.Fault, pace Pace, wanted func(step int) bool) []ranked {
 	c := candidates{run: run, patterns: patterns, pace: pace, seen: map[fault.Fault]bool{}, last: map[string]int{}, created: map[string]bool{}, written: map[string]int{}, randomNames: map[string]bool{}, counts: counts{}, relevant: relevantResources(run), similar: map[place]int{}}
 	for n := range run.Steps {
 		switch s := &run.Steps[n]; s.Kind {
@@ -43,7 +43,7 @@ func rankedCandidates(run *history.Run, patterns []fault.Fault, pace Pace) []ran
 		if s.Wrote() {
 			c.written[s.Resource]++
 		}
-		c.step, c.distance = n, c.distanceOf(s)
+		c.step, c.distance, c.unwanted = n, c.distanceOf(s), wanted != nil && !wanted(n)
 		if !slices.Contains(c.controllers, s.Actor) || pace.randomNames && history.Bookkeeping(s.Resource) { // real processes write many of these
 			continue
 		}
@@ -56,8 +56,10 @@ func rankedCandidates(run *history.Run, patterns []fault.Fault, pace Pace) []ran
 			c.atRead(s)
 		}
 	}
-	for _, p := range patterns {
-		c.atNth(p)
+	if wanted == nil { // these are at several steps
+		for _, p := range patterns {
+			c.atNth(p)
+		}
 	}
 	slices.SortStableFunc(c.found, byRank)
 	return c.found
@@ -91,10 +93,14 @@ type candidates struct {
 	relevant    map[string]bool // resources, by relevantResources
 	step        int             // the step that the candidates are for
 	distance    int             // what the step adds to the ranks of its faults
+	unwanted    bool            // no candidates are added for the step
 	similar     map[place]int   // how many steps there were with the same actor, verb and resource
 }
 
 func (c *candidates) add(rank int, f fault.Fault) {
+	if c.unwanted {
+		return
+	}
 	f.Nth = c.counts.of(f)
 	if fault.Allowed(c.patterns, f) && !c.seen[f] {
 		c.seen[f] = true
@@ -109,6 +115,9 @@ func (c *candidates) add(rank int, f fault.Fault) {
 // vary adds a fault with each of the lengths of its hold to try, and with those that a pattern asks for: a time or a
 // number of writes that is not among lengths, or an order of two kinds.
 func (c *candidates) vary(rank int, f fault.Fault, lengths []fault.Fault) {
+	if c.unwanted {
+		return
+	}
 	for n, l := range lengths {
 		f.For, f.Writes = l.For, l.Writes
 		c.add(rank+n, f)

@@ -139,7 +139,7 @@ func (s *search) places(b *base) {
 	}
 	b.known = true
 	run := b.out.Run
-	found := s.ranked(run)
+	found := s.ranked(run, nil)
 	for _, f := range found {
 		b.all = append(b.all, f.Fault)
 	}

@@ -59,24 +59,20 @@ var alike = []fault.Kind{
 // extensionsOf returns the faults at the new situations of a run, the most promising first, without trials that this or another plan already offers
 // at the same cost.
 func (s *search) extensionsOf(out *Outcome) (offers []extension) {
-	at := situationsOf(out.Run)
 	from, _ := s.differs(out.Run)
-	var all []extension
-	for _, f := range s.ranked(out.Run) {
-		now, ok := at[f.step]
+	at := s.newSituations(out.Run, from)
+	found := s.ranked(out.Run, func(step int) bool { _, isNew := at[step]; return isNew })
+	all := make([]extension, 0, len(found))
+	for _, f := range found {
 		away, rank := f.step-from, f.rank
 		if away < 0 { // the nearest of many similar events comes first, and not the first one
 			away, rank = -away, f.kind
-			now, ok = decidedFrom(out.Run, at, f.step, from)
-		}
-		if !ok || s.guide.usual[now] {
-			continue
 		}
 		cost := leastCost(out.Plan) + rank + bits.Len(uint(away)/16)
 		if slices.Contains(alike, f.Kind) {
 			cost += alikeCost
 		}
-		all = append(all, extension{Fault: f.Fault, trial: trial{now, withoutPlace(f.Fault)}, cost: cost, away: away})
+		all = append(all, extension{Fault: f.Fault, trial: trial{at[f.step], withoutPlace(f.Fault)}, cost: cost, away: away})
 	}
 	slices.SortStableFunc(all, func(a, b extension) int { return cmp.Or(cmp.Compare(a.cost, b.cost), cmp.Compare(a.away, b.away)) })
 	for _, e := range all {
@@ -89,6 +85,23 @@ func (s *search) extensionsOf(out *Outcome) (offers []extension) {
 		}
 	}
 	return offers
+}
+
+// newSituations returns the situations, by step, that the runs without faults do not have. That of an event before the step from which the run
+// has changed is the one in which its controller decides from it.
+func (s *search) newSituations(run *history.Run, from int) map[int]situation {
+	at := situationsOf(run)
+	all := map[int]situation{}
+	for step, now := range at {
+		ok := true
+		if step < from {
+			now, ok = decidedFrom(run, at, step, from)
+		}
+		if ok && !s.guide.usual[now] {
+			all[step] = now
+		}
+	}
+	return all
 }
 
 // decidedFrom returns the situation of the first write after an event of the same controller, if that event was before the step from which

@@ -287,7 +287,7 @@ func (s *search) findPlaces(first *Outcome) error {
 		s.patterns = append(fault.Any(s.options.Level), first.Overlapping...)
 	}
 	s.except, s.trusted = first.Except, first.Trusted
-	all := s.ranked(first.Run)
+	all := s.ranked(first.Run, nil)
 	if s.options.Strategy == Systematic {
 		slices.SortStableFunc(all, func(a, b ranked) int { return cmp.Or(a.kind-b.kind, a.step-b.step) })
 	}
@@ -374,9 +374,9 @@ func (s *search) draw() Plan {
 	return Plan{Seed: s.options.Seed, Faults: []fault.Fault{single.Fault}}
 }
 
-// ranked returns the single faults to try in a run like this one, without those that are excluded.
-func (s *search) ranked(run *history.Run) []ranked {
-	return slices.DeleteFunc(rankedCandidates(run, s.patterns, s.pace), func(f ranked) bool { return s.isExcluded(f.Fault) })
+// ranked returns the single faults to try in a run like this one, without those that are excluded; with wanted, those at the wanted steps.
+func (s *search) ranked(run *history.Run, wanted func(step int) bool) []ranked {
+	return slices.DeleteFunc(rankedCandidates(run, s.patterns, s.pace, wanted), func(f ranked) bool { return s.isExcluded(f.Fault) })
 }
 
 // isExcluded reports whether a fault must not be tried.

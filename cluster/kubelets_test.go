@@ -224,6 +224,9 @@ func TestLogsOfSimulatedContainer(t *testing.T) {
 			t.Errorf("%s of the node: %q %d", probe, text, code)
 		}
 	}
+	if text, code := path("debug", "pprof", "goroutine?debug=1"); code != 200 || !strings.HasPrefix(text, "goroutine profile") {
+		t.Errorf("a profile of the node: %.200q %d", text, code)
+	}
 	if text, code := path("containerLogs", "default", "none", "main"); code != 404 || !strings.Contains(text, `pod "none" does not exist`) {
 		t.Errorf("logs of an unknown pod: %q %d", text, code)
 	}

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/pprof"
 	"strings"
 	"sync"
 	"time"
@@ -86,6 +87,10 @@ func New(o Options) *Server {
 	for _, path := range []string{"/healthz", "/livez", "/readyz"} {
 		s.mux.HandleFunc("GET "+path, healthy)
 	}
+	s.mux.HandleFunc("GET "+profiles, pprof.Index)
+	for name, serve := range map[string]http.HandlerFunc{"cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace} {
+		s.mux.HandleFunc("GET "+profiles+name, serve)
+	}
 	for path, serve := range o.NodePaths {
 		s.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
 			node, err := s.nodeOf(r)
@@ -115,6 +120,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.Serve
 
 // healthy answers the probes of a node: a simulated kubelet is as healthy as the process.
 func healthy(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }
+
+// profiles is the path under which a kubelet serves profiles of its process, here of the process that simulates all nodes.
+const profiles = "/debug/pprof/"
 
 // discoveryPath is the path of Options.Discovery.
 const discoveryPath = "/discovery/prometheus"

@@ -154,6 +154,9 @@ func TestKubelet(t *testing.T) {
 	if code, body := get(path, token); code != http.StatusForbidden || !strings.Contains(body, "system:serviceaccount:default:default") || !strings.Contains(body, "subresource=proxy, name="+w.node) {
 		t.Errorf("without a role: %d %s", code, body)
 	}
+	if code, body := get("/debug/pprof/cmdline", token); code != http.StatusForbidden || !strings.Contains(body, "subresource=proxy") {
+		t.Errorf("a profile without a role: %d %s", code, body)
+	}
 	w.grant("monitoring", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes/healthz", "nodes/stats", "nodes/metrics"}, Verbs: []string{"get"}})
 	for path, want := range map[string]string{"/stats/summary": `"nodeName":"` + w.node + `"`, "/metrics/resource": "pod_memory_working_set_bytes", "/healthz": "ok"} {
 		if code, body := get(path, token); code != http.StatusOK || !strings.Contains(body, want) {
@@ -184,6 +187,11 @@ func TestKubelet(t *testing.T) {
 	}
 	if code, body := get("/containerLogs/default/elsewhere/c", token); code != http.StatusNotFound || !strings.Contains(body, `is on node "real", which this process does not simulate`) {
 		t.Errorf("another node: %d %s", code, body)
+	}
+	for path, want := range map[string]string{"cmdline": os.Args[0], "goroutine?debug=1": "goroutine profile", "": "heap", "trace?seconds=0.1": "go 1."} {
+		if code, body := get("/debug/pprof/"+path, token); code != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("/debug/pprof/%s with a role: %d %.200s", path, code, body)
+		}
 	}
 	r.end(nil)
 	if _, err := client.Get(url + "/healthz"); err == nil {

@@ -14,7 +14,7 @@ const (
 	plotRight  = 80  // the medians
 	plotTop    = 46
 	plotRow    = 38
-	plotBottom = 40
+	plotBottom = 52 // the values of the axis, and the legend below them
 )
 
 // plotStyle colours the plot for a light and a dark page.
@@ -71,9 +71,11 @@ func plot(ratios []ratio) string {
 		if median := r.median(); drawable(median) {
 			fmt.Fprintf(&b, `<line class="median" x1="%.1f" y1="%d" x2="%.1f" y2="%d"/>`+"\n", x(median), y-11, x(median), y+11)
 			fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="end">%.2f×</text>`+"\n", plotWidth-12, y+5, median)
+		} else {
+			fmt.Fprintf(&b, `<text class="small" x="%d" y="%d" text-anchor="end">not measured</text>`+"\n", plotWidth-12, y+5)
 		}
 	}
-	fmt.Fprintf(&b, `<text class="small" x="%d" y="%d">dots: rounds; bar: median; right of 1×: better</text>`+"\n</svg>\n", 8, bottom+18)
+	fmt.Fprintf(&b, `<text class="small" x="%d" y="%d">dots: rounds; bar: median; right of 1×: better</text>`+"\n</svg>\n", 8, bottom+40)
 	return b.String()
 }
 

@@ -139,7 +139,7 @@ func (s *search) places(b *base) {
 	}
 	b.known = true
 	run := b.out.Run
-	found := s.ranked(run, nil)
+	found := s.ranked(run, b.out.Plan.Faults, nil)
 	for _, f := range found {
 		b.all = append(b.all, f.Fault)
 	}

@@ -61,7 +61,7 @@ var alike = []fault.Kind{
 func (s *search) extensionsOf(out *Outcome) (offers []extension) {
 	from, _ := s.differs(out.Run)
 	at := s.newSituations(out.Run, from)
-	found := s.ranked(out.Run, func(step int) bool { _, isNew := at[step]; return isNew })
+	found := s.ranked(out.Run, out.Plan.Faults, func(step int) bool { _, isNew := at[step]; return isNew })
 	all := make([]extension, 0, len(found))
 	for _, f := range found {
 		away, rank := f.step-from, f.rank

@@ -77,3 +77,45 @@ func TestCostOfExtensions(t *testing.T) {
 		t.Errorf("with one more fault: %+v", further)
 	}
 }
+
+// TestNoFaultWithoutEffect: no plan is extended by a fault that has no effect together with the plan's own fault at the same request, or at a request
+// that the fault blocks.
+func TestNoFaultWithoutEffect(t *testing.T) {
+	s := begun()
+	kindsAt := func(step int, faults ...fault.Fault) (kinds []fault.Kind) {
+		out := after(503, faults...)
+		out.Run.Steps[1].Fault = faults[0].String()
+		for _, f := range s.ranked(out.Run, faults, nil) {
+			if f.step == step {
+				kinds = append(kinds, f.Kind)
+			}
+		}
+		return kinds
+	}
+	at := fault.Fault{Actor: "c", Verb: "update", Resource: "configmaps", Object: "default/a", Nth: 1}
+	for _, c := range []struct {
+		kind     fault.Kind
+		has, not []fault.Kind
+	}{
+		{fault.KindCrashBefore, []fault.Kind{fault.KindLateRequest}, []fault.Kind{fault.KindCrashBefore, fault.KindCrashAfter, fault.KindConflict, fault.KindLostAnswer, fault.KindError}},
+		{fault.KindOutage, []fault.Kind{fault.KindLostAnswer}, []fault.Kind{fault.KindError, fault.KindCrashBefore, fault.KindConflict}},
+		{fault.KindConflict, []fault.Kind{fault.KindError, fault.KindCrashAfter}, []fault.Kind{fault.KindConflict}},
+	} {
+		f := at
+		f.Kind = c.kind
+		kinds := kindsAt(1, f)
+		for _, k := range c.has {
+			if !slices.Contains(kinds, k) {
+				t.Errorf("after %s: %s is missing among %v", c.kind, k, kinds)
+			}
+		}
+		for _, k := range c.not {
+			if slices.Contains(kinds, k) {
+				t.Errorf("after %s: %s has no effect", c.kind, k)
+			}
+		}
+	}
+	if kinds := kindsAt(2, fault.Fault{Kind: fault.KindCrashBefore, Actor: "c", Verb: "update", Resource: "configmaps", Object: "default/a", Nth: 1}); !slices.Contains(kinds, fault.KindCrashAfter) {
+		t.Errorf("at another request: %v", kinds)
+	}
+}

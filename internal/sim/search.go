@@ -18,6 +18,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/internal/coverage"
+	"github.com/rehearse-k8s/rehearse/internal/inject"
 	"github.com/rehearse-k8s/rehearse/internal/verdict"
 )
 
@@ -287,7 +288,7 @@ func (s *search) findPlaces(first *Outcome) error {
 		s.patterns = append(fault.Any(s.options.Level), first.Overlapping...)
 	}
 	s.except, s.trusted = first.Except, first.Trusted
-	all := s.ranked(first.Run, nil)
+	all := s.ranked(first.Run, nil, nil)
 	if s.options.Strategy == Systematic {
 		slices.SortStableFunc(all, func(a, b ranked) int { return cmp.Or(a.kind-b.kind, a.step-b.step) })
 	}
@@ -374,9 +375,39 @@ func (s *search) draw() Plan {
 	return Plan{Seed: s.options.Seed, Faults: []fault.Fault{single.Fault}}
 }
 
-// ranked returns the single faults to try in a run like this one, without those that are excluded; with wanted, those at the wanted steps.
-func (s *search) ranked(run *history.Run, wanted func(step int) bool) []ranked {
-	return slices.DeleteFunc(rankedCandidates(run, s.patterns, s.pace, wanted), func(f ranked) bool { return s.isExcluded(f.Fault) })
+// ranked returns the faults to try in addition to those of a run, without those that are excluded and those that have no effect at their steps together
+// with the faults of the run; with wanted, those at the wanted steps.
+func (s *search) ranked(run *history.Run, faults []fault.Fault, wanted func(step int) bool) []ranked {
+	at := hitsAt(run, faults)
+	return slices.DeleteFunc(rankedCandidates(run, s.patterns, s.pace, wanted), func(f ranked) bool {
+		return s.isExcluded(f.Fault) || len(at[f.step]) > 0 && !inject.Combine(at[f.step], f.Fault)
+	})
+}
+
+// hitsAt returns the faults of a plan that act at each step of its run, and those that block the request of the step.
+func hitsAt(run *history.Run, faults []fault.Fault) map[int][]fault.Fault {
+	at := map[int][]fault.Fault{}
+	if len(faults) == 0 {
+		return at
+	}
+	plan := fault.NewPlan(faults)
+	for n := range run.Steps {
+		s := &run.Steps[n]
+		item, ok := itemOf(s)
+		if !ok {
+			continue
+		}
+		hits := plan.Meet(item)
+		for _, f := range faults {
+			if _, blocked := inject.Blocked(f, item.Write); blocked && s.Fault == f.String() && !slices.Contains(hits, f) {
+				hits = append(hits, f)
+			}
+		}
+		if len(hits) > 0 {
+			at[n] = hits
+		}
+	}
+	return at
 }
 
 // isExcluded reports whether a fault must not be tried.

@@ -35,7 +35,7 @@ func (s *search) judge(ctx context.Context, found failedRun) error {
 		return err
 	}
 	key := verdict.FailureKey(found.out.Run)
-	before := s.known[key]
+	before := sameFailure(s.known[key], found.out.Plan)
 	if before != nil && before.reproducible() {
 		before.Times++
 		return nil
@@ -45,16 +45,18 @@ func (s *search) judge(ctx context.Context, found failedRun) error {
 		if before != nil {
 			before.Times++
 		} else {
-			s.known[key] = f
+			s.known[key] = append(s.known[key], f)
 			s.result.SeenOnce = append(s.result.SeenOnce, f)
 		}
 		return err
 	}
 	if before != nil { // now it reproduces
 		f.Times += before.Times
-		s.result.SeenOnce = slices.DeleteFunc(s.result.SeenOnce, func(other *Failure) bool { return other == before })
+		isBefore := func(other *Failure) bool { return other == before }
+		s.result.SeenOnce = slices.DeleteFunc(s.result.SeenOnce, isBefore)
+		s.known[key] = slices.DeleteFunc(s.known[key], isBefore)
 	}
-	s.known[key] = f
+	s.known[key] = append(s.known[key], f)
 	s.result.Failures = append(s.result.Failures, f)
 	s.result.Failure = s.result.Failures[0]
 	for _, improve := range []func(context.Context, *Failure) error{s.shrink, s.raise, s.illustrate} {

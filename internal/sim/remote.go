@@ -21,6 +21,7 @@ type expectation struct {
 	// States are the final states of runs without faults, from which the baseline is made.
 	States   []verdict.State
 	Periodic []verdict.Periodic
+	Edited   map[string]bool
 	Exempt   map[string]bool
 }
 
@@ -216,7 +217,7 @@ func Serve(ctx context.Context, world World, r io.Reader, w io.Writer, ended fun
 		}
 		p := Plan{Seed: q.Seed, Faults: q.Faults, Schedule: q.Schedule, Exempt: expect.Exempt, Periodic: expect.Periodic}
 		if q.Compared {
-			p.Expect = baseline.Compare
+			p.Expect = baseline.CompareAfter(q.Faults)
 		}
 		if q.Generations {
 			p.Generations = baseline.CompareGenerations
@@ -238,11 +239,12 @@ func (e *expectation) baseline() *verdict.Baseline {
 	b := verdict.NewBaseline(e.States)
 	if b != nil {
 		b.MaskPeriodic(e.Periodic)
+		b.MaskEdited(e.Edited)
 	}
 	return b
 }
 
 // expectation returns what the runs of the search are compared with now.
 func (s *search) expectation() *expectation {
-	return &expectation{States: slices.Clone(s.states), Periodic: slices.Clone(s.periodic), Exempt: maps.Clone(s.exempt)}
+	return &expectation{States: slices.Clone(s.states), Periodic: slices.Clone(s.periodic), Edited: maps.Clone(s.edited), Exempt: maps.Clone(s.exempt)}
 }

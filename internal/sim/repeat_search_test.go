@@ -221,3 +221,25 @@ func TestInterruptedRepeats(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
+
+// TestMechanisms: a violation that a late event causes, and also a crash, is listed twice, because no fault of the one is needed for the other. One that
+// an expired watch causes as well has the mechanism of the late event.
+func TestMechanisms(t *testing.T) {
+	w := &toy{
+		breaks: func(p sim.Plan) bool {
+			return has(p, fault.KindRelist, "") || has(p, fault.KindLag, "") || has(p, fault.KindCrashAfter, "default/p1")
+		},
+		message: func(sim.Plan) string { return "pods default/p1: there are two" },
+	}
+	r := search(t, w, sim.Options{Runs: 1000, KeepGoing: true})
+	var found []string
+	for _, f := range r.Failures {
+		for _, f := range f.Plan.Faults {
+			found = append(found, string(f.Kind))
+		}
+	}
+	slices.Sort(found)
+	if !slices.Equal(found, []string{"crash-after", "lag"}) && !slices.Equal(found, []string{"crash-after", "relist"}) {
+		t.Errorf("listed: %v", found)
+	}
+}

@@ -182,13 +182,14 @@ type search struct {
 	// patterns are the faults that the search may try, and singles the single ones at the places of the
 	// first run.
 	patterns, singles []fault.Fault
-	guide             *guide              // nil until the first run
-	corpus            []*Outcome          // passing runs with different behaviour, for comparison with failures
-	cells             map[cell]bool       // what the runs have covered
-	choices           int                 // of the first run: Outcome.Choices
-	known             map[string]*Failure // the failures so far, by verdict.FailureKey
-	expects           *expectation        // what runs are compared with; nil until the baseline is known
-	free              chan World          // worlds that can play a plan, with Options.Others
+	guide             *guide                // nil until the first run
+	corpus            []*Outcome            // passing runs with different behaviour, for comparison with failures
+	cells             map[cell]bool         // what the runs have covered
+	choices           int                   // of the first run: Outcome.Choices
+	known             map[string][]*Failure // the failures so far, by verdict.FailureKey
+	edited            map[string]bool       // the objects that the user changes after their creation (verdict.EditedID)
+	expects           *expectation          // what runs are compared with; nil until the baseline is known
+	free              chan World            // worlds that can play a plan, with Options.Others
 }
 
 // Search plays a world many times: first without faults, then with each single fault that can
@@ -198,7 +199,7 @@ func Search(ctx context.Context, world World, o Options) (*Result, error) {
 	if o.Runs <= 0 {
 		o.Runs = defaultRuns
 	}
-	s := &search{world: world, options: o, pace: Virtual, result: &Result{Seen: map[string]bool{}}, signatures: map[history.Hash]bool{}, cells: map[cell]bool{}, tried: map[string]bool{}, single: map[fault.Fault]bool{}, known: map[string]*Failure{}}
+	s := &search{world: world, options: o, pace: Virtual, result: &Result{Seen: map[string]bool{}}, signatures: map[history.Hash]bool{}, cells: map[cell]bool{}, tried: map[string]bool{}, single: map[fault.Fault]bool{}, known: map[string][]*Failure{}}
 	if o.Live {
 		s.pace = Live
 	}
@@ -469,6 +470,7 @@ func (s *search) learned() {
 		return
 	}
 	s.baseline.MaskPeriodic(s.periodic)
+	s.baseline.MaskEdited(s.edited)
 	s.expects = s.expectation()
 	if !s.endsVary {
 		s.result.NotCompared = s.baseline.NotCompared()
@@ -496,6 +498,14 @@ func (s *search) untilPassing(ctx context.Context, p Plan) (*Outcome, error) {
 
 // learn adds the outcome of a run without faults to what the baseline is made of.
 func (s *search) learn(out *Outcome) {
+	for n := range out.Run.Steps {
+		if id, ok := verdict.EditedID(&out.Run.Steps[n]); ok {
+			if s.edited == nil {
+				s.edited = map[string]bool{}
+			}
+			s.edited[id] = true
+		}
+	}
 	for _, name := range out.Exempt {
 		if s.exempt == nil {
 			s.exempt = map[string]bool{}
@@ -685,9 +695,7 @@ func (s *search) prepared(p Plan) Plan {
 		return p
 	}
 	p.Exempt, p.Periodic, p.expects = s.exempt, s.periodic, s.expects
-	if verdict.ComparableToBaseline(p.Faults) {
-		p.Expect = s.baseline.Compare
-	}
+	p.Expect = s.baseline.CompareAfter(p.Faults)
 	if s.baseline.ExpectsGenerations() {
 		p.Generations = s.baseline.CompareGenerations
 	}

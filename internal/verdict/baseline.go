@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/history"
 )
 
 // Baseline is the final state of runs without faults. What differs between those runs is not
@@ -20,6 +21,8 @@ type Baseline struct {
 	varyingUnknown map[string]bool     // resources whose number of such objects differs between the runs
 	periodic       []Path              // fields that an actor writes again and again
 	unordered      map[string][]string // by ID: lists whose order differs between the runs
+	edited         map[string]bool     // IDs of objects that the user has changed after their creation
+	recreated      map[string]bool     // those of them that a fault creates again
 }
 
 // MaskPeriodic stops the comparison of the fields that periodic writes change: their values depend on the time at
@@ -32,9 +35,40 @@ func (b *Baseline) MaskPeriodic(all []Periodic) {
 	}
 }
 
+// EditedID returns the ID of the object of a user's write that changes it after its creation; ok is false for any other step.
+func EditedID(s *history.Step) (id string, ok bool) {
+	if s.Kind != history.Request || s.Actor != history.User || !s.Wrote() || s.Verb == "create" || s.Verb == "delete" || s.Subresource != "" {
+		return "", false
+	}
+	return idOf(s.Resource, s.Namespace, s.Name), true
+}
+
+// MaskEdited names the objects that the user has changed after their creation (EditedID). If a fault creates one again, the new object has the last
+// content from the beginning, and its controller may rightly never say in the status what it said about the earlier content.
+func (b *Baseline) MaskEdited(ids map[string]bool) { b.edited = ids }
+
+// CompareAfter returns Compare for runs with these faults; nil if they need not end in the same state as runs without faults. Deleting or evicting an
+// object may legitimately leave a trace: a Job counts the pod as failed.
+func (b *Baseline) CompareAfter(faults []fault.Fault) func(State) error {
+	after := *b
+	after.recreated = map[string]bool{}
+	for _, f := range faults {
+		switch f.Kind {
+		case fault.KindDelete, fault.KindEvict:
+			return nil
+		case fault.KindRecreate:
+			if o, ok := f.TargetObject(); ok {
+				id := idOf(o.Resource, o.Namespace, o.Name)
+				after.recreated[id] = b.edited[id]
+			}
+		}
+	}
+	return after.Compare
+}
+
 // varies reports whether the value of a field is not expected of other runs.
 func (b *Baseline) varies(id, path string) bool {
-	if b.varyingFields[fieldKey{id, path}] {
+	if b.varyingFields[fieldKey{id, path}] || b.recreated[id] && strings.HasPrefix(path, ".status") {
 		return true
 	}
 	resource, _, _ := strings.Cut(id, " ")
@@ -298,13 +332,4 @@ func (b *Baseline) compareFields(id string, want, have fields) error {
 		}
 	}
 	return nil
-}
-
-// ComparableToBaseline reports whether a run with these faults should end in the same state as runs
-// without faults. Deleting or evicting an object may legitimately leave a trace: a Job counts the
-// pod as failed.
-func ComparableToBaseline(faults []fault.Fault) bool {
-	return !slices.ContainsFunc(faults, func(f fault.Fault) bool {
-		return f.Kind == fault.KindDelete || f.Kind == fault.KindEvict
-	})
 }

@@ -174,11 +174,42 @@ func TestFindLivelock(t *testing.T) {
 	}
 }
 
-// TestComparableToBaseline: only deletes and evictions may legitimately change the final state.
-func TestComparableToBaseline(t *testing.T) {
-	for kind, want := range map[fault.Kind]bool{fault.KindLag: true, fault.KindCrashAfter: true, fault.KindLabel: true, fault.KindDelete: false, fault.KindEvict: false} {
-		if got := ComparableToBaseline([]fault.Fault{{Kind: fault.KindLag}, {Kind: kind}}); got != want {
-			t.Errorf("%s: %t", kind, got)
+// TestCompareAfter: only deletes and evictions may legitimately change the final state, and the status of an object that is created again with what
+// the user had changed: a Job that was suspended at first, for example, has the condition Suspended, and the new one need not have it.
+func TestCompareAfter(t *testing.T) {
+	state := func(suspended, succeeded string) State {
+		return NewState([]Object{{Resource: "jobs.batch", Content: map[string]any{
+			"metadata": map[string]any{"name": "words", "namespace": "default"}, "spec": map[string]any{"suspend": suspended},
+			"status": map[string]any{"succeeded": succeeded},
+		}}})
+	}
+	b := NewBaseline([]State{state("false", "3"), state("false", "3")})
+	for kind, want := range map[fault.Kind]bool{fault.KindLag: true, fault.KindCrashAfter: true, fault.KindLabel: true, fault.KindRecreate: true, fault.KindDelete: false, fault.KindEvict: false} {
+		if compare := b.CompareAfter([]fault.Fault{{Kind: fault.KindLag}, {Kind: kind}}); (compare != nil) != want {
+			t.Errorf("%s: compared: %t", kind, compare != nil)
+		}
+	}
+	patch := &history.Step{Kind: history.Request, Actor: history.User, Verb: "patch", Code: 200, Object: history.Object{Resource: "jobs.batch", Namespace: "default", Name: "words"}, Revision: 7}
+	id, ok := EditedID(patch)
+	recreate := []fault.Fault{{Kind: fault.KindRecreate, Target: "jobs.batch/default/words"}}
+	if b.CompareAfter(recreate)(state("false", "2")) == nil {
+		t.Error("the status of an object that the user did not change is not compared")
+	}
+	b.MaskEdited(map[string]bool{id: ok})
+	if err := b.CompareAfter(recreate)(state("false", "2")); err != nil {
+		t.Error(err)
+	}
+	if b.CompareAfter(recreate)(state("true", "3")) == nil {
+		t.Error("the spec of the new object is not compared")
+	}
+	if b.CompareAfter([]fault.Fault{{Kind: fault.KindRecreate, Target: "jobs.batch/default/pi"}})(state("false", "2")) == nil {
+		t.Error("the new object is another one")
+	}
+	for _, verb := range []string{"create", "delete"} {
+		s := *patch
+		s.Verb = verb
+		if _, ok := EditedID(&s); ok {
+			t.Errorf("%s changes no object", verb)
 		}
 	}
 }

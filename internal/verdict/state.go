@@ -66,7 +66,7 @@ func NewState(objects []Object, without ...Path) State {
 		m, _ := o.Content["metadata"].(map[string]any)
 		name, _ := m["name"].(string)
 		namespace, _ := m["namespace"].(string)
-		id := o.Resource + " " + strings.TrimPrefix(namespace+"/"+withoutUUIDs(name), "/")
+		id := idOf(o.Resource, namespace, name)
 		switch owner := controller(m); {
 		case owner != "":
 			id = o.Resource + " of " + strings.TrimPrefix(namespace+"/", "/") + owner
@@ -273,6 +273,11 @@ func (r objectReplacements) text(s string) string {
 }
 
 var uuid = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+
+// idOf returns the ID of an object whose name the user chose.
+func idOf(resource, namespace, name string) string {
+	return resource + " " + strings.TrimPrefix(namespace+"/"+withoutUUIDs(name), "/")
+}
 
 // withoutUUIDs replaces UUIDs in texts derived from an object's UID, such as the name of a
 // provisioned volume.

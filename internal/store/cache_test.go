@@ -228,9 +228,47 @@ func TestCacheLeavesSharedObjectsAlone(t *testing.T) {
 		writers.Go(func() { churn(t, c, i) })
 	}
 	writers.Wait()
+	c.awaitDispatch(t)
 	cancel()
 	readers.Wait()
 	checkShared(t, c.below)
+}
+
+// awaitDispatch waits until the cache has sent all events so far to its watches. Upstream's Cacher.Stop waits forever if it begins while the queue of the
+// cache is full (100 events): the goroutine that reads the queue ends first, and the reflector, for which Stop waits, cannot write to it.
+func (c *cached) awaitDispatch(t *testing.T) {
+	t.Helper()
+	for n := 0; !c.dispatches(t, fmt.Sprint("last-", n)); n++ { // the cache ends a watch whose reader is slow
+	}
+}
+
+// dispatches creates an object, and reports whether a watch of the cache has received it.
+func (c *cached) dispatches(t *testing.T, name string) bool {
+	t.Helper()
+	ctx := t.Context()
+	list := &example.PodList{}
+	if err := c.GetList(ctx, "/pods/", storage.ListOptions{Predicate: storage.Everything, Recursive: true}, list); err != nil {
+		t.Fatal(err)
+	}
+	w, err := c.Watch(ctx, "/pods/", storage.ListOptions{ResourceVersion: list.ResourceVersion, Predicate: storage.Everything, Recursive: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	last := pod("ns", name)
+	if err := c.Create(ctx, podKey(last), last, &example.Pod{}, 0); err != nil {
+		t.Fatal(err)
+	}
+	for e := range w.ResultChan() {
+		object := e.Object
+		if shared, ok := object.(runtime.CacheableObject); ok { // an event for several watches
+			object = shared.GetObject()
+		}
+		if p, ok := object.(*example.Pod); ok && p.Name == name {
+			return true
+		}
+	}
+	return false
 }
 
 // churn creates, updates and deletes through the cache, and reads from it.

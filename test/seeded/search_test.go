@@ -13,7 +13,7 @@ import (
 )
 
 // easiest is a bug that a search finds soon.
-const easiest = "late-delete"
+const easiest = "alternative-name"
 
 var (
 	searchBugs  = flag.String("seeded.bugs", "", "the bugs that TestSearch searches for, separated by commas; all: all of them; empty: one that it must find")

@@ -31,8 +31,9 @@ type Server struct {
 	err      error
 }
 
-// stopWhileStartingTimeout limits how long Stop waits for a server that is still starting.
-const stopWhileStartingTimeout = 10 * time.Second
+// stopWhileStartingTimeout limits how long Stop waits for a server that is still starting. A start takes a second, and with the race detector on a busy
+// machine more than ten: if it is interrupted, upstream's hooks exit the process.
+const stopWhileStartingTimeout = 30 * time.Second
 
 // stopTimeout limits how long Stop waits for the requests and the pre-shutdown hooks of a server. When etcd does not answer, the hook that
 // deletes the server's Lease would wait forever for a renewal that is retried forever (k8s.io/component-helpers/apimachinery/lease).

@@ -217,7 +217,7 @@ func (s *Server) Done() <-chan struct{} { return s.done }
 // Err is valid after Done.
 func (s *Server) Err() error { return s.err }
 
-// Stop stops the server and waits until it has stopped, at most stopTimeout. It first waits for a server that is still starting: an interrupted
+// Stop stops the server and waits until it has stopped, at most stopTimeout. Before, it waits for a server that is still starting: an interrupted
 // post-start hook of upstream exits the whole process (klog.Fatalf in k8s.io/apiserver/pkg/server/hooks.go).
 func (s *Server) Stop() {
 	if !s.ready.Load() {

@@ -115,9 +115,6 @@ func (c *candidates) add(rank int, f fault.Fault) {
 // vary adds a fault with each of the lengths of its hold to try, and with those that a pattern asks for: a time or a
 // number of writes that is not among lengths, or an order of two kinds.
 func (c *candidates) vary(rank int, f fault.Fault, lengths []fault.Fault) {
-	if c.unwanted {
-		return
-	}
 	for n, l := range lengths {
 		f.For, f.Writes = l.For, l.Writes
 		c.add(rank+n, f)

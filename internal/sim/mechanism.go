@@ -17,7 +17,7 @@ const (
 	failedWrite                     // a request fails, or its answer does not arrive
 	restart                         // the controller loses its memory
 	twoInstances                    // a write of an earlier instance takes effect later, or two instances act at once
-	otherUser                       // somebody else changes an object
+	otherUser                       // another user changes an object
 )
 
 // disturbanceOf returns what a fault of a kind disturbs.
